@@ -17,25 +17,25 @@ func (c *compiled) explainer(e *expression) func() *explain.Explainer {
 // pointers into the object as it was rendered. It names none where it can't
 // tell, or where the policy sees the object in another version. literals are the
 // texts that what failed compares them with.
-func (x *run) blame(e *expression) (fields, literals []string) {
-	if x.as.Kind != x.review.req.Kind {
+func (r *run) blame(e *expression) (fields, literals []string) {
+	if r.as.Kind != r.review.req.Kind {
 		return nil, nil
 	}
-	f := cel.Failure{Source: e.source, Secret: x.secret()}
-	return f.Fields(x.review.ctx, e.explainer(), x.roots(), cel.RootOf(x.review.req.Operation))
+	f := cel.Failure{Source: e.source, Secret: r.secret()}
+	return f.Fields(r.review.ctx, e.explainer(), r.roots(), cel.RootOf(r.review.req.Operation))
 }
 
 // roots are the values that the expression was evaluated over.
-func (x *run) roots() map[string]any {
+func (r *run) roots() map[string]any {
 	roots := map[string]any{"object": any(nil), "oldObject": any(nil)}
-	if x.objects.Tree != nil {
-		roots["object"] = x.objects.Tree
+	if r.objects.Tree != nil {
+		roots["object"] = r.objects.Tree
 	}
-	if x.objects.OldTree != nil {
-		roots["oldObject"] = x.objects.OldTree
+	if r.objects.OldTree != nil {
+		roots["oldObject"] = r.objects.OldTree
 	}
 	for _, name := range []string{"params", "request", "namespaceObject", "authorizer", "authorizer.requestResource"} {
-		if v, bound := x.act.ResolveName(name); bound {
+		if v, bound := r.act.ResolveName(name); bound {
 			roots[name] = v
 		}
 	}

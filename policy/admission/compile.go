@@ -212,29 +212,29 @@ type compiler struct {
 	types   *typeChecker // nil checks nothing
 }
 
-func (k *compiler) environments(v cel.Version) *environments {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.envs[v] == nil {
-		k.envs[v] = newEnvironments(v)
+func (c *compiler) environments(v cel.Version) *environments {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.envs[v] == nil {
+		c.envs[v] = newEnvironments(v)
 	}
-	return k.envs[v]
+	return c.envs[v]
 }
 
 // compile makes a policy ready to run. The errors join *render.Error values,
 // one for each expression that does not compile. A policy is evaluated without
 // the validations, messages and annotations that do not; without a variable or
 // a match condition it can't be, and is nil.
-func (k *compiler) compile(o *render.Object, p *v1.ValidatingAdmissionPolicy, m *mutates) (*compiled, []error) {
-	c, errs, err := k.check(k.version, p, m)
+func (c *compiler) compile(o *render.Object, p *v1.ValidatingAdmissionPolicy, m *mutates) (*compiled, []error) {
+	programs, errs, err := c.check(c.version, p, m)
 	if err != nil {
 		return nil, []error{at(o, "", "policy", err)}
 	}
 	var faults []error
-	c.each(func(e *expression) {
+	programs.each(func(e *expression) {
 		err, broken := errs[e.id]
 		if broken {
-			err = k.explain(p, m, e, err)
+			err = c.explain(p, m, e, err)
 		} else {
 			e.program, err = cel.Plan(e.ast)
 		}
@@ -242,11 +242,11 @@ func (k *compiler) compile(o *render.Object, p *v1.ValidatingAdmissionPolicy, m 
 			faults = append(faults, brokenAt(o, e, err))
 		}
 	})
-	if !c.complete(c.variables) || !c.complete(c.conditions) {
+	if !programs.complete(programs.variables) || !programs.complete(programs.conditions) {
 		return nil, faults
 	}
-	c.ready(o)
-	return c, faults
+	programs.ready(o)
+	return programs, faults
 }
 
 // complete says whether all expressions of a list can be run.
@@ -284,23 +284,23 @@ func (c *compiled) ready(o *render.Object) {
 	}
 }
 
-func (k *compiler) check(v cel.Version, p *v1.ValidatingAdmissionPolicy, m *mutates) (*compiled, map[int]error, error) {
-	s, err := newScope(k.environments(v), p.Spec.ParamKind != nil, m != nil)
+func (c *compiler) check(v cel.Version, p *v1.ValidatingAdmissionPolicy, m *mutates) (*compiled, map[int]error, error) {
+	s, err := newScope(c.environments(v), p.Spec.ParamKind != nil, m != nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	c := sources(p)
+	names := sources(p)
 	if m != nil {
-		m.sources(c)
+		m.sources(names)
 	}
-	return c, s.all(c), nil
+	return names, s.all(names), nil
 }
 
 // explain adds to a compile error that a newer API server would accept the
 // expression, if so.
-func (k *compiler) explain(p *v1.ValidatingAdmissionPolicy, m *mutates, e *expression, err error) error {
-	needed, ok := k.version.NeededVersion(func(v cel.Version) bool {
-		_, errs, err := k.check(v, p, m)
+func (c *compiler) explain(p *v1.ValidatingAdmissionPolicy, m *mutates, e *expression, err error) error {
+	needed, ok := c.version.NeededVersion(func(v cel.Version) bool {
+		_, errs, err := c.check(v, p, m)
 		return err == nil && errs[e.id] == nil
 	})
 	if !ok {

@@ -69,34 +69,34 @@ type matchCase struct {
 	Matches                                            bool
 }
 
-func (c *matchCase) check(t *testing.T) {
+func (m *matchCase) check(t *testing.T) {
 	t.Helper()
-	if c.Criteria.MatchPolicy == nil {
+	if m.Criteria.MatchPolicy == nil {
 		exact := v1.Exact // the table is about criteria that are not defaulted
-		c.Criteria.MatchPolicy = &exact
+		m.Criteria.MatchPolicy = &exact
 	}
 	invalid := &checker{}
-	invalid.match("", "", &c.Criteria)
-	if c.Error != "" {
+	invalid.match("", "", &m.Criteria)
+	if m.Error != "" {
 		if len(invalid.faults) == 0 {
-			t.Errorf("%s: want an error about %q", c.ID, c.Error)
+			t.Errorf("%s: want an error about %q", m.ID, m.Error)
 		}
 		return
 	}
-	if strings.Contains(c.ID, "error") {
+	if strings.Contains(m.ID, "error") {
 		return // a selector that is refused when it is written
 	}
-	e := &Engine{options: Options{Kinds: tableKinds{subresource: c.Subresource}}}
+	e := &Engine{options: Options{Kinds: tableKinds{subresource: m.Subresource}}}
 	req := &policy.Request{
-		Operation: policy.Operation(c.Operation), Kind: c.Kind, SubResource: c.Subresource, Name: c.Name, Namespace: c.Namespace,
-		Resource: policy.Resource{GroupVersionResource: c.Resource, Namespaced: true, Known: true}, Object: &render.Object{}, Admitted: map[string]any{},
+		Operation: policy.Operation(m.Operation), Kind: m.Kind, SubResource: m.Subresource, Name: m.Name, Namespace: m.Namespace,
+		Resource: policy.Resource{GroupVersionResource: m.Resource, Namespaced: true, Known: true}, Object: &render.Object{}, Admitted: map[string]any{},
 	}
-	got, as := match.New(&c.Criteria).Match(&newReview(context.Background(), e, req).subject)
-	if (got == match.Yes) != c.Matches {
-		t.Errorf("%s: match is %v, want %v", c.ID, got, c.Matches)
+	got, as := match.New(&m.Criteria).Match(&newReview(context.Background(), e, req).subject)
+	if (got == match.Yes) != m.Matches {
+		t.Errorf("%s: match is %v, want %v", m.ID, got, m.Matches)
 	}
-	if c.Matches && (as.Kind != c.MatchKind || !c.MatchResource.Empty() && as.Resource != c.MatchResource) {
-		t.Errorf("%s: matches as %v, want %v %v", c.ID, as, c.MatchKind, c.MatchResource)
+	if m.Matches && (as.Kind != m.MatchKind || !m.MatchResource.Empty() && as.Resource != m.MatchResource) {
+		t.Errorf("%s: matches as %v, want %v %v", m.ID, as, m.MatchKind, m.MatchResource)
 	}
 }
 
@@ -106,12 +106,12 @@ type tableKinds struct {
 	subresource string
 }
 
-func (k tableKinds) Equivalent(r schema.GroupVersionResource) []policy.Version {
+func (t tableKinds) Equivalent(r schema.GroupVersionResource) []policy.Version {
 	var vs []policy.Version
 	for _, gv := range []string{"apps/v1", "apps/v1beta1", "extensions/v1beta1"} {
 		v := policy.ParseGroupVersion(gv)
 		kind := v.WithKind("Deployment")
-		if k.subresource == "scale" {
+		if t.subresource == "scale" {
 			kind = v.WithKind("Scale")
 			if gv == "apps/v1" {
 				kind = schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
@@ -156,21 +156,21 @@ func TestPublishedOutcomes(t *testing.T) {
 }
 
 // outcome is "fail" when the policy denies the object, or breaks on it.
-func (c *publishedCase) outcome(policies, cluster []*render.Object, want publishedOutcome) string {
-	objects := c.file(want.Resource.File)
+func (p *publishedCase) outcome(policies, cluster []*render.Object, want publishedOutcome) string {
+	objects := p.file(want.Resource.File)
 	if want.Resource.Doc >= len(objects) {
 		return "absent"
 	}
 	kinds := testKinds{crds(cluster)}
 	e, err := New(policies, Options{Kinds: kinds, Cluster: policy.NewCluster(cluster...), AssumeBound: always})
 	if err != nil {
-		c.t.Error(err)
+		p.t.Error(err)
 	}
 	req := policy.Request{Operation: policy.Create, Object: objects[want.Resource.Doc]}
 	req.UserInfo.Username = "alice"
 	results, err := policy.Chain{Kinds: kinds, Validators: []policy.Validator{e}}.Review(context.Background(), []policy.Request{req})
 	if err != nil {
-		c.t.Fatal(err)
+		p.t.Fatal(err)
 	}
 	for _, r := range results {
 		if r.Policy == want.Policy && (r.Outcome == policy.Error || r.Outcome == policy.Fail && r.Action == policy.Deny) {
@@ -209,9 +209,9 @@ func TestPublishedExpressions(t *testing.T) {
 	tell(t, "kaptest", n)
 }
 
-func (c *publishedCase) evaluate(e *Engine, want publishedOutcome) string {
-	object := c.file(want.Resource.File)[want.Resource.Doc]
-	reqs := requestsAbout(c.t, e.options.Kinds, object)
+func (p *publishedCase) evaluate(e *Engine, want publishedOutcome) string {
+	object := p.file(want.Resource.File)[want.Resource.Doc]
+	reqs := requestsAbout(p.t, e.options.Kinds, object)
 	if len(reqs) == 0 {
 		return "undecodable"
 	}
@@ -220,9 +220,9 @@ func (c *publishedCase) evaluate(e *Engine, want publishedOutcome) string {
 		req.UserInfo.Username = want.UserInfo.Name
 	}
 	var params *render.Object
-	if p := want.Params; p != nil {
-		for _, o := range c.objects("resources") {
-			if o.GetKind() == p.Kind && o.GetName() == p.Name && o.GetNamespace() == p.Namespace {
+	if wanted := want.Params; wanted != nil {
+		for _, o := range p.objects("resources") {
+			if o.GetKind() == wanted.Kind && o.GetName() == wanted.Name && o.GetNamespace() == wanted.Namespace {
 				params = o
 			}
 		}

@@ -8,14 +8,14 @@ import (
 
 // tellCosts tells what the validations cost, once they have been evaluated
 // within their budget, where that is asked for.
-func (x *run) tellCosts(vs []verdict) {
-	if !x.review.engine.options.Cost {
+func (r *run) tellCosts(vs []verdict) {
+	if !r.review.engine.options.Cost {
 		return
 	}
 	for i := range vs {
 		vs[i].cost = &policy.RuleCost{
 			Expression: vs[i].spent, ExpressionLimit: celconfig.PerCallLimit,
-			Policy: celconfig.RuntimeCELCostBudget - x.meter.Remaining(), PolicyLimit: celconfig.RuntimeCELCostBudget,
+			Policy: celconfig.RuntimeCELCostBudget - r.meter.Remaining(), PolicyLimit: celconfig.RuntimeCELCostBudget,
 		}
 	}
 }

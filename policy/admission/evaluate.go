@@ -165,19 +165,19 @@ type results struct {
 	expected int // how many there may be
 }
 
-func (rs *results) add(b *bound, action policy.Action, v verdict) { rs.tell(b, action, &v) }
+func (r *results) add(b *bound, action policy.Action, v verdict) { r.tell(b, action, &v) }
 
-func (rs *results) tell(b *bound, action policy.Action, v *verdict) {
+func (r *results) tell(b *bound, action policy.Action, v *verdict) {
 	action = b.actionOf(v, action)
-	for i := rs.since; i < len(rs.list); i++ {
-		if said := &rs.list[i]; same(said, b, v) {
+	for i := r.since; i < len(r.list); i++ {
+		if said := &r.list[i]; same(said, b, v) {
 			if action.AtLeast(said.Action) {
 				said.Action = action
 			}
 			return
 		}
 	}
-	said := rs.next()
+	said := r.next()
 	b.report(said, v, action)
 	if b.assumed {
 		said.Assumed = b.alsoAssumed(said.Assumed)
@@ -194,12 +194,12 @@ func (b *bound) alsoAssumed(others []string) []string {
 }
 
 // next adds an empty result.
-func (rs *results) next() *policy.Result {
-	if n := len(rs.list); n == cap(rs.list) {
-		rs.list = slices.Grow(rs.list, max(min(rs.expected-n, max(n, 64)), 1))
+func (r *results) next() *policy.Result {
+	if n := len(r.list); n == cap(r.list) {
+		r.list = slices.Grow(r.list, max(min(r.expected-n, max(n, 64)), 1))
 	}
-	rs.list = append(rs.list, policy.Result{})
-	return &rs.list[len(rs.list)-1]
+	r.list = append(r.list, policy.Result{})
+	return &r.list[len(r.list)-1]
 }
 
 func (b *bound) result(v *verdict, action policy.Action) policy.Result {

@@ -31,7 +31,7 @@ func (e *Engine) Explain(ctx context.Context, req *policy.Request, name, rule st
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		x := &explaining{engine: e, bound: b, review: newReview(ctx, e, req), rule: rule}
+		x := &explainer{engine: e, bound: b, review: newReview(ctx, e, req), rule: rule}
 		all = append(all, x.explain())
 	}
 	return all, ctx.Err()
@@ -46,8 +46,8 @@ func (b *bound) has(rule string) bool {
 	return slices.ContainsFunc(b.validations, func(e *expression) bool { return e.rule == rule })
 }
 
-// explaining is one policy being explained on one request.
-type explaining struct {
+// An explainer explains how one policy evaluates one request.
+type explainer struct {
 	engine *Engine
 	bound  *bound
 	review *review
@@ -56,27 +56,27 @@ type explaining struct {
 }
 
 // about says whether a rule is to be explained.
-func (x *explaining) about(rule string) bool { return x.rule == "" || x.rule == rule }
+func (e *explainer) about(rule string) bool { return e.rule == "" || e.rule == rule }
 
-func (x *explaining) explain() policy.Explanation {
-	b := x.bound
+func (e *explainer) explain() policy.Explanation {
+	b := e.bound
 	ex := policy.Explanation{
 		Engine: policy.EngineAdmission, Policy: b.policy.Name, Origin: b.object.Span(""),
 		FailurePolicy: string(*b.policy.Spec.FailurePolicy), Matches: policy.No,
 	}
 	for _, v := range b.validations {
-		if x.about(v.rule) {
+		if e.about(v.rule) {
 			ex.Rules = append(ex.Rules, b.rule(v, b.policy.Spec.Validations[v.index]))
 		}
 	}
-	if r := x.review.req.Resource; exempt(r.GroupVersionResource) {
+	if r := e.review.req.Resource; exempt(r.GroupVersionResource) {
 		ex.Match = []policy.Check{{Name: "resource", Text: match.ResourceText(r.GroupVersionResource), Answer: policy.No, Why: "the API server never shows these to admission policies"}}
 		return ex
 	}
-	matches, as := b.criteria.Match(&x.review.subject)
-	ex.Matches, ex.Match = matches.Answer(), b.criteria.Checks(&x.review.subject, b.object, "/spec/matchConstraints")
-	ex.Results = x.results()
-	params := x.bindings(&ex, matches)
+	matches, as := b.criteria.Match(&e.review.subject)
+	ex.Matches, ex.Match = matches.Answer(), b.criteria.Checks(&e.review.subject, b.object, "/spec/matchConstraints")
+	ex.Results = e.results()
+	params := e.bindings(&ex, matches)
 	if matches == match.No {
 		return ex
 	}
@@ -84,33 +84,33 @@ func (x *explaining) explain() policy.Explanation {
 		params = []*param{nullParam}
 	}
 	for _, p := range params {
-		ex.Trials = append(ex.Trials, x.trial(p, as))
+		ex.Trials = append(ex.Trials, e.trial(p, as))
 	}
 	return ex
 }
 
 // results are the results of the policy for the rule.
-func (x *explaining) results() []policy.Result {
+func (e *explainer) results() []policy.Result {
 	var all results
-	x.engine.evaluate(x.review, x.bound, &all)
+	e.engine.evaluate(e.review, e.bound, &all)
 	return slices.DeleteFunc(all.list, func(r policy.Result) bool {
-		return !x.about(r.Rule) && strings.HasPrefix(r.Rule, "validations[")
+		return !e.about(r.Rule) && strings.HasPrefix(r.Rule, "validations[")
 	})
 }
 
 // bindings adds the policy's bindings, and returns the parameters by those
 // that match, each once.
-func (x *explaining) bindings(ex *policy.Explanation, matches match.Truth) []*param {
+func (e *explainer) bindings(ex *policy.Explanation, matches match.Truth) []*param {
 	var all []*param
-	for _, bind := range x.bound.bindings {
+	for _, bind := range e.bound.bindings {
 		b := policy.Bound{Name: bind.name, Origin: bind.object.Span(""), Actions: actionsOf(bind)}
-		m, _ := bind.criteria.Match(&x.review.subject)
+		m, _ := bind.criteria.Match(&e.review.subject)
 		b.Matches = m.Answer()
 		if bind.object != nil {
-			b.Match = bind.criteria.Checks(&x.review.subject, bind.object, "/spec/matchResources")
+			b.Match = bind.criteria.Checks(&e.review.subject, bind.object, "/spec/matchResources")
 		}
 		if matches != match.No && m != match.No {
-			params, err := x.engine.paramsOf(x.review, x.bound, bind)
+			params, err := e.engine.paramsOf(e.review, e.bound, bind)
 			if err != nil {
 				b.Problem = err.Error()
 			}
@@ -145,37 +145,37 @@ func actionsOf(bind *binding) []string {
 }
 
 // trial evaluates the policy with a parameter.
-func (x *explaining) trial(p *param, as policy.Version) policy.Trial {
-	run := x.review.run.setUp(x.bound.compiled, p, as)
-	run.meter = x.bound.plans.Counting()
-	x.hide = run.secret()
-	t := policy.Trial{ParamObject: p.object, NamespaceObject: x.review.subject.NamespaceObject()}
+func (e *explainer) trial(p *param, as policy.Version) policy.Trial {
+	run := e.review.run.setUp(e.bound.compiled, p, as)
+	run.meter = e.bound.plans.Counting()
+	e.hide = run.secret()
+	t := policy.Trial{ParamObject: p.object, NamespaceObject: e.review.subject.NamespaceObject()}
 	if p.object != nil {
 		key := p.object.Key()
 		t.Param = &key
 	}
-	if as.Kind != x.review.req.Kind {
+	if as.Kind != e.review.req.Kind {
 		t.As = match.ResourceText(as.Resource)
 	}
 	if err := run.objects.Err; err != nil {
 		t.Problem = err.Error()
 		return t
 	}
-	exempt := x.conditions(run, &t)
-	x.validations(run, &t, exempt)
+	exempt := e.conditions(run, &t)
+	e.validations(run, &t, exempt)
 	return t
 }
 
 // conditions evaluates the match conditions, and says why validations are not
 // run, if so.
-func (x *explaining) conditions(run *run, t *policy.Trial) (exempt string) {
-	run.bind(false, true, policy.Version{Resource: x.review.req.Resource.GroupVersionResource, Kind: run.as.Kind})
-	m := x.meter(run, celconfig.RuntimeCELCostBudgetMatchConditions)
+func (e *explainer) conditions(run *run, t *policy.Trial) (exempt string) {
+	run.bind(false, true, policy.Version{Resource: e.review.req.Resource.GroupVersionResource, Kind: run.as.Kind})
+	m := e.meter(run, celconfig.RuntimeCELCostBudgetMatchConditions)
 	unsettled := ""
-	for i, e := range x.bound.conditions {
-		ev := m.evaluate(e)
+	for i, x := range e.bound.conditions {
+		ev := m.evaluate(x)
 		t.Conditions = append(t.Conditions, ev)
-		name := x.bound.policy.Spec.MatchConditions[i].Name
+		name := e.bound.policy.Spec.MatchConditions[i].Name
 		switch {
 		case ev.Value == "false" && exempt == "":
 			exempt = fmt.Sprintf("exempt by match condition %q", name)
@@ -190,40 +190,40 @@ func (x *explaining) conditions(run *run, t *policy.Trial) (exempt string) {
 
 // validations evaluates the validations, all of them for their cost, and adds
 // those that are to be explained, with the variables that were read.
-func (x *explaining) validations(run *run, t *policy.Trial, exempt string) {
+func (e *explainer) validations(run *run, t *policy.Trial, exempt string) {
 	if exempt == "" {
 		run.bind(true, true, run.as)
 	}
-	m := x.meter(run, celconfig.RuntimeCELCostBudget)
-	for _, e := range x.bound.validations {
+	m := e.meter(run, celconfig.RuntimeCELCostBudget)
+	for _, x := range e.bound.validations {
 		var ev policy.Evaluation
 		if exempt != "" {
-			ev = x.described(e)
+			ev = e.described(x)
 			ev.NotRun = exempt
-		} else if !x.about(e.rule) {
-			ev = m.plain(e) // for what it costs
+		} else if !e.about(x.rule) {
+			ev = m.plain(x) // for what it costs
 		} else {
-			ev = m.evaluate(e)
+			ev = m.evaluate(x)
 		}
-		if x.about(e.rule) {
+		if e.about(x.rule) {
 			t.Validations = append(t.Validations, ev)
 		}
 	}
-	t.Variables = x.variables(run)
+	t.Variables = e.variables(run)
 	if exempt == "" {
-		x.messages(m, t)
+		e.messages(m, t)
 	}
 	t.ValidationsCost = m.cost()
 }
 
 // messages evaluates the messageExpressions of validations that failed.
-func (x *explaining) messages(m *meter, t *policy.Trial) {
+func (e *explainer) messages(m *meter, t *policy.Trial) {
 	m.run.bind(true, false, m.run.as)
 	for i := range t.Validations {
 		ev := &t.Validations[i]
-		j := slices.IndexFunc(x.bound.validations, func(e *expression) bool { return e.rule == ev.Name })
-		if e := x.bound.messages[j]; e != nil && ev.Value == "false" {
-			text := m.plain(e)
+		j := slices.IndexFunc(e.bound.validations, func(x *expression) bool { return x.rule == ev.Name })
+		if x := e.bound.messages[j]; x != nil && ev.Value == "false" {
+			text := m.plain(x)
 			text.Name = "messageExpression"
 			ev.Message = &text
 		}
@@ -231,17 +231,17 @@ func (x *explaining) messages(m *meter, t *policy.Trial) {
 }
 
 // variables are those of the policy, with the values that they had.
-func (x *explaining) variables(run *run) []policy.Evaluation {
+func (e *explainer) variables(run *run) []policy.Evaluation {
 	var all []policy.Evaluation
-	for i, e := range x.bound.variables {
-		ev := x.described(e)
+	for i, x := range e.bound.variables {
+		ev := e.described(x)
 		switch v, asked := run.act.variables.Known(i); {
 		case v == nil:
 			ev.NotRun = "nothing read it"
 		case len(asked) > 0 && types.IsError(v):
 			ev.Unknown = cel.QuestionsText(asked)
 		default:
-			cel.Describe(&ev, v, cel.ErrorOf(v, nil, x.hide), x.hide)
+			cel.Describe(&ev, v, cel.ErrorOf(v, nil, e.hide), e.hide)
 		}
 		all = append(all, ev)
 	}
@@ -249,21 +249,21 @@ func (x *explaining) variables(run *run) []policy.Evaluation {
 }
 
 // described is an expression that was not evaluated.
-func (x *explaining) described(e *expression) policy.Evaluation {
-	return policy.Evaluation{Name: e.rule, Expression: e.source, Origin: e.origin}
+func (e *explainer) described(x *expression) policy.Evaluation {
+	return policy.Evaluation{Name: x.rule, Expression: x.source, Origin: x.origin}
 }
 
 // A meter evaluates a group of expressions that share a budget.
 type meter struct {
-	*explaining
+	*explainer
 	run    *run
 	budget int64
 	out    bool // of budget
 }
 
-func (x *explaining) meter(run *run, budget int64) *meter {
+func (e *explainer) meter(run *run, budget int64) *meter {
 	run.meter.Begin(budget)
-	return &meter{explaining: x, run: run, budget: budget}
+	return &meter{explainer: e, run: run, budget: budget}
 }
 
 func (m *meter) cost() policy.Cost {

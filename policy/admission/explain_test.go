@@ -46,48 +46,48 @@ type agreement struct {
 	explanations, evaluations, culprits int
 }
 
-func (h *agreement) archive(a *txtar.Archive) {
+func (a *agreement) archive(txt *txtar.Archive) {
 	objects := map[string][]*render.Object{}
-	for _, f := range a.Files {
+	for _, f := range txt.Files {
 		if strings.HasSuffix(f.Name, ".yaml") {
-			objects[f.Name] = parse(h.t, f.Name, f.Data)
+			objects[f.Name] = parse(a.t, f.Name, f.Data)
 		}
 	}
 	cluster := append(objects["cluster.yaml"], objects["object.yaml"]...)
-	h.engine(objects["policy.yaml"], cluster, objects["object.yaml"])
+	a.engine(objects["policy.yaml"], cluster, objects["object.yaml"])
 }
 
-func (h *agreement) published(c *publishedCase) {
+func (a *agreement) published(c *publishedCase) {
 	context := append(c.objects("params"), append(c.objects("crds"), c.objects("cluster")...)...)
-	h.engine(append(c.objects("policies"), c.objects("bindings")...), context, c.objects("resources"))
+	a.engine(append(c.objects("policies"), c.objects("bindings")...), context, c.objects("resources"))
 }
 
-func (h *agreement) engine(policies, cluster, objects []*render.Object) {
+func (a *agreement) engine(policies, cluster, objects []*render.Object) {
 	kinds := testKinds{crds(cluster)}
 	e, _ := New(policies, Options{Kinds: kinds, Cluster: policy.NewCluster(cluster...), AssumeBound: always})
 	for _, o := range objects {
-		for _, req := range requestsAbout(h.t, kinds, o) {
+		for _, req := range requestsAbout(a.t, kinds, o) {
 			results, err := e.Validate(context.Background(), &req)
 			if err != nil {
-				h.t.Fatal(err)
+				a.t.Fatal(err)
 			}
 			for _, b := range e.policies {
 				if !b.namesake {
-					h.policy(e, b, &req, results)
+					a.policy(e, b, &req, results)
 				}
 			}
 		}
 	}
 }
 
-func (h *agreement) policy(e *Engine, b *bound, req *policy.Request, all []policy.Result) {
-	h.t.Helper()
-	es := h.explain(e, req, b.policy.Name, "")
+func (a *agreement) policy(e *Engine, b *bound, req *policy.Request, all []policy.Result) {
+	a.t.Helper()
+	es := a.explain(e, req, b.policy.Name, "")
 	if len(es) != 1 {
-		h.t.Fatalf("%d explanations of %s", len(es), b.policy.Name)
+		a.t.Fatalf("%d explanations of %s", len(es), b.policy.Name)
 	}
 	ex := &es[0]
-	h.explanations++
+	a.explanations++
 	var want []policy.Result
 	for _, r := range all {
 		if r.Policy == b.policy.Name {
@@ -95,32 +95,32 @@ func (h *agreement) policy(e *Engine, b *bound, req *policy.Request, all []polic
 		}
 	}
 	if d := cmp.Diff(want, ex.Results); d != "" {
-		h.t.Errorf("%s on %s: results -judged +explained:\n%s", b.policy.Name, req.Name, d)
+		a.t.Errorf("%s on %s: results -judged +explained:\n%s", b.policy.Name, req.Name, d)
 	}
 	if got := answered(ex.Match); got != ex.Matches {
-		h.t.Errorf("%s on %s: matches %s, but its checks come to %s: %+v", b.policy.Name, req.Name, ex.Matches, got, ex.Match)
+		a.t.Errorf("%s on %s: matches %s, but its checks come to %s: %+v", b.policy.Name, req.Name, ex.Matches, got, ex.Match)
 	}
 	if ex.Matches == policy.No && len(ex.Trials)+len(ex.Results) > 0 {
-		h.t.Errorf("%s on %s: does not match, and is evaluated", b.policy.Name, req.Name)
+		a.t.Errorf("%s on %s: does not match, and is evaluated", b.policy.Name, req.Name)
 	}
-	h.results(ex, b, req)
+	a.results(ex, b, req)
 	for _, x := range b.validations {
-		h.alone(e, ex, req, x.rule)
+		a.alone(e, ex, req, x.rule)
 	}
 }
 
 // explain explains twice: the bytes must be the same.
-func (h *agreement) explain(e *Engine, req *policy.Request, name, rule string) []policy.Explanation {
-	h.t.Helper()
+func (a *agreement) explain(e *Engine, req *policy.Request, name, rule string) []policy.Explanation {
+	a.t.Helper()
 	es, err := e.Explain(context.Background(), req, name, rule)
 	if err != nil {
-		h.t.Fatal(err)
+		a.t.Fatal(err)
 	}
 	again, _ := e.Explain(context.Background(), req, name, rule)
 	x, _ := json.Marshal(es)
 	y, _ := json.Marshal(again)
 	if string(x) != string(y) {
-		h.t.Errorf("%s on %s: a second explanation differs", name, req.Name)
+		a.t.Errorf("%s on %s: a second explanation differs", name, req.Name)
 	}
 	return es
 }
@@ -157,13 +157,13 @@ func answered(checks []policy.Check) policy.Answer {
 }
 
 // results holds that each result has an evaluation that came to it.
-func (h *agreement) results(ex *policy.Explanation, b *bound, req *policy.Request) {
-	h.t.Helper()
+func (a *agreement) results(ex *policy.Explanation, b *bound, req *policy.Request) {
+	a.t.Helper()
 	for _, r := range ex.Results {
 		if !strings.HasPrefix(r.Rule, "validations[") || strings.Contains(r.Message, "finds no ") || strings.Contains(r.Message, "cost budget") {
 			continue
 		}
-		h.evaluations++
+		a.evaluations++
 		var fields []string
 		found := false
 		for _, t := range ex.Trials {
@@ -174,20 +174,20 @@ func (h *agreement) results(ex *policy.Explanation, b *bound, req *policy.Reques
 				}
 				found = true
 				if len(ev.Parts) > 0 && ev.Error == "" && ev.Parts[0].Value != ev.Value {
-					h.t.Errorf("%s/%s on %s: is %s, and in parts %s", r.Policy, r.Rule, req.Name, ev.Value, ev.Parts[0].Value)
+					a.t.Errorf("%s/%s on %s: is %s, and in parts %s", r.Policy, r.Rule, req.Name, ev.Value, ev.Parts[0].Value)
 				}
 				for _, c := range ev.Culprits {
 					fields = append(fields, c.Pointer)
 				}
 			}
 		}
-		h.culprits += len(fields)
+		a.culprits += len(fields)
 		if !found {
-			h.t.Errorf("%s/%s on %s: %s, but no evaluation came to that: %+v", r.Policy, r.Rule, req.Name, r.Outcome, ex.Trials)
+			a.t.Errorf("%s/%s on %s: %s, but no evaluation came to that: %+v", r.Policy, r.Rule, req.Name, r.Outcome, ex.Trials)
 		}
 		for _, f := range r.Fields {
 			if !slices.Contains(fields, f) {
-				h.t.Errorf("%s/%s on %s: field %s is no culprit: %q", r.Policy, r.Rule, req.Name, f, fields)
+				a.t.Errorf("%s/%s on %s: field %s is no culprit: %q", r.Policy, r.Rule, req.Name, f, fields)
 			}
 		}
 	}
@@ -209,27 +209,27 @@ func cameTo(ev *policy.Evaluation, o policy.Outcome) bool {
 }
 
 // alone holds that a rule explained alone comes to the same at the same cost.
-func (h *agreement) alone(e *Engine, whole *policy.Explanation, req *policy.Request, rule string) {
-	h.t.Helper()
-	es := h.explain(e, req, whole.Policy, rule)
+func (a *agreement) alone(e *Engine, whole *policy.Explanation, req *policy.Request, rule string) {
+	a.t.Helper()
+	es := a.explain(e, req, whole.Policy, rule)
 	if len(es) != 1 || len(es[0].Trials) != len(whole.Trials) {
-		h.t.Fatalf("%s/%s: other trials than %s", whole.Policy, rule, whole.Policy)
+		a.t.Fatalf("%s/%s: other trials than %s", whole.Policy, rule, whole.Policy)
 	}
 	for i, t := range es[0].Trials {
 		all := whole.Trials[i].Validations
 		j := slices.IndexFunc(all, func(ev policy.Evaluation) bool { return ev.Name == rule })
 		if len(t.Validations) != 1 && t.Problem == "" {
-			h.t.Fatalf("%s/%s: %d validations", whole.Policy, rule, len(t.Validations))
+			a.t.Fatalf("%s/%s: %d validations", whole.Policy, rule, len(t.Validations))
 		}
 		if t.Problem == "" {
 			if d := cmp.Diff(all[j], t.Validations[0]); d != "" {
-				h.t.Errorf("%s/%s on %s: -among all +alone:\n%s", whole.Policy, rule, req.Name, d)
+				a.t.Errorf("%s/%s on %s: -among all +alone:\n%s", whole.Policy, rule, req.Name, d)
 			}
 		}
 	}
 	for _, r := range es[0].Results {
 		if strings.HasPrefix(r.Rule, "validations[") && r.Rule != rule {
-			h.t.Errorf("%s/%s: has a result of %s", whole.Policy, rule, r.Rule)
+			a.t.Errorf("%s/%s: has a result of %s", whole.Policy, rule, r.Rule)
 		}
 	}
 }

@@ -22,8 +22,8 @@ var clusterScoped = map[string]bool{
 	"PriorityClass": true,
 }
 
-func (k testKinds) Resource(gvk schema.GroupVersionKind) policy.Resource {
-	for _, o := range k.crds {
+func (t testKinds) Resource(gvk schema.GroupVersionKind) policy.Resource {
+	for _, o := range t.crds {
 		spec := o.Object["spec"].(map[string]any)
 		names := spec["names"].(map[string]any)
 		if spec["group"] == gvk.Group && names["kind"] == gvk.Kind {
@@ -44,7 +44,7 @@ func (k testKinds) Resource(gvk schema.GroupVersionKind) policy.Resource {
 	return policy.Resource{GroupVersionResource: gvk.GroupVersion().WithResource(name), Namespaced: !clusterScoped[gvk.Kind], Known: scheme.Scheme.Recognizes(gvk)}
 }
 
-func (k testKinds) Admit(o *render.Object, namespace string) (map[string]any, error) {
+func (t testKinds) Admit(o *render.Object, namespace string) (map[string]any, error) {
 	tree := runtime.DeepCopyJSON(o.Object)
 	if typed, err := scheme.Scheme.New(o.GroupVersionKind()); err == nil {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(tree, typed); err != nil {
@@ -60,7 +60,7 @@ func (k testKinds) Admit(o *render.Object, namespace string) (map[string]any, er
 	return tree, nil
 }
 
-func (k testKinds) Equivalent(r schema.GroupVersionResource) []policy.Version {
+func (t testKinds) Equivalent(r schema.GroupVersionResource) []policy.Version {
 	all := map[string][]string{"deployments": {"apps/v1", "apps/v1beta1"}, "cronjobs": {"batch/v1", "batch/v1beta1"}}
 	kinds := map[string]string{"deployments": "Deployment", "cronjobs": "CronJob"}
 	var vs []policy.Version
@@ -71,7 +71,7 @@ func (k testKinds) Equivalent(r schema.GroupVersionResource) []policy.Version {
 	return vs
 }
 
-func (k testKinds) Convert(tree map[string]any, to schema.GroupVersionKind) (map[string]any, error) {
+func (t testKinds) Convert(tree map[string]any, to schema.GroupVersionKind) (map[string]any, error) {
 	if to.Version == "v1beta1" && to.Kind == "CronJob" {
 		return nil, fmt.Errorf("no conversion to %v", to)
 	}

@@ -156,66 +156,66 @@ type mutationCase struct {
 }
 
 // check applies the mutations of a case in their order.
-func (c *mutationCase) check(t *testing.T) bool {
+func (m *mutationCase) check(t *testing.T) bool {
 	t.Helper()
-	c.Policy["apiVersion"], c.Policy["kind"] = "admissionregistration.k8s.io/v1", "MutatingAdmissionPolicy"
-	spec := c.Policy["spec"].(map[string]any)
+	m.Policy["apiVersion"], m.Policy["kind"] = "admissionregistration.k8s.io/v1", "MutatingAdmissionPolicy"
+	spec := m.Policy["spec"].(map[string]any)
 	spec["reinvocationPolicy"] = "Never"
 	spec["matchConstraints"] = map[string]any{"resourceRules": []any{map[string]any{
 		"apiGroups": []any{"*"}, "apiVersions": []any{"*"}, "operations": []any{"*"}, "resources": []any{"*"},
 	}}}
 	binding := map[string]any{"policyName": "d1"}
 	cluster := []*render.Object{}
-	if c.Params != nil {
-		c.Params["apiVersion"], c.Params["kind"] = "v1", "ConfigMap"
-		c.Params["metadata"] = map[string]any{"name": "params", "namespace": "default"}
+	if m.Params != nil {
+		m.Params["apiVersion"], m.Params["kind"] = "v1", "ConfigMap"
+		m.Params["metadata"] = map[string]any{"name": "params", "namespace": "default"}
 		binding["paramRef"] = map[string]any{"name": "params", "parameterNotFoundAction": "Deny"}
-		cluster = append(cluster, object(t, c.Params))
+		cluster = append(cluster, object(t, m.Params))
 	}
-	if c.Namespace == nil {
-		c.Namespace = map[string]any{"metadata": map[string]any{"name": "default"}}
+	if m.Namespace == nil {
+		m.Namespace = map[string]any{"metadata": map[string]any{"name": "default"}}
 	}
-	c.Namespace["apiVersion"], c.Namespace["kind"] = "v1", "Namespace"
-	cluster = append(cluster, object(t, c.Namespace))
+	m.Namespace["apiVersion"], m.Namespace["kind"] = "v1", "Namespace"
+	cluster = append(cluster, object(t, m.Namespace))
 	name := cluster[len(cluster)-1].GetName()
-	c.Object["apiVersion"], c.Object["kind"] = "apps/v1", "Deployment"
-	c.Object["metadata"].(map[string]any)["namespace"] = name
+	m.Object["apiVersion"], m.Object["kind"] = "apps/v1", "Deployment"
+	m.Object["metadata"].(map[string]any)["namespace"] = name
 	var faults strings.Builder
 	chain := newChain(t, map[string][]*render.Object{
-		"policy.yaml": {object(t, c.Policy), object(t, map[string]any{
+		"policy.yaml": {object(t, m.Policy), object(t, map[string]any{
 			"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicyBinding",
 			"metadata": map[string]any{"name": "b"}, "spec": binding,
 		})},
 		"cluster.yaml": cluster,
 	}, map[string]string{"authorizer": "allow"}, &faults)
-	return c.compare(t, chain, faults.String())
+	return m.compare(t, chain, faults.String())
 }
 
-func (c *mutationCase) compare(t *testing.T, chain policy.Chain, faults string) bool {
+func (m *mutationCase) compare(t *testing.T, chain policy.Chain, faults string) bool {
 	t.Helper()
-	reqs := []policy.Request{{Operation: policy.Create, Object: object(t, c.Object), UserInfo: policy.UserInfo{Username: "u"}}}
+	reqs := []policy.Request{{Operation: policy.Create, Object: object(t, m.Object), UserInfo: policy.UserInfo{Username: "u"}}}
 	stored, results, err := chain.Stored(context.Background(), reqs)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Error != "" {
+	if m.Error != "" {
 		for _, r := range results {
-			if strings.Contains(r.Message, c.Error) && r.Outcome == policy.Error {
+			if strings.Contains(r.Message, m.Error) && r.Outcome == policy.Error {
 				return true
 			}
 		}
-		t.Errorf("%s: want an error %q, got %+v %s", c.ID, c.Error, results, faults)
+		t.Errorf("%s: want an error %q, got %+v %s", m.ID, m.Error, results, faults)
 		return false
 	}
-	spec := c.Result["spec"].(map[string]any)
+	spec := m.Result["spec"].(map[string]any)
 	got := stored[0].Object["spec"].(map[string]any)
 	if spec["replicas"] == nil {
 		spec["replicas"] = 1 // the table does without defaults
 	}
-	want, _ := json.Marshal([]any{spec["replicas"], c.Result["metadata"].(map[string]any)["labels"]})
+	want, _ := json.Marshal([]any{spec["replicas"], m.Result["metadata"].(map[string]any)["labels"]})
 	have, _ := json.Marshal([]any{got["replicas"], stored[0].Object["metadata"].(map[string]any)["labels"]})
 	if string(want) != string(have) {
-		t.Errorf("%s: want %s, got %s: %+v %s", c.ID, want, have, results, faults)
+		t.Errorf("%s: want %s, got %s: %+v %s", m.ID, want, have, results, faults)
 		return false
 	}
 	return true

@@ -409,22 +409,22 @@ func loadCase(t *testing.T, folder string) *publishedCase {
 	return c
 }
 
-func (c *publishedCase) objects(kind string) []*render.Object {
+func (p *publishedCase) objects(kind string) []*render.Object {
 	var all []*render.Object
-	for _, f := range c.Files[kind] {
-		all = append(all, c.file(f)...)
+	for _, f := range p.Files[kind] {
+		all = append(all, p.file(f)...)
 	}
 	return all
 }
 
-func (c *publishedCase) file(name string) []*render.Object {
-	data, err := os.ReadFile(filepath.Join(c.folder, name))
+func (p *publishedCase) file(name string) []*render.Object {
+	data, err := os.ReadFile(filepath.Join(p.folder, name))
 	if err != nil {
-		c.t.Fatal(err)
+		p.t.Fatal(err)
 	}
 	objects, err := render.Parse(name, data)
 	if err != nil {
-		c.t.Logf("%s: %v", c.folder, err)
+		p.t.Logf("%s: %v", p.folder, err)
 	}
 	return objects
 }

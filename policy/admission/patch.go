@@ -35,31 +35,31 @@ func (e *errUndecided) Error() string { return e.question }
 // patched applies what a mutation yielded to the object in the version that
 // the policy matched, and admits the object again, as the API server converts
 // and defaults it after each mutation. It is nil where nothing changed.
-func (x *mutation) patched(i invocation, e *expression, value ref.Val) (map[string]any, error) {
-	before := x.review().objects.In(i.as.Kind).Tree
+func (m *mutation) patched(i invocation, e *expression, value ref.Val) (map[string]any, error) {
+	before := m.review().objects.In(i.as.Kind).Tree
 	var after map[string]any
 	var err error
 	json := i.policy.mutates.mutations[e.index].PatchType == v1.PatchTypeJSONPatch
 	if json {
-		after, err = x.jsonPatch(i.as.Kind, before, value)
+		after, err = m.jsonPatch(i.as.Kind, before, value)
 	} else {
-		after, err = x.applyConfiguration(i.as.Kind, before, value)
+		after, err = m.applyConfiguration(i.as.Kind, before, value)
 	}
 	if err != nil || after == nil || reflect.DeepEqual(before, after) {
 		return nil, err
 	}
-	return x.admit(before, after, json)
+	return m.admit(before, after, json)
 }
 
 // admit makes a patched object one as the API server holds it. What a JSON
 // patch makes, it decodes anew, which it expects to go well.
-func (x *mutation) admit(before, after map[string]any, decoded bool) (map[string]any, error) {
+func (m *mutation) admit(before, after map[string]any, decoded bool) (map[string]any, error) {
 	was, is := unstructured.Unstructured{Object: before}, &unstructured.Unstructured{Object: after}
 	if is.GroupVersionKind() != was.GroupVersionKind() {
 		return nil, refused("failed to convert object: a mutation may not change apiVersion and kind from %v", was.GroupVersionKind())
 	}
 	object := &render.Object{Unstructured: is}
-	admitted, err := x.engine.options.Kinds.Admit(object, x.req.Namespace)
+	admitted, err := m.engine.options.Kinds.Admit(object, m.req.Namespace)
 	switch {
 	case err != nil && decoded:
 		words := err.Error()
@@ -74,33 +74,33 @@ func (x *mutation) admit(before, after map[string]any, decoded bool) (map[string
 	switch {
 	case is.GetNamespace() != was.GetNamespace():
 		return nil, refused("the namespace of the provided object does not match the namespace sent on the request")
-	case x.req.OldAdmitted != nil && is.GetName() != was.GetName():
+	case m.req.OldAdmitted != nil && is.GetName() != was.GetName():
 		return nil, refused("metadata.name: Invalid value: %q: field is immutable", is.GetName())
-	case is.GroupVersionKind() == x.req.Kind:
+	case is.GroupVersionKind() == m.req.Kind:
 		return admitted, nil
 	}
-	if admitted, err = x.engine.options.Kinds.Convert(admitted, x.req.Kind); err != nil {
+	if admitted, err = m.engine.options.Kinds.Convert(admitted, m.req.Kind); err != nil {
 		return nil, refused("failed to convert object: %w", err)
 	}
 	return admitted, nil
 }
 
 // converter is the kind's; nil when the kind is not known.
-func (x *mutation) converter(kind schema.GroupVersionKind) (managedfields.TypeConverter, error) {
-	if x.engine.options.Mergers == nil {
+func (m *mutation) converter(kind schema.GroupVersionKind) (managedfields.TypeConverter, error) {
+	if m.engine.options.Mergers == nil {
 		return nil, nil
 	}
-	return x.engine.options.Mergers.TypeConverter(kind)
+	return m.engine.options.Mergers.TypeConverter(kind)
 }
 
 // applyConfiguration merges an object into another
 // (k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch, smd.go).
-func (x *mutation) applyConfiguration(kind schema.GroupVersionKind, before map[string]any, value ref.Val) (map[string]any, error) {
+func (m *mutation) applyConfiguration(kind schema.GroupVersionKind, before map[string]any, value ref.Val) (map[string]any, error) {
 	configuration, err := patch.Configuration(value)
 	if err != nil {
 		return nil, err
 	}
-	converter, err := x.converter(kind)
+	converter, err := m.converter(kind)
 	switch {
 	case err != nil:
 		return nil, err
@@ -113,27 +113,27 @@ func (x *mutation) applyConfiguration(kind schema.GroupVersionKind, before map[s
 // jsonPatch applies a list of operations
 // (k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch, json_patch.go).
 // It gives nil where a test among them fails, which is no error.
-func (x *mutation) jsonPatch(kind schema.GroupVersionKind, before map[string]any, value ref.Val) (map[string]any, error) {
+func (m *mutation) jsonPatch(kind schema.GroupVersionKind, before map[string]any, value ref.Val) (map[string]any, error) {
 	after, err := patch.JSON(before, value)
 	if after == nil || err != nil {
 		return nil, err
 	}
-	return after, x.known(kind, before, after)
+	return after, m.known(kind, before, after)
 }
 
 const undeclared = ": field not declared in schema"
 
 // known refuses fields that a built-in kind does not have.
-func (x *mutation) known(kind schema.GroupVersionKind, before, after map[string]any) error {
+func (m *mutation) known(kind schema.GroupVersionKind, before, after map[string]any) error {
 	if is := (&unstructured.Unstructured{Object: after}); is.GroupVersionKind() != kind {
 		return nil // refused for that
 	}
-	converter, err := x.converter(kind)
+	converter, err := m.converter(kind)
 	if err != nil || converter == nil {
 		return err
 	}
 	_, err = converter.ObjectToTyped(&unstructured.Unstructured{Object: after}, smd.AllowDuplicates)
-	if err == nil || !strings.Contains(err.Error(), undeclared) || x.engine.custom(kind) {
+	if err == nil || !strings.Contains(err.Error(), undeclared) || m.engine.custom(kind) {
 		return nil // what else is wrong with it, decoding finds
 	}
 	if _, was := converter.ObjectToTyped(&unstructured.Unstructured{Object: before}, smd.AllowDuplicates); was != nil {

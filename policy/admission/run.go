@@ -49,117 +49,117 @@ type run struct {
 
 // setUp makes the run one of a policy with a parameter, on the request as a
 // version that the policy matches.
-func (x *run) setUp(c *compiled, p *param, as policy.Version) *run {
-	x.policy, x.params, x.as, x.objects = c, p, as, x.review.objects.In(as.Kind)
+func (r *run) setUp(c *compiled, p *param, as policy.Version) *run {
+	r.policy, r.params, r.as, r.objects = c, p, as, r.review.objects.In(as.Kind)
 	var request cel.Sizes
-	x.request, request = x.review.requests.As(as, x.review.requestFields)
-	if x.review.engine.options.Cost {
-		x.meter = c.plans.Counting()
+	r.request, request = r.review.requests.As(as, r.review.requestFields)
+	if r.review.engine.options.Cost {
+		r.meter = c.plans.Counting()
 	} else {
-		x.meter = c.plans.Meter(cel.Inputs{Objects: x.objects.Sizes, Others: request.Max(x.review.namespaceSizes()), Params: p.sizes})
+		r.meter = c.plans.Meter(cel.Inputs{Objects: r.objects.Sizes, Others: request.Max(r.review.namespaceSizes()), Params: p.sizes})
 	}
-	return x
+	return r
 }
 
 // verdicts is the policy's say. It is one verdict a validation, but where the
 // policy as a whole is exempt or breaks.
-func (x *run) verdicts() []verdict {
-	if x.objects.Err != nil {
-		v := x.broken("matchConstraints", x.policy.object.Span("/spec/matchConstraints"), fmt.Errorf("failed to configure binding: %w", x.objects.Err))
+func (r *run) verdicts() []verdict {
+	if r.objects.Err != nil {
+		v := r.broken("matchConstraints", r.policy.object.Span("/spec/matchConstraints"), fmt.Errorf("failed to configure binding: %w", r.objects.Err))
 		v.certain = true
 		return []verdict{v}
 	}
-	if vs, done := x.conditions(); done {
+	if vs, done := r.conditions(); done {
 		return vs
 	}
-	vs := x.validations()
-	return append(vs, x.annotations()...)
+	vs := r.validations()
+	return append(vs, r.annotations()...)
 }
 
 // bind binds the variables for a group of expressions.
-func (x *run) bind(namespace, authorizer bool, as policy.Version) {
-	x.act.object, x.act.oldObject, x.act.params = x.objects.Object, x.objects.Old, x.params.value
-	x.act.request = x.request
-	if as != x.as {
-		x.act.request, _ = x.review.requests.As(as, x.review.requestFields)
+func (r *run) bind(namespace, authorizer bool, as policy.Version) {
+	r.act.object, r.act.oldObject, r.act.params = r.objects.Object, r.objects.Old, r.params.value
+	r.act.request = r.request
+	if as != r.as {
+		r.act.request, _ = r.review.requests.As(as, r.review.requestFields)
 	}
-	x.act.namespace, x.act.authorizer = namespace, authorizer
-	x.act.variables.Reset(&x.policy.names)
+	r.act.namespace, r.act.authorizer = namespace, authorizer
+	r.act.variables.Reset(&r.policy.names)
 }
 
 // eval evaluates an expression. The error is cel.ErrBudget, or the API server's
 // words for what went wrong with this expression alone.
-func (x *run) eval(e *expression) (ref.Val, error) {
-	x.review.questions.Reset()
-	x.review.assume = ""
-	v, err := x.meter.Eval(x.review.ctx, e.program, &x.act)
-	if x.meter.Out() {
+func (r *run) eval(e *expression) (ref.Val, error) {
+	r.review.questions.Reset()
+	r.review.assume = ""
+	v, err := r.meter.Eval(r.review.ctx, e.program, &r.act)
+	if r.meter.Out() {
 		return nil, cel.ErrBudget
 	}
 	if err != nil {
-		return nil, fmt.Errorf("expression '%v' resulted in error: %w", e.source, cel.ShownError(e.source, err, x.secret()))
+		return nil, fmt.Errorf("expression '%v' resulted in error: %w", e.source, cel.ShownError(e.source, err, r.secret()))
 	}
 	return v, nil
 }
 
 // secret says whether the expressions see a Secret.
-func (x *run) secret() bool {
-	return x.as.Kind.Kind == "Secret" || x.params.object != nil && x.params.object.GetKind() == "Secret"
+func (r *run) secret() bool {
+	return r.as.Kind.Kind == "Secret" || r.params.object != nil && r.params.object.GetKind() == "Secret"
 }
 
 // secrets are the objects of which a message may quote nothing.
-func (x *run) secrets() []map[string]any {
-	all := []map[string]any{x.review.req.Admitted, x.review.req.OldAdmitted}
-	if p := x.params.object; p != nil && p.GetKind() == "Secret" {
+func (r *run) secrets() []map[string]any {
+	all := []map[string]any{r.review.req.Admitted, r.review.req.OldAdmitted}
+	if p := r.params.object; p != nil && p.GetKind() == "Secret" {
 		all = append(all, p.Object)
 	}
 	return all
 }
 
 // variable evaluates a composited variable.
-func (x *run) variable(i int) ref.Val {
-	e := x.policy.variables[i]
-	shared := x.shared(e)
+func (r *run) variable(i int) ref.Val {
+	e := r.policy.variables[i]
+	shared := r.shared(e)
 	if shared != nil && *shared != nil {
-		return x.meter.Variable(i, *shared, nil)
+		return r.meter.Variable(i, *shared, nil)
 	}
-	v, err := x.meter.Eval(x.review.ctx, e.program, &x.act)
+	v, err := r.meter.Eval(r.review.ctx, e.program, &r.act)
 	if shared != nil && err == nil {
 		*shared = v
 	}
-	return x.meter.Variable(i, v, err)
+	return r.meter.Variable(i, v, err)
 }
 
 // conditions evaluates the match conditions. done says that the validations
 // are not to be run (k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions).
-func (x *run) conditions() (vs []verdict, done bool) {
-	if len(x.policy.conditions) == 0 {
+func (r *run) conditions() (vs []verdict, done bool) {
+	if len(r.policy.conditions) == 0 {
 		return nil, false
 	}
-	err := x.meter.Group(conditionsGroup, func() error {
-		x.bind(false, true, policy.Version{Resource: x.review.req.Resource.GroupVersionResource, Kind: x.as.Kind})
+	err := r.meter.Group(conditionsGroup, func() error {
+		r.bind(false, true, policy.Version{Resource: r.review.req.Resource.GroupVersionResource, Kind: r.as.Kind})
 		vs, done = nil, false
-		return x.eachCondition(&vs, &done)
+		return r.eachCondition(&vs, &done)
 	})
 	if err != nil {
-		return []verdict{x.broken("matchConditions", x.policy.object.Span("/spec/matchConditions"), err)}, true
+		return []verdict{r.broken("matchConditions", r.policy.object.Span("/spec/matchConditions"), err)}, true
 	}
 	return vs, done
 }
 
-func (x *run) eachCondition(vs *[]verdict, done *bool) error {
+func (r *run) eachCondition(vs *[]verdict, done *bool) error {
 	var broken, open []verdict
-	for i, e := range x.policy.conditions {
-		v, err := x.eval(e)
+	for i, e := range r.policy.conditions {
+		v, err := r.eval(e)
 		switch {
 		case errors.Is(err, cel.ErrBudget):
 			return err
-		case err != nil && x.review.questions.Any():
-			open = append(open, x.open(e))
+		case err != nil && r.review.questions.Any():
+			open = append(open, r.open(e))
 		case err != nil:
-			broken = append(broken, x.broken(e.rule, e.origin, err))
+			broken = append(broken, r.broken(e.rule, e.origin, err))
 		case v == types.False:
-			*vs, *done = x.exempt(x.policy.policy.Spec.MatchConditions[i].Name), true
+			*vs, *done = r.exempt(r.policy.policy.Spec.MatchConditions[i].Name), true
 			return nil
 		}
 	}
@@ -173,114 +173,114 @@ func (x *run) eachCondition(vs *[]verdict, done *bool) error {
 }
 
 // exempt is what happens to a policy one of whose conditions is false.
-func (x *run) exempt(condition string) []verdict {
-	return x.skip(fmt.Sprintf("exempt by match condition %q", condition))
+func (r *run) exempt(condition string) []verdict {
+	return r.skip(fmt.Sprintf("exempt by match condition %q", condition))
 }
 
 // skip says about each validation why it was not run.
-func (x *run) skip(why string) []verdict {
-	vs := make([]verdict, len(x.policy.validations))
-	for i, e := range x.policy.validations {
-		vs[i] = verdict{rule: e.rule, origin: e.origin, outcome: policy.Skip, message: why, assumed: x.assumed()}
+func (r *run) skip(why string) []verdict {
+	vs := make([]verdict, len(r.policy.validations))
+	for i, e := range r.policy.validations {
+		vs[i] = verdict{rule: e.rule, origin: e.origin, outcome: policy.Skip, message: why, assumed: r.assumed()}
 	}
 	return vs
 }
 
 // open is the verdict of an expression that depends on what is not known.
-func (x *run) open(e *expression) verdict {
-	return verdict{rule: e.rule, origin: e.origin, outcome: policy.Unknown, message: x.review.questions.Text()}
+func (r *run) open(e *expression) verdict {
+	return verdict{rule: e.rule, origin: e.origin, outcome: policy.Unknown, message: r.review.questions.Text()}
 }
 
 // broken is the verdict of what went wrong while it ran.
-func (x *run) broken(rule string, origin render.Span, err error) verdict {
+func (r *run) broken(rule string, origin render.Span, err error) verdict {
 	message := policy.Shorten(err.Error(), policy.MaxMessage)
-	if x.policy.ignores() {
+	if r.policy.ignores() {
 		message = policy.Shorten("ignored error: "+message, policy.MaxMessage)
 	}
-	return verdict{rule: rule, origin: origin, outcome: policy.Error, message: message, assumed: x.assumed()}
+	return verdict{rule: rule, origin: origin, outcome: policy.Error, message: message, assumed: r.assumed()}
 }
 
 // ignores says whether errors let requests pass.
 func (c *compiled) ignores() bool { return *c.policy.Spec.FailurePolicy == v1.Ignore }
 
-func (x *run) assumed() []string {
-	if x.review.assume == "" && x.params.assumed == "" {
+func (r *run) assumed() []string {
+	if r.review.assume == "" && r.params.assumed == "" {
 		return nil
 	}
-	return slices.DeleteFunc([]string{x.review.assume, x.params.assumed}, func(a string) bool { return a == "" })
+	return slices.DeleteFunc([]string{r.review.assume, r.params.assumed}, func(a string) bool { return a == "" })
 }
 
 // validations evaluates the validations and the messages of those that fail.
-func (x *run) validations() []verdict {
-	if len(x.policy.validations) == 0 {
+func (r *run) validations() []verdict {
+	if len(r.policy.validations) == 0 {
 		return nil
 	}
 	var vs []verdict
 	var last *expression
-	err := x.meter.Group(validationsGroup, func() error {
-		x.bind(true, true, x.as)
+	err := r.meter.Group(validationsGroup, func() error {
+		r.bind(true, true, r.as)
 		if vs == nil {
-			vs = x.review.verdicts(len(x.policy.validations))
+			vs = r.review.verdicts(len(r.policy.validations))
 		}
-		for i, e := range x.policy.validations {
+		for i, e := range r.policy.validations {
 			last = e
-			before := x.meter.Remaining()
-			if err := x.validation(&vs[i], e); err != nil {
+			before := r.meter.Remaining()
+			if err := r.validation(&vs[i], e); err != nil {
 				return err
 			}
-			vs[i].spent = before - x.meter.Remaining()
+			vs[i].spent = before - r.meter.Remaining()
 		}
-		return x.messages(vs)
+		return r.messages(vs)
 	})
 	if err != nil {
-		return []verdict{x.broken(last.rule, last.origin, err)}
+		return []verdict{r.broken(last.rule, last.origin, err)}
 	}
-	x.tellCosts(vs)
+	r.tellCosts(vs)
 	return vs
 }
 
-func (x *run) validation(v *verdict, e *expression) error {
-	val, err := x.eval(e)
+func (r *run) validation(v *verdict, e *expression) error {
+	val, err := r.eval(e)
 	switch {
 	case errors.Is(err, cel.ErrBudget):
 		return err
-	case err != nil && x.review.questions.Any():
-		*v = x.open(e)
+	case err != nil && r.review.questions.Any():
+		*v = r.open(e)
 	case err != nil:
-		if *v = x.broken(e.rule, e.origin, err); !cel.WasStopped(err) {
-			v.fields, v.literals = x.blame(e)
+		if *v = r.broken(e.rule, e.origin, err); !cel.WasStopped(err) {
+			v.fields, v.literals = r.blame(e)
 		}
 	case val == types.True:
 		*v = verdict{rule: e.rule, origin: e.origin, outcome: policy.Pass}
-		v.assumed = x.assumed()
+		v.assumed = r.assumed()
 	default:
-		*v = verdict{rule: e.rule, origin: e.origin, outcome: policy.Fail, assumed: x.assumed()}
-		v.fields, v.literals = x.blame(e)
+		*v = verdict{rule: e.rule, origin: e.origin, outcome: policy.Fail, assumed: r.assumed()}
+		v.fields, v.literals = r.blame(e)
 	}
 	return nil
 }
 
 // messages words the failures. Counted messages of passing validations are evaluated
 // for their cost, as the API server evaluates all.
-func (x *run) messages(vs []verdict) error {
+func (r *run) messages(vs []verdict) error {
 	bound := false
 	for i := range vs {
-		e := x.policy.messages[i]
-		if vs[i].outcome != policy.Fail && (e == nil || x.meter.Uncounted(e.program)) {
+		e := r.policy.messages[i]
+		if vs[i].outcome != policy.Fail && (e == nil || r.meter.Uncounted(e.program)) {
 			continue
 		}
 		if e != nil && !bound {
-			x.bind(true, false, x.as)
+			r.bind(true, false, r.as)
 			bound = true
 		}
-		before := x.meter.Remaining()
-		evaluated, err := x.message(e)
+		before := r.meter.Remaining()
+		evaluated, err := r.message(e)
 		if err != nil {
-			return x.outOfMessages(vs, err)
+			return r.outOfMessages(vs, err)
 		}
-		vs[i].spent += before - x.meter.Remaining()
+		vs[i].spent += before - r.meter.Remaining()
 		if vs[i].outcome == policy.Fail {
-			x.word(&vs[i], i, evaluated)
+			r.word(&vs[i], i, evaluated)
 		}
 	}
 	return nil
@@ -288,11 +288,11 @@ func (x *run) messages(vs []verdict) error {
 
 // message evaluates a messageExpression, to "" when there is none or it can't
 // be used. The error is cel.ErrBudget.
-func (x *run) message(e *expression) (string, error) {
+func (r *run) message(e *expression) (string, error) {
 	if e == nil {
 		return "", nil
 	}
-	v, err := x.eval(e)
+	v, err := r.eval(e)
 	if errors.Is(err, cel.ErrBudget) {
 		return "", err
 	}
@@ -300,7 +300,7 @@ func (x *run) message(e *expression) (string, error) {
 	if !ok {
 		return "", nil
 	}
-	if x.secret() && cel.Quotes(e.program.AST) && cel.Reveals(text, x.secrets()...) {
+	if r.secret() && cel.Quotes(e.program.AST) && cel.Reveals(text, r.secrets()...) {
 		return cel.ErrHidden.Error(), nil
 	}
 	return text, nil
@@ -308,18 +308,18 @@ func (x *run) message(e *expression) (string, error) {
 
 // outOfMessages is what the API server makes of messages that cost too much:
 // no validation that did not break by itself has a verdict.
-func (x *run) outOfMessages(vs []verdict, err error) error {
-	for i, e := range x.policy.validations {
+func (r *run) outOfMessages(vs []verdict, err error) error {
+	for i, e := range r.policy.validations {
 		if vs[i].outcome != policy.Error && vs[i].outcome != policy.Unknown {
-			vs[i] = x.broken(e.rule, e.origin, fmt.Errorf("failed messageExpression: %w", err))
+			vs[i] = r.broken(e.rule, e.origin, fmt.Errorf("failed messageExpression: %w", err))
 		}
 	}
 	return nil
 }
 
 // word gives a failure its message and reason.
-func (x *run) word(v *verdict, i int, evaluated string) {
-	validation := x.policy.policy.Spec.Validations[x.policy.validations[i].index]
+func (r *run) word(v *verdict, i int, evaluated string) {
+	validation := r.policy.policy.Spec.Validations[r.policy.validations[i].index]
 	v.message = cel.FailedMessage(validation.Expression, evaluated, validation.Message)
 	v.message = policy.Shorten(v.message, celconfig.MaxEvaluatedMessageExpressionSizeBytes)
 	v.reason = "Invalid"
@@ -330,23 +330,23 @@ func (x *run) word(v *verdict, i int, evaluated string) {
 
 // annotations evaluates the audit annotations, of which only errors matter:
 // they deny the request whatever the binding's actions are.
-func (x *run) annotations() []verdict {
-	if len(x.policy.annotations) == 0 {
+func (r *run) annotations() []verdict {
+	if len(r.policy.annotations) == 0 {
 		return nil
 	}
 	var vs []verdict
-	err := x.meter.Group(annotationsGroup, func() error {
-		x.bind(true, false, x.as)
+	err := r.meter.Group(annotationsGroup, func() error {
+		r.bind(true, false, r.as)
 		vs = nil
-		for _, e := range x.policy.annotations {
-			_, err := x.eval(e)
+		for _, e := range r.policy.annotations {
+			_, err := r.eval(e)
 			switch {
 			case errors.Is(err, cel.ErrBudget):
 				return err
-			case err != nil && x.review.questions.Any():
-				vs = append(vs, x.open(e))
+			case err != nil && r.review.questions.Any():
+				vs = append(vs, r.open(e))
 			case err != nil:
-				v := x.broken(e.rule, e.origin, err)
+				v := r.broken(e.rule, e.origin, err)
 				v.certain = true
 				vs = append(vs, v)
 			}
@@ -354,7 +354,7 @@ func (x *run) annotations() []verdict {
 		return nil
 	})
 	if err != nil {
-		v := x.broken("auditAnnotations", x.policy.object.Span("/spec/auditAnnotations"), err)
+		v := r.broken("auditAnnotations", r.policy.object.Span("/spec/auditAnnotations"), err)
 		return []verdict{v}
 	}
 	return vs

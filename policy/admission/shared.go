@@ -82,13 +82,13 @@ func (c *compiled) read(variables celast.NavigableExpr, i int) (number int, ok b
 
 // shared returns where the value of a variable is kept for other policies, nil for one
 // that is not shared or whose cost is counted.
-func (x *run) shared(e *expression) *ref.Val {
-	r := x.review
-	if e.definition == 0 || !x.meter.Uncounted(e.program) || x.as.Kind != r.req.Kind {
+func (r *run) shared(e *expression) *ref.Val {
+	req := r.review
+	if e.definition == 0 || !r.meter.Uncounted(e.program) || r.as.Kind != req.req.Kind {
 		return nil
 	}
-	if r.shared == nil {
-		r.shared = make([]ref.Val, r.engine.definitions)
+	if req.shared == nil {
+		req.shared = make([]ref.Val, req.engine.definitions)
 	}
-	return &r.shared[e.definition-1]
+	return &req.shared[e.definition-1]
 }

@@ -225,25 +225,25 @@ type checked struct {
 }
 
 // check checks the policy with one kind of object.
-func (x *checked) check(of typing) error {
-	env, err := x.env(of)
+func (c *checked) check(of typing) error {
+	env, err := c.env(of)
 	if err != nil {
 		return err
 	}
 	variables := cel.VariablesType()
-	if env, err = x.version.WithVariables(env, variables); err != nil {
+	if env, err = c.version.WithVariables(env, variables); err != nil {
 		return err
 	}
-	for i, v := range x.variables {
-		typ, _ := x.typeOf(env, v) // without an error's: the variable may be anything
-		cel.AddVariable(variables, x.policy.Spec.Variables[i].Name, typ)
+	for i, v := range c.variables {
+		typ, _ := c.typeOf(env, v) // without an error's: the variable may be anything
+		cel.AddVariable(variables, c.policy.Spec.Variables[i].Name, typ)
 	}
-	for i, e := range x.validations {
-		for _, e := range []*expression{e, x.messages[i]} {
+	for i, e := range c.validations {
+		for _, e := range []*expression{e, c.messages[i]} {
 			if e != nil {
-				_, err := x.typeOf(env, e)
-				x.suggest(env, of, e, err)
-				x.found.add(e, of.object, err)
+				_, err := c.typeOf(env, e)
+				c.suggest(env, of, e, err)
+				c.found.add(e, of.object, err)
 			}
 		}
 	}
@@ -251,28 +251,28 @@ func (x *checked) check(of typing) error {
 }
 
 // suggest adds what fields may have been meant to an error of an expression.
-func (x *checked) suggest(env *celgo.Env, of typing, e *expression, err error) {
+func (c *checked) suggest(env *celgo.Env, of typing, e *expression, err error) {
 	wrong, ok := errors.AsType[*cel.CompileError](err)
 	if !ok {
 		return
 	}
-	types := []*apiservercel.DeclType{x.decl(of.object, "")}
+	types := []*apiservercel.DeclType{c.decl(of.object, "")}
 	if of.hasParams {
-		if t := x.decl(of.params, "params:"); t != nil {
+		if t := c.decl(of.params, "params:"); t != nil {
 			types = append(types, t)
 		}
 	}
 	wrong.SuggestFields(env, e.source, types...)
 }
 
-func (x *checked) typeOf(env *celgo.Env, e *expression) (*celgo.Type, error) {
-	ast := x.parsed[e.id]
+func (c *checked) typeOf(env *celgo.Env, e *expression) (*celgo.Type, error) {
+	ast := c.parsed[e.id]
 	if ast == nil {
 		var err error
 		if ast, err = cel.Parse(env, e.source); err != nil {
 			return nil, err
 		}
-		x.parsed[e.id] = ast
+		c.parsed[e.id] = ast
 	}
 	return cel.Check(env, ast)
 }
@@ -287,18 +287,18 @@ type warning struct {
 	kinds  []string
 }
 
-func (ws *warnings) add(e *expression, gvk schema.GroupVersionKind, err error) {
+func (w *warnings) add(e *expression, gvk schema.GroupVersionKind, err error) {
 	var wrong *cel.CompileError
 	if !errors.As(err, &wrong) {
 		return
 	}
-	for i := range *ws {
-		if w := &(*ws)[i]; w.expression == e && slices.Equal(w.issues, wrong.Issues) {
-			w.kinds = append(w.kinds, gvk.String())
+	for i := range *w {
+		if have := &(*w)[i]; have.expression == e && slices.Equal(have.issues, wrong.Issues) {
+			have.kinds = append(have.kinds, gvk.String())
 			return
 		}
 	}
-	*ws = append(*ws, warning{e, wrong.Issues, []string{gvk.String()}})
+	*w = append(*w, warning{e, wrong.Issues, []string{gvk.String()}})
 }
 
 // shownKinds are the kinds as reports write them: apps/v1 Deployment.
@@ -311,17 +311,17 @@ func (w *warning) shownKinds() []string {
 }
 
 // errors puts the warnings in the order of the policy.
-func (ws warnings) errors(c *compiled) []error {
-	slices.SortStableFunc(ws, func(a, b warning) int { return a.id - b.id })
+func (w warnings) errors(c *compiled) []error {
+	slices.SortStableFunc(w, func(a, b warning) int { return a.id - b.id })
 	var errs []error
-	for _, w := range ws {
+	for _, warned := range w {
 		var issues []string
-		for _, i := range w.issues {
+		for _, i := range warned.issues {
 			issues = append(issues, i.Plain)
 		}
-		text := fmt.Sprintf("%s: %s", strings.Join(w.shownKinds(), ", "), strings.Join(issues, "; "))
-		e := at(c.object, w.pointer, w.rule, errors.New(text))
-		e.Span, e.Warning = place(c.object, w.expression, w.issues), true
+		text := fmt.Sprintf("%s: %s", strings.Join(warned.shownKinds(), ", "), strings.Join(issues, "; "))
+		e := at(c.object, warned.pointer, warned.rule, errors.New(text))
+		e.Span, e.Warning = place(c.object, warned.expression, warned.issues), true
 		errs = append(errs, e)
 	}
 	return errs

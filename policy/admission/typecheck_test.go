@@ -46,8 +46,8 @@ func upstreamTypes(kinds *schema.Kinds) *validating.TypeChecker {
 
 type kindsResolver struct{ kinds *schema.Kinds }
 
-func (r kindsResolver) ResolveSchema(gvk apischema.GroupVersionKind) (*spec.Schema, error) {
-	if s, ok := r.kinds.Schema(gvk); ok {
+func (k kindsResolver) ResolveSchema(gvk apischema.GroupVersionKind) (*spec.Schema, error) {
+	if s, ok := k.kinds.Schema(gvk); ok {
 		return s, nil
 	}
 	return nil, resolver.ErrSchemaNotFound

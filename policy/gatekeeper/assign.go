@@ -35,7 +35,7 @@ type externalData struct {
 const assignPointer = "/spec/parameters/assign"
 
 // assign reads an Assign.
-func (c *mutatorCheck) assign(m *mutator) {
+func (c *checker) assign(m *mutator) {
 	var parameters assignParameters
 	spec, ok := c.spec(m, &parameters)
 	if !ok {
@@ -53,7 +53,7 @@ func (c *mutatorCheck) assign(m *mutator) {
 }
 
 // assignElement checks what is assigned to an element of a list.
-func (c *mutatorCheck) assignElement(p part, field *assignField) {
+func (c *checker) assignElement(p part, field *assignField) {
 	switch {
 	case p.glob:
 		c.add("/spec/location", errors.New("location ends with all elements of a list, to which nothing can be assigned"))
@@ -85,7 +85,7 @@ func isNumber(v any) bool {
 
 // assignMetadata reads an AssignMetadata, which adds a label or an annotation
 // that isn't there.
-func (c *mutatorCheck) assignMetadata(m *mutator) {
+func (c *checker) assignMetadata(m *mutator) {
 	var parameters struct {
 		Assign assignField `json:"assign,omitempty"`
 	}
@@ -116,7 +116,7 @@ func isMetadataLocation(l location) bool {
 }
 
 // value reads which value is assigned. The setter is nil if that is unclear.
-func (c *mutatorCheck) value(f *assignField) setter {
+func (c *checker) value(f *assignField) setter {
 	given := 0
 	for _, is := range []bool{f.Value != nil, f.FromMetadata != nil, f.ExternalData != nil} {
 		if is {
@@ -140,7 +140,7 @@ func (c *mutatorCheck) value(f *assignField) setter {
 	return &valueSetter{value, weight(value)}
 }
 
-func (c *mutatorCheck) externalData(e *externalData) setter {
+func (c *checker) externalData(e *externalData) setter {
 	for _, f := range []struct {
 		name, value string
 		allowed     []string
@@ -164,23 +164,23 @@ type valueSetter struct {
 	weight int
 }
 
-func (s *valueSetter) setField(x *application, object map[string]any, field string) (bool, error) {
-	if err := x.bounds.add(s.weight); err != nil {
+func (v *valueSetter) setField(x *application, object map[string]any, field string) (bool, error) {
+	if err := x.bounds.add(v.weight); err != nil {
 		return false, err
 	}
-	return put(object, field, x.once(s.value)), nil
+	return put(object, field, x.once(v.value)), nil
 }
 
-func (s *valueSetter) element() map[string]any {
-	object, _ := s.value.(map[string]any)
+func (v *valueSetter) element() map[string]any {
+	object, _ := v.value.(map[string]any)
 	return object
 }
 
 // A metadataSetter sets the name or the namespace of the object.
 type metadataSetter string
 
-func (s metadataSetter) setField(x *application, object map[string]any, field string) (bool, error) {
-	return put(object, field, metaText(x.object, string(s))), nil
+func (m metadataSetter) setField(x *application, object map[string]any, field string) (bool, error) {
+	return put(object, field, metaText(x.object, string(m))), nil
 }
 
 func (metadataSetter) element() map[string]any { return nil }
@@ -203,18 +203,18 @@ type external struct {
 	had      bool
 }
 
-func (s *externalSetter) setField(_ *application, object map[string]any, field string) (bool, error) {
+func (e *externalSetter) setField(_ *application, object map[string]any, field string) (bool, error) {
 	old, had := object[field]
-	switch e := old.(type) {
+	switch was := old.(type) {
 	case *external:
-		old, had = e.was, e.had
+		old, had = was.was, was.had
 	case string:
 	default:
 		if had {
 			return false, fmt.Errorf("external data is to be assigned to %s, which must be a string", typeName(old))
 		}
 	}
-	object[field] = &external{s.provider, old, had}
+	object[field] = &external{e.provider, old, had}
 	return true, nil
 }
 

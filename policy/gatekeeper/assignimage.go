@@ -10,7 +10,7 @@ import (
 
 // assignImage reads an AssignImage, which sets parts of the name of an image
 // (gatekeeper/v3/pkg/mutation/mutators/assignimage).
-func (c *mutatorCheck) assignImage(m *mutator) {
+func (c *checker) assignImage(m *mutator) {
 	var p struct {
 		PathTests    []pathTest `json:"pathTests,omitempty"`
 		AssignDomain string     `json:"assignDomain,omitempty"`
@@ -43,7 +43,7 @@ var (
 	})
 )
 
-func (c *mutatorCheck) image(s imageSetter) {
+func (c *checker) image(s imageSetter) {
 	if s == (imageSetter{}) {
 		c.add("/spec/parameters", errors.New("one of assignDomain, assignPath and assignTag must be set"))
 	}
@@ -66,28 +66,28 @@ type imageSetter struct{ domain, path, tag string }
 
 func (imageSetter) element() map[string]any { return nil }
 
-func (s imageSetter) setField(_ *application, object map[string]any, field string) (bool, error) {
+func (i imageSetter) setField(_ *application, object map[string]any, field string) (bool, error) {
 	image, ok := object[field].(string)
 	if old, was := object[field]; was && !ok {
 		return false, fmt.Errorf("it is %s, and should be the name of an image", typeName(old))
 	}
-	return put(object, field, s.apply(image)), nil
+	return put(object, field, i.apply(image)), nil
 }
 
-func (s imageSetter) apply(image string) string {
+func (i imageSetter) apply(image string) string {
 	domain, rest := splitDomain(image)
 	path, tag := rest, ""
-	if i := strings.IndexAny(rest, ":@"); i >= 0 {
-		path, tag = rest[:i], rest[i:]
+	if at := strings.IndexAny(rest, ":@"); at >= 0 {
+		path, tag = rest[:at], rest[at:]
 	}
-	if s.domain != "" {
-		domain = s.domain
+	if i.domain != "" {
+		domain = i.domain
 	}
-	if s.path != "" {
-		path = s.path
+	if i.path != "" {
+		path = i.path
 	}
-	if s.tag != "" {
-		tag = s.tag
+	if i.tag != "" {
+		tag = i.tag
 	}
 	if domain != "" {
 		domain += "/"

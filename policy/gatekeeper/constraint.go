@@ -71,14 +71,14 @@ type scopedAction struct {
 }
 
 // newConstraint reads a constraint; nil where it can't be used.
-func (k *compiler) newConstraint(o *render.Object, all templates) (*constraint, []error) {
+func (c *compiler) newConstraint(o *render.Object, all templates) (*constraint, []error) {
 	gvk := o.GroupVersionKind()
 	if gvk.Version != "v1beta1" && gvk.Version != "v1alpha1" {
 		return nil, []error{policy.ErrorAt(o, "/apiVersion", "constraint", fmt.Errorf("Gatekeeper has no constraints in version %s: they are v1beta1", gvk.Version))}
 	}
 	t := all[strings.ToLower(gvk.Kind)]
 	if t == nil {
-		return nil, k.withoutTemplate(o)
+		return nil, c.withoutTemplate(o)
 	}
 	if t.kind != gvk.Kind {
 		return nil, []error{policy.ErrorAt(o, "/kind", "constraint", fmt.Errorf("kind %s is written %s in its template", gvk.Kind, t.kind))}
@@ -86,27 +86,27 @@ func (k *compiler) newConstraint(o *render.Object, all templates) (*constraint, 
 	if f := nameFault(o); f != nil {
 		return nil, []error{policy.ErrorAt(o, f.pointer, "constraint", f.err)}
 	}
-	c := &constraint{object: o, template: t, origin: o.Span(""), tree: t.schema.held(o, k.options.Written)}
-	given := c.tree
-	if k.options.Written {
+	made := &constraint{object: o, template: t, origin: o.Span(""), tree: t.schema.held(o, c.options.Written)}
+	given := made.tree
+	if c.options.Written {
 		given = o.Object
 	}
-	if fs := t.schema.check(given, k.options.Written); len(fs) > 0 {
+	if fs := t.schema.check(given, c.options.Written); len(fs) > 0 {
 		return nil, faultsAt(o, "constraint", fs)
 	}
-	spec, _ := c.tree["spec"].(map[string]any)
+	spec, _ := made.tree["spec"].(map[string]any)
 	var errs []error
-	if c.match, errs = newMatch(o, "/spec/match", spec["match"]); broken(errs) {
+	if made.match, errs = newMatch(o, "/spec/match", spec["match"]); broken(errs) {
 		return nil, errs
 	}
-	if f := k.enforce(c, spec); f != nil {
+	if f := c.enforce(made, spec); f != nil {
 		return nil, append(errs, policy.ErrorAt(o, f.pointer, "constraint", f.err))
 	}
 	if t.rego != nil {
-		c.parameters = parametersOf(spec["parameters"])
+		made.parameters = parametersOf(spec["parameters"])
 	}
-	c.rule = documentation(c)
-	return c, errs
+	made.rule = documentation(made)
+	return made, errs
 }
 
 // nameFault is the error about a constraint's name.
@@ -122,9 +122,9 @@ func nameFault(o *render.Object) *fault {
 
 // withoutTemplate returns the error of a constraint without a template. If the template
 // is there but broken it returns none: the template has an error of its own.
-func (k *compiler) withoutTemplate(o *render.Object) []error {
+func (c *compiler) withoutTemplate(o *render.Object) []error {
 	kind := o.GetKind()
-	if k.refused[strings.ToLower(kind)] {
+	if c.refused[strings.ToLower(kind)] {
 		return nil
 	}
 	return []error{policy.ErrorAt(o, "/kind", "constraint", fmt.Errorf("there is no ConstraintTemplate %s, of which this would be a constraint", strings.ToLower(kind)))}
@@ -140,19 +140,19 @@ func parametersOf(parameters any) *ast.Term {
 }
 
 // enforce finds what follows from a violation at the enforcement points.
-func (k *compiler) enforce(c *constraint, spec map[string]any) *fault {
+func (c *compiler) enforce(con *constraint, spec map[string]any) *fault {
 	action, ok := spec["enforcementAction"].(string)
 	switch {
 	case !ok || action == "":
 		action = actionDeny
 		fallthrough
 	case action == actionDeny, action == actionWarn, action == actionDryrun:
-		c.actions = []string{action}
+		con.actions = []string{action}
 		return nil
 	case action == actionScoped:
-		return k.scope(c, spec)
-	case k.options.Written:
-		c.actions = []string{action}
+		return c.scope(con, spec)
+	case c.options.Written:
+		con.actions = []string{action}
 		return nil
 	}
 	return &fault{"/spec/enforcementAction", fmt.Errorf("enforcementAction %q is none of deny, dryrun, warn and scoped", action)}
@@ -160,41 +160,41 @@ func (k *compiler) enforce(c *constraint, spec map[string]any) *fault {
 
 // scope finds what follows at the enforcement points of a constraint whose
 // actions are scoped.
-func (k *compiler) scope(c *constraint, spec map[string]any) *fault {
+func (c *compiler) scope(con *constraint, spec map[string]any) *fault {
 	const field = "/spec/scopedEnforcementActions"
 	if spec["scopedEnforcementActions"] == nil {
 		return &fault{"/spec", fmt.Errorf("enforcementAction is scoped, and there are no scopedEnforcementActions")}
 	}
 	var scoped []scopedAction
-	if errs := decode(c.object, field, spec["scopedEnforcementActions"], &scoped, "constraint"); broken(errs) {
+	if errs := decode(con.object, field, spec["scopedEnforcementActions"], &scoped, "constraint"); broken(errs) {
 		return &fault{field, fmt.Errorf("scopedEnforcementActions are a list of {action, enforcementPoints: [{name}]}")}
 	}
 	found := map[string]bool{}
 	for i, s := range scoped {
 		pointer := field + render.Pointer(i)
-		if !k.options.Written && s.Action != actionDeny && s.Action != actionWarn && s.Action != actionDryrun {
+		if !c.options.Written && s.Action != actionDeny && s.Action != actionWarn && s.Action != actionDryrun {
 			return &fault{pointer + "/action", fmt.Errorf("action %q is none of deny, dryrun and warn", s.Action)}
 		}
-		if !k.options.Written && len(s.EnforcementPoints) == 0 {
+		if !c.options.Written && len(s.EnforcementPoints) == 0 {
 			return &fault{pointer, fmt.Errorf("the action has no enforcementPoints")}
 		}
 		for j, p := range s.EnforcementPoints {
-			if !k.options.Written && p.Name != everyPoint && !slices.Contains(points, p.Name) {
+			if !c.options.Written && p.Name != everyPoint && !slices.Contains(points, p.Name) {
 				return &fault{pointer + render.Pointer("enforcementPoints", j, "name"), fmt.Errorf("enforcement point %q is none of %s", p.Name, strings.Join(points, ", "))}
 			}
-			if p.Name == everyPoint || k.enforces(c.template, p.Name) {
+			if p.Name == everyPoint || c.enforces(con.template, p.Name) {
 				found[s.Action] = true
 			}
 		}
 	}
-	c.actions = slices.Sorted(maps.Keys(found))
+	con.actions = slices.Sorted(maps.Keys(found))
 	return nil
 }
 
 // enforces reports whether the engine acts at an enforcement point. In admission there
 // are two: Gatekeeper's webhook, and for templates in CEL the API server itself.
-func (k *compiler) enforces(t *template, point string) bool {
-	if p := k.options.EnforcementPoint; p != "" && p != pointAdmission {
+func (c *compiler) enforces(t *template, point string) bool {
+	if p := c.options.EnforcementPoint; p != "" && p != pointAdmission {
 		return p == point
 	}
 	return point == pointAdmission || point == pointVAP && t.native != nil && t.native.generates

@@ -9,25 +9,25 @@ import (
 )
 
 // cover declares expressions as branches of the template's rules. nil counts nothing.
-func (c *regoCompiler) cover() rego.Cover {
-	if c.coverage == nil {
+func (r *regoCompiler) cover() rego.Cover {
+	if r.coverage == nil {
 		return nil
 	}
 	return func(e rego.CoveredExpr) (held, failed *atomic.Int64) {
-		text, ok := c.texts[e.Module]
+		text, ok := r.texts[e.Module]
 		if !ok {
 			return nil, nil // of the hook
 		}
-		at := inside(c.object, e.Module, text, e.Location.Row, e.Location.Col)
+		at := inside(r.object, e.Module, text, e.Location.Row, e.Location.Col)
 		if at.File == "" {
-			at = c.object.Span(e.Module)
+			at = r.object.Span(e.Module)
 		}
 		b := policy.Branch{
-			Engine: policy.EngineGatekeeper, Policy: c.object.GetName(), Rule: e.Rule, Part: policy.Shorten(e.Text, maxCoveredText), Case: "true", Origin: at,
+			Engine: policy.EngineGatekeeper, Policy: r.object.GetName(), Rule: e.Rule, Part: policy.Shorten(e.Text, maxCoveredText), Case: "true", Origin: at,
 		}
-		held = c.coverage.Declare(b)
+		held = r.coverage.Declare(b)
 		b.Case = "false"
-		return held, c.coverage.Declare(b)
+		return held, r.coverage.Declare(b)
 	}
 }
 

@@ -87,37 +87,37 @@ type expansionRun struct {
 	full    bool
 }
 
-func (r *expansionRun) recurse(x matchable, prefix string, depth int) {
+func (e *expansionRun) recurse(x matchable, prefix string, depth int) {
 	gvk := kindOf(x.object)
 	var found []expanded
-	for _, t := range r.byKind[gvk.Kind] {
-		if t.concerns(gvk) && !r.full && r.ctx.Err() == nil {
-			if made, ok := r.one(t, x, prefix, depth); ok {
+	for _, t := range e.byKind[gvk.Kind] {
+		if t.concerns(gvk) && !e.full && e.ctx.Err() == nil {
+			if made, ok := e.one(t, x, prefix, depth); ok {
 				found = append(found, made)
 			}
 		}
 	}
 	for i := range found {
-		r.recurse(found[i].matchable, found[i].prefix, depth+1)
+		e.recurse(found[i].matchable, found[i].prefix, depth+1)
 	}
-	r.made = append(r.made, found...)
+	e.made = append(e.made, found...)
 }
 
-func (r *expansionRun) one(t *expansionTemplate, x matchable, prefix string, depth int) (expanded, bool) {
-	made := expanded{template: t, prefix: prefix + t.pointer(), parent: r.root}
+func (e *expansionRun) one(t *expansionTemplate, x matchable, prefix string, depth int) (expanded, bool) {
+	made := expanded{template: t, prefix: prefix + t.pointer(), parent: e.root}
 	object, err := t.make(x)
 	if err == nil {
-		err = r.room(object, depth)
+		err = e.room(object, depth)
 	}
 	if err != nil {
-		r.results = append(r.results, t.broken(err, prefix))
-		r.full = r.full || len(r.results) == maxExpandErrors
+		e.results = append(e.results, t.broken(err, prefix))
+		e.full = e.full || len(e.results) == maxExpandErrors
 		return made, false
 	}
 	made.matchable = matchable{object: object, namespace: x.namespace, source: sourceGenerated, written: x.written}
-	after, err := r.mutators.mutate(r.ctx, mutable{matchable: made.matchable, kind: t.generates})
+	after, err := e.mutators.mutate(e.ctx, mutable{matchable: made.matchable, kind: t.generates})
 	if err != nil {
-		r.results = append(r.results, r.refused(err, t, made.prefix)...)
+		e.results = append(e.results, e.refused(err, t, made.prefix)...)
 		return made, false
 	}
 	for _, s := range after.steps {
@@ -129,34 +129,34 @@ func (r *expansionRun) one(t *expansionTemplate, x matchable, prefix string, dep
 	for _, u := range after.unknowns {
 		result := u.result()
 		result.Message, result.Fields = t.implied(result.Message), []string{made.prefix}
-		r.results = append(r.results, result)
+		e.results = append(e.results, result)
 		made.assumed = append(made.assumed, fmt.Sprintf("%s %s could not be applied: checked without what it would change", result.Engine, result.Policy))
 	}
 	return made, true
 }
 
 // room counts the object.
-func (r *expansionRun) room(object map[string]any, depth int) error {
-	r.count++
-	r.weight += weight(object)
+func (e *expansionRun) room(object map[string]any, depth int) error {
+	e.count++
+	e.weight += weight(object)
 	switch {
 	case depth >= maxDepth:
-		r.full = true
+		e.full = true
 		return fmt.Errorf("unable to expand object: maximum recursion depth of %d reached", maxDepth)
-	case r.count > maxExpanded || r.weight > maxExpandedWeight:
-		r.full = true
+	case e.count > maxExpanded || e.weight > maxExpandedWeight:
+		e.full = true
 		return errors.New("unable to expand object: too much is made of it")
 	}
 	return nil
 }
 
 // refused is the response if a mutator fails.
-func (r *expansionRun) refused(err error, t *expansionTemplate, prefix string) []policy.Result {
-	var e *mutatorError
-	if !errors.As(err, &e) {
+func (e *expansionRun) refused(err error, t *expansionTemplate, prefix string) []policy.Result {
+	var refusal *mutatorError
+	if !errors.As(err, &refusal) {
 		return nil // of the context
 	}
-	result := e.result()
+	result := refusal.result()
 	if t != nil {
 		result.Message, result.Fields = t.implied(result.Message), []string{prefix}
 	}
@@ -201,34 +201,34 @@ func given(pointer string) bool {
 }
 
 // make returns the object that will be created from x.
-func (t *expansionTemplate) make(x matchable) (map[string]any, error) {
+func (e *expansionTemplate) make(x matchable) (map[string]any, error) {
 	parent := &unstructured.Unstructured{Object: x.object}
-	found, ok := render.Lookup(x.object, t.pointer())
+	found, ok := render.Lookup(x.object, e.pointer())
 	if !ok {
-		return nil, fmt.Errorf("unable to expand object: could not find source field %q", t.source)
+		return nil, fmt.Errorf("unable to expand object: could not find source field %q", e.source)
 	}
 	from, ok := found.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("unable to expand object: source field %q is %s, and should be an object", t.source, typeName(found))
+		return nil, fmt.Errorf("unable to expand object: source field %q is %s, and should be an object", e.source, typeName(found))
 	}
 	copied, _ := clone(from).(map[string]any)
 	made := &unstructured.Unstructured{Object: copied}
 	if meta, has := copied["metadata"]; has {
 		if _, ok := meta.(map[string]any); !ok {
-			return nil, fmt.Errorf("unable to expand object: metadata of source field %q is %s, and should be an object", t.source, typeName(meta))
+			return nil, fmt.Errorf("unable to expand object: metadata of source field %q is %s, and should be an object", e.source, typeName(meta))
 		}
 	}
-	made.SetGroupVersionKind(t.generates)
+	made.SetGroupVersionKind(e.generates)
 	if x.namespace != nil {
 		made.SetNamespace(x.namespace.name)
 	} else if ns := parent.GetNamespace(); ns != "" {
 		made.SetNamespace(ns)
 	}
 	name := parent.GetName()
-	if t.generates.Kind != "" {
+	if e.generates.Kind != "" {
 		name += "-"
 	}
-	made.SetName(strings.ToLower(name + t.generates.Kind))
+	made.SetName(strings.ToLower(name + e.generates.Kind))
 	addOwner(made, parent)
 	return made.Object, nil
 }

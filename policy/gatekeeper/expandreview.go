@@ -121,16 +121,16 @@ func (r *review) of(x *expanded) *review {
 }
 
 // respond makes a response about what was made one about what it was made from.
-func (x *expanded) respond(resp Response) Response {
+func (e *expanded) respond(resp Response) Response {
 	if resp.Message != "" {
-		resp.Message = x.template.implied(resp.Message)
+		resp.Message = e.template.implied(resp.Message)
 	}
-	resp.Assumed = slices.Concat(resp.Assumed, x.assumptions(resp.Fields))
-	if resp.Fields = x.pointers(resp.Fields); len(resp.Fields) == 0 {
-		resp.Fields = []string{x.prefix}
+	resp.Assumed = slices.Concat(resp.Assumed, e.assumptions(resp.Fields))
+	if resp.Fields = e.pointers(resp.Fields); len(resp.Fields) == 0 {
+		resp.Fields = []string{e.prefix}
 	}
-	if x.template.action != "" {
-		resp.Actions, resp.override = []string{x.template.action}, x.template.action
+	if e.template.action != "" {
+		resp.Actions, resp.override = []string{e.template.action}, e.template.action
 	}
 	return resp
 }

@@ -141,53 +141,53 @@ func newExpansionTemplate(o *render.Object) (*expansionTemplate, []error) {
 }
 
 // check finds what Gatekeeper refuses in a template.
-func (t *expansionTemplate) check(add func(pointer, format string, args ...any)) {
-	if t.name == "" {
+func (e *expansionTemplate) check(add func(pointer, format string, args ...any)) {
+	if e.name == "" {
 		add("/metadata", "has no name")
 	}
-	if len(t.name) > maxName {
+	if len(e.name) > maxName {
 		add("/metadata/name", "the name must be shorter than %d characters", maxName+1)
 	}
-	if t.source == "" {
+	if e.source == "" {
 		add("/spec/templateSource", "templateSource is required: the field that objects are made from, such as spec.template")
 	}
-	if t.generates == (schema.GroupVersionKind{}) {
+	if e.generates == (schema.GroupVersionKind{}) {
 		add("/spec/generatedGVK", "generatedGVK is required: what is made, such as version v1 and kind Pod")
 	}
-	if len(t.appliesTo) == 0 {
+	if len(e.appliesTo) == 0 {
 		add("/spec/applyTo", "applyTo is required: it says which kinds are expanded")
 	}
-	for i := range t.appliesTo {
-		if t.appliesTo[i].kind(t.generates) {
-			add("/spec"+render.Pointer("applyTo", i), "it generates %s, and applies to that too", t.generates.Kind)
+	for i := range e.appliesTo {
+		if e.appliesTo[i].kind(e.generates) {
+			add("/spec"+render.Pointer("applyTo", i), "it generates %s, and applies to that too", e.generates.Kind)
 		}
 	}
 }
 
-func (t *expansionTemplate) concerns(gvk schema.GroupVersionKind) bool {
-	return slices.ContainsFunc(t.appliesTo, func(a applyTo) bool { return a.kind(gvk) })
+func (e *expansionTemplate) concerns(gvk schema.GroupVersionKind) bool {
+	return slices.ContainsFunc(e.appliesTo, func(a applyTo) bool { return a.kind(gvk) })
 }
 
 // pointer leads to the source field.
-func (t *expansionTemplate) pointer() string {
+func (e *expansionTemplate) pointer() string {
 	var b strings.Builder
-	for part := range strings.SplitSeq(t.source, ".") {
+	for part := range strings.SplitSeq(e.source, ".") {
 		b.WriteString(render.Pointer(part))
 	}
 	return b.String()
 }
 
 // implied is a message about what was made by the template.
-func (t *expansionTemplate) implied(message string) string {
-	return "[Implied by " + t.name + "] " + message
+func (e *expansionTemplate) implied(message string) string {
+	return "[Implied by " + e.name + "] " + message
 }
 
 // broken is the response if the template can't be applied to an object; what
 // it was to be made from stands at the pointer.
-func (t *expansionTemplate) broken(err error, pointer string) policy.Result {
+func (e *expansionTemplate) broken(err error, pointer string) policy.Result {
 	return policy.Result{
-		Engine: policy.EngineGatekeeper, Policy: t.name, Rule: expansionKind, Outcome: policy.Error, Action: policy.Deny,
-		Message: policy.ShortError(err).Error(), Fields: []string{pointer + t.pointer()}, PolicyOrigin: t.object.Span("/spec/templateSource"),
+		Engine: policy.EngineGatekeeper, Policy: e.name, Rule: expansionKind, Outcome: policy.Error, Action: policy.Deny,
+		Message: policy.ShortError(err).Error(), Fields: []string{pointer + e.pointer()}, PolicyOrigin: e.object.Span("/spec/templateSource"),
 	}
 }
 
@@ -219,36 +219,36 @@ type circleFinder struct {
 	circles    [][]*expansionTemplate
 }
 
-func (f *circleFinder) visit(t *expansionTemplate) {
-	f.index[t] = len(f.index) + 1
-	f.low[t] = f.index[t]
-	f.stack = append(f.stack, t)
-	f.open[t] = true
-	for _, next := range f.byKind[t.generates.Kind] {
+func (c *circleFinder) visit(t *expansionTemplate) {
+	c.index[t] = len(c.index) + 1
+	c.low[t] = c.index[t]
+	c.stack = append(c.stack, t)
+	c.open[t] = true
+	for _, next := range c.byKind[t.generates.Kind] {
 		switch {
 		case !next.concerns(t.generates):
-		case f.index[next] == 0:
-			f.visit(next)
-			f.low[t] = min(f.low[t], f.low[next])
-		case f.open[next]:
-			f.low[t] = min(f.low[t], f.index[next])
+		case c.index[next] == 0:
+			c.visit(next)
+			c.low[t] = min(c.low[t], c.low[next])
+		case c.open[next]:
+			c.low[t] = min(c.low[t], c.index[next])
 		}
 	}
-	if f.low[t] == f.index[t] {
-		f.close(t)
+	if c.low[t] == c.index[t] {
+		c.close(t)
 	}
 }
 
 // close takes a component off the stack.
-func (f *circleFinder) close(t *expansionTemplate) {
-	from := slices.Index(f.stack, t)
-	circle := slices.Clone(f.stack[from:])
-	f.stack = f.stack[:from]
+func (c *circleFinder) close(t *expansionTemplate) {
+	from := slices.Index(c.stack, t)
+	circle := slices.Clone(c.stack[from:])
+	c.stack = c.stack[:from]
 	for _, o := range circle {
-		f.open[o] = false
+		c.open[o] = false
 	}
 	if len(circle) > 1 {
 		slices.SortFunc(circle, func(a, b *expansionTemplate) int { return strings.Compare(a.name, b.name) })
-		f.circles = append(f.circles, circle)
+		c.circles = append(c.circles, circle)
 	}
 }

@@ -240,16 +240,16 @@ func (r *review) nativeTrial(c *constraint, t *policy.Trial) {
 	}
 }
 
-func (x *nativeRun) evaluation(name string, e *expression) policy.Evaluation {
+func (n *nativeRun) evaluation(name string, e *expression) policy.Evaluation {
 	ev := policy.Evaluation{Name: name, Expression: e.source, Origin: e.origin}
-	before := x.meter.Remaining()
-	v, err := x.eval(e)
-	ev.Cost = before - x.meter.Remaining()
+	before := n.meter.Remaining()
+	v, err := n.eval(e)
+	ev.Cost = before - n.meter.Remaining()
 	switch {
 	case errors.Is(err, cel.ErrBudget):
 		ev.Error = err.Error()
 	case errors.Is(err, errOpen):
-		ev.Unknown = x.undecided(x.questions.All()).Message
+		ev.Unknown = n.undecided(n.questions.All()).Message
 	case err != nil:
 		ev.Error = policy.Shorten(err.Error(), policy.MaxMessage)
 	default:

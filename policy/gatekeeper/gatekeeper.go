@@ -141,7 +141,7 @@ func isTemplate(o *render.Object) bool {
 
 // templates compiles the templates, in parallel. One that is rendered twice
 // alike counts once; of several others with one name the first is used.
-func (k *compiler) templates(objects []*render.Object) (templates, []error) {
+func (c *compiler) templates(objects []*render.Object) (templates, []error) {
 	var given []*render.Object
 	var errs []error
 	for _, o := range objects {
@@ -160,7 +160,7 @@ func (k *compiler) templates(objects []*render.Object) (templates, []error) {
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, o := range given {
 		group.Go(func() error {
-			made[i], faults[i] = k.options.Compiled.template(o, k.newTemplate)
+			made[i], faults[i] = c.options.Compiled.template(o, c.newTemplate)
 			return nil
 		})
 	}
@@ -169,7 +169,7 @@ func (k *compiler) templates(objects []*render.Object) (templates, []error) {
 	for i, t := range made {
 		errs = append(errs, faults[i]...)
 		if t == nil {
-			k.refused[strings.ToLower(given[i].GetName())] = true
+			c.refused[strings.ToLower(given[i].GetName())] = true
 			continue
 		}
 		all[strings.ToLower(t.kind)] = t
@@ -179,7 +179,7 @@ func (k *compiler) templates(objects []*render.Object) (templates, []error) {
 
 // constraints reads the constraints. Those of several units may differ, and
 // then each is evaluated; what is rendered twice alike counts once.
-func (k *compiler) constraints(objects []*render.Object, all templates) (made []*constraint, errs []error) {
+func (c *compiler) constraints(objects []*render.Object, all templates) (made []*constraint, errs []error) {
 	seen := map[string][]*render.Object{}
 	for _, o := range objects {
 		if o.GroupVersionKind().Group != constraintsGroup {
@@ -190,10 +190,10 @@ func (k *compiler) constraints(objects []*render.Object, all templates) (made []
 			continue
 		}
 		seen[id] = append(seen[id], o)
-		c, more := k.newConstraint(o, all)
+		con, more := c.newConstraint(o, all)
 		errs = append(errs, more...)
-		if c != nil {
-			made = append(made, c)
+		if con != nil {
+			made = append(made, con)
 		}
 	}
 	slices.SortStableFunc(made, func(a, b *constraint) int {

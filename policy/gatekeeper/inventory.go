@@ -19,15 +19,15 @@ type inventoryUse struct {
 
 // add notes a reference to data.inventory: what does not name a kind may be
 // about all.
-func (u *inventoryUse) add(ref ast.Ref) {
+func (i *inventoryUse) add(ref ast.Ref) {
 	if kind, ok := kindIn(ref); ok {
-		if u.kinds == nil {
-			u.kinds = map[string]bool{}
+		if i.kinds == nil {
+			i.kinds = map[string]bool{}
 		}
-		u.kinds[kind] = true
+		i.kinds[kind] = true
 		return
 	}
-	u.all = true
+	i.all = true
 }
 
 // kindIn is the kind that a reference names, behind the scope and the version:
@@ -89,11 +89,11 @@ type entry struct {
 type entryKey struct{ namespace, version, kind, name string }
 
 // path is where the object stands in data.inventory.
-func (k entryKey) path() []string {
-	if k.namespace == "" {
-		return []string{"cluster", k.version, k.kind, k.name}
+func (e entryKey) path() []string {
+	if e.namespace == "" {
+		return []string{"cluster", e.version, e.kind, e.name}
 	}
-	return []string{"namespace", k.namespace, k.version, k.kind, k.name}
+	return []string{"namespace", e.namespace, e.version, e.kind, e.name}
 }
 
 func newInventory(o Options, c *config, all templates) *inventory {

@@ -120,7 +120,7 @@ type fault struct {
 var wildcardPattern = regexp.MustCompile(`^\*?[-:a-z0-9]*\*?$`)
 
 // faults returns the fields of a match that the API server or Gatekeeper would refuse.
-func (b *matchBlock) faults() []fault {
+func (m *matchBlock) faults() []fault {
 	var fs []fault
 	add := func(pointer string, err error) { fs = append(fs, fault{pointer, err}) }
 	named := func(pointer string, w wildcard) {
@@ -128,20 +128,20 @@ func (b *matchBlock) faults() []fault {
 			add(pointer, fmt.Errorf("%q is no name, with a * at its front or end at most", w))
 		}
 	}
-	for i, w := range b.Namespaces {
+	for i, w := range m.Namespaces {
 		named(render.Pointer("namespaces", i), w)
 	}
-	for i, w := range b.ExcludedNamespaces {
+	for i, w := range m.ExcludedNamespaces {
 		named(render.Pointer("excludedNamespaces", i), w)
 	}
-	named("/name", b.Name)
-	if !slices.Contains([]source{"", sourceAll, sourceGenerated, sourceOriginal}, b.Source) {
-		add("/source", fmt.Errorf("source %q is none of All, Generated and Original", b.Source))
+	named("/name", m.Name)
+	if !slices.Contains([]source{"", sourceAll, sourceGenerated, sourceOriginal}, m.Source) {
+		add("/source", fmt.Errorf("source %q is none of All, Generated and Original", m.Source))
 	}
 	for _, s := range []struct {
 		name     string
 		selector *metav1.LabelSelector
-	}{{"labelSelector", b.LabelSelector}, {"namespaceSelector", b.NamespaceSelector}} {
+	}{{"labelSelector", m.LabelSelector}, {"namespaceSelector", m.NamespaceSelector}} {
 		path := field.NewPath(s.name)
 		for _, err := range validation.ValidateLabelSelector(s.selector, validation.LabelSelectorValidationOptions{}, path) {
 			add(render.FieldPointer(err.Field), errors.New(err.ErrorBody()))
@@ -205,21 +205,21 @@ func inScope(scope string, x *matchable) bool {
 }
 
 // in is the name of the namespace that the object is in, or is; "" is none.
-func (x *matchable) in() string {
+func (m *matchable) in() string {
 	switch {
-	case isNamespace(x.object):
-		return metaText(x.object, "name")
-	case x.namespace != nil:
-		return x.namespace.name
+	case isNamespace(m.object):
+		return metaText(m.object, "name")
+	case m.namespace != nil:
+		return m.namespace.name
 	}
-	return metaText(x.object, "namespace")
+	return metaText(m.object, "namespace")
 }
 
 // inAny says whether the object is in one of the namespaces; otherwise is for
 // objects in none.
-func (x *matchable) inAny(list []wildcard, otherwise bool) bool {
-	name := x.in()
-	if name == "" && !isNamespace(x.object) {
+func (m *matchable) inAny(list []wildcard, otherwise bool) bool {
+	name := m.in()
+	if name == "" && !isNamespace(m.object) {
 		return otherwise
 	}
 	return slices.ContainsFunc(list, func(w wildcard) bool { return w.matches(name) })

@@ -7,7 +7,7 @@ import (
 )
 
 // modifySet reads a ModifySet, which adds values to a list or takes them out.
-func (c *mutatorCheck) modifySet(m *mutator) {
+func (c *checker) modifySet(m *mutator) {
 	var p struct {
 		PathTests []pathTest `json:"pathTests,omitempty"`
 		Operation string     `json:"operation,omitempty"`

@@ -62,77 +62,77 @@ func (b *bounds) keep(weight int) error {
 // once is a copy of a value for this application. All places that it is put to
 // have the same one, as they have in Gatekeeper: what a later mutator changes
 // in one of them changes in all.
-func (x *application) once(v any) any {
-	if x.value == nil {
-		x.value = clone(v)
+func (a *application) once(v any) any {
+	if a.value == nil {
+		a.value = clone(v)
 	}
-	return x.value
+	return a.value
 }
 
 // apply changes the object in place. On error it may be half changed.
-func (x *application) apply() error {
-	_, _, err := x.part(x.object, 0)
+func (a *application) apply() error {
+	_, _, err := a.part(a.object, 0)
 	return err
 }
 
 // part applies the mutator at the part of the location at a depth, to the value current.
 // mutated is false if a test prevented that; otherwise next is the new value.
-func (x *application) part(current any, depth int) (mutated bool, next any, err error) {
-	if err := x.bounds.step(1); err != nil {
+func (a *application) part(current any, depth int) (mutated bool, next any, err error) {
+	if err := a.bounds.step(1); err != nil {
 		return false, nil, err
 	}
-	if x.location[depth].list {
+	if a.location[depth].list {
 		list, ok := current.([]any)
 		if !ok {
-			return false, nil, x.mismatch(current, depth, "a list")
+			return false, nil, a.mismatch(current, depth, "a list")
 		}
-		if depth == len(x.location)-1 {
-			return x.setElement(list, depth)
+		if depth == len(a.location)-1 {
+			return a.setElement(list, depth)
 		}
-		return x.elements(list, depth)
+		return a.elements(list, depth)
 	}
 	object, ok := current.(map[string]any)
 	if !ok {
-		return false, nil, x.mismatch(current, depth, "an object")
+		return false, nil, a.mismatch(current, depth, "an object")
 	}
-	return x.field(object, depth)
+	return a.field(object, depth)
 }
 
-func (x *application) mismatch(current any, depth int, want string) error {
-	return fmt.Errorf("location %s is about another kind of object: %s is %s, and should be %s", x.location, x.location[:depth], typeName(current), want)
+func (a *application) mismatch(current any, depth int, want string) error {
+	return fmt.Errorf("location %s is about another kind of object: %s is %s, and should be %s", a.location, a.location[:depth], typeName(current), want)
 }
 
-func (x *application) field(object map[string]any, depth int) (bool, any, error) {
-	name := x.location[depth].name
+func (a *application) field(object map[string]any, depth int) (bool, any, error) {
+	name := a.location[depth].name
 	next, exists := object[name]
-	if exists && !x.tests.existing(depth) || !exists && !x.tests.missing(depth) {
+	if exists && !a.tests.existing(depth) || !exists && !a.tests.missing(depth) {
 		return false, nil, nil
 	}
-	if depth == len(x.location)-1 {
-		changed, err := x.set.setField(x, object, name)
+	if depth == len(a.location)-1 {
+		changed, err := a.set.setField(a, object, name)
 		if err != nil {
-			return false, nil, fmt.Errorf("%s: %w", x.location, err)
+			return false, nil, fmt.Errorf("%s: %w", a.location, err)
 		}
-		x.changed = x.changed || changed
+		a.changed = a.changed || changed
 		return true, object, nil
 	}
 	if !exists {
-		next = x.missingAt(depth)
+		next = a.missingAt(depth)
 	}
-	mutated, next, err := x.part(next, depth+1)
+	mutated, next, err := a.part(next, depth+1)
 	if mutated {
 		object[name] = next
-		x.changed = x.changed || !exists
+		a.changed = a.changed || !exists
 	}
 	return mutated, object, err
 }
 
 // missingAt makes the value of a part of the location that is not there.
-func (x *application) missingAt(depth int) any {
-	if x.location[depth+1].list {
+func (a *application) missingAt(depth int) any {
+	if a.location[depth+1].list {
 		return []any{}
 	}
-	p := x.location[depth]
+	p := a.location[depth]
 	if p.list {
 		return map[string]any{p.name: p.key}
 	}
@@ -141,9 +141,9 @@ func (x *application) missingAt(depth int) any {
 
 // elements applies the mutator to the elements of a list that the part at a
 // depth is about, and adds one where there is none.
-func (x *application) elements(list []any, depth int) (mutated bool, next any, err error) {
-	p := x.location[depth]
-	if p.glob && !x.tests.existing(depth) {
+func (a *application) elements(list []any, depth int) (mutated bool, next any, err error) {
+	p := a.location[depth]
+	if p.glob && !a.tests.existing(depth) {
 		return false, nil, nil
 	}
 	found := false
@@ -151,10 +151,10 @@ func (x *application) elements(list []any, depth int) (mutated bool, next any, e
 		if !p.glob && !p.is(e) {
 			continue
 		}
-		if !x.tests.existing(depth) {
+		if !a.tests.existing(depth) {
 			return false, nil, nil
 		}
-		m, _, err := x.part(e, depth+1)
+		m, _, err := a.part(e, depth+1)
 		if err != nil {
 			return false, nil, err
 		}
@@ -163,15 +163,15 @@ func (x *application) elements(list []any, depth int) (mutated bool, next any, e
 	if found || p.glob {
 		return mutated, list, nil
 	}
-	if !x.tests.missing(depth) {
+	if !a.tests.missing(depth) {
 		return false, nil, nil
 	}
-	added := x.missingAt(depth)
-	mutated, _, err = x.part(added, depth+1)
+	added := a.missingAt(depth)
+	mutated, _, err = a.part(added, depth+1)
 	if err != nil {
 		return false, nil, err
 	}
-	x.changed = x.changed || mutated
+	a.changed = a.changed || mutated
 	return mutated, append(list[:len(list):len(list)], added), nil
 }
 
@@ -183,30 +183,30 @@ func (p part) is(element any) bool {
 }
 
 // setElement puts the value in the place of an element, or behind the others.
-func (x *application) setElement(list []any, depth int) (bool, any, error) {
-	p := x.location[depth]
-	value, _ := x.once(x.set.element()).(map[string]any)
-	if err := x.bounds.add(weight(value)); err != nil {
+func (a *application) setElement(list []any, depth int) (bool, any, error) {
+	p := a.location[depth]
+	value, _ := a.once(a.set.element()).(map[string]any)
+	if err := a.bounds.add(weight(value)); err != nil {
 		return false, nil, err
 	}
 	list = append(make([]any, 0, len(list)+1), list...)
 	for i, e := range list {
 		if _, ok := e.(map[string]any); !ok {
-			return false, nil, fmt.Errorf("location %s is about another kind of object: an element is %s, and should be an object", x.location, typeName(e))
+			return false, nil, fmt.Errorf("location %s is about another kind of object: an element is %s, and should be an object", a.location, typeName(e))
 		}
 		if !p.is(e) {
 			continue
 		}
-		if !x.tests.existing(depth) {
+		if !a.tests.existing(depth) {
 			return false, nil, nil
 		}
-		x.changed = x.changed || !sameJSON(e, value)
+		a.changed = a.changed || !sameJSON(e, value)
 		list[i] = value
 		return true, list, nil
 	}
-	if !x.tests.missing(depth) {
+	if !a.tests.missing(depth) {
 		return false, nil, nil
 	}
-	x.changed = true
+	a.changed = true
 	return true, append(list, value), nil
 }

@@ -81,11 +81,11 @@ func asksMutation(req *policy.Request) bool {
 
 // skip returns a result for each mutator that matches an object which the webhook does
 // not get.
-func (s *mutators) skip(x *mutable, why exemption) []policy.Step {
+func (m *mutators) skip(x *mutable, why exemption) []policy.Step {
 	var steps []policy.Step
-	for _, m := range s.applied {
-		if concerned, err := m.concerns(&x.matchable, x.kind, x.operation); concerned && err == nil {
-			steps = append(steps, policy.Step{Result: m.result(why.outcome(), why.why)})
+	for _, mut := range m.applied {
+		if concerned, err := mut.concerns(&x.matchable, x.kind, x.operation); concerned && err == nil {
+			steps = append(steps, policy.Step{Result: mut.result(why.outcome(), why.why)})
 		}
 	}
 	return steps
@@ -147,18 +147,18 @@ func (m *Mutating) readmit(req *policy.Request, object map[string]any) (map[stri
 }
 
 // step is the step of a mutator from one object to the next.
-func (s *mutated) step(object *map[string]any) policy.Step {
-	result := s.by.result(policy.Pass, "changes nothing")
-	if s.after == nil {
+func (m *mutated) step(object *map[string]any) policy.Step {
+	result := m.by.result(policy.Pass, "changes nothing")
+	if m.after == nil {
 		return policy.Step{Result: result}
 	}
-	fields := patch.Differences(*object, s.after)
+	fields := patch.Differences(*object, m.after)
 	if len(fields) == 0 {
 		return policy.Step{Result: result}
 	}
-	*object = s.after
+	*object = m.after
 	result.Fields, result.Message = fields, "sets "+patch.OrList(fields)
-	return policy.Step{Result: result, Admitted: s.after}
+	return policy.Step{Result: result, Admitted: m.after}
 }
 
 // Rules implements policy.Mutator: one rule a mutator.

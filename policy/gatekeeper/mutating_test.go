@@ -29,12 +29,12 @@ func (bareKinds) Resource(gvk schema.GroupVersionKind) policy.Resource {
 	}
 }
 
-func (k bareKinds) Admit(o *render.Object, namespace string) (map[string]any, error) {
+func (b bareKinds) Admit(o *render.Object, namespace string) (map[string]any, error) {
 	admitted := &unstructured.Unstructured{Object: o.DeepCopy().Object}
 	if v, found := render.Lookup(admitted.Object, "/spec/replicas"); found && !isNumber(v) {
 		return nil, &policy.FieldError{Fields: []string{"/spec/replicas"}, Err: errors.New("spec.replicas: must be an integer")}
 	}
-	if k.Resource(o.GroupVersionKind()).Namespaced && admitted.GetNamespace() == "" {
+	if b.Resource(o.GroupVersionKind()).Namespaced && admitted.GetNamespace() == "" {
 		admitted.SetNamespace(namespace)
 	}
 	return admitted.Object, nil

@@ -100,7 +100,7 @@ const maxName = 63
 // newMutator reads a mutator. It is nil where the errors, *render.Error, are
 // more than warnings.
 func newMutator(o *render.Object) (*mutator, []error) {
-	c := &mutatorCheck{object: o}
+	c := &checker{object: o}
 	gvk := o.GroupVersionKind()
 	m := &mutator{object: o, kind: gvk.Kind, name: o.GetName()}
 	if versions := mutatorKinds[gvk.Kind]; !slices.Contains(versions, gvk.Version) {
@@ -125,19 +125,19 @@ func newMutator(o *render.Object) (*mutator, []error) {
 	return m, c.errs
 }
 
-// A mutatorCheck collects what is wrong with a mutator.
-type mutatorCheck struct {
+// A checker collects what is wrong with a mutator.
+type checker struct {
 	object *render.Object
 	errs   []error
 }
 
 const ruleMutator = "mutator"
 
-func (c *mutatorCheck) add(pointer string, err error) {
+func (c *checker) add(pointer string, err error) {
 	c.errs = append(c.errs, policy.ErrorAt(c.object, pointer, ruleMutator, err))
 }
 
-func (c *mutatorCheck) warn(pointer string, err error) {
+func (c *checker) warn(pointer string, err error) {
 	c.errs = append(c.errs, warning(c.object, pointer, ruleMutator, err))
 }
 
@@ -151,7 +151,7 @@ type mutatorSpec struct {
 
 // spec reads the spec, and its parameters into a struct of the kind's own. It
 // says whether it could.
-func (c *mutatorCheck) spec(m *mutator, parameters any) (spec mutatorSpec, ok bool) {
+func (c *checker) spec(m *mutator, parameters any) (spec mutatorSpec, ok bool) {
 	written, ok := c.object.Object["spec"].(map[string]any)
 	if !ok {
 		c.add("/spec", errors.New("has no spec"))
@@ -170,7 +170,7 @@ func (c *mutatorCheck) spec(m *mutator, parameters any) (spec mutatorSpec, ok bo
 }
 
 // common reads what all have.
-func (c *mutatorCheck) common(m *mutator, spec *mutatorSpec) {
+func (c *checker) common(m *mutator, spec *mutatorSpec) {
 	var errs []error
 	m.match, errs = newMatch(c.object, "/spec/match", spec.Match)
 	c.errs = append(c.errs, errs...)
@@ -182,7 +182,7 @@ func (c *mutatorCheck) common(m *mutator, spec *mutatorSpec) {
 }
 
 // location reads a location at the place where it is written.
-func (c *mutatorCheck) location(pointer, text string) (location, bool) {
+func (c *checker) location(pointer, text string) (location, bool) {
 	l, err := parseLocation(text)
 	if err == nil {
 		return l, true
@@ -200,7 +200,7 @@ func (c *mutatorCheck) location(pointer, text string) (location, bool) {
 }
 
 // kinds reads applyTo, which all but AssignMetadata must have.
-func (c *mutatorCheck) kinds(m *mutator, written []applyTo) {
+func (c *checker) kinds(m *mutator, written []applyTo) {
 	if len(written) == 0 {
 		c.add("/spec/applyTo", errors.New("applyTo is required: it says which kinds the mutator is about"))
 	}
@@ -214,7 +214,7 @@ func (c *mutatorCheck) kinds(m *mutator, written []applyTo) {
 	m.appliesTo = written
 }
 
-func (c *mutatorCheck) operations(pointer string, ops []string) {
+func (c *checker) operations(pointer string, ops []string) {
 	for i, op := range ops {
 		switch {
 		case !slices.Contains([]string{"CREATE", "UPDATE", "*"}, op):
@@ -228,14 +228,14 @@ func (c *mutatorCheck) operations(pointer string, ops []string) {
 }
 
 // body refuses locations that lead into the metadata of objects.
-func (c *mutatorCheck) body(m *mutator) {
+func (c *checker) body(m *mutator) {
 	if len(m.location) > 0 && m.location[0] == (part{name: "metadata"}) {
 		c.add("/spec/location", fmt.Errorf("%s can't change metadata: that is what AssignMetadata is for", m.kind))
 	}
 }
 
 // keyKept refuses locations that lead to the key of a list's elements.
-func (c *mutatorCheck) keyKept(m *mutator) {
+func (c *checker) keyKept(m *mutator) {
 	if n := len(m.location); n >= 2 && m.location[n-2].list && m.location[n-2].name == m.location[n-1].name {
 		c.add("/spec/location", fmt.Errorf("location %s is the key of the elements, which must not be changed", m.location))
 	}

@@ -68,24 +68,24 @@ type schemaField struct {
 	next     *schemaNode
 }
 
-func (n *schemaNode) add(m *mutator) {
+func (s *schemaNode) add(m *mutator) {
 	for i, p := range m.location {
-		if n.fields == nil {
-			n.fields = map[string]*schemaField{}
+		if s.fields == nil {
+			s.fields = map[string]*schemaField{}
 		}
 		key := p.name
 		if p.list {
 			key = "[" + p.name // keys of lists are their own
 		}
-		f := n.fields[key]
+		f := s.fields[key]
 		if f == nil {
 			f = &schemaField{next: &schemaNode{}}
-			n.fields[key] = f
+			s.fields[key] = f
 		}
 		f.mutators = append(f.mutators, m)
 		f.shapes = append(f.shapes, m.shapeAt(i))
 		f.ends = append(f.ends, i == len(m.location)-1)
-		n = f.next
+		s = f.next
 	}
 }
 
@@ -111,8 +111,8 @@ type conflictFinder struct {
 	work  int
 }
 
-func (f *conflictFinder) visit(root *schemaNode) {
-	f.found = map[*mutator][]*mutator{}
+func (c *conflictFinder) visit(root *schemaNode) {
+	c.found = map[*mutator][]*mutator{}
 	type place struct {
 		node  *schemaNode
 		depth int
@@ -121,7 +121,7 @@ func (f *conflictFinder) visit(root *schemaNode) {
 		p := open[0]
 		for _, key := range slices.Sorted(maps.Keys(p.node.fields)) {
 			field := p.node.fields[key]
-			f.field(field, p.depth)
+			c.field(field, p.depth)
 			open = append(open, place{field.next, p.depth + 1})
 		}
 	}
@@ -129,27 +129,27 @@ func (f *conflictFinder) visit(root *schemaNode) {
 
 // field compares the mutators that have the field in their locations, where
 // they can be at odds at all.
-func (f *conflictFinder) field(field *schemaField, depth int) {
+func (c *conflictFinder) field(field *schemaField, depth int) {
 	if !field.disputed(depth) {
 		return
 	}
 	for i, a := range field.mutators {
-		for j := i + 1; j < len(field.mutators) && f.work > 0; j++ {
+		for j := i + 1; j < len(field.mutators) && c.work > 0; j++ {
 			b := field.mutators[j]
-			if len(f.found[a]) == maxOpponents && len(f.found[b]) == maxOpponents {
+			if len(c.found[a]) == maxOpponents && len(c.found[b]) == maxOpponents {
 				continue
 			}
-			if f.work--; field.atOdds(i, j, depth) && a.meets(b) {
-				f.note(a, b)
-				f.note(b, a)
+			if c.work--; field.atOdds(i, j, depth) && a.meets(b) {
+				c.note(a, b)
+				c.note(b, a)
 			}
 		}
 	}
 }
 
-func (f *conflictFinder) note(a, b *mutator) {
-	if len(f.found[a]) < maxOpponents && !slices.Contains(f.found[a], b) {
-		f.found[a] = append(f.found[a], b)
+func (c *conflictFinder) note(a, b *mutator) {
+	if len(c.found[a]) < maxOpponents && !slices.Contains(c.found[a], b) {
+		c.found[a] = append(c.found[a], b)
 	}
 }
 

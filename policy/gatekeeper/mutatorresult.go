@@ -15,12 +15,12 @@ func (m *mutator) result(outcome policy.Outcome, message string) policy.Result {
 	}
 }
 
-func (e *mutatorError) result() policy.Result {
-	message := "mutation failed: " + e.err.Error()
-	if errors.Is(e.err, errNotConverging) {
-		message = e.err.Error()
+func (m *mutatorError) result() policy.Result {
+	message := "mutation failed: " + m.err.Error()
+	if errors.Is(m.err, errNotConverging) {
+		message = m.err.Error()
 	}
-	return e.by.result(policy.Error, policy.ShortError(errors.New(message)).Error())
+	return m.by.result(policy.Error, policy.ShortError(errors.New(message)).Error())
 }
 
 func (u *unsettled) result() policy.Result {

@@ -48,13 +48,13 @@ func newMutators(objects []*render.Object) (*mutators, error) {
 }
 
 // insert adds a mutator. Of several others with one name the first is used.
-func (s *mutators) insert(m *mutator) []error {
-	i := slices.IndexFunc(s.all, func(o *mutator) bool { return compareMutators(m, o) == 0 })
+func (m *mutators) insert(mut *mutator) []error {
+	i := slices.IndexFunc(m.all, func(o *mutator) bool { return compareMutators(mut, o) == 0 })
 	switch {
 	case i < 0:
-		s.all = append(s.all, m)
-	case !alike(s.all[i].object, m.object):
-		return []error{policy.ErrorAt(m.object, "/metadata/name", ruleMutator, otherOf(m.kind, m.name, s.all[i].object))}
+		m.all = append(m.all, mut)
+	case !alike(m.all[i].object, mut.object):
+		return []error{policy.ErrorAt(mut.object, "/metadata/name", ruleMutator, otherOf(mut.kind, mut.name, m.all[i].object))}
 	}
 	return nil
 }
@@ -92,25 +92,25 @@ type mutatorError struct {
 	err error
 }
 
-func (e *mutatorError) Error() string { return e.err.Error() }
+func (m *mutatorError) Error() string { return m.err.Error() }
 
-func (e *mutatorError) Unwrap() error { return e.err }
+func (m *mutatorError) Unwrap() error { return m.err }
 
 // errNotConverging is in Gatekeeper's words.
 var errNotConverging = errors.New("mutation not converging")
 
 // mutate applies the mutators until nothing changes any more. It changes
 // nothing that x holds. The error is a *mutatorError, or that of the context.
-func (s *mutators) mutate(ctx context.Context, x mutable) (mutation, error) {
-	if len(s.applied) == 0 {
+func (m *mutators) mutate(ctx context.Context, x mutable) (mutation, error) {
+	if len(m.applied) == 0 {
 		return mutation{object: x.object}, nil
 	}
-	r := &mutationRun{mutators: s, x: x, bounds: newBounds()}
+	r := &mutationRun{mutators: m, x: x, bounds: newBounds()}
 	err := r.run(ctx)
 	if err == nil {
 		if asked := r.externals(); len(asked) > 0 {
 			// Whatever the providers would answer: without it.
-			r = &mutationRun{mutators: s, x: x, bounds: newBounds(), without: asked}
+			r = &mutationRun{mutators: m, x: x, bounds: newBounds(), without: asked}
 			err = r.run(ctx)
 			r.unknowns = append(r.unknowns, asked...)
 		}
@@ -131,147 +131,147 @@ type mutationRun struct {
 	unknowns []unsettled
 }
 
-func (r *mutationRun) run(ctx context.Context) error {
-	r.original = r.x.object
-	if !r.concerned() {
+func (m *mutationRun) run(ctx context.Context) error {
+	m.original = m.x.object
+	if !m.concerned() {
 		return nil
 	}
-	r.x.object, _ = clone(r.original).(map[string]any)
-	if r.x.written { // gator reads all numbers as it does those of values
-		r.x.object, _ = numbers(r.original).(map[string]any)
+	m.x.object, _ = clone(m.original).(map[string]any)
+	if m.x.written { // gator reads all numbers as it does those of values
+		m.x.object, _ = numbers(m.original).(map[string]any)
 	}
-	r.said = map[*mutator]bool{}
-	for i := range len(r.mutators.all) + 1 {
-		if err := r.bounds.step(weight(r.x.object)); err != nil {
-			return &mutatorError{r.last(), err}
+	m.said = map[*mutator]bool{}
+	for i := range len(m.mutators.all) + 1 {
+		if err := m.bounds.step(weight(m.x.object)); err != nil {
+			return &mutatorError{m.last(), err}
 		}
-		before := any(r.original)
-		if i > 0 || r.x.written {
-			before = clone(r.x.object)
+		before := any(m.original)
+		if i > 0 || m.x.written {
+			before = clone(m.x.object)
 		}
-		made := len(r.steps)
-		if err := r.round(ctx); err != nil {
+		made := len(m.steps)
+		if err := m.round(ctx); err != nil {
 			return err
 		}
-		if reflect.DeepEqual(before, r.x.object) {
-			r.undo(made)
+		if reflect.DeepEqual(before, m.x.object) {
+			m.undo(made)
 			return nil
 		}
 	}
-	last := r.last()
-	return &mutatorError{last, fmt.Errorf("%w: %s still changes the object after %d rounds", errNotConverging, last.label(), len(r.mutators.all)+1)}
+	last := m.last()
+	return &mutatorError{last, fmt.Errorf("%w: %s still changes the object after %d rounds", errNotConverging, last.label(), len(m.mutators.all)+1)}
 }
 
 func (m *mutator) label() string { return m.kind + " " + m.name }
 
 // concerned says whether there is a mutator for the object as it came.
-func (r *mutationRun) concerned() bool {
-	return slices.ContainsFunc(r.mutators.applied, func(m *mutator) bool {
-		concerned, err := m.concerns(&r.x.matchable, r.x.kind, r.x.operation)
+func (m *mutationRun) concerned() bool {
+	return slices.ContainsFunc(m.mutators.applied, func(mut *mutator) bool {
+		concerned, err := mut.concerns(&m.x.matchable, m.x.kind, m.x.operation)
 		return concerned || err != nil
 	})
 }
 
 // round applies each mutator that matches the object as it is by then.
-func (r *mutationRun) round(ctx context.Context) error {
-	r.bounds.added = maxAdded
-	for _, m := range r.mutators.applied {
+func (m *mutationRun) round(ctx context.Context) error {
+	m.bounds.added = maxAdded
+	for _, mut := range m.mutators.applied {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := r.bounds.step(1); err != nil {
-			return &mutatorError{m, err}
+		if err := m.bounds.step(1); err != nil {
+			return &mutatorError{mut, err}
 		}
-		if slices.ContainsFunc(r.without, func(u unsettled) bool { return u.by == m }) {
+		if slices.ContainsFunc(m.without, func(u unsettled) bool { return u.by == mut }) {
 			continue
 		}
-		concerned, err := m.concerns(&r.x.matchable, r.x.kind, r.x.operation)
+		concerned, err := mut.concerns(&m.x.matchable, m.x.kind, m.x.operation)
 		var undecided *cel.Undecided
 		switch {
 		case errors.As(err, &undecided):
-			r.ask(m, undecided)
+			m.ask(mut, undecided)
 		case err != nil:
-			return &mutatorError{m, err}
+			return &mutatorError{mut, err}
 		case concerned:
-			if err := r.apply(m); err != nil {
-				return &mutatorError{m, err}
+			if err := m.apply(mut); err != nil {
+				return &mutatorError{mut, err}
 			}
 		}
 	}
 	return nil
 }
 
-func (r *mutationRun) ask(m *mutator, u *cel.Undecided) {
-	if !slices.ContainsFunc(r.unknowns, func(o unsettled) bool { return o.by == m }) {
-		r.unknowns = append(r.unknowns, unsettled{by: m, question: u.Question})
+func (m *mutationRun) ask(mut *mutator, u *cel.Undecided) {
+	if !slices.ContainsFunc(m.unknowns, func(o unsettled) bool { return o.by == mut }) {
+		m.unknowns = append(m.unknowns, unsettled{by: mut, question: u.Question})
 	}
 }
 
-func (r *mutationRun) apply(m *mutator) error {
-	a := application{mutator: m, object: r.x.object, bounds: &r.bounds, written: r.x.written}
+func (m *mutationRun) apply(mut *mutator) error {
+	a := application{mutator: mut, object: m.x.object, bounds: &m.bounds, written: m.x.written}
 	if err := a.apply(); err != nil {
 		return err
 	}
 	switch {
 	case a.changed:
-		if err := r.bounds.keep(weight(r.x.object)); err != nil {
+		if err := m.bounds.keep(weight(m.x.object)); err != nil {
 			return err
 		}
-		after, _ := settled(r.x.object).(map[string]any)
-		r.steps = append(r.steps, mutated{m, after})
-	case !r.said[m]:
-		r.steps = append(r.steps, mutated{by: m})
+		after, _ := settled(m.x.object).(map[string]any)
+		m.steps = append(m.steps, mutated{mut, after})
+	case !m.said[mut]:
+		m.steps = append(m.steps, mutated{by: mut})
 	}
-	r.said[m] = true
+	m.said[mut] = true
 	return nil
 }
 
 // latest is the object as the last step that changed it left it.
-func (r *mutationRun) latest() map[string]any {
-	for _, s := range slices.Backward(r.steps) {
+func (m *mutationRun) latest() map[string]any {
+	for _, s := range slices.Backward(m.steps) {
 		if s.after != nil {
 			return s.after
 		}
 	}
-	return r.original
+	return m.original
 }
 
 // undo forgets what the steps of a round did that left nothing changed.
-func (r *mutationRun) undo(from int) {
+func (m *mutationRun) undo(from int) {
 	before := map[*mutator]bool{}
-	for _, s := range r.steps[:from] {
+	for _, s := range m.steps[:from] {
 		before[s.by] = true
 	}
-	kept := r.steps[:from]
-	for _, s := range r.steps[from:] {
+	kept := m.steps[:from]
+	for _, s := range m.steps[from:] {
 		if !before[s.by] {
 			kept = append(kept, mutated{by: s.by})
 			before[s.by] = true
 		}
 	}
-	r.steps = kept
+	m.steps = kept
 }
 
 // last is the mutator that changed something last.
-func (r *mutationRun) last() *mutator {
-	for _, s := range slices.Backward(r.steps) {
+func (m *mutationRun) last() *mutator {
+	for _, s := range slices.Backward(m.steps) {
 		if s.after != nil {
 			return s.by
 		}
 	}
-	return r.mutators.applied[len(r.mutators.applied)-1]
+	return m.mutators.applied[len(m.mutators.applied)-1]
 }
 
 // externals lists the mutators that left a value in the object which only an
 // external data provider knows.
-func (r *mutationRun) externals() []unsettled {
-	if !slices.ContainsFunc(r.steps, func(s mutated) bool { _, is := s.by.set.(*externalSetter); return is && s.after != nil }) {
+func (m *mutationRun) externals() []unsettled {
+	if !slices.ContainsFunc(m.steps, func(s mutated) bool { _, is := s.by.set.(*externalSetter); return is && s.after != nil }) {
 		return nil
 	}
 	found := map[string][]string{}
-	findExternals(r.x.object, "", found)
+	findExternals(m.x.object, "", found)
 	var all []unsettled
-	for _, s := range r.steps {
+	for _, s := range m.steps {
 		e, ok := s.by.set.(*externalSetter)
 		if !ok || len(found[e.provider]) == 0 || slices.ContainsFunc(all, func(u unsettled) bool { return u.by == s.by }) {
 			continue

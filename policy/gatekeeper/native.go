@@ -71,7 +71,7 @@ const (
 )
 
 // newNative reads and compiles the CEL at a pointer of a template.
-func (k *compiler) newNative(o *render.Object, pointer string, source map[string]any) (*nativeCode, []error) {
+func (c *compiler) newNative(o *render.Object, pointer string, source map[string]any) (*nativeCode, []error) {
 	if source == nil {
 		return nil, []error{policy.ErrorAt(o, pointer, "cel", errors.New("the code has no source"))}
 	}
@@ -83,56 +83,56 @@ func (k *compiler) newNative(o *render.Object, pointer string, source map[string
 	if f := s.fault(); f != nil {
 		return nil, append(errs, policy.ErrorAt(o, pointer+f.pointer, "cel", f.err))
 	}
-	envs, err := k.cel()
+	envs, err := c.cel()
 	if err != nil {
 		return nil, append(errs, err)
 	}
-	c := s.expressions()
-	more := c.compile(o, pointer, envs)
+	exprs := s.expressions()
+	more := exprs.compile(o, pointer, envs)
 	if errs = append(errs, more...); len(more) > 0 {
 		return nil, errs
 	}
-	c.ready()
-	return c, errs
+	exprs.ready()
+	return exprs, errs
 }
 
 // fault is why Gatekeeper would refuse the source.
-func (s *nativeSource) fault() *fault {
-	for i, c := range s.MatchConditions {
+func (n *nativeSource) fault() *fault {
+	for i, c := range n.MatchConditions {
 		if strings.HasPrefix(c.Name, reservedPrefix) {
 			return &fault{render.Pointer("matchCondition", i, "name"), fmt.Errorf("match condition %s: names that begin with %s are Gatekeeper's own", c.Name, reservedPrefix)}
 		}
 	}
-	for i, v := range s.Variables {
+	for i, v := range n.Variables {
 		if v.Name == paramsName || v.Name == anyObjectName || strings.HasPrefix(v.Name, reservedPrefix) {
 			return &fault{render.Pointer("variables", i, "name"), fmt.Errorf("variable %s: Gatekeeper has one of that name itself", v.Name)}
 		}
 	}
-	if p := s.FailurePolicy; p != nil && *p != "Fail" && *p != "Ignore" {
+	if p := n.FailurePolicy; p != nil && *p != "Fail" && *p != "Ignore" {
 		return &fault{"/failurePolicy", fmt.Errorf("failurePolicy %q is neither Fail nor Ignore", *p)}
 	}
 	return nil
 }
 
 // expressions lists the expressions, in the order in which they are compiled.
-func (s *nativeSource) expressions() *nativeCode {
-	c := &nativeCode{generates: s.GenerateVAP != nil && *s.GenerateVAP}
-	c.ignores = s.FailurePolicy != nil && *s.FailurePolicy == "Ignore"
+func (n *nativeSource) expressions() *nativeCode {
+	c := &nativeCode{generates: n.GenerateVAP != nil && *n.GenerateVAP}
+	c.ignores = n.FailurePolicy != nil && *n.FailurePolicy == "Ignore"
 	variable := func(name, pointer, source string) {
 		c.names.Add(name)
 		c.variables = append(c.variables, &expression{name: name, pointer: pointer, source: source})
 	}
 	variable(anyObjectName, "", anyObjectSource)
 	variable(paramsName, "", paramsSource)
-	for i, v := range s.Variables {
+	for i, v := range n.Variables {
 		variable(v.Name, render.Pointer("variables", i, "expression"), v.Expression)
 	}
 	boolean, text := []*celgo.Type{celgo.BoolType}, []*celgo.Type{celgo.StringType}
-	for i, m := range s.MatchConditions {
+	for i, m := range n.MatchConditions {
 		c.conditions = append(c.conditions, &expression{name: m.Name, pointer: render.Pointer("matchCondition", i, "expression"), source: m.Expression, want: boolean})
 	}
 	var all []string
-	for i, v := range s.Validations {
+	for i, v := range n.Validations {
 		c.validations = append(c.validations, &expression{pointer: render.Pointer("validations", i, "expression"), source: v.Expression, want: boolean})
 		c.fixed, c.messages = append(c.fixed, strings.TrimSpace(v.Message)), append(c.messages, nil)
 		if v.MessageExpression != "" {
@@ -145,8 +145,8 @@ func (s *nativeSource) expressions() *nativeCode {
 }
 
 // each calls f for every expression, in order.
-func (c *nativeCode) each(f func(*expression)) {
-	for _, list := range [][]*expression{c.variables, c.conditions, c.validations, c.messages} {
+func (n *nativeCode) each(f func(*expression)) {
+	for _, list := range [][]*expression{n.variables, n.conditions, n.validations, n.messages} {
 		for _, e := range list {
 			if e != nil {
 				f(e)
@@ -172,7 +172,7 @@ func newNativeEnvs() (*nativeEnvs, error) {
 
 // compile checks the expressions, each variable with those before it, and
 // plans them. The errors are at their places in the template.
-func (c *nativeCode) compile(o *render.Object, base string, envs *nativeEnvs) []error {
+func (n *nativeCode) compile(o *render.Object, base string, envs *nativeEnvs) []error {
 	types := cel.VariablesType()
 	plain, err := cel.Newest().WithVariables(envs.plain, types)
 	if err != nil {
@@ -183,8 +183,8 @@ func (c *nativeCode) compile(o *render.Object, base string, envs *nativeEnvs) []
 		return []error{policy.ErrorAt(o, base, "cel", err)}
 	}
 	var errs []error
-	ofVariables := len(c.variables)
-	c.each(func(e *expression) {
+	ofVariables := len(n.variables)
+	n.each(func(e *expression) {
 		env := plain
 		if ofVariables > 0 {
 			env = params
@@ -229,14 +229,14 @@ func expressionError(o *render.Object, pointer, source string, err error) error 
 }
 
 // ready prepares what is needed once the expressions are compiled.
-func (c *nativeCode) ready() {
-	for _, e := range c.validations {
-		e.explainer = c.names.ExplainerOf(e.program.AST, func(i int) *celgo.Ast { return c.variables[i].program.AST })
+func (n *nativeCode) ready() {
+	for _, e := range n.validations {
+		e.explainer = n.names.ExplainerOf(e.program.AST, func(i int) *celgo.Ast { return n.variables[i].program.AST })
 	}
 	programs := func(lists ...[]*expression) []*cel.Program {
 		return cel.Programs(func(e *expression) *cel.Program { return e.program }, lists...)
 	}
-	c.plans = cel.NewPlans(&c.names, programs(c.variables),
-		cel.Group{Budget: celconfig.RuntimeCELCostBudgetMatchConditions, Rounds: 1, Programs: programs(c.conditions)},
-		cel.Group{Budget: nativeBudget, Rounds: 1, Programs: programs(c.validations, c.messages)})
+	n.plans = cel.NewPlans(&n.names, programs(n.variables),
+		cel.Group{Budget: celconfig.RuntimeCELCostBudgetMatchConditions, Rounds: 1, Programs: programs(n.conditions)},
+		cel.Group{Budget: nativeBudget, Rounds: 1, Programs: programs(n.validations, n.messages)})
 }

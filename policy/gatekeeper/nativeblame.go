@@ -9,24 +9,24 @@ const maxFields = 16
 
 // blame names the fields of the object that made a validation fail, and the
 // texts that what failed compares them with.
-func (x *nativeRun) blame(e *expression) (fields, literals []string) {
+func (n *nativeRun) blame(e *expression) (fields, literals []string) {
 	root := "object"
-	if x.celObject() == nil {
+	if n.celObject() == nil {
 		root = "oldObject"
 	}
-	fields, literals = x.failure(e).Fields(x.ctx, e.explainer(), x.roots(), root)
+	fields, literals = n.failure(e).Fields(n.ctx, e.explainer(), n.roots(), root)
 	return fields[:min(len(fields), maxFields)], literals
 }
 
-func (x *nativeRun) failure(e *expression) cel.Failure {
-	return cel.Failure{Source: e.source, Secret: x.secret()}
+func (n *nativeRun) failure(e *expression) cel.Failure {
+	return cel.Failure{Source: e.source, Secret: n.secret()}
 }
 
 // roots are the values that expressions start from.
-func (x *nativeRun) roots() map[string]any {
-	roots := map[string]any{"object": orEmpty(x.celObject()), "oldObject": orEmpty(x.old)}
+func (n *nativeRun) roots() map[string]any {
+	roots := map[string]any{"object": orEmpty(n.celObject()), "oldObject": orEmpty(n.old)}
 	for _, name := range []string{"request", "namespaceObject", paramsName} {
-		roots[name], _ = x.ResolveName(name)
+		roots[name], _ = n.ResolveName(name)
 	}
 	return roots
 }

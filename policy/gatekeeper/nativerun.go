@@ -119,9 +119,9 @@ func (c *constraint) frozen() (ref.Val, cel.Sizes) {
 
 // begin makes the run ready for a group of expressions, which evaluate the
 // variables anew.
-func (x *nativeRun) begin(conditions bool) {
-	x.conditions = conditions
-	x.variables.Reset(&x.code.names)
+func (n *nativeRun) begin(conditions bool) {
+	n.conditions = conditions
+	n.variables.Reset(&n.code.names)
 }
 
 // errOpen is the error of an expression that reads an unknown value:
@@ -130,142 +130,142 @@ var errOpen = errors.New("undecided")
 
 // eval evaluates an expression. Its error is cel.ErrBudget or errOpen, or has the
 // API server's words.
-func (x *nativeRun) eval(e *expression) (ref.Val, error) {
-	x.questions.Reset()
-	v, err := x.meter.Eval(x.ctx, e.program, x)
-	if x.meter.Out() {
+func (n *nativeRun) eval(e *expression) (ref.Val, error) {
+	n.questions.Reset()
+	v, err := n.meter.Eval(n.ctx, e.program, n)
+	if n.meter.Out() {
 		return nil, cel.ErrBudget
 	}
-	if err != nil && x.questions.Any() {
+	if err != nil && n.questions.Any() {
 		return nil, errOpen
 	}
 	if err != nil {
-		return nil, fmt.Errorf("expression '%v' resulted in error: %w", e.source, cel.ShownError(e.source, err, x.secret()))
+		return nil, fmt.Errorf("expression '%v' resulted in error: %w", e.source, cel.ShownError(e.source, err, n.secret()))
 	}
 	return v, nil
 }
 
 // variable evaluates a variable.
-func (x *nativeRun) variable(i int) ref.Val {
-	v, err := x.meter.Eval(x.ctx, x.code.variables[i].program, x)
-	return x.meter.Variable(i, v, err)
+func (n *nativeRun) variable(i int) ref.Val {
+	v, err := n.meter.Eval(n.ctx, n.code.variables[i].program, n)
+	return n.meter.Variable(i, v, err)
 }
 
 // matchConditions says whether the constraint is about the review at all; done
 // that it is not, or that this is not known
 // (k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions).
-func (x *nativeRun) matchConditions() (said []Response, done bool) {
-	if len(x.code.conditions) == 0 {
+func (n *nativeRun) matchConditions() (said []Response, done bool) {
+	if len(n.code.conditions) == 0 {
 		return nil, false
 	}
-	x.begin(true)
+	n.begin(true)
 	var wrong, needs []string
-	for _, e := range x.code.conditions {
-		v, err := x.eval(e)
+	for _, e := range n.code.conditions {
+		v, err := n.eval(e)
 		switch {
 		case errors.Is(err, cel.ErrBudget):
-			return []Response{x.broken(err)}, true
+			return []Response{n.broken(err)}, true
 		case errors.Is(err, errOpen):
-			needs = append(needs, x.questions.All()...)
+			needs = append(needs, n.questions.All()...)
 		case err != nil:
 			wrong = append(wrong, err.Error())
 		case v == types.False:
-			return []Response{x.c.said(policy.Skip, fmt.Sprintf("exempt by match condition %q", e.name))}, true
+			return []Response{n.c.said(policy.Skip, fmt.Sprintf("exempt by match condition %q", e.name))}, true
 		}
 	}
 	if len(needs) > 0 {
-		return []Response{x.undecided(needs)}, true
+		return []Response{n.undecided(needs)}, true
 	}
 	if len(wrong) > 0 {
-		return []Response{x.broken(errors.New(strings.Join(wrong, ", ")))}, true
+		return []Response{n.broken(errors.New(strings.Join(wrong, ", ")))}, true
 	}
 	return nil, false
 }
 
 // broken returns the response for an error at run time.
-func (x *nativeRun) broken(err error) Response {
-	r := x.c.said(policy.Error, policy.Shorten(err.Error(), policy.MaxMessage))
-	if x.code.ignores {
+func (n *nativeRun) broken(err error) Response {
+	r := n.c.said(policy.Error, policy.Shorten(err.Error(), policy.MaxMessage))
+	if n.code.ignores {
 		r.ignored, r.Message = true, policy.Shorten("ignored error: "+r.Message, policy.MaxMessage)
 	}
 	return r
 }
 
 // undecided is the response of an expression that depends on unknown values.
-func (x *nativeRun) undecided(needs []string) Response {
+func (n *nativeRun) undecided(needs []string) Response {
 	slices.Sort(needs)
-	return x.c.said(policy.Unknown, "needs "+strings.Join(slices.Compact(needs), "; "))
+	return n.c.said(policy.Unknown, "needs "+strings.Join(slices.Compact(needs), "; "))
 }
 
 // validations evaluates the validations, and the messages of those that fail.
-func (x *nativeRun) validations() []Response {
-	x.begin(false)
+func (n *nativeRun) validations() []Response {
+	n.begin(false)
 	var all []Response
 	var needs []string
-	for i, e := range x.code.validations {
-		v, err := x.eval(e)
+	for i, e := range n.code.validations {
+		v, err := n.eval(e)
 		var r Response
 		switch {
 		case errors.Is(err, cel.ErrBudget):
-			return []Response{x.broken(err)}
+			return []Response{n.broken(err)}
 		case errors.Is(err, errOpen):
-			needs = append(needs, x.questions.All()...)
+			needs = append(needs, n.questions.All()...)
 			continue
 		case err != nil:
-			r = x.broken(err)
+			r = n.broken(err)
 		case v == types.True:
 			continue
 		default:
-			r = x.c.said(policy.Fail, x.message(i))
+			r = n.c.said(policy.Fail, n.message(i))
 		}
-		if x.meter.Out() {
-			return []Response{x.broken(fmt.Errorf("failed messageExpression: %w", cel.ErrBudget))}
+		if n.meter.Out() {
+			return []Response{n.broken(fmt.Errorf("failed messageExpression: %w", cel.ErrBudget))}
 		}
-		if !x.engine.options.Written && !cel.WasStopped(err) {
-			r.Fields, r.literals = x.blame(e)
+		if !n.engine.options.Written && !cel.WasStopped(err) {
+			r.Fields, r.literals = n.blame(e)
 		}
 		all = append(all, r)
 	}
 	if len(needs) > 0 {
-		all = append(all, x.undecided(needs))
+		all = append(all, n.undecided(needs))
 	}
 	if len(all) == 0 {
-		return []Response{x.c.said(policy.Pass, "")}
+		return []Response{n.c.said(policy.Pass, "")}
 	}
 	return all
 }
 
 // message is that of a validation that failed.
-func (x *nativeRun) message(i int) string {
-	if e := x.code.messages[i]; e != nil {
-		if text, ok := cel.Message(x.eval(e)); ok {
+func (n *nativeRun) message(i int) string {
+	if e := n.code.messages[i]; e != nil {
+		if text, ok := cel.Message(n.eval(e)); ok {
 			return text
 		}
 	}
-	return cel.FailedMessage(x.code.validations[i].source, x.code.fixed[i])
+	return cel.FailedMessage(n.code.validations[i].source, n.code.fixed[i])
 }
 
 // ResolveName implements cel.Activation.
-func (x *nativeRun) ResolveName(name string) (any, bool) {
+func (n *nativeRun) ResolveName(name string) (any, bool) {
 	switch name {
 	case "object":
-		return x.values.object, true
+		return n.values.object, true
 	case "oldObject":
-		return x.values.old, true
+		return n.values.old, true
 	case "request":
-		return x.values.request, true
+		return n.values.request, true
 	case paramsName:
-		return x.params, true
+		return n.params, true
 	case "variables":
-		return x.variables, true
+		return n.variables, true
 	case "namespaceObject":
-		if x.conditions {
+		if n.conditions {
 			return types.NullValue, true
 		}
-		return x.values.space, true
+		return n.values.space, true
 	}
 	return nil, false
 }
 
 // Parent implements cel.Activation.
-func (x *nativeRun) Parent() celgo.Activation { return nil }
+func (n *nativeRun) Parent() celgo.Activation { return nil }

@@ -31,7 +31,7 @@ type locationError struct {
 	text   string
 }
 
-func (e *locationError) Error() string { return e.text }
+func (l *locationError) Error() string { return l.text }
 
 // parseLocation reads a location. An empty one has no parts. The error is a
 // *locationError.
@@ -77,116 +77,116 @@ type locationScanner struct {
 	name  string // what a tokenName says, or the digits of a tokenNumber
 }
 
-func (s *locationScanner) fail(format string, args ...any) error {
-	return &locationError{s.start, fmt.Sprintf(format, args...)}
+func (l *locationScanner) fail(format string, args ...any) error {
+	return &locationError{l.start, fmt.Sprintf(format, args...)}
 }
 
-func (s *locationScanner) expected(what string) error {
+func (l *locationScanner) expected(what string) error {
 	found := "the end"
-	if s.token != tokenEnd {
-		found = strconv.Quote(s.text[s.start:s.pos])
+	if l.token != tokenEnd {
+		found = strconv.Quote(l.text[l.start:l.pos])
 	}
-	return s.fail("has %s where %s should be", found, what)
+	return l.fail("has %s where %s should be", found, what)
 }
 
 // field reads a field, and the elements behind it if there are any.
-func (s *locationScanner) field(l *location) error {
-	if s.token != tokenName {
-		return s.expected("the name of a field")
+func (l *locationScanner) field(loc *location) error {
+	if l.token != tokenName {
+		return l.expected("the name of a field")
 	}
-	*l = append(*l, part{name: s.name})
-	if err := s.next(); err != nil || s.token != '[' {
+	*loc = append(*loc, part{name: l.name})
+	if err := l.next(); err != nil || l.token != '[' {
 		return err
 	}
-	if err := s.next(); err != nil {
+	if err := l.next(); err != nil {
 		return err
 	}
-	p, err := s.elements()
+	p, err := l.elements()
 	if err == nil {
-		*l = append(*l, p)
-		err = s.next()
+		*loc = append(*loc, p)
+		err = l.next()
 	}
 	return err
 }
 
 // elements reads what is between brackets, and stops at the closing one.
-func (s *locationScanner) elements() (p part, err error) {
-	if s.token != tokenName {
-		return p, s.expected("the key of a list's elements")
+func (l *locationScanner) elements() (p part, err error) {
+	if l.token != tokenName {
+		return p, l.expected("the key of a list's elements")
 	}
-	p = part{name: s.name, list: true}
-	if err := s.next(); err != nil {
+	p = part{name: l.name, list: true}
+	if err := l.next(); err != nil {
 		return p, err
 	}
-	if s.token != ':' {
-		return p, s.expected("a colon")
+	if l.token != ':' {
+		return p, l.expected("a colon")
 	}
-	if err := s.next(); err != nil {
+	if err := l.next(); err != nil {
 		return p, err
 	}
-	switch s.token {
+	switch l.token {
 	case '*':
 		p.glob = true
 	case tokenName:
-		p.key = s.name
+		p.key = l.name
 	case tokenNumber:
-		n, err := strconv.ParseInt(s.name, 10, 64)
+		n, err := strconv.ParseInt(l.name, 10, 64)
 		if err != nil {
-			return p, s.fail("has the number %s, which is above %d", s.name, int64(math.MaxInt64))
+			return p, l.fail("has the number %s, which is above %d", l.name, int64(math.MaxInt64))
 		}
 		p.key = n
 	default:
-		return p, s.expected("a value, or *,")
+		return p, l.expected("a value, or *,")
 	}
-	if err := s.next(); err != nil {
+	if err := l.next(); err != nil {
 		return p, err
 	}
-	if s.token != ']' {
-		return p, s.expected("a closing bracket")
+	if l.token != ']' {
+		return p, l.expected("a closing bracket")
 	}
 	return p, nil
 }
 
 // next reads a token.
-func (s *locationScanner) next() error {
-	s.pos += len(s.text[s.pos:]) - len(strings.TrimLeft(s.text[s.pos:], " \t\r\n"))
-	s.start = s.pos
-	if s.pos == len(s.text) {
-		s.token = tokenEnd
+func (l *locationScanner) next() error {
+	l.pos += len(l.text[l.pos:]) - len(strings.TrimLeft(l.text[l.pos:], " \t\r\n"))
+	l.start = l.pos
+	if l.pos == len(l.text) {
+		l.token = tokenEnd
 		return nil
 	}
-	switch c := s.text[s.pos]; {
+	switch c := l.text[l.pos]; {
 	case isDigit(c):
-		s.token, s.name = tokenNumber, s.while(isDigit)
+		l.token, l.name = tokenNumber, l.while(isDigit)
 	case isWord(c):
-		s.token, s.name = tokenName, s.while(isWord)
+		l.token, l.name = tokenName, l.while(isWord)
 	case c == '"' || c == '\'':
-		return s.quoted(rune(c))
+		return l.quoted(rune(c))
 	case strings.IndexByte(".[]*:", c) >= 0:
-		s.token = rune(c)
-		s.pos++
+		l.token = rune(c)
+		l.pos++
 	default:
-		_, size := utf8.DecodeRuneInString(s.text[s.pos:])
-		s.pos += size
-		return s.fail("has %q, which must be in quotes", s.text[s.start:s.pos])
+		_, size := utf8.DecodeRuneInString(l.text[l.pos:])
+		l.pos += size
+		return l.fail("has %q, which must be in quotes", l.text[l.start:l.pos])
 	}
 	return nil
 }
 
-func (s *locationScanner) while(is func(byte) bool) string {
-	from := s.pos
-	for s.pos < len(s.text) && is(s.text[s.pos]) {
-		s.pos++
+func (l *locationScanner) while(is func(byte) bool) string {
+	from := l.pos
+	for l.pos < len(l.text) && is(l.text[l.pos]) {
+		l.pos++
 	}
-	return s.text[from:s.pos]
+	return l.text[from:l.pos]
 }
 
 // quoted reads a name in quotes, in which a backslash stands before what is
 // meant literally.
-func (s *locationScanner) quoted(quote rune) error {
+func (l *locationScanner) quoted(quote rune) error {
 	var b strings.Builder
 	escaped := false
-	for i, r := range s.text[s.start+1:] {
+	for i, r := range l.text[l.start+1:] {
 		switch {
 		case escaped:
 			escaped = false
@@ -194,13 +194,13 @@ func (s *locationScanner) quoted(quote rune) error {
 		case r == '\\':
 			escaped = true
 		case r == quote:
-			s.token, s.name, s.pos = tokenName, b.String(), s.start+1+i+1
+			l.token, l.name, l.pos = tokenName, b.String(), l.start+1+i+1
 			return nil
 		default:
 			b.WriteRune(r)
 		}
 	}
-	return s.fail("has a quote that is not closed")
+	return l.fail("has a quote that is not closed")
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }

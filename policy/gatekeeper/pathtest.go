@@ -26,19 +26,19 @@ const (
 type pathTests map[int]condition
 
 // existing says whether something may be there at a depth.
-func (t pathTests) existing(depth int) bool {
-	c, tested := t[depth]
+func (p pathTests) existing(depth int) bool {
+	c, tested := p[depth]
 	return !tested || c == mustExist
 }
 
 // missing says whether there may be nothing.
-func (t pathTests) missing(depth int) bool {
-	c, tested := t[depth]
+func (p pathTests) missing(depth int) bool {
+	c, tested := p[depth]
 	return !tested || c == mustNotExist
 }
 
 // newPathTests reads the tests of a location.
-func (c *mutatorCheck) newPathTests(l location, written []pathTest) pathTests {
+func (c *checker) newPathTests(l location, written []pathTest) pathTests {
 	tests := pathTests{}
 	firstNot, lastMust := len(written), 0
 	for i, w := range written {

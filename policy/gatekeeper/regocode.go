@@ -99,42 +99,42 @@ func newRegoCode(o *render.Object, target *templateTarget, coverage *policy.Cove
 
 // read parses and checks the modules: the one with the violation rule and its
 // libraries.
-func (c *regoCompiler) read(s *regoSource) []*ast.Module {
-	entry := c.parse(s.pointer, s.text, s.version)
+func (r *regoCompiler) read(s *regoSource) []*ast.Module {
+	entry := r.parse(s.pointer, s.text, s.version)
 	var libs []*ast.Module
 	for i, text := range s.libTexts {
-		libs = append(libs, c.parse(s.libs+render.Pointer(i), text, s.version))
+		libs = append(libs, r.parse(s.libs+render.Pointer(i), text, s.version))
 	}
-	if len(c.errs) > 0 {
+	if len(r.errs) > 0 {
 		return nil
 	}
-	c.checkEntry(s.pointer, entry)
+	r.checkEntry(s.pointer, entry)
 	for _, lib := range libs {
-		c.checkLib(lib)
+		r.checkLib(lib)
 	}
 	all := append(libs, entry)
 	for _, m := range all {
-		c.checkModule(m)
+		r.checkModule(m)
 	}
 	return all
 }
 
 // compile makes the query for violations.
-func (c *regoCompiler) compile() *rego.Query {
-	c.modules[c.entry].Package.Path = templateRef
+func (r *regoCompiler) compile() *rego.Query {
+	r.modules[r.entry].Package.Path = templateRef
 	var err error
-	if c.modules[hookName], err = hook(); err != nil {
-		c.failed(err)
+	if r.modules[hookName], err = hook(); err != nil {
+		r.failed(err)
 		return nil
 	}
-	program, err := rego.Compile(c.modules, rego.Options{ExternalData: true, Cover: c.cover()})
+	program, err := rego.Compile(r.modules, rego.Options{ExternalData: true, Cover: r.cover()})
 	if err != nil {
-		c.failed(err)
+		r.failed(err)
 		return nil
 	}
 	query, err := program.Prepare(violationRef)
 	if err != nil {
-		c.failed(err)
+		r.failed(err)
 	}
 	return query
 }
@@ -166,19 +166,19 @@ type regoCompiler struct {
 	coverage *policy.Coverage // nil counts nothing
 }
 
-func (c *regoCompiler) parse(pointer, text string, v ast.RegoVersion) *ast.Module {
-	c.texts[pointer] = text
+func (r *regoCompiler) parse(pointer, text string, v ast.RegoVersion) *ast.Module {
+	r.texts[pointer] = text
 	m, err := rego.Parse(rego.Source{Name: pointer, Text: text, Version: v, NoMetadata: true})
 	if err != nil {
-		c.failed(c.otherVersion(pointer, text, v, err))
+		r.failed(r.otherVersion(pointer, text, v, err))
 		return nil
 	}
-	c.modules[pointer] = m
+	r.modules[pointer] = m
 	return m
 }
 
 // otherVersion says about a module that does not read as v0 that it would as v1.
-func (c *regoCompiler) otherVersion(pointer, text string, v ast.RegoVersion, err error) error {
+func (r *regoCompiler) otherVersion(pointer, text string, v ast.RegoVersion, err error) error {
 	var first *rego.Error
 	if v != ast.RegoV0 || !errors.As(err, &first) {
 		return err
@@ -192,7 +192,7 @@ func (c *regoCompiler) otherVersion(pointer, text string, v ast.RegoVersion, err
 }
 
 // failed adds what is joined in err, at its places.
-func (c *regoCompiler) failed(err error) {
+func (r *regoCompiler) failed(err error) {
 	all := []error{err}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		all = joined.Unwrap()
@@ -200,43 +200,43 @@ func (c *regoCompiler) failed(err error) {
 	for _, err := range all {
 		var e *rego.Error
 		if errors.As(err, &e) && e.Name == hookName {
-			c.hooked()
+			r.hooked()
 			continue
 		}
-		if !errors.As(err, &e) || c.texts[e.Name] == "" {
-			c.errs = append(c.errs, policy.ErrorAt(c.object, "/spec/targets/0", "rego", err))
+		if !errors.As(err, &e) || r.texts[e.Name] == "" {
+			r.errs = append(r.errs, policy.ErrorAt(r.object, "/spec/targets/0", "rego", err))
 			continue
 		}
-		c.add(e.Name, e.Line, e.Column, errors.New(e.Text))
+		r.add(e.Name, e.Line, e.Column, errors.New(e.Text))
 	}
 }
 
 // hooked says that the hook can't use what the violation rule gives, once.
-func (c *regoCompiler) hooked() {
-	if c.refused {
+func (r *regoCompiler) hooked() {
+	if r.refused {
 		return
 	}
-	c.refused = true
-	at := ast.NewLocation(nil, c.entry, 1, 1)
-	if i := slices.IndexFunc(c.modules[c.entry].Rules, isViolation); i >= 0 {
-		at = c.modules[c.entry].Rules[i].Loc()
+	r.refused = true
+	at := ast.NewLocation(nil, r.entry, 1, 1)
+	if i := slices.IndexFunc(r.modules[r.entry].Rules, isViolation); i >= 0 {
+		at = r.modules[r.entry].Rules[i].Loc()
 	}
-	c.addAt(at, errors.New("violation never gives an object with a msg, and Gatekeeper asks for violation[{\"msg\": msg}]"))
+	r.addAt(at, errors.New("violation never gives an object with a msg, and Gatekeeper asks for violation[{\"msg\": msg}]"))
 }
 
 func isViolation(r *ast.Rule) bool { return string(r.Head.Name) == "violation" }
 
 // add adds an error at a place of a module.
-func (c *regoCompiler) add(pointer string, line, column int, err error) {
-	e := policy.ErrorAt(c.object, pointer, "rego", err)
-	if s := inside(c.object, pointer, c.texts[pointer], line, column); s.File != "" {
+func (r *regoCompiler) add(pointer string, line, column int, err error) {
+	e := policy.ErrorAt(r.object, pointer, "rego", err)
+	if s := inside(r.object, pointer, r.texts[pointer], line, column); s.File != "" {
 		e.Span = s
 	}
-	c.errs = append(c.errs, e)
+	r.errs = append(r.errs, e)
 }
 
-func (c *regoCompiler) addAt(l *ast.Location, err error) {
-	c.add(l.File, l.Row, l.Col, err)
+func (r *regoCompiler) addAt(l *ast.Location, err error) {
+	r.add(l.File, l.Row, l.Col, err)
 }
 
 // inside is where a line and column of a text of the object are written.
@@ -258,7 +258,7 @@ func inside(o *render.Object, pointer, text string, line, column int) render.Spa
 }
 
 // checkEntry wants the rule that Gatekeeper asks.
-func (c *regoCompiler) checkEntry(pointer string, m *ast.Module) {
+func (r *regoCompiler) checkEntry(pointer string, m *ast.Module) {
 	found := false
 	for _, rule := range m.Rules {
 		if !isViolation(rule) {
@@ -266,34 +266,34 @@ func (c *regoCompiler) checkEntry(pointer string, m *ast.Module) {
 		}
 		found = true
 		if len(rule.Head.Args) > 0 {
-			c.addAt(rule.Loc(), errors.New("violation is a function, and Gatekeeper asks for a set: violation[{\"msg\": msg}]"))
+			r.addAt(rule.Loc(), errors.New("violation is a function, and Gatekeeper asks for a set: violation[{\"msg\": msg}]"))
 		}
 	}
 	if !found {
-		c.add(pointer, 1, 1, errors.New("the module has no rule violation, which is the one that Gatekeeper asks"))
+		r.add(pointer, 1, 1, errors.New("the module has no rule violation, which is the one that Gatekeeper asks"))
 	}
 }
 
 // checkLib wants libraries to be where others can import them.
-func (c *regoCompiler) checkLib(m *ast.Module) {
+func (r *regoCompiler) checkLib(m *ast.Module) {
 	if path := m.Package.Path; !path.HasPrefix(libRef) || len(path) == len(libRef) {
-		c.addAt(m.Package.Loc(), fmt.Errorf("package %s: the package of a library begins with lib.", strings.TrimPrefix(path.String(), "data.")))
+		r.addAt(m.Package.Loc(), fmt.Errorf("package %s: the package of a library begins with lib.", strings.TrimPrefix(path.String(), "data.")))
 	}
 }
 
 // checkModule wants a module to import and read nothing but what Gatekeeper
 // gives it.
-func (c *regoCompiler) checkModule(m *ast.Module) {
+func (r *regoCompiler) checkModule(m *ast.Module) {
 	for _, i := range m.Imports {
 		if ref, ok := i.Path.Value.(ast.Ref); ok && (ref.HasPrefix(libRef) || ref[0].Equal(ast.FutureRootDocument)) {
 			continue
 		}
-		c.addAt(i.Loc(), fmt.Errorf("import %s: only libraries of the template, data.lib, and future.keywords can be imported", i.Path))
+		r.addAt(i.Loc(), fmt.Errorf("import %s: only libraries of the template, data.lib, and future.keywords can be imported", i.Path))
 	}
 	for _, rule := range m.Rules {
 		ast.WalkRefs(rule, func(ref ast.Ref) bool {
 			if ref[0].Equal(dataTerm) && !ref.HasPrefix(libRef) && !ref.HasPrefix(inventoryRef) {
-				c.addAt(ref[0].Loc(), fmt.Errorf("%s: of data, templates may read data.inventory and data.lib only", ref))
+				r.addAt(ref[0].Loc(), fmt.Errorf("%s: of data, templates may read data.inventory and data.lib only", ref))
 			}
 			return true // as upstream does, which leaves alone what stands in brackets
 		})

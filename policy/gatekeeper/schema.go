@@ -200,21 +200,21 @@ func definitionFault(err *field.Error) fault {
 
 // held is a constraint as the API server holds it: with what the schema sets,
 // and without nulls that it doesn't have. gator leaves these.
-func (s *constraintSchema) held(o *render.Object, written bool) map[string]any {
+func (c *constraintSchema) held(o *render.Object, written bool) map[string]any {
 	tree := o.DeepCopy().Object
-	defaulting.Default(tree, s.structural)
+	defaulting.Default(tree, c.structural)
 	if !written {
-		defaulting.PruneNonNullableNullsWithoutDefaults(tree, s.structural)
+		defaulting.PruneNonNullableNullsWithoutDefaults(tree, c.structural)
 	}
 	return tree
 }
 
 // check holds a constraint against the schema and its rules, and then for fields
 // that it does not have. The faults point into the constraint.
-func (s *constraintSchema) check(tree map[string]any, written bool) (fs []fault) {
-	errs := validation.ValidateCustomResource(nil, tree, s.validator)
-	if len(errs) == 0 && s.rules != nil && !written {
-		errs, _ = s.rules.Validate(context.Background(), nil, s.structural, tree, nil, celconfig.RuntimeCELCostBudget)
+func (c *constraintSchema) check(tree map[string]any, written bool) (fs []fault) {
+	errs := validation.ValidateCustomResource(nil, tree, c.validator)
+	if len(errs) == 0 && c.rules != nil && !written {
+		errs, _ = c.rules.Validate(context.Background(), nil, c.structural, tree, nil, celconfig.RuntimeCELCostBudget)
 	}
 	for _, err := range errs {
 		fs = append(fs, fault{render.FieldPointer(err.Field), fmt.Errorf("%w: %s: %s", ErrSchema, err.Field, err.ErrorBody())})
@@ -224,7 +224,7 @@ func (s *constraintSchema) check(tree map[string]any, written bool) (fs []fault)
 	}
 	unknown := schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}
 	copied, _ := clone(tree).(map[string]any)
-	for _, path := range pruning.PruneWithOptions(copied, s.structural, true, unknown) {
+	for _, path := range pruning.PruneWithOptions(copied, c.structural, true, unknown) {
 		fs = append(fs, fault{render.FieldPointer(path), fmt.Errorf("unknown field %q: the template's schema does not have it", path)})
 	}
 	return fs

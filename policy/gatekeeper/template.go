@@ -73,8 +73,8 @@ type templateCode struct {
 
 // parameters returns the schema of the parameters; nil allows none. Without a schema v1
 // allows none and earlier versions allow everything.
-func (s *templateSpec) parameters(version string) *apiextensionsv1.JSONSchemaProps {
-	v := s.CRD.Spec.Validation
+func (t *templateSpec) parameters(version string) *apiextensionsv1.JSONSchemaProps {
+	v := t.CRD.Spec.Validation
 	legacy := version != "v1"
 	if v == nil {
 		if legacy {
@@ -95,7 +95,7 @@ func (s *templateSpec) parameters(version string) *apiextensionsv1.JSONSchemaPro
 type templates map[string]*template
 
 // newTemplate compiles a template; nil where it can't be used.
-func (k *compiler) newTemplate(o *render.Object) (*template, []error) {
+func (c *compiler) newTemplate(o *render.Object) (*template, []error) {
 	t := &template{object: o}
 	version := o.GroupVersionKind().Version
 	if !slices.Contains([]string{"v1", "v1beta1", "v1alpha1"}, version) {
@@ -116,7 +116,7 @@ func (k *compiler) newTemplate(o *render.Object) (*template, []error) {
 	}
 	target := &spec.Targets[0]
 	t.operations = target.Operations
-	more := k.code(t, target)
+	more := c.code(t, target)
 	if errs = append(errs, more...); broken(more) {
 		return nil, errs
 	}
@@ -133,21 +133,21 @@ func faultsAt(o *render.Object, rule string, fs []fault) []error {
 }
 
 // fault is why Gatekeeper would refuse a template before it reads its code.
-func (s *templateSpec) fault(name string) *fault {
-	kind := s.CRD.Spec.Names.Kind
+func (t *templateSpec) fault(name string) *fault {
+	kind := t.CRD.Spec.Names.Kind
 	switch {
-	case len(s.Targets) != 1:
-		return &fault{"/spec/targets", fmt.Errorf("a template has exactly one target, and this one has %d", len(s.Targets))}
-	case s.Targets[0].Target == "":
+	case len(t.Targets) != 1:
+		return &fault{"/spec/targets", fmt.Errorf("a template has exactly one target, and this one has %d", len(t.Targets))}
+	case t.Targets[0].Target == "":
 		return &fault{"/spec/targets/0/target", errors.New("the target has no name")}
 	case kind == "":
 		return &fault{"/spec/crd/spec/names/kind", fmt.Errorf("template %q does not say the kind of its constraints", name)}
 	case !strings.EqualFold(name, kind):
 		return &fault{"/metadata/name", fmt.Errorf("the template's name %q is not that of its kind in lower case, %q", name, strings.ToLower(kind))}
-	case s.Targets[0].Target != targetName:
-		return &fault{"/spec/targets/0/target", fmt.Errorf("target %q is not known: the only one is %s", s.Targets[0].Target, targetName)}
+	case t.Targets[0].Target != targetName:
+		return &fault{"/spec/targets/0/target", fmt.Errorf("target %q is not known: the only one is %s", t.Targets[0].Target, targetName)}
 	}
-	return s.Targets[0].operationsFault()
+	return t.Targets[0].operationsFault()
 }
 
 var operations = []string{"*", "CREATE", "UPDATE", "DELETE", "CONNECT"}
@@ -171,18 +171,18 @@ func (t *template) concerns(operation string) bool {
 }
 
 // code compiles the code of a template by the engine that Gatekeeper prefers.
-func (k *compiler) code(t *template, target *templateTarget) []error {
+func (c *compiler) code(t *template, target *templateTarget) []error {
 	native := target.codeOf(engineNative)
 	switch {
 	case native >= 0:
 		var errs []error
 		base := render.Pointer("spec", "targets", 0, "code", native, "source")
-		t.native, errs = k.newNative(t.object, base, target.Code[native].Source)
-		t.cover(k.options.Coverage, base)
+		t.native, errs = c.newNative(t.object, base, target.Code[native].Source)
+		t.cover(c.options.Coverage, base)
 		return errs
 	case target.Rego != "" || target.codeOf(engineRego) >= 0:
 		var errs []error
-		t.rego, errs = newRegoCode(t.object, target, k.options.Coverage)
+		t.rego, errs = newRegoCode(t.object, target, c.options.Coverage)
 		return errs
 	}
 	return []error{policy.ErrorAt(t.object, "/spec/targets/0", "template", fmt.Errorf("the target has no code of an engine that is known: %s or %s", engineRego, engineNative))}

@@ -21,7 +21,7 @@ var (
 )
 
 // term is a value tree as a term. It shares nothing with it.
-func (c terms) term(x any) *ast.Term {
+func (t terms) term(x any) *ast.Term {
 	switch x := x.(type) {
 	case nil:
 		return ast.NullTerm()
@@ -30,31 +30,31 @@ func (c terms) term(x any) *ast.Term {
 	case bool:
 		return ast.BooleanTerm(x)
 	case int64:
-		return ast.NewTerm(c.integer(x))
+		return ast.NewTerm(t.integer(x))
 	case float64:
 		return ast.FloatNumberTerm(x)
 	case []any:
 		elems := make([]*ast.Term, len(x))
 		for i, e := range x {
-			elems[i] = c.term(e)
+			elems[i] = t.term(e)
 		}
 		return ast.ArrayTerm(elems...)
 	case map[string]any:
 		pairs := make([][2]*ast.Term, 0, len(x))
 		for k, v := range x {
-			pairs = append(pairs, [2]*ast.Term{ast.StringTerm(k), c.term(v)})
+			pairs = append(pairs, [2]*ast.Term{ast.StringTerm(k), t.term(v)})
 		}
 		return ast.NewTerm(ast.NewObject(pairs...))
 	case int:
-		return ast.NewTerm(c.integer(int64(x)))
+		return ast.NewTerm(t.integer(int64(x)))
 	case json.Number:
 		return ast.NumberTerm(x)
 	}
 	return ast.NullTerm()
 }
 
-func (c terms) integer(n int64) ast.Number {
-	if c.floats && (n >= 1e6 || n <= -1e6) {
+func (t terms) integer(n int64) ast.Number {
+	if t.floats && (n >= 1e6 || n <= -1e6) {
 		return ast.Number(strconv.FormatFloat(float64(n), 'g', -1, 64))
 	}
 	return ast.Number(strconv.FormatInt(n, 10))

@@ -117,8 +117,8 @@ type exemption struct {
 	open bool // it is unknown whether it does
 }
 
-func (x exemption) outcome() policy.Outcome {
-	if x.open {
+func (e exemption) outcome() policy.Outcome {
+	if e.open {
 		return policy.Unknown
 	}
 	return policy.Skip
@@ -189,46 +189,46 @@ func (e *Engine) asking(req *policy.Request, ns *namespace) *asking {
 }
 
 // subject is the object that the request is about.
-func (s *asking) subject() map[string]any {
-	if s.req.Admitted != nil {
-		return s.req.Admitted
+func (a *asking) subject() map[string]any {
+	if a.req.Admitted != nil {
+		return a.req.Admitted
 	}
-	return s.req.OldAdmitted
+	return a.req.OldAdmitted
 }
 
 // Request implements matching.Subject.
-func (s *asking) Request() *policy.Request { return s.req }
+func (a *asking) Request() *policy.Request { return a.req }
 
 // In implements matching.Subject.
-func (s *asking) In() string {
+func (a *asking) In() string {
 	switch {
-	case isNamespace(s.subject()):
-		return metaText(s.subject(), "name")
-	case s.namespace != nil:
-		return s.namespace.name
+	case isNamespace(a.subject()):
+		return metaText(a.subject(), "name")
+	case a.namespace != nil:
+		return a.namespace.name
 	}
 	return ""
 }
 
 // NamespaceLabels implements matching.Subject.
-func (s *asking) NamespaceLabels() (set map[string]string, complete bool) {
+func (a *asking) NamespaceLabels() (set map[string]string, complete bool) {
 	switch {
-	case isNamespace(s.subject()):
-		set = labelsOf(s.subject())
-		set[corev1.LabelMetadataName] = s.In()
+	case isNamespace(a.subject()):
+		set = labelsOf(a.subject())
+		set[corev1.LabelMetadataName] = a.In()
 		return set, true
-	case s.namespace != nil:
-		return s.namespace.labels, s.namespace.known || s.bare
+	case a.namespace != nil:
+		return a.namespace.labels, a.namespace.known || a.bare
 	}
 	return nil, true
 }
 
 // Equivalents implements matching.Subject.
-func (s *asking) Equivalents() []policy.Version {
-	if s.kinds == nil {
+func (a *asking) Equivalents() []policy.Version {
+	if a.kinds == nil {
 		return nil
 	}
-	return s.kinds.Equivalent(s.req.Resource.GroupVersionResource)
+	return a.kinds.Equivalent(a.req.Resource.GroupVersionResource)
 }
 
 // exempts is why one of Gatekeeper's processes does not look at a request.

@@ -73,9 +73,9 @@ type celExpression struct {
 }
 
 // at says where the expression is written.
-func (n *celExpression) at(prefix, list string, i int, key string) *celExpression {
-	n.pointer = prefix + list + "/" + strconv.Itoa(i) + "/" + key
-	return n
+func (c *celExpression) at(prefix, list string, i int, key string) *celExpression {
+	c.pointer = prefix + list + "/" + strconv.Itoa(i) + "/" + key
+	return c
 }
 
 // A celValidation is an entry of expressions.
@@ -152,16 +152,16 @@ const (
 )
 
 // plan prepares what is needed once the expressions are compiled.
-func (g *celProgram) plan() {
+func (c *celProgram) plan() {
 	programs := func(list []*celExpression) []*cel.Program {
 		return cel.Programs(func(e *celExpression) *cel.Program { return e.program }, list)
 	}
 	var validations []*celExpression
-	for _, v := range g.validations {
+	for _, v := range c.validations {
 		validations = append(validations, v.celExpression, v.expression)
 	}
-	g.plans = cel.NewPlans(&g.names, programs(g.variables),
-		cel.Group{Budget: celconfig.RuntimeCELCostBudgetMatchConditions, Rounds: 1, Programs: programs(g.conditions)},
+	c.plans = cel.NewPlans(&c.names, programs(c.variables),
+		cel.Group{Budget: celconfig.RuntimeCELCostBudgetMatchConditions, Rounds: 1, Programs: programs(c.conditions)},
 		cel.Group{Budget: celconfig.RuntimeCELCostBudget, Rounds: 1, Programs: programs(validations)})
 }
 
@@ -215,8 +215,8 @@ func (c *celCompiler) variable(x kyvernodoc.Expression) *celExpression {
 }
 
 // variableAST is the i-th variable, nil where it does not compile.
-func (g *celProgram) variableAST(i int) *celgo.Ast {
-	if p := g.variables[i].program; p != nil {
+func (c *celProgram) variableAST(i int) *celgo.Ast {
+	if p := c.variables[i].program; p != nil {
 		return p.AST
 	}
 	return nil
@@ -224,38 +224,38 @@ func (g *celProgram) variableAST(i int) *celgo.Ast {
 
 // evaluate takes the preconditions, then the expressions until one does not
 // hold.
-func (g *celProgram) evaluate(x *run) *verdict {
+func (c *celProgram) evaluate(x *run) *verdict {
 	if x.review.object == nil {
 		return nil // Kyverno leaves these out on DELETE
 	}
-	params, v := g.params(x)
+	params, v := c.params(x)
 	if v != nil {
 		return v
 	}
 	for _, p := range params {
-		if v := g.evaluateWith(x, p); v.status != StatusPass {
+		if v := c.evaluateWith(x, p); v.status != StatusPass {
 			return v
 		}
 	}
 	return &verdict{status: StatusPass, message: "Validation rule '" + x.program.rule.Name + "' passed."}
 }
 
-func (g *celProgram) evaluateWith(x *run, params *render.Object) *verdict {
-	r := newCELRun(g, x, params)
+func (c *celProgram) evaluateWith(x *run, params *render.Object) *verdict {
+	r := newCELRun(c, x, params)
 	if v := r.conditionsHold(); v != nil {
 		return v
 	}
 	return r.group(validationsGroup, r.validate)
 }
 
-func (r *celRun) validate() *verdict {
-	for _, n := range r.program.validations {
-		v, err := r.eval(n.celExpression)
+func (c *celRun) validate() *verdict {
+	for _, n := range c.program.validations {
+		v, err := c.eval(n.celExpression)
 		switch {
 		case err != nil:
-			return &verdict{status: StatusFail, message: r.errorText(err)}
+			return &verdict{status: StatusFail, message: c.errorText(err)}
 		case v == types.False:
-			return &verdict{status: StatusFail, message: r.message(n), fields: r.blame(n.celExpression)}
+			return &verdict{status: StatusFail, message: c.message(n), fields: c.blame(n.celExpression)}
 		}
 	}
 	return &verdict{status: StatusPass}
@@ -263,22 +263,22 @@ func (r *celRun) validate() *verdict {
 
 // conditionsHold is nil where the policy's match conditions let the request be
 // evaluated.
-func (g *celProgram) conditionsHold(x *run) *verdict {
-	return newCELRun(g, x, nil).conditionsHold()
+func (c *celProgram) conditionsHold(x *run) *verdict {
+	return newCELRun(c, x, nil).conditionsHold()
 }
 
 // conditionsHold evaluates the conditions: one that is false counts more than
 // one that breaks.
-func (r *celRun) conditionsHold() *verdict { return r.group(conditionsGroup, r.eachCondition) }
+func (c *celRun) conditionsHold() *verdict { return c.group(conditionsGroup, c.eachCondition) }
 
-func (r *celRun) eachCondition() *verdict {
+func (c *celRun) eachCondition() *verdict {
 	var first *verdict
-	for _, n := range r.program.conditions {
-		v, err := r.eval(n)
+	for _, n := range c.program.conditions {
+		v, err := c.eval(n)
 		switch {
 		case err != nil && first == nil:
-			first = &verdict{status: StatusFail, message: r.errorText(err)}
-			if r.program.ofPolicy {
+			first = &verdict{status: StatusFail, message: c.errorText(err)}
+			if c.program.ofPolicy {
 				first.status = StatusError
 			}
 		case err == nil && v == types.False:
@@ -290,12 +290,12 @@ func (r *celRun) eachCondition() *verdict {
 
 // params are the objects that paramRef names; one that is nil where the rule
 // takes none.
-func (g *celProgram) params(x *run) ([]*render.Object, *verdict) {
-	if g.paramRef == nil {
+func (c *celProgram) params(x *run) ([]*render.Object, *verdict) {
+	if c.paramRef == nil {
 		return []*render.Object{nil}, nil
 	}
-	text := func(key string) string { s, _ := g.paramRef[key].(string); return s }
-	gk := policy.ParseGroupVersion(g.paramKind.apiVersion).WithKind(g.paramKind.kind).GroupKind()
+	text := func(key string) string { s, _ := c.paramRef[key].(string); return s }
+	gk := policy.ParseGroupVersion(c.paramKind.apiVersion).WithKind(c.paramKind.kind).GroupKind()
 	namespace := cmp.Or(text("namespace"), x.review.req.Namespace)
 	cluster := x.review.store().cluster
 	var found []*render.Object
@@ -304,7 +304,7 @@ func (g *celProgram) params(x *run) ([]*render.Object, *verdict) {
 			found = append(found, o)
 		}
 	} else {
-		sel := kyvernodoc.SelectorOf(g.paramRef["selector"])
+		sel := kyvernodoc.SelectorOf(c.paramRef["selector"])
 		for _, o := range cluster.List(gk) {
 			if (o.GetNamespace() == "" || o.GetNamespace() == namespace) && sel != nil && sel.Matches(o.GetLabels()) {
 				found = append(found, o)
@@ -312,7 +312,7 @@ func (g *celProgram) params(x *run) ([]*render.Object, *verdict) {
 		}
 	}
 	if len(found) == 0 && text("parameterNotFoundAction") != "Allow" {
-		err := x.review.missing(fmt.Sprintf("needs a parameter of kind %s", g.paramKind.kind))
+		err := x.review.missing(fmt.Sprintf("needs a parameter of kind %s", c.paramKind.kind))
 		return nil, broken("error in parameterized resource", err)
 	}
 	for _, o := range found {
@@ -322,11 +322,11 @@ func (g *celProgram) params(x *run) ([]*render.Object, *verdict) {
 }
 
 // message is the message of a failed expression.
-func (r *celRun) message(n *celValidation) string {
+func (c *celRun) message(n *celValidation) string {
 	if n.expression != nil {
-		if text, ok := cel.Message(r.eval(n.expression)); ok {
+		if text, ok := cel.Message(c.eval(n.expression)); ok {
 			if cel.Quotes(n.expression.program.AST) {
-				return r.run.quoting(text)
+				return c.run.quoting(text)
 			}
 			return text
 		}
@@ -335,20 +335,20 @@ func (r *celRun) message(n *celValidation) string {
 }
 
 // blame names the fields of the object that made an expression fail.
-func (r *celRun) blame(n *celExpression) []string {
-	f := cel.Failure{Source: n.source, Secret: r.run.secret()}
-	fields, _ := f.Fields(r.run.review.ctx, n.explainer(), r.roots(), "object")
+func (c *celRun) blame(n *celExpression) []string {
+	f := cel.Failure{Source: n.source, Secret: c.run.secret()}
+	fields, _ := f.Fields(c.run.review.ctx, n.explainer(), c.roots(), "object")
 	return fields
 }
 
 // roots are the values that expressions were evaluated over.
-func (r *celRun) roots() map[string]any {
-	roots := map[string]any{"object": any(r.run.review.object), "oldObject": any(nil)}
-	if r.run.review.old != nil {
-		roots["oldObject"] = r.run.review.old
+func (c *celRun) roots() map[string]any {
+	roots := map[string]any{"object": any(c.run.review.object), "oldObject": any(nil)}
+	if c.run.review.old != nil {
+		roots["oldObject"] = c.run.review.old
 	}
 	for _, name := range []string{"params", "request", "namespaceObject", "authorizer", "authorizer.requestResource"} {
-		if v, ok := r.ResolveName(name); ok && v != nil {
+		if v, ok := c.ResolveName(name); ok && v != nil {
 			roots[name] = v
 		}
 	}
@@ -357,9 +357,9 @@ func (r *celRun) roots() map[string]any {
 
 // errorText returns the text of an error, without the values of Secrets that
 // functions quote.
-func (r *celRun) errorText(err error) string {
+func (c *celRun) errorText(err error) string {
 	text := err.Error()
-	if r.run.secret() && !strings.HasPrefix(text, "compilation error") && !strings.Contains(text, "no such key") {
+	if c.run.secret() && !strings.HasPrefix(text, "compilation error") && !strings.Contains(text, "no such key") {
 		return hidden
 	}
 	return text

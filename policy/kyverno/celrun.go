@@ -111,9 +111,9 @@ func newCELRun(g *celProgram, x *run, params *render.Object) *celRun {
 }
 
 // group evaluates expressions that share a budget.
-func (r *celRun) group(group int, f func() *verdict) (v *verdict) {
-	_ = r.meter.Group(group, func() error {
-		r.variables.Reset(&r.program.names)
+func (c *celRun) group(group int, f func() *verdict) (v *verdict) {
+	_ = c.meter.Group(group, func() error {
+		c.variables.Reset(&c.program.names)
 		v = f()
 		return nil
 	})
@@ -121,19 +121,19 @@ func (r *celRun) group(group int, f func() *verdict) (v *verdict) {
 }
 
 // eval evaluates an expression. The error is in the API server's words.
-func (r *celRun) eval(e *celExpression) (ref.Val, error) {
+func (c *celRun) eval(e *celExpression) (ref.Val, error) {
 	if e.err != nil {
 		return nil, fmt.Errorf("compilation error: %w", e.err)
 	}
-	review := r.run.review
+	review := c.run.review
 	if e.user && !review.userKnown() {
 		return nil, review.ask("needs to know who makes the request: give the user with --as")
 	}
 	if e.namespace && !review.namespaceKnown() {
 		return nil, review.ask(fmt.Sprintf("needs to know namespace %s: give the Namespace with --with", review.req.Namespace))
 	}
-	v, err := r.meter.Eval(review.ctx, e.program, r)
-	if r.meter.Out() {
+	v, err := c.meter.Eval(review.ctx, e.program, c)
+	if c.meter.Out() {
 		err = cel.ErrBudget
 	}
 	if err != nil {
@@ -143,40 +143,40 @@ func (r *celRun) eval(e *celExpression) (ref.Val, error) {
 }
 
 // ResolveName implements cel.Activation.
-func (r *celRun) ResolveName(name string) (any, bool) {
+func (c *celRun) ResolveName(name string) (any, bool) {
 	switch name {
 	case "object":
-		return r.values.object, true
+		return c.values.object, true
 	case "oldObject":
-		return r.values.old, true
+		return c.values.old, true
 	case "request":
-		return r.values.request, true
+		return c.values.request, true
 	case "namespaceObject":
-		return r.values.namespace, true
+		return c.values.namespace, true
 	case "params":
-		return r.params, true
+		return c.params, true
 	case "variables":
-		return r.variables, true
+		return c.variables, true
 	case "authorizer":
-		r.authorize()
-		return r.values.authorizer, true
+		c.authorize()
+		return c.values.authorizer, true
 	case "authorizer.requestResource":
-		r.authorize()
-		return r.values.resource, true
+		c.authorize()
+		return c.values.resource, true
 	default:
 		return nil, false
 	}
 }
 
 // Parent implements cel.Activation.
-func (r *celRun) Parent() celgo.Activation { return nil }
+func (c *celRun) Parent() celgo.Activation { return nil }
 
-func (r *celRun) authorize() {
-	if r.values.authorizer != nil {
+func (c *celRun) authorize() {
+	if c.values.authorizer != nil {
 		return
 	}
-	by := r.run.review
-	r.values.authorizer, r.values.resource = cel.AuthorizerValues(by.req, by.req.Namespace, *by.user(), &celAuthorizer{by})
+	by := c.run.review
+	c.values.authorizer, c.values.resource = cel.AuthorizerValues(by.req, by.req.Namespace, *by.user(), &celAuthorizer{by})
 }
 
 // celAuthorizer answers the checks of the variable authorizer: on the command
@@ -184,20 +184,20 @@ func (r *celRun) authorize() {
 type celAuthorizer struct{ *review }
 
 // Authorize implements authorizer.Authorizer.
-func (a *celAuthorizer) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
-	o := &a.engine.options
+func (c *celAuthorizer) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
+	o := &c.engine.options
 	switch {
 	case o.CLI:
 		return authorizer.DecisionNoOpinion, "", nil
 	case o.Authorizer == nil:
-		return authorizer.DecisionNoOpinion, "", a.ask(question(attrs))
+		return authorizer.DecisionNoOpinion, "", c.ask(question(attrs))
 	}
 	decision, reason, err := o.Authorizer.Authorize(ctx, attrs)
 	if u, ok := errors.AsType[*Undecided](err); ok {
-		return authorizer.DecisionNoOpinion, "", a.ask(u.Question)
+		return authorizer.DecisionNoOpinion, "", c.ask(u.Question)
 	}
 	if o.AuthorizerAssumed != "" {
-		a.assume(o.AuthorizerAssumed)
+		c.assume(o.AuthorizerAssumed)
 	}
 	return decision, reason, err
 }
@@ -208,11 +208,11 @@ func question(attrs authorizer.Attributes) string {
 }
 
 // variable evaluates a variable.
-func (r *celRun) variable(i int) ref.Val {
-	e := r.program.variables[i]
+func (c *celRun) variable(i int) ref.Val {
+	e := c.program.variables[i]
 	if e.err != nil {
-		return types.NewErr("composited variable %q fails to compile: %v", r.program.names.At(i), e.err)
+		return types.NewErr("composited variable %q fails to compile: %v", c.program.names.At(i), e.err)
 	}
-	v, err := r.eval(e)
-	return r.meter.Variable(i, v, err)
+	v, err := c.eval(e)
+	return c.meter.Variable(i, v, err)
 }

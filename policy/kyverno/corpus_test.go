@@ -200,43 +200,43 @@ func newPublishedRun(t *testing.T, file string) *publishedRun {
 	return x
 }
 
-func (x *publishedRun) user(dir string) {
-	if x.test.Userinfo == "" {
+func (p *publishedRun) user(dir string) {
+	if p.test.Userinfo == "" {
 		return
 	}
 	var u struct {
 		Roles, ClusterRoles []string
 		UserInfo            policy.UserInfo
 	}
-	decodeFile(x.t, filepath.Join(dir, x.test.Userinfo), &u)
-	x.mocks.UserInfo, x.mocks.Roles, x.mocks.ClusterRoles = &u.UserInfo, u.Roles, u.ClusterRoles
+	decodeFile(p.t, filepath.Join(dir, p.test.Userinfo), &u)
+	p.mocks.UserInfo, p.mocks.Roles, p.mocks.ClusterRoles = &u.UserInfo, u.Roles, u.ClusterRoles
 }
 
-func (x *publishedRun) answers(dir string) {
-	for _, c := range x.test.APICallResponses {
-		x.mocks.APICalls = append(x.mocks.APICalls, APICall{
+func (p *publishedRun) answers(dir string) {
+	for _, c := range p.test.APICallResponses {
+		p.mocks.APICalls = append(p.mocks.APICalls, APICall{
 			Method: c.Method, URL: c.URL + c.URLPath, Body: c.Response.Body, Status: c.Response.StatusCode,
 		})
 	}
-	for _, g := range x.test.GlobalContextEntries {
-		if x.mocks.Global == nil {
-			x.mocks.Global = map[string]any{}
+	for _, g := range p.test.GlobalContextEntries {
+		if p.mocks.Global == nil {
+			p.mocks.Global = map[string]any{}
 		}
-		x.mocks.Global[g.Name] = g.Data
+		p.mocks.Global[g.Name] = g.Data
 	}
 	var files []string
-	for _, f := range x.test.ClusterResources {
+	for _, f := range p.test.ClusterResources {
 		var c struct{ Resources []string }
-		decodeFile(x.t, filepath.Join(dir, f), &c)
-		x.mocks.Simulate = true
+		decodeFile(p.t, filepath.Join(dir, f), &c)
+		p.mocks.Simulate = true
 		files = append(files, c.Resources...)
 	}
-	for _, r := range x.test.Results {
+	for _, r := range p.test.Results {
 		if r.CloneSourceResource != "" {
 			files = append(files, r.CloneSourceResource)
 		}
 	}
-	x.mocks.Resources = prepared(objectsOf(x.t, dir, files))
+	p.mocks.Resources = prepared(objectsOf(p.t, dir, files))
 }
 
 // clusterScoped are the kinds without a namespace that the tests have.
@@ -253,20 +253,20 @@ func prepared(objects []*render.Object) []*render.Object {
 	return objects
 }
 
-func (x *publishedRun) ours(name string) bool {
+func (p *publishedRun) ours(name string) bool {
 	name = name[strings.LastIndexByte(name, '/')+1:]
-	return slices.ContainsFunc(x.engine.Policies(), func(p *Policy) bool { return p.Name == name })
+	return slices.ContainsFunc(p.engine.Policies(), func(pol *Policy) bool { return pol.Name == name })
 }
 
 // hold says how the row differs from what the engine said.
-func (x *publishedRun) hold(row published) error {
+func (p *publishedRun) hold(row published) error {
 	var near []string
-	for _, o := range prepared(x.resources) {
+	for _, o := range prepared(p.resources) {
 		for _, op := range []policy.Operation{policy.Create, policy.Update, policy.Delete} {
-			if !x.wants(op) {
+			if !p.wants(op) {
 				continue
 			}
-			for _, r := range x.respond(o, op) {
+			for _, r := range p.respond(o, op) {
 				if !concernsRow(row, o, &r) || r.Name != row.rule || r.Policy.Name != row.policy[strings.LastIndexByte(row.policy, '/')+1:] {
 					continue
 				}
@@ -280,16 +280,16 @@ func (x *publishedRun) hold(row published) error {
 	return fmt.Errorf("\n\twant %s\n\tgot  %s", row.message, strings.Join(near, "\n\t     "))
 }
 
-func (x *publishedRun) wants(op policy.Operation) bool {
+func (p *publishedRun) wants(op policy.Operation) bool {
 	if op == policy.Create {
 		return true
 	}
-	return slices.ContainsFunc(x.test.Results, func(r struct {
+	return slices.ContainsFunc(p.test.Results, func(r struct {
 		Policy, Rule, Result, Operation, CloneSourceResource string
 	},
 	) bool {
 		return r.Operation == string(op)
-	}) || strings.Contains(fmt.Sprint(x.values), string(op))
+	}) || strings.Contains(fmt.Sprint(p.values), string(op))
 }
 
 func spaceless(s string) string { return strings.Join(strings.Fields(s), "") }
@@ -313,38 +313,38 @@ func concernsRow(row published, o *render.Object, r *Response) bool {
 	return false
 }
 
-func (x *publishedRun) respond(o *render.Object, op policy.Operation) []Response {
+func (p *publishedRun) respond(o *render.Object, op policy.Operation) []Response {
 	key := fmt.Sprintf("%p %s", o, op)
-	if rs, ok := x.said[key]; ok {
+	if rs, ok := p.said[key]; ok {
 		return rs
 	}
 	var all []Response
-	for _, p := range x.engine.Policies() {
-		mocks := x.mocksFor(p, o)
+	for _, pol := range p.engine.Policies() {
+		mocks := p.mocksFor(pol, o)
 		op := op
 		if v, ok := mocks.Variables["request.operation"].(string); ok {
 			op = policy.Operation(v)
 		}
-		rs, err := x.engine.Respond(context.Background(), requestFor(o, op), mocks)
+		rs, err := p.engine.Respond(context.Background(), requestFor(o, op), mocks)
 		if err != nil {
-			x.t.Error(err)
+			p.t.Error(err)
 		}
 		for _, r := range rs {
-			if r.Policy == p {
+			if r.Policy == pol {
 				all = append(all, r)
 			}
 		}
 	}
-	x.said[key] = all
+	p.said[key] = all
 	return all
 }
 
-func (x *publishedRun) mocksFor(p *Policy, o *render.Object) *Mocks {
-	m := x.mocks
+func (p *publishedRun) mocksFor(pol *Policy, o *render.Object) *Mocks {
+	m := p.mocks
 	m.Variables, m.Rules, m.Foreach = map[string]any{}, map[string]map[string]any{}, map[string]map[string]any{}
-	maps.Copy(m.Variables, x.values.GlobalValues)
-	for _, v := range x.values.Policies {
-		if v.Name != p.Name {
+	maps.Copy(m.Variables, p.values.GlobalValues)
+	for _, v := range p.values.Policies {
+		if v.Name != pol.Name {
 			continue
 		}
 		for _, r := range v.Resources {

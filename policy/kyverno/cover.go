@@ -251,9 +251,9 @@ func (e *Engine) coverCEL(p *Policy, rule *Rule) {
 }
 
 // covers are the expressions whose branches are counted.
-func (g *celProgram) covers() []*celExpression {
-	all := slices.Concat(g.variables, g.conditions)
-	for _, v := range g.validations {
+func (c *celProgram) covers() []*celExpression {
+	all := slices.Concat(c.variables, c.conditions)
+	for _, v := range c.validations {
 		all = append(all, v.celExpression)
 	}
 	return all

@@ -50,17 +50,17 @@ type explainer struct {
 }
 
 // leavesOut says that rules of a policy need not run.
-func (t *explainer) leavesOut(p *Policy) bool {
-	return t != nil && !t.inTurn && p.Name != t.policy
+func (e *explainer) leavesOut(p *Policy) bool {
+	return e != nil && !e.inTurn && p.Name != e.policy
 }
 
-func (t *explainer) about(p *Policy, rule *Rule) bool {
-	return p.Name == t.policy && (t.rule == "" || rule.Name == t.rule) && t.concerns(rule)
+func (e *explainer) about(p *Policy, rule *Rule) bool {
+	return p.Name == e.policy && (e.rule == "" || rule.Name == e.rule) && e.concerns(rule)
 }
 
 // one runs a rule and explains it.
-func (t *explainer) one(r *review, p *phase, pol *Policy, rule *Rule, target *kyvernodoc.Target) []Response {
-	if !t.about(pol, rule) {
+func (e *explainer) one(r *review, p *phase, pol *Policy, rule *Rule, target *kyvernodoc.Target) []Response {
+	if !e.about(pol, rule) {
 		return r.one(p, pol, rule, target)
 	}
 	before := r.object
@@ -70,14 +70,14 @@ func (t *explainer) one(r *review, p *phase, pol *Policy, rule *Rule, target *ky
 	r.trace = nil
 	for i := range responses {
 		if p != &generates {
-			b.results = append(b.results, t.result(r, &responses[i]))
+			b.results = append(b.results, e.result(r, &responses[i]))
 		}
 	}
 	after := r.object
 	if r.object = before; r.subject() == nil { // of a mutation, DELETE
 		r.object = after
 	}
-	t.done[rule] = b.explanation()
+	e.done[rule] = b.explanation()
 	r.object = after
 	return responses
 }
@@ -108,14 +108,14 @@ func (e *Engine) explain(ctx context.Context, req *policy.Request, t *explainer,
 
 // explanation is that of a rule that was run, or why it was not. Asked about a
 // whole policy it leaves out rules that stand for others or for other kinds.
-func (t *explainer) explanation(r *review, p *Policy, rule *Rule) (policy.Explanation, bool) {
-	if !t.about(p, rule) {
+func (e *explainer) explanation(r *review, p *Policy, rule *Rule) (policy.Explanation, bool) {
+	if !e.about(p, rule) {
 		return policy.Explanation{}, false
 	}
-	if x, ok := t.done[rule]; ok && (x.Matches != policy.No || t.rule != "" || !p.MadeOver(rule, r.req.Kind)) {
+	if x, ok := e.done[rule]; ok && (x.Matches != policy.No || e.rule != "" || !p.MadeOver(rule, r.req.Kind)) {
 		return x, true
 	}
-	if t.rule == "" && (!slices.Contains(p.RulesFor(r.req.Kind), rule) || p.MadeOver(rule, r.req.Kind)) {
+	if e.rule == "" && (!slices.Contains(p.RulesFor(r.req.Kind), rule) || p.MadeOver(rule, r.req.Kind)) {
 		return policy.Explanation{}, false
 	}
 	r.asked, r.assumed, r.secrets = nil, nil, nil
@@ -137,37 +137,37 @@ type ruleExplainer struct {
 	hide      bool // a Secret is involved
 }
 
-func (b *ruleExplainer) explanation() policy.Explanation {
-	p, rule := b.program.policy, b.program.rule
-	x := &run{review: b.review, program: b.program, target: b.target}
-	b.hide = x.secret()
+func (r *ruleExplainer) explanation() policy.Explanation {
+	p, rule := r.program.policy, r.program.rule
+	x := &run{review: r.review, program: r.program, target: r.target}
+	r.hide = x.secret()
 	ex := policy.Explanation{
 		Engine: policy.EngineKyverno, Policy: p.Name, Origin: p.Object.Span(""), Rules: []policy.Rule{documentOf(p, rule)},
-		FailurePolicy: p.FailurePolicy, Results: b.results,
+		FailurePolicy: p.FailurePolicy, Results: r.results,
 	}
-	ex.Matches, ex.Match = b.matches()
+	ex.Matches, ex.Match = r.matches()
 	if rule.Generate == nil && rule.Mutate == nil {
-		ex.Bindings = b.actions()
+		ex.Bindings = r.actions()
 	}
 	switch {
 	case ex.Matches == policy.No:
-	case b.idle:
-		ex.Trials = []policy.Trial{{Problem: b.whyIdle()}}
+	case r.idle:
+		ex.Trials = []policy.Trial{{Problem: r.whyIdle()}}
 	default:
-		ex.Trials = b.trials()
+		ex.Trials = r.trials()
 	}
-	b.hide = x.secret()
-	b.redact(&ex, x)
+	r.hide = x.secret()
+	r.redact(&ex, x)
 	return ex
 }
 
 // whyIdle says why a rule that matches was not run.
-func (b *ruleExplainer) whyIdle() string {
-	p := b.program.policy
+func (r *ruleExplainer) whyIdle() string {
+	p := r.program.policy
 	switch {
-	case b.program.broken:
+	case r.program.broken:
 		return "the rule can't work, as preadmit check says of the policy"
-	case b.program.rule.Mutate != nil && b.review.object == nil:
+	case r.program.rule.Mutate != nil && r.review.object == nil:
 		return "nothing is left to change of an object that is deleted"
 	case p.ApplyOne:
 		return "applyRules is One: a rule before it was applied"
@@ -178,24 +178,24 @@ func (b *ruleExplainer) whyIdle() string {
 
 // trials are the rule's conditions, context and what it asks: one trial, or
 // one for each parameter of validate.cel.
-func (b *ruleExplainer) trials() []policy.Trial {
+func (r *ruleExplainer) trials() []policy.Trial {
 	t := policy.Trial{}
-	exempt := b.conditions(&t)
-	if v := b.program.rule.Validate; v != nil && v.CEL != nil && b.review.object != nil {
-		return b.celTrials(t, exempt)
+	exempt := r.conditions(&t)
+	if v := r.program.rule.Validate; v != nil && v.CEL != nil && r.review.object != nil {
+		return r.celTrials(t, exempt)
 	}
-	t.Validations = b.asks(exempt)
-	b.fallBack(&t)
-	t.Variables = b.context()
+	t.Validations = r.asks(exempt)
+	r.fallBack(&t)
+	t.Variables = r.context()
 	return []policy.Trial{t}
 }
 
 // conditions tells what comes before that which the rule asks, and why it got
 // no further, if so.
-func (b *ruleExplainer) conditions(t *policy.Trial) (exempt string) {
-	exempt = b.matchConditions(t)
-	if n := b.block(b.program.preconditions); n != nil {
-		t.Conditions = append(t.Conditions, b.evaluations(n, b.program.policy.Object, b.program.rule.Pointer, "")...)
+func (r *ruleExplainer) conditions(t *policy.Trial) (exempt string) {
+	exempt = r.matchConditions(t)
+	if n := r.block(r.program.preconditions); n != nil {
+		t.Conditions = append(t.Conditions, r.evaluations(n, r.program.policy.Object, r.program.rule.Pointer, "")...)
 		switch {
 		case exempt != "":
 		case n.err != nil:
@@ -204,26 +204,26 @@ func (b *ruleExplainer) conditions(t *policy.Trial) (exempt string) {
 			exempt = "the preconditions do not hold"
 		}
 	}
-	for _, e := range b.review.engine.exceptions {
-		if !e.Covers(b.program.policy, b.program.rule.Name) {
+	for _, e := range r.review.engine.exceptions {
+		if !e.Covers(r.program.policy, r.program.rule.Name) {
 			continue
 		}
-		n := b.block(e.block)
+		n := r.block(e.block)
 		if n != nil {
-			t.Conditions = append(t.Conditions, b.evaluations(n, e.Object, "/spec", "exception "+e.Name+" ")...)
+			t.Conditions = append(t.Conditions, r.evaluations(n, e.Object, "/spec", "exception "+e.Name+" ")...)
 		}
 		if exempt == "" {
-			exempt = b.exemptBy(e, n)
+			exempt = r.exemptBy(e, n)
 		}
 	}
 	return exempt
 }
 
 // exemptBy says that an exception spares the object.
-func (b *ruleExplainer) exemptBy(e *exemption, n *tracedBlock) (exempt string) {
-	b.review.quietly(func() {
-		concerned, byUser := e.Concerns(b.target)
-		v := b.program.rule.Validate
+func (r *ruleExplainer) exemptBy(e *exemption, n *tracedBlock) (exempt string) {
+	r.review.quietly(func() {
+		concerned, byUser := e.Concerns(r.target)
+		v := r.program.rule.Validate
 		switch {
 		case !concerned || byUser || e.block != nil && n == nil:
 		case n != nil && n.err != nil:
@@ -237,8 +237,8 @@ func (b *ruleExplainer) exemptBy(e *exemption, n *tracedBlock) (exempt string) {
 }
 
 // block is what was noted of conditions of the rule as a whole.
-func (b *ruleExplainer) block(of *block) *tracedBlock {
-	for _, n := range b.trace.whole.notes {
+func (r *ruleExplainer) block(of *block) *tracedBlock {
+	for _, n := range r.trace.whole.notes {
 		if n, ok := n.(*tracedBlock); ok && n.block == of && of != nil {
 			return n
 		}
@@ -248,22 +248,22 @@ func (b *ruleExplainer) block(of *block) *tracedBlock {
 
 // fallBack adds what the rule said where no step shows it: an error in a
 // variable of a pattern, say, or what nothing here can verify.
-func (b *ruleExplainer) fallBack(t *policy.Trial) {
-	for i := range b.responses {
-		r := &b.responses[i]
-		told := slices.ContainsFunc(slices.Concat(t.Conditions, t.Validations), func(e policy.Evaluation) bool { return accounts(&e, r.Status) })
-		if told || r.Status == StatusPass || r.Status == StatusSkip {
+func (r *ruleExplainer) fallBack(t *policy.Trial) {
+	for i := range r.responses {
+		resp := &r.responses[i]
+		told := slices.ContainsFunc(slices.Concat(t.Conditions, t.Validations), func(e policy.Evaluation) bool { return accounts(&e, resp.Status) })
+		if told || resp.Status == StatusPass || resp.Status == StatusSkip {
 			continue
 		}
-		e := b.described(b.kind(), b.program.rule.Pointer+"/"+b.kind(), "")
-		switch message := policy.Shorten(r.Message, maxValue); r.Status {
+		e := r.described(r.kind(), r.program.rule.Pointer+"/"+r.kind(), "")
+		switch message := policy.Shorten(resp.Message, maxValue); resp.Status {
 		case StatusUndecided:
 			e.Unknown = message
 		case StatusError:
 			e.Error = message
 		default:
 			e.Value, e.Summary = "false", message
-			e.Culprits = b.culprits(r.Fields, "")
+			e.Culprits = r.culprits(resp.Fields, "")
 		}
 		t.Validations = append(t.Validations, e)
 	}
@@ -282,13 +282,13 @@ func accounts(e *policy.Evaluation, s Status) bool {
 }
 
 // kind is what the rule does.
-func (b *ruleExplainer) kind() string {
-	switch r := b.program.rule; {
-	case r.Validate != nil:
+func (r *ruleExplainer) kind() string {
+	switch rule := r.program.rule; {
+	case rule.Validate != nil:
 		return "validate"
-	case r.Mutate != nil:
+	case rule.Mutate != nil:
 		return "mutate"
-	case r.Generate != nil:
+	case rule.Generate != nil:
 		return "generate"
 	default:
 		return "verifyImages"
@@ -296,13 +296,13 @@ func (b *ruleExplainer) kind() string {
 }
 
 // described is an evaluation of what stands at a pointer of the policy.
-func (b *ruleExplainer) described(name, pointer, expression string) policy.Evaluation {
-	return policy.Evaluation{Name: name, Expression: policy.Shorten(expression, maxExpression), Origin: b.program.policy.Object.Span(pointer)}
+func (r *ruleExplainer) described(name, pointer, expression string) policy.Evaluation {
+	return policy.Evaluation{Name: name, Expression: policy.Shorten(expression, maxExpression), Origin: r.program.policy.Object.Span(pointer)}
 }
 
 // redact takes out what quotes a Secret's values after all.
-func (b *ruleExplainer) redact(ex *policy.Explanation, x *run) {
-	if !b.hide {
+func (r *ruleExplainer) redact(ex *policy.Explanation, x *run) {
+	if !r.hide {
 		return
 	}
 	values := x.secretValues()
@@ -345,25 +345,25 @@ func redactEvaluation(e *policy.Evaluation, quotes func(string) bool, clean func
 }
 
 // seen is the object that the rule is about, as it is evaluated.
-func (b *ruleExplainer) seen() map[string]any {
-	if b.before != nil {
-		return b.before
+func (r *ruleExplainer) seen() map[string]any {
+	if r.before != nil {
+		return r.before
 	}
-	return b.review.subject()
+	return r.review.subject()
 }
 
 // culprits are fields of the object that are at fault.
-func (b *ruleExplainer) culprits(fields []string, text string) []policy.Culprit {
-	root, object := "object", b.seen()
-	if b.review.object == nil {
+func (r *ruleExplainer) culprits(fields []string, text string) []policy.Culprit {
+	root, object := "object", r.seen()
+	if r.review.object == nil {
 		root = "oldObject"
 	}
 	var all []policy.Culprit
 	for _, f := range withoutRoot(fields) {
 		v, found := render.Lookup(object, f)
-		c := policy.Culprit{Root: root, Pointer: f, Missing: !found, Text: text, Element: b.element(object, f)}
+		c := policy.Culprit{Root: root, Pointer: f, Missing: !found, Text: text, Element: r.element(object, f)}
 		if found {
-			c.Value = b.show(v, true)
+			c.Value = r.show(v, true)
 		}
 		all = append(all, c)
 	}

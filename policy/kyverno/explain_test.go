@@ -73,72 +73,72 @@ type explained struct {
 	rules, failing int
 }
 
-func (h *explained) enough(rules, failing int) {
-	h.t.Helper()
-	h.t.Logf("%d rules explained, %d of them failing", h.rules, h.failing)
-	if h.rules < rules || h.failing < failing {
-		h.t.Error("too few")
+func (e *explained) enough(rules, failing int) {
+	e.t.Helper()
+	e.t.Logf("%d rules explained, %d of them failing", e.rules, e.failing)
+	if e.rules < rules || e.failing < failing {
+		e.t.Error("too few")
 	}
 }
 
-func (h *explained) file(file string) {
+func (e *explained) file(file string) {
 	var test publishedTest
-	decodeFile(h.t, file, &test)
+	decodeFile(e.t, file, &test)
 	dir := filepath.Dir(file)
-	resources := prepared(objectsOf(h.t, dir, test.Resources))
-	engine, _ := New(append(objectsOf(h.t, dir, test.Policies), objectsOf(h.t, dir, test.Exceptions)...),
+	resources := prepared(objectsOf(e.t, dir, test.Resources))
+	engine, _ := New(append(objectsOf(e.t, dir, test.Policies), objectsOf(e.t, dir, test.Exceptions)...),
 		Options{Kinds: plainKinds{}, Cluster: policy.NewCluster(resources...)})
 	if engine == nil {
 		return
 	}
 	for _, o := range resources {
 		for _, op := range []policy.Operation{policy.Create, policy.Update, policy.Delete} {
-			h.request(engine, requestFor(o, op))
+			e.request(engine, requestFor(o, op))
 		}
 	}
 }
 
 // request explains every rule that there is.
-func (h *explained) request(e *Engine, req *policy.Request) {
-	h.t.Helper()
-	results, err := e.Validator().Validate(context.Background(), req)
+func (e *explained) request(engine *Engine, req *policy.Request) {
+	e.t.Helper()
+	results, err := engine.Validator().Validate(context.Background(), req)
 	if err != nil {
-		h.t.Fatal(err)
+		e.t.Fatal(err)
 	}
-	steps, err := e.Mutator().Mutate(context.Background(), req)
+	steps, err := engine.Mutator().Mutate(context.Background(), req)
 	if err != nil {
-		h.t.Fatal(err)
+		e.t.Fatal(err)
 	}
 	var mutations []policy.Result
 	for _, s := range steps {
 		mutations = append(mutations, s.Result)
 	}
 	done := map[string]bool{}
-	for _, p := range e.Policies() {
+	for _, p := range engine.Policies() {
 		if done[p.Name] {
 			continue
 		}
 		done[p.Name] = true
-		h.agrees(e.Validator().(policy.Explainer), req, p, "", results)
-		h.agrees(e.Mutator().(policy.Explainer), req, p, "", mutations)
+		e.agrees(engine.Validator().(policy.Explainer), req, p, "", results)
+		e.agrees(engine.Mutator().(policy.Explainer), req, p, "", mutations)
 		for i, rule := range p.AllRules() {
 			if i < 4 {
-				h.agrees(e.Validator().(policy.Explainer), req, p, rule.Name, results)
+				e.agrees(engine.Validator().(policy.Explainer), req, p, rule.Name, results)
 			}
 		}
 	}
 }
 
-func (h *explained) agrees(x policy.Explainer, req *policy.Request, p *Policy, rule string, results []policy.Result) {
-	h.t.Helper()
+func (e *explained) agrees(x policy.Explainer, req *policy.Request, p *Policy, rule string, results []policy.Result) {
+	e.t.Helper()
 	es, err := x.Explain(context.Background(), req, p.Name, rule)
 	if err != nil {
-		h.t.Fatal(err)
+		e.t.Fatal(err)
 	}
 	var got, want []policy.Result
 	for i := range es {
 		got = append(got, es[i].Results...)
-		h.explanation(&es[i])
+		e.explanation(&es[i])
 	}
 	for _, r := range results {
 		if r.Policy == p.Name && (rule == "" || r.Rule == rule) {
@@ -149,13 +149,13 @@ func (h *explained) agrees(x policy.Explainer, req *policy.Request, p *Policy, r
 	slices.SortStableFunc(got, byRule)
 	slices.SortStableFunc(want, byRule)
 	if d := cmp.Diff(want, got); d != "" {
-		h.t.Errorf("%s/%s on %s %s: -judged +explained:\n%s", p.Name, rule, req.Operation, req.Name, d)
+		e.t.Errorf("%s/%s on %s %s: -judged +explained:\n%s", p.Name, rule, req.Operation, req.Name, d)
 	}
 	if rule != "" {
 		return
 	}
 	if again, _ := x.Explain(context.Background(), req, p.Name, rule); !slices.Equal(bytesOf(es), bytesOf(again)) {
-		h.t.Errorf("%s/%s on %s %s: a second explanation differs", p.Name, rule, req.Operation, req.Name)
+		e.t.Errorf("%s/%s on %s %s: a second explanation differs", p.Name, rule, req.Operation, req.Name)
 	}
 }
 
@@ -166,27 +166,27 @@ func bytesOf(v any) []byte {
 
 // explanation holds that what an explanation says about its parts comes to what
 // it says about the whole.
-func (h *explained) explanation(x *policy.Explanation) {
-	h.t.Helper()
-	h.rules++
+func (e *explained) explanation(x *policy.Explanation) {
+	e.t.Helper()
+	e.rules++
 	what := x.Policy + "/" + x.Rules[0].Name
 	if got := matched(x.Match); x.Matches != got && !(x.Matches == policy.Undecided && tells(x, policy.Unknown)) {
-		h.t.Errorf("%s: matches %s, and its checks come to %s: %+v", what, x.Matches, got, x.Match)
+		e.t.Errorf("%s: matches %s, and its checks come to %s: %+v", what, x.Matches, got, x.Match)
 	}
 	if x.Matches == policy.No && len(x.Trials)+len(x.Results) > 0 {
-		h.t.Errorf("%s: does not match, and is evaluated", what)
+		e.t.Errorf("%s: does not match, and is evaluated", what)
 	}
 	for _, r := range x.Results {
 		if r.Outcome == policy.Pass || r.Outcome == policy.Skip {
 			continue
 		}
-		h.failing++
+		e.failing++
 		if !tells(x, r.Outcome) {
-			h.t.Errorf("%s: %s, but no step came to that: %s\n%s", what, r.Outcome, r.Message, bytesOf(x.Trials))
+			e.t.Errorf("%s: %s, but no step came to that: %s\n%s", what, r.Outcome, r.Message, bytesOf(x.Trials))
 		}
 	}
 	if size := len(bytesOf(x)); size > 1<<20 {
-		h.t.Errorf("%s: %d bytes", what, size)
+		e.t.Errorf("%s: %d bytes", what, size)
 	}
 }
 

@@ -11,9 +11,9 @@ import (
 
 // actions tells what follows when the rule fails, and which setting says so:
 // those before it that do not fit are reported too.
-func (b *ruleExplainer) actions() []policy.Bound {
-	p, rule := b.program.policy, b.program.rule
-	s := &settings{ruleExplainer: b}
+func (r *ruleExplainer) actions() []policy.Bound {
+	p, rule := r.program.policy, r.program.rule
+	s := &settings{ruleExplainer: r}
 	if v := rule.Validate; v != nil {
 		s.overrides(v.Overrides, rule.Pointer, "/validate/failureActionOverrides")
 		s.is(v.Action, rule.Pointer, "/validate/failureAction")
@@ -31,13 +31,13 @@ func (b *ruleExplainer) actions() []policy.Bound {
 	} else if !s.done {
 		s.list = append(s.list, policy.Bound{Name: "validationFailureAction", Matches: policy.Yes, Actions: []string{p.Action + " by default"}})
 	}
-	return append(s.list, b.warnings()...)
+	return append(s.list, r.warnings()...)
 }
 
 // warnings are what makes an audited failure a warning.
-func (b *ruleExplainer) warnings() []policy.Bound {
+func (r *ruleExplainer) warnings() []policy.Bound {
 	var all []policy.Bound
-	o, reported := b.program.policy.Object, b.program.reported
+	o, reported := r.program.policy.Object, r.program.reported
 	if reported.warns {
 		all = append(all, policy.Bound{Name: "emitWarning", Origin: o.Span("/spec/emitWarning"), Matches: policy.Yes, Actions: []string{"a warning where it is not enforced"}})
 	}

@@ -7,28 +7,28 @@ import (
 )
 
 // mutation tells what the rule set, of the object or of its targets.
-func (b *ruleExplainer) mutation() []policy.Evaluation {
-	at := b.program.rule.Pointer + "/mutate"
-	if len(b.program.mutation.targets) > 0 {
-		return b.targets(at)
+func (r *ruleExplainer) mutation() []policy.Evaluation {
+	at := r.program.rule.Pointer + "/mutate"
+	if len(r.program.mutation.targets) > 0 {
+		return r.targets(at)
 	}
-	e := b.described("mutate", at, "")
-	for i := range b.responses {
-		b.outcome(&e, &b.responses[i])
-		if after := b.responses[i].Patched; after != nil {
-			for _, c := range changes(b.before, after) {
-				e.Parts = append(e.Parts, b.changePart(c, 0, ""))
+	e := r.described("mutate", at, "")
+	for i := range r.responses {
+		r.outcome(&e, &r.responses[i])
+		if after := r.responses[i].Patched; after != nil {
+			for _, c := range changes(r.before, after) {
+				e.Parts = append(e.Parts, r.changePart(c, 0, ""))
 			}
 		}
 	}
 	all := []policy.Evaluation{e}
-	for _, n := range b.trace.whole.notes {
+	for _, n := range r.trace.whole.notes {
 		if n, ok := n.(*tracedList); ok {
-			x := b.described(b.name(n.pointer), n.pointer, n.text())
-			x.Value, x.Parts = "true", b.looped(n, 0, "")
+			x := r.described(r.name(n.pointer), n.pointer, n.text())
+			x.Value, x.Parts = "true", r.looped(n, 0, "")
 			if n.err != nil {
 				x.Value = ""
-				x.Error, x.Unknown = b.broken(n.err)
+				x.Error, x.Unknown = r.broken(n.err)
 			}
 			all = append(all, x)
 		}
@@ -37,8 +37,8 @@ func (b *ruleExplainer) mutation() []policy.Evaluation {
 }
 
 // outcome describes the outcome of a response.
-func (b *ruleExplainer) outcome(e *policy.Evaluation, r *Response) {
-	switch message := policy.Shorten(r.Message, maxValue); r.Status {
+func (r *ruleExplainer) outcome(e *policy.Evaluation, resp *Response) {
+	switch message := policy.Shorten(resp.Message, maxValue); resp.Status {
 	case StatusPass:
 		e.Value = "true"
 	case StatusSkip:
@@ -51,28 +51,28 @@ func (b *ruleExplainer) outcome(e *policy.Evaluation, r *Response) {
 }
 
 // targets tells each object that the rule changes beside that of the request.
-func (b *ruleExplainer) targets(at string) []policy.Evaluation {
+func (r *ruleExplainer) targets(at string) []policy.Evaluation {
 	var all []policy.Evaluation
-	for i := range b.responses {
+	for i := range r.responses {
 		if len(all) == maxFields {
 			break
 		}
-		r := &b.responses[i]
-		e := b.described("mutate.targets", at+"/targets", "")
-		if r.Target != nil {
-			kind, namespace, name := nameOf(r.Target)
+		resp := &r.responses[i]
+		e := r.described("mutate.targets", at+"/targets", "")
+		if resp.Target != nil {
+			kind, namespace, name := nameOf(resp.Target)
 			e.Expression = kind[1] + " " + strings.TrimPrefix(namespace+"/"+name, "/")
-			if r.Patched != nil && !b.hidesOf(r.Target) {
-				for _, c := range changes(r.Target, r.Patched) {
-					e.Parts = append(e.Parts, b.changePart(c, 0, ""))
+			if resp.Patched != nil && !r.hidesOf(resp.Target) {
+				for _, c := range changes(resp.Target, resp.Patched) {
+					e.Parts = append(e.Parts, r.changePart(c, 0, ""))
 				}
 			}
 		}
-		b.outcome(&e, r)
+		r.outcome(&e, resp)
 		all = append(all, e)
 	}
 	if len(all) == 0 {
-		e := b.described("mutate.targets", at+"/targets", "")
+		e := r.described("mutate.targets", at+"/targets", "")
 		e.NotRun = "there is no such object in the tree"
 		all = append(all, e)
 	}
@@ -80,30 +80,30 @@ func (b *ruleExplainer) targets(at string) []policy.Evaluation {
 }
 
 // hidesOf says that nothing of an object may be shown.
-func (b *ruleExplainer) hidesOf(o map[string]any) bool {
-	return o["kind"] == "Secret" && !b.review.engine.options.CLI
+func (r *ruleExplainer) hidesOf(o map[string]any) bool {
+	return o["kind"] == "Secret" && !r.review.engine.options.CLI
 }
 
-func (b *ruleExplainer) changePart(c change, depth int, loop string) policy.Part {
+func (r *ruleExplainer) changePart(c change, depth int, loop string) policy.Part {
 	p := policy.Part{Depth: depth, Loop: loop, Text: c.pointer, Value: "removed"}
 	switch {
 	case c.has && c.had:
-		p.Value = b.show(c.is, true) + ", which was " + b.show(c.was, true)
+		p.Value = r.show(c.is, true) + ", which was " + r.show(c.was, true)
 	case c.has:
-		p.Value = b.show(c.is, true) + ", which was missing"
+		p.Value = r.show(c.is, true) + ", which was missing"
 	}
 	return p
 }
 
 // generation tells what the rule would make once the request is admitted.
-func (b *ruleExplainer) generation() []policy.Evaluation {
-	e := b.described("generate", b.program.rule.Pointer+"/generate", "")
+func (r *ruleExplainer) generation() []policy.Evaluation {
+	e := r.described("generate", r.program.rule.Pointer+"/generate", "")
 	e.Value = "true"
-	for i := range b.responses {
-		r := &b.responses[i]
+	for i := range r.responses {
+		resp := &r.responses[i]
 		e.Value = ""
-		b.outcome(&e, r)
-		for _, o := range r.Generated {
+		r.outcome(&e, resp)
+		for _, o := range resp.Generated {
 			kind, namespace, name := nameOf(o)
 			e.Parts = append(e.Parts, policy.Part{Text: kind[1] + " " + strings.TrimPrefix(namespace+"/"+name, "/"), Value: "made once the request is admitted"})
 		}

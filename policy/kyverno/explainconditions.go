@@ -13,28 +13,28 @@ import (
 )
 
 // asks tells what the rule asks of the object, or why it does not.
-func (b *ruleExplainer) asks(exempt string) []policy.Evaluation {
-	rule := b.program.rule
+func (r *ruleExplainer) asks(exempt string) []policy.Evaluation {
+	rule := r.program.rule
 	var all []policy.Evaluation
 	switch {
 	case rule.Mutate != nil:
-		all = b.mutation()
+		all = r.mutation()
 	case rule.Generate != nil:
-		all = b.generation()
+		all = r.generation()
 	case rule.Validate == nil:
-		all = b.verification()
+		all = r.verification()
 	case rule.Validate.PodSecurity != nil:
-		all = b.podSecurity()
+		all = r.podSecurity()
 	case rule.Validate.Manifests != nil:
-		all = []policy.Evaluation{b.described("validate.manifests", rule.Pointer+"/validate/manifests", "")}
+		all = []policy.Evaluation{r.described("validate.manifests", rule.Pointer+"/validate/manifests", "")}
 		if exempt == "" {
 			return nil
 		}
 	case rule.Validate.CEL != nil:
-		all = []policy.Evaluation{b.described("validate.cel", rule.Pointer+"/validate/cel", "")}
+		all = []policy.Evaluation{r.described("validate.cel", rule.Pointer+"/validate/cel", "")}
 		exempt = cmp.Or(exempt, "the object is deleted, and Kyverno leaves these out then")
 	default:
-		all = b.clause()
+		all = r.clause()
 	}
 	if exempt != "" {
 		return notRun(all, exempt)
@@ -43,67 +43,67 @@ func (b *ruleExplainer) asks(exempt string) []policy.Evaluation {
 }
 
 // name is a pointer below the rule, as people write it.
-func (b *ruleExplainer) name(pointer string) string {
-	return kyvernodoc.Dotted(strings.TrimPrefix(pointer, b.program.rule.Pointer))
+func (r *ruleExplainer) name(pointer string) string {
+	return kyvernodoc.Dotted(strings.TrimPrefix(pointer, r.program.rule.Pointer))
 }
 
 // at is where a clause is written: validate, or an entry of its foreach.
-func (b *ruleExplainer) at(c *clause) string {
-	if c == b.program.clause {
-		return b.program.rule.Pointer + "/validate"
+func (r *ruleExplainer) at(c *clause) string {
+	if c == r.program.clause {
+		return r.program.rule.Pointer + "/validate"
 	}
 	return c.pointer
 }
 
 // clause tells deny, patterns or foreach of the rule.
-func (b *ruleExplainer) clause() []policy.Evaluation {
-	c := b.program.clause
+func (r *ruleExplainer) clause() []policy.Evaluation {
+	c := r.program.clause
 	var all []policy.Evaluation
 	switch {
 	case c.denies:
-		all = append(all, b.deny(c))
+		all = append(all, r.deny(c))
 	case c.pattern != nil:
-		all = append(all, b.pattern(c, 0, "/pattern", b.program.rule.Validate.Pattern))
+		all = append(all, r.pattern(c, 0, "/pattern", r.program.rule.Validate.Pattern))
 	case c.anyPattern != nil:
 		for i := range c.anyPattern[:min(len(c.anyPattern), maxChecks)] {
-			all = append(all, b.pattern(c, i, "/anyPattern/"+strconv.Itoa(i), b.program.rule.Validate.AnyPattern[i]))
+			all = append(all, r.pattern(c, i, "/anyPattern/"+strconv.Itoa(i), r.program.rule.Validate.AnyPattern[i]))
 		}
 	default:
-		for _, f := range b.program.rule.Validate.Foreach {
-			all = append(all, b.foreach(f.Pointer, f.List))
+		for _, f := range r.program.rule.Validate.Foreach {
+			all = append(all, r.foreach(f.Pointer, f.List))
 		}
 	}
 	return all
 }
 
 // deny tells conditions that deny where they hold.
-func (b *ruleExplainer) deny(c *clause) policy.Evaluation {
-	e := b.described("validate.deny", b.at(c)+"/deny", "")
+func (r *ruleExplainer) deny(c *clause) policy.Evaluation {
+	e := r.described("validate.deny", r.at(c)+"/deny", "")
 	if c.deny == nil {
 		e.Value, e.Expression, e.Summary = "false", "deny: {}", "it denies whatever it matches"
 		return e
 	}
-	n := b.block(c.deny)
+	n := r.block(c.deny)
 	if n == nil {
 		e.NotRun = "it was not come to"
 		return e
 	}
 	if n.err != nil {
-		e.Error, e.Unknown = b.broken(n.err)
+		e.Error, e.Unknown = r.broken(n.err)
 	} else {
 		e.Value = fmt.Sprint(!n.held)
 	}
-	parts, holds := b.denying(n, b.at(c)+"/deny/", 0, "")
+	parts, holds := r.denying(n, r.at(c)+"/deny/", 0, "")
 	e.Parts = cutParts(parts)
 	if n.held {
 		e.Summary = holds + ", which denies it"
-		e.Culprits = b.culprits(b.failed(), "")
+		e.Culprits = r.culprits(r.failed(), "")
 	}
 	return e
 }
 
 // denying are the parts of a deny block, and which of its conditions hold.
-func (b *ruleExplainer) denying(n *tracedBlock, base string, depth int, loop string) (parts []policy.Part, summary string) {
+func (r *ruleExplainer) denying(n *tracedBlock, base string, depth int, loop string) (parts []policy.Part, summary string) {
 	var holds []string
 	n.each(func(c *conditions.Condition, t *tracedCondition) {
 		name := strings.TrimPrefix(strings.TrimPrefix(c.Pointer, base), "conditions/")
@@ -111,7 +111,7 @@ func (b *ruleExplainer) denying(n *tracedBlock, base string, depth int, loop str
 		if t == nil || len(parts) >= maxParts {
 			return
 		}
-		parts = append(parts, b.compared(n, t, depth, loop, name+": ")...)
+		parts = append(parts, r.compared(n, t, depth, loop, name+": ")...)
 		if t.err == nil && conditions.Compare(c.Operator, t.key, t.value) {
 			holds = append(holds, name)
 		}
@@ -127,23 +127,23 @@ func (b *ruleExplainer) denying(n *tracedBlock, base string, depth int, loop str
 }
 
 // failed are the fields that the rule names.
-func (b *ruleExplainer) failed() []string {
+func (r *ruleExplainer) failed() []string {
 	var fields []string
-	for i := range b.responses {
-		fields = append(fields, b.responses[i].Fields...)
+	for i := range r.responses {
+		fields = append(fields, r.responses[i].Fields...)
 	}
 	return fields
 }
 
 // podSecurity tells each control that is violated, and what is excluded.
-func (b *ruleExplainer) podSecurity() []policy.Evaluation {
-	p, at := b.program.rule.Validate.PodSecurity, b.program.rule.Pointer+"/validate/podSecurity"
-	e := b.described("validate.podSecurity", at, p.Level+":"+orLatest(p.Version))
-	if !b.trace.pod {
+func (r *ruleExplainer) podSecurity() []policy.Evaluation {
+	p, at := r.program.rule.Validate.PodSecurity, r.program.rule.Pointer+"/validate/podSecurity"
+	e := r.described("validate.podSecurity", at, p.Level+":"+orLatest(p.Version))
+	if !r.trace.pod {
 		return []policy.Evaluation{e}
 	}
 	var all []policy.Evaluation
-	for _, v := range b.trace.found {
+	for _, v := range r.trace.found {
 		x := e
 		x.Name, x.Value, x.Summary = e.Name+": "+v.Control, "false", v.Reason
 		for _, f := range v.Fields {
@@ -151,7 +151,7 @@ func (b *ruleExplainer) podSecurity() []policy.Evaluation {
 				x.More++
 				continue
 			}
-			x.Culprits = append(x.Culprits, b.culprits([]string{f.Pointer}, f.Field)...)
+			x.Culprits = append(x.Culprits, r.culprits([]string{f.Pointer}, f.Field)...)
 		}
 		all = append(all, x)
 	}
@@ -159,7 +159,7 @@ func (b *ruleExplainer) podSecurity() []policy.Evaluation {
 		e.Value = "true"
 		all = append(all, e)
 	}
-	all[0].Parts = b.sparedParts(b.trace.spared)
+	all[0].Parts = r.sparedParts(r.trace.spared)
 	return all
 }
 
@@ -171,13 +171,13 @@ func orLatest(version string) string {
 }
 
 // sparedParts tell what excludes take out.
-func (b *ruleExplainer) sparedParts(spared []podsecurity.Violation) []policy.Part {
+func (r *ruleExplainer) sparedParts(spared []podsecurity.Violation) []policy.Part {
 	var parts []policy.Part
 	for _, v := range spared {
 		p := policy.Part{Text: v.Control, Value: "excluded, at least in part: " + v.Reason}
-		for i, x := range b.program.rule.Validate.PodSecurity.Exclude {
+		for i, x := range r.program.rule.Validate.PodSecurity.Exclude {
 			if x.ControlName == v.Control {
-				p.Origin = b.program.policy.Object.Span(b.program.rule.Pointer + "/validate/podSecurity/exclude/" + strconv.Itoa(i))
+				p.Origin = r.program.policy.Object.Span(r.program.rule.Pointer + "/validate/podSecurity/exclude/" + strconv.Itoa(i))
 				break
 			}
 		}
@@ -187,12 +187,12 @@ func (b *ruleExplainer) sparedParts(spared []podsecurity.Violation) []policy.Par
 }
 
 // verification tells each entry of verifyImages.
-func (b *ruleExplainer) verification() []policy.Evaluation {
+func (r *ruleExplainer) verification() []policy.Evaluation {
 	var all []policy.Evaluation
-	for _, entry := range b.program.rule.VerifyImages {
-		e := b.described(b.name(entry.Pointer), entry.Pointer, strings.Join(entry.ImageReferences, ", "))
+	for _, entry := range r.program.rule.VerifyImages {
+		e := r.described(r.name(entry.Pointer), entry.Pointer, strings.Join(entry.ImageReferences, ", "))
 		e.Value = "true"
-		for _, i := range b.trace.images {
+		for _, i := range r.trace.images {
 			if i.entry != entry {
 				continue
 			}
@@ -202,7 +202,7 @@ func (b *ruleExplainer) verification() []policy.Evaluation {
 				switch v.status {
 				case StatusFail:
 					e.Value, e.Summary = "false", v.message
-					e.Culprits = b.culprits(v.fields, "")
+					e.Culprits = r.culprits(v.fields, "")
 				case StatusUndecided:
 					e.Value, e.Unknown = "", v.message
 				case StatusError:

@@ -10,15 +10,15 @@ import (
 )
 
 // foreach tells an entry of foreach with its elements.
-func (b *ruleExplainer) foreach(pointer, text string) policy.Evaluation {
-	e := b.described(b.name(pointer), pointer, text)
-	n := b.list(b.trace.whole, pointer)
+func (r *ruleExplainer) foreach(pointer, text string) policy.Evaluation {
+	e := r.described(r.name(pointer), pointer, text)
+	n := r.list(r.trace.whole, pointer)
 	if n == nil {
 		e.NotRun = "those before it decide"
 		return e
 	}
 	if n.err != nil {
-		e.Error, e.Unknown = b.broken(n.err)
+		e.Error, e.Unknown = r.broken(n.err)
 		return e
 	}
 	applied := false
@@ -32,20 +32,20 @@ func (b *ruleExplainer) foreach(pointer, text string) policy.Evaluation {
 	case failing == nil:
 		e.Value = "true"
 	case failing.verdict.status == StatusError:
-		e.Error, _ = b.broken(fmt.Errorf("%s", failing.verdict.message))
+		e.Error, _ = r.broken(fmt.Errorf("%s", failing.verdict.message))
 	case failing.verdict.status == StatusUndecided:
 		e.Unknown = failing.verdict.message
 	default:
 		e.Value = "false"
-		e.Culprits = b.culprits(b.failed(), "")
-		e.Summary = b.whyElement(n, failing)
+		e.Culprits = r.culprits(r.failed(), "")
+		e.Summary = r.whyElement(n, failing)
 	}
-	e.Parts = b.looped(n, 0, "")
+	e.Parts = r.looped(n, 0, "")
 	return e
 }
 
 // list is what was noted of a foreach in an element.
-func (b *ruleExplainer) list(in *tracedElement, pointer string) *tracedList {
+func (r *ruleExplainer) list(in *tracedElement, pointer string) *tracedList {
 	for _, n := range in.notes {
 		if n, ok := n.(*tracedList); ok && n.pointer == pointer {
 			return n
@@ -55,11 +55,11 @@ func (b *ruleExplainer) list(in *tracedElement, pointer string) *tracedList {
 }
 
 // failing is the element that ended the list.
-func (n *tracedList) failing() *tracedElement {
-	if len(n.elements) == 0 {
+func (t *tracedList) failing() *tracedElement {
+	if len(t.elements) == 0 {
 		return nil
 	}
-	last := n.elements[len(n.elements)-1]
+	last := t.elements[len(t.elements)-1]
 	if v := last.verdict; v != nil && v.status != StatusPass && v.status != StatusSkip && !excused(v) {
 		return last
 	}
@@ -67,22 +67,22 @@ func (n *tracedList) failing() *tracedElement {
 }
 
 // whyElement says in a line what an element failed on.
-func (b *ruleExplainer) whyElement(n *tracedList, el *tracedElement) string {
-	where := " for " + b.loop(n, el)
+func (r *ruleExplainer) whyElement(n *tracedList, el *tracedElement) string {
+	where := " for " + r.loop(n, el)
 	for _, note := range el.notes {
 		switch note := note.(type) {
 		case *tracedBlock:
-			if c := el.clauseOf(b, note); c != "" && note.held {
-				_, why := b.denying(note, c, 0, "")
+			if c := el.clauseOf(r, note); c != "" && note.held {
+				_, why := r.denying(note, c, 0, "")
 				return why + where + ", which denies it"
 			}
 		case *tracedMatch:
 			if note.verdict.Status == pattern.Fail || note.verdict.Status == pattern.Error {
-				return b.because(note, b.step(note, note.failing()))
+				return r.because(note, r.step(note, note.failing()))
 			}
 		case *tracedList:
 			if inner := note.failing(); inner != nil {
-				return b.whyElement(note, inner)
+				return r.whyElement(note, inner)
 			}
 		}
 	}
@@ -91,7 +91,7 @@ func (b *ruleExplainer) whyElement(n *tracedList, el *tracedElement) string {
 
 // clauseOf is the pointer that names of a deny block count from; "" for
 // preconditions.
-func (el *tracedElement) clauseOf(b *ruleExplainer, n *tracedBlock) string {
+func (t *tracedElement) clauseOf(b *ruleExplainer, n *tracedBlock) string {
 	for _, g := range n.block.block.Groups {
 		for _, c := range slices.Concat(g.Any, g.All) {
 			if i := strings.LastIndex(c.Pointer, "/deny/"); i >= 0 && !strings.Contains(c.Pointer[i:], "/preconditions") {
@@ -103,21 +103,21 @@ func (el *tracedElement) clauseOf(b *ruleExplainer, n *tracedBlock) string {
 }
 
 // loop is the name of an element.
-func (b *ruleExplainer) loop(n *tracedList, el *tracedElement) string {
+func (r *ruleExplainer) loop(n *tracedList, el *tracedElement) string {
 	if el.pointer != "" {
-		if name := b.element(b.seen(), el.pointer); name != "" {
+		if name := r.element(r.seen(), el.pointer); name != "" {
 			return name
 		}
 	}
-	return fmt.Sprintf("element %d%s", el.index, b.called(el.value))
+	return fmt.Sprintf("element %d%s", el.index, r.called(el.value))
 }
 
 // looped are the parts of a list: how long it is, then what each element came
 // to. Where they are too many those before one that fails are left out.
-func (b *ruleExplainer) looped(n *tracedList, depth int, loop string) []policy.Part {
-	head := policy.Part{Depth: depth, Loop: loop, Text: n.text(), Value: policy.Plural(n.count, "element"), Origin: b.program.policy.Object.Span(n.pointer + "/list")}
+func (r *ruleExplainer) looped(n *tracedList, depth int, loop string) []policy.Part {
+	head := policy.Part{Depth: depth, Loop: loop, Text: n.text(), Value: policy.Plural(n.count, "element"), Origin: r.program.policy.Object.Span(n.pointer + "/list")}
 	if n.err != nil {
-		failed, unknown := b.broken(n.err)
+		failed, unknown := r.broken(n.err)
 		head.Value, head.Error = "error: "+failed, true
 		if unknown != "" {
 			head.Value, head.Error = "unknown: "+unknown, false
@@ -126,7 +126,7 @@ func (b *ruleExplainer) looped(n *tracedList, depth int, loop string) []policy.P
 	}
 	var elements [][]policy.Part
 	for _, el := range n.elements {
-		elements = append(elements, b.inElement(n, el, depth+1))
+		elements = append(elements, r.inElement(n, el, depth+1))
 	}
 	room := maxParts - 2
 	if f := n.failing(); f != nil && len(elements) > 0 {
@@ -155,28 +155,28 @@ func (b *ruleExplainer) looped(n *tracedList, depth int, loop string) []policy.P
 }
 
 // text is the list's expression, with its variables.
-func (n *tracedList) text() string {
-	if n.expr == nil {
+func (t *tracedList) text() string {
+	if t.expr == nil {
 		return "list"
 	}
-	return policy.Shorten(n.expr.String(), maxExpression)
+	return policy.Shorten(t.expr.String(), maxExpression)
 }
 
 // inElement are the parts of an element.
-func (b *ruleExplainer) inElement(n *tracedList, el *tracedElement, depth int) []policy.Part {
+func (r *ruleExplainer) inElement(n *tracedList, el *tracedElement, depth int) []policy.Part {
 	var parts []policy.Part
-	loop, base := b.loop(n, el), n.pointer+"/"
+	loop, base := r.loop(n, el), n.pointer+"/"
 	for _, note := range el.notes {
 		switch note := note.(type) {
 		case *tracedEntry:
-			parts = append(parts, b.entryPart(note, depth, loop))
+			parts = append(parts, r.entryPart(note, depth, loop))
 		case *tracedBlock:
-			inner, _ := b.denying(note, base, depth, loop)
+			inner, _ := r.denying(note, base, depth, loop)
 			parts = append(parts, inner...)
 		case *tracedMatch:
-			parts = append(parts, b.steps(note, depth, loop)...)
+			parts = append(parts, r.steps(note, depth, loop)...)
 		case *tracedList:
-			parts = append(parts, b.looped(note, depth, loop)...)
+			parts = append(parts, r.looped(note, depth, loop)...)
 		}
 	}
 	if el.patched {
@@ -186,20 +186,20 @@ func (b *ruleExplainer) inElement(n *tracedList, el *tracedElement, depth int) [
 		parts = append(parts, policy.Part{Depth: depth, Loop: loop, Text: "nothing is asked of it"})
 	}
 	if v := el.verdict; v != nil && (v.status == StatusError || v.status == StatusUndecided) {
-		failed, _ := b.broken(fmt.Errorf("%s", v.message))
+		failed, _ := r.broken(fmt.Errorf("%s", v.message))
 		parts = append(parts, policy.Part{Depth: depth, Loop: loop, Text: string(v.status), Value: failed, Error: true})
 	}
 	return parts
 }
 
 // entryPart is a context entry of an element.
-func (b *ruleExplainer) entryPart(n *tracedEntry, depth int, loop string) policy.Part {
-	p := policy.Part{Depth: depth, Loop: loop, Text: "context[" + n.Name + "] " + policy.Shorten(n.source(), maxExpression), Origin: b.program.policy.Object.Span(n.Pointer)}
+func (r *ruleExplainer) entryPart(n *tracedEntry, depth int, loop string) policy.Part {
+	p := policy.Part{Depth: depth, Loop: loop, Text: "context[" + n.Name + "] " + policy.Shorten(n.source(), maxExpression), Origin: r.program.policy.Object.Span(n.Pointer)}
 	if n.err == nil {
-		p.Value = b.show(n.value, b.entryOpens(n))
+		p.Value = r.show(n.value, r.entryOpens(n))
 		return p
 	}
-	failed, unknown := b.broken(n.err)
+	failed, unknown := r.broken(n.err)
 	p.Value, p.Error = "error: "+failed, true
 	if unknown != "" {
 		p.Value, p.Error = "unknown: "+unknown, false

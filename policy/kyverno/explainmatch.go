@@ -55,41 +55,41 @@ func answer(yes bool) policy.Answer {
 }
 
 // matches answers whether the rule is about the request, and why.
-func (b *ruleExplainer) matches() (policy.Answer, []policy.Check) {
-	p, rule, t := b.program.policy, b.program.rule, b.target
-	m := &matching{review: b.review, target: t, object: p.Object, base: rule.Pointer + "/"}
+func (r *ruleExplainer) matches() (policy.Answer, []policy.Check) {
+	p, rule, t := r.program.policy, r.program.rule, r.target
+	m := &matching{review: r.review, target: t, object: p.Object, base: rule.Pointer + "/"}
 	all := policy.Yes
 	if p.Namespace != "" {
 		m.add("namespace", "/metadata/namespace", p.Namespace, answer(p.InScope(t)), "")
 		all = answer(p.InScope(t))
 	}
-	if !p.Admission && !b.review.engine.options.CLI {
+	if !p.Admission && !r.review.engine.options.CLI {
 		m.add("admission", "/spec/admission", "false", policy.No, "the policy is for scans in the background alone")
 		all = policy.No
 	}
-	if !b.generated(m) {
+	if !r.generated(m) {
 		all = policy.No
 	}
 	m.block("match", rule.Match, false)
 	m.block("exclude", rule.Exclude, true)
-	matched := b.concerns()
+	matched := r.concerns()
 	if all == policy.Yes {
 		all = matched
 	}
 	if all != policy.No {
-		b.exceptionChecks(m)
+		r.exceptionChecks(m)
 	}
 	return all, m.rest()
 }
 
 // concerns answers what match and exclude come to.
-func (b *ruleExplainer) concerns() policy.Answer {
+func (r *ruleExplainer) concerns() policy.Answer {
 	all := policy.No
-	b.review.quietly(func() {
-		b.review.asked = nil
-		matched, _ := b.program.rule.Matches(b.target)
+	r.review.quietly(func() {
+		r.review.asked = nil
+		matched, _ := r.program.rule.Matches(r.target)
 		all = answer(matched)
-		if len(b.review.asked) > 0 && !b.program.rule.SelectsByNameOnly() {
+		if len(r.review.asked) > 0 && !r.program.rule.SelectsByNameOnly() {
 			all = policy.Undecided
 		}
 	})
@@ -98,9 +98,9 @@ func (b *ruleExplainer) concerns() policy.Answer {
 
 // generated tells which rule autogen made this one of, or which it made of
 // this one; false says that the rule is not for objects of the kind.
-func (b *ruleExplainer) generated(m *matching) bool {
-	p, rule, kind := b.program.policy, b.program.rule, b.review.req.Kind.Kind
-	rules := p.RulesFor(b.review.req.Kind)
+func (r *ruleExplainer) generated(m *matching) bool {
+	p, rule, kind := r.program.policy, r.program.rule, r.review.req.Kind.Kind
+	rules := p.RulesFor(r.review.req.Kind)
 	if rule.Base != nil {
 		made := slices.Contains(rules, rule)
 		why := ""
@@ -110,9 +110,9 @@ func (b *ruleExplainer) generated(m *matching) bool {
 		m.add("autogen", rule.Pointer, "rule "+rule.Base.Name+", made over for "+few(p.MadeFor(rule), func(k string) bool { return k == kind }), answer(made), why)
 		return made
 	}
-	for _, r := range rules {
-		if r.Base == rule {
-			m.add("autogen", rule.Pointer, "rule "+r.Name+" stands for it", policy.Yes, "")
+	for _, one := range rules {
+		if one.Base == rule {
+			m.add("autogen", rule.Pointer, "rule "+one.Name+" stands for it", policy.Yes, "")
 		}
 	}
 	return true
@@ -244,13 +244,13 @@ func (m *matching) users(f *kyvernodoc.Filter, name func(string) string, exclude
 }
 
 // exceptionChecks asks the exceptions that name the rule.
-func (b *ruleExplainer) exceptionChecks(m *matching) {
-	for _, e := range b.review.engine.exceptions {
-		if !e.Covers(b.program.policy, b.program.rule.Name) {
+func (r *ruleExplainer) exceptionChecks(m *matching) {
+	for _, e := range r.review.engine.exceptions {
+		if !e.Covers(r.program.policy, r.program.rule.Name) {
 			continue
 		}
 		var concerned, byUser bool
-		b.review.quietly(func() { concerned, byUser = e.Concerns(b.target) })
+		r.review.quietly(func() { concerned, byUser = e.Concerns(r.target) })
 		why := ""
 		switch {
 		case byUser:

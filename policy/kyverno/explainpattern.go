@@ -12,39 +12,39 @@ import (
 )
 
 // pattern tells a pattern, or one of several, on the whole object.
-func (b *ruleExplainer) pattern(c *clause, i int, at string, written any) policy.Evaluation {
-	e := b.described(b.name(b.at(c)+at), b.at(c)+at, strings.TrimSpace(yamlText(written, maxExpression)))
-	n := b.matched(b.trace.whole, c, i)
+func (r *ruleExplainer) pattern(c *clause, i int, at string, written any) policy.Evaluation {
+	e := r.described(r.name(r.at(c)+at), r.at(c)+at, strings.TrimSpace(yamlText(written, maxExpression)))
+	n := r.matched(r.trace.whole, c, i)
 	switch {
-	case n == nil && b.review.object == nil:
+	case n == nil && r.review.object == nil:
 		e.NotRun = "nothing is left of an object that is deleted"
 		return e
 	case n == nil:
 		e.NotRun = "those before it decide"
 		return e
 	}
-	e.Parts = cutParts(b.steps(n, 0, ""))
-	failed := b.step(n, n.failing())
+	e.Parts = cutParts(r.steps(n, 0, ""))
+	failed := r.step(n, n.failing())
 	switch n.verdict.Status {
 	case pattern.Pass:
 		e.Value = "true"
 		return e
 	case pattern.Skip:
-		e.Value, e.Summary = "skipped", b.because(n, failed)
+		e.Value, e.Summary = "skipped", r.because(n, failed)
 		return e
 	case pattern.Error:
 		e.Value = "error"
-		e.Error, _ = b.broken(fmt.Errorf("%s", n.verdict.Err))
+		e.Error, _ = r.broken(fmt.Errorf("%s", n.verdict.Err))
 	default:
 		e.Value = "false"
 	}
-	e.Summary = b.because(n, failed)
-	e.Culprits = b.culprits([]string{n.verdict.Pointer}, failed.Text)
+	e.Summary = r.because(n, failed)
+	e.Culprits = r.culprits([]string{n.verdict.Pointer}, failed.Text)
 	return e
 }
 
 // because says in a line what of a pattern does not hold.
-func (b *ruleExplainer) because(n *tracedMatch, failed policy.Part) string {
+func (r *ruleExplainer) because(n *tracedMatch, failed policy.Part) string {
 	if failed.Text == "" {
 		return ""
 	}
@@ -56,7 +56,7 @@ func (b *ruleExplainer) because(n *tracedMatch, failed policy.Part) string {
 }
 
 // matched is what was noted of a pattern in an element.
-func (b *ruleExplainer) matched(in *tracedElement, c *clause, i int) *tracedMatch {
+func (r *ruleExplainer) matched(in *tracedElement, c *clause, i int) *tracedMatch {
 	for _, n := range in.notes {
 		if n, ok := n.(*tracedMatch); ok && n.clause == c && n.index == i {
 			return n
@@ -67,10 +67,10 @@ func (b *ruleExplainer) matched(in *tracedElement, c *clause, i int) *tracedMatc
 
 // failing is the step that the verdict depended on: the innermost of the last that
 // did not hold.
-func (n *tracedMatch) failing() *pattern.Step {
-	for i := len(n.steps) - 1; i >= 0; i-- {
-		if s := &n.steps[i]; s.Status != pattern.Pass && (n.verdict.Status == pattern.Skip || s.Status != pattern.Skip) &&
-			(n.verdict.Pointer == "" || strings.HasPrefix(n.verdict.Pointer, s.Pointer) || strings.HasPrefix(s.Pointer, n.verdict.Pointer)) {
+func (t *tracedMatch) failing() *pattern.Step {
+	for i := len(t.steps) - 1; i >= 0; i-- {
+		if s := &t.steps[i]; s.Status != pattern.Pass && (t.verdict.Status == pattern.Skip || s.Status != pattern.Skip) &&
+			(t.verdict.Pointer == "" || strings.HasPrefix(t.verdict.Pointer, s.Pointer) || strings.HasPrefix(s.Pointer, t.verdict.Pointer)) {
 			return s
 		}
 	}
@@ -78,10 +78,10 @@ func (n *tracedMatch) failing() *pattern.Step {
 }
 
 // steps are the parts of a pattern.
-func (b *ruleExplainer) steps(n *tracedMatch, depth int, loop string) []policy.Part {
+func (r *ruleExplainer) steps(n *tracedMatch, depth int, loop string) []policy.Part {
 	var parts []policy.Part
 	for i := range n.steps {
-		p := b.step(n, &n.steps[i])
+		p := r.step(n, &n.steps[i])
 		p.Depth += depth
 		p.Loop = cmp.Or(p.Loop, loop)
 		parts = append(parts, p)
@@ -105,27 +105,27 @@ func thinned(parts []policy.Part, steps []pattern.Step) []policy.Part {
 }
 
 // step is a step of a pattern as a part.
-func (b *ruleExplainer) step(n *tracedMatch, s *pattern.Step) policy.Part {
+func (r *ruleExplainer) step(n *tracedMatch, s *pattern.Step) policy.Part {
 	if s == nil {
 		return policy.Part{}
 	}
 	object, prefix := n.value, ""
 	if n.where != nil {
 		if at := n.where(); at != "" {
-			object, prefix = b.seen(), at
+			object, prefix = r.seen(), at
 		}
 	}
-	loop, steps := b.elementIn(object, prefix+s.Pointer)
+	loop, steps := r.elementIn(object, prefix+s.Pointer)
 	keys := render.Path(s.Place)
 	if from := steps - len(render.Path(prefix)); from > 0 && from < len(keys) {
 		keys = keys[from:]
 	}
 	text := joined(keys)
 	if s.Scalar {
-		text += ": " + b.show(s.Wants, !n.static)
+		text += ": " + r.show(s.Wants, !n.static)
 	}
 	return policy.Part{
-		Depth: s.Depth, Loop: loop, Text: text, Value: b.came(s), Origin: b.placeOf(n.clause, n.index, s.Place),
+		Depth: s.Depth, Loop: loop, Text: text, Value: r.came(s), Origin: r.placeOf(n.clause, n.index, s.Place),
 	}
 }
 
@@ -150,17 +150,17 @@ func joined(keys []string) string {
 
 // placeOf is the line of the policy that a place of a pattern is written on:
 // what autogen put around it is not there.
-func (b *ruleExplainer) placeOf(c *clause, i int, place string) render.Span {
-	at := b.at(c) + "/pattern"
+func (r *ruleExplainer) placeOf(c *clause, i int, place string) render.Span {
+	at := r.at(c) + "/pattern"
 	if c.pattern == nil {
-		at = b.at(c) + "/anyPattern/" + strconv.Itoa(i)
+		at = r.at(c) + "/anyPattern/" + strconv.Itoa(i)
 	}
-	return b.program.policy.Object.Span(at + strings.TrimPrefix(place, b.program.rule.Prefix))
+	return r.program.policy.Object.Span(at + strings.TrimPrefix(place, r.program.rule.Prefix))
 }
 
 // came is the outcome of a step of a pattern, in words.
-func (b *ruleExplainer) came(s *pattern.Step) string {
-	it := "it is " + b.show(s.Value, true)
+func (r *ruleExplainer) came(s *pattern.Step) string {
+	it := "it is " + r.show(s.Value, true)
 	if _, ok := s.Value.(map[string]any); ok && !s.Scalar {
 		it = "it is there"
 	}

@@ -128,15 +128,15 @@ func (t *trace) asks(b *block, s *scope) *tracedBlock {
 	return n
 }
 
-func (n *tracedBlock) compared(c *conditions.Condition, key, value any, err error) {
-	if n != nil {
-		n.compares = append(n.compares, tracedCondition{c, key, value, err})
+func (t *tracedBlock) compared(c *conditions.Condition, key, value any, err error) {
+	if t != nil {
+		t.compares = append(t.compares, tracedCondition{c, key, value, err})
 	}
 }
 
-func (n *tracedBlock) came(held bool, err error) {
-	if n != nil {
-		n.held, n.err = held, err
+func (t *tracedBlock) came(held bool, err error) {
+	if t != nil {
+		t.held, t.err = held, err
 	}
 }
 
@@ -188,39 +188,39 @@ func (t *trace) goes(pointer string, s *scope, expr *jmespath.Expression, elemen
 }
 
 // into begins an element, out ends it.
-func (n *tracedList) into(i int, value any) {
-	if n == nil {
+func (t *tracedList) into(i int, value any) {
+	if t == nil {
 		return
 	}
-	n.trace.at = &tracedElement{index: i, value: value}
-	n.elements = append(n.elements, n.trace.at)
+	t.trace.at = &tracedElement{index: i, value: value}
+	t.elements = append(t.elements, t.trace.at)
 }
 
-func (n *tracedList) out(v *verdict) {
-	if n == nil {
+func (t *tracedList) out(v *verdict) {
+	if t == nil {
 		return
 	}
-	e := n.elements[len(n.elements)-1]
-	n.trace.at, e.verdict = n.outer, v
+	e := t.elements[len(t.elements)-1]
+	t.trace.at, e.verdict = t.outer, v
 	fails := v != nil && v.status != StatusPass && v.status != StatusSkip
-	if !fails && (len(n.elements) > maxShown || n.trace.notes > maxNotes) {
-		n.elements = n.elements[:len(n.elements)-1]
-		n.dropped++
+	if !fails && (len(t.elements) > maxShown || t.trace.notes > maxNotes) {
+		t.elements = t.elements[:len(t.elements)-1]
+		t.dropped++
 		return
 	}
-	n.scope.review.quietly(func() { e.pointer = n.scope.elementPointer(n.expr, e.index, e.value) })
+	t.scope.review.quietly(func() { e.pointer = t.scope.elementPointer(t.expr, e.index, e.value) })
 }
 
 // patched ends an element that a patch was for.
-func (n *tracedList) patched(before, after map[string]any, v *verdict) {
-	if n == nil {
+func (t *tracedList) patched(before, after map[string]any, v *verdict) {
+	if t == nil {
 		return
 	}
 	if v == nil {
-		e := n.elements[len(n.elements)-1]
+		e := t.elements[len(t.elements)-1]
 		e.patched, e.changed = true, len(diff.Differences(before, after))
 	}
-	n.out(v)
+	t.out(v)
 }
 
 // changes are the fields in which an object differs from what it was.

@@ -24,31 +24,31 @@ const (
 
 // show is a value on a line; open says that it may quote a Secret, if one is
 // involved.
-func (b *ruleExplainer) show(v any, open bool) string {
-	if b.hide && open {
+func (r *ruleExplainer) show(v any, open bool) string {
+	if r.hide && open {
 		return cel.Hidden
 	}
 	return explain.Show(types.DefaultTypeAdapter.NativeToValue(v))
 }
 
 // broken is the text of an error, or the question that the error is about.
-func (b *ruleExplainer) broken(err error) (failed, unknown string) {
+func (r *ruleExplainer) broken(err error) (failed, unknown string) {
 	if q, ok := errors.AsType[*openError](err); ok {
 		return "", policy.Shorten(q.question, maxValue)
 	}
-	if b.hide && !strings.Contains(err.Error(), "Unknown key") {
+	if r.hide && !strings.Contains(err.Error(), "Unknown key") {
 		return hidden, ""
 	}
 	return policy.Shorten(err.Error(), maxValue), ""
 }
 
 // opens says whether a template's value may quote a Secret.
-func (b *ruleExplainer) opens(t *template, s *scope) bool {
-	if !b.hide || t == nil || t.static || t.err != nil {
+func (r *ruleExplainer) opens(t *template, s *scope) bool {
+	if !r.hide || t == nil || t.static || t.err != nil {
 		return false
 	}
-	x, open := &run{review: b.review, program: b.program, target: b.target}, false
-	b.review.quietly(func() {
+	x, open := &run{review: r.review, program: r.program, target: r.target}, false
+	r.review.quietly(func() {
 		_, err := t.root.fill(&filling{scope: s, seen: func(_ *variable, source string) { open = open || x.tells(source) }})
 		open = open || err != nil
 	})
@@ -57,13 +57,13 @@ func (b *ruleExplainer) opens(t *template, s *scope) bool {
 
 // element names the list element that a field of an object is in:
 // containers[1] "side".
-func (b *ruleExplainer) element(object any, pointer string) string {
-	name, _ := b.elementIn(object, pointer)
+func (r *ruleExplainer) element(object any, pointer string) string {
+	name, _ := r.elementIn(object, pointer)
 	return name
 }
 
 // elementIn is element, and how many steps of the pointer lead to it.
-func (b *ruleExplainer) elementIn(object any, pointer string) (string, int) {
+func (r *ruleExplainer) elementIn(object any, pointer string) (string, int) {
 	var parts []string
 	steps, last := 0, ""
 	v := object
@@ -77,7 +77,7 @@ func (b *ruleExplainer) elementIn(object any, pointer string) (string, int) {
 				return strings.Join(parts, "."), steps
 			}
 			v, steps = in[n], i+1
-			parts = append(parts, last+"["+key+"]"+b.called(v))
+			parts = append(parts, last+"["+key+"]"+r.called(v))
 			last = ""
 		default:
 			return strings.Join(parts, "."), steps
@@ -87,10 +87,10 @@ func (b *ruleExplainer) elementIn(object any, pointer string) (string, int) {
 }
 
 // called is what people call a list element by.
-func (b *ruleExplainer) called(v any) string {
+func (r *ruleExplainer) called(v any) string {
 	m, _ := v.(map[string]any)
 	for _, key := range []string{"name", "key", "host"} {
-		if s, ok := m[key].(string); ok && s != "" && !b.hide {
+		if s, ok := m[key].(string); ok && s != "" && !r.hide {
 			return " " + strconv.Quote(policy.Shorten(s, 60))
 		}
 	}
@@ -98,7 +98,7 @@ func (b *ruleExplainer) called(v any) string {
 }
 
 // asked is a key or value of a condition as it is written.
-func (b *ruleExplainer) asked(v any) string {
+func (r *ruleExplainer) asked(v any) string {
 	s, ok := v.(string)
 	if ok && strings.Contains(s, "{{") {
 		return policy.Shorten(strings.Join(strings.Fields(s), " "), maxExpression)
@@ -106,19 +106,19 @@ func (b *ruleExplainer) asked(v any) string {
 	return explain.Show(types.DefaultTypeAdapter.NativeToValue(v))
 }
 
-func (b *ruleExplainer) conditionText(c *conditions.Condition) string {
-	return b.asked(c.Key) + " " + c.Operator + " " + b.asked(c.Value)
+func (r *ruleExplainer) conditionText(c *conditions.Condition) string {
+	return r.asked(c.Key) + " " + c.Operator + " " + r.asked(c.Value)
 }
 
 // each goes through the conditions of a block in order, with what was compared
 // of each: nil where it was not come to.
-func (n *tracedBlock) each(do func(*conditions.Condition, *tracedCondition)) {
-	compares := make(map[*conditions.Condition]*tracedCondition, len(n.compares))
-	for i := range n.compares {
-		compares[n.compares[i].Condition] = &n.compares[i]
+func (t *tracedBlock) each(do func(*conditions.Condition, *tracedCondition)) {
+	compares := make(map[*conditions.Condition]*tracedCondition, len(t.compares))
+	for i := range t.compares {
+		compares[t.compares[i].Condition] = &t.compares[i]
 	}
-	for i := range n.block.block.Groups {
-		g := &n.block.block.Groups[i]
+	for i := range t.block.block.Groups {
+		g := &t.block.block.Groups[i]
 		for _, list := range [][]conditions.Condition{g.Any, g.All} {
 			for j := range list {
 				do(&list[j], compares[&list[j]])
@@ -128,23 +128,23 @@ func (n *tracedBlock) each(do func(*conditions.Condition, *tracedCondition)) {
 }
 
 // evaluations tells each condition of a block of a policy or exception.
-func (b *ruleExplainer) evaluations(n *tracedBlock, o *render.Object, base, prefix string) []policy.Evaluation {
+func (r *ruleExplainer) evaluations(n *tracedBlock, o *render.Object, base, prefix string) []policy.Evaluation {
 	var all []policy.Evaluation
 	n.each(func(c *conditions.Condition, t *tracedCondition) {
 		if len(all) == maxChecks {
 			return
 		}
 		e := policy.Evaluation{
-			Name: prefix + kyvernodoc.Dotted(strings.TrimPrefix(c.Pointer, base)), Expression: policy.Shorten(b.conditionText(c), maxExpression), Origin: o.Span(c.Pointer),
+			Name: prefix + kyvernodoc.Dotted(strings.TrimPrefix(c.Pointer, base)), Expression: policy.Shorten(r.conditionText(c), maxExpression), Origin: o.Span(c.Pointer),
 		}
 		switch {
 		case t == nil:
 			e.NotRun = "those before it decide"
 		case t.err != nil:
-			e.Error, e.Unknown = b.broken(t.err)
+			e.Error, e.Unknown = r.broken(t.err)
 		default:
 			e.Value = strconv.FormatBool(conditions.Compare(c.Operator, t.key, t.value))
-			e.Parts = b.compared(n, t, 0, "", "")
+			e.Parts = r.compared(n, t, 0, "", "")
 		}
 		all = append(all, e)
 	})
@@ -153,14 +153,14 @@ func (b *ruleExplainer) evaluations(n *tracedBlock, o *render.Object, base, pref
 
 // compared are the parts of a condition: its result, and below it the
 // values of its variables.
-func (b *ruleExplainer) compared(n *tracedBlock, t *tracedCondition, depth int, loop, name string) []policy.Part {
+func (r *ruleExplainer) compared(n *tracedBlock, t *tracedCondition, depth int, loop, name string) []policy.Part {
 	c, terms := t.Condition, n.block.terms[t.Condition]
-	whole := policy.Part{Depth: depth, Loop: loop, Text: name + policy.Shorten(b.conditionText(c), maxExpression)}
+	whole := policy.Part{Depth: depth, Loop: loop, Text: name + policy.Shorten(r.conditionText(c), maxExpression)}
 	if name != "" {
-		whole.Origin = b.program.policy.Object.Span(c.Pointer)
+		whole.Origin = r.program.policy.Object.Span(c.Pointer)
 	}
 	if t.err != nil {
-		failed, unknown := b.broken(t.err)
+		failed, unknown := r.broken(t.err)
 		whole.Value, whole.Error = "error: "+failed, true
 		if unknown != "" {
 			whole.Value, whole.Error = "unknown: "+unknown, false
@@ -176,28 +176,28 @@ func (b *ruleExplainer) compared(n *tracedBlock, t *tracedCondition, depth int, 
 		if side.template.static {
 			continue
 		}
-		parts = append(parts, policy.Part{Depth: depth + 1, Loop: loop, Text: b.asked(side.written), Value: b.show(side.is, b.opens(side.template, n.scope))})
+		parts = append(parts, policy.Part{Depth: depth + 1, Loop: loop, Text: r.asked(side.written), Value: r.show(side.is, r.opens(side.template, n.scope))})
 	}
 	return parts
 }
 
 // context tells the rule's context entries, loaded or not.
-func (b *ruleExplainer) context() []policy.Evaluation {
+func (r *ruleExplainer) context() []policy.Evaluation {
 	var all []policy.Evaluation
-	for _, entry := range b.program.entries {
+	for _, entry := range r.program.entries {
 		if len(all) == maxChecks {
 			break
 		}
-		e := b.described("context["+entry.Name+"]", entry.Pointer, entry.source())
-		n := b.trace.entries[entry]
+		e := r.described("context["+entry.Name+"]", entry.Pointer, entry.source())
+		n := r.trace.entries[entry]
 		switch {
 		case n == nil:
 			e.NotRun = "nothing read it"
 		case n.err != nil:
-			e.Error, e.Unknown = b.broken(n.err)
-			e.Parts = b.origin(n, 0, "")
+			e.Error, e.Unknown = r.broken(n.err)
+			e.Parts = r.origin(n, 0, "")
 		default:
-			e.Value, e.Parts = b.show(n.value, b.entryOpens(n)), b.origin(n, 0, "")
+			e.Value, e.Parts = r.show(n.value, r.entryOpens(n)), r.origin(n, 0, "")
 		}
 		all = append(all, e)
 	}
@@ -206,14 +206,14 @@ func (b *ruleExplainer) context() []policy.Evaluation {
 
 // entryOpens says whether an entry's value may quote a Secret: what is looked
 // up may be anything.
-func (b *ruleExplainer) entryOpens(n *tracedEntry) bool {
+func (r *ruleExplainer) entryOpens(n *tracedEntry) bool {
 	switch {
-	case !b.hide:
+	case !r.hide:
 		return false
 	case n.Variable == nil || n.entry.value == nil:
 		return true
 	default:
-		return b.opens(n.entry.value, n.scope) || b.opens(n.fields["jmesPath"], n.scope)
+		return r.opens(n.entry.value, n.scope) || r.opens(n.fields["jmesPath"], n.scope)
 	}
 }
 
@@ -245,28 +245,28 @@ func (e *entry) source() string {
 
 // origin are the parts of an entry: what its texts come to with their
 // variables, and where the object that was looked up stands.
-func (b *ruleExplainer) origin(n *tracedEntry, depth int, loop string) []policy.Part {
+func (r *ruleExplainer) origin(n *tracedEntry, depth int, loop string) []policy.Part {
 	var parts []policy.Part
 	for _, field := range []string{"name", "namespace", "urlPath", "url", "reference", "jmesPath"} {
 		t := n.fields[field]
 		if t == nil || t.static || t.err != nil {
 			continue
 		}
-		b.review.quietly(func() {
+		r.review.quietly(func() {
 			if v, err := t.fill(n.scope); err == nil {
-				parts = append(parts, policy.Part{Depth: depth, Loop: loop, Text: field, Value: b.show(v, b.opens(t, n.scope))})
+				parts = append(parts, policy.Part{Depth: depth, Loop: loop, Text: field, Value: r.show(v, r.opens(t, n.scope))})
 			}
 		})
 	}
-	if n.ConfigMap == nil || n.err != nil || b.review.engine.options.CLI {
+	if n.ConfigMap == nil || n.err != nil || r.review.engine.options.CLI {
 		return parts
 	}
 	m, _ := n.value.(map[string]any)
 	meta, _ := m["metadata"].(map[string]any)
 	name, _ := meta["name"].(string)
 	namespace, _ := meta["namespace"].(string)
-	if o := b.review.engine.options.Cluster.Get(b.review.unit(), configMaps, namespace, name); o != nil {
-		parts = append(parts, policy.Part{Depth: depth, Loop: loop, Text: "ConfigMap " + namespace + "/" + name, Value: b.show(n.value, b.entryOpens(n)), Origin: o.Span("")})
+	if o := r.review.engine.options.Cluster.Get(r.review.unit(), configMaps, namespace, name); o != nil {
+		parts = append(parts, policy.Part{Depth: depth, Loop: loop, Text: "ConfigMap " + namespace + "/" + name, Value: r.show(n.value, r.entryOpens(n)), Origin: o.Span("")})
 	}
 	return parts
 }

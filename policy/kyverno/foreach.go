@@ -82,10 +82,10 @@ func newLoops(entries []*kyvernodoc.ForeachValidate) []*loop {
 
 // evaluateLoops goes through all lists. Where no element was concerned, there is
 // no verdict.
-func (x *run) evaluateLoops(loops []*loop, s *scope, at *element) *verdict {
+func (r *run) evaluateLoops(loops []*loop, s *scope, at *element) *verdict {
 	applied := 0
-	x.nesting++
-	defer func() { x.nesting-- }()
+	r.nesting++
+	defer func() { r.nesting-- }()
 	for _, l := range loops {
 		elements, expr, err := l.list.elements(s)
 		traced := s.review.trace.goes(l.clause.pointer, s, expr, elements, err)
@@ -100,7 +100,7 @@ func (x *run) evaluateLoops(loops []*loop, s *scope, at *element) *verdict {
 				continue
 			}
 			traced.into(i, e)
-			v := x.evaluateElement(l, expr, s, at, i, e)
+			v := r.evaluateElement(l, expr, s, at, i, e)
 			traced.out(v)
 			if v == nil || v.status == StatusSkip || excused(v) {
 				continue
@@ -111,7 +111,7 @@ func (x *run) evaluateLoops(loops []*loop, s *scope, at *element) *verdict {
 			applied++
 		}
 	}
-	switch err := x.review.spend(0); {
+	switch err := r.review.spend(0); {
 	case err != nil:
 		return broken("failed to process foreach", err)
 	case applied == 0:
@@ -126,11 +126,11 @@ func excused(v *verdict) bool {
 	return v.status == StatusError && strings.Contains(v.message, "failed to evaluate preconditions")
 }
 
-func (x *run) evaluateElement(l *loop, expr *jmespath.Expression, s *scope, at *element, i int, e any) *verdict {
-	if x.elements++; x.elements > maxElements {
+func (r *run) evaluateElement(l *loop, expr *jmespath.Expression, s *scope, at *element, i int, e any) *verdict {
+	if r.elements++; r.elements > maxElements {
 		return broken("failed to process foreach", fmt.Errorf("it has more than %d elements", maxElements))
 	}
-	if err := x.review.spend(0); err != nil {
+	if err := r.review.spend(0); err != nil {
 		return broken("failed to process foreach", err)
 	}
 	where := s.pointerOf(expr, i, e)
@@ -138,8 +138,8 @@ func (x *run) evaluateElement(l *loop, expr *jmespath.Expression, s *scope, at *
 	if err != nil {
 		return failure(broken("failed to process foreach", err))
 	}
-	inner := s.inner(elementNames(x.nesting-1, i, e, where), l.clause.entries)
-	v := l.clause.evaluate(x, inner, at)
+	inner := s.inner(elementNames(r.nesting-1, i, e, where), l.clause.entries)
+	v := l.clause.evaluate(r, inner, at)
 	if v == nil || v.status == StatusPass || v.status == StatusSkip {
 		return v
 	}

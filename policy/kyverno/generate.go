@@ -66,10 +66,10 @@ var generates = phase{
 	},
 }
 
-func (x *run) generate(s *scope) ([]map[string]any, error) {
-	g := x.program.generation
+func (r *run) generate(s *scope) ([]map[string]any, error) {
+	g := r.program.generation
 	if g.spec != nil {
-		return x.make(g.spec, s)
+		return r.make(g.spec, s)
 	}
 	var all []map[string]any
 	for _, l := range g.loops {
@@ -78,7 +78,7 @@ func (x *run) generate(s *scope) ([]map[string]any, error) {
 			return nil, err
 		}
 		for i, e := range elements {
-			made, err := x.generateElement(l, s, i, e)
+			made, err := r.generateElement(l, s, i, e)
 			if err != nil {
 				return nil, err
 			}
@@ -88,11 +88,11 @@ func (x *run) generate(s *scope) ([]map[string]any, error) {
 	return all, nil
 }
 
-func (x *run) generateElement(l *generateLoop, s *scope, i int, e any) ([]map[string]any, error) {
+func (r *run) generateElement(l *generateLoop, s *scope, i int, e any) ([]map[string]any, error) {
 	if e == nil {
 		return nil, nil
 	}
-	if x.elements++; x.elements > maxElements {
+	if r.elements++; r.elements > maxElements {
 		return nil, fmt.Errorf("foreach has more than %d elements", maxElements)
 	}
 	inner := s.inner(elementNames(0, i, e, nil), l.entries)
@@ -100,18 +100,18 @@ func (x *run) generateElement(l *generateLoop, s *scope, i int, e any) ([]map[st
 	if err != nil || !held {
 		return nil, err
 	}
-	return x.make(l.spec, inner)
+	return r.make(l.spec, inner)
 }
 
 // make makes the objects of a spec that are not there yet, or are to be kept
 // in step.
-func (x *run) make(t *template, s *scope) ([]map[string]any, error) {
+func (r *run) make(t *template, s *scope) ([]map[string]any, error) {
 	v, err := t.fill(s)
 	if err != nil {
 		return nil, err
 	}
 	spec, _ := lookupMap(integers(v).(map[string]any), "generate")
-	wanted, err := x.wanted(spec)
+	wanted, err := r.wanted(spec)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func (x *run) make(t *template, s *scope) ([]map[string]any, error) {
 	var made []map[string]any
 	for _, o := range wanted {
 		kind, namespace, name := nameOf(o)
-		there := x.review.store().get(policy.ParseGroupVersion(kind[0]).WithKind(kind[1]).GroupKind(), namespace, name)
+		there := r.review.store().get(policy.ParseGroupVersion(kind[0]).WithKind(kind[1]).GroupKind(), namespace, name)
 		if there == nil || synchronize && !reflect.DeepEqual(there, o) {
 			made = append(made, o)
 		}
@@ -139,11 +139,11 @@ func nameOf(o map[string]any) (kind [2]string, namespace, name string) {
 
 // wanted are the objects that a spec describes: by data, or by what they are
 // clones of.
-func (x *run) wanted(spec map[string]any) ([]map[string]any, error) {
+func (r *run) wanted(spec map[string]any) ([]map[string]any, error) {
 	text := func(m map[string]any, key string) string { s, _ := m[key].(string); return s }
 	apiVersion, kind, namespace, name := text(spec, "apiVersion"), text(spec, "kind"), text(spec, "namespace"), text(spec, "name")
 	if list, ok := lookupMap(spec, "cloneList"); ok {
-		return x.cloneList(list, namespace)
+		return r.cloneList(list, namespace)
 	}
 	if data, ok := lookupMap(spec, "data"); ok {
 		return []map[string]any{named(data, apiVersion, kind, namespace, name)}, nil
@@ -153,15 +153,15 @@ func (x *run) wanted(spec map[string]any) ([]map[string]any, error) {
 		return []map[string]any{named(nil, apiVersion, kind, namespace, name)}, nil
 	}
 	gk := policy.ParseGroupVersion(apiVersion).WithKind(kind).GroupKind()
-	source := x.review.store().get(gk, text(clone, "namespace"), text(clone, "name"))
+	source := r.review.store().get(gk, text(clone, "namespace"), text(clone, "name"))
 	if source == nil {
-		return nil, x.review.missing(fmt.Sprintf("needs %s %s/%s, which it clones", kind, text(clone, "namespace"), text(clone, "name")))
+		return nil, r.review.missing(fmt.Sprintf("needs %s %s/%s, which it clones", kind, text(clone, "namespace"), text(clone, "name")))
 	}
 	return []map[string]any{named(bare(source), apiVersion, kind, namespace, name)}, nil
 }
 
 // cloneList clones the objects of some kinds from a namespace into another.
-func (x *run) cloneList(list map[string]any, namespace string) ([]map[string]any, error) {
+func (r *run) cloneList(list map[string]any, namespace string) ([]map[string]any, error) {
 	from, _ := list["namespace"].(string)
 	kinds, _ := list["kinds"].([]any)
 	sel := kyvernodoc.SelectorOf(list["selector"])
@@ -170,7 +170,7 @@ func (x *run) cloneList(list map[string]any, namespace string) ([]map[string]any
 		text, _ := k.(string)
 		i := strings.LastIndexByte(text, '/')
 		gvk := policy.ParseGroupVersion(text[:max(0, i)]).WithKind(text[i+1:])
-		for _, o := range x.review.store().cluster.List(gvk.GroupKind()) {
+		for _, o := range r.review.store().cluster.List(gvk.GroupKind()) {
 			if o.GetNamespace() == from && (sel == nil || sel.Matches(o.GetLabels())) {
 				apiVersion := cmp.Or(gvk.GroupVersion().String(), o.GetAPIVersion())
 				all = append(all, named(bare(o.Object), apiVersion, gvk.Kind, namespace, o.GetName()))

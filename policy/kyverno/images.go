@@ -66,35 +66,35 @@ type imageFinder struct {
 
 // custom follows an extractor's path, in which * means all of a list or
 // map, to what holds an image.
-func (f *imageFinder) custom(object map[string]any, x kyvernodoc.ImageExtractor) error {
+func (i *imageFinder) custom(object map[string]any, x kyvernodoc.ImageExtractor) error {
 	path := strings.Split(strings.Trim(x.Path, "/"), "/")
 	if x.Value == "" && len(path) > 0 {
 		x.Value, path = path[len(path)-1], path[:len(path)-1]
 	}
-	return f.walk(object, path, "", x)
+	return i.walk(object, path, "", x)
 }
 
-func (f *imageFinder) walk(v any, path []string, at string, x kyvernodoc.ImageExtractor) error {
+func (i *imageFinder) walk(v any, path []string, at string, x kyvernodoc.ImageExtractor) error {
 	if list, ok := v.([]any); ok && (len(path) == 0 || path[0] != "*") {
 		path = append([]string{"*"}, path...)
 		v = list
 	}
 	if len(path) == 0 {
-		return f.take(v, at, x)
+		return i.take(v, at, x)
 	}
 	switch t := v.(type) {
 	case []any:
-		for i, e := range t {
-			if err := f.walk(e, path[1:], at+"/"+strconv.Itoa(i), x); err != nil {
+		for elem, e := range t {
+			if err := i.walk(e, path[1:], at+"/"+strconv.Itoa(elem), x); err != nil {
 				return err
 			}
 		}
 	case map[string]any:
 		if path[0] != "*" {
-			return f.walk(t[path[0]], path[1:], at+render.Pointer(path[0]), x)
+			return i.walk(t[path[0]], path[1:], at+render.Pointer(path[0]), x)
 		}
 		for _, k := range slices.Sorted(maps.Keys(t)) {
-			if err := f.walk(t[k], path[1:], at+render.Pointer(k), x); err != nil {
+			if err := i.walk(t[k], path[1:], at+render.Pointer(k), x); err != nil {
 				return err
 			}
 		}
@@ -102,7 +102,7 @@ func (f *imageFinder) walk(v any, path []string, at string, x kyvernodoc.ImageEx
 	return nil
 }
 
-func (f *imageFinder) take(v any, at string, x kyvernodoc.ImageExtractor) error {
+func (i *imageFinder) take(v any, at string, x kyvernodoc.ImageExtractor) error {
 	holder, ok := v.(map[string]any)
 	if !ok {
 		return nil
@@ -117,7 +117,7 @@ func (f *imageFinder) take(v any, at string, x kyvernodoc.ImageExtractor) error 
 		if err != nil {
 			return err
 		}
-		if value, err = expr.Search(value, f.search); err != nil {
+		if value, err = expr.Search(value, i.search); err != nil {
 			return err
 		}
 		text, ok = value.(string)
@@ -133,22 +133,22 @@ func (f *imageFinder) take(v any, at string, x kyvernodoc.ImageExtractor) error 
 		return err
 	}
 	image["jsonPointer"] = at + render.Pointer(x.Value)
-	f.put(at, holder, x, image)
+	i.put(at, holder, x, image)
 	return nil
 }
 
 // put files an image under its group, by the value of its key, else by its
 // place.
-func (f *imageFinder) put(at string, holder map[string]any, x kyvernodoc.ImageExtractor, image map[string]any) {
+func (i *imageFinder) put(at string, holder map[string]any, x kyvernodoc.ImageExtractor, image map[string]any) {
 	name, ok := holder[x.Key].(string)
 	if !ok || x.Key == "" {
 		name = at + render.Pointer(x.Value)
 	}
 	group := cmp.Or(x.Name, "custom")
-	in, ok := f.groups[group].(map[string]any)
+	in, ok := i.groups[group].(map[string]any)
 	if !ok {
 		in = map[string]any{}
-		f.groups[group] = in
+		i.groups[group] = in
 	}
 	in[name] = image
 }

@@ -36,12 +36,12 @@ type manifestCheck struct {
 
 // evaluateManifests says whether each set of attestors signed the object's manifest.
 // A set that certainly did not comes before one that can't be decided.
-func (x *run) evaluateManifests() *verdict {
-	m := x.program.rule.Validate.Manifests
-	if x.review.object == nil {
+func (r *run) evaluateManifests() *verdict {
+	m := r.program.rule.Validate.Manifests
+	if r.review.object == nil {
 		return nil
 	}
-	object, err := plainJSON(x.review.object)
+	object, err := plainJSON(r.review.object)
 	if err != nil {
 		return broken("error occurred during manifest verification", err)
 	}
@@ -49,10 +49,10 @@ func (x *run) evaluateManifests() *verdict {
 	meta, _ := object["metadata"].(map[string]any)
 	c.notes, _ = meta["annotations"].(map[string]any)
 	if c.message, c.unread = signed.Read(object, domainOf(m)); c.unread == nil {
-		c.differences = c.message.Differences(object, x.program.ignored)
+		c.differences = c.message.Differences(object, r.program.ignored)
 		c.differences = c.differences[:min(len(c.differences), maxFields)]
 	}
-	if x.isSecret() { // the manifest's values are not to be shown either
+	if r.isSecret() { // the manifest's values are not to be shown either
 		for i := range c.differences {
 			c.differences[i].Values = signed.Values{}
 		}
@@ -72,7 +72,7 @@ func (x *run) evaluateManifests() *verdict {
 		}
 	}
 	if open != nil {
-		return x.unverifiable("a signed manifest: " + open.Reason)
+		return r.unverifiable("a signed manifest: " + open.Reason)
 	}
 	return &verdict{status: StatusPass, message: "verified manifest signatures; " + strings.Join(passed, ",")}
 }
@@ -90,9 +90,9 @@ func plainJSON(object map[string]any) (map[string]any, error) {
 
 // fields are the places in the object that differ from the manifest, else the
 // annotations.
-func (c *manifestCheck) fields() []string {
+func (m *manifestCheck) fields() []string {
 	var all []string
-	for _, d := range c.differences {
+	for _, d := range m.differences {
 		all = append(all, d.Pointer)
 	}
 	if len(all) == 0 {
@@ -108,7 +108,7 @@ func (r *refusal) Error() string { return r.reason }
 
 // set returns how the attestors of a set verified the manifest, or a [refusal],
 // a [signed.UndecidedError], or an error.
-func (c *manifestCheck) set(set *kyvernodoc.AttestorSet, at string) (string, error) {
+func (m *manifestCheck) set(set *kyvernodoc.AttestorSet, at string) (string, error) {
 	required, verified := set.Count, 0
 	entries := expand(set.Entries)
 	if required == 0 {
@@ -118,7 +118,7 @@ func (c *manifestCheck) set(set *kyvernodoc.AttestorSet, at string) (string, err
 	var errs []error
 	var undecided []*signed.UndecidedError
 	for i, a := range entries {
-		reason, err := c.attestor(a, fmt.Sprintf("%s.entries[%d]", at, i))
+		reason, err := m.attestor(a, fmt.Sprintf("%s.entries[%d]", at, i))
 		var refused *refusal
 		var open *signed.UndecidedError
 		switch {
@@ -164,25 +164,25 @@ func expand(entries []*kyvernodoc.Attestor) []*kyvernodoc.Attestor {
 	return all
 }
 
-func (c *manifestCheck) attestor(a *kyvernodoc.Attestor, at string) (string, error) {
+func (m *manifestCheck) attestor(a *kyvernodoc.Attestor, at string) (string, error) {
 	if a.Nested != nil {
-		return c.set(a.Nested, at+".attestor")
+		return m.set(a.Nested, at+".attestor")
 	}
 	for key, want := range a.Annotations {
-		if is, _ := c.notes[key].(string); is != want {
+		if is, _ := m.notes[key].(string); is != want {
 			return "", fmt.Errorf("annotations mismatch: %s does not match expected value %s for key %s", is, want, key)
 		}
 	}
 	at += "." + a.Form
 	switch {
-	case cmp.Or(a.Repository, c.rule.Repository) != "":
-		return "", &signed.UndecidedError{Reason: "it is in a registry: " + cmp.Or(a.Repository, c.rule.Repository)}
-	case errors.Is(c.unread, signed.ErrNoMessage):
-		return "", &refusal{at + ": YAML manifest not found for this resource: " + c.unread.Error()}
-	case errors.Is(c.unread, signed.ErrNoSignature):
-		return "", &refusal{at + ": failed to verify signature: " + c.unread.Error()}
-	case c.unread != nil:
-		return "", fmt.Errorf("%s: %w", at, c.unread)
+	case cmp.Or(a.Repository, m.rule.Repository) != "":
+		return "", &signed.UndecidedError{Reason: "it is in a registry: " + cmp.Or(a.Repository, m.rule.Repository)}
+	case errors.Is(m.unread, signed.ErrNoMessage):
+		return "", &refusal{at + ": YAML manifest not found for this resource: " + m.unread.Error()}
+	case errors.Is(m.unread, signed.ErrNoSignature):
+		return "", &refusal{at + ": failed to verify signature: " + m.unread.Error()}
+	case m.unread != nil:
+		return "", fmt.Errorf("%s: %w", at, m.unread)
 	case a.Form != "keys":
 		return "", &signed.UndecidedError{Reason: at + " can only be verified online"}
 	case !strings.HasPrefix(a.Key, beginKey) && strings.Contains(a.Key, beginKey):
@@ -194,16 +194,16 @@ func (c *manifestCheck) attestor(a *kyvernodoc.Attestor, at string) (string, err
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", at, err)
 	}
-	if err := c.message.Verify(key); err != nil {
+	if err := m.message.Verify(key); err != nil {
 		return "", fmt.Errorf("%s: failed to verify signature: %w", at, err)
 	}
 	switch {
-	case len(c.differences) == 0:
+	case len(m.differences) == 0:
 		return "signed by a valid signer", nil
-	case c.rule.DryRun:
+	case m.rule.DryRun:
 		return "", &signed.UndecidedError{Reason: "the object differs from its manifest: the dry run of an API server may explain it"}
 	}
-	diff, err := json.Marshal(map[string]any{"items": c.differences})
+	diff, err := json.Marshal(map[string]any{"items": m.differences})
 	if err != nil {
 		return "", err
 	}

@@ -113,47 +113,47 @@ func TestSignedManifests(t *testing.T) {
 	}
 }
 
-func (c *signedCase) hold(t *testing.T) {
+func (s *signedCase) hold(t *testing.T) {
 	t.Helper()
-	rule := "validate:\n  failureAction: Enforce\n  manifests:\n    attestors: " + c.attestors + "\n    " + c.rest
+	rule := "validate:\n  failureAction: Enforce\n  manifests:\n    attestors: " + s.attestors + "\n    " + s.rest
 	engine := engineOf(t, onPods(rule), Options{})
-	req := &policy.Request{Operation: policy.Create, Object: c.signed(t)}
+	req := &policy.Request{Operation: policy.Create, Object: s.signed(t)}
 	admitRequest(t, req)
 	results, err := engine.Validator().Validate(context.Background(), req)
 	if err != nil || len(results) != 1 {
 		t.Fatalf("%d results: %v", len(results), err)
 	}
-	if r := results[0]; r.Outcome != c.outcome || !strings.Contains(r.Message, c.says) {
-		t.Errorf("%s: %s; want %s: %q", r.Outcome, r.Message, c.outcome, c.says)
+	if r := results[0]; r.Outcome != s.outcome || !strings.Contains(r.Message, s.says) {
+		t.Errorf("%s: %s; want %s: %q", r.Outcome, r.Message, s.outcome, s.says)
 	}
 }
 
 // signed is the object with its annotations.
-func (c *signedCase) signed(t *testing.T) *render.Object {
+func (s *signedCase) signed(t *testing.T) *render.Object {
 	t.Helper()
 	const head = "{kind: Pod, apiVersion: v1, metadata: {name: web"
-	text := c.text
+	text := s.text
 	if text == nil {
-		text = []byte(head + c.object + "}")
-		if c.manifest != "" {
-			text = []byte(head + c.manifest + "}")
+		text = []byte(head + s.object + "}")
+		if s.manifest != "" {
+			text = []byte(head + s.manifest + "}")
 		}
 	}
 	domain := "cosign.sigstore.dev/"
-	if d, ok := strings.CutPrefix(c.rest, "annotationDomain: "); ok {
+	if d, ok := strings.CutPrefix(s.rest, "annotationDomain: "); ok {
 		domain = d + "/"
 	}
 	notes := map[string]any{domain + "message": base64.StdEncoding.EncodeToString(compressed(t, text))}
 	if len(text) == 0 {
 		delete(notes, domain+"message")
 	}
-	for i, s := range c.signers {
-		notes[domain+"signature"+[]string{"", "_1"}[i]] = signatureOf(t, s, text)
+	for i, signer := range s.signers {
+		notes[domain+"signature"+[]string{"", "_1"}[i]] = signatureOf(t, signer, text)
 	}
-	for name, value := range c.notes {
+	for name, value := range s.notes {
 		notes[domain+name] = value
 	}
-	o := parse(t, "pod.yaml", head+c.object+"}")[0]
+	o := parse(t, "pod.yaml", head+s.object+"}")[0]
 	meta := o.Object["metadata"].(map[string]any)
 	meta["annotations"] = notes
 	return o

@@ -8,21 +8,21 @@ import (
 )
 
 // message gives the rule's message with its variables.
-func (x *run) message(t *template, s *scope) (any, error) {
-	if x.secret() && !t.static {
+func (r *run) message(t *template, s *scope) (any, error) {
+	if r.secret() && !t.static {
 		open := false
-		f := &filling{scope: s, seen: func(v *variable, source string) { open = open || x.tells(source) }}
+		f := &filling{scope: s, seen: func(v *variable, source string) { open = open || r.tells(source) }}
 		v, err := t.root.fill(f)
 		if open {
 			return hidden, nil
 		}
 		return v, err
 	}
-	asked := x.review.asked // a message depending on what is not known is no reason not to evaluate
+	asked := r.review.asked // a message depending on what is not known is no reason not to evaluate
 	v, err := t.fill(s)
-	x.review.asked = asked
-	if err == nil && !t.static && x.secret() { // it is the message that looked the Secret up
-		return x.message(t, s)
+	r.review.asked = asked
+	if err == nil && !t.static && r.secret() { // it is the message that looked the Secret up
+		return r.message(t, s)
 	}
 	return v, err
 }
@@ -30,24 +30,24 @@ func (x *run) message(t *template, s *scope) (any, error) {
 const noText = "the produced message didn't resolve to a string, check your policy definition."
 
 // denyMessage is that of the rule and those of the conditions that held.
-func (x *run) denyMessage(b *block, decided []*conditions.Condition, s *scope) string {
-	own, more := x.program.rule.Validate.Message, ""
+func (r *run) denyMessage(b *block, decided []*conditions.Condition, s *scope) string {
+	own, more := r.program.rule.Validate.Message, ""
 	if b != nil {
 		more = b.messages(decided, nil)
 	}
-	t := x.program.message
+	t := r.program.message
 	switch {
 	case own == "" && more == "":
-		return fmt.Sprintf("validation error: rule %s failed", x.program.rule.Name)
+		return fmt.Sprintf("validation error: rule %s failed", r.program.rule.Name)
 	case own == "":
 		t = newTemplate(more)
 	case more != "":
 		t = newTemplate(own + "; " + more)
 	}
-	v, err := x.message(t, s)
+	v, err := r.message(t, s)
 	switch {
-	case err != nil && more == "" && !x.review.engine.options.CLI: // Kyverno denies without a word
-		return fmt.Sprintf("validation error: rule %s failed", x.program.rule.Name)
+	case err != nil && more == "" && !r.review.engine.options.CLI: // Kyverno denies without a word
+		return fmt.Sprintf("validation error: rule %s failed", r.program.rule.Name)
 	case err != nil:
 		return more
 	}
@@ -59,16 +59,16 @@ func (x *run) denyMessage(b *block, decided []*conditions.Condition, s *scope) s
 
 // patternMessage is that of a pattern that does not match at a path, or
 // without one has no verdict.
-func (x *run) patternMessage(s *scope, path, err string) string {
-	name := x.program.rule.Name
+func (r *run) patternMessage(s *scope, path, err string) string {
+	name := r.program.rule.Name
 	end := "rule " + name + " failed at path " + path
 	if path == "" {
 		end = "rule " + name + " execution error: " + err
 	}
-	if x.program.rule.Validate.Message == "" {
+	if r.program.rule.Validate.Message == "" {
 		return "validation error: " + end
 	}
-	v, broken := x.message(x.program.message, s)
+	v, broken := r.message(r.program.message, s)
 	if broken != nil {
 		return "validation error: variables substitution error in rule " + name + " execution error: " + err
 	}
@@ -88,10 +88,10 @@ func sentence(text string) string {
 
 // anyMessage is that of an anyPattern none of whose patterns matches. Kyverno
 // leaves the variables in it as they are.
-func (x *run) anyMessage(failed []string) string {
+func (r *run) anyMessage(failed []string) string {
 	all := strings.Join(failed, " ")
-	if x.program.rule.Validate.Message == "" {
+	if r.program.rule.Validate.Message == "" {
 		return "validation error: " + all
 	}
-	return "validation error: " + sentence(x.program.rule.Validate.Message) + " " + all
+	return "validation error: " + sentence(r.program.rule.Validate.Message) + " " + all
 }

@@ -92,34 +92,34 @@ var mutates = phase{
 	},
 }
 
-func (x *run) mutateObject(s *scope) Response {
-	result, v := x.patch(s, x.review.object)
+func (r *run) mutateObject(s *scope) Response {
+	result, v := r.patch(s, r.review.object)
 	if v == nil {
-		object, err := x.readmit(result)
+		object, err := r.readmit(result)
 		if err != nil {
 			v = broken("the patched object would not be admitted", err)
-		} else if len(x.review.asked) == 0 {
-			resp := x.response(patched(x.review.object, result))
+		} else if len(r.review.asked) == 0 {
+			resp := r.response(patched(r.review.object, result))
 			resp.Patched = object
-			x.review.replace(object)
+			r.review.replace(object)
 			return resp
 		}
 	}
 	if v == nil {
 		v = &verdict{}
 	}
-	return x.response(v)
+	return r.response(v)
 }
 
 // readmit is a patched object as the API server takes it: not on the command
 // line of Kyverno.
-func (x *run) readmit(object map[string]any) (map[string]any, error) {
-	r := x.review
-	if r.engine.options.CLI || r.engine.options.Kinds == nil {
+func (r *run) readmit(object map[string]any) (map[string]any, error) {
+	rev := r.review
+	if rev.engine.options.CLI || rev.engine.options.Kinds == nil {
 		return object, nil
 	}
-	o := &render.Object{Unstructured: &unstructured.Unstructured{Object: object}, Unit: r.unit()}
-	return r.engine.options.Kinds.Admit(o, r.req.Namespace)
+	o := &render.Object{Unstructured: &unstructured.Unstructured{Object: object}, Unit: rev.unit()}
+	return rev.engine.options.Kinds.Admit(o, rev.req.Namespace)
 }
 
 // patched is the verdict of a patch that changed something.
@@ -138,10 +138,10 @@ func patched(before, after map[string]any) *verdict {
 
 // patch applies the rule's patches to an object. With a verdict the object is
 // not patched.
-func (x *run) patch(s *scope, object map[string]any) (map[string]any, *verdict) {
-	m := x.program.mutation
+func (r *run) patch(s *scope, object map[string]any) (map[string]any, *verdict) {
+	m := r.program.mutation
 	if len(m.loops) > 0 {
-		return x.patchLoops(m.loops, s, object)
+		return r.patchLoops(m.loops, s, object)
 	}
 	v, err := m.rule.fill(s)
 	if err != nil {
@@ -178,17 +178,17 @@ func applied(object map[string]any, merge any, merges bool, json string) (map[st
 
 // patchLoops goes through the entries of a foreach: the elements of each see
 // the object as it was before it.
-func (x *run) patchLoops(loops []*patchLoop, s *scope, object map[string]any) (map[string]any, *verdict) {
+func (r *run) patchLoops(loops []*patchLoop, s *scope, object map[string]any) (map[string]any, *verdict) {
 	count := 0
-	x.nesting++
-	defer func() { x.nesting-- }()
+	r.nesting++
+	defer func() { r.nesting-- }()
 	for _, l := range loops {
 		elements, expr, err := l.list.elements(s)
 		traced := s.review.trace.goes(l.pointer, s, expr, elements, err)
 		if err != nil {
-			return nil, broken("failed to evaluate list "+x.listText(l), err)
+			return nil, broken("failed to evaluate list "+r.listText(l), err)
 		}
-		next, v := x.patchElements(l, elements, s, object, traced)
+		next, v := r.patchElements(l, elements, s, object, traced)
 		if v != nil {
 			return nil, broken("failed to mutate elements", errors.New(v.message))
 		}
@@ -204,7 +204,7 @@ func (x *run) patchLoops(loops []*patchLoop, s *scope, object map[string]any) (m
 	return object, nil
 }
 
-func (x *run) listText(l *patchLoop) string {
+func (r *run) listText(l *patchLoop) string {
 	if l.list.expr != nil {
 		return l.list.expr.String()
 	}
@@ -213,7 +213,7 @@ func (x *run) listText(l *patchLoop) string {
 
 // patchElements patches for each element in turn, each time what the one
 // before left.
-func (x *run) patchElements(l *patchLoop, elements []any, s *scope, object map[string]any, traced *tracedList) (map[string]any, *verdict) {
+func (r *run) patchElements(l *patchLoop, elements []any, s *scope, object map[string]any, traced *tracedList) (map[string]any, *verdict) {
 	for n := range elements {
 		i := n
 		if l.reverse {
@@ -222,10 +222,10 @@ func (x *run) patchElements(l *patchLoop, elements []any, s *scope, object map[s
 		if elements[i] == nil {
 			continue
 		}
-		if x.elements++; x.elements > maxElements {
+		if r.elements++; r.elements > maxElements {
 			return nil, &verdict{status: StatusError, message: fmt.Sprintf("foreach has more than %d elements", maxElements)}
 		}
-		inner := s.inner(elementNames(x.nesting-1, i, elements[i], nil), l.entries)
+		inner := s.inner(elementNames(r.nesting-1, i, elements[i], nil), l.entries)
 		traced.into(i, elements[i])
 		held, _, err := l.preconditions.holds(inner)
 		if err != nil {
@@ -235,7 +235,7 @@ func (x *run) patchElements(l *patchLoop, elements []any, s *scope, object map[s
 			traced.out(nil)
 			continue
 		}
-		next, v := x.patchElement(l, inner, object)
+		next, v := r.patchElement(l, inner, object)
 		traced.patched(object, next, v)
 		switch {
 		case v == nil:
@@ -247,9 +247,9 @@ func (x *run) patchElements(l *patchLoop, elements []any, s *scope, object map[s
 	return object, nil
 }
 
-func (x *run) patchElement(l *patchLoop, s *scope, object map[string]any) (map[string]any, *verdict) {
+func (r *run) patchElement(l *patchLoop, s *scope, object map[string]any) (map[string]any, *verdict) {
 	if len(l.loops) > 0 {
-		return x.patchLoops(l.loops, s, object)
+		return r.patchLoops(l.loops, s, object)
 	}
 	var merge any
 	json := ""
@@ -274,27 +274,27 @@ func (x *run) patchElement(l *patchLoop, s *scope, object map[string]any) (map[s
 
 // mutateTargets patches the objects that the rule's targets name; the one of
 // the request stays as it is.
-func (x *run) mutateTargets() []Response {
-	s := x.review.scopeOf(x.program.rule, x.program.entries)
-	if v, _ := x.admits(s); v != nil {
-		return []Response{x.response(v)}
+func (r *run) mutateTargets() []Response {
+	s := r.review.scopeOf(r.program.rule, r.program.entries)
+	if v, _ := r.admits(s); v != nil {
+		return []Response{r.response(v)}
 	}
 	var all []Response
-	for _, t := range x.program.mutation.targets {
-		objects, err := x.targetsOf(t, s)
+	for _, t := range r.program.mutation.targets {
+		objects, err := r.targetsOf(t, s)
 		if err != nil {
-			all = append(all, x.response(broken("variable substitution failed", err)))
+			all = append(all, r.response(broken("variable substitution failed", err)))
 			continue
 		}
 		for _, o := range objects {
-			all = append(all, x.mutateTarget(t, s, o))
+			all = append(all, r.mutateTarget(t, s, o))
 		}
 	}
 	return all
 }
 
 // targetsOf are the objects that a target names.
-func (x *run) targetsOf(t *patchTarget, s *scope) ([]*render.Object, error) {
+func (r *run) targetsOf(t *patchTarget, s *scope) ([]*render.Object, error) {
 	v, err := t.where.fill(s)
 	if err != nil {
 		return nil, err
@@ -302,9 +302,9 @@ func (x *run) targetsOf(t *patchTarget, s *scope) ([]*render.Object, error) {
 	where, _ := v.(map[string]any)
 	part := func(key string) string { text, _ := textOf(where[key]); return text }
 	gv := policy.ParseGroupVersion(part("apiVersion"))
-	candidates := x.review.mocks.Targets
-	if !x.review.engine.options.CLI {
-		candidates = x.review.engine.options.Cluster.List(gv.WithKind(part("kind")).GroupKind())
+	candidates := r.review.mocks.Targets
+	if !r.review.engine.options.CLI {
+		candidates = r.review.engine.options.Cluster.List(gv.WithKind(part("kind")).GroupKind())
 	}
 	var found []*render.Object
 	for _, o := range candidates {
@@ -325,27 +325,27 @@ func (x *run) targetsOf(t *patchTarget, s *scope) ([]*render.Object, error) {
 	return found, nil
 }
 
-func (x *run) mutateTarget(t *patchTarget, s *scope, o *render.Object) Response {
-	x.review.reveal(o.Object)
+func (r *run) mutateTarget(t *patchTarget, s *scope, o *render.Object) Response {
+	r.review.reveal(o.Object)
 	outer := *s
 	outer.target, _ = floats(o.Object).(map[string]any)
 	inner := outer.inner(nil, t.entries)
 	held, decided, err := t.preconditions.holds(inner)
 	switch {
 	case err != nil:
-		return x.response(broken("failed to evaluate preconditions", err))
+		return r.response(broken("failed to evaluate preconditions", err))
 	case !held:
-		return x.response(x.unmet(t.preconditions, decided, inner))
+		return r.response(r.unmet(t.preconditions, decided, inner))
 	}
-	result, v := x.patch(inner, o.Object)
+	result, v := r.patch(inner, o.Object)
 	if v != nil {
-		resp := x.response(v)
+		resp := r.response(v)
 		resp.Target = o.Object
 		return resp
 	}
 	v = patched(o.Object, result)
 	v.fields = nil // of another object than the request's
-	resp := x.response(v)
+	resp := r.response(v)
 	resp.Patched, resp.Target = result, o.Object
 	return resp
 }

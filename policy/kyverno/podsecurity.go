@@ -11,16 +11,16 @@ import (
 // evaluatePodSecurity checks the object's pod by the rule's level, without what the
 // rule excludes. If exceptions exempt all violations, the rule is skipped. The verdict on
 // a pod is that on an earlier one that is equal in what the checks look at.
-func (x *run) evaluatePodSecurity(exceptions []*exemption) *verdict {
-	key := x.review.podKey()
-	if len(exceptions) > 0 || x.review.trace != nil || key == "" {
-		return x.checkPod(exceptions)
+func (r *run) evaluatePodSecurity(exceptions []*exemption) *verdict {
+	key := r.review.podKey()
+	if len(exceptions) > 0 || r.review.trace != nil || key == "" {
+		return r.checkPod(exceptions)
 	}
-	key += podsecurity.ImageKey(x.program.excludes, x.review.podImages)
-	v, known := x.program.pods.find(key)
+	key += podsecurity.ImageKey(r.program.excludes, r.review.podImages)
+	v, known := r.program.pods.find(key)
 	if !known {
-		if v = *x.checkPod(nil); v.status != StatusError {
-			x.program.pods.add(key, v)
+		if v = *r.checkPod(nil); v.status != StatusError {
+			r.program.pods.add(key, v)
 		}
 	}
 	return &v
@@ -67,16 +67,16 @@ func (r *review) podKey() string {
 }
 
 // checkPod is evaluatePodSecurity of a pod that no verdict is known of.
-func (x *run) checkPod(exceptions []*exemption) *verdict {
-	p, name := x.program.rule.Validate.PodSecurity, x.program.rule.Name
-	pod, err := x.review.pod()
+func (r *run) checkPod(exceptions []*exemption) *verdict {
+	p, name := r.program.rule.Validate.PodSecurity, r.program.rule.Name
+	pod, err := r.review.pod()
 	switch {
 	case err != nil:
 		return broken("Error while getting new resource", err)
 	case pod == nil:
 		return &verdict{status: StatusError, message: "Error while getting new resource: could not find correct resource type"}
 	}
-	standard, err := x.program.standard, x.program.noStandard
+	standard, err := r.program.standard, r.program.noStandard
 	if err != nil {
 		return broken("failed to parse pod security api version", err)
 	}
@@ -87,13 +87,13 @@ func (x *run) checkPod(exceptions []*exemption) *verdict {
 		}
 		return standard.Exempt(violations, excludes, pod)
 	}
-	refused := without(found, x.program.excludes)
+	refused := without(found, r.program.excludes)
 	left := refused
 	for _, e := range exceptions {
 		left = without(left, excludesOf(e.PodSecurity))
 	}
-	x.review.trace.spares(found, left)
-	x.review.trace.finds(left)
+	r.review.trace.spares(found, left)
+	r.review.trace.finds(left)
 	if len(refused) > 0 && len(left) == 0 {
 		return skippedBy(exceptions)
 	}

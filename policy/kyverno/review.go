@@ -143,7 +143,7 @@ func (n *notes) ask(question string) error {
 // An openError says what would have to be known.
 type openError struct{ question string }
 
-func (e *openError) Error() string { return e.question }
+func (o *openError) Error() string { return o.question }
 
 func (n *notes) assume(what string) {
 	if !slices.Contains(n.assumed, what) {

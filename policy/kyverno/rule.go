@@ -93,42 +93,42 @@ type run struct {
 
 // validate is the way of a validate rule: its context, preconditions and
 // exceptions, then what it asks. nil is no response.
-func (x *run) validate() *verdict {
-	s := x.review.scopeOf(x.program.rule, x.program.entries)
-	v, exempt := x.admits(s)
+func (r *run) validate() *verdict {
+	s := r.review.scopeOf(r.program.rule, r.program.entries)
+	v, exempt := r.admits(s)
 	if v != nil {
 		return v
 	}
-	if v = x.handle(s, exempt); v == nil || v.status != StatusFail {
+	if v = r.handle(s, exempt); v == nil || v.status != StatusFail {
 		return v
 	}
-	return x.existing(v)
+	return r.existing(v)
 }
 
 // admits returns a result if preconditions or an exception end the rule early.
 // Otherwise it returns the exceptions of Pod Security controls that apply.
-func (x *run) admits(s *scope) (*verdict, []*exemption) {
-	held, decided, err := x.program.preconditions.holds(s)
+func (r *run) admits(s *scope) (*verdict, []*exemption) {
+	held, decided, err := r.program.preconditions.holds(s)
 	switch {
 	case err != nil:
 		return broken("failed to evaluate preconditions", err), nil
 	case !held:
-		return x.unmet(x.program.preconditions, decided, s), nil
+		return r.unmet(r.program.preconditions, decided, s), nil
 	}
-	return x.exceptions(s)
+	return r.exceptions(s)
 }
 
 // exceptions returns a result if an exception covers the rule and the request.
 // Otherwise it returns the exceptions that cover some Pod Security controls.
-func (x *run) exceptions(s *scope) (*verdict, []*exemption) {
+func (r *run) exceptions(s *scope) (*verdict, []*exemption) {
 	var whole, controls []*exemption
-	for _, e := range x.review.engine.exceptions {
-		if !e.Covers(x.program.policy, x.program.rule.Name) {
+	for _, e := range r.review.engine.exceptions {
+		if !e.Covers(r.program.policy, r.program.rule.Name) {
 			continue
 		}
-		concerned, byUser := e.Concerns(x.target)
+		concerned, byUser := e.Concerns(r.target)
 		if byUser {
-			x.review.assumeUser()
+			r.review.assumeUser()
 		}
 		if !concerned || byUser { // nobody is spared for whom he may be
 			continue
@@ -140,7 +140,7 @@ func (x *run) exceptions(s *scope) (*verdict, []*exemption) {
 		if !held {
 			continue
 		}
-		if len(e.PodSecurity) > 0 && x.program.rule.Validate != nil && x.program.rule.Validate.PodSecurity != nil {
+		if len(e.PodSecurity) > 0 && r.program.rule.Validate != nil && r.program.rule.Validate.PodSecurity != nil {
 			controls = append(controls, e)
 			continue
 		}
@@ -169,52 +169,52 @@ type exemption struct {
 func (e *exemption) key() string { return e.Namespace + "/" + e.Name }
 
 // handle asks what the rule's validate is about.
-func (x *run) handle(s *scope, exempt []*exemption) *verdict {
-	v := x.program.rule.Validate
+func (r *run) handle(s *scope, exempt []*exemption) *verdict {
+	v := r.program.rule.Validate
 	switch {
 	case v.Manifests != nil:
-		return x.evaluateManifests()
+		return r.evaluateManifests()
 	case v.PodSecurity != nil:
-		return x.evaluatePodSecurity(exempt)
+		return r.evaluatePodSecurity(exempt)
 	case v.CEL != nil:
-		return x.program.cel().evaluate(x)
+		return r.program.cel().evaluate(r)
 	default:
-		return x.program.clause.body(x, s, nil)
+		return r.program.clause.body(r, s, nil)
 	}
 }
 
 // unverifiable is the verdict of what needs keys and a registry.
-func (x *run) unverifiable(what string) *verdict {
+func (r *run) unverifiable(what string) *verdict {
 	question := "needs to verify " + what
-	if x.review.engine.options.CLI {
+	if r.review.engine.options.CLI {
 		return &verdict{status: StatusError, message: question}
 	}
-	return &verdict{status: StatusUndecided, message: x.review.ask(question).Error()}
+	return &verdict{status: StatusUndecided, message: r.review.ask(question).Error()}
 }
 
 // existing spares a failure on UPDATE if the old object failed, too, and the
 // rule lets be what was there. Overrides of the action do not count here.
-func (x *run) existing(v *verdict) *verdict {
-	validate, r := x.program.rule.Validate, x.review
-	action := x.program.policy.Action
+func (r *run) existing(v *verdict) *verdict {
+	validate, rev := r.program.rule.Validate, r.review
+	action := r.program.policy.Action
 	if validate.Action != "" {
 		action = validate.Action
 	}
-	if r.operation != opUpdate || action != kyvernodoc.ActionEnforce || !validate.AllowExisting || validate.PodSecurity != nil || validate.CEL != nil || validate.Manifests != nil {
+	if rev.operation != opUpdate || action != kyvernodoc.ActionEnforce || !validate.AllowExisting || validate.PodSecurity != nil || validate.CEL != nil || validate.Manifests != nil {
 		return v
 	}
-	before := &run{review: r.with(opCreate, r.old, nil), program: x.program}
+	before := &run{review: rev.with(opCreate, rev.old, nil), program: r.program}
 	before.review.trace = nil
-	before.target = x.target.For(r.old, opCreate)
-	if matched, _ := x.program.rule.Matches(before.target); !matched {
+	before.target = r.target.For(rev.old, opCreate)
+	if matched, _ := r.program.rule.Matches(before.target); !matched {
 		return v
 	}
-	s := before.review.scopeOf(x.program.rule, x.program.entries)
-	held, _, err := x.program.preconditions.holds(s)
+	s := before.review.scopeOf(r.program.rule, r.program.entries)
+	held, _, err := r.program.preconditions.holds(s)
 	if err != nil || !held {
 		return v
 	}
-	prior := x.program.clause.body(before, s, nil)
+	prior := r.program.clause.body(before, s, nil)
 	if prior == nil || prior.status != StatusFail {
 		return v
 	}
@@ -223,22 +223,22 @@ func (x *run) existing(v *verdict) *verdict {
 
 // response makes a response of a verdict: what depends on something that is not
 // known is undecided, whatever came of it.
-func (x *run) response(v *verdict) Response {
-	p := x.program
+func (r *run) response(v *verdict) Response {
+	p := r.program
 	resp := Response{
 		Policy: p.policy, Rule: p.rule, Name: p.rule.Name, Status: v.status, Message: v.message,
-		Fields: v.fields, Assumed: slices.Clip(x.review.assumed),
+		Fields: v.fields, Assumed: slices.Clip(r.review.assumed),
 	}
-	if v.status == StatusError && x.secret() && !strings.Contains(v.message, "Unknown key") {
+	if v.status == StatusError && r.secret() && !strings.Contains(v.message, "Unknown key") {
 		resp.Message = hidden
 	}
-	if len(x.review.asked) > 0 {
-		resp.Status, resp.Message, resp.Fields = StatusUndecided, strings.Join(x.review.asked, "; "), nil
+	if len(r.review.asked) > 0 {
+		resp.Status, resp.Message, resp.Fields = StatusUndecided, strings.Join(r.review.asked, "; "), nil
 	}
 	if resp.Status == StatusFail && p.reported.unscored {
 		resp.Status = StatusWarn
 	}
-	x.redact(&resp)
+	r.redact(&resp)
 	return resp
 }
 

@@ -83,9 +83,9 @@ func (plainKinds) Resource(gvk schema.GroupVersionKind) policy.Resource {
 	return policy.Resource{GroupVersionResource: gvk.GroupVersion().WithResource(name), Namespaced: !scoped, Known: true}
 }
 
-func (k plainKinds) Admit(o *render.Object, namespace string) (map[string]any, error) {
+func (p plainKinds) Admit(o *render.Object, namespace string) (map[string]any, error) {
 	c := o.DeepCopy()
-	if k.Resource(o.GroupVersionKind()).Namespaced {
+	if p.Resource(o.GroupVersionKind()).Namespaced {
 		c.SetNamespace(namespace)
 	}
 	if c.GetLabels()["refused"] != "" {

@@ -19,22 +19,22 @@ var (
 
 // secret says whether messages could tell a Secret's values: the object's, or
 // those of one that was looked up.
-func (x *run) secret() bool {
-	return !x.review.engine.options.CLI && (x.isSecret() || len(x.review.secrets) > 0)
+func (r *run) secret() bool {
+	return !r.review.engine.options.CLI && (r.isSecret() || len(r.review.secrets) > 0)
 }
 
-func (x *run) isSecret() bool {
-	return x.review.req.Kind.Kind == "Secret" && x.review.req.Kind.Group == ""
+func (r *run) isSecret() bool {
+	return r.review.req.Kind.Kind == "Secret" && r.review.req.Kind.Group == ""
 }
 
 // tells says whether a variable's value may quote a Secret.
-func (x *run) tells(source string) bool {
-	return !harmless.MatchString(source) && (x.isSecret() || !ofThisRequest.MatchString(source))
+func (r *run) tells(source string) bool {
+	return !harmless.MatchString(source) && (r.isSecret() || !ofThisRequest.MatchString(source))
 }
 
 // quoting is a text that may quote values of the object.
-func (x *run) quoting(text string) string {
-	if x.secret() {
+func (r *run) quoting(text string) string {
+	if r.secret() {
 		return hidden
 	}
 	return text
@@ -49,11 +49,11 @@ func (n *notes) reveal(object map[string]any) {
 
 // redact hides what quotes a Secret's values after all: the name of something
 // that is made of one, say.
-func (x *run) redact(resp *Response) {
-	if !x.secret() {
+func (r *run) redact(resp *Response) {
+	if !r.secret() {
 		return
 	}
-	values := x.secretValues()
+	values := r.secretValues()
 	quotes := func(text string) bool {
 		return slices.ContainsFunc(values, func(v string) bool { return strings.Contains(text, v) })
 	}
@@ -68,16 +68,16 @@ func (x *run) redact(resp *Response) {
 const minSecret = 6
 
 // secretValues are the values of the Secrets at hand, encoded and as they are.
-func (x *run) secretValues() []string {
+func (r *run) secretValues() []string {
 	var values []string
 	add := func(text string) {
 		if len(text) >= minSecret {
 			values = append(values, text)
 		}
 	}
-	secrets := x.review.secrets
-	if x.isSecret() {
-		secrets = append(slices.Clip(secrets), x.review.object, x.review.old)
+	secrets := r.review.secrets
+	if r.isSecret() {
+		secrets = append(slices.Clip(secrets), r.review.object, r.review.old)
 	}
 	for _, secret := range secrets {
 		for _, v := range textsOf(secret["data"]) {

@@ -215,8 +215,8 @@ func (s *store) list(kind schema.GroupKind, p apiPath, url string) (any, error) 
 }
 
 // selects says whether the path's labelSelector and fieldSelector fit.
-func (p apiPath) selects(o map[string]any) (bool, error) {
-	for k, v := range p.query {
+func (a apiPath) selects(o map[string]any) (bool, error) {
+	for k, v := range a.query {
 		switch k {
 		case "labelSelector":
 			sel, err := labels.Parse(unescapeQuery(v))

@@ -49,11 +49,11 @@ func newComparisons(list []any) []*comparison {
 }
 
 // with is the pattern with its variables.
-func (sh *comparison) with(s *scope) (*pattern.Pattern, error) {
-	if sh.compiled != nil || sh.err != nil {
-		return sh.compiled, sh.err
+func (c *comparison) with(s *scope) (*pattern.Pattern, error) {
+	if c.compiled != nil || c.err != nil {
+		return c.compiled, c.err
 	}
-	v, err := sh.template.fill(s)
+	v, err := c.template.fill(s)
 	if err != nil {
 		return nil, err
 	}
@@ -93,9 +93,9 @@ func (c *clause) evaluate(x *run, s *scope, at *element) *verdict {
 }
 
 // unmet is the skip of preconditions that do not hold.
-func (x *run) unmet(b *block, decided []*conditions.Condition, s *scope) *verdict {
+func (r *run) unmet(b *block, decided []*conditions.Condition, s *scope) *verdict {
 	message := "preconditions not met"
-	if more := b.messages(decided, func(t *template) (any, error) { return x.message(t, s) }); more != "" {
+	if more := b.messages(decided, func(t *template) (any, error) { return r.message(t, s) }); more != "" {
 		message += "; " + more
 	}
 	return &verdict{status: StatusSkip, message: message}
@@ -126,8 +126,8 @@ func (c *clause) evaluateDeny(x *run, s *scope) *verdict {
 	return &verdict{status: StatusFail, message: x.denyMessage(c.deny, decided, s), fields: c.deny.fields(decided, s)}
 }
 
-func (x *run) passed() *verdict {
-	return &verdict{status: StatusPass, message: x.program.passed}
+func (r *run) passed() *verdict {
+	return &verdict{status: StatusPass, message: r.program.passed}
 }
 
 // evaluatePattern matches the element at hand, or the object: nothing on DELETE.
@@ -158,34 +158,34 @@ func (c *clause) evaluatePattern(x *run, s *scope, at *element) *verdict {
 	return x.matchAny(c, patterns, value, prefix)
 }
 
-func (x *run) matchOne(v pattern.Verdict, s *scope, at *element) *verdict {
+func (r *run) matchOne(v pattern.Verdict, s *scope, at *element) *verdict {
 	switch v.Status {
 	case pattern.Pass:
-		return x.passed()
+		return r.passed()
 	case pattern.Skip:
-		return &verdict{status: StatusSkip, message: x.quoting(v.Err)}
+		return &verdict{status: StatusSkip, message: r.quoting(v.Err)}
 	case pattern.Error:
-		return &verdict{status: StatusError, message: x.patternMessage(s, "", x.quoting(v.Err)), fields: at.fields(v)}
+		return &verdict{status: StatusError, message: r.patternMessage(s, "", r.quoting(v.Err)), fields: at.fields(v)}
 	default:
-		return &verdict{status: StatusFail, message: x.patternMessage(s, v.Path, v.Err), fields: at.fields(v)}
+		return &verdict{status: StatusFail, message: r.patternMessage(s, v.Path, v.Err), fields: at.fields(v)}
 	}
 }
 
 // matchAny passes with the first pattern that does.
-func (x *run) matchAny(c *clause, patterns []*pattern.Pattern, value any, at *element) *verdict {
+func (r *run) matchAny(c *clause, patterns []*pattern.Pattern, value any, at *element) *verdict {
 	var failed, skipped, fields []string
 	for i, p := range patterns {
-		x.review.engine.covered.pattern(x.program, c, i, p, value)
-		v := x.review.trace.match(c, i, p, value, at)
-		name := fmt.Sprintf("rule %s[%d]", x.program.rule.Name, i)
+		r.review.engine.covered.pattern(r.program, c, i, p, value)
+		v := r.review.trace.match(c, i, p, value, at)
+		name := fmt.Sprintf("rule %s[%d]", r.program.rule.Name, i)
 		switch {
 		case v.Status == pattern.Pass:
-			return &verdict{status: StatusPass, message: fmt.Sprintf("validation rule '%s' anyPattern[%d] passed.", x.program.rule.Name, i)}
+			return &verdict{status: StatusPass, message: fmt.Sprintf("validation rule '%s' anyPattern[%d] passed.", r.program.rule.Name, i)}
 		case v.Status == pattern.Skip:
-			skipped = append(skipped, name+" skipped: "+x.quoting(v.Err))
+			skipped = append(skipped, name+" skipped: "+r.quoting(v.Err))
 			continue
 		case v.Path == "":
-			failed = append(failed, name+" failed: "+x.quoting(v.Err))
+			failed = append(failed, name+" failed: "+r.quoting(v.Err))
 		default:
 			failed = append(failed, name+" failed at path "+v.Path)
 		}
@@ -198,7 +198,7 @@ func (x *run) matchAny(c *clause, patterns []*pattern.Pattern, value any, at *el
 	if len(failed) == 0 {
 		return &verdict{status: StatusSkip, message: strings.Join(skipped, " ")}
 	}
-	return &verdict{status: StatusFail, message: x.anyMessage(failed), fields: fields}
+	return &verdict{status: StatusFail, message: r.anyMessage(failed), fields: fields}
 }
 
 // An element is what foreach applies patterns to: a map, with its place.
@@ -208,11 +208,11 @@ type element struct {
 }
 
 // fields are the pointers of what a pattern found at fault.
-func (at *element) fields(v pattern.Verdict) []string {
-	if at == nil {
+func (e *element) fields(v pattern.Verdict) []string {
+	if e == nil {
 		return []string{v.Pointer}
 	}
-	prefix := at.pointer()
+	prefix := e.pointer()
 	if prefix == "" {
 		return nil
 	}

@@ -34,20 +34,20 @@ var verifies = phase{
 
 // evaluateImages takes the entries in turn. The first that does not pass tells;
 // where no image is named there is no verdict.
-func (x *run) evaluateImages(s *scope) *verdict {
+func (r *run) evaluateImages(s *scope) *verdict {
 	images, _, err := s.Lookup("images")
 	if err != nil {
 		return broken("failed to extract images", err)
 	}
 	groups, _ := images.(map[string]any)
 	var told *verdict
-	for _, entry := range x.program.rule.VerifyImages {
+	for _, entry := range r.program.rule.VerifyImages {
 		for _, group := range slices.Sorted(maps.Keys(groups)) {
 			in, _ := groups[group].(map[string]any)
 			for _, name := range slices.Sorted(maps.Keys(in)) {
 				image, _ := in[name].(map[string]any)
-				v := x.evaluateImage(entry, image)
-				x.review.trace.image(entry, image, v)
+				v := r.evaluateImage(entry, image)
+				r.review.trace.image(entry, image, v)
 				switch {
 				case v == nil:
 				case v.status != StatusPass && v.status != StatusSkip:
@@ -61,7 +61,7 @@ func (x *run) evaluateImages(s *scope) *verdict {
 	return told
 }
 
-func (x *run) evaluateImage(entry *kyvernodoc.VerifyImages, image map[string]any) *verdict {
+func (r *run) evaluateImage(entry *kyvernodoc.VerifyImages, image map[string]any) *verdict {
 	ref, _ := image["reference"].(string)
 	at, _ := image["jsonPointer"].(string)
 	if !pattern.AnyWildcard(entry.ImageReferences, ref) {
@@ -71,14 +71,14 @@ func (x *run) evaluateImage(entry *kyvernodoc.VerifyImages, image map[string]any
 		return &verdict{status: StatusSkip, message: "skipping image verification since image reference " + ref + " is skipped"}
 	}
 	digest, _ := image["digest"].(string)
-	verified := x.verified(ref)
+	verified := r.verified(ref)
 	switch {
-	case entry.VerifyDigest && digest == "" && (!entry.MutateDigest || x.review.engine.options.CLI):
+	case entry.VerifyDigest && digest == "" && (!entry.MutateDigest || r.review.engine.options.CLI):
 		return &verdict{status: StatusFail, message: "missing digest for " + ref, fields: []string{at}}
-	case entry.MutateDigest && digest == "" && !x.review.engine.options.CLI:
-		return x.unverifiable(fmt.Sprintf("image %s: its digest is in the registry", ref))
+	case entry.MutateDigest && digest == "" && !r.review.engine.options.CLI:
+		return r.unverifiable(fmt.Sprintf("image %s: its digest is in the registry", ref))
 	case entry.Attestors+entry.Attestations > 0 && !verified:
-		return x.unverifiable("image " + ref)
+		return r.unverifiable("image " + ref)
 	case entry.Required && !verified:
 		return &verdict{status: StatusFail, message: "unverified image " + ref, fields: []string{at}}
 	}
@@ -89,11 +89,11 @@ const verifiedAnnotation = "kyverno.io/verify-images"
 
 // verified says whether the object's annotation records that an image was. On
 // a cluster only Kyverno writes it, so what a manifest says does not count.
-func (x *run) verified(ref string) bool {
-	if !x.review.engine.options.CLI {
+func (r *run) verified(ref string) bool {
+	if !r.review.engine.options.CLI {
 		return false
 	}
-	v, _ := lookup(x.review.object, "metadata", "annotations", verifiedAnnotation)
+	v, _ := lookup(r.review.object, "metadata", "annotations", verifiedAnnotation)
 	text, _ := v.(string)
 	var all map[string]any
 	if json.Unmarshal([]byte(text), &all) != nil {

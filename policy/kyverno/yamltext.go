@@ -25,63 +25,63 @@ func yamlText(v any, most int) string {
 
 // value writes what stands behind a key, or behind a dash (open), at a depth of
 // indentation.
-func (w *yamlWriter) value(v any, depth int, open bool) {
+func (y *yamlWriter) value(v any, depth int, open bool) {
 	switch v := v.(type) {
 	case map[string]any:
 		if len(v) > 0 {
-			w.fields(v, depth, open)
+			y.fields(v, depth, open)
 			return
 		}
 	case []any:
 		if len(v) > 0 {
-			w.items(v, depth, open)
+			y.items(v, depth, open)
 			return
 		}
 	}
 	if !open {
-		w.b.WriteByte(' ')
+		y.b.WriteByte(' ')
 	}
-	w.b.WriteString(scalarText(v, depth))
-	w.b.WriteByte('\n')
+	y.b.WriteString(scalarText(v, depth))
+	y.b.WriteByte('\n')
 }
 
-func (w *yamlWriter) fields(m map[string]any, depth int, open bool) {
+func (y *yamlWriter) fields(m map[string]any, depth int, open bool) {
 	for i, key := range slices.Sorted(maps.Keys(m)) {
-		if w.b.Len() > w.most {
+		if y.b.Len() > y.most {
 			return
 		}
-		w.begin(depth, open && i == 0, i == 0)
-		w.b.WriteString(scalarText(key, depth) + ":")
+		y.begin(depth, open && i == 0, i == 0)
+		y.b.WriteString(scalarText(key, depth) + ":")
 		_, isList := m[key].([]any)
 		inner := depth + 1
 		if isList { // dashes stand below the key
 			inner = depth
 		}
-		w.value(m[key], inner, false)
+		y.value(m[key], inner, false)
 	}
 }
 
-func (w *yamlWriter) items(list []any, depth int, open bool) {
+func (y *yamlWriter) items(list []any, depth int, open bool) {
 	for i, item := range list {
-		if w.b.Len() > w.most {
+		if y.b.Len() > y.most {
 			return
 		}
-		w.begin(depth, open && i == 0, i == 0)
-		w.b.WriteString("- ")
-		w.value(item, depth+1, true)
+		y.begin(depth, open && i == 0, i == 0)
+		y.b.WriteString("- ")
+		y.value(item, depth+1, true)
 	}
 }
 
 // begin goes to the line of a field or item: the first that stands open goes
 // on in the line.
-func (w *yamlWriter) begin(depth int, open, first bool) {
+func (y *yamlWriter) begin(depth int, open, first bool) {
 	if open {
 		return
 	}
 	if first {
-		w.b.WriteByte('\n')
+		y.b.WriteByte('\n')
 	}
-	w.b.WriteString(strings.Repeat("  ", depth))
+	y.b.WriteString(strings.Repeat("  ", depth))
 }
 
 // plainText needs no quotes.

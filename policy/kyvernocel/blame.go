@@ -40,25 +40,25 @@ func (c *compiled) explainer(e *expression) *explain.Explainer {
 // pointers into the object as it was evaluated. It names none where it can't
 // tell, or where the policy sees the object in another version. literals are the
 // texts that what failed compares them with.
-func (x *run) blame(e *expression) (fields, literals []string) {
-	if x.as.Kind != x.req.Kind {
+func (r *run) blame(e *expression) (fields, literals []string) {
+	if r.as.Kind != r.req.Kind {
 		return nil, nil
 	}
-	return x.failure(e).Fields(x.ctx, e.explainer(), x.roots(), cel.RootOf(x.req.Operation))
+	return r.failure(e).Fields(r.ctx, e.explainer(), r.roots(), cel.RootOf(r.req.Operation))
 }
 
-func (x *run) failure(e *expression) cel.Failure {
-	return cel.Failure{Source: e.source, Secret: x.secret}
+func (r *run) failure(e *expression) cel.Failure {
+	return cel.Failure{Source: e.source, Secret: r.secret}
 }
 
 // roots are the values that expressions start from.
-func (x *run) roots() map[string]any {
-	roots := map[string]any{"object": orEmpty(x.objects.Tree), "oldObject": orEmpty(x.objects.OldTree)}
+func (r *run) roots() map[string]any {
+	roots := map[string]any{"object": orEmpty(r.objects.Tree), "oldObject": orEmpty(r.objects.OldTree)}
 	for _, name := range []string{
 		"request", "namespaceObject", exceptionsName, nowName, "images", "attestors", "attestations",
 		"resource", "http", "globalContext", "image",
 	} {
-		if v, ok := x.ResolveName(name); ok {
+		if v, ok := r.ResolveName(name); ok {
 			roots[name] = v
 		}
 	}

@@ -68,46 +68,46 @@ func (c *compiler) exception(o *render.Object) (*exception, []error) {
 	return x, nil
 }
 
-func (x *exception) check(rule string) (errs []error) {
+func (e *exception) check(rule string) (errs []error) {
 	add := func(pointer, format string, args ...any) {
-		errs = append(errs, policy.ErrorAt(x.object, pointer, rule, fmt.Errorf(format, args...)))
+		errs = append(errs, policy.ErrorAt(e.object, pointer, rule, fmt.Errorf(format, args...)))
 	}
-	if len(x.spec.PolicyRefs) == 0 {
+	if len(e.spec.PolicyRefs) == 0 {
 		add("/spec", "spec.policyRefs: must specify at least one policy ref")
 	}
-	for i, r := range x.spec.PolicyRefs {
+	for i, r := range e.spec.PolicyRefs {
 		if r.Name == "" || r.Kind == "" {
 			add(render.Pointer("spec", "policyRefs", i), "spec.policyRefs[%d]: name and kind are required", i)
 		}
 	}
-	if r := x.spec.ReportResult; r != "" && r != "skip" && r != "pass" {
+	if r := e.spec.ReportResult; r != "" && r != "skip" && r != "pass" {
 		add("/spec/reportResult", "spec.reportResult: unsupported value %q: must be skip or pass", r)
 	}
 	return errs
 }
 
-func (x *exception) compile(d *cel.Dialect) (errs []error) {
+func (e *exception) compile(d *cel.Dialect) (errs []error) {
 	s, err := newScope(d)
 	if err != nil {
-		return []error{policy.ErrorAt(x.object, "", "exception", err)}
+		return []error{policy.ErrorAt(e.object, "", "exception", err)}
 	}
-	for i, m := range x.spec.MatchConditions {
-		e := &expression{
+	for i, m := range e.spec.MatchConditions {
+		expr := &expression{
 			name: m.Name, rule: "matchConditions[" + m.Name + "]", pointer: render.Pointer("spec", "matchConditions", i, "expression"),
 			source: m.Expression, want: boolean, before: true,
 		}
-		e.origin = x.object.Span(e.pointer)
-		if err := s.compile(d, e); err != nil {
-			errs = append(errs, brokenAt(x.object, e, err))
+		expr.origin = e.object.Span(expr.pointer)
+		if err := s.compile(d, expr); err != nil {
+			errs = append(errs, brokenAt(e.object, expr, err))
 		}
-		x.conditions = append(x.conditions, e)
+		e.conditions = append(e.conditions, expr)
 	}
 	return errs
 }
 
 // names says whether the exception is from a policy.
-func (x *exception) names(p *Policy) bool {
-	for _, r := range x.spec.PolicyRefs {
+func (e *exception) names(p *Policy) bool {
+	for _, r := range e.spec.PolicyRefs {
 		kind, namespaced := strings.CutPrefix(r.Kind, "Namespaced")
 		name := r.Name
 		if p.Namespace != "" {
@@ -121,31 +121,31 @@ func (x *exception) names(p *Policy) bool {
 }
 
 // String names the exception as Kyverno does.
-func (x *exception) String() string {
-	if ns := x.object.GetNamespace(); ns != "" {
-		return ns + "/" + x.object.GetName()
+func (e *exception) String() string {
+	if ns := e.object.GetNamespace(); ns != "" {
+		return ns + "/" + e.object.GetName()
 	}
-	return x.object.GetName()
+	return e.object.GetName()
 }
 
 // expired says whether the exception has ceased to hold.
-func (x *exception) expired(now time.Time) bool {
-	return x.spec.ExpiresAt != nil && !now.IsZero() && now.After(x.spec.ExpiresAt.Time)
+func (e *exception) expired(now time.Time) bool {
+	return e.spec.ExpiresAt != nil && !now.IsZero() && now.After(e.spec.ExpiresAt.Time)
 }
 
 // exempt says whether exceptions take the request out of the policy. Those
 // that allow values only do not: expressions read what they allow.
-func (x *run) exempt() (v verdict, done bool) {
+func (r *run) exempt() (v verdict, done bool) {
 	var full []*exception
 	var allowedImages, allowedValues []any
-	for _, exc := range x.c.policy.exceptions {
-		if exc.expired(x.engine.options.Now) {
+	for _, exc := range r.c.policy.exceptions {
+		if exc.expired(r.engine.options.Now) {
 			continue
 		}
-		held, culprit, err := x.excepted(exc)
+		held, culprit, err := r.excepted(exc)
 		switch {
 		case err != nil && len(full) == 0:
-			return x.broken(culprit, "failed to load context: ", err), true
+			return r.broken(culprit, "failed to load context: ", err), true
 		case !held:
 		case len(exc.spec.Images)+len(exc.spec.AllowedValues) == 0:
 			full = append(full, exc)
@@ -156,11 +156,11 @@ func (x *run) exempt() (v verdict, done bool) {
 	}
 	if len(full) == 0 {
 		if len(allowedImages)+len(allowedValues) > 0 {
-			x.exceptions = frozen(map[string]any{"allowedImages": orNone(allowedImages), "allowedValues": orNone(allowedValues)})
+			r.exceptions = frozen(map[string]any{"allowedImages": orNone(allowedImages), "allowedValues": orNone(allowedValues)})
 		}
 		return verdict{}, false
 	}
-	return x.exemption(full), true
+	return r.exemption(full), true
 }
 
 func orNone(list []any) []any {
@@ -171,19 +171,19 @@ func orNone(list []any) []any {
 }
 
 // excepted evaluates an exception's conditions, which no plan knows.
-func (x *run) excepted(exc *exception) (bool, *expression, error) {
-	meter := x.meter
-	x.meter = cel.Meter{}
-	defer func() { x.meter = meter }()
-	return x.all(exc.conditions)
+func (r *run) excepted(exc *exception) (bool, *expression, error) {
+	meter := r.meter
+	r.meter = cel.Meter{}
+	defer func() { r.meter = meter }()
+	return r.all(exc.conditions)
 }
 
-func (x *run) exemption(by []*exception) verdict {
+func (r *run) exemption(by []*exception) verdict {
 	names := make([]string, len(by))
-	v := verdict{outcome: policy.Skip, origin: by[0].object.Span(""), assumed: x.assumptions()}
+	v := verdict{outcome: policy.Skip, origin: by[0].object.Span(""), assumed: r.assumptions()}
 	for i, exc := range by {
 		names[i] = exc.String()
-		if exc.spec.ExpiresAt != nil && x.engine.options.Now.IsZero() {
+		if exc.spec.ExpiresAt != nil && r.engine.options.Now.IsZero() {
 			v.assumed = append(v.assumed, fmt.Sprintf("PolicyException %s, which expires, has not expired", exc))
 		}
 	}

@@ -17,16 +17,16 @@ import (
 var _ policy.Explainer = validator{}
 
 // Explain implements policy.Explainer.
-func (e validator) Explain(ctx context.Context, req *policy.Request, name, rule string) ([]policy.Explanation, error) {
+func (v validator) Explain(ctx context.Context, req *policy.Request, name, rule string) ([]policy.Explanation, error) {
 	var all []policy.Explanation
-	for _, p := range e.policies {
+	for _, p := range v.policies {
 		if p.Name != name || p.Kind != Validating && p.Kind != ImageValidating || !p.has(rule) {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		x := &explaining{policy: p, review: e.review(ctx, req, nil), rule: rule}
+		x := &explainer{policy: p, review: v.review(ctx, req, nil), rule: rule}
 		all = append(all, x.explain())
 	}
 	return all, ctx.Err()
@@ -38,89 +38,89 @@ func (p *Policy) has(rule string) bool {
 	return !strings.HasPrefix(rule, "validations[") || slices.ContainsFunc(p.main.validations, func(e *expression) bool { return e.rule == rule })
 }
 
-// explaining is one policy being explained on one request.
-type explaining struct {
+// An explainer explains how one policy evaluates one request.
+type explainer struct {
 	policy *Policy
 	review *review
 	rule   string // "" is all of them
 	hide   bool   // a Secret's values
 }
 
-func (x *explaining) about(rule string) bool {
-	return x.rule == "" || x.rule == rule || !strings.HasPrefix(rule, "validations[")
+func (e *explainer) about(rule string) bool {
+	return e.rule == "" || e.rule == rule || !strings.HasPrefix(rule, "validations[")
 }
 
-func (x *explaining) explain() policy.Explanation {
-	p := x.policy
+func (e *explainer) explain() policy.Explanation {
+	p := e.policy
 	ex := policy.Explanation{Engine: p.engine(), Policy: p.Name, Origin: p.Object.Span(""), FailurePolicy: "Fail"}
 	if p.spec.ignores() {
 		ex.FailurePolicy = "Ignore"
 	}
-	for i, e := range p.main.validations {
-		if x.about(e.rule) {
-			ex.Rules = append(ex.Rules, p.rule(e, i))
+	for i, x := range p.main.validations {
+		if e.about(x.rule) {
+			ex.Rules = append(ex.Rules, p.rule(x, i))
 		}
 	}
-	c, as, matches := p.about(x.review)
+	c, as, matches := p.about(e.review)
 	ex.Matches = matches.Answer()
 	if c == nil {
 		c = p.main
 	}
-	ex.Match = x.matching(c)
-	for _, v := range p.evaluate(x.review) {
-		if x.about(v.rule) {
+	ex.Match = e.matching(c)
+	for _, v := range p.evaluate(e.review) {
+		if e.about(v.rule) {
 			ex.Results = append(ex.Results, p.result(v))
 		}
 	}
 	if matches != match.No {
-		ex.Trials = []policy.Trial{x.trial(c, as)}
+		ex.Trials = []policy.Trial{e.trial(c, as)}
 	}
 	return ex
 }
 
 // matching are the questions about the request.
-func (x *explaining) matching(c *compiled) []policy.Check {
+func (e *explainer) matching(c *compiled) []policy.Check {
 	var all []policy.Check
-	if ns := x.policy.Namespace; ns != "" {
+	if ns := e.policy.Namespace; ns != "" {
 		answer := policy.Yes
-		if ns != x.review.req.Namespace {
+		if ns != e.review.req.Namespace {
 			answer = policy.No
 		}
-		all = append(all, policy.Check{Name: "namespace", Text: ns, Answer: answer, Origin: x.policy.Object.Span("/metadata/namespace")})
+		all = append(all, policy.Check{Name: "namespace", Text: ns, Answer: answer, Origin: e.policy.Object.Span("/metadata/namespace")})
 	}
 	if c.criteria != nil {
-		all = append(all, c.criteria.Checks(x.review, x.policy.Object, "/spec/matchConstraints")...)
+		all = append(all, c.criteria.Checks(e.review, e.policy.Object, "/spec/matchConstraints")...)
 	}
 	return all
 }
 
-func (x *explaining) trial(c *compiled, as policy.Version) policy.Trial {
-	r := x.review.run(c, as)
-	t := policy.Trial{NamespaceObject: x.review.NamespaceObject()}
-	if as.Kind != x.review.req.Kind {
+func (e *explainer) trial(c *compiled, as policy.Version) policy.Trial {
+	r := e.review.run(c, as)
+	t := policy.Trial{NamespaceObject: e.review.NamespaceObject()}
+	if as.Kind != e.review.req.Kind {
 		t.As = match.ResourceText(as.Resource)
 	}
 	if v, unfit := r.unfit(); unfit {
 		t.Problem = v.message
 		return t
 	}
-	exempt := x.conditions(r, &t)
-	for _, e := range c.validations {
-		if !x.about(e.rule) {
+	exempt := e.conditions(r, &t)
+	for _, x := range c.validations {
+		if !e.about(x.rule) {
 			continue
 		}
-		ev := described(e)
+		ev := described(x)
 		if ev.NotRun = exempt; exempt == "" {
-			ev = x.evaluate(r, e)
+			ev = e.evaluate(r, x)
 		}
 		t.Validations = append(t.Validations, ev)
 	}
-	for i, e := range c.variables {
-		ev := described(e)
+	for i, x := range c.variables {
+		ev := described(x)
 		if v, _ := r.variables.Known(i); v == nil {
 			ev.NotRun = "nothing read it"
 		} else {
-			x.say(&ev, v, nil)
+			e.say(&ev, v, nil)
 		}
 		t.Variables = append(t.Variables, ev)
 	}
@@ -129,19 +129,19 @@ func (x *explaining) trial(c *compiled, as policy.Version) policy.Trial {
 
 // conditions evaluates what comes before the validations, and says why these
 // are not run, if so.
-func (x *explaining) conditions(r *run, t *policy.Trial) (exempt string) {
+func (e *explainer) conditions(r *run, t *policy.Trial) (exempt string) {
 	if v, done := r.exempt(); done {
 		return v.message
 	}
 	unsettled := ""
-	for _, e := range r.c.conditions {
-		ev := x.evaluate(r, e)
+	for _, x := range r.c.conditions {
+		ev := e.evaluate(r, x)
 		t.Conditions = append(t.Conditions, ev)
 		switch {
 		case ev.Value == "false" && exempt == "":
-			exempt = fmt.Sprintf("exempt by match condition %q", e.name)
+			exempt = fmt.Sprintf("exempt by match condition %q", x.name)
 		case ev.Value != "true" && ev.Value != "false":
-			unsettled = fmt.Sprintf("match condition %q could not be evaluated", e.name)
+			unsettled = fmt.Sprintf("match condition %q could not be evaluated", x.name)
 		}
 	}
 	exempt = cmp.Or(exempt, unsettled)
@@ -158,22 +158,22 @@ func described(e *expression) policy.Evaluation {
 }
 
 // say puts a value or an error into words.
-func (x *explaining) say(ev *policy.Evaluation, v ref.Val, err error) {
-	err = cel.ErrorOf(v, err, x.hide)
+func (e *explainer) say(ev *policy.Evaluation, v ref.Val, err error) {
+	err = cel.ErrorOf(v, err, e.hide)
 	if q, open := asked(err); open {
 		ev.Unknown = q.text
 		return
 	}
-	cel.Describe(ev, v, err, x.hide)
+	cel.Describe(ev, v, err, e.hide)
 }
 
 // evaluate evaluates an expression and tells its parts and culprits.
-func (x *explaining) evaluate(r *run, e *expression) policy.Evaluation {
-	ev := described(e)
-	v, err := r.eval(e)
-	x.hide = r.secret
-	if x.say(&ev, v, err); ev.Unknown == "" {
-		r.failure(e).Explain(r.ctx, e.explainer(), r.roots(), &ev)
+func (e *explainer) evaluate(r *run, x *expression) policy.Evaluation {
+	ev := described(x)
+	v, err := r.eval(x)
+	e.hide = r.secret
+	if e.say(&ev, v, err); ev.Unknown == "" {
+		r.failure(x).Explain(r.ctx, x.explainer(), r.roots(), &ev)
 	}
 	return ev
 }

@@ -201,13 +201,13 @@ func placeholder(s string) (expression, rest string, ok bool) {
 }
 
 // make evaluates an entry; what it makes is in review.generated.
-func (x *run) make(m *making) (*expression, error) {
+func (r *run) make(m *making) (*expression, error) {
 	if m.expression != nil {
-		_, err := x.eval(m.expression)
+		_, err := r.eval(m.expression)
 		return m.expression, err
 	}
 	for _, d := range m.documents {
-		v, e, err := x.fill(d)
+		v, e, err := r.fill(d)
 		if err != nil {
 			return e, err
 		}
@@ -215,18 +215,18 @@ func (x *run) make(m *making) (*expression, error) {
 		if !ok {
 			return e, fmt.Errorf("%s: a document is no object", m.rule)
 		}
-		x.generated = append(x.generated, object)
+		r.generated = append(r.generated, object)
 	}
 	return nil, nil
 }
 
 // fill evaluates the placeholders of a part.
-func (x *run) fill(p *part) (any, *expression, error) {
+func (r *run) fill(p *part) (any, *expression, error) {
 	switch {
 	case p.kind == yaml.MappingNode:
 		m := make(map[string]any, len(p.keys))
 		for i, child := range p.children {
-			v, e, err := x.fill(child)
+			v, e, err := r.fill(child)
 			if err != nil {
 				return nil, e, err
 			}
@@ -236,7 +236,7 @@ func (x *run) fill(p *part) (any, *expression, error) {
 	case p.kind == yaml.SequenceNode:
 		list := make([]any, len(p.children))
 		for i, child := range p.children {
-			v, e, err := x.fill(child)
+			v, e, err := r.fill(child)
 			if err != nil {
 				return nil, e, err
 			}
@@ -246,19 +246,19 @@ func (x *run) fill(p *part) (any, *expression, error) {
 	case p.pieces == nil:
 		return p.value, nil, nil
 	}
-	return x.interpolate(p.pieces)
+	return r.interpolate(p.pieces)
 }
 
 // interpolate is the value of a placeholder that stands alone, and a text
 // otherwise.
-func (x *run) interpolate(pieces []piece) (any, *expression, error) {
+func (r *run) interpolate(pieces []piece) (any, *expression, error) {
 	var b strings.Builder
 	for _, piece := range pieces {
 		if piece.e == nil {
 			b.WriteString(piece.text)
 			continue
 		}
-		v, err := x.eval(piece.e)
+		v, err := r.eval(piece.e)
 		if err != nil {
 			return nil, piece.e, err
 		}

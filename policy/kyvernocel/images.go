@@ -59,12 +59,12 @@ var inTemplate = []string{"spec", "template", "spec"}
 type namedImage struct{ list, name, pointer string }
 
 // namedImages are those of a pod or of a controller of pods.
-func (x *run) namedImages() []namedImage {
-	tree := x.objects.Tree
+func (r *run) namedImages() []namedImage {
+	tree := r.objects.Tree
 	if tree == nil {
-		tree = x.objects.OldTree
+		tree = r.objects.OldTree
 	}
-	spec, pointer := podOf(x.as.Kind.Kind, tree)
+	spec, pointer := podOf(r.as.Kind.Kind, tree)
 	var all []namedImage
 	for _, list := range podLists {
 		containers, _ := spec[list].([]any)
@@ -86,10 +86,10 @@ func (x *run) namedImages() []namedImage {
 }
 
 // extracted are the images that the policy's own expressions name.
-func (x *run) extracted() ([]namedImage, *expression, error) {
+func (r *run) extracted() ([]namedImage, *expression, error) {
 	var all []namedImage
-	for _, e := range x.c.extractors {
-		v, err := x.eval(e)
+	for _, e := range r.c.extractors {
+		v, err := r.eval(e)
 		if err != nil {
 			return nil, e, err
 		}
@@ -110,44 +110,44 @@ func (x *run) extracted() ([]namedImage, *expression, error) {
 
 // verifiedImages binds the images that the policy is about, and evaluates what
 // holds before its validations. done says that they are not to be run.
-func (x *run) verifiedImages() (vs []verdict, done bool) {
-	images, culprit, err := x.extracted()
+func (r *run) verifiedImages() (vs []verdict, done bool) {
+	images, culprit, err := r.extracted()
 	if err != nil {
-		return []verdict{x.broken(culprit, "error: ", err)}, true
+		return []verdict{r.broken(culprit, "error: ", err)}, true
 	}
-	images = append(x.namedImages(), images...)
+	images = append(r.namedImages(), images...)
 	matched := 0
 	for _, image := range images {
-		is, culprit, err := x.concerns(image.name)
+		is, culprit, err := r.concerns(image.name)
 		if err != nil {
-			return []verdict{x.broken(culprit, "error: ", err)}, true
+			return []verdict{r.broken(culprit, "error: ", err)}, true
 		}
 		if !is {
 			continue
 		}
 		matched++
-		if v := x.c.spec.ValidationConfigurations.VerifyDigest; (v == nil || *v) && !hasDigest(image.name) {
-			return x.withoutDigest(image), true
+		if v := r.c.spec.ValidationConfigurations.VerifyDigest; (v == nil || *v) && !hasDigest(image.name) {
+			return r.withoutDigest(image), true
 		}
 	}
 	if matched == 0 {
-		return x.each(verdict{outcome: policy.Skip, message: "no image is one that matchImageReferences name", assumed: x.assumptions()}), true
+		return r.each(verdict{outcome: policy.Skip, message: "no image is one that matchImageReferences name", assumed: r.assumptions()}), true
 	}
-	x.images = imagesByList(images, x.c.extractors)
+	r.images = imagesByList(images, r.c.extractors)
 	return nil, false
 }
 
 // withoutDigest is the verdict of an image that is named by its tag. Kyverno
 // would have put the digest in, if it could have asked the registry.
-func (x *run) withoutDigest(image namedImage) []verdict {
+func (r *run) withoutDigest(image namedImage) []verdict {
 	v := verdict{
-		rule: "verifyDigest", origin: x.c.policy.Object.Span("/spec/validationConfigurations"), outcome: policy.Fail,
-		message: policy.Shorten(fmt.Sprintf("image %s does not have a digest", image.name), maxText), assumed: x.assumptions(),
+		rule: "verifyDigest", origin: r.c.policy.Object.Span("/spec/validationConfigurations"), outcome: policy.Fail,
+		message: policy.Shorten(fmt.Sprintf("image %s does not have a digest", image.name), maxText), assumed: r.assumptions(),
 	}
 	if image.pointer != "" {
 		v.fields = []string{image.pointer}
 	}
-	if m := x.c.spec.ValidationConfigurations.MutateDigest; x.mocks == nil && (m == nil || *m) {
+	if m := r.c.spec.ValidationConfigurations.MutateDigest; r.mocks == nil && (m == nil || *m) {
 		v.outcome, v.fields = policy.Unknown, nil
 		v.message = policy.Shorten(fmt.Sprintf("needs to know the digest of image %q, which its registry has", image.name), maxText)
 	}
@@ -160,22 +160,22 @@ func hasDigest(image string) bool {
 }
 
 // concerns says whether the policy is about an image.
-func (x *run) concerns(image string) (bool, *expression, error) {
-	for i, m := range x.c.spec.MatchImageReferences {
-		e := x.c.references[i]
+func (r *run) concerns(image string) (bool, *expression, error) {
+	for i, m := range r.c.spec.MatchImageReferences {
+		e := r.c.references[i]
 		if e == nil {
 			if glob(m.Glob, image) {
 				return true, nil, nil
 			}
 			continue
 		}
-		x.reference = types.String(image)
-		is, err := x.holds(e)
+		r.reference = types.String(image)
+		is, err := r.holds(e)
 		if err != nil || is {
 			return is, e, err
 		}
 	}
-	return len(x.c.spec.MatchImageReferences) == 0, nil, nil
+	return len(r.c.spec.MatchImageReferences) == 0, nil, nil
 }
 
 // imagesByList is the `images` variable.

@@ -301,8 +301,8 @@ func (r *review) http(method string, args []ref.Val) ref.Val {
 	return ask("needs the answer of %s to %s", withoutQuery(url), method)
 }
 
-func (c HTTPCall) answer() map[string]any {
-	return map[string]any{"body": c.Body, "statusCode": int64(cmp.Or(c.Status, 200))}
+func (h HTTPCall) answer() map[string]any {
+	return map[string]any{"body": h.Body, "statusCode": int64(cmp.Or(h.Status, 200))}
 }
 
 // withoutQuery is a URL without what may be secret in it.

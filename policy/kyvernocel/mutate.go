@@ -90,17 +90,17 @@ func (p *Policy) mutate(r *review) []policy.Step {
 
 // asRequested converts the objects that a policy changed in another version back into the
 // version of the request.
-func (x *run) asRequested(steps []policy.Step) []policy.Step {
-	if x.as.Kind == x.req.Kind {
+func (r *run) asRequested(steps []policy.Step) []policy.Step {
+	if r.as.Kind == r.req.Kind {
 		return steps
 	}
 	for i := range steps {
 		if steps[i].Admitted == nil {
 			continue
 		}
-		converted, err := x.review.objects.Convert(steps[i].Admitted, x.req.Kind)
+		converted, err := r.review.objects.Convert(steps[i].Admitted, r.req.Kind)
 		if err != nil {
-			return []policy.Step{{Result: x.c.policy.result(x.broken(x.c.mutations[i], "", err))}}
+			return []policy.Step{{Result: r.c.policy.result(r.broken(r.c.mutations[i], "", err))}}
 		}
 		steps[i].Admitted = converted
 	}
@@ -108,26 +108,26 @@ func (x *run) asRequested(steps []policy.Step) []policy.Step {
 }
 
 // beforeMutations says why the policy does not change the object, if so.
-func (x *run) beforeMutations() (verdict, bool) {
-	if v, unfit := x.unfit(); unfit {
+func (r *run) beforeMutations() (verdict, bool) {
+	if v, unfit := r.unfit(); unfit {
 		return v, true
 	}
 	rule := func(v verdict) verdict {
 		if v.rule == "" {
-			v.rule, v.origin = x.c.mutations[0].rule, x.c.mutations[0].origin
+			v.rule, v.origin = r.c.mutations[0].rule, r.c.mutations[0].origin
 		}
 		return v
 	}
-	if v, done := x.exempt(); done {
+	if v, done := r.exempt(); done {
 		return rule(v), true
 	}
-	held, culprit, err := x.all(x.c.conditions)
+	held, culprit, err := r.all(r.c.conditions)
 	switch {
 	case err != nil:
-		return x.broken(culprit, "failed to load context: ", err), true
+		return r.broken(culprit, "failed to load context: ", err), true
 	case !held:
-		return rule(verdict{outcome: policy.Skip, message: x.exempted(culprit), assumed: x.assumptions()}), true
-	case x.c.targets != nil || x.c.targetExpression != nil:
+		return rule(verdict{outcome: policy.Skip, message: r.exempted(culprit), assumed: r.assumptions()}), true
+	case r.c.targets != nil || r.c.targetExpression != nil:
 		return rule(verdict{outcome: policy.Skip, message: "changes objects that are there, not those that are admitted"}), true
 	}
 	return verdict{}, false
@@ -135,19 +135,19 @@ func (x *run) beforeMutations() (verdict, bool) {
 
 // mutation evaluates and applies one mutation to an object's tree. It is nil
 // where nothing changes.
-func (x *run) mutation(i int, kind schema.GroupVersionKind, before map[string]any) (map[string]any, error) {
-	v, err := x.eval(x.c.mutations[i])
+func (r *run) mutation(i int, kind schema.GroupVersionKind, before map[string]any) (map[string]any, error) {
+	v, err := r.eval(r.c.mutations[i])
 	if err != nil || nothing(v) {
 		return nil, err
 	}
 	var after map[string]any
-	if x.c.spec.Mutations[i].PatchType == v1.PatchTypeJSONPatch {
+	if r.c.spec.Mutations[i].PatchType == v1.PatchTypeJSONPatch {
 		after, err = patch.JSON(before, v)
 	} else {
-		after, err = x.configure(kind, before, v)
+		after, err = r.configure(kind, before, v)
 	}
 	if err != nil {
-		return nil, policy.ShortError(cel.ShownError(x.c.mutations[i].source, err, x.secret))
+		return nil, policy.ShortError(cel.ShownError(r.c.mutations[i].source, err, r.secret))
 	}
 	if after == nil || reflect.DeepEqual(before, after) {
 		return nil, nil
@@ -165,16 +165,16 @@ func nothing(v ref.Val) bool {
 }
 
 // configure merges an apply configuration.
-func (x *run) configure(kind schema.GroupVersionKind, before map[string]any, v ref.Val) (map[string]any, error) {
+func (r *run) configure(kind schema.GroupVersionKind, before map[string]any, v ref.Val) (map[string]any, error) {
 	configuration, err := patch.Configuration(v)
 	if err != nil {
 		return nil, err
 	}
-	converter, err := x.engine.converter(kind)
+	converter, err := r.engine.converter(kind)
 	if err != nil {
 		return nil, err
 	}
-	if atomics := x.c.spec.Evaluation.UseServerSideApply; atomics != nil && *atomics {
+	if atomics := r.c.spec.Evaluation.UseServerSideApply; atomics != nil && *atomics {
 		return patch.MergeAtomics(converter, kind, before, configuration)
 	}
 	return patch.Merge(converter, kind, before, configuration)
@@ -194,7 +194,7 @@ func (e *Engine) converter(kind schema.GroupVersionKind) (managedfields.TypeConv
 }
 
 // admit makes a patched object one as the API server holds it.
-func (x *run) admit(before, after map[string]any) (map[string]any, error) {
+func (r *run) admit(before, after map[string]any) (map[string]any, error) {
 	was, is := unstructured.Unstructured{Object: before}, &unstructured.Unstructured{Object: after}
 	switch {
 	case is.GroupVersionKind() != was.GroupVersionKind():
@@ -202,7 +202,7 @@ func (x *run) admit(before, after map[string]any) (map[string]any, error) {
 	case is.GetNamespace() != was.GetNamespace() || is.GetName() != was.GetName():
 		return nil, errors.New("a mutation may not change name and namespace")
 	}
-	admitted, err := x.engine.options.Kinds.Admit(&render.Object{Unstructured: is}, x.req.Namespace)
+	admitted, err := r.engine.options.Kinds.Admit(&render.Object{Unstructured: is}, r.req.Namespace)
 	if err != nil {
 		return nil, policy.ShortError(err)
 	}

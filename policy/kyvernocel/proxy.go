@@ -184,12 +184,12 @@ func (p *Policy) respondProxy(r *review) (Response, error) {
 }
 
 // answer returns that of the first validation that is not null.
-func (x *run) answer() (*message, *expression, error) {
-	if held, culprit, err := x.all(x.c.conditions); err != nil || !held {
+func (r *run) answer() (*message, *expression, error) {
+	if held, culprit, err := r.all(r.c.conditions); err != nil || !held {
 		return nil, culprit, err
 	}
-	for _, e := range x.c.validations {
-		v, err := x.eval(e)
+	for _, e := range r.c.validations {
+		v, err := r.eval(e)
 		if err != nil {
 			return nil, e, err
 		}

@@ -154,25 +154,25 @@ func newMessageType(name string, fields map[string]*fieldType) *messageType {
 	return &messageType{name, fields, apiservercel.NewObjectType(name, declared)}
 }
 
-func (t *messageType) celType() *celgo.Type { return t.decl.CelType() }
+func (m *messageType) celType() *celgo.Type { return m.decl.CelType() }
 
 // field is the type of a field that holds such a message.
-func (t *messageType) field() *fieldType {
-	return &fieldType{t.decl, t.of(nil), t.decode}
+func (m *messageType) field() *fieldType {
+	return &fieldType{m.decl, m.of(nil), m.decode}
 }
 
-func (t *messageType) of(given map[string]ref.Val) *message { return &message{t, given} }
+func (m *messageType) of(given map[string]ref.Val) *message { return &message{m, given} }
 
 // decode reads a message from JSON. Fields may be written in either case of
 // protocol buffers. Lenient leaves out unknown ones.
-func (t *messageType) decode(v any, lenient bool) (ref.Val, error) {
+func (m *messageType) decode(v any, lenient bool) (ref.Val, error) {
 	given, ok := v.(map[string]any)
 	if !ok {
 		return nil, fmt.Errorf("%.100v is no mapping", v)
 	}
-	m := make(map[string]ref.Val, len(given))
+	fields := make(map[string]ref.Val, len(given))
 	for _, key := range slices.Sorted(maps.Keys(given)) {
-		name, f := t.find(key, lenient)
+		name, f := m.find(key, lenient)
 		switch {
 		case f == nil && lenient:
 			continue
@@ -182,18 +182,18 @@ func (t *messageType) decode(v any, lenient bool) (ref.Val, error) {
 			continue
 		}
 		var err error
-		if m[name], err = f.decode(given[key], lenient); err != nil {
+		if fields[name], err = f.decode(given[key], lenient); err != nil {
 			return nil, fmt.Errorf("%s: %w", key, err)
 		}
 	}
-	return t.of(m), nil
+	return m.of(fields), nil
 }
 
-func (t *messageType) find(key string, lenient bool) (string, *fieldType) {
-	if f := t.fields[key]; f != nil {
+func (m *messageType) find(key string, lenient bool) (string, *fieldType) {
+	if f := m.fields[key]; f != nil {
 		return key, f
 	}
-	for name, f := range t.fields {
+	for name, f := range m.fields {
 		if key == lowerCamel(name) || lenient && strings.EqualFold(key, name) {
 			return name, f
 		}

@@ -101,35 +101,35 @@ func (p *Policy) response(v verdict) Response {
 }
 
 // before says why a policy does nothing, by its exceptions and conditions.
-func (x *run) before(conditions []*expression) (verdict, bool) {
-	if v, done := x.exempt(); done {
+func (r *run) before(conditions []*expression) (verdict, bool) {
+	if v, done := r.exempt(); done {
 		return v, true
 	}
-	held, culprit, err := x.all(conditions)
+	held, culprit, err := r.all(conditions)
 	switch {
 	case err != nil:
-		return x.broken(culprit, "failed to load context: ", err), true
+		return r.broken(culprit, "failed to load context: ", err), true
 	case !held:
 		return verdict{outcome: policy.Skip, message: "skip"}, true
 	}
 	return verdict{}, false
 }
 
-func (x *run) respondMutating() []Response {
-	p := x.c.policy
-	if v, done := x.before(x.c.conditions); done {
+func (r *run) respondMutating() []Response {
+	p := r.c.policy
+	if v, done := r.before(r.c.conditions); done {
 		return []Response{p.response(v)}
 	}
-	if x.c.targets == nil && x.c.targetExpression == nil {
-		return []Response{x.patched(x.as.Kind, x.objects.Tree)}
+	if r.c.targets == nil && r.c.targetExpression == nil {
+		return []Response{r.patched(r.as.Kind, r.objects.Tree)}
 	}
-	targets, err := x.existing()
+	targets, err := r.existing()
 	if err != nil {
-		return []Response{p.response(x.broken(x.c.targetExpression, "", err))}
+		return []Response{p.response(r.broken(r.c.targetExpression, "", err))}
 	}
 	var all []Response
 	for _, target := range targets {
-		all = append(all, x.respondTarget(target))
+		all = append(all, r.respondTarget(target))
 	}
 	if len(all) == 0 {
 		return []Response{{Policy: p}}
@@ -139,13 +139,13 @@ func (x *run) respondMutating() []Response {
 
 // existing returns the target resources that the policy changes: those that its
 // expression returns, or else those that its target constraints match.
-func (x *run) existing() ([]*render.Object, error) {
+func (r *run) existing() ([]*render.Object, error) {
 	wanted := func(o *render.Object) bool {
-		t, _ := x.c.targets.Match(x.targetReview(o))
+		t, _ := r.c.targets.Match(r.targetReview(o))
 		return t == match.Yes
 	}
-	if x.c.targetExpression != nil {
-		v, err := x.eval(x.c.targetExpression)
+	if r.c.targetExpression != nil {
+		v, err := r.eval(r.c.targetExpression)
 		if err != nil {
 			return nil, err
 		}
@@ -155,11 +155,11 @@ func (x *run) existing() ([]*render.Object, error) {
 		}
 		wanted = func(o *render.Object) bool {
 			return slices.ContainsFunc(found, func(f unstructured.Unstructured) bool {
-				return f.GroupVersionKind() == o.GroupVersionKind() && f.GetName() == o.GetName() && f.GetNamespace() == x.namespaceOf(o)
+				return f.GroupVersionKind() == o.GroupVersionKind() && f.GetName() == o.GetName() && f.GetNamespace() == r.namespaceOf(o)
 			})
 		}
 	}
-	all := slices.DeleteFunc(slices.Clone(x.mocks.Targets), func(o *render.Object) bool { return !wanted(o) })
+	all := slices.DeleteFunc(slices.Clone(r.mocks.Targets), func(o *render.Object) bool { return !wanted(o) })
 	return all, nil
 }
 
@@ -188,23 +188,23 @@ func returnedObjects(v ref.Val) ([]unstructured.Unstructured, error) {
 }
 
 // targetReview is a review of an object that exists.
-func (x *run) targetReview(o *render.Object) *review {
-	req := x.req
+func (r *run) targetReview(o *render.Object) *review {
+	req := r.req
 	req.Object, req.Kind, req.Name = o, o.GroupVersionKind(), o.GetName()
-	req.Resource = x.engine.options.Kinds.Resource(req.Kind)
-	req.Namespace = x.namespaceOf(o)
-	return x.engine.review(x.ctx, &req, x.mocks)
+	req.Resource = r.engine.options.Kinds.Resource(req.Kind)
+	req.Namespace = r.namespaceOf(o)
+	return r.engine.review(r.ctx, &req, r.mocks)
 }
 
-func (x *run) respondTarget(o *render.Object) Response {
-	r := x.targetReview(o)
+func (r *run) respondTarget(o *render.Object) Response {
+	target := r.targetReview(o)
 	kind := o.GroupVersionKind()
-	t := r.run(x.c, policy.Version{Resource: r.req.Resource.GroupVersionResource, Kind: kind})
-	held, culprit, err := t.all(x.c.targetConditions)
-	response := Response{Policy: x.c.policy, Matched: true, Status: StatusSkip, Message: "skip"}
+	t := target.run(r.c, policy.Version{Resource: target.req.Resource.GroupVersionResource, Kind: kind})
+	held, culprit, err := t.all(r.c.targetConditions)
+	response := Response{Policy: r.c.policy, Matched: true, Status: StatusSkip, Message: "skip"}
 	switch {
 	case err != nil:
-		response = x.c.policy.response(t.broken(culprit, "", err))
+		response = r.c.policy.response(t.broken(culprit, "", err))
 	case held:
 		response = t.patched(kind, t.objects.Tree)
 	}
@@ -213,52 +213,52 @@ func (x *run) respondTarget(o *render.Object) Response {
 }
 
 // patched applies all mutations to a tree, each to what the one before left.
-func (x *run) patched(kind schema.GroupVersionKind, tree map[string]any) Response {
+func (r *run) patched(kind schema.GroupVersionKind, tree map[string]any) Response {
 	changed := false
-	for i, e := range x.c.mutations {
-		after, err := x.mutation(i, kind, tree)
+	for i, e := range r.c.mutations {
+		after, err := r.mutation(i, kind, tree)
 		if err != nil {
-			return x.c.policy.response(x.broken(e, "failed to evaluate policy: ", err))
+			return r.c.policy.response(r.broken(e, "failed to evaluate policy: ", err))
 		}
 		if after != nil {
 			tree, changed = after, true
-			x.object = frozen(tree)
+			r.object = frozen(tree)
 		}
 	}
-	response := x.c.policy.response(verdict{outcome: policy.Pass, message: "success", assumed: x.assumptions()})
+	response := r.c.policy.response(verdict{outcome: policy.Pass, message: "success", assumed: r.assumptions()})
 	if changed {
 		response.Patched = tree
 	}
 	return response
 }
 
-func (x *run) respondGenerating() Response {
-	p := x.c.policy
-	if v, done := x.before(x.c.conditions); done {
+func (r *run) respondGenerating() Response {
+	p := r.c.policy
+	if v, done := r.before(r.c.conditions); done {
 		return p.response(v)
 	}
-	before := len(x.generated)
-	for _, m := range x.c.generations {
-		if e, err := x.make(m); err != nil {
-			return p.response(x.broken(e, "", err))
+	before := len(r.generated)
+	for _, m := range r.c.generations {
+		if e, err := r.make(m); err != nil {
+			return p.response(r.broken(e, "", err))
 		}
 	}
-	response := p.response(verdict{outcome: policy.Pass, message: "policy evaluated successfully", assumed: x.assumptions()})
-	response.Generated = slices.Clone(x.generated[before:])
+	response := p.response(verdict{outcome: policy.Pass, message: "policy evaluated successfully", assumed: r.assumptions()})
+	response.Generated = slices.Clone(r.generated[before:])
 	return response
 }
 
-func (x *run) respondDeleting() Response {
-	p := x.c.policy
-	if v, done := x.exempt(); done {
+func (r *run) respondDeleting() Response {
+	p := r.c.policy
+	if v, done := r.exempt(); done {
 		return p.response(v)
 	}
-	held, culprit, err := x.all(x.c.deleting)
+	held, culprit, err := r.all(r.c.deleting)
 	switch {
 	case err != nil:
-		return p.response(x.broken(culprit, "", err))
+		return p.response(r.broken(culprit, "", err))
 	case !held:
-		return p.response(verdict{rule: culprit.rule, outcome: policy.Fail, message: "resource did not match", assumed: x.assumptions()})
+		return p.response(verdict{rule: culprit.rule, outcome: policy.Fail, message: "resource did not match", assumed: r.assumptions()})
 	}
-	return p.response(verdict{outcome: policy.Pass, message: "resource matched", assumed: x.assumptions()})
+	return p.response(verdict{outcome: policy.Pass, message: "resource matched", assumed: r.assumptions()})
 }

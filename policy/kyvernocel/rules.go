@@ -5,8 +5,8 @@ import (
 )
 
 // Rules implements policy.Validator: one rule a validation.
-func (e validator) Rules() []policy.Rule {
-	return e.rules(func(p *Policy) []*expression {
+func (v validator) Rules() []policy.Rule {
+	return v.rules(func(p *Policy) []*expression {
 		if p.Kind != Validating && p.Kind != ImageValidating {
 			return nil
 		}

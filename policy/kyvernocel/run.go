@@ -59,34 +59,34 @@ func (r *review) run(c *compiled, as policy.Version) *run {
 var noExceptions = frozen(map[string]any{"allowedImages": []any{}, "allowedValues": []any{}})
 
 // ResolveName implements cel.Activation.
-func (x *run) ResolveName(name string) (any, bool) {
+func (r *run) ResolveName(name string) (any, bool) {
 	switch name {
 	case "object":
-		return x.object, true
+		return r.object, true
 	case "oldObject":
-		return x.objects.Old, true
+		return r.objects.Old, true
 	case variablesName:
-		return x.variables, true
+		return r.variables, true
 	case "request":
-		return x.request, true
+		return r.request, true
 	case "namespaceObject":
-		v, _ := x.namespaceVar()
+		v, _ := r.namespaceVar()
 		return v, true
 	case exceptionsName:
-		return x.exceptions, true
+		return r.exceptions, true
 	case nowName:
-		return types.Timestamp{Time: x.engine.now()}, true
+		return types.Timestamp{Time: r.engine.now()}, true
 	case "images":
-		return x.images, x.images != nil
+		return r.images, r.images != nil
 	case "attestors":
-		return byName(x.c.spec.Attestors), true
+		return byName(r.c.spec.Attestors), true
 	case "attestations":
-		return byName(x.c.spec.Attestations), true
+		return byName(r.c.spec.Attestations), true
 	case "ref":
-		return x.reference, x.reference != nil
+		return r.reference, r.reference != nil
 	}
 	if t := handles[name]; t != nil {
-		return &handle{t, x.review}, true
+		return &handle{t, r.review}, true
 	}
 	return nil, false
 }
@@ -97,7 +97,7 @@ var handles = map[string]*types.Type{
 }
 
 // Parent implements cel.Activation.
-func (x *run) Parent() celgo.Activation { return nil }
+func (r *run) Parent() celgo.Activation { return nil }
 
 // byName returns entries of an ImageValidatingPolicy as a map by their names.
 func byName(list []map[string]any) ref.Val {
@@ -111,11 +111,11 @@ func byName(list []map[string]any) ref.Val {
 }
 
 // eval evaluates an expression. Its error has Kyverno's words.
-func (x *run) eval(e *expression) (ref.Val, error) {
-	v, err := x.meter.Eval(x.ctx, e.program, x)
+func (r *run) eval(e *expression) (ref.Val, error) {
+	v, err := r.meter.Eval(r.ctx, e.program, r)
 	if err != nil {
 		if _, open := asked(err); !open {
-			err = policy.ShortError(cel.ShownError(e.source, err, x.secret))
+			err = policy.ShortError(cel.ShownError(e.source, err, r.secret))
 		}
 		return nil, err
 	}
@@ -123,8 +123,8 @@ func (x *run) eval(e *expression) (ref.Val, error) {
 }
 
 // variable evaluates a variable.
-func (x *run) variable(i int) ref.Val {
-	v, err := x.eval(x.c.variables[i])
+func (r *run) variable(i int) ref.Val {
+	v, err := r.eval(r.c.variables[i])
 	if err != nil {
 		return types.WrapErr(err)
 	}
@@ -132,8 +132,8 @@ func (x *run) variable(i int) ref.Val {
 }
 
 // holds evaluates a condition.
-func (x *run) holds(e *expression) (bool, error) {
-	v, err := x.eval(e)
+func (r *run) holds(e *expression) (bool, error) {
+	v, err := r.eval(e)
 	if err != nil {
 		return false, err
 	}
@@ -146,9 +146,9 @@ func (x *run) holds(e *expression) (bool, error) {
 
 // all says whether all conditions hold. One that does not decides, whatever
 // went wrong before; culprit is the condition that decided.
-func (x *run) all(conditions []*expression) (holds bool, culprit *expression, err error) {
+func (r *run) all(conditions []*expression) (holds bool, culprit *expression, err error) {
 	for _, e := range conditions {
-		ok, broken := x.holds(e)
+		ok, broken := r.holds(e)
 		switch {
 		case broken != nil && err == nil:
 			err, culprit = broken, e
@@ -160,8 +160,8 @@ func (x *run) all(conditions []*expression) (holds bool, culprit *expression, er
 }
 
 // broken returns the verdict for an error, or for a question that only a cluster answers.
-func (x *run) broken(e *expression, prefix string, err error) verdict {
-	v := verdict{outcome: policy.Error, message: prefix + err.Error(), assumed: x.assumptions()}
+func (r *run) broken(e *expression, prefix string, err error) verdict {
+	v := verdict{outcome: policy.Error, message: prefix + err.Error(), assumed: r.assumptions()}
 	if e != nil {
 		v.rule, v.origin = e.rule, e.origin
 	}
@@ -171,9 +171,9 @@ func (x *run) broken(e *expression, prefix string, err error) verdict {
 	return v
 }
 
-func (x *run) assumptions() []string {
-	assumed := slices.Clone(x.c.assumed)
-	for _, line := range x.assumed {
+func (r *run) assumptions() []string {
+	assumed := slices.Clone(r.c.assumed)
+	for _, line := range r.assumed {
 		if !slices.Contains(assumed, line) {
 			assumed = append(assumed, line)
 		}

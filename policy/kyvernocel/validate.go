@@ -26,10 +26,10 @@ func (validator) EvaluatesWritten() {}
 func (e *Engine) Validator() policy.Validator { return validator{e} }
 
 // Validate implements policy.Validator.
-func (e validator) Validate(ctx context.Context, req *policy.Request) ([]policy.Result, error) {
+func (v validator) Validate(ctx context.Context, req *policy.Request) ([]policy.Result, error) {
 	var all []policy.Result
 	var r *review
-	for _, p := range e.policies {
+	for _, p := range v.policies {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -37,12 +37,12 @@ func (e validator) Validate(ctx context.Context, req *policy.Request) ([]policy.
 			continue
 		}
 		if r == nil {
-			r = e.review(ctx, req, nil)
+			r = v.review(ctx, req, nil)
 		}
 		policy.Timed(ctx, policy.EngineValidating, p.Name, func() {
-			for _, v := range p.evaluate(r) {
-				v.assumed = filters.With(v.assumed, req)
-				all = append(all, p.result(v))
+			for _, verdict := range p.evaluate(r) {
+				verdict.assumed = filters.With(verdict.assumed, req)
+				all = append(all, p.result(verdict))
 			}
 		})
 	}
@@ -115,14 +115,14 @@ func (p *Policy) unknownNamespace(r *review) verdict {
 }
 
 // unfit returns the verdict of a policy that can't be run at all.
-func (x *run) unfit() (verdict, bool) {
+func (r *run) unfit() (verdict, bool) {
 	switch {
-	case len(x.c.broken) > 0:
-		err := render.Errors(x.c.broken[0])[0]
+	case len(r.c.broken) > 0:
+		err := render.Errors(r.c.broken[0])[0]
 		return verdict{rule: err.Rule, origin: err.Span, outcome: policy.Error, message: "generated for pod controllers: " + err.Err.Error()}, true
-	case x.objects.Err != nil:
+	case r.objects.Err != nil:
 		return verdict{
-			rule: "matchConstraints", origin: x.c.policy.Object.Span("/spec/matchConstraints"), outcome: policy.Error, message: x.objects.Err.Error(),
+			rule: "matchConstraints", origin: r.c.policy.Object.Span("/spec/matchConstraints"), outcome: policy.Error, message: r.objects.Err.Error(),
 		}, true
 	}
 	return verdict{}, false
@@ -130,33 +130,33 @@ func (x *run) unfit() (verdict, bool) {
 
 // validations is the policy's say, a verdict for each validation. What comes
 // after one that broke is not evaluated, as Kyverno does not.
-func (x *run) validations() []verdict {
-	if v, done := x.exempt(); done {
-		return x.each(v)
+func (r *run) validations() []verdict {
+	if v, done := r.exempt(); done {
+		return r.each(v)
 	}
-	if vs, done := x.conditions(); done {
+	if vs, done := r.conditions(); done {
 		return vs
 	}
-	if x.c.policy.Kind == ImageValidating {
-		if vs, done := x.verifiedImages(); done {
+	if r.c.policy.Kind == ImageValidating {
+		if vs, done := r.verifiedImages(); done {
 			return vs
 		}
 	}
-	vs := make([]verdict, 0, len(x.c.validations))
-	for i := range x.c.validations {
-		v := x.validation(i)
+	vs := make([]verdict, 0, len(r.c.validations))
+	for i := range r.c.validations {
+		v := r.validation(i)
 		vs = append(vs, v)
 		if v.outcome == policy.Error || v.outcome == policy.Unknown {
 			return vs
 		}
 	}
-	return append(vs, x.auditAnnotations()...)
+	return append(vs, r.auditAnnotations()...)
 }
 
 // each says the same of every validation.
-func (x *run) each(v verdict) []verdict {
-	vs := make([]verdict, len(x.c.validations))
-	for i, e := range x.c.validations {
+func (r *run) each(v verdict) []verdict {
+	vs := make([]verdict, len(r.c.validations))
+	for i, e := range r.c.validations {
 		vs[i] = v
 		vs[i].rule, vs[i].origin = e.rule, e.origin
 	}
@@ -165,45 +165,45 @@ func (x *run) each(v verdict) []verdict {
 
 // conditions evaluates the match conditions. done says that the validations are
 // not to be run.
-func (x *run) conditions() (vs []verdict, done bool) {
-	held, culprit, err := x.all(x.c.conditions)
+func (r *run) conditions() (vs []verdict, done bool) {
+	held, culprit, err := r.all(r.c.conditions)
 	switch {
 	case err != nil:
-		v := x.broken(culprit, "failed to load context: ", err)
-		if v.outcome != policy.Error || !x.c.spec.ignores() {
+		v := r.broken(culprit, "failed to load context: ", err)
+		if v.outcome != policy.Error || !r.c.spec.ignores() {
 			return []verdict{v}, true
 		}
 		v.outcome = policy.Skip
-		return x.each(v), true
+		return r.each(v), true
 	case !held:
-		return x.each(verdict{outcome: policy.Skip, message: x.exempted(culprit), assumed: x.assumptions()}), true
+		return r.each(verdict{outcome: policy.Skip, message: r.exempted(culprit), assumed: r.assumptions()}), true
 	}
 	return nil, false
 }
 
 // exempted says why match conditions exempt a request: Kyverno's command line
 // has no more to say.
-func (x *run) exempted(by *expression) string {
-	if x.mocks != nil {
+func (r *run) exempted(by *expression) string {
+	if r.mocks != nil {
 		return "skip"
 	}
 	return fmt.Sprintf("exempt by match condition %q", by.name)
 }
 
-func (x *run) validation(i int) verdict {
-	e := x.c.validations[i]
-	held, err := x.holds(e)
+func (r *run) validation(i int) verdict {
+	e := r.c.validations[i]
+	held, err := r.holds(e)
 	if err != nil {
-		v := x.broken(e, "error: ", err)
+		v := r.broken(e, "error: ", err)
 		if v.outcome == policy.Error && !cel.WasStopped(err) {
-			v.fields, v.literals = x.blame(e)
+			v.fields, v.literals = r.blame(e)
 		}
 		return v
 	}
-	v := verdict{rule: e.rule, origin: e.origin, outcome: policy.Pass, assumed: x.assumptions()}
+	v := verdict{rule: e.rule, origin: e.origin, outcome: policy.Pass, assumed: r.assumptions()}
 	if !held {
-		v.outcome, v.message = policy.Fail, x.message(i)
-		v.fields, v.literals = x.blame(e)
+		v.outcome, v.message = policy.Fail, r.message(i)
+		v.fields, v.literals = r.blame(e)
 	}
 	return v
 }
@@ -212,15 +212,15 @@ func (x *run) validation(i int) verdict {
 const maxText = 5 << 10
 
 // message words a failure.
-func (x *run) message(i int) string {
-	message := strings.TrimSpace(x.c.spec.Validations[i].Message)
-	if e := x.c.messages[i]; e != nil {
-		v, err := x.eval(e)
+func (r *run) message(i int) string {
+	message := strings.TrimSpace(r.c.spec.Validations[i].Message)
+	if e := r.c.messages[i]; e != nil {
+		v, err := r.eval(e)
 		s, ok := v.(types.String)
 		switch {
 		case err != nil:
 			message = "failed to evaluate message expression: " + err.Error()
-		case x.secret && cel.Quotes(e.ast):
+		case r.secret && cel.Quotes(e.ast):
 			message = cel.ErrHidden.Error()
 		case !ok:
 			message = "failed to convert message expression to string"
@@ -236,10 +236,10 @@ func (x *run) message(i int) string {
 
 // auditAnnotations evaluates the audit annotations, of which only errors
 // matter.
-func (x *run) auditAnnotations() []verdict {
-	for _, e := range x.c.annotations {
-		if _, err := x.eval(e); err != nil {
-			return []verdict{x.broken(e, "failed to evaluate auditAnnotation: ", err)}
+func (r *run) auditAnnotations() []verdict {
+	for _, e := range r.c.annotations {
+		if _, err := r.eval(e); err != nil {
+			return []verdict{r.broken(e, "failed to evaluate auditAnnotation: ", err)}
 		}
 	}
 	return nil
