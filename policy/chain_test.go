@@ -134,8 +134,8 @@ func TestDefaultedInResults(t *testing.T) {
 // defaultingKinds default two fields.
 type defaultingKinds struct{ plainKinds }
 
-func (k defaultingKinds) Admit(o *render.Object, namespace string) (map[string]any, error) {
-	held, err := k.plainKinds.Admit(o, namespace)
+func (d defaultingKinds) Admit(o *render.Object, namespace string) (map[string]any, error) {
+	held, err := d.plainKinds.Admit(o, namespace)
 	held["immutable"], held["kept"] = false, "k"
 	return held, err
 }

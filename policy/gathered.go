@@ -40,22 +40,22 @@ const (
 	maxSharedText = 512
 )
 
-func (t *sharedTexts) share(r *Result) {
-	if t.messages == nil {
-		t.messages, t.fields = make(map[string]string), make(map[string][]string)
+func (s *sharedTexts) share(r *Result) {
+	if s.messages == nil {
+		s.messages, s.fields = make(map[string]string), make(map[string][]string)
 	}
-	if known, ok := t.messages[r.Message]; ok {
+	if known, ok := s.messages[r.Message]; ok {
 		r.Message = known
-	} else if len(t.messages) < maxShared && len(r.Message) <= maxSharedText {
-		t.messages[r.Message] = r.Message
+	} else if len(s.messages) < maxShared && len(r.Message) <= maxSharedText {
+		s.messages[r.Message] = r.Message
 	}
 	if len(r.Fields) != 1 {
 		return
 	}
-	if known, ok := t.fields[r.Fields[0]]; ok {
+	if known, ok := s.fields[r.Fields[0]]; ok {
 		r.Fields = known
-	} else if len(t.fields) < maxShared && len(r.Fields[0]) <= maxSharedText {
-		t.fields[r.Fields[0]] = slices.Clip(r.Fields)
+	} else if len(s.fields) < maxShared && len(r.Fields[0]) <= maxSharedText {
+		s.fields[r.Fields[0]] = slices.Clip(r.Fields)
 	}
 }
 

@@ -288,24 +288,24 @@ func TestPanicsAreResults(t *testing.T) {
 
 type brokenKinds struct{ plainKinds }
 
-func (k brokenKinds) Admit(o *render.Object, namespace string) (map[string]any, error) {
+func (b brokenKinds) Admit(o *render.Object, namespace string) (map[string]any, error) {
 	if o.GetName() == "bad" {
 		panic("broken")
 	}
-	return k.plainKinds.Admit(o, namespace)
+	return b.plainKinds.Admit(o, namespace)
 }
 
 type mutatorFunc func(*Request) []Step
 
-func (f mutatorFunc) Mutate(_ context.Context, req *Request) ([]Step, error) { return f(req), nil }
-func (f mutatorFunc) Rules() []Rule                                          { return nil }
+func (m mutatorFunc) Mutate(_ context.Context, req *Request) ([]Step, error) { return m(req), nil }
+func (m mutatorFunc) Rules() []Rule                                          { return nil }
 
 type validatorFunc func(*Request) []Result
 
-func (f validatorFunc) Validate(_ context.Context, req *Request) ([]Result, error) {
-	return f(req), nil
+func (v validatorFunc) Validate(_ context.Context, req *Request) ([]Result, error) {
+	return v(req), nil
 }
-func (f validatorFunc) Rules() []Rule { return nil }
+func (v validatorFunc) Rules() []Rule { return nil }
 
 // plainKinds take objects as they are.
 type plainKinds struct{}

@@ -13,10 +13,10 @@ type NamedError struct {
 	Err    error
 }
 
-func (e *NamedError) Error() string { return e.Err.Error() }
+func (n *NamedError) Error() string { return n.Err.Error() }
 
 // Unwrap returns Err.
-func (e *NamedError) Unwrap() error { return e.Err }
+func (n *NamedError) Unwrap() error { return n.Err }
 
 // ErrorAt is an error about the field of a policy at a JSON pointer.
 func ErrorAt(o *render.Object, pointer, rule string, err error) *render.Error {

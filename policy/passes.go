@@ -384,22 +384,22 @@ func number(ids map[uint32]uint32, old uint32, add func()) uint32 {
 }
 
 // Unpack returns the packed passes. ok is false if Pack did not make k.
-func (k *PackedPasses) Unpack() (p *Passes, ok bool) {
-	p = &Passes{objects: k.Objects}
-	if len(k.Object) != len(k.Rule) || len(k.Fingerprints) != fingerprintSize*len(k.Object) {
+func (p *PackedPasses) Unpack() (passes *Passes, ok bool) {
+	passes = &Passes{objects: p.Objects}
+	if len(p.Object) != len(p.Rule) || len(p.Fingerprints) != fingerprintSize*len(p.Object) {
 		return nil, false
 	}
-	rules := make([]uint32, len(k.Rules))
-	for i := range k.Rules {
-		rules[i] = p.rule(&k.Rules[i])
+	rules := make([]uint32, len(p.Rules))
+	for i := range p.Rules {
+		rules[i] = passes.rule(&p.Rules[i])
 	}
-	for i := range k.Object {
-		if int(k.Object[i]) >= len(k.Objects) || int(k.Rule[i]) >= len(rules) {
+	for i := range p.Object {
+		if int(p.Object[i]) >= len(p.Objects) || int(p.Rule[i]) >= len(rules) {
 			return nil, false
 		}
-		x := pass{object: k.Object[i], rule: rules[k.Rule[i]]}
-		copy(x.fingerprint[:], k.Fingerprints[fingerprintSize*i:])
-		p.all = append(p.all, x)
+		x := pass{object: p.Object[i], rule: rules[p.Rule[i]]}
+		copy(x.fingerprint[:], p.Fingerprints[fingerprintSize*i:])
+		passes.all = append(passes.all, x)
 	}
-	return p, true
+	return passes, true
 }

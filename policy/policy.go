@@ -211,10 +211,10 @@ type FieldError struct {
 	NotServed bool // the API server does not serve the kind or version, and refuses the request before any policy runs
 }
 
-func (e *FieldError) Error() string { return e.Err.Error() }
+func (f *FieldError) Error() string { return f.Err.Error() }
 
 // Unwrap returns Err.
-func (e *FieldError) Unwrap() error { return e.Err }
+func (f *FieldError) Unwrap() error { return f.Err }
 
 // A Validator evaluates requests by policies that it compiled once. It is safe
 // for concurrent use and does not change the request.

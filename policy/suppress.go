@@ -52,43 +52,43 @@ type suppressionParser struct {
 	errs  []error
 }
 
-func (p *suppressionParser) fail(n *yaml.Node, format string, args ...any) {
-	span := render.Span{File: p.file, Line: n.Line, Column: n.Column}
-	p.errs = append(p.errs, &render.Error{Span: span, Rule: "suppression", Err: fmt.Errorf(format, args...)})
+func (s *suppressionParser) fail(n *yaml.Node, format string, args ...any) {
+	span := render.Span{File: s.file, Line: n.Line, Column: n.Column}
+	s.errs = append(s.errs, &render.Error{Span: span, Rule: "suppression", Err: fmt.Errorf(format, args...)})
 }
 
-func (p *suppressionParser) document(n *yaml.Node) {
+func (s *suppressionParser) document(n *yaml.Node) {
 	if n.Kind != yaml.MappingNode {
-		p.fail(n, "want the key suppressions and a list")
+		s.fail(n, "want the key suppressions and a list")
 		return
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		switch {
 		case i > 0 && key.Value == "suppressions":
-			p.fail(key, "suppressions stands here twice")
+			s.fail(key, "suppressions stands here twice")
 		case key.Value != "suppressions":
-			p.fail(key, "unknown key %q; there is suppressions", key.Value)
+			s.fail(key, "unknown key %q; there is suppressions", key.Value)
 		case value.Kind == yaml.ScalarNode && value.Tag == "!!null":
 		case value.Kind != yaml.SequenceNode:
-			p.fail(value, "suppressions: want a list")
+			s.fail(value, "suppressions: want a list")
 		default:
 			for _, entry := range value.Content {
-				p.entry(entry)
+				s.entry(entry)
 			}
 		}
 	}
 }
 
-func (p *suppressionParser) entry(n *yaml.Node) {
+func (s *suppressionParser) entry(n *yaml.Node) {
 	if n.Kind != yaml.MappingNode {
-		p.fail(n, "want a suppression: rule, object, reason, expires")
+		s.fail(n, "want a suppression: rule, object, reason, expires")
 		return
 	}
-	before := len(p.errs)
-	s := Suppression{Origin: render.Span{File: p.file, Line: n.Line, Column: n.Column}}
+	before := len(s.errs)
+	sup := Suppression{Origin: render.Span{File: s.file, Line: n.Line, Column: n.Column}}
 	fields := map[string]*string{
-		"rule": &s.Rule, "object": &s.Object, "path": &s.Path, "reason": &s.Reason, "expires": &s.Expires, "owner": &s.Owner,
+		"rule": &sup.Rule, "object": &sup.Object, "path": &sup.Path, "reason": &sup.Reason, "expires": &sup.Expires, "owner": &sup.Owner,
 	}
 	seen := make(map[string]bool)
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -96,27 +96,27 @@ func (p *suppressionParser) entry(n *yaml.Node) {
 		field := fields[key.Value]
 		switch {
 		case field == nil:
-			p.fail(key, "unknown key %q; %s", key.Value, render.Instead(key.Value, suppressionKeys))
+			s.fail(key, "unknown key %q; %s", key.Value, render.Instead(key.Value, suppressionKeys))
 			seen[render.Nearest(key.Value, suppressionKeys)] = true // don't report the key that was meant as missing
 		case seen[key.Value]:
-			p.fail(key, "%s stands here twice", key.Value)
+			s.fail(key, "%s stands here twice", key.Value)
 		case value.Kind != yaml.ScalarNode:
-			p.fail(value, "%s: want text", key.Value)
+			s.fail(value, "%s: want text", key.Value)
 		default:
 			*field = strings.TrimSpace(value.Value)
 		}
 		seen[key.Value] = true
 	}
 	for _, name := range []string{"rule", "object", "reason", "expires"} {
-		if *fields[name] == "" && (!seen[name] || len(p.errs) == before) {
-			p.fail(n, "%s is required", name)
+		if *fields[name] == "" && (!seen[name] || len(s.errs) == before) {
+			s.fail(n, "%s is required", name)
 		}
 	}
-	if _, err := time.Parse(dateFormat, s.Expires); err != nil && s.Expires != "" {
-		p.fail(n, "expires: %q is no date such as 2027-03-31", s.Expires)
+	if _, err := time.Parse(dateFormat, sup.Expires); err != nil && sup.Expires != "" {
+		s.fail(n, "expires: %q is no date such as 2027-03-31", sup.Expires)
 	}
-	if len(p.errs) == before {
-		p.found = append(p.found, s)
+	if len(s.errs) == before {
+		s.found = append(s.found, sup)
 	}
 }
 

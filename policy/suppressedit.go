@@ -21,26 +21,26 @@ type SuppressionEdit struct {
 // Apply returns a suppressions file after the edit. Comments and order stay. Added
 // entries come last, and replace those for the same results. Removing an entry that is
 // not there is no error.
-func (d SuppressionEdit) Apply(file string, data []byte) ([]byte, error) {
+func (s SuppressionEdit) Apply(file string, data []byte) ([]byte, error) {
 	old, err := ParseSuppressions(file, data)
 	if err != nil {
 		return nil, fmt.Errorf("nothing can be added until this is mended: %w", firstOf(err))
 	}
 	gone := make([]bool, len(old))
 	var want []Suppression
-	for i, s := range old {
-		gone[i] = d.removes(s)
+	for i, sup := range old {
+		gone[i] = s.removes(sup)
 		if !gone[i] {
-			want = append(want, s)
+			want = append(want, sup)
 		}
 	}
-	if len(want) == len(old) && len(d.Add) == 0 {
+	if len(want) == len(old) && len(s.Add) == 0 {
 		return data, nil
 	}
-	want = append(want, d.Add...)
+	want = append(want, s.Add...)
 	for _, make := range []func() ([]byte, error){
-		func() ([]byte, error) { return d.text(data, old, gone), nil },
-		func() ([]byte, error) { return d.nodes(data, gone) },
+		func() ([]byte, error) { return s.text(data, old, gone), nil },
+		func() ([]byte, error) { return s.nodes(data, gone) },
 		func() ([]byte, error) { return WriteSuppressions(want), nil },
 	} {
 		after, err := make()
@@ -60,13 +60,13 @@ func firstOf(err error) error {
 
 // removes says whether the edit takes an entry out: it is to be removed, or is
 // added anew.
-func (d SuppressionEdit) removes(s Suppression) bool {
-	s.Origin = render.Span{}
-	return slices.ContainsFunc(d.Remove, func(r Suppression) bool {
+func (s SuppressionEdit) removes(sup Suppression) bool {
+	sup.Origin = render.Span{}
+	return slices.ContainsFunc(s.Remove, func(r Suppression) bool {
 		r.Origin = render.Span{}
-		return r == s
-	}) || slices.ContainsFunc(d.Add, func(a Suppression) bool {
-		return a.Rule == s.Rule && a.Object == s.Object && a.Path == s.Path
+		return r == sup
+	}) || slices.ContainsFunc(s.Add, func(a Suppression) bool {
+		return a.Rule == sup.Rule && a.Object == sup.Object && a.Path == sup.Path
 	})
 }
 
@@ -82,13 +82,13 @@ func says(file string, data []byte, want []Suppression) bool {
 // text takes entries out of the lines of a file and puts others after the
 // last, indented as they are, and touches nothing else. Whether that was right
 // is for says to tell; nil is that it can't be done so.
-func (d SuppressionEdit) text(data []byte, old []Suppression, gone []bool) []byte {
-	add := d.Add
+func (s SuppressionEdit) text(data []byte, old []Suppression, gone []bool) []byte {
+	add := s.Add
 	if len(old) == 0 {
 		if contentEnd(strings.Split("\n"+string(data), "\n"), 0, strings.Count(string(data), "\n")+2) > 1 {
 			return nil
 		}
-		return firstSuppressions(data, add, d.Header)
+		return firstSuppressions(data, add, s.Header)
 	}
 	newline := "\n"
 	if bytes.Contains(data, []byte("\r\n")) {
@@ -153,7 +153,7 @@ func writeLines(out *strings.Builder, lines []string) {
 }
 
 // nodes does it to the YAML's nodes, which keeps comments and not layout.
-func (d SuppressionEdit) nodes(data []byte, gone []bool) ([]byte, error) {
+func (s SuppressionEdit) nodes(data []byte, gone []bool) ([]byte, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
 		return nil, err
@@ -174,10 +174,10 @@ func (d SuppressionEdit) nodes(data []byte, gone []bool) ([]byte, error) {
 		}
 		data = b.Bytes()
 	}
-	if len(d.Add) == 0 {
+	if len(s.Add) == 0 {
 		return data, nil
 	}
-	return AddSuppressions(data, d.Add, d.Header)
+	return AddSuppressions(data, s.Add, s.Header)
 }
 
 // AddSuppressions appends suppressions to a file's, comments and all. The

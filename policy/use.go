@@ -183,13 +183,13 @@ func (u *Use) exemption() string {
 
 // Share returns the used share of a limit: of the expression's or the policy's,
 // whichever is larger.
-func (c *RuleCost) Share() float64 {
+func (r *RuleCost) Share() float64 {
 	share := 0.0
-	if c.ExpressionLimit > 0 {
-		share = float64(c.Expression) / float64(c.ExpressionLimit)
+	if r.ExpressionLimit > 0 {
+		share = float64(r.Expression) / float64(r.ExpressionLimit)
 	}
-	if c.PolicyLimit > 0 {
-		share = max(share, float64(c.Policy)/float64(c.PolicyLimit))
+	if r.PolicyLimit > 0 {
+		share = max(share, float64(r.Policy)/float64(r.PolicyLimit))
 	}
 	return share
 }

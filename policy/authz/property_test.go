@@ -70,9 +70,9 @@ func (n *naive) selected(t *testing.T, r *rbacv1.ClusterRole) []rbacv1.PolicyRul
 
 type labelSet map[string]string
 
-func (s labelSet) Has(k string) bool              { _, ok := s[k]; return ok }
-func (s labelSet) Get(k string) string            { return s[k] }
-func (s labelSet) Lookup(k string) (string, bool) { v, ok := s[k]; return v, ok }
+func (l labelSet) Has(k string) bool              { _, ok := l[k]; return ok }
+func (l labelSet) Get(k string) string            { return l[k] }
+func (l labelSet) Lookup(k string) (string, bool) { v, ok := l[k]; return v, ok }
 
 func (n *naive) rulesFor(u user.Info, namespace string) []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule

@@ -89,34 +89,34 @@ func storedEnv(d cel.Declarations) (*celgo.Env, error) {
 	return cel.Newest().Extend(stored, d)
 }
 
-func (k *compiler) root(s *schema.Structural, pointer string) *node {
-	return k.node(s, s, true, model.SchemaDeclType(s, true), pointer)
+func (c *compiler) root(s *schema.Structural, pointer string) *node {
+	return c.node(s, s, true, model.SchemaDeclType(s, true), pointer)
 }
 
 // node compiles a node whose rules and children are those of validation, which
 // within allOf is not what gives the values their type, as structure does.
-func (k *compiler) node(validation, structure *schema.Structural, root bool, decl *apiservercel.DeclType, pointer string) *node {
+func (c *compiler) node(validation, structure *schema.Structural, root bool, decl *apiservercel.DeclType, pointer string) *node {
 	n := &node{schema: structure, typed: structure, model: &model.Structural{Structural: structure}}
 	if root {
 		n.typed = model.WithTypeAndObjectMeta(structure)
 	}
-	k.compileRules(n, validation, decl, pointer)
+	c.compileRules(n, validation, decl, pointer)
 	var elem *apiservercel.DeclType
 	if decl != nil {
 		elem = decl.ElemType
 	}
 	if validation.Items != nil && structure.Items != nil {
-		n.items = k.node(validation.Items, structure.Items, structure.Items.XEmbeddedResource, elem, pointer+"/items")
+		n.items = c.node(validation.Items, structure.Items, structure.Items.XEmbeddedResource, elem, pointer+"/items")
 	}
-	k.properties(n, validation, structure, decl, pointer)
+	c.properties(n, validation, structure, decl, pointer)
 	if v, s := valuesOf(validation), valuesOf(structure); v != nil && s != nil {
-		n.values = k.node(v, s, s.XEmbeddedResource, elem, pointer+"/additionalProperties")
+		n.values = c.node(v, s, s.XEmbeddedResource, elem, pointer+"/additionalProperties")
 	}
 	if validation.ValueValidation != nil {
 		for i := range validation.ValueValidation.AllOf {
 			branch := nested(&validation.ValueValidation.AllOf[i])
-			if c := k.node(branch, structure, root, decl, pointer+render.Pointer("allOf", i)); c != nil {
-				n.allOf = append(n.allOf, c)
+			if child := c.node(branch, structure, root, decl, pointer+render.Pointer("allOf", i)); child != nil {
+				n.allOf = append(n.allOf, child)
 			}
 		}
 	}
@@ -137,7 +137,7 @@ func valuesOf(s *schema.Structural) *schema.Structural {
 	return s.AdditionalProperties.Structural
 }
 
-func (k *compiler) properties(n *node, validation, structure *schema.Structural, decl *apiservercel.DeclType, pointer string) {
+func (c *compiler) properties(n *node, validation, structure *schema.Structural, decl *apiservercel.DeclType, pointer string) {
 	for _, name := range slices.Sorted(maps.Keys(validation.Properties)) {
 		inner := validation.Properties[name]
 		outer, ok := structure.Properties[name]
@@ -148,11 +148,11 @@ func (k *compiler) properties(n *node, validation, structure *schema.Structural,
 		if t == nil {
 			continue
 		}
-		if c := k.node(&inner, &outer, outer.XEmbeddedResource, t, pointer+render.Pointer("properties", name)); c != nil {
+		if child := c.node(&inner, &outer, outer.XEmbeddedResource, t, pointer+render.Pointer("properties", name)); child != nil {
 			if n.properties == nil {
 				n.properties = map[string]*node{}
 			}
-			n.properties[name] = c
+			n.properties[name] = child
 		}
 	}
 }
@@ -196,7 +196,7 @@ func nested(n *schema.NestedValueValidation) *schema.Structural {
 
 // compileRules compiles the rules of one node
 // (Compile of k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel).
-func (k *compiler) compileRules(n *node, validation *schema.Structural, decl *apiservercel.DeclType, pointer string) {
+func (c *compiler) compileRules(n *node, validation *schema.Structural, decl *apiservercel.DeclType, pointer string) {
 	if len(validation.XValidations) == 0 {
 		return
 	}
@@ -204,32 +204,32 @@ func (k *compiler) compileRules(n *node, validation *schema.Structural, decl *ap
 		n.fault = "failed to convert to declType for CEL validation rules"
 		return
 	}
-	envs := k.environments(decl.MaybeAssignTypeName("selfType"))
+	envs := c.environments(decl.MaybeAssignTypeName("selfType"))
 	shape := *n.schema
 	for i := range validation.XValidations {
 		r := &rule{
 			ValidationRule: validation.XValidations[i],
-			index:          len(k.rules), pointer: pointer + render.Pointer(validationsKey, i),
+			index:          len(c.rules), pointer: pointer + render.Pointer(validationsKey, i),
 		}
 		r.optional = r.OptionalOldSelf != nil && *r.OptionalOldSelf
-		k.rules = append(k.rules, r)
+		c.rules = append(c.rules, r)
 		n.rules = append(n.rules, r)
 		env, err := envs(r.optional)
 		if err != nil {
 			n.fault, r.fault = err.Error(), err.Error()
 			continue
 		}
-		k.compileRule(env, r, &shape)
+		c.compileRule(env, r, &shape)
 		n.transition = n.transition || r.transition
 	}
 }
 
 // environments are those of a node's rules: with oldSelf of the type itself,
 // and with an optional one.
-func (k *compiler) environments(self *apiservercel.DeclType) func(optional bool) (*celgo.Env, error) {
+func (c *compiler) environments(self *apiservercel.DeclType) func(optional bool) (*celgo.Env, error) {
 	declare := func(old *celgo.Type) func() (*celgo.Env, error) {
 		return sync.OnceValues(func() (*celgo.Env, error) {
-			return k.env(cel.Declarations{
+			return c.env(cel.Declarations{
 				Variables: map[string]*celgo.Type{schemacel.ScopedVarName: self.CelType(), schemacel.OldScopedVarName: old},
 				Types:     []*apiservercel.DeclType{self},
 			})
@@ -244,7 +244,7 @@ func (k *compiler) environments(self *apiservercel.DeclType) func(optional bool)
 	}
 }
 
-func (k *compiler) compileRule(env *celgo.Env, r *rule, shape *schema.Structural) {
+func (c *compiler) compileRule(env *celgo.Env, r *rule, shape *schema.Structural) {
 	if strings.TrimSpace(r.Rule) == "" {
 		return
 	}
@@ -256,13 +256,13 @@ func (k *compiler) compileRule(env *celgo.Env, r *rule, shape *schema.Structural
 	for _, ref := range ast.NativeRep().ReferenceMap() {
 		r.transition = r.transition || ref.Name == schemacel.OldScopedVarName
 	}
-	k.compileMessage(env, r)
+	c.compileMessage(env, r)
 	if r.FieldPath != "" {
 		if path, _, err := schemacel.ValidFieldPath(r.FieldPath, shape); err == nil {
 			r.fieldPath, r.fieldKeys = path.String(), fieldKeys(r.FieldPath)
 		}
 	}
-	if k.check {
+	if c.check {
 		return
 	}
 	var err error
@@ -272,13 +272,13 @@ func (k *compiler) compileRule(env *celgo.Env, r *rule, shape *schema.Structural
 	r.explainer = sync.OnceValue(func() *explain.Explainer { return newExplainer(ast) })
 }
 
-func (k *compiler) compileMessage(env *celgo.Env, r *rule) {
+func (c *compiler) compileMessage(env *celgo.Env, r *rule) {
 	if r.MessageExpression == "" {
 		return
 	}
 	ast, fault := checked(env, r.MessageExpression, celgo.StringType,
 		"messageExpression compilation failed: ", "messageExpression must evaluate to a string")
-	if r.messageBad = fault; fault != "" || k.check {
+	if r.messageBad = fault; fault != "" || c.check {
 		return
 	}
 	message, err := cel.Plan(ast)

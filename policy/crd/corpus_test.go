@@ -73,84 +73,84 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-func (x *row) run(t *testing.T) (ok, all int) {
+func (r *row) run(t *testing.T) (ok, all int) {
 	count := func(good bool) {
 		if all++; good {
 			ok++
 		}
 	}
-	s := x.structural(t)
-	switch x.Kind {
+	s := r.structural(t)
+	switch r.Kind {
 	case "compile":
 		k := &compiler{env: func(d cel.Declarations) (*celgo.Env, error) { return cel.Newest().Env(d) }, check: true}
 		k.node(s, s, false, model.SchemaDeclType(s, false), "")
-		for i, want := range x.RuleResults {
-			count(x.compiles(t, k.rules[i], want.Valid, want.TransitionRule, want.Error))
+		for i, want := range r.RuleResults {
+			count(r.compiles(t, k.rules[i], want.Valid, want.TransitionRule, want.Error))
 		}
 	case "rules":
-		for _, rule := range x.Rules {
+		for _, rule := range r.Rules {
 			one := *s
 			one.XValidations = v1.ValidationRules{{Rule: rule.Rule}}
 			var want []string
 			if !rule.Valid {
 				want = []string{rule.Error}
 			}
-			count(x.judges(t, &one, x.IsRoot || !rule.Valid, want, nil))
+			count(r.judges(t, &one, r.IsRoot || !rule.Valid, want, nil))
 		}
 	case "fieldPath":
-		count(x.pathIs(t, s))
+		count(r.pathIs(t, s))
 	default:
-		count(x.judges(t, s, x.IsRoot, x.Errors, x.RatchetedErrors))
+		count(r.judges(t, s, r.IsRoot, r.Errors, r.RatchetedErrors))
 	}
 	return ok, all
 }
 
-func (x *row) structural(t *testing.T) *schema.Structural {
+func (r *row) structural(t *testing.T) *schema.Structural {
 	t.Helper()
 	var internal apiextensions.JSONSchemaProps
-	if err := v1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(&x.Schema, &internal, nil); err != nil {
-		t.Fatal(x.ID, err)
+	if err := v1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(&r.Schema, &internal, nil); err != nil {
+		t.Fatal(r.ID, err)
 	}
 	s, err := schema.NewStructural(&internal)
 	if err != nil {
-		t.Fatal(x.ID, err)
+		t.Fatal(r.ID, err)
 	}
 	return s
 }
 
-func (x *row) compiles(t *testing.T, r *rule, valid, transition bool, text string) bool {
+func (r *row) compiles(t *testing.T, compiled *rule, valid, transition bool, text string) bool {
 	t.Helper()
-	fault := cmp.Or(r.fault, r.messageBad)
-	if (fault == "") != valid || r.transition != transition && valid || !strings.Contains(fault, text) {
-		t.Errorf("%s: %s: %q, transition %v", x.ID, r.Rule, fault, r.transition)
+	fault := cmp.Or(compiled.fault, compiled.messageBad)
+	if (fault == "") != valid || compiled.transition != transition && valid || !strings.Contains(fault, text) {
+		t.Errorf("%s: %s: %q, transition %v", r.ID, compiled.Rule, fault, compiled.transition)
 		return false
 	}
 	return true
 }
 
-func (x *row) pathIs(t *testing.T, s *schema.Structural) bool {
+func (r *row) pathIs(t *testing.T, s *schema.Structural) bool {
 	t.Helper()
-	path, _, err := schemacel.ValidFieldPath(x.FieldPath, s)
-	if (err == nil) != x.Valid {
-		t.Errorf("%s: %v", x.ID, err)
+	path, _, err := schemacel.ValidFieldPath(r.FieldPath, s)
+	if (err == nil) != r.Valid {
+		t.Errorf("%s: %v", r.ID, err)
 		return false
 	}
 	if err != nil {
 		return true
 	}
 	var joined strings.Builder
-	for _, key := range fieldKeys(x.FieldPath) {
+	for _, key := range fieldKeys(r.FieldPath) {
 		joined.WriteString("." + key.(string))
 	}
 	if got, want := joined.String(), strings.NewReplacer("[", ".", "]", "").Replace(path.String()); strings.ReplaceAll(got, "[", ".") != "."+want {
-		t.Errorf("%s: %s, want %s", x.ID, got, want)
+		t.Errorf("%s: %s, want %s", r.ID, got, want)
 		return false
 	}
 	return true
 }
 
 // evaluates runs the rules and compares errors and costs.
-func (x *row) judges(t *testing.T, s *schema.Structural, root bool, want, wantRatcheted []string) bool {
+func (r *row) judges(t *testing.T, s *schema.Structural, root bool, want, wantRatcheted []string) bool {
 	t.Helper()
 	k := &compiler{env: storedEnv}
 	n := k.node(s, s, root, model.SchemaDeclType(s, root), "")
@@ -167,24 +167,24 @@ func (x *row) judges(t *testing.T, s *schema.Structural, root bool, want, wantRa
 			}
 		},
 	}
-	if x.CostBudget != nil {
-		w.budget = *x.CostBudget
+	if r.CostBudget != nil {
+		w.budget = *r.CostBudget
 	}
-	object, old := x.value(t, x.Object), x.value(t, x.OldObject)
+	object, old := r.value(t, r.Object), r.value(t, r.OldObject)
 	c := correlation{}
-	if x.Kind == "ratcheting" {
+	if r.Kind == "ratcheting" {
 		c.current = common.NewCorrelatedObject(object, old, &model.Structural{Structural: s})
 	}
 	before := w.budget
 	w.node(n, nil, object, old, c)
-	if len(errs) == 0 != (len(want) == 0 && x.FieldErrors == nil) || !all(errs, want) || !all(ratcheted, wantRatcheted) {
-		t.Errorf("%s: got %q and %q, want %q and %q", x.ID, errs, ratcheted, want, wantRatcheted)
+	if len(errs) == 0 != (len(want) == 0 && r.FieldErrors == nil) || !all(errs, want) || !all(ratcheted, wantRatcheted) {
+		t.Errorf("%s: got %q and %q, want %q and %q", r.ID, errs, ratcheted, want, wantRatcheted)
 		return false
 	}
 	cost := before - w.budget
-	if x.ExpectedCost != nil && cost != *x.ExpectedCost || x.ExpectSkipped && cost != 0 ||
-		x.RemainingBudget != nil && w.budget != *x.RemainingBudget && !(*x.RemainingBudget < 0 && w.stopped) {
-		t.Errorf("%s: cost %d, budget left %d", x.ID, cost, w.budget)
+	if r.ExpectedCost != nil && cost != *r.ExpectedCost || r.ExpectSkipped && cost != 0 ||
+		r.RemainingBudget != nil && w.budget != *r.RemainingBudget && !(*r.RemainingBudget < 0 && w.stopped) {
+		t.Errorf("%s: cost %d, budget left %d", r.ID, cost, w.budget)
 		return false
 	}
 	return true
@@ -202,14 +202,14 @@ func all(got, want []string) bool {
 	return len(want) == 0 || len(got) == len(want)
 }
 
-func (x *row) value(t *testing.T, raw json.RawMessage) any {
+func (r *row) value(t *testing.T, raw json.RawMessage) any {
 	t.Helper()
 	if len(raw) == 0 {
 		return nil
 	}
 	var v any
 	if err := serverjson.Unmarshal(raw, &v); err != nil {
-		t.Fatal(x.ID, err)
+		t.Fatal(r.ID, err)
 	}
 	return v
 }

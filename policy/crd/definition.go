@@ -57,17 +57,17 @@ func (e *Engine) evaluateDefinition(ctx context.Context, req *policy.Request) ([
 	return r.out.results, ctx.Err()
 }
 
-func (r *definitionReview) add(result policy.Result) {
-	result.Policy = r.name
+func (d *definitionReview) add(result policy.Result) {
+	result.Policy = d.name
 	result.Action = cmp.Or(result.Action, policy.Deny)
-	r.out.add(result)
+	d.out.add(result)
 }
 
 // unknownFields refuses what the type does not know, as the API server's
 // strict decoder does; it does not look into items and additionalProperties,
 // which decode themselves.
-func (r *definitionReview) unknownFields() {
-	data, err := json.Marshal(r.written)
+func (d *definitionReview) unknownFields() {
+	data, err := json.Marshal(d.written)
 	if err != nil {
 		return
 	}
@@ -80,37 +80,37 @@ func (r *definitionReview) unknownFields() {
 		if !ok {
 			continue
 		}
-		r.add(policy.Result{
+		d.add(policy.Result{
 			Outcome: policy.Fail, Rule: unknownRule, Message: e.Error(), Reason: "BadRequest",
-			Fields: []string{find(r.written, strings.TrimSuffix(path, `"`), false)},
+			Fields: []string{find(d.written, strings.TrimSuffix(path, `"`), false)},
 		})
 	}
 }
 
 // decode reads what is to be validated: status is the API server's, which
 // for an update is that of a definition in use.
-func (r *definitionReview) decode(req *policy.Request) (err error) {
-	if r.now, err = decode(req.Admitted); err != nil {
+func (d *definitionReview) decode(req *policy.Request) (err error) {
+	if d.now, err = decode(req.Admitted); err != nil {
 		return err
 	}
-	r.now.Status = apiextensions.CustomResourceDefinitionStatus{}
+	d.now.Status = apiextensions.CustomResourceDefinitionStatus{}
 	if req.OldAdmitted != nil {
-		if r.old, err = decode(req.OldAdmitted); err != nil {
+		if d.old, err = decode(req.OldAdmitted); err != nil {
 			return err
 		}
-		r.old.Status = apiextensions.CustomResourceDefinitionStatus{
+		d.old.Status = apiextensions.CustomResourceDefinitionStatus{
 			Conditions: []apiextensions.CustomResourceDefinitionCondition{
 				{Type: apiextensions.Established, Status: apiextensions.ConditionTrue},
 				{Type: apiextensions.NamesAccepted, Status: apiextensions.ConditionTrue},
 			},
 		}
-		store(r.old)
-		r.now.Status = *r.old.Status.DeepCopy()
+		store(d.old)
+		d.now.Status = *d.old.Status.DeepCopy()
 		old, _ := metaOf(req.OldAdmitted)
-		copyServerFields(&r.now.ObjectMeta, old)
-		r.old.ObjectMeta = *old
+		copyServerFields(&d.now.ObjectMeta, old)
+		d.old.ObjectMeta = *old
 	}
-	store(r.now)
+	store(d.now)
 	return nil
 }
 
@@ -130,12 +130,12 @@ func store(d *apiextensions.CustomResourceDefinition) {
 // definition; which of rules that cost the same is up to the order of a map.
 const contributed = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
 
-func (r *definitionReview) validate() {
+func (d *definitionReview) validate() {
 	var errs field.ErrorList
-	if r.old == nil {
-		errs = crdvalidation.ValidateCustomResourceDefinition(r.ctx, r.now)
+	if d.old == nil {
+		errs = crdvalidation.ValidateCustomResourceDefinition(d.ctx, d.now)
 	} else {
-		errs = crdvalidation.ValidateCustomResourceDefinitionUpdate(r.ctx, r.now, r.old)
+		errs = crdvalidation.ValidateCustomResourceDefinitionUpdate(d.ctx, d.now, d.old)
 	}
 	slices.SortStableFunc(errs, func(a, b *field.Error) int {
 		return cmp.Or(strings.Compare(a.Field, b.Field), strings.Compare(a.Detail, b.Detail))
@@ -144,33 +144,33 @@ func (r *definitionReview) validate() {
 		switch {
 		case e.Detail == contributed:
 			continue
-		case r.out.full():
-			r.out.failures++
+		case d.out.full():
+			d.out.failures++
 			continue
 		}
-		r.report(e)
+		d.report(e)
 	}
 }
 
 // selfType is the name of a schema's type, which upstream makes of the time.
 var selfType = regexp.MustCompile(`\bselfType[0-9]+`)
 
-func (r *definitionReview) report(e *field.Error) {
+func (d *definitionReview) report(e *field.Error) {
 	e.Detail = selfType.ReplaceAllString(e.Detail, "selfType")
 	result := policy.Result{Outcome: policy.Fail, Message: message(e), Reason: "Invalid"}
-	for _, path := range written(e.Field, len(versionNames(r.written))) {
-		result.Fields = append(result.Fields, find(r.written, path, false))
+	for _, path := range written(e.Field, len(versionNames(d.written))) {
+		result.Fields = append(result.Fields, find(d.written, path, false))
 	}
-	result.Rule = ruleName(r.written, result.Fields[0])
+	result.Rule = ruleName(d.written, result.Fields[0])
 	switch {
 	case e.Detail == "field is immutable":
 		result.Assumed = []string{"the CustomResourceDefinition of the base is established in the cluster"}
-	case r.old != nil && strings.HasPrefix(e.Field, "status.storedVersions"):
+	case d.old != nil && strings.HasPrefix(e.Field, "status.storedVersions"):
 		result.Assumed = []string{"the cluster stores objects in the version that the base has as its storage version"}
 	case strings.Contains(e.Detail, "estimated rule cost total"):
-		result.Hint = r.mostExpensive(result.Fields[0])
+		result.Hint = d.mostExpensive(result.Fields[0])
 	}
-	r.add(result)
+	d.add(result)
 }
 
 // written gives the paths at which a path of the internal form stands in a
@@ -216,8 +216,8 @@ func written(path string, versions int) []string {
 }
 
 // versionOf is the version of a definition that a pointer leads into.
-func (r *definitionReview) versionOf(pointer string) string {
-	names := versionNames(r.written)
+func (d *definitionReview) versionOf(pointer string) string {
+	names := versionNames(d.written)
 	for i, name := range names {
 		if within(pointer, render.Pointer("spec", "versions", i)) {
 			return name

@@ -26,20 +26,20 @@ import (
 // gate refuses rules that an API server of the wanted version does not know
 // how to compile, though the newest does. Upstream's validation knows no
 // version but its own. What the definition had before may stay.
-func (r *definitionReview) gate() {
-	if r.target >= cel.Newest() {
+func (d *definitionReview) gate() {
+	if d.target >= cel.Newest() {
 		return
 	}
-	before := r.expressionsBefore()
-	for i, v := range versionNames(r.written) {
-		s := r.structural(v)
+	before := d.expressionsBefore()
+	for i, v := range versionNames(d.written) {
+		s := d.structural(v)
 		if s == nil || !hasRules(s) {
 			continue
 		}
-		g := gated{schema: s, pointer: schemaPointer(r.written, i), checked: map[cel.Version][]*rule{}}
+		g := gated{schema: s, pointer: schemaPointer(d.written, i), checked: map[cel.Version][]*rule{}}
 		newest := g.check(cel.Newest())
-		for n, rule := range g.check(r.target) {
-			r.gateRule(&g, rule, newest[n], before)
+		for n, rule := range g.check(d.target) {
+			d.gateRule(&g, rule, newest[n], before)
 		}
 	}
 }
@@ -62,7 +62,7 @@ func (g *gated) check(v cel.Version) []*rule {
 	return k.rules
 }
 
-func (r *definitionReview) gateRule(g *gated, rule, newest *rule, before map[string]bool) {
+func (d *definitionReview) gateRule(g *gated, rule, newest *rule, before map[string]bool) {
 	for _, x := range []struct{ key, source, fault, sooner string }{
 		{"rule", rule.Rule, rule.fault, newest.fault},
 		{"messageExpression", rule.MessageExpression, rule.messageBad, newest.messageBad},
@@ -72,22 +72,22 @@ func (r *definitionReview) gateRule(g *gated, rule, newest *rule, before map[str
 		}
 		pointer := rule.pointer + "/" + x.key
 		result := policy.Result{
-			Outcome: policy.Fail, Rule: ruleName(r.written, pointer), Reason: "Invalid", Fields: []string{pointer},
+			Outcome: policy.Fail, Rule: ruleName(d.written, pointer), Reason: "Invalid", Fields: []string{pointer},
 			Message: fmt.Sprintf("%s: Invalid value: %q: %s", writtenPath(pointer), x.source, x.fault),
 		}
-		needed, ok := r.target.NeededVersion(func(v cel.Version) bool {
+		needed, ok := d.target.NeededVersion(func(v cel.Version) bool {
 			now := g.check(v)[rule.index]
 			return now.fault == "" && now.messageBad == ""
 		})
 		if ok {
-			result.Hint = fmt.Sprintf("needs Kubernetes %s; --kube-version is %s", needed, r.target)
+			result.Hint = fmt.Sprintf("needs Kubernetes %s; --kube-version is %s", needed, d.target)
 		}
-		r.add(result)
+		d.add(result)
 	}
 }
 
-func (r *definitionReview) structural(version string) *schema.Structural {
-	custom, err := apiextensions.GetSchemaForVersion(r.now, version)
+func (d *definitionReview) structural(version string) *schema.Structural {
+	custom, err := apiextensions.GetSchemaForVersion(d.now, version)
 	if err != nil || custom == nil || custom.OpenAPIV3Schema == nil {
 		return nil
 	}
@@ -98,12 +98,12 @@ func (r *definitionReview) structural(version string) *schema.Structural {
 	return s
 }
 
-func (r *definitionReview) expressionsBefore() map[string]bool {
+func (d *definitionReview) expressionsBefore() map[string]bool {
 	found := map[string]bool{}
-	if r.old == nil {
+	if d.old == nil {
 		return found
 	}
-	crdvalidation.HasSchemaWith(&r.old.Spec, func(s *apiextensions.JSONSchemaProps) bool {
+	crdvalidation.HasSchemaWith(&d.old.Spec, func(s *apiextensions.JSONSchemaProps) bool {
 		crdvalidation.SchemaHas(s, func(s *apiextensions.JSONSchemaProps) bool {
 			for _, v := range s.XValidations {
 				found[v.Rule], found[v.MessageExpression] = true, true
@@ -123,34 +123,34 @@ func writtenPath(pointer string) string {
 // warn tells about what the API server only warns of: formats that it does not
 // know and therefore does not validate (WarningsOnCreate of
 // k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition).
-func (r *definitionReview) warn() {
-	for i := range versionNames(r.written) {
-		pointer := schemaPointer(r.written, i)
-		root, _ := render.Lookup(r.written, pointer)
+func (d *definitionReview) warn() {
+	for i := range versionNames(d.written) {
+		pointer := schemaPointer(d.written, i)
+		root, _ := render.Lookup(d.written, pointer)
 		if root, ok := root.(map[string]any); ok {
-			walkSpots(spot{root, pointer}, r.warnOfFormat)
+			walkSpots(spot{root, pointer}, d.warnOfFormat)
 		}
 	}
 }
 
-func (r *definitionReview) warnOfFormat(s spot) {
+func (d *definitionReview) warnOfFormat(s spot) {
 	format, _ := s.node["format"].(string)
 	typ, _ := s.node["type"].(string)
 	props := &spec.Schema{SchemaProps: spec.SchemaProps{Format: format, Type: []string{typ}}}
-	if format == "" || len(validation.GetUnrecognizedFormats(props, version.MajorMinor(1, uint(r.target)-1))) == 0 {
+	if format == "" || len(validation.GetUnrecognizedFormats(props, version.MajorMinor(1, uint(d.target)-1))) == 0 {
 		return
 	}
 	pointer := s.pointer + "/format"
-	r.add(policy.Result{
-		Outcome: policy.Fail, Action: policy.Warn, Rule: ruleName(r.written, pointer), Fields: []string{pointer},
+	d.add(policy.Result{
+		Outcome: policy.Fail, Action: policy.Warn, Rule: ruleName(d.written, pointer), Fields: []string{pointer},
 		Message: fmt.Sprintf("unrecognized format %q", format), Hint: "the API server does not validate it",
 	})
 }
 
 // mostExpensive names the rules that the estimated cost of a definition is
 // mostly of.
-func (r *definitionReview) mostExpensive(pointer string) string {
-	custom, err := apiextensions.GetSchemaForVersion(r.now, r.versionOf(pointer))
+func (d *definitionReview) mostExpensive(pointer string) string {
+	custom, err := apiextensions.GetSchemaForVersion(d.now, d.versionOf(pointer))
 	if err != nil || custom == nil || custom.OpenAPIV3Schema == nil {
 		return ""
 	}

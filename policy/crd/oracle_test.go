@@ -139,17 +139,17 @@ func oracleCases(t *testing.T) map[string]*oracleCase {
 	return cases
 }
 
-func (c *oracleCase) ours(t *testing.T, object, old any) (errs []string, left int64) {
+func (o *oracleCase) ours(t *testing.T, object, old any) (errs []string, left int64) {
 	w := &walk{
 		ctx: t.Context(), budget: celconfig.RuntimeCELCostBudget, ratchets: true,
-		held: make([]bool, len(c.rules)), broken: make([]bool, len(c.rules)),
+		held: make([]bool, len(o.rules)), broken: make([]bool, len(o.rules)),
 	}
 	w.say = func(v violation) {
 		if !v.ratchet {
 			errs = append(errs, v.err.Error())
 		}
 	}
-	w.node(c.node, nil, object, old, c.correlation(object, old))
+	w.node(o.node, nil, object, old, o.correlation(object, old))
 	slices.Sort(errs)
 	if w.stopped {
 		w.budget = -1
@@ -157,19 +157,19 @@ func (c *oracleCase) ours(t *testing.T, object, old any) (errs []string, left in
 	return errs, w.budget
 }
 
-func (c *oracleCase) correlation(object, old any) correlation {
+func (o *oracleCase) correlation(object, old any) correlation {
 	if old == nil {
 		return correlation{}
 	}
-	return correlation{current: common.NewCorrelatedObject(object, old, &model.Structural{Structural: c.structural})}
+	return correlation{current: common.NewCorrelatedObject(object, old, &model.Structural{Structural: o.structural})}
 }
 
-func (c *oracleCase) upstream(t *testing.T, object, old any) (errs []string, left int64) {
+func (o *oracleCase) upstream(t *testing.T, object, old any) (errs []string, left int64) {
 	var options []schemacel.Option
 	if old != nil {
-		options = append(options, schemacel.WithRatcheting(c.correlation(object, old).current))
+		options = append(options, schemacel.WithRatcheting(o.correlation(object, old).current))
 	}
-	found, left := c.validator.Validate(t.Context(), nil, c.structural, object, old, celconfig.RuntimeCELCostBudget, options...)
+	found, left := o.validator.Validate(t.Context(), nil, o.structural, object, old, celconfig.RuntimeCELCostBudget, options...)
 	for _, e := range found {
 		errs = append(errs, selfType.ReplaceAllString(e.Error(), "selfType"))
 	}

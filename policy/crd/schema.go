@@ -53,16 +53,16 @@ type counted struct {
 }
 
 // Validate implements validate.ValueValidator.
-func (v *counted) Validate(value any) *validate.Result {
-	c := v.counter
-	if c.exceeded() {
+func (c *counted) Validate(value any) *validate.Result {
+	n := c.counter
+	if n.exceeded() {
 		return &validate.Result{}
 	}
-	before := c.below
-	c.below = 0
-	result := v.SchemaValidator.Validate(value)
-	c.left -= max(0, len(result.Errors)-c.below)
-	c.below = before + len(result.Errors)
+	before := n.below
+	n.below = 0
+	result := c.SchemaValidator.Validate(value)
+	n.left -= max(0, len(result.Errors)-n.below)
+	n.below = before + len(result.Errors)
 	return result
 }
 

@@ -52,29 +52,29 @@ func plain(v ref.Val) ref.Val {
 type stableMap struct{ traits.Mapper }
 
 // Find implements traits.Mapper.
-func (m *stableMap) Find(key ref.Val) (ref.Val, bool) {
-	v, ok := m.Mapper.Find(key)
+func (s *stableMap) Find(key ref.Val) (ref.Val, bool) {
+	v, ok := s.Mapper.Find(key)
 	return stable(v), ok
 }
 
 // Get implements traits.Indexer.
-func (m *stableMap) Get(key ref.Val) ref.Val { return stable(m.Mapper.Get(key)) }
+func (s *stableMap) Get(key ref.Val) ref.Val { return stable(s.Mapper.Get(key)) }
 
 // Equal implements ref.Val.
-func (m *stableMap) Equal(other ref.Val) ref.Val { return m.Mapper.Equal(plain(other)) }
+func (s *stableMap) Equal(other ref.Val) ref.Val { return s.Mapper.Equal(plain(other)) }
 
 // ConvertToType implements ref.Val.
-func (m *stableMap) ConvertToType(t ref.Type) ref.Val {
+func (s *stableMap) ConvertToType(t ref.Type) ref.Val {
 	if t == types.MapType {
-		return m
+		return s
 	}
-	return m.Mapper.ConvertToType(t)
+	return s.Mapper.ConvertToType(t)
 }
 
 // Iterator implements traits.Iterable.
-func (m *stableMap) Iterator() traits.Iterator {
+func (s *stableMap) Iterator() traits.Iterator {
 	var keys []ref.Val
-	for it := m.Mapper.Iterator(); it.HasNext() == types.True; {
+	for it := s.Mapper.Iterator(); it.HasNext() == types.True; {
 		keys = append(keys, it.Next())
 	}
 	slices.SortStableFunc(keys, func(a, b ref.Val) int { return strings.Compare(keyText(a), keyText(b)) })
@@ -90,29 +90,29 @@ func keyText(key ref.Val) string {
 type stableList struct{ traits.Lister }
 
 // Get implements traits.Indexer.
-func (l *stableList) Get(index ref.Val) ref.Val { return stable(l.Lister.Get(index)) }
+func (s *stableList) Get(index ref.Val) ref.Val { return stable(s.Lister.Get(index)) }
 
 // Contains implements traits.Container.
-func (l *stableList) Contains(v ref.Val) ref.Val { return l.Lister.Contains(plain(v)) }
+func (s *stableList) Contains(v ref.Val) ref.Val { return s.Lister.Contains(plain(v)) }
 
 // Equal implements ref.Val.
-func (l *stableList) Equal(other ref.Val) ref.Val { return l.Lister.Equal(plain(other)) }
+func (s *stableList) Equal(other ref.Val) ref.Val { return s.Lister.Equal(plain(other)) }
 
 // Add implements traits.Adder.
-func (l *stableList) Add(other ref.Val) ref.Val { return stable(l.Lister.Add(plain(other))) }
+func (s *stableList) Add(other ref.Val) ref.Val { return stable(s.Lister.Add(plain(other))) }
 
 // ConvertToType implements ref.Val.
-func (l *stableList) ConvertToType(t ref.Type) ref.Val {
+func (s *stableList) ConvertToType(t ref.Type) ref.Val {
 	if t == types.ListType {
-		return l
+		return s
 	}
-	return l.Lister.ConvertToType(t)
+	return s.Lister.ConvertToType(t)
 }
 
 // Iterator implements traits.Iterable.
-func (l *stableList) Iterator() traits.Iterator { return &stableIterator{l.Lister.Iterator()} }
+func (s *stableList) Iterator() traits.Iterator { return &stableIterator{s.Lister.Iterator()} }
 
 type stableIterator struct{ traits.Iterator }
 
 // Next implements traits.Iterator.
-func (it *stableIterator) Next() ref.Val { return stable(it.Iterator.Next()) }
+func (s *stableIterator) Next() ref.Val { return stable(s.Iterator.Next()) }

@@ -51,9 +51,9 @@ func newKindValidator(t testing.TB, kubeVersion string, objects []*render.Object
 	return evaluate{kinds, engine}
 }
 
-func (j evaluate) review(t testing.TB, objects []*render.Object) []policy.Result {
+func (e evaluate) review(t testing.TB, objects []*render.Object) []policy.Result {
 	t.Helper()
-	results, err := policy.Chain{Kinds: j.kinds, Validators: []policy.Validator{j.engine}}.Review(t.Context(), policy.Requests(nil, objects))
+	results, err := policy.Chain{Kinds: e.kinds, Validators: []policy.Validator{e.engine}}.Review(t.Context(), policy.Requests(nil, objects))
 	if err != nil {
 		t.Fatal(err)
 	}

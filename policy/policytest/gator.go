@@ -142,44 +142,44 @@ func (g *gatorSuite) concerned(files ...node) bool {
 }
 
 // load reads the files of a test.
-func (t *gatorTest) load(item node, f map[string]node) {
-	t.setup.Template = t.first(item, f["template"], "templates.gatekeeper.sh", "ConstraintTemplate")
-	t.setup.Constraint = t.first(item, f["constraint"], "constraints.gatekeeper.sh", "")
+func (g *gatorTest) load(item node, f map[string]node) {
+	g.setup.Template = g.first(item, f["template"], "templates.gatekeeper.sh", "ConstraintTemplate")
+	g.setup.Constraint = g.first(item, f["constraint"], "constraints.gatekeeper.sh", "")
 	if f["expansion"].value != nil {
-		t.setup.Expansions = t.all(f["expansion"])
-		for _, o := range t.setup.Expansions {
+		g.setup.Expansions = g.all(f["expansion"])
+		for _, o := range g.setup.Expansions {
 			if err := isKind(o, "expansion.gatekeeper.sh", "ExpansionTemplate"); err != nil {
-				t.refuse(f["expansion"].errorf("%s: %w", f["expansion"].text(), err))
+				g.refuse(f["expansion"].errorf("%s: %w", f["expansion"].text(), err))
 			}
 		}
 	}
-	if c := t.setup.Constraint; c != nil {
-		t.policy, t.rule = c.GetName(), c.GetKind()
+	if c := g.setup.Constraint; c != nil {
+		g.policy, g.rule = c.GetName(), c.GetKind()
 	}
 }
 
 // refuse notes why no case can be run.
-func (t *gatorTest) refuse(err *render.Error) {
-	t.failures = append(t.failures, err)
-	t.fail(err)
+func (g *gatorTest) refuse(err *render.Error) {
+	g.failures = append(g.failures, err)
+	g.fail(err)
 }
 
 // first returns the first object of a file, which must be of a kind.
-func (t *gatorTest) first(item, at node, group, kind string) *render.Object {
+func (g *gatorTest) first(item, at node, group, kind string) *render.Object {
 	if at.text() == "" {
-		t.refuse(item.errorf("%s is missing", at.name()))
+		g.refuse(item.errorf("%s is missing", at.name()))
 		return nil
 	}
-	objects := t.all(at)
+	objects := g.all(at)
 	if len(objects) == 0 {
 		return nil
 	}
 	if err := isKind(objects[0], group, kind); err != nil {
-		t.refuse(at.errorf("%s: %w", at.text(), err))
+		g.refuse(at.errorf("%s: %w", at.text(), err))
 		return nil
 	}
 	for _, o := range objects[1:] {
-		t.note("%s: is not looked at: of a %s gator reads the first document", t.shown(o.Span("")), at.name())
+		g.note("%s: is not looked at: of a %s gator reads the first document", g.shown(o.Span("")), at.name())
 	}
 	return objects[0]
 }
@@ -195,10 +195,10 @@ func isKind(o *render.Object, group, kind string) error {
 }
 
 // all returns the objects of a file of the test, and refuses one that has none.
-func (t *gatorTest) all(at node) []*render.Object {
-	objects, err := t.read(at)
+func (g *gatorTest) all(at node) []*render.Object {
+	objects, err := g.read(at)
 	if err != nil {
-		t.refuse(err)
+		g.refuse(err)
 	}
 	return objects
 }
@@ -275,20 +275,20 @@ func objectOf(v any, at *render.Positions) (*render.Object, error) {
 }
 
 // compile makes the constraint ready, once.
-func (t *gatorTest) compile() *gatorEngine {
-	if t.engine != nil {
-		return t.engine
+func (g *gatorTest) compile() *gatorEngine {
+	if g.engine != nil {
+		return g.engine
 	}
 	e := &gatorEngine{}
-	t.engine = e
-	at := t.setup.Constraint.Span("")
-	if t.opts.Engines.Gator == nil {
+	g.engine = e
+	at := g.setup.Constraint.Span("")
+	if g.opts.Engines.Gator == nil {
 		e.faults = append(e.faults, &render.Error{Span: at, Err: errors.New("constraints of Gatekeeper are not evaluated")})
 		return e
 	}
 	var err error
-	e.GatorPolicy, err = t.opts.Engines.Gator(&t.setup)
-	e.faults = t.split(err)
+	e.GatorPolicy, err = g.opts.Engines.Gator(&g.setup)
+	e.faults = g.split(err)
 	if e.GatorPolicy == nil && len(e.faults) == 0 {
 		e.faults = append(e.faults, &render.Error{Span: at, Err: errors.New("the constraint is not evaluated")})
 	}
@@ -296,15 +296,15 @@ func (t *gatorTest) compile() *gatorEngine {
 }
 
 // among is the constraint beside an inventory. Cases often have the same one.
-func (e *gatorEngine) among(files []string, inventory []*render.Object) GatorPolicy {
+func (g *gatorEngine) among(files []string, inventory []*render.Object) GatorPolicy {
 	if len(files) == 0 {
-		return e.GatorPolicy
+		return g.GatorPolicy
 	}
 	key := strings.Join(files, "\x00")
-	if key != e.key || e.beside == nil {
-		e.key, e.beside = key, e.Among(lastOfEach(inventory))
+	if key != g.key || g.beside == nil {
+		g.key, g.beside = key, g.Among(lastOfEach(inventory))
 	}
-	return e.beside
+	return g.beside
 }
 
 // lastOfEach keeps the last of the objects of one identity, as gator does.
@@ -325,23 +325,23 @@ func lastOfEach(objects []*render.Object) []*render.Object {
 }
 
 // start is a case of the test, at its place.
-func (t *gatorTest) start(item node, name string) Case {
+func (g *gatorTest) start(item node, name string) Case {
 	return Case{
-		Name: strings.Trim(t.name+"/"+name, "/"), Policy: t.policy, Rule: t.rule, Line: item.span().Line, Notes: []string{},
+		Name: strings.Trim(g.name+"/"+name, "/"), Policy: g.policy, Rule: g.rule, Line: item.span().Line, Notes: []string{},
 	}
 }
 
 // invalid is the case that the constraint breaks its template's schema.
-func (t *gatorTest) invalid(item node) {
-	c := t.start(item, "")
-	c.Kind, c.Resource, c.Want = t.rule, t.policy, "invalid"
-	defer func() { t.Cases = append(t.Cases, c) }()
-	if len(t.failures) > 0 {
-		c.Reason = t.text(t.failures...)
+func (g *gatorTest) invalid(item node) {
+	c := g.start(item, "")
+	c.Kind, c.Resource, c.Want = g.rule, g.policy, "invalid"
+	defer func() { g.Cases = append(g.Cases, c) }()
+	if len(g.failures) > 0 {
+		c.Reason = g.text(g.failures...)
 		return
 	}
 	var schema, others []error
-	for _, e := range t.compile().faults {
+	for _, e := range g.compile().faults {
 		if e.Rule == RuleConstraintSchema {
 			schema = append(schema, e)
 		} else {
@@ -350,34 +350,34 @@ func (t *gatorTest) invalid(item node) {
 	}
 	switch {
 	case len(others) > 0:
-		c.Reason = t.text(others...)
+		c.Reason = g.text(others...)
 	case len(schema) > 0:
-		c.Got, c.OK, c.Reason = "invalid", true, t.text(schema...)
+		c.Got, c.OK, c.Reason = "invalid", true, g.text(schema...)
 	default:
 		c.Got, c.Reason = "valid", "the constraint keeps its template's schema"
 	}
 }
 
 // accepted is the case of a test without any: that what it names is valid.
-func (t *gatorTest) accepted(item node) {
-	c := t.start(item, "")
-	c.Kind, c.Resource, c.Want = t.rule, t.policy, "valid"
-	if errs := t.broken(); len(errs) > 0 {
-		c.Reason = t.text(errs...)
+func (g *gatorTest) accepted(item node) {
+	c := g.start(item, "")
+	c.Kind, c.Resource, c.Want = g.rule, g.policy, "valid"
+	if errs := g.broken(); len(errs) > 0 {
+		c.Reason = g.text(errs...)
 	} else {
 		c.Got, c.OK = "valid", true
 		c.Notes = append(c.Notes, "the test has no cases: it holds that the template and the constraint are valid")
 	}
-	t.Cases = append(t.Cases, c)
+	g.Cases = append(g.Cases, c)
 }
 
 // broken is why no case of the test can be run.
-func (t *gatorTest) broken() []error {
-	errs := slices.Clone(t.failures)
+func (g *gatorTest) broken() []error {
+	errs := slices.Clone(g.failures)
 	if len(errs) > 0 {
 		return errs
 	}
-	for _, e := range t.compile().faults {
+	for _, e := range g.compile().faults {
 		errs = append(errs, e)
 	}
 	return errs

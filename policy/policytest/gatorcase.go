@@ -29,81 +29,81 @@ type gatorAssertion struct {
 }
 
 // runCase runs one case of the test.
-func (t *gatorTest) runCase(item node) {
-	before := len(t.errs)
+func (g *gatorTest) runCase(item node) {
+	before := len(g.errs)
 	f := item.folded("name", "object", "inventory", "assertions", "skip")
 	name := f["name"].text()
 	if f["skip"].flag() {
-		t.note("%s: case %s is skipped", t.shown(item.span()), strings.Trim(t.name+"/"+name, "/"))
+		g.note("%s: case %s is skipped", g.shown(item.span()), strings.Trim(g.name+"/"+name, "/"))
 		return
 	}
-	c := &gatorCase{Case: t.start(item, name), t: t}
+	c := &gatorCase{Case: g.start(item, name), t: g}
 	c.readObject(item, f["object"])
 	c.readInventory(f["inventory"])
 	c.readAssertions(item, f["assertions"])
-	c.errs = append(c.errs, t.errs[before:]...)
+	c.errs = append(c.errs, g.errs[before:]...)
 	c.Want = c.wants()
 	c.evaluate()
-	t.Cases = append(t.Cases, c.Case)
+	g.Cases = append(g.Cases, c.Case)
 }
 
 // readObject reads the object to evaluate.
-func (c *gatorCase) readObject(item, at node) {
+func (g *gatorCase) readObject(item, at node) {
 	if at.text() == "" {
 		item.fail("object is missing")
 		return
 	}
-	objects, err := c.t.read(at)
+	objects, err := g.t.read(at)
 	switch {
 	case err != nil:
-		c.t.fail(err)
+		g.t.fail(err)
 		return
 	case len(objects) > 1:
 		at.fail("%s holds %d objects, not one", at.text(), len(objects))
 		return
 	}
-	c.object = objects[0]
-	c.subject(c.object)
-	if !isReview(c.object) {
+	g.object = objects[0]
+	g.subject(g.object)
+	if !isReview(g.object) {
 		return
 	}
-	r, broken := reviewOf(c.object)
+	r, broken := reviewOf(g.object)
 	if broken != nil {
 		at.fail("%s: %w", at.text(), broken)
 		return
 	}
-	c.object = r.typed
-	c.subject(r.subject)
-	c.Operation = r.operation
+	g.object = r.typed
+	g.subject(r.subject)
+	g.Operation = r.operation
 }
 
 // subject says which object the case is about.
-func (c *gatorCase) subject(o *render.Object) {
+func (g *gatorCase) subject(o *render.Object) {
 	key := o.Key()
-	c.Kind, c.Resource = key.Kind, key.Name
+	g.Kind, g.Resource = key.Kind, key.Name
 	if key.Namespace != "" {
-		c.Resource = key.Namespace + "/" + key.Name
+		g.Resource = key.Namespace + "/" + key.Name
 	}
 }
 
 // readInventory reads the objects beside which it is evaluated.
-func (c *gatorCase) readInventory(list node) {
+func (g *gatorCase) readInventory(list node) {
 	for _, item := range list.items() {
-		objects, err := c.t.read(item)
+		objects, err := g.t.read(item)
 		if err != nil {
-			c.t.fail(err)
+			g.t.fail(err)
 		}
 		for _, o := range objects {
 			if o.GetAPIVersion() == "" {
 				item.fail("%s: a %.63s in it has no apiVersion", item.text(), o.GetKind())
 			}
 		}
-		c.inventory = append(c.inventory, objects...)
-		c.files = append(c.files, item.text())
+		g.inventory = append(g.inventory, objects...)
+		g.files = append(g.files, item.text())
 	}
 }
 
-func (c *gatorCase) readAssertions(item, list node) {
+func (g *gatorCase) readAssertions(item, list node) {
 	items := list.items()
 	if len(items) == 0 {
 		item.fail("the case has no assertions")
@@ -117,7 +117,7 @@ func (c *gatorCase) readAssertions(item, list node) {
 				m.fail("message is no regular expression: %w", err)
 			}
 		}
-		c.assertions = append(c.assertions, one)
+		g.assertions = append(g.assertions, one)
 	}
 }
 
@@ -154,38 +154,38 @@ func counted(n int) string {
 }
 
 // evaluate asks the constraint and holds what it says against the assertions.
-func (c *gatorCase) evaluate() {
-	if len(c.t.failures) > 0 {
-		c.errs = append(c.errs, c.t.failures...)
+func (g *gatorCase) evaluate() {
+	if len(g.t.failures) > 0 {
+		g.errs = append(g.errs, g.t.failures...)
 	}
-	if len(c.errs) > 0 {
-		c.Reason = c.t.text(c.errs...)
+	if len(g.errs) > 0 {
+		g.Reason = g.t.text(g.errs...)
 		return
 	}
-	engine := c.t.compile()
+	engine := g.t.compile()
 	for _, e := range engine.faults {
-		c.errs = append(c.errs, e)
+		g.errs = append(g.errs, e)
 	}
-	if len(c.errs) > 0 {
-		c.Reason = c.t.text(c.errs...)
+	if len(g.errs) > 0 {
+		g.Reason = g.t.text(g.errs...)
 		return
 	}
-	results, err := engine.among(c.files, c.inventory).Evaluate(c.t.ctx, c.object)
+	results, err := engine.among(g.files, g.inventory).Evaluate(g.t.ctx, g.object)
 	if err != nil {
-		c.Reason = c.t.text(err)
+		g.Reason = g.t.text(err)
 		return
 	}
-	c.compare(results)
+	g.compare(results)
 }
 
 // compare holds results against the assertions.
-func (c *gatorCase) compare(results []policy.Result) {
+func (g *gatorCase) compare(results []policy.Result) {
 	var messages, undecided []string
-	c.Vacuous = len(results) == 0
+	g.Vacuous = len(results) == 0
 	for i := range results {
 		r := &results[i]
 		for _, a := range r.Assumed {
-			c.assume(a)
+			g.assume(a)
 		}
 		switch r.Outcome {
 		case policy.Fail:
@@ -195,28 +195,28 @@ func (c *gatorCase) compare(results []policy.Result) {
 		}
 	}
 	if len(undecided) > 0 {
-		c.Reason = joined(undecided)
+		g.Reason = joined(undecided)
 		return
 	}
-	c.Got, c.OK = c.says(messages), true
-	for _, a := range c.assertions {
-		c.OK = c.OK && a.holds(a.count(messages))
+	g.Got, g.OK = g.says(messages), true
+	for _, a := range g.assertions {
+		g.OK = g.OK && a.holds(a.count(messages))
 	}
 	switch {
 	case len(messages) > 0:
-		c.Reason = joined(messages)
-	case c.Vacuous:
-		c.Reason = "the constraint is not asked: it does not match the object, or is not enforced in gator"
+		g.Reason = joined(messages)
+	case g.Vacuous:
+		g.Reason = "the constraint is not asked: it does not match the object, or is not enforced in gator"
 	}
 }
 
-func (c *gatorCase) assume(text string) {
-	for _, n := range c.Notes {
+func (g *gatorCase) assume(text string) {
+	for _, n := range g.Notes {
 		if n == text {
 			return
 		}
 	}
-	c.Notes = append(c.Notes, text)
+	g.Notes = append(g.Notes, text)
 }
 
 // joined are messages in one, within bounds.
@@ -225,9 +225,9 @@ func joined(messages []string) string {
 }
 
 // wants puts the assertions into words.
-func (c *gatorCase) wants() string {
-	words := make([]string, len(c.assertions))
-	for i, a := range c.assertions {
+func (g *gatorCase) wants() string {
+	words := make([]string, len(g.assertions))
+	for i, a := range g.assertions {
 		words[i] = a.about(a.words)
 	}
 	return strings.Join(words, ", ")
@@ -235,9 +235,9 @@ func (c *gatorCase) wants() string {
 
 // says puts what is so into the words of the assertions: the same where it is
 // as they want it.
-func (c *gatorCase) says(messages []string) string {
-	words := make([]string, len(c.assertions))
-	for i, a := range c.assertions {
+func (g *gatorCase) says(messages []string) string {
+	words := make([]string, len(g.assertions))
+	for i, a := range g.assertions {
 		words[i] = a.about(a.words)
 		if n := a.count(messages); !a.holds(n) {
 			words[i] = a.about(counted(n))
@@ -247,22 +247,22 @@ func (c *gatorCase) says(messages []string) string {
 }
 
 // about adds the message that is asked for.
-func (a *gatorAssertion) about(words string) string {
-	if a.message == nil {
+func (g *gatorAssertion) about(words string) string {
+	if g.message == nil {
 		return words
 	}
-	return fmt.Sprintf("%s with %q", words, a.message)
+	return fmt.Sprintf("%s with %q", words, g.message)
 }
 
 // count is how many of the messages the assertion is about.
-func (a *gatorAssertion) count(messages []string) int {
+func (g *gatorAssertion) count(messages []string) int {
 	n := 0
 	for _, m := range messages {
-		if a.message == nil || a.message.MatchString(m) {
+		if g.message == nil || g.message.MatchString(m) {
 			n++
 		}
 	}
 	return n
 }
 
-func (a *gatorAssertion) holds(n int) bool { return a.least <= n && n <= a.most }
+func (g *gatorAssertion) holds(n int) bool { return g.least <= n && n <= g.most }

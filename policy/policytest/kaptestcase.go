@@ -61,30 +61,30 @@ func readRef(n node, typed bool) resourceRef {
 }
 
 // read takes the test's fields.
-func (c *kaptestCase) read(t node) {
+func (k *kaptestCase) read(t node) {
 	f := t.fields("object", "oldObject", "param", "userInfo", "expect", "deniedMessage")
-	c.object, c.old, c.param = readRef(f["object"], true), readRef(f["oldObject"], true), readRef(f["param"], false)
-	c.expect, c.deniedMessage = f["expect"], f["deniedMessage"].text()
-	c.Want = c.expect.text()
+	k.object, k.old, k.param = readRef(f["object"], true), readRef(f["oldObject"], true), readRef(f["param"], false)
+	k.expect, k.deniedMessage = f["expect"], f["deniedMessage"].text()
+	k.Want = k.expect.text()
 	u := f["userInfo"].fields("name", "groups", "extra")
-	c.user = policy.UserInfo{Username: u["name"].text(), Groups: u["groups"].texts(), Extra: u["extra"].extra()}
-	c.about()
+	k.user = policy.UserInfo{Username: u["name"].text(), Groups: u["groups"].texts(), Extra: u["extra"].extra()}
+	k.about()
 }
 
 // about takes from the references what the case is about.
-func (c *kaptestCase) about() {
-	subject := c.object
+func (k *kaptestCase) about() {
+	subject := k.object
 	if !subject.given() {
-		subject = c.old
+		subject = k.old
 	}
-	c.Kind, c.Resource = subject.kind, subject.String()
+	k.Kind, k.Resource = subject.kind, subject.String()
 	switch {
-	case c.object.given() && c.old.given():
-		c.Operation = string(policy.Update)
-	case c.old.given():
-		c.Operation = string(policy.Delete)
+	case k.object.given() && k.old.given():
+		k.Operation = string(policy.Update)
+	case k.old.given():
+		k.Operation = string(policy.Delete)
 	default:
-		c.Operation = string(policy.Create)
+		k.Operation = string(policy.Create)
 	}
 }
 
@@ -102,54 +102,54 @@ func (n node) extra() map[string][]string {
 }
 
 // refuse notes why the case can't be run.
-func (c *kaptestCase) refuse(err error) { c.errs = append(c.errs, err) }
+func (k *kaptestCase) refuse(err error) { k.errs = append(k.errs, err) }
 
-func (c *kaptestCase) run() {
-	if !slices.Contains(kaptestExpectations, c.Want) {
-		err := c.expect.errorf("expect %q is none of %s", c.Want, strings.Join(kaptestExpectations, ", "))
-		c.k.fail(err)
-		c.refuse(err)
+func (k *kaptestCase) run() {
+	if !slices.Contains(kaptestExpectations, k.Want) {
+		err := k.expect.errorf("expect %q is none of %s", k.Want, strings.Join(kaptestExpectations, ", "))
+		k.k.fail(err)
+		k.refuse(err)
 	}
-	if c.deniedMessage != "" && c.Want != deny {
-		c.refuse(errors.New("deniedMessage is given, and expect is not deny"))
+	if k.deniedMessage != "" && k.Want != deny {
+		k.refuse(errors.New("deniedMessage is given, and expect is not deny"))
 	}
-	p := c.k.policies[c.Policy]
+	p := k.k.policies[k.Policy]
 	if p == nil {
-		e := c.at.errorf("%w", missing(validatingKind, c.Policy, c.k.policies))
-		c.refuse(e)
+		e := k.at.errorf("%w", missing(validatingKind, k.Policy, k.k.policies))
+		k.refuse(e)
 	}
-	req := c.request()
+	req := k.request()
 	var params *render.Object
 	if p != nil {
-		params = c.params(p)
+		params = k.params(p)
 	}
-	if len(c.errs) > 0 {
-		c.Reason = c.k.text(c.errs...)
+	if len(k.errs) > 0 {
+		k.Reason = k.k.text(k.errs...)
 		return
 	}
-	c.evaluate(p, req, params)
+	k.evaluate(p, req, params)
 }
 
 // request is the admission request that the test describes.
-func (c *kaptestCase) request() *policy.Request {
-	req := &policy.Request{Operation: policy.Operation(c.Operation), UserInfo: c.user, DryRun: true}
-	if !c.object.given() && !c.old.given() {
-		c.refuse(errors.New("names neither object nor oldObject"))
+func (k *kaptestCase) request() *policy.Request {
+	req := &policy.Request{Operation: policy.Operation(k.Operation), UserInfo: k.user, DryRun: true}
+	if !k.object.given() && !k.old.given() {
+		k.refuse(errors.New("names neither object nor oldObject"))
 		return req
 	}
-	req.Object, req.OldObject = c.find(c.object, "object"), c.find(c.old, "oldObject")
+	req.Object, req.OldObject = k.find(k.object, "object"), k.find(k.old, "oldObject")
 	subject := req.Subject()
 	if subject == nil {
 		return req
 	}
 	if req.Object != nil && req.OldObject != nil && req.Object.GetNamespace() != req.OldObject.GetNamespace() {
-		c.refuse(errors.New("object and oldObject are in different namespaces"))
+		k.refuse(errors.New("object and oldObject are in different namespaces"))
 	}
 	req.Kind = subject.GroupVersionKind()
-	req.Resource = c.k.kinds.Resource(req.Kind)
+	req.Resource = k.k.kinds.Resource(req.Kind)
 	req.Namespace, req.Name = subject.GetNamespace(), subject.GetName()
 	req.Admitted, req.OldAdmitted = tree(req.Object), tree(req.OldObject)
-	c.Kind, c.Resource = subject.GetKind(), name(subject)
+	k.Kind, k.Resource = subject.GetKind(), name(subject)
 	return req
 }
 
@@ -168,26 +168,26 @@ func name(o *render.Object) string {
 }
 
 // find returns the one resource that is meant, nil without a reference.
-func (c *kaptestCase) find(r resourceRef, what string) *render.Object {
+func (k *kaptestCase) find(r resourceRef, what string) *render.Object {
 	switch {
 	case !r.given():
 		return nil
 	case r.called == "" || r.kind == "":
-		c.refuse(r.errorf("%s needs a kind and a name", what))
+		k.refuse(r.errorf("%s needs a kind and a name", what))
 		return nil
 	}
-	return c.one(r, what)
+	return k.one(r, what)
 }
 
-func (c *kaptestCase) one(r resourceRef, what string) *render.Object {
-	all := slices.DeleteFunc(slices.Clone(c.k.resources), func(o *render.Object) bool { return !r.means(o) })
+func (k *kaptestCase) one(r resourceRef, what string) *render.Object {
+	all := slices.DeleteFunc(slices.Clone(k.k.resources), func(o *render.Object) bool { return !r.means(o) })
 	switch len(all) {
 	case 1:
 		return all[0]
 	case 0:
-		c.refuse(r.errorf("%s: there is no %s %s among the resources%s", what, r.kind, r, c.k.likely(r)))
+		k.refuse(r.errorf("%s: there is no %s %s among the resources%s", what, r.kind, r, k.k.likely(r)))
 	default:
-		c.refuse(r.errorf("%s: %s %s is %d of the resources: %s and %s", what, r.kind, r, len(all), c.k.shown(all[0].Span("")), c.k.shown(all[1].Span(""))))
+		k.refuse(r.errorf("%s: %s %s is %d of the resources: %s and %s", what, r.kind, r, len(all), k.k.shown(all[0].Span("")), k.k.shown(all[1].Span(""))))
 	}
 	return nil
 }
@@ -217,59 +217,59 @@ func (k *kaptestSuite) likely(r resourceRef) string {
 }
 
 // params is the parameter that the policy reads.
-func (c *kaptestCase) params(p *kaptestPolicy) *render.Object {
+func (k *kaptestCase) params(p *kaptestPolicy) *render.Object {
 	apiVersion, _ := render.Lookup(p.object.Object, "/spec/paramKind/apiVersion")
 	kind, _ := render.Lookup(p.object.Object, "/spec/paramKind/kind")
 	gv, _ := apiVersion.(string)
-	r := c.param
+	r := k.param
 	if r.kind, _ = kind.(string); r.kind == "" {
-		if c.param.given() {
-			c.Notes = append(c.Notes, "the policy has no paramKind, so it does not see the param")
+		if k.param.given() {
+			k.Notes = append(k.Notes, "the policy has no paramKind, so it does not see the param")
 		}
 		return nil
 	}
 	r.group, r.version = policy.ParseGroupVersion(gv).Group, policy.ParseGroupVersion(gv).Version
 	if r.called == "" {
-		c.refuse(c.at.errorf("policy %s needs a param of kind %s, and the test names none", c.Policy, r.kind))
+		k.refuse(k.at.errorf("policy %s needs a param of kind %s, and the test names none", k.Policy, r.kind))
 		return nil
 	}
-	return c.one(r, "param")
+	return k.one(r, "param")
 }
 
 // evaluate runs the policy and compares.
-func (c *kaptestCase) evaluate(p *kaptestPolicy, req *policy.Request, params *render.Object) {
+func (k *kaptestCase) evaluate(p *kaptestPolicy, req *policy.Request, params *render.Object) {
 	refused := ""
 	if errs := p.refusals(); len(errs) > 0 {
-		refused = "the API server refuses the policy: " + c.k.text(errs...)
+		refused = "the API server refuses the policy: " + k.k.text(errs...)
 	}
 	var results []policy.Result
 	var err error
 	if p.runs() {
-		results, err = p.evaluator.Evaluate(c.k.ctx, req, c.Policy, params)
+		results, err = p.evaluator.Evaluate(k.k.ctx, req, k.Policy, params)
 	}
 	if err != nil {
-		c.Reason = cmp.Or(refused, c.k.text(err))
+		k.Reason = cmp.Or(refused, k.k.text(err))
 		return
 	}
 	if refused != "" {
-		c.Notes = append(c.Notes, refused)
+		k.Notes = append(k.Notes, refused)
 	}
-	c.Got, c.Reason = c.outcome(p, results)
-	c.Vacuous = c.Got == admit && len(results) == 0
-	c.OK = c.Got == c.Want
-	c.comparedMessage(results)
-	c.takenForGranted(req, results)
-	c.unmatched(p, req)
+	k.Got, k.Reason = k.outcome(p, results)
+	k.Vacuous = k.Got == admit && len(results) == 0
+	k.OK = k.Got == k.Want
+	k.comparedMessage(results)
+	k.takenForGranted(req, results)
+	k.unmatched(p, req)
 }
 
 // unmatched notes that the policy would not see the object on a cluster, which
 // kaptest does not ask.
-func (c *kaptestCase) unmatched(p *kaptestPolicy, req *policy.Request) {
+func (k *kaptestCase) unmatched(p *kaptestPolicy, req *policy.Request) {
 	x, ok := p.evaluator.(policy.Explainer)
 	if !ok || !p.runs() {
 		return
 	}
-	es, err := x.Explain(c.k.ctx, req, c.Policy, "matchConstraints")
+	es, err := x.Explain(k.k.ctx, req, k.Policy, "matchConstraints")
 	if err != nil || len(es) == 0 || es[0].Matches != policy.No {
 		return
 	}
@@ -282,48 +282,48 @@ func (c *kaptestCase) unmatched(p *kaptestPolicy, req *policy.Request) {
 			why = append(why, m.Name+" excludes it")
 		}
 	}
-	c.Unmatched = true
-	c.Notes = append(c.Notes, "on a cluster the policy would not see this request: "+strings.Join(why, "; "))
+	k.Unmatched = true
+	k.Notes = append(k.Notes, "on a cluster the policy would not see this request: "+strings.Join(why, "; "))
 }
 
 // comparedMessage holds a denial against the message it should have.
-func (c *kaptestCase) comparedMessage(results []policy.Result) {
-	if !c.OK || c.deniedMessage == "" {
+func (k *kaptestCase) comparedMessage(results []policy.Result) {
+	if !k.OK || k.deniedMessage == "" {
 		return
 	}
 	var said []string
 	for _, r := range results {
 		if r.Outcome == policy.Fail {
-			if r.Message == c.deniedMessage {
+			if r.Message == k.deniedMessage {
 				return
 			}
 			said = append(said, fmt.Sprintf("%q", r.Message))
 		}
 	}
-	c.OK = false
-	c.Reason = fmt.Sprintf("is denied as expected, but with %s and not %q", strings.Join(said, ", "), c.deniedMessage)
+	k.OK = false
+	k.Reason = fmt.Sprintf("is denied as expected, but with %s and not %q", strings.Join(said, ", "), k.deniedMessage)
 }
 
 // takenForGranted notes what the answer rests on.
-func (c *kaptestCase) takenForGranted(req *policy.Request, results []policy.Result) {
+func (k *kaptestCase) takenForGranted(req *policy.Request, results []policy.Result) {
 	for _, r := range results {
 		for _, a := range r.Assumed {
-			if !slices.Contains(c.Notes, a) {
-				c.Notes = append(c.Notes, a)
+			if !slices.Contains(k.Notes, a) {
+				k.Notes = append(k.Notes, a)
 			}
 		}
 	}
-	ns := c.k.cluster.Namespace(nil, req.Namespace)
+	ns := k.k.cluster.Namespace(nil, req.Namespace)
 	if req.Namespace != "" && ns != nil && ns.Provenance == nil {
-		c.Notes = append(c.Notes, fmt.Sprintf("Namespace %s is not among the resources: taken to have no labels and annotations", req.Namespace))
+		k.Notes = append(k.Notes, fmt.Sprintf("Namespace %s is not among the resources: taken to have no labels and annotations", req.Namespace))
 	}
 }
 
 // refusals are the reasons for which the API server would not take the policy
 // though its expressions compile.
-func (p *kaptestPolicy) refusals() []error {
+func (k *kaptestPolicy) refusals() []error {
 	var errs []error
-	for _, e := range p.faults {
+	for _, e := range k.faults {
 		if !strings.Contains(e.Rule, "[") {
 			errs = append(errs, e)
 		}
@@ -333,8 +333,8 @@ func (p *kaptestPolicy) refusals() []error {
 
 // runs says whether anything of the policy can be run: without a variable or a
 // match condition it can't.
-func (p *kaptestPolicy) runs() bool {
-	return !slices.ContainsFunc(p.faults, func(e *render.Error) bool {
+func (k *kaptestPolicy) runs() bool {
+	return !slices.ContainsFunc(k.faults, func(e *render.Error) bool {
 		return strings.HasPrefix(e.Rule, "variables[") || strings.HasPrefix(e.Rule, "matchConditions[")
 	})
 }
@@ -342,7 +342,7 @@ func (p *kaptestPolicy) runs() bool {
 // outcome is kaptest's word for what the rules said: an error counts before a
 // denial. What does not compile is an error, unless a match condition exempts
 // the object.
-func (c *kaptestCase) outcome(p *kaptestPolicy, results []policy.Result) (got, reason string) {
+func (k *kaptestCase) outcome(p *kaptestPolicy, results []policy.Result) (got, reason string) {
 	var errs, denials, skips []string
 	evaluated := make(map[string]bool)
 	for _, r := range results {
@@ -362,7 +362,7 @@ func (c *kaptestCase) outcome(p *kaptestPolicy, results []policy.Result) (got, r
 	}
 	for _, e := range p.faults {
 		if !evaluated[e.Rule] {
-			errs = append(errs, "does not compile: "+c.k.text(e))
+			errs = append(errs, "does not compile: "+k.k.text(e))
 		}
 	}
 	switch {

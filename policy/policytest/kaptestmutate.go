@@ -27,61 +27,61 @@ func runMutationCase(c *kaptestCase, test node) {
 	*c = m.kaptestCase
 }
 
-func (c *mutationCase) read(t node) {
+func (m *mutationCase) read(t node) {
 	f := t.fields("object", "oldObject", "param", "userInfo", "expect", "expectObject", "disableNameOverwrite")
-	c.object, c.old, c.param = readRef(f["object"], true), readRef(f["oldObject"], true), readRef(f["param"], false)
-	c.expect, c.expected, c.keepName = f["expect"], readRef(f["expectObject"], true), f["disableNameOverwrite"].flag()
-	c.Want = c.expect.text()
+	m.object, m.old, m.param = readRef(f["object"], true), readRef(f["oldObject"], true), readRef(f["param"], false)
+	m.expect, m.expected, m.keepName = f["expect"], readRef(f["expectObject"], true), f["disableNameOverwrite"].flag()
+	m.Want = m.expect.text()
 	u := f["userInfo"].fields("name", "groups", "extra")
-	c.user = policy.UserInfo{Username: u["name"].text(), Groups: u["groups"].texts(), Extra: u["extra"].extra()}
-	c.about()
+	m.user = policy.UserInfo{Username: u["name"].text(), Groups: u["groups"].texts(), Extra: u["extra"].extra()}
+	m.about()
 }
 
-func (c *mutationCase) run() {
-	if !slices.Contains(kaptestMutations, c.Want) {
-		err := c.expect.errorf("expect %q is none of %s", c.Want, strings.Join(kaptestMutations, ", "))
-		c.k.fail(err)
-		c.refuse(err)
+func (m *mutationCase) run() {
+	if !slices.Contains(kaptestMutations, m.Want) {
+		err := m.expect.errorf("expect %q is none of %s", m.Want, strings.Join(kaptestMutations, ", "))
+		m.k.fail(err)
+		m.refuse(err)
 	}
-	if c.Want == mutate && !c.expected.given() {
-		c.refuse(c.expect.errorf("expectObject is missing: the object as it should be mutated"))
+	if m.Want == mutate && !m.expected.given() {
+		m.refuse(m.expect.errorf("expectObject is missing: the object as it should be mutated"))
 	}
-	p := c.k.mutating[c.Policy]
+	p := m.k.mutating[m.Policy]
 	if p == nil {
-		c.refuse(c.at.errorf("%w", missing(mutatingKind, c.Policy, c.k.mutating)))
+		m.refuse(m.at.errorf("%w", missing(mutatingKind, m.Policy, m.k.mutating)))
 	}
-	req := c.request()
-	want := c.find(c.expected, "expectObject")
-	if p == nil || len(c.errs) > 0 {
-		c.Reason = c.k.text(c.errs...)
+	req := m.request()
+	want := m.find(m.expected, "expectObject")
+	if p == nil || len(m.errs) > 0 {
+		m.Reason = m.k.text(m.errs...)
 		return
 	}
-	params := c.params(p)
-	if len(c.errs) > 0 {
-		c.Reason = c.k.text(c.errs...)
+	params := m.params(p)
+	if len(m.errs) > 0 {
+		m.Reason = m.k.text(m.errs...)
 		return
 	}
 	if len(p.faults) > 0 {
-		c.Got, c.Reason = broke, "does not compile: "+c.k.text(p.broken()...)
-		c.OK = c.Got == c.Want
+		m.Got, m.Reason = broke, "does not compile: "+m.k.text(p.broken()...)
+		m.OK = m.Got == m.Want
 		return
 	}
 	if req.Object == nil {
-		c.Got, c.Reason, c.OK = broke, "there is no object to mutate on DELETE", c.Want == broke
+		m.Got, m.Reason, m.OK = broke, "there is no object to mutate on DELETE", m.Want == broke
 		return
 	}
-	steps, err := p.mutator.Mutate(c.k.ctx, req, params)
+	steps, err := p.mutator.Mutate(m.k.ctx, req, params)
 	if err != nil {
-		c.Reason = c.k.text(err)
+		m.Reason = m.k.text(err)
 		return
 	}
-	c.evaluate(steps, tree(want), req.Admitted)
+	m.evaluate(steps, tree(want), req.Admitted)
 }
 
 // broken is why a policy can't be run.
-func (p *kaptestPolicy) broken() []error {
+func (k *kaptestPolicy) broken() []error {
 	var errs []error
-	for _, e := range p.faults {
+	for _, e := range k.faults {
 		errs = append(errs, e)
 	}
 	return errs
@@ -89,40 +89,40 @@ func (p *kaptestPolicy) broken() []error {
 
 // evaluate compares the object after the steps. The expected one may have any
 // name.
-func (c *mutationCase) evaluate(steps []policy.Step, want, got map[string]any) {
-	c.Got = mutate
+func (m *mutationCase) evaluate(steps []policy.Step, want, got map[string]any) {
+	m.Got = mutate
 	for _, s := range steps {
 		if s.Admitted != nil {
 			got = s.Admitted
 		}
 		for _, a := range s.Result.Assumed {
-			if !slices.Contains(c.Notes, a) {
-				c.Notes = append(c.Notes, a)
+			if !slices.Contains(m.Notes, a) {
+				m.Notes = append(m.Notes, a)
 			}
 		}
-		if said := s.Result; c.Got == mutate && said.Outcome != policy.Pass {
-			c.Got, c.Reason = broke, said.Rule+": "+said.Message
+		if said := s.Result; m.Got == mutate && said.Outcome != policy.Pass {
+			m.Got, m.Reason = broke, said.Rule+": "+said.Message
 			switch said.Outcome {
 			case policy.Skip:
-				c.Got, c.Reason = skip, said.Message
+				m.Got, m.Reason = skip, said.Message
 			case policy.Unknown: // meets no expectation, not even error
-				c.Got, c.Reason = string(policy.Unknown), strings.ReplaceAll(c.Reason, "with --with", "in a file that crds names")
+				m.Got, m.Reason = string(policy.Unknown), strings.ReplaceAll(m.Reason, "with --with", "in a file that crds names")
 			}
 		}
 	}
-	c.Vacuous = len(steps) == 0
-	c.OK = c.Got == c.Want
-	if !c.OK || c.Got != mutate {
+	m.Vacuous = len(steps) == 0
+	m.OK = m.Got == m.Want
+	if !m.OK || m.Got != mutate {
 		return
 	}
-	if err := c.compared(want, got); err != nil {
-		c.OK, c.Reason = false, err.Error()
+	if err := m.compared(want, got); err != nil {
+		m.OK, m.Reason = false, err.Error()
 	}
 }
 
-func (c *mutationCase) compared(want, got map[string]any) error {
+func (m *mutationCase) compared(want, got map[string]any) error {
 	want, got = tidied(want), tidied(got)
-	if meta, ok := want["metadata"].(map[string]any); ok && !c.keepName {
+	if meta, ok := want["metadata"].(map[string]any); ok && !m.keepName {
 		if is, ok := got["metadata"].(map[string]any); ok {
 			meta["name"] = is["name"]
 		}

@@ -106,47 +106,47 @@ func runKyverno(s *suite, root node) {
 }
 
 // load reads what the test names.
-func (t *kyvernoTest) load(f map[string]node) {
-	t.readClusterResources(f["clusterResources"])
-	resources := t.readObjects(f["resources"])
-	t.setup.Targets = t.readObjects(f["targetResources"])
-	t.setup.Params = t.readObjects(f["paramResources"])
-	t.setup.Exceptions = t.readObjects(f["exceptions"])
-	policies := t.readObjects(f["policies"])
-	t.readContext(f["context"])
-	t.readUser(f["userinfo"])
-	t.readValues(f["variables"], f["values"])
-	t.readCalls(f["apiCallResponses"])
-	t.readGlobal(f["globalContextEntries"])
+func (k *kyvernoTest) load(f map[string]node) {
+	k.readClusterResources(f["clusterResources"])
+	resources := k.readObjects(f["resources"])
+	k.setup.Targets = k.readObjects(f["targetResources"])
+	k.setup.Params = k.readObjects(f["paramResources"])
+	k.setup.Exceptions = k.readObjects(f["exceptions"])
+	policies := k.readObjects(f["policies"])
+	k.readContext(f["context"])
+	k.readUser(f["userinfo"])
+	k.readValues(f["variables"], f["values"])
+	k.readCalls(f["apiCallResponses"])
+	k.readGlobal(f["globalContextEntries"])
 
-	kinds, err := t.opts.Engines.Kinds(slices.Concat(t.setup.Cluster, resources, policies))
+	kinds, err := k.opts.Engines.Kinds(slices.Concat(k.setup.Cluster, resources, policies))
 	if err != nil {
-		t.warn(err)
+		k.warn(err)
 	}
-	t.setup.Kinds = asWritten{kinds}
-	for _, list := range []*[]*render.Object{&resources, &t.setup.Targets, &t.setup.Params, &t.setup.Cluster} {
-		*list = t.normalise(*list)
+	k.setup.Kinds = asWritten{kinds}
+	for _, list := range []*[]*render.Object{&resources, &k.setup.Targets, &k.setup.Params, &k.setup.Cluster} {
+		*list = k.normalise(*list)
 	}
-	t.setup.Resources = t.unique(resources)
+	k.setup.Resources = k.unique(resources)
 	for _, mode := range []string{"JSON", "HTTP", "Envoy"} {
 		for _, key := range []string{"Payload", "Payloads"} {
-			t.readPayloads(f[strings.ToLower(mode)+key], mode)
+			k.readPayloads(f[strings.ToLower(mode)+key], mode)
 		}
 	}
-	if len(t.setup.Resources)+len(t.payloads) == 0 && len(t.errs) == 0 {
+	if len(k.setup.Resources)+len(k.payloads) == 0 && len(k.errs) == 0 {
 		f["resources"].fail("the test has no resources")
 	}
-	t.partial = t.opts.about != (policyPlace{}) && len(f["checks"].items()) == 0 && !slices.ContainsFunc(policies, func(o *render.Object) bool {
-		return placeOf(o) == t.opts.about && changesObjects(o)
+	k.partial = k.opts.about != (policyPlace{}) && len(f["checks"].items()) == 0 && !slices.ContainsFunc(policies, func(o *render.Object) bool {
+		return placeOf(o) == k.opts.about && changesObjects(o)
 	})
-	t.compile(f["policies"], policies)
+	k.compile(f["policies"], policies)
 }
 
 // concerned reports whether results about the policy of a name are wanted: all, or
 // those of the policy that opts.about names.
-func (t *kyvernoTest) concerned(name string) bool {
-	policies := t.named(name)
-	return !t.partial || len(policies) == 0 || slices.ContainsFunc(policies, func(p *kyvernoPolicy) bool { return placeOf(p.object) == t.opts.about })
+func (k *kyvernoTest) concerned(name string) bool {
+	policies := k.named(name)
+	return !k.partial || len(policies) == 0 || slices.ContainsFunc(policies, func(p *kyvernoPolicy) bool { return placeOf(p.object) == k.opts.about })
 }
 
 // changesObjects reports whether other policies may see an object as this one
@@ -164,37 +164,37 @@ func changesObjects(o *render.Object) bool {
 }
 
 // compile makes the policies ready.
-func (t *kyvernoTest) compile(at node, objects []*render.Object) {
+func (k *kyvernoTest) compile(at node, objects []*render.Object) {
 	var policies []*render.Object
 	for _, o := range objects {
 		switch kind := o.GetKind(); {
 		case strings.HasSuffix(kind, "AdmissionPolicyBinding"):
-			t.setup.Bindings = append(t.setup.Bindings, o)
+			k.setup.Bindings = append(k.setup.Bindings, o)
 		case kind == "PolicyException":
-			t.setup.Exceptions = append(t.setup.Exceptions, o)
+			k.setup.Exceptions = append(k.setup.Exceptions, o)
 		case isPolicyKind(kind):
 			policies = append(policies, o)
 		default:
-			t.note("%s: %.63s %.253s is no policy, and is left out", t.shown(o.Span("")), kind, o.GetName())
+			k.note("%s: %.63s %.253s is no policy, and is left out", k.shown(o.Span("")), kind, o.GetName())
 		}
 	}
-	if len(policies) == 0 && len(t.errs) == 0 {
+	if len(policies) == 0 && len(k.errs) == 0 {
 		at.fail("names no policies")
 	}
 	for _, o := range policies {
 		p := &kyvernoPolicy{object: o, kind: o.GetKind()}
-		if t.partial && placeOf(o) != t.opts.about && !changesObjects(o) {
-			t.policies = append(t.policies, p)
+		if k.partial && placeOf(o) != k.opts.about && !changesObjects(o) {
+			k.policies = append(k.policies, p)
 			continue // no result about it is wanted
 		}
-		if t.opts.Engines.Kyverno == nil {
+		if k.opts.Engines.Kyverno == nil {
 			p.faults = append(p.faults, &render.Error{Span: o.Span(""), Err: errors.New("Kyverno policies are not evaluated")})
 		} else {
 			var err error
-			p.engine, err = t.opts.Engines.Kyverno(o, &t.setup)
-			p.faults = t.split(err)
+			p.engine, err = k.opts.Engines.Kyverno(o, &k.setup)
+			p.faults = k.split(err)
 		}
-		t.policies = append(t.policies, p)
+		k.policies = append(k.policies, p)
 	}
 }
 
@@ -207,25 +207,25 @@ func isPolicyKind(kind string) bool {
 }
 
 // broken is why the policy can't evaluate; nil when it can.
-func (p *kyvernoPolicy) broken() []error {
+func (k *kyvernoPolicy) broken() []error {
 	var errs []error
-	for _, e := range p.faults {
+	for _, e := range k.faults {
 		errs = append(errs, e)
 	}
-	if p.engine == nil && len(errs) == 0 {
+	if k.engine == nil && len(errs) == 0 {
 		errs = append(errs, errors.New("the policy is not evaluated"))
 	}
 	return errs
 }
 
 // named are the policies that a result names: by name, or with a namespace.
-func (t *kyvernoTest) named(name string) []*kyvernoPolicy {
+func (k *kyvernoTest) named(name string) []*kyvernoPolicy {
 	namespace, short := "", name
 	if i := strings.LastIndexByte(name, '/'); i >= 0 {
 		namespace, short = name[:i], name[i+1:]
 	}
 	var found []*kyvernoPolicy
-	for _, p := range t.policies {
+	for _, p := range k.policies {
 		if p.object.GetName() == short && (namespace == "" || cmp.Or(p.object.GetNamespace(), "default") == namespace) {
 			found = append(found, p)
 		}
@@ -234,10 +234,10 @@ func (t *kyvernoTest) named(name string) []*kyvernoPolicy {
 }
 
 // cloneSources collects what generate rules of a policy may clone.
-func (t *kyvernoTest) cloneSources() {
-	for _, e := range t.entries {
-		for _, p := range t.named(e.Policy) {
-			t.sources[p] = append(t.sources[p], t.normalise(e.sources)...)
+func (k *kyvernoTest) cloneSources() {
+	for _, e := range k.entries {
+		for _, p := range k.named(e.Policy) {
+			k.sources[p] = append(k.sources[p], k.normalise(e.sources)...)
 		}
 	}
 }
@@ -270,7 +270,7 @@ func (s *suite) shown(at render.Span) string {
 }
 
 // requestOf is the request that brings an object about.
-func (t *kyvernoTest) requestOf(o *render.Object, op policy.Operation) *policy.Request {
+func (k *kyvernoTest) requestOf(o *render.Object, op policy.Operation) *policy.Request {
 	req := &policy.Request{Operation: op}
 	if op != policy.Delete {
 		req.Object, req.Admitted = o, o.Object
@@ -278,11 +278,11 @@ func (t *kyvernoTest) requestOf(o *render.Object, op policy.Operation) *policy.R
 	if op == policy.Delete || op == policy.Update {
 		req.OldObject, req.OldAdmitted = o, o.Object
 	}
-	if t.setup.User != nil {
-		req.UserInfo = *t.setup.User
+	if k.setup.User != nil {
+		req.UserInfo = *k.setup.User
 	}
 	req.Kind = o.GroupVersionKind()
-	req.Resource = t.setup.Kinds.Resource(req.Kind)
+	req.Resource = k.setup.Kinds.Resource(req.Kind)
 	req.Namespace, req.Name = o.GetNamespace(), o.GetName()
 	return req
 }

@@ -9,36 +9,36 @@ import (
 )
 
 // evaluate makes the cases of one object: one for each rule that said something.
-func (e *kyvernoEntry) evaluate(s subject, policies []*kyvernoPolicy) []Case {
-	c := e.Case
+func (k *kyvernoEntry) evaluate(s subject, policies []*kyvernoPolicy) []Case {
+	c := k.Case
 	c.Notes = []string{}
-	if e.Rule != "" && e.byPolicy(policies) {
+	if k.Rule != "" && k.byPolicy(policies) {
 		c.Rule = ""
-		c.Notes = append(c.Notes, fmt.Sprintf("rule %q counts for nothing: the policy has no rules with names", e.Rule))
+		c.Notes = append(c.Notes, fmt.Sprintf("rule %q counts for nothing: the policy has no rules with names", k.Rule))
 	}
 	c.Kind, c.Resource = tested(s.object, s.file)
-	c.Kind = cmpOr(c.Kind, e.Kind)
+	c.Kind = cmpOr(c.Kind, k.Kind)
 	if s.target {
-		return e.target(c, s, policies)
+		return k.target(c, s, policies)
 	}
-	v := e.t.evaluate(s.object, e.Operation, s.payload)
+	v := k.t.evaluate(s.object, k.Operation, s.payload)
 	var said []rowOf
 	silent := true
 	for _, p := range policies {
 		for _, one := range v.of(p) {
 			if one.err != nil {
-				c.Reason = e.t.text(one.err)
+				c.Reason = k.t.text(one.err)
 				return []Case{c}
 			}
 			silent = silent && one.Silent
 			for _, r := range one.Rules {
-				if r.Rule == "" || sameRule(e.Rule, r.Rule) || e.byPolicy(policies) {
+				if r.Rule == "" || sameRule(k.Rule, r.Rule) || k.byPolicy(policies) {
 					said = append(said, rowOf{one, r})
 				}
 			}
 		}
 	}
-	return e.compare(c, said, silent)
+	return k.compare(c, said, silent)
 }
 
 // A rowOf is the outcome of a rule, within that of its policy.
@@ -52,9 +52,9 @@ const statusExcluded = "excluded"
 
 // compare holds what the rules said against what is expected: a case for each
 // name of a rule.
-func (e *kyvernoEntry) compare(c Case, said []rowOf, silent bool) []Case {
+func (k *kyvernoEntry) compare(c Case, said []rowOf, silent bool) []Case {
 	if len(said) == 0 {
-		e.excluded(&c, silent)
+		k.excluded(&c, silent)
 		return []Case{c}
 	}
 	var cases []Case
@@ -66,16 +66,16 @@ func (e *kyvernoEntry) compare(c Case, said []rowOf, silent bool) []Case {
 			one.Rule, one.Notes, one.OK = rule, slices.Clone(c.Notes), true
 			cases, i = append(cases, one), len(cases)
 		}
-		e.add(&cases[i], r)
+		k.add(&cases[i], r)
 	}
 	return cases
 }
 
 // add holds what one rule said against what is expected, in a case that others
 // of its name may have part in: the first that differs tells.
-func (e *kyvernoEntry) add(c *Case, r rowOf) {
-	got, reason, vacuous := e.row(c, r)
-	if ok := got == e.Want || vacuous; c.Got == "" || c.OK && !ok {
+func (k *kyvernoEntry) add(c *Case, r rowOf) {
+	got, reason, vacuous := k.row(c, r)
+	if ok := got == k.Want || vacuous; c.Got == "" || c.OK && !ok {
 		c.Got, c.Reason, c.OK, c.Vacuous = got, reason, ok, vacuous
 	}
 	for _, a := range r.Assumed {
@@ -87,7 +87,7 @@ func (e *kyvernoEntry) add(c *Case, r rowOf) {
 
 // excluded sets the result of a case for which no rule ran. Kyverno passes it, unless the
 // policy gives no response at all.
-func (e *kyvernoEntry) excluded(c *Case, silent bool) {
+func (k *kyvernoEntry) excluded(c *Case, silent bool) {
 	c.Got, c.Vacuous, c.OK = statusExcluded, true, !silent
 	c.Reason = "the policy is not about it"
 	if c.Rule != "" {
@@ -100,22 +100,22 @@ func (e *kyvernoEntry) excluded(c *Case, silent bool) {
 
 // row compares what one rule said. Where it made something else of an object
 // than was expected, it failed, as Kyverno has it.
-func (e *kyvernoEntry) row(c *Case, r rowOf) (got, reason string, vacuous bool) {
-	same, reason, vacuous := e.made(c, r)
+func (k *kyvernoEntry) row(c *Case, r rowOf) (got, reason string, vacuous bool) {
+	same, reason, vacuous := k.made(c, r)
 	switch {
 	case vacuous:
 		return r.Status, r.Message, true
-	case !same && (r.Status == e.Want || e.Want == "fail"):
+	case !same && (r.Status == k.Want || k.Want == "fail"):
 		return "fail", reason, false
 	}
 	return r.Status, r.Message, false
 }
 
 // made compares what one rule changed or generated.
-func (e *kyvernoEntry) made(c *Case, r rowOf) (ok bool, reason string, vacuous bool) {
-	if e.hasGenerated && r.phase == Generating {
+func (k *kyvernoEntry) made(c *Case, r rowOf) (ok bool, reason string, vacuous bool) {
+	if k.hasGenerated && r.phase == Generating {
 		for _, o := range r.Generated {
-			if err := e.differs(e.generated, o, "generatedResource"); err != nil {
+			if err := k.differs(k.generated, o, "generatedResource"); err != nil {
 				return false, err.Error(), false
 			}
 		}
@@ -123,10 +123,10 @@ func (e *kyvernoEntry) made(c *Case, r rowOf) (ok bool, reason string, vacuous b
 			return false, "nothing was generated to compare with generatedResource", false
 		}
 	}
-	if e.hasPatched && r.phase == Mutating {
-		err := e.differs(e.patched, r.patched, "patchedResources")
+	if k.hasPatched && r.phase == Mutating {
+		err := k.differs(k.patched, r.patched, "patchedResources")
 		switch {
-		case errors.Is(err, errNoFile) && !e.failOnMissing:
+		case errors.Is(err, errNoFile) && !k.failOnMissing:
 			c.Notes = append(c.Notes, "patchedResources has no document of it: it was not compared, and Kyverno drops the case")
 			return true, "", true
 		case err != nil:
@@ -138,22 +138,22 @@ func (e *kyvernoEntry) made(c *Case, r rowOf) (ok bool, reason string, vacuous b
 
 // differs says where an object is other than that of the same identity in a
 // file.
-func (e *kyvernoEntry) differs(expected []*render.Object, o map[string]any, key string) error {
+func (k *kyvernoEntry) differs(expected []*render.Object, o map[string]any, key string) error {
 	want, err := pick(expected, o)
 	if err != nil {
 		return fmt.Errorf("%s: %w", key, err)
 	}
 	if d := difference(tidied(want.Object), tidied(o)); d != "" {
-		return fmt.Errorf("not as in %s (%s): %s", key, e.t.shown(want.Span("")), d)
+		return fmt.Errorf("not as in %s (%s): %s", key, k.t.shown(want.Span("")), d)
 	}
 	return nil
 }
 
 // changes says whether a policy changed a target.
-func (t *kyvernoTest) changes(s subject, policies []*kyvernoPolicy) bool {
-	for _, o := range t.setup.Resources {
+func (k *kyvernoTest) changes(s subject, policies []*kyvernoPolicy) bool {
+	for _, o := range k.setup.Resources {
 		for _, p := range policies {
-			for _, one := range t.evaluate(o, "", "").of(p) {
+			for _, one := range k.evaluate(o, "", "").of(p) {
 				for _, r := range one.Rules {
 					if isOf(r.Target, s.object) {
 						return true
@@ -175,13 +175,13 @@ func isOf(tree map[string]any, o *render.Object) bool {
 }
 
 // target is the case of an object that mutations of other objects changed.
-func (e *kyvernoEntry) target(c Case, s subject, policies []*kyvernoPolicy) []Case {
+func (k *kyvernoEntry) target(c Case, s subject, policies []*kyvernoPolicy) []Case {
 	var said []rowOf
-	for _, o := range e.t.setup.Resources {
+	for _, o := range k.t.setup.Resources {
 		for _, p := range policies {
-			for _, one := range e.t.evaluate(o, e.Operation, "").of(p) {
+			for _, one := range k.t.evaluate(o, k.Operation, "").of(p) {
 				for _, r := range one.Rules {
-					if isOf(r.Target, s.object) && (sameRule(e.Rule, r.Rule) || e.byPolicy(policies)) {
+					if isOf(r.Target, s.object) && (sameRule(k.Rule, r.Rule) || k.byPolicy(policies)) {
 						changed := *one
 						changed.patched = r.Target
 						said = append(said, rowOf{&changed, r})
@@ -190,5 +190,5 @@ func (e *kyvernoEntry) target(c Case, s subject, policies []*kyvernoPolicy) []Ca
 			}
 		}
 	}
-	return e.compare(c, said, true)
+	return k.compare(c, said, true)
 }

@@ -21,21 +21,21 @@ const (
 )
 
 // check makes the cases of one check: one for each response that it matches.
-func (t *kyvernoTest) check(n node) []Case {
+func (k *kyvernoTest) check(n node) []Case {
 	f := n.folded("match", "assert", "error")
 	m := f["match"].folded("resource", "policy", "rule")
 	c := Case{Line: n.span().Line, Notes: []string{}}
 	if f["assert"].value == nil && f["error"].value == nil {
-		c.Reason = t.text(n.errorf("%s has neither assert nor error", n.name()))
+		c.Reason = k.text(n.errorf("%s has neither assert nor error", n.name()))
 		return []Case{c}
 	}
 	var cases []Case
-	for _, s := range t.all() {
+	for _, s := range k.all() {
 		if s.target {
 			continue
 		}
-		for _, one := range t.evaluate(s.object, "", s.payload).ones {
-			cases = append(cases, t.checked(c, f, m, s, one)...)
+		for _, one := range k.evaluate(s.object, "", s.payload).ones {
+			cases = append(cases, k.checked(c, f, m, s, one)...)
 		}
 	}
 	if len(cases) == 0 {
@@ -50,7 +50,7 @@ func (t *kyvernoTest) check(n node) []Case {
 }
 
 // checked are the cases of one policy's verdict on one object.
-func (t *kyvernoTest) checked(c Case, f, m map[string]node, s subject, one *verdict) []Case {
+func (k *kyvernoTest) checked(c Case, f, m map[string]node, s subject, one *verdict) []Case {
 	if one.err != nil {
 		return nil
 	}

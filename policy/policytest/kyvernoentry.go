@@ -46,7 +46,7 @@ var kyvernoRenamed = map[string]string{
 	"resource": "resources", "namespace": "resources, as namespace/name", "status": "result", "patchedResource": "patchedResources",
 }
 
-func (t *kyvernoTest) readEntries(list node) {
+func (k *kyvernoTest) readEntries(list node) {
 	keys := []string{
 		"policy", "rule", "resources", "resourceSpecs", "kind", "result", "operation", "patchedResources", "generatedResource",
 		"cloneSourceResource", "failOnMissingResources",
@@ -54,18 +54,18 @@ func (t *kyvernoTest) readEntries(list node) {
 	keys = append(keys, slices.Sorted(maps.Keys(kyvernoFlags))...)
 	for _, item := range list.items() {
 		m, _ := item.value.(map[string]any)
-		for _, k := range slices.Sorted(maps.Keys(m)) {
-			if better := kyvernoRenamed[k]; better != "" {
-				node{s: item.s, doc: item.doc, pointer: item.pointer + render.Pointer(k)}.fail("%s is no longer known in results: use %s", k, better)
+		for _, key := range slices.Sorted(maps.Keys(m)) {
+			if better := kyvernoRenamed[key]; better != "" {
+				node{s: item.s, doc: item.doc, pointer: item.pointer + render.Pointer(key)}.fail("%s is no longer known in results: use %s", key, better)
 			}
 		}
 		f := item.folded(append(slices.Clone(keys), slices.Sorted(maps.Keys(kyvernoRenamed))...)...)
-		t.entries = append(t.entries, t.readEntry(item, f))
+		k.entries = append(k.entries, k.readEntry(item, f))
 	}
 }
 
-func (t *kyvernoTest) readEntry(item node, f map[string]node) *kyvernoEntry {
-	e := &kyvernoEntry{t: t, at: f, Case: Case{
+func (k *kyvernoTest) readEntry(item node, f map[string]node) *kyvernoEntry {
+	e := &kyvernoEntry{t: k, at: f, Case: Case{
 		Line: item.span().Line, Policy: f["policy"].text(), Rule: f["rule"].text(), Kind: f["kind"].text(),
 		Want: f["result"].text(), Operation: f["operation"].text(), Notes: []string{},
 	}}
@@ -80,85 +80,85 @@ func (t *kyvernoTest) readEntry(item node, f map[string]node) *kyvernoEntry {
 		}
 	}
 	e.failOnMissing = f["failOnMissingResources"].flag()
-	e.patched, e.hasPatched = t.expected(f["patchedResources"]), f["patchedResources"].value != nil
-	e.generated, e.hasGenerated = t.expected(f["generatedResource"]), f["generatedResource"].value != nil
+	e.patched, e.hasPatched = k.expected(f["patchedResources"]), f["patchedResources"].value != nil
+	e.generated, e.hasGenerated = k.expected(f["generatedResource"]), f["generatedResource"].value != nil
 	if v := f["cloneSourceResource"]; v.value != nil {
-		e.sources = t.readObjects(node{s: v.s, doc: v.doc, pointer: v.pointer, value: []any{v.value}})
+		e.sources = k.readObjects(node{s: v.s, doc: v.doc, pointer: v.pointer, value: []any{v.value}})
 	}
 	return e
 }
 
 // run makes the cases of the entry: one for each resource.
-func (e *kyvernoEntry) run() []Case {
-	policies := e.t.named(e.Policy)
-	if errs := e.faults(policies); len(errs) > 0 {
-		return e.refused(errs)
+func (k *kyvernoEntry) run() []Case {
+	policies := k.t.named(k.Policy)
+	if errs := k.faults(policies); len(errs) > 0 {
+		return k.refused(errs)
 	}
-	subjects, missing := e.subjects()
-	if len(missing) == 0 && e.kindIsWrong(subjects) {
-		return e.refused([]error{e.at["kind"].errorf("none of the resources is of kind %q: %s", e.Kind, kindsOf(subjects))})
+	subjects, missing := k.subjects()
+	if len(missing) == 0 && k.kindIsWrong(subjects) {
+		return k.refused([]error{k.at["kind"].errorf("none of the resources is of kind %q: %s", k.Kind, kindsOf(subjects))})
 	}
 	var cases []Case
 	for _, s := range subjects {
-		cases = append(cases, e.evaluate(s, policies)...)
+		cases = append(cases, k.evaluate(s, policies)...)
 	}
 	if cases = append(cases, missing...); len(cases) == 0 {
-		return e.refused([]error{e.at["policy"].errorf("there is no resource to check")})
+		return k.refused([]error{k.at["policy"].errorf("there is no resource to check")})
 	}
 	return cases
 }
 
 // faults are the reasons for which the entry can't be evaluated.
-func (e *kyvernoEntry) faults(policies []*kyvernoPolicy) []error {
+func (k *kyvernoEntry) faults(policies []*kyvernoPolicy) []error {
 	var errs []error
 	add := func(n node, format string, args ...any) { errs = append(errs, n.errorf(format, args...)) }
 	switch {
-	case e.Want == "":
-		add(e.at["result"], "result is missing; there are %s", strings.Join(kyvernoStatuses, ", "))
-	case !slices.Contains(kyvernoStatuses, e.Want):
-		add(e.at["result"], "result %q is none of %s", e.Want, strings.Join(kyvernoStatuses, ", "))
+	case k.Want == "":
+		add(k.at["result"], "result is missing; there are %s", strings.Join(kyvernoStatuses, ", "))
+	case !slices.Contains(kyvernoStatuses, k.Want):
+		add(k.at["result"], "result %q is none of %s", k.Want, strings.Join(kyvernoStatuses, ", "))
 	}
-	if op := e.Operation; op != "" && !slices.Contains([]string{"CREATE", "UPDATE", "DELETE", "CONNECT"}, op) {
-		add(e.at["operation"], "operation %q is none of CREATE, UPDATE, DELETE, CONNECT", op)
+	if op := k.Operation; op != "" && !slices.Contains([]string{"CREATE", "UPDATE", "DELETE", "CONNECT"}, op) {
+		add(k.at["operation"], "operation %q is none of CREATE, UPDATE, DELETE, CONNECT", op)
 	}
 	for _, key := range []string{"patchedResources", "generatedResource"} {
-		if e.at[key].value != nil && len(e.expectations(key)) == 0 {
-			add(e.at[key], "%s can't be read", key)
+		if k.at[key].value != nil && len(k.expectations(key)) == 0 {
+			add(k.at[key], "%s can't be read", key)
 		}
 	}
 	if len(policies) == 0 {
-		return append(errs, e.at["policy"].errorf("there is no policy %q%s", e.Policy, e.t.policyNames()))
+		return append(errs, k.at["policy"].errorf("there is no policy %q%s", k.Policy, k.t.policyNames()))
 	}
-	errs = append(errs, e.flagFaults(policies)...)
+	errs = append(errs, k.flagFaults(policies)...)
 	for _, p := range policies {
 		if broken := p.broken(); p.engine == nil {
-			errs = append(errs, fmt.Errorf("policy %s is not valid: %s", e.Policy, e.t.text(broken...)))
+			errs = append(errs, fmt.Errorf("policy %s is not valid: %s", k.Policy, k.t.text(broken...)))
 		}
 	}
-	switch byPolicy := e.byPolicy(policies); {
+	switch byPolicy := k.byPolicy(policies); {
 	case byPolicy || len(errs) > 0:
-	case e.Rule == "":
-		add(e.at["policy"], "rule is missing: which of policy %s is expected to say so%s", e.Policy, ruleNames(policies))
-	case !hasRule(policies, e.Rule):
-		add(e.at["rule"], "policy %s has no rule %q%s", e.Policy, e.Rule, ruleNames(policies))
+	case k.Rule == "":
+		add(k.at["policy"], "rule is missing: which of policy %s is expected to say so%s", k.Policy, ruleNames(policies))
+	case !hasRule(policies, k.Rule):
+		add(k.at["rule"], "policy %s has no rule %q%s", k.Policy, k.Rule, ruleNames(policies))
 	}
 	return errs
 }
 
-func (e *kyvernoEntry) expectations(key string) []*render.Object {
+func (k *kyvernoEntry) expectations(key string) []*render.Object {
 	if key == "patchedResources" {
-		return e.patched
+		return k.patched
 	}
-	return e.generated
+	return k.generated
 }
 
 // flagFaults are flags of a kind that none of the policies is.
-func (e *kyvernoEntry) flagFaults(policies []*kyvernoPolicy) []error {
+func (k *kyvernoEntry) flagFaults(policies []*kyvernoPolicy) []error {
 	var errs []error
-	for _, flag := range e.flags {
+	for _, flag := range k.flags {
 		kind := kyvernoFlags[flag]
 		if !slices.ContainsFunc(policies, func(p *kyvernoPolicy) bool { return strings.TrimPrefix(p.kind, "Namespaced") == kind }) {
-			errs = append(errs, e.at[flag].errorf("%s is set, and policy %s is a %s", flag, e.Policy, policies[0].kind))
+			errs = append(errs, k.at[flag].errorf("%s is set, and policy %s is a %s", flag, k.Policy, policies[0].kind))
 		}
 	}
 	return errs
@@ -166,15 +166,15 @@ func (e *kyvernoEntry) flagFaults(policies []*kyvernoPolicy) []error {
 
 // byPolicy says whether the rule's name counts for nothing: policies in CEL
 // have no names of rules.
-func (e *kyvernoEntry) byPolicy(policies []*kyvernoPolicy) bool {
-	return len(e.flags) > 0 || !slices.ContainsFunc(policies, func(p *kyvernoPolicy) bool { return len(p.ruleNames()) > 0 })
+func (k *kyvernoEntry) byPolicy(policies []*kyvernoPolicy) bool {
+	return len(k.flags) > 0 || !slices.ContainsFunc(policies, func(p *kyvernoPolicy) bool { return len(p.ruleNames()) > 0 })
 }
 
-func (p *kyvernoPolicy) ruleNames() []string {
-	if p.engine == nil {
+func (k *kyvernoPolicy) ruleNames() []string {
+	if k.engine == nil {
 		return nil
 	}
-	return p.engine.Rules()
+	return k.engine.Rules()
 }
 
 // hasRule says whether a policy has the rule, as written or as it is generated.
@@ -198,9 +198,9 @@ func cut(name string) string {
 	return name
 }
 
-func (t *kyvernoTest) policyNames() string {
+func (k *kyvernoTest) policyNames() string {
 	var names []string
-	for _, p := range t.policies {
+	for _, p := range k.policies {
 		names = append(names, p.object.GetName())
 	}
 	if len(names) == 0 {
@@ -221,14 +221,14 @@ func ruleNames(policies []*kyvernoPolicy) string {
 }
 
 // refused are the cases of an entry that can't be evaluated.
-func (e *kyvernoEntry) refused(errs []error) []Case {
-	c := e.Case
-	c.Reason = e.t.text(errs...)
-	if len(e.resources) == 0 {
+func (k *kyvernoEntry) refused(errs []error) []Case {
+	c := k.Case
+	c.Reason = k.t.text(errs...)
+	if len(k.resources) == 0 {
 		return []Case{c}
 	}
 	var cases []Case
-	for _, r := range e.resources {
+	for _, r := range k.resources {
 		one := c
 		one.Resource, _ = r.value.(string)
 		cases = append(cases, one)

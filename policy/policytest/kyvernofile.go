@@ -20,7 +20,7 @@ import (
 var remote = regexp.MustCompile(`^([a-z+]+://|git@|github\.com/)`)
 
 // file is the name in the tree of a path that the suite gives, or "".
-func (t *kyvernoTest) file(item node) string {
+func (k *kyvernoTest) file(item node) string {
 	ref := item.text()
 	switch {
 	case remote.MatchString(ref):
@@ -30,15 +30,15 @@ func (t *kyvernoTest) file(item node) string {
 		item.fail("%q is not a path relative to the suite", ref)
 		return ""
 	}
-	return path.Join(path.Dir(t.name), ref)
+	return path.Join(path.Dir(k.name), ref)
 }
 
 // read returns the content of a file that the suite names, nil with an error.
-func (t *kyvernoTest) read(item node) (name string, data []byte) {
-	if name = t.file(item); name == "" {
+func (k *kyvernoTest) read(item node) (name string, data []byte) {
+	if name = k.file(item); name == "" {
 		return "", nil
 	}
-	data, err := render.ReadFile(t.opts.FS, name)
+	data, err := render.ReadFile(k.opts.FS, name)
 	if err != nil {
 		item.fail("%s: %w", item.text(), bare(err))
 		return "", nil
@@ -47,31 +47,31 @@ func (t *kyvernoTest) read(item node) (name string, data []byte) {
 }
 
 // readObjects reads the files and directories that a list names.
-func (t *kyvernoTest) readObjects(list node) []*render.Object {
+func (k *kyvernoTest) readObjects(list node) []*render.Object {
 	var all []*render.Object
 	for _, item := range list.items() {
-		name := t.file(item)
+		name := k.file(item)
 		if name == "" {
 			continue
 		}
 		files := []string{name}
-		if info, err := fs.Stat(t.opts.FS, name); err == nil && info.IsDir() {
-			files = t.below(item, name)
+		if info, err := fs.Stat(k.opts.FS, name); err == nil && info.IsDir() {
+			files = k.below(item, name)
 		}
 		for _, f := range files {
-			all = append(all, t.readFile(item, f, len(files) == 1)...)
+			all = append(all, k.readFile(item, f, len(files) == 1)...)
 		}
 	}
 	return all
 }
 
 // below are the YAML and JSON files of a directory, but for tests.
-func (t *kyvernoTest) below(item node, dir string) []string {
+func (k *kyvernoTest) below(item node, dir string) []string {
 	var files []string
-	for name, err := range walk(t.opts.FS, dir) {
+	for name, err := range walk(k.opts.FS, dir) {
 		switch {
 		case err != nil:
-			t.fail(err)
+			k.fail(err)
 		case !isKyverno(path.Base(name), nil):
 			files = append(files, name)
 		}
@@ -83,14 +83,14 @@ func (t *kyvernoTest) below(item node, dir string) []string {
 	return files
 }
 
-func (t *kyvernoTest) readFile(item node, name string, mustHold bool) []*render.Object {
-	data, err := render.ReadFile(t.opts.FS, name)
+func (k *kyvernoTest) readFile(item node, name string, mustHold bool) []*render.Object {
+	data, err := render.ReadFile(k.opts.FS, name)
 	if err != nil {
 		item.fail("%s: %w", item.text(), bare(err))
 		return nil
 	}
-	objects, err := t.opts.files.parse(name, data)
-	t.warn(err)
+	objects, err := k.opts.files.parse(name, data)
+	k.warn(err)
 	if len(objects) == 0 && mustHold && err == nil {
 		item.fail("%s holds no Kubernetes object", item.text())
 	}
@@ -99,12 +99,12 @@ func (t *kyvernoTest) readFile(item node, name string, mustHold bool) []*render.
 
 // normalise gives objects as Kyverno's command line reads them: in the
 // namespace default where they name none, and with {} for some nulls.
-func (t *kyvernoTest) normalise(objects []*render.Object) []*render.Object {
+func (k *kyvernoTest) normalise(objects []*render.Object) []*render.Object {
 	all := make([]*render.Object, len(objects))
 	for i, o := range objects {
 		c := *o
 		c.Unstructured = &unstructured.Unstructured{Object: runtime.DeepCopyJSON(o.Object)}
-		if c.GetNamespace() == "" && t.setup.Kinds.Resource(c.GroupVersionKind()).Namespaced {
+		if c.GetNamespace() == "" && k.setup.Kinds.Resource(c.GroupVersionKind()).Namespaced {
 			c.SetNamespace("default")
 		}
 		withoutNulls(c.Object)
@@ -134,14 +134,14 @@ func withoutNulls(v any) {
 }
 
 // unique leaves out what is there before, with a note.
-func (t *kyvernoTest) unique(objects []*render.Object) []*render.Object {
+func (k *kyvernoTest) unique(objects []*render.Object) []*render.Object {
 	seen := make(map[string]*render.Object)
 	var all []*render.Object
 	for _, o := range objects {
 		gvk := o.GroupVersionKind()
 		key := strings.Join([]string{gvk.Group, gvk.Kind, o.GetNamespace(), o.GetName(), o.GetGenerateName()}, "\x00")
 		if was := seen[key]; was != nil {
-			t.note("%s: %s %s is at %s already, and is left out", t.shown(o.Span("")), gvk.Kind, name(o), t.shown(was.Span("")))
+			k.note("%s: %s %s is at %s already, and is left out", k.shown(o.Span("")), gvk.Kind, name(o), k.shown(was.Span("")))
 			continue
 		}
 		seen[key] = o
@@ -151,23 +151,23 @@ func (t *kyvernoTest) unique(objects []*render.Object) []*render.Object {
 }
 
 // document reads a side file of one document and checks what it is.
-func (t *kyvernoTest) document(item node, kinds ...string) (root node, fields map[string]any) {
+func (k *kyvernoTest) document(item node, kinds ...string) (root node, fields map[string]any) {
 	if item.value == nil {
 		return node{}, nil
 	}
-	name, data := t.read(item)
+	name, data := k.read(item)
 	if name == "" {
 		return node{}, nil
 	}
-	docs, err := t.opts.files.documents(name, data, render.YAML11)
-	t.warn(err)
+	docs, err := k.opts.files.documents(name, data, render.YAML11)
+	k.warn(err)
 	if len(docs) != 1 {
 		if err == nil {
 			item.fail("%s holds %d documents, not one", item.text(), len(docs))
 		}
 		return node{}, nil
 	}
-	root = node{s: t.suite, doc: &docs[0], value: docs[0].Value}
+	root = node{s: k.suite, doc: &docs[0], value: docs[0].Value}
 	fields, ok := root.value.(map[string]any)
 	if kind, _ := fields["kind"].(string); !ok || !slices.Contains(kinds, kind) {
 		root.fail("%s must be a %s: kind says %.63q", item.text(), strings.Join(kinds, " or "), kind)
@@ -188,16 +188,16 @@ func (n node) spec(known ...string) map[string]node {
 	return f
 }
 
-func (t *kyvernoTest) readContext(item node) {
-	root, _ := t.document(item, "Context")
+func (k *kyvernoTest) readContext(item node) {
+	root, _ := k.document(item, "Context")
 	if root.doc == nil {
 		return
 	}
 	f := root.spec("resources", "images", "globalReference")
-	t.setup.Context = append(t.setup.Context, f["resources"].objects()...)
+	k.setup.Context = append(k.setup.Context, f["resources"].objects()...)
 	for _, i := range f["images"].items() {
 		if m, ok := i.value.(map[string]any); ok {
-			t.setup.Images = append(t.setup.Images, m)
+			k.setup.Images = append(k.setup.Images, m)
 		} else {
 			i.fail("%s must be a mapping", i.name())
 		}
@@ -223,33 +223,33 @@ func (n node) objects() []*render.Object {
 	return all
 }
 
-func (t *kyvernoTest) readUser(item node) {
-	root, _ := t.document(item, "UserInfo")
+func (k *kyvernoTest) readUser(item node) {
+	root, _ := k.document(item, "UserInfo")
 	if root.doc == nil {
 		return
 	}
 	f := root.spec("roles", "clusterRoles", "userInfo")
 	u := f["userInfo"].folded("username", "uid", "groups", "extra")
-	t.setup.User = &policy.UserInfo{Username: u["username"].text(), UID: u["uid"].text(), Groups: u["groups"].texts(), Extra: u["extra"].extra()}
-	t.setup.Roles, t.setup.ClusterRoles = f["roles"].texts(), f["clusterRoles"].texts()
+	k.setup.User = &policy.UserInfo{Username: u["username"].text(), UID: u["uid"].text(), Groups: u["groups"].texts(), Extra: u["extra"].extra()}
+	k.setup.Roles, k.setup.ClusterRoles = f["roles"].texts(), f["clusterRoles"].texts()
 }
 
-func (t *kyvernoTest) readClusterResources(list node) {
-	t.setup.HasCluster = len(list.items()) > 0
+func (k *kyvernoTest) readClusterResources(list node) {
+	k.setup.HasCluster = len(list.items()) > 0
 	for _, item := range list.items() {
-		root, _ := t.document(item, "ClusterResource")
+		root, _ := k.document(item, "ClusterResource")
 		if root.doc == nil {
 			continue
 		}
 		f := root.spec("crds", "resources")
-		t.setup.Cluster = append(t.setup.Cluster, t.readObjects(f["crds"])...)
-		t.setup.Cluster = append(t.setup.Cluster, f["resources"].objects()...)
+		k.setup.Cluster = append(k.setup.Cluster, k.readObjects(f["crds"])...)
+		k.setup.Cluster = append(k.setup.Cluster, f["resources"].objects()...)
 	}
 }
 
 // readPayloads reads files of JSON, in a list or one alone, for policies of an
 // evaluation mode.
-func (t *kyvernoTest) readPayloads(list node, mode string) {
+func (k *kyvernoTest) readPayloads(list node, mode string) {
 	items := []node{list}
 	if _, one := list.value.(string); !one {
 		items = list.items()
@@ -258,12 +258,12 @@ func (t *kyvernoTest) readPayloads(list node, mode string) {
 		if item.value == nil {
 			continue
 		}
-		name, data := t.read(item)
+		name, data := k.read(item)
 		if name == "" {
 			continue
 		}
-		docs, err := t.opts.files.documents(name, data, render.YAML11)
-		t.warn(err)
+		docs, err := k.opts.files.documents(name, data, render.YAML11)
+		k.warn(err)
 		for i := range docs {
 			m, ok := docs[i].Value.(map[string]any)
 			if !ok {
@@ -271,12 +271,12 @@ func (t *kyvernoTest) readPayloads(list node, mode string) {
 				continue
 			}
 			o := &render.Object{Unstructured: &unstructured.Unstructured{Object: m}, Provenance: docs[i].Positions}
-			t.payloads = append(t.payloads, payload{file: item.text(), object: o, mode: mode})
+			k.payloads = append(k.payloads, payload{file: item.text(), object: o, mode: mode})
 		}
 	}
 }
 
-func (t *kyvernoTest) readCalls(list node) {
+func (k *kyvernoTest) readCalls(list node) {
 	for _, item := range list.items() {
 		f := item.folded("url", "urlPath", "method", "response")
 		r := f["response"].folded("statusCode", "body", "headers")
@@ -287,13 +287,13 @@ func (t *kyvernoTest) readCalls(list node) {
 		if c.URL == "" {
 			item.fail("%s names neither url nor urlPath", item.name())
 		}
-		t.setup.APICalls = append(t.setup.APICalls, c)
+		k.setup.APICalls = append(k.setup.APICalls, c)
 	}
 }
 
 // readGlobal reads GlobalContextEntries: their data, given as it is or as
 // objects, cut down by a path, and projections of it by name.
-func (t *kyvernoTest) readGlobal(list node) {
+func (k *kyvernoTest) readGlobal(list node) {
 	for _, item := range list.items() {
 		f := item.folded("name", "data", "resources", "resourceFiles", "fieldPath", "projections")
 		name := f["name"].text()
@@ -301,18 +301,18 @@ func (t *kyvernoTest) readGlobal(list node) {
 			item.fail("%s has no name", item.name())
 			continue
 		}
-		data := t.globalData(f)
+		data := k.globalData(f)
 		if p := f["fieldPath"].text(); p != "" {
-			data = t.at(f["fieldPath"], p, data)
+			data = k.at(f["fieldPath"], p, data)
 		}
-		if t.setup.Global == nil {
-			t.setup.Global = map[string]any{}
+		if k.setup.Global == nil {
+			k.setup.Global = map[string]any{}
 		}
 		projected, _ := data.(map[string]any)
 		for _, p := range f["projections"].items() {
 			g := p.folded("name", "path", "jmesPath")
-			value := t.at(p, g["path"].text()+g["jmesPath"].text(), data)
-			t.setup.Global[name+"."+g["name"].text()] = value
+			value := k.at(p, g["path"].text()+g["jmesPath"].text(), data)
+			k.setup.Global[name+"."+g["name"].text()] = value
 			if projected != nil {
 				projected = withKey(projected, g["name"].text(), value)
 			}
@@ -320,7 +320,7 @@ func (t *kyvernoTest) readGlobal(list node) {
 		if projected != nil {
 			data = projected
 		}
-		t.setup.Global[name] = data
+		k.setup.Global[name] = data
 	}
 }
 
@@ -334,19 +334,19 @@ func withKey(m map[string]any, key string, value any) map[string]any {
 	return c
 }
 
-func (t *kyvernoTest) globalData(f map[string]node) any {
+func (k *kyvernoTest) globalData(f map[string]node) any {
 	if f["data"].value != nil {
 		return f["data"].value
 	}
 	var items []any
-	for _, o := range slices.Concat(f["resources"].objects(), t.readObjects(f["resourceFiles"])) {
+	for _, o := range slices.Concat(f["resources"].objects(), k.readObjects(f["resourceFiles"])) {
 		items = append(items, o.Object)
 	}
 	return items
 }
 
 // at returns the value that a JMESPath finds in a value.
-func (t *kyvernoTest) at(n node, expression string, value any) any {
+func (k *kyvernoTest) at(n node, expression string, value any) any {
 	found, err := search(expression, value)
 	if err != nil {
 		n.fail("%s: %w", n.name(), err)
@@ -367,20 +367,20 @@ func (n node) number() int64 {
 var errNoFile = errors.New("no such document")
 
 // expected reads the documents of patchedResources or generatedResource.
-func (t *kyvernoTest) expected(item node) []*render.Object {
+func (k *kyvernoTest) expected(item node) []*render.Object {
 	if item.value == nil {
 		return nil
 	}
-	name, data := t.read(item)
+	name, data := k.read(item)
 	if name == "" {
 		return nil
 	}
-	objects, err := t.opts.files.parse(name, data)
-	t.warn(err)
+	objects, err := k.opts.files.parse(name, data)
+	k.warn(err)
 	if len(objects) == 0 && err == nil {
 		item.fail("%s holds no Kubernetes object", item.text())
 	}
-	return t.normalise(objects)
+	return k.normalise(objects)
 }
 
 // document of an identity among several; the only one whatever it is.

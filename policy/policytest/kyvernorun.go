@@ -59,15 +59,15 @@ func (s stage) has(kind string) bool {
 
 // evaluate returns what the policies say about an object under an operation; it asks
 // them once.
-func (t *kyvernoTest) evaluate(o *render.Object, op, payload string) *verdicts {
+func (k *kyvernoTest) evaluate(o *render.Object, op, payload string) *verdicts {
 	key := op + "\x00" + fmt.Sprintf("%p", o)
-	v := t.verdicts[key]
+	v := k.verdicts[key]
 	if v == nil {
-		v = &verdicts{t: t, subject: o, object: o, payload: payload, given: op}
+		v = &verdicts{t: k, subject: o, object: o, payload: payload, given: op}
 		for _, s := range stages {
 			v.run(s)
 		}
-		t.verdicts[key] = v
+		k.verdicts[key] = v
 	}
 	return v
 }

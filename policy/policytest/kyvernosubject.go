@@ -18,60 +18,60 @@ type subject struct {
 }
 
 // all are the objects that may be meant: targets first, as Kyverno has it.
-func (t *kyvernoTest) all() []subject {
-	if t.subjects == nil {
-		for _, o := range t.setup.Targets {
-			t.subjects = append(t.subjects, subject{object: o, target: true})
+func (k *kyvernoTest) all() []subject {
+	if k.subjects == nil {
+		for _, o := range k.setup.Targets {
+			k.subjects = append(k.subjects, subject{object: o, target: true})
 		}
-		for _, o := range t.setup.Resources {
-			t.subjects = append(t.subjects, subject{object: o})
+		for _, o := range k.setup.Resources {
+			k.subjects = append(k.subjects, subject{object: o})
 		}
-		for _, p := range t.payloads {
-			t.subjects = append(t.subjects, subject{object: p.object, payload: p.mode, file: p.file})
+		for _, p := range k.payloads {
+			k.subjects = append(k.subjects, subject{object: p.object, payload: p.mode, file: p.file})
 		}
-		t.byName = make(map[string][]subject, len(t.subjects))
-		for _, s := range t.subjects {
-			t.byName[s.object.GetName()] = append(t.byName[s.object.GetName()], s)
+		k.byName = make(map[string][]subject, len(k.subjects))
+		for _, s := range k.subjects {
+			k.byName[s.object.GetName()] = append(k.byName[s.object.GetName()], s)
 			if file := path.Base(s.file); s.file != "" && file != s.object.GetName() {
-				t.byName[file] = append(t.byName[file], s)
+				k.byName[file] = append(k.byName[file], s)
 			}
 		}
 	}
-	return t.subjects
+	return k.subjects
 }
 
 // called are the objects of a name, and payloads of files of that name.
-func (t *kyvernoTest) called(name string) []subject {
-	t.all()
-	return t.byName[name]
+func (k *kyvernoTest) called(name string) []subject {
+	k.all()
+	return k.byName[name]
 }
 
 // subjects are the objects that the entry names, all where it names none, and
 // a case for each name that is none's.
-func (e *kyvernoEntry) subjects() (found []subject, missing []Case) {
-	if len(e.resources)+len(e.specs) == 0 {
-		return e.unnamed(e.t.all()), nil
+func (k *kyvernoEntry) subjects() (found []subject, missing []Case) {
+	if len(k.resources)+len(k.specs) == 0 {
+		return k.unnamed(k.t.all()), nil
 	}
 	add := func(n node, called string, means func(subject) bool) {
-		hits := slices.DeleteFunc(slices.Clone(e.t.called(called[strings.LastIndexByte(called, '/')+1:])), func(s subject) bool { return !means(s) })
-		if len(hits) > 0 && !e.kindIsWrong(hits) {
+		hits := slices.DeleteFunc(slices.Clone(k.t.called(called[strings.LastIndexByte(called, '/')+1:])), func(s subject) bool { return !means(s) })
+		if len(hits) > 0 && !k.kindIsWrong(hits) {
 			found = append(found, hits...)
 			return
 		}
-		c := e.Case
+		c := k.Case
 		c.Resource, c.Line = called, n.span().Line
 		if len(hits) > 0 {
-			c.Reason = e.t.text(e.at["kind"].errorf("%q is not of kind %q: %s", called, e.Kind, kindsOf(hits)))
+			c.Reason = k.t.text(k.at["kind"].errorf("%q is not of kind %q: %s", called, k.Kind, kindsOf(hits)))
 		} else {
-			c.Reason = e.t.text(n.errorf("there is no %s %q among the resources%s", cmpOr(e.Kind, "resource"), called, e.t.likely(e.Kind)))
+			c.Reason = k.t.text(n.errorf("there is no %s %q among the resources%s", cmpOr(k.Kind, "resource"), called, k.t.likely(k.Kind)))
 		}
 		missing = append(missing, c)
 	}
-	for _, r := range e.resources {
+	for _, r := range k.resources {
 		called := r.text()
 		add(r, called, func(s subject) bool { return s.file == called || meant(called, s.object) })
 	}
-	for _, s := range e.specs {
+	for _, s := range k.specs {
 		add(s.node, s.String(), s.means)
 	}
 	return found, missing
@@ -86,10 +86,10 @@ func cmpOr(a, b string) string {
 
 // unnamed are the objects where an entry names none: what it has a target for
 // is evaluated there.
-func (e *kyvernoEntry) unnamed(all []subject) []subject {
+func (k *kyvernoEntry) unnamed(all []subject) []subject {
 	var found []subject
 	for _, s := range all {
-		if !s.target || e.t.changes(s, e.t.named(e.Policy)) {
+		if !s.target || k.t.changes(s, k.t.named(k.Policy)) {
 			found = append(found, s)
 		}
 	}
@@ -105,26 +105,26 @@ func meant(called string, o *render.Object) bool {
 	return namespace == o.GetNamespace() && short == o.GetName()
 }
 
-func (s resourceSpec) String() string {
-	if s.namespace == "" {
-		return s.called
+func (r resourceSpec) String() string {
+	if r.namespace == "" {
+		return r.called
 	}
-	return s.namespace + "/" + s.called
+	return r.namespace + "/" + r.called
 }
 
-func (s resourceSpec) means(of subject) bool {
+func (r resourceSpec) means(of subject) bool {
 	o := of.object
 	gv := o.GroupVersionKind().GroupVersion()
-	return gv.Group == s.group && gv.Version == s.version && o.GetNamespace() == s.namespace && o.GetName() == s.called
+	return gv.Group == r.group && gv.Version == r.version && o.GetNamespace() == r.namespace && o.GetName() == r.called
 }
 
 // likely lists the objects of a kind.
-func (t *kyvernoTest) likely(kind string) string {
-	if said, ok := t.hints[kind]; ok {
+func (k *kyvernoTest) likely(kind string) string {
+	if said, ok := k.hints[kind]; ok {
 		return said
 	}
 	var names []string
-	for _, s := range t.all() {
+	for _, s := range k.all() {
 		if kind == "" || s.object.GetKind() == kind {
 			names = append(names, cmpOr(name(s.object), s.file))
 		}
@@ -134,17 +134,17 @@ func (t *kyvernoTest) likely(kind string) string {
 	if names = slices.Compact(names); len(names) > 0 {
 		said = "; there are " + policy.Few(names)
 	}
-	t.hints[kind] = said
+	k.hints[kind] = said
 	return said
 }
 
 // kindIsWrong says whether the kind of an entry is that of none of its
 // resources. Kyverno does not look at it.
-func (e *kyvernoEntry) kindIsWrong(subjects []subject) bool {
-	if e.Kind == "" || len(subjects) == 0 {
+func (k *kyvernoEntry) kindIsWrong(subjects []subject) bool {
+	if k.Kind == "" || len(subjects) == 0 {
 		return false
 	}
-	return !slices.ContainsFunc(subjects, func(s subject) bool { return s.object.GetKind() == e.Kind || s.payload != "" })
+	return !slices.ContainsFunc(subjects, func(s subject) bool { return s.object.GetKind() == k.Kind || s.payload != "" })
 }
 
 func kindsOf(subjects []subject) string {

@@ -33,14 +33,14 @@ type namedValues struct {
 }
 
 // readValues reads the values, from a file or as they stand in the test.
-func (t *kyvernoTest) readValues(file, inline node) {
+func (k *kyvernoTest) readValues(file, inline node) {
 	known := []string{"globalValues", "policies", "namespaceSelector", "namespaces", "subresources"}
 	var f map[string]node
 	switch {
 	case inline.value != nil:
 		f = inline.folded(known...)
 	case file.value != nil:
-		root, _ := t.document(file, "Values", "Value")
+		root, _ := k.document(file, "Values", "Value")
 		if root.doc == nil {
 			return
 		}
@@ -48,13 +48,13 @@ func (t *kyvernoTest) readValues(file, inline node) {
 	default:
 		return
 	}
-	t.values.global = f["globalValues"].mapping()
+	k.values.global = f["globalValues"].mapping()
 	for _, p := range f["policies"].items() {
-		t.values.policies = append(t.values.policies, readPolicyValues(p))
+		k.values.policies = append(k.values.policies, readPolicyValues(p))
 	}
-	t.readNamespaces(f)
+	k.readNamespaces(f)
 	for _, s := range f["subresources"].items() {
-		t.setup.Subresources = append(t.setup.Subresources, readSubresource(s))
+		k.setup.Subresources = append(k.setup.Subresources, readSubresource(s))
 	}
 }
 
@@ -73,23 +73,23 @@ func readPolicyValues(p node) policyValues {
 }
 
 // readNamespaces reads labels of namespaces; whole Namespaces win.
-func (t *kyvernoTest) readNamespaces(f map[string]node) {
+func (k *kyvernoTest) readNamespaces(f map[string]node) {
 	labels := make(map[string]map[string]string)
 	for _, n := range f["namespaceSelector"].items() {
 		g := n.folded("name", "labels")
 		ns := newNamespace(g["name"].text())
 		labels[ns.GetName()] = g["labels"].strings()
 		ns.SetLabels(labels[ns.GetName()])
-		t.setup.Namespaces = append(t.setup.Namespaces, ns)
+		k.setup.Namespaces = append(k.setup.Namespaces, ns)
 	}
 	var whole []*render.Object
 	for _, o := range f["namespaces"].objects() {
 		labels[o.GetName()] = o.GetLabels()
 		whole = append(whole, o)
 	}
-	t.setup.Namespaces = append(whole, t.setup.Namespaces...)
+	k.setup.Namespaces = append(whole, k.setup.Namespaces...)
 	if len(labels) > 0 {
-		t.setup.NamespaceLabels = labels
+		k.setup.NamespaceLabels = labels
 	}
 }
 
@@ -128,9 +128,9 @@ func (n node) strings() map[string]string {
 }
 
 // variables are the values for a policy and a resource.
-func (t *kyvernoTest) variables(policyName, resource string) map[string]any {
-	all := maps.Clone(t.values.global)
-	for _, p := range t.values.policies {
+func (k *kyvernoTest) variables(policyName, resource string) map[string]any {
+	all := maps.Clone(k.values.global)
+	for _, p := range k.values.policies {
 		for _, r := range p.resources {
 			if p.name == policyName && r.name == resource {
 				if all == nil {
@@ -144,9 +144,9 @@ func (t *kyvernoTest) variables(policyName, resource string) map[string]any {
 }
 
 // rules are the values for the rules of a policy.
-func (t *kyvernoTest) rules(policyName string) (values, foreach map[string]map[string]any) {
+func (k *kyvernoTest) rules(policyName string) (values, foreach map[string]map[string]any) {
 	values, foreach = map[string]map[string]any{}, map[string]map[string]any{}
-	for _, p := range t.values.policies {
+	for _, p := range k.values.policies {
 		for _, r := range p.rules {
 			if p.name == policyName {
 				values[r.name], foreach[r.name] = r.values, r.foreach
@@ -169,28 +169,28 @@ func operation(given string, variables map[string]any) policy.Operation {
 }
 
 // unused notes values for what the test does not have: they mock nothing.
-func (t *kyvernoTest) unused() {
-	for _, v := range t.values.policies {
-		policies := t.named(v.name)
+func (k *kyvernoTest) unused() {
+	for _, v := range k.values.policies {
+		policies := k.named(v.name)
 		if len(policies) == 0 {
-			t.note("%s: values are for policy %q, which is not among the policies", t.shown(v.span()), v.name)
+			k.note("%s: values are for policy %q, which is not among the policies", k.shown(v.span()), v.name)
 			continue
 		}
 		for _, r := range v.resources {
-			if !t.hasResource(r.name) {
-				t.note("%s: values are for resource %q, which is not among the resources", t.shown(r.span()), r.name)
+			if !k.hasResource(r.name) {
+				k.note("%s: values are for resource %q, which is not among the resources", k.shown(r.span()), r.name)
 			}
 		}
 		for _, r := range v.rules {
 			if policies[0].engine != nil && !hasRule(policies, r.name) {
-				t.note("%s: values are for rule %q, which policy %s does not have", t.shown(r.span()), r.name, v.name)
+				k.note("%s: values are for rule %q, which policy %s does not have", k.shown(r.span()), r.name, v.name)
 			}
 		}
 	}
 }
 
-func (t *kyvernoTest) hasResource(name string) bool {
-	return slices.ContainsFunc(t.setup.Resources, func(o *render.Object) bool { return o.GetName() == name })
+func (k *kyvernoTest) hasResource(name string) bool {
+	return slices.ContainsFunc(k.setup.Resources, func(o *render.Object) bool { return o.GetName() == name })
 }
 
 // search is a search with JMESPath.

@@ -213,15 +213,15 @@ func (m *mutator) modules() *mutatedTests {
 	return t
 }
 
-func (t *mutatedTests) prepare(ctx context.Context) error {
+func (m *mutatedTests) prepare(ctx context.Context) error {
 	coverage, r := policy.NewCoverage(), newRecorder()
-	all, err := t.run(ctx, policyPlace{}, nil, coverage, r, nil)
+	all, err := m.run(ctx, policyPlace{}, nil, coverage, r, nil)
 	if err != nil {
 		return err
 	}
-	t.policies, t.outcome, t.hits = r.policies, outcomeOf(all, r), make(map[render.Span]int64)
+	m.policies, m.outcome, m.hits = r.policies, outcomeOf(all, r), make(map[render.Span]int64)
 	for _, b := range coverage.Branches() {
-		t.hits[placeOnly(b.Origin)] += b.Hits
+		m.hits[placeOnly(b.Origin)] += b.Hits
 	}
 	return nil
 }
@@ -255,14 +255,14 @@ func keyOfCase(file string, c *Case) string {
 // enough returns a function that reports whether a case fails that does not without
 // the mutant. Where something of the file does not compile without it either, all
 // have to run.
-func (t *mutatedTests) enough(file string, strict bool) func([]Case) bool {
-	if t.outcome.broken[file] > 0 {
+func (m *mutatedTests) enough(file string, strict bool) func([]Case) bool {
+	if m.outcome.broken[file] > 0 {
 		return nil
 	}
 	return func(cases []Case) bool {
 		return slices.ContainsFunc(cases, func(c Case) bool {
-			key := keyOfCase(t.name, &c)
-			return !c.OK && t.outcome.failed[key] == 0 || strict && c.Vacuous && t.outcome.vacuous[key] == 0
+			key := keyOfCase(m.name, &c)
+			return !c.OK && m.outcome.failed[key] == 0 || strict && c.Vacuous && m.outcome.vacuous[key] == 0
 		})
 	}
 }
@@ -389,9 +389,9 @@ func (m *mutator) try(ctx context.Context, x *tried) policy.Mutant {
 
 // reaches reports whether the tests evaluate what a mutant changes. Where nothing
 // is counted, they may.
-func (t *mutatedTests) reaches(x *tried) bool {
+func (m *mutatedTests) reaches(x *tried) bool {
 	for _, at := range x.Reach {
-		if hits, ok := t.hits[placeOnly(at)]; ok {
+		if hits, ok := m.hits[placeOnly(at)]; ok {
 			return hits > 0
 		}
 	}
@@ -399,17 +399,17 @@ func (t *mutatedTests) reaches(x *tried) bool {
 }
 
 // against runs the tests with a mutant, and notes in r what became of it.
-func (t *mutatedTests) against(ctx context.Context, x *tried, strict bool, r *policy.Mutant) {
+func (m *mutatedTests) against(ctx context.Context, x *tried, strict bool, r *policy.Mutant) {
 	rec := newRecorder()
-	all, err := t.run(ctx, x.at, x.Apply(x.data), nil, rec, t.enough(x.Origin.File, strict))
+	all, err := m.run(ctx, x.at, x.Apply(x.data), nil, rec, m.enough(x.Origin.File, strict))
 	if err != nil {
 		return
 	}
 	now := outcomeOf(all, rec)
-	killer := more(now.failed, t.outcome.failed)
-	vacuous := more(now.vacuous, t.outcome.vacuous)
+	killer := more(now.failed, m.outcome.failed)
+	vacuous := more(now.vacuous, m.outcome.vacuous)
 	switch {
-	case more(now.broken, t.outcome.broken) != "" || now.broken[""] > t.outcome.broken[""]:
+	case more(now.broken, m.outcome.broken) != "" || now.broken[""] > m.outcome.broken[""]:
 		r.Status = policy.MutantInvalid
 	case killer != "":
 		r.Status, r.Killer = policy.MutantKilled, now.where[killer]

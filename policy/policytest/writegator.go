@@ -76,20 +76,20 @@ func (d *draft) inventory(template *render.Object) []*render.Object {
 	return objects[:min(len(objects), maxInventory)]
 }
 
-func (w *gatorDraft) among(inventory []*render.Object) GatorPolicy {
+func (g *gatorDraft) among(inventory []*render.Object) GatorPolicy {
 	if len(inventory) == 0 {
-		return w.engine
+		return g.engine
 	}
-	return w.engine.Among(inventory)
+	return g.engine.Among(inventory)
 }
 
 // needed returns the objects of the inventory that a sample needs for its status and
 // branches: none, one, or several that are all needed.
-func (w *gatorDraft) needed(ctx context.Context, d *draft, x *sample.Sample) []*render.Object {
+func (g *gatorDraft) needed(ctx context.Context, d *draft, x *sample.Sample) []*render.Object {
 	var taken []*atomic.Int64
-	for _, g := range x.Reaches {
-		if g.Rule == "" && g.Status == "" {
-			taken = append(taken, d.coverage.Declare(g.Branch))
+	for _, guard := range x.Reaches {
+		if guard.Rule == "" && guard.Status == "" {
+			taken = append(taken, d.coverage.Declare(guard.Branch))
 		}
 	}
 	has := func(inventory []*render.Object) bool {
@@ -97,7 +97,7 @@ func (w *gatorDraft) needed(ctx context.Context, d *draft, x *sample.Sample) []*
 		for i, hits := range taken {
 			before[i] = hits.Load()
 		}
-		results, _ := evaluated(ctx, w.among(inventory), w.setup.Constraint.GetKind(), x.Object)
+		results, _ := evaluated(ctx, g.among(inventory), g.setup.Constraint.GetKind(), x.Object)
 		for i, hits := range taken {
 			if hits.Load() == before[i] {
 				return false
@@ -105,15 +105,15 @@ func (w *gatorDraft) needed(ctx context.Context, d *draft, x *sample.Sample) []*
 		}
 		return len(results) > 0 && results[0].Status == x.Results[0].Status
 	}
-	if len(w.inventory) == 0 || has(nil) {
+	if len(g.inventory) == 0 || has(nil) {
 		return nil
 	}
-	for _, x := range w.inventory {
+	for _, x := range g.inventory {
 		if has([]*render.Object{x}) {
 			return []*render.Object{x}
 		}
 	}
-	kept := slices.Clone(w.inventory)
+	kept := slices.Clone(g.inventory)
 	for i := len(kept) - 1; i >= 0; i-- {
 		if fewer := slices.Delete(slices.Clone(kept), i, i+1); has(fewer) {
 			kept = fewer
@@ -122,17 +122,17 @@ func (w *gatorDraft) needed(ctx context.Context, d *draft, x *sample.Sample) []*
 	return kept
 }
 
-func (w *gatorDraft) texts() []any {
-	parameters, _ := render.Lookup(w.setup.Constraint.Object, "/spec/parameters")
-	targets, _ := render.Lookup(w.setup.Template.Object, "/spec/targets")
+func (g *gatorDraft) texts() []any {
+	parameters, _ := render.Lookup(g.setup.Constraint.Object, "/spec/parameters")
+	targets, _ := render.Lookup(g.setup.Template.Object, "/spec/targets")
 	return []any{parameters, targets}
 }
 
-func (w *gatorDraft) wants() []sample.Goal { return statuses(w.setup.Constraint.GetKind(), true) }
+func (g *gatorDraft) wants() []sample.Goal { return statuses(g.setup.Constraint.GetKind(), true) }
 
 // evaluate implements drafter.
-func (w *gatorDraft) evaluate(ctx context.Context, o *render.Object) ([]sample.Result, string) {
-	return evaluated(ctx, w.beside, w.setup.Constraint.GetKind(), o)
+func (g *gatorDraft) evaluate(ctx context.Context, o *render.Object) ([]sample.Result, string) {
+	return evaluated(ctx, g.beside, g.setup.Constraint.GetKind(), o)
 }
 
 func evaluated(ctx context.Context, engine GatorPolicy, rule string, o *render.Object) ([]sample.Result, string) {
@@ -188,11 +188,11 @@ type (
 )
 
 // files implements drafter: gator reads an object a file.
-func (w *gatorDraft) files(d *draft, samples []*sample.Sample) []File {
+func (g *gatorDraft) files(d *draft, samples []*sample.Sample) []File {
 	files := []File{{}}
 	test := gatorTestText{
 		Name:       d.object.GetName(),
-		Template:   d.reference(w.setup.Template, begins(w.setup.Template), &files, "template.yaml"),
+		Template:   d.reference(g.setup.Template, begins(g.setup.Template), &files, "template.yaml"),
 		Constraint: d.reference(d.object, begins(d.object), &files, "constraint.yaml"),
 	}
 	taken := make(map[string]bool)
@@ -208,7 +208,7 @@ func (w *gatorDraft) files(d *draft, samples []*sample.Sample) []File {
 				a.Message = regexp.QuoteMeta(text)
 			}
 		}
-		test.Cases = append(test.Cases, gatorCaseText{called, called + ".yaml", w.inventoryFiles(d, x, &files), []gatorAssertionText{a}})
+		test.Cases = append(test.Cases, gatorCaseText{called, called + ".yaml", g.inventoryFiles(d, x, &files), []gatorAssertionText{a}})
 	}
 	slices.SortStableFunc(test.Cases, func(a, b gatorCaseText) int {
 		return cmp.Compare(a.Assertions[0].Violations, b.Assertions[0].Violations)
@@ -221,9 +221,9 @@ func (w *gatorDraft) files(d *draft, samples []*sample.Sample) []File {
 
 // inventoryFiles returns the files of the inventory that a case needs, and adds those
 // that are not there yet.
-func (w *gatorDraft) inventoryFiles(d *draft, x *sample.Sample, files *[]File) []string {
+func (g *gatorDraft) inventoryFiles(d *draft, x *sample.Sample, files *[]File) []string {
 	var names []string
-	for _, o := range w.needed(context.Background(), d, x) {
+	for _, o := range g.needed(context.Background(), d, x) {
 		gvk := o.GroupVersionKind()
 		called := strings.ToLower(strings.Trim(strings.Join([]string{"inventory", gvk.Kind, gvk.Group, o.GetNamespace(), o.GetName()}, "-"), "-")) + ".yaml"
 		called = strings.NewReplacer("/", "-", ":", "-", "--", "-").Replace(called)

@@ -87,30 +87,30 @@ func (d *draft) binds(param *render.Object) bool {
 	})
 }
 
-func (w *kaptestDraft) texts() []any {
-	texts := []any{w.suite.policies[w.name].object.Object["spec"]}
-	if w.param != nil {
-		texts = append(texts, w.param.Object["spec"], w.param.Object["data"])
+func (k *kaptestDraft) texts() []any {
+	texts := []any{k.suite.policies[k.name].object.Object["spec"]}
+	if k.param != nil {
+		texts = append(texts, k.param.Object["spec"], k.param.Object["data"])
 	}
 	return texts
 }
 
-func (w *kaptestDraft) wants() []sample.Goal { return w.rules }
+func (k *kaptestDraft) wants() []sample.Goal { return k.rules }
 
 // evaluate implements drafter. An object that the policy does not match is left out,
 // although kaptest would not ask.
-func (w *kaptestDraft) evaluate(ctx context.Context, o *render.Object) ([]sample.Result, string) {
-	k, p := w.suite, w.suite.policies[w.name]
-	k.ctx = ctx
-	c := &kaptestCase{k: k, Case: Case{Policy: w.name, Operation: string(policy.Create)}}
+func (k *kaptestDraft) evaluate(ctx context.Context, o *render.Object) ([]sample.Result, string) {
+	suite, p := k.suite, k.suite.policies[k.name]
+	suite.ctx = ctx
+	c := &kaptestCase{k: suite, Case: Case{Policy: k.name, Operation: string(policy.Create)}}
 	req := &policy.Request{Operation: policy.Create, DryRun: true, Object: o, Admitted: o.Object}
 	req.Kind = o.GroupVersionKind()
-	req.Resource = k.kinds.Resource(req.Kind)
+	req.Resource = suite.kinds.Resource(req.Kind)
 	req.Namespace, req.Name = o.GetNamespace(), o.GetName()
 	if c.unmatched(p, req); c.Unmatched {
 		return nil, ""
 	}
-	results, err := p.evaluator.Evaluate(ctx, req, w.name, w.param)
+	results, err := p.evaluator.Evaluate(ctx, req, k.name, k.param)
 	if err != nil {
 		return nil, err.Error()
 	}
@@ -151,11 +151,11 @@ type (
 )
 
 // files implements drafter.
-func (w *kaptestDraft) files(d *draft, samples []*sample.Sample) []File {
+func (k *kaptestDraft) files(d *draft, samples []*sample.Sample) []File {
 	files := []File{{}}
 	text := kaptestText{Version: "v1alpha1", Policies: []string{d.reference(d.object, admissionPolicies, &files, "policy.yaml")}, Resources: []string{"resources.yaml"}}
 	files = append(files, d.samplesFile("resources.yaml", samples))
-	suite := kaptestSuiteText{Policy: w.name}
+	suite := kaptestSuiteText{Policy: k.name}
 	for _, x := range samples {
 		one := kaptestTestText{Object: identified(x.Object), Expect: admit}
 		for _, r := range x.Results {
@@ -163,16 +163,16 @@ func (w *kaptestDraft) files(d *draft, samples []*sample.Sample) []File {
 				one.Expect = deny
 			}
 		}
-		if w.param != nil {
-			one.Param = identified(w.param)
+		if k.param != nil {
+			one.Param = identified(k.param)
 			delete(one.Param, "kind")
 		}
 		suite.Tests = append(suite.Tests, one)
 	}
 	slices.SortStableFunc(suite.Tests, func(a, b kaptestTestText) int { return cmp.Compare(a.Expect, b.Expect) })
 	text.Suites = []kaptestSuiteText{suite}
-	if w.param != nil {
-		text.Resources = append(text.Resources, d.reference(w.param, func(all []*render.Object) bool { return len(all) == 1 }, &files, "param.yaml"))
+	if k.param != nil {
+		text.Resources = append(text.Resources, d.reference(k.param, func(all []*render.Object) bool { return len(all) == 1 }, &files, "param.yaml"))
 	}
 	files[0] = File{path.Join(d.dir, "kaptest.yaml"), encoded(text)}
 	return files

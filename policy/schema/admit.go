@@ -120,17 +120,17 @@ func (k *Kinds) admitBuiltin(b *builtin, o *render.Object, namespace string) (he
 // stops at the first, which alone is the text.
 type refusals []error
 
-func (e refusals) Error() string { return e[0].Error() }
+func (r refusals) Error() string { return r[0].Error() }
 
 // Unwrap returns them all, as errors.Join does.
-func (e refusals) Unwrap() []error { return e }
+func (r refusals) Unwrap() []error { return r }
 
 // maxRefusals limits the reported fields of one object.
 const maxRefusals = 20
 
 // refuseAll gives what the API server would say about an object one after the other,
 // if each field at fault were left out once it was told. err is the first.
-func (t *goType) refuseAll(gvk schema.GroupVersionKind, object map[string]any, err error) error {
+func (g *goType) refuseAll(gvk schema.GroupVersionKind, object map[string]any, err error) error {
 	all := refusals{badRequest(gvk, err)}
 	rest := runtime.DeepCopyJSON(object)
 	for len(all) < maxRefusals {
@@ -138,7 +138,7 @@ func (t *goType) refuseAll(gvk schema.GroupVersionKind, object map[string]any, e
 		if !errors.As(err, &fe) || len(fe.Fields) != 1 || !forget(rest, fe.Fields[0]) {
 			break
 		}
-		if _, err = t.decode(rest); err == nil {
+		if _, err = g.decode(rest); err == nil {
 			break
 		}
 		all = append(all, badRequest(gvk, err))

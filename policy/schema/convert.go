@@ -28,14 +28,14 @@ func (k *Kinds) Equivalent(gvr schema.GroupVersionResource) []policy.Version {
 }
 
 // newEquivalents are the answers for every built-in resource.
-func (k *server) newEquivalents() map[schema.GroupVersionResource][]policy.Version {
+func (s *server) newEquivalents() map[schema.GroupVersionResource][]policy.Version {
 	kept := make(map[schema.GroupResource][]policy.Version)
-	for _, b := range k.sortedKinds((*builtin).byDefault) {
+	for _, b := range s.sortedKinds((*builtin).byDefault) {
 		storage := storageOf(b.gvr().GroupResource())
 		kept[storage] = append(kept[storage], policy.Version{Resource: b.gvr(), Kind: b.gvk})
 	}
-	all := make(map[schema.GroupVersionResource][]policy.Version, len(k.byName))
-	for gvr := range k.byName {
+	all := make(map[schema.GroupVersionResource][]policy.Version, len(s.byName))
+	for gvr := range s.byName {
 		all[gvr] = nil
 		for _, v := range kept[storageOf(gvr.GroupResource())] {
 			if v.Resource != gvr {

@@ -90,25 +90,25 @@ func nodes(value any) int {
 // (unstructuredSchemaCoercer and unstructuredDefaulter of
 // k8s.io/apiextensions-apiserver): it drops what the schema doesn't know and
 // fills in its defaults.
-func (s *customSchema) complete(held map[string]any) error {
+func (c *customSchema) complete(held map[string]any) error {
 	meta, found, err := objectmeta.GetObjectMeta(held, false)
 	if err != nil {
 		return fieldError(err, "/metadata")
 	}
-	if s == nil {
+	if c == nil {
 		return nil
 	}
-	if s.defaultNodes > 0 && nodes(held)*s.defaultNodes > maxDefaulted {
+	if c.defaultNodes > 0 && nodes(held)*c.defaultNodes > maxDefaulted {
 		return errors.New("the defaults of its schema would make the object too large")
 	}
-	if !s.keepUnknown {
-		pruning.Prune(held, s.Structural, true)
-		defaulting.PruneNonNullableNullsWithoutDefaults(held, s.Structural)
+	if !c.keepUnknown {
+		pruning.Prune(held, c.Structural, true)
+		defaulting.PruneNonNullableNullsWithoutDefaults(held, c.Structural)
 	}
-	if err := objectmeta.Coerce(nil, held, s.Structural, false, false); err != nil {
+	if err := objectmeta.Coerce(nil, held, c.Structural, false, false); err != nil {
 		return fmt.Errorf("%s: %s", err.Field, err.ErrorBody())
 	}
-	defaulting.Default(held, s.Structural)
+	defaulting.Default(held, c.Structural)
 	if found {
 		return objectmeta.SetObjectMeta(held, meta)
 	}

@@ -24,12 +24,12 @@ type goType struct {
 
 // newGoType returns nil for a kind that client-go has no type for: such as
 // were dropped before the version that this module requires.
-func (k *server) newGoType(gvk schema.GroupVersionKind) *goType {
+func (s *server) newGoType(gvk schema.GroupVersionKind) *goType {
 	typ := typeOf(gvk)
 	if typ == nil {
 		return nil
 	}
-	t := &goType{typ: typ, shape: shapeOf(typ), form: formOf(typ), stored: newPlan(typ, stored), older: k.newAdapter(gvk, typ)}
+	t := &goType{typ: typ, shape: shapeOf(typ), form: formOf(typ), stored: newPlan(typ, stored), older: s.newAdapter(gvk, typ)}
 	if gvk.Group != "node.k8s.io" { // has no defaults, not even for the quantities of core that it holds
 		t.defaults = newPlan(typ, defaults)
 	}
@@ -54,12 +54,12 @@ func typeOf(gvk schema.GroupVersionKind) reflect.Type {
 
 // decode makes a typed object, a pointer, of a value tree. What the API
 // server would refuse is a *policy.FieldError in the server's words.
-func (t *goType) decode(object map[string]any) (any, error) {
-	faults := t.shape.faults(object)
+func (g *goType) decode(object map[string]any) (any, error) {
+	faults := g.shape.faults(object)
 	if faults.hostile != nil {
 		return nil, faults.hostile
 	}
-	typed, err := t.typed(object, faults.first)
+	typed, err := g.typed(object, faults.first)
 	if err != nil {
 		return nil, err
 	}
@@ -68,13 +68,13 @@ func (t *goType) decode(object map[string]any) (any, error) {
 
 // typed is decode for an object whose quantities are harmless and in which
 // fault is the first value of a wrong type, or "".
-func (t *goType) typed(object map[string]any, fault string) (any, error) {
+func (g *goType) typed(object map[string]any, fault string) (any, error) {
 	if fault == "" {
-		if typed, err := t.fromTree(object); err == nil {
+		if typed, err := g.fromTree(object); err == nil {
 			return typed, nil
 		}
 	}
-	typed := reflect.New(t.typ).Interface()
+	typed := reflect.New(g.typ).Interface()
 	// The words are those of the decoder that the API server uses, which also
 	// has the last one on whether something is wrong.
 	data, err := json.Marshal(object)
@@ -98,8 +98,8 @@ func short(err error) error {
 
 // complete does to a decoded object what the API server does: it fills in
 // defaults, then goes by the form that the server stores.
-func (t *goType) complete(r release, typed any) {
+func (g *goType) complete(r release, typed any) {
 	value := reflect.ValueOf(typed).Elem()
-	t.defaults.apply(r, value)
-	t.stored.apply(r, value)
+	g.defaults.apply(r, value)
+	g.stored.apply(r, value)
 }

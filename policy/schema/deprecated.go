@@ -28,7 +28,7 @@ func (k *Kinds) Deprecated(gvk schema.GroupVersionKind) string {
 }
 
 // deprecation is Deprecated of a built-in kind.
-func (k *server) deprecation(gvk schema.GroupVersionKind) string {
+func (s *server) deprecation(gvk schema.GroupVersionKind) string {
 	typ := typeOf(gvk)
 	if typ == nil {
 		return ""
@@ -39,7 +39,7 @@ func (k *server) deprecation(gvk schema.GroupVersionKind) string {
 		return ""
 	}
 	_, since := old.APILifecycleDeprecated()
-	if release(since) > k.release {
+	if release(since) > s.release {
 		return ""
 	}
 	text := fmt.Sprintf("%s %s is deprecated in v1.%d+", gvk.GroupVersion(), gvk.Kind, since)
@@ -47,7 +47,7 @@ func (k *server) deprecation(gvk schema.GroupVersionKind) string {
 		_, in := r.APILifecycleRemoved()
 		text += fmt.Sprintf(", unavailable in v1.%d+", in)
 	}
-	use := k.sibling(gvk)
+	use := s.sibling(gvk)
 	if r, ok := object.(interface {
 		APILifecycleReplacement() schema.GroupVersionKind
 	}); ok {

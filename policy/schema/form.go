@@ -54,34 +54,34 @@ type forms struct {
 	failed bool
 }
 
-func (c *forms) of(typ reflect.Type) *form {
-	if f := c.known[typ]; f != nil {
-		return f
+func (f *forms) of(typ reflect.Type) *form {
+	if have := f.known[typ]; have != nil {
+		return have
 	}
-	f := &form{typ: typ}
-	c.known[typ] = f
+	have := &form{typ: typ}
+	f.known[typ] = have
 	if typ.Kind() != reflect.Pointer && reflect.PointerTo(typ).Implements(reflect.TypeFor[json.Marshaler]()) {
-		f.own = value.TypeReflectEntryOf(typ)
-		c.failed = c.failed || !reflect.PointerTo(typ).Implements(reflect.TypeFor[json.Unmarshaler]())
-		return f
+		have.own = value.TypeReflectEntryOf(typ)
+		f.failed = f.failed || !reflect.PointerTo(typ).Implements(reflect.TypeFor[json.Unmarshaler]())
+		return have
 	}
 	switch typ.Kind() {
 	case reflect.String, reflect.Bool, reflect.Int, reflect.Int32, reflect.Int64, reflect.Uint8, reflect.Float64:
 	case reflect.Pointer, reflect.Slice:
-		f.elem = c.of(typ.Elem())
+		have.elem = f.of(typ.Elem())
 	case reflect.Map:
-		f.elem = c.of(typ.Elem())
-		c.failed = c.failed || typ.Key().Kind() != reflect.String
+		have.elem = f.of(typ.Elem())
+		f.failed = f.failed || typ.Key().Kind() != reflect.String
 	case reflect.Struct:
-		c.fields(f, typ, nil)
+		f.fields(have, typ, nil)
 	default:
-		c.failed = true
+		f.failed = true
 	}
-	return f
+	return have
 }
 
 // fields adds those of a struct to a form.
-func (c *forms) fields(f *form, typ reflect.Type, above []int) {
+func (f *forms) fields(into *form, typ reflect.Type, above []int) {
 	for i := range typ.NumField() {
 		field := typ.Field(i)
 		index := append(above[:len(above):len(above)], i)
@@ -100,13 +100,13 @@ func (c *forms) fields(f *form, typ reflect.Type, above []int) {
 		}
 		switch {
 		case name == "-":
-		case inlined && field.Type.Kind() == reflect.Struct && x.omitZero == nil && c.of(field.Type).own == nil:
-			c.fields(f, field.Type, index)
+		case inlined && field.Type.Kind() == reflect.Struct && x.omitZero == nil && f.of(field.Type).own == nil:
+			f.fields(into, field.Type, index)
 		case inlined || name == "" || !field.IsExported():
-			c.failed = true
+			f.failed = true
 		default:
-			x.form = c.of(field.Type)
-			f.fields = append(f.fields, x)
+			x.form = f.of(field.Type)
+			into.fields = append(into.fields, x)
 		}
 	}
 }
@@ -212,8 +212,8 @@ func (f *form) object(v reflect.Value) (map[string]any, error) {
 }
 
 // omits says whether the field is left out for its value.
-func (x *formField) omits(v reflect.Value) bool {
-	if x.omitEmpty {
+func (f *formField) omits(v reflect.Value) bool {
+	if f.omitEmpty {
 		switch v.Kind() {
 		case reflect.Struct:
 		case reflect.Map, reflect.Slice:
@@ -224,7 +224,7 @@ func (x *formField) omits(v reflect.Value) bool {
 			}
 		}
 	}
-	return x.omitZero != nil && x.omitZero(v)
+	return f.omitZero != nil && f.omitZero(v)
 }
 
 // set fills a value, which is still zero, from a value tree. It
@@ -372,21 +372,21 @@ func encode(tree any) ([]byte, error) {
 }
 
 // fromTree makes a typed object, a pointer, of a value tree.
-func (t *goType) fromTree(object map[string]any) (any, error) {
-	if t.form != nil {
-		typed := reflect.New(t.typ)
-		if t.form.set(typed.Elem(), object) == nil {
+func (g *goType) fromTree(object map[string]any) (any, error) {
+	if g.form != nil {
+		typed := reflect.New(g.typ)
+		if g.form.set(typed.Elem(), object) == nil {
 			return typed.Interface(), nil
 		}
 	}
-	typed := reflect.New(t.typ).Interface()
+	typed := reflect.New(g.typ).Interface()
 	return typed, runtime.DefaultUnstructuredConverter.FromUnstructured(object, typed)
 }
 
 // toTree makes a value tree of a typed object, a pointer.
-func (t *goType) toTree(typed any) (map[string]any, error) {
-	if t.form == nil {
+func (g *goType) toTree(typed any) (map[string]any, error) {
+	if g.form == nil {
 		return runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
 	}
-	return t.form.object(reflect.ValueOf(typed).Elem())
+	return g.form.object(reflect.ValueOf(typed).Elem())
 }

@@ -28,26 +28,26 @@ type namedAdapter struct {
 	*adapter
 }
 
-func (p *adapter) adapt(value any) {
-	if p == nil {
+func (a *adapter) adapt(value any) {
+	if a == nil {
 		return
 	}
 	switch v := value.(type) {
 	case []any:
 		for _, child := range v {
-			p.each.adapt(child)
+			a.each.adapt(child)
 		}
 	case map[string]any:
 		for _, child := range v {
-			p.each.adapt(child)
+			a.each.adapt(child)
 		}
-		for _, name := range p.drop {
+		for _, name := range a.drop {
 			delete(v, name)
 		}
-		if _, ok := v["creationTimestamp"]; p.stamp && !ok {
+		if _, ok := v["creationTimestamp"]; a.stamp && !ok {
 			v["creationTimestamp"] = nil
 		}
-		for _, child := range p.into {
+		for _, child := range a.into {
 			child.adapt(v[child.name])
 		}
 	}
@@ -55,19 +55,19 @@ func (p *adapter) adapt(value any) {
 
 // newAdapter compares a kind's type with its schema in the release. The newest
 // release knows all fields.
-func (k *server) newAdapter(gvk apischema.GroupVersionKind, typ reflect.Type) *adapter {
-	if k.release == newest {
+func (s *server) newAdapter(gvk apischema.GroupVersionKind, typ reflect.Type) *adapter {
+	if s.release == newest {
 		return nil
 	}
-	name, err := k.ComponentOf(gvk)
+	name, err := s.ComponentOf(gvk)
 	if err != nil || name == "" {
 		return nil
 	}
-	all, err := k.Components()
+	all, err := s.Components()
 	if err != nil {
 		return nil
 	}
-	c := &adapterCompiler{all, k.release < omitsNullTimestamps, map[reflect.Type]bool{}}
+	c := &adapterCompiler{all, s.release < omitsNullTimestamps, map[reflect.Type]bool{}}
 	return c.adapter(&openAPI{Ref: refPrefix + name}, typ)
 }
 
@@ -88,14 +88,14 @@ type adapterCompiler struct {
 	open       map[reflect.Type]bool // types may contain themselves
 }
 
-func (c *adapterCompiler) resolve(s *openAPI) *openAPI {
+func (a *adapterCompiler) resolve(s *openAPI) *openAPI {
 	for s != nil && (s.Ref != "" || len(s.AllOf) == 1) {
 		if len(s.AllOf) == 1 {
 			s = s.AllOf[0]
 			continue
 		}
 		var target openAPI
-		if json.Unmarshal(c.components[strings.TrimPrefix(s.Ref, refPrefix)], &target) != nil {
+		if json.Unmarshal(a.components[strings.TrimPrefix(s.Ref, refPrefix)], &target) != nil {
 			return nil
 		}
 		s = &target
@@ -103,47 +103,47 @@ func (c *adapterCompiler) resolve(s *openAPI) *openAPI {
 	return s
 }
 
-func (c *adapterCompiler) adapter(s *openAPI, typ reflect.Type) *adapter {
+func (a *adapterCompiler) adapter(s *openAPI, typ reflect.Type) *adapter {
 	for typ.Kind() == reflect.Pointer {
 		typ = typ.Elem()
 	}
-	s = c.resolve(s)
-	if s == nil || c.open[typ] || reflect.PointerTo(typ).Implements(reflect.TypeFor[json.Unmarshaler]()) {
+	s = a.resolve(s)
+	if s == nil || a.open[typ] || reflect.PointerTo(typ).Implements(reflect.TypeFor[json.Unmarshaler]()) {
 		return nil
 	}
 	switch typ.Kind() {
 	case reflect.Slice:
-		return c.each(s.Items, typ.Elem())
+		return a.each(s.Items, typ.Elem())
 	case reflect.Map:
-		return c.each(s.Values, typ.Elem())
+		return a.each(s.Values, typ.Elem())
 	case reflect.Struct:
-		c.open[typ] = true
-		defer delete(c.open, typ)
-		return c.fields(s, typ)
+		a.open[typ] = true
+		defer delete(a.open, typ)
+		return a.fields(s, typ)
 	}
 	return nil
 }
 
-func (c *adapterCompiler) each(s *openAPI, typ reflect.Type) *adapter {
+func (a *adapterCompiler) each(s *openAPI, typ reflect.Type) *adapter {
 	if s == nil {
 		return nil
 	}
-	if p := c.adapter(s, typ); p != nil {
+	if p := a.adapter(s, typ); p != nil {
 		return &adapter{each: p}
 	}
 	return nil
 }
 
-func (c *adapterCompiler) fields(s *openAPI, typ reflect.Type) *adapter {
+func (a *adapterCompiler) fields(s *openAPI, typ reflect.Type) *adapter {
 	if len(s.Properties) == 0 {
 		return nil
 	}
-	p := &adapter{stamp: c.stamp && typ == reflect.TypeFor[metav1.ObjectMeta]()}
+	p := &adapter{stamp: a.stamp && typ == reflect.TypeFor[metav1.ObjectMeta]()}
 	for _, f := range fieldsOf(typ) {
 		child := s.Properties[f.name]
 		if child == nil {
 			p.drop = append(p.drop, f.name)
-		} else if below := c.adapter(child, f.typ); below != nil {
+		} else if below := a.adapter(child, f.typ); below != nil {
 			p.into = append(p.into, namedAdapter{f.name, below})
 		}
 	}

@@ -41,7 +41,7 @@ var components = sync.OnceValues(func() (map[string]component, error) {
 // References between them are "#/components/schemas/NAME". The schemas of
 // Kubernetes 1.37 are those of 1.36, since no newer ones are published as a
 // module.
-func (k *server) Components() (map[string]json.RawMessage, error) {
+func (s *server) Components() (map[string]json.RawMessage, error) {
 	all, err := components()
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (k *server) Components() (map[string]json.RawMessage, error) {
 	schemas := make(map[string]json.RawMessage, len(all))
 	for name, variants := range all {
 		for _, v := range variants {
-			if v.In&k.release.bit() != 0 {
+			if v.In&s.release.bit() != 0 {
 				schemas[name] = v.Schema
 			}
 		}
@@ -59,9 +59,9 @@ func (k *server) Components() (map[string]json.RawMessage, error) {
 
 // ComponentOf is the name of the component that describes a built-in kind,
 // or "".
-func (k *server) ComponentOf(gvk schema.GroupVersionKind) (string, error) {
+func (s *server) ComponentOf(gvk schema.GroupVersionKind) (string, error) {
 	names, err := componentNames()
-	if err != nil || k.builtins[gvk] == nil {
+	if err != nil || s.builtins[gvk] == nil {
 		return "", err
 	}
 	return names[gvk], nil
@@ -93,8 +93,8 @@ var componentNames = sync.OnceValues(func() (map[schema.GroupVersionKind]string,
 
 // Subresources are the subresources of a built-in resource that are served,
 // in order: "scale", "status".
-func (k *server) Subresources(gvr schema.GroupVersionResource) []string {
-	if b := k.byName[gvr]; b != nil {
+func (s *server) Subresources(gvr schema.GroupVersionResource) []string {
+	if b := s.byName[gvr]; b != nil {
 		return slices.Clone(b.subresources)
 	}
 	return nil

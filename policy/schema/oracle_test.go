@@ -30,11 +30,11 @@ type oracleFault struct {
 	Message string `json:"message"`
 }
 
-func (f oracleFault) String() string {
-	if f.Field == "" {
-		return f.Message
+func (o oracleFault) String() string {
+	if o.Field == "" {
+		return o.Message
 	}
-	return f.Field + ": " + f.Message
+	return o.Field + ": " + o.Message
 }
 
 // needOracle is the oracle's binary; without it the test is skipped.

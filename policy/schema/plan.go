@@ -49,29 +49,29 @@ type planner struct {
 	done  map[reflect.Type]*plan
 }
 
-func (c *planner) plan(typ reflect.Type) *plan {
-	if p := c.done[typ]; p != nil {
-		return p
+func (p *planner) plan(typ reflect.Type) *plan {
+	if done := p.done[typ]; done != nil {
+		return done
 	}
-	p := &plan{rules: c.rules[typ]}
-	p.busy = len(p.rules) > 0
-	c.done[typ] = p
+	done := &plan{rules: p.rules[typ]}
+	done.busy = len(done.rules) > 0
+	p.done[typ] = done
 	switch typ.Kind() {
 	case reflect.Pointer, reflect.Slice:
-		child := c.plan(typ.Elem())
-		p.into = append(p.into, child)
-		p.busy = p.busy || child.busy
+		child := p.plan(typ.Elem())
+		done.into = append(done.into, child)
+		done.busy = done.busy || child.busy
 	case reflect.Struct:
 		for i := range typ.NumField() {
 			if !typ.Field(i).IsExported() {
 				continue
 			}
-			child := c.plan(typ.Field(i).Type)
-			p.parts = append(p.parts, part{i, child})
-			p.busy = p.busy || child.busy
+			child := p.plan(typ.Field(i).Type)
+			done.parts = append(done.parts, part{i, child})
+			done.busy = done.busy || child.busy
 		}
 	}
-	return p
+	return done
 }
 
 // prune drops the parts in which there is nothing to do.

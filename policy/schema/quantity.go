@@ -21,7 +21,7 @@ const (
 // A hostileError is about a value that no library may parse.
 type hostileError string
 
-func (e hostileError) Error() string { return string(e) }
+func (h hostileError) Error() string { return string(h) }
 
 // takesQuantity accepts what resource.Quantity does, once its text is known
 // to be harmless.

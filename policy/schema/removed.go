@@ -90,8 +90,8 @@ func (k *Kinds) whenServed(r *row) string {
 }
 
 // sibling is the most stable served version of a kind, or "".
-func (k *server) sibling(gvk schema.GroupVersionKind) string {
-	found := k.sortedKinds(func(b *builtin) bool { return b.gvk.GroupKind() == gvk.GroupKind() })
+func (s *server) sibling(gvk schema.GroupVersionKind) string {
+	found := s.sortedKinds(func(b *builtin) bool { return b.gvk.GroupKind() == gvk.GroupKind() })
 	if len(found) == 0 {
 		return ""
 	}

@@ -36,38 +36,38 @@ func shapeOf(typ reflect.Type) *shape { return shapes{}.of(typ) }
 // shapes are those under way, since types may contain themselves.
 type shapes map[reflect.Type]*shape
 
-func (c shapes) of(typ reflect.Type) *shape {
+func (s shapes) of(typ reflect.Type) *shape {
 	for typ.Kind() == reflect.Pointer {
 		typ = typ.Elem()
 	}
-	if s := c[typ]; s != nil {
-		return s
+	if have := s[typ]; have != nil {
+		return have
 	}
-	s := &shape{kind: typ.Kind()}
-	c[typ] = s
+	have := &shape{kind: typ.Kind()}
+	s[typ] = have
 	switch {
 	case typ == reflect.TypeFor[resource.Quantity]():
-		s.takes = takesQuantity
+		have.takes = takesQuantity
 	case typ == reflect.TypeFor[intstr.IntOrString]():
-		s.takes = takesIntOrString
+		have.takes = takesIntOrString
 	case reflect.PointerTo(typ).Implements(reflect.TypeFor[json.Unmarshaler]()):
-		s.takes = takesVia(typ)
+		have.takes = takesVia(typ)
 	case typ.Kind() == reflect.Slice && typ.Elem().Kind() == reflect.Uint8:
-		s.takes = takesVia(typ)
+		have.takes = takesVia(typ)
 	case typ.Kind() == reflect.Slice || typ.Kind() == reflect.Array:
-		s.list = c.of(typ.Elem())
+		have.list = s.of(typ.Elem())
 	case typ.Kind() == reflect.Map:
-		s.object = c.of(typ.Elem())
+		have.object = s.of(typ.Elem())
 	case typ.Kind() == reflect.Struct:
 		for _, f := range fieldsOf(typ) {
-			s.fields = append(s.fields, fieldShape{f.name, c.of(f.typ)})
+			have.fields = append(have.fields, fieldShape{f.name, s.of(f.typ)})
 		}
 	case typ.Kind() == reflect.Interface:
-		s.takes = func(any) error { return nil }
+		have.takes = func(any) error { return nil }
 	default:
-		s.takes = takesScalar(typ)
+		have.takes = takesScalar(typ)
 	}
-	return s
+	return have
 }
 
 // A field is one of a struct, or of a struct inlined in it.

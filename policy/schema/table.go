@@ -176,9 +176,9 @@ func newServer(r release) *server {
 }
 
 // sortedKinds are the served built-in kinds that keep accepts, in order.
-func (k *server) sortedKinds(keep func(*builtin) bool) []*builtin {
+func (s *server) sortedKinds(keep func(*builtin) bool) []*builtin {
 	var found []*builtin
-	for _, b := range k.ordered {
+	for _, b := range s.ordered {
 		if keep(b) {
 			found = append(found, b)
 		}

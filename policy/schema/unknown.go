@@ -77,35 +77,35 @@ type strictWalk struct {
 	found []unknownField
 }
 
-func (w *strictWalk) value(k *known, value any, p *kindcheck.Spot, name string) {
-	if k == nil || len(w.found) == maxUnknown {
+func (s *strictWalk) value(k *known, value any, p *kindcheck.Spot, name string) {
+	if k == nil || len(s.found) == maxUnknown {
 		return
 	}
-	w.names = append(w.names, name)
+	s.names = append(s.names, name)
 	switch v := value.(type) {
 	case map[string]any:
-		w.object(k, v, p)
+		s.object(k, v, p)
 	case []any:
 		for i, child := range v {
-			w.value(k.each, child, p.In(i), "")
+			s.value(k.each, child, p.In(i), "")
 		}
 	}
-	w.names = w.names[:len(w.names)-1]
+	s.names = s.names[:len(s.names)-1]
 }
 
-func (w *strictWalk) object(k *known, value map[string]any, p *kindcheck.Spot) {
+func (s *strictWalk) object(k *known, value map[string]any, p *kindcheck.Spot) {
 	for _, key := range slices.Sorted(maps.Keys(value)) {
 		below, ok := k.fields[key]
 		switch {
-		case len(w.found) == maxUnknown:
+		case len(s.found) == maxUnknown:
 			return
 		case k.fields == nil:
-			w.value(k.each, value[key], p.In(key), key)
+			s.value(k.each, value[key], p.In(key), key)
 		case ok:
-			w.value(below, value[key], p.In(key), key)
+			s.value(below, value[key], p.In(key), key)
 		default:
 			at := p.In(key)
-			w.found = append(w.found, unknownField{at.Path(), at.Pointer(), slices.Clone(w.names), key, k})
+			s.found = append(s.found, unknownField{at.Path(), at.Pointer(), slices.Clone(s.names), key, k})
 		}
 	}
 }
@@ -158,32 +158,32 @@ func knownOf(gvk schema.GroupVersionKind, r release) (*known, error) {
 // knownTypes are those under way or done, since types may contain themselves.
 type knownTypes map[reflect.Type]*known
 
-func (c knownTypes) of(typ reflect.Type) *known {
+func (k knownTypes) of(typ reflect.Type) *known {
 	for typ.Kind() == reflect.Pointer {
 		typ = typ.Elem()
 	}
 	if reflect.PointerTo(typ).Implements(reflect.TypeFor[json.Unmarshaler]()) {
 		return nil
 	}
-	if k, ok := c[typ]; ok {
-		return k
+	if have, ok := k[typ]; ok {
+		return have
 	}
-	k := &known{}
-	c[typ] = k
+	have := &known{}
+	k[typ] = have
 	switch typ.Kind() {
 	case reflect.Slice, reflect.Map:
-		if k.each = c.of(typ.Elem()); k.each == nil {
-			c[typ] = nil
+		if have.each = k.of(typ.Elem()); have.each == nil {
+			k[typ] = nil
 		}
 	case reflect.Struct:
-		k.fields = map[string]*known{}
+		have.fields = map[string]*known{}
 		for _, f := range fieldsOf(typ) {
-			k.fields[f.name] = c.of(f.typ)
+			have.fields[f.name] = k.of(f.typ)
 		}
 	default:
-		c[typ] = nil
+		k[typ] = nil
 	}
-	return c[typ]
+	return k[typ]
 }
 
 type knownSchemas struct {
@@ -192,46 +192,46 @@ type knownSchemas struct {
 	done       map[string]*known
 }
 
-func (c *knownSchemas) component(name string) *known {
-	if k, ok := c.done[name]; ok {
-		return k
+func (k *knownSchemas) component(name string) *known {
+	if done, ok := k.done[name]; ok {
+		return done
 	}
-	k := &known{}
-	c.done[name] = k // schemas may refer to themselves
+	done := &known{}
+	k.done[name] = done // schemas may refer to themselves
 	var s *openAPI
-	for _, variant := range c.components[name] {
-		if variant.In&c.bit != 0 && json.Unmarshal(variant.Schema, &s) != nil {
+	for _, variant := range k.components[name] {
+		if variant.In&k.bit != 0 && json.Unmarshal(variant.Schema, &s) != nil {
 			s = nil
 		}
 	}
-	if compiled := c.schema(s); compiled != nil {
-		*k = *compiled
-		return k
+	if compiled := k.schema(s); compiled != nil {
+		*done = *compiled
+		return done
 	}
-	c.done[name] = nil
+	k.done[name] = nil
 	return nil
 }
 
-func (c *knownSchemas) schema(s *openAPI) *known {
+func (k *knownSchemas) schema(s *openAPI) *known {
 	switch {
 	case s == nil:
 		return nil
 	case s.Ref != "":
-		return c.component(strings.TrimPrefix(s.Ref, refPrefix))
+		return k.component(strings.TrimPrefix(s.Ref, refPrefix))
 	case len(s.AllOf) == 1:
-		return c.schema(s.AllOf[0])
+		return k.schema(s.AllOf[0])
 	case len(s.Properties) > 0:
-		k := &known{fields: make(map[string]*known, len(s.Properties))}
+		fields := &known{fields: make(map[string]*known, len(s.Properties))}
 		for name, property := range s.Properties {
-			k.fields[name] = c.schema(property)
+			fields.fields[name] = k.schema(property)
 		}
-		return k
+		return fields
 	case s.Items != nil || s.Values != nil:
 		each := s.Items
 		if each == nil {
 			each = s.Values
 		}
-		if below := c.schema(each); below != nil {
+		if below := k.schema(each); below != nil {
 			return &known{each: below}
 		}
 	}

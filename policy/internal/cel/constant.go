@@ -29,15 +29,15 @@ type InspectedExpression struct {
 
 // Findings returns what is constant: conditions that can't hold, and validations that
 // can't fail, can't pass, or only fail where an earlier one does.
-func (p *Inspected) Findings() []policy.Result {
+func (i *Inspected) Findings() []policy.Result {
 	var all []policy.Result
 	find := func(kind string, e *InspectedExpression, format string, args ...any) {
-		all = append(all, policy.NewFinding(kind, p.Policy, e.Origin, "%s", p.Policy+"/"+e.Rule+" "+fmt.Sprintf(format, args...)))
+		all = append(all, policy.NewFinding(kind, i.Policy, e.Origin, "%s", i.Policy+"/"+e.Rule+" "+fmt.Sprintf(format, args...)))
 	}
-	alone := NewFolder(func(name string) *cel.Ast { return p.Variables[name] })
+	alone := NewFolder(func(name string) *cel.Ast { return i.Variables[name] })
 	given := alone
-	for i := range p.Conditions {
-		e := &p.Conditions[i]
+	for n := range i.Conditions {
+		e := &i.Conditions[n]
 		if e.AST == nil || len(e.Source) > maxFolded {
 			continue
 		}
@@ -48,8 +48,8 @@ func (p *Inspected) Findings() []policy.Result {
 		given = given.Assume(e.AST, true)
 	}
 	before := given
-	for i := range p.Validations {
-		e := &p.Validations[i]
+	for n := range i.Validations {
+		e := &i.Validations[n]
 		if e.AST == nil || len(e.Source) > maxFolded {
 			continue
 		}

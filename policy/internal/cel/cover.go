@@ -105,53 +105,53 @@ type branchWalk struct {
 }
 
 // walk goes through an expression as its author wrote it: macros are not expanded.
-func (w *branchWalk) walk(e ast.Expr) {
-	if call, ok := w.of.SourceInfo().GetMacroCall(e.ID()); ok {
-		w.macro(call.AsCall())
+func (b *branchWalk) walk(e ast.Expr) {
+	if call, ok := b.of.SourceInfo().GetMacroCall(e.ID()); ok {
+		b.macro(call.AsCall())
 		return
 	}
 	switch e.Kind() {
 	case ast.CallKind:
-		w.call(e.AsCall())
+		b.call(e.AsCall())
 	case ast.SelectKind:
-		w.walk(e.AsSelect().Operand())
+		b.walk(e.AsSelect().Operand())
 	case ast.ListKind:
 		for _, x := range e.AsList().Elements() {
-			w.walk(x)
+			b.walk(x)
 		}
 	case ast.MapKind:
 		for _, x := range e.AsMap().Entries() {
-			w.walk(x.AsMapEntry().Key())
-			w.walk(x.AsMapEntry().Value())
+			b.walk(x.AsMapEntry().Key())
+			b.walk(x.AsMapEntry().Value())
 		}
 	case ast.StructKind:
 		for _, x := range e.AsStruct().Fields() {
-			w.walk(x.AsStructField().Value())
+			b.walk(x.AsStructField().Value())
 		}
 	}
 }
 
-func (w *branchWalk) call(c ast.CallExpr) {
+func (b *branchWalk) call(c ast.CallExpr) {
 	switch fn := c.FunctionName(); fn {
 	case operators.LogicalAnd, operators.LogicalOr:
 		for _, x := range c.Args() {
 			if !isCall(x, fn) { // a && b && c has three operands
-				w.outcomes(x)
+				b.outcomes(x)
 			}
 		}
 	case operators.Conditional:
-		w.outcomes(c.Args()[0])
+		b.outcomes(c.Args()[0])
 	}
 	if c.IsMemberFunction() {
-		w.walk(c.Target())
+		b.walk(c.Target())
 	}
 	for _, x := range c.Args() {
-		w.walk(x)
+		b.walk(x)
 	}
 }
 
 // macro takes the call of a macro: has(a.b), list.all(x, predicate).
-func (w *branchWalk) macro(c ast.CallExpr) {
+func (b *branchWalk) macro(c ast.CallExpr) {
 	if c.FunctionName() == "has" || !c.IsMemberFunction() {
 		return
 	}
@@ -159,15 +159,15 @@ func (w *branchWalk) macro(c ast.CallExpr) {
 	switch c.FunctionName() {
 	case "all", "exists", "exists_one", "existsOne", "filter":
 		if last := args[len(args)-1]; !isCall(last, operators.LogicalAnd) && !isCall(last, operators.LogicalOr) {
-			w.outcomes(last)
+			b.outcomes(last)
 		}
-		w.sizes(c.Target())
+		b.sizes(c.Target())
 	case "map", "transformList", "transformMap", "transformMapEntry":
-		w.sizes(c.Target())
+		b.sizes(c.Target())
 	}
-	w.walk(c.Target())
+	b.walk(c.Target())
 	for _, x := range args {
-		w.walk(x)
+		b.walk(x)
 	}
 }
 
@@ -176,28 +176,28 @@ func isCall(e ast.Expr, function string) bool {
 }
 
 // outcomes declares that a part may be true and false. A constant has no branches.
-func (w *branchWalk) outcomes(e ast.Expr) {
+func (b *branchWalk) outcomes(e ast.Expr) {
 	if e.Kind() == ast.LiteralKind {
 		return
 	}
-	p := w.point(e)
-	p.yes, p.no = w.declare(e, "true"), w.declare(e, "false")
+	p := b.point(e)
+	p.yes, p.no = b.declare(e, "true"), b.declare(e, "false")
 }
 
 // sizes declares that a list may be empty and not.
-func (w *branchWalk) sizes(e ast.Expr) {
+func (b *branchWalk) sizes(e ast.Expr) {
 	if e.Kind() == ast.ListKind {
 		return
 	}
-	p := w.point(e)
-	p.empty, p.full = w.declare(e, "empty"), w.declare(e, "not empty")
+	p := b.point(e)
+	p.empty, p.full = b.declare(e, "empty"), b.declare(e, "not empty")
 }
 
-func (w *branchWalk) point(e ast.Expr) *branchPoint {
-	p := w.points[e.ID()]
+func (b *branchWalk) point(e ast.Expr) *branchPoint {
+	p := b.points[e.ID()]
 	if p == nil {
 		p = &branchPoint{}
-		w.points[e.ID()] = p
+		b.points[e.ID()] = p
 	}
 	return p
 }
@@ -205,9 +205,9 @@ func (w *branchWalk) point(e ast.Expr) *branchPoint {
 // maxPart bounds the text of a part.
 const maxPart = 200
 
-func (w *branchWalk) declare(e ast.Expr, outcome string) *atomic.Int64 {
-	c := w.counter(e, outcome)
-	w.counters = append(w.counters, c)
+func (b *branchWalk) declare(e ast.Expr, outcome string) *atomic.Int64 {
+	c := b.counter(e, outcome)
+	b.counters = append(b.counters, c)
 	return c
 }
 
@@ -256,9 +256,9 @@ func isNamed(function string) bool {
 }
 
 // watching has a program's points observed.
-func (w *branchWalk) watching() cel.ProgramOption {
+func (b *branchWalk) watching() cel.ProgramOption {
 	return cel.CustomDecoratorV2(func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
-		p := w.points[i.ID()]
+		p := b.points[i.ID()]
 		if p == nil {
 			return i, nil
 		}

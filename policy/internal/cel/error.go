@@ -45,7 +45,7 @@ func newCompileError(env *cel.Env, issues *cel.Issues) *CompileError {
 const mostPlain = 3
 
 // Error has the API server's words.
-func (e *CompileError) Error() string { return e.text }
+func (c *CompileError) Error() string { return c.text }
 
 // Offset is where the issue begins in the expression, in code points.
 func (i Issue) Offset(expression string) int {

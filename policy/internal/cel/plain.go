@@ -16,9 +16,9 @@ import (
 
 // SuggestFields adds to issues about fields the ones that may have been meant,
 // of the types given. env is that of the expression.
-func (e *CompileError) SuggestFields(env *cel.Env, source string, types ...*apiservercel.DeclType) {
-	for n := range e.Issues {
-		i := &e.Issues[n]
+func (c *CompileError) SuggestFields(env *cel.Env, source string, types ...*apiservercel.DeclType) {
+	for n := range c.Issues {
+		i := &c.Issues[n]
 		if m := undefinedField.FindStringSubmatch(i.Message); m != nil && n < mostPlain {
 			i.Plain = hinted(fmt.Sprintf("there is no field %q", m[1]), m[1], fieldsBefore(env, source, *i, types))
 		}
@@ -38,9 +38,9 @@ func PlainError(err error) error {
 
 // Plain is what is wrong first, in a user's words. What follows a syntax error
 // is mostly about the same mistake and left out.
-func (e *CompileError) Plain() string {
-	first := e.Issues[0]
-	more := len(e.Issues) - 1
+func (c *CompileError) Plain() string {
+	first := c.Issues[0]
+	more := len(c.Issues) - 1
 	if strings.HasPrefix(first.Message, syntaxError) || more == 0 {
 		return first.Plain
 	}

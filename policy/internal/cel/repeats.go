@@ -107,7 +107,7 @@ func (r *Repeats[V]) Learn(key RepeatKey, verdicts V, fails bool) {
 }
 
 // Room is memory for the next key.
-func (k RepeatKey) Room() []byte { return k.bytes }
+func (r RepeatKey) Room() []byte { return r.bytes }
 
 func (r *Repeats[V]) find(key []byte) (repeat[V], bool) {
 	r.mu.RLock()

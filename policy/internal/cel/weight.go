@@ -48,13 +48,13 @@ type weighedConstructor struct {
 }
 
 // Exec implements interpreter.InterpretableV2.
-func (c weighedConstructor) Exec(frame *interpreter.ExecutionFrame) ref.Val {
-	return held(c.InterpretableConstructor.Exec(frame))
+func (w weighedConstructor) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+	return held(w.InterpretableConstructor.Exec(frame))
 }
 
 // Eval implements interpreter.Interpretable.
-func (c weighedConstructor) Eval(in interpreter.Activation) ref.Val {
-	return held(c.InterpretableConstructor.Eval(in))
+func (w weighedConstructor) Eval(in interpreter.Activation) ref.Val {
+	return held(w.InterpretableConstructor.Eval(in))
 }
 
 // held returns the value, with its weight where that is much, or an error where

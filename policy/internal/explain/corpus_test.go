@@ -250,27 +250,27 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-func (s *tally) report(t *testing.T) {
-	t.Helper()
-	t.Logf("%d failures, %d explained; changing the culprits fixes %d and moves %d; %d of %d culprits tell on their own; %d errors, %d explained",
-		s.failures, s.explained, s.fixed, s.moved, s.telling, s.culprits, s.errors, s.errorsExplained)
-	if s.failures == 0 || s.disagreed > 0 {
-		t.Errorf("%d failures, %d verdicts that are not CEL's", s.failures, s.disagreed)
+func (t *tally) report(tb *testing.T) {
+	tb.Helper()
+	tb.Logf("%d failures, %d explained; changing the culprits fixes %d and moves %d; %d of %d culprits tell on their own; %d errors, %d explained",
+		t.failures, t.explained, t.fixed, t.moved, t.telling, t.culprits, t.errors, t.errorsExplained)
+	if t.failures == 0 || t.disagreed > 0 {
+		tb.Errorf("%d failures, %d verdicts that are not CEL's", t.failures, t.disagreed)
 	}
-	if changed := s.fixed + s.moved; changed*100 < s.explained*95 {
-		t.Errorf("changing what is blamed changes only %d of %d", changed, s.explained)
+	if changed := t.fixed + t.moved; changed*100 < t.explained*95 {
+		tb.Errorf("changing what is blamed changes only %d of %d", changed, t.explained)
 	}
 }
 
-func (s *tally) dispatch(t *testing.T, c *corpusCase, x corpusExpr, object map[string]any) {
+func (t *tally) dispatch(tb *testing.T, c *corpusCase, x corpusExpr, object map[string]any) {
 	roots := c.roots(object)
 	want, err := evaluateAST(x.ast, roots, x.variables)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	if got := ours(t, x.ast, roots, x.variables); types.IsError(got) != types.IsError(want) || !types.IsError(got) && got.Equal(want) != types.True {
-		t.Errorf("%s: %s: %v, CEL says %v", c.dir, x.text, got, want)
-		s.disagreed++
+	if got := ours(tb, x.ast, roots, x.variables); types.IsError(got) != types.IsError(want) || !types.IsError(got) && got.Equal(want) != types.True {
+		tb.Errorf("%s: %s: %v, CEL says %v", c.dir, x.text, got, want)
+		t.disagreed++
 		return
 	}
 	if want == types.True {
@@ -278,45 +278,45 @@ func (s *tally) dispatch(t *testing.T, c *corpusCase, x corpusExpr, object map[s
 	}
 	e, err := New(testEnv(), x.ast, x.variables)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	ex, err := e.Explain(t.Context(), Input{Roots: roots, Want: true, Steps: 50})
+	ex, err := e.Explain(tb.Context(), Input{Roots: roots, Want: true, Steps: 50})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if types.IsError(want) {
-		s.errors++
+		t.errors++
 		if len(ex.Culprits) > 0 {
-			s.errorsExplained++
+			t.errorsExplained++
 		} else {
-			t.Logf("%s: error not explained: %s %v", c.dir, x.text, want)
+			tb.Logf("%s: error not explained: %s %v", c.dir, x.text, want)
 		}
 		return
 	}
-	s.failures++
+	t.failures++
 	if len(ex.Culprits) == 0 {
-		t.Logf("%s: not explained: %s", c.dir, x.text)
+		tb.Logf("%s: not explained: %s", c.dir, x.text)
 		return
 	}
-	s.explained++
+	t.explained++
 	if ex.Summary == "" {
-		t.Errorf("%s: no summary: %s", c.dir, x.text)
+		tb.Errorf("%s: no summary: %s", c.dir, x.text)
 	}
-	p := perturbation{t: t, e: e, roots: roots, before: ex}
+	p := perturbation{t: tb, e: e, roots: roots, before: ex}
 	switch p.try(ex.Culprits) {
 	case fixed:
-		s.fixed++
+		t.fixed++
 	case moved:
-		s.moved++
+		t.moved++
 	default:
-		t.Logf("%s: changing %v does not tell: %s", c.dir, pointers(ex), x.text)
+		tb.Logf("%s: changing %v does not tell: %s", c.dir, pointers(ex), x.text)
 	}
 	for _, k := range ex.Culprits {
-		s.culprits++
+		t.culprits++
 		if p.try([]Culprit{k}) != unmoved {
-			s.telling++
+			t.telling++
 		} else {
-			t.Logf("NOTTELLING %v in %v: %s", k, pointers(ex), x.text)
+			tb.Logf("NOTTELLING %v in %v: %s", k, pointers(ex), x.text)
 		}
 	}
 }

@@ -66,48 +66,48 @@ type jsonMap struct {
 	at  *place
 }
 
-func (m *jsonMap) where() *place { return m.at }
-func (m *jsonMap) plain() traits.Mapper {
-	return types.NewStringInterfaceMap(types.DefaultTypeAdapter, m.raw)
+func (j *jsonMap) where() *place { return j.at }
+func (j *jsonMap) plain() traits.Mapper {
+	return types.NewStringInterfaceMap(types.DefaultTypeAdapter, j.raw)
 }
 
-func (m *jsonMap) ConvertToNative(t reflect.Type) (any, error) { return m.plain().ConvertToNative(t) }
-func (m *jsonMap) ConvertToType(t ref.Type) ref.Val {
+func (j *jsonMap) ConvertToNative(t reflect.Type) (any, error) { return j.plain().ConvertToNative(t) }
+func (j *jsonMap) ConvertToType(t ref.Type) ref.Val {
 	if t == types.MapType {
-		return m
+		return j
 	}
-	return m.plain().ConvertToType(t)
+	return j.plain().ConvertToType(t)
 }
-func (m *jsonMap) Equal(other ref.Val) ref.Val { return m.plain().Equal(other) }
-func (m *jsonMap) Type() ref.Type              { return types.MapType }
-func (m *jsonMap) Value() any                  { return m.raw }
-func (m *jsonMap) IsZeroValue() bool           { return len(m.raw) == 0 }
-func (m *jsonMap) Size() ref.Val               { return types.Int(len(m.raw)) }
-func (m *jsonMap) Contains(key ref.Val) ref.Val {
-	_, ok := m.Find(key)
+func (j *jsonMap) Equal(other ref.Val) ref.Val { return j.plain().Equal(other) }
+func (j *jsonMap) Type() ref.Type              { return types.MapType }
+func (j *jsonMap) Value() any                  { return j.raw }
+func (j *jsonMap) IsZeroValue() bool           { return len(j.raw) == 0 }
+func (j *jsonMap) Size() ref.Val               { return types.Int(len(j.raw)) }
+func (j *jsonMap) Contains(key ref.Val) ref.Val {
+	_, ok := j.Find(key)
 	return types.Bool(ok)
 }
 
-func (m *jsonMap) Find(key ref.Val) (ref.Val, bool) {
+func (j *jsonMap) Find(key ref.Val) (ref.Val, bool) {
 	k, ok := key.(types.String)
 	if !ok {
 		return nil, false
 	}
-	v, ok := m.raw[string(k)]
+	v, ok := j.raw[string(k)]
 	if !ok {
 		return nil, false
 	}
-	return wrap(v, m.at.child(string(k))), true
+	return wrap(v, j.at.child(string(k))), true
 }
 
-func (m *jsonMap) Get(key ref.Val) ref.Val {
-	if v, ok := m.Find(key); ok {
+func (j *jsonMap) Get(key ref.Val) ref.Val {
+	if v, ok := j.Find(key); ok {
 		return v
 	}
 	return types.NewErr("no such key: %v", key)
 }
 
-func (m *jsonMap) Iterator() traits.Iterator { return m.plain().Iterator() }
+func (j *jsonMap) Iterator() traits.Iterator { return j.plain().Iterator() }
 
 // jsonList is an array of a JSON tree.
 type jsonList struct {
@@ -115,36 +115,36 @@ type jsonList struct {
 	at  *place
 }
 
-func (l *jsonList) where() *place { return l.at }
-func (l *jsonList) plain() traits.Lister {
-	return types.NewDynamicList(types.DefaultTypeAdapter, l.raw)
+func (j *jsonList) where() *place { return j.at }
+func (j *jsonList) plain() traits.Lister {
+	return types.NewDynamicList(types.DefaultTypeAdapter, j.raw)
 }
 
-func (l *jsonList) ConvertToNative(t reflect.Type) (any, error) { return l.plain().ConvertToNative(t) }
-func (l *jsonList) ConvertToType(t ref.Type) ref.Val {
+func (j *jsonList) ConvertToNative(t reflect.Type) (any, error) { return j.plain().ConvertToNative(t) }
+func (j *jsonList) ConvertToType(t ref.Type) ref.Val {
 	if t == types.ListType {
-		return l
+		return j
 	}
-	return l.plain().ConvertToType(t)
+	return j.plain().ConvertToType(t)
 }
-func (l *jsonList) Equal(other ref.Val) ref.Val   { return l.plain().Equal(other) }
-func (l *jsonList) Type() ref.Type                { return types.ListType }
-func (l *jsonList) Value() any                    { return l.raw }
-func (l *jsonList) IsZeroValue() bool             { return len(l.raw) == 0 }
-func (l *jsonList) Size() ref.Val                 { return types.Int(len(l.raw)) }
-func (l *jsonList) Add(other ref.Val) ref.Val     { return l.plain().Add(other) }
-func (l *jsonList) Contains(elem ref.Val) ref.Val { return l.plain().Contains(elem) }
-func (l *jsonList) Iterator() traits.Iterator     { return &iterator{list: l, size: len(l.raw)} }
+func (j *jsonList) Equal(other ref.Val) ref.Val   { return j.plain().Equal(other) }
+func (j *jsonList) Type() ref.Type                { return types.ListType }
+func (j *jsonList) Value() any                    { return j.raw }
+func (j *jsonList) IsZeroValue() bool             { return len(j.raw) == 0 }
+func (j *jsonList) Size() ref.Val                 { return types.Int(len(j.raw)) }
+func (j *jsonList) Add(other ref.Val) ref.Val     { return j.plain().Add(other) }
+func (j *jsonList) Contains(elem ref.Val) ref.Val { return j.plain().Contains(elem) }
+func (j *jsonList) Iterator() traits.Iterator     { return &iterator{list: j, size: len(j.raw)} }
 
-func (l *jsonList) Get(index ref.Val) ref.Val {
+func (j *jsonList) Get(index ref.Val) ref.Val {
 	i, err := types.IndexOrError(index)
 	if err != nil {
 		return types.ValOrErr(index, "%v", err)
 	}
-	if i < 0 || i >= len(l.raw) {
+	if i < 0 || i >= len(j.raw) {
 		return types.NewErr("index out of bounds: %v", index)
 	}
-	return wrap(l.raw[i], l.at.item(i))
+	return wrap(j.raw[i], j.at.item(i))
 }
 
 // typedMap is an object with types of its own, such as one that follows a
@@ -154,36 +154,36 @@ type typedMap struct {
 	at *place
 }
 
-func (m *typedMap) where() *place               { return m.at }
-func (m *typedMap) Equal(other ref.Val) ref.Val { return m.Mapper.Equal(unwrap(other)) }
+func (t *typedMap) where() *place               { return t.at }
+func (t *typedMap) Equal(other ref.Val) ref.Val { return t.Mapper.Equal(unwrap(other)) }
 
-func (m *typedMap) ConvertToType(t ref.Type) ref.Val {
-	if t == types.MapType {
-		return m
+func (t *typedMap) ConvertToType(typ ref.Type) ref.Val {
+	if typ == types.MapType {
+		return t
 	}
-	return m.Mapper.ConvertToType(t)
+	return t.Mapper.ConvertToType(typ)
 }
 
-func (m *typedMap) Find(key ref.Val) (ref.Val, bool) {
-	v, ok := m.Mapper.Find(key)
+func (t *typedMap) Find(key ref.Val) (ref.Val, bool) {
+	v, ok := t.Mapper.Find(key)
 	if !ok {
 		return v, false
 	}
-	return wrapVal(v, m.at.child(m.property(key))), true
+	return wrapVal(v, t.at.child(t.property(key))), true
 }
 
-func (m *typedMap) Get(key ref.Val) ref.Val {
-	return wrapVal(m.Mapper.Get(key), m.at.child(m.property(key)))
+func (t *typedMap) Get(key ref.Val) ref.Val {
+	return wrapVal(t.Mapper.Get(key), t.at.child(t.property(key)))
 }
 
 // property is the name of the property that key means: a property of a
 // schema may be escaped (x__dash__prop), a key of a map is not.
-func (m *typedMap) property(key ref.Val) string {
+func (t *typedMap) property(key ref.Val) string {
 	k, ok := key.(types.String)
 	if !ok {
 		return ""
 	}
-	if raw, ok := m.Mapper.Value().(map[string]any); ok {
+	if raw, ok := t.Mapper.Value().(map[string]any); ok {
 		if _, literal := raw[string(k)]; literal {
 			return string(k)
 		}
@@ -195,7 +195,7 @@ func (m *typedMap) property(key ref.Val) string {
 }
 
 // IsZeroValue makes optional.ofNonZeroValue work.
-func (m *typedMap) IsZeroValue() bool { return m.Size() == types.IntZero }
+func (t *typedMap) IsZeroValue() bool { return t.Size() == types.IntZero }
 
 // typedList is a list with types of its own.
 type typedList struct {
@@ -203,29 +203,29 @@ type typedList struct {
 	at *place
 }
 
-func (l *typedList) where() *place                 { return l.at }
-func (l *typedList) Equal(other ref.Val) ref.Val   { return l.Lister.Equal(unwrap(other)) }
-func (l *typedList) Add(other ref.Val) ref.Val     { return l.Lister.Add(unwrap(other)) }
-func (l *typedList) Contains(elem ref.Val) ref.Val { return l.Lister.Contains(unwrap(elem)) }
-func (l *typedList) IsZeroValue() bool             { return l.Size() == types.IntZero }
-func (l *typedList) Iterator() traits.Iterator {
-	n, _ := l.Size().(types.Int)
-	return &iterator{list: l, size: int(n)}
+func (t *typedList) where() *place                 { return t.at }
+func (t *typedList) Equal(other ref.Val) ref.Val   { return t.Lister.Equal(unwrap(other)) }
+func (t *typedList) Add(other ref.Val) ref.Val     { return t.Lister.Add(unwrap(other)) }
+func (t *typedList) Contains(elem ref.Val) ref.Val { return t.Lister.Contains(unwrap(elem)) }
+func (t *typedList) IsZeroValue() bool             { return t.Size() == types.IntZero }
+func (t *typedList) Iterator() traits.Iterator {
+	n, _ := t.Size().(types.Int)
+	return &iterator{list: t, size: int(n)}
 }
 
-func (l *typedList) ConvertToType(t ref.Type) ref.Val {
-	if t == types.ListType {
-		return l
+func (t *typedList) ConvertToType(typ ref.Type) ref.Val {
+	if typ == types.ListType {
+		return t
 	}
-	return l.Lister.ConvertToType(t)
+	return t.Lister.ConvertToType(typ)
 }
 
-func (l *typedList) Get(index ref.Val) ref.Val {
+func (t *typedList) Get(index ref.Val) ref.Val {
 	i, err := types.IndexOrError(index)
 	if err != nil {
-		return l.Lister.Get(index)
+		return t.Lister.Get(index)
 	}
-	return wrapVal(l.Lister.Get(index), l.at.item(i))
+	return wrapVal(t.Lister.Get(index), t.at.item(i))
 }
 
 func unwrap(v ref.Val) ref.Val {
@@ -256,13 +256,13 @@ func newBuiltList(items []*node) *builtList {
 	return &builtList{Lister: types.NewRefValList(types.DefaultTypeAdapter, vals), items: items, parts: total}
 }
 
-func (l *builtList) where() *place     { return nil }
-func (l *builtList) IsZeroValue() bool { return len(l.items) == 0 }
-func (l *builtList) ConvertToType(t ref.Type) ref.Val {
+func (b *builtList) where() *place     { return nil }
+func (b *builtList) IsZeroValue() bool { return len(b.items) == 0 }
+func (b *builtList) ConvertToType(t ref.Type) ref.Val {
 	if t == types.ListType {
-		return l
+		return b
 	}
-	return l.Lister.ConvertToType(t)
+	return b.Lister.ConvertToType(t)
 }
 
 // builtMap is a map that the expression built.
@@ -296,20 +296,20 @@ func partsOf(v ref.Val) int {
 	return 1
 }
 
-func (m *builtMap) where() *place     { return nil }
-func (m *builtMap) IsZeroValue() bool { return len(m.keys) == 0 }
-func (m *builtMap) ConvertToType(t ref.Type) ref.Val {
+func (b *builtMap) where() *place     { return nil }
+func (b *builtMap) IsZeroValue() bool { return len(b.keys) == 0 }
+func (b *builtMap) ConvertToType(t ref.Type) ref.Val {
 	if t == types.MapType {
-		return m
+		return b
 	}
-	return m.Mapper.ConvertToType(t)
+	return b.Mapper.ConvertToType(t)
 }
 
 // entry is the node of the value under key, or nil.
-func (m *builtMap) entry(key ref.Val) *node {
-	for i := len(m.keys) - 1; i >= 0; i-- {
-		if m.keys[i].val.Equal(key) == types.True {
-			return m.values[i]
+func (b *builtMap) entry(key ref.Val) *node {
+	for i := len(b.keys) - 1; i >= 0; i-- {
+		if b.keys[i].val.Equal(key) == types.True {
+			return b.values[i]
 		}
 	}
 	return nil

@@ -29,7 +29,7 @@ type (
 // operandError is an error whose function is known where it is reported.
 type operandError string
 
-func (e operandError) Error() string { return string(e) }
+func (o operandError) Error() string { return string(o) }
 
 const (
 	mismatch    operandError = "Types mismatch"
@@ -143,56 +143,56 @@ func integers(a, b float64) (int64, int64, error) {
 	return int64(a), int64(b), nil
 }
 
-func (a quantity) plus(b operand) (any, error) {
+func (q quantity) plus(b operand) (any, error) {
 	other, ok := b.(quantity)
 	if !ok {
 		return nil, mismatch
 	}
-	total := resource.Quantity(a).DeepCopy()
+	total := resource.Quantity(q).DeepCopy()
 	total.Add(resource.Quantity(other))
 	return total.String(), nil
 }
 
-func (a quantity) minus(b operand) (any, error) {
+func (q quantity) minus(b operand) (any, error) {
 	other, ok := b.(quantity)
 	if !ok {
 		return nil, mismatch
 	}
-	total := resource.Quantity(a).DeepCopy()
+	total := resource.Quantity(q).DeepCopy()
 	total.Sub(resource.Quantity(other))
 	return total.String(), nil
 }
 
 // decimals are a quantity and a number, to compute with exactly.
-func (a quantity) decimals(b scalar) (q, n *inf.Dec, err error) {
+func (q quantity) decimals(b scalar) (qd, n *inf.Dec, err error) {
 	number, ok := parseQuantity(fmt.Sprint(float64(b)))
 	if !ok {
 		return nil, nil, noOperand
 	}
-	x := resource.Quantity(a).DeepCopy()
+	x := resource.Quantity(q).DeepCopy()
 	return x.AsDec(), number.AsDec(), nil
 }
 
-func (a quantity) written(d *inf.Dec) string {
-	return resource.NewDecimalQuantity(*d, a.Format).String()
+func (q quantity) written(d *inf.Dec) string {
+	return resource.NewDecimalQuantity(*d, q.Format).String()
 }
 
-func (a quantity) times(b operand) (any, error) {
+func (q quantity) times(b operand) (any, error) {
 	factor, ok := b.(scalar)
 	if !ok {
 		return nil, mismatch
 	}
-	q, n, err := a.decimals(factor)
+	qd, n, err := q.decimals(factor)
 	if err != nil {
 		return nil, err
 	}
-	return a.written(new(inf.Dec).Mul(q, n)), nil
+	return q.written(new(inf.Dec).Mul(qd, n)), nil
 }
 
-func (a quantity) over(b operand) (any, error) {
+func (q quantity) over(b operand) (any, error) {
 	switch b := b.(type) {
 	case quantity:
-		x, y := resource.Quantity(a), resource.Quantity(b)
+		x, y := resource.Quantity(q), resource.Quantity(b)
 		if y.AsApproximateFloat64() == 0 {
 			return nil, byZero
 		}
@@ -201,27 +201,27 @@ func (a quantity) over(b operand) (any, error) {
 		if b == 0 {
 			return nil, byZero
 		}
-		q, n, err := a.decimals(b)
+		qd, n, err := q.decimals(b)
 		if err != nil {
 			return nil, err
 		}
-		scale := max(q.Scale(), n.Scale())
-		return a.written(new(inf.Dec).QuoRound(q, n, scale, inf.RoundDown)), nil
+		scale := max(qd.Scale(), n.Scale())
+		return q.written(new(inf.Dec).QuoRound(qd, n, scale, inf.RoundDown)), nil
 	}
 	return nil, mismatch
 }
 
-func (a quantity) modulo(b operand) (any, error) {
+func (q quantity) modulo(b operand) (any, error) {
 	divisor, ok := b.(quantity)
 	if !ok {
 		return nil, mismatch
 	}
-	p, q := resource.Quantity(a), resource.Quantity(divisor)
-	x, y, err := integers(p.AsApproximateFloat64(), q.AsApproximateFloat64())
+	p, qd := resource.Quantity(q), resource.Quantity(divisor)
+	x, y, err := integers(p.AsApproximateFloat64(), qd.AsApproximateFloat64())
 	if err != nil {
 		return nil, err
 	}
-	return resource.NewQuantity(x%y, a.Format).String(), nil
+	return resource.NewQuantity(x%y, q.Format).String(), nil
 }
 
 func (d duration) plus(b operand) (any, error) {

@@ -17,13 +17,13 @@ type SyntaxError struct {
 	Message    string
 }
 
-func (e *SyntaxError) Error() string { return "SyntaxError: " + e.Message }
+func (s *SyntaxError) Error() string { return "SyntaxError: " + s.Message }
 
 // A NotFoundError says that a map lacks a key.
 type NotFoundError struct{ Key string }
 
-func (e *NotFoundError) Error() string {
-	return `Unknown key "` + clip(e.Key, maxMessage) + `" in path`
+func (n *NotFoundError) Error() string {
+	return `Unknown key "` + clip(n.Key, maxMessage) + `" in path`
 }
 
 // IsNotFound says whether an error is, or wraps, a *NotFoundError.
@@ -36,20 +36,20 @@ func IsNotFound(err error) bool {
 // there is none of its name. Its text is Kyverno's.
 type FunctionError struct{ Function, Message string }
 
-func (e *FunctionError) Error() string { return e.Message }
+func (f *FunctionError) Error() string { return f.Message }
 
 // An UndecidedError reports that a function needs data that is not available
 // offline.
 type UndecidedError struct{ Function, Reason string }
 
-func (e *UndecidedError) Error() string {
-	return fmt.Sprintf("JMESPath function '%s': %s", e.Function, e.Reason)
+func (u *UndecidedError) Error() string {
+	return fmt.Sprintf("JMESPath function '%s': %s", u.Function, u.Reason)
 }
 
 // A LimitError says that a search grew beyond its bounds.
 type LimitError struct{ Message string }
 
-func (e *LimitError) Error() string { return e.Message }
+func (l *LimitError) Error() string { return l.Message }
 
 // errorf is an error as most functions word it.
 func errorf(function, format string, args ...any) error {

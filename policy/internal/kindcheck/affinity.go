@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func (c *podCheck) affinity(a *corev1.Affinity, p *Spot) {
+func (c *checker) affinity(a *corev1.Affinity, p *Spot) {
 	if a == nil {
 		return
 	}
@@ -33,13 +33,13 @@ func (c *podCheck) affinity(a *corev1.Affinity, p *Spot) {
 	}
 }
 
-func (c *podCheck) weight(w int32, p *Spot) {
+func (c *checker) weight(w int32, p *Spot) {
 	if w < 1 || w > 100 {
 		c.invalid(p.In("weight"), w, "must be in the range 1-100")
 	}
 }
 
-func (c *podCheck) nodeSelector(s *corev1.NodeSelector, p *Spot) {
+func (c *checker) nodeSelector(s *corev1.NodeSelector, p *Spot) {
 	if s == nil {
 		return
 	}
@@ -52,7 +52,7 @@ func (c *podCheck) nodeSelector(s *corev1.NodeSelector, p *Spot) {
 	}
 }
 
-func (c *podCheck) nodeTerm(t *corev1.NodeSelectorTerm, p *Spot, strictly bool) {
+func (c *checker) nodeTerm(t *corev1.NodeSelectorTerm, p *Spot, strictly bool) {
 	for i := range t.MatchExpressions {
 		r, at := &t.MatchExpressions[i], p.In("matchExpressions", i)
 		c.nodeRequirement(r, at)
@@ -68,7 +68,7 @@ func (c *podCheck) nodeTerm(t *corev1.NodeSelectorTerm, p *Spot, strictly bool) 
 	}
 }
 
-func (c *podCheck) nodeRequirement(r *corev1.NodeSelectorRequirement, p *Spot) {
+func (c *checker) nodeRequirement(r *corev1.NodeSelectorRequirement, p *Spot) {
 	switch r.Operator {
 	case corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn:
 		if len(r.Values) == 0 {
@@ -87,7 +87,7 @@ func (c *podCheck) nodeRequirement(r *corev1.NodeSelectorRequirement, p *Spot) {
 	}
 }
 
-func (c *podCheck) nodeField(r *corev1.NodeSelectorRequirement, p *Spot) {
+func (c *checker) nodeField(r *corev1.NodeSelectorRequirement, p *Spot) {
 	if r.Operator != corev1.NodeSelectorOpIn && r.Operator != corev1.NodeSelectorOpNotIn {
 		c.invalid(p.In("operator"), r.Operator, "not a valid selector operator")
 	} else if len(r.Values) != 1 {
@@ -102,20 +102,20 @@ func (c *podCheck) nodeField(r *corev1.NodeSelectorRequirement, p *Spot) {
 	}
 }
 
-func (c *podCheck) podTerms(list []corev1.PodAffinityTerm, p *Spot) {
+func (c *checker) podTerms(list []corev1.PodAffinityTerm, p *Spot) {
 	for i := range list {
 		c.podTerm(&list[i], p.In(i))
 	}
 }
 
-func (c *podCheck) weightedTerms(list []corev1.WeightedPodAffinityTerm, p *Spot) {
+func (c *checker) weightedTerms(list []corev1.WeightedPodAffinityTerm, p *Spot) {
 	for i := range list {
 		c.weight(list[i].Weight, p.In(i))
 		c.podTerm(&list[i].PodAffinityTerm, p.In(i, "podAffinityTerm"))
 	}
 }
 
-func (c *podCheck) podTerm(t *corev1.PodAffinityTerm, p *Spot) {
+func (c *checker) podTerm(t *corev1.PodAffinityTerm, p *Spot) {
 	c.selector(t.LabelSelector, p.In("labelSelector"))
 	c.selector(t.NamespaceSelector, p.In("namespaceSelector"))
 	for i, name := range t.Namespaces {
@@ -131,7 +131,7 @@ func (c *podCheck) podTerm(t *corev1.PodAffinityTerm, p *Spot) {
 	c.invalids(p.In("topologyKey"), t.TopologyKey, qualifiedName(t.TopologyKey))
 }
 
-func (c *podCheck) matchKeys(keys []string, selector *metav1.LabelSelector, p *Spot) {
+func (c *checker) matchKeys(keys []string, selector *metav1.LabelSelector, p *Spot) {
 	if len(keys) > 0 && selector == nil {
 		c.forbidden(p, "must not be specified when labelSelector is not set")
 		return
@@ -142,7 +142,7 @@ func (c *podCheck) matchKeys(keys []string, selector *metav1.LabelSelector, p *S
 }
 
 // spread validates topology spread constraints.
-func (c *podCheck) spread(list []corev1.TopologySpreadConstraint, p *Spot) {
+func (c *checker) spread(list []corev1.TopologySpreadConstraint, p *Spot) {
 	for i := range list {
 		s, at := &list[i], p.In(i)
 		if s.MaxSkew <= 0 {

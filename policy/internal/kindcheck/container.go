@@ -15,7 +15,7 @@ import (
 // (ContainerRestartRules).
 const containerRestarts release = 35
 
-func (c *podCheck) containers(p *Spot) {
+func (c *checker) containers(p *Spot) {
 	list := p.In("containers")
 	if len(c.spec.Containers) == 0 {
 		c.required(list, "")
@@ -38,7 +38,7 @@ func (c *podCheck) containers(p *Spot) {
 	}
 }
 
-func (c *podCheck) initContainers(p *Spot) {
+func (c *checker) initContainers(p *Spot) {
 	seen := map[string]bool{}
 	for i := range c.spec.Containers {
 		seen[c.spec.Containers[i].Name] = true
@@ -68,7 +68,7 @@ func (c *podCheck) initContainers(p *Spot) {
 	}
 }
 
-func (c *podCheck) noProbes(container *corev1.Container, p *Spot) {
+func (c *checker) noProbes(container *corev1.Container, p *Spot) {
 	for _, f := range []struct {
 		name string
 		set  bool
@@ -85,7 +85,7 @@ func (c *podCheck) noProbes(container *corev1.Container, p *Spot) {
 }
 
 // container validates what holds for containers of all sorts.
-func (c *podCheck) container(o *corev1.Container, p *Spot) {
+func (c *checker) container(o *corev1.Container, p *Spot) {
 	if o.Name == "" {
 		c.required(p.In("name"), "")
 	} else {
@@ -105,7 +105,7 @@ func (c *podCheck) container(o *corev1.Container, p *Spot) {
 	c.security(o.SecurityContext, p.In("securityContext"))
 }
 
-func (c *podCheck) ports(list []corev1.ContainerPort, p *Spot) {
+func (c *checker) ports(list []corev1.ContainerPort, p *Spot) {
 	seen := map[string]bool{}
 	for i := range list {
 		port, at := &list[i], p.In(i)
@@ -152,7 +152,7 @@ func (c *check) port(port intstr.IntOrString, p *Spot) {
 	c.invalids(p, port.StrVal, validation.IsValidPortName(port.StrVal))
 }
 
-func (c *podCheck) hostPorts(o *corev1.Container, p *Spot, seen map[string]bool) {
+func (c *checker) hostPorts(o *corev1.Container, p *Spot, seen map[string]bool) {
 	for i, port := range o.Ports {
 		if port.HostPort == 0 {
 			continue
@@ -167,7 +167,7 @@ func (c *podCheck) hostPorts(o *corev1.Container, p *Spot, seen map[string]bool)
 
 // mounts validates volume mounts. The server's paths of some faults leave out
 // the index.
-func (c *podCheck) mounts(o *corev1.Container, p *Spot) {
+func (c *checker) mounts(o *corev1.Container, p *Spot) {
 	seen := map[string]bool{}
 	for i := range o.VolumeMounts {
 		m, at := &o.VolumeMounts[i], p.In(i)
@@ -201,7 +201,7 @@ func (c *podCheck) mounts(o *corev1.Container, p *Spot) {
 	}
 }
 
-func (c *podCheck) subPath(value string, said, at *Spot) {
+func (c *checker) subPath(value string, said, at *Spot) {
 	for _, text := range descending(value) {
 		c.invalid(said, value, text).at(at)
 	}
@@ -232,7 +232,7 @@ func notReserved(value string) []string {
 	return texts
 }
 
-func (c *podCheck) propagation(o *corev1.Container, m *corev1.VolumeMount, said, at *Spot) {
+func (c *checker) propagation(o *corev1.Container, m *corev1.VolumeMount, said, at *Spot) {
 	if m.MountPropagation != nil {
 		name := "mountPropagation"
 		before := len(c.faults)
@@ -253,7 +253,7 @@ func (c *podCheck) propagation(o *corev1.Container, m *corev1.VolumeMount, said,
 	}
 }
 
-func (c *podCheck) devices(o *corev1.Container, p *Spot) {
+func (c *checker) devices(o *corev1.Container, p *Spot) {
 	names, paths := map[string]bool{}, map[string]bool{}
 	for i, d := range o.VolumeDevices {
 		at := p.In(i)
@@ -282,7 +282,7 @@ func (c *podCheck) devices(o *corev1.Container, p *Spot) {
 	}
 }
 
-func (c *podCheck) lifecycleAndProbes(o *corev1.Container, p *Spot) {
+func (c *checker) lifecycleAndProbes(o *corev1.Container, p *Spot) {
 	if l := o.Lifecycle; l != nil {
 		if l.PostStart != nil {
 			c.handler(ofLifecycle(l.PostStart), p.In("lifecycle", "postStart"))
@@ -296,7 +296,7 @@ func (c *podCheck) lifecycleAndProbes(o *corev1.Container, p *Spot) {
 	c.probe(o.StartupProbe, p.In("startupProbe"), true)
 }
 
-func (c *podCheck) probe(o *corev1.Probe, p *Spot, once bool) {
+func (c *checker) probe(o *corev1.Probe, p *Spot, once bool) {
 	if o == nil {
 		return
 	}
@@ -334,7 +334,7 @@ func ofLifecycle(h *corev1.LifecycleHandler) handler {
 	return handler{exec: h.Exec, http: h.HTTPGet, tcp: h.TCPSocket, sleep: h.Sleep}
 }
 
-func (c *podCheck) handler(h handler, p *Spot) {
+func (c *checker) handler(h handler, p *Spot) {
 	first := true
 	for _, kind := range []struct {
 		name  string
@@ -365,7 +365,7 @@ func (c *podCheck) handler(h handler, p *Spot) {
 	}
 }
 
-func (c *podCheck) httpGet(o *corev1.HTTPGetAction, p *Spot) {
+func (c *checker) httpGet(o *corev1.HTTPGetAction, p *Spot) {
 	if o.Path == "" {
 		c.required(p.In("path"), "")
 	}
@@ -382,7 +382,7 @@ func (c *podCheck) httpGet(o *corev1.HTTPGetAction, p *Spot) {
 // (PodLifecycleSleepActionAllowZero).
 const noSleep release = 33
 
-func (c *podCheck) sleep(seconds int64, p *Spot) {
+func (c *checker) sleep(seconds int64, p *Spot) {
 	switch {
 	case c.grace == nil:
 	case c.release >= noSleep && (seconds < 0 || seconds > *c.grace):

@@ -67,13 +67,13 @@ func checkDescriptor(s string) error {
 }
 
 // check reads NUMBER, NUMBER-NUMBER or *, and /STEP after either.
-func (f *cronField) check(expr string) error {
+func (c *cronField) check(expr string) error {
 	parts := strings.Split(expr, "/")
 	bounds := strings.Split(parts[0], "-")
-	first, last := f.least, f.most
+	first, last := c.least, c.most
 	if bounds[0] != "*" && bounds[0] != "?" {
 		var err error
-		if first, last, err = f.bounds(expr, bounds); err != nil {
+		if first, last, err = c.bounds(expr, bounds); err != nil {
 			return err
 		}
 	}
@@ -87,14 +87,14 @@ func (f *cronField) check(expr string) error {
 			return err
 		}
 		if len(bounds) == 1 {
-			last = f.most
+			last = c.most
 		}
 	}
 	switch {
-	case first < f.least:
-		return fmt.Errorf("beginning of range (%d) below minimum (%d): %s", first, f.least, expr)
-	case last > f.most:
-		return fmt.Errorf("end of range (%d) above maximum (%d): %s", last, f.most, expr)
+	case first < c.least:
+		return fmt.Errorf("beginning of range (%d) below minimum (%d): %s", first, c.least, expr)
+	case last > c.most:
+		return fmt.Errorf("end of range (%d) above maximum (%d): %s", last, c.most, expr)
 	case first > last:
 		return fmt.Errorf("beginning of range (%d) beyond end of range (%d): %s", first, last, expr)
 	case step == 0:
@@ -103,24 +103,24 @@ func (f *cronField) check(expr string) error {
 	return nil
 }
 
-func (f *cronField) bounds(expr string, bounds []string) (first, last int, err error) {
-	if first, err = f.number(bounds[0]); err != nil {
+func (c *cronField) bounds(expr string, bounds []string) (first, last int, err error) {
+	if first, err = c.number(bounds[0]); err != nil {
 		return 0, 0, err
 	}
 	switch len(bounds) {
 	case 1:
 		return first, first, nil
 	case 2:
-		last, err = f.number(bounds[1])
+		last, err = c.number(bounds[1])
 		return first, last, err
 	default:
 		return 0, 0, fmt.Errorf("too many hyphens: %s", expr)
 	}
 }
 
-func (f *cronField) number(text string) (int, error) {
-	if i := slices.Index(f.names, strings.ToLower(text)); i >= 0 {
-		return f.least + i, nil
+func (c *cronField) number(text string) (int, error) {
+	if i := slices.Index(c.names, strings.ToLower(text)); i >= 0 {
+		return c.least + i, nil
 	}
 	return cronNumber(text)
 }

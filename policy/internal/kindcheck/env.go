@@ -16,7 +16,7 @@ const (
 	envFiles        release = 35
 )
 
-func (c *podCheck) env(list []corev1.EnvVar, p *Spot) {
+func (c *checker) env(list []corev1.EnvVar, p *Spot) {
 	for i := range list {
 		v := &list[i]
 		if v.Name == "" {
@@ -31,7 +31,7 @@ func (c *podCheck) env(list []corev1.EnvVar, p *Spot) {
 }
 
 // variable says what is wrong with the name of an environment variable.
-func (c *podCheck) variable(name string) []string {
+func (c *checker) variable(name string) []string {
 	if c.release >= relaxedEnvNames {
 		return validation.IsRelaxedEnvVarName(name)
 	}
@@ -49,7 +49,7 @@ func plainVariable(s string) bool {
 	return true
 }
 
-func (c *podCheck) valueFrom(v *corev1.EnvVar, p *Spot) {
+func (c *checker) valueFrom(v *corev1.EnvVar, p *Spot) {
 	from, sources := v.ValueFrom, 0
 	if r := from.FieldRef; r != nil {
 		sources++
@@ -82,7 +82,7 @@ func (c *podCheck) valueFrom(v *corev1.EnvVar, p *Spot) {
 	}
 }
 
-func (c *podCheck) keyRef(name, key string, p *Spot) {
+func (c *checker) keyRef(name, key string, p *Spot) {
 	c.invalids(p.In("name"), name, dnsSubdomain(name))
 	if key == "" {
 		c.required(p.In("key"), "")
@@ -108,7 +108,7 @@ var (
 )
 
 // fieldRef validates a field of the downward API, as written for v1.
-func (c *podCheck) fieldRef(r *corev1.ObjectFieldSelector, p *Spot, valid []string) {
+func (c *checker) fieldRef(r *corev1.ObjectFieldSelector, p *Spot, valid []string) {
 	at := p.In("fieldPath")
 	if r.APIVersion == "" {
 		c.required(p.In("apiVersion"), "")
@@ -155,7 +155,7 @@ func subscript(fieldPath string) (path, key string, ok bool) {
 	return path, key, true
 }
 
-func (c *podCheck) resourceFieldRef(r *corev1.ResourceFieldSelector, p *Spot, inVolume bool) {
+func (c *checker) resourceFieldRef(r *corev1.ResourceFieldSelector, p *Spot, inVolume bool) {
 	huge := strings.HasPrefix(r.Resource, "requests.hugepages-") || strings.HasPrefix(r.Resource, "limits.hugepages-")
 	switch {
 	case inVolume && r.ContainerName == "":
@@ -170,7 +170,7 @@ func (c *podCheck) resourceFieldRef(r *corev1.ResourceFieldSelector, p *Spot, in
 
 var memoryDivisors = []string{"1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"}
 
-func (c *podCheck) divisor(r *corev1.ResourceFieldSelector, p *Spot) {
+func (c *checker) divisor(r *corev1.ResourceFieldSelector, p *Spot) {
 	if r.Divisor.IsZero() {
 		return
 	}
@@ -192,7 +192,7 @@ func (c *podCheck) divisor(r *corev1.ResourceFieldSelector, p *Spot) {
 
 // envFrom validates whole maps of variables. The server's paths of what is
 // missing leave out the index.
-func (c *podCheck) envFrom(list []corev1.EnvFromSource, p *Spot) {
+func (c *checker) envFrom(list []corev1.EnvFromSource, p *Spot) {
 	for i := range list {
 		from, at := &list[i], p.In(i)
 		if from.Prefix != "" && !plainVariable(from.Prefix) {
@@ -216,7 +216,7 @@ func (c *podCheck) envFrom(list []corev1.EnvFromSource, p *Spot) {
 	}
 }
 
-func (c *podCheck) sourceName(name string, p *Spot) {
+func (c *checker) sourceName(name string, p *Spot) {
 	if name == "" {
 		c.required(p, "")
 		return

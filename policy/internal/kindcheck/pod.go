@@ -12,9 +12,9 @@ import (
 	fielderr "k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// A podCheck validates a pod's spec (ValidatePodSpec of
+// A checker validates a pod's spec (ValidatePodSpec of
 // k8s.io/kubernetes/pkg/apis/core/validation).
-type podCheck struct {
+type checker struct {
 	*check
 	spec    *corev1.PodSpec
 	volumes map[string]corev1.VolumeSource // that are valid
@@ -26,7 +26,7 @@ type podCheck struct {
 func (c *check) pod(o *corev1.Pod, create bool) {
 	spec := Top.In("spec")
 	c.podAnnotations(o.Annotations, &o.Spec, Top.In("metadata", "annotations"))
-	p := &podCheck{check: c, spec: &o.Spec, pod: true}
+	p := &checker{check: c, spec: &o.Spec, pod: true}
 	p.all(spec)
 	if create && len(o.Spec.EphemeralContainers) > 0 {
 		c.forbidden(spec.In("ephemeralContainers"), "cannot be set on create")
@@ -52,7 +52,7 @@ func (c *check) template(t *corev1.PodTemplateSpec, p *Spot) {
 	for _, f := range c.faults[before:] {
 		f.Err.Field = strings.Replace(f.Err.Field, ".metadata.", ".", 1)
 	}
-	(&podCheck{check: c, spec: &t.Spec}).all(p.In("spec"))
+	(&checker{check: c, spec: &t.Spec}).all(p.In("spec"))
 	if len(t.Spec.EphemeralContainers) > 0 {
 		c.forbidden(p.In("spec", "ephemeralContainers"), "ephemeral containers not allowed in pod template")
 	}
@@ -79,12 +79,12 @@ func (c *check) podAnnotations(annotations map[string]string, spec *corev1.PodSp
 
 func hasContainer(spec *corev1.PodSpec, name string) bool {
 	found := false
-	(&podCheck{spec: spec}).eachContainer(func(_ *Spot, c *corev1.Container) { found = found || c.Name == name }, Top)
+	(&checker{spec: spec}).eachContainer(func(_ *Spot, c *corev1.Container) { found = found || c.Name == name }, Top)
 	return found
 }
 
 // eachContainer visits the containers and init containers.
-func (c *podCheck) eachContainer(visit func(*Spot, *corev1.Container), p *Spot) {
+func (c *checker) eachContainer(visit func(*Spot, *corev1.Container), p *Spot) {
 	for i := range c.spec.InitContainers {
 		visit(p.In("initContainers", i), &c.spec.InitContainers[i])
 	}
@@ -93,7 +93,7 @@ func (c *podCheck) eachContainer(visit func(*Spot, *corev1.Container), p *Spot) 
 	}
 }
 
-func (c *podCheck) all(p *Spot) {
+func (c *checker) all(p *Spot) {
 	s := c.spec
 	if c.grace = s.TerminationGracePeriodSeconds; c.grace == nil {
 		c.required(p.In("terminationGracePeriodSeconds"), "")
@@ -134,7 +134,7 @@ func (c *podCheck) all(p *Spot) {
 }
 
 // names validates the fields of a pod's spec that name something.
-func (c *podCheck) names(p *Spot) {
+func (c *checker) names(p *Spot) {
 	s := c.spec
 	for _, n := range []struct {
 		field, value string
@@ -158,7 +158,7 @@ func (c *podCheck) names(p *Spot) {
 	}
 }
 
-func (c *podCheck) schedulingGates(p *Spot) {
+func (c *checker) schedulingGates(p *Spot) {
 	seen := map[string]bool{}
 	for i, g := range c.spec.SchedulingGates {
 		c.invalids(p.In(i), g.Name, qualifiedName(g.Name))
@@ -185,7 +185,7 @@ func (c *check) legacyCIDR(p *Spot, value string) {
 // underscores and be the root (RelaxedDNSSearchValidation).
 const relaxedSearches release = 33
 
-func (c *podCheck) dnsConfig(p *Spot) {
+func (c *checker) dnsConfig(p *Spot) {
 	config := c.spec.DNSConfig
 	if c.spec.DNSPolicy == corev1.DNSNone {
 		if config == nil {
@@ -214,7 +214,7 @@ func (c *podCheck) dnsConfig(p *Spot) {
 	}
 }
 
-func (c *podCheck) searches(list []string, p *Spot) {
+func (c *checker) searches(list []string, p *Spot) {
 	if len(list) > 32 {
 		c.invalid(p, list, "must not have more than 32 search paths")
 	}
@@ -234,7 +234,7 @@ func (c *podCheck) searches(list []string, p *Spot) {
 
 // hostNetwork wants the ports of containers in the node's network to be those
 // of the node.
-func (c *podCheck) hostNetwork(p *Spot) {
+func (c *checker) hostNetwork(p *Spot) {
 	if !c.spec.HostNetwork {
 		return
 	}
@@ -248,7 +248,7 @@ func (c *podCheck) hostNetwork(p *Spot) {
 }
 
 // hostUsers forbids what doesn't go with user namespaces.
-func (c *podCheck) hostUsers(p *Spot) {
+func (c *checker) hostUsers(p *Spot) {
 	s := c.spec
 	if s.HostUsers == nil || *s.HostUsers {
 		return
@@ -261,7 +261,7 @@ func (c *podCheck) hostUsers(p *Spot) {
 	}
 }
 
-func (c *podCheck) resourceClaims(p *Spot) {
+func (c *checker) resourceClaims(p *Spot) {
 	seen := map[string]bool{}
 	for i, claim := range c.spec.ResourceClaims {
 		at := p.In(i)
@@ -286,7 +286,7 @@ func (c *podCheck) resourceClaims(p *Spot) {
 	}
 }
 
-func (c *podCheck) tolerations(list []corev1.Toleration, p *Spot) {
+func (c *checker) tolerations(list []corev1.Toleration, p *Spot) {
 	for i := range list {
 		t, at := &list[i], p.In(i)
 		if t.Key != "" {
@@ -305,7 +305,7 @@ func (c *podCheck) tolerations(list []corev1.Toleration, p *Spot) {
 	}
 }
 
-func (c *podCheck) tolerationValue(t *corev1.Toleration, p *Spot) {
+func (c *checker) tolerationValue(t *corev1.Toleration, p *Spot) {
 	switch t.Operator {
 	case corev1.TolerationOpEqual, "":
 		if texts := labelValue(t.Value); len(texts) > 0 {

@@ -17,7 +17,7 @@ func (c *check) unsupported(p *Spot, value string, valid ...string) {
 	c.add(p, fielderr.NotSupported(nil, json.RawMessage(value), valid))
 }
 
-func (c *podCheck) resources(r *corev1.ResourceRequirements, p *Spot) {
+func (c *checker) resources(r *corev1.ResourceRequirements, p *Spot) {
 	c.resourceList(r.Limits, p.In("limits"), containerResource)
 	c.resourceList(r.Requests, p.In("requests"), containerResource)
 	c.requestsWithinLimits(r, p)
@@ -39,7 +39,7 @@ func (c *podCheck) resources(r *corev1.ResourceRequirements, p *Spot) {
 }
 
 // requestsWithinLimits compares. The server's paths name requests alone.
-func (c *podCheck) requestsWithinLimits(r *corev1.ResourceRequirements, p *Spot) {
+func (c *checker) requestsWithinLimits(r *corev1.ResourceRequirements, p *Spot) {
 	requests, compute, huge := p.In("requests"), false, false
 	for name := range r.Limits {
 		compute = compute || name == corev1.ResourceCPU || name == corev1.ResourceMemory
@@ -66,7 +66,7 @@ func (c *podCheck) requestsWithinLimits(r *corev1.ResourceRequirements, p *Spot)
 	}
 }
 
-func (c *podCheck) podResources(p *Spot) {
+func (c *checker) podResources(p *Spot) {
 	r := c.spec.Resources
 	if r == nil {
 		return

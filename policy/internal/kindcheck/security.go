@@ -9,7 +9,7 @@ import (
 
 // security validates a container's security context
 // (ValidateSecurityContext).
-func (c *podCheck) security(s *corev1.SecurityContext, p *Spot) {
+func (c *checker) security(s *corev1.SecurityContext, p *Spot) {
 	if s == nil {
 		return
 	}
@@ -99,7 +99,7 @@ func (c *check) appArmor(s *corev1.AppArmorProfile, p *Spot) {
 }
 
 // podSecurity validates a pod's security context.
-func (c *podCheck) podSecurity(p *Spot) {
+func (c *checker) podSecurity(p *Spot) {
 	s, at := c.spec.SecurityContext, p.In("securityContext")
 	if share := c.spec.ShareProcessNamespace; share != nil && *share && c.spec.HostPID {
 		c.invalid(at.In("shareProcessNamespace"), *share, "ShareProcessNamespace and HostPID cannot both be enabled").
@@ -122,7 +122,7 @@ func (c *podCheck) podSecurity(p *Spot) {
 	c.sysctls(s.Sysctls, at.In("sysctls"))
 }
 
-func (c *podCheck) sysctls(list []corev1.Sysctl, p *Spot) {
+func (c *checker) sysctls(list []corev1.Sysctl, p *Spot) {
 	seen := map[string]bool{}
 	for i, s := range list {
 		if s.Name == "" {

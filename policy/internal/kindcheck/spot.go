@@ -25,48 +25,48 @@ type mapKey string
 var Top = &Spot{}
 
 // In returns the place below: steps are names of fields, indexes and mapKeys.
-func (p *Spot) In(steps ...any) *Spot {
-	for _, s := range steps {
-		next := &Spot{up: p, step: s}
-		if k, ok := s.(mapKey); ok {
+func (s *Spot) In(steps ...any) *Spot {
+	for _, step := range steps {
+		next := &Spot{up: s, step: step}
+		if k, ok := step.(mapKey); ok {
 			next.step, next.key = string(k), true
 		}
-		p = next
+		s = next
 	}
-	return p
+	return s
 }
 
 // Path returns the place as the API server writes it: spec.ports[0].name.
-func (p *Spot) Path() string {
+func (s *Spot) Path() string {
 	var b strings.Builder
-	p.write(&b)
+	s.write(&b)
 	return b.String()
 }
 
-func (p *Spot) write(b *strings.Builder) {
-	if p.up == nil {
+func (s *Spot) write(b *strings.Builder) {
+	if s.up == nil {
 		return
 	}
-	p.up.write(b)
-	switch s := p.step.(type) {
+	s.up.write(b)
+	switch step := s.step.(type) {
 	case int:
-		b.WriteString("[" + strconv.Itoa(s) + "]")
+		b.WriteString("[" + strconv.Itoa(step) + "]")
 	case string:
-		if p.key {
-			b.WriteString("[" + s + "]")
+		if s.key {
+			b.WriteString("[" + step + "]")
 			return
 		}
 		if b.Len() > 0 {
 			b.WriteByte('.')
 		}
-		b.WriteString(s)
+		b.WriteString(step)
 	}
 }
 
 // Pointer returns the JSON pointer of the place.
-func (p *Spot) Pointer() string {
+func (s *Spot) Pointer() string {
 	var steps []any
-	for at := p; at.up != nil; at = at.up {
+	for at := s; at.up != nil; at = at.up {
 		steps = append(steps, at.step)
 	}
 	slices.Reverse(steps)
@@ -74,4 +74,4 @@ func (p *Spot) Pointer() string {
 }
 
 // field is the place for validation functions of apimachinery.
-func (p *Spot) field() *fielderr.Path { return fielderr.NewPath(p.Path()) }
+func (s *Spot) field() *fielderr.Path { return fielderr.NewPath(s.Path()) }

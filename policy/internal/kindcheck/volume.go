@@ -15,7 +15,7 @@ func nameIsSubdomainPrefix(name string) []string { return apivalidation.NameIsDN
 
 // checkVolumes validates the volumes and keeps those that are right, which
 // alone may be mounted.
-func (c *podCheck) checkVolumes(list []corev1.Volume, p *Spot) {
+func (c *checker) checkVolumes(list []corev1.Volume, p *Spot) {
 	c.volumes = make(map[string]corev1.VolumeSource, len(list))
 	for i := range list {
 		v, at := &list[i], p.In(i)
@@ -36,7 +36,7 @@ func (c *podCheck) checkVolumes(list []corev1.Volume, p *Spot) {
 }
 
 // source validates a volume's source: one, with what the common kinds need.
-func (c *podCheck) source(s *corev1.VolumeSource, p *Spot) {
+func (c *checker) source(s *corev1.VolumeSource, p *Spot) {
 	switch kinds := inOrder(sourceKinds(reflect.ValueOf(s).Elem()), "emptyDir"); len(kinds) {
 	case 0:
 		c.required(p, "must specify a volume type")
@@ -170,7 +170,7 @@ func (c *check) keyToPath(k *corev1.KeyToPath, p *Spot) {
 
 // downwardFile validates a file of the downward API, whose index the server's
 // paths leave out.
-func (c *podCheck) downwardFile(f *corev1.DownwardAPIVolumeFile, said, at *Spot) {
+func (c *checker) downwardFile(f *corev1.DownwardAPIVolumeFile, said, at *Spot) {
 	before := len(c.faults)
 	if f.Path == "" {
 		c.required(said.In("path"), "")
@@ -195,7 +195,7 @@ func (c *podCheck) downwardFile(f *corev1.DownwardAPIVolumeFile, said, at *Spot)
 	}
 }
 
-func (c *podCheck) projected(s *corev1.ProjectedVolumeSource, p *Spot) {
+func (c *checker) projected(s *corev1.ProjectedVolumeSource, p *Spot) {
 	c.fileMode(s.DefaultMode, p.In("defaultMode"))
 	paths := map[string]bool{}
 	for i := range s.Sources {
@@ -203,7 +203,7 @@ func (c *podCheck) projected(s *corev1.ProjectedVolumeSource, p *Spot) {
 	}
 }
 
-func (c *podCheck) projection(s *corev1.VolumeProjection, volume, p *Spot, paths map[string]bool) {
+func (c *checker) projection(s *corev1.VolumeProjection, volume, p *Spot, paths map[string]bool) {
 	once := func(path, value string, at *Spot) {
 		if path != "" && paths[path] {
 			c.invalid(volume, value, "conflicting duplicate paths").at(at)
@@ -232,7 +232,7 @@ func (c *podCheck) projection(s *corev1.VolumeProjection, volume, p *Spot, paths
 	}
 }
 
-func (c *podCheck) projectedFiles(name string, items []corev1.KeyToPath, p *Spot, once func(path, value string, at *Spot)) {
+func (c *checker) projectedFiles(name string, items []corev1.KeyToPath, p *Spot, once func(path, value string, at *Spot)) {
 	if name == "" {
 		c.required(p.In("name"), "")
 	}
@@ -242,7 +242,7 @@ func (c *podCheck) projectedFiles(name string, items []corev1.KeyToPath, p *Spot
 	}
 }
 
-func (c *podCheck) token(t *corev1.ServiceAccountTokenProjection, volume, p *Spot) {
+func (c *checker) token(t *corev1.ServiceAccountTokenProjection, volume, p *Spot) {
 	if s := t.ExpirationSeconds; s != nil {
 		if *s < 10*60 {
 			c.invalid(p.In("expirationSeconds"), *s, "may not specify a duration less than 10 minutes")

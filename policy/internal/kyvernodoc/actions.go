@@ -76,11 +76,11 @@ func overridden(all []ActionOverride, namespace string, labels map[string]string
 }
 
 // Fits reports whether the override applies to the namespace with these labels.
-func (o *ActionOverride) Fits(namespace string, labels map[string]string) bool {
-	if len(o.Namespaces) > 0 && !pattern.AnyWildcard(o.Namespaces, namespace) {
+func (a *ActionOverride) Fits(namespace string, labels map[string]string) bool {
+	if len(a.Namespaces) > 0 && !pattern.AnyWildcard(a.Namespaces, namespace) {
 		return false
 	}
-	return o.NamespaceSelector == nil || o.NamespaceSelector.Matches(labels)
+	return a.NamespaceSelector == nil || a.NamespaceSelector.Matches(labels)
 }
 
 // Strongest returns the strongest action that the rule has in any namespace.

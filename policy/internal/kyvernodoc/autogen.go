@@ -164,7 +164,7 @@ type podTemplate struct {
 }
 
 // isCron says that the template is in a template itself.
-func (t podTemplate) isCron() bool { return strings.Count(t.prefix, "/") > 2 }
+func (p podTemplate) isCron() bool { return strings.Count(p.prefix, "/") > 2 }
 
 // maxRuleName is where Kyverno cuts the names that it makes.
 const maxRuleName = 63
@@ -187,22 +187,22 @@ var carried = []string{"context", "preconditions", "celPreconditions", "skipBack
 
 // rule is the rule with its kinds, patterns and patches made over; it shares
 // with the original what is not changed. nil: no rule is made of this one.
-func (t podTemplate) rule(source map[string]any) map[string]any {
+func (p podTemplate) rule(source map[string]any) map[string]any {
 	out := make(map[string]any)
 	for _, key := range carried {
 		if v := source[key]; v != nil {
 			out[key] = v
 		}
 	}
-	out["match"] = t.match(source["match"], true)
+	out["match"] = p.match(source["match"], true)
 	if exclude := source["exclude"]; exclude != nil {
-		out["exclude"] = t.match(exclude, false)
+		out["exclude"] = p.match(exclude, false)
 	}
 	if v, ok := source["validate"].(map[string]any); ok {
-		out["validate"] = t.validate(v)
+		out["validate"] = p.validate(v)
 	}
 	if m, ok := source["mutate"].(map[string]any); ok {
-		mutate := t.mutate(m)
+		mutate := p.mutate(m)
 		if mutate == nil {
 			return nil
 		}
@@ -213,67 +213,67 @@ func (t podTemplate) rule(source map[string]any) map[string]any {
 
 // match puts the controllers in the place of pods: in any and all where Pod
 // is named, for CronJob in every filter, as Kyverno does.
-func (t podTemplate) match(block any, always bool) map[string]any {
+func (p podTemplate) match(block any, always bool) map[string]any {
 	source, _ := block.(map[string]any)
 	out := maps.Clone(source)
 	listed := false
 	for _, key := range []string{"any", "all"} {
 		filters, _ := source[key].([]any)
 		if len(filters) > 0 {
-			out[key], listed = t.filters(filters), true
+			out[key], listed = p.filters(filters), true
 		}
 	}
 	resources, _ := source["resources"].(map[string]any)
 	if kinds, _ := resources["kinds"].([]any); !listed && (always || len(kinds) > 0) {
-		out["resources"] = t.resources(resources)
+		out["resources"] = p.resources(resources)
 	}
 	return out
 }
 
-func (t podTemplate) filters(filters []any) []any {
+func (p podTemplate) filters(filters []any) []any {
 	out := make([]any, len(filters))
 	for i, x := range filters {
 		f, _ := x.(map[string]any)
 		out[i] = x
-		if t.isCron() || filter(field{value: f}).namesPods() {
+		if p.isCron() || filter(field{value: f}).namesPods() {
 			changed := maps.Clone(f)
 			resources, _ := f["resources"].(map[string]any)
-			changed["resources"] = t.resources(resources)
+			changed["resources"] = p.resources(resources)
 			out[i] = changed
 		}
 	}
 	return out
 }
 
-func (t podTemplate) resources(source map[string]any) map[string]any {
+func (p podTemplate) resources(source map[string]any) map[string]any {
 	out := map[string]any{}
 	maps.Copy(out, source)
-	out["kinds"] = t.kinds
+	out["kinds"] = p.kinds
 	return out
 }
 
-func (t podTemplate) validate(source map[string]any) map[string]any {
+func (p podTemplate) validate(source map[string]any) map[string]any {
 	out := maps.Clone(source)
 	pivot := ""
-	if p := source["pattern"]; p != nil {
-		out["pattern"], pivot = t.wrap(p), "pattern"
+	if pattern := source["pattern"]; pattern != nil {
+		out["pattern"], pivot = p.wrap(pattern), "pattern"
 	}
 	if patterns, ok := source["anyPattern"].([]any); ok {
 		wrapped := make([]any, len(patterns))
-		for i, p := range patterns {
-			wrapped[i] = t.wrap(p)
+		for i, pattern := range patterns {
+			wrapped[i] = p.wrap(pattern)
 		}
 		out["anyPattern"], pivot = wrapped, "anyPattern"
 	}
 	if message, ok := source["message"].(string); ok && pivot != "" {
-		out["message"] = t.shifted(message, pivot)
+		out["message"] = p.shifted(message, pivot)
 	}
 	return out
 }
 
 // wrap puts what is meant for a pod where the kind has its pods.
-func (t podTemplate) wrap(v any) any {
-	keys := strings.Split(strings.TrimPrefix(t.prefix, "/"), "/")
+func (p podTemplate) wrap(v any) any {
+	keys := strings.Split(strings.TrimPrefix(p.prefix, "/"), "/")
 	for _, key := range slices.Backward(keys) {
 		v = map[string]any{key: v}
 	}
@@ -285,38 +285,38 @@ var messageReference = regexp.MustCompile(`^\$\(.[^\ ]*\)|[^\\]\$\(.[^\ ]*\)`)
 
 // shifted has the references in a message find the pattern's values where the
 // pattern now holds them.
-func (t podTemplate) shifted(message, pivot string) string {
+func (p podTemplate) shifted(message, pivot string) string {
 	at := pivot
 	if pivot == "anyPattern" {
 		at += `/[^/]+`
 	}
 	path := regexp.MustCompile(at)
 	return messageReference.ReplaceAllStringFunc(message, func(ref string) string {
-		return path.ReplaceAllStringFunc(ref, func(s string) string { return s + t.prefix })
+		return path.ReplaceAllStringFunc(ref, func(s string) string { return s + p.prefix })
 	})
 }
 
-func (t podTemplate) mutate(source map[string]any) map[string]any {
+func (p podTemplate) mutate(source map[string]any) map[string]any {
 	if patch := source["patchStrategicMerge"]; patch != nil {
-		return map[string]any{"patchStrategicMerge": t.wrap(patch)}
+		return map[string]any{"patchStrategicMerge": p.wrap(patch)}
 	}
 	foreach, _ := source["foreach"].([]any)
 	if len(foreach) == 0 {
 		return nil
 	}
-	return map[string]any{"foreach": t.foreach(foreach)}
+	return map[string]any{"foreach": p.foreach(foreach)}
 }
 
-func (t podTemplate) foreach(entries []any) []any {
+func (p podTemplate) foreach(entries []any) []any {
 	out := make([]any, len(entries))
 	for i, x := range entries {
 		source, _ := x.(map[string]any)
 		entry := maps.Clone(source)
 		if patch := source["patchStrategicMerge"]; patch != nil {
-			entry["patchStrategicMerge"] = t.wrap(patch)
+			entry["patchStrategicMerge"] = p.wrap(patch)
 		}
 		if inner, ok := source["foreach"].([]any); ok {
-			entry["foreach"] = t.foreach(inner)
+			entry["foreach"] = p.foreach(inner)
 		}
 		out[i] = entry
 	}
@@ -326,7 +326,7 @@ func (t podTemplate) foreach(entries []any) []any {
 // replaced has expressions look where the kind has its pods. Kyverno replaces
 // text in the rule's JSON, whatever it stands in, and what is spelled in
 // another way stays as it is.
-func (t podTemplate) replaced(source map[string]any, cel bool) map[string]any {
+func (p podTemplate) replaced(source map[string]any, cel bool) map[string]any {
 	data, err := json.Marshal(source)
 	if err != nil {
 		return source // a value tree always marshals
@@ -335,7 +335,7 @@ func (t podTemplate) replaced(source map[string]any, cel bool) map[string]any {
 	if cel {
 		root = ""
 	}
-	text, prefix := string(data), strings.ReplaceAll(t.prefix, "/", ".")
+	text, prefix := string(data), strings.ReplaceAll(p.prefix, "/", ".")
 	for _, part := range []string{".spec", ".metadata"} {
 		for _, object := range []string{"object", "oldObject"} {
 			text = strings.ReplaceAll(text, root+object+part, root+object+prefix+part)

@@ -94,39 +94,39 @@ func checkMatch(m *Match, pointer string, f *faults) {
 	}
 }
 
-func (x *Filter) check(f *faults) {
-	resources := x.Pointer + "/resources"
-	x.checkNames(f)
-	if s := x.Selector; s != nil && !s.hasWildcard() {
+func (f *Filter) check(into *faults) {
+	resources := f.Pointer + "/resources"
+	f.checkNames(into)
+	if s := f.Selector; s != nil && !s.hasWildcard() {
 		switch err := s.invalid(); {
 		case err != nil:
-			f.add(resources+"/selector", "%s", err)
+			into.add(resources+"/selector", "%s", err)
 		case len(s.MatchLabels)+len(s.MatchExpressions) == 0:
-			f.add(resources+"/selector", "a selector names labels")
+			into.add(resources+"/selector", "a selector names labels")
 		}
 	}
-	for i, s := range x.Subjects {
-		at := x.Pointer + "/subjects/" + strconv.Itoa(i)
+	for i, s := range f.Subjects {
+		at := f.Pointer + "/subjects/" + strconv.Itoa(i)
 		if s.Kind != "User" && s.Kind != "Group" && s.Kind != "ServiceAccount" {
-			f.add(at+"/kind", "a subject is a User, a Group or a ServiceAccount")
+			into.add(at+"/kind", "a subject is a User, a Group or a ServiceAccount")
 		}
 		if s.Name == "" {
-			f.add(at+"/name", "a subject has a name")
+			into.add(at+"/name", "a subject has a name")
 		}
 		if s.Kind == "ServiceAccount" && s.Namespace == "" {
-			f.add(at+"/namespace", "a ServiceAccount has a namespace")
+			into.add(at+"/namespace", "a ServiceAccount has a namespace")
 		}
 	}
-	for i, role := range x.Roles {
+	for i, role := range f.Roles {
 		if strings.Count(role, ":") != 1 {
-			f.add(x.Pointer+"/roles/"+strconv.Itoa(i), "a role is namespace:name")
+			into.add(f.Pointer+"/roles/"+strconv.Itoa(i), "a role is namespace:name")
 		}
 	}
 }
 
-func (x *Filter) checkNames(f *faults) {
-	if x.both {
-		f.add(x.Pointer+"/resources/name", "name and names can't stand together")
+func (f *Filter) checkNames(into *faults) {
+	if f.both {
+		into.add(f.Pointer+"/resources/name", "name and names can't stand together")
 	}
 }
 

@@ -71,16 +71,16 @@ func (p *Policy) kinds() kindSet {
 	return s
 }
 
-func (s *kindSet) add(m *Match) {
+func (k *kindSet) add(m *Match) {
 	for _, f := range m.Filters() {
 		if len(f.Kinds) == 0 {
-			s.wild = append(s.wild, "*")
+			k.wild = append(k.wild, "*")
 		}
-		for _, k := range f.Kinds {
-			if pattern.HasWildcard(k.Kind) {
-				s.wild = append(s.wild, k.Kind)
+		for _, kind := range f.Kinds {
+			if pattern.HasWildcard(kind.Kind) {
+				k.wild = append(k.wild, kind.Kind)
 			} else {
-				s.named[k.Kind] = true
+				k.named[kind.Kind] = true
 			}
 		}
 	}

@@ -296,17 +296,17 @@ func (s *Selector) Matches(labels map[string]string) bool {
 	return true
 }
 
-func (r *SelectorRequirement) matches(labels map[string]string) bool {
-	value, ok := labels[r.Key]
-	switch r.Operator {
+func (s *SelectorRequirement) matches(labels map[string]string) bool {
+	value, ok := labels[s.Key]
+	switch s.Operator {
 	case "In":
-		return ok && slices.Contains(r.Values, value)
+		return ok && slices.Contains(s.Values, value)
 	case "NotIn":
-		return len(r.Values) > 0 && (!ok || !slices.Contains(r.Values, value))
+		return len(s.Values) > 0 && (!ok || !slices.Contains(s.Values, value))
 	case "Exists":
-		return ok && len(r.Values) == 0
+		return ok && len(s.Values) == 0
 	case "DoesNotExist":
-		return !ok && len(r.Values) == 0
+		return !ok && len(s.Values) == 0
 	}
 	return false
 }

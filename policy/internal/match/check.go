@@ -48,23 +48,23 @@ type checkList struct {
 	checks  []policy.Check
 }
 
-func (l *checkList) add(name, pointer, text string, answer Truth, why string) {
-	l.checks = append(l.checks, policy.Check{
-		Name: name, Text: text, Answer: answer.Answer(), Why: why, Origin: l.object.Span(l.base + pointer),
+func (c *checkList) add(name, pointer, text string, answer Truth, why string) {
+	c.checks = append(c.checks, policy.Check{
+		Name: name, Text: text, Answer: answer.Answer(), Why: why, Origin: c.object.Span(c.base + pointer),
 	})
 }
 
-func (l *checkList) objects() {
-	if l.Criteria.objects.Empty() {
+func (c *checkList) objects() {
+	if c.Criteria.objects.Empty() {
 		return
 	}
 	var have []string
-	for _, tree := range []map[string]any{l.subject.Request().Admitted, l.subject.Request().OldAdmitted} {
+	for _, tree := range []map[string]any{c.subject.Request().Admitted, c.subject.Request().OldAdmitted} {
 		if tree != nil {
 			have = append(have, set(LabelsOf(tree)))
 		}
 	}
-	l.add("objectSelector", "/objectSelector", l.Criteria.objects.String(), truthOf(l.matchObjects(l.subject)),
+	c.add("objectSelector", "/objectSelector", c.Criteria.objects.String(), truthOf(c.matchObjects(c.subject)),
 		"the object has "+strings.Join(slices.Compact(have), ", and had "))
 }
 
@@ -76,24 +76,24 @@ func set(all map[string]string) string {
 	return "the labels " + labels.Set(all).String()
 }
 
-func (l *checkList) rules(list string, rules []v1.NamedRuleWithOperations) {
-	requested := requested(l.subject.Request())
+func (c *checkList) rules(list string, rules []v1.NamedRuleWithOperations) {
+	requested := requested(c.subject.Request())
 	for i := range rules {
-		as, ok := l.matchRules(rules[i:i+1], l.subject, requested)
+		as, ok := c.matchRules(rules[i:i+1], c.subject, requested)
 		why := ""
 		switch {
 		case ok && as != requested:
 			why = "the same objects are served as " + ResourceText(as.Resource)
 		case !ok:
-			why = mismatch(&rules[i], l.subject, requested.Resource)
+			why = mismatch(&rules[i], c.subject, requested.Resource)
 		}
-		l.add(fmt.Sprintf("%s[%d]", list, i), render.Pointer(list, i), ruleText(&rules[i]), truthOf(ok), why)
+		c.add(fmt.Sprintf("%s[%d]", list, i), render.Pointer(list, i), ruleText(&rules[i]), truthOf(ok), why)
 	}
 }
 
-func (l *checkList) namespaces() {
-	r := l.subject
-	if l.Criteria.namespaces.Empty() {
+func (c *checkList) namespaces() {
+	r := c.subject
+	if c.Criteria.namespaces.Empty() {
 		return
 	}
 	why := "the request is in no namespace"
@@ -104,7 +104,7 @@ func (l *checkList) namespaces() {
 			why = UnknownNamespace(r.In())
 		}
 	}
-	l.add("namespaceSelector", "/namespaceSelector", l.Criteria.namespaces.String(), l.matchNamespace(r), why)
+	c.add("namespaceSelector", "/namespaceSelector", c.Criteria.namespaces.String(), c.matchNamespace(r), why)
 }
 
 // mismatch returns why a rule does not match the requested resource, or "" if

@@ -298,27 +298,27 @@ type indexed struct {
 	element map[string]any
 }
 
-func (x *elementIndex) append(g *group, element any) {
-	if x.first == nil {
-		x.first = make(map[string][]indexed)
+func (e *elementIndex) append(g *group, element any) {
+	if e.first == nil {
+		e.first = make(map[string][]indexed)
 	}
-	x.groups = append(x.groups, g)
-	e, _ := element.(map[string]any)
-	if key := keyText(e[x.keys[0]]); key != "" {
-		x.first[key] = append(x.first[key], indexed{g, e})
+	e.groups = append(e.groups, g)
+	elem, _ := element.(map[string]any)
+	if key := keyText(elem[e.keys[0]]); key != "" {
+		e.first[key] = append(e.first[key], indexed{g, elem})
 	}
 }
 
 // find is the group of the first element with the keys of another, or nil. A
 // second key counts where both have it. An element without the first has no
 // other.
-func (x *elementIndex) find(of map[string]any) *group {
-	for _, e := range x.first[keyText(of[x.keys[0]])] {
-		if !slices.ContainsFunc(x.keys[1:], func(key string) bool {
-			a, b := keyText(e.element[key]), keyText(of[key])
+func (e *elementIndex) find(of map[string]any) *group {
+	for _, elem := range e.first[keyText(of[e.keys[0]])] {
+		if !slices.ContainsFunc(e.keys[1:], func(key string) bool {
+			a, b := keyText(elem.element[key]), keyText(of[key])
 			return a != b && a != "" && b != ""
 		}) {
-			return e.group
+			return elem.group
 		}
 	}
 	return nil

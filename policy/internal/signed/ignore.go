@@ -50,17 +50,17 @@ func NewIgnored(list []Ignore, domain string) Ignored {
 
 // of returns a function that reports whether a key of the object is ignored. The
 // expressions are not anchored: `status` ignores each key that contains it.
-func (l Ignored) of(object map[string]any) func(key string) bool {
+func (i Ignored) of(object map[string]any) func(key string) bool {
 	id := identityOf(object)
 	version, _ := object["apiVersion"].(string)
 	version = version[strings.LastIndexByte(version, '/')+1:]
 	var keys []*regexp.Regexp
-	for _, i := range l {
-		if len(i.objects) == 0 || slices.ContainsFunc(i.objects, func(r Reference) bool {
+	for _, ig := range i {
+		if len(ig.objects) == 0 || slices.ContainsFunc(ig.objects, func(r Reference) bool {
 			return matches(r.Group, id.group) && matches(r.Version, version) && matches(r.Kind, id.kind) &&
 				matches(r.Name, id.name) && matches(r.Namespace, id.namespace)
 		}) {
-			keys = append(keys, i.keys...)
+			keys = append(keys, ig.keys...)
 		}
 	}
 	return func(key string) bool {

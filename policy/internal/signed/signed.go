@@ -39,7 +39,7 @@ var (
 // An UndecidedError reports that the signature can't be verified offline.
 type UndecidedError struct{ Reason string }
 
-func (e *UndecidedError) Error() string { return e.Reason }
+func (u *UndecidedError) Error() string { return u.Reason }
 
 // A Message is the signed text that an object carries.
 type Message struct {
