@@ -116,19 +116,19 @@ func secretValues(o *render.Object, hidden map[string]bool) {
 
 // describe adds to a change where the object is written, what changes in it,
 // and what its deletion takes along.
-func (d *changeDiffs) describe(c *Change, r *policy.Request) {
+func (c *changeDiffs) describe(change *Change, r *policy.Request) {
 	switch r.Operation {
 	case policy.Delete:
-		c.Origin = writtenAt(r.OldObject, d.sides.BaseFile)
-		c.Takes = d.taken(r.OldObject)
+		change.Origin = writtenAt(r.OldObject, c.sides.BaseFile)
+		change.Takes = c.taken(r.OldObject)
 	case policy.Update:
-		c.Origin = writtenAt(r.Object, d.sides.HeadFile)
-		if !c.Unchanged && d.left > 0 {
-			c.Diff = d.diff(r.OldObject, r.Object)
-			d.left--
+		change.Origin = writtenAt(r.Object, c.sides.HeadFile)
+		if !change.Unchanged && c.left > 0 {
+			change.Diff = c.diff(r.OldObject, r.Object)
+			c.left--
 		}
 	default:
-		c.Origin = writtenAt(r.Object, d.sides.HeadFile)
+		change.Origin = writtenAt(r.Object, c.sides.HeadFile)
 	}
 }
 
@@ -144,12 +144,12 @@ func writtenAt(o *render.Object, file func(string) string) *render.Span {
 
 // diff is what changes in an object as it is rendered: the lines of a unified
 // diff, without its head, cut after maxShownDiff.
-func (d *changeDiffs) diff(was, now *render.Object) string {
-	before, err := d.shown(was, nil)
+func (c *changeDiffs) diff(was, now *render.Object) string {
+	before, err := c.shown(was, nil)
 	if err != nil {
 		return ""
 	}
-	after, err := d.shown(now, was)
+	after, err := c.shown(now, was)
 	if err != nil {
 		return ""
 	}
@@ -163,9 +163,9 @@ func (d *changeDiffs) diff(was, now *render.Object) string {
 
 // shown is an object as YAML with the values of Secrets covered. Those that
 // differ from what they were are marked.
-func (d *changeDiffs) shown(o, was *render.Object) (string, error) {
+func (c *changeDiffs) shown(o, was *render.Object) (string, error) {
 	data, err := coveredYAML(o, was)
-	return d.secrets.Replace(string(data)), err
+	return c.secrets.Replace(string(data)), err
 }
 
 // ObjectYAML returns an object as YAML, a Secret without its values.
@@ -222,14 +222,14 @@ func markValues(hidden, values any, was *render.Object, field string) any {
 
 // taken says what a cluster deletes with an object: what is in a Namespace, the
 // objects of a definition's kind, the data of a claim.
-func (d *changeDiffs) taken(o *render.Object) string {
+func (c *changeDiffs) taken(o *render.Object) string {
 	switch gk := o.GroupVersionKind().GroupKind(); {
 	case gk.Group == "" && gk.Kind == "Namespace":
-		return takes("everything in it", d.count(func(x *render.Object) bool { return x.GetNamespace() == o.GetName() }))
+		return takes("everything in it", c.count(func(x *render.Object) bool { return x.GetNamespace() == o.GetName() }))
 	case gk.Group == "apiextensions.k8s.io" && gk.Kind == "CustomResourceDefinition":
 		group, _ := render.Lookup(o.Object, "/spec/group")
 		kind, _ := render.Lookup(o.Object, "/spec/names/kind")
-		return takes("all objects of its kind", d.count(func(x *render.Object) bool {
+		return takes("all objects of its kind", c.count(func(x *render.Object) bool {
 			return x.GroupVersionKind().Group == group && x.GetKind() == kind
 		}))
 	case gk.Group == "" && gk.Kind == "PersistentVolumeClaim":
@@ -241,9 +241,9 @@ func (d *changeDiffs) taken(o *render.Object) string {
 }
 
 // count counts the base's objects by kind.
-func (d *changeDiffs) count(of func(*render.Object) bool) map[string]int {
+func (c *changeDiffs) count(of func(*render.Object) bool) map[string]int {
 	counts := make(map[string]int)
-	for _, x := range render.Objects(d.sides.Base) {
+	for _, x := range render.Objects(c.sides.Base) {
 		if of(x) {
 			counts[x.GetKind()]++
 		}

@@ -264,11 +264,11 @@ func changeShares(units []unitChanges) []clusterShare {
 }
 
 // where names the share's cluster, if there is one to name.
-func (s *clusterShare) where() string {
-	if s.cluster == "" {
-		return "in " + policy.Plural(len(s.units), "unit")
+func (c *clusterShare) where() string {
+	if c.cluster == "" {
+		return "in " + policy.Plural(len(c.units), "unit")
 	}
-	return name(s.cluster)
+	return name(c.cluster)
 }
 
 // changeSummary writes how much changes, and in which clusters and units.

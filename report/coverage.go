@@ -159,19 +159,19 @@ type coveredLine struct {
 }
 
 // hits is how often the most taken branch of the line was taken.
-func (l *coveredLine) hits() int64 {
+func (c *coveredLine) hits() int64 {
 	most := int64(0)
-	for _, b := range l.branches {
+	for _, b := range c.branches {
 		most = max(most, b.Hits)
 	}
 	return most
 }
 
-func (l *coveredLine) count() (c CoverageCount) {
-	for _, b := range l.branches {
-		c.add(b)
+func (c *coveredLine) count() (sum CoverageCount) {
+	for _, b := range c.branches {
+		sum.add(b)
 	}
-	return c
+	return sum
 }
 
 // A coveredFile has the lines of a file that hold branches, in order.
@@ -180,18 +180,18 @@ type coveredFile struct {
 	lines []*coveredLine
 }
 
-func (f *coveredFile) count() (c CoverageCount) {
-	for _, l := range f.lines {
+func (c *coveredFile) count() (sum CoverageCount) {
+	for _, l := range c.lines {
 		n := l.count()
-		c.Branches, c.Covered = c.Branches+n.Branches, c.Covered+n.Covered
+		sum.Branches, sum.Covered = sum.Branches+n.Branches, sum.Covered+n.Covered
 	}
-	return c
+	return sum
 }
 
 // hitLines counts the lines with a branch that was evaluated.
-func (f *coveredFile) hitLines() int {
+func (c *coveredFile) hitLines() int {
 	n := 0
-	for _, l := range f.lines {
+	for _, l := range c.lines {
 		if l.hits() > 0 {
 			n++
 		}

@@ -21,23 +21,23 @@ type Format[T any] struct {
 type FormatList[T any] []Format[T]
 
 // Names returns the names of the formats, in order.
-func (l FormatList[T]) Names() []string {
-	names := make([]string, len(l))
-	for i, f := range l {
-		names[i] = f.Name
+func (f FormatList[T]) Names() []string {
+	names := make([]string, len(f))
+	for i, at := range f {
+		names[i] = at.Name
 	}
 	return names
 }
 
 // Write writes v in the format with that name. If there is none, the error lists
 // the names.
-func (l FormatList[T]) Write(w io.Writer, name string, v T, o Options) error {
-	for _, f := range l {
-		if f.Name == name {
-			return f.Write(w, v, o)
+func (f FormatList[T]) Write(w io.Writer, name string, v T, o Options) error {
+	for _, form := range f {
+		if form.Name == name {
+			return form.Write(w, v, o)
 		}
 	}
-	return fmt.Errorf("unknown output format %q: there are %s", name, strings.Join(l.Names(), ", "))
+	return fmt.Errorf("unknown output format %q: there are %s", name, strings.Join(f.Names(), ", "))
 }
 
 // Formats are the formats of a report.

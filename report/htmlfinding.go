@@ -29,15 +29,15 @@ type pageFact struct {
 	Place, Link, Rest string
 }
 
-func (f *pageFinding) add(label, text string) {
+func (p *pageFinding) add(label, text string) {
 	if text != "" {
-		f.Facts = append(f.Facts, pageFact{Label: label, Text: text})
+		p.Facts = append(p.Facts, pageFact{Label: label, Text: text})
 	}
 }
 
-func (f *pageFinding) mono(label, text string) {
+func (p *pageFinding) mono(label, text string) {
 	if text != "" {
-		f.Facts = append(f.Facts, pageFact{Label: label, Text: text, Mono: true})
+		p.Facts = append(p.Facts, pageFact{Label: label, Text: text, Mono: true})
 	}
 }
 

@@ -41,28 +41,28 @@ type MutationCount struct {
 	CoveredScore float64 `json:"coveredScore"`
 }
 
-func (c *MutationCount) add(s policy.MutantStatus) {
+func (m *MutationCount) add(s policy.MutantStatus) {
 	switch s {
 	case policy.MutantEquivalent:
-		c.Equivalent++
+		m.Equivalent++
 		return
 	case policy.MutantInvalid:
-		c.Invalid++
+		m.Invalid++
 		return
 	case policy.MutantKilled:
-		c.Killed++
+		m.Killed++
 	case policy.MutantTimedOut:
-		c.TimedOut++
+		m.TimedOut++
 	case policy.MutantNotCovered:
-		c.NotCovered++
+		m.NotCovered++
 	case policy.MutantNotTried:
-		c.NotTried++
+		m.NotTried++
 	default:
-		c.Survived++
+		m.Survived++
 	}
-	c.Mutants++
-	covered := c.Killed + c.TimedOut + c.Survived
-	c.Score, c.CoveredScore = share(c.Killed+c.TimedOut, covered+c.NotCovered), share(c.Killed+c.TimedOut, covered)
+	m.Mutants++
+	covered := m.Killed + m.TimedOut + m.Survived
+	m.Score, m.CoveredScore = share(m.Killed+m.TimedOut, covered+m.NotCovered), share(m.Killed+m.TimedOut, covered)
 }
 
 func share(part, of int) float64 {
@@ -116,33 +116,33 @@ func mutationCells(p *MutatedPolicy) []string {
 }
 
 // score is the score for people.
-func (c *MutationCount) score() string {
-	if c.Mutants == c.NotTried {
+func (m *MutationCount) score() string {
+	if m.Mutants == m.NotTried {
 		return "-"
 	}
-	return strconv.FormatFloat(c.Score, 'f', 1, 64)
+	return strconv.FormatFloat(m.Score, 'f', 1, 64)
 }
 
 // String is the count in a line.
-func (c *MutationCount) String() string {
-	if c.Mutants+c.Equivalent+c.Invalid == 0 {
+func (m *MutationCount) String() string {
+	if m.Mutants+m.Equivalent+m.Invalid == 0 {
 		return "the tests compile no policy that can be changed"
 	}
-	text := fmt.Sprintf("%s: %d killed, %d survived, %d not covered", policy.Plural(c.Mutants, "mutant"), c.Killed, c.Survived, c.NotCovered)
+	text := fmt.Sprintf("%s: %d killed, %d survived, %d not covered", policy.Plural(m.Mutants, "mutant"), m.Killed, m.Survived, m.NotCovered)
 	for _, more := range []struct {
 		n    int
 		what string
-	}{{c.TimedOut, "timed out"}, {c.NotTried, "not tried for lack of time"}} {
+	}{{m.TimedOut, "timed out"}, {m.NotTried, "not tried for lack of time"}} {
 		if more.n > 0 {
 			text += fmt.Sprintf(", %d %s", more.n, more.what)
 		}
 	}
-	text += "; score " + c.score() + "%"
-	if c.NotCovered > 0 {
-		text += fmt.Sprintf(" (%.1f%% of those that a test evaluates)", c.CoveredScore)
+	text += "; score " + m.score() + "%"
+	if m.NotCovered > 0 {
+		text += fmt.Sprintf(" (%.1f%% of those that a test evaluates)", m.CoveredScore)
 	}
-	if left := c.Equivalent + c.Invalid; left > 0 {
-		text += fmt.Sprintf("; left out: %d equivalent, %d that do not compile", c.Equivalent, c.Invalid)
+	if left := m.Equivalent + m.Invalid; left > 0 {
+		text += fmt.Sprintf("; left out: %d equivalent, %d that do not compile", m.Equivalent, m.Invalid)
 	}
 	return text
 }

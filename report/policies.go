@@ -208,15 +208,15 @@ func (p *printer) columns(rows [][]string, from, to int, colour func(row int) st
 }
 
 // String is the summary in a line.
-func (s PoliciesSummary) String() string {
-	text := policy.Plural(s.Rules, "rule") + " of " + policies(s.Policies) + " over " + policy.Plural(s.Objects, "object")
-	if s.Unmatched > 0 {
-		text += "; " + policy.Plural(s.Unmatched, "rule") + " without a match"
+func (p PoliciesSummary) String() string {
+	text := policy.Plural(p.Rules, "rule") + " of " + policies(p.Policies) + " over " + policy.Plural(p.Objects, "object")
+	if p.Unmatched > 0 {
+		text += "; " + policy.Plural(p.Unmatched, "rule") + " without a match"
 	}
-	if s.WouldDeny > 0 {
-		text += "; " + policy.Plural(s.WouldDeny, "failure") + " would be denied if enforced"
+	if p.WouldDeny > 0 {
+		text += "; " + policy.Plural(p.WouldDeny, "failure") + " would be denied if enforced"
 	}
-	return text + "; " + policy.Plural(s.Findings, "finding")
+	return text + "; " + policy.Plural(p.Findings, "finding")
 }
 
 // maxPolicyRows bounds the table in markdown.

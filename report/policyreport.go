@@ -52,7 +52,7 @@ type clusterReport struct {
 	body                  strings.Builder
 }
 
-type clusterReportWriter struct {
+type policyReportWriter struct {
 	out      *bufio.Writer
 	clusters map[string]string // of units
 
@@ -61,7 +61,7 @@ type clusterReportWriter struct {
 
 func writePolicyReport(w io.Writer, r *Report, _ Options) error {
 	results := allResults(r)
-	p := &clusterReportWriter{out: bufio.NewWriterSize(w, 64<<10), clusters: make(map[string]string), undeployed: r.Summary.Undeployed()}
+	p := &policyReportWriter{out: bufio.NewWriterSize(w, 64<<10), clusters: make(map[string]string), undeployed: r.Summary.Undeployed()}
 	for _, u := range r.Units {
 		p.clusters[u.Identity()] = u.Cluster
 	}
@@ -87,7 +87,7 @@ func writePolicyReport(w io.Writer, r *Report, _ Options) error {
 }
 
 // reports writes the results of a namespace in as many reports as they need.
-func (p *clusterReportWriter) reports(namespace string, results iter.Seq[*policy.Result]) {
+func (p *policyReportWriter) reports(namespace string, results iter.Seq[*policy.Result]) {
 	var c *clusterReport
 	n := 0
 	begin := func() {
@@ -111,7 +111,7 @@ func (p *clusterReportWriter) reports(namespace string, results iter.Seq[*policy
 	p.write(c)
 }
 
-func (p *clusterReportWriter) write(c *clusterReport) {
+func (p *policyReportWriter) write(c *clusterReport) {
 	p.out.WriteString("---\napiVersion: wgpolicyk8s.io/v1alpha2\nkind: " + c.kind + "\nmetadata:\n  name: " + c.name + "\n")
 	if c.namespace != "" {
 		p.out.WriteString("  namespace: " + yamlText(name(c.namespace)) + "\n")
@@ -133,7 +133,7 @@ func (p *clusterReportWriter) write(c *clusterReport) {
 }
 
 // result writes one result.
-func (p *clusterReportWriter) result(c *clusterReport, x *policy.Result) {
+func (p *policyReportWriter) result(c *clusterReport, x *policy.Result) {
 	result := reportResult(x)
 	c.counts[result]++
 	field := func(indent, key, value string) {
@@ -161,7 +161,7 @@ func (p *clusterReportWriter) result(c *clusterReport, x *policy.Result) {
 	}
 }
 
-func (p *clusterReportWriter) message(x *policy.Result) string {
+func (p *policyReportWriter) message(x *policy.Result) string {
 	text := prose(x.Message)
 	if x.Suppression != nil {
 		text = notCounted(x) + ": " + text
@@ -170,7 +170,7 @@ func (p *clusterReportWriter) message(x *policy.Result) string {
 }
 
 // properties are what PolicyReport has no fields for, sorted.
-func (p *clusterReportWriter) properties(x *policy.Result) [][2]string {
+func (p *policyReportWriter) properties(x *policy.Result) [][2]string {
 	at := place(x).Span
 	at.File = visible(at.File, maxMessage)
 	all := [][2]string{

@@ -31,28 +31,28 @@ type EnforcedRow struct {
 }
 
 // Add counts a row, which may be of a name that has one already.
-func (h *Rehearsal) Add(row EnforcedRow) {
-	i := slices.IndexFunc(h.Rows, func(r EnforcedRow) bool { return r.Name == row.Name })
+func (r *Rehearsal) Add(row EnforcedRow) {
+	i := slices.IndexFunc(r.Rows, func(of EnforcedRow) bool { return of.Name == row.Name })
 	if i < 0 {
-		i, h.Rows = len(h.Rows), append(h.Rows, EnforcedRow{Name: row.Name})
+		i, r.Rows = len(r.Rows), append(r.Rows, EnforcedRow{Name: row.Name})
 	}
-	r := &h.Rows[i]
-	r.Objects, r.Failures = r.Objects+row.Objects, r.Failures+row.Failures
-	r.Policies = slices.Concat(r.Policies, row.Policies)
-	slices.Sort(r.Policies)
-	r.Policies = slices.Compact(r.Policies)
-	slices.SortFunc(h.Rows, func(a, b EnforcedRow) int {
+	of := &r.Rows[i]
+	of.Objects, of.Failures = of.Objects+row.Objects, of.Failures+row.Failures
+	of.Policies = slices.Concat(of.Policies, row.Policies)
+	slices.Sort(of.Policies)
+	of.Policies = slices.Compact(of.Policies)
+	slices.SortFunc(r.Rows, func(a, b EnforcedRow) int {
 		return cmp.Or(cmp.Compare(b.Failures, a.Failures), strings.Compare(a.Name, b.Name))
 	})
 }
 
 // title is the rehearsal in a line.
-func (h *Rehearsal) title() string {
-	if h.To != "" {
-		return "upgrade from Kubernetes " + h.From + " to " + h.To
+func (r *Rehearsal) title() string {
+	if r.To != "" {
+		return "upgrade from Kubernetes " + r.From + " to " + r.To
 	}
 	var names []string
-	for _, n := range h.Enforced {
+	for _, n := range r.Enforced {
 		names = append(names, name(n))
 	}
 	return "enforcing " + strings.Join(names, ", ")

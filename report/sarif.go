@@ -98,8 +98,8 @@ func encodeSARIF(w io.Writer, log sarif.Log) error {
 // A jsonSafeWriter gets whole documents, as json.Encoder writes them.
 type jsonSafeWriter struct{ io.Writer }
 
-func (w jsonSafeWriter) Write(b []byte) (int, error) {
-	if _, err := w.Writer.Write(jsonSafe(b)); err != nil {
+func (j jsonSafeWriter) Write(b []byte) (int, error) {
+	if _, err := j.Writer.Write(jsonSafe(b)); err != nil {
 		return 0, err
 	}
 	return len(b), nil

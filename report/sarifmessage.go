@@ -118,41 +118,41 @@ type linked struct {
 	seen      map[line]bool
 }
 
-func (m *linked) sentence(s string) {
+func (l *linked) sentence(s string) {
 	if s == "" {
 		return
 	}
-	if m.text.Len() > 0 {
-		m.text.WriteByte(' ')
+	if l.text.Len() > 0 {
+		l.text.WriteByte(' ')
 	}
-	m.text.WriteString(s)
+	l.text.WriteString(s)
 	if !strings.ContainsAny(s[len(s)-1:], ".!?") {
-		m.text.WriteByte('.')
+		l.text.WriteByte('.')
 	}
 }
 
 // origins links the places that made the field, in sentences by role.
-func (m *linked) origins(origins []render.Origin) {
+func (l *linked) origins(origins []render.Origin) {
 	for _, o := range origins {
-		m.link(sentenceStart(relatedLabel(o.Role)), o)
+		l.link(sentenceStart(relatedLabel(o.Role)), o)
 	}
 }
 
 func sentenceStart(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-func (m *linked) link(words string, o render.Origin) {
-	o, ok := m.src.within(o)
+func (l *linked) link(words string, o render.Origin) {
+	o, ok := l.src.within(o)
 	key := line{o.File, o.Line}
-	if !ok || m.seen[key] || len(m.locations) == maxLinked {
+	if !ok || l.seen[key] || len(l.locations) == maxLinked {
 		return
 	}
-	m.seen[key] = true
-	l := m.src.location(o, m.object)
-	l.ID = len(m.locations) + 1
-	l.Message = &sarif.Text{Text: cmp.Or(primaryLabel(o.Role), "written here")}
-	m.locations = append(m.locations, l)
+	l.seen[key] = true
+	loc := l.src.location(o, l.object)
+	loc.ID = len(l.locations) + 1
+	loc.Message = &sarif.Text{Text: cmp.Or(primaryLabel(o.Role), "written here")}
+	l.locations = append(l.locations, loc)
 	sp := render.Span{File: visible(o.File, maxMessage), Line: o.Line}
-	m.sentence(words + " [" + linkText.Replace(sp.String()) + "](" + strconv.Itoa(l.ID) + ")")
+	l.sentence(words + " [" + linkText.Replace(sp.String()) + "](" + strconv.Itoa(loc.ID) + ")")
 }
 
 // linkText escapes the words of a link (SARIF 2.1.0, 3.11.6).

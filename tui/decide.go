@@ -104,12 +104,12 @@ func (s *session) suppression(e *entry, a acceptance) policy.Suppression {
 
 // suppression returns a suppression of a result, without reason and day. It names the
 // unit of an object that is in several.
-func (c scope) suppression(r *policy.Result, several bool) policy.Suppression {
+func (s scope) suppression(r *policy.Result, several bool) policy.Suppression {
 	x := policy.Suppression{Rule: r.Policy, Object: "**"}
 	if r.Rule != "" {
 		x.Rule += "/" + r.Rule
 	}
-	switch c {
+	switch s {
 	case thisObject:
 		x.Object = policy.ObjectPattern(r.Object)
 		if r.Object.Kind == "" || several {

@@ -56,8 +56,8 @@ func (f *fetches) keep(k fetchKey, x fetched) {
 }
 
 // needs returns the requests that the pane needs.
-func (k paneKind) needs(e *entry) []fetchKey {
-	switch k {
+func (p paneKind) needs(e *entry) []fetchKey {
+	switch p {
 	case paneObject, paneDiff:
 		return []fetchKey{{entry: e.key}}
 	case paneExplain:
@@ -71,7 +71,7 @@ func (k paneKind) needs(e *entry) []fetchKey {
 		if o.File != "" && !slices.Contains(keys, key) && len(keys) < maxFetched/2 {
 			keys = append(keys, key)
 		}
-		if k == paneSource {
+		if p == paneSource {
 			break
 		}
 	}

@@ -160,7 +160,7 @@ type KeyError struct {
 	Err    error
 }
 
-func (e *KeyError) Error() string { return e.Action + ": " + e.Err.Error() }
+func (k *KeyError) Error() string { return k.Action + ": " + k.Err.Error() }
 
 // Check returns a *KeyError for the first action, in the order of names, with a key
 // that does not exist or that another action already has. names must hold every
@@ -243,25 +243,25 @@ func newKeyMap(changed Keys) keyMap {
 var keyNames = map[string]string{"up": "↑", "down": "↓", "left": "←", "right": "→", "pgdown": "pgdn"}
 
 // first returns the first key of an action, or "".
-func (m *keyMap) first(a action) string {
-	if len(m.keys[a]) == 0 {
+func (k *keyMap) first(a action) string {
+	if len(k.keys[a]) == 0 {
 		return ""
 	}
-	return keyName(m.keys[a][0])
+	return keyName(k.keys[a][0])
 }
 
 // of returns how a message names an action: by its key, or else its command.
-func (m *keyMap) of(a action) string {
-	if key := m.first(a); key != "" {
+func (k *keyMap) of(a action) string {
+	if key := k.first(a); key != "" {
 		return key
 	}
 	return ":" + actions[a].name
 }
 
 // shown returns the keys of an action that fit.
-func (m *keyMap) shown(a action) string {
-	text := m.first(a)
-	for _, key := range m.keys[a][min(1, len(m.keys[a])):] {
+func (k *keyMap) shown(a action) string {
+	text := k.first(a)
+	for _, key := range k.keys[a][min(1, len(k.keys[a])):] {
 		if next := text + " " + keyName(key); ansi.StringWidth(next) <= 8 {
 			text = next
 		}

@@ -110,14 +110,14 @@ type fakeHost struct {
 	editErr           error
 }
 
-func (h *fakeHost) Evaluate(_ context.Context, tell func(Progress)) (*report.Report, error) {
+func (f *fakeHost) Evaluate(_ context.Context, tell func(Progress)) (*report.Report, error) {
 	tell(Progress{Step: "evaluating", Done: 1, Total: 2})
-	return h.report, h.err
+	return f.report, f.err
 }
 
-func (h *fakeHost) Watch(ctx context.Context) error { return context.Canceled }
+func (f *fakeHost) Watch(ctx context.Context) error { return context.Canceled }
 
-func (h *fakeHost) Object(_ context.Context, x *policy.Result) (*Rendered, error) {
+func (f *fakeHost) Object(_ context.Context, x *policy.Result) (*Rendered, error) {
 	if x.Object.Kind != "Deployment" {
 		return nil, errors.New("this object is not among those that are rendered here")
 	}
@@ -129,39 +129,39 @@ func (h *fakeHost) Object(_ context.Context, x *policy.Result) (*Rendered, error
 	}}, nil
 }
 
-func (h *fakeHost) Explain(_ context.Context, x *policy.Result) (string, error) {
+func (f *fakeHost) Explain(_ context.Context, x *policy.Result) (string, error) {
 	return "rule " + x.Rule + "\n  object.spec.replicas <= 10\n    object.spec.replicas = 12\n", nil
 }
 
-func (h *fakeHost) Lines(_ context.Context, file string) ([]string, error) {
-	if lines, ok := report.NewSource(h.report).Lines(file); ok {
+func (f *fakeHost) Lines(_ context.Context, file string) ([]string, error) {
+	if lines, ok := report.NewSource(f.report).Lines(file); ok {
 		return lines, nil
 	}
 	return nil, fmt.Errorf("%s: this file is not at hand, or is no text", file)
 }
 
-func (h *fakeHost) Propose(d Decisions) (*Change, error) {
-	h.proposed = append(h.proposed, d)
-	return &Change{File: ".preadmit/suppressions.yaml", Before: h.file, After: policy.WriteSuppressions(d.Add), Diff: "--- a\n+++ b\n" + string(policy.WriteSuppressions(d.Add))}, nil
+func (f *fakeHost) Propose(d Decisions) (*Change, error) {
+	f.proposed = append(f.proposed, d)
+	return &Change{File: ".preadmit/suppressions.yaml", Before: f.file, After: policy.WriteSuppressions(d.Add), Diff: "--- a\n+++ b\n" + string(policy.WriteSuppressions(d.Add))}, nil
 }
 
-func (h *fakeHost) Write(c *Change) error {
-	if h.changed {
-		h.changed = false
+func (f *fakeHost) Write(c *Change) error {
+	if f.changed {
+		f.changed = false
 		return ErrChanged
 	}
-	if string(c.Before) != string(h.file) || (c.Before == nil) != (h.file == nil) {
+	if string(c.Before) != string(f.file) || (c.Before == nil) != (f.file == nil) {
 		return ErrChanged
 	}
-	h.written = append(h.written, h.proposed[len(h.proposed)-1])
-	h.file = c.After
+	f.written = append(f.written, f.proposed[len(f.proposed)-1])
+	f.file = c.After
 	return nil
 }
 
-func (h *fakeHost) Edit(at render.Span) (*Editor, error) {
-	h.edits = append(h.edits, at.String())
-	if h.editErr != nil {
-		return nil, h.editErr
+func (f *fakeHost) Edit(at render.Span) (*Editor, error) {
+	f.edits = append(f.edits, at.String())
+	if f.editErr != nil {
+		return nil, f.editErr
 	}
 	return &Editor{Cmd: exec.Command("false"), Window: true}, nil
 }

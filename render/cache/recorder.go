@@ -129,28 +129,28 @@ type recorded struct {
 	name string
 }
 
-func (f *recorded) Stat() (fs.FileInfo, error) {
-	info, err := f.file.Stat()
-	return f.r.info(f.name, info), err
+func (r *recorded) Stat() (fs.FileInfo, error) {
+	info, err := r.file.Stat()
+	return r.r.info(r.name, info), err
 }
 
-func (f *recorded) Read(p []byte) (int, error) {
-	if f.data != nil {
-		return f.data.Read(p)
+func (r *recorded) Read(p []byte) (int, error) {
+	if r.data != nil {
+		return r.data.Read(p)
 	}
-	was := f.file.read
-	f.file.read = func(out string) {
+	was := r.file.read
+	r.file.read = func(out string) {
 		was(out)
-		f.r.note(opRead, f.name, out)
+		r.r.note(opRead, r.name, out)
 	}
-	return f.file.Read(p)
+	return r.file.Read(p)
 }
 
-func (f *recorded) ReadDir(n int) ([]fs.DirEntry, error) {
-	f.r.note(opReadDir, f.name, f.r.tree.list(f.name).outcome)
-	entries, err := f.file.ReadDir(n)
+func (r *recorded) ReadDir(n int) ([]fs.DirEntry, error) {
+	r.r.note(opReadDir, r.name, r.r.tree.list(r.name).outcome)
+	entries, err := r.file.ReadDir(n)
 	for i, e := range entries {
-		entries[i] = entry{e, f.r, path.Join(f.name, e.Name())}
+		entries[i] = entry{e, r.r, path.Join(r.name, e.Name())}
 	}
 	return entries, err
 }

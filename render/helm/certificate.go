@@ -95,22 +95,22 @@ func (r *run) certificate(q request) (certificate, error) {
 	return certificate{string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), own.pem}, nil
 }
 
-func (q request) template() (*x509.Certificate, error) {
-	serial := sha256.Sum256([]byte(q.cn))
+func (r request) template() (*x509.Certificate, error) {
+	serial := sha256.Sum256([]byte(r.cn))
 	cert := &x509.Certificate{
 		SerialNumber:          new(big.Int).SetBytes(serial[:15]),
-		Subject:               pkix.Name{CommonName: q.cn},
+		Subject:               pkix.Name{CommonName: r.cn},
 		NotBefore:             clock,
-		NotAfter:              clock.Add(24 * time.Hour * time.Duration(q.days)),
+		NotAfter:              clock.Add(24 * time.Hour * time.Duration(r.days)),
 		KeyUsage:              x509.KeyUsageKeyEncipherment | x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 		BasicConstraintsValid: true,
 	}
-	if q.ca {
+	if r.ca {
 		cert.IsCA = true
 		cert.KeyUsage |= x509.KeyUsageCertSign
 	}
-	for _, v := range q.ips {
+	for _, v := range r.ips {
 		s, _ := v.(string)
 		ip := net.ParseIP(s)
 		if ip == nil {
@@ -118,7 +118,7 @@ func (q request) template() (*x509.Certificate, error) {
 		}
 		cert.IPAddresses = append(cert.IPAddresses, ip)
 	}
-	for _, v := range q.names {
+	for _, v := range r.names {
 		s, ok := v.(string)
 		if !ok {
 			return nil, fmt.Errorf("a list of DNS names has %T in it", v)

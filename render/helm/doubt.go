@@ -176,38 +176,38 @@ var mutators = map[string]bool{"set": true, "merge": true, "mergeOverwrite": tru
 
 // assign notes the fields that a pipeline sets to doubtful values: every
 // template of the chart may read them.
-func (in *instrument) assign(n parse.Node) {
+func (i *instrument) assign(n parse.Node) {
 	switch n := n.(type) {
 	case *parse.PipeNode:
 		for _, c := range n.Cmds {
 			if name, ok := c.Args[0].(*parse.IdentifierNode); ok && mutators[name.Ident] {
-				d, _ := in.of(n)
-				if in.identifies(n) {
+				d, _ := i.of(n)
+				if i.identifies(n) {
 					d = d.compared()
 				}
-				in.assigned(n, max(d, in.under.compared()))
-				in.use(n, resultKept)
+				i.assigned(n, max(d, i.under.compared()))
+				i.use(n, resultKept)
 			}
 			for _, arg := range c.Args {
-				in.assign(arg)
+				i.assign(arg)
 			}
 		}
 	case *parse.ChainNode:
-		in.assign(n.Node)
+		i.assign(n.Node)
 	}
 }
 
-func (in *instrument) assigned(n parse.Node, d doubt) {
+func (i *instrument) assigned(n parse.Node, d doubt) {
 	switch n := n.(type) {
 	case *parse.PipeNode:
 		for _, c := range n.Cmds {
 			for _, arg := range c.Args {
-				in.assigned(arg, d)
+				i.assigned(arg, d)
 			}
 		}
 	case *parse.StringNode:
 		if d != sure {
-			in.src.sets[n.Text] = max(d, in.src.sets[n.Text])
+			i.src.sets[n.Text] = max(d, i.src.sets[n.Text])
 		}
 	}
 }
@@ -300,46 +300,46 @@ func (w *weighing) compares(n parse.Node) bool {
 
 // doubtPrinted hooks an action that prints the result of a doubtful comparison.
 // It counts as a side of a branch that nothing takes.
-func (in *instrument) doubtPrinted(p *parse.PipeNode) []parse.Node {
-	if d, _ := in.of(p); d != sure && in.compares(p) && !isSilent(p) && (!d.isName() || in.identifies(p)) {
-		spot := in.spot(p.Position())
-		s := &in.src.spots[len(in.src.spots)-1]
+func (i *instrument) doubtPrinted(p *parse.PipeNode) []parse.Node {
+	if d, _ := i.of(p); d != sure && i.compares(p) && !isSilent(p) && (!d.isName() || i.identifies(p)) {
+		spot := i.spot(p.Position())
+		s := &i.src.spots[len(i.src.spots)-1]
 		s.doubt, s.sides[0] = d, true
-		return []parse.Node{in.side(p, spot, sideOver)}
+		return []parse.Node{i.side(p, spot, sideOver)}
 	}
 	return nil
 }
 
 // weigh hooks a branch whose condition is in doubt: those sides that write
 // something, and the nodes that follow the branch.
-func (in *instrument) weigh(nodes []parse.Node, n *parse.BranchNode) (d doubt, before, past []parse.Node) {
-	d, called := in.of(n.Pipe)
-	if called && in.identifies(n.Pipe) {
-		in.use(n.Pipe, resultCompared)
+func (i *instrument) weigh(nodes []parse.Node, n *parse.BranchNode) (d doubt, before, past []parse.Node) {
+	d, called := i.of(n.Pipe)
+	if called && i.identifies(n.Pipe) {
+		i.use(n.Pipe, resultCompared)
 	}
-	if d.isName() && !in.identifies(n.Pipe) {
+	if d.isName() && !i.identifies(n.Pipe) {
 		d = sure
 	}
 	if d == sure && !called {
 		return d, nodes, nil
 	}
-	spot := in.spot(n.Pipe.Position())
-	s := &in.src.spots[len(in.src.spots)-1]
+	spot := i.spot(n.Pipe.Position())
+	s := &i.src.spots[len(i.src.spots)-1]
 	s.doubt, s.asks, s.versions = d, includes(n.Pipe), calls(n.Pipe, "semverCompare")
-	s.compares, s.identifies = in.compares(n.Pipe), in.identifies(n.Pipe)
+	s.compares, s.identifies = i.compares(n.Pipe), i.identifies(n.Pipe)
 	if s.asks {
-		nodes = append(nodes, in.side(n.Pipe, spot, sideBefore))
+		nodes = append(nodes, i.side(n.Pipe, spot, sideBefore))
 	}
 	if s.sides[0] = writes(n.List); s.sides[0] {
-		n.List.Nodes = append([]parse.Node{in.side(n.Pipe, spot, 0)}, n.List.Nodes...)
+		n.List.Nodes = append([]parse.Node{i.side(n.Pipe, spot, 0)}, n.List.Nodes...)
 	}
 	if s.sides[1] = n.ElseList != nil && writes(n.ElseList); s.sides[1] {
-		n.ElseList.Nodes = append([]parse.Node{in.side(n.Pipe, spot, 1)}, n.ElseList.Nodes...)
+		n.ElseList.Nodes = append([]parse.Node{i.side(n.Pipe, spot, 1)}, n.ElseList.Nodes...)
 	}
-	return d, nodes, []parse.Node{in.side(n.Pipe, spot, sideOver)}
+	return d, nodes, []parse.Node{i.side(n.Pipe, spot, sideOver)}
 }
 
-func (in *instrument) side(p *parse.PipeNode, spot *parse.NumberNode, side int) parse.Node {
+func (i *instrument) side(p *parse.PipeNode, spot *parse.NumberNode, side int) parse.Node {
 	h := hook("__side", p.Position())
 	h.Pipe.Cmds[0].Args = append(h.Pipe.Cmds[0].Args, spot, number(side, p.Position()))
 	return h
@@ -455,33 +455,33 @@ func (s *spot) matters(d doubt) bool {
 }
 
 // given reports whether the user has set the value that a doubt is about.
-func (rel *release) given(d doubt) bool {
+func (r *release) given(d doubt) bool {
 	switch d {
 	case sure:
 		return true
 	case byKubeVersion:
-		return params(rel.src).KubeVersion != ""
+		return params(r.src).KubeVersion != ""
 	case byReleaseName:
-		return params(rel.src).ReleaseName != ""
+		return params(r.src).ReleaseName != ""
 	case byNamespace:
-		return rel.src.Namespace != ""
+		return r.src.Namespace != ""
 	case byRelease, byIdentity:
-		return rel.given(byReleaseName) && rel.given(byNamespace)
+		return r.given(byReleaseName) && r.given(byNamespace)
 	}
 	return false
 }
 
 // tellBranches reports which sides of doubtful branches were taken.
-func (rel *release) tellBranches(x *execution) {
+func (r *release) tellBranches(x *execution) {
 	for _, b := range x.branches {
 		s := b.src.spots[b.spot-b.src.base]
-		if rel.given(b.doubted) {
+		if r.given(b.doubted) {
 			continue
 		}
 		at := x.spanOf(asked{src: b.src, spot: b.spot, file: b.file})
 		for side, taken := range b.taken {
 			if s.sides[side] {
-				rel.src.Inputs.Branch(render.Branch{Span: at, Else: side == 1, Taken: taken, Why: doubts[b.doubted], Assumed: assumptions[b.doubted]})
+				r.src.Inputs.Branch(render.Branch{Span: at, Else: side == 1, Taken: taken, Why: doubts[b.doubted], Assumed: assumptions[b.doubted]})
 			}
 		}
 	}

@@ -80,41 +80,41 @@ type stop struct {
 
 // failed places the error of a file's execution at the file's own action, and
 // adds where in the called templates it happened.
-func (x *execution) failed(f *templateFile, err error) error {
-	outer, _ := x.stop(err)
+func (e *execution) failed(f *templateFile, err error) error {
+	outer, _ := e.stop(err)
 	inner, cause := outer, err
-	if x.broken != nil {
-		inner, cause = x.stop(x.broken)
+	if e.broken != nil {
+		inner, cause = e.stop(e.broken)
 	}
 	message := describe(cause, inner.message)
 	if m := noTemplate.FindStringSubmatch(message); m != nil {
-		message = noTemplate.ReplaceAllString(message, suggest("there is no template named $1", m[1], slices.Collect(maps.Keys(x.defined))))
+		message = noTemplate.ReplaceAllString(message, suggest("there is no template named $1", m[1], slices.Collect(maps.Keys(e.defined))))
 	}
-	if t := x.fileOf(inner.src); t != nil && inner.line > 0 && (t != f || inner.line != outer.line) {
+	if t := e.fileOf(inner.src); t != nil && inner.line > 0 && (t != f || inner.line != outer.line) {
 		message += fmt.Sprintf(" (in %s:%d:%d)", t.display(f), inner.line, inner.column)
 	}
-	e := f.at.errorAt("helm-template", outer.line, outer.column, errors.New(sentence(message)))
-	e.Undecided = errors.As(cause, new(*exceeded)) && !x.src.Variant.IsDefault() // Helm has no such limit
-	return e
+	rerr := f.at.errorAt("helm-template", outer.line, outer.column, errors.New(sentence(message)))
+	rerr.Undecided = errors.As(cause, new(*exceeded)) && !e.src.Variant.IsDefault() // Helm has no such limit
+	return rerr
 }
 
 // fileOf returns the file that a source was read from, or nil for a text given
 // to tpl.
-func (x *execution) fileOf(s *source) *templateFile {
+func (e *execution) fileOf(s *source) *templateFile {
 	if s == nil {
 		return nil
 	}
-	return x.bySrc[s]
+	return e.bySrc[s]
 }
 
 // stop parses an error of text/template.
-func (x *execution) stop(err error) (stop, error) {
+func (e *execution) stop(err error) (stop, error) {
 	text := err.Error()
 	m := execPlace.FindStringSubmatchIndex(text)
 	if m == nil {
 		return stop{message: text}, err
 	}
-	s := stop{src: x.sourceOf(text[m[2]:m[3]])}
+	s := stop{src: e.sourceOf(text[m[2]:m[3]])}
 	s.line, _ = strconv.Atoi(text[m[4]:m[5]])
 	offset, _ := strconv.Atoi(text[m[6]:m[7]])
 	s.column = offset + 1
@@ -138,8 +138,8 @@ func expression(what string) string {
 	return what + ": "
 }
 
-func (x *execution) sourceOf(id string) *source {
-	for _, s := range x.byText {
+func (e *execution) sourceOf(id string) *source {
+	for _, s := range e.byText {
 		if s.id == id {
 			return s
 		}

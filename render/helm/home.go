@@ -200,21 +200,21 @@ func fileOrigin(v any) (render.Origin, bool) {
 }
 
 // lookup returns the value that the source sets at a path.
-func (s *valuesSource) lookup(path []string) (any, bool) {
-	if s.at.file == "" {
-		return render.Lookup(s.values, render.PathPointer(path))
+func (v *valuesSource) lookup(path []string) (any, bool) {
+	if v.at.file == "" {
+		return render.Lookup(v.values, render.PathPointer(path))
 	}
-	if !s.read {
-		s.read = true
-		docs, _ := render.Documents(s.at.file, bytes.Clone(s.data), render.YAML11)
+	if !v.read {
+		v.read = true
+		docs, _ := render.Documents(v.at.file, bytes.Clone(v.data), render.YAML11)
 		if len(docs) > 0 {
-			s.doc = &docs[0]
+			v.doc = &docs[0]
 		}
 	}
-	if s.doc == nil {
+	if v.doc == nil {
 		return nil, false
 	}
-	return render.Lookup(s.doc.Value, render.PathPointer(path))
+	return render.Lookup(v.doc.Value, render.PathPointer(path))
 }
 
 // A wanted selects a part of a value: its key, or its text from an offset on.
@@ -229,37 +229,37 @@ type wanted struct {
 var ownerValues = []string{"spec", "values"}
 
 // origin returns the place of the value at a path of the source.
-func (s *valuesSource) origin(path []string, at wanted) (render.Origin, bool) {
-	if s.span.Line > 0 {
-		return render.Origin{Span: s.span, Role: render.Value}, true
+func (v *valuesSource) origin(path []string, at wanted) (render.Origin, bool) {
+	if v.span.Line > 0 {
+		return render.Origin{Span: v.span, Role: render.Value}, true
 	}
-	if s.at.file == "" {
-		return s.ownerOrigin(path)
+	if v.at.file == "" {
+		return v.ownerOrigin(path)
 	}
-	if s.at.entry != "" {
+	if v.at.entry != "" {
 		return render.Origin{}, false // an archive has no lines to edit
 	}
-	key, value, ok := s.doc.Positions.Field(render.PathPointer(path))
+	key, value, ok := v.doc.Positions.Field(render.PathPointer(path))
 	if !ok {
 		return render.Origin{}, false
 	}
 	o := render.Origin{Span: key, Role: render.Value}
 	if text, isString := at.val.(string); isString && !at.key {
-		o.Span = s.line(value, text, at.off)
+		o.Span = v.line(value, text, at.off)
 	} else if !at.key {
-		places := s.doc.Positions.At(render.PathPointer(path))
+		places := v.doc.Positions.At(render.PathPointer(path))
 		o.Span = places[len(places)-1].Span
 	}
 	return o, o.Span.Line > 0
 }
 
-func (s *valuesSource) ownerOrigin(path []string) (render.Origin, bool) {
-	if s.owner == nil {
+func (v *valuesSource) ownerOrigin(path []string) (render.Origin, bool) {
+	if v.owner == nil {
 		return render.Origin{}, false
 	}
 	p := render.PathPointer(append(slices.Clone(ownerValues), path...))
-	if _, ok := render.Lookup(s.owner.Object, p); ok {
-		for _, at := range s.owner.At(p) {
+	if _, ok := render.Lookup(v.owner.Object, p); ok {
+		for _, at := range v.owner.At(p) {
 			return render.Origin{Span: at.Span, Role: render.Value}, true
 		}
 	}
@@ -269,8 +269,8 @@ func (s *valuesSource) ownerOrigin(path []string) (render.Origin, bool) {
 // line returns the place of an offset of a string: the beginning of the string,
 // or in a literal block scalar the line. Other block scalars don't have the
 // lines of the string.
-func (s *valuesSource) line(span render.Span, text string, off int) render.Span {
-	lines := strings.Split(string(s.data), "\n")
+func (v *valuesSource) line(span render.Span, text string, off int) render.Span {
+	lines := strings.Split(string(v.data), "\n")
 	if span.Line < 1 || span.Line > len(lines) {
 		return span
 	}

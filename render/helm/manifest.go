@@ -29,8 +29,8 @@ type manifest struct {
 
 // objects splits the outputs into objects, in the order of `helm template`:
 // CRDs as they are, then manifests by kind, then hooks by kind.
-func (rel *release) objects(outputs []*output) ([]*render.Object, error) {
-	objects, err := rel.crds()
+func (r *release) objects(outputs []*output) ([]*render.Object, error) {
+	objects, err := r.crds()
 	errs := []error{err}
 	sort.Slice(outputs, func(i, j int) bool { return outputs[i].file.name < outputs[j].file.name })
 	var plain, hooks []manifest
@@ -40,7 +40,7 @@ func (rel *release) objects(outputs []*output) ([]*render.Object, error) {
 		}
 		manifests, err := out.manifests()
 		errs = append(errs, err)
-		rel.note(out.file.at, out.state(len(manifests) > 0))
+		r.note(out.file.at, out.state(len(manifests) > 0))
 		for _, m := range manifests {
 			switch {
 			case m.dropped:
@@ -51,15 +51,15 @@ func (rel *release) objects(outputs []*output) ([]*render.Object, error) {
 			}
 		}
 	}
-	for _, m := range append(byKind(plain), rel.wanted(byKind(hooks))...) {
+	for _, m := range append(byKind(plain), r.wanted(byKind(hooks))...) {
 		objects = append(objects, m.objects...)
 	}
 	return objects, errors.Join(errs...)
 }
 
 // wanted leaves out the hooks that the source does not want.
-func (rel *release) wanted(hooks []manifest) []manifest {
-	h := params(rel.src)
+func (r *release) wanted(hooks []manifest) []manifest {
+	h := params(r.src)
 	return slices.DeleteFunc(hooks, func(m manifest) bool { return h.SkipHooks || h.SkipTests && m.test })
 }
 
@@ -82,14 +82,14 @@ func byKind(manifests []manifest) []manifest {
 }
 
 // crds returns the objects in the crds/ directories, which are no templates.
-func (rel *release) crds() ([]*render.Object, error) {
-	if params(rel.src).SkipCRDs {
+func (r *release) crds() ([]*render.Object, error) {
+	if params(r.src).SkipCRDs {
 		return nil, nil
 	}
 	var objects []*render.Object
 	var errs []error
-	for _, crd := range rel.chart.CRDObjects() {
-		at := rel.reader.places[crd.File]
+	for _, crd := range r.chart.CRDObjects() {
+		at := r.reader.places[crd.File]
 		found, err := render.Parse(at.file, bytes.Clone(crd.File.Data))
 		if at.entry != "" {
 			for _, o := range found {
@@ -99,16 +99,16 @@ func (rel *release) crds() ([]*render.Object, error) {
 		}
 		objects = append(objects, found...)
 		errs = append(errs, err)
-		rel.note(at, render.DocRendered)
+		r.note(at, render.DocRendered)
 	}
 	return objects, errors.Join(errs...)
 }
 
 // note records the state of the documents of a file of the chart, unless it is
 // in an archive.
-func (rel *release) note(at place, state render.DocumentState) {
+func (r *release) note(at place, state render.DocumentState) {
 	if at.entry == "" {
-		rel.src.Inputs.Note(at.file, -1, state)
+		r.src.Inputs.Note(at.file, -1, state)
 	}
 }
 

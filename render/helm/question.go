@@ -151,20 +151,20 @@ func isRelease(m map[string]any) bool {
 }
 
 // has records the API version that a pipeline asks APIVersions.Has for.
-func (in *instrument) has(p *parse.PipeNode) {
-	for i := 0; i < len(p.Cmds); i++ {
-		c := p.Cmds[i]
+func (i *instrument) has(p *parse.PipeNode) {
+	for n := 0; n < len(p.Cmds); n++ {
+		c := p.Cmds[n]
 		if !isHas(c.Args[0]) {
 			continue
 		}
 		switch {
 		case len(c.Args) == 2:
 			pos := c.Args[1].Position()
-			arg := &parse.PipeNode{NodeType: parse.NodePipe, Pos: pos, Cmds: []*parse.CommandNode{command("__has", pos, in.spot(pos), c.Args[1])}}
+			arg := &parse.PipeNode{NodeType: parse.NodePipe, Pos: pos, Cmds: []*parse.CommandNode{command("__has", pos, i.spot(pos), c.Args[1])}}
 			c.Args = []parse.Node{c.Args[0], arg}
-		case len(c.Args) == 1 && i > 0:
-			p.Cmds = slices.Insert(p.Cmds, i, command("__has", c.Position(), in.spot(c.Position())))
-			i++
+		case len(c.Args) == 1 && n > 0:
+			p.Cmds = slices.Insert(p.Cmds, n, command("__has", c.Position(), i.spot(c.Position())))
+			n++
 		}
 	}
 }
@@ -232,8 +232,8 @@ func (r *run) raise(a asked) {
 }
 
 // tellQuestions passes on the questions, each at its action.
-func (rel *release) tellQuestions(x *execution) {
-	if rel.src.Inputs == nil {
+func (r *release) tellQuestions(x *execution) {
+	if r.src.Inputs == nil {
 		return
 	}
 	listed := false
@@ -242,7 +242,7 @@ func (rel *release) tellQuestions(x *execution) {
 	}
 	for _, a := range x.raised {
 		q := render.Question{Subject: a.subject, API: a.api, Span: x.spanOf(a)}
-		rel.src.Inputs.Ask(q)
+		r.src.Inputs.Ask(q)
 	}
 	if !listed {
 		return
@@ -253,7 +253,7 @@ func (rel *release) tellQuestions(x *execution) {
 		}
 		for _, text := range f.src.strings {
 			if x.unknownAPI(text) {
-				rel.src.Inputs.Ask(render.Question{Subject: render.AsksAPI, API: text, Span: f.at.span(1, 1)})
+				r.src.Inputs.Ask(render.Question{Subject: render.AsksAPI, API: text, Span: f.at.span(1, 1)})
 			}
 		}
 	}
@@ -261,10 +261,10 @@ func (rel *release) tellQuestions(x *execution) {
 
 // spanOf returns the place of the action that asked, or the file being rendered
 // if the action is in a text given to tpl.
-func (x *execution) spanOf(a asked) render.Span {
-	f := x.fileOf(a.src)
+func (e *execution) spanOf(a asked) render.Span {
+	f := e.fileOf(a.src)
 	if f == nil {
-		return x.files[a.file].at.span(1, 1)
+		return e.files[a.file].at.span(1, 1)
 	}
 	if a.spot < 0 {
 		return f.at.span(1, 1)
@@ -322,9 +322,9 @@ func plant(at map[string]any, path []string) {
 }
 
 // paths returns the fields of anything that templates with lookup read.
-func (x *execution) paths() [][]string {
+func (e *execution) paths() [][]string {
 	var all [][]string
-	for _, f := range x.files {
+	for _, f := range e.files {
 		if f.src != nil && f.src.looks {
 			all = append(all, f.src.paths...)
 		}

@@ -62,40 +62,40 @@ func (c *caches) prepare(src render.Source) (*release, error) {
 }
 
 // fill composes the values that templates see.
-func (rel *release) fill(user map[string]any, at place) error {
-	caps, err := rel.cache.options.capabilities(params(rel.src))
+func (r *release) fill(user map[string]any, at place) error {
+	caps, err := r.cache.options.capabilities(params(r.src))
 	if err != nil {
-		return sourceError(rel.src, "helm-values", err)
+		return sourceError(r.src, "helm-values", err)
 	}
-	rel.served = servedGroups(chartutil.DefaultVersionSet, caps.APIVersions)
-	caps.APIVersions = append(caps.APIVersions, rel.src.Variant.APIVersions...)
-	if want := rel.chart.Metadata.KubeVersion; want != "" && !chartutil.IsCompatibleRange(want, caps.KubeVersion.String()) {
-		return at.errorAt("helm-chart", line(rel.reader, rel.chart, "kubeVersion"), 0,
+	r.served = servedGroups(chartutil.DefaultVersionSet, caps.APIVersions)
+	caps.APIVersions = append(caps.APIVersions, r.src.Variant.APIVersions...)
+	if want := r.chart.Metadata.KubeVersion; want != "" && !chartutil.IsCompatibleRange(want, caps.KubeVersion.String()) {
+		return at.errorAt("helm-chart", line(r.reader, r.chart, "kubeVersion"), 0,
 			fmt.Errorf("chart asks for Kubernetes %s, which %s is not", sentence(want), caps.KubeVersion.Version))
 	}
-	opts := chartutil.ReleaseOptions{Name: rel.name(), Namespace: rel.src.Namespace, Revision: 1, IsInstall: true}
-	if rel.src.Variant.Upgrade {
+	opts := chartutil.ReleaseOptions{Name: r.name(), Namespace: r.src.Namespace, Revision: 1, IsInstall: true}
+	if r.src.Variant.Upgrade {
 		opts.Revision, opts.IsInstall, opts.IsUpgrade = 2, false, true
 	}
 	opts.Namespace = cmp.Or(opts.Namespace, "default")
-	if err := chartutil.ValidateReleaseName(opts.Name); err != nil && params(rel.src).ReleaseName != "" {
-		return sourceError(rel.src, "helm-values", fmt.Errorf("%s is no name for a release", sentence(opts.Name)))
+	if err := chartutil.ValidateReleaseName(opts.Name); err != nil && params(r.src).ReleaseName != "" {
+		return sourceError(r.src, "helm-values", fmt.Errorf("%s is no name for a release", sentence(opts.Name)))
 	}
-	rel.values, err = chartutil.ToRenderValuesWithSchemaValidation(rel.chart, user, opts, caps, true)
+	r.values, err = chartutil.ToRenderValuesWithSchemaValidation(r.chart, user, opts, caps, true)
 	if err != nil {
 		return at.errorAt("helm-values", 0, 0, errors.New("values of the chart and its subcharts don't fit together"))
 	}
-	if params(rel.src).SkipSchema {
+	if params(r.src).SkipSchema {
 		return nil
 	}
-	return rel.validate()
+	return r.validate()
 }
 
-func (rel *release) name() string {
-	if name := params(rel.src).ReleaseName; name != "" {
+func (r *release) name() string {
+	if name := params(r.src).ReleaseName; name != "" {
 		return name
 	}
-	return rel.chart.Name()
+	return r.chart.Name()
 }
 
 // line returns the line of a key in a chart's Chart.yaml, or 0 if it is not
@@ -139,22 +139,22 @@ type output struct {
 
 // execute renders the templates. The first error ends it, since Helm deploys
 // nothing of a release with a failing template.
-func (rel *release) execute(ctx context.Context) ([]*output, error) {
+func (r *release) execute(ctx context.Context) ([]*output, error) {
 	x := &execution{
 		run: &run{
-			ctx: ctx, cache: &rel.cache.sources, traces: map[*byte]*trace{}, names: map[string]int{},
+			ctx: ctx, cache: &r.cache.sources, traces: map[*byte]*trace{}, names: map[string]int{},
 			regex: map[string]*pattern{}, asked: map[string]bool{},
-			src: rel.src, served: rel.served, raised: map[[3]string]asked{}, branches: map[int]*branch{},
+			src: r.src, served: r.served, raised: map[[3]string]asked{}, branches: map[int]*branch{},
 		},
 		files: map[string]*templateFile{}, defined: map[string]*templateFile{}, bySrc: map[*source]*templateFile{},
 	}
-	x.plant(&tree{}, rel.values["Values"])
-	x.supply = newSupply(x, rel)
-	x.collect(rel.reader, rel.chart, table(rel.values))
-	if err := x.parse(rel.reader); err != nil {
+	x.plant(&tree{}, r.values["Values"])
+	x.supply = newSupply(x, r)
+	x.collect(r.reader, r.chart, table(r.values))
+	if err := x.parse(r.reader); err != nil {
 		return nil, err
 	}
-	if rel.src.Variant.Lookup == render.LookupObject {
+	if r.src.Variant.Lookup == render.LookupObject {
 		x.read = x.paths()
 	}
 	var outputs []*output
@@ -169,22 +169,22 @@ func (rel *release) execute(ctx context.Context) ([]*output, error) {
 		outputs = append(outputs, out)
 	}
 	x.set = nil // it has a copy of all functions, and places are found without it
-	rel.tellQuestions(x)
-	rel.tellBranches(x)
+	r.tellQuestions(x)
+	r.tellBranches(x)
 	return outputs, nil
 }
 
 // collect finds the templates of a chart and of its subcharts, each with the
 // values of its own chart. It returns the chart's data for templates.
-func (x *execution) collect(r *reader, c *chart.Chart, above table) map[string]any {
+func (e *execution) collect(r *reader, c *chart.Chart, above table) map[string]any {
 	subcharts := map[string]any{}
 	files := newFiles(c.Files)
-	x.supply.files(r, c.Files)
+	e.supply.files(r, c.Files)
 	scope := map[string]any{
 		"Chart": struct {
 			chart.Metadata
 			IsRoot bool
-		}{x.metadata(x.supply.homes[c], *c.Metadata), c.IsRoot()},
+		}{e.metadata(e.supply.homes[c], *c.Metadata), c.IsRoot()},
 		"Files":        files,
 		"Release":      above["Release"],
 		"Capabilities": above["Capabilities"],
@@ -197,7 +197,7 @@ func (x *execution) collect(r *reader, c *chart.Chart, above table) map[string]a
 		scope["Values"] = values
 	}
 	for _, sub := range c.Dependencies() {
-		subcharts[sub.Name()] = x.collect(r, sub, scope)
+		subcharts[sub.Name()] = e.collect(r, sub, scope)
 	}
 	home := c.ChartFullPath()
 	for _, t := range c.Templates {
@@ -205,29 +205,29 @@ func (x *execution) collect(r *reader, c *chart.Chart, above table) map[string]a
 			continue
 		}
 		name := path.Join(home, t.Name)
-		x.files[name] = &templateFile{name: name, at: r.places[t], values: scope, base: path.Join(home, "templates"), text: string(t.Data)}
+		e.files[name] = &templateFile{name: name, at: r.places[t], values: scope, base: path.Join(home, "templates"), text: string(t.Data)}
 	}
 	return scope
 }
 
 // parse parses all templates into one set, in Helm's order: of two definitions
 // the last counts.
-func (x *execution) parse(r *reader) error {
-	x.order = slices.SortedFunc(maps.Keys(x.files), deeperFirst)
-	x.set = template.New(rootName).Option("missingkey=zero").Funcs(x.functions())
-	x.fields = x.doubtfulFields()
+func (e *execution) parse(r *reader) error {
+	e.order = slices.SortedFunc(maps.Keys(e.files), deeperFirst)
+	e.set = template.New(rootName).Option("missingkey=zero").Funcs(e.functions())
+	e.fields = e.doubtfulFields()
 	var errs []error
-	for _, name := range x.order {
-		f := x.files[name]
-		src, err := x.cache.parse(f.text, x.fields)
+	for _, name := range e.order {
+		f := e.files[name]
+		src, err := e.cache.parse(f.text, e.fields)
 		if err != nil {
 			errs = append(errs, parseError(f, err))
 			continue
 		}
 		f.src = src
-		x.add(src)
-		x.bySrc[src] = f
-		if _, err := install(x.set, name, src); err != nil {
+		e.add(src)
+		e.bySrc[src] = f
+		if _, err := install(e.set, name, src); err != nil {
 			errs = append(errs, parseError(f, err))
 		}
 		if len(errs) == maxErrors {
@@ -241,19 +241,19 @@ func (x *execution) parse(r *reader) error {
 // doubtfulFields returns the fields that hold the commit, that templates set to
 // doubtful values, or
 // to values that they make of such fields.
-func (x *execution) doubtfulFields() map[string]doubt {
+func (e *execution) doubtfulFields() map[string]doubt {
 	fields := map[string]doubt{}
-	for _, name := range params(x.src).AtCommit {
+	for _, name := range params(e.src).AtCommit {
 		fields[name] = byCommit
 	}
-	x.doubtfulResults(fields)
+	e.doubtfulResults(fields)
 	for {
 		more := maps.Clone(fields)
-		for _, f := range x.files {
+		for _, f := range e.files {
 			if !strings.Contains(f.text, "set") && !strings.Contains(f.text, "erge") {
 				continue
 			}
-			src, err := x.cache.parse(f.text, fields)
+			src, err := e.cache.parse(f.text, fields)
 			if err != nil {
 				continue
 			}
@@ -279,20 +279,20 @@ func deeperFirst(a, b string) int {
 }
 
 // file executes one template file.
-func (x *execution) file(f *templateFile) (*output, error) {
-	x.run.file, x.draws, x.inFile = f.name, 0, x.counts
-	clear(x.asked)
+func (e *execution) file(f *templateFile) (*output, error) {
+	e.run.file, e.draws, e.inFile = f.name, 0, e.counts
+	clear(e.asked)
 	f.values["Template"] = table{"Name": f.name, "BasePath": f.base}
-	frame, err := x.enter()
+	frame, err := e.enter()
 	if err != nil {
 		return nil, f.at.errorAt("helm-template", 0, 0, err)
 	}
-	err = x.set.ExecuteTemplate(frame, f.name, f.values)
-	t := x.leave(frame)
+	err = e.set.ExecuteTemplate(frame, f.name, f.values)
+	t := e.leave(frame)
 	if err != nil {
-		return nil, x.failed(f, err)
+		return nil, e.failed(f, err)
 	}
-	out := &output{file: f, text: t.text, trace: t, assumed: sortedKeys(x.asked), x: x}
+	out := &output{file: f, text: t.text, trace: t, assumed: sortedKeys(e.asked), x: e}
 	if strings.Contains(t.text, noValue) {
 		out.text = out.withoutNoValue()
 	}

@@ -39,16 +39,16 @@ func included(c *parse.CommandNode) (name string, ok bool) {
 }
 
 // returned notes that the result of the template around a pipeline depends on it.
-func (in *instrument) returned(p *parse.PipeNode) {
-	d, _ := in.of(p)
-	in.body.doubts |= 1 << d
-	eachIncluded(p, func(name string) { in.body.calls = append(in.body.calls, name) })
+func (i *instrument) returned(p *parse.PipeNode) {
+	d, _ := i.of(p)
+	i.body.doubts |= 1 << d
+	eachIncluded(p, func(name string) { i.body.calls = append(i.body.calls, name) })
 }
 
 // use notes that a pipeline uses the results of templates.
-func (in *instrument) use(p *parse.PipeNode, how resultUse) {
-	for _, name := range in.holds(p) {
-		in.src.results[name] = max(in.src.results[name], how)
+func (i *instrument) use(p *parse.PipeNode, how resultUse) {
+	for _, name := range i.holds(p) {
+		i.src.results[name] = max(i.src.results[name], how)
 	}
 }
 
@@ -106,10 +106,10 @@ func eachVariable(n parse.Node, f func(name string)) {
 // doubtfulResults adds to fields the doubts about the results of templates that are kept
 // in fields. Doubts about names and the version of Kubernetes count if the result is
 // compared, too.
-func (x *execution) doubtfulResults(fields map[string]doubt) {
+func (e *execution) doubtfulResults(fields map[string]doubt) {
 	returns, uses := map[string]*returned{}, map[string]resultUse{}
-	for _, f := range x.files {
-		src, err := x.cache.parse(f.text, fields)
+	for _, f := range e.files {
+		src, err := e.cache.parse(f.text, fields)
 		if err != nil {
 			continue
 		}

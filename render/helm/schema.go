@@ -48,8 +48,8 @@ type compiled struct {
 type schemaMeter struct{ checks, matching int }
 
 // Validate counts a subschema: the meter is an extension of each.
-func (m *schemaMeter) Validate(*jsonschema.ValidatorContext, any) {
-	if m.checks++; m.checks > maxChecks {
+func (s *schemaMeter) Validate(*jsonschema.ValidatorContext, any) {
+	if s.checks++; s.checks > maxChecks {
 		panic(&exceeded{fmt.Sprintf("values are held against more than %d subschemas", maxChecks)})
 	}
 }
@@ -60,11 +60,11 @@ type meteredPattern struct {
 	meter *schemaMeter
 }
 
-func (p meteredPattern) MatchString(s string) bool {
-	if p.meter.matching += len(s) * len(p.String()); p.meter.matching > maxMatching || p.meter.matching < 0 {
+func (m meteredPattern) MatchString(s string) bool {
+	if m.meter.matching += len(s) * len(m.String()); m.meter.matching > maxMatching || m.meter.matching < 0 {
 		panic(&exceeded{"values are too long for the schema's patterns"})
 	}
-	return p.Regexp.MatchString(s)
+	return m.Regexp.MatchString(s)
 }
 
 // validate calls the library's Validate, within the limits.
@@ -185,40 +185,40 @@ func deep(data []byte) bool {
 
 // validate checks the values against the schemas of the chart and its
 // subcharts.
-func (rel *release) validate() error {
-	values, _ := rel.values["Values"].(chartutil.Values)
-	return errors.Join(rel.validateChart(rel.chart, values, nil)...)
+func (r *release) validate() error {
+	values, _ := r.values["Values"].(chartutil.Values)
+	return errors.Join(r.validateChart(r.chart, values, nil)...)
 }
 
-func (rel *release) validateChart(c *chart.Chart, values map[string]any, path []string) (errs []error) {
+func (r *release) validateChart(c *chart.Chart, values map[string]any, path []string) (errs []error) {
 	if c.Schema != nil {
-		errs = rel.against(c, values, path)
+		errs = r.against(c, values, path)
 	}
 	for _, sub := range c.Dependencies() {
 		below := append(path[:len(path):len(path)], sub.Name())
 		switch v := values[sub.Name()].(type) {
 		case nil:
 		case map[string]any:
-			errs = append(errs, rel.validateChart(sub, v, below)...)
+			errs = append(errs, r.validateChart(sub, v, below)...)
 		case chartutil.Values:
-			errs = append(errs, rel.validateChart(sub, v, below)...)
+			errs = append(errs, r.validateChart(sub, v, below)...)
 		default:
-			errs = append(errs, rel.violation(c, below, "got no map of values for the subchart"))
+			errs = append(errs, r.violation(c, below, "got no map of values for the subchart"))
 		}
 	}
 	return errs
 }
 
 // against checks values against one chart's schema.
-func (rel *release) against(c *chart.Chart, values map[string]any, path []string) []error {
-	at, _, _ := rel.reader.chartFile(c, "values.schema.json")
-	schema := rel.schemaOf(c)
+func (r *release) against(c *chart.Chart, values map[string]any, path []string) []error {
+	at, _, _ := r.reader.chartFile(c, "values.schema.json")
+	schema := r.schemaOf(c)
 	for _, url := range schema.remote {
 		e := at.errorAt("helm-schema", 0, 0, fmt.Errorf("schema refers to %s, which is not read: values are not held against it", sentence(url)))
 		if e.Warning = true; isFetchable(url) {
 			e.Hint = "run `preadmit fetch`"
 		}
-		rel.warnings = append(rel.warnings, e)
+		r.warnings = append(r.warnings, e)
 	}
 	if schema.err != nil {
 		return []error{at.errorAt("helm-schema", 0, 0, schema.err)}
@@ -235,7 +235,7 @@ func (rel *release) against(c *chart.Chart, values map[string]any, path []string
 	var errs []error
 	for _, leaf := range sorted(leaves(invalid)) {
 		below := append(path[:len(path):len(path)], leaf.InstanceLocation...)
-		errs = append(errs, rel.violation(c, below, reason(leaf.ErrorKind)))
+		errs = append(errs, r.violation(c, below, reason(leaf.ErrorKind)))
 		if len(errs) == maxErrors {
 			break
 		}
@@ -248,12 +248,12 @@ const maxReferred = 50
 
 // schemaOf compiles a chart's schema with the fetched documents that it refers
 // to, directly or not.
-func (rel *release) schemaOf(c *chart.Chart) *compiled {
+func (r *release) schemaOf(c *chart.Chart) *compiled {
 	docs := make(map[string][]byte)
 	for {
-		schema, more := rel.cache.schemas.compile(c.Schema, docs), false
+		schema, more := r.cache.schemas.compile(c.Schema, docs), false
 		for _, url := range schema.remote {
-			if data, ok := rel.fetchedSchema(url); ok && len(docs) < maxReferred {
+			if data, ok := r.fetchedSchema(url); ok && len(docs) < maxReferred {
 				docs[url], more = data, true
 			}
 		}
@@ -268,11 +268,11 @@ func isFetchable(url string) bool {
 }
 
 // fetchedSchema returns the fetched content of a URL.
-func (rel *release) fetchedSchema(url string) ([]byte, bool) {
+func (r *release) fetchedSchema(url string) ([]byte, bool) {
 	if !isFetchable(url) {
 		return nil, false
 	}
-	repo, err := render.Source{Store: rel.reader.store}.Fetched(render.NewRemote(render.URLFile, url, "", ""))
+	repo, err := render.Source{Store: r.reader.store}.Fetched(render.NewRemote(render.URLFile, url, "", ""))
 	if err != nil {
 		return nil, false
 	}
@@ -319,11 +319,11 @@ func reason(k jsonschema.ErrorKind) string {
 
 // violation places an error at the value that the user would change: in the
 // last file that sets it, else in the chart's own values, else at the schema.
-func (rel *release) violation(c *chart.Chart, path []string, what string) error {
-	at, _, _ := rel.reader.chartFile(c, "values.schema.json")
+func (r *release) violation(c *chart.Chart, path []string, what string) error {
+	at, _, _ := r.reader.chartFile(c, "values.schema.json")
 	name := cmp.Or(strings.Join(path, "."), "values")
 	err := fmt.Errorf("%s: %s", sentence(name), sentence(what))
-	layers := rel.valueLayers(c, path)
+	layers := r.valueLayers(c, path)
 	for n := range path {
 		for _, l := range layers {
 			if span, ok := l.find(len(path) - n); ok {
@@ -341,16 +341,16 @@ func (rel *release) violation(c *chart.Chart, path []string, what string) error 
 // valueLayers returns the files that may set the value at a path, the last
 // first: those of the release, the chart's own and, for a subchart, the
 // subchart's.
-func (rel *release) valueLayers(c *chart.Chart, path []string) (layers []layer) {
-	for i := len(rel.layers) - 1; i >= 0; i-- {
-		layers = append(layers, rel.layers[i].below(path, 0))
+func (r *release) valueLayers(c *chart.Chart, path []string) (layers []layer) {
+	for i := len(r.layers) - 1; i >= 0; i-- {
+		layers = append(layers, r.layers[i].below(path, 0))
 	}
 	charts := []*chart.Chart{c}
-	if c != rel.chart {
-		charts = []*chart.Chart{rel.chart, c}
+	if c != r.chart {
+		charts = []*chart.Chart{r.chart, c}
 	}
 	for _, c := range charts {
-		if at, data, ok := rel.reader.chartFile(c, "values.yaml"); ok {
+		if at, data, ok := r.reader.chartFile(c, "values.yaml"); ok {
 			layers = append(layers, layer{at: at, data: data}.below(path, len(chartPath(c))))
 		}
 	}

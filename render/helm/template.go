@@ -71,26 +71,26 @@ var spotNumbers atomic.Int64
 // parse returns the source of a text, which is one of a chart whose templates
 // set fields to doubtful values. The error is that of the parser, or says that
 // the text is too deep.
-func (c *sources) parse(text string, fields map[string]doubt) (*source, error) {
+func (s *sources) parse(text string, fields map[string]doubt) (*source, error) {
 	key := sha256.Sum256([]byte(text))
 	if len(fields) > 0 {
 		key = sha256.Sum256(fmt.Appendf(key[:], "%v", fields)) // which prints its keys in order
 	}
-	c.mu.Lock()
-	p := c.known[key]
-	if c.names == nil {
-		c.names = functionNames()
+	s.mu.Lock()
+	p := s.known[key]
+	if s.names == nil {
+		s.names = functionNames()
 	}
 	if p == nil {
-		if c.known == nil || c.bytes > maxCached {
-			c.known, c.bytes = map[[sha256.Size]byte]*parsing{}, 0
+		if s.known == nil || s.bytes > maxCached {
+			s.known, s.bytes = map[[sha256.Size]byte]*parsing{}, 0
 		}
 		p = &parsing{}
-		c.known[key] = p
-		c.bytes += len(text) + 256
+		s.known[key] = p
+		s.bytes += len(text) + 256
 	}
-	c.mu.Unlock()
-	p.once.Do(func() { p.src, p.err = newSource(fmt.Sprintf("%s%x", idPrefix, key[:12]), text, c.names, fields) })
+	s.mu.Unlock()
+	p.once.Do(func() { p.src, p.err = newSource(fmt.Sprintf("%s%x", idPrefix, key[:12]), text, s.names, fields) })
 	return p.src, p.err
 }
 
@@ -151,101 +151,101 @@ type instrument struct {
 
 var errDeep = fmt.Errorf("template has more than %d blocks or parentheses within one another", maxSyntax)
 
-func (in *instrument) list(l *parse.ListNode, depth int) {
+func (i *instrument) list(l *parse.ListNode, depth int) {
 	if l == nil {
 		return
 	}
 	if depth > maxSyntax {
-		in.err = errDeep
+		i.err = errDeep
 		return
 	}
 	nodes := make([]parse.Node, 0, len(l.Nodes)+2)
 	for _, n := range l.Nodes {
-		nodes = in.node(nodes, n, depth)
+		nodes = i.node(nodes, n, depth)
 	}
 	l.Nodes = nodes
 }
 
 // node appends n with its hooks.
-func (in *instrument) node(nodes []parse.Node, n parse.Node, depth int) []parse.Node {
+func (i *instrument) node(nodes []parse.Node, n parse.Node, depth int) []parse.Node {
 	switch n := n.(type) {
 	case *parse.TextNode:
-		in.text(n)
+		i.text(n)
 	case *parse.ActionNode:
-		nodes = in.ask(nodes, n.Pipe, depth)
+		nodes = i.ask(nodes, n.Pipe, depth)
 		if len(n.Pipe.Decl) == 0 {
-			nodes = append(nodes, in.doubtPrinted(n.Pipe)...)
-			in.out(n.Pipe)
+			nodes = append(nodes, i.doubtPrinted(n.Pipe)...)
+			i.out(n.Pipe)
 		} else {
-			in.declare(n.Pipe)
-			in.take(n.Pipe)
+			i.declare(n.Pipe)
+			i.take(n.Pipe)
 		}
 	case *parse.IfNode:
-		nodes, past := in.branch(nodes, &n.BranchNode, depth)
+		nodes, past := i.branch(nodes, &n.BranchNode, depth)
 		return append(append(nodes, n), past...)
 	case *parse.WithNode:
-		nodes, past := in.branch(nodes, &n.BranchNode, depth)
+		nodes, past := i.branch(nodes, &n.BranchNode, depth)
 		return append(append(nodes, n), past...)
 	case *parse.RangeNode:
-		in.ranges = true
-		nodes, past := in.branch(nodes, &n.BranchNode, depth)
-		n.List.Nodes = append([]parse.Node{in.step(n.Position())}, n.List.Nodes...)
+		i.ranges = true
+		nodes, past := i.branch(nodes, &n.BranchNode, depth)
+		n.List.Nodes = append([]parse.Node{i.step(n.Position())}, n.List.Nodes...)
 		return append(append(nodes, n), past...)
 	case *parse.TemplateNode:
-		in.body.calls = append(in.body.calls, n.Name)
+		i.body.calls = append(i.body.calls, n.Name)
 		if n.Pipe != nil {
-			nodes = in.ask(nodes, n.Pipe, depth)
-			in.take(n.Pipe)
+			nodes = i.ask(nodes, n.Pipe, depth)
+			i.take(n.Pipe)
 		}
 		enter := hook("__in", n.Position())
-		enter.Pipe.Cmds[0].Args = append(enter.Pipe.Cmds[0].Args, in.spot(n.Position()))
+		enter.Pipe.Cmds[0].Args = append(enter.Pipe.Cmds[0].Args, i.spot(n.Position()))
 		return append(nodes, enter, n, hook("__leave", n.Position()))
 	}
 	return append(nodes, n)
 }
 
 // branch hooks a branch, and returns the nodes that follow it.
-func (in *instrument) branch(nodes []parse.Node, n *parse.BranchNode, depth int) (before, past []parse.Node) {
-	nodes = in.ask(nodes, n.Pipe, depth)
-	d, nodes, past := in.weigh(nodes, n)
-	in.declare(n.Pipe)
-	in.take(n.Pipe)
-	above, around := in.dot, in.under
-	in.under = max(d, around)
+func (i *instrument) branch(nodes []parse.Node, n *parse.BranchNode, depth int) (before, past []parse.Node) {
+	nodes = i.ask(nodes, n.Pipe, depth)
+	d, nodes, past := i.weigh(nodes, n)
+	i.declare(n.Pipe)
+	i.take(n.Pipe)
+	above, around := i.dot, i.under
+	i.under = max(d, around)
 	if n.NodeType != parse.NodeIf {
-		in.dot, _ = in.of(n.Pipe)
+		i.dot, _ = i.of(n.Pipe)
 	}
-	in.list(n.List, depth+1)
-	in.dot = above
-	in.list(n.ElseList, depth+1)
-	in.under = around
+	i.list(n.List, depth+1)
+	i.dot = above
+	i.list(n.ElseList, depth+1)
+	i.under = around
 	return nodes, past
 }
 
 // text replaces a node's text by a slice of the source's, if they are equal.
-func (in *instrument) text(n *parse.TextNode) {
+func (i *instrument) text(n *parse.TextNode) {
 	from, to := int(n.Pos), int(n.Pos)+len(n.Text)
-	if to <= len(in.src.text) && string(in.src.text[from:to]) == string(n.Text) {
-		n.Text = in.src.text[from:to:to]
+	if to <= len(i.src.text) && string(i.src.text[from:to]) == string(n.Text) {
+		n.Text = i.src.text[from:to:to]
 	}
 }
 
 // out hooks the value that an action prints. The hook takes and returns a
 // reflect.Value, since printing may depend on the value being addressable.
-func (in *instrument) out(p *parse.PipeNode) {
+func (i *instrument) out(p *parse.PipeNode) {
 	carries := carries(p)
-	p.Cmds = append(p.Cmds, command("__out", p.Position(), in.spot(p.Position())))
-	in.src.spots[len(in.src.spots)-1].carries = carries
+	p.Cmds = append(p.Cmds, command("__out", p.Position(), i.spot(p.Position())))
+	i.src.spots[len(i.src.spots)-1].carries = carries
 }
 
 // step returns an empty text at pos. Writing it counts a turn of a loop in a tenth
 // of the time that calling a function takes.
-func (in *instrument) step(pos parse.Pos) parse.Node {
-	return &parse.TextNode{NodeType: parse.NodeText, Pos: pos, Text: in.src.text[pos:][:0]}
+func (i *instrument) step(pos parse.Pos) parse.Node {
+	return &parse.TextNode{NodeType: parse.NodeText, Pos: pos, Text: i.src.text[pos:][:0]}
 }
 
 // take hooks a pipeline that calls templates and prints nothing.
-func (in *instrument) take(p *parse.PipeNode) {
+func (i *instrument) take(p *parse.PipeNode) {
 	if includes(p) {
 		p.Cmds = append(p.Cmds, command("__take", p.Position()))
 	}
@@ -253,23 +253,23 @@ func (in *instrument) take(p *parse.PipeNode) {
 
 // ask inserts hooks before a node whose pipeline asks for what only a cluster
 // knows, and checks its depth.
-func (in *instrument) ask(nodes []parse.Node, p *parse.PipeNode, depth int) []parse.Node {
+func (i *instrument) ask(nodes []parse.Node, p *parse.PipeNode, depth int) []parse.Node {
 	var asked asks
-	in.whole = in.whole[:0]
-	in.pipe(p, depth, &asked)
-	in.returned(p)
-	in.assign(p)
-	for i, yes := range asked {
+	i.whole = i.whole[:0]
+	i.pipe(p, depth, &asked)
+	i.returned(p)
+	i.assign(p)
+	for n, yes := range asked {
 		if yes {
 			h := hook("__ask", p.Position())
-			h.Pipe.Cmds[0].Args = append(h.Pipe.Cmds[0].Args, number(i, p.Position()), in.spot(p.Position()))
+			h.Pipe.Cmds[0].Args = append(h.Pipe.Cmds[0].Args, number(n, p.Position()), i.spot(p.Position()))
 			nodes = append(nodes, h)
 		}
 	}
-	ranges := in.ranges
-	in.ranges = false
-	if ranges || in.reads(p) {
-		for _, v := range in.whole {
+	ranges := i.ranges
+	i.ranges = false
+	if ranges || i.reads(p) {
+		for _, v := range i.whole {
 			h := hook("__see", p.Position())
 			h.Pipe.Cmds[0].Args = append(h.Pipe.Cmds[0].Args, v)
 			nodes = append(nodes, h)
@@ -280,53 +280,53 @@ func (in *instrument) ask(nodes []parse.Node, p *parse.PipeNode, depth int) []pa
 
 // reads reports whether a pipeline, at any depth, calls a function that reads
 // maps by any key.
-func (in *instrument) reads(n parse.Node) bool {
+func (i *instrument) reads(n parse.Node) bool {
 	switch n := n.(type) {
 	case *parse.PipeNode:
-		return slices.ContainsFunc(n.Cmds, func(c *parse.CommandNode) bool { return slices.ContainsFunc(c.Args, in.reads) })
+		return slices.ContainsFunc(n.Cmds, func(c *parse.CommandNode) bool { return slices.ContainsFunc(c.Args, i.reads) })
 	case *parse.ChainNode:
-		return in.reads(n.Node)
+		return i.reads(n.Node)
 	case *parse.IdentifierNode:
 		return readers[n.Ident]
 	}
 	return false
 }
 
-func (in *instrument) pipe(n parse.Node, depth int, asked *asks) {
+func (i *instrument) pipe(n parse.Node, depth int, asked *asks) {
 	if depth > maxSyntax {
-		in.err = errDeep
+		i.err = errDeep
 		return
 	}
 	switch n := n.(type) {
 	case *parse.PipeNode:
 		for _, c := range n.Cmds {
-			in.src.read(c)
+			i.src.read(c)
 			for _, arg := range c.Args {
-				in.pipe(arg, depth+1, asked)
+				i.pipe(arg, depth+1, asked)
 			}
 		}
-		in.has(n)
+		i.has(n)
 	case *parse.ChainNode:
 		asked.fields(n.Field)
-		in.src.path(n.Field)
-		in.pipe(n.Node, depth+1, asked)
+		i.src.path(n.Field)
+		i.pipe(n.Node, depth+1, asked)
 	case *parse.FieldNode:
 		asked.fields(n.Ident)
-		in.src.path(n.Ident)
+		i.src.path(n.Ident)
 	case *parse.VariableNode:
 		asked.fields(n.Ident[1:])
-		in.src.path(n.Ident[1:])
+		i.src.path(n.Ident[1:])
 		if len(n.Ident) == 1 {
-			in.whole = append(in.whole, n)
+			i.whole = append(i.whole, n)
 		}
 	case *parse.DotNode:
-		in.whole = append(in.whole, n)
+		i.whole = append(i.whole, n)
 	case *parse.StringNode:
 		asked.key(n.Text)
-		in.src.strings = append(in.src.strings, n.Text)
+		i.src.strings = append(i.src.strings, n.Text)
 	case *parse.IdentifierNode:
 		if n.Ident == "lookup" {
-			asked[asksLookup], in.src.looks = true, true
+			asked[asksLookup], i.src.looks = true, true
 		}
 	}
 }
@@ -381,18 +381,18 @@ func carries(p *parse.PipeNode) bool {
 }
 
 // spot returns the hook argument for the action at pos.
-func (in *instrument) spot(pos parse.Pos) *parse.NumberNode {
-	in.src.spots = append(in.src.spots, action(in.src.text, int(pos)))
-	n := number(len(in.src.spots)-1, pos)
-	in.pending = append(in.pending, n)
+func (i *instrument) spot(pos parse.Pos) *parse.NumberNode {
+	i.src.spots = append(i.src.spots, action(i.src.text, int(pos)))
+	n := number(len(i.src.spots)-1, pos)
+	i.pending = append(i.pending, n)
 	return n
 }
 
 // number makes the spots' numbers unique.
-func (in *instrument) number(base int) {
-	for i, n := range in.pending {
-		n.Int64 = int64(base + i)
-		n.Text = strconv.Itoa(base + i)
+func (i *instrument) number(base int) {
+	for at, n := range i.pending {
+		n.Int64 = int64(base + at)
+		n.Text = strconv.Itoa(base + at)
 	}
 }
 

@@ -64,28 +64,28 @@ func compareAll(t *testing.T, root string) {
 	t.Logf("%d built and equal, %d components, %d need what is not in the tree, %d fail on both sides, %d wrong", n.built, n.component, n.missing, n.failed, n.wrong)
 }
 
-func (n *counts) compare(t *testing.T, r *kustomize.Renderer, root, dir string) {
+func (c *counts) compare(t *testing.T, r *kustomize.Renderer, root, dir string) {
 	src := render.Source{FS: os.DirFS(root), Path: dir, Kind: "kustomize"}
 	got, err := r.Render(context.Background(), src)
 	if missing(err) {
-		n.missing++
+		c.missing++
 		return // kustomize would fetch
 	}
 	want, kerr := kustomizeBuild(filepath.Join(root, dir))
 	switch {
 	case failed(err) && kerr != nil:
-		n.failed++
+		c.failed++
 		t.Logf("%s: %v", dir, err)
 	case failed(err) || kerr != nil:
-		n.wrong++
+		c.wrong++
 		t.Errorf("%s: our error: %v; kustomize's: %v", dir, err, kerr)
 	default:
 		if diff := cmp.Diff(want, values(got)); diff != "" {
-			n.wrong++
+			c.wrong++
 			t.Errorf("%s: objects differ from kustomize's (-want +got)\n%.2000s", dir, diff)
 			return
 		}
-		n.built++
+		c.built++
 	}
 }
 

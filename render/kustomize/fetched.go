@@ -182,21 +182,21 @@ type referred struct {
 }
 
 // At implements render.Provenance.
-func (p referred) At(pointer string) []render.Origin { return p.lead(p.Provenance.At(pointer)) }
+func (r referred) At(pointer string) []render.Origin { return r.lead(r.Provenance.At(pointer)) }
 
 // Line is render.Object.Line.
-func (p referred) Line(pointer string, n int) []render.Origin {
-	return p.lead((&render.Object{Provenance: p.Provenance}).Line(pointer, n))
+func (r referred) Line(pointer string, n int) []render.Origin {
+	return r.lead((&render.Object{Provenance: r.Provenance}).Line(pointer, n))
 }
 
 // Part is render.Object.Part.
-func (p referred) Part(pointer, part string) []render.Origin {
-	return p.lead((&render.Object{Provenance: p.Provenance}).Part(pointer, part))
+func (r referred) Part(pointer, part string) []render.Origin {
+	return r.lead((&render.Object{Provenance: r.Provenance}).Part(pointer, part))
 }
 
 // lead puts the place in front that asks for fetched files, where all places are
 // in such files.
-func (p referred) lead(origins []render.Origin) []render.Origin {
+func (r referred) lead(origins []render.Origin) []render.Origin {
 	if len(origins) == 0 {
 		return nil
 	}
@@ -206,9 +206,9 @@ func (p referred) lead(origins []render.Origin) []render.Origin {
 		}
 	}
 	at := origins[0]
-	for range len(p.asked) {
+	for range len(r.asked) {
 		if dir, ok := render.FetchedDir(at.File); ok {
-			at = p.asked[dir]
+			at = r.asked[dir]
 		}
 	}
 	if at.File == "" {

@@ -94,8 +94,8 @@ func TestMade(t *testing.T) {
 // upgradeHelm is fakeHelm, which says in one object whether there is an upgrade.
 type upgradeHelm struct{ fakeHelm }
 
-func (h upgradeHelm) Render(ctx context.Context, src render.Source) ([]*render.Object, error) {
-	all, err := h.fakeHelm.Render(ctx, src)
+func (u upgradeHelm) Render(ctx context.Context, src render.Source) ([]*render.Object, error) {
+	all, err := u.fakeHelm.Render(ctx, src)
 	if src.Variant.Upgrade {
 		all[0].Object["spec"].(map[string]any)["upgrade"] = true
 	}

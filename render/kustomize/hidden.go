@@ -123,10 +123,10 @@ func folded(text []byte) bool {
 
 // withoutSchemas returns the text of the chart's objects, which are on every
 // other line, without their schemas.
-func (c *inflated) withoutSchemas(data []byte) []byte {
+func (i *inflated) withoutSchemas(data []byte) []byte {
 	lines := bytes.Split(data, []byte("\n"))
-	for i, o := range c.objects {
-		if len(versionsOf(o.Object)) == 0 || 2*i >= len(lines) {
+	for n, o := range i.objects {
+		if len(versionsOf(o.Object)) == 0 || 2*n >= len(lines) {
 			continue
 		}
 		value := marked(o)
@@ -136,7 +136,7 @@ func (c *inflated) withoutSchemas(data []byte) []byte {
 			}
 		}
 		if text, err := json.Marshal(value); err == nil {
-			lines[2*i] = text
+			lines[2*n] = text
 		}
 	}
 	return bytes.Join(lines, []byte("\n"))

@@ -70,30 +70,30 @@ func traceAll(t *testing.T, fsys fs.FS) {
 // trace sorts a field by how its value is found at its first place: "value" is
 // the very scalar, "block" a block scalar's header, "entry" a generator's line,
 // "derived" a value of which it is made, "other" anything else.
-func (n *tracing) trace(t *testing.T, fsys fs.FS, unit string, o *render.Object, pointer string) {
-	n.fields++
+func (t *tracing) trace(tb *testing.T, fsys fs.FS, unit string, o *render.Object, pointer string) {
+	t.fields++
 	v, _ := render.Lookup(o.Object, pointer)
 	at := o.At(pointer)
 	if len(at) == 0 {
-		t.Fatalf("%s: no place for %s", unit, pointer)
+		tb.Fatalf("%s: no place for %s", unit, pointer)
 	}
-	kind := n.found(fsys, at[0], v, pointer)
-	if strings.HasPrefix(n.text(fsys, at[0].Span), "*") && len(at) > 1 {
-		kind = n.found(fsys, at[1], v, pointer)
+	kind := t.found(fsys, at[0], v, pointer)
+	if strings.HasPrefix(t.text(fsys, at[0].Span), "*") && len(at) > 1 {
+		kind = t.found(fsys, at[1], v, pointer)
 	}
-	n.count[kind]++
-	if (kind == "other" || kind == "wrong") && n.shown[kind] < 60 {
-		n.shown[kind]++
-		t.Logf("%s: %s %s %s = %.80q: %s %s: %.60s", kind, unit, o.GetKind(), pointer, fmt.Sprint(v), at[0].Role, at[0].Span, n.text(fsys, at[0].Span))
+	t.count[kind]++
+	if (kind == "other" || kind == "wrong") && t.shown[kind] < 60 {
+		t.shown[kind]++
+		tb.Logf("%s: %s %s %s = %.80q: %s %s: %.60s", kind, unit, o.GetKind(), pointer, fmt.Sprint(v), at[0].Role, at[0].Span, t.text(fsys, at[0].Span))
 	}
 }
 
-func (n *tracing) text(fsys fs.FS, s render.Span) string {
-	if n.lines[s.File] == nil {
+func (t *tracing) text(fsys fs.FS, s render.Span) string {
+	if t.lines[s.File] == nil {
 		data, _ := fs.ReadFile(fsys, s.File)
-		n.lines[s.File] = strings.Split(string(data), "\n")
+		t.lines[s.File] = strings.Split(string(data), "\n")
 	}
-	lines := n.lines[s.File]
+	lines := t.lines[s.File]
 	if s.Line == 0 || s.Line > len(lines) {
 		return ""
 	}
@@ -105,8 +105,8 @@ func (n *tracing) text(fsys fs.FS, s render.Span) string {
 	return string(line[min(s.Column-1, to):to])
 }
 
-func (n *tracing) found(fsys fs.FS, at render.Origin, v any, pointer string) string {
-	text := n.text(fsys, at.Span)
+func (t *tracing) found(fsys fs.FS, at render.Origin, v any, pointer string) string {
+	text := t.text(fsys, at.Span)
 	want := fmt.Sprint(v)
 	var got any
 	path := render.Path(pointer)

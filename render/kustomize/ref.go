@@ -81,31 +81,31 @@ func references(k *types.Kustomization) []ref {
 
 type refList []ref
 
-func (l *refList) all(kind refKind, field string, texts []string) {
+func (r *refList) all(kind refKind, field string, texts []string) {
 	for i, text := range texts {
-		*l = append(*l, ref{at: []any{field, i}, text: text, kind: kind})
+		*r = append(*r, ref{at: []any{field, i}, text: text, kind: kind})
 	}
 }
 
 // add leaves out what is not set.
-func (l *refList) add(kind refKind, text string, at ...any) {
+func (r *refList) add(kind refKind, text string, at ...any) {
 	if text != "" {
-		*l = append(*l, ref{at: at, text: text, kind: kind})
+		*r = append(*r, ref{at: at, text: text, kind: kind})
 	}
 }
 
 // sources adds the files of a generator; of "key=path" the path counts.
-func (l *refList) sources(s *types.KvPairSources, at ...any) {
+func (r *refList) sources(s *types.KvPairSources, at ...any) {
 	for i, text := range s.FileSources {
 		if _, file, ok := strings.Cut(text, "="); ok {
 			text = file
 		}
-		l.add(refData, text, append(at[:len(at):len(at)], "files", i)...)
+		r.add(refData, text, append(at[:len(at):len(at)], "files", i)...)
 	}
 	for i, text := range s.EnvSources {
-		l.add(refData, text, append(at[:len(at):len(at)], "envs", i)...)
+		r.add(refData, text, append(at[:len(at):len(at)], "envs", i)...)
 	}
-	l.add(refData, s.EnvSource, append(at[:len(at):len(at)], "env")...)
+	r.add(refData, s.EnvSource, append(at[:len(at):len(at)], "env")...)
 }
 
 // userHost is how kustomize knows the user of git@host:path, see

@@ -88,19 +88,19 @@ func (s *selections) of(target types.Selector) *selection {
 }
 
 // among returns the resources that the target selects, as ResMap.Select does.
-func (t *selection) among(resources []*resource.Resource) (selected []*resource.Resource, err error) {
-	if t.err != nil {
-		return nil, t.err
+func (s *selection) among(resources []*resource.Resource) (selected []*resource.Resource, err error) {
+	if s.err != nil {
+		return nil, s.err
 	}
 	for _, r := range resources {
-		if !t.MatchGvk(r.GetGvk()) {
+		if !s.MatchGvk(r.GetGvk()) {
 			continue
 		}
 		now, first := r.CurId(), r.OrgId()
-		if (t.MatchNamespace(first.EffectiveNamespace()) || t.MatchNamespace(now.EffectiveNamespace())) &&
-			(t.MatchName(first.Name) || t.MatchName(now.Name)) &&
-			(t.labels.Empty() || t.labels.Matches(labels.Set(r.GetLabels()))) &&
-			(t.notes.Empty() || t.notes.Matches(labels.Set(r.GetAnnotations()))) {
+		if (s.MatchNamespace(first.EffectiveNamespace()) || s.MatchNamespace(now.EffectiveNamespace())) &&
+			(s.MatchName(first.Name) || s.MatchName(now.Name)) &&
+			(s.labels.Empty() || s.labels.Matches(labels.Set(r.GetLabels()))) &&
+			(s.notes.Empty() || s.notes.Matches(labels.Set(r.GetAnnotations()))) {
 			selected = append(selected, r)
 		}
 	}
@@ -108,13 +108,13 @@ func (t *selection) among(resources []*resource.Resource) (selected []*resource.
 }
 
 // may tells whether the target may select a candidate. It errs on the side of yes.
-func (t *selection) may(c candidate) bool {
-	return t.SelectorRegex == nil || t.MatchGvk(c.gvk) &&
-		slices.ContainsFunc(c.names, t.MatchName) &&
+func (s *selection) may(c candidate) bool {
+	return s.SelectorRegex == nil || s.MatchGvk(c.gvk) &&
+		slices.ContainsFunc(c.names, s.MatchName) &&
 		slices.ContainsFunc(c.namespaces, func(ns string) bool {
-			return t.MatchNamespace(ns) || ns == "" && t.MatchNamespace(resid.DefaultNamespace)
+			return s.MatchNamespace(ns) || ns == "" && s.MatchNamespace(resid.DefaultNamespace)
 		}) &&
-		selecting(t.labels, c.labels) && selecting(t.notes, c.notes)
+		selecting(s.labels, c.labels) && selecting(s.notes, c.notes)
 }
 
 // selecting tells whether a selector, which may be missing, may select one of several
@@ -174,16 +174,16 @@ type pools struct {
 
 // of returns what a kustomization has when its patches are applied. A
 // component has what those that use it have, as well.
-func (ps *pools) of(n *node) *pool {
-	p := ps.inside(n)
+func (p *pools) of(n *node) *pool {
+	pl := p.inside(n)
 	if n.spec.Kind != types.ComponentKind {
-		return p
+		return pl
 	}
 	all := &pool{}
-	all.take(p)
-	for _, dir := range sorted(ps.w.nodes) {
-		if user := ps.w.nodes[dir]; user != nil && user != n && slices.Contains(user.components, n) {
-			all.take(ps.of(user))
+	all.take(pl)
+	for _, dir := range sorted(p.w.nodes) {
+		if user := p.w.nodes[dir]; user != nil && user != n && slices.Contains(user.components, n) {
+			all.take(p.of(user))
 		}
 	}
 	return all
@@ -191,31 +191,31 @@ func (ps *pools) of(n *node) *pool {
 
 // inside returns the resources, generated objects and charts of a
 // kustomization and of its components, before it changes them.
-func (ps *pools) inside(n *node) *pool {
-	p := &pool{open: len(n.spec.Transformers)+len(n.build.Generators) > 0, patched: len(n.spec.Replacements) > 0 || slices.ContainsFunc(n.patches, (*patch).relabels)}
+func (p *pools) inside(n *node) *pool {
+	pl := &pool{open: len(n.spec.Transformers)+len(n.build.Generators) > 0, patched: len(n.spec.Replacements) > 0 || slices.ContainsFunc(n.patches, (*patch).relabels)}
 	for _, it := range n.items {
 		for _, doc := range it.docs {
-			p.all = append(p.all, flatten(doc.Value, 0)...)
+			pl.all = append(pl.all, flatten(doc.Value, 0)...)
 		}
 		if it.node != nil {
-			p.take(ps.outside(it.node))
+			pl.take(p.outside(it.node))
 		}
 	}
-	for _, c := range ps.w.inflated {
+	for _, c := range p.w.inflated {
 		for _, o := range c.objects {
 			if c.owner == n {
-				p.all = append(p.all, candidateOf(o.Object))
+				pl.all = append(pl.all, candidateOf(o.Object))
 			}
 		}
 	}
 	for _, g := range n.generated() {
-		p.all = append(p.all, g.candidate(n))
+		pl.all = append(pl.all, g.candidate(n))
 	}
 	for _, c := range n.components {
-		p.take(ps.outside(c))
+		pl.take(p.outside(c))
 	}
-	p.open = p.open || n.renames()
-	return p
+	pl.open = pl.open || n.renames()
+	return pl
 }
 
 func flatten(value any, depth int) []candidate {
@@ -232,18 +232,18 @@ func flatten(value any, depth int) []candidate {
 }
 
 // outside returns the resources of a kustomization as others get them.
-func (ps *pools) outside(n *node) *pool {
-	if p, ok := ps.out[n]; ok {
-		return p
+func (p *pools) outside(n *node) *pool {
+	if pl, ok := p.out[n]; ok {
+		return pl
 	}
-	p := &pool{}
-	p.take(ps.inside(n))
-	p.all = slices.Clone(p.all)
-	for i := range p.all {
-		p.all[i] = n.changed(p.all[i])
+	pl := &pool{}
+	pl.take(p.inside(n))
+	pl.all = slices.Clone(pl.all)
+	for i := range pl.all {
+		pl.all[i] = n.changed(pl.all[i])
 	}
-	ps.out[n] = p
-	return p
+	p.out[n] = pl
+	return pl
 }
 
 // changed gives a candidate the names, namespace and labels that a

@@ -254,23 +254,23 @@ func (a *accumulation) transformers(n *node) (all []resmap.Transformer, err erro
 }
 
 // labels returns the fields that an entry of labels changes.
-func (s *defaults) labels(l types.Label) (fields types.FsSlice, err error) {
+func (d *defaults) labels(l types.Label) (fields types.FsSlice, err error) {
 	add := func(more types.FsSlice) {
 		if err == nil {
 			fields, err = fields.MergeAll(more)
 		}
 	}
 	fields = slices.Clone(types.FsSlice(l.FieldSpecs))
-	add(s.Labels)
+	add(d.Labels)
 	if l.IncludeSelectors {
-		add(s.CommonLabels)
+		add(d.CommonLabels)
 		return fields, err
 	}
 	if l.IncludeTemplates {
-		add(s.TemplateLabels)
+		add(d.TemplateLabels)
 	}
 	if l.IncludeVolumeClaimTemplates {
-		add(s.VolumeClaimTemplateLabels)
+		add(d.VolumeClaimTemplateLabels)
 	}
 	add(types.FsSlice{{Path: "metadata/labels", CreateIfNotPresent: true}})
 	return fields, err
