@@ -23,6 +23,7 @@ const (
 	DocRendered    DocumentState = "rendered"     // a unit deploys it
 	DocDeleted     DocumentState = "deleted"      // a patch deletes it
 	DocLocalConfig DocumentState = "local-config" // kustomize reads it and leaves it out
+	DocSkipped     DocumentState = "skipped"      // its controller reads it and does not apply it
 	DocData        DocumentState = "data"         // a unit reads it as a patch, a generator's data or a schema
 	DocInChart     DocumentState = "in-chart"     // its chart does not render it
 	DocFailed      DocumentState = "failed"       // its unit could not be rendered
@@ -34,7 +35,7 @@ const (
 
 // DocumentStates lists all states.
 var DocumentStates = []DocumentState{
-	DocRendered, DocDeleted, DocLocalConfig, DocData, DocInChart, DocFailed, DocUnused, DocExcluded, DocFixture, DocTemplate,
+	DocRendered, DocDeleted, DocLocalConfig, DocSkipped, DocData, DocInChart, DocFailed, DocUnused, DocExcluded, DocFixture, DocTemplate,
 }
 
 // States of an Input that are more specific than those of a document.
@@ -51,7 +52,18 @@ const (
 type Input struct {
 	File  string
 	Index int // Document.Index, or -1 for all documents of the file
+	Line  int // if not 0, the input is about the document with this line alone
 	State DocumentState
+
+	Reason string // of DocSkipped
+}
+
+// isAbout reports whether the input is about a document.
+func (i *Input) isAbout(doc *TreeDocument, c chunk) bool {
+	if i.Line > 0 {
+		return i.Line > c.line && i.Line <= c.line+bytes.Count(c.text, []byte("\n"))
+	}
+	return i.Index < 0 || i.Index == doc.Index
 }
 
 // Inputs collects how a rendering uses the documents that it reads. It is safe
@@ -67,12 +79,15 @@ type Inputs struct {
 
 // Note adds an input.
 func (i *Inputs) Note(file string, index int, state DocumentState) {
-	if i == nil {
-		return
+	if i != nil {
+		i.add(Input{File: file, Index: index, State: state})
 	}
+}
+
+func (i *Inputs) add(in Input) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.all = append(i.all, Input{file, index, state})
+	i.all = append(i.all, in)
 }
 
 // NotePatch adds an input whose documents are patches.
@@ -87,9 +102,28 @@ func (i *Inputs) All() []Input {
 	defer i.mu.Unlock()
 	all := slices.Clone(i.all)
 	slices.SortFunc(all, func(a, b Input) int {
-		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Index, b.Index), strings.Compare(string(a.State), string(b.State)))
+		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Index, b.Index), cmp.Compare(a.Line, b.Line), strings.Compare(string(a.State), string(b.State)), strings.Compare(a.Reason, b.Reason))
 	})
 	return slices.Compact(all)
+}
+
+// skip adds inputs about objects that were rendered and that the unit's controller does
+// not apply. A document with an applied object counts as rendered.
+func (i *Inputs) skip(skipped, applied []*Object, reason string) {
+	files := make(map[string]bool)
+	for _, o := range skipped {
+		for _, at := range o.At("") {
+			files[at.File] = true
+			i.add(Input{File: at.File, Index: -1, Line: at.Line, State: DocSkipped, Reason: reason})
+		}
+	}
+	for _, o := range applied {
+		for _, at := range o.At("") {
+			if files[at.File] {
+				i.add(Input{File: at.File, Index: -1, Line: at.Line, State: DocRendered})
+			}
+		}
+	}
 }
 
 // A TreeDocument is a Kubernetes object in a file of the tree, with its state.
@@ -255,7 +289,7 @@ func (a *accounting) file(name string) []TreeDocument {
 			continue
 		}
 		doc := TreeDocument{File: name, Index: i, Line: line, Kind: kind}
-		if !a.read(&doc) {
+		if !a.read(&doc, c) {
 			a.unread(&doc, c)
 		}
 		docs = append(docs, doc)
@@ -295,14 +329,11 @@ func objectIn(src *source, c chunk) (kind string, line int) {
 
 // read sets the state of a document that units read. It returns false if none
 // does.
-func (a *accounting) read(doc *TreeDocument) bool {
+func (a *accounting) read(doc *TreeDocument, c chunk) bool {
 	found := false
-	for _, in := range a.inputs[doc.File] {
-		if in.Index >= 0 && in.Index != doc.Index {
-			continue
-		}
+	for _, in := range a.inputsOf(doc, c) {
 		usual := in.State == docPatch || in.State == DocInChart
-		reason := ""
+		reason := in.Reason
 		switch in.State {
 		case docPatch:
 			in.State, reason = DocData, "a patch"
@@ -332,6 +363,25 @@ func (a *accounting) read(doc *TreeDocument) bool {
 		doc.Reason = "a template that writes nothing"
 	}
 	return found
+}
+
+// inputsOf returns the inputs about a document. A unit's inputs about the document alone
+// replace those about its whole file.
+func (a *accounting) inputsOf(doc *TreeDocument, c chunk) []unitInput {
+	var all []unitInput
+	alone := make(map[string]bool)
+	for _, in := range a.inputs[doc.File] {
+		if in.isAbout(doc, c) {
+			all = append(all, in)
+			if in.Line > 0 {
+				alone[in.unit] = true
+			}
+		}
+	}
+	if len(alone) == 0 {
+		return all
+	}
+	return slices.DeleteFunc(all, func(in unitInput) bool { return in.Line == 0 && alone[in.unit] })
 }
 
 // unread sets the state of a document that no unit reads.

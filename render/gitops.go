@@ -245,6 +245,12 @@ func (w *World) Reads(fsys fs.FS, file string) {
 	}
 }
 
+// Skips records objects that were rendered and that the controller does not apply, and
+// why. applied are the others.
+func (w *World) Skips(skipped, applied []*Object, reason string) {
+	w.inputs.skip(skipped, applied, reason)
+}
+
 // GivePatches records patches of the unit that are written in its parent.
 func (w *World) GivePatches(patches ...GivenPatch) {
 	w.inputs.mu.Lock()

@@ -158,7 +158,8 @@ func (i *Inputs) noted() Noted {
 func (i *Inputs) include(other *Inputs, rename func(string) (string, bool)) {
 	for _, x := range other.All() {
 		if file, ok := rename(x.File); ok {
-			i.Note(file, x.Index, x.State)
+			x.File = file
+			i.add(x)
 		}
 	}
 	for _, q := range other.asked {

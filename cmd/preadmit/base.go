@@ -156,7 +156,7 @@ func (j *evaluation) compare(ctx context.Context, o *checkOptions, b *base, in *
 		return err
 	}
 	fresh = policy.WithoutRepeats(slices.Concat(fresh, only), kept...)
-	exempted, err := b.exempted(ctx, s, in, slices.Concat(same, changed), slices.Concat(kept, fresh))
+	exempted, err := b.exempted(ctx, s, j.bench, in, slices.Concat(same, changed), slices.Concat(kept, fresh))
 	if err != nil {
 		return err
 	}
@@ -233,8 +233,27 @@ func applied(reqs []policy.Request) []*render.Object {
 
 // exempted returns the failures that the change alone makes pass. Found are the
 // results of requests that go by what the head exempts.
-func (b *base) exempted(ctx context.Context, s benchOptions, head *input, reqs []policy.Request, found []policy.Result) ([]policy.Result, error) {
-	changed, is := change.Exempting(b.in.side(), head.side())
+func (b *base) exempted(ctx context.Context, s benchOptions, with *bench, head *input, reqs []policy.Request, found []policy.Result) ([]policy.Result, error) {
+	was, now := b.in.side(), head.side()
+	kinds, _ := with.cluster.Asked()
+	changed, is := change.Exempting(was, now, kinds)
+	exempted, err := b.reviewExempting(ctx, s, head, reqs, found, changed, is)
+	if err != nil {
+		return nil, err
+	}
+	changed, is = change.LookedUp(was, now, kinds)
+	allowed, err := b.reviewExempting(ctx, s, head, reqs, slices.Concat(found, exempted), changed, is)
+	for i := range allowed { // objects that need each other may be added together
+		allowed[i].Outcome = policy.Fail
+		if allowed[i].Action == policy.Deny {
+			allowed[i].Action = policy.Warn
+		}
+	}
+	return append(exempted, allowed...), err
+}
+
+// reviewExempting reviews requests with the objects that is selects as the base has them.
+func (b *base) reviewExempting(ctx context.Context, s benchOptions, head *input, reqs []policy.Request, found []policy.Result, changed []policy.Request, is func(*render.Object) bool) ([]policy.Result, error) {
 	if len(changed) == 0 {
 		return nil, nil
 	}

@@ -54,8 +54,14 @@ func compileBench(in, trusted *input, o benchOptions) (*bench, error) {
 	all := slices.Concat(head, given, context)
 
 	defined := only(all, lint.IsCompiled)
+	validated := defined
 	if trusted != in {
-		defined = change.Definitions(defined, only(render.Objects(slices.Concat(trusted.head, trusted.context)), lint.IsCompiled))
+		was := only(render.Objects(slices.Concat(trusted.head, trusted.context)), lint.IsCompiled)
+		defined = change.Definitions(defined, was)
+		validated = defined
+		if trusted.exempts != nil {
+			validated = slices.Concat(was, defined)
+		}
 	}
 	kinds, err := schema.New(defined, schema.Options{KubeVersion: o.KubeVersion})
 	if kinds == nil {
@@ -67,7 +73,7 @@ func compileBench(in, trusted *input, o benchOptions) (*bench, error) {
 	b.chain.Validators = append(b.chain.Validators, schema.NewValidator(kinds, head))
 
 	b.unknown = unknownKinds(kinds, head)
-	definitions, err := crd.New(defined, crd.Options{KubeVersion: o.KubeVersion, Reviews: o.definitions})
+	definitions, err := crd.New(validated, crd.Options{KubeVersion: o.KubeVersion, Reviews: o.definitions})
 	if err != nil {
 		return nil, fmt.Errorf("--kube-version: %w", err)
 	}

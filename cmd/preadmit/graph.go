@@ -158,7 +158,7 @@ func newGraphOutput(in *input) *graphOutput {
 }
 
 // documentKinds are what happens to a YAML document in the tree.
-var documentKinds = []string{"rendered", "data", "in-chart", "unused", "local-config", "deleted", "excluded", "fixture", "template"}
+var documentKinds = []string{"rendered", "data", "in-chart", "unused", "local-config", "skipped", "deleted", "excluded", "fixture", "template"}
 
 func writeGraphJSON(w io.Writer, g *graphOutput) error {
 	e := json.NewEncoder(w)

@@ -69,7 +69,7 @@ func TestExempted(t *testing.T) {
 		u.Objects[0].SetKind("Namespace")
 		return u
 	}
-	changed, is := Exempting(side(namespace(nil)), side(namespace(map[string]any{"skip": "true"})))
+	changed, is := Exempting(side(namespace(nil)), side(namespace(map[string]any{"skip": "true"})), nil)
 	if len(changed) != 1 || !is(changed[0].Object) {
 		t.Fatalf("changed: %v", changed)
 	}

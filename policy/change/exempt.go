@@ -12,9 +12,15 @@ import (
 
 // Exempting returns the objects that the change adds or changes and that may exempt
 // others from policies, and a function that selects them: by their labels, as an
-// exception, by what they permit, or as a parameter of policies of the base.
-func Exempting(base, head *Side) (changed []policy.Request, is func(*render.Object) bool) {
-	parameters := parameterKinds(slices.Concat(render.Objects(base.Units), render.Objects(base.Given)))
+// exception, by what they permit, or as a parameter of policies of the base, which a
+// ConfigMap is if policies looked up that kind. The objects also include definitions of
+// kinds that the base has in another form.
+func Exempting(base, head *Side, lookedUp []schema.GroupKind) (changed []policy.Request, is func(*render.Object) bool) {
+	was := render.Objects(base.Units)
+	parameters := parameterKinds(slices.Concat(was, render.Objects(base.Given)))
+	if configMap := (schema.GroupKind{Kind: "ConfigMap"}); slices.Contains(lookedUp, configMap) {
+		parameters[configMap] = true
+	}
 	is = func(o *render.Object) bool {
 		gk := o.GroupVersionKind().GroupKind()
 		switch {
@@ -23,18 +29,42 @@ func Exempting(base, head *Side) (changed []policy.Request, is func(*render.Obje
 		}
 		return parameters[gk]
 	}
-	not := func(o *render.Object) bool { return !is(o) }
-	for _, r := range policy.Requests(slices.DeleteFunc(render.Objects(base.Units), not), slices.DeleteFunc(render.Objects(head.Units), not)) {
-		if r.Object != nil && !r.Unchanged() {
-			changed = append(changed, r)
-		}
+	return changes(base, head, func(o *render.Object) bool {
+		return is(o) || isDefinition(o) && slices.ContainsFunc(was, sameDefinition(o))
+	}), is
+}
+
+// LookedUp is Exempting for other objects that policies looked up, such as in
+// Gatekeeper's data.inventory.
+func LookedUp(base, head *Side, lookedUp []schema.GroupKind) (changed []policy.Request, is func(*render.Object) bool) {
+	_, exempts := Exempting(base, head, lookedUp)
+	is = func(o *render.Object) bool {
+		return !exempts(o) && slices.Contains(lookedUp, o.GroupVersionKind().GroupKind())
 	}
-	return changed, is
+	return changes(base, head, is), is
+}
+
+// changes returns the objects of a kind that the change adds or changes.
+func changes(base, head *Side, is func(*render.Object) bool) []policy.Request {
+	not := func(o *render.Object) bool { return !is(o) }
+	reqs := policy.Requests(slices.DeleteFunc(render.Objects(base.Units), not), slices.DeleteFunc(render.Objects(head.Units), not))
+	return slices.DeleteFunc(reqs, func(r policy.Request) bool { return r.Object == nil || r.Unchanged() })
+}
+
+func isDefinition(o *render.Object) bool {
+	return o.GroupVersionKind().GroupKind() == schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
+}
+
+// sameDefinition returns a function that selects the definitions with a definition's
+// name, of whatever unit.
+func sameDefinition(o *render.Object) func(*render.Object) bool {
+	return func(x *render.Object) bool { return isDefinition(x) && x.GetName() == o.GetName() }
 }
 
 // Exempted returns the failures, and what is undecided, that a change alone makes
 // pass: those of results, which go by what the base exempts, that are not among found,
-// which go by the head's. Each names the object of the change that exempts.
+// which go by the head's. Each names the object of the change that exempts. Fields that
+// only the head's definition of a kind has exempt from nothing.
 func Exempted(results, found []policy.Result, changed []policy.Request) []policy.Result {
 	counts := func(r *policy.Result) bool { return r.Outcome == policy.Fail || r.Undecided() }
 	known := make(map[string]bool)
@@ -44,7 +74,7 @@ func Exempted(results, found []policy.Result, changed []policy.Request) []policy
 		}
 	}
 	results = slices.DeleteFunc(results, func(r policy.Result) bool {
-		return !counts(&r) || r.Operation == policy.Delete || known[r.Fingerprint]
+		return !counts(&r) || r.Operation == policy.Delete || known[r.Fingerprint] || r.Engine == policy.EngineCRD && r.Rule == "unknown-fields"
 	})
 	for i := range results {
 		explainExemption(&results[i], changed)
@@ -54,12 +84,7 @@ func Exempted(results, found []policy.Result, changed []policy.Request) []policy
 
 // explainExemption says which object of the change exempts a result's object.
 func explainExemption(r *policy.Result, changed []policy.Request) {
-	by := changed[0]
-	for _, c := range changed {
-		if c.Object.GetKind() == "Namespace" && c.Object.GetName() == r.Object.Namespace {
-			by = c
-		}
-	}
+	by, others := exemptedBy(r, changed)
 	pointer := ""
 	for key, value := range by.Object.GetLabels() {
 		if by.OldObject == nil || by.OldObject.GetLabels()[key] != value {
@@ -81,7 +106,28 @@ func explainExemption(r *policy.Result, changed []policy.Request) {
 		o.Role = render.Reference
 		r.Origins = append(slices.Clone(r.Origins), o)
 	}
+	if others > 0 {
+		what += " or in " + policy.Plural(others, "other object")
+	}
 	r.Message = fmt.Sprintf("exempted by what this change sets in %s: %s", what, r.Message)
+}
+
+// exemptedBy returns the object that exempts a result's object, as far as that is
+// known, and how many other objects may do so.
+func exemptedBy(r *policy.Result, changed []policy.Request) (by policy.Request, others int) {
+	may := slices.DeleteFunc(slices.Clone(changed), func(c policy.Request) bool {
+		return c.Object.Key() == r.Object || isDefinition(c.Object) != (r.Engine == policy.EngineCRD)
+	})
+	if len(may) == 0 {
+		return changed[0], len(changed) - 1
+	}
+	for _, c := range may {
+		switch name := c.Object.GetName(); {
+		case isDefinition(c.Object) && name == r.Policy, c.Object.GetKind() == "Namespace" && name == r.Object.Namespace:
+			return c, 0
+		}
+	}
+	return may[0], len(may) - 1
 }
 
 // SamePolicies reports whether both sides have the same policies, whatever their

@@ -24,6 +24,7 @@ type deployment struct {
 	sources []*located
 	target  render.Cluster
 	unit    *render.Unit
+	lists   []*render.Object // objects that Argo CD takes for empty lists
 }
 
 // deploy returns the unit of an Application.
@@ -123,7 +124,13 @@ func (d *deployment) render() ([]*render.Object, error) {
 				d.unit.Renderer, d.unit.FS, d.unit.Path = kind, l.repo.FS, l.root()
 			}
 		}
-		all = append(all, objects...)
+		for _, o := range objects {
+			if isNullList(o) {
+				d.lists = append(d.lists, o)
+			} else {
+				all = append(all, o)
+			}
+		}
 		errs = append(errs, err)
 	}
 	return all, errors.Join(errs...)
@@ -219,16 +226,37 @@ func (d *deployment) enabled(kind string) bool {
 // finish drops objects that Argo CD does not apply, adds the mark by which it
 // tracks objects, and adds the Namespace that it creates.
 func (d *deployment) finish(objects []*render.Object) []*render.Object {
-	var all []*render.Object
+	var all, skipped []*render.Object
 	for _, o := range objects {
-		if o.GetAnnotations()["argocd.argoproj.io/hook"] != "Skip" {
+		if isSkipped(o) {
+			skipped = append(skipped, o)
+		} else {
 			all = append(all, d.track(o))
 		}
 	}
+	d.world.Skips(d.lists, all, "not applied by Argo CD, which takes an object whose items are null for an empty list")
+	d.world.Skips(skipped, all, "not applied by Argo CD, because of its annotation "+hookAnnotation+": Skip")
 	if ns := d.namespace(all); ns != nil {
 		all = append([]*render.Object{ns}, all...)
 	}
 	return all
+}
+
+const hookAnnotation = "argocd.argoproj.io/hook"
+
+// hookTypes are the values of hookAnnotation that Argo CD knows, as
+// NewHookType of gitops-engine has them.
+var hookTypes = []string{"PreSync", "Sync", "PostSync", "SyncFail", "Skip", "PreDelete", "PostDelete"}
+
+// isSkipped reports whether an object is a hook of the type Skip alone.
+func isSkipped(o *render.Object) bool {
+	var types []string
+	for t := range strings.SplitSeq(o.GetAnnotations()[hookAnnotation], ",") {
+		if t = strings.TrimSpace(t); slices.Contains(hookTypes, t) {
+			types = append(types, t)
+		}
+	}
+	return slices.Equal(types, []string{"Skip"})
 }
 
 // distinct drops objects that a later one replaces, as Argo CD does, and

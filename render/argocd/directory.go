@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"path"
 	"regexp"
-	"slices"
 	"strings"
 	"unicode/utf16"
 
@@ -124,7 +123,7 @@ func manifest(name string, data []byte) ([]*render.Object, error) {
 	if len(objects) == 0 && !looksLikeManifest(data) {
 		return nil, nil
 	}
-	return slices.DeleteFunc(objects, isNullList), tolerated(err)
+	return objects, tolerated(err)
 }
 
 // isNullList reports whether Argo CD treats an object as an empty list.
