@@ -196,7 +196,7 @@ func folded(l *lack) string {
 	for i, t := range l.things {
 		names := t.waiting()
 		if n += len(names); n > maxFolded {
-			fmt.Fprintf(&b, "- … and what waits for %d others\n", len(l.things)-i)
+			fmt.Fprintf(&b, "- … and what waits for %s\n", policy.Plural(len(l.things)-i, "other"))
 			break
 		}
 		for j := range names {

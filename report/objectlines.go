@@ -133,7 +133,7 @@ func WithoutLines(units []*render.Unit, display func(string) string) []string {
 	}
 	var notes []string
 	for at, n := range counts {
-		notes = append(notes, fmt.Sprintf("%s: %d fields of %s are known by this file alone, not by a line", at.file, n, at.unit))
+		notes = append(notes, fmt.Sprintf("%s: fields of %s that come from this file, at an unknown line: %d", at.file, at.unit, n))
 	}
 	slices.Sort(notes)
 	return notes

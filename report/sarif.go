@@ -261,7 +261,7 @@ func (s *sarifRun) trimRules(alerts []*alert) {
 		used[a.id] = true
 	}
 	if n := s.rules.trim(used); n > 0 {
-		s.notifyText("omitted", "warning", fmt.Sprintf("%d rules that found nothing are left out of the list of rules", n))
+		s.notifyText("omitted", "warning", "left out of the list of rules: "+policy.Plural(n, "rule")+" that found nothing")
 	}
 }
 

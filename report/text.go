@@ -3,7 +3,6 @@ package report
 import (
 	"bufio"
 	"cmp"
-	"fmt"
 	"io"
 	"regexp"
 	"slices"
@@ -238,7 +237,7 @@ func (p *printer) names(keys []render.Key, unit string) []string {
 func (p *printer) moreSpots(spots []*spot) {
 	for i, s := range spots {
 		if i == maxSpots && !p.Verbose {
-			p.note("also", fmt.Sprintf("at %d more places", len(spots)-i)+p.flag("lists them"))
+			p.note("also", "at "+policy.Plural(len(spots)-i, "more place")+p.flag("lists them"))
 			return
 		}
 		p.wrapped("also"+cmp.Or(at(p.place(s.Span)), " where no line is known")+": ", p.whose(s))

@@ -81,6 +81,9 @@ func (g *gardener) value(v any, n node, depth int) any {
 	}
 	switch v := v.(type) {
 	case nil:
+		if !n.item { // its key has an address
+			g.add(n)
+		}
 	case chartutil.Values:
 		g.fields(v, n, depth)
 	case map[string]any:

@@ -20,7 +20,7 @@ func (p *provenance) values(pointer string) []render.Origin {
 		field, ok = render.Lookup(p.object, pointer)
 	}
 	key, value, ok := positions.Field(pointer)
-	if pointer == "" || !ok || field == nil {
+	if pointer == "" || !ok {
 		return nil
 	}
 	s := p.part.x.supply
@@ -29,7 +29,7 @@ func (p *provenance) values(pointer string) []render.Origin {
 	s.index()
 	f := fieldText{part: p.part, supply: s, value: field}
 	switch field.(type) {
-	case map[string]any, []any:
+	case map[string]any, []any, nil:
 		return f.block(key, value)
 	}
 	return f.scalar(key, value)
@@ -141,8 +141,8 @@ func (f fieldText) search(from, to int, whole bool) []hit {
 	return s.hits
 }
 
-// block returns the place of the values that a map or list as a whole was made
-// from: those of its key, or else of its beginning.
+// block returns the place of the values that a map or list as a whole, or null,
+// was made from: those of its key, or else of its beginning.
 func (f fieldText) block(key, value render.Span) []render.Origin {
 	if key.Line > 0 {
 		from, to := f.offset(key.Line, key.Column), f.offset(key.EndLine, key.EndColumn)

@@ -162,6 +162,8 @@ func TestMissingFields(t *testing.T) {
 		"/spec/sec":                 "chart/templates/a.yaml:44",
 		"/spec/sec/caps":            "env/prod.yaml:4",
 		"/spec/sec/caps/7":          "env/prod.yaml:4",
+		"/spec/partial/limits":      "chart/values.yaml:39",
+		"/spec/partial/limits/cpu":  "chart/values.yaml:39",
 		"/metadata/annotations":     "chart/values.yaml:23",
 		"/metadata/labels/team":     "chart/templates/a.yaml:6",
 	} {

@@ -76,7 +76,9 @@ func (s *supply) index() {
 		s.add(region{text: unsafe.String(&f.data[0], len(f.data)), file: f})
 	}
 	for _, n := range s.x.nodes {
-		s.boxes[word(n.val)] = n
+		if n.val != nil {
+			s.boxes[word(n.val)] = n
+		}
 		if text, ok := n.val.(string); ok {
 			s.add(region{text: text, node: n})
 		}

@@ -87,7 +87,7 @@ func (s *search) marshaled(rec *record, from, to, depth int) {
 			break
 		}
 		above, step = v, name
-		if v = partOf(v, name); v == nil {
+		if v = partOf(v, name); v == nil && !onKey {
 			return
 		}
 		if n, key = next, onKey; key {
