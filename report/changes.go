@@ -53,20 +53,23 @@ func (p *printer) losses(r *Report) {
 
 // fixed writes which failures of the base are no more.
 func (p *printer) fixed(results []policy.Result, word string) {
-	n := 0
-	for i := range results {
-		x := &results[i]
-		if _, finding := classOf(x); !finding || x.Baseline != policy.Absent || p.Verbose || p.Quiet { // -v lists all that does not count
-			continue
+	if p.Verbose { // lists all that does not count
+		return
+	}
+	all := groups(results, func(x *policy.Result) bool { return x.Baseline == policy.Absent })
+	for i, g := range all {
+		if i == maxTextChanges {
+			p.line("… and ", strconv.Itoa(len(all)-i), " more "+word+" (-v shows all)")
+			break
 		}
-		if n++; n <= maxTextChanges {
-			p.line(p.paint(green, word), ": ", subject(x.Object), headlineOf(x), " ["+ruleName(x.Engine, x.Policy, x.Rule)+"]")
+		x := g.first()
+		p.line(p.paint(green, word), ": ", subject(x.Object), headlineOf(x), " ["+ruleName(x.Engine, x.Policy, x.Rule)+"]")
+		if keys := objects(g.results); len(keys) > 1 {
+			p.pad = ""
+			p.list("  likewise in "+policy.Plural(len(keys)-1, "more object")+": ", p.names(keys[1:], keys[0].Unit))
 		}
 	}
-	if n > maxTextChanges {
-		p.line("… and ", strconv.Itoa(n-maxTextChanges), " more "+word+" (-v shows all)")
-	}
-	if n > 0 {
+	if len(all) > 0 {
 		p.line()
 	}
 }

@@ -19,7 +19,8 @@ import (
 func writeConcise(w io.Writer, r *Report, o Options) error {
 	p := &printer{Options: o, out: bufio.NewWriterSize(w, 64<<10), src: newSource(r), embedded: true}
 	p.Hyperlinks = ""
-	found, lacks := lacksOf(groups(sortedResults(r), p.shown))
+	results := sortedResults(r)
+	found, lacks := lacksOf(groups(results, p.shown))
 	for _, g := range found {
 		for _, s := range g.spots() {
 			p.concise(g.class, s)
@@ -28,11 +29,19 @@ func writeConcise(w io.Writer, r *Report, o Options) error {
 	for _, l := range lacks {
 		p.line(classes[l.class].word, ": ", l.headline(), l.next())
 	}
-	told := unitsTold(append(found, groupsOf(lacks)...))
+	told, before := unitsTold(results, p.shown), unitsTold(results, unchanged)
+	n := 0
 	for _, u := range r.Units {
-		if u.missing() && !told[u.Identity()] {
-			p.line(visible(u.Identity(), maxMessage), ": not rendered", reason(u))
+		switch id := u.Identity(); {
+		case !u.missing() || told[id]:
+		case before[id]:
+			n++
+		default:
+			p.line(visible(id, maxMessage), ": not rendered", reason(u))
 		}
+	}
+	if n > 0 {
+		p.line("not rendered: ", policy.Plural(n, "unit"), ", as before the change")
 	}
 	return p.out.Flush()
 }

@@ -17,6 +17,7 @@ type digest struct {
 	tally        tally
 	notWhole     []Unit               // units that were not rendered, or not whole, for a reason that no finding gives
 	unreachedCut int                  // units that nothing deploys and that were not rendered whole
+	beforeCut    int                  // units that were not rendered whole before the change either, for the same reason
 	found        [numClasses][]*group // what counts now, worst severity first
 	lacks        []*lack              // what undecided findings wait for
 	repeated     map[string]int       // assumptions that are shown once, with the number of findings
@@ -35,10 +36,12 @@ func newDigest(r *Report) *digest {
 	all := groups(d.results, open)
 	found, lacks := lacksOf(all)
 	d.lacks, d.repeated = lacks, repeatedAssumptions(found, lacks)
-	told := unitsTold(all)
+	told, before := unitsTold(d.results, open), unitsTold(d.results, unchanged)
 	for _, u := range r.Units {
 		switch {
 		case !u.missing() && u.Reason == "" || told[u.Identity()]:
+		case before[u.Identity()]:
+			d.beforeCut++
 		case u.unreached():
 			d.unreachedCut++
 		default:

@@ -48,7 +48,7 @@ func writeGitHub(w io.Writer, r *Report, _ Options) error {
 		p.line(classes[l.class].word, ": ", l.headline())
 		p.lackDetails(l)
 	}
-	p.told = unitsTold(groupsOf(lacks))
+	p.told, p.before = unitsTold(results, open), unitsTold(results, unchanged)
 	var left []string
 	for _, kind := range annotationKinds {
 		found := byLevel[kind.level]

@@ -129,16 +129,17 @@ func (m *markdownWriter) section(title string, share, n int, item func(i int) st
 }
 
 func (m *markdownWriter) notRendered() {
-	n := len(m.notWhole)
-	if m.unreachedCut > 0 {
-		n++
+	var items []string
+	for _, u := range m.notWhole {
+		items = append(items, unitItem(u))
 	}
-	m.section("Not rendered, or only partly", shareNotWhole, n, func(i int) string {
-		if i == len(m.notWhole) {
-			return "- " + policy.Plural(m.unreachedCut, "unit") + " that nothing found here deploys\n"
-		}
-		return unitItem(m.notWhole[i])
-	})
+	if n := m.beforeCut; n > 0 {
+		items = append(items, "- "+policy.Plural(n, "unit")+", as before the change\n")
+	}
+	if n := m.unreachedCut; n > 0 {
+		items = append(items, "- "+policy.Plural(n, "unit")+" that nothing found here deploys\n")
+	}
+	m.section("Not rendered, or only partly", shareNotWhole, len(items), func(i int) string { return items[i] })
 }
 
 // placeOf leads to where a finding is, where the tree's files have an address.

@@ -213,7 +213,8 @@ func policies(n int) string {
 // written already.
 func (p *printer) units(r *Report) {
 	told, unreached := 0, 0
-	var left []string // units to list, by their line
+	var before []string // units that are as they were before the change
+	var left []string   // units to list, by their line
 	names := make(map[string][]string)
 	for _, u := range r.Units {
 		switch {
@@ -221,6 +222,9 @@ func (p *printer) units(r *Report) {
 			continue
 		case !p.Verbose && p.told[u.Identity()]:
 			told++
+			continue
+		case !p.Verbose && p.before[u.Identity()]:
+			before = append(before, u.Identity())
 			continue
 		case !p.Verbose && u.unreached():
 			unreached++
@@ -241,6 +245,9 @@ func (p *printer) units(r *Report) {
 	}
 	if told > 0 {
 		p.remark("not rendered, or only partly", policy.Plural(told, "unit")+", for the reasons above"+p.flag("lists them"))
+	}
+	if n := len(before); n > 0 {
+		p.remark("not rendered, or only partly", policy.Plural(n, "unit")+", as before the change: "+strings.Join(p.few(before), ", "))
 	}
 	if unreached > 0 {
 		p.remark("partly rendered", policy.Plural(unreached, "unit")+" that nothing found here deploys"+p.flag("lists them"))
@@ -263,18 +270,20 @@ func (p *printer) unit(line string, units []string) {
 	p.line(p.paint(yellow, word), policy.Plural(len(units), "unit"), state, reason(u), ": ", strings.Join(p.few(units), ", "))
 }
 
-// unitsTold returns the units that a finding reports as not rendered.
-func unitsTold(all []*group) map[string]bool {
+// unitsTold returns the units that one of the results reports as not rendered.
+// It reads the results that keep allows.
+func unitsTold(results []policy.Result, keep func(*policy.Result) bool) map[string]bool {
 	told := make(map[string]bool)
-	for _, g := range all {
-		for _, x := range g.results {
-			if x.Engine == policy.EngineRender && x.Undecided() {
-				told[x.Object.Unit] = true
-			}
+	for i := range results {
+		if x := &results[i]; x.Engine == policy.EngineRender && x.Undecided() && keep(x) {
+			told[x.Object.Unit] = true
 		}
 	}
 	return told
 }
+
+// unchanged says that a result was there before the change.
+func unchanged(x *policy.Result) bool { return x.Baseline == policy.Unchanged }
 
 // repeatedAssumptions are those of several findings, or of one that is shown
 // without its assumptions, with the number of findings.

@@ -40,6 +40,7 @@ type printer struct {
 	wrap     bool            // long texts are broken at Width
 	repeated map[string]int  // assumptions that are written once, at the end, with the number of findings
 	told     map[string]bool // units that were not rendered, for a reason that is written already
+	before   map[string]bool // units that were not rendered before the change either, for the same reason
 }
 
 func writeText(w io.Writer, r *Report, o Options) error {
@@ -58,7 +59,8 @@ func writeText(w io.Writer, r *Report, o Options) error {
 		return p.out.Flush()
 	}
 	found, lacks := lacksOf(all)
-	p.repeated, p.told = repeatedAssumptions(found, lacks), unitsTold(all)
+	p.repeated = repeatedAssumptions(found, lacks)
+	p.told, p.before = unitsTold(results, p.shown), unitsTold(results, unchanged)
 	for _, g := range found {
 		p.finding(g)
 	}
