@@ -26,6 +26,14 @@ const (
 	RuleOutOfTime  = "out-of-time"    // the unit was not rendered within --timeout
 )
 
+// Incomplete is the result that says that a run is incomplete, with the next step.
+func Incomplete(why, hint string) []Result {
+	return []Result{{
+		Engine: EngineRender, Rule: RuleIncomplete, Operation: Create, Outcome: Error, Action: Deny,
+		Message: "the run is incomplete: " + why, Hint: hint,
+	}}
+}
+
 // CutShort reports whether the result says that the run ended early. Such results
 // of the base and the head are never equal: they say nothing about the objects.
 func (r *Result) CutShort() bool {

@@ -175,3 +175,16 @@ func appendEscaped(b []byte, r rune) []byte {
 	}
 	return fmt.Appendf(b, `\u%04x`, r)
 }
+
+// Plain makes text of unknown origin fit for one line of a terminal or log.
+func Plain(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t' || r == '\u2028' || r == '\u2029':
+			return ' '
+		case unicode.IsControl(r) || unicode.Is(unicode.Cf, r):
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
+}

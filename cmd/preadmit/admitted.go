@@ -28,7 +28,7 @@ func (a *admitted) tree(rendered *render.Object) map[string]any {
 
 // admit takes the rendered objects through defaults and mutating policies.
 // It adds errors to the input's results.
-func admit(ctx context.Context, in *input, o *checkOptions) (*admitted, error) {
+func admit(ctx context.Context, in *input, o *evaluateOptions) (*admitted, error) {
 	s, _, err := o.benchOptions(in)
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (a *admitted) admit(ctx context.Context, in, there *input, s benchOptions) 
 func printDiffs(w io.Writer, in *input, a *admitted) error {
 	for _, u := range in.head {
 		for _, o := range u.Objects {
-			if _, err := fmt.Fprintf(w, "# %s %s\n%s", u.Kind, plain(in.tree.Display(u.Identity())), sourceLine(in.tree, o)); err != nil {
+			if _, err := fmt.Fprintf(w, "# %s %s\n%s", u.Kind, report.Plain(in.tree.Display(u.Identity())), sourceLine(in.tree, o)); err != nil {
 				return err
 			}
 			if err := printDiff(w, in, a, o); err != nil {
@@ -93,7 +93,7 @@ func printDiff(w io.Writer, in *input, a *admitted, o *render.Object) error {
 	key.Namespace = ""
 	for _, r := range a.steps[key] {
 		r.PolicyOrigin.File = in.tree.Display(r.PolicyOrigin.File)
-		if _, err := fmt.Fprintf(w, "# %s/%s %s (%s)\n", plain(r.Policy), r.Rule, plain(r.Message), plain(r.PolicyOrigin.String())); err != nil {
+		if _, err := fmt.Fprintf(w, "# %s/%s %s (%s)\n", report.Plain(r.Policy), r.Rule, report.Plain(r.Message), report.Plain(r.PolicyOrigin.String())); err != nil {
 			return err
 		}
 	}
@@ -105,7 +105,7 @@ func printDiff(w io.Writer, in *input, a *admitted, o *render.Object) error {
 	if err != nil {
 		return err
 	}
-	name := plain(objectName(o))
+	name := report.Plain(objectName(o))
 	text := report.UnifiedDiff(name, before, name+" as stored", after)
 	if text == "" {
 		_, err = fmt.Fprintf(w, "# %s is stored as it is\n", name)

@@ -5,23 +5,10 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/spf13/pflag"
-
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/authz"
 	"github.com/preadmit/preadmit/render"
 )
-
-// userFlags are the flags that say who asks the authorizer, and what answers.
-type userFlags struct {
-	asFile     string
-	authorizer string
-}
-
-func (u *userFlags) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&u.asFile, "as-file", "", "evaluate as the user in `FILE`, with username, uid, groups and extra, instead of --as")
-	f.StringVar(&u.authorizer, "authorizer", "unknown", "how CEL's authorizer checks are answered, `MODE`: unknown, allow, deny, rbac (by the Roles and bindings rendered and in --with), or a file of rules")
-}
 
 // newAuthorizer is what --authorizer names. Objects of --with are on the
 // cluster before the change.
@@ -44,10 +31,10 @@ func newAuthorizer(in *input, s *engineSettings, cluster *policy.Cluster) (*auth
 }
 
 // authorizerFile reads the file of rules that --authorizer names.
-func (u *userFlags) authorizerFile(in *input) (display string, data []byte, err error) {
-	name, data, err := in.file(u.authorizer)
+func (o *evaluateOptions) authorizerFile(in *input) (display string, data []byte, err error) {
+	name, data, err := in.file(o.authorizer)
 	if name == "" {
-		return "", nil, fmt.Errorf("--authorizer %q is neither a file of rules nor one of %s", u.authorizer, strings.Join(authz.Modes, ", "))
+		return "", nil, fmt.Errorf("--authorizer %q is neither a file of rules nor one of %s", o.authorizer, strings.Join(authz.Modes, ", "))
 	}
 	if err != nil {
 		return "", nil, fmt.Errorf("--authorizer: %w", places(in.tree, err))
@@ -56,7 +43,7 @@ func (u *userFlags) authorizerFile(in *input) (display string, data []byte, err 
 }
 
 // userFile is whom --as-file names.
-func (o *checkOptions) userFile(in *input) (policy.UserInfo, error) {
+func (o *evaluateOptions) userFile(in *input) (policy.UserInfo, error) {
 	if o.as != "" || len(o.asGroups) > 0 {
 		return policy.UserInfo{}, errors.New("--as-file names a user with groups: --as and --as-group can't be given with it")
 	}
@@ -69,16 +56,6 @@ func (o *checkOptions) userFile(in *input) (policy.UserInfo, error) {
 		return policy.UserInfo{}, fmt.Errorf("--as-file: %w", places(nil, err))
 	}
 	return u, nil
-}
-
-// file reads a file that the command line names. The name is "" when there is
-// none.
-func (in *input) file(p string) (name string, data []byte, err error) {
-	if name, err = in.tree.name(p, in.stdin); err != nil {
-		return "", nil, err
-	}
-	data, err = render.ReadFile(in.tree, name)
-	return name, data, err
 }
 
 // places puts errors with their places and hints in one line. With a tree,

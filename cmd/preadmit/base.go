@@ -7,34 +7,22 @@ import (
 	"io/fs"
 	"slices"
 
-	"github.com/spf13/pflag"
-
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/change"
 	"github.com/preadmit/preadmit/policy/lint"
+	"github.com/preadmit/preadmit/policy/rego"
 	"github.com/preadmit/preadmit/render"
-	"github.com/preadmit/preadmit/render/git"
 	"github.com/preadmit/preadmit/report"
 )
 
-// changeFlags say what to compare with.
-type changeFlags struct {
-	base            string
-	requireComplete bool
-}
-
-func (c *changeFlags) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&c.base, "base", "", "compare with git revision `REV` and evaluate the change by the policies there; only new failures count")
-	f.BoolVar(&c.requireComplete, "require-complete", false, "exit 3 if anything could not be rendered or decided, even if it was so at --base")
-}
-
 // change evaluates the change from --base, and returns what is there.
-func (j *evaluation) change(ctx context.Context, o *checkOptions, in *input, args []string, stdin io.Reader, s benchOptions) (*input, error) {
-	b, err := openBase(in.tree, o.base)
+func (j *evaluation) change(ctx context.Context, o *evaluateOptions, in *input, args []string, stdin io.Reader, s benchOptions) (*input, error) {
+	r, err := openBase(in.tree, o.base)
 	if err != nil {
 		return nil, err
 	}
+	b := &base{revision: r}
 	if err := b.load(ctx, o, args, stdin); err != nil {
 		return nil, err
 	}
@@ -56,45 +44,23 @@ func (j *evaluation) change(ctx context.Context, o *checkOptions, in *input, arg
 	return b.in, err
 }
 
-// A base is the revision that the work tree is compared with.
+// A base is the revision that the work tree is compared with, rendered.
 type base struct {
-	in     *input
-	repo   *git.Repository
-	files  *git.Tree
-	commit string
-}
-
-// openBase opens the tree of --base: the same names, from the repository's
-// objects.
-func openBase(head *tree, revision string) (*base, error) {
-	fail := func(err error) (*base, error) { return nil, fmt.Errorf("--base: %w", err) }
-	repo, err := git.Open(head.Dir)
-	if err != nil {
-		return fail(fmt.Errorf("%s: %w", head.Dir, err))
-	}
-	commit, err := repo.Resolve(revision)
-	if err != nil {
-		return fail(err)
-	}
-	files, err := repo.Tree(commit)
-	if err != nil {
-		return fail(err)
-	}
-	t := &tree{Tree: head.At(files)}
-	return &base{in: &input{tree: t}, repo: repo, files: files, commit: commit.Hash}, nil
+	*revision
+	in *input
 }
 
 // load renders the base as the head was.
-func (b *base) load(ctx context.Context, o *checkOptions, args []string, stdin io.Reader) error {
+func (b *base) load(ctx context.Context, o *evaluateOptions, args []string, stdin io.Reader) error {
 	if len(args) == 0 {
 		args = []string{"."}
 	}
-	in, err := loadFrom(ctx, o, b.in.tree, args, stdin)
+	in, err := loadFrom(ctx, &o.loadOptions, b.tree, args, stdin)
 	if err != nil {
 		return fmt.Errorf("--base: %w", err)
 	}
 	if err := b.files.Err(); err != nil {
-		return &exitError{exitIncomplete, fmt.Errorf("--base %s: %w", o.base, err)}
+		return &supervise.Incomplete{Err: fmt.Errorf("--base %s: %w", o.base, err)}
 	}
 	b.in = in
 	return nil
@@ -108,7 +74,7 @@ func (b *base) held(head *tree, paths ...string) error {
 			return err
 		}
 		_, inHead := fs.Stat(head, name)
-		if _, inBase := fs.Stat(b.in.tree, name); inHead != nil && inBase != nil {
+		if _, inBase := fs.Stat(b.tree, name); inHead != nil && inBase != nil {
 			return notFound(p, p)
 		}
 	}
@@ -117,7 +83,7 @@ func (b *base) held(head *tree, paths ...string) error {
 
 // compare reviews the change from the base to the head by the base's policies,
 // and says which results it brings in. What stays as it is, is evaluated once.
-func (j *evaluation) compare(ctx context.Context, o *checkOptions, b *base, in *input, s benchOptions) error {
+func (j *evaluation) compare(ctx context.Context, o *evaluateOptions, b *base, in *input, s benchOptions) error {
 	var err error
 	if j.bench, err = newBench(in, b.trusted(in), s); err != nil {
 		return err
@@ -313,25 +279,6 @@ func policyObjects(in *input, noTreePolicies bool) []*render.Object {
 	return all
 }
 
-// side returns the input as one side of a comparison.
-func (in *input) side() *change.Side {
-	return &change.Side{
-		Tree: in.tree, Units: in.head, Given: in.given, Context: in.context, Anywhere: in.anywhere,
-		Deployed: in.deployed, Unread: in.unread(),
-	}
-}
-
-// unread are the files and directories that could not be read.
-func (in *input) unread() []string {
-	var names []string
-	for i := range in.found {
-		if r := &in.found[i]; r.Object.Unit == "" && r.Outcome == policy.Error && len(r.Origins) > 0 {
-			names = append(names, r.Origins[0].File)
-		}
-	}
-	return names
-}
-
 // notes are what to say about the base.
 func (b *base) notes(head *input) []string {
 	var notes []string
@@ -358,4 +305,30 @@ func (b *base) notes(head *input) []string {
 		notes = append(notes, fmt.Sprintf("%d units could not be rendered whole at the base, so all their results count: %s", len(half), policy.Few(half)))
 	}
 	return notes
+}
+
+// sameRego tells whether both sides have the same modules and data.
+func sameRego(base, head *input) bool {
+	return slices.Equal(base.modules, head.modules) &&
+		slices.EqualFunc(base.data, head.data, func(x, y rego.Document) bool {
+			return x.File == y.File && x.Text == y.Text && slices.Equal(x.Under, y.Under)
+		})
+}
+
+// trustedRego are the modules and data of the base, those that the head has
+// otherwise under the names that Git has for them.
+func (b *base) trustedRego(head *input) (modules []rego.Module, data []rego.Document) {
+	modules, data = slices.Clone(b.in.modules), slices.Clone(b.in.data)
+	for i, m := range modules {
+		if !slices.Contains(head.modules, m) {
+			modules[i].File = b.name(m.File)
+		}
+	}
+	for i, d := range data {
+		same := func(x rego.Document) bool { return x.File == d.File && x.Text == d.Text }
+		if !slices.ContainsFunc(head.data, same) {
+			data[i].File = b.name(d.File)
+		}
+	}
+	return modules, data
 }

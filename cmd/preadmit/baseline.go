@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/report"
 )
 
 // baselineOptions are the flags of baseline: those of check without what says
@@ -19,7 +20,7 @@ import (
 type baselineOptions struct {
 	checkOptions
 	reason  string
-	expires date
+	expires time.Time
 	owner   string
 }
 
@@ -40,12 +41,12 @@ names those that match nothing any more.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.reason, "reason", "", "why the failures are accepted (required)")
-	f.Var(&o.expires, "expires", "the last `DAY` on which the suppressions apply, such as 2027-03-31 (required)")
+	f.Var((*date)(&o.expires), "expires", "the last `DAY` on which the suppressions apply, such as 2027-03-31 (required)")
 	f.StringVar(&o.owner, "owner", "", "the `NAME` of who is responsible for them")
-	o.sources.addFlags(f)
-	o.policyFlags.addFlags(f)
-	o.userFlags.addFlags(f)
-	o.suppressionFlags.addFlags(f)
+	o.addSourceFlags(f)
+	o.addPolicyFlags(f)
+	o.addUserFlags(f)
+	o.addSuppressionFlags(f)
 	return cmd
 }
 
@@ -56,7 +57,7 @@ func runBaseline(ctx context.Context, o *baselineOptions, args []string, stdin i
 	case o.expires.IsZero():
 		return 0, errors.New("--expires is required: a suppression ends")
 	case o.expires.Before(o.midnight()):
-		return 0, fmt.Errorf("--expires %s is over: today is %s", o.expires.String(), o.midnight().Format(time.DateOnly))
+		return 0, fmt.Errorf("--expires %s is over: today is %s", o.expires.Format(time.DateOnly), o.midnight().Format(time.DateOnly))
 	}
 	if err := checkPacks(o.packs); err != nil {
 		return 0, err
@@ -66,11 +67,11 @@ func runBaseline(ctx context.Context, o *baselineOptions, args []string, stdin i
 		return 0, err
 	}
 	defer cancel()
-	in, err := load(ctx, &o.checkOptions, args, stdin)
+	in, err := load(ctx, &o.loadOptions, args, stdin)
 	if err != nil {
 		return 0, timedOut(ctx, err)
 	}
-	j, err := evaluate(ctx, &o.checkOptions, in, args, stdin)
+	j, err := evaluate(ctx, &o.evaluateOptions, in, args, stdin)
 	if err != nil {
 		return 0, timedOut(ctx, err)
 	}
@@ -83,7 +84,7 @@ func runBaseline(ctx context.Context, o *baselineOptions, args []string, stdin i
 	if err := addToFile(stdout, file, debt); err != nil {
 		return 0, err
 	}
-	fmt.Fprintf(stdout, "%d suppressions added to %s\n", len(debt), plain(in.tree.Display(suppressionsFile)))
+	fmt.Fprintf(stdout, "%d suppressions added to %s\n", len(debt), report.Plain(in.tree.Display(suppressionsFile)))
 	if n := r.Incomplete(); n > 0 {
 		fmt.Fprintf(stdout, "%d results could not be decided, and are not accepted\n", n)
 		return exitIncomplete, nil

@@ -134,11 +134,6 @@ func (b *bench) packs(s *engineSettings, policies []*render.Object) []string {
 	return []string{defaultPack}
 }
 
-// only returns the objects for which something holds.
-func only(objects []*render.Object, holds func(*render.Object) bool) []*render.Object {
-	return slices.DeleteFunc(slices.Clone(objects), func(o *render.Object) bool { return !holds(o) })
-}
-
 func (b *bench) broken(err error) {
 	b.results = append(b.results, policy.Errors(policy.EngineCompile, nil, err)...)
 }

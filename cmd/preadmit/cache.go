@@ -14,26 +14,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
-
+	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/cache"
 	"github.com/preadmit/preadmit/render/disk"
+	"github.com/preadmit/preadmit/report"
 )
-
-// cacheFlags choose the cache. Reports are the same bytes with and without it.
-type cacheFlags struct {
-	cache   string
-	noCache bool
-
-	notes  io.Writer // for messages about the cache with -v; nil for commands without a cache
-	memory *memory   // set by load; nil without a cache
-}
-
-func (c *cacheFlags) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&c.cache, "cache", "", "cache `DIR`, outside the repository (default: preadmit in the user's cache directory)")
-	f.BoolVar(&c.noCache, "no-cache", false, "neither read nor write the cache")
-}
 
 // A memory is the open cache, with what this run will add to it.
 type memory struct {
@@ -63,14 +49,14 @@ func withUserCache(ctx context.Context) context.Context {
 	return context.WithValue(ctx, userCache{}, filepath.Join(dir, "preadmit"))
 }
 
-// open makes the memory of a run. Why there is none is said with -v; it is an
+// openCache makes the memory of a run. Why there is none is said with -v; it is an
 // error only where the directory was asked for and can't be trusted.
-func (c *cacheFlags) open(ctx context.Context, t *tree) error {
-	dir, asked := c.cache, c.cache != ""
+func (o *loadOptions) openCache(ctx context.Context, t *tree) error {
+	dir, asked := o.cache, o.cache != ""
 	if !asked {
 		dir, _ = ctx.Value(userCache{}).(string)
 	}
-	if c.noCache || dir == "" || c.notes == nil {
+	if o.noCache || dir == "" || o.notes == nil {
 		return nil
 	}
 	build, err := buildIdentity()
@@ -85,20 +71,20 @@ func (c *cacheFlags) open(ctx context.Context, t *tree) error {
 		store, err = cache.Open(dir, cache.Limit, time.Now())
 	}
 	if err != nil {
-		c.note(dir, err)
+		o.noCacheHere(dir, err)
 		return nil
 	}
-	c.memory = &memory{store: store, build: build}
+	o.memory = &memory{store: store, build: build}
 	return nil
 }
 
-// note says why nothing is kept, which changes nothing else.
-func (c *cacheFlags) note(dir string, err error) {
+// noCacheHere says why nothing is kept, which changes nothing else.
+func (o *loadOptions) noCacheHere(dir string, err error) {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
 		err = pe.Err
 	}
-	fmt.Fprintf(c.notes, "no cache: %s: %s\n", plain(dir), plain(err.Error()))
+	fmt.Fprintf(o.notes, "no cache: %s: %s\n", report.Plain(dir), report.Plain(err.Error()))
 }
 
 var errInTree = errors.New("lies in the repository, where a change could bring answers of its own")
@@ -142,7 +128,7 @@ func buildIdentity() (string, error) {
 	if _, err := io.CopyN(h, f, 64<<10); err != nil {
 		return "", err
 	}
-	fmt.Fprintf(h, "%d %s %s %s %s", info.Size(), version, runtime.GOOS, runtime.GOARCH, runtime.Version())
+	fmt.Fprintf(h, "%d %s %s %s %s", info.Size(), supervise.Version(), runtime.GOOS, runtime.GOARCH, runtime.Version())
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
@@ -154,9 +140,9 @@ type rendering interface {
 
 // graph renders what the command line names of a tree, and remembers it if it
 // may. What was found is kept for each side of a change by itself.
-func (o *checkOptions) graph(t *tree, args []string) (rendering, *cache.Graph) {
+func (o *loadOptions) graph(t *tree, args []string) (rendering, *cache.Graph) {
 	side := t.side()
-	graph := render.Graph{Renderers: o.progress.renderers(o.watch.Renderers(renderers(), side)), Selection: o.selection, Store: t.store, Forgets: o.passes != nil, Parts: o.parts}
+	graph := render.Graph{Renderers: o.progress.renderers(o.watch.Renderers(o.renderers(), side)), Selection: o.selection, Store: t.store, Forgets: o.forgets, Parts: o.parts}
 	if o.memory == nil && o.base == "" {
 		return graph, nil
 	}
@@ -165,11 +151,11 @@ func (o *checkOptions) graph(t *tree, args []string) (rendering, *cache.Graph) {
 		options.Store, options.Build = o.memory.store, o.memory.build
 	}
 	if side == "base" { // of which only what the change can reach is rendered again
-		options.Other = o.head
+		options.Other = o.rendered
 	}
 	g := cache.New(graph, t, options)
 	if side == "head" {
-		o.head = g
+		o.rendered = g
 	}
 	if o.memory != nil {
 		o.memory.graphs = append(o.memory.graphs, g)
@@ -177,9 +163,9 @@ func (o *checkOptions) graph(t *tree, args []string) (rendering, *cache.Graph) {
 	return g, g
 }
 
-// save keeps the results of this run. It is called when the report is written.
-func (c *cacheFlags) save() {
-	m := c.memory
+// saveCache keeps the results of this run. It is called when the report is written.
+func (o *loadOptions) saveCache() {
+	m := o.memory
 	if m == nil {
 		return
 	}
@@ -191,6 +177,6 @@ func (c *cacheFlags) save() {
 	}
 	m.store.Trim()
 	if err := m.store.Err(); err != nil {
-		c.note(m.store.Dir(), err)
+		o.noCacheHere(m.store.Dir(), err)
 	}
 }

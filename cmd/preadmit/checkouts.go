@@ -40,7 +40,7 @@ type mountedSource struct {
 
 // newCheckouts mounts the sources of the configuration and finds out which
 // repository the tree is.
-func newCheckouts(o *checkOptions, t *tree, s *config.File, g render.Graph) (*checkouts, error) {
+func newCheckouts(o *loadOptions, t *tree, s *config.File, g render.Graph) (*checkouts, error) {
 	r := &checkouts{
 		tree: t, graph: g, configuration: s,
 		names: make(map[string]bool), branches: map[string]bool{"": true, "head": true, "main": true, "master": true}, revisions: make(map[string]string),
@@ -106,7 +106,7 @@ func (r *checkouts) Repository(url, revision string) (render.Repository, error) 
 	if url != "" && !r.names[name] {
 		return render.Repository{}, &render.Error{
 			Rule: "foreign-repository", Missing: true, Err: fmt.Errorf("%s is another repository, which is not here", url),
-			Hint: "check that repository out beside this one and name its folder under `sources` in " + configFile +
+			Hint: "check that repository out beside this one and name its folder under `sources` in " + config.Path +
 				"; if it is this repository, name its address under `repository` there",
 		}
 	}

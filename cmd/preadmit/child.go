@@ -45,7 +45,7 @@ func runChild() int {
 	if n := w.Jobs(runtime.GOMAXPROCS(0)); n < runtime.GOMAXPROCS(0) && os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(n)
 	}
-	confineCalls(w, os.Args[1:])
+	w.ConfineCalls(os.Args[1:])
 	debug.SetMaxStack(maxStack)
 	confine.NoCore()
 	go w.KeepLimits()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy/authz"
 	"github.com/preadmit/preadmit/policy/lint"
 	"github.com/preadmit/preadmit/policy/schema"
@@ -28,7 +29,7 @@ func completions(root *cobra.Command) {
 	formats := map[string][]string{"explain": oneFormats, "test": oneFormats, "render": renderFormats, "graph": graphFormatNames, "policies": report.PoliciesFormats.Names()}
 	for _, c := range root.Commands() {
 		values := map[string]cobra.CompletionFunc{
-			"color": among(colorModes), "theme": among(themes), "sandbox": among(sandboxModes), "gitops": among(gitopsModes),
+			"color": among(colorModes), "theme": among(themes), "sandbox": among(tasks.SandboxModes), "gitops": among(gitopsModes),
 			"fail-on": among(failActions()), "pack": among(packNames()), "kube-version": among(schema.Versions()),
 			"coverage":          among(report.CoverageFormats.Names()),
 			"mutate":            among(report.MutationFormats.Names()),

@@ -43,7 +43,7 @@ func configure(flags *pflag.FlagSet, args []string) error {
 			return err
 		}
 		defer b.repo.Close()
-		t = b.in.tree
+		t = b.tree
 	}
 	node, err := config.ReadNode(t, file)
 	if err != nil || node == nil {
@@ -53,17 +53,6 @@ func configure(flags *pflag.FlagSet, args []string) error {
 		return err
 	}
 	return configureFrom(flags, t.Dir, t.Display(file), node)
-}
-
-// configName is the name of the file that --config names, which must be there:
-// in the work tree, since a base may lack what the change adds.
-func configName(t *tree, path string) (string, error) {
-	name, err := t.name(path, nil)
-	if err != nil {
-		return "", err
-	}
-	_, err = render.ReadFile(t, name)
-	return name, err
 }
 
 func configureFrom(flags *pflag.FlagSet, root, file string, node *yaml.Node) error {

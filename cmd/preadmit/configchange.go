@@ -13,12 +13,13 @@ import (
 	"github.com/preadmit/preadmit/policy/change"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/store"
+	"github.com/preadmit/preadmit/report"
 )
 
 // configurationChange returns results about a changed configuration file. A run with
 // --base uses the base's file, so it can't see what the new one leaves out. Each
 // result names objects that are checked now, and are not once the change is merged.
-func (b *base) configurationChange(ctx context.Context, o *checkOptions, head *input, args []string, stdin io.Reader) (results []policy.Result, notes []string) {
+func (b *base) configurationChange(ctx context.Context, o *evaluateOptions, head *input, args []string, stdin io.Reader) (results []policy.Result, notes []string) {
 	file := configFile
 	if o.config != "" {
 		var err error
@@ -45,7 +46,7 @@ func (b *base) configurationChange(ctx context.Context, o *checkOptions, head *i
 	if len(args) == 0 {
 		args = []string{"."}
 	}
-	later, err := loadFrom(ctx, then, head.tree, args, stdin)
+	later, err := loadFrom(ctx, &then.loadOptions, head.tree, args, stdin)
 	if err != nil {
 		return b.unusable(file, line, err), nil
 	}
@@ -59,7 +60,7 @@ func (b *base) configurationChange(ctx context.Context, o *checkOptions, head *i
 
 // unusable is the result about a configuration that the next run can't use.
 func (b *base) unusable(file string, line int, err error) []policy.Result {
-	return []policy.Result{b.configured("unusable-configuration", file, line, "once this change is merged, no run can use this configuration: "+plain(err.Error()))}
+	return []policy.Result{b.configured("unusable-configuration", file, line, "once this change is merged, no run can use this configuration: "+report.Plain(err.Error()))}
 }
 
 func (b *base) configured(rule, file string, line int, message string) policy.Result {
@@ -72,7 +73,7 @@ func (b *base) configured(rule, file string, line int, message string) policy.Re
 
 // after returns the options of a run without a base once the configuration now
 // is merged in place of was. What the command line gave stays.
-func (o *checkOptions) after(t *tree, file string, was, now *yaml.Node) (*checkOptions, error) {
+func (o *evaluateOptions) after(t *tree, file string, was, now *yaml.Node) (*evaluateOptions, error) {
 	s := &config.File{Name: t.Display(file)}
 	if now != nil {
 		if err := config.InFile(s.Name, s.Decode(now)); err != nil {
@@ -84,11 +85,11 @@ func (o *checkOptions) after(t *tree, file string, was, now *yaml.Node) (*checkO
 	}
 	s.Sources = o.configuration.Readable(s.Sources)
 	then := *o
-	then.configuration, then.memory, then.head = s, nil, nil
-	if value, given := config.Flag(was, "gitops"); o.gitops == gitopsMode(value) || !given && o.gitops == gitopsAuto {
+	then.configuration, then.memory, then.rendered = s, nil, nil
+	if value, given := config.Flag(was, "gitops"); o.gitops == value || !given && o.gitops == gitopsAuto {
 		then.gitops = gitopsAuto
 		if value, given := config.Flag(now, "gitops"); given {
-			then.gitops = gitopsMode(value)
+			then.gitops = value
 		}
 	}
 	if value, _ := config.Flag(was, "include-hidden"); value == "true" && o.selection.Hidden {

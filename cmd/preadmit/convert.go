@@ -90,7 +90,7 @@ something in it is wrong.`,
 				return err
 			}
 			for _, p := range problems {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s\n", plain(p.String()))
+				fmt.Fprintf(cmd.OutOrStdout(), "%s\n", report.Plain(p.String()))
 			}
 			if len(problems) > 0 {
 				*code = exitDenied

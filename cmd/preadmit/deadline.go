@@ -9,20 +9,21 @@ import (
 	"sync"
 	"time"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 )
 
 // begin starts a command: it checks the flags, and returns a context that ends at
 // --timeout. The caller must call the function. The error is a wrong flag, or why
 // the supervised children before this one ended without a result.
-func (o *sources) begin(ctx context.Context, stderr io.Writer) (context.Context, context.CancelFunc, error) {
+func (o *checkOptions) begin(ctx context.Context, stderr io.Writer) (context.Context, context.CancelFunc, error) {
 	if err := o.start(); err != nil {
 		return nil, nil, err
 	}
 	ctx, cancel := bounded(ctx, o.timeout, stderr)
 	if why := tasks.Of(ctx).Fatal(); why != "" {
 		cancel()
-		return nil, nil, &exitError{exitIncomplete, errors.New(why)}
+		return nil, nil, &supervise.Incomplete{Err: errors.New(why)}
 	}
 	return ctx, cancel, nil
 }

@@ -21,7 +21,6 @@ import (
 // configuration declares, else by the paths alone.
 type deployer struct {
 	*loader
-	o             *checkOptions
 	configuration *config.File
 	declared      []*render.Unit // that are evaluated
 	present       []*render.Unit // on the cluster without being evaluated
@@ -29,7 +28,7 @@ type deployer struct {
 }
 
 // deployed adds the units to evaluate to the input.
-func (l *loader) deployed(ctx context.Context, o *checkOptions, args []string) error {
+func (l *loader) deployed(ctx context.Context, o *loadOptions, args []string) error {
 	s, err := o.readConfiguration(l.in.tree)
 	if err != nil {
 		return err
@@ -38,7 +37,7 @@ func (l *loader) deployed(ctx context.Context, o *checkOptions, args []string) e
 		return err
 	}
 	l.in.clusters = slices.DeleteFunc(s.RenderClusters(), func(c render.Cluster) bool { return !o.looksAt(c.Name) })
-	d := &deployer{loader: l, o: o, configuration: s}
+	d := &deployer{loader: l, configuration: s}
 	if err := d.declare(ctx); err != nil {
 		return config.InFile(s.Name, err)
 	}
@@ -83,13 +82,15 @@ func onCluster(name string, lists ...[]*render.Unit) {
 }
 
 // looksAt reports whether a cluster is looked at.
-func (o *sources) looksAt(cluster string) bool {
+func (o *loadOptions) looksAt(cluster string) bool {
 	return len(o.clusters) == 0 || slices.Contains(o.clusters, cluster)
 }
 
 // elsewhere reports whether a unit goes to a cluster that is not looked at. All
 // clusters are followed even so: what goes to another one is not undeployed.
-func (d *deployer) elsewhere(u *render.Unit) bool { return u.Cluster != "" && !d.o.looksAt(u.Cluster) }
+func (d *deployer) elsewhere(u *render.Unit) bool {
+	return u.Cluster != "" && !d.options.looksAt(u.Cluster)
+}
 
 // renderAt renders paths of the configuration, which count from the root.
 func (d *deployer) renderAt(ctx context.Context, line int, paths []string) ([]*render.Unit, error) {
@@ -237,7 +238,7 @@ func (d *deployer) parameters(x config.Deployment, srcs []render.Source, several
 // find renders the paths of the command line. Where the configuration says
 // where to begin and nothing else counts, the tree is not looked at.
 func (d *deployer) find(ctx context.Context, args []string) error {
-	if d.o.gitops == gitopsOnly && d.configuration.HasEntries() {
+	if d.options.gitops == gitopsOnly && d.configuration.HasEntries() {
 		names, err := d.names(args)
 		d.in.walked = d.graph.Discover(d.in.tree, names...)
 		return err
@@ -256,8 +257,8 @@ func (d *deployer) find(ctx context.Context, args []string) error {
 		return err
 	}
 	onCluster(d.configuration.Home(), d.found)
-	if len(d.configuration.Clusters) == 0 && d.o.gitops != gitopsOff {
-		inferClusters(d.found)
+	if len(d.configuration.Clusters) == 0 && d.options.gitops != gitopsOff {
+		inferClusters(d.found, d.options.resolvers())
 	}
 	return nil
 }
@@ -266,12 +267,12 @@ func (d *deployer) find(ctx context.Context, args []string) error {
 // what is evaluated.
 func (d *deployer) follow(ctx context.Context) error {
 	f := render.Follower{Clusters: d.configuration.RenderClusters()}
-	if d.o.gitops != gitopsOff {
-		f.Resolvers = d.o.watch.Resolvers(resolvers(), d.in.tree.side())
+	if d.options.gitops != gitopsOff {
+		f.Resolvers = d.options.watch.Resolvers(d.options.resolvers(), d.in.tree.side())
 		if d.in.graph != nil {
 			f.Resolvers = d.in.graph.Resolvers(f.Resolvers)
 		}
-		outside, err := newCheckouts(d.o, d.in.tree, d.configuration, render.Graph{Renderers: d.o.progress.renderers(renderers()), Store: d.in.tree.store})
+		outside, err := newCheckouts(d.options, d.in.tree, d.configuration, render.Graph{Renderers: d.options.progress.renderers(d.options.renderers()), Store: d.in.tree.store})
 		if err != nil {
 			return err
 		}
@@ -282,7 +283,7 @@ func (d *deployer) follow(ctx context.Context) error {
 	d.in.deployed, err = f.Follow(ctx, present, d.found)
 	if tasks.IsTimeUp(ctx, err) {
 		d.in.deployed, err = &render.Deployment{}, nil
-		d.in.found = append(d.in.found, failure(context.Cause(ctx).Error()+": Argo CD and Flux objects are not followed", "")...)
+		d.in.found = append(d.in.found, policy.Incomplete(context.Cause(ctx).Error()+": Argo CD and Flux objects are not followed", "")...)
 	}
 	if err != nil {
 		return err
@@ -297,7 +298,7 @@ func (d *deployer) follow(ctx context.Context) error {
 	}
 	maps.DeleteFunc(d.in.deployed.Roots, func(u *render.Unit, _ bool) bool { return d.elsewhere(u) })
 	d.complain(d.in.head)
-	if d.sources.chartFlag() == "" {
+	if d.options.chartFlag() == "" {
 		d.in.notes = append(d.in.notes, rootCharts(d.in, d.found)...)
 	}
 	return nil
@@ -332,7 +333,7 @@ func (d *deployer) units() []*render.Unit {
 		case d.in.deployed.Reaches(&u.Source):
 			continue
 		case !d.in.deployed.Roots[u] && !d.in.deployed.Sources[u]:
-			if d.o.gitops == gitopsOnly {
+			if d.options.gitops == gitopsOnly {
 				continue
 			}
 			u.State = render.Unreached
@@ -359,11 +360,11 @@ func compareReach(a, b *render.Unit) int {
 
 // readConfiguration reads the configuration file: that of the base where
 // there is one, since a change does not choose how it is evaluated.
-func (o *checkOptions) readConfiguration(t *tree) (*config.File, error) {
+func (o *loadOptions) readConfiguration(t *tree) (*config.File, error) {
 	if o.configuration != nil {
 		return o.configuration, nil
 	}
-	file := configFile
+	file := config.Path
 	if o.config != "" {
 		var err error
 		if file, err = configName(t, o.config); err != nil {
@@ -376,7 +377,7 @@ func (o *checkOptions) readConfiguration(t *tree) (*config.File, error) {
 			return nil, err
 		}
 		defer b.repo.Close()
-		t = b.in.tree
+		t = b.tree
 	}
 	s, err := config.Read(t, file)
 	o.configuration = s
@@ -392,4 +393,32 @@ func (in *input) unreached() map[string]bool {
 		}
 	}
 	return all
+}
+
+// configName is the name of the file that --config names, which must be there:
+// in the work tree, since a base may lack what the change adds.
+func configName(t *tree, path string) (string, error) {
+	name, err := t.name(path, nil)
+	if err != nil {
+		return "", err
+	}
+	_, err = render.ReadFile(t, name)
+	return name, err
+}
+
+// rootCharts is a note about charts of the tree that hold objects of Argo CD or
+// Flux and that nothing in the tree deploys. They are rendered with their own
+// values, and a bootstrap script may use others.
+func rootCharts(in *input, found []*render.Unit) []string {
+	var charts []string
+	for _, u := range found {
+		if u.Kind == "helm" && in.deployed.Roots[u] {
+			charts = append(charts, in.tree.Display(u.Path))
+		}
+	}
+	if len(charts) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s with Argo CD or Flux objects that nothing found here deploys, rendered with default values: %s. If a person or script deploys with other values, name these under deployments in .preadmit/config.yaml",
+		policy.Plural(len(charts), "chart"), policy.Few(charts))}
 }

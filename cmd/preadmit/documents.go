@@ -1,19 +1,9 @@
 package main
 
 import (
-	"slices"
-
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/report"
 )
-
-// documents says, once, what happens to the documents of the tree.
-func (in *input) documents() []render.TreeDocument {
-	if in.treeDocuments == nil {
-		in.treeDocuments = in.walked.Documents(slices.Concat(in.head, in.others))
-	}
-	return in.treeDocuments
-}
 
 // countCovered counts how much of the tree a report covers: the files that
 // are left out, and where what is deployed begins.

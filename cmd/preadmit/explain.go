@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/lint"
 	"github.com/preadmit/preadmit/policy/schema"
@@ -64,9 +65,9 @@ The exit code is that of check, for this decision alone.`,
 		},
 	}
 	f := cmd.Flags()
-	o.sources.addFlags(f)
-	o.policyFlags.addFlags(f)
-	o.userFlags.addFlags(f)
+	o.addSourceFlags(f)
+	o.addPolicyFlags(f)
+	o.addUserFlags(f)
 	f.StringVarP(&o.output, "output", "o", "text", "`FORMAT[=FILE]` of the explanation: text or json")
 	f.StringVar(&o.color, "color", "auto", "colour: auto, always or never")
 	f.StringVar(&o.unit, "unit", "", "the unit `PATH` that has OBJECT, as reports name it")
@@ -104,7 +105,7 @@ func runExplain(ctx context.Context, o *explainOptions, args []string, stdin io.
 		return 0, err
 	}
 	defer cancel()
-	in, err := load(ctx, &o.checkOptions, args[2:], stdin)
+	in, err := load(ctx, &o.loadOptions, args[2:], stdin)
 	if err == nil {
 		err = ctx.Err()
 	}
@@ -115,11 +116,11 @@ func runExplain(ctx context.Context, o *explainOptions, args []string, stdin io.
 	if err != nil {
 		return 0, err
 	}
-	kinds, err := in.kinds(s)
+	served, err := kinds(in, s)
 	if err != nil {
 		return 0, err
 	}
-	object, err := findObject(in, kinds, ref, o.unit)
+	object, err := findObject(in, served, ref, o.unit)
 	if err != nil {
 		return 0, err
 	}
@@ -135,8 +136,8 @@ func runExplain(ctx context.Context, o *explainOptions, args []string, stdin io.
 	return explainCode(es, o), o.writeExplanations(stdout, format, file, es)
 }
 
-// kinds are the kinds that the clusters serve, as far as the objects tell.
-func (in *input) kinds(o benchOptions) (policy.Kinds, error) {
+// kinds returns the kinds that the clusters serve, as far as the objects tell.
+func kinds(in *input, o benchOptions) (policy.Kinds, error) {
 	kinds, err := schema.New(only(slices.Concat(render.Objects(in.head), render.Objects(in.given), render.Objects(in.context)), lint.IsCompiled), schema.Options{KubeVersion: o.KubeVersion})
 	if kinds == nil {
 		return nil, fmt.Errorf("--kube-version: %w", err)
@@ -210,7 +211,7 @@ func noSuchRule(in *input, b *bench, o *explainOptions, rules []policy.Rule, pol
 		}
 	}
 	if broken := brokenPolicy(in, b, policyName); broken != "" {
-		return &exitError{exitIncomplete, fmt.Errorf("policy %s does not compile: %s", policyName, broken)}
+		return &supervise.Incomplete{Err: fmt.Errorf("policy %s does not compile: %s", policyName, broken)}
 	}
 	if len(names) > 0 && rule != "" {
 		return fmt.Errorf("policy %s has no rule %q; there are %s", policyName, rule, policy.Few(unique(names)))
@@ -423,7 +424,7 @@ func (s *severalObjects) Error() string {
 
 func (s *severalObjects) list(w io.Writer) {
 	for _, l := range s.lines {
-		fmt.Fprintf(w, "  %s\n", plain(l))
+		fmt.Fprintf(w, "  %s\n", report.Plain(l))
 	}
 }
 

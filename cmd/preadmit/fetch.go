@@ -18,6 +18,7 @@ import (
 	"github.com/preadmit/preadmit/cmd/preadmit/download"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render/store"
+	"github.com/preadmit/preadmit/report"
 )
 
 // newFetchCommand is the only way to this file, which alone imports package
@@ -70,7 +71,7 @@ type fetchOptions struct {
 }
 
 func (o *fetchOptions) addFlags(f *pflag.FlagSet) {
-	o.sources.addFlags(f)
+	o.addSourceFlags(f)
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
 	own.StringArrayVarP(&o.policies, "policy", "p", nil, "fetch the policies, or data for Rego, at `oci://REGISTRY/NAME:TAG` or a URL, besides those that the configuration names (repeatable)")
 	own.StringArrayVar(&o.with, "with", nil, "fetch the objects, such as CRDs, at `URL`, besides those that the configuration names (repeatable)")
@@ -136,7 +137,7 @@ func runFetch(ctx context.Context, o *fetchOptions, args []string, stdout, stder
 	if !o.checkOnly && !o.dryRun {
 		release, err := f.Alone(ctx)
 		if err != nil {
-			return 0, fetchError(err)
+			return 0, err
 		}
 		defer release()
 	}
@@ -156,10 +157,10 @@ func runFetch(ctx context.Context, o *fetchOptions, args []string, stdout, stder
 	}
 	done, err := f.Run(ctx)
 	if err != nil {
-		return 0, fetchError(err)
+		return 0, err
 	}
 	for _, why := range done.Failed {
-		fmt.Fprintf(stderr, "preadmit: %s\n", plain(why))
+		fmt.Fprintf(stderr, "preadmit: %s\n", report.Plain(why))
 	}
 	f.Say(fmt.Sprintf("%s needed, %d fetched, %d failed", policy.Plural(done.Needed, "source"), done.Fetched, len(done.Failed)))
 	if len(done.Failed) > 0 {
@@ -175,10 +176,10 @@ func (o *fetchOptions) newFetch(t *tree, args []string, stdout, stderr io.Writer
 		Dir: t.Dir, Content: vendor, Graph: slices.Concat(o.discovery, args), Addresses: o.addresses(),
 		Whole:  t.holdsAll(args, nil) && !slices.ContainsFunc(o.discovery, narrows),
 		Locked: o.locked, Git: o.git, Update: o.update, Header: schemaLine("lock"),
-		Path: os.Getenv(editorPath), Stderr: stderr, Quiet: o.quiet, Plain: plain,
+		Path: os.Getenv(editorPath), Stderr: stderr, Quiet: o.quiet, Plain: report.Plain,
 		Say: func(parts ...string) {
 			if !o.quiet {
-				fmt.Fprintln(stdout, plain(strings.Join(parts, "")))
+				fmt.Fprintln(stdout, report.Plain(strings.Join(parts, "")))
 			}
 		},
 	}
@@ -196,15 +197,6 @@ func narrows(flag string) bool {
 	return slices.Contains([]string{"--cluster", "--exclude", "--gitops"}, name)
 }
 
-// fetchError gives an error that ends a run before it is complete its exit code.
-func fetchError(err error) error {
-	var incomplete *download.Incomplete
-	if errors.As(err, &incomplete) {
-		return &exitError{exitIncomplete, err}
-	}
-	return err
-}
-
 // trust reads the configuration: the hosts that it names, and whose signatures
 // content needs. With --base it is the base's, with the lock there: a change does
 // not choose whom its check talks to or trusts.
@@ -215,7 +207,7 @@ func (o *fetchOptions) trust(f *download.Fetch, t *tree) error {
 			return err
 		}
 		defer b.repo.Close()
-		t = b.in.tree
+		t = b.tree
 		if f.Base, err = store.ReadLock(t.Repository()); err != nil {
 			return fmt.Errorf("--base: %w", err)
 		}

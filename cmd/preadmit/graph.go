@@ -30,10 +30,10 @@ directory) deploy, with the objects that make them, and what nothing deploys.`,
 			return runGraph(ctx, &o, format, args, std.in, std.out, std.err)
 		}, "output"),
 	}
-	o.sources.addFlags(cmd.Flags())
-	o.policyFlags.addFlags(cmd.Flags())
-	o.userFlags.addFlags(cmd.Flags())
-	o.changeFlags.addFlags(cmd.Flags())
+	o.addSourceFlags(cmd.Flags())
+	o.addPolicyFlags(cmd.Flags())
+	o.addUserFlags(cmd.Flags())
+	o.addChangeFlags(cmd.Flags())
 	cmd.Flags().StringVarP(&format, "output", "o", "text", "`FORMAT`: text, json, dot or mermaid")
 	return cmd
 }
@@ -57,7 +57,7 @@ func runGraph(ctx context.Context, o *checkOptions, format string, args []string
 		return 0, err
 	}
 	defer cancel()
-	in, err := load(ctx, o, args, stdin)
+	in, err := load(ctx, &o.loadOptions, args, stdin)
 	if err != nil {
 		return 0, timedOut(ctx, err)
 	}
@@ -97,7 +97,7 @@ type graphCluster struct {
 }
 
 // remotes lists what units asked the store for.
-func (in *input) remotes() []store.Need {
+func remotes(in *input) []store.Need {
 	needed := make(map[render.Remote]*render.Span)
 	for _, u := range slices.Concat(in.head, in.context, in.given) {
 		for _, e := range render.Errors(u.Err) {
@@ -128,7 +128,7 @@ type graphUnit struct {
 }
 
 func newGraphOutput(in *input) *graphOutput {
-	g := &graphOutput{Schema: "preadmit.graph/v1", Clusters: []graphCluster{}, Units: []graphUnit{}, Documents: make(map[string]int), Remotes: in.remotes()}
+	g := &graphOutput{Schema: "preadmit.graph/v1", Clusters: []graphCluster{}, Units: []graphUnit{}, Documents: make(map[string]int), Remotes: remotes(in)}
 	for _, name := range documentKinds {
 		g.Documents[name] = 0
 	}
@@ -232,7 +232,7 @@ func (t *graphText) unit(u *graphUnit, depth int) {
 	if u.Reason != "" {
 		state += ": " + u.Reason
 	}
-	fmt.Fprintf(t.w, "%s%s%s  %s\n", strings.Repeat("  ", depth), plain(u.ID), plain(where), plain(state))
+	fmt.Fprintf(t.w, "%s%s%s  %s\n", strings.Repeat("  ", depth), report.Plain(u.ID), report.Plain(where), report.Plain(state))
 	for _, c := range t.children[u.ID] {
 		t.unit(c, depth+1)
 	}
@@ -259,13 +259,13 @@ func writeGraphDot(w io.Writer, g *graphOutput) error {
 }
 
 func dotQuoted(s string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(plain(s)) + `"`
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(report.Plain(s)) + `"`
 }
 
 func writeGraphMermaid(w io.Writer, g *graphOutput) error {
 	_, err := fmt.Fprintln(w, "graph LR")
 	for i := range g.Units {
-		fmt.Fprintf(w, "  n%d[\"%s\"]\n", i, mermaidEscaped.Replace(plain(g.Units[i].label())))
+		fmt.Fprintf(w, "  n%d[\"%s\"]\n", i, mermaidEscaped.Replace(report.Plain(g.Units[i].label())))
 	}
 	g.edges(func(from, to int) { fmt.Fprintf(w, "  n%d --> n%d\n", from, to) })
 	return err

@@ -84,7 +84,7 @@ var stateWords = map[string]string{
 func statesAddUp(t *testing.T, root string) {
 	t.Helper()
 	tr := treeOf(t, root)
-	o := &checkOptions{}
+	o := &loadOptions{renderers: renderers, resolvers: resolvers}
 	in, err := loadFrom(context.Background(), o, tr, []string{root}, strings.NewReader(""))
 	if err != nil {
 		t.Fatal(err)

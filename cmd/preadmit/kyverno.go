@@ -1,12 +1,7 @@
 package main
 
 import (
-	"bytes"
-	"io/fs"
-	"path"
 	"slices"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/preadmit/preadmit/policy/admission"
 	"github.com/preadmit/preadmit/policy/kyverno"
@@ -42,62 +37,6 @@ func withExceptions(policies []*render.Object, in *input) []*render.Object {
 		for _, o := range render.Objects(units) {
 			if o.GetKind() == "PolicyException" && !slices.Contains(all, o) {
 				all = append(all, o)
-			}
-		}
-	}
-	return all
-}
-
-// clusterResources reads those of the paths that are ClusterResource documents,
-// in which tests of Kyverno's policies say what is on the cluster, and returns
-// the other paths.
-func (l *loader) clusterResources(paths []string) (units []*render.Unit, others []string, err error) {
-	for _, p := range paths {
-		name, err := l.in.tree.name(p, l.stdin)
-		if err != nil {
-			return nil, nil, err
-		}
-		if objects := clusterResources(l.in.tree, name); len(objects) > 0 {
-			u := &render.Unit{Source: render.Source{FS: l.in.tree, Path: name, Kind: "manifest"}, Name: path.Base(name)}
-			for _, o := range objects {
-				o.Unit = u
-			}
-			u.Objects = objects
-			units = append(units, u)
-			continue
-		}
-		others = append(others, p)
-	}
-	return units, others, nil
-}
-
-// clusterResources are the objects that a file's ClusterResource documents
-// hold; none where the file is something else.
-func clusterResources(t *tree, name string) []*render.Object {
-	info, err := fs.Stat(t, name)
-	if err != nil || !info.Mode().IsRegular() {
-		return nil
-	}
-	data, err := render.ReadFile(t, name)
-	if err != nil || !bytes.Contains(data, []byte("cli.kyverno.io/")) {
-		return nil
-	}
-	docs, err := render.Documents(name, data, render.YAML11)
-	if err != nil {
-		return nil
-	}
-	var all []*render.Object
-	for _, d := range docs {
-		m, _ := d.Value.(map[string]any)
-		spec, _ := m["spec"].(map[string]any)
-		items, _ := spec["resources"].([]any)
-		if m["kind"] != "ClusterResource" {
-			return nil
-		}
-		for i, item := range items {
-			if tree, ok := item.(map[string]any); ok {
-				at := d.Positions.Sub(render.Pointer("spec", "resources", i))
-				all = append(all, &render.Object{Unstructured: &unstructured.Unstructured{Object: tree}, Provenance: at})
 			}
 		}
 	}

@@ -14,31 +14,13 @@ import (
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/change"
 	"github.com/preadmit/preadmit/policy/lint"
 	"github.com/preadmit/preadmit/policy/rego"
-	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
-	"github.com/preadmit/preadmit/render/argocd"
 	"github.com/preadmit/preadmit/render/cache"
-	"github.com/preadmit/preadmit/render/flux"
-	"github.com/preadmit/preadmit/render/helm"
-	"github.com/preadmit/preadmit/render/kustomize"
+	"github.com/preadmit/preadmit/render/git"
 )
-
-// renderers is the one list of what can be rendered.
-func renderers() []render.Renderer {
-	charts := helm.New(helm.Options{APIVersions: schema.APIVersions})
-	return []render.Renderer{
-		charts,
-		kustomize.New(kustomize.Options{Helm: charts}),
-		render.Manifests{},
-	}
-}
-
-// Resolvers is the one list of what GitOps objects are followed.
-func resolvers() []render.Resolver {
-	return []render.Resolver{argocd.New(), flux.New()}
-}
 
 // An input is everything a run has rendered.
 type input struct {
@@ -65,7 +47,7 @@ type input struct {
 }
 
 // load renders what the command line names.
-func load(ctx context.Context, o *checkOptions, args []string, stdin io.Reader) (*input, error) {
+func load(ctx context.Context, o *loadOptions, args []string, stdin io.Reader) (*input, error) {
 	if len(args) == 0 {
 		args = []string{"."}
 	}
@@ -94,8 +76,8 @@ func load(ctx context.Context, o *checkOptions, args []string, stdin io.Reader) 
 
 // confine opens the cache and confines the process to reading the tree and what is
 // named.
-func (o *checkOptions) confine(ctx context.Context, t *tree, args []string, stdin io.Reader) error {
-	if err := o.cacheFlags.open(ctx, t); err != nil {
+func (o *loadOptions) confine(ctx context.Context, t *tree, args []string, stdin io.Reader) error {
+	if err := o.openCache(ctx, t); err != nil {
 		return err
 	}
 	if _, err := o.readConfiguration(t); err != nil {
@@ -106,13 +88,13 @@ func (o *checkOptions) confine(ctx context.Context, t *tree, args []string, stdi
 		read = append(read, o.store)
 	}
 	var err error
-	o.watch, err = o.supervision.begin(ctx, read, o.memory.dir(), o.notes)
+	o.watch, err = o.Limits.Begin(ctx, read, o.memory.dir(), o.notes)
 	return err
 }
 
 // loadFrom renders what the command line names from a tree. In one of two that
 // are compared a name may be missing.
-func loadFrom(ctx context.Context, o *checkOptions, t *tree, args []string, stdin io.Reader) (*input, error) {
+func loadFrom(ctx context.Context, o *loadOptions, t *tree, args []string, stdin io.Reader) (*input, error) {
 	s, err := o.readConfiguration(t)
 	if err != nil {
 		return nil, err
@@ -121,7 +103,7 @@ func loadFrom(ctx context.Context, o *checkOptions, t *tree, args []string, stdi
 		return nil, err
 	}
 	in := &input{tree: t, stdin: stdin}
-	l := loader{in: in, stdin: stdin, sources: &o.sources}
+	l := loader{in: in, stdin: stdin, options: o}
 	l.graph, in.graph = o.graph(t, args)
 	if err := l.rego(o); err != nil {
 		return nil, err
@@ -154,7 +136,7 @@ func loadFrom(ctx context.Context, o *checkOptions, t *tree, args []string, stdi
 
 // present are the paths of --with, for graph without those that are still to be
 // fetched.
-func (o *checkOptions) present(t *tree) []string {
+func (o *loadOptions) present(t *tree) []string {
 	if !o.sparse {
 		return o.with
 	}
@@ -172,7 +154,7 @@ type loader struct {
 	in      *input
 	stdin   io.Reader
 	graph   rendering
-	sources *sources
+	options *loadOptions
 	walked  render.Discovery // by the last render
 }
 
@@ -203,7 +185,7 @@ func (l *loader) discover(paths []string) ([]render.Source, error) {
 	}
 	l.in.skipped = append(l.in.skipped, found.Skipped...)
 	l.in.found = append(l.in.found, policy.Errors(policy.EngineRender, nil, found.Err)...)
-	return found.Sources, l.sources.apply(l.in.tree, l.stdin, found.Sources)
+	return found.Sources, l.options.apply(l.in.tree, l.stdin, found.Sources)
 }
 
 // names are the names in the tree of paths of the command line.
@@ -223,8 +205,8 @@ func (l *loader) renderSources(ctx context.Context, srcs []render.Source) ([]*re
 	if len(srcs) == 0 {
 		return nil, nil
 	}
-	l.sources.progress.expect(len(srcs))
-	l.sources.watch.Expect(supervise.RenderTask, len(srcs))
+	l.options.progress.expect(len(srcs))
+	l.options.watch.Expect(supervise.RenderTask, len(srcs))
 	units, err := l.graph.Render(ctx, srcs...)
 	if tasks.IsTimeUp(ctx, err) {
 		err = nil
@@ -308,4 +290,95 @@ func (l *loader) holdPolicies(p string, units []*render.Unit) {
 		Span: render.Span{File: name}, Rule: "no-policies", Err: errors.New("no policy was found here"),
 		Hint: "objects that policies need, such as parameters, come with --with",
 	})...)
+}
+
+// side returns the input as one side of a comparison.
+func (in *input) side() *change.Side {
+	return &change.Side{
+		Tree: in.tree, Units: in.head, Given: in.given, Context: in.context, Anywhere: in.anywhere,
+		Deployed: in.deployed, Unread: in.unread(),
+	}
+}
+
+// unread are the files and directories that could not be read.
+func (in *input) unread() []string {
+	var names []string
+	for i := range in.found {
+		if r := &in.found[i]; r.Object.Unit == "" && r.Outcome == policy.Error && len(r.Origins) > 0 {
+			names = append(names, r.Origins[0].File)
+		}
+	}
+	return names
+}
+
+// unreadable returns a function that says why a file may hold objects which
+// can't be seen: it is no YAML, such as an encrypted file, or belongs to a
+// submodule that is not checked out.
+func (in *input) unreadable(repo *git.Repository) func(file string) string {
+	absent := repo.AbsentModules(in.tree)
+	return func(file string) string {
+		for _, module := range absent {
+			if strings.HasPrefix(file, module+"/") {
+				return "in the submodule " + module + " now, which is not checked out"
+			}
+		}
+		if render.Unreadable(in.tree, file) {
+			return "no YAML that can be read now, such as a file that is encrypted or binary"
+		}
+		return ""
+	}
+}
+
+// file reads a file that the command line names. The name is "" when there is
+// none.
+func (in *input) file(p string) (name string, data []byte, err error) {
+	if name, err = in.tree.name(p, in.stdin); err != nil {
+		return "", nil, err
+	}
+	data, err = render.ReadFile(in.tree, name)
+	return name, data, err
+}
+
+// readable are the directories that a run reads: the tree with what is named
+// beside it, and those of Git. What can't be found is left to whoever looks for
+// it again and says so.
+func readable(t *tree, stdin io.Reader, named []string) []string {
+	for _, p := range named {
+		if p != "" && p != "-" && !render.IsAddress(p) {
+			_, _ = t.name(p, stdin)
+		}
+	}
+	dirs := append([]string{t.Dir}, git.Dirs(t.Dir)...)
+	for _, m := range t.Mounts() {
+		if m.Dir != "" {
+			dirs = append(dirs, m.Dir)
+		}
+	}
+	return dirs
+}
+
+// named are the paths that the command line and the configuration name.
+func (o *loadOptions) named(t *tree, args []string) []string {
+	paths := slices.Concat(args, o.policies, o.with, o.values, dataFiles(o.data), []string{o.asFile, o.config, o.suppressions, o.authorizer})
+	for _, kv := range o.setFile {
+		_, file, _ := strings.Cut(kv, "=")
+		paths = append(paths, file)
+	}
+	for _, s := range o.configuration.Sources {
+		paths = append(paths, filepath.Join(t.Dir, filepath.FromSlash(s.Path)))
+	}
+	return paths
+}
+
+// documents says, once, what happens to the documents of the tree.
+func (in *input) documents() []render.TreeDocument {
+	if in.treeDocuments == nil {
+		in.treeDocuments = in.walked.Documents(slices.Concat(in.head, in.others))
+	}
+	return in.treeDocuments
+}
+
+// only returns the objects for which something holds.
+func only(objects []*render.Object, holds func(*render.Object) bool) []*render.Object {
+	return slices.DeleteFunc(slices.Clone(objects), func(o *render.Object) bool { return !holds(o) })
 }

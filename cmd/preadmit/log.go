@@ -6,8 +6,6 @@ import (
 	"log"
 	"net/http"
 	"os"
-	"strings"
-	"unicode"
 
 	"k8s.io/klog/v2"
 )
@@ -40,17 +38,4 @@ type refuse struct{}
 
 func (refuse) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, errors.New("preadmit opens no connection: " + r.URL.Redacted())
-}
-
-// plain makes text of unknown origin fit for one line of a terminal or log.
-func plain(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t' || r == '\u2028' || r == '\u2029':
-			return ' '
-		case unicode.IsControl(r) || unicode.Is(unicode.Cf, r):
-			return unicode.ReplacementChar
-		}
-		return r
-	}, s)
 }

@@ -35,6 +35,7 @@ import (
 
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
+	"github.com/preadmit/preadmit/report"
 )
 
 // The exit codes, one table for all commands.
@@ -74,7 +75,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		fmt.Fprintln(stderr, "preadmit: interrupted")
 		return exitInterrupted
 	case err != nil:
-		fmt.Fprintf(stderr, "preadmit: %s\n", plain(oneDash(root, args, err).Error()))
+		fmt.Fprintf(stderr, "preadmit: %s\n", report.Plain(oneDash(root, args, err).Error()))
 		return exitCode(err)
 	}
 	return code
@@ -145,19 +146,16 @@ points at the line to edit.
 Exit codes: 0 nothing denied, 1 denied, 2 bad command line or configuration,
 3 something could not be rendered, compiled or decided, 130 interrupted.`
 
-// An exitError is an error with an exit code of its own.
-type exitError struct {
-	code int
-	err  error
-}
-
-func (e *exitError) Error() string { return e.err.Error() }
-func (e *exitError) Unwrap() error { return e.err }
-
+// exitCode is the code of a run that ended with an error: one of usage, unless the
+// error says otherwise.
 func exitCode(err error) int {
-	var e *exitError
-	if errors.As(err, &e) {
-		return e.code
+	var ended *supervise.Ended
+	var incomplete *supervise.Incomplete
+	switch {
+	case errors.As(err, &ended):
+		return ended.Code
+	case errors.As(err, &incomplete):
+		return exitIncomplete
 	}
 	return exitUsage
 }

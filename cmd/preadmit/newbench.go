@@ -55,8 +55,8 @@ const compileTask = "compile policies"
 // fewPolicies are compiled in the time of one task; more get as much again.
 const fewPolicies = 500
 
-// compiled returns the policies and definitions of an input.
-func (in *input) compiled() []*render.Object {
+// compiledIn returns the policies and definitions of an input.
+func compiledIn(in *input) []*render.Object {
 	return only(slices.Concat(render.Objects(in.head), render.Objects(in.given), render.Objects(in.context)), lint.IsCompiled)
 }
 
@@ -64,7 +64,7 @@ func (in *input) compiled() []*render.Object {
 func compiledOf(in, trusted *input) int {
 	n := 0
 	for _, from := range sides(in, trusted) {
-		n += len(from.compiled()) + len(from.modules)
+		n += len(compiledIn(from)) + len(from.modules)
 	}
 	return n
 }
@@ -85,7 +85,7 @@ func compileEach(w *tasks.Watch, in, trusted *input, o benchOptions) {
 		compileBench(&only, &only, alone)
 	}
 	for _, from := range sides(in, trusted) {
-		for _, object := range from.compiled() {
+		for _, object := range compiledIn(from) {
 			unit := &render.Unit{Source: render.Source{Path: object.Unit.Path}, Objects: []*render.Object{object}}
 			try(compileName(object), input{given: []*render.Unit{unit}})
 		}

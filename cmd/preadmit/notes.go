@@ -10,6 +10,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/lint"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/report"
 )
 
 // notes say what holds for the whole run and no result says.
@@ -96,7 +97,7 @@ func webhooks(head []*render.Object) []string {
 	for _, o := range head {
 		switch o.GroupVersionKind().GroupKind().String() {
 		case "ValidatingWebhookConfiguration.admissionregistration.k8s.io", "MutatingWebhookConfiguration.admissionregistration.k8s.io":
-			names = append(names, o.GetKind()+" "+plain(o.GetName()))
+			names = append(names, o.GetKind()+" "+report.Plain(o.GetName()))
 		}
 	}
 	return unique(names)
@@ -135,4 +136,27 @@ func brokenPasses(results []policy.Result, passes *policy.Passes) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("%d passed only because a function of the template failed, which Gatekeeper takes for no violation: %s", len(objects), policy.Few(unique(objects)))}
+}
+
+// assumptions are notes about what charts were rendered with because nobody gave
+// it, where their templates write more otherwise.
+func assumptions(in *input) []string {
+	var notes []string
+	for _, a := range []struct{ rule, what, set string }{
+		{render.AssumedVersion, "the newest Kubernetes version that preadmit knows is assumed", "--kube-version sets it"},
+		{render.AssumedRelease, "the names and namespaces of releases are assumed", "--release and --namespace set them"},
+	} {
+		first, n := "", 0
+		for i := range in.assumed {
+			if r := &in.assumed[i]; r.Rule == a.rule {
+				if n++; n == 1 {
+					first = in.tree.Display(r.Origins[0].File) + fmt.Sprintf(":%d", r.Origins[0].Line)
+				}
+			}
+		}
+		if n > 0 {
+			notes = append(notes, fmt.Sprintf("%s: with others, templates write more in %s, first at %s; %s", a.what, policy.Plural(n, "place"), first, a.set))
+		}
+	}
+	return notes
 }

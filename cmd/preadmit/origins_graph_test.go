@@ -71,9 +71,9 @@ type graphTree struct{ dir, cache string }
 func (o *oracle) made(t *testing.T, dir, kept string) []*render.Unit {
 	t.Helper()
 	tr := treeOf(t, dir)
-	flags := &checkOptions{}
+	flags := &loadOptions{renderers: renderers, resolvers: resolvers}
 	flags.cache, flags.notes = kept, io.Discard
-	if err := flags.open(context.Background(), tr); err != nil {
+	if err := flags.openCache(context.Background(), tr); err != nil {
 		t.Fatal(err)
 	}
 	in, err := loadFrom(context.Background(), flags, tr, []string{dir}, strings.NewReader(""))
@@ -81,7 +81,7 @@ func (o *oracle) made(t *testing.T, dir, kept string) []*render.Unit {
 		t.Fatalf("%s: %v", dir, err)
 	}
 	if entries, err := os.ReadDir(kept); err != nil || len(entries) == 0 {
-		flags.save()
+		flags.saveCache()
 	}
 	return in.deployed.Units
 }

@@ -199,7 +199,7 @@ func notWritten(name string, err error) error {
 	if errors.As(err, &pe) {
 		err = pe.Err
 	}
-	return &exitError{exitIncomplete, fmt.Errorf("%s: not written: %w", name, err)}
+	return &supervise.Incomplete{Err: fmt.Errorf("%s: not written: %w", name, err)}
 }
 
 func (o *outputs) colored(w io.Writer) bool {

@@ -21,7 +21,7 @@ import (
 // evaluated.
 type policiesOptions struct {
 	checkOptions
-	failOnFinding findingLevel
+	failOnFinding string
 }
 
 func newPoliciesCommand(code *int) *cobra.Command {
@@ -53,32 +53,21 @@ could not be rendered, or a policy does not compile.`,
 		}, "output", "fail-on"),
 	}
 	f := cmd.Flags()
-	o.sources.addFlags(f)
-	o.userFlags.addFlags(f)
+	o.addSourceFlags(f)
+	o.addUserFlags(f)
 	ofCheck := pflag.NewFlagSet("check", pflag.ContinueOnError)
-	o.policyFlags.addFlags(ofCheck)
-	o.suppressionFlags.addFlags(ofCheck)
+	o.addPolicyFlags(ofCheck)
+	o.addSuppressionFlags(ofCheck)
 	o.outputs.addFlags(ofCheck)
 	f.AddFlagSet(without(ofCheck, "fail-on", "allow-new-suppressions", "output", "summary"))
 	f.StringArrayVarP(&o.formats, "output", "o", nil, "`FORMAT[=FILE]` of the report: "+strings.Join(report.PoliciesFormats.Names(), ", ")+" (repeatable; default: text)")
 	o.failOnFinding = "never"
-	f.Var(&o.failOnFinding, "fail-on", "exit 1 if there are findings: unused (something has no effect here), any or never")
+	f.Var(choice{&o.failOnFinding, "FINDINGS", failOnFindings}, "fail-on", "exit 1 if there are findings: unused (something has no effect here), any or never")
 	return cmd
 }
 
 // failOnFindings are the values of --fail-on of policies.
 var failOnFindings = []string{"unused", "any", "never"}
-
-// findingLevel is the value of --fail-on of policies.
-type findingLevel string
-
-func (l *findingLevel) String() string { return string(*l) }
-func (l *findingLevel) Type() string   { return "FINDINGS" }
-
-func (l *findingLevel) Set(s string) error {
-	*l = findingLevel(s)
-	return oneOf(s, failOnFindings...)
-}
 
 func runPolicies(ctx context.Context, o *policiesOptions, args []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
 	outs, err := o.parseAmong(report.PoliciesFormats.Names())
@@ -94,12 +83,12 @@ func runPolicies(ctx context.Context, o *policiesOptions, args []string, stdin i
 	}
 	defer cancel()
 	rendering, rendered := timeToRender(ctx)
-	in, err := load(rendering, &o.checkOptions, args, stdin)
+	in, err := load(rendering, &o.loadOptions, args, stdin)
 	rendered()
 	if err != nil {
 		return 0, timedOut(ctx, err)
 	}
-	v, err := reviewPolicies(o.watch.Timed(ctx), &o.checkOptions, in, in.tree.holdsAll(args, in.stdin))
+	v, err := reviewPolicies(o.watch.Timed(ctx), &o.evaluateOptions, in, in.tree.holdsAll(args, in.stdin))
 	if err != nil {
 		return 0, timedOut(ctx, err)
 	}
@@ -122,7 +111,7 @@ type policyReview struct {
 
 // reviewPolicies evaluates everything and inspects each policy. If whole, the paths
 // cover the whole tree, so suppressions that accept nothing are findings.
-func reviewPolicies(ctx context.Context, o *checkOptions, in *input, whole bool) (*policyReview, error) {
+func reviewPolicies(ctx context.Context, o *evaluateOptions, in *input, whole bool) (*policyReview, error) {
 	v := &policyReview{evaluation: evaluation{notes: in.notes}}
 	s, _, err := o.benchOptions(in)
 	if err != nil {
@@ -185,7 +174,7 @@ func (v *policyReview) unmatched(ctx context.Context, parts []clusterPart) error
 
 // look adds the other findings: what follows from the counts, what engines and the
 // API server say about policies as they are written, and what exempts nothing.
-func (v *policyReview) look(o *checkOptions, in *input, parts []clusterPart, whole bool) error {
+func (v *policyReview) look(o *evaluateOptions, in *input, parts []clusterPart, whole bool) error {
 	v.findings = append(v.findings, v.uses.Findings()...)
 	for _, r := range v.results {
 		if r.Engine == policy.EngineCompile {

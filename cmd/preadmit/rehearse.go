@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/pflag"
-
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/schema"
@@ -18,32 +16,19 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// rehearsalFlags ask what would happen if something else than the tree changed.
-type rehearsalFlags struct {
-	fromKubeVersion string
-	enforce         []string
-	enforceBy       string
-}
-
-func (r *rehearsalFlags) addFlags(f *pflag.FlagSet) {
-	f.Var((*kubeVersion)(&r.fromKubeVersion), "from-kube-version", "rehearse the upgrade from version `X.Y` of the API server to --kube-version: only what it newly refuses, changes or newly allows counts. "+schema.Versions()[0]+" is the oldest, since older schemas are not in the program")
-	f.StringArrayVar(&r.enforce, "enforce", nil, "rehearse that `POLICY`, or POLICY/RULE, denies what it warns about or audits now; * matches; only what it would newly deny counts (repeatable)")
-	f.StringVar(&r.enforceBy, "enforce-by", "", "with --enforce, count by the `LABEL` of objects or else of their Namespaces, such as team (default: by namespace)")
-}
-
-// check is an error if flags exclude each other.
-func (r *rehearsalFlags) check(base, to string) error {
+// checkRehearsal is an error if flags exclude each other.
+func (o *checkOptions) checkRehearsal() error {
 	switch {
-	case r.fromKubeVersion != "" && base != "":
+	case o.fromKubeVersion != "" && o.base != "":
 		return errors.New("--from-kube-version compares two API servers, --base two trees: a difference could come from either, so run check once with each")
-	case len(r.enforce) > 0 && base != "":
+	case len(o.enforce) > 0 && o.base != "":
 		return errors.New("--enforce compares policies before and after they deny, --base two trees: run check once with each; for a change that may break no policy at all, use --base with --fail-on audit")
-	case len(r.enforce) > 0 && r.fromKubeVersion != "":
+	case len(o.enforce) > 0 && o.fromKubeVersion != "":
 		return errors.New("--enforce and --from-kube-version change two things: a denial could come from either, so run check once with each")
-	case r.enforceBy != "" && len(r.enforce) == 0:
+	case o.enforceBy != "" && len(o.enforce) == 0:
 		return errors.New("--enforce-by counts what --enforce would deny, and that is not given")
-	case r.fromKubeVersion != "" && release(r.fromKubeVersion) == release(to):
-		return fmt.Errorf("--from-kube-version and --kube-version are both %s", release(to))
+	case o.fromKubeVersion != "" && release(o.fromKubeVersion) == release(o.kubeVersion):
+		return fmt.Errorf("--from-kube-version and --kube-version are both %s", release(o.kubeVersion))
 	}
 	return nil
 }
@@ -63,11 +48,11 @@ func newestKube() string {
 }
 
 // upgrade evaluates the tree for two versions of the API server, and compares.
-func (j *evaluation) upgrade(ctx context.Context, o *checkOptions, in *input, args []string, stdin io.Reader, s benchOptions) error {
+func (j *evaluation) upgrade(ctx context.Context, o *evaluateOptions, in *input, args []string, stdin io.Reader, s benchOptions) error {
 	if len(args) == 0 {
 		args = []string{"."}
 	}
-	older := *o
+	older := o.loadOptions
 	older.kubeVersion = o.fromKubeVersion
 	was, err := loadFrom(ctx, &older, in.tree, args, stdin)
 	if err != nil {
@@ -84,7 +69,7 @@ func (j *evaluation) upgrade(ctx context.Context, o *checkOptions, in *input, ar
 
 // compareVersions evaluates the objects rendered for each version by the rules of
 // that version. Results are marked new or fixed, as with --base.
-func (j *evaluation) compareVersions(ctx context.Context, o *checkOptions, was, in *input, s benchOptions) error {
+func (j *evaluation) compareVersions(ctx context.Context, o *evaluateOptions, was, in *input, s benchOptions) error {
 	older := *s.engineSettings
 	older.KubeVersion = o.fromKubeVersion
 	old := s
@@ -152,7 +137,7 @@ func unrenderedUnits(in *input) map[string]bool {
 
 // enforced makes failures of the policies that --enforce names denials, and counts
 // them. Those are new, everything else is unchanged.
-func (j *evaluation) enforced(o *checkOptions, in *input) error {
+func (j *evaluation) enforced(o *evaluateOptions, in *input) error {
 	if err := j.namesRules(o.enforce); err != nil {
 		return err
 	}

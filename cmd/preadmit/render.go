@@ -29,9 +29,9 @@ func newRenderCommand(code *int) *cobra.Command {
 			return runRender(ctx, &o, printed, args, std.in, std.out, std.err)
 		}),
 	}
-	o.sources.addFlags(cmd.Flags())
-	o.policyFlags.addFlags(cmd.Flags())
-	o.userFlags.addFlags(cmd.Flags())
+	o.addSourceFlags(cmd.Flags())
+	o.addPolicyFlags(cmd.Flags())
+	o.addUserFlags(cmd.Flags())
 	cmd.Flags().StringVarP(&printed.format, "output", "o", "yaml", "`FORMAT` of the objects: yaml or json")
 	cmd.Flags().BoolVar(&printed.admitted, "admitted", false, "show what defaults and mutating policies would make of each object, as a diff")
 	cmd.Flags().BoolVar(&printed.origins, "origins", false, "put the line to edit before each line, as git blame does; in JSON the places of each field")
@@ -60,13 +60,13 @@ func runRender(ctx context.Context, o *checkOptions, printed printing, args []st
 		return 0, err
 	}
 	defer cancel()
-	in, err := load(ctx, o, args, stdin)
+	in, err := load(ctx, &o.loadOptions, args, stdin)
 	if err != nil {
 		return 0, timedOut(ctx, err)
 	}
 	var stored *admitted
 	if printed.admitted {
-		if stored, err = admit(ctx, in, o); err != nil {
+		if stored, err = admit(ctx, in, &o.evaluateOptions); err != nil {
 			return 0, timedOut(ctx, err)
 		}
 	}
@@ -88,7 +88,7 @@ func runRender(ctx context.Context, o *checkOptions, printed printing, args []st
 	}
 	if printed.origins && o.verbose {
 		for _, note := range report.WithoutLines(in.head, in.tree.Display) {
-			fmt.Fprintf(stderr, "note: %s\n", plain(note))
+			fmt.Fprintf(stderr, "note: %s\n", report.Plain(note))
 		}
 	}
 	return complain(stderr, in.found), nil
@@ -110,9 +110,9 @@ func complain(w io.Writer, results []policy.Result) int {
 		if r.Object.Kind != "" { // a policy's
 			rule = r.Policy + "/" + rule
 		}
-		fmt.Fprintf(w, "%s%s: %s [%s]\n", plain(place), severity, plain(r.Message), plain(rule))
+		fmt.Fprintf(w, "%s%s: %s [%s]\n", report.Plain(place), severity, report.Plain(r.Message), report.Plain(rule))
 		if r.Hint != "" {
-			fmt.Fprintf(w, "  help: %s\n", plain(r.Hint))
+			fmt.Fprintf(w, "  help: %s\n", report.Plain(r.Hint))
 		}
 	}
 	return code
@@ -125,7 +125,7 @@ func printYAML(w io.Writer, in *input, origins bool) error {
 			if err != nil {
 				return err
 			}
-			head := fmt.Sprintf("---\n# %s %s\n%s", u.Kind, plain(in.tree.Display(u.Identity())), sourceLine(in.tree, o))
+			head := fmt.Sprintf("---\n# %s %s\n%s", u.Kind, report.Plain(in.tree.Display(u.Identity())), sourceLine(in.tree, o))
 			if _, err := io.WriteString(w, head); err != nil {
 				return err
 			}
@@ -160,7 +160,7 @@ func sourceLine(t *tree, o *render.Object) string {
 	}
 	s := at[0].Span
 	s.File = t.Display(s.File)
-	return "# Source: " + plain(s.String()) + "\n"
+	return "# Source: " + report.Plain(s.String()) + "\n"
 }
 
 // A renderedObject is one line of render's JSON output.
@@ -208,7 +208,7 @@ func writeLines(w io.Writer, lines []report.ObjectLine) error {
 	places := make([]string, len(lines))
 	width := 0
 	for i := range lines {
-		places[i] = plain(lines[i].Place.String())
+		places[i] = report.Plain(lines[i].Place.String())
 		width = max(width, utf8.RuneCountInString(places[i]))
 	}
 	for i := range lines {

@@ -20,7 +20,7 @@ import (
 // reviewCached evaluates every unit, but reuses cached results of units whose inputs
 // have not changed: the unit itself, the policies and options, and the other
 // objects that policies looked at.
-func (j *evaluation) reviewCached(ctx context.Context, o *checkOptions, in *input, s benchOptions) error {
+func (j *evaluation) reviewCached(ctx context.Context, o *evaluateOptions, in *input, s benchOptions) error {
 	r := newResultCache(o.memory, in, s)
 	r.head = j.shard.unitsOf(in.head)
 	known := r.results(j.passes)

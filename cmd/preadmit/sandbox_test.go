@@ -19,11 +19,11 @@ import (
 // is to be denied. It prints what was not.
 func trySandbox() {
 	w := &tasks.Watch{}
-	confineCalls(w, nil)
+	w.ConfineCalls(nil)
 	cache := os.Args[1]
 	here, err := os.Getwd()
 	if err == nil {
-		err = confineFiles(w, "require", []string{here}, cache, nil)
+		err = w.ConfineFiles("require", []string{here}, cache, nil)
 	}
 	if err != nil {
 		fmt.Println("no sandbox here:", err)

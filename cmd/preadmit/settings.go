@@ -33,7 +33,7 @@ type engineSettings struct {
 
 // benchOptions reads the settings from the command line and the files that it
 // names. assumed is a note about the user.
-func (o *checkOptions) benchOptions(in *input) (b benchOptions, assumed string, err error) {
+func (o *evaluateOptions) benchOptions(in *input) (b benchOptions, assumed string, err error) {
 	s := &engineSettings{
 		KubeVersion: o.kubeVersion, Day: o.day().UTC().Format(time.DateOnly), Authorizer: o.authorizer,
 		NoTreePolicies: o.noTreePolicies, PoliciesGiven: len(o.policies) > 0, Packs: o.packs,
@@ -47,7 +47,7 @@ func (o *checkOptions) benchOptions(in *input) (b benchOptions, assumed string, 
 	if !slices.Contains(authz.Modes, o.authorizer) {
 		s.AuthorizerFile, s.AuthorizerData, err = o.authorizerFile(in)
 	}
-	return benchOptions{engineSettings: s, prints: o.prints, watch: o.watch, coverage: o.counted, definitions: new(crd.Reviews)}, assumed, err
+	return benchOptions{engineSettings: s, prints: o.prints, watch: o.watch, coverage: o.branches, definitions: new(crd.Reviews)}, assumed, err
 }
 
 // now is when the day begins, so that all runs of a day give the same results.

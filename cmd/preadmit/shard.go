@@ -121,7 +121,7 @@ func (s *shard) once(results ...[]policy.Result) []policy.Result {
 
 // mark records in the report the shard's number and the digest of the run's inputs,
 // which is the same in all parts of a run; see runDigest.
-func (s *shard) mark(r *report.Report, o *checkOptions, in *input, j *evaluation) error {
+func (s *shard) mark(r *report.Report, o *evaluateOptions, in *input, j *evaluation) error {
 	if s == nil {
 		return nil
 	}
@@ -132,7 +132,7 @@ func (s *shard) mark(r *report.Report, o *checkOptions, in *input, j *evaluation
 
 // runDigest is a hash of everything that results depend on: all objects of both
 // sides, policies and settings, and what the report says besides results.
-func runDigest(r *report.Report, o *checkOptions, in *input, j *evaluation) (string, error) {
+func runDigest(r *report.Report, o *evaluateOptions, in *input, j *evaluation) (string, error) {
 	s, _, err := o.benchOptions(in)
 	if err != nil {
 		return "", err

@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"time"
-
-	"github.com/spf13/pflag"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
@@ -26,52 +23,9 @@ func schemaLine(name string) string {
 	return "# yaml-language-server: $schema=" + schemaURL(name) + "\n"
 }
 
-// suppressionFlags say which results people accept.
-type suppressionFlags struct {
-	suppressions string
-	allowNew     bool
-	date         date
-}
-
-func (s *suppressionFlags) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&s.suppressions, "suppressions", "", "read suppressions from `FILE` (default: "+suppressionsFile+", if there is one)")
-	f.BoolVar(&s.allowNew, "allow-new-suppressions", false, "with --base, also apply suppressions that the change adds")
-	f.Var(&s.date, "date", "evaluate suppressions, exceptions and policies as if today were `DAY`, such as 2027-03-31 (default: today, UTC)")
-}
-
-// A date is the value of a flag that is a day; the zero value is today.
-type date struct{ time.Time }
-
-func (d *date) Type() string { return "DAY" }
-func (d *date) String() string {
-	if d.IsZero() {
-		return ""
-	}
-	return d.Format(time.DateOnly)
-}
-
-func (d *date) Set(s string) (err error) {
-	if d.Time, err = time.Parse(time.DateOnly, s); err != nil {
-		return fmt.Errorf("%q is no date such as 2027-03-31", s)
-	}
-	return nil
-}
-
-// day is the day that suppressions are held against.
-func (s *suppressionFlags) day() time.Time {
-	if s.date.IsZero() {
-		return time.Now()
-	}
-	return s.date.Time
-}
-
-// midnight is when that day begins: the time that policies see, so that
-// all runs of a day say the same.
-func (s *suppressionFlags) midnight() time.Time { return s.day().UTC().Truncate(24 * time.Hour) }
-
 // suppress marks what is accepted, and notes what is over or accepts nothing.
 // With a base its suppressions count: a change can't accept what it brings in.
-func (j *evaluation) suppress(o *checkOptions, base, in *input, whole bool) error {
+func (j *evaluation) suppress(o *evaluateOptions, base, in *input, whole bool) error {
 	held, err := readSuppressions(o, in)
 	if err != nil {
 		return err
@@ -126,7 +80,7 @@ func missingFrom(base, head []policy.Suppression) []policy.Suppression {
 }
 
 // readSuppressions reads the file that is asked for, or the tree's own.
-func readSuppressions(o *checkOptions, in *input) ([]policy.Suppression, error) {
+func readSuppressions(o *evaluateOptions, in *input) ([]policy.Suppression, error) {
 	name := suppressionsFile
 	if o.suppressions != "" {
 		var err error

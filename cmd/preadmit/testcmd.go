@@ -17,9 +17,11 @@ import (
 
 	"github.com/preadmit/preadmit/cmd/preadmit/config"
 	"github.com/preadmit/preadmit/cmd/preadmit/suites"
+	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/policytest"
+	"github.com/preadmit/preadmit/policy/rego"
 	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/report"
@@ -37,7 +39,7 @@ type testOptions struct {
 	policies    []string // whose unit tests in Rego are run
 	data        []string
 	store       string
-	supervision
+	tasks.Limits
 	coverageFlags
 	mutationFlags
 	writeFlags
@@ -104,7 +106,7 @@ found, or one that can't be read.`,
 	f.BoolVar(&o.strict, "strict", false, "fail cases for which no rule ran")
 	f.Var((*kubeVersion)(&o.kubeVersion), "kube-version", "version of the API server, `X.Y` (default: the newest known)")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "stop after `DURATION`")
-	o.supervision.addFlags(f)
+	addLimitFlags(f, &o.Limits)
 	o.coverageFlags.addFlags(f)
 	o.mutationFlags.addFlags(f)
 	o.writeFlags.addFlags(f)
@@ -141,7 +143,7 @@ func runTest(ctx context.Context, o *testOptions, args []string, stdout, stderr 
 		return 0, fmt.Errorf("--kube-version: %w", err)
 	}
 	text := file != "" || format == "text"
-	if err := errors.Join(o.supervision.check(), o.prepareCoverage(text), o.prepareMutation(text)); err != nil {
+	if err := errors.Join(o.Limits.Check(), o.prepareCoverage(text), o.prepareMutation(text)); err != nil {
 		return 0, err
 	}
 	if len(args) == 0 && len(o.policies) == 0 {
@@ -172,7 +174,7 @@ func runTest(ctx context.Context, o *testOptions, args []string, stdout, stderr 
 	ctx, cancel := bounded(ctx, o.timeout, stderr)
 	defer cancel()
 	if why := tasks.Of(ctx).Fatal(); why != "" {
-		return 0, &exitError{exitIncomplete, errors.New(why)}
+		return 0, &supervise.Incomplete{Err: errors.New(why)}
 	}
 	var notes io.Writer
 	if o.verbose {
@@ -182,7 +184,7 @@ func runTest(ctx context.Context, o *testOptions, args []string, stdout, stderr 
 	if o.store != "" {
 		read = append(read, o.store)
 	}
-	w, err := o.supervision.begin(ctx, read, "", notes)
+	w, err := o.Limits.Begin(ctx, read, "", notes)
 	if err != nil {
 		return 0, err
 	}
@@ -194,7 +196,7 @@ func runTest(ctx context.Context, o *testOptions, args []string, stdout, stderr 
 	if len(o.policies) > 0 {
 		done, err := w.Begin(regoTests, true)
 		if err != nil {
-			return 0, &exitError{exitIncomplete, fmt.Errorf("--policy: running the tests of Rego modules %w", err)}
+			return 0, &supervise.Incomplete{Err: fmt.Errorf("--policy: running the tests of Rego modules %w", err)}
 		}
 		tests, err := newRegoTests(t, o)
 		if err == nil {
@@ -274,7 +276,7 @@ func (p *testPrinter) line(format string, args ...any) { printLine(p.out, format
 func printLine(w io.Writer, format string, args ...any) {
 	for i, a := range args {
 		if s, ok := a.(string); ok {
-			args[i] = plain(s)
+			args[i] = report.Plain(s)
 		}
 	}
 	fmt.Fprintf(w, format+"\n", args...)
@@ -375,4 +377,22 @@ func verdictOn(c *policytest.Case) string {
 	default:
 		return ": want " + c.Want + ", got " + c.Got
 	}
+}
+
+// newRegoTests reads the unit tests at or below the paths of --policy.
+func newRegoTests(t *tree, o *testOptions) (*suites.RegoTests, error) {
+	modules, unread, err := regoModules(t, o.policies, nil)
+	if err = cmp.Or(err, unread); err != nil {
+		return nil, fmt.Errorf("--policy: %w", err)
+	}
+	if len(modules) == 0 {
+		return nil, fmt.Errorf("--policy %s: no .rego file is there", strings.Join(o.policies, ", "))
+	}
+	names, err := dataNames(t, o.data, nil)
+	if err != nil {
+		return nil, err
+	}
+	r := &suites.RegoTests{Modules: modules, Now: time.Now().UTC().Truncate(24 * time.Hour), Display: t.Display}
+	r.Data, r.Broken = rego.LoadData(t, names...)
+	return r, nil
 }

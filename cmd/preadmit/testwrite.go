@@ -59,7 +59,7 @@ func runTestWrite(ctx context.Context, o *testOptions, args []string, stdin io.R
 	}
 	defer cancel()
 	rendering, rendered := timeToRender(ctx)
-	in, err := load(rendering, c, args, stdin)
+	in, err := load(rendering, &c.loadOptions, args, stdin)
 	rendered()
 	if err != nil {
 		return 0, timedOut(ctx, err)
@@ -97,8 +97,8 @@ func runTestWrite(ctx context.Context, o *testOptions, args []string, stdin io.R
 func (o *testOptions) asCheck(args []string) (*checkOptions, error) {
 	c := &checkOptions{}
 	f := pflag.NewFlagSet("check", pflag.ContinueOnError)
-	c.sources.addFlags(f)
-	c.policyFlags.addFlags(f)
+	c.addSourceFlags(f)
+	c.addPolicyFlags(f)
 	if err := configure(f, args); err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func (o *testOptions) asCheck(args []string) (*checkOptions, error) {
 	if o.kubeVersion != "" {
 		c.kubeVersion = o.kubeVersion
 	}
-	c.timeout, c.supervision, c.quiet, c.verbose, c.noCache, c.store = o.timeout, o.supervision, o.quiet, o.verbose, true, o.store
+	c.timeout, c.Limits, c.quiet, c.verbose, c.noCache, c.store = o.timeout, o.Limits, o.quiet, o.verbose, true, o.store
 	return c, nil
 }
 

@@ -1,15 +1,20 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/config"
+	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/disk"
+	"github.com/preadmit/preadmit/render/git"
 	"github.com/preadmit/preadmit/render/store"
 )
 
@@ -69,9 +74,9 @@ func (t *tree) fetched(address string) (string, error) {
 	var e *render.Error
 	if errors.As(err, &e) {
 		if e.Missing {
-			e.Hint = "run `preadmit fetch`, with -p or --with if " + configFile + " does not name it"
+			e.Hint = "run `preadmit fetch`, with -p or --with if " + config.Path + " does not name it"
 		}
-		return "", &exitError{exitIncomplete, fmt.Errorf("%w; %s", e.Err, e.Hint)}
+		return "", &supervise.Incomplete{Err: fmt.Errorf("%w; %s", e.Err, e.Hint)}
 	}
 	return repo.Root, err
 }
@@ -121,4 +126,51 @@ func (t *tree) openStore(dir string, trust store.Trust) error {
 		t.Add(disk.Mount{Name: m.Name, Display: label, FS: m.FS, Fetched: true})
 	}
 	return nil
+}
+
+// notFound says about a path that it is not there, and which one may have been
+// meant. real is the path from the working directory.
+func notFound(shown, real string) error {
+	err := fmt.Errorf("%s: no such file or directory", shown)
+	dir, name := filepath.Split(filepath.Clean(real))
+	dir = cmp.Or(dir, ".")
+	entries, readErr := os.ReadDir(dir)
+	if readErr != nil {
+		return err
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if meant := render.Nearest(name, names); meant != "" {
+		return fmt.Errorf("%w; did you mean %s?", err, filepath.ToSlash(filepath.Join(filepath.Dir(shown), meant)))
+	}
+	return err
+}
+
+// A revision is the one that the work tree is compared with, or a part of it.
+type revision struct {
+	tree   *tree
+	repo   *git.Repository
+	files  *git.Tree
+	commit string
+}
+
+// openBase opens the tree of --base: the same names, from the repository's
+// objects.
+func openBase(head *tree, name string) (*revision, error) {
+	fail := func(err error) (*revision, error) { return nil, fmt.Errorf("--base: %w", err) }
+	repo, err := git.Open(head.Dir)
+	if err != nil {
+		return fail(fmt.Errorf("%s: %w", head.Dir, err))
+	}
+	commit, err := repo.Resolve(name)
+	if err != nil {
+		return fail(err)
+	}
+	files, err := repo.Tree(commit)
+	if err != nil {
+		return fail(err)
+	}
+	return &revision{tree: &tree{Tree: head.At(files)}, repo: repo, files: files, commit: commit.Hash}, nil
 }

@@ -38,12 +38,12 @@ type triageOptions struct {
 
 // addFlags adds the flags of check that triage and lsp have, too.
 func (o *triageOptions) addFlags(f *pflag.FlagSet) {
-	o.sources.addFlags(f)
-	o.policyFlags.addFlags(f)
-	o.userFlags.addFlags(f)
-	o.changeFlags.addFlags(f)
-	o.suppressionFlags.addFlags(f)
-	o.cacheFlags.addFlags(f)
+	o.addSourceFlags(f)
+	o.addPolicyFlags(f)
+	o.addUserFlags(f)
+	o.addChangeFlags(f)
+	o.addSuppressionFlags(f)
+	o.addCacheFlags(f)
 }
 
 func newTriageCommand(code *int) *cobra.Command {
@@ -201,9 +201,9 @@ func runTriage(ctx context.Context, o *triageOptions, flags *pflag.FlagSet, args
 		err = nil // the person left it
 	}
 	if err == nil && last.unfinished.Load() {
-		err = &exitError{exitIncomplete, errors.New("the run is incomplete")}
+		err = &supervise.Incomplete{Err: errors.New("the run is incomplete")}
 	}
-	return asExit(err)
+	return err
 }
 
 // A lastReport is a host that remembers whether its last evaluation was finished.
@@ -227,7 +227,7 @@ func (o *triageOptions) host(ctx context.Context, flags *pflag.FlagSet, args []s
 	if supervise.CanServe() {
 		h, err := newTriageRemote(ctx, o, args, stdin, ed)
 		if err != nil {
-			return nil, nil, asExit(err)
+			return nil, nil, err
 		}
 		return h, h.close, nil
 	}
@@ -240,15 +240,6 @@ func (o *triageOptions) host(ctx context.Context, flags *pflag.FlagSet, args []s
 	}
 	h.editor = ed
 	return h, func() {}, nil
-}
-
-// asExit gives the error of a child that ended its exit code.
-func asExit(err error) error {
-	var ended *supervise.Ended
-	if errors.As(err, &ended) {
-		return &exitError{ended.Code, ended}
-	}
-	return err
 }
 
 // canDraw says whether there is a terminal that can be drawn on.

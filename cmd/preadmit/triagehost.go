@@ -55,10 +55,10 @@ func (h *triageHost) Evaluate(ctx context.Context, tell func(tui.Progress)) (*re
 	if h.saved != "" {
 		return h.readSaved(ctx)
 	}
-	o := h.options.checkOptions
+	o := h.options.evaluateOptions
 	o.progress, o.notes = &progress{tell: tell, quiet: h.quiet}, io.Discard
 	if h.quiet {
-		o.passes = new(policy.Passes) // which nobody looks at
+		o.passes, o.forgets = new(policy.Passes), true // which nobody looks at
 	}
 	h.mu.Lock()
 	o.texts = h.texts
@@ -69,7 +69,7 @@ func (h *triageHost) Evaluate(ctx context.Context, tell func(tui.Progress)) (*re
 	}
 	r, run, err := h.evaluate(ctx, &o)
 	if err != nil && exitCode(err) == exitIncomplete {
-		r, run, err = h.failed(failedReport(plain(err.Error()), ""))
+		r, run, err = h.failed(failedReport(report.Plain(err.Error()), ""))
 	}
 	if err != nil {
 		return nil, err
@@ -79,11 +79,11 @@ func (h *triageHost) Evaluate(ctx context.Context, tell func(tui.Progress)) (*re
 }
 
 // evaluate renders and evaluates. When --timeout is over, it returns what is done.
-func (h *triageHost) evaluate(ctx context.Context, o *checkOptions) (*report.Report, *triageRun, error) {
+func (h *triageHost) evaluate(ctx context.Context, o *evaluateOptions) (*report.Report, *triageRun, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not done after --timeout %s", o.timeout))
 	defer cancel()
 	rendering, rendered := timeToRender(ctx)
-	in, err := load(rendering, o, h.args, bytes.NewReader(h.stdin))
+	in, err := load(rendering, &o.loadOptions, h.args, bytes.NewReader(h.stdin))
 	rendered()
 	if tasks.IsTimeUp(ctx, err) {
 		return h.failed(o.unrendered(ctx))
@@ -97,7 +97,7 @@ func (h *triageHost) evaluate(ctx context.Context, o *checkOptions) (*report.Rep
 		return nil, nil, err
 	}
 	if !late {
-		o.cacheFlags.save()
+		o.saveCache()
 	}
 	r, run := newReport(in, j), newTriageRun(in, j)
 	run.source = report.NewSource(r)
@@ -161,7 +161,7 @@ func (h *triageHost) readSaved(ctx context.Context) (*report.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := h.options.checkOptions
+	o := h.options.evaluateOptions
 	if err := o.confine(ctx, t, []string{h.saved}, nil); err != nil {
 		return nil, err
 	}
@@ -176,7 +176,7 @@ func (h *triageHost) readSaved(ctx context.Context) (*report.Report, error) {
 		return nil, fmt.Errorf("%s: %w", h.saved, err)
 	}
 	r.Tree = disk.Shown{Tree: t.Tree}
-	held, err := readSuppressions(&h.options.checkOptions, &input{tree: t})
+	held, err := readSuppressions(&h.options.evaluateOptions, &input{tree: t})
 	if err != nil {
 		return nil, err
 	}
@@ -216,9 +216,9 @@ func (h *triageHost) looked(ctx context.Context) (*triageRun, error) {
 	if run.in != nil {
 		return run, nil
 	}
-	o := h.options.checkOptions
+	o := h.options.evaluateOptions
 	o.base = ""
-	in, err := load(ctx, &o, []string{run.tree.Dir}, nil)
+	in, err := load(ctx, &o.loadOptions, []string{run.tree.Dir}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("this is a saved report, and what is here does not render: %w", err)
 	}
@@ -312,7 +312,7 @@ func renderedOf(t *tree, o *render.Object) (*tui.Rendered, error) {
 	}
 	r := &tui.Rendered{}
 	for _, line := range report.ObjectLines(o, data, t.Display) {
-		r.Lines = append(r.Lines, tui.Line{Text: line.Text, Pointer: line.Pointer, Place: plain(line.Place.String())})
+		r.Lines = append(r.Lines, tui.Line{Text: line.Text, Pointer: line.Pointer, Place: report.Plain(line.Place.String())})
 	}
 	return r, nil
 }

@@ -74,7 +74,7 @@ func (h *triageHost) answer(ctx context.Context, to *supervise.Pipe, payload []b
 		answer, err = h.answerTo(ctx, &q, func(news []byte) { sendMessage(to, supervise.News, number, news) })
 	}
 	if err != nil {
-		sendMessage(to, supervise.Refusal, number, []byte(plain(err.Error())))
+		sendMessage(to, supervise.Refusal, number, []byte(report.Plain(err.Error())))
 		return
 	}
 	sendMessage(to, supervise.Answer, number, answer)

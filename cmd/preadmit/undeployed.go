@@ -4,13 +4,11 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strings"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/config"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/change"
 	"github.com/preadmit/preadmit/render"
-	"github.com/preadmit/preadmit/render/git"
 )
 
 // undeployed are the results about objects that the change deletes although they
@@ -37,27 +35,9 @@ func (b *base) undeployed(head *input, reqs []policy.Request) []policy.Result {
 	})...)
 }
 
-// unreadable returns a function that says why a file may hold objects which
-// can't be seen: it is no YAML, such as an encrypted file, or belongs to a
-// submodule that is not checked out.
-func (in *input) unreadable(repo *git.Repository) func(file string) string {
-	absent := repo.AbsentModules(in.tree)
-	return func(file string) string {
-		for _, module := range absent {
-			if strings.HasPrefix(file, module+"/") {
-				return "in the submodule " + module + " now, which is not checked out"
-			}
-		}
-		if render.Unreadable(in.tree, file) {
-			return "no YAML that can be read now, such as a file that is encrypted or binary"
-		}
-		return ""
-	}
-}
-
 // unchecked returns results about objects that the change adds without anything that
 // checks them, without those that already say so.
-func (b *base) unchecked(o *checkOptions, head *input, already []policy.Result) []policy.Result {
+func (b *base) unchecked(o *evaluateOptions, head *input, already []policy.Result) []policy.Result {
 	known := make(map[string]bool)
 	for i := range already {
 		if r := &already[i]; r.Rule == "no-longer-judged" {
@@ -88,7 +68,7 @@ func (b *base) unchecked(o *checkOptions, head *input, already []policy.Result) 
 
 // newlyExcluded are results about globs that the change adds to the
 // configuration: once it is merged, what they match is not evaluated.
-func (b *base) newlyExcluded(o *checkOptions, head *input) []policy.Result {
+func (b *base) newlyExcluded(o *evaluateOptions, head *input) []policy.Result {
 	var results []policy.Result
 	for _, glob := range config.Excludes(head.tree) {
 		if slices.Contains(o.selection.Exclude, glob.Value) {

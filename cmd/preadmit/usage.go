@@ -1,11 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -219,26 +217,6 @@ func oneDash(root *cobra.Command, args []string, err error) error {
 		if strings.HasPrefix(a, "-") && len(name) > 1 && cmd.Flags().Lookup(name) != nil {
 			return fmt.Errorf("-%s is written with two dashes: --%[1]s", name)
 		}
-	}
-	return err
-}
-
-// notFound says about a path that it is not there, and which one may have been
-// meant. real is the path from the working directory.
-func notFound(shown, real string) error {
-	err := fmt.Errorf("%s: no such file or directory", shown)
-	dir, name := filepath.Split(filepath.Clean(real))
-	dir = cmp.Or(dir, ".")
-	entries, readErr := os.ReadDir(dir)
-	if readErr != nil {
-		return err
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	if meant := render.Nearest(name, names); meant != "" {
-		return fmt.Errorf("%w; did you mean %s?", err, filepath.ToSlash(filepath.Join(filepath.Dir(shown), meant)))
 	}
 	return err
 }

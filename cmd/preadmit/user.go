@@ -25,7 +25,7 @@ var controllers = []struct{ group, user string }{
 // requester is who makes the requests: whom --as or --as-file names, else the
 // controller that the tree's objects tell of, else nobody known, which leaves
 // undecided what depends on request.userInfo. assumed is what to say about it.
-func (o *checkOptions) requester(in *input) (u policy.UserInfo, assumed string, err error) {
+func (o *evaluateOptions) requester(in *input) (u policy.UserInfo, assumed string, err error) {
 	given := policy.UserInfo{Username: o.as, Groups: slices.Clone(o.asGroups)}
 	switch {
 	case o.asFile != "":

@@ -77,12 +77,6 @@ type Done struct {
 	Failed          []string // what could not be fetched, and why, sorted
 }
 
-// An Incomplete error ends a run before it has tried everything.
-type Incomplete struct{ Err error }
-
-func (i *Incomplete) Error() string { return i.Err.Error() }
-func (i *Incomplete) Unwrap() error { return i.Err }
-
 // Run fetches what the lock names, if Locked, and else what the units need, which it
 // locks. What could be fetched before an error is kept.
 func (f *Fetch) Run(ctx context.Context) (done Done, err error) {
@@ -161,7 +155,7 @@ func (f *Fetch) fetchAll(ctx context.Context) (int, error) {
 			break
 		}
 		if len(tried) > maxRemotes {
-			return 0, &Incomplete{fmt.Errorf("more than %d sources are needed", maxRemotes)}
+			return 0, &supervise.Incomplete{Err: fmt.Errorf("more than %d sources are needed", maxRemotes)}
 		}
 		if err := f.bring(ctx, fetcher, bars, todo); err != nil {
 			return 0, err
@@ -240,7 +234,7 @@ func (f *Fetch) bring(ctx context.Context, fetcher *fetch.Fetcher, bars *progres
 	_ = group.Wait()
 	bars.clear()
 	if ctx.Err() != nil {
-		return &Incomplete{context.Cause(ctx)}
+		return &supervise.Incomplete{Err: context.Cause(ctx)}
 	}
 	changed := false
 	for i, e := range entries {
@@ -466,7 +460,7 @@ func (f *Fetch) Alone(ctx context.Context) (release func(), err error) {
 		}
 		select {
 		case <-ctx.Done():
-			return nil, &Incomplete{context.Cause(ctx)}
+			return nil, &supervise.Incomplete{Err: context.Cause(ctx)}
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

@@ -75,3 +75,9 @@ func wanted(args []string) bool {
 func isTest(program string) bool {
 	return strings.HasSuffix(strings.TrimSuffix(filepath.Base(program), ".exe"), ".test")
 }
+
+// An Incomplete error ends a run before it has read, rendered or evaluated everything.
+type Incomplete struct{ Err error }
+
+func (i *Incomplete) Error() string { return i.Err.Error() }
+func (i *Incomplete) Unwrap() error { return i.Err }

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
+	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/lint"
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/disk"
+	"github.com/preadmit/preadmit/report"
+	"github.com/preadmit/preadmit/tui"
+)
+
+// An evaluation is the result of a run: of one input, or of a change from a base.
+type evaluation struct {
+	bench   *bench
+	was     *input // the base; nil when there was nothing to compare with
+	results []policy.Result
+	shard   *shard         // that is evaluated; nil is all
+	passes  *policy.Passes // results, too, where they are kept apart; nil where they are not
+	notes   []string
+	base    *report.Base // nil when there was nothing to compare with
+
+	rehearsal *report.Rehearsal // nil when nothing is rehearsed
+	changes   []report.Change   // from the base
+	proposed  []policy.Result   // of changed policies
+}
+
+// evaluate reviews what is rendered: all of it, or the change from --base.
+func evaluate(ctx context.Context, o *evaluateOptions, in *input, args []string, stdin io.Reader) (*evaluation, error) {
+	j := &evaluation{notes: in.notes, passes: o.passes, shard: o.part}
+	s, assumed, err := o.benchOptions(in)
+	if err != nil {
+		return j, err
+	}
+	var was *input
+	switch {
+	case o.base != "":
+		was, err = j.change(ctx, o, in, args, stdin, s)
+		j.was = was
+	case o.fromKubeVersion != "":
+		err = j.upgrade(ctx, o, in, args, stdin, s)
+	default:
+		j.shard.divide(in)
+		err = j.eachCluster(ctx, s, nil, in, func(j *evaluation, s benchOptions, on func(*input) *input) error {
+			return j.all(ctx, o, on(in), s)
+		})
+	}
+	if err == nil {
+		err = j.suppress(o, was, in, in.tree.holdsAll(args, in.stdin))
+	}
+	if err == nil && len(o.enforce) > 0 {
+		err = j.enforced(o, in)
+	}
+	if err != nil {
+		return j, err
+	}
+	j.notes = slices.Concat(j.bench.notes, j.notes)
+	if assumed != "" && asksWho(j.bench.rules()) {
+		j.notes = append(j.notes, assumed)
+	}
+	return j, nil
+}
+
+// all evaluates every object as if it were created.
+func (j *evaluation) all(ctx context.Context, o *evaluateOptions, in *input, s benchOptions) error {
+	if o.memory != nil && !o.progress.early() { // a screen shows results as they come
+		return j.reviewCached(ctx, o, in, s)
+	}
+	var err error
+	if j.bench, err = newBench(in, in, s); err != nil {
+		return err
+	}
+	defer j.keepPasses()()
+	reqs := j.shard.requests(s.by(allRequests(in.head)))
+	// These ask for places, which are forgotten once their unit is evaluated.
+	apart := [][]policy.Result{in.found, policy.NotFollowed(render.Objects(in.head), o.gitops != gitopsOff), policy.OnlyInVariants(in.head, lint.IsPart)}
+	o.watch.Expect(supervise.EvaluateTask, len(reqs))
+	results, err := j.review(ctx, o, in, reqs)
+	results = policy.WithoutRepeats(results)
+	if err != nil {
+		j.results = results // those of the objects evaluated so far
+		return err
+	}
+	rest, err := j.bench.rest(ctx)
+	j.results = append(results, j.shard.once(append(apart, j.bench.results, rest)...)...)
+	return err
+}
+
+// keepPasses has the chain keep passes apart, if that is wanted, and forget the places
+// of units that are evaluated, which nobody compares. The function that it returns
+// adds the passes to those of the evaluation.
+func (j *evaluation) keepPasses() (done func()) {
+	if j.passes == nil {
+		return func() {}
+	}
+	found := new(policy.Passes) // of its own: a review that does not end in time may still add to it
+	j.bench.chain.Passes, j.bench.chain.Forgets = found, true
+	return func() { j.passes.Join(found) }
+}
+
+// allRequests are the requests that create what units render to, in all variants.
+func allRequests(units []*render.Unit) []policy.Request {
+	return slices.Concat(policy.Requests(nil, render.Objects(units)), policy.VariantRequests(units))
+}
+
+// newReport puts the results together and gives places their names in reports.
+func newReport(in *input, j *evaluation) *report.Report {
+	unreached := in.unreached()
+	for i := range j.results {
+		j.results[i].Unreached = unreached[j.results[i].Object.Unit]
+	}
+	for _, results := range [][]policy.Result{j.results, j.proposed} {
+		relabel(in.tree, results)
+		policy.Sort(results)
+	}
+	j.passes.Change(func(r *policy.Result) {
+		r.Unreached = unreached[r.Object.Unit]
+		r.Rename(in.tree)
+	})
+	j.passes.Sort()
+	rules := j.bench.rules()
+	for i := range rules {
+		rules[i].Origin.File = in.tree.Display(rules[i].Origin.File)
+	}
+	r := report.New(report.Tool{Name: "preadmit", Version: version}, in.head, rules, j.results)
+	r.AddPasses(j.passes)
+	for i := range r.Units {
+		r.Units[i].ID, r.Units[i].Path = in.tree.Display(r.Units[i].ID), in.tree.Display(r.Units[i].Path)
+		r.Units[i].Owner = in.tree.Display(r.Units[i].Owner)
+		r.Units[i].Reason = in.tree.DisplayIn(r.Units[i].Reason)
+	}
+	r.Notes = slices.Concat(r.Notes, withoutSchema(j.bench.unknown, render.Objects(in.head)), notes(render.Objects(in.head)), assumptions(in), j.notes)
+	if j.shard == nil { // of all parts, when they are joined
+		r.Notes = append(r.Notes, brokenPasses(j.results, j.passes)...)
+	}
+	r.Base, r.Changes, r.Proposed = j.base, j.changes, j.proposed
+	r.Rehearsal = j.rehearsal
+	r.Tree = disk.Shown{Tree: in.tree.Tree}
+	addDocuments(r, in)
+	return r
+}
+
+// relabel names places as reports do.
+func relabel(t *tree, results []policy.Result) {
+	for i := range results {
+		results[i].Rename(t)
+	}
+}
+
+func timedOut(ctx context.Context, err error) error {
+	if tasks.IsTimeUp(ctx, err) {
+		return &supervise.Incomplete{Err: context.Cause(ctx)}
+	}
+	return err
+}
+
+// unrendered is the report of a run whose time was over before all was rendered.
+func (o *evaluateOptions) unrendered(ctx context.Context) *report.Report {
+	return failedReport(context.Cause(ctx).Error()+": not all was rendered, and nothing evaluated", o.watch.Slowest())
+}
+
+// unfinished completes an evaluation that the end of the run's time cut short, with a
+// result that says so and what was slowest. It returns other errors.
+func (j *evaluation) unfinished(ctx context.Context, in *input, err error, slowest func() string) error {
+	if !tasks.IsTimeUp(ctx, err) {
+		return err
+	}
+	if j.bench == nil {
+		j.bench = &bench{}
+	}
+	j.base, j.changes, j.proposed = nil, nil, nil
+	evaluated := make(map[render.Key]bool)
+	for i := range j.results {
+		evaluated[j.results[i].Object] = true
+	}
+	for r := range j.passes.Objects() {
+		evaluated[r.Object] = true
+	}
+	j.results = slices.Concat(j.shard.once(in.found, j.bench.results), j.results, policy.Incomplete(fmt.Sprintf(
+		"%v: %d of %s evaluated; the rest was not checked", context.Cause(ctx), len(evaluated), policy.Plural(len(render.Objects(in.head)), "object")), slowest()))
+	return nil
+}
+
+// failedReport is the report of a run that failed. The hint may be empty.
+func failedReport(why, hint string) *report.Report {
+	return report.New(report.Tool{Name: "preadmit", Version: version}, nil, nil, policy.Incomplete(why, hint))
+}
+
+// review is the chain's, some requests after others, so that the first results
+// can be looked at while the rest is evaluated.
+func (j *evaluation) review(ctx context.Context, o *evaluateOptions, in *input, reqs []policy.Request) ([]policy.Result, error) {
+	p := o.progress
+	if !p.early() {
+		return j.bench.chain.Review(ctx, reqs)
+	}
+	var all []policy.Result
+	size, next := 32, time.Now().Add(partialEvery)
+	for done := 0; done < len(reqs); size = min(size*2, 256) {
+		part := reqs[done:min(done+size, len(reqs))]
+		p.tell(tui.Progress{Step: "evaluating", Done: done, Total: len(reqs)})
+		results, err := j.bench.chain.Review(ctx, part)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, results...)
+		if done += len(part); done < len(reqs) && time.Now().After(next) {
+			began := time.Now()
+			p.tell(tui.Progress{Step: "evaluating", Done: done, Total: len(reqs), Report: partial(o, in, j, all)})
+			next = time.Now().Add(max(partialEvery, 10*time.Since(began))) // a tenth of the time at most
+		}
+	}
+	return all, nil
+}
+
+// partialEvery is how often a screen gets the results so far.
+const partialEvery = 400 * time.Millisecond
+
+// partial is a report of the results so far, which shares nothing that is still
+// to be changed.
+func partial(o *evaluateOptions, in *input, j *evaluation, results []policy.Result) *report.Report {
+	some := *j
+	some.results = slices.Concat(in.found, j.bench.results, results)
+	for i := range some.results {
+		some.results[i].Origins = slices.Clone(some.results[i].Origins)
+	}
+	if held, err := readSuppressions(o, in); err == nil {
+		policy.Suppress(some.results, held, o.day())
+	}
+	return newReport(in, &some)
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/schema"
+)
+
+// addSourceFlags adds the flags that say what is rendered, and how.
+func (o *checkOptions) addSourceFlags(f *pflag.FlagSet) {
+	f.StringArrayVarP(&o.values, "values", "f", nil, "values `FILE` for the charts named, later ones win (repeatable)")
+	f.StringArrayVar(&o.set, "set", nil, "a chart value, `KEY=VALUE` as in helm (repeatable)")
+	f.StringArrayVar(&o.setString, "set-string", nil, "a chart value that is a string, `KEY=VALUE` (repeatable)")
+	f.StringArrayVar(&o.setFile, "set-file", nil, "a chart value read from a file, `KEY=FILE` (repeatable)")
+	f.StringVar(&o.release, "release", "", "`NAME` of the release (default: the chart's)")
+	f.StringVarP(&o.namespace, "namespace", "n", "", "`NAMESPACE` of objects that name none (default: default)")
+	f.BoolVar(&o.includeCRDs, "include-crds", true, "render the crds directories of charts")
+	f.Var((*kubeVersion)(&o.kubeVersion), "kube-version", "version of the API server, `X.Y` (default: the newest known)")
+	f.StringSliceVar(&o.apiVersions, "api-versions", nil, "`LIST` of API versions for the capabilities of charts")
+	f.StringArrayVar(&o.selection.Exclude, "exclude", nil, "ignore paths that match `GLOB`, from the repository's root: * within a name, ** across directories (repeatable)")
+	f.BoolVar(&o.selection.Hidden, "include-hidden", false, "include hidden directories and fixtures of test suites")
+	o.gitops, o.renderers, o.resolvers = gitopsAuto, renderers, resolvers
+	f.Var(choice{&o.gitops, "MODE", gitopsModes}, "gitops", "follow Argo CD and Flux objects: auto, only (ignore what none of them deploys) or off")
+	f.StringArrayVar(&o.clusters, "cluster", nil, "only what is deployed to the cluster `NAME` (repeatable)")
+	f.StringArrayVar(&o.repositories, "repository", nil, "`URL` that GitOps objects use for this repository, if it is not that of the remote origin (repeatable)")
+	f.IntVarP(&o.jobs, "jobs", "j", 0, "render and evaluate `N` units and objects at once (default: the number of processors, fewer if memory is short)")
+	f.StringVar(&o.config, "config", "", "read defaults for flags from `FILE` (default: "+configFile+", if it exists); with --base from that revision")
+	f.StringVar(&o.store, "store", "", "read what preadmit fetch stored in `DIR`, or what an OCI image layout there holds, besides .preadmit/vendor")
+	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "stop after `DURATION`")
+	addLimitFlags(f, &o.Limits)
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "also report passes and files without objects")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "report only what fails the run or is undecided, and no summary on standard error")
+}
+
+// addPolicyFlags adds the flags that choose the policies, and who applies the objects.
+func (o *checkOptions) addPolicyFlags(f *pflag.FlagSet) {
+	f.StringArrayVarP(&o.policies, "policy", "p", nil, "evaluate the policies, Rego included, in a file or directory `PATH`, or at oci://REGISTRY/NAME:TAG or a URL as preadmit fetch brought them (repeatable)")
+	f.StringArrayVar(&o.packs, "pack", nil, "evaluate the embedded policy pack `NAME`, see preadmit packs (repeatable)")
+	f.BoolVar(&o.noTreePolicies, "no-tree-policies", false, "ignore the policies among the rendered objects")
+	f.StringArrayVar(&o.with, "with", nil, "objects that already exist on the cluster, such as Namespaces and CRDs, in a file or directory `PATH`, or at a URL or oci://REGISTRY/NAME:TAG as preadmit fetch brought them: policies can look them up, but they are not checked (repeatable)")
+	f.StringVar(&o.as, "as", "", "evaluate as if `USER` applied the objects (request.userInfo)")
+	f.StringArrayVar(&o.asGroups, "as-group", nil, "evaluate as if USER were a member of `GROUP` (repeatable)")
+	f.StringArrayVar(&o.data, "data", nil, "data for Rego policies, which they read under data: a YAML or JSON file, or a directory, at `PATH` (repeatable)")
+	f.StringArrayVar(&o.namespaces, "rego-namespace", nil, "evaluate the Rego package `NAME` (repeatable; default: all that have a deny, violation or warn rule)")
+	f.BoolVar(&o.combine, "combine", false, "evaluate Rego packages once over all objects, as conftest --combine does")
+	o.failOn = string(policy.Deny)
+	f.Var(choice{&o.failOn, "ACTION", failActions()}, "fail-on", "exit 1 if a failure has at least this action: deny, warn, audit or never")
+}
+
+// addUserFlags adds the flags that say who asks the authorizer, and what answers.
+func (o *checkOptions) addUserFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.asFile, "as-file", "", "evaluate as the user in `FILE`, with username, uid, groups and extra, instead of --as")
+	f.StringVar(&o.authorizer, "authorizer", "unknown", "how CEL's authorizer checks are answered, `MODE`: unknown, allow, deny, rbac (by the Roles and bindings rendered and in --with), or a file of rules")
+}
+
+// addChangeFlags adds the flags that say what to compare with.
+func (o *checkOptions) addChangeFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.base, "base", "", "compare with git revision `REV` and evaluate the change by the policies there; only new failures count")
+	f.BoolVar(&o.requireComplete, "require-complete", false, "exit 3 if anything could not be rendered or decided, even if it was so at --base")
+}
+
+// addRehearsalFlags adds the flags that ask what would happen if something else than the
+// tree changed.
+func (o *checkOptions) addRehearsalFlags(f *pflag.FlagSet) {
+	f.Var((*kubeVersion)(&o.fromKubeVersion), "from-kube-version", "rehearse the upgrade from version `X.Y` of the API server to --kube-version: only what it newly refuses, changes or newly allows counts. "+schema.Versions()[0]+" is the oldest, since older schemas are not in the program")
+	f.StringArrayVar(&o.enforce, "enforce", nil, "rehearse that `POLICY`, or POLICY/RULE, denies what it warns about or audits now; * matches; only what it would newly deny counts (repeatable)")
+	f.StringVar(&o.enforceBy, "enforce-by", "", "with --enforce, count by the `LABEL` of objects or else of their Namespaces, such as team (default: by namespace)")
+}
+
+// addSuppressionFlags adds the flags that say which results people accept.
+func (o *checkOptions) addSuppressionFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.suppressions, "suppressions", "", "read suppressions from `FILE` (default: "+suppressionsFile+", if there is one)")
+	f.BoolVar(&o.allowNew, "allow-new-suppressions", false, "with --base, also apply suppressions that the change adds")
+	f.Var((*date)(&o.date), "date", "evaluate suppressions, exceptions and policies as if today were `DAY`, such as 2027-03-31 (default: today, UTC)")
+}
+
+// addCacheFlags adds the flags that choose the cache.
+func (o *checkOptions) addCacheFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.cache, "cache", "", "cache `DIR`, outside the repository (default: preadmit in the user's cache directory)")
+	f.BoolVar(&o.noCache, "no-cache", false, "neither read nor write the cache")
+}
+
+// addLimitFlags adds the flags that say what a child may take.
+func addLimitFlags(f *pflag.FlagSet, l *tasks.Limits) {
+	f.IntVar(&l.Memory, "task-memory", tasks.DefaultMemory, fmt.Sprintf("memory limit in `MIB` for rendering one unit or evaluating one object, at least %d; what needs more is an error, and the run goes on", tasks.MinMemory))
+	f.DurationVar(&l.Time, "task-time", tasks.DefaultTime, "limit of processor time for one unit or object, `DURATION`; three times as long by the clock")
+	l.Sandbox = "auto"
+	f.Var(choice{&l.Sandbox, "string", tasks.SandboxModes}, "sandbox", "on Linux, have the kernel deny connections, other programs, writing, and reading files that are not named, `MODE`: auto, require or off")
+}
+
+// pathFlags are the flags whose values are paths: from the working directory
+// on the command line, from the repository's root in the configuration file.
+// That of authorizer is one unless it is a mode.
+var pathFlags = []string{"values", "policy", "with", "as-file", "authorizer", "suppressions"}
+
+// A choice is the value of a flag that takes one of a few.
+type choice struct {
+	value *string
+	named string // in the help
+	among []string
+}
+
+func (c choice) String() string { return *c.value }
+func (c choice) Type() string   { return c.named }
+
+func (c choice) Set(s string) error {
+	*c.value = s
+	return oneOf(s, c.among...)
+}
+
+func failActions() []string {
+	var names []string
+	for _, a := range policy.Actions {
+		names = append(names, string(a))
+	}
+	return append(names, "never")
+}
+
+// kubeVersion is the value of --kube-version.
+type kubeVersion string
+
+func (v *kubeVersion) String() string { return string(*v) }
+func (v *kubeVersion) Type() string   { return "string" }
+
+func (v *kubeVersion) Set(s string) error {
+	*v = kubeVersion(s)
+	return schema.CheckVersion(s)
+}
+
+// A date is the value of a flag that is a day; the zero value is today.
+type date time.Time
+
+func (d *date) Type() string { return "DAY" }
+func (d *date) String() string {
+	if day := time.Time(*d); !day.IsZero() {
+		return day.Format(time.DateOnly)
+	}
+	return ""
+}
+
+func (d *date) Set(s string) error {
+	day, err := time.Parse(time.DateOnly, s)
+	if err != nil {
+		return fmt.Errorf("%q is no date such as 2027-03-31", s)
+	}
+	*d = date(day)
+	return nil
+}

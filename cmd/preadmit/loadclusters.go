@@ -1,0 +1,118 @@
+package main
+
+import (
+	"path"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// inferClusters names clusters where the tree has several objects of Argo CD or
+// Flux with one identity, as clusters/production and clusters/staging have: the
+// directories in which they differ are clusters of their own, and so are those
+// beside them that hold objects of Argo CD or Flux. Of charts, which lie beside
+// charts of every kind, only those count that make the objects in question.
+func inferClusters(units []*render.Unit, resolvers []render.Resolver) {
+	first := make(map[render.Key]*render.Object)
+	above := make(map[string]bool)        // directories whose directories are clusters
+	holds := make(map[string]bool)        // directories with objects of Argo CD or Flux
+	differ := make(map[*render.Unit]bool) // units that hold one of several
+	follower := render.Follower{Resolvers: resolvers}
+	for _, o := range render.Objects(units) {
+		if o.GetKind() == "HelmRelease" || !follower.Follows(o) {
+			continue
+		}
+		for dir := o.Unit.Path; dir != "."; dir = path.Dir(dir) {
+			holds[dir] = true
+		}
+		k := o.Unversioned()
+		k.Unit = ""
+		was := first[k]
+		switch {
+		case was == nil:
+			first[k] = o
+		case was.Unit != o.Unit && !reflect.DeepEqual(was.Object, o.Object):
+			if dir, ok := parting(was.Unit.Path, o.Unit.Path); ok {
+				above[dir], differ[was.Unit], differ[o.Unit] = true, true, true
+			}
+		}
+	}
+	for _, u := range units {
+		for dir := path.Dir(u.Path); dir != "."; dir = path.Dir(dir) {
+			if above[path.Dir(dir)] && holds[dir] {
+				u.Cluster = path.Base(dir)
+			}
+		}
+		if above[path.Dir(u.Path)] && u.Kind != "manifest" && u.Cluster == "" && (differ[u] || u.Kind != "helm" && holds[u.Path]) {
+			u.Cluster = path.Base(u.Path)
+		}
+	}
+}
+
+// parting returns the directory below which two paths lie in directories of
+// their own, and have the same names in them: clusters/production/flux.yaml and
+// clusters/staging/flux.yaml, but not bootstrap/root.yaml and apps/self.yaml. At
+// the root of the tree that takes another directory in between, since an
+// Application that somebody applies by hand may deploy its like.
+func parting(a, b string) (dir string, ok bool) {
+	x, y := strings.Split(a, "/"), strings.Split(b, "/")
+	n := 0
+	for n < len(x) && n < len(y) && x[n] == y[n] {
+		n++
+	}
+	if n == len(x) || n == len(y) || path.Ext(x[n]) != "" && n == len(x)-1 || path.Ext(y[n]) != "" && n == len(y)-1 {
+		return "", false
+	}
+	if !slices.Equal(x[n+1:], y[n+1:]) || n == 0 && len(x) == 2 && path.Ext(x[1]) != "" {
+		return "", false
+	}
+	return path.Join(append([]string{"."}, x[:n]...)...), true
+}
+
+// clusterNames are the clusters that units of the inputs go to, sorted.
+func clusterNames(inputs ...*input) []string {
+	var names []string
+	for _, in := range inputs {
+		if in == nil {
+			continue
+		}
+		for _, u := range in.head {
+			names = append(names, u.Cluster)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// on returns the input with the units of one cluster only.
+func (in *input) on(cluster string) *input {
+	there := func(units []*render.Unit) []*render.Unit {
+		return slices.DeleteFunc(slices.Clone(units), func(u *render.Unit) bool { return u.Cluster != cluster })
+	}
+	in.documents() // of the tree, whatever cluster they go to
+	one := *in
+	one.found = nil
+	one.others = slices.DeleteFunc(slices.Concat(in.head, in.others), func(u *render.Unit) bool { return u.Cluster == cluster })
+	if cluster != "" {
+		one.anywhere = slices.DeleteFunc(slices.Clone(in.head), func(u *render.Unit) bool { return u.Cluster != "" })
+	}
+	one.head, one.context = there(in.head), slices.DeleteFunc(slices.Clone(in.context), func(u *render.Unit) bool {
+		return u.Cluster != cluster && u.Cluster != ""
+	})
+	own := make(map[string]bool)
+	for _, u := range one.head {
+		own[u.Identity()] = true
+	}
+	elsewhere := make(map[string]bool)
+	for _, u := range in.head {
+		elsewhere[u.Identity()] = !own[u.Identity()]
+	}
+	for _, r := range in.found {
+		if !elsewhere[r.Object.Unit] {
+			one.found = append(one.found, r)
+		}
+	}
+	return &one
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/rego"
+	"github.com/preadmit/preadmit/render"
+)
+
+// rego reads the Rego modules at or below the paths of --policy, and what
+// --data names. What can't be read is among the results.
+func (l *loader) rego(o *loadOptions) error {
+	in := l.in
+	var broken error
+	var err error
+	if in.modules, broken, err = regoModules(in.tree, o.policies, l.stdin); err != nil {
+		return err
+	}
+	in.found = append(in.found, policy.Errors(policy.EngineCompile, nil, broken)...)
+	names, err := dataNames(in.tree, o.data, l.stdin)
+	if err != nil {
+		return err
+	}
+	in.data, broken = rego.LoadData(in.tree, names...)
+	in.found = append(in.found, policy.Errors(policy.EngineCompile, nil, broken)...)
+	return nil
+}
+
+// regoModules reads the .rego files at or below paths of the command line, each
+// once; broken joins those that can't be read.
+func regoModules(t *tree, paths []string, stdin io.Reader) (modules []rego.Module, broken, err error) {
+	seen := make(map[string]bool)
+	var unread []error
+	for _, p := range paths {
+		name, err := t.name(p, stdin)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, file := range regoFilesOf(t, p, name) {
+			if seen[file] {
+				continue
+			}
+			seen[file] = true
+			text, err := render.ReadFile(t, file)
+			if err != nil {
+				unread = append(unread, err)
+				continue
+			}
+			modules = append(modules, rego.Module{File: file, Text: string(text)})
+		}
+	}
+	return modules, errors.Join(unread...), nil
+}
+
+// dataNames are values of --data with names in the tree for their paths.
+func dataNames(t *tree, values []string, stdin io.Reader) ([]string, error) {
+	names := make([]string, len(values))
+	for i, v := range values {
+		under, file := cutData(v)
+		name, err := t.name(file, stdin)
+		if err != nil {
+			return nil, fmt.Errorf("--data: %w", err)
+		}
+		if _, err := fs.Stat(t, name); err != nil && !t.Paired {
+			return nil, fmt.Errorf("--data: %w", notFound(v, file))
+		}
+		if names[i] = under + name; under == "" && strings.Contains(name, ":") { // of a registry with a port
+			names[i] = ":" + name
+		}
+	}
+	return names, nil
+}
+
+// cutData splits a value of --data, PREFIX:PATH or PATH, into the prefix with
+// its colon and the path. The letter of a Windows drive is no prefix.
+func cutData(value string) (under, file string) {
+	if render.IsAddress(value) || filepath.VolumeName(value) != "" {
+		return "", value
+	}
+	if i := strings.IndexByte(value, ':'); i > 0 {
+		return value[:i+1], value[i+1:]
+	}
+	return "", value
+}
+
+// dataFiles are the paths of values of --data.
+func dataFiles(values []string) []string {
+	files := make([]string, len(values))
+	for i, v := range values {
+		_, files[i] = cutData(v)
+	}
+	return files
+}
+
+// regoFilesOf returns the .rego files at a path of the command line. A
+// file that it names so is one, also when the name is of a link to another.
+func regoFilesOf(t *tree, p, name string) []string {
+	if info, err := fs.Stat(t, name); err == nil && !info.IsDir() && strings.HasSuffix(p, ".rego") {
+		return []string{name}
+	}
+	return regoFiles(t, name)
+}
+
+// regoFiles are the .rego files at or below a name, those that links lead to
+// and those that can't be read too: reading them says why. What else can't be
+// looked at is said by the walk that finds the other policies.
+func regoFiles(t *tree, name string) []string {
+	fsys, below, err := t.Locate("open", name)
+	if err != nil {
+		return nil
+	}
+	prefix := strings.TrimSuffix(name, below)
+	if below == "." && name != "." {
+		prefix = name + "/"
+	}
+	var files []string
+	for _, file := range rego.Files(fsys, below) {
+		files = append(files, path.Join(prefix, file))
+	}
+	return files
+}

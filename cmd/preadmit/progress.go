@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/tui"
+)
+
+// A progress tells a screen how far a run is, with the first results as they
+// come. A nil one, that of the other commands, changes nothing.
+type progress struct {
+	tell  func(tui.Progress)
+	quiet bool // it tells of no results before the end
+
+	mu          sync.Mutex
+	done, total int
+	told        time.Time
+}
+
+// tellEvery is how often it tells.
+const tellEvery = 100 * time.Millisecond
+
+// Expect says that n more units are to be rendered.
+func (p *progress) expect(n int) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.total += n
+}
+
+func (p *progress) rendered() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done++
+	if now := time.Now(); now.Sub(p.told) > tellEvery {
+		p.told = now
+		p.tell(tui.Progress{Step: "rendering", Done: p.done, Total: p.total})
+	}
+}
+
+// early reports whether results are told before the end.
+func (p *progress) early() bool { return p != nil && !p.quiet }
+
+// renderers are the same, and each unit that is done is reported.
+func (p *progress) renderers(all []render.Renderer) []render.Renderer {
+	if p == nil {
+		return all
+	}
+	return tasks.Around(all, func(_ context.Context, _ string, _ render.Source, next tasks.Rendering) ([]*render.Object, error) {
+		defer p.rendered()
+		return next()
+	})
+}
