@@ -7,6 +7,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/report"
@@ -28,13 +29,13 @@ func (a *admitted) tree(rendered *render.Object) map[string]any {
 
 // admit takes the rendered objects through defaults and mutating policies.
 // It adds errors to the input's results.
-func admit(ctx context.Context, in *input, o *evaluateOptions) (*admitted, error) {
+func admit(ctx context.Context, in *load.Input, o *evaluateOptions) (*admitted, error) {
 	s, _, err := o.benchOptions(in)
 	if err != nil {
 		return nil, err
 	}
 	a := &admitted{stored: map[*render.Object]*render.Object{}, steps: map[render.Key][]policy.Result{}}
-	for _, name := range append(clusterNames(in), "")[:max(1, len(clusterNames(in)))] {
+	for _, name := range append(load.ClusterNames(in), "")[:max(1, len(load.ClusterNames(in)))] {
 		there, s := s.there(in, name)
 		if err := a.admit(ctx, in, there, s); err != nil {
 			return nil, err
@@ -45,12 +46,12 @@ func admit(ctx context.Context, in *input, o *evaluateOptions) (*admitted, error
 
 // admit takes the objects of one cluster, which are a part of in, through what
 // evaluates there.
-func (a *admitted) admit(ctx context.Context, in, there *input, s benchOptions) error {
+func (a *admitted) admit(ctx context.Context, in, there *load.Input, s benchOptions) error {
 	bench, err := newBench(there, there, s)
 	if err != nil {
 		return err
 	}
-	head := render.Objects(there.head)
+	head := render.Objects(there.Head)
 	stored, results, err := bench.chain.Stored(ctx, s.by(policy.Requests(nil, head)))
 	if err != nil {
 		return err
@@ -58,7 +59,7 @@ func (a *admitted) admit(ctx context.Context, in, there *input, s benchOptions) 
 	for i, o := range head {
 		a.stored[o] = stored[i]
 	}
-	in.found = appendNew(in.found, bench.results)
+	in.Found = appendNew(in.Found, bench.results)
 	for _, r := range results {
 		switch {
 		case r.Outcome == policy.Pass && len(r.Fields) > 0:
@@ -66,7 +67,7 @@ func (a *admitted) admit(ctx context.Context, in, there *input, s benchOptions) 
 			key.Namespace = "" // the result's is the request's
 			a.steps[key] = append(a.steps[key], r)
 		case r.Outcome == policy.Fail || r.Undecided():
-			in.found = append(in.found, r)
+			in.Found = append(in.Found, r)
 		}
 	}
 	return nil
@@ -74,10 +75,10 @@ func (a *admitted) admit(ctx context.Context, in, there *input, s benchOptions) 
 
 // printDiffs prints a unified diff an object: from what was rendered to what
 // would be stored, with the mutations that are a part of it.
-func printDiffs(w io.Writer, in *input, a *admitted) error {
-	for _, u := range in.head {
+func printDiffs(w io.Writer, in *load.Input, a *admitted) error {
+	for _, u := range in.Head {
 		for _, o := range u.Objects {
-			if _, err := fmt.Fprintf(w, "# %s %s\n%s", u.Kind, report.Plain(in.tree.Display(u.Identity())), sourceLine(in.tree, o)); err != nil {
+			if _, err := fmt.Fprintf(w, "# %s %s\n%s", u.Kind, report.Plain(in.Tree.Display(u.Identity())), sourceLine(in.Tree, o)); err != nil {
 				return err
 			}
 			if err := printDiff(w, in, a, o); err != nil {
@@ -88,11 +89,11 @@ func printDiffs(w io.Writer, in *input, a *admitted) error {
 	return nil
 }
 
-func printDiff(w io.Writer, in *input, a *admitted, o *render.Object) error {
+func printDiff(w io.Writer, in *load.Input, a *admitted, o *render.Object) error {
 	key := o.Key()
 	key.Namespace = ""
 	for _, r := range a.steps[key] {
-		r.PolicyOrigin.File = in.tree.Display(r.PolicyOrigin.File)
+		r.PolicyOrigin.File = in.Tree.Display(r.PolicyOrigin.File)
 		if _, err := fmt.Fprintf(w, "# %s/%s %s (%s)\n", report.Plain(r.Policy), r.Rule, report.Plain(r.Message), report.Plain(r.PolicyOrigin.String())); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/authz"
 	"github.com/preadmit/preadmit/render"
@@ -12,9 +13,9 @@ import (
 
 // newAuthorizer is what --authorizer names. Objects of --with are on the
 // cluster before the change.
-func newAuthorizer(in *input, s *engineSettings, cluster *policy.Cluster) (*authz.Authorizer, error) {
+func newAuthorizer(in *load.Input, s *engineSettings, cluster *policy.Cluster) (*authz.Authorizer, error) {
 	given := make(map[*render.Object]bool)
-	for _, object := range render.Objects(in.context) {
+	for _, object := range render.Objects(in.Context) {
 		given[object] = true
 	}
 	if s.AuthorizerFile == "" {
@@ -31,27 +32,27 @@ func newAuthorizer(in *input, s *engineSettings, cluster *policy.Cluster) (*auth
 }
 
 // authorizerFile reads the file of rules that --authorizer names.
-func (o *evaluateOptions) authorizerFile(in *input) (display string, data []byte, err error) {
-	name, data, err := in.file(o.authorizer)
+func (o *evaluateOptions) authorizerFile(in *load.Input) (display string, data []byte, err error) {
+	name, data, err := in.File(o.Authorizer)
 	if name == "" {
-		return "", nil, fmt.Errorf("--authorizer %q is neither a file of rules nor one of %s", o.authorizer, strings.Join(authz.Modes, ", "))
+		return "", nil, fmt.Errorf("--authorizer %q is neither a file of rules nor one of %s", o.Authorizer, strings.Join(authz.Modes, ", "))
 	}
 	if err != nil {
-		return "", nil, fmt.Errorf("--authorizer: %w", places(in.tree, err))
+		return "", nil, fmt.Errorf("--authorizer: %w", places(in.Tree, err))
 	}
-	return in.tree.Display(name), data, nil
+	return in.Tree.Display(name), data, nil
 }
 
 // userFile is whom --as-file names.
-func (o *evaluateOptions) userFile(in *input) (policy.UserInfo, error) {
+func (o *evaluateOptions) userFile(in *load.Input) (policy.UserInfo, error) {
 	if o.as != "" || len(o.asGroups) > 0 {
 		return policy.UserInfo{}, errors.New("--as-file names a user with groups: --as and --as-group can't be given with it")
 	}
-	name, data, err := in.file(o.asFile)
+	name, data, err := in.File(o.AsFile)
 	if err != nil {
-		return policy.UserInfo{}, fmt.Errorf("--as-file: %w", places(in.tree, err))
+		return policy.UserInfo{}, fmt.Errorf("--as-file: %w", places(in.Tree, err))
 	}
-	u, err := authz.ParseUser(in.tree.Display(name), data)
+	u, err := authz.ParseUser(in.Tree.Display(name), data)
 	if err != nil {
 		return policy.UserInfo{}, fmt.Errorf("--as-file: %w", places(nil, err))
 	}
@@ -60,7 +61,7 @@ func (o *evaluateOptions) userFile(in *input) (policy.UserInfo, error) {
 
 // places puts errors with their places and hints in one line. With a tree,
 // the places are named as reports name them.
-func places(t *tree, err error) error {
+func places(t *load.Tree, err error) error {
 	var all []string
 	for _, e := range render.Errors(err) {
 		shown := *e

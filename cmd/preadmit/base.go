@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"slices"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/change"
@@ -17,28 +18,28 @@ import (
 )
 
 // change evaluates the change from --base, and returns what is there.
-func (j *evaluation) change(ctx context.Context, o *evaluateOptions, in *input, args []string, stdin io.Reader, s benchOptions) (*input, error) {
-	r, err := openBase(in.tree, o.base)
+func (j *evaluation) change(ctx context.Context, o *evaluateOptions, in *load.Input, args []string, stdin io.Reader, s benchOptions) (*load.Input, error) {
+	r, err := load.OpenBase(in.Tree, o.Base)
 	if err != nil {
 		return nil, err
 	}
-	b := &base{revision: r}
+	b := &base{Revision: r}
 	if err := b.load(ctx, o, args, stdin); err != nil {
 		return nil, err
 	}
-	if err := b.held(in.tree, slices.Concat(args, o.policies, o.with)...); err != nil {
+	if err := b.held(in.Tree, slices.Concat(args, o.Policies, o.With)...); err != nil {
 		return nil, err
 	}
-	j.base = &report.Base{Revision: o.base, Commit: b.commit}
+	j.base = &report.Base{Revision: o.Base, Commit: b.Commit}
 	j.shard.divide(b.in, in)
-	err = j.eachCluster(ctx, s, b.in, in, func(j *evaluation, s benchOptions, on func(*input) *input) error {
+	err = j.eachCluster(ctx, s, b.in, in, func(j *evaluation, s benchOptions, on func(*load.Input) *load.Input) error {
 		one := *b
 		one.in = on(b.in)
 		return j.compare(ctx, o, &one, on(in), s)
 	})
 	if err == nil {
 		configured, notes := b.configurationChange(ctx, o, in, args, stdin)
-		j.results = append(j.results, j.shard.once(b.unchecked(o, in, j.results), b.replacedContent(in), configured, change.NewlyAssumed(b.in.assumed, in.assumed))...)
+		j.results = append(j.results, j.shard.once(b.unchecked(o, in, j.results), b.replacedContent(in), configured, change.NewlyAssumed(b.in.Assumed, in.Assumed))...)
 		j.notes = append(j.notes, notes...)
 	}
 	return b.in, err
@@ -46,8 +47,8 @@ func (j *evaluation) change(ctx context.Context, o *evaluateOptions, in *input, 
 
 // A base is the revision that the work tree is compared with, rendered.
 type base struct {
-	*revision
-	in *input
+	*load.Revision
+	in *load.Input
 }
 
 // load renders the base as the head was.
@@ -55,27 +56,27 @@ func (b *base) load(ctx context.Context, o *evaluateOptions, args []string, stdi
 	if len(args) == 0 {
 		args = []string{"."}
 	}
-	in, err := loadFrom(ctx, &o.loadOptions, b.tree, args, stdin)
+	in, err := load.From(ctx, &o.Sources, b.Tree, args, stdin)
 	if err != nil {
 		return fmt.Errorf("--base: %w", err)
 	}
-	if err := b.files.Err(); err != nil {
-		return &supervise.Incomplete{Err: fmt.Errorf("--base %s: %w", o.base, err)}
+	if err := b.Files.Err(); err != nil {
+		return &supervise.Incomplete{Err: fmt.Errorf("--base %s: %w", o.Base, err)}
 	}
 	b.in = in
 	return nil
 }
 
 // held says about paths that neither side has that they are not there.
-func (b *base) held(head *tree, paths ...string) error {
+func (b *base) held(head *load.Tree, paths ...string) error {
 	for _, p := range paths {
-		name, err := head.name(p, nil)
+		name, err := head.NameOf(p, nil)
 		if err != nil {
 			return err
 		}
 		_, inHead := fs.Stat(head, name)
-		if _, inBase := fs.Stat(b.tree, name); inHead != nil && inBase != nil {
-			return notFound(p, p)
+		if _, inBase := fs.Stat(b.Tree, name); inHead != nil && inBase != nil {
+			return load.NotFound(p, p)
 		}
 	}
 	return nil
@@ -83,20 +84,20 @@ func (b *base) held(head *tree, paths ...string) error {
 
 // compare reviews the change from the base to the head by the base's policies,
 // and says which results it brings in. What stays as it is, is evaluated once.
-func (j *evaluation) compare(ctx context.Context, o *evaluateOptions, b *base, in *input, s benchOptions) error {
+func (j *evaluation) compare(ctx context.Context, o *evaluateOptions, b *base, in *load.Input, s benchOptions) error {
 	var err error
 	if j.bench, err = newBench(in, b.trusted(in), s); err != nil {
 		return err
 	}
-	was, now := b.in.side(), in.side()
+	was, now := b.in.Side(), in.Side()
 	half := change.Halves(was, now)
 	reqs := policy.Requests(change.Comparable(was, now))
 	reqs, left := policy.Pruned(s.by(reqs), was.Identities(), now.Identities())
 	j.notes = append(j.notes, left...)
-	j.changes = report.Changes(reqs, report.Sides{Base: was.Units, Head: now.Units, BaseFile: b.in.tree.Display, HeadFile: in.tree.Display, Half: half})
+	j.changes = report.Changes(reqs, report.Sides{Base: was.Units, Head: now.Units, BaseFile: b.in.Tree.Display, HeadFile: in.Tree.Display, Half: half})
 	moved := policy.Moves(reqs)
 	same, changed := policy.Divide(reqs)
-	standing := policy.NotFollowed(applied(same), o.gitops != gitopsOff)
+	standing := policy.NotFollowed(applied(same), o.GitOps != load.GitOpsOff)
 	same, changed = j.shard.requests(same), j.shard.requests(changed)
 	if o.combine { // what stays as it is, too, is evaluated among what changes
 		same, changed = nil, reqs
@@ -107,7 +108,7 @@ func (j *evaluation) compare(ctx context.Context, o *evaluateOptions, b *base, i
 			return err
 		}
 	}
-	o.watch.Expect(supervise.EvaluateTask, len(same)+2*len(changed)) // as they are, and as they were
+	o.Watch.Expect(supervise.EvaluateTask, len(same)+2*len(changed)) // as they are, and as they were
 	kept, err := j.bench.chain.Review(ctx, same)
 	if err != nil {
 		return err
@@ -116,7 +117,7 @@ func (j *evaluation) compare(ctx context.Context, o *evaluateOptions, b *base, i
 	if err != nil {
 		return err
 	}
-	variants := j.shard.requests(s.by(policy.VariantRequests(in.head)))
+	variants := j.shard.requests(s.by(policy.VariantRequests(in.Head)))
 	only, err := j.bench.chain.Review(ctx, variants)
 	if err != nil {
 		return err
@@ -131,12 +132,12 @@ func (j *evaluation) compare(ctx context.Context, o *evaluateOptions, b *base, i
 		return err
 	}
 	exempted = append(exempted, impersonated...)
-	before := j.bench.among(render.Objects(b.in.head))
+	before := j.bench.among(render.Objects(b.in.Head))
 	old, err := before.chain.Review(ctx, policy.Reapplying(changed, written))
 	if err != nil {
 		return err
 	}
-	onlyOld, err := before.chain.Review(ctx, j.shard.requests(s.by(policy.VariantRequests(b.in.head))))
+	onlyOld, err := before.chain.Review(ctx, j.shard.requests(s.by(policy.VariantRequests(b.in.Head))))
 	if err != nil {
 		return err
 	}
@@ -150,9 +151,9 @@ func (j *evaluation) compare(ctx context.Context, o *evaluateOptions, b *base, i
 		return err
 	}
 	c := policy.Comparison{Moved: moved, Incomparable: half}
-	c.Base = slices.Concat(j.shard.once(b.in.found, j.bench.results, c.InBase(standing), policy.OnlyInVariants(b.in.head, lint.IsPart)), c.InBase(kept), old, restOld)
+	c.Base = slices.Concat(j.shard.once(b.in.Found, j.bench.results, c.InBase(standing), policy.OnlyInVariants(b.in.Head, lint.IsPart)), c.InBase(kept), old, restOld)
 	again := change.ChangedInputs(was, now)
-	j.results = c.Compare(slices.Concat(j.shard.once(in.found, j.bench.results, policy.NotFollowed(render.Objects(in.head), o.gitops != gitopsOff), policy.OnlyInVariants(in.head, lint.IsPart)), kept, fresh, exempted, rest))
+	j.results = c.Compare(slices.Concat(j.shard.once(in.Found, j.bench.results, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart)), kept, fresh, exempted, rest))
 	for i := range j.results {
 		r := &j.results[i]
 		if r.Engine == policy.EngineRender && r.Baseline == policy.Unchanged && r.Undecided() && again[r.Object.Unit] {
@@ -173,10 +174,10 @@ func (j *evaluation) compare(ctx context.Context, o *evaluateOptions, b *base, i
 // trusted is the base with whose policies the head is evaluated: each object that the head has
 // just as it is stands at the head's lines, which a reader can look up, and the
 // others at places of the base's commit.
-func (b *base) trusted(head *input) *input {
+func (b *base) trusted(head *load.Input) *load.Input {
 	in := *b.in
-	in.head, in.given, in.context = change.Standing(b.in.head, head.head, b.name), change.Standing(b.in.given, head.given, b.name), change.Standing(b.in.context, head.context, b.name)
-	in.modules, in.data = b.trustedRego(head)
+	in.Head, in.Given, in.Context = change.Standing(b.in.Head, head.Head, b.name), change.Standing(b.in.Given, head.Given, b.name), change.Standing(b.in.Context, head.Context, b.name)
+	in.Modules, in.Data = b.trustedRego(head)
 	return &in
 }
 
@@ -185,7 +186,7 @@ func (b *base) name(file string) string {
 	if file == "" {
 		return ""
 	}
-	return b.commit[:12] + ":" + file
+	return b.Commit[:12] + ":" + file
 }
 
 // applied are the objects that requests apply.
@@ -199,8 +200,8 @@ func applied(reqs []policy.Request) []*render.Object {
 
 // exempted returns the failures that the change alone makes pass. Found are the
 // results of requests that go by what the head exempts.
-func (b *base) exempted(ctx context.Context, s benchOptions, with *bench, head *input, reqs []policy.Request, found []policy.Result) ([]policy.Result, error) {
-	was, now := b.in.side(), head.side()
+func (b *base) exempted(ctx context.Context, s benchOptions, with *bench, head *load.Input, reqs []policy.Request, found []policy.Result) ([]policy.Result, error) {
+	was, now := b.in.Side(), head.Side()
 	kinds, _ := with.cluster.Asked()
 	changed, is := change.Exempting(was, now, kinds)
 	exempted, err := b.reviewExempting(ctx, s, head, reqs, found, changed, is)
@@ -219,12 +220,12 @@ func (b *base) exempted(ctx context.Context, s benchOptions, with *bench, head *
 }
 
 // reviewExempting reviews requests with the objects that is selects as the base has them.
-func (b *base) reviewExempting(ctx context.Context, s benchOptions, head *input, reqs []policy.Request, found []policy.Result, changed []policy.Request, is func(*render.Object) bool) ([]policy.Result, error) {
+func (b *base) reviewExempting(ctx context.Context, s benchOptions, head *load.Input, reqs []policy.Request, found []policy.Result, changed []policy.Request, is func(*render.Object) bool) ([]policy.Result, error) {
 	if len(changed) == 0 {
 		return nil, nil
 	}
 	trusted := b.trusted(head)
-	trusted.exempts = is
+	trusted.Exempts = is
 	bench, err := newBench(head, trusted, s)
 	if err != nil {
 		return nil, err
@@ -238,7 +239,7 @@ func (b *base) reviewExempting(ctx context.Context, s benchOptions, head *input,
 
 // propose evaluates the head by its own policies, where these differ from the
 // base's, and keeps what they would newly say and no longer say.
-func (j *evaluation) propose(ctx context.Context, s benchOptions, b *base, in *input, reqs []policy.Request, trusted []policy.Result) error {
+func (j *evaluation) propose(ctx context.Context, s benchOptions, b *base, in *load.Input, reqs []policy.Request, trusted []policy.Result) error {
 	if samePolicies(b.in, in, s.NoTreePolicies) {
 		return nil
 	}
@@ -266,33 +267,33 @@ func (j *evaluation) propose(ctx context.Context, s benchOptions, b *base, in *i
 
 // sameJudges tells whether both sides have the same policies, whatever their
 // lines, with what these read: bindings, parameters, exceptions.
-func samePolicies(base, head *input, noTreePolicies bool) bool {
-	return change.SamePolicies(policyObjects(base, noTreePolicies), policyObjects(head, noTreePolicies), base.side(), head.side()) && sameRego(base, head)
+func samePolicies(base, head *load.Input, noTreePolicies bool) bool {
+	return change.SamePolicies(policyObjects(base, noTreePolicies), policyObjects(head, noTreePolicies), base.Side(), head.Side()) && sameRego(base, head)
 }
 
 // policyObjects are the policies of a side, with what belongs to them.
-func policyObjects(in *input, noTreePolicies bool) []*render.Object {
-	all := render.Objects(in.given)
+func policyObjects(in *load.Input, noTreePolicies bool) []*render.Object {
+	all := render.Objects(in.Given)
 	if !noTreePolicies {
-		all = slices.Concat(all, slices.DeleteFunc(render.Objects(in.head), func(x *render.Object) bool { return !lint.IsPart(x) }))
+		all = slices.Concat(all, slices.DeleteFunc(render.Objects(in.Head), func(x *render.Object) bool { return !lint.IsPart(x) }))
 	}
 	return all
 }
 
 // notes are what to say about the base.
-func (b *base) notes(head *input) []string {
+func (b *base) notes(head *load.Input) []string {
 	var notes []string
-	for _, m := range b.files.AbsentSubmodules() {
-		if entries, err := fs.ReadDir(head.tree, m); err == nil && len(entries) > 0 {
+	for _, m := range b.Files.AbsentSubmodules() {
+		if entries, err := fs.ReadDir(head.Tree, m); err == nil && len(entries) > 0 {
 			notes = append(notes, m+" is a submodule at the base and holds other files now, so all of it counts as new")
 		}
 	}
-	for _, name := range b.in.unread() {
+	for _, name := range b.in.Unread() {
 		notes = append(notes, name+" could not be read at the base, so all its results count")
 	}
 	var half []string
 	var why error
-	for _, u := range b.in.head {
+	for _, u := range b.in.Head {
 		if i := slices.IndexFunc(render.Errors(u.Err), func(e *render.Error) bool { return !e.Warning }); i >= 0 && !slices.Contains(half, u.Identity()) {
 			half, why = append(half, u.Identity()), render.Errors(u.Err)[i]
 		}
@@ -308,25 +309,25 @@ func (b *base) notes(head *input) []string {
 }
 
 // sameRego tells whether both sides have the same modules and data.
-func sameRego(base, head *input) bool {
-	return slices.Equal(base.modules, head.modules) &&
-		slices.EqualFunc(base.data, head.data, func(x, y rego.Document) bool {
+func sameRego(base, head *load.Input) bool {
+	return slices.Equal(base.Modules, head.Modules) &&
+		slices.EqualFunc(base.Data, head.Data, func(x, y rego.Document) bool {
 			return x.File == y.File && x.Text == y.Text && slices.Equal(x.Under, y.Under)
 		})
 }
 
 // trustedRego are the modules and data of the base, those that the head has
 // otherwise under the names that Git has for them.
-func (b *base) trustedRego(head *input) (modules []rego.Module, data []rego.Document) {
-	modules, data = slices.Clone(b.in.modules), slices.Clone(b.in.data)
+func (b *base) trustedRego(head *load.Input) (modules []rego.Module, data []rego.Document) {
+	modules, data = slices.Clone(b.in.Modules), slices.Clone(b.in.Data)
 	for i, m := range modules {
-		if !slices.Contains(head.modules, m) {
+		if !slices.Contains(head.Modules, m) {
 			modules[i].File = b.name(m.File)
 		}
 	}
 	for i, d := range data {
 		same := func(x rego.Document) bool { return x.File == d.File && x.Text == d.Text }
-		if !slices.ContainsFunc(head.data, same) {
+		if !slices.ContainsFunc(head.Data, same) {
 			data[i].File = b.name(d.File)
 		}
 	}

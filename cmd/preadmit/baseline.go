@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/report"
 )
@@ -67,7 +68,7 @@ func runBaseline(ctx context.Context, o *baselineOptions, args []string, stdin i
 		return 0, err
 	}
 	defer cancel()
-	in, err := load(ctx, &o.loadOptions, args, stdin)
+	in, err := load.Load(ctx, &o.Sources, args, stdin)
 	if err != nil {
 		return 0, timedOut(ctx, err)
 	}
@@ -77,14 +78,14 @@ func runBaseline(ctx context.Context, o *baselineOptions, args []string, stdin i
 	}
 	r := newReport(in, j)
 	debt := o.debt(r.Results)
-	file := o.suppressions
+	file := o.Suppressions
 	if file == "" {
-		file = filepath.Join(in.tree.Dir, filepath.FromSlash(suppressionsFile))
+		file = filepath.Join(in.Tree.Dir, filepath.FromSlash(suppressionsFile))
 	}
 	if err := addToFile(stdout, file, debt); err != nil {
 		return 0, err
 	}
-	fmt.Fprintf(stdout, "%d suppressions added to %s\n", len(debt), report.Plain(in.tree.Display(suppressionsFile)))
+	fmt.Fprintf(stdout, "%d suppressions added to %s\n", len(debt), report.Plain(in.Tree.Display(suppressionsFile)))
 	if n := r.Incomplete(); n > 0 {
 		fmt.Fprintf(stdout, "%d results could not be decided, and are not accepted\n", n)
 		return exitIncomplete, nil

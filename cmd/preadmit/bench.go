@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/admission"
@@ -48,18 +49,18 @@ type benchOptions struct {
 // Engines may see nothing that is not in the key of their cached results
 // (resultcache.go): policies and what belongs to them (lint.IsCompiled), the cluster, Rego modules with
 // their data, and the settings.
-func compileBench(in, trusted *input, o benchOptions) (*bench, error) {
+func compileBench(in, trusted *load.Input, o benchOptions) (*bench, error) {
 	b := &bench{chain: policy.Chain{Watch: o.watch.Requests(), Fails: o.watch.Fails}}
-	head, given, context := render.Objects(in.head), render.Objects(trusted.given), render.Objects(slices.Concat(in.context, in.anywhere))
+	head, given, context := render.Objects(in.Head), render.Objects(trusted.Given), render.Objects(slices.Concat(in.Context, in.Anywhere))
 	all := slices.Concat(head, given, context)
 
-	defined := only(all, lint.IsCompiled)
+	defined := load.Only(all, lint.IsCompiled)
 	validated := defined
 	if trusted != in {
-		was := only(render.Objects(slices.Concat(trusted.head, trusted.context)), lint.IsCompiled)
+		was := load.Only(render.Objects(slices.Concat(trusted.Head, trusted.Context)), lint.IsCompiled)
 		defined = change.Definitions(defined, was)
 		validated = defined
-		if trusted.exempts != nil {
+		if trusted.Exempts != nil {
 			validated = slices.Concat(was, defined)
 		}
 	}
@@ -81,12 +82,12 @@ func compileBench(in, trusted *input, o benchOptions) (*bench, error) {
 	cluster := policy.NewCluster(all...)
 	policies := given
 	if !o.NoTreePolicies {
-		policies = slices.Concat(given, render.Objects(trusted.head), render.Objects(trusted.anywhere))
+		policies = slices.Concat(given, render.Objects(trusted.Head), render.Objects(trusted.Anywhere))
 	}
 	if trusted != in {
-		cluster = change.Cluster(in.side(), trusted.side(), trusted.exempts)
+		cluster = change.Cluster(in.Side(), trusted.Side(), trusted.Exempts)
 	}
-	policies = distinct(only(policies, lint.IsCompiled))
+	policies = distinct(load.Only(policies, lint.IsCompiled))
 	b.cluster = cluster
 	b.broken(lint.Check(policies, given, context, kinds))
 	authorizer, err := newAuthorizer(in, o.engineSettings, cluster)

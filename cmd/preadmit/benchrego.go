@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/rego"
 	"github.com/preadmit/preadmit/render"
@@ -17,12 +18,12 @@ import (
 
 // rego adds the engine of packages in Rego. They see what is written, each
 // object by itself or, with --combine, all together.
-func (b *bench) rego(in, trusted *input, o benchOptions) {
-	if len(trusted.modules) == 0 {
+func (b *bench) rego(in, trusted *load.Input, o benchOptions) {
+	if len(trusted.Modules) == 0 {
 		return
 	}
-	engine, err := rego.New(trusted.modules, rego.Options{
-		Namespaces: o.RegoNamespaces, Data: trusted.data, Now: o.now(), Print: o.prints.add, Coverage: o.coverage,
+	engine, err := rego.New(trusted.Modules, rego.Options{
+		Namespaces: o.RegoNamespaces, Data: trusted.Data, Now: o.now(), Print: o.prints.add, Coverage: o.coverage,
 	})
 	b.broken(err)
 	b.notes = append(b.notes, engine.Notes()...)
@@ -30,7 +31,7 @@ func (b *bench) rego(in, trusted *input, o benchOptions) {
 		b.chain.Validators = append(b.chain.Validators, engine)
 		return
 	}
-	b.together, b.all = engine, engine.Combine(render.Objects(in.head))
+	b.together, b.all = engine, engine.Combine(render.Objects(in.Head))
 	b.chain.Validators = append(b.chain.Validators, b.all)
 }
 
@@ -89,7 +90,7 @@ func (p *prints) add(file string, line int, text string) {
 	}
 }
 
-func (p *prints) write(w io.Writer, t *tree) {
+func (p *prints) write(w io.Writer, t *load.Tree) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	lines := make([]printedLine, 0, len(p.lines))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy"
@@ -78,15 +79,15 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 		return 0, err
 	}
 	if o.branches = o.counted; o.counted != nil {
-		o.noCache = true // cached results take no branches
+		o.NoCache = true // cached results take no branches
 	}
 	if err := o.start(); err != nil {
 		return 0, err
 	}
-	if o.notes = io.Discard; o.verbose {
-		o.notes, o.prints = stderr, new(prints)
+	if o.Notes = io.Discard; o.Verbose {
+		o.Notes, o.prints = stderr, new(prints)
 	}
-	ctx, cancel := bounded(ctx, o.timeout, stderr)
+	ctx, cancel := bounded(ctx, o.Timeout, stderr)
 	defer cancel()
 
 	if why := tasks.Of(ctx).Fatal(); why != "" {
@@ -94,11 +95,11 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 		return verdict(r, o, outs, stderr), o.write(stdout, r, outs, writing{failOn: policy.Action(o.failOn)})
 	}
 	if o.fromKubeVersion == "" && len(o.enforce) == 0 {
-		o.passes, o.forgets = new(policy.Passes), true // which no comparison has to look at
-		o.parts = render.NewParts()
+		o.passes, o.Forgets = new(policy.Passes), true // which no comparison has to look at
+		o.Parts = render.NewParts()
 	}
-	rendering, rendered := timeToRender(ctx)
-	in, err := load(rendering, &o.loadOptions, args, stdin)
+	rendering, rendered := load.TimeToRender(ctx)
+	in, err := load.Load(rendering, &o.Sources, args, stdin)
 	rendered()
 	if tasks.IsTimeUp(ctx, err) {
 		r := o.unrendered(ctx)
@@ -107,27 +108,27 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 	if err != nil {
 		return 0, err
 	}
-	j, err := evaluate(o.watch.Timed(ctx), &o.evaluateOptions, in, args, stdin)
-	if err = j.unfinished(ctx, in, err, o.watch.Slowest); err != nil {
+	j, err := evaluate(o.Watch.Timed(ctx), &o.evaluateOptions, in, args, stdin)
+	if err = j.unfinished(ctx, in, err, o.Watch.Slowest); err != nil {
 		return 0, errors.Join(err, o.reportFailure(stdout, outs, err))
 	}
-	o.watch.Phase(supervise.Writing)
+	o.Watch.Phase(supervise.Writing)
 	r := newReport(in, j)
 	if err := o.part.mark(r, &o.evaluateOptions, in, j); err != nil {
 		return 0, err
 	}
-	if err := o.write(stdout, r, outs, writing{verbose: o.verbose, quiet: o.quiet, failOn: policy.Action(o.failOn)}); err != nil {
+	if err := o.write(stdout, r, outs, writing{verbose: o.Verbose, quiet: o.quiet, failOn: policy.Action(o.failOn)}); err != nil {
 		return 0, err
 	}
-	if o.verbose {
+	if o.Verbose {
 		listSkipped(stderr, in)
-		o.prints.write(stderr, in.tree)
+		o.prints.write(stderr, in.Tree)
 	}
-	o.saveCache()
-	if len(r.Units) == 0 && len(r.Results) == 0 && o.base == "" {
+	o.SaveCache()
+	if len(r.Units) == 0 && len(r.Results) == 0 && o.Base == "" {
 		return 0, &supervise.Incomplete{Err: fmt.Errorf("nothing was checked: there is no chart, kustomization or manifest in %s", cmp.Or(strings.Join(args, ", "), "."))}
 	}
-	return o.writeCoverage(verdict(r, o, outs, stderr), in.tree, stdout, stderr, report.Options{Color: o.colored(stdout), Width: width(stdout)})
+	return o.writeCoverage(verdict(r, o, outs, stderr), in.Tree, stdout, stderr, report.Options{Color: o.colored(stdout), Width: width(stdout)})
 }
 
 // reportFailure writes the reports of a run that ended because its input, such as
@@ -148,9 +149,9 @@ func saysSo(outs []output) bool { return slices.Contains(outs, output{format: "t
 func (o output) countsDocuments() bool { return o.format != "concise" && o.format != "gitlab" }
 
 // listSkipped names the files that hold nothing to evaluate.
-func listSkipped(w io.Writer, in *input) {
-	for _, s := range in.skipped {
-		fmt.Fprintf(w, "skipped: %s: %s\n", report.Plain(in.tree.Display(s.Path)), report.Plain(s.Reason))
+func listSkipped(w io.Writer, in *load.Input) {
+	for _, s := range in.Skipped {
+		fmt.Fprintf(w, "skipped: %s: %s\n", report.Plain(in.Tree.Display(s.Path)), report.Plain(s.Reason))
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"runtime/debug"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/confine"
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 )
@@ -49,7 +50,7 @@ func runChild() int {
 	debug.SetMaxStack(maxStack)
 	confine.NoCore()
 	go w.KeepLimits()
-	code := run(tasks.With(withUserCache(ctx), w), os.Args[1:], &childStdin{end: p}, &childStdout{p, supervise.Stdout}, &childStdout{p, supervise.Stderr})
+	code := run(tasks.With(load.WithUserCache(ctx), w), os.Args[1:], &childStdin{end: p}, &childStdout{p, supervise.Stdout}, &childStdout{p, supervise.Stderr})
 	w.Close()
 	to.Send(supervise.Exit, []byte{byte(code)})
 	return code

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/authz"
 	"github.com/preadmit/preadmit/policy/lint"
@@ -26,9 +27,9 @@ func (s *engineSettings) by(reqs []policy.Request) []policy.Request {
 }
 
 // onCluster are the options for a cluster, which may have a version of its own.
-func (o benchOptions) onCluster(in *input, cluster string) benchOptions {
+func (o benchOptions) onCluster(in *load.Input, cluster string) benchOptions {
 	s := *o.engineSettings
-	for _, c := range in.clusters {
+	for _, c := range in.Clusters {
 		if c.Name == cluster {
 			s.KubeVersion = cmp.Or(s.KubeVersion, c.KubeVersion)
 		}
@@ -39,29 +40,29 @@ func (o benchOptions) onCluster(in *input, cluster string) benchOptions {
 
 // amongClusters are the options for one of several clusters: one without policies
 // is not evaluated by a pack where others have some.
-func (o benchOptions) amongClusters(trusted *input) benchOptions {
+func (o benchOptions) amongClusters(trusted *load.Input) benchOptions {
 	s := *o.engineSettings
-	s.PoliciesGiven = s.PoliciesGiven || !s.NoTreePolicies && slices.ContainsFunc(render.Objects(trusted.head), lint.IsPolicy)
+	s.PoliciesGiven = s.PoliciesGiven || !s.NoTreePolicies && slices.ContainsFunc(render.Objects(trusted.Head), lint.IsPolicy)
 	o.engineSettings = &s
 	return o
 }
 
 // there is the part of an input by which objects of a cluster are evaluated, with
 // the options for it.
-func (o benchOptions) there(in *input, cluster string) (*input, benchOptions) {
-	names := clusterNames(in)
+func (o benchOptions) there(in *load.Input, cluster string) (*load.Input, benchOptions) {
+	names := load.ClusterNames(in)
 	if len(names) < 2 {
 		return in, o.onCluster(in, append(names, "")[0])
 	}
-	return in.on(cluster), o.amongClusters(in).onCluster(in, cluster)
+	return in.On(cluster), o.amongClusters(in).onCluster(in, cluster)
 }
 
 // eachCluster evaluates each cluster by what is on it, and puts the results
 // together.
-func (j *evaluation) eachCluster(ctx context.Context, o benchOptions, was, in *input, one func(j *evaluation, o benchOptions, on func(*input) *input) error) error {
-	names := clusterNames(was, in)
+func (j *evaluation) eachCluster(ctx context.Context, o benchOptions, was, in *load.Input, one func(j *evaluation, o benchOptions, on func(*load.Input) *load.Input) error) error {
+	names := load.ClusterNames(was, in)
 	if len(names) < 2 {
-		return one(j, o.onCluster(in, append(names, "")[0]), func(in *input) *input { return in })
+		return one(j, o.onCluster(in, append(names, "")[0]), func(in *load.Input) *load.Input { return in })
 	}
 	trusted := in
 	if was != nil {
@@ -74,7 +75,7 @@ func (j *evaluation) eachCluster(ctx context.Context, o benchOptions, was, in *i
 			return ctx.Err()
 		}
 		part := &evaluation{base: j.base, passes: j.passes, shard: j.shard}
-		if err := one(part, o.onCluster(in, name), func(in *input) *input { return in.on(name) }); err != nil {
+		if err := one(part, o.onCluster(in, name), func(in *load.Input) *load.Input { return in.On(name) }); err != nil {
 			return fmt.Errorf("cluster %s: %w", cmp.Or(name, "without a name"), err)
 		}
 		j.results = appendNew(j.results, part.results)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy/authz"
 	"github.com/preadmit/preadmit/policy/lint"
@@ -29,7 +30,7 @@ func completions(root *cobra.Command) {
 	formats := map[string][]string{"explain": oneFormats, "test": oneFormats, "render": renderFormats, "graph": graphFormatNames, "policies": report.PoliciesFormats.Names()}
 	for _, c := range root.Commands() {
 		values := map[string]cobra.CompletionFunc{
-			"color": among(colorModes), "theme": among(themes), "sandbox": among(tasks.SandboxModes), "gitops": among(gitopsModes),
+			"color": among(colorModes), "theme": among(themes), "sandbox": among(tasks.SandboxModes), "gitops": among(load.GitOpsModes),
 			"fail-on": among(failActions()), "pack": among(packNames()), "kube-version": among(schema.Versions()),
 			"coverage":          among(report.CoverageFormats.Names()),
 			"mutate":            among(report.MutationFormats.Names()),
@@ -80,7 +81,7 @@ func completePack(_ *cobra.Command, args []string, _ string) ([]string, cobra.Sh
 
 // completeRevision offers branches and tags.
 func completeRevision(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	t, err := openTree(nil)
+	t, err := load.Open(nil)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -112,7 +113,7 @@ const mostCompleted = 2000
 // writtenPolicies are the names of the policies that files of the tree hold.
 // Nothing is rendered for a completion.
 func writtenPolicies() []string {
-	t, err := openTree(nil)
+	t, err := load.Open(nil)
 	if err != nil {
 		return nil
 	}
@@ -136,7 +137,7 @@ func writtenPolicies() []string {
 	return slices.Compact(names)
 }
 
-func policiesOf(t *tree, name string) []string {
+func policiesOf(t *load.Tree, name string) []string {
 	data, err := render.ReadFile(t, name)
 	if err != nil || !slices.ContainsFunc(lint.Groups(), func(g string) bool { return strings.Contains(string(data), g) }) {
 		return nil

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/config"
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy/authz"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/disk"
@@ -26,24 +27,24 @@ const configFile = config.Path
 // it count from the repository's root. With --base it is the file there: a
 // change does not choose how it is evaluated.
 func configure(flags *pflag.FlagSet, args []string) error {
-	t, err := openTree(args)
+	t, err := load.Open(args)
 	if err != nil {
 		return err
 	}
 	defer t.Close()
 	file, given := configFile, flags.Lookup("config")
 	if given != nil && given.Changed {
-		if file, err = configName(t, given.Value.String()); err != nil {
+		if file, err = load.ConfigName(t, given.Value.String()); err != nil {
 			return fmt.Errorf("--config: %w", err)
 		}
 	}
 	if base := flags.Lookup("base"); base != nil && base.Value.String() != "" {
-		b, err := openBase(t, base.Value.String())
+		b, err := load.OpenBase(t, base.Value.String())
 		if err != nil {
 			return err
 		}
-		defer b.repo.Close()
-		t = b.tree
+		defer b.Repo.Close()
+		t = b.Tree
 	}
 	node, err := config.ReadNode(t, file)
 	if err != nil || node == nil {
@@ -117,7 +118,7 @@ func held(flags *pflag.FlagSet, flag, value, rooted string) error {
 		return nil
 	}
 	if _, err := os.Stat(rooted); errors.Is(err, fs.ErrNotExist) {
-		return notFound(value, rooted)
+		return load.NotFound(value, rooted)
 	}
 	return nil
 }
@@ -142,7 +143,7 @@ func rooted(root, flag, value string) (string, error) {
 	case flag == "authorizer" && slices.Contains(authz.Modes, value):
 		return value, nil
 	case flag == "data":
-		prefix, file = cutData(value)
+		prefix, file = load.CutData(value)
 	case slices.Contains(pathFlags, flag):
 	case flag == "set-file", flag == "output":
 		var ok bool

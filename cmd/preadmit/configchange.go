@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/config"
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/change"
 	"github.com/preadmit/preadmit/render"
@@ -19,24 +20,24 @@ import (
 // configurationChange returns results about a changed configuration file. A run with
 // --base uses the base's file, so it can't see what the new one leaves out. Each
 // result names objects that are checked now, and are not once the change is merged.
-func (b *base) configurationChange(ctx context.Context, o *evaluateOptions, head *input, args []string, stdin io.Reader) (results []policy.Result, notes []string) {
+func (b *base) configurationChange(ctx context.Context, o *evaluateOptions, head *load.Input, args []string, stdin io.Reader) (results []policy.Result, notes []string) {
 	file := configFile
-	if o.config != "" {
+	if o.Config != "" {
 		var err error
-		if file, err = configName(head.tree, o.config); err != nil {
+		if file, err = load.ConfigName(head.Tree, o.Config); err != nil {
 			return nil, nil // configure has said so
 		}
 	}
-	was, err := config.ReadNode(b.in.tree, file)
+	was, err := config.ReadNode(b.in.Tree, file)
 	if err != nil {
 		return nil, nil // as before
 	}
-	now, err := config.ReadNode(head.tree, file)
+	now, err := config.ReadNode(head.Tree, file)
 	if err != nil {
 		return b.unusable(file, 1, err), nil
 	}
 	line, differs := config.FirstDifference(was, now)
-	then, err := o.after(head.tree, file, was, now)
+	then, err := o.after(head.Tree, file, was, now)
 	if err != nil && !config.Same(was, now) {
 		return b.unusable(file, line, err), nil
 	}
@@ -46,11 +47,11 @@ func (b *base) configurationChange(ctx context.Context, o *evaluateOptions, head
 	if len(args) == 0 {
 		args = []string{"."}
 	}
-	later, err := loadFrom(ctx, &then.loadOptions, head.tree, args, stdin)
+	later, err := load.From(ctx, &then.Sources, head.Tree, args, stdin)
 	if err != nil {
 		return b.unusable(file, line, err), nil
 	}
-	gone, other := change.Missing(head.head, later.head)
+	gone, other := change.Missing(head.Head, later.Head)
 	if len(gone) == 0 {
 		return nil, otherwise(file, other)
 	}
@@ -73,7 +74,7 @@ func (b *base) configured(rule, file string, line int, message string) policy.Re
 
 // after returns the options of a run without a base once the configuration now
 // is merged in place of was. What the command line gave stays.
-func (o *evaluateOptions) after(t *tree, file string, was, now *yaml.Node) (*evaluateOptions, error) {
+func (o *evaluateOptions) after(t *load.Tree, file string, was, now *yaml.Node) (*evaluateOptions, error) {
 	s := &config.File{Name: t.Display(file)}
 	if now != nil {
 		if err := config.InFile(s.Name, s.Decode(now)); err != nil {
@@ -83,18 +84,18 @@ func (o *evaluateOptions) after(t *tree, file string, was, now *yaml.Node) (*eva
 			return nil, err
 		}
 	}
-	s.Sources = o.configuration.Readable(s.Sources)
+	s.Sources = o.Configuration.Readable(s.Sources)
 	then := *o
-	then.configuration, then.memory, then.rendered = s, nil, nil
-	if value, given := config.Flag(was, "gitops"); o.gitops == value || !given && o.gitops == gitopsAuto {
-		then.gitops = gitopsAuto
+	then.Configuration, then.Memory, then.Rendered = s, nil, nil
+	if value, given := config.Flag(was, "gitops"); o.GitOps == value || !given && o.GitOps == load.GitOpsAuto {
+		then.GitOps = load.GitOpsAuto
 		if value, given := config.Flag(now, "gitops"); given {
-			then.gitops = value
+			then.GitOps = value
 		}
 	}
-	if value, _ := config.Flag(was, "include-hidden"); value == "true" && o.selection.Hidden {
+	if value, _ := config.Flag(was, "include-hidden"); value == "true" && o.Selection.Hidden {
 		value, _ := config.Flag(now, "include-hidden")
-		then.selection.Hidden = value == "true"
+		then.Selection.Hidden = value == "true"
 	}
 	return &then, nil
 }
@@ -108,10 +109,10 @@ func otherwise(file string, other []*render.Object) []string {
 
 // replacedContent returns results about locked content that is another while its version is
 // the same.
-func (b *base) replacedContent(head *input) []policy.Result {
-	was, _ := store.ReadLock(b.in.tree.Repository())
-	now, _ := store.ReadLock(head.tree.Repository())
-	data, _ := render.ReadFile(head.tree, store.LockFile)
+func (b *base) replacedContent(head *load.Input) []policy.Result {
+	was, _ := store.ReadLock(b.in.Tree.Repository())
+	now, _ := store.ReadLock(head.Tree.Repository())
+	data, _ := render.ReadFile(head.Tree, store.LockFile)
 	var results []policy.Result
 	for _, e := range now.Replaced(was) {
 		line := 1 + bytes.Count(data[:max(0, bytes.Index(data, []byte(e.Digest)))], []byte("\n"))

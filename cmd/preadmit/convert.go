@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render/disk"
 	"github.com/preadmit/preadmit/report"
@@ -55,7 +56,7 @@ func runConvert(o *outputs, files []string, verbose bool, stdin io.Reader, stdou
 		}
 		r.Notes = append(r.Notes, brokenPasses(r.Results, nil)...)
 	}
-	t, err := openTree(nil)
+	t, err := load.Open(nil)
 	if err != nil {
 		return err
 	}
@@ -106,7 +107,7 @@ func runVerify(file string, stdin io.Reader) ([]report.Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := openTree(nil)
+	t, err := load.Open(nil)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +121,7 @@ func readArgument(file string, stdin io.Reader) ([]byte, error) {
 	}
 	data, err := readRegular(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, notFound(file, file)
+		return nil, load.NotFound(file, file)
 	}
 	return data, err
 }

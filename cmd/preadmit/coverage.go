@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render/disk"
 	"github.com/preadmit/preadmit/report"
@@ -104,7 +105,7 @@ func (o *coverageFlags) withAdded(branches []policy.Branch) []policy.Branch {
 
 // writeCoverage writes the coverage in each format. It returns code, the run's exit
 // code, or 1 if less was covered than --fail-under.
-func (o *coverageFlags) writeCoverage(code int, t *tree, stdout, stderr io.Writer, opts report.Options) (int, error) {
+func (o *coverageFlags) writeCoverage(code int, t *load.Tree, stdout, stderr io.Writer, opts report.Options) (int, error) {
 	if o.counted == nil {
 		return code, nil
 	}

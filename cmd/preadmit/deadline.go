@@ -20,7 +20,7 @@ func (o *checkOptions) begin(ctx context.Context, stderr io.Writer) (context.Con
 	if err := o.start(); err != nil {
 		return nil, nil, err
 	}
-	ctx, cancel := bounded(ctx, o.timeout, stderr)
+	ctx, cancel := bounded(ctx, o.Timeout, stderr)
 	if why := tasks.Of(ctx).Fatal(); why != "" {
 		cancel()
 		return nil, nil, &supervise.Incomplete{Err: errors.New(why)}

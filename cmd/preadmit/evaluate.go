@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy"
@@ -20,7 +21,7 @@ import (
 // An evaluation is the result of a run: of one input, or of a change from a base.
 type evaluation struct {
 	bench   *bench
-	was     *input // the base; nil when there was nothing to compare with
+	was     *load.Input // the base; nil when there was nothing to compare with
 	results []policy.Result
 	shard   *shard         // that is evaluated; nil is all
 	passes  *policy.Passes // results, too, where they are kept apart; nil where they are not
@@ -33,27 +34,27 @@ type evaluation struct {
 }
 
 // evaluate reviews what is rendered: all of it, or the change from --base.
-func evaluate(ctx context.Context, o *evaluateOptions, in *input, args []string, stdin io.Reader) (*evaluation, error) {
-	j := &evaluation{notes: in.notes, passes: o.passes, shard: o.part}
+func evaluate(ctx context.Context, o *evaluateOptions, in *load.Input, args []string, stdin io.Reader) (*evaluation, error) {
+	j := &evaluation{notes: in.Notes, passes: o.passes, shard: o.part}
 	s, assumed, err := o.benchOptions(in)
 	if err != nil {
 		return j, err
 	}
-	var was *input
+	var was *load.Input
 	switch {
-	case o.base != "":
+	case o.Base != "":
 		was, err = j.change(ctx, o, in, args, stdin, s)
 		j.was = was
 	case o.fromKubeVersion != "":
 		err = j.upgrade(ctx, o, in, args, stdin, s)
 	default:
 		j.shard.divide(in)
-		err = j.eachCluster(ctx, s, nil, in, func(j *evaluation, s benchOptions, on func(*input) *input) error {
+		err = j.eachCluster(ctx, s, nil, in, func(j *evaluation, s benchOptions, on func(*load.Input) *load.Input) error {
 			return j.all(ctx, o, on(in), s)
 		})
 	}
 	if err == nil {
-		err = j.suppress(o, was, in, in.tree.holdsAll(args, in.stdin))
+		err = j.suppress(o, was, in, in.Tree.HoldsAll(args, in.Stdin))
 	}
 	if err == nil && len(o.enforce) > 0 {
 		err = j.enforced(o, in)
@@ -69,8 +70,8 @@ func evaluate(ctx context.Context, o *evaluateOptions, in *input, args []string,
 }
 
 // all evaluates every object as if it were created.
-func (j *evaluation) all(ctx context.Context, o *evaluateOptions, in *input, s benchOptions) error {
-	if o.memory != nil && !o.progress.early() { // a screen shows results as they come
+func (j *evaluation) all(ctx context.Context, o *evaluateOptions, in *load.Input, s benchOptions) error {
+	if o.Memory != nil && !o.Progress.Early() { // a screen shows results as they come
 		return j.reviewCached(ctx, o, in, s)
 	}
 	var err error
@@ -78,10 +79,10 @@ func (j *evaluation) all(ctx context.Context, o *evaluateOptions, in *input, s b
 		return err
 	}
 	defer j.keepPasses()()
-	reqs := j.shard.requests(s.by(allRequests(in.head)))
+	reqs := j.shard.requests(s.by(allRequests(in.Head)))
 	// These ask for places, which are forgotten once their unit is evaluated.
-	apart := [][]policy.Result{in.found, policy.NotFollowed(render.Objects(in.head), o.gitops != gitopsOff), policy.OnlyInVariants(in.head, lint.IsPart)}
-	o.watch.Expect(supervise.EvaluateTask, len(reqs))
+	apart := [][]policy.Result{in.Found, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart)}
+	o.Watch.Expect(supervise.EvaluateTask, len(reqs))
 	results, err := j.review(ctx, o, in, reqs)
 	results = policy.WithoutRepeats(results)
 	if err != nil {
@@ -111,44 +112,44 @@ func allRequests(units []*render.Unit) []policy.Request {
 }
 
 // newReport puts the results together and gives places their names in reports.
-func newReport(in *input, j *evaluation) *report.Report {
-	unreached := in.unreached()
+func newReport(in *load.Input, j *evaluation) *report.Report {
+	unreached := in.Unreached()
 	for i := range j.results {
 		j.results[i].Unreached = unreached[j.results[i].Object.Unit]
 	}
 	for _, results := range [][]policy.Result{j.results, j.proposed} {
-		relabel(in.tree, results)
+		relabel(in.Tree, results)
 		policy.Sort(results)
 	}
 	j.passes.Change(func(r *policy.Result) {
 		r.Unreached = unreached[r.Object.Unit]
-		r.Rename(in.tree)
+		r.Rename(in.Tree)
 	})
 	j.passes.Sort()
 	rules := j.bench.rules()
 	for i := range rules {
-		rules[i].Origin.File = in.tree.Display(rules[i].Origin.File)
+		rules[i].Origin.File = in.Tree.Display(rules[i].Origin.File)
 	}
-	r := report.New(report.Tool{Name: "preadmit", Version: version}, in.head, rules, j.results)
+	r := report.New(report.Tool{Name: "preadmit", Version: version}, in.Head, rules, j.results)
 	r.AddPasses(j.passes)
 	for i := range r.Units {
-		r.Units[i].ID, r.Units[i].Path = in.tree.Display(r.Units[i].ID), in.tree.Display(r.Units[i].Path)
-		r.Units[i].Owner = in.tree.Display(r.Units[i].Owner)
-		r.Units[i].Reason = in.tree.DisplayIn(r.Units[i].Reason)
+		r.Units[i].ID, r.Units[i].Path = in.Tree.Display(r.Units[i].ID), in.Tree.Display(r.Units[i].Path)
+		r.Units[i].Owner = in.Tree.Display(r.Units[i].Owner)
+		r.Units[i].Reason = in.Tree.DisplayIn(r.Units[i].Reason)
 	}
-	r.Notes = slices.Concat(r.Notes, withoutSchema(j.bench.unknown, render.Objects(in.head)), notes(render.Objects(in.head)), assumptions(in), j.notes)
+	r.Notes = slices.Concat(r.Notes, withoutSchema(j.bench.unknown, render.Objects(in.Head)), notes(render.Objects(in.Head)), assumptions(in), j.notes)
 	if j.shard == nil { // of all parts, when they are joined
 		r.Notes = append(r.Notes, brokenPasses(j.results, j.passes)...)
 	}
 	r.Base, r.Changes, r.Proposed = j.base, j.changes, j.proposed
 	r.Rehearsal = j.rehearsal
-	r.Tree = disk.Shown{Tree: in.tree.Tree}
+	r.Tree = disk.Shown{Tree: in.Tree.Tree}
 	addDocuments(r, in)
 	return r
 }
 
 // relabel names places as reports do.
-func relabel(t *tree, results []policy.Result) {
+func relabel(t *load.Tree, results []policy.Result) {
 	for i := range results {
 		results[i].Rename(t)
 	}
@@ -163,12 +164,12 @@ func timedOut(ctx context.Context, err error) error {
 
 // unrendered is the report of a run whose time was over before all was rendered.
 func (o *evaluateOptions) unrendered(ctx context.Context) *report.Report {
-	return failedReport(context.Cause(ctx).Error()+": not all was rendered, and nothing evaluated", o.watch.Slowest())
+	return failedReport(context.Cause(ctx).Error()+": not all was rendered, and nothing evaluated", o.Watch.Slowest())
 }
 
 // unfinished completes an evaluation that the end of the run's time cut short, with a
 // result that says so and what was slowest. It returns other errors.
-func (j *evaluation) unfinished(ctx context.Context, in *input, err error, slowest func() string) error {
+func (j *evaluation) unfinished(ctx context.Context, in *load.Input, err error, slowest func() string) error {
 	if !tasks.IsTimeUp(ctx, err) {
 		return err
 	}
@@ -183,8 +184,8 @@ func (j *evaluation) unfinished(ctx context.Context, in *input, err error, slowe
 	for r := range j.passes.Objects() {
 		evaluated[r.Object] = true
 	}
-	j.results = slices.Concat(j.shard.once(in.found, j.bench.results), j.results, policy.Incomplete(fmt.Sprintf(
-		"%v: %d of %s evaluated; the rest was not checked", context.Cause(ctx), len(evaluated), policy.Plural(len(render.Objects(in.head)), "object")), slowest()))
+	j.results = slices.Concat(j.shard.once(in.Found, j.bench.results), j.results, policy.Incomplete(fmt.Sprintf(
+		"%v: %d of %s evaluated; the rest was not checked", context.Cause(ctx), len(evaluated), policy.Plural(len(render.Objects(in.Head)), "object")), slowest()))
 	return nil
 }
 
@@ -195,16 +196,16 @@ func failedReport(why, hint string) *report.Report {
 
 // review is the chain's, some requests after others, so that the first results
 // can be looked at while the rest is evaluated.
-func (j *evaluation) review(ctx context.Context, o *evaluateOptions, in *input, reqs []policy.Request) ([]policy.Result, error) {
-	p := o.progress
-	if !p.early() {
+func (j *evaluation) review(ctx context.Context, o *evaluateOptions, in *load.Input, reqs []policy.Request) ([]policy.Result, error) {
+	p := o.Progress
+	if !p.Early() {
 		return j.bench.chain.Review(ctx, reqs)
 	}
 	var all []policy.Result
 	size, next := 32, time.Now().Add(partialEvery)
 	for done := 0; done < len(reqs); size = min(size*2, 256) {
 		part := reqs[done:min(done+size, len(reqs))]
-		p.tell(tui.Progress{Step: "evaluating", Done: done, Total: len(reqs)})
+		p.Tell(tui.Progress{Step: "evaluating", Done: done, Total: len(reqs)})
 		results, err := j.bench.chain.Review(ctx, part)
 		if err != nil {
 			return nil, err
@@ -212,7 +213,7 @@ func (j *evaluation) review(ctx context.Context, o *evaluateOptions, in *input, 
 		all = append(all, results...)
 		if done += len(part); done < len(reqs) && time.Now().After(next) {
 			began := time.Now()
-			p.tell(tui.Progress{Step: "evaluating", Done: done, Total: len(reqs), Report: partial(o, in, j, all)})
+			p.Tell(tui.Progress{Step: "evaluating", Done: done, Total: len(reqs), Report: partial(o, in, j, all)})
 			next = time.Now().Add(max(partialEvery, 10*time.Since(began))) // a tenth of the time at most
 		}
 	}
@@ -224,9 +225,9 @@ const partialEvery = 400 * time.Millisecond
 
 // partial is a report of the results so far, which shares nothing that is still
 // to be changed.
-func partial(o *evaluateOptions, in *input, j *evaluation, results []policy.Result) *report.Report {
+func partial(o *evaluateOptions, in *load.Input, j *evaluation, results []policy.Result) *report.Report {
 	some := *j
-	some.results = slices.Concat(in.found, j.bench.results, results)
+	some.results = slices.Concat(in.Found, j.bench.results, results)
 	for i := range some.results {
 		some.results[i].Origins = slices.Clone(some.results[i].Origins)
 	}

@@ -3,12 +3,13 @@ package main
 import (
 	"time"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
 )
 
 // evaluateOptions choose what is evaluated, and by what.
 type evaluateOptions struct {
-	loadOptions
+	load.Sources
 
 	packs          []string
 	noTreePolicies bool

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/lint"
@@ -105,7 +106,7 @@ func runExplain(ctx context.Context, o *explainOptions, args []string, stdin io.
 		return 0, err
 	}
 	defer cancel()
-	in, err := load(ctx, &o.loadOptions, args[2:], stdin)
+	in, err := load.Load(ctx, &o.Sources, args[2:], stdin)
 	if err == nil {
 		err = ctx.Err()
 	}
@@ -137,8 +138,8 @@ func runExplain(ctx context.Context, o *explainOptions, args []string, stdin io.
 }
 
 // kinds returns the kinds that the clusters serve, as far as the objects tell.
-func kinds(in *input, o benchOptions) (policy.Kinds, error) {
-	kinds, err := schema.New(only(slices.Concat(render.Objects(in.head), render.Objects(in.given), render.Objects(in.context)), lint.IsCompiled), schema.Options{KubeVersion: o.KubeVersion})
+func kinds(in *load.Input, o benchOptions) (policy.Kinds, error) {
+	kinds, err := schema.New(load.Only(slices.Concat(render.Objects(in.Head), render.Objects(in.Given), render.Objects(in.Context)), lint.IsCompiled), schema.Options{KubeVersion: o.KubeVersion})
 	if kinds == nil {
 		return nil, fmt.Errorf("--kube-version: %w", err)
 	}
@@ -147,7 +148,7 @@ func kinds(in *input, o benchOptions) (policy.Kinds, error) {
 
 // explained returns the chain's explanations. Without such a policy or rule, the error
 // names those that there are.
-func explained(ctx context.Context, o *explainOptions, in *input, b *bench, name string, req policy.Request) ([]policy.Explanation, error) {
+func explained(ctx context.Context, o *explainOptions, in *load.Input, b *bench, name string, req policy.Request) ([]policy.Explanation, error) {
 	rules := b.rules()
 	policyName, rule := splitRule(name, in, rules)
 	es, err := b.chain.Explain(ctx, req, policyName, rule)
@@ -158,19 +159,19 @@ func explained(ctx context.Context, o *explainOptions, in *input, b *bench, name
 		return nil, noSuchRule(in, b, o, rules, policyName, rule)
 	}
 	for i := range es {
-		es[i].Rename(in.tree)
+		es[i].Rename(in.Tree)
 	}
 	return es, nil
 }
 
 // splitRule takes POLICY[/RULE] apart. Both may hold slashes, so the longest
 // policy that there is counts.
-func splitRule(name string, in *input, rules []policy.Rule) (policyName, rule string) {
+func splitRule(name string, in *load.Input, rules []policy.Rule) (policyName, rule string) {
 	known := []string{}
 	for _, r := range rules {
 		known = append(known, r.Policy)
 	}
-	for _, units := range [][]*render.Unit{in.head, in.given} {
+	for _, units := range [][]*render.Unit{in.Head, in.Given} {
 		for _, o := range render.Objects(units) {
 			known = append(known, o.GetName())
 		}
@@ -200,7 +201,7 @@ func tellsOf(es []policy.Explanation, rule string) bool {
 
 // noSuchRule says which policies and rules there are, or why the policy can't
 // be evaluated.
-func noSuchRule(in *input, b *bench, o *explainOptions, rules []policy.Rule, policyName, rule string) error {
+func noSuchRule(in *load.Input, b *bench, o *explainOptions, rules []policy.Rule, policyName, rule string) error {
 	var names, policies []string
 	for _, r := range rules {
 		if r.Engine != policy.EngineSchema {
@@ -233,9 +234,9 @@ func packHas(name, policyName string) bool {
 }
 
 // brokenPolicy returns the errors of the policies with a name.
-func brokenPolicy(in *input, b *bench, name string) string {
+func brokenPolicy(in *load.Input, b *bench, name string) string {
 	var lines []string
-	for _, units := range [][]*render.Unit{in.head, in.given} {
+	for _, units := range [][]*render.Unit{in.Head, in.Given} {
 		for _, o := range render.Objects(units) {
 			if o.GetName() != name {
 				continue
@@ -243,7 +244,7 @@ func brokenPolicy(in *input, b *bench, name string) string {
 			whole := extent(o)
 			for _, r := range b.results {
 				if at := r.PolicyOrigin; r.Undecided() && at.File == whole.File && at.Line >= whole.Line && at.Line <= whole.EndLine {
-					at.File = in.tree.Display(at.File)
+					at.File = in.Tree.Display(at.File)
 					lines = append(lines, at.String()+": "+r.Message)
 				}
 			}
@@ -288,7 +289,7 @@ func explainCode(es []policy.Explanation, o *explainOptions) int {
 func (o *explainOptions) writeExplanations(stdout io.Writer, format, file string, es []policy.Explanation) error {
 	var b bytes.Buffer
 	tool := report.Tool{Name: "preadmit", Version: version}
-	options := report.Options{Color: file == "" && o.colored(stdout), Verbose: o.verbose}
+	options := report.Options{Color: file == "" && o.colored(stdout), Verbose: o.Verbose}
 	if err := report.WriteExplanations(&b, format, tool, es, options); err != nil {
 		return err
 	}
@@ -345,7 +346,7 @@ func (r objectRef) means(o *render.Object, resource policy.Resource, namespace s
 }
 
 // findObject returns the one object that is meant.
-func findObject(in *input, kinds policy.Kinds, ref objectRef, unit string) (*render.Object, error) {
+func findObject(in *load.Input, kinds policy.Kinds, ref objectRef, unit string) (*render.Object, error) {
 	namespace := func(o *render.Object) string {
 		if !kinds.Resource(o.GroupVersionKind()).Namespaced {
 			return ""
@@ -354,9 +355,9 @@ func findObject(in *input, kinds policy.Kinds, ref objectRef, unit string) (*ren
 	}
 	var found []*render.Object
 	var like []string
-	for _, o := range slices.Concat(render.Objects(in.head), variants(in.head)) {
+	for _, o := range slices.Concat(render.Objects(in.Head), variants(in.Head)) {
 		switch {
-		case unit != "" && in.tree.Display(o.Unit.Identity()) != strings.TrimSuffix(unit, "/"):
+		case unit != "" && in.Tree.Display(o.Unit.Identity()) != strings.TrimSuffix(unit, "/"):
 		case ref.means(o, kinds.Resource(o.GroupVersionKind()), namespace(o)):
 			if o.Variant.IsDefault() || len(found) == 0 { // a form of it that is not the default's
 				found = append(found, o)
@@ -374,7 +375,7 @@ func findObject(in *input, kinds policy.Kinds, ref objectRef, unit string) (*ren
 		return nil, fmt.Errorf("no object %s%s; %s", ref.text, inUnitOf(unit), instead(ref.text, like))
 	}
 	var all []string
-	for _, o := range render.Objects(in.head) {
+	for _, o := range render.Objects(in.Head) {
 		all = append(all, refText(o, o.GetNamespace()))
 	}
 	hint := ""
@@ -384,7 +385,7 @@ func findObject(in *input, kinds policy.Kinds, ref objectRef, unit string) (*ren
 	if n := len(unrendered(in)); n > 0 {
 		hint = fmt.Sprintf(" (%d problems kept something from being rendered: see preadmit check)", n)
 	}
-	return nil, fmt.Errorf("no object %s%s among %d rendered%s", ref.text, inUnitOf(unit), len(render.Objects(in.head)), hint)
+	return nil, fmt.Errorf("no object %s%s among %d rendered%s", ref.text, inUnitOf(unit), len(render.Objects(in.Head)), hint)
 }
 
 // variants are the objects that only some installations of units have.
@@ -403,8 +404,8 @@ func inUnitOf(unit string) string {
 	return " in unit " + unit
 }
 
-func unrendered(in *input) []policy.Result {
-	return slices.DeleteFunc(slices.Clone(in.found), func(r policy.Result) bool { return !r.Undecided() })
+func unrendered(in *load.Input) []policy.Result {
+	return slices.DeleteFunc(slices.Clone(in.Found), func(r policy.Result) bool { return !r.Undecided() })
 }
 
 // refText is an object as group/Kind/namespace/name.
@@ -428,13 +429,13 @@ func (s *severalObjects) list(w io.Writer) {
 	}
 }
 
-func newSeveral(in *input, ref objectRef, found []*render.Object, namespace func(*render.Object) string) error {
+func newSeveral(in *load.Input, ref objectRef, found []*render.Object, namespace func(*render.Object) string) error {
 	e := &severalObjects{ref: ref.text}
 	for _, o := range found {
-		line := refText(o, namespace(o)) + " in unit " + in.tree.Display(o.Unit.Identity())
+		line := refText(o, namespace(o)) + " in unit " + in.Tree.Display(o.Unit.Identity())
 		if at := o.At(""); len(at) > 0 {
 			s := at[0].Span
-			s.File = in.tree.Display(s.File)
+			s.File = in.Tree.Display(s.File)
 			line += " at " + s.String()
 		}
 		e.lines = append(e.lines, line)

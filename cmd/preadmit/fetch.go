@@ -16,6 +16,7 @@ import (
 
 	"github.com/preadmit/preadmit/cmd/preadmit/config"
 	"github.com/preadmit/preadmit/cmd/preadmit/download"
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render/store"
 	"github.com/preadmit/preadmit/report"
@@ -73,8 +74,8 @@ type fetchOptions struct {
 func (o *fetchOptions) addFlags(f *pflag.FlagSet) {
 	o.addSourceFlags(f)
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
-	own.StringArrayVarP(&o.policies, "policy", "p", nil, "fetch the policies, or data for Rego, at `oci://REGISTRY/NAME:TAG` or a URL, besides those that the configuration names (repeatable)")
-	own.StringArrayVar(&o.with, "with", nil, "fetch the objects, such as CRDs, at `URL`, besides those that the configuration names (repeatable)")
+	own.StringArrayVarP(&o.Policies, "policy", "p", nil, "fetch the policies, or data for Rego, at `oci://REGISTRY/NAME:TAG` or a URL, besides those that the configuration names (repeatable)")
+	own.StringArrayVar(&o.With, "with", nil, "fetch the objects, such as CRDs, at `URL`, besides those that the configuration names (repeatable)")
 	own.BoolVar(&o.locked, "locked", false, "fetch only what the lock names, and do not change the lock")
 	own.StringVar(&o.update, "update", "", "look up the version for each address and range again, or for those with `NAME` in their name or address")
 	own.Lookup("update").NoOptDefVal = "*"
@@ -82,7 +83,7 @@ func (o *fetchOptions) addFlags(f *pflag.FlagSet) {
 	own.BoolVar(&o.dryRun, "dry-run", false, "without fetching, list what would be fetched")
 	own.StringVarP(&o.format, "output", "o", "text", "`FORMAT` of --dry-run: text or json")
 	own.BoolVar(&o.git, "git", false, "clone with the git program, its credential helpers and ssh")
-	own.StringVar(&o.base, "base", "", "ask only hosts that the configuration (fetch.hosts) or the lock names at git revision `REV`; with --locked, also fetch what is locked there")
+	own.StringVar(&o.Base, "base", "", "ask only hosts that the configuration (fetch.hosts) or the lock names at git revision `REV`; with --locked, also fetch what is locked there")
 	o.own = own
 	f.AddFlagSet(own)
 	f.Lookup("store").Usage = "keep the content in `DIR`, which may be an OCI image layout, instead of .preadmit/vendor"
@@ -100,8 +101,8 @@ func (o *fetchOptions) check() error {
 		return errors.New("--locked, --update, --check and --dry-run: take one")
 	case o.format != "text" && o.format != "json":
 		return fmt.Errorf("--output %q: no such format; there are text, json", o.format)
-	case o.timeout <= 0:
-		return fmt.Errorf("--timeout %s is no time to run in", o.timeout)
+	case o.Timeout <= 0:
+		return fmt.Errorf("--timeout %s is no time to run in", o.Timeout)
 	}
 	return nil
 }
@@ -126,9 +127,9 @@ func passedOn(flags, own *pflag.FlagSet) []string {
 
 // runFetch does what the flags say, and returns the exit code.
 func runFetch(ctx context.Context, o *fetchOptions, args []string, stdout, stderr io.Writer) (int, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not done after --timeout %s", o.timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, o.Timeout, fmt.Errorf("not done after --timeout %s", o.Timeout))
 	defer cancel()
-	t, err := openTree(args)
+	t, err := load.Open(args)
 	if err != nil {
 		return 0, err
 	}
@@ -170,11 +171,11 @@ func runFetch(ctx context.Context, o *fetchOptions, args []string, stdout, stder
 }
 
 // newFetch returns what the flags and paths say. Its lock and trust are not set yet.
-func (o *fetchOptions) newFetch(t *tree, args []string, stdout, stderr io.Writer) *download.Fetch {
+func (o *fetchOptions) newFetch(t *load.Tree, args []string, stdout, stderr io.Writer) *download.Fetch {
 	vendor := filepath.Join(t.Dir, filepath.FromSlash(store.VendorDir))
 	f := &download.Fetch{
 		Dir: t.Dir, Content: vendor, Graph: slices.Concat(o.discovery, args), Addresses: o.addresses(),
-		Whole:  t.holdsAll(args, nil) && !slices.ContainsFunc(o.discovery, narrows),
+		Whole:  t.HoldsAll(args, nil) && !slices.ContainsFunc(o.discovery, narrows),
 		Locked: o.locked, Git: o.git, Update: o.update, Header: schemaLine("lock"),
 		Path: os.Getenv(editorPath), Stderr: stderr, Quiet: o.quiet, Plain: report.Plain,
 		Say: func(parts ...string) {
@@ -184,8 +185,8 @@ func (o *fetchOptions) newFetch(t *tree, args []string, stdout, stderr io.Writer
 		},
 	}
 	f.Dirs = store.Dirs{os.DirFS(vendor)}
-	if o.store != "" { // content that is committed to the repository is not fetched again
-		f.Content, f.Shared = filepath.Join(o.store, store.ContentDir(os.DirFS(o.store))), true
+	if o.Store != "" { // content that is committed to the repository is not fetched again
+		f.Content, f.Shared = filepath.Join(o.Store, store.ContentDir(os.DirFS(o.Store))), true
 		f.Dirs = store.Dirs{os.DirFS(f.Content), f.Dirs[0]}
 	}
 	return f
@@ -200,14 +201,14 @@ func narrows(flag string) bool {
 // trust reads the configuration: the hosts that it names, and whose signatures
 // content needs. With --base it is the base's, with the lock there: a change does
 // not choose whom its check talks to or trusts.
-func (o *fetchOptions) trust(f *download.Fetch, t *tree) error {
-	if o.base != "" {
-		b, err := openBase(t, o.base)
+func (o *fetchOptions) trust(f *download.Fetch, t *load.Tree) error {
+	if o.Base != "" {
+		b, err := load.OpenBase(t, o.Base)
 		if err != nil {
 			return err
 		}
-		defer b.repo.Close()
-		t = b.tree
+		defer b.Repo.Close()
+		t = b.Tree
 		if f.Base, err = store.ReadLock(t.Repository()); err != nil {
 			return fmt.Errorf("--base: %w", err)
 		}
@@ -216,12 +217,12 @@ func (o *fetchOptions) trust(f *download.Fetch, t *tree) error {
 	if err != nil {
 		return err
 	}
-	f.Hosts, f.Only, f.Trust = s.Fetch.Hosts, len(s.Fetch.Hosts) > 0 || o.base != "", s.Trust
+	f.Hosts, f.Only, f.Trust = s.Fetch.Hosts, len(s.Fetch.Hosts) > 0 || o.Base != "", s.Trust
 	return nil
 }
 
 // checkLock says whether the lock is complete and current.
-func (o *fetchOptions) checkLock(ctx context.Context, f *download.Fetch, t *tree) (int, error) {
+func (o *fetchOptions) checkLock(ctx context.Context, f *download.Fetch, t *load.Tree) (int, error) {
 	needs, err := f.Needs(ctx)
 	if err != nil {
 		return 0, err

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/helm"
 	"github.com/preadmit/preadmit/render/kustomize"
@@ -106,7 +107,7 @@ func repositories(t *testing.T) []string {
 }
 
 // claimed are the directories that are units of the renderer.
-func claimed(t *testing.T, tr *tree, r render.Renderer) []string {
+func claimed(t *testing.T, tr *load.Tree, r render.Renderer) []string {
 	t.Helper()
 	var dirs []string
 	err := fs.WalkDir(tr, ".", func(p string, d fs.DirEntry, err error) error {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/schema"
@@ -13,39 +14,39 @@ import (
 
 // addSourceFlags adds the flags that say what is rendered, and how.
 func (o *checkOptions) addSourceFlags(f *pflag.FlagSet) {
-	f.StringArrayVarP(&o.values, "values", "f", nil, "values `FILE` for the charts named, later ones win (repeatable)")
-	f.StringArrayVar(&o.set, "set", nil, "a chart value, `KEY=VALUE` as in helm (repeatable)")
-	f.StringArrayVar(&o.setString, "set-string", nil, "a chart value that is a string, `KEY=VALUE` (repeatable)")
-	f.StringArrayVar(&o.setFile, "set-file", nil, "a chart value read from a file, `KEY=FILE` (repeatable)")
-	f.StringVar(&o.release, "release", "", "`NAME` of the release (default: the chart's)")
-	f.StringVarP(&o.namespace, "namespace", "n", "", "`NAMESPACE` of objects that name none (default: default)")
-	f.BoolVar(&o.includeCRDs, "include-crds", true, "render the crds directories of charts")
-	f.Var((*kubeVersion)(&o.kubeVersion), "kube-version", "version of the API server, `X.Y` (default: the newest known)")
-	f.StringSliceVar(&o.apiVersions, "api-versions", nil, "`LIST` of API versions for the capabilities of charts")
-	f.StringArrayVar(&o.selection.Exclude, "exclude", nil, "ignore paths that match `GLOB`, from the repository's root: * within a name, ** across directories (repeatable)")
-	f.BoolVar(&o.selection.Hidden, "include-hidden", false, "include hidden directories and fixtures of test suites")
-	o.gitops, o.renderers, o.resolvers = gitopsAuto, renderers, resolvers
-	f.Var(choice{&o.gitops, "MODE", gitopsModes}, "gitops", "follow Argo CD and Flux objects: auto, only (ignore what none of them deploys) or off")
-	f.StringArrayVar(&o.clusters, "cluster", nil, "only what is deployed to the cluster `NAME` (repeatable)")
-	f.StringArrayVar(&o.repositories, "repository", nil, "`URL` that GitOps objects use for this repository, if it is not that of the remote origin (repeatable)")
+	f.StringArrayVarP(&o.Values, "values", "f", nil, "values `FILE` for the charts named, later ones win (repeatable)")
+	f.StringArrayVar(&o.Set, "set", nil, "a chart value, `KEY=VALUE` as in helm (repeatable)")
+	f.StringArrayVar(&o.SetString, "set-string", nil, "a chart value that is a string, `KEY=VALUE` (repeatable)")
+	f.StringArrayVar(&o.SetFile, "set-file", nil, "a chart value read from a file, `KEY=FILE` (repeatable)")
+	f.StringVar(&o.Release, "release", "", "`NAME` of the release (default: the chart's)")
+	f.StringVarP(&o.Namespace, "namespace", "n", "", "`NAMESPACE` of objects that name none (default: default)")
+	f.BoolVar(&o.IncludeCRDs, "include-crds", true, "render the crds directories of charts")
+	f.Var((*kubeVersion)(&o.KubeVersion), "kube-version", "version of the API server, `X.Y` (default: the newest known)")
+	f.StringSliceVar(&o.APIVersions, "api-versions", nil, "`LIST` of API versions for the capabilities of charts")
+	f.StringArrayVar(&o.Selection.Exclude, "exclude", nil, "ignore paths that match `GLOB`, from the repository's root: * within a name, ** across directories (repeatable)")
+	f.BoolVar(&o.Selection.Hidden, "include-hidden", false, "include hidden directories and fixtures of test suites")
+	o.GitOps, o.Renderers, o.Resolvers = load.GitOpsAuto, renderers, resolvers
+	f.Var(choice{&o.GitOps, "MODE", load.GitOpsModes}, "gitops", "follow Argo CD and Flux objects: auto, only (ignore what none of them deploys) or off")
+	f.StringArrayVar(&o.Clusters, "cluster", nil, "only what is deployed to the cluster `NAME` (repeatable)")
+	f.StringArrayVar(&o.Repositories, "repository", nil, "`URL` that GitOps objects use for this repository, if it is not that of the remote origin (repeatable)")
 	f.IntVarP(&o.jobs, "jobs", "j", 0, "render and evaluate `N` units and objects at once (default: the number of processors, fewer if memory is short)")
-	f.StringVar(&o.config, "config", "", "read defaults for flags from `FILE` (default: "+configFile+", if it exists); with --base from that revision")
-	f.StringVar(&o.store, "store", "", "read what preadmit fetch stored in `DIR`, or what an OCI image layout there holds, besides .preadmit/vendor")
-	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "stop after `DURATION`")
+	f.StringVar(&o.Config, "config", "", "read defaults for flags from `FILE` (default: "+configFile+", if it exists); with --base from that revision")
+	f.StringVar(&o.Store, "store", "", "read what preadmit fetch stored in `DIR`, or what an OCI image layout there holds, besides .preadmit/vendor")
+	f.DurationVar(&o.Timeout, "timeout", 10*time.Minute, "stop after `DURATION`")
 	addLimitFlags(f, &o.Limits)
-	f.BoolVarP(&o.verbose, "verbose", "v", false, "also report passes and files without objects")
+	f.BoolVarP(&o.Verbose, "verbose", "v", false, "also report passes and files without objects")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "report only what fails the run or is undecided, and no summary on standard error")
 }
 
 // addPolicyFlags adds the flags that choose the policies, and who applies the objects.
 func (o *checkOptions) addPolicyFlags(f *pflag.FlagSet) {
-	f.StringArrayVarP(&o.policies, "policy", "p", nil, "evaluate the policies, Rego included, in a file or directory `PATH`, or at oci://REGISTRY/NAME:TAG or a URL as preadmit fetch brought them (repeatable)")
+	f.StringArrayVarP(&o.Policies, "policy", "p", nil, "evaluate the policies, Rego included, in a file or directory `PATH`, or at oci://REGISTRY/NAME:TAG or a URL as preadmit fetch brought them (repeatable)")
 	f.StringArrayVar(&o.packs, "pack", nil, "evaluate the embedded policy pack `NAME`, see preadmit packs (repeatable)")
 	f.BoolVar(&o.noTreePolicies, "no-tree-policies", false, "ignore the policies among the rendered objects")
-	f.StringArrayVar(&o.with, "with", nil, "objects that already exist on the cluster, such as Namespaces and CRDs, in a file or directory `PATH`, or at a URL or oci://REGISTRY/NAME:TAG as preadmit fetch brought them: policies can look them up, but they are not checked (repeatable)")
+	f.StringArrayVar(&o.With, "with", nil, "objects that already exist on the cluster, such as Namespaces and CRDs, in a file or directory `PATH`, or at a URL or oci://REGISTRY/NAME:TAG as preadmit fetch brought them: policies can look them up, but they are not checked (repeatable)")
 	f.StringVar(&o.as, "as", "", "evaluate as if `USER` applied the objects (request.userInfo)")
 	f.StringArrayVar(&o.asGroups, "as-group", nil, "evaluate as if USER were a member of `GROUP` (repeatable)")
-	f.StringArrayVar(&o.data, "data", nil, "data for Rego policies, which they read under data: a YAML or JSON file, or a directory, at `PATH` (repeatable)")
+	f.StringArrayVar(&o.Data, "data", nil, "data for Rego policies, which they read under data: a YAML or JSON file, or a directory, at `PATH` (repeatable)")
 	f.StringArrayVar(&o.namespaces, "rego-namespace", nil, "evaluate the Rego package `NAME` (repeatable; default: all that have a deny, violation or warn rule)")
 	f.BoolVar(&o.combine, "combine", false, "evaluate Rego packages once over all objects, as conftest --combine does")
 	o.failOn = string(policy.Deny)
@@ -54,13 +55,13 @@ func (o *checkOptions) addPolicyFlags(f *pflag.FlagSet) {
 
 // addUserFlags adds the flags that say who asks the authorizer, and what answers.
 func (o *checkOptions) addUserFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.asFile, "as-file", "", "evaluate as the user in `FILE`, with username, uid, groups and extra, instead of --as")
-	f.StringVar(&o.authorizer, "authorizer", "unknown", "how CEL's authorizer checks are answered, `MODE`: unknown, allow, deny, rbac (by the Roles and bindings rendered and in --with), or a file of rules")
+	f.StringVar(&o.AsFile, "as-file", "", "evaluate as the user in `FILE`, with username, uid, groups and extra, instead of --as")
+	f.StringVar(&o.Authorizer, "authorizer", "unknown", "how CEL's authorizer checks are answered, `MODE`: unknown, allow, deny, rbac (by the Roles and bindings rendered and in --with), or a file of rules")
 }
 
 // addChangeFlags adds the flags that say what to compare with.
 func (o *checkOptions) addChangeFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.base, "base", "", "compare with git revision `REV` and evaluate the change by the policies there; only new failures count")
+	f.StringVar(&o.Base, "base", "", "compare with git revision `REV` and evaluate the change by the policies there; only new failures count")
 	f.BoolVar(&o.requireComplete, "require-complete", false, "exit 3 if anything could not be rendered or decided, even if it was so at --base")
 }
 
@@ -74,15 +75,15 @@ func (o *checkOptions) addRehearsalFlags(f *pflag.FlagSet) {
 
 // addSuppressionFlags adds the flags that say which results people accept.
 func (o *checkOptions) addSuppressionFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.suppressions, "suppressions", "", "read suppressions from `FILE` (default: "+suppressionsFile+", if there is one)")
+	f.StringVar(&o.Suppressions, "suppressions", "", "read suppressions from `FILE` (default: "+suppressionsFile+", if there is one)")
 	f.BoolVar(&o.allowNew, "allow-new-suppressions", false, "with --base, also apply suppressions that the change adds")
 	f.Var((*date)(&o.date), "date", "evaluate suppressions, exceptions and policies as if today were `DAY`, such as 2027-03-31 (default: today, UTC)")
 }
 
 // addCacheFlags adds the flags that choose the cache.
 func (o *checkOptions) addCacheFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.cache, "cache", "", "cache `DIR`, outside the repository (default: preadmit in the user's cache directory)")
-	f.BoolVar(&o.noCache, "no-cache", false, "neither read nor write the cache")
+	f.StringVar(&o.Cache, "cache", "", "cache `DIR`, outside the repository (default: preadmit in the user's cache directory)")
+	f.BoolVar(&o.NoCache, "no-cache", false, "neither read nor write the cache")
 }
 
 // addLimitFlags adds the flags that say what a child may take.

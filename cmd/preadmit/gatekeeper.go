@@ -3,6 +3,7 @@ package main
 import (
 	"slices"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy/admission"
 	"github.com/preadmit/preadmit/policy/gatekeeper"
 	"github.com/preadmit/preadmit/policy/lint"
@@ -11,7 +12,7 @@ import (
 
 // gatekeeper adds Gatekeeper's engines. They are webhooks, asked in the order
 // of their configurations' names: Gatekeeper mutates before Kyverno does.
-func (b *bench) gatekeeper(in *input, o benchOptions, policies []*render.Object, evaluated admission.Options) {
+func (b *bench) gatekeeper(in *load.Input, o benchOptions, policies []*render.Object, evaluated admission.Options) {
 	policies = withTemplates(policies, in)
 	options := gatekeeper.Options{Cluster: evaluated.Cluster, Kinds: b.chain.Kinds, Now: o.now, Coverage: o.coverage}
 	if o.prints != nil {
@@ -27,9 +28,9 @@ func (b *bench) gatekeeper(in *input, o benchOptions, policies []*render.Object,
 
 // withTemplates are the policies, with what constraints and mutators among them
 // go by that is on the cluster and checks nothing by itself.
-func withTemplates(policies []*render.Object, in *input) []*render.Object {
+func withTemplates(policies []*render.Object, in *load.Input) []*render.Object {
 	all := slices.Clone(policies)
-	for _, o := range render.Objects(in.context) {
+	for _, o := range render.Objects(in.Context) {
 		group := o.GroupVersionKind().Group
 		if lint.IsGatekeeper(group) && group != "mutations.gatekeeper.sh" && !slices.Contains(all, o) {
 			all = append(all, o)

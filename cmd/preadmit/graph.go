@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/store"
@@ -51,18 +52,18 @@ func runGraph(ctx context.Context, o *checkOptions, format string, args []string
 	}
 	write := graphFormats[format]
 	addresses := o.addresses()
-	o.policies, o.data, o.base, o.sparse = nil, nil, "", true
+	o.Policies, o.Data, o.Base, o.Sparse = nil, nil, "", true
 	ctx, cancel, err := o.begin(ctx, stderr)
 	if err != nil {
 		return 0, err
 	}
 	defer cancel()
-	in, err := load(ctx, &o.loadOptions, args, stdin)
+	in, err := load.Load(ctx, &o.Sources, args, stdin)
 	if err != nil {
 		return 0, timedOut(ctx, err)
 	}
 	for _, address := range addresses { // they are needed, too
-		_, _ = in.tree.store.Fetched(render.NewAddressed(address))
+		_, _ = in.Tree.Store.Fetched(render.NewAddressed(address))
 	}
 	g := newGraphOutput(in)
 	w := bufio.NewWriter(stdout)
@@ -97,21 +98,21 @@ type graphCluster struct {
 }
 
 // remotes lists what units asked the store for.
-func remotes(in *input) []store.Need {
+func remotes(in *load.Input) []store.Need {
 	needed := make(map[render.Remote]*render.Span)
-	for _, u := range slices.Concat(in.head, in.context, in.given) {
+	for _, u := range slices.Concat(in.Head, in.Context, in.Given) {
 		for _, e := range render.Errors(u.Err) {
 			if e.Remote != nil {
 				span := e.Span
-				span.File = in.tree.Display(span.File)
+				span.File = in.Tree.Display(span.File)
 				needed[*e.Remote] = &span
 			}
 		}
 	}
 	all := []store.Need{}
-	for _, r := range in.tree.store.Asked() {
+	for _, r := range in.Tree.Store.Asked() {
 		x := store.Need{Remote: r, Origin: needed[r]}
-		state, entry := in.tree.store.State(&r)
+		state, entry := in.Tree.Store.State(&r)
 		if x.State = state; entry != nil {
 			x.Resolved, x.Digest, x.Size = entry.Resolved, entry.Digest, entry.Size
 		}
@@ -127,27 +128,27 @@ type graphUnit struct {
 	Origin  render.Span    `json:"origin"`
 }
 
-func newGraphOutput(in *input) *graphOutput {
+func newGraphOutput(in *load.Input) *graphOutput {
 	g := &graphOutput{Schema: "preadmit.graph/v1", Clusters: []graphCluster{}, Units: []graphUnit{}, Documents: make(map[string]int), Remotes: remotes(in)}
 	for _, name := range documentKinds {
 		g.Documents[name] = 0
 	}
 	servers := make(map[string]string)
-	for _, c := range in.clusters {
+	for _, c := range in.Clusters {
 		servers[c.Name] = c.Server
 	}
-	for _, u := range in.head {
+	for _, u := range in.Head {
 		if _, ok := servers[u.Cluster]; !ok {
 			servers[u.Cluster] = ""
 		}
 		x := graphUnit{Unit: report.NewUnit(u), Release: u.Release, Values: u.Values, Origin: u.Origin.Span}
-		x.ID, x.Path, x.Owner = in.tree.Display(x.ID), in.tree.Display(x.Path), in.tree.Display(x.Owner)
-		x.Reason, x.Origin.File = in.tree.DisplayIn(x.Reason), in.tree.Display(x.Origin.File)
+		x.ID, x.Path, x.Owner = in.Tree.Display(x.ID), in.Tree.Display(x.Path), in.Tree.Display(x.Owner)
+		x.Reason, x.Origin.File = in.Tree.DisplayIn(x.Reason), in.Tree.Display(x.Origin.File)
 		g.Units = append(g.Units, x)
 	}
-	g.summary = report.New(report.Tool{}, in.head, nil, nil).Summary
+	g.summary = report.New(report.Tool{}, in.Head, nil, nil).Summary
 	countCovered(&g.summary, in)
-	for _, d := range in.documents() {
+	for _, d := range in.Documents() {
 		g.Documents[string(d.State)]++
 	}
 	for name, server := range servers {

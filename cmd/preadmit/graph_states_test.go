@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 )
 
 // TestStatesAddUp holds, over the published repositories, that the completeness
@@ -84,8 +86,8 @@ var stateWords = map[string]string{
 func statesAddUp(t *testing.T, root string) {
 	t.Helper()
 	tr := treeOf(t, root)
-	o := &loadOptions{renderers: renderers, resolvers: resolvers}
-	in, err := loadFrom(context.Background(), o, tr, []string{root}, strings.NewReader(""))
+	o := &load.Sources{Renderers: renderers, Resolvers: resolvers}
+	in, err := load.From(context.Background(), o, tr, []string{root}, strings.NewReader(""))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,10 +177,10 @@ var deployingKinds = map[string]string{
 
 // deployersMakeUnits holds that the objects that deploy something, in units that
 // are deployed, and the units that such objects make are the same.
-func deployersMakeUnits(t *testing.T, in *input) {
+func deployersMakeUnits(t *testing.T, in *load.Input) {
 	t.Helper()
 	want, got := map[string]bool{}, map[string]bool{}
-	for _, u := range in.head {
+	for _, u := range in.Head {
 		if u.Kind == "argocd" || u.Kind == "flux" {
 			_, id, named := strings.Cut(u.ID, ":")
 			if !named {

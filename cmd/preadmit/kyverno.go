@@ -3,6 +3,7 @@ package main
 import (
 	"slices"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy/admission"
 	"github.com/preadmit/preadmit/policy/kyverno"
 	"github.com/preadmit/preadmit/policy/kyvernocel"
@@ -12,7 +13,7 @@ import (
 // kyverno adds Kyverno's engines. They are webhooks: on the cluster they
 // mutate after MutatingAdmissionPolicies and validate after
 // ValidatingAdmissionPolicies, with the same cluster and authorizer.
-func (b *bench) kyverno(in *input, s *engineSettings, policies []*render.Object, evaluated admission.Options) error {
+func (b *bench) kyverno(in *load.Input, s *engineSettings, policies []*render.Object, evaluated admission.Options) error {
 	all, cluster := withExceptions(policies, in), evaluated.Cluster
 	rules, err := kyverno.New(all, kyverno.Options{
 		Cluster: cluster, Kinds: b.chain.Kinds, KubeVersion: s.KubeVersion, Now: s.now,
@@ -31,9 +32,9 @@ func (b *bench) kyverno(in *input, s *engineSettings, policies []*render.Object,
 
 // withExceptions are the policies, with the PolicyExceptions that are on the
 // cluster, wherever they come from: they check nothing by themselves.
-func withExceptions(policies []*render.Object, in *input) []*render.Object {
+func withExceptions(policies []*render.Object, in *load.Input) []*render.Object {
 	all := slices.Clone(policies)
-	for _, units := range [][]*render.Unit{in.head, in.context} {
+	for _, units := range [][]*render.Unit{in.Head, in.Context} {
 		for _, o := range render.Objects(units) {
 			if o.GetKind() == "PolicyException" && !slices.Contains(all, o) {
 				all = append(all, o)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/lsp"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
@@ -70,7 +71,7 @@ func opener(args []string) func(string, lsp.Encoding, func(string)) (lsp.Host, s
 				return nil, "", err
 			}
 		}
-		dir, err := treeRoot(args)
+		dir, err := load.Root(args)
 		return &lspHost{triageRemote{watcher: watcher{args: args}, line: os.Args[1:]}, e, log}, dir, err
 	}
 }

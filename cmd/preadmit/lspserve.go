@@ -12,6 +12,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/lsp"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
@@ -57,8 +58,8 @@ func (h *triageHost) findings(ctx context.Context, q *triageQuestion, news func(
 
 // configuration is the name in the tree of the configuration file.
 func (h *triageHost) configuration() string {
-	if dir, err := treeRoot(h.args); err == nil && h.options.config != "" {
-		if file, err := filepath.Abs(h.options.config); err == nil {
+	if dir, err := load.Root(h.args); err == nil && h.options.Config != "" {
+		if file, err := filepath.Abs(h.options.Config); err == nil {
 			if name, ok := disk.Within(dir, file); ok {
 				return name
 			}
@@ -171,7 +172,7 @@ func (h *triageHost) accept(q *triageQuestion) (*lsp.Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := treeRoot(h.args)
+	dir, err := load.Root(h.args)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/render/git"
 	"github.com/preadmit/preadmit/render/git/gittest"
@@ -21,7 +22,7 @@ func TestMain(m *testing.M) {
 		"preadmit": func() {
 			stderr := quietLibraries()
 			cutOff()
-			os.Exit(run(withUserCache(context.Background()), os.Args[1:], os.Stdin, os.Stdout, stderr))
+			os.Exit(run(load.WithUserCache(context.Background()), os.Args[1:], os.Stdin, os.Stdout, stderr))
 		},
 		supervise.Marker: func() { os.Exit(runChild()) },
 		"try-sandbox":    trySandbox,

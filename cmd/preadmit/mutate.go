@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/suites"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy"
@@ -96,7 +97,7 @@ func writeExtra[T any](formats report.FormatList[T], values []string, x T, stdou
 // runMutation runs the tests at names with mutants of their policies, and writes the
 // reports. It returns code, the run's exit code, or 1 if the score is less than
 // --fail-under-score.
-func (o *testOptions) runMutation(ctx context.Context, code int, t *tree, w *tasks.Watch, names []string, stdout, stderr io.Writer) (int, error) {
+func (o *testOptions) runMutation(ctx context.Context, code int, t *load.Tree, w *tasks.Watch, names []string, stdout, stderr io.Writer) (int, error) {
 	if len(o.mutate) == 0 {
 		return code, nil
 	}

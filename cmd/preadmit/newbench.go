@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy/lint"
 	"github.com/preadmit/preadmit/policy/rego"
@@ -14,7 +15,7 @@ import (
 // newBench makes the engines, without the policies and definitions that ended
 // the process when an earlier child compiled them. What a child died of while it
 // compiled is found by compiling each by itself.
-func newBench(in, trusted *input, o benchOptions) (*bench, error) {
+func newBench(in, trusted *load.Input, o benchOptions) (*bench, error) {
 	w := o.watch
 	if w == nil {
 		return compileBench(in, trusted, o)
@@ -56,51 +57,51 @@ const compileTask = "compile policies"
 const fewPolicies = 500
 
 // compiledIn returns the policies and definitions of an input.
-func compiledIn(in *input) []*render.Object {
-	return only(slices.Concat(render.Objects(in.head), render.Objects(in.given), render.Objects(in.context)), lint.IsCompiled)
+func compiledIn(in *load.Input) []*render.Object {
+	return load.Only(slices.Concat(render.Objects(in.Head), render.Objects(in.Given), render.Objects(in.Context)), lint.IsCompiled)
 }
 
 // compiledOf counts policies, definitions and modules.
-func compiledOf(in, trusted *input) int {
+func compiledOf(in, trusted *load.Input) int {
 	n := 0
 	for _, from := range sides(in, trusted) {
-		n += len(compiledIn(from)) + len(from.modules)
+		n += len(compiledIn(from)) + len(from.Modules)
 	}
 	return n
 }
 
 // compileEach compiles each policy and definition by itself, so that the one
 // that ends the process is known by name.
-func compileEach(w *tasks.Watch, in, trusted *input, o benchOptions) {
+func compileEach(w *tasks.Watch, in, trusted *load.Input, o benchOptions) {
 	settings := *o.engineSettings
 	settings.NoTreePolicies, settings.Packs = true, []string{defaultPack}
 	alone := benchOptions{engineSettings: &settings, prints: o.prints}
-	try := func(name string, only input) {
+	try := func(name string, only load.Input) {
 		done, err := w.Begin(name, true)
 		if err != nil {
 			return
 		}
 		defer done()
-		only.tree, only.stdin = in.tree, in.stdin
+		only.Tree, only.Stdin = in.Tree, in.Stdin
 		compileBench(&only, &only, alone)
 	}
 	for _, from := range sides(in, trusted) {
 		for _, object := range compiledIn(from) {
 			unit := &render.Unit{Source: render.Source{Path: object.Unit.Path}, Objects: []*render.Object{object}}
-			try(compileName(object), input{given: []*render.Unit{unit}})
+			try(compileName(object), load.Input{Given: []*render.Unit{unit}})
 		}
-		for _, m := range from.modules {
-			try(moduleName(m), input{modules: []rego.Module{m}})
+		for _, m := range from.Modules {
+			try(moduleName(m), load.Input{Modules: []rego.Module{m}})
 		}
 	}
 }
 
 // sides are the two inputs, or the one that both are.
-func sides(in, trusted *input) []*input {
+func sides(in, trusted *load.Input) []*load.Input {
 	if in == trusted {
-		return []*input{in}
+		return []*load.Input{in}
 	}
-	return []*input{in, trusted}
+	return []*load.Input{in, trusted}
 }
 
 func compileName(o *render.Object) string {
@@ -112,7 +113,7 @@ func moduleName(m rego.Module) string { return "compile " + m.File }
 
 // withoutApart is an input without the policies that are set apart, or without
 // any, and why each is missing.
-func withoutApart(w *tasks.Watch, in *input, none bool) (*input, []error) {
+func withoutApart(w *tasks.Watch, in *load.Input, none bool) (*load.Input, []error) {
 	if len(w.Order.Apart) == 0 {
 		return in, nil
 	}
@@ -125,7 +126,7 @@ func withoutApart(w *tasks.Watch, in *input, none bool) (*input, []error) {
 		return err != nil || none
 	}
 	less := *in
-	for _, units := range []*[]*render.Unit{&less.head, &less.given, &less.context} {
+	for _, units := range []*[]*render.Unit{&less.Head, &less.Given, &less.Context} {
 		*units = slices.Clone(*units)
 		for i, u := range *units {
 			copied := *u
@@ -135,7 +136,7 @@ func withoutApart(w *tasks.Watch, in *input, none bool) (*input, []error) {
 			(*units)[i] = &copied
 		}
 	}
-	less.modules = slices.DeleteFunc(slices.Clone(in.modules), func(m rego.Module) bool {
+	less.Modules = slices.DeleteFunc(slices.Clone(in.Modules), func(m rego.Module) bool {
 		return leftOut(moduleName(m), m.File, render.Span{File: m.File})
 	})
 	return &less, lost

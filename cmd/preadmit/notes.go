@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/lint"
 	"github.com/preadmit/preadmit/render"
@@ -140,17 +141,17 @@ func brokenPasses(results []policy.Result, passes *policy.Passes) []string {
 
 // assumptions are notes about what charts were rendered with because nobody gave
 // it, where their templates write more otherwise.
-func assumptions(in *input) []string {
+func assumptions(in *load.Input) []string {
 	var notes []string
 	for _, a := range []struct{ rule, what, set string }{
 		{render.AssumedVersion, "the newest Kubernetes version that preadmit knows is assumed", "--kube-version sets it"},
 		{render.AssumedRelease, "the names and namespaces of releases are assumed", "--release and --namespace set them"},
 	} {
 		first, n := "", 0
-		for i := range in.assumed {
-			if r := &in.assumed[i]; r.Rule == a.rule {
+		for i := range in.Assumed {
+			if r := &in.Assumed[i]; r.Rule == a.rule {
 				if n++; n == 1 {
-					first = in.tree.Display(r.Origins[0].File) + fmt.Sprintf(":%d", r.Origins[0].Line)
+					first = in.Tree.Display(r.Origins[0].File) + fmt.Sprintf(":%d", r.Origins[0].Line)
 				}
 			}
 		}

@@ -17,18 +17,18 @@ func (o *checkOptions) start() error {
 	switch {
 	case o.jobs < 0:
 		return fmt.Errorf("--jobs %d is negative; 0 is the number of processors", o.jobs)
-	case o.timeout <= 0:
-		return fmt.Errorf("--timeout %s is no time to run in", o.timeout)
+	case o.Timeout <= 0:
+		return fmt.Errorf("--timeout %s is no time to run in", o.Timeout)
 	}
 	if err := o.Limits.Check(); err != nil {
 		return err
 	}
-	if o.namespace != "" {
-		if problems := validation.IsDNS1123Label(o.namespace); len(problems) > 0 {
-			return fmt.Errorf("--namespace %q can't be the name of a Namespace: small letters, digits and dashes, at most 63, with a letter or digit at both ends", o.namespace)
+	if o.Namespace != "" {
+		if problems := validation.IsDNS1123Label(o.Namespace); len(problems) > 0 {
+			return fmt.Errorf("--namespace %q can't be the name of a Namespace: small letters, digits and dashes, at most 63, with a letter or digit at both ends", o.Namespace)
 		}
 	}
-	if err := helm.CheckSet(o.set, o.setString); err != nil {
+	if err := helm.CheckSet(o.Set, o.SetString); err != nil {
 		return err
 	}
 	if o.jobs > 0 {
@@ -40,5 +40,5 @@ func (o *checkOptions) start() error {
 // addresses are those among the policies, their data and the objects of the
 // cluster that are not paths.
 func (o *checkOptions) addresses() []string {
-	return slices.DeleteFunc(slices.Concat(o.policies, o.data, o.with), func(p string) bool { return !render.IsAddress(p) })
+	return slices.DeleteFunc(slices.Concat(o.Policies, o.Data, o.With), func(p string) bool { return !render.IsAddress(p) })
 }

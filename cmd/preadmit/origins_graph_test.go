@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -71,19 +72,19 @@ type graphTree struct{ dir, cache string }
 func (o *oracle) made(t *testing.T, dir, kept string) []*render.Unit {
 	t.Helper()
 	tr := treeOf(t, dir)
-	flags := &loadOptions{renderers: renderers, resolvers: resolvers}
-	flags.cache, flags.notes = kept, io.Discard
-	if err := flags.openCache(context.Background(), tr); err != nil {
+	flags := &load.Sources{Renderers: renderers, Resolvers: resolvers}
+	flags.Cache, flags.Notes = kept, io.Discard
+	if err := flags.OpenCache(context.Background(), tr); err != nil {
 		t.Fatal(err)
 	}
-	in, err := loadFrom(context.Background(), flags, tr, []string{dir}, strings.NewReader(""))
+	in, err := load.From(context.Background(), flags, tr, []string{dir}, strings.NewReader(""))
 	if err != nil {
 		t.Fatalf("%s: %v", dir, err)
 	}
 	if entries, err := os.ReadDir(kept); err != nil || len(entries) == 0 {
-		flags.saveCache()
+		flags.SaveCache()
 	}
-	return in.deployed.Units
+	return in.Deployed.Units
 }
 
 // tryGraph is try for a unit that an object makes. A place that names the unit

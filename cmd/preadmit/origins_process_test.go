@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -159,7 +160,7 @@ func commands(root string, charts []render.Source) (all []*exec.Cmd) {
 		all = append(all, exec.Command("kustomize", "build", filepath.Join(root, fmt.Sprintf("overlay%d", i))))
 	}
 	for i, src := range charts {
-		dir := filepath.Join(src.FS.(*tree).Dir, src.Path)
+		dir := filepath.Join(src.FS.(*load.Tree).Dir, src.Path)
 		all = append(all, exec.Command("helm", "template", fmt.Sprintf("release-%d", i), dir, "--include-crds", "--kube-version", "1.37.0"))
 	}
 	return all

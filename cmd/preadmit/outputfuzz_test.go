@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/disk"
 )
@@ -42,7 +43,7 @@ func FuzzRendered(f *testing.F) {
 		if !ok {
 			t.Skip()
 		}
-		in := &input{tree: &tree{Tree: opened}, head: []*render.Unit{{Source: render.Source{Kind: "helm", Path: text}, Objects: []*render.Object{{Unstructured: &unstructured.Unstructured{Object: object}}}}}}
+		in := &load.Input{Tree: &load.Tree{Tree: opened}, Head: []*render.Unit{{Source: render.Source{Kind: "helm", Path: text}, Objects: []*render.Object{{Unstructured: &unstructured.Unstructured{Object: object}}}}}}
 		var out bytes.Buffer
 		if err := printYAML(&out, in, false); err != nil {
 			t.Fatal(err)

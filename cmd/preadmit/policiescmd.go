@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/disk"
@@ -82,18 +83,18 @@ func runPolicies(ctx context.Context, o *policiesOptions, args []string, stdin i
 		return 0, err
 	}
 	defer cancel()
-	rendering, rendered := timeToRender(ctx)
-	in, err := load(rendering, &o.loadOptions, args, stdin)
+	rendering, rendered := load.TimeToRender(ctx)
+	in, err := load.Load(rendering, &o.Sources, args, stdin)
 	rendered()
 	if err != nil {
 		return 0, timedOut(ctx, err)
 	}
-	v, err := reviewPolicies(o.watch.Timed(ctx), &o.evaluateOptions, in, in.tree.holdsAll(args, in.stdin))
+	v, err := reviewPolicies(o.Watch.Timed(ctx), &o.evaluateOptions, in, in.Tree.HoldsAll(args, in.Stdin))
 	if err != nil {
 		return 0, timedOut(ctx, err)
 	}
 	p := v.report(in)
-	if err := o.writeEach(stdout, disk.Shown{Tree: in.tree.Tree}, outs, writing{verbose: o.verbose, quiet: o.quiet}, func(w io.Writer, format string, opts report.Options) error {
+	if err := o.writeEach(stdout, disk.Shown{Tree: in.Tree.Tree}, outs, writing{verbose: o.Verbose, quiet: o.quiet}, func(w io.Writer, format string, opts report.Options) error {
 		return report.PoliciesFormats.Write(w, format, p, opts)
 	}); err != nil {
 		return 0, err
@@ -111,26 +112,26 @@ type policyReview struct {
 
 // reviewPolicies evaluates everything and inspects each policy. If whole, the paths
 // cover the whole tree, so suppressions that accept nothing are findings.
-func reviewPolicies(ctx context.Context, o *evaluateOptions, in *input, whole bool) (*policyReview, error) {
-	v := &policyReview{evaluation: evaluation{notes: in.notes}}
+func reviewPolicies(ctx context.Context, o *evaluateOptions, in *load.Input, whole bool) (*policyReview, error) {
+	v := &policyReview{evaluation: evaluation{notes: in.Notes}}
 	s, _, err := o.benchOptions(in)
 	if err != nil {
 		return nil, err
 	}
 	s.Verbose = true // for the costs
 	var parts []clusterPart
-	err = v.eachCluster(ctx, s, nil, in, func(j *evaluation, s benchOptions, on func(*input) *input) error {
+	err = v.eachCluster(ctx, s, nil, in, func(j *evaluation, s benchOptions, on func(*load.Input) *load.Input) error {
 		there := on(in)
 		if err := j.all(ctx, o, there, s); err != nil {
 			return err
 		}
-		parts = append(parts, clusterPart{there, j.bench, s.by(allRequests(there.head))})
+		parts = append(parts, clusterPart{there, j.bench, s.by(allRequests(there.Head))})
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	o.watch.Phase("looking at policies")
+	o.Watch.Phase("looking at policies")
 	policy.Sort(v.results)
 	v.uses = policy.NewUses(policyRules(v.bench.rules()))
 	for i := range v.results {
@@ -141,7 +142,7 @@ func reviewPolicies(ctx context.Context, o *evaluateOptions, in *input, whole bo
 
 // A clusterPart holds the objects of one cluster, its engines and the requests.
 type clusterPart struct {
-	in    *input
+	in    *load.Input
 	bench *bench
 	reqs  []policy.Request
 }
@@ -174,7 +175,7 @@ func (v *policyReview) unmatched(ctx context.Context, parts []clusterPart) error
 
 // look adds the other findings: what follows from the counts, what engines and the
 // API server say about policies as they are written, and what exempts nothing.
-func (v *policyReview) look(o *evaluateOptions, in *input, parts []clusterPart, whole bool) error {
+func (v *policyReview) look(o *evaluateOptions, in *load.Input, parts []clusterPart, whole bool) error {
 	v.findings = append(v.findings, v.uses.Findings()...)
 	for _, r := range v.results {
 		if r.Engine == policy.EngineCompile {
@@ -183,7 +184,7 @@ func (v *policyReview) look(o *evaluateOptions, in *input, parts []clusterPart, 
 	}
 	for _, p := range parts {
 		v.findings = appendNew(v.findings, p.bench.inspect())
-		there := slices.Concat(render.Objects(p.in.head), render.Objects(p.in.given), render.Objects(p.in.context))
+		there := slices.Concat(render.Objects(p.in.Head), render.Objects(p.in.Given), render.Objects(p.in.Context))
 		v.findings = appendNew(v.findings, v.uses.UnusedExceptions(distinct(there)))
 	}
 	if !whole {
@@ -216,17 +217,17 @@ func (b *bench) inspect() []policy.Result {
 	return all
 }
 
-func (v *policyReview) report(in *input) *report.Policies {
+func (v *policyReview) report(in *load.Input) *report.Policies {
 	uses := v.uses.List()
 	for _, u := range uses {
-		u.Origin.File = in.tree.Display(u.Origin.File)
+		u.Origin.File = in.Tree.Display(u.Origin.File)
 	}
-	relabel(in.tree, v.findings)
+	relabel(in.Tree, v.findings)
 	v.findings = policy.WithoutConsequences(v.findings)
 	policy.Sort(v.findings)
-	run := report.New(report.Tool{Name: "preadmit", Version: version}, in.head, nil, nil)
+	run := report.New(report.Tool{Name: "preadmit", Version: version}, in.Head, nil, nil)
 	run.Notes = slices.Concat(v.bench.notes, v.notes)
-	run.Tree = disk.Shown{Tree: in.tree.Tree}
+	run.Tree = disk.Shown{Tree: in.Tree.Tree}
 	return report.NewPolicies(run, uses, v.findings)
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/schema"
@@ -19,16 +20,16 @@ import (
 // checkRehearsal is an error if flags exclude each other.
 func (o *checkOptions) checkRehearsal() error {
 	switch {
-	case o.fromKubeVersion != "" && o.base != "":
+	case o.fromKubeVersion != "" && o.Base != "":
 		return errors.New("--from-kube-version compares two API servers, --base two trees: a difference could come from either, so run check once with each")
-	case len(o.enforce) > 0 && o.base != "":
+	case len(o.enforce) > 0 && o.Base != "":
 		return errors.New("--enforce compares policies before and after they deny, --base two trees: run check once with each; for a change that may break no policy at all, use --base with --fail-on audit")
 	case len(o.enforce) > 0 && o.fromKubeVersion != "":
 		return errors.New("--enforce and --from-kube-version change two things: a denial could come from either, so run check once with each")
 	case o.enforceBy != "" && len(o.enforce) == 0:
 		return errors.New("--enforce-by counts what --enforce would deny, and that is not given")
-	case o.fromKubeVersion != "" && release(o.fromKubeVersion) == release(o.kubeVersion):
-		return fmt.Errorf("--from-kube-version and --kube-version are both %s", release(o.kubeVersion))
+	case o.fromKubeVersion != "" && release(o.fromKubeVersion) == release(o.KubeVersion):
+		return fmt.Errorf("--from-kube-version and --kube-version are both %s", release(o.KubeVersion))
 	}
 	return nil
 }
@@ -48,13 +49,13 @@ func newestKube() string {
 }
 
 // upgrade evaluates the tree for two versions of the API server, and compares.
-func (j *evaluation) upgrade(ctx context.Context, o *evaluateOptions, in *input, args []string, stdin io.Reader, s benchOptions) error {
+func (j *evaluation) upgrade(ctx context.Context, o *evaluateOptions, in *load.Input, args []string, stdin io.Reader, s benchOptions) error {
 	if len(args) == 0 {
 		args = []string{"."}
 	}
-	older := o.loadOptions
-	older.kubeVersion = o.fromKubeVersion
-	was, err := loadFrom(ctx, &older, in.tree, args, stdin)
+	older := o.Sources
+	older.KubeVersion = o.fromKubeVersion
+	was, err := load.From(ctx, &older, in.Tree, args, stdin)
 	if err != nil {
 		return fmt.Errorf("--from-kube-version: %w", err)
 	}
@@ -62,14 +63,14 @@ func (j *evaluation) upgrade(ctx context.Context, o *evaluateOptions, in *input,
 	now.KubeVersion = cmp.Or(now.KubeVersion, newestKube())
 	s.engineSettings = &now
 	j.rehearsal = &report.Rehearsal{From: release(o.fromKubeVersion), To: release(now.KubeVersion)}
-	return j.eachCluster(ctx, s, was, in, func(j *evaluation, s benchOptions, on func(*input) *input) error {
+	return j.eachCluster(ctx, s, was, in, func(j *evaluation, s benchOptions, on func(*load.Input) *load.Input) error {
 		return j.compareVersions(ctx, o, on(was), on(in), s)
 	})
 }
 
 // compareVersions evaluates the objects rendered for each version by the rules of
 // that version. Results are marked new or fixed, as with --base.
-func (j *evaluation) compareVersions(ctx context.Context, o *evaluateOptions, was, in *input, s benchOptions) error {
+func (j *evaluation) compareVersions(ctx context.Context, o *evaluateOptions, was, in *load.Input, s benchOptions) error {
 	older := *s.engineSettings
 	older.KubeVersion = o.fromKubeVersion
 	old := s
@@ -81,7 +82,7 @@ func (j *evaluation) compareVersions(ctx context.Context, o *evaluateOptions, wa
 	if j.bench, err = newBench(in, in, s); err != nil {
 		return err
 	}
-	o.watch.Expect(supervise.EvaluateTask, len(render.Objects(was.head))+len(render.Objects(in.head)))
+	o.Watch.Expect(supervise.EvaluateTask, len(render.Objects(was.Head))+len(render.Objects(in.Head)))
 	base, err := before.reviewAll(ctx, was, old)
 	if err != nil {
 		return err
@@ -102,7 +103,7 @@ func (j *evaluation) compareVersions(ctx context.Context, o *evaluateOptions, wa
 	}
 	u := policy.Upgrade{From: release(older.KubeVersion), To: release(s.KubeVersion), Before: before.chain.Kinds, After: j.bench.chain.Kinds}
 	lostBefore := unrenderedUnits(was)
-	j.results = append(results, u.Changes(slices.DeleteFunc(policy.Requests(render.Objects(was.head), render.Objects(in.head)), func(r policy.Request) bool {
+	j.results = append(results, u.Changes(slices.DeleteFunc(policy.Requests(render.Objects(was.Head), render.Objects(in.Head)), func(r policy.Request) bool {
 		unit := r.Subject().Unit
 		return unit != nil && (lost[unit.Identity()] || lostBefore[unit.Identity()])
 	}))...)
@@ -115,19 +116,19 @@ func isDeprecation(r *policy.Result) bool {
 
 // reviewAll evaluates every object as if it were created. The results include what
 // could not be rendered or compiled.
-func (b *bench) reviewAll(ctx context.Context, in *input, s benchOptions) ([]policy.Result, error) {
-	results, err := b.chain.Review(ctx, s.by(allRequests(in.head)))
+func (b *bench) reviewAll(ctx context.Context, in *load.Input, s benchOptions) ([]policy.Result, error) {
+	results, err := b.chain.Review(ctx, s.by(allRequests(in.Head)))
 	if err != nil {
 		return nil, err
 	}
 	rest, err := b.rest(ctx)
-	return slices.Concat(in.found, b.results, policy.WithoutRepeats(results), rest), err
+	return slices.Concat(in.Found, b.results, policy.WithoutRepeats(results), rest), err
 }
 
 // unrenderedUnits are the units that could not be rendered whole.
-func unrenderedUnits(in *input) map[string]bool {
+func unrenderedUnits(in *load.Input) map[string]bool {
 	lost := make(map[string]bool)
-	for _, u := range in.head {
+	for _, u := range in.Head {
 		for _, e := range render.Errors(u.Err) {
 			lost[u.Identity()] = lost[u.Identity()] || !e.Warning
 		}
@@ -137,7 +138,7 @@ func unrenderedUnits(in *input) map[string]bool {
 
 // enforced makes failures of the policies that --enforce names denials, and counts
 // them. Those are new, everything else is unchanged.
-func (j *evaluation) enforced(o *evaluateOptions, in *input) error {
+func (j *evaluation) enforced(o *evaluateOptions, in *load.Input) error {
 	if err := j.namesRules(o.enforce); err != nil {
 		return err
 	}
@@ -209,12 +210,12 @@ type labelsOf struct {
 	namespaces map[string]string
 }
 
-func newLabelsOf(in *input, label string) labelsOf {
+func newLabelsOf(in *load.Input, label string) labelsOf {
 	l := labelsOf{label, make(map[render.Key]string), make(map[string]string)}
 	if label == "" {
 		return l
 	}
-	for _, o := range slices.Concat(render.Objects(in.context), render.Objects(in.head), variants(in.head)) {
+	for _, o := range slices.Concat(render.Objects(in.Context), render.Objects(in.Head), variants(in.Head)) {
 		value := o.GetLabels()[label]
 		if value == "" {
 			continue

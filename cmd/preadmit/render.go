@@ -14,6 +14,7 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/report"
@@ -53,14 +54,14 @@ func runRender(ctx context.Context, o *checkOptions, printed printing, args []st
 		return 0, errors.New("--origins: a diff of --admitted has no lines that are written somewhere; use -o json, or one of them")
 	}
 	if !printed.admitted {
-		o.policies, o.with, o.data = nil, nil, nil // only admission asks them
+		o.Policies, o.With, o.Data = nil, nil, nil // only admission asks them
 	}
 	ctx, cancel, err := o.begin(ctx, stderr)
 	if err != nil {
 		return 0, err
 	}
 	defer cancel()
-	in, err := load(ctx, &o.loadOptions, args, stdin)
+	in, err := load.Load(ctx, &o.Sources, args, stdin)
 	if err != nil {
 		return 0, timedOut(ctx, err)
 	}
@@ -70,7 +71,7 @@ func runRender(ctx context.Context, o *checkOptions, printed printing, args []st
 			return 0, timedOut(ctx, err)
 		}
 	}
-	relabel(in.tree, in.found)
+	relabel(in.Tree, in.Found)
 	w := bufio.NewWriter(stdout)
 	switch {
 	case printed.format == "json":
@@ -86,12 +87,12 @@ func runRender(ctx context.Context, o *checkOptions, printed printing, args []st
 	if err := brokenPipe(err); err != nil {
 		return 0, err
 	}
-	if printed.origins && o.verbose {
-		for _, note := range report.WithoutLines(in.head, in.tree.Display) {
+	if printed.origins && o.Verbose {
+		for _, note := range report.WithoutLines(in.Head, in.Tree.Display) {
 			fmt.Fprintf(stderr, "note: %s\n", report.Plain(note))
 		}
 	}
-	return complain(stderr, in.found), nil
+	return complain(stderr, in.Found), nil
 }
 
 // complain says what could not be rendered and gives the exit code for it.
@@ -118,19 +119,19 @@ func complain(w io.Writer, results []policy.Result) int {
 	return code
 }
 
-func printYAML(w io.Writer, in *input, origins bool) error {
-	for _, u := range in.head {
+func printYAML(w io.Writer, in *load.Input, origins bool) error {
+	for _, u := range in.Head {
 		for _, o := range u.Objects {
 			data, err := marshalObject(o.Object)
 			if err != nil {
 				return err
 			}
-			head := fmt.Sprintf("---\n# %s %s\n%s", u.Kind, report.Plain(in.tree.Display(u.Identity())), sourceLine(in.tree, o))
+			head := fmt.Sprintf("---\n# %s %s\n%s", u.Kind, report.Plain(in.Tree.Display(u.Identity())), sourceLine(in.Tree, o))
 			if _, err := io.WriteString(w, head); err != nil {
 				return err
 			}
 			if origins {
-				err = writeLines(w, report.ObjectLines(o, data, in.tree.Display))
+				err = writeLines(w, report.ObjectLines(o, data, in.Tree.Display))
 			} else {
 				_, err = w.Write(data)
 			}
@@ -153,7 +154,7 @@ func marshalObject(object map[string]any) ([]byte, error) {
 	return data, nil
 }
 
-func sourceLine(t *tree, o *render.Object) string {
+func sourceLine(t *load.Tree, o *render.Object) string {
 	at := o.At("")
 	if len(at) == 0 {
 		return ""
@@ -176,13 +177,13 @@ type renderedObject struct {
 }
 
 // printJSON prints an array with an object a line.
-func printJSON(w io.Writer, in *input, stored *admitted, origins bool) error {
+func printJSON(w io.Writer, in *load.Input, stored *admitted, origins bool) error {
 	separator := "[\n"
-	for _, u := range in.head {
+	for _, u := range in.Head {
 		for _, o := range u.Objects {
-			r := renderedObject{Unit: in.tree.Display(u.Identity()), Kind: u.Kind, Origins: report.Displayed(o.At(""), in.tree.Display), Assumed: o.Assumed, Object: o.Object, Stored: stored.tree(o)}
+			r := renderedObject{Unit: in.Tree.Display(u.Identity()), Kind: u.Kind, Origins: report.Displayed(o.At(""), in.Tree.Display), Assumed: o.Assumed, Object: o.Object, Stored: stored.tree(o)}
 			if origins {
-				r.Fields = report.FieldOrigins(o, in.tree.Display)
+				r.Fields = report.FieldOrigins(o, in.Tree.Display)
 			}
 			data, err := json.Marshal(r)
 			if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/lint"
@@ -20,12 +21,12 @@ import (
 // reviewCached evaluates every unit, but reuses cached results of units whose inputs
 // have not changed: the unit itself, the policies and options, and the other
 // objects that policies looked at.
-func (j *evaluation) reviewCached(ctx context.Context, o *evaluateOptions, in *input, s benchOptions) error {
-	r := newResultCache(o.memory, in, s)
-	r.head = j.shard.unitsOf(in.head)
+func (j *evaluation) reviewCached(ctx context.Context, o *evaluateOptions, in *load.Input, s benchOptions) error {
+	r := newResultCache(o.Memory, in, s)
+	r.head = j.shard.unitsOf(in.Head)
 	known := r.results(j.passes)
 	var rest []policy.Request
-	for _, req := range j.shard.requests(s.by(allRequests(in.head))) {
+	for _, req := range j.shard.requests(s.by(allRequests(in.Head))) {
 		if _, ok := known[req.Object.Unit]; !ok {
 			rest = append(rest, req)
 		}
@@ -36,7 +37,7 @@ func (j *evaluation) reviewCached(ctx context.Context, o *evaluateOptions, in *i
 	}
 	// Engines end compilations that take too long, which differs between runs.
 	r.off = r.off || len(j.bench.results) > 0 && time.Since(start) > quickCompile
-	o.watch.Expect(supervise.EvaluateTask, len(rest))
+	o.Watch.Expect(supervise.EvaluateTask, len(rest))
 	defer j.keepPasses()()
 	found, err := j.bench.chain.ReviewEach(ctx, rest)
 	if err != nil {
@@ -62,7 +63,7 @@ func (j *evaluation) reviewCached(ctx context.Context, o *evaluateOptions, in *i
 	}
 	policy.Sort(results)
 	r.keep(j.bench)
-	j.results = append(j.shard.once(in.found, policy.NotFollowed(render.Objects(in.head), o.gitops != gitopsOff), policy.OnlyInVariants(in.head, lint.IsPart), j.bench.results), results...)
+	j.results = append(j.shard.once(in.Found, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart), j.bench.results), results...)
 	return nil
 }
 
@@ -71,7 +72,7 @@ const quickCompile = 2 * time.Second
 
 // makeBench returns the engines. If every result is cached it returns the cached
 // compile errors and does not compile the policies.
-func (j *evaluation) makeBench(in *input, s benchOptions, known *bench, needed bool) (err error) {
+func (j *evaluation) makeBench(in *load.Input, s benchOptions, known *bench, needed bool) (err error) {
 	if j.bench = known; known != nil && !needed {
 		return nil
 	}
@@ -91,7 +92,7 @@ func (j *evaluation) makeBench(in *input, s benchOptions, known *bench, needed b
 // engines look at is recorded during a run, for all requests together, and its
 // hash is part of the key.
 type resultCache struct {
-	memory *memory
+	memory *load.Memory
 	graph  *cache.Graph
 	head   []*render.Unit
 	byKind map[schema.GroupKind][]member
@@ -113,21 +114,21 @@ type member struct {
 	list int
 }
 
-func newResultCache(m *memory, in *input, s benchOptions) *resultCache {
+func newResultCache(m *load.Memory, in *load.Input, s benchOptions) *resultCache {
 	r := &resultCache{
-		memory: m, graph: in.graph, head: in.head, byKind: make(map[schema.GroupKind][]member),
+		memory: m, graph: in.Graph, head: in.Head, byKind: make(map[schema.GroupKind][]member),
 		put: make(map[*render.Unit][]byte), got: make(map[*render.Unit]bool),
 	}
-	r.index(in.head, in.given, in.context, in.anywhere)
+	r.index(in.Head, in.Given, in.Context, in.Anywhere)
 	// Policies that print say it in every run, and with --combine an object's
 	// results depend on all the others.
-	r.off = s.Combine || s.Verbose && len(in.modules) > 0
+	r.off = s.Combine || s.Verbose && len(in.Modules) > 0
 	var e cache.Encoder
-	e.Plain(engineInputs{m.build, *s.engineSettings, in.modules, in.data, r.sum(r.policies)})
+	e.Plain(engineInputs{m.Build, *s.engineSettings, in.Modules, in.Data, r.sum(r.policies)})
 	data, err := e.Data()
 	r.off = r.off || err != nil
 	r.key = r.keyOf("policies", string(data))
-	r.kinds = strings.Join(append(versions(render.Objects(in.head)), clusterNames(nil, in)...), "\n")
+	r.kinds = strings.Join(append(versions(render.Objects(in.Head)), load.ClusterNames(nil, in)...), "\n")
 	r.findAround()
 	return r
 }
@@ -227,7 +228,7 @@ func (r *resultCache) findAround() {
 
 func (r *resultCache) surroundings() []surroundings {
 	var all []surroundings
-	if data, ok := r.memory.store.Get(cache.KeyOf("surroundings", r.key)); ok {
+	if data, ok := r.memory.Store.Get(cache.KeyOf("surroundings", r.key)); ok {
 		d := cache.NewDecoder(data)
 		if d.Plain(&all); d.End() != nil {
 			return nil
@@ -289,7 +290,7 @@ func (r *resultCache) results(passes *policy.Passes) map[*render.Unit][]policy.R
 		if !ok {
 			continue
 		}
-		data, ok := r.memory.store.Get(r.resultsKey(u, id, around))
+		data, ok := r.memory.Store.Get(r.resultsKey(u, id, around))
 		if !ok {
 			continue
 		}
@@ -359,7 +360,7 @@ func (r *resultCache) bench() *bench {
 	if r.around == nil {
 		return nil
 	}
-	data, ok := r.memory.store.Get(r.benchKey(r.around.encode()))
+	data, ok := r.memory.Store.Get(r.benchKey(r.around.encode()))
 	if !ok {
 		return nil
 	}
@@ -382,7 +383,7 @@ func (r *resultCache) keep(b *bench) {
 	if err != nil {
 		return
 	}
-	r.memory.put = append(r.memory.put, func() {
+	r.memory.Put = append(r.memory.Put, func() {
 		now, ok := r.seen(b.cluster)
 		if !ok {
 			return
@@ -392,10 +393,10 @@ func (r *resultCache) keep(b *bench) {
 		if changed {
 			r.keepAround(now)
 		}
-		r.memory.store.Put(r.benchKey(around), data)
+		r.memory.Store.Put(r.benchKey(around), data)
 		for u, results := range r.put {
 			if id, ok := r.graph.ID(u); ok && (changed || !r.got[u]) {
-				r.memory.store.Put(r.resultsKey(u, id, around), results)
+				r.memory.Store.Put(r.resultsKey(u, id, around), results)
 			}
 		}
 	})
@@ -432,6 +433,6 @@ func (r *resultCache) keepAround(now surroundings) {
 	var e cache.Encoder
 	e.Plain(all[:min(len(all), maxSurroundings)])
 	if data, err := e.Data(); err == nil {
-		r.memory.store.Put(cache.KeyOf("surroundings", r.key), data)
+		r.memory.Store.Put(cache.KeyOf("surroundings", r.key), data)
 	}
 }

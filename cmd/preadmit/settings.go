@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/authz"
 	"github.com/preadmit/preadmit/policy/crd"
@@ -33,21 +34,21 @@ type engineSettings struct {
 
 // benchOptions reads the settings from the command line and the files that it
 // names. assumed is a note about the user.
-func (o *evaluateOptions) benchOptions(in *input) (b benchOptions, assumed string, err error) {
+func (o *evaluateOptions) benchOptions(in *load.Input) (b benchOptions, assumed string, err error) {
 	s := &engineSettings{
-		KubeVersion: o.kubeVersion, Day: o.day().UTC().Format(time.DateOnly), Authorizer: o.authorizer,
-		NoTreePolicies: o.noTreePolicies, PoliciesGiven: len(o.policies) > 0, Packs: o.packs,
-		RegoNamespaces: o.namespaces, Combine: o.combine, Verbose: o.verbose,
-		UserGiven: o.as != "" || len(o.asGroups) > 0 || o.asFile != "",
-		Variables: slices.ContainsFunc(render.Objects(in.head), render.Substitutes),
+		KubeVersion: o.KubeVersion, Day: o.day().UTC().Format(time.DateOnly), Authorizer: o.Authorizer,
+		NoTreePolicies: o.noTreePolicies, PoliciesGiven: len(o.Policies) > 0, Packs: o.packs,
+		RegoNamespaces: o.namespaces, Combine: o.combine, Verbose: o.Verbose,
+		UserGiven: o.as != "" || len(o.asGroups) > 0 || o.AsFile != "",
+		Variables: slices.ContainsFunc(render.Objects(in.Head), render.Substitutes),
 	}
 	if s.User, assumed, err = o.requester(in); err != nil {
 		return b, "", err
 	}
-	if !slices.Contains(authz.Modes, o.authorizer) {
+	if !slices.Contains(authz.Modes, o.Authorizer) {
 		s.AuthorizerFile, s.AuthorizerData, err = o.authorizerFile(in)
 	}
-	return benchOptions{engineSettings: s, prints: o.prints, watch: o.watch, coverage: o.branches, definitions: new(crd.Reviews)}, assumed, err
+	return benchOptions{engineSettings: s, prints: o.prints, watch: o.Watch, coverage: o.branches, definitions: new(crd.Reviews)}, assumed, err
 }
 
 // now is when the day begins, so that all runs of a day give the same results.

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/cache"
@@ -60,7 +61,7 @@ func (o *checkOptions) openShard() (err error) {
 // divide chooses the units of the shard: the unit with the most objects first,
 // each goes to the shard with the fewest objects so far. That depends only on the
 // rendered objects, so each shard computes the same division.
-func (s *shard) divide(inputs ...*input) {
+func (s *shard) divide(inputs ...*load.Input) {
 	if s == nil {
 		return
 	}
@@ -69,7 +70,7 @@ func (s *shard) divide(inputs ...*input) {
 		if in == nil {
 			continue
 		}
-		for _, u := range in.head {
+		for _, u := range in.Head {
 			weights[u.Identity()] += 1 + len(u.Objects) + len(u.Variants)
 		}
 	}
@@ -121,7 +122,7 @@ func (s *shard) once(results ...[]policy.Result) []policy.Result {
 
 // mark records in the report the shard's number and the digest of the run's inputs,
 // which is the same in all parts of a run; see runDigest.
-func (s *shard) mark(r *report.Report, o *evaluateOptions, in *input, j *evaluation) error {
+func (s *shard) mark(r *report.Report, o *evaluateOptions, in *load.Input, j *evaluation) error {
 	if s == nil {
 		return nil
 	}
@@ -132,7 +133,7 @@ func (s *shard) mark(r *report.Report, o *evaluateOptions, in *input, j *evaluat
 
 // runDigest is a hash of everything that results depend on: all objects of both
 // sides, policies and settings, and what the report says besides results.
-func runDigest(r *report.Report, o *evaluateOptions, in *input, j *evaluation) (string, error) {
+func runDigest(r *report.Report, o *evaluateOptions, in *load.Input, j *evaluation) (string, error) {
 	s, _, err := o.benchOptions(in)
 	if err != nil {
 		return "", err
@@ -146,13 +147,13 @@ func runDigest(r *report.Report, o *evaluateOptions, in *input, j *evaluation) (
 	e.Plain(held)
 	e.Plain(r.Tool)
 	e.Plain(r.Units)
-	for _, side := range []*input{in, j.was} {
+	for _, side := range []*load.Input{in, j.was} {
 		if side == nil {
 			continue
 		}
-		e.Plain(side.modules)
-		e.Plain(side.data)
-		for _, o := range slices.Concat(render.Objects(side.head), render.Objects(side.given), render.Objects(side.context)) {
+		e.Plain(side.Modules)
+		e.Plain(side.Data)
+		for _, o := range slices.Concat(render.Objects(side.Head), render.Objects(side.Given), render.Objects(side.Context)) {
 			e.Value(o.Object)
 		}
 	}

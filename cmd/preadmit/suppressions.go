@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"slices"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 )
@@ -25,7 +26,7 @@ func schemaLine(name string) string {
 
 // suppress marks what is accepted, and notes what is over or accepts nothing.
 // With a base its suppressions count: a change can't accept what it brings in.
-func (j *evaluation) suppress(o *evaluateOptions, base, in *input, whole bool) error {
+func (j *evaluation) suppress(o *evaluateOptions, base, in *load.Input, whole bool) error {
 	held, err := readSuppressions(o, in)
 	if err != nil {
 		return err
@@ -80,22 +81,22 @@ func missingFrom(base, head []policy.Suppression) []policy.Suppression {
 }
 
 // readSuppressions reads the file that is asked for, or the tree's own.
-func readSuppressions(o *evaluateOptions, in *input) ([]policy.Suppression, error) {
+func readSuppressions(o *evaluateOptions, in *load.Input) ([]policy.Suppression, error) {
 	name := suppressionsFile
-	if o.suppressions != "" {
+	if o.Suppressions != "" {
 		var err error
-		if name, err = in.tree.name(o.suppressions, in.stdin); err != nil {
+		if name, err = in.Tree.NameOf(o.Suppressions, in.Stdin); err != nil {
 			return nil, fmt.Errorf("--suppressions: %w", err)
 		}
 	}
-	data, err := render.ReadFile(in.tree, name)
-	if errors.Is(err, fs.ErrNotExist) && (o.suppressions == "" || in.tree.Paired) {
+	data, err := render.ReadFile(in.Tree, name)
+	if errors.Is(err, fs.ErrNotExist) && (o.Suppressions == "" || in.Tree.Paired) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	found, err := policy.ParseSuppressions(in.tree.Display(name), data)
+	found, err := policy.ParseSuppressions(in.Tree.Display(name), data)
 	if err != nil {
 		return nil, places(nil, err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/config"
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/suites"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
@@ -149,14 +150,14 @@ func runTest(ctx context.Context, o *testOptions, args []string, stdout, stderr 
 	if len(args) == 0 && len(o.policies) == 0 {
 		args = []string{"."}
 	}
-	t, err := openTree(slices.Concat(args, slices.DeleteFunc(slices.Clone(o.policies), render.IsAddress)))
+	t, err := load.Open(slices.Concat(args, slices.DeleteFunc(slices.Clone(o.policies), render.IsAddress)))
 	if err != nil {
 		return 0, err
 	}
 	if slices.ContainsFunc(slices.Concat(o.policies, o.data), render.IsAddress) {
 		s, err := config.Read(t, configFile)
 		if err == nil {
-			err = t.openStore(o.store, s.Trust)
+			err = t.OpenStore(o.store, s.Trust)
 		}
 		if err != nil {
 			return 0, err
@@ -167,7 +168,7 @@ func runTest(ctx context.Context, o *testOptions, args []string, stdout, stderr 
 		if p == "-" {
 			return 0, errors.New("a suite can't be read from standard input: it names files beside it")
 		}
-		if names[i], err = t.name(p, nil); err != nil {
+		if names[i], err = t.NameOf(p, nil); err != nil {
 			return 0, err
 		}
 	}
@@ -180,7 +181,7 @@ func runTest(ctx context.Context, o *testOptions, args []string, stdout, stderr 
 	if o.verbose {
 		notes = stderr
 	}
-	read := readable(t, nil, slices.Concat(o.policies, dataFiles(o.data)))
+	read := load.Readable(t, nil, slices.Concat(o.policies, load.DataFiles(o.data)))
 	if o.store != "" {
 		read = append(read, o.store)
 	}
@@ -380,15 +381,15 @@ func verdictOn(c *policytest.Case) string {
 }
 
 // newRegoTests reads the unit tests at or below the paths of --policy.
-func newRegoTests(t *tree, o *testOptions) (*suites.RegoTests, error) {
-	modules, unread, err := regoModules(t, o.policies, nil)
+func newRegoTests(t *load.Tree, o *testOptions) (*suites.RegoTests, error) {
+	modules, unread, err := load.RegoModules(t, o.policies, nil)
 	if err = cmp.Or(err, unread); err != nil {
 		return nil, fmt.Errorf("--policy: %w", err)
 	}
 	if len(modules) == 0 {
 		return nil, fmt.Errorf("--policy %s: no .rego file is there", strings.Join(o.policies, ", "))
 	}
-	names, err := dataNames(t, o.data, nil)
+	names, err := load.DataNames(t, o.data, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/suites"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy"
@@ -58,17 +59,17 @@ func runTestWrite(ctx context.Context, o *testOptions, args []string, stdin io.R
 		return 0, err
 	}
 	defer cancel()
-	rendering, rendered := timeToRender(ctx)
-	in, err := load(rendering, &c.loadOptions, args, stdin)
+	rendering, rendered := load.TimeToRender(ctx)
+	in, err := load.Load(rendering, &c.Sources, args, stdin)
 	rendered()
 	if err != nil {
 		return 0, timedOut(ctx, err)
 	}
-	dir, err := insideTree(in.tree, o.write)
+	dir, err := insideTree(in.Tree, o.write)
 	if err != nil {
 		return 0, err
 	}
-	c.watch.Phase("writing tests")
+	c.Watch.Phase("writing tests")
 	drafts, late := policytest.Write(ctx, writeOptions(in, c, dir))
 	if late != nil && !tasks.IsTimeUp(ctx, late) {
 		return 0, late
@@ -76,7 +77,7 @@ func runTestWrite(ctx context.Context, o *testOptions, args []string, stdin io.R
 	if len(drafts) == 0 && late == nil {
 		return 0, fmt.Errorf("no policy to write a test of in %s: there are tests for Kyverno's policies, constraints of Gatekeeper and admission policies", strings.Join(slices.Concat(o.policies, args), ", "))
 	}
-	p := draftPrinter{out: stdout, t: in.tree, testOptions: o}
+	p := draftPrinter{out: stdout, t: in.Tree, testOptions: o}
 	for i := range drafts {
 		if err := p.put(&drafts[i]); err != nil {
 			return 0, err
@@ -103,34 +104,34 @@ func (o *testOptions) asCheck(args []string) (*checkOptions, error) {
 		return nil, err
 	}
 	if len(o.policies) > 0 {
-		c.policies = o.policies
+		c.Policies = o.policies
 	}
-	c.with = append(c.with, o.with...)
+	c.With = append(c.With, o.with...)
 	if o.kubeVersion != "" {
-		c.kubeVersion = o.kubeVersion
+		c.KubeVersion = o.kubeVersion
 	}
-	c.timeout, c.Limits, c.quiet, c.verbose, c.noCache, c.store = o.timeout, o.Limits, o.quiet, o.verbose, true, o.store
+	c.Timeout, c.Limits, c.quiet, c.Verbose, c.NoCache, c.Store = o.timeout, o.Limits, o.quiet, o.verbose, true, o.store
 	return c, nil
 }
 
-func writeOptions(in *input, c *checkOptions, dir string) policytest.WriteOptions {
-	all := render.Objects(in.head)
-	policies := slices.Concat(render.Objects(in.given), only(all, lint.IsPart))
+func writeOptions(in *load.Input, c *checkOptions, dir string) policytest.WriteOptions {
+	all := render.Objects(in.Head)
+	policies := slices.Concat(render.Objects(in.Given), load.Only(all, lint.IsPart))
 	return policytest.WriteOptions{
-		FS: in.tree, Dir: dir, Jobs: runtime.GOMAXPROCS(0), Watch: c.watch.Suites(),
+		FS: in.Tree, Dir: dir, Jobs: runtime.GOMAXPROCS(0), Watch: c.Watch.Suites(),
 		Engines: func(counted *policy.Coverage) policytest.Engines {
-			return suites.Engines(suites.Options{KubeVersion: c.kubeVersion, Coverage: counted})
+			return suites.Engines(suites.Options{KubeVersion: c.KubeVersion, Coverage: counted})
 		},
 		Policies: distinct(policies),
-		Objects:  distinct(only(all, func(o *render.Object) bool { return !lint.IsPart(o) })),
-		Others:   render.Objects(in.context),
+		Objects:  distinct(load.Only(all, func(o *render.Object) bool { return !lint.IsPart(o) })),
+		Others:   render.Objects(in.Context),
 	}
 }
 
-func notRendered(in *input) int {
+func notRendered(in *load.Input) int {
 	n := 0
-	for i := range in.found {
-		if in.found[i].Undecided() && !in.found[i].Unreached {
+	for i := range in.Found {
+		if in.Found[i].Undecided() && !in.Found[i].Unreached {
 			n++
 		}
 	}
@@ -139,7 +140,7 @@ func notRendered(in *input) int {
 
 // insideTree returns the name in the tree of a directory that need not be there. It
 // must not lie outside, since tests name the policies by their paths.
-func insideTree(t *tree, dir string) (string, error) {
+func insideTree(t *load.Tree, dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return "", err
@@ -163,7 +164,7 @@ func insideTree(t *tree, dir string) (string, error) {
 // A draftPrinter writes the files of tests, and prints which cases each test has and lacks.
 type draftPrinter struct {
 	out io.Writer
-	t   *tree
+	t   *load.Tree
 	*testOptions
 	written, kept, refused int
 	rules, both            int

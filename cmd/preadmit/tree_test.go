@@ -5,11 +5,12 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/disk"
 )
 
-func treeOf(t *testing.T, dir string) *tree {
+func treeOf(t *testing.T, dir string) *load.Tree {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -20,7 +21,7 @@ func treeOf(t *testing.T, dir string) *tree {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { opened.Close() })
-	return &tree{Tree: opened}
+	return &load.Tree{Tree: opened}
 }
 
 func write(t *testing.T, name, content string) {
@@ -41,7 +42,7 @@ func TestBoundObjects(t *testing.T) {
 	for _, n := range []int{3, 5, 2} {
 		units = append(units, &render.Unit{Source: render.Source{Path: "u"}, Objects: make([]*render.Object, n)})
 	}
-	if got := boundObjects(units, 4, 10); got != 9 {
+	if got := load.BoundObjects(units, 4, 10); got != 9 {
 		t.Errorf("%d objects are kept", got)
 	}
 	if len(units[0].Objects) != 3 || units[1].Objects != nil || units[1].Err == nil || len(units[2].Objects) != 2 || units[2].Err != nil {

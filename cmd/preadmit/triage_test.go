@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/disk"
@@ -50,7 +51,7 @@ func TestByKey(t *testing.T) {
 	}
 	none, own, given, wide := object("Pod", "", ""), object("Service", "own", "shop"), object("ConfigMap", "", "shop"), object("Node", "", "")
 	unit := &render.Unit{Source: render.Source{Path: "u"}, Objects: []*render.Object{none, own, given, wide}}
-	all := byKey(&input{tree: &tree{Tree: new(disk.Tree)}, head: []*render.Unit{unit}})
+	all := byKey(&load.Input{Tree: &load.Tree{Tree: new(disk.Tree)}, Head: []*render.Unit{unit}})
 	for _, c := range []struct {
 		kind, namespace string
 		want            *render.Object
@@ -76,7 +77,7 @@ func TestWriteChecks(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "s.yaml")
 	h := &triageHost{options: &triageOptions{}}
-	h.options.suppressions = file
+	h.options.Suppressions = file
 	c, err := h.Propose(tui.Decisions{Add: []policy.Suppression{suppression("x")}})
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +116,7 @@ func TestWriteReversed(t *testing.T) {
 			}
 		}
 		h := &triageHost{options: &triageOptions{}}
-		h.options.suppressions = file
+		h.options.Suppressions = file
 		c, err := h.Propose(tui.Decisions{Add: []policy.Suppression{suppression("x")}})
 		if err == nil {
 			err = h.Write(c)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render/disk"
 	"github.com/preadmit/preadmit/report"
@@ -17,10 +18,10 @@ import (
 // suppressionsPath is the file to write: the one that is asked for, or the
 // repository's own. A link in a checkout must not lead it elsewhere.
 func (h *triageHost) suppressionsPath() (path, display string, err error) {
-	if f := h.options.suppressions; f != "" {
+	if f := h.options.Suppressions; f != "" {
 		return f, f, nil
 	}
-	dir, err := treeRoot(h.args)
+	dir, err := load.Root(h.args)
 	if err != nil {
 		return "", "", err
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
@@ -31,7 +32,7 @@ type triageHost struct {
 
 	mu         sync.Mutex
 	run        *triageRun
-	trees      []*tree           // of the last runs: a screen still reads from the one before
+	trees      []*load.Tree      // of the last runs: a screen still reads from the one before
 	evaluating bool              // for the first time
 	partial    *report.Source    // of the results so far, while it is
 	texts      map[string]string // of files that an editor has open
@@ -39,12 +40,12 @@ type triageHost struct {
 
 // A triageRun holds the results of one evaluation.
 type triageRun struct {
-	tree    *tree
+	tree    *load.Tree
 	source  *report.Source
-	in      *input
+	in      *load.Input
 	bench   *bench
 	benches map[string]*bench // of clusters, where there are several
-	was     *input
+	was     *load.Input
 	note    string
 	objects map[render.Key]*render.Object
 	old     map[render.Key]*render.Object // at the base
@@ -56,12 +57,12 @@ func (h *triageHost) Evaluate(ctx context.Context, tell func(tui.Progress)) (*re
 		return h.readSaved(ctx)
 	}
 	o := h.options.evaluateOptions
-	o.progress, o.notes = &progress{tell: tell, quiet: h.quiet}, io.Discard
+	o.Progress, o.Notes = &load.Progress{Tell: tell, Quiet: h.quiet}, io.Discard
 	if h.quiet {
-		o.passes, o.forgets = new(policy.Passes), true // which nobody looks at
+		o.passes, o.Forgets = new(policy.Passes), true // which nobody looks at
 	}
 	h.mu.Lock()
-	o.texts = h.texts
+	o.Texts = h.texts
 	h.mu.Unlock()
 	before, err := h.look()
 	if err != nil {
@@ -80,10 +81,10 @@ func (h *triageHost) Evaluate(ctx context.Context, tell func(tui.Progress)) (*re
 
 // evaluate renders and evaluates. When --timeout is over, it returns what is done.
 func (h *triageHost) evaluate(ctx context.Context, o *evaluateOptions) (*report.Report, *triageRun, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not done after --timeout %s", o.timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, o.Timeout, fmt.Errorf("not done after --timeout %s", o.Timeout))
 	defer cancel()
-	rendering, rendered := timeToRender(ctx)
-	in, err := load(rendering, &o.loadOptions, h.args, bytes.NewReader(h.stdin))
+	rendering, rendered := load.TimeToRender(ctx)
+	in, err := load.Load(rendering, &o.Sources, h.args, bytes.NewReader(h.stdin))
 	rendered()
 	if tasks.IsTimeUp(ctx, err) {
 		return h.failed(o.unrendered(ctx))
@@ -91,13 +92,13 @@ func (h *triageHost) evaluate(ctx context.Context, o *evaluateOptions) (*report.
 	if err != nil {
 		return nil, nil, err
 	}
-	j, err := evaluate(o.watch.Timed(ctx), o, in, h.args, bytes.NewReader(h.stdin))
+	j, err := evaluate(o.Watch.Timed(ctx), o, in, h.args, bytes.NewReader(h.stdin))
 	late := tasks.IsTimeUp(ctx, err)
-	if err = j.unfinished(ctx, in, err, o.watch.Slowest); err != nil {
+	if err = j.unfinished(ctx, in, err, o.Watch.Slowest); err != nil {
 		return nil, nil, err
 	}
 	if !late {
-		o.saveCache()
+		o.SaveCache()
 	}
 	r, run := newReport(in, j), newTriageRun(in, j)
 	run.source = report.NewSource(r)
@@ -106,12 +107,12 @@ func (h *triageHost) evaluate(ctx context.Context, o *evaluateOptions) (*report.
 
 // failed returns the run of a report without any object.
 func (h *triageHost) failed(r *report.Report) (*report.Report, *triageRun, error) {
-	t, err := openTree(h.args)
-	return r, &triageRun{tree: t, in: &input{tree: t}, source: report.NewSource(r)}, err
+	t, err := load.Open(h.args)
+	return r, &triageRun{tree: t, in: &load.Input{Tree: t}, source: report.NewSource(r)}, err
 }
 
-func newTriageRun(in *input, j *evaluation) *triageRun {
-	run := &triageRun{tree: in.tree, in: in, bench: j.bench, was: j.was, objects: byKey(in)}
+func newTriageRun(in *load.Input, j *evaluation) *triageRun {
+	run := &triageRun{tree: in.Tree, in: in, bench: j.bench, was: j.was, objects: byKey(in)}
 	if j.was != nil {
 		run.old = byKey(j.was)
 	}
@@ -120,11 +121,11 @@ func newTriageRun(in *input, j *evaluation) *triageRun {
 
 // byKey are the objects by their names in reports, which have the namespace that
 // a request for an object without one is made in.
-func byKey(in *input) map[render.Key]*render.Object {
+func byKey(in *load.Input) map[render.Key]*render.Object {
 	all := make(map[render.Key]*render.Object)
-	for _, o := range render.Objects(in.head) {
+	for _, o := range render.Objects(in.Head) {
 		k := o.Key()
-		k.Unit = in.tree.Display(k.Unit)
+		k.Unit = in.Tree.Display(k.Unit)
 		names := []render.Key{k}
 		if k.Namespace == "" {
 			k.Namespace = cmp.Or(o.Unit.Namespace, "default")
@@ -157,12 +158,12 @@ func (h *triageHost) readSaved(ctx context.Context) (*report.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := openTree(nil)
+	t, err := load.Open(nil)
 	if err != nil {
 		return nil, err
 	}
 	o := h.options.evaluateOptions
-	if err := o.confine(ctx, t, []string{h.saved}, nil); err != nil {
+	if err := o.Confine(ctx, t, []string{h.saved}, nil); err != nil {
 		return nil, err
 	}
 	data := h.stdin
@@ -176,7 +177,7 @@ func (h *triageHost) readSaved(ctx context.Context) (*report.Report, error) {
 		return nil, fmt.Errorf("%s: %w", h.saved, err)
 	}
 	r.Tree = disk.Shown{Tree: t.Tree}
-	held, err := readSuppressions(&h.options.evaluateOptions, &input{tree: t})
+	held, err := readSuppressions(&h.options.evaluateOptions, &load.Input{Tree: t})
 	if err != nil {
 		return nil, err
 	}
@@ -217,8 +218,8 @@ func (h *triageHost) looked(ctx context.Context) (*triageRun, error) {
 		return run, nil
 	}
 	o := h.options.evaluateOptions
-	o.base = ""
-	in, err := load(ctx, &o.loadOptions, []string{run.tree.Dir}, nil)
+	o.Base = ""
+	in, err := load.Load(ctx, &o.Sources, []string{run.tree.Dir}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("this is a saved report, and what is here does not render: %w", err)
 	}
@@ -250,7 +251,7 @@ func (h *triageHost) Object(ctx context.Context, x *policy.Result) (*tui.Rendere
 	case now == nil && old == nil:
 		return nil, errors.New("this object is not among those that are rendered here" + inUnitOf(x.Object.Unit))
 	case now == nil:
-		r, err := renderedOf(run.was.tree, old)
+		r, err := renderedOf(run.was.Tree, old)
 		if err == nil {
 			r.Note, r.Diff = "The change deletes it; this is the object at the base.", ""
 		}
@@ -305,7 +306,7 @@ func (r *triageRun) compare(x *tui.Rendered, old, now *render.Object) error {
 }
 
 // renderedOf returns an object as YAML with the place of each line.
-func renderedOf(t *tree, o *render.Object) (*tui.Rendered, error) {
+func renderedOf(t *load.Tree, o *render.Object) (*tui.Rendered, error) {
 	data, err := report.ObjectYAML(o)
 	if err != nil {
 		return nil, err
@@ -368,7 +369,7 @@ func (h *triageHost) Explain(ctx context.Context, x *policy.Result) (string, err
 		es[i].Rename(run.tree)
 	}
 	var b strings.Builder
-	err = report.WriteExplanations(&b, "text", report.Tool{}, es, report.Options{Verbose: h.options.verbose})
+	err = report.WriteExplanations(&b, "text", report.Tool{}, es, report.Options{Verbose: h.options.Verbose})
 	return b.String(), err
 }
 

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/lsp"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
@@ -49,7 +50,7 @@ func (h *triageHost) serve(ctx context.Context, end *parentEnd) error {
 	if tasks.Of(ctx).Order.Careful {
 		runtime.GOMAXPROCS(1) // one task at a time
 	}
-	if _, err := treeRoot(h.args); err != nil {
+	if _, err := load.Root(h.args); err != nil {
 		return err
 	}
 	for {
@@ -102,7 +103,7 @@ func (h *triageHost) answerTo(ctx context.Context, q *triageQuestion, news func(
 	switch q.Do {
 	case "facts":
 		path, _, err := h.suppressionsPath()
-		return asJSON(triageFacts{h.options.timeout, path, h.saved}, err)
+		return asJSON(triageFacts{h.options.Timeout, path, h.saved}, err)
 	case "evaluate":
 		return h.evaluateFor(ctx, news)
 	case "findings":

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 )
 
 // A stamp is a hash of the names, sizes and times of all files that a run reads.
@@ -37,7 +39,7 @@ func (h *watcher) begun(before stamp) {
 
 // look takes the stamp of the repository and of a saved report.
 func (h *watcher) look() (stamp, error) {
-	dir, err := treeRoot(h.args)
+	dir, err := load.Root(h.args)
 	if err != nil {
 		return 0, err
 	}

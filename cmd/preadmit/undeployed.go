@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/config"
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/change"
 	"github.com/preadmit/preadmit/render"
@@ -13,18 +14,18 @@ import (
 
 // undeployed are the results about objects that the change deletes although they
 // still stand in the tree.
-func (b *base) undeployed(head *input, reqs []policy.Request) []policy.Result {
-	units := policy.UndeployedUnits(reqs, func(u *render.Unit) bool { return b.in.deployed.Reaches(&u.Source) })
+func (b *base) undeployed(head *load.Input, reqs []policy.Request) []policy.Result {
+	units := policy.UndeployedUnits(reqs, func(u *render.Unit) bool { return b.in.Deployed.Reaches(&u.Source) })
 	if !slices.ContainsFunc(reqs, func(r policy.Request) bool { return r.Operation == policy.Delete }) {
 		return units
 	}
 	undeployed := policy.Undeployed{
-		Base: b.in.documents(), Head: head.documents(), Objects: head.walked.Objects, Elsewhere: render.Objects(head.others),
+		Base: b.in.Documents(), Head: head.Documents(), Objects: head.Walked.Objects, Elsewhere: render.Objects(head.Others),
 		Added: func(file string) bool {
-			_, err := fs.Stat(b.in.tree, file)
+			_, err := fs.Stat(b.in.Tree, file)
 			return err != nil
 		},
-		Unreadable: head.unreadable(b.repo),
+		Unreadable: head.Unreadable(b.Repo),
 	}.Results(reqs)
 	known := make(map[string]bool)
 	for i := range undeployed {
@@ -37,7 +38,7 @@ func (b *base) undeployed(head *input, reqs []policy.Request) []policy.Result {
 
 // unchecked returns results about objects that the change adds without anything that
 // checks them, without those that already say so.
-func (b *base) unchecked(o *evaluateOptions, head *input, already []policy.Result) []policy.Result {
+func (b *base) unchecked(o *evaluateOptions, head *load.Input, already []policy.Result) []policy.Result {
 	known := make(map[string]bool)
 	for i := range already {
 		if r := &already[i]; r.Rule == "no-longer-judged" {
@@ -47,13 +48,13 @@ func (b *base) unchecked(o *evaluateOptions, head *input, already []policy.Resul
 	same := make(map[string]bool)
 	var added []render.TreeDocument
 	some := false
-	for _, d := range head.documents() {
+	for _, d := range head.Documents() {
 		is, ok := same[d.File]
 		if !ok {
-			is = change.SameFile(b.in.tree, head.tree, d.File)
+			is = change.SameFile(b.in.Tree, head.Tree, d.File)
 			same[d.File] = is
 		}
-		excluded := d.State == render.DocExcluded && o.selection.Excludes(d.File)
+		excluded := d.State == render.DocExcluded && o.Selection.Excludes(d.File)
 		if is || excluded || known[fmt.Sprintf("%s:%d", d.File, d.Line)] {
 			continue
 		}
@@ -63,19 +64,19 @@ func (b *base) unchecked(o *evaluateOptions, head *input, already []policy.Resul
 	if !some {
 		return nil
 	}
-	return policy.Unchecked{Base: b.in.documents(), Head: added}.Results()
+	return policy.Unchecked{Base: b.in.Documents(), Head: added}.Results()
 }
 
 // newlyExcluded are results about globs that the change adds to the
 // configuration: once it is merged, what they match is not evaluated.
-func (b *base) newlyExcluded(o *evaluateOptions, head *input) []policy.Result {
+func (b *base) newlyExcluded(o *evaluateOptions, head *load.Input) []policy.Result {
 	var results []policy.Result
-	for _, glob := range config.Excludes(head.tree) {
-		if slices.Contains(o.selection.Exclude, glob.Value) {
+	for _, glob := range config.Excludes(head.Tree) {
+		if slices.Contains(o.Selection.Exclude, glob.Value) {
 			continue
 		}
 		at := render.Span{File: configFile, Line: glob.Line, Column: glob.Column, EndLine: glob.Line, EndColumn: glob.Column}
-		results = append(results, policy.NewlyExcluded(glob.Value, at, head.documents())...)
+		results = append(results, policy.NewlyExcluded(glob.Value, at, head.Documents())...)
 	}
 	return results
 }

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/admission"
 	"github.com/preadmit/preadmit/policy/authz"
@@ -25,16 +26,16 @@ var controllers = []struct{ group, user string }{
 // requester is who makes the requests: whom --as or --as-file names, else the
 // controller that the tree's objects tell of, else nobody known, which leaves
 // undecided what depends on request.userInfo. assumed is what to say about it.
-func (o *evaluateOptions) requester(in *input) (u policy.UserInfo, assumed string, err error) {
+func (o *evaluateOptions) requester(in *load.Input) (u policy.UserInfo, assumed string, err error) {
 	given := policy.UserInfo{Username: o.as, Groups: slices.Clone(o.asGroups)}
 	switch {
-	case o.asFile != "":
+	case o.AsFile != "":
 		u, err = o.userFile(in)
 		return u, "", err
 	case o.as != "" || len(o.asGroups) > 0:
 		return authz.Complete(given), "", nil
 	}
-	if c := controller(render.Objects(in.head)); c != "" {
+	if c := controller(render.Objects(in.Head)); c != "" {
 		return authz.Complete(policy.UserInfo{Username: c}), "request.userInfo: taken to be " + c + "; --as says otherwise", nil
 	}
 	return policy.UserInfo{}, "", nil
@@ -58,7 +59,7 @@ func (b *base) impersonated(ctx context.Context, s benchOptions, with *bench, re
 		return nil, nil
 	}
 	was := make(map[string]*render.Unit)
-	for _, u := range b.in.head {
+	for _, u := range b.in.Head {
 		was[u.Identity()] = u
 	}
 	of := make(map[*render.Unit][]policy.Request)

@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"context"
@@ -10,11 +10,11 @@ import (
 	"github.com/preadmit/preadmit/tui"
 )
 
-// A progress tells a screen how far a run is, with the first results as they
+// A Progress tells a screen how far a run is, with the first results as they
 // come. A nil one, that of the other commands, changes nothing.
-type progress struct {
-	tell  func(tui.Progress)
-	quiet bool // it tells of no results before the end
+type Progress struct {
+	Tell  func(tui.Progress)
+	Quiet bool // it tells of no results before the end
 
 	mu          sync.Mutex
 	done, total int
@@ -25,7 +25,7 @@ type progress struct {
 const tellEvery = 100 * time.Millisecond
 
 // Expect says that n more units are to be rendered.
-func (p *progress) expect(n int) {
+func (p *Progress) expect(n int) {
 	if p == nil {
 		return
 	}
@@ -34,21 +34,21 @@ func (p *progress) expect(n int) {
 	p.total += n
 }
 
-func (p *progress) rendered() {
+func (p *Progress) rendered() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.done++
 	if now := time.Now(); now.Sub(p.told) > tellEvery {
 		p.told = now
-		p.tell(tui.Progress{Step: "rendering", Done: p.done, Total: p.total})
+		p.Tell(tui.Progress{Step: "rendering", Done: p.done, Total: p.total})
 	}
 }
 
-// early reports whether results are told before the end.
-func (p *progress) early() bool { return p != nil && !p.quiet }
+// Early reports whether results are told before the end.
+func (p *Progress) Early() bool { return p != nil && !p.Quiet }
 
 // renderers are the same, and each unit that is done is reported.
-func (p *progress) renderers(all []render.Renderer) []render.Renderer {
+func (p *Progress) renderers(all []render.Renderer) []render.Renderer {
 	if p == nil {
 		return all
 	}

@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"bytes"
@@ -15,12 +15,12 @@ import (
 // the other paths.
 func (l *loader) clusterResources(paths []string) (units []*render.Unit, others []string, err error) {
 	for _, p := range paths {
-		name, err := l.in.tree.name(p, l.stdin)
+		name, err := l.in.Tree.NameOf(p, l.stdin)
 		if err != nil {
 			return nil, nil, err
 		}
-		if objects := clusterResources(l.in.tree, name); len(objects) > 0 {
-			u := &render.Unit{Source: render.Source{FS: l.in.tree, Path: name, Kind: "manifest"}, Name: path.Base(name)}
+		if objects := clusterResources(l.in.Tree, name); len(objects) > 0 {
+			u := &render.Unit{Source: render.Source{FS: l.in.Tree, Path: name, Kind: "manifest"}, Name: path.Base(name)}
 			for _, o := range objects {
 				o.Unit = u
 			}
@@ -35,7 +35,7 @@ func (l *loader) clusterResources(paths []string) (units []*render.Unit, others 
 
 // clusterResources are the objects that a file's ClusterResource documents
 // hold; none where the file is something else.
-func clusterResources(t *tree, name string) []*render.Object {
+func clusterResources(t *Tree, name string) []*render.Object {
 	info, err := fs.Stat(t, name)
 	if err != nil || !info.Mode().IsRegular() {
 		return nil

@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"errors"
@@ -16,30 +16,30 @@ import (
 
 // rego reads the Rego modules at or below the paths of --policy, and what
 // --data names. What can't be read is among the results.
-func (l *loader) rego(o *loadOptions) error {
+func (l *loader) rego(o *Sources) error {
 	in := l.in
 	var broken error
 	var err error
-	if in.modules, broken, err = regoModules(in.tree, o.policies, l.stdin); err != nil {
+	if in.Modules, broken, err = RegoModules(in.Tree, o.Policies, l.stdin); err != nil {
 		return err
 	}
-	in.found = append(in.found, policy.Errors(policy.EngineCompile, nil, broken)...)
-	names, err := dataNames(in.tree, o.data, l.stdin)
+	in.Found = append(in.Found, policy.Errors(policy.EngineCompile, nil, broken)...)
+	names, err := DataNames(in.Tree, o.Data, l.stdin)
 	if err != nil {
 		return err
 	}
-	in.data, broken = rego.LoadData(in.tree, names...)
-	in.found = append(in.found, policy.Errors(policy.EngineCompile, nil, broken)...)
+	in.Data, broken = rego.LoadData(in.Tree, names...)
+	in.Found = append(in.Found, policy.Errors(policy.EngineCompile, nil, broken)...)
 	return nil
 }
 
-// regoModules reads the .rego files at or below paths of the command line, each
+// RegoModules reads the .rego files at or below paths of the command line, each
 // once; broken joins those that can't be read.
-func regoModules(t *tree, paths []string, stdin io.Reader) (modules []rego.Module, broken, err error) {
+func RegoModules(t *Tree, paths []string, stdin io.Reader) (modules []rego.Module, broken, err error) {
 	seen := make(map[string]bool)
 	var unread []error
 	for _, p := range paths {
-		name, err := t.name(p, stdin)
+		name, err := t.NameOf(p, stdin)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -59,17 +59,17 @@ func regoModules(t *tree, paths []string, stdin io.Reader) (modules []rego.Modul
 	return modules, errors.Join(unread...), nil
 }
 
-// dataNames are values of --data with names in the tree for their paths.
-func dataNames(t *tree, values []string, stdin io.Reader) ([]string, error) {
+// DataNames are values of --data with names in the tree for their paths.
+func DataNames(t *Tree, values []string, stdin io.Reader) ([]string, error) {
 	names := make([]string, len(values))
 	for i, v := range values {
-		under, file := cutData(v)
-		name, err := t.name(file, stdin)
+		under, file := CutData(v)
+		name, err := t.NameOf(file, stdin)
 		if err != nil {
 			return nil, fmt.Errorf("--data: %w", err)
 		}
 		if _, err := fs.Stat(t, name); err != nil && !t.Paired {
-			return nil, fmt.Errorf("--data: %w", notFound(v, file))
+			return nil, fmt.Errorf("--data: %w", NotFound(v, file))
 		}
 		if names[i] = under + name; under == "" && strings.Contains(name, ":") { // of a registry with a port
 			names[i] = ":" + name
@@ -78,9 +78,9 @@ func dataNames(t *tree, values []string, stdin io.Reader) ([]string, error) {
 	return names, nil
 }
 
-// cutData splits a value of --data, PREFIX:PATH or PATH, into the prefix with
+// CutData splits a value of --data, PREFIX:PATH or PATH, into the prefix with
 // its colon and the path. The letter of a Windows drive is no prefix.
-func cutData(value string) (under, file string) {
+func CutData(value string) (under, file string) {
 	if render.IsAddress(value) || filepath.VolumeName(value) != "" {
 		return "", value
 	}
@@ -90,18 +90,18 @@ func cutData(value string) (under, file string) {
 	return "", value
 }
 
-// dataFiles are the paths of values of --data.
-func dataFiles(values []string) []string {
+// DataFiles are the paths of values of --data.
+func DataFiles(values []string) []string {
 	files := make([]string, len(values))
 	for i, v := range values {
-		_, files[i] = cutData(v)
+		_, files[i] = CutData(v)
 	}
 	return files
 }
 
 // regoFilesOf returns the .rego files at a path of the command line. A
 // file that it names so is one, also when the name is of a link to another.
-func regoFilesOf(t *tree, p, name string) []string {
+func regoFilesOf(t *Tree, p, name string) []string {
 	if info, err := fs.Stat(t, name); err == nil && !info.IsDir() && strings.HasSuffix(p, ".rego") {
 		return []string{name}
 	}
@@ -111,7 +111,7 @@ func regoFilesOf(t *tree, p, name string) []string {
 // regoFiles are the .rego files at or below a name, those that links lead to
 // and those that can't be read too: reading them says why. What else can't be
 // looked at is said by the walk that finds the other policies.
-func regoFiles(t *tree, name string) []string {
+func regoFiles(t *Tree, name string) []string {
 	fsys, below, err := t.Locate("open", name)
 	if err != nil {
 		return nil

@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"path"
@@ -71,14 +71,14 @@ func parting(a, b string) (dir string, ok bool) {
 	return path.Join(append([]string{"."}, x[:n]...)...), true
 }
 
-// clusterNames are the clusters that units of the inputs go to, sorted.
-func clusterNames(inputs ...*input) []string {
+// ClusterNames are the clusters that units of the inputs go to, sorted.
+func ClusterNames(inputs ...*Input) []string {
 	var names []string
 	for _, in := range inputs {
 		if in == nil {
 			continue
 		}
-		for _, u := range in.head {
+		for _, u := range in.Head {
 			names = append(names, u.Cluster)
 		}
 	}
@@ -86,32 +86,32 @@ func clusterNames(inputs ...*input) []string {
 	return slices.Compact(names)
 }
 
-// on returns the input with the units of one cluster only.
-func (in *input) on(cluster string) *input {
+// On returns the input with the units of one cluster only.
+func (in *Input) On(cluster string) *Input {
 	there := func(units []*render.Unit) []*render.Unit {
 		return slices.DeleteFunc(slices.Clone(units), func(u *render.Unit) bool { return u.Cluster != cluster })
 	}
-	in.documents() // of the tree, whatever cluster they go to
+	in.Documents() // of the tree, whatever cluster they go to
 	one := *in
-	one.found = nil
-	one.others = slices.DeleteFunc(slices.Concat(in.head, in.others), func(u *render.Unit) bool { return u.Cluster == cluster })
+	one.Found = nil
+	one.Others = slices.DeleteFunc(slices.Concat(in.Head, in.Others), func(u *render.Unit) bool { return u.Cluster == cluster })
 	if cluster != "" {
-		one.anywhere = slices.DeleteFunc(slices.Clone(in.head), func(u *render.Unit) bool { return u.Cluster != "" })
+		one.Anywhere = slices.DeleteFunc(slices.Clone(in.Head), func(u *render.Unit) bool { return u.Cluster != "" })
 	}
-	one.head, one.context = there(in.head), slices.DeleteFunc(slices.Clone(in.context), func(u *render.Unit) bool {
+	one.Head, one.Context = there(in.Head), slices.DeleteFunc(slices.Clone(in.Context), func(u *render.Unit) bool {
 		return u.Cluster != cluster && u.Cluster != ""
 	})
 	own := make(map[string]bool)
-	for _, u := range one.head {
+	for _, u := range one.Head {
 		own[u.Identity()] = true
 	}
 	elsewhere := make(map[string]bool)
-	for _, u := range in.head {
+	for _, u := range in.Head {
 		elsewhere[u.Identity()] = !own[u.Identity()]
 	}
-	for _, r := range in.found {
+	for _, r := range in.Found {
 		if !elsewhere[r.Object.Unit] {
-			one.found = append(one.found, r)
+			one.Found = append(one.Found, r)
 		}
 	}
 	return &one

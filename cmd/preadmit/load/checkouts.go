@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 // checkouts finds the files of the repositories and sources that GitOps
 // objects name. It implements render.Outside.
 type checkouts struct {
-	tree          *tree
+	tree          *Tree
 	graph         render.Graph
 	configuration *config.File
 	sources       []mountedSource // of the sections, in their order
@@ -40,26 +40,26 @@ type mountedSource struct {
 
 // newCheckouts mounts the sources of the configuration and finds out which
 // repository the tree is.
-func newCheckouts(o *loadOptions, t *tree, s *config.File, g render.Graph) (*checkouts, error) {
+func newCheckouts(o *Sources, t *Tree, s *config.File, g render.Graph) (*checkouts, error) {
 	r := &checkouts{
 		tree: t, graph: g, configuration: s,
 		names: make(map[string]bool), branches: map[string]bool{"": true, "head": true, "main": true, "master": true}, revisions: make(map[string]string),
 	}
 	for _, x := range s.Sources {
-		name, err := t.name(filepath.Join(t.Dir, filepath.FromSlash(x.Path)), nil)
+		name, err := t.NameOf(filepath.Join(t.Dir, filepath.FromSlash(x.Path)), nil)
 		if err != nil {
 			return nil, config.Errorf(x.Line, "sources: %v", err)
 		}
 		r.sources = append(r.sources, mountedSource{x, normaliseURL(x.URL), name})
 	}
-	for _, name := range slices.Concat(s.Repository, o.repositories) {
+	for _, name := range slices.Concat(s.Repository, o.Repositories) {
 		r.names[normaliseURL(name)] = true
 	}
 	if r.git, r.gitErr = git.Open(t.Dir); r.gitErr == nil {
 		r.cloned(r.git.Clone())
 	}
-	if o.base != "" {
-		r.branches[strings.ToLower(strings.TrimPrefix(o.base, "origin/"))] = true
+	if o.Base != "" {
+		r.branches[strings.ToLower(strings.TrimPrefix(o.Base, "origin/"))] = true
 	}
 	return r, nil
 }
@@ -126,7 +126,7 @@ func (r *checkouts) Repository(url, revision string) (render.Repository, error) 
 
 // Fetched implements render.Outside.
 func (r *checkouts) Fetched(remote *render.Remote) (render.Repository, error) {
-	return r.tree.store.Fetched(remote)
+	return r.tree.Store.Fetched(remote)
 }
 
 // revision makes the files of a revision a directory of the tree.

@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"cmp"
@@ -28,15 +28,15 @@ type deployer struct {
 }
 
 // deployed adds the units to evaluate to the input.
-func (l *loader) deployed(ctx context.Context, o *loadOptions, args []string) error {
-	s, err := o.readConfiguration(l.in.tree)
+func (l *loader) deployed(ctx context.Context, o *Sources, args []string) error {
+	s, err := o.readConfiguration(l.in.Tree)
 	if err != nil {
 		return err
 	}
-	if err := s.HasClusters(o.clusters); err != nil {
+	if err := s.HasClusters(o.Clusters); err != nil {
 		return err
 	}
-	l.in.clusters = slices.DeleteFunc(s.RenderClusters(), func(c render.Cluster) bool { return !o.looksAt(c.Name) })
+	l.in.Clusters = slices.DeleteFunc(s.RenderClusters(), func(c render.Cluster) bool { return !o.looksAt(c.Name) })
 	d := &deployer{loader: l, configuration: s}
 	if err := d.declare(ctx); err != nil {
 		return config.InFile(s.Name, err)
@@ -71,7 +71,7 @@ func (d *deployer) declare(ctx context.Context) error {
 	}
 	present := slices.DeleteFunc(slices.Clone(d.present), d.elsewhere)
 	d.complain(present)
-	d.in.context = append(d.in.context, present...)
+	d.in.Context = append(d.in.Context, present...)
 	return nil
 }
 
@@ -82,8 +82,8 @@ func onCluster(name string, lists ...[]*render.Unit) {
 }
 
 // looksAt reports whether a cluster is looked at.
-func (o *loadOptions) looksAt(cluster string) bool {
-	return len(o.clusters) == 0 || slices.Contains(o.clusters, cluster)
+func (o *Sources) looksAt(cluster string) bool {
+	return len(o.Clusters) == 0 || slices.Contains(o.Clusters, cluster)
 }
 
 // elsewhere reports whether a unit goes to a cluster that is not looked at. All
@@ -104,11 +104,11 @@ func (d *deployer) renderAt(ctx context.Context, line int, paths []string) ([]*r
 func (d *deployer) sourcesAt(line int, paths []string) ([]render.Source, error) {
 	rooted := make([]string, len(paths))
 	for i, p := range paths {
-		rooted[i] = filepath.Join(d.in.tree.Dir, filepath.FromSlash(p))
+		rooted[i] = filepath.Join(d.in.Tree.Dir, filepath.FromSlash(p))
 	}
 	srcs, err := d.discover(rooted)
 	if err != nil {
-		return nil, config.Errorf(line, "%s", strings.ReplaceAll(err.Error(), d.in.tree.Dir+string(filepath.Separator), ""))
+		return nil, config.Errorf(line, "%s", strings.ReplaceAll(err.Error(), d.in.Tree.Dir+string(filepath.Separator), ""))
 	}
 	return srcs, nil
 }
@@ -156,12 +156,12 @@ func (d *deployer) glob(x config.Deployment) ([]string, error) {
 		return []string{x.Path}, nil
 	}
 	pattern := path.Clean(x.Path)
-	paths, err := fs.Glob(d.in.tree, pattern)
-	paths = slices.DeleteFunc(paths, func(p string) bool { return hiddenFrom(pattern, p) || !deployable(d.in.tree, p) })
+	paths, err := fs.Glob(d.in.Tree, pattern)
+	paths = slices.DeleteFunc(paths, func(p string) bool { return hiddenFrom(pattern, p) || !deployable(d.in.Tree, p) })
 	switch {
 	case err != nil:
 		return nil, config.Errorf(x.Line, "deployments: path %q: %v", x.Path, err)
-	case len(paths) == 0 && !d.in.tree.Paired:
+	case len(paths) == 0 && !d.in.Tree.Paired:
 		return nil, config.Errorf(x.Line, "deployments: nothing is at %s", x.Path)
 	}
 	return paths, nil
@@ -218,7 +218,7 @@ func (d *deployer) parameters(x config.Deployment, srcs []render.Source, several
 			all, ids = append(all, src), append(ids, id)
 			continue
 		}
-		each, err := fs.Glob(d.in.tree, path.Join(src.Path, x.ValuesEach))
+		each, err := fs.Glob(d.in.Tree, path.Join(src.Path, x.ValuesEach))
 		if err != nil {
 			return nil, nil, config.Errorf(x.Line, "deployments: values-each: %v", err)
 		}
@@ -238,16 +238,16 @@ func (d *deployer) parameters(x config.Deployment, srcs []render.Source, several
 // find renders the paths of the command line. Where the configuration says
 // where to begin and nothing else counts, the tree is not looked at.
 func (d *deployer) find(ctx context.Context, args []string) error {
-	if d.options.gitops == gitopsOnly && d.configuration.HasEntries() {
+	if d.options.GitOps == GitOpsOnly && d.configuration.HasEntries() {
 		names, err := d.names(args)
-		d.in.walked = d.graph.Discover(d.in.tree, names...)
+		d.in.Walked = d.graph.Discover(d.in.Tree, names...)
 		return err
 	}
 	srcs, err := d.discover(args)
 	if err != nil {
 		return err
 	}
-	d.in.walked = d.walked
+	d.in.Walked = d.walked
 	taken := make(map[string]bool)
 	for _, u := range d.declared {
 		taken[u.Path] = true
@@ -257,8 +257,8 @@ func (d *deployer) find(ctx context.Context, args []string) error {
 		return err
 	}
 	onCluster(d.configuration.Home(), d.found)
-	if len(d.configuration.Clusters) == 0 && d.options.gitops != gitopsOff {
-		inferClusters(d.found, d.options.resolvers())
+	if len(d.configuration.Clusters) == 0 && d.options.GitOps != GitOpsOff {
+		inferClusters(d.found, d.options.Resolvers())
 	}
 	return nil
 }
@@ -267,12 +267,12 @@ func (d *deployer) find(ctx context.Context, args []string) error {
 // what is evaluated.
 func (d *deployer) follow(ctx context.Context) error {
 	f := render.Follower{Clusters: d.configuration.RenderClusters()}
-	if d.options.gitops != gitopsOff {
-		f.Resolvers = d.options.watch.Resolvers(d.options.resolvers(), d.in.tree.side())
-		if d.in.graph != nil {
-			f.Resolvers = d.in.graph.Resolvers(f.Resolvers)
+	if d.options.GitOps != GitOpsOff {
+		f.Resolvers = d.options.Watch.Resolvers(d.options.Resolvers(), d.in.Tree.side())
+		if d.in.Graph != nil {
+			f.Resolvers = d.in.Graph.Resolvers(f.Resolvers)
 		}
-		outside, err := newCheckouts(d.options, d.in.tree, d.configuration, render.Graph{Renderers: d.options.progress.renderers(d.options.renderers()), Store: d.in.tree.store})
+		outside, err := newCheckouts(d.options, d.in.Tree, d.configuration, render.Graph{Renderers: d.options.Progress.renderers(d.options.Renderers()), Store: d.in.Tree.Store})
 		if err != nil {
 			return err
 		}
@@ -280,26 +280,26 @@ func (d *deployer) follow(ctx context.Context) error {
 	}
 	var err error
 	present := slices.Concat(d.declared, d.present, d.given())
-	d.in.deployed, err = f.Follow(ctx, present, d.found)
+	d.in.Deployed, err = f.Follow(ctx, present, d.found)
 	if tasks.IsTimeUp(ctx, err) {
-		d.in.deployed, err = &render.Deployment{}, nil
-		d.in.found = append(d.in.found, policy.Incomplete(context.Cause(ctx).Error()+": Argo CD and Flux objects are not followed", "")...)
+		d.in.Deployed, err = &render.Deployment{}, nil
+		d.in.Found = append(d.in.Found, policy.Incomplete(context.Cause(ctx).Error()+": Argo CD and Flux objects are not followed", "")...)
 	}
 	if err != nil {
 		return err
 	}
-	d.in.found = append(d.in.found, policy.Errors(policy.EngineRender, nil, d.in.deployed.Err)...)
+	d.in.Found = append(d.in.Found, policy.Errors(policy.EngineRender, nil, d.in.Deployed.Err)...)
 	for _, u := range d.units() {
 		if d.elsewhere(u) {
-			d.in.others = append(d.in.others, u)
+			d.in.Others = append(d.in.Others, u)
 		} else {
-			d.in.head = append(d.in.head, u)
+			d.in.Head = append(d.in.Head, u)
 		}
 	}
-	maps.DeleteFunc(d.in.deployed.Roots, func(u *render.Unit, _ bool) bool { return d.elsewhere(u) })
-	d.complain(d.in.head)
+	maps.DeleteFunc(d.in.Deployed.Roots, func(u *render.Unit, _ bool) bool { return d.elsewhere(u) })
+	d.complain(d.in.Head)
 	if d.options.chartFlag() == "" {
-		d.in.notes = append(d.in.notes, rootCharts(d.in, d.found)...)
+		d.in.Notes = append(d.in.Notes, rootCharts(d.in, d.found)...)
 	}
 	return nil
 }
@@ -308,7 +308,7 @@ func (d *deployer) follow(ctx context.Context) error {
 // go, without those that the configuration declares.
 func (d *deployer) given() []*render.Unit {
 	var all []*render.Unit
-	for _, u := range d.in.context {
+	for _, u := range d.in.Context {
 		if u.Cluster == "" && !slices.Contains(d.present, u) {
 			all = append(all, u)
 		}
@@ -320,20 +320,20 @@ func (d *deployer) given() []*render.Unit {
 // units returns all units: those that objects deploy, those that the configuration
 // declares, and those found in the tree that neither includes.
 func (d *deployer) units() []*render.Unit {
-	made := d.in.deployed.Units
+	made := d.in.Deployed.Units
 	all := slices.Clone(made)
 	for _, u := range d.declared {
-		if u.ID != "" || !d.in.deployed.Reaches(&u.Source) {
+		if u.ID != "" || !d.in.Deployed.Reaches(&u.Source) {
 			all = append(all, u)
 		}
 	}
 	for _, u := range d.found {
 		switch {
 		case len(made) == 0:
-		case d.in.deployed.Reaches(&u.Source):
+		case d.in.Deployed.Reaches(&u.Source):
 			continue
-		case !d.in.deployed.Roots[u] && !d.in.deployed.Sources[u]:
-			if d.options.gitops == gitopsOnly {
+		case !d.in.Deployed.Roots[u] && !d.in.Deployed.Sources[u]:
+			if d.options.GitOps == GitOpsOnly {
 				continue
 			}
 			u.State = render.Unreached
@@ -360,34 +360,34 @@ func compareReach(a, b *render.Unit) int {
 
 // readConfiguration reads the configuration file: that of the base where
 // there is one, since a change does not choose how it is evaluated.
-func (o *loadOptions) readConfiguration(t *tree) (*config.File, error) {
-	if o.configuration != nil {
-		return o.configuration, nil
+func (o *Sources) readConfiguration(t *Tree) (*config.File, error) {
+	if o.Configuration != nil {
+		return o.Configuration, nil
 	}
 	file := config.Path
-	if o.config != "" {
+	if o.Config != "" {
 		var err error
-		if file, err = configName(t, o.config); err != nil {
+		if file, err = ConfigName(t, o.Config); err != nil {
 			return nil, fmt.Errorf("--config: %w", err)
 		}
 	}
-	if o.base != "" {
-		b, err := openBase(t, o.base)
+	if o.Base != "" {
+		b, err := OpenBase(t, o.Base)
 		if err != nil {
 			return nil, err
 		}
-		defer b.repo.Close()
-		t = b.tree
+		defer b.Repo.Close()
+		t = b.Tree
 	}
 	s, err := config.Read(t, file)
-	o.configuration = s
+	o.Configuration = s
 	return s, err
 }
 
-// unreached are the units that nothing found in the tree deploys.
-func (in *input) unreached() map[string]bool {
+// Unreached are the units that nothing found in the tree deploys.
+func (in *Input) Unreached() map[string]bool {
 	all := make(map[string]bool)
-	for _, u := range in.head {
+	for _, u := range in.Head {
 		if u.State == render.Unreached {
 			all[u.Identity()] = true
 		}
@@ -395,10 +395,10 @@ func (in *input) unreached() map[string]bool {
 	return all
 }
 
-// configName is the name of the file that --config names, which must be there:
+// ConfigName is the name of the file that --config names, which must be there:
 // in the work tree, since a base may lack what the change adds.
-func configName(t *tree, path string) (string, error) {
-	name, err := t.name(path, nil)
+func ConfigName(t *Tree, path string) (string, error) {
+	name, err := t.NameOf(path, nil)
 	if err != nil {
 		return "", err
 	}
@@ -409,11 +409,11 @@ func configName(t *tree, path string) (string, error) {
 // rootCharts is a note about charts of the tree that hold objects of Argo CD or
 // Flux and that nothing in the tree deploys. They are rendered with their own
 // values, and a bootstrap script may use others.
-func rootCharts(in *input, found []*render.Unit) []string {
+func rootCharts(in *Input, found []*render.Unit) []string {
 	var charts []string
 	for _, u := range found {
-		if u.Kind == "helm" && in.deployed.Roots[u] {
-			charts = append(charts, in.tree.Display(u.Path))
+		if u.Kind == "helm" && in.Deployed.Roots[u] {
+			charts = append(charts, in.Tree.Display(u.Path))
 		}
 	}
 	if len(charts) == 0 {

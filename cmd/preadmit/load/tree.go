@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"cmp"
@@ -18,24 +18,24 @@ import (
 	"github.com/preadmit/preadmit/render/store"
 )
 
-// A tree is the tree of a run with what was fetched for it.
-type tree struct {
+// A Tree is the tree of a run with what was fetched for it.
+type Tree struct {
 	*disk.Tree
-	store *store.Store // set by openStore
+	Store *store.Store // set by openStore
 }
 
-// openTree opens the repository that holds the working directory or else the
+// Open opens the repository that holds the working directory or else the
 // first path: the nearest parent with .git, else the directory itself.
-func openTree(paths []string) (*tree, error) {
-	dir, err := treeRoot(paths)
+func Open(paths []string) (*Tree, error) {
+	dir, err := Root(paths)
 	if err != nil {
 		return nil, err
 	}
 	t, err := disk.OpenTree(dir)
-	return &tree{Tree: t}, err
+	return &Tree{Tree: t}, err
 }
 
-func treeRoot(paths []string) (string, error) {
+func Root(paths []string) (string, error) {
 	cwd, err := os.Getwd()
 	if err != nil {
 		return "", err
@@ -49,14 +49,14 @@ func treeRoot(paths []string) (string, error) {
 func withNearest(err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) && errors.Is(err, fs.ErrNotExist) {
-		return notFound(pe.Path, pe.Path)
+		return NotFound(pe.Path, pe.Path)
 	}
 	return err
 }
 
-// name gives a path or address of the command line as a name in the tree, and
+// NameOf gives a path or address of the command line as a name in the tree, and
 // mounts what lies outside.
-func (t *tree) name(p string, stdin io.Reader) (string, error) {
+func (t *Tree) NameOf(p string, stdin io.Reader) (string, error) {
 	if render.IsAddress(p) {
 		return t.fetched(p)
 	}
@@ -66,11 +66,11 @@ func (t *tree) name(p string, stdin io.Reader) (string, error) {
 
 // fetched is the name of the files of an artifact in a registry, or of the
 // directory with the file at a URL, which have to be in the store.
-func (t *tree) fetched(address string) (string, error) {
-	if t.store == nil {
+func (t *Tree) fetched(address string) (string, error) {
+	if t.Store == nil {
 		return "", fmt.Errorf("%s: an address is not taken here", address)
 	}
-	repo, err := t.store.Fetched(render.NewAddressed(address))
+	repo, err := t.Store.Fetched(render.NewAddressed(address))
 	var e *render.Error
 	if errors.As(err, &e) {
 		if e.Missing {
@@ -81,28 +81,28 @@ func (t *tree) fetched(address string) (string, error) {
 	return repo.Root, err
 }
 
-// holdsAll reports whether one of the paths, none being ".", is the whole tree.
-func (t *tree) holdsAll(paths []string, stdin io.Reader) bool {
-	return len(paths) == 0 && t.holdsAll([]string{"."}, stdin) || slices.ContainsFunc(paths, func(p string) bool {
-		name, err := t.name(p, stdin)
+// HoldsAll reports whether one of the paths, none being ".", is the whole tree.
+func (t *Tree) HoldsAll(paths []string, stdin io.Reader) bool {
+	return len(paths) == 0 && t.HoldsAll([]string{"."}, stdin) || slices.ContainsFunc(paths, func(p string) bool {
+		name, err := t.NameOf(p, stdin)
 		return err == nil && name == "."
 	})
 }
 
 // side is which of two trees that are compared this is: "base" is read from git's
 // objects.
-func (t *tree) side() string {
+func (t *Tree) side() string {
 	if t.WorkTree() {
 		return "head"
 	}
 	return "base"
 }
 
-// openStore makes what was fetched for the tree's lock visible, as far as trust
+// OpenStore makes what was fetched for the tree's lock visible, as far as trust
 // verifies it. The content is in the tree, or in another directory, which may be
 // "".
-func (t *tree) openStore(dir string, trust store.Trust) error {
-	if t.store != nil {
+func (t *Tree) OpenStore(dir string, trust store.Trust) error {
+	if t.Store != nil {
 		return nil
 	}
 	lock, err := store.ReadLock(t.Repository())
@@ -120,17 +120,17 @@ func (t *tree) openStore(dir string, trust store.Trust) error {
 			dirs = append(dirs, disk.Sub(files, store.ContentDir(files)))
 		}
 	}
-	t.store = store.New(lock, dirs, trust, t)
-	for _, m := range t.store.Mounts() {
+	t.Store = store.New(lock, dirs, trust, t)
+	for _, m := range t.Store.Mounts() {
 		label, _, _ := render.Fetched(m.Name)
 		t.Add(disk.Mount{Name: m.Name, Display: label, FS: m.FS, Fetched: true})
 	}
 	return nil
 }
 
-// notFound says about a path that it is not there, and which one may have been
+// NotFound says about a path that it is not there, and which one may have been
 // meant. real is the path from the working directory.
-func notFound(shown, real string) error {
+func NotFound(shown, real string) error {
 	err := fmt.Errorf("%s: no such file or directory", shown)
 	dir, name := filepath.Split(filepath.Clean(real))
 	dir = cmp.Or(dir, ".")
@@ -148,18 +148,18 @@ func notFound(shown, real string) error {
 	return err
 }
 
-// A revision is the one that the work tree is compared with, or a part of it.
-type revision struct {
-	tree   *tree
-	repo   *git.Repository
-	files  *git.Tree
-	commit string
+// A Revision is the one that the work tree is compared with, or a part of it.
+type Revision struct {
+	Tree   *Tree
+	Repo   *git.Repository
+	Files  *git.Tree
+	Commit string
 }
 
-// openBase opens the tree of --base: the same names, from the repository's
+// OpenBase opens the tree of --base: the same names, from the repository's
 // objects.
-func openBase(head *tree, name string) (*revision, error) {
-	fail := func(err error) (*revision, error) { return nil, fmt.Errorf("--base: %w", err) }
+func OpenBase(head *Tree, name string) (*Revision, error) {
+	fail := func(err error) (*Revision, error) { return nil, fmt.Errorf("--base: %w", err) }
 	repo, err := git.Open(head.Dir)
 	if err != nil {
 		return fail(fmt.Errorf("%s: %w", head.Dir, err))
@@ -172,5 +172,5 @@ func openBase(head *tree, name string) (*revision, error) {
 	if err != nil {
 		return fail(err)
 	}
-	return &revision{tree: &tree{Tree: head.At(files)}, repo: repo, files: files, commit: commit.Hash}, nil
+	return &Revision{Tree: &Tree{Tree: head.At(files)}, Repo: repo, Files: files, Commit: commit.Hash}, nil
 }

@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"context"
@@ -21,27 +21,27 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// A memory is the open cache, with what this run will add to it.
-type memory struct {
-	store  *cache.Store
-	build  string
+// A Memory is the open cache, with what this run will add to it.
+type Memory struct {
+	Store  *cache.Store
+	Build  string
 	graphs []*cache.Graph
-	put    []func()
+	Put    []func()
 }
 
 // dir is the directory of a memory; "" of none.
-func (m *memory) dir() string {
+func (m *Memory) dir() string {
 	if m == nil {
 		return ""
 	}
-	return m.store.Dir()
+	return m.Store.Dir()
 }
 
 type userCache struct{}
 
-// withUserCache lets runs keep what they can in the user's cache directory, if
+// WithUserCache lets runs keep what they can in the user's cache directory, if
 // it can be told: where the environment says nothing of one they do without.
-func withUserCache(ctx context.Context) context.Context {
+func WithUserCache(ctx context.Context) context.Context {
 	dir, err := os.UserCacheDir()
 	if err != nil || !filepath.IsAbs(dir) {
 		return ctx
@@ -49,14 +49,14 @@ func withUserCache(ctx context.Context) context.Context {
 	return context.WithValue(ctx, userCache{}, filepath.Join(dir, "preadmit"))
 }
 
-// openCache makes the memory of a run. Why there is none is said with -v; it is an
+// OpenCache makes the memory of a run. Why there is none is said with -v; it is an
 // error only where the directory was asked for and can't be trusted.
-func (o *loadOptions) openCache(ctx context.Context, t *tree) error {
-	dir, asked := o.cache, o.cache != ""
+func (o *Sources) OpenCache(ctx context.Context, t *Tree) error {
+	dir, asked := o.Cache, o.Cache != ""
 	if !asked {
 		dir, _ = ctx.Value(userCache{}).(string)
 	}
-	if o.noCache || dir == "" || o.notes == nil {
+	if o.NoCache || dir == "" || o.Notes == nil {
 		return nil
 	}
 	build, err := buildIdentity()
@@ -74,23 +74,23 @@ func (o *loadOptions) openCache(ctx context.Context, t *tree) error {
 		o.noCacheHere(dir, err)
 		return nil
 	}
-	o.memory = &memory{store: store, build: build}
+	o.Memory = &Memory{Store: store, Build: build}
 	return nil
 }
 
 // noCacheHere says why nothing is kept, which changes nothing else.
-func (o *loadOptions) noCacheHere(dir string, err error) {
+func (o *Sources) noCacheHere(dir string, err error) {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
 		err = pe.Err
 	}
-	fmt.Fprintf(o.notes, "no cache: %s: %s\n", report.Plain(dir), report.Plain(err.Error()))
+	fmt.Fprintf(o.Notes, "no cache: %s: %s\n", report.Plain(dir), report.Plain(err.Error()))
 }
 
 var errInTree = errors.New("lies in the repository, where a change could bring answers of its own")
 
 // outOf says whether a directory, which need not be there, is out of a tree.
-func outOf(t *tree, dir string) error {
+func outOf(t *Tree, dir string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return err
@@ -140,43 +140,43 @@ type rendering interface {
 
 // graph renders what the command line names of a tree, and remembers it if it
 // may. What was found is kept for each side of a change by itself.
-func (o *loadOptions) graph(t *tree, args []string) (rendering, *cache.Graph) {
+func (o *Sources) graph(t *Tree, args []string) (rendering, *cache.Graph) {
 	side := t.side()
-	graph := render.Graph{Renderers: o.progress.renderers(o.watch.Renderers(o.renderers(), side)), Selection: o.selection, Store: t.store, Forgets: o.forgets, Parts: o.parts}
-	if o.memory == nil && o.base == "" {
+	graph := render.Graph{Renderers: o.Progress.renderers(o.Watch.Renderers(o.Renderers(), side)), Selection: o.Selection, Store: t.Store, Forgets: o.Forgets, Parts: o.Parts}
+	if o.Memory == nil && o.Base == "" {
 		return graph, nil
 	}
 	options := cache.Options{Label: strings.Join(append([]string{side, t.Dir}, args...), "\x00"), Apart: disk.Outside}
-	if o.memory != nil {
-		options.Store, options.Build = o.memory.store, o.memory.build
+	if o.Memory != nil {
+		options.Store, options.Build = o.Memory.Store, o.Memory.Build
 	}
 	if side == "base" { // of which only what the change can reach is rendered again
-		options.Other = o.rendered
+		options.Other = o.Rendered
 	}
 	g := cache.New(graph, t, options)
 	if side == "head" {
-		o.rendered = g
+		o.Rendered = g
 	}
-	if o.memory != nil {
-		o.memory.graphs = append(o.memory.graphs, g)
+	if o.Memory != nil {
+		o.Memory.graphs = append(o.Memory.graphs, g)
 	}
 	return g, g
 }
 
-// saveCache keeps the results of this run. It is called when the report is written.
-func (o *loadOptions) saveCache() {
-	m := o.memory
+// SaveCache keeps the results of this run. It is called when the report is written.
+func (o *Sources) SaveCache() {
+	m := o.Memory
 	if m == nil {
 		return
 	}
 	for _, g := range m.graphs {
 		g.Save()
 	}
-	for _, put := range m.put {
+	for _, put := range m.Put {
 		put()
 	}
-	m.store.Trim()
-	if err := m.store.Err(); err != nil {
-		o.noCacheHere(m.store.Dir(), err)
+	m.Store.Trim()
+	if err := m.Store.Err(); err != nil {
+		o.noCacheHere(m.Store.Dir(), err)
 	}
 }

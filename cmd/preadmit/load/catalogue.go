@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"fmt"
@@ -41,22 +41,22 @@ func (l *loader) catalogued(kubeVersion string, catalogues []string) {
 		}
 		definition, err := crd.Catalogued(kind, schemas)
 		if err != nil {
-			l.in.notes = append(l.in.notes, fmt.Sprintf("%s: not used: %v", l.in.tree.Display(file), err))
+			l.in.Notes = append(l.in.Notes, fmt.Sprintf("%s: not used: %v", l.in.Tree.Display(file), err))
 			continue
 		}
-		u := &render.Unit{Source: render.Source{FS: l.in.tree, Path: file, Kind: "manifest"}, Name: path.Base(file)}
+		u := &render.Unit{Source: render.Source{FS: l.in.Tree, Path: file, Kind: "manifest"}, Name: path.Base(file)}
 		u.Objects = []*render.Object{{
 			Unstructured: &unstructured.Unstructured{Object: definition}, Unit: u,
 			Provenance: render.File(render.Origin{Span: render.Span{File: file, Line: 1}, Role: render.Reference}),
 		}}
-		l.in.context = append(l.in.context, u)
+		l.in.Context = append(l.in.Context, u)
 	}
 }
 
 // undefined are the versions of custom resources that nothing defines, by kind.
 func (l *loader) undefined(kubeVersion string) map[kube.GroupKind][]string {
-	head := render.Objects(l.in.head)
-	definitions := only(slices.Concat(head, render.Objects(l.in.context), render.Objects(l.in.given)), func(o *render.Object) bool { return o.GetKind() == "CustomResourceDefinition" })
+	head := render.Objects(l.in.Head)
+	definitions := Only(slices.Concat(head, render.Objects(l.in.Context), render.Objects(l.in.Given)), func(o *render.Object) bool { return o.GetKind() == "CustomResourceDefinition" })
 	kinds, _ := schema.New(definitions, schema.Options{KubeVersion: kubeVersion})
 	if kinds == nil {
 		return nil
@@ -91,13 +91,13 @@ func (l *loader) kindSchema(catalogue string, kind kube.GroupKind, version strin
 	if !render.IsAddress(catalogue) {
 		file = path.Join(path.Clean(catalogue), render.SchemaName(named, version))
 	} else {
-		repo, err := l.in.tree.store.Fetched(render.NewRemote(render.KindSchema, catalogue, named, version))
+		repo, err := l.in.Tree.Store.Fetched(render.NewRemote(render.KindSchema, catalogue, named, version))
 		if err != nil {
 			return nil, ""
 		}
 		file = path.Join(repo.Root, store.SchemaFile)
 	}
-	data, err := render.ReadFile(l.in.tree, file)
+	data, err := render.ReadFile(l.in.Tree, file)
 	if err != nil {
 		return nil, ""
 	}

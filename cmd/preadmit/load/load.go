@@ -1,0 +1,398 @@
+// Package load renders what a command line names, and says what is deployed where.
+//
+// In: Sources, the options of a run, and paths. Out: an Input, with the units to
+// evaluate, the policies, the objects that are on the cluster, and results about what
+// could not be read or rendered. Commands call Load; a comparison calls From for its
+// other side.
+//
+//   - tree.go: the tree with what was fetched; checkouts.go: other repositories
+//   - deployed.go, clusters.go: what GitOps objects and the configuration deploy, and where
+//   - catalogue.go, clusterresources.go, rego.go: what is no unit by itself
+//   - cache.go: the cache of rendered units
+//
+// The one thing to know: a comparison loads two trees, and each must see the files of
+// its own side only, so everything is read through the Tree of the Input.
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
+	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/change"
+	"github.com/preadmit/preadmit/policy/lint"
+	"github.com/preadmit/preadmit/policy/rego"
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/cache"
+	"github.com/preadmit/preadmit/render/git"
+)
+
+// An Input is everything a run has rendered.
+type Input struct {
+	Tree     *Tree
+	Stdin    io.Reader
+	Head     []*render.Unit     // what is evaluated
+	Clusters []render.Cluster   // that are declared
+	Deployed *render.Deployment // by GitOps objects; without units where there are none
+	Given    []*render.Unit     // from --policy
+	Modules  []rego.Module      // from --policy
+	Data     []rego.Document
+	Context  []*render.Unit // from --with
+	Graph    *cache.Graph   // nil where nothing is kept between runs
+	Skipped  []render.Skipped
+	Found    []policy.Result // what went wrong on the way
+	Others   []*render.Unit  // of other clusters, where this is one
+	Anywhere []*render.Unit  // whose cluster is unknown, if this input is one cluster
+	Notes    []string
+	Assumed  []policy.Result // about templates that write more where an assumption does not hold
+
+	Exempts       func(*render.Object) bool // what counts as the base has it, see change.Cluster
+	Walked        render.Discovery          // of the paths of the command line
+	treeDocuments []render.TreeDocument     // see documents
+}
+
+// Load renders what the command line names.
+func Load(ctx context.Context, o *Sources, args []string, stdin io.Reader) (*Input, error) {
+	if len(args) == 0 {
+		args = []string{"."}
+	}
+	t, err := Open(args)
+	if err != nil {
+		return nil, err
+	}
+	t.Edit(o.Texts)
+	t.Paired, o.Configuration = o.Base != "", nil
+	if err := o.Confine(ctx, t, args, stdin); err != nil {
+		return nil, err
+	}
+	o.Watch.Phase("rendering")
+	if o.Watch.Disturbed() {
+		o.Memory = nil // what is set apart now may be done another time
+	}
+	in, err := From(ctx, o, t, args, stdin)
+	if err != nil {
+		return nil, err
+	}
+	if flag := o.chartFlag(); flag != "" && !slices.ContainsFunc(in.Head, func(u *render.Unit) bool { return u.Kind == "helm" }) {
+		in.Notes = append(in.Notes, flag+" changes nothing: there is no chart among the paths")
+	}
+	return in, nil
+}
+
+// Confine opens the cache and confines the process to reading the tree and what is
+// named.
+func (o *Sources) Confine(ctx context.Context, t *Tree, args []string, stdin io.Reader) error {
+	if err := o.OpenCache(ctx, t); err != nil {
+		return err
+	}
+	if _, err := o.readConfiguration(t); err != nil {
+		return err
+	}
+	read := Readable(t, stdin, o.named(t, args))
+	if o.Store != "" {
+		read = append(read, o.Store)
+	}
+	var err error
+	o.Watch, err = o.Limits.Begin(ctx, read, o.Memory.dir(), o.Notes)
+	return err
+}
+
+// From renders what the command line names from a tree. In one of two that
+// are compared a name may be missing.
+func From(ctx context.Context, o *Sources, t *Tree, args []string, stdin io.Reader) (*Input, error) {
+	s, err := o.readConfiguration(t)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.OpenStore(o.Store, s.Trust); err != nil {
+		return nil, err
+	}
+	in := &Input{Tree: t, Stdin: stdin}
+	l := loader{in: in, stdin: stdin, options: o}
+	l.graph, in.Graph = o.graph(t, args)
+	if err := l.rego(o); err != nil {
+		return nil, err
+	}
+	for _, p := range o.Policies {
+		if strings.HasSuffix(p, ".rego") {
+			continue
+		}
+		units, err := l.render(ctx, []string{p})
+		if err != nil {
+			return nil, err
+		}
+		l.holdPolicies(p, units)
+		in.Given = append(in.Given, units...)
+	}
+	clusters, with, err := l.clusterResources(o.present(t))
+	if err != nil {
+		return nil, err
+	}
+	if in.Context, err = l.render(ctx, with); err != nil {
+		return nil, err
+	}
+	in.Context = append(in.Context, clusters...)
+	if err := l.deployed(ctx, o, args); err != nil {
+		return in, err
+	}
+	l.catalogued(o.KubeVersion, s.Fetch.CRDs)
+	return in, nil
+}
+
+// present are the paths of --with, for graph without those that are still to be
+// fetched.
+func (o *Sources) present(t *Tree) []string {
+	if !o.Sparse {
+		return o.With
+	}
+	return slices.DeleteFunc(slices.Clone(o.With), func(p string) bool {
+		if !render.IsAddress(p) {
+			return false
+		}
+		_, err := t.NameOf(p, nil)
+		return err != nil
+	})
+}
+
+type loader struct {
+	objects int // rendered so far
+	in      *Input
+	stdin   io.Reader
+	graph   rendering
+	options *Sources
+	walked  render.Discovery // by the last render
+}
+
+// render renders paths of the command line.
+func (l *loader) render(ctx context.Context, paths []string) ([]*render.Unit, error) {
+	sources, err := l.discover(paths)
+	if err != nil {
+		return nil, err
+	}
+	units, err := l.renderSources(ctx, sources)
+	l.complain(units)
+	return units, err
+}
+
+// discover finds the sources at paths of the command line.
+func (l *loader) discover(paths []string) ([]render.Source, error) {
+	if len(paths) == 0 {
+		return nil, nil
+	}
+	names, err := l.names(paths)
+	if err != nil {
+		return nil, err
+	}
+	found := l.graph.Discover(l.in.Tree, names...)
+	l.walked = found
+	if len(found.NotFound) > 0 && !l.in.Tree.Paired {
+		return nil, NotFound(l.in.Tree.Display(found.NotFound[0]), filepath.Join(l.in.Tree.Dir, filepath.FromSlash(found.NotFound[0])))
+	}
+	l.in.Skipped = append(l.in.Skipped, found.Skipped...)
+	l.in.Found = append(l.in.Found, policy.Errors(policy.EngineRender, nil, found.Err)...)
+	return found.Sources, l.options.apply(l.in.Tree, l.stdin, found.Sources)
+}
+
+// names are the names in the tree of paths of the command line.
+func (l *loader) names(paths []string) ([]string, error) {
+	names := make([]string, len(paths))
+	for i, p := range paths {
+		name, err := l.in.Tree.NameOf(p, l.stdin)
+		if err != nil {
+			return nil, err
+		}
+		names[i] = name
+	}
+	return names, nil
+}
+
+func (l *loader) renderSources(ctx context.Context, srcs []render.Source) ([]*render.Unit, error) {
+	if len(srcs) == 0 {
+		return nil, nil
+	}
+	l.options.Progress.expect(len(srcs))
+	l.options.Watch.Expect(supervise.RenderTask, len(srcs))
+	units, err := l.graph.Render(ctx, srcs...)
+	if tasks.IsTimeUp(ctx, err) {
+		err = nil
+		cutShort(units, srcs, context.Cause(ctx))
+	}
+	if err == nil {
+		l.objects = BoundObjects(units, l.objects, maxObjects)
+	}
+	return units, err
+}
+
+// cutShort gives the units that were not rendered when the time was over an
+// error that says so.
+func cutShort(units []*render.Unit, srcs []render.Source, why error) {
+	for i, u := range units {
+		if u != nil && !errors.Is(u.Err, context.DeadlineExceeded) && !errors.Is(u.Err, context.Canceled) {
+			continue
+		}
+		units[i] = &render.Unit{Source: srcs[i], Name: path.Base(srcs[i].Path), Err: &render.Error{
+			Span: render.Span{File: srcs[i].Path}, Rule: policy.RuleOutOfTime, Err: fmt.Errorf("not rendered: %w", why),
+		}}
+	}
+}
+
+// TimeToRender leaves a quarter of a run's time for evaluating what is rendered
+// by then.
+func TimeToRender(ctx context.Context) (context.Context, context.CancelFunc) {
+	until, ok := ctx.Deadline()
+	if !ok {
+		return ctx, func() {}
+	}
+	return context.WithDeadlineCause(ctx, until.Add(-time.Until(until)/4), errors.New("three quarters of --timeout are over, and the rest is for evaluating"))
+}
+
+// maxObjects bounds the objects of a run.
+const maxObjects = 500_000
+
+// BoundObjects leaves out the units whose objects would be more than most
+// together with the count of those before, and returns the count.
+func BoundObjects(units []*render.Unit, count, most int) int {
+	for _, u := range units {
+		if count+len(u.Objects) <= most {
+			count += len(u.Objects)
+			continue
+		}
+		u.Err = errors.Join(u.Err, &render.Error{
+			Span: render.Span{File: u.Path}, Rule: "too-many-objects",
+			Err: fmt.Errorf("its %d objects are left out: a run evaluates %d", len(u.Objects), most),
+		})
+		u.Objects = nil
+	}
+	return count
+}
+
+// complain notes what went wrong in rendering units.
+func (l *loader) complain(units []*render.Unit) {
+	for _, u := range units {
+		for _, r := range policy.Errors(policy.EngineRender, u, u.Err) {
+			if r.Rule == render.AssumedVersion || r.Rule == render.AssumedRelease {
+				l.in.Assumed = append(l.in.Assumed, r)
+			} else {
+				l.in.Found = append(l.in.Found, r)
+			}
+		}
+	}
+}
+
+// holdPolicies says that a path given for its policies has none: silence would
+// look like a verdict.
+func (l *loader) holdPolicies(p string, units []*render.Unit) {
+	name, _ := l.in.Tree.NameOf(p, l.stdin)
+	if slices.ContainsFunc(render.Objects(units), lint.IsPart) || len(regoFiles(l.in.Tree, name)) > 0 {
+		return
+	}
+	for _, u := range units {
+		if u.Err != nil {
+			return // which says more
+		}
+	}
+	l.in.Found = append(l.in.Found, policy.Errors(policy.EngineCompile, nil, &render.Error{
+		Span: render.Span{File: name}, Rule: "no-policies", Err: errors.New("no policy was found here"),
+		Hint: "objects that policies need, such as parameters, come with --with",
+	})...)
+}
+
+// Side returns the input as one side of a comparison.
+func (in *Input) Side() *change.Side {
+	return &change.Side{
+		Tree: in.Tree, Units: in.Head, Given: in.Given, Context: in.Context, Anywhere: in.Anywhere,
+		Deployed: in.Deployed, Unread: in.Unread(),
+	}
+}
+
+// Unread are the files and directories that could not be read.
+func (in *Input) Unread() []string {
+	var names []string
+	for i := range in.Found {
+		if r := &in.Found[i]; r.Object.Unit == "" && r.Outcome == policy.Error && len(r.Origins) > 0 {
+			names = append(names, r.Origins[0].File)
+		}
+	}
+	return names
+}
+
+// Unreadable returns a function that says why a file may hold objects which
+// can't be seen: it is no YAML, such as an encrypted file, or belongs to a
+// submodule that is not checked out.
+func (in *Input) Unreadable(repo *git.Repository) func(file string) string {
+	absent := repo.AbsentModules(in.Tree)
+	return func(file string) string {
+		for _, module := range absent {
+			if strings.HasPrefix(file, module+"/") {
+				return "in the submodule " + module + " now, which is not checked out"
+			}
+		}
+		if render.Unreadable(in.Tree, file) {
+			return "no YAML that can be read now, such as a file that is encrypted or binary"
+		}
+		return ""
+	}
+}
+
+// File reads a file that the command line names. The name is "" when there is
+// none.
+func (in *Input) File(p string) (name string, data []byte, err error) {
+	if name, err = in.Tree.NameOf(p, in.Stdin); err != nil {
+		return "", nil, err
+	}
+	data, err = render.ReadFile(in.Tree, name)
+	return name, data, err
+}
+
+// Readable are the directories that a run reads: the tree with what is named
+// beside it, and those of Git. What can't be found is left to whoever looks for
+// it again and says so.
+func Readable(t *Tree, stdin io.Reader, named []string) []string {
+	for _, p := range named {
+		if p != "" && p != "-" && !render.IsAddress(p) {
+			_, _ = t.NameOf(p, stdin)
+		}
+	}
+	dirs := append([]string{t.Dir}, git.Dirs(t.Dir)...)
+	for _, m := range t.Mounts() {
+		if m.Dir != "" {
+			dirs = append(dirs, m.Dir)
+		}
+	}
+	return dirs
+}
+
+// named are the paths that the command line and the configuration name.
+func (o *Sources) named(t *Tree, args []string) []string {
+	paths := slices.Concat(args, o.Policies, o.With, o.Values, DataFiles(o.Data), []string{o.AsFile, o.Config, o.Suppressions, o.Authorizer})
+	for _, kv := range o.SetFile {
+		_, file, _ := strings.Cut(kv, "=")
+		paths = append(paths, file)
+	}
+	for _, s := range o.Configuration.Sources {
+		paths = append(paths, filepath.Join(t.Dir, filepath.FromSlash(s.Path)))
+	}
+	return paths
+}
+
+// Documents says, once, what happens to the documents of the tree.
+func (in *Input) Documents() []render.TreeDocument {
+	if in.treeDocuments == nil {
+		in.treeDocuments = in.Walked.Documents(slices.Concat(in.Head, in.Others))
+	}
+	return in.treeDocuments
+}
+
+// Only returns the objects for which something holds.
+func Only(objects []*render.Object, holds func(*render.Object) bool) []*render.Object {
+	return slices.DeleteFunc(slices.Clone(objects), func(o *render.Object) bool { return !holds(o) })
+}

@@ -1,0 +1,126 @@
+package load
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/preadmit/preadmit/cmd/preadmit/config"
+	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/cache"
+)
+
+// Sources choose what is rendered, and how.
+type Sources struct {
+	Renderers func() []render.Renderer
+	Resolvers func() []render.Resolver
+
+	Values      []string
+	Set         []string
+	SetString   []string
+	SetFile     []string
+	Release     string
+	Namespace   string
+	IncludeCRDs bool
+	KubeVersion string
+	APIVersions []string
+
+	Selection    render.Selection
+	GitOps       string
+	Clusters     []string // that are looked at; none is all
+	Repositories []string // other names of this repository
+	Base         string   // the revision to compare with
+
+	Policies, With, Data             []string
+	AsFile, Authorizer, Suppressions string // files that evaluation reads, or ""
+	Config                           string // the configuration file; "" is that of the tree
+	Store                            string // beside the tree's own
+
+	Timeout time.Duration
+	tasks.Limits
+	Verbose bool
+
+	Cache   string    // directory; "" is the user's
+	NoCache bool      // reports are the same bytes with and without a cache
+	Notes   io.Writer // for messages about the cache with -v; nil for commands without a cache
+	Memory  *Memory   // set by load; nil without a cache
+
+	Progress *Progress    // of a screen; nil elsewhere
+	Watch    *tasks.Watch // of a child; nil elsewhere
+
+	Configuration *config.File      // of the configuration, once it is read
+	Rendered      *cache.Graph      // that rendered the work tree, where it is compared with a base
+	Forgets       bool              // places of units that are evaluated
+	Parts         *render.Parts     // that objects share; nil where they do not
+	Sparse        bool              // objects of --with that are not fetched are left out, see present
+	Texts         map[string]string // of files, in the place of those on disk
+}
+
+// apply gives the chart parameters of the command line to sources that are
+// charts and the namespace to all.
+func (o *Sources) apply(t *Tree, stdin io.Reader, srcs []render.Source) error {
+	params := render.Helm{
+		ReleaseName: o.Release, Set: o.Set, SetString: o.SetString,
+		KubeVersion: o.KubeVersion, APIVersions: o.APIVersions, SkipCRDs: !o.IncludeCRDs,
+	}
+	for _, v := range o.Values {
+		name, err := t.NameOf(v, stdin)
+		if err != nil {
+			return err
+		}
+		params.ValueFiles = append(params.ValueFiles, name)
+	}
+	for _, kv := range o.SetFile {
+		resolved, err := setFile(t, stdin, kv)
+		if err != nil {
+			return err
+		}
+		params.SetFile = append(params.SetFile, resolved)
+	}
+	for i := range srcs {
+		srcs[i].Namespace = cmp.Or(srcs[i].Namespace, o.Namespace)
+		switch srcs[i].Kind {
+		case "helm":
+			h := params
+			srcs[i].Helm = &h
+		case "kustomize": // for the charts in it
+			srcs[i].Helm = &render.Helm{KubeVersion: o.KubeVersion, APIVersions: o.APIVersions}
+		}
+	}
+	return nil
+}
+
+// chartFlag is a flag of the command line that only charts take, if there is one.
+func (o *Sources) chartFlag() string {
+	switch {
+	case len(o.Values) > 0:
+		return "--values"
+	case len(o.Set)+len(o.SetString)+len(o.SetFile) > 0:
+		return "--set"
+	case o.Release != "":
+		return "--release"
+	}
+	return ""
+}
+
+// setFile resolves the path in a --set-file value.
+func setFile(t *Tree, stdin io.Reader, kv string) (string, error) {
+	for i, c := range kv {
+		if c == '=' {
+			name, err := t.NameOf(kv[i+1:], stdin)
+			return kv[:i+1] + name, err
+		}
+	}
+	return "", fmt.Errorf("--set-file %s: want KEY=FILE", kv)
+}
+
+// The values of gitops.
+const (
+	GitOpsAuto = "auto"
+	GitOpsOnly = "only"
+	GitOpsOff  = "off"
+)
+
+var GitOpsModes = []string{GitOpsAuto, GitOpsOnly, GitOpsOff}
