@@ -12,12 +12,14 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Kyverno takes some policies with rules that can't work: each request that
-// they are about fails, or is in error. Here such a rule is an error at its
-// line, and evaluates nothing, as a policy that Kyverno refuses; its command line
-// is followed to the letter.
+// Kyverno accepts some policies whose rules can't work: every request that
+// matches such a rule fails or ends in an error. Here the rule is reported as
+// an error at its line and is not evaluated, as if Kyverno had refused the
+// policy. With Options.CLI the rule is evaluated as Kyverno's command line
+// does.
 
-// brokenRules marks the programs of rules that can't work, and says why.
+// brokenRules marks the programs of rules that can't work as broken. The error
+// joins the reasons.
 func (e *Engine) brokenRules(p *Policy) error {
 	b := breakage{policy: p}
 	for _, rule := range p.Rules {
@@ -47,7 +49,7 @@ func (e *Engine) brokenRules(p *Policy) error {
 	return errors.Join(b.errs...)
 }
 
-// A breakage holds the errors of the rules of a policy.
+// A breakage collects the errors in a policy's rules.
 type breakage struct {
 	policy *Policy
 	errs   []error
@@ -60,7 +62,8 @@ func (b *breakage) add(at render.Span, format string, args ...any) {
 	b.errs = append(b.errs, kyvernodoc.Invalid(b.policy.Object, at, fmt.Sprintf(format, args...)))
 }
 
-// cel tells which expressions do not compile, each at the line of its text.
+// cel adds an error for each expression that does not compile, with the place
+// of its text.
 func (b *breakage) cel(g *celProgram) {
 	all := append(append([]*celExpression{}, g.conditions...), g.variables...)
 	for _, v := range g.validations {
@@ -83,7 +86,8 @@ func (b *breakage) cel(g *celProgram) {
 	}
 }
 
-// inside is the place of a character of a text, or the text's.
+// inside returns the span of the character at an offset of the string at
+// pointer, or of the whole string if that is not known.
 func (b *breakage) inside(pointer, text string, offset int) render.Span {
 	if s, ok := b.policy.Object.Inside(pointer, text, offset); ok {
 		return s
@@ -91,8 +95,8 @@ func (b *breakage) inside(pointer, text string, offset int) render.Span {
 	return b.policy.Object.Span(pointer)
 }
 
-// expressions checks what is JMESPath without braces, and what functions all
-// of it calls.
+// expressions checks the rule's fields that hold JMESPath without braces, and
+// the functions called by all of its JMESPath.
 func (b *breakage) expressions(rule *Rule) {
 	kyvernodoc.EachText(rule.Source, rule.Pointer, func(s, pointer string) {
 		switch in := strings.TrimPrefix(pointer, rule.Pointer); {
@@ -110,17 +114,19 @@ func (b *breakage) expressions(rule *Rule) {
 	})
 }
 
-// bareExpressions are the fields of a rule that hold JMESPath without braces.
+// bareExpressions matches the pointers of a rule's fields that hold JMESPath
+// without braces.
 var bareExpressions = regexp.MustCompile(`/foreach/\d+/list$|/context/\d+/\w+/jmesPath$|^/imageExtractors/[^/]+/\d+/jmesPath$`)
 
-// variables checks those of a text whose values are not put into others: these
-// are known only then.
+// variables checks the variables of a string. It skips variables that contain
+// other variables, because their expression is known only when a request is
+// evaluated.
 func (b *breakage) variables(s, pointer string) {
 	for _, v := range kyvernodoc.VariablePattern.FindAllStringSubmatch(s, -1) {
 		expr := strings.TrimSpace(strings.TrimPrefix(strings.NewReplacer("{{", "", "}}", "").Replace(v[2]), "-"))
 		compiled, err := jmespath.Compile(expr)
 		if err != nil {
-			continue // the policy is refused for it, or the text is none that is read
+			continue // Kyverno refuses the policy for it, or nothing reads the string
 		}
 		if err := compiled.Check(); err != nil {
 			b.add(b.policy.Object.Span(pointer), "variable %.200s: %s", expr, err)

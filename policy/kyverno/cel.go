@@ -21,11 +21,11 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// validate.cel is what a ValidatingAdmissionPolicy holds, and Kyverno has
-// k8s.io/apiserver evaluate it, with one difference that shows: whatever goes
-// wrong is a failure.
+// Kyverno evaluates validate.cel, whose syntax is that of a
+// ValidatingAdmissionPolicy, with k8s.io/apiserver. One difference shows: every
+// error counts as a failure.
 
-// celEnvs hands out the environments of one version. It is safe for
+// celEnvs holds the CEL environments of one Kubernetes version. It is safe for
 // concurrent use.
 type celEnvs struct {
 	version cel.Version
@@ -33,7 +33,8 @@ type celEnvs struct {
 	params  func() (*celgo.Env, error)
 }
 
-// newCELEnvs joins what is wrong with the version to an error.
+// newCELEnvs returns the environments of a version. The error joins err and the
+// error of an invalid version.
 func newCELEnvs(version string, err error) (*celEnvs, error) {
 	v, broken := cel.ParseVersion(version)
 	if broken != nil {
@@ -46,22 +47,23 @@ func newCELEnvs(version string, err error) (*celEnvs, error) {
 	}, err
 }
 
-// A celProgram is the CEL of a rule, or the match conditions of a policy.
+// A celProgram holds the compiled CEL of a rule, or the match conditions of a
+// policy.
 type celProgram struct {
 	conditions  []*celExpression
 	variables   []*celExpression
-	names       cel.Names // of the variables
+	names       cel.Names // names of the variables
 	plans       *cel.Plans
 	validations []*celValidation
-	ofPolicy    bool // not of a rule
+	ofPolicy    bool // it holds a policy's match conditions
 	paramKind   schemaKind
 	paramRef    map[string]any // nil: no params
 }
 
-// schemaKind is a kind, as paramKind has it.
+// schemaKind identifies a kind, as paramKind does.
 type schemaKind struct{ apiVersion, kind string }
 
-// A celExpression is compiled, or says why it does not.
+// A celExpression is a compiled expression, or the error of compiling it.
 type celExpression struct {
 	source    string
 	pointer   string // in the policy as it is written
@@ -69,20 +71,20 @@ type celExpression struct {
 	err       error
 	explainer func() *explain.Explainer
 
-	user, namespace bool // reads who makes the request, and the namespace but for its name
+	user, namespace bool // the expression reads the user; it reads more of the namespace than its name
 }
 
-// at says where the expression is written.
+// at sets the expression's pointer from its place in the policy.
 func (c *celExpression) at(prefix, list string, i int, key string) *celExpression {
 	c.pointer = prefix + list + "/" + strconv.Itoa(i) + "/" + key
 	return c
 }
 
-// A celValidation is an entry of expressions.
+// A celValidation is an entry of validate.cel.expressions.
 type celValidation struct {
 	*celExpression
 	message    string
-	expression *celExpression // of the message; nil: none
+	expression *celExpression // messageExpression, or nil
 }
 
 var (
@@ -130,7 +132,8 @@ func (e *Engine) newCEL(rule *Rule) *celProgram {
 	return g
 }
 
-// newMatchConditions compiles those of a policy's webhookConfiguration.
+// newMatchConditions compiles the matchConditions of a policy's
+// webhookConfiguration.
 func (e *Engine) newMatchConditions(p *Policy) *celProgram {
 	g := &celProgram{ofPolicy: true}
 	c, err := e.newCELCompiler(g)
@@ -145,13 +148,13 @@ func (e *Engine) newMatchConditions(p *Policy) *celProgram {
 	return g
 }
 
-// The groups of expressions that share a budget.
+// Groups of expressions. Those of a group share a cost budget.
 const (
 	conditionsGroup = iota
 	validationsGroup
 )
 
-// plan prepares what is needed once the expressions are compiled.
+// plan prepares evaluation, after all expressions are compiled.
 func (c *celProgram) plan() {
 	programs := func(list []*celExpression) []*cel.Program {
 		return cel.Programs(func(e *celExpression) *cel.Program { return e.program }, list)
@@ -165,8 +168,8 @@ func (c *celProgram) plan() {
 		cel.Group{Budget: celconfig.RuntimeCELCostBudget, Rounds: 1, Programs: programs(validations)})
 }
 
-// A celCompiler compiles the expressions of one program: its variables' type
-// grows while it does.
+// A celCompiler compiles the expressions of one program. Each compiled variable
+// adds a field to the type of `variables` that later expressions see.
 type celCompiler struct {
 	program *celProgram
 	env     *celgo.Env
@@ -214,7 +217,8 @@ func (c *celCompiler) variable(x kyvernodoc.Expression) *celExpression {
 	return n
 }
 
-// variableAST is the i-th variable, nil where it does not compile.
+// variableAST returns the AST of the i-th variable, or nil if it does not
+// compile.
 func (c *celProgram) variableAST(i int) *celgo.Ast {
 	if p := c.variables[i].program; p != nil {
 		return p.AST
@@ -222,11 +226,11 @@ func (c *celProgram) variableAST(i int) *celgo.Ast {
 	return nil
 }
 
-// evaluate takes the preconditions, then the expressions until one does not
-// hold.
+// evaluate evaluates the CEL preconditions, then the expressions until one is
+// false.
 func (c *celProgram) evaluate(x *run) *verdict {
 	if x.review.object == nil {
-		return nil // Kyverno leaves these out on DELETE
+		return nil // Kyverno skips these rules on DELETE
 	}
 	params, v := c.params(x)
 	if v != nil {
@@ -261,14 +265,14 @@ func (c *celRun) validate() *verdict {
 	return &verdict{status: StatusPass}
 }
 
-// conditionsHold is nil where the policy's match conditions let the request be
-// evaluated.
+// conditionsHold returns nil if the policy's match conditions hold for the
+// request, otherwise the verdict that ends the rule.
 func (c *celProgram) conditionsHold(x *run) *verdict {
 	return newCELRun(c, x, nil).conditionsHold()
 }
 
-// conditionsHold evaluates the conditions: one that is false counts more than
-// one that breaks.
+// conditionsHold evaluates the match conditions. If one is false, errors in
+// others do not count.
 func (c *celRun) conditionsHold() *verdict { return c.group(conditionsGroup, c.eachCondition) }
 
 func (c *celRun) eachCondition() *verdict {
@@ -288,8 +292,8 @@ func (c *celRun) eachCondition() *verdict {
 	return first
 }
 
-// params are the objects that paramRef names; one that is nil where the rule
-// takes none.
+// params returns the objects that paramRef names, or a single nil if the rule
+// takes no parameters.
 func (c *celProgram) params(x *run) ([]*render.Object, *verdict) {
 	if c.paramRef == nil {
 		return []*render.Object{nil}, nil
@@ -316,12 +320,12 @@ func (c *celProgram) params(x *run) ([]*render.Object, *verdict) {
 		return nil, broken("error in parameterized resource", err)
 	}
 	for _, o := range found {
-		x.review.reveal(o.Object)
+		x.review.saw(o.Object)
 	}
 	return found, nil
 }
 
-// message is the message of a failed expression.
+// message returns the message of a failed expression.
 func (c *celRun) message(n *celValidation) string {
 	if n.expression != nil {
 		if text, ok := cel.Message(c.eval(n.expression)); ok {
@@ -334,14 +338,15 @@ func (c *celRun) message(n *celValidation) string {
 	return cel.FailedMessage(n.source, n.message)
 }
 
-// blame names the fields of the object that made an expression fail.
+// blame returns the pointers of the object's fields that made an expression
+// fail.
 func (c *celRun) blame(n *celExpression) []string {
 	f := cel.Failure{Source: n.source, Secret: c.run.secret()}
 	fields, _ := f.Fields(c.run.review.ctx, n.explainer(), c.roots(), "object")
 	return fields
 }
 
-// roots are the values that expressions were evaluated over.
+// roots returns the variables that expressions were evaluated with, by name.
 func (c *celRun) roots() map[string]any {
 	roots := map[string]any{"object": any(c.run.review.object), "oldObject": any(nil)}
 	if c.run.review.old != nil {
@@ -355,8 +360,8 @@ func (c *celRun) roots() map[string]any {
 	return roots
 }
 
-// errorText returns the text of an error, without the values of Secrets that
-// functions quote.
+// errorText returns the text of an error, with the values of Secrets that CEL
+// functions quote removed.
 func (c *celRun) errorText(err error) string {
 	text := err.Error()
 	if c.run.secret() && !strings.HasPrefix(text, "compilation error") && !strings.Contains(text, "no such key") {

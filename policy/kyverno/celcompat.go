@@ -11,10 +11,10 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/cel"
 )
 
-// Kyverno lets x.orValue(y) be x where x is not optional; elsewhere that is an
-// error when it is evaluated, or checked.
+// In Kyverno x.orValue(y) returns x if x is not an optional. Elsewhere that is
+// an error when the expression is checked or evaluated.
 
-// lenient is env with the orValue of Kyverno, made of what CEL has:
+// lenient returns env with Kyverno's orValue, built from CEL's own functions:
 // type(x) == optional_type ? x.orValue(y) : x, with x evaluated once.
 func lenient(env *celgo.Env) (*celgo.Env, error) {
 	return env.Extend(celgo.Macros(celgo.ReceiverMacro("orValue", 1, expandOrValue)))
@@ -30,8 +30,8 @@ func expandOrValue(f celgo.MacroExprFactory, target celast.Expr, args []celast.E
 	return f.NewComprehension(f.NewList(), "#unused", orValueVar, target, f.NewLiteral(types.False), x(), choice), nil
 }
 
-// compileOrValue compiles an expression, with the orValue of Kyverno where it
-// is called on what may be no optional.
+// compileOrValue compiles an expression. Where orValue is called on something
+// that may not be an optional, it uses Kyverno's orValue.
 func (c *celCompiler) compileOrValue(source string, want ...*celgo.Type) (*celgo.Ast, error) {
 	ast, err := cel.Compile(c.env, source, want...)
 	if !strings.Contains(source, "orValue") || err == nil && !loose(ast) {
@@ -45,7 +45,7 @@ func (c *celCompiler) compileOrValue(source string, want ...*celgo.Type) (*celgo
 	return ast, err
 }
 
-// loose says whether orValue is called on something of unknown type.
+// loose reports whether orValue is called on something of unknown type.
 func loose(ast *celgo.Ast) bool {
 	native := ast.NativeRep()
 	calls := celast.MatchDescendants(celast.NavigateAST(native), celast.FunctionMatcher("orValue"))

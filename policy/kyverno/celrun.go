@@ -16,7 +16,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A celReview is what expressions see of a request, made once for all rules.
+// A celReview holds the variables of CEL expressions for one request, built
+// once for all rules.
 type celReview struct {
 	object, old, request ref.Val
 	sizes                cel.Sizes
@@ -45,8 +46,8 @@ func (r *review) celValues() *celReview {
 	return c
 }
 
-// celRequest is the variable request: of a user nothing is there on the
-// command line of Kyverno.
+// celRequest returns the CEL variable request. Kyverno's command line leaves
+// out the user.
 func (r *review) celRequest() map[string]any {
 	fields := r.req.Fields(r.req.Version())
 	delete(fields, "requestSubResource")
@@ -57,8 +58,8 @@ func (r *review) celRequest() map[string]any {
 	return fields
 }
 
-// namespaceObject is the object's namespace: on the command line of Kyverno
-// its name alone, and so where it is not among the objects.
+// namespaceObject returns the object's namespace. Only its name is there on
+// Kyverno's command line, and where the Namespace is not among the objects.
 func (r *review) namespaceObject() any {
 	name := r.req.Namespace
 	if name == "" || r.req.Kind == namespaceKind {
@@ -78,14 +79,14 @@ func (r *review) namespaceObject() any {
 	return map[string]any{"metadata": map[string]any{"name": name}}
 }
 
-// namespaceKnown says whether more than the namespace's name is known.
+// namespaceKnown reports whether more than the namespace's name is known.
 func (r *review) namespaceKnown() bool {
 	name := r.req.Namespace
 	return r.engine.options.CLI || name == "" || r.engine.options.Cluster.Namespace(r.unit(), name) != nil
 }
 
-// A celRun evaluates one program on one request. It is the activation of its
-// expressions.
+// A celRun evaluates one program on one request. It is the activation of the
+// program's expressions.
 type celRun struct {
 	program   *celProgram
 	run       *run
@@ -110,7 +111,7 @@ func newCELRun(g *celProgram, x *run, params *render.Object) *celRun {
 	return r
 }
 
-// group evaluates expressions that share a budget.
+// group calls f, which evaluates expressions that share a cost budget.
 func (c *celRun) group(group int, f func() *verdict) (v *verdict) {
 	_ = c.meter.Group(group, func() error {
 		c.variables.Reset(&c.program.names)
@@ -120,7 +121,7 @@ func (c *celRun) group(group int, f func() *verdict) (v *verdict) {
 	return v
 }
 
-// eval evaluates an expression. The error is in the API server's words.
+// eval evaluates an expression. Its errors have the API server's wording.
 func (c *celRun) eval(e *celExpression) (ref.Val, error) {
 	if e.err != nil {
 		return nil, fmt.Errorf("compilation error: %w", e.err)
@@ -179,8 +180,8 @@ func (c *celRun) authorize() {
 	c.values.authorizer, c.values.resource = cel.AuthorizerValues(by.req, by.req.Namespace, *by.user(), &celAuthorizer{by})
 }
 
-// celAuthorizer answers the checks of the variable authorizer: on the command
-// line of Kyverno with no.
+// celAuthorizer answers the checks of the CEL variable authorizer. On Kyverno's
+// command line every answer is no.
 type celAuthorizer struct{ *review }
 
 // Authorize implements authorizer.Authorizer.
@@ -207,7 +208,7 @@ func question(attrs authorizer.Attributes) string {
 	return fmt.Sprintf("needs to know whether the user may %s %s", attrs.GetVerb(), what)
 }
 
-// variable evaluates a variable.
+// variable evaluates the i-th variable.
 func (c *celRun) variable(i int) ref.Val {
 	e := c.program.variables[i]
 	if e.err != nil {

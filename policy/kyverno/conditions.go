@@ -7,17 +7,18 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/conditions"
 )
 
-// A block is preconditions, or the conditions of deny, with their variables
-// read.
+// A block is the preconditions of a rule, or the conditions of deny, with their
+// templates parsed.
 type block struct {
 	block *conditions.Block
 	terms map[*conditions.Condition]*term
 }
 
-// A term is a condition's key, value and message.
+// A term holds the templates of a condition's key, value and message.
 type term struct{ key, value, message *template }
 
-// newBlock reads a block; nil is one that always holds.
+// newBlock parses the templates of conditions. It returns nil for conditions
+// that always hold.
 func newBlock(b *conditions.Block) *block {
 	if b == nil {
 		return nil
@@ -38,7 +39,8 @@ func newBlock(b *conditions.Block) *block {
 	return n
 }
 
-// holds says whether the conditions hold, and which it depended on.
+// holds reports whether the conditions hold, and returns the conditions that
+// decided it.
 func (b *block) holds(s *scope) (bool, []*conditions.Condition, error) {
 	if b == nil {
 		return true, nil, nil
@@ -54,7 +56,8 @@ func (b *block) holds(s *scope) (bool, []*conditions.Condition, error) {
 	return held, decided, err
 }
 
-// compared are a condition's key and value.
+// compared returns a condition's key and value with their variables
+// substituted.
 func (b *block) compared(c *conditions.Condition, s *scope) (key, value any, err error) {
 	t := b.terms[c]
 	if key, err = t.key.fill(s); err != nil {
@@ -66,7 +69,7 @@ func (b *block) compared(c *conditions.Condition, s *scope) (key, value any, err
 	return key, value, s.review.spend(size(key) * size(value))
 }
 
-// size is about how much there is to compare in a key or value.
+// size estimates the cost of comparing a key or value.
 func size(v any) int {
 	switch v := v.(type) {
 	case string:
@@ -77,8 +80,8 @@ func size(v any) int {
 	return 1
 }
 
-// messages are those of conditions, as written or, with a fill, with their
-// variables where these can be had.
+// messages joins the messages of conditions. With a fill, variables are
+// substituted as far as their values are available.
 func (b *block) messages(decided []*conditions.Condition, fill func(*template) (any, error)) string {
 	var all []string
 	for _, c := range decided {
@@ -95,12 +98,13 @@ func (b *block) messages(decided []*conditions.Condition, fill func(*template) (
 	return strings.Join(all, "; ")
 }
 
-// fields are the pointers of what conditions compared, keys first.
+// fields returns the pointers of the fields that conditions compared, those of
+// keys first.
 func (b *block) fields(decided []*conditions.Condition, s *scope) []string {
 	if b == nil {
 		return nil
 	}
-	asked := s.review.asked // to look once more is no question
+	asked := s.review.asked // evaluating again here must not make the result undecided
 	defer func() { s.review.asked = asked }()
 	p := &places{scope: s}
 	for _, c := range decided {

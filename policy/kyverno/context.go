@@ -8,26 +8,26 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/jmespath"
 )
 
-// A scope is what JMESPath sees: names bound by foreach and by context
-// entries, the inner ones first, and below them the request.
+// A scope holds the names visible to JMESPath: those bound by foreach and by
+// context entries, inner ones first, and below them the request.
 type scope struct {
 	review *review
 	rule   *Rule
 	parent *scope
 	names  []binding
-	mocks  map[string]any // of the outermost: what tests bring, as a tree
-	target map[string]any // of mutate.targets
+	mocks  map[string]any // in the outermost scope: values that a test supplies, as a tree
+	target map[string]any // the object of mutate.targets
 }
 
-// A binding is a name with its value, or with the entry that gives it one when
-// it is first asked for.
+// A binding is a name with its value, or with the context entry that is loaded
+// for the value on first use.
 type binding struct {
 	name    string
 	value   any
-	entry   *entry // nil: the value is there
+	entry   *entry // nil: value is set
 	state   uint8
 	err     error
-	pointer func() string // of an element: where it stands in the object
+	pointer func() string // for an element: returns its pointer in the object
 }
 
 const (
@@ -54,7 +54,7 @@ func (s *scope) outermost() *scope {
 	return s
 }
 
-// find is the innermost binding of a name, with its scope and index there.
+// find returns the innermost binding of a name, its scope, and its index there.
 func (s *scope) find(name string) (*binding, *scope, int) {
 	for in := s; in != nil; in = in.parent {
 		for i := len(in.names) - 1; i >= 0; i-- {
@@ -66,7 +66,8 @@ func (s *scope) find(name string) (*binding, *scope, int) {
 	return nil, nil, 0
 }
 
-// load gives a binding its value. An entry sees the names before it.
+// load returns a binding's value and loads its entry on first use. An entry
+// sees the names before it.
 func (s *scope) load(b *binding, i int) (any, error) {
 	switch {
 	case b.entry == nil || b.state == loaded:
@@ -119,7 +120,7 @@ func (s *scope) All() (map[string]any, error) {
 	return all, nil
 }
 
-// root gives what is there without any context entry.
+// root returns a name that is there without any context entry.
 func (s *scope) root(name string) (any, bool, error) {
 	r := s.review
 	switch name {
@@ -142,8 +143,8 @@ func (s *scope) root(name string) (any, bool, error) {
 	return v, found, nil
 }
 
-// query searches the scope. user says that the expression reads who makes the
-// request.
+// query evaluates a JMESPath expression in the scope. user says that the
+// expression reads the user's name, groups or roles.
 func (s *scope) query(expr *jmespath.Expression, user bool) (any, error) {
 	if user && !s.review.userKnown() {
 		return nil, s.review.ask("needs to know who makes the request: give the user with --as")
@@ -155,8 +156,8 @@ func (s *scope) query(expr *jmespath.Expression, user bool) (any, error) {
 	return v, s.review.searched(err)
 }
 
-// searched is the error of a search: one that says what is not known is a
-// question.
+// searched returns the error of a search. If the search needs something
+// unknown, the result becomes undecided.
 func (r *review) searched(err error) error {
 	if err == nil {
 		return nil
@@ -167,21 +168,22 @@ func (r *review) searched(err error) error {
 	return fmt.Errorf("JMESPath query failed: %w", err)
 }
 
-// scopeOf is the scope of a rule's context entries.
+// scopeOf returns the scope of a rule's context entries.
 func (r *review) scopeOf(rule *Rule, entries []*entry) *scope {
 	s := &scope{review: r, rule: rule, mocks: r.mocked(rule)}
 	s.names = s.bind(entries)
 	return s
 }
 
-// inner is the scope of further entries and names.
+// inner returns a scope inside s with further names and entries.
 func (s *scope) inner(names []binding, entries []*entry) *scope {
 	n := &scope{review: s.review, rule: s.rule, parent: s, names: names}
 	n.names = append(n.names, n.bind(entries)...)
 	return n
 }
 
-// on is the scope in another review, with what was loaded.
+// on returns a copy of the scope for another review. It keeps the entries that
+// are loaded.
 func (s *scope) on(r *review) *scope {
 	n := *s
 	n.review = r
@@ -191,21 +193,22 @@ func (s *scope) on(r *review) *scope {
 	return &n
 }
 
-// bind makes bindings of context entries. What a test brings for an entry
-// stands for it, but for variables: they are always as the policy says.
+// bind returns bindings for context entries. A value that a test supplies
+// replaces an entry, except for entries of kind variable, which always have the
+// policy's value.
 func (s *scope) bind(entries []*entry) []binding {
 	var names []binding
 	for _, e := range entries {
-		if s.review.stands(e, s.outermost().mocks) {
+		if s.review.loads(e, s.outermost().mocks) {
 			names = append(names, binding{name: e.Name, entry: e})
 		}
 	}
 	return names
 }
 
-// stands says whether an entry is loaded. Kyverno's tests load only those that
-// they have answers for.
-func (r *review) stands(e *entry, mocks map[string]any) bool {
+// loads reports whether an entry is loaded. Kyverno's test command loads only
+// entries for which the test supplies responses.
+func (r *review) loads(e *entry, mocks map[string]any) bool {
 	if e.Variable != nil || !r.engine.options.CLI {
 		return true
 	}

@@ -15,24 +15,24 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// covered counts the branches of rules: whether they matched, their outcomes, and
-// whether each condition held. What autogen makes of a rule counts for the rule. nil
-// counts nothing.
+// covered counts the branches of rules: whether they matched, their outcomes,
+// and whether each condition held. Counts of an autogen rule are added to the
+// rule that it was generated from. A nil *covered counts nothing.
 type covered struct {
 	coverage   *policy.Coverage
 	rules      map[*Rule]*ruleBranches
-	conditions map[*conditions.Condition]*[2]*atomic.Int64 // held, and not
-	patterns   map[patternAt]*[2]*atomic.Int64             // a key of a pattern matched, and not
-	below      map[patternAt][]*[2]*atomic.Int64           // those below a map or list of a pattern
+	conditions map[*conditions.Condition]*[2]*atomic.Int64 // counts of true and of false
+	patterns   map[patternAt]*[2]*atomic.Int64             // counts of matches and of mismatches of a pattern's key
+	below      map[patternAt][]*[2]*atomic.Int64           // counters of keys inside a map or list of a pattern
 }
 
-// A patternAt is where a key of a pattern is written.
+// A patternAt is the place of a pattern's key in its policy.
 type patternAt struct {
 	policy  *Policy
 	pointer string
 }
 
-// ruleBranches are the counters of a rule.
+// ruleBranches holds the counters of a rule.
 type ruleBranches struct {
 	matched, unmatched *atomic.Int64
 	outcomes           map[Status]*atomic.Int64
@@ -45,7 +45,7 @@ func newCovered(coverage *policy.Coverage) *covered {
 	}
 }
 
-// declare adds the branches of a rule.
+// declare registers the branches of a rule.
 func (c *covered) declare(p *Policy, rule *Rule) {
 	if c == nil || p.Object.Span("").File == "" {
 		return
@@ -83,10 +83,12 @@ func (c *covered) declare(p *Policy, rule *Rule) {
 	}
 }
 
-// A declareBranch declares a branch of a rule at a pointer of its policy.
+// A declareBranch registers a branch of a rule at a pointer of its policy and
+// returns its counter.
 type declareBranch func(part, pointer, outcome string) *atomic.Int64
 
-// declarePatterns adds the keys of a rule's patterns, those of foreach included.
+// declarePatterns registers the keys of a rule's patterns, including those in
+// foreach.
 func (c *covered) declarePatterns(p *Policy, rule *Rule, branch declareBranch) {
 	v, base := rule.Validate, rule.Pointer+"/validate"
 	if v.HasPattern {
@@ -130,7 +132,8 @@ func (c *covered) declarePattern(p *Policy, base string, source any, branch decl
 	}
 }
 
-// pattern counts which keys of a pattern matched a value.
+// pattern counts the keys of a pattern that matched a value and those that did
+// not.
 func (c *covered) pattern(g *program, in *clause, i int, p *pattern.Pattern, value any) {
 	if c == nil || c.rules[g.rule] == nil {
 		return
@@ -144,7 +147,7 @@ func (c *covered) pattern(g *program, in *clause, i int, p *pattern.Pattern, val
 		key := patternAt{g.policy, at + strings.TrimPrefix(steps[k].Place, g.rule.Prefix)}
 		n := c.patterns[key]
 		switch {
-		case n == nil && steps[k].Status != pattern.Pass: // a map that is not there has none of its keys
+		case n == nil && steps[k].Status != pattern.Pass: // a missing map has none of its keys
 			for _, n := range c.below[key] {
 				n[1].Add(1)
 			}
@@ -157,11 +160,11 @@ func (c *covered) pattern(g *program, in *clause, i int, p *pattern.Pattern, val
 	}
 }
 
-// maxCoveredSteps bounds the steps of a match that are counted.
+// maxCoveredSteps is the most steps of one match that are counted.
 const maxCoveredSteps = 1 << 16
 
-// selective reports whether a rule selects among the objects of its kinds. Rules are not
-// asked about others.
+// selective reports whether a rule selects among the objects of its kinds. It
+// gives no responses about other objects.
 func selective(rule *Rule) bool {
 	return rule.Exclude != nil || slices.ContainsFunc(rule.Match.Filters(), func(f *kyvernodoc.Filter) bool {
 		return len(f.Names)+len(f.Namespaces)+len(f.Operations)+len(f.Annotations)+len(f.Roles)+len(f.ClusterRoles)+len(f.Subjects) > 0 ||
@@ -169,8 +172,8 @@ func selective(rule *Rule) bool {
 	})
 }
 
-// textAt is the text of the condition as it is written at a pointer of the policy, which
-// autogen changed in the rule at hand.
+// textAt returns the text of the condition at a pointer of the policy as it is
+// written. text is the condition in an autogen rule, which may differ.
 func (c *covered) textAt(p *Policy, pointer, text string) string {
 	for _, rule := range p.Rules {
 		for _, x := range conditionsOf(rule) {
@@ -208,7 +211,7 @@ func (c *covered) outcomes(rule *Rule, responses []Response) {
 	}
 }
 
-// condition counts whether a condition held that was compared.
+// condition counts whether a condition held.
 func (c *covered) condition(x *conditions.Condition, key, value any, err error) {
 	if c == nil || c.conditions[x] == nil || err != nil {
 		return
@@ -224,7 +227,7 @@ func (c *covered) condition(x *conditions.Condition, key, value any, err error) 
 	}
 }
 
-// coverCEL counts the branches of a rule's CEL expressions.
+// coverCEL registers the branches of a rule's CEL expressions.
 func (e *Engine) coverCEL(p *Policy, rule *Rule) {
 	g := e.programs[rule]
 	if e.covered == nil || g.cel == nil || p.Object.Span("").File == "" {
@@ -250,7 +253,7 @@ func (e *Engine) coverCEL(p *Policy, rule *Rule) {
 	}
 }
 
-// covers are the expressions whose branches are counted.
+// covers returns the expressions whose branches are counted.
 func (c *celProgram) covers() []*celExpression {
 	all := slices.Concat(c.variables, c.conditions)
 	for _, v := range c.validations {

@@ -18,25 +18,25 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// An Engine is policies and exceptions, compiled once. It is safe for
-// concurrent use.
+// An Engine holds compiled policies and exceptions. It is safe for concurrent
+// use.
 type Engine struct {
 	options    Options
 	policies   []*Policy
 	exceptions []*exemption
 	index      *kyvernodoc.Index
 	programs   map[*Rule]*program
-	conditions map[*Policy]*celProgram // of webhookConfiguration
+	conditions map[*Policy]*celProgram // webhookConfiguration.matchConditions
 	celEnvs    *celEnvs
-	held       sync.Map // of *render.Object: others than the request's, as they are held
-	listed     sync.Map // of listing: the cluster's objects in it
-	covered    *covered // counts branches; nil if coverage is not asked for
-	granted    sync.Map // of who asks where, as text: the roles that bindings give, see roles
+	held       sync.Map // by *render.Object: the cluster's other objects as the API server holds them
+	listed     sync.Map // by listing: the cluster's objects in it
+	covered    *covered // nil without Options.Coverage
+	granted    sync.Map // by user, groups and namespace: the roles that bindings give, see roles
 }
 
-// New compiles the policies among the objects, with their exceptions. The
-// error joins a *render.Error for each reason why Kyverno would refuse one;
-// what is valid works.
+// New compiles the policies and exceptions among the objects. The error joins a
+// *render.Error for each reason why Kyverno would refuse one. The valid ones
+// are in the Engine all the same.
 func New(objects []*render.Object, o Options) (*Engine, error) {
 	policies, exceptions, err := kyvernodoc.Read(objects, kyvernodoc.Options{CLI: o.CLI})
 	e := &Engine{
@@ -68,10 +68,10 @@ func New(objects []*render.Object, o Options) (*Engine, error) {
 	return e, err
 }
 
-// Policies are those in use, in the order of the objects.
+// Policies returns the compiled policies in the order of the objects.
 func (e *Engine) Policies() []*Policy { return e.policies }
 
-// resource is the name of a kind in paths of the API server.
+// resource returns the resource name of a kind, as in the API server's paths.
 func (e *Engine) resource(gvk schema.GroupVersionKind) string {
 	if e.options.Kinds != nil {
 		return e.options.Kinds.Resource(gvk).Resource
@@ -79,7 +79,7 @@ func (e *Engine) resource(gvk schema.GroupVersionKind) string {
 	return strings.ToLower(gvk.Kind) + "s"
 }
 
-// targetOf is the request as match and exclude see it.
+// targetOf returns the request as match and exclude see it.
 func (r *review) targetOf() *kyvernodoc.Target {
 	roles, clusterRoles := r.roles()
 	t := &kyvernodoc.Target{
@@ -93,7 +93,8 @@ func (r *review) targetOf() *kyvernodoc.Target {
 	return t
 }
 
-// matchesUsers says whether match blocks are held against a user.
+// matchesUsers reports whether subjects and roles of match blocks are compared
+// with a user.
 func (r *review) matchesUsers() bool {
 	if r.engine.options.CLI {
 		return r.mocks.UserInfo != nil || len(r.mocks.Roles)+len(r.mocks.ClusterRoles) > 0
@@ -101,8 +102,9 @@ func (r *review) matchesUsers() bool {
 	return r.userKnown()
 }
 
-// roles are those of the user in the request's namespace. There may be thousands
-// of bindings and of requests, and mostly one user: each is reported once.
+// roles returns the roles of the user in the request's namespace. It caches
+// them by user and namespace, since there may be thousands of bindings and
+// requests but few users.
 func (r *review) roles() (roles, clusterRoles []string) {
 	if r.engine.options.CLI {
 		return r.mocks.Roles, r.mocks.ClusterRoles
@@ -124,8 +126,8 @@ func (r *review) roles() (roles, clusterRoles []string) {
 	return given[0], given[1]
 }
 
-// subresource makes of an object the body of the subresource that a test says
-// its kind is.
+// subresource makes t the body of a subresource if the test declares the
+// object's kind as one.
 func (m *Mocks) subresource(t *kyvernodoc.Target) {
 	for _, s := range m.Subresources {
 		if s.Kind == t.Kind.Kind && s.Group == t.Kind.Group && (s.Version == "" || s.Version == t.Kind.Version) {
@@ -142,23 +144,23 @@ func (m *Mocks) subresource(t *kyvernodoc.Target) {
 	}
 }
 
-// assumeUser notes that the user who makes the request is not known.
+// assumeUser records the assumption made about the user, who is not known.
 func (r *review) assumeUser() {
 	if !r.engine.options.CLI {
 		r.assume("who makes the request is not known: checked as if by a user whom the rule concerns, and who has no exemption")
 	}
 }
 
-// assumeRoles notes that bindings which are not in the tree may give the user
-// further roles.
+// assumeRoles records the assumption that the user has only the roles that
+// bindings in the tree give.
 func (r *review) assumeRoles() {
 	if !r.engine.options.CLI {
 		r.assume("the user has no roles but those that bindings in the tree give")
 	}
 }
 
-// namespaceLabels are those of the object's namespace: on the command line of
-// Kyverno what a test says about it.
+// namespaceLabels returns the labels of the object's namespace. With
+// Options.CLI they are those that the test supplies.
 func (r *review) namespaceLabels() map[string]string {
 	name := r.req.Namespace
 	if r.engine.options.CLI {
@@ -173,26 +175,28 @@ func (r *review) namespaceLabels() map[string]string {
 	}
 	labels := make(map[string]string)
 	maps.Copy(labels, o.GetLabels())
-	labels[corev1.LabelMetadataName] = name // whatever the manifest says
+	labels[corev1.LabelMetadataName] = name // the API server overwrites the manifest's value
 	return labels
 }
 
-// A phase runs rules of a kind.
+// A phase evaluates the rules of one kind.
 type phase struct {
 	concerns func(*Rule) bool
-	// run gives the rule's responses, and the review as the rule leaves it.
+	// run returns the rule's responses. It may change the review's object for
+	// later rules.
 	run func(*run) []Response
 }
 
-// each runs the rules of a phase that concern the request. In Kyverno a policy
-// that applies one rule stops at the first that passes or fails.
-func (r *review) each(p *phase, heard func(Response)) error {
+// each evaluates the rules of a phase that match the request and calls respond
+// for each response. As in Kyverno, a policy with applyRules: One stops at its
+// first rule that passes or fails.
+func (r *review) each(p *phase, respond func(Response)) error {
 	t := r.targetOf()
 	for _, pol := range r.engine.index.For(t.Kind.Kind) {
 		if err := r.ctx.Err(); err != nil {
 			return err
 		}
-		if !r.concerned(pol, t) || r.explainer.leavesOut(pol) {
+		if !r.applies(pol, t) || r.explainer.skips(pol) {
 			continue
 		}
 		for _, rule := range pol.RulesFor(t.Kind) {
@@ -201,8 +205,8 @@ func (r *review) each(p *phase, heard func(Response)) error {
 			}
 			stop := false
 			policy.Timed(r.ctx, policy.EngineKyverno, pol.Name+"/"+rule.Name, func() {
-				for _, resp := range r.hear(p, pol, rule, t) {
-					heard(resp)
+				for _, resp := range r.runRule(p, pol, rule, t) {
+					respond(resp)
 					stop = stop || pol.ApplyOne && (resp.Status == StatusPass || resp.Status == StatusFail || resp.Status == StatusWarn)
 				}
 			})
@@ -214,21 +218,22 @@ func (r *review) each(p *phase, heard func(Response)) error {
 	return nil
 }
 
-// concerned says whether the policy is asked at all.
-func (r *review) concerned(pol *Policy, t *kyvernodoc.Target) bool {
+// applies reports whether the policy's rules are evaluated at all.
+func (r *review) applies(pol *Policy, t *kyvernodoc.Target) bool {
 	return pol.InScope(t) && (pol.Admission || r.engine.options.CLI)
 }
 
-// hear runs one rule, and has it explained if somebody wants to know.
-func (r *review) hear(p *phase, pol *Policy, rule *Rule, t *kyvernodoc.Target) []Response {
+// runRule evaluates one rule. If it is being explained, the explainer evaluates
+// it.
+func (r *review) runRule(p *phase, pol *Policy, rule *Rule, t *kyvernodoc.Target) []Response {
 	if r.explainer != nil {
-		return r.explainer.one(r, p, pol, rule, t)
+		return r.explainer.run(r, p, pol, rule, t)
 	}
-	return r.one(p, pol, rule, t)
+	return r.evaluate(p, pol, rule, t)
 }
 
-// one runs one rule.
-func (r *review) one(p *phase, pol *Policy, rule *Rule, t *kyvernodoc.Target) []Response {
+// evaluate evaluates one rule.
+func (r *review) evaluate(p *phase, pol *Policy, rule *Rule, t *kyvernodoc.Target) []Response {
 	r.asked, r.assumed = r.asked[:0:0], r.assumed[:0:0]
 	if t.Object = r.subject(); t.Object == nil {
 		return nil
@@ -238,7 +243,7 @@ func (r *review) one(p *phase, pol *Policy, rule *Rule, t *kyvernodoc.Target) []
 	r.engine.covered.match(rule, matched)
 	x := &run{review: r, program: r.engine.programs[rule], target: t}
 	switch {
-	case len(r.asked) > 0 && !rule.SelectsByNameOnly(): // by the labels of a namespace
+	case len(r.asked) > 0 && !rule.SelectsByNameOnly(): // the match depends on unknown labels of a namespace
 		return []Response{x.response(&verdict{})}
 	case !matched:
 		return nil
@@ -276,7 +281,7 @@ var validates = phase{
 	},
 }
 
-// A Phase is one of what Kyverno does with a request in turn.
+// A Phase is one of the steps in which Kyverno processes a request.
 type Phase uint8
 
 // The phases, in the order in which Kyverno's command line runs them.
@@ -289,11 +294,11 @@ const (
 
 var phases = [...]*phase{Mutating: &mutates, VerifyingImages: &verifies, Validating: &validates, Generating: &generates}
 
-// Respond gives what every rule of the phases says about a request; of all, where
-// none is named. Mutate rules come first, each on what the one before left,
-// and what follows sees what they left. mocks may be nil. The request's Kind,
-// Resource, Namespace and admitted objects are to be set; they are not changed.
-// The error is for cancellation.
+// Respond returns the response of every rule of the given phases, or of all
+// phases if none is given. Mutate rules run first. Each sees the object as the
+// rules before it left it, and so do the other phases. mocks may be nil. The
+// caller must set the request's Kind, Resource, Namespace and admitted objects.
+// Respond does not change them. It fails only if ctx ends.
 func (e *Engine) Respond(ctx context.Context, req *policy.Request, mocks *Mocks, in ...Phase) ([]Response, error) {
 	r := e.newReview(ctx, req, mocks)
 	var all []Response

@@ -10,13 +10,13 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 )
 
-// An entry is a context entry, read once.
+// An entry is a context entry with its templates parsed.
 type entry struct {
 	*kyvernodoc.ContextEntry
-	fields map[string]*template // its texts
-	value  *template            // of a variable; nil: none
-	preset *template            // the default; nil: none
-	static *jmespath.Expression // the jmesPath, where no variables stand in it
+	fields map[string]*template // strings of the entry, by field name
+	value  *template            // variable.value, or nil
+	preset *template            // the default, or nil
+	static *jmespath.Expression // jmesPath, if it has no variables
 	err    error
 }
 
@@ -63,7 +63,7 @@ func newEntry(c *kyvernodoc.ContextEntry) *entry {
 	return e
 }
 
-// load gives the entry's value in the scope of the names before it.
+// load returns the entry's value. The scope holds the names before it.
 func (e *entry) load(s *scope) (any, error) {
 	switch {
 	case e.Variable != nil:
@@ -85,7 +85,7 @@ func (e *entry) load(s *scope) (any, error) {
 	}
 }
 
-// text is one of the entry's texts with its variables.
+// text returns a string of the entry with its variables substituted.
 func (e *entry) text(s *scope, field string) (string, error) {
 	v, err := e.fields[field].fill(s)
 	if err != nil {
@@ -98,7 +98,7 @@ func (e *entry) text(s *scope, field string) (string, error) {
 	return text, nil
 }
 
-// path is the entry's JMESPath, nil where it has none.
+// path returns the entry's compiled jmesPath, or nil if it has none.
 func (e *entry) path(s *scope) (*jmespath.Expression, error) {
 	if e.static != nil || e.err != nil {
 		return e.static, e.err
@@ -110,7 +110,7 @@ func (e *entry) path(s *scope) (*jmespath.Expression, error) {
 	return jmespath.Compile(text)
 }
 
-// pick applies the entry's JMESPath to what it loaded.
+// pick applies the entry's jmesPath to the loaded value.
 func (e *entry) pick(s *scope, loaded any) (any, error) {
 	path, err := e.path(s)
 	if err != nil || path == nil {
@@ -120,8 +120,9 @@ func (e *entry) pick(s *scope, loaded any) (any, error) {
 	return v, s.review.searched(err)
 }
 
-// loadVariable is a value, or what JMESPath finds in it, or without one in the
-// whole scope; the default replaces a value that is null or fails.
+// loadVariable returns the variable's value, with jmesPath applied. Without a
+// value, jmesPath searches the whole scope. The default replaces null and
+// errors.
 func (e *entry) loadVariable(s *scope) (any, error) {
 	v, err := e.variable(s)
 	if _, open := errors.AsType[*openError](err); open {
@@ -154,7 +155,7 @@ func (e *entry) variable(s *scope) (any, error) {
 	return e.pick(s, v)
 }
 
-// loadConfigMap is a ConfigMap of the cluster, as data and metadata.
+// loadConfigMap returns a ConfigMap of the cluster, as data and metadata.
 func (e *entry) loadConfigMap(s *scope) (any, error) {
 	name, err := e.text(s, "name")
 	if err != nil {
@@ -176,8 +177,9 @@ func (e *entry) loadConfigMap(s *scope) (any, error) {
 	return map[string]any{"data": data, "metadata": o["metadata"]}, nil
 }
 
-// missing is the error of what is not among the rendered objects: on the
-// command line of Kyverno it is not there.
+// missing returns the error for something that is not among the objects.
+// Offline the cluster may have it, so the result becomes undecided. With
+// Options.CLI it counts as absent.
 func (r *review) missing(question string) error {
 	if r.engine.options.CLI {
 		return errors.New("not found: " + strings.TrimPrefix(question, "needs "))
@@ -185,7 +187,7 @@ func (r *review) missing(question string) error {
 	return r.ask(question + ": give it with --with")
 }
 
-// loadAPICall is the answer of the API server, or of a test.
+// loadAPICall returns the response of the API server, or of a test.
 func (e *entry) loadAPICall(s *scope) (any, error) {
 	v, err := e.call(s)
 	if _, open := errors.AsType[*openError](err); open {
@@ -226,7 +228,8 @@ func (e *entry) call(s *scope) (any, error) {
 	return s.review.store().call(url)
 }
 
-// loadGlobal is a GlobalContextEntry, or one of its projections.
+// loadGlobal returns the value of a GlobalContextEntry or of one of its
+// projections.
 func (e *entry) loadGlobal(s *scope) (any, error) {
 	name, err := e.text(s, "name")
 	if err != nil {

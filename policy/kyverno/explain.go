@@ -15,16 +15,16 @@ var (
 	_ policy.Explainer = (*mutator)(nil)
 )
 
-// Explain implements policy.Explainer: an explanation for each rule that may
-// concern objects of the kind. The results are those of Validate, which runs
-// with its way noted. Generate rules are explained as well.
+// Explain implements policy.Explainer. It returns an explanation for each rule
+// that may match objects of the kind, generate rules included. The results are
+// those of Validate, which runs with a trace.
 func (v *validator) Explain(ctx context.Context, req *policy.Request, name, rule string) ([]policy.Explanation, error) {
 	t := &explainer{policy: name, rule: rule, concerns: func(r *Rule) bool { return r.Mutate == nil }, result: (*review).result}
 	return v.engine.explain(ctx, req, t, &verifies, &validates, &generates)
 }
 
-// Explain implements policy.Explainer: the request is as the mutators before
-// left it.
+// Explain implements policy.Explainer. The request's object is the one that
+// earlier mutators left.
 func (m *mutator) Explain(ctx context.Context, req *policy.Request, name, rule string) ([]policy.Explanation, error) {
 	t := &explainer{
 		policy: name, rule: rule, concerns: func(r *Rule) bool { return r.Mutate != nil }, inTurn: true,
@@ -40,17 +40,18 @@ func (m *mutator) Explain(ctx context.Context, req *policy.Request, name, rule s
 	return m.engine.explain(ctx, req, t, &mutates)
 }
 
-// An explainer explains rules as they are run. nil explains none.
+// An explainer explains rules while they are evaluated. A nil *explainer
+// explains none.
 type explainer struct {
 	policy, rule string // "" is every rule of the policy
 	concerns     func(*Rule) bool
-	inTurn       bool // the rules of other policies change what is evaluated
+	inTurn       bool // rules of other policies change the object, so they must run too
 	result       func(*review, *Response) policy.Result
 	done         map[*Rule]policy.Explanation
 }
 
-// leavesOut says that rules of a policy need not run.
-func (e *explainer) leavesOut(p *Policy) bool {
+// skips reports whether the rules of a policy need not run.
+func (e *explainer) skips(p *Policy) bool {
 	return e != nil && !e.inTurn && p.Name != e.policy
 }
 
@@ -58,14 +59,14 @@ func (e *explainer) about(p *Policy, rule *Rule) bool {
 	return p.Name == e.policy && (e.rule == "" || rule.Name == e.rule) && e.concerns(rule)
 }
 
-// one runs a rule and explains it.
-func (e *explainer) one(r *review, p *phase, pol *Policy, rule *Rule, target *kyvernodoc.Target) []Response {
+// run evaluates a rule and explains it.
+func (e *explainer) run(r *review, p *phase, pol *Policy, rule *Rule, target *kyvernodoc.Target) []Response {
 	if !e.about(pol, rule) {
-		return r.one(p, pol, rule, target)
+		return r.evaluate(p, pol, rule, target)
 	}
 	before := r.object
 	r.trace = newTrace(r.engine.programs[rule])
-	responses := r.one(p, pol, rule, target)
+	responses := r.evaluate(p, pol, rule, target)
 	b := &ruleExplainer{review: r, trace: r.trace, program: r.trace.program, target: target, before: before, responses: responses}
 	r.trace = nil
 	for i := range responses {
@@ -74,7 +75,7 @@ func (e *explainer) one(r *review, p *phase, pol *Policy, rule *Rule, target *ky
 		}
 	}
 	after := r.object
-	if r.object = before; r.subject() == nil { // of a mutation, DELETE
+	if r.object = before; r.subject() == nil { // a mutation on DELETE
 		r.object = after
 	}
 	e.done[rule] = b.explanation()
@@ -82,7 +83,7 @@ func (e *explainer) one(r *review, p *phase, pol *Policy, rule *Rule, target *ky
 	return responses
 }
 
-// explain runs phases and explains those of their rules that are asked about.
+// explain runs phases and returns the explanations that t asks for.
 func (e *Engine) explain(ctx context.Context, req *policy.Request, t *explainer, phases ...*phase) ([]policy.Explanation, error) {
 	if !slices.ContainsFunc(e.policies, func(p *Policy) bool { return p.Name == t.policy }) {
 		return nil, nil
@@ -106,8 +107,9 @@ func (e *Engine) explain(ctx context.Context, req *policy.Request, t *explainer,
 	return all, ctx.Err()
 }
 
-// explanation is that of a rule that was run, or why it was not. Asked about a
-// whole policy it leaves out rules that stand for others or for other kinds.
+// explanation returns the explanation of a rule that was evaluated, or says why
+// it was not. If t asks for a whole policy, rules that replace others and rules
+// for other kinds are left out.
 func (e *explainer) explanation(r *review, p *Policy, rule *Rule) (policy.Explanation, bool) {
 	if !e.about(p, rule) {
 		return policy.Explanation{}, false
@@ -123,18 +125,18 @@ func (e *explainer) explanation(r *review, p *Policy, rule *Rule) (policy.Explan
 	return b.explanation(), true
 }
 
-// A ruleExplainer is one rule being explained on one request, with what was noted
-// while it ran.
+// A ruleExplainer explains how one rule evaluated one request, from the trace
+// of the evaluation.
 type ruleExplainer struct {
 	review    *review
 	trace     *trace
 	program   *program
 	target    *kyvernodoc.Target
-	before    map[string]any // the object that the rule saw
+	before    map[string]any // the object that the rule evaluated
 	responses []Response
 	results   []policy.Result
-	idle      bool // the rule was not run
-	hide      bool // a Secret is involved
+	idle      bool // the rule was not evaluated
+	hide      bool // the rule read a Secret
 }
 
 func (r *ruleExplainer) explanation() policy.Explanation {
@@ -152,7 +154,7 @@ func (r *ruleExplainer) explanation() policy.Explanation {
 	switch {
 	case ex.Matches == policy.No:
 	case r.idle:
-		ex.Trials = []policy.Trial{{Problem: r.whyIdle()}}
+		ex.Trials = []policy.Trial{{Problem: r.whyNotRun()}}
 	default:
 		ex.Trials = r.trials()
 	}
@@ -161,8 +163,8 @@ func (r *ruleExplainer) explanation() policy.Explanation {
 	return ex
 }
 
-// whyIdle says why a rule that matches was not run.
-func (r *ruleExplainer) whyIdle() string {
+// whyNotRun says why a rule that matches was not evaluated.
+func (r *ruleExplainer) whyNotRun() string {
 	p := r.program.policy
 	switch {
 	case r.program.broken:
@@ -176,22 +178,22 @@ func (r *ruleExplainer) whyIdle() string {
 	}
 }
 
-// trials are the rule's conditions, context and what it asks: one trial, or
-// one for each parameter of validate.cel.
+// trials returns the rule's conditions, context and checks: one trial, or one
+// for each parameter of validate.cel.
 func (r *ruleExplainer) trials() []policy.Trial {
 	t := policy.Trial{}
 	exempt := r.conditions(&t)
 	if v := r.program.rule.Validate; v != nil && v.CEL != nil && r.review.object != nil {
 		return r.celTrials(t, exempt)
 	}
-	t.Validations = r.asks(exempt)
+	t.Validations = r.checks(exempt)
 	r.fallBack(&t)
 	t.Variables = r.context()
 	return []policy.Trial{t}
 }
 
-// conditions tells what comes before that which the rule asks, and why it got
-// no further, if so.
+// conditions adds the preconditions, exceptions and other steps before the
+// rule's own checks to t. exempt says which of them ended the rule, or is "".
 func (r *ruleExplainer) conditions(t *policy.Trial) (exempt string) {
 	exempt = r.matchConditions(t)
 	if n := r.block(r.program.preconditions); n != nil {
@@ -219,7 +221,7 @@ func (r *ruleExplainer) conditions(t *policy.Trial) (exempt string) {
 	return exempt
 }
 
-// exemptBy says that an exception spares the object.
+// exemptBy returns the sentence that an exception exempts the object.
 func (r *ruleExplainer) exemptBy(e *exemption, n *tracedBlock) (exempt string) {
 	r.review.quietly(func() {
 		concerned, byUser := e.Concerns(r.target)
@@ -236,7 +238,8 @@ func (r *ruleExplainer) exemptBy(e *exemption, n *tracedBlock) (exempt string) {
 	return exempt
 }
 
-// block is what was noted of conditions of the rule as a whole.
+// block returns the trace of one of the rule's own blocks of conditions, not of
+// one inside foreach.
 func (r *ruleExplainer) block(of *block) *tracedBlock {
 	for _, n := range r.trace.whole.notes {
 		if n, ok := n.(*tracedBlock); ok && n.block == of && of != nil {
@@ -246,12 +249,12 @@ func (r *ruleExplainer) block(of *block) *tracedBlock {
 	return nil
 }
 
-// fallBack adds what the rule said where no step shows it: an error in a
-// variable of a pattern, say, or what nothing here can verify.
+// fallBack adds the rule's messages if no step explains its status: an error in
+// a variable of a pattern, say, or a signature that can't be verified offline.
 func (r *ruleExplainer) fallBack(t *policy.Trial) {
 	for i := range r.responses {
 		resp := &r.responses[i]
-		told := slices.ContainsFunc(slices.Concat(t.Conditions, t.Validations), func(e policy.Evaluation) bool { return accounts(&e, resp.Status) })
+		told := slices.ContainsFunc(slices.Concat(t.Conditions, t.Validations), func(e policy.Evaluation) bool { return explains(&e, resp.Status) })
 		if told || resp.Status == StatusPass || resp.Status == StatusSkip {
 			continue
 		}
@@ -269,8 +272,8 @@ func (r *ruleExplainer) fallBack(t *policy.Trial) {
 	}
 }
 
-// accounts reports whether an evaluation explains a status.
-func accounts(e *policy.Evaluation, s Status) bool {
+// explains reports whether an evaluation explains a status.
+func explains(e *policy.Evaluation, s Status) bool {
 	switch s {
 	case StatusUndecided:
 		return e.Unknown != ""
@@ -281,7 +284,7 @@ func accounts(e *policy.Evaluation, s Status) bool {
 	}
 }
 
-// kind is what the rule does.
+// kind names what the rule does.
 func (r *ruleExplainer) kind() string {
 	switch rule := r.program.rule; {
 	case rule.Validate != nil:
@@ -295,12 +298,12 @@ func (r *ruleExplainer) kind() string {
 	}
 }
 
-// described is an evaluation of what stands at a pointer of the policy.
+// described returns an evaluation of the expression at a pointer of the policy.
 func (r *ruleExplainer) described(name, pointer, expression string) policy.Evaluation {
 	return policy.Evaluation{Name: name, Expression: policy.Shorten(expression, maxExpression), Origin: r.program.policy.Object.Span(pointer)}
 }
 
-// redact takes out what quotes a Secret's values after all.
+// redact removes texts that still quote values of Secrets.
 func (r *ruleExplainer) redact(ex *policy.Explanation, x *run) {
 	if !r.hide {
 		return
@@ -344,7 +347,7 @@ func redactEvaluation(e *policy.Evaluation, quotes func(string) bool, clean func
 	}
 }
 
-// seen is the object that the rule is about, as it is evaluated.
+// seen returns the object that the rule evaluated.
 func (r *ruleExplainer) seen() map[string]any {
 	if r.before != nil {
 		return r.before
@@ -352,7 +355,7 @@ func (r *ruleExplainer) seen() map[string]any {
 	return r.review.subject()
 }
 
-// culprits are fields of the object that are at fault.
+// culprits returns the object's fields that are at fault.
 func (r *ruleExplainer) culprits(fields []string, text string) []policy.Culprit {
 	root, object := "object", r.seen()
 	if r.review.object == nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/pattern"
 )
 
-// actions tells what follows when the rule fails, and which setting says so:
-// those before it that do not fit are reported too.
+// actions returns the settings that decide the action when the rule fails: the
+// one that applies, and those before it that don't.
 func (r *ruleExplainer) actions() []policy.Bound {
 	p, rule := r.program.policy, r.program.rule
 	s := &settings{ruleExplainer: r}
@@ -34,7 +34,7 @@ func (r *ruleExplainer) actions() []policy.Bound {
 	return append(s.list, r.warnings()...)
 }
 
-// warnings are what makes an audited failure a warning.
+// warnings returns the settings that make an audited failure a warning.
 func (r *ruleExplainer) warnings() []policy.Bound {
 	var all []policy.Bound
 	o, reported := r.program.policy.Object, r.program.reported
@@ -48,7 +48,7 @@ func (r *ruleExplainer) warnings() []policy.Bound {
 	return all
 }
 
-// settings collects what may give the action, until one does.
+// settings collects the settings that may decide the action, until one does.
 type settings struct {
 	*ruleExplainer
 	list []policy.Bound
@@ -65,7 +65,7 @@ func (s *settings) is(action, base, at string) {
 	})
 }
 
-// called is a setting's name, below the rule or of the policy.
+// called returns a setting's name, relative to the rule or the policy.
 func (s *settings) called(base, at string) string {
 	if base == "" && strings.HasPrefix(at, s.program.rule.Pointer) {
 		return s.name(at)

@@ -14,8 +14,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// matchConditions tells those of the policy's webhook, and which of them
-// exempts the request.
+// matchConditions adds the match conditions of the policy's webhook to t.
+// exempt names the one that exempts the request, or is "".
 func (r *ruleExplainer) matchConditions(t *policy.Trial) (exempt string) {
 	p := r.program.policy
 	g := r.review.engine.conditions[p]
@@ -34,7 +34,8 @@ func (r *ruleExplainer) matchConditions(t *policy.Trial) (exempt string) {
 	return exempt
 }
 
-// celRun evaluates expressions once more, under one budget.
+// celRun returns a run that evaluates expressions once more, with one cost
+// budget.
 func (r *ruleExplainer) celRun(g *celProgram, params *render.Object) *celRun {
 	c := newCELRun(g, &run{review: r.review, program: r.program, target: r.target}, params)
 	c.meter = g.plans.Counting()
@@ -42,7 +43,8 @@ func (r *ruleExplainer) celRun(g *celProgram, params *render.Object) *celRun {
 	return c
 }
 
-// celTrials tells the rule's expressions: a trial for each parameter.
+// celTrials returns the evaluations of the rule's expressions, a trial for each
+// parameter.
 func (r *ruleExplainer) celTrials(base policy.Trial, exempt string) []policy.Trial {
 	var all []policy.Trial
 	r.review.quietly(func() {
@@ -117,7 +119,7 @@ func (r *ruleExplainer) celTrial(t *policy.Trial, g *celProgram, params *render.
 	}
 }
 
-// say puts a value or an error into words.
+// say describes a value or an error in e.
 func (r *ruleExplainer) say(e *policy.Evaluation, n *celExpression, v ref.Val, err error) {
 	if failed, ok := v.(*types.Err); ok && err == nil {
 		err = failed
@@ -133,7 +135,8 @@ func (r *ruleExplainer) say(e *policy.Evaluation, n *celExpression, v ref.Val, e
 	}
 }
 
-// evaluate evaluates an expression and tells its parts and culprits.
+// evaluate evaluates an expression and describes its parts and the fields at
+// fault.
 func (r *ruleExplainer) evaluate(c *celRun, n *celExpression, name string, parts bool) policy.Evaluation {
 	e := r.described(name, n.pointer, n.source)
 	v, err := c.eval(n)

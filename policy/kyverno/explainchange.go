@@ -6,7 +6,8 @@ import (
 	"github.com/preadmit/preadmit/policy"
 )
 
-// mutation tells what the rule set, of the object or of its targets.
+// mutation describes the fields that the rule set in the object or in its
+// targets.
 func (r *ruleExplainer) mutation() []policy.Evaluation {
 	at := r.program.rule.Pointer + "/mutate"
 	if len(r.program.mutation.targets) > 0 {
@@ -25,7 +26,7 @@ func (r *ruleExplainer) mutation() []policy.Evaluation {
 	for _, n := range r.trace.whole.notes {
 		if n, ok := n.(*tracedList); ok {
 			x := r.described(r.name(n.pointer), n.pointer, n.text())
-			x.Value, x.Parts = "true", r.looped(n, 0, "")
+			x.Value, x.Parts = "true", r.elementParts(n, 0, "")
 			if n.err != nil {
 				x.Value = ""
 				x.Error, x.Unknown = r.broken(n.err)
@@ -50,7 +51,7 @@ func (r *ruleExplainer) outcome(e *policy.Evaluation, resp *Response) {
 	}
 }
 
-// targets tells each object that the rule changes beside that of the request.
+// targets describes each object that the rule changes besides the request's.
 func (r *ruleExplainer) targets(at string) []policy.Evaluation {
 	var all []policy.Evaluation
 	for i := range r.responses {
@@ -79,7 +80,7 @@ func (r *ruleExplainer) targets(at string) []policy.Evaluation {
 	return all
 }
 
-// hidesOf says that nothing of an object may be shown.
+// hidesOf reports whether nothing of an object may be shown.
 func (r *ruleExplainer) hidesOf(o map[string]any) bool {
 	return o["kind"] == "Secret" && !r.review.engine.options.CLI
 }
@@ -95,7 +96,8 @@ func (r *ruleExplainer) changePart(c change, depth int, loop string) policy.Part
 	return p
 }
 
-// generation tells what the rule would make once the request is admitted.
+// generation describes the objects that the rule would generate once the
+// request is admitted.
 func (r *ruleExplainer) generation() []policy.Evaluation {
 	e := r.described("generate", r.program.rule.Pointer+"/generate", "")
 	e.Value = "true"

@@ -12,8 +12,8 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/podsecurity"
 )
 
-// asks tells what the rule asks of the object, or why it does not.
-func (r *ruleExplainer) asks(exempt string) []policy.Evaluation {
+// checks describes the rule's checks, or says why they were not evaluated.
+func (r *ruleExplainer) checks(exempt string) []policy.Evaluation {
 	rule := r.program.rule
 	var all []policy.Evaluation
 	switch {
@@ -42,12 +42,12 @@ func (r *ruleExplainer) asks(exempt string) []policy.Evaluation {
 	return all
 }
 
-// name is a pointer below the rule, as people write it.
+// name returns the readable form of a pointer relative to the rule.
 func (r *ruleExplainer) name(pointer string) string {
 	return kyvernodoc.Dotted(strings.TrimPrefix(pointer, r.program.rule.Pointer))
 }
 
-// at is where a clause is written: validate, or an entry of its foreach.
+// at returns the pointer of a clause: validate, or an entry of its foreach.
 func (r *ruleExplainer) at(c *clause) string {
 	if c == r.program.clause {
 		return r.program.rule.Pointer + "/validate"
@@ -55,7 +55,7 @@ func (r *ruleExplainer) at(c *clause) string {
 	return c.pointer
 }
 
-// clause tells deny, patterns or foreach of the rule.
+// clause describes the rule's deny, patterns or foreach.
 func (r *ruleExplainer) clause() []policy.Evaluation {
 	c := r.program.clause
 	var all []policy.Evaluation
@@ -76,7 +76,7 @@ func (r *ruleExplainer) clause() []policy.Evaluation {
 	return all
 }
 
-// deny tells conditions that deny where they hold.
+// deny describes a deny block.
 func (r *ruleExplainer) deny(c *clause) policy.Evaluation {
 	e := r.described("validate.deny", r.at(c)+"/deny", "")
 	if c.deny == nil {
@@ -102,7 +102,8 @@ func (r *ruleExplainer) deny(c *clause) policy.Evaluation {
 	return e
 }
 
-// denying are the parts of a deny block, and which of its conditions hold.
+// denying returns the conditions of a deny block as parts, and a summary of
+// those that hold.
 func (r *ruleExplainer) denying(n *tracedBlock, base string, depth int, loop string) (parts []policy.Part, summary string) {
 	var holds []string
 	n.each(func(c *conditions.Condition, t *tracedCondition) {
@@ -126,7 +127,7 @@ func (r *ruleExplainer) denying(n *tracedBlock, base string, depth int, loop str
 	}
 }
 
-// failed are the fields that the rule names.
+// failed returns the fields named by the rule's failures.
 func (r *ruleExplainer) failed() []string {
 	var fields []string
 	for i := range r.responses {
@@ -135,7 +136,7 @@ func (r *ruleExplainer) failed() []string {
 	return fields
 }
 
-// podSecurity tells each control that is violated, and what is excluded.
+// podSecurity describes each control that is violated, and the exclusions.
 func (r *ruleExplainer) podSecurity() []policy.Evaluation {
 	p, at := r.program.rule.Validate.PodSecurity, r.program.rule.Pointer+"/validate/podSecurity"
 	e := r.described("validate.podSecurity", at, p.Level+":"+orLatest(p.Version))
@@ -170,7 +171,7 @@ func orLatest(version string) string {
 	return version
 }
 
-// sparedParts tell what excludes take out.
+// sparedParts describes the violations that are excluded.
 func (r *ruleExplainer) sparedParts(spared []podsecurity.Violation) []policy.Part {
 	var parts []policy.Part
 	for _, v := range spared {
@@ -186,7 +187,7 @@ func (r *ruleExplainer) sparedParts(spared []podsecurity.Violation) []policy.Par
 	return cutParts(parts)
 }
 
-// verification tells each entry of verifyImages.
+// verification describes each entry of verifyImages.
 func (r *ruleExplainer) verification() []policy.Evaluation {
 	var all []policy.Evaluation
 	for _, entry := range r.program.rule.VerifyImages {

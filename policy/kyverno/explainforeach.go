@@ -9,7 +9,7 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/pattern"
 )
 
-// foreach tells an entry of foreach with its elements.
+// foreach describes an entry of foreach with its elements.
 func (r *ruleExplainer) foreach(pointer, text string) policy.Evaluation {
 	e := r.described(r.name(pointer), pointer, text)
 	n := r.list(r.trace.whole, pointer)
@@ -40,11 +40,11 @@ func (r *ruleExplainer) foreach(pointer, text string) policy.Evaluation {
 		e.Culprits = r.culprits(r.failed(), "")
 		e.Summary = r.whyElement(n, failing)
 	}
-	e.Parts = r.looped(n, 0, "")
+	e.Parts = r.elementParts(n, 0, "")
 	return e
 }
 
-// list is what was noted of a foreach in an element.
+// list returns the trace of the foreach at pointer inside an element, or nil.
 func (r *ruleExplainer) list(in *tracedElement, pointer string) *tracedList {
 	for _, n := range in.notes {
 		if n, ok := n.(*tracedList); ok && n.pointer == pointer {
@@ -54,7 +54,7 @@ func (r *ruleExplainer) list(in *tracedElement, pointer string) *tracedList {
 	return nil
 }
 
-// failing is the element that ended the list.
+// failing returns the element that ended the loop, or nil.
 func (t *tracedList) failing() *tracedElement {
 	if len(t.elements) == 0 {
 		return nil
@@ -66,7 +66,7 @@ func (t *tracedList) failing() *tracedElement {
 	return nil
 }
 
-// whyElement says in a line what an element failed on.
+// whyElement says in one line why an element failed.
 func (r *ruleExplainer) whyElement(n *tracedList, el *tracedElement) string {
 	where := " for " + r.loop(n, el)
 	for _, note := range el.notes {
@@ -89,8 +89,8 @@ func (r *ruleExplainer) whyElement(n *tracedList, el *tracedElement) string {
 	return ""
 }
 
-// clauseOf is the pointer that names of a deny block count from; "" for
-// preconditions.
+// clauseOf returns the pointer that names of a deny block are relative to, or
+// "" for preconditions.
 func (t *tracedElement) clauseOf(b *ruleExplainer, n *tracedBlock) string {
 	for _, g := range n.block.block.Groups {
 		for _, c := range slices.Concat(g.Any, g.All) {
@@ -102,7 +102,7 @@ func (t *tracedElement) clauseOf(b *ruleExplainer, n *tracedBlock) string {
 	return ""
 }
 
-// loop is the name of an element.
+// loop returns the name of an element.
 func (r *ruleExplainer) loop(n *tracedList, el *tracedElement) string {
 	if el.pointer != "" {
 		if name := r.element(r.seen(), el.pointer); name != "" {
@@ -112,9 +112,9 @@ func (r *ruleExplainer) loop(n *tracedList, el *tracedElement) string {
 	return fmt.Sprintf("element %d%s", el.index, r.called(el.value))
 }
 
-// looped are the parts of a list: how long it is, then what each element came
-// to. Where they are too many those before one that fails are left out.
-func (r *ruleExplainer) looped(n *tracedList, depth int, loop string) []policy.Part {
+// elementParts returns the parts of a list: its length, then the outcome of each
+// element. If there are too many, elements before a failing one are left out.
+func (r *ruleExplainer) elementParts(n *tracedList, depth int, loop string) []policy.Part {
 	head := policy.Part{Depth: depth, Loop: loop, Text: n.text(), Value: policy.Plural(n.count, "element"), Origin: r.program.policy.Object.Span(n.pointer + "/list")}
 	if n.err != nil {
 		failed, unknown := r.broken(n.err)
@@ -126,7 +126,7 @@ func (r *ruleExplainer) looped(n *tracedList, depth int, loop string) []policy.P
 	}
 	var elements [][]policy.Part
 	for _, el := range n.elements {
-		elements = append(elements, r.inElement(n, el, depth+1))
+		elements = append(elements, r.partsOf(n, el, depth+1))
 	}
 	room := maxParts - 2
 	if f := n.failing(); f != nil && len(elements) > 0 {
@@ -154,7 +154,7 @@ func (r *ruleExplainer) looped(n *tracedList, depth int, loop string) []policy.P
 	return parts
 }
 
-// text is the list's expression, with its variables.
+// text returns the list's expression with its variables substituted.
 func (t *tracedList) text() string {
 	if t.expr == nil {
 		return "list"
@@ -162,8 +162,8 @@ func (t *tracedList) text() string {
 	return policy.Shorten(t.expr.String(), maxExpression)
 }
 
-// inElement are the parts of an element.
-func (r *ruleExplainer) inElement(n *tracedList, el *tracedElement, depth int) []policy.Part {
+// partsOf returns the parts of an element.
+func (r *ruleExplainer) partsOf(n *tracedList, el *tracedElement, depth int) []policy.Part {
 	var parts []policy.Part
 	loop, base := r.loop(n, el), n.pointer+"/"
 	for _, note := range el.notes {
@@ -176,7 +176,7 @@ func (r *ruleExplainer) inElement(n *tracedList, el *tracedElement, depth int) [
 		case *tracedMatch:
 			parts = append(parts, r.steps(note, depth, loop)...)
 		case *tracedList:
-			parts = append(parts, r.looped(note, depth, loop)...)
+			parts = append(parts, r.elementParts(note, depth, loop)...)
 		}
 	}
 	if el.patched {
@@ -192,7 +192,7 @@ func (r *ruleExplainer) inElement(n *tracedList, el *tracedElement, depth int) [
 	return parts
 }
 
-// entryPart is a context entry of an element.
+// entryPart describes a context entry of an element.
 func (r *ruleExplainer) entryPart(n *tracedEntry, depth int, loop string) policy.Part {
 	p := policy.Part{Depth: depth, Loop: loop, Text: "context[" + n.Name + "] " + policy.Shorten(n.source(), maxExpression), Origin: r.program.policy.Object.Span(n.Pointer)}
 	if n.err == nil {

@@ -15,13 +15,13 @@ import (
 // maxChecks is the most checks of a request that are shown for one rule.
 const maxChecks = 100
 
-// A matching lists the questions that decide whether a rule concerns a request.
+// A matching collects the checks that decide whether a rule matches a request.
 type matching struct {
 	review *review
 	target *kyvernodoc.Target
-	object *render.Object // the policy or exception whose filters are asked
-	base   string         // pointer of what names count from
-	prefix string         // of names
+	object *render.Object // the policy or exception whose filters are checked
+	base   string         // the pointer that names are relative to
+	prefix string         // prefix of names
 	checks []policy.Check
 	more   int
 }
@@ -36,10 +36,10 @@ func (m *matching) add(name, pointer, text string, answer policy.Answer, why str
 	})
 }
 
-// maxChecked is how long the text of a question may be.
+// maxChecked is the longest text of a check.
 const maxChecked = 400
 
-// rest says how many questions were left out.
+// rest returns the checks. If some were left out, the last says how many.
 func (m *matching) rest() []policy.Check {
 	if m.more > 0 {
 		m.checks = append(m.checks, policy.Check{Name: "…", Text: fmt.Sprintf("and %d more", m.more), Answer: policy.Undecided})
@@ -54,7 +54,8 @@ func answer(yes bool) policy.Answer {
 	return policy.No
 }
 
-// matches answers whether the rule is about the request, and why.
+// matches reports whether the rule matches the request, with the checks that
+// decide it.
 func (r *ruleExplainer) matches() (policy.Answer, []policy.Check) {
 	p, rule, t := r.program.policy, r.program.rule, r.target
 	m := &matching{review: r.review, target: t, object: p.Object, base: rule.Pointer + "/"}
@@ -82,7 +83,7 @@ func (r *ruleExplainer) matches() (policy.Answer, []policy.Check) {
 	return all, m.rest()
 }
 
-// concerns answers what match and exclude come to.
+// concerns returns the result of match and exclude together.
 func (r *ruleExplainer) concerns() policy.Answer {
 	all := policy.No
 	r.review.quietly(func() {
@@ -96,8 +97,8 @@ func (r *ruleExplainer) concerns() policy.Answer {
 	return all
 }
 
-// generated tells which rule autogen made this one of, or which it made of
-// this one; false says that the rule is not for objects of the kind.
+// generated adds the relation between an autogen rule and the rule it was
+// generated from. It returns false if the rule is not for objects of the kind.
 func (r *ruleExplainer) generated(m *matching) bool {
 	p, rule, kind := r.program.policy, r.program.rule, r.review.req.Kind.Kind
 	rules := p.RulesFor(r.review.req.Kind)
@@ -118,7 +119,7 @@ func (r *ruleExplainer) generated(m *matching) bool {
 	return true
 }
 
-// block asks every filter of a match or exclude block everything that it has.
+// block adds the checks of every filter of a match or exclude block.
 func (m *matching) block(name string, block *kyvernodoc.Match, excludes bool) {
 	if block == nil {
 		return
@@ -132,7 +133,7 @@ func (m *matching) block(name string, block *kyvernodoc.Match, excludes bool) {
 	}
 }
 
-// filter asks in the order of a filter's fields.
+// filter adds the checks of a filter, in the order of its fields.
 func (m *matching) filter(f *kyvernodoc.Filter, excludes bool) {
 	t := m.target
 	name := func(at string) string { return kyvernodoc.Dotted("/" + strings.TrimPrefix(f.Pointer+at, m.base)) }
@@ -188,7 +189,8 @@ func labelsText(labels map[string]string) string {
 	return "is labelled " + pairs(labels)
 }
 
-// namespaces asks for labels of the namespace, which may not be known.
+// namespaces adds the checks of the namespace's labels. They are undecided if
+// the labels are unknown.
 func (m *matching) namespaces(f *kyvernodoc.Filter, name string) {
 	at, s := f.Pointer+"/resources/namespaceSelector", f.NamespaceSelector
 	if m.target.Kind.Kind == "Namespace" {
@@ -211,8 +213,8 @@ func (m *matching) namespaces(f *kyvernodoc.Filter, name string) {
 	}
 }
 
-// users asks who makes the request, which may not be known: then match means
-// him, and exclude does not.
+// users adds the checks of the user. If the user is unknown, a match block is
+// taken to match and an exclude block is not.
 func (m *matching) users(f *kyvernodoc.Filter, name func(string) string, excludes bool) {
 	t := m.target
 	for _, q := range []struct {
@@ -243,7 +245,7 @@ func (m *matching) users(f *kyvernodoc.Filter, name func(string) string, exclude
 	}
 }
 
-// exceptionChecks asks the exceptions that name the rule.
+// exceptionChecks adds the checks of the exceptions that name the rule.
 func (r *ruleExplainer) exceptionChecks(m *matching) {
 	for _, e := range r.review.engine.exceptions {
 		if !e.Covers(r.program.policy, r.program.rule.Name) {
@@ -265,8 +267,8 @@ func (r *ruleExplainer) exceptionChecks(m *matching) {
 	}
 }
 
-// few names some of a list: all where they are few, else those that fit, or
-// the first.
+// few joins the items of a list: all if they are few, else those that fit, or
+// else the first ones.
 func few(all []string, fits func(string) bool) string {
 	const most = 4
 	if len(all) <= most {
@@ -280,12 +282,12 @@ func few(all []string, fits func(string) bool) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(some, ", "), len(all)-len(some))
 }
 
-// fits says whether a text is one that patterns mean.
+// fits returns a function that reports whether a pattern matches the text.
 func fits(text string) func(string) bool {
 	return func(p string) bool { return pattern.Wildcard(p, text) }
 }
 
-// kinds writes selectors of kinds as policies do.
+// kinds formats selectors of kinds as policies write them.
 func (m *matching) kinds(kinds []kyvernodoc.KindSelector) string {
 	var all []string
 	means := map[string]bool{}
@@ -306,7 +308,7 @@ func (m *matching) kinds(kinds []kyvernodoc.KindSelector) string {
 	return few(all, func(text string) bool { return means[text] })
 }
 
-// pairs are labels in a line.
+// pairs formats labels in one line.
 func pairs(m map[string]string) string {
 	var all []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {

@@ -11,7 +11,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// pattern tells a pattern, or one of several, on the whole object.
+// pattern describes the match of a pattern, or of one of anyPattern, with the
+// whole object.
 func (r *ruleExplainer) pattern(c *clause, i int, at string, written any) policy.Evaluation {
 	e := r.described(r.name(r.at(c)+at), r.at(c)+at, strings.TrimSpace(yamlText(written, maxExpression)))
 	n := r.matched(r.trace.whole, c, i)
@@ -43,7 +44,7 @@ func (r *ruleExplainer) pattern(c *clause, i int, at string, written any) policy
 	return e
 }
 
-// because says in a line what of a pattern does not hold.
+// because says in one line which part of a pattern does not match.
 func (r *ruleExplainer) because(n *tracedMatch, failed policy.Part) string {
 	if failed.Text == "" {
 		return ""
@@ -55,7 +56,7 @@ func (r *ruleExplainer) because(n *tracedMatch, failed policy.Part) string {
 	return text
 }
 
-// matched is what was noted of a pattern in an element.
+// matched returns the trace of a clause's i-th pattern in an element, or nil.
 func (r *ruleExplainer) matched(in *tracedElement, c *clause, i int) *tracedMatch {
 	for _, n := range in.notes {
 		if n, ok := n.(*tracedMatch); ok && n.clause == c && n.index == i {
@@ -65,8 +66,8 @@ func (r *ruleExplainer) matched(in *tracedElement, c *clause, i int) *tracedMatc
 	return nil
 }
 
-// failing is the step that the verdict depended on: the innermost of the last that
-// did not hold.
+// failing returns the step that decided the verdict: the innermost of the last
+// steps that did not match.
 func (t *tracedMatch) failing() *pattern.Step {
 	for i := len(t.steps) - 1; i >= 0; i-- {
 		if s := &t.steps[i]; s.Status != pattern.Pass && (t.verdict.Status == pattern.Skip || s.Status != pattern.Skip) &&
@@ -77,7 +78,7 @@ func (t *tracedMatch) failing() *pattern.Step {
 	return nil
 }
 
-// steps are the parts of a pattern.
+// steps returns the steps of a match as parts.
 func (r *ruleExplainer) steps(n *tracedMatch, depth int, loop string) []policy.Part {
 	var parts []policy.Part
 	for i := range n.steps {
@@ -89,7 +90,7 @@ func (r *ruleExplainer) steps(n *tracedMatch, depth int, loop string) []policy.P
 	return thinned(parts, n.steps)
 }
 
-// thinned leaves out steps that hold where there are too many to read.
+// thinned leaves out steps that match if there are too many to read.
 func thinned(parts []policy.Part, steps []pattern.Step) []policy.Part {
 	most := maxParts / 2
 	if len(parts) <= most {
@@ -104,7 +105,7 @@ func thinned(parts []policy.Part, steps []pattern.Step) []policy.Part {
 	return kept
 }
 
-// step is a step of a pattern as a part.
+// step describes a step of a match.
 func (r *ruleExplainer) step(n *tracedMatch, s *pattern.Step) policy.Part {
 	if s == nil {
 		return policy.Part{}
@@ -125,11 +126,11 @@ func (r *ruleExplainer) step(n *tracedMatch, s *pattern.Step) policy.Part {
 		text += ": " + r.show(s.Wants, !n.static)
 	}
 	return policy.Part{
-		Depth: s.Depth, Loop: loop, Text: text, Value: r.came(s), Origin: r.placeOf(n.clause, n.index, s.Place),
+		Depth: s.Depth, Loop: loop, Text: text, Value: r.outcomeOf(s), Origin: r.placeOf(n.clause, n.index, s.Place),
 	}
 }
 
-// joined are keys of a pattern as people write them.
+// joined formats the keys of a pattern as a readable path.
 func joined(keys []string) string {
 	var b strings.Builder
 	for _, k := range keys {
@@ -148,8 +149,8 @@ func joined(keys []string) string {
 	return b.String()
 }
 
-// placeOf is the line of the policy that a place of a pattern is written on:
-// what autogen put around it is not there.
+// placeOf returns the policy's line for a place in a pattern, without the
+// levels that autogen put around it.
 func (r *ruleExplainer) placeOf(c *clause, i int, place string) render.Span {
 	at := r.at(c) + "/pattern"
 	if c.pattern == nil {
@@ -158,8 +159,8 @@ func (r *ruleExplainer) placeOf(c *clause, i int, place string) render.Span {
 	return r.program.policy.Object.Span(at + strings.TrimPrefix(place, r.program.rule.Prefix))
 }
 
-// came is the outcome of a step of a pattern, in words.
-func (r *ruleExplainer) came(s *pattern.Step) string {
+// outcomeOf describes the outcome of a step.
+func (r *ruleExplainer) outcomeOf(s *pattern.Step) string {
 	it := "it is " + r.show(s.Value, true)
 	if _, ok := s.Value.(map[string]any); ok && !s.Scalar {
 		it = "it is there"

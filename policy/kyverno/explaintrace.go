@@ -12,18 +12,18 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A trace notes how one rule reaches its verdict. Nobody asks
-// for most: then it is nil, and its methods, and those of what they return,
-// do nothing.
+// A trace records how one rule reaches its verdict. It is nil unless the rule
+// is being explained; methods of a nil trace, and of the nil values that they
+// return, do nothing.
 type trace struct {
 	program *program
 	whole   *tracedElement // the rule, outside of any foreach
-	at      *tracedElement // what is noted now
+	at      *tracedElement // the element that is being evaluated
 	entries map[*entry]*tracedEntry
-	notes   int // how many there are
+	notes   int // number of notes
 
 	found, spared []podsecurity.Violation
-	pod           bool // podSecurity was asked
+	pod           bool // the rule's podSecurity was evaluated
 	images        []tracedImage
 }
 
@@ -31,7 +31,7 @@ type trace struct {
 const (
 	maxShown = 16   // elements of one list that are shown, beside one that fails
 	maxNotes = 4096 // notes, beyond which elements are shown only if they fail
-	maxSteps = 256  // of one pattern
+	maxSteps = 256  // steps of one pattern
 )
 
 func newTrace(p *program) *trace {
@@ -39,8 +39,8 @@ func newTrace(p *program) *trace {
 	return &trace{program: p, whole: whole, at: whole, entries: map[*entry]*tracedEntry{}}
 }
 
-// A tracedElement is an element of a foreach, or the rule as a whole, and what
-// was asked of it in order: *tracedBlock, *tracedMatch, *tracedList,
+// A tracedElement records an element of a foreach, or the rule as a whole. Its
+// notes are the steps in order: *tracedBlock, *tracedMatch, *tracedList,
 // *tracedEntry.
 type tracedElement struct {
 	index   int
@@ -48,7 +48,7 @@ type tracedElement struct {
 	pointer string // in the object; "" where it was made
 	verdict *verdict
 	patched bool // by mutate
-	changed int  // so many fields
+	changed int  // number of fields that the patch changed
 	notes   []any
 }
 
@@ -59,7 +59,7 @@ type change struct {
 	had, has bool
 }
 
-// A tracedBlock is conditions with what they compared.
+// A tracedBlock records conditions with the values that they compared.
 type tracedBlock struct {
 	block    *block
 	scope    *scope
@@ -74,10 +74,10 @@ type tracedCondition struct {
 	err        error
 }
 
-// A tracedMatch is a pattern on a value.
+// A tracedMatch records the match of a pattern with a value.
 type tracedMatch struct {
 	clause  *clause
-	index   int // of anyPattern
+	index   int // index in anyPattern
 	value   any
 	where   func() string // the pointer of value in the object; nil: it is the object
 	static  bool          // the pattern has no variables
@@ -85,7 +85,7 @@ type tracedMatch struct {
 	steps   []pattern.Step
 }
 
-// A tracedList is a list that foreach goes through.
+// A tracedList records a foreach over a list.
 type tracedList struct {
 	trace    *trace
 	pointer  string // of the foreach, in the policy as it is written
@@ -98,7 +98,7 @@ type tracedList struct {
 	outer    *tracedElement
 }
 
-// A tracedEntry is a context entry that was loaded.
+// A tracedEntry records a context entry that was loaded.
 type tracedEntry struct {
 	*entry
 	scope *scope
@@ -106,11 +106,12 @@ type tracedEntry struct {
 	err   error
 }
 
-// A tracedImage is an image held against an entry of verifyImages.
+// A tracedImage records the comparison of an image with an entry of
+// verifyImages.
 type tracedImage struct {
 	entry   *kyvernodoc.VerifyImages
 	ref     string
-	verdict *verdict // nil: the entry is not about it
+	verdict *verdict // nil: the entry does not match the image
 }
 
 func (t *trace) note(n any) {
@@ -118,7 +119,7 @@ func (t *trace) note(n any) {
 	t.at.notes = append(t.at.notes, n)
 }
 
-// asks begins conditions.
+// asks begins recording a block of conditions.
 func (t *trace) asks(b *block, s *scope) *tracedBlock {
 	if t == nil {
 		return nil
@@ -140,7 +141,7 @@ func (t *tracedBlock) came(held bool, err error) {
 	}
 }
 
-// loaded notes a context entry: of the rule, or of the element at hand.
+// loaded records a context entry of the rule or of the current element.
 func (t *trace) loaded(b *binding, s *scope, i int) {
 	if t == nil {
 		return
@@ -153,13 +154,13 @@ func (t *trace) loaded(b *binding, s *scope, i int) {
 	t.note(n)
 }
 
-// match matches, and notes how.
+// match matches value with a pattern and records the steps.
 func (t *trace) match(c *clause, i int, p *pattern.Pattern, value any, at *element) pattern.Verdict {
 	if t == nil {
 		return p.Match(value)
 	}
 	n := &tracedMatch{clause: c, index: i, value: value}
-	if at != nil { // which must not be kept: it is on the stack where nobody asks
+	if at != nil { // at must not be kept, or it would be allocated in every evaluation
 		n.where = at.pointer
 	}
 	n.verdict, n.steps = p.Trace(value, max(maxSteps-t.notes/16, 8))
@@ -169,7 +170,7 @@ func (t *trace) match(c *clause, i int, p *pattern.Pattern, value any, at *eleme
 	return n.verdict
 }
 
-// comparison is the pattern, or the i-th of anyPattern.
+// comparison returns the clause's pattern, or the i-th of its anyPattern.
 func (c *clause) comparison(i int) *comparison {
 	if c.pattern != nil {
 		return c.pattern
@@ -177,7 +178,7 @@ func (c *clause) comparison(i int) *comparison {
 	return c.anyPattern[i]
 }
 
-// goes begins a list.
+// goes begins recording a list.
 func (t *trace) goes(pointer string, s *scope, expr *jmespath.Expression, elements []any, err error) *tracedList {
 	if t == nil {
 		return nil
@@ -187,7 +188,7 @@ func (t *trace) goes(pointer string, s *scope, expr *jmespath.Expression, elemen
 	return n
 }
 
-// into begins an element, out ends it.
+// into begins recording an element, out ends it.
 func (t *tracedList) into(i int, value any) {
 	if t == nil {
 		return
@@ -211,7 +212,7 @@ func (t *tracedList) out(v *verdict) {
 	t.scope.review.quietly(func() { e.pointer = t.scope.elementPointer(t.expr, e.index, e.value) })
 }
 
-// patched ends an element that a patch was for.
+// patched ends the recording of an element that was patched.
 func (t *tracedList) patched(before, after map[string]any, v *verdict) {
 	if t == nil {
 		return
@@ -223,7 +224,7 @@ func (t *tracedList) patched(before, after map[string]any, v *verdict) {
 	t.out(v)
 }
 
-// changes are the fields in which an object differs from what it was.
+// changes returns the fields in which an object differs from its earlier state.
 func changes(before, after map[string]any) []change {
 	var all []change
 	for _, pointer := range diff.Differences(before, after) {
@@ -238,7 +239,7 @@ func changes(before, after map[string]any) []change {
 	return all
 }
 
-// spares notes violations of which some are excluded.
+// spares records violations, some of which are excluded.
 func (t *trace) spares(all, left []podsecurity.Violation) {
 	if t == nil {
 		return
@@ -264,8 +265,8 @@ func (t *trace) image(entry *kyvernodoc.VerifyImages, image map[string]any, v *v
 	t.images = append(t.images, tracedImage{entry, ref, v})
 }
 
-// quietly does something again that leaves no notes for the verdict; what
-// Secrets it saw is remembered.
+// quietly calls do, whose questions and assumptions do not affect the verdict.
+// Secrets that it reads are still recorded.
 func (r *review) quietly(do func()) {
 	saved := *r.notes
 	do()

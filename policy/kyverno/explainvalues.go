@@ -19,11 +19,11 @@ import (
 const (
 	maxExpression = 400
 	maxValue      = 400
-	maxParts      = 100 // of one evaluation
+	maxParts      = 100 // parts of one evaluation
 )
 
-// show is a value on a line; open says that it may quote a Secret, if one is
-// involved.
+// show formats a value on one line. open says that the value may quote a
+// Secret, if the rule read one.
 func (r *ruleExplainer) show(v any, open bool) string {
 	if r.hide && open {
 		return cel.Hidden
@@ -31,7 +31,7 @@ func (r *ruleExplainer) show(v any, open bool) string {
 	return explain.Show(types.DefaultTypeAdapter.NativeToValue(v))
 }
 
-// broken is the text of an error, or the question that the error is about.
+// broken returns the text of an error, or else what would have to be known.
 func (r *ruleExplainer) broken(err error) (failed, unknown string) {
 	if q, ok := errors.AsType[*openError](err); ok {
 		return "", policy.Shorten(q.question, maxValue)
@@ -42,27 +42,28 @@ func (r *ruleExplainer) broken(err error) (failed, unknown string) {
 	return policy.Shorten(err.Error(), maxValue), ""
 }
 
-// opens says whether a template's value may quote a Secret.
+// opens reports whether a template's value may quote a Secret.
 func (r *ruleExplainer) opens(t *template, s *scope) bool {
 	if !r.hide || t == nil || t.static || t.err != nil {
 		return false
 	}
 	x, open := &run{review: r.review, program: r.program, target: r.target}, false
 	r.review.quietly(func() {
-		_, err := t.root.fill(&filling{scope: s, seen: func(_ *variable, source string) { open = open || x.tells(source) }})
+		_, err := t.root.fill(&filling{scope: s, seen: func(_ *variable, source string) { open = open || x.mayQuote(source) }})
 		open = open || err != nil
 	})
 	return open
 }
 
-// element names the list element that a field of an object is in:
+// element names the list element that contains a field of an object:
 // containers[1] "side".
 func (r *ruleExplainer) element(object any, pointer string) string {
 	name, _ := r.elementIn(object, pointer)
 	return name
 }
 
-// elementIn is element, and how many steps of the pointer lead to it.
+// elementIn returns the name of the list element, and the number of the
+// pointer's steps that lead to it.
 func (r *ruleExplainer) elementIn(object any, pointer string) (string, int) {
 	var parts []string
 	steps, last := 0, ""
@@ -86,7 +87,7 @@ func (r *ruleExplainer) elementIn(object any, pointer string) (string, int) {
 	return strings.Join(parts, "."), steps
 }
 
-// called is what people call a list element by.
+// called returns the name by which people know a list element.
 func (r *ruleExplainer) called(v any) string {
 	m, _ := v.(map[string]any)
 	for _, key := range []string{"name", "key", "host"} {
@@ -97,7 +98,7 @@ func (r *ruleExplainer) called(v any) string {
 	return ""
 }
 
-// asked is a key or value of a condition as it is written.
+// asked formats a key or value of a condition as it is written.
 func (r *ruleExplainer) asked(v any) string {
 	s, ok := v.(string)
 	if ok && strings.Contains(s, "{{") {
@@ -110,8 +111,8 @@ func (r *ruleExplainer) conditionText(c *conditions.Condition) string {
 	return r.asked(c.Key) + " " + c.Operator + " " + r.asked(c.Value)
 }
 
-// each goes through the conditions of a block in order, with what was compared
-// of each: nil where it was not come to.
+// each calls do for each condition of a block in order, with the compared
+// values, or with nil if it was not evaluated.
 func (t *tracedBlock) each(do func(*conditions.Condition, *tracedCondition)) {
 	compares := make(map[*conditions.Condition]*tracedCondition, len(t.compares))
 	for i := range t.compares {
@@ -127,7 +128,7 @@ func (t *tracedBlock) each(do func(*conditions.Condition, *tracedCondition)) {
 	}
 }
 
-// evaluations tells each condition of a block of a policy or exception.
+// evaluations describes each condition of a block of a policy or exception.
 func (r *ruleExplainer) evaluations(n *tracedBlock, o *render.Object, base, prefix string) []policy.Evaluation {
 	var all []policy.Evaluation
 	n.each(func(c *conditions.Condition, t *tracedCondition) {
@@ -151,8 +152,8 @@ func (r *ruleExplainer) evaluations(n *tracedBlock, o *render.Object, base, pref
 	return all
 }
 
-// compared are the parts of a condition: its result, and below it the
-// values of its variables.
+// compared returns a condition as parts: its result, and below it the values of
+// its variables.
 func (r *ruleExplainer) compared(n *tracedBlock, t *tracedCondition, depth int, loop, name string) []policy.Part {
 	c, terms := t.Condition, n.block.terms[t.Condition]
 	whole := policy.Part{Depth: depth, Loop: loop, Text: name + policy.Shorten(r.conditionText(c), maxExpression)}
@@ -181,7 +182,7 @@ func (r *ruleExplainer) compared(n *tracedBlock, t *tracedCondition, depth int, 
 	return parts
 }
 
-// context tells the rule's context entries, loaded or not.
+// context describes the rule's context entries, loaded or not.
 func (r *ruleExplainer) context() []policy.Evaluation {
 	var all []policy.Evaluation
 	for _, entry := range r.program.entries {
@@ -204,8 +205,8 @@ func (r *ruleExplainer) context() []policy.Evaluation {
 	return all
 }
 
-// entryOpens says whether an entry's value may quote a Secret: what is looked
-// up may be anything.
+// entryOpens reports whether an entry's value may quote a Secret. A value that
+// was looked up may always do so.
 func (r *ruleExplainer) entryOpens(n *tracedEntry) bool {
 	switch {
 	case !r.hide:
@@ -217,7 +218,8 @@ func (r *ruleExplainer) entryOpens(n *tracedEntry) bool {
 	}
 }
 
-// source is where an entry has its value from, as written.
+// source returns the expression or reference that an entry loads its value
+// from, as written.
 func (e *entry) source() string {
 	path := func(text, jmesPath string) string {
 		if jmesPath == "" {
@@ -243,8 +245,8 @@ func (e *entry) source() string {
 	}
 }
 
-// origin are the parts of an entry: what its texts come to with their
-// variables, and where the object that was looked up stands.
+// origin returns the parts of an entry: its texts with variables substituted,
+// and the place of the object that was looked up.
 func (r *ruleExplainer) origin(n *tracedEntry, depth int, loop string) []policy.Part {
 	var parts []policy.Part
 	for _, field := range []string{"name", "namespace", "urlPath", "url", "reference", "jmesPath"} {
@@ -271,12 +273,12 @@ func (r *ruleExplainer) origin(n *tracedEntry, depth int, loop string) []policy.
 	return parts
 }
 
-// cutParts leaves so many parts that they can be read.
+// cutParts cuts a list of parts to a readable length.
 func cutParts(parts []policy.Part) []policy.Part {
 	return parts[:min(len(parts), maxParts)]
 }
 
-// notRun are evaluations that were not come to.
+// notRun marks evaluations as not evaluated and gives the reason.
 func notRun(all []policy.Evaluation, why string) []policy.Evaluation {
 	for i := range all {
 		all[i] = policy.Evaluation{Name: all[i].Name, Expression: all[i].Expression, Origin: all[i].Origin, NotRun: why}

@@ -10,18 +10,18 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// maxFields is how many fields of an object a response names.
+// maxFields is the most fields of an object that a response names.
 const maxFields = 32
 
-// places collects pointers into the object that is evaluated: where expressions
-// took their values from.
+// places collects the pointers of the object's fields from which expressions
+// took their values.
 type places struct {
 	scope    *scope
 	pointers []string
-	depth    int // of context entries that read others
+	depth    int // depth of context entries that read others
 }
 
-// template collects those of a template's variables.
+// template adds the fields read by a template's variables.
 func (p *places) template(t *template) {
 	if t == nil || t.static || t.err != nil {
 		return
@@ -32,7 +32,7 @@ func (p *places) template(t *template) {
 			p.expression(expr)
 		}
 	}
-	_, _ = t.root.fill(f) // what of it fails was told already
+	_, _ = t.root.fill(f) // its errors are reported by the evaluation
 }
 
 func (p *places) expression(expr *jmespath.Expression) {
@@ -48,7 +48,7 @@ func (p *places) add(pointer string) {
 	}
 }
 
-// pointer adds the place in the object of a place in the scope.
+// pointer adds the object's field at a path of the scope.
 func (p *places) pointer(pointer string) {
 	path := render.Path(pointer)
 	if len(path) == 0 || p.depth > maxNesting {
@@ -67,7 +67,7 @@ func (p *places) pointer(pointer string) {
 	}
 }
 
-// request adds a place in the object: on DELETE that is the old one.
+// request adds a field of the object, which on DELETE is the old object.
 func (p *places) request(path []string, rest string) {
 	object := "object"
 	if p.scope.review.object == nil {
@@ -78,8 +78,9 @@ func (p *places) request(path []string, rest string) {
 	}
 }
 
-// bound adds a place in what a name is bound to: in an element that of the
-// element, for a context entry that of what it took its value from.
+// bound adds a field of a name's value. For an element the field is relative to
+// the element. For a context entry it is the field that the entry took its
+// value from.
 func (p *places) bound(b *binding, in *scope, i int, rest string) {
 	if b.entry == nil {
 		if b.pointer == nil {
@@ -113,7 +114,7 @@ func (p *places) entry(e *entry) {
 	}
 }
 
-// image adds the place of the image that images.GROUP.NAME describes.
+// image adds the field of the image that images.GROUP.NAME describes.
 func (p *places) image(path []string) {
 	if len(path) < 3 {
 		return
@@ -126,8 +127,8 @@ func (p *places) image(path []string) {
 	}
 }
 
-// elementPointer says where in the object the i-th element of a list stands,
-// "" where it was made.
+// elementPointer returns the pointer of a list's i-th element in the object, or
+// "" if the expression computed the element.
 func (s *scope) elementPointer(list *jmespath.Expression, i int, element any) string {
 	asked := s.review.asked
 	defer func() { s.review.asked = asked }()

@@ -9,13 +9,13 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 )
 
-// maxElements is how many elements a rule's foreach may go through, nested
+// maxElements is the most elements over which a rule's foreach may run, nested
 // ones included.
 const maxElements = 100_000
 
-// A list is the JMESPath of foreach.list.
+// A list is the compiled foreach.list.
 type list struct {
-	text *template // where variables stand in it
+	text *template // set if the expression contains variables
 	expr *jmespath.Expression
 	err  error
 }
@@ -43,7 +43,8 @@ func (l *list) expression(s *scope) (*jmespath.Expression, error) {
 	return jmespath.Compile(text)
 }
 
-// elements evaluates the list. What is no list is a list of it.
+// elements evaluates the list. A value that is not a list counts as a list with
+// that one element.
 func (l *list) elements(s *scope) ([]any, *jmespath.Expression, error) {
 	expr, err := l.expression(s)
 	if err != nil {
@@ -80,8 +81,8 @@ func newLoops(entries []*kyvernodoc.ForeachValidate) []*loop {
 	return loops
 }
 
-// evaluateLoops goes through all lists. Where no element was concerned, there is
-// no verdict.
+// evaluateLoops evaluates all entries of a foreach. It returns nil if no
+// element got a verdict.
 func (r *run) evaluateLoops(loops []*loop, s *scope, at *element) *verdict {
 	applied := 0
 	r.nesting++
@@ -120,8 +121,8 @@ func (r *run) evaluateLoops(loops []*loop, s *scope, at *element) *verdict {
 	return &verdict{status: StatusPass, message: "rule passed"}
 }
 
-// excused says whether an element counts as skipped: one whose preconditions
-// can't be traced, from however deep.
+// excused reports whether an element counts as skipped, because its
+// preconditions, or nested ones, could not be evaluated.
 func excused(v *verdict) bool {
 	return v.status == StatusError && strings.Contains(v.message, "failed to evaluate preconditions")
 }
@@ -152,8 +153,9 @@ func failure(v *verdict) *verdict {
 	return v
 }
 
-// scoped is what patterns apply to inside an element: the element if it is a
-// map, unless elementScope says otherwise, else what they applied to outside.
+// scoped returns the value that patterns match inside an element: the element
+// itself if it is a map, unless elementScope is false, and otherwise the value
+// that they match outside.
 func scoped(scope *bool, outer *element, e any, where func() string) (*element, error) {
 	m, ok := e.(map[string]any)
 	switch {
@@ -166,7 +168,8 @@ func scoped(scope *bool, outer *element, e any, where func() string) (*element, 
 	}
 }
 
-// pointerOf tells where an element stands when somebody asks for it.
+// pointerOf returns a function that finds an element's pointer in the object
+// when it is first called.
 func (s *scope) pointerOf(expr *jmespath.Expression, i int, e any) func() string {
 	var at string
 	done := false
@@ -178,7 +181,7 @@ func (s *scope) pointerOf(expr *jmespath.Expression, i int, e any) func() string
 	}
 }
 
-// elementNames are what foreach binds for an element.
+// elementNames returns the names that foreach binds for an element.
 func elementNames(nesting, i int, e any, where func() string) []binding {
 	depth := strconv.Itoa(nesting)
 	return []binding{

@@ -11,7 +11,7 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 )
 
-// A generation is a rule's generate, read once.
+// A generation is a rule's generate with its templates parsed.
 type generation struct {
 	spec  *template
 	loops []*generateLoop
@@ -44,8 +44,8 @@ func newGeneration(g *kyvernodoc.Generate) *generation {
 	return n
 }
 
-// generates is the phase of generate rules. In a cluster they work in the
-// background, when the request is long admitted.
+// generates is the phase of generate rules. In a cluster they run in the
+// background, after the request is admitted.
 var generates = phase{
 	concerns: func(r *Rule) bool { return r.Generate != nil },
 	run: func(x *run) []Response {
@@ -103,8 +103,8 @@ func (r *run) generateElement(l *generateLoop, s *scope, i int, e any) ([]map[st
 	return r.make(l.spec, inner)
 }
 
-// make makes the objects of a spec that are not there yet, or are to be kept
-// in step.
+// make returns the objects of a spec that do not exist yet, or that
+// synchronize: true keeps up to date.
 func (r *run) make(t *template, s *scope) ([]map[string]any, error) {
 	v, err := t.fill(s)
 	if err != nil {
@@ -137,8 +137,8 @@ func nameOf(o map[string]any) (kind [2]string, namespace, name string) {
 	return kind, namespace, name
 }
 
-// wanted are the objects that a spec describes: by data, or by what they are
-// clones of.
+// wanted returns the objects that a spec describes, by data or by the objects
+// that it clones.
 func (r *run) wanted(spec map[string]any) ([]map[string]any, error) {
 	text := func(m map[string]any, key string) string { s, _ := m[key].(string); return s }
 	apiVersion, kind, namespace, name := text(spec, "apiVersion"), text(spec, "kind"), text(spec, "namespace"), text(spec, "name")
@@ -160,7 +160,7 @@ func (r *run) wanted(spec map[string]any) ([]map[string]any, error) {
 	return []map[string]any{named(bare(source), apiVersion, kind, namespace, name)}, nil
 }
 
-// cloneList clones the objects of some kinds from a namespace into another.
+// cloneList clones the objects of some kinds from one namespace to another.
 func (r *run) cloneList(list map[string]any, namespace string) ([]map[string]any, error) {
 	from, _ := list["namespace"].(string)
 	kinds, _ := list["kinds"].([]any)
@@ -180,7 +180,7 @@ func (r *run) cloneList(list map[string]any, namespace string) ([]map[string]any
 	return all, nil
 }
 
-// bare is an object without what the API server put into its metadata.
+// bare returns an object without the metadata that the API server sets.
 func bare(o map[string]any) map[string]any {
 	made := maps.Clone(o)
 	m, _ := o["metadata"].(map[string]any)
@@ -193,7 +193,7 @@ func bare(o map[string]any) map[string]any {
 	return made
 }
 
-// named is an object with its kind and name.
+// named returns a copy of an object with the given kind, namespace and name.
 func named(o map[string]any, apiVersion, kind, namespace, name string) map[string]any {
 	made := map[string]any{}
 	maps.Copy(made, o)

@@ -15,7 +15,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// podPaths are where objects of the built-in kinds hold a pod.
+// podPaths holds the path of the pod spec in each built-in kind.
 var podPaths = map[string]string{
 	"Pod": "", "CronJob": "/spec/jobTemplate/spec/template",
 	"DaemonSet": "/spec/template", "Deployment": "/spec/template", "Job": "/spec/template",
@@ -24,7 +24,8 @@ var podPaths = map[string]string{
 
 var containerLists = []string{"initContainers", "containers", "ephemeralContainers"}
 
-// imagesOf is the variable images for a rule: by group, then by name.
+// imagesOf returns the variable images for a rule: images by group, then by
+// name.
 func (r *review) imagesOf(rule *Rule) (any, bool, error) {
 	if !r.imagesDone || len(rule.ImageExtractors) > 0 || len(r.imagesFor.ImageExtractors) > 0 {
 		r.images, r.imagesErr = r.extract(rule)
@@ -33,8 +34,8 @@ func (r *review) imagesOf(rule *Rule) (any, bool, error) {
 	return r.images, len(r.images) > 0 || r.imagesErr != nil, r.imagesErr
 }
 
-// extract finds images where the rule's extractors say, or where the kind has
-// them.
+// extract returns the images at the paths of the rule's extractors, or else at
+// the paths known for the kind.
 func (r *review) extract(rule *Rule) (map[string]any, error) {
 	object := r.subject()
 	found := &imageFinder{groups: map[string]any{}, search: &r.search}
@@ -64,8 +65,8 @@ type imageFinder struct {
 	search *jmespath.Options
 }
 
-// custom follows an extractor's path, in which * means all of a list or
-// map, to what holds an image.
+// custom follows an extractor's path to the value that holds an image. In the
+// path, * means every item of a list or map.
 func (i *imageFinder) custom(object map[string]any, x kyvernodoc.ImageExtractor) error {
 	path := strings.Split(strings.Trim(x.Path, "/"), "/")
 	if x.Value == "" && len(path) > 0 {
@@ -126,7 +127,7 @@ func (i *imageFinder) take(v any, at string, x kyvernodoc.ImageExtractor) error 
 		return fmt.Errorf("the image at %s is no text", at+render.Pointer(x.Value))
 	}
 	if strings.TrimSpace(text) == "" {
-		return nil // to be filled in by others
+		return nil // Kyverno skips empty strings
 	}
 	image, err := parseImage(text)
 	if err != nil {
@@ -137,8 +138,8 @@ func (i *imageFinder) take(v any, at string, x kyvernodoc.ImageExtractor) error 
 	return nil
 }
 
-// put files an image under its group, by the value of its key, else by its
-// place.
+// put adds an image to its group, under the value of its key or else under its
+// path.
 func (i *imageFinder) put(at string, holder map[string]any, x kyvernodoc.ImageExtractor, image map[string]any) {
 	name, ok := holder[x.Key].(string)
 	if !ok || x.Key == "" {
@@ -168,8 +169,9 @@ var (
 	})
 )
 
-// parseImage takes a reference apart as Kyverno does: without a registry it is
-// of docker.io, without tag and digest latest. No library/ is put in.
+// parseImage splits an image reference as Kyverno does: the default registry is
+// docker.io, and the default tag is latest if there is no digest either. It
+// adds no library/.
 func parseImage(image string) (map[string]any, error) {
 	bad := fmt.Errorf("bad image: %s, invalid reference format", image)
 	rest, digest, hasDigest := strings.Cut(withRegistry(image), "@")

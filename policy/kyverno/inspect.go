@@ -15,8 +15,8 @@ var (
 	_ policy.Inspector = (*mutator)(nil)
 )
 
-// Inspect implements policy.Inspector: conditions that are the same for every object,
-// and what Kyverno deprecates.
+// Inspect implements policy.Inspector. It finds conditions that are the same
+// for every object, and fields that Kyverno deprecates.
 func (v *validator) Inspect() []policy.Result {
 	all := v.engine.deprecatedKinds()
 	for _, p := range v.engine.policies {
@@ -43,8 +43,8 @@ func (m *mutator) Inspect() []policy.Result {
 	return all
 }
 
-// constants finds preconditions that can't hold, and conditions of deny that always or
-// never do.
+// constants finds preconditions that never hold, and deny conditions that
+// always or never hold.
 func constants(p *Policy, rule *Rule) []policy.Result {
 	name := p.Name + "/" + rule.Name
 	find := func(kind, pointer, format string) []policy.Result {
@@ -54,7 +54,7 @@ func constants(p *Policy, rule *Rule) []policy.Result {
 		return find(policy.NeverApplies, "/preconditions", "%s: the preconditions can't hold, whatever the object is, so the rule decides on nothing")
 	}
 	if rule.Validate == nil || rule.Validate.Deny == nil || rule.Validate.Deny.Conditions == nil {
-		return nil // deny: {} is how one writes that nothing passes
+		return nil // deny: {} is the usual way to deny everything
 	}
 	deny := rule.Validate.Deny.Conditions
 	switch held, decided := conditions.Constant(deny); {
@@ -69,7 +69,7 @@ func constants(p *Policy, rule *Rule) []policy.Result {
 	return nil
 }
 
-// deprecatedKinds is one finding for all policies of the older kinds.
+// deprecatedKinds returns one finding for all policies of the older kinds.
 func (e *Engine) deprecatedKinds() []policy.Result {
 	all := slices.DeleteFunc(slices.Clone(e.policies), func(p *Policy) bool { return p.Object.Span("").File == "" })
 	if len(all) == 0 {
@@ -85,7 +85,7 @@ func (e *Engine) deprecatedKinds() []policy.Result {
 	return []policy.Result{r}
 }
 
-// deprecated are the fields of a policy's spec that others replace.
+// deprecated lists the fields of a policy's spec that other fields replace.
 var deprecated = []struct{ field, instead string }{
 	{"failurePolicy", "webhookConfiguration.failurePolicy"},
 	{"generateExisting", "generate.generateExisting of the rule"},
@@ -123,7 +123,7 @@ func deprecatedFields(p *Policy) []policy.Result {
 	return slices.CompactFunc(all, func(a, b policy.Result) bool { return a.PolicyOrigin == b.PolicyOrigin })
 }
 
-// conditionsOf are those of a rule's preconditions and of deny.
+// conditionsOf returns the conditions of a rule's preconditions and deny.
 func conditionsOf(rule *Rule) []*conditions.Condition {
 	blocks := []*conditions.Block{rule.Preconditions}
 	if v := rule.Validate; v != nil {

@@ -26,47 +26,48 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Options are what policies are evaluated with.
+// Options configure an [Engine].
 type Options struct {
-	Cluster     *policy.Cluster // what context entries and namespaceSelectors look at
+	Cluster     *policy.Cluster // the objects that context entries and namespaceSelectors look up
 	Kinds       policy.Kinds
 	KubeVersion string // of validate.cel's environment; "" is the newest
 
-	// Authorizer answers the authorizer variable of validate.cel; nil does not know
-	// anything. AuthorizerAssumed is what its answers rest on.
+	// Authorizer answers checks of validate.cel's authorizer variable. If it is
+	// nil, results that depend on them are undecided. AuthorizerAssumed is the
+	// assumption that its answers rest on.
 	Authorizer        Authorizer
 	AuthorizerAssumed string
 
-	// Now is the time for JMESPath functions. nil: results that depend on the
-	// time are undecided.
+	// Now returns the time for JMESPath functions. If it is nil, results that
+	// depend on the time are undecided.
 	Now func() time.Time
 
-	// Coverage counts the branches that rules take; nil counts nothing.
+	// Coverage counts the branches that rules take, if it is not nil.
 	Coverage *policy.Coverage
 
-	// CLI gives the verdicts of Kyverno's command line instead of those of its
-	// webhooks: request holds but object, oldObject, operation and namespace,
-	// labels of namespaces come from mocks alone, and what has no mock is not
-	// found. Tests of policies are written for it.
+	// CLI gives the verdicts of Kyverno's command line instead of its webhooks,
+	// for tests that are written for it: request holds only object, oldObject,
+	// operation and namespace, labels of namespaces come from mocks alone, and
+	// a lookup without a mock finds nothing.
 	CLI bool
 }
 
-// An Authorizer answers the checks of the authorizer variable, as authorizers
-// of k8s.io/apiserver do. An *Undecided error says that it does not know. It is
-// safe for concurrent use.
+// An Authorizer answers checks of the authorizer variable, as authorizers of
+// k8s.io/apiserver do. It returns an *Undecided error if it does not know the
+// answer. It must be safe for concurrent use.
 type Authorizer interface {
 	Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error)
 }
 
-// Undecided is the error of an Authorizer that does not know, with what it would
-// need to know: "needs to know whether …".
+// Undecided is the error of an Authorizer that does not know the answer. Its
+// text completes the sentence "needs to know whether …".
 type Undecided = cel.Undecided
 
-// A Status is the outcome of a rule, in Kyverno's words.
+// A Status is the outcome of a rule, by Kyverno's names.
 type Status string
 
-// The statuses. StatusUndecided is ours: the result depends on something that is
-// not known offline.
+// The statuses. StatusUndecided is not Kyverno's: the result depends on
+// something that is not known offline.
 const (
 	StatusPass      Status = "pass"
 	StatusFail      Status = "fail"
@@ -82,51 +83,51 @@ type Policy = kyvernodoc.Policy
 // A Rule is one rule of a [Policy].
 type Rule = kyvernodoc.Rule
 
-// A Response is the outcome of one rule for one request. A rule that does not match
-// gives none.
+// A Response is the outcome of one rule for one request. A rule that does not
+// match gives no response.
 type Response struct {
 	Policy    *Policy
 	Rule      *Rule
-	Name      string // of the rule as reported: autogen- and all
+	Name      string // the rule's name in reports, with a prefix autogen-
 	Status    Status
 	Message   string
-	Fields    []string         // JSON pointers into the object evaluated, the one at fault first
-	Assumed   []string         // what the answer rests on
-	Patched   map[string]any   // mutate: the object, or the target, as the rule left it; nil: unchanged
-	Target    map[string]any   // mutate: the other object that a rule with targets is about, as it was
-	Generated []map[string]any // generate: what it made
+	Fields    []string         // JSON pointers into the evaluated object, the field at fault first
+	Assumed   []string         // assumptions that the response rests on
+	Patched   map[string]any   // mutate: the patched object or target; nil if unchanged
+	Target    map[string]any   // mutate: for a rule with targets, the target before the patch
+	Generated []map[string]any // generate: the generated objects
 }
 
 // Mocks are the cluster responses that a test supplies.
 type Mocks struct {
 	Variables map[string]any            // by dotted name, such as request.operation or dictionary.data.env
-	Rules     map[string]map[string]any // the same, for one rule, by the rule's own name
-	Foreach   map[string]map[string]any // of foreach, by the rule's own name
+	Rules     map[string]map[string]any // variables of one rule, by the rule's name as written
+	Foreach   map[string]map[string]any // variables of foreach, by the rule's name as written
 
-	UserInfo     *policy.UserInfo // nil: not known
+	UserInfo     *policy.UserInfo // nil: unknown
 	Roles        []string
 	ClusterRoles []string
 
-	Namespaces   map[string]map[string]string // labels, by the namespace's name
+	Namespaces   map[string]map[string]string // labels by namespace name
 	APICalls     []APICall
 	Global       map[string]any   // GlobalContextEntries, by name or name.projection
-	Targets      []*render.Object // that mutate.targets may change
-	Resources    []*render.Object // that generate and API calls find; with Simulate
-	Simulate     bool             // loaders answer from Resources instead of not at all
+	Targets      []*render.Object // objects that mutate.targets may change
+	Resources    []*render.Object // with Simulate: objects that generate and API calls find
+	Simulate     bool             // context entries are loaded from Resources; otherwise they find nothing
 	Subresources []Subresource
 }
 
-// An APICall is a mocked answer to an apiCall context entry.
+// An APICall is a mocked response to an apiCall context entry.
 type APICall struct {
 	Method string // "" is GET
-	URL    string // of a service, or the urlPath
+	URL    string // URL of a service, or the urlPath
 	Body   any
 	Status int // "0" is 200
 }
 
-// A Subresource says about a kind that it is the body of a subresource.
+// A Subresource declares that a kind is the body of a subresource.
 type Subresource struct {
-	Kind, Version, Group string // of the body
+	Kind, Version, Group string // kind of the body
 	Name                 string // such as "pods/exec" or "deployments/scale"
 	ParentKind           string
 }

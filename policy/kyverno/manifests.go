@@ -25,17 +25,18 @@ func ignoredOf(m *kyvernodoc.Manifests) signed.Ignored {
 	return signed.NewIgnored(list, domainOf(m))
 }
 
-// A manifestCheck holds the signed manifest of an object against attestors.
+// A manifestCheck verifies the signed manifest of an object against attestors.
 type manifestCheck struct {
 	rule        *kyvernodoc.Manifests
 	notes       map[string]any // the object's annotations
 	message     *signed.Message
-	unread      error // why there is no message
+	unread      error // error of reading message
 	differences []signed.Difference
 }
 
-// evaluateManifests says whether each set of attestors signed the object's manifest.
-// A set that certainly did not comes before one that can't be decided.
+// evaluateManifests verifies that each set of attestors signed the object's
+// manifest. A set that certainly did not sign takes precedence over one that
+// can't be decided.
 func (r *run) evaluateManifests() *verdict {
 	m := r.program.rule.Validate.Manifests
 	if r.review.object == nil {
@@ -52,7 +53,7 @@ func (r *run) evaluateManifests() *verdict {
 		c.differences = c.message.Differences(object, r.program.ignored)
 		c.differences = c.differences[:min(len(c.differences), maxFields)]
 	}
-	if r.isSecret() { // the manifest's values are not to be shown either
+	if r.isSecret() { // the manifest's values must not be shown either
 		for i := range c.differences {
 			c.differences[i].Values = signed.Values{}
 		}
@@ -77,7 +78,8 @@ func (r *run) evaluateManifests() *verdict {
 	return &verdict{status: StatusPass, message: "verified manifest signatures; " + strings.Join(passed, ",")}
 }
 
-// plainJSON is the object with numbers as JSON has them, float64.
+// plainJSON returns the object with all numbers as float64, as encoding/json
+// decodes them.
 func plainJSON(object map[string]any) (map[string]any, error) {
 	data, err := json.Marshal(object)
 	if err != nil {
@@ -88,8 +90,8 @@ func plainJSON(object map[string]any) (map[string]any, error) {
 	return same, err
 }
 
-// fields are the places in the object that differ from the manifest, else the
-// annotations.
+// fields returns the fields of the object that differ from the manifest, or
+// else the signature's annotations.
 func (m *manifestCheck) fields() []string {
 	var all []string
 	for _, d := range m.differences {
@@ -101,13 +103,14 @@ func (m *manifestCheck) fields() []string {
 	return all
 }
 
-// A refusal is why a manifest is not verified, where Kyverno calls that a failure.
+// A refusal is the reason why a manifest is not verified, in cases that Kyverno
+// reports as a failure.
 type refusal struct{ reason string }
 
 func (r *refusal) Error() string { return r.reason }
 
-// set returns how the attestors of a set verified the manifest, or a [refusal],
-// a [signed.UndecidedError], or an error.
+// set verifies the manifest with a set of attestors and says how. The error is
+// a [refusal], a [signed.UndecidedError], or another error.
 func (m *manifestCheck) set(set *kyvernodoc.AttestorSet, at string) (string, error) {
 	required, verified := set.Count, 0
 	entries := expand(set.Entries)
@@ -146,7 +149,7 @@ func (m *manifestCheck) set(set *kyvernodoc.AttestorSet, at string) (string, err
 
 const beginKey, endKey = "-----BEGIN PUBLIC KEY-----", "-----END PUBLIC KEY-----"
 
-// expand makes an entry of each key where an entry has several.
+// expand splits entries with several keys into an entry for each key.
 func expand(entries []*kyvernodoc.Attestor) []*kyvernodoc.Attestor {
 	var all []*kyvernodoc.Attestor
 	for _, a := range entries {

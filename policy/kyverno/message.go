@@ -7,21 +7,21 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/conditions"
 )
 
-// message gives the rule's message with its variables.
+// message returns the rule's message with its variables substituted.
 func (r *run) message(t *template, s *scope) (any, error) {
 	if r.secret() && !t.static {
 		open := false
-		f := &filling{scope: s, seen: func(v *variable, source string) { open = open || r.tells(source) }}
+		f := &filling{scope: s, seen: func(v *variable, source string) { open = open || r.mayQuote(source) }}
 		v, err := t.root.fill(f)
 		if open {
 			return hidden, nil
 		}
 		return v, err
 	}
-	asked := r.review.asked // a message depending on what is not known is no reason not to evaluate
+	asked := r.review.asked // a message that needs something unknown does not make the rule undecided
 	v, err := t.fill(s)
 	r.review.asked = asked
-	if err == nil && !t.static && r.secret() { // it is the message that looked the Secret up
+	if err == nil && !t.static && r.secret() { // the message itself looked up a Secret
 		return r.message(t, s)
 	}
 	return v, err
@@ -29,7 +29,8 @@ func (r *run) message(t *template, s *scope) (any, error) {
 
 const noText = "the produced message didn't resolve to a string, check your policy definition."
 
-// denyMessage is that of the rule and those of the conditions that held.
+// denyMessage joins the rule's message and the messages of the conditions that
+// held.
 func (r *run) denyMessage(b *block, decided []*conditions.Condition, s *scope) string {
 	own, more := r.program.rule.Validate.Message, ""
 	if b != nil {
@@ -46,7 +47,7 @@ func (r *run) denyMessage(b *block, decided []*conditions.Condition, s *scope) s
 	}
 	v, err := r.message(t, s)
 	switch {
-	case err != nil && more == "" && !r.review.engine.options.CLI: // Kyverno denies without a word
+	case err != nil && more == "" && !r.review.engine.options.CLI: // Kyverno denies without a message
 		return fmt.Sprintf("validation error: rule %s failed", r.program.rule.Name)
 	case err != nil:
 		return more
@@ -57,8 +58,8 @@ func (r *run) denyMessage(b *block, decided []*conditions.Condition, s *scope) s
 	return noText
 }
 
-// patternMessage is that of a pattern that does not match at a path, or
-// without one has no verdict.
+// patternMessage returns the message of a pattern that does not match at path.
+// Without a path, the pattern could not be evaluated because of err.
 func (r *run) patternMessage(s *scope, path, err string) string {
 	name := r.program.rule.Name
 	end := "rule " + name + " failed at path " + path
@@ -86,8 +87,8 @@ func sentence(text string) string {
 	return text + "."
 }
 
-// anyMessage is that of an anyPattern none of whose patterns matches. Kyverno
-// leaves the variables in it as they are.
+// anyMessage returns the message of an anyPattern when none of its patterns
+// matches. Like Kyverno it does not substitute variables.
 func (r *run) anyMessage(failed []string) string {
 	all := strings.Join(failed, " ")
 	if r.program.rule.Validate.Message == "" {

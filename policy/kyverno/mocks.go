@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// mocked are the values that a test supplies for a rule, as a tree; nil if there are none.
+// mocked returns the values that a test supplies for a rule, as a tree, or nil
+// if there are none.
 func (r *review) mocked(rule *Rule) map[string]any {
 	own := rule.Name
 	if rule.Base != nil {
@@ -28,7 +29,7 @@ func (r *review) mocked(rule *Rule) map[string]any {
 	return tree
 }
 
-// splitName takes a dotted name apart; a quoted part keeps its dots.
+// splitName splits a dotted name. A quoted part keeps its dots.
 func splitName(name string) []string {
 	var parts []string
 	var part strings.Builder
@@ -61,8 +62,8 @@ func plant(tree map[string]any, path []string, value any) {
 	tree[path[len(path)-1]] = value
 }
 
-// merge is a map with what another says over it, however deep. It changes
-// neither.
+// merge returns a map with the entries of both. Where both have a key, maps are
+// merged and otherwise over wins. It changes neither argument.
 func merge(under, over map[string]any) map[string]any {
 	made := maps.Clone(under)
 	for k, v := range over {

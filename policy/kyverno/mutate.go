@@ -15,9 +15,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A mutation is a rule's mutate, read once.
+// A mutation is a rule's mutate with its templates parsed.
 type mutation struct {
-	rule    *template // all of it: Kyverno substitutes variables in the whole rule
+	rule    *template // the whole rule, because Kyverno substitutes variables in all of it
 	loops   []*patchLoop
 	targets []*patchTarget
 }
@@ -37,7 +37,7 @@ type patchLoop struct {
 // A patchTarget is an entry of mutate.targets.
 type patchTarget struct {
 	*kyvernodoc.MutateTarget
-	where         *template // apiVersion, kind, namespace and name
+	where         *template // template of apiVersion, kind, namespace and name
 	entries       []*entry
 	preconditions *block
 }
@@ -73,8 +73,8 @@ func newPatchLoops(entries []*kyvernodoc.ForeachMutate) []*patchLoop {
 	return loops
 }
 
-// mutates is the phase of mutate rules. Each changes the review's object for
-// those after it; rules with targets change other objects.
+// mutates is the phase of mutate rules. Each rule changes the review's object
+// for the rules after it. Rules with targets change other objects.
 var mutates = phase{
 	concerns: func(r *Rule) bool { return r.Mutate != nil },
 	run: func(x *run) []Response {
@@ -111,8 +111,8 @@ func (r *run) mutateObject(s *scope) Response {
 	return r.response(v)
 }
 
-// readmit is a patched object as the API server takes it: not on the command
-// line of Kyverno.
+// readmit returns a patched object after the API server's decoding and
+// defaulting. With Options.CLI it returns the object unchanged.
 func (r *run) readmit(object map[string]any) (map[string]any, error) {
 	rev := r.review
 	if rev.engine.options.CLI || rev.engine.options.Kinds == nil {
@@ -122,7 +122,7 @@ func (r *run) readmit(object map[string]any) (map[string]any, error) {
 	return rev.engine.options.Kinds.Admit(o, rev.req.Namespace)
 }
 
-// patched is the verdict of a patch that changed something.
+// patched returns the verdict of a patch that changed something.
 func patched(before, after map[string]any) *verdict {
 	o := unstructured.Unstructured{Object: after}
 	message := fmt.Sprintf("mutated %s/%s", o.GetKind(), o.GetName())
@@ -136,8 +136,8 @@ func patched(before, after map[string]any) *verdict {
 	return &verdict{status: StatusPass, message: message, fields: pointers}
 }
 
-// patch applies the rule's patches to an object. With a verdict the object is
-// not patched.
+// patch applies the rule's patches to an object. If it returns a verdict, the
+// object is not patched.
 func (r *run) patch(s *scope, object map[string]any) (map[string]any, *verdict) {
 	m := r.program.mutation
 	if len(m.loops) > 0 {
@@ -154,7 +154,8 @@ func (r *run) patch(s *scope, object map[string]any) (map[string]any, *verdict) 
 	return applied(object, merge, has && merge != nil, json)
 }
 
-// applied is an object with a patch: what changes nothing is a skip.
+// applied returns an object with a patch applied. The verdict of a patch that
+// changes nothing is a skip.
 func applied(object map[string]any, merge any, merges bool, json string) (map[string]any, *verdict) {
 	var result overlay.Result
 	var err error
@@ -169,15 +170,15 @@ func applied(object map[string]any, merge any, merges bool, json string) (map[st
 	if err != nil {
 		return nil, broken("failed to patch resource", err)
 	}
-	// A merge that brings the elements of a list into another order names no field.
+	// A merge that only reorders the elements of a list names no field.
 	if !result.Applied || len(result.Pointers) == 0 && reflect.DeepEqual(result.Object, object) {
 		return nil, &verdict{status: StatusSkip, message: "no patches applied"}
 	}
 	return result.Object, nil
 }
 
-// patchLoops goes through the entries of a foreach: the elements of each see
-// the object as it was before it.
+// patchLoops runs the entries of a foreach. The list of each entry is evaluated
+// on the object as it was before the entry.
 func (r *run) patchLoops(loops []*patchLoop, s *scope, object map[string]any) (map[string]any, *verdict) {
 	count := 0
 	r.nesting++
@@ -211,8 +212,8 @@ func (r *run) listText(l *patchLoop) string {
 	return "of a foreach"
 }
 
-// patchElements patches for each element in turn, each time what the one
-// before left.
+// patchElements patches the object for each element in turn. Each patch applies
+// to the result of the one before.
 func (r *run) patchElements(l *patchLoop, elements []any, s *scope, object map[string]any, traced *tracedList) (map[string]any, *verdict) {
 	for n := range elements {
 		i := n
@@ -272,8 +273,8 @@ func (r *run) patchElement(l *patchLoop, s *scope, object map[string]any) (map[s
 	return applied(object, merge, l.merge != nil, json)
 }
 
-// mutateTargets patches the objects that the rule's targets name; the one of
-// the request stays as it is.
+// mutateTargets patches the objects that the rule's targets name. The object of
+// the request does not change.
 func (r *run) mutateTargets() []Response {
 	s := r.review.scopeOf(r.program.rule, r.program.entries)
 	if v, _ := r.admits(s); v != nil {
@@ -293,7 +294,7 @@ func (r *run) mutateTargets() []Response {
 	return all
 }
 
-// targetsOf are the objects that a target names.
+// targetsOf returns the objects that a target names.
 func (r *run) targetsOf(t *patchTarget, s *scope) ([]*render.Object, error) {
 	v, err := t.where.fill(s)
 	if err != nil {
@@ -326,7 +327,7 @@ func (r *run) targetsOf(t *patchTarget, s *scope) ([]*render.Object, error) {
 }
 
 func (r *run) mutateTarget(t *patchTarget, s *scope, o *render.Object) Response {
-	r.review.reveal(o.Object)
+	r.review.saw(o.Object)
 	outer := *s
 	outer.target, _ = floats(o.Object).(map[string]any)
 	inner := outer.inner(nil, t.entries)
@@ -344,7 +345,7 @@ func (r *run) mutateTarget(t *patchTarget, s *scope, o *render.Object) Response 
 		return resp
 	}
 	v = patched(o.Object, result)
-	v.fields = nil // of another object than the request's
+	v.fields = nil // they are fields of the target, not of the request's object
 	resp := r.response(v)
 	resp.Patched, resp.Target = result, o.Object
 	return resp

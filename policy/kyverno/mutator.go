@@ -6,9 +6,9 @@ import (
 	"github.com/preadmit/preadmit/policy"
 )
 
-// Mutator changes requests' objects by the mutate rules, as Kyverno's mutating
-// webhook does, each on what the one before left. A rule with targets changes
-// nothing of the request.
+// Mutator returns the mutator that applies the mutate rules to requests'
+// objects, as Kyverno's mutating webhook does. Each rule sees the object as the
+// rule before left it. A rule with targets changes nothing in the request.
 func (e *Engine) Mutator() policy.Mutator { return &mutator{e} }
 
 type mutator struct{ engine *Engine }
@@ -36,8 +36,8 @@ func (m *mutator) Mutate(ctx context.Context, req *policy.Request) ([]policy.Ste
 	return steps, err
 }
 
-// mutationAction is what follows when a mutate rule breaks: the webhook
-// refuses the request, unless the policy ignores failures.
+// mutationAction returns the action when a mutate rule breaks: the webhook
+// denies the request, unless the policy ignores failures.
 func mutationAction(resp *Response) policy.Action {
 	if resp.Policy.FailurePolicy == "Ignore" {
 		return policy.Warn

@@ -6,11 +6,13 @@ import (
 	"slices"
 )
 
-// In Kyverno's JSON every number is a float64, in ours whole ones are int64.
-// What JMESPath and conditions see has to be Kyverno's, since they tell the
-// two apart; what goes into objects has to be ours.
+// Kyverno decodes every JSON number as float64. Objects here hold whole numbers
+// as int64. JMESPath and conditions distinguish the two, so their values must
+// be converted to Kyverno's form, and values for objects must be converted
+// back.
 
-// floats is a value with every number a float64. It shares what has no others.
+// floats returns a value with every number as float64. Parts without other
+// numbers are shared.
 func floats(value any) any {
 	return converted(value, func(v any) (any, bool) {
 		switch n := v.(type) {
@@ -23,11 +25,11 @@ func floats(value any) any {
 	})
 }
 
-// maxExact is where float64 stops having every whole number.
+// maxExact is the limit below which float64 holds every whole number exactly.
 const maxExact = 1 << 53
 
-// integers is a value with every whole number an int64. It shares what has no
-// others.
+// integers returns a value with every whole number as int64. Parts without
+// other numbers are shared.
 func integers(value any) any {
 	return converted(value, func(v any) (any, bool) {
 		if n, ok := v.(float64); ok && n == math.Trunc(n) && math.Abs(n) < maxExact {

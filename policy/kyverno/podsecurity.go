@@ -8,9 +8,10 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/podsecurity"
 )
 
-// evaluatePodSecurity checks the object's pod by the rule's level, without what the
-// rule excludes. If exceptions exempt all violations, the rule is skipped. The verdict on
-// a pod is that on an earlier one that is equal in what the checks look at.
+// evaluatePodSecurity checks the object's pod at the rule's level, less the
+// rule's exclusions. If exceptions exempt all violations, the rule is skipped.
+// The verdict is cached and reused for pods that are equal in all fields that
+// the checks read.
 func (r *run) evaluatePodSecurity(exceptions []*exemption) *verdict {
 	key := r.review.podKey()
 	if len(exceptions) > 0 || r.review.trace != nil || key == "" {
@@ -26,13 +27,13 @@ func (r *run) evaluatePodSecurity(exceptions []*exemption) *verdict {
 	return &v
 }
 
-// podVerdicts holds the verdicts of a rule by pods. It is safe for concurrent use.
+// podVerdicts caches a rule's verdicts by pod. It is safe for concurrent use.
 type podVerdicts struct {
 	mu    sync.RWMutex
 	known map[string]verdict
 }
 
-// mostPods is how many verdicts of a rule are held.
+// mostPods is the most verdicts of a rule that are cached.
 const mostPods = 1024
 
 func (p *podVerdicts) find(key string) (verdict, bool) {
@@ -54,8 +55,9 @@ func (p *podVerdicts) add(key string, v verdict) {
 	}
 }
 
-// podKey is the same for pods that are equal but for what no check looks at, and images;
-// "" if there is no pod, or it is large.
+// podKey returns the cache key of the object's pod. Pods that differ only in
+// images and in fields that no check reads have equal keys. It is "" if there
+// is no pod, or if the pod is large.
 func (r *review) podKey() string {
 	if !r.podKeyed {
 		r.podKeyed = true
@@ -66,7 +68,7 @@ func (r *review) podKey() string {
 	return r.podKeyValue
 }
 
-// checkPod is evaluatePodSecurity of a pod that no verdict is known of.
+// checkPod evaluates podSecurity for a pod without a cached verdict.
 func (r *run) checkPod(exceptions []*exemption) *verdict {
 	p, name := r.program.rule.Validate.PodSecurity, r.program.rule.Name
 	pod, err := r.review.pod()
@@ -105,7 +107,7 @@ func (r *run) checkPod(exceptions []*exemption) *verdict {
 	return v
 }
 
-// pod is that of the object, read once for all rules.
+// pod returns the object's pod, which is decoded once for all rules.
 func (r *review) pod() (*podsecurity.Pod, error) {
 	if !r.podRead {
 		r.podRead = true

@@ -10,8 +10,9 @@ import (
 	"strings"
 )
 
-// References are $(path): the text of another leaf of the same document, by a
-// path from the leaf that holds it, or from the document's root.
+// A reference $(path) is replaced by the text of another leaf of the same
+// document. The path is relative to the leaf that holds the reference, or to
+// the document's root.
 
 var (
 	references        = regexp.MustCompile(`^\$\(.[^\ ]*\)|[^\\]\$\(.[^\ ]*\)`)
@@ -19,8 +20,8 @@ var (
 	anchor            = regexp.MustCompile(`^[+<=X^]?\((.+)\)$`)
 )
 
-// resolveReferences replaces the references of a document. It returns the
-// very document where there are none.
+// resolveReferences returns the document with its references replaced, or the
+// same document if it has none.
 func resolveReferences(document any) (any, error) {
 	if !holdsReferences(document, 0) {
 		return document, nil
@@ -49,7 +50,7 @@ func holdsReferences(value any, depth int) bool {
 	return false
 }
 
-// A referrer knows the leaves of a document by their paths without anchors.
+// A referrer holds the leaves of a document by their paths without anchors.
 type referrer struct{ leaves map[string]any }
 
 func (r *referrer) index(value any, at, key string) {
@@ -70,7 +71,7 @@ func (r *referrer) index(value any, at, key string) {
 	}
 }
 
-// step is a key in a path: without its anchor.
+// step returns a key of a path without its anchor.
 func step(key string) string {
 	if m := anchor.FindStringSubmatch(key); m != nil {
 		key = m[1]

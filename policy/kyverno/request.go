@@ -9,8 +9,8 @@ import (
 	"github.com/preadmit/preadmit/policy"
 )
 
-// userKnown says whether anything is known of who makes the request. On the
-// command line of Kyverno what is not known is not there.
+// userKnown reports whether anything is known about the user. On Kyverno's
+// command line the user is empty instead of unknown.
 func (r *review) userKnown() bool {
 	return r.engine.options.CLI || r.user().Known()
 }
@@ -22,7 +22,8 @@ func (r *review) user() *policy.UserInfo {
 	return &r.req.UserInfo
 }
 
-// serviceAccount gives the parts of system:serviceaccount:NAMESPACE:NAME.
+// serviceAccount returns the name or the namespace in
+// system:serviceaccount:NAMESPACE:NAME.
 func (r *review) serviceAccount(which string) (any, bool, error) {
 	if !r.userKnown() {
 		return nil, false, r.ask("needs to know who makes the request: give the user with --as")
@@ -40,7 +41,7 @@ func (r *review) serviceAccount(which string) (any, bool, error) {
 	return namespace, true, nil
 }
 
-// request is the variable of that name.
+// request returns the JMESPath variable request.
 func (r *review) request(mocks map[string]any) map[string]any {
 	mocked, _ := mocks["request"].(map[string]any)
 	if r.requestValue == nil {
@@ -56,8 +57,8 @@ func (r *review) request(mocks map[string]any) map[string]any {
 	return m
 }
 
-// newRequest is what Kyverno shows of a request: all of it in a cluster, on
-// its command line the objects and little else.
+// newRequest builds the variable request: all of it as in a cluster, or on
+// Kyverno's command line the objects and little else.
 func (r *review) newRequest() map[string]any {
 	m := map[string]any{"operation": r.operation, "namespace": r.req.Namespace}
 	if r.object != nil {
@@ -82,7 +83,7 @@ func (r *review) newRequest() map[string]any {
 		}
 	}
 	if r.req.Kind == namespaceKind {
-		m["namespace"] = r.req.Name // as the API server has it
+		m["namespace"] = r.req.Name // as the API server sets it
 	}
 	m["name"] = r.req.Name
 	m["options"] = map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": optionsKinds[r.operation]}

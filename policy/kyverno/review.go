@@ -17,23 +17,23 @@ const (
 	opDelete = string(policy.Delete)
 )
 
-// A review is one request on its way through the rules. It is of one
-// goroutine.
+// A review is one request while the rules evaluate it. It is not safe for
+// concurrent use.
 type review struct {
 	engine    *Engine
 	ctx       context.Context
 	req       *policy.Request
 	mocks     *Mocks          // never nil
-	given     *policy.Cluster // of the mocks' resources, built when asked for
+	given     *policy.Cluster // the mocks' resources, built on first use
 	operation string
-	simulated bool           // operation is not what the test says
-	object    map[string]any // as the rules before left it; nil on DELETE
+	simulated bool           // the operation is not the one in the test
+	object    map[string]any // as the earlier rules left it; nil on DELETE
 	old       map[string]any // nil on CREATE
 
 	search jmespath.Options
 	*notes
 
-	requestValue map[string]any // built when asked for
+	requestValue map[string]any // built on first use
 	cel          *celReview     // likewise
 	images       map[string]any
 	imagesErr    error
@@ -43,11 +43,11 @@ type review struct {
 	podErr       error
 	podRead      bool
 	podKeyValue  string
-	podImages    []string // once there is a key
+	podImages    []string // set with the key
 	podKeyed     bool
 
-	explainer *explainer // nil: nobody asked for explanations
-	trace     *trace     // of the rule that is explained; nil: none
+	explainer *explainer // nil: no rule is explained
+	trace     *trace     // trace of the rule that is being explained, or nil
 }
 
 func (e *Engine) newReview(ctx context.Context, req *policy.Request, mocks *Mocks) *review {
@@ -66,16 +66,17 @@ func (e *Engine) newReview(ctx context.Context, req *policy.Request, mocks *Mock
 	return r
 }
 
-// notes are taken while a rule runs. The reviews of one request share them.
+// notes records the questions, assumptions and cost of the current rule. The
+// reviews of one request share them.
 type notes struct {
-	asked   []string         // what the rule at hand would have to know
-	assumed []string         // what it took for granted
-	work    int              // steps of searches and the like that it took
-	secrets []map[string]any // that it looked up
+	asked   []string         // what would have to be known to decide the rule
+	assumed []string         // assumptions
+	work    int              // cost so far, in steps of JMESPath searches and the like
+	secrets []map[string]any // Secrets that the rule looked up
 }
 
-// with is the review of another state of the request: of a patched object, or
-// of the old one as if it were created.
+// with returns a review of another state of the request: of a patched object,
+// or of the old object as if it were created.
 func (r *review) with(operation string, object, old map[string]any) *review {
 	n := *r
 	n.operation, n.object, n.old = operation, object, old
@@ -84,19 +85,19 @@ func (r *review) with(operation string, object, old map[string]any) *review {
 	return &n
 }
 
-// replace makes the request one of a patched object.
+// replace sets a patched object as the request's object.
 func (r *review) replace(object map[string]any) {
 	r.object = object
 	r.forget()
 }
 
-// forget drops what was made of the object.
+// forget drops the values derived from the object.
 func (r *review) forget() {
 	r.requestValue, r.images, r.imagesDone, r.cel = nil, nil, false, nil
 	r.podValue, r.podErr, r.podRead, r.podKeyed, r.podKeyValue = nil, nil, false, false, ""
 }
 
-// seen is the object as JMESPath sees it.
+// seen returns the object as JMESPath sees it.
 func (r *review) seen() any {
 	if r.requestValue == nil {
 		r.requestValue = r.newRequest()
@@ -107,7 +108,7 @@ func (r *review) seen() any {
 	return r.requestValue["oldObject"]
 }
 
-// subject is the object that the request is about.
+// subject returns the object that the request creates, updates or deletes.
 func (r *review) subject() map[string]any {
 	if r.object != nil {
 		return r.object
@@ -115,13 +116,14 @@ func (r *review) subject() map[string]any {
 	return r.old
 }
 
-// maxWork is how much work one rule may make of one request. Lists that each
-// element of a list is compared with grow fast.
+// maxWork is the most work that one rule may do for one request. The work grows
+// fast where each element of a list is compared with another list.
 const maxWork = 8_000_000
 
 var errWork = errors.New("the rule takes more steps than may be spent on one object")
 
-// spend counts work, beside that of searches.
+// spend adds to the rule's work. It fails if there is too much of it, searches
+// included.
 func (n *notes) spend(work int) error {
 	if n.work += max(work, 0); n.work > maxWork {
 		return errWork
@@ -129,10 +131,11 @@ func (n *notes) spend(work int) error {
 	return nil
 }
 
-// maxQuestions is how many questions are kept of one rule.
+// maxQuestions is the most questions that are kept for one rule.
 const maxQuestions = 32
 
-// ask records what the rule would have to know.
+// ask records what would have to be known to decide the rule, and returns it as
+// an error.
 func (n *notes) ask(question string) error {
 	if len(n.asked) < maxQuestions && !slices.Contains(n.asked, question) {
 		n.asked = append(n.asked, question)
@@ -140,7 +143,7 @@ func (n *notes) ask(question string) error {
 	return &openError{question}
 }
 
-// An openError says what would have to be known.
+// An openError says what would have to be known to evaluate an expression.
 type openError struct{ question string }
 
 func (o *openError) Error() string { return o.question }
@@ -151,8 +154,8 @@ func (n *notes) assume(what string) {
 	}
 }
 
-// unit is that of the object, which the cluster's other objects of the same
-// unit are nearest to.
+// unit returns the object's unit. Lookups prefer the cluster's objects of the
+// same unit.
 func (r *review) unit() *render.Unit {
 	if o := r.req.Subject(); o != nil {
 		return o.Unit

@@ -13,8 +13,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A program is a rule made ready: templates read, patterns and expressions
-// compiled.
+// A program is a compiled rule: its parsed templates and compiled patterns and
+// expressions.
 type program struct {
 	policy        *Policy
 	rule          *Rule
@@ -23,24 +23,25 @@ type program struct {
 	message       *template
 	passed        string // the message of a pass
 	clause        *clause
-	cel           func() *celProgram // compiled when first asked for; nil: none
+	cel           func() *celProgram // compiled on first use; nil if the rule has none
 	excludes      []podsecurity.Exclude
-	standard      *podsecurity.Standard // nil: none, or noStandard says why not
+	standard      *podsecurity.Standard // nil without podSecurity, or if noStandard holds an error
 	noStandard    error
 	pods          podVerdicts
-	broken        bool           // it can't work, which is reported of the policy
+	broken        bool           // the rule can't work; the policy's error says why
 	ignored       signed.Ignored // fields of a signed manifest that may differ
 	mutation      *mutation
 	generation    *generation
 	reported      reported
 }
 
-// reported holds what all results of the rule have in common.
+// reported holds the parts of a result that are the same for all results of the
+// rule.
 type reported struct {
 	policy          string
 	severity        policy.Severity
 	origin          render.Span
-	warns, unscored bool // emitWarning, and not to be scored
+	warns, unscored bool // emitWarning; scored: "false"
 	selects         bool // the action may depend on labels of namespaces
 }
 
@@ -82,17 +83,17 @@ func newClause(v *kyvernodoc.Validate) *clause {
 	return c
 }
 
-// A run is one rule on one request.
+// A run evaluates one rule for one request.
 type run struct {
 	review   *review
 	program  *program
 	target   *kyvernodoc.Target
-	nesting  int // of foreach
-	elements int // gone through by foreach
+	nesting  int // nesting of foreach
+	elements int // elements that foreach evaluated so far
 }
 
-// validate is the way of a validate rule: its context, preconditions and
-// exceptions, then what it asks. nil is no response.
+// validate evaluates a validate rule: its context, preconditions and
+// exceptions, then its checks. It returns nil if the rule gives no response.
 func (r *run) validate() *verdict {
 	s := r.review.scopeOf(r.program.rule, r.program.entries)
 	v, exempt := r.admits(s)
@@ -130,7 +131,7 @@ func (r *run) exceptions(s *scope) (*verdict, []*exemption) {
 		if byUser {
 			r.review.assumeUser()
 		}
-		if !concerned || byUser { // nobody is spared for whom he may be
+		if !concerned || byUser { // an unknown user is not exempt
 			continue
 		}
 		held, _, err := e.block.holds(s)
@@ -160,7 +161,7 @@ func skippedBy(exceptions []*exemption) *verdict {
 	return &verdict{status: StatusSkip, message: "rule is skipped due to policy exceptions " + strings.Join(keys, ", ")}
 }
 
-// An exemption is an exception with its conditions read.
+// An exemption is an exception with its conditions compiled.
 type exemption struct {
 	*kyvernodoc.Exception
 	block *block
@@ -168,7 +169,7 @@ type exemption struct {
 
 func (e *exemption) key() string { return e.Namespace + "/" + e.Name }
 
-// handle asks what the rule's validate is about.
+// handle evaluates the rule's checks.
 func (r *run) handle(s *scope, exempt []*exemption) *verdict {
 	v := r.program.rule.Validate
 	switch {
@@ -183,7 +184,7 @@ func (r *run) handle(s *scope, exempt []*exemption) *verdict {
 	}
 }
 
-// unverifiable is the verdict of what needs keys and a registry.
+// unverifiable returns the verdict of a check that needs keys or a registry.
 func (r *run) unverifiable(what string) *verdict {
 	question := "needs to verify " + what
 	if r.review.engine.options.CLI {
@@ -192,8 +193,9 @@ func (r *run) unverifiable(what string) *verdict {
 	return &verdict{status: StatusUndecided, message: r.review.ask(question).Error()}
 }
 
-// existing spares a failure on UPDATE if the old object failed, too, and the
-// rule lets be what was there. Overrides of the action do not count here.
+// existing turns a failure on UPDATE into a skip if the old object failed as
+// well and the rule allows existing violations. Overrides of the action do not
+// count here.
 func (r *run) existing(v *verdict) *verdict {
 	validate, rev := r.program.rule.Validate, r.review
 	action := r.program.policy.Action
@@ -221,8 +223,8 @@ func (r *run) existing(v *verdict) *verdict {
 	return &verdict{status: StatusSkip, message: "skipping the rule evaluation as pre-existing violations are allowed"}
 }
 
-// response makes a response of a verdict: what depends on something that is not
-// known is undecided, whatever came of it.
+// response returns the response for a verdict. It is undecided if the verdict
+// depends on something unknown.
 func (r *run) response(v *verdict) Response {
 	p := r.program
 	resp := Response{

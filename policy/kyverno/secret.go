@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// hidden replaces text that quotes a Secret's values.
+// hidden replaces text that may quote a Secret's values.
 const hidden = "not shown, since it may quote a Secret"
 
-// harmless are the variables whose values may be shown of a Secret, ofThisRequest
-// those that hold nothing of another object.
+// harmless matches variables whose values may be shown even if the object is a
+// Secret. ofThisRequest matches variables that hold nothing of other objects.
 var (
 	harmless      = regexp.MustCompile(`^request\.(operation|namespace|name|object\.(kind|apiVersion|type|metadata\.(name|namespace|labels\.[^|]*)))$`)
 	ofThisRequest = regexp.MustCompile(`^request\.[\w."]*$`)
 )
 
-// secret says whether messages could tell a Secret's values: the object's, or
-// those of one that was looked up.
+// secret reports whether messages could quote values of a Secret: the object's
+// own, or one that the rule looked up.
 func (r *run) secret() bool {
 	return !r.review.engine.options.CLI && (r.isSecret() || len(r.review.secrets) > 0)
 }
@@ -27,12 +27,12 @@ func (r *run) isSecret() bool {
 	return r.review.req.Kind.Kind == "Secret" && r.review.req.Kind.Group == ""
 }
 
-// tells says whether a variable's value may quote a Secret.
-func (r *run) tells(source string) bool {
+// mayQuote reports whether a variable's value may quote a Secret.
+func (r *run) mayQuote(source string) bool {
 	return !harmless.MatchString(source) && (r.isSecret() || !ofThisRequest.MatchString(source))
 }
 
-// quoting is a text that may quote values of the object.
+// quoting returns text, or a placeholder if text may quote a Secret.
 func (r *run) quoting(text string) string {
 	if r.secret() {
 		return hidden
@@ -40,15 +40,15 @@ func (r *run) quoting(text string) string {
 	return text
 }
 
-// reveal notes that a rule has seen an object, which may be a Secret.
-func (n *notes) reveal(object map[string]any) {
+// saw records that a rule has read an object, which may be a Secret.
+func (n *notes) saw(object map[string]any) {
 	if object["kind"] == "Secret" && object["apiVersion"] == "v1" && len(n.secrets) < maxQuestions {
 		n.secrets = append(n.secrets, object)
 	}
 }
 
-// redact hides what quotes a Secret's values after all: the name of something
-// that is made of one, say.
+// redact hides messages that quote a Secret's values after all, such as a name
+// that is derived from one.
 func (r *run) redact(resp *Response) {
 	if !r.secret() {
 		return
@@ -64,10 +64,12 @@ func (r *run) redact(resp *Response) {
 	resp.Assumed = slices.DeleteFunc(slices.Clone(resp.Assumed), quotes)
 }
 
-// minSecret is how long a value must be to be told from words of a message.
+// minSecret is the shortest value that is searched for in messages. Shorter
+// ones would match ordinary words.
 const minSecret = 6
 
-// secretValues are the values of the Secrets at hand, encoded and as they are.
+// secretValues returns the values of the Secrets that the rule read,
+// base64-encoded and decoded.
 func (r *run) secretValues() []string {
 	var values []string
 	add := func(text string) {
@@ -93,7 +95,7 @@ func (r *run) secretValues() []string {
 	return values
 }
 
-// textsOf returns the strings of a map.
+// textsOf returns the strings in a map.
 func textsOf(value any) []string {
 	m, _ := value.(map[string]any)
 	var all []string

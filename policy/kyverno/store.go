@@ -14,8 +14,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A store answers for the cluster's other objects: with those that were
-// rendered or given, on the command line of Kyverno with those of a test.
+// A store looks up the cluster's other objects: those rendered or given with
+// --with, or on Kyverno's command line those of a test.
 type store struct {
 	*review
 	cluster *policy.Cluster
@@ -33,7 +33,7 @@ func (r *review) store() *store {
 	return &store{r, r.given}
 }
 
-// get is an object, or nil. That of a CREATE is not there yet.
+// get returns an object, or nil. The object of a CREATE does not exist yet.
 func (s *store) get(kind schema.GroupKind, namespace, name string) map[string]any {
 	for _, o := range s.cluster.Named(kind, name) {
 		if in := s.namespaceOf(o); namespace == "" || in == "" || in == namespace {
@@ -45,7 +45,8 @@ func (s *store) get(kind schema.GroupKind, namespace, name string) map[string]an
 	return nil
 }
 
-// namespaceOf is the namespace that an object is in, or will be.
+// namespaceOf returns the namespace that an object is in, or will be created
+// in.
 func (s *store) namespaceOf(o *render.Object) string {
 	if ns := o.GetNamespace(); ns != "" || s.engine.options.CLI {
 		return ns
@@ -59,14 +60,14 @@ func (s *store) namespaceOf(o *render.Object) string {
 	return "default"
 }
 
-// A listing names the objects that a list of the API server has.
+// A listing identifies a list request: a kind and a namespace.
 type listing struct {
 	kind      schema.GroupKind
 	namespace string // "" is all
 }
 
-// in returns the objects of a kind in a namespace. The engine keeps the lists of its
-// cluster, which may be asked for of every object.
+// in returns the objects of a kind in a namespace. The engine caches lists of
+// its own cluster, because a rule may list for every object.
 func (s *store) in(kind schema.GroupKind, namespace string) []*render.Object {
 	all := s.cluster.List(kind)
 	if namespace == "" {
@@ -83,8 +84,8 @@ func (s *store) in(kind schema.GroupKind, namespace string) []*render.Object {
 	return found
 }
 
-// held is an object as the API server holds it while the request is evaluated:
-// that of an UPDATE as it was, that of a CREATE not at all.
+// held returns an object as the API server holds it during the request: the old
+// object of an UPDATE, and nil for the object of a CREATE.
 func (s *store) held(o *render.Object) map[string]any {
 	switch {
 	case s.engine.options.CLI:
@@ -100,12 +101,12 @@ func (s *store) held(o *render.Object) map[string]any {
 		s.engine.held.Store(o, held)
 	}
 	object := held.(map[string]any)
-	s.reveal(object)
+	s.saw(object)
 	return object
 }
 
-// admitted is another object as the API server holds it, or as it is written
-// where that is not known.
+// admitted returns another object as the API server holds it, or as it is
+// written if its kind is unknown.
 func (e *Engine) admitted(o *render.Object, namespace string) map[string]any {
 	if e.options.Kinds != nil {
 		if held, err := e.options.Kinds.Admit(o, namespace); err == nil {
@@ -115,13 +116,13 @@ func (e *Engine) admitted(o *render.Object, namespace string) map[string]any {
 	return o.Object
 }
 
-// An apiPath is the path of a GET to the API server.
+// An apiPath is the parsed path of a GET to the API server.
 type apiPath struct {
 	group, version, resource, namespace, name string
 	query                                     map[string]string
 }
 
-// parsePath reads /api/v1/..., /apis/GROUP/VERSION/....
+// parsePath parses /api/v1/... and /apis/GROUP/VERSION/....
 func parsePath(url string) (p apiPath, ok bool) {
 	where, query, _ := strings.Cut(url, "?")
 	parts := strings.Split(strings.Trim(where, "/"), "/")
@@ -155,8 +156,9 @@ func parsePath(url string) (p apiPath, ok bool) {
 	return p, true
 }
 
-// call answers a GET. An object that is not there is one that the cluster may
-// have all the same; a list is what is rendered, and rests on that.
+// call answers a GET. If a single object is not found, the result is undecided,
+// because the cluster may have it. A list holds the rendered objects, and an
+// assumption says so.
 func (s *store) call(url string) (any, error) {
 	p, ok := parsePath(url)
 	if !ok {
@@ -175,7 +177,7 @@ func (s *store) call(url string) (any, error) {
 	return s.list(kind, p, url)
 }
 
-// kindOf finds the kind of a path's resource among those of the objects.
+// kindOf returns the kind of a path's resource, from the kinds of the objects.
 func (s *store) kindOf(p apiPath) (schema.GroupKind, bool) {
 	for _, kind := range s.cluster.Kinds() {
 		if kind.Group != p.group {
@@ -214,7 +216,8 @@ func (s *store) list(kind schema.GroupKind, p apiPath, url string) (any, error) 
 	}, nil
 }
 
-// selects says whether the path's labelSelector and fieldSelector fit.
+// selects reports whether an object matches the path's labelSelector and
+// fieldSelector.
 func (a apiPath) selects(o map[string]any) (bool, error) {
 	for k, v := range a.query {
 		switch k {
@@ -242,7 +245,7 @@ func unescapeQuery(v string) string {
 	return strings.NewReplacer("%3D", "=", "%3d", "=", "%2C", ",", "%2c", ",", "%2F", "/", "%2f", "/", "%21", "!", "+", " ", "%20", " ").Replace(v)
 }
 
-// fieldFits tests FIELD=VALUE, FIELD==VALUE or FIELD!=VALUE.
+// fieldFits evaluates FIELD=VALUE, FIELD==VALUE or FIELD!=VALUE.
 func fieldFits(o map[string]any, term string) bool {
 	field, value, not := "", "", false
 	if before, after, ok := strings.Cut(term, "!="); ok {
@@ -259,8 +262,9 @@ func fieldFits(o map[string]any, term string) bool {
 	return (text == value) != not
 }
 
-// global is a GlobalContextEntry of the cluster: objects of a kind, or one of
-// its projections of them. name is ENTRY or ENTRY.PROJECTION.
+// global returns the value of a GlobalContextEntry of the cluster: the objects
+// of a kind, or one of its projections of them. name is ENTRY or
+// ENTRY.PROJECTION.
 func (s *store) global(name string) (any, error) {
 	entryName, projection, _ := strings.Cut(name, ".")
 	if s.engine.options.CLI {
@@ -319,7 +323,7 @@ func (s *store) project(o *render.Object, name string, data any) (any, error) {
 	return nil, fmt.Errorf("GlobalContextEntry %s has no projection %s", o.GetName(), name)
 }
 
-// lookup is the value at a path of maps.
+// lookup returns the value at a path of nested maps.
 func lookup(m map[string]any, path ...string) (any, bool) {
 	var v any = m
 	for _, name := range path {

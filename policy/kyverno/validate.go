@@ -11,10 +11,10 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/pattern"
 )
 
-// A clause is what validate, or an entry of its foreach, asks: deny, else a
-// pattern, else foreach.
+// A clause is the check of validate, or of an entry of its foreach: deny, else
+// a pattern, else a nested foreach.
 type clause struct {
-	pointer       string // of an entry of foreach, in the policy as it is written
+	pointer       string // for an entry of foreach: its pointer in the policy as written
 	entries       []*entry
 	preconditions *block
 	denies        bool
@@ -24,7 +24,7 @@ type clause struct {
 	loops         []*loop
 }
 
-// A comparison is a pattern, compiled here if no variables stand in it.
+// A comparison is a pattern. It is compiled once if it has no variables.
 type comparison struct {
 	template *template
 	compiled *pattern.Pattern
@@ -48,7 +48,7 @@ func newComparisons(list []any) []*comparison {
 	return all
 }
 
-// with is the pattern with its variables.
+// with returns the pattern with its variables substituted.
 func (c *comparison) with(s *scope) (*pattern.Pattern, error) {
 	if c.compiled != nil || c.err != nil {
 		return c.compiled, c.err
@@ -67,20 +67,21 @@ func newDeny(d *kyvernodoc.Deny) (bool, *block) {
 	return true, newBlock(d.Conditions)
 }
 
-// A verdict is the outcome of a rule. nil is no response at all.
+// A verdict is the outcome of a rule. A nil verdict means that there is no
+// response.
 type verdict struct {
 	status  Status
 	message string
 	fields  []string
 }
 
-// broken is the verdict of an error, in Kyverno's words.
+// broken returns the verdict for an error, with Kyverno's wording.
 func broken(what string, err error) *verdict {
 	return &verdict{status: StatusError, message: what + ": " + err.Error()}
 }
 
-// evaluate says what the clause says in a scope, of the whole object or of the
-// element at hand.
+// evaluate evaluates the clause in a scope, for the whole object or for the
+// element at.
 func (c *clause) evaluate(x *run, s *scope, at *element) *verdict {
 	held, decided, err := c.preconditions.holds(s)
 	switch {
@@ -92,7 +93,7 @@ func (c *clause) evaluate(x *run, s *scope, at *element) *verdict {
 	return c.body(x, s, at)
 }
 
-// unmet is the skip of preconditions that do not hold.
+// unmet returns the skip of a rule whose preconditions do not hold.
 func (r *run) unmet(b *block, decided []*conditions.Condition, s *scope) *verdict {
 	message := "preconditions not met"
 	if more := b.messages(decided, func(t *template) (any, error) { return r.message(t, s) }); more != "" {
@@ -114,7 +115,7 @@ func (c *clause) body(x *run, s *scope, at *element) *verdict {
 	}
 }
 
-// evaluateDeny fails where the conditions hold.
+// evaluateDeny returns a failure if the conditions hold.
 func (c *clause) evaluateDeny(x *run, s *scope) *verdict {
 	held, decided, err := c.deny.holds(s)
 	switch {
@@ -130,7 +131,8 @@ func (r *run) passed() *verdict {
 	return &verdict{status: StatusPass, message: r.program.passed}
 }
 
-// evaluatePattern matches the element at hand, or the object: nothing on DELETE.
+// evaluatePattern matches the pattern with the element at, or with the object.
+// On DELETE there is nothing to match.
 func (c *clause) evaluatePattern(x *run, s *scope, at *element) *verdict {
 	var patterns []*pattern.Pattern
 	shapes := c.anyPattern
@@ -171,7 +173,7 @@ func (r *run) matchOne(v pattern.Verdict, s *scope, at *element) *verdict {
 	}
 }
 
-// matchAny passes with the first pattern that does.
+// matchAny passes if one of the patterns matches. It stops at the first.
 func (r *run) matchAny(c *clause, patterns []*pattern.Pattern, value any, at *element) *verdict {
 	var failed, skipped, fields []string
 	for i, p := range patterns {
@@ -201,13 +203,13 @@ func (r *run) matchAny(c *clause, patterns []*pattern.Pattern, value any, at *el
 	return &verdict{status: StatusFail, message: r.anyMessage(failed), fields: fields}
 }
 
-// An element is what foreach applies patterns to: a map, with its place.
+// An element is the map that patterns inside foreach match, with its pointer.
 type element struct {
 	value   map[string]any
 	pointer func() string
 }
 
-// fields are the pointers of what a pattern found at fault.
+// fields returns the pointers of the fields at which a pattern did not match.
 func (e *element) fields(v pattern.Verdict) []string {
 	if e == nil {
 		return []string{v.Pointer}

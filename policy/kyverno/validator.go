@@ -10,9 +10,9 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 )
 
-// Validator evaluates requests by the validate and verifyImages rules, as
-// Kyverno's validating webhook does. Generate rules are not among them: they work when
-// a request is admitted.
+// Validator returns the validator that evaluates the validate and verifyImages
+// rules, as Kyverno's validating webhook does. Generate rules are not
+// evaluated, because Kyverno runs them after admission.
 func (e *Engine) Validator() policy.Validator { return &validator{e} }
 
 type validator struct{ engine *Engine }
@@ -40,7 +40,7 @@ func (v *validator) Validate(ctx context.Context, req *policy.Request) ([]policy
 	return results, nil
 }
 
-// result makes a result of a response.
+// result converts a response to a result.
 func (r *review) result(resp *Response) policy.Result {
 	t := &r.engine.programs[resp.Rule].reported
 	return policy.Result{
@@ -56,7 +56,7 @@ var outcomes = map[Status]policy.Outcome{
 	StatusError: policy.Error, StatusSkip: policy.Skip, StatusUndecided: policy.Unknown,
 }
 
-// withoutRoot leaves the whole object out where a field is named.
+// withoutRoot removes the pointer of the whole object if there are others.
 func withoutRoot(fields []string) []string {
 	if len(fields) < 2 {
 		return fields
@@ -64,8 +64,8 @@ func withoutRoot(fields []string) []string {
 	return slices.DeleteFunc(slices.Clone(fields), func(f string) bool { return f == "" })
 }
 
-// action is what follows: Kyverno denies what an Enforce rule fails, and what
-// breaks, unless the policy says to ignore that.
+// action returns the action for a response. Kyverno denies the failures and
+// errors of an Enforce rule, unless the policy ignores errors.
 func (r *review) action(resp *Response, t *reported) policy.Action {
 	p := resp.Policy
 	var labels map[string]string
@@ -88,8 +88,8 @@ func severityOf(annotations map[string]string) policy.Severity {
 	return policy.SeverityOf(annotations["policies.kyverno.io/severity"])
 }
 
-// rules documents those of a kind, in the order of the policies, what autogen
-// makes behind what is written.
+// rules returns the documentation of one kind of rules, in the order of the
+// policies. Autogen rules follow the written ones.
 func (e *Engine) rules(concerns func(*Rule) bool) []policy.Rule {
 	var all []policy.Rule
 	for _, p := range e.policies {
@@ -118,13 +118,13 @@ func documentOf(p *Policy, rule *Rule) policy.Rule {
 	return d
 }
 
-// maxResultMessage is how long the message of a result may be.
+// maxResultMessage is the longest message of a result.
 const maxResultMessage = 4 << 10
 
-// maxRuleText is how much of a rule is shown.
+// maxRuleText is the longest text of a rule that is shown.
 const maxRuleText = 2048
 
-// text is what the rule asks or does, as YAML.
+// ruleText returns the rule's check or action as YAML.
 func ruleText(rule *Rule) string {
 	for _, key := range []string{"validate", "mutate", "generate", "verifyImages"} {
 		if part, ok := rule.Source[key]; ok {
@@ -134,7 +134,7 @@ func ruleText(rule *Rule) string {
 	return ""
 }
 
-// Rules documents every rule, in the order of the policies.
+// Rules returns the documentation of every rule, in the order of the policies.
 func (e *Engine) Rules() []policy.Rule {
 	return e.rules(func(*Rule) bool { return true })
 }

@@ -13,12 +13,11 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 )
 
-// A template is a JSON value of a policy in which variables may stand, read
-// once. Its references ($(./../name)) are resolved when it is read, as they
-// are to the template itself.
+// A template is a parsed JSON value of a policy that may contain variables.
+// References ($(./../name)) are resolved when it is parsed.
 type template struct {
 	root   node
-	static bool // nothing to substitute: root is a fixed
+	static bool // there are no variables; root is a fixed
 	err    error
 }
 
@@ -27,25 +26,25 @@ type node interface {
 	fill(*filling) (any, error)
 }
 
-// Limits of what substitution may make.
+// Limits of substitution.
 const (
-	maxText     = 2 << 20 // of one text; Kyverno's context holds as much
-	maxNesting  = 128     // of a template
-	maxProduced = 100_000 // values that one substitution puts in
-	maxExpanded = 256     // of these, maps and lists that hold variables themselves
+	maxText     = 2 << 20 // bytes of one string; the size limit of Kyverno's context
+	maxNesting  = 128     // nesting of a template
+	maxProduced = 100_000 // values that one substitution inserts
+	maxExpanded = 256     // inserted maps and lists that contain variables themselves
 
-	bytesPerStep = 8 // of text that take as long to make as a step of a search
+	bytesPerStep = 8 // bytes of text that cost as much as a step of a search
 )
 
-// A variable is what stands between braces.
+// A variable is the text between {{ and }}.
 type variable struct {
-	source   string // as errors name it
-	here     bool   // {{ @ }}: the value at the place of the variable
-	shallow  bool   // {{- }}: what it holds is not looked into
+	source   string // expression as quoted in errors
+	here     bool   // {{ @ }}: the object's value at the variable's own path
+	shallow  bool   // {{- }}: variables in its value are not substituted
 	path     []string
 	expr     *jmespath.Expression
-	onDelete *jmespath.Expression // with request.oldObject for request.object
-	user     bool                 // reads who makes the request
+	onDelete *jmespath.Expression // expr with request.oldObject instead of request.object
+	user     bool                 // reads the user
 	err      error
 }
 
@@ -54,8 +53,8 @@ var (
 	aboutUser = regexp.MustCompile(`request\.(userInfo|roles|clusterRoles)\b`)
 )
 
-// newTemplate reads a template that stands at a path of its document, which
-// only {{ @ }} asks for.
+// newTemplate parses a template. path is its place in the document, which is
+// needed only for {{ @ }}.
 func newTemplate(value any, path ...string) *template {
 	resolved, err := resolveReferences(value)
 	if err != nil {
@@ -120,7 +119,7 @@ func (l listNode) fill(f *filling) (any, error) {
 	return list, nil
 }
 
-// A mapNode has its entries in the order of their keys.
+// A mapNode is a map, with its entries sorted by key.
 type mapNode []mapEntry
 
 type mapEntry struct{ key, value node }
@@ -165,12 +164,12 @@ func (m mapNode) fill(f *filling) (any, error) {
 
 // A textNode is a string with variables.
 type textNode struct {
-	whole *variable // the text is nothing but this variable
+	whole *variable // set if the string consists of one variable alone
 	parts []textPart
 	path  []string
 }
 
-// A textPart is literal, or a variable.
+// A textPart is literal text or a variable.
 type textPart struct {
 	literal  string
 	variable *variable
@@ -200,8 +199,8 @@ func newText(s string, path []string) node {
 	return t
 }
 
-// unescape takes the backslash off \{{ }}, and the marks of what is not to be
-// looked into.
+// unescape removes the backslash of \{{ }} and restores the braces that shut
+// replaced.
 func unescape(s string) string {
 	if strings.Contains(s, `\{{`) {
 		s = escaped.ReplaceAllStringFunc(s, func(v string) string { return v[1:] })
@@ -209,7 +208,8 @@ func unescape(s string) string {
 	return strings.ReplaceAll(s, shut, "{{")
 }
 
-// shut replaces the braces of a shallow variable's value.
+// shut replaces {{ in a shallow variable's value, so that it is not substituted
+// again.
 const shut = "{\x00{"
 
 func newVariable(text string, path []string) *variable {
@@ -241,11 +241,12 @@ type filling struct {
 	scope    *scope
 	produced int
 	expanded int
-	seen     func(*variable, string) // hears of every variable and of its expression; nil
+	seen     func(*variable, string) // called with each variable and its expression, if set
 }
 
-// fill substitutes the template's variables. What it returns may share parts
-// with the policy and the object, and is not to be changed.
+// fill returns the template's value with its variables substituted. The caller
+// must not change it, because it may share parts with the policy and the
+// object.
 func (t *template) fill(s *scope) (any, error) {
 	if t.err != nil {
 		return nil, t.err
@@ -280,7 +281,7 @@ func (t *textNode) fill(f *filling) (any, error) {
 	return unescape(s), nil
 }
 
-// join puts the values of the variables between the literals.
+// join concatenates the literals and the variables' values.
 func (t *textNode) join(f *filling) (string, error) {
 	var b strings.Builder
 	for _, p := range t.parts {
@@ -309,7 +310,7 @@ func (t *textNode) join(f *filling) (string, error) {
 
 func (t *textNode) at() string { return pathText(t.path) }
 
-// pathText is a path as Kyverno writes it.
+// pathText formats a path as Kyverno does.
 func pathText(path []string) string {
 	var b strings.Builder
 	for _, p := range path {
@@ -318,7 +319,7 @@ func pathText(path []string) string {
 	return b.String()
 }
 
-// textOf is a value between text.
+// textOf formats a value for insertion into a string.
 func textOf(v any) (string, error) {
 	if s, ok := v.(string); ok {
 		return s, nil
@@ -330,8 +331,8 @@ func textOf(v any) (string, error) {
 	return string(text), nil
 }
 
-// value is that of a variable which is a whole text: what it is, with the
-// variables in it expanded if it is a map or list.
+// value returns the value of a variable that is the whole string. It keeps its
+// type, and variables in a map or list are substituted.
 func (f *filling) value(v *variable) (any, error) {
 	value, err := f.resolve(v)
 	if err != nil || v.shallow {
@@ -347,7 +348,7 @@ func (f *filling) value(v *variable) (any, error) {
 	return value, nil
 }
 
-// holdsVariables says whether any text of a value may hold variables.
+// holdsVariables reports whether any string in a value may contain variables.
 func holdsVariables(value any, depth int) bool {
 	if depth > maxNesting {
 		return false
@@ -382,7 +383,7 @@ func (f *filling) expand(value any, path []string) (any, error) {
 	return n.fill(f)
 }
 
-// resolve gives a variable's value.
+// resolve returns a variable's value.
 func (f *filling) resolve(v *variable) (any, error) {
 	if f.produced++; f.produced > maxProduced {
 		return nil, fmt.Errorf("more than %d variables are substituted", maxProduced)
@@ -404,7 +405,8 @@ func (f *filling) resolve(v *variable) (any, error) {
 	return value, nil
 }
 
-// expression is the expression of the variable, in a request of its kind.
+// expression returns the variable's expression and its text, adapted to the
+// request's operation.
 func (v *variable) expression(s *scope) (*jmespath.Expression, string, error) {
 	deleting := s.review.operation == opDelete
 	switch {
@@ -422,8 +424,8 @@ func (v *variable) expression(s *scope) (*jmespath.Expression, string, error) {
 	}
 }
 
-// place is the JMESPath of {{ @ }}: the object's field where the variable
-// stands in the rule, two steps in, or past foreach.
+// place returns the JMESPath of {{ @ }}: the object's field at the variable's
+// path in the rule, less its first two steps, or less those up to foreach.
 func (s *scope) place(path []string) string {
 	if i := slices.Index(path, "foreach"); i >= 0 {
 		path = path[i+1:]
@@ -449,7 +451,7 @@ func digits(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
-// quoteName is a name as JMESPath has it.
+// quoteName quotes a name for JMESPath if needed.
 func quoteName(name string) string {
 	text, _ := json.Marshal(name)
 	return string(text)

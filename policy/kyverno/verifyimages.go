@@ -10,8 +10,8 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/pattern"
 )
 
-// verifies is the phase of verifyImages rules. Signatures and attestations
-// take a registry and keys: only what stands in the object is decided here.
+// verifies is the phase of verifyImages rules. Signatures and attestations need
+// a registry and keys, so only checks of the object itself are decided here.
 var verifies = phase{
 	concerns: func(r *Rule) bool { return len(r.VerifyImages) > 0 },
 	run: func(x *run) []Response {
@@ -32,8 +32,8 @@ var verifies = phase{
 	},
 }
 
-// evaluateImages takes the entries in turn. The first that does not pass tells;
-// where no image is named there is no verdict.
+// evaluateImages evaluates the entries in order and returns the first verdict
+// that is not a pass. It returns nil if no entry matches an image.
 func (r *run) evaluateImages(s *scope) *verdict {
 	images, _, err := s.Lookup("images")
 	if err != nil {
@@ -87,8 +87,9 @@ func (r *run) evaluateImage(entry *kyvernodoc.VerifyImages, image map[string]any
 
 const verifiedAnnotation = "kyverno.io/verify-images"
 
-// verified says whether the object's annotation records that an image was. On
-// a cluster only Kyverno writes it, so what a manifest says does not count.
+// verified reports whether the object's annotation records that an image was
+// verified. In a cluster Kyverno alone writes it, so the annotation in a
+// manifest does not count.
 func (r *run) verified(ref string) bool {
 	if !r.review.engine.options.CLI {
 		return false

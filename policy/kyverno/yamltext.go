@@ -9,21 +9,22 @@ import (
 	"strings"
 )
 
-// A yamlWriter writes JSON values as YAML for people to read, keys sorted, and
-// stops where there is more than enough.
+// A yamlWriter writes JSON values as YAML for people to read, with keys sorted.
+// It stops when there is more text than is shown.
 type yamlWriter struct {
 	b    strings.Builder
 	most int
 }
 
-// yamlText is a value as YAML; beyond so many bytes it may end anywhere.
+// yamlText formats a value as YAML. Beyond most bytes the text may end
+// anywhere.
 func yamlText(v any, most int) string {
 	w := yamlWriter{most: most}
 	w.value(v, 0, true)
 	return w.b.String()
 }
 
-// value writes what stands behind a key, or behind a dash (open), at a depth of
+// value writes the value after a key, or after a dash (open), at a depth of
 // indentation.
 func (y *yamlWriter) value(v any, depth int, open bool) {
 	switch v := v.(type) {
@@ -54,7 +55,7 @@ func (y *yamlWriter) fields(m map[string]any, depth int, open bool) {
 		y.b.WriteString(scalarText(key, depth) + ":")
 		_, isList := m[key].([]any)
 		inner := depth + 1
-		if isList { // dashes stand below the key
+		if isList { // dashes are not indented
 			inner = depth
 		}
 		y.value(m[key], inner, false)
@@ -72,8 +73,8 @@ func (y *yamlWriter) items(list []any, depth int, open bool) {
 	}
 }
 
-// begin goes to the line of a field or item: the first that stands open goes
-// on in the line.
+// begin starts the line of a field or item. With open, the first one continues
+// the current line.
 func (y *yamlWriter) begin(depth int, open, first bool) {
 	if open {
 		return
@@ -84,10 +85,10 @@ func (y *yamlWriter) begin(depth int, open, first bool) {
 	y.b.WriteString(strings.Repeat("  ", depth))
 }
 
-// plainText needs no quotes.
+// plainText matches text that needs no quotes.
 var plainText = regexp.MustCompile(`^[A-Za-z_/$(]([^:#'"{}\[\],&*!|>%@\x60\n\t\\]*[^:#'"{}\[\],&*!|>%@\x60\s\\])?$`)
 
-// scalarText is a scalar, or an empty map or list.
+// scalarText formats a scalar, or an empty map or list.
 func scalarText(v any, depth int) string {
 	switch v := v.(type) {
 	case nil:
@@ -105,7 +106,7 @@ func scalarText(v any, depth int) string {
 	}
 }
 
-// words are those that YAML takes for something else than text.
+// words are those that YAML does not read as strings.
 var words = map[string]bool{
 	"y": true, "n": true, "yes": true, "no": true, "on": true, "off": true, "true": true, "false": true, "null": true,
 }
@@ -127,7 +128,7 @@ func printable(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r != '\n' && !strconv.IsPrint(r) })
 }
 
-// literal is a text of lines as it is.
+// literal formats text of several lines as a block literal.
 func literal(s string, depth int) string {
 	indent := strings.Repeat("  ", max(depth, 1))
 	end := "|-"
