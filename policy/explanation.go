@@ -32,7 +32,7 @@ type Explanation struct {
 	Origins   []render.Origin `json:"origins"`
 	Request   Asked           `json:"request"`
 
-	// Matches tells whether the policy matches the request; "" if its engine
+	// Matches reports whether the policy matches the request; "" if its engine
 	// does not say.
 	Matches       Answer  `json:"matches"`
 	Match         []Check `json:"match"` // the checks that decided Matches, in order

@@ -26,7 +26,7 @@ type Mutator interface {
 
 // A Step is the effect of one rule of a Mutator.
 type Step struct {
-	// Result tells whether the rule could be applied. Its Fields are pointers
+	// Result reports whether the rule could be applied. Its Fields are pointers
 	// of the fields that it set, in the object after the step.
 	Result Result
 	// Admitted is the object after the step, admitted again, or nil if the step

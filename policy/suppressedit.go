@@ -58,7 +58,7 @@ func firstOf(err error) error {
 	return err
 }
 
-// removes says whether the edit takes an entry out: it is to be removed, or is
+// removes reports whether the edit takes an entry out: it is to be removed, or is
 // added anew.
 func (s SuppressionEdit) removes(sup Suppression) bool {
 	sup.Origin = render.Span{}
@@ -70,7 +70,7 @@ func (s SuppressionEdit) removes(sup Suppression) bool {
 	})
 }
 
-// says whether a file holds these suppressions, in this order.
+// reports whether a file holds these suppressions, in this order.
 func says(file string, data []byte, want []Suppression) bool {
 	got, err := ParseSuppressions(file, data)
 	return err == nil && slices.EqualFunc(got, want, func(a, b Suppression) bool {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// A DocumentState tells whether a Kubernetes object in a file of the tree is
+// A DocumentState reports whether a Kubernetes object in a file of the tree is
 // deployed, and otherwise why not.
 type DocumentState string
 

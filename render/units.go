@@ -198,7 +198,7 @@ type foreignFile struct {
 	state DocumentState // state of its documents
 }
 
-// classify says whether a file is a manifest.
+// classify reports whether a file is a manifest.
 func (w *walk) classify(name string) (foreignFile, error) {
 	data, err := ReadFile(w.fsys, name)
 	if err != nil {

@@ -238,7 +238,7 @@ func followsBy(e *policy.Explanation) string {
 	return "unknown"
 }
 
-// bound says whether policies of an engine are enforced by bindings.
+// bound reports whether policies of an engine are enforced by bindings.
 func bound(engine string) bool {
 	return engine == policy.EngineAdmission || engine == policy.EngineMutation
 }

@@ -182,7 +182,7 @@ func readFile(tree fs.FS, name string) (*file, error) {
 	return &file{path: p, text: text, lines: splitLines(text), secret: hasSecret(text)}, nil
 }
 
-// hasSecret says whether a Secret may be written in a text. The expression alone
+// hasSecret reports whether a Secret may be written in a text. The expression alone
 // would take most of the time that a large file takes.
 func hasSecret(text string) bool {
 	return strings.Contains(text, "Secret") && secretKind.MatchString(text)

@@ -74,12 +74,12 @@ func writeText(w io.Writer, r *Report, o Options) error {
 	return p.out.Flush()
 }
 
-// shown says whether a finding gets a frame.
+// shown reports whether a finding gets a frame.
 func (p *printer) shown(x *policy.Result) bool {
 	return open(x) && (!p.Quiet || x.Undecided() || p.fails(x))
 }
 
-// fails says whether a failure makes the run fail.
+// fails reports whether a failure makes the run fail.
 func (p *printer) fails(x *policy.Result) bool {
 	return x.Outcome == policy.Fail && p.FailOn != "never" && x.Action.AtLeast(cmp.Or(p.FailOn, policy.Deny))
 }

@@ -193,7 +193,7 @@ func (v *verifier) reference(ref node, descriptors []node, what string) {
 	}
 }
 
-// sameRule says whether a result's rule id is the descriptor's, or a
+// sameRule reports whether a result's rule id is the descriptor's, or a
 // sub-rule's: the descriptor's and more path segments (SARIF 2.1.0, 3.27.5).
 func sameRule(id, descriptor string) bool {
 	return id == descriptor || descriptor != "" && strings.HasPrefix(id, descriptor+"/")
@@ -322,7 +322,7 @@ func (v *verifier) ruleOf(r node) string {
 	return id.text()
 }
 
-// suppressed says whether somebody accepted the result, which GitHub would not see.
+// suppressed reports whether somebody accepted the result, which GitHub would not see.
 func (v *verifier) suppressed(r node) bool {
 	all := r.get("suppressions")
 	accepted := slices.ContainsFunc(all.list(), func(s node) bool {

@@ -144,7 +144,7 @@ func (v *verifier) fileOf(artifact node) *file {
 // is the line's start or end.
 type area struct{ line, column, endLine, endColumn int }
 
-// around says whether a is more than b and holds it (SARIF 2.1.0, 3.29.5).
+// around reports whether a is more than b and holds it (SARIF 2.1.0, 3.29.5).
 func (a area) around(b area) bool {
 	if a == b || a.line == 0 || b.line == 0 {
 		return a != b

@@ -249,7 +249,7 @@ func (c *compiler) compile(o *render.Object, p *v1.ValidatingAdmissionPolicy, m 
 	return programs, faults
 }
 
-// complete says whether all expressions of a list can be run.
+// complete reports whether all expressions of a list can be run.
 func (c *compiled) complete(list []*expression) bool {
 	return !slices.ContainsFunc(list, func(e *expression) bool { return e.program == nil })
 }

@@ -22,7 +22,7 @@ const (
 	bindingKind = "ValidatingAdmissionPolicyBinding"
 )
 
-// isKind says whether o is of a kind of the group, in a version that has it.
+// isKind reports whether o is of a kind of the group, in a version that has it.
 func isKind(o *render.Object, kind string) bool {
 	gvk := o.GroupVersionKind()
 	if gvk.Group != group || gvk.Kind != kind {
@@ -215,7 +215,7 @@ func (c *checker) names(p *v1.ValidatingAdmissionPolicy) {
 	}
 }
 
-// identifier says whether a variable can be read by that name.
+// identifier reports whether a variable can be read by that name.
 func identifier(name string) bool {
 	for i, r := range name {
 		letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'

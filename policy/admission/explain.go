@@ -37,7 +37,7 @@ func (e *Engine) Explain(ctx context.Context, req *policy.Request, name, rule st
 	return all, ctx.Err()
 }
 
-// has says whether a rule is one of the policy's; "" is all of them. Results
+// has reports whether a rule is one of the policy's; "" is all of them. Results
 // may have other names than validations, which say why those were not run.
 func (b *bound) has(rule string) bool {
 	if rule == "" || !strings.HasPrefix(rule, "validations[") {
@@ -55,7 +55,7 @@ type explainer struct {
 	hide   bool // values, since a Secret is involved
 }
 
-// about says whether a rule is to be explained.
+// about reports whether a rule is to be explained.
 func (e *explainer) about(rule string) bool { return e.rule == "" || e.rule == rule }
 
 func (e *explainer) explain() policy.Explanation {
@@ -332,7 +332,7 @@ func shown(steps []explain.Step) []explain.Step {
 	return all
 }
 
-// leadsTo says whether a part is but the way to a field that was told already,
+// leadsTo reports whether a part is but the way to a field that was told already,
 // as object.spec is to object.spec.replicas.
 func leadsTo(part, field string) bool {
 	rest, ok := strings.CutPrefix(field, part)

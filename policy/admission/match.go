@@ -4,7 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// exempt says whether the API server never shows the resource to policies:
+// exempt reports whether the API server never shows the resource to policies:
 // those that configure admission, and reviews, which are not stored.
 func exempt(resource schema.GroupVersionResource) bool {
 	switch resource.Group {

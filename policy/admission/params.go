@@ -90,7 +90,7 @@ func (e *Engine) paramNamespace(r *review, kind schema.GroupVersionKind, ref *v1
 	}
 }
 
-// namespaced says whether a kind of parameters is. For one whose definition is
+// namespaced reports whether a kind of parameters is. For one whose definition is
 // not there it goes by the objects that are.
 func (e *Engine) namespaced(kind schema.GroupVersionKind, ref *v1.ParamRef) bool {
 	if res := e.options.Kinds.Resource(kind); res.Known {

@@ -148,7 +148,7 @@ func (m *mutation) known(kind schema.GroupVersionKind, before, after map[string]
 	return refused("Internal error occurred: strict decoding error: %s", strings.Join(unknown, ", "))
 }
 
-// custom says whether a kind is one of a CustomResourceDefinition.
+// custom reports whether a kind is one of a CustomResourceDefinition.
 func (e *Engine) custom(kind schema.GroupVersionKind) bool {
 	crds := e.options.Cluster.List(schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"})
 	return slices.ContainsFunc(crds, func(o *render.Object) bool {

@@ -102,7 +102,7 @@ func (r *run) eval(e *expression) (ref.Val, error) {
 	return v, nil
 }
 
-// secret says whether the expressions see a Secret.
+// secret reports whether the expressions see a Secret.
 func (r *run) secret() bool {
 	return r.as.Kind.Kind == "Secret" || r.params.object != nil && r.params.object.GetKind() == "Secret"
 }
@@ -200,7 +200,7 @@ func (r *run) broken(rule string, origin render.Span, err error) verdict {
 	return verdict{rule: rule, origin: origin, outcome: policy.Error, message: message, assumed: r.assumed()}
 }
 
-// ignores says whether errors let requests pass.
+// ignores reports whether errors let requests pass.
 func (c *compiled) ignores() bool { return *c.policy.Spec.FailurePolicy == v1.Ignore }
 
 func (r *run) assumed() []string {

@@ -31,7 +31,7 @@ func share(policies []*bound) (definitions int) {
 	return len(numbers)
 }
 
-// definition returns the text that tells whether variables are equal. ok is false for
+// definition returns the text that reports whether variables are equal. ok is false for
 // a variable that reads more than the object and shared variables.
 func (c *compiled) definition(i int) (text string, ok bool) {
 	var b strings.Builder

@@ -28,9 +28,9 @@ type Types interface {
 	// Resources lists what is served as discovery does: plural names, and
 	// subresources as "resource/subresource".
 	Resources() []metav1.APIResource
-	// BuiltinGroup tells whether nothing is served in a group but Resources.
+	// BuiltinGroup reports whether nothing is served in a group but Resources.
 	BuiltinGroup(group string) bool
-	// OtherRelease tells whether a resource is not served, but by another
+	// OtherRelease reports whether a resource is not served, but by another
 	// release of Kubernetes.
 	OtherRelease(schema.GroupVersionResource) bool
 	// Schema is the published schema of a kind, references replaced.

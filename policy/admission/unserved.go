@@ -60,7 +60,7 @@ func (t *typeChecker) otherRelease(r *v1.Rule, resource string) bool {
 	return false
 }
 
-// matchesAny says whether a rule's resource is one that is served and shown to
+// matchesAny reports whether a rule's resource is one that is served and shown to
 // policies.
 func (t *typeChecker) matchesAny(r *v1.Rule, resource string) bool {
 	return slices.ContainsFunc(t.served(), func(s metav1.APIResource) bool {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 )
 
-// A grant tells whether something allows a check.
+// A grant reports whether something allows a check.
 type grant int
 
 const (
@@ -28,7 +28,7 @@ type part struct {
 	unknown string // why it may grant anything, or ""
 }
 
-// An answer tells whether something allows a check, and why that may be
+// An answer reports whether something allows a check, and why that may be
 // uncertain.
 type answer struct {
 	grant grant

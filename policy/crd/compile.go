@@ -57,7 +57,7 @@ type rule struct {
 	explainer  func() *explain.Explainer
 }
 
-// hasRules says whether the API server looks for rules at all. As upstream, it
+// hasRules reports whether the API server looks for rules at all. As upstream, it
 // does not look into allOf.
 func hasRules(s *schema.Structural) bool {
 	if s == nil {

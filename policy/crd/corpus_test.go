@@ -190,7 +190,7 @@ func (r *row) judges(t *testing.T, s *schema.Structural, root bool, want, wantRa
 	return true
 }
 
-// all says whether each wanted text is in one of the messages, and none is in
+// all reports whether each wanted text is in one of the messages, and none is in
 // excess. The API server calls the object itself root.
 func all(got, want []string) bool {
 	for _, w := range want {

@@ -373,7 +373,7 @@ func (r *review) more() {
 	}
 }
 
-// within says whether a pointer leads to another's value or below it.
+// within reports whether a pointer leads to another's value or below it.
 func within(pointer, outer string) bool {
 	rest, ok := strings.CutPrefix(pointer, outer)
 	return ok && (rest == "" || rest[0] == '/')

@@ -118,7 +118,7 @@ const (
 	maxExpressions = 512 << 10
 )
 
-// tooManyRules says whether the rules of a definition are beyond what any real
+// tooManyRules reports whether the rules of a definition are beyond what any real
 // one has.
 func tooManyRules(object map[string]any) bool {
 	count, size := 0, 0

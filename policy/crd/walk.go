@@ -266,7 +266,7 @@ func (w *walk) message(r *rule, input *activation) (string, error) {
 	return text, nil
 }
 
-// guarded says whether an error is the refusal of policy/internal/cel to run
+// guarded reports whether an error is the refusal of policy/internal/cel to run
 // what could stall the process, which the API server would have run.
 func guarded(text string) bool {
 	return strings.HasPrefix(text, "quantity out of range: ") || strings.HasPrefix(text, "regular expression of ")

@@ -53,7 +53,7 @@ func (e *Engine) Review(ctx context.Context, x Review) ([]Response, error) {
 	return told, err
 }
 
-// Violation says whether gator, and Gatekeeper's webhook, take the response for
+// Violation reports whether gator, and Gatekeeper's webhook, take the response for
 // a violation: what is violated, and what breaks of a template in CEL unless
 // its failurePolicy is Ignore.
 func (r *Response) Violation() bool {

@@ -185,7 +185,7 @@ func (m metadataSetter) setField(x *application, object map[string]any, field st
 
 func (metadataSetter) element() map[string]any { return nil }
 
-// put sets a field and says whether it is another one now.
+// put sets a field and reports whether it is another one now.
 func put(object map[string]any, field string, value any) bool {
 	old, was := object[field]
 	object[field] = value

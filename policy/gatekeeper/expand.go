@@ -193,7 +193,7 @@ func (e *expanded) assumptions(fields []string) []string {
 	return assumed
 }
 
-// given says whether expanding sets a field, whatever it is made from.
+// given reports whether expanding sets a field, whatever it is made from.
 func given(pointer string) bool {
 	return slices.ContainsFunc([]string{"/apiVersion", "/kind", "/metadata/name", "/metadata/namespace", "/metadata/ownerReferences"}, func(p string) bool {
 		return pointer == p || strings.HasPrefix(pointer, p+"/")

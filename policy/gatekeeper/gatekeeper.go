@@ -242,7 +242,7 @@ func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Re
 // versions that are no longer served.
 func (e *Engine) EvaluatesWritten() {}
 
-// asked says whether the webhook is asked about an operation.
+// asked reports whether the webhook is asked about an operation.
 func (e *Engine) asked(op policy.Operation) bool {
 	return e.options.Written || e.webhook.about(op)
 }

@@ -245,7 +245,7 @@ func (i *inventory) tellUnits() {
 	}
 }
 
-// syncs says whether objects of a kind are in the inventory, in some version.
+// syncs reports whether objects of a kind are in the inventory, in some version.
 func (i *inventory) syncs(kind schema.GroupKind) bool {
 	if i.config == nil || i.config.synced == nil {
 		return true
@@ -306,7 +306,7 @@ func (i *inventory) held(o *render.Object) (tree map[string]any, namespace strin
 	return tree, namespace
 }
 
-// isClustered says whether kinds of a group of Gatekeeper's are cluster-scoped:
+// isClustered reports whether kinds of a group of Gatekeeper's are cluster-scoped:
 // the API server knows that once it is installed.
 func isClustered(group string) bool {
 	return group == templatesGroup || group == constraintsGroup || group == mutationsGroup || group == expansionGroup || group == syncSetGroup

@@ -150,7 +150,7 @@ func (m *matchBlock) faults() []fault {
 	return fs
 }
 
-// concerns says whether the match is about objects of a kind at all.
+// concerns reports whether the match is about objects of a kind at all.
 func (m *match) concerns(kind schema.GroupKind) bool {
 	if m == nil || len(m.block.Kinds) == 0 {
 		return true
@@ -160,7 +160,7 @@ func (m *match) concerns(kind schema.GroupKind) bool {
 	})
 }
 
-// listed says whether a list names s: an empty one names everything.
+// listed reports whether a list names s: an empty one names everything.
 func listed(list []string, s string) bool {
 	return len(list) == 0 || slices.Contains(list, "*") || slices.Contains(list, s)
 }
@@ -215,7 +215,7 @@ func (m *matchable) in() string {
 	return metaText(m.object, "namespace")
 }
 
-// inAny says whether the object is in one of the namespaces; otherwise is for
+// inAny reports whether the object is in one of the namespaces; otherwise is for
 // objects in none.
 func (m *matchable) inAny(list []wildcard, otherwise bool) bool {
 	name := m.in()
@@ -225,7 +225,7 @@ func (m *matchable) inAny(list []wildcard, otherwise bool) bool {
 	return slices.ContainsFunc(list, func(w wildcard) bool { return w.matches(name) })
 }
 
-// selectsNamespace says whether the namespaceSelector holds. What is
+// selectsNamespace reports whether the namespaceSelector holds. What is
 // cluster-scoped is selected.
 func (m *match) selectsNamespace(x *matchable) (bool, error) {
 	switch {
@@ -295,7 +295,7 @@ func (w wildcard) matches(name string) bool {
 	return name == rest
 }
 
-// generates says whether the names that are made of a generateName match,
+// generates reports whether the names that are made of a generateName match,
 // whatever is put behind it.
 func (w wildcard) generates(generateName string) bool {
 	return strings.HasSuffix(string(w), "*") && w.matches(generateName)

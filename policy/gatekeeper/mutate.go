@@ -175,7 +175,7 @@ func (a *application) elements(list []any, depth int) (mutated bool, next any, e
 	return mutated, append(list[:len(list):len(list)], added), nil
 }
 
-// is says whether an element is the one that the part names.
+// is reports whether an element is the one that the part names.
 func (p part) is(element any) bool {
 	object, _ := element.(map[string]any)
 	v, ok := object[p.name]

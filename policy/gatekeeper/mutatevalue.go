@@ -99,7 +99,7 @@ func weight(v any) int {
 	return n
 }
 
-// sameJSON says whether two values are written the same.
+// sameJSON reports whether two values are written the same.
 func sameJSON(a, b any) bool {
 	switch x := a.(type) {
 	case map[string]any:

@@ -67,7 +67,7 @@ var gatekeeperGroups = []string{
 	"externaldata.gatekeeper.sh", "status.gatekeeper.sh",
 }
 
-// asksMutation says whether the API server asks the webhook about a request,
+// asksMutation reports whether the API server asks the webhook about a request,
 // and that looks at it. It never asks about what configures webhooks.
 func asksMutation(req *policy.Request) bool {
 	switch {

@@ -48,7 +48,7 @@ func (s shape) String() string {
 
 // A setter puts a mutator's value at the end of its location.
 type setter interface {
-	// setField changes a field of an object, and says whether it is
+	// setField changes a field of an object, and reports whether it is
 	// another one now.
 	setField(x *application, object map[string]any, field string) (changed bool, err error)
 	// element returns the new element of a list with keys, or nil if the setter
@@ -68,7 +68,7 @@ func (a *applyTo) kind(gvk schema.GroupVersionKind) bool {
 	return slices.Contains(a.Kinds, gvk.Kind) && slices.Contains(a.Groups, gvk.Group) && slices.Contains(a.Versions, gvk.Version)
 }
 
-// operation says whether an operation is among them. What an expansion template
+// operation reports whether an operation is among them. What an expansion template
 // makes comes with none, and only a mutator for all is applied to it.
 func (a *applyTo) operation(op policy.Operation) bool {
 	if len(a.Operations) == 0 || slices.Contains(a.Operations, "*") {
@@ -150,7 +150,7 @@ type mutatorSpec struct {
 }
 
 // spec reads the spec, and its parameters into a struct of the kind's own. It
-// says whether it could.
+// reports whether it could.
 func (c *checker) spec(m *mutator, parameters any) (spec mutatorSpec, ok bool) {
 	written, ok := c.object.Object["spec"].(map[string]any)
 	if !ok {
@@ -241,7 +241,7 @@ func (c *checker) keyKept(m *mutator) {
 	}
 }
 
-// concerns says whether the mutator is to be applied to an object.
+// concerns reports whether the mutator is to be applied to an object.
 func (m *mutator) concerns(x *matchable, kind schema.GroupVersionKind, op policy.Operation) (bool, error) {
 	if m.kind != "AssignMetadata" && !slices.ContainsFunc(m.appliesTo, func(a applyTo) bool { return a.kind(kind) && a.operation(op) }) {
 		return false, nil

@@ -166,7 +166,7 @@ func (s *schemaField) disputed(depth int) bool {
 	return false
 }
 
-// atOdds says whether two mutators take the field for different things.
+// atOdds reports whether two mutators take the field for different things.
 func (s *schemaField) atOdds(i, j, depth int) bool {
 	a, b := s.mutators[i], s.mutators[j]
 	x, y := s.shapes[i], s.shapes[j]
@@ -179,7 +179,7 @@ func (s *schemaField) atOdds(i, j, depth int) bool {
 	return s.ends[i] && a.terminates && !s.ends[j] || s.ends[j] && b.terminates && !s.ends[i]
 }
 
-// meets says whether there is a kind, and an operation, that both are about.
+// meets reports whether there is a kind, and an operation, that both are about.
 func (m *mutator) meets(o *mutator) bool {
 	for i := range m.appliesTo {
 		for j := range o.appliesTo {

@@ -164,7 +164,7 @@ func (m *mutationRun) run(ctx context.Context) error {
 
 func (m *mutator) label() string { return m.kind + " " + m.name }
 
-// concerned says whether there is a mutator for the object as it came.
+// concerned reports whether there is a mutator for the object as it came.
 func (m *mutationRun) concerned() bool {
 	return slices.ContainsFunc(m.mutators.applied, func(mut *mutator) bool {
 		concerned, err := mut.concerns(&m.x.matchable, m.x.kind, m.x.operation)

@@ -151,7 +151,7 @@ func (n *nativeRun) variable(i int) ref.Val {
 	return n.meter.Variable(i, v, err)
 }
 
-// matchConditions says whether the constraint is about the review at all; done
+// matchConditions reports whether the constraint is about the review at all; done
 // that it is not, or that this is not known
 // (k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions).
 func (n *nativeRun) matchConditions() (said []Response, done bool) {

@@ -246,7 +246,7 @@ func quoteName(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// under says whether a location begins with another one.
+// under reports whether a location begins with another one.
 func (l location) under(prefix location) bool {
 	return len(prefix) <= len(l) && slices.Equal(l[:len(prefix)], prefix)
 }

@@ -25,13 +25,13 @@ const (
 // (gatekeeper/v3/pkg/mutation/path/tester).
 type pathTests map[int]condition
 
-// existing says whether something may be there at a depth.
+// existing reports whether something may be there at a depth.
 func (p pathTests) existing(depth int) bool {
 	c, tested := p[depth]
 	return !tested || c == mustExist
 }
 
-// missing says whether there may be nothing.
+// missing reports whether there may be nothing.
 func (p pathTests) missing(depth int) bool {
 	c, tested := p[depth]
 	return !tested || c == mustNotExist

@@ -59,7 +59,7 @@ func decodePointer(err error) string {
 	return ""
 }
 
-// broken says whether any of the errors is more than a warning.
+// broken reports whether any of the errors is more than a warning.
 func broken(errs []error) bool {
 	return len(render.Failures(errors.Join(errs...))) > 0
 }

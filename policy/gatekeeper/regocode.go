@@ -331,7 +331,7 @@ func (r *regoCode) noteInput(t *ast.Term) (done bool) {
 	return r.opens
 }
 
-// settledRef says whether a reference to input stays within what is known.
+// settledRef reports whether a reference to input stays within what is known.
 func settledRef(ref ast.Ref) bool {
 	if len(ref) > 1 && ref[1].Equal(ast.StringTerm("parameters")) {
 		return true

@@ -95,7 +95,7 @@ func (r *review) matchables() []matchable {
 	return all
 }
 
-// matches says whether a match is about the review.
+// matches reports whether a match is about the review.
 func (r *review) matches(m *match) (bool, error) {
 	if m == nil {
 		return true, nil

@@ -4,7 +4,7 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/rego"
 )
 
-// secret says whether policies see a Secret.
+// secret reports whether policies see a Secret.
 func (r *review) secret() bool {
 	return !r.engine.options.Written && r.kind.Kind == "Secret" && r.kind.Group == ""
 }

@@ -165,7 +165,7 @@ func (t *templateTarget) operationsFault() *fault {
 	return nil
 }
 
-// concerns says whether the template is asked about requests of an operation.
+// concerns reports whether the template is asked about requests of an operation.
 func (t *template) concerns(operation string) bool {
 	return len(t.operations) == 0 || slices.Contains(t.operations, operation) || slices.Contains(t.operations, "*")
 }

@@ -100,7 +100,7 @@ func newWebhook(o *render.Object, w *v1.ValidatingWebhook) (webhook, bool) {
 	return webhook{object: o, rules: w.Rules, criteria: matching.New(m)}, true
 }
 
-// about says whether the webhook is asked about an operation at all.
+// about reports whether the webhook is asked about an operation at all.
 func (w *webhook) about(op policy.Operation) bool {
 	if w.object == nil {
 		return op != policy.Delete

@@ -294,7 +294,7 @@ func (p *publishedRun) wants(op policy.Operation) bool {
 
 func spaceless(s string) string { return strings.Join(strings.Fields(s), "") }
 
-// concernsRow says whether the row is about the object, or what was made of it.
+// concernsRow reports whether the row is about the object, or what was made of it.
 func concernsRow(row published, o *render.Object, r *Response) bool {
 	about := []map[string]any{o.Object, r.Target}
 	about = append(about, r.Generated...)

@@ -190,7 +190,7 @@ func (e *explained) explanation(x *policy.Explanation) {
 	}
 }
 
-// tells says whether some step came to an outcome.
+// tells reports whether some step came to an outcome.
 func tells(x *policy.Explanation, o policy.Outcome) bool {
 	for _, c := range x.Match {
 		if o == policy.Unknown && c.Answer == policy.Undecided {

@@ -54,7 +54,7 @@ func (p *Policy) autogen() ([]*spec, error) {
 	return all, nil
 }
 
-// copied says whether the policy is about pods as such, and nothing else.
+// copied reports whether the policy is about pods as such, and nothing else.
 func (p *Policy) copied() bool {
 	m := p.spec.MatchConstraints
 	if p.Kind != Validating && p.Kind != ImageValidating && p.Kind != Mutating ||

@@ -39,7 +39,7 @@ func costOf(overload string, args []ref.Val) *uint64 {
 	return &cost
 }
 
-// costly says whether a call's cost can't be bounded beforehand.
+// costly reports whether a call's cost can't be bounded beforehand.
 func costly(overload string) bool {
 	return strings.HasPrefix(overload, "kyverno") && !strings.HasPrefix(overload, orValueName) ||
 		strings.HasPrefix(overload, "base64") || strings.HasPrefix(overload, "regex_")

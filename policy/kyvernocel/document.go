@@ -338,7 +338,7 @@ func anyOperation(m *v1.MatchResources) {
 	}
 }
 
-// ignores says whether errors let requests pass.
+// ignores reports whether errors let requests pass.
 func (s *spec) ignores() bool { return s.FailurePolicy != nil && *s.FailurePolicy == v1.Ignore }
 
 // action is the strongest of the policy's actions; what its background scan
@@ -357,7 +357,7 @@ func (s *spec) action() policy.Action {
 	return action
 }
 
-// plain says whether a policy names nothing but one rule of plain resources.
+// plain reports whether a policy names nothing but one rule of plain resources.
 func plain(p *Policy) bool {
 	m := p.spec.MatchConstraints
 	if m == nil || p.Kind != Validating && p.Kind != Mutating {

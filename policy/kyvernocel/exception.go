@@ -15,7 +15,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// isException says whether an object is a PolicyException of the group.
+// isException reports whether an object is a PolicyException of the group.
 func isException(o *render.Object) bool {
 	gvk := o.GroupVersionKind()
 	return gvk.Group == group && gvk.Kind == "PolicyException" && slices.Contains(versions, gvk.Version)
@@ -105,7 +105,7 @@ func (e *exception) compile(d *cel.Dialect) (errs []error) {
 	return errs
 }
 
-// names says whether the exception is from a policy.
+// names reports whether the exception is from a policy.
 func (e *exception) names(p *Policy) bool {
 	for _, r := range e.spec.PolicyRefs {
 		kind, namespaced := strings.CutPrefix(r.Kind, "Namespaced")
@@ -128,12 +128,12 @@ func (e *exception) String() string {
 	return e.object.GetName()
 }
 
-// expired says whether the exception has ceased to hold.
+// expired reports whether the exception has ceased to hold.
 func (e *exception) expired(now time.Time) bool {
 	return e.spec.ExpiresAt != nil && !now.IsZero() && now.After(e.spec.ExpiresAt.Time)
 }
 
-// exempt says whether exceptions take the request out of the policy. Those
+// exempt reports whether exceptions take the request out of the policy. Those
 // that allow values only do not: expressions read what they allow.
 func (r *run) exempt() (v verdict, done bool) {
 	var full []*exception

@@ -32,7 +32,7 @@ func (v validator) Explain(ctx context.Context, req *policy.Request, name, rule 
 	return all, ctx.Err()
 }
 
-// has says whether a rule is one of the policy's; "" is all of them. Results
+// has reports whether a rule is one of the policy's; "" is all of them. Results
 // may have other names than validations, which say why those were not run.
 func (p *Policy) has(rule string) bool {
 	return !strings.HasPrefix(rule, "validations[") || slices.ContainsFunc(p.main.validations, func(e *expression) bool { return e.rule == rule })

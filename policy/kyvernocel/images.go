@@ -159,7 +159,7 @@ func hasDigest(image string) bool {
 	return err == nil && r.digest != ""
 }
 
-// concerns says whether the policy is about an image.
+// concerns reports whether the policy is about an image.
 func (r *run) concerns(image string) (bool, *expression, error) {
 	for i, m := range r.c.spec.MatchImageReferences {
 		e := r.c.references[i]

@@ -101,7 +101,7 @@ func decodePart(part string, into any) error {
 	return nil
 }
 
-// validNow says whether the fixed time is within the times of a token.
+// validNow reports whether the fixed time is within the times of a token.
 func validNow(claims map[string]any) bool {
 	now := float64(fixedNow().Unix())
 	at := func(claim string, otherwise float64) float64 {

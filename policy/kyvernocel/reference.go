@@ -67,7 +67,7 @@ func (r *reference) check() error {
 	return nil
 }
 
-// has says whether s has characters other than those allowed.
+// has reports whether s has characters other than those allowed.
 func has(s, allowed string) bool {
 	return strings.ContainsFunc(s, func(c rune) bool { return !strings.ContainsRune(allowed, c) })
 }

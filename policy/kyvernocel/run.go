@@ -144,7 +144,7 @@ func (r *run) holds(e *expression) (bool, error) {
 	return bool(b), nil
 }
 
-// all says whether all conditions hold. One that does not decides, whatever
+// all reports whether all conditions hold. One that does not decides, whatever
 // went wrong before; culprit is the condition that decided.
 func (r *run) all(conditions []*expression) (holds bool, culprit *expression, err error) {
 	for _, e := range conditions {

@@ -201,7 +201,7 @@ func (e *Engine) validateLabels(req *policy.Request) []policy.Result {
 	return []policy.Result{r}
 }
 
-// wrongBefore says whether the labels were as wrong before an update, which
+// wrongBefore reports whether the labels were as wrong before an update, which
 // the plugin lets pass.
 func (e *Engine) wrongBefore(req *policy.Request, wrong field.ErrorList) bool {
 	if req.OldObject == nil {

@@ -36,7 +36,7 @@ var ignoredSubresources = map[string]bool{
 	"log": true, "portforward": true, "proxy": true, "status": true,
 }
 
-// examined says whether the plugin looks at the request's subresource.
+// examined reports whether the plugin looks at the request's subresource.
 func examined(req *policy.Request) bool {
 	if req.SubResource == "" {
 		return true
@@ -111,7 +111,7 @@ func stringMap(v any) map[string]string {
 	return found
 }
 
-// significant says whether the plugin looks at a request at all: an update of
+// significant reports whether the plugin looks at a request at all: an update of
 // a pod counts when it adds or removes containers or changes an image.
 func significant(req *policy.Request, p *pod) bool {
 	if req.Operation != policy.Update || !isPod(req) || req.OldAdmitted == nil {

@@ -21,7 +21,7 @@ type gatorReview struct {
 	typed     *render.Object // the review as gator hands it on: what is empty is left out
 }
 
-// isReview says whether an object is an AdmissionReview, of whatever version.
+// isReview reports whether an object is an AdmissionReview, of whatever version.
 func isReview(o *render.Object) bool {
 	gvk := o.GroupVersionKind()
 	return gvk.Kind == "AdmissionReview" && gvk.Group == "admission.k8s.io"

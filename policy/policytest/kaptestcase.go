@@ -192,7 +192,7 @@ func (k *kaptestCase) one(r resourceRef, what string) *render.Object {
 	return nil
 }
 
-// means says whether the reference is to o. A version without a group counts
+// means reports whether the reference is to o. A version without a group counts
 // for nothing, as in kaptest.
 func (r resourceRef) means(o *render.Object) bool {
 	gvk := o.GroupVersionKind()
@@ -331,7 +331,7 @@ func (k *kaptestPolicy) refusals() []error {
 	return errs
 }
 
-// runs says whether anything of the policy can be run: without a variable or a
+// runs reports whether anything of the policy can be run: without a variable or a
 // match condition it can't.
 func (k *kaptestPolicy) runs() bool {
 	return !slices.ContainsFunc(k.faults, func(e *render.Error) bool {

@@ -149,7 +149,7 @@ func (k *kyvernoEntry) differs(expected []*render.Object, o map[string]any, key 
 	return nil
 }
 
-// changes says whether a policy changed a target.
+// changes reports whether a policy changed a target.
 func (k *kyvernoTest) changes(s subject, policies []*kyvernoPolicy) bool {
 	for _, o := range k.setup.Resources {
 		for _, p := range policies {
@@ -165,7 +165,7 @@ func (k *kyvernoTest) changes(s subject, policies []*kyvernoPolicy) bool {
 	return false
 }
 
-// isOf says whether a tree is of an object's identity.
+// isOf reports whether a tree is of an object's identity.
 func isOf(tree map[string]any, o *render.Object) bool {
 	if tree == nil {
 		return false

@@ -80,7 +80,7 @@ func (k *kyvernoTest) checked(c Case, f, m map[string]node, s subject, one *verd
 
 var ruleTypes = map[Phase]string{Mutating: "Mutation", Validating: "Validation", Generating: "Generation", Deleting: "Deletion"}
 
-// holds says whether a tree matches a value; no tree does.
+// holds reports whether a tree matches a value; no tree does.
 func holds(n node, value any) bool { return n.value == nil || assert(n.value, value, "") == nil }
 
 // assert says where a value is not as a tree has it.

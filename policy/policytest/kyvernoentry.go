@@ -164,7 +164,7 @@ func (k *kyvernoEntry) flagFaults(policies []*kyvernoPolicy) []error {
 	return errs
 }
 
-// byPolicy says whether the rule's name counts for nothing: policies in CEL
+// byPolicy reports whether the rule's name counts for nothing: policies in CEL
 // have no names of rules.
 func (k *kyvernoEntry) byPolicy(policies []*kyvernoPolicy) bool {
 	return len(k.flags) > 0 || !slices.ContainsFunc(policies, func(p *kyvernoPolicy) bool { return len(p.ruleNames()) > 0 })
@@ -177,14 +177,14 @@ func (k *kyvernoPolicy) ruleNames() []string {
 	return k.engine.Rules()
 }
 
-// hasRule says whether a policy has the rule, as written or as it is generated.
+// hasRule reports whether a policy has the rule, as written or as it is generated.
 func hasRule(policies []*kyvernoPolicy, rule string) bool {
 	return slices.ContainsFunc(policies, func(p *kyvernoPolicy) bool {
 		return slices.ContainsFunc(p.ruleNames(), func(r string) bool { return sameRule(rule, r) || sameRule(r, rule) })
 	})
 }
 
-// sameRule says whether a rule's reported name is meant by a result's.
+// sameRule reports whether a rule's reported name is meant by a result's.
 func sameRule(want, reported string) bool {
 	return reported == want || reported == cut("autogen-"+want) || reported == cut("autogen-cronjob-"+want)
 }

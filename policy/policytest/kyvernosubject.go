@@ -96,7 +96,7 @@ func (k *kyvernoEntry) unnamed(all []subject) []subject {
 	return found
 }
 
-// meant says whether a name, or namespace/name, is an object's.
+// meant reports whether a name, or namespace/name, is an object's.
 func meant(called string, o *render.Object) bool {
 	namespace, short, ok := strings.Cut(called, "/")
 	if !ok {
@@ -138,7 +138,7 @@ func (k *kyvernoTest) likely(kind string) string {
 	return said
 }
 
-// kindIsWrong says whether the kind of an entry is that of none of its
+// kindIsWrong reports whether the kind of an entry is that of none of its
 // resources. Kyverno does not look at it.
 func (k *kyvernoEntry) kindIsWrong(subjects []subject) bool {
 	if k.Kind == "" || len(subjects) == 0 {

@@ -23,7 +23,7 @@ type Format struct {
 	Name string // as in Suite.Kind
 	Doc  string
 
-	// detect says whether a file of that base name and content is such a
+	// detect reports whether a file of that base name and content is such a
 	// suite, also a broken one.
 	detect func(base string, data []byte) bool
 	run    func(*suite)

@@ -286,7 +286,7 @@ func distinct(list []int) []int {
 	return slices.Compact(list)
 }
 
-// mentions says whether a message has a name as a word.
+// mentions reports whether a message has a name as a word.
 func mentions(message, name string) bool {
 	if name == "" {
 		return false

@@ -139,7 +139,7 @@ func (s *sources) lost(user *source, u use) *source {
 	return nil
 }
 
-// reaches says whether a use may be about something in a package: data.lib.x
+// reaches reports whether a use may be about something in a package: data.lib.x
 // is about lib, and data.policies[name] about each below policies.
 func (u use) reaches(pkg string) bool {
 	path := strings.Split(pkg, ".")

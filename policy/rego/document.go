@@ -130,7 +130,7 @@ func severityOf(text string) policy.Severity {
 	return policy.SeverityOf(strings.ToLower(text))
 }
 
-// worse says whether a is a severity that is worse than b.
+// worse reports whether a is a severity that is worse than b.
 func worse(a, b policy.Severity) bool {
 	if a == "" || b == "" {
 		return a != ""

@@ -51,7 +51,7 @@ var (
 	warning = regexp.MustCompile(`^warn(_|$)`)
 )
 
-// matches says whether a package is one of those asked for.
+// matches reports whether a package is one of those asked for.
 func matches(patterns []string, name string) bool {
 	if len(patterns) == 0 {
 		return true
@@ -238,7 +238,7 @@ func (s *sources) checkAsked(pkg string) {
 		"package %s defines no deny, violation or warn rule, and no other package uses it", pkg)
 }
 
-// onlyTests says whether a module tests others, and has no rules itself.
+// onlyTests reports whether a module tests others, and has no rules itself.
 func onlyTests(m *ast.Module) bool {
 	tests := strings.HasSuffix(nameOf(m.Package.Path), "_test")
 	for _, r := range m.Rules {
@@ -252,7 +252,7 @@ func onlyTests(m *ast.Module) bool {
 	return tests
 }
 
-// isUsed says whether a policy of another package uses one.
+// isUsed reports whether a policy of another package uses one.
 func (s *sources) isUsed(pkg string) bool {
 	if slices.ContainsFunc(s.of[pkg], func(src *source) bool { return src.broken }) {
 		return true // that is said, and who knows what it would define

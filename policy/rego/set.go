@@ -89,7 +89,7 @@ func (s *set) ask(ctx context.Context, q *question) error {
 	return nil
 }
 
-// hopeless says whether to spare the attempt, which changes no answer: it broke
+// hopeless reports whether to spare the attempt, which changes no answer: it broke
 // more often than not, or has a rule that takes too long.
 func (s *set) hopeless() bool {
 	broken := s.broken.Load()

@@ -26,7 +26,7 @@ type source struct {
 	aside  bool // it is Gatekeeper's
 }
 
-// out says whether the source is not part of the program.
+// out reports whether the source is not part of the program.
 func (src *source) out() bool { return src.broken || src.aside }
 
 // A use is a reference of a module below data.
@@ -198,7 +198,7 @@ func ground(ref ast.Ref) []string {
 	return path
 }
 
-// mentions says whether a module may refer to something by that name.
+// mentions reports whether a module may refer to something by that name.
 func (s *sources) mentions(name string) bool {
 	return slices.ContainsFunc(s.all, func(src *source) bool { return strings.Contains(src.text, name) })
 }
@@ -235,7 +235,7 @@ func others(n int) string {
 	return fmt.Sprintf(" (and %d other files)", n)
 }
 
-// forGatekeeper says whether a module reads nothing of its input but what
+// forGatekeeper reports whether a module reads nothing of its input but what
 // Gatekeeper puts there.
 func forGatekeeper(m *ast.Module) bool {
 	reviews, other := false, false

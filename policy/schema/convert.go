@@ -126,7 +126,7 @@ func convertTyped(typed any) any {
 	}
 }
 
-// sameShape tells whether two types have the same fields of the same types,
+// sameShape reports whether two types have the same fields of the same types,
 // names of types aside.
 func sameShape(a, b reflect.Type, seen map[[2]reflect.Type]bool) bool {
 	if a == b || seen[[2]reflect.Type{a, b}] {

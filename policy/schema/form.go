@@ -211,7 +211,7 @@ func (f *form) object(v reflect.Value) (map[string]any, error) {
 	return out, nil
 }
 
-// omits says whether the field is left out for its value.
+// omits reports whether the field is left out for its value.
 func (f *formField) omits(v reflect.Value) bool {
 	if f.omitEmpty {
 		switch v.Kind() {

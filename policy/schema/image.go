@@ -27,7 +27,7 @@ var (
 	})
 )
 
-// latest tells whether the API server takes an image for one that changes: it
+// latest reports whether the API server takes an image for one that changes: it
 // has the tag latest, or neither a tag nor a digest. What is no image
 // reference is not: there the server goes by the empty tag.
 func latest(image string) bool {

@@ -142,7 +142,7 @@ func (k *Kinds) similar(gvk schema.GroupVersionKind) string {
 
 func fold(s string) string { return strings.ToLower(strings.TrimSpace(s)) }
 
-// builtinGroup tells whether a group is one of the API server's own, letter
+// builtinGroup reports whether a group is one of the API server's own, letter
 // case and white space aside: V1 and Apps/v1 are mistakes, not other groups.
 func (k *Kinds) builtinGroup(group string) bool {
 	return k.groups[fold(group)]

@@ -189,11 +189,11 @@ func addResource(all []metav1.APIResource, gvr schema.GroupVersionResource, kind
 	return all
 }
 
-// BuiltinGroup tells whether a group is one of the API server's own, in which
+// BuiltinGroup reports whether a group is one of the API server's own, in which
 // nothing is served but what Resources lists.
 func (k *Kinds) BuiltinGroup(group string) bool { return k.groups[group] }
 
-// OtherRelease tells whether another release of Kubernetes serves a built-in
+// OtherRelease reports whether another release of Kubernetes serves a built-in
 // resource, or did, that this one does not.
 func (k *Kinds) OtherRelease(gvr schema.GroupVersionResource) bool {
 	if k.byName[gvr] != nil {

@@ -29,7 +29,7 @@ func (r *row) gvr() schema.GroupVersionResource {
 	return r.gvk.GroupVersion().WithResource(r.resource)
 }
 
-// byDefault tells whether an API server serves the kind when no flag says
+// byDefault reports whether an API server serves the kind when no flag says
 // otherwise: stable versions, and the beta ones that were on before Kubernetes
 // 1.24 stopped that (DefaultAPIResourceConfigSource in pkg/controlplane).
 func (r *row) byDefault() bool {

@@ -46,7 +46,7 @@ func (k *known) unknown(value map[string]any) []unknownField {
 	return w.found
 }
 
-// knows tells whether there is no unknown field in a value.
+// knows reports whether there is no unknown field in a value.
 func (k *known) knows(value any) bool {
 	if k == nil {
 		return true

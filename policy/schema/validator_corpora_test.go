@@ -194,7 +194,7 @@ func like(f string) string {
 	return b.String()[:min(b.Len(), 160)]
 }
 
-// matched tells whether a fault is among others. The value that some faults
+// matched reports whether a fault is among others. The value that some faults
 // quote is the server's own type, which is written otherwise than in YAML.
 func matched(f string, in map[string]bool) bool {
 	if in[f] {

@@ -169,7 +169,7 @@ func (g *Graph) ID(u *render.Unit) (Key, bool) {
 	return v.id, ok && storable(&r.result)
 }
 
-// Recalled says whether a unit comes from the store, in which case there may
+// Recalled reports whether a unit comes from the store, in which case there may
 // be more about it.
 func (g *Graph) Recalled(u *render.Unit) bool {
 	g.mu.Lock()

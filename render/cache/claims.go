@@ -101,7 +101,7 @@ func (d detector) Detect(_ fs.FS, dir string) (render.Claim, bool) {
 	return made, ok
 }
 
-// holds says whether a tree answers as it is noted.
+// holds reports whether a tree answers as it is noted.
 func (t *Tree) holds(reads []read) bool {
 	return !slices.ContainsFunc(reads, func(r read) bool { return t.outcome(r.access) != r.outcome })
 }

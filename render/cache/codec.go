@@ -199,7 +199,7 @@ func NewDecoder(data []byte) *Decoder { return &Decoder{data: string(data)} }
 
 var errBroken = errors.New("not what was written")
 
-// Err says whether anything was amiss so far.
+// Err reports whether anything was amiss so far.
 func (d *Decoder) Err() error {
 	if d.broken {
 		return errBroken

@@ -147,7 +147,7 @@ func Told(o *render.Object) (string, bool) {
 	return string(data), err == nil
 }
 
-// Tells says whether an object answers all that was told of another alike. It
+// Tells reports whether an object answers all that was told of another alike. It
 // keeps record of what it answers.
 func Tells(o *render.Object, told string) bool {
 	if told == "" {
@@ -157,7 +157,7 @@ func Tells(o *render.Object, told string) bool {
 	return ok && tells(o, told)
 }
 
-// tells says whether an object, of whatever provenance, answers all that was told
+// tells reports whether an object, of whatever provenance, answers all that was told
 // of another alike.
 func tells(o *render.Object, told string) bool {
 	other := &places{told: make(map[question]answer)}

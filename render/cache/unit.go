@@ -251,7 +251,7 @@ func (u *unit) seen() (variant, bool) {
 	return u.identified(reads, c), ok
 }
 
-// storable says whether a unit would be the same at any time. A rendering that
+// storable reports whether a unit would be the same at any time. A rendering that
 // takes too long may be done in time another day, and how a missing file is
 // called differs between kinds of trees.
 func storable(u *render.Unit) bool {

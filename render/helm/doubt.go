@@ -212,7 +212,7 @@ func (i *instrument) assigned(n parse.Node, d doubt) {
 	}
 }
 
-// identifies tells whether a pipeline compares a name with a text, rather than
+// identifies reports whether a pipeline compares a name with a text, rather than
 // asking whether it has a part that a chart's name has.
 func (w *weighing) identifies(n parse.Node) bool {
 	switch n := n.(type) {
@@ -440,7 +440,7 @@ func (r *run) doubtOf(b *branch, s *spot) doubt {
 	return sure
 }
 
-// matters tells whether a condition on what templates return may depend on
+// matters reports whether a condition on what templates return may depend on
 // what they asked for.
 func (s *spot) matters(d doubt) bool {
 	switch d {

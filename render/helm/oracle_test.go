@@ -154,7 +154,7 @@ func sameAsStock(t *testing.T, dir string, src render.Source) []*render.Object {
 	return objects
 }
 
-// random tells whether a rendering holds placeholders.
+// random reports whether a rendering holds placeholders.
 func random(objects []*render.Object) bool {
 	for _, o := range objects {
 		for _, a := range o.Assumed {

@@ -139,7 +139,7 @@ func setAnnotations(r *resource.Resource, annotations map[string]string) error {
 	return nil
 }
 
-// shareable tells whether accumulate knows every field of the unit.
+// shareable reports whether accumulate knows every field of the unit.
 func (w *walk) shareable() bool {
 	for _, n := range w.nodes {
 		if n == nil {
@@ -280,7 +280,7 @@ func (m *made) add(b *made) {
 	m.pieces = append(m.pieces, b.pieces...)
 }
 
-// has tells whether the snapshot has what was read, at the same paths.
+// has reports whether the snapshot has what was read, at the same paths.
 func (s *snapshot) has(reads map[string]read) bool {
 	for name, r := range reads {
 		if s.places[name] != r.place || !bytes.Equal(s.files[r.place.real], r.data) {
@@ -388,7 +388,7 @@ func readNodes(text []byte) ([]*yaml.RNode, error) {
 	return []*yaml.RNode{yaml.NewRNode(n)}, nil
 }
 
-// aliased tells whether there is an anchor, an alias or a key that is no plain word in a
+// aliased reports whether there is an anchor, an alias or a key that is no plain word in a
 // node: kustomize would change it as it resolves aliases.
 func aliased(n *yaml.Node) bool {
 	if n == nil {
@@ -582,7 +582,7 @@ func (a *accumulation) followNames(r *resource.Resource, m resmap.ResMap, were m
 	return nil
 }
 
-// mayName tells whether one of the names may stand at a path, which does not name the
+// mayName reports whether one of the names may stand at a path, which does not name the
 // items of lists. It errs on the side of yes: where it says no, kustomize's filter does
 // nothing.
 func mayName(n *yaml.Node, path []string, names map[string]bool) bool {

@@ -160,7 +160,7 @@ func entryOf(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// sameItem tells whether a node is plainly what became a value: by the keys
+// sameItem reports whether a node is plainly what became a value: by the keys
 // that tell items apart, or as the same scalar.
 func sameItem(n *yaml.Node, v any) bool {
 	m, ok := v.(map[string]any)

@@ -121,7 +121,7 @@ func decode(node *yaml.Node, value *any) error {
 	return yaml.Unmarshal([]byte(text), value)
 }
 
-// hasBlocks tells whether a node holds literal or folded scalars.
+// hasBlocks reports whether a node holds literal or folded scalars.
 func hasBlocks(node *yaml.Node) bool {
 	if node.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
 		return true

@@ -11,7 +11,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// ours tells whether a file named kustomization.yaml is one: Flux has a kind
+// ours reports whether a file named kustomization.yaml is one: Flux has a kind
 // of that name too, and some keep its objects under this file name.
 func (f *file) ours() bool {
 	group, _, ok := strings.Cut(apiVersionOf(f.doc), "/")

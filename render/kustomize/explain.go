@@ -189,7 +189,7 @@ func (n *node) blamePatch(field string, groups []string) []any {
 	return nil
 }
 
-// hasOperation tells whether a JSON patch has an operation on a path.
+// hasOperation reports whether a JSON patch has an operation on a path.
 func hasOperation(doc render.Document, paths []string) bool {
 	ops, _ := doc.Value.([]any)
 	return slices.ContainsFunc(ops, func(op any) bool { return slices.Contains(paths, text(op, "path")) })

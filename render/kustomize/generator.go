@@ -85,7 +85,7 @@ func (n *node) generator(value map[string]any) *generator {
 // nameHash is what kustomize adds to the names of generated objects.
 var nameHash = regexp.MustCompile(`-[a-z0-9]{10}$`)
 
-// affixes tells whether a kustomization, itself or by a plugin or patch, changes
+// affixes reports whether a kustomization, itself or by a plugin or patch, changes
 // the names of objects.
 func (n *node) affixes() bool {
 	return n.spec.NamePrefix+n.spec.NameSuffix != "" || len(n.plugins) > 0 || n.renames()

@@ -157,7 +157,7 @@ func (w *walk) assumed(value map[string]any) []string {
 	return all
 }
 
-// isTest tells whether a hook runs on `helm test`.
+// isTest reports whether a hook runs on `helm test`.
 func isTest(hook string) bool {
 	for event := range strings.SplitSeq(hook, ",") {
 		if event = strings.ToLower(strings.TrimSpace(event)); event == "test" || event == "test-success" {

@@ -38,7 +38,7 @@ type hidden struct {
 
 var definition = resid.Gvk{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
-// simple tells whether the unit has nothing that reads or writes fields of its
+// simple reports whether the unit has nothing that reads or writes fields of its
 // choice, but for patches.
 func (w *walk) simple() bool {
 	for _, n := range w.nodes {
@@ -54,7 +54,7 @@ func (w *walk) simple() bool {
 	return true
 }
 
-// patchesDefinitions tells whether a patch may be for a CustomResourceDefinition.
+// patchesDefinitions reports whether a patch may be for a CustomResourceDefinition.
 func (w *walk) patchesDefinitions() bool {
 	for _, n := range w.nodes {
 		if n != nil && slices.ContainsFunc(n.patches, (*patch).mayDefine) {
@@ -64,7 +64,7 @@ func (w *walk) patchesDefinitions() bool {
 	return false
 }
 
-// mayDefine tells whether the patch may be for a CustomResourceDefinition.
+// mayDefine reports whether the patch may be for a CustomResourceDefinition.
 func (p *patch) mayDefine() bool {
 	if p.target == nil {
 		return slices.ContainsFunc(p.docs, func(doc render.Document) bool { return kindOf(doc) == definition.Kind })
@@ -106,7 +106,7 @@ func (s *source) hide(data []byte) {
 
 func isLetter(c byte) bool { return 'a' <= c && c <= 'z' }
 
-// anchored tells whether there may be an anchor or an alias in a text.
+// anchored reports whether there may be an anchor or an alias in a text.
 func anchored(text []byte) bool {
 	for i, c := range text {
 		if (c == '&' || c == '*') && i > 0 && i+1 < len(text) && strings.IndexByte(" \n[{,", text[i-1]) >= 0 && strings.IndexByte(" \n&*", text[i+1]) < 0 {
@@ -116,7 +116,7 @@ func anchored(text []byte) bool {
 	return false
 }
 
-// folded tells whether there may be a folded scalar in a text.
+// folded reports whether there may be a folded scalar in a text.
 func folded(text []byte) bool {
 	return bytes.Contains(text, []byte(": >")) || bytes.Contains(text, []byte("- >")) || bytes.Contains(text, []byte(": !"))
 }

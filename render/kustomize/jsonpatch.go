@@ -48,7 +48,7 @@ func patchNodes(n *yaml.Node, patch jsonpatch.Patch) *yaml.Node {
 	return n
 }
 
-// survivesJSON tells whether writing a node as JSON and reading it again gives the
+// survivesJSON reports whether writing a node as JSON and reading it again gives the
 // same values.
 func survivesJSON(n *yaml.Node) bool {
 	switch n.Kind {

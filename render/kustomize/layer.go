@@ -79,7 +79,7 @@ func (f *field) namespace(n *node) []render.Origin {
 	return f.patchAt(n, "namespace")
 }
 
-// moved tells whether the namespace of a reference was set with that of what it
+// moved reports whether the namespace of a reference was set with that of what it
 // refers to. A kustomization does so for what passes through it and was in the
 // namespace that the reference names, and for the default account.
 func (f *field) moved(n *node) bool {
@@ -296,7 +296,7 @@ const (
 	sameValue        // and for everything in it
 )
 
-// writtenBy tells whether an operation gave the field its value, and where in
+// writtenBy reports whether an operation gave the field its value, and where in
 // the operation that stands.
 func (f *field) writtenBy(op any, same func(a, b string) bool) (writing, bool) {
 	path := render.Path(text(op, "path"))

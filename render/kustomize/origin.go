@@ -232,7 +232,7 @@ func (f *field) written() []render.Origin {
 	return f.src.origins(f.at)
 }
 
-// identity tells whether the field is what patches name their targets by: they
+// identity reports whether the field is what patches name their targets by: they
 // have it too, and change nothing by it.
 func (f *field) identity() bool {
 	switch f.pointer {
@@ -242,7 +242,7 @@ func (f *field) identity() bool {
 	return isIndex(f.above()) && slices.Contains(mergeKeys, f.last())
 }
 
-// holds tells whether a document has the field's value, or a map or list for
+// holds reports whether a document has the field's value, or a map or list for
 // one, at a pointer.
 func (f *field) holds(s *source, at string) bool {
 	v, ok := render.Lookup(s.doc.Value, at)
@@ -255,7 +255,7 @@ func (f *field) holds(s *source, at string) bool {
 	return !render.IsScalar(v) && (lastOf(at) == f.last() || isIndex(f.last()))
 }
 
-// quoted tells whether the field is the text of a number or boolean, which
+// quoted reports whether the field is the text of a number or boolean, which
 // kustomize makes of labels and annotations that have forgotten their quotes.
 func (f *field) quoted(v any) bool {
 	if _, ok := v.(string); ok || v == nil || f.above() != "annotations" && f.above() != "labels" {

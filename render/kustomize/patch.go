@@ -23,7 +23,7 @@ type patch struct {
 	selection *selection // of the target
 }
 
-// json tells whether it is a JSON patch.
+// json reports whether it is a JSON patch.
 func (p *patch) json() bool {
 	return slices.ContainsFunc(p.docs, func(d render.Document) bool {
 		_, ok := d.Value.([]any)

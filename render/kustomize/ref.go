@@ -112,13 +112,13 @@ func (r *refList) sources(s *types.KvPairSources, at ...any) {
 // extractUsername in its internal/git/repospec.go.
 var userHost = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9-]*@`)
 
-// remote tells whether text is something to fetch, which is said of more than
+// remote reports whether text is something to fetch, which is said of more than
 // what kustomize fetches and never of less.
 func remote(text string) bool {
 	return door(text) || strings.Contains(text, "://")
 }
 
-// door tells whether kustomize could take text for something to fetch. It has
+// door reports whether kustomize could take text for something to fetch. It has
 // two doors, IsRemoteFile and NewRepoSpecFromURL (internal/loader and
 // internal/git): the first opens to any spelling of http, the second to ssh,
 // file, GitHub's host, a user before the host and go-getter's "git::". Both
@@ -158,7 +158,7 @@ func ambiguous(text string) bool {
 	return false
 }
 
-// below tells whether name is dir or stands below it.
+// below reports whether name is dir or stands below it.
 func below(name, dir string) bool {
 	return dir == "." || name == dir || strings.HasPrefix(name, dir+"/")
 }

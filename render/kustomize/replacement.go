@@ -111,7 +111,7 @@ func fieldPath(p string) []string {
 	return utils.SmarterPathSplitter(p, ".")
 }
 
-// overlap tells whether two paths of the same length may name the same field.
+// overlap reports whether two paths of the same length may name the same field.
 func overlap(a, b []string) bool {
 	for i := range a {
 		if a[i] != b[i] && !isWildcard(a[i]) && !isWildcard(b[i]) && a[i] != "-" && b[i] != "-" {
@@ -166,7 +166,7 @@ func replacementsIn(doc render.Document, at string, value any) []replacement {
 	return []replacement{r}
 }
 
-// targeted tells whether one of the targets is this field of this object.
+// targeted reports whether one of the targets is this field of this object.
 func (f *field) targeted(targets []*types.TargetSelector) bool {
 	for _, t := range targets {
 		if t == nil || t.Select == nil || !f.p.o.w.bases.selections.of(*t.Select).may(f.p.candidate()) {
@@ -185,7 +185,7 @@ func (f *field) targeted(targets []*types.TargetSelector) bool {
 	return false
 }
 
-// onPath tells whether a field path of a replacement is, or may be, a path.
+// onPath reports whether a field path of a replacement is, or may be, a path.
 func onPath(fieldPath, path []string) bool {
 	if len(fieldPath) != len(path) {
 		return false
@@ -252,7 +252,7 @@ func pointerTo(value any, fieldPath string) string {
 	return pointer
 }
 
-// takes tells whether the field's value holds what the source gives.
+// takes reports whether the field's value holds what the source gives.
 func (f *field) takes(s *types.SourceSelector, v string) bool {
 	if s.Options != nil && s.Options.Delimiter != "" {
 		parts := strings.Split(v, s.Options.Delimiter)

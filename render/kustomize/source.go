@@ -118,7 +118,7 @@ func (p *provenance) prepare() {
 	p.collectPatches()
 }
 
-// marked tells whether the object has lines of a resource.
+// marked reports whether the object has lines of a resource.
 func (p *provenance) marked() bool {
 	return slices.ContainsFunc(p.marks, func(m mark) bool {
 		s, _, ok := find(p.o.tags, int(m.line))
@@ -288,7 +288,7 @@ func (o *origins) sourcesOf(p *patch) []*source {
 	return all
 }
 
-// selects tells whether a patch may have been meant for the object.
+// selects reports whether a patch may have been meant for the object.
 func (p *provenance) selects(q *patch) bool {
 	is, known := p.selected[q]
 	if !known {

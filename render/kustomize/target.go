@@ -107,7 +107,7 @@ func (s *selection) among(resources []*resource.Resource) (selected []*resource.
 	return selected, nil
 }
 
-// may tells whether the target may select a candidate. It errs on the side of yes.
+// may reports whether the target may select a candidate. It errs on the side of yes.
 func (s *selection) may(c candidate) bool {
 	return s.SelectorRegex == nil || s.MatchGvk(c.gvk) &&
 		slices.ContainsFunc(c.names, s.MatchName) &&
@@ -117,7 +117,7 @@ func (s *selection) may(c candidate) bool {
 		selecting(s.labels, c.labels) && selecting(s.notes, c.notes)
 }
 
-// selecting tells whether a selector, which may be missing, may select one of several
+// selecting reports whether a selector, which may be missing, may select one of several
 // sets of labels.
 func selecting(s labels.Selector, sets []map[string]string) bool {
 	return s == nil || s.Empty() || slices.ContainsFunc(sets, func(set map[string]string) bool { return s.Matches(labels.Set(set)) })
@@ -273,7 +273,7 @@ func with(sets []map[string]string, pairs map[string]string) map[string]string {
 	return all
 }
 
-// renames tells whether something other than prefixes may change the kinds or
+// renames reports whether something other than prefixes may change the kinds or
 // names of resources.
 func (n *node) renames() bool {
 	for _, p := range n.spec.Patches {
@@ -291,7 +291,7 @@ func (n *node) renames() bool {
 	return slices.ContainsFunc(n.patches, func(p *patch) bool { return p.json() && slices.ContainsFunc(p.docs, touchesIdentity) || p.field == "" })
 }
 
-// relabels tells whether a patch writes to labels or annotations.
+// relabels reports whether a patch writes to labels or annotations.
 func (p *patch) relabels() bool {
 	return slices.ContainsFunc(p.docs, func(doc render.Document) bool {
 		if ops, ok := doc.Value.([]any); ok {
@@ -306,7 +306,7 @@ func (p *patch) relabels() bool {
 	})
 }
 
-// touchesIdentity tells whether a JSON patch writes to kind, name or namespace.
+// touchesIdentity reports whether a JSON patch writes to kind, name or namespace.
 func touchesIdentity(doc render.Document) bool {
 	ops, _ := doc.Value.([]any)
 	return slices.ContainsFunc(ops, func(op any) bool {

@@ -108,7 +108,7 @@ func (w *walk) fail(err error) {
 	}
 }
 
-// failed tells whether there is anything but warnings.
+// failed reports whether there is anything but warnings.
 func (w *walk) failed() bool {
 	return !warnings(errors.Join(w.errs...))
 }

@@ -63,7 +63,7 @@ func (t *celTest) Evaluate(ctx context.Context, _ policytest.Phase, req *policyt
 	return v, err
 }
 
-// silent says whether Kyverno's command line has no response at all.
+// silent reports whether Kyverno's command line has no response at all.
 func (t *celTest) silent(r *kyvernocel.Response) bool {
 	switch {
 	case r.Matched:

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// mayWrite says whether a child may have a file replaced: one that the command
+// mayWrite reports whether a child may have a file replaced: one that the command
 // line names, or one in the repository that is not Git's. Other files a
 // configuration can't name either.
 func (p *parent) mayWrite(name string) bool {

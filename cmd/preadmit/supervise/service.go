@@ -288,7 +288,7 @@ func sortedNumbers(waiting map[uint32]*question) []uint32 {
 	return all
 }
 
-// CanServe says whether the process is a program that can start itself as a
+// CanServe reports whether the process is a program that can start itself as a
 // child, rather than a test.
 func CanServe() bool {
 	return os.Args[0] != Marker && !strings.HasSuffix(strings.TrimSuffix(os.Args[0], ".exe"), ".test")

@@ -53,7 +53,7 @@ func supervised(args []string) bool {
 	return true
 }
 
-// wanted says whether a command line is one for a child.
+// wanted reports whether a command line is one for a child.
 func wanted(args []string) bool {
 	if len(args) < 2 || args[0] == Marker || isTest(args[0]) {
 		return false
@@ -71,7 +71,7 @@ func wanted(args []string) bool {
 	return false
 }
 
-// isTest says whether a program is one of go test.
+// isTest reports whether a program is one of go test.
 func isTest(program string) bool {
 	return strings.HasSuffix(strings.TrimSuffix(filepath.Base(program), ".exe"), ".test")
 }

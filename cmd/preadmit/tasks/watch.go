@@ -109,7 +109,7 @@ func (w *Watch) Allow(memory int, cpu time.Duration) {
 	w.limits = limits{memory: uint64(memory) << 20, cpu: cpu, wall: 3 * cpu}
 }
 
-// Disturbed says whether something is set apart.
+// Disturbed reports whether something is set apart.
 func (w *Watch) Disturbed() bool { return w != nil && len(w.Order.Apart) > 0 }
 
 type watchKey struct{}

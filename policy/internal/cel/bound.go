@@ -62,7 +62,7 @@ func Cost(a *cel.Ast, roots Roots) uint64 {
 // The formats' validate it underestimates by more than that.
 const margin = 2
 
-// calls says whether the expression calls a function.
+// calls reports whether the expression calls a function.
 func calls(a *cel.Ast, function string) bool {
 	root := ast.NavigateAST(a.NativeRep())
 	return len(ast.MatchDescendants(root, ast.FunctionMatcher(function))) > 0
@@ -229,7 +229,7 @@ func (m *measure) value(e ast.Expr, in *scope) bound {
 	}
 }
 
-// scalar says whether the expression's type has values of a fixed size only.
+// scalar reports whether the expression's type has values of a fixed size only.
 func (m *measure) scalar(e ast.Expr) bool {
 	t := m.types[e.ID()]
 	if t == nil {

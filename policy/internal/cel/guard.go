@@ -91,7 +91,7 @@ const (
 	maxExponent = 27
 )
 
-// SafeQuantity says whether the parser of quantities may be given s: it is
+// SafeQuantity reports whether the parser of quantities may be given s: it is
 // short, and its decimal exponent, if it has one, is small.
 func SafeQuantity(s string) bool {
 	if len(s) > maxQuantity {

@@ -87,7 +87,7 @@ func (p *Program) EvalExact(ctx context.Context, input cel.Activation) (v ref.Va
 	return v, cost, err
 }
 
-// WasStopped says whether an error of EvalExact means that the evaluation was
+// WasStopped reports whether an error of EvalExact means that the evaluation was
 // stopped, by the limit of its cost or by its context. Then no field is at fault,
 // and a second evaluation to look for one would take as long.
 func WasStopped(err error) bool {

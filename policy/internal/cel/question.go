@@ -21,7 +21,7 @@ const maxQuestions = 32
 // Reset forgets the questions, before the next expression.
 func (q *Questions) Reset() { q.list = q.list[:0] }
 
-// Any says whether there is a question.
+// Any reports whether there is a question.
 func (q *Questions) Any() bool { return len(q.list) > 0 }
 
 // Add notes questions.

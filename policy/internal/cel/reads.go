@@ -126,7 +126,7 @@ func union[T comparable](a, b []T) []T {
 	return joined
 }
 
-// covers says whether g adds nothing to f.
+// covers reports whether g adds nothing to f.
 func (f flow) covers(g flow) bool {
 	return len(union(f.parts, g.parts)) == len(f.parts) && len(union(f.texts, g.texts)) == len(f.texts) && (f.other || !g.other) &&
 		(g.elements == nil || f.elements != nil && f.elements.covers(*g.elements))
@@ -168,7 +168,7 @@ func (f flow) field(names ...string) flow {
 	return e
 }
 
-// constant says whether a value is one of the texts.
+// constant reports whether a value is one of the texts.
 func (f flow) constant() bool {
 	return len(f.texts) > 0 && len(f.parts) == 0 && f.elements == nil && !f.other
 }

@@ -51,7 +51,7 @@ func (r *Repeats[V]) Reading(names *Names, variable func(i int) *cel.Ast, rules,
 	})
 }
 
-// Worthwhile counts an object and says whether to look it up.
+// Worthwhile counts an object and reports whether to look it up.
 func (r *Repeats[V]) Worthwhile() bool {
 	if r.reads == nil || r.asked.Add(1) <= fewObjects {
 		return false

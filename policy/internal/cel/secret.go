@@ -9,7 +9,7 @@ import (
 	celast "github.com/google/cel-go/common/ast"
 )
 
-// Quotes says whether the value of an expression may hold more of an object
+// Quotes reports whether the value of an expression may hold more of an object
 // than what identifies it: what must not be shown of a Secret. What variables,
 // parameters and functions bring may be anything.
 func Quotes(a *cel.Ast) bool {
@@ -29,7 +29,7 @@ func Quotes(a *cel.Ast) bool {
 // harmless are the fields that may be shown of any object.
 var harmless = [][]string{{"kind"}, {"apiVersion"}, {"type"}, {"metadata", "name"}, {"metadata", "namespace"}, {"metadata", "labels"}}
 
-// selects says whether the fields of a path, or what is below them, are all
+// selects reports whether the fields of a path, or what is below them, are all
 // that is taken of an identifier.
 func selects(e celast.NavigableExpr, path []string) bool {
 	for _, field := range path {
@@ -45,7 +45,7 @@ func selects(e celast.NavigableExpr, path []string) bool {
 // gram is how long a piece of a secret value may not be in a text.
 const gram = 6
 
-// Reveals says whether a text holds a piece of what the objects hold, besides
+// Reveals reports whether a text holds a piece of what the objects hold, besides
 // what identifies them: as it is written, in base64, in whatever case. It tells
 // a message that quotes a value from one that names its key.
 func Reveals(text string, objects ...map[string]any) bool {
@@ -88,7 +88,7 @@ func reveals(text string, grams map[string]bool, value any) bool {
 	return false
 }
 
-// pieceOf says whether a piece of a value is in the text, or the whole of a
+// pieceOf reports whether a piece of a value is in the text, or the whole of a
 // short one. One of a letter or two tells nothing.
 func pieceOf(text string, grams map[string]bool, value string) bool {
 	value = strings.ToLower(strings.TrimSpace(value))

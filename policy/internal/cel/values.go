@@ -78,7 +78,7 @@ func (m *Map) Contains(key ref.Val) ref.Val {
 // Size implements traits.Sizer.
 func (m *Map) Size() ref.Val { return types.Int(len(m.keys)) }
 
-// IsZeroValue says whether the map is empty.
+// IsZeroValue reports whether the map is empty.
 func (m *Map) IsZeroValue() bool { return len(m.keys) == 0 }
 
 // Iterator goes over the keys in their order.
@@ -194,7 +194,7 @@ func (l *List) and(m *List) *List {
 // Size implements traits.Sizer.
 func (l *List) Size() ref.Val { return types.Int(len(l.elems)) }
 
-// IsZeroValue says whether the list is empty.
+// IsZeroValue reports whether the list is empty.
 func (l *List) IsZeroValue() bool { return len(l.elems) == 0 }
 
 // Iterator implements traits.Iterable.

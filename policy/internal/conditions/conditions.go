@@ -25,7 +25,7 @@ type Condition struct {
 // An Eval gives a condition's key and value with their variables substituted.
 type Eval func(*Condition) (key, value any, err error)
 
-// Evaluate says whether a block holds, asking eval for each condition that it
+// Evaluate reports whether a block holds, asking eval for each condition that it
 // comes to. As in Kyverno it stops at the first of any that holds, at the
 // first of all that does not, and at the first error, which it returns as it
 // is. decided are the conditions on which it hung: those that held if it

@@ -51,7 +51,7 @@ func texts(list []any) []string {
 	return found
 }
 
-// isAmong says whether a key is in a value: in a list with wildcards on either
+// isAmong reports whether a key is in a value: in a list with wildcards on either
 // side, in a string as wildcard, range or list in JSON. ok is false for what
 // no key can be in.
 func isAmong(key string, value any) (found, ok bool) {
@@ -83,13 +83,13 @@ func listInText(s string) (list []string, ok bool) {
 	return list, err == nil
 }
 
-// mayBeJSON says whether text begins as JSON does.
+// mayBeJSON reports whether text begins as JSON does.
 func mayBeJSON(s string) bool {
 	s = strings.TrimLeft(s, " \t\r\n")
 	return s != "" && strings.IndexByte(`{["-0123456789tfn`, s[0]) >= 0
 }
 
-// isOnly says whether a list is of one element, the very text that the value
+// isOnly reports whether a list is of one element, the very text that the value
 // is.
 func isOnly(keys []any, value any) bool {
 	s, ok := value.(string)

@@ -39,7 +39,7 @@ var operators = []struct {
 	{"NotIn", exactMembership(true)},
 }
 
-// KnownOperator says whether an operator is spelled as Kyverno wants it.
+// KnownOperator reports whether an operator is spelled as Kyverno wants it.
 func KnownOperator(name string) bool { return find(name) != nil }
 
 func find(name string) comparison {
@@ -51,7 +51,7 @@ func find(name string) comparison {
 	return nil
 }
 
-// Compare says whether a key and a value, after substitution, are as the
+// Compare reports whether a key and a value, after substitution, are as the
 // operator wants them. A key that is null, or of a type that the operator does
 // not know, never is, whatever the operator; nor is one that is not known.
 //
@@ -217,7 +217,7 @@ func float(s string) (float64, bool) {
 	return f, err == nil
 }
 
-// An order says whether a comparison's outcome, such as of cmp.Compare, will do.
+// An order reports whether a comparison's outcome, such as of cmp.Compare, will do.
 type order func(int) bool
 
 func greater(c int) bool        { return c > 0 }

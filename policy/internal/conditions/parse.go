@@ -75,7 +75,7 @@ func (p *parser) list(v []any, pointer string) []Group {
 	return groups
 }
 
-// isGroups says whether the elements are any and all, by the first that tells.
+// isGroups reports whether the elements are any and all, by the first that tells.
 func isGroups(v []any) bool {
 	for _, e := range v {
 		m, _ := e.(map[string]any)

@@ -57,7 +57,7 @@ func (c *collector) add(at *place, k rank) bool {
 	return true
 }
 
-// once says whether the question was not asked before; if it was, what came of
+// once reports whether the question was not asked before; if it was, what came of
 // it. Variables are shared, so the nodes are a graph, not a tree.
 func (c *collector) once(n *node, question uint16) (first, found bool) {
 	if n.gen != c.gen {
@@ -78,7 +78,7 @@ func question(want bool, k rank) uint16 {
 	return q
 }
 
-// blame collects what kept n from being want. It says whether it found any.
+// blame collects what kept n from being want. It reports whether it found any.
 func (c *collector) blame(n *node, want bool, k rank) bool {
 	q := question(want, k)
 	first, found := c.once(n, q)
@@ -170,7 +170,7 @@ func (c *collector) operands(n *node, k rank) bool {
 	return found
 }
 
-// trace collects what n's value comes from. It says whether it found any.
+// trace collects what n's value comes from. It reports whether it found any.
 func (c *collector) trace(n *node, k rank) bool {
 	q := uint16(1) << (6 + k)
 	first, found := c.once(n, q)
@@ -211,7 +211,7 @@ func (c *collector) origin(n *node, k rank) bool {
 	return c.operands(n, k)
 }
 
-// logical says whether blame knows more of a boolean than where it comes from.
+// logical reports whether blame knows more of a boolean than where it comes from.
 func logical(o op) bool {
 	switch o {
 	case opAnd, opOr, opNot, opEqual, opNotEqual, opAll, opExists, opExistsOne:

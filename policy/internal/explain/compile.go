@@ -140,7 +140,7 @@ func (c *compiler) program(a *cel.Ast) (*code, error) {
 	return x, err
 }
 
-// whole says whether x uses variables as a map, not by name.
+// whole reports whether x uses variables as a map, not by name.
 func whole(x *code) bool {
 	if x == nil || x.op == opRoot {
 		return x != nil && x.name == "variables"

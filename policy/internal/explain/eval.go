@@ -118,7 +118,7 @@ func (r *run) reset() {
 	clear(r.vars)
 }
 
-// step counts one evaluation and says whether there may be more.
+// step counts one evaluation and reports whether there may be more.
 func (r *run) step() bool {
 	if r.stop != nil {
 		return false

@@ -125,7 +125,7 @@ func guard(n *node) rank {
 	return strong
 }
 
-// negative says whether x tests that something is not so: what comes after it
+// negative reports whether x tests that something is not so: what comes after it
 // in a || is then what the rule demands of those for which it is.
 func negative(x *code) bool {
 	switch x.op {
@@ -139,7 +139,7 @@ func negative(x *code) bool {
 	return false
 }
 
-// presence says whether n only tests that something is there.
+// presence reports whether n only tests that something is there.
 func presence(n *node) bool {
 	if n.x == nil {
 		return false

@@ -95,7 +95,7 @@ func recognise(e ast.ComprehensionExpr) shape {
 	return shape{op: opFold}
 }
 
-// stops says whether the loop ends once the accumulator is known: at true for
+// stops reports whether the loop ends once the accumulator is known: at true for
 // exists, at false for all.
 func stops(e ast.ComprehensionExpr, accu string, at bool) bool {
 	args := call(e.LoopCondition(), operators.NotStrictlyFalse, 1)

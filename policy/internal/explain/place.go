@@ -56,7 +56,7 @@ func (p *place) item(i int) *place {
 	return &place{root: p.root, up: p, index: i}
 }
 
-// editable says whether a person would edit p to satisfy a rule. An authorizer
+// editable reports whether a person would edit p to satisfy a rule. An authorizer
 // has nothing to point at, and the kind of an object is what a rule picks
 // objects by.
 func (p *place) editable() bool {
@@ -109,7 +109,7 @@ func (p *place) depth() int {
 	return n
 }
 
-// within says whether p is q or below it.
+// within reports whether p is q or below it.
 func (p *place) within(q *place) bool {
 	if p.root != q.root {
 		return false

@@ -149,7 +149,7 @@ func class(found []finding) int {
 	return best
 }
 
-// isLookup says whether a test that is not want compares a field of the loop's
+// isLookup reports whether a test that is not want compares a field of the loop's
 // variable with something else: the element sought is simply not there.
 func isLookup(t *node, want bool, level int) bool {
 	if t.x == nil || t.val != types.Bool(!want) {
@@ -173,10 +173,10 @@ func isLookup(t *node, want bool, level int) bool {
 	return false
 }
 
-// reads says whether x depends on the variables of the loop at that level.
+// reads reports whether x depends on the variables of the loop at that level.
 func (c *code) reads(level int) bool { return c.uses&(1<<min(level, 63)) != 0 }
 
-// isChain says whether x is the loop's variable or a field of it.
+// isChain reports whether x is the loop's variable or a field of it.
 func isChain(x *code, level int) bool {
 	for x.op == opSelect || x.op == opIndex {
 		x = x.args[0]

@@ -58,7 +58,7 @@ func (t *tracer) walk(n *node, depth int, loop string) {
 	}
 }
 
-// own says whether sub is written in x: loop variables stand for nodes of other
+// own reports whether sub is written in x: loop variables stand for nodes of other
 // places.
 func own(x, sub *code) bool {
 	return sub != nil && slices.Contains(x.args, sub)

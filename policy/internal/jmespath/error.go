@@ -26,7 +26,7 @@ func (n *NotFoundError) Error() string {
 	return `Unknown key "` + clip(n.Key, maxMessage) + `" in path`
 }
 
-// IsNotFound says whether an error is, or wraps, a *NotFoundError.
+// IsNotFound reports whether an error is, or wraps, a *NotFoundError.
 func IsNotFound(err error) bool {
 	_, ok := errors.AsType[*NotFoundError](err)
 	return ok

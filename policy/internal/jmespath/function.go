@@ -130,7 +130,7 @@ func (c *call) checkOne(s *search, i int, v any, p param) error {
 	return err
 }
 
-// allows says whether a value is of one of the kinds.
+// allows reports whether a value is of one of the kinds.
 func (p param) allows(s *search, v any) (bool, error) {
 	for _, k := range p {
 		if ok, err := s.is(v, k); ok || err != nil {

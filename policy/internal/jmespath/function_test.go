@@ -395,7 +395,7 @@ func TestParseImage(t *testing.T) {
 	}
 }
 
-// Known says whether there is a function of a name.
+// Known reports whether there is a function of a name.
 func Known(function string) bool { return functions[function] != nil }
 
 // Functions are the names of the functions that the expression calls, sorted.

@@ -57,7 +57,7 @@ func ParseImage(image string) (Image, error) {
 	return i, nil
 }
 
-// namesRegistry says whether what stands before the first slash is a host.
+// namesRegistry reports whether what stands before the first slash is a host.
 func namesRegistry(image string) bool {
 	host, _, found := strings.Cut(image, "/")
 	return found && (strings.ContainsAny(host, ".:") || host == "localhost" || strings.ToLower(host) != host)

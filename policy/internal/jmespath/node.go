@@ -204,7 +204,7 @@ func (p *projection) eval(s *search, in val) (val, error) {
 	return b.list(), nil
 }
 
-// swallows says whether an error of what is projected makes the projection
+// swallows reports whether an error of what is projected makes the projection
 // null: in Kyverno a missing key does for x[*], and any error for x[] and x[?].
 func (p *projection) swallows(err error) bool {
 	if _, missing := err.(*NotFoundError); missing {
@@ -213,7 +213,7 @@ func (p *projection) swallows(err error) bool {
 	return (p.flat || p.when != nil) && ordinary(err)
 }
 
-// ordinary says whether an error is of the expression and its data. The others
+// ordinary reports whether an error is of the expression and its data. The others
 // (what is undecided, out of bounds or could not be loaded) never pass.
 func ordinary(err error) bool {
 	switch err.(type) {

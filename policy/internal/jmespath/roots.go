@@ -94,7 +94,7 @@ func isHere(n node) bool {
 	return ok
 }
 
-// readsData says whether a node's value has to do with the data, and not only
+// readsData reports whether a node's value has to do with the data, and not only
 // with what the expression itself says.
 func readsData(n node) bool {
 	reads := false
@@ -107,7 +107,7 @@ func readsData(n node) bool {
 	return reads
 }
 
-// makes says whether a node can make lists or maps that hold a value more than
+// makes reports whether a node can make lists or maps that hold a value more than
 // once.
 func makes(n node) bool {
 	found := false

@@ -94,7 +94,7 @@ func (s *search) orNull(n node, in val) (val, error) {
 	return out, err
 }
 
-// falsy says whether a value counts as false: null, false, and what is empty.
+// falsy reports whether a value counts as false: null, false, and what is empty.
 func falsy(v any) bool {
 	switch v := v.(type) {
 	case nil:

@@ -139,7 +139,7 @@ func wildcard(pattern, text string) bool {
 	return !slices.ContainsFunc(p[i:], func(r rune) bool { return r != '*' })
 }
 
-// labelMatch says whether all of the first map is in the second.
+// labelMatch reports whether all of the first map is in the second.
 func labelMatch(s *search, a []val) (val, error) {
 	labels := a[1].v.(map[string]any)
 	for key, want := range a[0].v.(map[string]any) {

@@ -220,7 +220,7 @@ func (c *check) selector(s *metav1.LabelSelector, p *Spot) {
 	}
 }
 
-// matches tells whether a selector, which is valid, matches labels.
+// matches reports whether a selector, which is valid, matches labels.
 func matches(s *metav1.LabelSelector, have map[string]string) bool {
 	if len(s.MatchExpressions) == 0 {
 		for k, v := range s.MatchLabels {

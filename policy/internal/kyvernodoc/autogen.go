@@ -140,7 +140,7 @@ func (f *Filter) namesPods() bool {
 	return slices.ContainsFunc(f.Kinds, func(k KindSelector) bool { return k.Kind == "Pod" })
 }
 
-// forPods says whether the rule is one to be made over: its match names Pod,
+// forPods reports whether the rule is one to be made over: its match names Pod,
 // and its exclude, if it names kinds, does too.
 func (r *Rule) forPods() bool {
 	if !slices.ContainsFunc(r.Match.Filters(), (*Filter).namesPods) {

@@ -151,10 +151,10 @@ func (c checker) overrides(all []ActionOverride, pointer string) {
 
 func overlap(a, b string) bool { return a == b || pattern.Wildcard(a, b) || pattern.Wildcard(b, a) }
 
-// isNamespaced says whether the policy is one of a namespace.
+// isNamespaced reports whether the policy is one of a namespace.
 func (c checker) isNamespaced() bool { return !c.Cluster }
 
-// isClusterKind says whether a kind of an apiVersion is a built-in one that is
+// isClusterKind reports whether a kind of an apiVersion is a built-in one that is
 // in no namespace. Whether others are is for the cluster to say.
 func isClusterKind(apiVersion, kind string) bool {
 	return builtIn(apiVersion) && slices.Contains(clusterKinds, kind)
@@ -164,7 +164,7 @@ func isNamespacedKind(apiVersion, kind string) bool {
 	return builtIn(apiVersion) && slices.Contains(namespacedKinds, kind)
 }
 
-// builtIn says whether the group is one of Kubernetes itself.
+// builtIn reports whether the group is one of Kubernetes itself.
 func builtIn(apiVersion string) bool {
 	group, _, grouped := strings.Cut(apiVersion, "/")
 	return !grouped || !strings.Contains(group, ".") || strings.HasSuffix(group, ".k8s.io")

@@ -204,7 +204,7 @@ func (c checker) everything(r *Rule, f *Filter) {
 	}
 }
 
-// beyondMetadata says whether patterns or patches of the rule are about more
+// beyondMetadata reports whether patterns or patches of the rule are about more
 // than metadata.
 func (r *Rule) beyondMetadata() bool {
 	var all []any
@@ -249,7 +249,7 @@ func (r *Rule) deniesBeyondMetadata() bool {
 // maxPairs is how many filters of match and exclude are compared.
 const maxPairs = 100_000
 
-// sameBlock says whether exclude takes away all that match names, where that
+// sameBlock reports whether exclude takes away all that match names, where that
 // is plain to see.
 func sameBlock(r *Rule) bool {
 	x := field{r.Source, ""}
@@ -272,7 +272,7 @@ func sameBlock(r *Rule) bool {
 	return r.Exclude.All[0].covers(r.Match.All[0])
 }
 
-// covers says whether whatever the other filter names is named by this one, as
+// covers reports whether whatever the other filter names is named by this one, as
 // far as Kyverno looks: each list is there, or none.
 func (f *Filter) covers(other *Filter) bool {
 	for _, lists := range [][2][]string{

@@ -87,7 +87,7 @@ func (p *Policy) InScope(t *Target) bool {
 	return namespace == p.Namespace
 }
 
-// matches says whether one of any, or each of all, names the request. An empty
+// matches reports whether one of any, or each of all, names the request. An empty
 // block names none.
 func (m *Match) matches(t *Target) (matched, assumed bool) {
 	for _, f := range m.Any {

@@ -50,7 +50,7 @@ type Mutant struct {
 
 	// Reach holds the places of the parts of the policy around the change, the
 	// innermost first: where a policy.Coverage has a branch at one of them, the
-	// first such branch tells whether the change is evaluated.
+	// first such branch reports whether the change is evaluated.
 	Reach []render.Span
 
 	// Equivalent reports whether constant folding shows that the change never
@@ -226,7 +226,7 @@ func (e *editor) text(pointer string) string {
 	return s
 }
 
-// within looks at a part with its place among those that tell whether it is
+// within looks at a part with its place among those that report whether it is
 // evaluated.
 func (e *editor) within(pointer string, look func()) {
 	before := e.reach

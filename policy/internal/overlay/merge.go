@@ -277,7 +277,7 @@ func grouped(object, patch []any, keys []string, at string) ([]*group, error) {
 	return first, nil
 }
 
-// halfKeyed says whether one of two elements lacks a key that the other has.
+// halfKeyed reports whether one of two elements lacks a key that the other has.
 // kustomize takes them for the same and then keeps the object's as it was.
 func halfKeyed(object any, patch map[string]any, keys []string) bool {
 	o, _ := object.(map[string]any)

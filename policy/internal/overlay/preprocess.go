@@ -74,7 +74,7 @@ func process(value, object any) (any, error) {
 	return value, nil
 }
 
-// isAnchor says whether a key is one that a patch gives a meaning.
+// isAnchor reports whether a key is one that a patch gives a meaning.
 func isAnchor(key string) bool {
 	a, _ := pattern.ParseKey(key)
 	return a == pattern.Addition || isConditional(a)
@@ -83,7 +83,7 @@ func isAnchor(key string) bool {
 func isConditional(a pattern.Anchor) bool { return a == pattern.Condition || a == pattern.Global }
 
 // addMissing follows +(): the key goes where the object has it, be it null,
-// and is one of the patch where it has not. It says whether there was any.
+// and is one of the patch where it has not. It reports whether there was any.
 func addMissing(patch, object map[string]any) bool {
 	found := false
 	for _, raw := range slices.Sorted(maps.Keys(patch)) {
@@ -290,7 +290,7 @@ func remove(v any, scalars bool) (any, bool) {
 	return v, scalars
 }
 
-// removeFromMap says whether nothing is left: also of a map that was empty.
+// removeFromMap reports whether nothing is left: also of a map that was empty.
 func removeFromMap(m map[string]any) bool {
 	removeConditions(m)
 	return len(m) == 0

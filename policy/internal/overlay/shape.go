@@ -17,7 +17,7 @@ type shape struct {
 	keys  []string // by which; none of lists of scalars
 }
 
-// known says whether the schema says anything of the place.
+// known reports whether the schema says anything of the place.
 func (s shape) known() bool { return s.t != nil }
 
 // shapeOf is that of a built-in kind's objects.

@@ -86,7 +86,7 @@ var (
 	notInRange = regexp.MustCompile(`^([-|\+]?\d+(?:\.\d+)?[A-Za-z]*)!-([-|\+]?\d+(?:\.\d+)?[A-Za-z]*)$`)
 )
 
-// Range says whether a text is a range such as 1-10 or 1Mi-1Gi. Outside a
+// Range reports whether a text is a range such as 1-10 or 1Mi-1Gi. Outside a
 // range is written 1!-10.
 func Range(s string) bool { return operatorOf(s) == "" && inRange.MatchString(s) }
 

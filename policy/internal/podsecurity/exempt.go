@@ -99,7 +99,7 @@ func anyIndex(field string) string {
 	return b.String()
 }
 
-// means says whether the exclude is about a field and all of its values.
+// means reports whether the exclude is about a field and all of its values.
 func (e *Exclude) means(f FieldError) bool {
 	if e.RestrictedField != "" && e.RestrictedField != anyIndex(f.Field) {
 		return false

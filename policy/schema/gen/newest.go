@@ -39,7 +39,7 @@ func (t *tables) addNewest() error {
 	return t.addIntroduced()
 }
 
-// still tells whether k8s.io/api has the kind and does not say that the
+// still reports whether k8s.io/api has the kind and does not say that the
 // newest version is without it. The kinds of the two groups that are served
 // by other modules stay.
 func still(k kind) bool {
