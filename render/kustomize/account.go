@@ -7,8 +7,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// account notes what becomes of each document that the build read: it went into
-// an object, or why it did not.
+// account records the state of each document that the build read: it became
+// part of an object, or the reason why it did not.
 func (o *origins) account() {
 	used := o.used()
 	note := o.w.src.Inputs.Note
@@ -40,8 +40,9 @@ func (o *origins) account() {
 	}
 }
 
-// used are the resources that went into objects. An object that lost its lines
-// to a JSON patch counts for every resource of its kind whose name it may have.
+// used returns the resources that became objects. If a JSON patch removed an
+// object's lines, every resource of its kind whose name it may have counts as
+// used.
 func (o *origins) used() map[*source]bool {
 	used := make(map[*source]bool)
 	for _, p := range o.objects {
@@ -65,8 +66,8 @@ func (o *origins) used() map[*source]bool {
 	return used
 }
 
-// mayBecome reports whether a resource, or one of the list that it is, may have
-// become an object.
+// mayBecome reports whether a resource, or an item of it if it is a List, may
+// have become an object.
 func mayBecome(resource any, object map[string]any) bool {
 	m, _ := resource.(map[string]any)
 	if items, ok := m["items"].([]any); ok {
@@ -75,7 +76,8 @@ func mayBecome(resource any, object map[string]any) bool {
 	return text(m, "kind") == text(object, "kind") && strings.Contains(text(object, "metadata", "name"), text(m, "metadata", "name"))
 }
 
-// whyNot is the state of a resource that is not built.
+// whyNot returns the state of a resource that is not part of the build's
+// output.
 func whyNot(resource any) render.DocumentState {
 	m, _ := resource.(map[string]any)
 	if items, ok := m["items"].([]any); ok {

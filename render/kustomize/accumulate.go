@@ -24,15 +24,15 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// kustomize accumulates a base anew for every overlay that names it. This does so
-// once for all units with the same base: it calls kustomize's own transformers in
-// kustomize's own order (KustTarget.accumulateTarget in its internal/target), and
-// gives each overlay a copy of the base. Between bases and overlays, kustomize keeps
-// all it knows of an object in annotations of that object, so a copy of the objects
-// is all that an overlay needs.
+// kustomize builds a base again for every overlay that names it. This file
+// builds each base once for all units that share it. It calls kustomize's own
+// transformers in kustomize's own order (KustTarget.accumulateTarget in its
+// internal/target) and gives each overlay a copy of the base. A copy of the
+// objects is enough, because kustomize passes all other information from a base
+// to its overlays in annotations of the objects.
 //
-// Units with other fields than those below, and units that cannot be built, are left
-// to kustomize itself, see origins.build.
+// kustomize itself builds units with fields that this file does not know, and
+// units that cannot be built, see origins.build.
 
 // errNotShared is the error for units that kustomize itself must build.
 var errNotShared = errors.New("kustomize must build this unit")
@@ -47,7 +47,8 @@ type accumulation struct {
 	made     *made
 }
 
-// made lists the files and reads of a kustomization and of those in it.
+// made lists the files and reads of a kustomization and of the kustomizations
+// below it.
 type made struct {
 	reads  map[string]read // by path from the root of the tree
 	pieces []piece         // of files, without their text
@@ -59,7 +60,7 @@ type read struct {
 	data  []byte // of a file
 }
 
-// A built is a unit that was built.
+// A built is the result of building a unit.
 type built struct {
 	resources []*resource.Resource // in the order of the kustomization's entries
 	order     []int                // their indices in the order of the output
@@ -104,8 +105,8 @@ func (o *origins) accumulate(withJSON bool, kinds map[string]bool) (all *built, 
 	return all, nil
 }
 
-// removeOwnAnnotations removes what kustomize notes in annotations. It removes an empty map of
-// annotations, too.
+// removeOwnAnnotations removes the annotations in which kustomize stores its
+// own data. If none are left, it removes metadata.annotations too.
 func removeOwnAnnotations(r *resource.Resource) error {
 	annotations := r.GetAnnotations()
 	for _, key := range ownAnnotations {
@@ -114,12 +115,13 @@ func removeOwnAnnotations(r *resource.Resource) error {
 	return setAnnotations(r, annotations)
 }
 
-// ownAnnotations are those in which kustomize keeps what it knows of an object.
+// ownAnnotations are the annotations in which kustomize stores data about an
+// object.
 var ownAnnotations = slices.Concat(resource.BuildAnnotations, []string{originAnnotation, transformationsAnnotation})
 
-// setAnnotations is RNode.SetAnnotations for an object with metadata, but for the
-// quotes that kustomize puts around texts that YAML 1.1 reads as something else: it
-// parses each text to know.
+// setAnnotations does what RNode.SetAnnotations does for an object with
+// metadata. Unlike that, it does not quote strings that YAML 1.1 reads as
+// another type, for which kustomize would have to parse each string.
 func setAnnotations(r *resource.Resource, annotations map[string]string) error {
 	meta := entryOf(r.YNode(), yaml.MetadataField)
 	if meta == nil || meta.Kind != yaml.MappingNode {
@@ -154,7 +156,8 @@ func (w *walk) shareable() bool {
 	return true
 }
 
-// target adds to the resources what a kustomization makes and changes.
+// target adds the resources of a kustomization to m and applies its
+// transformers.
 func (a *accumulation) target(n *node, m resmap.ResMap) (resmap.ResMap, error) {
 	for _, entry := range n.build.Resources {
 		if err := a.resource(n, entry, m); err != nil {
@@ -215,7 +218,7 @@ func (a *accumulation) component(n *node, entry string) (*node, error) {
 	return &node{dir: real.real, build: types.Kustomization{Resources: []string{chartFile}}}, nil
 }
 
-// find looks up the file or directory of an entry and notes what it was.
+// find looks up the file or directory of an entry and records that it was read.
 func (a *accumulation) find(n *node, entry string) (place, error) {
 	if path.IsAbs(entry) || remote(entry) {
 		return place{}, errNotShared
@@ -255,8 +258,8 @@ func (a *accumulation) base(n *node) ([]*resource.Resource, error) {
 	return copied, nil
 }
 
-// short returns the resource, or one with its metadata alone if it is of another kind
-// than those that matter.
+// short returns the resource, or a copy with only its metadata if its kind is
+// not in a.kinds.
 func (a *accumulation) short(r *resource.Resource) *resource.Resource {
 	n := r.YNode()
 	if a.kinds == nil || a.kinds[r.GetKind()] || n.Kind != yaml.MappingNode {
@@ -280,7 +283,8 @@ func (m *made) add(b *made) {
 	m.pieces = append(m.pieces, b.pieces...)
 }
 
-// has reports whether the snapshot has what was read, at the same paths.
+// has reports whether the snapshot has the same files and directories at the
+// same paths.
 func (s *snapshot) has(reads map[string]read) bool {
 	for name, r := range reads {
 		if s.places[name] != r.place || !bytes.Equal(s.files[r.place.real], r.data) {
@@ -304,13 +308,13 @@ func (a *accumulation) file(name string) ([]*resource.Resource, error) {
 	return a.documents(name, data, sources)
 }
 
-// splits is a separator of documents that kustomize takes.
+// splits matches the separators of documents that kustomize accepts.
 var splits = regexp.MustCompile(`^\n---[ \t]*(#.*)?\n$`)
 
 func (a *accumulation) documents(name string, data []byte, sources []*source) ([]*resource.Resource, error) {
 	pieces := piecesOf(name, data, sources)
 	if len(pieces) > 2 && slices.ContainsFunc(sources, func(s *source) bool { return strings.HasSuffix(kindOf(s.doc), "List") }) {
-		return nil, errNotShared // kustomize puts what is in lists to the end
+		return nil, errNotShared // kustomize appends the items of lists at the end
 	}
 	var all []*resource.Resource
 	for i, p := range pieces {
@@ -388,8 +392,9 @@ func readNodes(text []byte) ([]*yaml.RNode, error) {
 	return []*yaml.RNode{yaml.NewRNode(n)}, nil
 }
 
-// aliased reports whether there is an anchor, an alias or a key that is no plain word in a
-// node: kustomize would change it as it resolves aliases.
+// aliased reports whether a node contains an anchor, an alias or a key that is
+// not a plain word. kustomize would change such a node when it resolves
+// aliases.
 func aliased(n *yaml.Node) bool {
 	if n == nil {
 		return false
@@ -454,8 +459,8 @@ func (a *accumulation) generate(n *node, m resmap.ResMap) error {
 	return nil
 }
 
-// optionsOf returns the options of a generator with those for all generators. The
-// function of kustomize writes to the first.
+// optionsOf merges the options of a generator with generatorOptions. The caller
+// gets a copy because kustomize's function writes to its first argument.
 func optionsOf(own, all *types.GeneratorOptions) *types.GeneratorOptions {
 	if own != nil {
 		o := *own
@@ -476,7 +481,7 @@ func (a *accumulation) generator(n *node, m resmap.ResMap, g resmap.GeneratorPlu
 	return m.AbsorbAll(objects)
 }
 
-// configure gives a plugin its configuration as kustomize does, in YAML.
+// configure configures a plugin with args encoded as YAML, as kustomize does.
 func (a *accumulation) configure(n *node, p resmap.Configurable, args any) error {
 	text, err := yamljson.Marshal(args)
 	if err != nil {
@@ -493,7 +498,7 @@ type loader struct {
 
 var _ ifc.Loader = (*loader)(nil)
 
-// Repo implements [ifc.Loader]: it is empty for what was not fetched.
+// Repo implements [ifc.Loader]. It is empty for local files.
 func (l *loader) Repo() string { return "" }
 
 // Root implements [ifc.Loader].
@@ -514,8 +519,9 @@ func (l *loader) Load(name string) ([]byte, error) {
 	return l.a.o.w.snap.ReadFile(real.real)
 }
 
-// finish does what kustomize does once all is accumulated: it appends hashes to
-// names, follows names that changed, and drops objects that are only for local use.
+// finish performs kustomize's last steps: it appends hashes to names, updates
+// references to names that changed, and drops objects with the annotation
+// local-config.
 func (a *accumulation) finish(m resmap.ResMap) error {
 	if err := a.plugin(a.o.root, m, builtins.NewHashTransformerPlugin(), nil); err != nil {
 		return err
@@ -553,8 +559,9 @@ func (a *accumulation) finish(m resmap.ResMap) error {
 	return nil
 }
 
-// followNames puts the new names of other objects into an object. It gets all earlier
-// names: a field with another value names nothing whose name changed.
+// followNames updates an object's references to other objects whose names
+// changed. were holds all earlier names; a field with any other value does not
+// refer to a renamed object.
 func (a *accumulation) followNames(r *resource.Resource, m resmap.ResMap, were map[string]bool) (err error) {
 	id := r.OrgId()
 	var candidates resmap.ResMap
@@ -582,9 +589,9 @@ func (a *accumulation) followNames(r *resource.Resource, m resmap.ResMap, were m
 	return nil
 }
 
-// mayName reports whether one of the names may stand at a path, which does not name the
-// items of lists. It errs on the side of yes: where it says no, kustomize's filter does
-// nothing.
+// mayName reports whether the value at a path may be one of the names. The path
+// has no steps for items of lists. False positives are allowed: only if it
+// returns false, kustomize's filter is skipped.
 func mayName(n *yaml.Node, path []string, names map[string]bool) bool {
 	if n == nil || n.Tag == yaml.NodeTagNull {
 		return false

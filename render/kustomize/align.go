@@ -10,8 +10,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// mergeKeys tell the items of lists apart, most telling first. They are those
-// of the API's own lists, see patchMergeKey in k8s.io/api.
+// mergeKeys are the fields that identify items of lists, the most specific
+// first. They are the merge keys of the Kubernetes API, see patchMergeKey in
+// k8s.io/api.
 var mergeKeys = []string{"name", "containerPort", "port", "mountPath", "devicePath", "ip", "key", "topologyKey", "uid", "type", "id", "path", "host"}
 
 // translate finds the path of one value in another that was made before it, in
@@ -115,8 +116,8 @@ func only(list, other []any, i int, key string) (int, bool) {
 	return 0, false
 }
 
-// follow goes down a path in a node tree. The path is one of value, from which
-// the tree may differ as translate allows.
+// follow returns the node at path below n, or nil. The path belongs to value; n
+// may differ from it as translate allows.
 func follow(n *yaml.Node, path []string, value any) *yaml.Node {
 	for _, key := range path {
 		if n.Kind == yaml.AliasNode {
@@ -160,8 +161,8 @@ func entryOf(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// sameItem reports whether a node is plainly what became a value: by the keys
-// that tell items apart, or as the same scalar.
+// sameItem reports whether a node is the origin of a value: an equal scalar, or
+// a map with equal merge keys.
 func sameItem(n *yaml.Node, v any) bool {
 	m, ok := v.(map[string]any)
 	if !ok {

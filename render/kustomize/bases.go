@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// maxNodes is how many YAML nodes the kept bases have in all: each takes some 200
-// bytes.
+// maxNodes is the most YAML nodes that the cached bases may have in all. A node
+// takes about 200 bytes.
 const maxNodes = 40_000
 
 // The nodes of bases have lines from firstLines to lastLines. Those that kustomize
@@ -23,7 +23,7 @@ const (
 	lastLines  = 1 << 30
 )
 
-// bases keeps the bases that units used last. It is safe for concurrent use.
+// bases caches the most recently used bases. It is safe for concurrent use.
 type bases struct {
 	factory   *resmap.Factory
 	validator ifc.Validator
@@ -42,8 +42,8 @@ type baseKey struct {
 	hides, withJSON bool
 }
 
-// A base is the result of a kustomization before an overlay changes it. Nobody may
-// change it.
+// A base is the result of a kustomization before an overlay changes it. It is
+// shared: nobody may change it.
 type base struct {
 	key     baseKey
 	made    *made
@@ -59,7 +59,7 @@ func newBases() *bases {
 	}
 }
 
-// get returns the base that was kept for a key, or nil.
+// get returns the cached base for a key, or nil.
 func (b *bases) get(key baseKey) *base {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -71,7 +71,7 @@ func (b *bases) get(key baseKey) *base {
 	return e.Value.(*base)
 }
 
-// put keeps a base, and forgets those that were not used for longest.
+// put caches a base and evicts the least recently used ones.
 func (b *bases) put(key baseKey, made *base) {
 	made.key = key
 	for _, r := range made.objects {
@@ -102,7 +102,7 @@ func nodesIn(n *yaml.Node) int {
 	return count
 }
 
-// lines returns a line from which on as many lines belong to the caller.
+// lines reserves count lines for the caller and returns the first.
 func (b *bases) lines(count int) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

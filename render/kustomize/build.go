@@ -15,16 +15,16 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// schema guards what kyaml knows of OpenAPI, which is one for the whole
-// process: a build that brings its own schema is alone, and leaves none of it
-// to the next. SetSchema alone does not take it away again, and then lists of
-// other builds are merged by the wrong keys or replaced.
+// schema guards kyaml's OpenAPI schema, which is global to the process. A build
+// with a schema of its own takes the write lock and resets the schema
+// afterwards. SetSchema alone does not reset it, and other builds would then
+// merge lists by the wrong keys or replace them.
 var schema sync.RWMutex
 
-// build runs kustomize on what the walk has approved. Its loader sees the
-// snapshot and nothing else. It would still open connections and run git for
-// references that look remote, which is why the walk knows all of them, gives
-// nothing to the build that it did not read itself, and lets no plugin run.
+// build runs kustomize on the files that the walk accepted. kustomize's loader
+// sees only the snapshot. But kustomize opens connections and runs git for
+// references that look remote. Therefore the walk checks every reference first,
+// puts only files that it read itself into the snapshot, and allows no plugins.
 func (w *walk) build(fsys *snapshot, dir string, order krusty.ReorderOption) (m resmap.ResMap, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -53,8 +53,8 @@ const (
 	transformationsAnnotation = "alpha.config.kubernetes.io/transformations"
 )
 
-// slashPaths writes the paths in the annotations of buildMetadata with slashes,
-// so that a build on Windows gives the objects that one on Linux gives.
+// slashPaths rewrites the paths in annotations of buildMetadata with slashes,
+// so that a build on Windows gives the same objects as one on Linux.
 func slashPaths(m resmap.ResMap) error {
 	for _, r := range m.Resources() {
 		all := r.GetAnnotations()
@@ -73,12 +73,11 @@ func slashPaths(m resmap.ResMap) error {
 	return nil
 }
 
-// errPanic is a build that broke kustomize itself: it trusts annotations of
-// its own that anybody can write into a manifest.
+// errPanic is the error of a build in which kustomize panicked. It trusts its
+// own annotations, which a manifest may contain too.
 var errPanic = errors.New("kustomize broke on this input")
 
-// buildOptions are those of `kustomize build`, but for the order. As asked for
-// there, by nobody, it is by kind.
+// buildOptions returns the options of `kustomize build` with the given order.
 func (w *walk) buildOptions(order krusty.ReorderOption) *krusty.Options {
 	o := &krusty.Options{
 		Reorder:          order,
@@ -91,9 +90,9 @@ func (w *walk) buildOptions(order krusty.ReorderOption) *krusty.Options {
 	return o
 }
 
-// object turns a resource into the value tree that printing and reading it
-// gives. kustomize prints and reads before it prints: the first does not keep
-// folded scalars with indented lines as they were.
+// object returns the value that printing and parsing a resource gives.
+// kustomize does this twice, because the first pass changes folded scalars with
+// indented lines.
 func object(node *yaml.Node) (*unstructured.Unstructured, error) {
 	var value any
 	if err := decode(node, &value); err != nil {

@@ -11,8 +11,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// ours reports whether a file named kustomization.yaml is one: Flux has a kind
-// of that name too, and some keep its objects under this file name.
+// ours reports whether a file named kustomization.yaml is a kustomization for
+// kustomize. Flux has a kind Kustomization too, and some repositories keep such
+// objects under this file name.
 func (f *file) ours() bool {
 	group, _, ok := strings.Cut(apiVersionOf(f.doc), "/")
 	return !ok || group == "kustomize.config.k8s.io" || !strings.HasSuffix(group, ".fluxcd.io")
@@ -20,8 +21,8 @@ func (f *file) ours() bool {
 
 func (f *file) component() bool { return f.spec.Kind == types.ComponentKind }
 
-// uses lists the paths that a kustomization takes in directly, from the root
-// of the tree, each once.
+// uses returns the paths that a kustomization refers to directly, relative to
+// the tree's root, without duplicates.
 func uses(fsys fs.FS, dir string, f *file) []string {
 	u := &usage{dir: dir, seen: map[string]bool{}}
 	for _, r := range references(&f.spec) {
@@ -47,8 +48,8 @@ type usage struct {
 	seen  map[string]bool
 }
 
-// add notes a path, unless it is remote, leads out of the tree or is a whole
-// document.
+// add records a path, unless it is remote, leads out of the tree or is an
+// inline document.
 func (u *usage) add(text string) {
 	if text == "" || remote(text) || strings.ContainsAny(text, "\n") {
 		return
@@ -73,7 +74,7 @@ func (u *usage) chart(c *chart) {
 	}
 }
 
-// generator notes the charts that a generator's file asks for.
+// generator records the charts that a generator's file names.
 func (u *usage) generator(fsys fs.FS, text string) {
 	name, ok := inside(u.dir, text)
 	if !ok || remote(text) {

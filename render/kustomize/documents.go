@@ -8,8 +8,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// documents keeps the documents of files that several units read, and kustomizations,
-// for as long as one of these units is in use. It is safe for concurrent use.
+// documents caches the parsed documents of files and kustomizations as long as
+// a unit that reads them is in use. It is safe for concurrent use.
 type documents struct {
 	mu             sync.Mutex
 	files          map[fileKey]weak.Pointer[parsed]
@@ -21,13 +21,13 @@ type fileKey struct {
 	dialect render.Dialect
 }
 
-// A parsed is a file with its documents. Nobody may change them.
+// A parsed is a file with its documents. It is shared: nobody may change it.
 type parsed struct {
 	data []byte
 	docs []render.Document
 }
 
-// read returns the documents of a file. Those of a file with errors are not kept.
+// read returns the documents of a file. Files with errors are not cached.
 func (d *documents) read(name string, data []byte, dialect render.Dialect) (*parsed, error) {
 	key := fileKey{name, dialect}
 	d.mu.Lock()

@@ -15,9 +15,10 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// An explanation turns one of kustomize's errors into a sentence. Its errors
-// quote whole objects, patches and literals, secrets among them, so nothing of
-// them is passed on but what a pattern takes out: names, kinds, paths.
+// An explanation turns one of kustomize's errors into a message. kustomize's
+// errors quote whole objects, patches and literals, including secrets.
+// Therefore the message contains only the names, kinds and paths that the
+// pattern captures.
 type explanation struct {
 	pattern *regexp.Regexp
 	rule    string
@@ -71,7 +72,8 @@ var explanations = sync.OnceValue(func() []explanation {
 	}
 })
 
-// explain makes one clean error of what kustomize says.
+// explain converts kustomize's error to an error with a readable message and a
+// place.
 func (w *walk) explain(root *node, err error) *render.Error {
 	msg := err.Error()
 	n := w.culprit(root, msg)
@@ -95,7 +97,8 @@ func sentence(format string, groups []string) error {
 	return fmt.Errorf(format, args[:min(len(args), strings.Count(format, "%s"))]...)
 }
 
-// identity is how kustomize writes a ResId: Kind.version.group/name.namespace.
+// identity matches a ResId as kustomize prints it:
+// Kind.version.group/name.namespace.
 var identity = regexp.MustCompile(`^(\[?\w+\]?)\.[^/]*/(.*)\.([^.]+)$`)
 
 // tidy makes kustomize's identities readable.
@@ -113,7 +116,7 @@ func tidy(id string) string {
 
 var accumulated = regexp.MustCompile(`path '([/\\][^']*)'`)
 
-// culprit is the innermost kustomization that an error names.
+// culprit returns the innermost kustomization that an error names.
 func (w *walk) culprit(root *node, msg string) *node {
 	n := root
 	for _, m := range accumulated.FindAllStringSubmatch(msg, -1) {
@@ -125,8 +128,8 @@ func (w *walk) culprit(root *node, msg string) *node {
 	return n
 }
 
-// blame finds the entry of a field of which an error speaks, by the names in
-// it; the field as a whole when that is not clear.
+// blame returns the path of the entry that an error is about, found by the
+// names in the error, or else the path of the whole field.
 func (n *node) blame(field string, groups []string) []any {
 	switch {
 	case field == "":
@@ -147,7 +150,8 @@ func (n *node) blame(field string, groups []string) []any {
 	return []any{field}
 }
 
-// blameResource finds the last entry of resources with an identity.
+// blameResource returns the path of the last entry of resources with a given
+// identity.
 func (n *node) blameResource(id string) []any {
 	m := identity.FindStringSubmatch(strings.TrimRight(id, `':",`))
 	at := []any{"resources"}
@@ -168,7 +172,8 @@ func entry(field string, i int) []any {
 	return []any{field, i}
 }
 
-// blamePatch finds the patch whose kind and name an identity has.
+// blamePatch returns the path of the patch for the kind and name in an
+// identity.
 func (n *node) blamePatch(field string, groups []string) []any {
 	for _, p := range n.patches {
 		if slices.ContainsFunc(p.docs, func(doc render.Document) bool { return hasOperation(doc, groups) }) && p.field != "" {
@@ -197,8 +202,8 @@ func hasOperation(doc render.Document, paths []string) bool {
 
 const maxMessage = 300
 
-// redact keeps of an unknown error its last words, and of those nothing that
-// stands in data of the tree.
+// redact returns the last words of an unknown error, without any text that is
+// data of the tree.
 func (w *walk) redact(msg string) string {
 	msg, _, _ = strings.Cut(msg, "\n")
 	for _, cut := range []string{" in object ", "[patch:", "with config:", "map[", "{", "`"} {

@@ -11,8 +11,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// fetchable returns what a reference asks for, and the path of the kustomization
-// in it. ok is false for what preadmit does not fetch.
+// fetchable returns the remote that a reference names, and the path of the
+// kustomization inside it. ok is false for references that preadmit does not
+// fetch.
 func fetchable(r ref) (remote *render.Remote, dir string, ok bool) {
 	if r.kind != refResource && r.kind != refComponent {
 		return nil, "", false
@@ -27,8 +28,8 @@ func fetchable(r ref) (remote *render.Remote, dir string, ok bool) {
 	return render.NewRemote(render.GitTree, address, "", revision), dir, true
 }
 
-// isFileURL reports whether kustomize, which tries a file first and then a
-// repository, finds a file.
+// isFileURL reports whether kustomize reads text as the URL of a file.
+// kustomize tries a file first and then a repository.
 func isFileURL(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || strings.Contains(u.Path, "//") || strings.Contains(u.Path, ".git/") {
@@ -41,9 +42,9 @@ func isFileURL(text string) bool {
 	return false
 }
 
-// repository takes apart the URL of a base, by the rules of NewRepoSpecFromURL
+// repository splits the URL of a base by the rules of NewRepoSpecFromURL
 // (internal/git in kustomize): the repository ends at //, at .git, at Azure's
-// _git/NAME, else after two elements.
+// _git/NAME, or else after two path elements.
 func repository(text string) (address, dir, revision string, ok bool) {
 	text, query, _ := strings.Cut(strings.TrimPrefix(text, "git::"), "?")
 	if values, err := url.ParseQuery(query); err == nil {
@@ -115,7 +116,7 @@ func splitElements(text string) (repo, dir string) {
 	return strings.Join(elements[:n], "/"), strings.Join(elements[n:], "/")
 }
 
-// fetched goes to what a reference leads to outside of the tree, if it was
+// fetched visits the kustomization that a remote reference names, if it was
 // fetched.
 func (w *walk) fetched(n *node, r ref, remote *render.Remote, dir string) error {
 	repo, err := w.src.Fetched(remote)
@@ -149,8 +150,8 @@ func (w *walk) fetched(n *node, r ref, remote *render.Remote, dir string) error 
 	return nil
 }
 
-// show makes fetched files, for which something at a place asks, visible to the
-// walk.
+// show makes the files of a fetched repository visible to the walk. asked is
+// the place of the reference to it.
 func (w *walk) show(repo render.Repository, asked render.Span) {
 	if _, ok := w.asked[repo.Root]; !ok {
 		w.asked[repo.Root] = render.Origin{Span: asked, Role: render.Reference}
@@ -174,8 +175,8 @@ func (n *node) refer(text, name string) {
 	}
 }
 
-// A referred is the Provenance of an object that may come from fetched files. The
-// places there follow that which asks for the files.
+// A referred is the Provenance of an object that may come from fetched files.
+// It puts the place of the reference before places in fetched files.
 type referred struct {
 	render.Provenance
 	asked map[string]render.Origin // by directory of fetched files
@@ -184,18 +185,17 @@ type referred struct {
 // At implements render.Provenance.
 func (r referred) At(pointer string) []render.Origin { return r.lead(r.Provenance.At(pointer)) }
 
-// Line is render.Object.Line.
+// Line does what [render.Object.Line] does.
 func (r referred) Line(pointer string, n int) []render.Origin {
 	return r.lead((&render.Object{Provenance: r.Provenance}).Line(pointer, n))
 }
 
-// Part is render.Object.Part.
+// Part does what [render.Object.Part] does.
 func (r referred) Part(pointer, part string) []render.Origin {
 	return r.lead((&render.Object{Provenance: r.Provenance}).Part(pointer, part))
 }
 
-// lead puts the place in front that asks for fetched files, where all places are
-// in such files.
+// lead prepends the place of the reference if all origins are in fetched files.
 func (r referred) lead(origins []render.Origin) []render.Origin {
 	if len(origins) == 0 {
 		return nil

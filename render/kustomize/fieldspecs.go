@@ -18,8 +18,8 @@ import (
 //go:linkname defaultFieldSpecs sigs.k8s.io/kustomize/api/internal/konfig/builtinpluginconsts.GetDefaultFieldSpecs
 func defaultFieldSpecs() []byte
 
-// defaults are the fields that transformers change, by transformer. Nobody may
-// change them.
+// defaults holds kustomize's default field specs by transformer. They are
+// shared: nobody may change them.
 type defaults struct {
 	NamePrefix                types.FsSlice   `json:"namePrefix"`
 	NameSuffix                types.FsSlice   `json:"nameSuffix"`

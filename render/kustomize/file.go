@@ -21,7 +21,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A file is one kustomization file: what it says and where.
+// A file is a parsed kustomization file with the places of its fields.
 type file struct {
 	name string // from the root of the tree
 	data []byte
@@ -30,8 +30,8 @@ type file struct {
 	keys map[string]string // its top-level keys as written, by their lower case
 }
 
-// names returns the kustomization files of a directory, of which there should
-// be one.
+// names returns the kustomization files of a directory. More than one is an
+// error.
 func names(fsys fs.FS, dir string) []string {
 	var found []string
 	for _, base := range konfig.RecognizedKustomizationFileNames() {
@@ -43,9 +43,10 @@ func names(fsys fs.FS, dir string) []string {
 	return found
 }
 
-// load reads the kustomization of a directory. The file it returns with an
-// error says as much as could be read. The error joins *render.Error values.
-// Nobody may change the file: all units with that kustomization have it.
+// load reads the kustomization of a directory. The error joins *render.Error
+// values; a file that is returned with an error holds the fields that could be
+// read. The file is shared by all units with that kustomization: nobody may
+// change it.
 func (d *documents) load(fsys fs.FS, dir string) (*file, error) {
 	found := names(fsys, dir)
 	switch {
@@ -75,8 +76,9 @@ func (d *documents) load(fsys fs.FS, dir string) (*file, error) {
 	return f, err
 }
 
-// parse reads a kustomization as kustomize does: the first document, with
-// YAML 1.1 scalars and keys in any case (types.Kustomization.Unmarshal).
+// parse parses a kustomization as kustomize does
+// (types.Kustomization.Unmarshal): the first document, with YAML 1.1 scalars
+// and with keys in any case.
 func parse(name string, data []byte) (*file, error) {
 	f := &file{name: name, data: data}
 	docs, err := render.Documents(name, data, render.YAML11)
@@ -99,7 +101,8 @@ func parse(name string, data []byte) (*file, error) {
 	return f, err
 }
 
-// decode does what types.Kustomization.Unmarshal does, with the YAML read already.
+// decode does what types.Kustomization.Unmarshal does, on YAML that is already
+// parsed.
 func (f *file) decode() error {
 	if f.doc.Positions == nil { // an empty file
 		return f.spec.Unmarshal(f.data)
@@ -130,9 +133,9 @@ func (f *file) index() {
 	}
 }
 
-// fixed returns the kustomization with the fields of old in the place of those
-// that follow them. FixKustomization writes into the generators that it is given, and
-// appends to other lists.
+// fixed returns the kustomization with deprecated fields replaced by their
+// successors. It works on a copy, because FixKustomization writes into the
+// generators that it is given and appends to other lists.
 func (f *file) fixed() types.Kustomization {
 	k := f.spec
 	k.ConfigMapGenerator = slices.Clone(k.ConfigMapGenerator)
@@ -148,7 +151,7 @@ func (f *file) fixed() types.Kustomization {
 	return k
 }
 
-// check is what kustomize asks of a kustomization before it builds it.
+// check performs kustomize's checks of a kustomization before a build.
 func (f *file) check() error {
 	k := f.fixed()
 	if err := k.CheckEmpty(); err != nil {
@@ -190,7 +193,7 @@ var (
 	wrongType    = regexp.MustCompile(`cannot unmarshal (\w+)(?: [^ ]+)? into Go struct field ([\w.]+) of type (\S+)`)
 )
 
-// refused says what Unmarshal holds against the kustomization, at its place.
+// refused converts an error of Unmarshal to an error at the field's place.
 func (f *file) refused(err error) *render.Error {
 	if m := unknownField.FindStringSubmatch(err.Error()); m != nil {
 		return &render.Error{
@@ -209,8 +212,8 @@ func (f *file) refused(err error) *render.Error {
 	return f.error("yaml-syntax", errors.New("kustomization cannot be read"))
 }
 
-// fieldNames are the names of fields that a key may have been meant for: those
-// of a kustomization at the top level, else those of everything below.
+// fieldNames returns the field names to suggest for an unknown key: those of a
+// kustomization at the top level, else those of all nested types.
 func (f *file) fieldNames(key string) []string {
 	names := make(map[string]bool)
 	top, _ := f.doc.Value.(map[string]any)

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// maxLinks is how many symbolic links one path may lead through.
+// maxLinks is the most symbolic links that one path may pass through.
 const maxLinks = 8
 
 var (
@@ -42,7 +42,8 @@ func newTree(fsys fs.FS) *tree {
 	return &tree{fsys: fsys, known: map[string]place{".": {real: ".", dir: true}}}
 }
 
-// resolve says what a clean path from the root of the tree is.
+// resolve returns the file or directory at a clean path from the root of the
+// tree.
 func (t *tree) resolve(name string) place {
 	return t.follow(name, maxLinks)
 }
@@ -87,10 +88,10 @@ func (t *tree) look(name string, links int) place {
 	return t.follow(path.Join(path.Dir(real), filepath.ToSlash(target)), links-1)
 }
 
-// A snapshot is the part of a tree that a build may see, read once: what the
-// graph walk has approved and nothing else. It is the [filesys.FileSystem]
-// under kustomize, rooted at the tree's root, read-only and safe for
-// concurrent use once it is filled.
+// A snapshot holds the files that a build may read: those that the walk
+// accepted, each read once. It is the [filesys.FileSystem] for kustomize,
+// rooted at the tree's root, read-only, and safe for concurrent use once it is
+// filled.
 type snapshot struct {
 	places map[string]place  // by clean path from the root of the tree
 	files  map[string][]byte // by real path
@@ -102,7 +103,7 @@ func newSnapshot() *snapshot {
 	return &snapshot{places: map[string]place{".": {real: ".", dir: true}}, files: map[string][]byte{}}
 }
 
-// addDir makes a directory and those above it visible.
+// addDir makes a directory and its parents visible.
 func (s *snapshot) addDir(name, real string) {
 	s.places[name] = place{real: real, dir: true}
 	s.places[real] = place{real: real, dir: true}
@@ -121,7 +122,7 @@ func (s *snapshot) clone() *snapshot {
 	return &snapshot{places: maps.Clone(s.places), files: maps.Clone(s.files)}
 }
 
-// digest is one of all files and their names.
+// digest returns a digest of all files and their names.
 func (s *snapshot) digest() (sum [sha256.Size]byte) {
 	h := sha256.New()
 	for _, name := range sorted(s.files) {
@@ -154,7 +155,8 @@ func (s *snapshot) CleanedAbs(name string) (filesys.ConfirmedDir, string, error)
 }
 
 // confirmed returns dir, a path from the root of the tree, with the separators
-// of this system: kustomize joins and compares directories by path/filepath.
+// of the operating system, because kustomize joins and compares directories
+// with path/filepath.
 func confirmed(dir string) filesys.ConfirmedDir {
 	return filesys.ConfirmedDir(filepath.FromSlash(path.Join("/", dir)))
 }
@@ -201,7 +203,7 @@ func (s *snapshot) RemoveAll(string) error { return errReadOnly }
 // WriteFile implements [filesys.FileSystem] by refusing.
 func (s *snapshot) WriteFile(string, []byte) error { return errReadOnly }
 
-// Open implements [filesys.FileSystem] by refusing: builds use ReadFile.
+// Open implements [filesys.FileSystem]. It always fails; builds use ReadFile.
 func (s *snapshot) Open(string) (filesys.File, error) { return nil, errReadOnly }
 
 // ReadDir implements [filesys.FileSystem] by refusing.

@@ -59,14 +59,14 @@ type plugin struct {
 func (p *plugin) generator(kind string) *generator {
 	args := &types.GeneratorArgs{}
 	if data, err := json.Marshal(p.doc.Value); err == nil {
-		_ = json.Unmarshal(data, args) // what does not fit, kustomize refused
+		_ = json.Unmarshal(data, args) // kustomize already refused values that do not fit
 	}
 	return &generator{kind, text(p.doc.Value, "metadata", "name"), args, p.at}
 }
 
-// generator returns the generator that an object may come from: the one of its
-// name, the hash apart, or where names are changed the one whose name is the
-// longest part of the object's.
+// generator returns the generator that made an object: the one with its name
+// apart from the hash, or if names are changed the one with the longest name
+// that is part of the object's name.
 func (n *node) generator(value map[string]any) *generator {
 	var found *generator
 	name := text(value, "metadata", "name")
@@ -82,7 +82,8 @@ func (n *node) generator(value map[string]any) *generator {
 	return found
 }
 
-// nameHash is what kustomize adds to the names of generated objects.
+// nameHash matches the hash that kustomize appends to names of generated
+// objects.
 var nameHash = regexp.MustCompile(`-[a-z0-9]{10}$`)
 
 // affixes reports whether a kustomization, itself or by a plugin or patch, changes
@@ -121,7 +122,7 @@ func (g *generator) field(w *walk, n *node, f *field) []render.Origin {
 	return nil
 }
 
-// decoded is the value that a generator was given.
+// decoded returns the value as it was given to the generator.
 func decoded(f *field, value string) string {
 	if text(f.p.value, "kind") != "Secret" && f.path[0] != "binaryData" {
 		return value
@@ -155,8 +156,9 @@ func pairs(o *types.GeneratorOptions, field string) map[string]string {
 	return o.Annotations
 }
 
-// data finds the literal, the file or the line of a file that gives a key its
-// value. In a file a person would edit the file, not the entry that names it.
+// data returns the place of a key's value: the literal, the file, or the line
+// of an env file. For a file it is the file itself, which a person would edit,
+// rather than the entry that names it.
 func (g *generator) data(w *walk, n *node, key, value string) []render.Origin {
 	for i, literal := range g.args.LiteralSources {
 		if k, v, ok := strings.Cut(literal, "="); ok && k == key && unquoted(v) == value {

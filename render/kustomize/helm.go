@@ -20,15 +20,15 @@ import (
 const (
 	helmKind = "HelmChartInflationGenerator"
 
-	// chartDir is the component, beside the kustomization and in the snapshot
-	// alone, that holds the objects of its charts. A component joins the
-	// objects where kustomize's own generator would: behind the resources and
-	// the generated objects, before the transformers.
+	// chartDir is a component that exists only in the snapshot, beside the
+	// kustomization. It holds the objects of the kustomization's charts. As a
+	// component it adds them where kustomize's own chart generator would: after
+	// the resources and the generated objects, before the transformers.
 	chartDir  = ".preadmit-charts"
 	chartFile = "objects.yaml"
 )
 
-// A chart is one request for a chart: an entry of helmCharts, or a generator.
+// A chart is an entry of helmCharts, or a chart generator.
 type chart struct {
 	types.HelmGlobals `json:",inline"`
 	types.HelmChart   `json:",inline"`
@@ -36,7 +36,7 @@ type chart struct {
 	owner             *render.Object // of its values, when they are merged
 }
 
-// An inflated is the output of a chart.
+// An inflated is the result of rendering a chart.
 type inflated struct {
 	owner   *node
 	file    string // in the snapshot
@@ -68,8 +68,8 @@ func (w *walk) inflateAll(n *node) {
 	w.publishCharts(n, objects)
 }
 
-// charts lists the requests of helmCharts, and of the fields that came before
-// it, with the namespace that kustomize gives them.
+// charts returns the entries of helmCharts and of the deprecated
+// helmChartInflationGenerator, with the namespace that kustomize gives them.
 func (n *node) charts() []*chart {
 	var all []*chart
 	for i, c := range n.build.HelmCharts {
@@ -108,7 +108,7 @@ func (w *walk) generatorChart(n *node, r ref, doc render.Document) {
 	n.generators = append(n.generators, c)
 }
 
-// inflate renders a chart, or notes why it can't.
+// inflate renders a chart, or records an error.
 func (w *walk) inflate(n *node, c *chart) []*render.Object {
 	src, err := w.chartSource(n, c)
 	if err != nil {
@@ -120,7 +120,8 @@ func (w *walk) inflate(n *node, c *chart) []*render.Object {
 	return c.keep(objects)
 }
 
-// keep leaves out what the request does not want, and says what it assumes.
+// keep returns the objects that the request includes (CRDs, hooks, tests) and
+// records the assumptions.
 func (c *chart) keep(objects []*render.Object) []*render.Object {
 	var kept []*render.Object
 	for _, o := range objects {
@@ -138,8 +139,9 @@ func (c *chart) keep(objects []*render.Object) []*render.Object {
 	return kept
 }
 
-// assumed is what the rendering of charts took for granted about an object. It
-// is known by kind and by its name, up to what was put around that.
+// assumed returns the assumptions made when charts were rendered that concern
+// an object. The object is found by kind and by a name that may have got a
+// prefix and suffix.
 func (w *walk) assumed(value map[string]any) []string {
 	var all []string
 	for _, c := range w.inflated {
@@ -172,7 +174,7 @@ func (c *chart) error(rule, sentence string, field ...any) *render.Error {
 	return &render.Error{Span: c.at(field...), Rule: rule, Err: errors.New(sentence)}
 }
 
-// chartSource says what to render, by the rules of kustomize's
+// chartSource returns the chart to render, found by the rules of kustomize's
 // HelmChartInflationGenerator (api/internal/builtins).
 func (w *walk) chartSource(n *node, c *chart) (render.Source, error) {
 	if err := c.check(); err != nil {
@@ -219,8 +221,8 @@ func (c *chart) check() error {
 	return nil
 }
 
-// release is the name of the release. Helm would make one up, of the chart's
-// name and the time, when there is none.
+// release returns the release's name. Without a name, Helm would generate one
+// from the chart's name and the time, so that is an error.
 func (c *chart) release() (string, error) {
 	switch {
 	case c.ReleaseName != "":
@@ -233,7 +235,7 @@ func (c *chart) release() (string, error) {
 	return path.Base(c.Name), nil
 }
 
-// home is the directory in which a chart is looked for.
+// home returns the directory in which a chart is searched.
 func (c *chart) home() string {
 	home := cmp.Or(c.ChartHome, types.HelmDefaultHome)
 	if c.Version != "" && c.Repo != "" {
@@ -268,9 +270,9 @@ func (w *walk) chartDir(n *node, c *chart) (string, error) {
 	return "", e.Needs(fetched, err, "vendor it: `helm pull --untar --untardir "+path.Dir(name)+"`")
 }
 
-// publishCharts puts the objects of charts into the snapshot, as a component.
-// Kustomize gives objects with the annotation no namespace, since Helm did, and
-// takes the annotation off again.
+// publishCharts adds the objects of charts to the snapshot, as a component. An
+// annotation keeps kustomize from setting their namespace, which Helm has set;
+// kustomize removes the annotation.
 func (w *walk) publishCharts(n *node, objects []*render.Object) {
 	var data bytes.Buffer
 	for i, o := range objects {

@@ -16,19 +16,19 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// The schemas of CustomResourceDefinitions are a large part of what units read,
-// and kyaml copies each map of a file once for every map around it. kustomize
-// itself never looks into a schema. Where nothing in the unit does so either, the
-// build reads a short text in the place of each schema, and the objects get the
-// schemas from the documents.
+// The schemas of CustomResourceDefinitions are a large part of the text that
+// units read, and kyaml copies each map of a file once for every map around it.
+// kustomize never reads inside a schema. Unless patches or other parts of the
+// unit do, the build gets a short text in place of each schema, and the schemas
+// are put back into the built objects.
 
 // schemaText replaces a hidden schema in the files that the build reads.
 const schemaText = "preadmit-hidden-schema"
 
-// leastHidden is how many lines a schema has at least to be hidden.
+// leastHidden is the fewest lines of a schema that is hidden.
 const leastHidden = 20
 
-// A hidden is a schema of a document that the build does not read.
+// A hidden is a schema that is left out of the text for the build.
 type hidden struct {
 	pointer      string
 	line, column int    // of schemaText, as if it stood in the document
@@ -85,9 +85,9 @@ func versionsOf(value any) []any {
 	return versions
 }
 
-// hide finds the schemas that the build need not read: those in block style, on
-// lines of their own. An anchor may be used elsewhere, and folded scalars do not
-// survive kustomize as they are.
+// hide finds the schemas that the build need not read: those in block style on
+// lines of their own, without anchors, which may be used elsewhere, and without
+// folded scalars, which kustomize changes.
 func (s *source) hide(data []byte) {
 	for i := range versionsOf(s.doc.Value) {
 		pointer := render.Pointer("spec", "versions", i, "schema")
@@ -142,7 +142,7 @@ func (i *inflated) withoutSchemas(data []byte) []byte {
 	return bytes.Join(lines, []byte("\n"))
 }
 
-// hideChart notes the schemas that withoutSchemas left out, and puts them into
+// hideChart records the schemas that withoutSchemas removed, and puts them into
 // the document's value.
 func (s *source) hideChart() {
 	real := versionsOf(s.chart.Object)
@@ -156,8 +156,8 @@ func (s *source) hideChart() {
 	}
 }
 
-// reveal puts the schemas into an object that the build made as a node. Objects share
-// them: nobody changes what was rendered.
+// reveal puts the schemas back into a built object. Objects share them, so
+// nobody may change them.
 func (o *origins) reveal(object map[string]any, node *yaml.Node) error {
 	if !o.hides || len(o.tags) == 0 {
 		return nil

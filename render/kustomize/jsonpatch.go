@@ -12,10 +12,11 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// kustomize applies a JSON patch to the JSON of an object, and reads the result anew,
-// which forgets the lines of the whole object. The operations below change the nodes
-// instead: what they do not touch keeps its lines. Patches and objects for which the
-// result might differ are left to the library, see patched.
+// kustomize applies a JSON patch to the JSON of an object and parses the
+// result, so that all of the object's nodes lose their lines. The operations
+// here change the nodes in place, and untouched nodes keep their lines. If the
+// result might differ from kustomize's, the library applies the patch, see
+// patched.
 
 // patchNodes returns an object with a patch applied, or nil if the library has to do
 // it. It does not change the nodes that it is given, but the result shares them.
@@ -48,8 +49,8 @@ func patchNodes(n *yaml.Node, patch jsonpatch.Patch) *yaml.Node {
 	return n
 }
 
-// survivesJSON reports whether writing a node as JSON and reading it again gives the
-// same values.
+// survivesJSON reports whether a node has the same value after it is written as
+// JSON and parsed.
 func survivesJSON(n *yaml.Node) bool {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -127,8 +128,9 @@ func nodeOf(v any) *yaml.Node {
 	return scalar(yaml.NodeTagNull, "null")
 }
 
-// changed returns a node in which the map or list that holds what is at a path was
-// changed. It copies the nodes on the way. It returns nil if the change fails.
+// changed applies change to the map or list that contains the value at path,
+// and returns the changed tree. The nodes on the way are copied. It returns nil
+// if the change fails.
 func changed(n *yaml.Node, path []string, change func(container *yaml.Node, key string) bool) *yaml.Node {
 	c := *n
 	c.Content = slices.Clone(n.Content)

@@ -29,7 +29,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Options are what kustomizations need beside themselves.
+// Options configure a [Renderer].
 type Options struct {
 	// Helm renders the charts of helmCharts; nil makes every chart an error.
 	Helm render.Renderer
@@ -49,13 +49,14 @@ func New(o Options) *Renderer {
 
 var _ render.Renderer = (*Renderer)(nil)
 
-// Kind is "kustomize".
+// Kind returns "kustomize".
 func (r *Renderer) Kind() string { return "kustomize" }
 
-// Render builds the kustomization at src.Path. The order is that of `kustomize
-// build`: by kind, unless sortOptions say otherwise. It returns either all of its
-// objects, with errors that are warnings at most, or none. The errors of what
-// is not in the tree are Missing and complete: one for each such reference.
+// Render builds the kustomization at src.Path. Objects are in the order of
+// `kustomize build`: by kind, unless sortOptions differ. It returns either all
+// objects, with warnings at most, or none and errors. For every reference to
+// something that is not in the tree there is one error, whose Missing says what
+// it is.
 func (r *Renderer) Render(ctx context.Context, src render.Source) ([]*render.Object, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -107,7 +108,7 @@ func (w *walk) start() *node {
 	return w.visit(p.real, "")
 }
 
-// objects turns what kustomize built into objects.
+// objects converts kustomize's resources to objects.
 func (w *walk) objects(origins *origins, resources []*resource.Resource) ([]*render.Object, error) {
 	objects := make([]*render.Object, 0, len(resources))
 	for i, r := range resources {
@@ -129,8 +130,8 @@ func (w *walk) objects(origins *origins, resources []*resource.Resource) ([]*ren
 	return objects, nil
 }
 
-// Detect claims every directory with a kustomization file. It reads that file
-// and, of what it refers to, only generators that may name charts.
+// Detect claims every directory with a kustomization file. It reads that file,
+// and of the files that it refers to only generators that may name charts.
 func (r *Renderer) Detect(fsys fs.FS, dir string) (render.Claim, bool) {
 	files := names(fsys, dir)
 	if len(files) == 0 {

@@ -12,10 +12,10 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// transformed answers from the fields of kustomizations that set a value
-// whatever was there before: JSON patches, replacements, namespace, labels,
-// annotations, replicas, images and generators. The value written there is
-// compared with the object's.
+// transformed returns the origin of a value that a kustomization's field sets,
+// whatever the earlier value was: JSON patches, replacements, namespace,
+// labels, annotations, replicas, images and generators. The entry counts if its
+// value is the object's.
 func (f *field) transformed() []render.Origin {
 	if !render.IsScalar(f.value) {
 		return nil
@@ -45,7 +45,8 @@ func (f *field) generated(n *node) []render.Origin {
 	return g.field(f.p.o.w, n, f)
 }
 
-// plugged is label and namespace for transformers that are given as plugins.
+// plugged does what label and namespace do, for transformers that are
+// configured as plugins.
 func (f *field) plugged(n *node) []render.Origin {
 	for _, p := range slices.Backward(n.plugins) {
 		var at []any
@@ -79,9 +80,10 @@ func (f *field) namespace(n *node) []render.Origin {
 	return f.patchAt(n, "namespace")
 }
 
-// moved reports whether the namespace of a reference was set with that of what it
-// refers to. A kustomization does so for what passes through it and was in the
-// namespace that the reference names, and for the default account.
+// moved reports whether a kustomization set the namespace in a reference along
+// with the namespace of the object that it refers to. kustomize does so if the
+// kustomization contains that object in the namespace that the reference names,
+// and for the default ServiceAccount.
 func (f *field) moved(n *node) bool {
 	src, at := f.original()
 	if src == nil {
@@ -148,8 +150,8 @@ func (f *field) replicas(n *node) []render.Origin {
 	return nil
 }
 
-// image covers images: the tag or digest, or the name when that is all that is
-// new, and then the line with the image itself.
+// image returns the origin of an image: the entry's tag or digest, or its name
+// if only the name is new, and then the line with the image itself.
 func (f *field) image(n *node) []render.Origin {
 	image, ok := f.value.(string)
 	if !ok || f.last() != "image" && f.last() != "reference" {
@@ -177,7 +179,8 @@ func (f *field) image(n *node) []render.Origin {
 	return nil
 }
 
-// imagePart tells which field of an entry made an image what it is.
+// imagePart returns the field of an images entry that explains how an image
+// changed.
 func imagePart(im types.Image, image, before string) string {
 	name := im.Name
 	if im.NewName != "" {
@@ -209,7 +212,7 @@ func imageName(image string) string {
 	return image
 }
 
-// affixes are the namePrefix and nameSuffix entries around a name.
+// affixes returns the namePrefix and nameSuffix entries that turn was into now.
 func (f *field) affixes(now, was string) []render.Origin {
 	before, after, ok := strings.Cut(now, was)
 	if !ok || now == was {
@@ -230,7 +233,8 @@ func (f *field) affixes(now, was string) []render.Origin {
 // jsonPatch finds the operation that wrote a value, by its path and value.
 func (f *field) jsonPatch(n *node) []render.Origin { return f.operation(n, exactly) }
 
-// patched is jsonPatch where later operations may have moved items of lists.
+// patched does what jsonPatch does if later operations may have moved items of
+// lists.
 func (f *field) patched() []render.Origin {
 	for _, n := range f.p.chain {
 		if found := f.operation(n, anyIndex); len(found) > 0 {
@@ -248,9 +252,9 @@ func isIndex(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
-// operation finds the operation on the field or on what it is in that most
-// plainly made it: lists have items added at "-" that only their values tell
-// apart, and equal ones only their order does. The last one wins otherwise.
+// operation returns the JSON patch operation that best explains the field or a
+// value around it. Items that are added to lists at "-" are identified by their
+// values, and equal items by their order. Otherwise the last operation wins.
 func (f *field) operation(n *node, same func(a, b string) bool) []render.Origin {
 	var best []writing
 	for _, p := range slices.Backward(n.patches) {
@@ -284,20 +288,20 @@ func (f *field) operation(n *node, same func(a, b string) bool) []render.Origin 
 type writing struct {
 	source *source
 	at     string // of the value in the patch
-	depth  int    // of what it wrote, in elements of the field's path
+	depth  int    // depth of the written value, in elements of the field's path
 	score  int
 }
 
-// How sure it is that an operation wrote what a field is in.
+// How certain it is that an operation wrote the value around a field.
 const (
 	otherName = iota // it has the same value for the field, in an item of another name
-	sameField        // in what has no name
-	sameName         // and for what tells items of lists apart
+	sameField        // the value around the field has no name
+	sameName         // the merge keys are equal too
 	sameValue        // and for everything in it
 )
 
-// writtenBy reports whether an operation gave the field its value, and where in
-// the operation that stands.
+// writtenBy reports whether an operation gave the field its value, and at which
+// place inside the operation.
 func (f *field) writtenBy(op any, same func(a, b string) bool) (writing, bool) {
 	path := render.Path(text(op, "path"))
 	if len(path) > len(f.path) {
@@ -326,7 +330,7 @@ func (f *field) writtenBy(op any, same func(a, b string) bool) (writing, bool) {
 	return w, ok && (render.IsScalar(f.value) && equal(v, f.value) || !render.IsScalar(f.value) && !render.IsScalar(v))
 }
 
-// likeness compares what an operation wrote with what is there now.
+// likeness compares the value that an operation wrote with the current value.
 func (f *field) likeness(wrote any, depth int) int {
 	now, _ := render.Lookup(f.p.value, render.PathPointer(f.path[:depth]))
 	if render.IsScalar(wrote) && equal(wrote, now) || reflect.DeepEqual(wrote, now) {
@@ -345,8 +349,8 @@ func (f *field) likeness(wrote any, depth int) int {
 	return sameField
 }
 
-// rank chooses among operations, the last of which comes first. Equal items that
-// were added at the end of a list stand there in the order of the operations.
+// rank returns the index of the operation to choose. The last operation comes
+// first. Equal items appended to a list are in the order of their operations.
 func (f *field) rank(all []writing) int {
 	w := all[0]
 	if w.score < sameValue || w.depth == 0 || !isIndex(f.path[w.depth-1]) {

@@ -6,15 +6,15 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// A mark is where a node of the tagged build was read. The marks of an object
-// are in the order of its value tree, maps by their sorted keys: that takes a
-// fraction of the memory of the nodes.
+// A mark is the place of a node in the tagged build. The marks of an object are
+// in the order of its value, maps by sorted keys. They take a fraction of the
+// memory of the nodes.
 type mark struct {
 	line, column int32
-	size         int32 // marks of what is in it, itself included
+	size         int32 // number of marks, this one and those inside it
 }
 
-// marksOf returns the marks of a value that was made of a node.
+// marksOf returns the marks of a value that was decoded from a node.
 func marksOf(value any, n *yaml.Node) []mark {
 	var m marking
 	m.add(value, n)
@@ -79,7 +79,7 @@ func markAt(marks []mark, value any, path []string) (line, column, depth int) {
 		if marks[at].size == 1 {
 			return int(marks[at].line), int(marks[at].column), depth
 		}
-		at++ // of what is in it, the first
+		at++ // the first mark inside it
 		switch v := value.(type) {
 		case map[string]any:
 			for _, k := range sorted(v) {

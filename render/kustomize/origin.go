@@ -12,9 +12,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Origins know where the fields of one unit's objects are written: the unit is
-// built in a way that keeps their lines, see tag.go, and the rest is worked out
-// when somebody asks.
+// origins finds the places where a unit's fields are written. The unit is built
+// from tagged files, so that nodes keep their lines (see tag.go). The rest is
+// computed on first use.
 type origins struct {
 	w    *walk
 	root *node
@@ -26,19 +26,19 @@ type origins struct {
 	simple   bool                 // nothing in the unit reads fields to write them elsewhere
 	hides    bool                 // schemas, see hidden.go
 	charts   map[string][]byte    // the files of charts without schemas
-	json     bool                 // there are JSON patches
+	json     bool                 // the unit has JSON patches
 	tags     []tag                // of the build; none when it could not be tagged
 
 	mu      sync.Mutex // guards all below
 	rebuilt bool
 	bare    []tag        // of the build without JSON patches
 	nodes   []*yaml.Node // of that, by object; none when it failed
-	order   []int        // of objects: their indices in the order of resources, if it was found
+	order   []int        // for each object its index in the order of resources; nil if unknown
 	objects []*provenance
 	depth   int // of replacements that lead to replacements
 }
 
-// A source is a document that objects are made of.
+// A source is a document from which objects are built.
 type source struct {
 	doc     render.Document
 	line    int // of its text, within the file or the embedded text
@@ -46,11 +46,11 @@ type source struct {
 	patch   *patch         // nil for a resource
 	chart   *render.Object // when the document is an object of a chart
 	places  map[[2]int][]string
-	shifted bool // the lines of doc are those of patch.text
+	shifted bool // doc's lines are relative to patch.text
 	hidden  []hidden
 }
 
-// A provenance is that of one object.
+// A provenance is the Provenance of one object.
 type provenance struct {
 	o     *origins
 	i     int
@@ -105,8 +105,8 @@ func (p *provenance) at(pointer string) []render.Origin {
 	return p.whole()
 }
 
-// Line returns where line n of a text is written: in a literal block scalar of a
-// document, or in a file that a generator takes in.
+// Line returns the place of line n of a text: in a literal block scalar of a
+// document, or in a file that a generator reads.
 func (p *provenance) Line(pointer string, n int) []render.Origin {
 	p.o.mu.Lock()
 	defer p.o.mu.Unlock()
@@ -130,8 +130,8 @@ func (p *provenance) Line(pointer string, n int) []render.Origin {
 	return src.placed(src.doc.Positions.Line(at, n))
 }
 
-// Part returns what made a part of a text that a chart has, and that no
-// kustomization changed.
+// Part returns the origins of a part of a chart's text, unless a kustomization
+// changed the text.
 func (p *provenance) Part(pointer, part string) []render.Origin {
 	p.o.mu.Lock()
 	defer p.o.mu.Unlock()
@@ -151,7 +151,8 @@ func (p *provenance) Part(pointer, part string) []render.Origin {
 	return nil
 }
 
-// fileLine is a line of the file that a generator took for the field.
+// fileLine returns the place of a line in the file that a generator read for
+// the field.
 func (f *field) fileLine(found []render.Origin, n int) []render.Origin {
 	text, _ := f.value.(string)
 	content := string(f.p.o.w.snap.files[found[0].File])
@@ -168,8 +169,8 @@ func parent(pointer string) string {
 	return pointer[:max(0, strings.LastIndexByte(pointer, '/'))]
 }
 
-// field returns where one existing field is written, nil when that is not
-// known. A transformer's word is the last one, so it is asked first.
+// field returns the origins of an existing field, or nil if they are unknown.
+// Transformers are checked first, because they run last.
 func (p *provenance) field(pointer string, v any) []render.Origin {
 	f := &field{p: p, pointer: pointer, path: render.Path(pointer), value: v}
 	f.src, f.at = p.tagged(f.path)
@@ -206,7 +207,7 @@ type field struct {
 	path    []string
 	value   any
 	src     *source // the document that it was read from
-	at      string  // where it stands in that document
+	at      string  // its pointer in that document
 }
 
 func (f *field) last() string { return f.path[len(f.path)-1] }
@@ -232,8 +233,8 @@ func (f *field) written() []render.Origin {
 	return f.src.origins(f.at)
 }
 
-// identity reports whether the field is what patches name their targets by: they
-// have it too, and change nothing by it.
+// identity reports whether the field is one by which patches name their target.
+// A patch contains these fields too, but does not change them.
 func (f *field) identity() bool {
 	switch f.pointer {
 	case "/kind", "/apiVersion", "/metadata/name", "/metadata/namespace":
@@ -255,8 +256,8 @@ func (f *field) holds(s *source, at string) bool {
 	return !render.IsScalar(v) && (lastOf(at) == f.last() || isIndex(f.last()))
 }
 
-// quoted reports whether the field is the text of a number or boolean, which
-// kustomize makes of labels and annotations that have forgotten their quotes.
+// quoted reports whether the field is the text of a number or boolean.
+// kustomize writes labels and annotations that lost their quotes this way.
 func (f *field) quoted(v any) bool {
 	if _, ok := v.(string); ok || v == nil || f.above() != "annotations" && f.above() != "labels" {
 		return false
@@ -264,21 +265,22 @@ func (f *field) quoted(v any) bool {
 	return f.value == fmt.Sprint(v)
 }
 
-// sameWords compares texts but for their line breaks: kustomize adds some to
-// folded scalars with indented lines.
+// sameWords compares strings apart from line breaks, because kustomize adds
+// some to folded scalars with indented lines.
 func sameWords(a, b any) bool {
 	s, ok := a.(string)
 	t, also := b.(string)
 	return ok && also && strings.Contains(t, "\n") && strings.ReplaceAll(s, "\n", "") == strings.ReplaceAll(t, "\n", "")
 }
 
-// in finds the field in a document that went into the object.
+// in returns the field's pointer in one of the object's documents.
 func (f *field) in(s *source) (string, bool) {
 	return translate(f.path, f.p.value, s.doc.Value, s.object(f.p.value))
 }
 
-// original returns where the field was written before kustomizations changed
-// its value: in the last patch that has it, else in the resource.
+// original returns the document and pointer where the field was written before
+// kustomizations changed it: in the last patch that has it, else in the
+// resource.
 func (f *field) original() (*source, string) {
 	if f.src != nil {
 		return f.src, f.at
@@ -291,7 +293,8 @@ func (f *field) original() (*source, string) {
 	return nil, ""
 }
 
-// sources lists the documents that went into the object, the last first.
+// sources returns the documents that the object was built from, the last one
+// first.
 func (p *provenance) sources() []*source {
 	all := slices.Clone(p.patches)
 	if p.base != nil {
@@ -308,8 +311,8 @@ func lastOf(pointer string) string {
 	return path[len(path)-1]
 }
 
-// rebased answers for nodes without lines: by the same field in the patches
-// and in the resource, when its value is the same.
+// rebased returns the origins of nodes without lines: the same field in a patch
+// or in the resource, if its value is equal.
 func (f *field) rebased() []render.Origin {
 	sources := f.p.sources()
 	if f.identity() {
@@ -323,8 +326,8 @@ func (f *field) rebased() []render.Origin {
 	return nil
 }
 
-// derived answers for values that are made of what is written: names with a
-// prefix, images with another tag, text with a variable.
+// derived returns the origins of values that are derived from written ones:
+// names with a prefix, images with another tag, strings with a variable.
 func (f *field) derived() []render.Origin {
 	src, at := f.original()
 	now, ok := f.value.(string)
@@ -339,8 +342,8 @@ func (f *field) derived() []render.Origin {
 	return append(src.origins(at), f.affixes(now, was)...)
 }
 
-// children answers for a map or list that nobody wrote as such, by its first
-// field.
+// children returns the origins of a map or list that is written nowhere as a
+// whole: those of its first field.
 func (f *field) children() []render.Origin {
 	switch v := f.value.(type) {
 	case map[string]any:
@@ -357,7 +360,7 @@ func (f *field) children() []render.Origin {
 	return nil
 }
 
-// equal compares scalars as JSON does: a whole float is an integer.
+// equal compares scalars as JSON does: a whole float equals an integer.
 func equal(a, b any) bool {
 	if f, ok := a.(float64); ok {
 		a, _ = number(f)

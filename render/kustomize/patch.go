@@ -9,16 +9,16 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A patch is one patch of a kustomization: an entry of one of its three
-// fields, or a file that a transformer names.
+// A patch is an entry of one of a kustomization's three patch fields, or a file
+// that a transformer names.
 type patch struct {
 	field  string // "patches", "patchesStrategicMerge", "patchesJson6902", or "" for a transformer's
 	entry  int
-	at     []any           // where the patch, or the path to it, stands
+	at     []any           // path of the patch's text, or of its file name, in the kustomization
 	span   render.Span     // the same
 	target *types.Selector // nil when it finds its targets by kind and name
 	docs   []render.Document
-	text   string // when it stands in the kustomization itself
+	text   string // text of an inline patch
 
 	selection *selection // of the target
 }
@@ -65,8 +65,8 @@ func (w *walk) patch(n *node, p *patch) {
 	n.patches = append(n.patches, p)
 }
 
-// copiesIn counts the operations of a JSON patch that make objects grow by
-// what they already hold.
+// copiesIn counts the operations of a JSON patch that copy data inside an
+// object.
 func copiesIn(value any) int {
 	ops, _ := value.([]any)
 	n := 0
@@ -78,7 +78,7 @@ func copiesIn(value any) int {
 	return n
 }
 
-// inlinePatches checks the patches that stand in the kustomization itself.
+// inlinePatches checks the patches that are written inside the kustomization.
 func (w *walk) inlinePatches(n *node) {
 	for i, p := range n.spec.Patches {
 		w.inlinePatch(n, "patches", i, p.Patch)
@@ -105,9 +105,9 @@ func (n *node) patch(field string, i int) *patch {
 	return nil
 }
 
-// shift moves a span of a patch's text to where the text stands in the
-// kustomization. What is not written there line by line, as a block scalar is,
-// is the patch as a whole.
+// shift converts a span in a patch's text to a span in the kustomization.
+// Unless the text is a block scalar, whose lines are the kustomization's, it
+// returns the span of the whole patch.
 func (p *patch) shift(n *node, s render.Span) render.Span {
 	if p.field == "" {
 		return p.span

@@ -15,8 +15,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// pathFields are the fields of builtin plugins' configurations, in lower case
-// since any case will do, that name files to load.
+// pathFields lists the fields of builtin plugins' configurations that name
+// files to load. Keys are lower case, because kustomize accepts any case.
 var pathFields = map[string]refKind{
 	"path": refPatch, "paths": refMerge, "files": refData, "envs": refData, "env": refData,
 }
@@ -24,11 +24,11 @@ var pathFields = map[string]refKind{
 // functionAnnotations make a KRM function of a plugin's configuration.
 var functionAnnotations = []string{"config.kubernetes.io/function", "config.k8s.io/function"}
 
-// inline handles an entry that is the YAML itself rather than a path. It is
-// strict in what it takes for YAML: whatever kustomize would not read as an
-// object it takes for a path, and then for a URL.
+// inline handles an entry that is YAML rather than a path. It is strict about
+// what is YAML: kustomize treats any text that it does not read as an object as
+// a path and then as a URL.
 func (w *walk) inline(n *node, r ref) bool {
-	if door(r.text) || !strings.ContainsAny(r.text, "\n{") {
+	if fetches(r.text) || !strings.ContainsAny(r.text, "\n{") {
 		return false
 	}
 	docs, err := render.Documents(n.name, []byte(r.text), render.YAML12)
@@ -49,7 +49,7 @@ func (w *walk) inline(n *node, r ref) bool {
 		return true
 	}
 	for i := range docs {
-		docs[i].Positions = nil // they are those of the text, not of the file
+		docs[i].Positions = nil // positions in the text are not positions in the file
 	}
 	w.pluginDocs(n, r, docs)
 	return true
@@ -65,7 +65,7 @@ func isObjects(docs []render.Document) bool {
 	return true
 }
 
-// relocate puts what is wrong with an embedded text to the place of the text.
+// relocate moves the errors of an inline text to the place of the text.
 func relocate(err error, at render.Span) error {
 	var errs []error
 	for _, e := range render.Errors(err) {
@@ -129,7 +129,7 @@ func (n *node) plain() (docs []render.Document, ok bool) {
 }
 
 // pluginDocs handles the configurations of one entry. Those of charts are
-// taken out of what the build will see.
+// removed from the files for the build.
 func (w *walk) pluginDocs(n *node, r ref, docs []render.Document) {
 	var rest []string
 	for _, doc := range docs {
@@ -161,8 +161,8 @@ func (n *node) keepGenerator(r ref) {
 
 const builtinVersion = "builtin"
 
-// plugin checks one configuration: nothing but what is built into kustomize is
-// run, and no path that it loads may lead out.
+// plugin checks one configuration. Only plugins that are built into kustomize
+// are allowed, and no path that they load may lead out of the tree.
 func (w *walk) plugin(n *node, r ref, doc render.Document) {
 	m, ok := doc.Value.(map[string]any)
 	if !ok {
@@ -190,7 +190,7 @@ func (w *walk) plugin(n *node, r ref, doc render.Document) {
 	}
 }
 
-// placed is where a field of a plugin's configuration is written.
+// placed returns the span of a field of a plugin's configuration.
 func placed(r ref, doc render.Document, n *node, key ...any) render.Span {
 	for i := len(key); i >= 0 && doc.Positions != nil; i-- {
 		if _, value, ok := doc.Positions.Field(render.Pointer(key[:i]...)); ok {
@@ -264,7 +264,7 @@ func (w *walk) unsupported(n *node, r ref, sentence string) {
 	w.reject(n, r, "unsupported", "%s", sentence)
 }
 
-// show makes a reference fit for a message: it may be a whole document.
+// show shortens a reference for a message. A reference may be a whole document.
 func show(s string) string {
 	switch {
 	case strings.Contains(s, "\n") || len(s) > 300:

@@ -12,20 +12,20 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A refKind says what may stand at a reference and how kustomize reads it.
+// A refKind says what a reference may name and how kustomize reads it.
 type refKind int
 
 const (
 	refResource      refKind = iota // a manifest file or the directory of another kustomization
 	refComponent                    // the directory of a component
-	refPlugin                       // a file, a directory or the YAML itself: generators, transformers, validators
+	refPlugin                       // generators, transformers, validators: a file, a directory or YAML
 	refPatch                        // a file with a patch
 	refMerge                        // a file with a strategic merge patch, or the patch itself
 	refReplacement                  // a file with replacements
 	refConfiguration                // a file with field specs
 	refCRD                          // a file with OpenAPI definitions
 	refSchema                       // the OpenAPI schema to build with
-	refData                         // any file: its content becomes a value
+	refData                         // any file; its content becomes a value
 	refValues                       // a values file of a chart
 )
 
@@ -42,11 +42,11 @@ type ref struct {
 	at   []any // where it stands: "resources", 0
 	text string
 	kind refKind
-	span render.Span // where it stands when that is another file: a plugin's
+	span render.Span // set if the reference is in another file: that of a plugin's configuration
 }
 
-// references lists what a kustomization takes in directly, in the order of its
-// fields, charts apart.
+// references returns the references of a kustomization in the order of its
+// fields, except those of charts.
 func references(k *types.Kustomization) []ref {
 	var refs refList
 	refs.all(refResource, "resources", k.Resources)
@@ -87,7 +87,7 @@ func (r *refList) all(kind refKind, field string, texts []string) {
 	}
 }
 
-// add leaves out what is not set.
+// add appends a reference unless it is empty.
 func (r *refList) add(kind refKind, text string, at ...any) {
 	if text != "" {
 		*r = append(*r, ref{at: at, text: text, kind: kind})
@@ -108,22 +108,23 @@ func (r *refList) sources(s *types.KvPairSources, at ...any) {
 	r.add(refData, s.EnvSource, append(at[:len(at):len(at)], "env")...)
 }
 
-// userHost is how kustomize knows the user of git@host:path, see
+// userHost matches the user in git@host:path as kustomize does, see
 // extractUsername in its internal/git/repospec.go.
 var userHost = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9-]*@`)
 
-// remote reports whether text is something to fetch, which is said of more than
-// what kustomize fetches and never of less.
+// remote reports whether text may name something to fetch. It may be true for
+// text that kustomize reads as a path, but is never false for text that
+// kustomize would fetch.
 func remote(text string) bool {
-	return door(text) || strings.Contains(text, "://")
+	return fetches(text) || strings.Contains(text, "://")
 }
 
-// door reports whether kustomize could take text for something to fetch. It has
-// two doors, IsRemoteFile and NewRepoSpecFromURL (internal/loader and
-// internal/git): the first opens to any spelling of http, the second to ssh,
-// file, GitHub's host, a user before the host and go-getter's "git::". Both
-// look at how the text begins.
-func door(text string) bool {
+// fetches reports whether kustomize could take text for something to fetch.
+// kustomize checks this in IsRemoteFile, which accepts any spelling of http,
+// and in NewRepoSpecFromURL, which accepts ssh, file, GitHub's host, a user
+// before the host and go-getter's "git::" (internal/loader and internal/git).
+// Both look at the beginning of the text.
+func fetches(text string) bool {
 	if u, err := url.Parse(text); err == nil && (u.Scheme == "http" || u.Scheme == "https") {
 		return true
 	}
@@ -146,9 +147,9 @@ func inside(dir, text string) (name string, ok bool) {
 	return name, name != ".." && !strings.HasPrefix(name, "../")
 }
 
-// ambiguous finds a path that YAML made of two entries of a list because the
-// second is indented deeper, as kustomize does (hasAmbiguousPathSegment in its
-// internal/loader/fileloader.go).
+// ambiguous reports whether YAML joined two entries of a list to one path
+// because the second is indented deeper. kustomize has the same check
+// (hasAmbiguousPathSegment in its internal/loader/fileloader.go).
 func ambiguous(text string) bool {
 	for part := range strings.SplitSeq(filepath.ToSlash(text), "/") {
 		if part != ".." && strings.Contains(part, "..") {
@@ -158,7 +159,7 @@ func ambiguous(text string) bool {
 	return false
 }
 
-// below reports whether name is dir or stands below it.
+// below reports whether name is dir or inside it.
 func below(name, dir string) bool {
 	return dir == "." || name == dir || strings.HasPrefix(name, dir+"/")
 }

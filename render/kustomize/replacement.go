@@ -15,11 +15,11 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// maxSources is how many replacements are followed from one to the next.
+// maxSources is the longest chain of replacements that is followed.
 const maxSources = 4
 
-// replacement answers for a field that a replacement wrote: the source's own
-// line first, then the replacement.
+// replacement returns the origins of a field that a replacement wrote: the
+// source's own place first, then the replacement.
 func (f *field) replacement(n *node) []render.Origin {
 	if n.lasting == nil {
 		n.lasting = append([]replacement{}, n.replacements()...)
@@ -60,8 +60,8 @@ const (
 	perWildcard     = 16 // fields that a path with a wildcard is taken to match
 )
 
-// grow bounds how much the replacements of a kustomization may multiply: one
-// that reads what earlier ones wrote copies their copies.
+// grow limits how much data the replacements of a kustomization may copy. A
+// replacement that reads the result of earlier ones copies their copies.
 func (w *walk) grow(replacements []replacement) {
 	for _, r := range slices.Backward(replacements) {
 		if len(w.growths) > maxReplacements {
@@ -123,12 +123,12 @@ func overlap(a, b []string) bool {
 
 func isWildcard(e string) bool { return e == "*" || strings.HasPrefix(e, "[") }
 
-// isWord tells of a regular expression whether it matches itself alone.
+// isWord reports whether a regular expression matches only itself.
 func isWord(expr string) bool {
 	return expr != "" && !strings.ContainsFunc(expr, func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsDigit(c) })
 }
 
-// replacements lists those of a kustomization, the last first.
+// replacements returns the replacements of a kustomization, the last one first.
 func (n *node) replacements() []replacement {
 	var all []replacement
 	for i, r := range n.spec.Replacements {
@@ -225,8 +225,8 @@ func (f *field) from(s *types.SourceSelector) []render.Origin {
 	return f.fromSource(s, fieldPath)
 }
 
-// fromSource is from for objects that are not part of what is built: later
-// patches may delete them.
+// fromSource does what from does for source objects that are not in the output,
+// because a later patch may delete them.
 func (f *field) fromSource(s *types.SourceSelector, fieldPath string) []render.Origin {
 	for _, file := range sorted(f.p.o.byFile) {
 		for _, src := range f.p.o.byFile[file] {
@@ -252,7 +252,7 @@ func pointerTo(value any, fieldPath string) string {
 	return pointer
 }
 
-// takes reports whether the field's value holds what the source gives.
+// takes reports whether the field's value contains the source's value.
 func (f *field) takes(s *types.SourceSelector, v string) bool {
 	if s.Options != nil && s.Options.Delimiter != "" {
 		parts := strings.Split(v, s.Options.Delimiter)

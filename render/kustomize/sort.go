@@ -23,7 +23,7 @@ var legacyOrder = types.LegacySortOptions{
 	OrderLast: []string{"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"},
 }
 
-// sortedOrder returns the indices of resources in the order that kustomize gives them.
+// sortedOrder returns the indices of resources in kustomize's output order.
 func sortedOrder(resources []*resource.Resource, options *types.SortOptions) ([]int, error) {
 	order := make([]int, len(resources))
 	for i := range order {

@@ -66,12 +66,13 @@ func (o *origins) collect(n *node) {
 	}
 }
 
-// add notes a document of a file, once for each kustomization that reads it.
+// add records a document of a file, once for each kustomization that reads it.
 func (o *origins) add(s *source) {
 	o.byFile[s.doc.Span.File] = append(o.byFile[s.doc.Span.File], s)
 }
 
-// collectChart notes the objects of charts, whose documents are ours.
+// collectChart records the objects of charts, whose documents this package
+// wrote.
 func (o *origins) collectChart(c inflated) {
 	data := o.w.snap.files[c.file]
 	if o.hides {
@@ -90,7 +91,7 @@ func (o *origins) collectChart(c inflated) {
 	}
 }
 
-// prepare finds out what an object was made of, once.
+// prepare finds the documents that an object was built from. It works once.
 func (p *provenance) prepare() {
 	if p.ready {
 		return
@@ -126,7 +127,7 @@ func (p *provenance) marked() bool {
 	})
 }
 
-// mostSeen is the resource that most of an object comes from.
+// mostSeen returns the resource from which most of an object's nodes come.
 func mostSeen(seen map[*source]int) (most *source) {
 	for s, n := range seen {
 		if s.patch == nil && (most == nil || n > seen[most] || n == seen[most] && s.before(most)) {
@@ -150,8 +151,8 @@ func (o *origins) tally(n *yaml.Node, seen map[*source]int) {
 	}
 }
 
-// guess finds the one resource that has the kind of an object, and its name up
-// to what kustomizations put around names.
+// guess returns the only resource with the object's kind and with its name
+// apart from prefixes and suffixes.
 func (o *origins) guess(value map[string]any) *source {
 	var found *source
 	best := 0
@@ -170,8 +171,9 @@ func (o *origins) guess(value map[string]any) *source {
 	return found
 }
 
-// match returns where in the document the object stands, which is not its root
-// in Lists, and how much of the name agrees; 0 for another object.
+// match returns the object's pointer in the document, which is not the root for
+// items of Lists, and how much of the name agrees. 0 means that it is another
+// object.
 func (s *source) match(value map[string]any) (string, int) {
 	best, at := 0, ""
 	m, _ := s.doc.Value.(map[string]any)
@@ -199,14 +201,14 @@ func alike(was any, value map[string]any) int {
 	return 0
 }
 
-// object returns where in the document an object stands.
+// object returns an object's pointer in the document.
 func (s *source) object(value map[string]any) string {
 	at, _ := s.match(value)
 	return at
 }
 
-// chain lists the kustomizations that an object passed through: the one that
-// reads it, those above, and the components of all of them.
+// chain returns the kustomizations that an object passed through: the one that
+// reads it, those above it, and the components of all of them.
 func (o *origins) chain(p *provenance) []*node {
 	set := map[*node]bool{}
 	var up func(*node)
@@ -311,7 +313,7 @@ func (p *provenance) mayTake(patch *patch) bool {
 	})
 }
 
-// candidate is the object with the names it had.
+// candidate returns the object with the names that it had.
 func (p *provenance) candidate() candidate {
 	c := candidateOf(p.value)
 	if p.base != nil {
@@ -334,7 +336,8 @@ func (s *source) origins(at string) []render.Origin {
 	return s.placed(slices.Clone(s.doc.Positions.At(at)))
 }
 
-// placed puts places in the document to where the document stands.
+// placed converts places in the document to places in the file that contains
+// it.
 func (s *source) placed(found []render.Origin) []render.Origin {
 	role := render.Manifest
 	if s.patch != nil {
@@ -349,7 +352,7 @@ func (s *source) placed(found []render.Origin) []render.Origin {
 	return found
 }
 
-// whole returns where the object that stands at a pointer is written.
+// whole returns the origins of the object at a pointer of the document.
 func (s *source) whole(at string) []render.Origin {
 	if sub := s.doc.Positions.Sub(at); sub != nil {
 		return sub.At("")
@@ -357,8 +360,8 @@ func (s *source) whole(at string) []render.Origin {
 	return s.origins("")
 }
 
-// tagged follows a path in the tagged build, and returns the document and the
-// pointer that what stands there was read from.
+// tagged follows a path in the tagged build and returns the document and
+// pointer from which the value there was read.
 func (p *provenance) tagged(path []string) (*source, string) {
 	tags, line, column, depth := p.o.tags, 0, 0, len(path)
 	if p.node != nil {
@@ -381,8 +384,9 @@ func (p *provenance) tagged(path []string) (*source, string) {
 	return s, at + render.PathPointer(path[depth:])
 }
 
-// pointer returns what field begins at a line and column of a document, the
-// one most like path when aliases make it several.
+// pointer returns the pointer of the field that begins at a line and column of
+// a document. If aliases make several fields begin there, it returns the one
+// most similar to path.
 func (s *source) pointer(line, column int, path []string) (string, bool) {
 	if s.places == nil {
 		s.places = map[[2]int][]string{}

@@ -16,26 +16,25 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// kyaml's nodes know the line at which they were read and keep it through
-// merges and setters, but not the file. So the unit is built from files in
-// which every document is moved down by a number of lines that no other
-// document has: the line of a node then tells its document as well.
+// kyaml's nodes keep the line at which they were read through merges and
+// setters, but not the file. Therefore the unit is built from files in which
+// every document is moved down to a range of lines that no other document has,
+// so that the line of a node identifies its document too.
 
-// leastTag is how many lines an object has at most beside those of its document
-// and patches. The lines below belong to nodes that kustomize made itself by
-// writing and reading an object.
+// leastTag is the number of lines reserved for an object beyond those of its
+// document and patches. Lines below the lowest tag belong to nodes that
+// kustomize created by printing and parsing an object.
 const leastTag = 200
 
-// maxPadding is how many lines may be added to a unit in all.
+// maxPadding is the most lines that may be added to a unit in all.
 const maxPadding = 16 << 20
 
-// patchDir holds, in tagged builds alone, the patches that stand in the
-// kustomization itself.
+// patchDir holds the inline patches of a kustomization in tagged builds.
 const patchDir = ".preadmit-patches"
 
 // A tag is the range of lines that identifies a document.
 type tag struct {
-	from, to int // to is exclusive
+	from, to int // exclusive
 	shift    int // from a node's line to the line in the file
 	source   *source
 }
@@ -46,10 +45,11 @@ type tagger struct {
 	snap   *snapshot
 	tags   []tag // by line
 	pieces []piece
-	specs  map[*node]*types.Kustomization // that differ from those of the unit
+	specs  map[*node]*types.Kustomization // kustomizations that differ from the unit's
 }
 
-// A piece is a part of a file: the text of a document, or what separates two.
+// A piece is a part of a file: the text of a document, or a separator between
+// two.
 type piece struct {
 	file   string
 	text   []byte
@@ -61,7 +61,8 @@ type piece struct {
 	from   int // the number of lines above it in the tagged build
 }
 
-// separator is what kio splits documents at (splitDocuments in kyaml/kio).
+// separator matches the document separators at which kio splits (splitDocuments
+// in kyaml/kio).
 var separator = regexp.MustCompile(`\n---.*\n`)
 
 // file tags a file.
@@ -69,9 +70,9 @@ func (t *tagger) file(name string, data []byte, sources []*source) {
 	t.pieces = append(t.pieces, piecesOf(name, data, sources)...)
 }
 
-// piecesOf splits a file: each piece of text is followed by what separates it from
-// the next, which is empty at the end. Sources are the file's documents by the line
-// on which their text begins; text without one is left alone.
+// piecesOf splits a file into pieces. Each text is followed by its separator,
+// which is empty at the end. sources are the file's documents by the line on
+// which their text begins. Text without a document is left unchanged.
 func piecesOf(name string, data []byte, sources []*source) (all []piece) {
 	text := bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
 	line, from := 1, 0
@@ -91,7 +92,7 @@ func piecesOf(name string, data []byte, sources []*source) (all []piece) {
 	return all
 }
 
-// sourceIn returns the document of the piece, one of those of the file.
+// sourceIn returns the piece's document among those of the file.
 func (p *piece) sourceIn(sources []*source) *source {
 	for _, s := range sources {
 		if p.line <= s.line && s.line < p.end {
@@ -112,8 +113,8 @@ func (p *piece) hide() {
 	}
 }
 
-// place gives the documents their lines, the short ones first: that takes the
-// least padding.
+// place assigns lines to the documents. Short ones come first, because that
+// takes the least padding.
 func (t *tagger) place() {
 	var order []*piece
 	longest, added := 0, 0
@@ -144,8 +145,9 @@ func (t *tagger) place() {
 	t.writeFiles(bytes.Repeat([]byte("\n"), next))
 }
 
-// written is how many lines kustomize needs at most to write an object made of
-// the piece. It writes none of which a schema is hidden.
+// written returns the most lines that kustomize needs to print an object of the
+// piece. It is 0 for an object with a hidden schema, because kustomize never
+// prints it.
 func (p *piece) written() int {
 	if len(p.hidden) > 0 {
 		return 0
@@ -153,8 +155,8 @@ func (p *piece) written() int {
 	return p.lines + p.source.doc.Positions.Len() + bytes.Count(p.text, []byte(`\n`))
 }
 
-// addedLines is how many lines the patches of a kustomization add at most to such
-// an object, or its generators write.
+// addedLines returns the most lines that the patches and generators of a
+// kustomization can add to an object.
 func (w *walk) addedLines(n *node) (lines int) {
 	if len(n.spec.ConfigMapGenerator)+len(n.spec.SecretGenerator) > 0 {
 		lines += bytes.Count(n.data, []byte("\n"))
@@ -170,7 +172,8 @@ func (w *walk) addedLines(n *node) (lines int) {
 	return lines
 }
 
-// tag notes the lines of a piece, which go on elsewhere behind what is hidden.
+// tag records the line ranges of a piece. After a hidden schema a new range
+// begins.
 func (t *tagger) tag(p *piece) {
 	from, line := p.from, p.line
 	for _, h := range p.hidden {
@@ -241,8 +244,8 @@ func find(tags []tag, line int) (*source, int, bool) {
 	return tags[i].source, line + tags[i].shift, true
 }
 
-// build builds the unit. Errors are those of the files as they are: in tagged
-// ones they would have other lines.
+// build builds the unit. Its errors are those of building the original files,
+// because lines in tagged files differ.
 func (o *origins) build() ([]*resource.Resource, error) {
 	if all, err := o.accumulate(true, nil); err == nil {
 		o.tags, o.order = all.tags, all.order
@@ -261,8 +264,9 @@ func (o *origins) build() ([]*resource.Resource, error) {
 	return m.Resources(), nil
 }
 
-// tagged builds the unit from tagged files. If it may have to be built again, it
-// is built in the order of its resources, which then tells objects apart.
+// tagged builds the unit from tagged files. If it may have to be built again,
+// it is built in the order of its resources, by which objects are then
+// identified.
 func (o *origins) tagged(t *tagger) ([]*resource.Resource, error) {
 	again := o.json && !o.w.openapi
 	order := krusty.ReorderOptionUnspecified
@@ -289,9 +293,9 @@ func inOrder(resources []*resource.Resource, order []int) []*resource.Resource {
 	return sorted
 }
 
-// rebuild builds the unit once more without JSON patches, which make kustomize
-// forget the lines of the whole object. Objects are known by kind and name
-// then, unless JSON patches change these: then by the order of both.
+// rebuild builds the unit again without JSON patches, which make an object's
+// nodes lose their lines. Objects of the two builds are paired by kind and
+// name, or by order if JSON patches change kinds or names.
 func (o *origins) rebuild() {
 	if o.rebuilt {
 		return

@@ -49,7 +49,7 @@ func texts(value any) map[string]string {
 	return all
 }
 
-// add gives a candidate the names of an earlier self.
+// add adds the earlier names of an object to a candidate.
 func (c *candidate) add(was candidate) {
 	c.names = append(c.names, was.names...)
 	c.namespaces = append(c.namespaces, was.namespaces...)
@@ -57,7 +57,7 @@ func (c *candidate) add(was candidate) {
 	c.notes = append(c.notes, was.notes...)
 }
 
-// A selection is the target of a patch with its expressions compiled. It is safe for
+// A selection is a patch's target with compiled expressions. It is safe for
 // concurrent use.
 type selection struct {
 	*types.SelectorRegex
@@ -76,7 +76,7 @@ func newSelection(s types.Selector) *selection {
 	return t
 }
 
-// selections keeps the targets of patches, of which many units have the same.
+// selections caches the targets of patches, which many units share.
 type selections struct{ all sync.Map } // from types.Selector to *selection
 
 func (s *selections) of(target types.Selector) *selection {
@@ -126,13 +126,14 @@ func selecting(s labels.Selector, sets []map[string]string) bool {
 // A pool holds the objects that the patches of a kustomization can select.
 type pool struct {
 	all     []candidate
-	open    bool // it cannot be told what they are: warn of nothing
-	patched bool // labels and annotations may differ from what is written
+	open    bool // the objects are unknown, so there are no warnings
+	patched bool // a patch may change labels or annotations
 }
 
-// unmatched warns of patches with a target that selects nothing, of which
-// kustomize says nothing. Patches of a component for all objects of a kind are
-// left out: the component is for several kustomizations, and not each has one.
+// unmatched returns a warning for each patch whose target selects nothing;
+// kustomize does not report them. Patches of a component for all objects of a
+// kind are left out, because not every kustomization that uses the component
+// has such objects.
 func (w *walk) unmatched() error {
 	var errs []error
 	pools := &pools{w: w, out: map[*node]*pool{}}
@@ -172,8 +173,8 @@ type pools struct {
 	out map[*node]*pool
 }
 
-// of returns what a kustomization has when its patches are applied. A
-// component has what those that use it have, as well.
+// of returns the objects that a kustomization has when its patches are applied.
+// A component also has those of the kustomizations that use it.
 func (p *pools) of(n *node) *pool {
 	pl := p.inside(n)
 	if n.spec.Kind != types.ComponentKind {
@@ -246,8 +247,7 @@ func (p *pools) outside(n *node) *pool {
 	return pl
 }
 
-// changed gives a candidate the names, namespace and labels that a
-// kustomization gives it.
+// changed applies a kustomization's names, namespace and labels to a candidate.
 func (n *node) changed(c candidate) candidate {
 	for _, name := range slices.Clone(c.names) {
 		c.names = append(slices.Clip(c.names), n.spec.NamePrefix+name+n.spec.NameSuffix)

@@ -16,7 +16,8 @@ import (
 	yamljson "sigs.k8s.io/yaml"
 )
 
-// transform changes the resources as a kustomization says, in kustomize's order.
+// transform applies a kustomization's transformers to the resources, in
+// kustomize's order.
 func (a *accumulation) transform(n *node, m resmap.ResMap) error {
 	if err := a.mergePatches(n, m); err != nil {
 		return err
@@ -70,8 +71,8 @@ func (a *accumulation) plugin(n *node, m resmap.ResMap, t resmap.TransformerPlug
 	return nil
 }
 
-// mergePatches applies patchesStrategicMerge, which kustomize reads before it
-// applies any of them.
+// mergePatches applies patchesStrategicMerge. Like kustomize it parses all of
+// them before it applies any.
 func (a *accumulation) mergePatches(n *node, m resmap.ResMap) error {
 	var all []*resource.Resource
 	for i, p := range n.build.PatchesStrategicMerge {
@@ -211,7 +212,8 @@ func patchJSON(r *resource.Resource, patch jsonpatch.Patch) error {
 	return r.UnmarshalJSON(now)
 }
 
-// transformers returns those between patches and replacements.
+// transformers returns the transformers that run between patches and
+// replacements.
 func (a *accumulation) transformers(n *node) (all []resmap.Transformer, err error) {
 	k, s := &n.build, a.specs
 	if k.Namespace != "" {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// plain turns what yaml.v3 decodes into the value tree that reading kustomize's
-// output would give: it goes through JSON, where a whole float is an integer
+// plain converts a value decoded by yaml.v3 to the form it would have in
+// kustomize's output. It goes through JSON, where a whole float is an integer
 // and a date a string.
 func plain(value any) (any, error) {
 	switch v := value.(type) {

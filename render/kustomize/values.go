@@ -15,10 +15,10 @@ import (
 	mergevalues "github.com/preadmit/preadmit/render/internal/values"
 )
 
-// chartValues says which values a chart is rendered with. Kustomize merges
-// valuesInline with one file into a new file, and gives that to Helm before
-// the additional ones. Files stay files where nothing is merged into them, so
-// that fields can be traced to their lines.
+// chartValues returns the values that a chart is rendered with. Kustomize
+// merges valuesInline with one file into a new file and passes it to Helm
+// before additionalValuesFiles. Files without merged values are passed as
+// files, so that fields can be traced to their lines.
 func (w *walk) chartValues(n *node, c *chart, dir string) (*render.Helm, error) {
 	own := c.ValuesFile == ""
 	file := path.Join(dir, "values.yaml")
@@ -44,8 +44,8 @@ func (w *walk) chartValues(n *node, c *chart, dir string) (*render.Helm, error) 
 	return w.mergedValues(c, file, additional)
 }
 
-// plainValues passes files on. Those of the chart itself are its defaults
-// anyway; kustomize insists that there are some.
+// plainValues passes values files on unchanged. The chart's own values.yaml is
+// left out, since Helm reads it anyway, but like kustomize it must exist.
 func plainValues(fsys fs.FS, c *chart, own bool, file string, additional []string) (*render.Helm, error) {
 	if !own {
 		return &render.Helm{ValueFiles: append([]string{file}, additional...)}, nil
@@ -56,8 +56,9 @@ func plainValues(fsys fs.FS, c *chart, own bool, file string, additional []strin
 	return &render.Helm{ValueFiles: additional}, nil
 }
 
-// mergedValues does what kustomize and then Helm do to values. Whose they are is
-// kept in the chart's owner, so that fields can be traced to their lines.
+// mergedValues merges values as kustomize and then Helm do. The chart's owner
+// records where each value is written, so that fields can be traced to their
+// lines.
 func (w *walk) mergedValues(c *chart, file string, additional []string) (*render.Helm, error) {
 	inline, err := exact(c.ValuesInline)
 	if err != nil {
@@ -82,7 +83,7 @@ func (w *walk) mergedValues(c *chart, file string, additional []string) (*render
 		if err != nil {
 			return nil, err
 		}
-		inline = mergevalues.Merge(inline, more.values) // null is kept: it deletes a default of the chart later
+		inline = mergevalues.Merge(inline, more.values) // null stays, because it deletes a default of the chart later
 		given = append([]givenValues{more}, given...)
 	}
 	c.owner = &render.Object{
@@ -92,14 +93,15 @@ func (w *walk) mergedValues(c *chart, file string, additional []string) (*render
 	return &render.Helm{Values: inline}, nil
 }
 
-// givenValues are values with where those at a JSON pointer are written.
+// givenValues holds values and a function that returns where the value at a
+// JSON pointer is written.
 type givenValues struct {
 	values map[string]any
 	at     func(pointer string) render.Span
 }
 
-// An ownerOf is where a chart's merged values are written, as if they were those
-// of an object that names the release. Values that win come first.
+// An ownerOf is the Provenance of a chart's merged values. Values that win come
+// first.
 type ownerOf struct {
 	chart *chart
 	given []givenValues
@@ -179,8 +181,8 @@ func exact(values map[string]any) (map[string]any, error) {
 	return result, utiljson.Unmarshal(bytes.TrimSpace(data), &result)
 }
 
-// merge puts src over dest as kyaml's merge2 does without a schema: maps are
-// merged, null deletes, anything else replaces. Neither is changed.
+// merge merges src into dest as kyaml's merge2 does without a schema: maps are
+// merged, null deletes, anything else replaces. It changes neither argument.
 func merge(dest, src map[string]any) map[string]any {
 	result := make(map[string]any, len(dest)+len(src))
 	for key, v := range dest {

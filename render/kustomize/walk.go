@@ -15,18 +15,19 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Limits of one build: kustomize reads a base again for every overlay that
-// names it, and takes no context that would stop it.
+// Limits of one build. They are needed because kustomize reads a base again for
+// every overlay that names it, and cannot be stopped by a context.
 const (
 	maxObjects = 20_000
 	maxLoads   = 20_000 // of kustomizations
 	maxDepth   = 100    // of kustomizations within each other
-	maxFields  = 2_000  // field specs: kustomize compares each with all others
+	maxFields  = 2_000  // field specs; kustomize compares each with all others
 )
 
-// A walk goes over the graph of kustomizations before kustomize does. It reads
-// every file that the build will see, once, and finds what would make the
-// build reach out, run, explode or fail without saying where.
+// A walk visits the graph of kustomizations before kustomize does. It reads
+// every file that the build will see, once. It returns errors with places for
+// everything that would make the build leave the tree, run programs, grow
+// without bounds, or fail without a place.
 type walk struct {
 	ctx       context.Context
 	src       render.Source
@@ -41,17 +42,17 @@ type walk struct {
 	documents *documents
 	bases     *bases
 	openapi   bool // some kustomization brings its own schema
-	// verbatim are the files that are read as something else than resources
-	// and patches, such as the data of a ConfigMap.
+	// verbatim holds the files that are not read as resources or patches, such
+	// as the data of a ConfigMap.
 	verbatim map[string]bool
-	asked    map[string]render.Origin // what asks for fetched files, by their directory
+	asked    map[string]render.Origin // places of the references to fetched files, by directory
 	anyFile  bool                     // the build reads a file that was fetched
 	copies   int                      // JSON patch operations that copy
 
 	growths    []growth // the replacements so far, in kustomize's order
-	multiplied int      // the most copies that one of them may write
+	multiplied int      // the most copies that one replacement may write
 
-	size   int // of what was read
+	size   int // bytes read
 	fields int // field specs of configurations and labels
 
 	inflated []inflated // charts, in the order of the walk
@@ -63,17 +64,17 @@ type node struct {
 	dir        string
 	namespace  string              // that charts get from overlays
 	build      types.Kustomization // as kustomize is to read it
-	rewritten  bool                // build says other than the file
+	rewritten  bool                // build differs from the file
 	items      []item              // its resources, in order
 	components []*node
-	generators []*chart // that generators ask for
+	generators []*chart // charts of chart generators
 	plugins    []*plugin
 	patches    []*patch
 	replaces   []render.Document // files of replacements
 	loads      int
 	objects    int
 	helm       bool          // a chart in it takes the namespace of the overlay
-	lasting    []replacement // of it, once a field asked
+	lasting    []replacement // the kustomization's replacements, computed on first use
 	renamed    bool          // some kustomization of the unit changes names, see origins.prepare
 }
 
@@ -95,13 +96,13 @@ func newWalk(ctx context.Context, src render.Source, r *Renderer) *walk {
 	}
 }
 
-// release lets go of what the objects' provenance does not need: it reads from
-// the snapshot alone.
+// release drops everything that the objects' provenance does not need.
+// Provenance reads from the snapshot alone.
 func (w *walk) release() {
 	w.ctx, w.src, w.helm, w.tree = nil, render.Source{}, nil, nil
 }
 
-// fail notes an error, which may join several.
+// fail records an error, which may join several.
 func (w *walk) fail(err error) {
 	if err != nil {
 		w.errs = append(w.errs, err)
@@ -113,8 +114,8 @@ func (w *walk) failed() bool {
 	return !warnings(errors.Join(w.errs...))
 }
 
-// visit reads the kustomization of a real directory and what it refers to. It
-// returns nil when there is nothing to go on with.
+// visit reads the kustomization of a real directory and the files it refers to.
+// It returns nil if it cannot be read.
 func (w *walk) visit(dir, namespace string) *node {
 	if n, ok := w.nodes[dir]; ok {
 		w.sameNamespace(n, namespace)
@@ -167,8 +168,9 @@ func (w *walk) load(dir string) (*file, error) {
 	return f, err
 }
 
-// count adds up how often kustomize will read a kustomization and what comes
-// of it, which doubles at every level when overlays share their bases.
+// count computes how often kustomize will read a kustomization and how many
+// objects that gives. Both double at every level when overlays share their
+// bases.
 func (n *node) count() {
 	n.loads = 1
 	n.objects = len(n.spec.ConfigMapGenerator) + len(n.spec.SecretGenerator)
@@ -238,7 +240,7 @@ func (w *walk) bounds(root *node) error {
 	return nil
 }
 
-// follow checks what a reference leads to and goes there.
+// follow checks a reference and visits the file or directory that it names.
 func (w *walk) follow(n *node, r ref) {
 	if (r.kind == refPlugin || r.kind == refMerge) && w.inline(n, r) {
 		return
@@ -282,7 +284,7 @@ func (w *walk) follow(n *node, r ref) {
 
 func rule(kind refKind) string { return strings.ReplaceAll(nouns[kind], " ", "-") }
 
-// reject notes what is wrong with a reference.
+// reject records an error about a reference.
 func (w *walk) reject(n *node, r ref, rule, format string, args ...any) {
 	w.fail(&render.Error{Span: n.place(r), Rule: rule, Err: fmt.Errorf(format, args...)})
 }
@@ -323,7 +325,7 @@ func withoutSecrets(text string) string {
 	return text
 }
 
-// followDir goes to the kustomization of another directory.
+// followDir visits the kustomization of another directory.
 func (w *walk) followDir(n *node, r ref, name, real string) {
 	if r.kind != refResource && r.kind != refComponent && r.kind != refPlugin {
 		w.reject(n, r, "not-a-file", "%s %s is a directory", nouns[r.kind], show(r.text))
@@ -371,8 +373,8 @@ func (w *walk) cycle(n *node, r ref, real string) bool {
 	return false
 }
 
-// passes is the namespace that charts in bases get, see accumulateDirectory in
-// kustomize's internal/target/kusttarget.go.
+// passes returns the namespace that charts in bases get, see
+// accumulateDirectory in kustomize's internal/target/kusttarget.go.
 func (n *node) passes() string {
 	if n.spec.Namespace != "" {
 		return n.spec.Namespace
@@ -380,8 +382,8 @@ func (n *node) passes() string {
 	return n.namespace
 }
 
-// sameNamespace refuses a base with charts whose objects would differ from one
-// overlay of the same build to the other.
+// sameNamespace refuses a base with charts if overlays of the same build would
+// give the charts different namespaces.
 func (w *walk) sameNamespace(n *node, namespace string) {
 	if n != nil && n.helm && n.namespace != namespace {
 		w.fail(n.error("unsupported", fmt.Errorf("the charts of this kustomization are rendered for two namespaces in one build, %q and %q", n.namespace, namespace), "helmCharts"))
@@ -464,8 +466,8 @@ func (w *walk) read(name, real string) ([]byte, bool) {
 	return data, true
 }
 
-// yaml decodes a file under the limits that keep alias bombs and endless
-// nesting from kyaml, which has none, and notes what is wrong with it.
+// yaml parses a file and records its errors. It applies limits on aliases and
+// nesting, because kyaml has none.
 func (w *walk) yaml(real string, data []byte, dialect render.Dialect) []render.Document {
 	p, ok := w.docs[real]
 	if !ok {
@@ -477,7 +479,7 @@ func (w *walk) yaml(real string, data []byte, dialect render.Dialect) []render.D
 	return p.docs
 }
 
-// publishAll gives the build the kustomizations.
+// publishAll writes the kustomizations into the snapshot.
 func (w *walk) publishAll() {
 	configured := false
 	for _, n := range w.nodes {
@@ -493,9 +495,10 @@ func (w *walk) publishAll() {
 	}
 }
 
-// relabel writes commonLabels as the last of labels, which is the same where no
-// configuration adds fields to the latter, and of which kustomize does not
-// complain on standard error. The same goes for bases and imageTags.
+// relabel rewrites deprecated fields so that kustomize prints no warnings:
+// commonLabels becomes the last entry of labels, which is equivalent unless a
+// configuration adds field specs for commonLabels. bases and imageTags are
+// rewritten likewise.
 func (n *node) relabel() {
 	if len(n.build.CommonLabels) > 0 {
 		n.build.Labels = append(slices.Clip(n.build.Labels), types.Label{Pairs: n.build.CommonLabels, IncludeSelectors: true})
@@ -504,9 +507,9 @@ func (n *node) relabel() {
 	}
 }
 
-// publish gives the build the kustomization: the file's own bytes unless it is
-// to read another. What was checked and what is built then comes of one
-// reading.
+// publish writes the kustomization into the snapshot: the file's own bytes,
+// unless the build must read a changed one. So the checked bytes are the ones
+// that are built.
 func (w *walk) publish(n *node) {
 	if !n.rewritten {
 		return
