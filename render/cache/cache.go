@@ -24,12 +24,12 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Options are the settings of a Graph.
+// Options configure a Graph.
 type Options struct {
 	Store *Store
-	Build string // the identity of the program: its entries are no other's
-	Label string // tells trees and paths apart whose discoveries are kept
-	Apart string // a directory of the tree whose parents don't list it
+	Build string // identifies the program; other programs' entries are not used
+	Label string // identifies the tree and paths of cached discoveries
+	Apart string // a directory of the tree that its parents' listings omit
 	Other *Graph // of the other side of a change, which is rendered already
 }
 
@@ -56,7 +56,7 @@ func New(g render.Graph, tree fs.FS, o Options) *Graph {
 	}
 }
 
-// Discover is render.Graph's, in the Graph's own tree.
+// Discover does what render.Graph.Discover does, in the Graph's own tree.
 func (g *Graph) Discover(_ fs.FS, paths ...string) render.Discovery {
 	if g.options.Store == nil {
 		return g.graph.Discover(g.tree, paths...)
@@ -68,7 +68,7 @@ func (g *Graph) Discover(_ fs.FS, paths ...string) render.Discovery {
 	return detecting.Discover(g.tree, paths...)
 }
 
-// Render is render.Graph's.
+// Render does what render.Graph.Render does.
 func (g *Graph) Render(ctx context.Context, srcs ...render.Source) ([]*render.Unit, error) {
 	units := make([]*render.Unit, len(srcs))
 	group, ctx := errgroup.WithContext(ctx)
@@ -92,7 +92,7 @@ func (g *Graph) render(ctx context.Context, src render.Source) (*render.Unit, er
 	src.FS = g.tree
 	key, ok := g.key(src)
 	if !ok {
-		return g.plainly(ctx, src)
+		return g.renderUncached(ctx, src)
 	}
 	u := &unit{graph: g, ctx: context.WithoutCancel(ctx), src: src, key: key}
 	if !u.adopt() && !u.recall() {
@@ -111,7 +111,7 @@ func (g *Graph) add(u *unit) {
 	g.byKey[u.key] = append(g.byKey[u.key], u)
 }
 
-// alike are the units of a key. A nil Graph has none.
+// alike returns the units with a key. A nil Graph has none.
 func (g *Graph) alike(k Key) []*unit {
 	if g == nil {
 		return nil
@@ -121,15 +121,15 @@ func (g *Graph) alike(k Key) []*unit {
 	return g.byKey[k]
 }
 
-// plainly renders what is not remembered.
-func (g *Graph) plainly(ctx context.Context, src render.Source) (*render.Unit, error) {
+// renderUncached renders a unit without the cache.
+func (g *Graph) renderUncached(ctx context.Context, src render.Source) (*render.Unit, error) {
 	units, err := g.graph.Render(ctx, src)
 	return units[0], err
 }
 
-// key is that of a source's entry, if it may have one. Values of the command
-// line may be secrets of whoever runs this, and what other objects say about the
-// source is no part of the key.
+// key returns the key of a source's entry. ok is false if the source is not
+// cached: values from the command line may be secrets, and the key does not
+// cover what other objects say about the source.
 func (g *Graph) key(src render.Source) (Key, bool) {
 	if src.Owner != nil || src.Kustomize != nil || g.isApart(src.Path) && src.Kind == "manifest" && path.Dir(src.Path) == g.options.Apart {
 		return Key{}, false
@@ -155,9 +155,9 @@ func (g *Graph) isApart(name string) bool {
 	return name == g.options.Apart || strings.HasPrefix(name, g.options.Apart+"/")
 }
 
-// ID identifies all that a unit rendered from: units with equal IDs are equal,
-// with the lines of their fields. There is none for units that are not
-// remembered.
+// ID returns a digest of everything that a unit was rendered from. Units with
+// equal IDs are equal, including the lines of their fields. ok is false for
+// units that are not cached.
 func (g *Graph) ID(u *render.Unit) (Key, bool) {
 	g.mu.Lock()
 	r := g.units[u]
@@ -178,8 +178,8 @@ func (g *Graph) Recalled(u *render.Unit) bool {
 	return r != nil && r.recalled
 }
 
-// Save keeps what is new in the store. It is called when no more lines are
-// asked for.
+// Save writes new entries to the store. The caller must not ask for lines of
+// units afterwards.
 func (g *Graph) Save() {
 	g.claims.save()
 	var group errgroup.Group

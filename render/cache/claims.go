@@ -8,8 +8,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// claims are what renderers make of the directories of a tree. They are kept in
-// one entry, since there are many and each is small.
+// claims caches how renderers claimed the directories of a tree. One entry
+// holds all claims, since they are many and small.
 type claims struct {
 	options Options
 	tree    *Tree
@@ -17,12 +17,13 @@ type claims struct {
 
 	mu    sync.Mutex
 	now   map[place]*claim
-	fresh bool // something is not as it was
+	fresh bool // a claim has changed
 }
 
 type place struct{ kind, dir string }
 
-// A claim is what a renderer made of a directory, and what it saw of it.
+// A claim is a renderer's claim to a directory, with the reads that it rests
+// on.
 type claim struct {
 	render.Claim
 	ok    bool
@@ -74,7 +75,7 @@ func (c *claims) save() {
 	}
 }
 
-// A detector is a renderer that remembers its claims.
+// A detector is a renderer that caches its claims.
 type detector struct {
 	render.Renderer
 	claims *claims

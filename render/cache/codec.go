@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// An Encoder writes values one after the other, in as few bytes as is cheap: a
-// string that comes again is a number. The zero Encoder is ready.
+// An Encoder writes values in sequence in a compact form: a repeated string is
+// written as a number. The zero Encoder is ready to use.
 type Encoder struct {
 	data  []byte
 	known map[string]uint64
 	err   error
 }
 
-// Data returns what was written, or why something could not be.
+// Data returns the encoded bytes, or the first error.
 func (e *Encoder) Data() ([]byte, error) { return e.data, e.err }
 
 // Uint writes a number.
@@ -55,7 +55,7 @@ func (e *Encoder) Bool(b bool) {
 	}
 }
 
-// length writes how long something is that may be nil.
+// length writes the length of a value that may be nil.
 func (e *Encoder) length(n int, absent bool) {
 	if absent {
 		e.Uint(0)
@@ -121,8 +121,8 @@ func (e *Encoder) entries(m map[string]any) {
 	}
 }
 
-// Plain writes plain data: structs of exported fields, pointers, lists, maps
-// by strings, and scalars. A struct's zero fields take no place.
+// Plain writes structs of exported fields, pointers, lists, maps with string
+// keys, and scalars. Zero fields of a struct take no space.
 func (e *Encoder) Plain(v any) { e.plain(reflect.ValueOf(v)) }
 
 func (e *Encoder) plain(v reflect.Value) {
@@ -185,8 +185,8 @@ func (e *Encoder) fields(v reflect.Value) {
 	e.Uint(0)
 }
 
-// A Decoder reads what an Encoder wrote, in the same order. After bytes that no
-// Encoder wrote all it gives is zero, and Err says so.
+// A Decoder reads an Encoder's output in the same order. For malformed input
+// all values are zero, and Err returns an error.
 type Decoder struct {
 	data   string
 	known  []string
@@ -207,7 +207,7 @@ func (d *Decoder) Err() error {
 	return nil
 }
 
-// End is Err, and asks that everything has been read.
+// End returns Err, or an error if not everything has been read.
 func (d *Decoder) End() error {
 	if len(d.data) > 0 {
 		d.broken = true
@@ -357,7 +357,8 @@ func (d *Decoder) entries() map[string]any {
 	return m
 }
 
-// Plain reads plain data into what v points to.
+// Plain reads a value written by [Encoder.Plain] into the variable that v
+// points to.
 func (d *Decoder) Plain(v any) { d.plain(reflect.ValueOf(v).Elem()) }
 
 func (d *Decoder) plain(v reflect.Value) {

@@ -7,19 +7,19 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// inquiryFor is the question for something that is not in the tree.
+// inquiryFor returns the inquiry for something that is not in the tree.
 func inquiryFor(r *render.Remote) inquiry {
 	return inquiry{"fetched", string(r.Kind), r.URL, r.Name, r.Version}
 }
 
-// remoteOf is the Remote that a question is for.
+// remoteOf returns the Remote that an inquiry asks for.
 func remoteOf(q inquiry) *render.Remote {
 	return &render.Remote{Kind: render.RemoteKind(q.Cluster), URL: q.A, Name: q.B, Version: q.C}
 }
 
-// A heardStore records which Remotes the rendering of a source asks its store for. It
-// is safe for concurrent use.
-type heardStore struct {
+// A recordingStore records which Remotes a source's rendering asks its store
+// for. It is safe for concurrent use.
+type recordingStore struct {
 	of  render.Store
 	rec *recorder
 
@@ -27,15 +27,15 @@ type heardStore struct {
 	asked map[inquiry]string
 }
 
-func newHeardStore(of render.Store, rec *recorder) *heardStore {
+func newHeardStore(of render.Store, rec *recorder) *recordingStore {
 	if of == nil {
 		of = render.NoStore{}
 	}
-	return &heardStore{of: of, rec: rec, asked: make(map[inquiry]string)}
+	return &recordingStore{of: of, rec: rec, asked: make(map[inquiry]string)}
 }
 
 // Fetched implements render.Store.
-func (h *heardStore) Fetched(r *render.Remote) (render.Repository, error) {
+func (h *recordingStore) Fetched(r *render.Remote) (render.Repository, error) {
 	repo, err := h.of.Fetched(r)
 	h.mu.Lock()
 	h.asked[inquiryFor(r)] = rootOf(repo, err)
@@ -46,12 +46,12 @@ func (h *heardStore) Fetched(r *render.Remote) (render.Repository, error) {
 	return repo, err
 }
 
-// condition is what was answered so far.
-func (h *heardStore) condition() condition {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+// condition returns the responses so far.
+func (r *recordingStore) condition() condition {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	var c condition
-	for q, a := range h.asked {
+	for q, a := range r.asked {
 		c.Asked = append(c.Asked, asked{Question: q, Answer: a})
 	}
 	c.sort()

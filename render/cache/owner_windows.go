@@ -2,5 +2,6 @@ package cache
 
 import "io/fs"
 
-// isOwn is true: on Windows a directory in the user's profile is the user's.
+// isOwn returns true: on Windows, directories in the user's profile belong to
+// the user.
 func isOwn(fs.FileInfo) bool { return true }

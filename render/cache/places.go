@@ -10,7 +10,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// places are the provenance of an object whose answers are on record.
+// places is the Provenance of an object. It records its answers.
 type places struct {
 	of    placed
 	index int
@@ -19,15 +19,15 @@ type places struct {
 	told map[question]answer
 }
 
-// placed is what knows the places of objects.
+// placed is implemented by objects and provenances that return places.
 type placed interface {
 	provenance(index int) render.Provenance
 	wasAsked()  // something for the first time
 	overflows() // more than is kept
 }
 
-// A question is one to an object's provenance: where a field is, one of its
-// lines, a part of it, or a character in it.
+// A question asks an object's provenance for the place of a field, a line, a
+// part or a character.
 type question struct {
 	Kind    string // "at", "line", "part", "inside"
 	Pointer string
@@ -41,9 +41,9 @@ type answer struct {
 	OK      bool
 }
 
-// maxTold bounds what is kept of an object: `render --origins` asks about each
-// field.
-const maxTold = 4096
+// maxAnswers is the most answers that are kept for an object. `render
+// --origins` asks about each field.
+const maxAnswers = 4096
 
 // At implements render.Provenance.
 func (p *places) At(pointer string) []render.Origin {
@@ -53,7 +53,7 @@ func (p *places) At(pointer string) []render.Origin {
 	return slices.Clone(a.Origins)
 }
 
-// Line is what render.Object.Line asks.
+// Line does what [render.Object.Line] does.
 func (p *places) Line(pointer string, n int) []render.Origin {
 	a := p.ask(question{Kind: "line", Pointer: pointer, N: n}, func(inner render.Provenance) answer {
 		return answer{Origins: (&render.Object{Provenance: inner}).Line(pointer, n)}
@@ -61,7 +61,7 @@ func (p *places) Line(pointer string, n int) []render.Origin {
 	return slices.Clone(a.Origins)
 }
 
-// Part is what render.Object.Part asks.
+// Part does what [render.Object.Part] does.
 func (p *places) Part(pointer, part string) []render.Origin {
 	a := p.ask(question{Kind: "part", Pointer: pointer, Text: part}, func(inner render.Provenance) answer {
 		return answer{Origins: (&render.Object{Provenance: inner}).Part(pointer, part)}
@@ -69,7 +69,7 @@ func (p *places) Part(pointer, part string) []render.Origin {
 	return slices.Clone(a.Origins)
 }
 
-// Inside is what render.Object.Inside asks.
+// Inside does what [render.Object.Inside] does.
 func (p *places) Inside(pointer, text string, n int) (render.Span, bool) {
 	a := p.ask(question{Kind: "inside", Pointer: pointer, Text: text, N: n}, func(inner render.Provenance) answer {
 		span, ok := (&render.Object{Provenance: inner}).Inside(pointer, text, n)
@@ -91,7 +91,7 @@ func (p *places) ask(q question, of func(render.Provenance) answer) answer {
 	}
 	p.of.wasAsked()
 	p.mu.Lock()
-	full := len(p.told) >= maxTold
+	full := len(p.told) >= maxAnswers
 	if !full {
 		p.told[q] = a
 	}
@@ -131,8 +131,8 @@ func (p *places) decode(d *Decoder) {
 	}
 }
 
-// Told is what was asked about an object's lines so far, and answered; false
-// where nobody keeps record of it.
+// Told returns the places that were asked about an object so far, with the
+// answers, in encoded form. ok is false if nothing records them.
 func Told(o *render.Object) (string, bool) {
 	if o.Provenance == nil {
 		return "", true
@@ -147,19 +147,19 @@ func Told(o *render.Object) (string, bool) {
 	return string(data), err == nil
 }
 
-// Tells reports whether an object answers all that was told of another alike. It
-// keeps record of what it answers.
+// Tells reports whether an object gives the same answers as another object
+// did. Its answers are recorded.
 func Tells(o *render.Object, told string) bool {
 	if told == "" {
 		return o.Provenance == nil
 	}
 	_, ok := o.Provenance.(*places)
-	return ok && tells(o, told)
+	return ok && confirms(o, told)
 }
 
-// tells reports whether an object, of whatever provenance, answers all that was told
-// of another alike.
-func tells(o *render.Object, told string) bool {
+// confirms reports whether an object with any provenance gives the same answers
+// as another object did.
+func confirms(o *render.Object, told string) bool {
 	other := &places{told: make(map[question]answer)}
 	d := NewDecoder([]byte(told))
 	other.decode(d)
@@ -174,7 +174,7 @@ func tells(o *render.Object, told string) bool {
 	return true
 }
 
-// ask asks an object.
+// ask returns an object's answer.
 func (q question) ask(o *render.Object) answer {
 	switch q.Kind {
 	case "at":

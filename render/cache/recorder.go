@@ -11,26 +11,26 @@ import (
 	"time"
 )
 
-// A recorder is a Tree for one reader, and notes what that one saw of it. It is
-// safe for concurrent use.
+// A recorder is a view of a Tree for one reader. It records what the reader
+// sees. It is safe for concurrent use.
 type recorder struct {
 	tree *Tree
 
 	mu      sync.Mutex
 	seen    map[access]string
-	spoiled bool // what it saw is not known
+	spoiled bool // the record is incomplete
 }
 
 func newRecorder(t *Tree) *recorder { return &recorder{tree: t, seen: make(map[access]string)} }
 
-// A read is an access and what came of it.
+// A read is an access with its outcome.
 type read struct {
 	access
 	outcome string
 }
 
-// reads are what was seen, in order; false when that is not known: files
-// changed in the meantime or were read in part.
+// reads returns the reads in order. ok is false if they are not known, because
+// files changed in the meantime or were read in part.
 func (r *recorder) reads() ([]read, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -44,7 +44,8 @@ func (r *recorder) reads() ([]read, bool) {
 	return reads, !r.spoiled
 }
 
-// implied says about an access that the content of the file tells its outcome.
+// implied reports whether the content of a file already determines the outcome
+// of an access.
 func (r *recorder) implied(a access, out string) bool {
 	if a.op != opOpen && a.op != opSize && (a.op != opStat || out != isFile) {
 		return false
@@ -122,7 +123,7 @@ func (r *recorder) info(name string, i fs.FileInfo) fs.FileInfo {
 	return info{i, func() { r.note(opSize, name, sized(i)) }}
 }
 
-// recorded is a file of which is noted what is seen.
+// recorded is a file whose reads are recorded.
 type recorded struct {
 	*file
 	r    *recorder
@@ -155,7 +156,7 @@ func (r *recorded) ReadDir(n int) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-// entry is a directory's entry whose details are asked of the recorder.
+// entry is a directory entry whose details are read through the recorder.
 type entry struct {
 	fs.DirEntry
 	r    *recorder
@@ -164,7 +165,7 @@ type entry struct {
 
 func (e entry) Info() (fs.FileInfo, error) { return e.r.Lstat(e.name) }
 
-// info tells about a file what a recorder notes, and nothing else.
+// info exposes only those facts about a file that a recorder records.
 type info struct {
 	fs.FileInfo
 	sized func()
@@ -178,7 +179,7 @@ func (i info) Mode() fs.FileMode {
 }
 
 func (i info) Size() int64 {
-	if !i.FileInfo.Mode().IsDir() { // of which it says nothing
+	if !i.FileInfo.Mode().IsDir() { // the size of a directory is not recorded
 		i.sized()
 	}
 	return i.FileInfo.Size()

@@ -17,9 +17,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Resolvers returns resolvers that remember their units as Render remembers those
-// of sources: by the object, by the files that were read, and by every answer of
-// the World, with the places of the fields that were asked for.
+// Resolvers returns resolvers that cache their units as Render does for
+// sources. An entry depends on the object, the files that were read, and every
+// answer of the World, including the places of fields that were asked for.
 func (g *Graph) Resolvers(all []render.Resolver) []render.Resolver {
 	remembering := make([]render.Resolver, len(all))
 	for i, r := range all {
@@ -57,7 +57,7 @@ func (r resolver) Resolve(ctx context.Context, o *render.Object, w *render.World
 	return u.unit
 }
 
-// objectKey is the key of what an object makes on a cluster.
+// objectKey returns the key of the unit that an object makes on a cluster.
 func (g *Graph) objectKey(o *render.Object, w *render.World) (Key, bool) {
 	var e Encoder
 	e.String(g.digest(o))
@@ -68,8 +68,8 @@ func (g *Graph) objectKey(o *render.Object, w *render.World) (Key, bool) {
 	return KeyOf("object", g.options.Build, string(data)), err == nil && !strings.HasPrefix(g.digest(o), failure)
 }
 
-// digest tells objects apart by all but the places of their fields. It begins
-// with failure for one that is not known.
+// digest returns a digest of an object without the places of its fields. It
+// begins with failure if the digest is not known.
 func (g *Graph) digest(o *render.Object) string {
 	if o == nil {
 		return isMissing
@@ -99,7 +99,7 @@ func (g *Graph) digest(o *render.Object) string {
 	return sum + "\x00" + strings.Join(o.Assumed, "\x00")
 }
 
-// opened are the names of the files and directories that were opened.
+// opened returns the names of the files and directories that were opened.
 func opened(reads []read) []string {
 	var names []string
 	for _, r := range reads {
@@ -110,23 +110,23 @@ func opened(reads []read) []string {
 	return names
 }
 
-// A condition is what a resolver was told besides the content of files. A unit is
-// good as long as a World tells the same.
+// A condition holds all answers that a resolver got, except the content of
+// files. The cached unit is valid as long as a World gives the same answers.
 type condition struct {
-	Own     []string // what the object answered about the places of its fields
+	Own     []string // the object's answers about places of its fields
 	Asked   []asked
-	Fetched bool // it used what was fetched
+	Fetched bool // fetched content was used
 }
 
-// asked is a question to a World with its answer.
+// asked is an inquiry with its answer.
 type asked struct {
 	Question inquiry
 	Answer   string
-	Told     []toldOf // what objects of the answer answered about places
+	Told     []toldOf // answers about places of the objects in the answer
 }
 
-// An inquiry is a question to a World: for an object, a list, a repository, a
-// source or parameters.
+// An inquiry asks a World for an object, a list, a repository, a source or
+// parameters.
 type inquiry struct{ What, Cluster, A, B, C string }
 
 type toldOf struct {
@@ -134,7 +134,7 @@ type toldOf struct {
 	Told  string
 }
 
-// A resolution is how a unit was made of an object.
+// A resolution records how a unit was made from an object.
 type resolution struct {
 	resolver render.Resolver
 	object   *render.Object
@@ -162,7 +162,7 @@ func (c *condition) sort() {
 	})
 }
 
-// and is the condition that both hold.
+// and returns the condition that both hold.
 func (c condition) and(o condition) condition {
 	both := condition{Own: slices.Concat(c.Own, o.Own), Asked: slices.Concat(c.Asked, o.Asked), Fetched: c.Fetched || o.Fetched}
 	slices.Sort(both.Own)
@@ -172,7 +172,7 @@ func (c condition) and(o condition) condition {
 	return both
 }
 
-// resolve has the resolver resolve the object, and notes what it asks.
+// resolve calls the resolver for the object and records what it asks.
 func (r *resolution) resolve(ctx context.Context, rec *recorder) *render.Unit {
 	object := r.witness(r.object)
 	r.mu.Lock()
@@ -187,7 +187,8 @@ func (r *resolution) resolve(ctx context.Context, rec *recorder) *render.Unit {
 	return u
 }
 
-// witness is an object that remembers what it was asked about places.
+// witness returns a copy of an object that records what it is asked about
+// places.
 func (r *resolution) witness(o *render.Object) *render.Object {
 	if o == nil || o.Provenance == nil {
 		return o
@@ -197,7 +198,7 @@ func (r *resolution) witness(o *render.Object) *render.Object {
 	return &copied
 }
 
-// given are the places of an object that a resolver was given.
+// given holds the places of an object that was passed to a resolver.
 type given struct {
 	object *render.Object
 	by     *resolution
@@ -213,19 +214,19 @@ func (r *resolution) spoil() {
 	r.spoiled = true
 }
 
-// condition is what was told so far; false when that is not known.
+// condition returns the answers so far. ok is false if they are not known.
 func (r *resolution) condition() (condition, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := condition{Fetched: r.world.UsedFetched()}
-	if told, ok := toldBy(r.own); ok {
+	if told, ok := answersOf(r.own); ok {
 		c.Own = []string{told}
 	}
 	for q, a := range r.asked {
 		x := asked{Question: q, Answer: a.answer}
 		for i, o := range a.objects {
 			p, _ := o.Provenance.(*places)
-			if told, ok := toldBy(p); ok {
+			if told, ok := answersOf(p); ok {
 				x.Told = append(x.Told, toldOf{i, told})
 			}
 		}
@@ -235,8 +236,9 @@ func (r *resolution) condition() (condition, bool) {
 	return c, !r.spoiled
 }
 
-// toldBy is what was asked of places; false where nothing was.
-func toldBy(p *places) (string, bool) {
+// answersOf returns the recorded answers about places. ok is false if there are
+// none.
+func answersOf(p *places) (string, bool) {
 	if p == nil {
 		return "", false
 	}
@@ -252,10 +254,10 @@ func toldBy(p *places) (string, bool) {
 	return string(data), err == nil
 }
 
-// holds reports whether the World tells what is noted.
+// holds reports whether the World still gives the recorded answers.
 func (r *resolution) holds(c *condition) bool {
 	for _, told := range c.Own {
-		if !tells(r.object, told) {
+		if !confirms(r.object, told) {
 			return false
 		}
 	}
@@ -265,7 +267,7 @@ func (r *resolution) holds(c *condition) bool {
 			return false
 		}
 		for _, t := range a.Told {
-			if t.Index >= len(now.objects) || !tells(now.objects[t.Index], t.Told) {
+			if t.Index >= len(now.objects) || !confirms(now.objects[t.Index], t.Told) {
 				return false
 			}
 		}
@@ -273,7 +275,7 @@ func (r *resolution) holds(c *condition) bool {
 	return true
 }
 
-// ask asks the World.
+// ask sends an inquiry to the World.
 func (r *resolution) ask(q inquiry) *reply {
 	kind, w := schema.ParseGroupKind(q.A), r.world.Answers()
 	switch q.What {
@@ -326,8 +328,8 @@ func rootOf(repo render.Repository, err error) string {
 	return failure + err.Error()
 }
 
-// note notes an answer, and returns it with objects that remember what they are
-// asked. A question that comes again has the answer that it had.
+// note records an answer and returns it with objects that record what they are
+// asked. A repeated inquiry gets the first answer again.
 func (r *resolution) note(q inquiry) *reply {
 	r.mu.Lock()
 	known := r.asked[q]
@@ -348,8 +350,8 @@ func (r *resolution) note(q inquiry) *reply {
 	return a
 }
 
-// listening answers a resolver by the World, and notes what is asked. It
-// implements render.WorldAnswers.
+// listening implements [render.WorldAnswers] for a resolver. It asks the World
+// and records the inquiries.
 type listening struct {
 	*resolution
 	render.WorldAnswers
@@ -396,8 +398,8 @@ func (l *listening) Fetched(remote *render.Remote) (render.Repository, error) {
 	return l.recorded(repo), err
 }
 
-// Render implements render.WorldAnswers. What a renderer asks a store for is
-// noted, too.
+// Render implements [render.WorldAnswers]. It also records what a renderer asks
+// a store for.
 func (l *listening) Render(ctx context.Context, src render.Source) ([]*render.Object, error) {
 	src.Store = l
 	return l.WorldAnswers.Render(ctx, src)

@@ -17,11 +17,10 @@ import (
 	"time"
 )
 
-// A Key names an entry by what it follows from.
+// A Key identifies an entry by everything that its content depends on.
 type Key [sha256.Size]byte
 
-// KeyOf is the key for some parts, the first of which says what kind of entry
-// it is.
+// KeyOf returns the key for some parts. The first names the kind of entry.
 func KeyOf(parts ...string) Key {
 	h := sha256.New()
 	for _, p := range parts {
@@ -31,10 +30,10 @@ func KeyOf(parts ...string) Key {
 	return Key(h.Sum(nil))
 }
 
-// A Store keeps entries in a directory: a file each, written aside and renamed,
-// and sealed with a checksum over its key and its content. So several runs may
-// use it at once, and a file that is cut short, changed or foreign is an entry
-// that is not there. A nil Store holds nothing.
+// A Store keeps entries in a directory, one file each. Files are written under
+// a temporary name and renamed, and a checksum covers key and content. So
+// several runs may use the store at once, and an entry that is cut short,
+// changed or foreign counts as missing. A nil Store is empty.
 type Store struct {
 	dir   string
 	limit int64 // of a shard, in bytes
@@ -47,16 +46,17 @@ type Store struct {
 
 const (
 	shards = 64
-	// Limit is what a store holds at most, in bytes, when no run is writing.
+	// Limit is the size in bytes to which a store is trimmed when no run is
+	// writing.
 	Limit = 512 << 20
 )
 
-// format is the version of everything that entries hold.
+// format is the version of the format of all entries.
 const format = "preadmit cache 2\n"
 
-// Open returns the store in a directory, which is made if need be. Only its
-// owner may be able to write to it: what is in it is believed. now is the time
-// by which entries age.
+// Open returns the store in a directory, which it creates if needed. It fails
+// if others than the owner may write to the directory, because entries are
+// trusted. The age of entries is relative to now.
 func Open(dir string, limit int64, now time.Time) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (s *Store) Get(k Key) ([]byte, bool) {
 	return content, true
 }
 
-// sealed is what stands before the content of an entry.
+// sealed returns the header of an entry.
 func sealed(k Key, content []byte) []byte {
 	h := sha256.New()
 	h.Write(k[:])
@@ -116,8 +116,8 @@ func (s *Store) use(name string) {
 	}
 }
 
-// Put keeps an entry, unless it is larger than half of a shard. It never fails
-// in a way that matters; Err tells about what it could not write.
+// Put stores an entry, unless it is larger than half of a shard. Write errors
+// do not affect the run; Err returns the first.
 func (s *Store) Put(k Key, content []byte) {
 	if s == nil || int64(len(content)) > s.limit/2 {
 		return
@@ -130,10 +130,10 @@ func (s *Store) Put(k Key, content []byte) {
 	s.err = cmp.Or(s.err, err)
 }
 
-// Dir is where the store is.
+// Dir returns the store's directory.
 func (s *Store) Dir() string { return s.dir }
 
-// Err is the first error of Put.
+// Err returns the first error of Put.
 func (s *Store) Err() error {
 	if s == nil {
 		return nil

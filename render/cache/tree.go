@@ -14,35 +14,33 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A Tree is a file system that knows what it was asked, so that each file is
-// read and hashed once a run, however many look at it. It is safe for
-// concurrent use.
+// A Tree is a file system that caches reads, so that each file is read and
+// hashed once a run. It is safe for concurrent use.
 type Tree struct {
 	fsys  fs.FS
-	apart string // a directory of which listings don't show everything
+	apart string // a directory that listings do not show in full
 
 	mu       sync.Mutex
 	lists    map[string]*listing
 	outcomes map[access]string
 	infos    map[access]found
-	contents map[string]*contents // of files that were read, of those that are kept
-	room     int64                // for more of them
+	contents map[string]*contents // by name: files that are cached
+	room     int64                // bytes left in the cache
 }
 
-// What is kept of files, which many units of one chart read.
+// Limits of the cache of files. Many units of one chart read the same files.
 const (
 	maxKept = 1 << 20  // bytes of a file
 	allKept = 64 << 20 // bytes of all files
 )
 
-// found is the answer of Stat or Lstat.
+// found is the result of Stat or Lstat.
 type found struct {
 	info fs.FileInfo
 	err  error
 }
 
-// contents are the bytes of a file. They implement fs.File, for a file that reads
-// them as its data.
+// contents holds the bytes of a file. It implements fs.File for reading them.
 type contents struct {
 	info    fs.FileInfo
 	data    []byte
@@ -58,8 +56,8 @@ func (c *contents) Read([]byte) (int, error) { return 0, io.EOF }
 // Close implements fs.File.
 func (c *contents) Close() error { return nil }
 
-// NewTree returns a Tree of a file system in which listings tell what is there,
-// but for the names at and below apart.
+// NewTree returns a Tree over a file system. Listings of fsys must be complete,
+// except for names at and below apart.
 func NewTree(fsys fs.FS, apart string) *Tree {
 	return &Tree{
 		fsys: fsys, apart: apart, lists: make(map[string]*listing), outcomes: make(map[access]string),
@@ -96,8 +94,8 @@ const (
 	failure   = "!"
 )
 
-// outcome describes the result of an access. Equal outcomes mean that the one who asks
-// sees the same.
+// outcome describes the result of an access. Equal outcomes mean that the
+// reader sees the same.
 func (t *Tree) outcome(a access) string {
 	t.mu.Lock()
 	out, ok := t.outcomes[a]
@@ -185,8 +183,8 @@ func sized(info fs.FileInfo) string {
 	return content + string(e.data)
 }
 
-// readAll reads a file that is no longer than anybody may read, and says what
-// came of it; it is a failure to read a longer one.
+// readAll reads a file and describes the outcome. A file above the size limit
+// is a failure.
 func readAll(f io.Reader, info fs.FileInfo) (data []byte, outcome string) {
 	buffer := bytes.NewBuffer(make([]byte, 0, min(info.Size(), render.Limit)+bytes.MinRead))
 	n, err := buffer.ReadFrom(io.LimitReader(f, render.Limit+1))
@@ -238,9 +236,9 @@ func (t *Tree) list(dir string) *listing {
 	return l
 }
 
-// listed says by the listing of its directory what a name is, if that can be
-// told. A file system may take names for one that differ in case or in how
-// their characters are composed.
+// listed determines a name's outcome from the listing of its directory, if
+// possible. It is not possible if the listing has a name that differs only in
+// case or Unicode composition, which the file system may treat as equal.
 func (t *Tree) listed(name string) string {
 	if !fs.ValidPath(name) || name == "." || t.isApart(name) {
 		return ""
@@ -287,7 +285,7 @@ func (t *Tree) Open(name string) (fs.File, error) {
 	return &file{File: f, read: read, keep: func(c *contents) { t.keep(name, c) }}, nil
 }
 
-// keep keeps what a file holds, as long as there is room.
+// keep caches a file's content, as long as there is room.
 func (t *Tree) keep(name string, c *contents) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -329,11 +327,11 @@ func (t *Tree) ReadDir(name string) ([]fs.DirEntry, error) {
 	return slices.Clone(l.entries), l.err
 }
 
-// A file is read as a whole when the first byte is asked for.
+// A file is read as a whole at the first Read.
 type file struct {
 	fs.File
 	read func(outcome string) // is called with the outcome of reading it
-	keep func(*contents)      // is given what it holds
+	keep func(*contents)      // called with the content
 	kept *contents            // of an earlier reading; nil for none
 	data *bytes.Reader
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A unit is a source with what it rendered to, in this run or in another.
+// A unit is a source or object with its rendered unit, from this run or an
+// earlier one.
 type unit struct {
 	graph *Graph
 	ctx   context.Context
@@ -21,7 +22,7 @@ type unit struct {
 	key   Key
 	unit  *render.Unit
 
-	result     render.Unit // as it was made: others add to unit
+	result     render.Unit // as rendered; others add to unit
 	resolution *resolution // of an object; nil for a source
 
 	variants []variant // of the source's index, the one that was recalled first
@@ -29,25 +30,26 @@ type unit struct {
 	adopted  bool // from the other side, which keeps it
 
 	mu     sync.Mutex
-	rec    *recorder   // of a rendering in this run
-	heard  *heardStore // by it, of a source
+	rec    *recorder       // of a rendering in this run
+	heard  *recordingStore // by it, of a source
 	inner  []render.Provenance
 	places []*places
-	asked  bool // something was asked for the first time
+	asked  bool // something was asked that the entry does not hold
 }
 
-// A variant is what a source read at one time, or an object's resolver was told,
-// and the entry of what came of it.
+// A variant holds the reads and answers that one rendering saw, and the key of
+// the entry with its result.
 type variant struct {
 	reads     []read
 	condition condition
 	id        Key
 }
 
-// maxVariants are kept of a source or object: those of its last contents.
+// maxVariants is how many variants of a source or object are kept, the latest
+// ones.
 const maxVariants = 8
 
-// identified is a variant with its ID.
+// identified returns a variant with its ID.
 func (u *unit) identified(reads []read, c condition) variant {
 	var e Encoder
 	e.reads(reads)
@@ -88,7 +90,7 @@ func (u *unit) adopt() bool {
 	return false
 }
 
-// own are copies of objects that belong to the unit.
+// own returns copies of objects that belong to the unit.
 func (u *unit) own(objects []*render.Object) []*render.Object {
 	var all []*render.Object
 	for _, o := range objects {
@@ -118,7 +120,7 @@ func (u *unit) recall() bool {
 	return false
 }
 
-// stored are the variants that the store has.
+// stored returns the variants in the store.
 func (u *unit) stored() []variant {
 	data, _ := u.graph.options.Store.Get(u.key)
 	if data == nil {
@@ -138,7 +140,7 @@ func (u *unit) stored() []variant {
 	return all
 }
 
-// renderAnew renders the unit and notes what that reads.
+// renderAnew renders the unit and records its reads.
 func (u *unit) renderAnew(ctx context.Context) error {
 	var err error
 	if u.unit, err = u.made(ctx); err != nil {
@@ -177,7 +179,7 @@ func (u *unit) made(ctx context.Context) (*render.Unit, error) {
 	return units[0], nil
 }
 
-// remember puts what is asked about an object's lines on record.
+// remember records what is asked about an object's lines.
 func (u *unit) remember(i int, o *render.Object) {
 	p := &places{of: u, index: i, told: make(map[question]answer)}
 	u.places = append(u.places, p)
@@ -186,8 +188,9 @@ func (u *unit) remember(i int, o *render.Object) {
 	}
 }
 
-// provenance is that of an object, rendered again if need be. It is nil where
-// the object rendered now is another: the tree changed under the run.
+// provenance returns an object's provenance, rendering the unit again if
+// needed. It is nil if the object has changed, because the tree changed during
+// the run.
 func (u *unit) provenance(i int) render.Provenance {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -217,7 +220,7 @@ func (u *unit) wasAsked() {
 	u.asked = true
 }
 
-func (u *unit) overflows() {} // the unit renders again for what is not kept
+func (u *unit) overflows() {} // the unit renders again for answers that are not kept
 
 func sameObject(a, b *render.Object) bool { return reflect.DeepEqual(a.Object, b.Object) }
 
@@ -227,8 +230,8 @@ func (r *recorder) spoil() {
 	r.spoiled = true
 }
 
-// seen is what the unit read and was told, in this run and in the one that it is
-// recalled from.
+// seen returns everything that the unit read and was told, in this run and in
+// the one that it was loaded from.
 func (u *unit) seen() (variant, bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
