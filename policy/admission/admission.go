@@ -1,15 +1,16 @@
-// Package admission is the ValidatingAdmissionPolicy and the
-// MutatingAdmissionPolicy engine: what the API server's admission plugins of
-// these names would say and do.
+// Package admission evaluates requests against ValidatingAdmissionPolicies and
+// MutatingAdmissionPolicies as the API server's admission plugins of these
+// names do.
 //
-// In go policies and bindings among the rendered objects ([New],
-// [NewMutating]), and requests ([Engine.Validate], [Mutating.Mutate]); out come
-// results, and objects. Policies are decoded and compiled as
-// the API server of the wanted version does when they are written
-// (decode.go, compile.go), matched (match.go) and evaluated (run.go) as it
-// does when it admits, with its cost limits; mutations are evaluated and applied
-// by invoke.go and patch.go. What depends on what only a live cluster knows is an
-// Unknown result.
+// [New] and [NewMutating] take the objects that hold policies and bindings and
+// return engines, which compile the policies once. The chain calls
+// [Mutating.Mutate] and then [Engine.Validate] for each request.
+//
+// Policies are decoded and compiled as the API server of the given version does
+// when they are created (decode.go, compile.go), matched (match.go) and
+// evaluated with its cost limits (run.go). invoke.go evaluates mutations,
+// patch.go applies them. If a result depends on something that only a live
+// cluster knows, it is Unknown.
 //
 // Sources: KEP 3488, KEP 3962 and k8s.io/apiserver/pkg/admission/plugin/policy.
 package admission
@@ -31,43 +32,44 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Options are what policies are evaluated with besides the request.
+// Options configure an [Engine] or a [Mutating].
 type Options struct {
 	Cluster *policy.Cluster // namespaces and parameters; nil has none
 	Kinds   policy.Kinds    // required
 
-	// KubeVersion is the API server's version, such as "1.31"; "" is the
-	// newest that the libraries know.
+	// KubeVersion is the API server's version, such as "1.31". "" selects the
+	// newest one that the libraries know.
 	KubeVersion string
 
-	// Types tells the fields of kinds, for the warnings about policies that
-	// the API server gives in their status; nil gives none.
+	// Types describes the fields of kinds. It is needed for the warnings that
+	// the API server writes to a policy's status. If it is nil, there are none.
 	Types Types
 
-	// Cost asks for Result.Cost, which makes evaluating several times slower.
-	// Only what runs is limited: no policy is refused for what it might cost,
-	// as CustomResourceDefinitions are.
+	// Cost sets Result.Cost, which makes evaluation several times slower.
+	// Limits apply to the cost of running only: unlike
+	// CustomResourceDefinitions, no policy is refused for its estimated cost.
 	Cost bool
 
-	// AssumeBound says about a policy without a binding that it is to be evaluated
-	// as if it had one that denies. nil assumes nothing: such a policy gives
+	// AssumeBound reports whether a policy without a binding is evaluated as if
+	// a binding with the action Deny existed. If it is nil, such policies give
 	// Skip results.
 	AssumeBound func(*render.Object) bool
 
-	// ListParams gives the parameters that a binding's selector finds as one
-	// list, as Kyverno's command line does.
+	// ListParams passes all parameters that a binding selects as one list, as
+	// Kyverno's command line does.
 	ListParams bool
 
-	// Authorizer answers the `authorizer` variable; nil does not know anything.
-	// AuthorizerAssumed is what its answers rest on, for Result.Assumed.
+	// Authorizer answers checks of the `authorizer` variable. If it is nil,
+	// results that depend on them are Unknown. AuthorizerAssumed is the
+	// assumption for Result.Assumed that its answers rest on.
 	Authorizer        Authorizer
 	AuthorizerAssumed string
 
 	// Coverage counts the branches that expressions take; nil counts nothing.
 	Coverage *policy.Coverage
 
-	// Mergers merge apply configurations into objects; nil are those of
-	// Kinds, if it has them.
+	// Mergers merge apply configurations into objects. If it is nil, Kinds is
+	// used if it implements Mergers.
 	Mergers Mergers
 }
 
@@ -90,15 +92,15 @@ type bound struct {
 	bindings []*binding
 	assumed  bool     // none of the bindings exists
 	words    []string // that say so
-	namesake bool     // there is another policy of its name
+	namesake bool     // another policy has the same name
 	doubtful bool     // it has a binding that is broken
 }
 
-// A family is a kind of policies with that of its bindings.
+// A family pairs a kind of policies with the kind of their bindings.
 type family struct {
 	policy, binding string
 	compile         func(*compiler, *render.Object) (*compiled, []error)
-	// read decodes a binding, and says which policy it names.
+	// read decodes a binding and returns the name of its policy.
 	read func(*render.Object) (b *binding, policyName string, errs []error)
 }
 
@@ -115,10 +117,10 @@ type binding struct {
 
 var _ policy.Validator = (*Engine)(nil)
 
-// New compiles the policies among the objects, with their bindings; other
-// objects are ignored. The error joins *render.Error values, each at the place
-// in the policy or binding that it is about; what is not broken is evaluated all
-// the same, so the engine is never nil.
+// New compiles the policies among the objects, with their bindings. It ignores
+// other objects. The error joins *render.Error values, each with its place in a
+// policy or binding. The engine is never nil: it evaluates the policies without
+// errors.
 func New(objects []*render.Object, options Options) (*Engine, error) {
 	return newEngine(&validatingFamily, objects, options)
 }
@@ -149,7 +151,7 @@ func newEngine(f *family, objects []*render.Object, options Options) (*Engine, e
 		b.namesake = len(e.named(b.policy.Name, nil)) > 1
 		e.rules += len(b.validations)
 	}
-	if options.Coverage == nil { // which counts for each policy what its variables do
+	if options.Coverage == nil { // coverage counts variables for each policy
 		e.definitions = share(e.policies)
 	}
 	return e, errors.Join(errs...)
@@ -194,7 +196,8 @@ func newPolicy(k *compiler, o *render.Object) (*compiled, []error) {
 	return c, errs
 }
 
-// meantPolicy is a question after the policy that a binding may mean, or "".
+// meantPolicy suggests the policy that a binding may mean, as a question, or
+// returns "".
 func meantPolicy(name string, policies []*render.Object) string {
 	var names []string
 	for _, p := range policies {
@@ -206,8 +209,8 @@ func meantPolicy(name string, policies []*render.Object) string {
 	return ""
 }
 
-// bind attaches a binding to the policy that it names: that of its own unit if
-// there is one. policies are all there are, also broken ones.
+// bind attaches a binding to the policy that it names, preferably one of its
+// own unit. policies holds all policies, including broken ones.
 func (e *Engine) bind(o *render.Object, policies []*render.Object) []error {
 	b, name, errs := e.family.read(o)
 	named := e.named(name, o.Unit)
@@ -276,7 +279,8 @@ func strongest(actions []v1.ValidationAction) policy.Action {
 	return action
 }
 
-// assume gives a policy without a binding one that denies, where asked to.
+// assume adds a denying binding to a policy without bindings, if AssumeBound
+// says so.
 func (e *Engine) assume(b *bound) {
 	if len(b.bindings) > 0 || b.doubtful || e.options.AssumeBound == nil || !e.options.AssumeBound(b.object) {
 		return

@@ -8,11 +8,10 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Evaluate checks a request by the expressions of one policy alone, with the
-// given parameter (nil is null), whatever the policy matches and however it is
-// bound: what tests of expressions want. The request is one that a Chain has
-// filled in, and tells everything about the user. The error is for
-// cancellation, and a policy that is not there.
+// Evaluate evaluates the expressions of one policy for a request, for tests of
+// expressions. It ignores the policy's match constraints and bindings. params
+// is the parameter; nil is null. The request must be one that a Chain has
+// completed, with a user. It fails if ctx ends or if there is no such policy.
 func (e *Engine) Evaluate(ctx context.Context, req *policy.Request, name string, params *render.Object) ([]policy.Result, error) {
 	named := e.named(name, req.Subject().Unit)
 	if len(named) == 0 {

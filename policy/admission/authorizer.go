@@ -12,22 +12,23 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/cel"
 )
 
-// An Authorizer answers the checks of the `authorizer` variable, as
-// authorizers of k8s.io/apiserver do. An *Undecided error says that it can't
-// tell; a policy whose verdict depends on that gives Unknown. It is safe for
-// concurrent use.
+// An Authorizer answers checks of the `authorizer` variable, as authorizers of
+// k8s.io/apiserver do. It returns an *Undecided error if it does not know the
+// answer; a policy whose verdict depends on it gives an Unknown result. It must
+// be safe for concurrent use.
 type Authorizer interface {
 	Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error)
 }
 
-// Undecided is the error of an Authorizer that does not know, with what it would
-// need to know: "needs to know whether …".
+// Undecided is the error of an Authorizer that does not know the answer. Its
+// text completes the sentence "needs to know whether …".
 type Undecided = cel.Undecided
 
-// asking records the questions of an authorizer that does not know.
+// asking is an authorizer that records the questions that its inner Authorizer
+// can't answer.
 type asking struct {
 	review *review
-	inner  Authorizer // nil can tell nothing
+	inner  Authorizer // nil answers nothing
 }
 
 func (a *asking) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {

@@ -13,10 +13,10 @@ func (c *compiled) explainer(e *expression) func() *explain.Explainer {
 	return c.names.ExplainerOf(e.ast, func(i int) *celgo.Ast { return c.variables[i].ast })
 }
 
-// blame names the fields of the object that made a validation fail, as
-// pointers into the object as it was rendered. It names none where it can't
-// tell, or where the policy sees the object in another version. literals are the
-// texts that what failed compares them with.
+// blame returns the fields that made a validation fail, as pointers into the
+// rendered object, and the literals that the failed part compares them with. It
+// returns no fields if they are unknown, or if the policy sees the object in
+// another version.
 func (r *run) blame(e *expression) (fields, literals []string) {
 	if r.as.Kind != r.review.req.Kind {
 		return nil, nil
@@ -25,7 +25,7 @@ func (r *run) blame(e *expression) (fields, literals []string) {
 	return f.Fields(r.review.ctx, e.explainer(), r.roots(), cel.RootOf(r.review.req.Operation))
 }
 
-// roots are the values that the expression was evaluated over.
+// roots returns the variables with which the expression was evaluated.
 func (r *run) roots() map[string]any {
 	roots := map[string]any{"object": any(nil), "oldObject": any(nil)}
 	if r.objects.Tree != nil {

@@ -18,14 +18,14 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// environments hands out the environments of one version, by what they
-// declare. It is safe for concurrent use.
+// environments holds the CEL environments of one version, by their
+// declarations. It is safe for concurrent use.
 type environments struct {
 	version cel.Version
 	byDecl  map[declares]func() (*celgo.Env, error)
 }
 
-// declares are the variables and types that not all expressions have.
+// declares lists the variables and types that only some expressions have.
 type declares struct{ params, authorizer, patches bool }
 
 func newEnvironments(v cel.Version) *environments {
@@ -43,7 +43,8 @@ func newEnvironments(v cel.Version) *environments {
 	return e
 }
 
-// newEnv is the environment of a policy's expressions, but for its variables.
+// newEnv returns the environment of a policy's expressions, without the
+// policy's variables.
 func newEnv(v cel.Version, d declares) (*celgo.Env, error) {
 	all := cel.PolicyDeclarations(d.params, d.authorizer)
 	all.Patches = d.patches
@@ -65,7 +66,7 @@ type expression struct {
 	origin                render.Span
 }
 
-// compiled is a policy that the API server would accept. It is read-only but
+// compiled is a policy that the API server would accept. It is read-only except
 // for plans, which are made on first use.
 type compiled struct {
 	object      *render.Object
@@ -75,13 +76,13 @@ type compiled struct {
 	names       cel.Names // of the variables
 	conditions  []*expression
 	validations []*expression
-	messages    []*expression // by validation; nil for those without
+	messages    []*expression // by validation; nil without messageExpression
 	annotations []*expression
 	expressions int
 	plans       *cel.Plans
 	repeats     cel.Repeats[[]verdict]
 	severity    policy.Severity
-	mutates     *mutates // what else a MutatingAdmissionPolicy says
+	mutates     *mutates // set for a MutatingAdmissionPolicy
 }
 
 // sources lists the policy's expressions in the order in which they are
@@ -139,8 +140,8 @@ func (c *compiled) each(f func(*expression)) {
 	}
 }
 
-// scope checks the expressions of one policy. Not for concurrent use: its
-// variables' type grows while it compiles.
+// scope compiles the expressions of one policy. Each compiled variable adds a
+// field to the type of `variables`. It is not safe for concurrent use.
 type scope struct {
 	plain, authorizer *celgo.Env // without and with an authorizer declared
 	patches           *celgo.Env // and with the types of patches; nil where nothing needs them
@@ -183,8 +184,9 @@ func (s *scope) compile(e *expression) (err error) {
 	return err
 }
 
-// all compiles every expression of a policy, the variables in their order so
-// that each may read those before it, and returns the errors by expression.
+// all compiles every expression of a policy and returns the errors by
+// expression. Variables are compiled in order, so that each can read those
+// before it.
 func (s *scope) all(c *compiled) map[int]error {
 	errs := map[int]error{}
 	c.each(func(e *expression) {
@@ -254,7 +256,8 @@ func (c *compiled) complete(list []*expression) bool {
 	return !slices.ContainsFunc(list, func(e *expression) bool { return e.program == nil })
 }
 
-// ready leaves out what does not compile and prepares the rest.
+// ready removes the expressions that do not compile and prepares the others for
+// evaluation.
 func (c *compiled) ready(o *render.Object) {
 	var messages []*expression
 	for i, m := range c.messages {

@@ -6,8 +6,8 @@ import (
 	"github.com/preadmit/preadmit/policy"
 )
 
-// tellCosts tells what the validations cost, once they have been evaluated
-// within their budget, where that is asked for.
+// tellCosts sets the cost of each validation if Options.Cost is set. It must be
+// called after the validations have been evaluated within their budget.
 func (r *run) tellCosts(vs []verdict) {
 	if !r.review.engine.options.Cost {
 		return

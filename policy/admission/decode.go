@@ -31,12 +31,12 @@ func isKind(o *render.Object, kind string) bool {
 	return gvk.Version == "v1" || gvk.Version == "v1beta1" || gvk.Version == "v1alpha1"
 }
 
-// at is an error about the field of o at an RFC 6901 pointer.
+// at returns an error about the field of o at a JSON pointer.
 func at(o *render.Object, pointer, rule string, err error) *render.Error {
 	return &render.Error{Span: o.Span(pointer), Rule: rule, Err: &policy.NamedError{Policy: policyOf(o), Err: policy.ShortError(err)}}
 }
 
-// policyOf is the name of the policy that o is or binds.
+// policyOf returns the name of the policy that o is or binds.
 func policyOf(o *render.Object) string {
 	if spec, ok := o.Object["spec"].(map[string]any); ok {
 		if name, _ := spec["policyName"].(string); name != "" {
@@ -67,8 +67,8 @@ func decode(o *render.Object, into any, rule string) (errs []error, ok bool) {
 	return errs, true
 }
 
-// fieldNames are the fields beside the one at a path such as
-// spec.validations[0].mesage, of the type that is decoded into.
+// fieldNames returns the names of all fields next to the one at a path such as
+// spec.validations[0].mesage, for suggestions.
 func fieldNames(t reflect.Type, path string) []string {
 	parts := strings.Split(path, ".")
 	for _, part := range parts[:len(parts)-1] {
@@ -94,7 +94,7 @@ func jsonField(t reflect.Type, name string) reflect.Type {
 	return nil
 }
 
-// element is the type of what pointers and lists lead to.
+// element returns the type that pointers and lists contain.
 func element(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
@@ -115,7 +115,7 @@ func decodePointer(err error) string {
 	return ""
 }
 
-// defaultPolicy fills in what the API server does.
+// defaultPolicy sets the API server's defaults.
 func defaultPolicy(p *v1.ValidatingAdmissionPolicy) {
 	if p.Spec.FailurePolicy == nil {
 		fail := v1.Fail
@@ -147,8 +147,9 @@ func (c *checker) errors(o *render.Object) []error {
 	return errs
 }
 
-// checkPolicy finds what the API server refuses besides expressions that do
-// not compile (k8s.io/kubernetes/pkg/apis/admissionregistration/validation).
+// checkPolicy performs the API server's validation of a policy, except for
+// compiling its expressions
+// (k8s.io/kubernetes/pkg/apis/admissionregistration/validation).
 func checkPolicy(p *v1.ValidatingAdmissionPolicy) *checker {
 	c := &checker{}
 	c.policy(p)
@@ -159,7 +160,7 @@ func checkPolicy(p *v1.ValidatingAdmissionPolicy) *checker {
 	return c
 }
 
-// policy checks what both kinds of policies have.
+// policy checks the fields that both kinds of policies have.
 func (c *checker) policy(p *v1.ValidatingAdmissionPolicy) {
 	if p.Name == "" {
 		c.add("/metadata", "policy", "metadata.name: required")
@@ -300,8 +301,9 @@ func (c *checker) required(pointer, rule, field string, n int) {
 	}
 }
 
-// anyOperation makes rules without operations, which the API server refuses,
-// rules about all of them, and says so: such policies are about.
+// anyOperation sets all operations in rules without operations, which the API
+// server refuses, and returns an error for each. Tests of policies are written
+// with such rules.
 func anyOperation(p *v1.ValidatingAdmissionPolicy, o *render.Object) []error {
 	if p.Spec.MatchConstraints == nil {
 		return nil
@@ -319,7 +321,7 @@ func anyOperation(p *v1.ValidatingAdmissionPolicy, o *render.Object) []error {
 	return errs
 }
 
-// checkBinding finds what the API server refuses in a binding.
+// checkBinding performs the API server's validation of a binding.
 func checkBinding(b *v1.ValidatingAdmissionPolicyBinding) *checker {
 	c := &checker{}
 	c.binding(b.Name, b.Spec.PolicyName, b.Spec.MatchResources, b.Spec.ParamRef)
@@ -327,7 +329,7 @@ func checkBinding(b *v1.ValidatingAdmissionPolicyBinding) *checker {
 	return c
 }
 
-// binding checks what bindings of both kinds have.
+// binding checks the fields that bindings of both kinds have.
 func (c *checker) binding(name, policyName string, m *v1.MatchResources, p *v1.ParamRef) {
 	const rule = "binding"
 	if name == "" {

@@ -6,8 +6,8 @@ import (
 	"github.com/preadmit/preadmit/policy"
 )
 
-// Rules implements policy.Validator: one rule a validation, in the order in
-// which the policies were given.
+// Rules implements policy.Validator. There is one rule for each validation, in
+// the order of the policies.
 func (e *Engine) Rules() []policy.Rule {
 	var rules []policy.Rule
 	for _, b := range e.policies {

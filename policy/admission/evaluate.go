@@ -12,7 +12,7 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/match"
 )
 
-// evaluate adds what one policy says by its bindings.
+// evaluate adds the results of one policy with its bindings.
 func (e *Engine) evaluate(r *review, b *bound, all *results) {
 	as, why, ok := b.matches(r)
 	if why != nil {
@@ -80,8 +80,8 @@ func (e *Engine) paramsBy(r *review, b *bound, bind *binding) ([]*param, []verdi
 	return params, nil
 }
 
-// A say is the outcome of a policy with a parameter. It does not depend on the
-// binding by which the parameter was found.
+// A say holds the verdicts of a policy with one parameter. They do not depend
+// on the binding that selected the parameter.
 type say struct {
 	param    *param
 	verdicts []verdict
@@ -109,7 +109,8 @@ func (r *review) sayOf(b *bound, p *param, as policy.Version) []verdict {
 	return vs
 }
 
-// withoutConfiguration is the verdict of a policy whose parameters are not there.
+// withoutConfiguration returns the verdict of a policy whose parameters are
+// missing.
 func (b *bound) withoutConfiguration(bind *binding, err error) verdict {
 	x := run{policy: b.compiled, review: &review{}, params: nullParam}
 	v := x.broken("params", bind.object.Span("/spec/paramRef"), fmt.Errorf("failed to configure binding: %w", err))
@@ -123,8 +124,8 @@ func (b *bound) withoutConfiguration(bind *binding, err error) verdict {
 	return v
 }
 
-// paramsOf are the binding's parameters. A binding that is assumed takes all
-// there are.
+// paramsOf returns the binding's parameters. An assumed binding selects all
+// parameters.
 func (e *Engine) paramsOf(r *review, b *bound, bind *binding) ([]*param, error) {
 	kind := b.policy.Spec.ParamKind
 	if !b.assumed || kind == nil {
@@ -142,8 +143,8 @@ func (e *Engine) paramsOf(r *review, b *bound, bind *binding) ([]*param, error) 
 	return params, nil
 }
 
-// withoutParams is the verdict of a policy for which there are no parameters and need
-// be none.
+// withoutParams returns the verdict of a policy whose parameters are missing
+// and may be.
 func (b *bound) withoutParams(r *review, bind *binding) []verdict {
 	kind := b.policy.Spec.ParamKind
 	if b.assumed {
@@ -156,11 +157,11 @@ func (b *bound) withoutParams(r *review, bind *binding) []verdict {
 	return x.skip(fmt.Sprintf("binding %s finds no %s, and its parameterNotFoundAction is %s", bind.name, kind.Kind, v1.AllowAction))
 }
 
-// results collects what policies say, one result a rule, outcome and message,
-// with the strongest action.
+// results collects the results of policies. Equal outcomes and messages of a
+// rule become one result, with the strongest action.
 type results struct {
 	list  []policy.Result
-	since int // where those of policies of this name begin, at the earliest
+	since int // lowest index of results of policies with this name
 
 	expected int // how many there may be
 }
@@ -208,7 +209,7 @@ func (b *bound) result(v *verdict, action policy.Action) policy.Result {
 	return r
 }
 
-// report fills in an empty result: in its place, since it is large.
+// report fills in a result in place, because results are large.
 func (b *bound) report(r *policy.Result, v *verdict, action policy.Action) {
 	r.Engine, r.Policy, r.Rule = b.engine(), b.policy.Name, v.rule
 	r.Outcome, r.Action, r.Severity = v.outcome, action, b.severity
@@ -217,7 +218,7 @@ func (b *bound) report(r *policy.Result, v *verdict, action policy.Action) {
 	r.PolicyOrigin = v.origin
 }
 
-// engine is the kind of the policy, as it stands in results.
+// engine returns the kind of the policy, which is the engine in results.
 func (c *compiled) engine() string {
 	if c.mutates != nil {
 		return policy.EngineMutation
@@ -225,7 +226,7 @@ func (c *compiled) engine() string {
 	return policy.EngineAdmission
 }
 
-// assumption says that the binding of a policy is assumed.
+// assumption returns the sentence that the policy's binding is assumed.
 func (b *bound) assumption() string {
 	if b.mutates != nil {
 		return fmt.Sprintf("policy %s has no binding: applied as if it had one", b.policy.Name)
@@ -238,8 +239,8 @@ func same(r *policy.Result, b *bound, v *verdict) bool {
 		r.Policy == b.policy.Name && slices.Equal(r.Fields, v.fields)
 }
 
-// actionOf is what follows from a verdict: the binding's action, but for
-// errors what the failure policy says.
+// actionOf returns the action for a verdict: the binding's, or for errors that
+// of the failure policy.
 func (b *bound) actionOf(v *verdict, action policy.Action) policy.Action {
 	switch {
 	case v.outcome != policy.Error:

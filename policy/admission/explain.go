@@ -20,8 +20,8 @@ import (
 
 var _ policy.Explainer = (*Engine)(nil)
 
-// Explain implements policy.Explainer. The results are those of Validate;
-// what stands beside them is evaluated once more, with every cost counted.
+// Explain implements policy.Explainer. The results are those of Validate. The
+// values and costs beside them come from a second evaluation.
 func (e *Engine) Explain(ctx context.Context, req *policy.Request, name, rule string) ([]policy.Explanation, error) {
 	var all []policy.Explanation
 	for _, b := range e.policies {
@@ -37,8 +37,9 @@ func (e *Engine) Explain(ctx context.Context, req *policy.Request, name, rule st
 	return all, ctx.Err()
 }
 
-// has reports whether a rule is one of the policy's; "" is all of them. Results
-// may have other names than validations, which say why those were not run.
+// has reports whether a rule belongs to the policy. "" means all rules. Results
+// may also have the names of match conditions or variables, which explain why
+// validations were not run.
 func (b *bound) has(rule string) bool {
 	if rule == "" || !strings.HasPrefix(rule, "validations[") {
 		return true
@@ -89,7 +90,7 @@ func (e *explainer) explain() policy.Explanation {
 	return ex
 }
 
-// results are the results of the policy for the rule.
+// results returns the policy's results for the rule.
 func (e *explainer) results() []policy.Result {
 	var all results
 	e.engine.evaluate(e.review, e.bound, &all)
@@ -98,8 +99,8 @@ func (e *explainer) results() []policy.Result {
 	})
 }
 
-// bindings adds the policy's bindings, and returns the parameters by those
-// that match, each once.
+// bindings adds the policy's bindings, and returns the parameters of those that
+// match, without duplicates.
 func (e *explainer) bindings(ex *policy.Explanation, matches match.Truth) []*param {
 	var all []*param
 	for _, bind := range e.bound.bindings {
@@ -128,7 +129,7 @@ func (e *explainer) bindings(ex *policy.Explanation, matches match.Truth) []*par
 	return all
 }
 
-// actionsOf are the binding's validationActions.
+// actionsOf returns the binding's validationActions.
 func actionsOf(bind *binding) []string {
 	if bind.object == nil {
 		return []string{"Deny"}
@@ -166,8 +167,8 @@ func (e *explainer) trial(p *param, as policy.Version) policy.Trial {
 	return t
 }
 
-// conditions evaluates the match conditions, and says why validations are not
-// run, if so.
+// conditions evaluates the match conditions. exempt says why validations are
+// not run, or is "".
 func (e *explainer) conditions(run *run, t *policy.Trial) (exempt string) {
 	run.bind(false, true, policy.Version{Resource: e.review.req.Resource.GroupVersionResource, Kind: run.as.Kind})
 	m := e.meter(run, celconfig.RuntimeCELCostBudgetMatchConditions)
@@ -188,8 +189,8 @@ func (e *explainer) conditions(run *run, t *policy.Trial) (exempt string) {
 	return exempt
 }
 
-// validations evaluates the validations, all of them for their cost, and adds
-// those that are to be explained, with the variables that were read.
+// validations evaluates all validations, because costs add up, and describes
+// the requested ones and the variables that were read.
 func (e *explainer) validations(run *run, t *policy.Trial, exempt string) {
 	if exempt == "" {
 		run.bind(true, true, run.as)
@@ -201,7 +202,7 @@ func (e *explainer) validations(run *run, t *policy.Trial, exempt string) {
 			ev = e.described(x)
 			ev.NotRun = exempt
 		} else if !e.about(x.rule) {
-			ev = m.plain(x) // for what it costs
+			ev = m.plain(x) // for its cost
 		} else {
 			ev = m.evaluate(x)
 		}
@@ -230,7 +231,7 @@ func (e *explainer) messages(m *meter, t *policy.Trial) {
 	}
 }
 
-// variables are those of the policy, with the values that they had.
+// variables describes the policy's variables with their values.
 func (e *explainer) variables(run *run) []policy.Evaluation {
 	var all []policy.Evaluation
 	for i, x := range e.bound.variables {
@@ -248,7 +249,7 @@ func (e *explainer) variables(run *run) []policy.Evaluation {
 	return all
 }
 
-// described is an expression that was not evaluated.
+// described describes an expression that was not evaluated.
 func (e *explainer) described(x *expression) policy.Evaluation {
 	return policy.Evaluation{Name: x.rule, Expression: x.source, Origin: x.origin}
 }
@@ -294,8 +295,8 @@ func (m *meter) plain(e *expression) policy.Evaluation {
 	return ev
 }
 
-// evaluate evaluates an expression and tells its parts and, where it is not
-// true, the culprits.
+// evaluate evaluates an expression and describes its parts and, unless it is
+// true, the fields at fault.
 func (m *meter) evaluate(e *expression) policy.Evaluation {
 	ev := m.plain(e)
 	if ev.NotRun != "" || ev.Unknown != "" || m.out {
@@ -332,8 +333,8 @@ func shown(steps []explain.Step) []explain.Step {
 	return all
 }
 
-// leadsTo reports whether a part is but the way to a field that was told already,
-// as object.spec is to object.spec.replicas.
+// leadsTo reports whether a part is a prefix of a field that is already shown,
+// as object.spec is of object.spec.replicas.
 func leadsTo(part, field string) bool {
 	rest, ok := strings.CutPrefix(field, part)
 	return ok && part != "" && (strings.HasPrefix(rest, ".") || strings.HasPrefix(rest, "[")) && !strings.ContainsAny(field, "( ")

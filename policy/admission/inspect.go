@@ -20,8 +20,8 @@ var (
 // Inspect implements policy.Inspector.
 func (m *Mutating) Inspect() []policy.Result { return m.engine.Inspect() }
 
-// Inspect implements policy.Inspector: constant expressions, parameters that are not
-// there, and versions of the API that are gone.
+// Inspect implements policy.Inspector. It finds constant expressions, missing
+// parameters, and versions of the policy API that are no longer served.
 func (e *Engine) Inspect() []policy.Result {
 	var all []policy.Result
 	for _, b := range e.policies {
@@ -60,8 +60,8 @@ func inspected(e *expression) cel.InspectedExpression {
 	return cel.InspectedExpression{Rule: e.rule, Source: e.source, Origin: e.origin, AST: e.ast}
 }
 
-// parameter says that no object has the name, or the labels, by which a binding looks
-// for its parameter.
+// parameter reports bindings whose parameter exists under neither the given
+// name nor labels.
 func (e *Engine) parameter(b *bound, bind *binding) []policy.Result {
 	kind, ref := b.policy.Spec.ParamKind, bind.paramRef
 	if kind == nil || ref == nil || bind.object == nil || ref.Name == "" {
@@ -89,14 +89,14 @@ func (e *Engine) parameter(b *bound, bind *binding) []policy.Result {
 	return []policy.Result{r}
 }
 
-// A lifecycle says from which release a version of the API is deprecated, and from
-// which it is no longer served.
+// A lifecycle names the releases in which a version of the API was deprecated
+// and removed.
 type lifecycle interface {
 	APILifecycleDeprecated() (major, minor int)
 	APILifecycleRemoved() (major, minor int)
 }
 
-// oldVersions are the versions of the API of policies before v1.
+// oldVersions lists the versions of the policy API before v1.
 var oldVersions = map[string]lifecycle{
 	"ValidatingAdmissionPolicy v1alpha1": &v1alpha1.ValidatingAdmissionPolicy{},
 	"ValidatingAdmissionPolicy v1beta1":  &v1beta1.ValidatingAdmissionPolicy{},

@@ -13,15 +13,16 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/patch"
 )
 
-// A mutation takes one request through the policies, as the API server's
-// dispatcher does (k8s.io/apiserver/pkg/admission/plugin/policy/mutating): all
-// that match the object as it came, and once more, where the object was
-// changed after them, those whose reinvocationPolicy asks for it. What is
-// between the two rounds there, webhooks and built-in plugins, is not here.
+// A mutation applies the mutating policies to one request, as the API server's
+// dispatcher does (k8s.io/apiserver/pkg/admission/plugin/policy/mutating):
+// first all policies that match the original object, then again those with the
+// reinvocationPolicy IfNeeded if a later policy changed the object. The
+// webhooks and built-in plugins that the API server runs between the rounds are
+// not evaluated.
 type mutation struct {
 	ctx    context.Context
 	engine *Engine
-	req    policy.Request // Admitted is the object as it is by now
+	req    policy.Request // Admitted is the current object
 	steps  []policy.Step
 
 	latest  *review // of the request as it is; nil when that has changed
@@ -32,7 +33,7 @@ type mutation struct {
 	again   []invocation
 }
 
-// An invocation is a policy that matches, with a binding and a parameter.
+// An invocation is a matching policy with a binding and a parameter.
 type invocation struct {
 	policy  *bound
 	binding *binding
@@ -67,13 +68,13 @@ func (m *mutation) round() {
 	}
 }
 
-// reinvoke marks what was invoked before a change.
+// reinvoke marks the invocations before a change for the second round.
 func (m *mutation) reinvoke() {
 	m.again = append(m.again, m.done...)
 	m.done = nil
 }
 
-// review is that of the request as it is by now.
+// review returns the review of the request with its current object.
 func (m *mutation) review() *review {
 	if m.latest == nil {
 		req := m.req
@@ -82,8 +83,8 @@ func (m *mutation) review() *review {
 	return m.latest
 }
 
-// matching lists the invocations of a policy, and says why there are none
-// where that is not because it is about other objects.
+// matching returns the invocations of a policy. If it matches but can't be
+// invoked, a result says why.
 func (m *mutation) matching(b *bound) []invocation {
 	r := m.review()
 	as, why, ok := b.matches(r)
@@ -106,7 +107,8 @@ func (m *mutation) matching(b *bound) []invocation {
 	return all
 }
 
-// invoke applies the mutations of a policy, each to what the one before left.
+// invoke applies the mutations of a policy in order, each to the result of the
+// one before.
 func (m *mutation) invoke(i invocation) {
 	b := i.policy
 	runs := m.review().run.setUp(b.compiled, i.param, i.as)
@@ -166,7 +168,8 @@ func (m *mutation) apply(i invocation, e *expression) {
 	}
 }
 
-// evaluate gives what a mutation yields. Each has a budget of its own.
+// evaluate returns the value of a mutation's expression. Each mutation has its
+// own cost budget.
 func (r *run) evaluate(e *expression) (v ref.Val, err error) {
 	err = r.meter.Group(validationsGroup, func() error {
 		r.bind(true, true, r.as)
@@ -176,7 +179,8 @@ func (r *run) evaluate(e *expression) (v ref.Val, err error) {
 	return v, err
 }
 
-// applied notes what a mutation did; changed is nil when that is nothing.
+// applied records the result of a mutation. changed is nil if it changed
+// nothing.
 func (m *mutation) applied(b *bound, v verdict, changed map[string]any) {
 	if changed == nil || reflect.DeepEqual(changed, m.req.Admitted) {
 		v.message = "changes nothing"
@@ -189,8 +193,8 @@ func (m *mutation) applied(b *bound, v verdict, changed map[string]any) {
 	m.steps = append(m.steps, policy.Step{Result: m.result(b, v), Admitted: changed})
 }
 
-// refuse is for what the API server answers with an error of its own: the
-// failure policy has no say in it.
+// refuse records an error with which the API server denies a request whatever
+// the failure policy is.
 func (m *mutation) refuse(b *bound, runs *run, e *expression, err error) {
 	v := runs.broken(e.rule, e.origin, err)
 	v.message = policy.ShortError(err).Error()
@@ -208,7 +212,7 @@ func (m *mutation) say(b *bound, v verdict) {
 		}
 	}
 	if m.second && v.outcome == policy.Pass {
-		return // what changed nothing the second time
+		return // changed nothing in the second round
 	}
 	m.steps = append(m.steps, policy.Step{Result: m.result(b, v)})
 }

@@ -4,8 +4,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// exempt reports whether the API server never shows the resource to policies:
-// those that configure admission, and reviews, which are not stored.
+// exempt reports whether the API server evaluates no policies for a resource.
+// These are the resources that configure admission, and reviews, which are not
+// stored.
 func exempt(resource schema.GroupVersionResource) bool {
 	switch resource.Group {
 	case group:

@@ -25,8 +25,8 @@ var _ policy.Mutator = (*Mutating)(nil)
 var mutatingFamily = family{"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", newMutatingPolicy, newMutatingBinding}
 
 // NewMutating compiles the MutatingAdmissionPolicies among the objects, with
-// their bindings, as New does the others. They run in the order of their
-// names: that of the API server is not defined.
+// their bindings. Errors are as for [New]. Policies run in the order of their
+// names; the API server's order is undefined.
 func NewMutating(objects []*render.Object, options Options) (*Mutating, error) {
 	if options.Mergers == nil {
 		options.Mergers, _ = options.Kinds.(Mergers)
@@ -39,7 +39,7 @@ func NewMutating(objects []*render.Object, options Options) (*Mutating, error) {
 	return &Mutating{e}, err
 }
 
-// Rules implements policy.Mutator: one rule a mutation.
+// Rules implements policy.Mutator. There is one rule for each mutation.
 func (m *Mutating) Rules() []policy.Rule { return m.engine.Rules() }
 
 // Mutate implements policy.Mutator. There is a step for each mutation with
@@ -53,20 +53,21 @@ func (m *Mutating) Mutate(ctx context.Context, req *policy.Request) ([]policy.St
 	return x.steps, ctx.Err()
 }
 
-// mutates is what a MutatingAdmissionPolicy says besides what a
-// ValidatingAdmissionPolicy does: its mutations take the place of validations.
+// mutates holds the fields that only a MutatingAdmissionPolicy has. Its
+// mutations are compiled in place of validations.
 type mutates struct {
 	mutations []v1.Mutation
 	reinvoke  bool // ReinvocationPolicy IfNeeded
 }
 
-// The types of what mutations yield.
+// Types of the values of mutations.
 var (
 	objectType = types.NewObjectType("Object")
 	patchType  = celgo.ListType(types.NewObjectType("JSONPatch"))
 )
 
-// sources makes the validations that stand for the mutations what they are.
+// sources sets the expressions of the mutations in the validations that replace
+// them.
 func (m *mutates) sources(c *compiled) {
 	c.mutates = m
 	for i, e := range c.validations {
@@ -98,15 +99,15 @@ func newMutatingPolicy(k *compiler, o *render.Object) (*compiled, []error) {
 	errs = append(errs, faults...)
 	switch {
 	case len(faults) > 0:
-		return nil, errs // a part of a policy would make of objects what nobody wants
+		return nil, errs // applying only some mutations of a policy would give objects that its author did not intend
 	case c != nil:
 		errs = append(errs, k.types.check(c)...)
 	}
 	return c, errs
 }
 
-// shellOf is a policy that has what both kinds have, and a validation for each
-// mutation.
+// shellOf returns a ValidatingAdmissionPolicy with the common fields of a
+// MutatingAdmissionPolicy, and a validation for each mutation.
 func shellOf(p *v1.MutatingAdmissionPolicy) *v1.ValidatingAdmissionPolicy {
 	shell := &v1.ValidatingAdmissionPolicy{TypeMeta: p.TypeMeta, ObjectMeta: p.ObjectMeta}
 	shell.Spec = v1.ValidatingAdmissionPolicySpec{
@@ -130,7 +131,8 @@ func expressionOf(m v1.Mutation) string {
 	}
 }
 
-// checkMutating finds what the API server refuses in a policy, as checkPolicy.
+// checkMutating performs the API server's validation of a policy, as
+// checkPolicy does.
 func checkMutating(p *v1.MutatingAdmissionPolicy, shell *v1.ValidatingAdmissionPolicy) *checker {
 	c := &checker{}
 	c.policy(shell)
@@ -168,7 +170,8 @@ func (c *checker) mutation(i int, m v1.Mutation) {
 	}
 }
 
-// patchFields are the field that a type of patch has, and that of the other.
+// patchFields names the field of a patch type, and the field that it must not
+// have.
 type patchFields struct{ own, other string }
 
 func (c *checker) patch(pointer, rule string, field patchFields, has, hasOther bool) {
@@ -180,8 +183,8 @@ func (c *checker) patch(pointer, rule string, field patchFields, has, hasOther b
 	}
 }
 
-// mutable checks that rules are about requests that can be changed. What
-// named no operations is about all by now, and was said to be wrong.
+// mutable checks that rules match only requests that can be changed. Rules
+// without operations have all of them by now and have an error already.
 func (c *checker) mutable(pointer, rule string, rules []v1.NamedRuleWithOperations) {
 	for i, r := range rules {
 		for j, op := range r.Operations {

@@ -17,24 +17,24 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A param is the value of the `params` variable.
+// A param is a value of the `params` variable.
 type param struct {
 	object *render.Object // nil for null
 	value  ref.Val
 	sizes  cel.Sizes
-	// assumed is why it is taken as it is written, though the API server
-	// would not hold it so; err is why it can't be used.
+	// assumed says why the parameter is used as written although the API server
+	// would hold it in another form. err says why it can't be used.
 	assumed string
 	err     error
 }
 
 var nullParam = &param{value: types.NullValue}
 
-// errNoParams is the API server's refusal.
+// errNoParams is the API server's error for missing parameters.
 var errNoParams = errors.New("no params found for policy binding with `Deny` parameterNotFoundAction")
 
-// params returns what a policy is evaluated with by a binding: one null
-// without parameters, none where they are missing and may be
+// params returns the parameters of a binding: a single null if the policy takes
+// none, and an empty list if they are missing and may be
 // (k8s.io/apiserver/pkg/admission/plugin/policy/generic.CollectParams).
 func (e *Engine) params(r *review, kind *v1.ParamKind, ref *v1.ParamRef) ([]*param, error) {
 	if kind == nil || ref == nil {
@@ -76,7 +76,8 @@ func (e *Engine) params(r *review, kind *v1.ParamKind, ref *v1.ParamRef) ([]*par
 	return params, nil
 }
 
-// paramNamespace is where parameters are looked for, "" for cluster-scoped ones.
+// paramNamespace returns the namespace in which parameters are looked up, ""
+// for cluster-scoped ones.
 func (e *Engine) paramNamespace(r *review, kind schema.GroupVersionKind, ref *v1.ParamRef) (string, error) {
 	switch namespaced := e.namespaced(kind, ref); {
 	case !namespaced && ref.Namespace != "":
@@ -90,8 +91,8 @@ func (e *Engine) paramNamespace(r *review, kind schema.GroupVersionKind, ref *v1
 	}
 }
 
-// namespaced reports whether a kind of parameters is. For one whose definition is
-// not there it goes by the objects that are.
+// namespaced reports whether a kind of parameters is namespaced. If its
+// definition is missing, it is derived from the objects of the kind.
 func (e *Engine) namespaced(kind schema.GroupVersionKind, ref *v1.ParamRef) bool {
 	if res := e.options.Kinds.Resource(kind); res.Known {
 		return res.Namespaced
@@ -104,9 +105,9 @@ func (e *Engine) namespaced(kind schema.GroupVersionKind, ref *v1.ParamRef) bool
 	return ref.Namespace != ""
 }
 
-// findParams lists the objects of a kind that are wanted, one of a name, in
-// the order in which they were given. Those of the unit under evaluation count
-// before those of others.
+// findParams returns the objects of a kind that want accepts, one for each
+// name, in the order of the objects. Objects of the unit under evaluation take
+// precedence.
 func (e *Engine) findParams(r *review, kind schema.GroupKind, namespace string, want func(*render.Object) bool) []*render.Object {
 	var found []*render.Object
 	at := map[string]int{}
@@ -192,7 +193,7 @@ func (e *Engine) paramTree(o *render.Object, kind schema.GroupVersionKind) (tree
 	return tree, assumed, nil
 }
 
-// listParam returns one parameter whose items are all objects.
+// listParam returns one parameter whose items are all the objects.
 func (e *Engine) listParam(objects []*render.Object, kind schema.GroupVersionKind) (*param, error) {
 	var items []any
 	for _, o := range objects {

@@ -17,12 +17,12 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Mergers know the structure of kinds, by which apply configurations are merged
-// into objects. The converter of a kind that is not known is nil.
+// Mergers return the converters that merge apply configurations into objects of
+// a kind, or nil for an unknown kind.
 type Mergers = patch.Mergers
 
-// errRefused is what the API server refuses the request for, whatever the
-// failure policy says.
+// errRefused is an error with which the API server denies the request whatever
+// the failure policy is.
 type errRefused = patch.Refused
 
 func refused(format string, args ...any) error { return patch.Refuse(format, args...) }
@@ -32,9 +32,9 @@ type errUndecided struct{ question string }
 
 func (e *errUndecided) Error() string { return e.question }
 
-// patched applies what a mutation yielded to the object in the version that
-// the policy matched, and admits the object again, as the API server converts
-// and defaults it after each mutation. It is nil where nothing changed.
+// patched applies the value of a mutation to the object in the version that the
+// policy matched, and admits the result, since the API server converts and
+// defaults it after each mutation. It returns nil if nothing changed.
 func (m *mutation) patched(i invocation, e *expression, value ref.Val) (map[string]any, error) {
 	before := m.review().objects.In(i.as.Kind).Tree
 	var after map[string]any
@@ -85,7 +85,7 @@ func (m *mutation) admit(before, after map[string]any, decoded bool) (map[string
 	return admitted, nil
 }
 
-// converter is the kind's; nil when the kind is not known.
+// converter returns the converter of a kind, or nil for an unknown kind.
 func (m *mutation) converter(kind schema.GroupVersionKind) (managedfields.TypeConverter, error) {
 	if m.engine.options.Mergers == nil {
 		return nil, nil
@@ -112,7 +112,7 @@ func (m *mutation) applyConfiguration(kind schema.GroupVersionKind, before map[s
 
 // jsonPatch applies a list of operations
 // (k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch, json_patch.go).
-// It gives nil where a test among them fails, which is no error.
+// If a test operation fails, it returns nil without an error.
 func (m *mutation) jsonPatch(kind schema.GroupVersionKind, before map[string]any, value ref.Val) (map[string]any, error) {
 	after, err := patch.JSON(before, value)
 	if after == nil || err != nil {
@@ -134,10 +134,10 @@ func (m *mutation) known(kind schema.GroupVersionKind, before, after map[string]
 	}
 	_, err = converter.ObjectToTyped(&unstructured.Unstructured{Object: after}, smd.AllowDuplicates)
 	if err == nil || !strings.Contains(err.Error(), undeclared) || m.engine.custom(kind) {
-		return nil // what else is wrong with it, decoding finds
+		return nil // decoding reports other errors
 	}
 	if _, was := converter.ObjectToTyped(&unstructured.Unstructured{Object: before}, smd.AllowDuplicates); was != nil {
-		return nil // the schema does not know
+		return nil // unknown to the schema
 	}
 	var unknown []string
 	for line := range strings.Lines(err.Error()) {

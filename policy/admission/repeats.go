@@ -33,7 +33,7 @@ func (r *review) repeatable(p *param, as policy.Version) bool {
 		r.req.Operation != policy.Delete && as.Kind == r.req.Kind && as.Kind.Kind != "Secret"
 }
 
-// repeating says which expressions the verdicts of the policy depend on.
+// repeating determines which expressions the policy's verdicts depend on.
 func (c *compiled) repeating() {
 	of := func(lists ...[]*expression) func() []*celgo.Ast {
 		return func() (all []*celgo.Ast) {

@@ -14,17 +14,18 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A review is the evaluation of one request: what the policies read of it, made
-// once and shared by all of them. It is not for concurrent use.
+// A review is the evaluation of one request. It holds the variables of
+// expressions, which are built once for all policies. It is not safe for
+// concurrent use.
 type review struct {
 	ctx       context.Context
 	engine    *Engine
 	req       *policy.Request
 	subject   match.Review
 	namespace string        // that of subject
-	whole     bool          // who makes the request is known, also where it says nothing
+	whole     bool          // the user is known, even if fields of it are empty
 	questions cel.Questions // of the running expression
-	assume    string        // what an answer of the authorizer rests on
+	assume    string        // the assumption behind the authorizer's answers
 
 	run             run
 	room            []verdict // for the validations of one policy
@@ -41,8 +42,8 @@ type review struct {
 	resource        ref.Val
 }
 
-// verdicts makes room for those of a policy's validations. They are good until
-// the next policy is evaluated.
+// verdicts returns space for the verdicts of a policy. They are valid until the
+// next policy is evaluated.
 func (r *review) verdicts(n int) []verdict {
 	if n > len(r.free) {
 		r.room = make([]verdict, max(n, 2*len(r.room)))
@@ -62,8 +63,8 @@ func newReview(ctx context.Context, e *Engine, req *policy.Request) *review {
 	return r
 }
 
-// namespaceVar is the `namespaceObject` variable: null for what is in none,
-// and a map that asks where the namespace is not known.
+// namespaceVar returns the `namespaceObject` variable: null for a
+// cluster-scoped object, and a partial value if the namespace is unknown.
 func (r *review) namespaceVar() ref.Val {
 	if r.namespaceValue == nil {
 		switch known := r.knownNamespace(); {
@@ -78,7 +79,7 @@ func (r *review) namespaceVar() ref.Val {
 	return r.namespaceValue
 }
 
-// namespaceSizes are those of what namespaceVar gives.
+// namespaceSizes returns the sizes of namespaceVar's value.
 func (r *review) namespaceSizes() cel.Sizes {
 	switch known := r.knownNamespace(); {
 	case !r.inNamespace():
@@ -94,13 +95,15 @@ func (r *review) inNamespace() bool {
 	return r.namespace != "" && (r.req.Kind != corev1.SchemeGroupVersion.WithKind("Namespace"))
 }
 
-// A frozenNamespace is the value of a namespace, made once for all requests in it.
+// A frozenNamespace is the CEL value of a namespace, built once for all
+// requests in it.
 type frozenNamespace struct {
 	value ref.Val
 	sizes cel.Sizes
 }
 
-// knownNamespace is nil where the namespace is not known, or there is none.
+// knownNamespace returns the request's namespace, or nil if it is unknown or
+// there is none.
 func (r *review) knownNamespace() *frozenNamespace {
 	if r.namespaceLooked {
 		return r.namespaceKnown
@@ -112,7 +115,8 @@ func (r *review) knownNamespace() *frozenNamespace {
 	return r.namespaceKnown
 }
 
-// A namespaceKey is a namespace by the name under which it is asked for.
+// A namespaceKey identifies a namespace by the unit that looks it up and its
+// name.
 type namespaceKey struct {
 	object *render.Object
 	name   string
@@ -128,7 +132,8 @@ func (e *Engine) namespace(o *render.Object, name string) *frozenNamespace {
 	return n.(*frozenNamespace)
 }
 
-// askNamespace is a namespace of which only the name is known.
+// askNamespace returns the value of a namespace of which only the name is
+// known.
 func (r *review) askNamespace() ref.Val {
 	return cel.PartialNamespace(r.namespace, func() ref.Val {
 		return r.questions.Ask(fmt.Sprintf("needs to know namespace %s: give the Namespace with --with", r.namespace))
@@ -145,7 +150,7 @@ func namespaceTree(o *render.Object, name string) map[string]any {
 	return tree
 }
 
-// authorizers are the `authorizer` variable and its requestResource.
+// authorizers returns the `authorizer` variable and its requestResource.
 func (r *review) authorizers() (authorizer, resource ref.Val) {
 	if r.authorizer == nil {
 		r.authorizer, r.resource = cel.AuthorizerValues(r.req, r.namespace, r.req.UserInfo, &asking{review: r, inner: r.engine.options.Authorizer})
@@ -153,8 +158,9 @@ func (r *review) authorizers() (authorizer, resource ref.Val) {
 	return r.authorizer, r.resource
 }
 
-// requestFields are the variable `request` for a policy that sees the request as one of
-// a version (k8s.io/apiserver/pkg/admission/plugin/cel.CreateAdmissionRequest).
+// requestFields returns the variable `request` for a policy that sees the
+// request in the given version
+// (k8s.io/apiserver/pkg/admission/plugin/cel.CreateAdmissionRequest).
 func (r *review) requestFields(as policy.Version) map[string]any {
 	fields := r.req.Fields(as)
 	fields["object"], fields["oldObject"] = nil, nil

@@ -15,8 +15,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A verdict is what one rule of a policy said with one parameter; bindings
-// make results of it.
+// A verdict is the outcome of one rule of a policy with one parameter. Each
+// binding makes a result of it.
 type verdict struct {
 	rule     string
 	origin   render.Span // of the rule
@@ -61,8 +61,8 @@ func (r *run) setUp(c *compiled, p *param, as policy.Version) *run {
 	return r
 }
 
-// verdicts is the policy's say. It is one verdict a validation, but where the
-// policy as a whole is exempt or breaks.
+// verdicts evaluates the policy. There is one verdict for each validation, or a
+// single one if the policy exempts the request or breaks.
 func (r *run) verdicts() []verdict {
 	if r.objects.Err != nil {
 		v := r.broken("matchConstraints", r.policy.object.Span("/spec/matchConstraints"), fmt.Errorf("failed to configure binding: %w", r.objects.Err))
@@ -87,8 +87,8 @@ func (r *run) bind(namespace, authorizer bool, as policy.Version) {
 	r.act.variables.Reset(&r.policy.names)
 }
 
-// eval evaluates an expression. The error is cel.ErrBudget, or the API server's
-// words for what went wrong with this expression alone.
+// eval evaluates an expression. The error is cel.ErrBudget, or has the API
+// server's wording for this expression's failure.
 func (r *run) eval(e *expression) (ref.Val, error) {
 	r.review.questions.Reset()
 	r.review.assume = ""
@@ -107,7 +107,7 @@ func (r *run) secret() bool {
 	return r.as.Kind.Kind == "Secret" || r.params.object != nil && r.params.object.GetKind() == "Secret"
 }
 
-// secrets are the objects of which a message may quote nothing.
+// secrets returns the Secrets whose values messages must not quote.
 func (r *run) secrets() []map[string]any {
 	all := []map[string]any{r.review.req.Admitted, r.review.req.OldAdmitted}
 	if p := r.params.object; p != nil && p.GetKind() == "Secret" {
@@ -130,8 +130,8 @@ func (r *run) variable(i int) ref.Val {
 	return r.meter.Variable(i, v, err)
 }
 
-// conditions evaluates the match conditions. done says that the validations
-// are not to be run (k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions).
+// conditions evaluates the match conditions. done reports that validations must
+// not run (k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions).
 func (r *run) conditions() (vs []verdict, done bool) {
 	if len(r.policy.conditions) == 0 {
 		return nil, false
@@ -172,12 +172,12 @@ func (r *run) eachCondition(vs *[]verdict, done *bool) error {
 	return nil
 }
 
-// exempt is what happens to a policy one of whose conditions is false.
+// exempt returns the verdicts of a policy with a false match condition.
 func (r *run) exempt(condition string) []verdict {
 	return r.skip(fmt.Sprintf("exempt by match condition %q", condition))
 }
 
-// skip says about each validation why it was not run.
+// skip returns a skip for each validation, with the reason.
 func (r *run) skip(why string) []verdict {
 	vs := make([]verdict, len(r.policy.validations))
 	for i, e := range r.policy.validations {
@@ -186,12 +186,12 @@ func (r *run) skip(why string) []verdict {
 	return vs
 }
 
-// open is the verdict of an expression that depends on what is not known.
+// open returns the verdict of an expression that depends on unknown values.
 func (r *run) open(e *expression) verdict {
 	return verdict{rule: e.rule, origin: e.origin, outcome: policy.Unknown, message: r.review.questions.Text()}
 }
 
-// broken is the verdict of what went wrong while it ran.
+// broken returns the verdict for an error of evaluation.
 func (r *run) broken(rule string, origin render.Span, err error) verdict {
 	message := policy.Shorten(err.Error(), policy.MaxMessage)
 	if r.policy.ignores() {
@@ -200,7 +200,7 @@ func (r *run) broken(rule string, origin render.Span, err error) verdict {
 	return verdict{rule: rule, origin: origin, outcome: policy.Error, message: message, assumed: r.assumed()}
 }
 
-// ignores reports whether errors let requests pass.
+// ignores reports whether the failure policy admits requests on errors.
 func (c *compiled) ignores() bool { return *c.policy.Spec.FailurePolicy == v1.Ignore }
 
 func (r *run) assumed() []string {
@@ -210,7 +210,7 @@ func (r *run) assumed() []string {
 	return slices.DeleteFunc([]string{r.review.assume, r.params.assumed}, func(a string) bool { return a == "" })
 }
 
-// validations evaluates the validations and the messages of those that fail.
+// validations evaluates the validations, and the messages of those that fail.
 func (r *run) validations() []verdict {
 	if len(r.policy.validations) == 0 {
 		return nil
@@ -306,8 +306,8 @@ func (r *run) message(e *expression) (string, error) {
 	return text, nil
 }
 
-// outOfMessages is what the API server makes of messages that cost too much:
-// no validation that did not break by itself has a verdict.
+// outOfMessages returns the verdicts when messages exceed the cost limit. As in
+// the API server, only validations with errors of their own keep their verdict.
 func (r *run) outOfMessages(vs []verdict, err error) error {
 	for i, e := range r.policy.validations {
 		if vs[i].outcome != policy.Error && vs[i].outcome != policy.Unknown {
@@ -317,7 +317,7 @@ func (r *run) outOfMessages(vs []verdict, err error) error {
 	return nil
 }
 
-// word gives a failure its message and reason.
+// word sets the message and reason of a failure.
 func (r *run) word(v *verdict, i int, evaluated string) {
 	validation := r.policy.policy.Spec.Validations[r.policy.validations[i].index]
 	v.message = cel.FailedMessage(validation.Expression, evaluated, validation.Message)
@@ -328,8 +328,8 @@ func (r *run) word(v *verdict, i int, evaluated string) {
 	}
 }
 
-// annotations evaluates the audit annotations, of which only errors matter:
-// they deny the request whatever the binding's actions are.
+// annotations evaluates the audit annotations. Only their errors matter: these
+// deny the request whatever the binding's actions are.
 func (r *run) annotations() []verdict {
 	if len(r.policy.annotations) == 0 {
 		return nil

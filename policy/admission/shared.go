@@ -12,8 +12,9 @@ import (
 // of whatever kind. An equal variable that reads nothing but the object is evaluated
 // once for a request, whatever policy has it.
 
-// share numbers the variables of policies by definition: the expression, with the
-// numbers of the variables that it reads. 0 is a variable that is not shared.
+// share numbers the variables of all policies, so that equal definitions get
+// equal numbers. A definition is the expression with the numbers of the
+// variables that it reads. 0 marks a variable that is not shared.
 func share(policies []*bound) (definitions int) {
 	numbers := make(map[string]int)
 	for _, b := range policies {
@@ -80,8 +81,9 @@ func (c *compiled) read(variables celast.NavigableExpr, i int) (number int, ok b
 	return number, number > 0
 }
 
-// shared returns where the value of a variable is kept for other policies, nil for one
-// that is not shared or whose cost is counted.
+// shared returns the cached value of a variable that several policies define
+// alike. It returns nil for a variable that is not shared or whose cost is
+// counted.
 func (r *run) shared(e *expression) *ref.Val {
 	req := r.review
 	if e.definition == 0 || !r.meter.Uncounted(e.program) || r.as.Kind != req.req.Kind {

@@ -22,31 +22,31 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Types knows what the API server serves, and of what fields it is. It is safe
-// for concurrent use.
+// Types describes the resources that the API server serves, and their fields.
+// It must be safe for concurrent use.
 type Types interface {
-	// Resources lists what is served as discovery does: plural names, and
-	// subresources as "resource/subresource".
+	// Resources returns the served resources as discovery does: plural names,
+	// and subresources as "resource/subresource".
 	Resources() []metav1.APIResource
 	// BuiltinGroup reports whether nothing is served in a group but Resources.
 	BuiltinGroup(group string) bool
 	// OtherRelease reports whether a resource is not served, but by another
 	// release of Kubernetes.
 	OtherRelease(schema.GroupVersionResource) bool
-	// Schema is the published schema of a kind, references replaced.
+	// Schema returns the published schema of a kind, with references replaced.
 	Schema(schema.GroupVersionKind) (*spec.Schema, bool)
 }
 
-// typeChecker finds what the API server would put into the status.typeChecking
-// of policies: what is wrong with validations and their messages if the object
-// is of a kind that the policy names. As there, it looks neither at the other
-// expressions, nor at rules with wildcards, nor at more than ten kinds of a
-// rule (k8s.io/apiserver/pkg/admission/plugin/policy/validating).
+// typeChecker returns the warnings that the API server would write to a
+// policy's status.typeChecking: type errors of validations and their messages
+// for the kinds that the policy names. Like the API server it checks no other
+// expressions, no rules with wildcards, and at most ten kinds of a rule
+// (k8s.io/apiserver/pkg/admission/plugin/policy/validating).
 //
-// Two of the API server's warnings are left out since they are mistaken:
+// Two of the API server's warnings are left out because they are wrong:
 // "undefined field" for fields that are quantities, such as limits (see Schema
 // of policy/schema), and "unexpected failed resolution" for
-// authorizer.requestResource, which it forgets to declare. It is safe for
+// authorizer.requestResource, which it does not declare. It is safe for
 // concurrent use.
 type typeChecker struct {
 	types   Types
@@ -58,7 +58,7 @@ type typeChecker struct {
 	envs  map[typing]func() (*celgo.Env, error)
 }
 
-// typing is by which kinds an environment's variables are typed.
+// typing holds the kinds that give the types of an environment's variables.
 type typing struct {
 	object, params schema.GroupVersionKind
 	hasParams      bool
@@ -75,10 +75,10 @@ func newTypeChecker(v cel.Version, types Types) *typeChecker {
 	}
 }
 
-// maxTypes is how many kinds of one rule are checked.
+// maxTypes is the most kinds of one rule that are checked.
 const maxTypes = 10
 
-// kinds are those that a policy is checked with, in order.
+// kinds returns the kinds with which a policy is checked, in order.
 func (t *typeChecker) kinds(rules []v1.NamedRuleWithOperations) []schema.GroupVersionKind {
 	found := map[schema.GroupVersionKind]bool{}
 	for i := range rules {
@@ -91,8 +91,8 @@ func (t *typeChecker) kinds(rules []v1.NamedRuleWithOperations) []schema.GroupVe
 	})
 }
 
-// kindsOf adds a rule's kinds. At the limit it stops, and what further rules
-// name is not checked either.
+// kindsOf adds a rule's kinds. At the limit it stops, and later rules are not
+// checked either.
 func (t *typeChecker) kindsOf(r *v1.Rule, found map[schema.GroupVersionKind]bool) (more bool) {
 	star := func(s string) bool { return strings.Contains(s, "*") }
 	if slices.ContainsFunc(r.APIGroups, star) || slices.ContainsFunc(r.APIVersions, star) {
@@ -114,8 +114,9 @@ func (t *typeChecker) kindsOf(r *v1.Rule, found map[schema.GroupVersionKind]bool
 	return true
 }
 
-// kindsFor is how the API server's REST mapper reads a resource: in any letter
-// case, also in the singular, and for want of a group of any group.
+// kindsFor returns the kinds of a resource, found as the API server's REST
+// mapper does: in any letter case, also by the singular name, and in any group
+// if none is given.
 func (t *typeChecker) kindsFor(gvr schema.GroupVersionResource) []schema.GroupVersionKind {
 	name := strings.ToLower(gvr.Resource)
 	var kinds []schema.GroupVersionKind
@@ -130,8 +131,8 @@ func (t *typeChecker) kindsFor(gvr schema.GroupVersionResource) []schema.GroupVe
 	return kinds
 }
 
-// decl is the CEL type of a kind under a name of its own; nil where the kind's
-// schema is not known.
+// decl returns the CEL type of a kind, under its own name, or nil if the kind's
+// schema is unknown.
 func (t *typeChecker) decl(gvk schema.GroupVersionKind, prefix string) *apiservercel.DeclType {
 	name := prefix + gvk.GroupVersion().String() + "." + gvk.Kind
 	t.mu.Lock()
@@ -235,7 +236,7 @@ func (c *checked) check(of typing) error {
 		return err
 	}
 	for i, v := range c.variables {
-		typ, _ := c.typeOf(env, v) // without an error's: the variable may be anything
+		typ, _ := c.typeOf(env, v) // after an error the variable may have any type
 		cel.AddVariable(variables, c.policy.Spec.Variables[i].Name, typ)
 	}
 	for i, e := range c.validations {
@@ -250,7 +251,7 @@ func (c *checked) check(of typing) error {
 	return nil
 }
 
-// suggest adds what fields may have been meant to an error of an expression.
+// suggest adds similar field names to an error of an expression.
 func (c *checked) suggest(env *celgo.Env, of typing, e *expression, err error) {
 	wrong, ok := errors.AsType[*cel.CompileError](err)
 	if !ok {
@@ -277,8 +278,8 @@ func (c *checked) typeOf(env *celgo.Env, e *expression) (*celgo.Type, error) {
 	return cel.Check(env, ast)
 }
 
-// warnings are what is wrong with expressions, each with the kinds of objects
-// for which it is.
+// warnings holds type errors of expressions, each with the kinds of objects
+// that cause it.
 type warnings []warning
 
 type warning struct {
@@ -301,7 +302,7 @@ func (w *warnings) add(e *expression, gvk schema.GroupVersionKind, err error) {
 	*w = append(*w, warning{e, wrong.Issues, []string{gvk.String()}})
 }
 
-// shownKinds are the kinds as reports write them: apps/v1 Deployment.
+// shownKinds formats the kinds as in reports: apps/v1 Deployment.
 func (w *warning) shownKinds() []string {
 	var kinds []string
 	for _, k := range w.kinds {
@@ -327,8 +328,8 @@ func (w warnings) errors(c *compiled) []error {
 	return errs
 }
 
-// place is where an expression is wrong: at the first issue's own place if
-// that can be told, else the expression's.
+// place returns the span of the first issue in an expression, or else the span
+// of the expression.
 func place(o *render.Object, e *expression, issues []cel.Issue) render.Span {
 	if len(issues) > 0 {
 		if s, ok := o.Inside(e.pointer, e.source, issues[0].Offset(e.source)); ok {
@@ -338,7 +339,7 @@ func place(o *render.Object, e *expression, issues []cel.Issue) render.Span {
 	return o.Span(e.pointer)
 }
 
-// brokenAt is the error about an expression that does not compile.
+// brokenAt returns the error about an expression that does not compile.
 func brokenAt(o *render.Object, e *expression, err error) *render.Error {
 	f := at(o, e.pointer, e.rule, cel.PlainError(err))
 	if wrong := (*cel.CompileError)(nil); errors.As(err, &wrong) {

@@ -14,11 +14,11 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// unserved warns of what is named by the rules at a pointer of o and matches
-// nothing that the API server serves, so that the policy silently lets pass
-// what its author meant. It can tell for groups that are built in: what else
-// is served in others depends on the cluster. What other releases serve is
-// fine in a policy that is for several, unless nothing at all is left here.
+// unserved returns warnings about resources in the rules at a pointer of o that
+// the API server does not serve. Such a rule silently matches nothing. Only
+// built-in groups are checked, because other groups depend on the cluster.
+// Resources of other Kubernetes releases are allowed, because a policy may be
+// for several releases, unless the rule matches nothing at all in this one.
 func (t *typeChecker) unserved(o *render.Object, pointer, rule string, m *v1.MatchResources) []error {
 	var unknown, others []error
 	matched := false
@@ -74,8 +74,7 @@ func names(resource string, s metav1.APIResource) bool {
 	return match.Resource([]string{resource}, name, sub)
 }
 
-// whyUnserved says why a rule's resource matches nothing, and what may have
-// been meant.
+// whyUnserved says why a rule's resource matches nothing, with a suggestion.
 func (t *typeChecker) whyUnserved(r *v1.Rule, resource string) string {
 	groups, versions := quotedList(r.APIGroups), quotedList(r.APIVersions)
 	for _, s := range t.served() {
@@ -91,8 +90,9 @@ func (t *typeChecker) whyUnserved(r *v1.Rule, resource string) string {
 	return what
 }
 
-// meant looks for what differs least from a rule's resource: the version, the
-// group, or the name, by letter case or number or since it is the kind's.
+// meant suggests the served resource most similar to a rule's: with another
+// version, another group, or a name in another letter case, number, or the kind
+// instead of the resource.
 func (t *typeChecker) meant(r *v1.Rule, resource string) string {
 	for _, same := range []struct {
 		is  func(metav1.APIResource) bool

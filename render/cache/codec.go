@@ -289,8 +289,8 @@ func (d *Decoder) Strings() []string {
 // Bool reads a truth value.
 func (d *Decoder) Bool() bool { return d.Uint() == 1 }
 
-// Len reads how many there are of something that may be nil. No more than the
-// bytes left can hold.
+// length reads the length of a value that may be nil. It fails if the length exceeds the
+// number of remaining bytes.
 func (d *Decoder) length() (n int, absent bool) {
 	u := d.Uint()
 	if u == 0 {

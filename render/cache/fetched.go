@@ -35,13 +35,13 @@ func newHeardStore(of render.Store, rec *recorder) *recordingStore {
 }
 
 // Fetched implements render.Store.
-func (h *recordingStore) Fetched(r *render.Remote) (render.Repository, error) {
-	repo, err := h.of.Fetched(r)
-	h.mu.Lock()
-	h.asked[inquiryFor(r)] = rootOf(repo, err)
-	h.mu.Unlock()
+func (r *recordingStore) Fetched(remote *render.Remote) (render.Repository, error) {
+	repo, err := r.of.Fetched(remote)
+	r.mu.Lock()
+	r.asked[inquiryFor(remote)] = rootOf(repo, err)
+	r.mu.Unlock()
 	if repo.FS != nil {
-		repo.FS = h.rec
+		repo.FS = r.rec
 	}
 	return repo, err
 }
