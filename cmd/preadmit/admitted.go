@@ -7,6 +7,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/engines"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
@@ -36,7 +37,7 @@ func admit(ctx context.Context, in *load.Input, o *evaluateOptions) (*admitted, 
 	}
 	a := &admitted{stored: map[*render.Object]*render.Object{}, steps: map[render.Key][]policy.Result{}}
 	for _, name := range append(load.ClusterNames(in), "")[:max(1, len(load.ClusterNames(in)))] {
-		there, s := s.there(in, name)
+		there, s := s.There(in, name)
 		if err := a.admit(ctx, in, there, s); err != nil {
 			return nil, err
 		}
@@ -46,20 +47,20 @@ func admit(ctx context.Context, in *load.Input, o *evaluateOptions) (*admitted, 
 
 // admit takes the objects of one cluster, which are a part of in, through what
 // evaluates there.
-func (a *admitted) admit(ctx context.Context, in, there *load.Input, s benchOptions) error {
-	bench, err := newBench(there, there, s)
+func (a *admitted) admit(ctx context.Context, in, there *load.Input, s engines.Options) error {
+	bench, err := engines.New(there, there, s)
 	if err != nil {
 		return err
 	}
 	head := render.Objects(there.Head)
-	stored, results, err := bench.chain.Stored(ctx, s.by(policy.Requests(nil, head)))
+	stored, results, err := bench.Chain.Stored(ctx, s.By(policy.Requests(nil, head)))
 	if err != nil {
 		return err
 	}
 	for i, o := range head {
 		a.stored[o] = stored[i]
 	}
-	in.Found = appendNew(in.Found, bench.results)
+	in.Found = appendNew(in.Found, bench.Results)
 	for _, r := range results {
 		switch {
 		case r.Outcome == policy.Pass && len(r.Fields) > 0:

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"slices"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/engines"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
@@ -18,7 +19,7 @@ import (
 )
 
 // change evaluates the change from --base, and returns what is there.
-func (j *evaluation) change(ctx context.Context, o *evaluateOptions, in *load.Input, args []string, stdin io.Reader, s benchOptions) (*load.Input, error) {
+func (j *evaluation) change(ctx context.Context, o *evaluateOptions, in *load.Input, args []string, stdin io.Reader, s engines.Options) (*load.Input, error) {
 	r, err := load.OpenBase(in.Tree, o.Base)
 	if err != nil {
 		return nil, err
@@ -32,7 +33,7 @@ func (j *evaluation) change(ctx context.Context, o *evaluateOptions, in *load.In
 	}
 	j.base = &report.Base{Revision: o.Base, Commit: b.Commit}
 	j.shard.divide(b.in, in)
-	err = j.eachCluster(ctx, s, b.in, in, func(j *evaluation, s benchOptions, on func(*load.Input) *load.Input) error {
+	err = j.eachCluster(ctx, s, b.in, in, func(j *evaluation, s engines.Options, on func(*load.Input) *load.Input) error {
 		one := *b
 		one.in = on(b.in)
 		return j.compare(ctx, o, &one, on(in), s)
@@ -84,15 +85,15 @@ func (b *base) held(head *load.Tree, paths ...string) error {
 
 // compare reviews the change from the base to the head by the base's policies,
 // and says which results it brings in. What stays as it is, is evaluated once.
-func (j *evaluation) compare(ctx context.Context, o *evaluateOptions, b *base, in *load.Input, s benchOptions) error {
+func (j *evaluation) compare(ctx context.Context, o *evaluateOptions, b *base, in *load.Input, s engines.Options) error {
 	var err error
-	if j.bench, err = newBench(in, b.trusted(in), s); err != nil {
+	if j.bench, err = engines.New(in, b.trusted(in), s); err != nil {
 		return err
 	}
 	was, now := b.in.Side(), in.Side()
 	half := change.Halves(was, now)
 	reqs := policy.Requests(change.Comparable(was, now))
-	reqs, left := policy.Pruned(s.by(reqs), was.Identities(), now.Identities())
+	reqs, left := policy.Pruned(s.By(reqs), was.Identities(), now.Identities())
 	j.notes = append(j.notes, left...)
 	j.changes = report.Changes(reqs, report.Sides{Base: was.Units, Head: now.Units, BaseFile: b.in.Tree.Display, HeadFile: in.Tree.Display, Half: half})
 	moved := policy.Moves(reqs)
@@ -104,21 +105,21 @@ func (j *evaluation) compare(ctx context.Context, o *evaluateOptions, b *base, i
 	}
 	written := policy.OldObjects(changed)
 	for _, part := range [][]policy.Request{same, changed} {
-		if err := j.bench.chain.StoreOld(ctx, part); err != nil {
+		if err := j.bench.Chain.StoreOld(ctx, part); err != nil {
 			return err
 		}
 	}
 	o.Watch.Expect(supervise.EvaluateTask, len(same)+2*len(changed)) // as they are, and as they were
-	kept, err := j.bench.chain.Review(ctx, same)
+	kept, err := j.bench.Chain.Review(ctx, same)
 	if err != nil {
 		return err
 	}
-	fresh, err := j.bench.chain.Review(ctx, changed)
+	fresh, err := j.bench.Chain.Review(ctx, changed)
 	if err != nil {
 		return err
 	}
-	variants := j.shard.requests(s.by(policy.VariantRequests(in.Head)))
-	only, err := j.bench.chain.Review(ctx, variants)
+	variants := j.shard.requests(s.By(policy.VariantRequests(in.Head)))
+	only, err := j.bench.Chain.Review(ctx, variants)
 	if err != nil {
 		return err
 	}
@@ -132,28 +133,28 @@ func (j *evaluation) compare(ctx context.Context, o *evaluateOptions, b *base, i
 		return err
 	}
 	exempted = append(exempted, impersonated...)
-	before := j.bench.among(render.Objects(b.in.Head))
-	old, err := before.chain.Review(ctx, policy.Reapplying(changed, written))
+	before := j.bench.Among(render.Objects(b.in.Head))
+	old, err := before.Chain.Review(ctx, policy.Reapplying(changed, written))
 	if err != nil {
 		return err
 	}
-	onlyOld, err := before.chain.Review(ctx, j.shard.requests(s.by(policy.VariantRequests(b.in.Head))))
+	onlyOld, err := before.Chain.Review(ctx, j.shard.requests(s.By(policy.VariantRequests(b.in.Head))))
 	if err != nil {
 		return err
 	}
 	old = policy.WithoutRepeats(slices.Concat(old, onlyOld), kept...)
-	rest, err := j.bench.rest(ctx)
+	rest, err := j.bench.Rest(ctx)
 	if err != nil {
 		return err
 	}
-	restOld, err := before.rest(ctx)
+	restOld, err := before.Rest(ctx)
 	if err != nil {
 		return err
 	}
 	c := policy.Comparison{Moved: moved, Incomparable: half}
-	c.Base = slices.Concat(j.shard.once(b.in.Found, j.bench.results, c.InBase(standing), policy.OnlyInVariants(b.in.Head, lint.IsPart)), c.InBase(kept), old, restOld)
+	c.Base = slices.Concat(j.shard.once(b.in.Found, j.bench.Results, c.InBase(standing), policy.OnlyInVariants(b.in.Head, lint.IsPart)), c.InBase(kept), old, restOld)
 	again := change.ChangedInputs(was, now)
-	j.results = c.Compare(slices.Concat(j.shard.once(in.Found, j.bench.results, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart)), kept, fresh, exempted, rest))
+	j.results = c.Compare(slices.Concat(j.shard.once(in.Found, j.bench.Results, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart)), kept, fresh, exempted, rest))
 	for i := range j.results {
 		r := &j.results[i]
 		if r.Engine == policy.EngineRender && r.Baseline == policy.Unchanged && r.Undecided() && again[r.Object.Unit] {
@@ -200,9 +201,9 @@ func applied(reqs []policy.Request) []*render.Object {
 
 // exempted returns the failures that the change alone makes pass. Found are the
 // results of requests that go by what the head exempts.
-func (b *base) exempted(ctx context.Context, s benchOptions, with *bench, head *load.Input, reqs []policy.Request, found []policy.Result) ([]policy.Result, error) {
+func (b *base) exempted(ctx context.Context, s engines.Options, with *engines.Set, head *load.Input, reqs []policy.Request, found []policy.Result) ([]policy.Result, error) {
 	was, now := b.in.Side(), head.Side()
-	kinds, _ := with.cluster.Asked()
+	kinds, _ := with.Cluster.Asked()
 	changed, is := change.Exempting(was, now, kinds)
 	exempted, err := b.reviewExempting(ctx, s, head, reqs, found, changed, is)
 	if err != nil {
@@ -220,17 +221,17 @@ func (b *base) exempted(ctx context.Context, s benchOptions, with *bench, head *
 }
 
 // reviewExempting reviews requests with the objects that is selects as the base has them.
-func (b *base) reviewExempting(ctx context.Context, s benchOptions, head *load.Input, reqs []policy.Request, found []policy.Result, changed []policy.Request, is func(*render.Object) bool) ([]policy.Result, error) {
+func (b *base) reviewExempting(ctx context.Context, s engines.Options, head *load.Input, reqs []policy.Request, found []policy.Result, changed []policy.Request, is func(*render.Object) bool) ([]policy.Result, error) {
 	if len(changed) == 0 {
 		return nil, nil
 	}
 	trusted := b.trusted(head)
 	trusted.Exempts = is
-	bench, err := newBench(head, trusted, s)
+	bench, err := engines.New(head, trusted, s)
 	if err != nil {
 		return nil, err
 	}
-	results, err := bench.chain.Review(ctx, reqs)
+	results, err := bench.Chain.Review(ctx, reqs)
 	if err != nil {
 		return nil, err
 	}
@@ -239,24 +240,24 @@ func (b *base) reviewExempting(ctx context.Context, s benchOptions, head *load.I
 
 // propose evaluates the head by its own policies, where these differ from the
 // base's, and keeps what they would newly say and no longer say.
-func (j *evaluation) propose(ctx context.Context, s benchOptions, b *base, in *load.Input, reqs []policy.Request, trusted []policy.Result) error {
+func (j *evaluation) propose(ctx context.Context, s engines.Options, b *base, in *load.Input, reqs []policy.Request, trusted []policy.Result) error {
 	if samePolicies(b.in, in, s.NoTreePolicies) {
 		return nil
 	}
-	bench, err := newBench(in, in, s)
+	bench, err := engines.New(in, in, s)
 	if err != nil {
 		return err
 	}
-	if j.bench.implied && !bench.implied {
-		j.notes = append(j.notes, "the change brings in the first policy: preadmit's default, the pack "+defaultPack+", no longer applies once it is merged; to keep it: --pack "+defaultPack)
+	if j.bench.Implied && !bench.Implied {
+		j.notes = append(j.notes, "the change brings in the first policy: preadmit's default, the pack "+engines.DefaultPack+", no longer applies once it is merged; to keep it: --pack "+engines.DefaultPack)
 	}
-	results, err := bench.chain.Review(ctx, reqs)
+	results, err := bench.Chain.Review(ctx, reqs)
 	if err != nil {
 		return err
 	}
 	results = policy.WithoutRepeats(results)
-	c := policy.Comparison{Base: slices.Concat(j.shard.once(j.bench.results), trusted)}
-	for _, r := range c.Compare(slices.Concat(j.shard.once(bench.results), results)) {
+	c := policy.Comparison{Base: slices.Concat(j.shard.once(j.bench.Results), trusted)}
+	for _, r := range c.Compare(slices.Concat(j.shard.once(bench.Results), results)) {
 		if r.Baseline != policy.Unchanged && r.Outcome != policy.Pass && r.Outcome != policy.Skip {
 			j.proposed = append(j.proposed, r)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/engines"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/report"
@@ -60,7 +61,7 @@ func runBaseline(ctx context.Context, o *baselineOptions, args []string, stdin i
 	case o.expires.Before(o.midnight()):
 		return 0, fmt.Errorf("--expires %s is over: today is %s", o.expires.Format(time.DateOnly), o.midnight().Format(time.DateOnly))
 	}
-	if err := checkPacks(o.packs); err != nil {
+	if err := engines.CheckPacks(o.packs); err != nil {
 		return 0, err
 	}
 	ctx, cancel, err := o.begin(ctx, stderr)
@@ -134,7 +135,7 @@ func addToFile(stdout io.Writer, file string, more []policy.Suppression) error {
 		return notWritten(file, err)
 	}
 	if _, err := policy.ParseSuppressions(file, data); err != nil {
-		return places(nil, err)
+		return load.Places(nil, err)
 	}
 	if len(more) == 0 {
 		return nil

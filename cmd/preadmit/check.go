@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/engines"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
@@ -66,7 +67,7 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 	if err != nil {
 		return 0, err
 	}
-	if err := checkPacks(o.packs); err != nil {
+	if err := engines.CheckPacks(o.packs); err != nil {
 		return 0, err
 	}
 	if err := o.openShard(); err != nil {
@@ -85,7 +86,7 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 		return 0, err
 	}
 	if o.Notes = io.Discard; o.Verbose {
-		o.Notes, o.prints = stderr, new(prints)
+		o.Notes, o.prints = stderr, new(engines.Prints)
 	}
 	ctx, cancel := bounded(ctx, o.Timeout, stderr)
 	defer cancel()
@@ -122,7 +123,7 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 	}
 	if o.Verbose {
 		listSkipped(stderr, in)
-		o.prints.write(stderr, in.Tree)
+		o.prints.Write(stderr, in.Tree)
 	}
 	o.SaveCache()
 	if len(r.Units) == 0 && len(r.Results) == 0 && o.Base == "" {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/engines"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy/authz"
@@ -31,7 +32,7 @@ func completions(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		values := map[string]cobra.CompletionFunc{
 			"color": among(colorModes), "theme": among(themes), "sandbox": among(tasks.SandboxModes), "gitops": among(load.GitOpsModes),
-			"fail-on": among(failActions()), "pack": among(packNames()), "kube-version": among(schema.Versions()),
+			"fail-on": among(failActions()), "pack": among(engines.PackNames()), "kube-version": among(schema.Versions()),
 			"coverage":          among(report.CoverageFormats.Names()),
 			"mutate":            among(report.MutationFormats.Names()),
 			"from-kube-version": among(schema.Versions()), "enforce": func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -68,10 +69,10 @@ func among(names []string) cobra.CompletionFunc {
 
 // completePack offers the packs, and the rules of one.
 func completePack(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	names := packNames()
+	names := engines.PackNames()
 	if len(args) > 0 {
 		names = nil
-		rules, _ := packRules(args[0])
+		rules, _ := engines.PackRules(args[0])
 		for _, r := range rules {
 			names = append(names, r.Name)
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/engines"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
@@ -20,7 +21,7 @@ import (
 
 // An evaluation is the result of a run: of one input, or of a change from a base.
 type evaluation struct {
-	bench   *bench
+	bench   *engines.Set
 	was     *load.Input // the base; nil when there was nothing to compare with
 	results []policy.Result
 	shard   *shard         // that is evaluated; nil is all
@@ -49,7 +50,7 @@ func evaluate(ctx context.Context, o *evaluateOptions, in *load.Input, args []st
 		err = j.upgrade(ctx, o, in, args, stdin, s)
 	default:
 		j.shard.divide(in)
-		err = j.eachCluster(ctx, s, nil, in, func(j *evaluation, s benchOptions, on func(*load.Input) *load.Input) error {
+		err = j.eachCluster(ctx, s, nil, in, func(j *evaluation, s engines.Options, on func(*load.Input) *load.Input) error {
 			return j.all(ctx, o, on(in), s)
 		})
 	}
@@ -62,24 +63,24 @@ func evaluate(ctx context.Context, o *evaluateOptions, in *load.Input, args []st
 	if err != nil {
 		return j, err
 	}
-	j.notes = slices.Concat(j.bench.notes, j.notes)
-	if assumed != "" && asksWho(j.bench.rules()) {
+	j.notes = slices.Concat(j.bench.Notes, j.notes)
+	if assumed != "" && asksWho(j.bench.Rules()) {
 		j.notes = append(j.notes, assumed)
 	}
 	return j, nil
 }
 
 // all evaluates every object as if it were created.
-func (j *evaluation) all(ctx context.Context, o *evaluateOptions, in *load.Input, s benchOptions) error {
+func (j *evaluation) all(ctx context.Context, o *evaluateOptions, in *load.Input, s engines.Options) error {
 	if o.Memory != nil && !o.Progress.Early() { // a screen shows results as they come
 		return j.reviewCached(ctx, o, in, s)
 	}
 	var err error
-	if j.bench, err = newBench(in, in, s); err != nil {
+	if j.bench, err = engines.New(in, in, s); err != nil {
 		return err
 	}
 	defer j.keepPasses()()
-	reqs := j.shard.requests(s.by(allRequests(in.Head)))
+	reqs := j.shard.requests(s.By(allRequests(in.Head)))
 	// These ask for places, which are forgotten once their unit is evaluated.
 	apart := [][]policy.Result{in.Found, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart)}
 	o.Watch.Expect(supervise.EvaluateTask, len(reqs))
@@ -89,8 +90,8 @@ func (j *evaluation) all(ctx context.Context, o *evaluateOptions, in *load.Input
 		j.results = results // those of the objects evaluated so far
 		return err
 	}
-	rest, err := j.bench.rest(ctx)
-	j.results = append(results, j.shard.once(append(apart, j.bench.results, rest)...)...)
+	rest, err := j.bench.Rest(ctx)
+	j.results = append(results, j.shard.once(append(apart, j.bench.Results, rest)...)...)
 	return err
 }
 
@@ -102,7 +103,7 @@ func (j *evaluation) keepPasses() (done func()) {
 		return func() {}
 	}
 	found := new(policy.Passes) // of its own: a review that does not end in time may still add to it
-	j.bench.chain.Passes, j.bench.chain.Forgets = found, true
+	j.bench.Chain.Passes, j.bench.Chain.Forgets = found, true
 	return func() { j.passes.Join(found) }
 }
 
@@ -126,7 +127,7 @@ func newReport(in *load.Input, j *evaluation) *report.Report {
 		r.Rename(in.Tree)
 	})
 	j.passes.Sort()
-	rules := j.bench.rules()
+	rules := j.bench.Rules()
 	for i := range rules {
 		rules[i].Origin.File = in.Tree.Display(rules[i].Origin.File)
 	}
@@ -137,7 +138,7 @@ func newReport(in *load.Input, j *evaluation) *report.Report {
 		r.Units[i].Owner = in.Tree.Display(r.Units[i].Owner)
 		r.Units[i].Reason = in.Tree.DisplayIn(r.Units[i].Reason)
 	}
-	r.Notes = slices.Concat(r.Notes, withoutSchema(j.bench.unknown, render.Objects(in.Head)), notes(render.Objects(in.Head)), assumptions(in), j.notes)
+	r.Notes = slices.Concat(r.Notes, withoutSchema(j.bench.Unknown, render.Objects(in.Head)), notes(render.Objects(in.Head)), assumptions(in), j.notes)
 	if j.shard == nil { // of all parts, when they are joined
 		r.Notes = append(r.Notes, brokenPasses(j.results, j.passes)...)
 	}
@@ -174,7 +175,7 @@ func (j *evaluation) unfinished(ctx context.Context, in *load.Input, err error, 
 		return err
 	}
 	if j.bench == nil {
-		j.bench = &bench{}
+		j.bench = &engines.Set{}
 	}
 	j.base, j.changes, j.proposed = nil, nil, nil
 	evaluated := make(map[render.Key]bool)
@@ -184,7 +185,7 @@ func (j *evaluation) unfinished(ctx context.Context, in *load.Input, err error, 
 	for r := range j.passes.Objects() {
 		evaluated[r.Object] = true
 	}
-	j.results = slices.Concat(j.shard.once(in.Found, j.bench.results), j.results, policy.Incomplete(fmt.Sprintf(
+	j.results = slices.Concat(j.shard.once(in.Found, j.bench.Results), j.results, policy.Incomplete(fmt.Sprintf(
 		"%v: %d of %s evaluated; the rest was not checked", context.Cause(ctx), len(evaluated), policy.Plural(len(render.Objects(in.Head)), "object")), slowest()))
 	return nil
 }
@@ -199,14 +200,14 @@ func failedReport(why, hint string) *report.Report {
 func (j *evaluation) review(ctx context.Context, o *evaluateOptions, in *load.Input, reqs []policy.Request) ([]policy.Result, error) {
 	p := o.Progress
 	if !p.Early() {
-		return j.bench.chain.Review(ctx, reqs)
+		return j.bench.Chain.Review(ctx, reqs)
 	}
 	var all []policy.Result
 	size, next := 32, time.Now().Add(partialEvery)
 	for done := 0; done < len(reqs); size = min(size*2, 256) {
 		part := reqs[done:min(done+size, len(reqs))]
 		p.Tell(tui.Progress{Step: "evaluating", Done: done, Total: len(reqs)})
-		results, err := j.bench.chain.Review(ctx, part)
+		results, err := j.bench.Chain.Review(ctx, part)
 		if err != nil {
 			return nil, err
 		}
@@ -227,7 +228,7 @@ const partialEvery = 400 * time.Millisecond
 // to be changed.
 func partial(o *evaluateOptions, in *load.Input, j *evaluation, results []policy.Result) *report.Report {
 	some := *j
-	some.results = slices.Concat(in.Found, j.bench.results, results)
+	some.results = slices.Concat(in.Found, j.bench.Results, results)
 	for i := range some.results {
 		some.results[i].Origins = slices.Clone(some.results[i].Origins)
 	}

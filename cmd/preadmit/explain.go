@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/engines"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
@@ -94,7 +95,7 @@ func runExplain(ctx context.Context, o *explainOptions, args []string, stdin io.
 	if err := flagOneOf("color", o.color, colorModes...); err != nil {
 		return 0, err
 	}
-	if err := checkPacks(o.packs); err != nil {
+	if err := engines.CheckPacks(o.packs); err != nil {
 		return 0, err
 	}
 	ref, err := parseObjectRef(args[1])
@@ -125,12 +126,12 @@ func runExplain(ctx context.Context, o *explainOptions, args []string, stdin io.
 	if err != nil {
 		return 0, err
 	}
-	there, s := s.there(in, object.Unit.Cluster)
-	bench, err := newBench(there, there, s)
+	there, s := s.There(in, object.Unit.Cluster)
+	bench, err := engines.New(there, there, s)
 	if err != nil {
 		return 0, err
 	}
-	es, err := explained(ctx, o, there, bench, args[0], s.by(policy.Requests(nil, []*render.Object{object}))[0])
+	es, err := explained(ctx, o, there, bench, args[0], s.By(policy.Requests(nil, []*render.Object{object}))[0])
 	if err != nil {
 		return 0, timedOut(ctx, err)
 	}
@@ -138,7 +139,7 @@ func runExplain(ctx context.Context, o *explainOptions, args []string, stdin io.
 }
 
 // kinds returns the kinds that the clusters serve, as far as the objects tell.
-func kinds(in *load.Input, o benchOptions) (policy.Kinds, error) {
+func kinds(in *load.Input, o engines.Options) (policy.Kinds, error) {
 	kinds, err := schema.New(load.Only(slices.Concat(render.Objects(in.Head), render.Objects(in.Given), render.Objects(in.Context)), lint.IsCompiled), schema.Options{KubeVersion: o.KubeVersion})
 	if kinds == nil {
 		return nil, fmt.Errorf("--kube-version: %w", err)
@@ -148,10 +149,10 @@ func kinds(in *load.Input, o benchOptions) (policy.Kinds, error) {
 
 // explained returns the chain's explanations. Without such a policy or rule, the error
 // names those that there are.
-func explained(ctx context.Context, o *explainOptions, in *load.Input, b *bench, name string, req policy.Request) ([]policy.Explanation, error) {
-	rules := b.rules()
+func explained(ctx context.Context, o *explainOptions, in *load.Input, b *engines.Set, name string, req policy.Request) ([]policy.Explanation, error) {
+	rules := b.Rules()
 	policyName, rule := splitRule(name, in, rules)
-	es, err := b.chain.Explain(ctx, req, policyName, rule)
+	es, err := b.Chain.Explain(ctx, req, policyName, rule)
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +202,7 @@ func tellsOf(es []policy.Explanation, rule string) bool {
 
 // noSuchRule says which policies and rules there are, or why the policy can't
 // be evaluated.
-func noSuchRule(in *load.Input, b *bench, o *explainOptions, rules []policy.Rule, policyName, rule string) error {
+func noSuchRule(in *load.Input, b *engines.Set, o *explainOptions, rules []policy.Rule, policyName, rule string) error {
 	var names, policies []string
 	for _, r := range rules {
 		if r.Engine != policy.EngineSchema {
@@ -217,9 +218,9 @@ func noSuchRule(in *load.Input, b *bench, o *explainOptions, rules []policy.Rule
 	if len(names) > 0 && rule != "" {
 		return fmt.Errorf("policy %s has no rule %q; there are %s", policyName, rule, policy.Few(unique(names)))
 	}
-	for _, p := range embedded() {
-		if !slices.Contains(o.packs, p.name) && packHas(p.name, policyName) {
-			return fmt.Errorf("policy %q is not used here; it is in a pack: add --pack %s", policyName, p.name)
+	for _, p := range engines.Packs() {
+		if !slices.Contains(o.packs, p.Name) && packHas(p.Name, policyName) {
+			return fmt.Errorf("policy %q is not used here; it is in a pack: add --pack %s", policyName, p.Name)
 		}
 	}
 	if len(policies) == 0 {
@@ -229,12 +230,12 @@ func noSuchRule(in *load.Input, b *bench, o *explainOptions, rules []policy.Rule
 }
 
 func packHas(name, policyName string) bool {
-	rules, err := packRules(name)
+	rules, err := engines.PackRules(name)
 	return err == nil && slices.ContainsFunc(rules, func(r policy.Rule) bool { return r.Policy == policyName })
 }
 
 // brokenPolicy returns the errors of the policies with a name.
-func brokenPolicy(in *load.Input, b *bench, name string) string {
+func brokenPolicy(in *load.Input, b *engines.Set, name string) string {
 	var lines []string
 	for _, units := range [][]*render.Unit{in.Head, in.Given} {
 		for _, o := range render.Objects(units) {
@@ -242,7 +243,7 @@ func brokenPolicy(in *load.Input, b *bench, name string) string {
 				continue
 			}
 			whole := extent(o)
-			for _, r := range b.results {
+			for _, r := range b.Results {
 				if at := r.PolicyOrigin; r.Undecided() && at.File == whole.File && at.Line >= whole.Line && at.Line <= whole.EndLine {
 					at.File = in.Tree.Display(at.File)
 					lines = append(lines, at.String()+": "+r.Message)

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/engines"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/lint"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/report"
 )
@@ -42,35 +42,12 @@ func standIns(head []*render.Object) []string {
 	return notes
 }
 
-// A clusterKind is a kind on a cluster.
-type clusterKind struct{ Kind, Cluster string }
-
-func clusterKindOf(o *render.Object) clusterKind {
-	gvk := o.GroupVersionKind()
-	return clusterKind{gvk.Kind + "." + gvk.Group, o.Unit.Cluster}
-}
-
-// unknownKinds are the kinds that have no schema. Policies are read by
-// their engines.
-func unknownKinds(kinds policy.Kinds, head []*render.Object) []clusterKind {
-	var unknown []clusterKind
-	for _, o := range head {
-		if gvk := o.GroupVersionKind(); !lint.IsPart(o) && strings.Contains(gvk.Group, ".") && !kinds.Resource(gvk).Known {
-			unknown = append(unknown, clusterKindOf(o))
-		}
-	}
-	slices.SortFunc(unknown, func(a, b clusterKind) int {
-		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Cluster, b.Cluster))
-	})
-	return slices.Compact(unknown)
-}
-
 // withoutSchema notes the kinds that are checked as written for want of a
 // schema, those of the most objects first, and how to get the schemas.
-func withoutSchema(unknown []clusterKind, head []*render.Object) []string {
+func withoutSchema(unknown []engines.ClusterKind, head []*render.Object) []string {
 	counts, total := make(map[string]int), 0
 	for _, o := range head {
-		if k := clusterKindOf(o); slices.Contains(unknown, k) {
+		if k := engines.ClusterKindOf(o); slices.Contains(unknown, k) {
 			counts[k.Kind]++
 			total++
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/engines"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
@@ -75,7 +76,7 @@ func runPolicies(ctx context.Context, o *policiesOptions, args []string, stdin i
 	if err != nil {
 		return 0, err
 	}
-	if err := checkPacks(o.packs); err != nil {
+	if err := engines.CheckPacks(o.packs); err != nil {
 		return 0, err
 	}
 	ctx, cancel, err := o.begin(ctx, stderr)
@@ -120,12 +121,12 @@ func reviewPolicies(ctx context.Context, o *evaluateOptions, in *load.Input, who
 	}
 	s.Verbose = true // for the costs
 	var parts []clusterPart
-	err = v.eachCluster(ctx, s, nil, in, func(j *evaluation, s benchOptions, on func(*load.Input) *load.Input) error {
+	err = v.eachCluster(ctx, s, nil, in, func(j *evaluation, s engines.Options, on func(*load.Input) *load.Input) error {
 		there := on(in)
 		if err := j.all(ctx, o, there, s); err != nil {
 			return err
 		}
-		parts = append(parts, clusterPart{there, j.bench, s.by(allRequests(there.Head))})
+		parts = append(parts, clusterPart{there, j.bench, s.By(allRequests(there.Head))})
 		return nil
 	})
 	if err != nil {
@@ -133,7 +134,7 @@ func reviewPolicies(ctx context.Context, o *evaluateOptions, in *load.Input, who
 	}
 	o.Watch.Phase("looking at policies")
 	policy.Sort(v.results)
-	v.uses = policy.NewUses(policyRules(v.bench.rules()))
+	v.uses = policy.NewUses(policyRules(v.bench.Rules()))
 	for i := range v.results {
 		v.uses.Add(&v.results[i])
 	}
@@ -143,7 +144,7 @@ func reviewPolicies(ctx context.Context, o *evaluateOptions, in *load.Input, who
 // A clusterPart holds the objects of one cluster, its engines and the requests.
 type clusterPart struct {
 	in    *load.Input
-	bench *bench
+	bench *engines.Set
 	reqs  []policy.Request
 }
 
@@ -158,7 +159,7 @@ func policyRules(rules []policy.Rule) []policy.Rule {
 func (v *policyReview) unmatched(ctx context.Context, parts []clusterPart) error {
 	rest := v.uses.Unmatched()
 	for _, p := range parts {
-		found, err := p.bench.chain.WhyUnmatched(ctx, p.reqs, rest)
+		found, err := p.bench.Chain.WhyUnmatched(ctx, p.reqs, rest)
 		if err != nil {
 			return err
 		}
@@ -183,9 +184,9 @@ func (v *policyReview) look(o *evaluateOptions, in *load.Input, parts []clusterP
 		}
 	}
 	for _, p := range parts {
-		v.findings = appendNew(v.findings, p.bench.inspect())
+		v.findings = appendNew(v.findings, p.bench.Inspect())
 		there := slices.Concat(render.Objects(p.in.Head), render.Objects(p.in.Given), render.Objects(p.in.Context))
-		v.findings = appendNew(v.findings, v.uses.UnusedExceptions(distinct(there)))
+		v.findings = appendNew(v.findings, v.uses.UnusedExceptions(engines.Distinct(there)))
 	}
 	if !whole {
 		return nil
@@ -201,22 +202,6 @@ func (v *policyReview) look(o *evaluateOptions, in *load.Input, parts []clusterP
 	return nil
 }
 
-// inspect returns what engines find wrong with their policies as they are written.
-func (b *bench) inspect() []policy.Result {
-	var all []policy.Result
-	for _, m := range b.chain.Mutators {
-		if i, ok := m.(policy.Inspector); ok {
-			all = append(all, i.Inspect()...)
-		}
-	}
-	for _, v := range b.chain.Validators {
-		if i, ok := v.(policy.Inspector); ok {
-			all = append(all, i.Inspect()...)
-		}
-	}
-	return all
-}
-
 func (v *policyReview) report(in *load.Input) *report.Policies {
 	uses := v.uses.List()
 	for _, u := range uses {
@@ -226,7 +211,7 @@ func (v *policyReview) report(in *load.Input) *report.Policies {
 	v.findings = policy.WithoutConsequences(v.findings)
 	policy.Sort(v.findings)
 	run := report.New(report.Tool{Name: "preadmit", Version: version}, in.Head, nil, nil)
-	run.Notes = slices.Concat(v.bench.notes, v.notes)
+	run.Notes = slices.Concat(v.bench.Notes, v.notes)
 	run.Tree = disk.Shown{Tree: in.Tree.Tree}
 	return report.NewPolicies(run, uses, v.findings)
 }

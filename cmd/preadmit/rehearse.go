@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/engines"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
@@ -49,7 +50,7 @@ func newestKube() string {
 }
 
 // upgrade evaluates the tree for two versions of the API server, and compares.
-func (j *evaluation) upgrade(ctx context.Context, o *evaluateOptions, in *load.Input, args []string, stdin io.Reader, s benchOptions) error {
+func (j *evaluation) upgrade(ctx context.Context, o *evaluateOptions, in *load.Input, args []string, stdin io.Reader, s engines.Options) error {
 	if len(args) == 0 {
 		args = []string{"."}
 	}
@@ -59,35 +60,35 @@ func (j *evaluation) upgrade(ctx context.Context, o *evaluateOptions, in *load.I
 	if err != nil {
 		return fmt.Errorf("--from-kube-version: %w", err)
 	}
-	now := *s.engineSettings
+	now := *s.Settings
 	now.KubeVersion = cmp.Or(now.KubeVersion, newestKube())
-	s.engineSettings = &now
+	s.Settings = &now
 	j.rehearsal = &report.Rehearsal{From: release(o.fromKubeVersion), To: release(now.KubeVersion)}
-	return j.eachCluster(ctx, s, was, in, func(j *evaluation, s benchOptions, on func(*load.Input) *load.Input) error {
+	return j.eachCluster(ctx, s, was, in, func(j *evaluation, s engines.Options, on func(*load.Input) *load.Input) error {
 		return j.compareVersions(ctx, o, on(was), on(in), s)
 	})
 }
 
 // compareVersions evaluates the objects rendered for each version by the rules of
 // that version. Results are marked new or fixed, as with --base.
-func (j *evaluation) compareVersions(ctx context.Context, o *evaluateOptions, was, in *load.Input, s benchOptions) error {
-	older := *s.engineSettings
+func (j *evaluation) compareVersions(ctx context.Context, o *evaluateOptions, was, in *load.Input, s engines.Options) error {
+	older := *s.Settings
 	older.KubeVersion = o.fromKubeVersion
 	old := s
-	old.engineSettings = &older
-	before, err := newBench(was, was, old)
+	old.Settings = &older
+	before, err := engines.New(was, was, old)
 	if err != nil {
 		return err
 	}
-	if j.bench, err = newBench(in, in, s); err != nil {
+	if j.bench, err = engines.New(in, in, s); err != nil {
 		return err
 	}
 	o.Watch.Expect(supervise.EvaluateTask, len(render.Objects(was.Head))+len(render.Objects(in.Head)))
-	base, err := before.reviewAll(ctx, was, old)
+	base, err := reviewAll(ctx, before, was, old)
 	if err != nil {
 		return err
 	}
-	head, err := j.bench.reviewAll(ctx, in, s)
+	head, err := reviewAll(ctx, j.bench, in, s)
 	if err != nil {
 		return err
 	}
@@ -101,7 +102,7 @@ func (j *evaluation) compareVersions(ctx context.Context, o *evaluateOptions, wa
 			results[i].Baseline = policy.New
 		}
 	}
-	u := policy.Upgrade{From: release(older.KubeVersion), To: release(s.KubeVersion), Before: before.chain.Kinds, After: j.bench.chain.Kinds}
+	u := policy.Upgrade{From: release(older.KubeVersion), To: release(s.KubeVersion), Before: before.Chain.Kinds, After: j.bench.Chain.Kinds}
 	lostBefore := unrenderedUnits(was)
 	j.results = append(results, u.Changes(slices.DeleteFunc(policy.Requests(render.Objects(was.Head), render.Objects(in.Head)), func(r policy.Request) bool {
 		unit := r.Subject().Unit
@@ -116,13 +117,13 @@ func isDeprecation(r *policy.Result) bool {
 
 // reviewAll evaluates every object as if it were created. The results include what
 // could not be rendered or compiled.
-func (b *bench) reviewAll(ctx context.Context, in *load.Input, s benchOptions) ([]policy.Result, error) {
-	results, err := b.chain.Review(ctx, s.by(allRequests(in.Head)))
+func reviewAll(ctx context.Context, b *engines.Set, in *load.Input, s engines.Options) ([]policy.Result, error) {
+	results, err := b.Chain.Review(ctx, s.By(allRequests(in.Head)))
 	if err != nil {
 		return nil, err
 	}
-	rest, err := b.rest(ctx)
-	return slices.Concat(in.Found, b.results, policy.WithoutRepeats(results), rest), err
+	rest, err := b.Rest(ctx)
+	return slices.Concat(in.Found, b.Results, policy.WithoutRepeats(results), rest), err
 }
 
 // unrenderedUnits are the units that could not be rendered whole.
@@ -187,7 +188,7 @@ func matchesRule(patterns []string, policyName, rule string) bool {
 // namesRules is an error if a pattern of --enforce is about no rule.
 func (j *evaluation) namesRules(patterns []string) error {
 	var names []string
-	rules := policyRules(j.bench.rules())
+	rules := policyRules(j.bench.Rules())
 	for _, r := range rules {
 		names = append(names, r.Policy)
 	}

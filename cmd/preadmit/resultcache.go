@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/engines"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
@@ -21,12 +22,12 @@ import (
 // reviewCached evaluates every unit, but reuses cached results of units whose inputs
 // have not changed: the unit itself, the policies and options, and the other
 // objects that policies looked at.
-func (j *evaluation) reviewCached(ctx context.Context, o *evaluateOptions, in *load.Input, s benchOptions) error {
+func (j *evaluation) reviewCached(ctx context.Context, o *evaluateOptions, in *load.Input, s engines.Options) error {
 	r := newResultCache(o.Memory, in, s)
 	r.head = j.shard.unitsOf(in.Head)
 	known := r.results(j.passes)
 	var rest []policy.Request
-	for _, req := range j.shard.requests(s.by(allRequests(in.Head))) {
+	for _, req := range j.shard.requests(s.By(allRequests(in.Head))) {
 		if _, ok := known[req.Object.Unit]; !ok {
 			rest = append(rest, req)
 		}
@@ -36,10 +37,10 @@ func (j *evaluation) reviewCached(ctx context.Context, o *evaluateOptions, in *l
 		return err
 	}
 	// Engines end compilations that take too long, which differs between runs.
-	r.off = r.off || len(j.bench.results) > 0 && time.Since(start) > quickCompile
+	r.off = r.off || len(j.bench.Results) > 0 && time.Since(start) > quickCompile
 	o.Watch.Expect(supervise.EvaluateTask, len(rest))
 	defer j.keepPasses()()
-	found, err := j.bench.chain.ReviewEach(ctx, rest)
+	found, err := j.bench.Chain.ReviewEach(ctx, rest)
 	if err != nil {
 		for _, u := range r.head { // what was evaluated, now or earlier
 			j.results = append(j.results, known[u]...)
@@ -51,7 +52,7 @@ func (j *evaluation) reviewCached(ctx context.Context, o *evaluateOptions, in *l
 		u := rest[i].Object.Unit
 		known[u] = append(known[u], found[i]...)
 	}
-	passed := j.bench.chain.Passes.By(func(k render.Key) string { return k.Unit })
+	passed := j.bench.Chain.Passes.By(func(k render.Key) string { return k.Unit })
 	results := make([]policy.Result, 0, numberOf(known))
 	for _, u := range r.head {
 		if !r.got[u] {
@@ -63,7 +64,7 @@ func (j *evaluation) reviewCached(ctx context.Context, o *evaluateOptions, in *l
 	}
 	policy.Sort(results)
 	r.keep(j.bench)
-	j.results = append(j.shard.once(in.Found, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart), j.bench.results), results...)
+	j.results = append(j.shard.once(in.Found, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart), j.bench.Results), results...)
 	return nil
 }
 
@@ -72,15 +73,15 @@ const quickCompile = 2 * time.Second
 
 // makeBench returns the engines. If every result is cached it returns the cached
 // compile errors and does not compile the policies.
-func (j *evaluation) makeBench(in *load.Input, s benchOptions, known *bench, needed bool) (err error) {
+func (j *evaluation) makeBench(in *load.Input, s engines.Options, known *engines.Set, needed bool) (err error) {
 	if j.bench = known; known != nil && !needed {
 		return nil
 	}
-	s.compiled = known != nil
-	if j.bench, err = newBench(in, in, s); err != nil || known == nil {
+	s.Compiled = known != nil
+	if j.bench, err = engines.New(in, in, s); err != nil || known == nil {
 		return err
 	}
-	j.bench.results, j.bench.notes, j.bench.unknown, j.bench.said = known.results, known.notes, known.unknown, known.said
+	j.bench.Results, j.bench.Notes, j.bench.Unknown, j.bench.Said = known.Results, known.Notes, known.Unknown, known.Said
 	return nil
 }
 
@@ -114,7 +115,7 @@ type member struct {
 	list int
 }
 
-func newResultCache(m *load.Memory, in *load.Input, s benchOptions) *resultCache {
+func newResultCache(m *load.Memory, in *load.Input, s engines.Options) *resultCache {
 	r := &resultCache{
 		memory: m, graph: in.Graph, head: in.Head, byKind: make(map[schema.GroupKind][]member),
 		put: make(map[*render.Unit][]byte), got: make(map[*render.Unit]bool),
@@ -124,7 +125,7 @@ func newResultCache(m *load.Memory, in *load.Input, s benchOptions) *resultCache
 	// results depend on all the others.
 	r.off = s.Combine || s.Verbose && len(in.Modules) > 0
 	var e cache.Encoder
-	e.Plain(engineInputs{m.Build, *s.engineSettings, in.Modules, in.Data, r.sum(r.policies)})
+	e.Plain(engineInputs{m.Build, *s.Settings, in.Modules, in.Data, r.sum(r.policies)})
 	data, err := e.Data()
 	r.off = r.off || err != nil
 	r.key = r.keyOf("policies", string(data))
@@ -190,7 +191,7 @@ func (r *resultCache) sum(objects []member) string {
 // and its surroundings. The cache key is the hash of the whole struct.
 type engineInputs struct {
 	Build    string
-	Settings engineSettings
+	Settings engines.Settings
 	Modules  []rego.Module
 	Data     []rego.Document
 	Policies string // the policies, and the objects that belong to them
@@ -347,7 +348,7 @@ func isFault(r policy.Result) bool {
 type compiled struct {
 	Results []policy.Result
 	Notes   []string
-	Unknown []clusterKind
+	Unknown []engines.ClusterKind
 	Rules   []policy.Rule
 }
 
@@ -356,7 +357,7 @@ func (r *resultCache) benchKey(around string) cache.Key {
 }
 
 // bench returns the cached compile errors and rules, nil if there are none.
-func (r *resultCache) bench() *bench {
+func (r *resultCache) bench() *engines.Set {
 	if r.around == nil {
 		return nil
 	}
@@ -369,22 +370,22 @@ func (r *resultCache) bench() *bench {
 	if d.Plain(&e); d.End() != nil {
 		return nil
 	}
-	return &bench{results: e.Results, notes: e.Notes, unknown: e.Unknown, said: append([]policy.Rule{}, e.Rules...)}
+	return &engines.Set{Results: e.Results, Notes: e.Notes, Unknown: e.Unknown, Said: append([]policy.Rule{}, e.Rules...)}
 }
 
 // keep lets the memory store new results once the report is written.
-func (r *resultCache) keep(b *bench) {
-	if r.off || b.cluster == nil {
+func (r *resultCache) keep(b *engines.Set) {
+	if r.off || b.Cluster == nil {
 		return
 	}
 	var e cache.Encoder
-	e.Plain(compiled{b.results, b.notes, b.unknown, b.rules()})
+	e.Plain(compiled{b.Results, b.Notes, b.Unknown, b.Rules()})
 	data, err := e.Data()
 	if err != nil {
 		return
 	}
 	r.memory.Put = append(r.memory.Put, func() {
-		now, ok := r.seen(b.cluster)
+		now, ok := r.seen(b.Cluster)
 		if !ok {
 			return
 		}

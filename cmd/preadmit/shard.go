@@ -143,7 +143,7 @@ func runDigest(r *report.Report, o *evaluateOptions, in *load.Input, j *evaluati
 		return "", err
 	}
 	var e cache.Encoder
-	e.Plain(*s.engineSettings)
+	e.Plain(*s.Settings)
 	e.Plain(held)
 	e.Plain(r.Tool)
 	e.Plain(r.Units)

@@ -98,7 +98,7 @@ func readSuppressions(o *evaluateOptions, in *load.Input) ([]policy.Suppression,
 	}
 	found, err := policy.ParseSuppressions(in.Tree.Display(name), data)
 	if err != nil {
-		return nil, places(nil, err)
+		return nil, load.Places(nil, err)
 	}
 	return found, nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/engines"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/suites"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
@@ -122,8 +123,8 @@ func writeOptions(in *load.Input, c *checkOptions, dir string) policytest.WriteO
 		Engines: func(counted *policy.Coverage) policytest.Engines {
 			return suites.Engines(suites.Options{KubeVersion: c.KubeVersion, Coverage: counted})
 		},
-		Policies: distinct(policies),
-		Objects:  distinct(load.Only(all, func(o *render.Object) bool { return !lint.IsPart(o) })),
+		Policies: engines.Distinct(policies),
+		Objects:  engines.Distinct(load.Only(all, func(o *render.Object) bool { return !lint.IsPart(o) })),
 		Others:   render.Objects(in.Context),
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/engines"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/report"
@@ -98,7 +99,7 @@ func (o *triageOptions) prepare(flags *pflag.FlagSet, args []string) error {
 		return err
 	}
 	o.allowNew = true // what is written here is for the person who reads it to decide
-	if err := checkPacks(o.packs); err != nil {
+	if err := engines.CheckPacks(o.packs); err != nil {
 		return err
 	}
 	return o.start()

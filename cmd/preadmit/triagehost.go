@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/engines"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy"
@@ -43,8 +44,8 @@ type triageRun struct {
 	tree    *load.Tree
 	source  *report.Source
 	in      *load.Input
-	bench   *bench
-	benches map[string]*bench // of clusters, where there are several
+	bench   *engines.Set
+	benches map[string]*engines.Set // of clusters, where there are several
 	was     *load.Input
 	note    string
 	objects map[render.Key]*render.Object
@@ -227,7 +228,7 @@ func (h *triageHost) looked(ctx context.Context) (*triageRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	bench, err := newBench(in, in, s)
+	bench, err := engines.New(in, in, s)
 	if err != nil {
 		return nil, err
 	}
@@ -320,24 +321,24 @@ func renderedOf(t *load.Tree, o *render.Object) (*tui.Rendered, error) {
 
 // benchOf returns the engines for the cluster of an object. Where there are several
 // clusters, or all results were cached, it is made when it is first asked for.
-func (h *triageHost) benchOf(run *triageRun, o *render.Object) (*bench, benchOptions, error) {
+func (h *triageHost) benchOf(run *triageRun, o *render.Object) (*engines.Set, engines.Options, error) {
 	options, _, err := h.options.benchOptions(run.in)
 	if err != nil {
 		return nil, options, err
 	}
-	there, s := options.there(run.in, o.Unit.Cluster)
-	if there == run.in && run.bench.cluster != nil { // it is compiled
+	there, s := options.There(run.in, o.Unit.Cluster)
+	if there == run.in && run.bench.Cluster != nil { // it is compiled
 		return run.bench, s, nil
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if run.benches[o.Unit.Cluster] == nil {
-		b, err := newBench(there, there, s)
+		b, err := engines.New(there, there, s)
 		if err != nil {
 			return nil, s, err
 		}
 		if run.benches == nil {
-			run.benches = make(map[string]*bench)
+			run.benches = make(map[string]*engines.Set)
 		}
 		run.benches[o.Unit.Cluster] = b
 	}
@@ -358,7 +359,7 @@ func (h *triageHost) Explain(ctx context.Context, x *policy.Result) (string, err
 	if err != nil {
 		return "", err
 	}
-	es, err := bench.chain.Explain(ctx, s.by(policy.Requests(nil, []*render.Object{object}))[0], x.Policy, x.Rule)
+	es, err := bench.Chain.Explain(ctx, s.By(policy.Requests(nil, []*render.Object{object}))[0], x.Policy, x.Rule)
 	if err != nil {
 		return "", err
 	}

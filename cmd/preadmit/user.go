@@ -2,14 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
-	"k8s.io/apiserver/pkg/authorization/authorizer"
-
+	"github.com/preadmit/preadmit/cmd/preadmit/engines"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/admission"
 	"github.com/preadmit/preadmit/policy/authz"
 	"github.com/preadmit/preadmit/policy/change"
 	"github.com/preadmit/preadmit/render"
@@ -54,7 +54,7 @@ func controller(head []*render.Object) string {
 // applied as another user, such as by spec.serviceAccountName. For units that the change
 // adds they are warnings, since each unit has to name some user. Found are the results of
 // the requests as the head's users make them.
-func (b *base) impersonated(ctx context.Context, s benchOptions, with *bench, reqs []policy.Request, found []policy.Result) ([]policy.Result, error) {
+func (b *base) impersonated(ctx context.Context, s engines.Options, with *engines.Set, reqs []policy.Request, found []policy.Result) ([]policy.Result, error) {
 	if s.UserGiven {
 		return nil, nil
 	}
@@ -84,7 +84,7 @@ func (b *base) impersonated(ctx context.Context, s benchOptions, with *bench, re
 	}
 	var all []policy.Result
 	for _, u := range order {
-		results, err := with.chain.Review(ctx, of[u])
+		results, err := with.Chain.Review(ctx, of[u])
 		if err != nil {
 			return nil, err
 		}
@@ -107,21 +107,30 @@ func asksWho(rules []policy.Rule) bool {
 	})
 }
 
-// asked is the authorizer as policies ask it. What decides by the user is not
-// asked about nobody.
-func asked(s *engineSettings, a *authz.Authorizer) admission.Authorizer {
-	if slices.Contains([]string{"unknown", "allow", "deny"}, s.Authorizer) {
-		return a
+// authorizerFile reads the file of rules that --authorizer names.
+func (o *evaluateOptions) authorizerFile(in *load.Input) (display string, data []byte, err error) {
+	name, data, err := in.File(o.Authorizer)
+	if name == "" {
+		return "", nil, fmt.Errorf("--authorizer %q is neither a file of rules nor one of %s", o.Authorizer, strings.Join(authz.Modes, ", "))
 	}
-	return someone{a}
+	if err != nil {
+		return "", nil, fmt.Errorf("--authorizer: %w", load.Places(in.Tree, err))
+	}
+	return in.Tree.Display(name), data, nil
 }
 
-// someone is an authorizer that is asked about known users only.
-type someone struct{ admission.Authorizer }
-
-func (s someone) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
-	if u := attrs.GetUser(); u == nil || u.GetName() == "" && len(u.GetGroups()) == 0 {
-		return authorizer.DecisionNoOpinion, "", &admission.Undecided{Question: "needs to know who makes the request: give the user with --as"}
+// userFile is whom --as-file names.
+func (o *evaluateOptions) userFile(in *load.Input) (policy.UserInfo, error) {
+	if o.as != "" || len(o.asGroups) > 0 {
+		return policy.UserInfo{}, errors.New("--as-file names a user with groups: --as and --as-group can't be given with it")
 	}
-	return s.Authorizer.Authorize(ctx, attrs)
+	name, data, err := in.File(o.AsFile)
+	if err != nil {
+		return policy.UserInfo{}, fmt.Errorf("--as-file: %w", load.Places(in.Tree, err))
+	}
+	u, err := authz.ParseUser(in.Tree.Display(name), data)
+	if err != nil {
+		return policy.UserInfo{}, fmt.Errorf("--as-file: %w", load.Places(nil, err))
+	}
+	return u, nil
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/config"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
@@ -173,4 +174,22 @@ func OpenBase(head *Tree, name string) (*Revision, error) {
 		return fail(err)
 	}
 	return &Revision{Tree: &Tree{Tree: head.At(files)}, Repo: repo, Files: files, Commit: commit.Hash}, nil
+}
+
+// Places puts errors with their places and hints in one line. With a tree,
+// the places are named as reports name them.
+func Places(t *Tree, err error) error {
+	var all []string
+	for _, e := range render.Errors(err) {
+		shown := *e
+		if t != nil {
+			shown.Span.File = t.Display(shown.Span.File)
+		}
+		text := shown.Error()
+		if e.Hint != "" {
+			text += " (" + e.Hint + ")"
+		}
+		all = append(all, text)
+	}
+	return errors.New(strings.Join(all, "; "))
 }

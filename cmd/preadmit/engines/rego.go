@@ -1,4 +1,4 @@
-package main
+package engines
 
 import (
 	"cmp"
@@ -18,51 +18,51 @@ import (
 
 // rego adds the engine of packages in Rego. They see what is written, each
 // object by itself or, with --combine, all together.
-func (b *bench) rego(in, trusted *load.Input, o benchOptions) {
+func (b *Set) rego(in, trusted *load.Input, o Options) {
 	if len(trusted.Modules) == 0 {
 		return
 	}
 	engine, err := rego.New(trusted.Modules, rego.Options{
-		Namespaces: o.RegoNamespaces, Data: trusted.Data, Now: o.now(), Print: o.prints.add, Coverage: o.coverage,
+		Namespaces: o.RegoNamespaces, Data: trusted.Data, Now: o.now(), Print: o.Prints.add, Coverage: o.Coverage,
 	})
 	b.broken(err)
-	b.notes = append(b.notes, engine.Notes()...)
+	b.Notes = append(b.Notes, engine.Notes()...)
 	if !o.Combine {
-		b.chain.Validators = append(b.chain.Validators, engine)
+		b.Chain.Validators = append(b.Chain.Validators, engine)
 		return
 	}
 	b.together, b.all = engine, engine.Combine(render.Objects(in.Head))
-	b.chain.Validators = append(b.chain.Validators, b.all)
+	b.Chain.Validators = append(b.Chain.Validators, b.all)
 }
 
-// among is the bench for other objects than those that it was made for: with
+// Among is the bench for other objects than those that it was made for: with
 // --combine these are evaluated together.
-func (b *bench) among(others []*render.Object) *bench {
+func (b *Set) Among(others []*render.Object) *Set {
 	if b.together == nil {
 		return b
 	}
 	moved := *b
 	moved.all = b.together.Combine(others)
-	moved.chain.Validators = slices.Clone(b.chain.Validators)
-	for i, v := range moved.chain.Validators {
+	moved.Chain.Validators = slices.Clone(b.Chain.Validators)
+	for i, v := range moved.Chain.Validators {
 		if v == policy.Validator(b.all) {
-			moved.chain.Validators[i] = moved.all
+			moved.Chain.Validators[i] = moved.all
 		}
 	}
 	return &moved
 }
 
-// rest returns the results about all objects together.
-func (b *bench) rest(ctx context.Context) ([]policy.Result, error) {
+// Rest returns the results about all objects together.
+func (b *Set) Rest(ctx context.Context) ([]policy.Result, error) {
 	if b.all == nil {
 		return nil, nil
 	}
 	return b.all.Rest(ctx)
 }
 
-// prints are what policies print, for -v: each line once, in order. Of nil
+// Prints are what policies print, for -v: each line once, in order. Of nil
 // nobody reads any.
-type prints struct {
+type Prints struct {
 	mu    sync.Mutex
 	lines map[printedLine]bool
 }
@@ -76,7 +76,7 @@ type printedLine struct {
 // maxPrinted bounds what is kept of the printing of policies.
 const maxPrinted = 10000
 
-func (p *prints) add(file string, line int, text string) {
+func (p *Prints) add(file string, line int, text string) {
 	if p == nil {
 		return
 	}
@@ -90,7 +90,7 @@ func (p *prints) add(file string, line int, text string) {
 	}
 }
 
-func (p *prints) write(w io.Writer, t *load.Tree) {
+func (p *Prints) Write(w io.Writer, t *load.Tree) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	lines := make([]printedLine, 0, len(p.lines))

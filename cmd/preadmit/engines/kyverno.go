@@ -1,4 +1,4 @@
-package main
+package engines
 
 import (
 	"slices"
@@ -13,20 +13,20 @@ import (
 // kyverno adds Kyverno's engines. They are webhooks: on the cluster they
 // mutate after MutatingAdmissionPolicies and validate after
 // ValidatingAdmissionPolicies, with the same cluster and authorizer.
-func (b *bench) kyverno(in *load.Input, s *engineSettings, policies []*render.Object, evaluated admission.Options) error {
+func (b *Set) kyverno(in *load.Input, s *Settings, policies []*render.Object, evaluated admission.Options) error {
 	all, cluster := withExceptions(policies, in), evaluated.Cluster
 	rules, err := kyverno.New(all, kyverno.Options{
-		Cluster: cluster, Kinds: b.chain.Kinds, KubeVersion: s.KubeVersion, Now: s.now,
+		Cluster: cluster, Kinds: b.Chain.Kinds, KubeVersion: s.KubeVersion, Now: s.now,
 		Authorizer: evaluated.Authorizer, AuthorizerAssumed: evaluated.AuthorizerAssumed, Coverage: evaluated.Coverage,
 	})
 	if rules == nil {
 		return err
 	}
 	b.broken(err)
-	expressions, err := kyvernocel.New(all, kyvernocel.Options{Cluster: cluster, Kinds: b.chain.Kinds, Now: s.now(), Coverage: evaluated.Coverage})
+	expressions, err := kyvernocel.New(all, kyvernocel.Options{Cluster: cluster, Kinds: b.Chain.Kinds, Now: s.now(), Coverage: evaluated.Coverage})
 	b.broken(err)
-	b.chain.Mutators = append(b.chain.Mutators, rules.Mutator(), expressions.Mutator())
-	b.chain.Validators = append(b.chain.Validators, rules.Validator(), expressions.Validator())
+	b.Chain.Mutators = append(b.Chain.Mutators, rules.Mutator(), expressions.Mutator())
+	b.Chain.Validators = append(b.Chain.Validators, rules.Validator(), expressions.Validator())
 	return nil
 }
 

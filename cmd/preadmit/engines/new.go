@@ -1,4 +1,4 @@
-package main
+package engines
 
 import (
 	"errors"
@@ -12,11 +12,11 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// newBench makes the engines, without the policies and definitions that ended
+// New makes the engines, without the policies and definitions that ended
 // the process when an earlier child compiled them. What a child died of while it
 // compiled is found by compiling each by itself.
-func newBench(in, trusted *load.Input, o benchOptions) (*bench, error) {
-	w := o.watch
+func New(in, trusted *load.Input, o Options) (*Set, error) {
+	w := o.Watch
 	if w == nil {
 		return compileBench(in, trusted, o)
 	}
@@ -72,10 +72,10 @@ func compiledOf(in, trusted *load.Input) int {
 
 // compileEach compiles each policy and definition by itself, so that the one
 // that ends the process is known by name.
-func compileEach(w *tasks.Watch, in, trusted *load.Input, o benchOptions) {
-	settings := *o.engineSettings
-	settings.NoTreePolicies, settings.Packs = true, []string{defaultPack}
-	alone := benchOptions{engineSettings: &settings, prints: o.prints}
+func compileEach(w *tasks.Watch, in, trusted *load.Input, o Options) {
+	settings := *o.Settings
+	settings.NoTreePolicies, settings.Packs = true, []string{DefaultPack}
+	alone := Options{Settings: &settings, Prints: o.Prints}
 	try := func(name string, only load.Input) {
 		done, err := w.Begin(name, true)
 		if err != nil {

@@ -1,4 +1,4 @@
-package main
+package engines
 
 import (
 	"slices"
@@ -12,18 +12,18 @@ import (
 
 // gatekeeper adds Gatekeeper's engines. They are webhooks, asked in the order
 // of their configurations' names: Gatekeeper mutates before Kyverno does.
-func (b *bench) gatekeeper(in *load.Input, o benchOptions, policies []*render.Object, evaluated admission.Options) {
+func (b *Set) gatekeeper(in *load.Input, o Options, policies []*render.Object, evaluated admission.Options) {
 	policies = withTemplates(policies, in)
-	options := gatekeeper.Options{Cluster: evaluated.Cluster, Kinds: b.chain.Kinds, Now: o.now, Coverage: o.coverage}
-	if o.prints != nil {
-		options.Print = func(_ string, at render.Span, text string) { o.prints.add(at.File, at.Line, text) }
+	options := gatekeeper.Options{Cluster: evaluated.Cluster, Kinds: b.Chain.Kinds, Now: o.now, Coverage: o.Coverage}
+	if o.Prints != nil {
+		options.Print = func(_ string, at render.Span, text string) { o.Prints.add(at.File, at.Line, text) }
 	}
 	mutators, err := gatekeeper.NewMutating(policies, options)
 	b.broken(err)
 	constraints, err := gatekeeper.New(policies, options)
 	b.broken(err)
-	b.chain.Mutators = append(b.chain.Mutators, mutators)
-	b.chain.Validators = append(b.chain.Validators, constraints)
+	b.Chain.Mutators = append(b.Chain.Mutators, mutators)
+	b.Chain.Validators = append(b.Chain.Validators, constraints)
 }
 
 // withTemplates are the policies, with what constraints and mutators among them

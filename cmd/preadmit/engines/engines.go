@@ -1,0 +1,223 @@
+// Package engines lists the engines of a run, and compiles the policies for them.
+//
+// In: two inputs, the objects to evaluate and the trusted policies, and Options. Out: a
+// Set, whose Chain reviews requests. New leaves out policies that ended an earlier child.
+//
+//   - engines.go: the one list; kyverno.go, gatekeeper.go, rego.go, packs.go: its longer entries
+//   - settings.go: everything that engines get besides objects, which is the key of cached results
+//   - clusters.go: the options for one of several clusters
+//
+// The one thing to know: results are cached by Settings, so an engine must get nothing of
+// the command line but through them.
+package engines
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
+	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/admission"
+	"github.com/preadmit/preadmit/policy/change"
+	"github.com/preadmit/preadmit/policy/crd"
+	"github.com/preadmit/preadmit/policy/lint"
+	"github.com/preadmit/preadmit/policy/rego"
+	"github.com/preadmit/preadmit/policy/schema"
+	"github.com/preadmit/preadmit/render"
+)
+
+// A Set holds the engines of a run, compiled.
+type Set struct {
+	Chain   policy.Chain
+	Cluster *policy.Cluster // that the engines look at
+	Results []policy.Result // what did not compile
+	Notes   []string
+	Unknown []ClusterKind // kinds without a schema
+	Implied bool          // the default pack is used, for want of policies
+	Said    []policy.Rule // by the engines of an earlier run, in place of a chain
+
+	together *rego.Engine   // with --combine
+	all      *rego.Combined // of it, over the objects at hand
+}
+
+// Options are the settings of engines, and what changes no result.
+type Options struct {
+	*Settings
+	Prints   *Prints      // what policies print; nil where nobody reads it
+	Watch    *tasks.Watch // of a child; nil elsewhere
+	Compiled bool         // compile errors are known: types are not checked again
+
+	Coverage *policy.Coverage // of policies; nil if it is not asked for
+
+	Definitions *crd.Reviews // of all clusters; may be nil
+}
+
+// compileBench makes the engines, which are these: the one list. The policies are
+// those of trusted, and so is what they read; that is in itself, or its base.
+// Engines may see nothing that is not in the key of their cached results
+// (package evaluate): policies and what belongs to them (lint.IsCompiled), the cluster, Rego modules with
+// their data, and the settings.
+func compileBench(in, trusted *load.Input, o Options) (*Set, error) {
+	b := &Set{Chain: policy.Chain{Watch: o.Watch.Requests(), Fails: o.Watch.Fails}}
+	head, given, context := render.Objects(in.Head), render.Objects(trusted.Given), render.Objects(slices.Concat(in.Context, in.Anywhere))
+	all := slices.Concat(head, given, context)
+
+	defined := load.Only(all, lint.IsCompiled)
+	validated := defined
+	if trusted != in {
+		was := load.Only(render.Objects(slices.Concat(trusted.Head, trusted.Context)), lint.IsCompiled)
+		defined = change.Definitions(defined, was)
+		validated = defined
+		if trusted.Exempts != nil {
+			validated = slices.Concat(was, defined)
+		}
+	}
+	kinds, err := schema.New(defined, schema.Options{KubeVersion: o.KubeVersion})
+	if kinds == nil {
+		return nil, fmt.Errorf("--kube-version: %w", err)
+	}
+	b.broken(err)
+	b.Chain.Kinds = kinds
+	b.Chain.Variables = o.Variables
+	b.Chain.Validators = append(b.Chain.Validators, schema.NewValidator(kinds, head))
+
+	b.Unknown = unknownKinds(kinds, head)
+	definitions, err := crd.New(validated, crd.Options{KubeVersion: o.KubeVersion, Reviews: o.Definitions})
+	if err != nil {
+		return nil, fmt.Errorf("--kube-version: %w", err)
+	}
+	b.Chain.Validators = append(b.Chain.Validators, definitions)
+	cluster := policy.NewCluster(all...)
+	policies := given
+	if !o.NoTreePolicies {
+		policies = slices.Concat(given, render.Objects(trusted.Head), render.Objects(trusted.Anywhere))
+	}
+	if trusted != in {
+		cluster = change.Cluster(in.Side(), trusted.Side(), trusted.Exempts)
+	}
+	policies = Distinct(load.Only(policies, lint.IsCompiled))
+	b.Cluster = cluster
+	b.broken(lint.Check(policies, given, context, kinds))
+	authorizer, err := newAuthorizer(in, o.Settings, cluster)
+	if err != nil {
+		return nil, err
+	}
+	options := admission.Options{
+		Cluster: cluster, Kinds: kinds, Types: kinds, Cost: o.Verbose, KubeVersion: o.KubeVersion,
+		Authorizer: asked(o.Settings, authorizer), AuthorizerAssumed: authorizer.Assumed, Coverage: o.Coverage,
+		AssumeBound: func(p *render.Object) bool { return slices.Contains(given, p) },
+	}
+	if o.Compiled {
+		options.Types = nil
+	}
+	mutating, err := admission.NewMutating(policies, options)
+	b.broken(err)
+	b.Chain.Mutators = append(b.Chain.Mutators, mutating)
+	validating, err := admission.New(policies, options)
+	b.broken(err)
+	b.Chain.Validators = append(b.Chain.Validators, validating)
+	b.gatekeeper(trusted, o, policies, options)
+	if err := b.kyverno(trusted, o.Settings, policies, options); err != nil {
+		return nil, err
+	}
+	b.rego(in, trusted, o)
+
+	for _, name := range b.packs(o.Settings, policies) {
+		engine, err := newPack(name, o.Settings, kinds, cluster)
+		if err != nil {
+			return nil, err
+		}
+		b.Chain.Validators = append(b.Chain.Validators, engine)
+	}
+	return b, nil
+}
+
+// packs are the embedded packs in use: those asked for, or the default
+// where there are no other policies.
+func (b *Set) packs(s *Settings, policies []*render.Object) []string {
+	if len(s.Packs) > 0 || s.PoliciesGiven || slices.ContainsFunc(policies, lint.IsPolicy) {
+		return withoutRepeats(s.Packs)
+	}
+	b.Implied = true
+	b.Notes = append(b.Notes, "no --policy, no --pack and no policies in the tree: the pack "+DefaultPack+" warns, as preadmit's default; nothing in this repository enforces it. To deny by it, and to keep it when policies are added: --pack "+DefaultPack)
+	return []string{DefaultPack}
+}
+
+func (b *Set) broken(err error) {
+	b.Results = append(b.Results, policy.Errors(policy.EngineCompile, nil, err)...)
+}
+
+func (b *Set) Rules() []policy.Rule {
+	if b.Said != nil {
+		return slices.Clone(b.Said)
+	}
+	var rules []policy.Rule
+	for _, m := range b.Chain.Mutators {
+		rules = append(rules, m.Rules()...)
+	}
+	for _, v := range b.Chain.Validators {
+		rules = append(rules, v.Rules()...)
+	}
+	slices.SortStableFunc(rules, func(x, y policy.Rule) int {
+		return cmp.Or(strings.Compare(x.Engine, y.Engine), strings.Compare(x.Policy, y.Policy), strings.Compare(x.Name, y.Name))
+	})
+	return rules
+}
+
+// Inspect returns what engines find wrong with their policies as they are written.
+func (b *Set) Inspect() []policy.Result {
+	var all []policy.Result
+	for _, m := range b.Chain.Mutators {
+		if i, ok := m.(policy.Inspector); ok {
+			all = append(all, i.Inspect()...)
+		}
+	}
+	for _, v := range b.Chain.Validators {
+		if i, ok := v.(policy.Inspector); ok {
+			all = append(all, i.Inspect()...)
+		}
+	}
+	return all
+}
+
+// A ClusterKind is a kind on a cluster.
+type ClusterKind struct{ Kind, Cluster string }
+
+func ClusterKindOf(o *render.Object) ClusterKind {
+	gvk := o.GroupVersionKind()
+	return ClusterKind{gvk.Kind + "." + gvk.Group, o.Unit.Cluster}
+}
+
+// unknownKinds are the kinds that have no schema. Policies are read by
+// their engines.
+func unknownKinds(kinds policy.Kinds, head []*render.Object) []ClusterKind {
+	var unknown []ClusterKind
+	for _, o := range head {
+		if gvk := o.GroupVersionKind(); !lint.IsPart(o) && strings.Contains(gvk.Group, ".") && !kinds.Resource(gvk).Known {
+			unknown = append(unknown, ClusterKindOf(o))
+		}
+	}
+	slices.SortFunc(unknown, func(a, b ClusterKind) int {
+		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Cluster, b.Cluster))
+	})
+	return slices.Compact(unknown)
+}
+
+// Distinct leaves out objects that an earlier one equals: overlays repeat the
+// policies of their base, and a cluster has each once.
+func Distinct(objects []*render.Object) []*render.Object {
+	seen := make(map[render.Key][]*render.Object)
+	var kept []*render.Object
+	for _, o := range objects {
+		key := o.Key()
+		key.Unit = ""
+		if slices.ContainsFunc(seen[key], func(other *render.Object) bool { return render.Equal(other.Object, o.Object) }) {
+			continue
+		}
+		seen[key], kept = append(seen[key], o), append(kept, o)
+	}
+	return kept
+}
