@@ -98,6 +98,15 @@ func Few(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
+// Instead is render.Instead for long lists, of which it gives the first few.
+func Instead(name string, names []string) string {
+	names = slices.Compact(slices.Sorted(slices.Values(names)))
+	if meant := render.DidYouMean(name, names); meant != "" {
+		return meant
+	}
+	return "there are " + Few(names)
+}
+
 // Plural returns a count with its noun.
 func Plural(n int, noun string) string {
 	if n == 1 {

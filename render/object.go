@@ -121,3 +121,12 @@ func (o *Object) Line(pointer string, n int) []Origin {
 	}
 	return nil
 }
+
+// Variants are the objects that only some installations of units have.
+func Variants(units []*Unit) []*Object {
+	var all []*Object
+	for _, u := range units {
+		all = append(all, u.Variants...)
+	}
+	return all
+}

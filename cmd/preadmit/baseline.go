@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/engines"
+	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/report"
@@ -58,10 +59,10 @@ func runBaseline(ctx context.Context, o *baselineOptions, args []string, stdin i
 		return 0, errors.New("--reason is required: a suppression says why")
 	case o.expires.IsZero():
 		return 0, errors.New("--expires is required: a suppression ends")
-	case o.expires.Before(o.midnight()):
-		return 0, fmt.Errorf("--expires %s is over: today is %s", o.expires.Format(time.DateOnly), o.midnight().Format(time.DateOnly))
+	case o.expires.Before(o.Midnight()):
+		return 0, fmt.Errorf("--expires %s is over: today is %s", o.expires.Format(time.DateOnly), o.Midnight().Format(time.DateOnly))
 	}
-	if err := engines.CheckPacks(o.packs); err != nil {
+	if err := engines.CheckPacks(o.Packs); err != nil {
 		return 0, err
 	}
 	ctx, cancel, err := o.begin(ctx, stderr)
@@ -71,22 +72,22 @@ func runBaseline(ctx context.Context, o *baselineOptions, args []string, stdin i
 	defer cancel()
 	in, err := load.Load(ctx, &o.Sources, args, stdin)
 	if err != nil {
-		return 0, timedOut(ctx, err)
+		return 0, evaluate.TimedOut(ctx, err)
 	}
-	j, err := evaluate(ctx, &o.evaluateOptions, in, args, stdin)
+	j, err := evaluate.Run(ctx, &o.Options, in, args, stdin)
 	if err != nil {
-		return 0, timedOut(ctx, err)
+		return 0, evaluate.TimedOut(ctx, err)
 	}
-	r := newReport(in, j)
+	r := evaluate.NewReport(in, j)
 	debt := o.debt(r.Results)
 	file := o.Suppressions
 	if file == "" {
-		file = filepath.Join(in.Tree.Dir, filepath.FromSlash(suppressionsFile))
+		file = filepath.Join(in.Tree.Dir, filepath.FromSlash(evaluate.SuppressionsFile))
 	}
 	if err := addToFile(stdout, file, debt); err != nil {
 		return 0, err
 	}
-	fmt.Fprintf(stdout, "%d suppressions added to %s\n", len(debt), report.Plain(in.Tree.Display(suppressionsFile)))
+	fmt.Fprintf(stdout, "%d suppressions added to %s\n", len(debt), report.Plain(in.Tree.Display(evaluate.SuppressionsFile)))
 	if n := r.Incomplete(); n > 0 {
 		fmt.Fprintf(stdout, "%d results could not be decided, and are not accepted\n", n)
 		return exitIncomplete, nil
@@ -140,7 +141,7 @@ func addToFile(stdout io.Writer, file string, more []policy.Suppression) error {
 	if len(more) == 0 {
 		return nil
 	}
-	if data, err = policy.AddSuppressions(data, more, schemaLine("suppressions")); err != nil {
+	if data, err = policy.AddSuppressions(data, more, evaluate.SchemaLine("suppressions")); err != nil {
 		return notWritten(file, err)
 	}
 	if _, ok := stdout.(fileWriter); !ok { // which makes directories by itself

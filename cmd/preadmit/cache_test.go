@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render/cache"
 )
@@ -222,7 +223,7 @@ func TestCacheIsBroken(t *testing.T) {
 // TestCacheKeepsResults holds that each field of a result comes back.
 func TestCacheKeepsResults(t *testing.T) {
 	t.Parallel()
-	var want, got []compiled
+	var want, got []evaluate.Compiled
 	n := 0
 	v := reflect.ValueOf(&want).Elem()
 	fill(t, v, &n)

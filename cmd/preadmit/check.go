@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/engines"
+	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
@@ -22,7 +23,7 @@ import (
 
 // checkOptions are the flags of check.
 type checkOptions struct {
-	evaluateOptions
+	evaluate.Options
 	coverageFlags
 	outputs
 	failOn          string // an action, or "never"
@@ -67,7 +68,7 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 	if err != nil {
 		return 0, err
 	}
-	if err := engines.CheckPacks(o.packs); err != nil {
+	if err := engines.CheckPacks(o.Packs); err != nil {
 		return 0, err
 	}
 	if err := o.openShard(); err != nil {
@@ -79,43 +80,43 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 	if err := o.prepareCoverage(!slices.ContainsFunc(outs, func(out output) bool { return out.file == "" && out.format != "text" })); err != nil {
 		return 0, err
 	}
-	if o.branches = o.counted; o.counted != nil {
+	if o.Branches = o.counted; o.counted != nil {
 		o.NoCache = true // cached results take no branches
 	}
 	if err := o.start(); err != nil {
 		return 0, err
 	}
 	if o.Notes = io.Discard; o.Verbose {
-		o.Notes, o.prints = stderr, new(engines.Prints)
+		o.Notes, o.Prints = stderr, new(engines.Prints)
 	}
 	ctx, cancel := bounded(ctx, o.Timeout, stderr)
 	defer cancel()
 
 	if why := tasks.Of(ctx).Fatal(); why != "" {
-		r := failedReport(why, "")
+		r := evaluate.FailedReport(why, "")
 		return verdict(r, o, outs, stderr), o.write(stdout, r, outs, writing{failOn: policy.Action(o.failOn)})
 	}
-	if o.fromKubeVersion == "" && len(o.enforce) == 0 {
-		o.passes, o.Forgets = new(policy.Passes), true // which no comparison has to look at
+	if o.FromKubeVersion == "" && len(o.Enforce) == 0 {
+		o.Passes, o.Forgets = new(policy.Passes), true // which no comparison has to look at
 		o.Parts = render.NewParts()
 	}
 	rendering, rendered := load.TimeToRender(ctx)
 	in, err := load.Load(rendering, &o.Sources, args, stdin)
 	rendered()
 	if tasks.IsTimeUp(ctx, err) {
-		r := o.unrendered(ctx)
+		r := o.Unrendered(ctx)
 		return verdict(r, o, outs, stderr), o.write(stdout, r, outs, writing{failOn: policy.Action(o.failOn)})
 	}
 	if err != nil {
 		return 0, err
 	}
-	j, err := evaluate(o.Watch.Timed(ctx), &o.evaluateOptions, in, args, stdin)
-	if err = j.unfinished(ctx, in, err, o.Watch.Slowest); err != nil {
+	j, err := evaluate.Run(o.Watch.Timed(ctx), &o.Options, in, args, stdin)
+	if err = j.Unfinished(ctx, in, err, o.Watch.Slowest); err != nil {
 		return 0, errors.Join(err, o.reportFailure(stdout, outs, err))
 	}
 	o.Watch.Phase(supervise.Writing)
-	r := newReport(in, j)
-	if err := o.part.mark(r, &o.evaluateOptions, in, j); err != nil {
+	r := evaluate.NewReport(in, j)
+	if err := o.Part.Mark(r, &o.Options, in, j); err != nil {
 		return 0, err
 	}
 	if err := o.write(stdout, r, outs, writing{verbose: o.Verbose, quiet: o.quiet, failOn: policy.Action(o.failOn)}); err != nil {
@@ -123,7 +124,7 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 	}
 	if o.Verbose {
 		listSkipped(stderr, in)
-		o.prints.Write(stderr, in.Tree)
+		o.Prints.Write(stderr, in.Tree)
 	}
 	o.SaveCache()
 	if len(r.Units) == 0 && len(r.Results) == 0 && o.Base == "" {
@@ -139,7 +140,7 @@ func (o *checkOptions) reportFailure(stdout io.Writer, outs []output, err error)
 		return nil
 	}
 	outs = slices.DeleteFunc(slices.Clone(outs), func(out output) bool { return out.format == "text" })
-	return o.write(stdout, failedReport(report.Plain(err.Error()), ""), outs, writing{failOn: policy.Action(o.failOn)})
+	return o.write(stdout, evaluate.FailedReport(report.Plain(err.Error()), ""), outs, writing{failOn: policy.Action(o.failOn)})
 }
 
 // saysSo tells whether the verdict stands on standard output already.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render/disk"
@@ -26,7 +27,7 @@ from the repository around the working directory, if it has the files.
 
 Several reports must be the parts of one run, one of each check --shard NUMBER/OF.
 The joined report is the one that a run without --shard would have written.`,
-		Args: wants(1, maxShards, "a REPORT.json, which check -o json writes, or those of all parts of a run", "preadmit convert report.json -o html=report.html"),
+		Args: wants(1, evaluate.MaxShards, "a REPORT.json, which check -o json writes, or those of all parts of a run", "preadmit convert report.json -o html=report.html"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runConvert(&o, args, verbose, cmd.InOrStdin(), cmd.OutOrStdout())
 		},
@@ -54,7 +55,7 @@ func runConvert(o *outputs, files []string, verbose bool, stdin io.Reader, stdou
 		if r, err = report.Join(parts); err != nil {
 			return err
 		}
-		r.Notes = append(r.Notes, brokenPasses(r.Results, nil)...)
+		r.Notes = append(r.Notes, evaluate.BrokenPasses(r.Results, nil)...)
 	}
 	t, err := load.Open(nil)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/engines"
+	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
@@ -95,7 +96,7 @@ func runExplain(ctx context.Context, o *explainOptions, args []string, stdin io.
 	if err := flagOneOf("color", o.color, colorModes...); err != nil {
 		return 0, err
 	}
-	if err := engines.CheckPacks(o.packs); err != nil {
+	if err := engines.CheckPacks(o.Packs); err != nil {
 		return 0, err
 	}
 	ref, err := parseObjectRef(args[1])
@@ -112,9 +113,9 @@ func runExplain(ctx context.Context, o *explainOptions, args []string, stdin io.
 		err = ctx.Err()
 	}
 	if err != nil {
-		return 0, timedOut(ctx, err)
+		return 0, evaluate.TimedOut(ctx, err)
 	}
-	s, _, err := o.benchOptions(in)
+	s, _, err := o.EngineOptions(in)
 	if err != nil {
 		return 0, err
 	}
@@ -133,7 +134,7 @@ func runExplain(ctx context.Context, o *explainOptions, args []string, stdin io.
 	}
 	es, err := explained(ctx, o, there, bench, args[0], s.By(policy.Requests(nil, []*render.Object{object}))[0])
 	if err != nil {
-		return 0, timedOut(ctx, err)
+		return 0, evaluate.TimedOut(ctx, err)
 	}
 	return explainCode(es, o), o.writeExplanations(stdout, format, file, es)
 }
@@ -216,17 +217,17 @@ func noSuchRule(in *load.Input, b *engines.Set, o *explainOptions, rules []polic
 		return &supervise.Incomplete{Err: fmt.Errorf("policy %s does not compile: %s", policyName, broken)}
 	}
 	if len(names) > 0 && rule != "" {
-		return fmt.Errorf("policy %s has no rule %q; there are %s", policyName, rule, policy.Few(unique(names)))
+		return fmt.Errorf("policy %s has no rule %q; there are %s", policyName, rule, policy.Few(slices.Compact(slices.Sorted(slices.Values(names)))))
 	}
 	for _, p := range engines.Packs() {
-		if !slices.Contains(o.packs, p.Name) && packHas(p.Name, policyName) {
+		if !slices.Contains(o.Packs, p.Name) && packHas(p.Name, policyName) {
 			return fmt.Errorf("policy %q is not used here; it is in a pack: add --pack %s", policyName, p.Name)
 		}
 	}
 	if len(policies) == 0 {
 		return fmt.Errorf("there is no policy %q, nor any other: name some with --policy or --pack", policyName)
 	}
-	return fmt.Errorf("there is no policy %q; %s", policyName, instead(policyName, policies))
+	return fmt.Errorf("there is no policy %q; %s", policyName, policy.Instead(policyName, policies))
 }
 
 func packHas(name, policyName string) bool {
@@ -251,7 +252,7 @@ func brokenPolicy(in *load.Input, b *engines.Set, name string) string {
 			}
 		}
 	}
-	return strings.Join(unique(lines), "; ")
+	return strings.Join(slices.Compact(slices.Sorted(slices.Values(lines))), "; ")
 }
 
 // extent are the lines of the file of an object that its fields stand in.
@@ -356,7 +357,7 @@ func findObject(in *load.Input, kinds policy.Kinds, ref objectRef, unit string) 
 	}
 	var found []*render.Object
 	var like []string
-	for _, o := range slices.Concat(render.Objects(in.Head), variants(in.Head)) {
+	for _, o := range slices.Concat(render.Objects(in.Head), render.Variants(in.Head)) {
 		switch {
 		case unit != "" && in.Tree.Display(o.Unit.Identity()) != strings.TrimSuffix(unit, "/"):
 		case ref.means(o, kinds.Resource(o.GroupVersionKind()), namespace(o)):
@@ -373,7 +374,7 @@ func findObject(in *load.Input, kinds policy.Kinds, ref objectRef, unit string) 
 	case len(found) > 1:
 		return nil, newSeveral(in, ref, found, namespace)
 	case len(like) > 0:
-		return nil, fmt.Errorf("no object %s%s; %s", ref.text, inUnitOf(unit), instead(ref.text, like))
+		return nil, fmt.Errorf("no object %s%s; %s", ref.text, inUnitOf(unit), policy.Instead(ref.text, like))
 	}
 	var all []string
 	for _, o := range render.Objects(in.Head) {
@@ -381,21 +382,12 @@ func findObject(in *load.Input, kinds policy.Kinds, ref objectRef, unit string) 
 	}
 	hint := ""
 	if len(all) > 0 {
-		hint = "; " + instead(ref.text, all)
+		hint = "; " + policy.Instead(ref.text, all)
 	}
 	if n := len(unrendered(in)); n > 0 {
 		hint = fmt.Sprintf(" (%d problems kept something from being rendered: see preadmit check)", n)
 	}
 	return nil, fmt.Errorf("no object %s%s among %d rendered%s", ref.text, inUnitOf(unit), len(render.Objects(in.Head)), hint)
-}
-
-// variants are the objects that only some installations of units have.
-func variants(units []*render.Unit) []*render.Object {
-	var all []*render.Object
-	for _, u := range units {
-		all = append(all, u.Variants...)
-	}
-	return all
 }
 
 func inUnitOf(unit string) string {

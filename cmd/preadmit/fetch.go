@@ -16,6 +16,7 @@ import (
 
 	"github.com/preadmit/preadmit/cmd/preadmit/config"
 	"github.com/preadmit/preadmit/cmd/preadmit/download"
+	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render/store"
@@ -176,7 +177,7 @@ func (o *fetchOptions) newFetch(t *load.Tree, args []string, stdout, stderr io.W
 	f := &download.Fetch{
 		Dir: t.Dir, Content: vendor, Graph: slices.Concat(o.discovery, args), Addresses: o.addresses(),
 		Whole:  t.HoldsAll(args, nil) && !slices.ContainsFunc(o.discovery, narrows),
-		Locked: o.locked, Git: o.git, Update: o.update, Header: schemaLine("lock"),
+		Locked: o.locked, Git: o.git, Update: o.update, Header: evaluate.SchemaLine("lock"),
 		Path: os.Getenv(editorPath), Stderr: stderr, Quiet: o.quiet, Plain: report.Plain,
 		Say: func(parts ...string) {
 			if !o.quiet {

@@ -5,7 +5,10 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/config"
+	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy"
@@ -41,14 +44,14 @@ func (o *checkOptions) addSourceFlags(f *pflag.FlagSet) {
 // addPolicyFlags adds the flags that choose the policies, and who applies the objects.
 func (o *checkOptions) addPolicyFlags(f *pflag.FlagSet) {
 	f.StringArrayVarP(&o.Policies, "policy", "p", nil, "evaluate the policies, Rego included, in a file or directory `PATH`, or at oci://REGISTRY/NAME:TAG or a URL as preadmit fetch brought them (repeatable)")
-	f.StringArrayVar(&o.packs, "pack", nil, "evaluate the embedded policy pack `NAME`, see preadmit packs (repeatable)")
-	f.BoolVar(&o.noTreePolicies, "no-tree-policies", false, "ignore the policies among the rendered objects")
+	f.StringArrayVar(&o.Packs, "pack", nil, "evaluate the embedded policy pack `NAME`, see preadmit packs (repeatable)")
+	f.BoolVar(&o.NoTreePolicies, "no-tree-policies", false, "ignore the policies among the rendered objects")
 	f.StringArrayVar(&o.With, "with", nil, "objects that already exist on the cluster, such as Namespaces and CRDs, in a file or directory `PATH`, or at a URL or oci://REGISTRY/NAME:TAG as preadmit fetch brought them: policies can look them up, but they are not checked (repeatable)")
-	f.StringVar(&o.as, "as", "", "evaluate as if `USER` applied the objects (request.userInfo)")
-	f.StringArrayVar(&o.asGroups, "as-group", nil, "evaluate as if USER were a member of `GROUP` (repeatable)")
+	f.StringVar(&o.As, "as", "", "evaluate as if `USER` applied the objects (request.userInfo)")
+	f.StringArrayVar(&o.AsGroups, "as-group", nil, "evaluate as if USER were a member of `GROUP` (repeatable)")
 	f.StringArrayVar(&o.Data, "data", nil, "data for Rego policies, which they read under data: a YAML or JSON file, or a directory, at `PATH` (repeatable)")
-	f.StringArrayVar(&o.namespaces, "rego-namespace", nil, "evaluate the Rego package `NAME` (repeatable; default: all that have a deny, violation or warn rule)")
-	f.BoolVar(&o.combine, "combine", false, "evaluate Rego packages once over all objects, as conftest --combine does")
+	f.StringArrayVar(&o.Namespaces, "rego-namespace", nil, "evaluate the Rego package `NAME` (repeatable; default: all that have a deny, violation or warn rule)")
+	f.BoolVar(&o.Combine, "combine", false, "evaluate Rego packages once over all objects, as conftest --combine does")
 	o.failOn = string(policy.Deny)
 	f.Var(choice{&o.failOn, "ACTION", failActions()}, "fail-on", "exit 1 if a failure has at least this action: deny, warn, audit or never")
 }
@@ -61,6 +64,9 @@ func (o *checkOptions) addUserFlags(f *pflag.FlagSet) {
 
 // addChangeFlags adds the flags that say what to compare with.
 func (o *checkOptions) addChangeFlags(f *pflag.FlagSet) {
+	o.Configurable = func(root, file string, node *yaml.Node) error {
+		return configureFrom(newCheckCommand(new(int)).Flags(), root, file, config.Without(node, trusted...))
+	}
 	f.StringVar(&o.Base, "base", "", "compare with git revision `REV` and evaluate the change by the policies there; only new failures count")
 	f.BoolVar(&o.requireComplete, "require-complete", false, "exit 3 if anything could not be rendered or decided, even if it was so at --base")
 }
@@ -68,16 +74,16 @@ func (o *checkOptions) addChangeFlags(f *pflag.FlagSet) {
 // addRehearsalFlags adds the flags that ask what would happen if something else than the
 // tree changed.
 func (o *checkOptions) addRehearsalFlags(f *pflag.FlagSet) {
-	f.Var((*kubeVersion)(&o.fromKubeVersion), "from-kube-version", "rehearse the upgrade from version `X.Y` of the API server to --kube-version: only what it newly refuses, changes or newly allows counts. "+schema.Versions()[0]+" is the oldest, since older schemas are not in the program")
-	f.StringArrayVar(&o.enforce, "enforce", nil, "rehearse that `POLICY`, or POLICY/RULE, denies what it warns about or audits now; * matches; only what it would newly deny counts (repeatable)")
-	f.StringVar(&o.enforceBy, "enforce-by", "", "with --enforce, count by the `LABEL` of objects or else of their Namespaces, such as team (default: by namespace)")
+	f.Var((*kubeVersion)(&o.FromKubeVersion), "from-kube-version", "rehearse the upgrade from version `X.Y` of the API server to --kube-version: only what it newly refuses, changes or newly allows counts. "+schema.Versions()[0]+" is the oldest, since older schemas are not in the program")
+	f.StringArrayVar(&o.Enforce, "enforce", nil, "rehearse that `POLICY`, or POLICY/RULE, denies what it warns about or audits now; * matches; only what it would newly deny counts (repeatable)")
+	f.StringVar(&o.EnforceBy, "enforce-by", "", "with --enforce, count by the `LABEL` of objects or else of their Namespaces, such as team (default: by namespace)")
 }
 
 // addSuppressionFlags adds the flags that say which results people accept.
 func (o *checkOptions) addSuppressionFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.Suppressions, "suppressions", "", "read suppressions from `FILE` (default: "+suppressionsFile+", if there is one)")
-	f.BoolVar(&o.allowNew, "allow-new-suppressions", false, "with --base, also apply suppressions that the change adds")
-	f.Var((*date)(&o.date), "date", "evaluate suppressions, exceptions and policies as if today were `DAY`, such as 2027-03-31 (default: today, UTC)")
+	f.StringVar(&o.Suppressions, "suppressions", "", "read suppressions from `FILE` (default: "+evaluate.SuppressionsFile+", if there is one)")
+	f.BoolVar(&o.AllowNew, "allow-new-suppressions", false, "with --base, also apply suppressions that the change adds")
+	f.Var((*date)(&o.Date), "date", "evaluate suppressions, exceptions and policies as if today were `DAY`, such as 2027-03-31 (default: today, UTC)")
 }
 
 // addCacheFlags adds the flags that choose the cache.

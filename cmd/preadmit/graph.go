@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
@@ -60,7 +61,7 @@ func runGraph(ctx context.Context, o *checkOptions, format string, args []string
 	defer cancel()
 	in, err := load.Load(ctx, &o.Sources, args, stdin)
 	if err != nil {
-		return 0, timedOut(ctx, err)
+		return 0, evaluate.TimedOut(ctx, err)
 	}
 	for _, address := range addresses { // they are needed, too
 		_, _ = in.Tree.Store.Fetched(render.NewAddressed(address))
@@ -147,7 +148,7 @@ func newGraphOutput(in *load.Input) *graphOutput {
 		g.Units = append(g.Units, x)
 	}
 	g.summary = report.New(report.Tool{}, in.Head, nil, nil).Summary
-	countCovered(&g.summary, in)
+	evaluate.CountCovered(&g.summary, in)
 	for _, d := range in.Documents() {
 		g.Documents[string(d.State)]++
 	}

@@ -195,7 +195,7 @@ func (h *triageHost) accept(q *triageQuestion) (*lsp.Change, error) {
 		return nil, errors.New("nothing to accept")
 	}
 	x := &q.Decisions.Add[0]
-	x.Reason, x.Expires = reasonWanted, h.options.day().AddDate(0, 0, 90).Format(time.DateOnly)
+	x.Reason, x.Expires = reasonWanted, h.options.Day().AddDate(0, 0, 90).Format(time.DateOnly)
 	after, err := decided(*q.Decisions, display, before)
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/suites"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
@@ -119,7 +120,7 @@ func (o *testOptions) runMutation(ctx context.Context, code int, t *load.Tree, w
 	}
 	mutants, err := policytest.Mutate(ctx, options, names...)
 	if err != nil {
-		return 0, timedOut(ctx, err)
+		return 0, evaluate.TimedOut(ctx, err)
 	}
 	m := report.NewMutation(report.Tool{Name: "preadmit", Version: version}, mutants)
 	if err := writeExtra(report.MutationFormats, o.mutate, m, stdout, report.Options{}); err != nil {

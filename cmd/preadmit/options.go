@@ -1,12 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/helm"
 )
@@ -41,4 +43,35 @@ func (o *checkOptions) start() error {
 // cluster that are not paths.
 func (o *checkOptions) addresses() []string {
 	return slices.DeleteFunc(slices.Concat(o.Policies, o.Data, o.With), func(p string) bool { return !render.IsAddress(p) })
+}
+
+// checkRehearsal is an error if flags exclude each other.
+func (o *checkOptions) checkRehearsal() error {
+	switch {
+	case o.FromKubeVersion != "" && o.Base != "":
+		return errors.New("--from-kube-version compares two API servers, --base two trees: a difference could come from either, so run check once with each")
+	case len(o.Enforce) > 0 && o.Base != "":
+		return errors.New("--enforce compares policies before and after they deny, --base two trees: run check once with each; for a change that may break no policy at all, use --base with --fail-on audit")
+	case len(o.Enforce) > 0 && o.FromKubeVersion != "":
+		return errors.New("--enforce and --from-kube-version change two things: a denial could come from either, so run check once with each")
+	case o.EnforceBy != "" && len(o.Enforce) == 0:
+		return errors.New("--enforce-by counts what --enforce would deny, and that is not given")
+	case o.FromKubeVersion != "" && evaluate.Release(o.FromKubeVersion) == evaluate.Release(o.KubeVersion):
+		return fmt.Errorf("--from-kube-version and --kube-version are both %s", evaluate.Release(o.KubeVersion))
+	}
+	return nil
+}
+
+// openShard reads --shard and refuses flags that need all results in one process.
+func (o *checkOptions) openShard() (err error) {
+	if o.Part, err = evaluate.ParseShard(o.shard); err != nil {
+		return err
+	}
+	if o.Part != nil && o.Combine {
+		return errors.New("--combine evaluates all objects together, which --shard divides: use one of them")
+	}
+	if o.Part != nil && o.FromKubeVersion != "" {
+		return errors.New("--from-kube-version compares two whole runs: use it without --shard")
+	}
+	return nil
 }

@@ -2,19 +2,17 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/engines"
+	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/disk"
 	"github.com/preadmit/preadmit/report"
 )
@@ -76,7 +74,7 @@ func runPolicies(ctx context.Context, o *policiesOptions, args []string, stdin i
 	if err != nil {
 		return 0, err
 	}
-	if err := engines.CheckPacks(o.packs); err != nil {
+	if err := engines.CheckPacks(o.Packs); err != nil {
 		return 0, err
 	}
 	ctx, cancel, err := o.begin(ctx, stderr)
@@ -88,13 +86,13 @@ func runPolicies(ctx context.Context, o *policiesOptions, args []string, stdin i
 	in, err := load.Load(rendering, &o.Sources, args, stdin)
 	rendered()
 	if err != nil {
-		return 0, timedOut(ctx, err)
+		return 0, evaluate.TimedOut(ctx, err)
 	}
-	v, err := reviewPolicies(o.Watch.Timed(ctx), &o.evaluateOptions, in, in.Tree.HoldsAll(args, in.Stdin))
+	v, err := evaluate.ReviewPolicies(o.Watch.Timed(ctx), &o.Options, in, in.Tree.HoldsAll(args, in.Stdin))
 	if err != nil {
-		return 0, timedOut(ctx, err)
+		return 0, evaluate.TimedOut(ctx, err)
 	}
-	p := v.report(in)
+	p := v.Report(in)
 	if err := o.writeEach(stdout, disk.Shown{Tree: in.Tree.Tree}, outs, writing{verbose: o.Verbose, quiet: o.quiet}, func(w io.Writer, format string, opts report.Options) error {
 		return report.PoliciesFormats.Write(w, format, p, opts)
 	}); err != nil {
@@ -103,124 +101,11 @@ func runPolicies(ctx context.Context, o *policiesOptions, args []string, stdin i
 	return policiesCode(p, v, o, stderr), nil
 }
 
-// A policyReview counts the verdicts of policies over an input, and has the findings about
-// the policies.
-type policyReview struct {
-	evaluation
-	uses     *policy.Uses
-	findings []policy.Result
-}
-
-// reviewPolicies evaluates everything and inspects each policy. If whole, the paths
-// cover the whole tree, so suppressions that accept nothing are findings.
-func reviewPolicies(ctx context.Context, o *evaluateOptions, in *load.Input, whole bool) (*policyReview, error) {
-	v := &policyReview{evaluation: evaluation{notes: in.Notes}}
-	s, _, err := o.benchOptions(in)
-	if err != nil {
-		return nil, err
-	}
-	s.Verbose = true // for the costs
-	var parts []clusterPart
-	err = v.eachCluster(ctx, s, nil, in, func(j *evaluation, s engines.Options, on func(*load.Input) *load.Input) error {
-		there := on(in)
-		if err := j.all(ctx, o, there, s); err != nil {
-			return err
-		}
-		parts = append(parts, clusterPart{there, j.bench, s.By(allRequests(there.Head))})
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	o.Watch.Phase("looking at policies")
-	policy.Sort(v.results)
-	v.uses = policy.NewUses(policyRules(v.bench.Rules()))
-	for i := range v.results {
-		v.uses.Add(&v.results[i])
-	}
-	return v, errors.Join(v.unmatched(ctx, parts), v.look(o, in, parts, whole))
-}
-
-// A clusterPart holds the objects of one cluster, its engines and the requests.
-type clusterPart struct {
-	in    *load.Input
-	bench *engines.Set
-	reqs  []policy.Request
-}
-
-// policyRules are the rules that policies have: not those of schemas.
-func policyRules(rules []policy.Rule) []policy.Rule {
-	return slices.DeleteFunc(rules, func(r policy.Rule) bool {
-		return r.Engine == policy.EngineSchema || r.Engine == policy.EngineCRD
-	})
-}
-
-// unmatched adds a finding for each rule that matches nothing on any cluster.
-func (v *policyReview) unmatched(ctx context.Context, parts []clusterPart) error {
-	rest := v.uses.Unmatched()
-	for _, p := range parts {
-		found, err := p.bench.Chain.WhyUnmatched(ctx, p.reqs, rest)
-		if err != nil {
-			return err
-		}
-		rest = slices.DeleteFunc(rest, func(use *policy.Use) bool {
-			r, ok := found[use]
-			if ok {
-				v.findings = append(v.findings, r)
-			}
-			return ok
-		})
-	}
-	return nil
-}
-
-// look adds the other findings: what follows from the counts, what engines and the
-// API server say about policies as they are written, and what exempts nothing.
-func (v *policyReview) look(o *evaluateOptions, in *load.Input, parts []clusterPart, whole bool) error {
-	v.findings = append(v.findings, v.uses.Findings()...)
-	for _, r := range v.results {
-		if r.Engine == policy.EngineCompile {
-			v.findings = append(v.findings, r)
-		}
-	}
-	for _, p := range parts {
-		v.findings = appendNew(v.findings, p.bench.Inspect())
-		there := slices.Concat(render.Objects(p.in.Head), render.Objects(p.in.Given), render.Objects(p.in.Context))
-		v.findings = appendNew(v.findings, v.uses.UnusedExceptions(engines.Distinct(there)))
-	}
-	if !whole {
-		return nil
-	}
-	held, err := readSuppressions(o, in)
-	if err != nil {
-		return err
-	}
-	_, unused := policy.Suppress(v.results, held, o.day())
-	for _, s := range unused {
-		v.findings = append(v.findings, policy.NewFinding(policy.AcceptsNone, s.Rule, s.Origin, "%s accepts nothing: it can go", described(s)))
-	}
-	return nil
-}
-
-func (v *policyReview) report(in *load.Input) *report.Policies {
-	uses := v.uses.List()
-	for _, u := range uses {
-		u.Origin.File = in.Tree.Display(u.Origin.File)
-	}
-	relabel(in.Tree, v.findings)
-	v.findings = policy.WithoutConsequences(v.findings)
-	policy.Sort(v.findings)
-	run := report.New(report.Tool{Name: "preadmit", Version: version}, in.Head, nil, nil)
-	run.Notes = slices.Concat(v.bench.Notes, v.notes)
-	run.Tree = disk.Shown{Tree: in.Tree.Tree}
-	return report.NewPolicies(run, uses, v.findings)
-}
-
 // policiesCode is the exit code.
-func policiesCode(p *report.Policies, v *policyReview, o *policiesOptions, stderr io.Writer) int {
+func policiesCode(p *report.Policies, v *evaluate.PolicyReview, o *policiesOptions, stderr io.Writer) int {
 	notRendered := 0
-	for i := range v.results {
-		if r := &v.results[i]; r.Engine == policy.EngineRender && r.Undecided() && !r.Unreached {
+	for i := range v.Results {
+		if r := &v.Results[i]; r.Engine == policy.EngineRender && r.Undecided() && !r.Unreached {
 			notRendered++
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
@@ -63,15 +64,15 @@ func runRender(ctx context.Context, o *checkOptions, printed printing, args []st
 	defer cancel()
 	in, err := load.Load(ctx, &o.Sources, args, stdin)
 	if err != nil {
-		return 0, timedOut(ctx, err)
+		return 0, evaluate.TimedOut(ctx, err)
 	}
-	var stored *admitted
+	var stored *evaluate.Admitted
 	if printed.admitted {
-		if stored, err = admit(ctx, in, &o.evaluateOptions); err != nil {
-			return 0, timedOut(ctx, err)
+		if stored, err = evaluate.Admit(ctx, in, &o.Options); err != nil {
+			return 0, evaluate.TimedOut(ctx, err)
 		}
 	}
-	relabel(in.Tree, in.Found)
+	evaluate.Relabel(in.Tree, in.Found)
 	w := bufio.NewWriter(stdout)
 	switch {
 	case printed.format == "json":
@@ -177,11 +178,11 @@ type renderedObject struct {
 }
 
 // printJSON prints an array with an object a line.
-func printJSON(w io.Writer, in *load.Input, stored *admitted, origins bool) error {
+func printJSON(w io.Writer, in *load.Input, stored *evaluate.Admitted, origins bool) error {
 	separator := "[\n"
 	for _, u := range in.Head {
 		for _, o := range u.Objects {
-			r := renderedObject{Unit: in.Tree.Display(u.Identity()), Kind: u.Kind, Origins: report.Displayed(o.At(""), in.Tree.Display), Assumed: o.Assumed, Object: o.Object, Stored: stored.tree(o)}
+			r := renderedObject{Unit: in.Tree.Display(u.Identity()), Kind: u.Kind, Origins: report.Displayed(o.At(""), in.Tree.Display), Assumed: o.Assumed, Object: o.Object, Stored: stored.Tree(o)}
 			if origins {
 				r.Fields = report.FieldOrigins(o, in.Tree.Display)
 			}
@@ -218,4 +219,56 @@ func writeLines(w io.Writer, lines []report.ObjectLine) error {
 		}
 	}
 	return nil
+}
+
+// printDiffs prints a unified diff an object: from what was rendered to what
+// would be stored, with the mutations that are a part of it.
+func printDiffs(w io.Writer, in *load.Input, a *evaluate.Admitted) error {
+	for _, u := range in.Head {
+		for _, o := range u.Objects {
+			if _, err := fmt.Fprintf(w, "# %s %s\n%s", u.Kind, report.Plain(in.Tree.Display(u.Identity())), sourceLine(in.Tree, o)); err != nil {
+				return err
+			}
+			if err := printDiff(w, in, a, o); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func printDiff(w io.Writer, in *load.Input, a *evaluate.Admitted, o *render.Object) error {
+	key := o.Key()
+	key.Namespace = ""
+	for _, r := range a.Steps[key] {
+		r.PolicyOrigin.File = in.Tree.Display(r.PolicyOrigin.File)
+		if _, err := fmt.Fprintf(w, "# %s/%s %s (%s)\n", report.Plain(r.Policy), r.Rule, report.Plain(r.Message), report.Plain(r.PolicyOrigin.String())); err != nil {
+			return err
+		}
+	}
+	before, err := yaml.Marshal(o.Object)
+	if err != nil {
+		return err
+	}
+	after, err := yaml.Marshal(a.Tree(o))
+	if err != nil {
+		return err
+	}
+	name := report.Plain(objectName(o))
+	text := report.UnifiedDiff(name, before, name+" as stored", after)
+	if text == "" {
+		_, err = fmt.Fprintf(w, "# %s is stored as it is\n", name)
+		return err
+	}
+	_, err = io.WriteString(w, text)
+	return err
+}
+
+// objectName is an object in words: its kind, and where it is.
+func objectName(o *render.Object) string {
+	key := o.Key()
+	if key.Namespace == "" {
+		return fmt.Sprintf("%s %s %s", key.APIVersion, key.Kind, key.Name)
+	}
+	return fmt.Sprintf("%s %s %s/%s", key.APIVersion, key.Kind, key.Namespace, key.Name)
 }

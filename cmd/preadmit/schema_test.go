@@ -23,6 +23,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/config"
+	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/policytest"
 	"github.com/preadmit/preadmit/render/store"
@@ -47,7 +48,7 @@ func TestSchemas(t *testing.T) {
 		"lock":         lockSchema(types),
 		"config":       configSchema(t),
 	} {
-		schema["$id"] = schemaURL(name)
+		schema["$id"] = evaluate.SchemaURL(name)
 		schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 		var b bytes.Buffer
 		e := json.NewEncoder(&b)
@@ -76,7 +77,7 @@ func TestSchemasAccept(t *testing.T) {
 		{"report", stdout.String(), ""},
 		{"report", strings.Replace(stdout.String(), `"outcome":"pass"`, `"outcome":"fine"`, 1), "outcome"},
 		{"report", `{"schema": "preadmit.report/v1"}`, "missing"},
-		{"suppressions", schemaLine("suppressions") + string(suppressions), ""},
+		{"suppressions", evaluate.SchemaLine("suppressions") + string(suppressions), ""},
 		{"suppressions", strings.Replace(string(suppressions), "reason", "why", 1), "why"},
 		{"suppressions", strings.Replace(string(suppressions), "2027-01-31", "soon", 1), "pattern"},
 		{"config", "policy: [policies]\npack: pod-security-restricted\nkube-version: \"1.33\"\nfail-on: warn\ntimeout: 5m\ncombine: true\n", ""},

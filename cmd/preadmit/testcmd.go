@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/config"
+	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/suites"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
@@ -192,7 +193,7 @@ func runTest(ctx context.Context, o *testOptions, args []string, stdout, stderr 
 	w.Phase("running suites")
 	r, err := policytest.Run(ctx, policytest.Options{FS: t, Engines: suites.Engines(suites.Options{KubeVersion: o.kubeVersion, Coverage: o.counted}), Name: t.Display, Watch: w.Suites()}, names...)
 	if err != nil {
-		return 0, timedOut(ctx, err)
+		return 0, evaluate.TimedOut(ctx, err)
 	}
 	if len(o.policies) > 0 {
 		done, err := w.Begin(regoTests, true)
@@ -207,7 +208,7 @@ func runTest(ctx context.Context, o *testOptions, args []string, stdout, stderr 
 		}
 		done()
 		if err != nil {
-			return 0, timedOut(ctx, err)
+			return 0, evaluate.TimedOut(ctx, err)
 		}
 	}
 	if err := writeTests(stdout, r, o, format, file); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/engines"
+	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/suites"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
@@ -64,7 +65,7 @@ func runTestWrite(ctx context.Context, o *testOptions, args []string, stdin io.R
 	in, err := load.Load(rendering, &c.Sources, args, stdin)
 	rendered()
 	if err != nil {
-		return 0, timedOut(ctx, err)
+		return 0, evaluate.TimedOut(ctx, err)
 	}
 	dir, err := insideTree(in.Tree, o.write)
 	if err != nil {
@@ -86,7 +87,7 @@ func runTestWrite(ctx context.Context, o *testOptions, args []string, stdin io.R
 	}
 	p.summary()
 	if late != nil {
-		return 0, timedOut(ctx, late)
+		return 0, evaluate.TimedOut(ctx, late)
 	}
 	if n := notRendered(in); n > 0 {
 		fmt.Fprintf(stderr, "preadmit: %s could not be rendered, so tests have none of their objects; see preadmit check\n", policy.Plural(n, "unit"))

@@ -98,8 +98,8 @@ func (o *triageOptions) prepare(flags *pflag.FlagSet, args []string) error {
 	if err := configure(without(flags, "output"), repositoryPaths(args)); err != nil {
 		return err
 	}
-	o.allowNew = true // what is written here is for the person who reads it to decide
-	if err := engines.CheckPacks(o.packs); err != nil {
+	o.AllowNew = true // what is written here is for the person who reads it to decide
+	if err := engines.CheckPacks(o.Packs); err != nil {
 		return err
 	}
 	return o.start()
@@ -155,7 +155,7 @@ func editorCommand(command string) tui.EditorCommand {
 
 // personal reads the settings of the person, and checks the flags about them.
 func (o *triageOptions) personal() (tui.Options, tui.EditorCommand, error) {
-	show := tui.Options{Today: o.day(), Theme: o.theme, ReadOnly: o.readOnly, Watch: o.watch, Filter: o.filter, Environment: os.Environ()}
+	show := tui.Options{Today: o.Day(), Theme: o.theme, ReadOnly: o.readOnly, Watch: o.watch, Filter: o.filter, Environment: os.Environ()}
 	if err := flagOneOf("theme", o.theme, themes...); err != nil {
 		return show, tui.EditorCommand{}, err
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render/disk"
@@ -25,13 +26,13 @@ func (h *triageHost) suppressionsPath() (path, display string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	path = filepath.Join(dir, filepath.FromSlash(suppressionsFile))
+	path = filepath.Join(dir, filepath.FromSlash(evaluate.SuppressionsFile))
 	if real, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
 		if _, ok := disk.Within(dir, real); !ok {
-			return "", "", fmt.Errorf("%s: its directory is a link that leads out of the repository", suppressionsFile)
+			return "", "", fmt.Errorf("%s: its directory is a link that leads out of the repository", evaluate.SuppressionsFile)
 		}
 	}
-	return path, suppressionsFile, nil
+	return path, evaluate.SuppressionsFile, nil
 }
 
 // Propose returns the new content of the file with the decisions, and the diff.
@@ -53,7 +54,7 @@ func (h *triageHost) Propose(d tui.Decisions) (*tui.Change, error) {
 
 // decided returns a suppressions file after decisions.
 func decided(d tui.Decisions, display string, before []byte) ([]byte, error) {
-	return policy.SuppressionEdit{Add: d.Add, Remove: d.Remove, Header: schemaLine("suppressions")}.Apply(display, before)
+	return policy.SuppressionEdit{Add: d.Add, Remove: d.Remove, Header: evaluate.SchemaLine("suppressions")}.Apply(display, before)
 }
 
 // withDiff sets the diff of a change.
@@ -103,7 +104,7 @@ func writeChange(path string, c *tui.Change) error {
 		if err := os.Remove(path); err != nil {
 			return notWritten(c.File, err)
 		}
-		if dir := filepath.Dir(path); filepath.Base(dir) == filepath.Dir(suppressionsFile) {
+		if dir := filepath.Dir(path); filepath.Base(dir) == filepath.Dir(evaluate.SuppressionsFile) {
 			_ = os.Remove(dir) // which was made for it, unless there is something else in it
 		}
 		return nil

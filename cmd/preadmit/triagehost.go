@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/engines"
+	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy"
@@ -57,10 +58,10 @@ func (h *triageHost) Evaluate(ctx context.Context, tell func(tui.Progress)) (*re
 	if h.saved != "" {
 		return h.readSaved(ctx)
 	}
-	o := h.options.evaluateOptions
+	o := h.options.Options
 	o.Progress, o.Notes = &load.Progress{Tell: tell, Quiet: h.quiet}, io.Discard
 	if h.quiet {
-		o.passes, o.Forgets = new(policy.Passes), true // which nobody looks at
+		o.Passes, o.Forgets = new(policy.Passes), true // which nobody looks at
 	}
 	h.mu.Lock()
 	o.Texts = h.texts
@@ -71,7 +72,7 @@ func (h *triageHost) Evaluate(ctx context.Context, tell func(tui.Progress)) (*re
 	}
 	r, run, err := h.evaluate(ctx, &o)
 	if err != nil && exitCode(err) == exitIncomplete {
-		r, run, err = h.failed(failedReport(report.Plain(err.Error()), ""))
+		r, run, err = h.failed(evaluate.FailedReport(report.Plain(err.Error()), ""))
 	}
 	if err != nil {
 		return nil, err
@@ -81,27 +82,27 @@ func (h *triageHost) Evaluate(ctx context.Context, tell func(tui.Progress)) (*re
 }
 
 // evaluate renders and evaluates. When --timeout is over, it returns what is done.
-func (h *triageHost) evaluate(ctx context.Context, o *evaluateOptions) (*report.Report, *triageRun, error) {
+func (h *triageHost) evaluate(ctx context.Context, o *evaluate.Options) (*report.Report, *triageRun, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.Timeout, fmt.Errorf("not done after --timeout %s", o.Timeout))
 	defer cancel()
 	rendering, rendered := load.TimeToRender(ctx)
 	in, err := load.Load(rendering, &o.Sources, h.args, bytes.NewReader(h.stdin))
 	rendered()
 	if tasks.IsTimeUp(ctx, err) {
-		return h.failed(o.unrendered(ctx))
+		return h.failed(o.Unrendered(ctx))
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	j, err := evaluate(o.Watch.Timed(ctx), o, in, h.args, bytes.NewReader(h.stdin))
+	j, err := evaluate.Run(o.Watch.Timed(ctx), o, in, h.args, bytes.NewReader(h.stdin))
 	late := tasks.IsTimeUp(ctx, err)
-	if err = j.unfinished(ctx, in, err, o.Watch.Slowest); err != nil {
+	if err = j.Unfinished(ctx, in, err, o.Watch.Slowest); err != nil {
 		return nil, nil, err
 	}
 	if !late {
 		o.SaveCache()
 	}
-	r, run := newReport(in, j), newTriageRun(in, j)
+	r, run := evaluate.NewReport(in, j), newTriageRun(in, j)
 	run.source = report.NewSource(r)
 	return r, run, nil
 }
@@ -112,10 +113,10 @@ func (h *triageHost) failed(r *report.Report) (*report.Report, *triageRun, error
 	return r, &triageRun{tree: t, in: &load.Input{Tree: t}, source: report.NewSource(r)}, err
 }
 
-func newTriageRun(in *load.Input, j *evaluation) *triageRun {
-	run := &triageRun{tree: in.Tree, in: in, bench: j.bench, was: j.was, objects: byKey(in)}
-	if j.was != nil {
-		run.old = byKey(j.was)
+func newTriageRun(in *load.Input, j *evaluate.Evaluation) *triageRun {
+	run := &triageRun{tree: in.Tree, in: in, bench: j.Bench, was: j.Was, objects: byKey(in)}
+	if j.Was != nil {
+		run.old = byKey(j.Was)
 	}
 	return run
 }
@@ -163,7 +164,7 @@ func (h *triageHost) readSaved(ctx context.Context) (*report.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := h.options.evaluateOptions
+	o := h.options.Options
 	if err := o.Confine(ctx, t, []string{h.saved}, nil); err != nil {
 		return nil, err
 	}
@@ -178,14 +179,14 @@ func (h *triageHost) readSaved(ctx context.Context) (*report.Report, error) {
 		return nil, fmt.Errorf("%s: %w", h.saved, err)
 	}
 	r.Tree = disk.Shown{Tree: t.Tree}
-	held, err := readSuppressions(&h.options.evaluateOptions, &load.Input{Tree: t})
+	held, err := evaluate.ReadSuppressions(&h.options.Options, &load.Input{Tree: t})
 	if err != nil {
 		return nil, err
 	}
 	for i := range r.Results {
 		r.Results[i].Suppression = stillHeld(r.Results[i].Suppression, held)
 	}
-	policy.Suppress(r.Results, held, h.options.day())
+	policy.Suppress(r.Results, held, h.options.Day())
 	h.keep(&triageRun{tree: t, source: report.NewSource(r)}, before)
 	return r, nil
 }
@@ -218,13 +219,13 @@ func (h *triageHost) looked(ctx context.Context) (*triageRun, error) {
 	if run.in != nil {
 		return run, nil
 	}
-	o := h.options.evaluateOptions
+	o := h.options.Options
 	o.Base = ""
 	in, err := load.Load(ctx, &o.Sources, []string{run.tree.Dir}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("this is a saved report, and what is here does not render: %w", err)
 	}
-	s, _, err := o.benchOptions(in)
+	s, _, err := o.EngineOptions(in)
 	if err != nil {
 		return nil, err
 	}
@@ -322,7 +323,7 @@ func renderedOf(t *load.Tree, o *render.Object) (*tui.Rendered, error) {
 // benchOf returns the engines for the cluster of an object. Where there are several
 // clusters, or all results were cached, it is made when it is first asked for.
 func (h *triageHost) benchOf(run *triageRun, o *render.Object) (*engines.Set, engines.Options, error) {
-	options, _, err := h.options.benchOptions(run.in)
+	options, _, err := h.options.EngineOptions(run.in)
 	if err != nil {
 		return nil, options, err
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -33,15 +32,6 @@ func flagOneOf(flag, value string, names ...string) error {
 		return fmt.Errorf("--%s %w", flag, err)
 	}
 	return nil
-}
-
-// instead is render.Instead for long lists, of which it gives the first few.
-func instead(name string, names []string) string {
-	names = unique(names)
-	if meant := render.DidYouMean(name, names); meant != "" {
-		return meant
-	}
-	return "there are " + policy.Few(names)
 }
 
 // wants returns an error unless there are from least to most arguments, most -1

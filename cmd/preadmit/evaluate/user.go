@@ -1,4 +1,4 @@
-package main
+package evaluate
 
 import (
 	"context"
@@ -26,13 +26,13 @@ var controllers = []struct{ group, user string }{
 // requester is who makes the requests: whom --as or --as-file names, else the
 // controller that the tree's objects tell of, else nobody known, which leaves
 // undecided what depends on request.userInfo. assumed is what to say about it.
-func (o *evaluateOptions) requester(in *load.Input) (u policy.UserInfo, assumed string, err error) {
-	given := policy.UserInfo{Username: o.as, Groups: slices.Clone(o.asGroups)}
+func (o *Options) requester(in *load.Input) (u policy.UserInfo, assumed string, err error) {
+	given := policy.UserInfo{Username: o.As, Groups: slices.Clone(o.AsGroups)}
 	switch {
 	case o.AsFile != "":
 		u, err = o.userFile(in)
 		return u, "", err
-	case o.as != "" || len(o.asGroups) > 0:
+	case o.As != "" || len(o.AsGroups) > 0:
 		return authz.Complete(given), "", nil
 	}
 	if c := controller(render.Objects(in.Head)); c != "" {
@@ -108,7 +108,7 @@ func asksWho(rules []policy.Rule) bool {
 }
 
 // authorizerFile reads the file of rules that --authorizer names.
-func (o *evaluateOptions) authorizerFile(in *load.Input) (display string, data []byte, err error) {
+func (o *Options) authorizerFile(in *load.Input) (display string, data []byte, err error) {
 	name, data, err := in.File(o.Authorizer)
 	if name == "" {
 		return "", nil, fmt.Errorf("--authorizer %q is neither a file of rules nor one of %s", o.Authorizer, strings.Join(authz.Modes, ", "))
@@ -120,8 +120,8 @@ func (o *evaluateOptions) authorizerFile(in *load.Input) (display string, data [
 }
 
 // userFile is whom --as-file names.
-func (o *evaluateOptions) userFile(in *load.Input) (policy.UserInfo, error) {
-	if o.as != "" || len(o.asGroups) > 0 {
+func (o *Options) userFile(in *load.Input) (policy.UserInfo, error) {
+	if o.As != "" || len(o.AsGroups) > 0 {
 		return policy.UserInfo{}, errors.New("--as-file names a user with groups: --as and --as-group can't be given with it")
 	}
 	name, data, err := in.File(o.AsFile)

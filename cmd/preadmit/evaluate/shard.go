@@ -1,10 +1,9 @@
-package main
+package evaluate
 
 import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -17,8 +16,8 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// maxShards bounds the parts of a run.
-const maxShards = 256
+// MaxShards bounds the parts of a run.
+const MaxShards = 256
 
 // A shard is one of several parts of a run, in which different processes evaluate
 // different units. All of them render everything, since policies look at other
@@ -28,8 +27,8 @@ type shard struct {
 	units      map[string]bool // that this one evaluates, by identity
 }
 
-// parseShard reads "3/8"; "" is nil.
-func parseShard(text string) (*shard, error) {
+// ParseShard reads "3/8"; "" is nil.
+func ParseShard(text string) (*shard, error) {
 	if text == "" {
 		return nil, nil
 	}
@@ -38,24 +37,10 @@ func parseShard(text string) (*shard, error) {
 	var err, err2 error
 	s.number, err = strconv.Atoi(number)
 	s.of, err2 = strconv.Atoi(of)
-	if err != nil || err2 != nil || s.number < 1 || s.number > s.of || s.of > maxShards {
-		return nil, fmt.Errorf("--shard %q: want the number of the shard and how many there are, such as 3/8; at most %d", text, maxShards)
+	if err != nil || err2 != nil || s.number < 1 || s.number > s.of || s.of > MaxShards {
+		return nil, fmt.Errorf("--shard %q: want the number of the shard and how many there are, such as 3/8; at most %d", text, MaxShards)
 	}
 	return s, nil
-}
-
-// openShard reads --shard and refuses flags that need all results in one process.
-func (o *checkOptions) openShard() (err error) {
-	if o.part, err = parseShard(o.shard); err != nil {
-		return err
-	}
-	if o.part != nil && o.combine {
-		return errors.New("--combine evaluates all objects together, which --shard divides: use one of them")
-	}
-	if o.part != nil && o.fromKubeVersion != "" {
-		return errors.New("--from-kube-version compares two whole runs: use it without --shard")
-	}
-	return nil
 }
 
 // divide chooses the units of the shard: the unit with the most objects first,
@@ -120,9 +105,9 @@ func (s *shard) once(results ...[]policy.Result) []policy.Result {
 	return slices.Concat(results...)
 }
 
-// mark records in the report the shard's number and the digest of the run's inputs,
+// Mark records in the report the shard's number and the digest of the run's inputs,
 // which is the same in all parts of a run; see runDigest.
-func (s *shard) mark(r *report.Report, o *evaluateOptions, in *load.Input, j *evaluation) error {
+func (s *shard) Mark(r *report.Report, o *Options, in *load.Input, j *Evaluation) error {
 	if s == nil {
 		return nil
 	}
@@ -133,12 +118,12 @@ func (s *shard) mark(r *report.Report, o *evaluateOptions, in *load.Input, j *ev
 
 // runDigest is a hash of everything that results depend on: all objects of both
 // sides, policies and settings, and what the report says besides results.
-func runDigest(r *report.Report, o *evaluateOptions, in *load.Input, j *evaluation) (string, error) {
-	s, _, err := o.benchOptions(in)
+func runDigest(r *report.Report, o *Options, in *load.Input, j *Evaluation) (string, error) {
+	s, _, err := o.EngineOptions(in)
 	if err != nil {
 		return "", err
 	}
-	held, err := readSuppressions(o, in)
+	held, err := ReadSuppressions(o, in)
 	if err != nil {
 		return "", err
 	}
@@ -147,7 +132,7 @@ func runDigest(r *report.Report, o *evaluateOptions, in *load.Input, j *evaluati
 	e.Plain(held)
 	e.Plain(r.Tool)
 	e.Plain(r.Units)
-	for _, side := range []*load.Input{in, j.was} {
+	for _, side := range []*load.Input{in, j.Was} {
 		if side == nil {
 			continue
 		}

@@ -1,4 +1,4 @@
-package main
+package evaluate
 
 import (
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
@@ -6,9 +6,9 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// countCovered counts how much of the tree a report covers: the files that
+// CountCovered counts how much of the tree a report covers: the files that
 // are left out, and where what is deployed begins.
-func countCovered(s *report.Summary, in *load.Input) {
+func CountCovered(s *report.Summary, in *load.Input) {
 	excluded := make(map[string]bool)
 	for _, d := range in.Documents() {
 		if d.State == render.DocExcluded {
@@ -29,7 +29,7 @@ func countCovered(s *report.Summary, in *load.Input) {
 
 // addDocuments puts into a report what happens to the documents of the tree.
 func addDocuments(r *report.Report, in *load.Input) {
-	countCovered(&r.Summary, in)
+	CountCovered(&r.Summary, in)
 	for _, d := range in.Documents() {
 		units := make([]string, len(d.Units))
 		for i, u := range d.Units {

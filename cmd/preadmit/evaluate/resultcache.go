@@ -1,4 +1,4 @@
-package main
+package evaluate
 
 import (
 	"context"
@@ -22,7 +22,7 @@ import (
 // reviewCached evaluates every unit, but reuses cached results of units whose inputs
 // have not changed: the unit itself, the policies and options, and the other
 // objects that policies looked at.
-func (j *evaluation) reviewCached(ctx context.Context, o *evaluateOptions, in *load.Input, s engines.Options) error {
+func (j *Evaluation) reviewCached(ctx context.Context, o *Options, in *load.Input, s engines.Options) error {
 	r := newResultCache(o.Memory, in, s)
 	r.head = j.shard.unitsOf(in.Head)
 	known := r.results(j.passes)
@@ -37,22 +37,22 @@ func (j *evaluation) reviewCached(ctx context.Context, o *evaluateOptions, in *l
 		return err
 	}
 	// Engines end compilations that take too long, which differs between runs.
-	r.off = r.off || len(j.bench.Results) > 0 && time.Since(start) > quickCompile
+	r.off = r.off || len(j.Bench.Results) > 0 && time.Since(start) > quickCompile
 	o.Watch.Expect(supervise.EvaluateTask, len(rest))
 	defer j.keepPasses()()
-	found, err := j.bench.Chain.ReviewEach(ctx, rest)
+	found, err := j.Bench.Chain.ReviewEach(ctx, rest)
 	if err != nil {
 		for _, u := range r.head { // what was evaluated, now or earlier
-			j.results = append(j.results, known[u]...)
+			j.Results = append(j.Results, known[u]...)
 		}
-		j.results = slices.Concat(j.results, slices.Concat(found...))
+		j.Results = slices.Concat(j.Results, slices.Concat(found...))
 		return err
 	}
 	for i := range rest {
 		u := rest[i].Object.Unit
 		known[u] = append(known[u], found[i]...)
 	}
-	passed := j.bench.Chain.Passes.By(func(k render.Key) string { return k.Unit })
+	passed := j.Bench.Chain.Passes.By(func(k render.Key) string { return k.Unit })
 	results := make([]policy.Result, 0, numberOf(known))
 	for _, u := range r.head {
 		if !r.got[u] {
@@ -63,8 +63,8 @@ func (j *evaluation) reviewCached(ctx context.Context, o *evaluateOptions, in *l
 		results = append(results, known[u]...)
 	}
 	policy.Sort(results)
-	r.keep(j.bench)
-	j.results = append(j.shard.once(in.Found, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart), j.bench.Results), results...)
+	r.keep(j.Bench)
+	j.Results = append(j.shard.once(in.Found, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart), j.Bench.Results), results...)
 	return nil
 }
 
@@ -73,15 +73,15 @@ const quickCompile = 2 * time.Second
 
 // makeBench returns the engines. If every result is cached it returns the cached
 // compile errors and does not compile the policies.
-func (j *evaluation) makeBench(in *load.Input, s engines.Options, known *engines.Set, needed bool) (err error) {
-	if j.bench = known; known != nil && !needed {
+func (j *Evaluation) makeBench(in *load.Input, s engines.Options, known *engines.Set, needed bool) (err error) {
+	if j.Bench = known; known != nil && !needed {
 		return nil
 	}
 	s.Compiled = known != nil
-	if j.bench, err = engines.New(in, in, s); err != nil || known == nil {
+	if j.Bench, err = engines.New(in, in, s); err != nil || known == nil {
 		return err
 	}
-	j.bench.Results, j.bench.Notes, j.bench.Unknown, j.bench.Said = known.Results, known.Notes, known.Unknown, known.Said
+	j.Bench.Results, j.Bench.Notes, j.Bench.Unknown, j.Bench.Said = known.Results, known.Notes, known.Unknown, known.Said
 	return nil
 }
 
@@ -344,8 +344,8 @@ func isFault(r policy.Result) bool {
 	return r.Engine == policy.EngineCompile || rego && r.Outcome == policy.Error
 }
 
-// compiled is the cached part of a bench.
-type compiled struct {
+// Compiled is the cached part of a bench.
+type Compiled struct {
 	Results []policy.Result
 	Notes   []string
 	Unknown []engines.ClusterKind
@@ -365,7 +365,7 @@ func (r *resultCache) bench() *engines.Set {
 	if !ok {
 		return nil
 	}
-	var e compiled
+	var e Compiled
 	d := cache.NewDecoder(data)
 	if d.Plain(&e); d.End() != nil {
 		return nil
@@ -379,7 +379,7 @@ func (r *resultCache) keep(b *engines.Set) {
 		return
 	}
 	var e cache.Encoder
-	e.Plain(compiled{b.Results, b.Notes, b.Unknown, b.Rules()})
+	e.Plain(Compiled{b.Results, b.Notes, b.Unknown, b.Rules()})
 	data, err := e.Data()
 	if err != nil {
 		return

@@ -1,4 +1,4 @@
-package main
+package evaluate
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 )
 
 // change evaluates the change from --base, and returns what is there.
-func (j *evaluation) change(ctx context.Context, o *evaluateOptions, in *load.Input, args []string, stdin io.Reader, s engines.Options) (*load.Input, error) {
+func (j *Evaluation) change(ctx context.Context, o *Options, in *load.Input, args []string, stdin io.Reader, s engines.Options) (*load.Input, error) {
 	r, err := load.OpenBase(in.Tree, o.Base)
 	if err != nil {
 		return nil, err
@@ -33,14 +33,14 @@ func (j *evaluation) change(ctx context.Context, o *evaluateOptions, in *load.In
 	}
 	j.base = &report.Base{Revision: o.Base, Commit: b.Commit}
 	j.shard.divide(b.in, in)
-	err = j.eachCluster(ctx, s, b.in, in, func(j *evaluation, s engines.Options, on func(*load.Input) *load.Input) error {
+	err = j.eachCluster(ctx, s, b.in, in, func(j *Evaluation, s engines.Options, on func(*load.Input) *load.Input) error {
 		one := *b
 		one.in = on(b.in)
 		return j.compare(ctx, o, &one, on(in), s)
 	})
 	if err == nil {
 		configured, notes := b.configurationChange(ctx, o, in, args, stdin)
-		j.results = append(j.results, j.shard.once(b.unchecked(o, in, j.results), b.replacedContent(in), configured, change.NewlyAssumed(b.in.Assumed, in.Assumed))...)
+		j.Results = append(j.Results, j.shard.once(b.unchecked(o, in, j.Results), b.replacedContent(in), configured, change.NewlyAssumed(b.in.Assumed, in.Assumed))...)
 		j.notes = append(j.notes, notes...)
 	}
 	return b.in, err
@@ -53,7 +53,7 @@ type base struct {
 }
 
 // load renders the base as the head was.
-func (b *base) load(ctx context.Context, o *evaluateOptions, args []string, stdin io.Reader) error {
+func (b *base) load(ctx context.Context, o *Options, args []string, stdin io.Reader) error {
 	if len(args) == 0 {
 		args = []string{"."}
 	}
@@ -85,9 +85,9 @@ func (b *base) held(head *load.Tree, paths ...string) error {
 
 // compare reviews the change from the base to the head by the base's policies,
 // and says which results it brings in. What stays as it is, is evaluated once.
-func (j *evaluation) compare(ctx context.Context, o *evaluateOptions, b *base, in *load.Input, s engines.Options) error {
+func (j *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.Input, s engines.Options) error {
 	var err error
-	if j.bench, err = engines.New(in, b.trusted(in), s); err != nil {
+	if j.Bench, err = engines.New(in, b.trusted(in), s); err != nil {
 		return err
 	}
 	was, now := b.in.Side(), in.Side()
@@ -100,40 +100,40 @@ func (j *evaluation) compare(ctx context.Context, o *evaluateOptions, b *base, i
 	same, changed := policy.Divide(reqs)
 	standing := policy.NotFollowed(applied(same), o.GitOps != load.GitOpsOff)
 	same, changed = j.shard.requests(same), j.shard.requests(changed)
-	if o.combine { // what stays as it is, too, is evaluated among what changes
+	if o.Combine { // what stays as it is, too, is evaluated among what changes
 		same, changed = nil, reqs
 	}
 	written := policy.OldObjects(changed)
 	for _, part := range [][]policy.Request{same, changed} {
-		if err := j.bench.Chain.StoreOld(ctx, part); err != nil {
+		if err := j.Bench.Chain.StoreOld(ctx, part); err != nil {
 			return err
 		}
 	}
 	o.Watch.Expect(supervise.EvaluateTask, len(same)+2*len(changed)) // as they are, and as they were
-	kept, err := j.bench.Chain.Review(ctx, same)
+	kept, err := j.Bench.Chain.Review(ctx, same)
 	if err != nil {
 		return err
 	}
-	fresh, err := j.bench.Chain.Review(ctx, changed)
+	fresh, err := j.Bench.Chain.Review(ctx, changed)
 	if err != nil {
 		return err
 	}
 	variants := j.shard.requests(s.By(policy.VariantRequests(in.Head)))
-	only, err := j.bench.Chain.Review(ctx, variants)
+	only, err := j.Bench.Chain.Review(ctx, variants)
 	if err != nil {
 		return err
 	}
 	fresh = policy.WithoutRepeats(slices.Concat(fresh, only), kept...)
-	exempted, err := b.exempted(ctx, s, j.bench, in, slices.Concat(same, changed), slices.Concat(kept, fresh))
+	exempted, err := b.exempted(ctx, s, j.Bench, in, slices.Concat(same, changed), slices.Concat(kept, fresh))
 	if err != nil {
 		return err
 	}
-	impersonated, err := b.impersonated(ctx, s, j.bench, slices.Concat(same, changed), slices.Concat(kept, fresh))
+	impersonated, err := b.impersonated(ctx, s, j.Bench, slices.Concat(same, changed), slices.Concat(kept, fresh))
 	if err != nil {
 		return err
 	}
 	exempted = append(exempted, impersonated...)
-	before := j.bench.Among(render.Objects(b.in.Head))
+	before := j.Bench.Among(render.Objects(b.in.Head))
 	old, err := before.Chain.Review(ctx, policy.Reapplying(changed, written))
 	if err != nil {
 		return err
@@ -143,7 +143,7 @@ func (j *evaluation) compare(ctx context.Context, o *evaluateOptions, b *base, i
 		return err
 	}
 	old = policy.WithoutRepeats(slices.Concat(old, onlyOld), kept...)
-	rest, err := j.bench.Rest(ctx)
+	rest, err := j.Bench.Rest(ctx)
 	if err != nil {
 		return err
 	}
@@ -152,11 +152,11 @@ func (j *evaluation) compare(ctx context.Context, o *evaluateOptions, b *base, i
 		return err
 	}
 	c := policy.Comparison{Moved: moved, Incomparable: half}
-	c.Base = slices.Concat(j.shard.once(b.in.Found, j.bench.Results, c.InBase(standing), policy.OnlyInVariants(b.in.Head, lint.IsPart)), c.InBase(kept), old, restOld)
+	c.Base = slices.Concat(j.shard.once(b.in.Found, j.Bench.Results, c.InBase(standing), policy.OnlyInVariants(b.in.Head, lint.IsPart)), c.InBase(kept), old, restOld)
 	again := change.ChangedInputs(was, now)
-	j.results = c.Compare(slices.Concat(j.shard.once(in.Found, j.bench.Results, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart)), kept, fresh, exempted, rest))
-	for i := range j.results {
-		r := &j.results[i]
+	j.Results = c.Compare(slices.Concat(j.shard.once(in.Found, j.Bench.Results, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart)), kept, fresh, exempted, rest))
+	for i := range j.Results {
+		r := &j.Results[i]
 		if r.Engine == policy.EngineRender && r.Baseline == policy.Unchanged && r.Undecided() && again[r.Object.Unit] {
 			r.Baseline = policy.New
 		}
@@ -167,7 +167,7 @@ func (j *evaluation) compare(ctx context.Context, o *evaluateOptions, b *base, i
 			}
 		}
 	}
-	j.results = append(j.results, j.shard.once(b.undeployed(in, reqs), b.newlyExcluded(o, in))...)
+	j.Results = append(j.Results, j.shard.once(b.undeployed(in, reqs), b.newlyExcluded(o, in))...)
 	j.notes = append(j.notes, b.notes(in)...)
 	return j.propose(ctx, s, b, in, slices.Concat(same, changed, variants), slices.Concat(kept, fresh))
 }
@@ -240,7 +240,7 @@ func (b *base) reviewExempting(ctx context.Context, s engines.Options, head *loa
 
 // propose evaluates the head by its own policies, where these differ from the
 // base's, and keeps what they would newly say and no longer say.
-func (j *evaluation) propose(ctx context.Context, s engines.Options, b *base, in *load.Input, reqs []policy.Request, trusted []policy.Result) error {
+func (j *Evaluation) propose(ctx context.Context, s engines.Options, b *base, in *load.Input, reqs []policy.Request, trusted []policy.Result) error {
 	if samePolicies(b.in, in, s.NoTreePolicies) {
 		return nil
 	}
@@ -248,7 +248,7 @@ func (j *evaluation) propose(ctx context.Context, s engines.Options, b *base, in
 	if err != nil {
 		return err
 	}
-	if j.bench.Implied && !bench.Implied {
+	if j.Bench.Implied && !bench.Implied {
 		j.notes = append(j.notes, "the change brings in the first policy: preadmit's default, the pack "+engines.DefaultPack+", no longer applies once it is merged; to keep it: --pack "+engines.DefaultPack)
 	}
 	results, err := bench.Chain.Review(ctx, reqs)
@@ -256,7 +256,7 @@ func (j *evaluation) propose(ctx context.Context, s engines.Options, b *base, in
 		return err
 	}
 	results = policy.WithoutRepeats(results)
-	c := policy.Comparison{Base: slices.Concat(j.shard.once(j.bench.Results), trusted)}
+	c := policy.Comparison{Base: slices.Concat(j.shard.once(j.Bench.Results), trusted)}
 	for _, r := range c.Compare(slices.Concat(j.shard.once(bench.Results), results)) {
 		if r.Baseline != policy.Unchanged && r.Outcome != policy.Pass && r.Outcome != policy.Skip {
 			j.proposed = append(j.proposed, r)

@@ -1,9 +1,8 @@
-package main
+package evaluate
 
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -18,25 +17,8 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// checkRehearsal is an error if flags exclude each other.
-func (o *checkOptions) checkRehearsal() error {
-	switch {
-	case o.fromKubeVersion != "" && o.Base != "":
-		return errors.New("--from-kube-version compares two API servers, --base two trees: a difference could come from either, so run check once with each")
-	case len(o.enforce) > 0 && o.Base != "":
-		return errors.New("--enforce compares policies before and after they deny, --base two trees: run check once with each; for a change that may break no policy at all, use --base with --fail-on audit")
-	case len(o.enforce) > 0 && o.fromKubeVersion != "":
-		return errors.New("--enforce and --from-kube-version change two things: a denial could come from either, so run check once with each")
-	case o.enforceBy != "" && len(o.enforce) == 0:
-		return errors.New("--enforce-by counts what --enforce would deny, and that is not given")
-	case o.fromKubeVersion != "" && release(o.fromKubeVersion) == release(o.KubeVersion):
-		return fmt.Errorf("--from-kube-version and --kube-version are both %s", release(o.KubeVersion))
-	}
-	return nil
-}
-
-// release is a version without its patch level; the newest where it is empty.
-func release(version string) string {
+// Release is a version without its patch level; the newest where it is empty.
+func Release(version string) string {
 	if version == "" {
 		return newestKube()
 	}
@@ -50,12 +32,12 @@ func newestKube() string {
 }
 
 // upgrade evaluates the tree for two versions of the API server, and compares.
-func (j *evaluation) upgrade(ctx context.Context, o *evaluateOptions, in *load.Input, args []string, stdin io.Reader, s engines.Options) error {
+func (j *Evaluation) upgrade(ctx context.Context, o *Options, in *load.Input, args []string, stdin io.Reader, s engines.Options) error {
 	if len(args) == 0 {
 		args = []string{"."}
 	}
 	older := o.Sources
-	older.KubeVersion = o.fromKubeVersion
+	older.KubeVersion = o.FromKubeVersion
 	was, err := load.From(ctx, &older, in.Tree, args, stdin)
 	if err != nil {
 		return fmt.Errorf("--from-kube-version: %w", err)
@@ -63,24 +45,24 @@ func (j *evaluation) upgrade(ctx context.Context, o *evaluateOptions, in *load.I
 	now := *s.Settings
 	now.KubeVersion = cmp.Or(now.KubeVersion, newestKube())
 	s.Settings = &now
-	j.rehearsal = &report.Rehearsal{From: release(o.fromKubeVersion), To: release(now.KubeVersion)}
-	return j.eachCluster(ctx, s, was, in, func(j *evaluation, s engines.Options, on func(*load.Input) *load.Input) error {
+	j.rehearsal = &report.Rehearsal{From: Release(o.FromKubeVersion), To: Release(now.KubeVersion)}
+	return j.eachCluster(ctx, s, was, in, func(j *Evaluation, s engines.Options, on func(*load.Input) *load.Input) error {
 		return j.compareVersions(ctx, o, on(was), on(in), s)
 	})
 }
 
 // compareVersions evaluates the objects rendered for each version by the rules of
 // that version. Results are marked new or fixed, as with --base.
-func (j *evaluation) compareVersions(ctx context.Context, o *evaluateOptions, was, in *load.Input, s engines.Options) error {
+func (j *Evaluation) compareVersions(ctx context.Context, o *Options, was, in *load.Input, s engines.Options) error {
 	older := *s.Settings
-	older.KubeVersion = o.fromKubeVersion
+	older.KubeVersion = o.FromKubeVersion
 	old := s
 	old.Settings = &older
 	before, err := engines.New(was, was, old)
 	if err != nil {
 		return err
 	}
-	if j.bench, err = engines.New(in, in, s); err != nil {
+	if j.Bench, err = engines.New(in, in, s); err != nil {
 		return err
 	}
 	o.Watch.Expect(supervise.EvaluateTask, len(render.Objects(was.Head))+len(render.Objects(in.Head)))
@@ -88,7 +70,7 @@ func (j *evaluation) compareVersions(ctx context.Context, o *evaluateOptions, wa
 	if err != nil {
 		return err
 	}
-	head, err := reviewAll(ctx, j.bench, in, s)
+	head, err := reviewAll(ctx, j.Bench, in, s)
 	if err != nil {
 		return err
 	}
@@ -102,9 +84,9 @@ func (j *evaluation) compareVersions(ctx context.Context, o *evaluateOptions, wa
 			results[i].Baseline = policy.New
 		}
 	}
-	u := policy.Upgrade{From: release(older.KubeVersion), To: release(s.KubeVersion), Before: before.Chain.Kinds, After: j.bench.Chain.Kinds}
+	u := policy.Upgrade{From: Release(older.KubeVersion), To: Release(s.KubeVersion), Before: before.Chain.Kinds, After: j.Bench.Chain.Kinds}
 	lostBefore := unrenderedUnits(was)
-	j.results = append(results, u.Changes(slices.DeleteFunc(policy.Requests(render.Objects(was.Head), render.Objects(in.Head)), func(r policy.Request) bool {
+	j.Results = append(results, u.Changes(slices.DeleteFunc(policy.Requests(render.Objects(was.Head), render.Objects(in.Head)), func(r policy.Request) bool {
 		unit := r.Subject().Unit
 		return unit != nil && (lost[unit.Identity()] || lostBefore[unit.Identity()])
 	}))...)
@@ -139,18 +121,18 @@ func unrenderedUnits(in *load.Input) map[string]bool {
 
 // enforced makes failures of the policies that --enforce names denials, and counts
 // them. Those are new, everything else is unchanged.
-func (j *evaluation) enforced(o *evaluateOptions, in *load.Input) error {
-	if err := j.namesRules(o.enforce); err != nil {
+func (j *Evaluation) enforced(o *Options, in *load.Input) error {
+	if err := j.namesRules(o.Enforce); err != nil {
 		return err
 	}
-	j.rehearsal = &report.Rehearsal{Enforced: o.enforce, By: cmp.Or(o.enforceBy, "namespace")}
+	j.rehearsal = &report.Rehearsal{Enforced: o.Enforce, By: cmp.Or(o.EnforceBy, "namespace")}
 	rows := make(map[string]*report.EnforcedRow)
 	seen := make(map[string]map[render.Key]bool)
-	labels := newLabelsOf(in, o.enforceBy)
-	for i := range j.results {
-		r := &j.results[i]
+	labels := newLabelsOf(in, o.EnforceBy)
+	for i := range j.Results {
+		r := &j.Results[i]
 		r.Baseline = policy.Unchanged
-		if r.Outcome != policy.Fail || r.Action == policy.Deny || r.Engine == policy.EngineSchema || r.Object.Kind == "" || !matchesRule(o.enforce, r.Policy, r.Rule) {
+		if r.Outcome != policy.Fail || r.Action == policy.Deny || r.Engine == policy.EngineSchema || r.Object.Kind == "" || !matchesRule(o.Enforce, r.Policy, r.Rule) {
 			continue
 		}
 		r.Action, r.Baseline = policy.Deny, policy.New
@@ -186,9 +168,9 @@ func matchesRule(patterns []string, policyName, rule string) bool {
 }
 
 // namesRules is an error if a pattern of --enforce is about no rule.
-func (j *evaluation) namesRules(patterns []string) error {
+func (j *Evaluation) namesRules(patterns []string) error {
 	var names []string
-	rules := policyRules(j.bench.Rules())
+	rules := policyRules(j.Bench.Rules())
 	for _, r := range rules {
 		names = append(names, r.Policy)
 	}
@@ -199,7 +181,7 @@ func (j *evaluation) namesRules(patterns []string) error {
 		if len(names) == 0 {
 			return fmt.Errorf("--enforce %q: there is no policy", p)
 		}
-		return fmt.Errorf("--enforce %q: there is no such policy; %s", p, instead(p, names))
+		return fmt.Errorf("--enforce %q: there is no such policy; %s", p, policy.Instead(p, names))
 	}
 	return nil
 }
@@ -216,7 +198,7 @@ func newLabelsOf(in *load.Input, label string) labelsOf {
 	if label == "" {
 		return l
 	}
-	for _, o := range slices.Concat(render.Objects(in.Context), render.Objects(in.Head), variants(in.Head)) {
+	for _, o := range slices.Concat(render.Objects(in.Context), render.Objects(in.Head), render.Variants(in.Head)) {
 		value := o.GetLabels()[label]
 		if value == "" {
 			continue

@@ -1,4 +1,4 @@
-package main
+package evaluate
 
 import (
 	"fmt"
@@ -38,7 +38,7 @@ func (b *base) undeployed(head *load.Input, reqs []policy.Request) []policy.Resu
 
 // unchecked returns results about objects that the change adds without anything that
 // checks them, without those that already say so.
-func (b *base) unchecked(o *evaluateOptions, head *load.Input, already []policy.Result) []policy.Result {
+func (b *base) unchecked(o *Options, head *load.Input, already []policy.Result) []policy.Result {
 	known := make(map[string]bool)
 	for i := range already {
 		if r := &already[i]; r.Rule == "no-longer-judged" {
@@ -69,13 +69,13 @@ func (b *base) unchecked(o *evaluateOptions, head *load.Input, already []policy.
 
 // newlyExcluded are results about globs that the change adds to the
 // configuration: once it is merged, what they match is not evaluated.
-func (b *base) newlyExcluded(o *evaluateOptions, head *load.Input) []policy.Result {
+func (b *base) newlyExcluded(o *Options, head *load.Input) []policy.Result {
 	var results []policy.Result
 	for _, glob := range config.Excludes(head.Tree) {
 		if slices.Contains(o.Selection.Exclude, glob.Value) {
 			continue
 		}
-		at := render.Span{File: configFile, Line: glob.Line, Column: glob.Column, EndLine: glob.Line, EndColumn: glob.Column}
+		at := render.Span{File: config.Path, Line: glob.Line, Column: glob.Column, EndLine: glob.Line, EndColumn: glob.Column}
 		results = append(results, policy.NewlyExcluded(glob.Value, at, head.Documents())...)
 	}
 	return results

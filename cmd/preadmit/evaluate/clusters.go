@@ -1,4 +1,4 @@
-package main
+package evaluate
 
 import (
 	"cmp"
@@ -14,7 +14,7 @@ import (
 
 // eachCluster evaluates each cluster by what is on it, and puts the results
 // together.
-func (j *evaluation) eachCluster(ctx context.Context, o engines.Options, was, in *load.Input, one func(j *evaluation, o engines.Options, on func(*load.Input) *load.Input) error) error {
+func (j *Evaluation) eachCluster(ctx context.Context, o engines.Options, was, in *load.Input, one func(j *Evaluation, o engines.Options, on func(*load.Input) *load.Input) error) error {
 	names := load.ClusterNames(was, in)
 	if len(names) < 2 {
 		return one(j, o.OnCluster(in, append(names, "")[0]), func(in *load.Input) *load.Input { return in })
@@ -29,20 +29,20 @@ func (j *evaluation) eachCluster(ctx context.Context, o engines.Options, was, in
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		part := &evaluation{base: j.base, passes: j.passes, shard: j.shard}
+		part := &Evaluation{base: j.base, passes: j.passes, shard: j.shard}
 		if err := one(part, o.OnCluster(in, name), func(in *load.Input) *load.Input { return in.On(name) }); err != nil {
 			return fmt.Errorf("cluster %s: %w", cmp.Or(name, "without a name"), err)
 		}
-		j.results = appendNew(j.results, part.results)
+		j.Results = appendNew(j.Results, part.Results)
 		j.proposed = appendNew(j.proposed, part.proposed)
 		j.changes = append(j.changes, part.changes...)
 		j.notes = appendNotes(j.notes, part.notes)
-		said.Notes = appendNotes(said.Notes, part.bench.Notes)
-		said.Unknown = append(said.Unknown, part.bench.Unknown...)
-		said.Said = appendRules(said.Said, part.bench.Rules())
-		said.Results = appendNew(said.Results, part.bench.Results)
+		said.Notes = appendNotes(said.Notes, part.Bench.Notes)
+		said.Unknown = append(said.Unknown, part.Bench.Unknown...)
+		said.Said = appendRules(said.Said, part.Bench.Rules())
+		said.Results = appendNew(said.Results, part.Bench.Results)
 	}
-	j.bench = said
+	j.Bench = said
 	return nil
 }
 

@@ -1,4 +1,4 @@
-package main
+package evaluate
 
 import (
 	"cmp"
@@ -86,9 +86,9 @@ func unique(names []string) []string {
 	return slices.Compact(names)
 }
 
-// brokenPasses say which objects pass only because a function of a template
+// BrokenPasses say which objects pass only because a function of a template
 // failed, which Gatekeeper takes for no violation.
-func brokenPasses(results []policy.Result, passes *policy.Passes) []string {
+func BrokenPasses(results []policy.Result, passes *policy.Passes) []string {
 	var objects []string
 	is := func(r *policy.Result) bool {
 		return r.Engine == policy.EngineGatekeeper && r.Outcome == policy.Pass && strings.HasPrefix(r.Message, policy.FunctionsFailed)

@@ -1,4 +1,18 @@
-package main
+// Package evaluate reviews what is loaded: all of it, or the change from a revision or
+// from another version of the API server.
+//
+// In: Options and the load.Input of the work tree. Out: an Evaluation, with the results
+// and the engines that gave them, of which NewReport makes a report.
+//
+//   - evaluate.go: one input; clusters.go: each cluster by what is on it; shard.go: a part of the units
+//   - base.go, undeployed.go, configchange.go: the change from a revision; rehearse.go: other versions and actions
+//   - resultcache.go: cached results; user.go, suppressions.go: who asks, and what is accepted
+//   - policies.go, admitted.go: the reviews of the commands policies and render --admitted
+//   - notes.go, documents.go: what a report says besides results
+//
+// The one thing to know: whatever results depend on is a field of engineInputs in
+// resultcache.go, or is recorded when an engine looks it up in the policy.Cluster.
+package evaluate
 
 import (
 	"context"
@@ -19,11 +33,11 @@ import (
 	"github.com/preadmit/preadmit/tui"
 )
 
-// An evaluation is the result of a run: of one input, or of a change from a base.
-type evaluation struct {
-	bench   *engines.Set
-	was     *load.Input // the base; nil when there was nothing to compare with
-	results []policy.Result
+// An Evaluation is the result of a run: of one input, or of a change from a base.
+type Evaluation struct {
+	Bench   *engines.Set
+	Was     *load.Input // the base; nil when there was nothing to compare with
+	Results []policy.Result
 	shard   *shard         // that is evaluated; nil is all
 	passes  *policy.Passes // results, too, where they are kept apart; nil where they are not
 	notes   []string
@@ -34,10 +48,10 @@ type evaluation struct {
 	proposed  []policy.Result   // of changed policies
 }
 
-// evaluate reviews what is rendered: all of it, or the change from --base.
-func evaluate(ctx context.Context, o *evaluateOptions, in *load.Input, args []string, stdin io.Reader) (*evaluation, error) {
-	j := &evaluation{notes: in.Notes, passes: o.passes, shard: o.part}
-	s, assumed, err := o.benchOptions(in)
+// Run reviews what is rendered: all of it, or the change from --base.
+func Run(ctx context.Context, o *Options, in *load.Input, args []string, stdin io.Reader) (*Evaluation, error) {
+	j := &Evaluation{notes: in.Notes, passes: o.Passes, shard: o.Part}
+	s, assumed, err := o.EngineOptions(in)
 	if err != nil {
 		return j, err
 	}
@@ -45,38 +59,38 @@ func evaluate(ctx context.Context, o *evaluateOptions, in *load.Input, args []st
 	switch {
 	case o.Base != "":
 		was, err = j.change(ctx, o, in, args, stdin, s)
-		j.was = was
-	case o.fromKubeVersion != "":
+		j.Was = was
+	case o.FromKubeVersion != "":
 		err = j.upgrade(ctx, o, in, args, stdin, s)
 	default:
 		j.shard.divide(in)
-		err = j.eachCluster(ctx, s, nil, in, func(j *evaluation, s engines.Options, on func(*load.Input) *load.Input) error {
+		err = j.eachCluster(ctx, s, nil, in, func(j *Evaluation, s engines.Options, on func(*load.Input) *load.Input) error {
 			return j.all(ctx, o, on(in), s)
 		})
 	}
 	if err == nil {
 		err = j.suppress(o, was, in, in.Tree.HoldsAll(args, in.Stdin))
 	}
-	if err == nil && len(o.enforce) > 0 {
+	if err == nil && len(o.Enforce) > 0 {
 		err = j.enforced(o, in)
 	}
 	if err != nil {
 		return j, err
 	}
-	j.notes = slices.Concat(j.bench.Notes, j.notes)
-	if assumed != "" && asksWho(j.bench.Rules()) {
+	j.notes = slices.Concat(j.Bench.Notes, j.notes)
+	if assumed != "" && asksWho(j.Bench.Rules()) {
 		j.notes = append(j.notes, assumed)
 	}
 	return j, nil
 }
 
 // all evaluates every object as if it were created.
-func (j *evaluation) all(ctx context.Context, o *evaluateOptions, in *load.Input, s engines.Options) error {
+func (j *Evaluation) all(ctx context.Context, o *Options, in *load.Input, s engines.Options) error {
 	if o.Memory != nil && !o.Progress.Early() { // a screen shows results as they come
 		return j.reviewCached(ctx, o, in, s)
 	}
 	var err error
-	if j.bench, err = engines.New(in, in, s); err != nil {
+	if j.Bench, err = engines.New(in, in, s); err != nil {
 		return err
 	}
 	defer j.keepPasses()()
@@ -87,23 +101,23 @@ func (j *evaluation) all(ctx context.Context, o *evaluateOptions, in *load.Input
 	results, err := j.review(ctx, o, in, reqs)
 	results = policy.WithoutRepeats(results)
 	if err != nil {
-		j.results = results // those of the objects evaluated so far
+		j.Results = results // those of the objects evaluated so far
 		return err
 	}
-	rest, err := j.bench.Rest(ctx)
-	j.results = append(results, j.shard.once(append(apart, j.bench.Results, rest)...)...)
+	rest, err := j.Bench.Rest(ctx)
+	j.Results = append(results, j.shard.once(append(apart, j.Bench.Results, rest)...)...)
 	return err
 }
 
 // keepPasses has the chain keep passes apart, if that is wanted, and forget the places
 // of units that are evaluated, which nobody compares. The function that it returns
 // adds the passes to those of the evaluation.
-func (j *evaluation) keepPasses() (done func()) {
+func (j *Evaluation) keepPasses() (done func()) {
 	if j.passes == nil {
 		return func() {}
 	}
 	found := new(policy.Passes) // of its own: a review that does not end in time may still add to it
-	j.bench.Chain.Passes, j.bench.Chain.Forgets = found, true
+	j.Bench.Chain.Passes, j.Bench.Chain.Forgets = found, true
 	return func() { j.passes.Join(found) }
 }
 
@@ -112,14 +126,14 @@ func allRequests(units []*render.Unit) []policy.Request {
 	return slices.Concat(policy.Requests(nil, render.Objects(units)), policy.VariantRequests(units))
 }
 
-// newReport puts the results together and gives places their names in reports.
-func newReport(in *load.Input, j *evaluation) *report.Report {
+// NewReport puts the results together and gives places their names in reports.
+func NewReport(in *load.Input, j *Evaluation) *report.Report {
 	unreached := in.Unreached()
-	for i := range j.results {
-		j.results[i].Unreached = unreached[j.results[i].Object.Unit]
+	for i := range j.Results {
+		j.Results[i].Unreached = unreached[j.Results[i].Object.Unit]
 	}
-	for _, results := range [][]policy.Result{j.results, j.proposed} {
-		relabel(in.Tree, results)
+	for _, results := range [][]policy.Result{j.Results, j.proposed} {
+		Relabel(in.Tree, results)
 		policy.Sort(results)
 	}
 	j.passes.Change(func(r *policy.Result) {
@@ -127,20 +141,20 @@ func newReport(in *load.Input, j *evaluation) *report.Report {
 		r.Rename(in.Tree)
 	})
 	j.passes.Sort()
-	rules := j.bench.Rules()
+	rules := j.Bench.Rules()
 	for i := range rules {
 		rules[i].Origin.File = in.Tree.Display(rules[i].Origin.File)
 	}
-	r := report.New(report.Tool{Name: "preadmit", Version: version}, in.Head, rules, j.results)
+	r := report.New(report.Tool{Name: "preadmit", Version: supervise.Version()}, in.Head, rules, j.Results)
 	r.AddPasses(j.passes)
 	for i := range r.Units {
 		r.Units[i].ID, r.Units[i].Path = in.Tree.Display(r.Units[i].ID), in.Tree.Display(r.Units[i].Path)
 		r.Units[i].Owner = in.Tree.Display(r.Units[i].Owner)
 		r.Units[i].Reason = in.Tree.DisplayIn(r.Units[i].Reason)
 	}
-	r.Notes = slices.Concat(r.Notes, withoutSchema(j.bench.Unknown, render.Objects(in.Head)), notes(render.Objects(in.Head)), assumptions(in), j.notes)
+	r.Notes = slices.Concat(r.Notes, withoutSchema(j.Bench.Unknown, render.Objects(in.Head)), notes(render.Objects(in.Head)), assumptions(in), j.notes)
 	if j.shard == nil { // of all parts, when they are joined
-		r.Notes = append(r.Notes, brokenPasses(j.results, j.passes)...)
+		r.Notes = append(r.Notes, BrokenPasses(j.Results, j.passes)...)
 	}
 	r.Base, r.Changes, r.Proposed = j.base, j.changes, j.proposed
 	r.Rehearsal = j.rehearsal
@@ -149,65 +163,65 @@ func newReport(in *load.Input, j *evaluation) *report.Report {
 	return r
 }
 
-// relabel names places as reports do.
-func relabel(t *load.Tree, results []policy.Result) {
+// Relabel names places as reports do.
+func Relabel(t *load.Tree, results []policy.Result) {
 	for i := range results {
 		results[i].Rename(t)
 	}
 }
 
-func timedOut(ctx context.Context, err error) error {
+func TimedOut(ctx context.Context, err error) error {
 	if tasks.IsTimeUp(ctx, err) {
 		return &supervise.Incomplete{Err: context.Cause(ctx)}
 	}
 	return err
 }
 
-// unrendered is the report of a run whose time was over before all was rendered.
-func (o *evaluateOptions) unrendered(ctx context.Context) *report.Report {
-	return failedReport(context.Cause(ctx).Error()+": not all was rendered, and nothing evaluated", o.Watch.Slowest())
+// Unrendered is the report of a run whose time was over before all was rendered.
+func (o *Options) Unrendered(ctx context.Context) *report.Report {
+	return FailedReport(context.Cause(ctx).Error()+": not all was rendered, and nothing evaluated", o.Watch.Slowest())
 }
 
-// unfinished completes an evaluation that the end of the run's time cut short, with a
+// Unfinished completes an evaluation that the end of the run's time cut short, with a
 // result that says so and what was slowest. It returns other errors.
-func (j *evaluation) unfinished(ctx context.Context, in *load.Input, err error, slowest func() string) error {
+func (j *Evaluation) Unfinished(ctx context.Context, in *load.Input, err error, slowest func() string) error {
 	if !tasks.IsTimeUp(ctx, err) {
 		return err
 	}
-	if j.bench == nil {
-		j.bench = &engines.Set{}
+	if j.Bench == nil {
+		j.Bench = &engines.Set{}
 	}
 	j.base, j.changes, j.proposed = nil, nil, nil
 	evaluated := make(map[render.Key]bool)
-	for i := range j.results {
-		evaluated[j.results[i].Object] = true
+	for i := range j.Results {
+		evaluated[j.Results[i].Object] = true
 	}
 	for r := range j.passes.Objects() {
 		evaluated[r.Object] = true
 	}
-	j.results = slices.Concat(j.shard.once(in.Found, j.bench.Results), j.results, policy.Incomplete(fmt.Sprintf(
+	j.Results = slices.Concat(j.shard.once(in.Found, j.Bench.Results), j.Results, policy.Incomplete(fmt.Sprintf(
 		"%v: %d of %s evaluated; the rest was not checked", context.Cause(ctx), len(evaluated), policy.Plural(len(render.Objects(in.Head)), "object")), slowest()))
 	return nil
 }
 
-// failedReport is the report of a run that failed. The hint may be empty.
-func failedReport(why, hint string) *report.Report {
-	return report.New(report.Tool{Name: "preadmit", Version: version}, nil, nil, policy.Incomplete(why, hint))
+// FailedReport is the report of a run that failed. The hint may be empty.
+func FailedReport(why, hint string) *report.Report {
+	return report.New(report.Tool{Name: "preadmit", Version: supervise.Version()}, nil, nil, policy.Incomplete(why, hint))
 }
 
 // review is the chain's, some requests after others, so that the first results
 // can be looked at while the rest is evaluated.
-func (j *evaluation) review(ctx context.Context, o *evaluateOptions, in *load.Input, reqs []policy.Request) ([]policy.Result, error) {
+func (j *Evaluation) review(ctx context.Context, o *Options, in *load.Input, reqs []policy.Request) ([]policy.Result, error) {
 	p := o.Progress
 	if !p.Early() {
-		return j.bench.Chain.Review(ctx, reqs)
+		return j.Bench.Chain.Review(ctx, reqs)
 	}
 	var all []policy.Result
 	size, next := 32, time.Now().Add(partialEvery)
 	for done := 0; done < len(reqs); size = min(size*2, 256) {
 		part := reqs[done:min(done+size, len(reqs))]
 		p.Tell(tui.Progress{Step: "evaluating", Done: done, Total: len(reqs)})
-		results, err := j.bench.Chain.Review(ctx, part)
+		results, err := j.Bench.Chain.Review(ctx, part)
 		if err != nil {
 			return nil, err
 		}
@@ -226,14 +240,14 @@ const partialEvery = 400 * time.Millisecond
 
 // partial is a report of the results so far, which shares nothing that is still
 // to be changed.
-func partial(o *evaluateOptions, in *load.Input, j *evaluation, results []policy.Result) *report.Report {
+func partial(o *Options, in *load.Input, j *Evaluation, results []policy.Result) *report.Report {
 	some := *j
-	some.results = slices.Concat(in.Found, j.bench.Results, results)
-	for i := range some.results {
-		some.results[i].Origins = slices.Clone(some.results[i].Origins)
+	some.Results = slices.Concat(in.Found, j.Bench.Results, results)
+	for i := range some.Results {
+		some.Results[i].Origins = slices.Clone(some.Results[i].Origins)
 	}
-	if held, err := readSuppressions(o, in); err == nil {
-		policy.Suppress(some.results, held, o.day())
+	if held, err := ReadSuppressions(o, in); err == nil {
+		policy.Suppress(some.Results, held, o.Day())
 	}
-	return newReport(in, &some)
+	return NewReport(in, &some)
 }

@@ -1,4 +1,4 @@
-package main
+package evaluate
 
 import (
 	"errors"
@@ -11,44 +11,44 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// suppressionsFile holds a repository's suppressions.
-const suppressionsFile = ".preadmit/suppressions.yaml"
+// SuppressionsFile holds a repository's suppressions.
+const SuppressionsFile = ".preadmit/suppressions.yaml"
 
-// schemaURL is where editors find the JSON Schema of a kind of file.
-func schemaURL(name string) string {
+// SchemaURL is where editors find the JSON Schema of a kind of file.
+func SchemaURL(name string) string {
 	return "https://raw.githubusercontent.com/preadmit/preadmit/main/.github/schema/" + name + ".json"
 }
 
-// schemaLine is the comment that names a YAML file's schema for editors.
-func schemaLine(name string) string {
-	return "# yaml-language-server: $schema=" + schemaURL(name) + "\n"
+// SchemaLine is the comment that names a YAML file's schema for editors.
+func SchemaLine(name string) string {
+	return "# yaml-language-server: $schema=" + SchemaURL(name) + "\n"
 }
 
 // suppress marks what is accepted, and notes what is over or accepts nothing.
 // With a base its suppressions count: a change can't accept what it brings in.
-func (j *evaluation) suppress(o *evaluateOptions, base, in *load.Input, whole bool) error {
-	held, err := readSuppressions(o, in)
+func (j *Evaluation) suppress(o *Options, base, in *load.Input, whole bool) error {
+	held, err := ReadSuppressions(o, in)
 	if err != nil {
 		return err
 	}
 	if base != nil {
-		was, err := readSuppressions(o, base)
+		was, err := ReadSuppressions(o, base)
 		if err != nil {
 			return fmt.Errorf("--base: %w", err)
 		}
 		added := missingFrom(was, held)
 		for _, s := range added {
-			if o.allowNew {
+			if o.AllowNew {
 				j.notes = append(j.notes, "the change adds "+described(s))
 			} else {
 				j.notes = append(j.notes, "the change adds "+described(s)+", which does not count (--allow-new-suppressions)")
 			}
 		}
-		if held = was; o.allowNew {
+		if held = was; o.AllowNew {
 			held = slices.Concat(was, added)
 		}
 	}
-	over, unused := policy.Suppress(j.results, held, o.day())
+	over, unused := policy.Suppress(j.Results, held, o.Day())
 	for _, s := range over {
 		j.notes = append(j.notes, fmt.Sprintf("%s expired on %s and accepts nothing more", described(s), s.Expires))
 	}
@@ -80,9 +80,9 @@ func missingFrom(base, head []policy.Suppression) []policy.Suppression {
 	})
 }
 
-// readSuppressions reads the file that is asked for, or the tree's own.
-func readSuppressions(o *evaluateOptions, in *load.Input) ([]policy.Suppression, error) {
-	name := suppressionsFile
+// ReadSuppressions reads the file that is asked for, or the tree's own.
+func ReadSuppressions(o *Options, in *load.Input) ([]policy.Suppression, error) {
+	name := SuppressionsFile
 	if o.Suppressions != "" {
 		var err error
 		if name, err = in.Tree.NameOf(o.Suppressions, in.Stdin); err != nil {

@@ -1,4 +1,4 @@
-package main
+package evaluate
 
 import (
 	"bytes"
@@ -20,8 +20,8 @@ import (
 // configurationChange returns results about a changed configuration file. A run with
 // --base uses the base's file, so it can't see what the new one leaves out. Each
 // result names objects that are checked now, and are not once the change is merged.
-func (b *base) configurationChange(ctx context.Context, o *evaluateOptions, head *load.Input, args []string, stdin io.Reader) (results []policy.Result, notes []string) {
-	file := configFile
+func (b *base) configurationChange(ctx context.Context, o *Options, head *load.Input, args []string, stdin io.Reader) (results []policy.Result, notes []string) {
+	file := config.Path
 	if o.Config != "" {
 		var err error
 		if file, err = load.ConfigName(head.Tree, o.Config); err != nil {
@@ -74,13 +74,13 @@ func (b *base) configured(rule, file string, line int, message string) policy.Re
 
 // after returns the options of a run without a base once the configuration now
 // is merged in place of was. What the command line gave stays.
-func (o *evaluateOptions) after(t *load.Tree, file string, was, now *yaml.Node) (*evaluateOptions, error) {
+func (o *Options) after(t *load.Tree, file string, was, now *yaml.Node) (*Options, error) {
 	s := &config.File{Name: t.Display(file)}
 	if now != nil {
 		if err := config.InFile(s.Name, s.Decode(now)); err != nil {
 			return nil, err
 		}
-		if err := configureFrom(newCheckCommand(new(int)).Flags(), t.Dir, s.Name, config.Without(now, trusted...)); err != nil {
+		if err := o.Configurable(t.Dir, s.Name, now); err != nil {
 			return nil, err
 		}
 	}

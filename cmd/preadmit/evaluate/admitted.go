@@ -1,0 +1,70 @@
+package evaluate
+
+import (
+	"context"
+
+	"github.com/preadmit/preadmit/cmd/preadmit/engines"
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// Admitted are the objects as the API server would store them.
+type Admitted struct {
+	stored map[*render.Object]*render.Object // by the rendered one
+	Steps  map[render.Key][]policy.Result    // what was set, by the object
+}
+
+// Tree is the stored object's; nil for no object.
+func (a *Admitted) Tree(rendered *render.Object) map[string]any {
+	if a == nil || a.stored[rendered] == nil {
+		return nil
+	}
+	return a.stored[rendered].Object
+}
+
+// Admit takes the rendered objects through defaults and mutating policies.
+// It adds errors to the input's results.
+func Admit(ctx context.Context, in *load.Input, o *Options) (*Admitted, error) {
+	s, _, err := o.EngineOptions(in)
+	if err != nil {
+		return nil, err
+	}
+	a := &Admitted{stored: map[*render.Object]*render.Object{}, Steps: map[render.Key][]policy.Result{}}
+	for _, name := range append(load.ClusterNames(in), "")[:max(1, len(load.ClusterNames(in)))] {
+		there, s := s.There(in, name)
+		if err := a.admit(ctx, in, there, s); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+// admit takes the objects of one cluster, which are a part of in, through what
+// evaluates there.
+func (a *Admitted) admit(ctx context.Context, in, there *load.Input, s engines.Options) error {
+	bench, err := engines.New(there, there, s)
+	if err != nil {
+		return err
+	}
+	head := render.Objects(there.Head)
+	stored, results, err := bench.Chain.Stored(ctx, s.By(policy.Requests(nil, head)))
+	if err != nil {
+		return err
+	}
+	for i, o := range head {
+		a.stored[o] = stored[i]
+	}
+	in.Found = appendNew(in.Found, bench.Results)
+	for _, r := range results {
+		switch {
+		case r.Outcome == policy.Pass && len(r.Fields) > 0:
+			key := r.Object
+			key.Namespace = "" // the result's is the request's
+			a.Steps[key] = append(a.Steps[key], r)
+		case r.Outcome == policy.Fail || r.Undecided():
+			in.Found = append(in.Found, r)
+		}
+	}
+	return nil
+}
