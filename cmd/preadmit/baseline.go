@@ -14,6 +14,7 @@ import (
 	"github.com/preadmit/preadmit/cmd/preadmit/engines"
 	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
+	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/report"
 )
@@ -131,9 +132,9 @@ func (o *baselineOptions) debt(results []policy.Result) []policy.Suppression {
 
 // addToFile adds suppressions to a file, as a whole or not at all.
 func addToFile(stdout io.Writer, file string, more []policy.Suppression) error {
-	data, err := readRegular(file)
+	data, err := load.ReadRegular(file)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return notWritten(file, err)
+		return supervise.NotWritten(file, err)
 	}
 	if _, err := policy.ParseSuppressions(file, data); err != nil {
 		return load.Places(nil, err)
@@ -142,12 +143,12 @@ func addToFile(stdout io.Writer, file string, more []policy.Suppression) error {
 		return nil
 	}
 	if data, err = policy.AddSuppressions(data, more, evaluate.SchemaLine("suppressions")); err != nil {
-		return notWritten(file, err)
+		return supervise.NotWritten(file, err)
 	}
 	if _, ok := stdout.(fileWriter); !ok { // which makes directories by itself
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			return notWritten(file, err)
+			return supervise.NotWritten(file, err)
 		}
 	}
-	return writeFile(stdout, file, bytesOf(data))
+	return writeFile(stdout, file, supervise.Bytes(data))
 }

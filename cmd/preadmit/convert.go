@@ -120,7 +120,7 @@ func readArgument(file string, stdin io.Reader) ([]byte, error) {
 	if file == "-" {
 		return io.ReadAll(stdin)
 	}
-	data, err := readRegular(file)
+	data, err := load.ReadRegular(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, load.NotFound(file, file)
 	}

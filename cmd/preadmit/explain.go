@@ -296,7 +296,7 @@ func (o *explainOptions) writeExplanations(stdout io.Writer, format, file string
 		return err
 	}
 	if file != "" {
-		return writeFile(stdout, file, bytesOf(b.Bytes()))
+		return writeFile(stdout, file, supervise.Bytes(b.Bytes()))
 	}
 	_, err := stdout.Write(b.Bytes())
 	return brokenPipe(err)
@@ -374,7 +374,7 @@ func findObject(in *load.Input, kinds policy.Kinds, ref objectRef, unit string) 
 	case len(found) > 1:
 		return nil, newSeveral(in, ref, found, namespace)
 	case len(like) > 0:
-		return nil, fmt.Errorf("no object %s%s; %s", ref.text, inUnitOf(unit), policy.Instead(ref.text, like))
+		return nil, fmt.Errorf("no object %s%s; %s", ref.text, evaluate.InUnit(unit), policy.Instead(ref.text, like))
 	}
 	var all []string
 	for _, o := range render.Objects(in.Head) {
@@ -387,14 +387,7 @@ func findObject(in *load.Input, kinds policy.Kinds, ref objectRef, unit string) 
 	if n := len(unrendered(in)); n > 0 {
 		hint = fmt.Sprintf(" (%d problems kept something from being rendered: see preadmit check)", n)
 	}
-	return nil, fmt.Errorf("no object %s%s among %d rendered%s", ref.text, inUnitOf(unit), len(render.Objects(in.Head)), hint)
-}
-
-func inUnitOf(unit string) string {
-	if unit == "" {
-		return ""
-	}
-	return " in unit " + unit
+	return nil, fmt.Errorf("no object %s%s among %d rendered%s", ref.text, evaluate.InUnit(unit), len(render.Objects(in.Head)), hint)
 }
 
 func unrendered(in *load.Input) []policy.Result {

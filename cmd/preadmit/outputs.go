@@ -109,14 +109,14 @@ func (o *outputs) parseAmong(formats []string) ([]output, error) {
 // directory, or its directory does not exist. It is called before the work begins.
 func writable(name string) error {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
-		return notWritten(name, errors.New("is a directory"))
+		return supervise.NotWritten(name, errors.New("is a directory"))
 	}
 	info, err := os.Stat(filepath.Dir(name))
 	if err == nil && !info.IsDir() {
 		err = errors.New("its parent is a file, not a directory")
 	}
 	if err != nil {
-		return notWritten(name, err)
+		return supervise.NotWritten(name, err)
 	}
 	return nil
 }
@@ -149,7 +149,7 @@ func (o *outputs) writeOne(stdout io.Writer, tree fs.FS, out output, w writing, 
 			opts.Hyperlinks = rootURL(tree)
 		}
 		if err := brokenPipe(write(stdout, out.format, opts)); err != nil {
-			return notWritten("standard output", err)
+			return supervise.NotWritten("standard output", err)
 		}
 		return nil
 	}
@@ -181,25 +181,9 @@ func writeFile(stdout io.Writer, name string, content func(io.Writer) error) err
 		write = w.WriteFile
 	}
 	if err := write(name, content); err != nil {
-		return notWritten(name, err)
+		return supervise.NotWritten(name, err)
 	}
 	return nil
-}
-
-// bytesOf is the content of a file that is known whole.
-func bytesOf(data []byte) func(io.Writer) error {
-	return func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	}
-}
-
-func notWritten(name string, err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		err = pe.Err
-	}
-	return &supervise.Incomplete{Err: fmt.Errorf("%s: not written: %w", name, err)}
 }
 
 func (o *outputs) colored(w io.Writer) bool {

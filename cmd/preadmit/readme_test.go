@@ -61,3 +61,31 @@ func printed(t *testing.T, dir string, args []string) string {
 	run(context.Background(), args, strings.NewReader(""), &stdout, &stderr)
 	return stdout.String()
 }
+
+// TestReadmeScreen holds the screen in README.md against testdata/screens.
+func TestReadmeScreen(t *testing.T) {
+	t.Parallel()
+	const file, begin, end = "../../README.md", "\n```text\n", "```\n"
+	readme, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile("../../testdata/screens/explain.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(readme), begin)
+	got, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatal("README.md shows no screen")
+	}
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(file, []byte(before+begin+string(want)+end+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -260,7 +260,7 @@ func writeTests(stdout io.Writer, r *policytest.Report, o *testOptions, format, 
 		p.report(r)
 	}
 	if file != "" {
-		return writeFile(stdout, file, bytesOf(b.Bytes()))
+		return writeFile(stdout, file, supervise.Bytes(b.Bytes()))
 	}
 	_, err := stdout.Write(b.Bytes())
 	return brokenPipe(err)

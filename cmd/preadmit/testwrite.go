@@ -18,6 +18,7 @@ import (
 	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/suites"
+	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/lint"
@@ -213,10 +214,10 @@ func (p *draftPrinter) file(f policytest.File) error {
 	name := p.path(f.Name)
 	if _, ok := p.out.(fileWriter); !ok { // which makes directories by itself
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			return notWritten(name, err)
+			return supervise.NotWritten(name, err)
 		}
 	}
-	return writeFile(p.out, name, bytesOf(f.Data))
+	return writeFile(p.out, name, supervise.Bytes(f.Data))
 }
 
 // draft says what a test has and lacks.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,7 +18,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/engines"
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
+	"github.com/preadmit/preadmit/cmd/preadmit/triage"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/report"
 	"github.com/preadmit/preadmit/tui"
@@ -72,11 +73,11 @@ pipes.`,
 				if err := o.prepare(cmd.Flags(), args); err != nil {
 					return err
 				}
-				host, err := newTriageHost(&o, args, cmd.InOrStdin())
+				host, err := triage.NewHost(&o.Options, o.readOnly, args, cmd.InOrStdin())
 				if err != nil {
 					return err
 				}
-				return host.serve(cmd.Context(), end.end)
+				return host.Serve(cmd.Context(), end.end.asked, end.end.to)
 			}
 			return runTriage(cmd.Context(), &o, cmd.Flags(), args, stdio{cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()})
 		},
@@ -95,7 +96,7 @@ pipes.`,
 
 // prepare reads the configuration and checks what evaluation goes by.
 func (o *triageOptions) prepare(flags *pflag.FlagSet, args []string) error {
-	if err := configure(without(flags, "output"), repositoryPaths(args)); err != nil {
+	if err := configure(without(flags, "output"), triage.RepositoryPaths(args)); err != nil {
 		return err
 	}
 	o.AllowNew = true // what is written here is for the person who reads it to decide
@@ -119,7 +120,7 @@ func readTriageSettings(given string) (tui.Settings, error) {
 		}
 		name = filepath.Join(dir, filepath.FromSlash(settingsFile))
 	}
-	data, err := readRegular(name)
+	data, err := load.ReadRegular(name)
 	switch {
 	case given == "" && errors.Is(err, fs.ErrNotExist):
 		return tui.Settings{}, nil
@@ -226,20 +227,20 @@ func (l *lastReport) Evaluate(ctx context.Context, tell func(tui.Progress)) (*re
 // itself.
 func (o *triageOptions) host(ctx context.Context, flags *pflag.FlagSet, args []string, stdin []byte, ed tui.EditorCommand) (tui.Host, func(), error) {
 	if supervise.CanServe() {
-		h, err := newTriageRemote(ctx, o, args, stdin, ed)
+		h, err := triage.NewRemote(ctx, o.readOnly, args, stdin, ed)
 		if err != nil {
 			return nil, nil, err
 		}
-		return h, h.close, nil
+		return h, h.Close, nil
 	}
 	if err := o.prepare(flags, args); err != nil {
 		return nil, nil, err
 	}
-	h, err := newTriageHost(o, args, bytes.NewReader(stdin))
+	h, err := triage.NewHost(&o.Options, o.readOnly, args, bytes.NewReader(stdin))
 	if err != nil {
 		return nil, nil, err
 	}
-	h.editor = ed
+	h.Editor = ed
 	return h, func() {}, nil
 }
 
@@ -270,7 +271,7 @@ func inputs(args []string, stdin io.Reader) (data []byte, keys io.Reader, err er
 	if !slices.Contains(args, "-") {
 		return nil, stdin, nil
 	}
-	if data, err = io.ReadAll(io.LimitReader(stdin, maxReport)); err != nil {
+	if data, err = io.ReadAll(io.LimitReader(stdin, load.MaxReport)); err != nil {
 		return nil, nil, fmt.Errorf("standard input: %w", err)
 	}
 	if tty, err := os.Open("/dev/tty"); err == nil {
@@ -279,89 +280,7 @@ func inputs(args []string, stdin io.Reader) (data []byte, keys io.Reader, err er
 	return data, eof{}, nil
 }
 
-// newTriageHost returns a host for the saved report that args name, otherwise for an
-// evaluation of the paths.
-func newTriageHost(o *triageOptions, args []string, stdin io.Reader) (*triageHost, error) {
-	h := &triageHost{watcher: watcher{args: args}, options: o}
-	if slices.Contains(args, "-") {
-		data, err := io.ReadAll(io.LimitReader(stdin, maxReport))
-		if err != nil {
-			return nil, fmt.Errorf("standard input: %w", err)
-		}
-		h.stdin = data
-	}
-	if len(args) != 1 {
-		return h, nil
-	}
-	data := h.stdin
-	if args[0] != "-" {
-		data = reportIn(args[0])
-	}
-	if !isReport(data) {
-		return h, nil
-	}
-	if _, err := report.Read(bytes.NewReader(data)); err != nil {
-		return nil, fmt.Errorf("%s: %w", args[0], err)
-	}
-	h.saved, h.args = args[0], nil
-	return h, nil
-}
-
 // eof is an input that is over.
 type eof struct{}
 
 func (eof) Read([]byte) (int, error) { return 0, io.EOF }
-
-// maxReport bounds a report that is read: a hundred thousand results have some
-// hundred megabytes.
-const maxReport = 2 << 30
-
-// reportIn is the content of a file that may be a report.
-func reportIn(name string) []byte {
-	info, err := os.Stat(name)
-	if err != nil || !info.Mode().IsRegular() || !strings.EqualFold(ext(name), ".json") || info.Size() > maxReport {
-		return nil
-	}
-	data, err := os.ReadFile(name)
-	if err != nil {
-		return nil
-	}
-	return data
-}
-
-func ext(name string) string { return name[max(0, strings.LastIndexByte(name, '.')):] }
-
-// isReport says whether a file is a report, of whatever version, rather than
-// manifests: what begins with the key schema.
-func isReport(data []byte) bool {
-	d := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(data, []byte("\uFEFF"))))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return false
-	}
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return false
-		}
-		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			return key == "schema"
-		}
-		if key == "schema" {
-			return bytes.HasPrefix(value, []byte(`"preadmit.`))
-		}
-		if key == "apiVersion" || key == "results" {
-			return false
-		}
-	}
-	return false
-}
-
-// repositoryPaths are the paths that say in which repository one is: those of a
-// report are in that of the working directory.
-func repositoryPaths(args []string) []string {
-	if len(args) == 1 && isReport(reportIn(args[0])) {
-		return nil
-	}
-	return args
-}

@@ -41,3 +41,11 @@ func addDocuments(r *report.Report, in *load.Input) {
 	}
 	r.CountDocuments()
 }
+
+// InUnit is the end of a sentence that names a unit; "" for none.
+func InUnit(unit string) string {
+	if unit == "" {
+		return ""
+	}
+	return " in unit " + unit
+}

@@ -3,7 +3,9 @@ package supervise
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -79,4 +81,21 @@ func WriteFile(name string, content func(io.Writer) error) error {
 	}
 	w.Flush() // its error is the file's
 	return f.commit()
+}
+
+// Bytes is the content of a file that is known whole.
+func Bytes(data []byte) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	}
+}
+
+// NotWritten says that a file could not be written, and why.
+func NotWritten(name string, err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	return &Incomplete{Err: fmt.Errorf("%s: not written: %w", name, err)}
 }

@@ -1,4 +1,4 @@
-package main
+package triage
 
 import (
 	"bytes"
@@ -18,9 +18,9 @@ import (
 	"github.com/preadmit/preadmit/tui"
 )
 
-// A triageQuestion is what the screen's process asks the one that reads the
+// A question is what the screen's process asks the one that reads the
 // repository.
-type triageQuestion struct {
+type question struct {
 	Do        string         `json:"do"`
 	Result    *policy.Result `json:"result,omitempty"`
 	File      string         `json:"file,omitempty"`
@@ -31,22 +31,22 @@ type triageQuestion struct {
 	Encoding lsp.Encoding      `json:"encoding,omitempty"`
 }
 
-// triageFacts are the facts that the screen's process needs before it draws.
-type triageFacts struct {
+// facts are the facts that the screen's process needs before it draws.
+type facts struct {
 	Timeout time.Duration
 	Path    string // of the suppressions file
 	Saved   string // the report that is gone through, instead of what is evaluated now
 }
 
-// triageNews goes before a report that is not whole, if there is one.
-type triageNews struct {
+// step goes before a report that is not whole, if there is one.
+type step struct {
 	Step        string
 	Done, Total int
 }
 
-// serve answers the questions of the process that has the screen, until that ends
+// Serve answers the questions of the process that has the screen, until that ends
 // this one.
-func (h *triageHost) serve(ctx context.Context, end *parentEnd) error {
+func (h *Host) Serve(ctx context.Context, asked <-chan []byte, to *supervise.Pipe) error {
 	if tasks.Of(ctx).Order.Careful {
 		runtime.GOMAXPROCS(1) // one task at a time
 	}
@@ -55,8 +55,8 @@ func (h *triageHost) serve(ctx context.Context, end *parentEnd) error {
 	}
 	for {
 		select {
-		case payload := <-end.asked:
-			go h.answer(ctx, end.to, payload)
+		case payload := <-asked:
+			go h.answer(ctx, to, payload)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -64,8 +64,8 @@ func (h *triageHost) serve(ctx context.Context, end *parentEnd) error {
 }
 
 // answer sends the answer to a question, or why there is none.
-func (h *triageHost) answer(ctx context.Context, to *supervise.Pipe, payload []byte) {
-	var q triageQuestion
+func (h *Host) answer(ctx context.Context, to *supervise.Pipe, payload []byte) {
+	var q question
 	if len(payload) < 4 {
 		return
 	}
@@ -91,7 +91,7 @@ func sendMessage(to *supervise.Pipe, last supervise.Kind, number, message []byte
 	to.Send(last, append(bytes.Clone(number), message...))
 }
 
-func (h *triageHost) answerTo(ctx context.Context, q *triageQuestion, news func([]byte)) ([]byte, error) {
+func (h *Host) answerTo(ctx context.Context, q *question, news func([]byte)) ([]byte, error) {
 	if why := tasks.Of(ctx).Fatal(); why != "" {
 		return nil, errors.New(why)
 	}
@@ -103,7 +103,7 @@ func (h *triageHost) answerTo(ctx context.Context, q *triageQuestion, news func(
 	switch q.Do {
 	case "facts":
 		path, _, err := h.suppressionsPath()
-		return asJSON(triageFacts{h.options.Timeout, path, h.saved}, err)
+		return asJSON(facts{h.options.Timeout, path, h.saved}, err)
 	case "evaluate":
 		return h.evaluateFor(ctx, news)
 	case "findings":
@@ -120,7 +120,7 @@ func (h *triageHost) answerTo(ctx context.Context, q *triageQuestion, news func(
 }
 
 // evaluateFor evaluates, and tells how far it is.
-func (h *triageHost) evaluateFor(ctx context.Context, news func([]byte)) ([]byte, error) {
+func (h *Host) evaluateFor(ctx context.Context, news func([]byte)) ([]byte, error) {
 	r, err := h.firstOrNext(ctx, news)
 	if err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func (h *triageHost) evaluateFor(ctx context.Context, news func([]byte)) ([]byte
 
 // firstOrNext evaluates, and tells how far it is. Until the end of the first evaluation
 // the results so far are looked at.
-func (h *triageHost) firstOrNext(ctx context.Context, news func([]byte)) (*report.Report, error) {
+func (h *Host) firstOrNext(ctx context.Context, news func([]byte)) (*report.Report, error) {
 	h.mu.Lock()
 	h.evaluating = true
 	h.mu.Unlock()
@@ -140,7 +140,7 @@ func (h *triageHost) firstOrNext(ctx context.Context, news func([]byte)) (*repor
 			h.partial = report.NewSource(p.Report)
 			h.mu.Unlock()
 		}
-		head, _ := json.Marshal(triageNews{p.Step, p.Done, p.Total})
+		head, _ := json.Marshal(step{p.Step, p.Done, p.Total})
 		if body, err := reportJSON(p.Report); err == nil {
 			news(append(append(head, '\n'), body...))
 		}
@@ -154,7 +154,7 @@ func (h *triageHost) firstOrNext(ctx context.Context, news func([]byte)) (*repor
 }
 
 // about answers questions about what is rendered. Each is a task, as units are.
-func (h *triageHost) about(ctx context.Context, q *triageQuestion) ([]byte, error) {
+func (h *Host) about(ctx context.Context, q *question) ([]byte, error) {
 	name := q.File
 	if q.Result != nil {
 		name = q.Result.Policy + " " + q.Result.Rule + " " + fmt.Sprint(q.Result.Object)
@@ -185,7 +185,7 @@ func (h *triageHost) about(ctx context.Context, q *triageQuestion) ([]byte, erro
 }
 
 // evaluated evaluates everything again, in the place of a child that ended.
-func (h *triageHost) evaluated(ctx context.Context) error {
+func (h *Host) evaluated(ctx context.Context) error {
 	h.rendering.Lock()
 	defer h.rendering.Unlock()
 	h.mu.Lock()

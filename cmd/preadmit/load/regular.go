@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"fmt"
@@ -10,10 +10,10 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// readRegular reads a file that the command line names. It does not wait for
+// ReadRegular reads a file that the command line names. It does not wait for
 // somebody to write to a named pipe, but reads what the shell passes as
 // /dev/fd/N.
-func readRegular(name string) ([]byte, error) {
+func ReadRegular(name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	if err != nil {
 		return nil, err
@@ -27,9 +27,13 @@ func readRegular(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxReport+1))
-	if err == nil && len(data) > maxReport {
-		return nil, fmt.Errorf("%s: is larger than %d MiB", name, maxReport>>20)
+	data, err := io.ReadAll(io.LimitReader(f, MaxReport+1))
+	if err == nil && len(data) > MaxReport {
+		return nil, fmt.Errorf("%s: is larger than %d MiB", name, MaxReport>>20)
 	}
 	return data, err
 }
+
+// MaxReport bounds a report that is read: a hundred thousand results have some
+// hundred megabytes.
+const MaxReport = 2 << 30

@@ -1,4 +1,16 @@
-package main
+// Package triage evaluates for a screen or an editor, and answers what they ask about
+// the results.
+//
+// In: evaluate.Options and paths. Out: a Remote or what Opener returns, which have a child
+// evaluate, or a Host, which evaluates in this process.
+//
+//   - host.go, saved.go: the Host, and reports that were saved; serve.go: the child's answers
+//   - remote.go: the screen's questions; editor.go, findings.go: an editor's
+//   - file.go: the suppressions file; watch.go: changes of files
+//
+// The one thing to know: a Remote starts a new child for each evaluation, which answers
+// until the next one has its results. It alone writes files and starts the editor.
+package triage
 
 import (
 	"bytes"
@@ -13,6 +25,7 @@ import (
 	"github.com/preadmit/preadmit/cmd/preadmit/engines"
 	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
+	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
@@ -21,27 +34,28 @@ import (
 	"github.com/preadmit/preadmit/tui"
 )
 
-// A triageHost does for the screen what touches the world: it evaluates, renders,
+// A Host does for the screen what touches the world: it evaluates, renders,
 // explains, writes the suppressions file and names the editor.
-type triageHost struct {
+type Host struct {
 	watcher
-	options *triageOptions
-	editor  tui.EditorCommand
-	stdin   []byte
+	options  *evaluate.Options
+	readOnly bool
+	Editor   tui.EditorCommand
+	stdin    []byte
 
 	quiet     bool       // no results are shown before the end
 	rendering sync.Mutex // while a saved report's tree is rendered
 
 	mu         sync.Mutex
-	run        *triageRun
+	run        *shownRun
 	trees      []*load.Tree      // of the last runs: a screen still reads from the one before
 	evaluating bool              // for the first time
 	partial    *report.Source    // of the results so far, while it is
 	texts      map[string]string // of files that an editor has open
 }
 
-// A triageRun holds the results of one evaluation.
-type triageRun struct {
+// A shownRun holds the results of one evaluation.
+type shownRun struct {
 	tree    *load.Tree
 	source  *report.Source
 	in      *load.Input
@@ -54,11 +68,11 @@ type triageRun struct {
 }
 
 // Evaluate renders and evaluates what is there now, or reads the report again.
-func (h *triageHost) Evaluate(ctx context.Context, tell func(tui.Progress)) (*report.Report, error) {
+func (h *Host) Evaluate(ctx context.Context, tell func(tui.Progress)) (*report.Report, error) {
 	if h.saved != "" {
 		return h.readSaved(ctx)
 	}
-	o := h.options.Options
+	o := *h.options
 	o.Progress, o.Notes = &load.Progress{Tell: tell, Quiet: h.quiet}, io.Discard
 	if h.quiet {
 		o.Passes, o.Forgets = new(policy.Passes), true // which nobody looks at
@@ -71,7 +85,8 @@ func (h *triageHost) Evaluate(ctx context.Context, tell func(tui.Progress)) (*re
 		return nil, err
 	}
 	r, run, err := h.evaluate(ctx, &o)
-	if err != nil && exitCode(err) == exitIncomplete {
+	var incomplete *supervise.Incomplete
+	if errors.As(err, &incomplete) {
 		r, run, err = h.failed(evaluate.FailedReport(report.Plain(err.Error()), ""))
 	}
 	if err != nil {
@@ -82,7 +97,7 @@ func (h *triageHost) Evaluate(ctx context.Context, tell func(tui.Progress)) (*re
 }
 
 // evaluate renders and evaluates. When --timeout is over, it returns what is done.
-func (h *triageHost) evaluate(ctx context.Context, o *evaluate.Options) (*report.Report, *triageRun, error) {
+func (h *Host) evaluate(ctx context.Context, o *evaluate.Options) (*report.Report, *shownRun, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.Timeout, fmt.Errorf("not done after --timeout %s", o.Timeout))
 	defer cancel()
 	rendering, rendered := load.TimeToRender(ctx)
@@ -108,13 +123,13 @@ func (h *triageHost) evaluate(ctx context.Context, o *evaluate.Options) (*report
 }
 
 // failed returns the run of a report without any object.
-func (h *triageHost) failed(r *report.Report) (*report.Report, *triageRun, error) {
+func (h *Host) failed(r *report.Report) (*report.Report, *shownRun, error) {
 	t, err := load.Open(h.args)
-	return r, &triageRun{tree: t, in: &load.Input{Tree: t}, source: report.NewSource(r)}, err
+	return r, &shownRun{tree: t, in: &load.Input{Tree: t}, source: report.NewSource(r)}, err
 }
 
-func newTriageRun(in *load.Input, j *evaluate.Evaluation) *triageRun {
-	run := &triageRun{tree: in.Tree, in: in, bench: j.Bench, was: j.Was, objects: byKey(in)}
+func newTriageRun(in *load.Input, j *evaluate.Evaluation) *shownRun {
+	run := &shownRun{tree: in.Tree, in: in, bench: j.Bench, was: j.Was, objects: byKey(in)}
 	if j.Was != nil {
 		run.old = byKey(j.Was)
 	}
@@ -143,7 +158,7 @@ func byKey(in *load.Input) map[render.Key]*render.Object {
 }
 
 // keep takes the run in the place of the one before.
-func (h *triageHost) keep(run *triageRun, before stamp) {
+func (h *Host) keep(run *shownRun, before stamp) {
 	h.begun(before)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -155,7 +170,7 @@ func (h *triageHost) keep(run *triageRun, before stamp) {
 }
 
 // readSaved reads the report, and marks what the suppressions of now accept.
-func (h *triageHost) readSaved(ctx context.Context) (*report.Report, error) {
+func (h *Host) readSaved(ctx context.Context) (*report.Report, error) {
 	before, err := h.look()
 	if err != nil {
 		return nil, err
@@ -164,13 +179,13 @@ func (h *triageHost) readSaved(ctx context.Context) (*report.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := h.options.Options
+	o := *h.options
 	if err := o.Confine(ctx, t, []string{h.saved}, nil); err != nil {
 		return nil, err
 	}
 	data := h.stdin
 	if h.saved != "-" {
-		if data, err = readRegular(h.saved); err != nil {
+		if data, err = load.ReadRegular(h.saved); err != nil {
 			return nil, err
 		}
 	}
@@ -179,7 +194,7 @@ func (h *triageHost) readSaved(ctx context.Context) (*report.Report, error) {
 		return nil, fmt.Errorf("%s: %w", h.saved, err)
 	}
 	r.Tree = disk.Shown{Tree: t.Tree}
-	held, err := evaluate.ReadSuppressions(&h.options.Options, &load.Input{Tree: t})
+	held, err := evaluate.ReadSuppressions(h.options, &load.Input{Tree: t})
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +202,7 @@ func (h *triageHost) readSaved(ctx context.Context) (*report.Report, error) {
 		r.Results[i].Suppression = stillHeld(r.Results[i].Suppression, held)
 	}
 	policy.Suppress(r.Results, held, h.options.Day())
-	h.keep(&triageRun{tree: t, source: report.NewSource(r)}, before)
+	h.keep(&shownRun{tree: t, source: report.NewSource(r)}, before)
 	return r, nil
 }
 
@@ -207,7 +222,7 @@ func stillHeld(was *policy.Suppression, held []policy.Suppression) *policy.Suppr
 
 // looked is the run to look at. For a saved report it is made when it is first
 // asked for, from the files that are here.
-func (h *triageHost) looked(ctx context.Context) (*triageRun, error) {
+func (h *Host) looked(ctx context.Context) (*shownRun, error) {
 	h.mu.Lock()
 	run := h.run
 	h.mu.Unlock()
@@ -219,7 +234,7 @@ func (h *triageHost) looked(ctx context.Context) (*triageRun, error) {
 	if run.in != nil {
 		return run, nil
 	}
-	o := h.options.Options
+	o := *h.options
 	o.Base = ""
 	in, err := load.Load(ctx, &o.Sources, []string{run.tree.Dir}, nil)
 	if err != nil {
@@ -240,7 +255,7 @@ func (h *triageHost) looked(ctx context.Context) (*triageRun, error) {
 }
 
 // Object is the object that a result is about, as it is rendered now.
-func (h *triageHost) Object(ctx context.Context, x *policy.Result) (*tui.Rendered, error) {
+func (h *Host) Object(ctx context.Context, x *policy.Result) (*tui.Rendered, error) {
 	if x.Object.Kind == "" {
 		return nil, errors.New("this is about no object: nothing was rendered there")
 	}
@@ -251,7 +266,7 @@ func (h *triageHost) Object(ctx context.Context, x *policy.Result) (*tui.Rendere
 	now, old := run.objects[x.Object], run.oldOf(x.Object)
 	switch {
 	case now == nil && old == nil:
-		return nil, errors.New("this object is not among those that are rendered here" + inUnitOf(x.Object.Unit))
+		return nil, errors.New("this object is not among those that are rendered here" + evaluate.InUnit(x.Object.Unit))
 	case now == nil:
 		r, err := renderedOf(run.was.Tree, old)
 		if err == nil {
@@ -268,7 +283,7 @@ func (h *triageHost) Object(ctx context.Context, x *policy.Result) (*tui.Rendere
 }
 
 // oldOf is the object at the base: of the same unit, else the only one of that name.
-func (r *triageRun) oldOf(k render.Key) *render.Object {
+func (r *shownRun) oldOf(k render.Key) *render.Object {
 	if o := r.old[k]; o != nil {
 		return o
 	}
@@ -284,7 +299,7 @@ func (r *triageRun) oldOf(k render.Key) *render.Object {
 	return found
 }
 
-func (r *triageRun) compare(x *tui.Rendered, old, now *render.Object) error {
+func (r *shownRun) compare(x *tui.Rendered, old, now *render.Object) error {
 	switch {
 	case r.was == nil:
 		x.Note = cmp.Or(x.Note, "Nothing to compare with: --base names a revision.")
@@ -322,7 +337,7 @@ func renderedOf(t *load.Tree, o *render.Object) (*tui.Rendered, error) {
 
 // benchOf returns the engines for the cluster of an object. Where there are several
 // clusters, or all results were cached, it is made when it is first asked for.
-func (h *triageHost) benchOf(run *triageRun, o *render.Object) (*engines.Set, engines.Options, error) {
+func (h *Host) benchOf(run *shownRun, o *render.Object) (*engines.Set, engines.Options, error) {
 	options, _, err := h.options.EngineOptions(run.in)
 	if err != nil {
 		return nil, options, err
@@ -347,7 +362,7 @@ func (h *triageHost) benchOf(run *triageRun, o *render.Object) (*engines.Set, en
 }
 
 // Explain returns the output of the command explain for the result.
-func (h *triageHost) Explain(ctx context.Context, x *policy.Result) (string, error) {
+func (h *Host) Explain(ctx context.Context, x *policy.Result) (string, error) {
 	run, err := h.looked(ctx)
 	if err != nil {
 		return "", err
@@ -376,7 +391,7 @@ func (h *triageHost) Explain(ctx context.Context, x *policy.Result) (string, err
 }
 
 // Lines are those of a file of the run's tree.
-func (h *triageHost) Lines(_ context.Context, file string) ([]string, error) {
+func (h *Host) Lines(_ context.Context, file string) ([]string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock() // a Source is for one at a time
 	source := h.partial
@@ -394,7 +409,7 @@ func (h *triageHost) Lines(_ context.Context, file string) ([]string, error) {
 }
 
 // Edit is the editor at a place of the repository.
-func (h *triageHost) Edit(at render.Span) (*tui.Editor, error) {
+func (h *Host) Edit(at render.Span) (*tui.Editor, error) {
 	if at.File == "" {
 		return nil, errors.New("no file is known for this")
 	}
@@ -402,11 +417,11 @@ func (h *triageHost) Edit(at render.Span) (*tui.Editor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return h.editor.Open(file, at)
+	return h.Editor.Open(file, at)
 }
 
 // real is the path of a file of the run, by its name in reports.
-func (h *triageHost) real(file string) (string, error) {
+func (h *Host) real(file string) (string, error) {
 	h.mu.Lock()
 	run := h.run
 	h.mu.Unlock()

@@ -1,4 +1,4 @@
-package main
+package triage
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy"
@@ -19,15 +20,15 @@ import (
 	"github.com/preadmit/preadmit/tui"
 )
 
-// A triageRemote has a child read the repository, and does itself what touches
+// A Remote has a child read the repository, and does itself what touches
 // the world: it writes the suppressions file and names the editor.
-type triageRemote struct {
+type Remote struct {
 	watcher
 	line     []string // of the command
 	stdin    []byte
 	editor   tui.EditorCommand
 	readOnly bool
-	facts    triageFacts
+	facts    facts
 
 	mu      sync.Mutex
 	service *supervise.Service // of the last evaluation
@@ -37,35 +38,35 @@ type triageRemote struct {
 // lookLimit is how long a question about one thing may take.
 const lookLimit = 2 * time.Minute
 
-// newTriageRemote starts the child. An *Ended error holds the child's message about
+// NewRemote starts the child. An *Ended error holds the child's message about
 // a wrong command line or configuration.
-func newTriageRemote(ctx context.Context, o *triageOptions, args []string, stdin []byte, ed tui.EditorCommand) (*triageRemote, error) {
-	h := &triageRemote{watcher: watcher{args: args}, line: os.Args[1:], stdin: stdin, editor: ed, readOnly: o.readOnly, fresh: true}
+func NewRemote(ctx context.Context, readOnly bool, args []string, stdin []byte, ed tui.EditorCommand) (*Remote, error) {
+	h := &Remote{watcher: watcher{args: args}, line: os.Args[1:], stdin: stdin, editor: ed, readOnly: readOnly, fresh: true}
 	var err error
 	if h.service, err = supervise.NewService(h.line, stdin); err != nil {
 		return nil, err
 	}
-	err = h.ask(ctx, triageQuestion{Do: "facts"}, &h.facts)
+	err = h.ask(ctx, question{Do: "facts"}, &h.facts)
 	if h.saved = h.facts.Saved; h.saved != "" {
 		h.args = nil
 	}
 	return h, err
 }
 
-// close ends the child.
-func (h *triageRemote) close() {
+// Close ends the child.
+func (h *Remote) Close() {
 	h.current().Close()
 }
 
 // current is the service of the last evaluation.
-func (h *triageRemote) current() *supervise.Service {
+func (h *Remote) current() *supervise.Service {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.service
 }
 
 // ask has the child of the last evaluation answer.
-func (h *triageRemote) ask(ctx context.Context, q triageQuestion, answer any) error {
+func (h *Remote) ask(ctx context.Context, q question, answer any) error {
 	data, err := h.current().Ask(ctx, supervise.Question{Text: q, Limit: max(lookLimit, h.facts.Timeout+tasks.Grace)})
 	if err != nil {
 		return err
@@ -75,7 +76,7 @@ func (h *triageRemote) ask(ctx context.Context, q triageQuestion, answer any) er
 
 // Evaluate has a child of its own evaluate, which then answers questions about
 // what it found. That of the last evaluation answers until then.
-func (h *triageRemote) Evaluate(ctx context.Context, tell func(tui.Progress)) (*report.Report, error) {
+func (h *Remote) Evaluate(ctx context.Context, tell func(tui.Progress)) (*report.Report, error) {
 	before, err := h.look()
 	if err != nil {
 		return nil, err
@@ -102,7 +103,7 @@ func (h *triageRemote) Evaluate(ctx context.Context, tell func(tui.Progress)) (*
 }
 
 // use has a service answer from now on, in the place of that of the evaluation before.
-func (h *triageRemote) use(s *supervise.Service) {
+func (h *Remote) use(s *supervise.Service) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if was := h.service; was != nil && was != s {
@@ -111,12 +112,12 @@ func (h *triageRemote) use(s *supervise.Service) {
 	h.service = s
 }
 
-func (h *triageRemote) evaluate(ctx context.Context, s *supervise.Service, tell func(tui.Progress)) (*report.Report, error) {
+func (h *Remote) evaluate(ctx context.Context, s *supervise.Service, tell func(tui.Progress)) (*report.Report, error) {
 	const reporting = time.Minute
 	data, err := s.Ask(ctx, supervise.Question{
-		Text: triageQuestion{Do: "evaluate"}, Limit: h.facts.Timeout + reporting, Most: maxReport,
+		Text: question{Do: "evaluate"}, Limit: h.facts.Timeout + reporting, Most: load.MaxReport,
 		News: func(message []byte) {
-			var n triageNews
+			var n step
 			head, body, _ := bytes.Cut(message, []byte("\n"))
 			if json.Unmarshal(head, &n) != nil {
 				return
@@ -135,24 +136,24 @@ func (h *triageRemote) evaluate(ctx context.Context, s *supervise.Service, tell 
 }
 
 // Object implements tui.Host.
-func (h *triageRemote) Object(ctx context.Context, x *policy.Result) (r *tui.Rendered, err error) {
-	return r, h.ask(ctx, triageQuestion{Do: "object", Result: x}, &r)
+func (h *Remote) Object(ctx context.Context, x *policy.Result) (r *tui.Rendered, err error) {
+	return r, h.ask(ctx, question{Do: "object", Result: x}, &r)
 }
 
 // Explain implements tui.Host.
-func (h *triageRemote) Explain(ctx context.Context, x *policy.Result) (text string, err error) {
-	return text, h.ask(ctx, triageQuestion{Do: "explain", Result: x}, &text)
+func (h *Remote) Explain(ctx context.Context, x *policy.Result) (text string, err error) {
+	return text, h.ask(ctx, question{Do: "explain", Result: x}, &text)
 }
 
 // Lines implements tui.Host.
-func (h *triageRemote) Lines(ctx context.Context, file string) (lines []string, err error) {
-	return lines, h.ask(ctx, triageQuestion{Do: "lines", File: file}, &lines)
+func (h *Remote) Lines(ctx context.Context, file string) (lines []string, err error) {
+	return lines, h.ask(ctx, question{Do: "lines", File: file}, &lines)
 }
 
 // Propose asks the child for the file's new content. The diff is made in this process,
 // so that it shows exactly the bytes that would be written.
-func (h *triageRemote) Propose(d tui.Decisions) (c *tui.Change, err error) {
-	if err := h.ask(context.Background(), triageQuestion{Do: "propose", Decisions: &d}, &c); err != nil {
+func (h *Remote) Propose(d tui.Decisions) (c *tui.Change, err error) {
+	if err := h.ask(context.Background(), question{Do: "propose", Decisions: &d}, &c); err != nil {
 		return nil, err
 	}
 	if c == nil {
@@ -163,7 +164,7 @@ func (h *triageRemote) Propose(d tui.Decisions) (c *tui.Change, err error) {
 
 // Write implements tui.Host. The file is the one that the command line names, or
 // one in the repository.
-func (h *triageRemote) Write(c *tui.Change) error {
+func (h *Remote) Write(c *tui.Change) error {
 	switch {
 	case h.readOnly:
 		return errors.New("--readonly: nothing is written")
@@ -174,12 +175,12 @@ func (h *triageRemote) Write(c *tui.Change) error {
 }
 
 // Edit is the editor at a place of the repository, or of sources beside it.
-func (h *triageRemote) Edit(at render.Span) (*tui.Editor, error) {
+func (h *Remote) Edit(at render.Span) (*tui.Editor, error) {
 	if at.File == "" {
 		return nil, errors.New("no file is known for this")
 	}
 	var file string
-	if err := h.ask(context.Background(), triageQuestion{Do: "real", File: at.File}, &file); err != nil {
+	if err := h.ask(context.Background(), question{Do: "real", File: at.File}, &file); err != nil {
 		return nil, err
 	}
 	if info, err := os.Stat(file); err != nil || !filepath.IsAbs(file) || !info.Mode().IsRegular() {

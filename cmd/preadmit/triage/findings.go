@@ -1,4 +1,4 @@
-package main
+package triage
 
 import (
 	"bytes"
@@ -12,8 +12,10 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/config"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/lsp"
+	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/disk"
@@ -21,9 +23,9 @@ import (
 	"github.com/preadmit/preadmit/tui"
 )
 
-// lspFindings is a child's answer: findings with the editor's ranges, and one line for
+// editorFindings is a child's answer: findings with the editor's ranges, and one line for
 // each finding without a place in the tree.
-type lspFindings struct {
+type editorFindings struct {
 	Findings  []lsp.Finding
 	Placeless []string
 }
@@ -32,7 +34,7 @@ type lspFindings struct {
 const maxFindings = 5000
 
 // findings evaluates the repository with the texts of an editor.
-func (h *triageHost) findings(ctx context.Context, q *triageQuestion, news func([]byte)) (*lspFindings, error) {
+func (h *Host) findings(ctx context.Context, q *question, news func([]byte)) (*editorFindings, error) {
 	h.mu.Lock()
 	delete(h.texts, h.configuration()) // it counts once it is saved, since flags are read from it
 	h.mu.Unlock()
@@ -49,7 +51,7 @@ func (h *triageHost) findings(ctx context.Context, q *triageQuestion, news func(
 		found = found[:maxFindings]
 	}
 	m := findingMaker{run, q.Encoding, unitsOfObjects(r)}
-	all := &lspFindings{Findings: []lsp.Finding{}, Placeless: placeless}
+	all := &editorFindings{Findings: []lsp.Finding{}, Placeless: placeless}
 	for i := range found {
 		all.Findings = append(all.Findings, m.finding(&found[i]))
 	}
@@ -57,7 +59,7 @@ func (h *triageHost) findings(ctx context.Context, q *triageQuestion, news func(
 }
 
 // configuration is the name in the tree of the configuration file.
-func (h *triageHost) configuration() string {
+func (h *Host) configuration() string {
 	if dir, err := load.Root(h.args); err == nil && h.options.Config != "" {
 		if file, err := filepath.Abs(h.options.Config); err == nil {
 			if name, ok := disk.Within(dir, file); ok {
@@ -65,7 +67,7 @@ func (h *triageHost) configuration() string {
 			}
 		}
 	}
-	return configFile
+	return config.Path
 }
 
 // unitsOfObjects counts the units of objects that one pattern of a suppression matches.
@@ -84,7 +86,7 @@ func unitsOfObjects(r *report.Report) map[string]int {
 
 // A findingMaker makes findings for an editor of those of a report.
 type findingMaker struct {
-	run      *triageRun
+	run      *shownRun
 	encoding lsp.Encoding
 	units    map[string]int
 }
@@ -167,7 +169,7 @@ const reasonWanted = "why is this accepted?"
 
 // accept returns the suppressions file with one more suppression, for which a person
 // still has to write the reason.
-func (h *triageHost) accept(q *triageQuestion) (*lsp.Change, error) {
+func (h *Host) accept(q *question) (*lsp.Change, error) {
 	path, display, err := h.suppressionsPath()
 	if err != nil {
 		return nil, err
@@ -185,7 +187,7 @@ func (h *triageHost) accept(q *triageQuestion) (*lsp.Change, error) {
 	}
 	before, err := readIfThere(path)
 	if err != nil {
-		return nil, notWritten(display, err)
+		return nil, supervise.NotWritten(display, err)
 	}
 	c := &lsp.Change{File: name, New: before == nil}
 	if text, open := q.Texts[name]; open {

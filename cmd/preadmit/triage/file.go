@@ -1,4 +1,4 @@
-package main
+package triage
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
+	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render/disk"
 	"github.com/preadmit/preadmit/report"
@@ -18,7 +19,7 @@ import (
 
 // suppressionsPath is the file to write: the one that is asked for, or the
 // repository's own. A link in a checkout must not lead it elsewhere.
-func (h *triageHost) suppressionsPath() (path, display string, err error) {
+func (h *Host) suppressionsPath() (path, display string, err error) {
 	if f := h.options.Suppressions; f != "" {
 		return f, f, nil
 	}
@@ -36,14 +37,14 @@ func (h *triageHost) suppressionsPath() (path, display string, err error) {
 }
 
 // Propose returns the new content of the file with the decisions, and the diff.
-func (h *triageHost) Propose(d tui.Decisions) (*tui.Change, error) {
+func (h *Host) Propose(d tui.Decisions) (*tui.Change, error) {
 	path, display, err := h.suppressionsPath()
 	if err != nil {
 		return nil, err
 	}
 	before, err := readIfThere(path)
 	if err != nil {
-		return nil, notWritten(display, err)
+		return nil, supervise.NotWritten(display, err)
 	}
 	after, err := decided(d, display, before)
 	if err != nil {
@@ -65,7 +66,7 @@ func withDiff(c *tui.Change) *tui.Change {
 
 // readIfThere is a file's content, nil when there is none.
 func readIfThere(path string) ([]byte, error) {
-	data, err := readRegular(path)
+	data, err := load.ReadRegular(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
@@ -77,8 +78,8 @@ func readIfThere(path string) ([]byte, error) {
 
 // Write writes the change, unless the file has changed since. A change without content
 // removes the file.
-func (h *triageHost) Write(c *tui.Change) error {
-	if h.options.readOnly {
+func (h *Host) Write(c *tui.Change) error {
+	if h.readOnly {
 		return errors.New("--readonly: nothing is written")
 	}
 	path, _, err := h.suppressionsPath()
@@ -92,7 +93,7 @@ func (h *triageHost) Write(c *tui.Change) error {
 func writeChange(path string, c *tui.Change) error {
 	now, err := readIfThere(path)
 	if err != nil {
-		return notWritten(c.File, err)
+		return supervise.NotWritten(c.File, err)
 	}
 	if !bytes.Equal(now, c.Before) || (now == nil) != (c.Before == nil) {
 		return tui.ErrChanged
@@ -102,7 +103,7 @@ func writeChange(path string, c *tui.Change) error {
 	}
 	if c.After == nil {
 		if err := os.Remove(path); err != nil {
-			return notWritten(c.File, err)
+			return supervise.NotWritten(c.File, err)
 		}
 		if dir := filepath.Dir(path); filepath.Base(dir) == filepath.Dir(evaluate.SuppressionsFile) {
 			_ = os.Remove(dir) // which was made for it, unless there is something else in it
@@ -110,7 +111,10 @@ func writeChange(path string, c *tui.Change) error {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return notWritten(c.File, err)
+		return supervise.NotWritten(c.File, err)
 	}
-	return writeFile(nil, path, bytesOf(c.After))
+	if err := supervise.WriteFile(path, supervise.Bytes(c.After)); err != nil {
+		return supervise.NotWritten(path, err)
+	}
+	return nil
 }

@@ -1,4 +1,4 @@
-package main
+package triage
 
 import (
 	"os"
@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
@@ -76,7 +76,7 @@ func TestWriteChecks(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "s.yaml")
-	h := &triageHost{options: &triageOptions{}}
+	h := &Host{options: &evaluate.Options{}}
 	h.options.Suppressions = file
 	c, err := h.Propose(tui.Decisions{Add: []policy.Suppression{suppression("x")}})
 	if err != nil {
@@ -98,7 +98,7 @@ func TestWriteChecks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h = &triageHost{options: &triageOptions{}, watcher: watcher{args: []string{repo}}}
+	h = &Host{options: &evaluate.Options{}, watcher: watcher{args: []string{repo}}}
 	if _, err := h.Propose(tui.Decisions{}); err == nil || !strings.Contains(err.Error(), "leads out") {
 		t.Errorf("a link leads out: %v", err)
 	}
@@ -115,7 +115,7 @@ func TestWriteReversed(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		h := &triageHost{options: &triageOptions{}}
+		h := &Host{options: &evaluate.Options{}}
 		h.options.Suppressions = file
 		c, err := h.Propose(tui.Decisions{Add: []policy.Suppression{suppression("x")}})
 		if err == nil {
@@ -130,33 +130,5 @@ func TestWriteReversed(t *testing.T) {
 		if got, err := os.ReadFile(file); (err != nil) != (before == "none") || err == nil && string(got) != before {
 			t.Errorf("%q: the file is %q, %v", before, got, err)
 		}
-	}
-}
-
-// TestReadmeScreen holds the screen in README.md against testdata/screens.
-func TestReadmeScreen(t *testing.T) {
-	t.Parallel()
-	const file, begin, end = "../../README.md", "\n```text\n", "```\n"
-	readme, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := os.ReadFile("../../testdata/screens/explain.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(readme), begin)
-	got, after, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatal("README.md shows no screen")
-	}
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(file, []byte(before+begin+string(want)+end+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Error(diff)
 	}
 }

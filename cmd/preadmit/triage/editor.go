@@ -1,0 +1,120 @@
+package triage
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
+	"github.com/preadmit/preadmit/cmd/preadmit/lsp"
+	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
+	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/tui"
+)
+
+// Opener returns a function that makes the host for a folder of the editor, which
+// becomes the working directory.
+func Opener(args []string) func(string, lsp.Encoding, func(string)) (lsp.Host, string, error) {
+	return func(folder string, e lsp.Encoding, log func(string)) (lsp.Host, string, error) {
+		if !supervise.CanServe() {
+			return nil, "", errors.New("no process of its own can be started")
+		}
+		if folder != "" {
+			if err := os.Chdir(folder); err != nil {
+				return nil, "", err
+			}
+		}
+		dir, err := load.Root(args)
+		return &editorHost{Remote{watcher: watcher{args: args}, line: os.Args[1:]}, e, log}, dir, err
+	}
+}
+
+// An editorHost has a child evaluate the repository, a new one each time.
+type editorHost struct {
+	Remote
+	encoding lsp.Encoding
+	log      func(string)
+}
+
+// Evaluate implements lsp.Host.
+func (h *editorHost) Evaluate(ctx context.Context, texts map[string]string, tell func(lsp.Progress)) ([]lsp.Finding, error) {
+	before, err := h.look()
+	if err != nil {
+		return nil, err
+	}
+	h.begun(before)
+	s, err := supervise.NewService(h.line, nil)
+	if err != nil {
+		return nil, err
+	}
+	s.Died = func(why string) { h.log("the process that evaluates ended, and is started again: " + why) }
+	var found editorFindings
+	if err = h.findings(ctx, s, texts, tell, &found); err != nil {
+		s.Close()
+		return nil, err
+	}
+	h.use(s)
+	for _, text := range found.Placeless {
+		h.log(text)
+	}
+	return found.Findings, nil
+}
+
+// maxAnswer bounds the findings of a child: maxFindings are far smaller.
+const maxAnswer = 256 << 20
+
+func (h *editorHost) findings(ctx context.Context, s *supervise.Service, texts map[string]string, tell func(lsp.Progress), found *editorFindings) error {
+	data, err := s.Ask(ctx, supervise.Question{Text: question{Do: "facts"}, Limit: lookLimit})
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, &h.facts); err != nil {
+		return err
+	}
+	data, err = s.Ask(ctx, supervise.Question{
+		Text: question{Do: "findings", Texts: texts, Encoding: h.encoding}, Limit: h.facts.Timeout + time.Minute, Most: maxAnswer,
+		News: func(message []byte) {
+			var n step
+			head, _, _ := bytes.Cut(message, []byte("\n"))
+			if json.Unmarshal(head, &n) == nil {
+				tell(lsp.Progress{Step: n.Step, Done: n.Done})
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, found)
+}
+
+// askNow has the child of the last evaluation answer.
+func (h *editorHost) askNow(ctx context.Context, q question, answer any) error {
+	s := h.current()
+	if s == nil {
+		return errors.New("nothing is rendered yet")
+	}
+	q.Encoding = h.encoding
+	data, err := s.Ask(ctx, supervise.Question{Text: q, Limit: max(lookLimit, h.facts.Timeout+tasks.Grace)})
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, answer)
+}
+
+// Explain implements lsp.Host.
+func (h *editorHost) Explain(ctx context.Context, f *lsp.Finding, texts map[string]string) (text string, err error) {
+	return text, h.askNow(ctx, question{Do: "explain", Result: f.Result, Texts: texts}, &text)
+}
+
+// Accept implements lsp.Host.
+func (h *editorHost) Accept(ctx context.Context, x policy.Suppression, texts map[string]string) (c *lsp.Change, err error) {
+	if err = h.askNow(ctx, question{Do: "accept", Decisions: &tui.Decisions{Add: []policy.Suppression{x}}, Texts: texts}, &c); err == nil && c == nil {
+		err = fmt.Errorf("nothing is proposed")
+	}
+	return c, err
+}

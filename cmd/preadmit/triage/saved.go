@@ -1,0 +1,98 @@
+package triage
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
+	"github.com/preadmit/preadmit/report"
+)
+
+// NewHost returns a host for the saved report that args name, otherwise for an
+// evaluation of the paths.
+func NewHost(o *evaluate.Options, readOnly bool, args []string, stdin io.Reader) (*Host, error) {
+	h := &Host{watcher: watcher{args: args}, options: o, readOnly: readOnly}
+	if slices.Contains(args, "-") {
+		data, err := io.ReadAll(io.LimitReader(stdin, load.MaxReport))
+		if err != nil {
+			return nil, fmt.Errorf("standard input: %w", err)
+		}
+		h.stdin = data
+	}
+	if len(args) != 1 {
+		return h, nil
+	}
+	data := h.stdin
+	if args[0] != "-" {
+		data = reportIn(args[0])
+	}
+	if !isReport(data) {
+		return h, nil
+	}
+	if _, err := report.Read(bytes.NewReader(data)); err != nil {
+		return nil, fmt.Errorf("%s: %w", args[0], err)
+	}
+	h.saved, h.args = args[0], nil
+	return h, nil
+}
+
+// reportIn is the content of a file that may be a report.
+func reportIn(name string) []byte {
+	info, err := os.Stat(name)
+	if err != nil || !info.Mode().IsRegular() || !strings.EqualFold(ext(name), ".json") || info.Size() > load.MaxReport {
+		return nil
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil
+	}
+	return data
+}
+
+func ext(name string) string { return name[max(0, strings.LastIndexByte(name, '.')):] }
+
+// isReport says whether a file is a report, of whatever version, rather than
+// manifests: what begins with the key schema.
+func isReport(data []byte) bool {
+	d := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(data, []byte("\uFEFF"))))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return false
+	}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return false
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return key == "schema"
+		}
+		if key == "schema" {
+			return bytes.HasPrefix(value, []byte(`"preadmit.`))
+		}
+		if key == "apiVersion" || key == "results" {
+			return false
+		}
+	}
+	return false
+}
+
+// RepositoryPaths are the paths that say in which repository one is: those of a
+// report are in that of the working directory.
+func RepositoryPaths(args []string) []string {
+	if len(args) == 1 && isReport(reportIn(args[0])) {
+		return nil
+	}
+	return args
+}
+
+// NewEditorHost returns a host for an editor, which shows no results before the end.
+func NewEditorHost(o *evaluate.Options, args []string) *Host {
+	return &Host{watcher: watcher{args: args}, options: o, quiet: true}
+}
