@@ -1,0 +1,157 @@
+// Package explain finds the object and the rule that the command explain names, and has the
+// engines explain their decision. What is not there is an error that names what is.
+package explain
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/cmd/preadmit/engines"
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
+	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/lint"
+	"github.com/preadmit/preadmit/policy/schema"
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/report"
+)
+
+// kinds returns the kinds that the clusters serve, as far as the objects tell.
+func kinds(in *load.Input, o engines.Options) (policy.Kinds, error) {
+	kinds, err := schema.New(load.Only(slices.Concat(render.Objects(in.Head), render.Objects(in.Given), render.Objects(in.Context)), lint.IsCompiled), schema.Options{KubeVersion: o.KubeVersion})
+	if kinds == nil {
+		return nil, fmt.Errorf("--kube-version: %w", err)
+	}
+	return kinds, nil // what is wrong with definitions is said when they are compiled
+}
+
+// Explain returns the chain's explanations. Without such a policy or rule, the error
+// names those that there are.
+func Explain(ctx context.Context, in *load.Input, s engines.Options, name string, object *render.Object) ([]policy.Explanation, error) {
+	in, s = s.There(in, object.Unit.Cluster)
+	b, err := engines.New(in, in, s)
+	if err != nil {
+		return nil, err
+	}
+	req := s.By(policy.Requests(nil, []*render.Object{object}))[0]
+	rules := b.Rules()
+	policyName, rule := splitRule(name, in, rules)
+	es, err := b.Chain.Explain(ctx, req, policyName, rule)
+	if err != nil {
+		return nil, err
+	}
+	if len(es) == 0 || rule != "" && !tellsOf(es, rule) {
+		return nil, noSuchRule(in, b, s.Packs, rules, policyName, rule)
+	}
+	for i := range es {
+		es[i].Rename(in.Tree)
+	}
+	return es, nil
+}
+
+// splitRule takes POLICY[/RULE] apart. Both may hold slashes, so the longest
+// policy that there is counts.
+func splitRule(name string, in *load.Input, rules []policy.Rule) (policyName, rule string) {
+	known := []string{}
+	for _, r := range rules {
+		known = append(known, r.Policy)
+	}
+	for _, units := range [][]*render.Unit{in.Head, in.Given} {
+		for _, o := range render.Objects(units) {
+			known = append(known, o.GetName())
+		}
+	}
+	for _, k := range known {
+		if name == k {
+			return k, ""
+		}
+		if rest, ok := strings.CutPrefix(name, k+"/"); ok && len(k) > len(policyName) {
+			policyName, rule = k, rest
+		}
+	}
+	if policyName == "" {
+		policyName, rule, _ = strings.Cut(name, "/")
+	}
+	return policyName, rule
+}
+
+// tellsOf reports whether a rule is one of the explained.
+func tellsOf(es []policy.Explanation, rule string) bool {
+	return slices.ContainsFunc(es, func(e policy.Explanation) bool {
+		return e.Engine == policy.EngineSchema ||
+			slices.ContainsFunc(e.Rules, func(r policy.Rule) bool { return r.Name == rule }) ||
+			slices.ContainsFunc(e.Results, func(r policy.Result) bool { return r.Rule == rule })
+	})
+}
+
+// noSuchRule says which policies and rules there are, or why the policy can't
+// be evaluated.
+func noSuchRule(in *load.Input, b *engines.Set, packs []string, rules []policy.Rule, policyName, rule string) error {
+	var names, policies []string
+	for _, r := range rules {
+		if r.Engine != policy.EngineSchema {
+			policies = append(policies, r.Policy)
+		}
+		if r.Policy == policyName {
+			names = append(names, r.Name)
+		}
+	}
+	if broken := brokenPolicy(in, b, policyName); broken != "" {
+		return &supervise.Incomplete{Err: fmt.Errorf("policy %s does not compile: %s", policyName, broken)}
+	}
+	if len(names) > 0 && rule != "" {
+		return fmt.Errorf("policy %s has no rule %q; there are %s", policyName, rule, policy.Few(slices.Compact(slices.Sorted(slices.Values(names)))))
+	}
+	for _, p := range engines.Packs() {
+		if !slices.Contains(packs, p.Name) && packHas(p.Name, policyName) {
+			return fmt.Errorf("policy %q is not used here; it is in a pack: add --pack %s", policyName, p.Name)
+		}
+	}
+	if len(policies) == 0 {
+		return fmt.Errorf("there is no policy %q, nor any other: name some with --policy or --pack", policyName)
+	}
+	return fmt.Errorf("there is no policy %q; %s", policyName, policy.Instead(policyName, policies))
+}
+
+func packHas(name, policyName string) bool {
+	rules, err := engines.PackRules(name)
+	return err == nil && slices.ContainsFunc(rules, func(r policy.Rule) bool { return r.Policy == policyName })
+}
+
+// brokenPolicy returns the errors of the policies with a name.
+func brokenPolicy(in *load.Input, b *engines.Set, name string) string {
+	var lines []string
+	for _, units := range [][]*render.Unit{in.Head, in.Given} {
+		for _, o := range render.Objects(units) {
+			if o.GetName() != name {
+				continue
+			}
+			whole := extent(o)
+			for _, r := range b.Results {
+				if at := r.PolicyOrigin; r.Undecided() && at.File == whole.File && at.Line >= whole.Line && at.Line <= whole.EndLine {
+					at.File = in.Tree.Display(at.File)
+					lines = append(lines, at.String()+": "+r.Message)
+				}
+			}
+		}
+	}
+	return strings.Join(slices.Compact(slices.Sorted(slices.Values(lines))), "; ")
+}
+
+// extent are the lines of the file of an object that its fields stand in.
+func extent(o *render.Object) render.Span {
+	var whole render.Span
+	report.EachField(o.Object, "", func(pointer string, _ any) {
+		for _, at := range o.At(pointer) {
+			switch {
+			case whole.File == "":
+				whole = at.Span
+			case whole.File == at.File:
+				whole.Line, whole.EndLine = min(whole.Line, at.Line), max(whole.EndLine, at.EndLine)
+			}
+		}
+	})
+	return whole
+}
