@@ -1,21 +1,18 @@
 // Command preadmit answers what the API server would say if a change of a
 // GitOps repository were merged.
 //
-// It holds command lines, lists of renderers, engines and packs, and output
+// It holds command lines, the lists of renderers and resolvers (lists.go), and output
 // files. main.go lists the commands; a command has a file of its name (check.go,
-// render.go, explain.go, policiescmd.go, testcmd.go, graph.go, fetch.go with package
-// download, triage.go, lsp.go). A run goes
-// through these files:
+// render.go, explain.go, policiescmd.go, packscmd.go, testcmd.go with testwrite.go and
+// mutate.go, graph.go, fetch.go with package download, triage.go, lsp.go). A run goes
+// through
 //
-//   - options.go, config.go, user.go, suppressions.go, cache.go: flags; package config:
-//     the configuration file
-//   - tree.go: the tree with what was fetched; checkouts.go: other repositories
-//   - load.go, deployed.go, clusters.go: rendering, and what is deployed where
-//   - bench.go, settings.go: the engines and what they are given
-//   - base.go, undeployed.go, configchange.go: the change from a revision; resultcache.go: cached results
-//   - outputs.go: reports
-//   - child.go, newbench.go, sandbox.go, supervision.go: the child that does the work,
-//     package tasks: its limits, and package confine: what the kernel lets it do
+//   - options.go, flags.go, config.go: its flags, and package config: the configuration file
+//   - package load: rendering, and what is deployed where
+//   - package engines: the list of engines; package evaluate: their results, alone or as a change
+//   - outputs.go, coverage.go: reports
+//   - child.go: the child that does the work, package tasks: its limits, and package
+//     confine: what the kernel lets it do
 //
 // The one thing to know: the program that a user starts is the parent (package
 // supervise). It starts itself again as a child, which does everything here, but

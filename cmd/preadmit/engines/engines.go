@@ -55,12 +55,12 @@ type Options struct {
 	Definitions *crd.Reviews // of all clusters; may be nil
 }
 
-// compileBench makes the engines, which are these: the one list. The policies are
+// compile makes the engines, which are these: the one list. The policies are
 // those of trusted, and so is what they read; that is in itself, or its base.
 // Engines may see nothing that is not in the key of their cached results
 // (package evaluate): policies and what belongs to them (lint.IsCompiled), the cluster, Rego modules with
 // their data, and the settings.
-func compileBench(in, trusted *load.Input, o Options) (*Set, error) {
+func compile(in, trusted *load.Input, o Options) (*Set, error) {
 	b := &Set{Chain: policy.Chain{Watch: o.Watch.Requests(), Fails: o.Watch.Fails}}
 	head, given, context := render.Objects(in.Head), render.Objects(trusted.Given), render.Objects(slices.Concat(in.Context, in.Anywhere))
 	all := slices.Concat(head, given, context)

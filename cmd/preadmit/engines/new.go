@@ -18,7 +18,7 @@ import (
 func New(in, trusted *load.Input, o Options) (*Set, error) {
 	w := o.Watch
 	if w == nil {
-		return compileBench(in, trusted, o)
+		return compile(in, trusted, o)
 	}
 	w.Phase("compiling policies")
 	defer w.Phase("evaluating")
@@ -44,7 +44,7 @@ func New(in, trusted *load.Input, o Options) (*Set, error) {
 		lessTrusted, dropped = withoutApart(w, trusted, none)
 		lost = append(lost, dropped...)
 	}
-	b, err := compileBench(lessIn, lessTrusted, o)
+	b, err := compile(lessIn, lessTrusted, o)
 	if err == nil {
 		b.broken(errors.Join(lost...))
 	}
@@ -83,7 +83,7 @@ func compileEach(w *tasks.Watch, in, trusted *load.Input, o Options) {
 		}
 		defer done()
 		only.Tree, only.Stdin = in.Tree, in.Stdin
-		compileBench(&only, &only, alone)
+		compile(&only, &only, alone)
 	}
 	for _, from := range sides(in, trusted) {
 		for _, object := range compiledIn(from) {
