@@ -9,28 +9,28 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A Review is what gator asks policies about.
+// A Review is a request of gator.
 type Review struct {
-	// Object is what is reviewed, as it is written: an object, or an
-	// AdmissionReview (admission.k8s.io) with the request that is.
+	// Object is the object to review, as written, or an AdmissionReview
+	// (admission.k8s.io) whose request is reviewed.
 	Object *render.Object
 
-	// Namespace is the object's; nil: that of Options.Cluster, if it has one.
+	// Namespace is the object's Namespace. If it is nil, it is looked up in
+	// Options.Cluster.
 	Namespace *render.Object
 
-	// Generated says that the object was made by an expansion template.
+	// Generated marks an object that an expansion template created.
 	Generated bool
 
-	// Passes asks also for responses of constraints that are about the object
-	// and hold.
+	// Passes also returns responses of matching constraints that hold.
 	Passes bool
 }
 
-// Review asks the constraints about an object as gator does: it is taken as it
-// is written, and there are no responses but of what is violated, undecided or
-// broken. They are in the order of the constraints' kinds and names. Use it of
-// an engine whose Options are Written and at PointGator; [Engine.With] gives it
-// the inventory of each case. The error is why gator would refuse to look at
+// Review evaluates the constraints for an object as gator does. The object is
+// used as written, and there are only responses that are violations, undecided
+// or errors, in the order of the constraints' kinds and names. The engine's
+// Options must have Written set and PointGator. [Engine.With] sets the
+// inventory of each case. The error is the reason why gator would not review
 // the object.
 func (e *Engine) Review(ctx context.Context, x Review) ([]Response, error) {
 	r, err := e.writtenReview(ctx, x)
@@ -53,9 +53,9 @@ func (e *Engine) Review(ctx context.Context, x Review) ([]Response, error) {
 	return told, err
 }
 
-// Violation reports whether gator, and Gatekeeper's webhook, take the response for
-// a violation: what is violated, and what breaks of a template in CEL unless
-// its failurePolicy is Ignore.
+// Violation reports whether gator and Gatekeeper's webhook count the response
+// as a violation. Errors of a template in CEL count too, unless its
+// failurePolicy is Ignore.
 func (r *Response) Violation() bool {
 	if r.Outcome == policy.Error && r.constraint != nil {
 		return r.constraint.template.native != nil && !r.ignored

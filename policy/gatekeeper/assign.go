@@ -8,13 +8,13 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// assignParameters are those of Assign, as they are written.
+// assignParameters is spec.parameters of Assign.
 type assignParameters struct {
 	PathTests []pathTest  `json:"pathTests,omitempty"`
 	Assign    assignField `json:"assign,omitempty"`
 }
 
-// An assignField says which value is assigned.
+// An assignField holds the value to assign.
 type assignField struct {
 	Value        any           `json:"value,omitempty"`
 	FromMetadata *fromMetadata `json:"fromMetadata,omitempty"`
@@ -52,7 +52,7 @@ func (c *checker) assign(m *mutator) {
 	}
 }
 
-// assignElement checks what is assigned to an element of a list.
+// assignElement checks a value that is assigned to an element of a list.
 func (c *checker) assignElement(p part, field *assignField) {
 	switch {
 	case p.glob:
@@ -62,7 +62,7 @@ func (c *checker) assignElement(p part, field *assignField) {
 	case field.ExternalData != nil:
 		c.add(assignPointer+"/externalData", errors.New("external data can't be assigned to an element of a list"))
 	case field.Value == nil:
-		return // said already
+		return // reported already
 	}
 	if field.Value == nil || p.glob {
 		return
@@ -192,14 +192,14 @@ func put(object map[string]any, field string, value any) bool {
 	return !was || !sameJSON(old, value)
 }
 
-// An externalSetter sets what an external data provider answers, which stands
-// in the object as an external until it is known.
+// An externalSetter sets the response of an external data provider. Offline it
+// sets an external in its place.
 type externalSetter struct{ provider string }
 
-// An external stands where a provider's answer will be.
+// An external marks the place of a provider's response in an object.
 type external struct {
 	provider string
-	was      any // what stood there before
+	was      any // the previous value
 	had      bool
 }
 

@@ -33,8 +33,8 @@ func (c *checker) assignImage(m *mutator) {
 	m.set, m.terminal, m.terminates = image, shapeString, true
 }
 
-// The parts that an image name may have. They are checked so that applying a mutator
-// twice gives the same name as applying it once.
+// Patterns of the parts of an image name. Gatekeeper checks them so that
+// applying a mutator twice gives the same name as applying it once.
 var (
 	imageDomain = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(\w[\w-]*\.[\w.-]*\w|localhost)(:\d+)?$`) })
 	imagePath   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]+((\.|_|/|__|-*)[a-z0-9]+)*$`) })
@@ -95,7 +95,7 @@ func (i imageSetter) apply(image string) string {
 	return domain + path + tag
 }
 
-// splitDomain takes the domain off a name, if what stands before the first
+// splitDomain splits the domain off an image name, if the text before the first
 // slash can be one.
 func splitDomain(image string) (domain, rest string) {
 	before, after, found := strings.Cut(image, "/")

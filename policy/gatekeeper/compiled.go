@@ -25,8 +25,8 @@ type compiledTemplate struct {
 // mostCompiled limits how many templates are kept.
 const mostCompiled = 16
 
-// template returns what compile makes of the object, from before if an equal one
-// at the same place was compiled.
+// template compiles a template, or returns the earlier result if an equal
+// object at the same place was compiled before.
 func (c *Compiled) template(o *render.Object, compile func(*render.Object) (*template, []error)) (*template, []error) {
 	if c == nil {
 		return compile(o)

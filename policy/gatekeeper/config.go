@@ -18,7 +18,7 @@ import (
 // (gatekeeper/v3/pkg/controller/config/process, pkg/cachemanager).
 type config struct {
 	excluded []exclusion
-	synced   map[schema.GroupVersionKind]bool // nil: nothing says
+	synced   map[schema.GroupVersionKind]bool // nil: not configured
 }
 
 // An exclusion leaves a namespace out of some of Gatekeeper's processes.
@@ -143,7 +143,8 @@ const syncAnnotation = "metadata.gatekeeper.sh/requires-sync-data"
 // A requirement is a set of kinds; one of them must be synced.
 type requirement []schema.GroupVersionKind
 
-// requirements reads what a template says that it needs.
+// requirements parses the template's annotation
+// metadata.gatekeeper.sh/requires-sync-data.
 func requirements(o *render.Object) ([]requirement, []error) {
 	text := strings.Trim(o.GetAnnotations()[syncAnnotation], "\n\"")
 	if text == "" {
@@ -176,8 +177,8 @@ func requirements(o *render.Object) ([]requirement, []error) {
 	return all, nil
 }
 
-// unsynced warns of templates that need what the Config and the SyncSets don't
-// sync: their policies pass what they should not.
+// unsynced returns warnings about templates that need kinds which neither the
+// Config nor a SyncSet syncs. Their policies would miss violations.
 func (c *config) unsynced(all templates) []error {
 	if c.synced == nil {
 		return nil

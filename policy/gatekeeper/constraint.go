@@ -18,37 +18,37 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A constraint is one of a template, ready to be asked. It is safe for
+// A constraint is a compiled constraint of a template. It is safe for
 // concurrent use.
 type constraint struct {
 	object     *render.Object
-	tree       map[string]any // the object with what its template's schema sets
+	tree       map[string]any // the object with the defaults of its template's schema
 	template   *template
 	match      *match
-	actions    []string  // at the enforcement point, in order; none: it is not enforced there
+	actions    []string  // actions at the enforcement point, in order; empty if it is not enforced there
 	parameters *ast.Term // of Rego
 	severity   policy.Severity
 	origin     render.Span
 	rule       policy.Rule
 
-	freeze      sync.Once // what follows, for CEL
+	freeze      sync.Once // guards the next fields, which CEL uses
 	frozenTree  ref.Val
 	frozenSizes cel.Sizes
 
 	slow atomic.Int64 // nanoseconds that questions took which were slow
 }
 
-// The enforcement points of Gatekeeper, and all of them.
+// Enforcement points of Gatekeeper.
 const (
-	// pointAdmission is the webhook's.
+	// pointAdmission is the validating webhook.
 	pointAdmission = "validation.gatekeeper.sh"
-	// pointVAP is that of the ValidatingAdmissionPolicies that Gatekeeper makes.
+	// pointVAP is the ValidatingAdmissionPolicies that Gatekeeper generates.
 	pointVAP = "vap.k8s.io"
-	// pointAudit is the audit's.
+	// pointAudit is the audit.
 	pointAudit = "audit.gatekeeper.sh"
-	// PointGator is gator's.
+	// PointGator is the gator command.
 	PointGator = "gator.gatekeeper.sh"
-	// everyPoint means all of them.
+	// everyPoint stands in a constraint for all enforcement points.
 	everyPoint = "*"
 )
 
@@ -109,7 +109,7 @@ func (c *compiler) newConstraint(o *render.Object, all templates) (*constraint, 
 	return made, errs
 }
 
-// nameFault is the error about a constraint's name.
+// nameFault returns the error about a constraint's name, or nil.
 func nameFault(o *render.Object) *fault {
 	if o.GetName() == "" {
 		return &fault{"/metadata", errors.New("the constraint has no name")}
@@ -130,8 +130,8 @@ func (c *compiler) withoutTemplate(o *render.Object) []error {
 	return []error{policy.ErrorAt(o, "/kind", "constraint", fmt.Errorf("there is no ConstraintTemplate %s, of which this would be a constraint", strings.ToLower(kind)))}
 }
 
-// parametersOf returns the parameters as templates see them: without any, an empty
-// object.
+// parametersOf returns the constraint's parameters as templates see them.
+// Without parameters it is an empty object.
 func parametersOf(parameters any) *ast.Term {
 	if parameters == nil {
 		parameters = map[string]any{}
@@ -139,7 +139,7 @@ func parametersOf(parameters any) *ast.Term {
 	return exact.term(parameters)
 }
 
-// enforce finds what follows from a violation at the enforcement points.
+// enforce sets the constraint's actions at the engine's enforcement points.
 func (c *compiler) enforce(con *constraint, spec map[string]any) *fault {
 	action, ok := spec["enforcementAction"].(string)
 	switch {
@@ -158,8 +158,7 @@ func (c *compiler) enforce(con *constraint, spec map[string]any) *fault {
 	return &fault{"/spec/enforcementAction", fmt.Errorf("enforcementAction %q is none of deny, dryrun, warn and scoped", action)}
 }
 
-// scope finds what follows at the enforcement points of a constraint whose
-// actions are scoped.
+// scope sets the actions of a constraint with scopedEnforcementActions.
 func (c *compiler) scope(con *constraint, spec map[string]any) *fault {
 	const field = "/spec/scopedEnforcementActions"
 	if spec["scopedEnforcementActions"] == nil {
@@ -191,8 +190,9 @@ func (c *compiler) scope(con *constraint, spec map[string]any) *fault {
 	return nil
 }
 
-// enforces reports whether the engine acts at an enforcement point. In admission there
-// are two: Gatekeeper's webhook, and for templates in CEL the API server itself.
+// enforces reports whether the engine evaluates at an enforcement point.
+// Admission has two: Gatekeeper's webhook, and for templates in CEL the API
+// server itself.
 func (c *compiler) enforces(t *template, point string) bool {
 	if p := c.options.EnforcementPoint; p != "" && p != pointAdmission {
 		return p == point
@@ -200,7 +200,8 @@ func (c *compiler) enforces(t *template, point string) bool {
 	return point == pointAdmission || point == pointVAP && t.native != nil && t.native.generates
 }
 
-// action is the strongest of the constraint's; "" where it is not enforced.
+// action returns the strongest of the constraint's actions, or "" if it is not
+// enforced.
 func (c *constraint) action() policy.Action {
 	var strongest policy.Action
 	for _, a := range c.actions {

@@ -19,7 +19,7 @@ var (
 	urlKeys         = []string{"preadmit.dev/url", "metadata.gatekeeper.sh/url"}
 )
 
-// maxDocument is how much of the code is kept.
+// maxDocument is the most bytes of a template's code that are kept.
 const maxDocument = 16 << 10
 
 // documentation returns a constraint's rule, documented by its annotations, and by
@@ -35,7 +35,7 @@ func documentation(c *constraint) policy.Rule {
 	}
 }
 
-// text is the code of a template.
+// text returns the template's code.
 func (t *template) text() string {
 	if t.native != nil {
 		return t.native.text
@@ -43,9 +43,10 @@ func (t *template) text() string {
 	return t.rego.text
 }
 
-// Rules implements policy.Validator: one rule a constraint, in the order in
-// which they are asked, and one of Gatekeeper's own webhook besides if that is
-// in the tree. One that is not enforced where the engine stands has no action.
+// Rules implements policy.Validator. There is one rule for each constraint, in
+// the order of evaluation, and one for Gatekeeper's namespace label webhook if
+// that is in the tree. A constraint that is not enforced at the engine's
+// enforcement points has no action.
 func (e *Engine) Rules() []policy.Rule {
 	rules := make([]policy.Rule, len(e.constraints), len(e.constraints)+1)
 	for i, c := range e.constraints {

@@ -19,7 +19,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A Response is one answer of a constraint: that it holds, or one violation.
+// A Response is a violation of a constraint, or says that the constraint holds.
 type Response struct {
 	Constraint *render.Object
 	Outcome    policy.Outcome
@@ -30,9 +30,9 @@ type Response struct {
 	Assumed    []string
 
 	constraint *constraint
-	ignored    bool     // broke, and the template says to let that pass
+	ignored    bool     // an error that the template's failurePolicy ignores
 	literals   []string // for policy.Result
-	override   string   // the action of the expansion template, of what it made
+	override   string   // action of the expansion template that created the object
 }
 
 // respond takes a review through the constraints, in their order. The error is
@@ -53,7 +53,7 @@ func (e *Engine) respond(r *review) ([]Response, error) {
 	return all, nil
 }
 
-// evaluate asks one constraint.
+// evaluate evaluates one constraint.
 func (r *review) evaluate(c *constraint) []Response {
 	if !r.engine.options.Written && !c.template.concerns(r.operation) {
 		return nil
@@ -79,7 +79,7 @@ func (c *constraint) said(o policy.Outcome, message string) Response {
 	return Response{Constraint: c.object, Outcome: o, Actions: c.actions, Message: message, constraint: c}
 }
 
-// askRego asks a constraint whose template is in Rego.
+// askRego evaluates a constraint whose template is in Rego.
 func (r *review) askRego(c *constraint) []Response {
 	if c.slow.Load() > int64(patience) {
 		return []Response{c.said(policy.Error, "the template's Rego took too long on other objects, and is not asked about this one")}
@@ -104,9 +104,9 @@ func (r *review) askRego(c *constraint) []Response {
 	return r.failed(c, q, violations)
 }
 
-// What a constraint may take of the time of slow questions, before it is asked
-// no more: a hostile template must not take its time for each of thousands of
-// objects.
+// Limits on the time of slow evaluations of a constraint, after which it is not
+// evaluated any more. A hostile template must not use its time limit for each
+// of thousands of objects.
 const (
 	slow     = time.Second
 	patience = 30 * time.Second
@@ -121,7 +121,7 @@ func (c *constraint) ask(ctx context.Context, q rego.Question) (rego.Answer, err
 	return answer, err
 }
 
-// question is the input of a constraint.
+// question returns the input of a constraint's evaluation.
 func (r *review) question(c *constraint) rego.Question {
 	input := ast.NewObject(
 		[2]*ast.Term{ast.StringTerm("review"), r.input()},
@@ -150,9 +150,9 @@ type violation struct {
 	details ast.Value // nil for none
 }
 
-// violationsOf takes violations out of what the violation rule is, as
-// Gatekeeper's driver does: what has no msg is none. broken is why the driver
-// can't use it.
+// violationsOf converts the value of the violation rule to violations, as
+// Gatekeeper's driver does. Items without msg are ignored. broken says why the
+// driver can't use the value.
 func violationsOf(value ast.Value) (all []violation, ignored int, broken string) {
 	each := func(t *ast.Term) {
 		o, ok := t.Value.(ast.Object)
@@ -189,8 +189,8 @@ func violationsOf(value ast.Value) (all []violation, ignored int, broken string)
 	return all, ignored, broken
 }
 
-// compare orders violations by what Gatekeeper tells them by: what they say
-// besides does not count.
+// compare orders violations by the fields with which Gatekeeper tells them
+// apart.
 func (v violation) compare(w violation) int {
 	return cmp.Or(strings.Compare(v.message, w.message), v.told().Compare(w.told()))
 }
@@ -202,8 +202,9 @@ func (v violation) told() ast.Value {
 	return v.details
 }
 
-// passed is the response of a constraint that holds. It says where that may be
-// for a built-in function that failed, which makes a rule undefined.
+// passed returns the response of a constraint that holds. It mentions built-in
+// functions that failed, because the failure may be the only reason why no
+// violation was found.
 func (r *review) passed(c *constraint, swallowed []*rego.Error, ignored int) Response {
 	x := c.said(policy.Pass, "")
 	var notes []string
@@ -220,15 +221,16 @@ func (r *review) passed(c *constraint, swallowed []*rego.Error, ignored int) Res
 	return x
 }
 
-// source is the module at a pointer of the template.
+// source returns the module at a pointer of the template.
 func (c *constraint) source(pointer string) string {
 	v, _ := render.Lookup(c.template.object.Object, pointer)
 	s, _ := v.(string)
 	return s
 }
 
-// errorText is what an error says, but for what could be of a Secret: functions
-// quote what they can't use. Modules go by where they are written.
+// errorText returns an error's text without values that could be a Secret's,
+// because functions quote their arguments. Modules are named by their place in
+// the template.
 func (r *review) errorText(c *constraint, err error) string {
 	if r.secret() || r.secrets(c).Reveals(err.Error()) {
 		return rego.Hidden
@@ -240,7 +242,8 @@ func (r *review) errorText(c *constraint, err error) string {
 	})
 }
 
-// place says where in its template's file a rule went wrong, if it is known.
+// place returns the line in the template's file where a rule failed, if it is
+// known.
 func (c *constraint) place(err error) string {
 	var e *rego.Error
 	if !errors.As(err, &e) || e.Name == "" || e.Line == 0 {
@@ -249,13 +252,13 @@ func (c *constraint) place(err error) string {
 	return " at " + inside(c.template.object, e.Name, c.source(e.Name), e.Line, e.Column).String()
 }
 
-// modulePlace is a line of a module as errors name it.
+// modulePlace matches the place in a module as errors give it.
 var modulePlace = regexp.MustCompile(`/spec/targets/0/[a-z0-9/]*:\d+`)
 
-// inventoryAssumed is the assumption of verdicts that depend on other objects.
+// inventoryAssumed is the assumption of verdicts that read data.inventory.
 const inventoryAssumed = "data.inventory holds the objects of the tree, and those given with --with, alone"
 
-// assumed is what a verdict rests on.
+// assumed returns the assumptions that a verdict rests on.
 func (r *review) assumed(c *constraint) []string {
 	if c.template.rego != nil && c.template.rego.inventory != nil && !r.engine.options.Written {
 		return []string{inventoryAssumed}
@@ -263,7 +266,7 @@ func (r *review) assumed(c *constraint) []string {
 	return nil
 }
 
-// failed are the responses of a constraint that is violated.
+// failed returns the responses of a violated constraint.
 func (r *review) failed(c *constraint, q rego.Question, violations []violation) []Response {
 	blames := r.blames(c, q, violations)
 	all := make([]Response, len(violations))

@@ -15,9 +15,10 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// expansions are the expansion templates, which say what objects a controller creates
-// from others, and the mutators that will be applied to those. They are read-only and
-// safe for concurrent use (gatekeeper/v3/pkg/expansion).
+// expansions holds the expansion templates, which describe the objects that
+// controllers create from others, and the mutators that apply to created
+// objects. It is read-only and safe for concurrent use
+// (gatekeeper/v3/pkg/expansion).
 type expansions struct {
 	mutators *mutators
 	byKind   map[string][]*expansionTemplate // by the kind that they apply to, and by name
@@ -27,10 +28,10 @@ type expansions struct {
 type expanded struct {
 	matchable // with sourceGenerated
 	template  *expansionTemplate
-	prefix    string         // pointer of what it is made from, into parent
+	prefix    string         // pointer into parent of the part from which it is created
 	parent    map[string]any // the object that the request is about
-	assumed   []string       // what could not be done to it
-	set       []setBy        // what mutators did to it
+	assumed   []string       // mutations that could not be applied
+	set       []setBy        // changes made by mutators
 }
 
 // A setBy is the change of a mutator to an expanded object.
@@ -40,8 +41,9 @@ type setBy struct {
 }
 
 // maxDepth is how often created objects are expanded again, as in Gatekeeper.
-// maxExpanded is how many objects one object is expanded to, and maxExpandedWeight how
-// many values they hold. After maxExpandErrors expansion ends.
+// maxExpanded is the most objects that one object is expanded to,
+// maxExpandedWeight the most values that they hold. After maxExpandErrors
+// errors expansion ends.
 const (
 	maxDepth          = 30
 	maxExpanded       = 1000
@@ -49,10 +51,10 @@ const (
 	maxExpandedWeight = 2 << 20
 )
 
-// expand lists the objects that will be created from x, and a result for each that can't
-// be created. Objects of created objects come first. If x is as it was written, the
-// mutators change it first, as in gator; otherwise the chain has done so. The error is
-// that of the context.
+// expand returns the objects that will be created from x, and a result for each
+// that can't be created. Objects created from created objects come first. If x
+// is as written, the mutators change it first, as in gator; otherwise the chain
+// has applied them. It fails only if ctx ends.
 func (e *expansions) expand(ctx context.Context, x matchable) ([]expanded, []policy.Result, error) {
 	if e.none() {
 		return nil, nil, nil
@@ -81,7 +83,7 @@ type expansionRun struct {
 	ctx     context.Context
 	root    map[string]any
 	made    []expanded
-	count   int // of those that are not in made yet, too
+	count   int // number of objects, including those that are not in made yet
 	weight  int
 	results []policy.Result
 	full    bool
@@ -150,7 +152,7 @@ func (e *expansionRun) room(object map[string]any, depth int) error {
 	return nil
 }
 
-// refused is the response if a mutator fails.
+// refused returns the results for an object that a mutator failed on.
 func (e *expansionRun) refused(err error, t *expansionTemplate, prefix string) []policy.Result {
 	var refusal *mutatorError
 	if !errors.As(err, &refusal) {

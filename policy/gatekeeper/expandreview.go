@@ -9,8 +9,8 @@ import (
 )
 
 // expanding reads the expansion templates among the objects, and the mutators
-// that are applied to what they make. Of the mutators NewMutating tells what is
-// wrong with them, which only gator has no use for.
+// that apply to created objects. NewMutating reports the mutators' errors,
+// except to gator.
 func (e *Engine) expanding(objects []*render.Object) []error {
 	m, broken := newMutators(objects)
 	if !e.options.Written {
@@ -48,8 +48,9 @@ func (e *Engine) validateImplied(r *review, own []Response) ([]policy.Result, er
 	return results, nil
 }
 
-// reviewImplied is validateImplied for gator, which refuses to look at an
-// object where something can't be made, and expands none of an AdmissionReview.
+// reviewImplied does what validateImplied does, for gator. gator does not
+// review an object if some expansion fails, and does not expand the object of
+// an AdmissionReview.
 func (e *Engine) reviewImplied(r *review, o *render.Object) ([]Response, error) {
 	if o.GetKind() == "AdmissionReview" {
 		return nil, nil
@@ -120,7 +121,8 @@ func (r *review) of(x *expanded) *review {
 	return made
 }
 
-// respond makes a response about what was made one about what it was made from.
+// respond converts a response about the created object to one about the object
+// that it is created from.
 func (e *expanded) respond(resp Response) Response {
 	if resp.Message != "" {
 		resp.Message = e.template.implied(resp.Message)

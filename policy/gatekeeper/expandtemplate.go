@@ -32,7 +32,7 @@ type expansionTemplate struct {
 	action    string // "": that of the constraint
 }
 
-// expansionSpec is the spec as it is written.
+// expansionSpec is the spec of an expansion template.
 type expansionSpec struct {
 	ApplyTo []struct {
 		Groups   []string `json:"groups,omitempty"`
@@ -140,7 +140,7 @@ func newExpansionTemplate(o *render.Object) (*expansionTemplate, []error) {
 	return t, errs
 }
 
-// check finds what Gatekeeper refuses in a template.
+// check performs Gatekeeper's validation of an expansion template.
 func (e *expansionTemplate) check(add func(pointer, format string, args ...any)) {
 	if e.name == "" {
 		add("/metadata", "has no name")
@@ -177,13 +177,13 @@ func (e *expansionTemplate) pointer() string {
 	return b.String()
 }
 
-// implied is a message about what was made by the template.
+// implied marks a message as one about an object that the template creates.
 func (e *expansionTemplate) implied(message string) string {
 	return "[Implied by " + e.name + "] " + message
 }
 
-// broken is the response if the template can't be applied to an object; what
-// it was to be made from stands at the pointer.
+// broken returns the result if the template can't be applied to an object.
+// pointer is the source of the created object.
 func (e *expansionTemplate) broken(err error, pointer string) policy.Result {
 	return policy.Result{
 		Engine: policy.EngineGatekeeper, Policy: e.name, Rule: expansionKind, Outcome: policy.Error, Action: policy.Deny,
@@ -199,8 +199,8 @@ func namesOf(templates []*expansionTemplate) string {
 	return strings.Join(names, ", ")
 }
 
-// circles lists the templates that lead back to themselves, with those by
-// which they do (the strongly connected components, after Tarjan).
+// circles returns the templates that form cycles, grouped by cycle (strongly
+// connected components, after Tarjan).
 func (e *expansions) circles(all []*expansionTemplate) [][]*expansionTemplate {
 	f := &circleFinder{expansions: e, index: map[*expansionTemplate]int{}, low: map[*expansionTemplate]int{}, open: map[*expansionTemplate]bool{}}
 	for _, t := range all {

@@ -18,8 +18,8 @@ import (
 
 var _ policy.Explainer = (*Engine)(nil)
 
-// Explain implements policy.Explainer: an explanation for each constraint of
-// the name, and of the kind that the rule is.
+// Explain implements policy.Explainer. It returns an explanation for each
+// constraint with the given name, and with rule as its kind.
 func (e *Engine) Explain(ctx context.Context, req *policy.Request, name, rule string) ([]policy.Explanation, error) {
 	var all []policy.Explanation
 	for _, c := range e.constraints {
@@ -60,7 +60,8 @@ func (e *Engine) explain(ctx context.Context, req *policy.Request, c *constraint
 	return x, err
 }
 
-// checks are the questions on the way to a verdict, each with its own answer.
+// checks returns the checks that decide whether the constraint is evaluated,
+// each with its answer.
 func (r *review) checks(c *constraint) (all []policy.Check, matches policy.Answer) {
 	matches = policy.Yes
 	add := func(x policy.Check) {
@@ -114,7 +115,7 @@ type matchPart struct {
 	only       *match
 }
 
-// parts are the fields of a match that say something.
+// parts returns the fields of a match that are set.
 func (m *match) parts() []matchPart {
 	if m == nil {
 		return nil
@@ -138,7 +139,7 @@ func (m *match) parts() []matchPart {
 	return all
 }
 
-// trial is the constraint asked once more, step by step.
+// trial evaluates the constraint once more and describes each step.
 func (r *review) trial(c *constraint) policy.Trial {
 	key := c.object.Key()
 	t := policy.Trial{Param: &key, ParamObject: c.object}
@@ -173,7 +174,7 @@ func (r *review) trial(c *constraint) policy.Trial {
 	return t
 }
 
-// culprit is a field of the object with its value.
+// culprit returns a field of the object with its value.
 func (r *review) culprit(pointer string) policy.Culprit {
 	root := "object"
 	if r.operation == string(policy.Delete) {
@@ -191,7 +192,7 @@ func (r *review) culprit(pointer string) policy.Culprit {
 	return c
 }
 
-// maxValue is how much of a value is shown.
+// maxValue is the most bytes of a value that are shown.
 const maxValue = 200
 
 func jsonText(v any) string {

@@ -7,15 +7,16 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/rego"
 )
 
-// A blame is the fields that a violation is about. It is unsure where they were
-// only read. literals is what its rule looks for.
+// A blame holds the fields that a violation is about. It is unsure if the
+// fields were only read. literals are the values that its rule compares them
+// with.
 type blame struct {
 	fields, literals []string
 	unsure           bool
 }
 
-// blames finds the fields that each violation is about: those that its details
-// name, else those that the rule's body depended on.
+// blames returns the fields for each violation: those that its details name,
+// else those that the rule's body depended on.
 func (r *review) blames(c *constraint, q rego.Question, violations []violation) []blame {
 	all := make([]blame, len(violations))
 	secrets := r.secrets(c)
@@ -33,7 +34,7 @@ func (r *review) blames(c *constraint, q rego.Question, violations []violation) 
 	}
 	causes, err := c.template.rego.query.Causes(r.ctx, q, values)
 	if err != nil {
-		return all // without what it depends on the violation stands
+		return all // the violation is reported without fields
 	}
 	for i, cause := range causes {
 		if len(all[i].fields) == 0 {
@@ -43,13 +44,15 @@ func (r *review) blames(c *constraint, q rego.Question, violations []violation) 
 	return all
 }
 
-// insideReview is what blame keeps for the constraints that are asked next.
+// insideReview returns the cache of field searches, which all constraints of
+// the review share.
 func (r *review) insideReview() *rego.Inside {
 	r.inside.Field = "review"
 	return &r.inside
 }
 
-// blamed is the blame by what the evaluation read: what failed names, else all.
+// blamed returns the fields at fault according to what the evaluation read:
+// those of failed expressions, else all.
 func (r *review) blamed(cause rego.Cause) (b blame) {
 	roots := [][]string{{"review", "object"}}
 	if r.operation == string(policy.Delete) {

@@ -46,22 +46,24 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Options are what policies are evaluated with.
+// Options configure an [Engine].
 type Options struct {
 	// Cluster has the Namespaces that namespaceSelectors go by, and the objects
 	// of data.inventory. nil has none.
 	Cluster *policy.Cluster
 
-	// Kinds tells how the objects of the Cluster are held; nil: as written.
+	// Kinds returns the form in which the API server holds the Cluster's
+	// objects. If it is nil, they are used as written.
 	Kinds policy.Kinds
 
-	// EnforcementPoint is where constraints are enforced; scoped actions depend on
-	// it. It is PointGator for gator's tests. "" is admission: Gatekeeper's webhook,
-	// and vap.k8s.io for templates that Gatekeeper converts to policies.
+	// EnforcementPoint is where constraints are enforced; scoped actions depend
+	// on it. Tests for gator use PointGator. "" means admission: Gatekeeper's
+	// webhook, and vap.k8s.io for templates that Gatekeeper converts to
+	// ValidatingAdmissionPolicies.
 	EnforcementPoint string
 
-	// Written evaluates as gator does: objects are as they are written, Config and
-	// SyncSet count for nothing, and whatever operation is asked about.
+	// Written evaluates as gator does: objects are used as written, Config and
+	// SyncSet are ignored, and every operation is evaluated.
 	Written bool
 
 	// Coverage counts the branches that templates take; nil counts nothing.
@@ -71,12 +73,12 @@ type Options struct {
 	// options; nil keeps none. Nothing may be counted then.
 	Compiled *Compiled
 
-	// Now is the time that policies see. nil: verdicts of those that ask for it
-	// are undecided.
+	// Now returns the time for policies. If it is nil, results that depend on
+	// the time are undecided.
 	Now func() time.Time
 
-	// Print gets what policies print, with the place in the template; nil: nobody
-	// listens. It is called by several goroutines at once.
+	// Print is called with the output of print in policies and the place in the
+	// template, if it is not nil. It must be safe for concurrent use.
 	Print func(policy string, at render.Span, text string)
 }
 
@@ -91,7 +93,7 @@ type Engine struct {
 	inventory   *inventory
 	expansions  *expansions
 
-	index sync.Map // of schema.GroupKind: the constraints that may be about it
+	index sync.Map // by schema.GroupKind: the constraints that may match it
 }
 
 var _ policy.WrittenValidator = (*Engine)(nil)
@@ -103,10 +105,10 @@ type compiler struct {
 	cel     func() (*nativeEnvs, error)
 }
 
-// New compiles the templates and constraints among the objects; others are
-// passed over. The error joins a *render.Error for each reason why Gatekeeper,
-// or the API server, would refuse one, and for what it would drop; what is
-// valid works, so the engine is never nil.
+// New compiles the templates and constraints among the objects, and ignores
+// other objects. The error joins a *render.Error for each reason why Gatekeeper
+// or the API server would refuse one, and for each field that the API server
+// would drop. The engine is never nil: it evaluates the valid constraints.
 func New(objects []*render.Object, o Options) (*Engine, error) {
 	k := &compiler{options: o, refused: map[string]bool{}, cel: sync.OnceValues(newNativeEnvs)}
 	e := &Engine{options: o}
@@ -126,8 +128,8 @@ func New(objects []*render.Object, o Options) (*Engine, error) {
 	return e, errors.Join(errs...)
 }
 
-// With returns the engine for other objects than those of Options.Cluster. Both share
-// compiled policies.
+// With returns the engine with another cluster. Both engines share the compiled
+// policies.
 func (e *Engine) With(cluster *policy.Cluster) *Engine {
 	o := e.options
 	o.Cluster = cluster
@@ -177,8 +179,8 @@ func (c *compiler) templates(objects []*render.Object) (templates, []error) {
 	return all, errs
 }
 
-// constraints reads the constraints. Those of several units may differ, and
-// then each is evaluated; what is rendered twice alike counts once.
+// constraints reads the constraints. If several units have different
+// constraints of one name, each is evaluated. Equal ones count once.
 func (c *compiler) constraints(objects []*render.Object, all templates) (made []*constraint, errs []error) {
 	seen := map[string][]*render.Object{}
 	for _, o := range objects {
@@ -202,7 +204,7 @@ func (c *compiler) constraints(objects []*render.Object, all templates) (made []
 	return made, errs
 }
 
-// of are the constraints that may be about objects of the kinds.
+// of returns the constraints that may match objects of a kind.
 func (e *Engine) of(kind schema.GroupKind) []*constraint {
 	if found, ok := e.index.Load(kind); ok {
 		return found.([]*constraint)
@@ -238,11 +240,11 @@ func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Re
 	return append(append(results, implied...), e.refuseLabel(r)...), nil
 }
 
-// EvaluatesWritten implements policy.WrittenValidator: there are templates about
-// versions that are no longer served.
+// EvaluatesWritten implements policy.WrittenValidator, because there are
+// templates about versions that are no longer served.
 func (e *Engine) EvaluatesWritten() {}
 
-// asked reports whether the webhook is asked about an operation.
+// asked reports whether the API server calls the webhook for an operation.
 func (e *Engine) asked(op policy.Operation) bool {
 	return e.options.Written || e.webhook.about(op)
 }

@@ -10,15 +10,16 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// The label admission.gatekeeper.sh/ignore would let everything in a namespace
-// off. So Gatekeeper has another webhook, which refuses Namespaces with it but
-// for those that its controller is given
+// The label admission.gatekeeper.sh/ignore exempts everything in a namespace.
+// Therefore Gatekeeper has another webhook, which refuses Namespaces with the
+// label unless the controller's arguments exempt them
 // (gatekeeper/v3/pkg/webhook/namespacelabel.go).
 
-// ruleIgnoreLabel is the rule of its results, whose policy is the webhook.
+// ruleIgnoreLabel is the rule of the webhook's results. Their policy is the
+// webhook.
 const ruleIgnoreLabel = "ignore-label"
 
-// controllerName is how Gatekeeper's chart calls its controller.
+// controllerName is the name of the controller in Gatekeeper's chart.
 const controllerName = "gatekeeper-controller-manager"
 
 const ignoreLabelMessage = "Only exempt namespace can have the " + ignoreLabel + " label"
@@ -33,7 +34,7 @@ func (e *Engine) ignoreLabelRule() policy.Rule {
 	}
 }
 
-// refuseLabel is the webhook's response to a Namespace that has the label.
+// refuseLabel returns the webhook's result for a Namespace with the label.
 func (e *Engine) refuseLabel(r *review) []policy.Result {
 	if e.options.Written || r.operation == string(policy.Delete) || !isNamespace(r.object) || r.request.SubResource != "" {
 		return nil
@@ -59,7 +60,7 @@ func (e *Engine) refuseLabel(r *review) []policy.Result {
 	return []policy.Result{result}
 }
 
-// origin is where the webhook is configured, if that is known.
+// origin returns the place of the webhook's configuration, if it is known.
 func (w *webhook) origin() render.Span {
 	if w.object == nil {
 		return render.Span{}
@@ -67,8 +68,9 @@ func (w *webhook) origin() render.Span {
 	return w.object.Span("/metadata/name")
 }
 
-// exemptNamespaces are those that may have the label, by the arguments of
-// Gatekeeper's controller; known is false if it is not in the tree.
+// exemptNamespaces returns the namespaces that may have the label according to
+// the arguments of Gatekeeper's controller. known is false if the controller is
+// not in the tree.
 func (e *Engine) exemptNamespaces() (names []wildcard, known bool) {
 	for _, o := range e.options.Cluster.List(schema.GroupKind{Group: "apps", Kind: "Deployment"}) {
 		if o.GetName() != controllerName || o.GetNamespace() != ownNamespace {
@@ -92,7 +94,8 @@ func (e *Engine) exemptNamespaces() (names []wildcard, known bool) {
 	return names, known
 }
 
-// exemptArgument is the namespaces that an argument of the controller exempts.
+// exemptArgument returns the namespaces that an argument of the controller
+// exempts.
 func exemptArgument(text string) (wildcard, bool) {
 	flag, value, _ := strings.Cut(strings.TrimLeft(text, "-"), "=")
 	switch flag {

@@ -11,14 +11,14 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// inventoryUse is which kinds of data.inventory code reads.
+// inventoryUse holds the kinds of data.inventory that code reads.
 type inventoryUse struct {
 	kinds map[string]bool
 	all   bool
 }
 
-// add notes a reference to data.inventory: what does not name a kind may be
-// about all.
+// add records a reference to data.inventory. A reference that names no kind may
+// read all kinds.
 func (i *inventoryUse) add(ref ast.Ref) {
 	if kind, ok := kindIn(ref); ok {
 		if i.kinds == nil {
@@ -30,8 +30,8 @@ func (i *inventoryUse) add(ref ast.Ref) {
 	i.all = true
 }
 
-// kindIn is the kind that a reference names, behind the scope and the version:
-// data.inventory.namespace[namespace][version].Pod.
+// kindIn returns the kind that a reference names after the scope and the
+// version: data.inventory.namespace[namespace][version].Pod.
 func kindIn(ref ast.Ref) (string, bool) {
 	if len(ref) < 3 {
 		return "", false
@@ -51,22 +51,22 @@ func kindIn(ref ast.Ref) (string, bool) {
 }
 
 // An inventory is data.inventory: the objects of the cluster that Gatekeeper
-// syncs, made when a policy first asks. Where several units apply an object,
-// each sees its own.
+// syncs, built on first use. If several units apply the same object, each unit
+// sees its own.
 type inventory struct {
 	options Options
 	config  *config
-	use     *inventoryUse // of all templates; nil: nothing reads it
+	use     *inventoryUse // of all templates; nil if none reads the inventory
 
-	terms    *sync.Map // of *render.Object: *entry
+	terms    *sync.Map // by *render.Object: *entry
 	once     sync.Once
 	seen     []*entry              // in order
 	own      map[entryKey]bool     // applied by several units
 	keyed    map[*render.Unit]bool // units that have some of these
-	clusters map[string]bool       // that have some of what is seen
-	hidden   rego.Secrets          // among what is seen
+	clusters map[string]bool       // clusters of visible objects
+	hidden   rego.Secrets          // Secrets among the visible objects
 	whole    *view                 // for who sees it all
-	views    sync.Map              // of *render.Unit, and of the names of clusters: *view
+	views    sync.Map              // by *render.Unit or cluster name: *view
 }
 
 // A view is the inventory as the objects of a unit see it.
@@ -88,7 +88,7 @@ type entry struct {
 
 type entryKey struct{ namespace, version, kind, name string }
 
-// path is where the object stands in data.inventory.
+// path returns the object's path in data.inventory.
 func (e entryKey) path() []string {
 	if e.namespace == "" {
 		return []string{"cluster", e.version, e.kind, e.name}
@@ -113,13 +113,13 @@ func newInventory(o Options, c *config, all templates) *inventory {
 	return i
 }
 
-// with is the inventory of other objects.
+// with returns the inventory of another cluster.
 func (i *inventory) with(o Options) *inventory {
 	return &inventory{options: o, config: i.config, use: i.use, terms: i.terms}
 }
 
-// data is the inventory as a review sees it: before it, so that what is being
-// created is not there yet, and what is updated is as it was.
+// data returns the inventory as it was before the request: an object that is
+// being created is not in it, and an updated object has its old state.
 func (i *inventory) data(r *review) *rego.Data {
 	v := i.viewOf(r.unit)
 	if i.options.Written {
@@ -138,7 +138,7 @@ func (i *inventory) data(r *review) *rego.Data {
 	return r.before
 }
 
-// key is where the inventory has the review's object.
+// key returns the inventory's key of the review's object.
 func (r *review) key() entryKey {
 	version, _ := r.subject()["apiVersion"].(string)
 	k := entryKey{version: version, kind: r.kind.Kind, name: metaText(r.subject(), "name")}
@@ -148,8 +148,8 @@ func (r *review) key() entryKey {
 	return k
 }
 
-// replaced is a document with another leaf at a path, nil for none; it is the
-// same where nothing is there.
+// replaced returns a document with leaf at a path, or without the path if leaf
+// is nil. It returns o itself if that changes nothing.
 func replaced(o ast.Object, path []string, leaf *ast.Term) (ast.Object, bool) {
 	here := ast.StringTerm(path[0])
 	child := o.Get(here)
@@ -180,7 +180,7 @@ func replaced(o ast.Object, path []string, leaf *ast.Term) (ast.Object, bool) {
 	return out, true
 }
 
-// viewOf is the inventory as a unit's objects see it.
+// viewOf returns the inventory as objects of a unit see it.
 func (i *inventory) viewOf(unit *render.Unit) *view {
 	i.once.Do(i.fill)
 	var key any
@@ -221,13 +221,13 @@ func (i *inventory) fill() {
 			}
 		}
 	}
-	i.tellUnits()
+	i.compareUnits()
 	i.whole = i.view(nil)
 }
 
-// tellUnits finds out what makes units see other things than the whole, and
-// which of what they see are Secrets.
-func (i *inventory) tellUnits() {
+// compareUnits finds the units and clusters that see different objects from
+// others, and the Secrets among all visible objects.
+func (i *inventory) compareUnits() {
 	for _, e := range i.seen {
 		if e.object.GetKind() == "Secret" && e.object.GetAPIVersion() == "v1" {
 			i.hidden = append(i.hidden, e.object.Object)
@@ -258,7 +258,8 @@ func (i *inventory) syncs(kind schema.GroupKind) bool {
 	return false
 }
 
-// entry is an object as it is in the inventory; nil if it is not.
+// entry returns an object as it is in the inventory, or nil if it is not
+// synced.
 func (i *inventory) entry(o *render.Object) *entry {
 	if e, ok := i.terms.Load(o); ok {
 		return e.(*entry)
@@ -279,7 +280,7 @@ func namespaceName(tree map[string]any) string {
 	return ""
 }
 
-// held is an object as the API server holds it, in the version that is synced.
+// held returns an object as the API server holds it, in the synced version.
 func (i *inventory) held(o *render.Object) (tree map[string]any, namespace string) {
 	kinds := i.options.Kinds
 	if kinds == nil || i.options.Written {
@@ -306,8 +307,8 @@ func (i *inventory) held(o *render.Object) (tree map[string]any, namespace strin
 	return tree, namespace
 }
 
-// isClustered reports whether kinds of a group of Gatekeeper's are cluster-scoped:
-// the API server knows that once it is installed.
+// isClustered reports whether kinds of one of Gatekeeper's groups are
+// cluster-scoped. The API server knows this once Gatekeeper is installed.
 func isClustered(group string) bool {
 	return group == templatesGroup || group == constraintsGroup || group == mutationsGroup || group == expansionGroup || group == syncSetGroup
 }
@@ -319,14 +320,14 @@ func unitNamespace(o *render.Object) string {
 	return o.Unit.Namespace
 }
 
-// secrets are the Secrets of the inventory.
+// secrets returns the Secrets of the inventory.
 func (i *inventory) secrets() rego.Secrets {
 	i.once.Do(i.fill)
 	return i.hidden
 }
 
-// view puts the entries into one document: of several with one key that of the
-// unit, else the first. What goes to another cluster is not in it.
+// view builds the document for a unit. Of several entries with one key it takes
+// the unit's, else the first. Objects for other clusters are left out.
 func (i *inventory) view(unit *render.Unit) *view {
 	chosen := map[entryKey]*entry{}
 	for _, e := range i.seen {
@@ -344,7 +345,7 @@ func (i *inventory) view(unit *render.Unit) *view {
 	return newView(root.term().Value.(ast.Object))
 }
 
-// A branch is a document that is being made.
+// A branch is a document under construction.
 type branch map[string]any // *ast.Term or branch
 
 func (b branch) put(path []string, leaf *ast.Term) {

@@ -20,9 +20,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A match is the block of that name of constraints, mutators and expansion
-// templates: which objects they are about. nil matches everything. It is
-// read-only (gatekeeper/v3/pkg/mutation/match).
+// A match is the match block of a constraint, mutator or expansion template,
+// which selects objects. A nil *match selects all. It is read-only
+// (gatekeeper/v3/pkg/mutation/match).
 type match struct {
 	block      matchBlock
 	labels     labels.Selector // nil: all
@@ -46,7 +46,7 @@ type matchKinds struct {
 	Kinds     []string `json:"kinds,omitempty"`
 }
 
-// A source is who made an object: a person, or an expansion template.
+// A source says whether a request or an expansion template created an object.
 type source string
 
 // The sources.
@@ -61,9 +61,9 @@ type matchable struct {
 	object    map[string]any
 	namespace *namespace // that the object is in, or nil
 	source    source
-	// written says that objects are as they are written, for gator: one that
-	// names no namespace is in none, and of one whose Namespace is not here
-	// gator can't say whether a namespaceSelector selects it.
+	// written marks objects that are used as written, for gator. An object
+	// without namespace is then in none, and if its Namespace is not given,
+	// gator can't evaluate a namespaceSelector.
 	written bool
 }
 
@@ -115,8 +115,7 @@ type fault struct {
 	err     error
 }
 
-// wildcardPattern is the pattern that the CRDs of Gatekeeper have for names
-// with wildcards.
+// wildcardPattern is the pattern for names with wildcards in Gatekeeper's CRDs.
 var wildcardPattern = regexp.MustCompile(`^\*?[-:a-z0-9]*\*?$`)
 
 // faults returns the fields of a match that the API server or Gatekeeper would refuse.
@@ -160,7 +159,7 @@ func (m *match) concerns(kind schema.GroupKind) bool {
 	})
 }
 
-// listed reports whether a list names s: an empty one names everything.
+// listed reports whether a list contains s. An empty list contains everything.
 func listed(list []string, s string) bool {
 	return len(list) == 0 || slices.Contains(list, "*") || slices.Contains(list, s)
 }
@@ -201,10 +200,11 @@ func inScope(scope string, x *matchable) bool {
 	case "Namespaced":
 		return namespaced
 	}
-	return true // what is no scope is not looked at
+	return true // invalid scopes are ignored
 }
 
-// in is the name of the namespace that the object is in, or is; "" is none.
+// in returns the object's namespace, or for a Namespace its name. It is "" for
+// other cluster-scoped objects.
 func (m *matchable) in() string {
 	switch {
 	case isNamespace(m.object):
@@ -274,8 +274,8 @@ func (s source) matches(x *matchable) (bool, error) {
 	return s == x.source, nil
 }
 
-// A wildcard is a name, or with a * at its front or end the names that have
-// the rest of it there (gatekeeper/v3/pkg/wildcard).
+// A wildcard is a name that may begin or end with *, which matches any text
+// (gatekeeper/v3/pkg/wildcard).
 type wildcard string
 
 func (w wildcard) matches(name string) bool {
@@ -295,8 +295,7 @@ func (w wildcard) matches(name string) bool {
 	return name == rest
 }
 
-// generates reports whether the names that are made of a generateName match,
-// whatever is put behind it.
+// generates reports whether every name generated from a generateName matches.
 func (w wildcard) generates(generateName string) bool {
 	return strings.HasSuffix(string(w), "*") && w.matches(generateName)
 }
@@ -321,8 +320,8 @@ func metaText(object map[string]any, field string) string {
 	return s
 }
 
-// labelsOf are the labels of an object, as Gatekeeper reads them: null is a text
-// without letters, and where one is no text there are none.
+// labelsOf returns an object's labels as Gatekeeper reads them: null is an
+// empty string, and if any label is another type there are no labels.
 func labelsOf(object map[string]any) map[string]string {
 	if set := (&unstructured.Unstructured{Object: object}).GetLabels(); set != nil {
 		return set

@@ -32,7 +32,7 @@ func (c *checker) modifySet(m *mutator) {
 	m.set = newSetSetter(p.Values.FromList, p.Operation == "prune")
 }
 
-// A setSetter adds values to a list that it lacks, or takes them out of it.
+// A setSetter adds values to a list that lacks them, or removes them from it.
 type setSetter struct {
 	values setValues
 	gator  setValues // the same, as gator reads them
@@ -41,7 +41,7 @@ type setSetter struct {
 
 type setValues struct {
 	all     []any
-	keys    []string // what is the same for the same values
+	keys    []string // comparison keys of values
 	weights []int
 	has     map[string]bool // by key
 }
@@ -89,7 +89,7 @@ func (s *setSetter) setField(x *application, object map[string]any, field string
 	return values.merge(x, object, field, list)
 }
 
-// fill makes the list of all values, even of those that are the same.
+// fill creates the list with all values, including duplicates.
 func (s *setValues) fill(x *application, object map[string]any, field string) error {
 	for _, w := range s.weights {
 		if err := x.bounds.add(w); err != nil {

@@ -9,22 +9,23 @@ import (
 // (gatekeeper/v3/pkg/mutation/mutators/core).
 type application struct {
 	*mutator
-	object  map[string]any // what is changed
+	object  map[string]any // the object that is changed
 	bounds  *bounds
-	changed bool // something is another value now
+	changed bool // some value differs
 	value   any  // see once
 	written bool // for gator
 }
 
-// bounds are what mutators may do to one object yet.
+// bounds limit the remaining work of mutators on one object.
 type bounds struct {
 	added int // values, in one round
 	work  int // parts of locations that are gone through, and the like
 	kept  int // values of the object after each of the mutators
 }
 
-// maxAdded bounds what mutators add to an object, which is at most 1.5 MiB;
-// maxWork for how long they run, about a second; maxKept what is remembered.
+// maxAdded is the most bytes that mutators add to an object, which is at most
+// 1.5 MiB. maxWork limits their running time to about a second. maxKept is how
+// much of the history is kept.
 const (
 	maxAdded = 1 << 20
 	maxWork  = 20 << 20
@@ -59,9 +60,9 @@ func (b *bounds) keep(weight int) error {
 	return b.step(weight)
 }
 
-// once is a copy of a value for this application. All places that it is put to
-// have the same one, as they have in Gatekeeper: what a later mutator changes
-// in one of them changes in all.
+// once returns the copy of a value for this application. All places that it is
+// set in share the copy, as in Gatekeeper: if a later mutator changes it in one
+// place, it changes in all.
 func (a *application) once(v any) any {
 	if a.value == nil {
 		a.value = clone(v)
@@ -175,7 +176,7 @@ func (a *application) elements(list []any, depth int) (mutated bool, next any, e
 	return mutated, append(list[:len(list):len(list)], added), nil
 }
 
-// is reports whether an element is the one that the part names.
+// is reports whether the part's key selects an element.
 func (p part) is(element any) bool {
 	object, _ := element.(map[string]any)
 	v, ok := object[p.name]

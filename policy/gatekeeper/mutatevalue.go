@@ -14,7 +14,7 @@ import (
 // the result.
 type number float64
 
-// numbers is a value with all its numbers as numbers.
+// numbers returns a value with all its numbers as type number.
 func numbers(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -37,7 +37,7 @@ func numbers(v any) any {
 	return v
 }
 
-// plain is the number as objects have it.
+// plain returns the number as objects hold it.
 func (n number) plain() any {
 	if f := float64(n); f == math.Trunc(f) && math.Abs(f) < 1<<63 {
 		return int64(f)
@@ -45,11 +45,11 @@ func (n number) plain() any {
 	return float64(n)
 }
 
-// clone copies a value: what is shared within it is not any more.
+// clone returns a deep copy of a value, in which nothing is shared.
 func clone(v any) any { return copied(v, false) }
 
-// settled is a clone with numbers as objects have them, and without what only
-// a provider of external data knows.
+// settled returns a deep copy with numbers as objects hold them, and without
+// values that only an external data provider knows.
 func settled(v any) any { return copied(v, true) }
 
 func copied(v any, settle bool) any {
@@ -81,7 +81,7 @@ func copied(v any, settle bool) any {
 	return v
 }
 
-// weight is about how large a value is.
+// weight estimates the size of a value.
 func weight(v any) int {
 	n := 1
 	switch v := v.(type) {
@@ -120,8 +120,8 @@ func sameJSON(a, b any) bool {
 	return a == b
 }
 
-// exactKey is the same for values that are the same, and for no others: an
-// integer is not a floating-point number.
+// exactKey returns a key that is equal for equal values only. An integer and a
+// floating-point number differ.
 func exactKey(v any) string {
 	if s, ok := v.(string); ok {
 		return `"` + s

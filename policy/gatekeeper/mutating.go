@@ -16,21 +16,21 @@ import (
 // Mutating changes requests' objects by Gatekeeper's mutators, as its mutating
 // webhook does. It is safe for concurrent use.
 type Mutating struct {
-	engine   *Engine // of the webhook: options, config and namespaces
+	engine   *Engine // holds the webhook's options, Config and namespaces
 	mutators *mutators
 }
 
 var _ policy.Mutator = (*Mutating)(nil)
 
 // NewMutating reads the mutators among the objects (Assign, AssignImage,
-// AssignMetadata and ModifySet of mutations.gatekeeper.sh), and the Config that
-// leaves namespaces out; others are passed over. The error joins a
-// *render.Error for each reason why Gatekeeper, or the API server, would refuse
-// a mutator or not apply it; what is valid is applied, so Mutating is never
-// nil. Of the options it asks Cluster and Kinds.
+// AssignMetadata and ModifySet of mutations.gatekeeper.sh), and the Config,
+// which exempts namespaces. It ignores other objects. The error joins a
+// *render.Error for each reason why Gatekeeper or the API server would refuse a
+// mutator or not apply it. Mutating is never nil: it applies the valid
+// mutators. Of the options it reads Cluster and Kinds.
 func NewMutating(objects []*render.Object, o Options) (*Mutating, error) {
 	all, err := newMutators(objects)
-	config, _ := newConfig(objects) // New tells what is wrong with it
+	config, _ := newConfig(objects) // New reports its errors
 	webhook, more := webhookOf(o.Cluster, mutatingKind, mutationWebhook)
 	return &Mutating{&Engine{options: o, config: config, webhook: webhook}, all}, errors.Join(append(more, err)...)
 }
@@ -60,15 +60,16 @@ func (m *Mutating) Mutate(ctx context.Context, req *policy.Request) ([]policy.St
 	return m.steps(req, &done), nil
 }
 
-// gatekeeperGroups are those of Gatekeeper's own objects, which it does not
-// mutate.
+// gatekeeperGroups lists the groups of Gatekeeper's own objects, which it does
+// not mutate.
 var gatekeeperGroups = []string{
 	templatesGroup, constraintsGroup, mutationsGroup, configGroup, expansionGroup,
 	"externaldata.gatekeeper.sh", "status.gatekeeper.sh",
 }
 
-// asksMutation reports whether the API server asks the webhook about a request,
-// and that looks at it. It never asks about what configures webhooks.
+// asksMutation reports whether the API server calls the mutating webhook for a
+// request and the webhook mutates it. It is never called for webhook
+// configurations.
 func asksMutation(req *policy.Request) bool {
 	switch {
 	case req.Admitted == nil || req.SubResource != "":
@@ -91,8 +92,8 @@ func (m *mutators) skip(x *mutable, why exemption) []policy.Step {
 	return steps
 }
 
-// steps are the changes of the mutators, with the object admitted again after each.
-// The API server gets to see only the last one.
+// steps returns the mutators' changes as steps. The object is admitted again
+// after each, though in a cluster the API server sees only the last state.
 func (m *Mutating) steps(req *policy.Request, done *mutation) []policy.Step {
 	if err := m.admit(req, done.steps); err != nil {
 		return []policy.Step{{Result: err.result()}}
@@ -146,7 +147,8 @@ func (m *Mutating) readmit(req *policy.Request, object map[string]any) (map[stri
 	return m.engine.options.Kinds.Admit(o, req.Namespace)
 }
 
-// step is the step of a mutator from one object to the next.
+// step returns the step of one mutator from one state of the object to the
+// next.
 func (m *mutated) step(object *map[string]any) policy.Step {
 	result := m.by.result(policy.Pass, "changes nothing")
 	if m.after == nil {
@@ -161,7 +163,7 @@ func (m *mutated) step(object *map[string]any) policy.Step {
 	return policy.Step{Result: result, Admitted: m.after}
 }
 
-// Rules implements policy.Mutator: one rule a mutator.
+// Rules implements policy.Mutator. There is one rule for each mutator.
 func (m *Mutating) Rules() []policy.Rule {
 	rules := make([]policy.Rule, len(m.mutators.applied))
 	for i, x := range m.mutators.applied {

@@ -20,13 +20,13 @@ const mutationsGroup = "mutations.gatekeeper.sh"
 type mutator struct {
 	object     *render.Object
 	kind, name string
-	appliesTo  []applyTo // AssignMetadata: nil, and about every kind
+	appliesTo  []applyTo // nil for AssignMetadata, which applies to every kind
 	match      *match
 	location   location
 	tests      pathTests
 	set        setter
 
-	terminal   shape // of what stands at the location
+	terminal   shape // shape of the value at the location
 	terminates bool  // no other mutator may go on below the location
 	conflicts  []*mutator
 }
@@ -37,7 +37,7 @@ type shape int
 const (
 	shapeUnknown shape = iota
 	shapeObject
-	shapeList // whose elements have a key
+	shapeList // a list whose elements have a key
 	shapeSet
 	shapeString
 )
@@ -56,7 +56,7 @@ type setter interface {
 	element() map[string]any
 }
 
-// applyTo are kinds, and operations, as they are written.
+// applyTo is an entry of applyTo: kinds and operations.
 type applyTo struct {
 	Groups     []string `json:"groups,omitempty"`
 	Kinds      []string `json:"kinds,omitempty"`
@@ -80,8 +80,8 @@ func (a *applyTo) operation(op policy.Operation) bool {
 	return slices.Contains(a.Operations, string(op))
 }
 
-// mutatorKinds are the kinds of mutators with the versions that the API server
-// has of them once Gatekeeper is installed.
+// mutatorKinds lists the kinds of mutators with the versions that Gatekeeper's
+// CRDs serve.
 var mutatorKinds = map[string][]string{
 	"Assign":         {"v1", "v1beta1", "v1alpha1"},
 	"AssignImage":    {"v1alpha1"},
@@ -94,7 +94,7 @@ func isMutator(o *render.Object) bool {
 	return gvk.Group == mutationsGroup && mutatorKinds[gvk.Kind] != nil
 }
 
-// maxName is how long Gatekeeper lets names of mutators be.
+// maxName is the longest name of a mutator that Gatekeeper accepts.
 const maxName = 63
 
 // newMutator reads a mutator. It is nil where the errors, *render.Error, are
@@ -125,7 +125,7 @@ func newMutator(o *render.Object) (*mutator, []error) {
 	return m, c.errs
 }
 
-// A checker collects what is wrong with a mutator.
+// A checker validates a mutator and collects its errors.
 type checker struct {
 	object *render.Object
 	errs   []error
@@ -169,7 +169,7 @@ func (c *checker) spec(m *mutator, parameters any) (spec mutatorSpec, ok bool) {
 	return spec, true
 }
 
-// common reads what all have.
+// common reads the fields that all kinds of mutators have.
 func (c *checker) common(m *mutator, spec *mutatorSpec) {
 	var errs []error
 	m.match, errs = newMatch(c.object, "/spec/match", spec.Match)
@@ -249,7 +249,7 @@ func (m *mutator) concerns(x *matchable, kind schema.GroupVersionKind, op policy
 	return m.match.matches(x)
 }
 
-// compareMutators is the order in which Gatekeeper applies them.
+// compareMutators orders mutators as Gatekeeper applies them.
 func compareMutators(a, b *mutator) int {
 	return cmp.Or(strings.Compare(a.kind, b.kind), strings.Compare(a.name, b.name))
 }

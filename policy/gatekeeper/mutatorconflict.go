@@ -10,10 +10,11 @@ import (
 	"github.com/preadmit/preadmit/policy"
 )
 
-// findConflicts finds mutators that disagree about the type of a field of one kind, such
-// as an object and a list, or lists with different keys. A mutator whose location must
-// end at a field also conflicts with those that go on below it. Gatekeeper applies none
-// of them (gatekeeper/v3/pkg/mutation/schema). The errors are *render.Error.
+// findConflicts returns errors for mutators that disagree about the type of a
+// field of one kind, such as an object and a list, or lists with different
+// keys. A mutator whose location must end at a field also conflicts with those
+// whose location continues below it. Gatekeeper applies none of them
+// (gatekeeper/v3/pkg/mutation/schema). The errors are *render.Error values.
 func findConflicts(all []*mutator) []error {
 	f := &conflictFinder{work: maxConflictWork}
 	root := &schemaNode{}
@@ -42,7 +43,7 @@ func findConflicts(all []*mutator) []error {
 // less.
 const maxOpponents = 4
 
-// opponents are the others in words.
+// opponents formats the names of the conflicting mutators.
 func (m *mutator) opponents() string {
 	var words []string
 	for i, o := range m.conflicts {
@@ -55,7 +56,7 @@ func (m *mutator) opponents() string {
 	return strings.Join(words, " and ")
 }
 
-// A schemaNode is a place in objects, as the mutators' locations tell of it.
+// A schemaNode is a node of the tree of all mutators' locations.
 type schemaNode struct {
 	fields map[string]*schemaField
 }
@@ -100,10 +101,10 @@ func (m *mutator) shapeAt(i int) shape {
 	return shapeObject
 }
 
-// keyAt is the key of the elements of the list at i.
+// keyAt returns the key of the list's elements at part i of the location.
 func (m *mutator) keyAt(i int) string { return m.location[i+1].name }
 
-// maxConflictWork is how many pairs of mutators are compared.
+// maxConflictWork is the most pairs of mutators that are compared.
 const maxConflictWork = 4 << 20
 
 type conflictFinder struct {
@@ -153,14 +154,14 @@ func (c *conflictFinder) note(a, b *mutator) {
 	}
 }
 
-// disputed is false where all say the same.
+// disputed reports whether mutators disagree about the field.
 func (s *schemaField) disputed(depth int) bool {
 	for i := range s.mutators {
 		if s.atOdds(0, i, depth) || s.mutators[i].terminates && s.ends[i] {
 			return true
 		}
 		if s.shapes[0] == shapeUnknown && s.shapes[i] != shapeUnknown {
-			return true // of which the others may say something else
+			return true // other mutators may give it another type
 		}
 	}
 	return false

@@ -15,10 +15,10 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// mutators are all of them, in the order in which they are applied. They are
+// mutators holds all mutators in the order in which they are applied. It is
 // read-only and safe for concurrent use (gatekeeper/v3/pkg/mutation).
 type mutators struct {
-	all     []*mutator // even those that are not applied
+	all     []*mutator // including those that are not applied
 	applied []*mutator // those without conflicts
 }
 
@@ -66,7 +66,7 @@ type mutable struct {
 	operation policy.Operation // "" of what expansion templates make
 }
 
-// A mutated is the change of a mutator to an object that it matches.
+// A mutated records the change of one mutator to an object.
 type mutated struct {
 	by    *mutator
 	after map[string]any // nil where it changed nothing
@@ -76,7 +76,7 @@ type mutated struct {
 type unsettled struct {
 	by       *mutator
 	question string
-	pointers []string // of what it would set
+	pointers []string // pointers of the fields that it would set
 }
 
 // A mutation is the outcome of all mutators for one object.
@@ -96,7 +96,7 @@ func (m *mutatorError) Error() string { return m.err.Error() }
 
 func (m *mutatorError) Unwrap() error { return m.err }
 
-// errNotConverging is in Gatekeeper's words.
+// errNotConverging is Gatekeeper's error for mutators that never settle.
 var errNotConverging = errors.New("mutation not converging")
 
 // mutate applies the mutators until nothing changes any more. It changes
@@ -109,7 +109,8 @@ func (m *mutators) mutate(ctx context.Context, x mutable) (mutation, error) {
 	err := r.run(ctx)
 	if err == nil {
 		if asked := r.externals(); len(asked) > 0 {
-			// Whatever the providers would answer: without it.
+			// If the mutators don't settle because of values from providers,
+			// run them without these values.
 			r = &mutationRun{mutators: m, x: x, bounds: newBounds(), without: asked}
 			err = r.run(ctx)
 			r.unknowns = append(r.unknowns, asked...)
@@ -121,12 +122,12 @@ func (m *mutators) mutate(ctx context.Context, x mutable) (mutation, error) {
 // A mutationRun applies mutators to one object.
 type mutationRun struct {
 	mutators *mutators
-	x        mutable // its object is the one that is changed, once there is a round
+	x        mutable // its object is changed from the first round on
 	bounds   bounds
 	without  []unsettled // mutators that are not applied
 
 	original map[string]any
-	said     map[*mutator]bool // there is a step of it
+	said     map[*mutator]bool // mutators that have a step
 	steps    []mutated
 	unknowns []unsettled
 }
@@ -137,7 +138,7 @@ func (m *mutationRun) run(ctx context.Context) error {
 		return nil
 	}
 	m.x.object, _ = clone(m.original).(map[string]any)
-	if m.x.written { // gator reads all numbers as it does those of values
+	if m.x.written { // gator converts the object's numbers too
 		m.x.object, _ = numbers(m.original).(map[string]any)
 	}
 	m.said = map[*mutator]bool{}
@@ -164,7 +165,7 @@ func (m *mutationRun) run(ctx context.Context) error {
 
 func (m *mutator) label() string { return m.kind + " " + m.name }
 
-// concerned reports whether there is a mutator for the object as it came.
+// concerned reports whether any mutator matches the original object.
 func (m *mutationRun) concerned() bool {
 	return slices.ContainsFunc(m.mutators.applied, func(mut *mutator) bool {
 		concerned, err := mut.concerns(&m.x.matchable, m.x.kind, m.x.operation)
@@ -226,7 +227,7 @@ func (m *mutationRun) apply(mut *mutator) error {
 	return nil
 }
 
-// latest is the object as the last step that changed it left it.
+// latest returns the object after the last change.
 func (m *mutationRun) latest() map[string]any {
 	for _, s := range slices.Backward(m.steps) {
 		if s.after != nil {
@@ -236,7 +237,7 @@ func (m *mutationRun) latest() map[string]any {
 	return m.original
 }
 
-// undo forgets what the steps of a round did that left nothing changed.
+// undo drops the steps of a round that in the end changed nothing.
 func (m *mutationRun) undo(from int) {
 	before := map[*mutator]bool{}
 	for _, s := range m.steps[:from] {
@@ -252,7 +253,7 @@ func (m *mutationRun) undo(from int) {
 	m.steps = kept
 }
 
-// last is the mutator that changed something last.
+// last returns the mutator that made the last change.
 func (m *mutationRun) last() *mutator {
 	for _, s := range slices.Backward(m.steps) {
 		if s.after != nil {
@@ -262,8 +263,8 @@ func (m *mutationRun) last() *mutator {
 	return m.mutators.applied[len(m.mutators.applied)-1]
 }
 
-// externals lists the mutators that left a value in the object which only an
-// external data provider knows.
+// externals returns the mutators that set values which only an external data
+// provider knows.
 func (m *mutationRun) externals() []unsettled {
 	if !slices.ContainsFunc(m.steps, func(s mutated) bool { _, is := s.by.set.(*externalSetter); return is && s.after != nil }) {
 		return nil
@@ -281,7 +282,7 @@ func (m *mutationRun) externals() []unsettled {
 	return all
 }
 
-// maxPointers is how many fields a result names.
+// maxPointers is the most fields that a result names.
 const maxPointers = 64
 
 func findExternals(v any, pointer string, found map[string][]string) {

@@ -15,18 +15,18 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A nativeCode is the CEL of a template, compiled. It is read-only but for
-// what is made on first use, and safe for concurrent use
+// A nativeCode is the compiled CEL of a template. Apart from values made on
+// first use it is read-only. It is safe for concurrent use
 // (gatekeeper/v3/pkg/drivers/k8scel).
 type nativeCode struct {
 	text        string
 	ignores     bool // its failurePolicy is Ignore
-	generates   bool // Gatekeeper makes a ValidatingAdmissionPolicy of it
+	generates   bool // Gatekeeper generates a ValidatingAdmissionPolicy from it
 	variables   []*expression
 	names       cel.Names // of the variables
 	conditions  []*expression
 	validations []*expression
-	messages    []*expression // by validation; nil for those without
+	messages    []*expression // by validation; nil without messageExpression
 	fixed       []string      // messages by validation, as they are written
 
 	plans *cel.Plans
@@ -38,10 +38,10 @@ type expression struct {
 	want                  []*celgo.Type
 	program               *cel.Program
 	origin                render.Span
-	explainer             func() *explain.Explainer // of validations; gives nil where it can't be explained
+	explainer             func() *explain.Explainer // for validations; returns nil if it can't be explained
 }
 
-// A nativeSource is the source of K8sNativeValidation as it is written.
+// A nativeSource is the source of the K8sNativeValidation engine as written.
 type nativeSource struct {
 	Validations []struct {
 		Expression        string `json:"expression"`
@@ -96,7 +96,7 @@ func (c *compiler) newNative(o *render.Object, pointer string, source map[string
 	return exprs, errs
 }
 
-// fault is why Gatekeeper would refuse the source.
+// fault returns the reason why Gatekeeper would refuse the source, or nil.
 func (n *nativeSource) fault() *fault {
 	for i, c := range n.MatchConditions {
 		if strings.HasPrefix(c.Name, reservedPrefix) {
@@ -155,8 +155,8 @@ func (n *nativeCode) each(f func(*expression)) {
 	}
 }
 
-// nativeEnvs are the environments of templates, without and with params. Like
-// Gatekeeper, which compiles CEL itself, they have all that the libraries know,
+// nativeEnvs holds the CEL environments of templates, without and with params.
+// Gatekeeper compiles CEL itself, so they have all functions of the libraries,
 // whatever the API server's version.
 type nativeEnvs struct{ plain, params *celgo.Env }
 
@@ -170,8 +170,8 @@ func newNativeEnvs() (*nativeEnvs, error) {
 	return &nativeEnvs{plain, params}, err
 }
 
-// compile checks the expressions, each variable with those before it, and
-// plans them. The errors are at their places in the template.
+// compile compiles the expressions, each variable with those before it, and
+// plans them. Errors have their places in the template.
 func (n *nativeCode) compile(o *render.Object, base string, envs *nativeEnvs) []error {
 	types := cel.VariablesType()
 	plain, err := cel.Newest().WithVariables(envs.plain, types)
@@ -216,8 +216,8 @@ func compileExpression(env *celgo.Env, e *expression) (*celgo.Ast, error) {
 	return cel.Compile(env, e.source, e.want...)
 }
 
-// expressionError is about an expression that does not compile, where in it
-// that is if it is known.
+// expressionError returns the error about an expression that does not compile,
+// with the place inside the expression if it is known.
 func expressionError(o *render.Object, pointer, source string, err error) error {
 	e := policy.ErrorAt(o, pointer, "cel", cel.PlainError(err))
 	if wrong := (*cel.CompileError)(nil); errors.As(err, &wrong) && len(wrong.Issues) > 0 {
@@ -228,7 +228,7 @@ func expressionError(o *render.Object, pointer, source string, err error) error 
 	return e
 }
 
-// ready prepares what is needed once the expressions are compiled.
+// ready prepares evaluation, after the expressions are compiled.
 func (n *nativeCode) ready() {
 	for _, e := range n.validations {
 		e.explainer = n.names.ExplainerOf(e.program.AST, func(i int) *celgo.Ast { return n.variables[i].program.AST })

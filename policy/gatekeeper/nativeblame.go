@@ -4,11 +4,11 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/cel"
 )
 
-// maxFields is how many fields of one violation are named.
+// maxFields is the most fields that are named for one violation.
 const maxFields = 16
 
-// blame names the fields of the object that made a validation fail, and the
-// texts that what failed compares them with.
+// blame returns the fields of the object that made a validation fail, and the
+// literals that the failed part compares them with.
 func (n *nativeRun) blame(e *expression) (fields, literals []string) {
 	root := "object"
 	if n.celObject() == nil {
@@ -22,7 +22,7 @@ func (n *nativeRun) failure(e *expression) cel.Failure {
 	return cel.Failure{Source: e.source, Secret: n.secret()}
 }
 
-// roots are the values that expressions start from.
+// roots returns the variables of expressions.
 func (n *nativeRun) roots() map[string]any {
 	roots := map[string]any{"object": orEmpty(n.celObject()), "oldObject": orEmpty(n.old)}
 	for _, name := range []string{"request", "namespaceObject", paramsName} {
@@ -31,7 +31,7 @@ func (n *nativeRun) roots() map[string]any {
 	return roots
 }
 
-// orEmpty is a tree as a root, null where there is none.
+// orEmpty returns a tree, or null if it is nil.
 func orEmpty(tree map[string]any) any {
 	if tree == nil {
 		return nil

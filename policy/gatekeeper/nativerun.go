@@ -86,11 +86,11 @@ type nativeRun struct {
 	values     *nativeReview
 	params     ref.Val
 	meter      cel.Meter
-	conditions bool // what is evaluated is a match condition, which sees no namespace
+	conditions bool // a match condition is evaluated, which has no namespaceObject
 	variables  *cel.Variables
 }
 
-// askNative asks a constraint whose template is in CEL.
+// askNative evaluates a constraint whose template is in CEL.
 func (r *review) askNative(c *constraint) []Response {
 	x := r.nativeRun(c)
 	var all []Response
@@ -111,7 +111,7 @@ func (r *review) nativeRun(c *constraint) *nativeRun {
 	return x
 }
 
-// frozen is the constraint as CEL sees it, made once.
+// frozen returns the constraint as a CEL value, built once.
 func (c *constraint) frozen() (ref.Val, cel.Sizes) {
 	c.freeze.Do(func() { c.frozenTree, c.frozenSizes = cel.Freeze(c.tree) })
 	return c.frozenTree, c.frozenSizes
@@ -124,8 +124,8 @@ func (n *nativeRun) begin(conditions bool) {
 	n.variables.Reset(&n.code.names)
 }
 
-// errOpen is the error of an expression that reads an unknown value:
-// review.questions tells what that is.
+// errOpen is the error of an expression that reads an unknown value.
+// review.questions says which.
 var errOpen = errors.New("undecided")
 
 // eval evaluates an expression. Its error is cel.ErrBudget or errOpen, or has the
@@ -191,7 +191,8 @@ func (n *nativeRun) broken(err error) Response {
 	return r
 }
 
-// undecided is the response of an expression that depends on unknown values.
+// undecided returns the response for an expression that depends on unknown
+// values.
 func (n *nativeRun) undecided(needs []string) Response {
 	slices.Sort(needs)
 	return n.c.said(policy.Unknown, "needs "+strings.Join(slices.Compact(needs), "; "))
@@ -235,7 +236,7 @@ func (n *nativeRun) validations() []Response {
 	return all
 }
 
-// message is that of a validation that failed.
+// message returns the message of a failed validation.
 func (n *nativeRun) message(i int) string {
 	if e := n.code.messages[i]; e != nil {
 		if text, ok := cel.Message(n.eval(e)); ok {

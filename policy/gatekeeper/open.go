@@ -10,10 +10,10 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/rego"
 )
 
-// What a verdict may depend on and is unknown. It is undecided where policies
-// come to read it, and only there.
+// Values that are unknown offline. A verdict is undecided only if its policy
+// reads one.
 
-// The fields of input.review that nobody may know.
+// Fields of input.review whose values are unknown.
 const (
 	userField      = "userInfo"
 	namespaceField = "namespaceObject"
@@ -33,7 +33,7 @@ func (r *review) needsNamespace() string {
 	return fmt.Sprintf("to know namespace %s: give the Namespace with --with", r.namespace.name)
 }
 
-// openPlaces are those of the input of Rego that code may read.
+// openPlaces returns the unknown fields of the input that Rego code may read.
 func (r *review) openPlaces(code *regoCode) []rego.Open {
 	var places []rego.Open
 	if !code.opens {
@@ -48,8 +48,8 @@ func (r *review) openPlaces(code *regoCode) []rego.Open {
 	return places
 }
 
-// open is a value of CEL that is not known: whatever is asked of it, it tells
-// the review what that needs, and is an error.
+// open returns a CEL value that is unknown. Reading any part of it records
+// needs as a question and fails.
 func (r *review) open(needs string) *cel.Partial {
 	return &cel.Partial{Ask: func() ref.Val {
 		r.questions.Add(needs)

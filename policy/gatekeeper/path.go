@@ -9,20 +9,20 @@ import (
 	"unicode/utf8"
 )
 
-// A location is the place in objects that a mutator is about, such as
+// A location is the path of the fields that a mutator changes, such as
 // spec.containers[name: *].image (gatekeeper/v3/pkg/mutation/path/parser).
 type location []part
 
-// A part of a location is a field of an object or, behind that field, the
-// elements of its list.
+// A part of a location is a field of an object, or the elements of the list in
+// that field.
 type part struct {
 	name string // of the field, or of the field by which elements are known
 	list bool
 	glob bool // all elements
-	key  any  // else what the element's field must be: a string or an int64
+	key  any  // value of the element's key: a string or an int64
 }
 
-// maxParts is how many parts a location may have. Real objects are not that deep.
+// maxParts is the most parts of a location. Real objects are not that deep.
 const maxParts = 500
 
 // A locationError is why a location can't be read.
@@ -62,7 +62,7 @@ func parseLocation(text string) (location, error) {
 	}
 }
 
-// The tokens besides the signs . [ ] * and :, which stand for themselves.
+// Kinds of tokens. The characters . [ ] * and : are tokens of their own.
 const (
 	tokenEnd rune = -iota - 1
 	tokenName
@@ -74,7 +74,7 @@ type locationScanner struct {
 	pos   int // behind the token
 	start int // of the token
 	token rune
-	name  string // what a tokenName says, or the digits of a tokenNumber
+	name  string // text of a tokenName, or digits of a tokenNumber
 }
 
 func (l *locationScanner) fail(format string, args ...any) error {
@@ -109,7 +109,7 @@ func (l *locationScanner) field(loc *location) error {
 	return err
 }
 
-// elements reads what is between brackets, and stops at the closing one.
+// elements parses the text between brackets, up to the closing one.
 func (l *locationScanner) elements() (p part, err error) {
 	if l.token != tokenName {
 		return p, l.expected("the key of a list's elements")
@@ -181,8 +181,7 @@ func (l *locationScanner) while(is func(byte) bool) string {
 	return l.text[from:l.pos]
 }
 
-// quoted reads a name in quotes, in which a backslash stands before what is
-// meant literally.
+// quoted reads a quoted name. A backslash escapes the next character.
 func (l *locationScanner) quoted(quote rune) error {
 	var b strings.Builder
 	escaped := false
@@ -209,7 +208,7 @@ func isWord(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || isDigit(c) || c == '_' || c == '-'
 }
 
-// String is the location as it could be written.
+// String formats the location.
 func (l location) String() string {
 	var b strings.Builder
 	for i, p := range l {
@@ -251,7 +250,7 @@ func (l location) under(prefix location) bool {
 	return len(prefix) <= len(l) && slices.Equal(l[:len(prefix)], prefix)
 }
 
-// last is the last part; that of an empty location is none.
+// last returns the last part, or a zero part for an empty location.
 func (l location) last() part {
 	if len(l) == 0 {
 		return part{}

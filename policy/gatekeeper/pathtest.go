@@ -7,8 +7,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A pathTest is an entry of pathTests as it is written: whether there must be
-// something at a part of the location, or must not.
+// A pathTest is an entry of pathTests: a part of the location must exist, or
+// must not.
 type pathTest struct {
 	SubPath   string    `json:"subPath,omitempty"`
 	Condition condition `json:"condition,omitempty"`
@@ -21,7 +21,7 @@ const (
 	mustNotExist condition = "MustNotExist"
 )
 
-// pathTests are the conditions by the depth of the part that they are about
+// pathTests holds the conditions by the depth of their part in the location
 // (gatekeeper/v3/pkg/mutation/path/tester).
 type pathTests map[int]condition
 
@@ -65,7 +65,7 @@ func (c *checker) newPathTests(l location, written []pathTest) pathTests {
 		}
 		tests[len(sub)-1] = w.Condition
 	}
-	if lastMust > firstNot { // what Gatekeeper compares are the indexes
+	if lastMust > firstNot { // Gatekeeper compares the indexes
 		c.add("/spec/parameters"+render.Pointer("pathTests", lastMust), fmt.Errorf("%s must exist, but stands behind %s, which must not", written[lastMust].SubPath, written[firstNot].SubPath))
 	}
 	return tests

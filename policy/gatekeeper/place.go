@@ -13,16 +13,16 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// warning is an error about a field that does not keep o from being used.
+// warning returns a warning about a field. o is used all the same.
 func warning(o *render.Object, pointer, rule string, err error) *render.Error {
 	e := policy.ErrorAt(o, pointer, rule, err)
 	e.Warning = true
 	return e
 }
 
-// decode reads the value at a pointer of o into a struct. What is of another
-// type is an error at its place, a field that the struct does not have a
-// warning: the API server drops it.
+// decode decodes the value at a pointer of o into a struct. A value of the
+// wrong type is an error at its place. An unknown field is a warning, because
+// the API server drops it.
 func decode(o *render.Object, pointer string, value, into any, rule string) []error {
 	data, err := json.Marshal(value)
 	if err != nil {

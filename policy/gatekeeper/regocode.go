@@ -15,19 +15,19 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A regoCode is the Rego of a template, compiled: a program of its own, in
-// which its violation rule is data.template.violation, whatever the package is
+// A regoCode is the compiled Rego of a template: a program of its own in which
+// the violation rule is data.template.violation, whatever the package is
 // called. It is safe for concurrent use
 // (frameworks/constraint/pkg/client/drivers/rego).
 type regoCode struct {
 	text  string
 	query *rego.Query
 
-	inventory *inventoryUse // what of data.inventory it names; nil: nothing
-	opens     bool          // it may come to read what nobody may know of the review
+	inventory *inventoryUse // kinds of data.inventory that it reads; nil if none
+	opens     bool          // it may read unknown fields of input.review
 }
 
-// A regoSource is the Rego of a target as it is written, with pointers.
+// A regoSource is the Rego of a target as written, with pointers.
 type regoSource struct {
 	pointer, libs string
 	text          string
@@ -35,8 +35,8 @@ type regoSource struct {
 	version       ast.RegoVersion
 }
 
-// regoOf takes the Rego out of a target. What stands in its rego field goes
-// before what its code has, and is v0.
+// regoOf returns the Rego of a target. The rego field takes precedence over an
+// entry of code, and is Rego v0.
 func regoOf(target *templateTarget) (*regoSource, *fault) {
 	base := render.Pointer("spec", "targets", 0)
 	if target.Rego != "" {
@@ -97,8 +97,7 @@ func newRegoCode(o *render.Object, target *templateTarget, coverage *policy.Cove
 	return code, c.errs
 }
 
-// read parses and checks the modules: the one with the violation rule and its
-// libraries.
+// read parses and checks the module with the violation rule and its libraries.
 func (r *regoCompiler) read(s *regoSource) []*ast.Module {
 	entry := r.parse(s.pointer, s.text, s.version)
 	var libs []*ast.Module
@@ -139,11 +138,12 @@ func (r *regoCompiler) compile() *rego.Query {
 	return query
 }
 
-// hookName is that of the module by which Gatekeeper asks a template.
+// hookName is the name of the module through which Gatekeeper evaluates a
+// template.
 const hookName = "hook"
 
-// hook is that module as far as its types go: the compiler refuses a violation
-// rule by it that could never give an object with a msg
+// hook returns a module with the types of Gatekeeper's. With it the compiler
+// refuses a violation rule that can never give an object with a msg
 // (frameworks/constraint/pkg/client/drivers/rego/rego.go).
 var hook = sync.OnceValues(func() (*ast.Module, error) {
 	return rego.Parse(rego.Source{Name: hookName, Version: ast.RegoV0, Text: `package hooks
@@ -153,8 +153,8 @@ response[x] {
 }`})
 })
 
-// A regoCompiler collects the modules of one template and what is wrong with
-// them. Modules go by the pointers of their texts.
+// A regoCompiler collects the modules of one template and their errors. Modules
+// are named by the pointers of their texts.
 type regoCompiler struct {
 	object  *render.Object
 	texts   map[string]string
@@ -177,7 +177,7 @@ func (r *regoCompiler) parse(pointer, text string, v ast.RegoVersion) *ast.Modul
 	return m
 }
 
-// otherVersion says about a module that does not read as v0 that it would as v1.
+// otherVersion extends the parse error of a v0 module that would parse as v1.
 func (r *regoCompiler) otherVersion(pointer, text string, v ast.RegoVersion, err error) error {
 	var first *rego.Error
 	if v != ast.RegoV0 || !errors.As(err, &first) {
@@ -191,7 +191,7 @@ func (r *regoCompiler) otherVersion(pointer, text string, v ast.RegoVersion, err
 	return &e
 }
 
-// failed adds what is joined in err, at its places.
+// failed adds the errors joined in err, with their places.
 func (r *regoCompiler) failed(err error) {
 	all := []error{err}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
@@ -211,7 +211,8 @@ func (r *regoCompiler) failed(err error) {
 	}
 }
 
-// hooked says that the hook can't use what the violation rule gives, once.
+// hooked adds, once, the error that the hook can't use the values of the
+// violation rule.
 func (r *regoCompiler) hooked() {
 	if r.refused {
 		return
@@ -239,7 +240,7 @@ func (r *regoCompiler) addAt(l *ast.Location, err error) {
 	r.add(l.File, l.Row, l.Col, err)
 }
 
-// inside is where a line and column of a text of the object are written.
+// inside returns the span of a line and column in a text of the object.
 func inside(o *render.Object, pointer, text string, line, column int) render.Span {
 	offset, n := 0, line
 	for l := range strings.Lines(text) {
@@ -257,7 +258,7 @@ func inside(o *render.Object, pointer, text string, line, column int) render.Spa
 	return o.Span(pointer)
 }
 
-// checkEntry wants the rule that Gatekeeper asks.
+// checkEntry checks that a module has the violation rule.
 func (r *regoCompiler) checkEntry(pointer string, m *ast.Module) {
 	found := false
 	for _, rule := range m.Rules {
@@ -281,8 +282,8 @@ func (r *regoCompiler) checkLib(m *ast.Module) {
 	}
 }
 
-// checkModule wants a module to import and read nothing but what Gatekeeper
-// gives it.
+// checkModule checks that a module imports and reads only what Gatekeeper
+// provides.
 func (r *regoCompiler) checkModule(m *ast.Module) {
 	for _, i := range m.Imports {
 		if ref, ok := i.Path.Value.(ast.Ref); ok && (ref.HasPrefix(libRef) || ref[0].Equal(ast.FutureRootDocument)) {
@@ -295,12 +296,12 @@ func (r *regoCompiler) checkModule(m *ast.Module) {
 			if ref[0].Equal(dataTerm) && !ref.HasPrefix(libRef) && !ref.HasPrefix(inventoryRef) {
 				r.addAt(ref[0].Loc(), fmt.Errorf("%s: of data, templates may read data.inventory and data.lib only", ref))
 			}
-			return true // as upstream does, which leaves alone what stands in brackets
+			return true // like upstream, which does not check references in brackets
 		})
 	}
 }
 
-// note looks what of data.inventory and of the review the code reads.
+// note records which parts of data.inventory and of the review the code reads.
 func (r *regoCode) note(m *ast.Module) {
 	ast.WalkRefs(m, func(ref ast.Ref) bool {
 		if ref.HasPrefix(inventoryRef) {
@@ -314,8 +315,8 @@ func (r *regoCode) note(m *ast.Module) {
 	ast.WalkTerms(m, r.noteInput)
 }
 
-// noteInput is about a term: one that hands the review on, or names an open
-// place of it, may come to read that.
+// noteInput records a term that passes on the whole review or names an unknown
+// field of it, since the code may read that field.
 func (r *regoCode) noteInput(t *ast.Term) (done bool) {
 	ref, ok := t.Value.(ast.Ref)
 	switch {
@@ -331,7 +332,7 @@ func (r *regoCode) noteInput(t *ast.Term) (done bool) {
 	return r.opens
 }
 
-// settledRef reports whether a reference to input stays within what is known.
+// settledRef reports whether a reference to input reads known fields only.
 func settledRef(ref ast.Ref) bool {
 	if len(ref) > 1 && ref[1].Equal(ast.StringTerm("parameters")) {
 		return true

@@ -14,7 +14,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A review is the input of all of Gatekeeper's policies for one request. It is not for
+// A review holds the input of all policies for one request. It is not safe for
 // concurrent use (gatekeeper/v3/pkg/target).
 type review struct {
 	ctx         context.Context
@@ -23,21 +23,21 @@ type review struct {
 	object, old map[string]any // nil where there is none
 	kind        schema.GroupVersionKind
 	operation   string
-	namespace   *namespace // nil for what is in none
+	namespace   *namespace // nil for an object without one
 	source      source
 	fields      map[string]any // of input.review, but for the objects and the namespace
 	userKnown   bool
-	request     *policy.Request // nil: there is none, in gator's tests
+	request     *policy.Request // nil in gator's tests
 
 	term      *ast.Term // input.review
 	inside    rego.Inside
 	before    *rego.Data // data.inventory
 	native    nativeReview
-	questions cel.Questions // of CEL: what it would have to know
+	questions cel.Questions // unknown values that CEL read
 	exemption exemption     // why policies don't evaluate it
 }
 
-// reviewOf is the review of a request, as the webhook makes it.
+// reviewOf returns the review of a request, as the webhook builds it.
 func (e *Engine) reviewOf(ctx context.Context, req *policy.Request) *review {
 	r := &review{
 		ctx: ctx, engine: e, unit: req.Subject().Unit, object: req.Admitted, old: req.OldAdmitted,
@@ -52,8 +52,8 @@ func (e *Engine) reviewOf(ctx context.Context, req *policy.Request) *review {
 	return r
 }
 
-// requestFields are those of an AdmissionRequest, in JSON. The namespace of a
-// Namespace is left out, as Gatekeeper does.
+// requestFields returns the fields of an AdmissionRequest as JSON. Like
+// Gatekeeper it leaves out the namespace of a Namespace.
 func requestFields(req *policy.Request) map[string]any {
 	fields := req.Fields(req.Version())
 	if !req.Resource.Namespaced {
@@ -71,12 +71,12 @@ func (e *Engine) namespaceOf(unit *render.Unit, name string) *namespace {
 	if o := e.options.Cluster.Namespace(unit, name); o != nil {
 		ns.object, ns.known = o, true
 		maps.Copy(ns.labels, o.GetLabels())
-		ns.labels[corev1.LabelMetadataName] = name // whatever the manifest says
+		ns.labels[corev1.LabelMetadataName] = name // the API server overwrites the manifest's value
 	}
 	return ns
 }
 
-// subject is the object that the review is about.
+// subject returns the object under review.
 func (r *review) subject() map[string]any {
 	if r.object != nil {
 		return r.object
@@ -84,7 +84,8 @@ func (r *review) subject() map[string]any {
 	return r.old
 }
 
-// matchables are the objects that match blocks go by: one of both is enough.
+// matchables returns the objects that match blocks select by: the new and the
+// old one. One match is enough.
 func (r *review) matchables() []matchable {
 	var all []matchable
 	for _, o := range []map[string]any{r.object, r.old} {
@@ -113,7 +114,7 @@ func (r *review) matches(m *match) (bool, error) {
 	return false, undecided
 }
 
-// input is input.review. On DELETE, the object is the old one.
+// input returns input.review. On DELETE its object is the old one.
 func (r *review) input() *ast.Term {
 	if r.term != nil {
 		return r.term
@@ -146,8 +147,8 @@ func (r *review) input() *ast.Term {
 	return r.term
 }
 
-// namespaceFields are those of the namespace as Gatekeeper hands it on: an
-// empty object for none.
+// namespaceFields returns the namespace's fields as Gatekeeper passes them: an
+// empty object if there is none.
 func (r *review) namespaceFields() map[string]any {
 	if r.namespace == nil || r.namespace.object == nil || r.engine.options.Written {
 		return map[string]any{}

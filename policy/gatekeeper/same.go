@@ -15,7 +15,7 @@ func alike(a, b *render.Object) bool {
 		reflect.DeepEqual(a.Object["spec"], b.Object["spec"])
 }
 
-// otherOf is the error of an object whose name another one has already.
+// otherOf returns the error of an object whose name another object already has.
 func otherOf(what, name string, first *render.Object) error {
 	where := cmp.Or(first.Span("").String(), "before it")
 	return fmt.Errorf("%s %s is another one than that of %s, which is used", what, name, where)

@@ -21,17 +21,16 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// ErrSchema is in the error of a constraint that breaks the schema of its
-// template: the one reason for which gator's suites say that a constraint is
-// invalid.
+// ErrSchema is joined to the error of a constraint that breaks the schema of
+// its template. gator's suites call a constraint invalid for this reason alone.
 var ErrSchema = errors.New("schema validation failed")
 
-// schemaPointer is where a template has the schema of its parameters.
+// schemaPointer points to the schema of the parameters in a template.
 const schemaPointer = "/spec/crd/spec/validation/openAPIV3Schema"
 
-// A constraintSchema is the CRD that Gatekeeper makes of a template, as far as
-// constraints are held against it
-// (frameworks/constraint/pkg/client/crds). It is safe for concurrent use.
+// A constraintSchema is the part of the CRD that Gatekeeper generates from a
+// template which validates constraints (frameworks/constraint/pkg/client/crds).
+// It is safe for concurrent use.
 type constraintSchema struct {
 	structural *schema.Structural
 	validator  validation.SchemaValidator
@@ -60,7 +59,8 @@ func newConstraintSchema(kind string, parameters *apiextensionsv1.JSONSchemaProp
 	return s, nil
 }
 
-// internalSchema is the schema in the types that its validation has.
+// internalSchema converts the schema to the internal types that validation
+// needs.
 func internalSchema(in *apiextensionsv1.JSONSchemaProps) (*apiextensions.JSONSchemaProps, error) {
 	if in == nil {
 		return nil, nil
@@ -69,8 +69,8 @@ func internalSchema(in *apiextensionsv1.JSONSchemaProps) (*apiextensions.JSONSch
 	return out, apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(in, out, nil)
 }
 
-// openSchema adds to a schema, as legacySchema does, that everything may be
-// there that it does not name. It changes in, and is that (or a new one for nil).
+// openSchema allows unknown fields in a schema, as legacySchema does. It
+// changes and returns in, or returns a new schema if in is nil.
 func openSchema(in *apiextensionsv1.JSONSchemaProps) *apiextensionsv1.JSONSchemaProps {
 	if in == nil {
 		in = &apiextensionsv1.JSONSchemaProps{}
@@ -111,7 +111,7 @@ var (
 	wildName = apiextensions.JSONSchemaProps{Type: "string", Pattern: wildcardPattern.String()}
 )
 
-// matchSchema is that of a match block
+// matchSchema returns the schema of a match block
 // (gatekeeper/v3/pkg/mutation/match/match_types.go).
 var matchSchema = sync.OnceValue(func() apiextensions.JSONSchemaProps {
 	requirement := object(props{"key": text, "operator": text, "values": list(text)})
@@ -198,8 +198,9 @@ func definitionFault(err *field.Error) fault {
 	return fault{schemaPointer + render.FieldPointer(rest), fmt.Errorf("%s: %s", where, err.ErrorBody())}
 }
 
-// held is a constraint as the API server holds it: with what the schema sets,
-// and without nulls that it doesn't have. gator leaves these.
+// held returns a constraint as the API server holds it: with the schema's
+// defaults, and without nulls that the schema does not allow. For gator
+// (written) nulls stay.
 func (c *constraintSchema) held(o *render.Object, written bool) map[string]any {
 	tree := o.DeepCopy().Object
 	defaulting.Default(tree, c.structural)

@@ -9,8 +9,8 @@ func (r *review) secret() bool {
 	return !r.engine.options.Written && r.kind.Kind == "Secret" && r.kind.Group == ""
 }
 
-// secrets are the Secrets that a constraint sees: the object itself, and those
-// of data.inventory. gator's tests tell all.
+// secrets returns the Secrets that a constraint can read: the object itself and
+// those in data.inventory. For gator's tests it returns none.
 func (r *review) secrets(c *constraint) rego.Secrets {
 	if r.engine.options.Written {
 		return nil
@@ -25,7 +25,7 @@ func (r *review) secrets(c *constraint) rego.Secrets {
 	return secrets
 }
 
-// hide takes out of responses what quotes the values of a Secret.
+// hide removes text from responses that quotes the values of a Secret.
 func (r *review) hide(c *constraint, all []Response) []Response {
 	secrets := r.secrets(c)
 	if len(secrets) == 0 {

@@ -20,7 +20,7 @@ const (
 	syncSetGroup     = "syncset.gatekeeper.sh"
 )
 
-// targetName is the one target that Gatekeeper has.
+// targetName is the only target that Gatekeeper has.
 const targetName = "admission.k8s.gatekeeper.sh"
 
 // The engines of a template's code, in the order in which Gatekeeper, and
@@ -35,13 +35,13 @@ type template struct {
 	object     *render.Object
 	kind       string // of its constraints
 	schema     *constraintSchema
-	operations []string // that it is asked about; none are all
+	operations []string // operations that it evaluates; empty means all
 	rego       *regoCode
 	native     *nativeCode // instead of rego
 	requires   []requirement
 }
 
-// A templateSpec is the spec of a template as it is written.
+// A templateSpec is the spec of a template as written.
 type templateSpec struct {
 	CRD struct {
 		Spec struct {
@@ -91,7 +91,7 @@ func (t *templateSpec) parameters(version string) *apiextensionsv1.JSONSchemaPro
 	return v.OpenAPIV3Schema
 }
 
-// templates are those that there are, by the kind of their constraints.
+// templates holds the templates by the kind of their constraints.
 type templates map[string]*template
 
 // newTemplate compiles a template; nil where it can't be used.
@@ -132,7 +132,8 @@ func faultsAt(o *render.Object, rule string, fs []fault) []error {
 	return errs
 }
 
-// fault is why Gatekeeper would refuse a template before it reads its code.
+// fault returns the reason why Gatekeeper would refuse a template before it
+// parses the code, or nil.
 func (t *templateSpec) fault(name string) *fault {
 	kind := t.CRD.Spec.Names.Kind
 	switch {
@@ -165,7 +166,7 @@ func (t *templateTarget) operationsFault() *fault {
 	return nil
 }
 
-// concerns reports whether the template is asked about requests of an operation.
+// concerns reports whether the template evaluates requests of an operation.
 func (t *template) concerns(operation string) bool {
 	return len(t.operations) == 0 || slices.Contains(t.operations, operation) || slices.Contains(t.operations, "*")
 }
@@ -188,7 +189,7 @@ func (c *compiler) code(t *template, target *templateTarget) []error {
 	return []error{policy.ErrorAt(t.object, "/spec/targets/0", "template", fmt.Errorf("the target has no code of an engine that is known: %s or %s", engineRego, engineNative))}
 }
 
-// codeOf is which of the target's code is that of an engine; -1 for none.
+// codeOf returns the index of the target's code for an engine, or -1.
 func (t *templateTarget) codeOf(engine string) int {
 	return slices.IndexFunc(t.Code, func(c templateCode) bool { return c.Engine == engine })
 }

@@ -9,9 +9,10 @@ import (
 
 // terms makes terms of value trees.
 type terms struct {
-	// floats says that integers become what JSON's numbers are in Go, with six
-	// digits at most before the exponent: Gatekeeper passes objects to Rego
-	// through JSON, so that its policies print 1e+06. Parameters keep theirs.
+	// floats converts integers as Go's JSON decoder does, so that they are
+	// printed with six digits at most before the exponent. Gatekeeper passes
+	// objects to Rego through JSON, so its policies print 1e+06. Parameters
+	// keep integers.
 	floats bool
 }
 
@@ -20,7 +21,7 @@ var (
 	overJSON = terms{floats: true}
 )
 
-// term is a value tree as a term. It shares nothing with it.
+// term converts a JSON value to a term. It shares nothing with the value.
 func (t terms) term(x any) *ast.Term {
 	switch x := x.(type) {
 	case nil:

@@ -17,17 +17,17 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A webhook is one of Gatekeeper's, as far as it is asked. The zero value is as
-// the chart installs them.
+// A webhook is the configuration of one of Gatekeeper's webhooks. The zero
+// value is the chart's default.
 type webhook struct {
-	object   *render.Object // that configures it; nil: none is there
+	object   *render.Object // its configuration; nil if there is none
 	rules    []v1.RuleWithOperations
 	criteria *matching.Criteria
 }
 
 const (
 	ignoreLabel = "admission.gatekeeper.sh/ignore"
-	// ownNamespace is where Gatekeeper's chart installs it.
+	// ownNamespace is the namespace in which Gatekeeper's chart installs it.
 	ownNamespace = "gatekeeper-system"
 )
 
@@ -40,9 +40,9 @@ const (
 
 const registrationGroup = "admissionregistration.k8s.io"
 
-// The kinds of the configurations of Gatekeeper's webhooks, and how its chart
-// calls them. Another name is another configuration beside it, which takes
-// nothing away from what the webhooks are asked about.
+// Kinds of the configurations of Gatekeeper's webhooks, and their names in its
+// chart. A configuration with another name is an additional one, which does not
+// change these.
 const (
 	validatingKind = "ValidatingWebhookConfiguration"
 	mutatingKind   = "MutatingWebhookConfiguration"
@@ -53,9 +53,9 @@ var configurationNames = map[string]string{
 	mutatingKind:   "gatekeeper-mutating-webhook-configuration",
 }
 
-// webhookOf reads the configuration of the webhook of a name, if it is in the cluster. A
-// configuration that can't be read is ignored: the API server would refuse it. The errors
-// are warnings about fields that are ignored.
+// webhookOf reads the webhook configuration with a name from the cluster. A
+// configuration that can't be decoded is ignored, because the API server would
+// refuse it. The errors are warnings about ignored fields.
 func webhookOf(cluster *policy.Cluster, kind, name string) (webhook, []error) {
 	for _, o := range cluster.List(schema.GroupKind{Group: registrationGroup, Kind: kind}) {
 		if o.GetName() != configurationNames[kind] {
@@ -100,7 +100,8 @@ func newWebhook(o *render.Object, w *v1.ValidatingWebhook) (webhook, bool) {
 	return webhook{object: o, rules: w.Rules, criteria: matching.New(m)}, true
 }
 
-// about reports whether the webhook is asked about an operation at all.
+// about reports whether the API server calls the webhook for an operation at
+// all.
 func (w *webhook) about(op policy.Operation) bool {
 	if w.object == nil {
 		return op != policy.Delete
@@ -110,11 +111,11 @@ func (w *webhook) about(op policy.Operation) bool {
 	})
 }
 
-// An exemption is why a webhook does not look at a request; the zero value says
-// that it does.
+// An exemption is the reason why a webhook does not evaluate a request. The
+// zero value means that it does.
 type exemption struct {
 	why  string
-	open bool // it is unknown whether it does
+	open bool // it is unknown whether the webhook is called
 }
 
 func (e exemption) outcome() policy.Outcome {
@@ -124,7 +125,8 @@ func (e exemption) outcome() policy.Outcome {
 	return policy.Skip
 }
 
-// exempts is why the webhook is not asked about a request.
+// exempts returns the reason why the API server does not call the webhook for a
+// request.
 func (w *webhook) exempts(s *asking) exemption {
 	if s.req.Kind.Group == registrationGroup && slices.Contains(unasked, s.req.Kind.Kind) {
 		return exemption{why: "the API server asks no webhook about a " + s.req.Kind.Kind}
@@ -134,7 +136,8 @@ func (w *webhook) exempts(s *asking) exemption {
 	}
 	answer, _ := w.criteria.Match(s)
 	if answer == matching.Unknown {
-		// Namespaces are taken to have no label that exempts them.
+		// A namespace that is not in the tree is taken to have no label that
+		// exempts it.
 		bare := *s
 		bare.bare = true
 		if answer, _ = w.criteria.Match(&bare); answer == matching.No {
@@ -154,7 +157,7 @@ func (w *webhook) exempts(s *asking) exemption {
 	return exemption{why: fmt.Sprintf("Gatekeeper's webhook is not asked about %s, by its configuration at %s", what, w.object.Span("/metadata/name"))}
 }
 
-// unasked are the kinds that the API server asks no webhook about
+// unasked lists the kinds for which the API server calls no webhooks
 // (k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules).
 var unasked = []string{
 	validatingKind, mutatingKind, "ValidatingAdmissionPolicy",
@@ -179,7 +182,7 @@ type asking struct {
 	req       *policy.Request
 	kinds     policy.Kinds // may be nil
 	namespace *namespace   // that the object is in, or nil
-	bare      bool         // the namespace has no labels but those that are known
+	bare      bool         // the namespace has only the known labels
 }
 
 var _ matching.Subject = (*asking)(nil)
@@ -188,7 +191,7 @@ func (e *Engine) asking(req *policy.Request, ns *namespace) *asking {
 	return &asking{req: req, kinds: e.options.Kinds, namespace: ns}
 }
 
-// subject is the object that the request is about.
+// subject returns the object of the request.
 func (a *asking) subject() map[string]any {
 	if a.req.Admitted != nil {
 		return a.req.Admitted
@@ -231,7 +234,8 @@ func (a *asking) Equivalents() []policy.Version {
 	return a.kinds.Equivalent(a.req.Resource.GroupVersionResource)
 }
 
-// exempts is why one of Gatekeeper's processes does not look at a request.
+// exempts returns the reason why one of Gatekeeper's processes does not
+// evaluate a request, from its Config.
 func (e *Engine) exempts(process string, s *asking) exemption {
 	if x := e.webhook.exempts(s); x.why != "" {
 		return x
