@@ -15,10 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Catalogued returns a CustomResourceDefinition for a kind from its schemas by
-// version, as catalogues of JSON Schemas have them: made of definitions, for
-// validators that know nothing of Kubernetes. The name of the resource is a
-// guess, and it counts as namespaced. The error says why there is none.
+// Catalogued builds a CustomResourceDefinition for a kind from JSON Schemas by
+// version, as catalogues have them. Such schemas were generated from
+// definitions, for validators that do not know Kubernetes. The resource's name
+// is guessed, and it counts as namespaced. It fails if the schemas give no
+// valid definition.
 func Catalogued(kind schema.GroupKind, schemas map[string][]byte) (map[string]any, error) {
 	plural, _ := meta.UnsafeGuessKindToResource(kind.WithVersion("v1"))
 	var versions []any
@@ -54,8 +55,8 @@ type cataloguing struct{ fields int }
 
 const maxCatalogued = 100_000
 
-// restore undoes, in place, what makes a catalogue's schema of a definition's:
-// closed objects, and types in place of Kubernetes' extensions.
+// restore undoes, in place, the changes that catalogues make to a definition's
+// schema: closed objects, and types in place of Kubernetes' extensions.
 func (c *cataloguing) restore(s map[string]any) error {
 	if c.fields++; c.fields > maxCatalogued {
 		return fmt.Errorf("it has more than %d fields", maxCatalogued)
@@ -94,14 +95,15 @@ func (c *cataloguing) restore(s map[string]any) error {
 	return nil
 }
 
-// ownMetadata leaves the metadata of an object to Kubernetes, which knows it.
+// ownMetadata removes the schema of an object's metadata, which Kubernetes
+// validates itself.
 func ownMetadata(s map[string]any) {
 	if properties, _ := s["properties"].(map[string]any); properties["metadata"] != nil {
 		properties["metadata"] = map[string]any{"type": "object"}
 	}
 }
 
-// open lets a field hold what a JSON Schema says nothing about.
+// open allows unknown fields where a JSON Schema has no type.
 func (c *cataloguing) open(s map[string]any) {
 	_, hasProperties := s["properties"]
 	_, isMap := s["additionalProperties"]
@@ -135,8 +137,8 @@ func (c *cataloguing) children(s map[string]any) error {
 	return nil
 }
 
-// isIntOrString reports whether alternatives are what catalogues write for a
-// number or a string.
+// isIntOrString reports whether alternatives are a catalogue's form of
+// x-kubernetes-int-or-string.
 func isIntOrString(alternatives any) bool {
 	list, _ := alternatives.([]any)
 	if len(list) != 2 {
@@ -153,7 +155,7 @@ func isIntOrString(alternatives any) bool {
 	return types["string"] && (types["integer"] || types["number"])
 }
 
-// isStructural says why an API server would not take a schema.
+// isStructural returns an error if an API server would refuse a schema.
 func isStructural(root map[string]any) error {
 	data, err := json.Marshal(root)
 	if err != nil {

@@ -22,10 +22,10 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A node is a node of a schema with the rules there, and those below it that
-// have rules. nil has none. It parallels the Validator of
-// k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel, which does not tell
-// which rule failed, nor which held.
+// A node holds the compiled rules of a schema node, and the nodes below it that
+// have rules. A nil node has none. It corresponds to the Validator of
+// k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel, which does not say
+// which rule failed or held.
 type node struct {
 	schema     *schema.Structural
 	typed      *schema.Structural // schema, with the fields that every resource has
@@ -48,11 +48,11 @@ type rule struct {
 	origin     render.Span
 	fault      string // why it does not compile
 	transition bool   // reads oldSelf
-	optional   bool   // oldSelf is an optional value
+	optional   bool   // oldSelf is an optional
 	fieldPath  string // as the API server writes it, relative to self
 	fieldKeys  []any
 	program    *cel.Program
-	message    *cel.Program // nil: the expression does not compile, or there is none
+	message    *cel.Program // nil if there is none or it does not compile
 	messageBad string       // why it does not compile
 	explainer  func() *explain.Explainer
 }
@@ -78,12 +78,12 @@ func hasRules(s *schema.Structural) bool {
 // A compiler compiles the rules of one version of a definition.
 type compiler struct {
 	env   func(cel.Declarations) (*celgo.Env, error)
-	check bool // compile only: nothing will run
+	check bool // compile only, without programs to run
 	rules []*rule
 }
 
-// storedEnv is the environment of rules that are stored: with all that the
-// libraries know, whatever the API server's version.
+// storedEnv returns the environment for stored rules. It has all functions of
+// the libraries, whatever the API server's version.
 func storedEnv(d cel.Declarations) (*celgo.Env, error) {
 	stored := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).StoredExpressionsEnv()
 	return cel.Newest().Extend(stored, d)
@@ -93,8 +93,8 @@ func (c *compiler) root(s *schema.Structural, pointer string) *node {
 	return c.node(s, s, true, model.SchemaDeclType(s, true), pointer)
 }
 
-// node compiles a node whose rules and children are those of validation, which
-// within allOf is not what gives the values their type, as structure does.
+// node compiles a node. validation gives the rules and children; structure
+// gives the types. They differ within allOf.
 func (c *compiler) node(validation, structure *schema.Structural, root bool, decl *apiservercel.DeclType, pointer string) *node {
 	n := &node{schema: structure, typed: structure, model: &model.Structural{Structural: structure}}
 	if root {
@@ -157,9 +157,9 @@ func (c *compiler) properties(n *node, validation, structure *schema.Structural,
 	}
 }
 
-// fieldType is the type of a property: nil for one that CEL leaves out
-// entirely. A property whose name can't be escaped is not in its object's
-// type, but may have rules of its own.
+// fieldType returns the type of a property, or nil if CEL can't read it. A
+// property whose name can't be escaped is missing from its object's type, but
+// may have rules of its own.
 func fieldType(decl *apiservercel.DeclType, name string, s *schema.Structural) *apiservercel.DeclType {
 	escaped, ok := apiservercel.Escape(name)
 	if !ok {
@@ -171,8 +171,7 @@ func fieldType(decl *apiservercel.DeclType, name string, s *schema.Structural) *
 	return decl.Fields[escaped].Type
 }
 
-// nested is the schema of an allOf branch: all it may say is what values are
-// valid.
+// nested converts an allOf branch, which has only validations, to a schema.
 func nested(n *schema.NestedValueValidation) *schema.Structural {
 	if n == nil {
 		return nil
@@ -224,8 +223,8 @@ func (c *compiler) compileRules(n *node, validation *schema.Structural, decl *ap
 	}
 }
 
-// environments are those of a node's rules: with oldSelf of the type itself,
-// and with an optional one.
+// environments returns the CEL environments of a node's rules: with oldSelf of
+// the node's type, and with an optional oldSelf.
 func (c *compiler) environments(self *apiservercel.DeclType) func(optional bool) (*celgo.Env, error) {
 	declare := func(old *celgo.Type) func() (*celgo.Env, error) {
 		return sync.OnceValues(func() (*celgo.Env, error) {
@@ -289,8 +288,8 @@ func (c *compiler) compileMessage(env *celgo.Env, r *rule) {
 	r.message = message
 }
 
-// checked checks an expression, and says in the API server's words what is
-// wrong with it.
+// checked compiles an expression. The second result is the error with the API
+// server's wording, or "".
 func checked(env *celgo.Env, expression string, want *celgo.Type, prefix, wrongType string) (*celgo.Ast, string) {
 	ast, issues := env.Compile(expression)
 	if issues != nil {
@@ -314,7 +313,7 @@ func newExplainer(ast *celgo.Ast) *explain.Explainer {
 	return x
 }
 
-// fieldKeys takes a valid fieldPath apart: .name and ['quoted name'] steps.
+// fieldKeys splits a valid fieldPath into its .name and ['quoted name'] steps.
 func fieldKeys(path string) []any {
 	var keys []any
 	for path != "" {

@@ -2,31 +2,32 @@
 // types and CEL rules of their CustomResourceDefinitions, and the definitions
 // themselves.
 //
-// In go the objects of the tree and of its context ([New]), then requests as a
-// policy.Chain completes them; out come results.
+// [New] takes the objects that hold definitions, both of the tree and of its
+// context. The chain calls [Engine.Validate] with each completed request.
 //
 // A definition is validated by the API server's own code
 // (definition.go, written.go), with the CEL environment of the wanted version
-// (gate.go). A custom resource is validated as by its strategy in
+// (gate.go). A custom resource is validated in the order of its strategy in
 // k8s.io/apiextensions-apiserver/pkg/registry/customresource: unknown
 // fields, metadata, schema, embedded objects, list types (custom.go), then
 // x-kubernetes-validations (compile.go, walk.go), with ratcheting and the cost
-// budgets. Unknown fields are refused, as by `kubectl apply` and Argo CD, which ask for
-// fieldValidation=Strict; a server-side apply is refused, too, with "field not declared
+// budgets. Unknown fields are failures, because `kubectl apply` and Argo CD set
+// fieldValidation=Strict, and a server-side apply fails with "field not declared
 // in schema".
 //
-// The results' policy is the definition's name, and their rule one of
+// A result's policy is the definition's name. Its rule is one of these:
 //
 //	spec.versions[v1].schema.properties[spec].properties[replicas].maximum
 //	spec.versions[v1].schema.properties[spec].x-kubernetes-validations[0]
-//	unknown-fields   the schema knows no such field
-//	metadata         of the object
-//	schema           passes once all of the schema but its CEL rules holds
-//	validation       of a definition, outside its schemas; passes once all holds
-//	limits           too large to be checked
+//	unknown-fields   a field that the schema does not have
+//	metadata         the object's metadata
+//	schema           passes if the object is valid, CEL rules apart
+//	validation       the definition outside its schemas; passes if it is valid
+//	limits           the object is too large to be checked
 //
-// in which openAPIV3Schema is left out and the version is named. Each CEL rule that was
-// evaluated passes once for an object, or fails once for each place. PolicyOrigin is the rule's line in the definition.
+// Paths leave out openAPIV3Schema and name the version. A CEL rule passes once
+// for an object, or fails once for each place. PolicyOrigin is the rule's line in
+// the definition.
 package crd
 
 import (
@@ -42,8 +43,8 @@ import (
 
 // Options configure an Engine.
 type Options struct {
-	// KubeVersion is the API server's version, such as "1.31"; "" is the
-	// newest that the libraries know.
+	// KubeVersion is the API server's version, such as "1.31". "" selects the
+	// newest one that the libraries know.
 	KubeVersion string
 
 	// Reviews keeps results about definitions, which engines can share; nil
@@ -62,10 +63,10 @@ type Engine struct {
 
 var _ policy.Validator = (*Engine)(nil)
 
-// New takes the CustomResourceDefinitions among the objects; others are
-// passed over. Of two for one kind the first counts. Schemas are compiled when
-// they are first needed, and what is wrong with them is said to the requests
-// that it concerns. The error is for a KubeVersion that is none.
+// New reads the CustomResourceDefinitions among the objects, and ignores other
+// objects. Of two for one kind the first counts. Schemas are compiled on first
+// use. Their errors are results of the requests for the kind. New fails only if
+// KubeVersion is invalid.
 func New(objects []*render.Object, options Options) (*Engine, error) {
 	v, err := cel.ParseVersion(options.KubeVersion)
 	if err != nil {
@@ -85,8 +86,8 @@ func New(objects []*render.Object, options Options) (*Engine, error) {
 	return e, nil
 }
 
-// Validate implements policy.Validator. Requests that delete, and those for
-// kinds that no definition defines, give no results.
+// Validate implements policy.Validator. DELETE requests, and requests for kinds
+// without a definition, give no results.
 func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Result, error) {
 	if req.Object == nil || req.SubResource != "" {
 		return nil, nil
@@ -101,8 +102,8 @@ func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Re
 	return e.evaluateCustom(ctx, req, d)
 }
 
-// Rules implements policy.Validator: for each definition what holds for all
-// objects, then the CEL rules of its versions.
+// Rules implements policy.Validator. For each definition it returns the rules
+// for all its objects, then the CEL rules of its versions.
 func (e *Engine) Rules() []policy.Rule {
 	var rules []policy.Rule
 	for _, d := range e.definitions {
@@ -125,10 +126,10 @@ type collector struct {
 // maxFailures limits the failures of one object that are reported one by one.
 const maxFailures = 100
 
-// full says that further failures are only counted.
+// full reports whether further failures are only counted.
 func (c *collector) full() bool { return c.failures >= maxFailures }
 
-// add takes a result, unless the same has been said already.
+// add adds a result, unless it is a duplicate.
 func (c *collector) add(r policy.Result) {
 	if r.Outcome != policy.Pass && r.Outcome != policy.Skip {
 		if c.failures++; c.failures > maxFailures {

@@ -37,11 +37,11 @@ type review struct {
 	ratchets    bool
 	correlated  *common.CorrelatedObject // nil where nothing is ratcheted
 	errs        field.ErrorList
-	tooMany     bool // errors for all of them to be found
+	tooMany     bool // there are too many errors to find all
 	out         collector
 }
 
-// ratcheting is on by default since 1.30 (KEP 4008).
+// ratchetingSince: ratcheting is on by default since Kubernetes 1.30 (KEP 4008).
 const ratchetingSince cel.Version = 30
 
 func (e *Engine) evaluateCustom(ctx context.Context, req *policy.Request, d *definition) ([]policy.Result, error) {
@@ -69,7 +69,7 @@ func (e *Engine) evaluateCustom(ctx context.Context, req *policy.Request, d *def
 	return r.out.results, ctx.Err()
 }
 
-// evaluate goes in the API server's order.
+// evaluate performs the checks in the API server's order.
 func (r *review) evaluate() {
 	r.prepare()
 	r.unknownFields()
@@ -89,7 +89,7 @@ func (r *review) evaluate() {
 	r.rules()
 }
 
-// unusable tells that there is no schema.
+// unusable adds the result that there is no usable schema.
 func (r *review) unusable(err error) {
 	rule := schemaRule
 	if err == errTooMuch {
@@ -102,9 +102,9 @@ func (r *review) unusable(err error) {
 	})
 }
 
-// prepare takes the objects as they would be stored: where there is a status
-// subresource, status is not for those who write the object
-// (PrepareForCreate and PrepareForUpdate of customResourceStrategy).
+// prepare brings the objects into the form that is stored. If there is a status
+// subresource, writes to the object do not change status (PrepareForCreate and
+// PrepareForUpdate of customResourceStrategy).
 func (r *review) prepare() {
 	r.object, r.old = r.req.Admitted, r.req.OldAdmitted
 	if r.compiled.status {
@@ -124,15 +124,15 @@ func without(m map[string]any, key string) map[string]any {
 	return m
 }
 
-// unknownFields refuses what the schema does not know, as the API server does
-// on decoding with fieldValidation=Strict
-// (unstructuredSchemaCoercer of k8s.io/apiextensions-apiserver).
+// unknownFields adds failures for fields that the schema does not have, as the
+// API server does with fieldValidation=Strict (unstructuredSchemaCoercer of
+// k8s.io/apiextensions-apiserver).
 func (r *review) unknownFields() {
 	s := r.compiled.structural
 	tree := runtime.DeepCopyJSON(r.req.Object.Object)
 	_, _, unknown, err := objectmeta.GetObjectMetaWithOptions(tree, objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: true})
 	if err != nil {
-		return // it does not decode, as the chain has said
+		return // the chain has reported that it can't be decoded
 	}
 	if !r.compiled.keepUnknown {
 		unknown = append(unknown, pruning.PruneWithOptions(tree, s, true, schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})...)
@@ -175,8 +175,8 @@ func (r *review) metadata() {
 	}
 }
 
-// copyServerFields gives both the same values of the fields that the API server
-// sets.
+// copyServerFields copies the fields that the API server sets from one object's
+// metadata to the other's.
 func copyServerFields(now, was *metav1.ObjectMeta) {
 	was.ResourceVersion, was.UID = "1", types.UID("1")
 	now.ResourceVersion, now.UID = was.ResourceVersion, was.UID
@@ -191,9 +191,9 @@ func metaOf(object map[string]any) (*metav1.ObjectMeta, error) {
 	return meta, runtime.DefaultUnstructuredConverter.FromUnstructured(tree, meta)
 }
 
-// schema validates against the OpenAPI schema. For an update that is not valid
-// as a whole it does so again, but for what has not changed. The error says
-// that it can't.
+// schema validates against the OpenAPI schema. An update that is invalid as a
+// whole is validated again without its unchanged values. The error says that it
+// can't be validated.
 func (r *review) schema() error {
 	if r.compiled.validator == nil {
 		return nil
@@ -218,7 +218,7 @@ func (r *review) schema() error {
 	return nil
 }
 
-// limit reports that the object, or a part of it, is not checked.
+// limit adds the result that the object, or a part of it, is not checked.
 func (r *review) limit(err error) {
 	r.out.add(policy.Result{
 		Policy: r.definition.object.GetName(), Rule: limitsRule, Outcome: policy.Error, Action: policy.Deny, Message: err.Error(),
@@ -267,7 +267,7 @@ func (r *review) reportAt(rule, word, path string, e *field.Error) {
 }
 
 func (r *review) spot(pointer, word string) string {
-	if word == "x-kubernetes-list-type" { // what is said about an element is said by its list
+	if word == "x-kubernetes-list-type" { // errors of an element belong to its list
 		pointer = pointer[:max(0, strings.LastIndexByte(pointer, '/'))]
 	}
 	return spotOf(r.version.written, r.object, pointer, word)
@@ -280,7 +280,7 @@ func (r *review) failure(e *field.Error) policy.Result {
 	}
 }
 
-// message is the API server's words; it has none for the object itself.
+// message returns the API server's message. It has none for the object itself.
 func message(e *field.Error) string {
 	if e.Field == "<nil>" {
 		return e.ErrorBody()
@@ -288,8 +288,8 @@ func message(e *field.Error) string {
 	return e.Error()
 }
 
-// blocking are the errors after which the API server does not evaluate rules
-// (hasBlockingErr of customResourceStrategy).
+// blocking lists the errors after which the API server does not evaluate CEL
+// rules (hasBlockingErr of customResourceStrategy).
 var blocking = []field.ErrorType{
 	field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid,
 }
@@ -358,7 +358,7 @@ func (r *review) violation(v violation) {
 	r.out.add(result)
 }
 
-// more tells about the failures that were only counted.
+// more adds the number of failures that were only counted.
 func (r *review) more() {
 	if left := r.out.failures - maxFailures; left > 0 {
 		atLeast := ""

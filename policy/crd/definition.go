@@ -33,7 +33,7 @@ type definitionReview struct {
 func (e *Engine) evaluateDefinition(ctx context.Context, req *policy.Request) ([]policy.Result, error) {
 	r := &definitionReview{ctx: ctx, target: e.version, written: req.Object.Object, name: req.Object.GetName()}
 	if req.Kind.Version != v1.SchemeGroupVersion.Version {
-		return nil, nil // the chain has said that it is not served any more
+		return nil, nil // the chain has reported that it is no longer served
 	}
 	if err := refuseDefinition(r.written); err != nil {
 		r.add(policy.Result{Outcome: policy.Error, Rule: limitsRule, Fields: []string{"/spec/versions"}, Message: err.Error()})
@@ -63,9 +63,9 @@ func (d *definitionReview) add(result policy.Result) {
 	d.out.add(result)
 }
 
-// unknownFields refuses what the type does not know, as the API server's
-// strict decoder does; it does not look into items and additionalProperties,
-// which decode themselves.
+// unknownFields adds failures for unknown fields, as the API server's strict
+// decoder does. It does not check inside items and additionalProperties, which
+// have decoders of their own.
 func (d *definitionReview) unknownFields() {
 	data, err := json.Marshal(d.written)
 	if err != nil {
@@ -73,7 +73,7 @@ func (d *definitionReview) unknownFields() {
 	}
 	strict, err := kjson.UnmarshalStrict(data, &v1.CustomResourceDefinition{}, kjson.DisallowUnknownFields)
 	if err != nil {
-		return // it does not decode, as the chain has said
+		return // the chain has reported that it can't be decoded
 	}
 	for _, e := range strict {
 		path, ok := strings.CutPrefix(e.Error(), `unknown field "`)
@@ -87,8 +87,8 @@ func (d *definitionReview) unknownFields() {
 	}
 }
 
-// decode reads what is to be validated: status is the API server's, which
-// for an update is that of a definition in use.
+// decode decodes the definition. Its status is the one that the API server
+// sets; on update it is that of a definition in use.
 func (d *definitionReview) decode(req *policy.Request) (err error) {
 	if d.now, err = decode(req.Admitted); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (d *definitionReview) decode(req *policy.Request) (err error) {
 	return nil
 }
 
-// store notes the storage version among the stored ones.
+// store adds the storage version to status.storedVersions.
 func store(d *apiextensions.CustomResourceDefinition) {
 	for _, v := range d.Spec.Versions {
 		if v.Storage {
@@ -126,8 +126,9 @@ func store(d *apiextensions.CustomResourceDefinition) {
 	}
 }
 
-// contributed is said about up to four rules of those that exceed the limit for a
-// definition; which of rules that cost the same is up to the order of a map.
+// contributed is the message for up to four rules that together exceed the cost
+// limit of a definition. Which rules of equal cost it names depends on the
+// iteration order of a map.
 const contributed = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
 
 func (d *definitionReview) validate() {
@@ -152,7 +153,8 @@ func (d *definitionReview) validate() {
 	}
 }
 
-// selfType is the name of a schema's type, which upstream makes of the time.
+// selfType matches the name of a schema's type, which upstream derives from the
+// current time.
 var selfType = regexp.MustCompile(`\bselfType[0-9]+`)
 
 func (d *definitionReview) report(e *field.Error) {
@@ -173,9 +175,9 @@ func (d *definitionReview) report(e *field.Error) {
 	d.add(result)
 }
 
-// written gives the paths at which a path of the internal form stands in a
-// definition as it is written: what all its versions have in common the API
-// server holds apart from them.
+// written returns the paths in the written definition for a path of the
+// internal form. The API server stores fields that are equal in all versions
+// only once.
 func written(path string, versions int) []string {
 	path = strings.Replace(path, "JSONPath", "jsonPath", 1)
 	for _, move := range []struct{ from, to string }{
@@ -215,7 +217,7 @@ func written(path string, versions int) []string {
 	return []string{path}
 }
 
-// versionOf is the version of a definition that a pointer leads into.
+// versionOf returns the version of a definition that a pointer points into.
 func (d *definitionReview) versionOf(pointer string) string {
 	names := versionNames(d.written)
 	for i, name := range names {

@@ -23,9 +23,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// gate refuses rules that an API server of the wanted version does not know
-// how to compile, though the newest does. Upstream's validation knows no
-// version but its own. What the definition had before may stay.
+// gate adds failures for rules that the selected API server version can't
+// compile although the newest one can. Upstream's validation knows only its own
+// version. Rules that the definition had before are allowed.
 func (d *definitionReview) gate() {
 	if d.target >= cel.Newest() {
 		return
@@ -44,8 +44,8 @@ func (d *definitionReview) gate() {
 	}
 }
 
-// gated is a schema whose rules are compiled as new ones, in their order, by
-// API servers of several versions.
+// gated is a schema whose rules are compiled as new rules by API servers of
+// several versions.
 type gated struct {
 	schema  *schema.Structural
 	pointer string
@@ -115,13 +115,14 @@ func (d *definitionReview) expressionsBefore() map[string]bool {
 	return found
 }
 
-// writtenPath is a pointer into a definition as the API server writes paths.
+// writtenPath formats a pointer into a definition as the API server writes
+// paths.
 func writtenPath(pointer string) string {
 	return strings.TrimPrefix(schemaPath(pointer), ".")
 }
 
-// warn tells about what the API server only warns of: formats that it does not
-// know and therefore does not validate (WarningsOnCreate of
+// warn adds the API server's warnings: formats that it does not know and
+// therefore does not validate (WarningsOnCreate of
 // k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition).
 func (d *definitionReview) warn() {
 	for i := range versionNames(d.written) {

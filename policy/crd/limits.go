@@ -7,14 +7,14 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Limits of what is evaluated at all. No real object comes near; beyond them the
-// API server's validation, which knows no limit but that of a request's size
-// and its time, takes minutes or gigabytes.
+// Limits on objects and schemas. Real objects are far below them. Beyond them
+// the API server's validation, which is limited only by the size and time of a
+// request, takes minutes or gigabytes.
 const (
 	maxValues   = 250_000   // values in an object
 	maxInBranch = 20_000    // the same, where anyOf and the like go into lists
 	maxPaths    = 128 << 20 // bytes of the paths of all its values, each written out
-	maxMatch    = 64 << 20  // steps of the longest match of a pattern: instructions by bytes
+	maxMatch    = 64 << 20  // steps of matching a pattern: instructions times bytes
 	maxMatches  = 4 << 30   // steps of all matches
 	maxBranches = 20 << 20  // values by the schemas that each may be held against
 )
@@ -22,13 +22,15 @@ const (
 var (
 	errTooLarge   = errors.New("the object is too large to be checked")
 	errTooComplex = errors.New("the schema's patterns or branches are too much to be tried on this object")
-	// errTooMuch says that a definition is refused before it is compiled.
+	// errTooMuch is the error for a definition that is refused before it is
+	// compiled.
 	errTooMuch = errors.New("its validation rules are too many to be checked")
-	// errTooManyErrors is for an update: its unchanged values may be wrong.
+	// errTooManyErrors is the error for an update whose unchanged values may be
+	// invalid.
 	errTooManyErrors = errors.New("more values violate the schema than can be told from those that did before")
 )
 
-// A weight is what evaluating an object may take.
+// A weight estimates the cost of evaluating an object.
 type weight struct {
 	values, paths, longest, bytes int
 }
@@ -51,7 +53,7 @@ func (w *weight) add(tree any, path int) {
 	}
 }
 
-// A load is what a schema may ask to be done for each value.
+// A load estimates the cost of a schema for each value.
 type load struct {
 	instructions int  // of its largest pattern
 	branches     int  // most schemas that one value is held against
@@ -98,7 +100,7 @@ func (l *load) count(node map[string]any) int {
 	return n
 }
 
-// refuse says why objects are not checked with a schema.
+// refuse returns the reason why objects are not checked with a schema, or nil.
 func (l load) refuse(tree any) error {
 	var w weight
 	w.add(tree, 0)
@@ -111,15 +113,14 @@ func (l load) refuse(tree any) error {
 	return nil
 }
 
-// Limits of the rules of one definition: compiling takes about a second for
+// Limits on the rules of one definition. Compiling takes about a second for
 // each 50 KB of the worst expressions.
 const (
 	maxRules       = 5_000
 	maxExpressions = 512 << 10
 )
 
-// tooManyRules reports whether the rules of a definition are beyond what any real
-// one has.
+// tooManyRules reports whether a definition has more rules than any real one.
 func tooManyRules(object map[string]any) bool {
 	count, size := 0, 0
 	eachRule(object["spec"], func(rule map[string]any) {
@@ -153,7 +154,7 @@ func eachRule(tree any, visit func(map[string]any)) {
 
 const validationsKey = "x-kubernetes-validations"
 
-// refuseDefinition says why a definition is not checked.
+// refuseDefinition returns the reason why a definition is not checked, or nil.
 func refuseDefinition(object map[string]any) error {
 	if tooManyRules(object) {
 		return errTooMuch

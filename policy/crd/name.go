@@ -14,8 +14,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// ruleName names a place in a definition as it is written: "validation"
-// outside the schemas, and within them the path, with the version by its name.
+// ruleName returns the rule name for a place in a definition: "validation"
+// outside the schemas, and inside them the path with the version's name.
 func ruleName(object map[string]any, pointer string) string {
 	for i, name := range versionNames(object) {
 		rest, ok := strings.CutPrefix(pointer, schemaPointer(object, i))
@@ -37,7 +37,7 @@ const (
 // schemaPath writes a pointer within a schema as the API server writes paths.
 func schemaPath(pointer string) string {
 	var b strings.Builder
-	named := false // what follows is a name or number of the author's
+	named := false // the next step is a property name or an index
 	for _, key := range render.Path(pointer) {
 		_, err := strconv.Atoi(key)
 		if named || err == nil {
@@ -51,7 +51,7 @@ func schemaPath(pointer string) string {
 	return b.String()
 }
 
-// keywords are the schema's words for what a validation error is about.
+// keywords maps codes of validation errors to schema keywords.
 var keywords = map[int32]string{
 	errors.InvalidTypeCode: "type", errors.RequiredFailCode: "required", errors.EnumFailCode: "enum",
 	errors.TooLongFailCode: "maxLength", errors.TooShortFailCode: "minLength", errors.PatternFailCode: "pattern",
@@ -61,9 +61,9 @@ var keywords = map[int32]string{
 	errors.UnallowedPropertyCode: "additionalProperties", errors.MultipleOfMustBePositiveCode: "multipleOf",
 }
 
-// keyword is the word of the schema that an error is about, "" where that can't
-// be told. An error about a combination of schemas has no field but in its
-// text, which it gives as path.
+// keyword returns the schema keyword that an error is about, or "" if it is
+// unknown. An error about a combination of schemas has its field only in its
+// text; path returns it.
 func keyword(err error) (word, path string) {
 	text := err.Error()
 	v, ok := err.(*errors.Validation)
@@ -97,7 +97,7 @@ func combination(text string) (word, path string) {
 	return "", path
 }
 
-// A spot is a node of a schema as it is written.
+// A spot is a node of a schema as written.
 type spot struct {
 	node    map[string]any
 	pointer string
@@ -106,9 +106,9 @@ type spot struct {
 // maxSpots bounds how many branches of a schema are looked at for one field.
 const maxSpots = 256
 
-// spotOf finds the part of a schema that a field of an object was held
-// against: the word, where a node for the field has it. Nodes are found along
-// the structure and in its allOf, anyOf, oneOf and not.
+// spotOf returns the path of the schema part that validated a field: the
+// keyword, if the field's node has it. It searches properties, items and the
+// like, and allOf, anyOf, oneOf and not.
 func spotOf(root map[string]any, object any, pointer, word string) string {
 	path := render.Path(pointer)
 	if word == "required" && len(path) > 0 {
@@ -135,7 +135,7 @@ func spotOf(root map[string]any, object any, pointer, word string) string {
 	return last
 }
 
-// alternatives are the words that may stand behind an error.
+// alternatives returns the keywords that may have caused an error.
 func alternatives(word string) []string {
 	if word == "type" {
 		return []string{"type", "x-kubernetes-int-or-string"}
@@ -182,7 +182,7 @@ func step(spots []spot, value any, key string) []spot {
 	return next
 }
 
-// rules documents what a definition demands.
+// rules returns the documentation of a definition's rules.
 func (d *definition) rules() []policy.Rule {
 	named := func(name, title, pointer string) policy.Rule {
 		return policy.Rule{
@@ -223,8 +223,8 @@ func (s *servedVersion) eachRule(visit func(pointer string, written map[string]a
 	})
 }
 
-// walkSpots visits a node of a schema and those below that may have rules, in
-// stable order.
+// walkSpots visits a schema node and the nodes below it that may have rules, in
+// a stable order.
 func walkSpots(s spot, visit func(spot)) {
 	visit(s)
 	all, _ := s.node["allOf"].([]any)
@@ -246,7 +246,7 @@ func spine(s spot, visit func(spot)) {
 	}
 }
 
-// children are the schemas of what a value may hold.
+// children returns the schemas of a value's fields and items.
 func children(node map[string]any) []spot {
 	var list []spot
 	for _, word := range []string{"additionalProperties", "items"} {
@@ -263,7 +263,8 @@ func children(node map[string]any) []spot {
 	return list
 }
 
-// branches are the further schemas that a value is held against.
+// branches returns the further schemas that apply to the same value: allOf,
+// anyOf, oneOf and not.
 func branches(node map[string]any) []map[string]any {
 	var list []map[string]any
 	for _, word := range []string{"allOf", "anyOf", "oneOf"} {

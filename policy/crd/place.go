@@ -9,7 +9,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A place is where in an object a value stands. nil is the object itself.
+// A place is the path of a value in an object. nil is the object itself.
 type place struct {
 	up    *place
 	key   string
@@ -21,7 +21,7 @@ func (p *place) child(key string) *place { return &place{up: p, key: key, index:
 func (p *place) entry(key string) *place { return &place{up: p, key: key, index: -1, free: true} }
 func (p *place) item(i int) *place       { return &place{up: p, index: i} }
 
-// pointer is the place as an RFC 6901 pointer.
+// pointer returns the place as an RFC 6901 pointer.
 func (p *place) pointer() string {
 	switch {
 	case p == nil:
@@ -33,7 +33,7 @@ func (p *place) pointer() string {
 	}
 }
 
-// path is the place as the API server writes it.
+// path returns the place as the API server writes it.
 func (p *place) path() *field.Path {
 	switch {
 	case p == nil:
@@ -47,14 +47,15 @@ func (p *place) path() *field.Path {
 	}
 }
 
-// maxPath bounds the field paths that are looked up. Longer ones, of keys that
-// are hostile, stand for the whole object.
+// maxPath is the longest field path that is looked up. A longer one, from
+// hostile keys, is replaced by the whole object.
 const maxPath = 4 << 10
 
-// find makes a JSON pointer of a field path in the API server's form, such as
-// spec.versions[0].properties[a.b], which does not tell where a key with dots
-// or brackets in it ends: the value does. Of a path that leads out of the
-// value the rest is taken for field names; whole says that it is one.
+// find converts a field path in the API server's form, such as
+// spec.versions[0].properties[a.b], to a JSON pointer. The form does not mark
+// the end of keys with dots or brackets, so the value is needed to find it. The
+// part of the path that the value does not have is read as field names, or with
+// whole as one name.
 func find(value any, path string, whole bool) string {
 	if path == "<nil>" || len(path) > maxPath {
 		return ""
@@ -105,7 +106,7 @@ func (f *finder) list(list []any, rest string, at []any) bool {
 	return f.walk(list[i], after, append(at, i))
 }
 
-// bracket tries the keys that may stand in brackets, the longest first.
+// bracket tries the keys that may be in brackets, the longest first.
 func (f *finder) bracket(m map[string]any, rest string, at []any) bool {
 	if rest[0] != '[' {
 		return false

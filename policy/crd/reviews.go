@@ -10,9 +10,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Reviews keeps the results about CustomResourceDefinitions that are created, of which
-// units and clusters often have the same. The zero value is empty. It is safe for
-// concurrent use.
+// Reviews caches results for CustomResourceDefinitions that are created, since
+// units and clusters often have the same ones. The zero value is empty. It is
+// safe for concurrent use.
 type Reviews struct {
 	mu    sync.Mutex
 	known map[reviewKey][]reviewed
@@ -23,7 +23,7 @@ type reviewKey struct {
 	version cel.Version
 }
 
-// reviewed are the results about one definition.
+// reviewed holds the results for one definition.
 type reviewed struct {
 	written, admitted map[string]any
 	results           []policy.Result
@@ -50,7 +50,7 @@ func (r *Reviews) of(ctx context.Context, e *Engine, req *policy.Request) ([]pol
 	return results, err
 }
 
-// get returns a copy of known results: the chain adds to them.
+// get returns a copy of cached results, because the chain changes them.
 func (r *Reviews) get(key reviewKey, req *policy.Request) ([]policy.Result, bool) {
 	r.mu.Lock()
 	known := r.known[key]

@@ -7,21 +7,21 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/validate"
 )
 
-// A counter is a schema's validation of one object that gives up after a
-// number of errors: upstream compares each with all before it, and an object
-// with a hundred thousand would take an hour. It gives up only along the
-// structure, where every error counts, and not within anyOf and the like.
+// A counter validates one object and gives up after a number of errors.
+// Upstream compares each error with all earlier ones, which would take an hour
+// for a hundred thousand. It gives up only where every error counts, and not
+// inside anyOf and the like.
 type counter struct {
 	schema *spec.Schema
-	left   int // errors it goes on for
+	left   int // remaining errors
 	below  int // errors of the children of the value at hand
 	errors []error
 }
 
-// maxErrors is how many errors of one object are looked for.
+// maxErrors is the most errors of one object that are searched for.
 const maxErrors = 2_000
 
-// exceeded says that there may be more errors than those found.
+// exceeded reports whether there may be more errors than those found.
 func (c *counter) exceeded() bool { return c.left <= 0 }
 
 var _ validation.SchemaCreateValidator = (*counter)(nil)
@@ -46,7 +46,7 @@ func (c *counter) field(_ string, s *spec.Schema, root any, path string, formats
 	return &counted{validate.NewSchemaValidator(s, root, path, formats, append(options, c.options)...), c}
 }
 
-// counted is the validation of one value.
+// counted validates one value.
 type counted struct {
 	*validate.SchemaValidator
 	counter *counter
@@ -66,8 +66,8 @@ func (c *counted) Validate(value any) *validate.Result {
 	return result
 }
 
-// capture keeps the errors of a validation beside the field errors that
-// upstream makes of them, one for one.
+// capture keeps the original errors of a validation, one for each field error
+// that upstream converts them to.
 type capture struct {
 	validation.SchemaValidator
 	errors []error

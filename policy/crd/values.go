@@ -29,8 +29,8 @@ func stable(v ref.Val) ref.Val {
 	return v
 }
 
-// plain is the API server's own value again. Its comparisons and unions look
-// into the types of what they are given.
+// plain returns the API server's own value, because its comparisons and unions
+// check the types of their operands.
 func plain(v ref.Val) ref.Val {
 	switch v := v.(type) {
 	case *stableMap:

@@ -34,7 +34,7 @@ type definition struct {
 	versions    []*servedVersion
 }
 
-// A servedVersion is a version of a definition with its schema.
+// A servedVersion is a served version of a definition with its schema.
 type servedVersion struct {
 	name    string
 	pointer string // of the schema in the definition as it is written
@@ -42,7 +42,7 @@ type servedVersion struct {
 	compile func() (*compiled, error)
 }
 
-// compiled is a version's schema in the forms in which it is used. It is
+// compiled holds the forms of a version's schema that validation needs. It is
 // read-only and safe for concurrent use.
 type compiled struct {
 	structural  *schema.Structural
@@ -87,7 +87,7 @@ func (d *definition) version(name string) *servedVersion {
 	return d.versions[i]
 }
 
-// span is where a field of the definition is written.
+// span returns the place of a field of the definition.
 func (d *definition) span(pointer string) render.Span {
 	if places := d.object.At(pointer); len(places) > 0 {
 		return places[0].Span
@@ -112,8 +112,8 @@ func versionNames(object map[string]any) []string {
 	return names
 }
 
-// schemaPointer is where the schema of the i-th version is written, or would
-// be. In v1beta1 all versions may share one.
+// schemaPointer returns the pointer of the i-th version's schema, whether it
+// exists or not. In v1beta1 all versions may share one.
 func schemaPointer(object map[string]any, i int) string {
 	own := render.Pointer("spec", "versions", i, "schema", "openAPIV3Schema")
 	const shared = "/spec/validation/openAPIV3Schema"
@@ -161,8 +161,8 @@ func fromTree(tree map[string]any, into any) error {
 	return serverjson.Unmarshal(data, into)
 }
 
-// compile makes of a version's schema what the API server makes of it when it
-// begins to serve the resource
+// compile compiles a version's schema as the API server does when it begins to
+// serve the resource
 // (k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go).
 func (d *definition) compile(s *servedVersion) (*compiled, error) {
 	internal, err := d.decoded()

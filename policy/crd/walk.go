@@ -36,20 +36,20 @@ type walk struct {
 	say      func(violation)
 }
 
-// A violation is a failure of a rule.
+// A violation is a rule that failed at a place.
 type violation struct {
 	rule     *rule
 	node     *node
 	at       *place
 	err      *field.Error
-	ratchet  bool // nothing has changed here: a warning
+	ratchet  bool // the value is unchanged, so it is a warning
 	undecide bool // the API server would have an answer
 	self     ref.Val
 	old      ref.Val
 }
 
-// correlation knows what was at a place before; see ratchetingOptions
-// upstream.
+// correlation pairs a value with the old value at the same place; see
+// ratchetingOptions upstream.
 type correlation struct {
 	current, parent *common.CorrelatedObject
 }
@@ -191,7 +191,8 @@ func (w *walk) exhausted(v violation) {
 
 const overCallLimit = "operation cancelled: actual cost limit exceeded"
 
-// error tells about a rule that broke, in the API server's words.
+// error adds the result of a rule that failed with an error, with the API
+// server's wording.
 func (w *walk) error(v violation, err error) {
 	text, rule := err.Error(), ruleText(v.rule)
 	switch {
@@ -207,7 +208,7 @@ func (w *walk) error(v violation, err error) {
 	w.fail(v, invalid(v.at, v.node, "%s", text))
 }
 
-// refuse tells about a rule that is violated.
+// refuse adds the result of a violated rule.
 func (w *walk) refuse(v violation, value any, input *activation, unchanged bool) {
 	r := v.rule
 	path := v.at.path()
@@ -227,7 +228,7 @@ func (w *walk) refuse(v violation, value any, input *activation, unchanged bool)
 	w.fail(v, reasoned(path, value, detail, r.Reason))
 }
 
-// detail is the rule's message. The error says that the budget is exhausted.
+// detail returns the rule's message. It fails if the cost budget is exhausted.
 func (w *walk) detail(v violation, input *activation) (string, error) {
 	r := v.rule
 	if r.message != nil {
@@ -245,8 +246,8 @@ func (w *walk) detail(v violation, input *activation) (string, error) {
 	return "failed rule: " + ruleText(r), nil
 }
 
-// message evaluates messageExpression. It is "" where that gives nothing that
-// can be shown.
+// message evaluates messageExpression. It returns "" if the result is not a
+// usable message.
 func (w *walk) message(r *rule, input *activation) (string, error) {
 	v, cost, err := r.message.EvalExact(w.ctx, input)
 	switch {
@@ -266,8 +267,9 @@ func (w *walk) message(r *rule, input *activation) (string, error) {
 	return text, nil
 }
 
-// guarded reports whether an error is the refusal of policy/internal/cel to run
-// what could stall the process, which the API server would have run.
+// guarded reports whether an error comes from policy/internal/cel, which
+// refuses to run calls that could stall the process and that the API server
+// would have run.
 func guarded(text string) bool {
 	return strings.HasPrefix(text, "quantity out of range: ") || strings.HasPrefix(text, "regular expression of ")
 }
@@ -311,7 +313,7 @@ type activation struct {
 	optional  bool
 }
 
-// as is the activation as the rule sees it.
+// as returns the activation with the rule's variables.
 func (a *activation) as(r *rule) *activation {
 	if !r.optional {
 		return a

@@ -10,8 +10,8 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/cel"
 )
 
-// A question is the error of what is not known here: `a || question` is
-// decided where a is true, and else it is not.
+// A question is the error of an expression that reads something unknown. `a ||
+// question` is true if a is true, and otherwise undecided.
 type question struct{ text string }
 
 func (q *question) Error() string { return q.text }
@@ -20,7 +20,7 @@ func ask(format string, args ...any) ref.Val {
 	return types.WrapErr(&question{fmt.Sprintf(format, args...)})
 }
 
-// asked is the question that an error comes from.
+// asked returns the question that an error comes from.
 func asked(err error) (*question, bool) {
 	var q *question
 	ok := errors.As(err, &q)
@@ -30,7 +30,7 @@ func asked(err error) (*question, bool) {
 // partial returns a map with unknown contents.
 func partial(what string) *cel.Partial { return &cel.Partial{Ask: asking(what)} }
 
-// asking asks a question whenever it is called.
+// asking returns a function that always returns a question.
 func asking(what string) func() ref.Val {
 	return func() ref.Val { return types.WrapErr(&question{what}) }
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/match"
 )
 
-// A podController is a resource that a policy about pods is copied for.
+// A podController is a resource for which Kyverno copies policies about pods.
 type podController struct{ group, resource string }
 
 // A shape is where controllers hold the pod, and which controllers these are.
@@ -31,7 +31,7 @@ var shapes = []shape{
 	{"cronjobs", "spec.jobTemplate.spec.template.", []podController{{"batch", "cronjobs"}}},
 }
 
-// copies are the policies that Kyverno makes of one about pods
+// autogen returns the copies that Kyverno generates from a policy about pods
 // (pkg/cel/autogen of Kyverno).
 func (p *Policy) autogen() ([]*spec, error) {
 	if !p.copied() {
@@ -66,7 +66,8 @@ func (p *Policy) copied() bool {
 		slices.Equal(r.Resources, []string{"pods"}) && len(r.ResourceNames) == 0
 }
 
-// constraints are those of the copy for a shape; nil when there is none.
+// constraints returns the match constraints of the copy for a shape, or nil if
+// there is no copy.
 func (p *Policy) constraints(of shape) *v1.MatchResources {
 	given := p.spec.MatchConstraints
 	byGroup := map[string][]string{}
@@ -89,7 +90,7 @@ func (p *Policy) constraints(of shape) *v1.MatchResources {
 	return m
 }
 
-// rewritten is the spec for controllers of a shape.
+// rewritten returns the spec of the copy for controllers of a shape.
 func (p *Policy) rewritten(of shape) (*spec, error) {
 	data, err := json.Marshal(p.Object.Object["spec"])
 	if err != nil {
@@ -108,8 +109,8 @@ func (p *Policy) rewritten(of shape) (*spec, error) {
 	return s, nil
 }
 
-// rewriteText replaces in the text of a spec, whatever stands there: so
-// object.metadata.name becomes the name of the pod's template, which has none.
+// rewriteText rewrites the text of a spec without parsing it, as Kyverno does.
+// So object.metadata.name becomes the name of the pod template, which has none.
 func rewriteText(data []byte, of shape) []byte {
 	for _, root := range []string{"object.", "oldObject."} {
 		data = bytes.ReplaceAll(data, []byte(root+"spec"), []byte(root+of.prefix+"spec"))
@@ -138,8 +139,8 @@ var (
 	metadataOf = regexp.MustCompile(`\b(object|oldObject|Object)\.metadata\.(labels|annotations)`)
 )
 
-// rewriteMutations replaces in match conditions and apply configurations
-// alone: variables and JSON patches stay what they are.
+// rewriteMutations rewrites match conditions and apply configurations only.
+// Variables and JSON patches stay unchanged.
 func (s *spec) rewriteMutations(of shape) {
 	for i := range s.MatchConditions {
 		s.MatchConditions[i].Expression = rewriteExpression(s.MatchConditions[i].Expression, of)
@@ -174,7 +175,8 @@ func rewriteExpression(e string, of shape) string {
 	return b.String()
 }
 
-// closing is where the brace is closed before which s begins; 0 when it isn't.
+// closing returns the index after the brace that closes the one before s, or 0
+// if it is not closed.
 func closing(s string) int {
 	depth := 1
 	for i, c := range s {

@@ -7,8 +7,8 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/explain"
 )
 
-// explainer compiles an expression once more, in the environment whose orValue
-// is that which explanations understand. It returns nil where it can't be explained.
+// explainer compiles an expression for explanations, in an environment whose
+// orValue they support. It returns nil if the expression can't be explained.
 func (c *compiled) explainer(e *expression) *explain.Explainer {
 	f := flavour{kind: c.policy.Kind, namespaced: c.policy.Namespace != "", strict: true}
 	d, err := f.dialect()
@@ -36,10 +36,10 @@ func (c *compiled) explainer(e *expression) *explain.Explainer {
 	return x
 }
 
-// blame names the fields of the object that made a validation fail, as
-// pointers into the object as it was evaluated. It names none where it can't
-// tell, or where the policy sees the object in another version. literals are the
-// texts that what failed compares them with.
+// blame returns the fields that made a validation fail, as pointers into the
+// evaluated object, and the literals that the failed part compares them with.
+// It returns no fields if they are unknown, or if the policy sees the object in
+// another version.
 func (r *run) blame(e *expression) (fields, literals []string) {
 	if r.as.Kind != r.req.Kind {
 		return nil, nil
@@ -51,7 +51,7 @@ func (r *run) failure(e *expression) cel.Failure {
 	return cel.Failure{Source: e.source, Secret: r.secret}
 }
 
-// roots are the values that expressions start from.
+// roots returns the variables of expressions.
 func (r *run) roots() map[string]any {
 	roots := map[string]any{"object": orEmpty(r.objects.Tree), "oldObject": orEmpty(r.objects.OldTree)}
 	for _, name := range []string{
@@ -65,7 +65,7 @@ func (r *run) roots() map[string]any {
 	return roots
 }
 
-// orEmpty is a tree, empty where there is none: so Kyverno shows it.
+// orEmpty returns a tree, or an empty one if it is nil, as Kyverno does.
 func orEmpty(tree map[string]any) map[string]any {
 	if tree == nil {
 		return map[string]any{}

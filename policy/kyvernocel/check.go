@@ -14,8 +14,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A checker finds what Kyverno refuses in a policy, besides expressions that do
-// not compile (its CRDs' schemas, and its validating webhook).
+// A checker performs Kyverno's validation of a policy (the schemas of its CRDs,
+// and its validating webhook), except for compiling expressions.
 type checker struct {
 	policy *Policy
 	errs   []error
@@ -25,7 +25,7 @@ func (c *checker) add(pointer, rule, format string, args ...any) {
 	c.errs = append(c.errs, policy.ErrorAt(c.policy.Object, pointer, rule, fmt.Errorf(format, args...)))
 }
 
-// fields finds those that only other kinds have.
+// fields checks for fields that only other kinds of policies have.
 func (c *checker) fields() {
 	given, _ := c.policy.Object.Object["spec"].(map[string]any)
 	known := append(slices.Clone(commonFields), ownFields[c.policy.Kind]...)
@@ -76,7 +76,8 @@ func (s *spec) targets() *v1.MatchResources {
 	return &s.TargetMatchConstraints.MatchResources
 }
 
-// errProxy says why a policy is not compiled that is not about objects.
+// errProxy is the reason why policies about requests of a proxy are not
+// evaluated.
 var errProxy = errors.New("checks requests of a proxy, not objects; preadmit test runs its tests")
 
 func (c *checker) mode() {

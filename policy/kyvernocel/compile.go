@@ -29,14 +29,14 @@ type expression struct {
 	explainer                   func() *explain.Explainer
 }
 
-// compiled is a policy, or a copy of it for pod controllers, ready to run. It
-// is read-only but for what is made on first use.
+// compiled is a compiled policy, or a compiled copy of it for pod controllers.
+// Apart from values made on first use it is read-only.
 type compiled struct {
 	policy   *Policy
 	spec     *spec
 	dialect  *cel.Dialect
 	criteria *match.Criteria // nil matches nothing
-	targets  *match.Criteria // of existing objects to mutate; nil: none
+	targets  *match.Criteria // selects existing objects to mutate; nil if there are none
 	once     sync.Once
 	broken   []error
 
@@ -44,7 +44,7 @@ type compiled struct {
 	names            cel.Names // of the variables
 	conditions       []*expression
 	validations      []*expression
-	messages         []*expression // by validation; nil for those without
+	messages         []*expression // by validation; nil without messageExpression
 	annotations      []*expression
 	mutations        []*expression
 	targetConditions []*expression
@@ -54,7 +54,7 @@ type compiled struct {
 	references       []*expression // of matchImageReferences; nil for globs
 	extractors       []*expression
 
-	expressions []*expression // all of them
+	expressions []*expression // all expressions
 	plans       *cel.Plans
 	repeats     cel.Repeats[[]verdict]
 	assumed     []string
@@ -126,8 +126,8 @@ func asts(lists ...[]*expression) (all []*celgo.Ast) {
 	return all
 }
 
-// everyOperation makes rules be about all operations: what exists is not
-// operated on.
+// everyOperation sets all operations in rules. Existing objects are selected
+// without an operation.
 func everyOperation(rules []v1.NamedRuleWithOperations) {
 	for i := range rules {
 		rules[i].Operations = []v1.OperationType{v1.OperationAll}
@@ -164,7 +164,7 @@ func (c *compiled) add(e expression) *expression {
 
 var boolean, text = []*celgo.Type{celgo.BoolType}, []*celgo.Type{celgo.StringType}
 
-// sources lists the expressions, those first that others read.
+// sources lists the expressions. An expression comes after those that it reads.
 func (c *compiled) sources() {
 	s := c.spec
 	if c.policy.Kind == Validating { // compiled before there are variables
@@ -242,7 +242,8 @@ func (c *compiled) mutationSources() {
 	}
 }
 
-// compile checks and plans all expressions. The error is about none of them.
+// compile compiles and plans all expressions. Errors of single expressions are
+// in them; the returned error is about the whole.
 func (c *compiled) compile() error {
 	s, err := newScope(c.dialect)
 	if err != nil {
@@ -279,8 +280,8 @@ func (s *scope) compile(d *cel.Dialect, e *expression) (err error) {
 	return err
 }
 
-// brokenAt is the error of an expression, at the line of it that is wrong
-// where the text stands in the manifest as it is.
+// brokenAt returns the error of an expression, at the faulty line if the
+// manifest contains the text unchanged.
 func brokenAt(o *render.Object, e *expression, err error) *render.Error {
 	var compile *cel.CompileError
 	if errors.As(err, &compile) && len(compile.Issues) > 0 {
@@ -301,7 +302,8 @@ const (
 	assumedToken  = "jwt.Decode checks tokens at a fixed time"
 )
 
-// assume notes which stubs an expression uses.
+// assume records the assumptions behind the stubbed functions that an
+// expression calls.
 func (c *compiled) assume(a *celgo.Ast) {
 	note := func(line string) {
 		if !slices.Contains(c.assumed, line) {

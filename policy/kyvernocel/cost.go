@@ -7,15 +7,15 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// Costs of calls that nothing else bounds, in the API server's units: a tenth for a byte
-// that is read once.
+// Costs of calls that nothing else limits, in the API server's units: 0.1 for
+// reading a byte once.
 const (
 	lookupCost   = 1000
 	bytesAtOnce  = 10
-	bytesAtWorth = 1 // of what is hashed, parsed or packed
+	bytesAtWorth = 1 // bytes hashed, parsed or packed
 )
 
-// costOf is the cost of a call of Kyverno's functions.
+// costOf returns the cost of a call of one of Kyverno's functions.
 func costOf(overload string, args []ref.Val) *uint64 {
 	if !costly(overload) {
 		return nil

@@ -17,8 +17,8 @@ func (p *Policy) cover(coverage *policy.Coverage) {
 	}
 }
 
-// covered has a copy for pod controllers count its branches as those of the policy as
-// it is written.
+// covered makes a copy for pod controllers add its counts to the branches of
+// the written policy.
 func (c *compiled) covered() {
 	main := c.policy.main
 	if main == nil || c == main || len(main.expressions) != len(c.expressions) {

@@ -34,7 +34,7 @@ var (
 	versions = []string{"v1", "v1beta1", "v1alpha1"}
 )
 
-// kindOf is the kind of the policy that an object is, "" when it is none.
+// kindOf returns the policy's kind, or "" if the object is not a policy.
 func kindOf(o *render.Object) string {
 	gvk := o.GroupVersionKind()
 	kind, namespaced := strings.CutPrefix(gvk.Kind, "Namespaced")
@@ -44,7 +44,7 @@ func kindOf(o *render.Object) string {
 	return kind
 }
 
-// A Policy is one policy, with the copies of it that Kyverno makes for pod
+// A Policy is one policy, with the copies that Kyverno generates for pod
 // controllers.
 type Policy struct {
 	Object    *render.Object
@@ -52,8 +52,8 @@ type Policy struct {
 	Name      string
 	Namespace string // of a namespaced policy
 
-	// Plain says that Kyverno's command line has no response at all for what
-	// the policy does not match, as opposed to an empty one.
+	// Plain marks policies for which Kyverno's command line reports nothing,
+	// instead of an empty response, if they do not match.
 	Plain bool
 
 	spec       *spec
@@ -64,7 +64,7 @@ type Policy struct {
 	severity   policy.Severity
 }
 
-// spec is that of all kinds.
+// spec is the spec of all kinds of policies.
 type spec struct {
 	MatchConstraints *v1.MatchResources    `json:"matchConstraints"`
 	MatchConditions  []v1.MatchCondition   `json:"matchConditions"`
@@ -100,7 +100,7 @@ type spec struct {
 	images
 }
 
-// A validation has what those of admission policies have, and a name.
+// A validation has the fields of an admission policy's validation, and a name.
 type validation struct {
 	Expression        string               `json:"expression"`
 	Message           string               `json:"message"`
@@ -113,7 +113,7 @@ type enabled struct {
 	Enabled *bool `json:"enabled"`
 }
 
-// on is what it says, or what holds where it says nothing.
+// on returns the value, or otherwise if it is not set.
 func (e *enabled) on(otherwise bool) bool {
 	if e == nil || e.Enabled == nil {
 		return otherwise
@@ -143,7 +143,7 @@ type targets struct {
 	Expression        string `json:"expression"`
 }
 
-// A generation is an entry of generate: one of both.
+// A generation is an entry of generate. One of its fields is set.
 type generation struct {
 	Expression string    `json:"expression"`
 	Template   *template `json:"template"`
@@ -154,7 +154,7 @@ type template struct {
 	Interpolate string `json:"interpolate"`
 }
 
-// images are the fields that only an ImageValidatingPolicy has.
+// images holds the fields that only an ImageValidatingPolicy has.
 type images struct {
 	MatchImageReferences []struct {
 		Glob       string `json:"glob"`
@@ -174,8 +174,7 @@ type images struct {
 	} `json:"validationConfigurations"`
 }
 
-// ownFields are the fields of spec that each kind has, besides those that all
-// have.
+// ownFields lists the fields of spec that only some kinds have, by kind.
 var ownFields = map[string][]string{
 	Validating:      {"matchConditions", "auditAnnotations", "failurePolicy", "webhookConfiguration", "evaluation", "autogen", "validationActions", "validations"},
 	Mutating:        {"matchConditions", "auditAnnotations", "failurePolicy", "webhookConfiguration", "evaluation", "autogen", "mutations", "reinvocationPolicy", "targetMatchConstraints", "targetMatchConditions"},
@@ -186,7 +185,7 @@ var ownFields = map[string][]string{
 
 var commonFields = []string{"matchConstraints", "variables"}
 
-// document is the whole object.
+// document is a policy object.
 type document struct {
 	APIVersion string            `json:"apiVersion"`
 	Kind       string            `json:"kind"`
@@ -213,7 +212,7 @@ func decode(o *render.Object, into any, rule string) []error {
 	return errs
 }
 
-// mistyped is the error of a value that is of another kind than it should be.
+// mistyped returns the error for a value of the wrong JSON type.
 func mistyped(o *render.Object, rule string, err error) *render.Error {
 	var e *json.UnmarshalTypeError
 	if !errors.As(err, &e) {
@@ -227,7 +226,7 @@ func mistyped(o *render.Object, rule string, err error) *render.Error {
 	return policy.ErrorAt(o, pointer, rule, fmt.Errorf("%s is %s, not %s", render.FieldPath(pointer), kindWords[is], wordOf(e.Type)))
 }
 
-// kindWords are the kinds of JSON values in words.
+// kindWords names the JSON types in messages.
 var kindWords = map[string]string{
 	"bool": "a boolean", "string": "a string", "number": "a number", "array": "a list", "object": "a map",
 }
@@ -250,8 +249,8 @@ func wordOf(t reflect.Type) string {
 	}
 }
 
-// find gives the pointer of the first value of a kind at a path, whose names
-// stand for those of every item of a list.
+// find returns the pointer of the first value of a JSON type at a path. A name
+// in the path applies to every item of a list.
 func find(v any, path []string, kind string) (string, bool) {
 	if list, ok := v.([]any); ok && (len(path) > 0 || kind != "array") {
 		for i, item := range list {
@@ -314,7 +313,7 @@ func read(o *render.Object) (*Policy, []error) {
 	return p, c.errs
 }
 
-// defaults fills in what Kyverno does.
+// defaults sets Kyverno's defaults.
 func (s *spec) defaults() {
 	if s.MatchConstraints != nil {
 		match.Default(s.MatchConstraints)
@@ -338,11 +337,11 @@ func anyOperation(m *v1.MatchResources) {
 	}
 }
 
-// ignores reports whether errors let requests pass.
+// ignores reports whether errors admit requests.
 func (s *spec) ignores() bool { return s.FailurePolicy != nil && *s.FailurePolicy == v1.Ignore }
 
-// action is the strongest of the policy's actions; what its background scan
-// alone finds is denied to nobody.
+// action returns the strongest of the policy's actions. A policy that only the
+// background scan evaluates denies nothing.
 func (s *spec) action() policy.Action {
 	if !s.Evaluation.Admission.on(true) {
 		return policy.Audit

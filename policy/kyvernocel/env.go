@@ -23,20 +23,21 @@ import (
 type flavour struct {
 	kind       string // of policies; "" is that of exceptions
 	namespaced bool   // the policies' lookups are in their own namespace
-	strict     bool   // orValue is for optional values alone, as explanations know it
+	strict     bool   // orValue accepts only optionals, as explanations need
 	proxy      string // the evaluation mode of policies about a proxy's requests
 }
 
-// Limits of the cost of one evaluation, in the API server's units; Kyverno has none. Where
-// costs are counted, evaluationLimit takes some two seconds. An expression whose bound is
-// under uncountedLimit runs without counting, many times faster.
+// Limits on the cost of one evaluation, in the API server's units; Kyverno has
+// none. With cost counting, evaluationLimit takes about two seconds. An
+// expression whose estimated cost is below uncountedLimit runs without
+// counting, many times faster.
 const (
 	evaluationLimit = 10_000_000
 	uncountedLimit  = 100_000_000
 )
 
-// dialects are the environments by flavour, each made on first use. They never
-// change.
+// dialects holds the environments by flavour, each made on first use. They
+// never change.
 var dialects sync.Map // flavour to func() (*cel.Dialect, error)
 
 func (f flavour) dialect() (*cel.Dialect, error) {
@@ -53,7 +54,7 @@ func (f flavour) dialect() (*cel.Dialect, error) {
 	return made.(func() (*cel.Dialect, error))()
 }
 
-// The names under which expressions find what is not theirs to name.
+// Internal variables, which expressions can't name.
 const (
 	nowName        = "kyverno_now"
 	variablesName  = "variables"
@@ -61,8 +62,8 @@ const (
 	exceptionsName = "exceptions"
 )
 
-// options are those of Kyverno's environments (pkg/cel/compiler of Kyverno,
-// cel/libs of kyverno/sdk).
+// options returns the options of Kyverno's environments (pkg/cel/compiler of
+// Kyverno, cel/libs of kyverno/sdk).
 func (f flavour) options() []celgo.EnvOption {
 	if p := proxies[f.proxy]; p != nil {
 		return p.options()
@@ -88,7 +89,7 @@ func (f flavour) options() []celgo.EnvOption {
 	return append(opts, f.variables()...)
 }
 
-// variables declares what expressions of the flavour read.
+// variables declares the variables of the flavour.
 func (f flavour) variables() []celgo.EnvOption {
 	opts := []celgo.EnvOption{declared(), celgo.Variable("object", celgo.DynType)}
 	switch f.kind {
@@ -134,7 +135,8 @@ func declared() celgo.EnvOption {
 	}
 }
 
-// expandNow makes time.now() a variable, whose value the engine's options say.
+// expandNow expands time.now() to a variable. The engine's options give its
+// value.
 func expandNow(f celgo.MacroExprFactory, target celast.Expr, _ []celast.Expr) (celast.Expr, *celgo.Error) {
 	if target.Kind() != celast.IdentKind || target.AsIdent() != "time" {
 		return nil, nil // not ours
@@ -142,8 +144,8 @@ func expandNow(f celgo.MacroExprFactory, target celast.Expr, _ []celast.Expr) (c
 	return f.NewIdent(nowName), nil
 }
 
-// orValue makes x.orValue(y) take any x: one that is not optional is itself, as
-// older versions of CEL had it and policies use it.
+// orValue declares x.orValue(y) for any x. It returns x if x is not an
+// optional. Older versions of CEL allowed this, and policies use it.
 func orValue() []celgo.EnvOption {
 	return []celgo.EnvOption{
 		celgo.Macros(celgo.ReceiverMacro("orValue", 1, func(f celgo.MacroExprFactory, target celast.Expr, args []celast.Expr) (celast.Expr, *celgo.Error) {
@@ -164,9 +166,8 @@ func orValue() []celgo.EnvOption {
 	}
 }
 
-// A scope checks the expressions of one policy. Its variables' types are those
-// of their expressions, whatever these are; it grows while it compiles, and is
-// not for concurrent use then.
+// A scope compiles the expressions of one policy. A variable gets the type of
+// its expression. It is not safe for concurrent use.
 type scope struct {
 	env    *celgo.Env // with variables
 	before *celgo.Env // without

@@ -15,7 +15,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// isException reports whether an object is a PolicyException of the group.
+// isException reports whether an object is a PolicyException of
+// policies.kyverno.io.
 func isException(o *render.Object) bool {
 	gvk := o.GroupVersionKind()
 	return gvk.Group == group && gvk.Kind == "PolicyException" && slices.Contains(versions, gvk.Version)
@@ -133,8 +134,8 @@ func (e *exception) expired(now time.Time) bool {
 	return e.spec.ExpiresAt != nil && !now.IsZero() && now.After(e.spec.ExpiresAt.Time)
 }
 
-// exempt reports whether exceptions take the request out of the policy. Those
-// that allow values only do not: expressions read what they allow.
+// exempt reports whether an exception exempts the request. Exceptions that only
+// allow values don't exempt; expressions read those values.
 func (r *run) exempt() (v verdict, done bool) {
 	var full []*exception
 	var allowedImages, allowedValues []any
@@ -170,7 +171,7 @@ func orNone(list []any) []any {
 	return list
 }
 
-// excepted evaluates an exception's conditions, which no plan knows.
+// excepted evaluates an exception's conditions. They are not in a shared plan.
 func (r *run) excepted(exc *exception) (bool, *expression, error) {
 	meter := r.meter
 	r.meter = cel.Meter{}
@@ -194,10 +195,10 @@ func (r *run) exemption(by []*exception) verdict {
 	return v
 }
 
-// priorityLabel says which of several exceptions decides how they are reported.
+// priorityLabel is the label by which Kyverno chooses the exception to report.
 const priorityLabel = "polex.kyverno.io/priority"
 
-// decisive is the exception of the highest priority, the first of several.
+// decisive returns the first exception with the highest priority.
 func decisive(by []*exception) *exception {
 	best, highest := by[0], 0
 	for _, exc := range by {
@@ -208,7 +209,7 @@ func decisive(by []*exception) *exception {
 	return best
 }
 
-// now is the time by which policies go.
+// now returns the time for policies.
 func (e *Engine) now() time.Time {
 	if e.options.Now.IsZero() {
 		return fixedNow()

@@ -32,8 +32,9 @@ func (v validator) Explain(ctx context.Context, req *policy.Request, name, rule 
 	return all, ctx.Err()
 }
 
-// has reports whether a rule is one of the policy's; "" is all of them. Results
-// may have other names than validations, which say why those were not run.
+// has reports whether a rule belongs to the policy. "" means all rules. Results
+// may also have the names of match conditions or variables, which explain why
+// validations were not run.
 func (p *Policy) has(rule string) bool {
 	return !strings.HasPrefix(rule, "validations[") || slices.ContainsFunc(p.main.validations, func(e *expression) bool { return e.rule == rule })
 }
@@ -78,7 +79,8 @@ func (e *explainer) explain() policy.Explanation {
 	return ex
 }
 
-// matching are the questions about the request.
+// matching returns the checks that decide whether the policy matches the
+// request.
 func (e *explainer) matching(c *compiled) []policy.Check {
 	var all []policy.Check
 	if ns := e.policy.Namespace; ns != "" {
@@ -127,8 +129,8 @@ func (e *explainer) trial(c *compiled, as policy.Version) policy.Trial {
 	return t
 }
 
-// conditions evaluates what comes before the validations, and says why these
-// are not run, if so.
+// conditions evaluates the match conditions and exceptions. exempt says why the
+// validations are not run, or is "".
 func (e *explainer) conditions(r *run, t *policy.Trial) (exempt string) {
 	if v, done := r.exempt(); done {
 		return v.message
@@ -167,7 +169,8 @@ func (e *explainer) say(ev *policy.Evaluation, v ref.Val, err error) {
 	cel.Describe(ev, v, err, e.hide)
 }
 
-// evaluate evaluates an expression and tells its parts and culprits.
+// evaluate evaluates an expression and describes its parts and the fields at
+// fault.
 func (e *explainer) evaluate(r *run, x *expression) policy.Evaluation {
 	ev := described(x)
 	v, err := r.eval(x)

@@ -19,14 +19,14 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A making is an entry of generate, compiled: an expression or a template.
+// A making is a compiled entry of generate: an expression or a template.
 type making struct {
 	expression *expression
 	documents  []*part
 	rule       string
 }
 
-// A part is a node of a template. What holds no placeholder is a value.
+// A part is a node of a template. A node without placeholders is a plain value.
 type part struct {
 	value    any
 	keys     []string // of a mapping
@@ -41,7 +41,7 @@ type piece struct {
 	e    *expression
 }
 
-// makingOf compiles nothing yet: it lists the expressions of an entry.
+// makingOf lists the expressions of an entry, to be compiled later.
 func (c *compiled) makingOf(i int, g generation) *making {
 	m := &making{rule: fmt.Sprintf("generate[%d]", i)}
 	if g.Template == nil {
@@ -85,7 +85,7 @@ type templating struct {
 	depth, nodes  int
 }
 
-// Limits of templates, whose aliases stand for what they name.
+// Limits on templates, because YAML aliases can multiply them.
 const (
 	maxTemplateDepth = 100
 	maxTemplateNodes = 20_000
@@ -147,8 +147,8 @@ func (t *templating) scalar(n *yaml.Node) (*part, error) {
 	return p, nil
 }
 
-// pieces takes a text apart: (( expression )) is a placeholder, and \(( stands
-// for the parentheses.
+// pieces splits a text into literals and placeholders (( expression )). \(( is
+// a literal ((.
 func (t *templating) pieces(s string) (all []piece, err error) {
 	text := ""
 	for s != "" {
@@ -175,8 +175,8 @@ func (t *templating) pieces(s string) (all []piece, err error) {
 	return all, nil
 }
 
-// placeholder splits what follows (( at the parentheses that close it: not at
-// those of the expression, nor at those in its texts.
+// placeholder splits the text after (( at the parentheses that close it.
+// Parentheses inside the expression and its strings do not count.
 func placeholder(s string) (expression, rest string, ok bool) {
 	depth, quote := 0, byte(0)
 	for i := 0; i < len(s); i++ {
@@ -200,7 +200,8 @@ func placeholder(s string) (expression, rest string, ok bool) {
 	return "", "", false
 }
 
-// make evaluates an entry; what it makes is in review.generated.
+// make evaluates an entry and appends the generated objects to
+// review.generated.
 func (r *run) make(m *making) (*expression, error) {
 	if m.expression != nil {
 		_, err := r.eval(m.expression)
@@ -249,8 +250,8 @@ func (r *run) fill(p *part) (any, *expression, error) {
 	return r.interpolate(p.pieces)
 }
 
-// interpolate is the value of a placeholder that stands alone, and a text
-// otherwise.
+// interpolate returns the value of a placeholder that is the whole text, and
+// otherwise a string.
 func (r *run) interpolate(pieces []piece) (any, *expression, error) {
 	var b strings.Builder
 	for _, piece := range pieces {
@@ -278,7 +279,7 @@ func (r *run) interpolate(pieces []piece) (any, *expression, error) {
 	return b.String(), nil, nil
 }
 
-// nativeOf is a CEL value as a value tree.
+// nativeOf converts a CEL value to a JSON value.
 func nativeOf(v ref.Val) (any, error) {
 	switch t := v.(type) {
 	case types.String:
@@ -324,7 +325,7 @@ func nativeOf(v ref.Val) (any, error) {
 	return viaJSON(v)
 }
 
-// viaJSON is how JSON has other values, such as times.
+// viaJSON converts other values, such as times, through their JSON form.
 func viaJSON(v ref.Val) (any, error) {
 	converted, err := v.ConvertToNative(reflect.TypeFor[*structpb.Value]())
 	if err != nil {
@@ -338,8 +339,8 @@ func viaJSON(v ref.Val) (any, error) {
 	return tree, json.Unmarshal(data, &tree)
 }
 
-// apply answers generator.Apply: it notes what a policy makes, in a namespace.
-// Lists that were looked up stand for their items.
+// apply implements generator.Apply: it records the generated objects with their
+// namespace. Looked-up lists are replaced by their items.
 func (r *review) apply(args []ref.Val) ref.Val {
 	namespace := r.policy.Namespace
 	if s, ok := args[0].(types.String); ok && namespace == "" {

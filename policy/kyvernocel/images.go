@@ -34,10 +34,11 @@ func (c *compiled) imageSources() {
 	}
 }
 
-// podLists are where a pod names images.
+// podLists lists the fields of a pod that name images.
 var podLists = []string{"containers", "initContainers", "ephemeralContainers"}
 
-// podOf is the pod in an object, and where it stands: itself, or a template.
+// podOf returns the pod spec in an object and its pointer: that of a Pod, or of
+// a pod template.
 func podOf(kind string, tree map[string]any) (spec map[string]any, pointer string) {
 	path := map[string][]string{
 		"Pod": {"spec"}, "CronJob": {"spec", "jobTemplate", "spec", "template", "spec"},
@@ -58,7 +59,7 @@ var inTemplate = []string{"spec", "template", "spec"}
 // A named image is one that the object names, and where.
 type namedImage struct{ list, name, pointer string }
 
-// namedImages are those of a pod or of a controller of pods.
+// namedImages returns the images of a pod or of a controller of pods.
 func (r *run) namedImages() []namedImage {
 	tree := r.objects.Tree
 	if tree == nil {
@@ -85,7 +86,7 @@ func (r *run) namedImages() []namedImage {
 	return all
 }
 
-// extracted are the images that the policy's own expressions name.
+// extracted returns the images that the policy's own extractors find.
 func (r *run) extracted() ([]namedImage, *expression, error) {
 	var all []namedImage
 	for _, e := range r.c.extractors {
@@ -108,8 +109,9 @@ func (r *run) extracted() ([]namedImage, *expression, error) {
 	return all, nil, nil
 }
 
-// verifiedImages binds the images that the policy is about, and evaluates what
-// holds before its validations. done says that they are not to be run.
+// verifiedImages sets the images that the policy matches, and evaluates the
+// checks before its validations. done reports that the validations must not
+// run.
 func (r *run) verifiedImages() (vs []verdict, done bool) {
 	images, culprit, err := r.extracted()
 	if err != nil {
@@ -137,8 +139,8 @@ func (r *run) verifiedImages() (vs []verdict, done bool) {
 	return nil, false
 }
 
-// withoutDigest is the verdict of an image that is named by its tag. Kyverno
-// would have put the digest in, if it could have asked the registry.
+// withoutDigest returns the verdict for an image that is named by its tag.
+// Kyverno would ask the registry for the digest and insert it.
 func (r *run) withoutDigest(image namedImage) []verdict {
 	v := verdict{
 		rule: "verifyDigest", origin: r.c.policy.Object.Span("/spec/validationConfigurations"), outcome: policy.Fail,
@@ -178,7 +180,7 @@ func (r *run) concerns(image string) (bool, *expression, error) {
 	return len(r.c.spec.MatchImageReferences) == 0, nil, nil
 }
 
-// imagesByList is the `images` variable.
+// imagesByList returns the `images` variable.
 func imagesByList(images []namedImage, extractors []*expression) ref.Val {
 	lists := map[string]any{"imageVolumes": []any{}}
 	names := slices.Clone(podLists)

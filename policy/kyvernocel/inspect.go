@@ -12,8 +12,8 @@ var (
 	_ policy.Inspector = mutator{}
 )
 
-// Inspect implements policy.Inspector: expressions that have the same value for every
-// object.
+// Inspect implements policy.Inspector. It finds expressions that have the same
+// value for every object.
 func (v validator) Inspect() []policy.Result {
 	return v.inspect(func(p *Policy) bool { return p.Kind == Validating || p.Kind == ImageValidating })
 }

@@ -35,26 +35,25 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Options are what policies are evaluated with.
+// Options configure an [Engine].
 type Options struct {
-	Cluster *policy.Cluster // what expressions look up, and Namespaces; nil has none
+	Cluster *policy.Cluster // objects that expressions look up, and Namespaces; nil is empty
 	Kinds   policy.Kinds    // required
 
-	// Mergers merge apply configurations into objects; nil are those of
-	// Kinds, if it has them. The structure of a kind that they do not know is
-	// deduced from the object.
+	// Mergers merge apply configurations into objects. If it is nil, Kinds is
+	// used if it implements Mergers. For unknown kinds the structure is deduced
+	// from the object.
 	Mergers patch.Mergers
 
-	// Now is what time.now gives, and by which exceptions expire. The zero
-	// time stands for a fixed one, and no exception has expired by then.
+	// Now is the value of time.now, and decides which exceptions have expired.
+	// The zero time selects a fixed time at which no exception has expired.
 	Now time.Time
 
 	// Coverage counts the branches that expressions take; nil counts nothing.
 	Coverage *policy.Coverage
 
-	// CLI gives the verdicts of Kyverno's command line instead of those of its
-	// webhooks: objects are evaluated as they are written, and whatever a policy
-	// asks for comes from mocks alone.
+	// CLI gives the verdicts of Kyverno's command line instead of its webhooks:
+	// objects are evaluated as written, and lookups find only mocks.
 	CLI bool
 }
 
@@ -63,7 +62,7 @@ type Engine struct {
 	options    Options
 	policies   []*Policy
 	exceptions []*exception
-	resources  map[schema.GroupResource]schema.GroupKind // of what the cluster holds
+	resources  map[schema.GroupResource]schema.GroupKind // resources of the cluster's objects
 	frozen     sync.Map                                  // lookedUp to ref.Val
 }
 
@@ -108,8 +107,8 @@ func New(objects []*render.Object, o Options) (*Engine, error) {
 	return e, errors.Join(errs...)
 }
 
-// bind gives each policy the exceptions that name it, and brings policies into
-// the order in which they run, that of their names.
+// bind attaches to each policy the exceptions that name it, and sorts policies
+// by name, the order in which they run.
 func (e *Engine) bind() {
 	for _, p := range e.policies {
 		for _, x := range e.exceptions {
@@ -121,7 +120,7 @@ func (e *Engine) bind() {
 	slices.SortStableFunc(e.policies, func(a, b *Policy) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// resourcesOf says about which kind the resources are that the cluster holds.
+// resourcesOf returns the kinds of the resources in the cluster.
 func resourcesOf(o Options) map[schema.GroupResource]schema.GroupKind {
 	resources := map[schema.GroupResource]schema.GroupKind{}
 	for _, gvk := range o.Cluster.Versions() {
@@ -130,11 +129,11 @@ func resourcesOf(o Options) map[schema.GroupResource]schema.GroupKind {
 	return resources
 }
 
-// A Status is the outcome of a policy, in Kyverno's words.
+// A Status is the outcome of a policy, by Kyverno's names.
 type Status string
 
-// The statuses. StatusUndecided is ours: what depends on something that is not
-// here.
+// The statuses. StatusUndecided is not Kyverno's: the result depends on
+// something unknown.
 const (
 	StatusPass      Status = "pass"
 	StatusFail      Status = "fail"
@@ -148,33 +147,33 @@ type Response struct {
 	Policy  *Policy
 	Status  Status
 	Message string
-	// Matched says that the policy is about the request. Where it is not,
-	// there is no Status.
+	// Matched reports whether the policy matches the request. If not, Status is
+	// empty.
 	Matched bool
 
 	Fields    []string         // JSON pointers into the object evaluated, the one at fault first
-	Assumed   []string         // what the answer rests on
-	Target    *render.Object   // the existing object that was to be changed; nil: the one evaluated
-	Patched   map[string]any   // the object, or the target, as a MutatingPolicy left it; nil: unchanged
-	Generated []map[string]any // what a GeneratingPolicy made
+	Assumed   []string         // assumptions that the response rests on
+	Target    *render.Object   // the existing object to change; nil means the evaluated object
+	Patched   map[string]any   // the object or target after a MutatingPolicy; nil if unchanged
+	Generated []map[string]any // objects that a GeneratingPolicy generated
 }
 
 // Mocks are the cluster responses that a test supplies.
 type Mocks struct {
 	Resources  []*render.Object // of the Context file
 	Images     []map[string]any // likewise: metadata, by "image"
-	Cluster    []*render.Object // what else lookups find
-	HasCluster bool             // lookups of what is not there find nothing, instead of failing
+	Cluster    []*render.Object // more objects for lookups
+	HasCluster bool             // lookups of missing objects find nothing instead of failing
 
 	Namespaces map[string]*render.Object // whole
 	Labels     map[string]map[string]string
-	UserInfo   *policy.UserInfo // nil: not known, and empty for expressions
+	UserInfo   *policy.UserInfo // nil: unknown, and empty for expressions
 	HTTP       []HTTPCall
 	Global     map[string]any   // GlobalContextEntries, by name or name.projection
 	Targets    []*render.Object // that MutatingPolicies may change
 
-	// Payload is the evaluation mode of the policies that the request is for,
-	// if its object is not one of Kubernetes: JSON, Envoy or HTTP.
+	// Payload is the evaluation mode of the policies to evaluate, if the
+	// request's object is not a Kubernetes object: JSON, Envoy or HTTP.
 	Payload string
 }
 
@@ -183,5 +182,5 @@ type HTTPCall struct {
 	Method string // "" is GET
 	URL    string
 	Body   any
-	Status int // 0 is 200
+	Status int // 0 means 200
 }

@@ -50,7 +50,7 @@ func isImage(s string) ref.Val {
 	return types.Bool(err == nil)
 }
 
-// String is the whole name.
+// String returns the full image name.
 func (r *reference) String() string {
 	return r.registry + "/" + r.repository + r.identifierWithSeparator()
 }

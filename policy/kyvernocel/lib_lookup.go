@@ -10,7 +10,7 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// The types of the values whose functions look things up.
+// Types of the variables whose methods look something up.
 var (
 	resourceType  = celgo.OpaqueType("kyverno.resource")
 	httpType      = celgo.OpaqueType("kyverno.http")
@@ -23,8 +23,8 @@ var (
 	stringMap = celgo.MapType(celgo.StringType, celgo.StringType)
 )
 
-// A handle is the value of a variable whose methods look things up for one
-// review: resource, http, globalContext, image or generator.
+// A handle is the value of a variable whose methods look something up during
+// one review: resource, http, globalContext, image or generator.
 type handle struct {
 	t      *types.Type
 	review *review
@@ -104,8 +104,8 @@ func httpMethods() []method {
 	return all
 }
 
-// resourceMethods are those of resource. Of a namespaced policy they have no
-// argument for the namespace: it is the policy's.
+// resourceMethods returns the methods of resource. For a namespaced policy they
+// have no namespace argument; the policy's namespace is used.
 func resourceMethods(namespaced bool) []method {
 	text := celgo.StringType
 	where := []*celgo.Type{text}
@@ -135,8 +135,7 @@ func resourceMethods(namespaced bool) []method {
 	return all
 }
 
-// texts are the arguments that are strings, in order, with those of a gvr taken
-// apart.
+// texts returns the string arguments in order. A gvr counts as its parts.
 func texts(args []ref.Val) []string {
 	var all []string
 	for _, a := range args {
@@ -150,7 +149,7 @@ func texts(args []ref.Val) []string {
 	return all
 }
 
-// selector are the labels in the last argument, if they are there.
+// selector returns the labels in the last argument, if there are any.
 func selector(args []ref.Val) map[string]string {
 	m, ok := args[len(args)-1].(traits.Mapper)
 	if !ok {

@@ -25,10 +25,10 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/cel"
 )
 
-// maxData bounds what functions read or make.
+// maxData is the most bytes that functions read or return.
 const maxData = 4 << 20
 
-// pureFunctions are those that need nothing but their arguments.
+// pureFunctions returns the functions that depend only on their arguments.
 func pureFunctions() []celgo.EnvOption {
 	var opts []celgo.EnvOption
 	add := func(more ...celgo.EnvOption) { opts = append(opts, more...) }
@@ -83,7 +83,7 @@ func binary(name string, args []*celgo.Type, result *celgo.Type, f func(x, y ref
 	return celgo.Function(name, celgo.Overload(overload(name, "2"), args, result, celgo.BinaryBinding(f)))
 }
 
-// textFunction is a function of a string.
+// textFunction adapts a function of a string.
 func textFunction(f func(string) ref.Val) func(ref.Val) ref.Val {
 	return func(v ref.Val) ref.Val {
 		s, ok := v.(types.String)
@@ -97,7 +97,7 @@ func textFunction(f func(string) ref.Val) func(ref.Val) ref.Val {
 	}
 }
 
-// frozen is a value tree as a CEL value.
+// frozen converts a JSON value to a CEL value.
 func frozen(tree any) ref.Val {
 	v, _ := cel.Freeze(tree)
 	return v
@@ -191,7 +191,7 @@ func round(x, y ref.Val) ref.Val {
 	if !ok || !ok2 {
 		return types.MaybeNoSuchOverloadErr(x)
 	}
-	const most = 15 // digits that a double tells apart
+	const most = 15 // significant digits of a double
 	if places > most {
 		return f
 	}
@@ -214,8 +214,8 @@ func parseServiceAccount(s string) ref.Val {
 	return frozen(tree)
 }
 
-// listObjToMap makes a map of the values of a field in one list of objects to
-// those of another field in another list.
+// listObjToMap returns a map from the values of a field in one list of objects
+// to the values of another field in a second list.
 func listObjToMap(args ...ref.Val) ref.Val {
 	keys, ok := args[0].(traits.Lister)
 	values, ok2 := args[1].(traits.Lister)
@@ -252,5 +252,5 @@ func field(of, name ref.Val) (value, err ref.Val) {
 	return v, nil
 }
 
-// fixedNow is the time where none is given.
+// fixedNow is the time if Options.Now is not set.
 func fixedNow() time.Time { return time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC) }

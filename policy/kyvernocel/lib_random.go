@@ -17,8 +17,8 @@ const (
 	unboundedTimes = 3 // that * and + repeat beyond their least
 )
 
-// randomString makes a string that a regular expression matches, always the
-// same: the first that it can. What depends on it says so.
+// randomString returns a string that a regular expression matches. It is always
+// the same one, and results that depend on it have an assumption.
 func randomString(pattern string) ref.Val {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// signatureFunctions are those of ImageValidatingPolicies. What they answer is
-// in registries.
+// signatureFunctions returns the functions of ImageValidatingPolicies. Their
+// answers come from registries.
 func signatureFunctions() []celgo.EnvOption {
 	text, list := celgo.StringType, celgo.ListType(celgo.DynType)
 	ask := func(name, question string, args []*celgo.Type, result *celgo.Type) celgo.EnvOption {

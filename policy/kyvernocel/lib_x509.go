@@ -10,9 +10,9 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// decodeCertificate gives a PEM certificate or certificate request, with the
-// field names of crypto/x509 and the public key's modulus as a text. Keys other
-// than RSA's are refused, as Kyverno does.
+// decodeCertificate parses a PEM certificate or certificate request. Fields
+// have the names of crypto/x509, and the public key's modulus is a string. Like
+// Kyverno it refuses keys other than RSA.
 func decodeCertificate(text string) ref.Val {
 	block, _ := pem.Decode([]byte(text))
 	if block == nil {
@@ -43,8 +43,8 @@ func decodeCertificate(text string) ref.Val {
 	return certificateTree(certificate, public)
 }
 
-// certificateTree is a certificate as a value, in which the modulus of its key
-// is a text: no number is as large.
+// certificateTree converts a certificate to a value, with the modulus as a
+// string because it is too large for a number.
 func certificateTree(certificate any, key *rsa.PublicKey) ref.Val {
 	var tree map[string]any
 	data, err := json.Marshal(certificate)

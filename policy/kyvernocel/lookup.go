@@ -21,15 +21,15 @@ import (
 // A gvr is the value of resource.ToGVR.
 type gvr struct{ schema.GroupVersionResource }
 
-// A wanted is the resource that resource.Get or resource.List looks for.
+// A wanted is the resource that resource.Get or resource.List requests.
 type wanted struct {
 	gvr       schema.GroupVersionResource
 	namespace string
 	name      string
 }
 
-// wanted reads the arguments: apiVersion, resource, the namespace where the
-// policy has none of its own, and more.
+// wanted parses the arguments: apiVersion, resource, the namespace unless the
+// policy is namespaced, and the rest.
 func (r *review) wanted(args []ref.Val) (w wanted, rest []string) {
 	all := texts(args)
 	w.gvr = policy.ParseGroupVersion(all[0]).WithResource(all[1])
@@ -51,7 +51,7 @@ func (w wanted) String() string {
 	return what
 }
 
-// candidates are the objects of the wanted resource that can be looked at.
+// candidates returns the objects of a resource that the policy can look up.
 func (r *review) candidates(w wanted) []*render.Object {
 	var all []*render.Object
 	if r.mocks == nil {
@@ -75,7 +75,7 @@ func (r *review) candidates(w wanted) []*render.Object {
 	return all
 }
 
-// namespaceOf is where an object is, "" for cluster-scoped ones.
+// namespaceOf returns an object's namespace, "" for cluster-scoped ones.
 func (r *review) namespaceOf(o *render.Object) string {
 	if !r.engine.options.Kinds.Resource(o.GroupVersionKind()).Namespaced {
 		return ""
@@ -150,8 +150,7 @@ func (r *review) assume(line string) {
 	}
 }
 
-// value is an object as the cluster would give it in the version that is
-// wanted, made once.
+// value returns an object in the requested version as a CEL value, built once.
 func (r *review) value(o *render.Object, w wanted) ref.Val {
 	key := lookedUp{o, w.gvr.Version}
 	if v, ok := r.engine.frozen.Load(key); ok {
@@ -161,7 +160,7 @@ func (r *review) value(o *render.Object, w wanted) ref.Val {
 	return v.(ref.Val)
 }
 
-// lookedUp is an object in a version.
+// lookedUp identifies an object in a version.
 type lookedUp struct {
 	object  *render.Object
 	version string
@@ -201,7 +200,7 @@ func (r *review) toGVR(args []ref.Val) ref.Val {
 	return &gvr{res.GroupVersionResource}
 }
 
-// global answers globalContext.Get of an entry, or of a projection of it.
+// global implements globalContext.Get for an entry, or for a projection of it.
 func (r *review) global(args []ref.Val) ref.Val {
 	name := strings.TrimSuffix(strings.Join(texts(args), "."), ".")
 	if r.mocks == nil {
@@ -224,9 +223,8 @@ func (r *review) global(args []ref.Val) ref.Val {
 	return frozen(data)
 }
 
-// globalEntry answers by the GlobalContextEntry of a name that is rendered or
-// given, when it holds objects: what it has of services nobody here knows, nor
-// what it makes of objects.
+// globalEntry returns the objects of a GlobalContextEntry. Entries that call
+// services, and projections, are undecided.
 func (r *review) globalEntry(name string) ref.Val {
 	entry := r.engine.options.Cluster.Get(r.unit(), schema.GroupKind{Group: "kyverno.io", Kind: "GlobalContextEntry"}, "", name)
 	if entry == nil {
@@ -248,8 +246,7 @@ func (r *review) globalEntry(name string) ref.Val {
 	return frozen(r.items(w, candidates, nil))
 }
 
-// items are those of the candidates that are in the wanted namespace and have
-// the labels.
+// items returns the candidates in the requested namespace that have the labels.
 func (r *review) items(w wanted, candidates []*render.Object, having map[string]string) []any {
 	wants := labels.Set(having).AsSelector()
 	items := []any{}
@@ -305,7 +302,7 @@ func (h HTTPCall) answer() map[string]any {
 	return map[string]any{"body": h.Body, "statusCode": int64(cmp.Or(h.Status, 200))}
 }
 
-// withoutQuery is a URL without what may be secret in it.
+// withoutQuery removes the parts of a URL that may be secret.
 func withoutQuery(url string) string {
 	url, _, _ = strings.Cut(url, "?")
 	if scheme, rest, ok := strings.Cut(url, "://"); ok {

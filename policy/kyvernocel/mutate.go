@@ -52,8 +52,8 @@ func (m mutator) Mutate(ctx context.Context, req *policy.Request) ([]policy.Step
 	return steps, ctx.Err()
 }
 
-// mutate returns the changes of a policy to the object of a request: all of them, or none
-// if one fails.
+// mutate returns the steps with which a policy changes the object of a request.
+// If one fails, none is applied.
 func (p *Policy) mutate(r *review) []policy.Step {
 	c, as, matches := p.about(r)
 	switch {
@@ -107,7 +107,8 @@ func (r *run) asRequested(steps []policy.Step) []policy.Step {
 	return steps
 }
 
-// beforeMutations says why the policy does not change the object, if so.
+// beforeMutations returns a verdict if exceptions or conditions keep the policy
+// from changing the object.
 func (r *run) beforeMutations() (verdict, bool) {
 	if v, unfit := r.unfit(); unfit {
 		return v, true
@@ -180,8 +181,8 @@ func (r *run) configure(kind schema.GroupVersionKind, before map[string]any, v r
 	return patch.Merge(converter, kind, before, configuration)
 }
 
-// converter knows the structure of a kind, or deduces it from objects. Kyverno's
-// command line knows the built-in kinds only.
+// converter returns the converter of a kind, or one that deduces the structure
+// from objects. Kyverno's command line knows only built-in kinds.
 func (e *Engine) converter(kind schema.GroupVersionKind) (managedfields.TypeConverter, error) {
 	custom := strings.Contains(kind.Group, ".") && !strings.HasSuffix(kind.Group, ".k8s.io")
 	if e.options.Mergers != nil && !(e.options.CLI && custom) {

@@ -117,8 +117,8 @@ var (
 	httpCheckResponse = newMessageType("http.CheckResponse", map[string]*fieldType{"ok": httpOK.field(), "denied": httpDenied.field()})
 )
 
-// options are those of the environment for a proxy's policies (pkg/cel of
-// kyverno-authz).
+// options returns the options of the environment for a proxy's policies
+// (pkg/cel of kyverno-authz).
 func (p *proxy) options() []celgo.EnvOption {
 	opts := []celgo.EnvOption{
 		celgo.EnableMacroCallTracking(), celgo.HomogeneousAggregateLiterals(), celgo.EagerlyValidateDeclarations(true),
@@ -154,8 +154,9 @@ func (p *proxy) declare(env *celgo.Env) (*celgo.Env, error) {
 	return env, nil
 }
 
-// respondProxy answers a request to a proxy as Kyverno's command line reports
-// it: the first validation that returns an answer decides.
+// respondProxy evaluates a request to a proxy, and returns the response as
+// Kyverno's command line reports it. The first validation that returns a
+// response decides.
 func (p *Policy) respondProxy(r *review) (Response, error) {
 	of := proxies[p.spec.Evaluation.Mode]
 	object, err := of.request.decode(r.req.Object.Object, of.lenient)
@@ -222,8 +223,8 @@ func setting(name string, of *messageType, field string) celgo.EnvOption {
 	return builder(name, of, []*celgo.Type{of.fields[field].decl.CelType()}, of, func(m *message, args []ref.Val) ref.Val { return m.with(field, args[0]) })
 }
 
-// appending declares a method that adds to a list: its argument, or the message
-// that it makes of two texts.
+// appending declares a method that appends to a list: its argument, or the
+// message that pair makes from two strings.
 func appending(name string, of *messageType, field string, element *celgo.Type, pair func(key, value ref.Val) ref.Val) []celgo.EnvOption {
 	add := func(m *message, v ref.Val) ref.Val {
 		list := types.NewRefValList(types.DefaultTypeAdapter, []ref.Val{v})

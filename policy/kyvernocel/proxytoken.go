@@ -84,7 +84,7 @@ func decodeToken(token string, key []byte) (ref.Val, error) {
 	if err := decodePart(parts[1], &claims); err != nil {
 		return nil, err
 	}
-	if claims["aud"] != nil { // Kyverno can't convert the list that it makes of them
+	if claims["aud"] != nil { // Kyverno can't convert the list of audiences
 		return nil, errors.New("proto: invalid type: []string")
 	}
 	return jwtToken.of(map[string]ref.Val{"Claims": frozen(claims), "Valid": types.Bool(validNow(claims))}), nil
@@ -115,8 +115,8 @@ func validNow(claims map[string]any) bool {
 
 const askMCP = "needs to read a request of the Model Context Protocol, which is not evaluated"
 
-// mcpFunctions declare what policies use of the Model Context Protocol. Nothing
-// of it is decided but the names of methods.
+// mcpFunctions declares the functions for the Model Context Protocol. Only the
+// names of methods are decided.
 func mcpFunctions() []celgo.EnvOption {
 	unknown := celgo.FunctionBinding(func(...ref.Val) ref.Val { return ask(askMCP) })
 	opts := []celgo.EnvOption{

@@ -16,8 +16,8 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// A fieldType is the type of a field of a proxy's request or answer. As in
-// protocol buffers, a field that is not given has the zero value.
+// A fieldType is the type of a field of a proxy's request or response. As in
+// protocol buffers, a missing field has the zero value.
 type fieldType struct {
 	decl   *apiservercel.DeclType
 	zero   ref.Val
@@ -81,7 +81,7 @@ func wholeNumber(v any) (int64, bool) {
 	return 0, false
 }
 
-// enumField is an enumeration, by name or number.
+// enumField returns the type of an enumeration, given by name or number.
 func enumField(names ...string) *fieldType {
 	return scalar(apiservercel.IntType, types.Int(0), func(v any) (ref.Val, bool) {
 		if s, ok := v.(string); ok {
@@ -156,7 +156,7 @@ func newMessageType(name string, fields map[string]*fieldType) *messageType {
 
 func (m *messageType) celType() *celgo.Type { return m.decl.CelType() }
 
-// field is the type of a field that holds such a message.
+// field returns the type of a field that holds such a message.
 func (m *messageType) field() *fieldType {
 	return &fieldType{m.decl, m.of(nil), m.decode}
 }
@@ -201,7 +201,8 @@ func (m *messageType) find(key string, lenient bool) (string, *fieldType) {
 	return "", nil
 }
 
-// lowerCamel is a field's name in JSON: header_map is headerMap.
+// lowerCamel converts a field's name to its JSON form: header_map becomes
+// headerMap.
 func lowerCamel(name string) string {
 	words := strings.Split(name, "_")
 	for i, w := range words[1:] {
@@ -210,7 +211,7 @@ func lowerCamel(name string) string {
 	return strings.Join(words, "")
 }
 
-// A message is a value of a messageType. It does not change.
+// A message is an immutable value of a messageType.
 type message struct {
 	t     *messageType
 	given map[string]ref.Val
@@ -242,7 +243,7 @@ func (m *message) Get(field ref.Val) ref.Val {
 	return m.value(string(name))
 }
 
-// IsSet implements traits.FieldTester: a zero value is none.
+// IsSet implements traits.FieldTester. A field with the zero value is not set.
 func (m *message) IsSet(field ref.Val) ref.Val {
 	name, ok := field.(types.String)
 	if !ok || m.t.fields[string(name)] == nil {

@@ -13,8 +13,9 @@ const (
 	defaultTag      = "latest"
 )
 
-// parseReference reads an image reference by the rules of container registry
-// clients: no registry is Docker's, no tag is latest (but not beside a digest).
+// parseReference parses an image reference as container registry clients do:
+// the default registry is Docker's, and the default tag is latest unless there
+// is a digest.
 func parseReference(s string) (*reference, error) {
 	r := &reference{}
 	name, digest, hasDigest := strings.Cut(s, "@")
@@ -67,7 +68,7 @@ func (r *reference) check() error {
 	return nil
 }
 
-// has reports whether s has characters other than those allowed.
+// has reports whether s contains characters that are not in allowed.
 func has(s, allowed string) bool {
 	return strings.ContainsFunc(s, func(c rune) bool { return !strings.ContainsRune(allowed, c) })
 }

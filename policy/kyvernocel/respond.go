@@ -14,11 +14,11 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Respond says what each policy says about a request, as Kyverno's command line
-// does: one response a policy, or one a target of a policy that changes
-// existing objects. What a Plain policy does not match gets none. The request
-// is one of a Chain, or one whose Kind, Resource, Name and Namespace are set.
-// The error is for cancellation, or for a payload that is no request of a proxy.
+// Respond evaluates every policy for a request as Kyverno's command line does.
+// It returns one response for each policy, or for each target of a policy that
+// changes existing objects. A Plain policy that does not match has none. The
+// request must come from a Chain, or have Kind, Resource, Name and Namespace
+// set. It fails if ctx ends, or if the payload is not a request of a proxy.
 func (e *Engine) Respond(ctx context.Context, req *policy.Request, mocks *Mocks) ([]Response, error) {
 	if mocks == nil {
 		mocks = &Mocks{}
@@ -74,8 +74,8 @@ func (p *Policy) respond(r *review) []Response {
 	}
 }
 
-// first is the verdict that decides: Kyverno stops at the first validation that
-// does not hold.
+// first returns the verdict that decides: Kyverno stops at the first validation
+// that is false.
 func first(vs []verdict) verdict {
 	for _, v := range vs {
 		if v.outcome != policy.Pass {
@@ -100,7 +100,7 @@ func (p *Policy) response(v verdict) Response {
 	return Response{Policy: p, Matched: true, Status: statuses[v.outcome], Message: v.message, Fields: v.fields, Assumed: v.assumed}
 }
 
-// before says why a policy does nothing, by its exceptions and conditions.
+// before returns a verdict if exceptions or conditions end the policy.
 func (r *run) before(conditions []*expression) (verdict, bool) {
 	if v, done := r.exempt(); done {
 		return v, true
@@ -187,7 +187,7 @@ func returnedObjects(v ref.Val) ([]unstructured.Unstructured, error) {
 	return all, nil
 }
 
-// targetReview is a review of an object that exists.
+// targetReview returns a review of an existing object.
 func (r *run) targetReview(o *render.Object) *review {
 	req := r.req
 	req.Object, req.Kind, req.Name = o, o.GroupVersionKind(), o.GetName()
@@ -212,7 +212,8 @@ func (r *run) respondTarget(o *render.Object) Response {
 	return response
 }
 
-// patched applies all mutations to a tree, each to what the one before left.
+// patched applies all mutations to a tree, each to the result of the one
+// before.
 func (r *run) patched(kind schema.GroupVersionKind, tree map[string]any) Response {
 	changed := false
 	for i, e := range r.c.mutations {

@@ -15,22 +15,23 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A review is the evaluation of one request: what policies read of it, made once
-// and shared by them all. It is not for concurrent use.
+// A review is the evaluation of one request. It holds the variables of
+// expressions, which are built once for all policies. It is not safe for
+// concurrent use.
 type review struct {
 	match.Review
 	ctx    context.Context
 	engine *Engine
 	mocks  *Mocks         // nil outside Kyverno's command line
 	req    policy.Request // Admitted and OldAdmitted are the objects as they are evaluated
-	policy *Policy        // under evaluation, whose namespace lookups are in
+	policy *Policy        // the policy under evaluation; lookups of a namespaced policy are in its namespace
 
 	objects        cel.Objects
 	requests       cel.Requests
 	namespaceValue ref.Val
 	namespaceSizes cel.Sizes
 
-	assumed   []string // what an answer to the running policy rests on
+	assumed   []string // assumptions of the policy under evaluation
 	secret    bool     // a Secret was looked up by it
 	generated []map[string]any
 	key       []byte // room for the key of repeats
@@ -46,7 +47,8 @@ func (e *Engine) review(ctx context.Context, req *policy.Request, mocks *Mocks) 
 	return r
 }
 
-// asWritten is an object's tree, in the namespace where it names none.
+// asWritten returns an object as written. If it names no namespace, namespace
+// is set.
 func asWritten(o *render.Object, namespace string) map[string]any {
 	if o == nil || namespace == "" || o.GetNamespace() != "" {
 		if o == nil {
@@ -65,7 +67,8 @@ func asWritten(o *render.Object, namespace string) map[string]any {
 	return tree
 }
 
-// Equivalents implements match.Subject. Kyverno's command line knows none.
+// Equivalents implements match.Subject. There are none on Kyverno's command
+// line.
 func (r *review) Equivalents() []policy.Version {
 	if r.mocks != nil {
 		return nil
@@ -98,8 +101,8 @@ func (r *review) requestTree(as policy.Version) map[string]any {
 	return tree
 }
 
-// userTree is request.userInfo. Outside Kyverno's command line nothing is
-// known of the user of a request that names none.
+// userTree returns request.userInfo. If the request has no user, it is unknown,
+// or empty with Options.CLI.
 func (r *review) userTree() any {
 	u := r.req.UserInfo
 	if r.mocks != nil {
@@ -113,7 +116,8 @@ func (r *review) userTree() any {
 	return u.Fields()
 }
 
-// namespaceVar is the `namespaceObject` variable: null for what is in none.
+// namespaceVar returns the `namespaceObject` variable, which is null for a
+// cluster-scoped object.
 func (r *review) namespaceVar() (ref.Val, cel.Sizes) {
 	if r.namespaceValue == nil {
 		r.namespaceValue, r.namespaceSizes = r.newNamespace()
@@ -138,7 +142,7 @@ func (r *review) newNamespace() (ref.Val, cel.Sizes) {
 	return cel.PartialNamespace(r.Namespace, ask), cel.Sizes{Items: 1, Length: 256}
 }
 
-// namespaceTree is a Namespace with the label that the API server gives it.
+// namespaceTree returns a Namespace with the label that the API server sets.
 func namespaceTree(o *render.Object, name string) map[string]any {
 	tree := maps.Clone(o.Object)
 	given, _ := o.Object["metadata"].(map[string]any)
@@ -147,7 +151,7 @@ func namespaceTree(o *render.Object, name string) map[string]any {
 	if all, ok := given["labels"].(map[string]any); ok {
 		maps.Copy(labels, all)
 	}
-	labels[corev1.LabelMetadataName] = name // whatever the manifest says
+	labels[corev1.LabelMetadataName] = name // the API server overwrites the manifest's value
 	metadata["labels"] = labels
 	tree["metadata"] = metadata
 	return tree

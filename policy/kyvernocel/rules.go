@@ -4,7 +4,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 )
 
-// Rules implements policy.Validator: one rule a validation.
+// Rules implements policy.Validator. There is one rule for each validation.
 func (v validator) Rules() []policy.Rule {
 	return v.rules(func(p *Policy) []*expression {
 		if p.Kind != Validating && p.Kind != ImageValidating {
@@ -14,7 +14,7 @@ func (v validator) Rules() []policy.Rule {
 	})
 }
 
-// Rules implements policy.Mutator: one rule a mutation.
+// Rules implements policy.Mutator. There is one rule for each mutation.
 func (m mutator) Rules() []policy.Rule {
 	return m.rules(func(p *Policy) []*expression {
 		if p.Kind != Mutating {

@@ -24,7 +24,7 @@ type verdict struct {
 	assumed  []string
 }
 
-// A run evaluates one request by one policy, or one copy of it.
+// A run evaluates one policy, or one copy of it, for one request.
 type run struct {
 	*review
 	c       *compiled
@@ -38,7 +38,7 @@ type run struct {
 	object     ref.Val // as it is by now
 	exceptions ref.Val
 	images     ref.Val // of an ImageValidatingPolicy
-	reference  ref.Val // that is matched
+	reference  ref.Val // reference of the image under evaluation
 }
 
 func (r *review) run(c *compiled, as policy.Version) *run {
@@ -144,8 +144,8 @@ func (r *run) holds(e *expression) (bool, error) {
 	return bool(b), nil
 }
 
-// all reports whether all conditions hold. One that does not decides, whatever
-// went wrong before; culprit is the condition that decided.
+// all reports whether all conditions are true. A false one decides even after
+// errors in others. culprit is the condition that decided.
 func (r *run) all(conditions []*expression) (holds bool, culprit *expression, err error) {
 	for _, e := range conditions {
 		ok, broken := r.holds(e)

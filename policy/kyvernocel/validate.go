@@ -49,8 +49,8 @@ func (v validator) Validate(ctx context.Context, req *policy.Request) ([]policy.
 	return all, ctx.Err()
 }
 
-// evaluate returns the verdicts of the policy, or of the copy of it that is about the
-// object's kind.
+// evaluate returns the verdicts of the policy, or of its copy for the object's
+// kind.
 func (p *Policy) evaluate(r *review) []verdict {
 	c, as, matches := p.about(r)
 	switch matches {
@@ -74,7 +74,7 @@ func (p *Policy) evaluate(r *review) []verdict {
 	return vs
 }
 
-// repeatable reports whether what a policy says may depend on the object alone.
+// repeatable reports whether the policy's verdicts depend on the object alone.
 func (r *review) repeatable(p *Policy, as policy.Version) bool {
 	return p.Kind == Validating && len(p.exceptions) == 0 && r.mocks == nil && r.engine.options.Coverage == nil &&
 		r.req.Operation != policy.Delete && as.Kind == r.req.Kind && as.Kind.Kind != "Secret"
@@ -88,7 +88,7 @@ func (p *Policy) verdicts(r *review, c *compiled, as policy.Version) []verdict {
 	return x.validations()
 }
 
-// about is the policy, or the copy of it, that is about the request, and the
+// about returns the policy or its copy that matches the request, and the
 // version in which it sees the object.
 func (p *Policy) about(r *review) (*compiled, policy.Version, match.Truth) {
 	if p.Namespace != "" && p.Namespace != r.req.Namespace {
@@ -128,8 +128,8 @@ func (r *run) unfit() (verdict, bool) {
 	return verdict{}, false
 }
 
-// validations is the policy's say, a verdict for each validation. What comes
-// after one that broke is not evaluated, as Kyverno does not.
+// validations evaluates the validations. Like Kyverno it stops after one with
+// an error.
 func (r *run) validations() []verdict {
 	if v, done := r.exempt(); done {
 		return r.each(v)
@@ -153,7 +153,7 @@ func (r *run) validations() []verdict {
 	return append(vs, r.auditAnnotations()...)
 }
 
-// each says the same of every validation.
+// each returns the same verdict for every validation.
 func (r *run) each(v verdict) []verdict {
 	vs := make([]verdict, len(r.c.validations))
 	for i, e := range r.c.validations {
@@ -163,8 +163,8 @@ func (r *run) each(v verdict) []verdict {
 	return vs
 }
 
-// conditions evaluates the match conditions. done says that the validations are
-// not to be run.
+// conditions evaluates the match conditions. done reports that the validations
+// must not run.
 func (r *run) conditions() (vs []verdict, done bool) {
 	held, culprit, err := r.all(r.c.conditions)
 	switch {
@@ -181,8 +181,8 @@ func (r *run) conditions() (vs []verdict, done bool) {
 	return nil, false
 }
 
-// exempted says why match conditions exempt a request: Kyverno's command line
-// has no more to say.
+// exempted returns the message for a request that a match condition exempts.
+// Kyverno's command line gives no details.
 func (r *run) exempted(by *expression) string {
 	if r.mocks != nil {
 		return "skip"
@@ -208,7 +208,7 @@ func (r *run) validation(i int) verdict {
 	return v
 }
 
-// maxText is how long a message may be.
+// maxText is the longest message.
 const maxText = 5 << 10
 
 // message words a failure.
@@ -234,8 +234,7 @@ func (r *run) message(i int) string {
 	return policy.Shorten(message, maxText)
 }
 
-// auditAnnotations evaluates the audit annotations, of which only errors
-// matter.
+// auditAnnotations evaluates the audit annotations. Only their errors matter.
 func (r *run) auditAnnotations() []verdict {
 	for _, e := range r.c.annotations {
 		if _, err := r.eval(e); err != nil {
@@ -245,7 +244,7 @@ func (r *run) auditAnnotations() []verdict {
 	return nil
 }
 
-// result is a verdict as the chain wants it.
+// result converts a verdict to a result.
 func (p *Policy) result(v verdict) policy.Result {
 	r := policy.Result{
 		Engine: p.engine(), Policy: p.Name, Rule: v.rule, Outcome: v.outcome, Action: p.action, Severity: p.severity,
@@ -257,7 +256,7 @@ func (p *Policy) result(v verdict) policy.Result {
 	return r
 }
 
-// engine is the policy's kind, as it stands in results.
+// engine returns the policy's kind, which is the engine in results.
 func (p *Policy) engine() string {
 	switch p.Kind {
 	case Mutating:
