@@ -10,16 +10,16 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A node is a value of a suite's file, with its place. Reading it adds errors to the
-// suite, and goes on.
+// A node is a value in a suite's file, with its place. Its methods add errors
+// to the suite and continue.
 type node struct {
 	s       *suite
 	doc     *render.Document
 	pointer string
-	value   any // nil where nothing stands
+	value   any // nil if absent
 }
 
-// span is where the node is written, or its nearest parent.
+// span returns the node's place, or that of its nearest ancestor.
 func (n node) span() render.Span {
 	if n.doc == nil || n.doc.Positions == nil {
 		return render.Span{File: n.s.name}
@@ -39,7 +39,7 @@ func (n node) errorf(format string, args ...any) *render.Error {
 
 func (n node) fail(format string, args ...any) { n.s.fail(n.errorf(format, args...)) }
 
-// name is the node's own key, or list and index, for sentences.
+// name returns the node's key, or list and index, for messages.
 func (n node) name() string {
 	path := render.Path(n.pointer)
 	if len(path) == 0 {
@@ -52,7 +52,7 @@ func (n node) name() string {
 	return name
 }
 
-// fields returns the fields of a mapping, and fails on those that are not known.
+// fields returns the fields of a mapping and reports unknown ones.
 func (n node) fields(known ...string) map[string]node {
 	return n.read(func(key string) string { return key }, known)
 }

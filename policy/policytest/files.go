@@ -24,7 +24,7 @@ type readFile struct {
 	err     error
 }
 
-// get returns what parse makes of a file, from before if it has the same content.
+// get parses a file, or returns the earlier result for the same content.
 func (r *readFiles) get(key string, data []byte, parse func() readFile) readFile {
 	r.mu.Lock()
 	f, ok := r.all[key]
@@ -42,7 +42,7 @@ func (r *readFiles) get(key string, data []byte, parse func() readFile) readFile
 	return f
 }
 
-// parse is render.Parse. The values belong to the caller.
+// parse does what render.Parse does. The caller may change the result.
 func (r *readFiles) parse(name string, data []byte) ([]*render.Object, error) {
 	if r == nil {
 		return render.Parse(name, data)
@@ -60,7 +60,7 @@ func (r *readFiles) parse(name string, data []byte) ([]*render.Object, error) {
 	return objects, f.err
 }
 
-// documents is render.Documents. The values belong to the caller.
+// documents does what render.Documents does. The caller may change the result.
 func (r *readFiles) documents(name string, data []byte, dialect render.Dialect) ([]render.Document, error) {
 	if r == nil {
 		return render.Documents(name, data, dialect)
@@ -81,7 +81,7 @@ func (r *readFiles) documents(name string, data []byte, dialect render.Dialect) 
 	return docs, f.err
 }
 
-// copied is a deep copy of a value of a document.
+// copied returns a deep copy of a document's value.
 func copied(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

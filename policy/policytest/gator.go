@@ -14,13 +14,12 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A suite of gator verify (github.com/open-policy-agent/gatekeeper, pkg/gator)
-// expects numbers of violations of a constraint by objects. Files are read as gator
-// reads them: by YAML 1.2, the first document
-// of templates and constraints, every document of inventories and expansions;
-// an object that names no namespace is in none. What gator passes over, such as
-// a key that it doesn't know and what stands behind the suite's first document,
-// is an error here.
+// A suite for gator verify (github.com/open-policy-agent/gatekeeper, pkg/gator)
+// states how many violations of a constraint objects have. Files are read as
+// gator reads them: as YAML 1.2, the first document of templates and
+// constraints, all documents of inventories and expansions. An object that
+// names no namespace is in none. Content that gator ignores, such as unknown
+// keys and further documents in a suite's file, is an error here.
 
 // A gatorSuite is a suite while it runs, with the files that it names.
 type gatorSuite struct {
@@ -29,19 +28,20 @@ type gatorSuite struct {
 	files map[string]gatorFile
 }
 
-// A gatorFile is a file that a suite names, read.
+// A gatorFile is a parsed file that a suite names.
 type gatorFile struct {
 	objects []*render.Object
 	err     error // why it can't be used
 	placed  bool  // err names the file
 }
 
-// A gatorTest is a template and a constraint of it.
+// A gatorTest is an entry of tests: a template, one of its constraints, and
+// cases.
 type gatorTest struct {
 	*gatorSuite
 	name     string
 	setup    GatorSetup
-	engine   *gatorEngine // nil before it is asked for
+	engine   *gatorEngine // made on first use
 	policy   string
 	rule     string
 	failures []error // why no case can be run
@@ -158,7 +158,7 @@ func (g *gatorTest) load(item node, f map[string]node) {
 	}
 }
 
-// refuse notes why no case can be run.
+// refuse records why no case can be run.
 func (g *gatorTest) refuse(err *render.Error) {
 	g.failures = append(g.failures, err)
 	g.fail(err)
@@ -184,7 +184,8 @@ func (g *gatorTest) first(item, at node, group, kind string) *render.Object {
 	return objects[0]
 }
 
-// isKind says how an object is none of a group and kind; any kind is "".
+// isKind returns an error unless an object has the given group and kind. ""
+// allows any kind.
 func isKind(o *render.Object, group, kind string) error {
 	gvk := o.GroupVersionKind()
 	if gvk.Group == group && (kind == "" || gvk.Kind == kind) {
@@ -255,7 +256,7 @@ func (g *gatorSuite) readFile(name string) gatorFile {
 	return f
 }
 
-// objectOf is the object that a document is, Lists as they are.
+// objectOf returns a document as an object. Lists are not expanded.
 func objectOf(v any, at *render.Positions) (*render.Object, error) {
 	m, ok := v.(map[string]any)
 	if !ok {
@@ -295,7 +296,8 @@ func (g *gatorTest) compile() *gatorEngine {
 	return e
 }
 
-// among is the constraint beside an inventory. Cases often have the same one.
+// among returns the constraint with an inventory. It is cached, because cases
+// often have the same one.
 func (g *gatorEngine) among(files []string, inventory []*render.Object) GatorPolicy {
 	if len(files) == 0 {
 		return g.GatorPolicy
@@ -324,14 +326,15 @@ func lastOfEach(objects []*render.Object) []*render.Object {
 	return all
 }
 
-// start is a case of the test, at its place.
+// start returns an empty case of the test, with its place.
 func (g *gatorTest) start(item node, name string) Case {
 	return Case{
 		Name: strings.Trim(g.name+"/"+name, "/"), Policy: g.policy, Rule: g.rule, Line: item.span().Line, Notes: []string{},
 	}
 }
 
-// invalid is the case that the constraint breaks its template's schema.
+// invalid adds the case that expects a constraint to break its template's
+// schema.
 func (g *gatorTest) invalid(item node) {
 	c := g.start(item, "")
 	c.Kind, c.Resource, c.Want = g.rule, g.policy, "invalid"
@@ -358,7 +361,8 @@ func (g *gatorTest) invalid(item node) {
 	}
 }
 
-// accepted is the case of a test without any: that what it names is valid.
+// accepted adds the case of a test without cases: template and constraint must
+// be valid.
 func (g *gatorTest) accepted(item node) {
 	c := g.start(item, "")
 	c.Kind, c.Resource, c.Want = g.rule, g.policy, "valid"
@@ -371,7 +375,7 @@ func (g *gatorTest) accepted(item node) {
 	g.Cases = append(g.Cases, c)
 }
 
-// broken is why no case of the test can be run.
+// broken returns the errors because of which no case of the test can be run.
 func (g *gatorTest) broken() []error {
 	errs := slices.Clone(g.failures)
 	if len(errs) > 0 {

@@ -25,7 +25,7 @@ type gatorCase struct {
 type gatorAssertion struct {
 	least, most int
 	words       string         // how many, in words
-	message     *regexp.Regexp // nil: any
+	message     *regexp.Regexp // nil matches any message
 }
 
 // runCase runs one case of the test.
@@ -77,7 +77,7 @@ func (g *gatorCase) readObject(item, at node) {
 	g.Operation = r.operation
 }
 
-// subject says which object the case is about.
+// subject sets the object of the case.
 func (g *gatorCase) subject(o *render.Object) {
 	key := o.Key()
 	g.Kind, g.Resource = key.Kind, key.Name
@@ -153,7 +153,8 @@ func counted(n int) string {
 	}
 }
 
-// evaluate asks the constraint and holds what it says against the assertions.
+// evaluate evaluates the constraint and compares the results with the
+// assertions.
 func (g *gatorCase) evaluate() {
 	if len(g.t.failures) > 0 {
 		g.errs = append(g.errs, g.t.failures...)
@@ -219,7 +220,7 @@ func (g *gatorCase) assume(text string) {
 	g.Notes = append(g.Notes, text)
 }
 
-// joined are messages in one, within bounds.
+// joined joins messages, up to a limit.
 func joined(messages []string) string {
 	return render.Cut(strings.Join(messages, "; "), maxText)
 }
@@ -233,8 +234,8 @@ func (g *gatorCase) wants() string {
 	return strings.Join(words, ", ")
 }
 
-// says puts what is so into the words of the assertions: the same where it is
-// as they want it.
+// says describes the violations in the form of the assertions. If the
+// assertions hold, the text equals theirs.
 func (g *gatorCase) says(messages []string) string {
 	words := make([]string, len(g.assertions))
 	for i, a := range g.assertions {
@@ -246,7 +247,7 @@ func (g *gatorCase) says(messages []string) string {
 	return strings.Join(words, ", ")
 }
 
-// about adds the message that is asked for.
+// about appends the expected message to words.
 func (g *gatorAssertion) about(words string) string {
 	if g.message == nil {
 		return words
@@ -254,7 +255,7 @@ func (g *gatorAssertion) about(words string) string {
 	return fmt.Sprintf("%s with %q", words, g.message)
 }
 
-// count is how many of the messages the assertion is about.
+// count returns how many messages match the assertion.
 func (g *gatorAssertion) count(messages []string) int {
 	n := 0
 	for _, m := range messages {

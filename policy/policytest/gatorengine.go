@@ -10,14 +10,14 @@ import (
 // A GatorPolicy evaluates objects by the constraint of one test, as gator verify
 // does. It is compiled once and safe for concurrent use.
 type GatorPolicy interface {
-	// Evaluate returns what the constraint says about an object as it is written, or
-	// of the request of an AdmissionReview: a failure for each violation,
-	// whatever its action, or a pass; nothing where it does not match. The
-	// results of objects that expansion templates make of it are among them. The
-	// error says why nothing can be told.
+	// Evaluate evaluates the constraint for an object as written, or for the
+	// request of an AdmissionReview. It returns a failure for each violation,
+	// whatever its action, or a pass, or nothing if the constraint does not
+	// match. Results for objects that expansion templates create from it are
+	// included. It fails if the object can't be evaluated.
 	Evaluate(ctx context.Context, o *render.Object) ([]policy.Result, error)
-	// Among is the policy beside other objects: what data.inventory holds, and
-	// Namespaces. Each object is given once.
+	// Among returns the policy with an inventory: the objects of
+	// data.inventory, and Namespaces. The caller must pass each object once.
 	Among(inventory []*render.Object) GatorPolicy
 }
 
@@ -25,9 +25,9 @@ type GatorPolicy interface {
 type GatorSetup struct {
 	Template, Constraint *render.Object
 	Expansions           []*render.Object
-	Kinds                policy.Kinds // objects are taken as they are written
+	Kinds                policy.Kinds // objects are used as written
 }
 
 // RuleConstraintSchema is the Rule of a *render.Error about a constraint that
-// breaks its template's schema, which is what a test with `invalid` expects.
+// breaks its template's schema. A test with `invalid` expects it.
 const RuleConstraintSchema = "constraint-schema"

@@ -18,7 +18,7 @@ import (
 type gatorReview struct {
 	operation string
 	subject   *render.Object // the object, or the old one where there is none
-	typed     *render.Object // the review as gator hands it on: what is empty is left out
+	typed     *render.Object // the review as gator passes it on, without empty fields
 }
 
 // isReview reports whether an object is an AdmissionReview, of whatever version.
@@ -27,8 +27,8 @@ func isReview(o *render.Object) bool {
 	return gvk.Kind == "AdmissionReview" && gvk.Group == "admission.k8s.io"
 }
 
-// reviewOf reads an AdmissionReview as strictly as gator does: fields that one
-// does not have are errors.
+// reviewOf parses an AdmissionReview as strictly as gator does: unknown fields
+// are errors.
 func reviewOf(o *render.Object) (*gatorReview, error) {
 	var review admissionv1.AdmissionReview
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, &review, true); err != nil {
@@ -59,8 +59,7 @@ func reviewOf(o *render.Object) (*gatorReview, error) {
 	return r, err
 }
 
-// typedReview is the review with its request as the type of requests writes
-// it.
+// typedReview returns the review with its request re-encoded from the Go type.
 func typedReview(o *render.Object, request *admissionv1.AdmissionRequest) (*render.Object, error) {
 	data, err := json.Marshal(request)
 	if err != nil {
@@ -76,7 +75,7 @@ func typedReview(o *render.Object, request *admissionv1.AdmissionRequest) (*rend
 	return &typed, nil
 }
 
-// reviewed is the object of a review's request; nil when it has none.
+// reviewed returns an object of a review's request, or nil.
 func reviewed(o *render.Object, field string) (*render.Object, error) {
 	request, _ := o.Object["request"].(map[string]any)
 	v := request[field]
@@ -90,7 +89,7 @@ func reviewed(o *render.Object, field string) (*render.Object, error) {
 	return object, nil
 }
 
-// bounded is the first line of an error, cut.
+// bounded returns the first line of an error, cut to a limit.
 func bounded(err error) string {
 	text, _, _ := strings.Cut(err.Error(), "\n")
 	return render.Cut(text, 512)

@@ -14,15 +14,14 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// kaptest (github.com/pfnet/kaptest) checks by the expressions of a policy
-// alone: what it matches, how it is bound and its failure policy don't count.
-// Objects are evaluated as they are written, without the API server's defaults,
-// and an object that names no namespace is in none. There are two forms of its
-// manifests: that of v0.1, and v1alpha1, which v0.2 brought with tests of
-// MutatingAdmissionPolicies. Where it logs and goes on, such as at a file that
-// is not there, this is an error here.
+// kaptest (github.com/pfnet/kaptest) evaluates only the expressions of a policy
+// and ignores its match constraints, bindings and failure policy. Objects are
+// evaluated as written, without the API server's defaults, and an object that
+// names no namespace is in none. Manifests have two forms: that of v0.1, and
+// v1alpha1 of v0.2, which adds tests of MutatingAdmissionPolicies. Problems
+// that kaptest only logs, such as a missing file, are errors here.
 
-// kaptestKeys are the keys that only such a manifest has.
+// kaptestKeys matches keys that only these manifests have.
 var kaptestKeys = regexp.MustCompile(`(?m)^["']?(?:testSuites|vapTestSuites|mapTestSuites|validatingAdmissionPolicies)["']?:`)
 
 func isKaptest(base string, data []byte) bool {
@@ -42,7 +41,7 @@ const (
 
 var kaptestExpectations = []string{admit, deny, skip, broke}
 
-// A kaptestSuite is a manifest with what it names.
+// A kaptestSuite is a manifest with the files that it names.
 type kaptestSuite struct {
 	*suite
 	policies  map[string]*kaptestPolicy // ValidatingAdmissionPolicies
@@ -52,12 +51,12 @@ type kaptestSuite struct {
 	cluster   *policy.Cluster
 }
 
-// A kaptestPolicy is a policy of the suite, compiled.
+// A kaptestPolicy is a compiled policy of the suite.
 type kaptestPolicy struct {
 	object    *render.Object
 	evaluator Evaluator       // of a ValidatingAdmissionPolicy
 	mutator   Mutator         // of a MutatingAdmissionPolicy
-	faults    []*render.Error // what does not compile
+	faults    []*render.Error // errors of compiling it
 }
 
 func kaptest(s *suite) {
@@ -160,8 +159,8 @@ func bare(err error) error {
 	return err
 }
 
-// engine makes what policies are evaluated with: the kinds, of which objects are
-// taken as they are written, and the Namespaces.
+// engine sets the kinds, which hold objects as written, and the Namespaces with
+// which policies are evaluated.
 func (k *kaptestSuite) engine(crds []*render.Object) {
 	kinds, err := k.opts.Engines.Kinds(append(crds, k.resources...))
 	if err != nil {
@@ -177,8 +176,8 @@ func (k *kaptestSuite) engine(crds []*render.Object) {
 	k.cluster = policy.NewCluster(append(namespaces, k.bareNamespaces(namespaces)...)...)
 }
 
-// bareNamespaces are the Namespaces that resources name and that are not among
-// them: without labels and annotations, as kaptest takes them.
+// bareNamespaces returns, for each namespace that a resource names and that is
+// not given, a Namespace without labels and annotations, as kaptest does.
 func (k *kaptestSuite) bareNamespaces(given []*render.Object) []*render.Object {
 	seen := make(map[string]bool)
 	for _, o := range given {
@@ -250,7 +249,8 @@ func runKaptestCase(c *kaptestCase, test node) {
 	c.run()
 }
 
-// missing says that a policy is not there, and which are.
+// missing returns the error that a policy does not exist, with the existing
+// ones.
 func missing(kind, name string, policies map[string]*kaptestPolicy) error {
 	var names []string
 	for n := range policies {

@@ -71,7 +71,7 @@ func (k *kaptestCase) read(t node) {
 	k.about()
 }
 
-// about takes from the references what the case is about.
+// about sets the objects of the case from its references.
 func (k *kaptestCase) about() {
 	subject := k.object
 	if !subject.given() {
@@ -88,7 +88,7 @@ func (k *kaptestCase) about() {
 	}
 }
 
-// extra is a mapping of lists.
+// extra returns a mapping of lists.
 func (n node) extra() map[string][]string {
 	m, ok := n.value.(map[string]any)
 	if n.value != nil && !ok {
@@ -101,7 +101,7 @@ func (n node) extra() map[string][]string {
 	return extra
 }
 
-// refuse notes why the case can't be run.
+// refuse records why the case can't be run.
 func (k *kaptestCase) refuse(err error) { k.errs = append(k.errs, err) }
 
 func (k *kaptestCase) run() {
@@ -130,7 +130,7 @@ func (k *kaptestCase) run() {
 	k.evaluate(p, req, params)
 }
 
-// request is the admission request that the test describes.
+// request returns the admission request that the test describes.
 func (k *kaptestCase) request() *policy.Request {
 	req := &policy.Request{Operation: policy.Operation(k.Operation), UserInfo: k.user, DryRun: true}
 	if !k.object.given() && !k.old.given() {
@@ -216,7 +216,7 @@ func (k *kaptestSuite) likely(r resourceRef) string {
 	return "; there are " + policy.Few(names)
 }
 
-// params is the parameter that the policy reads.
+// params returns the policy's parameter.
 func (k *kaptestCase) params(p *kaptestPolicy) *render.Object {
 	apiVersion, _ := render.Lookup(p.object.Object, "/spec/paramKind/apiVersion")
 	kind, _ := render.Lookup(p.object.Object, "/spec/paramKind/kind")
@@ -262,8 +262,8 @@ func (k *kaptestCase) evaluate(p *kaptestPolicy, req *policy.Request, params *re
 	k.unmatched(p, req)
 }
 
-// unmatched notes that the policy would not see the object on a cluster, which
-// kaptest does not ask.
+// unmatched adds a note if the policy would not match the object in a cluster,
+// which kaptest does not check.
 func (k *kaptestCase) unmatched(p *kaptestPolicy, req *policy.Request) {
 	x, ok := p.evaluator.(policy.Explainer)
 	if !ok || !p.runs() {
@@ -304,7 +304,7 @@ func (k *kaptestCase) comparedMessage(results []policy.Result) {
 	k.Reason = fmt.Sprintf("is denied as expected, but with %s and not %q", strings.Join(said, ", "), k.deniedMessage)
 }
 
-// takenForGranted notes what the answer rests on.
+// takenForGranted adds the assumptions of the results as notes.
 func (k *kaptestCase) takenForGranted(req *policy.Request, results []policy.Result) {
 	for _, r := range results {
 		for _, a := range r.Assumed {
@@ -319,8 +319,8 @@ func (k *kaptestCase) takenForGranted(req *policy.Request, results []policy.Resu
 	}
 }
 
-// refusals are the reasons for which the API server would not take the policy
-// though its expressions compile.
+// refusals returns the reasons why the API server would refuse the policy
+// although its expressions compile.
 func (k *kaptestPolicy) refusals() []error {
 	var errs []error
 	for _, e := range k.faults {
@@ -331,17 +331,17 @@ func (k *kaptestPolicy) refusals() []error {
 	return errs
 }
 
-// runs reports whether anything of the policy can be run: without a variable or a
-// match condition it can't.
+// runs reports whether the policy can be run. It can't if a variable or match
+// condition does not compile.
 func (k *kaptestPolicy) runs() bool {
 	return !slices.ContainsFunc(k.faults, func(e *render.Error) bool {
 		return strings.HasPrefix(e.Rule, "variables[") || strings.HasPrefix(e.Rule, "matchConditions[")
 	})
 }
 
-// outcome is kaptest's word for what the rules said: an error counts before a
-// denial. What does not compile is an error, unless a match condition exempts
-// the object.
+// outcome returns kaptest's name for the outcome of the rules. An error takes
+// precedence over a denial. An expression that does not compile is an error,
+// unless a match condition exempts the object.
 func (k *kaptestCase) outcome(p *kaptestPolicy, results []policy.Result) (got, reason string) {
 	var errs, denials, skips []string
 	evaluated := make(map[string]bool)
@@ -374,7 +374,7 @@ func (k *kaptestCase) outcome(p *kaptestPolicy, results []policy.Result) (got, r
 	return admit, ""
 }
 
-// asWritten are kinds whose objects are taken as they are written.
+// asWritten are kinds whose objects are used as written.
 type asWritten struct{ policy.Kinds }
 
 // Admit implements policy.Kinds.
@@ -382,7 +382,8 @@ func (asWritten) Admit(o *render.Object, _ string) (map[string]any, error) {
 	return runtime.DeepCopyJSON(o.Object), nil
 }
 
-// Convert implements policy.Kinds: versions of a kind are taken to look alike.
+// Convert implements policy.Kinds. It assumes that all versions of a kind have
+// the same fields.
 func (a asWritten) Convert(tree map[string]any, to schema.GroupVersionKind) (map[string]any, error) {
 	converted, err := a.Kinds.Convert(tree, to)
 	if err != nil {
@@ -392,13 +393,12 @@ func (a asWritten) Convert(tree map[string]any, to schema.GroupVersionKind) (map
 	return converted, nil
 }
 
-// newNamespace returns a Namespace with nothing but a name. Its provenance
-// is nil: it is not written anywhere.
+// newNamespace returns a Namespace with only a name and without provenance.
 func newNamespace(name string) *render.Object {
 	return &render.Object{Unstructured: &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name},
 	}}}
 }
 
-// Unwrap returns the kinds as the API server knows them.
+// Unwrap returns the kinds as the API server has them.
 func (a asWritten) Unwrap() policy.Kinds { return a.Kinds }

@@ -8,7 +8,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 )
 
-// mutate is the outcome of a mutation; skip and broke are the others.
+// mutate is the outcome of an applied mutation. The others are skip and broke.
 const mutate = "mutate"
 
 var kaptestMutations = []string{mutate, skip, broke}
@@ -17,7 +17,7 @@ var kaptestMutations = []string{mutate, skip, broke}
 type mutationCase struct {
 	kaptestCase
 	expected resourceRef // expectObject
-	keepName bool        // disableNameOverwrite: its name counts
+	keepName bool        // disableNameOverwrite: the name is compared
 }
 
 func runMutationCase(c *kaptestCase, test node) {
@@ -78,7 +78,7 @@ func (m *mutationCase) run() {
 	m.evaluate(steps, tree(want), req.Admitted)
 }
 
-// broken is why a policy can't be run.
+// broken returns the errors because of which a policy can't be run.
 func (k *kaptestPolicy) broken() []error {
 	var errs []error
 	for _, e := range k.faults {

@@ -10,15 +10,14 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A kyverno-test.yaml says which status a rule should give for which resource.
-// Kyverno's command line looks a result's resources and rules up by name and
-// is content with what it finds: a rule that no policy has, or that is not
-// about the resource, passes as "Excluded" whatever is expected, the kind of a
-// result is not looked at, and where none of its resources is there it takes
-// all. Here, what is named has to exist, and a rule that said nothing makes the
-// case vacuous.
+// A kyverno-test.yaml states the expected status of rules for resources.
+// Kyverno's test command is lenient: a rule that no policy has, or that does
+// not match the resource, passes as "Excluded" whatever is expected; the kind
+// of a result is ignored; and if none of its resources exists, it applies to
+// all. Here everything that is named must exist, and a case without an
+// evaluated rule is vacuous.
 
-// A kyvernoTest is one document of a suite, with what it names.
+// A kyvernoTest is one document of a suite, with the files that it names.
 type kyvernoTest struct {
 	*suite
 	setup    KyvernoSetup
@@ -27,14 +26,14 @@ type kyvernoTest struct {
 	payloads []payload
 	entries  []*kyvernoEntry
 	verdicts map[string]*verdicts // by operation and resource
-	subjects []subject            // what may be evaluated
+	subjects []subject            // objects that may be evaluated
 	byName   map[string][]subject
 	hints    map[string]string // the objects of a kind, in words
 	sources  map[*kyvernoPolicy][]*render.Object
 	partial  bool // only results about the policy that opts.about names are wanted
 }
 
-// A kyvernoPolicy is a policy of the test, compiled.
+// A kyvernoPolicy is a compiled policy of the test.
 type kyvernoPolicy struct {
 	object *render.Object
 	kind   string
@@ -49,7 +48,7 @@ type payload struct {
 	mode   string // the evaluation mode that it is for
 }
 
-// maxCases is how many cases a suite may have.
+// maxCases is the most cases of a suite.
 const maxCases = 100_000
 
 var kyvernoKeys = []string{
@@ -105,7 +104,7 @@ func runKyverno(s *suite, root node) {
 	t.unused()
 }
 
-// load reads what the test names.
+// load reads the files that the test names.
 func (k *kyvernoTest) load(f map[string]node) {
 	k.readClusterResources(f["clusterResources"])
 	resources := k.readObjects(f["resources"])
@@ -142,8 +141,8 @@ func (k *kyvernoTest) load(f map[string]node) {
 	k.compile(f["policies"], policies)
 }
 
-// concerned reports whether results about the policy of a name are wanted: all, or
-// those of the policy that opts.about names.
+// concerned reports whether results of a policy are needed: those of all, or
+// only those of the policy in opts.about.
 func (k *kyvernoTest) concerned(name string) bool {
 	policies := k.named(name)
 	return !k.partial || len(policies) == 0 || slices.ContainsFunc(policies, func(p *kyvernoPolicy) bool { return placeOf(p.object) == k.opts.about })
@@ -206,7 +205,8 @@ func isPolicyKind(kind string) bool {
 	return slices.Contains(kinds, strings.TrimPrefix(kind, "Namespaced"))
 }
 
-// broken is why the policy can't evaluate; nil when it can.
+// broken returns the errors because of which the policy can't be evaluated, or
+// nil.
 func (k *kyvernoPolicy) broken() []error {
 	var errs []error
 	for _, e := range k.faults {
@@ -218,7 +218,7 @@ func (k *kyvernoPolicy) broken() []error {
 	return errs
 }
 
-// named are the policies that a result names: by name, or with a namespace.
+// named returns the policies that a result names, with or without a namespace.
 func (k *kyvernoTest) named(name string) []*kyvernoPolicy {
 	namespace, short := "", name
 	if i := strings.LastIndexByte(name, '/'); i >= 0 {
@@ -233,7 +233,7 @@ func (k *kyvernoTest) named(name string) []*kyvernoPolicy {
 	return found
 }
 
-// cloneSources collects what generate rules of a policy may clone.
+// cloneSources collects the objects that generate rules may clone.
 func (k *kyvernoTest) cloneSources() {
 	for _, e := range k.entries {
 		for _, p := range k.named(e.Policy) {
@@ -242,14 +242,14 @@ func (k *kyvernoTest) cloneSources() {
 	}
 }
 
-// warn fails for errors, and notes warnings.
+// warn adds errors to the suite, and warnings to its notes.
 func (s *suite) warn(err error) {
 	for _, e := range s.split(err) {
 		s.fail(e)
 	}
 }
 
-// split returns what is an error, and notes what is a warning.
+// split returns the errors in err, and adds warnings to the notes.
 func (s *suite) split(err error) []*render.Error {
 	var errs []*render.Error
 	for _, e := range render.Errors(err) {
@@ -269,7 +269,7 @@ func (s *suite) shown(at render.Span) string {
 	return at.String()
 }
 
-// requestOf is the request that brings an object about.
+// requestOf returns the request that creates, updates or deletes an object.
 func (k *kyvernoTest) requestOf(o *render.Object, op policy.Operation) *policy.Request {
 	req := &policy.Request{Operation: op}
 	if op != policy.Delete {

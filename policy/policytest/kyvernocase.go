@@ -8,7 +8,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// evaluate makes the cases of one object: one for each rule that said something.
+// evaluate returns the cases of one object, one for each rule with an outcome.
 func (k *kyvernoEntry) evaluate(s subject, policies []*kyvernoPolicy) []Case {
 	c := k.Case
 	c.Notes = []string{}
@@ -41,17 +41,17 @@ func (k *kyvernoEntry) evaluate(s subject, policies []*kyvernoPolicy) []Case {
 	return k.compare(c, said, silent)
 }
 
-// A rowOf is the outcome of a rule, within that of its policy.
+// A rowOf is the outcome of a rule, with that of its policy.
 type rowOf struct {
 	*verdict
 	KyvernoResponse
 }
 
-// statusExcluded is the status if no rule has an outcome.
+// statusExcluded is the status of a case without a rule that has an outcome.
 const statusExcluded = "excluded"
 
-// compare holds what the rules said against what is expected: a case for each
-// name of a rule.
+// compare compares the outcomes of rules with the expected status and returns a
+// case for each rule name.
 func (k *kyvernoEntry) compare(c Case, said []rowOf, silent bool) []Case {
 	if len(said) == 0 {
 		k.excluded(&c, silent)
@@ -71,8 +71,8 @@ func (k *kyvernoEntry) compare(c Case, said []rowOf, silent bool) []Case {
 	return cases
 }
 
-// add holds what one rule said against what is expected, in a case that others
-// of its name may have part in: the first that differs tells.
+// add compares one rule's outcome with the expected status. Several rules of
+// one name share a case, whose result is the first that differs.
 func (k *kyvernoEntry) add(c *Case, r rowOf) {
 	got, reason, vacuous := k.row(c, r)
 	if ok := got == k.Want || vacuous; c.Got == "" || c.OK && !ok {
@@ -85,8 +85,8 @@ func (k *kyvernoEntry) add(c *Case, r rowOf) {
 	}
 }
 
-// excluded sets the result of a case for which no rule ran. Kyverno passes it, unless the
-// policy gives no response at all.
+// excluded sets the result of a case for which no rule ran. As in Kyverno it
+// passes, unless the policy gives no response at all.
 func (k *kyvernoEntry) excluded(c *Case, silent bool) {
 	c.Got, c.Vacuous, c.OK = statusExcluded, true, !silent
 	c.Reason = "the policy is not about it"
@@ -98,8 +98,8 @@ func (k *kyvernoEntry) excluded(c *Case, silent bool) {
 	}
 }
 
-// row compares what one rule said. Where it made something else of an object
-// than was expected, it failed, as Kyverno has it.
+// row compares one rule's outcome. As in Kyverno, a rule whose patched or
+// generated object differs from the expected one has failed.
 func (k *kyvernoEntry) row(c *Case, r rowOf) (got, reason string, vacuous bool) {
 	same, reason, vacuous := k.made(c, r)
 	switch {
@@ -111,7 +111,7 @@ func (k *kyvernoEntry) row(c *Case, r rowOf) (got, reason string, vacuous bool) 
 	return r.Status, r.Message, false
 }
 
-// made compares what one rule changed or generated.
+// made compares the objects that one rule patched or generated.
 func (k *kyvernoEntry) made(c *Case, r rowOf) (ok bool, reason string, vacuous bool) {
 	if k.hasGenerated && r.phase == Generating {
 		for _, o := range r.Generated {
@@ -136,8 +136,8 @@ func (k *kyvernoEntry) made(c *Case, r rowOf) (ok bool, reason string, vacuous b
 	return true, "", false
 }
 
-// differs says where an object is other than that of the same identity in a
-// file.
+// differs returns an error with the first field in which an object differs from
+// the object of the same identity in a file.
 func (k *kyvernoEntry) differs(expected []*render.Object, o map[string]any, key string) error {
 	want, err := pick(expected, o)
 	if err != nil {
@@ -174,7 +174,8 @@ func isOf(tree map[string]any, o *render.Object) bool {
 	return err == nil
 }
 
-// target is the case of an object that mutations of other objects changed.
+// target adds the cases of an object that mutate rules for other objects
+// changed.
 func (k *kyvernoEntry) target(c Case, s subject, policies []*kyvernoPolicy) []Case {
 	var said []rowOf
 	for _, o := range k.t.setup.Resources {

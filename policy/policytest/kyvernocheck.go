@@ -9,10 +9,11 @@ import (
 	"strings"
 )
 
-// Checks of a test are assertions over what rules said, written as assertion
-// trees of kyverno-json: a map holds its keys against those of the value, a key
-// in parentheses is a JMESPath of the value, and "~." before a key goes through
-// its elements; lists are of the same length, and leaves are equal.
+// A check of a test is an assertion about rule outcomes, written as an
+// assertion tree of kyverno-json. The fields of a map are compared with the
+// value's fields. A key in parentheses is a JMESPath on the value. With "~."
+// before a key, the assertion applies to each element. Lists must have equal
+// length, and leaves must be equal.
 
 // wantAssert and wantError are the expectations of a check for its tree.
 const (
@@ -20,7 +21,7 @@ const (
 	wantError  = "error"
 )
 
-// check makes the cases of one check: one for each response that it matches.
+// check returns the cases of one check, one for each response that it matches.
 func (k *kyvernoTest) check(n node) []Case {
 	f := n.folded("match", "assert", "error")
 	m := f["match"].folded("resource", "policy", "rule")
@@ -49,7 +50,7 @@ func (k *kyvernoTest) check(n node) []Case {
 	return cases
 }
 
-// checked are the cases of one policy's verdict on one object.
+// checked returns the cases of one policy's verdict on one object.
 func (k *kyvernoTest) checked(c Case, f, m map[string]node, s subject, one *verdict) []Case {
 	if one.err != nil {
 		return nil
@@ -83,7 +84,8 @@ var ruleTypes = map[Phase]string{Mutating: "Mutation", Validating: "Validation",
 // holds reports whether a tree matches a value; no tree does.
 func holds(n node, value any) bool { return n.value == nil || assert(n.value, value, "") == nil }
 
-// assert says where a value is not as a tree has it.
+// assert returns an error with the first place at which a value does not match
+// a tree.
 func assert(tree, value any, at string) error {
 	switch tree := tree.(type) {
 	case map[string]any:
@@ -176,7 +178,7 @@ func assertKey(key string, tree, value any, at string) error {
 }
 
 // project returns the value that a key selects: a field, or a JMESPath in
-// parentheses. Backslashes around parentheses take their meaning away.
+// parentheses. Parentheses with backslashes are literal.
 func project(key string, value any) (any, error) {
 	if expr, ok := inParentheses(key); ok {
 		return search(expr, value)
@@ -191,7 +193,7 @@ func project(key string, value any) (any, error) {
 	return m[key], nil
 }
 
-// inParentheses is the expression of a text that is one.
+// inParentheses returns the expression of a string in parentheses.
 func inParentheses(v any) (string, bool) {
 	s, ok := v.(string)
 	if !ok || !strings.HasPrefix(s, "(") || !strings.HasSuffix(s, ")") {

@@ -29,8 +29,8 @@ func tidied(tree map[string]any) map[string]any {
 	return t
 }
 
-// tidy is a copy without empty maps and lists and without nulls; nil when
-// nothing is left.
+// tidy returns a copy without nulls and empty maps and lists, or nil if nothing
+// is left.
 func tidy(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -114,7 +114,7 @@ func (d *differ) lists(pointer string, want, got []any) string {
 	return fmt.Sprintf("%s: want %d elements, got %d", pointer, len(want), len(got))
 }
 
-// text is a value in one line, cut.
+// text formats a value in one line, cut to a limit.
 func (d *differ) text(pointer string, v any) string {
 	const most = 200
 	if v == nil {

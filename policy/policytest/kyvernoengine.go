@@ -10,16 +10,16 @@ import (
 // A KyvernoPolicy evaluates objects by one policy of a suite for Kyverno, as
 // Kyverno's command line does. It is compiled once and safe for concurrent use.
 type KyvernoPolicy interface {
-	// Evaluate returns what the policy says about a request in a phase. The error
-	// says why nothing can be told.
+	// Evaluate evaluates the policy for a request in a phase. It fails if the
+	// policy can't be evaluated.
 	Evaluate(ctx context.Context, phase Phase, req *KyvernoRequest) (KyvernoVerdict, error)
-	// Rules are the names of the policy's rules as written; none where the
-	// policy has no rules of their own names.
+	// Rules returns the names of the policy's rules as written, or none if its
+	// rules have no names.
 	Rules() []string
 }
 
-// A Phase is a stage of Kyverno's work on one object: policies mutate it first, then
-// validate it, and generate other objects last.
+// A Phase is one of the steps in which Kyverno processes an object: policies
+// mutate it, then validate it, and then generate other objects.
 type Phase string
 
 // The phases.
@@ -30,12 +30,11 @@ const (
 	Deleting   Phase = "delete"
 )
 
-// A KyvernoRequest is one object to evaluate, with what the test mocks for the
-// policy that is asked.
+// A KyvernoRequest is one object to evaluate, with the mocks for the policy.
 type KyvernoRequest struct {
 	*policy.Request
-	Payload   string                    // the evaluation mode that the object is for, if it is not of Kubernetes: JSON, Envoy, HTTP
-	Variables map[string]any            // by dotted name: global values, and those for the policy and the object
+	Payload   string                    // evaluation mode if the object is not a Kubernetes object: JSON, Envoy, HTTP
+	Variables map[string]any            // by dotted name: global values, and values for the policy and the object
 	Rules     map[string]map[string]any // values, by the rule's own name
 	Foreach   map[string]map[string]any // foreachValues, by the rule's own name
 	Sources   []*render.Object          // cloneSourceResource of the results about the policy
@@ -44,10 +43,10 @@ type KyvernoRequest struct {
 // A KyvernoVerdict is the outcome of a policy for a request in a phase.
 type KyvernoVerdict struct {
 	Rules []KyvernoResponse
-	// Silent says that Kyverno's command line gives no response at all, not
-	// even an empty one: a test that expects something fails.
+	// Silent reports that Kyverno's command line gives no response at all, not
+	// even an empty one. A test that expects a status then fails.
 	Silent bool
-	// Object is the object as the policy left it; nil: unchanged.
+	// Object is the object after the policy changed it, or nil if it did not.
 	Object map[string]any
 }
 
@@ -60,7 +59,7 @@ type KyvernoResponse struct {
 	Assumed []string
 
 	Target    map[string]any   // that a mutation of existing objects changed
-	Generated []map[string]any // what it made
+	Generated []map[string]any // generated objects
 }
 
 // A KyvernoSetup holds the inputs of a suite besides policies and resources.
@@ -68,13 +67,13 @@ type KyvernoSetup struct {
 	Kinds      policy.Kinds
 	Exceptions []*render.Object // PolicyExceptions of either kind
 	Bindings   []*render.Object // of ValidatingAdmissionPolicies and MutatingAdmissionPolicies
-	Params     []*render.Object // what these name as parameters
+	Params     []*render.Object // parameters that bindings name
 	Resources  []*render.Object // all that is evaluated
 	Targets    []*render.Object // that mutations of existing objects may change
-	Context    []*render.Object // what the Context file has as resources
-	Images     []map[string]any // what it has of images
+	Context    []*render.Object // resources of the Context file
+	Images     []map[string]any // images of the Context file
 	Cluster    []*render.Object // clusterResources, with their CRDs
-	HasCluster bool             // there are clusterResources: lookups are answered from all resources
+	HasCluster bool             // clusterResources are given, so lookups search all resources
 
 	NamespaceLabels map[string]map[string]string
 	Namespaces      []*render.Object // of the values, whole
@@ -82,7 +81,7 @@ type KyvernoSetup struct {
 	Global          map[string]any // GlobalContextEntries, by name or name.projection
 	Subresources    []KyvernoSubresource
 
-	User         *policy.UserInfo // nil: not known
+	User         *policy.UserInfo // nil: unknown
 	Roles        []string
 	ClusterRoles []string
 }
@@ -92,10 +91,10 @@ type KyvernoCall struct {
 	Method string // "" is GET
 	URL    string // of a service, or the path of an API
 	Body   any
-	Status int // 0 is 200
+	Status int // 0 means 200
 }
 
-// A KyvernoSubresource says that a kind is the body of a subresource.
+// A KyvernoSubresource declares that a kind is the body of a subresource.
 type KyvernoSubresource struct {
 	Group, Version, Kind string // of the body
 	Name                 string // such as pods/exec

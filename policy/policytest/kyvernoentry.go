@@ -10,8 +10,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A kyvernoEntry is one of a test's results: what is expected of one rule for
-// some resources.
+// A kyvernoEntry is one of a test's results: the expected status of one rule
+// for some resources.
 type kyvernoEntry struct {
 	Case
 	t         *kyvernoTest
@@ -41,7 +41,7 @@ var kyvernoFlags = map[string]string{
 
 var kyvernoStatuses = []string{"pass", "fail", "skip", "warn", "error"}
 
-// kyvernoRenamed are keys of results that newer versions have under others.
+// kyvernoRenamed maps old keys of results to their names in newer versions.
 var kyvernoRenamed = map[string]string{
 	"resource": "resources", "namespace": "resources, as namespace/name", "status": "result", "patchedResource": "patchedResources",
 }
@@ -88,7 +88,7 @@ func (k *kyvernoTest) readEntry(item node, f map[string]node) *kyvernoEntry {
 	return e
 }
 
-// run makes the cases of the entry: one for each resource.
+// run returns the cases of the entry, one for each resource.
 func (k *kyvernoEntry) run() []Case {
 	policies := k.t.named(k.Policy)
 	if errs := k.faults(policies); len(errs) > 0 {
@@ -108,7 +108,7 @@ func (k *kyvernoEntry) run() []Case {
 	return cases
 }
 
-// faults are the reasons for which the entry can't be evaluated.
+// faults returns the reasons why the entry can't be evaluated.
 func (k *kyvernoEntry) faults(policies []*kyvernoPolicy) []error {
 	var errs []error
 	add := func(n node, format string, args ...any) { errs = append(errs, n.errorf(format, args...)) }
@@ -152,7 +152,8 @@ func (k *kyvernoEntry) expectations(key string) []*render.Object {
 	return k.generated
 }
 
-// flagFaults are flags of a kind that none of the policies is.
+// flagFaults returns errors for flags of the entry that name a kind which none
+// of the policies has.
 func (k *kyvernoEntry) flagFaults(policies []*kyvernoPolicy) []error {
 	var errs []error
 	for _, flag := range k.flags {
@@ -164,8 +165,8 @@ func (k *kyvernoEntry) flagFaults(policies []*kyvernoPolicy) []error {
 	return errs
 }
 
-// byPolicy reports whether the rule's name counts for nothing: policies in CEL
-// have no names of rules.
+// byPolicy reports whether the rule's name is ignored, because policies in CEL
+// have no rule names.
 func (k *kyvernoEntry) byPolicy(policies []*kyvernoPolicy) bool {
 	return len(k.flags) > 0 || !slices.ContainsFunc(policies, func(p *kyvernoPolicy) bool { return len(p.ruleNames()) > 0 })
 }
@@ -220,7 +221,7 @@ func ruleNames(policies []*kyvernoPolicy) string {
 	return "; there are " + policy.Few(names)
 }
 
-// refused are the cases of an entry that can't be evaluated.
+// refused returns the cases of an entry that can't be evaluated.
 func (k *kyvernoEntry) refused(errs []error) []Case {
 	c := k.Case
 	c.Reason = k.t.text(errs...)

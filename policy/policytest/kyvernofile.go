@@ -16,10 +16,10 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// remote tells a path that Kyverno would fetch.
+// remote matches paths that Kyverno would fetch.
 var remote = regexp.MustCompile(`^([a-z+]+://|git@|github\.com/)`)
 
-// file is the name in the tree of a path that the suite gives, or "".
+// file returns the name in the tree of a path in the suite, or "".
 func (k *kyvernoTest) file(item node) string {
 	ref := item.text()
 	switch {
@@ -65,7 +65,7 @@ func (k *kyvernoTest) readObjects(list node) []*render.Object {
 	return all
 }
 
-// below are the YAML and JSON files of a directory, but for tests.
+// below returns the YAML and JSON files of a directory, except tests.
 func (k *kyvernoTest) below(item node, dir string) []string {
 	var files []string
 	for name, err := range walk(k.opts.FS, dir) {
@@ -97,8 +97,8 @@ func (k *kyvernoTest) readFile(item node, name string, mustHold bool) []*render.
 	return objects
 }
 
-// normalise gives objects as Kyverno's command line reads them: in the
-// namespace default where they name none, and with {} for some nulls.
+// normalise changes objects as Kyverno's command line does: an object without a
+// namespace is in default, and some nulls become {}.
 func (k *kyvernoTest) normalise(objects []*render.Object) []*render.Object {
 	all := make([]*render.Object, len(objects))
 	for i, o := range objects {
@@ -113,7 +113,7 @@ func (k *kyvernoTest) normalise(objects []*render.Object) []*render.Object {
 	return all
 }
 
-// nullable are mappings that may be written as null.
+// nullable lists the mappings that may be written as null.
 var nullable = []string{"annotations", "labels", "matchLabels", "nodeSelector", "data", "stringData"}
 
 func withoutNulls(v any) {
@@ -133,7 +133,7 @@ func withoutNulls(v any) {
 	}
 }
 
-// unique leaves out what is there before, with a note.
+// unique removes duplicates and adds a note about each.
 func (k *kyvernoTest) unique(objects []*render.Object) []*render.Object {
 	seen := make(map[string]*render.Object)
 	var all []*render.Object
@@ -150,7 +150,7 @@ func (k *kyvernoTest) unique(objects []*render.Object) []*render.Object {
 	return all
 }
 
-// document reads a side file of one document and checks what it is.
+// document reads a file of one document and checks its kind.
 func (k *kyvernoTest) document(item node, kinds ...string) (root node, fields map[string]any) {
 	if item.value == nil {
 		return node{}, nil
@@ -179,7 +179,7 @@ func (k *kyvernoTest) document(item node, kinds ...string) (root node, fields ma
 	return root, fields
 }
 
-// spec is the mapping of a document's fields, which may stand below spec.
+// spec returns the fields of a document, which may be inside spec.
 func (n node) spec(known ...string) map[string]node {
 	f := n.folded(append(slices.Clone(known), "apiVersion", "kind", "metadata", "spec", "status")...)
 	if f["spec"].value != nil {
@@ -204,7 +204,7 @@ func (k *kyvernoTest) readContext(item node) {
 	}
 }
 
-// objects are the Kubernetes objects that a list holds.
+// objects returns the Kubernetes objects in a list.
 func (n node) objects() []*render.Object {
 	var all []*render.Object
 	for _, item := range n.items() {
@@ -291,8 +291,8 @@ func (k *kyvernoTest) readCalls(list node) {
 	}
 }
 
-// readGlobal reads GlobalContextEntries: their data, given as it is or as
-// objects, cut down by a path, and projections of it by name.
+// readGlobal reads GlobalContextEntries: their data, given literally or as
+// objects, optionally with a path applied, and their projections by name.
 func (k *kyvernoTest) readGlobal(list node) {
 	for _, item := range list.items() {
 		f := item.folded("name", "data", "resources", "resourceFiles", "fieldPath", "projections")
@@ -324,7 +324,7 @@ func (k *kyvernoTest) readGlobal(list node) {
 	}
 }
 
-// withKey is a copy of a mapping with one more key.
+// withKey returns a copy of a mapping with one more key.
 func withKey(m map[string]any, key string, value any) map[string]any {
 	c := make(map[string]any, len(m)+1)
 	for k, v := range m {
@@ -363,7 +363,7 @@ func (n node) number() int64 {
 	return i
 }
 
-// errNoFile says that a file which an expectation compares with is not there.
+// errNoFile is the error for a missing file with an expected object.
 var errNoFile = errors.New("no such document")
 
 // expected reads the documents of patchedResources or generatedResource.
@@ -383,7 +383,7 @@ func (k *kyvernoTest) expected(item node) []*render.Object {
 	return k.normalise(objects)
 }
 
-// document of an identity among several; the only one whatever it is.
+// pick returns the document with an identity, or the only one.
 func pick(objects []*render.Object, o map[string]any) (*render.Object, error) {
 	if len(objects) == 1 {
 		return objects[0], nil

@@ -11,7 +11,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// verdicts are the outcomes of the policies of a test for one object.
+// verdicts holds the outcomes of a test's policies for one object.
 type verdicts struct {
 	t       *kyvernoTest
 	subject *render.Object
@@ -39,8 +39,8 @@ type stage struct {
 	first bool // they see the object as it was given
 }
 
-// stages are the way of Kyverno's command line with an object: its own
-// mutations and validations come before those of policies in CEL.
+// stages lists the steps in which Kyverno's command line processes an object:
+// its own mutations and validations precede those of policies in CEL.
 var stages = []stage{
 	{Mutating, []string{"ClusterPolicy", "Policy"}, false},
 	{Validating, []string{"ClusterPolicy", "Policy"}, false},
@@ -57,8 +57,8 @@ func (s stage) has(kind string) bool {
 	return slices.ContainsFunc(s.kinds, func(k string) bool { return k == kind || "Namespaced"+k == kind })
 }
 
-// evaluate returns what the policies say about an object under an operation; it asks
-// them once.
+// evaluate returns the policies' outcomes for an object and operation. It
+// evaluates them once.
 func (k *kyvernoTest) evaluate(o *render.Object, op, payload string) *verdicts {
 	key := op + "\x00" + fmt.Sprintf("%p", o)
 	v := k.verdicts[key]
@@ -90,8 +90,8 @@ func (v *verdicts) run(s stage) {
 	}
 }
 
-// shareObject gives all MutatingPolicies the object that the last of them
-// left, as Kyverno compares it.
+// shareObject sets the object after the last MutatingPolicy as the result of
+// all MutatingPolicies, because Kyverno compares that one.
 func (v *verdicts) shareObject() {
 	for _, one := range v.ones {
 		if strings.HasSuffix(one.policy.kind, "MutatingPolicy") {
@@ -100,8 +100,8 @@ func (v *verdicts) shareObject() {
 	}
 }
 
-// seen is the object that a policy is asked about. One that changed it is
-// asked about what it was given: it goes its own way from there.
+// seen returns the object on which a policy is evaluated. A policy that has
+// changed the object continues with its own result.
 func (v *verdicts) seen(p *kyvernoPolicy, s stage) *render.Object {
 	if s.first {
 		return v.subject
@@ -131,7 +131,7 @@ func (v *verdicts) of(p *kyvernoPolicy) []*verdict {
 	return slices.DeleteFunc(slices.Clone(v.ones), func(one *verdict) bool { return one.policy != p })
 }
 
-// tested is the object that a case is about: its kind and name.
+// tested returns the kind and name of the object of a case.
 func tested(o *render.Object, file string) (kind, called string) {
 	if o.GetKind() == "" {
 		return "", cmp.Or(file, o.GetName())

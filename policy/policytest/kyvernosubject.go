@@ -17,7 +17,7 @@ type subject struct {
 	file    string // of a payload
 }
 
-// all are the objects that may be meant: targets first, as Kyverno has it.
+// all returns the objects that an entry may name, targets first as in Kyverno.
 func (k *kyvernoTest) all() []subject {
 	if k.subjects == nil {
 		for _, o := range k.setup.Targets {
@@ -40,14 +40,14 @@ func (k *kyvernoTest) all() []subject {
 	return k.subjects
 }
 
-// called are the objects of a name, and payloads of files of that name.
+// called returns the objects with a name, and payloads of files with that name.
 func (k *kyvernoTest) called(name string) []subject {
 	k.all()
 	return k.byName[name]
 }
 
-// subjects are the objects that the entry names, all where it names none, and
-// a case for each name that is none's.
+// subjects returns the objects that the entry names, or all if it names none.
+// missing has a case for each name without an object.
 func (k *kyvernoEntry) subjects() (found []subject, missing []Case) {
 	if len(k.resources)+len(k.specs) == 0 {
 		return k.unnamed(k.t.all()), nil
@@ -84,8 +84,8 @@ func cmpOr(a, b string) string {
 	return a
 }
 
-// unnamed are the objects where an entry names none: what it has a target for
-// is evaluated there.
+// unnamed returns the objects of an entry that names none. Objects with a
+// target are evaluated through the target.
 func (k *kyvernoEntry) unnamed(all []subject) []subject {
 	var found []subject
 	for _, s := range all {
@@ -138,8 +138,8 @@ func (k *kyvernoTest) likely(kind string) string {
 	return said
 }
 
-// kindIsWrong reports whether the kind of an entry is that of none of its
-// resources. Kyverno does not look at it.
+// kindIsWrong reports whether none of the entry's resources has its kind.
+// Kyverno ignores the kind.
 func (k *kyvernoEntry) kindIsWrong(subjects []subject) bool {
 	if k.Kind == "" || len(subjects) == 0 {
 		return false

@@ -10,13 +10,13 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// kyvernoValues are the values that a test mocks.
+// kyvernoValues holds the values that a test mocks.
 type kyvernoValues struct {
 	global   map[string]any
 	policies []policyValues
 }
 
-// policyValues are those for one policy.
+// policyValues holds the values for one policy.
 type policyValues struct {
 	node
 	name      string
@@ -24,7 +24,7 @@ type policyValues struct {
 	rules     []namedValues
 }
 
-// namedValues are those for a resource or a rule.
+// namedValues holds the values for a resource or a rule.
 type namedValues struct {
 	node
 	name    string
@@ -32,7 +32,7 @@ type namedValues struct {
 	foreach map[string]any
 }
 
-// readValues reads the values, from a file or as they stand in the test.
+// readValues reads the values from a file or from the test itself.
 func (k *kyvernoTest) readValues(file, inline node) {
 	known := []string{"globalValues", "policies", "namespaceSelector", "namespaces", "subresources"}
 	var f map[string]node
@@ -109,7 +109,7 @@ func readSubresource(n node) KyvernoSubresource {
 	return sub
 }
 
-// mapping is a mapping of anything, nil where there is none.
+// mapping returns a mapping of any values, or nil if absent.
 func (n node) mapping() map[string]any {
 	m, ok := n.value.(map[string]any)
 	if n.value != nil && !ok {
@@ -118,7 +118,7 @@ func (n node) mapping() map[string]any {
 	return m
 }
 
-// strings is a mapping of strings.
+// strings returns a mapping of strings.
 func (n node) strings() map[string]string {
 	m := make(map[string]string)
 	for k, v := range n.mapping() {
@@ -127,7 +127,7 @@ func (n node) strings() map[string]string {
 	return m
 }
 
-// variables are the values for a policy and a resource.
+// variables returns the values for a policy and a resource.
 func (k *kyvernoTest) variables(policyName, resource string) map[string]any {
 	all := maps.Clone(k.values.global)
 	for _, p := range k.values.policies {
@@ -143,7 +143,7 @@ func (k *kyvernoTest) variables(policyName, resource string) map[string]any {
 	return all
 }
 
-// rules are the values for the rules of a policy.
+// rules returns the values for the rules of a policy.
 func (k *kyvernoTest) rules(policyName string) (values, foreach map[string]map[string]any) {
 	values, foreach = map[string]map[string]any{}, map[string]map[string]any{}
 	for _, p := range k.values.policies {
@@ -156,8 +156,8 @@ func (k *kyvernoTest) rules(policyName string) (values, foreach map[string]map[s
 	return values, foreach
 }
 
-// operation is that of a request: as the result says, as values have it, or
-// CREATE.
+// operation returns the operation of a request: that of the result, or of the
+// values, or CREATE.
 func operation(given string, variables map[string]any) policy.Operation {
 	if given == "" {
 		given, _ = variables["request.operation"].(string)
@@ -168,7 +168,8 @@ func operation(given string, variables map[string]any) policy.Operation {
 	return policy.Operation(given)
 }
 
-// unused notes values for what the test does not have: they mock nothing.
+// unused adds notes about values for policies, rules or resources that the test
+// does not have.
 func (k *kyvernoTest) unused() {
 	for _, v := range k.values.policies {
 		policies := k.named(v.name)
@@ -193,7 +194,7 @@ func (k *kyvernoTest) hasResource(name string) bool {
 	return slices.ContainsFunc(k.setup.Resources, func(o *render.Object) bool { return o.GetName() == name })
 }
 
-// search is a search with JMESPath.
+// search evaluates a JMESPath.
 func search(expression string, value any) (any, error) {
 	e, err := jmespath.Compile(expression)
 	if err != nil {

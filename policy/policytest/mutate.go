@@ -26,25 +26,25 @@ type MutateOptions struct {
 	// its policies take; nil counts nothing.
 	NewEngines func(*policy.Coverage) Engines
 
-	Modules *ModuleTests // unit tests of Rego; nil: none
-	Strict  bool         // a case of which no rule ran fails
+	Modules *ModuleTests // unit tests of Rego, or nil
+	Strict  bool         // cases without an evaluated rule fail
 
-	Time       time.Duration // for all mutants; those left are not tried
+	Time       time.Duration // time for all mutants; the rest are not tried
 	MutantTime time.Duration // for one
 }
 
 // ModuleTests are the unit tests of Rego modules, which run together.
 type ModuleTests struct {
-	Files []string // the modules in Options.FS, those of tests included
+	Files []string // modules in Options.FS, including tests
 
 	// Run runs the tests with the text of one module replaced; "" replaces none.
 	Run func(ctx context.Context, file string, text []byte, coverage *policy.Coverage) ([]Suite, error)
 }
 
-// Mutate changes the policies of the suites at the paths, one small change at a
-// time, and runs the suites that evaluate what is changed. The mutants are in the
-// order of their places, and the same whatever the number of processors. The error
-// is for cancellation.
+// Mutate makes small changes to the policies of the suites at the paths, one at
+// a time, and runs the suites that evaluate the changed part. Mutants are in
+// the order of their places, whatever the number of processors. It fails only
+// if ctx ends.
 func Mutate(ctx context.Context, o MutateOptions, paths ...string) ([]policy.Mutant, error) {
 	if o.Name == nil {
 		o.Name = func(name string) string { return name }
@@ -92,7 +92,8 @@ func placeOf(o *render.Object) policyPlace {
 // suffice. With a zero place all run, and nothing is replaced.
 type runTests func(ctx context.Context, at policyPlace, data []byte, coverage *policy.Coverage, r *recorder, enough func([]Case) bool) ([]Suite, error)
 
-// mutatedTests are tests that run together, as they are without a mutant.
+// mutatedTests are tests that run together, with their outcome without a
+// mutant.
 type mutatedTests struct {
 	name     string
 	run      runTests
@@ -101,24 +102,24 @@ type mutatedTests struct {
 	outcome  testOutcome
 }
 
-// A policyPlace is where a policy is written, and whether the tests evaluate what
-// it matches.
+// A policyPlace is the place of a policy, and whether the tests evaluate its
+// match constraints.
 type policyPlace struct {
 	file         string
 	line, column int
 }
 
-// A testOutcome counts what failed: by case, and what does not compile.
+// A testOutcome counts failures by case, and compile errors.
 type testOutcome struct {
 	failed, vacuous map[string]int
 	where           map[string]string // FILE:LINE of a case
 	broken          map[string]int    // what does not compile, by file; of Rego modules ""
 }
 
-// A recorder notes which policies are compiled, and their errors.
+// A recorder records which policies are compiled, and their errors.
 type recorder struct {
 	mu       sync.Mutex
-	policies map[policyPlace]bool // true: what it matches counts
+	policies map[policyPlace]bool // true if its match constraints are evaluated
 	errs     map[string]int       // by file
 }
 
@@ -139,7 +140,7 @@ func (r *recorder) compiled(match bool, err error, objects ...*render.Object) {
 	}
 }
 
-// engines are e, with what they compile recorded.
+// engines returns e wrapped so that compiled policies are recorded.
 func (r *recorder) engines(e Engines) Engines {
 	wrapped := e
 	wrapped.Admission = func(p *render.Object, kinds policy.Kinds, cluster *policy.Cluster) (Evaluator, error) {
@@ -183,7 +184,7 @@ func (m *mutator) prepare(ctx context.Context, paths []string) error {
 	return group.Wait()
 }
 
-// suite are the tests of a file.
+// suite returns the tests of a file.
 func (m *mutator) suite(f found) *mutatedTests {
 	return &mutatedTests{name: m.o.Name(f.name), run: func(ctx context.Context, at policyPlace, data []byte, coverage *policy.Coverage, r *recorder, enough func([]Case) bool) ([]Suite, error) {
 		o := m.o.Options
@@ -198,7 +199,7 @@ func (m *mutator) suite(f found) *mutatedTests {
 	}}
 }
 
-// modules are the unit tests of Rego.
+// modules returns the unit tests of Rego.
 func (m *mutator) modules() *mutatedTests {
 	t := &mutatedTests{name: "unit tests of Rego", policies: make(map[policyPlace]bool)}
 	t.run = func(ctx context.Context, at policyPlace, data []byte, coverage *policy.Coverage, r *recorder, _ func([]Case) bool) ([]Suite, error) {
@@ -267,7 +268,7 @@ func (m *mutatedTests) enough(file string, strict bool) func([]Case) bool {
 	}
 }
 
-// more is the first key that counts more than before.
+// more returns the first key with a higher count than before.
 func more(now, before map[string]int) string {
 	for _, key := range slices.Sorted(maps.Keys(now)) {
 		if now[key] > before[key] {
@@ -286,7 +287,7 @@ type tried struct {
 	tests []*mutatedTests
 }
 
-// mutants are those of all policies that the tests compile.
+// mutants returns the mutants of all policies that the tests compile.
 func (m *mutator) mutants(ctx context.Context) []tried {
 	files := make(map[string]bool)
 	for _, t := range m.tests {
@@ -340,7 +341,7 @@ func (m *mutator) ofFile(ctx context.Context, file string) []tried {
 	return all
 }
 
-// try runs the tests that evaluate what the mutant changes.
+// try runs the tests that evaluate the mutant's place.
 func (m *mutator) try(ctx context.Context, x *tried) policy.Mutant {
 	r := policy.Mutant{
 		Policy: x.Policy, Rule: x.Rule, Mutator: string(x.Mutator), Change: x.Change, Origin: x.Origin, Diff: x.Diff(x.data), Tests: []string{},
@@ -387,8 +388,8 @@ func (m *mutator) try(ctx context.Context, x *tried) policy.Mutant {
 	return r
 }
 
-// reaches reports whether the tests evaluate what a mutant changes. Where nothing
-// is counted, they may.
+// reaches reports whether the tests evaluate the mutant's place. Without
+// coverage, they may.
 func (m *mutatedTests) reaches(x *tried) bool {
 	for _, at := range x.Reach {
 		if hits, ok := m.hits[placeOnly(at)]; ok {
@@ -398,7 +399,7 @@ func (m *mutatedTests) reaches(x *tried) bool {
 	return true
 }
 
-// against runs the tests with a mutant, and notes in r what became of it.
+// against runs the tests with a mutant and records the outcome in r.
 func (m *mutatedTests) against(ctx context.Context, x *tried, strict bool, r *policy.Mutant) {
 	rec := newRecorder()
 	all, err := m.run(ctx, x.at, x.Apply(x.data), nil, rec, m.enough(x.Origin.File, strict))

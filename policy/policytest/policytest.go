@@ -1,12 +1,12 @@
-// Package policytest runs tests of policies: suites that say which policy
-// should say what of which object.
+// Package policytest runs tests of policies: suites that state the expected
+// outcome of a policy for a resource.
 //
-// In go a tree, paths in it and what evaluates policies ([Run], [Engines]);
-// out comes a [Report], plain data, which is the JSON of `preadmit test`. Which
-// kinds of suites there are is one list, [Formats]; each reads its files and
-// compares in the terms of the tool that the suites were written for. Nothing
-// is passed over in silence: what can't be read, found or run is an error of
-// the suite or of the case, and no such case passes.
+// [Run] takes a tree, paths in it and the [Engines] that evaluate policies. It
+// returns a [Report] of plain data, the JSON of `preadmit test`. [Formats]
+// lists the kinds of suites. Each reads its files and compares outcomes as the
+// tool does for which the suites were written. Files that can't be read or
+// found, and policies that can't be run, are errors of the suite or of the
+// case, and such a case never passes.
 package policytest
 
 import (
@@ -32,13 +32,13 @@ type Suite struct {
 	Kind  string   `json:"kind"`  // the name of its format
 	Error string   `json:"error"` // why it was not read, or not whole; a line each
 	Cases []Case   `json:"cases"`
-	Notes []string `json:"notes"` // what was not looked at, or taken for granted
+	Notes []string `json:"notes"` // parts that were not evaluated, and assumptions
 }
 
-// A Case is one expectation: what a policy, or a rule of it, should say about a
-// resource, in the suite's words.
+// A Case is one expectation: the outcome of a policy or rule for a resource, in
+// the suite's terms.
 type Case struct {
-	Name     string `json:"name,omitempty"` // that the suite gives it
+	Name     string `json:"name,omitempty"` // name in the suite
 	Policy   string `json:"policy"`
 	Rule     string `json:"rule"`     // "" where the suite is about the whole policy
 	Resource string `json:"resource"` // namespace/name
@@ -46,16 +46,16 @@ type Case struct {
 	Want     string `json:"want"`
 	Got      string `json:"got"` // "" when it could not be run
 	OK       bool   `json:"ok"`
-	// Vacuous says that no rule was evaluated on the resource, so that what
-	// was got says nothing about it.
+	// Vacuous reports that no rule evaluated the resource, so the outcome shows
+	// nothing about it.
 	Vacuous   bool   `json:"vacuous"`
-	Reason    string `json:"reason"` // of what was got, or why it could not be run
+	Reason    string `json:"reason"` // reason for Got, or why the case could not be run
 	Operation string `json:"operation"`
 	Line      int    `json:"line"` // in the suite's file
-	// Unmatched says that on a cluster the policy would not see this request,
-	// by what it matches. Notes say why.
+	// Unmatched reports that in a cluster the policy would not match this
+	// request. Notes say why.
 	Unmatched bool     `json:"unmatched"`
-	Notes     []string `json:"notes"` // what the answer rests on
+	Notes     []string `json:"notes"` // assumptions
 }
 
 // Summary counts. A case is passed, failed, or an error that kept it from
@@ -70,30 +70,30 @@ type Summary struct {
 	Errors  int `json:"errors"`
 }
 
-// An Evaluator evaluates requests by policies that it compiled, each alone: by
-// the policy's expressions, whatever it matches and however it is bound.
+// An Evaluator evaluates the expressions of compiled policies one at a time,
+// without their match constraints and bindings.
 type Evaluator interface {
-	// Evaluate returns what the rules of the named policy say with the given
-	// parameter; nil is none.
+	// Evaluate returns the results of the named policy with a parameter, which
+	// may be nil.
 	Evaluate(ctx context.Context, req *policy.Request, name string, params *render.Object) ([]policy.Result, error)
 }
 
 // A Mutator changes objects by the expressions of one policy that it compiled,
 // whatever the policy matches and however it is bound.
 type Mutator interface {
-	// Mutate returns what the policy does with the given parameter; nil is
-	// none.
+	// Mutate returns the changes of the policy with a parameter, which may be
+	// nil.
 	Mutate(ctx context.Context, req *policy.Request, params *render.Object) ([]policy.Step, error)
 }
 
-// Engines are what policies of suites are evaluated by.
+// Engines compile and evaluate the policies of suites.
 type Engines struct {
-	// Kinds knows the built-in kinds and those of the given definitions.
+	// Kinds returns the built-in kinds and those of the given definitions.
 	Kinds func(crds []*render.Object) (policy.Kinds, error)
 
-	// Admission compiles a ValidatingAdmissionPolicy, with the kinds and the
-	// Namespaces it is evaluated with. The error joins *render.Error values;
-	// what compiles can be evaluated all the same.
+	// Admission compiles a ValidatingAdmissionPolicy, with the kinds and
+	// Namespaces for its evaluation. The error joins *render.Error values.
+	// Expressions that compile can be evaluated all the same.
 	Admission func(p *render.Object, kinds policy.Kinds, cluster *policy.Cluster) (Evaluator, error)
 
 	// Mutation compiles a MutatingAdmissionPolicy, as Admission does the
@@ -102,13 +102,14 @@ type Engines struct {
 
 	// Kyverno compiles a policy of a suite for Kyverno: one of Kyverno's own
 	// kinds, or an admission policy, which its command line evaluates too. The
-	// error joins *render.Error values; with nil the policy is not valid.
+	// error joins *render.Error values. If the returned policy is nil, the
+	// policy is invalid.
 	Kyverno func(p *render.Object, s *KyvernoSetup) (KyvernoPolicy, error)
 
 	// Gator compiles the constraint of a test with its template. The error
-	// joins *render.Error values, of which those with RuleConstraintSchema say
-	// that the constraint breaks its template's schema; with any of them that
-	// is no warning nothing can be evaluated.
+	// joins *render.Error values; unless all are warnings, nothing can be
+	// evaluated. The Rule RuleConstraintSchema means that the constraint breaks
+	// its template's schema.
 	Gator func(s *GatorSetup) (GatorPolicy, error)
 }
 

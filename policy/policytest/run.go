@@ -29,28 +29,29 @@ type Format struct {
 	run    func(*suite)
 }
 
-// Formats are the kinds of suites, in the order in which a file is tried.
+// Formats lists the kinds of suites, in the order in which a file is tried.
 var Formats = []Format{
 	{Name: "kyverno", Doc: "kyverno-test.yaml", detect: isKyverno, run: kyverno},
 	{Name: "gator", Doc: "suites of Gatekeeper's gator verify", detect: isGator, run: gator},
 	{Name: "kaptest", Doc: "kaptest manifests, of whatever name", detect: isKaptest, run: kaptest},
 }
 
-// Options are what suites are run with.
+// Options configure [Run].
 type Options struct {
 	FS      fs.FS // all that may be read
 	Engines Engines
 
-	// Name gives a name in FS as reports show it; nil: as it is.
+	// Name converts a name in FS for reports. If it is nil, names are
+	// unchanged.
 	Name func(string) string
 
 	// Watch, where it is not nil, learns of each suite that is run. done is
 	// called at the end. With an error the suite is left out.
 	Watch func(name string) (done func(), err error)
 
-	files  *readFiles              // read before; nil: none
-	about  policyPlace             // run only tests that a change of this policy may concern; zero: all
-	enough func(cases []Case) bool // ends a suite after these cases; nil: none does
+	files  *readFiles              // files read before, or nil
+	about  policyPlace             // run only tests that a change of this policy may affect; zero runs all
+	enough func(cases []Case) bool // reports whether a suite may end after these cases; nil never ends it
 }
 
 // Limits of the walk that looks for tests.
@@ -86,7 +87,7 @@ func Run(ctx context.Context, o Options, paths ...string) (*Report, error) {
 	return r, nil
 }
 
-// A found file is a suite, or what was taken for one.
+// A found file is a suite, or a file that is named like one.
 type found struct {
 	name   string
 	data   []byte
@@ -96,7 +97,7 @@ type found struct {
 
 // discover finds the suites at paths, each once.
 func discover(fsys fs.FS, paths []string) []found {
-	files := make(map[string]bool) // true: given by name
+	files := make(map[string]bool) // true if given by name
 	var all []found
 	for _, p := range paths {
 		p = path.Clean(p)
@@ -121,7 +122,7 @@ func discover(fsys fs.FS, paths []string) []found {
 	return all
 }
 
-// walk gives the YAML and JSON files below dir, and errors with their places.
+// walk yields the YAML and JSON files below dir, and errors with their places.
 // Links to directories are not followed.
 func walk(fsys fs.FS, dir string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
@@ -145,7 +146,8 @@ func walk(fsys fs.FS, dir string) iter.Seq2[string, error] {
 	}
 }
 
-// giving gives an error about a name, and says how to go on.
+// giving yields an error about a name and returns then, unless the iteration
+// stops.
 func giving(yield func(string, error) bool, name, text string, then error) error {
 	if !yield(name, &render.Error{Span: render.Span{File: name}, Err: errors.New(text)}) {
 		return fs.SkipAll
@@ -153,8 +155,8 @@ func giving(yield func(string, error) bool, name, text string, then error) error
 	return then
 }
 
-// look reads a file and says which kind of suite it is. One that can't be read
-// is a suite if it is named like one.
+// look reads a file and returns its kind of suite. A file that can't be read is
+// a suite if its name says so.
 func look(fsys fs.FS, name string) found {
 	f := found{name: name}
 	f.data, f.err = render.ReadFile(fsys, name)
@@ -222,10 +224,10 @@ func (s *suite) done() bool {
 	return s.ctx.Err() != nil || s.opts.enough != nil && s.opts.enough(s.Cases)
 }
 
-// fail notes an error of the suite.
+// fail records an error of the suite.
 func (s *suite) fail(err error) { s.errs = append(s.errs, err) }
 
-// note notes once what was not looked at.
+// note records, once, something that was not evaluated.
 func (s *suite) note(format string, args ...any) {
 	if n := fmt.Sprintf(format, args...); !slices.Contains(s.Notes, n) {
 		s.Notes = append(s.Notes, n)
@@ -238,7 +240,7 @@ const (
 	maxErrors = 100
 )
 
-// lines are errors with their places as reports name them, each once.
+// lines formats errors with their places for reports, without duplicates.
 func (s *suite) lines(errs ...error) []string {
 	var all []string
 	for _, e := range render.Errors(errors.Join(errs...)) {
@@ -255,7 +257,7 @@ func (s *suite) lines(errs ...error) []string {
 	return all
 }
 
-// text is the lines in one.
+// text returns the lines joined.
 func (s *suite) text(errs ...error) string { return strings.Join(s.lines(errs...), "; ") }
 
 var (

@@ -16,9 +16,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Limits of the API server: of a request's body (MaxRequestBodyBytes of
-// k8s.io/apiserver) and of all annotations together (TotalAnnotationSizeLimitB
-// of k8s.io/apimachinery/pkg/api/validation).
+// Limits of the API server on a request's body (MaxRequestBodyBytes of
+// k8s.io/apiserver) and on the total size of annotations
+// (TotalAnnotationSizeLimitB of k8s.io/apimachinery/pkg/api/validation).
 const (
 	maxObject      = 3 << 20
 	maxAnnotations = 256 << 10
@@ -57,7 +57,7 @@ func (k *Kinds) AdmitTyped(o *render.Object, namespace string) (held map[string]
 	return runtime.DeepCopyJSON(o.Object), nil, nil
 }
 
-// unknown is the error for a kind that the API server can't serve, whatever
+// unknown returns the error for a kind that no API server can serve, whatever
 // is installed in it.
 func (k *Kinds) unknown(gvk schema.GroupVersionKind) error {
 	if k.builtinGroup(gvk.Group) {
@@ -116,8 +116,8 @@ func (k *Kinds) admitBuiltin(b *builtin, o *render.Object, namespace string) (he
 	return held, typed, nil
 }
 
-// refusals are the errors about several fields of an object. The API server
-// stops at the first, which alone is the text.
+// refusals joins errors about several fields of an object. The API server stops
+// at the first, so Error returns only that one's text.
 type refusals []error
 
 func (r refusals) Error() string { return r[0].Error() }
@@ -128,8 +128,8 @@ func (r refusals) Unwrap() []error { return r }
 // maxRefusals limits the reported fields of one object.
 const maxRefusals = 20
 
-// refuseAll gives what the API server would say about an object one after the other,
-// if each field at fault were left out once it was told. err is the first.
+// refuseAll returns the API server's errors about an object in sequence, each
+// found after removing the field of the one before. err is the first.
 func (g *goType) refuseAll(gvk schema.GroupVersionKind, object map[string]any, err error) error {
 	all := refusals{badRequest(gvk, err)}
 	rest := runtime.DeepCopyJSON(object)
@@ -176,8 +176,8 @@ func forget(object map[string]any, pointer string) bool {
 	return false
 }
 
-// badRequest says what the API server's create handler says about an object that
-// it can't decode.
+// badRequest returns the error of the API server's create handler for an object
+// that it can't decode.
 func badRequest(gvk schema.GroupVersionKind, err error) error {
 	what := fmt.Errorf("%s in version %q cannot be handled as a %s: %w", gvk.Kind, gvk.Version, gvk.Kind, err)
 	var fe *policy.FieldError
@@ -187,9 +187,9 @@ func badRequest(gvk schema.GroupVersionKind, err error) error {
 	return what
 }
 
-// place puts an object of a known kind into the namespace of its request, as
-// EnsureObjectNamespaceMatchesRequestNamespace of k8s.io/apiserver does: none
-// for the kinds that live in none.
+// place sets an object's namespace to that of its request, or removes it from
+// cluster-scoped kinds, as EnsureObjectNamespaceMatchesRequestNamespace of
+// k8s.io/apiserver does.
 func place(held map[string]any, namespaced bool, namespace string) {
 	u := unstructured.Unstructured{Object: held}
 	switch {
@@ -200,7 +200,8 @@ func place(held map[string]any, namespaced bool, namespace string) {
 	}
 }
 
-// tooLarge is the API server's answer to objects that it takes from nobody.
+// tooLarge returns the API server's error for an object that exceeds its
+// limits.
 func tooLarge(object map[string]any) error {
 	if size := weigh(object); size > 4*maxObject { // shared parts make it larger than there is memory
 		return fmt.Errorf("Request entity too large: limit is %d", maxObject)
@@ -226,7 +227,7 @@ func tooLarge(object map[string]any) error {
 	return nil
 }
 
-// weigh is about the size of a value as JSON.
+// weigh estimates the size of a value as JSON.
 func weigh(value any) int {
 	size := 4
 	switch v := value.(type) {
@@ -244,7 +245,7 @@ func weigh(value any) int {
 	return size
 }
 
-// notServed is the error for a kind that no request can be about.
+// notServed returns the error for a kind that has no resource.
 func notServed(err error, pointer string) error {
 	return &policy.FieldError{Fields: []string{pointer}, Err: err, NotServed: true}
 }

@@ -8,9 +8,9 @@ import (
 
 var apiServiceType, apiServiceDefaults = apiService()
 
-// apiService is the type of APIServices in apiregistration.k8s.io/v1, and the
-// only default in it, for nothing else here needs their module. The types are
-// named as there since the decoder's errors name them.
+// apiService returns the type of APIServices in apiregistration.k8s.io/v1 and
+// its only default. The types are declared here to avoid a dependency on their
+// module, with upstream's names because errors of the decoder contain them.
 func apiService() (reflect.Type, []rule) {
 	type ServiceReference struct {
 		Namespace string `json:"namespace,omitempty"`

@@ -15,11 +15,10 @@ import (
 	"github.com/preadmit/preadmit/policy"
 )
 
-// Equivalent lists the other resources that the API server serves from the
-// same storage. Of the built-in ones these are the versions of a resource
-// that are on by default, and events, which two groups share
-// (AddCohabitatingResources in pkg/kubeapiserver): what deployments and
-// ingresses shared with extensions is gone from all releases known here.
+// Equivalent returns the other resources that the API server serves from the
+// same storage. For built-in resources these are the other versions that are on
+// by default, and for events the other of their two groups
+// (AddCohabitatingResources in pkg/kubeapiserver).
 func (k *Kinds) Equivalent(gvr schema.GroupVersionResource) []policy.Version {
 	if found, builtin := k.equivalents()[gvr]; builtin {
 		return found
@@ -27,7 +26,7 @@ func (k *Kinds) Equivalent(gvr schema.GroupVersionResource) []policy.Version {
 	return k.equivalentCustoms(gvr)
 }
 
-// newEquivalents are the answers for every built-in resource.
+// newEquivalents returns the equivalents of every built-in resource.
 func (s *server) newEquivalents() map[schema.GroupVersionResource][]policy.Version {
 	kept := make(map[schema.GroupResource][]policy.Version)
 	for _, b := range s.sortedKinds((*builtin).byDefault) {
@@ -54,9 +53,10 @@ func storageOf(gr schema.GroupResource) schema.GroupResource {
 	return gr
 }
 
-// Convert returns an admitted object in another version of its kind, as the
-// API server would for a policy that names that version. The error says that
-// it would have to ask a conversion webhook, or that preadmit doesn't know how.
+// Convert returns an admitted object in another version of its kind, as the API
+// server converts it for a policy that names that version. It fails if the API
+// server would call a conversion webhook, or if the conversion is not known
+// here.
 func (k *Kinds) Convert(admitted map[string]any, to schema.GroupVersionKind) (map[string]any, error) {
 	apiVersion, _ := admitted["apiVersion"].(string)
 	kind, _ := admitted["kind"].(string)
@@ -109,8 +109,8 @@ func cantConvert(from, to schema.GroupVersionKind) error {
 	return fmt.Errorf("%s %s can't be converted to %s offline", from.GroupVersion(), from.Kind, to.GroupVersion())
 }
 
-// convertTyped converts an object of a kind that is served in two versions of
-// different shape: from either to the other.
+// convertTyped converts an object between the two served versions of its kind,
+// in either direction. It is for kinds whose versions have different fields.
 func convertTyped(typed any) any {
 	switch o := typed.(type) {
 	case *autoscalingv1.HorizontalPodAutoscaler:

@@ -7,8 +7,8 @@ import (
 )
 
 // priorityLevel converts a PriorityLevelConfiguration between v1beta3 and v1.
-// They differ in the shares of a limited level: none are 30 in v1beta3, where
-// an annotation says that none are meant.
+// They differ in the shares of a limited level: in v1beta3 zero means 30, and
+// an annotation marks a real zero.
 func priorityLevel(admitted map[string]any, apiVersion string) map[string]any {
 	const zeroMeant = flowcontrolv1beta3.PriorityLevelPreserveZeroConcurrencySharesKey
 	converted := unstructured.Unstructured{Object: runtime.DeepCopyJSON(admitted)}

@@ -15,7 +15,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A custom is a kind that a CustomResourceDefinition defines.
+// A custom is a kind defined by a CustomResourceDefinition.
 type custom struct {
 	group, kind, plural string
 	namespaced          bool
@@ -49,8 +49,8 @@ func (k *Kinds) addCustom(o *render.Object) error {
 	return nil
 }
 
-// readCRD reads what names and serves the kind. The error is about the field
-// at the pointer.
+// readCRD reads the names and served versions of a kind. The error is about the
+// field at pointer.
 func readCRD(object map[string]any) (c *custom, pointer string, err error) {
 	spec, _ := object["spec"].(map[string]any)
 	if spec == nil {
@@ -87,8 +87,8 @@ func readCRD(object map[string]any) (c *custom, pointer string, err error) {
 	return c, "", nil
 }
 
-// readSubresources takes the subresources of each version, those of v1beta1
-// for all versions included.
+// readSubresources returns the subresources of each version, including those
+// that v1beta1 declares for all versions.
 func readSubresources(spec map[string]any) map[string][]string {
 	byVersion := map[string][]string{}
 	versions, _ := spec["versions"].([]any)
@@ -171,7 +171,7 @@ func (c *custom) admit(r release, o *render.Object, gvk schema.GroupVersionKind,
 	return held, nil
 }
 
-// nullTimestamp gives an object the null creationTimestamp of older servers.
+// nullTimestamp sets the null creationTimestamp that older servers write.
 func nullTimestamp(held map[string]any) {
 	if m, ok := held["metadata"].(map[string]any); ok && m["creationTimestamp"] == nil {
 		m["creationTimestamp"] = nil
@@ -211,8 +211,8 @@ func (k *Kinds) equivalentCustoms(gvr schema.GroupVersionResource) []policy.Vers
 	return found
 }
 
-// suggestCustom names the custom kind of the group that a person may have
-// meant: the same one but for letter case and white space.
+// suggestCustom returns the custom kind of the group that differs only in
+// letter case and white space, as a suggestion.
 func (k *Kinds) suggestCustom(gvk schema.GroupVersionKind) string {
 	for _, gk := range slices.SortedFunc(maps.Keys(k.customs), compareKinds) {
 		if fold(gk.Group) == fold(gvk.Group) && fold(gk.Kind) == fold(gvk.Kind) {

@@ -14,16 +14,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// A customSchema is what the schema of a custom kind does to its objects in
-// one version. nil does nothing.
+// A customSchema prunes and defaults the custom objects of one version. A nil
+// *customSchema does nothing.
 type customSchema struct {
 	*structural.Structural
 	keepUnknown  bool // spec.preserveUnknownFields
 	defaultNodes int  // in all its defaults together
 }
 
-// maxDefaulted bounds what defaults may make of an object: each value in it
-// may get each default.
+// maxDefaulted is the most values that defaults may add to an object. Each
+// value in it may get each default.
 const maxDefaulted = 5_000_000
 
 // compileSchema reads a schema when it is first needed.
@@ -86,10 +86,9 @@ func nodes(value any) int {
 	return n
 }
 
-// complete does to an object what the API server does on decoding it
-// (unstructuredSchemaCoercer and unstructuredDefaulter of
-// k8s.io/apiextensions-apiserver): it drops what the schema doesn't know and
-// fills in its defaults.
+// complete prunes unknown fields and sets defaults, as the API server does on
+// decoding (unstructuredSchemaCoercer and unstructuredDefaulter of
+// k8s.io/apiextensions-apiserver).
 func (c *customSchema) complete(held map[string]any) error {
 	meta, found, err := objectmeta.GetObjectMeta(held, false)
 	if err != nil {

@@ -11,19 +11,18 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// A goType is a kind's type in Go and what is done with its values. It is
-// safe for concurrent use.
+// A goType is a kind's Go type with its decoding, defaulting and conversion. It
+// is safe for concurrent use.
 type goType struct {
 	typ      reflect.Type
 	shape    *shape
-	form     *form // nil: the library knows it alone
+	form     *form // nil: only the library can convert the type
 	defaults *plan
 	stored   *plan
 	older    *adapter
 }
 
-// newGoType returns nil for a kind that client-go has no type for: such as
-// were dropped before the version that this module requires.
+// newGoType returns the type of a kind, or nil if client-go no longer has it.
 func (s *server) newGoType(gvk schema.GroupVersionKind) *goType {
 	typ := typeOf(gvk)
 	if typ == nil {
@@ -36,8 +35,8 @@ func (s *server) newGoType(gvk schema.GroupVersionKind) *goType {
 	return t
 }
 
-// typeOf finds the type of a kind: in client-go, but for the two groups that
-// other modules serve.
+// typeOf returns the Go type of a kind, from client-go or for two groups from
+// other modules.
 func typeOf(gvk schema.GroupVersionKind) reflect.Type {
 	switch gvk {
 	case apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"):
@@ -66,8 +65,8 @@ func (g *goType) decode(object map[string]any) (any, error) {
 	return typed, refuse(typed)
 }
 
-// typed is decode for an object whose quantities are harmless and in which
-// fault is the first value of a wrong type, or "".
+// typed decodes an object whose quantities are harmless. fault is the pointer
+// of the first value of a wrong type, or "".
 func (g *goType) typed(object map[string]any, fault string) (any, error) {
 	if fault == "" {
 		if typed, err := g.fromTree(object); err == nil {
@@ -75,8 +74,8 @@ func (g *goType) typed(object map[string]any, fault string) (any, error) {
 		}
 	}
 	typed := reflect.New(g.typ).Interface()
-	// The words are those of the decoder that the API server uses, which also
-	// has the last one on whether something is wrong.
+	// The decoder of the API server decides whether something is wrong, and
+	// words the error.
 	data, err := json.Marshal(object)
 	if err != nil {
 		return nil, err
@@ -96,8 +95,8 @@ func short(err error) error {
 	return err
 }
 
-// complete does to a decoded object what the API server does: it fills in
-// defaults, then goes by the form that the server stores.
+// complete sets the API server's defaults in a decoded object, and then applies
+// the conversions of stored.
 func (g *goType) complete(r release, typed any) {
 	value := reflect.ValueOf(typed).Elem()
 	g.defaults.apply(r, value)

@@ -4,10 +4,10 @@ import (
 	"slices"
 )
 
-// defaults are what API servers fill in, type by type: the SetDefaults
-// functions of k8s.io/kubernetes/pkg/apis/*/v*/defaults.go and the values of
-// +default markers, for the releases in kinds.tsv. What depends on a feature
-// gate hangs here on the release since which the gate is open.
+// defaults lists the API servers' defaults by type: the SetDefaults functions
+// of k8s.io/kubernetes/pkg/apis/*/v*/defaults.go and the values of +default
+// markers, for the releases in kinds.tsv. A default behind a feature gate
+// applies from the release in which the gate is on by default.
 var defaults = slices.Concat(
 	podDefaults, volumeDefaults, coreDefaults, workloadDefaults,
 	autoscalingDefaults, admissionDefaults, clusterDefaults, deviceDefaults, apiServiceDefaults,

@@ -10,8 +10,8 @@ import (
 
 const httpsPort = 443
 
-// admissionDefaults lists the defaults of webhook configurations and admission
-// policies, and of what else extends the API server.
+// admissionDefaults lists the defaults of webhook configurations, admission
+// policies and other extensions of the API server.
 var admissionDefaults = []rule{
 	on(func(_ release, w *admissionv1.ValidatingWebhook) {
 		fillPtr(&w.FailurePolicy, admissionv1.Fail)

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// defaultCPU is the utilization that an autoscaler without metrics aims at.
+// defaultCPU is the target CPU utilization of an autoscaler without metrics.
 const defaultCPU = 80
 
 // autoscalingDefaults lists the defaults of horizontal pod autoscalers. The metric of

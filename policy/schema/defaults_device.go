@@ -7,8 +7,8 @@ import (
 	resourcev1beta2 "k8s.io/api/resource/v1beta2"
 )
 
-// deviceDefaults lists the defaults of resource.k8s.io. A taint's time is left out: it
-// is the time of the request.
+// deviceDefaults lists the defaults of resource.k8s.io, except a taint's time,
+// which is the time of the request.
 var deviceDefaults = []rule{
 	on(func(_ release, q *resourcev1.ExactDeviceRequest) { devices(&q.AllocationMode, &q.Count) }),
 	on(func(_ release, q *resourcev1.DeviceSubRequest) { devices(&q.AllocationMode, &q.Count) }),

@@ -82,7 +82,7 @@ func pod(r release, p *corev1.Pod) {
 	}
 }
 
-// requestLimits makes what is limited and not requested requested.
+// requestLimits sets missing requests to the limits.
 func requestLimits(r *corev1.ResourceRequirements) {
 	if r.Limits == nil {
 		return
@@ -131,8 +131,8 @@ func hugePageLimits(p *corev1.Pod) {
 	fillList(own.Limits, limits)
 }
 
-// podRequests makes a pod that has limits of its own request what its
-// containers do, or else what it is limited to (KEP 2837).
+// podRequests sets the requests of a pod that has limits of its own: the sum of
+// its containers' requests, or else its limits (KEP 2837).
 func podRequests(p *corev1.Pod) {
 	own := p.Spec.Resources
 	if len(own.Limits) == 0 {

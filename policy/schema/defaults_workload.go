@@ -62,8 +62,7 @@ func statefulSet(_ release, s *appsv1.StatefulSet) {
 	fillPtr(&s.Spec.RevisionHistoryLimit, 10)
 }
 
-// job fills in a Job. The job template of a CronJob is left to the Jobs made
-// of it.
+// job sets the defaults of a Job. They are not set in a CronJob's template.
 func job(_ release, j *batchv1.Job) {
 	if j.Spec.Parallelism == nil {
 		fillPtr(&j.Spec.Completions, 1)

@@ -13,9 +13,9 @@ type lifecycle interface {
 	APILifecycleDeprecated() (major, minor int)
 }
 
-// Deprecated returns the API server's warning about a version of a kind that it
-// serves but that is deprecated, with what to use instead; "" for other versions.
-// Of custom resources it returns the warning of their definition.
+// Deprecated returns the API server's warning about a deprecated version that
+// it serves, with the version to use instead, or "" for other versions. For
+// custom resources it is the warning of their definition.
 func (k *Kinds) Deprecated(gvk schema.GroupVersionKind) string {
 	if c := k.customs[gvk.GroupKind()]; c != nil {
 		return c.deprecated[gvk.Version]
@@ -27,7 +27,7 @@ func (k *Kinds) Deprecated(gvk schema.GroupVersionKind) string {
 	return b.deprecated()
 }
 
-// deprecation is Deprecated of a built-in kind.
+// deprecation does what Deprecated does for a built-in kind.
 func (s *server) deprecation(gvk schema.GroupVersionKind) string {
 	typ := typeOf(gvk)
 	if typ == nil {
@@ -59,8 +59,8 @@ func (s *server) deprecation(gvk schema.GroupVersionKind) string {
 	return text + useInstead(use)
 }
 
-// readDeprecated returns the warnings about versions that a definition marks as
-// deprecated, in the API server's words where it gives none.
+// readDeprecated returns the warnings about deprecated versions of a
+// definition. If it has no text for one, the API server's text is used.
 func readDeprecated(spec map[string]any, group, kind string) map[string]string {
 	warnings := map[string]string{}
 	versions, _ := spec["versions"].([]any)

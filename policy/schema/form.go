@@ -15,26 +15,26 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// A form is how values of a Go type stand in a value tree, and are made of one.
-// It does what runtime.DefaultUnstructuredConverter does, with what that looks up
-// for every value looked up once, and with maps no larger than they have to be.
+// A form converts between values of a Go type and JSON values, as
+// runtime.DefaultUnstructuredConverter does. It looks up types once instead of
+// for every value, and allocates maps no larger than needed.
 type form struct {
 	typ    reflect.Type
-	own    *value.TypeReflectCacheEntry // of a type with its own encoder and decoder; nil: it has none
+	own    *value.TypeReflectCacheEntry // for a type with its own encoder and decoder, or nil
 	fields []formField                  // of a struct
 	elem   *form                        // of a pointer, slice or map
 }
 
-// A formField is a field of a struct, or of one inlined in it.
+// A formField is a field of a struct or of a struct inlined in it.
 type formField struct {
 	*form
 	name      string
 	index     []int
 	omitEmpty bool
-	omitZero  func(reflect.Value) bool // nil: the tag does not ask for it
+	omitZero  func(reflect.Value) bool // nil without omitzero in the tag
 }
 
-// errForm says that a form does not know what to do, which the library may.
+// errForm is the error for values that only the library can convert.
 var errForm = errors.New("not known")
 
 // formOf compiles the form of a type. It is nil where the type has something that
@@ -48,7 +48,8 @@ func formOf(typ reflect.Type) *form {
 	return f
 }
 
-// forms are those under way, since types may contain themselves.
+// forms holds the forms under construction, because types may contain
+// themselves.
 type forms struct {
 	known  map[reflect.Type]*form
 	failed bool
@@ -80,7 +81,7 @@ func (f *forms) of(typ reflect.Type) *form {
 	return have
 }
 
-// fields adds those of a struct to a form.
+// fields adds the fields of a struct to a form.
 func (f *forms) fields(into *form, typ reflect.Type, above []int) {
 	for i := range typ.NumField() {
 		field := typ.Field(i)
@@ -111,7 +112,7 @@ func (f *forms) fields(into *form, typ reflect.Type, above []int) {
 	}
 }
 
-// tree is a value as a value tree.
+// tree converts a value to a JSON value.
 func (f *form) tree(v reflect.Value) (any, error) {
 	if f.own != nil {
 		return f.ownTree(v)
@@ -159,8 +160,8 @@ func (f *form) tree(v reflect.Value) (any, error) {
 	return out, nil
 }
 
-// ownTree is a value of a type with its own encoder, which takes text to make JSON
-// and read it again where it is not one of the usual types.
+// ownTree converts a value of a type with its own encoder. Unless it is a
+// common type, its JSON is parsed again.
 func (f *form) ownTree(v reflect.Value) (any, error) {
 	if v.CanAddr() {
 		switch x := v.Addr().Interface().(type) {
@@ -191,7 +192,7 @@ func (f *form) list(v reflect.Value) (any, error) {
 	return out, nil
 }
 
-// object is a struct as a value tree.
+// object converts a struct to a JSON object.
 func (f *form) object(v reflect.Value) (map[string]any, error) {
 	kept := make([]int, 0, 64)
 	for i := range f.fields {
@@ -227,8 +228,8 @@ func (f *formField) omits(v reflect.Value) bool {
 	return f.omitZero != nil && f.omitZero(v)
 }
 
-// set fills a value, which is still zero, from a value tree. It
-// returns errForm for what does not fit.
+// set decodes a JSON value into a zero value. It returns errForm for values
+// that do not fit.
 func (f *form) set(v reflect.Value, tree any) error {
 	if tree == nil {
 		return nil
@@ -272,7 +273,7 @@ func (f *form) set(v reflect.Value, tree any) error {
 	return f.setPointer(v, tree)
 }
 
-// setPointer makes what a pointer leads to.
+// setPointer allocates and sets the value of a pointer.
 func (f *form) setPointer(v reflect.Value, tree any) error {
 	if f.typ.Kind() != reflect.Pointer {
 		return errForm
@@ -355,7 +356,7 @@ func (f *form) read(v reflect.Value, tree any) error {
 	return nil
 }
 
-// encode is json.Marshal, faster for what most values are.
+// encode does what json.Marshal does, but faster for common values.
 func encode(tree any) ([]byte, error) {
 	switch t := tree.(type) {
 	case int64:

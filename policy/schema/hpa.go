@@ -27,8 +27,8 @@ func dropHPAAnnotations(annotations map[string]string) {
 	}
 }
 
-// A hpaBehaviorForm is the behavior in its annotation: the API server's
-// internal type, which names its fields as Go does.
+// A hpaBehaviorForm is the behavior as stored in its annotation: the API
+// server's internal type, with Go's field names.
 type hpaBehaviorForm struct {
 	ScaleUp   *hpaScalingRules
 	ScaleDown *hpaScalingRules
@@ -47,8 +47,8 @@ type hpaScalingPolicy struct {
 	PeriodSeconds int32
 }
 
-// refuseHPA is the error about a quantity in an annotation that no library
-// may parse.
+// refuseHPA returns the error about a quantity in an annotation that is too
+// costly to parse.
 func refuseHPA(annotations map[string]string) error {
 	for key, shape := range map[string]*shape{hpaMetrics: hpaMetricsShape, hpaBehavior: hpaBehaviorShape, hpaCurrentMetrics: hpaCurrentShape} {
 		var value any
@@ -63,7 +63,7 @@ func refuseHPA(annotations map[string]string) error {
 	return nil
 }
 
-// hpaV2 converts what autoscaling/v1 holds, annotations included.
+// hpaV2 converts an autoscaling/v1 object with its annotations to v2.
 func hpaV2(in *autoscalingv1.HorizontalPodAutoscaler) *autoscalingv2.HorizontalPodAutoscaler {
 	out := &autoscalingv2.HorizontalPodAutoscaler{TypeMeta: in.TypeMeta, ObjectMeta: in.ObjectMeta}
 	out.APIVersion = autoscalingv2.SchemeGroupVersion.String()
@@ -148,8 +148,8 @@ func hpaStatusV2(in *autoscalingv1.HorizontalPodAutoscaler) autoscalingv2.Horizo
 	return out
 }
 
-// hpaV1 converts what autoscaling/v2 holds; what v1 has no fields for goes
-// into annotations.
+// hpaV1 converts an autoscaling/v2 object to v1. Fields that v1 lacks become
+// annotations.
 func hpaV1(in *autoscalingv2.HorizontalPodAutoscaler) *autoscalingv1.HorizontalPodAutoscaler {
 	out := &autoscalingv1.HorizontalPodAutoscaler{TypeMeta: in.TypeMeta, ObjectMeta: in.ObjectMeta}
 	out.APIVersion = autoscalingv1.SchemeGroupVersion.String()

@@ -27,9 +27,9 @@ var (
 	})
 )
 
-// latest reports whether the API server takes an image for one that changes: it
-// has the tag latest, or neither a tag nor a digest. What is no image
-// reference is not: there the server goes by the empty tag.
+// latest reports whether the API server uses the pull policy Always for an
+// image: it has the tag latest, or neither a tag nor a digest. For an invalid
+// reference the tag is empty, so the result is false.
 func latest(image string) bool {
 	if imageID().MatchString(image) {
 		return false

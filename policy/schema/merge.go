@@ -15,14 +15,14 @@ import (
 // gvkExtension names the kinds that a schema is of.
 const gvkExtension = "x-kubernetes-group-version-kind"
 
-// mergers are the converters made so far, by kind.
+// mergers caches type converters by kind.
 type mergers struct{ byKind sync.Map }
 
-// TypeConverter returns what merges apply configurations into objects of a
-// served kind, made of its OpenAPI schema as the API server does for
-// MutatingAdmissionPolicies (TypeConverterManager of
-// k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch). It is nil for
-// a kind that is not served.
+// TypeConverter returns the converter with which apply configurations are
+// merged into objects of a served kind, built from its OpenAPI schema as the
+// API server does for MutatingAdmissionPolicies (TypeConverterManager of
+// k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch). It is nil for a
+// kind that is not served.
 func (k *Kinds) TypeConverter(gvk schema.GroupVersionKind) (managedfields.TypeConverter, error) {
 	if !k.Resource(gvk).Known {
 		return nil, nil
@@ -52,7 +52,8 @@ func (k *Kinds) newTypeConverter(gvk schema.GroupVersionKind) (managedfields.Typ
 	return converter, nil
 }
 
-// componentsOf are the schemas of a kind and of all that it refers to.
+// componentsOf returns the schemas of a kind and of everything that it refers
+// to.
 func (k *Kinds) componentsOf(gvk schema.GroupVersionKind) (map[string]*spec.Schema, error) {
 	if k.builtins[gvk] == nil {
 		s, ok := k.Schema(gvk)
@@ -91,7 +92,7 @@ func (k *Kinds) componentsOf(gvk schema.GroupVersionKind) (map[string]*spec.Sche
 
 const componentRef = `"#/components/schemas/`
 
-// references are the names of the components that a schema refers to.
+// references returns the names of the components that a schema refers to.
 func references(raw json.RawMessage) []string {
 	var names []string
 	for part := range strings.SplitSeq(string(raw), componentRef) {

@@ -9,13 +9,13 @@ import (
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// omitsNullTimestamps is the release since which metadata without a creation
-// time is without creationTimestamp, too, rather than with a null.
+// omitsNullTimestamps is the first release that omits an empty
+// creationTimestamp instead of writing null.
 const omitsNullTimestamps release = 34
 
-// An adapter makes of an object in the types of client-go what an older API
-// server holds. It drops the fields that the older one doesn't know, which
-// ignores them in what it reads. nil does nothing.
+// An adapter converts an object in client-go's types to the form that an older
+// API server holds: fields that the older release does not have are dropped. A
+// nil *adapter does nothing.
 type adapter struct {
 	drop  []string
 	stamp bool // metadata has a null creationTimestamp rather than none
@@ -54,7 +54,7 @@ func (a *adapter) adapt(value any) {
 }
 
 // newAdapter compares a kind's type with its schema in the release. The newest
-// release knows all fields.
+// release has all fields.
 func (s *server) newAdapter(gvk apischema.GroupVersionKind, typ reflect.Type) *adapter {
 	if s.release == newest {
 		return nil
@@ -73,7 +73,7 @@ func (s *server) newAdapter(gvk apischema.GroupVersionKind, typ reflect.Type) *a
 
 const refPrefix = "#/components/schemas/"
 
-// An openAPI is the part of a schema that says which fields there are.
+// An openAPI is the part of a schema that lists its fields.
 type openAPI struct {
 	Ref        string              `json:"$ref"`
 	AllOf      []*openAPI          `json:"allOf"`

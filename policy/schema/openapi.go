@@ -16,14 +16,14 @@ import (
 //go:embed openapi.json.gz
 var openapiGZ []byte
 
-// A component is a schema of the OpenAPI documents in its variants, each with
-// the bits of the releases that it is of.
+// A component holds the variants of a schema of the OpenAPI documents, each
+// with the bits of its releases.
 type component []struct {
 	In     uint32          `json:"in"`
 	Schema json.RawMessage `json:"schema"`
 }
 
-// components reads the embedded schemas once, when they are first asked for.
+// components parses the embedded schemas on first use.
 var components = sync.OnceValues(func() (map[string]component, error) {
 	z, err := gzip.NewReader(bytes.NewReader(openapiGZ))
 	if err != nil {
@@ -37,10 +37,10 @@ var components = sync.OnceValues(func() (map[string]component, error) {
 })
 
 // Components returns the component schemas of the API server's OpenAPI v3
-// documents by name, without descriptions: "io.k8s.api.apps.v1.Deployment".
-// References between them are "#/components/schemas/NAME". The schemas of
-// Kubernetes 1.37 are those of 1.36, since no newer ones are published as a
-// module.
+// documents by name, such as "io.k8s.api.apps.v1.Deployment", without
+// descriptions. References between them are "#/components/schemas/NAME".
+// Kubernetes 1.37 has the schemas of 1.36, because no newer ones are published
+// as a module.
 func (s *server) Components() (map[string]json.RawMessage, error) {
 	all, err := components()
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *server) Components() (map[string]json.RawMessage, error) {
 	return schemas, nil
 }
 
-// ComponentOf is the name of the component that describes a built-in kind,
+// ComponentOf returns the name of the component that describes a built-in kind,
 // or "".
 func (s *server) ComponentOf(gvk schema.GroupVersionKind) (string, error) {
 	names, err := componentNames()
@@ -67,8 +67,8 @@ func (s *server) ComponentOf(gvk schema.GroupVersionKind) (string, error) {
 	return names[gvk], nil
 }
 
-// componentNames inverts x-kubernetes-group-version-kind, which all lists and
-// options carry for many kinds: those with several are passed over.
+// componentNames maps kinds to components by x-kubernetes-group-version-kind.
+// Lists and options, which have many kinds, are left out.
 var componentNames = sync.OnceValues(func() (map[schema.GroupVersionKind]string, error) {
 	all, err := components()
 	if err != nil {
@@ -91,8 +91,8 @@ var componentNames = sync.OnceValues(func() (map[schema.GroupVersionKind]string,
 	return names, nil
 })
 
-// Subresources are the subresources of a built-in resource that are served,
-// in order: "scale", "status".
+// Subresources returns the served subresources of a built-in resource, in
+// order: "scale", "status".
 func (s *server) Subresources(gvr schema.GroupVersionResource) []string {
 	if b := s.byName[gvr]; b != nil {
 		return slices.Clone(b.subresources)

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// A rule changes every value of one type, wherever in an object it
-// is: what defaulter-gen makes of a function SetDefaults_T.
+// A rule changes every value of one type, anywhere in an object, as
+// defaulter-gen does with a function SetDefaults_T.
 type rule struct {
 	typ reflect.Type
 	do  func(r release, value any) // a pointer to the value
@@ -16,13 +16,13 @@ func on[T any](do func(release, *T)) rule {
 	return rule{reflect.TypeFor[T](), func(r release, value any) { do(r, value.(*T)) }}
 }
 
-// A plan is the way through a type to the values that rules apply to. Rules
-// of a type come before those of its parts.
+// A plan leads from a type to the values inside it to which rules apply. Rules
+// of a type run before those of its parts.
 type plan struct {
 	rules []rule
 	into  []*plan // for a pointer or slice, of its elements
 	parts []part  // of a struct
-	busy  bool    // something is done in or below it
+	busy  bool    // rules apply to it or to its parts
 }
 
 type part struct {
@@ -86,7 +86,7 @@ func (p *plan) prune() {
 	}
 }
 
-// apply applies the rules to a value and what it holds.
+// apply applies the rules to a value and its parts.
 func (p *plan) apply(r release, value reflect.Value) {
 	if p == nil || !p.busy {
 		return

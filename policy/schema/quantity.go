@@ -23,8 +23,7 @@ type hostileError string
 
 func (h hostileError) Error() string { return string(h) }
 
-// takesQuantity accepts what resource.Quantity does, once its text is known
-// to be harmless.
+// takesQuantity accepts what resource.Quantity accepts, after guardQuantity.
 func takesQuantity(value any) error {
 	switch v := value.(type) {
 	case string:
@@ -51,8 +50,8 @@ func quantityText(s string) error {
 	return err
 }
 
-// guardQuantity looks at the digits and the exponent of a quantity, and at
-// nothing else: what is no quantity at all may pass.
+// guardQuantity refuses quantities with too many digits or too large an
+// exponent. It does not check the syntax otherwise.
 func guardQuantity(s string) error {
 	if len(s) > 3*maxDigits {
 		return hostileError("the quantity is too long")

@@ -17,8 +17,8 @@ import (
 //go:embed removed.tsv
 var removedTSV string
 
-// A removal is a line of removed.tsv: a kind that no release of kinds.tsv
-// serves any more.
+// A removal is a line of removed.tsv: a kind that no release in kinds.tsv
+// serves.
 type removal struct {
 	row
 	in          string // the version of Kubernetes that is the first without it
@@ -42,8 +42,8 @@ var removed = sync.OnceValue(func() map[schema.GroupVersionKind]*removal {
 	return all
 })
 
-// gone finds what is known of a kind that the chosen release does not serve
-// and another one does or did.
+// gone returns the row of a kind that the selected release does not serve, but
+// another one does or did.
 func gone(gvk schema.GroupVersionKind) *row {
 	if r := removed()[gvk]; r != nil {
 		return &r.row
@@ -56,8 +56,8 @@ func gone(gvk schema.GroupVersionKind) *row {
 	return nil
 }
 
-// noMatch is the API server's answer to a kind of a built-in group that it
-// does not serve, with what a person would want to know.
+// noMatch returns the API server's error for a kind of a built-in group that it
+// does not serve, with a hint.
 func (k *Kinds) noMatch(gvk schema.GroupVersionKind) error {
 	err := fmt.Errorf("no matches for kind %q in version %q", gvk.Kind, gvk.GroupVersion())
 	if r := removed()[gvk]; r != nil {
@@ -79,7 +79,7 @@ func useInstead(replacement string) string {
 	return "; use " + replacement
 }
 
-// whenServed says why a kind of kinds.tsv is not served by the release.
+// whenServed says why the release does not serve a kind of kinds.tsv.
 func (k *Kinds) whenServed(r *row) string {
 	first := oldest + release(bits.TrailingZeros32(r.served))
 	last := oldest + release(bits.Len32(r.served)) - 1
@@ -89,7 +89,7 @@ func (k *Kinds) whenServed(r *row) string {
 	return fmt.Sprintf("Kubernetes %s removed it%s", last+1, useInstead(k.sibling(r.gvk)))
 }
 
-// sibling is the most stable served version of a kind, or "".
+// sibling returns the most stable served version of a kind, or "".
 func (s *server) sibling(gvk schema.GroupVersionKind) string {
 	found := s.sortedKinds(func(b *builtin) bool { return b.gvk.GroupKind() == gvk.GroupKind() })
 	if len(found) == 0 {
@@ -101,8 +101,8 @@ func (s *server) sibling(gvk schema.GroupVersionKind) string {
 	return best.gvk.GroupVersion().String() + " " + gvk.Kind
 }
 
-// suggest names the served kind that a person may have meant: the same one but
-// for letter case and white space, in this version or group or in any.
+// suggest returns the served kind that differs only in letter case and white
+// space, in this version, this group or any group.
 func (k *Kinds) suggest(gvk schema.GroupVersionKind) string {
 	kind, group, ver := fold(gvk.Kind), fold(gvk.Group), fold(gvk.Version)
 	found := k.sortedKinds(func(b *builtin) bool { return fold(b.gvk.Kind) == kind || b.resource == kind })
@@ -131,7 +131,8 @@ func (k *Kinds) suggest(gvk schema.GroupVersionKind) string {
 	return best.gvk.GroupVersion().String() + " " + best.gvk.Kind
 }
 
-// similar is the kind of the same group and version that is written nearly so.
+// similar returns the kind of the same group and version with the most similar
+// name.
 func (k *Kinds) similar(gvk schema.GroupVersionKind) string {
 	var names []string
 	for _, b := range k.sortedKinds(func(b *builtin) bool { return b.gvk.GroupVersion() == gvk.GroupVersion() && b.byDefault() }) {
@@ -142,8 +143,8 @@ func (k *Kinds) similar(gvk schema.GroupVersionKind) string {
 
 func fold(s string) string { return strings.ToLower(strings.TrimSpace(s)) }
 
-// builtinGroup reports whether a group is one of the API server's own, letter
-// case and white space aside: V1 and Apps/v1 are mistakes, not other groups.
+// builtinGroup reports whether a group is built in, ignoring letter case and
+// white space: V1 and Apps/v1 are mistakes, not other groups.
 func (k *Kinds) builtinGroup(group string) bool {
 	return k.groups[fold(group)]
 }

@@ -14,10 +14,10 @@ import (
 )
 
 // Schema returns the OpenAPI schema of a served kind as the API server
-// publishes it, with references replaced by what they refer to; where that
-// contains itself there is an empty object. Quantities are int-or-string,
-// which the published schemas fail to say: type checking would not know the
-// fields of that type otherwise. The schema is shared: do not change it.
+// publishes it, with references replaced. A schema that contains itself ends in
+// an empty object. Quantities are int-or-string, unlike in the published
+// schemas, because type checking would not know fields of that type otherwise.
+// The schema is shared: the caller must not change it.
 func (k *Kinds) Schema(gvk schema.GroupVersionKind) (s *spec.Schema, ok bool) {
 	if k.builtins[gvk] != nil {
 		name, err := k.ComponentOf(gvk)
@@ -33,8 +33,8 @@ func (k *Kinds) Schema(gvk schema.GroupVersionKind) (s *spec.Schema, ok bool) {
 	return k.customSchema(c.schemas[gvk.Version])
 }
 
-// customSchema is the schema of a custom kind as it is published: with the
-// metadata of all objects, in embedded ones too (buildKubeNative of
+// customSchema returns the schema of a custom kind as it is published, with the
+// metadata of objects and of embedded objects (buildKubeNative of
 // k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder).
 func (k *Kinds) customSchema(compile func() (*customSchema, error)) (*spec.Schema, bool) {
 	c, err := compile()
@@ -50,13 +50,13 @@ func (k *Kinds) customSchema(compile func() (*customSchema, error)) (*spec.Schem
 		return nil, false
 	}
 	s = c.ToKubeOpenAPI()
-	nameEmbedded(s, meta) // first: what nameObject adds is shared
+	nameEmbedded(s, meta) // before nameObject, which adds shared schemas
 	nameObject(s, meta)
 	return s, true
 }
 
-// exposable reports whether the schema can be published: of a
-// hostile definition it may be none.
+// exposable reports whether the schema can be published. That of a hostile
+// definition may not be.
 func exposable(s *structural.Structural) bool {
 	return len(structural.ValidateStructural(nil, s)) == 0
 }
@@ -86,8 +86,8 @@ func nameEmbedded(s, meta *spec.Schema) {
 	}
 }
 
-// resolved are the component schemas that were asked for, references
-// replaced. It is safe for concurrent use.
+// resolved caches component schemas with references replaced. It is safe for
+// concurrent use.
 type resolved struct {
 	mu    sync.Mutex
 	raw   map[string]json.RawMessage
@@ -109,7 +109,7 @@ func (r *resolved) component(k *Kinds, name string) (*spec.Schema, bool) {
 	return s, s != nil
 }
 
-// resolve is nil for what is not there.
+// resolve returns a component's schema, or nil if there is none.
 func (r *resolved) resolve(name string) *spec.Schema {
 	if s, ok := r.ready[name]; ok {
 		return s
@@ -129,7 +129,7 @@ func (r *resolved) resolve(name string) *spec.Schema {
 	return s
 }
 
-// replace fills in the references of a schema that nobody else has.
+// replace replaces the references in a schema, which must not be shared.
 func (r *resolved) replace(s *spec.Schema) *spec.Schema {
 	if ref := reference(s); ref != "" {
 		if target := r.resolve(strings.TrimPrefix(ref, refPrefix)); target != nil {
@@ -149,7 +149,8 @@ func (r *resolved) replace(s *spec.Schema) *spec.Schema {
 	return s
 }
 
-// reference is that of a schema, which may be wrapped to stand beside a default.
+// reference returns the reference of a schema, which may be wrapped in allOf
+// beside a default.
 func reference(s *spec.Schema) string {
 	if ref := s.Ref.String(); ref != "" {
 		return ref
@@ -162,8 +163,8 @@ func reference(s *spec.Schema) string {
 	return ""
 }
 
-// Resources lists what is served, in order, as the API server's discovery
-// does: resources by their plural names, and subresources by
+// Resources returns the served resources in order, as the API server's
+// discovery does: resources by plural name, and subresources as
 // "resource/subresource" with the kind of their resource.
 func (k *Kinds) Resources() []metav1.APIResource {
 	var all []metav1.APIResource
@@ -189,8 +190,8 @@ func addResource(all []metav1.APIResource, gvr schema.GroupVersionResource, kind
 	return all
 }
 
-// BuiltinGroup reports whether a group is one of the API server's own, in which
-// nothing is served but what Resources lists.
+// BuiltinGroup reports whether a group is built in. Resources lists everything
+// that is served in it.
 func (k *Kinds) BuiltinGroup(group string) bool { return k.groups[group] }
 
 // OtherRelease reports whether another release of Kubernetes serves a built-in

@@ -1,17 +1,17 @@
-// Package schema knows the kinds that an API server serves, offline: what
-// each is called, and how the server holds its objects.
+// Package schema describes the kinds that an API server serves: their resource
+// names, and the form in which the server holds their objects.
 //
-// In go a Kubernetes version and the CustomResourceDefinitions of the tree;
-// out comes [Kinds], the policy.Kinds of a policy.Chain. The built-in kinds
-// stand in kinds.tsv and their schemas in openapi.json.gz, both written by
-// gen. Objects are decoded into the types of client-go, defaulted as
-// k8s.io/kubernetes does (defaults*.go) and brought into the form that the
+// [New] takes a Kubernetes version and the CustomResourceDefinitions of the
+// tree, and returns [Kinds], the policy.Kinds of a policy.Chain. kinds.tsv
+// lists the built-in kinds and openapi.json.gz holds their schemas; gen writes
+// both. Objects are decoded into the types of client-go, defaulted as
+// k8s.io/kubernetes does (defaults*.go) and converted to the form that the
 // server holds and shows to admission (stored.go). The nested module oracle
-// is the server's own code, which the tests compare with.
+// contains the server's own code, with which the tests compare.
 //
-// [Validator] is the policy.Validator of the built-in kinds: it reports what the
-// server's strict decoding refuses (unknown.go) and its validation, which
-// package kindcheck reproduces.
+// [Validator] is the policy.Validator of the built-in kinds. It reports fields
+// that the server's strict decoding refuses (unknown.go), and its validation,
+// which package kindcheck reproduces.
 package schema
 
 import (
@@ -30,10 +30,10 @@ import (
 
 //go:generate go run ./gen
 
-// Options are the inputs of kinds besides the definitions.
+// Options configure [New].
 type Options struct {
-	// KubeVersion is the API server's version: "1.33", "v1.33.2". "" is the
-	// newest that is known.
+	// KubeVersion is the API server's version, such as "1.33" or "v1.33.2". ""
+	// selects the newest known one.
 	KubeVersion string
 }
 
@@ -49,9 +49,9 @@ type Kinds struct {
 var _ policy.Kinds = (*Kinds)(nil)
 
 // New returns the kinds of an API server with the given
-// CustomResourceDefinitions; other objects are passed over. The error joins
-// *render.Error for definitions that can't be read: the others are known all
-// the same. Only for a Kubernetes version that is not known are the Kinds nil.
+// CustomResourceDefinitions. It ignores other objects. The error joins
+// *render.Error values for definitions that can't be read; the others are known
+// all the same. The Kinds are nil only if the Kubernetes version is unknown.
 func New(crds []*render.Object, opts Options) (*Kinds, error) {
 	r, err := parseRelease(opts.KubeVersion)
 	if err != nil {
@@ -81,16 +81,17 @@ const (
 
 func (r release) String() string { return "1." + strconv.Itoa(int(r)) }
 
-// bit is the release's place in the bits of kinds.tsv.
+// bit returns the release's bit in kinds.tsv.
 func (r release) bit() uint32 { return 1 << (r - oldest) }
 
-// CheckVersion is an error unless a Kubernetes version is known; "" is the newest.
+// CheckVersion returns an error if a Kubernetes version is unknown. "" is the
+// newest.
 func CheckVersion(version string) error {
 	_, err := parseRelease(version)
 	return err
 }
 
-// Versions are the Kubernetes versions that are known, oldest first.
+// Versions returns the known Kubernetes versions, oldest first.
 func Versions() []string {
 	var all []string
 	for r := oldest; r <= newest; r++ {
@@ -117,8 +118,8 @@ func parseRelease(version string) (release, error) {
 	return 0, fmt.Errorf("%q is not a Kubernetes version that is known; there are %s to %s", version, oldest, newest)
 }
 
-// Resource tells what a kind is called. A kind that is neither built in nor
-// defined gets the name that REST mappers guess, and counts as namespaced.
+// Resource returns the resource of a kind. An unknown kind gets the name that
+// REST mappers guess, and counts as namespaced.
 func (k *Kinds) Resource(gvk schema.GroupVersionKind) policy.Resource {
 	if b := k.builtins[gvk]; b != nil {
 		return policy.Resource{GroupVersionResource: b.gvr(), Namespaced: b.namespaced, Known: true}

@@ -15,8 +15,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A shape is what JSON values a Go type takes, as the API server's decoder
-// sees it. It is what tells the place of an error, which the decoder doesn't.
+// A shape describes the JSON values that the API server's decoder accepts for a
+// Go type. It is used to find the place of an error, which the decoder does not
+// report.
 type shape struct {
 	takes  func(any) error // of a scalar, or a type with its own decoder
 	list   *shape          // of the elements of a slice
@@ -33,7 +34,8 @@ type fieldShape struct {
 // shapeOf compiles the shape of a type.
 func shapeOf(typ reflect.Type) *shape { return shapes{}.of(typ) }
 
-// shapes are those under way, since types may contain themselves.
+// shapes holds the shapes under construction, because types may contain
+// themselves.
 type shapes map[reflect.Type]*shape
 
 func (s shapes) of(typ reflect.Type) *shape {
@@ -76,7 +78,7 @@ type field struct {
 	typ  reflect.Type
 }
 
-// fieldsOf are the fields that a struct has in JSON, by name.
+// fieldsOf returns the JSON fields of a struct by name.
 func fieldsOf(typ reflect.Type) []field {
 	if typ.Kind() != reflect.Struct {
 		return nil
@@ -103,8 +105,8 @@ func fieldsOf(typ reflect.Type) []field {
 	return fields
 }
 
-// faults are the faults of an object: the pointer of the first value of a
-// wrong type, and an error about a value that no library may see.
+// faults holds the pointer of the first value of a wrong type in an object, and
+// the error about a value that is too costly for the libraries.
 type faults struct {
 	path    []step
 	first   string
@@ -123,8 +125,8 @@ func (s *shape) faults(object map[string]any) *faults {
 	return f
 }
 
-// check goes through a value in the order in which the API server's decoder
-// does, which gets the keys sorted.
+// check checks a value in the order of the API server's decoder, which gets
+// sorted keys.
 func (f *faults) check(s *shape, value any) {
 	if value == nil {
 		return
@@ -166,14 +168,14 @@ func (f *faults) checkObject(s *shape, v map[string]any) {
 	}
 }
 
-// plain tells without a path whether a scalar is right where it is.
+// plain reports whether a scalar is valid. It needs no path.
 func (s *shape) plain(value any) bool {
 	_, text := value.(string)
 	return text && s.kind == reflect.String && s.takes != nil
 }
 
-// checkMap checks the values of a map. Maps come in no order: of several
-// faults the one of the least key counts.
+// checkMap checks the values of a map. If several are wrong, the one with the
+// smallest key counts, because maps have no order.
 func (f *faults) checkMap(s *shape, v map[string]any) {
 	outer, first, firstKey := f.first, "", ""
 	for key, child := range v {
@@ -230,7 +232,7 @@ func (f *faults) pointer() string {
 // errType replaces the decoder's error about a value of a wrong type.
 var errType = errors.New("wrong type")
 
-// takesScalar accepts what the decoder takes for a bool, string or number.
+// takesScalar accepts what the decoder accepts for a bool, string or number.
 func takesScalar(typ reflect.Type) func(any) error {
 	probe := reflect.Zero(typ)
 	kind := typ.Kind()
@@ -264,7 +266,7 @@ func fitsInt(probe reflect.Value, v int64) bool {
 	}
 }
 
-// takesVia accepts what the type's own decoder does.
+// takesVia accepts what the type's own decoder accepts.
 func takesVia(typ reflect.Type) func(any) error {
 	return func(value any) error {
 		data, err := json.Marshal(value)

@@ -17,9 +17,10 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// stored is what happens to objects on their way through the API server's
-// internal types and back, which is how admission sees them: the conversion.go
-// files of k8s.io/kubernetes/pkg/apis/*/v*, where they do more than to copy.
+// stored lists the changes to objects when the API server converts them to its
+// internal types and back, which is the form that admission sees: the
+// conversion.go files of k8s.io/kubernetes/pkg/apis/*/v*, where they do more
+// than copy.
 var stored = []rule{
 	on(func(_ release, p *corev1.Pod) {
 		dropInitAnnotations(&p.Annotations)
@@ -96,14 +97,14 @@ var stored = []rule{
 	}),
 }
 
-// integer writes a number as the API server does, having refused what is none.
+// integer formats a number as the API server does. It must be valid.
 func integer(s string) string {
 	n, _ := strconv.ParseInt(s, 10, 64)
 	return strconv.FormatInt(n, 10)
 }
 
-// refuse is the API server's error about an annotation that stands for a
-// field of the stored form.
+// refuse returns the API server's error about an annotation that holds a field
+// of the stored form.
 func refuse(typed any) error {
 	switch o := typed.(type) {
 	case *appsv1.Deployment:
@@ -123,7 +124,8 @@ func refuse(typed any) error {
 	return nil
 }
 
-// dropInitAnnotations drops what was init containers in Kubernetes 1.5.
+// dropInitAnnotations drops the annotations that held init containers in
+// Kubernetes 1.5.
 func dropInitAnnotations(annotations *map[string]string) {
 	for _, level := range []string{"alpha", "beta"} {
 		delete(*annotations, "pod."+level+".kubernetes.io/init-containers")
@@ -155,8 +157,7 @@ func storedCRD(d *apiextensionsv1.CustomResourceDefinition) {
 	*d = back
 }
 
-// finalize does what the strategy of namespaces does before it creates one:
-// no namespace is seen without.
+// finalize sets the finalizer that the strategy of namespaces sets on creation.
 func finalize(n *corev1.Namespace) {
 	for _, f := range n.Spec.Finalizers {
 		if f == corev1.FinalizerKubernetes {

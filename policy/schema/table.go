@@ -16,7 +16,7 @@ import (
 //go:embed kinds.tsv
 var kindsTSV string
 
-// A row is one line of kinds.tsv: a kind of a group version.
+// A row is one line of kinds.tsv: a kind in a group version.
 type row struct {
 	gvk          schema.GroupVersionKind
 	resource     string
@@ -29,18 +29,17 @@ func (r *row) gvr() schema.GroupVersionResource {
 	return r.gvk.GroupVersion().WithResource(r.resource)
 }
 
-// byDefault reports whether an API server serves the kind when no flag says
-// otherwise: stable versions, and the beta ones that were on before Kubernetes
-// 1.24 stopped that (DefaultAPIResourceConfigSource in pkg/controlplane).
+// byDefault reports whether an API server serves the kind without flags: stable
+// versions, and the beta versions that were on before Kubernetes 1.24 ended
+// that (DefaultAPIResourceConfigSource in pkg/controlplane).
 func (r *row) byDefault() bool {
 	return !strings.Contains(r.gvk.Version, "alpha") && !strings.Contains(r.gvk.Version, "beta") ||
 		r.gvk.Group == "flowcontrol.apiserver.k8s.io" && r.gvk.Version == "v1beta3"
 }
 
-// APIVersions lists the group versions that an API server of a version serves
-// when no flag says otherwise, and the kinds of each as group/version/kind, as
-// templates of Helm charts ask for them. It is empty for a version that is not
-// known.
+// APIVersions returns the group versions that an API server serves without
+// flags, and their kinds as group/version/kind, for the Capabilities of Helm
+// charts. It is empty for an unknown version.
 func APIVersions(kubeVersion string) []string {
 	r, err := parseRelease(kubeVersion)
 	if err != nil {
@@ -57,10 +56,10 @@ func APIVersions(kubeVersion string) []string {
 	return slices.Compact(all)
 }
 
-// A builtin is a row that the chosen release serves.
+// A builtin is a row that the selected release serves.
 type builtin struct {
 	row
-	goType     func() *goType // nil in it: client-go has no type
+	goType     func() *goType // returns nil if client-go has no type
 	validator  func() *kindValidator
 	deprecated func() string // what is said about it, or ""
 }
@@ -125,21 +124,22 @@ func parseRanges(s string) (uint32, error) {
 	return bits, nil
 }
 
-// A server holds the kinds that an API server of a release has built in. There is
-// one for each release: what is found out about a kind serves all Kinds.
+// A server holds the built-in kinds of an API server of one release. All Kinds
+// of a release share it and its caches.
 type server struct {
 	release  release
 	builtins map[schema.GroupVersionKind]*builtin
 	byName   map[schema.GroupVersionResource]*builtin
 	ordered  []*builtin      // by group, version and kind
-	groups   map[string]bool // that are built in
+	groups   map[string]bool // built-in groups
 
-	// equivalents are the other built-in resources that serve the same objects.
+	// equivalents returns the other built-in resources that serve the same
+	// objects.
 	equivalents func() map[schema.GroupVersionResource][]policy.Version
 	mergers     mergers
 }
 
-// servers makes the server of a release when it is first asked for. The first is
+// servers returns the server of each release, made on first use. The first is
 // the oldest release.
 var servers = func() (all [newest - oldest + 1]func() *server) {
 	for i := range all {
@@ -175,7 +175,7 @@ func newServer(r release) *server {
 	return k
 }
 
-// sortedKinds are the served built-in kinds that keep accepts, in order.
+// sortedKinds returns the served built-in kinds that keep accepts, in order.
 func (s *server) sortedKinds(keep func(*builtin) bool) []*builtin {
 	var found []*builtin
 	for _, b := range s.ordered {

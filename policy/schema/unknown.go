@@ -23,7 +23,7 @@ type known struct {
 	each   *known // of a list, or of a map's values
 }
 
-// An unknownField is a field that the decoder refuses.
+// An unknownField is a field that the strict decoder refuses.
 type unknownField struct {
 	path    string // as the decoder writes it
 	pointer string
@@ -32,11 +32,11 @@ type unknownField struct {
 	parent  *known
 }
 
-// maxUnknown is how many strict errors the API server's decoder keeps.
+// maxUnknown is the most strict errors that the API server's decoder keeps.
 const maxUnknown = 100
 
-// unknown lists the unknown fields of a value, in order: the first of them, as
-// the decoder sees the keys sorted.
+// unknown returns the first unknown fields of a value, in the order of the
+// decoder, which gets sorted keys.
 func (k *known) unknown(value map[string]any) []unknownField {
 	if k.knows(value) {
 		return nil
@@ -46,7 +46,7 @@ func (k *known) unknown(value map[string]any) []unknownField {
 	return w.found
 }
 
-// knows reports whether there is no unknown field in a value.
+// knows reports whether a value has no unknown field.
 func (k *known) knows(value any) bool {
 	if k == nil {
 		return true
@@ -155,7 +155,8 @@ func knownOf(gvk schema.GroupVersionKind, r release) (*known, error) {
 	return c.component(names[gvk]), nil
 }
 
-// knownTypes are those under way or done, since types may contain themselves.
+// knownTypes holds known types, also those under construction, because types
+// may contain themselves.
 type knownTypes map[reflect.Type]*known
 
 func (k knownTypes) of(typ reflect.Type) *known {
@@ -238,8 +239,8 @@ func (k *knownSchemas) schema(s *openAPI) *known {
 	return nil
 }
 
-// A strict holds the fields of a kind in the chosen release and, when it is
-// asked for, in the others.
+// A strict holds the fields of a kind in the selected release, and on demand in
+// the others.
 type strict struct {
 	now    *known
 	others func() map[release]*known
@@ -261,8 +262,8 @@ func newStrict(gvk schema.GroupVersionKind, r release) (*strict, error) {
 	})}, nil
 }
 
-// when says in which releases a field is known that the chosen one, r, does
-// not know: "" if in none.
+// when returns the releases that have a field which the selected release r does
+// not have, or "".
 func (s *strict) when(u unknownField, r release) string {
 	var in []release
 	for other, k := range s.others() {
@@ -281,9 +282,8 @@ func (s *strict) when(u unknownField, r release) string {
 	}
 }
 
-// suggest names the field that a person may have meant: the same but for
-// letter case, separators or a slip or two of the finger, and where it belongs
-// if that is elsewhere.
+// suggest returns the field that a person may have meant: one that differs in
+// letter case, separators or a typo or two, or one of the same name elsewhere.
 func (s *strict) suggest(u unknownField) string {
 	if meant := render.DidYouMean(u.key, slices.Collect(maps.Keys(u.parent.fields))); meant != "" {
 		return meant

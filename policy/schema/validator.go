@@ -17,29 +17,29 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// The rules of a Validator beside those of package kindcheck. What can't be
-// decoded at all is the chain's rule "decode".
+// Rules of a Validator besides those of package kindcheck. For objects that
+// can't be decoded the chain has a rule "decode".
 const (
 	ruleUnknown    = "unknown-field"
 	ruleValid      = "valid"
 	ruleDeprecated = policy.DeprecatedVersion
 )
 
-// A Validator says what the API server's strict decoding and its validation
-// say to objects of built-in kinds. It is safe for concurrent use.
+// A Validator applies the API server's strict decoding and validation to
+// objects of built-in kinds. It is safe for concurrent use.
 //
-// Its results have the kind as their policy ("Deployment.apps") and as their
-// rule what is wrong: unknown-field, required, invalid, unsupported-value,
-// duplicate, not-found, forbidden, too-long, immutable. Each names its fields,
-// in the server's words, and denies. An object with none of them has one
-// result that passes, of the rule valid. What it does not look at, it does not
-// refuse: what passes here may still be refused by the server.
+// A result's policy is the kind ("Deployment.apps"). Its rule is unknown-field,
+// required, invalid, unsupported-value, duplicate, not-found, forbidden,
+// too-long or immutable. Each names its fields, has the server's message, and
+// denies. An object without failures has one pass of the rule valid. The
+// validation is not complete: an object that passes here may still be refused
+// by the server.
 //
-// A deprecated version gives a warning beside that.
+// A deprecated version gives a warning as well.
 //
-// An unknown field is refused by kubectl, which asks for
-// fieldValidation=Strict, and so by Argo CD, and by whoever applies
-// server-side, as "field not declared in schema". Others lose it silently.
+// An unknown field is refused by kubectl and Argo CD, which set
+// fieldValidation=Strict, and by server-side apply ("field not declared in
+// schema"). Other clients lose it silently.
 type Validator struct {
 	kinds   *Kinds
 	objects []*render.Object
@@ -54,8 +54,8 @@ func NewValidator(kinds *Kinds, objects []*render.Object) *Validator {
 	return &Validator{kinds: kinds, objects: objects}
 }
 
-// builtin is the kind, if its objects are to be validated: definitions are
-// evaluated by policy/crd.
+// builtin returns the kind if its objects are validated here.
+// CustomResourceDefinitions are validated by policy/crd.
 func (v *Validator) builtin(gvk schema.GroupVersionKind) *builtin {
 	if gvk.Group == "apiextensions.k8s.io" {
 		return nil
@@ -78,9 +78,9 @@ func newKindValidator(b *builtin, r release) *kindValidator {
 	return k
 }
 
-// Validate implements policy.Validator. Requests that delete give no results;
-// those for kinds that are not built in only give the warning about a deprecated
-// version.
+// Validate implements policy.Validator. DELETE requests give no results.
+// Requests for other than built-in kinds give only the warning about a
+// deprecated version.
 func (v *Validator) Validate(ctx context.Context, req *policy.Request) ([]policy.Result, error) {
 	if req.Object == nil || req.SubResource != "" {
 		return nil, nil
@@ -126,7 +126,7 @@ func result(gvk schema.GroupVersionKind, rule string, outcome policy.Outcome) po
 	return policy.Result{Engine: policy.EngineSchema, Policy: gvk.GroupKind().String(), Rule: rule, Outcome: outcome, Action: policy.Deny}
 }
 
-// strictly is what the refusal of an unknown field rests on.
+// strictly is the assumption behind the failure of an unknown field.
 const strictly = "applied server-side or with fieldValidation=Strict, as kubectl, Argo CD and Flux do; otherwise the field is dropped"
 
 func (k *kindValidator) unknownFields(req *policy.Request) []policy.Result {
@@ -175,8 +175,8 @@ func (k *kindValidator) faults(req *policy.Request) ([]*kindcheck.Fault, error) 
 	return faults, nil
 }
 
-// asWritten leads from the data of a Secret, as it is held, to its stringData
-// where that is what is written.
+// asWritten moves faults in a Secret's data to stringData if that is where the
+// value is written.
 func asWritten(faults []*kindcheck.Fault, written map[string]any) {
 	text, _ := written["stringData"].(map[string]any)
 	if text == nil {
@@ -196,7 +196,7 @@ func asWritten(faults []*kindcheck.Fault, written map[string]any) {
 	}
 }
 
-// results tells each field's faults of a rule together.
+// results joins the faults of each field and rule to one result.
 func (k *kindValidator) results(faults []*kindcheck.Fault) []policy.Result {
 	var results []policy.Result
 	index := map[[2]string]int{}
