@@ -23,16 +23,17 @@ const (
 	leastHidden  = 8   // bytes of a Secret's value that is looked for elsewhere
 )
 
-// Sides are the units of two states of a repository that are compared.
+// Sides holds the units of the two states of a repository that are compared.
 type Sides struct {
 	Base, Head         []*render.Unit
 	BaseFile, HeadFile func(name string) string // names of files in reports
 	Half               func(unit string) bool   // one side could not render it whole
 }
 
-// Changes returns what requests do to the cluster. Of a unit that one side could not
-// render whole, it is unknown what is new, and what nothing deploys is not on the
-// cluster. Values of Secrets are covered, also where they are written in other objects.
+// Changes returns the changes that requests make to the cluster. Units that one
+// side could not render completely are left out, because their changes are
+// unknown, and so are units that nothing deploys. Values of Secrets are
+// covered, also in other objects.
 func Changes(reqs []policy.Request, s Sides) []Change {
 	d := newChangeDiffs(s)
 	changes := []Change{}
@@ -69,7 +70,7 @@ func Changes(reqs []policy.Request, s Sides) []Change {
 	return changes
 }
 
-// changeDiffs writes down what changes in objects.
+// changeDiffs builds the diffs of objects.
 type changeDiffs struct {
 	sides   Sides
 	secrets *strings.Replacer
@@ -114,8 +115,8 @@ func secretValues(o *render.Object, hidden map[string]bool) {
 	}
 }
 
-// describe adds to a change where the object is written, what changes in it,
-// and what its deletion takes along.
+// describe sets a change's place, its diff, and the objects that a deletion
+// takes along.
 func (c *changeDiffs) describe(change *Change, r *policy.Request) {
 	switch r.Operation {
 	case policy.Delete:
@@ -142,8 +143,8 @@ func writtenAt(o *render.Object, file func(string) string) *render.Span {
 	return &s
 }
 
-// diff is what changes in an object as it is rendered: the lines of a unified
-// diff, without its head, cut after maxShownDiff.
+// diff returns the changes of an object as rendered: the lines of a unified
+// diff without its head, cut after maxShownDiff.
 func (c *changeDiffs) diff(was, now *render.Object) string {
 	before, err := c.shown(was, nil)
 	if err != nil {
@@ -161,8 +162,8 @@ func (c *changeDiffs) diff(was, now *render.Object) string {
 	return strings.Join(lines, "")
 }
 
-// shown is an object as YAML with the values of Secrets covered. Those that
-// differ from what they were are marked.
+// shown returns an object as YAML with the values of Secrets covered. Values
+// that changed are marked.
 func (c *changeDiffs) shown(o, was *render.Object) (string, error) {
 	data, err := coveredYAML(o, was)
 	return c.secrets.Replace(string(data)), err
@@ -184,7 +185,7 @@ func coveredYAML(o, was *render.Object) ([]byte, error) {
 	return yaml.Marshal(tree)
 }
 
-// withoutValues is a map with its keys and without its values.
+// withoutValues returns a map with its keys but without its values.
 func withoutValues(v any) any {
 	m, ok := v.(map[string]any)
 	if !ok {
@@ -197,14 +198,14 @@ func withoutValues(v any) any {
 	return hidden
 }
 
-// UnifiedDiff returns what changes between two texts under their names; "" if nothing
-// does.
+// UnifiedDiff returns the unified diff of two named texts, or "" if they are
+// equal.
 func UnifiedDiff(oldName string, old []byte, newName string, new []byte) string {
 	_, text, _ := strings.Cut(string(diff.Diff(oldName, old, newName, new)), "\n") // the first line names a program
 	return text
 }
 
-// markValues says about covered values which are not what they were.
+// markValues marks the covered values that changed.
 func markValues(hidden, values any, was *render.Object, field string) any {
 	h, ok := hidden.(map[string]any)
 	v, isMap := values.(map[string]any)
@@ -220,8 +221,8 @@ func markValues(hidden, values any, was *render.Object, field string) any {
 	return h
 }
 
-// taken says what a cluster deletes with an object: what is in a Namespace, the
-// objects of a definition's kind, the data of a claim.
+// taken says what a cluster deletes along with an object: the objects in a
+// Namespace, the objects of a definition's kind, the data of a claim.
 func (c *changeDiffs) taken(o *render.Object) string {
 	switch gk := o.GroupVersionKind().GroupKind(); {
 	case gk.Group == "" && gk.Kind == "Namespace":

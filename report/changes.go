@@ -17,7 +17,7 @@ const (
 	maxDiffLine    = 200 // bytes
 )
 
-// losses are the deletions that take more along than the object.
+// losses returns the deletions that delete more than the object.
 func losses(r *Report) []*Change {
 	var found []*Change
 	for i := range r.Changes {
@@ -28,7 +28,7 @@ func losses(r *Report) []*Change {
 	return found
 }
 
-// diffLines are the lines of the diff, safe to show.
+// diffLines returns the lines of the diff, safe to show.
 func (c *Change) diffLines() []string {
 	var lines []string
 	for line := range strings.Lines(c.Diff) {
@@ -37,7 +37,8 @@ func (c *Change) diffLines() []string {
 	return lines
 }
 
-// losses writes what is deleted with more than itself, before all else.
+// losses writes the deletions that delete more than the object, before
+// everything else.
 func (p *printer) losses(r *Report) {
 	found := losses(r)
 	for _, c := range found {
@@ -74,8 +75,7 @@ func (p *printer) fixed(results []policy.Result, word string) {
 	}
 }
 
-// clusterChanges writes what changes in objects, so that a reader sees what
-// the change is about.
+// clusterChanges writes the changes of objects.
 func (p *printer) clusterChanges(r *Report) {
 	if p.embedded {
 		return
@@ -94,8 +94,9 @@ func (p *printer) clusterChanges(r *Report) {
 	}
 }
 
-// alike groups updates that change the same lines in objects of one kind, in the
-// order of each group's first. Every other change is a group of its own.
+// alike groups updates that change the same lines in objects of one kind.
+// Groups are in the order of their first change. Every other change is a group
+// of its own.
 func alike(units []unitChanges) [][]*Change {
 	var groups [][]*Change
 	at := make(map[string]int)
@@ -116,7 +117,7 @@ func alike(units []unitChanges) [][]*Change {
 	return groups
 }
 
-// changedLines are the lines that an update takes out and puts in.
+// changedLines returns the lines that an update removes and adds.
 func (c *Change) changedLines() string {
 	var b strings.Builder
 	for line := range strings.Lines(c.Diff) {
@@ -184,7 +185,7 @@ func (m *markdownWriter) losses() {
 	})
 }
 
-// placeLink is a place as code, which leads to link if there is one.
+// placeLink formats a place as code, with a link if there is one.
 func placeLink(s render.Span, link string) string {
 	shown := code(visible(inFetched(s.String()), maxMessage))
 	if link == "" {
@@ -230,8 +231,8 @@ func (p *pageWriter) change(c *Change) string {
 	})
 }
 
-// onCluster is the unit's name. Where that does not begin with the cluster, as it
-// does in a tree for several, the cluster follows.
+// onCluster returns the unit's name, followed by the cluster unless the name
+// begins with it.
 func (u *unitChanges) onCluster(quote func(string) string) string {
 	unit := quote(cmp.Or(visible(u.unit, maxMessage), "(no unit)"))
 	if u.cluster == "" || strings.HasPrefix(u.unit, u.cluster+":") {
@@ -244,10 +245,10 @@ func (u *unitChanges) onCluster(quote func(string) string) string {
 type clusterShare struct {
 	cluster string // "" where the tree does not say
 	count   string
-	units   []string // each with what happens in it
+	units   []string // units with their number of changes
 }
 
-// changeShares are the parts of a change by cluster. A change of one unit has none.
+// changeShares splits a change by cluster. A change of one unit has no shares.
 func changeShares(units []unitChanges) []clusterShare {
 	if len(units) < 2 {
 		return nil
@@ -289,7 +290,8 @@ func (p *printer) changeSummary(r *Report) {
 	}
 }
 
-// changeSummary is how much changes on each cluster, a line each if there are several.
+// changeSummary counts the changes on each cluster, with a line for each if
+// there are several.
 func (m *markdownWriter) changeSummary() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nChange: %s, from %s (%s).\n", changeCount(m.Changes), code(name(m.Base.Revision)), code(name(shortCommit(m.Base.Commit))))

@@ -11,10 +11,10 @@ import (
 	"github.com/preadmit/preadmit/policy"
 )
 
-// The concise format is a line for each finding, as compilers and linters write
-// it and editors jump to it: "FILE:LINE:COLUMN: denied: OBJECT: MESSAGE [RULE]".
-// What one rule says about several objects at one line is one line. A finding
-// without a place begins with its unit.
+// The concise format writes a line for each finding, as compilers and linters
+// do and as editors can follow: "FILE:LINE:COLUMN: denied: OBJECT: MESSAGE
+// [RULE]". Findings of one rule about several objects at one line share a line.
+// A finding without a place begins with its unit.
 
 func writeConcise(w io.Writer, r *Report, o Options) error {
 	p := &printer{Options: o, out: bufio.NewWriterSize(w, 64<<10), src: newSource(r), embedded: true}
@@ -73,7 +73,7 @@ func (p *printer) concise(c class, s *spot) {
 	}
 }
 
-// next says on one line how to get what is missing, and how to give it.
+// next says in one line how to provide the missing object or setting.
 func (l *lack) next() string {
 	steps := slices.DeleteFunc([]string{l.get(), l.give(), prose(l.hint)}, func(s string) bool { return s == "" })
 	if len(steps) == 0 {
@@ -82,7 +82,7 @@ func (l *lack) next() string {
 	return " (" + strings.Join(steps, "; ") + ")"
 }
 
-// groupsOf are the lacks' results as groups.
+// groupsOf returns the results of lacks as groups.
 func groupsOf(lacks []*lack) []*group {
 	var all []*group
 	for _, l := range lacks {
@@ -98,7 +98,7 @@ func (p *printer) statistics(r *Report, all []*group) {
 		class class
 		rule  string
 		n     int
-		text  string // what it is about: the rule's title, or the message if there is one alone
+		text  string // the rule's title, or the message if there is only one
 
 		titled bool
 	}
@@ -138,7 +138,8 @@ func (p *printer) statistics(r *Report, all []*group) {
 	}
 }
 
-// cutCells is the beginning of a visible text that takes at most width columns.
+// cutCells returns the beginning of a visible text that takes at most width
+// columns.
 func cutCells(s string, width int) string {
 	used := 0
 	for i, r := range s {

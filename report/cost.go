@@ -6,8 +6,8 @@ import (
 	"github.com/preadmit/preadmit/policy"
 )
 
-// costs tells about each rule whose cost is known the most that it cost, beside
-// the API server's limits.
+// costs writes the highest cost of each rule whose cost is known, beside the
+// API server's limits.
 func (p *printer) costs(results []policy.Result) {
 	type rule struct{ engine, policy, rule string }
 	var order []rule

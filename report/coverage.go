@@ -24,7 +24,7 @@ type Coverage struct {
 	Rules    []CoveredRule   `json:"rules"`
 	Branches []policy.Branch `json:"branches"` // sorted by their places
 
-	// Tree is where source lines are read from.
+	// Tree contains the files from which source lines are read.
 	Tree fs.FS `json:"-"`
 }
 
@@ -34,7 +34,7 @@ type CoverageCount struct {
 	Covered  int `json:"covered"`
 }
 
-// Percent is the covered part; 100 if there is no branch.
+// Percent returns the covered share in percent, 100 if there is no branch.
 func (c CoverageCount) Percent() float64 {
 	if c.Branches == 0 {
 		return 100
@@ -76,7 +76,7 @@ func NewCoverage(tool Tool, branches []policy.Branch, tree fs.FS) *Coverage {
 	return c
 }
 
-// CoverageFormats are the formats of a Coverage.
+// CoverageFormats lists the formats of a Coverage.
 var CoverageFormats = FormatList[*Coverage]{
 	{"text", "for people: rules, and the lines with branches that were not taken", writeCoverageText},
 	{"json", "for programs: everything", func(w io.Writer, c *Coverage, _ Options) error { return WriteValue(w, c) }},
@@ -85,7 +85,7 @@ var CoverageFormats = FormatList[*Coverage]{
 	{"cobertura", "for Jenkins, GitLab and Azure (Cobertura XML)", writeCobertura},
 }
 
-// writeCoverageText writes what each rule has covered, and the source lines of the
+// writeCoverageText writes the coverage of each rule, and the source lines of
 // branches that nothing took.
 func writeCoverageText(w io.Writer, c *Coverage, o Options) error {
 	p := &printer{Options: o, out: bufio.NewWriterSize(w, 64<<10), src: newSource(&Report{Tree: c.Tree})}
@@ -117,7 +117,7 @@ func branchCount(n int) string {
 
 func percent(c CoverageCount) string { return strconv.FormatFloat(c.Percent(), 'f', 1, 64) }
 
-// covered is the last line of the text: the count of all rules.
+// covered returns the last line of the text, with the total of all rules.
 func covered(c *Coverage) string {
 	if c.Summary.Branches == 0 {
 		return "no policy has branches to take; those of packs are not counted"
@@ -158,7 +158,7 @@ type coveredLine struct {
 	branches []*policy.Branch
 }
 
-// hits is how often the most taken branch of the line was taken.
+// hits returns how often the most taken branch of the line was taken.
 func (c *coveredLine) hits() int64 {
 	most := int64(0)
 	for _, b := range c.branches {
@@ -219,8 +219,8 @@ func (c *Coverage) files() []*coveredFile {
 	return all
 }
 
-// writeLCOV writes the tracefile of lcov's geninfo: a block for each part, its cases
-// are the branches.
+// writeLCOV writes a tracefile as lcov's geninfo does, with a block for each
+// part and the part's cases as branches.
 func writeLCOV(w io.Writer, c *Coverage, _ Options) error {
 	out := bufio.NewWriter(w)
 	for _, f := range c.files() {
@@ -292,7 +292,7 @@ type (
 	}
 )
 
-// writeCobertura writes Cobertura's XML: a class for each file.
+// writeCobertura writes Cobertura's XML, with a class for each file.
 func writeCobertura(w io.Writer, c *Coverage, _ Options) error {
 	all := coberturaCoverage{Version: name(c.Tool.Name) + " " + name(c.Tool.Version), Sources: []string{"."}, BranchesCovered: c.Summary.Covered, BranchesValid: c.Summary.Branches}
 	p := coberturaPackage{Name: "policies", BranchRate: rate(c.Summary.Covered, c.Summary.Branches)}

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// A coveragePart is a line with branches, or with Line 0 the lines between two of
-// them.
+// A coveragePart is a line with branches, or with Line 0 the lines between two
+// such lines.
 type coveragePart struct {
 	Line               int
 	Class, Text, Count string
@@ -25,7 +25,7 @@ type plainLine struct {
 	Text   string
 }
 
-// A coveragePage is a file of policies as the template reads it.
+// A coveragePage is the template's data for a file of policies.
 type coveragePage struct {
 	ID, Name, Count string
 	Parts           []coveragePart
@@ -71,8 +71,8 @@ func writeCoverageHTML(w io.Writer, c *Coverage, _ Options) error {
 
 func taken(c CoverageCount) string { return fmt.Sprintf("%d of %d", c.Covered, c.Branches) }
 
-// coverageParts returns the lines of a file from the first to the last with branches,
-// and those with branches alone if the file can't be read.
+// coverageParts returns the lines of a file from the first to the last with
+// branches. If the file can't be read, it returns only the lines with branches.
 func coverageParts(text *file, f *coveredFile) []coveragePart {
 	var parts []coveragePart
 	next := 0 // the line after the one before

@@ -15,18 +15,18 @@ type digest struct {
 	*Report
 	results      []policy.Result // sorted
 	tally        tally
-	notWhole     []Unit               // units that were not rendered, or not whole, for a reason that no finding gives
+	notWhole     []Unit               // units that were not rendered, or only partly, without a finding that says why
 	unreachedCut int                  // units that nothing deploys and that were not rendered whole
 	beforeCut    int                  // units that were not rendered whole before the change either, for the same reason
-	found        [numClasses][]*group // what counts now, worst severity first
-	lacks        []*lack              // what undecided findings wait for
+	found        [numClasses][]*group // findings that count, worst severity first
+	lacks        []*lack              // missing objects and settings of undecided findings
 	repeated     map[string]int       // assumptions that are shown once, with the number of findings
-	changes      []unitChanges        // what changes on the cluster
-	newly        []*policy.Result     // what changed policies would newly say
+	changes      []unitChanges        // changes on the cluster
+	newly        []*policy.Result     // new results of changed policies
 	noLonger     []*policy.Result     // and no longer say
 	fixed        []*policy.Result     // was there before and is no more
 	suppressed   []*policy.Result     // accepted for a time
-	unreached    []*policy.Result     // in what nothing deploys
+	unreached    []*policy.Result     // results in units that nothing deploys
 	unchanged    []*policy.Result     // was there before
 }
 
@@ -63,7 +63,7 @@ func newDigest(r *Report) *digest {
 	return d
 }
 
-// accepted files what does not count now.
+// accepted adds a result that does not count: suppressed or unchanged.
 func (d *digest) accepted(x *policy.Result) {
 	_, finding := classOf(x)
 	switch {
@@ -95,8 +95,8 @@ func (d *digest) proposals() {
 	}
 }
 
-// allResults are the sorted results for formats that know nothing of units:
-// of each that was not rendered, and of which no result says so, there is one.
+// allResults returns the sorted results, and a result for each unit that was
+// not rendered without one, for formats without units.
 func allResults(r *Report) []policy.Result {
 	results := sortedResults(r)
 	if missing := Unrendered(r); len(missing) > 0 {
@@ -135,15 +135,15 @@ func (d *digest) cutShort() string {
 	return ""
 }
 
-// weights are how many results each group is.
+// weights returns the number of results in each group.
 func weights(found []*group) func(i int) int {
 	return func(i int) int { return len(found[i].results) }
 }
 
-// unitChanges are the changes of one unit.
+// unitChanges holds the changes of one unit.
 type unitChanges struct {
 	unit, cluster string
-	changes       []Change // sorted by what happens, then by object
+	changes       []Change // sorted by operation, then by object
 }
 
 // changesByUnit sorts changes by cluster and unit.
@@ -179,7 +179,7 @@ func compareObjects(a, b render.Key) int {
 
 var happenings = []string{"created", "updated", "moved", "deleted"}
 
-// happens says in a word what happens to the object.
+// happens names the operation: created, updated or deleted.
 func (c *Change) happens() string {
 	switch {
 	case c.Unchanged:

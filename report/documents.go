@@ -9,7 +9,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A Document is a Kubernetes object in a file of the tree, and what happens to it.
+// A Document is a Kubernetes object in a file of the tree, with its state.
 type Document struct {
 	File   string               `json:"file"`
 	Line   int                  `json:"line"`
@@ -21,7 +21,7 @@ type Document struct {
 	Usual bool `json:"-"` // as render.TreeDocument has it
 }
 
-// documentWords say in a note why documents are not deployed.
+// documentWords describes the states of documents that are not deployed.
 var documentWords = map[render.DocumentState]string{
 	render.DocDeleted:     "deleted by patches",
 	render.DocLocalConfig: "left out by kustomize as local configuration",
@@ -35,8 +35,8 @@ var documentWords = map[render.DocumentState]string{
 	render.DocTemplate:    "templates that something has to fill in",
 }
 
-// CountDocuments counts the report's documents by state, and notes those that
-// are not deployed.
+// CountDocuments counts the report's documents by state, and adds a note about
+// those that are not deployed.
 func (r *Report) CountDocuments() {
 	if len(r.Documents) == 0 {
 		return
@@ -57,12 +57,12 @@ func (r *Report) CountDocuments() {
 	}
 }
 
-// Undeployed counts the documents that are not deployed, for formats without notes. It
-// returns "" if there are none.
+// Undeployed describes the documents that are not deployed, for formats without
+// notes. It returns "" if there are none.
 func (s *Summary) Undeployed() string { return undeployed(s.Documents, nil) }
 
-// undeployed says how many documents are not deployed and why, with the first of each
-// kind.
+// undeployed says how many documents are not deployed and why, with the first
+// of each state.
 func undeployed(counts map[render.DocumentState]int, first map[render.DocumentState]string) string {
 	var parts []string
 	total := 0

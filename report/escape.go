@@ -9,10 +9,10 @@ import (
 	"golang.org/x/text/width"
 )
 
-// What a report shows comes from other people's manifests: an object's name or
-// a policy's message may hold terminal escapes, line breaks, characters that
-// turn the reading direction, or commands for a CI runner. Every format passes
-// such text through this file.
+// A report shows text from other people's manifests: an object's name or a
+// policy's message may contain terminal escapes, line breaks, characters that
+// change the reading direction, or commands for a CI runner. Every format
+// passes such text through this file.
 
 const (
 	maxMessage = 5 << 10 // bytes of a message, as the API server has it for messageExpression
@@ -20,8 +20,8 @@ const (
 	maxMarks   = 8       // combining marks on one character
 )
 
-// prose makes a message safe to show on one line: breaks, with the blanks
-// around them, become a space, and it ends at 5 KiB.
+// prose makes a message safe to show on one line: line breaks and the blanks
+// around them become a space, and it is cut at 5 KiB.
 func prose(s string) string {
 	if strings.ContainsAny(s, "\n\r\u0085\u2028\u2029") {
 		s = strings.Join(strings.FieldsFunc(s, isBreak), "\n")
@@ -36,17 +36,17 @@ func prose(s string) string {
 	return visible(strings.ReplaceAll(strings.TrimSpace(s), "\t", " "), maxMessage)
 }
 
-// name makes an identifier safe to show: line breaks in it become visible.
+// name makes an identifier safe to show. Line breaks become visible.
 func name(s string) string { return visible(s, maxName) }
 
 func isBreak(r rune) bool {
 	return r == '\n' || r == '\r' || r == '\u0085' || r == '\u2028' || r == '\u2029'
 }
 
-// visible writes what can't be seen as \u{…}: controls, format characters,
-// blanks other than the space, and marks piled on one character. It cuts what
-// is longer than limit bytes, and "##[", which is a command to GitHub's runner
-// wherever it stands, is broken.
+// visible replaces invisible characters by \u{…}: controls, format characters,
+// blanks other than the space, and marks piled on one character. It cuts text
+// longer than limit bytes, and breaks up "##[", which GitHub's runner reads as
+// a command anywhere in a line.
 func visible(s string, limit int) string {
 	if plain(s[:min(len(s), limit)]) {
 		if len(s) <= limit {
@@ -84,7 +84,7 @@ func glyph(s string, marks int) string {
 	}
 }
 
-// plain says that s is printable ASCII without a runner's command.
+// plain reports whether s is printable ASCII without a runner's command.
 func plain(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {
@@ -94,13 +94,13 @@ func plain(s string) bool {
 	return !strings.Contains(s, "##[")
 }
 
-// unseen says that a character shows nothing, or does something instead.
+// unseen reports whether a character is invisible or a control.
 func unseen(r rune) bool {
 	return !unicode.IsPrint(r) || unicode.Is(ignorable, r)
 }
 
-// ignorable are letters and marks that Unicode says to draw as nothing
-// (Default_Ignorable_Code_Point), but for the variation selectors of emoji.
+// ignorable holds letters and marks that Unicode tells to draw as nothing
+// (Default_Ignorable_Code_Point), except the variation selectors of emoji.
 var ignorable = &unicode.RangeTable{
 	R16: []unicode.Range16{
 		{Lo: 0x034F, Hi: 0x034F, Stride: 1},
@@ -113,7 +113,7 @@ var ignorable = &unicode.RangeTable{
 	R32: []unicode.Range32{{Lo: 0xE0100, Hi: 0xE01EF, Stride: 1}},
 }
 
-// cells is how many columns of a terminal a visible character takes.
+// cells returns the number of terminal columns of a visible character.
 func cells(r rune) int {
 	if r < 0x300 {
 		return 1
@@ -130,8 +130,8 @@ func cells(r rune) int {
 }
 
 // guard keeps a line of text output from being a command to GitHub's runner:
-// one that begins with "::" after blanks, or holds "##[". Lines are made of
-// parts that are safe alone; this sees to what they make together.
+// one that begins with "::" after blanks, or contains "##[". The parts of a
+// line are safe alone, but not always together.
 func guard(line string) string {
 	if strings.Contains(line, "##[") {
 		line = strings.ReplaceAll(line, "##[", `#\u{23}[`)

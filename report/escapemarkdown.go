@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// What formats share that write Markdown: text of any origin as text.
+// Escaping for the formats that write Markdown.
 
-// escapeMarkdown makes one line of visible text mean itself in GitHub's
-// Markdown: no markup, no HTML, no link, no mention of a person or an issue.
+// escapeMarkdown escapes one line of visible text for GitHub's Markdown: it
+// becomes no markup, HTML, link, or mention of a person or an issue.
 func escapeMarkdown(s string) string {
 	s = markup.ReplaceAllString(s, `\$0`)
 	s = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
@@ -20,13 +20,13 @@ var (
 	mention = regexp.MustCompile(`@|\\?#|://|www`)
 )
 
-// plainText is escapeMarkdown for where GitHub also knows formulas.
+// plainText does what escapeMarkdown does, and also escapes formulas.
 func plainText(s string) string {
 	return strings.ReplaceAll(escapeMarkdown(s), "$", "<span>$</span>")
 }
 
-// code shows visible text as code, and nothing as what it is: empty backticks
-// would begin a span.
+// code formats visible text as code. It returns "" for "", because empty
+// backticks would begin a span.
 func code(s string) string {
 	if strings.TrimSpace(s) == "" {
 		return "(none)"
@@ -60,8 +60,9 @@ func longestRun(s string, c byte) int {
 	return longest
 }
 
-// markdown is somebody's Markdown without what GitHub would act on or hide:
-// HTML, images, mentions, and links to anything but the web. Code stays as it is.
+// markdown removes from somebody's Markdown everything that GitHub would act on
+// or hide: HTML, images, mentions, and links to anything but the web. Code
+// stays unchanged.
 func markdown(s string) string {
 	var b strings.Builder
 	for s != "" {

@@ -6,7 +6,8 @@ import (
 	"github.com/preadmit/preadmit/policy"
 )
 
-// Explanations is the JSON of explain: how policies decided on one object.
+// Explanations is the JSON report of explain: how policies decided on one
+// object.
 type Explanations struct {
 	Schema       string               `json:"schema"`
 	Tool         Tool                 `json:"tool"`
@@ -15,7 +16,7 @@ type Explanations struct {
 
 const explainSchema = "preadmit.explain/v1"
 
-// ExplanationFormats are the formats of explanations.
+// ExplanationFormats lists the formats of explanations.
 var ExplanationFormats = FormatList[*Explanations]{
 	{"text", "for people: each step with its values", writeExplainedText},
 	{"json", "for programs: everything", writeExplainedJSON},

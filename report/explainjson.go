@@ -13,7 +13,8 @@ func writeExplainedJSON(w io.Writer, e *Explanations, _ Options) error {
 	return WriteValue(w, e)
 }
 
-// fillExplanation replaces nil lists by empty ones: JSON has no null list.
+// fillExplanation replaces nil lists by empty ones, so that no list is null in
+// JSON.
 func fillExplanation(e *policy.Explanation) {
 	e.Rules, e.Origins, e.Request.Groups = nonNil(e.Rules), nonNil(e.Origins), nonNil(e.Request.Groups)
 	e.Match, e.Bindings, e.Trials, e.Results = nonNil(e.Match), nonNil(e.Bindings), nonNil(e.Trials), nonNil(e.Results)

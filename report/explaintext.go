@@ -33,8 +33,8 @@ func explained(s string) string {
 	return visible(strings.NewReplacer("\n", " ", "\t", " ").Replace(s), maxExplained)
 }
 
-// maxExplained is how many bytes of a text an explanation shows. Engines cut what
-// they quote; this bounds the rest.
+// maxExplained is the most bytes of a text that an explanation shows. Engines
+// cut quoted values; this limits everything else.
 const maxExplained = 64 << 10
 
 // line writes a line; each argument is made safe to show.
@@ -52,7 +52,7 @@ func (p *explainPrinter) line(indent int, format string, args ...any) {
 	fmt.Fprintln(p.out, guard(strings.Repeat("  ", indent)+text))
 }
 
-// painted is text that is safe, with colours.
+// painted is text that is safe to show and may contain colours.
 type painted string
 
 func (p *explainPrinter) paint(colour, s string) painted {
@@ -152,7 +152,7 @@ func (p *explainPrinter) subject(e *policy.Explanation) {
 	p.line(1, "by %s%s", cmp.Or(a.User, "an unknown user: set it with --as"), groups)
 }
 
-// firstPlace is the first of a list, in brackets.
+// firstPlace returns the first place of a list, in brackets.
 func firstPlace(origins []render.Origin) string {
 	if len(origins) == 0 {
 		return ""
@@ -182,8 +182,8 @@ func (p *explainPrinter) match(e *policy.Explanation) {
 	}
 }
 
-// word returns the name of something: in explanations of a policy, and of a rule
-// of Kyverno's.
+// word returns the term for something: one for policies in general, another for
+// Kyverno's rules.
 func (p *explainPrinter) word(ofPolicy, ofRule string) string {
 	if p.byRule {
 		return ofRule
@@ -304,7 +304,7 @@ func does(all []policy.Evaluation) string {
 	return "what it asks"
 }
 
-// spent is the cost of several expressions, where it is counted.
+// spent formats the cost of several expressions, if it is counted.
 func spent(c policy.Cost) string {
 	if c.Limit == 0 {
 		return ""
@@ -381,8 +381,8 @@ func (p *explainPrinter) parts(parts []policy.Part) {
 	}
 }
 
-// placed writes a line with a place. Of Kyverno's rules, which have long names,
-// the place goes to the next line where both are too much for a terminal.
+// placed writes a line with a place. Kyverno's rules have long names, so their
+// place moves to the next line if both do not fit a terminal.
 func (p *explainPrinter) placed(indent int, head painted, text string, at render.Span) {
 	hang, width := 2, 2*indent+utf8.RuneCountInString(explained(text)+" "+placeIn(at))
 	if head != "" {
@@ -465,7 +465,7 @@ func (p *explainPrinter) verdict(e *policy.Explanation) {
 	}
 }
 
-// consequences tells what follows by each binding.
+// consequences writes the action of each binding.
 func (p *explainPrinter) consequences(e *policy.Explanation) {
 	for _, b := range e.Bindings {
 		if b.Matches == policy.Yes && b.Name != "" && b.Problem == "" {
@@ -474,7 +474,7 @@ func (p *explainPrinter) consequences(e *policy.Explanation) {
 	}
 }
 
-// follows is the action that the result has.
+// follows returns the action of the result.
 func follows(r *policy.Result) string {
 	if r.Outcome == policy.Pass || r.Outcome == policy.Skip {
 		return ""

@@ -11,21 +11,22 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A Finding is what one rule says at one line of a file in the tree, in the words of the
-// other formats: for an editor.
+// A Finding is one rule's findings at one line of a file in the tree, in the
+// wording of the other formats, for an editor.
 type Finding struct {
 	At      Marked
 	Level   string // error, warning or note
 	Rule    string // policy/rule
 	URL     string // of the rule's documentation; may be empty
-	Text    string // what is wrong, with which object, and what to do, in several lines
+	Text    string // message, object and remedy, in several lines
 	Help    string
 	Related []Marked
 	Written Marked           // the rule's line; without a file if it is not in the tree
 	Results []*policy.Result // the one that Text is about comes first
 }
 
-// A Marked is a part of a line: columns count code points from 1, To is behind the end.
+// A Marked is a part of a line. Columns count code points from 1, and To is
+// exclusive.
 type Marked struct {
 	File     string
 	Line     int
@@ -81,8 +82,8 @@ func (f *finder) finding(g *group, at render.Origin) Finding {
 	return n
 }
 
-// findingLevel is the level of an annotation. What waits for something that preadmit
-// fetch brings is no fault of its line.
+// findingLevel returns the level of an annotation. A finding that only needs
+// preadmit fetch is not an error of its line.
 func findingLevel(g *group) string {
 	level := annotationLevel(g)
 	if len(lackKeys(g)) > 0 && level == "error" {
@@ -91,7 +92,8 @@ func findingLevel(g *group) string {
 	return level
 }
 
-// marked is the part of a place on its first line: without columns what is not blank.
+// marked returns the part of a place on its first line, or without columns the
+// line without blanks at its ends.
 func (f *finder) marked(o render.Origin) Marked {
 	sp := o.Span
 	text, _ := f.src.line(sp)

@@ -8,7 +8,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 )
 
-// A Format is a way to write a T: a report, explanations, policies or coverage.
+// A Format writes a T: a report, explanations, policies or coverage.
 type Format[T any] struct {
 	Name string
 	Doc  string // for whom, in a few words
@@ -40,7 +40,7 @@ func (f FormatList[T]) Write(w io.Writer, name string, v T, o Options) error {
 	return fmt.Errorf("unknown output format %q: there are %s", name, strings.Join(f.Names(), ", "))
 }
 
-// Formats are the formats of a report.
+// Formats lists the formats of a report.
 var Formats = FormatList[*Report]{
 	{"text", "for people: every finding with its source line", writeText},
 	{"concise", "for editors and grep: a line for each finding, FILE:LINE:COLUMN: MESSAGE [RULE]", writeConcise},
@@ -56,19 +56,19 @@ var Formats = FormatList[*Report]{
 
 // The SARIF profiles.
 const (
-	ProfileGitHub = "github" // what GitHub would open as an alert; no suppressed results
+	ProfileGitHub = "github" // results that GitHub opens as alerts; no suppressed ones
 	ProfileFull   = "full"   // with suppressions, baseline states and logical locations
 )
 
-// Options are a format's settings. The zero value is the default, and a format
-// ignores what does not concern it.
+// Options are the settings of formats. The zero value is the default. A format
+// ignores settings of others.
 type Options struct {
-	Color      bool          // text: with ANSI colours
+	Color      bool          // text: use ANSI colours
 	Hyperlinks string        // text: URL of the tree's root that places link to (OSC 8); "" is none
-	Width      int           // text: columns that all is broken at; 0 is 100 for lists, and longer texts stay whole
-	Statistics bool          // text: how often each rule was violated, instead of the findings
-	Verbose    bool          // text: also what passed, is suppressed or unchanged, and every object
-	Quiet      bool          // text: only what fails the run or could not be looked at
+	Width      int           // text: columns at which lines break; with 0 lists break at 100, and other texts do not
+	Statistics bool          // text: number of violations by rule, instead of the findings
+	Verbose    bool          // text: include passes, suppressed and unchanged results, and every object
+	Quiet      bool          // text: only findings that fail the run or were not evaluated
 	FailOn     policy.Action // text, junit: the least action that fails the run; "" is deny, "never" none
 	Profile    string        // sarif: ProfileGitHub, which is the default, or ProfileFull
 	Category   string        // sarif: automationDetails.id; "" is "preadmit/"
@@ -76,8 +76,8 @@ type Options struct {
 	Limit      int           // markdown: the most bytes, at least MinMarkdown; 0 is MaxMarkdown
 }
 
-// noted is the report, with a note if it is a part of a run: the JSON report says so
-// by itself.
+// noted returns the report with a note if it is one part of a run. The JSON
+// format has a field for it.
 func (r *Report) noted(format string) *Report {
 	if r.Shard == nil || format == "json" {
 		return r
@@ -87,8 +87,8 @@ func (r *Report) noted(format string) *Report {
 	return &noted
 }
 
-// Write writes r in the format with that name, with the notes that the format
-// asks for. If there is no such format, the error lists the names.
+// Write writes r in the named format, with the notes that the format needs. If
+// there is no such format, the error lists the names.
 func Write(w io.Writer, name string, r *Report, o Options) error {
 	return Formats.Write(w, name, r.noted(name), o)
 }

@@ -8,29 +8,29 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// An excerpt is the part of a source line that is shown, and the cells under it that
-// are marked; without a mark both are 0.
+// An excerpt is the shown part of a source line, and the range of cells that is
+// marked; without a mark both ends are 0.
 type excerpt struct {
 	text     string
 	from, to int
 }
 
-// A cut is the part of a line that can be near its mark, as it is shown, with
-// the cell at which each character begins. Minified JSON has lines of
-// megabytes, of which the rest is only counted.
+// A cut is the part of a line around its mark, with the cell at which each
+// character begins. The rest of the line is only counted, because minified JSON
+// has lines of megabytes.
 type cut struct {
 	glyphs      []string
 	cell        []int // one more than glyphs
-	left, right bool  // there is more on that side
+	left, right bool  // text was cut on that side
 	from, to    int   // the marked glyphs
 }
 
 const tabCells = 4
 
-// newExcerpt shows the part of a line around the span in at most width cells.
-// A span that goes on to another line is marked to the end of this one, and one
-// at the end of the line behind it. A column that the line does not have is not
-// marked.
+// newExcerpt returns the part of a line around the span, in at most width
+// cells. A span over several lines is marked up to the end of this one, and a
+// span at the end of the line after its last character. A column beyond the
+// line is not marked.
 func newExcerpt(text string, sp render.Span, width int) excerpt {
 	width = max(width, 20)
 	c := newCut(text, sp, width)
@@ -54,14 +54,14 @@ func newExcerpt(text string, sp render.Span, width int) excerpt {
 		return excerpt{text: b.String()}
 	}
 	from, to := c.cell[c.from]+shift, c.cell[min(c.to, end)]+shift
-	if from == to { // a combining mark alone: mark the character that it belongs to
+	if from == to { // a lone combining mark: mark its base character
 		from = max(0, to-1)
 	}
 	return excerpt{text: b.String(), from: from, to: max(from+1, to)}
 }
 
-// window is the range of glyphs to show when not all fit: from the start if
-// the mark is seen then, else with a third of the room before the mark.
+// window returns the range of glyphs to show if not all fit: from the start if
+// that includes the mark, else with a third of the width before the mark.
 func (c *cut) window(width int) (start, end int) {
 	if c.left || c.cell[c.to] > width {
 		for c.cell[c.from]-c.cell[start] > width/3 {
@@ -115,9 +115,9 @@ func (c *cut) add(s string, r rune, marks int) {
 	c.cell = append(c.cell, c.cell[len(c.cell)-1]+w)
 }
 
-// marked is the range of code points, from 0, that a span marks in a line:
-// without columns what is not indentation. whole is the line's length with the
-// blanks at its end.
+// marked returns the range of code points, from 0, that a span marks in a line;
+// without columns everything after the indentation. whole is the line's length
+// including blanks at its end.
 func marked(text string, sp render.Span, whole int) (from, to int) {
 	n := utf8.RuneCountInString(text)
 	if sp.Column == 0 {

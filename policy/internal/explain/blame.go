@@ -7,18 +7,18 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// A rank orders culprits: the likelier cause comes first.
+// A rank orders culprits by how likely they are the cause, the likeliest first.
 type rank uint8
 
 const (
 	strong rank = iota // the failing test's own operand
 	second             // a condition under which it is tested
-	weak               // a guard, or a candidate: only where there is no better
+	weak               // a guard or a candidate, shown only if there is no better culprit
 )
 
 func (r rank) below() rank { return min(r+1, second) }
 
-// A finding is a place that was at fault, and the code that failed on it.
+// A finding is the place of a value at fault, with the code that failed on it.
 type finding struct {
 	at   *place
 	rank rank
@@ -57,8 +57,8 @@ func (c *collector) add(at *place, k rank) bool {
 	return true
 }
 
-// once reports whether the question was not asked before; if it was, what came of
-// it. Variables are shared, so the nodes are a graph, not a tree.
+// once reports whether the question is asked for the first time, and otherwise
+// the earlier answer. Because of variables the nodes form a graph, not a tree.
 func (c *collector) once(n *node, question uint16) (first, found bool) {
 	if n.gen != c.gen {
 		n.gen, n.seen, n.hit = c.gen, 0, 0
@@ -78,7 +78,8 @@ func question(want bool, k rank) uint16 {
 	return q
 }
 
-// blame collects what kept n from being want. It reports whether it found any.
+// blame collects the places that kept n from having the value want. It reports
+// whether it found any.
 func (c *collector) blame(n *node, want bool, k rank) bool {
 	q := question(want, k)
 	first, found := c.once(n, q)
@@ -170,7 +171,8 @@ func (c *collector) operands(n *node, k rank) bool {
 	return found
 }
 
-// trace collects what n's value comes from. It reports whether it found any.
+// trace collects the places from which n's value was computed. It reports
+// whether it found any.
 func (c *collector) trace(n *node, k rank) bool {
 	q := uint16(1) << (6 + k)
 	first, found := c.once(n, q)
@@ -211,7 +213,8 @@ func (c *collector) origin(n *node, k rank) bool {
 	return c.operands(n, k)
 }
 
-// logical reports whether blame knows more of a boolean than where it comes from.
+// logical reports whether blame can say more about a boolean operation than the
+// origin of its operands.
 func logical(o op) bool {
 	switch o {
 	case opAnd, opOr, opNot, opEqual, opNotEqual, opAll, opExists, opExistsOne:
@@ -242,8 +245,8 @@ func (c *collector) optional(n *node, k rank) bool {
 	return found
 }
 
-// unplaced is an element of a list that a function made: it comes from equal
-// elements of the function's arguments, or else from all of them.
+// unplaced collects the origins of a list element that a function made: equal
+// elements of the function's arguments, or else all of them.
 func (c *collector) unplaced(n *node, k rank) bool {
 	found := false
 	for _, list := range n.kids {

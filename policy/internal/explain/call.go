@@ -70,8 +70,8 @@ func invoke(x *code, args []ref.Val) ref.Val {
 	return types.NewErr("no such overload: %s", x.name)
 }
 
-// maxText is how much text a pattern or number may have to be looked at: these
-// functions take time that no limit bounds.
+// maxText is the longest pattern or number text that is evaluated, because no
+// cost limit covers these functions.
 const maxText = 64 << 10
 
 // affordable reports whether a function may be called. Explanations evaluate quantifiers
@@ -118,7 +118,7 @@ func shortNumber(s string) bool {
 	return len(digits) <= 4 || strings.Trim(digits, "0123456789") != ""
 }
 
-// concat adds two lists, keeping what is known of their elements.
+// concat concatenates two lists and keeps the origins of their elements.
 func (r *run) concat(n *node) bool {
 	a, ok := n.kids[0].val.(traits.Lister)
 	if !ok {
@@ -137,8 +137,8 @@ func (r *run) concat(n *node) bool {
 	return true
 }
 
-// merged is the sum of lists that are sets or maps by key, which knows by their
-// equals where its elements come from.
+// merged concatenates lists that are sets or maps by key. Origins of elements
+// are found by equality.
 func (r *run) merged(n *node, sum ref.Val) ref.Val {
 	l, ok := sum.(traits.Lister)
 	if !ok {
@@ -248,7 +248,7 @@ func validKey(v ref.Val) bool {
 	return false
 }
 
-// present is the node of an optional's value; nil when it has none.
+// present returns the node of an optional's value, or nil if it has none.
 func (r *run) present(k *node) (*node, ref.Val) {
 	o, ok := k.val.(*types.Optional)
 	switch {

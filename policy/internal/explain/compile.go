@@ -16,8 +16,8 @@ import (
 	"github.com/google/cel-go/parser"
 )
 
-// An op is the operation of a piece of code. The macros are recognised in their
-// expanded form, so an AST without macro calls is as good.
+// An op is the operation of a piece of code. Macros are recognised in their
+// expanded form, so an AST without macro calls works too.
 type op uint8
 
 const (
@@ -49,7 +49,7 @@ const (
 	opFold      // a comprehension that is none of the above
 )
 
-// code is a checked expression made ready to be evaluated with a trace.
+// code is a checked expression, prepared for evaluation with a trace.
 type code struct {
 	op       op
 	name     string // of a root, variable, field or function
@@ -60,9 +60,9 @@ type code struct {
 	pattern  *regexp.Regexp // of matches, if it is a constant
 	overload string
 	depth    int    // opLocal: frames up
-	slot     int    // opLocal: which variable of the frame
+	slot     int    // opLocal: index of the frame's variable
 	vars     int    // comprehensions: 1 or 2 variables
-	level    int    // comprehensions: how many frames enclose its own
+	level    int    // comprehensions: number of enclosing frames
 	uses     uint64 // the enclosing frames that it reads, as bits
 
 	expr ast.Expr
@@ -78,7 +78,7 @@ type code struct {
 const (
 	argRange = iota
 	argTest  // the predicate; nil for a map without a filter
-	argBody  // what a map makes of an element
+	argBody  // the expression that a map evaluates for an element
 	argBody2 // a transformMap's value
 	argInit
 	argCond
@@ -87,7 +87,7 @@ const (
 	argCount
 )
 
-// source is the text of the expression, in the form that CEL prints.
+// source returns the text of the expression in CEL's form.
 func (c *code) source() string {
 	c.once.Do(func() {
 		text, err := parser.Unparse(c.expr, c.info)
@@ -99,11 +99,12 @@ func (c *code) source() string {
 	return c.text
 }
 
-// shortSource is the source, cut to the length that a culprit's text may have.
+// shortSource returns the source, cut to the maximum length of a culprit's
+// text.
 func (c *code) shortSource() string { return cut(c.source(), maxAtom) }
 
-// maxDepth is how deep an expression may nest to be explained: the walk is
-// recursive, and CEL's own parser allows 250 levels.
+// maxDepth is the deepest nesting of an expression that is explained. The walk
+// is recursive, and CEL's own parser allows 250 levels.
 const maxDepth = 1000
 
 var errDepth = errors.New("expression nests too deep to be explained")
@@ -116,7 +117,7 @@ type compiler struct {
 	scopes    []scope
 	depth     int
 	overloads map[string]*functions.Overload
-	known     map[string]bool // functions whose overloads are in overloads
+	known     map[string]bool // functions with overloads in overloads
 }
 
 // A scope holds the variables that one comprehension declares.
@@ -182,7 +183,7 @@ func (c *compiler) compile(e ast.Expr) (*code, error) {
 	return x, nil
 }
 
-// mark notes which enclosing frames x depends on, counted from the outermost.
+// mark records on which enclosing frames x depends, counted from the outermost.
 func (c *compiler) mark(x *code) {
 	if x.op == opLocal {
 		x.uses |= 1 << min(len(c.scopes)-1-x.depth, 63)

@@ -9,16 +9,16 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// A node is one evaluation of a piece of code: its value, where that stands,
-// and the nodes it was made of. The tree of nodes is what blame walks.
+// A node is one evaluation of a piece of code: its value, the value's place,
+// and the nodes from which it was computed. blame walks the tree of nodes.
 type node struct {
-	x     *code // nil: an element of a list or map
+	x     *code // nil for an element of a list or map
 	val   ref.Val
 	at    *place // where val is read from, or would be were it there
-	via   *node  // the node whose value this is
+	via   *node  // the node that supplied the value
 	kids  []*node
 	turns []turn // comprehensions
-	frame *frame // what x was evaluated in, where later questions need it
+	frame *frame // the frame in which x was evaluated, if blame needs it
 
 	gen  uint32 // of the collector that seen and hit belong to
 	seen uint16
@@ -36,7 +36,7 @@ type turn struct {
 	frame      frame
 	elem       *node // the element, or of a map the value
 	test       *node
-	body, last *node // what a map makes of it; last is body2 or nil
+	body, last *node // results of a map; last is body2 or nil
 	kept       bool
 }
 
@@ -62,8 +62,8 @@ type run struct {
 	gen   uint32
 }
 
-// Limits of one run, against hostile expressions. They are far above what the
-// API server's own cost limits allow an expression that was evaluated.
+// Limits of one evaluation of hostile expressions. They are far above what the
+// API server's cost limits allow.
 const (
 	defaultNodes = 200_000
 	maxWeight    = 16 << 20
@@ -101,7 +101,7 @@ func (r *run) kids(n int) []*node {
 	return r.links[from : from : from+n]
 }
 
-// reset makes r ready for another evaluation and forgets what it held.
+// reset prepares r for another evaluation and drops what it holds.
 func (r *run) reset() {
 	for i := range r.slab {
 		clear(r.slabs[i])
@@ -213,7 +213,7 @@ func negate(v ref.Val) ref.Val {
 	return !b
 }
 
-// alias makes n stand for another node.
+// alias gives n the value, place and parts of another node.
 func (n *node) alias(to *node) {
 	n.via, n.val, n.at = to, to.val, to.at
 }
@@ -247,7 +247,7 @@ func (r *run) variable(n *node) {
 	n.alias(r.vars[i])
 }
 
-// allVariables is for an expression that uses variables as a map.
+// allVariables evaluates `variables` used as a map.
 func (r *run) allVariables(n *node) {
 	var keys, values []*node
 	for i, name := range r.e.names {
@@ -264,8 +264,8 @@ func (r *run) allVariables(n *node) {
 	n.val, n.kids = newBuiltMap(keys, values), values
 }
 
-// logic is && and ||: the absorbing value wins over errors, and what comes
-// after it is not evaluated.
+// logic evaluates && and ||. The absorbing value wins over errors, and operands
+// after it are not evaluated.
 func (r *run) logic(n *node, absorbing bool) {
 	var problem ref.Val
 	n.kids = r.kids(len(n.x.args))
@@ -304,8 +304,8 @@ func (r *run) cond(n *node, f *frame) {
 	n.alias(k)
 }
 
-// orElse is optional.or and optional.orValue, which evaluate the alternative
-// only when it is needed.
+// orElse evaluates optional.or and optional.orValue, which evaluate the
+// alternative only if needed.
 func (r *run) orElse(n *node, f *frame) {
 	first := r.eval(n.x.args[0], f)
 	n.kids = append(r.kids(2), first)
@@ -342,8 +342,8 @@ func (r *run) index(n *node, f *frame) {
 	}
 }
 
-// qualify reads key of op's value into n, as CEL's attributes do: once an
-// optional is met, what is missing is optional.none().
+// qualify reads the key of op's value into n, as CEL's attributes do. After an
+// optional, missing fields are optional.none().
 func (r *run) qualify(n, op *node, key ref.Val, optional bool) {
 	val := op.val
 	if types.IsError(val) {
@@ -378,8 +378,8 @@ func (r *run) qualify(n, op *node, key ref.Val, optional bool) {
 	}
 }
 
-// find looks key up in val. It sets where n stands, and returns nil for what
-// is not there.
+// find looks up key in val and sets n's place. It returns nil if the key is
+// missing.
 func (r *run) find(n, op *node, val, key ref.Val) (ref.Val, ref.Val) {
 	switch c := val.(type) {
 	case traits.Mapper:
@@ -437,7 +437,7 @@ func (r *run) findKey(n *node, m traits.Mapper, key ref.Val) (ref.Val, ref.Val) 
 	return v, nil
 }
 
-// element is the node of a list's element.
+// element returns the node of a list's element.
 func (r *run) element(list *node, l traits.Lister, i int) *node {
 	switch l := l.(type) {
 	case *builtList:

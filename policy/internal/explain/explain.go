@@ -1,16 +1,16 @@
-// Package explain says why a CEL expression did not have the expected result: it
-// returns the fields of the root objects that decided, as JSON pointers, down to each
-// element of a list.
+// Package explain finds out why a CEL expression did not have the expected
+// result. It returns the fields of the root objects that decided, as JSON
+// pointers, down to single elements of lists.
 //
-// In goes a checked AST with the environment it was checked in ([New]), then,
-// per failure, the roots it was evaluated over; out comes an [Explanation].
-// The expression is evaluated once more by an interpreter of our own. It calls the
-// environment's functions and keeps a node for each value, with the place where it was
-// read, the nodes it was computed from, and each turn of a macro. Blame then
-// walks these nodes down from the result. Where CEL stops at the first
-// element that decides a quantifier, the interpreter goes on, so that all
-// elements at fault are named. Nothing is known here of admission: it serves
-// whatever holds CEL against JSON.
+// [New] takes a checked AST and its environment. [Explainer.Explain] takes, for
+// each failure, the values of the variables, and returns an [Explanation]. It
+// evaluates the expression once more with an interpreter of its own, which
+// calls the environment's functions and keeps a node for each value: the place
+// where it was read, the nodes from which it was computed, and each iteration
+// of a macro. blame then walks these nodes down from the result. CEL stops at
+// the first element that decides a quantifier; this interpreter continues, so
+// that all elements at fault are named. The package knows nothing of admission
+// and works for CEL over any JSON.
 package explain
 
 import (
@@ -40,45 +40,44 @@ type Variable struct {
 	AST  *cel.Ast
 }
 
-// Input is one evaluation that failed.
+// Input describes one failed evaluation.
 type Input struct {
-	// Roots are the values the expression starts from, by the names it uses:
-	// trees of map[string]any, []any, string, int64, float64, bool and nil, or
-	// CEL values, such as an authorizer or objects typed by a schema (whose
-	// escaped property names are in the pointers as they are written).
-	// They are only read.
+	// Roots are the variables of the expression by name: values of
+	// map[string]any, []any, string, int64, float64, bool and nil, or CEL
+	// values, such as an authorizer or objects typed by a schema, whose
+	// property names are unescaped in pointers. They are only read.
 	Roots map[string]any
 
-	// Want is the value that the expression should have had.
+	// Want is the expected value of the expression.
 	Want bool
 
-	// Steps is how many steps the explanation shall show at most.
+	// Steps is the most steps that the explanation shows.
 	Steps int
 
-	// Hide says that no value may be shown, as none is where a root is a Secret.
+	// Hide leaves out all values, as is done anyway if a root is a Secret.
 	Hide bool
 
-	// Places leaves out the texts for people: of culprits there are the root, the
-	// pointer, whether they are missing, and literals; there is no summary.
+	// Places leaves out texts: culprits have only the root, the pointer,
+	// Missing and literals, and there is no summary.
 	Places bool
 
 	// Nodes limits how many sub-expressions are evaluated; 0 means 200,000.
 	Nodes int
 }
 
-// MaxCulprits is how many culprits an explanation names at most.
+// MaxCulprits is the most culprits that an explanation names.
 const MaxCulprits = 32
 
 // A Culprit is a field that decided the result.
 type Culprit struct {
 	Root    string // the name of the root, such as object
 	Pointer string // RFC 6901, within the root
-	Missing bool   // nothing stands there: the pointer says where it would
-	Value   any    // what stands there, as in the root; may be secret
+	Missing bool   // the field does not exist; the pointer is where it would be
+	Value   any    // value in the root; may be secret
 	Text    string // the part of the expression that failed on it
 	Element string // the list element it belongs to, such as `containers[1] "side"`
 
-	failed *code // what failed on it; nil where it is unknown
+	failed *code // the code that failed on it, or nil if unknown
 }
 
 // A Step is a sub-expression and the value it had.
@@ -92,15 +91,15 @@ type Step struct {
 
 // An Explanation says why an expression failed.
 type Explanation struct {
-	// Culprits are ordered by root (what the request brings before what it is
-	// held against), then the most telling first, then as in the document.
-	// They are nil when the failure can't be explained: no pointer is better
-	// than a wrong one.
+	// Culprits are ordered by root (the request's objects before policies'
+	// parameters), then by likelihood, then as in the document. They are nil if
+	// the failure can't be explained, because no pointer is better than a wrong
+	// one.
 	Culprits []Culprit
 
-	// More is how many culprits were left out beyond MaxCulprits. Incomplete
-	// says that there may be others still: there were too many elements to
-	// look at them all.
+	// More is the number of culprits left out beyond MaxCulprits. Incomplete
+	// reports that there may be others still, because there were too many
+	// elements to evaluate.
 	More       int
 	Incomplete bool
 
@@ -108,14 +107,15 @@ type Explanation struct {
 	Summary string // one line
 }
 
-// ErrLimit says that an evaluation took more than it may to be explained.
+// ErrLimit is the error for an evaluation that takes too much time or memory to
+// explain.
 var ErrLimit = errors.New("expression takes too much to be explained")
 
-// New prepares the explanation of a checked expression. env has the functions
-// and types of the environment that ast and the variables were checked in;
-// program options, such as cost tracking, don't matter. Variables stand in the
-// order in which they are declared. The texts of macros are the author's when
-// the ASTs were compiled with cel.EnableMacroCallTracking.
+// New prepares the explanation of a checked expression. env must have the
+// functions and types of the environment in which ast and the variables were
+// checked; its program options, such as cost tracking, are ignored. Variables
+// must be in the order of their declaration. If the ASTs were compiled with
+// cel.EnableMacroCallTracking, macros are shown as written.
 func New(env *cel.Env, ast *cel.Ast, variables []Variable) (*Explainer, error) {
 	e := &Explainer{provider: env.CELTypeProvider(), variables: make([]*code, len(variables))}
 	c := &compiler{
@@ -142,8 +142,8 @@ func New(env *cel.Env, ast *cel.Ast, variables []Variable) (*Explainer, error) {
 	return e, nil
 }
 
-// Explain says why the expression did not give in.Want. The error is that of
-// ctx, or ErrLimit.
+// Explain explains why the expression did not have the value in.Want. It fails
+// with ctx's error or ErrLimit.
 func (e *Explainer) Explain(ctx context.Context, in Input) (Explanation, error) {
 	r, _ := e.runs.Get().(*run)
 	if r == nil {
@@ -177,7 +177,7 @@ func (r *run) explain(top *node) Explanation {
 		ex.Steps = r.steps(top)
 	}
 	if top.val == types.Bool(r.input.Want) {
-		return ex // our evaluation disagrees with the caller's: nothing to say
+		return ex // this evaluation disagrees with the caller's, so there is no explanation
 	}
 	c := &collector{r: r}
 	c.begin(collectorBudget)

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Literals are the texts that the failing part of the expression has in
-// quotes: what it looked for in the field, or held it against.
+// Literals returns the string literals in the failed part of the expression,
+// with which the field was compared.
 func (c *Culprit) Literals() []string {
 	if c.failed == nil {
 		return nil

@@ -152,7 +152,7 @@ func (r *run) countOne(n *node, turns []turn) {
 	n.val = types.Bool(count == 1)
 }
 
-// transform is filter, map and their kin.
+// transform evaluates filter, map and similar macros.
 func (r *run) transform(n *node, turns []turn) {
 	var keys, values []*node
 	n.turns = turns
@@ -182,7 +182,7 @@ func (r *run) transform(n *node, turns []turn) {
 	n.val = insertAll(keys, values)
 }
 
-// insertAll makes the map of a transformMap, whose keys must differ.
+// insertAll builds the map of a transformMap. It fails if keys repeat.
 func insertAll(keys, values []*node) ref.Val {
 	seen := make(map[ref.Val]bool, len(keys))
 	for _, k := range keys {
@@ -222,7 +222,7 @@ func (r *run) transformOne(x *code, t *turn) ref.Val {
 	return nil
 }
 
-// entriesOf are the entries of a map as nodes.
+// entriesOf returns the entries of a map as nodes.
 func (r *run) entriesOf(n *node) (keys, values []*node) {
 	if m, ok := n.val.(traits.Mapper); ok {
 		return r.mapNodes(m)

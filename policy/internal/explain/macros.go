@@ -6,7 +6,8 @@ import (
 	"github.com/google/cel-go/common/types"
 )
 
-// A shape is a comprehension taken apart by what its macro was given.
+// A shape holds the arguments of the macro that a comprehension was expanded
+// from.
 type shape struct {
 	op                op
 	test, body, body2 ast.Expr
@@ -95,8 +96,8 @@ func recognise(e ast.ComprehensionExpr) shape {
 	return shape{op: opFold}
 }
 
-// stops reports whether the loop ends once the accumulator is known: at true for
-// exists, at false for all.
+// stops reports whether the loop ends once the accumulator is at: true for
+// exists, false for all.
 func stops(e ast.ComprehensionExpr, accu string, at bool) bool {
 	args := call(e.LoopCondition(), operators.NotStrictlyFalse, 1)
 	if args == nil {
@@ -121,7 +122,7 @@ func existsOne(e ast.ComprehensionExpr, accu string) ast.Expr {
 	return nil
 }
 
-// listShape is the shape of map, filter and transformList.
+// listShape returns the shape of map, filter and transformList.
 func listShape(e ast.ComprehensionExpr, accu string) shape {
 	test, step := guarded(e.LoopStep(), accu)
 	add := call(step, operators.Add, 2)
@@ -135,7 +136,7 @@ func listShape(e ast.ComprehensionExpr, accu string) shape {
 	return shape{op: opMap, test: test, body: body}
 }
 
-// mapShape is the shape of transformMap and transformMapEntry.
+// mapShape returns the shape of transformMap and transformMapEntry.
 func mapShape(e ast.ComprehensionExpr, accu string) shape {
 	const insert = "cel.@mapInsert"
 	test, step := guarded(e.LoopStep(), accu)

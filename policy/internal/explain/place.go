@@ -17,8 +17,8 @@ type root struct {
 	raw   any
 }
 
-// classes orders the roots: what the request brings comes before what it is
-// held against. Roots not named here come in between, by name.
+// classes orders the roots: objects of the request come before the values that
+// they are compared with. Other roots come in between, by name.
 var classes = map[string]int{
 	"object": 0, "self": 0, "oldObject": 1, "oldSelf": 1,
 	"params": 3, "namespaceObject": 4, "request": 5, "authorizer": 6,
@@ -56,9 +56,8 @@ func (p *place) item(i int) *place {
 	return &place{root: p.root, up: p, index: i}
 }
 
-// editable reports whether a person would edit p to satisfy a rule. An authorizer
-// has nothing to point at, and the kind of an object is what a rule picks
-// objects by.
+// editable reports whether a person would edit p to satisfy a rule. An
+// authorizer has no place, and a rule selects objects by their kind.
 func (p *place) editable() bool {
 	if p.up == nil {
 		return p.root.class != classes["authorizer"]
@@ -73,7 +72,7 @@ func (p *place) token() string {
 	return p.key
 }
 
-// steps are the places from below the root down to p.
+// steps returns the places from below the root down to p.
 func (p *place) steps() []*place {
 	steps := make([]*place, 0, p.depth())
 	for ; p.up != nil; p = p.up {
@@ -87,7 +86,7 @@ func (p *place) steps() []*place {
 
 var escaper = strings.NewReplacer("~", "~0", "/", "~1")
 
-// pointer is the RFC 6901 pointer of a path.
+// pointer returns the RFC 6901 pointer of a path.
 func pointer(path []*place) string {
 	var b strings.Builder
 	for _, s := range path {
@@ -130,8 +129,8 @@ func (p *place) same(q *place) bool {
 	return true
 }
 
-// compare is the order of a document: by key, list elements by number, what
-// holds before what it holds.
+// compare orders paths as in a document: by key, list elements by index,
+// parents before children.
 func compare(a, b []*place) int {
 	for i := range min(len(a), len(b)) {
 		if c := cmp.Or(cmp.Compare(a[i].index, b[i].index), strings.Compare(a[i].key, b[i].key)); c != 0 {
@@ -145,7 +144,7 @@ func (r *root) compare(s *root) int {
 	return cmp.Or(cmp.Compare(r.class, s.class), strings.Compare(r.name, s.name))
 }
 
-// value is what stands at p, and whether anything does.
+// value returns the value at p, and whether it exists.
 func (p *place) value() (any, bool) {
 	if p.up == nil {
 		return p.root.raw, p.root.raw != nil
@@ -182,7 +181,7 @@ func (p *place) in(parent any) (any, bool) {
 	return nil, false
 }
 
-// native is v without the wrapping of CEL; nil for what is no JSON.
+// native returns v without CEL's wrapping, or nil if it is not a JSON value.
 func native(v any) any {
 	r, ok := v.(ref.Val)
 	if !ok {

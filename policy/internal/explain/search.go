@@ -9,7 +9,7 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// every is a failing all().
+// every blames a failed all().
 func (c *collector) every(n *node, want bool, k rank) bool {
 	if !want {
 		return c.miss(n, false, k)
@@ -17,8 +17,8 @@ func (c *collector) every(n *node, want bool, k rank) bool {
 	return c.each(n, want, k)
 }
 
-// each blames the elements whose test is not want. That a test broke for some
-// counts only where it should have held.
+// each blames the elements whose test is not want. An error in a test counts
+// only if the test should have been true.
 func (c *collector) each(n *node, want bool, k rank) bool {
 	found := false
 	for i := range n.turns {
@@ -33,7 +33,7 @@ func (c *collector) each(n *node, want bool, k rank) bool {
 	return found
 }
 
-// some is a failing exists().
+// some blames a failed exists().
 func (c *collector) some(n *node, want bool, k rank) bool {
 	if want {
 		return c.miss(n, true, k)
@@ -50,12 +50,12 @@ func (c *collector) exactlyOne(n *node, want bool, k rank) bool {
 	return want && c.miss(n, true, k)
 }
 
-// miss blames a search for an element whose test is want, such as a failing
-// exists(), that found none. If one or more candidates came closest, it is
-// what they lack. Else what was searched for is to blame, if it comes from the
-// object: the image that is in no list of allowed ones. If the list does, and
-// elements have a key, it is the list that lacks one; otherwise
-// all candidates are at fault.
+// miss blames a search, such as exists(), that found no element whose test is
+// want. If some candidates came closest, it blames the fields that they lack.
+// Otherwise it blames the value that was searched for if that comes from the
+// object, such as an image that is not in a list of allowed ones. If the list
+// comes from the object and its elements have a key, it blames the list;
+// otherwise it blames all candidates.
 func (c *collector) miss(n *node, want bool, k rank) bool {
 	if len(n.turns) == 0 {
 		return c.nobody(n, k)
@@ -87,8 +87,8 @@ func (c *collector) miss(n *node, want bool, k rank) bool {
 	return len(inside)+len(outside) > 0
 }
 
-// candidates blames the turns that came closest, and sorts what it finds by
-// whether it is in the list that was searched.
+// candidates blames the elements that came closest to a match, and separates
+// findings inside the searched list from others.
 func (c *collector) candidates(n *node, want bool, best int) (inside, outside []finding) {
 	for i := range n.turns {
 		t := &n.turns[i]
@@ -149,8 +149,8 @@ func class(found []finding) int {
 	return best
 }
 
-// isLookup reports whether a test that is not want compares a field of the loop's
-// variable with something else: the element sought is simply not there.
+// isLookup reports whether a failed test compares a field of the loop's
+// variable with another value, so that the wanted element is simply missing.
 func isLookup(t *node, want bool, level int) bool {
 	if t.x == nil || t.val != types.Bool(!want) {
 		return false
@@ -206,8 +206,9 @@ func (c *collector) absent(n *node, k rank) bool {
 	return c.lists(rng, k)
 }
 
-// nobody blames a search among no elements: the filter that left none, or the
-// list, and what was searched for if the list is not the object's own.
+// nobody blames a search in an empty list: the filter that removed all
+// elements, or the list itself, and the value that was searched for if the list
+// is not the object's own.
 func (c *collector) nobody(n *node, k rank) bool {
 	rng := n.kids[0]
 	if made := maker(rng); len(made.turns) > 0 && made.x.args[argTest] != nil {
@@ -224,7 +225,7 @@ func (c *collector) nobody(n *node, k rank) bool {
 	return c.take(lists, k) || len(outer) > 0
 }
 
-// maker is the node that made a list, behind the names given to it.
+// maker returns the node that made a list, looking through variables.
 func maker(n *node) *node {
 	for n.via != nil && n.at == nil {
 		n = n.via
@@ -241,7 +242,7 @@ func (c *collector) outer(x *code, level int, f *frame) {
 		return
 	}
 	if x.op >= opAll {
-		return // what is in here has frames of its own
+		return // code inside has its own frames
 	}
 	for _, a := range x.args {
 		c.outer(a, level, f)
@@ -265,7 +266,7 @@ func (c *collector) size(list *node, what amount, k rank) bool {
 	return c.lists(list, k)
 }
 
-// filtered blames the elements that a filter let pass, or that none did.
+// filtered blames the elements that a filter kept, or says that it kept none.
 func (c *collector) filtered(n *node, what amount, k rank) bool {
 	found := false
 	if what != tooFew {
@@ -281,7 +282,8 @@ func (c *collector) filtered(n *node, what amount, k rank) bool {
 	return found
 }
 
-// contribution is weak for a list that adds nothing to a sum of lists.
+// contribution returns a weak rank for a list that adds nothing to a
+// concatenation.
 func contribution(n *node, k rank) rank {
 	if l, ok := n.val.(traits.Lister); ok && l.Size() == types.IntZero {
 		return weak
@@ -289,7 +291,8 @@ func contribution(n *node, k rank) rank {
 	return k
 }
 
-// lists blames lists themselves: where they stand, or those they were made of.
+// lists blames lists: their places, or those of the lists from which they were
+// made.
 func (c *collector) lists(n *node, k rank) bool {
 	switch {
 	case n.at != nil:
@@ -315,7 +318,7 @@ func (c *collector) lists(n *node, k rank) bool {
 	return c.trace(n, k)
 }
 
-// member is `a in b`.
+// member blames `a in b`.
 func (c *collector) member(n *node, want bool, k rank) bool {
 	a, b := n.kids[0], n.kids[1]
 	if m, ok := b.val.(traits.Mapper); ok {
@@ -328,8 +331,8 @@ func (c *collector) member(n *node, want bool, k rank) bool {
 	return c.sought(c.apart(func() { c.trace(a, strong) }), b, k)
 }
 
-// sought blames a list for not having what it should, or what should be in it
-// for not being one of those that it may: whichever is more the object's.
+// sought blames a list that lacks a value, or the value for not being in the
+// list: whichever comes from the object.
 func (c *collector) sought(what []finding, list *node, k rank) bool {
 	lists := c.apart(func() { c.lists(list, strong) })
 	if len(what) > 0 && (len(lists) == 0 || class(what) <= class(lists)) {
@@ -354,7 +357,8 @@ func (c *collector) key(a, b *node, m traits.Mapper, want bool, k rank) bool {
 	return c.add(at.child(string(key)), k)
 }
 
-// contains is sets.contains(a, b): b's elements are all in a.
+// contains blames sets.contains(a, b), which is true if all of b's elements are
+// in a.
 func (c *collector) contains(a, b *node, want bool, k rank) bool {
 	x, okA := a.val.(traits.Lister)
 	y, okB := b.val.(traits.Lister)
@@ -372,7 +376,8 @@ func (c *collector) contains(a, b *node, want bool, k rank) bool {
 	return found
 }
 
-// intersects is sets.intersects(a, b): a and b have elements in common.
+// intersects blames sets.intersects(a, b), which is true if a and b have common
+// elements.
 func (c *collector) intersects(a, b *node, want bool, k rank) bool {
 	x, okA := a.val.(traits.Lister)
 	y, okB := b.val.(traits.Lister)

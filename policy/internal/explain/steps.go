@@ -15,7 +15,7 @@ type tracer struct {
 	steps []Step
 	most  int
 	hide  bool
-	seen  map[*node]bool // variables, told once
+	seen  map[*node]bool // variables already shown
 }
 
 func (r *run) steps(top *node) []Step {
@@ -58,13 +58,13 @@ func (t *tracer) walk(n *node, depth int, loop string) {
 	}
 }
 
-// own reports whether sub is written in x: loop variables stand for nodes of other
-// places.
+// own reports whether sub is part of x's own text. Loop variables lead to nodes
+// of other places.
 func own(x, sub *code) bool {
 	return sub != nil && slices.Contains(x.args, sub)
 }
 
-// label is the element that a turn is about.
+// label names the element of an iteration.
 func (t *tracer) label(x *code, of *turn) string {
 	vars := x.expr.AsComprehension()
 	var parts []string
@@ -115,7 +115,7 @@ func container(v ref.Val) string {
 	return cut(fmt.Sprint(v.Value()), maxLine)
 }
 
-// maxKeys is how many keys of a map are shown.
+// maxKeys is the most keys of a map that are shown.
 const maxKeys = 6
 
 // mapText shows a map by its name, if it has one, or else by its keys.

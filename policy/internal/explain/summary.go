@@ -17,9 +17,9 @@ type ranked struct {
 	path []*place
 }
 
-// reduce drops findings that add nothing: weak ones beside others, repeated ones, and
-// of a field and the one that contains it the less likely cause, or else the container.
-// It sorts them by root, then by likelihood, then as in the document.
+// reduce drops redundant findings: weak ones if there are others, duplicates,
+// and of a field and its container the less likely one, or else the container.
+// It sorts the rest by root, then by likelihood, then as in the document.
 func (c *collector) reduce() []ranked {
 	better := slices.ContainsFunc(c.found, func(f finding) bool { return f.rank != weak })
 	var all []ranked
@@ -115,7 +115,7 @@ func element(path []*place) string {
 	return b.String()
 }
 
-// nameOf is what people call a list element by.
+// nameOf returns the name by which people know a list element.
 func nameOf(v any) string {
 	m, ok := native(v).(map[string]any)
 	if !ok {
@@ -135,7 +135,8 @@ const (
 	maxAtom = 400
 )
 
-// summary says in a line which part failed, for which elements, and with what.
+// summary says in one line which part failed, for which elements, and with
+// which values.
 func (r *run) summary(top *node, found []ranked) string {
 	if len(found) == 0 {
 		return ""
@@ -168,7 +169,8 @@ func (r *run) shown(v ref.Val) string {
 	return t.value(v)
 }
 
-// reason is the text of an error, which may quote what must not be shown.
+// reason returns the text of an error, or a placeholder if it may quote a
+// secret.
 func (r *run) reason(at *place, err *types.Err) string {
 	_, there := at.value()
 	switch {
@@ -208,7 +210,7 @@ func forElements(found []ranked, x *code) string {
 	return " for " + strings.Join(names, ", ")
 }
 
-// innermost is the innermost list element on a path, or nil.
+// innermost returns the innermost list element on a path, or nil.
 func innermost(path []*place) *place {
 	for i := len(path) - 1; i >= 0; i-- {
 		if path[i].index >= 0 {
@@ -218,7 +220,7 @@ func innermost(path []*place) *place {
 	return nil
 }
 
-// values tells the scalars of the first failing test.
+// values formats the scalars of the first failing test.
 func (r *run) values(found []ranked, atom *node) string {
 	var told []string
 	for _, f := range found {
@@ -239,7 +241,7 @@ func (r *run) values(found []ranked, atom *node) string {
 	return ": " + strings.Join(told, ", ")
 }
 
-// dotted is the path below the innermost list element, or from the root.
+// dotted returns the path below the innermost list element, or from the root.
 func dotted(f ranked) string {
 	from := 0
 	for i, p := range f.path {
@@ -300,7 +302,7 @@ func scalar(v any) string {
 // Show puts a value on one line, for people.
 func Show(v ref.Val) string { return shown(v) }
 
-// shown is a value on one line, for people.
+// shown formats a value on one line.
 func shown(v ref.Val) string {
 	switch v := v.(type) {
 	case *types.Err:
@@ -319,7 +321,7 @@ func shown(v ref.Val) string {
 	return container(v)
 }
 
-// secret reports whether a root is a Secret, whose content must not be shown.
+// secret reports whether a root is a Secret, whose values must not be shown.
 func (r *run) secret() bool {
 	if r.input.Hide {
 		return true

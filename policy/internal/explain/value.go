@@ -9,10 +9,11 @@ import (
 	celtypes "k8s.io/apiserver/pkg/cel"
 )
 
-// Maps and lists carry the place they were read from through variables,
-// functions and optionals. Scalars can't: functions insist on their types.
+// Maps and lists keep the place they were read from through variables,
+// functions and optionals. Scalars can't, because functions require CEL's own
+// types.
 
-// wrap makes a CEL value of what stands at a place.
+// wrap converts a value at a place to a CEL value.
 func wrap(v any, at *place) ref.Val {
 	switch v := v.(type) {
 	case nil:
@@ -47,7 +48,7 @@ func wrapVal(v ref.Val, at *place) ref.Val {
 	return v
 }
 
-// placed is a container that may know where it is written.
+// placed is a container that may have a place.
 type placed interface {
 	ref.Val
 	where() *place
@@ -60,7 +61,7 @@ func placeOf(v ref.Val) *place {
 	return nil
 }
 
-// jsonMap is an object of a JSON tree.
+// jsonMap is a JSON object.
 type jsonMap struct {
 	raw map[string]any
 	at  *place
@@ -109,7 +110,7 @@ func (j *jsonMap) Get(key ref.Val) ref.Val {
 
 func (j *jsonMap) Iterator() traits.Iterator { return j.plain().Iterator() }
 
-// jsonList is an array of a JSON tree.
+// jsonList is a JSON array.
 type jsonList struct {
 	raw []any
 	at  *place
@@ -147,7 +148,7 @@ func (j *jsonList) Get(index ref.Val) ref.Val {
 	return wrap(j.raw[i], j.at.item(i))
 }
 
-// typedMap is an object with types of its own, such as one that follows a
+// typedMap is an object with typed fields, such as one with a
 // CustomResourceDefinition's schema.
 type typedMap struct {
 	traits.Mapper
@@ -176,8 +177,8 @@ func (t *typedMap) Get(key ref.Val) ref.Val {
 	return wrapVal(t.Mapper.Get(key), t.at.child(t.property(key)))
 }
 
-// property is the name of the property that key means: a property of a
-// schema may be escaped (x__dash__prop), a key of a map is not.
+// property returns the property for a key. Properties of a schema may be
+// escaped (x__dash__prop), keys of a map are not.
 func (t *typedMap) property(key ref.Val) string {
 	k, ok := key.(types.String)
 	if !ok {
@@ -197,7 +198,7 @@ func (t *typedMap) property(key ref.Val) string {
 // IsZeroValue makes optional.ofNonZeroValue work.
 func (t *typedMap) IsZeroValue() bool { return t.Size() == types.IntZero }
 
-// typedList is a list with types of its own.
+// typedList is a list with typed elements.
 type typedList struct {
 	traits.Lister
 	at *place
@@ -238,8 +239,8 @@ func unwrap(v ref.Val) ref.Val {
 	return v
 }
 
-// builtList is a list that the expression built; it knows the nodes that its
-// elements come from.
+// builtList is a list that the expression built. It keeps the nodes of its
+// elements.
 type builtList struct {
 	traits.Lister
 	items []*node
@@ -282,8 +283,8 @@ func newBuiltMap(keys, values []*node) *builtMap {
 	return &builtMap{Mapper: types.NewRefValMap(types.DefaultTypeAdapter, m), keys: keys, values: values, parts: total}
 }
 
-// partsOf is how many values a value is written out with: parts that are held
-// several times, by lists of the expression itself, count each time.
+// partsOf counts the values that a value contains. A part that the expression's
+// own lists contain several times counts each time.
 func partsOf(v ref.Val) int {
 	switch v := v.(type) {
 	case *builtList:
@@ -305,7 +306,7 @@ func (b *builtMap) ConvertToType(t ref.Type) ref.Val {
 	return b.Mapper.ConvertToType(t)
 }
 
-// entry is the node of the value under key, or nil.
+// entry returns the node of the value under a key, or nil.
 func (b *builtMap) entry(key ref.Val) *node {
 	for i := len(b.keys) - 1; i >= 0; i-- {
 		if b.keys[i].val.Equal(key) == types.True {
@@ -316,7 +317,7 @@ func (b *builtMap) entry(key ref.Val) *node {
 }
 
 type iterator struct {
-	types.Null // the rest of ref.Val, which nobody asks an iterator for
+	types.Null // implements the rest of ref.Val, which iterators don't need
 	list       traits.Indexer
 	next, size int
 }

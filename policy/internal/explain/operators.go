@@ -8,9 +8,9 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// logic is && and ||. What decided is to blame: of a false && the false
-// operand, for those behind it are guarded by it; of a true || every operand
-// that is true. Otherwise all operands together are.
+// logic blames the operands of && and ||. Of a false && it is the first false
+// operand, because it guards the later ones. Of a true || it is every true
+// operand. Otherwise all operands share the blame.
 func (c *collector) logic(n *node, want bool, k rank) bool {
 	conjunction := n.x.op == opAnd
 	switch {
@@ -47,10 +47,11 @@ func parts(n *node, o op, to []*node) []*node {
 	return to
 }
 
-// joint blames operands that decided together: of an || all operands were false, or of
-// an && all were true and should not have been. The last operand is the likeliest
-// cause. Those before it are conditions; they are weak causes if they only test for
-// presence before a ||, or if another alternative was closer to holding.
+// joint blames operands that decided together: of an || all operands were
+// false, or of an && all were true and should not have been. The last operand
+// is the likeliest cause. Earlier ones are conditions; they are weak causes if
+// they only test for presence before a ||, or if another alternative was closer
+// to being true.
 func (c *collector) joint(n *node, conjunction bool, k rank) bool {
 	kids, before := parts(n, n.x.op, nil), len(c.found)
 	best, telling, found := 0, 0, false
@@ -125,8 +126,8 @@ func guard(n *node) rank {
 	return strong
 }
 
-// negative reports whether x tests that something is not so: what comes after it
-// in a || is then what the rule demands of those for which it is.
+// negative reports whether x is a negated test. In a || the operands after it
+// are then the rule's demand on the objects for which x is false.
 func negative(x *code) bool {
 	switch x.op {
 	case opNot, opNotEqual:
@@ -155,8 +156,8 @@ func isNull(n *node) bool {
 	return slices.ContainsFunc(n.kids, func(kid *node) bool { return kid.x != nil && kid.x.op == opConst && kid.val == types.NullValue })
 }
 
-// progress counts the leading operands of && that hold, but for tests for
-// presence: how close a false conjunction came.
+// progress counts the leading true operands of a false &&, except tests for
+// presence. It measures how close the && was to being true.
 func progress(n *node) int {
 	if n.x == nil || n.val != types.False || n.x.op != opAnd {
 		if n.val == types.True && !presence(n) {
@@ -181,7 +182,7 @@ func (c *collector) conditional(n *node, want bool, k rank) bool {
 	return c.blame(n.kids[1], want, k) || c.opposite(n.kids[0], k)
 }
 
-// alternative is `a.orValue(b)` as a boolean.
+// alternative blames `a.orValue(b)` used as a boolean.
 func (c *collector) alternative(n *node, want bool, k rank) bool {
 	if len(n.kids) == 2 {
 		return c.optional(n, k)
@@ -192,7 +193,8 @@ func (c *collector) alternative(n *node, want bool, k rank) bool {
 	return c.trace(n.kids[0], k)
 }
 
-// content is the node of the value in an optional, if the expression made it.
+// content returns the node of the value in an optional, if the expression made
+// the optional.
 func content(n *node) *node {
 	for n != nil && n.x != nil {
 		switch {
@@ -207,7 +209,8 @@ func content(n *node) *node {
 	return nil
 }
 
-// equality finds the culprits of == and !=; wantEqual is the result that was wanted.
+// equality blames the operands of == and !=. wantEqual is the expected
+// equality.
 func (c *collector) equality(n *node, wantEqual bool, k rank) bool {
 	a, b := n.kids[0], n.kids[1]
 	x, boolA := a.val.(types.Bool)
@@ -229,7 +232,7 @@ func (c *collector) equality(n *node, wantEqual bool, k rank) bool {
 	return c.compared(a, b, name, k)
 }
 
-// test is a function that should have returned want.
+// test blames the arguments of a function that should have returned want.
 func (c *collector) test(n *node, want bool, k rank) bool {
 	if len(n.kids) == 2 {
 		a, b := n.kids[0], n.kids[1]
@@ -276,8 +279,8 @@ func (c *collector) compared(a, b *node, name string, k rank) bool {
 	return c.side(b, a, mirrored[name], k) || found
 }
 
-// side blames a for `a name b`. Of a size, it is the elements that are too
-// many, or the candidates that are too few.
+// side blames a in `a name b`. If a is a size, it blames the surplus elements,
+// or the candidates of which there are too few.
 func (c *collector) side(a, b *node, name string, k rank) bool {
 	if list := sized(a); list != nil {
 		return c.size(list, excess(a, b, name), k)
@@ -290,7 +293,7 @@ func (c *collector) side(a, b *node, name string, k rank) bool {
 	return c.trace(a, k)
 }
 
-// sized is the list whose size n is.
+// sized returns the list whose size n is, or nil.
 func sized(n *node) *node {
 	for n.via != nil {
 		n = n.via
