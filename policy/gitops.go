@@ -55,7 +55,7 @@ func OnlyInVariants(units []*render.Unit, isPolicy func(*render.Object) bool) []
 			switch {
 			case slices.ContainsFunc(u.Objects, func(x *render.Object) bool { return x.Unversioned() == o.Unversioned() }):
 				continue // that one is followed, or checks
-			case deploying[gk]:
+			case deploying[gk], render.Holds(gk):
 				r.Outcome, r.Action = Unknown, Deny
 				r.Message = fmt.Sprintf("what this %s deploys is not checked: it is there %s", gk.Kind, o.Variant)
 			case isPolicy(o):

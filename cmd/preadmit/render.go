@@ -57,6 +57,7 @@ func runRender(ctx context.Context, o *checkOptions, printed printing, args []st
 	if !printed.admitted {
 		o.Policies, o.With, o.Data = nil, nil, nil // only admission asks them
 	}
+	o.Flat = true // whoever applies the objects must not apply twice what they hold
 	ctx, cancel, err := o.begin(ctx, stderr)
 	if err != nil {
 		return 0, err

@@ -3,6 +3,7 @@ package load
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -14,6 +15,7 @@ import (
 	"github.com/preadmit/preadmit/cmd/preadmit/config"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/lint"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -289,7 +291,11 @@ func (d *deployer) follow(ctx context.Context) error {
 		return err
 	}
 	d.in.Found = append(d.in.Found, policy.Errors(policy.EngineRender, nil, d.in.Deployed.Err)...)
-	for _, u := range d.units() {
+	units := d.units()
+	if !d.options.Flat {
+		units = append(units, heldUnits(units, f)...)
+	}
+	for _, u := range units {
 		if d.elsewhere(u) {
 			d.in.Others = append(d.in.Others, u)
 		} else {
@@ -302,6 +308,29 @@ func (d *deployer) follow(ctx context.Context) error {
 		d.in.Notes = append(d.in.Notes, rootCharts(d.in, d.found)...)
 	}
 	return nil
+}
+
+// heldUnits returns the units that objects of others hold, without policies, which may be
+// for another cluster. GitOps objects among their objects are undecided.
+func heldUnits(units []*render.Unit, f render.Follower) []*render.Unit {
+	all := render.Held(units)
+	for _, u := range all {
+		u.Objects = slices.DeleteFunc(u.Objects, func(o *render.Object) bool {
+			e := &render.Error{Span: o.Span(""), Warning: true}
+			what := fmt.Sprintf("%s %s, which %s holds", o.GetKind(), o.Key().Name, u.Owner.GetKind()+" "+u.Owner.Key().Name)
+			switch {
+			case lint.IsPolicy(o):
+				e.Rule, e.Err = "held-policy", fmt.Errorf("%s, checks nothing here: it may be for another cluster", what)
+			case f.Follows(o):
+				e.Rule, e.Undecided, e.Err = "not-followed", true, fmt.Errorf("%s, is not followed: what it deploys is not checked", what)
+			default:
+				return false
+			}
+			u.Err = errors.Join(u.Err, e)
+			return lint.IsPolicy(o)
+		})
+	}
+	return all
 }
 
 // given returns the units of --with that are on the cluster where the tree's objects

@@ -54,6 +54,7 @@ type Sources struct {
 	Rendered      *cache.Graph      // that rendered the work tree, where it is compared with a base
 	Forgets       bool              // places of units that are evaluated
 	Parts         *render.Parts     // that objects share; nil where they do not
+	Flat          bool              // objects that others hold are left out
 	Sparse        bool              // objects of --with that are not fetched are left out, see present
 	Texts         map[string]string // of files, in the place of those on disk
 }
