@@ -55,7 +55,7 @@ type Input struct {
 	Line  int // if not 0, the input is about the document with this line alone
 	State DocumentState
 
-	Reason string // of DocSkipped
+	Reason string // of DocSkipped, and of DocInChart if it is known
 }
 
 // isAbout reports whether the input is about a document.
@@ -88,6 +88,13 @@ func (i *Inputs) add(in Input) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.all = append(i.all, in)
+}
+
+// NoteUnwritten adds a template that wrote nothing, and why.
+func (i *Inputs) NoteUnwritten(file, why string) {
+	if i != nil {
+		i.add(Input{File: file, Index: -1, State: DocInChart, Reason: why})
+	}
 }
 
 // NotePatch adds an input whose documents are patches.

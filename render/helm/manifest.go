@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode"
 
+	"helm.sh/helm/v3/pkg/chartutil"
 	helmrelease "helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/releaseutil"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -40,7 +41,7 @@ func (r *release) objects(outputs []*output) ([]*render.Object, error) {
 		}
 		manifests, err := out.manifests()
 		errs = append(errs, err)
-		r.note(out.file.at, out.state(len(manifests) > 0))
+		r.note(out.file.at, out.state(len(manifests) > 0), out.file.undeclared())
 		for _, m := range manifests {
 			switch {
 			case m.dropped:
@@ -99,17 +100,43 @@ func (r *release) crds() ([]*render.Object, error) {
 		}
 		objects = append(objects, found...)
 		errs = append(errs, err)
-		r.note(at, render.DocRendered)
+		r.note(at, render.DocRendered, "")
 	}
 	return objects, errors.Join(errs...)
 }
 
-// note records the state of the documents of a file of the chart, unless it is
-// in an archive.
-func (r *release) note(at place, state render.DocumentState) {
-	if at.entry == "" {
+// note records the state of the documents of a file of the chart, unless it is in an
+// archive. why says why a template wrote nothing, if that is known.
+func (r *release) note(at place, state render.DocumentState, why string) {
+	switch {
+	case at.entry != "":
+	case state == render.DocInChart && why != "":
+		r.src.Inputs.NoteUnwritten(at.file, why)
+	default:
 		r.src.Inputs.Note(at.file, -1, state)
 	}
+}
+
+// conditions matches the actions that decide whether a template writes what follows, and
+// valuePath the values that they read.
+var (
+	conditions = regexp.MustCompile(`\{\{-?\s*(?:else\s+)?(?:if|with|range)\b[^}]*\}\}`)
+	valuePath  = regexp.MustCompile(`\.Values((?:\.[A-Za-z_][A-Za-z0-9_]*)+)|(?:index|get|hasKey)\s+\$?\.Values\s+"([A-Za-z_][A-Za-z0-9_-]*)"`)
+)
+
+// undeclared says which value that no values declare a condition before the first object
+// reads. It returns "" if there is none.
+func (t *templateFile) undeclared() string {
+	before, _, _ := strings.Cut(t.text, "apiVersion:")
+	for _, at := range conditions.FindAllStringIndex(before, -1) {
+		for _, m := range valuePath.FindAllStringSubmatch(t.text[at[0]:at[1]], -1) {
+			name := strings.TrimPrefix(m[1], ".") + m[2]
+			if !declared(t.values["Values"], strings.Split(name, ".")) {
+				return fmt.Sprintf("a template that writes nothing: its condition in line %d reads .Values.%s, which no values declare", 1+strings.Count(t.text[:at[0]], "\n"), name)
+			}
+		}
+	}
+	return ""
 }
 
 // gate matches what templates ask that may be answered differently on a
@@ -125,6 +152,25 @@ func (o *output) state(rendered bool) render.DocumentState {
 		return render.DocGated
 	}
 	return render.DocInChart
+}
+
+// declared reports whether values have something at a path.
+func declared(values any, path []string) bool {
+	for _, key := range path {
+		var ok bool
+		switch m := values.(type) {
+		case map[string]any:
+			values, ok = m[key]
+		case chartutil.Values:
+			values, ok = m[key]
+		case table:
+			values, ok = m[key]
+		}
+		if !ok {
+			return false
+		}
+	}
+	return true
 }
 
 // inArchive places errors about an entry at the archive.

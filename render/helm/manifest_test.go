@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"helm.sh/helm/v3/pkg/chartutil"
 )
 
 // TestCuts holds the cutting of outputs against Helm's regular expression.
@@ -32,6 +33,30 @@ func TestCuts(t *testing.T) {
 		}
 		if d := cmp.Diff(want, got); d != "" {
 			t.Fatalf("%q (-regexp +ours):\n%s", text, d)
+		}
+	}
+}
+
+// TestUndeclaredValue holds that the value is named which keeps a template from writing its
+// object although no values declare it.
+func TestUndeclaredValue(t *testing.T) {
+	t.Parallel()
+	values := table{"Values": chartutil.Values{"a": map[string]any{"b": false}}}
+	const object = "\napiVersion: v1\nkind: Pod\n{{ if .Values.later }}{{ end }}{{ end }}"
+	for condition, want := range map[string]string{
+		"{{ if .Values.a.b }}":                              "",
+		"{{- if .Values.a.c }}":                             "in line 1 reads .Values.a.c,",
+		"# x\n{{- with .Values.x }}":                        "in line 2 reads .Values.x,",
+		"{{ range $k, $v := $.Values.list }}":               "in line 1 reads .Values.list,",
+		`{{ if index .Values "my-key" }}`:                   "in line 1 reads .Values.my-key,",
+		"{{ if and .Values.a.b (eq .Values.y.z 1) }}":       "in line 1 reads .Values.y.z,",
+		"{{ if .Values.a.b.c }}":                            "in line 1 reads .Values.a.b.c,",
+		"{{/* if .Values.x */}}{{ if .Release.IsUpgrade }}": "",
+		"{{ if false }}{{ else if .Values.x }}":             "in line 1 reads .Values.x,",
+	} {
+		file := templateFile{text: condition + object, values: values}
+		if got := file.undeclared(); (got != "") != (want != "") || !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q", condition, got, want)
 		}
 	}
 }
