@@ -168,6 +168,31 @@ func TestCacheIsUsed(t *testing.T) {
 	}
 }
 
+// TestCacheKeepsSurroundings holds that an edit of one unit stores nothing anew about the
+// others, whatever the kinds that policies look up.
+func TestCacheKeepsSurroundings(t *testing.T) {
+	t.Parallel()
+	dir, kept := t.TempDir(), t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("../../testdata/repos/shop")); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"check", dir, "--pack", "best-practices", "--cache", kept}
+	reports(t, args...)
+	before := len(entries(t, kept))
+	values := filepath.Join(dir, "charts/web/values.yaml")
+	data, err := os.ReadFile(values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(values, append(data, "# changed\n"...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	reports(t, args...)
+	if added := len(entries(t, kept)) - before; added > 2 { // the chart and its results
+		t.Errorf("%d entries more", added)
+	}
+}
+
 func entries(t *testing.T, dir string) map[string]fs.FileMode {
 	t.Helper()
 	all := make(map[string]fs.FileMode)

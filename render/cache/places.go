@@ -17,6 +17,7 @@ type places struct {
 
 	mu   sync.Mutex
 	told map[question]answer
+	kept string // text of what was told in an earlier run; "" once somebody asks
 }
 
 // placed is implemented by objects and provenances that return places.
@@ -80,6 +81,7 @@ func (p *places) Inside(pointer, text string, n int) (render.Span, bool) {
 
 func (p *places) ask(q question, of func(render.Provenance) answer) answer {
 	p.mu.Lock()
+	p.recall()
 	a, ok := p.told[q]
 	p.mu.Unlock()
 	if ok {
@@ -102,33 +104,55 @@ func (p *places) ask(q question, of func(render.Provenance) answer) answer {
 	return a
 }
 
-func (p *places) encode(e *Encoder) {
+// text is what was told, in order.
+func (p *places) text() (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.kept != "" {
+		return p.kept, nil
+	}
 	questions := make([]question, 0, len(p.told))
 	for q := range p.told {
 		questions = append(questions, q)
 	}
 	slices.SortFunc(questions, compareQuestions)
+	var e Encoder
 	e.Uint(uint64(len(questions)))
 	for _, q := range questions {
 		e.Plain(q)
 		e.Plain(p.told[q])
 	}
+	data, err := e.Data()
+	return string(data), err
 }
 
 func compareQuestions(a, b question) int {
 	return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Pointer, b.Pointer), strings.Compare(a.Text, b.Text), cmp.Compare(a.N, b.N))
 }
 
-func (p *places) decode(d *Decoder) {
+// recall decodes what is kept. Bytes that no Encoder wrote tell nothing.
+func (p *places) recall() {
+	if p.told == nil {
+		p.told, _ = toldIn(p.kept)
+		p.kept = ""
+	}
+}
+
+// toldIn is the inverse of text.
+func toldIn(text string) (map[question]answer, error) {
+	told := make(map[question]answer)
+	d := &Decoder{data: text}
 	for n := d.Uint(); n > 0 && d.Err() == nil; n-- {
 		var q question
 		var a answer
 		d.Plain(&q)
 		d.Plain(&a)
-		p.told[q] = a
+		told[q] = a
 	}
+	if err := d.End(); err != nil {
+		return make(map[question]answer), err
+	}
+	return told, nil
 }
 
 // Told returns the places that were asked about an object so far, with the
@@ -141,10 +165,8 @@ func Told(o *render.Object) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	var e Encoder
-	p.encode(&e)
-	data, err := e.Data()
-	return string(data), err == nil
+	told, err := p.text()
+	return told, err == nil
 }
 
 // Tells reports whether an object gives the same answers as another object
@@ -160,13 +182,11 @@ func Tells(o *render.Object, told string) bool {
 // confirms reports whether an object with any provenance gives the same answers
 // as another object did.
 func confirms(o *render.Object, told string) bool {
-	other := &places{told: make(map[question]answer)}
-	d := NewDecoder([]byte(told))
-	other.decode(d)
-	if d.End() != nil {
+	known, err := toldIn(told)
+	if err != nil {
 		return false
 	}
-	for q, want := range other.told {
+	for q, want := range known {
 		if !reflect.DeepEqual(q.ask(o), want) {
 			return false
 		}

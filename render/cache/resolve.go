@@ -194,7 +194,7 @@ func (r *resolution) witness(o *render.Object) *render.Object {
 		return o
 	}
 	copied := *o
-	copied.Provenance = &places{of: given{o, r}, told: make(map[question]answer)}
+	copied.Provenance = &places{of: given{o, r}}
 	return &copied
 }
 
@@ -248,10 +248,8 @@ func answersOf(p *places) (string, bool) {
 	if n == 0 {
 		return "", false
 	}
-	var e Encoder
-	p.encode(&e)
-	data, err := e.Data()
-	return string(data), err == nil
+	told, err := p.text()
+	return told, err == nil
 }
 
 // holds reports whether the World still gives the recorded answers.

@@ -305,9 +305,13 @@ func (t *Tree) info(op op, name string, ask func(fs.FS, string) (fs.FileInfo, er
 	a := access{op, name}
 	t.mu.Lock()
 	f, ok := t.infos[a]
+	kept := t.contents[name]
 	t.mu.Unlock()
-	if ok {
+	switch {
+	case ok:
 		return f.info, f.err
+	case kept != nil && op == opStat:
+		return kept.info, nil
 	}
 	f.info, f.err = ask(t.fsys, name)
 	if !t.isApart(name) {

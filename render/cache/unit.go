@@ -181,7 +181,7 @@ func (u *unit) made(ctx context.Context) (*render.Unit, error) {
 
 // remember records what is asked about an object's lines.
 func (u *unit) remember(i int, o *render.Object) {
-	p := &places{of: u, index: i, told: make(map[question]answer)}
+	p := &places{of: u, index: i}
 	u.places = append(u.places, p)
 	if o.Provenance != nil || u.rec == nil {
 		o.Provenance = p
@@ -339,7 +339,11 @@ func (u *unit) encode() ([]byte, error) {
 		e.Strings(o.Assumed)
 		e.Plain(o.Variant)
 		e.Bool(o.Provenance != nil)
-		u.places[i].encode(&e)
+		told, err := u.places[i].text()
+		if err != nil {
+			return nil, err
+		}
+		e.String(told)
 	}
 	return e.Data()
 }
@@ -391,7 +395,7 @@ func (u *unit) decodeObject(d *Decoder) {
 	d.Plain(&o.Variant)
 	known := d.Bool()
 	u.remember(len(u.places), o)
-	u.places[len(u.places)-1].decode(d)
+	u.places[len(u.places)-1].kept = d.String()
 	if !known {
 		o.Provenance = nil
 	}

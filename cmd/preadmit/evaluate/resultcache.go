@@ -38,6 +38,7 @@ func (j *Evaluation) reviewCached(ctx context.Context, o *Options, in *load.Inpu
 	}
 	// Engines end compilations that take too long, which differs between runs.
 	r.off = r.off || len(j.Bench.Results) > 0 && time.Since(start) > quickCompile
+	apart := j.shard.once(in.Found, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart), j.Bench.Results)
 	o.Watch.Expect(supervise.EvaluateTask, len(rest))
 	defer j.keepPasses()()
 	found, err := j.Bench.Chain.ReviewEach(ctx, rest)
@@ -50,10 +51,10 @@ func (j *Evaluation) reviewCached(ctx context.Context, o *Options, in *load.Inpu
 	}
 	for i := range rest {
 		u := rest[i].Object.Unit
-		known[u] = append(known[u], found[i]...)
+		known[u], found[i] = append(known[u], found[i]...), nil
 	}
 	passed := j.Bench.Chain.Passes.By(func(k render.Key) string { return k.Unit })
-	results := make([]policy.Result, 0, numberOf(known))
+	results := make([]policy.Result, 0, numberOf(known)+len(apart))
 	for _, u := range r.head {
 		if !r.got[u] {
 			known[u] = policy.WithoutRepeats(known[u])
@@ -61,15 +62,16 @@ func (j *Evaluation) reviewCached(ctx context.Context, o *Options, in *load.Inpu
 		}
 		r.learn(u, known[u], passed[u.Identity()])
 		results = append(results, known[u]...)
+		delete(known, u) // of which there may be very many
 	}
 	policy.Sort(results)
 	r.keep(j.Bench)
-	j.Results = append(j.shard.once(in.Found, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart), j.Bench.Results), results...)
+	j.Results = append(results, apart...)
 	return nil
 }
 
 // quickCompile is shorter than every time limit of engines for compiling.
-const quickCompile = 2 * time.Second
+const quickCompile = 10 * time.Second
 
 // makeBench returns the engines. If every result is cached it returns the cached
 // compile errors and does not compile the policies.
@@ -104,9 +106,9 @@ type resultCache struct {
 	kinds    string   // the kinds of the head's objects, on which notes depend
 	off      bool     // nothing is cached
 
-	around *surroundings // recorded ones that still hold; nil: none
-	put    map[*render.Unit][]byte
-	got    map[*render.Unit]bool // units whose results come from the cache
+	around *surroundings           // recorded ones that still hold; nil: none
+	put    map[*render.Unit][]byte // new results
+	got    map[*render.Unit]bool   // units whose results come from the cache
 }
 
 // A member is an object, and the list of the input that it is in.
@@ -205,11 +207,13 @@ type surroundings struct {
 	Told   []string           // the lines of the policies, and of objects of the kinds
 }
 
-func (s *surroundings) encode() string {
+// sum returns a hash, which keys of entries have.
+func (s *surroundings) sum() string {
 	var e cache.Encoder
 	e.Plain(*s)
 	data, _ := e.Data()
-	return string(data)
+	sum := sha256.Sum256(data)
+	return string(sum[:])
 }
 
 const maxSurroundings = 4
@@ -285,7 +289,7 @@ func (r *resultCache) results(passes *policy.Passes) map[*render.Unit][]policy.R
 	if r.around == nil {
 		return known
 	}
-	around := r.around.encode()
+	around := r.around.sum()
 	for _, u := range r.head {
 		id, ok := r.graph.ID(u)
 		if !ok {
@@ -302,7 +306,7 @@ func (r *resultCache) results(passes *policy.Passes) map[*render.Unit][]policy.R
 		}
 		if unpacked, ok := kept.Passes.Unpack(); ok {
 			known[u] = add(kept.Results, unpacked, passes)
-			r.put[u], r.got[u] = data, true
+			r.got[u] = true
 		}
 	}
 	return known
@@ -361,7 +365,7 @@ func (r *resultCache) bench() *engines.Set {
 	if r.around == nil {
 		return nil
 	}
-	data, ok := r.memory.Store.Get(r.benchKey(r.around.encode()))
+	data, ok := r.memory.Store.Get(r.benchKey(r.around.sum()))
 	if !ok {
 		return nil
 	}
@@ -389,18 +393,31 @@ func (r *resultCache) keep(b *engines.Set) {
 		if !ok {
 			return
 		}
-		around := now.encode()
-		changed := r.around == nil || r.around.encode() != around
-		if changed {
-			r.keepAround(now)
-		}
+		around := now.sum()
 		r.memory.Store.Put(r.benchKey(around), data)
 		for u, results := range r.put {
-			if id, ok := r.graph.ID(u); ok && (changed || !r.got[u]) {
+			if id, ok := r.graph.ID(u); ok {
 				r.memory.Store.Put(r.resultsKey(u, id, around), results)
 			}
 		}
+		switch {
+		case r.around == nil:
+			r.keepAround(now)
+		case r.around.sum() != around:
+			r.keepAround(now)
+			r.copy(r.around.sum(), around)
+		}
 	})
+}
+
+// copy stores the results that come from the cache for other surroundings, too.
+func (r *resultCache) copy(from, to string) {
+	for u := range r.got {
+		id, _ := r.graph.ID(u)
+		if results, ok := r.memory.Store.Get(r.resultsKey(u, id, from)); ok {
+			r.memory.Store.Put(r.resultsKey(u, id, to), results)
+		}
+	}
 }
 
 // seen returns the surroundings of this run, with those of its cached results.
@@ -409,9 +426,9 @@ func (r *resultCache) seen(c *policy.Cluster) (surroundings, bool) {
 	if r.around != nil {
 		served = served || r.around.Served != ""
 		kinds = slices.Concat(kinds, r.around.Kinds)
-		slices.SortFunc(kinds, func(a, b schema.GroupKind) int { return strings.Compare(a.String(), b.String()) })
-		kinds = slices.Compact(kinds)
 	}
+	slices.SortFunc(kinds, func(a, b schema.GroupKind) int { return strings.Compare(a.String(), b.String()) })
+	kinds = slices.Compact(kinds)
 	s := surroundings{Kinds: kinds}
 	if served {
 		s.Served = r.served
