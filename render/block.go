@@ -653,6 +653,9 @@ func (r *blockReader) flowScalar(from int) (*yaml.Node, int) {
 		}
 		return r.scalar(from, styleOf(c), value), end
 	}
+	if c == '-' && inWord(r.at(from+1)) {
+		c = 'a' // as in [--port=80, -v, -1]
+	}
 	if strings.IndexByte("-?:,[]{}#&*!|>%@`<=", c) >= 0 {
 		return nil, 0
 	}

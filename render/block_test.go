@@ -56,6 +56,7 @@ var blocks = []string{
 	"a: nginx:1.2\nb: http://x/y#z\nc: -1\nd: a - b\ne: a: b\n", "ä: ö\nb: [ü, x]\n\"é\": è  # ç\n", "a: b\n    # deep comment\nc: d\n", "  a: b\n  c:\n  - d\n",
 	"a:\n    - b\n    - c:\n      - d\ne: f\n", "a: |\n\n   \n  x\n", "a: |\n     \n  x\n", "a: &b c\n", "a: *b\n", "a: !!str b\n", "<<: a\n", "? a\n: b\n", "a: >\n  b\n", "a:\tb\n", "a: b\tc\n", "a: b\n...\n", "%a: b\n",
 	"a: 'b\nc'\n", "a: \"b\n\n \n   c\"\n", "a:\n  'b'\n", "a:\n - b\n  - c\n", "a:\n  b: c\n d: e\n", "a: b\n c: d\n", "a: [b\n  c]\n", "a: [b:c, d]\n", "a: {b:c}\n", "a: {\"b\":c}\n", "a: [b c, d]", "a: {b: c, d}\n", "a: [-b, -1]\n",
+	"a: [s, --port=80, -1.5, -v, ---]\nb: {-c: -d, --e: {f: -1}}\n", "[---]\n", "[--- a, -a- , -a:b]\n", "a: [-]\n", "a: [- b]\n", "a: [--]\n", "a: [-, b]\n", "a: {--: b}\n", "a: [-- # b\n]\n", "a: [--:]\n", "a: [-:]\n", "[--\n]\n",
 	"a: - b\n", "- a\n- b: c\n  d: e\n- - f\n -g\n", "a:b: c\n", "a : b\n", "a b: c d\n", "a: b #c\n  d\n", "a: b#c\n", "a: #c\n  b: d\n", "a: |\n  x\n y: z\n", "a: b\r\n", "a: \u2028b\n", "a: <<\n", "null: ~\n1: 2\n", `{"a": {"b": [1, 1.5, true, null, "c\"\\\n\u00e9"], "": {}}}`, `["\/"]`, "[\"a\u2028\"]", "{\"a\"\n: 1}", `["\ud83d\ude00"]`, "a: |\n  x\n# c\n  y\n", "a: ''\nb: \"\"\n", "a: 'b' c\n", "- 'a': b\n- \"c\" : d\n",
 	"a: {" + strings.Repeat("b", 1100) + ": c}\n", "a: {'" + strings.Repeat("b", 1100) + "': c}\n", "a: [" + strings.Repeat("b", 1100) + "]\n",
 	"\t[]", `{"a":	1}`, `{"` + strings.Repeat("b", 1100) + `": 1}`, `{"` + strings.Repeat(`\u0001`, 200) + `": 1}`,
@@ -69,7 +70,7 @@ func TestBlocks(t *testing.T) {
 			read++
 		}
 	}
-	if read < 22 {
+	if read < 28 {
 		t.Errorf("only %d of %d texts were read", read, len(blocks))
 	}
 }

@@ -132,7 +132,7 @@ func (s *source) token(n node) (from, to int) {
 func (s *source) skipProperties(off int) int {
 	for off < len(s.data) && (s.data[off] == '!' || s.data[off] == '&') {
 		anchor := s.data[off] == '&'
-		for off++; off < len(s.data) && !blank(s.data[off]) && (!anchor || ofAnchor(s.data[off])); {
+		for off++; off < len(s.data) && !blank(s.data[off]) && (!anchor || inWord(s.data[off])); {
 			off++
 		}
 		off = s.skipBlanks(off)
@@ -140,9 +140,9 @@ func (s *source) skipProperties(off int) int {
 	return off
 }
 
-// ofAnchor reports whether the name of an anchor may contain c. A value may follow
-// without a blank, as in &a:b.
-func ofAnchor(c byte) bool {
+// inWord reports whether c is a letter, a digit, _ or -, which the name of an anchor
+// may contain. A value may follow that without a blank, as in &a:b.
+func inWord(c byte) bool {
 	return c == '_' || c == '-' || '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'
 }
 
