@@ -111,6 +111,7 @@ type Query struct {
 	ended    *atomic.Int32 // how often its bound ended it
 	plan     *plan         // nil: OPA's evaluator is needed
 	usage    *usage
+	machines *sync.Pool // of *machine, that answer no question
 }
 
 // answer is the variable of a query that gets its value.
@@ -130,5 +131,5 @@ func (p *Program) prepare(term *ast.Term, refs []ast.Ref) (*Query, error) {
 		return nil, join(moduleErrors("", err))
 	}
 	_, isOne := term.Value.(ast.Ref)
-	return &Query{p, refs[0], qc, body, new(atomic.Int32), newPlan(p.compiler, refs, !isOne), new(usage)}, nil
+	return &Query{p, refs[0], qc, body, new(atomic.Int32), newPlan(p.compiler, refs, !isOne), new(usage), new(sync.Pool)}, nil
 }

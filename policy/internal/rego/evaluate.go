@@ -29,11 +29,12 @@ func (q *Query) evaluate(ctx context.Context, in *Question) (ast.Value, bool) {
 	q.usage.all.Add(1)
 	b := newBound(ctx, q.program.time)
 	b.timeless = in.Now.IsZero()
-	m := newMachine(ctx, q, in, b)
+	m := q.machine(ctx, in, b)
 	if in.Input != nil {
 		m.hide(in.Open)
 	}
 	value, ok := m.answer(q.plan)
+	q.release(m)
 	if !ok {
 		q.usage.lost.Add(1)
 	}
@@ -48,7 +49,9 @@ func (q *Query) trace(ctx context.Context, in *Question, t *tracer) bool {
 	}
 	b := newBound(ctx, q.program.time)
 	b.timeless = in.Now.IsZero()
-	m := newMachine(ctx, q, in, b)
+	m := q.machine(ctx, in, b)
 	m.tracer = t
-	return m.trace(q.plan, &body{node: q.body, boxed: q.body, steps: []step{{expr: q.body[0]}}}) && len(b.unknown) == 0
+	ok := m.trace(q.plan, &body{node: q.body, boxed: q.body, steps: []step{{expr: q.body[0]}}})
+	q.release(m)
+	return ok && len(b.unknown) == 0
 }

@@ -28,6 +28,7 @@ type machine struct {
 	undo    []binding
 	slots   []*ast.Term // of all scopes, the latest last
 	free    []*scope
+	idle    []*application // that no builtin function is called with
 	next    uint64
 	lost    bool // OPA's evaluator has to be asked
 	context topdown.BuiltinContext
@@ -72,6 +73,8 @@ type scope struct {
 	id      uint64
 	parent  *scope
 	findOne bool
+	probes  bool // only whether there is a solution matters: found
+	found   bool
 	done    func() *stop // for each solution; nil: that of a called function
 	called  called
 }
@@ -98,19 +101,30 @@ func (m *machine) resume(r resume) *stop {
 	return m.run(r.scope, r.step)
 }
 
-// newMachine readies a machine for a question.
-func newMachine(ctx context.Context, q *Query, in *Question, b *bound) *machine {
+// machine returns a machine that is ready for a question. release must follow.
+func (q *Query) machine(ctx context.Context, in *Question, b *bound) *machine {
 	data := in.Data
 	if data == nil {
 		data = nothing
 	}
-	return &machine{
-		bound: b, input: in.Input, data: data.documents, values: make([]memo, q.plan.cached),
-		context: topdown.BuiltinContext{
-			Context: ctx, Metrics: metrics.NoOp(), Seed: noSeed{}, Cancel: b, Cache: builtins.Cache{}, Capabilities: q.program.compiler.Capabilities(),
-			Time: ast.NumberTerm(json.Number(strconv.FormatInt(now(in.Now).UnixNano(), 10))),
-		},
+	m, _ := q.machines.Get().(*machine)
+	if m == nil {
+		m = &machine{values: make([]memo, q.plan.cached), calls: map[callKey]memo{}}
 	}
+	m.bound, m.input, m.data = b, in.Input, data.documents
+	m.context = topdown.BuiltinContext{
+		Context: ctx, Metrics: metrics.NoOp(), Seed: noSeed{}, Cancel: b, Cache: builtins.Cache{}, Capabilities: q.program.compiler.Capabilities(),
+		Time: ast.NumberTerm(json.Number(strconv.FormatInt(now(in.Now).UnixNano(), 10))),
+	}
+	return m
+}
+
+// release keeps what a machine has allocated for the next question.
+func (q *Query) release(m *machine) {
+	clear(m.values)
+	clear(m.calls)
+	*m = machine{values: m.values, calls: m.calls, undo: m.undo[:0], slots: m.slots[:0], free: m.free, idle: m.idle}
+	q.machines.Put(m)
 }
 
 // answer evaluates the documents of a plan. ok is false if OPA's evaluator has to be asked.
@@ -226,9 +240,13 @@ func (m *machine) run(s *scope, i int) *stop {
 	}
 	if i == len(s.body.steps) {
 		var h *stop
-		if s.done != nil {
+		switch {
+		case s.probes:
+			m.left(s)
+			s.found = true
+		case s.done != nil:
 			h = s.done()
-		} else {
+		default:
 			h = m.returned(s)
 		}
 		switch {
@@ -278,13 +296,10 @@ func (m *machine) traced(s *scope, st *step, i int) *stop {
 
 // not goes on if a body has no solution.
 func (m *machine) not(s *scope, st *step, next resume) *stop {
-	inner, defined := m.within(s, st.inner), false
-	inner.done = func() *stop {
-		m.left(inner)
-		defined = true
-		return nil
-	}
+	inner := m.within(s, st.inner)
+	inner.probes = true
 	h := m.run(inner, 0)
+	defined := inner.found
 	m.drop(inner)
 	if h != nil || defined {
 		return h
@@ -502,43 +517,80 @@ func (m *machine) hides(t *ast.Term) bool {
 	return false
 }
 
+// An application calls one of OPA's functions.
+type application struct {
+	machine  *machine
+	scope    *scope
+	step     *step
+	next     resume
+	operands []*ast.Term
+	end      *stop
+	result   func(*ast.Term) error // took, which is allocated once
+}
+
+// apply returns an application that is idle, or a new one.
+func (m *machine) apply(s *scope, st *step, next resume) *application {
+	var a *application
+	if n := len(m.idle); n > 0 {
+		a, m.idle = m.idle[n-1], m.idle[:n-1]
+	} else {
+		a = &application{machine: m}
+		a.result = a.took
+	}
+	a.scope, a.step, a.next = s, st, next
+	return a
+}
+
 // builtin calls one of OPA's functions.
 func (m *machine) builtin(s *scope, st *step, next resume) *stop {
-	operands := make([]*ast.Term, len(st.operands))
+	a := m.apply(s, st, next)
+	h := a.call()
+	clear(a.operands)
+	*a = application{machine: m, operands: a.operands[:0], result: a.result}
+	m.idle = append(m.idle, a)
+	return h
+}
+
+func (a *application) call() *stop {
+	m, st := a.machine, a.step
 	arity := st.builtin.Decl.Arity()
 	for i := range st.operands {
 		o := &st.operands[i]
-		switch operands[i] = m.known(s, o); {
-		case operands[i] == nil && i < arity:
-			return givenUp
-		case operands[i] == nil:
-			operands[i] = s.Plug(o.term)
-		case i < arity && m.hides(operands[i]) && (i > 0 || !m.readable(s, st, operands[i])):
-			return givenUp
-		}
-	}
-	var h *stop
-	m.context.Location = st.expr.Location
-	err := st.call(m.context, operands, func(out *ast.Term) error {
+		t := m.known(a.scope, o)
 		switch {
-		case st.builtin.Decl.Result() == nil:
-			h = m.resume(next)
-		case len(operands) == arity:
-			if !isFalse(out) {
-				h = m.resume(next)
-			}
-		default:
-			h = m.unify(s, &st.operands[len(operands)-1], out, next)
+		case t == nil && i < arity:
+			return givenUp
+		case t == nil:
+			t = a.scope.Plug(o.term)
+		case i < arity && m.hides(t) && (i > 0 || !m.readable(a.scope, st, t)):
+			return givenUp
 		}
-		if h != nil {
-			return topdown.Halt{Err: errHalted}
-		}
-		return nil
-	})
-	if h == nil && err != nil {
+		a.operands = append(a.operands, t)
+	}
+	m.context.Location = st.expr.Location
+	if err := st.call(m.context, a.operands, a.result); a.end == nil && err != nil {
 		return givenUp
 	}
-	return h
+	return a.end
+}
+
+// took goes on with a result of the function.
+func (a *application) took(out *ast.Term) error {
+	m, n := a.machine, len(a.operands)
+	switch {
+	case a.step.builtin.Decl.Result() == nil:
+		a.end = m.resume(a.next)
+	case n == a.step.builtin.Decl.Arity():
+		if !isFalse(out) {
+			a.end = m.resume(a.next)
+		}
+	default:
+		a.end = m.unify(a.scope, &a.step.operands[n-1], out, a.next)
+	}
+	if a.end != nil {
+		return topdown.Halt{Err: errHalted}
+	}
+	return nil
 }
 
 // readable says whether a call reads a known field of an object alone.
