@@ -9,17 +9,17 @@ import (
 	"github.com/preadmit/preadmit/cmd/preadmit/confine"
 )
 
-// collectAt is how much memory there is to be before it is worth collecting.
-const collectAt = 192 << 20
+// collectAt is the memory that a process may use before its first collection.
+const collectAt = 80 << 20
 
 // collectMore is the size of the process from which on garbage may be a quarter of
 // what is in use, rather than as much as that, if three quarters of it are text,
 // which costs a collection nothing.
 const collectMore = 512 << 20
 
-// CollectLate has the garbage collector wait until there is something to
-// collect: a run over a repository of usual size, or one that recalls most of
-// it, ends before. From then on it works as ever.
+// CollectLate has the garbage collector wait until there is something to collect. A
+// run over a small repository, or one that takes most results from the cache, ends
+// before. From then on the collector works as usual.
 func CollectLate() {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
@@ -28,8 +28,10 @@ func CollectLate() {
 	debug.SetMemoryLimit(collectAt)
 	sentinel := new(*int)
 	runtime.AddCleanup(sentinel, func(int) {
-		debug.SetGCPercent(100)
-		debug.SetMemoryLimit(math.MaxInt64)
+		if debug.SetMemoryLimit(-1) == collectAt { // else a collector has set its limits
+			debug.SetGCPercent(100)
+			debug.SetMemoryLimit(math.MaxInt64)
+		}
 	}, 0)
 }
 
@@ -39,6 +41,11 @@ const (
 	usual    = 304 << 20 // a process of this size is no reason to collect
 	moderate = 104 << 20 // nor is as much garbage as this, in a larger one,
 	least    = 2         // or as the part of what is in use that this divides
+
+	// A process that uses less than small has a short collection, and may keep little
+	// garbage. A larger one may keep three times the memory used beyond small as well.
+	small  = 30 << 20
+	little = 40 << 20
 
 	// A process that uses more than large has a long run, and collecting garbage would
 	// take a third of its time. It may keep more garbage: twice the memory used beyond
@@ -89,7 +96,7 @@ func (c *collector) adjust(now footprint, limit uint64) {
 	if now.collected && !c.fixed {
 		soft = min(soft, now.live+garbage(now.live)+apart+now.live/between)
 	}
-	if (now.collected || limit < usual) && debug.SetMemoryLimit(-1) != int64(soft) { // before that, CollectLate has its way
+	if (now.collected || limit < collectAt) && debug.SetMemoryLimit(-1) != int64(soft) { // before that, CollectLate has its way
 		debug.SetMemoryLimit(int64(soft))
 	}
 	if !now.collected || c.fixed {
@@ -104,7 +111,8 @@ func (c *collector) adjust(now footprint, limit uint64) {
 
 // garbage is how much garbage there may be beside what is in use.
 func garbage(live uint64) uint64 {
-	return max(moderate, live/least, usual-min(usual, live+apart), min(ample, 2*(max(live, large)-large)))
+	most := max(moderate, live/least, usual-min(usual, live+apart), min(ample, 2*(max(live, large)-large)))
+	return min(most, little+3*(max(live, small)-small))
 }
 
 // Jobs returns the default number of processors to use.
