@@ -88,9 +88,9 @@ func runBaseline(ctx context.Context, o *baselineOptions, args []string, stdin i
 	if err := addToFile(stdout, file, debt); err != nil {
 		return 0, err
 	}
-	fmt.Fprintf(stdout, "%d suppressions added to %s\n", len(debt), report.Plain(in.Tree.Display(evaluate.SuppressionsFile)))
+	fmt.Fprintf(stdout, "%s added to %s\n", policy.Plural(len(debt), "suppression"), report.Plain(in.Tree.Display(evaluate.SuppressionsFile)))
 	if n := r.Incomplete(); n > 0 {
-		fmt.Fprintf(stdout, "%d results could not be decided, and are not accepted\n", n)
+		fmt.Fprintf(stdout, "not accepted, since not decided: %s\n", policy.Plural(n, "result"))
 		return exitIncomplete, nil
 	}
 	return exitOK, nil

@@ -256,7 +256,7 @@ func handBack(left tui.Decisions, stdout, stderr io.Writer) {
 	if left.Len() == 0 {
 		return
 	}
-	fmt.Fprintf(stderr, "preadmit: %d decisions were not written to the suppressions file\n", left.Len())
+	fmt.Fprintf(stderr, "preadmit: not written to the suppressions file: %s\n", policy.Plural(left.Len(), "decision"))
 	if len(left.Add) > 0 {
 		fmt.Fprintf(stdout, "# to add:\n%s", policy.WriteSuppressions(left.Add))
 	}

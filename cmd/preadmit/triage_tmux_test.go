@@ -262,7 +262,7 @@ func TestTriageHandsBack(t *testing.T) {
 	x.press("q")
 	x.wait("1 decision not written")
 	x.press("C-c")
-	x.wait("left with 0", "1 decisions were not written", "reason: in the works")
+	x.wait("left with 0", "not written to the suppressions file: 1 decision", "reason: in the works")
 	if _, err := os.Stat(filepath.Join(dir, ".preadmit")); err == nil {
 		t.Error("it was written")
 	}

@@ -292,10 +292,15 @@ func (b *base) notes(head *load.Input) []string {
 	for _, name := range b.in.Unread() {
 		notes = append(notes, name+" could not be read at the base, so all its results count")
 	}
+	results := make(map[string]bool) // units that can have results
+	for _, u := range head.Head {
+		results[u.Identity()] = results[u.Identity()] || len(u.Objects) > 0
+	}
 	var half []string
 	var why error
 	for _, u := range b.in.Head {
-		if i := slices.IndexFunc(render.Errors(u.Err), func(e *render.Error) bool { return !e.Warning }); i >= 0 && !slices.Contains(half, u.Identity()) {
+		i := slices.IndexFunc(render.Errors(u.Err), func(e *render.Error) bool { return !e.Warning })
+		if i >= 0 && results[u.Identity()] && !slices.Contains(half, u.Identity()) {
 			half, why = append(half, u.Identity()), render.Errors(u.Err)[i]
 		}
 	}

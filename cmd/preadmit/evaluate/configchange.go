@@ -56,7 +56,7 @@ func (b *base) configurationChange(ctx context.Context, o *Options, head *load.I
 		return nil, otherwise(file, other)
 	}
 	return []policy.Result{b.configured("newly-unjudged", file, line, fmt.Sprintf(
-		"no longer checked once this change of the configuration is merged: %d objects that are checked today, the first %s", len(gone), change.Where(gone[0])))}, nil
+		"no longer checked once this change of the configuration is merged: %s checked today, the first %s", policy.Plural(len(gone), "object"), change.Where(gone[0])))}, nil
 }
 
 // unusable is the result about a configuration that the next run can't use.
@@ -104,7 +104,7 @@ func otherwise(file string, other []*render.Object) []string {
 	if len(other) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s is changed: the base's was used, and once this one is merged %d objects are rendered otherwise, the first %s", file, len(other), change.Where(other[0]))}
+	return []string{fmt.Sprintf("%s is changed: the base's was used; this one renders %s differently once merged, the first %s", file, policy.Plural(len(other), "object"), change.Where(other[0]))}
 }
 
 // replacedContent returns results about locked content that is another while its version is

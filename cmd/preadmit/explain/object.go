@@ -102,7 +102,7 @@ func FindObject(in *load.Input, s engines.Options, ref Ref, unit string) (*rende
 		hint = "; " + policy.Instead(ref.text, all)
 	}
 	if n := len(unrendered(in)); n > 0 {
-		hint = fmt.Sprintf(" (%d problems kept something from being rendered: see preadmit check)", n)
+		hint = " (" + policy.Plural(n, "problem") + " kept something from being rendered: see preadmit check)"
 	}
 	return nil, fmt.Errorf("no object %s%s among %d rendered%s", ref.text, evaluate.InUnit(unit), len(render.Objects(in.Head)), hint)
 }

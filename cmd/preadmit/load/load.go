@@ -268,7 +268,7 @@ func BoundObjects(units []*render.Unit, count, most int) int {
 		}
 		u.Err = errors.Join(u.Err, &render.Error{
 			Span: render.Span{File: u.Path}, Rule: "too-many-objects",
-			Err: fmt.Errorf("its %d objects are left out: a run evaluates %d", len(u.Objects), most),
+			Err: fmt.Errorf("%s left out: a run evaluates %d", policy.Plural(len(u.Objects), "object"), most),
 		})
 		u.Objects = nil
 	}
