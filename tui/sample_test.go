@@ -163,7 +163,7 @@ func (f *fakeHost) Edit(at render.Span) (*Editor, error) {
 	if f.editErr != nil {
 		return nil, f.editErr
 	}
-	return &Editor{Cmd: exec.Command("false"), Window: true}, nil
+	return &Editor{Cmd: &exec.Cmd{Err: errors.New("exit status 1")}, Window: true}, nil // starts nothing
 }
 
 // A driver plays a screen without a terminal: what commands come to is told at

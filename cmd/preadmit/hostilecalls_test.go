@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -43,10 +44,20 @@ var (
 	opens    = regexp.MustCompile(`\bopen(?:at2?)?\((?:(?:AT_FDCWD|\d+)(?:<([^>]*)>)?, )?"([^"]*)"`)
 )
 
-// TestHostileCalls holds that no input has a run connect, start a program or open a
-// file outside of the tree, also where the kernel does not forbid it.
-func TestHostileCalls(t *testing.T) {
-	t.Parallel()
+// A tracedTree is a tree of hostile calls beside a secret, and the log of what runs over it
+// call.
+type tracedTree struct {
+	dir, other string
+	preadmit   string
+	trace      []string // a command that writes to log
+	log        string
+	connected  *atomic.Int32
+}
+
+const canary = "canary-5d1f0a"
+
+func newTracedTree(t *testing.T) *tracedTree {
+	t.Helper()
 	strace, err := exec.LookPath("strace")
 	if err != nil {
 		t.Skip("no strace on PATH: what processes do is not seen")
@@ -59,58 +70,103 @@ func TestHostileCalls(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	defer listener.Close()
-	var connected atomic.Int32
+	t.Cleanup(func() { listener.Close() })
+	tr := &tracedTree{dir: t.TempDir(), other: t.TempDir(), preadmit: preadmit, log: filepath.Join(t.TempDir(), "log"), connected: new(atomic.Int32)}
 	go func() {
 		for {
 			c, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			connected.Add(1)
+			tr.connected.Add(1)
 			c.Close()
 		}
 	}()
-	dir, other := t.TempDir(), t.TempDir()
-	secret := filepath.Join(other, "secret.yaml")
-	const canary = "canary-5d1f0a"
-	writeFiles(t, other, files("secret.yaml", "a: "+canary+"\n", "bin/git", "#!/bin/sh\n"))
-	writeFiles(t, dir, hostileCalls(listener.Addr().String(), secret))
-	if err := os.Symlink(secret, filepath.Join(dir, "link.yaml")); err != nil {
+	secret := filepath.Join(tr.other, "secret.yaml")
+	writeFiles(t, tr.other, files("secret.yaml", "a: "+canary+"\n", "bin/git", "#!/bin/sh\n"))
+	writeFiles(t, tr.dir, hostileCalls(listener.Addr().String(), secret))
+	if err := os.Symlink(secret, filepath.Join(tr.dir, "link.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	log := filepath.Join(t.TempDir(), "log")
-	cmd := exec.Command(strace, "-qq", "-f", "-y", "-s", "300", "-e", "trace=network,execve,open,openat,openat2", "-o", log,
-		preadmit, "check", "--sandbox=off", "--no-cache", "-p", "policies", "--pack", "pod-security-baseline")
-	cmd.Dir = dir
-	out, err := cmd.CombinedOutput()
-	if strings.Contains(string(out), canary) {
-		t.Errorf("the secret is told:\n%s", out)
-	}
-	trace, readErr := os.ReadFile(log)
-	if readErr != nil {
-		t.Skipf("strace: %v\n%s", err, out)
-	}
-	if code := cmd.ProcessState.ExitCode(); code != exitIncomplete {
-		t.Errorf("exit code %d: %v\n%s", code, err, out)
+	tr.trace = []string{strace, "-qq", "-f", "-y", "-s", "300", "-e", "trace=network,execve,open,openat,openat2", "-o", tr.log, preadmit}
+	return tr
+}
+
+// check fails for calls that connect, run a program or open a file outside of the tree.
+func (tr *tracedTree) check(t *testing.T) {
+	t.Helper()
+	trace, err := os.ReadFile(tr.log)
+	if err != nil {
+		t.Skipf("strace: %v", err)
 	}
 	read := 0
 	for line := range strings.Lines(string(trace)) {
-		checkCall(t, line, preadmit)
+		checkCall(t, line, tr.preadmit)
 		switch name := opened(line); {
 		case name == "":
-		case within(dir, name):
+		case within(tr.dir, name):
 			read++
-		case within(other, name), within("/etc", name) && !ofLinker(name):
+		case within(tr.other, name), within("/etc", name) && !ofLinker(name):
 			t.Errorf("opens %s", line)
 		}
 	}
 	if read == 0 {
 		t.Error("no file of the tree is opened")
 	}
-	if n := connected.Load(); n > 0 {
+	if n := tr.connected.Load(); n > 0 {
 		t.Errorf("%d connections", n)
 	}
+}
+
+// TestHostileCalls holds that no input has a run connect, start a program or open a
+// file outside of the tree, also where the kernel does not forbid it.
+func TestHostileCalls(t *testing.T) {
+	t.Parallel()
+	tr := newTracedTree(t)
+	cmd := exec.Command(tr.trace[0], append(tr.trace[1:], "check", "--sandbox=off", "--no-cache", "-p", "policies", "--pack", "pod-security-baseline")...)
+	cmd.Dir = tr.dir
+	out, err := cmd.CombinedOutput()
+	if strings.Contains(string(out), canary) {
+		t.Errorf("the secret is told:\n%s", out)
+	}
+	tr.check(t)
+	if code := cmd.ProcessState.ExitCode(); code != exitIncomplete {
+		t.Errorf("exit code %d: %v\n%s", code, err, out)
+	}
+}
+
+// TestHostileCallsOfEditor holds the same for lsp, also for documents that an editor names.
+func TestHostileCallsOfEditor(t *testing.T) {
+	t.Parallel()
+	tr := newTracedTree(t)
+	e := startEditor(t, tr.dir, exec.Command(tr.trace[0], append(tr.trace[1:], "lsp", "--sandbox=off", "--no-cache", "--policy", "policies", "--pack", "pod-security-baseline")...))
+	for _, name := range []string{"kust/kustomization.yaml", "good.yaml"} {
+		text, err := os.ReadFile(filepath.Join(tr.dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.open(name, string(text)+"# edited\n")
+	}
+	for len(e.shown["good.yaml"]) == 0 {
+		e.next()
+	}
+	for _, uri := range []string{e.uri("link.yaml"), e.uri("../secret.yaml"), "file://" + filepath.Join(tr.other, "secret.yaml"), "file:///etc/passwd", "http://" + "127.0.0.1/a.yaml"} {
+		at := object{"textDocument": object{"uri": uri}, "position": object{"line": 0, "character": 1}}
+		e.notify("textDocument/didOpen", object{"textDocument": object{"uri": uri, "languageId": "yaml", "version": 1, "text": "a: b\n"}})
+		e.id++
+		e.send(object{"id": e.id, "method": "textDocument/hover", "params": at})
+		for answered := false; !answered; {
+			m := e.next()
+			answered = m.Method == "" && m.ID.String() == strconv.Itoa(e.id)
+			if strings.Contains(string(m.Result), canary) {
+				t.Errorf("the secret is told: %s", m.Result)
+			}
+		}
+	}
+	at := object{"textDocument": object{"uri": e.uri("good.yaml")}, "position": object{"line": 3, "character": 10}}
+	e.ask("textDocument/hover", at)
+	e.quit()
+	tr.check(t)
 }
 
 // checkCall fails for a traced call that connects, or starts a program other than the

@@ -33,11 +33,17 @@ type object = map[string]any
 
 func newEditor(t *testing.T, dir string, args ...string) *editor {
 	t.Helper()
+	return startEditor(t, dir, exec.Command("preadmit", append([]string{"lsp"}, args...)...))
+}
+
+// startEditor talks to a command that runs lsp.
+func startEditor(t *testing.T, dir string, cmd *exec.Cmd) *editor {
+	t.Helper()
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &editor{t: t, dir: dir, cmd: exec.Command("preadmit", append([]string{"lsp"}, args...)...), shown: make(map[string][]string)}
+	e := &editor{t: t, dir: dir, cmd: cmd, shown: make(map[string][]string)}
 	e.cmd.Dir, e.cmd.Stderr = t.TempDir(), os.Stderr
 	e.cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+t.TempDir())
 	if e.in, err = e.cmd.StdinPipe(); err != nil {

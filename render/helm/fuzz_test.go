@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
@@ -41,26 +42,32 @@ func FuzzTemplate(f *testing.F) {
 		f.Add(text)
 	}
 	r := New(Options{})
+	files := []*loader.BufferedFile{
+		{Name: "Chart.yaml", Data: []byte("apiVersion: v2\nname: c\nversion: 0.1.0\n")},
+		{Name: "values.yaml", Data: []byte("list: [a, b]\nmap: {key: value}\n")},
+		{Name: "templates/a.yaml"},
+	}
+	stock, err := loader.LoadFiles(files)
+	if err != nil {
+		f.Fatal(err)
+	}
+	tree := fstest.MapFS{}
+	for _, file := range files {
+		tree["c/"+file.Name] = &fstest.MapFile{Data: file.Data}
+	}
+	variants := []render.Variant{{}, {Upgrade: true, APIVersions: []string{"e.com/v9"}}}
 	f.Fuzz(func(t *testing.T, text string) {
 		if len(text) > 500 || unlike.MatchString(text) {
 			return
 		}
-		files := []*loader.BufferedFile{
-			{Name: "Chart.yaml", Data: []byte("apiVersion: v2\nname: c\nversion: 0.1.0\n")},
-			{Name: "values.yaml", Data: []byte("list: [a, b]\nmap: {key: value}\n")},
-			{Name: "templates/a.yaml", Data: []byte(text)},
-		}
-		tree := fstest.MapFS{}
-		for _, file := range files {
-			tree["c/"+file.Name] = &fstest.MapFile{Data: file.Data}
-		}
-		variants := []render.Variant{{}, {Upgrade: true, APIVersions: []string{"e.com/v9"}}}
+		tree["c/templates/a.yaml"].Data, stock.Templates[0].Data = []byte(text), []byte(text)
+		asked := variants
 		if len(text)%8 > 0 && !asking.MatchString(text) {
-			variants = variants[:1] // the other writes the same
+			asked = variants[:1] // the other writes the same
 		}
-		for _, v := range variants {
+		for _, v := range asked {
 			ours, err := written(r, tree, v)
-			want, stockErr := stockText(files, v)
+			want, stockErr := stockText(stock, v)
 			if (err != nil) != (stockErr != nil) || err == nil && render.WithoutAddresses(ours) != render.WithoutAddresses(want) {
 				t.Errorf("%s\nwrites %q, %v\nHelm   %q, %v", v, ours, err, want, stockErr)
 			}
@@ -81,11 +88,8 @@ func written(r *Renderer, tree fstest.MapFS, v render.Variant) (string, error) {
 	return outputs[0].text, nil
 }
 
-func stockText(files []*loader.BufferedFile, v render.Variant) (string, error) {
-	c, err := loader.LoadFiles(files)
-	if err != nil {
-		return "", err
-	}
+// stockText is what Helm's own engine writes for the only template of a chart.
+func stockText(c *chart.Chart, v render.Variant) (string, error) {
 	caps, err := Options{}.capabilities(render.Helm{})
 	if err != nil {
 		return "", err
@@ -95,6 +99,7 @@ func stockText(files []*loader.BufferedFile, v render.Variant) (string, error) {
 	if v.Upgrade {
 		opts.Revision, opts.IsInstall, opts.IsUpgrade = 2, false, true
 	}
+	c.Values = map[string]any{"list": []any{"a", "b"}, "map": map[string]any{"key": "value"}} // a template may change them
 	values, err := chartutil.ToRenderValues(c, nil, opts, caps)
 	if err != nil {
 		return "", err
