@@ -167,7 +167,7 @@ func (p *place) in(parent any) (any, bool) {
 		}
 		return v[p.index], true
 	case traits.Mapper:
-		if raw, ok := v.Value().(map[string]any); ok {
+		if raw, ok := rawMap(v); ok {
 			x, ok := raw[p.key]
 			return x, ok && p.index < 0
 		}
@@ -179,6 +179,15 @@ func (p *place) in(parent any) (any, bool) {
 		return v.Get(types.Int(p.index)), true
 	}
 	return nil, false
+}
+
+// rawMap returns the map that m wraps, if it wraps one.
+func rawMap(m traits.Mapper) (raw map[string]any, ok bool) {
+	if _, ok := m.(interface{ Lookup(string) (ref.Val, bool) }); ok {
+		return nil, false // a *cel.Map, whose Value is a copy
+	}
+	raw, ok = m.Value().(map[string]any)
+	return raw, ok
 }
 
 // native returns v without CEL's wrapping, or nil if it is not a JSON value.

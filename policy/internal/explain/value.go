@@ -184,7 +184,7 @@ func (t *typedMap) property(key ref.Val) string {
 	if !ok {
 		return ""
 	}
-	if raw, ok := t.Mapper.Value().(map[string]any); ok {
+	if raw, ok := rawMap(t.Mapper); ok {
 		if _, literal := raw[string(k)]; literal {
 			return string(k)
 		}
