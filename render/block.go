@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
@@ -680,11 +681,23 @@ func (r *blockReader) flowScalar(from int) (*yaml.Node, int) {
 // They are valid until the next call.
 func (s *source) parseBlock(text []byte) *yaml.Node {
 	if s.block == nil {
-		s.block = new(blockReader)
+		s.block = blockReaders.Get().(*blockReader)
 	}
 	s.scratch.prepare()
 	s.block.texts = s.scratch.texts
 	return s.block.parse(text)
+}
+
+// blockReaders are those that no file uses, with the memory of their nodes.
+var blockReaders = sync.Pool{New: func() any { return new(blockReader) }}
+
+// freeBlock leaves the blockReader of the file, and all nodes, to another one.
+func (s *source) freeBlock() {
+	if s.block != nil {
+		s.block.text, s.block.texts = nil, nil
+		blockReaders.Put(s.block)
+		s.block = nil
+	}
 }
 
 // ParseNode returns the nodes of a YAML text as the YAML library has them, but for

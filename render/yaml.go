@@ -88,7 +88,8 @@ func (s *source) documents(chunks []chunk, d Dialect) ([]Document, error) {
 			empty++
 		}
 	}
-	s.scratch, s.block = scratch{}, nil
+	s.scratch = scratch{}
+	s.freeBlock()
 	if empty > maxEmpty {
 		errs = append(errs, &Error{
 			Span: Span{File: s.file}, Rule: "empty-documents", Warning: true,
