@@ -45,7 +45,7 @@ const (
 	// A process that uses less than small has a short collection, and may keep little
 	// garbage. A larger one may keep three times the memory used beyond small as well.
 	small  = 30 << 20
-	little = 40 << 20
+	little = 48 << 20
 
 	// A process that uses more than large has a long run, and collecting garbage would
 	// take a third of its time. It may keep more garbage: twice the memory used beyond
