@@ -251,6 +251,13 @@ func (w *World) Skips(skipped, applied []*Object, reason string) {
 	w.inputs.skip(skipped, applied, reason)
 }
 
+// SkipsFile records a file whose objects the controller does not apply, and why.
+func (w *World) SkipsFile(fsys fs.FS, file, reason string) {
+	if name, ok := fileOf(fsys, file); ok {
+		w.inputs.add(Input{File: name, Index: -1, State: DocSkipped, Reason: reason})
+	}
+}
+
 // GivePatches records patches of the unit that are written in its parent.
 func (w *World) GivePatches(patches ...GivenPatch) {
 	w.inputs.mu.Lock()

@@ -29,7 +29,7 @@ var documentWords = map[render.DocumentState]string{
 	render.DocData:        "read as data",
 	render.DocInChart:     "inside charts that do not render them",
 	render.DocFailed:      "of units that could not be rendered",
-	render.DocUnused:      "of components that nothing uses",
+	render.DocUnused:      "that nothing deploys",
 	render.DocExcluded:    "in excluded or hidden directories",
 	render.DocFixture:     "fixtures of test suites",
 	render.DocTemplate:    "templates that something has to fill in",

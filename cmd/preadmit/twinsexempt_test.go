@@ -20,6 +20,7 @@ func skippedDisguises(t *testing.T, h string) []twin {
 		tree("skipped: behind another document", "apps/h.yaml", fineObject+"---\n"+annotated(h, skip)),
 		tree("skipped: by a kustomization", "apps/h.yaml", h, "apps/kustomization.yaml", "resources: [h.yaml]\ncommonAnnotations: {"+skip+"}\n"),
 		tree("skipped: in a chart", "apps/h.yaml", "", "apps/Chart.yaml", chartFile, "apps/templates/h.yaml", annotated(h, skip)),
+		tree("skipped: by a comment in its file", "apps/h.yaml", "# +argocd:skip-file-rendering\n"+h),
 		tree("skipped: a list without items", "apps/h.yaml", edited(t, h, "spec:\n  hostNetwork: true\n  containers: [{name: a, image: a}]\n", "items: null\n")),
 	}
 }

@@ -46,8 +46,12 @@ func (d *deployment) directory(l *located) ([]*render.Object, error) {
 		if size += len(data); size > maxManifests {
 			return nil, l.errorAt("/path", fmt.Errorf("files of the directory are larger than %d MiB together", maxManifests>>20))
 		}
-		if err != nil || bytes.Contains(data, skipMarker) {
+		if err != nil {
 			errs = append(errs, err)
+			continue
+		}
+		if bytes.Contains(data, skipMarker) {
+			d.world.SkipsFile(l.repo.FS, name, "not applied by Argo CD, because of the comment "+string(skipMarker[2:])+" in its file")
 			continue
 		}
 		var objects []*render.Object
