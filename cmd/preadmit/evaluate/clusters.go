@@ -13,7 +13,7 @@ import (
 )
 
 // eachCluster evaluates each cluster by what is on it, and puts the results
-// together.
+// together: those so far, if the time is over.
 func (j *Evaluation) eachCluster(ctx context.Context, o engines.Options, was, in *load.Input, one func(j *Evaluation, o engines.Options, on func(*load.Input) *load.Input) error) error {
 	names := load.ClusterNames(was, in)
 	if len(names) < 2 {
@@ -24,26 +24,35 @@ func (j *Evaluation) eachCluster(ctx context.Context, o engines.Options, was, in
 		trusted = was
 	}
 	o = o.AmongClusters(trusted)
-	said := &engines.Set{}
+	j.Bench = &engines.Set{}
 	for _, name := range names {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		part := &Evaluation{base: j.base, passes: j.passes, shard: j.shard}
-		if err := one(part, o.OnCluster(in, name), func(in *load.Input) *load.Input { return in.On(name) }); err != nil {
+		err := one(part, o.OnCluster(in, name), func(in *load.Input) *load.Input { return in.On(name) })
+		j.join(part)
+		if err != nil {
 			return fmt.Errorf("cluster %s: %w", cmp.Or(name, "without a name"), err)
 		}
-		j.Results = appendNew(j.Results, part.Results)
-		j.proposed = appendNew(j.proposed, part.proposed)
-		j.changes = append(j.changes, part.changes...)
-		j.notes = appendNotes(j.notes, part.notes)
-		said.Notes = appendNotes(said.Notes, part.Bench.Notes)
-		said.Unknown = append(said.Unknown, part.Bench.Unknown...)
-		said.Said = appendRules(said.Said, part.Bench.Rules())
-		said.Results = appendNew(said.Results, part.Bench.Results)
 	}
-	j.Bench = said
 	return nil
+}
+
+// join adds what was found on one cluster.
+func (j *Evaluation) join(part *Evaluation) {
+	j.Results = appendNew(j.Results, part.Results)
+	j.proposed = appendNew(j.proposed, part.proposed)
+	j.changes = append(j.changes, part.changes...)
+	j.notes = appendNotes(j.notes, part.notes)
+	if part.Bench == nil { // the policies could not be compiled in time
+		return
+	}
+	said := j.Bench
+	said.Notes = appendNotes(said.Notes, part.Bench.Notes)
+	said.Unknown = append(said.Unknown, part.Bench.Unknown...)
+	said.Said = appendRules(said.Said, part.Bench.Rules())
+	said.Results = appendNew(said.Results, part.Bench.Results)
 }
 
 // appendNew appends results. What is said about no object is the same on every

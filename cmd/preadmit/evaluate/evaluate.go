@@ -199,7 +199,7 @@ func (j *Evaluation) Unfinished(ctx context.Context, in *load.Input, err error, 
 	for r := range j.passes.Objects() {
 		evaluated[r.Object] = true
 	}
-	j.Results = slices.Concat(j.shard.once(in.Found, j.Bench.Results), j.Results, policy.Incomplete(fmt.Sprintf(
+	j.Results = slices.Concat(appendNew(j.shard.once(in.Found, j.Bench.Results), j.Results), policy.Incomplete(fmt.Sprintf(
 		"%v: %d of %s evaluated; the rest was not checked", context.Cause(ctx), len(evaluated), policy.Plural(len(render.Objects(in.Head)), "object")), slowest()))
 	return nil
 }
