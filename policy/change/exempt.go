@@ -61,6 +61,23 @@ func sameDefinition(o *render.Object) func(*render.Object) bool {
 	return func(x *render.Object) bool { return isDefinition(x) && x.GetName() == o.GetName() }
 }
 
+// Concerned returns the requests that changed objects may exempt: if these are all
+// definitions, requests about the kinds that they define.
+func Concerned(reqs, changed []policy.Request) []policy.Request {
+	defined := make(map[schema.GroupKind]bool)
+	for _, c := range changed {
+		if !isDefinition(c.Object) {
+			return reqs
+		}
+		group, _ := render.Lookup(c.Object.Object, "/spec/group")
+		kind, _ := render.Lookup(c.Object.Object, "/spec/names/kind")
+		defined[schema.GroupKind{Group: fmt.Sprint(group), Kind: fmt.Sprint(kind)}] = true
+	}
+	return slices.DeleteFunc(slices.Clone(reqs), func(r policy.Request) bool {
+		return !defined[r.Subject().GroupVersionKind().GroupKind()]
+	})
+}
+
 // Exempted returns the failures, and what is undecided, that a change alone makes
 // pass: those of results, which go by what the base exempts, that are not among found,
 // which go by the head's. Each names the object of the change that exempts. Fields that

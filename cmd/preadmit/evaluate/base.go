@@ -222,7 +222,7 @@ func (b *base) exempted(ctx context.Context, s engines.Options, with *engines.Se
 
 // reviewExempting reviews requests with the objects that is selects as the base has them.
 func (b *base) reviewExempting(ctx context.Context, s engines.Options, head *load.Input, reqs []policy.Request, found []policy.Result, changed []policy.Request, is func(*render.Object) bool) ([]policy.Result, error) {
-	if len(changed) == 0 {
+	if reqs = change.Concerned(reqs, changed); len(changed) == 0 || len(reqs) == 0 {
 		return nil, nil
 	}
 	trusted := b.trusted(head)
