@@ -214,7 +214,7 @@ func (c Chain) admit(req *Request) (results []Result, admitted bool) {
 	req.Resource = c.Kinds.Resource(req.Kind)
 	req.Name = subject.GetName()
 	if req.Resource.Namespaced {
-		req.Namespace = cmp.Or(subject.GetNamespace(), unitNamespace(subject), "default")
+		req.Namespace = subject.EffectiveNamespace()
 	}
 	var err error
 	if req.Object != nil {
@@ -265,13 +265,6 @@ func (c Chain) validateWritten(ctx context.Context, req *Request) ([]Result, err
 		results = append(results, rs...)
 	}
 	return results, nil
-}
-
-func unitNamespace(o *render.Object) string {
-	if o.Unit == nil {
-		return ""
-	}
-	return o.Unit.Namespace
 }
 
 // decodeErrors returns a result for each of the errors that err joins.

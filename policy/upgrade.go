@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -124,7 +123,7 @@ func (u Upgrade) admitted(k Kinds, o *render.Object) (map[string]any, bool) {
 	o = decrypted(o)
 	namespace := ""
 	if k.Resource(o.GroupVersionKind()).Namespaced {
-		namespace = cmp.Or(o.GetNamespace(), unitNamespace(o), "default")
+		namespace = o.EffectiveNamespace()
 	}
 	held, err := k.Admit(o, namespace)
 	return held, err == nil

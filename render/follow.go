@@ -128,15 +128,20 @@ func targetOf(o *Object, cluster string) target {
 // else its unit's, else "default". Argo CD's own objects are assumed to be in
 // the namespace of Argo CD.
 func (o *Object) HomeNamespace() string {
-	switch {
-	case o.GetNamespace() != "":
-		return o.GetNamespace()
-	case o.GroupVersionKind().Group == "argoproj.io":
+	if o.GetNamespace() == "" && o.GroupVersionKind().Group == "argoproj.io" {
 		return "argocd"
-	case o.Unit != nil && o.Unit.Namespace != "":
-		return o.Unit.Namespace
 	}
-	return "default"
+	return o.EffectiveNamespace()
+}
+
+// EffectiveNamespace returns the namespace that a namespaced object is created in: its
+// own, else its unit's, else "default".
+func (o *Object) EffectiveNamespace() string {
+	unit := ""
+	if o.Unit != nil {
+		unit = o.Unit.Namespace
+	}
+	return cmp.Or(o.GetNamespace(), unit, "default")
 }
 
 func (t target) compare(o target) int {

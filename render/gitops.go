@@ -48,10 +48,9 @@ type Cluster struct {
 	Labels      map[string]string
 	Annotations map[string]string
 
-	KubeVersion   string // such as "1.34"; "" is the newest known
-	APIVersions   []string
-	FluxVersion   string // such as "2.9"; "" is the newest known
-	ArgoCDVersion string
+	KubeVersion string // such as "1.34"; "" is the newest known
+	APIVersions []string
+	FluxVersion string // such as "2.9"; "" is the newest known
 
 	// Substitute holds the data of ConfigMaps and Secrets that are on the
 	// cluster and not in git, by namespace/name.

@@ -82,15 +82,6 @@ func (l *lack) next() string {
 	return " (" + strings.Join(steps, "; ") + ")"
 }
 
-// groupsOf returns the results of lacks as groups.
-func groupsOf(lacks []*lack) []*group {
-	var all []*group
-	for _, l := range lacks {
-		all = append(all, &group{class: l.class, results: l.results})
-	}
-	return all
-}
-
 // statistics writes how many findings each rule has, the worst class and the
 // largest number first.
 func (p *printer) statistics(r *Report, all []*group) {

@@ -1,10 +1,8 @@
 package admission
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -169,24 +167,14 @@ func (e *explainer) trial(p *param, as policy.Version) policy.Trial {
 
 // conditions evaluates the match conditions. exempt says why validations are
 // not run, or is "".
-func (e *explainer) conditions(run *run, t *policy.Trial) (exempt string) {
+func (e *explainer) conditions(run *run, t *policy.Trial) string {
 	run.bind(false, true, policy.Version{Resource: e.review.req.Resource.GroupVersionResource, Kind: run.as.Kind})
 	m := e.meter(run, celconfig.RuntimeCELCostBudgetMatchConditions)
-	unsettled := ""
-	for i, x := range e.bound.conditions {
-		ev := m.evaluate(x)
-		t.Conditions = append(t.Conditions, ev)
-		name := e.bound.policy.Spec.MatchConditions[i].Name
-		switch {
-		case ev.Value == "false" && exempt == "":
-			exempt = fmt.Sprintf("exempt by match condition %q", name)
-		case ev.Value != "true" && ev.Value != "false":
-			unsettled = fmt.Sprintf("match condition %q could not be evaluated", name)
-		}
+	for _, x := range e.bound.conditions {
+		t.Conditions = append(t.Conditions, m.evaluate(x))
 	}
 	t.ConditionsCost = m.cost()
-	exempt = cmp.Or(exempt, unsettled)
-	return exempt
+	return cel.Exempt(t.Conditions, func(i int) string { return e.bound.policy.Spec.MatchConditions[i].Name })
 }
 
 // validations evaluates all validations, because costs add up, and describes

@@ -70,10 +70,10 @@ func (e *Engine) parameter(b *bound, bind *binding) []policy.Result {
 	var names []string
 	for _, o := range e.options.Cluster.List(policy.ParseGroupVersion(kind.APIVersion).WithKind(kind.Kind).GroupKind()) {
 		switch {
-		case o.GetName() == ref.Name && (ref.Namespace == "" || ref.Namespace == effectiveNamespace(o) || o.GetNamespace() == ""):
+		case o.GetName() == ref.Name && (ref.Namespace == "" || ref.Namespace == o.EffectiveNamespace() || o.GetNamespace() == ""):
 			return nil
 		case o.GetName() == ref.Name:
-			names = append(names, effectiveNamespace(o)+"/"+o.GetName())
+			names = append(names, o.EffectiveNamespace()+"/"+o.GetName())
 		default:
 			names = append(names, o.GetName())
 		}

@@ -201,7 +201,7 @@ func compareWithOracle(t *testing.T, policies, objects, cluster []*render.Object
 	all := append(append([]*render.Object{}, cluster...), objects...)
 	for _, o := range objects {
 		all = append(all, &render.Object{Unstructured: &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": effectiveNamespace(o)},
+			"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": o.EffectiveNamespace()},
 		}}})
 	}
 	e, _ := New(policies, Options{Kinds: kinds, Cluster: policy.NewCluster(all...), Authorizer: lawyer{}})
@@ -311,7 +311,7 @@ func requestsAbout(t testing.TB, kinds policy.Kinds, o *render.Object) []policy.
 		req.Kind, req.Name = o.GroupVersionKind(), o.GetName()
 		req.Resource = kinds.Resource(req.Kind)
 		if req.Resource.Namespaced {
-			req.Namespace = effectiveNamespace(o)
+			req.Namespace = o.EffectiveNamespace()
 		}
 		for object, tree := range map[*render.Object]*map[string]any{req.Object: &req.Admitted, req.OldObject: &req.OldAdmitted} {
 			if object == nil {

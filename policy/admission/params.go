@@ -115,7 +115,7 @@ func (e *Engine) findParams(r *review, kind schema.GroupKind, namespace string, 
 	for _, o := range e.options.Cluster.List(kind) {
 		in := ""
 		if namespace != "" {
-			in = effectiveNamespace(o)
+			in = o.EffectiveNamespace()
 		}
 		if in != namespace || !want(o) {
 			continue
@@ -137,14 +137,6 @@ type applier struct{ *render.Unit }
 
 func (a applier) applies(o *render.Object) bool {
 	return a.Unit != nil && o.Unit != nil && a.Identity() == o.Unit.Identity() && a.Cluster == o.Unit.Cluster
-}
-
-func effectiveNamespace(o *render.Object) string {
-	unit := ""
-	if o.Unit != nil {
-		unit = o.Unit.Namespace
-	}
-	return cmp.Or(o.GetNamespace(), unit, "default")
 }
 
 // param makes a parameter's value, once for all requests.
@@ -177,7 +169,7 @@ func (e *Engine) newParam(o *render.Object, kind schema.GroupVersionKind) *param
 func (e *Engine) paramTree(o *render.Object, kind schema.GroupVersionKind) (tree map[string]any, assumed string, err error) {
 	namespace := ""
 	if e.options.Kinds.Resource(o.GroupVersionKind()).Namespaced {
-		namespace = effectiveNamespace(o)
+		namespace = o.EffectiveNamespace()
 	}
 	tree, err = e.options.Kinds.Admit(o, namespace)
 	if err != nil {

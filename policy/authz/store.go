@@ -1,7 +1,6 @@
 package authz
 
 import (
-	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -140,11 +139,7 @@ func (s *store) add(kind string, r rank, o *render.Object) {
 func keyOf(kind string, o *render.Object) key {
 	k := key{name: o.Key().Name}
 	if kind == "Role" || kind == "RoleBinding" {
-		k.namespace = o.GetNamespace()
-		if k.namespace == "" && o.Unit != nil {
-			k.namespace = o.Unit.Namespace
-		}
-		k.namespace = cmp.Or(k.namespace, metav1.NamespaceDefault)
+		k.namespace = o.EffectiveNamespace()
 	}
 	return k
 }

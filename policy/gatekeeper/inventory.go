@@ -288,7 +288,7 @@ func (i *inventory) held(o *render.Object) (tree map[string]any, namespace strin
 	}
 	gvk := o.GroupVersionKind()
 	if resource := kinds.Resource(gvk); resource.Namespaced && (resource.Known || !isClustered(gvk.Group)) {
-		namespace = cmp.Or(o.GetNamespace(), unitNamespace(o), "default")
+		namespace = o.EffectiveNamespace()
 	}
 	tree, err := kinds.Admit(o, namespace)
 	if err != nil {
@@ -311,13 +311,6 @@ func (i *inventory) held(o *render.Object) (tree map[string]any, namespace strin
 // cluster-scoped. The API server knows this once Gatekeeper is installed.
 func isClustered(group string) bool {
 	return group == templatesGroup || group == constraintsGroup || group == mutationsGroup || group == expansionGroup || group == syncSetGroup
-}
-
-func unitNamespace(o *render.Object) string {
-	if o.Unit == nil {
-		return ""
-	}
-	return o.Unit.Namespace
 }
 
 // secrets returns the Secrets of the inventory.

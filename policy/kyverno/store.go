@@ -54,10 +54,7 @@ func (s *store) namespaceOf(o *render.Object) string {
 	if k := s.engine.options.Kinds; k != nil && !k.Resource(o.GroupVersionKind()).Namespaced {
 		return ""
 	}
-	if o.Unit != nil && o.Unit.Namespace != "" {
-		return o.Unit.Namespace
-	}
-	return "default"
+	return o.EffectiveNamespace()
 }
 
 // A listing identifies a list request: a kind and a namespace.

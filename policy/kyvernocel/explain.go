@@ -1,9 +1,7 @@
 package kyvernocel
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -135,18 +133,10 @@ func (e *explainer) conditions(r *run, t *policy.Trial) (exempt string) {
 	if v, done := r.exempt(); done {
 		return v.message
 	}
-	unsettled := ""
 	for _, x := range r.c.conditions {
-		ev := e.evaluate(r, x)
-		t.Conditions = append(t.Conditions, ev)
-		switch {
-		case ev.Value == "false" && exempt == "":
-			exempt = fmt.Sprintf("exempt by match condition %q", x.name)
-		case ev.Value != "true" && ev.Value != "false":
-			unsettled = fmt.Sprintf("match condition %q could not be evaluated", x.name)
-		}
+		t.Conditions = append(t.Conditions, e.evaluate(r, x))
 	}
-	exempt = cmp.Or(exempt, unsettled)
+	exempt = cel.Exempt(t.Conditions, func(i int) string { return r.c.conditions[i].name })
 	if exempt == "" && r.c.policy.Kind == ImageValidating {
 		if vs, done := r.verifiedImages(); done && len(vs) > 0 {
 			exempt = vs[0].message

@@ -80,11 +80,7 @@ func (r *review) namespaceOf(o *render.Object) string {
 	if !r.engine.options.Kinds.Resource(o.GroupVersionKind()).Namespaced {
 		return ""
 	}
-	unit := ""
-	if o.Unit != nil {
-		unit = o.Unit.Namespace
-	}
-	return cmp.Or(o.GetNamespace(), unit, "default")
+	return o.EffectiveNamespace()
 }
 
 func (r *review) resourceGet(args []ref.Val) ref.Val {

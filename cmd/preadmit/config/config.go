@@ -54,7 +54,7 @@ type Cluster struct {
 	KubeVersion   string                       `yaml:"kube-version"`
 	APIVersions   []string                     `yaml:"api-versions"`
 	FluxVersion   string                       `yaml:"flux-version"`
-	ArgoCDVersion string                       `yaml:"argocd-version"`
+	ArgoCDVersion string                       `yaml:"argocd-version"` // accepted; all versions render alike so far
 	With          []string                     `yaml:"with"`
 	Substitute    map[string]map[string]string `yaml:"substitute"`
 }
@@ -221,7 +221,7 @@ func (f *File) RenderClusters() []render.Cluster {
 	for _, c := range f.Clusters {
 		all = append(all, render.Cluster{
 			Name: c.Name, Server: c.Server, Labels: c.Labels, Annotations: c.Annotations,
-			KubeVersion: c.KubeVersion, APIVersions: c.APIVersions, FluxVersion: c.FluxVersion, ArgoCDVersion: c.ArgoCDVersion,
+			KubeVersion: c.KubeVersion, APIVersions: c.APIVersions, FluxVersion: c.FluxVersion,
 			Substitute: c.Substitute,
 		})
 	}

@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -70,7 +69,7 @@ func FindObject(in *load.Input, s engines.Options, ref Ref, unit string) (*rende
 		if !kinds.Resource(o.GroupVersionKind()).Namespaced {
 			return ""
 		}
-		return cmp.Or(o.GetNamespace(), o.Unit.Namespace, "default")
+		return o.EffectiveNamespace()
 	}
 	var found []*render.Object
 	var like []string

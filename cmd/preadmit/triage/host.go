@@ -145,7 +145,7 @@ func byKey(in *load.Input) map[render.Key]*render.Object {
 		k.Unit = in.Tree.Display(k.Unit)
 		names := []render.Key{k}
 		if k.Namespace == "" {
-			k.Namespace = cmp.Or(o.Unit.Namespace, "default")
+			k.Namespace = o.EffectiveNamespace()
 			names = append(names, k)
 		}
 		for _, k := range names {

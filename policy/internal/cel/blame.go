@@ -2,6 +2,7 @@ package cel
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 
@@ -100,6 +101,22 @@ func Describe(ev *policy.Evaluation, v ref.Val, err error, hide bool) {
 	default:
 		ev.Value = explain.Show(v)
 	}
+}
+
+// Exempt says why validations are not run, by the values of match conditions and their
+// names. It returns "" if they are run.
+func Exempt(conditions []policy.Evaluation, name func(i int) string) string {
+	unsettled := ""
+	for i := range conditions {
+		switch conditions[i].Value {
+		case "false":
+			return fmt.Sprintf("exempt by match condition %q", name(i))
+		case "true":
+		default:
+			unsettled = fmt.Sprintf("match condition %q could not be evaluated", name(i))
+		}
+	}
+	return unsettled
 }
 
 // ErrorOf is the error of an evaluation that gave v or err, if it has one. hide says

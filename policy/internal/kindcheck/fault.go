@@ -23,11 +23,6 @@ const (
 	RuleImmutable   = "immutable"
 )
 
-// RuleNames returns the name of every rule that a fault may have.
-func RuleNames() []string {
-	return []string{RuleRequired, RuleInvalid, RuleUnsupported, RuleDuplicate, RuleNotFound, RuleForbidden, RuleTooLong, RuleImmutable}
-}
-
 // A Fault is an error of the API server's validation, and the pointers of the
 // fields to correct, which may be more exact than the path in the error.
 type Fault struct {

@@ -428,11 +428,7 @@ func Prepare(o *render.Object, kinds policy.Kinds) *render.Object {
 	}
 	c := Replace(o, tree)
 	if c.GetNamespace() == "" && kinds.Resource(c.GroupVersionKind()).Namespaced {
-		namespace := "default"
-		if o.Unit != nil {
-			namespace = cmp.Or(o.Unit.Namespace, namespace)
-		}
-		c.SetNamespace(namespace)
+		c.SetNamespace(c.EffectiveNamespace())
 	}
 	if c.GetName() == "" {
 		c.SetName(c.GetGenerateName() + "x")
