@@ -39,9 +39,7 @@ be rendered or decided is not suppressed: it is counted, and the exit code is 3.
 
 Review the file like code. Take entries out as the failures are fixed: check
 names those that match nothing any more.`,
-		RunE: runs(code, func(ctx context.Context, args []string, std stdio) (int, error) {
-			return runBaseline(ctx, &o, args, std.in, std.out, std.err)
-		}),
+		RunE: runs(code, o.runBaseline),
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.reason, "reason", "", "why the failures are accepted (required)")
@@ -54,7 +52,7 @@ names those that match nothing any more.`,
 	return cmd
 }
 
-func runBaseline(ctx context.Context, o *baselineOptions, args []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
+func (o *baselineOptions) runBaseline(ctx context.Context, args []string, std stdio) (int, error) {
 	switch {
 	case o.reason == "":
 		return 0, errors.New("--reason is required: a suppression says why")
@@ -66,16 +64,16 @@ func runBaseline(ctx context.Context, o *baselineOptions, args []string, stdin i
 	if err := engines.CheckPacks(o.Packs); err != nil {
 		return 0, err
 	}
-	ctx, cancel, err := o.begin(ctx, stderr)
+	ctx, cancel, err := o.begin(ctx, std.err)
 	if err != nil {
 		return 0, err
 	}
 	defer cancel()
-	in, err := load.Load(ctx, &o.Sources, args, stdin)
+	in, err := load.Load(ctx, &o.Sources, args, std.in)
 	if err != nil {
 		return 0, evaluate.TimedOut(ctx, err)
 	}
-	j, err := evaluate.Run(ctx, &o.Options, in, args, stdin)
+	j, err := evaluate.Run(ctx, &o.Options, in, args, std.in)
 	if err != nil {
 		return 0, evaluate.TimedOut(ctx, err)
 	}
@@ -85,12 +83,12 @@ func runBaseline(ctx context.Context, o *baselineOptions, args []string, stdin i
 	if file == "" {
 		file = filepath.Join(in.Tree.Dir, filepath.FromSlash(evaluate.SuppressionsFile))
 	}
-	if err := addToFile(stdout, file, debt); err != nil {
+	if err := addToFile(std.out, file, debt); err != nil {
 		return 0, err
 	}
-	fmt.Fprintf(stdout, "%s added to %s\n", policy.Plural(len(debt), "suppression"), report.Plain(in.Tree.Display(evaluate.SuppressionsFile)))
+	fmt.Fprintf(std.out, "%s added to %s\n", policy.Plural(len(debt), "suppression"), report.Plain(in.Tree.Display(evaluate.SuppressionsFile)))
 	if n := r.Incomplete(); n > 0 {
-		fmt.Fprintf(stdout, "not accepted, since not decided: %s\n", policy.Plural(n, "result"))
+		fmt.Fprintf(std.out, "not accepted, since not decided: %s\n", policy.Plural(n, "result"))
 		return exitIncomplete, nil
 	}
 	return exitOK, nil

@@ -45,9 +45,7 @@ A PATH is a directory, a manifest, a chart directory or .tgz, a kustomization
 directory, or - for YAML on standard input. If there are no
 policies (--policy, --pack, or among the rendered objects), the pack
 pod-security-baseline is used, and warns.`,
-		RunE: runs(code, func(ctx context.Context, args []string, std stdio) (int, error) {
-			return runCheck(ctx, &o, args, std.in, std.out, std.err)
-		}),
+		RunE: runs(code, o.runCheck),
 	}
 	o.addSourceFlags(cmd.Flags())
 	o.addPolicyFlags(cmd.Flags())
@@ -63,7 +61,7 @@ pod-security-baseline is used, and warns.`,
 }
 
 // runCheck is render → policy → report.
-func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
+func (o *checkOptions) runCheck(ctx context.Context, args []string, std stdio) (int, error) {
 	outs, err := o.parse()
 	if err != nil {
 		return 0, err
@@ -87,50 +85,50 @@ func runCheck(ctx context.Context, o *checkOptions, args []string, stdin io.Read
 		return 0, err
 	}
 	if o.Notes = io.Discard; o.Verbose {
-		o.Notes, o.Prints = stderr, new(engines.Prints)
+		o.Notes, o.Prints = std.err, new(engines.Prints)
 	}
-	ctx, cancel := bounded(ctx, o.Timeout, stderr)
+	ctx, cancel := bounded(ctx, o.Timeout, std.err)
 	defer cancel()
 
 	if why := tasks.Of(ctx).Fatal(); why != "" {
 		r := evaluate.FailedReport(why, "")
-		return verdict(r, o, outs, stderr), o.write(stdout, r, outs, writing{failOn: policy.Action(o.failOn)})
+		return verdict(r, o, outs, std.err), o.write(std.out, r, outs, writing{failOn: policy.Action(o.failOn)})
 	}
 	if o.FromKubeVersion == "" && len(o.Enforce) == 0 {
 		o.Passes, o.Forgets = new(policy.Passes), true // which no comparison has to look at
 		o.Parts = render.NewParts()
 	}
 	rendering, rendered := load.TimeToRender(ctx)
-	in, err := load.Load(rendering, &o.Sources, args, stdin)
+	in, err := load.Load(rendering, &o.Sources, args, std.in)
 	rendered()
 	if tasks.IsTimeUp(ctx, err) {
 		r := o.Unrendered(ctx)
-		return verdict(r, o, outs, stderr), o.write(stdout, r, outs, writing{failOn: policy.Action(o.failOn)})
+		return verdict(r, o, outs, std.err), o.write(std.out, r, outs, writing{failOn: policy.Action(o.failOn)})
 	}
 	if err != nil {
 		return 0, err
 	}
-	j, err := evaluate.Run(o.Watch.Timed(ctx), &o.Options, in, args, stdin)
+	j, err := evaluate.Run(o.Watch.Timed(ctx), &o.Options, in, args, std.in)
 	if err = j.Unfinished(ctx, in, err, o.Watch.Slowest); err != nil {
-		return 0, errors.Join(err, o.reportFailure(stdout, outs, err))
+		return 0, errors.Join(err, o.reportFailure(std.out, outs, err))
 	}
 	o.Watch.Phase(supervise.Writing)
 	r := evaluate.NewReport(in, j)
 	if err := o.Part.Mark(r, &o.Options, in, j); err != nil {
 		return 0, err
 	}
-	if err := o.write(stdout, r, outs, writing{verbose: o.Verbose, quiet: o.quiet, failOn: policy.Action(o.failOn)}); err != nil {
+	if err := o.write(std.out, r, outs, writing{verbose: o.Verbose, quiet: o.quiet, failOn: policy.Action(o.failOn)}); err != nil {
 		return 0, err
 	}
 	if o.Verbose {
-		listSkipped(stderr, in)
-		o.Prints.Write(stderr, in.Tree)
+		listSkipped(std.err, in)
+		o.Prints.Write(std.err, in.Tree)
 	}
 	o.SaveCache()
 	if len(r.Units) == 0 && len(r.Results) == 0 && o.Base == "" {
 		return 0, &supervise.Incomplete{Err: fmt.Errorf("nothing was checked: there is no chart, kustomization or manifest in %s", cmp.Or(strings.Join(args, ", "), "."))}
 	}
-	return o.writeCoverage(verdict(r, o, outs, stderr), in.Tree, stdout, stderr, report.Options{Color: o.colored(stdout), Width: width(stdout)})
+	return o.writeCoverage(verdict(r, o, outs, std.err), in.Tree, std.out, std.err, report.Options{Color: o.colored(std.out), Width: width(std.out)})
 }
 
 // reportFailure writes the reports of a run that ended because its input, such as

@@ -20,23 +20,26 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
+// graphOptions are the flags of check that are about what is deployed, and the format.
+type graphOptions struct {
+	checkOptions
+	format string
+}
+
 func newGraphCommand(code *int) *cobra.Command {
-	var o checkOptions
-	var format string
+	var o graphOptions
 	cmd := &cobra.Command{
 		Use:   "graph [PATH ...]",
 		Short: "Show what deploys what, on which cluster",
 		Long: `Show the units that Argo CD and Flux objects at each PATH (default: the current
 directory) deploy, with the objects that make them, and what nothing deploys.`,
-		RunE: runs(code, func(ctx context.Context, args []string, std stdio) (int, error) {
-			return runGraph(ctx, &o, format, args, std.in, std.out, std.err)
-		}, "output"),
+		RunE: runs(code, o.runGraph, "output"),
 	}
 	o.addSourceFlags(cmd.Flags())
 	o.addPolicyFlags(cmd.Flags())
 	o.addUserFlags(cmd.Flags())
 	o.addChangeFlags(cmd.Flags())
-	cmd.Flags().StringVarP(&format, "output", "o", "text", "`FORMAT`: text, json, dot or mermaid")
+	cmd.Flags().StringVarP(&o.format, "output", "o", "text", "`FORMAT`: text, json, dot or mermaid")
 	return cmd
 }
 
@@ -47,19 +50,19 @@ var graphFormats = map[string]func(w io.Writer, g *graphOutput) error{
 	"text": writeGraphText, "json": writeGraphJSON, "dot": writeGraphDot, "mermaid": writeGraphMermaid,
 }
 
-func runGraph(ctx context.Context, o *checkOptions, format string, args []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
-	if err := checkFormat(format, graphFormatNames...); err != nil {
+func (o *graphOptions) runGraph(ctx context.Context, args []string, std stdio) (int, error) {
+	if err := checkFormat(o.format, graphFormatNames...); err != nil {
 		return 0, err
 	}
-	write := graphFormats[format]
+	write := graphFormats[o.format]
 	addresses := o.addresses()
 	o.Policies, o.Data, o.Base, o.Sparse = nil, nil, "", true
-	ctx, cancel, err := o.begin(ctx, stderr)
+	ctx, cancel, err := o.begin(ctx, std.err)
 	if err != nil {
 		return 0, err
 	}
 	defer cancel()
-	in, err := load.Load(ctx, &o.Sources, args, stdin)
+	in, err := load.Load(ctx, &o.Sources, args, std.in)
 	if err != nil {
 		return 0, evaluate.TimedOut(ctx, err)
 	}
@@ -67,7 +70,7 @@ func runGraph(ctx context.Context, o *checkOptions, format string, args []string
 		_, _ = in.Tree.Store.Fetched(render.NewAddressed(address))
 	}
 	g := newGraphOutput(in)
-	w := bufio.NewWriter(stdout)
+	w := bufio.NewWriter(std.out)
 	if err := write(w, g); err != nil {
 		return 0, brokenPipe(err)
 	}

@@ -48,9 +48,7 @@ from. Schemas and the rules of CustomResourceDefinitions are left out.
 
 Exit codes: 0, or 1 by --fail-on; 2 bad command line or configuration; 3 something
 could not be rendered, or a policy does not compile.`,
-		RunE: runs(code, func(ctx context.Context, args []string, std stdio) (int, error) {
-			return runPolicies(ctx, &o, args, std.in, std.out, std.err)
-		}, "output", "fail-on"),
+		RunE: runs(code, o.runPolicies, "output", "fail-on"),
 	}
 	f := cmd.Flags()
 	o.addSourceFlags(f)
@@ -69,7 +67,7 @@ could not be rendered, or a policy does not compile.`,
 // failOnFindings are the values of --fail-on of policies.
 var failOnFindings = []string{"unused", "any", "never"}
 
-func runPolicies(ctx context.Context, o *policiesOptions, args []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
+func (o *policiesOptions) runPolicies(ctx context.Context, args []string, std stdio) (int, error) {
 	outs, err := o.parseAmong(report.PoliciesFormats.Names())
 	if err != nil {
 		return 0, err
@@ -77,13 +75,13 @@ func runPolicies(ctx context.Context, o *policiesOptions, args []string, stdin i
 	if err := engines.CheckPacks(o.Packs); err != nil {
 		return 0, err
 	}
-	ctx, cancel, err := o.begin(ctx, stderr)
+	ctx, cancel, err := o.begin(ctx, std.err)
 	if err != nil {
 		return 0, err
 	}
 	defer cancel()
 	rendering, rendered := load.TimeToRender(ctx)
-	in, err := load.Load(rendering, &o.Sources, args, stdin)
+	in, err := load.Load(rendering, &o.Sources, args, std.in)
 	rendered()
 	if err != nil {
 		return 0, evaluate.TimedOut(ctx, err)
@@ -93,12 +91,12 @@ func runPolicies(ctx context.Context, o *policiesOptions, args []string, stdin i
 		return 0, evaluate.TimedOut(ctx, err)
 	}
 	p := v.Report(in)
-	if err := o.writeEach(stdout, disk.Shown{Tree: in.Tree.Tree}, outs, writing{verbose: o.Verbose, quiet: o.quiet}, func(w io.Writer, format string, opts report.Options) error {
+	if err := o.writeEach(std.out, disk.Shown{Tree: in.Tree.Tree}, outs, writing{verbose: o.Verbose, quiet: o.quiet}, func(w io.Writer, format string, opts report.Options) error {
 		return report.PoliciesFormats.Write(w, format, p, opts)
 	}); err != nil {
 		return 0, err
 	}
-	return policiesCode(p, v, o, stderr), nil
+	return policiesCode(p, v, o, std.err), nil
 }
 
 // policiesCode is the exit code.

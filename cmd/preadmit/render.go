@@ -22,66 +22,65 @@ import (
 )
 
 func newRenderCommand(code *int) *cobra.Command {
-	var o checkOptions
-	var printed printing
+	var o renderOptions
 	cmd := &cobra.Command{
 		Use:   "render [PATH ...]",
 		Short: "Print the rendered objects, with where each came from",
-		RunE: runs(code, func(ctx context.Context, args []string, std stdio) (int, error) {
-			return runRender(ctx, &o, printed, args, std.in, std.out, std.err)
-		}),
+		RunE:  runs(code, o.runRender),
 	}
 	o.addSourceFlags(cmd.Flags())
 	o.addPolicyFlags(cmd.Flags())
 	o.addUserFlags(cmd.Flags())
-	cmd.Flags().StringVarP(&printed.format, "output", "o", "yaml", "`FORMAT` of the objects: yaml or json")
-	cmd.Flags().BoolVar(&printed.admitted, "admitted", false, "show what defaults and mutating policies would make of each object, as a diff")
-	cmd.Flags().BoolVar(&printed.origins, "origins", false, "put the line to edit before each line, as git blame does; in JSON the places of each field")
+	cmd.Flags().StringVarP(&o.format, "output", "o", "yaml", "`FORMAT` of the objects: yaml or json")
+	cmd.Flags().BoolVar(&o.admitted, "admitted", false, "show what defaults and mutating policies would make of each object, as a diff")
+	cmd.Flags().BoolVar(&o.origins, "origins", false, "put the line to edit before each line, as git blame does; in JSON the places of each field")
 	return cmd
 }
 
-// printing is how objects are printed.
-type printing struct {
+// renderOptions are the flags of check that are about what is rendered, and how objects
+// are o.
+type renderOptions struct {
+	checkOptions
 	format   string
 	admitted bool // as they would be stored
 	origins  bool // with the place of each field
 }
 
-func runRender(ctx context.Context, o *checkOptions, printed printing, args []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
-	if err := checkFormat(printed.format, renderFormats...); err != nil {
+func (o *renderOptions) runRender(ctx context.Context, args []string, std stdio) (int, error) {
+	if err := checkFormat(o.format, renderFormats...); err != nil {
 		return 0, err
 	}
-	if printed.admitted && printed.origins && printed.format == "yaml" {
+	if o.admitted && o.origins && o.format == "yaml" {
 		return 0, errors.New("--origins: a diff of --admitted has no lines that are written somewhere; use -o json, or one of them")
 	}
-	if !printed.admitted {
+	if !o.admitted {
 		o.Policies, o.With, o.Data = nil, nil, nil // only admission asks them
 	}
 	o.Flat = true // whoever applies the objects must not apply twice what they hold
-	ctx, cancel, err := o.begin(ctx, stderr)
+	ctx, cancel, err := o.begin(ctx, std.err)
 	if err != nil {
 		return 0, err
 	}
 	defer cancel()
-	in, err := load.Load(ctx, &o.Sources, args, stdin)
+	in, err := load.Load(ctx, &o.Sources, args, std.in)
 	if err != nil {
 		return 0, evaluate.TimedOut(ctx, err)
 	}
 	var stored *evaluate.Admitted
-	if printed.admitted {
+	if o.admitted {
 		if stored, err = evaluate.Admit(ctx, in, &o.Options); err != nil {
 			return 0, evaluate.TimedOut(ctx, err)
 		}
 	}
 	evaluate.Relabel(in.Tree, in.Found)
-	w := bufio.NewWriter(stdout)
+	w := bufio.NewWriter(std.out)
 	switch {
-	case printed.format == "json":
-		err = printJSON(w, in, stored, printed.origins)
+	case o.format == "json":
+		err = printJSON(w, in, stored, o.origins)
 	case stored != nil:
 		err = printDiffs(w, in, stored)
 	default:
-		err = printYAML(w, in, printed.origins)
+		err = printYAML(w, in, o.origins)
 	}
 	if err == nil {
 		err = w.Flush()
@@ -89,12 +88,12 @@ func runRender(ctx context.Context, o *checkOptions, printed printing, args []st
 	if err := brokenPipe(err); err != nil {
 		return 0, err
 	}
-	if printed.origins && o.Verbose {
+	if o.origins && o.Verbose {
 		for _, note := range report.WithoutLines(in.Head, in.Tree.Display) {
-			fmt.Fprintf(stderr, "note: %s\n", report.Plain(note))
+			fmt.Fprintf(std.err, "note: %s\n", report.Plain(note))
 		}
 	}
-	return complain(stderr, in.Found), nil
+	return complain(std.err, in.Found), nil
 }
 
 // complain says what could not be rendered and gives the exit code for it.

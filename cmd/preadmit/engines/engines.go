@@ -3,9 +3,9 @@
 // In: two inputs, the objects to evaluate and the trusted policies, and Options. Out: a
 // Set, whose Chain reviews requests. New leaves out policies that ended an earlier child.
 //
-//   - engines.go: the one list; kyverno.go, gatekeeper.go, rego.go, packs.go: its longer entries
-//   - settings.go: everything that engines get besides objects, which is the key of cached results
-//   - clusters.go: the options for one of several clusters
+//   - engines.go: the one list; webhooks.go, rego.go, packs.go, authorizer.go: its longer entries
+//   - settings.go: everything that engines get besides objects, which is the key of cached
+//     results, and the options for one of several clusters
 //
 // The one thing to know: results are cached by Settings, so an engine must get nothing of
 // the command line but through them.

@@ -35,7 +35,7 @@ func (b *Set) rego(in, trusted *load.Input, o Options) {
 	b.Chain.Validators = append(b.Chain.Validators, b.all)
 }
 
-// Among is the bench for other objects than those that it was made for: with
+// Among returns the engines for other objects than those that they were made for: with
 // --combine these are evaluated together.
 func (b *Set) Among(others []*render.Object) *Set {
 	if b.together == nil {

@@ -1,9 +1,15 @@
 package engines
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/authz"
+	"github.com/preadmit/preadmit/policy/lint"
+	"github.com/preadmit/preadmit/render"
 )
 
 // Settings are all that engines are made of besides objects, Rego modules
@@ -31,4 +37,47 @@ type Settings struct {
 func (s *Settings) now() time.Time {
 	day, _ := time.Parse(time.DateOnly, s.Day)
 	return day
+}
+
+// By gives requests the user that makes them: the one of the command line, else
+// the one that applies the object's unit, else the one that is assumed.
+func (s *Settings) By(reqs []policy.Request) []policy.Request {
+	for i := range reqs {
+		reqs[i].UserInfo = s.User
+		if u := reqs[i].Subject().Unit; !s.UserGiven && u != nil && u.User != "" {
+			reqs[i].UserInfo = authz.Complete(policy.UserInfo{Username: u.User})
+		}
+	}
+	return reqs
+}
+
+// OnCluster are the options for a cluster, which may have a version of its own.
+func (o Options) OnCluster(in *load.Input, cluster string) Options {
+	s := *o.Settings
+	for _, c := range in.Clusters {
+		if c.Name == cluster {
+			s.KubeVersion = cmp.Or(s.KubeVersion, c.KubeVersion)
+		}
+	}
+	o.Settings = &s
+	return o
+}
+
+// AmongClusters are the options for one of several clusters: one without policies
+// is not evaluated by a pack where others have some.
+func (o Options) AmongClusters(trusted *load.Input) Options {
+	s := *o.Settings
+	s.PoliciesGiven = s.PoliciesGiven || !s.NoTreePolicies && slices.ContainsFunc(render.Objects(trusted.Head), lint.IsPolicy)
+	o.Settings = &s
+	return o
+}
+
+// There is the part of an input by which objects of a cluster are evaluated, with
+// the options for it.
+func (o Options) There(in *load.Input, cluster string) (*load.Input, Options) {
+	names := load.ClusterNames(in)
+	if len(names) < 2 {
+		return in, o.OnCluster(in, append(names, "")[0])
+	}
+	return in.On(cluster), o.AmongClusters(in).OnCluster(in, cluster)
 }

@@ -43,19 +43,19 @@ func Admit(ctx context.Context, in *load.Input, o *Options) (*Admitted, error) {
 // admit takes the objects of one cluster, which are a part of in, through what
 // evaluates there.
 func (a *Admitted) admit(ctx context.Context, in, there *load.Input, s engines.Options) error {
-	bench, err := engines.New(there, there, s)
+	set, err := engines.New(there, there, s)
 	if err != nil {
 		return err
 	}
 	head := render.Objects(there.Head)
-	stored, results, err := bench.Chain.Stored(ctx, s.By(policy.Requests(nil, head)))
+	stored, results, err := set.Chain.Stored(ctx, s.By(policy.Requests(nil, head)))
 	if err != nil {
 		return err
 	}
 	for i, o := range head {
 		a.stored[o] = stored[i]
 	}
-	in.Found = appendNew(in.Found, bench.Results)
+	in.Found = appendNew(in.Found, set.Results)
 	for _, r := range results {
 		switch {
 		case r.Outcome == policy.Pass && len(r.Fields) > 0:

@@ -87,7 +87,7 @@ func (b *base) held(head *load.Tree, paths ...string) error {
 // and says which results it brings in. What stays as it is, is evaluated once.
 func (j *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.Input, s engines.Options) error {
 	var err error
-	if j.Bench, err = engines.New(in, b.trusted(in), s); err != nil {
+	if j.Engines, err = engines.New(in, b.trusted(in), s); err != nil {
 		return err
 	}
 	was, now := b.in.Side(), in.Side()
@@ -105,35 +105,35 @@ func (j *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	}
 	written := policy.OldObjects(changed)
 	for _, part := range [][]policy.Request{same, changed} {
-		if err := j.Bench.Chain.StoreOld(ctx, part); err != nil {
+		if err := j.Engines.Chain.StoreOld(ctx, part); err != nil {
 			return err
 		}
 	}
 	o.Watch.Expect(supervise.EvaluateTask, len(same)+2*len(changed)) // as they are, and as they were
-	kept, err := j.Bench.Chain.Review(ctx, same)
+	kept, err := j.Engines.Chain.Review(ctx, same)
 	if err != nil {
 		return err
 	}
-	fresh, err := j.Bench.Chain.Review(ctx, changed)
+	fresh, err := j.Engines.Chain.Review(ctx, changed)
 	if err != nil {
 		return err
 	}
 	variants := j.shard.requests(s.By(policy.VariantRequests(in.Head)))
-	only, err := j.Bench.Chain.Review(ctx, variants)
+	only, err := j.Engines.Chain.Review(ctx, variants)
 	if err != nil {
 		return err
 	}
 	fresh = policy.WithoutRepeats(slices.Concat(fresh, only), kept...)
-	exempted, err := b.exempted(ctx, s, j.Bench, in, slices.Concat(same, changed), slices.Concat(kept, fresh))
+	exempted, err := b.exempted(ctx, s, j.Engines, in, slices.Concat(same, changed), slices.Concat(kept, fresh))
 	if err != nil {
 		return err
 	}
-	impersonated, err := b.impersonated(ctx, s, j.Bench, slices.Concat(same, changed), slices.Concat(kept, fresh))
+	impersonated, err := b.impersonated(ctx, s, j.Engines, slices.Concat(same, changed), slices.Concat(kept, fresh))
 	if err != nil {
 		return err
 	}
 	exempted = append(exempted, impersonated...)
-	before := j.Bench.Among(render.Objects(b.in.Head))
+	before := j.Engines.Among(render.Objects(b.in.Head))
 	old, err := before.Chain.Review(ctx, policy.Reapplying(changed, written))
 	if err != nil {
 		return err
@@ -143,7 +143,7 @@ func (j *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 		return err
 	}
 	old = policy.WithoutRepeats(slices.Concat(old, onlyOld), kept...)
-	rest, err := j.Bench.Rest(ctx)
+	rest, err := j.Engines.Rest(ctx)
 	if err != nil {
 		return err
 	}
@@ -152,9 +152,9 @@ func (j *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 		return err
 	}
 	c := policy.Comparison{Moved: moved, Incomparable: half}
-	c.Base = slices.Concat(j.shard.once(b.in.Found, j.Bench.Results, c.InBase(standing), policy.OnlyInVariants(b.in.Head, lint.IsPart)), c.InBase(kept), old, restOld)
+	c.Base = slices.Concat(j.shard.once(b.in.Found, j.Engines.Results, c.InBase(standing), policy.OnlyInVariants(b.in.Head, lint.IsPart)), c.InBase(kept), old, restOld)
 	again := change.ChangedInputs(was, now)
-	j.Results = c.Compare(slices.Concat(j.shard.once(in.Found, j.Bench.Results, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart)), kept, fresh, exempted, rest))
+	j.Results = c.Compare(slices.Concat(j.shard.once(in.Found, j.Engines.Results, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart)), kept, fresh, exempted, rest))
 	for i := range j.Results {
 		r := &j.Results[i]
 		if r.Engine == policy.EngineRender && r.Baseline == policy.Unchanged && r.Undecided() && again[r.Object.Unit] {
@@ -227,11 +227,11 @@ func (b *base) reviewExempting(ctx context.Context, s engines.Options, head *loa
 	}
 	trusted := b.trusted(head)
 	trusted.Exempts = is
-	bench, err := engines.New(head, trusted, s)
+	set, err := engines.New(head, trusted, s)
 	if err != nil {
 		return nil, err
 	}
-	results, err := bench.Chain.Review(ctx, reqs)
+	results, err := set.Chain.Review(ctx, reqs)
 	if err != nil {
 		return nil, err
 	}
@@ -244,20 +244,20 @@ func (j *Evaluation) propose(ctx context.Context, s engines.Options, b *base, in
 	if samePolicies(b.in, in, s.NoTreePolicies) {
 		return nil
 	}
-	bench, err := engines.New(in, in, s)
+	set, err := engines.New(in, in, s)
 	if err != nil {
 		return err
 	}
-	if j.Bench.Implied && !bench.Implied {
+	if j.Engines.Implied && !set.Implied {
 		j.notes = append(j.notes, "the change brings in the first policy: preadmit's default, the pack "+engines.DefaultPack+", no longer applies once it is merged; to keep it: --pack "+engines.DefaultPack)
 	}
-	results, err := bench.Chain.Review(ctx, reqs)
+	results, err := set.Chain.Review(ctx, reqs)
 	if err != nil {
 		return err
 	}
 	results = policy.WithoutRepeats(results)
-	c := policy.Comparison{Base: slices.Concat(j.shard.once(j.Bench.Results), trusted)}
-	for _, r := range c.Compare(slices.Concat(j.shard.once(bench.Results), results)) {
+	c := policy.Comparison{Base: slices.Concat(j.shard.once(j.Engines.Results), trusted)}
+	for _, r := range c.Compare(slices.Concat(j.shard.once(set.Results), results)) {
 		if r.Baseline != policy.Unchanged && r.Outcome != policy.Pass && r.Outcome != policy.Skip {
 			j.proposed = append(j.proposed, r)
 		}

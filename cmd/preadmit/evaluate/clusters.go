@@ -24,7 +24,7 @@ func (j *Evaluation) eachCluster(ctx context.Context, o engines.Options, was, in
 		trusted = was
 	}
 	o = o.AmongClusters(trusted)
-	j.Bench = &engines.Set{}
+	j.Engines = &engines.Set{}
 	for _, name := range names {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -45,14 +45,14 @@ func (j *Evaluation) join(part *Evaluation) {
 	j.proposed = appendNew(j.proposed, part.proposed)
 	j.changes = append(j.changes, part.changes...)
 	j.notes = appendNotes(j.notes, part.notes)
-	if part.Bench == nil { // the policies could not be compiled in time
+	if part.Engines == nil { // the policies could not be compiled in time
 		return
 	}
-	said := j.Bench
-	said.Notes = appendNotes(said.Notes, part.Bench.Notes)
-	said.Unknown = append(said.Unknown, part.Bench.Unknown...)
-	said.Said = appendRules(said.Said, part.Bench.Rules())
-	said.Results = appendNew(said.Results, part.Bench.Results)
+	said := j.Engines
+	said.Notes = appendNotes(said.Notes, part.Engines.Notes)
+	said.Unknown = append(said.Unknown, part.Engines.Unknown...)
+	said.Said = appendRules(said.Said, part.Engines.Rules())
+	said.Results = appendNew(said.Results, part.Engines.Results)
 }
 
 // appendNew appends results. What is said about no object is the same on every

@@ -31,7 +31,7 @@ func TestTimeUpAmongClusters(t *testing.T) {
 		if name == "staging" {
 			return context.DeadlineExceeded
 		}
-		j.Bench = &engines.Set{Said: []policy.Rule{{Name: name}}}
+		j.Engines = &engines.Set{Said: []policy.Rule{{Name: name}}}
 		j.Results = append(j.Results, broken)
 		return nil
 	})
@@ -45,7 +45,7 @@ func TestTimeUpAmongClusters(t *testing.T) {
 	if d := cmp.Diff([]string{"broken", "production", "staging", policy.RuleIncomplete}, rules); d != "" {
 		t.Errorf("results (-want +got):\n%s", d)
 	}
-	if said := j.Bench.Rules(); len(said) != 1 || said[0].Name != "production" {
+	if said := j.Engines.Rules(); len(said) != 1 || said[0].Name != "production" {
 		t.Errorf("rules: %v", said)
 	}
 }

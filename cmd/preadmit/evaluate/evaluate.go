@@ -8,7 +8,7 @@
 //   - base.go, undeployed.go, configchange.go: the change from a revision; rehearse.go: other versions and actions
 //   - resultcache.go: cached results; user.go, suppressions.go: who asks, and what is accepted
 //   - policies.go, admitted.go: the reviews of the commands policies and render --admitted
-//   - notes.go, documents.go: what a report says besides results
+//   - notes.go: what a report says besides results
 //
 // The one thing to know: whatever results depend on is a field of engineInputs in
 // resultcache.go, or is recorded when an engine looks it up in the policy.Cluster.
@@ -35,7 +35,7 @@ import (
 
 // An Evaluation is the result of a run: of one input, or of a change from a base.
 type Evaluation struct {
-	Bench   *engines.Set
+	Engines *engines.Set
 	Was     *load.Input // the base; nil when there was nothing to compare with
 	Results []policy.Result
 	shard   *shard         // that is evaluated; nil is all
@@ -77,8 +77,8 @@ func Run(ctx context.Context, o *Options, in *load.Input, args []string, stdin i
 	if err != nil {
 		return j, err
 	}
-	j.notes = slices.Concat(j.Bench.Notes, j.notes)
-	if assumed != "" && asksWho(j.Bench.Rules()) {
+	j.notes = slices.Concat(j.Engines.Notes, j.notes)
+	if assumed != "" && asksWho(j.Engines.Rules()) {
 		j.notes = append(j.notes, assumed)
 	}
 	return j, nil
@@ -90,7 +90,7 @@ func (j *Evaluation) all(ctx context.Context, o *Options, in *load.Input, s engi
 		return j.reviewCached(ctx, o, in, s)
 	}
 	var err error
-	if j.Bench, err = engines.New(in, in, s); err != nil {
+	if j.Engines, err = engines.New(in, in, s); err != nil {
 		return err
 	}
 	defer j.keepPasses()()
@@ -104,8 +104,8 @@ func (j *Evaluation) all(ctx context.Context, o *Options, in *load.Input, s engi
 		j.Results = results // those of the objects evaluated so far
 		return err
 	}
-	rest, err := j.Bench.Rest(ctx)
-	j.Results = append(results, j.shard.once(append(apart, j.Bench.Results, rest)...)...)
+	rest, err := j.Engines.Rest(ctx)
+	j.Results = append(results, j.shard.once(append(apart, j.Engines.Results, rest)...)...)
 	return err
 }
 
@@ -117,7 +117,7 @@ func (j *Evaluation) keepPasses() (done func()) {
 		return func() {}
 	}
 	found := new(policy.Passes) // of its own: a review that does not end in time may still add to it
-	j.Bench.Chain.Passes, j.Bench.Chain.Forgets = found, true
+	j.Engines.Chain.Passes, j.Engines.Chain.Forgets = found, true
 	return func() { j.passes.Join(found) }
 }
 
@@ -141,7 +141,7 @@ func NewReport(in *load.Input, j *Evaluation) *report.Report {
 		r.Rename(in.Tree)
 	})
 	j.passes.Sort()
-	rules := j.Bench.Rules()
+	rules := j.Engines.Rules()
 	for i := range rules {
 		rules[i].Origin.File = in.Tree.Display(rules[i].Origin.File)
 	}
@@ -152,7 +152,7 @@ func NewReport(in *load.Input, j *Evaluation) *report.Report {
 		r.Units[i].Owner = in.Tree.Display(r.Units[i].Owner)
 		r.Units[i].Reason = in.Tree.DisplayIn(r.Units[i].Reason)
 	}
-	r.Notes = slices.Concat(r.Notes, withoutSchema(j.Bench.Unknown, render.Objects(in.Head)), notes(render.Objects(in.Head)), assumptions(in), j.notes)
+	r.Notes = slices.Concat(r.Notes, withoutSchema(j.Engines.Unknown, render.Objects(in.Head)), notes(render.Objects(in.Head)), assumptions(in), j.notes)
 	if j.shard == nil { // of all parts, when they are joined
 		r.Notes = append(r.Notes, BrokenPasses(j.Results, j.passes)...)
 	}
@@ -188,8 +188,8 @@ func (j *Evaluation) Unfinished(ctx context.Context, in *load.Input, err error, 
 	if !tasks.IsTimeUp(ctx, err) {
 		return err
 	}
-	if j.Bench == nil {
-		j.Bench = &engines.Set{}
+	if j.Engines == nil {
+		j.Engines = &engines.Set{}
 	}
 	j.base, j.changes, j.proposed = nil, nil, nil
 	evaluated := make(map[render.Key]bool)
@@ -199,7 +199,7 @@ func (j *Evaluation) Unfinished(ctx context.Context, in *load.Input, err error, 
 	for r := range j.passes.Objects() {
 		evaluated[r.Object] = true
 	}
-	j.Results = slices.Concat(appendNew(j.shard.once(in.Found, j.Bench.Results), j.Results), policy.Incomplete(fmt.Sprintf(
+	j.Results = slices.Concat(appendNew(j.shard.once(in.Found, j.Engines.Results), j.Results), policy.Incomplete(fmt.Sprintf(
 		"%v: %d of %s evaluated; the rest was not checked", context.Cause(ctx), len(evaluated), policy.Plural(len(render.Objects(in.Head)), "object")), slowest()))
 	return nil
 }
@@ -214,14 +214,14 @@ func FailedReport(why, hint string) *report.Report {
 func (j *Evaluation) review(ctx context.Context, o *Options, in *load.Input, reqs []policy.Request) ([]policy.Result, error) {
 	p := o.Progress
 	if !p.Early() {
-		return j.Bench.Chain.Review(ctx, reqs)
+		return j.Engines.Chain.Review(ctx, reqs)
 	}
 	var all []policy.Result
 	size, next := 32, time.Now().Add(partialEvery)
 	for done := 0; done < len(reqs); size = min(size*2, 256) {
 		part := reqs[done:min(done+size, len(reqs))]
 		p.Tell(tui.Progress{Step: "evaluating", Done: done, Total: len(reqs)})
-		results, err := j.Bench.Chain.Review(ctx, part)
+		results, err := j.Engines.Chain.Review(ctx, part)
 		if err != nil {
 			return nil, err
 		}
@@ -242,7 +242,7 @@ const partialEvery = 400 * time.Millisecond
 // to be changed.
 func partial(o *Options, in *load.Input, j *Evaluation, results []policy.Result) *report.Report {
 	some := *j
-	some.Results = slices.Concat(in.Found, j.Bench.Results, results)
+	some.Results = slices.Concat(in.Found, j.Engines.Results, results)
 	for i := range some.Results {
 		some.Results[i].Origins = slices.Clone(some.Results[i].Origins)
 	}

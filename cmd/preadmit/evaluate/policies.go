@@ -37,7 +37,7 @@ func ReviewPolicies(ctx context.Context, o *Options, in *load.Input, whole bool)
 		if err := j.all(ctx, o, there, s); err != nil {
 			return err
 		}
-		parts = append(parts, clusterPart{there, j.Bench, s.By(allRequests(there.Head))})
+		parts = append(parts, clusterPart{there, j.Engines, s.By(allRequests(there.Head))})
 		return nil
 	})
 	if err != nil {
@@ -45,7 +45,7 @@ func ReviewPolicies(ctx context.Context, o *Options, in *load.Input, whole bool)
 	}
 	o.Watch.Phase("looking at policies")
 	policy.Sort(v.Results)
-	v.uses = policy.NewUses(policyRules(v.Bench.Rules()))
+	v.uses = policy.NewUses(policyRules(v.Engines.Rules()))
 	for i := range v.Results {
 		v.uses.Add(&v.Results[i])
 	}
@@ -54,9 +54,9 @@ func ReviewPolicies(ctx context.Context, o *Options, in *load.Input, whole bool)
 
 // A clusterPart holds the objects of one cluster, its engines and the requests.
 type clusterPart struct {
-	in    *load.Input
-	bench *engines.Set
-	reqs  []policy.Request
+	in      *load.Input
+	engines *engines.Set
+	reqs    []policy.Request
 }
 
 // policyRules are the rules that policies have: not those of schemas.
@@ -70,7 +70,7 @@ func policyRules(rules []policy.Rule) []policy.Rule {
 func (v *PolicyReview) unmatched(ctx context.Context, parts []clusterPart) error {
 	rest := v.uses.Unmatched()
 	for _, p := range parts {
-		found, err := p.bench.Chain.WhyUnmatched(ctx, p.reqs, rest)
+		found, err := p.engines.Chain.WhyUnmatched(ctx, p.reqs, rest)
 		if err != nil {
 			return err
 		}
@@ -95,7 +95,7 @@ func (v *PolicyReview) look(o *Options, in *load.Input, parts []clusterPart, who
 		}
 	}
 	for _, p := range parts {
-		v.findings = appendNew(v.findings, p.bench.Inspect())
+		v.findings = appendNew(v.findings, p.engines.Inspect())
 		there := slices.Concat(render.Objects(p.in.Head), render.Objects(p.in.Given), render.Objects(p.in.Context))
 		v.findings = appendNew(v.findings, v.uses.UnusedExceptions(engines.Distinct(there)))
 	}
@@ -122,7 +122,7 @@ func (v *PolicyReview) Report(in *load.Input) *report.Policies {
 	v.findings = policy.WithoutConsequences(v.findings)
 	policy.Sort(v.findings)
 	run := report.New(report.Tool{Name: "preadmit", Version: supervise.Version()}, in.Head, nil, nil)
-	run.Notes = slices.Concat(v.Bench.Notes, v.notes)
+	run.Notes = slices.Concat(v.Engines.Notes, v.notes)
 	run.Tree = disk.Shown{Tree: in.Tree.Tree}
 	return report.NewPolicies(run, uses, v.findings)
 }

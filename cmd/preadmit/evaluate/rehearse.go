@@ -62,7 +62,7 @@ func (j *Evaluation) compareVersions(ctx context.Context, o *Options, was, in *l
 	if err != nil {
 		return err
 	}
-	if j.Bench, err = engines.New(in, in, s); err != nil {
+	if j.Engines, err = engines.New(in, in, s); err != nil {
 		return err
 	}
 	o.Watch.Expect(supervise.EvaluateTask, len(render.Objects(was.Head))+len(render.Objects(in.Head)))
@@ -70,7 +70,7 @@ func (j *Evaluation) compareVersions(ctx context.Context, o *Options, was, in *l
 	if err != nil {
 		return err
 	}
-	head, err := reviewAll(ctx, j.Bench, in, s)
+	head, err := reviewAll(ctx, j.Engines, in, s)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (j *Evaluation) compareVersions(ctx context.Context, o *Options, was, in *l
 			results[i].Baseline = policy.New
 		}
 	}
-	u := policy.Upgrade{From: Release(older.KubeVersion), To: Release(s.KubeVersion), Before: before.Chain.Kinds, After: j.Bench.Chain.Kinds}
+	u := policy.Upgrade{From: Release(older.KubeVersion), To: Release(s.KubeVersion), Before: before.Chain.Kinds, After: j.Engines.Chain.Kinds}
 	lostBefore := unrenderedUnits(was)
 	j.Results = append(results, u.Changes(slices.DeleteFunc(policy.Requests(render.Objects(was.Head), render.Objects(in.Head)), func(r policy.Request) bool {
 		unit := r.Subject().Unit
@@ -170,7 +170,7 @@ func matchesRule(patterns []string, policyName, rule string) bool {
 // namesRules is an error if a pattern of --enforce is about no rule.
 func (j *Evaluation) namesRules(patterns []string) error {
 	var names []string
-	rules := policyRules(j.Bench.Rules())
+	rules := policyRules(j.Engines.Rules())
 	for _, r := range rules {
 		names = append(names, r.Policy)
 	}

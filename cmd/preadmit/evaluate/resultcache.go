@@ -33,15 +33,15 @@ func (j *Evaluation) reviewCached(ctx context.Context, o *Options, in *load.Inpu
 		}
 	}
 	start := time.Now()
-	if err := j.makeBench(in, s, r.bench(), len(rest) > 0); err != nil {
+	if err := j.makeEngines(in, s, r.engines(), len(rest) > 0); err != nil {
 		return err
 	}
 	// Engines end compilations that take too long, which differs between runs.
-	r.off = r.off || len(j.Bench.Results) > 0 && time.Since(start) > quickCompile
-	apart := j.shard.once(in.Found, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart), j.Bench.Results)
+	r.off = r.off || len(j.Engines.Results) > 0 && time.Since(start) > quickCompile
+	apart := j.shard.once(in.Found, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart), j.Engines.Results)
 	o.Watch.Expect(supervise.EvaluateTask, len(rest))
 	defer j.keepPasses()()
-	found, err := j.Bench.Chain.ReviewEach(ctx, rest)
+	found, err := j.Engines.Chain.ReviewEach(ctx, rest)
 	if err != nil {
 		for _, u := range r.head { // what was evaluated, now or earlier
 			j.Results = append(j.Results, known[u]...)
@@ -53,7 +53,7 @@ func (j *Evaluation) reviewCached(ctx context.Context, o *Options, in *load.Inpu
 		u := rest[i].Object.Unit
 		known[u], found[i] = append(known[u], found[i]...), nil
 	}
-	passed := j.Bench.Chain.Passes.By(func(k render.Key) string { return k.Unit })
+	passed := j.Engines.Chain.Passes.By(func(k render.Key) string { return k.Unit })
 	results := make([]policy.Result, 0, numberOf(known)+len(apart))
 	for _, u := range r.head {
 		if !r.got[u] {
@@ -65,7 +65,7 @@ func (j *Evaluation) reviewCached(ctx context.Context, o *Options, in *load.Inpu
 		delete(known, u) // of which there may be very many
 	}
 	policy.Sort(results)
-	r.keep(j.Bench)
+	r.keep(j.Engines)
 	j.Results = append(results, apart...)
 	return nil
 }
@@ -73,17 +73,17 @@ func (j *Evaluation) reviewCached(ctx context.Context, o *Options, in *load.Inpu
 // quickCompile is shorter than every time limit of engines for compiling.
 const quickCompile = 10 * time.Second
 
-// makeBench returns the engines. If every result is cached it returns the cached
+// makeEngines returns the engines. If every result is cached it returns the cached
 // compile errors and does not compile the policies.
-func (j *Evaluation) makeBench(in *load.Input, s engines.Options, known *engines.Set, needed bool) (err error) {
-	if j.Bench = known; known != nil && !needed {
+func (j *Evaluation) makeEngines(in *load.Input, s engines.Options, known *engines.Set, needed bool) (err error) {
+	if j.Engines = known; known != nil && !needed {
 		return nil
 	}
 	s.Compiled = known != nil
-	if j.Bench, err = engines.New(in, in, s); err != nil || known == nil {
+	if j.Engines, err = engines.New(in, in, s); err != nil || known == nil {
 		return err
 	}
-	j.Bench.Results, j.Bench.Notes, j.Bench.Unknown, j.Bench.Said = known.Results, known.Notes, known.Unknown, known.Said
+	j.Engines.Results, j.Engines.Notes, j.Engines.Unknown, j.Engines.Said = known.Results, known.Notes, known.Unknown, known.Said
 	return nil
 }
 
@@ -348,7 +348,7 @@ func isFault(r policy.Result) bool {
 	return r.Engine == policy.EngineCompile || rego && r.Outcome == policy.Error
 }
 
-// Compiled is the cached part of a bench.
+// Compiled is the cached part of the engines.
 type Compiled struct {
 	Results []policy.Result
 	Notes   []string
@@ -356,16 +356,16 @@ type Compiled struct {
 	Rules   []policy.Rule
 }
 
-func (r *resultCache) benchKey(around string) cache.Key {
+func (r *resultCache) enginesKey(around string) cache.Key {
 	return cache.KeyOf("bench", r.key, around, r.kinds)
 }
 
-// bench returns the cached compile errors and rules, nil if there are none.
-func (r *resultCache) bench() *engines.Set {
+// engines returns the cached compile errors and rules, nil if there are none.
+func (r *resultCache) engines() *engines.Set {
 	if r.around == nil {
 		return nil
 	}
-	data, ok := r.memory.Store.Get(r.benchKey(r.around.sum()))
+	data, ok := r.memory.Store.Get(r.enginesKey(r.around.sum()))
 	if !ok {
 		return nil
 	}
@@ -394,7 +394,7 @@ func (r *resultCache) keep(b *engines.Set) {
 			return
 		}
 		around := now.sum()
-		r.memory.Store.Put(r.benchKey(around), data)
+		r.memory.Store.Put(r.enginesKey(around), data)
 		for u, results := range r.put {
 			if id, ok := r.graph.ID(u); ok {
 				r.memory.Store.Put(r.resultsKey(u, id, around), results)

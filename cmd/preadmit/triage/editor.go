@@ -1,7 +1,6 @@
 package triage
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,7 +11,6 @@ import (
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/lsp"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
-	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/tui"
 )
@@ -69,22 +67,12 @@ func (h *editorHost) Evaluate(ctx context.Context, texts map[string]string, tell
 const maxAnswer = 256 << 20
 
 func (h *editorHost) findings(ctx context.Context, s *supervise.Service, texts map[string]string, tell func(lsp.Progress), found *editorFindings) error {
-	data, err := s.Ask(ctx, supervise.Question{Text: question{Do: "facts"}, Limit: lookLimit})
-	if err != nil {
+	if err := h.askOf(ctx, s, question{Do: "facts"}, &h.facts); err != nil {
 		return err
 	}
-	if err := json.Unmarshal(data, &h.facts); err != nil {
-		return err
-	}
-	data, err = s.Ask(ctx, supervise.Question{
+	data, err := s.Ask(ctx, supervise.Question{
 		Text: question{Do: "findings", Texts: texts, Encoding: h.encoding}, Limit: h.facts.Timeout + time.Minute, Most: maxAnswer,
-		News: func(message []byte) {
-			var n step
-			head, _, _ := bytes.Cut(message, []byte("\n"))
-			if json.Unmarshal(head, &n) == nil {
-				tell(lsp.Progress{Step: n.Step, Done: n.Done})
-			}
-		},
+		News: stepsOf(func(n step, _ []byte) { tell(lsp.Progress{Step: n.Step, Done: n.Done}) }),
 	})
 	if err != nil {
 		return err
@@ -94,16 +82,11 @@ func (h *editorHost) findings(ctx context.Context, s *supervise.Service, texts m
 
 // askNow has the child of the last evaluation answer.
 func (h *editorHost) askNow(ctx context.Context, q question, answer any) error {
-	s := h.current()
-	if s == nil {
+	if h.current() == nil {
 		return errors.New("nothing is rendered yet")
 	}
 	q.Encoding = h.encoding
-	data, err := s.Ask(ctx, supervise.Question{Text: q, Limit: max(lookLimit, h.facts.Timeout+tasks.Grace)})
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(data, answer)
+	return h.ask(ctx, q, answer)
 }
 
 // Explain implements lsp.Host.

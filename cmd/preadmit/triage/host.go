@@ -56,15 +56,15 @@ type Host struct {
 
 // A shownRun holds the results of one evaluation.
 type shownRun struct {
-	tree    *load.Tree
-	source  *report.Source
-	in      *load.Input
-	bench   *engines.Set
-	benches map[string]*engines.Set // of clusters, where there are several
-	was     *load.Input
-	note    string
-	objects map[render.Key]*render.Object
-	old     map[render.Key]*render.Object // at the base
+	tree     *load.Tree
+	source   *report.Source
+	in       *load.Input
+	engines  *engines.Set
+	compiled map[string]*engines.Set // of clusters, where there are several
+	was      *load.Input
+	note     string
+	objects  map[render.Key]*render.Object
+	old      map[render.Key]*render.Object // at the base
 }
 
 // Evaluate renders and evaluates what is there now, or reads the report again.
@@ -129,7 +129,7 @@ func (h *Host) failed(r *report.Report) (*report.Report, *shownRun, error) {
 }
 
 func newTriageRun(in *load.Input, j *evaluate.Evaluation) *shownRun {
-	run := &shownRun{tree: in.Tree, in: in, bench: j.Bench, was: j.Was, objects: byKey(in)}
+	run := &shownRun{tree: in.Tree, in: in, engines: j.Engines, was: j.Was, objects: byKey(in)}
 	if j.Was != nil {
 		run.old = byKey(j.Was)
 	}
@@ -244,11 +244,11 @@ func (h *Host) looked(ctx context.Context) (*shownRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	bench, err := engines.New(in, in, s)
+	set, err := engines.New(in, in, s)
 	if err != nil {
 		return nil, err
 	}
-	run.objects, run.bench = byKey(in), bench
+	run.objects, run.engines = byKey(in), set
 	run.note = "Rendered now from the files here; the report was saved before."
 	run.in = in
 	return run, nil
@@ -335,30 +335,30 @@ func renderedOf(t *load.Tree, o *render.Object) (*tui.Rendered, error) {
 	return r, nil
 }
 
-// benchOf returns the engines for the cluster of an object. Where there are several
+// enginesOf returns the engines for the cluster of an object. Where there are several
 // clusters, or all results were cached, it is made when it is first asked for.
-func (h *Host) benchOf(run *shownRun, o *render.Object) (*engines.Set, engines.Options, error) {
+func (h *Host) enginesOf(run *shownRun, o *render.Object) (*engines.Set, engines.Options, error) {
 	options, _, err := h.options.EngineOptions(run.in)
 	if err != nil {
 		return nil, options, err
 	}
 	there, s := options.There(run.in, o.Unit.Cluster)
-	if there == run.in && run.bench.Cluster != nil { // it is compiled
-		return run.bench, s, nil
+	if there == run.in && run.engines.Cluster != nil { // it is compiled
+		return run.engines, s, nil
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if run.benches[o.Unit.Cluster] == nil {
+	if run.compiled[o.Unit.Cluster] == nil {
 		b, err := engines.New(there, there, s)
 		if err != nil {
 			return nil, s, err
 		}
-		if run.benches == nil {
-			run.benches = make(map[string]*engines.Set)
+		if run.compiled == nil {
+			run.compiled = make(map[string]*engines.Set)
 		}
-		run.benches[o.Unit.Cluster] = b
+		run.compiled[o.Unit.Cluster] = b
 	}
-	return run.benches[o.Unit.Cluster], s, nil
+	return run.compiled[o.Unit.Cluster], s, nil
 }
 
 // Explain returns the output of the command explain for the result.
@@ -371,11 +371,11 @@ func (h *Host) Explain(ctx context.Context, x *policy.Result) (string, error) {
 	if object == nil {
 		return "", errors.New("there is no object here to explain this by; preview 4 shows the rule")
 	}
-	bench, s, err := h.benchOf(run, object)
+	set, s, err := h.enginesOf(run, object)
 	if err != nil {
 		return "", err
 	}
-	es, err := bench.Chain.Explain(ctx, s.By(policy.Requests(nil, []*render.Object{object}))[0], x.Policy, x.Rule)
+	es, err := set.Chain.Explain(ctx, s.By(policy.Requests(nil, []*render.Object{object}))[0], x.Policy, x.Rule)
 	if err != nil {
 		return "", err
 	}

@@ -67,11 +67,27 @@ func (h *Remote) current() *supervise.Service {
 
 // ask has the child of the last evaluation answer.
 func (h *Remote) ask(ctx context.Context, q question, answer any) error {
-	data, err := h.current().Ask(ctx, supervise.Question{Text: q, Limit: max(lookLimit, h.facts.Timeout+tasks.Grace)})
+	return h.askOf(ctx, h.current(), q, answer)
+}
+
+// askOf has a child answer.
+func (h *Remote) askOf(ctx context.Context, s *supervise.Service, q question, answer any) error {
+	data, err := s.Ask(ctx, supervise.Question{Text: q, Limit: max(lookLimit, h.facts.Timeout+tasks.Grace)})
 	if err != nil {
 		return err
 	}
 	return json.Unmarshal(data, answer)
+}
+
+// stepsOf reads the news of a child that evaluates.
+func stepsOf(tell func(n step, results []byte)) func([]byte) {
+	return func(message []byte) {
+		var n step
+		head, results, _ := bytes.Cut(message, []byte("\n"))
+		if json.Unmarshal(head, &n) == nil {
+			tell(n, results)
+		}
+	}
 }
 
 // Evaluate has a child of its own evaluate, which then answers questions about
@@ -116,18 +132,13 @@ func (h *Remote) evaluate(ctx context.Context, s *supervise.Service, tell func(t
 	const reporting = time.Minute
 	data, err := s.Ask(ctx, supervise.Question{
 		Text: question{Do: "evaluate"}, Limit: h.facts.Timeout + reporting, Most: load.MaxReport,
-		News: func(message []byte) {
-			var n step
-			head, body, _ := bytes.Cut(message, []byte("\n"))
-			if json.Unmarshal(head, &n) != nil {
-				return
-			}
+		News: stepsOf(func(n step, results []byte) {
 			p := tui.Progress{Step: n.Step, Done: n.Done, Total: n.Total}
-			if len(body) > 0 {
-				p.Report, _ = report.Read(bytes.NewReader(body))
+			if len(results) > 0 {
+				p.Report, _ = report.Read(bytes.NewReader(results))
 			}
 			tell(p)
-		},
+		}),
 	})
 	if err != nil {
 		return nil, err
