@@ -64,15 +64,11 @@ func (o *baselineOptions) runBaseline(ctx context.Context, args []string, std st
 	if err := engines.CheckPacks(o.Packs); err != nil {
 		return 0, err
 	}
-	ctx, cancel, err := o.begin(ctx, std.err)
+	ctx, cancel, in, err := o.load(ctx, args, std)
 	if err != nil {
 		return 0, err
 	}
 	defer cancel()
-	in, err := load.Load(ctx, &o.Sources, args, std.in)
-	if err != nil {
-		return 0, evaluate.TimedOut(ctx, err)
-	}
 	j, err := evaluate.Run(ctx, &o.Options, in, args, std.in)
 	if err != nil {
 		return 0, evaluate.TimedOut(ctx, err)

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 )
@@ -26,6 +28,20 @@ func (o *checkOptions) begin(ctx context.Context, stderr io.Writer) (context.Con
 		return nil, nil, &supervise.Incomplete{Err: errors.New(why)}
 	}
 	return ctx, cancel, nil
+}
+
+// load begins a command, and renders what args name.
+func (o *checkOptions) load(ctx context.Context, args []string, std stdio) (context.Context, context.CancelFunc, *load.Input, error) {
+	ctx, cancel, err := o.begin(ctx, std.err)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	in, err := load.Load(ctx, &o.Sources, args, std.in)
+	if err != nil {
+		defer cancel()
+		return nil, nil, nil, evaluate.TimedOut(ctx, err)
+	}
+	return ctx, cancel, in, nil
 }
 
 // bounded returns a context that ends at --timeout. If the command has not stopped

@@ -13,7 +13,6 @@ import (
 	"github.com/preadmit/preadmit/cmd/preadmit/engines"
 	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
 	"github.com/preadmit/preadmit/cmd/preadmit/explain"
-	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/report"
@@ -53,7 +52,7 @@ The exit code is that of check, for this decision alone.`,
 			if err := configure(without(cmd.Flags(), "output"), args[2:]); err != nil {
 				return err
 			}
-			c, err := runExplain(cmd.Context(), &o, args, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			c, err := o.runExplain(cmd.Context(), args, stdio{cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()})
 			*code = c
 			var several *explain.SeveralObjects
 			if errors.As(err, &several) {
@@ -83,7 +82,7 @@ func without(flags *pflag.FlagSet, names ...string) *pflag.FlagSet {
 	return rest
 }
 
-func runExplain(ctx context.Context, o *explainOptions, args []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
+func (o *explainOptions) runExplain(ctx context.Context, args []string, std stdio) (int, error) {
 	format, file, err := oneOutput(o.output)
 	if err != nil {
 		return 0, err
@@ -98,16 +97,12 @@ func runExplain(ctx context.Context, o *explainOptions, args []string, stdin io.
 	if err != nil {
 		return 0, err
 	}
-	ctx, cancel, err := o.begin(ctx, stderr)
+	ctx, cancel, in, err := o.load(ctx, args[2:], std)
 	if err != nil {
 		return 0, err
 	}
 	defer cancel()
-	in, err := load.Load(ctx, &o.Sources, args[2:], stdin)
-	if err == nil {
-		err = ctx.Err()
-	}
-	if err != nil {
+	if err := ctx.Err(); err != nil {
 		return 0, evaluate.TimedOut(ctx, err)
 	}
 	s, _, err := o.EngineOptions(in)
@@ -122,7 +117,7 @@ func runExplain(ctx context.Context, o *explainOptions, args []string, stdin io.
 	if err != nil {
 		return 0, evaluate.TimedOut(ctx, err)
 	}
-	return explainCode(es, o), o.writeExplanations(stdout, format, file, es)
+	return explainCode(es, o), o.writeExplanations(std.out, format, file, es)
 }
 
 // explainCode is the exit code, as that of check.

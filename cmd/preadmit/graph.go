@@ -57,15 +57,11 @@ func (o *graphOptions) runGraph(ctx context.Context, args []string, std stdio) (
 	write := graphFormats[o.format]
 	addresses := o.addresses()
 	o.Policies, o.Data, o.Base, o.Sparse = nil, nil, "", true
-	ctx, cancel, err := o.begin(ctx, std.err)
+	ctx, cancel, in, err := o.load(ctx, args, std)
 	if err != nil {
 		return 0, err
 	}
 	defer cancel()
-	in, err := load.Load(ctx, &o.Sources, args, std.in)
-	if err != nil {
-		return 0, evaluate.TimedOut(ctx, err)
-	}
 	for _, address := range addresses { // they are needed, too
 		_, _ = in.Tree.Store.Fetched(render.NewAddressed(address))
 	}

@@ -57,15 +57,11 @@ func (o *renderOptions) runRender(ctx context.Context, args []string, std stdio)
 		o.Policies, o.With, o.Data = nil, nil, nil // only admission asks them
 	}
 	o.Flat = true // whoever applies the objects must not apply twice what they hold
-	ctx, cancel, err := o.begin(ctx, std.err)
+	ctx, cancel, in, err := o.load(ctx, args, std)
 	if err != nil {
 		return 0, err
 	}
 	defer cancel()
-	in, err := load.Load(ctx, &o.Sources, args, std.in)
-	if err != nil {
-		return 0, evaluate.TimedOut(ctx, err)
-	}
 	var stored *evaluate.Admitted
 	if o.admitted {
 		if stored, err = evaluate.Admit(ctx, in, &o.Options); err != nil {
