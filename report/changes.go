@@ -13,7 +13,7 @@ import (
 
 const (
 	maxTextChanges = 20  // objects whose changes text shows without -v
-	maxTextDiff    = 12  // lines of each
+	maxTextDiff    = 20  // lines of each; where there are more, those around the changed ones are left out
 	maxDiffLine    = 200 // bytes
 )
 
@@ -155,9 +155,12 @@ func (p *printer) change(c *Change) {
 	}
 	p.line(p.paint(bold, c.happens()+": "), full(c.Object)+place)
 	lines := c.diffLines()
+	if len(lines) > maxTextDiff && !p.Verbose {
+		lines = slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, " ") })
+	}
 	for i, line := range lines {
 		if i == maxTextDiff && !p.Verbose {
-			p.line("    … and ", policy.Plural(len(lines)-i, "more line"))
+			p.line("    … and ", policy.Plural(len(lines)-i, "more line"), p.flag("shows them"))
 			break
 		}
 		if colour := diffColour(line); colour != "" {

@@ -55,8 +55,11 @@ func (e *explainer) skips(p *Policy) bool {
 	return e != nil && !e.inTurn && p.Name != e.policy
 }
 
+// about reports whether a rule is asked for by its name, by that of the rule
+// which autogen made it from, or with its whole policy.
 func (e *explainer) about(p *Policy, rule *Rule) bool {
-	return p.Name == e.policy && (e.rule == "" || rule.Name == e.rule) && e.concerns(rule)
+	named := e.rule == "" || rule.Name == e.rule || rule.Base != nil && rule.Base.Name == e.rule
+	return p.Name == e.policy && named && e.concerns(rule)
 }
 
 // run evaluates a rule and explains it.
@@ -108,17 +111,22 @@ func (e *Engine) explain(ctx context.Context, req *policy.Request, t *explainer,
 }
 
 // explanation returns the explanation of a rule that was evaluated, or says why
-// it was not. If t asks for a whole policy, rules that replace others and rules
-// for other kinds are left out.
+// it was not. Only the rules for the object's kind are explained: of a rule for
+// Pods and those that autogen made from it, one. A rule made by autogen that is
+// asked for by its own name is explained for every kind.
 func (e *explainer) explanation(r *review, p *Policy, rule *Rule) (policy.Explanation, bool) {
 	if !e.about(p, rule) {
 		return policy.Explanation{}, false
 	}
-	if x, ok := e.done[rule]; ok && (x.Matches != policy.No || e.rule != "" || !p.MadeOver(rule, r.req.Kind)) {
+	x, done := e.done[rule]
+	if done && x.Matches != policy.No {
 		return x, true
 	}
-	if e.rule == "" && (!slices.Contains(p.RulesFor(r.req.Kind), rule) || p.MadeOver(rule, r.req.Kind)) {
+	if own := rule.Base != nil && rule.Name == e.rule; !own && (!slices.Contains(p.RulesFor(r.req.Kind), rule) || p.MadeOver(rule, r.req.Kind)) {
 		return policy.Explanation{}, false
+	}
+	if done {
+		return x, true
 	}
 	r.asked, r.assumed, r.secrets = nil, nil, nil
 	b := &ruleExplainer{review: r, trace: newTrace(r.engine.programs[rule]), program: r.engine.programs[rule], target: r.targetOf(), before: r.object, idle: true}

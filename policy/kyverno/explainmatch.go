@@ -101,22 +101,16 @@ func (r *ruleExplainer) concerns() policy.Answer {
 // generated from. It returns false if the rule is not for objects of the kind.
 func (r *ruleExplainer) generated(m *matching) bool {
 	p, rule, kind := r.program.policy, r.program.rule, r.review.req.Kind.Kind
-	rules := p.RulesFor(r.review.req.Kind)
-	if rule.Base != nil {
-		made := slices.Contains(rules, rule)
-		why := ""
-		if !made {
-			why = "the object is a " + kind
-		}
-		m.add("autogen", rule.Pointer, "rule "+rule.Base.Name+", made over for "+few(p.MadeFor(rule), func(k string) bool { return k == kind }), answer(made), why)
-		return made
+	if rule.Base == nil {
+		return true
 	}
-	for _, one := range rules {
-		if one.Base == rule {
-			m.add("autogen", rule.Pointer, "rule "+one.Name+" stands for it", policy.Yes, "")
-		}
+	made := slices.Contains(p.RulesFor(r.review.req.Kind), rule)
+	why := ""
+	if !made {
+		why = "the object is a " + kind
 	}
-	return true
+	m.add("autogen", rule.Pointer, "made from rule "+rule.Base.Name+" for "+few(p.MadeFor(rule), func(k string) bool { return k == kind }), answer(made), why)
+	return made
 }
 
 // block adds the checks of every filter of a match or exclude block.

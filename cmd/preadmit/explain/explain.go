@@ -80,7 +80,7 @@ func splitRule(name string, in *load.Input, rules []policy.Rule) (policyName, ru
 // tellsOf reports whether a rule is one of the explained.
 func tellsOf(es []policy.Explanation, rule string) bool {
 	return slices.ContainsFunc(es, func(e policy.Explanation) bool {
-		return e.Engine == policy.EngineSchema ||
+		return e.Engine == policy.EngineSchema || e.Engine == policy.EngineKyverno || // where autogen may have made the rule from it
 			slices.ContainsFunc(e.Rules, func(r policy.Rule) bool { return r.Name == rule }) ||
 			slices.ContainsFunc(e.Results, func(r policy.Result) bool { return r.Rule == rule })
 	})
