@@ -17,6 +17,7 @@ const (
 	maxProposed = 20 // results of changed policies
 	maxNotes    = 50 // notes in a log, which has no -v
 	maxAssumed  = 100
+	maxSkips    = 3 // reasons for which a policy's rules were skipped
 )
 
 // A tally counts results as the summary shows them.
@@ -321,11 +322,12 @@ func reason(u Unit) string {
 	return ": " + prose(u.Reason)
 }
 
-// policies counts what passed and was skipped, policy by policy.
+// policies counts what passed and was skipped, and says why, policy by policy.
 func (p *printer) policies(results []policy.Result, passes *policy.Passes) {
 	type key struct{ engine, policy string }
 	var order []key
 	counts := make(map[key]*tally)
+	skips := make(map[key][]string)
 	of := func(x *policy.Result) *tally {
 		k := key{x.Engine, x.Policy}
 		if counts[k] == nil {
@@ -341,6 +343,9 @@ func (p *printer) policies(results []policy.Result, passes *policy.Passes) {
 			of(x).passed++
 		case x.Outcome == policy.Skip:
 			of(x).skipped++
+			if k := (key{x.Engine, x.Policy}); x.Message != "" && len(skips[k]) <= maxSkips && !slices.Contains(skips[k], x.Message) {
+				skips[k] = append(skips[k], x.Message)
+			}
 		}
 	}
 	for x, n := range passes.Rules() {
@@ -350,6 +355,12 @@ func (p *printer) policies(results []policy.Result, passes *policy.Passes) {
 		line := fmt.Sprintf("%s %s: %d passed", name(k.engine), name(k.policy), counts[k].passed)
 		if n := counts[k].skipped; n > 0 {
 			line += fmt.Sprintf(", %d skipped", n)
+		}
+		for i, why := range skips[k] {
+			if i == maxSkips {
+				why = "…"
+			}
+			line += []string{": ", "; "}[min(i, 1)] + prose(why)
 		}
 		p.line(line)
 	}

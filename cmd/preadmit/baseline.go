@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,7 +83,12 @@ func (o *baselineOptions) runBaseline(ctx context.Context, args []string, std st
 	if err := addToFile(std.out, file, debt); err != nil {
 		return 0, err
 	}
-	fmt.Fprintf(std.out, "%s added to %s\n", policy.Plural(len(debt), "suppression"), report.Plain(in.Tree.Display(evaluate.SuppressionsFile)))
+	if len(debt) == 0 {
+		fmt.Fprintf(std.out, "no suppression added: no failure counts with --fail-on %s\n", o.failOn)
+	} else {
+		shown := cmp.Or(o.Suppressions, in.Tree.Display(evaluate.SuppressionsFile))
+		fmt.Fprintf(std.out, "%s added to %s\n", policy.Plural(len(debt), "suppression"), report.Plain(shown))
+	}
 	if n := r.Incomplete(); n > 0 {
 		fmt.Fprintf(std.out, "not accepted, since not decided: %s\n", policy.Plural(n, "result"))
 		return exitIncomplete, nil

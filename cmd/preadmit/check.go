@@ -44,7 +44,7 @@ admission policy over the objects, and report each violation at its line.
 A PATH is a directory, a manifest, a chart directory or .tgz, a kustomization
 directory, or - for YAML on standard input. If there are no
 policies (--policy, --pack, or among the rendered objects), the pack
-pod-security-baseline is used, and warns.`,
+pod-security-baseline is used, and its violations are warnings.`,
 		RunE: runs(code, o.runCheck),
 	}
 	o.addSourceFlags(cmd.Flags())

@@ -96,7 +96,7 @@ something in it is wrong.`,
 			}
 			if len(problems) > 0 {
 				*code = exitDenied
-				fmt.Fprintf(cmd.ErrOrStderr(), "preadmit: %d false in %s\n", len(problems), args[0])
+				fmt.Fprintf(cmd.ErrOrStderr(), "preadmit: %s in %s\n", policy.Plural(len(problems), "problem"), args[0])
 			}
 			return nil
 		},

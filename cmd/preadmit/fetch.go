@@ -78,7 +78,7 @@ func (o *fetchOptions) addFlags(f *pflag.FlagSet) {
 	own.StringArrayVarP(&o.Policies, "policy", "p", nil, "fetch the policies, or data for Rego, at `oci://REGISTRY/NAME:TAG` or a URL, besides those that the configuration names (repeatable)")
 	own.StringArrayVar(&o.With, "with", nil, "fetch the objects, such as CRDs, at `URL`, besides those that the configuration names (repeatable)")
 	own.BoolVar(&o.locked, "locked", false, "fetch only what the lock names, and do not change the lock")
-	own.StringVar(&o.update, "update", "", "look up the version for each address and range again, or for those with `NAME` in their name or address")
+	own.StringVar(&o.update, "update", "", "resolve tags and ranges of versions again: all of them, or those of sources with `NAME` in their name or address")
 	own.Lookup("update").NoOptDefVal = "*"
 	own.BoolVar(&o.checkOnly, "check", false, "without fetching, exit 1 if the lock lacks something, or has something that nothing needs")
 	own.BoolVar(&o.dryRun, "dry-run", false, "without fetching, list what would be fetched")

@@ -58,7 +58,7 @@ func (o *checkOptions) addPolicyFlags(f *pflag.FlagSet) {
 
 // addUserFlags adds the flags that say who asks the authorizer, and what answers.
 func (o *checkOptions) addUserFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.AsFile, "as-file", "", "evaluate as the user in `FILE`, with username, uid, groups and extra, instead of --as")
+	f.StringVar(&o.AsFile, "as-file", "", "evaluate as the user that `FILE` describes (username, uid, groups, extra); not with --as")
 	f.StringVar(&o.Authorizer, "authorizer", "unknown", "how CEL's authorizer checks are answered, `MODE`: unknown, allow, deny, rbac (by the Roles and bindings rendered and in --with), or a file of rules")
 }
 
@@ -95,7 +95,7 @@ func (o *checkOptions) addCacheFlags(f *pflag.FlagSet) {
 // addLimitFlags adds the flags that say what a child may take.
 func addLimitFlags(f *pflag.FlagSet, l *tasks.Limits) {
 	f.IntVar(&l.Memory, "task-memory", tasks.DefaultMemory, fmt.Sprintf("memory limit in `MIB` for rendering one unit or evaluating one object, at least %d; what needs more is an error, and the run goes on", tasks.MinMemory))
-	f.DurationVar(&l.Time, "task-time", tasks.DefaultTime, "limit of processor time for one unit or object, `DURATION`; three times as long by the clock")
+	f.DurationVar(&l.Time, "task-time", tasks.DefaultTime, "processor time that one unit or object may take, `DURATION`; by the clock it may take three times as long")
 	l.Sandbox = "auto"
 	f.Var(choice{&l.Sandbox, "string", tasks.SandboxModes}, "sandbox", "on Linux, have the kernel deny connections, other programs, writing, and reading files that are not named, `MODE`: auto, require or off")
 }

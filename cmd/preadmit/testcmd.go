@@ -215,7 +215,7 @@ func runTest(ctx context.Context, o *testOptions, args []string, stdout, stderr 
 		return 0, err
 	}
 	if len(r.Suites) == 0 {
-		return 0, fmt.Errorf("no test suite in %s: there are %s, and with --policy rules test_x in Rego", strings.Join(slices.Concat(args, o.policies), ", "), suiteDocs())
+		return 0, fmt.Errorf("no test suite in %s: want %s, or with --policy rules test_x in Rego", strings.Join(slices.Concat(args, o.policies), ", "), suiteDocs())
 	}
 	code, err := o.writeCoverage(testCode(r, o.strict), t, stdout, stderr, report.Options{})
 	if err != nil {

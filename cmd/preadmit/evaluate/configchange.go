@@ -36,13 +36,16 @@ func (b *base) configurationChange(ctx context.Context, o *Options, head *load.I
 	if err != nil {
 		return b.unusable(file, 1, err), nil
 	}
-	line, differs := config.FirstDifference(was, now)
+	if config.Same(was, now) {
+		return nil, nil
+	}
+	line, graph := config.FirstDifference(was, now)
 	then, err := o.after(head.Tree, file, was, now)
-	if err != nil && !config.Same(was, now) {
+	if err != nil {
 		return b.unusable(file, line, err), nil
 	}
-	if err != nil || !differs {
-		return nil, nil
+	if !graph {
+		return nil, []string{otherwise(file, nil)}
 	}
 	if len(args) == 0 {
 		args = []string{"."}
@@ -53,7 +56,7 @@ func (b *base) configurationChange(ctx context.Context, o *Options, head *load.I
 	}
 	gone, other := change.Missing(head.Head, later.Head)
 	if len(gone) == 0 {
-		return nil, otherwise(file, other)
+		return nil, []string{otherwise(file, other)}
 	}
 	return []policy.Result{b.configured("newly-unjudged", file, line, fmt.Sprintf(
 		"no longer checked once this change of the configuration is merged: %s checked today, the first %s", policy.Plural(len(gone), "object"), change.Where(gone[0])))}, nil
@@ -100,11 +103,13 @@ func (o *Options) after(t *load.Tree, file string, was, now *yaml.Node) (*Option
 	return &then, nil
 }
 
-func otherwise(file string, other []*render.Object) []string {
+// otherwise is the note about a changed configuration that leaves out nothing.
+func otherwise(file string, other []*render.Object) string {
+	note := file + " is changed: this run used the base's"
 	if len(other) == 0 {
-		return nil
+		return note
 	}
-	return []string{fmt.Sprintf("%s is changed: the base's was used; this one renders %s differently once merged, the first %s", file, policy.Plural(len(other), "object"), change.Where(other[0]))}
+	return note + fmt.Sprintf("; the changed one renders %s differently, the first %s", policy.Plural(len(other), "object"), change.Where(other[0]))
 }
 
 // replacedContent returns results about locked content that is another while its version is
