@@ -243,8 +243,8 @@ func TestChainMutates(t *testing.T) {
 	want := []string{
 		"Compile [o.yaml:3:18] []",
 		"M [o.yaml:4:1] []", "M [o.yaml:4:1] []",
-		"V [c:1 o.yaml:4:1] [Compile policy.mutatorFunc could not be applied: checked without what it would change /data/c is set by M c]",
-		"W [o.yaml:5:6] [Compile policy.mutatorFunc could not be applied: checked without what it would change]",
+		"V [c:1 o.yaml:4:1] [Compile policy.mutatorFunc could not be applied: checked without its changes /data/c is set by M c]",
+		"W [o.yaml:5:6] [Compile policy.mutatorFunc could not be applied: checked without its changes]",
 		"X [o.yaml:4:1] []",
 	}
 	if !reflect.DeepEqual(got, want) {

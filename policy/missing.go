@@ -30,7 +30,7 @@ var questionForms = []struct {
 	form *regexp.Regexp
 }{
 	{"Namespace", regexp.MustCompile(`\bnamespace ([^\s,:]+).*: give the Namespace with --with$`)},
-	{"CustomResourceDefinition", regexp.MustCompile(`\b(?:whether the cluster serves|the schema of|the resource of kind) ([^:]+?)(?:, of which there is nothing here)?: give its CustomResourceDefinition with --with$`)},
+	{"CustomResourceDefinition", regexp.MustCompile(`\b(?:whether the cluster serves|the schema of|the resource of kind) ([^:]+?): give its CustomResourceDefinition with --with$`)},
 	{MissingUser, regexp.MustCompile(`\bwho makes the request(): give the user with --as$`)},
 	{MissingAnswer, regexp.MustCompile(`\bneeds the answer to GET (.+): give it with --with$`)},
 	{"", regexp.MustCompile(`\bneeds a parameter of kind (.+?): give it(?:, and a binding,)? with --with$`)},

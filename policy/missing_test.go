@@ -17,20 +17,20 @@ import (
 func TestMissingIn(t *testing.T) {
 	t.Parallel()
 	for message, want := range map[string][]Missing{
-		"labels of namespace apps are unknown: give the Namespace with --with":                                                                        {{"Namespace", "apps"}},
-		"binding b: labels of namespace apps are unknown: give the Namespace with --with":                                                             {{"Namespace", "apps"}},
-		"needs to know namespace apps: give the Namespace with --with; needs ConfigMap a/b: give it with --with":                                      {{"Namespace", "apps"}, {"ConfigMap", "a/b"}},
-		"needs to know namespace apps, of whose labels it depends whether Gatekeeper's webhook is asked: give the Namespace with --with":              {{"Namespace", "apps"}},
-		"needs a parameter of kind Limit: give it, and a binding, with --with":                                                                        {{"Limit", ""}},
-		"needs to know whether the cluster serves x.io/v1, Kind=Limit, of which there is nothing here: give its CustomResourceDefinition with --with": {{"CustomResourceDefinition", "x.io/v1, Kind=Limit"}},
-		"needs to know the resource of kind Limit in x.io/v1: give its CustomResourceDefinition with --with":                                          {{"CustomResourceDefinition", "Limit in x.io/v1"}},
-		"needs to know configmaps a/b: give it with --with":                                                                                           {{"configmaps", "a/b"}},
-		"needs to know the limits.x.io there are: give them with --with":                                                                              {{"limits.x.io", ""}},
-		"needs the answer to GET /api/v1/pods: give it with --with":                                                                                   {{MissingAnswer, "/api/v1/pods"}},
-		"needs to know who makes the request: give the user with --as":                                                                                {{MissingUser, ""}},
-		"needs Secret a/b, which it clones: give it with --with":                                                                                      {{"Secret", "a/b"}},
-		"needs what a registry says of image a":                                                                                                       nil,
-		"needs ConfigMap a/b: give it with --with; needs what a registry says of image a":                                                             nil,
+		"labels of namespace apps are unknown: give the Namespace with --with":                                                     {{"Namespace", "apps"}},
+		"binding b: labels of namespace apps are unknown: give the Namespace with --with":                                          {{"Namespace", "apps"}},
+		"needs to know namespace apps: give the Namespace with --with; needs ConfigMap a/b: give it with --with":                   {{"Namespace", "apps"}, {"ConfigMap", "a/b"}},
+		"needs to know namespace apps, whose labels decide whether Gatekeeper's webhook is called: give the Namespace with --with": {{"Namespace", "apps"}},
+		"needs a parameter of kind Limit: give it, and a binding, with --with":                                                     {{"Limit", ""}},
+		"needs to know whether the cluster serves x.io/v1, Kind=Limit: give its CustomResourceDefinition with --with":              {{"CustomResourceDefinition", "x.io/v1, Kind=Limit"}},
+		"needs to know the resource of kind Limit in x.io/v1: give its CustomResourceDefinition with --with":                       {{"CustomResourceDefinition", "Limit in x.io/v1"}},
+		"needs to know configmaps a/b: give it with --with":                                                                        {{"configmaps", "a/b"}},
+		"needs to know the limits.x.io there are: give them with --with":                                                           {{"limits.x.io", ""}},
+		"needs the answer to GET /api/v1/pods: give it with --with":                                                                {{MissingAnswer, "/api/v1/pods"}},
+		"needs to know who makes the request: give the user with --as":                                                             {{MissingUser, ""}},
+		"needs Secret a/b, which it clones: give it with --with":                                                                   {{"Secret", "a/b"}},
+		"needs what a registry says of image a":                                                                                    nil,
+		"needs ConfigMap a/b: give it with --with; needs what a registry says of image a":                                          nil,
 		"": nil,
 	} {
 		if diff := cmp.Diff(want, missingIn(message)); diff != "" {
@@ -64,7 +64,7 @@ func TestQuestionsOfEngines(t *testing.T) {
 			}
 			found++
 			text = strings.TrimPrefix(verb.ReplaceAllString(text, "x"), ", ")
-			if strings.HasPrefix(text, ": give ") || strings.HasPrefix(text, "of whose ") {
+			if strings.HasPrefix(text, ": give ") || strings.HasPrefix(text, "whose labels ") {
 				return true // the end of a sentence that is put together
 			}
 			if _, ok := missingOf("needs " + strings.TrimPrefix(text, "needs ")); !ok {

@@ -72,7 +72,7 @@ func steps(ctx context.Context, m Mutator, req *Request) (steps []Step, err erro
 // could not be determined.
 func (h *history) doubt(r *Result) {
 	if r.Undecided() && r.Action == Deny {
-		line := fmt.Sprintf("%s %s could not be applied: checked without what it would change", r.Engine, r.Policy)
+		line := fmt.Sprintf("%s %s could not be applied: checked without its changes", r.Engine, r.Policy)
 		if !slices.Contains(h.doubts, line) {
 			h.doubts = append(h.doubts, line)
 		}

@@ -178,7 +178,7 @@ func (p *explainPrinter) match(e *policy.Explanation) {
 	p.heading("does the %s match? %s", p.word("policy", "rule"), e.Matches)
 	p.checks(1, e.Match)
 	if e.Matches == policy.No {
-		p.line(1, "so it says nothing of the object, and nothing is evaluated")
+		p.line(1, "so it does not apply to the object, and nothing is evaluated")
 	}
 }
 
@@ -277,7 +277,7 @@ func (p *explainPrinter) trial(t *policy.Trial, only bool) {
 		return
 	}
 	if len(t.Conditions) > 0 {
-		p.heading("%s%s", p.word("match conditions", "before it asks"), spent(t.ConditionsCost))
+		p.heading("%s%s", p.word("match conditions", "preconditions and exceptions"), spent(t.ConditionsCost))
 		for i := range t.Conditions {
 			p.evaluation(&t.Conditions[i], p.byRule || t.Conditions[i].Value != "true")
 		}
@@ -301,7 +301,7 @@ func does(all []policy.Evaluation) string {
 	if strings.HasPrefix(all[0].Name, "mutate") || strings.HasPrefix(all[0].Name, "generate") {
 		return "what it does"
 	}
-	return "what it asks"
+	return "checks"
 }
 
 // spent formats the cost of several expressions, if it is counted.

@@ -139,7 +139,7 @@ func (p *pageWriter) body() {
 	p.lines("no-longer", "No longer found by the proposed policies", "", shareNoLonger, p.noLonger)
 	p.lines("fixed", "Fixed", "fixed", shareFixed, p.fixed)
 	p.lines("suppressed", "Suppressed", "suppressed", shareSuppressed, p.suppressed)
-	p.grouped("unreached", "In what nothing found here deploys", shareUnreached, p.unreached)
+	p.grouped("unreached", "In units that nothing found here deploys", shareUnreached, p.unreached)
 	p.grouped("unchanged", "There before, and unchanged", shareUnchanged, p.unchanged)
 	p.assumed()
 	p.section("notes", "Notes", shareNotes, len(p.Notes), func(i int) string { return p.render("note", prose(p.Notes[i])) })

@@ -253,7 +253,7 @@ func (m *markdownWriter) accepted() {
 	m.list("Suppressed", shareSuppressed, m.suppressed, func(x *policy.Result) string {
 		return "suppressed until " + plainText(name(x.Suppression.Expires)) + " (" + plainText(prose(x.Suppression.Reason)) + "): " + wordOf(x)
 	})
-	m.grouped("In what nothing found here deploys", shareUnreached, m.unreached)
+	m.grouped("In units that nothing found here deploys", shareUnreached, m.unreached)
 	m.grouped("There before, and unchanged", shareUnchanged, m.unchanged)
 }
 

@@ -168,7 +168,7 @@ func (l *lack) headline() string {
 	case l.kind == policy.MissingSource:
 		return fmt.Sprintf("%s that %s not in the tree %s %s from being rendered", policy.Plural(n, "source"), verb("is", "are"), verb("keeps", "keep"), waiting)
 	case l.kind == policy.MissingUser:
-		return "who makes the request is not known, and decides " + waiting
+		return "the user is unknown, and decides " + waiting
 	case l.kind == policy.MissingAnswer:
 		return fmt.Sprintf("%s of the API server that %s not known %s %s", policy.Plural(n, "answer"), verb("is", "are"), verb("decides", "decide"), waiting)
 	case n == 1 && l.things[0].name == "":

@@ -67,7 +67,7 @@ func (t tally) String() string {
 	for _, other := range []struct {
 		n    int
 		word string
-	}{{t.passed, "passed"}, {t.skipped, "skipped"}, {t.suppressed, "suppressed"}, {t.unreached, "in what nothing deploys"}, {t.unchanged, "unchanged"}, {t.absent, "fixed"}} {
+	}{{t.passed, "passed"}, {t.skipped, "skipped"}, {t.suppressed, "suppressed"}, {t.unreached, "in units that nothing deploys"}, {t.unchanged, "unchanged"}, {t.absent, "fixed"}} {
 		if other.n > 0 {
 			rest = append(rest, fmt.Sprintf("%d %s", other.n, other.word))
 		}

@@ -151,14 +151,14 @@ var lies = []struct {
 	{"utf16-column-of-code-points", result + "/locations/0", located("weird/%F0%9F%98%80.yaml", object{"startLine": 1, "startColumn": 7}), result + regionAt + "/startColumn", "has no column 7"},
 
 	// Snippets.
-	{"snippet-of-another-line", result + regionAt + "/snippet/text", "replicas: 2", "", "not what stands there"},
-	{"snippet-of-rendered-text", result + regionAt + "/snippet/text", "resources: {} ", "", "not what stands there"},
-	{"snippet-too-short", result + regionAt + "/snippet/text", "resources", "", "not what stands there"},
+	{"snippet-of-another-line", result + regionAt + "/snippet/text", "replicas: 2", "", "differs from the file"},
+	{"snippet-of-rendered-text", result + regionAt + "/snippet/text", "resources: {} ", "", "differs from the file"},
+	{"snippet-too-short", result + regionAt + "/snippet/text", "resources", "", "differs from the file"},
 	{"snippet-stays-when-line-moves", result + regionAt + "/startLine", 6, "", ""},
-	{"related-snippet", result + "/relatedLocations/0/physicalLocation/region/snippet/text", "x", "", "not what stands there"},
+	{"related-snippet", result + "/relatedLocations/0/physicalLocation/region/snippet/text", "x", "", "differs from the file"},
 	{"context-elsewhere", result + "/locations/0/physicalLocation/contextRegion", object{"startLine": 1, "endLine": 2}, "", "not around"},
 	{"context-is-the-region", result + "/locations/0/physicalLocation/contextRegion", object{"startLine": 5, "startColumn": 1, "endLine": 5, "endColumn": 14}, "", "not around"},
-	{"context-snippet", result + "/locations/0/physicalLocation/contextRegion", object{"startLine": 4, "endLine": 6, "snippet": object{"text": "x"}}, result + "/locations/0/physicalLocation/contextRegion/snippet/text", "not what stands there"},
+	{"context-snippet", result + "/locations/0/physicalLocation/contextRegion", object{"startLine": 4, "endLine": 6, "snippet": object{"text": "x"}}, result + "/locations/0/physicalLocation/contextRegion/snippet/text", "differs from the file"},
 	{"context-too-far", result + "/locations/0/physicalLocation/contextRegion", object{"startLine": 4, "endLine": 60}, result + "/locations/0/physicalLocation/contextRegion/endLine", "has 7 lines"},
 
 	// Fingerprints.

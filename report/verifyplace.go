@@ -126,7 +126,7 @@ func (v *verifier) fileFault(p string) string {
 		}
 	}
 	if v.src.file(p) == nil {
-		return "can't be read, so what is said of it can't be checked"
+		return "can't be read, so claims about it can't be checked"
 	}
 	return ""
 }
@@ -287,7 +287,7 @@ func (v *verifier) snippet(r node, a area, f *file) {
 			return
 		}
 	}
-	v.add(n, "the snippet is not what stands there")
+	v.add(n, "the snippet differs from the file")
 }
 
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")

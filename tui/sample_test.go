@@ -137,7 +137,7 @@ func (f *fakeHost) Lines(_ context.Context, file string) ([]string, error) {
 	if lines, ok := report.NewSource(f.report).Lines(file); ok {
 		return lines, nil
 	}
-	return nil, fmt.Errorf("%s: this file is not at hand, or is no text", file)
+	return nil, fmt.Errorf("%s: this file is not available, or is not text", file)
 }
 
 func (f *fakeHost) Propose(d Decisions) (*Change, error) {

@@ -470,7 +470,7 @@ func TestArrange(t *testing.T) {
 func TestMissingFileAndLine(t *testing.T) {
 	t.Parallel()
 	for want, origins := range map[string][]render.Origin{
-		"not at hand":       {at("gone.yaml", 3, 1, 2, "")},
+		"not available":     {at("gone.yaml", 3, 1, 2, "")},
 		"only 7 lines now":  {at("apps/db.yaml", 99, 1, 2, "")},
 		"no line is known":  nil,
 		"known, not the li": {at("apps/db.yaml", 0, 0, 0, "")},

@@ -447,7 +447,7 @@ func (m *model) headLines(e *entry, r rect) []string {
 	case e.restored:
 		state = " suppression removed, not written"
 	case e.Unreached && e.state() == isKnown:
-		state = " in what nothing found here deploys"
+		state = " in units that nothing found here deploys"
 	case e.state() != isNew && e.state() != isPassed:
 		state = " " + stateWords[e.state()]
 	}

@@ -45,7 +45,7 @@ names those that match nothing any more.`,
 	f := cmd.Flags()
 	f.StringVar(&o.reason, "reason", "", "why the failures are accepted (required)")
 	f.Var((*date)(&o.expires), "expires", "the last `DAY` on which the suppressions apply, such as 2027-03-31 (required)")
-	f.StringVar(&o.owner, "owner", "", "the `NAME` of who is responsible for them")
+	f.StringVar(&o.owner, "owner", "", "`NAME` of the person or team responsible for the suppressions")
 	o.addSourceFlags(f)
 	o.addPolicyFlags(f)
 	o.addUserFlags(f)

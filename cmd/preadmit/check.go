@@ -37,7 +37,7 @@ func newCheckCommand(code *int) *cobra.Command {
 	var o checkOptions
 	cmd := &cobra.Command{
 		Use:   "check [PATH ...]",
-		Short: "Render, evaluate, report: the main job",
+		Short: "Render, evaluate policies and report violations (the main command)",
 		Long: `Render what is at each PATH (default: the current directory), evaluate every
 admission policy over the objects, and report each violation at its line.
 

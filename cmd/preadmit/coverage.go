@@ -29,9 +29,9 @@ type coverageFlags struct {
 }
 
 func (o *coverageFlags) addFlags(f *pflag.FlagSet) {
-	f.StringArrayVar(&o.coverage, "coverage", nil, "report which branches of the policies were taken: of CEL, Kyverno's conditions and Rego, as `FORMAT[=FILE]`: "+strings.Join(report.CoverageFormats.Names(), ", ")+" (repeatable; default: text)")
+	f.StringArrayVar(&o.coverage, "coverage", nil, "report which branches of CEL, Kyverno's conditions and Rego were taken, as `FORMAT[=FILE]`: "+strings.Join(report.CoverageFormats.Names(), ", ")+" (repeatable; default: text)")
 	f.Lookup("coverage").NoOptDefVal = "text"
-	f.StringArrayVar(&o.add, "coverage-add", nil, "add the branches that another run took, of its --coverage=json=`FILE`: those of the tests to those of the repository; implies --coverage (repeatable)")
+	f.StringArrayVar(&o.add, "coverage-add", nil, "also count the branches that another run took and wrote with --coverage=json=`FILE`, such as those of the tests; implies --coverage (repeatable)")
 	f.Var(&o.failUnder, "fail-under", "exit 1 if less than `PERCENT` of the branches was taken; implies --coverage")
 }
 

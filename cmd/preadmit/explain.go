@@ -67,7 +67,7 @@ The exit code is that of check, for this decision alone.`,
 	o.addUserFlags(f)
 	f.StringVarP(&o.output, "output", "o", "text", "`FORMAT[=FILE]` of the explanation: text or json")
 	f.StringVar(&o.color, "color", "auto", "colour: auto, always or never")
-	f.StringVar(&o.unit, "unit", "", "the unit `PATH` that has OBJECT, as reports name it")
+	f.StringVar(&o.unit, "unit", "", "the unit that contains OBJECT, by its `PATH` in reports")
 	return cmd
 }
 

@@ -30,7 +30,7 @@ func (o *checkOptions) addSourceFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.Selection.Hidden, "include-hidden", false, "include hidden directories and fixtures of test suites")
 	o.GitOps, o.Renderers, o.Resolvers = load.GitOpsAuto, renderers, resolvers
 	f.Var(choice{&o.GitOps, "MODE", load.GitOpsModes}, "gitops", "follow Argo CD and Flux objects: auto, only (ignore what none of them deploys) or off")
-	f.StringArrayVar(&o.Clusters, "cluster", nil, "only what is deployed to the cluster `NAME` (repeatable)")
+	f.StringArrayVar(&o.Clusters, "cluster", nil, "only units that are deployed to the cluster `NAME` (repeatable)")
 	f.StringArrayVar(&o.Repositories, "repository", nil, "`URL` that GitOps objects use for this repository, if it is not that of the remote origin (repeatable)")
 	f.IntVarP(&o.jobs, "jobs", "j", 0, "render and evaluate `N` units and objects at once (default: the number of processors, fewer if memory is short)")
 	f.StringVar(&o.Config, "config", "", "read defaults for flags from `FILE` (default: "+configFile+", if it exists); with --base from that revision")
@@ -67,15 +67,15 @@ func (o *checkOptions) addChangeFlags(f *pflag.FlagSet) {
 	o.Configurable = func(root, file string, node *yaml.Node) error {
 		return configureFrom(newCheckCommand(new(int)).Flags(), root, file, config.Without(node, trusted...))
 	}
-	f.StringVar(&o.Base, "base", "", "compare with git revision `REV` and evaluate the change by the policies there; only new failures count")
-	f.BoolVar(&o.requireComplete, "require-complete", false, "exit 3 if anything could not be rendered or decided, even if it was so at --base")
+	f.StringVar(&o.Base, "base", "", "compare with git revision `REV` and evaluate the change with its policies; only new failures count")
+	f.BoolVar(&o.requireComplete, "require-complete", false, "exit 3 if anything could not be rendered or decided, even if it is the same at --base")
 }
 
 // addRehearsalFlags adds the flags that ask what would happen if something else than the
 // tree changed.
 func (o *checkOptions) addRehearsalFlags(f *pflag.FlagSet) {
-	f.Var((*kubeVersion)(&o.FromKubeVersion), "from-kube-version", "rehearse the upgrade from version `X.Y` of the API server to --kube-version: only what it newly refuses, changes or newly allows counts. "+schema.Versions()[0]+" is the oldest, since older schemas are not in the program")
-	f.StringArrayVar(&o.Enforce, "enforce", nil, "rehearse that `POLICY`, or POLICY/RULE, denies what it warns about or audits now; * matches; only what it would newly deny counts (repeatable)")
+	f.Var((*kubeVersion)(&o.FromKubeVersion), "from-kube-version", "rehearse an upgrade of the API server from version `X.Y` to --kube-version: only results that the upgrade changes count. "+schema.Versions()[0]+" is the oldest, since older schemas are not in the program")
+	f.StringArrayVar(&o.Enforce, "enforce", nil, "rehearse enforcing `POLICY` or POLICY/RULE (* matches any text): the failures that it only warns about or audits are denied, and only these denials count (repeatable)")
 	f.StringVar(&o.EnforceBy, "enforce-by", "", "with --enforce, count by the `LABEL` of objects or else of their Namespaces, such as team (default: by namespace)")
 }
 
@@ -97,7 +97,7 @@ func addLimitFlags(f *pflag.FlagSet, l *tasks.Limits) {
 	f.IntVar(&l.Memory, "task-memory", tasks.DefaultMemory, fmt.Sprintf("memory limit in `MIB` for rendering one unit or evaluating one object, at least %d; what needs more is an error, and the run goes on", tasks.MinMemory))
 	f.DurationVar(&l.Time, "task-time", tasks.DefaultTime, "processor time that one unit or object may take, `DURATION`; by the clock it may take three times as long")
 	l.Sandbox = "auto"
-	f.Var(choice{&l.Sandbox, "string", tasks.SandboxModes}, "sandbox", "on Linux, have the kernel deny connections, other programs, writing, and reading files that are not named, `MODE`: auto, require or off")
+	f.Var(choice{&l.Sandbox, "string", tasks.SandboxModes}, "sandbox", "on Linux, let the kernel deny connections, other programs, writing, and reading files that are not named on the command line. `MODE`: auto (where the kernel can), require or off")
 }
 
 // pathFlags are the flags whose values are paths: from the working directory

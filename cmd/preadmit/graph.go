@@ -30,7 +30,7 @@ func newGraphCommand(code *int) *cobra.Command {
 	var o graphOptions
 	cmd := &cobra.Command{
 		Use:   "graph [PATH ...]",
-		Short: "Show what deploys what, on which cluster",
+		Short: "Show which objects deploy which units, on which cluster",
 		Long: `Show the units that Argo CD and Flux objects at each PATH (default: the current
 directory) deploy, with the objects that make them, and what nothing deploys.`,
 		RunE: runs(code, o.runGraph, "output"),

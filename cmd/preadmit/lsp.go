@@ -19,8 +19,8 @@ func newLSPCommand(code *int) *cobra.Command {
 while a person types. An editor starts this; the README has the settings for
 Neovim, Helix and VS Code.
 
-What is open counts as it is on the screen, everything else as it is saved. The
-configuration counts once it is saved. Hover shows the rule and the value after
+Open files are checked with their unsaved text, all others as saved. Changes to
+the configuration apply once it is saved. Hover shows the rule and the value after
 rendering, go to definition leads to the policy, and code actions accept a result
 in the suppressions file or explain it.
 

@@ -28,17 +28,17 @@ func newPoliciesCommand(code *int) *cobra.Command {
 	var o policiesOptions
 	cmd := &cobra.Command{
 		Use:   "policies [PATH ...]",
-		Short: "Show what each policy does over this repository, and what is wrong with it",
+		Short: "Show how often each policy matches, passes and fails here, and problems in the policies",
 		Long: `Evaluate the policies over what PATH renders (default: the current directory),
 as check does, and count for each rule the objects that it matches: how many are
 exempt, pass, fail or can't be decided. WOULD DENY counts the failures that are
 only warned about or audited: they would be denied if the policy were enforced.
 
-Then report what is wrong with the policies: rules that match nothing, with the check that the
-nearest object fails; that are always exempt; that can never fail or never pass;
-policies without binding, bindings without policy or parameter; exceptions and
-suppressions that exempt nothing; two rules with the same verdict on all objects;
-deprecated fields and versions; costs of half of the API server's limit and more.
+Then report problems in the policies: rules that match nothing, with the check that
+the nearest object fails; rules that are always exempt, or can never fail or never
+pass; policies without a binding, bindings without a policy or parameter; exceptions
+and suppressions that exempt nothing; two rules with the same verdict on all objects;
+deprecated fields and versions; costs of half of the API server's limit or more.
 
 Rules that Kyverno generates for controllers count as the rule that they come
 from. Schemas and the rules of CustomResourceDefinitions are left out.

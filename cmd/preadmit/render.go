@@ -25,7 +25,7 @@ func newRenderCommand(code *int) *cobra.Command {
 	var o renderOptions
 	cmd := &cobra.Command{
 		Use:   "render [PATH ...]",
-		Short: "Print the rendered objects, with where each came from",
+		Short: "Print the rendered objects, each with its source",
 		RunE:  runs(code, o.runRender),
 	}
 	o.addSourceFlags(cmd.Flags())

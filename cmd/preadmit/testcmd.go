@@ -29,8 +29,8 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// testOptions are the flags of test, which are its own: those of check are
-// about trees, and suites name their files.
+// testOptions are the flags of test. They differ from those of check, which are
+// about trees; suites name their files themselves.
 type testOptions struct {
 	output      string
 	strict      bool
@@ -56,13 +56,13 @@ func newTestCommand(code *int) *cobra.Command {
 current directory), and compare the results of policies with the expected ones.
 
 Suites are ` + suiteDocs() + `.
-A kaptest manifest tests the expressions of a policy alone, not its match,
-bindings and failure policy. A kyverno-test.yaml is run as Kyverno's command line
-runs it, but the policies, rules and resources that it names must exist. A suite
-of gator verify says how many violations of a constraint it expects.
+A kaptest manifest tests only the expressions of a policy, not its match
+constraints, bindings and failure policy. A kyverno-test.yaml runs as on Kyverno's
+command line, except that the policies, rules and resources that it names must
+exist. A suite of gator verify states how many violations of a constraint it expects.
 
-With --policy, the unit tests of Rego modules run too: the rules named test_x, as
-with conftest verify and opa test. Then PATH may be left out.
+With --policy, the unit tests of Rego modules run too, as with conftest verify and
+opa test: the rules whose names begin with test_. PATH is optional then.
 
 With --mutate, each policy is changed in small ways, one at a time: a comparison is
 reversed, a constant or an anchor is replaced, or a condition, kind or namespace is
@@ -103,7 +103,7 @@ found, or one that can't be read.`,
 	f := cmd.Flags()
 	f.StringVarP(&o.output, "output", "o", "text", "`FORMAT[=FILE]` of the results: text or json")
 	f.StringArrayVarP(&o.policies, "policy", "p", nil, "Rego modules with unit tests, in a file or directory `PATH`, or at oci://REGISTRY/NAME:TAG or a URL as preadmit fetch brought them (repeatable); with --write the policies to test")
-	f.StringArrayVar(&o.data, "data", nil, "what these modules read below data: a YAML or JSON file or a directory `PATH` (repeatable)")
+	f.StringArrayVar(&o.data, "data", nil, "data for these modules, which they read under data: a YAML or JSON file, or a directory, at `PATH` (repeatable)")
 	f.StringVar(&o.store, "store", "", "read what preadmit fetch stored in `DIR`, or what an OCI image layout there holds, besides .preadmit/vendor")
 	f.BoolVar(&o.strict, "strict", false, "fail cases for which no rule ran")
 	f.Var((*kubeVersion)(&o.kubeVersion), "kube-version", "version of the API server, `X.Y` (default: the newest known)")

@@ -36,7 +36,7 @@ type writeFlags struct {
 
 func (w *writeFlags) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&w.write, "write", "", "write a test for each policy below `DIR`, from the objects that PATH renders")
-	f.BoolVar(&w.overwrite, "overwrite", false, "with --write: replace tests that are there")
+	f.BoolVar(&w.overwrite, "overwrite", false, "with --write: replace existing tests")
 	f.StringArrayVar(&w.with, "with", nil, "with --write: objects that exist on the cluster, such as parameters, Namespaces and CRDs, in a file or directory `PATH` (repeatable)")
 }
 

@@ -61,7 +61,7 @@ func (e *Engine) params(r *review, kind *v1.ParamKind, ref *v1.ParamRef) ([]*par
 		return nil, errNoParams
 	}
 	if len(found) == 0 && !e.options.Kinds.Resource(gvk).Known && len(e.options.Cluster.List(gvk.GroupKind())) == 0 {
-		return nil, &cel.Undecided{Question: fmt.Sprintf("needs to know whether the cluster serves %v, of which there is nothing here: give its CustomResourceDefinition with --with", gvk)}
+		return nil, &cel.Undecided{Question: fmt.Sprintf("needs to know whether the cluster serves %v: give its CustomResourceDefinition with --with", gvk)}
 	}
 	if e.options.ListParams && ref.Selector != nil && len(found) > 0 {
 		list, err := e.listParam(found, gvk)
@@ -174,7 +174,7 @@ func (e *Engine) paramTree(o *render.Object, kind schema.GroupVersionKind) (tree
 	tree, err = e.options.Kinds.Admit(o, namespace)
 	if err != nil {
 		tree = o.Object
-		assumed = policy.Shorten(fmt.Sprintf("parameter %s %s is taken as it is written: %v", kind.Kind, o.GetName(), err), policy.MaxMessage)
+		assumed = policy.Shorten(fmt.Sprintf("parameter %s %s is used as it is written: %v", kind.Kind, o.GetName(), err), policy.MaxMessage)
 	}
 	if o.GroupVersionKind() == kind {
 		return tree, assumed, nil

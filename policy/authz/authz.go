@@ -7,8 +7,8 @@
 // The modes are
 //
 //	unknown  nothing is decided
-//	allow    every check is taken to be allowed
-//	deny     every check is taken to be denied
+//	allow    every check is assumed to be allowed
+//	deny     every check is assumed to be denied
 //	rbac     Roles, ClusterRoles and their bindings decide, as they do in the API server
 //
 // In a file of rules, the first that matches decides:
@@ -87,9 +87,9 @@ func New(mode string, o Options) (*Authorizer, error) {
 	case "", "unknown":
 		return &Authorizer{decider: undecided{}}, nil
 	case "allow":
-		return &Authorizer{fixed{authorizer.DecisionAllow, ""}, "authorizer: every check taken to be allowed"}, nil
+		return &Authorizer{fixed{authorizer.DecisionAllow, ""}, "authorizer: every check assumed to be allowed"}, nil
 	case "deny":
-		return &Authorizer{fixed{authorizer.DecisionDeny, "every check is taken to be denied"}, "authorizer: every check taken to be denied"}, nil
+		return &Authorizer{fixed{authorizer.DecisionDeny, "every check is assumed to be denied"}, "authorizer: every check assumed to be denied"}, nil
 	case "rbac":
 		r, err := newRBAC(o)
 		if err != nil {

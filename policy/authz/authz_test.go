@@ -114,8 +114,8 @@ func TestModes(t *testing.T) {
 		{"unknown", "jane list pods -f spec.nodeName=n1,metadata.name!=x -l b=c,a", `unknown: needs to know whether jane may "list" pods where metadata.name!=x,spec.nodeName=n1 labelled a,b=c`},
 		{"allow", "jane delete nodes", "allow"},
 		{"allow", "- delete nodes", "allow"},
-		{"deny", "root;system:masters get pods", "deny: every check is taken to be denied"},
-		{"deny", "jane get /metrics", "deny: every check is taken to be denied"},
+		{"deny", "root;system:masters get pods", "deny: every check is assumed to be denied"},
+		{"deny", "jane get /metrics", "deny: every check is assumed to be denied"},
 	} {
 		if got := ask(t, mustNew(t, c.mode, Options{}), c.check); got != c.want {
 			t.Errorf("%s: %s:\n got %s\nwant %s", c.mode, c.check, got, c.want)
@@ -135,10 +135,10 @@ func TestAssumed(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[string]string{
 		"":      "",
-		"allow": "authorizer: every check taken to be allowed",
-		"deny":  "authorizer: every check taken to be denied",
+		"allow": "authorizer: every check assumed to be allowed",
+		"deny":  "authorizer: every check assumed to be denied",
 		"rbac": "authorizer: RBAC, by the Roles and bindings in the tree and in --with, and the default ones of Kubernetes 1.31;" +
-			" others are taken not to exist",
+			" others are assumed not to exist",
 	} {
 		a := mustNew(t, mode, Options{KubeVersion: "1.31"})
 		if a.Assumed != want {

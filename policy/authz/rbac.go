@@ -181,7 +181,7 @@ func newRBAC(o Options) (*rbac, error) {
 // assumed returns the assumption behind the answers.
 func (r *rbac) assumed() string {
 	return fmt.Sprintf("authorizer: RBAC, by the Roles and bindings in the tree and in --with,"+
-		" and the default ones of Kubernetes 1.%d; others are taken not to exist", r.defaults)
+		" and the default ones of Kubernetes 1.%d; others are assumed not to exist", r.defaults)
 }
 
 // index indexes the bindings by subject.

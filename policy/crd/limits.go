@@ -27,7 +27,7 @@ var (
 	errTooMuch = errors.New("its validation rules are too many to be checked")
 	// errTooManyErrors is the error for an update whose unchanged values may be
 	// invalid.
-	errTooManyErrors = errors.New("more values violate the schema than can be told from those that did before")
+	errTooManyErrors = errors.New("too many values violate the schema to compare them with the old object")
 )
 
 // A weight estimates the cost of evaluating an object.

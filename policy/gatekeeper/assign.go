@@ -72,7 +72,7 @@ func (c *checker) assignElement(p part, field *assignField) {
 	case !ok:
 		c.add(assignPointer+"/value", errors.New("only an object can be assigned to an element of a list"))
 	case key != p.key:
-		c.add(assignPointer+"/value"+render.Pointer(p.name), fmt.Errorf("%s of the value is not what location says", p.name))
+		c.add(assignPointer+"/value"+render.Pointer(p.name), fmt.Errorf("%s of the value does not match location", p.name))
 	case isNumber(p.key): // Gatekeeper reads it as a floating-point number here, and not in location
 		c.add(assignPointer+"/value"+render.Pointer(p.name), fmt.Errorf("%s is a number: Gatekeeper does not take it for that of location", p.name))
 	}

@@ -78,7 +78,7 @@ func newConfig(objects []*render.Object) (*config, []error) {
 
 func (c *config) readConfig(o *render.Object) []error {
 	if o.GetName() != "config" {
-		return []error{policy.ErrorAt(o, "/metadata/name", "config", fmt.Errorf("Gatekeeper takes no Config of another name than config, and this one is %q", o.GetName()))}
+		return []error{policy.ErrorAt(o, "/metadata/name", "config", fmt.Errorf("Gatekeeper reads only a Config with the name config, and this one is %q", o.GetName()))}
 	}
 	var spec configSpec
 	errs := decode(o, "/spec", o.Object["spec"], &spec, "config")

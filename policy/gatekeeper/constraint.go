@@ -127,7 +127,7 @@ func (c *compiler) withoutTemplate(o *render.Object) []error {
 	if c.refused[strings.ToLower(kind)] {
 		return nil
 	}
-	return []error{policy.ErrorAt(o, "/kind", "constraint", fmt.Errorf("there is no ConstraintTemplate %s, of which this would be a constraint", strings.ToLower(kind)))}
+	return []error{policy.ErrorAt(o, "/kind", "constraint", fmt.Errorf("there is no ConstraintTemplate %s, which this constraint needs", strings.ToLower(kind)))}
 }
 
 // parametersOf returns the constraint's parameters as templates see them.

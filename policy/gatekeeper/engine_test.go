@@ -185,7 +185,7 @@ violation[{"msg": "a", "details": {"n": 1}}]`) + plainConstraint, pod,
 		},
 		{
 			"a built-in function that fails", templateOf("package k\nviolation[{\"msg\": \"x\"}] { to_number(input.review.name) > 1 }") + plainConstraint, pod,
-			[]string{`pass deny K/c: built-in functions failed, and what asked them counts as not violated: to_number: strconv.ParseFloat: parsing "web": invalid syntax at policy.yaml:18:33`},
+			[]string{`pass deny K/c: built-in functions failed, so expressions that call them count as not violated: to_number: strconv.ParseFloat: parsing "web": invalid syntax at policy.yaml:18:33`},
 		},
 		{
 			"a conflict", templateOf("package k\nviolation[{\"msg\": x}] { x := f }\nf = \"a\" { true }\nf = \"b\" { input.review.name }") + plainConstraint, pod,
@@ -281,7 +281,7 @@ spec:
       violation[{"msg": msg}] { msg := input.parameters.a.b }
 ` + spec("{parameters: {a: {b: hello}}}"), pod, []string{"fail deny K/c: hello"},
 		},
-		{"gatekeeper's own namespace", templateOf(labelled) + plainConstraint, `{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: gatekeeper-system}}`, []string{"skip deny K/c: Gatekeeper's webhook is not asked about namespace gatekeeper-system, which is its own"}},
+		{"gatekeeper's own namespace", templateOf(labelled) + plainConstraint, `{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: gatekeeper-system}}`, []string{"skip deny K/c: Gatekeeper's webhook is not called for namespace gatekeeper-system, which is its own"}},
 		{
 			"excluded by the Config", templateOf(labelled) + plainConstraint + `
 ---
@@ -299,7 +299,7 @@ spec:
 		{
 			"a Namespace with the label", templateOf(labelled) + plainConstraint, `{apiVersion: v1, kind: Namespace, metadata: {name: a, labels: {admission.gatekeeper.sh/ignore: "x"}}}`,
 			[]string{
-				"skip deny K/c: namespace a has the label admission.gatekeeper.sh/ignore, so Gatekeeper's webhook is not asked",
+				"skip deny K/c: namespace a has the label admission.gatekeeper.sh/ignore, so Gatekeeper's webhook is not called",
 				"fail deny ignore-label/check-ignore-label.gatekeeper.sh: " + ignoreLabelMessage,
 			},
 		},

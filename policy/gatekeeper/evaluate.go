@@ -82,7 +82,7 @@ func (c *constraint) said(o policy.Outcome, message string) Response {
 // askRego evaluates a constraint whose template is in Rego.
 func (r *review) askRego(c *constraint) []Response {
 	if c.slow.Load() > int64(patience) {
-		return []Response{c.said(policy.Error, "the template's Rego took too long on other objects, and is not asked about this one")}
+		return []Response{c.said(policy.Error, "the template's Rego took too long on other objects, and is not evaluated for this one")}
 	}
 	q := r.question(c)
 	answer, err := c.ask(r.ctx, q)
@@ -212,7 +212,7 @@ func (r *review) passed(c *constraint, swallowed []*rego.Error, ignored int) Res
 		notes = append(notes, r.errorText(c, e)+c.place(e))
 	}
 	if len(notes) > 0 {
-		x.Message = policy.FunctionsFailed + ", and what asked them counts as not violated: " + strings.Join(notes, "; ")
+		x.Message = policy.FunctionsFailed + ", so expressions that call them count as not violated: " + strings.Join(notes, "; ")
 	}
 	if ignored > 0 {
 		x.Message = strings.TrimPrefix(x.Message+fmt.Sprintf("; Gatekeeper ignores %d of the template's violations, which have no msg", ignored), "; ")

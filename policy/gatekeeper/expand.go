@@ -132,7 +132,7 @@ func (e *expansionRun) one(t *expansionTemplate, x matchable, prefix string, dep
 		result := u.result()
 		result.Message, result.Fields = t.implied(result.Message), []string{made.prefix}
 		e.results = append(e.results, result)
-		made.assumed = append(made.assumed, fmt.Sprintf("%s %s could not be applied: checked without what it would change", result.Engine, result.Policy))
+		made.assumed = append(made.assumed, fmt.Sprintf("%s %s could not be applied: checked without its changes", result.Engine, result.Policy))
 	}
 	return made, true
 }

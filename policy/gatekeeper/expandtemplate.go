@@ -70,7 +70,7 @@ func newExpansions(objects []*render.Object, m *mutators) (*expansions, error) {
 	circles := e.circles(all)
 	for _, circle := range circles {
 		for _, t := range circle {
-			errs = append(errs, policy.ErrorAt(t.object, "/spec/generatedGVK", "expansion-cycle", fmt.Errorf("what is expanded comes back to where it began by way of %s: none of them is applied", namesOf(circle))))
+			errs = append(errs, policy.ErrorAt(t.object, "/spec/generatedGVK", "expansion-cycle", fmt.Errorf("expansion is circular by way of %s: none of them is applied", namesOf(circle))))
 			all = slices.DeleteFunc(all, func(o *expansionTemplate) bool { return o == t })
 		}
 	}
@@ -131,7 +131,7 @@ func newExpansionTemplate(o *render.Object) (*expansionTemplate, []error) {
 		t.appliesTo = append(t.appliesTo, applyTo{Groups: a.Groups, Kinds: a.Kinds, Versions: a.Versions})
 	}
 	if v := o.GroupVersionKind().Version; v != "v1beta1" && v != "v1alpha1" {
-		errs = append(errs, warning(o, "/apiVersion", ruleExpansion, fmt.Errorf("Gatekeeper has %s in no version %s: it is taken for v1beta1", expansionKind, v)))
+		errs = append(errs, warning(o, "/apiVersion", ruleExpansion, fmt.Errorf("%s has no version %s in Gatekeeper: it is read as v1beta1", expansionKind, v)))
 	}
 	t.check(add)
 	if broken(errs) {
@@ -152,10 +152,10 @@ func (e *expansionTemplate) check(add func(pointer, format string, args ...any))
 		add("/spec/templateSource", "templateSource is required: the field that objects are made from, such as spec.template")
 	}
 	if e.generates == (schema.GroupVersionKind{}) {
-		add("/spec/generatedGVK", "generatedGVK is required: what is made, such as version v1 and kind Pod")
+		add("/spec/generatedGVK", "generatedGVK is required: the kind to create, such as version v1 and kind Pod")
 	}
 	if len(e.appliesTo) == 0 {
-		add("/spec/applyTo", "applyTo is required: it says which kinds are expanded")
+		add("/spec/applyTo", "applyTo is required: the kinds to expand")
 	}
 	for i := range e.appliesTo {
 		if e.appliesTo[i].kind(e.generates) {

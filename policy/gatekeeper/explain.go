@@ -70,7 +70,7 @@ func (r *review) checks(c *constraint) (all []policy.Check, matches policy.Answe
 			matches = x.Answer
 		}
 	}
-	webhook := policy.Check{Name: "webhook", Text: "Gatekeeper's webhook is asked", Answer: policy.Yes, Why: r.exemption.why, Origin: c.origin}
+	webhook := policy.Check{Name: "webhook", Text: "Gatekeeper's webhook is called", Answer: policy.Yes, Why: r.exemption.why, Origin: c.origin}
 	switch {
 	case r.exemption.open:
 		webhook.Answer = policy.Undecided

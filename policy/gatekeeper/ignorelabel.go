@@ -29,7 +29,7 @@ func (e *Engine) ignoreLabelRule() policy.Rule {
 	return policy.Rule{
 		Engine: policy.EngineGatekeeper, Policy: labelWebhook, Name: ruleIgnoreLabel, Action: policy.Deny,
 		Title:       "Only exempt namespaces have the label " + ignoreLabel,
-		Description: "Gatekeeper's webhooks are not asked about what is in a namespace with the label, so another one of its webhooks refuses it, but for the namespaces that --exempt-namespace of Gatekeeper's controller names.",
+		Description: "Gatekeeper's webhooks do not check objects in a namespace with this label. Therefore another of its webhooks refuses the label, except in namespaces that --exempt-namespace of Gatekeeper's controller names.",
 		Origin:      e.label.origin(),
 	}
 }

@@ -126,7 +126,7 @@ func (m *Mutating) admit(req *policy.Request, steps []mutated) *mutatorError {
 		case refused == nil:
 			steps[i].after = admitted
 		case last || err != nil:
-			err = &mutatorError{steps[i].by, fmt.Errorf("the API server would not take what it makes of the object: %w", refused)}
+			err = &mutatorError{steps[i].by, fmt.Errorf("the API server would not accept the changed object: %w", refused)}
 		}
 		last = false
 	}

@@ -104,7 +104,7 @@ func newMutator(o *render.Object) (*mutator, []error) {
 	gvk := o.GroupVersionKind()
 	m := &mutator{object: o, kind: gvk.Kind, name: o.GetName()}
 	if versions := mutatorKinds[gvk.Kind]; !slices.Contains(versions, gvk.Version) {
-		c.warn("/apiVersion", fmt.Errorf("Gatekeeper has %s in no version %s: it is taken for %s", gvk.Kind, gvk.Version, versions[0]))
+		c.warn("/apiVersion", fmt.Errorf("%s has no version %s in Gatekeeper: it is read as %s", gvk.Kind, gvk.Version, versions[0]))
 	}
 	if len(m.name) > maxName {
 		c.add("/metadata/name", fmt.Errorf("the name is longer than %d characters", maxName))
@@ -202,7 +202,7 @@ func (c *checker) location(pointer, text string) (location, bool) {
 // kinds reads applyTo, which all but AssignMetadata must have.
 func (c *checker) kinds(m *mutator, written []applyTo) {
 	if len(written) == 0 {
-		c.add("/spec/applyTo", errors.New("applyTo is required: it says which kinds the mutator is about"))
+		c.add("/spec/applyTo", errors.New("applyTo is required: the kinds that the mutator changes"))
 	}
 	for i := range written {
 		a, pointer := &written[i], "/spec"+render.Pointer("applyTo", i)

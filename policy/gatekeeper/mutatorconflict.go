@@ -26,7 +26,7 @@ func findConflicts(all []*mutator) []error {
 	f.visit(root)
 	var errs []error
 	if f.work == 0 {
-		errs = append(errs, policy.ErrorAt(all[0].object, "", "mutator-conflict", errors.New("there are too many mutators to tell which of them are at odds")))
+		errs = append(errs, policy.ErrorAt(all[0].object, "", "mutator-conflict", errors.New("there are too many mutators to find conflicts among them")))
 	}
 	for _, m := range all {
 		others := f.found[m]

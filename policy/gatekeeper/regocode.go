@@ -222,7 +222,7 @@ func (r *regoCompiler) hooked() {
 	if i := slices.IndexFunc(r.modules[r.entry].Rules, isViolation); i >= 0 {
 		at = r.modules[r.entry].Rules[i].Loc()
 	}
-	r.addAt(at, errors.New("violation never gives an object with a msg, and Gatekeeper asks for violation[{\"msg\": msg}]"))
+	r.addAt(at, errors.New("violation never gives an object with a msg, and Gatekeeper expects violation[{\"msg\": msg}]"))
 }
 
 func isViolation(r *ast.Rule) bool { return string(r.Head.Name) == "violation" }
@@ -267,11 +267,11 @@ func (r *regoCompiler) checkEntry(pointer string, m *ast.Module) {
 		}
 		found = true
 		if len(rule.Head.Args) > 0 {
-			r.addAt(rule.Loc(), errors.New("violation is a function, and Gatekeeper asks for a set: violation[{\"msg\": msg}]"))
+			r.addAt(rule.Loc(), errors.New("violation is a function, and Gatekeeper expects a set: violation[{\"msg\": msg}]"))
 		}
 	}
 	if !found {
-		r.add(pointer, 1, 1, errors.New("the module has no rule violation, which is the one that Gatekeeper asks"))
+		r.add(pointer, 1, 1, errors.New("the module has no rule violation, which Gatekeeper evaluates"))
 	}
 }
 

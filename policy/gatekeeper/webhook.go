@@ -82,7 +82,7 @@ func conditional(o *render.Object, i int, w *v1.ValidatingWebhook) []error {
 	if len(w.MatchConditions) == 0 {
 		return nil
 	}
-	err := errors.New("matchConditions of Gatekeeper's webhooks are not evaluated: it is taken to be asked whatever they say")
+	err := errors.New("matchConditions of Gatekeeper's webhooks are not evaluated: they are assumed to hold")
 	return []error{warning(o, render.Pointer("webhooks", i, "matchConditions"), "webhook", err)}
 }
 
@@ -129,7 +129,7 @@ func (e exemption) outcome() policy.Outcome {
 // request.
 func (w *webhook) exempts(s *asking) exemption {
 	if s.req.Kind.Group == registrationGroup && slices.Contains(unasked, s.req.Kind.Kind) {
-		return exemption{why: "the API server asks no webhook about a " + s.req.Kind.Kind}
+		return exemption{why: "the API server calls no webhook for a " + s.req.Kind.Kind}
 	}
 	if w.object == nil {
 		return exemptByChart(s)
@@ -141,7 +141,7 @@ func (w *webhook) exempts(s *asking) exemption {
 		bare := *s
 		bare.bare = true
 		if answer, _ = w.criteria.Match(&bare); answer == matching.No {
-			return exemption{"needs to know namespace " + s.In() + ", of whose labels it depends whether Gatekeeper's webhook is asked: give the Namespace with --with", true}
+			return exemption{"needs to know namespace " + s.In() + ", whose labels decide whether Gatekeeper's webhook is called: give the Namespace with --with", true}
 		}
 	}
 	if answer == matching.Yes {
@@ -154,7 +154,7 @@ func (w *webhook) exempts(s *asking) exemption {
 	case s.In() != "":
 		what += " in namespace " + s.In()
 	}
-	return exemption{why: fmt.Sprintf("Gatekeeper's webhook is not asked about %s, by its configuration at %s", what, w.object.Span("/metadata/name"))}
+	return exemption{why: fmt.Sprintf("Gatekeeper's webhook is not called for %s, by its configuration at %s", what, w.object.Span("/metadata/name"))}
 }
 
 // unasked lists the kinds for which the API server calls no webhooks
@@ -170,9 +170,9 @@ func exemptByChart(s *asking) exemption {
 	switch _, ignored := labels[ignoreLabel]; {
 	case name == "":
 	case ignored:
-		return exemption{why: fmt.Sprintf("namespace %s has the label %s, so Gatekeeper's webhook is not asked", name, ignoreLabel)}
+		return exemption{why: fmt.Sprintf("namespace %s has the label %s, so Gatekeeper's webhook is not called", name, ignoreLabel)}
 	case name == ownNamespace:
-		return exemption{why: fmt.Sprintf("Gatekeeper's webhook is not asked about namespace %s, which is its own", name)}
+		return exemption{why: fmt.Sprintf("Gatekeeper's webhook is not called for namespace %s, which is its own", name)}
 	}
 	return exemption{}
 }

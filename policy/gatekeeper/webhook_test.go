@@ -33,7 +33,7 @@ webhooks:
 		t.Fatal(err)
 	}
 	for object, want := range map[string]string{
-		pod: "skip deny K/c: Gatekeeper's webhook is not asked about a Pod in namespace shop, by its configuration at policy.yaml:3:18",
+		pod: "skip deny K/c: Gatekeeper's webhook is not called for a Pod in namespace shop, by its configuration at policy.yaml:3:18",
 		`{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: other}}`:             "fail deny K/c: Pod web has no label app",
 		`{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: gatekeeper-system}}`: "fail deny K/c: Pod web has no label app",
 	} {
@@ -57,16 +57,16 @@ func TestAskedByConfiguration(t *testing.T) {
 	for name, c := range map[string]struct{ webhook, object, want string }{
 		"another resource": {
 			`rules: [{apiGroups: [apps], apiVersions: ["*"], resources: ["*"], operations: ["*"]}]`, pod,
-			"skip deny K/c: Gatekeeper's webhook is not asked about a Pod in namespace shop, by its configuration at policy.yaml:3:18",
+			"skip deny K/c: Gatekeeper's webhook is not called for a Pod in namespace shop, by its configuration at policy.yaml:3:18",
 		},
 		"another operation": {`rules: [{apiGroups: ["*"], apiVersions: ["*"], resources: ["*"], operations: [UPDATE]}]`, pod, ""},
 		"another object": {
 			`rules: [{apiGroups: ["*"], apiVersions: ["*"], resources: ["*"], operations: ["*"]}], objectSelector: {matchLabels: {check: "yes"}}`, pod,
-			"skip deny K/c: Gatekeeper's webhook is not asked about a Pod in namespace shop, by its configuration at policy.yaml:3:18",
+			"skip deny K/c: Gatekeeper's webhook is not called for a Pod in namespace shop, by its configuration at policy.yaml:3:18",
 		},
 		"a label that asks": {
 			`rules: [{apiGroups: ["*"], apiVersions: ["*"], resources: ["*"], operations: ["*"]}], namespaceSelector: {matchLabels: {check: "yes"}}`, pod,
-			"unknown deny K/c: needs to know namespace shop, of whose labels it depends whether Gatekeeper's webhook is asked: give the Namespace with --with",
+			"unknown deny K/c: needs to know namespace shop, whose labels decide whether Gatekeeper's webhook is called: give the Namespace with --with",
 		},
 		"a label that exempts": {
 			`rules: [{apiGroups: ["*"], apiVersions: ["*"], resources: ["*"], operations: ["*"]}], namespaceSelector: {matchExpressions: [{key: check, operator: DoesNotExist}]}`, pod,
@@ -75,7 +75,7 @@ func TestAskedByConfiguration(t *testing.T) {
 		"webhooks themselves": {
 			`rules: [{apiGroups: ["*"], apiVersions: ["*"], resources: ["*"], operations: ["*"]}]`,
 			`{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: a}}`,
-			"skip deny K/c: the API server asks no webhook about a ValidatingWebhookConfiguration",
+			"skip deny K/c: the API server calls no webhook for a ValidatingWebhookConfiguration",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

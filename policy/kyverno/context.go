@@ -73,7 +73,7 @@ func (s *scope) load(b *binding, i int) (any, error) {
 	case b.entry == nil || b.state == loaded:
 		return b.value, b.err
 	case b.state == loading:
-		return nil, fmt.Errorf("context entry %s asks for itself", b.name)
+		return nil, fmt.Errorf("context entry %s refers to itself", b.name)
 	}
 	b.state = loading
 	b.value, b.err = b.entry.load(s.before(i))

@@ -147,7 +147,7 @@ func (m *Mocks) subresource(t *kyvernodoc.Target) {
 // assumeUser records the assumption made about the user, who is not known.
 func (r *review) assumeUser() {
 	if !r.engine.options.CLI {
-		r.assume("who makes the request is not known: checked as if by a user whom the rule concerns, and who has no exemption")
+		r.assume("user unknown: assumed to be one whom the rule matches and nothing exempts; set it with --as")
 	}
 }
 

@@ -176,13 +176,13 @@ func (r *ruleExplainer) whyNotRun() string {
 	p := r.program.policy
 	switch {
 	case r.program.broken:
-		return "the rule can't work, as preadmit check says of the policy"
+		return "the rule can't work; preadmit check shows why"
 	case r.program.rule.Mutate != nil && r.review.object == nil:
 		return "nothing is left to change of an object that is deleted"
 	case p.ApplyOne:
 		return "applyRules is One: a rule before it was applied"
 	default:
-		return "the rule is not asked about objects of the kind"
+		return "the rule does not apply to objects of this kind"
 	}
 }
 

@@ -111,7 +111,7 @@ func (r *ruleExplainer) generation() []policy.Evaluation {
 		}
 	}
 	if e.Value == "true" && len(e.Parts) == 0 {
-		e.Parts = append(e.Parts, policy.Part{Text: "nothing", Value: "what it makes is there"})
+		e.Parts = append(e.Parts, policy.Part{Text: "nothing", Value: "the objects that it generates exist already"})
 	}
 	e.Parts = cutParts(e.Parts)
 	return []policy.Evaluation{e}

@@ -183,7 +183,7 @@ func (r *ruleExplainer) partsOf(n *tracedList, el *tracedElement, depth int) []p
 		parts = append(parts, policy.Part{Depth: depth, Loop: loop, Text: "patched", Value: policy.Plural(el.changed, "field")})
 	}
 	if len(parts) == 0 {
-		parts = append(parts, policy.Part{Depth: depth, Loop: loop, Text: "nothing is asked of it"})
+		parts = append(parts, policy.Part{Depth: depth, Loop: loop, Text: "nothing is checked"})
 	}
 	if v := el.verdict; v != nil && (v.status == StatusError || v.status == StatusUndecided) {
 		failed, _ := r.broken(fmt.Errorf("%s", v.message))

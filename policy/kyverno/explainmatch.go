@@ -230,11 +230,11 @@ func (m *matching) users(f *kyvernodoc.Filter, name func(string) string, exclude
 		case t.UserKnown:
 			m.add(name(q.at), f.Pointer+q.at, q.text, policy.No, q.why)
 		case excludes:
-			m.add(name(q.at), f.Pointer+q.at, q.text, policy.Undecided, "who asks is not known: taken for none of them")
+			m.add(name(q.at), f.Pointer+q.at, q.text, policy.Undecided, "user unknown: assumed to be none of them")
 		case !f.NamesObjects():
-			m.add(name(q.at), f.Pointer+q.at, q.text, policy.No, "it names nothing but users, and who asks is not known")
+			m.add(name(q.at), f.Pointer+q.at, q.text, policy.No, "it names only users, and the user is unknown")
 		default:
-			m.add(name(q.at), f.Pointer+q.at, q.text, policy.Undecided, "who asks is not known: taken for one of them")
+			m.add(name(q.at), f.Pointer+q.at, q.text, policy.Undecided, "user unknown: assumed to be one of them")
 		}
 	}
 }
@@ -250,7 +250,7 @@ func (r *ruleExplainer) exceptionChecks(m *matching) {
 		why := ""
 		switch {
 		case byUser:
-			why = "who asks is not known: nobody is spared for whom he may be"
+			why = "user unknown: assumed not to be exempt"
 		case e.block != nil && concerned:
 			why = "if its conditions hold"
 		}

@@ -159,5 +159,5 @@ func (r *referrer) value(ref, at string) (string, error) {
 			return fmt.Sprint(operator, v), nil
 		}
 	}
-	return "", errors.New("what stands there is no text")
+	return "", errors.New("the value there is not a string")
 }

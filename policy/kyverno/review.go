@@ -120,7 +120,7 @@ func (r *review) subject() map[string]any {
 // fast where each element of a list is compared with another list.
 const maxWork = 8_000_000
 
-var errWork = errors.New("the rule takes more steps than may be spent on one object")
+var errWork = errors.New("the rule takes too many steps for one object")
 
 // spend adds to the rule's work. It fails if there is too much of it, searches
 // included.

@@ -204,7 +204,7 @@ func (s *store) list(kind schema.GroupKind, p apiPath, url string) (any, error) 
 		}
 	}
 	if !s.engine.options.CLI {
-		s.assume(fmt.Sprintf("GET %s: the list is what is rendered or given", url))
+		s.assume(fmt.Sprintf("GET %s: the list has only the objects rendered or given with --with", url))
 	}
 	gv := schema.GroupVersion{Group: p.group, Version: p.version}
 	return map[string]any{

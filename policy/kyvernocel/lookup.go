@@ -131,7 +131,7 @@ func (r *review) resourceList(args []ref.Val) ref.Val {
 		return types.NewErr("failed to list resource: %s resource not found", w.gvr.Resource)
 	}
 	if r.mocks == nil {
-		r.assume(fmt.Sprintf("the %s there are taken to be those rendered and given", w))
+		r.assume(fmt.Sprintf("the %s there are assumed to be those rendered and given", w))
 	}
 	kind := "List"
 	if len(candidates) > 0 {
@@ -238,7 +238,7 @@ func (r *review) globalEntry(name string) ref.Val {
 	if len(candidates) == 0 {
 		return ask("needs to know the %s there are: give them with --with", w)
 	}
-	r.assume(fmt.Sprintf("the %s there are taken to be those rendered and given", w))
+	r.assume(fmt.Sprintf("the %s there are assumed to be those rendered and given", w))
 	return frozen(r.items(w, candidates, nil))
 }
 

@@ -30,7 +30,7 @@ func unbound(policies, given, context []*render.Object) []error {
 		}
 		warnings = append(warnings, warning(o, "/metadata/name", "no-binding",
 			"no binding in the tree or --with names this policy, so it has no effect",
-			"a "+kind+"Binding with policyName: "+o.GetName()+" makes the API server ask it"))
+			"a "+kind+"Binding with policyName: "+o.GetName()+" makes the API server evaluate it"))
 	}
 	return warnings
 }

@@ -48,7 +48,7 @@ func (e *Engine) namespace(req *policy.Request) namespace {
 	// strictest level. The Namespace itself gets a result for it.
 	ns.policy, _ = api.PolicyToEvaluate(ns.labels, e.defaults)
 	if ns.object == nil && ns.name != "" {
-		ns.assumed = []string{"namespace " + strconv.Quote(ns.name) + " is not in the tree: taken to have no pod-security labels"}
+		ns.assumed = []string{"namespace " + strconv.Quote(ns.name) + " is not in the tree: assumed to have no pod-security labels"}
 	}
 	return ns
 }

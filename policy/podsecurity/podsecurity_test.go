@@ -297,7 +297,7 @@ func TestAssumed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"known": "[]", "other": `[namespace "other" is not in the tree: taken to have no pod-security labels]`,
+		"known": "[]", "other": `[namespace "other" is not in the tree: assumed to have no pod-security labels]`,
 	} {
 		for _, r := range results(t, e, policy.Create, "apiVersion: v1\nkind: Pod\nmetadata: {namespace: "+name+"}\nspec: {}\n") {
 			if got := fmt.Sprint(r.Assumed); got != want {

@@ -207,7 +207,7 @@ func (g *gatorCase) compare(results []policy.Result) {
 	case len(messages) > 0:
 		g.Reason = joined(messages)
 	case g.Vacuous:
-		g.Reason = "the constraint is not asked: it does not match the object, or is not enforced in gator"
+		g.Reason = "the constraint is not evaluated: it does not match the object, or is not enforced in gator"
 	}
 }
 

@@ -315,7 +315,7 @@ func (k *kaptestCase) takenForGranted(req *policy.Request, results []policy.Resu
 	}
 	ns := k.k.cluster.Namespace(nil, req.Namespace)
 	if req.Namespace != "" && ns != nil && ns.Provenance == nil {
-		k.Notes = append(k.Notes, fmt.Sprintf("Namespace %s is not among the resources: taken to have no labels and annotations", req.Namespace))
+		k.Notes = append(k.Notes, fmt.Sprintf("Namespace %s is not among the resources: assumed to have no labels and annotations", req.Namespace))
 	}
 }
 

@@ -277,7 +277,7 @@ func TestKyvernoChecks(t *testing.T) {
 		{"{match: {rule: {name: b}}, assert: {status: skip, message: later}}", "ok p/b Pod default/bad: want assert, got assert: later"},
 		{"{match: {rule: {name: b}}, assert: {status: pass}}", `FAIL p/b Pod default/bad: want assert, got error: status: want "pass", got "skip"`},
 		{"{match: {rule: {name: b}}, error: {status: pass}}", `ok p/b Pod default/bad: want error, got error: status: want "pass", got "skip"`},
-		{"{match: {resource: {metadata: {name: nobody}}}, assert: {status: pass}}", "VACUOUS /  : want assert, got excluded: no rule said anything of what the check is about"},
+		{"{match: {resource: {metadata: {name: nobody}}}, assert: {status: pass}}", "VACUOUS /  : want assert, got excluded: no rule gave a response that the check matches"},
 		{"{match: {policy: {metadata: {name: v}}, resource: {metadata: {name: good}}}, assert: {ruleType: Validation}}", "ok v/ Pod default/good: want assert, got assert: success"},
 		{"{match: {rule: {name: b}}, assert: {(x)->y: 1}}", "FAIL p/b Pod default/bad: want assert, got error: the response: bindings, such as (x)->y, are not evaluated"},
 		{"{match: {rule: {name: b}}}", "ERROR /  : want , got : kyverno-test.yaml:7:3: checks[0] has neither assert nor error"},

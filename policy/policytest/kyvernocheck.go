@@ -41,7 +41,7 @@ func (k *kyvernoTest) check(n node) []Case {
 	}
 	if len(cases) == 0 {
 		c.Vacuous, c.OK, c.Got, c.Want = true, true, statusExcluded, wantAssert
-		c.Reason = "no rule said anything of what the check is about"
+		c.Reason = "no rule gave a response that the check matches"
 		if f["assert"].value == nil {
 			c.Want = wantError
 		}

@@ -157,7 +157,7 @@ func TestRequest(t *testing.T) {
 		t.Errorf("%s%+v", d, req)
 	}
 	c := r.Suites[0].Cases[0]
-	notes := []string{"with far/l", "Namespace a is not among the resources: taken to have no labels and annotations"}
+	notes := []string{"with far/l", "Namespace a is not among the resources: assumed to have no labels and annotations"}
 	if d := cmp.Diff(notes, c.Notes); d != "" || c.Resource != "a/1" || c.Line != 6 || r.Suites[0].File != "shown/d/kaptest.yaml" {
 		t.Errorf("%s%+v", d, c)
 	}

@@ -33,7 +33,7 @@ type Format struct {
 var Formats = []Format{
 	{Name: "kyverno", Doc: "kyverno-test.yaml", detect: isKyverno, run: kyverno},
 	{Name: "gator", Doc: "suites of Gatekeeper's gator verify", detect: isGator, run: gator},
-	{Name: "kaptest", Doc: "kaptest manifests, of whatever name", detect: isKaptest, run: kaptest},
+	{Name: "kaptest", Doc: "kaptest manifests with any file name", detect: isKaptest, run: kaptest},
 }
 
 // Options configure [Run].

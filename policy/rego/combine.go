@@ -269,7 +269,7 @@ func (c *Combined) blamed(f *finding) (int, bool) {
 
 // sharing says why a violation is reported for the first of several objects.
 func (c *Combined) sharing(some []int) string {
-	text := "all objects are checked together, and this one is what the violation hangs on"
+	text := "all objects are checked together, and the violation depends on this one"
 	for i, o := range some[1:] {
 		if i == 0 {
 			text += ", with "

@@ -72,7 +72,7 @@ warn contains msg if {
 }`,
 			"Service db: fail deny main.deny a.rego:2:1 \"no Pod has the label none\" /spec/selector/app\n" +
 				"Pod web: fail warn main.warn a.rego:10:1 \"there are two called web\" /metadata/name " +
-				"[all objects are checked together, and this one is what the violation hangs on, with Service web]\n",
+				"[all objects are checked together, and the violation depends on this one, with Service web]\n",
 		},
 		{
 			"no value of a Secret is told",

@@ -139,7 +139,7 @@ func (r *rule) ask(ctx context.Context, q *question) (opa.Answer, error) {
 		return opa.Answer{Value: value}, nil
 	}
 	if r.slow.Load() >= maxSlow {
-		return opa.Answer{}, errors.New("it took too long on other objects, and is not asked again")
+		return opa.Answer{}, errors.New("it took too long on other objects, and is not evaluated again")
 	}
 	start := time.Now()
 	answer, err := r.query.Ask(ctx, q.Question)
@@ -287,12 +287,12 @@ func silence(v ast.Value) string {
 		} else if _, ok := msg.Value.(ast.String); !ok {
 			return "a violation whose msg is no string"
 		}
-		return "a violation whose msg is empty, which conftest takes for a pass"
+		return "a violation whose msg is empty, which conftest treats as a pass"
 	}
 	if _, ok := v.(ast.String); ok {
-		return "an empty message, which conftest takes for a pass"
+		return "an empty message, which conftest treats as a pass"
 	}
-	return article(v) + " for a violation, which conftest passes over: it takes strings, and objects with a msg"
+	return article(v) + " for a violation, which conftest ignores: it expects strings, or objects with a msg"
 }
 
 // article is a type of value in words.
@@ -311,7 +311,7 @@ func article(v ast.Value) string {
 // shapeless is what no tool can show as violations.
 func (r *rule) shapeless(what string) finding {
 	f := r.finding(policy.Error)
-	f.Message = fmt.Sprintf("%s %s and not a set of messages, which conftest takes for a pass", r.name(), what)
+	f.Message = fmt.Sprintf("%s %s and not a set of messages, which conftest treats as a pass", r.name(), what)
 	return f
 }
 

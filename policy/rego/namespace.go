@@ -143,7 +143,7 @@ func (s *sources) rule(program *opa.Program, n *namespace, name string, src *sou
 	}
 	if only := constants(rules); only != "" {
 		s.failAt(src, firstRule(src, name), "entry-rule", "write `"+name+" contains msg if { ... }`",
-			"%s.%s is %s and not a set of messages, which conftest takes for a pass", n.name, name, only)
+			"%s.%s is %s and not a set of messages, which conftest treats as a pass", n.name, name, only)
 		return nil
 	}
 	query, err := program.Prepare(ref)
@@ -272,7 +272,7 @@ func (s *sources) nearMiss(pkg string) string {
 			switch meant := meantFor(ruleName(r)); {
 			case meant == "":
 			case len(r.Head.Args) > 0:
-				return ruleName(r) + " is a function, which nobody asks"
+				return ruleName(r) + " is a function, which conftest does not evaluate"
 			default:
 				return "did you mean " + meant + " with " + ruleName(r) + "?"
 			}

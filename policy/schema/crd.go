@@ -183,7 +183,7 @@ func (c *custom) convert(admitted map[string]any, from, to schema.GroupVersionKi
 		return nil, fmt.Errorf("%s is not served in version %s", from.GroupKind(), to.Version)
 	}
 	if c.webhook {
-		return nil, fmt.Errorf("%s is converted to %s by a webhook, which can't be asked offline", from.GroupKind(), to.Version)
+		return nil, fmt.Errorf("%s is converted to %s by a webhook, which can't be called offline", from.GroupKind(), to.Version)
 	}
 	converted := runtime.DeepCopyJSON(admitted)
 	converted["apiVersion"] = to.GroupVersion().String()

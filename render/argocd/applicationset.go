@@ -55,7 +55,7 @@ func generate(ctx context.Context, o *render.Object, w *render.World) ([]*render
 		e := entry{value, render.Pointer("spec", "generators", i)}
 		batches, err := g.transform(e, nil)
 		if err == nil && len(batches) == 0 {
-			empty := g.errorAt(e.pointer, errors.New("generator is of no kind that Argo CD knows, so it makes nothing"))
+			empty := g.errorAt(e.pointer, errors.New("Argo CD does not know this kind of generator, so it generates nothing"))
 			empty.Warning = true
 			warnings = append(warnings, empty)
 		}

@@ -69,7 +69,7 @@ func (d *deployment) destination() error {
 	to := d.spec.Destination
 	switch {
 	case to.Server != "" && to.Name != "":
-		return placed(d.object, "/spec/destination", errors.New("destination has both a server and a name; Argo CD takes one"))
+		return placed(d.object, "/spec/destination", errors.New("destination has both a server and a name; Argo CD allows only one"))
 	case to.Server == "" && to.Name == "":
 		return placed(d.object, "/spec/destination", errors.New("destination has neither a server nor a name"))
 	}
@@ -234,7 +234,7 @@ func (d *deployment) finish(objects []*render.Object) []*render.Object {
 			all = append(all, d.track(o))
 		}
 	}
-	d.world.Skips(d.lists, all, "not applied by Argo CD, which takes an object whose items are null for an empty list")
+	d.world.Skips(d.lists, all, "not applied by Argo CD, which reads an object whose items are null as an empty list")
 	d.world.Skips(skipped, all, "not applied by Argo CD, because of its annotation "+hookAnnotation+": Skip")
 	if ns := d.namespace(all); ns != nil {
 		all = append([]*render.Object{ns}, all...)

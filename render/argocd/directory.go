@@ -120,7 +120,7 @@ func manifest(name string, data []byte) ([]*render.Object, error) {
 	objects, err := render.Parse(name, data)
 	if strings.HasSuffix(name, ".json") {
 		if docs, _ := render.Documents(name, data, render.YAML11); len(docs) > 1 {
-			return nil, &render.Error{Span: render.Span{File: name}, Rule: "argocd-application", Err: errors.New("JSON file holds several objects; Argo CD takes one")}
+			return nil, &render.Error{Span: render.Span{File: name}, Rule: "argocd-application", Err: errors.New("JSON file holds several objects; Argo CD allows only one")}
 		}
 		return objects, tolerated(err)
 	}

@@ -385,9 +385,9 @@ func (g *generation) element(element map[string]any, pointer string) (*paramSet,
 func (g *generation) declared(kind, pointer string) ([]*paramSet, error) {
 	declared, ok := g.world.Params(g.namespace, g.set.GetName())
 	if !ok {
-		e := g.errorAt(pointer, fmt.Errorf("generator %s asks something outside of git, so the Applications are not known", kind))
+		e := g.errorAt(pointer, fmt.Errorf("generator %s needs data from outside of Git, so its Applications are unknown", kind))
 		e.Rule, e.Missing = "missing-params", true
-		e.Hint = "declare what it would give, as `generators` in .preadmit/config.yaml"
+		e.Hint = "declare its parameters under `generators` in .preadmit/config.yaml"
 		return nil, e
 	}
 	var params []*paramSet

@@ -274,7 +274,7 @@ func (l *located) explicit() (string, error) {
 	case 1:
 		return kinds[0], nil
 	}
-	return "", l.errorAt("/"+kinds[1], fmt.Errorf("source has options of %s; Argo CD takes one kind", strings.Join(kinds, " and of ")))
+	return "", l.errorAt("/"+kinds[1], fmt.Errorf("source has options of %s; Argo CD allows only one kind", strings.Join(kinds, " and of ")))
 }
 
 func emptyOptions(options any) bool {

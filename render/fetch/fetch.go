@@ -143,7 +143,7 @@ func (f *Fetcher) Fetch(ctx context.Context, w Want) (*Content, error) {
 	}
 	c.Digest = artifact.Digest(c.Data)
 	if w.Locked != nil && c.Digest != w.Locked.Digest {
-		return nil, fmt.Errorf("what came has the digest %s, and is locked as %s", c.Digest, w.Locked.Digest)
+		return nil, fmt.Errorf("the downloaded content has the digest %s, and is locked as %s", c.Digest, w.Locked.Digest)
 	}
 	return c, nil
 }

@@ -113,9 +113,9 @@ func blob(ctx context.Context, repo *remote.Repository, desc ocispec.Descriptor,
 	data, err := content.ReadAll(from, desc)
 	switch {
 	case errors.Is(err, content.ErrMismatchedDigest):
-		return nil, fmt.Errorf("what came does not have the digest %s", desc.Digest)
+		return nil, fmt.Errorf("the downloaded content does not have the digest %s", desc.Digest)
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, content.ErrTrailingData):
-		return nil, errors.New("what came does not have the size that the registry says")
+		return nil, errors.New("the downloaded content does not have the size that the registry gives")
 	}
 	return data, err
 }

@@ -219,7 +219,7 @@ func (t *task) provider(o *render.Object) ([]inputs, error) {
 		}
 		return all, nil
 	}
-	e := errorAt(o, "/spec/type", "missing-inputs", "inputs of %s %s/%s come from outside (%s), so what is made of them is not known",
+	e := errorAt(o, "/spec/type", "missing-inputs", "inputs of %s %s/%s come from outside (%s), so the objects made from them are unknown",
 		o.GetKind(), o.GetNamespace(), o.GetName(), spec.Type)
 	e.Missing = true
 	e.Hint = "declare them under `generators` in .preadmit/config.yaml"

@@ -184,7 +184,7 @@ func (s sources) repository(ref reference, o *render.Object, spec sourceSpec) (r
 		return s.own(ref)
 	case o == nil:
 		e := s.missing(s.at, "missing-source", "there is no %s", ref)
-		e.Hint = "declare the folder that it holds under `sources` in .preadmit/config.yaml"
+		e.Hint = "declare the folder with its content under `sources` in .preadmit/config.yaml"
 		return render.Repository{}, e
 	case ref.Kind == "GitRepository":
 		repo, err := s.world.Repository(spec.URL, spec.Ref.revision())
@@ -208,7 +208,7 @@ func (s sources) repository(ref reference, o *render.Object, spec sourceSpec) (r
 	return render.Repository{}, e
 }
 
-const folderHint = "declare the folder that it holds under `sources` in .preadmit/config.yaml"
+const folderHint = "declare the folder with its content under `sources` in .preadmit/config.yaml"
 
 // ociArtifact returns the files of a fetched artifact.
 func (s sources) ociArtifact(ref reference, o *render.Object, spec sourceSpec) (render.Repository, error) {

@@ -35,7 +35,7 @@ const (
 )
 
 var questions = [...]question{
-	asksAPIVersion:  {assumed: "template asks for API versions; those of Kubernetes itself and of --api-versions are taken to exist"},
+	asksAPIVersion:  {assumed: "template asks for API versions; those of Kubernetes itself and of --api-versions are assumed to exist"},
 	asksUpgrade:     {subject: render.AsksUpgrade, assumed: "template asks whether this is an upgrade; rendered as a first install"},
 	asksRelease:     {subject: render.AsksUpgrade},
 	asksAPIVersions: {subject: render.AsksAPIs},

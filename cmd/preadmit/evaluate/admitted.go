@@ -9,13 +9,13 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Admitted are the objects as the API server would store them.
+// Admitted holds the objects as the API server would store them.
 type Admitted struct {
 	stored map[*render.Object]*render.Object // by the rendered one
-	Steps  map[render.Key][]policy.Result    // what was set, by the object
+	Steps  map[render.Key][]policy.Result    // changes by object
 }
 
-// Tree is the stored object's; nil for no object.
+// Tree returns the stored form of an object; nil for no object.
 func (a *Admitted) Tree(rendered *render.Object) map[string]any {
 	if a == nil || a.stored[rendered] == nil {
 		return nil
@@ -40,8 +40,8 @@ func Admit(ctx context.Context, in *load.Input, o *Options) (*Admitted, error) {
 	return a, nil
 }
 
-// admit takes the objects of one cluster, which are a part of in, through what
-// evaluates there.
+// admit adds the objects of one cluster, a part of in, as the API server there
+// would store them.
 func (a *Admitted) admit(ctx context.Context, in, there *load.Input, s engines.Options) error {
 	set, err := engines.New(there, there, s)
 	if err != nil {

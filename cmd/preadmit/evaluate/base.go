@@ -18,7 +18,7 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// change evaluates the change from --base, and returns what is there.
+// change evaluates the change from --base and returns the base.
 func (j *Evaluation) change(ctx context.Context, o *Options, in *load.Input, args []string, stdin io.Reader, s engines.Options) (*load.Input, error) {
 	r, err := load.OpenBase(in.Tree, o.Base)
 	if err != nil {
@@ -46,7 +46,7 @@ func (j *Evaluation) change(ctx context.Context, o *Options, in *load.Input, arg
 	return b.in, err
 }
 
-// A base is the revision that the work tree is compared with, rendered.
+// A base is the rendered revision that the work tree is compared with.
 type base struct {
 	*load.Revision
 	in *load.Input
@@ -68,7 +68,7 @@ func (b *base) load(ctx context.Context, o *Options, args []string, stdin io.Rea
 	return nil
 }
 
-// held says about paths that neither side has that they are not there.
+// held returns an error for paths that exist on neither side.
 func (b *base) held(head *load.Tree, paths ...string) error {
 	for _, p := range paths {
 		name, err := head.NameOf(p, nil)
@@ -83,8 +83,8 @@ func (b *base) held(head *load.Tree, paths ...string) error {
 	return nil
 }
 
-// compare reviews the change from the base to the head by the base's policies,
-// and says which results it brings in. What stays as it is, is evaluated once.
+// compare evaluates the change from the base to the head with the base's
+// policies, and marks new results. Unchanged objects are evaluated once.
 func (j *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.Input, s engines.Options) error {
 	var err error
 	if j.Engines, err = engines.New(in, b.trusted(in), s); err != nil {
@@ -100,7 +100,7 @@ func (j *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	same, changed := policy.Divide(reqs)
 	standing := policy.NotFollowed(applied(same), o.GitOps != load.GitOpsOff)
 	same, changed = j.shard.requests(same), j.shard.requests(changed)
-	if o.Combine { // what stays as it is, too, is evaluated among what changes
+	if o.Combine { // unchanged objects are evaluated together with the changed ones
 		same, changed = nil, reqs
 	}
 	written := policy.OldObjects(changed)
@@ -172,9 +172,9 @@ func (j *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	return j.propose(ctx, s, b, in, slices.Concat(same, changed, variants), slices.Concat(kept, fresh))
 }
 
-// trusted is the base with whose policies the head is evaluated: each object that the head has
-// just as it is stands at the head's lines, which a reader can look up, and the
-// others at places of the base's commit.
+// trusted returns the base, whose policies evaluate the head. An object that
+// the head has unchanged gets the head's lines, which a reader can look up.
+// Others get places of the base's commit.
 func (b *base) trusted(head *load.Input) *load.Input {
 	in := *b.in
 	in.Head, in.Given, in.Context = change.Standing(b.in.Head, head.Head, b.name), change.Standing(b.in.Given, head.Given, b.name), change.Standing(b.in.Context, head.Context, b.name)
@@ -182,7 +182,7 @@ func (b *base) trusted(head *load.Input) *load.Input {
 	return &in
 }
 
-// name is the name that Git has for a file of the base: commit:path.
+// name returns Git's name for a file of the base: commit:path.
 func (b *base) name(file string) string {
 	if file == "" {
 		return ""
@@ -190,7 +190,7 @@ func (b *base) name(file string) string {
 	return b.Commit[:12] + ":" + file
 }
 
-// applied are the objects that requests apply.
+// applied returns the objects that requests apply.
 func applied(reqs []policy.Request) []*render.Object {
 	var all []*render.Object
 	for i := range reqs {
@@ -199,8 +199,8 @@ func applied(reqs []policy.Request) []*render.Object {
 	return all
 }
 
-// exempted returns the failures that the change alone makes pass. Found are the
-// results of requests that go by what the head exempts.
+// exempted returns the failures that only pass because of what the change
+// exempts. found are the results with the head's exemptions.
 func (b *base) exempted(ctx context.Context, s engines.Options, with *engines.Set, head *load.Input, reqs []policy.Request, found []policy.Result) ([]policy.Result, error) {
 	was, now := b.in.Side(), head.Side()
 	kinds, _ := with.Cluster.Asked()
@@ -238,8 +238,8 @@ func (b *base) reviewExempting(ctx context.Context, s engines.Options, head *loa
 	return change.Exempted(results, found, changed), nil
 }
 
-// propose evaluates the head by its own policies, where these differ from the
-// base's, and keeps what they would newly say and no longer say.
+// propose evaluates the head with its own policies if they differ from the
+// base's, and keeps the results that are new or gone.
 func (j *Evaluation) propose(ctx context.Context, s engines.Options, b *base, in *load.Input, reqs []policy.Request, trusted []policy.Result) error {
 	if samePolicies(b.in, in, s.NoTreePolicies) {
 		return nil
@@ -266,13 +266,15 @@ func (j *Evaluation) propose(ctx context.Context, s engines.Options, b *base, in
 	return nil
 }
 
-// sameJudges tells whether both sides have the same policies, whatever their
-// lines, with what these read: bindings, parameters, exceptions.
+// samePolicies reports whether both sides have the same policies, apart from
+// their lines, with everything that they read: bindings, parameters,
+// exceptions.
 func samePolicies(base, head *load.Input, noTreePolicies bool) bool {
 	return change.SamePolicies(policyObjects(base, noTreePolicies), policyObjects(head, noTreePolicies), base.Side(), head.Side()) && sameRego(base, head)
 }
 
-// policyObjects are the policies of a side, with what belongs to them.
+// policyObjects returns the policies of a side, with their bindings, parameters
+// and exceptions.
 func policyObjects(in *load.Input, noTreePolicies bool) []*render.Object {
 	all := render.Objects(in.Given)
 	if !noTreePolicies {
@@ -281,7 +283,7 @@ func policyObjects(in *load.Input, noTreePolicies bool) []*render.Object {
 	return all
 }
 
-// notes are what to say about the base.
+// notes returns the notes about the base.
 func (b *base) notes(head *load.Input) []string {
 	var notes []string
 	for _, m := range b.Files.AbsentSubmodules() {
@@ -314,7 +316,7 @@ func (b *base) notes(head *load.Input) []string {
 	return notes
 }
 
-// sameRego tells whether both sides have the same modules and data.
+// sameRego reports whether both sides have the same modules and data.
 func sameRego(base, head *load.Input) bool {
 	return slices.Equal(base.Modules, head.Modules) &&
 		slices.EqualFunc(base.Data, head.Data, func(x, y rego.Document) bool {
@@ -322,8 +324,8 @@ func sameRego(base, head *load.Input) bool {
 		})
 }
 
-// trustedRego are the modules and data of the base, those that the head has
-// otherwise under the names that Git has for them.
+// trustedRego returns the modules and data of the base. Those that the head
+// changes have Git's names.
 func (b *base) trustedRego(head *load.Input) (modules []rego.Module, data []rego.Document) {
 	modules, data = slices.Clone(b.in.Modules), slices.Clone(b.in.Data)
 	for i, m := range modules {

@@ -59,7 +59,7 @@ func (j *Evaluation) join(part *Evaluation) {
 // cluster, and stands once.
 func appendNew(all, more []policy.Result) []policy.Result {
 	type text struct{ policy, rule, unit, message string }
-	known := make(map[text][]int) // by what tells nearly all results apart
+	known := make(map[text][]int) // by a key that nearly all results have alone
 	for i := range all {
 		if r := &all[i]; r.Object.Kind == "" {
 			k := text{r.Policy, r.Rule, r.Object.Unit, r.Message}

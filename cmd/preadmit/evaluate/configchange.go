@@ -25,7 +25,7 @@ func (b *base) configurationChange(ctx context.Context, o *Options, head *load.I
 	if o.Config != "" {
 		var err error
 		if file, err = load.ConfigName(head.Tree, o.Config); err != nil {
-			return nil, nil // configure has said so
+			return nil, nil // configure has reported it
 		}
 	}
 	was, err := config.ReadNode(b.in.Tree, file)
@@ -62,7 +62,8 @@ func (b *base) configurationChange(ctx context.Context, o *Options, head *load.I
 		"no longer checked once this change of the configuration is merged: %s checked today, the first %s", policy.Plural(len(gone), "object"), change.Where(gone[0])))}, nil
 }
 
-// unusable is the result about a configuration that the next run can't use.
+// unusable returns the result about a configuration that the next run can't
+// use.
 func (b *base) unusable(file string, line int, err error) []policy.Result {
 	return []policy.Result{b.configured("unusable-configuration", file, line, "once this change is merged, no run can use this configuration: "+report.Plain(err.Error()))}
 }

@@ -38,7 +38,7 @@ type Evaluation struct {
 	Engines *engines.Set
 	Was     *load.Input // the base; nil when there was nothing to compare with
 	Results []policy.Result
-	shard   *shard         // that is evaluated; nil is all
+	shard   *shard         // the shard to evaluate; nil means all
 	passes  *policy.Passes // results, too, where they are kept apart; nil where they are not
 	notes   []string
 	base    *report.Base // nil when there was nothing to compare with
@@ -48,7 +48,7 @@ type Evaluation struct {
 	proposed  []policy.Result   // of changed policies
 }
 
-// Run reviews what is rendered: all of it, or the change from --base.
+// Run evaluates everything that is rendered, or the change from --base.
 func Run(ctx context.Context, o *Options, in *load.Input, args []string, stdin io.Reader) (*Evaluation, error) {
 	j := &Evaluation{notes: in.Notes, passes: o.Passes, shard: o.Part}
 	s, assumed, err := o.EngineOptions(in)
@@ -95,13 +95,13 @@ func (j *Evaluation) all(ctx context.Context, o *Options, in *load.Input, s engi
 	}
 	defer j.keepPasses()()
 	reqs := j.shard.requests(s.By(allRequests(in.Head)))
-	// These ask for places, which are forgotten once their unit is evaluated.
+	// These need places, which are dropped once their unit is evaluated.
 	apart := [][]policy.Result{in.Found, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart)}
 	o.Watch.Expect(supervise.EvaluateTask, len(reqs))
 	results, err := j.review(ctx, o, in, reqs)
 	results = policy.WithoutRepeats(results)
 	if err != nil {
-		j.Results = results // those of the objects evaluated so far
+		j.Results = results // results of the objects evaluated so far
 		return err
 	}
 	rest, err := j.Engines.Rest(ctx)
@@ -109,9 +109,9 @@ func (j *Evaluation) all(ctx context.Context, o *Options, in *load.Input, s engi
 	return err
 }
 
-// keepPasses has the chain keep passes apart, if that is wanted, and forget the places
-// of units that are evaluated, which nobody compares. The function that it returns
-// adds the passes to those of the evaluation.
+// keepPasses makes the chain keep passes apart, if requested, and drop the
+// places of evaluated units that are not compared. The returned function adds
+// the passes to those of the evaluation.
 func (j *Evaluation) keepPasses() (done func()) {
 	if j.passes == nil {
 		return func() {}
@@ -121,12 +121,14 @@ func (j *Evaluation) keepPasses() (done func()) {
 	return func() { j.passes.Join(found) }
 }
 
-// allRequests are the requests that create what units render to, in all variants.
+// allRequests returns the requests that create the units' objects, in all
+// variants.
 func allRequests(units []*render.Unit) []policy.Request {
 	return slices.Concat(policy.Requests(nil, render.Objects(units)), policy.VariantRequests(units))
 }
 
-// NewReport puts the results together and gives places their names in reports.
+// NewReport makes the report of an evaluation, with the names that places have
+// in reports.
 func NewReport(in *load.Input, j *Evaluation) *report.Report {
 	unreached := in.Unreached()
 	for i := range j.Results {
@@ -177,13 +179,14 @@ func TimedOut(ctx context.Context, err error) error {
 	return err
 }
 
-// Unrendered is the report of a run whose time was over before all was rendered.
+// Unrendered returns the report of a run whose time ended before everything was
+// rendered.
 func (o *Options) Unrendered(ctx context.Context) *report.Report {
 	return FailedReport(context.Cause(ctx).Error()+": not all was rendered, and nothing evaluated", o.Watch.Slowest())
 }
 
-// Unfinished completes an evaluation that the end of the run's time cut short, with a
-// result that says so and what was slowest. It returns other errors.
+// Unfinished completes an evaluation whose time ended, with a result that says
+// so and names the slowest tasks. Other errors are returned.
 func (j *Evaluation) Unfinished(ctx context.Context, in *load.Input, err error, slowest func() string) error {
 	if !tasks.IsTimeUp(ctx, err) {
 		return err
@@ -204,13 +207,13 @@ func (j *Evaluation) Unfinished(ctx context.Context, in *load.Input, err error, 
 	return nil
 }
 
-// FailedReport is the report of a run that failed. The hint may be empty.
+// FailedReport returns the report of a run that failed. hint may be empty.
 func FailedReport(why, hint string) *report.Report {
 	return report.New(report.Tool{Name: "preadmit", Version: supervise.Version()}, nil, nil, policy.Incomplete(why, hint))
 }
 
-// review is the chain's, some requests after others, so that the first results
-// can be looked at while the rest is evaluated.
+// review calls the chain's Review for a part of the requests at a time, so that
+// first results can be shown early.
 func (j *Evaluation) review(ctx context.Context, o *Options, in *load.Input, reqs []policy.Request) ([]policy.Result, error) {
 	p := o.Progress
 	if !p.Early() {
@@ -238,8 +241,8 @@ func (j *Evaluation) review(ctx context.Context, o *Options, in *load.Input, req
 // partialEvery is how often a screen gets the results so far.
 const partialEvery = 400 * time.Millisecond
 
-// partial is a report of the results so far, which shares nothing that is still
-// to be changed.
+// partial returns a report of the results so far. It shares nothing that may
+// still change.
 func partial(o *Options, in *load.Input, j *Evaluation, results []policy.Result) *report.Report {
 	some := *j
 	some.Results = slices.Concat(in.Found, j.Engines.Results, results)

@@ -14,7 +14,7 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// notes say what holds for the whole run and no result says.
+// notes returns notes about the whole run that are not in any result.
 func notes(head []*render.Object) []string {
 	var notes []string
 	if names := webhooks(head); len(names) > 0 {
@@ -42,8 +42,8 @@ func standIns(head []*render.Object) []string {
 	return notes
 }
 
-// withoutSchema notes the kinds that are checked as written for want of a
-// schema, those of the most objects first, and how to get the schemas.
+// withoutSchema returns a note about the kinds without a schema, those with the
+// most objects first, and how to get the schemas.
 func withoutSchema(unknown []engines.ClusterKind, head []*render.Object) []string {
 	counts, total := make(map[string]int), 0
 	for _, o := range head {
@@ -87,7 +87,7 @@ func unique(names []string) []string {
 }
 
 // BrokenPasses say which objects pass only because a function of a template
-// failed, which Gatekeeper takes for no violation.
+// failed, which Gatekeeper treats as no violation.
 func BrokenPasses(results []policy.Result, passes *policy.Passes) []string {
 	var objects []string
 	is := func(r *policy.Result) bool {
@@ -113,11 +113,11 @@ func BrokenPasses(results []policy.Result, passes *policy.Passes) []string {
 	if len(objects) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%d passed only because a function of the template failed, which Gatekeeper takes for no violation: %s", len(objects), policy.Few(unique(objects)))}
+	return []string{fmt.Sprintf("%d passed only because a function of the template failed, which Gatekeeper treats as no violation: %s", len(objects), policy.Few(unique(objects)))}
 }
 
-// assumptions are notes about what charts were rendered with because nobody gave
-// it, where their templates write more otherwise.
+// assumptions returns notes about default values with which charts were
+// rendered, if templates write more with other values.
 func assumptions(in *load.Input) []string {
 	var notes []string
 	for _, a := range []struct{ rule, what, set string }{

@@ -14,7 +14,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Options choose what is evaluated, and by what.
+// Options configure an evaluation.
 type Options struct {
 	load.Sources
 
@@ -34,13 +34,13 @@ type Options struct {
 	// Configurable returns an error if the configuration in a file holds wrong flags.
 	Configurable func(root, file string, node *yaml.Node) error
 
-	Part     *shard           // nil is the whole run
-	Prints   *engines.Prints  // by policies; nil where nobody reads it
+	Part     *shard           // nil means the whole run
+	Prints   *engines.Prints  // output of print in policies, or nil
 	Passes   *policy.Passes   // where passes are kept apart; nil where each is looked at
-	Branches *policy.Coverage // that policies take; nil if coverage is not asked for
+	Branches *policy.Coverage // branches that policies take, or nil without coverage
 }
 
-// Day is the day that suppressions are held against.
+// Day returns the day on which suppressions must be valid.
 func (o *Options) Day() time.Time {
 	if o.Date.IsZero() {
 		return time.Now()
@@ -48,12 +48,12 @@ func (o *Options) Day() time.Time {
 	return o.Date
 }
 
-// Midnight is when that day begins: the time that policies see, so that
-// all runs of a day say the same.
+// Midnight returns the beginning of that day. Policies see this time, so that
+// all runs of a day give the same results.
 func (o *Options) Midnight() time.Time { return o.Day().UTC().Truncate(24 * time.Hour) }
 
-// EngineOptions reads the settings from the command line and the files that it
-// names. assumed is a note about the user.
+// EngineOptions returns the engines' options from the command line and the
+// files that it names. assumed is a note about the user.
 func (o *Options) EngineOptions(in *load.Input) (b engines.Options, assumed string, err error) {
 	s := &engines.Settings{
 		KubeVersion: o.KubeVersion, Day: o.Day().UTC().Format(time.DateOnly), Authorizer: o.Authorizer,

@@ -59,7 +59,7 @@ type clusterPart struct {
 	reqs    []policy.Request
 }
 
-// policyRules are the rules that policies have: not those of schemas.
+// policyRules returns the rules of policies, without those of schemas.
 func policyRules(rules []policy.Rule) []policy.Rule {
 	return slices.DeleteFunc(rules, func(r policy.Rule) bool {
 		return r.Engine == policy.EngineSchema || r.Engine == policy.EngineCRD
@@ -85,8 +85,9 @@ func (v *PolicyReview) unmatched(ctx context.Context, parts []clusterPart) error
 	return nil
 }
 
-// look adds the other findings: what follows from the counts, what engines and the
-// API server say about policies as they are written, and what exempts nothing.
+// look adds the other findings: those from the counts, those of engines and the
+// API server about policies as written, and exceptions and suppressions that
+// exempt nothing.
 func (v *PolicyReview) look(o *Options, in *load.Input, parts []clusterPart, whole bool) error {
 	v.findings = append(v.findings, v.uses.Findings()...)
 	for _, r := range v.Results {

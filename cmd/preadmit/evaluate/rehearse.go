@@ -17,7 +17,7 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// Release is a version without its patch level; the newest where it is empty.
+// Release returns a version without its patch level, or the newest for "".
 func Release(version string) string {
 	if version == "" {
 		return newestKube()
@@ -97,8 +97,8 @@ func isDeprecation(r *policy.Result) bool {
 	return r.Engine == policy.EngineSchema && r.Rule == policy.DeprecatedVersion
 }
 
-// reviewAll evaluates every object as if it were created. The results include what
-// could not be rendered or compiled.
+// reviewAll evaluates every object as if it were created. The results include
+// errors of rendering and compiling.
 func reviewAll(ctx context.Context, b *engines.Set, in *load.Input, s engines.Options) ([]policy.Result, error) {
 	results, err := b.Chain.Review(ctx, s.By(allRequests(in.Head)))
 	if err != nil {
@@ -108,7 +108,7 @@ func reviewAll(ctx context.Context, b *engines.Set, in *load.Input, s engines.Op
 	return slices.Concat(in.Found, b.Results, policy.WithoutRepeats(results), rest), err
 }
 
-// unrenderedUnits are the units that could not be rendered whole.
+// unrenderedUnits returns the units that could not be rendered completely.
 func unrenderedUnits(in *load.Input) map[string]bool {
 	lost := make(map[string]bool)
 	for _, u := range in.Head {
@@ -167,7 +167,7 @@ func matchesRule(patterns []string, policyName, rule string) bool {
 	})
 }
 
-// namesRules is an error if a pattern of --enforce is about no rule.
+// namesRules returns an error if a pattern of --enforce matches no rule.
 func (j *Evaluation) namesRules(patterns []string) error {
 	var names []string
 	rules := policyRules(j.Engines.Rules())
@@ -186,7 +186,8 @@ func (j *Evaluation) namesRules(patterns []string) error {
 	return nil
 }
 
-// labelsOf finds the group of an object: its namespace, or the value of a label.
+// labelsOf returns the group of an object: its namespace, or the value of a
+// label.
 type labelsOf struct {
 	label      string
 	objects    map[render.Key]string // value of the label
@@ -211,7 +212,7 @@ func newLabelsOf(in *load.Input, label string) labelsOf {
 	return l
 }
 
-// of is the group of an object.
+// of returns the group of an object.
 func (l labelsOf) of(k render.Key) string {
 	if l.label == "" {
 		return cmp.Or(k.Namespace, "(no namespace)")

@@ -43,7 +43,7 @@ func (j *Evaluation) reviewCached(ctx context.Context, o *Options, in *load.Inpu
 	defer j.keepPasses()()
 	found, err := j.Engines.Chain.ReviewEach(ctx, rest)
 	if err != nil {
-		for _, u := range r.head { // what was evaluated, now or earlier
+		for _, u := range r.head { // units that were evaluated, now or earlier
 			j.Results = append(j.Results, known[u]...)
 		}
 		j.Results = slices.Concat(j.Results, slices.Concat(found...))
@@ -103,7 +103,7 @@ type resultCache struct {
 
 	policies []member // policies, and the objects that belong to them
 	key      string   // hash of engineInputs
-	kinds    string   // the kinds of the head's objects, on which notes depend
+	kinds    string   // kinds of the head's objects, which notes depend on
 	off      bool     // nothing is cached
 
 	around *surroundings           // recorded ones that still hold; nil: none
@@ -201,9 +201,9 @@ type engineInputs struct {
 
 // surroundings records the other objects that engines looked at.
 type surroundings struct {
-	Kinds  []schema.GroupKind // whose objects they looked at
+	Kinds  []schema.GroupKind // kinds of the objects that were looked at
 	Sums   []string           // of these
-	Served string             // the kinds there are, if they asked; else empty
+	Served string             // the existing kinds if engines asked for them, else empty
 	Told   []string           // the lines of the policies, and of objects of the kinds
 }
 
@@ -276,7 +276,7 @@ func numberOf(known map[*render.Unit][]policy.Result) int {
 	return n
 }
 
-// unitResults are the cached results of a unit.
+// unitResults holds the cached results of a unit.
 type unitResults struct {
 	Results []policy.Result
 	Passes  policy.PackedPasses
@@ -312,7 +312,7 @@ func (r *resultCache) results(passes *policy.Passes) map[*render.Unit][]policy.R
 	return known
 }
 
-// add adds passes to those that are kept apart, or else to results.
+// add adds passes to apart if it is not nil, or else to results.
 func add(results []policy.Result, found, apart *policy.Passes) []policy.Result {
 	if apart != nil {
 		apart.Join(found)
@@ -377,7 +377,7 @@ func (r *resultCache) engines() *engines.Set {
 	return &engines.Set{Results: e.Results, Notes: e.Notes, Unknown: e.Unknown, Said: append([]policy.Rule{}, e.Rules...)}
 }
 
-// keep lets the memory store new results once the report is written.
+// keep stores new results once the report is written.
 func (r *resultCache) keep(b *engines.Set) {
 	if r.off || b.Cluster == nil {
 		return

@@ -73,11 +73,11 @@ func (s *shard) divide(inputs ...*load.Input) {
 	}
 }
 
-// has says whether this shard evaluates the unit.
+// has reports whether this shard evaluates the unit.
 func (s *shard) has(u *render.Unit) bool { return s == nil || u != nil && s.units[u.Identity()] }
 
-// Requests are those that this shard evaluates. Requests about objects without a
-// unit are the first shard's.
+// requests returns the requests that this shard evaluates. Requests about
+// objects without a unit belong to the first shard.
 func (s *shard) requests(reqs []policy.Request) []policy.Request {
 	if s == nil {
 		return reqs
@@ -91,7 +91,7 @@ func (s *shard) requests(reqs []policy.Request) []policy.Request {
 	return own
 }
 
-// unitsOf are the units that this shard evaluates.
+// unitsOf returns the units that this shard evaluates.
 func (s *shard) unitsOf(units []*render.Unit) []*render.Unit {
 	return slices.DeleteFunc(slices.Clone(units), func(u *render.Unit) bool { return !s.has(u) })
 }
@@ -116,8 +116,8 @@ func (s *shard) Mark(r *report.Report, o *Options, in *load.Input, j *Evaluation
 	return err
 }
 
-// runDigest is a hash of everything that results depend on: all objects of both
-// sides, policies and settings, and what the report says besides results.
+// runDigest returns a hash of everything that results depend on: all objects of
+// both sides, policies and settings, and the report's notes.
 func runDigest(r *report.Report, o *Options, in *load.Input, j *Evaluation) (string, error) {
 	s, _, err := o.EngineOptions(in)
 	if err != nil {

@@ -14,18 +14,19 @@ import (
 // SuppressionsFile holds a repository's suppressions.
 const SuppressionsFile = ".preadmit/suppressions.yaml"
 
-// SchemaURL is where editors find the JSON Schema of a kind of file.
+// SchemaURL returns the URL of the JSON Schema of a kind of file.
 func SchemaURL(name string) string {
 	return "https://raw.githubusercontent.com/preadmit/preadmit/main/.github/schema/" + name + ".json"
 }
 
-// SchemaLine is the comment that names a YAML file's schema for editors.
+// SchemaLine returns the comment that names a YAML file's schema for editors.
 func SchemaLine(name string) string {
 	return "# yaml-language-server: $schema=" + SchemaURL(name) + "\n"
 }
 
-// suppress marks what is accepted, and notes what is over or accepts nothing.
-// With a base its suppressions count: a change can't accept what it brings in.
+// suppress marks suppressed results, and adds results about suppressions that
+// have expired or match nothing. With a base, the base's suppressions apply, so
+// that a change can't suppress its own failures.
 func (j *Evaluation) suppress(o *Options, base, in *load.Input, whole bool) error {
 	held, err := ReadSuppressions(o, in)
 	if err != nil {
@@ -53,7 +54,7 @@ func (j *Evaluation) suppress(o *Options, base, in *load.Input, whole bool) erro
 		j.notes = append(j.notes, fmt.Sprintf("%s expired on %s and accepts nothing more", described(s), s.Expires))
 	}
 	if !whole || base != nil {
-		return nil // what the others are about was not looked at
+		return nil // objects of the other suppressions were not evaluated
 	}
 	for _, s := range unused {
 		if s.Malformed() {
@@ -70,7 +71,7 @@ func described(s policy.Suppression) string {
 	return fmt.Sprintf("the suppression of %s for %s (%s:%d)", s.Rule, s.Object, s.Origin.File, s.Origin.Line)
 }
 
-// missingFrom are the suppressions of head that base has not.
+// missingFrom returns the suppressions of head that base does not have.
 func missingFrom(base, head []policy.Suppression) []policy.Suppression {
 	return slices.DeleteFunc(slices.Clone(head), func(s policy.Suppression) bool {
 		return slices.ContainsFunc(base, func(t policy.Suppression) bool {
@@ -80,7 +81,7 @@ func missingFrom(base, head []policy.Suppression) []policy.Suppression {
 	})
 }
 
-// ReadSuppressions reads the file that is asked for, or the tree's own.
+// ReadSuppressions reads the file named by --suppressions, or the tree's own.
 func ReadSuppressions(o *Options, in *load.Input) ([]policy.Suppression, error) {
 	name := SuppressionsFile
 	if o.Suppressions != "" {

@@ -12,8 +12,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// undeployed are the results about objects that the change deletes although they
-// still stand in the tree.
+// undeployed returns results about objects that the change deletes although
+// they are still in the tree.
 func (b *base) undeployed(head *load.Input, reqs []policy.Request) []policy.Result {
 	units := policy.UndeployedUnits(reqs, func(u *render.Unit) bool { return b.in.Deployed.Reaches(&u.Source) })
 	if !slices.ContainsFunc(reqs, func(r policy.Request) bool { return r.Operation == policy.Delete }) {
@@ -67,8 +67,8 @@ func (b *base) unchecked(o *Options, head *load.Input, already []policy.Result) 
 	return policy.Unchecked{Base: b.in.Documents(), Head: added}.Results()
 }
 
-// newlyExcluded are results about globs that the change adds to the
-// configuration: once it is merged, what they match is not evaluated.
+// newlyExcluded returns results about globs that the change adds to the
+// configuration. Once it is merged, matching paths are not evaluated.
 func (b *base) newlyExcluded(o *Options, head *load.Input) []policy.Result {
 	var results []policy.Result
 	for _, glob := range config.Excludes(head.Tree) {

@@ -15,17 +15,18 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// controllers are the service accounts by which GitOps controllers apply what
-// a tree holds, by the API group of the objects that tell of them.
+// controllers lists the service accounts with which GitOps controllers apply
+// objects, by the API group of the objects that identify the controller.
 var controllers = []struct{ group, user string }{
 	{"kustomize.toolkit.fluxcd.io", "system:serviceaccount:flux-system:kustomize-controller"},
 	{"helm.toolkit.fluxcd.io", "system:serviceaccount:flux-system:helm-controller"},
 	{"argoproj.io", "system:serviceaccount:argocd:argocd-application-controller"},
 }
 
-// requester is who makes the requests: whom --as or --as-file names, else the
-// controller that the tree's objects tell of, else nobody known, which leaves
-// undecided what depends on request.userInfo. assumed is what to say about it.
+// requester returns the user of all requests: the one of --as or --as-file,
+// else the controller that the tree's objects identify. Otherwise the user is
+// unknown, and results that depend on request.userInfo are undecided. assumed
+// is a note about it.
 func (o *Options) requester(in *load.Input) (u policy.UserInfo, assumed string, err error) {
 	given := policy.UserInfo{Username: o.As, Groups: slices.Clone(o.AsGroups)}
 	switch {
@@ -36,7 +37,7 @@ func (o *Options) requester(in *load.Input) (u policy.UserInfo, assumed string, 
 		return authz.Complete(given), "", nil
 	}
 	if c := controller(render.Objects(in.Head)); c != "" {
-		return authz.Complete(policy.UserInfo{Username: c}), "request.userInfo: taken to be " + c + "; --as says otherwise", nil
+		return authz.Complete(policy.UserInfo{Username: c}), "request.userInfo: assumed to be " + c + "; set it with --as", nil
 	}
 	return policy.UserInfo{}, "", nil
 }
@@ -100,7 +101,7 @@ func (b *base) impersonated(ctx context.Context, s engines.Options, with *engine
 	return all, nil
 }
 
-// asksWho tells whether some rule reads who makes the request.
+// asksWho reports whether some rule reads the user.
 func asksWho(rules []policy.Rule) bool {
 	return slices.ContainsFunc(rules, func(r policy.Rule) bool {
 		return strings.Contains(r.Expression, "userInfo") || strings.Contains(r.Expression, "authorizer")
@@ -119,7 +120,7 @@ func (o *Options) authorizerFile(in *load.Input) (display string, data []byte, e
 	return in.Tree.Display(name), data, nil
 }
 
-// userFile is whom --as-file names.
+// userFile returns the user in the file of --as-file.
 func (o *Options) userFile(in *load.Input) (policy.UserInfo, error) {
 	if o.As != "" || len(o.AsGroups) > 0 {
 		return policy.UserInfo{}, errors.New("--as-file names a user with groups: --as and --as-group can't be given with it")

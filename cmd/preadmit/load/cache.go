@@ -21,7 +21,7 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// A Memory is the open cache, with what this run will add to it.
+// A Memory is the open cache, with the entries that this run will add.
 type Memory struct {
 	Store  *cache.Store
 	Build  string
@@ -29,7 +29,7 @@ type Memory struct {
 	Put    []func()
 }
 
-// dir is the directory of a memory; "" of none.
+// dir returns the directory of the cache, or "" without one.
 func (m *Memory) dir() string {
 	if m == nil {
 		return ""
@@ -39,8 +39,8 @@ func (m *Memory) dir() string {
 
 type userCache struct{}
 
-// WithUserCache lets runs keep what they can in the user's cache directory, if
-// it can be told: where the environment says nothing of one they do without.
+// WithUserCache allows runs to use the user's cache directory. If the
+// environment has none, there is no cache.
 func WithUserCache(ctx context.Context) context.Context {
 	dir, err := os.UserCacheDir()
 	if err != nil || !filepath.IsAbs(dir) {
@@ -49,8 +49,8 @@ func WithUserCache(ctx context.Context) context.Context {
 	return context.WithValue(ctx, userCache{}, filepath.Join(dir, "preadmit"))
 }
 
-// OpenCache makes the memory of a run. Why there is none is said with -v; it is an
-// error only where the directory was asked for and can't be trusted.
+// OpenCache opens the cache of a run. With -v it logs why there is none. That
+// is an error only if the directory was named and can't be trusted.
 func (o *Sources) OpenCache(ctx context.Context, t *Tree) error {
 	dir, asked := o.Cache, o.Cache != ""
 	if !asked {
@@ -78,7 +78,7 @@ func (o *Sources) OpenCache(ctx context.Context, t *Tree) error {
 	return nil
 }
 
-// noCacheHere says why nothing is kept, which changes nothing else.
+// noCacheHere logs why there is no cache, which changes nothing else.
 func (o *Sources) noCacheHere(dir string, err error) {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -89,7 +89,8 @@ func (o *Sources) noCacheHere(dir string, err error) {
 
 var errInTree = errors.New("lies in the repository, where a change could bring answers of its own")
 
-// outOf says whether a directory, which need not be there, is out of a tree.
+// outOf returns an error unless a directory, which may not exist, is outside a
+// tree.
 func outOf(t *Tree, dir string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -108,8 +109,9 @@ func outOf(t *Tree, dir string) error {
 	}
 }
 
-// buildIdentity tells this program from any other that may use the same cache:
-// by its beginning, which holds the id that Go's linker gives a build.
+// buildIdentity returns a hash of the beginning of this program, which contains
+// the build id of Go's linker. It differs from any other program that may use
+// the same cache.
 func buildIdentity() (string, error) {
 	name, err := os.Executable()
 	if err != nil {
@@ -138,8 +140,8 @@ type rendering interface {
 	Render(ctx context.Context, srcs ...render.Source) ([]*render.Unit, error)
 }
 
-// graph renders what the command line names of a tree, and remembers it if it
-// may. What was found is kept for each side of a change by itself.
+// graph renders the paths of the command line in a tree, with the cache if
+// allowed. Discoveries are cached separately for each side of a change.
 func (o *Sources) graph(t *Tree, args []string) (rendering, *cache.Graph) {
 	side := t.side()
 	graph := render.Graph{Renderers: o.Progress.renderers(o.Watch.Renderers(o.Renderers(), side)), Selection: o.Selection, Store: t.Store, Forgets: o.Forgets, Parts: o.Parts}
@@ -150,7 +152,7 @@ func (o *Sources) graph(t *Tree, args []string) (rendering, *cache.Graph) {
 	if o.Memory != nil {
 		options.Store, options.Build = o.Memory.Store, o.Memory.Build
 	}
-	if side == "base" { // of which only what the change can reach is rendered again
+	if side == "base" { // whose units are rendered again only if the change affects them
 		options.Other = o.Rendered
 	}
 	g := cache.New(graph, t, options)

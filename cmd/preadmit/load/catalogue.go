@@ -18,9 +18,8 @@ import (
 	"github.com/preadmit/preadmit/render/store"
 )
 
-// catalogued adds definitions to the context for the custom resources that nothing
-// in the tree and --with defines: by the first of the catalogues that has their
-// schema.
+// catalogued adds definitions for custom resources that neither the tree nor
+// --with defines, from the first catalogue that has their schema.
 func (l *loader) catalogued(kubeVersion string, catalogues []string) {
 	if len(catalogues) == 0 {
 		return
@@ -53,7 +52,8 @@ func (l *loader) catalogued(kubeVersion string, catalogues []string) {
 	}
 }
 
-// undefined are the versions of custom resources that nothing defines, by kind.
+// undefined returns the versions of custom resources without a definition, by
+// kind.
 func (l *loader) undefined(kubeVersion string) map[kube.GroupKind][]string {
 	head := render.Objects(l.in.Head)
 	definitions := Only(slices.Concat(head, render.Objects(l.in.Context), render.Objects(l.in.Given)), func(o *render.Object) bool { return o.GetKind() == "CustomResourceDefinition" })
@@ -77,8 +77,8 @@ func (l *loader) undefined(kubeVersion string) map[kube.GroupKind][]string {
 	return versions
 }
 
-// isCustom reports whether a kind may be that of a custom resource, whose names
-// are those of an address, too.
+// isCustom reports whether a kind may be a custom resource's, and its names can
+// be part of a URL.
 func isCustom(gvk kube.GroupVersionKind) bool {
 	return strings.Contains(gvk.Group, ".") && len(validation.IsDNS1123Subdomain(gvk.Group))+
 		len(validation.IsDNS1035Label(strings.ToLower(gvk.Kind)))+len(validation.IsDNS1035Label(gvk.Version)) == 0

@@ -64,8 +64,8 @@ func newCheckouts(o *Sources, t *Tree, s *config.File, g render.Graph) (*checkou
 	return r, nil
 }
 
-// cloned takes what the clone says: its origin is this repository, its branch
-// and the default branch are the work tree.
+// cloned records facts from the clone: its origin is this repository, and its
+// branch and the default branch are the work tree.
 func (r *checkouts) cloned(c git.Clone) {
 	if c.Origin != "" {
 		r.names[normaliseURL(c.Origin)] = true
@@ -105,7 +105,7 @@ func (r *checkouts) Repository(url, revision string) (render.Repository, error) 
 	}
 	if url != "" && !r.names[name] {
 		return render.Repository{}, &render.Error{
-			Rule: "foreign-repository", Missing: true, Err: fmt.Errorf("%s is another repository, which is not here", url),
+			Rule: "foreign-repository", Missing: true, Err: fmt.Errorf("%s is another repository, which is not checked out here", url),
 			Hint: "check that repository out beside this one and name its folder under `sources` in " + config.Path +
 				"; if it is this repository, name its address under `repository` there",
 		}

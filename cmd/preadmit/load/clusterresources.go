@@ -10,9 +10,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// clusterResources reads those of the paths that are ClusterResource documents,
-// in which tests of Kyverno's policies say what is on the cluster, and returns
-// the other paths.
+// clusterResources reads the paths that are ClusterResource documents, with
+// which tests of Kyverno's policies describe the cluster, and returns the other
+// paths.
 func (l *loader) clusterResources(paths []string) (units []*render.Unit, others []string, err error) {
 	for _, p := range paths {
 		name, err := l.in.Tree.NameOf(p, l.stdin)
@@ -33,8 +33,8 @@ func (l *loader) clusterResources(paths []string) (units []*render.Unit, others 
 	return units, others, nil
 }
 
-// clusterResources are the objects that a file's ClusterResource documents
-// hold; none where the file is something else.
+// clusterResources returns the objects of a file's ClusterResource documents,
+// or none for another file.
 func clusterResources(t *Tree, name string) []*render.Object {
 	info, err := fs.Stat(t, name)
 	if err != nil || !info.Mode().IsRegular() {

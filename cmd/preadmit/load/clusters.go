@@ -9,14 +9,14 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// inferClusters names clusters where the tree has several objects of Argo CD or
-// Flux with one identity, as clusters/production and clusters/staging have: the
-// directories in which they differ are clusters of their own, and so are those
-// beside them that hold objects of Argo CD or Flux. Of charts, which lie beside
-// charts of every kind, only those count that make the objects in question.
+// inferClusters infers clusters if the tree has several objects of Argo CD or
+// Flux with one identity, as in clusters/production and clusters/staging. The
+// directories in which their paths differ become clusters, and so do their
+// sibling directories with objects of Argo CD or Flux. Siblings that are charts
+// count only if they make the objects in question.
 func inferClusters(units []*render.Unit, resolvers []render.Resolver) {
 	first := make(map[render.Key]*render.Object)
-	above := make(map[string]bool)        // directories whose directories are clusters
+	above := make(map[string]bool)        // directories whose subdirectories are clusters
 	holds := make(map[string]bool)        // directories with objects of Argo CD or Flux
 	differ := make(map[*render.Unit]bool) // units that hold one of several
 	follower := render.Follower{Resolvers: resolvers}
@@ -51,10 +51,10 @@ func inferClusters(units []*render.Unit, resolvers []render.Resolver) {
 	}
 }
 
-// parting returns the directory below which two paths lie in directories of
-// their own, and have the same names in them: clusters/production/flux.yaml and
-// clusters/staging/flux.yaml, but not bootstrap/root.yaml and apps/self.yaml. At
-// the root of the tree that takes another directory in between, since an
+// parting returns the directory below which two paths are in different
+// subdirectories under the same name: clusters/production/flux.yaml and
+// clusters/staging/flux.yaml, but not bootstrap/root.yaml and apps/self.yaml.
+// At the root of the tree another directory must lie in between, because an
 // Application that somebody applies by hand may deploy its like.
 func parting(a, b string) (dir string, ok bool) {
 	x, y := strings.Split(a, "/"), strings.Split(b, "/")
@@ -71,7 +71,8 @@ func parting(a, b string) (dir string, ok bool) {
 	return path.Join(append([]string{"."}, x[:n]...)...), true
 }
 
-// ClusterNames are the clusters that units of the inputs go to, sorted.
+// ClusterNames returns the clusters to which units of the inputs are deployed,
+// sorted.
 func ClusterNames(inputs ...*Input) []string {
 	var names []string
 	for _, in := range inputs {

@@ -19,12 +19,12 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A deployer finds out what is deployed: by GitOps objects, by what the
-// configuration declares, else by the paths alone.
+// A deployer finds the units that are deployed: by GitOps objects, by the
+// configuration, or else by the paths alone.
 type deployer struct {
 	*loader
 	configuration *config.File
-	declared      []*render.Unit // that are evaluated
+	declared      []*render.Unit // units to evaluate
 	present       []*render.Unit // on the cluster without being evaluated
 	found         []*render.Unit // at the paths
 }
@@ -88,8 +88,9 @@ func (o *Sources) looksAt(cluster string) bool {
 	return len(o.Clusters) == 0 || slices.Contains(o.Clusters, cluster)
 }
 
-// elsewhere reports whether a unit goes to a cluster that is not looked at. All
-// clusters are followed even so: what goes to another one is not undeployed.
+// elsewhere reports whether a unit is deployed to a cluster that is not
+// evaluated. All clusters are followed all the same, so that such a unit does
+// not count as undeployed.
 func (d *deployer) elsewhere(u *render.Unit) bool {
 	return u.Cluster != "" && !d.options.looksAt(u.Cluster)
 }
@@ -115,8 +116,8 @@ func (d *deployer) sourcesAt(line int, paths []string) ([]render.Source, error) 
 	return srcs, nil
 }
 
-// deploy renders a deployment: each match of its path, once for each of its
-// values files.
+// deploy renders a deployment of the configuration: each match of its path,
+// once for each of its values files.
 func (d *deployer) deploy(ctx context.Context, x config.Deployment) ([]*render.Unit, error) {
 	name := cmp.Or(x.Cluster, d.configuration.Home())
 	paths, err := d.glob(x)
@@ -151,8 +152,8 @@ func (d *deployer) deploy(ctx context.Context, x config.Deployment) ([]*render.U
 	return all, nil
 }
 
-// glob lists what a deployment's path matches: directories, manifests and packed
-// charts. As in a shell, a wildcard does not match a dot at the beginning of a name.
+// glob returns the directories, manifests and packed charts that match a
+// deployment's path. As in a shell, a wildcard does not match a leading dot.
 func (d *deployer) glob(x config.Deployment) ([]string, error) {
 	if !strings.ContainsAny(x.Path, "*?[") {
 		return []string{x.Path}, nil
@@ -192,8 +193,8 @@ func deployable(tree fs.FS, p string) bool {
 	return err == nil && (info.IsDir() || strings.HasSuffix(p, ".tar.gz"))
 }
 
-// parameters gives sources those of a deployment, and says what the unit of
-// each is called.
+// parameters sets a deployment's parameters in sources, and returns the unit
+// ids.
 func (d *deployer) parameters(x config.Deployment, srcs []render.Source, several bool) (all []render.Source, ids []string, err error) {
 	for _, src := range srcs {
 		src.Namespace = cmp.Or(x.Namespace, src.Namespace)
@@ -237,8 +238,8 @@ func (d *deployer) parameters(x config.Deployment, srcs []render.Source, several
 	return all, ids, nil
 }
 
-// find renders the paths of the command line. Where the configuration says
-// where to begin and nothing else counts, the tree is not looked at.
+// find renders the paths of the command line. If the configuration names the
+// roots and nothing else counts, the tree is not searched.
 func (d *deployer) find(ctx context.Context, args []string) error {
 	if d.options.GitOps == GitOpsOnly && d.configuration.HasEntries() {
 		names, err := d.names(args)
@@ -265,8 +266,8 @@ func (d *deployer) find(ctx context.Context, args []string) error {
 	return nil
 }
 
-// follow follows the GitOps objects among what is rendered, and puts together
-// what is evaluated.
+// follow follows the GitOps objects in rendered units, and collects the units
+// to evaluate.
 func (d *deployer) follow(ctx context.Context) error {
 	f := render.Follower{Clusters: d.configuration.RenderClusters()}
 	if d.options.GitOps != GitOpsOff {
@@ -375,8 +376,8 @@ func (d *deployer) units() []*render.Unit {
 	return all
 }
 
-// compareReach orders units before those that nothing deploys: of objects with
-// one identity the first is the one on the cluster.
+// compareReach orders deployed units before those that nothing deploys. Of
+// objects with one identity, the first is the one on the cluster.
 func compareReach(a, b *render.Unit) int {
 	switch last := b.State == render.Unreached; {
 	case (a.State == render.Unreached) == last:
@@ -387,8 +388,8 @@ func compareReach(a, b *render.Unit) int {
 	return 1
 }
 
-// readConfiguration reads the configuration file: that of the base where
-// there is one, since a change does not choose how it is evaluated.
+// readConfiguration reads the configuration file. With a base it is the base's
+// file, so that a change can't choose how it is evaluated.
 func (o *Sources) readConfiguration(t *Tree) (*config.File, error) {
 	if o.Configuration != nil {
 		return o.Configuration, nil
@@ -413,7 +414,7 @@ func (o *Sources) readConfiguration(t *Tree) (*config.File, error) {
 	return s, err
 }
 
-// Unreached are the units that nothing found in the tree deploys.
+// Unreached returns the units that nothing found in the tree deploys.
 func (in *Input) Unreached() map[string]bool {
 	all := make(map[string]bool)
 	for _, u := range in.Head {
@@ -424,8 +425,8 @@ func (in *Input) Unreached() map[string]bool {
 	return all
 }
 
-// ConfigName is the name of the file that --config names, which must be there:
-// in the work tree, since a base may lack what the change adds.
+// ConfigName returns the name of the file that --config names. It must exist in
+// the work tree; a base may lack it.
 func ConfigName(t *Tree, path string) (string, error) {
 	name, err := t.NameOf(path, nil)
 	if err != nil {
@@ -435,9 +436,9 @@ func ConfigName(t *Tree, path string) (string, error) {
 	return name, err
 }
 
-// rootCharts is a note about charts of the tree that hold objects of Argo CD or
-// Flux and that nothing in the tree deploys. They are rendered with their own
-// values, and a bootstrap script may use others.
+// rootCharts returns a note about charts with objects of Argo CD or Flux that
+// nothing in the tree deploys. They are rendered with their own values, but a
+// bootstrap script may use others.
 func rootCharts(in *Input, found []*render.Unit) []string {
 	var charts []string
 	for _, u := range found {

@@ -40,8 +40,8 @@ import (
 type Input struct {
 	Tree     *Tree
 	Stdin    io.Reader
-	Head     []*render.Unit     // what is evaluated
-	Clusters []render.Cluster   // that are declared
+	Head     []*render.Unit     // units to evaluate
+	Clusters []render.Cluster   // declared clusters
 	Deployed *render.Deployment // by GitOps objects; without units where there are none
 	Given    []*render.Unit     // from --policy
 	Modules  []rego.Module      // from --policy
@@ -49,18 +49,18 @@ type Input struct {
 	Context  []*render.Unit // from --with
 	Graph    *cache.Graph   // nil where nothing is kept between runs
 	Skipped  []render.Skipped
-	Found    []policy.Result // what went wrong on the way
+	Found    []policy.Result // errors of loading
 	Others   []*render.Unit  // of other clusters, where this is one
-	Anywhere []*render.Unit  // whose cluster is unknown, if this input is one cluster
+	Anywhere []*render.Unit  // units with an unknown cluster, if this input is one cluster
 	Notes    []string
 	Assumed  []policy.Result // about templates that write more where an assumption does not hold
 
-	Exempts       func(*render.Object) bool // what counts as the base has it, see change.Cluster
+	Exempts       func(*render.Object) bool // objects of which the base's state counts, see change.Cluster
 	Walked        render.Discovery          // of the paths of the command line
 	treeDocuments []render.TreeDocument     // see documents
 }
 
-// Load renders what the command line names.
+// Load renders the paths of the command line.
 func Load(ctx context.Context, o *Sources, args []string, stdin io.Reader) (*Input, error) {
 	if len(args) == 0 {
 		args = []string{"."}
@@ -76,7 +76,7 @@ func Load(ctx context.Context, o *Sources, args []string, stdin io.Reader) (*Inp
 	}
 	o.Watch.Phase("rendering")
 	if o.Watch.Disturbed() {
-		o.Memory = nil // what is set apart now may be done another time
+		o.Memory = nil // tasks that are skipped now may succeed in another run
 	}
 	in, err := From(ctx, o, t, args, stdin)
 	if err != nil {
@@ -88,8 +88,8 @@ func Load(ctx context.Context, o *Sources, args []string, stdin io.Reader) (*Inp
 	return in, nil
 }
 
-// Confine opens the cache and confines the process to reading the tree and what is
-// named.
+// Confine opens the cache, and confines the process to reading the tree and the
+// named files.
 func (o *Sources) Confine(ctx context.Context, t *Tree, args []string, stdin io.Reader) error {
 	if err := o.OpenCache(ctx, t); err != nil {
 		return err
@@ -106,8 +106,8 @@ func (o *Sources) Confine(ctx context.Context, t *Tree, args []string, stdin io.
 	return err
 }
 
-// From renders what the command line names from a tree. In one of two that
-// are compared a name may be missing.
+// From renders the paths of the command line in a tree. If two trees are
+// compared, a path may be missing in one.
 func From(ctx context.Context, o *Sources, t *Tree, args []string, stdin io.Reader) (*Input, error) {
 	s, err := o.readConfiguration(t)
 	if err != nil {
@@ -148,8 +148,8 @@ func From(ctx context.Context, o *Sources, t *Tree, args []string, stdin io.Read
 	return in, nil
 }
 
-// present are the paths of --with, for graph without those that are still to be
-// fetched.
+// present returns the paths of --with, for graph without those that are still
+// to be fetched.
 func (o *Sources) present(t *Tree) []string {
 	if !o.Sparse {
 		return o.With
@@ -202,7 +202,7 @@ func (l *loader) discover(paths []string) ([]render.Source, error) {
 	return found.Sources, l.options.apply(l.in.Tree, l.stdin, found.Sources)
 }
 
-// names are the names in the tree of paths of the command line.
+// names returns the names in the tree of paths of the command line.
 func (l *loader) names(paths []string) ([]string, error) {
 	names := make([]string, len(paths))
 	for i, p := range paths {
@@ -232,8 +232,8 @@ func (l *loader) renderSources(ctx context.Context, srcs []render.Source) ([]*re
 	return units, err
 }
 
-// cutShort gives the units that were not rendered when the time was over an
-// error that says so.
+// cutShort sets an error in the units that were not rendered when the time
+// ended.
 func cutShort(units []*render.Unit, srcs []render.Source, why error) {
 	for i, u := range units {
 		if u != nil && !errors.Is(u.Err, context.DeadlineExceeded) && !errors.Is(u.Err, context.Canceled) {
@@ -245,8 +245,8 @@ func cutShort(units []*render.Unit, srcs []render.Source, why error) {
 	}
 }
 
-// TimeToRender leaves a quarter of a run's time for evaluating what is rendered
-// by then.
+// TimeToRender returns a context that ends after three quarters of the run's
+// time, so that the rest remains for evaluation.
 func TimeToRender(ctx context.Context) (context.Context, context.CancelFunc) {
 	until, ok := ctx.Deadline()
 	if !ok {
@@ -258,8 +258,8 @@ func TimeToRender(ctx context.Context) (context.Context, context.CancelFunc) {
 // maxObjects bounds the objects of a run.
 const maxObjects = 500_000
 
-// BoundObjects leaves out the units whose objects would be more than most
-// together with the count of those before, and returns the count.
+// BoundObjects removes the units that would bring the total number of objects,
+// including count, above most. It returns the new count.
 func BoundObjects(units []*render.Unit, count, most int) int {
 	for _, u := range units {
 		if count+len(u.Objects) <= most {
@@ -275,7 +275,7 @@ func BoundObjects(units []*render.Unit, count, most int) int {
 	return count
 }
 
-// complain notes what went wrong in rendering units.
+// complain adds the errors of rendering units to the results.
 func (l *loader) complain(units []*render.Unit) {
 	for _, u := range units {
 		for _, r := range policy.Errors(policy.EngineRender, u, u.Err) {
@@ -288,8 +288,8 @@ func (l *loader) complain(units []*render.Unit) {
 	}
 }
 
-// holdPolicies says that a path given for its policies has none: silence would
-// look like a verdict.
+// holdPolicies adds an error if a path given with --policy has no policies,
+// because silence would look like a pass.
 func (l *loader) holdPolicies(p string, units []*render.Unit) {
 	name, _ := l.in.Tree.NameOf(p, l.stdin)
 	if slices.ContainsFunc(render.Objects(units), lint.IsPart) || len(regoFiles(l.in.Tree, name)) > 0 {
@@ -297,7 +297,7 @@ func (l *loader) holdPolicies(p string, units []*render.Unit) {
 	}
 	for _, u := range units {
 		if u.Err != nil {
-			return // which says more
+			return // which is more specific
 		}
 	}
 	l.in.Found = append(l.in.Found, policy.Errors(policy.EngineCompile, nil, &render.Error{
@@ -314,7 +314,7 @@ func (in *Input) Side() *change.Side {
 	}
 }
 
-// Unread are the files and directories that could not be read.
+// Unread returns the files and directories that could not be read.
 func (in *Input) Unread() []string {
 	var names []string
 	for i := range in.Found {
@@ -325,8 +325,8 @@ func (in *Input) Unread() []string {
 	return names
 }
 
-// Unreadable returns a function that says why a file may hold objects which
-// can't be seen: it is no YAML, such as an encrypted file, or belongs to a
+// Unreadable returns a function that says why a file may hold objects that
+// can't be seen: it is not YAML, for example encrypted, or it belongs to a
 // submodule that is not checked out.
 func (in *Input) Unreadable(repo *git.Repository) func(file string) string {
 	absent := repo.AbsentModules(in.Tree)
@@ -353,9 +353,9 @@ func (in *Input) File(p string) (name string, data []byte, err error) {
 	return name, data, err
 }
 
-// Readable are the directories that a run reads: the tree with what is named
-// beside it, and those of Git. What can't be found is left to whoever looks for
-// it again and says so.
+// Readable returns the directories that a run reads: the tree, named paths
+// beside it, and those of Git. Missing ones are left out; reading them gives
+// the error.
 func Readable(t *Tree, stdin io.Reader, named []string) []string {
 	for _, p := range named {
 		if p != "" && p != "-" && !render.IsAddress(p) {
@@ -371,7 +371,7 @@ func Readable(t *Tree, stdin io.Reader, named []string) []string {
 	return dirs
 }
 
-// named are the paths that the command line and the configuration name.
+// named returns the paths that the command line and the configuration name.
 func (o *Sources) named(t *Tree, args []string) []string {
 	paths := slices.Concat(args, o.Policies, o.With, o.Values, DataFiles(o.Data), []string{o.AsFile, o.Config, o.Suppressions, o.Authorizer})
 	for _, kv := range o.SetFile {
@@ -384,7 +384,7 @@ func (o *Sources) named(t *Tree, args []string) []string {
 	return paths
 }
 
-// Documents says, once, what happens to the documents of the tree.
+// Documents returns the states of the tree's documents, computed once.
 func (in *Input) Documents() []render.TreeDocument {
 	if in.treeDocuments == nil {
 		in.treeDocuments = in.Walked.Documents(slices.Concat(in.Head, in.Others))

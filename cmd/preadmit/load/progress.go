@@ -10,21 +10,21 @@ import (
 	"github.com/preadmit/preadmit/tui"
 )
 
-// A Progress tells a screen how far a run is, with the first results as they
-// come. A nil one, that of the other commands, changes nothing.
+// A Progress reports to a screen how far a run is, with the first results as
+// they come. A nil *Progress does nothing.
 type Progress struct {
 	Tell  func(tui.Progress)
-	Quiet bool // it tells of no results before the end
+	Quiet bool // no results before the end
 
 	mu          sync.Mutex
 	done, total int
 	told        time.Time
 }
 
-// tellEvery is how often it tells.
+// tellEvery is the interval between reports.
 const tellEvery = 100 * time.Millisecond
 
-// Expect says that n more units are to be rendered.
+// expect adds n units to be rendered.
 func (p *Progress) expect(n int) {
 	if p == nil {
 		return
@@ -44,10 +44,10 @@ func (p *Progress) rendered() {
 	}
 }
 
-// Early reports whether results are told before the end.
+// Early reports whether results are reported before the end.
 func (p *Progress) Early() bool { return p != nil && !p.Quiet }
 
-// renderers are the same, and each unit that is done is reported.
+// renderers returns renderers that report each unit that is done.
 func (p *Progress) renderers(all []render.Renderer) []render.Renderer {
 	if p == nil {
 		return all

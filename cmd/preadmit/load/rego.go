@@ -14,8 +14,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// rego reads the Rego modules at or below the paths of --policy, and what
-// --data names. What can't be read is among the results.
+// rego reads the Rego modules at or below the paths of --policy, and the data
+// of --data. Files that can't be read become results.
 func (l *loader) rego(o *Sources) error {
 	in := l.in
 	var broken error
@@ -34,7 +34,7 @@ func (l *loader) rego(o *Sources) error {
 }
 
 // RegoModules reads the .rego files at or below paths of the command line, each
-// once; broken joins those that can't be read.
+// once. broken joins the errors of files that can't be read.
 func RegoModules(t *Tree, paths []string, stdin io.Reader) (modules []rego.Module, broken, err error) {
 	seen := make(map[string]bool)
 	var unread []error
@@ -59,7 +59,7 @@ func RegoModules(t *Tree, paths []string, stdin io.Reader) (modules []rego.Modul
 	return modules, errors.Join(unread...), nil
 }
 
-// DataNames are values of --data with names in the tree for their paths.
+// DataNames returns the values of --data with their paths as names in the tree.
 func DataNames(t *Tree, values []string, stdin io.Reader) ([]string, error) {
 	names := make([]string, len(values))
 	for i, v := range values {
@@ -90,7 +90,7 @@ func CutData(value string) (under, file string) {
 	return "", value
 }
 
-// DataFiles are the paths of values of --data.
+// DataFiles returns the paths in values of --data.
 func DataFiles(values []string) []string {
 	files := make([]string, len(values))
 	for i, v := range values {
@@ -108,9 +108,9 @@ func regoFilesOf(t *Tree, p, name string) []string {
 	return regoFiles(t, name)
 }
 
-// regoFiles are the .rego files at or below a name, those that links lead to
-// and those that can't be read too: reading them says why. What else can't be
-// looked at is said by the walk that finds the other policies.
+// regoFiles returns the .rego files at or below a name, including links and
+// files that can't be read, for which reading gives the error. Other unreadable
+// entries are reported when the other policies are searched.
 func regoFiles(t *Tree, name string) []string {
 	fsys, below, err := t.Locate("open", name)
 	if err != nil {

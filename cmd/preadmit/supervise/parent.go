@@ -286,7 +286,7 @@ func receive(from io.Reader, to chan<- received) {
 // frame does what a frame asks for. done says that the child is at its end.
 func (p *parent) frame(c *child, f received) (e ending, done bool) {
 	if f.err != nil {
-		return c.ended("it sent what is no message"), true
+		return c.ended("it sent an invalid message"), true
 	}
 	switch f.kind {
 	case Stdout, Stderr, Data, Phase:
@@ -344,14 +344,14 @@ func (p *parent) frame(c *child, f received) (e ending, done bool) {
 	case Overrun:
 		var x Excess
 		if json.Unmarshal(f.payload, &x) != nil {
-			return c.ended("it sent what is no message"), true
+			return c.ended("it sent an invalid message"), true
 		}
 		e := c.ended(x.Why)
 		e.overran, e.narrowest = x.Tasks, x.Narrowest
 		return e, true
 	case Exit:
 		if len(f.payload) != 1 {
-			return c.ended("it sent what is no message"), true
+			return c.ended("it sent an invalid message"), true
 		}
 		return ending{exited: true, code: int(f.payload[0])}, true
 	}

@@ -211,7 +211,7 @@ func (s *Service) frame(c *child, f received) (ending, bool) {
 		return s.p.frame(c, f)
 	}
 	if len(f.payload) < 4 {
-		return c.ended("it sent what is no message"), true
+		return c.ended("it sent an invalid message"), true
 	}
 	number := binary.LittleEndian.Uint32(f.payload)
 	q := s.waiting[number]

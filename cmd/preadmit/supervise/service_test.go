@@ -50,7 +50,7 @@ func TestAnswers(t *testing.T) {
 
 	for why, frames := range map[string][]received{
 		"more than an answer may have": {message(Part, 7, strings.Repeat("x", 60)), message(Part, 7, strings.Repeat("x", 60))},
-		"what is no message":           {{kind: Answer, payload: []byte("x")}},
+		"invalid message":              {{kind: Answer, payload: []byte("x")}},
 	} {
 		s, c, _ := answering(100)
 		var e ending

@@ -403,7 +403,7 @@ func (h *Host) Lines(_ context.Context, file string) ([]string, error) {
 	}
 	lines, ok := source.Lines(file)
 	if !ok {
-		return nil, fmt.Errorf("%s: this file is not at hand, or is no text", file)
+		return nil, fmt.Errorf("%s: this file is not available, or is not text", file)
 	}
 	return lines, nil
 }

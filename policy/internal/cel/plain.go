@@ -89,7 +89,7 @@ func plainSyntax(text string) string {
 	}
 	if m := unexpectedToken.FindStringSubmatch(text); m != nil {
 		if m[1] == "'<EOF>'" {
-			return "syntax error: the expression ends where it has to go on"
+			return "syntax error: the expression is incomplete"
 		}
 		text := fmt.Sprintf("syntax error: %s can't stand here", token(m[1]))
 		if meant := map[string]string{"and": "&&", "or": "||", "not": "!"}[strings.ToLower(token(m[1]))]; meant != "" {
@@ -99,7 +99,7 @@ func plainSyntax(text string) string {
 	}
 	if m := noAlternative.FindStringSubmatch(text); m != nil {
 		if strings.HasSuffix(m[1], "<EOF>'") {
-			return "syntax error: the expression ends where it has to go on"
+			return "syntax error: the expression is incomplete"
 		}
 		return fmt.Sprintf("syntax error: %s is no expression", token(m[1]))
 	}

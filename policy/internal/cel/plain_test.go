@@ -25,7 +25,7 @@ func TestPlainErrors(t *testing.T) {
 		"object.spec.replicas > 1 | true":  "syntax error: | is no operator; did you mean ||?",
 		"true and false":                   "syntax error: and can't stand here; did you mean &&?",
 		"has(object.spec":                  "syntax error: a ) is missing at the end",
-		"object.spec.replicas <":           "syntax error: the expression ends where it has to go on",
+		"object.spec.replicas <":           "syntax error: the expression is incomplete",
 		"object.spec.replicas == 'x":       "syntax error: the quote ' that opens here is never closed",
 		"object.spec.replicas > 1)":        "syntax error: ) can't stand here",
 		"objet.spec.replicas > 1":          `there is no variable or function "objet"; did you mean object?`,

@@ -73,7 +73,7 @@ const (
 )
 
 var (
-	errNodes     = errors.New("expression takes too many steps to be explained")
+	errNodes     = errors.New("expression takes too many steps to explain")
 	errWeight    = errors.New("expression makes too much text to be explained")
 	errParts     = errors.New("expression makes a value of too many parts to be explained")
 	errRecursion = errors.New("variables refer to each other in a circle")

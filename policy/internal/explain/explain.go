@@ -109,7 +109,7 @@ type Explanation struct {
 
 // ErrLimit is the error for an evaluation that takes too much time or memory to
 // explain.
-var ErrLimit = errors.New("expression takes too much to be explained")
+var ErrLimit = errors.New("expression is too expensive to explain")
 
 // New prepares the explanation of a checked expression. env must have the
 // functions and types of the environment in which ast and the variables were

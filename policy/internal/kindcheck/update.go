@@ -174,6 +174,6 @@ func (c *check) updateClaim(now, old *corev1.PersistentVolumeClaimSpec, p *Spot)
 	size, was := now.Resources.Requests[corev1.ResourceStorage], old.Resources.Requests[corev1.ResourceStorage]
 	if size.Cmp(was) < 0 {
 		f := c.forbidden(p.In("resources", "requests", "storage"), "field can not be less than status.capacity")
-		f.Assumed = []string{"the claim has the capacity that it asked for"}
+		f.Assumed = []string{"the claim has the capacity that it requested"}
 	}
 }

@@ -56,7 +56,7 @@ func (c checker) source(x field) {
 		c.add(clone.pointer, "clone has no name")
 	}
 	if pattern.HasAnchors(x.get("data")) {
-		c.add(x.at("data").pointer, "anchors are of patterns, not of what is generated")
+		c.add(x.at("data").pointer, "anchors belong in patterns, not in generated objects")
 	}
 	if s := selector(x.at("cloneList", "selector")); s != nil && s.hasWildcard() {
 		c.add(x.at("cloneList", "selector").pointer, "the selector of a cloneList has no wildcards")
@@ -95,7 +95,7 @@ func (c checker) cloneList(x field) {
 	namespace := x.at("namespace")
 	switch {
 	case wide > 0 && c.isNamespaced():
-		c.add(x.at("kinds").pointer, "a Policy clones what is in its namespace: use a ClusterPolicy")
+		c.add(x.at("kinds").pointer, "a Policy can clone only from its own namespace: use a ClusterPolicy")
 	case wide > 0 && wide < len(kinds):
 		c.add(x.at("kinds").pointer, "kinds that are in a namespace stand beside such that are in none")
 	case wide > 0 && namespace.value != nil:

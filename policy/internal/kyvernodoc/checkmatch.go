@@ -21,7 +21,7 @@ func (c checker) blocks(r *Rule) {
 	}
 	c.named(r)
 	if sameBlock(r) {
-		c.add(r.Pointer+"/exclude", "the rule excludes what it matches")
+		c.add(r.Pointer+"/exclude", "the rule excludes everything that it matches")
 	}
 }
 

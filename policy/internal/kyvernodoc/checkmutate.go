@@ -21,7 +21,7 @@ func (c checker) mutate(m *Mutate, x field) {
 	for i, t := range m.Targets {
 		at := x.at("targets").list()[i]
 		if c.isNamespaced() && t.Namespace != "" && t.Namespace != c.Namespace {
-			c.add(at.at("namespace").pointer, "a Policy changes what is in its own namespace alone")
+			c.add(at.at("namespace").pointer, "a Policy can change only objects in its own namespace")
 		}
 	}
 }

@@ -238,7 +238,7 @@ func (c checker) text(s, pointer string, n names) {
 func (c checker) variable(text, pointer string, n names) bool {
 	expr := strings.TrimSpace(strings.TrimPrefix(strings.NewReplacer("{{", "", "}}", "").Replace(text), "-"))
 	if strings.HasPrefix(expr, "element") && !n.foreach {
-		c.add(pointer, "%.200s stands for an element of a foreach, and this is none", expr)
+		c.add(pointer, "%.200s stands for an element of a foreach, but is not inside one", expr)
 		return false
 	}
 	if expr == "null" { // what stood here was a variable itself

@@ -61,7 +61,7 @@ var random = []string{
 // unstable replaces a function whose value is not known offline.
 func unstable(name string) any {
 	return func(...any) (any, error) {
-		return nil, fmt.Errorf("%s gives another value each time, so what is made of it is not known", name)
+		return nil, fmt.Errorf("%s returns a different value each time, so the result is unknown", name)
 	}
 }
 

@@ -24,12 +24,12 @@ func TestExecute(t *testing.T) {
 		{"large list", "{{ until 999999999 }}", Options{}, "", "more than 100000 items"},
 		{"environment", `{{ env "HOME" }}`, Options{}, "", "not defined"},
 		{"keys", `{{ keys .a | first }}{{ index (values .a) 0 }}`, Options{}, "bx", ""},
-		{"keys in any order", `{{ first (keys .a (dict "c" 1)) }}`, Options{}, "", "another order each time"},
-		{"values in any order", `{{ range values (dict "c" 1 "d" 2) }}{{ . }}{{ end }}`, Options{}, "", "another order each time"},
-		{"keys in any order, and others sorted", `{{ first (keys (dict "c" 1 "d" 2)) | list | sortAlpha }}`, Options{}, "", "another order each time"},
+		{"keys in any order", `{{ first (keys .a (dict "c" 1)) }}`, Options{}, "", "different order each time"},
+		{"values in any order", `{{ range values (dict "c" 1 "d" 2) }}{{ . }}{{ end }}`, Options{}, "", "different order each time"},
+		{"keys in any order, and others sorted", `{{ first (keys (dict "c" 1 "d" 2)) | list | sortAlpha }}`, Options{}, "", "different order each time"},
 		{"sorted keys", `{{ keys (dict "d" 1 "c" 2) | sortAlpha | first }}{{ range sortAlpha (concat (keys .a) (list "a")) }}{{ . }}{{ end }}`, Options{}, "cab", ""},
 		{"keys counted", `{{ $d := dict "d" 1 "c" 2 }}{{ if keys $d }}{{ len (keys $d) }}{{ has "c" (keys $d) }}{{ end }}`, Options{}, "2true", ""},
-		{"clock", `{{ now }}`, Options{}, "", "another value each time"},
+		{"clock", `{{ now }}`, Options{}, "", "different value each time"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -83,7 +83,7 @@ func entries(name string) any {
 			}
 		}
 		if len(list) > 1 {
-			return nil, fmt.Errorf("%s gives the entries of a map in another order each time, so what is made of them is not known: sort them by sortAlpha", name)
+			return nil, fmt.Errorf("%s returns the entries of a map in a different order each time, so the result is unknown: sort them with sortAlpha", name)
 		}
 		return list, nil
 	}

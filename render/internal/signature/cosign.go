@@ -89,7 +89,7 @@ func (k *Key) verifyCosign(manifestDigest string, signature []byte) error {
 		} `json:"critical"`
 	}
 	if json.Unmarshal(s.Payload, &payload) != nil || payload.Critical.Type != simpleType {
-		return errors.New("what is signed is no image signature of cosign")
+		return errors.New("the signed content is not a cosign image signature")
 	}
 	if got := payload.Critical.Image.Digest; got != manifestDigest {
 		return fmt.Errorf("the signature is that of another artifact, %s", got)
