@@ -20,8 +20,8 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// baselineOptions are the flags of baseline: those of check without what says
-// how a report is written, and what each suppression holds.
+// baselineOptions are the flags of baseline: those of check except the flags
+// for reports, and the fields of the suppressions.
 type baselineOptions struct {
 	checkOptions
 	reason  string
@@ -96,8 +96,9 @@ func (o *baselineOptions) runBaseline(ctx context.Context, args []string, std st
 	return exitOK, nil
 }
 
-// debt are the suppressions for what fails a run, one for each rule and object.
-// One names its unit where another has an object of the same name.
+// debt returns the suppressions for everything that fails a run, one for each
+// rule and object. A suppression names its unit if another unit has an object
+// of the same name.
 func (o *baselineOptions) debt(results []policy.Result) []policy.Suppression {
 	units := make(map[string]map[string]bool)
 	for i := range results {

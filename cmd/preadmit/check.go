@@ -141,11 +141,11 @@ func (o *checkOptions) reportFailure(stdout io.Writer, outs []output, err error)
 	return o.write(stdout, evaluate.FailedReport(report.Plain(err.Error()), ""), outs, writing{failOn: policy.Action(o.failOn)})
 }
 
-// saysSo tells whether the verdict stands on standard output already.
-func saysSo(outs []output) bool { return slices.Contains(outs, output{format: "text"}) }
+// verdictShown reports whether the verdict is already on standard output.
+func verdictShown(outs []output) bool { return slices.Contains(outs, output{format: "text"}) }
 
-// countsDocuments reports whether the format says how many documents are not deployed:
-// some are lists of findings alone.
+// countsDocuments reports whether the format counts documents that are not
+// deployed. Some formats list only findings.
 func (o output) countsDocuments() bool { return o.format != "concise" && o.format != "gitlab" }
 
 // listSkipped names the files that hold nothing to evaluate.
@@ -155,8 +155,8 @@ func listSkipped(w io.Writer, in *load.Input) {
 	}
 }
 
-// verdict is the exit code, and says on standard error what it rests on, where
-// that is not to be seen or the code has one of two reasons.
+// verdict returns the exit code. It prints the reason on standard error unless
+// a report on standard output shows it, and always if the code has two reasons.
 func verdict(r *report.Report, o *checkOptions, outs []output, stderr io.Writer) int {
 	denied := 0
 	if o.failOn != "never" {
@@ -167,7 +167,7 @@ func verdict(r *report.Report, o *checkOptions, outs []output, stderr io.Writer)
 		undecided = allUndecided(r)
 	}
 	both := denied > 0 && undecided > 0
-	if !o.quiet && denied+undecided > 0 && (both || !saysSo(outs)) {
+	if !o.quiet && denied+undecided > 0 && (both || !verdictShown(outs)) {
 		fmt.Fprintf(stderr, "preadmit: %s\n", verdictLine(denied, undecided))
 	}
 	if text := r.Summary.Undeployed(); text != "" && !o.quiet && !slices.ContainsFunc(outs, output.countsDocuments) {
@@ -183,7 +183,8 @@ func verdict(r *report.Report, o *checkOptions, outs []output, stderr io.Writer)
 	}
 }
 
-// allUndecided counts what could not be decided, whoever knows it.
+// allUndecided counts everything that could not be decided, in results and in
+// units.
 func allUndecided(r *report.Report) int {
 	n := 0
 	for i := range r.Results {

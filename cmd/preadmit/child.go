@@ -19,8 +19,8 @@ import (
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 )
 
-// runChild does a command's work for a parent, which package supervise has:
-// what is to be written goes there, and so does the news of each task.
+// runChild runs a command for its parent, which is in package supervise. Output
+// and the events of tasks are sent to the parent.
 func runChild() int {
 	to, from := supervise.NewPipe(os.Stdout), supervise.NewReader(os.Stdin)
 	order, err := readOrder(from)
@@ -56,8 +56,8 @@ func runChild() int {
 	return code
 }
 
-// maxStack is deeper than any input that is not made to overflow a stack, and
-// ends one that is early.
+// maxStack is enough for all inputs that are not made to overflow a stack, and
+// ends those early.
 const maxStack = 128 << 20
 
 func readOrder(from *supervise.Reader) (supervise.Order, error) {
@@ -82,7 +82,7 @@ type parentEnd struct {
 	stop    context.CancelCauseFunc
 }
 
-// maxAsked is how many questions may wait until a command begins to answer.
+// maxAsked is how many requests may wait until a command begins to answer.
 const maxAsked = 64
 
 // listen takes the parent's frames. Without a parent there is nothing to do.
@@ -105,7 +105,7 @@ func (p *parentEnd) listen(from *supervise.Reader) {
 	}
 }
 
-// childStdout is an output of a child: the parent's.
+// childStdout writes to the parent's standard output or error.
 type childStdout struct {
 	end  *parentEnd
 	kind supervise.Kind
@@ -122,7 +122,7 @@ func (s *childStdout) WriteFile(name string, content func(io.Writer) error) erro
 	}
 	w := bufio.NewWriterSize(&childStdout{s.end, supervise.Data}, 64<<10)
 	if err := content(w); err != nil {
-		return err // what is written so far the parent drops
+		return err // the parent drops what was written so far
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -136,8 +136,8 @@ func (s *childStdout) WriteFile(name string, content func(io.Writer) error) erro
 	return nil
 }
 
-// Columns are those of the terminal that the parent's standard output is; 0 if
-// it is none.
+// Columns returns the width of the terminal on the parent's standard output, or
+// 0 if that is not a terminal.
 func (s *childStdout) Columns() int {
 	if s.kind != supervise.Stdout {
 		return 0
@@ -145,7 +145,8 @@ func (s *childStdout) Columns() int {
 	return s.end.order.Columns
 }
 
-// childStdin is the parent's standard input, which is asked for when it is read.
+// childStdin reads the parent's standard input, which the parent sends on
+// demand.
 type childStdin struct {
 	end  *parentEnd
 	data *bytes.Reader

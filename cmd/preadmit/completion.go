@@ -26,7 +26,7 @@ var (
 	themes        = []string{"auto", "light", "dark"}
 )
 
-// completions lets shells offer the values of flags and arguments.
+// completions registers the completions of the values of flags and arguments.
 func completions(root *cobra.Command) {
 	formats := map[string][]string{"explain": oneFormats, "test": oneFormats, "render": renderFormats, "graph": graphFormatNames, "policies": report.PoliciesFormats.Names()}
 	for _, c := range root.Commands() {
@@ -108,11 +108,11 @@ func completeExplained(_ *cobra.Command, args []string, _ string) ([]string, cob
 	}
 }
 
-// mostCompleted is how many files are read for a completion at most.
+// mostCompleted is the most files that are read for a completion.
 const mostCompleted = 2000
 
-// writtenPolicies are the names of the policies that files of the tree hold.
-// Nothing is rendered for a completion.
+// writtenPolicies returns the names of policies in the tree's files. It renders
+// nothing.
 func writtenPolicies() []string {
 	t, err := load.Open(nil)
 	if err != nil {

@@ -22,10 +22,10 @@ import (
 // configFile holds a repository's defaults for flags, under the flags' names.
 const configFile = config.Path
 
-// configure gives flags that the command line leaves alone the values of the
-// repository's configuration file, or of the one that --config names. Paths in
-// it count from the repository's root. With --base it is the file there: a
-// change does not choose how it is evaluated.
+// configure sets flags that are not on the command line from the repository's
+// configuration file, or from the one that --config names. Paths in it are
+// relative to the repository's root. With --base the file of the base is read,
+// so that a change can't choose how it is evaluated.
 func configure(flags *pflag.FlagSet, args []string) error {
 	t, err := load.Open(args)
 	if err != nil {
@@ -110,8 +110,8 @@ func setFlag(flags *pflag.FlagSet, root, file string, key, value *yaml.Node) err
 	return nil
 }
 
-// held says about a path that it is not there. With --base it may be on one side
-// only.
+// held returns an error about a path that does not exist. With --base it may
+// exist on one side only.
 func held(flags *pflag.FlagSet, flag, value, rooted string) error {
 	base := flags.Lookup("base")
 	if !slices.Contains(pathFlags, flag) || value == rooted || base != nil && base.Value.String() != "" {
@@ -123,18 +123,20 @@ func held(flags *pflag.FlagSet, flag, value, rooted string) error {
 	return nil
 }
 
-// configurable are the flags that a configuration file may set.
+// configurable lists the flags that a configuration file may set.
 var configurable = []string{
 	"allow-new-suppressions", "api-versions", "as", "as-file", "as-group", "authorizer", "color", "combine", "data", "exclude", "fail-on", "gitops", "include-crds", "include-hidden", "jobs", "kube-version", "namespace",
 	"no-tree-policies", "output", "pack", "policy", "quiet", "rego-namespace", "release", "require-complete", "set", "set-file", "set-string",
 	"suppressions", "task-memory", "task-time", "timeout", "values", "verbose", "with",
 }
 
-// trusted are those that it may set only where no change chose it.
+// trusted lists the flags that a configuration file may set only if it is not
+// part of the change.
 var trusted = []string{"task-memory", "task-time"}
 
-// rooted makes a path of the configuration file one of the command line. It
-// may not lead out of the repository: a pull request can change this file.
+// rooted converts a path of the configuration file to one of the command line.
+// The path may not lead out of the repository, because a pull request can
+// change this file.
 func rooted(root, flag, value string) (string, error) {
 	prefix, file := "", value
 	switch {

@@ -18,13 +18,13 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// coverageFlags ask which branches of policies a run takes.
+// coverageFlags are the flags for the coverage of policies.
 type coverageFlags struct {
 	coverage  []string
 	add       []string
 	failUnder percentage
 
-	counted *policy.Coverage // nil if coverage is not asked for
+	counted *policy.Coverage // nil without coverage
 	added   []policy.Branch  // that other runs took, of --coverage-add
 }
 
@@ -91,7 +91,7 @@ func readCoverage(file string) (*report.Coverage, error) {
 	return &c, nil
 }
 
-// withAdded returns the branches together with those that other runs took.
+// withAdded returns the branches, with the counts of other runs added.
 func (o *coverageFlags) withAdded(branches []policy.Branch) []policy.Branch {
 	if len(o.added) == 0 {
 		return branches

@@ -15,9 +15,10 @@ import (
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 )
 
-// begin starts a command: it checks the flags, and returns a context that ends at
-// --timeout. The caller must call the function. The error is a wrong flag, or why
-// the supervised children before this one ended without a result.
+// begin starts a command: it checks the flags, and returns a context that ends
+// at --timeout. The caller must call the returned function. The error is a
+// wrong flag, or the reason why the supervised children before this one ended
+// without a result.
 func (o *checkOptions) begin(ctx context.Context, stderr io.Writer) (context.Context, context.CancelFunc, error) {
 	if err := o.start(); err != nil {
 		return nil, nil, err

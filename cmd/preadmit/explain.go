@@ -18,7 +18,7 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// explainOptions are the flags of check, but for its outputs.
+// explainOptions are the flags of check, except those for reports.
 type explainOptions struct {
 	checkOptions
 	output string
@@ -71,7 +71,7 @@ The exit code is that of check, for this decision alone.`,
 	return cmd
 }
 
-// without are the flags but for some.
+// without returns the flags except the named ones.
 func without(flags *pflag.FlagSet, names ...string) *pflag.FlagSet {
 	rest := pflag.NewFlagSet("rest", pflag.ContinueOnError)
 	flags.VisitAll(func(f *pflag.Flag) {

@@ -23,8 +23,8 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// newFetchCommand is the only way to this file, which alone imports package
-// download, the only way to the network.
+// newFetchCommand returns the command fetch. This file alone imports package
+// download, the only package that uses the network.
 func newFetchCommand(code *int) *cobra.Command {
 	o := &fetchOptions{}
 	cmd := &cobra.Command{
@@ -68,7 +68,7 @@ type fetchOptions struct {
 	update                         string
 	format                         string
 
-	own       *pflag.FlagSet // those of fetch alone
+	own       *pflag.FlagSet // flags that only fetch has
 	discovery []string       // the others, as they are passed on to graph
 }
 
@@ -108,7 +108,7 @@ func (o *fetchOptions) check() error {
 	return nil
 }
 
-// passedOn are the flags that were given, but for those of fetch alone.
+// passedOn returns the given flags that other commands have too.
 func passedOn(flags, own *pflag.FlagSet) []string {
 	var args []string
 	flags.Visit(func(f *pflag.Flag) {
@@ -126,7 +126,7 @@ func passedOn(flags, own *pflag.FlagSet) []string {
 	return args
 }
 
-// runFetch does what the flags say, and returns the exit code.
+// runFetch runs fetch and returns the exit code.
 func runFetch(ctx context.Context, o *fetchOptions, args []string, stdout, stderr io.Writer) (int, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.Timeout, fmt.Errorf("not done after --timeout %s", o.Timeout))
 	defer cancel()
@@ -171,7 +171,8 @@ func runFetch(ctx context.Context, o *fetchOptions, args []string, stdout, stder
 	return exitOK, nil
 }
 
-// newFetch returns what the flags and paths say. Its lock and trust are not set yet.
+// newFetch returns a Fetch for the flags and paths. The caller must set its
+// lock and trust.
 func (o *fetchOptions) newFetch(t *load.Tree, args []string, stdout, stderr io.Writer) *download.Fetch {
 	vendor := filepath.Join(t.Dir, filepath.FromSlash(store.VendorDir))
 	f := &download.Fetch{
@@ -199,9 +200,9 @@ func narrows(flag string) bool {
 	return slices.Contains([]string{"--cluster", "--exclude", "--gitops"}, name)
 }
 
-// trust reads the configuration: the hosts that it names, and whose signatures
-// content needs. With --base it is the base's, with the lock there: a change does
-// not choose whom its check talks to or trusts.
+// trust reads from the configuration the hosts that may be contacted and the
+// keys that must sign content. With --base it reads the base's configuration
+// and lock, so that a change can't choose which hosts and keys are trusted.
 func (o *fetchOptions) trust(f *download.Fetch, t *load.Tree) error {
 	if o.Base != "" {
 		b, err := load.OpenBase(t, o.Base)
@@ -222,7 +223,8 @@ func (o *fetchOptions) trust(f *download.Fetch, t *load.Tree) error {
 	return nil
 }
 
-// checkLock says whether the lock is complete and current.
+// checkLock prints whether the lock is complete and current, and returns the
+// exit code.
 func (o *fetchOptions) checkLock(ctx context.Context, f *download.Fetch, t *load.Tree) (int, error) {
 	needs, err := f.Needs(ctx)
 	if err != nil {
@@ -258,7 +260,7 @@ func (o *fetchOptions) checkLock(ctx context.Context, f *download.Fetch, t *load
 	return code, nil
 }
 
-// list prints what fetch would fetch.
+// list prints the sources that fetch would download.
 func (o *fetchOptions) list(ctx context.Context, f *download.Fetch, stdout io.Writer) error {
 	needs, err := f.Needs(ctx)
 	if err != nil {

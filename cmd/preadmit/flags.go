@@ -15,7 +15,7 @@ import (
 	"github.com/preadmit/preadmit/policy/schema"
 )
 
-// addSourceFlags adds the flags that say what is rendered, and how.
+// addSourceFlags adds the flags for rendering.
 func (o *checkOptions) addSourceFlags(f *pflag.FlagSet) {
 	f.StringArrayVarP(&o.Values, "values", "f", nil, "values `FILE` for the charts named, later ones win (repeatable)")
 	f.StringArrayVar(&o.Set, "set", nil, "a chart value, `KEY=VALUE` as in helm (repeatable)")
@@ -56,13 +56,13 @@ func (o *checkOptions) addPolicyFlags(f *pflag.FlagSet) {
 	f.Var(choice{&o.failOn, "ACTION", failActions()}, "fail-on", "exit 1 if a failure has at least this action: deny, warn, audit or never")
 }
 
-// addUserFlags adds the flags that say who asks the authorizer, and what answers.
+// addUserFlags adds the flags for the user and the authorizer.
 func (o *checkOptions) addUserFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.AsFile, "as-file", "", "evaluate as the user that `FILE` describes (username, uid, groups, extra); not with --as")
 	f.StringVar(&o.Authorizer, "authorizer", "unknown", "how CEL's authorizer checks are answered, `MODE`: unknown, allow, deny, rbac (by the Roles and bindings rendered and in --with), or a file of rules")
 }
 
-// addChangeFlags adds the flags that say what to compare with.
+// addChangeFlags adds the flags for comparing with a base.
 func (o *checkOptions) addChangeFlags(f *pflag.FlagSet) {
 	o.Configurable = func(root, file string, node *yaml.Node) error {
 		return configureFrom(newCheckCommand(new(int)).Flags(), root, file, config.Without(node, trusted...))
@@ -71,8 +71,7 @@ func (o *checkOptions) addChangeFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.requireComplete, "require-complete", false, "exit 3 if anything could not be rendered or decided, even if it is the same at --base")
 }
 
-// addRehearsalFlags adds the flags that ask what would happen if something else than the
-// tree changed.
+// addRehearsalFlags adds the flags for rehearsals.
 func (o *checkOptions) addRehearsalFlags(f *pflag.FlagSet) {
 	f.Var((*kubeVersion)(&o.FromKubeVersion), "from-kube-version", "rehearse an upgrade of the API server from version `X.Y` to --kube-version: only results that the upgrade changes count. "+schema.Versions()[0]+" is the oldest, since older schemas are not in the program")
 	f.StringArrayVar(&o.Enforce, "enforce", nil, "rehearse enforcing `POLICY` or POLICY/RULE (* matches any text): the failures that it only warns about or audits are denied, and only these denials count (repeatable)")
@@ -92,7 +91,7 @@ func (o *checkOptions) addCacheFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.NoCache, "no-cache", false, "neither read nor write the cache")
 }
 
-// addLimitFlags adds the flags that say what a child may take.
+// addLimitFlags adds the flags that limit a child's resources.
 func addLimitFlags(f *pflag.FlagSet, l *tasks.Limits) {
 	f.IntVar(&l.Memory, "task-memory", tasks.DefaultMemory, fmt.Sprintf("memory limit in `MIB` for rendering one unit or evaluating one object, at least %d; what needs more is an error, and the run goes on", tasks.MinMemory))
 	f.DurationVar(&l.Time, "task-time", tasks.DefaultTime, "processor time that one unit or object may take, `DURATION`; by the clock it may take three times as long")
@@ -100,12 +99,12 @@ func addLimitFlags(f *pflag.FlagSet, l *tasks.Limits) {
 	f.Var(choice{&l.Sandbox, "string", tasks.SandboxModes}, "sandbox", "on Linux, let the kernel deny connections, other programs, writing, and reading files that are not named on the command line. `MODE`: auto (where the kernel can), require or off")
 }
 
-// pathFlags are the flags whose values are paths: from the working directory
-// on the command line, from the repository's root in the configuration file.
-// That of authorizer is one unless it is a mode.
+// pathFlags lists the flags whose values are paths, relative to the working
+// directory on the command line and to the repository's root in the
+// configuration file. The value of authorizer is a path unless it is a mode.
 var pathFlags = []string{"values", "policy", "with", "as-file", "authorizer", "suppressions"}
 
-// A choice is the value of a flag that takes one of a few.
+// A choice is a flag whose value is one of a few names.
 type choice struct {
 	value *string
 	named string // in the help
@@ -128,7 +127,7 @@ func failActions() []string {
 	return append(names, "never")
 }
 
-// kubeVersion is the value of --kube-version.
+// kubeVersion is the type of --kube-version.
 type kubeVersion string
 
 func (v *kubeVersion) String() string { return string(*v) }
@@ -139,7 +138,7 @@ func (v *kubeVersion) Set(s string) error {
 	return schema.CheckVersion(s)
 }
 
-// A date is the value of a flag that is a day; the zero value is today.
+// A date is a flag whose value is a day. The zero value is today.
 type date time.Time
 
 func (d *date) Type() string { return "DAY" }

@@ -45,7 +45,7 @@ directory) deploy, with the objects that make them, and what nothing deploys.`,
 
 var graphFormatNames = []string{"text", "json", "dot", "mermaid"}
 
-// graphFormats are the ways to write a graph.
+// graphFormats maps names to the writers of a graph.
 var graphFormats = map[string]func(w io.Writer, g *graphOutput) error{
 	"text": writeGraphText, "json": writeGraphJSON, "dot": writeGraphDot, "mermaid": writeGraphMermaid,
 }
@@ -97,7 +97,7 @@ type graphCluster struct {
 	Server string `json:"server"`
 }
 
-// remotes lists what units asked the store for.
+// remotes returns the sources that units requested from the store.
 func remotes(in *load.Input) []store.Need {
 	needed := make(map[render.Remote]*render.Span)
 	for _, u := range slices.Concat(in.Head, in.Context, in.Given) {
@@ -158,7 +158,7 @@ func newGraphOutput(in *load.Input) *graphOutput {
 	return g
 }
 
-// documentKinds are what happens to a YAML document in the tree.
+// documentKinds lists the states of YAML documents in the tree.
 var documentKinds = []string{"rendered", "data", "in-chart", "unused", "local-config", "skipped", "deleted", "excluded", "fixture", "template"}
 
 func writeGraphJSON(w io.Writer, g *graphOutput) error {
@@ -168,8 +168,8 @@ func writeGraphJSON(w io.Writer, g *graphOutput) error {
 	return e.Encode(g)
 }
 
-// children are the units by the ID of their owner; those whose owner is none of
-// the units are under "".
+// children returns the units by the ID of their owner, or under "" if the owner
+// is none of the units.
 func (g *graphOutput) children() map[string][]*graphUnit {
 	known := make(map[string]bool)
 	for _, u := range g.Units {
@@ -239,7 +239,7 @@ func (t *graphText) unit(u *graphUnit, depth int) {
 	}
 }
 
-// label is the text of a unit in a drawing.
+// label returns the text of a unit in a drawing.
 func (u *graphUnit) label() string {
 	if u.Status == string(render.Rendered) {
 		return u.ID + " (" + policy.Plural(u.Objects, "object") + ")"

@@ -9,7 +9,7 @@ import (
 	"github.com/preadmit/preadmit/render/kustomize"
 )
 
-// renderers is the one list of what can be rendered.
+// renderers lists all renderers.
 func renderers() []render.Renderer {
 	charts := helm.New(helm.Options{APIVersions: schema.APIVersions})
 	return []render.Renderer{
@@ -19,7 +19,7 @@ func renderers() []render.Renderer {
 	}
 }
 
-// resolvers is the one list of what GitOps objects are followed.
+// resolvers lists all resolvers of GitOps objects.
 func resolvers() []render.Resolver {
 	return []render.Resolver{argocd.New(), flux.New()}
 }

@@ -10,9 +10,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// quietLibraries keeps what libraries log out of standard error, which it
-// returns: what a reader must know is a result. kustomize writes to os.Stderr
-// itself.
+// quietLibraries redirects what libraries write to standard error, and returns
+// the real standard error. Everything that a user must know is a result.
+// kustomize writes to os.Stderr directly.
 func quietLibraries() *os.File {
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
@@ -24,10 +24,10 @@ func quietLibraries() *os.File {
 	return stderr
 }
 
-// cutOff is a second layer under "offline": renderers refuse what is remote
-// before any library sees it, and should one be asked all the same, it finds
-// no transport and no program to run. The path is kept under a name of its own
-// for the one program that a person may ask triage to run, the editor.
+// cutOff is a second safeguard for offline work. Renderers refuse remote
+// references before any library sees them; if a library tries all the same, it
+// finds no HTTP transport and no program in PATH. PATH is kept in another
+// variable for the editor, the only program that triage may run.
 func cutOff() {
 	http.DefaultTransport = refuse{}
 	os.Setenv(editorPath, os.Getenv("PATH"))

@@ -59,7 +59,7 @@ func main() {
 	os.Exit(code)
 }
 
-// run is the whole program: it returns the exit code.
+// run runs the program and returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	code := exitOK
 	root := newRootCommand(&code)
@@ -85,8 +85,8 @@ type stdio struct {
 	out, err io.Writer
 }
 
-// runs returns what a command does: it takes defaults from the configuration, but for
-// the command's own flags, and runs.
+// runs returns a command's RunE, which takes defaults from the configuration,
+// except for the command's own flags, and calls run.
 func runs(code *int, run func(ctx context.Context, args []string, std stdio) (int, error), own ...string) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		err := configure(without(cmd.Flags(), own...), args)
@@ -97,8 +97,9 @@ func runs(code *int, run func(ctx context.Context, args []string, std stdio) (in
 	}
 }
 
-// newRootCommand lists the commands. A command that ran to its end leaves its
-// exit code in code; an error is one of usage unless it says otherwise.
+// newRootCommand returns the root command with all commands. A command that
+// completes sets code to its exit code. An error is a usage error unless it has
+// an exit code.
 func newRootCommand(code *int) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "preadmit",
@@ -144,8 +145,7 @@ points at the line to edit.
 Exit codes: 0 nothing denied, 1 denied, 2 bad command line or configuration,
 3 something could not be rendered, compiled or decided, 130 interrupted.`
 
-// exitCode is the code of a run that ended with an error: one of usage, unless the
-// error says otherwise.
+// exitCode returns the exit code for an error.
 func exitCode(err error) int {
 	var ended *supervise.Ended
 	var incomplete *supervise.Incomplete

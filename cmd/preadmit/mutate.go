@@ -21,7 +21,7 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// mutationFlags ask whether the tests notice small changes of the policies.
+// mutationFlags are the flags of test --mutate.
 type mutationFlags struct {
 	mutate         []string
 	failUnderScore percentage
@@ -49,7 +49,7 @@ func (m *mutationFlags) prepareMutation(text bool) error {
 	return checkExtra("--mutate", m.mutate, report.MutationFormats.Names(), text)
 }
 
-// checkExtra checks the values of a flag that asks for a report beside the main one.
+// checkExtra checks the values of a flag for an additional report.
 func checkExtra(flag string, values, formats []string, text bool) error {
 	stdouts := 0
 	for _, v := range values {

@@ -13,8 +13,8 @@ import (
 	"github.com/preadmit/preadmit/render/helm"
 )
 
-// start checks the flags that can be wrong by themselves, and applies --jobs, up
-// to the number of processors: more would only take memory.
+// start checks the flags, and sets the number of jobs, at most one for each
+// processor because more would only take memory.
 func (o *checkOptions) start() error {
 	switch {
 	case o.jobs < 0:
@@ -39,13 +39,13 @@ func (o *checkOptions) start() error {
 	return nil
 }
 
-// addresses are those among the policies, their data and the objects of the
-// cluster that are not paths.
+// addresses returns the values of --policy, --data and --with that are
+// addresses instead of paths.
 func (o *checkOptions) addresses() []string {
 	return slices.DeleteFunc(slices.Concat(o.Policies, o.Data, o.With), func(p string) bool { return !render.IsAddress(p) })
 }
 
-// checkRehearsal is an error if flags exclude each other.
+// checkRehearsal returns an error if flags exclude each other.
 func (o *checkOptions) checkRehearsal() error {
 	switch {
 	case o.FromKubeVersion != "" && o.Base != "":

@@ -22,7 +22,7 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// outputs are the flags that say how a report is written.
+// outputs are the flags for writing reports.
 type outputs struct {
 	links    string
 	formats  []string
@@ -41,10 +41,11 @@ func (o *outputs) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.color, "color", "auto", "colour, and links to files on a terminal: auto, always or never")
 }
 
-// colorModes are the values of --color.
+// colorModes lists the values of --color.
 var colorModes = []string{"auto", "always", "never"}
 
-// checkFormat is an error unless the format of --output is one of the names.
+// checkFormat returns an error unless the format of --output is one of the
+// names.
 func checkFormat(format string, names ...string) error {
 	if !slices.Contains(names, format) {
 		return fmt.Errorf("--output %q: no such format; %s", format, render.Instead(format, names))
@@ -52,7 +53,7 @@ func checkFormat(format string, names ...string) error {
 	return nil
 }
 
-// writing is how one run's report is written.
+// writing holds the settings with which one run's report is written.
 type writing struct {
 	verbose, quiet bool
 	failOn         policy.Action
@@ -63,7 +64,7 @@ type output struct{ format, file string }
 
 func (o *outputs) parse() ([]output, error) { return o.parseAmong(report.Formats.Names()) }
 
-// parseAmong is parse for a command that has formats of its own.
+// parseAmong does what parse does, for a command with formats of its own.
 func (o *outputs) parseAmong(formats []string) ([]output, error) {
 	if err := flagOneOf("color", o.color, colorModes...); err != nil {
 		return nil, err
@@ -121,8 +122,8 @@ func writable(name string) error {
 	return nil
 }
 
-// write writes the report in every format asked for, files first: a reader
-// that goes away early loses none.
+// write writes the report in every requested format. Files come first, so that
+// they are complete even if the reader of standard output ends early.
 func (o *outputs) write(stdout io.Writer, r *report.Report, outs []output, w writing) error {
 	return o.writeEach(stdout, r.Tree, outs, w, func(out io.Writer, format string, opts report.Options) error {
 		return report.Write(out, format, r, opts)
@@ -156,8 +157,8 @@ func (o *outputs) writeOne(stdout io.Writer, tree fs.FS, out output, w writing, 
 	return writeFile(stdout, out.file, func(w io.Writer) error { return write(w, out.format, opts) })
 }
 
-// automationID is the category as SARIF has it: what is after the last slash
-// would be a run's own name.
+// automationID returns the category in SARIF's form, which ends with a slash:
+// text after it would name a single run.
 func (o *outputs) automationID() string {
 	if o.category == "" {
 		return ""
@@ -165,7 +166,8 @@ func (o *outputs) automationID() string {
 	return strings.TrimRight(o.category, "/") + "/"
 }
 
-// brokenPipe forgives a reader that has seen enough: the verdict stands.
+// brokenPipe ignores the error of a reader that ended early. The exit code does
+// not change.
 func brokenPipe(err error) error {
 	if errors.Is(err, supervise.BrokenPipe) {
 		return nil
@@ -173,8 +175,8 @@ func brokenPipe(err error) error {
 	return err
 }
 
-// writeFile replaces a file as a whole or not at all: by itself, or by whoever
-// stands behind standard output.
+// writeFile replaces a file as a whole or not at all. In a child, the parent
+// does it.
 func writeFile(stdout io.Writer, name string, content func(io.Writer) error) error {
 	write := supervise.WriteFile
 	if w, ok := stdout.(fileWriter); ok {
@@ -204,7 +206,8 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// rootURL is the URL of the directory that a report's places begin at, or "".
+// rootURL returns the URL of the directory to which a report's places are
+// relative, or "".
 func rootURL(tree fs.FS) string {
 	t, ok := tree.(disk.Shown)
 	if !ok || !filepath.IsAbs(t.Dir) {
@@ -214,8 +217,8 @@ func rootURL(tree fs.FS) string {
 	return u.String()
 }
 
-// width is that of the terminal; 0 for what is no terminal, so that output does
-// not depend on where it is made.
+// width returns the width of the terminal, or 0 if w is not a terminal, so that
+// other output does not depend on one.
 func width(w io.Writer) int {
 	columns := 0
 	if t, ok := w.(interface{ Columns() int }); ok {

@@ -55,8 +55,8 @@ func listRules(w io.Writer, rules []policy.Rule) error {
 }
 
 // documentRules writes the documentation of the rules that a name selects: a
-// rule's, its policy's, or both with a slash; the pack's name may be left out.
-// A policy's text is written once.
+// rule, a policy, or both separated by a slash. The pack's name may be left
+// out. A policy's text is written once.
 func documentRules(w io.Writer, pack, name string, rules []policy.Rule) error {
 	said := make(map[string]bool)
 	for _, r := range rules {

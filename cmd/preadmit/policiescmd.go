@@ -17,8 +17,7 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// policiesOptions are the flags of check that are about what is rendered and
-// evaluated.
+// policiesOptions are the flags of check for rendering and evaluation.
 type policiesOptions struct {
 	checkOptions
 	failOnFinding string
@@ -64,7 +63,7 @@ could not be rendered, or a policy does not compile.`,
 	return cmd
 }
 
-// failOnFindings are the values of --fail-on of policies.
+// failOnFindings lists the values of --fail-on of policies.
 var failOnFindings = []string{"unused", "any", "never"}
 
 func (o *policiesOptions) runPolicies(ctx context.Context, args []string, std stdio) (int, error) {
@@ -99,7 +98,7 @@ func (o *policiesOptions) runPolicies(ctx context.Context, args []string, std st
 	return policiesCode(p, v, o, std.err), nil
 }
 
-// policiesCode is the exit code.
+// policiesCode returns the exit code.
 func policiesCode(p *report.Policies, v *evaluate.PolicyReview, o *policiesOptions, stderr io.Writer) int {
 	notRendered := 0
 	for i := range v.Results {

@@ -92,7 +92,7 @@ func (o *renderOptions) runRender(ctx context.Context, args []string, std stdio)
 	return complain(std.err, in.Found), nil
 }
 
-// complain says what could not be rendered and gives the exit code for it.
+// complain prints the errors of rendering and returns the exit code.
 func complain(w io.Writer, results []policy.Result) int {
 	code := exitOK
 	for _, r := range results {
@@ -169,7 +169,7 @@ type renderedObject struct {
 	Assumed []string        `json:"assumed,omitempty"`
 	Object  map[string]any  `json:"object"`
 	Stored  map[string]any  `json:"stored,omitempty"` // with --admitted
-	// Fields are the places of each scalar by JSON pointer, with --origins.
+	// Fields holds the places of each scalar by JSON pointer, with --origins.
 	Fields map[string][]render.Origin `json:"fields,omitempty"`
 }
 
@@ -217,8 +217,8 @@ func writeLines(w io.Writer, lines []report.ObjectLine) error {
 	return nil
 }
 
-// printDiffs prints a unified diff an object: from what was rendered to what
-// would be stored, with the mutations that are a part of it.
+// printDiffs prints a unified diff for each object, from its rendered to its
+// stored form, with the mutations that are part of it.
 func printDiffs(w io.Writer, in *load.Input, a *evaluate.Admitted) error {
 	for _, u := range in.Head {
 		for _, o := range u.Objects {
@@ -260,7 +260,7 @@ func printDiff(w io.Writer, in *load.Input, a *evaluate.Admitted, o *render.Obje
 	return err
 }
 
-// objectName is an object in words: its kind, and where it is.
+// objectName describes an object by its kind, name and place.
 func objectName(o *render.Object) string {
 	key := o.Key()
 	if key.Namespace == "" {

@@ -29,8 +29,7 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// testOptions are the flags of test. They differ from those of check, which are
-// about trees; suites name their files themselves.
+// testOptions are the flags of test.
 type testOptions struct {
 	output      string
 	strict      bool
@@ -38,7 +37,7 @@ type testOptions struct {
 	verbose     bool
 	kubeVersion string
 	timeout     time.Duration
-	policies    []string // whose unit tests in Rego are run
+	policies    []string // Rego modules whose unit tests run
 	data        []string
 	store       string
 	tasks.Limits
@@ -127,7 +126,7 @@ func suiteDocs() string {
 	return strings.Join(docs, ", ")
 }
 
-// shared are those of the flags that other commands have too.
+// shared returns the named flags, which other commands have too.
 func shared(flags *pflag.FlagSet, names ...string) *pflag.FlagSet {
 	f := pflag.NewFlagSet("shared", pflag.ContinueOnError)
 	for _, name := range names {
@@ -234,8 +233,8 @@ func oneOutput(s string) (format, file string, err error) {
 	return format, file, checkFormat(format, oneFormats...)
 }
 
-// testCode is the exit code. What can't be read comes first: it may hide
-// failures.
+// testCode returns the exit code. Files that can't be read take precedence,
+// because they may hide failures.
 func testCode(r *policytest.Report, strict bool) int {
 	code := exitOK
 	if s := r.Summary; s.Passed < s.Cases || strict && s.Vacuous > 0 {

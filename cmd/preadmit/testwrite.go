@@ -27,7 +27,7 @@ import (
 	"github.com/preadmit/preadmit/render/disk"
 )
 
-// writeFlags ask for tests to be written.
+// writeFlags are the flags of test --write.
 type writeFlags struct {
 	write     string
 	overwrite bool
@@ -50,8 +50,8 @@ func (w *writeFlags) check(text bool) error {
 	return nil
 }
 
-// runTestWrite renders what args name, writes tests of the policies and says what they
-// lack.
+// runTestWrite renders the paths in args, writes tests of the policies and
+// prints what they lack.
 func runTestWrite(ctx context.Context, o *testOptions, args []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
 	c, err := o.asCheck(args)
 	if err != nil {
@@ -220,7 +220,7 @@ func (p *draftPrinter) file(f policytest.File) error {
 	return writeFile(p.out, name, supervise.Bytes(f.Data))
 }
 
-// draft says what a test has and lacks.
+// draft prints what a test contains and lacks.
 func (p *draftPrinter) draft(d *policytest.Draft) {
 	both := 0
 	for _, r := range d.Rules {

@@ -26,7 +26,8 @@ import (
 	"github.com/preadmit/preadmit/tui"
 )
 
-// triageOptions are the flags of check, but for its outputs, and how to show.
+// triageOptions are the flags of check, except those for reports, and the flags
+// for the screen.
 type triageOptions struct {
 	checkOptions
 	plain    bool
@@ -94,20 +95,20 @@ pipes.`,
 	return cmd
 }
 
-// prepare reads the configuration and checks what evaluation goes by.
+// prepare reads the configuration and checks the flags for evaluation.
 func (o *triageOptions) prepare(flags *pflag.FlagSet, args []string) error {
 	if err := configure(without(flags, "output"), triage.RepositoryPaths(args)); err != nil {
 		return err
 	}
-	o.AllowNew = true // what is written here is for the person who reads it to decide
+	o.AllowNew = true // the person at the screen decides about suppressions in the work tree
 	if err := engines.CheckPacks(o.Packs); err != nil {
 		return err
 	}
 	return o.start()
 }
 
-// settingsFile is in the user's configuration directory. The repository's own settings
-// are never read: it may be somebody else's.
+// settingsFile is in the user's configuration directory. Settings in the
+// repository are never read, because it may be somebody else's.
 const settingsFile = "preadmit/triage.yaml"
 
 // readTriageSettings reads the given file, or without one the user's own if it exists.
@@ -116,7 +117,7 @@ func readTriageSettings(given string) (tui.Settings, error) {
 	if name == "" {
 		dir, err := os.UserConfigDir()
 		if err != nil {
-			return tui.Settings{}, nil // there is no user
+			return tui.Settings{}, nil // there is no user configuration
 		}
 		name = filepath.Join(dir, filepath.FromSlash(settingsFile))
 	}
@@ -141,8 +142,8 @@ func checkSetting(key, value string) error {
 	return err
 }
 
-// editorPath is the variable that keeps PATH as it was at the start: PATH itself is
-// emptied, so that nothing but the editor can start a program.
+// editorPath is the environment variable that holds the original PATH. PATH
+// itself is emptied, so that only the editor can start programs.
 const editorPath = "PREADMIT_EDITOR_PATH"
 
 // editorCommand returns the person's editor with the environment at the start.
@@ -208,7 +209,7 @@ func runTriage(ctx context.Context, o *triageOptions, flags *pflag.FlagSet, args
 	return err
 }
 
-// A lastReport is a host that remembers whether its last evaluation was finished.
+// A lastReport is a host that records whether its last evaluation was complete.
 type lastReport struct {
 	tui.Host
 	unfinished atomic.Bool
@@ -244,13 +245,13 @@ func (o *triageOptions) host(ctx context.Context, flags *pflag.FlagSet, args []s
 	return h, func() {}, nil
 }
 
-// canDraw says whether there is a terminal that can be drawn on.
+// canDraw reports whether there is a terminal that can be drawn on.
 func canDraw(in io.Reader, out io.Writer) bool {
 	w, ok := in.(io.Writer)
 	return ok && isTerminal(w) && isTerminal(out) && os.Getenv("TERM") != "dumb" && os.Getenv("TERM") != ""
 }
 
-// handBack prints the decisions that were not written: nothing that a person
+// handBack prints the decisions that were not written, so that nothing a person
 // typed is lost.
 func handBack(left tui.Decisions, stdout, stderr io.Writer) {
 	if left.Len() == 0 {
@@ -265,8 +266,8 @@ func handBack(left tui.Decisions, stdout, stderr io.Writer) {
 	}
 }
 
-// inputs are what standard input holds, where a path says that it holds
-// something, and where keys come from: the terminal then.
+// inputs returns the content of standard input, if a path is -, and the reader
+// for keys, which is then the terminal.
 func inputs(args []string, stdin io.Reader) (data []byte, keys io.Reader, err error) {
 	if !slices.Contains(args, "-") {
 		return nil, stdin, nil

@@ -14,7 +14,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// oneOf is an error unless the value is one of the names.
+// oneOf returns an error unless the value is one of the names.
 func oneOf(value string, names ...string) error {
 	if slices.Contains(names, value) {
 		return nil
@@ -26,7 +26,7 @@ func oneOf(value string, names ...string) error {
 	return err
 }
 
-// flagOneOf is oneOf for the value of a flag that Set does not check.
+// flagOneOf does what oneOf does for a flag whose Set does not check the value.
 func flagOneOf(flag, value string, names ...string) error {
 	if err := oneOf(value, names...); err != nil {
 		return fmt.Errorf("--%s %w", flag, err)
@@ -34,8 +34,8 @@ func flagOneOf(flag, value string, names ...string) error {
 	return nil
 }
 
-// wants returns an error unless there are from least to most arguments, most -1
-// being any number. It says what the command takes, with an example.
+// wants returns a check for the number of arguments: from least to most, or any
+// number for most -1. Its error says what the command takes, with an example.
 func wants(least, most int, what, example string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) >= least && (most < 0 || len(args) <= most) {
@@ -80,7 +80,8 @@ func noSuchCommand(root *cobra.Command, args []string) error {
 	return fmt.Errorf("there is no command %q; there are %s", args[0], strings.Join(names, ", "))
 }
 
-// suggestCommands gives commands the names that other tools have for them.
+// suggestCommands sets the names that other tools have for the commands, for
+// suggestions.
 func suggestCommands(root *cobra.Command) {
 	names := map[string][]string{
 		"check":    {"lint", "validate", "scan", "apply", "analyze", "run", "evaluate", "vet"},
@@ -130,7 +131,7 @@ func helpOn(cmd *cobra.Command, args []string) error {
 	return c.Help()
 }
 
-// flagError says what is wrong with a flag of the command line.
+// flagError explains an error in a flag of the command line.
 func flagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var value *pflag.InvalidValueError
@@ -166,7 +167,7 @@ func unknownFlag(cmd *cobra.Command, e *pflag.NotExistError) error {
 	return fmt.Errorf("unknown flag %s; see %s --help", name, cmd.CommandPath())
 }
 
-// otherCommand is the first command that has a flag.
+// otherCommand returns the first command that has a flag.
 func otherCommand(cmd *cobra.Command, flag string) string {
 	for _, c := range cmd.Root().Commands() {
 		if c.Flags().Lookup(flag) != nil {
@@ -176,7 +177,7 @@ func otherCommand(cmd *cobra.Command, flag string) string {
 	return ""
 }
 
-// valueError says why a flag does not take a value, in a user's words.
+// valueError explains why a flag does not accept a value.
 func valueError(f *pflag.Flag, value string, err error) error {
 	if err == nil {
 		return nil

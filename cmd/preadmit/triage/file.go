@@ -64,7 +64,7 @@ func withDiff(c *tui.Change) *tui.Change {
 	return c
 }
 
-// readIfThere is a file's content, nil when there is none.
+// readIfThere returns a file's content, or nil if it does not exist.
 func readIfThere(path string) ([]byte, error) {
 	data, err := load.ReadRegular(path)
 	if errors.Is(err, os.ErrNotExist) {

@@ -30,7 +30,7 @@ type editorFindings struct {
 	Placeless []string
 }
 
-// maxFindings bounds what an editor is given, the worst first.
+// maxFindings is the most findings that an editor gets, the worst first.
 const maxFindings = 5000
 
 // findings evaluates the repository with the texts of an editor.
@@ -84,7 +84,7 @@ func unitsOfObjects(r *report.Report) map[string]int {
 	return units
 }
 
-// A findingMaker makes findings for an editor of those of a report.
+// A findingMaker converts a report's findings to an editor's.
 type findingMaker struct {
 	run      *shownRun
 	encoding lsp.Encoding
@@ -121,8 +121,8 @@ func (m *findingMaker) place(at report.Marked) lsp.Place {
 	return lsp.Place{File: at.File, Range: lsp.Range{Start: position(at.From), End: position(at.To)}, Label: at.Label}
 }
 
-// acceptances are what would accept a finding: for its object, if it is about one, and
-// for all in the file.
+// acceptances returns the suppressions that would accept a finding: for its
+// object, if it is about one, and for all in the file.
 func (m *findingMaker) acceptances(f *report.Finding) []lsp.Acceptance {
 	x := f.Results[0]
 	file := tui.AcceptFile(x)
@@ -136,7 +136,7 @@ func (m *findingMaker) acceptances(f *report.Finding) []lsp.Acceptance {
 	return append([]lsp.Acceptance{{Title: "Accept " + f.Rule + " for " + report.ObjectName(x.Object), Suppression: object}}, all...)
 }
 
-// hover is what is known about a finding, as plain text.
+// hover describes a finding as plain text.
 func (m *findingMaker) hover(f *report.Finding) string {
 	text := f.Rule + "\n\n" + f.Text
 	if value := m.value(f.Results[0]); value != "" {
@@ -145,7 +145,8 @@ func (m *findingMaker) hover(f *report.Finding) string {
 	return text + "\n\n" + f.Help
 }
 
-// value is the field at fault as it is rendered, unless it may be a secret.
+// value returns the rendered value of the field at fault, unless it may be a
+// secret.
 func (m *findingMaker) value(x *policy.Result) string {
 	o := m.run.objects[x.Object]
 	if o == nil || len(x.Fields) == 0 || o.GetKind() == "Secret" {
@@ -163,8 +164,8 @@ func (m *findingMaker) value(x *policy.Result) string {
 	return name + " as rendered:\n" + render.Cut(strings.TrimSpace(string(text)), 1000)
 }
 
-// reasonWanted stands in the place of a reason, as a comment: without a reason the file
-// is refused.
+// reasonWanted is a comment in place of the reason. Until a reason is written,
+// the file is refused.
 const reasonWanted = "why is this accepted?"
 
 // accept returns the suppressions file with one more suppression, for which a person

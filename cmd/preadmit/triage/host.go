@@ -75,7 +75,7 @@ func (h *Host) Evaluate(ctx context.Context, tell func(tui.Progress)) (*report.R
 	o := *h.options
 	o.Progress, o.Notes = &load.Progress{Tell: tell, Quiet: h.quiet}, io.Discard
 	if h.quiet {
-		o.Passes, o.Forgets = new(policy.Passes), true // which nobody looks at
+		o.Passes, o.Forgets = new(policy.Passes), true // the screen does not show them
 	}
 	h.mu.Lock()
 	o.Texts = h.texts
@@ -136,8 +136,8 @@ func newTriageRun(in *load.Input, j *evaluate.Evaluation) *shownRun {
 	return run
 }
 
-// byKey are the objects by their names in reports, which have the namespace that
-// a request for an object without one is made in.
+// byKey returns the objects by their names in reports. An object without a
+// namespace has the namespace of its request.
 func byKey(in *load.Input) map[render.Key]*render.Object {
 	all := make(map[render.Key]*render.Object)
 	for _, o := range render.Objects(in.Head) {
@@ -229,7 +229,7 @@ func (h *Host) looked(ctx context.Context) (*shownRun, error) {
 	if run == nil {
 		return nil, errors.New("nothing is rendered yet")
 	}
-	h.rendering.Lock() // the screen may ask for two objects at once
+	h.rendering.Lock() // the screen may request two objects at once
 	defer h.rendering.Unlock()
 	if run.in != nil {
 		return run, nil

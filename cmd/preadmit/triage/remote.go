@@ -35,7 +35,7 @@ type Remote struct {
 	fresh   bool               // it has evaluated nothing yet
 }
 
-// lookLimit is how long a question about one thing may take.
+// lookLimit is the time limit for one request to the child.
 const lookLimit = 2 * time.Minute
 
 // NewRemote starts the child. An *Ended error holds the child's message about

@@ -26,7 +26,8 @@ type question struct {
 	File      string         `json:"file,omitempty"`
 	Decisions *tui.Decisions `json:"decisions,omitempty"`
 
-	// An editor also says which files it has open, by their names, and how it counts.
+	// An editor also sends the texts of its open files, by name, and the unit
+	// in which it counts columns.
 	Texts    map[string]string `json:"texts,omitempty"`
 	Encoding lsp.Encoding      `json:"encoding,omitempty"`
 }
@@ -35,7 +36,7 @@ type question struct {
 type facts struct {
 	Timeout time.Duration
 	Path    string // of the suppressions file
-	Saved   string // the report that is gone through, instead of what is evaluated now
+	Saved   string // the saved report that is shown instead of evaluating
 }
 
 // step goes before a report that is not whole, if there is one.
@@ -191,7 +192,7 @@ func (h *Host) evaluated(ctx context.Context) error {
 	h.mu.Lock()
 	run, evaluating := h.run, h.evaluating
 	h.mu.Unlock()
-	if run != nil || evaluating { // what is asked for says that it is not there yet
+	if run != nil || evaluating { // the response says that there is no result yet
 		return nil
 	}
 	_, err := h.Evaluate(ctx, func(tui.Progress) {})
@@ -205,7 +206,8 @@ func asJSON(v any, err error) ([]byte, error) {
 	return json.Marshal(v)
 }
 
-// reportJSON is a report as check -o json writes it; nothing for none.
+// reportJSON encodes a report as check -o json does, or returns nothing for
+// nil.
 func reportJSON(r *report.Report) ([]byte, error) {
 	if r == nil {
 		return nil, nil

@@ -16,21 +16,21 @@ type stamp uint64
 
 const (
 	watchEvery  = time.Second
-	watchFiles  = 200_000 // more are not looked at
+	watchFiles  = 200_000 // most files that are watched
 	watchSettle = 200 * time.Millisecond
 )
 
 // A watcher notices when files change.
 type watcher struct {
 	args  []string
-	saved string // the report that is gone through, instead of what is evaluated now
+	saved string // the saved report that is shown instead of evaluating
 
 	watched sync.Mutex
 	stamp   stamp // of the files when the last evaluation began
 	looked  bool  // there was one
 }
 
-// begun says that an evaluation took files as they were.
+// begun records the state of the files that an evaluation read.
 func (h *watcher) begun(before stamp) {
 	h.watched.Lock()
 	defer h.watched.Unlock()
@@ -52,7 +52,7 @@ func (h *watcher) look() (stamp, error) {
 	for _, dir := range dirs {
 		_ = filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 			if err != nil {
-				return nil // it is gone, which is a change too
+				return nil // it was deleted, which is a change too
 			}
 			if d.IsDir() && d.Name() == ".git" {
 				return fs.SkipDir
@@ -84,8 +84,8 @@ func stampFile(hash interface{ Write([]byte) (int, error) }, p string, d fs.DirE
 	hash.Write(append(b, 0))
 }
 
-// Watch returns once a file is not what it was when the last evaluation began,
-// and files have come to rest. It looks less often where looking takes longer.
+// Watch returns once a file differs from its state at the last evaluation and
+// files have stopped changing. It checks less often if a check takes long.
 func (h *watcher) Watch(ctx context.Context) error {
 	for pause := watchEvery; ; {
 		if err := wait(ctx, pause); err != nil {
