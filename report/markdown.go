@@ -95,11 +95,12 @@ func newEmbedded(b *bytes.Buffer, r *Report) *printer {
 func (p *printer) embed(b *bytes.Buffer, print func()) string {
 	b.Reset()
 	print()
-	p.out.Flush() // to a buffer: no error
+	p.out.Flush() // writes to a buffer, so there is no error
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// head is written last, since it says what is missing below.
+// head returns the head, which is written last because it says what is missing
+// below.
 func (m *markdownWriter) head() string {
 	var b strings.Builder
 	b.WriteString("## preadmit: " + m.tally.String() + "\n\n" + m.evaluated() + "\n")
@@ -179,8 +180,8 @@ func (m *markdownWriter) findings(title string, share int, found []*group) {
 	}
 }
 
-// missing shows what undecided findings wait for, with the names of what waits
-// folded.
+// missing writes the missing objects and settings of undecided findings, with
+// the names of those findings folded.
 func (m *markdownWriter) missing() {
 	m.section("Missing", shareMissing, len(m.lacks), func(i int) string {
 		l := m.lacks[i]
@@ -189,7 +190,8 @@ func (m *markdownWriter) missing() {
 	})
 }
 
-// folded lists what waits for each thing, below a line that opens it.
+// folded lists the findings that need each missing object, below a line that
+// unfolds them.
 func folded(l *lack) string {
 	var b strings.Builder
 	b.WriteString("<details><summary>what waits</summary>\n\n")
@@ -209,7 +211,7 @@ func folded(l *lack) string {
 	return b.String()
 }
 
-// headlineOf is the message of a finding.
+// headlineOf returns the message of a finding.
 func headlineOf(x *policy.Result) string {
 	return cmp.Or(prose(x.Message), "the rule gives no message")
 }
@@ -283,7 +285,7 @@ func (m *markdownWriter) grouped(title string, share int, results []*policy.Resu
 	s.weight = func(i int) int { return len(same[i]) }
 }
 
-// item is a result on one line.
+// item formats a result on one line.
 func (m *markdownWriter) item(x *policy.Result, word string) string {
 	item := "- " + word + ": "
 	if x.Object.Kind != "" || x.Object.Unit != "" {

@@ -11,9 +11,9 @@ import (
 	"github.com/preadmit/preadmit/policy"
 )
 
-// Undecided findings often wait for the same thing: a hundred rules for the
-// labels of one Namespace, fifty units for one chart. These are shown as one
-// block for each kind of thing, with the command that gets it.
+// Undecided findings often need the same object or setting: a hundred rules
+// need the labels of one Namespace, or fifty units one chart. They are shown as
+// one block for each kind, with the command that gets the missing objects.
 
 const maxThings = 10 // of a block, but for -v
 
@@ -68,7 +68,7 @@ func lacksOf(all []*group) (rest []*group, lacks []*lack) {
 	return rest, lacks
 }
 
-// messages is how many different messages the group has.
+// messages counts the different messages of the group.
 func (g *group) messages() int {
 	seen := make(map[string]bool)
 	for _, x := range g.results {
@@ -77,8 +77,8 @@ func (g *group) messages() int {
 	return len(seen)
 }
 
-// lackKeys are the kinds of things that the group waits for; none if it is
-// about something else too.
+// lackKeys returns the kinds of missing objects of a group, or none if the
+// group has another cause too.
 func lackKeys(g *group) []lackKey {
 	var keys []lackKey
 	for _, x := range g.results {
@@ -126,7 +126,7 @@ func (l *lack) thing(name string) *thing {
 	return l.things[len(l.things)-1]
 }
 
-// count counts what waits: units where they wait for a source, else results.
+// count counts the units that need a source, or else the results.
 func (l *lack) count(results []*policy.Result) int {
 	if l.kind != policy.MissingSource {
 		return len(results)
@@ -134,7 +134,7 @@ func (l *lack) count(results []*policy.Result) int {
 	return len(unitsOf(results))
 }
 
-// counted is count with its noun.
+// counted returns count with its noun.
 func (l *lack) counted(results []*policy.Result) string {
 	if l.kind != policy.MissingSource {
 		return policy.Plural(len(results), "result")
@@ -142,7 +142,7 @@ func (l *lack) counted(results []*policy.Result) string {
 	return policy.Plural(l.count(results), "unit")
 }
 
-// unitsOf are the different units of results, in order.
+// unitsOf returns the units of results, in order and without duplicates.
 func unitsOf(results []*policy.Result) []string {
 	var units []string
 	seen := make(map[string]bool)
@@ -155,7 +155,7 @@ func unitsOf(results []*policy.Result) []string {
 	return units
 }
 
-// headline says how many things are missing and what waits for them.
+// headline says how many objects are missing and how many findings need them.
 func (l *lack) headline() string {
 	n, waiting := len(l.things), l.counted(l.results)
 	verb := func(singular, pluralForm string) string {
@@ -178,7 +178,8 @@ func (l *lack) headline() string {
 	}
 }
 
-// noun is how many objects are missing. A resource's name is plural already.
+// noun returns the number and name of the missing objects. A resource's name is
+// plural already.
 func (l *lack) noun() string {
 	kind, n := name(l.kind), len(l.things)
 	switch {
@@ -191,10 +192,10 @@ func (l *lack) noun() string {
 	}
 }
 
-// commandWord is what may stand in a command that a person copies.
+// commandWord matches words that are safe in a command that a person copies.
 var commandWord = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]*$`)
 
-// get is the command that gets the missing things from a cluster, or "".
+// get returns the command that gets the missing objects from a cluster, or "".
 func (l *lack) get() string {
 	switch l.kind {
 	case policy.MissingSource, policy.MissingUser, policy.MissingAnswer, "Secret", "secrets":
@@ -217,7 +218,7 @@ func (l *lack) get() string {
 
 func (l *lack) file() string { return strings.ToLower(strings.TrimSuffix(l.kind, "s")) + "s.yaml" }
 
-// give is the flag that gives preadmit what is missing, or "".
+// give returns the flag that passes the missing objects to preadmit, or "".
 func (l *lack) give() string {
 	switch {
 	case l.kind == policy.MissingSource:
@@ -231,7 +232,8 @@ func (l *lack) give() string {
 	}
 }
 
-// rules are the names of the rules that wait, each once.
+// rules returns the names of the rules that need the missing objects, without
+// duplicates.
 func (l *lack) rules() []string {
 	var names []string
 	for _, x := range l.results {

@@ -23,7 +23,7 @@ type Mutation struct {
 	Mutants  []policy.Mutant `json:"mutants"` // sorted by their places
 }
 
-// A MutationCount counts mutants by what became of them.
+// A MutationCount counts mutants by outcome.
 type MutationCount struct {
 	Mutants    int `json:"mutants"` // without equivalent and invalid ones
 	Killed     int `json:"killed"`
@@ -98,7 +98,7 @@ func NewMutation(tool Tool, mutants []policy.Mutant) *Mutation {
 	return m
 }
 
-// MutationFormats are the formats of a Mutation.
+// MutationFormats lists the formats of a Mutation.
 var MutationFormats = FormatList[*Mutation]{
 	{"text", "for people: a line for each policy, and the mutants that no test noticed", writeMutationText},
 	{"json", "for programs: every mutant", func(w io.Writer, m *Mutation, _ Options) error { return WriteValue(w, m) }},
@@ -115,7 +115,7 @@ func mutationCells(p *MutatedPolicy) []string {
 	return append(row, p.score())
 }
 
-// score is the score for people.
+// score formats the score.
 func (m *MutationCount) score() string {
 	if m.Mutants == m.NotTried {
 		return "-"
@@ -123,7 +123,7 @@ func (m *MutationCount) score() string {
 	return strconv.FormatFloat(m.Score, 'f', 1, 64)
 }
 
-// String is the count in a line.
+// String formats the count in one line.
 func (m *MutationCount) String() string {
 	if m.Mutants+m.Equivalent+m.Invalid == 0 {
 		return "the tests compile no policy that can be changed"
@@ -147,8 +147,8 @@ func (m *MutationCount) String() string {
 	return text
 }
 
-// unnoticed are the mutants that tests should notice: those that survived, then
-// those that none evaluates.
+// unnoticed returns the mutants that tests should notice: those that survived,
+// and those that no test evaluates.
 func (m *Mutation) unnoticed() (survived, uncovered []*policy.Mutant) {
 	for i := range m.Mutants {
 		switch x := &m.Mutants[i]; x.Status {
@@ -197,14 +197,13 @@ func writeMutationText(w io.Writer, m *Mutation, o Options) error {
 	return p.out.Flush()
 }
 
-// mutant writes the line of a mutant: its place, what became of it, the change and
-// the rule.
+// mutant writes a mutant: its place, its outcome, the change and the rule.
 func (p *printer) mutant(x *policy.Mutant) {
 	status := strings.ReplaceAll(string(x.Status), "-", " ")
 	p.line(visible(x.Origin.String(), maxMessage), ": ", p.paint(red, status), ": ", x.Mutator, ": ", prose(x.Change), " [", name(ruleOf(x)), "]")
 }
 
-// diffLine is a line of a diff without control characters.
+// diffLine returns a line of a diff without control characters.
 func diffLine(l string) string { return visible(strings.ReplaceAll(l, "\t", "    "), maxMessage) }
 
 func ruleOf(x *policy.Mutant) string {

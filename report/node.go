@@ -12,8 +12,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A node is a value in somebody's JSON, with its JSON pointer. Nothing is
-// expected of its type: what is absent or another type is a zero.
+// A node is a value in somebody's JSON, with its JSON pointer. Its type is not
+// checked: missing values and values of another type are zero.
 type node struct {
 	value any
 	at    string
@@ -53,7 +53,7 @@ func (n node) get(keys ...string) node {
 	return n
 }
 
-// pointer is the part of a JSON pointer for a key.
+// pointer returns the part of a JSON pointer for a key.
 func pointer(key string) string {
 	if strings.ContainsAny(key, "~/") {
 		return render.Pointer(key)
@@ -82,7 +82,7 @@ func (n node) text() string {
 	return s
 }
 
-// number is an integer; ok is false for anything else.
+// number returns an integer; ok is false for anything else.
 func (n node) number() (int, bool) {
 	num, _ := n.value.(json.Number)
 	i, err := strconv.Atoi(num.String())

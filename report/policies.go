@@ -14,8 +14,8 @@ import (
 // PoliciesSchema names the version of the JSON of preadmit policies.
 const PoliciesSchema = "preadmit.policies/v1"
 
-// Policies is what the rules of a repository's policies do over its objects, and
-// what is wrong with the policies.
+// Policies is the report of the command policies: how the rules of a
+// repository's policies evaluated its objects, and problems in the policies.
 type Policies struct {
 	Schema   string          `json:"schema"`
 	Tool     Tool            `json:"tool"`
@@ -39,8 +39,8 @@ type PoliciesSummary struct {
 	Undecided int `json:"undecided"`
 }
 
-// NewPolicies makes the report of a run's rules, which counts those of policies
-// alone. The findings become those of the report that run is.
+// NewPolicies makes the report from a run. It counts only rules of policies.
+// findings become the report's results.
 func NewPolicies(run *Report, rules []*policy.Use, findings []policy.Result) *Policies {
 	p := &Policies{Schema: PoliciesSchema, Tool: run.Tool, Rules: nonNil(rules), Findings: nonNil(findings), Notes: nonNil(run.Notes)}
 	policies := make(map[[2]string]bool)
@@ -85,7 +85,7 @@ func findingRules(findings []policy.Result) []policy.Rule {
 	return rules
 }
 
-// PoliciesFormats are the formats of Policies.
+// PoliciesFormats lists the formats of Policies.
 var PoliciesFormats = FormatList[*Policies]{
 	{"text", "for people: a table of rules, and each finding with its source line", writePoliciesText},
 	{"json", "for programs: everything", writePoliciesJSON},
@@ -176,9 +176,9 @@ func (p *printer) table(rules []*policy.Use) {
 	})
 }
 
-// columns writes a table whose first row is its head, and an empty line. The cells
-// from one column to before another one are numbers. colour is that of a row below
-// the head.
+// columns writes a table with a header row, and an empty line. Cells of the
+// columns in [from, to) are numbers. colour returns the colour of a row below
+// the header.
 func (p *printer) columns(rows [][]string, from, to int, colour func(row int) string) {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
@@ -207,7 +207,7 @@ func (p *printer) columns(rows [][]string, from, to int, colour func(row int) st
 	p.line()
 }
 
-// String is the summary in a line.
+// String formats the summary in one line.
 func (p PoliciesSummary) String() string {
 	text := policy.Plural(p.Rules, "rule") + " of " + policies(p.Policies) + " over " + policy.Plural(p.Objects, "object")
 	if p.Unmatched > 0 {
@@ -247,7 +247,7 @@ func writePoliciesMarkdown(w io.Writer, p *Policies, o Options) error {
 	return out.Flush()
 }
 
-// policyTable is the table of rules, those that fit into half of the limit.
+// policyTable returns the table of those rules that fit into half of the limit.
 func (m *markdownWriter) policyTable(rules []*policy.Use) string {
 	if len(rules) == 0 {
 		return ""

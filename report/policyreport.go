@@ -169,7 +169,7 @@ func (p *policyReportWriter) message(x *policy.Result) string {
 	return text
 }
 
-// properties are what PolicyReport has no fields for, sorted.
+// properties returns the data for which PolicyReport has no fields, sorted.
 func (p *policyReportWriter) properties(x *policy.Result) [][2]string {
 	at := place(x).Span
 	at.File = visible(at.File, maxMessage)
@@ -190,7 +190,7 @@ func (p *policyReportWriter) properties(x *policy.Result) [][2]string {
 	return all
 }
 
-// yamlText is visible text as a double-quoted scalar.
+// yamlText formats visible text as a double-quoted scalar.
 func yamlText(s string) string {
 	return `"` + quotes.Replace(s) + `"`
 }

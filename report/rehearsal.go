@@ -17,12 +17,13 @@ type Rehearsal struct {
 	From string `json:"from,omitempty"` // version of Kubernetes
 	To   string `json:"to,omitempty"`
 
-	Enforced []string      `json:"enforced,omitempty"` // patterns of the policies, as they were asked for
+	Enforced []string      `json:"enforced,omitempty"` // patterns of the policies, as given
 	By       string        `json:"by,omitempty"`       // "namespace", or the label
 	Rows     []EnforcedRow `json:"rows,omitempty"`     // the most failures first
 }
 
-// An EnforcedRow counts what would be denied in one namespace, or of one label's value.
+// An EnforcedRow counts the results that would be denied in one namespace, or
+// for one value of a label.
 type EnforcedRow struct {
 	Name     string   `json:"name"`
 	Objects  int      `json:"objects"`
@@ -46,7 +47,7 @@ func (r *Rehearsal) Add(row EnforcedRow) {
 	})
 }
 
-// title is the rehearsal in a line.
+// title describes the rehearsal in one line.
 func (r *Rehearsal) title() string {
 	if r.To != "" {
 		return "upgrade from Kubernetes " + r.From + " to " + r.To
@@ -58,7 +59,7 @@ func (r *Rehearsal) title() string {
 	return "enforcing " + strings.Join(names, ", ")
 }
 
-// outcome says how much the rehearsed change brings in.
+// outcome says how many results the rehearsed change adds.
 func (r *Report) outcome() string {
 	if r.Rehearsal.To == "" {
 		objects, failures := 0, 0
@@ -86,7 +87,7 @@ func (r *Report) outcome() string {
 	return fmt.Sprintf("%d newly refused, %d changed, %d newly allowed, %d deprecated", refused, changed, allowed, deprecated)
 }
 
-// fixedWord is the word for failures of the first run that the second has not.
+// fixedWord returns the word for failures that only the first run has.
 func (r *Report) fixedWord() string {
 	if r.Rehearsal != nil && r.Rehearsal.To != "" {
 		return "newly allowed"
@@ -94,7 +95,7 @@ func (r *Report) fixedWord() string {
 	return "fixed"
 }
 
-// rehearsal writes what is rehearsed, and who would be denied.
+// rehearsal writes what is rehearsed, and the counts of denials.
 func (p *printer) rehearsal(r *Report) {
 	h := r.Rehearsal
 	if h == nil || p.Quiet {
@@ -122,7 +123,7 @@ func policyList(row EnforcedRow) string {
 	return strings.Join(names, ", ")
 }
 
-// rehearsal is the head of a rehearsal's markdown, with the table.
+// rehearsal returns the head of a rehearsal's markdown, with the table.
 func (m *markdownWriter) rehearsal() string {
 	h := m.Rehearsal
 	if h == nil {
@@ -143,8 +144,9 @@ func (m *markdownWriter) rehearsal() string {
 	return b.String()
 }
 
-// maxRehearsalRows bounds the table in markdown, which stands in the head.
+// maxRehearsalRows is the most rows of the table in markdown, which is part of
+// the head.
 const maxRehearsalRows = 50
 
-// cell is text in a table of markdown.
+// cell formats text for a table of markdown.
 func cell(text string) string { return strings.ReplaceAll(code(name(text)), "|", "\\|") }

@@ -31,35 +31,36 @@ type Report struct {
 	Summary Summary         `json:"summary"`
 	Results []policy.Result `json:"results"`
 	Rules   []policy.Rule   `json:"rules"` // every rule that was applied, sorted
-	Notes   []string        `json:"notes"` // what was assumed for the whole run, such as the default pack
+	Notes   []string        `json:"notes"` // assumptions about the whole run, such as the default pack
 
-	Documents []Document `json:"documents"` // Kubernetes objects in the tree's files, and what happens to them
+	Documents []Document `json:"documents"` // Kubernetes objects in the tree's files, with their states
 
-	// Base is what the tree was compared with, nil where there was nothing;
-	// Changes is what would change on the cluster, and Proposed what changed
-	// policies would newly say about it (Baseline is New) and no longer say
-	// (Absent). The results are those of the base's policies.
+	// Base is the revision that the tree was compared with, or nil. Changes are
+	// the changes on the cluster. Proposed are the results that changed
+	// policies add (Baseline is New) or remove (Absent); all other results are
+	// those of the base's policies.
 	Base     *Base           `json:"base,omitempty"`
 	Changes  []Change        `json:"changes,omitempty"`
 	Proposed []policy.Result `json:"proposed,omitempty"`
 
-	// Shard says which part of a run the report is; nil is all of it.
+	// Shard identifies the part of a run that the report is; nil means all of
+	// it.
 	Shard *Shard `json:"shard,omitempty"`
 
-	// Passes are results, too, kept apart where there are very many: all yields
-	// them in their place among the others. nil: all are among Results.
+	// Passes are results that are kept apart when there are very many: all
+	// yields them among the others. If it is nil, all results are in Results.
 	Passes *policy.Passes `json:"-"`
 
-	Rehearsal *Rehearsal `json:"rehearsal,omitempty"` // what was compared if not the tree; nil where nothing was
+	Rehearsal *Rehearsal `json:"rehearsal,omitempty"` // the rehearsed change, or nil
 
-	// Tree is where source lines are read from, for code frames and line
-	// hashes; nil where the tree is not at hand.
+	// Tree contains the files from which source lines are read, for code frames
+	// and line hashes, or is nil.
 	Tree fs.FS `json:"-"`
 }
 
-// A Base is the revision that the tree was compared with.
+// A Base is a revision with which the tree was compared.
 type Base struct {
-	Revision string `json:"revision"` // as it was asked for
+	Revision string `json:"revision"` // as given
 	Commit   string `json:"commit"`   // 40 hexadecimal digits
 }
 
@@ -67,19 +68,19 @@ type Base struct {
 type Change struct {
 	Operation policy.Operation `json:"operation"`
 	Object    render.Key       `json:"object"`
-	Cluster   string           `json:"cluster,omitempty"`   // that its unit is deployed to, where the tree says
-	From      *render.Key      `json:"from,omitempty"`      // what it was, where its unit or version is another
+	Cluster   string           `json:"cluster,omitempty"`   // cluster of its unit, if known
+	From      *render.Key      `json:"from,omitempty"`      // its earlier unit or version, if it had another
 	Unchanged bool             `json:"unchanged,omitempty"` // it moves only
 	Origin    *render.Span     `json:"origin,omitempty"`    // where the object is written; at the base where it is deleted
-	// Diff is what changes in an object as it is rendered, the lines of a
-	// unified diff. Values of Secrets are covered, and what is long is cut.
+	// Diff is the change of the object as rendered, in lines of a unified diff.
+	// Values of Secrets are covered, and long diffs are cut.
 	Diff string `json:"diff,omitempty"`
-	// Takes says what a cluster deletes along with the object: what is in a
+	// Takes says what a cluster deletes along with the object: the objects in a
 	// Namespace, the objects of a definition's kind.
 	Takes string `json:"takes,omitempty"`
 }
 
-// Tool is the program that made the report.
+// Tool is the program that wrote the report.
 type Tool struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
@@ -100,7 +101,7 @@ type Unit struct {
 	Reason    string `json:"reason"` // why it was not rendered whole
 }
 
-// Identity is the unit's ID. Reports of earlier versions have paths alone.
+// Identity returns the unit's ID. Reports of earlier versions have only paths.
 func (u *Unit) Identity() string { return cmp.Or(u.ID, u.Path) }
 
 // missing reports whether objects of the unit that are deployed are unknown.
@@ -111,14 +112,13 @@ func (u *Unit) missing() bool {
 // unreached reports whether nothing found in the tree deploys the unit.
 func (u *Unit) unreached() bool { return u.Status == string(render.Unreached) }
 
-// Summary counts. Units to Rules count what was looked at, Pass to Error
-// results by outcome.
+// Summary counts units, objects, policies and rules, and results by outcome.
 type Summary struct {
 	Units    int `json:"units"`
 	Rendered int `json:"rendered"`
 
-	// How many units there are of each other state, and of all; Clusters counts
-	// those that units are deployed to.
+	// Units by each other state, and all of them; Clusters counts the clusters
+	// to which units are deployed.
 	Discovered  int `json:"discovered"`
 	Failed      int `json:"failed"`
 	NotRendered int `json:"notRendered"`
@@ -127,7 +127,7 @@ type Summary struct {
 	Unreached   int `json:"unreached"`
 	Excluded    int `json:"excluded"` // files with objects that are left out
 	Clusters    int `json:"clusters"`
-	Roots       int `json:"roots,omitempty"` // units with GitOps objects that no other unit makes, and those declared
+	Roots       int `json:"roots,omitempty"` // declared units, and units with GitOps objects that no other unit makes
 
 	Objects    int `json:"objects"`
 	Policies   int `json:"policies"`
@@ -143,8 +143,8 @@ type Summary struct {
 	Documents map[render.DocumentState]int `json:"documents,omitempty"` // by state
 }
 
-// New makes a report of units, rules and results, and counts. It sorts nothing,
-// and keeps results: the caller must not change them any more.
+// New makes a report of units, rules and results, and counts them. It does not
+// sort. The caller must not change the results afterwards.
 func New(tool Tool, units []*render.Unit, rules []policy.Rule, results []policy.Result) *Report {
 	r := &Report{
 		Schema: Schema, Tool: tool,
@@ -165,8 +165,8 @@ func New(tool Tool, units []*render.Unit, rules []policy.Rule, results []policy.
 	return r
 }
 
-// AddPasses counts passes, which are sorted, among the results. The report keeps
-// them: the caller must not change them any more.
+// AddPasses adds passes, which must be sorted, to the results. The caller must
+// not change them afterwards.
 func (r *Report) AddPasses(passes *policy.Passes) {
 	r.Passes = passes
 	for x, n := range passes.Rules() {
@@ -256,8 +256,8 @@ func (r *Report) count(x *policy.Result) {
 	}
 }
 
-// Denied counts the failures whose action is at least the given one, those
-// that are suppressed or were there before left out.
+// Denied counts the failures whose action is at least the given one, without
+// suppressed and unchanged ones.
 func (r *Report) Denied(least policy.Action) int {
 	n := 0
 	for i := range r.Results {
@@ -281,7 +281,7 @@ func (r *Report) Incomplete() int {
 	return n
 }
 
-// Completeness says for how many units the report has what they deploy.
+// Completeness says how many of the units were rendered.
 func (s *Summary) Completeness() string {
 	text := policy.Plural(s.Discovered, "unit")
 	if s.Roots > 0 {
@@ -315,7 +315,8 @@ func (s *Summary) Completeness() string {
 	return text
 }
 
-// followed reports whether GitOps objects or a declaration say what is deployed.
+// followed reports whether GitOps objects or the configuration declare what is
+// deployed.
 func (r *Report) followed() bool {
 	return slices.ContainsFunc(r.Units, func(u Unit) bool { return u.ID != "" && u.ID != u.Path || u.Status == string(render.Unreached) })
 }

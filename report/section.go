@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Formats that are bounded are written in sections. Each has a share of the
-// room, in thousandths, that the others can't take; what a section leaves of its
-// share goes to the first sections that need more.
+// Formats with a size limit are written in sections. Each has a share of the
+// space, in thousandths, that is reserved for it. Space that a section does not
+// need goes to the first sections that need more.
 const (
 	shareDenied     = 300
 	shareBroken     = 110
@@ -46,10 +46,10 @@ type section struct {
 	left  int      // how many results are not shown
 }
 
-// total is how many results the section has.
+// total returns the number of results in the section.
 func (s *section) total() int { return s.sum(0) }
 
-// sum is how many results the items from i on are.
+// sum returns the number of results of the items from i on.
 func (s *section) sum(from int) int {
 	if s.weight == nil {
 		return s.n - from
@@ -61,7 +61,7 @@ func (s *section) sum(from int) int {
 	return n
 }
 
-// allot gives each section the room that it may take.
+// allot divides the space among the sections.
 func allot(limit int, all []*section) {
 	free, keep := limit, limit
 	for _, s := range all {
@@ -86,8 +86,8 @@ func allot(limit int, all []*section) {
 	}
 }
 
-// fit calls write with the items that fit: all, or the first ones whole and the
-// others brief, or as many as there is room for. It says how many results are
+// fit calls write with the items that fit: all, or the first ones in full and
+// the others briefly, or as many as fit. The text says how many results are
 // left out.
 func (s *section) fit(write func(text string)) {
 	if s.size <= s.room {
@@ -121,8 +121,8 @@ func (s *section) fit(write func(text string)) {
 	s.left = s.sum(briefly)
 }
 
-// split says how many items are written whole and up to which the others are
-// written briefly: at most half of the room is for the brief ones.
+// split returns how many items are written in full, and the end of those that
+// are written briefly. At most half of the space is for brief ones.
 func (s *section) split() (whole, briefly int) {
 	room := s.room / 2
 	for briefly = 0; briefly < s.n; briefly++ {
@@ -139,7 +139,7 @@ func (s *section) split() (whole, briefly int) {
 	return whole, briefly
 }
 
-// leftOut says in words what the sections leave out, such as "210 of 310 warned".
+// leftOut lists what the sections leave out, such as "210 of 310 warned".
 func leftOut(all []*section) string {
 	var parts []string
 	for _, s := range all {

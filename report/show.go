@@ -8,8 +8,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// What a screen needs to show a report as the text format does: the same
-// words, places, escapes and hidden lines.
+// Functions for a screen that shows a report with the words, places, escapes
+// and hidden lines of the text format.
 
 // Message makes text safe to show on one line; see prose.
 func Message(s string) string { return prose(s) }
@@ -26,8 +26,8 @@ func Visible(s string, limit int) string { return visible(s, limit) }
 // RuleName returns policy/rule, or the part that is known, safe to show.
 func RuleName(x *policy.Result) string { return ruleName(x.Engine, x.Policy, x.Rule) }
 
-// ObjectName is the object's kind and name, safe to show; a result about no
-// object has its unit's.
+// ObjectName returns the object's kind and name, safe to show. For a result
+// about no object it returns the unit's name.
 func ObjectName(k render.Key) string {
 	if k.Kind == "" {
 		return name(k.Unit)
@@ -35,19 +35,18 @@ func ObjectName(k render.Key) string {
 	return short(k)
 }
 
-// Place is where a result is shown: the line that a person would edit first.
-// The zero Origin is an unknown place.
+// Place returns the place at which a result is shown: the line that a person
+// would edit first. The zero Origin is an unknown place.
 func Place(x *policy.Result) render.Origin { return place(x) }
 
 // RoleLabel says how a line set the value of a field.
 func RoleLabel(r render.Role) string { return relatedLabel(r) }
 
-// Open says that a result counts now: nobody accepted it, and it was not there
-// before.
+// Open reports whether a result counts: it is neither suppressed nor unchanged.
 func Open(x *policy.Result) bool { return open(x) }
 
-// Class is the word for what a finding is to a person and its rank, 0 being the
-// worst; ok is false for what is no finding: a pass or a skip.
+// Class returns the word for a finding and its rank, 0 being the worst. ok is
+// false for a pass or a skip.
 func Class(x *policy.Result) (word string, rank int, ok bool) {
 	c, ok := classOf(x)
 	if !ok {
@@ -63,8 +62,8 @@ func Excerpt(text string, sp render.Span, width int) (shown string, from, to int
 	return e.text, e.from, e.to
 }
 
-// Unrendered are results for the units that were not rendered and of which no
-// result of the report says so.
+// Unrendered returns results for the units that were not rendered and have no
+// result that says so.
 func Unrendered(r *Report) []policy.Result {
 	told := make(map[string]bool)
 	for i := range r.Results {
@@ -87,9 +86,9 @@ type Source struct{ src *source }
 // NewSource reads from the tree of r.
 func NewSource(r *Report) *Source { return &Source{newSource(r)} }
 
-// Lines returns a file's lines. Those that may hold a secret show their
-// key alone; ok is false when there is no such file. They are not yet safe to
-// show: see Excerpt and Visible.
+// Lines returns a file's lines. Lines that may hold a secret show only their
+// key. ok is false if there is no such file. The lines are not safe to show
+// yet: see Excerpt and Visible.
 func (s *Source) Lines(file string) (lines []string, ok bool) {
 	f := s.src.file(file)
 	if f == nil {
@@ -107,8 +106,8 @@ func (s *Source) Lines(file string) (lines []string, ok bool) {
 	return lines, true
 }
 
-// maskIn masks lines of a document of a file: all of a Secret's, and elsewhere
-// those that are known to make one.
+// maskIn masks lines of a document: all lines of a Secret, and elsewhere those
+// that are known to supply one.
 func (s *Source) maskIn(f *file, lines []string, start, end int) {
 	secret := s.src.secret[line{f.path, 0}] || f.secret && secretKind.MatchString(strings.Join(lines[start:end], "\n"))
 	for i := start; i < end; i++ {
@@ -118,6 +117,6 @@ func (s *Source) maskIn(f *file, lines []string, start, end int) {
 	}
 }
 
-// harmless matches the lines of a Secret that can hold no value: its apiVersion, kind and
-// type, separators, comments without text and empty lines.
+// harmless matches lines of a Secret that can't hold a value: apiVersion, kind
+// and type, separators, comments without text, and empty lines.
 var harmless = regexp.MustCompile(`^(---.*|(apiVersion|kind|type):\s.*|\s*#?\s*)$`)

@@ -22,7 +22,7 @@ const (
 
 // A tally counts results as the summary shows them.
 type tally struct {
-	classes                                                   [numClasses]int // those that count now
+	classes                                                   [numClasses]int // results that count
 	passed, skipped, suppressed, unreached, unchanged, absent int
 }
 
@@ -55,7 +55,8 @@ func (t *tally) count(x *policy.Result) {
 	}
 }
 
-// String is "3 denied, 1 warned; 40 passed": what was denied is always said.
+// String formats the counts as "3 denied, 1 warned; 40 passed". The number of
+// denied results is always included.
 func (t tally) String() string {
 	var found []string
 	for c, n := range t.classes {
@@ -78,8 +79,8 @@ func (t tally) String() string {
 	return strings.Join(found, ", ") + "; " + strings.Join(rest, ", ")
 }
 
-// summary tells what was not looked at before what was found. A quiet one says
-// nothing of a run in which nothing is amiss.
+// summary writes what was not evaluated, and then what was found. With -q it
+// writes nothing about a run without problems.
 func (p *printer) summary(r *Report, results []policy.Result) {
 	p.units(r)
 	p.proposed(r)
@@ -133,13 +134,14 @@ func (p *printer) verdict(r *Report, results []policy.Result) {
 	p.remark("result", p.paint(t.colour(), t.String()))
 }
 
-// changeCount is "2 objects created, 1 updated, 1 deleted, 3 moved".
+// changeCount formats counts as "2 objects created, 1 updated, 1 deleted, 3
+// moved".
 func changeCount(changes []Change) string {
 	return cmp.Or(happeningCount(changes, "object"), "nothing on the cluster")
 }
 
-// happeningCount is "2 objects created, 1 updated", or without a noun "2 created,
-// 1 updated", and empty if nothing happens.
+// happeningCount formats counts as "2 objects created, 1 updated", or without a
+// noun as "2 created, 1 updated". It returns "" for no change.
 func happeningCount(changes []Change, noun string) string {
 	counts := make(map[string]int)
 	for i := range changes {
@@ -157,10 +159,10 @@ func happeningCount(changes []Change, noun string) string {
 	return strings.Join(words, ", ")
 }
 
-// shortCommit is a commit's name as people write it.
+// shortCommit abbreviates a commit's name.
 func shortCommit(commit string) string { return commit[:min(len(commit), 12)] }
 
-// proposed lists what changed policies would newly say and no longer say.
+// proposed writes the results that changed policies add or remove.
 func (p *printer) proposed(r *Report) {
 	proposed := slices.Clone(r.Proposed)
 	policy.Sort(proposed)
@@ -210,8 +212,8 @@ func policies(n int) string {
 	return fmt.Sprintf("%d policies", n)
 }
 
-// units lists what was not rendered, or not whole, and why unless that is
-// written already.
+// units writes the units that were not rendered, or only partly, with the
+// reason unless it is shown already.
 func (p *printer) units(r *Report) {
 	told, unreached := 0, 0
 	var before []string // units that are as they were before the change
@@ -283,11 +285,12 @@ func unitsTold(results []policy.Result, keep func(*policy.Result) bool) map[stri
 	return told
 }
 
-// unchanged says that a result was there before the change.
+// unchanged reports whether a result was there before the change.
 func unchanged(x *policy.Result) bool { return x.Baseline == policy.Unchanged }
 
-// repeatedAssumptions are those of several findings, or of one that is shown
-// without its assumptions, with the number of findings.
+// repeatedAssumptions counts the findings of each assumption that several
+// findings share, or that belongs to a finding which is shown without its
+// assumptions.
 func repeatedAssumptions(found []*group, lacks []*lack) map[string]int {
 	counts := make(map[string]int)
 	for _, g := range found {
@@ -308,7 +311,7 @@ func repeatedAssumptions(found []*group, lacks []*lack) map[string]int {
 	return counts
 }
 
-// mostRepeated are the assumptions, those of the most findings first.
+// mostRepeated returns the assumptions, those of the most findings first.
 func mostRepeated(counts map[string]int) []string {
 	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), strings.Compare(a, b))

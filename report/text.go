@@ -90,14 +90,14 @@ func (p *printer) line(parts ...string) {
 	p.out.WriteByte('\n')
 }
 
-// finding writes a group: the message, the source line, and what belongs to it.
+// finding writes a group: the message, the source line, and the details.
 func (p *printer) finding(g *group) {
 	p.line(p.paint(g.class.colour(), classes[g.class].word), p.paint(bold, ": "+prose(g.first().Message)))
 	p.details(g)
 	p.line()
 }
 
-// details writes what is known of a finding: its place and what belongs to it.
+// details writes a finding's place and other details.
 func (p *printer) details(g *group) {
 	x, spots := g.first(), g.spots()
 	p.frame(spots[0].Origin, x)
@@ -112,7 +112,7 @@ func (p *printer) details(g *group) {
 	p.moreObjects(spots[0])
 	p.related(x, spots[0].Origin)
 	p.note("rule", p.rule(x, spots[0].Origin))
-	if x.Reason != "Invalid" { // which the API server gives where a policy says nothing
+	if x.Reason != "Invalid" { // the API server's default reason
 		p.note("reason", name(x.Reason))
 	}
 	p.assumed(g)
@@ -123,7 +123,7 @@ func (p *printer) details(g *group) {
 	p.moreSpots(spots[1:])
 }
 
-// flag says what -v would do, where there is a -v.
+// flag formats a hint about -v, for commands that have -v.
 func (p *printer) flag(does string) string {
 	if p.embedded {
 		return ""
@@ -137,7 +137,7 @@ func (p *printer) frame(o render.Origin, x *policy.Result) {
 	p.pad = strings.Repeat(" ", len(strconv.Itoa(max(o.Line, 1))))
 	if o.File == "" {
 		if x.Object == (render.Key{}) {
-			return // it is about the whole run
+			return // it concerns the whole run
 		}
 		p.line(p.pad, p.paint(blue, "--> "), "no line is known for this")
 		return
@@ -162,15 +162,15 @@ func (p *printer) frame(o render.Origin, x *policy.Result) {
 	p.line(p.pad, bar)
 }
 
-// note writes a line below the frame; an empty text writes none.
+// note writes a line below the frame, unless the text is empty.
 func (p *printer) note(label, text string) {
 	if text != "" {
 		p.paragraph(p.pad+p.paint(blue, " = ")+label+": ", p.pad+"     ", text)
 	}
 }
 
-// paragraph writes text after a prefix, broken at the width between words if
-// that is asked for. Further lines are indented.
+// paragraph writes text after a prefix. If requested, lines break between words
+// at the width. Further lines are indented.
 func (p *printer) paragraph(prefix, indent, text string) {
 	if !p.wrap {
 		p.line(prefix, text)
@@ -193,7 +193,7 @@ func (p *printer) paragraph(prefix, indent, text string) {
 	p.line(line)
 }
 
-// messages writes what the rule said at the same line in other words.
+// messages writes the rule's other messages at the same line.
 func (p *printer) messages(g *group) {
 	seen := map[string]bool{g.first().Message: true}
 	more := 0
@@ -220,7 +220,8 @@ func (p *printer) moreObjects(s *spot) {
 	}
 }
 
-// names are the objects' names, with the unit where it is another than this.
+// names returns the objects' names, with the unit if it differs from the given
+// one.
 func (p *printer) names(keys []render.Key, unit string) []string {
 	var names []string
 	for i, k := range keys {
@@ -246,8 +247,8 @@ func (p *printer) moreSpots(spots []*spot) {
 	}
 }
 
-// whose are the names of the objects of a place, or of the units where it is
-// about none and does not name them itself.
+// whose returns the names of a place's objects, or of its units if it has no
+// objects.
 func (p *printer) whose(s *spot) []string {
 	if names := p.names(objects(s.results), ""); len(names) > 0 {
 		return names
@@ -255,7 +256,7 @@ func (p *printer) whose(s *spot) []string {
 	return p.few(slices.DeleteFunc(unitsOf(s.results), func(u string) bool { return u == s.File }))
 }
 
-// few are the names of units, as many as are shown.
+// few returns as many names of units as are shown.
 func (p *printer) few(units []string) []string {
 	var names []string
 	for i, u := range units {
@@ -269,7 +270,7 @@ func (p *printer) few(units []string) []string {
 	return names
 }
 
-// wrapped writes a note that is a list, broken at the width.
+// wrapped writes a list as a note, with lines broken at the width.
 func (p *printer) wrapped(head string, items []string) {
 	p.list(p.pad+p.paint(blue, " = ")+head, items)
 }
@@ -312,7 +313,7 @@ func (p *printer) related(x *policy.Result, primary render.Origin) {
 	}
 }
 
-// quote is a related source line, for the end of its note.
+// quote returns a related source line, for the end of its note.
 func (p *printer) quote(o render.Origin, x *policy.Result) string {
 	text, ok := p.src.line(o.Span)
 	if text = strings.TrimSpace(text); !ok || text == "" {
@@ -348,7 +349,7 @@ func (p *printer) assumed(g *group) {
 	}
 }
 
-// place is a span as file:line:column, linked if asked for.
+// place formats a span as file:line:column, with a link if requested.
 func (p *printer) place(sp render.Span) string {
 	target := uri(sp.File)
 	sp.File = visible(inFetched(sp.File), maxMessage)
@@ -373,7 +374,7 @@ func at(place string) string {
 	if place == "" {
 		return ""
 	}
-	if strings.HasPrefix(place, "in ") { // what was fetched
+	if strings.HasPrefix(place, "in ") { // in fetched content
 		return " " + place
 	}
 	return " at " + place
@@ -386,10 +387,11 @@ func inUnit(unit string) string {
 	return " in " + visible(unit, maxMessage)
 }
 
-// unlisted says how many are not listed.
+// unlisted says how many items are not listed.
 func unlisted(n int) string { return "… " + policy.Plural(n, "other") }
 
-// cellsOf is how many columns a line takes: our own escapes take none.
+// cellsOf returns the number of columns of a line, without its escape
+// sequences.
 func cellsOf(s string) int {
 	if strings.Contains(s, "\x1b") {
 		s = ownEscapes.ReplaceAllString(s, "")
@@ -403,7 +405,7 @@ func cellsOf(s string) int {
 
 var ownEscapes = regexp.MustCompile("\x1b\\[[0-9;]*m|\x1b\\]8;;[^\x1b]*\x1b\\\\")
 
-// primaryLabel says what a person did at the marked line.
+// primaryLabel says how a person set the value at the marked line.
 func primaryLabel(r render.Role) string {
 	switch r {
 	case render.Value:

@@ -1,14 +1,15 @@
 // Package change compares two sides of a change, such as the work tree and the
 // revision that it is merged into, before and after policies evaluate them.
 //
-// In go two [Side]s; out come the objects to compare (change.go), what policies of
-// the base look at (cluster.go), the failures that a change hides by exempting
-// objects (exempt.go), and what is no longer checked once it is merged (missing.go).
-// The command calls it around [policy.Chain.Review], whose results
+// The functions take two [Side]s. They return the objects to compare
+// (change.go), the objects that policies of the base can look up (cluster.go),
+// the failures that a change hides by exempting objects (exempt.go), and the
+// objects that are no longer checked once it is merged (missing.go). The
+// command calls them before and after [policy.Chain.Review], whose results
 // [policy.Comparison] marks.
 //
-// The one thing to know: a side that could not be rendered whole says nothing about
-// what it lacks ([Halves]).
+// The one thing to know: if a side could not be rendered completely, a missing
+// object there means nothing ([Halves]).
 package change
 
 import (
@@ -22,7 +23,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A Side is one of two states of a repository: what was rendered of it.
+// A Side is the rendered content of one of two states of a repository.
 type Side struct {
 	Tree     fs.FS
 	Units    []*render.Unit // that are deployed
@@ -42,8 +43,9 @@ func (s *Side) Identities() map[string]bool {
 	return all
 }
 
-// Comparable returns the objects of two sides without those of units that the
-// other side could not render whole: what is not there may just not be seen.
+// Comparable returns the objects of two sides, without units that the other
+// side could not render completely, because missing objects there may only be
+// invisible.
 func Comparable(base, head *Side) (old, now []*render.Object) {
 	half := Halves(base, head)
 	seen := make(map[render.Key]bool)
@@ -61,9 +63,9 @@ func Comparable(base, head *Side) (old, now []*render.Object) {
 	return old, render.Objects(head.Units)
 }
 
-// undeployed are the objects that nothing found in the head deploys, if the base has
-// no GitOps objects at all: what deployed them there is not known, so the change
-// does not delete them.
+// undeployed returns the objects that nothing found in the head deploys, if the
+// base has no GitOps objects at all. It is not known how the base deploys them,
+// so the change does not delete them.
 func undeployed(base, head *Side) map[render.Key]bool {
 	if len(base.Deployed.Units) > 0 {
 		return nil

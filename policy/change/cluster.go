@@ -9,12 +9,13 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Cluster returns what policies of a base look at: what the base has counts
-// as it is there, so that a change of a parameter or a Role decides nothing
-// about the change, and what the head brings in is there too. Namespaces are
-// the head's: their labels are what the change makes them.
+// Cluster returns the objects that policies of a base can look up. Objects of
+// the base are in their old state, so that a change of a parameter or a Role
+// does not affect the decision about the change itself. Objects that the head
+// adds are included. Namespaces are the head's, with the labels that the change
+// gives them.
 //
-// Unless exempts is nil, the objects that it selects, Namespaces among them, are
+// Unless exempts is nil, the objects that it selects, including Namespaces, are
 // taken from the base.
 func Cluster(head, base *Side, exempts func(*render.Object) bool) *policy.Cluster {
 	if exempts != nil {
@@ -29,10 +30,10 @@ func Cluster(head, base *Side, exempts func(*render.Object) bool) *policy.Cluste
 	return clusterOf(first, render.Objects(head.Units), render.Objects(head.Given), render.Objects(head.Context), render.Objects(head.Anywhere), render.Objects(base.Units))
 }
 
-// Definitions returns the policies and definitions of a head in the order in which
-// definitions hold, of which the first of a kind counts: those that the base has too
-// come before those that the change adds. Last are definitions that the change deletes,
-// for objects of their kinds that it leaves or adds.
+// Definitions returns the policies and definitions of a head. Of definitions
+// for one kind the first counts. Those that the base has too come first, then
+// those that the change adds, and last those that it deletes, for objects of
+// their kinds that it keeps or adds.
 func Definitions(head, base []*render.Object) []*render.Object {
 	was, is := make(map[render.Key]bool, len(base)), make(map[render.Key]bool, len(head))
 	for _, o := range base {
@@ -53,7 +54,7 @@ func Definitions(head, base []*render.Object) []*render.Object {
 	return slices.Concat(first, added, deleted)
 }
 
-// clusterOf is a cluster of the first of each object in lists.
+// clusterOf returns a cluster of the first of each object in lists.
 func clusterOf(lists ...[]*render.Object) *policy.Cluster {
 	all := slices.Concat(lists...)
 	seen := make(map[render.Key]bool, len(all))

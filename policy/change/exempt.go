@@ -34,8 +34,8 @@ func Exempting(base, head *Side, lookedUp []schema.GroupKind) (changed []policy.
 	}), is
 }
 
-// LookedUp is Exempting for other objects that policies looked up, such as in
-// Gatekeeper's data.inventory.
+// LookedUp does what Exempting does for other objects that policies looked up,
+// such as in Gatekeeper's data.inventory.
 func LookedUp(base, head *Side, lookedUp []schema.GroupKind) (changed []policy.Request, is func(*render.Object) bool) {
 	_, exempts := Exempting(base, head, lookedUp)
 	is = func(o *render.Object) bool {
@@ -99,7 +99,8 @@ func Exempted(results, found []policy.Result, changed []policy.Request) []policy
 	return results
 }
 
-// explainExemption says which object of the change exempts a result's object.
+// explainExemption adds the object of the change that exempts a result's
+// object.
 func explainExemption(r *policy.Result, changed []policy.Request) {
 	by, others := exemptedBy(r, changed)
 	pointer := ""
@@ -162,8 +163,8 @@ func SamePolicies(basePolicies, headPolicies []*render.Object, base, head *Side)
 	return true
 }
 
-// parameterKinds are the kinds that policies take parameters from: those that
-// they name, and ConfigMaps, which Kyverno's read.
+// parameterKinds returns the kinds of policies' parameters: those that policies
+// name, and ConfigMaps, which Kyverno's policies read.
 func parameterKinds(policies []*render.Object) map[schema.GroupKind]bool {
 	kinds := make(map[schema.GroupKind]bool)
 	for _, p := range policies {

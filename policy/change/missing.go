@@ -31,8 +31,8 @@ func Missing(now, later []*render.Unit) (gone, other []*render.Object) {
 	return gone, other
 }
 
-// counted are the objects whose results count, by identity: on several clusters
-// there are several.
+// counted returns the objects whose results count, by identity. There are
+// several if there are several clusters.
 func counted(units []*render.Unit) map[render.Key][]*render.Object {
 	all := make(map[render.Key][]*render.Object)
 	for _, u := range units {

@@ -11,7 +11,7 @@ const (
 	labelsPage = "https://kubernetes.io/docs/concepts/security/pod-security-admission/#pod-security-admission-labels-for-namespaces"
 )
 
-// A document tells what a control is about.
+// A document describes a control.
 type document struct {
 	level       api.Level // that brings the control; "" for what is no control
 	severity    policy.Severity

@@ -54,9 +54,8 @@ func newLevels(checks []psa.Check, limit api.Version) levels {
 	return l
 }
 
-// controls are those of a level at a version, in the order in which the API
-// server names them. A version that the API server does not know yet is its
-// newest.
+// controls returns the controls of a level at a version, in the API server's
+// order. An unknown newer version counts as the newest known one.
 func (l levels) controls(lv api.LevelVersion) []control {
 	at := lv.Version
 	if l.newest.Older(at) {
@@ -80,7 +79,7 @@ func (l levels) controls(lv api.LevelVersion) []control {
 	return slices.DeleteFunc(found, func(c control) bool { return overridden[c.id] })
 }
 
-// revision is the last one that the check has at a version.
+// revision returns the revision of a check that applies at a version.
 func revision(c psa.Check, at api.Version) (found psa.VersionedCheck, ok bool) {
 	for _, v := range c.Versions {
 		if !at.Older(v.MinimumVersion) {

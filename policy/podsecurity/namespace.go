@@ -53,7 +53,8 @@ func (e *Engine) namespace(req *policy.Request) namespace {
 	return ns
 }
 
-// labels are the pod-security labels of a Namespace. Others may be anything.
+// labels returns the pod-security labels of a Namespace. Other labels may have
+// any type.
 func labels(tree map[string]any) map[string]string {
 	found := make(map[string]string)
 	for _, key := range labelKeys {
@@ -68,7 +69,7 @@ func labels(tree map[string]any) map[string]string {
 
 func labelPointer(key string) string { return render.Pointer("metadata", "labels", key) }
 
-// origin is where a label is written.
+// origin returns the place of a label.
 func (n namespace) origin(label string) render.Span {
 	if _, ok := n.labels[label]; !ok {
 		return render.Span{}
@@ -79,7 +80,7 @@ func (n namespace) origin(label string) render.Span {
 	return render.Span{}
 }
 
-// exemption says which labels lift controls of the pack.
+// exemption says which labels exempt from controls of the pack.
 func (n namespace) exemption() string {
 	var set []string
 	for _, key := range []string{api.EnforceLevelLabel, api.EnforceVersionLabel} {
@@ -101,7 +102,7 @@ type duty struct {
 	again  bool   // another revision of it is in force already
 }
 
-// result is the duty's result as long as nothing speaks against it.
+// result returns the passing result of the duty.
 func (d duty) result(ns namespace) policy.Result {
 	r := policy.Result{
 		Engine: policy.EnginePodSecurity, Policy: string(d.level.Level), Rule: d.id,
@@ -211,7 +212,7 @@ func (e *Engine) wrongBefore(req *policy.Request, wrong field.ErrorList) bool {
 	return slices.EqualFunc(wrong, before, func(a, b *field.Error) bool { return a.Error() == b.Error() })
 }
 
-// wrongLabels are the pointers of the labels that are wrong by themselves.
+// wrongLabels returns the pointers of invalid labels.
 func wrongLabels(found map[string]string, defaults api.Policy) []string {
 	var fields []string
 	for _, key := range labelKeys {
@@ -224,8 +225,8 @@ func wrongLabels(found map[string]string, defaults api.Policy) []string {
 	return fields
 }
 
-// namespaces are the distinct policies that the tree's Namespaces ask for, and
-// the pack's own.
+// namespaces returns the distinct policies that the tree's Namespaces request,
+// and the pack's own.
 func (e *Engine) namespaces() []namespace {
 	seen := map[api.Policy]bool{e.defaults: true}
 	all := []namespace{{policy: e.defaults}}

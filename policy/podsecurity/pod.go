@@ -74,7 +74,8 @@ func extract(tree map[string]any, at string) (*pod, error) {
 	return p, nil
 }
 
-// typedPod is extract for an admitted object in its Go type; nil for other types.
+// typedPod does what extract does for an admitted object in its Go type. It
+// returns nil for other types.
 func typedPod(typed any, at string) *pod {
 	switch o := typed.(type) {
 	case *corev1.Pod:

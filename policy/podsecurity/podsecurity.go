@@ -33,9 +33,9 @@ type Options struct {
 	KubeVersion string          // of the API server, "1.31"; "" is the newest that the library knows
 	Cluster     *policy.Cluster // where Namespaces are looked up; may be nil
 
-	// Implied says that nobody asked for the pack, so nothing on the cluster
-	// enforces it: what it alone asks for is a warning. The labels of
-	// Namespaces deny as ever.
+	// Implied means that the pack is used by default, so nothing on the cluster
+	// enforces it: failures of the pack are warnings. Labels of Namespaces deny
+	// as usual.
 	Implied bool
 }
 
@@ -102,7 +102,7 @@ func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Re
 	return e.evaluate(req, ns, p), nil
 }
 
-// evaluate checks a pod by what is in force in its namespace.
+// evaluate checks a pod with the policy of its namespace.
 func (e *Engine) evaluate(req *policy.Request, ns namespace, p *pod) []policy.Result {
 	results := req.Room()
 	denied := make(map[string]bool)
@@ -145,7 +145,7 @@ func message(d duty, verdict psa.CheckResult, p *pod) string {
 	return m
 }
 
-// unchanged are the results of an update that the plugin does not look at.
+// unchanged returns the results of an update that the plugin does not check.
 func (e *Engine) unchanged(ns namespace) []policy.Result {
 	var results []policy.Result
 	for _, d := range e.plan(ns) {

@@ -12,10 +12,10 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Combined evaluates objects together, as `conftest --combine` does: the input is
-// a list of them, each as its path and contents. It evaluates once, when it is
-// first asked, and tells each object what is about it. It is safe for
-// concurrent use.
+// Combined evaluates all objects together, as `conftest --combine` does: the
+// input is a list with the path and contents of each. It evaluates once, on
+// first use, and assigns the violations to objects. It is safe for concurrent
+// use.
 type Combined struct {
 	engine  *Engine
 	objects []*render.Object // in the order of the input
@@ -51,7 +51,7 @@ func (e *Engine) Combine(objects []*render.Object) *Combined {
 	return c
 }
 
-// fileOf is the file that an object is written in, or "".
+// fileOf returns the file that an object is written in, or "".
 func fileOf(o *render.Object) string {
 	if at := o.At(""); len(at) > 0 {
 		return at[0].File
@@ -59,14 +59,14 @@ func fileOf(o *render.Object) string {
 	return ""
 }
 
-// Rules are those of the engine.
+// Rules returns the rules of the engine.
 func (c *Combined) Rules() []policy.Rule { return c.engine.Rules() }
 
 // EvaluatesWritten implements [policy.WrittenValidator].
 func (c *Combined) EvaluatesWritten() {}
 
-// Validate returns what was said about all objects together that is about the
-// request's object. Of one that is not among them nothing is said.
+// Validate returns the results of the joint evaluation for the request's
+// object, or none if the object is not among the evaluated ones.
 func (c *Combined) Validate(ctx context.Context, req *policy.Request) ([]policy.Result, error) {
 	i, ok := c.index[req.Object]
 	if !ok {
@@ -84,8 +84,8 @@ func (c *Combined) Validate(ctx context.Context, req *policy.Request) ([]policy.
 	return results, nil
 }
 
-// Rest returns what was said about all objects together and is about none of them
-// in particular, as a rule that broke. The results are without an object.
+// Rest returns the results of the joint evaluation that are about no single
+// object, such as a rule with an error. They have no object.
 func (c *Combined) Rest(ctx context.Context) ([]policy.Result, error) {
 	if err := c.evaluate(ctx); err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (c *Combined) Rest(ctx context.Context) ([]policy.Result, error) {
 	return slices.Clone(c.rest), nil
 }
 
-// evaluate asks the rules, the first time.
+// evaluate evaluates the rules on first use.
 func (c *Combined) evaluate(ctx context.Context) error {
 	c.once.Lock()
 	defer c.once.Unlock()
@@ -120,8 +120,8 @@ func (c *Combined) evaluate(ctx context.Context) error {
 	return nil
 }
 
-// share hands each object what a rule found about it. The others pass the rule
-// if it was decided.
+// share assigns a rule's findings to objects. Other objects pass the rule if it
+// was decided.
 func (c *Combined) share(r *rule, found []finding) {
 	v := verdict{r, map[int]bool{}}
 	undecided := false
@@ -149,8 +149,8 @@ func (c *Combined) share(r *rule, found []finding) {
 	}
 }
 
-// attribute finds the object that a violation is about, and sets its fields:
-// by what its details name, else by what the rule read.
+// attribute finds the object that a violation is about and sets its fields:
+// those that its details name, else those that the rule read.
 func (c *Combined) attribute(f *finding) (int, bool) {
 	if named := opa.Hinted(f.details, c.input); len(named) > 0 {
 		if i, field, ok := c.split(render.Path(named[0])); ok {
@@ -188,7 +188,7 @@ func (c *Combined) split(path []string) (i int, fields []string, ok bool) {
 	return i, fields, true
 }
 
-// fields are the places in an object that a violation depends on.
+// fields returns the fields of an object that a violation depends on.
 func (c *Combined) fields(f *finding, object int) []string {
 	fields, sure := opa.Pointers(f.blamed, []string{strconv.Itoa(object), "contents"})
 	fields = slices.DeleteFunc(fields, func(p string) bool { return p == "" })
@@ -225,7 +225,8 @@ func (c *Combined) objectNamed(details map[string]any) (int, bool) {
 	})
 }
 
-// only is the one object of which something holds, if it is one.
+// only returns the single object for which holds is true, if there is exactly
+// one.
 func (c *Combined) only(holds func(*render.Object) bool) (int, bool) {
 	found, n := 0, 0
 	for i, o := range c.objects {
@@ -239,8 +240,9 @@ func (c *Combined) only(holds func(*render.Object) bool) (int, bool) {
 // maxSharing is the most objects that one violation is reported for together.
 const maxSharing = 3
 
-// blamed is the object that a violation depends on: the first of the few that
-// the message names, or else that what failed does, or that were read at all.
+// blamed returns the object that a violation depends on: the first of the few
+// that the message names, or else of those that failed expressions read, or
+// that were read at all.
 func (c *Combined) blamed(f *finding) (int, bool) {
 	var told, sure, read []int
 	for _, b := range f.blamed {

@@ -14,8 +14,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// compile makes a program of what compiles, and packages of it with rules. One
-// broken module takes with it only those that ask for what it would define.
+// compile compiles the modules to a program, and returns its packages with
+// rules. A broken module removes only those modules that need its definitions.
 func (s *sources) compile(o Options) ([]*namespace, []*set) {
 	program := s.program(opa.Options{Time: o.Time, Cover: s.cover(o.Coverage)})
 	if program == nil {
@@ -69,7 +69,7 @@ func (s *sources) program(o opa.Options) *opa.Program {
 	}
 }
 
-// drop takes out the modules that errors are about, and says them.
+// drop removes the modules that errors are about, and records the errors.
 func (s *sources) drop(err error) bool {
 	dropped := false
 	errs := map[string][]error{}
@@ -94,8 +94,8 @@ func (s *sources) drop(err error) bool {
 	return true
 }
 
-// dropUsers takes out modules that ask for what only a broken one defines: it
-// would be undefined, which is to say that nothing is violated. It says
+// dropUsers removes the modules that use definitions of broken modules. Such
+// definitions would be undefined, so nothing would be violated. It reports
 // whether there were any.
 func (s *sources) dropUsers() bool {
 	dropped := false
@@ -114,8 +114,8 @@ func (s *sources) dropUsers() bool {
 	return dropped
 }
 
-// lost is the broken source of another package that would have defined what is
-// used, and nothing else does.
+// lost returns the broken module of another package that would have defined a
+// used name, if no other module defines it.
 func (s *sources) lost(user *source, u use) *source {
 	for n := 1; n < len(u.path); n++ {
 		pkg := strings.Join(u.path[:n], ".")
@@ -147,11 +147,11 @@ func (u use) reaches(pkg string) bool {
 	return slices.Equal(path[:n], u.path[:n])
 }
 
-func (src *source) defines(name string) bool {
-	return src.module != nil && slices.ContainsFunc(src.module.Rules, func(r *ast.Rule) bool { return ruleName(r) == name })
+func (s *source) defines(name string) bool {
+	return s.module != nil && slices.ContainsFunc(s.module.Rules, func(r *ast.Rule) bool { return ruleName(r) == name })
 }
 
-// ruleName is the first part of what a rule defines.
+// ruleName returns the first part of a rule's name.
 func ruleName(r *ast.Rule) string {
 	ref := r.Head.Ref()
 	if len(ref) == 0 {
@@ -161,7 +161,7 @@ func ruleName(r *ast.Rule) string {
 	return string(name)
 }
 
-// names are the packages of the program, in order.
+// names returns the packages of the program, in order.
 func (s *sources) names() []string {
 	set := map[string]bool{}
 	for _, src := range s.all {
@@ -172,8 +172,8 @@ func (s *sources) names() []string {
 	return slices.Sorted(maps.Keys(set))
 }
 
-// doubts are what a package's verdicts rest on besides what compiled: the
-// broken modules of it, and of the packages that it uses.
+// doubts returns the broken modules of a package and of the packages that it
+// uses, which make its verdicts uncertain.
 func (s *sources) doubts(pkg string) []string {
 	var doubts []string
 	reached := map[string]bool{pkg: true}
@@ -194,7 +194,7 @@ func (s *sources) doubts(pkg string) []string {
 	return doubts
 }
 
-// usedBy are the packages that a source uses.
+// usedBy returns the packages that a source uses.
 func (s *sources) usedBy(src *source) []string {
 	var used []string
 	for _, u := range src.uses {

@@ -18,14 +18,15 @@ import (
 // A Document is a file of data, in YAML or JSON, that rules read below data.
 type Document struct {
 	File  string   // its path in the tree, which errors name
-	Under []string // the keys below data that its content stands under
+	Under []string // keys below data that contain its content
 	Text  string
 }
 
-// LoadData reads files of data as conftest's --data and OPA do: the content of
-// a file is that of data itself; that of files in a folder stands under the
-// folders between, and not under the file's own name. "a.b:path" puts it below
-// data.a.b, and ":path" is a path with a colon in it. The error joins a *[render.Error] for each path that can't be read.
+// LoadData reads data files as conftest's --data and OPA do: a file's content
+// is merged into data. For a directory, the names of the directories between it
+// and the file become keys, but not the file's own name. "a.b:path" adds the
+// content below data.a.b, and ":path" is a path that contains a colon. The
+// error joins a *[render.Error] for each path that can't be read.
 func LoadData(fsys fs.FS, paths ...string) ([]Document, error) {
 	var docs []Document
 	var errs []error
@@ -66,7 +67,7 @@ func loadData(fsys fs.FS, root string) ([]Document, error) {
 	return docs, errors.Join(append(errs, err)...)
 }
 
-// between are the folders from one to a file in it, or in one below.
+// between returns the directories from one to a file in it.
 func between(root, file string) []string {
 	dir := path.Dir(file)
 	if root == file || dir == root {
@@ -82,14 +83,14 @@ func dataError(file, rule string, err error) *render.Error {
 	return &render.Error{Span: render.Span{File: file}, Rule: rule, Err: err}
 }
 
-// data is what stands below data besides rules.
+// data is the document data, without the rules.
 type data struct {
 	documents ast.Object
 	all       *opa.Data
 	names     bool // a module may ask for data.conftest.file
 }
 
-// newData merges documents. Of what stands in two the first counts.
+// newData merges documents. If two have the same key, the first counts.
 func newData(documents []Document) (*data, []error) {
 	merged := map[string]any{}
 	var errs []error
@@ -133,7 +134,8 @@ func (d Document) decode() (any, []error) {
 	return docs[0].Value, errs
 }
 
-// conflict is the error about what another file says otherwise.
+// conflict returns the error about a key that another file sets to another
+// value.
 func (d Document) conflict(at []string) error {
 	e := dataError(d.File, "data", fmt.Errorf("data.%s stands in another file too", strings.Join(at, ".")))
 	if docs, _ := render.Documents(d.File, []byte(d.Text), render.YAML11); len(docs) > 0 && len(at) > len(d.Under) {
@@ -144,8 +146,8 @@ func (d Document) conflict(at []string) error {
 	return e
 }
 
-// merge puts a tree into another, and returns the path of the first thing that
-// stands in both.
+// merge merges a tree into another, and returns the path of the first key that
+// both have.
 func merge(into, from map[string]any) []string {
 	for _, key := range slices.Sorted(maps.Keys(from)) {
 		old, there := into[key]
@@ -167,8 +169,8 @@ func merge(into, from map[string]any) []string {
 	return nil
 }
 
-// about is the data for the evaluation of an object, which conftest puts its
-// file into. The folder is that in the tree; conftest's is that on its disk.
+// about returns the data for an object. Like conftest it adds the object's
+// file, with the directory in the tree instead of the one on disk.
 func (d *data) about(o *render.Object) *opa.Data {
 	if !d.names {
 		return d.all

@@ -16,8 +16,9 @@ const (
 	maxDoc   = 16 << 10
 )
 
-// document is what the "# METADATA" comments of a rule's definitions say, and
-// its text. What several definitions say about themselves is listed.
+// document returns the documentation of a rule from the "# METADATA" comments
+// of its definitions, and its text. If several definitions have comments, they
+// are listed.
 func document(program *opa.Program, rules []*ast.Rule) policy.Rule {
 	rules = slices.Clone(rules)
 	slices.SortFunc(rules, func(a, b *ast.Rule) int { return byPlace(locationSpan(a.Location), locationSpan(b.Location)) })
@@ -42,8 +43,8 @@ func document(program *opa.Program, rules []*ast.Rule) policy.Rule {
 	return doc
 }
 
-// titleOf is what all definitions of a rule are called, and what they say. A
-// list of both where they are called otherwise.
+// titleOf returns the common title and description of a rule's definitions, or
+// a list if they differ.
 func titleOf(program *opa.Program, rules []*ast.Rule) (title, description string) {
 	var titles, said, listed []string
 	for _, r := range rules {
@@ -78,7 +79,7 @@ func (a *annotations) title() string       { return a.own(a.Title) }
 func (a *annotations) description() string { return a.own(a.Description) }
 func (a *annotations) severity() string    { return a.custom("severity") }
 
-// own is the documentation of the rule itself, without that of its package.
+// own returns the documentation of the rule itself, without its package's.
 func (a *annotations) own(text string) string {
 	if a.Scope == "package" || a.Scope == "subpackages" {
 		return ""
@@ -86,7 +87,8 @@ func (a *annotations) own(text string) string {
 	return text
 }
 
-// help is how to fix a violation, which OPA has no word for.
+// help returns how to fix a violation, from a custom field, because OPA has no
+// standard one.
 func (a *annotations) help() string {
 	for _, key := range []string{"help", "remediation", "fix", "recommendation", "recommended_actions", "recommended_action"} {
 		if text := a.custom(key); text != "" {
@@ -101,7 +103,7 @@ func (a *annotations) custom(key string) string {
 	return text
 }
 
-// url is the first related resource on the web.
+// url returns the first related resource on the web.
 func (a *annotations) url() string {
 	for _, r := range a.RelatedResources {
 		if r.Ref.Scheme == "https" || r.Ref.Scheme == "http" {
@@ -125,7 +127,7 @@ func severity(chain ast.FlatAnnotationsRefSet) policy.Severity {
 	return severityOf(nearest(chain, (*annotations).severity))
 }
 
-// severityOf is a severity in whatever case, or "".
+// severityOf parses a severity in any case. It returns "" for other text.
 func severityOf(text string) policy.Severity {
 	return policy.SeverityOf(strings.ToLower(text))
 }

@@ -19,11 +19,11 @@ const (
 	maxViolations = 1000 // of one rule in one input that are reported one by one
 )
 
-// A question is an input, with what must not be shown of it.
+// A question is an input, with the values that must not be shown.
 type question struct {
 	opa.Question
 	secrets opa.Secrets         // in the input
-	values  map[*rule]ast.Value // of the rules that have been asked
+	values  map[*rule]ast.Value // values of the rules evaluated so far
 }
 
 // A finding is the outcome of a rule for an input: a result without fields.
@@ -32,10 +32,10 @@ type finding struct {
 	details map[string]any  // of a violation that is more than a message
 	blamed  []opa.Field     // the places of the input that it depends on
 	value   ast.Value       // the violation
-	said    policy.Severity // what the violation itself says that it is
+	said    policy.Severity // severity given by the violation itself
 }
 
-// evaluate asks every rule about an input, and tells what each says about it.
+// evaluate evaluates every rule for an input, and calls tell with each finding.
 func (e *Engine) evaluate(ctx context.Context, q *question, tell func(*rule, finding)) error {
 	q.values = map[*rule]ast.Value{}
 	var err error
@@ -52,7 +52,7 @@ func (e *Engine) evaluate(ctx context.Context, q *question, tell func(*rule, fin
 	return nil
 }
 
-// evaluate asks every rule of the package about an input.
+// evaluate evaluates every rule of the package for an input.
 func (n *namespace) evaluate(ctx context.Context, q *question, tell func(*rule, finding)) error {
 	exempt, err := n.exempt(ctx, q)
 	if err != nil && ctx.Err() != nil {
@@ -112,7 +112,7 @@ func (n *namespace) exempt(ctx context.Context, q *question) (exemption, error) 
 	return x, nil
 }
 
-// elements are what v[_] goes through.
+// elements yields the elements of v[_].
 func elements(v ast.Value) []ast.Value {
 	var all []ast.Value
 	add := func(t *ast.Term) { all = append(all, t.Value) }
@@ -127,13 +127,14 @@ func elements(v ast.Value) []ast.Value {
 	return all
 }
 
-// maxSlow is how often a rule may take too long before it is not asked again.
+// maxSlow is how often a rule may be slow before it is not evaluated again.
 const maxSlow = 3
 
-// tooLong is what counts as that, where it ends in an error.
+// tooLong is the time after which an evaluation that ends in an error counts as
+// slow.
 const tooLong = 100 * time.Millisecond
 
-// ask is the rule's answer, which may be known.
+// ask returns the rule's value, from the cache if it is known.
 func (r *rule) ask(ctx context.Context, q *question) (opa.Answer, error) {
 	if value := q.values[r]; value != nil {
 		return opa.Answer{Value: value}, nil
@@ -149,7 +150,7 @@ func (r *rule) ask(ctx context.Context, q *question) (opa.Answer, error) {
 	return answer, err
 }
 
-// evaluate asks one rule.
+// evaluate evaluates one rule.
 func (r *rule) evaluate(ctx context.Context, q *question, tell func(*rule, finding)) error {
 	answer, err := r.ask(ctx, q)
 	if ctx.Err() != nil {
@@ -184,7 +185,8 @@ func (r *rule) evaluate(ctx context.Context, q *question, tell func(*rule, findi
 	return nil
 }
 
-// violations are those of a rule's value: strings, and objects with a msg.
+// violations converts a rule's value to findings: strings, and objects with a
+// msg.
 func (r *rule) violations(ctx context.Context, q *question, value ast.Value) ([]finding, error) {
 	var violations []ast.Value
 	switch v := value.(type) {
@@ -222,7 +224,8 @@ func (r *rule) violations(ctx context.Context, q *question, value ast.Value) ([]
 	return found, nil
 }
 
-// blame finds what the violations depend on, and which definition gave each.
+// blame finds the fields that the violations depend on, and the definition that
+// produced each.
 func (r *rule) blame(ctx context.Context, q *question, found []finding) error {
 	values := make([]ast.Value, len(found))
 	for i := range found {
@@ -233,7 +236,7 @@ func (r *rule) blame(ctx context.Context, q *question, found []finding) error {
 		return ctx.Err()
 	}
 	if err != nil {
-		return nil // it was asked before: without what it depends on the violation stands
+		return nil // the rule was evaluated before; the violation is reported without fields
 	}
 	for i, c := range causes {
 		found[i].blamed = c.Fields
@@ -242,8 +245,8 @@ func (r *rule) blame(ctx context.Context, q *question, found []finding) error {
 	return nil
 }
 
-// attribute gives a violation the place, literals and severity of the definition that
-// made it.
+// attribute sets a violation's place, literals and severity from the definition
+// that produced it.
 func (f *finding) attribute(r *rule, by *ast.Rule) {
 	if by == nil {
 		return
@@ -257,7 +260,7 @@ func (f *finding) attribute(r *rule, by *ast.Rule) {
 	}
 }
 
-// violation is an element of a rule's set.
+// violation converts an element of a rule's value to a finding.
 func (r *rule) violation(q *question, v ast.Value) finding {
 	f := r.finding(policy.Fail)
 	f.value = v
@@ -279,7 +282,7 @@ func (r *rule) violation(q *question, v ast.Value) finding {
 	return f
 }
 
-// silence is why a violation has no message.
+// silence says why a violation has no message.
 func silence(v ast.Value) string {
 	if o, ok := v.(ast.Object); ok {
 		if msg := o.Get(ast.StringTerm("msg")); msg == nil {
@@ -295,7 +298,7 @@ func silence(v ast.Value) string {
 	return article(v) + " for a violation, which conftest ignores: it expects strings, or objects with a msg"
 }
 
-// article is a type of value in words.
+// article names a type of value, with its article.
 func article(v ast.Value) string {
 	switch v.(type) {
 	case ast.Object:
@@ -308,14 +311,16 @@ func article(v ast.Value) string {
 	return "a " + strings.TrimPrefix(ast.ValueName(v), "a ")
 }
 
-// shapeless is what no tool can show as violations.
+// shapeless returns the finding for a value that is not a violation for any
+// tool.
 func (r *rule) shapeless(what string) finding {
 	f := r.finding(policy.Error)
 	f.Message = fmt.Sprintf("%s %s and not a set of messages, which conftest treats as a pass", r.name(), what)
 	return f
 }
 
-// undecided is a rule that found nothing while functions in it failed.
+// undecided returns the finding for a rule that found nothing while functions
+// in it failed.
 func (r *rule) undecided(q *question, errs []*opa.Error) finding {
 	f := r.finding(policy.Error)
 	f.Message = policy.Shorten(q.secrets.Hide(r.name()+" found nothing, but could not look at everything: "+swallowed(errs)), policy.MaxMessage)
@@ -323,7 +328,7 @@ func (r *rule) undecided(q *question, errs []*opa.Error) finding {
 	return f
 }
 
-// swallowed tells about functions that failed, which Rego takes for undefined.
+// swallowed describes functions that failed. In Rego their value is undefined.
 func swallowed(errs []*opa.Error) string {
 	e := errs[0]
 	text := fmt.Sprintf("%s (%s)", e.Text, spanOf(e, ""))
@@ -333,7 +338,7 @@ func swallowed(errs []*opa.Error) string {
 	return text
 }
 
-// failed is a rule whose evaluation ended.
+// failed returns the finding for a rule whose evaluation was stopped.
 func (r *rule) failed(q *question, what string, err error) finding {
 	f := r.finding(policy.Error)
 	f.Message = policy.Shorten(q.secrets.Hide(fmt.Sprintf("%s can't be evaluated: %v", what, err)), policy.MaxMessage)
@@ -351,7 +356,7 @@ func (f *finding) place(e *opa.Error) {
 
 func (r *rule) name() string { return r.doc.Policy + "." + r.doc.Name }
 
-// finding is a result of the rule.
+// A finding is the outcome of a rule for an input: a result without fields.
 func (r *rule) finding(outcome policy.Outcome) finding {
 	return finding{Result: policy.Result{
 		Engine: policy.EngineRego, Policy: r.doc.Policy, Rule: r.doc.Name,
@@ -360,7 +365,7 @@ func (r *rule) finding(outcome policy.Outcome) finding {
 	}}
 }
 
-// about is the result for an object that was the input.
+// about returns the result for the object that was the input.
 func (f finding) about(object map[string]any, secrets opa.Secrets) policy.Result {
 	if f.value == nil {
 		return f.Result

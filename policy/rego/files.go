@@ -24,29 +24,29 @@ type fileWalk struct {
 	dirs, files map[string]bool
 }
 
-func (w *fileWalk) entry(name string) {
-	real, err := render.Resolve(w.fsys, name)
+func (f *fileWalk) entry(name string) {
+	real, err := render.Resolve(f.fsys, name)
 	if err != nil {
 		real = name
 	}
-	info, err := fs.Stat(w.fsys, real)
+	info, err := fs.Stat(f.fsys, real)
 	switch {
 	case err == nil && info.IsDir():
-		w.dir(real)
+		f.dir(real)
 	case strings.HasSuffix(name, ".rego"):
-		w.files[real] = true
+		f.files[real] = true
 	}
 }
 
-func (w *fileWalk) dir(name string) {
-	if w.dirs[name] || path.Base(name) == ".git" {
+func (f *fileWalk) dir(name string) {
+	if f.dirs[name] || path.Base(name) == ".git" {
 		return
 	}
-	w.dirs[name] = true
-	entries, _ := fs.ReadDir(w.fsys, name)
+	f.dirs[name] = true
+	entries, _ := fs.ReadDir(f.fsys, name)
 	for _, e := range entries {
 		if e.IsDir() || e.Type()&fs.ModeSymlink != 0 || strings.HasSuffix(e.Name(), ".rego") {
-			w.entry(path.Join(name, e.Name()))
+			f.entry(path.Join(name, e.Name()))
 		}
 	}
 }

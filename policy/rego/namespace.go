@@ -25,11 +25,12 @@ type namespace struct {
 	doubts     []string
 }
 
-// A rule is one that is asked: all definitions of a package by one name.
+// A rule is a rule that conftest evaluates: all definitions of a package with
+// one name.
 type rule struct {
 	doc    policy.Rule
 	action policy.Action
-	suffix string // what exceptions name it by
+	suffix string // name of the rule in exceptions
 	ref    ast.Ref
 	query  *opa.Query
 	isSet  bool // whatever the input is
@@ -51,7 +52,7 @@ var (
 	warning = regexp.MustCompile(`^warn(_|$)`)
 )
 
-// matches reports whether a package is one of those asked for.
+// matches reports whether a package is one of those in --rego-namespace.
 func matches(patterns []string, name string) bool {
 	if len(patterns) == 0 {
 		return true
@@ -62,8 +63,8 @@ func matches(patterns []string, name string) bool {
 	})
 }
 
-// checkPatterns says which of those asked for are not there. Conftest passes
-// everything then.
+// checkPatterns adds errors for packages in --rego-namespace that do not exist.
+// Conftest passes everything then.
 func (s *sources) checkPatterns(patterns, names []string) {
 	for _, p := range patterns {
 		if slices.ContainsFunc(names, func(name string) bool { return matches([]string{p}, name) }) {
@@ -82,7 +83,7 @@ func (e errNoPackage) Error() string {
 	return "no package is called " + string(e) + ": it checks nothing"
 }
 
-// namespace readies a package, or says why nobody can ask it.
+// namespace prepares a package, or records why it can't be evaluated.
 func (s *sources) namespace(program *opa.Program, name string) *namespace {
 	n := &namespace{name: name, doubts: s.doubts(name)}
 	names, at := s.entries(name)
@@ -114,8 +115,8 @@ func (s *sources) packagePath(name string) ast.Ref {
 	return nil
 }
 
-// entries are the names of a package that conftest asks, in order, with the
-// source of each.
+// entries returns the names in a package that conftest evaluates, in order,
+// with the source of each.
 func (s *sources) entries(pkg string) ([]string, map[string]*source) {
 	at := map[string]*source{}
 	for _, src := range s.of[pkg] {
@@ -132,7 +133,7 @@ func (s *sources) entries(pkg string) ([]string, map[string]*source) {
 	return slices.Sorted(maps.Keys(at)), at
 }
 
-// rule readies a rule, or says why what it gives is no violation to conftest.
+// rule prepares a rule, or records why its value is no violation to conftest.
 func (s *sources) rule(program *opa.Program, n *namespace, name string, src *source) *rule {
 	ref := s.packagePath(n.name).Append(ast.StringTerm(name))
 	rules := program.Rules(ref)
@@ -169,7 +170,7 @@ func firstRule(src *source, name string) *ast.Location {
 	return nil
 }
 
-// flat is the whole name of a rule.
+// flat returns the whole name of a rule.
 func flat(src *source, name string) string {
 	for _, r := range src.module.Rules {
 		if ruleName(r) == name {
@@ -179,7 +180,7 @@ func flat(src *source, name string) string {
 	return name
 }
 
-// constants says what the value of a rule always is, where that can be no set.
+// constants describes the constant value of a rule if it can't be a set.
 func constants(rules []*ast.Rule) string {
 	what := ""
 	for _, r := range rules {
@@ -200,7 +201,7 @@ func constants(rules []*ast.Rule) string {
 	return what
 }
 
-// suffix is what an exception names a rule by, as conftest makes it.
+// suffix returns the name of a rule in exceptions, as conftest derives it.
 func suffix(name string) string {
 	switch name {
 	case "deny", "violation", "warn":
@@ -212,7 +213,7 @@ func suffix(name string) string {
 	return name
 }
 
-// bodies are the definitions of a rule, in the order of places.
+// bodies returns the definitions of a rule, in the order of their places.
 func bodies(program *opa.Program, rules []*ast.Rule) []body {
 	var all []body
 	for _, r := range rules {
@@ -222,8 +223,8 @@ func bodies(program *opa.Program, rules []*ast.Rule) []body {
 	return all
 }
 
-// checkAsked says about a package without rules that conftest asks that nobody
-// would notice it: no other uses it either.
+// checkAsked adds an error for a package without rules for conftest that no
+// other package uses, because nobody would notice it.
 func (s *sources) checkAsked(pkg string) {
 	var first *source
 	for _, src := range s.of[pkg] {
@@ -255,14 +256,15 @@ func onlyTests(m *ast.Module) bool {
 // isUsed reports whether a policy of another package uses one.
 func (s *sources) isUsed(pkg string) bool {
 	if slices.ContainsFunc(s.of[pkg], func(src *source) bool { return src.broken }) {
-		return true // that is said, and who knows what it would define
+		return true // it has an error already, and may define anything
 	}
 	return slices.ContainsFunc(s.all, func(src *source) bool {
 		return src.pkg != pkg && !src.test && slices.ContainsFunc(src.uses, func(u use) bool { return u.reaches(pkg) })
 	})
 }
 
-// nearMiss is a hint at a rule whose name is nearly one that is asked.
+// nearMiss returns a hint at a rule whose name is similar to one that conftest
+// evaluates.
 func (s *sources) nearMiss(pkg string) string {
 	for _, src := range s.of[pkg] {
 		if src.out() {
@@ -281,13 +283,14 @@ func (s *sources) nearMiss(pkg string) string {
 	return ""
 }
 
-// synonyms are what other tools call such rules.
+// synonyms maps names of rules in other tools to conftest's.
 var synonyms = map[string]string{
 	"denied": "deny", "denies": "deny", "error": "deny", "errors": "deny", "fail": "deny", "failure": "deny", "failures": "deny", "reject": "deny",
 	"warning": "warn", "warnings": "warn", "violate": "violation", "violates": "violation",
 }
 
-// meantFor is the name that conftest would ask, for one that it doesn't.
+// meantFor returns the name that conftest evaluates, for a similar name that it
+// does not.
 func meantFor(name string) string {
 	base, _, _ := strings.Cut(name, "_")
 	base = strings.ToLower(base)

@@ -33,14 +33,14 @@ type Module struct {
 	Text string
 }
 
-// Options say which packages are used, and what they know.
+// Options configure an [Engine].
 type Options struct {
 	// Namespaces are the packages in use, by name or pattern, as conftest's
 	// --namespace. None: every package that has a rule to ask.
 	Namespaces []string
 
-	Data []Document // what stands under data besides rules: see [LoadData]
-	Now  time.Time  // what time.now_ns says; zero: what asks for the time is undecided
+	Data []Document // documents below data, see [LoadData]
+	Now  time.Time  // value of time.now_ns; if zero, results that depend on the time are undecided
 
 	// Coverage counts the outcomes of expressions; nil counts nothing.
 	Coverage *policy.Coverage
@@ -48,9 +48,9 @@ type Options struct {
 	// Time limits one rule on one input; zero is five seconds.
 	Time time.Duration
 
-	// Print gets what print() says in a policy, one call at a time, in no
-	// certain order. It is text from a policy, of many bytes and any. nil:
-	// nobody listens.
+	// Print is called with the output of print(), one call at a time and in no
+	// particular order, if it is not nil. The text comes from a policy and may
+	// contain any bytes.
 	Print func(file string, line int, text string)
 }
 
@@ -67,7 +67,7 @@ type Engine struct {
 	printing sync.Mutex
 }
 
-// An Engine evaluates also what no API server serves: conftest does.
+// An Engine also evaluates objects that no API server serves, as conftest does.
 var _ policy.WrittenValidator = (*Engine)(nil)
 
 // New compiles modules. The error joins a *[render.Error] for each that can't
@@ -87,13 +87,13 @@ func New(modules []Module, o Options) (*Engine, error) {
 	return e, errors.Join(append(errs, s.errs...)...)
 }
 
-// Notes are sentences about what was given and is not used, and need not be.
+// Notes returns notes about inputs that are not used and need not be.
 func (e *Engine) Notes() []string { return e.notes }
 
 // EvaluatesWritten implements [policy.WrittenValidator].
 func (e *Engine) EvaluatesWritten() {}
 
-// Rules documents the rules that are asked, by package and name.
+// Rules returns the documentation of the evaluated rules, by package and name.
 func (e *Engine) Rules() []policy.Rule {
 	var rules []policy.Rule
 	for _, p := range e.packages {
@@ -104,8 +104,8 @@ func (e *Engine) Rules() []policy.Rule {
 	return rules
 }
 
-// Validate asks every rule about the object as it is written. Nothing is asked
-// about a DELETE.
+// Validate evaluates every rule for the object as written. A DELETE has no
+// results.
 func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Result, error) {
 	if req.Object == nil {
 		return nil, nil
@@ -124,10 +124,10 @@ func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Re
 	return results, nil
 }
 
-// now is the time that policies see, which is never the clock's.
+// now returns the time for policies, which is never the clock's.
 func (e *Engine) now() time.Time { return e.options.Now }
 
-// print is what listens to print(), or nil.
+// print returns the receiver of print()'s output, or nil.
 func (e *Engine) print(secrets opa.Secrets) func(string, int, string) {
 	if e.options.Print == nil {
 		return nil
@@ -140,7 +140,7 @@ func (e *Engine) print(secrets opa.Secrets) func(string, int, string) {
 	}
 }
 
-// secrets are those of the objects whose values must not be shown.
+// secrets returns the Secrets among objects, whose values must not be shown.
 func secrets(objects ...*render.Object) opa.Secrets {
 	var found opa.Secrets
 	for _, o := range objects {

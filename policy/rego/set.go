@@ -10,17 +10,17 @@ import (
 	opa "github.com/preadmit/preadmit/policy/internal/rego"
 )
 
-// A set is rules that are asked in one go, which takes half the time: the
-// evaluator is set up once, and finds once what they share. Where something
-// breaks in it the rules are asked one by one, to tell in which.
+// A set is a group of rules that are evaluated together. That takes half the
+// time, because the evaluator is set up once and shares values. After an error
+// the rules are evaluated one by one, to find the one at fault.
 type set struct {
 	rules         []*rule
 	query         *opa.Query
 	asked, broken atomic.Int64
 }
 
-// maxSet is how many rules are asked in one go: so many are asked again where
-// one breaks.
+// maxSet is the most rules in a set. After an error, all of them are evaluated
+// again.
 const maxSet = 16
 
 // sets groups the rules that can be asked together.
@@ -47,7 +47,7 @@ func sets(program *opa.Program, packages []*namespace) []*set {
 	return all
 }
 
-// newSet is nil where there is nothing to gain.
+// newSet returns a set of the rules, or nil if a set has no advantage.
 func newSet(program *opa.Program, rules []*rule) *set {
 	if len(rules) < 2 {
 		return nil
@@ -63,13 +63,13 @@ func newSet(program *opa.Program, rules []*rule) *set {
 	return &set{rules: rules, query: query}
 }
 
-// isSet says about a rule that it is defined whatever the input is.
+// isSet reports whether a rule is defined for every input.
 func isSet(rules []*ast.Rule) bool {
 	return !slices.ContainsFunc(rules, func(r *ast.Rule) bool { return r.Head.DocKind() != ast.PartialSetDoc || len(r.Head.Reference) != 1 })
 }
 
-// ask asks the rules, and notes their answers in the question where nothing
-// broke. Where somebody listens to print() each is asked by itself, so that
+// ask evaluates the rules and stores their values in the question, unless there
+// is an error. If print() has a receiver, each rule is evaluated alone, so that
 // nothing is printed twice.
 func (s *set) ask(ctx context.Context, q *question) error {
 	if q.Print != nil && s.query.Prints() || s.hopeless() {

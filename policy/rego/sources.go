@@ -27,7 +27,7 @@ type source struct {
 }
 
 // out reports whether the source is not part of the program.
-func (src *source) out() bool { return src.broken || src.aside }
+func (s *source) out() bool { return s.broken || s.aside }
 
 // A use is a reference of a module below data.
 type use struct {
@@ -35,7 +35,7 @@ type use struct {
 	at   *ast.Location
 }
 
-// sources are all modules, and what is wrong with them.
+// sources holds all modules with their errors.
 type sources struct {
 	all   []*source
 	of    map[string][]*source // by package
@@ -92,14 +92,14 @@ func packageIn(text string) string {
 	return ""
 }
 
-// nameOf is a package's name as conftest has it.
+// nameOf returns a package's name as conftest writes it.
 func nameOf(path ast.Ref) string { return strings.TrimPrefix(path.String(), "data.") }
 
-// conftestOnly are errors about the functions that conftest adds to OPA's.
+// conftestOnly matches errors about functions that conftest adds to OPA's.
 var conftestOnly = regexp.MustCompile(`^undefined function parse_(combined_)?config(_files?)?$`)
 
-// fail notes that a source is not part of the program. Nothing is lost with a
-// unit test.
+// fail records why a source is not part of the program. For unit tests nothing
+// is recorded.
 func (s *sources) fail(src *source, rule string, err error) {
 	for _, e := range leaves(err) {
 		hint := ""
@@ -113,7 +113,7 @@ func (s *sources) fail(src *source, rule string, err error) {
 	}
 }
 
-// failAt notes what is wrong at a place of a source.
+// failAt records an error at a place of a source.
 func (s *sources) failAt(src *source, at *ast.Location, rule, hint, format string, args ...any) *render.Error {
 	e := &render.Error{
 		Span: render.Span{File: src.file}, Rule: rule, Hint: hint,
@@ -126,7 +126,7 @@ func (s *sources) failAt(src *source, at *ast.Location, rule, hint, format strin
 	return e
 }
 
-// leaves are the errors of a joined one.
+// leaves returns the errors joined in an error.
 func leaves(err error) []*opa.Error {
 	switch err := err.(type) {
 	case *opa.Error:
@@ -152,8 +152,8 @@ func locationSpan(at *ast.Location) render.Span {
 	return render.Span{File: at.File, Line: at.Row, Column: at.Col}
 }
 
-// usesOf are the documents below data that a module refers to, itself or
-// through what it imports.
+// usesOf returns the documents below data to which a module refers, directly or
+// through imports.
 func usesOf(m *ast.Module) []use {
 	var uses []use
 	add := func(ref ast.Ref, at *ast.Location) {
@@ -182,7 +182,7 @@ func usesOf(m *ast.Module) []use {
 	return uses
 }
 
-// ground is the known beginning of a path below data.
+// ground returns the constant beginning of a path below data.
 func ground(ref ast.Ref) []string {
 	if len(ref) == 0 || !ref[0].Equal(ast.DefaultRootDocument) {
 		return nil
@@ -203,8 +203,8 @@ func (s *sources) mentions(name string) bool {
 	return slices.ContainsFunc(s.all, func(src *source) bool { return strings.Contains(src.text, name) })
 }
 
-// setAside takes out what Gatekeeper's templates are made of: rules about
-// input.review, which no object has. Conftest would pass everything.
+// setAside removes modules for Gatekeeper templates, whose rules read
+// input.review. No object has that field, so conftest would pass everything.
 func (s *sources) setAside() {
 	var aside []string
 	packages := map[string]bool{}
@@ -235,8 +235,8 @@ func others(n int) string {
 	return fmt.Sprintf(" (and %d other files)", n)
 }
 
-// forGatekeeper reports whether a module reads nothing of its input but what
-// Gatekeeper puts there.
+// forGatekeeper reports whether a module reads only input that Gatekeeper
+// provides.
 func forGatekeeper(m *ast.Module) bool {
 	reviews, other := false, false
 	look := func(t *ast.Term) bool {

@@ -92,18 +92,18 @@ func isTest(name string) bool {
 }
 
 // run runs a test. The error is for cancellation.
-func (t *unitTest) run(ctx context.Context, program *opa.Program, data *opa.Data, o Options) error {
+func (u *unitTest) run(ctx context.Context, program *opa.Program, data *opa.Data, o Options) error {
 	switch {
-	case strings.HasPrefix(t.Name, "todo_"):
-		t.Outcome = policy.Skip
+	case strings.HasPrefix(u.Name, "todo_"):
+		u.Outcome = policy.Skip
 		return nil
-	case t.cases:
-		t.Outcome, t.Message = policy.Unknown, "it is not run: it has cases, or is no true or false"
+	case u.cases:
+		u.Outcome, u.Message = policy.Unknown, "it is not run: it has cases, or is no true or false"
 		return nil
 	}
-	query, err := program.Prepare(t.ref)
+	query, err := program.Prepare(u.ref)
 	if err != nil {
-		t.Outcome, t.Message = policy.Error, err.Error()
+		u.Outcome, u.Message = policy.Error, err.Error()
 		return nil
 	}
 	answer, err := query.Ask(ctx, opa.Question{Data: data, Now: o.Now, Print: o.Print})
@@ -112,18 +112,18 @@ func (t *unitTest) run(ctx context.Context, program *opa.Program, data *opa.Data
 	}
 	switch {
 	case err != nil:
-		t.Outcome, t.Message = policy.Error, err.Error()
+		u.Outcome, u.Message = policy.Error, err.Error()
 	case len(answer.Unknown) > 0:
-		t.Outcome, t.Message = policy.Unknown, "it needs "+strings.Join(answer.Unknown, "; ")
+		u.Outcome, u.Message = policy.Unknown, "it needs "+strings.Join(answer.Unknown, "; ")
 	case answer.Value == nil:
-		t.Outcome, t.Message = policy.Fail, "it is undefined"
+		u.Outcome, u.Message = policy.Fail, "it is undefined"
 	case answer.Value.Compare(ast.Boolean(true)) != 0:
-		t.Outcome, t.Message = policy.Fail, "it is not true"
+		u.Outcome, u.Message = policy.Fail, "it is not true"
 	default:
-		t.Outcome = policy.Pass
+		u.Outcome = policy.Pass
 	}
-	if t.Outcome == policy.Fail && len(answer.Errors) > 0 {
-		t.Message += ": " + swallowed(answer.Errors)
+	if u.Outcome == policy.Fail && len(answer.Errors) > 0 {
+		u.Message += ": " + swallowed(answer.Errors)
 	}
 	return nil
 }

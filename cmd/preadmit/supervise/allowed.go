@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// mayWrite reports whether a child may have a file replaced: one that the command
-// line names, or one in the repository that is not Git's. Other files a
-// configuration can't name either.
+// mayWrite reports whether a child may have a file replaced: one that the
+// command line names, or one in the repository outside .git. A configuration
+// can't name other files either.
 func (p *parent) mayWrite(name string) bool {
 	if slices.ContainsFunc(p.args, func(a string) bool { return a == name || strings.HasSuffix(a, "="+name) }) {
 		return true
@@ -42,8 +42,8 @@ func realDir(dir string) (string, error) {
 	return real, err
 }
 
-// repository is the nearest directory from a path up that holds .git, else the
-// directory itself; "" if the path leads nowhere.
+// repository returns the nearest directory from a path up that contains .git,
+// else the directory itself, or "" if the path does not exist.
 func repository(path string) string {
 	dir, err := filepath.Abs(path)
 	if err == nil {

@@ -16,7 +16,7 @@ import (
 type file struct {
 	name string
 	temp *os.File
-	at   bool // temp is the file itself
+	at   bool // temp is the final file itself
 	err  error
 }
 
@@ -24,7 +24,7 @@ func createFile(name string) *file {
 	f := &file{name: name}
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
 		f.at = true
-		f.temp, f.err = os.OpenFile(name, os.O_WRONLY|os.O_TRUNC|syscall.O_NONBLOCK, 0o644) // a pipe that nobody reads is an error
+		f.temp, f.err = os.OpenFile(name, os.O_WRONLY|os.O_TRUNC|syscall.O_NONBLOCK, 0o644) // a pipe without a reader is an error
 	} else {
 		f.temp, f.err = os.CreateTemp(filepath.Dir(name), ".preadmit-*")
 	}
@@ -83,7 +83,7 @@ func WriteFile(name string, content func(io.Writer) error) error {
 	return f.commit()
 }
 
-// Bytes is the content of a file that is known whole.
+// Bytes returns a function that writes data.
 func Bytes(data []byte) func(io.Writer) error {
 	return func(w io.Writer) error {
 		_, err := w.Write(data)
@@ -91,7 +91,8 @@ func Bytes(data []byte) func(io.Writer) error {
 	}
 }
 
-// NotWritten says that a file could not be written, and why.
+// NotWritten returns the error that a file could not be written, with the
+// reason.
 func NotWritten(name string, err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {

@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// A Kind says what a frame holds.
+// A Kind is the kind of a frame.
 type Kind byte
 
 // The frames of a child.
@@ -18,15 +18,15 @@ const (
 	Stderr  Kind = 'e' // bytes for standard error
 	Create  Kind = 'f' // a Named file is to be replaced; its Data follows
 	Data    Kind = 'd'
-	Commit  Kind = 'c' // the file is whole: answered by Written
-	AskIn   Kind = 'n' // standard input is wanted: answered by Stdin
+	Commit  Kind = 'c' // the file is complete; the response is Written
+	AskIn   Kind = 'n' // requests standard input; the response is Stdin
 	Begin   Kind = 'b' // a Task is in flight
 	End     Kind = 'z' // the task of this number is done
-	Phase   Kind = 'p' // what the run does between tasks
+	Phase   Kind = 'p' // the phase of the run between tasks
 	Until   Kind = 't' // the run's time in milliseconds, from when the first child began
-	Overrun Kind = 'w' // an Excess: the child stops there and waits for its end
+	Overrun Kind = 'w' // an Excess; the child then waits to be ended
 	Expect  Kind = 'q' // an Expected number of tasks
-	Done    Kind = 'g' // an Expected: how many of them are done by now
+	Done    Kind = 'g' // an Expected with the number of finished tasks
 	Exit    Kind = 'x' // one byte, the exit code; nothing follows
 
 	// Each has a question's number, of four bytes, and a part of a message.
@@ -41,11 +41,11 @@ const (
 	Hello     Kind = 'H' // an Order, the first
 	Written   Kind = 'r' // why a file was not written; empty where it was
 	Stdin     Kind = 'i' // all of standard input
-	Terminate Kind = 'T' // end with a report of what is done
+	Terminate Kind = 'T' // end with a report of the results so far
 	Ask       Kind = 'A' // a number, of four bytes, and a question
 )
 
-// maxFrame bounds a frame: what a child sends is as hostile as its input.
+// maxFrame is the largest frame. A child's frames are as hostile as its input.
 const maxFrame = 64 << 20
 
 // maxRoom bounds the memory that is kept for the next frame.
@@ -94,7 +94,7 @@ func NewReader(r io.Reader) *Reader { return &Reader{bufio.NewReaderSize(r, 64<<
 // Next returns the next frame.
 func (r *Reader) Next() (Kind, []byte, error) { return r.nextIn(nil) }
 
-// nextIn is Next with the payload in a buffer, if it fits.
+// nextIn does what Next does, with the payload in room if it fits.
 func (r *Reader) nextIn(room []byte) (Kind, []byte, error) {
 	var head [5]byte
 	if _, err := io.ReadFull(r.r, head[:]); err != nil {

@@ -18,7 +18,7 @@ import (
 const (
 	maxByEngine = 3
 	maxChildren = 40              // of one run
-	maxStdin    = 10<<20 + 1      // as much as a child reads of it
+	maxStdin    = 10<<20 + 1      // the most that a child reads
 	grace       = 8 * time.Second // beyond the run's time, for the report
 	oneSignal   = time.Second     // timeout(1) sends its signal to the process and to the group
 	exitBroken  = 3               // something could not be rendered, compiled or decided
@@ -30,15 +30,15 @@ type parent struct {
 	args    []string
 	order   Order
 	began   time.Time
-	until   time.Time // when the run's time is over; zero until a child says so
+	until   time.Time // end of the run's time; zero until a child sends it
 	stdin   []byte
 	doubted string // the task in flight when a careful child was killed, once
 	signals chan os.Signal
-	ending  bool // SIGTERM came
+	ending  bool // SIGTERM was received
 
 	writesNothing bool // no file is replaced for the child
 
-	progress *progress // nil where nobody sees it
+	progress *progress // nil without a terminal
 }
 
 func newParent(args []string) (*parent, error) {
@@ -78,11 +78,11 @@ func (p *parent) run() int {
 	}
 }
 
-// finish hands on what a child wrote.
+// finish writes a child's output.
 func (p *parent) finish(c *child, code int) int {
 	err := c.out.print(os.Stdout, os.Stderr)
 	if err == nil || errors.Is(err, BrokenPipe) {
-		return code // a reader that goes away has seen enough
+		return code // a reader that ends early is no error
 	}
 	var pe *os.PathError
 	if errors.As(err, &pe) {
@@ -104,9 +104,9 @@ type ending struct {
 	phase       string
 }
 
-// learn decides what the next child does otherwise. The first is quick and
-// journals nothing, so what ended it is found by a careful one, unless it is
-// known to be a task that has none within it.
+// learn decides what the next child does differently. The first child is fast
+// and journals nothing, so a careful one must find the task that ended it,
+// unless that is known to be a task with no others inside.
 func (p *parent) learn(e ending, n int) {
 	over := n >= maxChildren || p.ending || !p.until.IsZero() && time.Now().After(p.until)
 	suspects := e.suspects()
@@ -126,7 +126,7 @@ func (p *parent) learn(e ending, n int) {
 	}
 }
 
-// inPhase is why a child ended, with what it was at.
+// inPhase returns why a child ended, with the phase it was in.
 func (e *ending) inPhase() string {
 	if e.phase == "" {
 		return e.why
@@ -134,8 +134,9 @@ func (e *ending) inPhase() string {
 	return e.phase + ": " + e.why
 }
 
-// setApart has a task left out from now on, and an engine that was left out of
-// maxByEngine tasks of all: then a policy, rather than an object, does it.
+// setApart lets later children skip a task. An engine that is skipped in
+// maxByEngine tasks is skipped in all, because then a policy is the cause
+// rather than an object.
 func (p *parent) setApart(name, why string) {
 	p.order.Apart = append(p.order.Apart, Apart{name, why})
 	if _, engine, ok := strings.Cut(name, By); ok {
@@ -152,8 +153,8 @@ func (p *parent) setApart(name, why string) {
 	slices.SortFunc(p.order.Apart, func(a, b Apart) int { return strings.Compare(a.Task, b.Task) })
 }
 
-// suspects are the names of the tasks that may have ended a child: the narrowest
-// where there are some.
+// suspects returns the names of the tasks that may have ended a child,
+// preferably those with no others inside.
 func (e *ending) suspects() []string {
 	if len(e.overran) > 0 {
 		return e.overran
@@ -170,8 +171,7 @@ func (e *ending) suspects() []string {
 	return all
 }
 
-// isNarrowest says about a task that is known to be why whether there is none
-// within it.
+// isNarrowest reports whether the task that ended a child has no others inside.
 func (e *ending) isNarrowest(task string) bool {
 	return slices.Contains(e.overran, task) && (e.narrowest || strings.Contains(task, By))
 }
@@ -205,7 +205,7 @@ func (p *parent) start() (*child, error) {
 	return c, nil
 }
 
-// attend does what the child asks until it ends.
+// attend handles a child's frames until it ends.
 func (p *parent) attend(c *child) ending {
 	frames := make(chan received)
 	go receive(c.stdout, frames)
@@ -283,7 +283,7 @@ func receive(from io.Reader, to chan<- received) {
 	}
 }
 
-// frame does what a frame asks for. done says that the child is at its end.
+// frame handles a frame. done reports that the child has ended.
 func (p *parent) frame(c *child, f received) (e ending, done bool) {
 	if f.err != nil {
 		return c.ended("it sent an invalid message"), true
@@ -327,7 +327,7 @@ func (p *parent) frame(c *child, f received) (e ending, done bool) {
 	case Create:
 		c.file.drop()
 		if c.file = nil; !p.writesNothing && p.mayWrite(string(f.payload)) {
-			_ = os.MkdirAll(filepath.Dir(string(f.payload)), 0o755) // else creating it says why
+			_ = os.MkdirAll(filepath.Dir(string(f.payload)), 0o755) // creating the file reports the error
 			c.file = createFile(string(f.payload))
 		}
 	case Data:
@@ -358,7 +358,7 @@ func (p *parent) frame(c *child, f received) (e ending, done bool) {
 	return ending{}, false
 }
 
-// commit says why the file could not be replaced, if so.
+// commit replaces the file, and returns why it could not, or "".
 func (c *child) commit() string {
 	f := c.file
 	c.file = nil
@@ -385,7 +385,7 @@ func (c *child) ended(why string) ending {
 	return e
 }
 
-// causeOfDeath says in a user's words how a process ended that did not say so.
+// causeOfDeath describes how a process ended without a message.
 func (c *child) causeOfDeath() string {
 	c.wait()
 	text := c.stderr.String()
@@ -394,7 +394,7 @@ func (c *child) causeOfDeath() string {
 		{"stack overflow", "recurses without end"},
 		{"out of memory", OutOfMemory},
 		{"cannot allocate memory", OutOfMemory},
-		{"failed to create new OS thread", OutOfMemory}, // there is no room for its stack
+		{"failed to create new OS thread", OutOfMemory}, // no memory for its stack
 		{"panic:", "fails by an internal error"},
 	} {
 		if strings.Contains(text, cause.sign) {
@@ -404,8 +404,10 @@ func (c *child) causeOfDeath() string {
 	return killed
 }
 
-// killed is why a task is set apart that ended its process without a word.
+// killed is the reason for skipping a task that ended its process without a
+// message.
 const killed = "ends the process that does it"
 
-// OutOfMemory is why a task is set apart that took all memory that it may take.
+// OutOfMemory is the reason for skipping a task that needs more memory than
+// allowed.
 const OutOfMemory = "needs too much memory"

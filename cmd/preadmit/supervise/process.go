@@ -17,15 +17,16 @@ type process struct {
 	waited sync.Once
 }
 
-// environment are the variables that a child needs: where caches are, how to
-// write, and what Go's runtime goes by. Others, tokens among them, are not its.
+// environment lists the variables that a child gets: directories of caches,
+// settings of output, and those of Go's runtime. Others, such as tokens, are
+// withheld.
 var environment = []string{
 	"HOME", "XDG_CACHE_HOME", "LocalAppData", "USERPROFILE", "SystemRoot", "TMPDIR", "TMP", "TEMP",
 	"NO_COLOR", "TERM", "TZ", "GOGC", "GOMEMLIMIT", "GOMAXPROCS", "GOTRACEBACK", "GOCOVERDIR", "UPDATE_GOLDEN",
 }
 
-// CollectLate is the variable that tells a child that its garbage collector was
-// turned off for its initialization, by the parent and not by the user.
+// CollectLate is the variable that tells a child that the parent, not the user,
+// turned off its garbage collector for the initialization.
 const CollectLate = "PREADMIT_COLLECT_LATE"
 
 func startProcess(args []string) (*process, error) {
@@ -57,7 +58,7 @@ func (p *process) kill() { p.cmd.Process.Kill() }
 
 func (p *process) wait() { p.waited.Do(func() { p.cmd.Wait() }) }
 
-// head keeps the first bytes of what is written.
+// head keeps the first bytes written to it.
 type head struct {
 	mu sync.Mutex
 	b  bytes.Buffer

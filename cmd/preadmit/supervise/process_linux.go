@@ -2,7 +2,8 @@ package supervise
 
 import "syscall"
 
-// executable is the program itself, also when its file was replaced meanwhile.
+// executable returns the path of this program, which works even if its file has
+// been replaced.
 func executable() (string, error) { return "/proc/self/exe", syscall.Access("/proc/self/exe", 1) }
 
 // attributes has the child get no signal of the terminal, and end with the

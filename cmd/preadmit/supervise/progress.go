@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// An Expected says how many tasks of a kind a child will do.
+// An Expected is the number of tasks of a kind that a child will do.
 type Expected struct {
 	Task string // how their names begin
 	N    int
 }
 
-// Writing is the phase in which a child does no task any more, and reports.
+// Writing is the phase after all tasks, in which a child writes reports.
 const Writing = "writing the report"
 
 // How the names of tasks begin.
@@ -25,8 +25,8 @@ const (
 	EvaluateTask = "evaluate "
 )
 
-// Failures stands for the number of failures found so far, where a child says how
-// many tasks are done.
+// Failures identifies the number of failures found so far among the numbers of
+// finished tasks.
 const Failures = "failures"
 
 const (
@@ -35,8 +35,8 @@ const (
 	longTask  = 3 * time.Second        // a task that is named
 )
 
-// A progress is a line on a terminal that says how far a child is. It is written
-// over in place, and gone at the end. A nil one draws nothing.
+// A progress shows on one line of a terminal how far a child is. The line is
+// overwritten, and removed at the end. A nil *progress draws nothing.
 type progress struct {
 	to      io.Writer
 	columns func() int
@@ -45,7 +45,7 @@ type progress struct {
 
 	done, expected map[string]int
 	tasks          map[int]started // in flight
-	counted        bool            // the child says how many are done
+	counted        bool            // the child reports how many are done
 }
 
 type started struct {
@@ -53,8 +53,8 @@ type started struct {
 	at   time.Time
 }
 
-// newProgress returns nil where standard error is no terminal that lines can be
-// written over on, or the user asked for quiet.
+// newProgress returns nil if standard error is not a terminal whose lines can
+// be overwritten, or with --quiet.
 func newProgress(args []string, began time.Time) *progress {
 	if columns(os.Stderr) == 0 || os.Getenv("TERM") == "dumb" || slices.Contains(args, "-q") || slices.Contains(args, "--quiet") {
 		return nil
@@ -62,7 +62,7 @@ func newProgress(args []string, began time.Time) *progress {
 	return &progress{to: os.Stderr, columns: func() int { return columns(os.Stderr) }, began: began}
 }
 
-// restart forgets what an earlier child did.
+// restart drops the counts of an earlier child.
 func (p *progress) restart() {
 	if p != nil {
 		p.done, p.expected, p.tasks, p.counted = make(map[string]int), make(map[string]int), make(map[int]started), false
@@ -99,7 +99,7 @@ func (p *progress) finished(x Expected) {
 	}
 }
 
-// line is the line that the terminal shows.
+// line returns the text of the line.
 func (p *progress) line(phase string, now time.Time) string {
 	text := cmp.Or(printable(phase), "starting")
 	switch phase {
@@ -130,7 +130,7 @@ func (p *progress) line(phase string, now time.Time) string {
 	return text
 }
 
-// draw writes the line over the one before, as much of it as there is room for.
+// draw overwrites the line, cut to the terminal's width.
 func (p *progress) draw(phase string, now time.Time) {
 	if p == nil || now.Sub(p.began) < quietFor {
 		return
@@ -153,7 +153,7 @@ func (p *progress) clear() {
 	}
 }
 
-// ticks are when to draw; none where nothing is drawn.
+// ticks returns a channel that says when to draw, or nil if nothing is drawn.
 func (p *progress) ticks() (ticks <-chan time.Time, stop func()) {
 	if p == nil {
 		return nil, func() {}
@@ -162,8 +162,8 @@ func (p *progress) ticks() (ticks <-chan time.Time, stop func()) {
 	return t.C, t.Stop
 }
 
-// printable replaces what is not ASCII, or does something on a terminal: names
-// come from the repository.
+// printable replaces control characters and everything that is not ASCII,
+// because names come from the repository.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {

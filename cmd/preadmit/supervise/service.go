@@ -47,12 +47,12 @@ type reply struct {
 type Question struct {
 	Text  any           // is sent as JSON
 	Limit time.Duration // after which the child is ended
-	Most  int           // bytes of a message; 0 for those of a frame
+	Most  int           // most bytes of a message; 0 means those of a frame
 	News  func([]byte)  // takes messages before the answer, not all where it is slow; may be nil
 }
 
-// An Ended is the error of a question if the child ended the command without an
-// answer, such as for a wrong flag.
+// An Ended is the error of Ask if the child ended the command without an
+// answer, for example because of a wrong flag.
 type Ended struct {
 	Code int
 	Text string // of standard error
@@ -65,8 +65,8 @@ var (
 	errClosed = errors.New("it is over")
 )
 
-// NewService returns a Service of a command line. What is given is the child's
-// standard input. An error says that no child can be started.
+// NewService returns a Service for a command line. given is the child's
+// standard input. It fails if no child can be started.
 func NewService(args []string, stdin []byte) (*Service, error) {
 	if _, err := executable(); err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ func (s *Service) MayWrite(name string) bool {
 	return p.mayWrite(name)
 }
 
-// running is the child, started where there is none.
+// running returns the child, and starts it if needed.
 func (s *Service) running() (*child, error) {
 	switch {
 	case s.closed:
@@ -179,7 +179,7 @@ func (s *Service) running() (*child, error) {
 	return s.c, nil
 }
 
-// attend does what the child asks until it ends.
+// attend handles the child's frames until it ends.
 func (s *Service) attend(c *child) {
 	frames := make(chan received)
 	go receive(c.stdout, frames)
@@ -216,7 +216,7 @@ func (s *Service) frame(c *child, f received) (ending, bool) {
 	number := binary.LittleEndian.Uint32(f.payload)
 	q := s.waiting[number]
 	if q == nil {
-		return ending{}, false // nobody waits any more
+		return ending{}, false // no request is waiting
 	}
 	if q.part.Len()+len(f.payload) > q.most {
 		return c.ended("it sent more than an answer may have"), true
@@ -243,8 +243,8 @@ func (s *Service) frame(c *child, f received) (ending, bool) {
 	return ending{}, false
 }
 
-// over takes note of how a child ended, and has its questions asked again, or
-// answered by why they can't be.
+// over records how a child ended, and repeats its requests or fails them with
+// the reason.
 func (s *Service) over(c *child, e ending) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// A spool keeps what a child writes until the child has ended well, in memory
-// and from inMemory bytes on in a file without a name.
+// A spool keeps a child's output until the child has ended successfully: in
+// memory, and from inMemory bytes on in a file without a name.
 type spool struct {
 	memory bytes.Buffer
 	file   *os.File
@@ -35,8 +35,8 @@ func (s *spool) writer() io.Writer {
 	return &s.memory
 }
 
-// print writes all to standard output and standard error, in order. The error
-// is that of standard output.
+// print writes everything to standard output and standard error, in order. It
+// returns the error of standard output.
 func (s *spool) print(stdout, stderr io.Writer) error {
 	if s.err != nil {
 		return s.err

@@ -1,20 +1,19 @@
-// Package supervise lets a command do its work in a child of the same program,
-// and outlives whatever that comes to.
+// Package supervise runs a command in a child of the same program, and reports
+// when the child crashes.
 //
 // Go can't recover from a stack overflow or from memory exhaustion, and some
-// libraries can't be stopped. So the parent reads nothing that a repository
-// holds. It starts the child, hands on what the child writes once it has ended
-// well, and replaces the files that the child reports into. The child says which
-// task is in flight, such as a unit that is rendered. When a child ends on the
-// way, the next one does the same without the task that ended it, which is then
-// an error of the report. Child and parent speak in frames over the child's
-// standard input and output.
+// libraries can't be stopped. So the parent reads nothing from the repository. It
+// starts the child, and writes the child's output and files once the child has
+// ended successfully. The child reports which task is in flight, such as a unit
+// that is rendered. If the child crashes, the next one does the same work without
+// the task that ended it, which becomes an error in the report. Parent and child
+// exchange frames over the child's standard input and output.
 //
-// A [Service] is for a command that goes on after its evaluation, as a screen
-// does: its child answers questions until the parent ends it.
+// A [Service] is for a command that continues after its evaluation, such as a
+// screen: its child answers requests until the parent ends it.
 //
-// The parent works before package main and its libraries are initialized: that
-// takes several times as long as all that a parent does.
+// The parent runs before package main and its libraries are initialized, because
+// that takes several times as long as everything that the parent does.
 package supervise
 
 import (
@@ -24,18 +23,19 @@ import (
 	"strings"
 )
 
-// Marker is the name under which a child is started: argument zero, which is
-// not a user's to give by accident. What counts is the order that follows.
+// Marker is argument zero of a child, which a user does not set by accident.
+// The order that follows is decisive.
 const Marker = "preadmit-supervised-child"
 
-// commands are the commands that run wholly in a child.
+// commands lists the commands that run completely in a child.
 var commands = []string{"check", "render", "explain", "test", "graph", "baseline", "policies"}
 
-// others are the commands that work by themselves; triage and lsp have a [Service].
+// others lists the commands that run in this process; triage and lsp have a
+// [Service].
 var others = []string{"triage", "lsp", "convert", "verify", "packs", "version", "help", "completion", "fetch", "__complete", "__completeNoDesc"}
 
-// The variable is what has the parent's work done at initialization, see above.
-// A child, a test or another command goes on to package main.
+// The variable runs the parent during initialization, see above. A child, a
+// test or another command continues with package main.
 var _ = supervised(os.Args)
 
 func supervised(args []string) bool {
@@ -47,7 +47,7 @@ func supervised(args []string) bool {
 	}
 	p, err := newParent(args[1:])
 	if err != nil {
-		return false // no child can be started: better unsupervised than not at all
+		return false // no child can be started, so the command runs unsupervised
 	}
 	os.Exit(p.run())
 	return true

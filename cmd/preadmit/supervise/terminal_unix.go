@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BrokenPipe is the error of writing to a reader that is gone.
+// BrokenPipe is the error of writing to a pipe whose reader is gone.
 var BrokenPipe error = syscall.EPIPE
 
-// IgnorePipe makes a reader that goes away an error of the write, and
-// not the end of the program.
+// IgnorePipe turns writing to a pipe without a reader into an error, instead of
+// the end of the program.
 func IgnorePipe() { signal.Ignore(syscall.SIGPIPE) }
 
-// columns are those of the terminal that a file is; 0 if it is none.
+// columns returns the width of the terminal that a file is, or 0 if it is none.
 func columns(f *os.File) int {
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	if err != nil {

@@ -7,13 +7,13 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// BrokenPipe is the error of writing to a reader that is gone.
+// BrokenPipe is the error of writing to a pipe whose reader is gone.
 var BrokenPipe error = syscall.ERROR_BROKEN_PIPE
 
-// IgnorePipe does nothing: there is no such signal.
+// IgnorePipe does nothing, because Windows has no such signal.
 func IgnorePipe() {}
 
-// columns are those of the terminal that a file is; 0 if it is none.
+// columns returns the width of the terminal that a file is, or 0 if it is none.
 func columns(f *os.File) int {
 	var info windows.ConsoleScreenBufferInfo
 	if windows.GetConsoleScreenBufferInfo(windows.Handle(f.Fd()), &info) != nil {

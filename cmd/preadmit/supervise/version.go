@@ -9,10 +9,10 @@ import (
 // version is set by the release build (-ldflags -X .../supervise.version=...).
 var version = "0.1.0"
 
-// Version is the program's version.
+// Version returns the program's version.
 func Version() string { return version }
 
-// VersionLine is the output of the command version.
+// VersionLine returns the output of the command version.
 func VersionLine() string {
 	return fmt.Sprintf("preadmit %s %s/%s %s\n", version, runtime.GOOS, runtime.GOARCH, runtime.Version())
 }

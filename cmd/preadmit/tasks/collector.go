@@ -35,8 +35,8 @@ func CollectLate() {
 	}, 0)
 }
 
-// How much memory garbage may take: each collection looks through all that is in use,
-// so a few large ones are cheaper than many small ones.
+// Limits of garbage. A collection reads all memory in use, so a few large ones
+// cost less than many small ones.
 const (
 	usual    = 304 << 20 // a process of this size is no reason to collect
 	moderate = 104 << 20 // nor is as much garbage as this, in a larger one,
@@ -61,15 +61,15 @@ const (
 	between = 4
 )
 
-// A collector tells Go's garbage collector how much memory there is, and how much
-// of it garbage may take.
+// A collector sets the limits of Go's garbage collector from the memory that is
+// available and in use.
 type collector struct {
 	most    uint64 // bytes that the process may take, 0 if unknown
 	fixed   bool   // the user has set GOGC
-	percent int    // that is set; 0 is none yet
+	percent int    // percentage that is set, or 0
 }
 
-// newCollector looks up how much memory there is. A part of it is left to the
+// newCollector reads how much memory there is, and leaves a part of it to the
 // parent and the rest of the system.
 func newCollector() collector {
 	c := collector{most: confine.MachineMemory(), fixed: os.Getenv("GOGC") != ""}
@@ -109,7 +109,7 @@ func (c *collector) adjust(now footprint, limit uint64) {
 	}
 }
 
-// garbage is how much garbage there may be beside what is in use.
+// garbage returns how many bytes of garbage are allowed with live bytes in use.
 func garbage(live uint64) uint64 {
 	most := max(moderate, live/least, usual-min(usual, live+apart), min(ample, 2*(max(live, large)-large)))
 	return min(most, little+3*(max(live, small)-small))
@@ -118,8 +118,8 @@ func garbage(live uint64) uint64 {
 // Jobs returns the default number of processors to use.
 func (w *Watch) Jobs(processors int) int { return jobsFor(processors, w.collector.most) }
 
-// jobsFor is how many processors are used if nobody says how many: no more than
-// there is memory for.
+// jobsFor returns the default number of jobs: one for each processor, or fewer
+// if memory is short.
 func jobsFor(processors int, memory uint64) int {
 	const each = 192 << 20
 	if memory == 0 {

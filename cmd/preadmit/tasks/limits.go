@@ -13,13 +13,13 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// MinMemory is the least memory, in MiB, with which the program itself gets along.
+// MinMemory is the least memory, in MiB, that the program itself needs.
 const MinMemory = 160
 
-// SandboxModes are the values of Limits.Sandbox.
+// SandboxModes lists the values of Limits.Sandbox.
 var SandboxModes = []string{"auto", "require", "off"}
 
-// Limits say what a child may take, and which files it may read.
+// Limits are a child's limits, and its sandbox mode.
 type Limits struct {
 	Memory  int // of a task, in MiB
 	Time    time.Duration
@@ -45,8 +45,9 @@ func (l *Limits) Begin(ctx context.Context, read []string, cache string, notes i
 	return w, w.ConfineFiles(l.Sandbox, read, cache, notes)
 }
 
-// ConfineCalls has the kernel deny a child what evaluation has no use for. Flags are
-// not parsed yet, and nothing of the repository is read.
+// ConfineCalls makes the kernel deny system calls that evaluation does not
+// need. It is called before flags are parsed and before anything of the
+// repository is read.
 func (w *Watch) ConfineCalls(args []string) {
 	off := slices.Contains(args, "--sandbox=off")
 	for i := range args {
@@ -57,9 +58,9 @@ func (w *Watch) ConfineCalls(args []string) {
 	}
 }
 
-// ConfineFiles has the kernel deny reading, but below the directories given, and
-// writing, but to the cache. It says with -v what of the sandbox is missing.
-// --sandbox=require makes that an error.
+// ConfineFiles makes the kernel deny reading outside the given directories, and
+// writing outside the cache. With -v missing parts of the sandbox are logged.
+// With --sandbox=require they are errors.
 func (w *Watch) ConfineFiles(mode string, read []string, cache string, notes io.Writer) error {
 	if mode == "off" {
 		return nil

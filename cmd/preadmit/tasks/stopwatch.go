@@ -12,8 +12,8 @@ import (
 	"github.com/preadmit/preadmit/policy"
 )
 
-// A stopwatch adds up how long units take to render and policies to evaluate, so
-// that a run whose time is over can say what took it.
+// A stopwatch adds up the time that units take to render and policies to
+// evaluate, so that a run whose time ends can name the slowest.
 type stopwatch struct {
 	mu      sync.Mutex
 	spent   map[timed]time.Duration
@@ -21,7 +21,7 @@ type stopwatch struct {
 	free    []int // of running
 }
 
-// Timed is what takes time: a task, or a policy of an engine.
+// timed identifies something that takes time: a task, or a policy of an engine.
 type timed struct{ name, engine string }
 
 func (t timed) String() string {
@@ -31,7 +31,7 @@ func (t timed) String() string {
 	return strings.TrimSpace("policy " + t.name + " (" + t.engine + ")")
 }
 
-// A lap is what is measured now. One that has ended began at the zero time.
+// A lap is a running measurement. One that has ended has a zero start.
 type lap struct {
 	timed
 	began time.Time
@@ -61,8 +61,8 @@ func (s *stopwatch) end(i int) {
 	s.free = append(s.free, i)
 }
 
-// slowest names what took the longest until now, as a hint for a report, or
-// returns "". What is still running counts.
+// slowest names the tasks that have taken the longest, including running ones,
+// as a hint for a report. It returns "" if there are none.
 func (s *stopwatch) slowest() string {
 	const most, least = 5, 100 * time.Millisecond
 	s.mu.Lock()
@@ -100,10 +100,10 @@ func (s *stopwatch) slowest() string {
 	return "slowest: " + strings.Join(names, ", ") + "; --timeout allows more"
 }
 
-// Measure begins to measure what has a name; the function that it returns ends that.
+// Measure starts a measurement. The caller must call end.
 func (w *Watch) Measure(name string) (end func()) { return w.clock.start(timed{name: name}) }
 
-// Slowest is what took the longest in this process, or "".
+// Slowest returns the slowest tasks of this process, or "".
 func (w *Watch) Slowest() string {
 	if w == nil {
 		return ""
@@ -111,7 +111,7 @@ func (w *Watch) Slowest() string {
 	return w.clock.slowest()
 }
 
-// Timed has engines tell the watch's clock of the policies that they evaluate.
+// Timed returns a context with which engines report the time of each policy.
 func (w *Watch) Timed(ctx context.Context) context.Context {
 	if w == nil {
 		return ctx

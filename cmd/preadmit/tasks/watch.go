@@ -1,7 +1,7 @@
-// Package tasks holds what is in flight in a child to its limits. A [Watch] tells the
-// parent (package supervise) which unit, request or policy is worked on, leaves out
-// those that ended an earlier child, and stops the process where one takes more
-// memory or time than it may. It also sets how much memory garbage may take.
+// Package tasks enforces the limits of tasks in a child. A [Watch] tells the
+// parent (package supervise) which unit, request or policy is in work, skips
+// those that ended an earlier child, and stops the process if one takes more
+// memory or time than allowed. It also sets the limits of garbage.
 package tasks
 
 import (
@@ -24,8 +24,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A Watch tells a parent which task is in flight, leaves out those that are set
-// apart, and holds each to its limits. A nil Watch, that of a process without a
+// A Watch tells a parent which task is in flight, skips tasks that are set
+// apart, and enforces the limits of each. A nil *Watch, for a process without a
 // parent, does nothing.
 type Watch struct {
 	to     *supervise.Pipe
@@ -40,7 +40,7 @@ type Watch struct {
 	floor  footprint                 // when the phase began, or a task ended and none was left
 	over   bool
 	done   map[string]int // tasks by how their names begin
-	told   map[string]int // done as the parent knows it
+	told   map[string]int // finished tasks that were reported to the parent
 
 	Unconfined error // why a part of the sandbox is missing
 
@@ -54,8 +54,8 @@ type Task struct {
 	supervise.Task
 	began  time.Time
 	at     footprint // the process when it began
-	engine any       // of a request: the one that is asked
-	named  bool      // the parent knows that it is in flight
+	engine any       // of a request: the engine that evaluates it
+	named  bool      // reported to the parent
 	extent int       // how many times a task's time it may take; 0 is once
 }
 
@@ -83,7 +83,7 @@ const (
 	DefaultTime   = 20 * time.Second
 )
 
-// Grace is how long a run may take to stop when its time is over.
+// Grace is how long a run may take to stop after its time has ended.
 const Grace = 2 * time.Second
 
 const (
@@ -92,14 +92,14 @@ const (
 	longTask    = time.Second
 )
 
-// New returns a Watch that tells the parent at the other end of to.
+// New returns a Watch that reports to the parent at the other end of to.
 func New(to *supervise.Pipe, order supervise.Order) *Watch {
 	now := look()
 	return &Watch{now: now, floor: now, to: to, Order: order, limits: limits{DefaultMemory << 20, DefaultTime, 3 * DefaultTime}, flying: make(map[int]*Task), done: make(map[string]int), told: make(map[string]int), asked: make(map[*policy.Request]*Task), collector: newCollector()}
 }
 
-// Allow sets what one task may take: MiB, and a time of the processor, of which
-// thrice may pass.
+// Allow sets the limits of one task: memory in MiB, and processor time. Elapsed
+// time may be three times as long.
 func (w *Watch) Allow(memory int, cpu time.Duration) {
 	if w == nil {
 		return
@@ -134,7 +134,7 @@ func (w *Watch) Fatal() string {
 	return w.reason(w.Order.Fatal)
 }
 
-// Phase says what the run does between tasks.
+// Phase reports the phase of the run between tasks.
 func (w *Watch) Phase(name string) {
 	if w == nil {
 		return
@@ -143,14 +143,14 @@ func (w *Watch) Phase(name string) {
 	w.floor = w.now
 	w.mu.Unlock()
 	if name == supervise.Writing {
-		confine.CPU(math.MaxInt64) // the parent bounds it: a large report takes its time
+		confine.CPU(math.MaxInt64) // the parent limits it, because a large report takes long
 	}
 	w.to.Send(supervise.Phase, []byte(name))
 }
 
-// Stopping tells the parent, once the run's time is over and no task is in flight any
-// more, that what is done is put together. Of a large run that takes longer than the
-// parent waits for one that hangs.
+// Stopping tells the parent that the run's time has ended, no task is in
+// flight, and results are being put together. For a large run that takes longer
+// than the parent waits for one that hangs.
 func (w *Watch) Stopping(ctx context.Context) {
 	if !IsTimeUp(ctx, ctx.Err()) {
 		return
@@ -161,7 +161,7 @@ func (w *Watch) Stopping(ctx context.Context) {
 	w.Phase(supervise.Writing)
 }
 
-// ErrTerminated is why a run ends at SIGTERM.
+// ErrTerminated is the error of a run that ends at SIGTERM.
 var ErrTerminated = errors.New("ended by a signal")
 
 // IsTimeUp reports whether an error is the end of the run's time, or a signal to end
@@ -170,8 +170,8 @@ func IsTimeUp(ctx context.Context, err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) && context.Cause(ctx) == ErrTerminated
 }
 
-// Bound returns a context that ends after the timeout. The parent ends what does not
-// stop then, and has what is known reported.
+// Bound returns a context that ends after the timeout. If the process does not
+// stop then, the parent ends it and reports what is known.
 func (w *Watch) Bound(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	if w.Order.Careful {
 		runtime.GOMAXPROCS(1) // one task at a time
@@ -187,7 +187,8 @@ func (w *Watch) Bound(ctx context.Context, timeout time.Duration) (context.Conte
 	return ctx, cancel
 }
 
-// Extend gives a task the time of several, since it is the work of several.
+// Extend multiplies a task's time limit, for a task that does the work of
+// several.
 func (w *Watch) Extend(t *Task, times int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -200,15 +201,16 @@ func (w *Watch) busy() bool {
 	return len(w.flying) > 0
 }
 
-// Expect says that n more tasks are to be done whose names begin so.
+// Expect reports that n more tasks will begin, whose names have the prefix
+// task.
 func (w *Watch) Expect(task string, n int) {
 	if w != nil {
 		w.send(supervise.Expect, supervise.Expected{Task: task, N: n})
 	}
 }
 
-// Begin says that a task is in flight until done is called. The narrowest tasks
-// are those that have no tasks within them. The error is why it is set apart.
+// Begin starts a task. The caller must call done at its end. A narrowest task
+// has no other tasks inside. The error is the reason why the task is skipped.
 func (w *Watch) Begin(name string, narrowest bool) (done func(), err error) {
 	if w == nil {
 		return func() {}, nil
@@ -232,7 +234,7 @@ func (w *Watch) Start(name string, narrowest bool) (t *Task, done func(), err er
 	return t, func() { w.end(t) }, nil
 }
 
-// name tells the parent that a task is in flight.
+// name reports to the parent that a task is in flight.
 func (w *Watch) name(t *Task) {
 	t.named = true
 	w.send(supervise.Begin, t.Task)
@@ -242,7 +244,7 @@ func (w *Watch) end(t *Task) {
 	w.settle(t)
 	w.mu.Lock()
 	if delete(w.flying, t.Number); len(w.flying) == 0 {
-		w.floor = w.now // what tasks leave behind is not the phase's
+		w.floor = w.now // memory that tasks leave behind does not count for the phase
 	}
 	if kind, _, _ := strings.Cut(t.Name, " "); !strings.Contains(t.Name, supervise.By) {
 		w.done[kind+" "]++
@@ -264,8 +266,8 @@ func (w *Watch) Fails(n int) {
 	w.done[supervise.Failures] += n
 }
 
-// report tells the parent of a child that is not careful how many tasks are done,
-// and which have been in flight for long.
+// report reports, in a child that is not careful, how many tasks are finished,
+// and which ones have run for long.
 func (w *Watch) report() {
 	var done []supervise.Expected
 	w.mu.Lock()
@@ -286,8 +288,8 @@ func (w *Watch) report() {
 	}
 }
 
-// settle collects what a task that took much leaves behind, since the next may
-// take as much beside it.
+// settle collects the garbage of a task that used much memory, because the next
+// one may need as much.
 func (w *Watch) settle(t *Task) {
 	w.mu.Lock()
 	much := w.now.live > t.at.live+w.limits.memory/4
@@ -318,7 +320,7 @@ func (w *Watch) Apart(name string) error {
 	return &setApart{w.reason(w.Order.Apart[i].Why)}
 }
 
-// reason gives a parent's words with the limits that a child knows.
+// reason extends the parent's reason by the limits, which only a child knows.
 func (w *Watch) reason(why string) string {
 	switch why {
 	case supervise.OutOfMemory:
@@ -331,13 +333,14 @@ func (w *Watch) reason(why string) string {
 
 const outOfTime = "takes too long"
 
-// A setApart is the error of a task that is not begun.
+// A setApart is the error of a task that is skipped.
 type setApart struct{ why string }
 
 func (s *setApart) Error() string { return s.why }
 
-// keepLimits looks at what the process takes, and stops it where a task takes
-// more than it may. The kernel holds the same line for what comes at once.
+// KeepLimits checks the resources of the process regularly, and stops it if a
+// task exceeds its limits. For sudden excess the kernel enforces the same
+// limits.
 func (w *Watch) KeepLimits() {
 	var known uint64
 	for n := 1; ; n++ {
@@ -347,7 +350,7 @@ func (w *Watch) KeepLimits() {
 		now := look()
 		w.mu.Lock()
 		w.now = now
-		for _, t := range w.flying { // what others held when it began may be free now
+		for _, t := range w.flying { // memory that others held when it began may be free now
 			t.at.live = min(t.at.live, now.live)
 		}
 		limit := w.limit()
@@ -367,8 +370,9 @@ func (w *Watch) KeepLimits() {
 	}
 }
 
-// limit is how many bytes the process may take now. Between tasks the results of
-// all of them are put together, which a single task's limit says nothing about.
+// limit returns how many bytes the process may use now. Between tasks the
+// results of all of them are put together, which the limit of a single task
+// does not cover.
 func (w *Watch) limit() uint64 {
 	const tasks = 4
 	if len(w.flying) == 0 {
@@ -377,7 +381,8 @@ func (w *Watch) limit() uint64 {
 	return w.floorOf().live + w.limits.memory
 }
 
-// floorOf is what was in use before the tasks in flight, or the phase, began.
+// floorOf returns the memory in use before the tasks in flight, or the phase,
+// began.
 func (w *Watch) floorOf() footprint {
 	low := w.floor
 	first := true
@@ -389,7 +394,7 @@ func (w *Watch) floorOf() footprint {
 	return low
 }
 
-// excess is what takes more than it may.
+// excess returns the tasks that exceed their limits.
 func (w *Watch) excess(now footprint, limit uint64) (supervise.Excess, bool) {
 	if w.over {
 		return supervise.Excess{}, false
@@ -397,7 +402,7 @@ func (w *Watch) excess(now footprint, limit uint64) (supervise.Excess, bool) {
 	tasks := w.innermost()
 	if now.total > limit {
 		if len(tasks) > 1 {
-			tasks = nil // any of them may be why
+			tasks = nil // any of them may be the reason
 		}
 		return excess(supervise.OutOfMemory, tasks), true
 	}
@@ -413,7 +418,7 @@ func look() footprint {
 	metrics.Read(s)
 	f := footprint{live: s[2].Value.Uint64(), total: s[0].Value.Uint64() - s[1].Value.Uint64(), cpu: confine.UsedCPU(), scanned: s[3].Value.Uint64()}
 	if f.collected = f.live > 0; !f.collected {
-		f.live = f.total // there is no better estimate yet
+		f.live = f.total // no better estimate yet
 	}
 	return f
 }
@@ -469,7 +474,7 @@ func (r renderer) Render(ctx context.Context, src render.Source) ([]*render.Obje
 	return r.around(ctx, r.Kind(), src, func() ([]*render.Object, error) { return r.Renderer.Render(ctx, src) })
 }
 
-// Name is the unit's, as the renderer has it.
+// Name returns the unit's name, as the renderer does.
 func (r renderer) Name(src render.Source) string {
 	if n, ok := r.Renderer.(interface{ Name(render.Source) string }); ok {
 		return n.Name(src)
@@ -477,13 +482,13 @@ func (r renderer) Name(src render.Source) string {
 	return path.Base(src.Path)
 }
 
-// renderApart is the error of a unit that is set apart.
+// renderApart returns the error of a unit that is skipped.
 func renderApart(at render.Span, why error) *render.Error {
 	return &render.Error{Span: at, Rule: "set-apart", Err: fmt.Errorf("rendering it %w: it is set apart", why), Hint: LimitsHint}
 }
 
-// unlessStuck returns what f returns, after which done is called. Where the run's
-// time is over and f does not stop, it is left behind; the error says so.
+// unlessStuck returns what f returns, and calls done after it. If the run's
+// time has ended and f does not stop, it is abandoned, and the error says so.
 func unlessStuck[T any](ctx context.Context, done func(), f func() T) (T, error) {
 	result := make(chan T, 1)
 	go func() {
@@ -504,7 +509,7 @@ func unlessStuck[T any](ctx context.Context, done func(), f func() T) (T, error)
 	}
 }
 
-// Resolvers are the same, each object that they resolve a task.
+// Resolvers returns resolvers for which each resolved object is a task.
 func (w *Watch) Resolvers(all []render.Resolver, side string) []render.Resolver {
 	if w == nil {
 		return all
@@ -538,7 +543,7 @@ func (r watchedResolver) Resolve(ctx context.Context, o *render.Object, world *r
 
 const LimitsHint = "where it is meant to take that much, allow more by --task-memory or --task-time"
 
-// innermost are the tasks in flight that have no other in flight within them.
+// innermost returns the tasks in flight that have no others inside.
 func (w *Watch) innermost() []*Task {
 	var narrowest, all []*Task
 	for _, t := range w.flying {
@@ -552,7 +557,7 @@ func (w *Watch) innermost() []*Task {
 	return all
 }
 
-// excess is the message to the parent if it is known that tasks are the reason.
+// excess returns the message to the parent if tasks are known to be the reason.
 func excess(why string, tasks []*Task) supervise.Excess {
 	x := supervise.Excess{Why: why, Narrowest: true}
 	for _, t := range tasks {
@@ -562,7 +567,7 @@ func excess(why string, tasks []*Task) supervise.Excess {
 	return x
 }
 
-// narrow is the task's name, with the engine that a request is at.
+// narrow returns the task's name, with the engine that works on a request.
 func (t *Task) narrow() string {
 	if t.engine == nil || t.Narrowest {
 		return t.Name
@@ -572,7 +577,7 @@ func (t *Task) narrow() string {
 
 func byEngine(engine any) string { return supervise.By + engineName(engine) }
 
-// Suites is the hook of policy tests: each suite is a task.
+// Suites returns the hook for policy tests that makes each suite a task.
 func (w *Watch) Suites() func(name string) (func(), error) {
 	if w == nil {
 		return nil
@@ -580,8 +585,9 @@ func (w *Watch) Suites() func(name string) (func(), error) {
 	return func(name string) (func(), error) { return w.Begin("test "+name, true) }
 }
 
-// Requests is the hook of a chain: each request is a task, and so is each
-// engine's part in one that is looked at closely or has a part set apart.
+// Requests returns the hook for a chain that makes each request a task, and
+// also each engine's part of a request that is watched closely or has a part
+// set apart.
 func (w *Watch) Requests() policy.Watch {
 	if w == nil {
 		return nil
