@@ -35,7 +35,7 @@ func Constant(blocks ...*Block) (held, decided bool) {
 	return true, decided
 }
 
-// constant is Constant of a group: of its conditions by themselves.
+// constant does what Constant does for a group, with each condition alone.
 func (g *Group) constant() (held, decided bool) {
 	decided = true
 	for i := range g.All {
@@ -61,7 +61,7 @@ func (g *Group) constant() (held, decided bool) {
 	return false, !open
 }
 
-// constant is the value of a condition without variables.
+// constant returns the value of a condition without variables.
 func (c *Condition) constant() (held, decided bool) {
 	if variable(c.Key) || variable(c.Value) {
 		return false, false
@@ -70,7 +70,7 @@ func (c *Condition) constant() (held, decided bool) {
 	return held, err == nil
 }
 
-// variable reports whether a variable, or a reference, stands in a value.
+// variable reports whether a value contains a variable or a reference.
 func variable(v any) bool {
 	data, err := json.Marshal(v)
 	return err != nil || strings.Contains(string(data), "{{") || strings.Contains(string(data), "$(")

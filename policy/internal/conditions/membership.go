@@ -51,9 +51,9 @@ func texts(list []any) []string {
 	return found
 }
 
-// isAmong reports whether a key is in a value: in a list with wildcards on either
-// side, in a string as wildcard, range or list in JSON. ok is false for what
-// no key can be in.
+// isAmong reports whether a key is in a value: a list, with wildcards on either
+// side, or a string that is a wildcard, a range or a JSON list. ok is false if
+// the value can't contain a key.
 func isAmong(key string, value any) (found, ok bool) {
 	switch v := value.(type) {
 	case []any:
@@ -96,7 +96,7 @@ func isOnly(keys []any, value any) bool {
 	return ok && len(keys) == 1 && fmt.Sprint(keys[0]) == s
 }
 
-// values are what a list of keys is looked for in: a list, or a range.
+// values is the list or range in which keys are searched.
 type values struct {
 	list  []string
 	wild  []string        // those of list that hold wildcards
@@ -115,7 +115,7 @@ func listed(list []string) values {
 	return v
 }
 
-// valuesOf reads a value; ok is false for what a list cannot be in.
+// valuesOf converts a value; ok is false if the value can't contain a list.
 func valuesOf(value any, scalars bool) (v values, ok bool) {
 	switch x := value.(type) {
 	case []any:
@@ -159,9 +159,9 @@ func allIn(keys []string, v values) bool {
 	return !slices.ContainsFunc(keys, func(key string) bool { return !v.has(key) })
 }
 
-// exactMembership is of In and NotIn: of a list of strings each must be among
-// the values as it is; one that is not is enough for NotIn. Both hold of the
-// one text that the value is.
+// exactMembership implements In and NotIn. Each string of a list must equal one
+// of the values; NotIn holds if one does not. A single string is compared with
+// a string value in the same way.
 func exactMembership(not bool) comparison {
 	one := membership{one: in}
 	if not {

@@ -176,8 +176,8 @@ func (p *parser) operator(v any, pointer string) string {
 	return ""
 }
 
-// operation holds what is compared with request.operation to the operations
-// that there are, as Kyverno's own check does.
+// operation checks that a value compared with request.operation is an
+// operation, as Kyverno does.
 func (p *parser) operation(c *Condition) {
 	key, _ := c.Key.(string)
 	if strings.ReplaceAll(key, " ", "") != "{{request.operation}}" {
@@ -210,7 +210,7 @@ func (p *parser) operationName(name, pointer string) {
 	}
 }
 
-// literal gives numbers the types that Kyverno's decoding gives them.
+// literal converts numbers to the types that Kyverno's decoder gives them.
 func literal(v any) any {
 	switch v := v.(type) {
 	case int:

@@ -38,8 +38,9 @@ func (p *Policy) RulesFor(gvk schema.GroupVersionKind) []*Rule {
 	return p.Rules
 }
 
-// autogen gives the policy's rules for each kind for which some are generated.
-// Kyverno decides for the policy as a whole whether it generates any.
+// autogen returns the policy's rules for each kind for which rules are
+// generated. As in Kyverno, rules are generated for the whole policy or not at
+// all.
 func (r reader) autogen(p *Policy) map[string][]*Rule {
 	kinds := p.autogenKinds()
 	if len(kinds) == 0 {
@@ -86,7 +87,7 @@ func selectors(kinds []string) []any {
 	return all
 }
 
-// autogenKinds are the kinds for which rules are generated, if any is.
+// autogenKinds returns the kinds for which rules are generated.
 func (p *Policy) autogenKinds() []string {
 	if !p.allowsAutogen() {
 		return nil
@@ -101,9 +102,9 @@ func (p *Policy) autogenKinds() []string {
 	return kinds
 }
 
-// allowsAutogen is false if one of the rules is of a kind that can't be made
-// over, or looks at names and labels, which pods and what makes them do not
-// share; and if no rule is for pods.
+// allowsAutogen returns false if one of the rules can't be adapted, or selects
+// by names and labels, which a pod does not share with its controller, or if no
+// rule is for pods.
 func (p *Policy) allowsAutogen() bool {
 	needed := false
 	for _, r := range p.Rules {
@@ -163,7 +164,7 @@ type podTemplate struct {
 	kinds  []any
 }
 
-// isCron says that the template is in a template itself.
+// isCron reports whether the pod template is inside another template.
 func (p podTemplate) isCron() bool { return strings.Count(p.prefix, "/") > 2 }
 
 // maxRuleName is where Kyverno cuts the names that it makes.
@@ -185,8 +186,8 @@ func (r reader) generated(rules []*Rule, base *Rule, t podTemplate) []*Rule {
 // carried are the fields of a rule that go over as they are.
 var carried = []string{"context", "preconditions", "celPreconditions", "skipBackgroundRequests", "reportProperties", "verifyImages", "validate"}
 
-// rule is the rule with its kinds, patterns and patches made over; it shares
-// with the original what is not changed. nil: no rule is made of this one.
+// rule returns the rule with its kinds, patterns and patches adapted, or nil if
+// no rule is generated from it. Unchanged parts are shared with the original.
 func (p podTemplate) rule(source map[string]any) map[string]any {
 	out := make(map[string]any)
 	for _, key := range carried {
@@ -271,7 +272,7 @@ func (p podTemplate) validate(source map[string]any) map[string]any {
 	return out
 }
 
-// wrap puts what is meant for a pod where the kind has its pods.
+// wrap moves a value for a pod to the place of the kind's pod template.
 func (p podTemplate) wrap(v any) any {
 	keys := strings.Split(strings.TrimPrefix(p.prefix, "/"), "/")
 	for _, key := range slices.Backward(keys) {
@@ -323,9 +324,9 @@ func (p podTemplate) foreach(entries []any) []any {
 	return out
 }
 
-// replaced has expressions look where the kind has its pods. Kyverno replaces
-// text in the rule's JSON, whatever it stands in, and what is spelled in
-// another way stays as it is.
+// replaced rewrites expressions to the path of the kind's pod template. Like
+// Kyverno it replaces text in the rule's JSON, so other spellings of a path
+// stay unchanged.
 func (p podTemplate) replaced(source map[string]any, cel bool) map[string]any {
 	data, err := json.Marshal(source)
 	if err != nil {

@@ -8,10 +8,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// check tells why Kyverno would refuse a policy: its webhook, or its command
-// line, which does not know what kinds there are. Whether the kinds that a
-// policy names are those of a cluster, and whether Kyverno may do there what
-// the policy asks for, is not known here.
+// check performs the validation of Kyverno's webhook and command line. It can't
+// check whether the cluster serves the kinds that a policy names, and whether
+// Kyverno has the permissions that the policy needs.
 func check(p *Policy, opts Options, f *faults) {
 	spec := field{p.Object.Object, ""}.at("spec")
 	c := checker{Policy: p, faults: f, offline: opts.CLI}
@@ -55,8 +54,8 @@ func (c checker) names() {
 	}
 }
 
-// webhook refuses a setting that stands both where it does today and where it
-// once did, and timeouts that the API server would not wait for.
+// webhook refuses a setting that is given both at its current and at its former
+// place, and timeouts that the API server does not allow.
 func (c checker) webhook(spec field) {
 	config := spec.at("webhookConfiguration")
 	old, now := spec.at("webhookTimeoutSeconds"), config.at("timeoutSeconds")
@@ -98,7 +97,7 @@ func (c checker) processing(spec field) {
 	}
 }
 
-// onUpdate checks what is to happen when the policy itself changes.
+// onUpdate checks the settings for changes of the policy itself.
 func (c checker) onUpdate(spec field) {
 	if old := spec.at("generateExistingOnPolicyUpdate"); old.there() {
 		c.add(old.pointer, "generateExistingOnPolicyUpdate is no more: use generateExisting of the rule")
@@ -115,7 +114,7 @@ func (c checker) onUpdate(spec field) {
 	}
 }
 
-// updatesExisting is what the rule says, else what the policy does.
+// updatesExisting returns the rule's setting, or else the policy's.
 func (c checker) updatesExisting(r *Rule, spec field) bool {
 	return field{r.Source, r.Pointer}.at("mutate").flag("mutateExistingOnPolicyUpdate", spec.flag("mutateExistingOnPolicyUpdate", false))
 }

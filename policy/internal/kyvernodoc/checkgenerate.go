@@ -23,7 +23,7 @@ func (c checker) generate(r *Rule, x field) {
 	}
 }
 
-// sources are what may be generated from.
+// sources returns the fields that describe what is generated.
 func (c checker) sources(x field) []field {
 	return []field{x.at("data"), x.at("clone"), x.at("cloneList")}
 }
@@ -38,10 +38,11 @@ func (c checker) oneSource(x field, sources []field) {
 	}
 }
 
-// last is the last key of a pointer without escapes.
+// last returns the last key of a pointer without escapes.
 func last(pointer string) string { return pointer[strings.LastIndexByte(pointer, '/')+1:] }
 
-// source checks what is generated: from data, one object, or a list of them.
+// source checks the source of generated objects: data, one object, or a list of
+// objects.
 func (c checker) source(x field) {
 	list := len(x.at("cloneList").texts("kinds")) > 0
 	if list && (x.text("name") != "" || x.text("kind") != "") {

@@ -59,7 +59,7 @@ func (c checker) attestors(sets field) {
 	}
 }
 
-// notary refuses what attestors of Notary can't be.
+// notary refuses attestors that Notary does not support.
 func (c checker) notary(sets field) {
 	for _, set := range sets.list() {
 		for _, e := range set.at("entries").list() {

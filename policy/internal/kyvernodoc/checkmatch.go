@@ -84,7 +84,7 @@ func (c checker) named(r *Rule) {
 	}
 }
 
-// checkMatch checks what stands in filters by itself.
+// checkMatch checks each filter alone.
 func checkMatch(m *Match, pointer string, f *faults) {
 	if len(m.Any) > 0 && len(m.All) > 0 {
 		f.add(pointer+"/all", "any and all can't stand together")
@@ -139,7 +139,7 @@ func (s *Selector) hasWildcard() bool {
 	return false
 }
 
-// invalid says what the API server has against the selector.
+// invalid returns the API server's error about the selector.
 func (s *Selector) invalid() error {
 	l := &metav1.LabelSelector{MatchLabels: s.MatchLabels}
 	for _, r := range s.MatchExpressions {
@@ -231,8 +231,8 @@ func (r *Rule) beyondMetadata() bool {
 // ofRequest is a variable that there is for objects of every kind.
 var ofRequest = regexp.MustCompile(`\{\{\s*(request\.|serviceAccountName|serviceAccountNamespace)[^{}]*\}\}`)
 
-// deniesBeyondMetadata says the same of conditions in the form of a list, as
-// far as Kyverno looks.
+// deniesBeyondMetadata reports the same for conditions in the form of a list,
+// as far as Kyverno checks them.
 func (r *Rule) deniesBeyondMetadata() bool {
 	for _, x := range (field{value: r.Source}).at("validate", "deny", "conditions").list() {
 		key := x.text("key")

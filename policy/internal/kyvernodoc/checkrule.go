@@ -61,7 +61,7 @@ func (c checker) complete(block field) {
 	}
 }
 
-// conditionsIn are the conditions of a block in any form.
+// conditionsIn returns the conditions of a block in any form.
 func conditionsIn(block field) []field {
 	var all []field
 	for _, key := range []string{"any", "all"} {
@@ -77,7 +77,7 @@ func conditionsIn(block field) []field {
 	return all
 }
 
-// exactlyOne names what stands in x of some keys, and refuses none or several.
+// exactlyOne refuses x unless it has exactly one of some keys.
 func (c checker) exactlyOne(x field, some map[string]bool, keys ...string) {
 	found := slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return !some[key] })
 	switch len(found) {
@@ -113,7 +113,7 @@ func (c checker) validate(v *Validate, x field) {
 	}
 }
 
-// cel checks what validate.cel says besides its expressions.
+// cel checks validate.cel, except its expressions.
 func (c checker) cel(v *CEL, x field) {
 	kind, ref := x.at("paramKind"), x.at("paramRef")
 	if len(v.Expressions) == 0 {

@@ -12,9 +12,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A variable is checked before it has a value: what it names has to be what
-// Kyverno brings, or what the rule's context does. Kyverno looks for the names
-// anywhere in the expression.
+// Variables are checked without a value: their names must be Kyverno's or those
+// of the rule's context. Kyverno searches for names anywhere in the expression.
 var (
 	// VariablePattern matches an innermost variable, such as {{ request.name }},
 	// as group 2. Group 1 is the character before it.
@@ -86,8 +85,9 @@ func (c checker) variables(spec field) {
 	}
 }
 
-// usersForbidden is so where nobody asks: in background scans, and when the
-// policy itself changes. Kyverno lets policies be that change what exists.
+// usersForbidden reports whether the rule runs without a user: in background
+// scans, and when the policy itself changes. Kyverno allows users in policies
+// that change existing objects.
 func (c checker) usersForbidden(spec field) bool {
 	onUpdate := false
 	for _, r := range c.Rules {
@@ -133,14 +133,14 @@ func (c checker) ruleVariables(r *Rule, spec field) {
 	})
 }
 
-// dynamic says that variables there are of what is attested, which is known
-// only once it is there.
+// dynamic reports whether variables at a pointer are those of an attestation,
+// which are known only when it is verified.
 func dynamic(pointer string) bool {
 	return strings.HasPrefix(pointer, "/verifyImages/") && strings.Contains(pointer, "/attestations/")
 }
 
-// beforeTarget says that a field of the rule is read when there is no target
-// yet.
+// beforeTarget reports whether a field of the rule is read before there is a
+// target.
 func beforeTarget(pointer string) bool {
 	parts := render.Path(pointer)
 	switch parts[0] {
@@ -191,7 +191,8 @@ func (r *Rule) names() []string {
 	return append(all, r.attested()...)
 }
 
-// attested are the names of attestations, which validate of verifyImages has.
+// attested returns the names of attestations, which validate of verifyImages
+// can read.
 func (r *Rule) attested() []string {
 	var all []string
 	for _, v := range (field{value: r.Source}).at("verifyImages").list() {

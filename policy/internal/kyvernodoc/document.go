@@ -174,7 +174,7 @@ type GlobalReferenceEntry struct{ Name, JMESPath string }
 // An ImageExtractor says where objects of a kind hold images.
 type ImageExtractor struct{ Path, Value, Name, Key, JMESPath string }
 
-// Validate is a rule's validate: one of what follows Message.
+// Validate is a rule's validate. One of the fields after Message is set.
 type Validate struct {
 	Message       string
 	Action        string // failureAction; "" as the policy
@@ -216,8 +216,8 @@ type AttestorSet struct {
 	Entries []*Attestor
 }
 
-// An Attestor is one of a public key, other attestors, and what only a registry
-// or a service of sigstore can verify.
+// An Attestor is a public key, a list of other attestors, or something that
+// only a registry or a sigstore service can verify.
 type Attestor struct {
 	Form        string // keys, certificates, keyless or attestor; "" for none
 	Key         string // publicKeys
@@ -258,7 +258,7 @@ type PodSecurityExclude struct {
 	Values          []string
 }
 
-// CEL is validate.cel: what a ValidatingAdmissionPolicy holds.
+// CEL is validate.cel, with the fields of a ValidatingAdmissionPolicy.
 type CEL struct {
 	Expressions      []Validation
 	Variables        []Expression

@@ -50,7 +50,7 @@ func (e *Exception) Covers(p *Policy, rule string) bool {
 	return slices.ContainsFunc(e.Exceptions, func(x ExceptionOf) bool { return x.PolicyName == p.key() && pattern.AnyWildcard(x.RuleNames, rule) })
 }
 
-// key is the name that exceptions know the policy by.
+// key returns the name of the policy in exceptions.
 func (p *Policy) key() string {
 	if p.Namespace == "" {
 		return p.Name

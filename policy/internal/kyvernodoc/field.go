@@ -23,7 +23,7 @@ func (f field) at(keys ...string) field {
 	return f
 }
 
-// child is the pointer to a key of the map at a pointer.
+// child returns the pointer to a key of the map at a pointer.
 func child(pointer, key string) string {
 	if strings.ContainsAny(key, "~/") {
 		return pointer + render.Pointer(key)
@@ -47,7 +47,7 @@ func (f field) list() []field {
 	return all
 }
 
-// fields are those of a map, in the order of their keys.
+// fields returns the fields of a map, in the order of their keys.
 func (f field) fields() []field {
 	var all []field
 	for _, key := range slices.Sorted(maps.Keys(f.keys())) {
@@ -84,7 +84,7 @@ func (f field) textMap(key string) map[string]string {
 	return all
 }
 
-// flag is the value, or what the definition's default is.
+// flag returns the value, or the definition's default.
 func (f field) flag(key string, otherwise bool) bool {
 	if b, ok := f.get(key).(bool); ok {
 		return b

@@ -108,8 +108,9 @@ func (m *Match) matches(t *Target) (matched, assumed bool) {
 	return true, assumed
 }
 
-// excludes is matches for an exclude block. assumed says that it would be so
-// for some users, and that the one who asks is taken to be none of them.
+// excludes does what matches does for an exclude block. assumed reports that
+// some users would be excluded, and that the unknown user is assumed to be none
+// of them.
 func (m *Match) excludes(t *Target) (excluded, assumed bool) {
 	for _, f := range m.Any {
 		ok, byUser := f.excludes(t)
@@ -163,7 +164,8 @@ func (f *Filter) NamesObjects() bool {
 		f.Selector != nil || f.NamespaceSelector != nil
 }
 
-// namesObject compares what is cheap and tells most apart first.
+// namesObject compares names, kinds and the like. Cheap and selective
+// comparisons come first.
 func (f *Filter) namesObject(t *Target) bool {
 	if len(f.Kinds) > 0 && !f.NamesKind(t) || len(f.Operations) > 0 && !slices.Contains(f.Operations, t.Operation) {
 		return false

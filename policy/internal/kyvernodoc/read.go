@@ -75,7 +75,7 @@ func readPolicy(o *render.Object, opts Options, f *faults) *Policy {
 	return p
 }
 
-// formOf says how conditions are written in the version of a policy.
+// formOf returns the form of conditions in the version of a policy.
 func formOf(o *render.Object) conditions.Form {
 	if o.GroupVersionKind().Version == "v1" {
 		return conditions.Legacy

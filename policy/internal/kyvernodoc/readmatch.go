@@ -7,8 +7,8 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/pattern"
 )
 
-// match reads a match or exclude block. What stands in it without any or all
-// is a filter by itself.
+// match reads a match or exclude block. Fields outside any and all form one
+// filter.
 func match(x field) *Match {
 	m := &Match{}
 	for _, x := range x.at("any").list() {
@@ -85,9 +85,9 @@ func (f *Filter) sort() {
 // isVersion tells a version from a group or a kind.
 var isVersion = regexp.MustCompile(`^(v\d+((alpha|beta)\d+)?|\*)$`)
 
-// kindSelector takes an entry of kinds apart: Kind, version/Kind,
-// group/version/Kind, each with a /subresource or .subresource behind it. One
-// of more parts selects nothing.
+// kindSelector parses an entry of kinds: Kind, version/Kind or
+// group/version/Kind, each with an optional /subresource or .subresource. One
+// with more parts selects nothing.
 func kindSelector(s string) KindSelector {
 	parts := strings.Split(s, "/")
 	last := len(parts) - 1

@@ -64,7 +64,7 @@ type fault struct {
 	hint          string
 }
 
-// faults gathers what is wrong, one at a place.
+// faults collects errors, at most one for each place.
 type faults struct {
 	all  []fault
 	seen map[string]bool
@@ -129,9 +129,9 @@ func (s *shape) check(value any, pointer string, f *faults) {
 	}
 }
 
-// resolved is the shape, which for a foreach in a foreach is that of the outer
-// one. The definitions say nothing of it, and Kyverno passes over fields in it
-// that it does not know.
+// resolved returns the shape. A foreach inside a foreach has the shape of the
+// outer one, which the definitions do not declare, and Kyverno ignores unknown
+// fields in it.
 func (s *shape) resolved() *shape {
 	var inner shape
 	switch s.nested {
@@ -184,8 +184,8 @@ func (s *shape) checkString(v, pointer string, f *faults) {
 	}
 }
 
-// unknown is the error about a field that the shape does not have, with the
-// one that is spelled nearly so.
+// unknown returns the error about a field that the shape does not have, with a
+// similar one as a suggestion.
 func (s *shape) unknown(key, pointer string) fault {
 	x := fault{pointer: pointer, rule: ruleUnknownField, message: fmt.Sprintf("unknown field %q", Dotted(pointer))}
 	x.hint = render.DidYouMean(key, slices.Collect(maps.Keys(s.fields)))

@@ -13,10 +13,10 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// JSON6902 applies a patchesJson6902, YAML or JSON, as Kyverno does with
-// json-patch v5: indices may count from the end, removing what is missing
-// changes nothing, and adding makes what is missing on the way. The error names
-// the operation that does not apply.
+// JSON6902 applies a patchesJson6902 in YAML or JSON as Kyverno does with
+// json-patch v5: indices may count from the end, removing a missing value
+// changes nothing, and adding creates missing parents. The error names the
+// operation that does not apply.
 func JSON6902(object map[string]any, patchText string) (Result, error) {
 	operations, err := operations(patchText)
 	if err != nil {
@@ -160,8 +160,8 @@ func (d *document) get(pointer string) (any, error) {
 	return walk(d.root, parts)
 }
 
-// edit replaces what stands at the end of a path by what change makes of it:
-// the parent and the last part of the path go in.
+// edit replaces the value at the end of a path by the result of change, which
+// gets the parent and the last part of the path.
 func (d *document) edit(pointer string, change func(parent any, last string) (any, error)) error {
 	parts, err := split(pointer)
 	if err != nil {

@@ -31,8 +31,8 @@ type cleared struct{}
 // The directives of strategic merge patches.
 const directive = "$patch"
 
-// merge returns what stands at a place after the patch, or cleared. The object's
-// value, which may be missing, is changed in place.
+// merge returns the value at a place after the patch, or cleared. It changes
+// the object's value, which may be missing, in place.
 func (m *merger) merge(object, patch any, s shape, at string) (any, error) {
 	if patch == nil {
 		return cleared{}, nil
@@ -108,7 +108,7 @@ func (m *merger) replacement(object any, patch any, s shape, at string) (any, er
 	return value, err
 }
 
-// added is a patch where the object has nothing.
+// added returns a patch for a place where the object has nothing.
 func (m *merger) added(patch any, s shape, at string) (any, error) {
 	value, err := clean(patch, s, at)
 	if _, gone := value.(cleared); err == nil && !gone {
@@ -117,8 +117,8 @@ func (m *merger) added(patch any, s shape, at string) (any, error) {
 	return value, err
 }
 
-// clean gives a patch as it is where there is nothing to merge it with: without
-// directives and the nulls that remove.
+// clean returns a patch that has nothing to be merged with, without directives
+// and without nulls that remove.
 func clean(patch any, s shape, at string) (any, error) {
 	switch p := patch.(type) {
 	case nil:
@@ -220,7 +220,7 @@ func (m *merger) mergeList(object, patch []any, s shape, at string) (any, error)
 	return m.mergeGroups(groups, s.elements(), at)
 }
 
-// usedKeys are the keys that any element has; the first always counts.
+// usedKeys returns the keys that any element has, and always the first.
 func usedKeys(object, patch []any, keys []string) []string {
 	used := slices.Clone(keys[:1])
 	for _, key := range keys[1:] {
@@ -309,9 +309,9 @@ func (e *elementIndex) append(g *group, element any) {
 	}
 }
 
-// find is the group of the first element with the keys of another, or nil. A
-// second key counts where both have it. An element without the first has no
-// other.
+// find returns the group of the first element with the same keys, or nil. A
+// second key counts if both elements have it. An element without the first key
+// matches none.
 func (e *elementIndex) find(of map[string]any) *group {
 	for _, elem := range e.first[keyText(of[e.keys[0]])] {
 		if !slices.ContainsFunc(e.keys[1:], func(key string) bool {
@@ -360,7 +360,7 @@ func keyText(v any) string {
 	return string(text)
 }
 
-// union is of lists of scalars: the patch's, then what else the object has.
+// union joins lists of scalars: the patch's values, then the object's others.
 func (m *merger) union(object, patch []any, at string) []any {
 	result := []any{}
 	add := func(e any) {

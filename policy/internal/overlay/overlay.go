@@ -1,12 +1,12 @@
 // Package overlay patches JSON objects as Kyverno's mutate rules do:
 // patchStrategicMerge, with anchors, and patchesJson6902.
 //
-// In go an object and a patch whose variables are substituted; out comes
-// another object ([Result]), which shares nothing with what went in.
+// The functions take an object, and a patch whose variables are substituted.
+// They return a new object ([Result]) that shares nothing with their arguments.
 //
-// Kyverno merges with kustomize. Its schema is a state of the whole process,
-// which a kustomization may replace; the schema here is made of the Go types
-// of the built-in kinds, so that one never depends on the other.
+// Kyverno merges with kustomize, whose schema is global to the process, and a
+// kustomization may replace it. To be independent of that, the schema here is
+// derived from the Go types of the built-in kinds.
 package overlay
 
 import (
@@ -24,8 +24,8 @@ type Result struct {
 	Pointers []string // what is other in Object, and where what is gone would be
 }
 
-// StrategicMerge applies a patchStrategicMerge. The error says what in the
-// patch doesn't fit the object.
+// StrategicMerge applies a patchStrategicMerge. It fails if the patch does not
+// fit the object.
 func StrategicMerge(object map[string]any, patch any) (Result, error) {
 	p, err := clone(patch, 0)
 	if err != nil {
@@ -57,7 +57,8 @@ func StrategicMerge(object map[string]any, patch any) (Result, error) {
 	return Result{Object: after, Applied: true, Pointers: m.pointers}, nil
 }
 
-// differences are for patches that don't say themselves what they set.
+// differences returns the pointers that a patch set, for patches that do not
+// name them.
 func differences(before, after map[string]any) []string { return patch.Differences(before, after) }
 
 // maxDepth is how deep objects and patches may nest.

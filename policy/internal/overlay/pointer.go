@@ -69,8 +69,7 @@ func index(part string, limit, end int) (int, error) {
 // maxPadding is the longest list that is made to have an element at an index.
 const maxPadding = 1 << 10
 
-// ensure makes what is missing on the way to the last part: lists before
-// indices, and maps.
+// ensure creates the missing parents of a path: lists before indices, and maps.
 func ensure(v any, parts []string) (any, error) {
 	if len(parts) == 1 {
 		return v, nil

@@ -21,11 +21,11 @@ type unmet struct {
 
 func (u *unmet) Error() string { return "the object does not meet the condition at " + u.key }
 
-// preprocess gives the patch without its anchors: what they ask for, for this
-// very object. It changes the patch. The error is an [unmet] one where the
-// anchors leave the object alone.
+// preprocess returns the patch without its anchors, as they apply to this
+// object. It changes the patch. The error is an [unmet] if the anchors exclude
+// the object.
 //
-// Source: what Kyverno's pkg/engine/mutate/patch does before it merges.
+// Source: Kyverno's pkg/engine/mutate/patch, before it merges.
 func preprocess(patch, object map[string]any) (map[string]any, error) {
 	if err := processMap(patch, object); err != nil {
 		return nil, err
@@ -130,8 +130,8 @@ func checkConditions(patch, object map[string]any, kind pattern.Anchor) error {
 	return nil
 }
 
-// scalarText gives scalars as the text that a YAML node has: what conditions
-// of patches compare.
+// scalarText converts scalars to the text of a YAML node, which conditions of
+// patches compare.
 func scalarText(v any) any {
 	switch v := v.(type) {
 	case map[string]any, []any, string:
@@ -141,9 +141,9 @@ func scalarText(v any) any {
 	return string(text)
 }
 
-// processList makes of each element with anchors one for each element of the
-// object that it fits, by name. It is the same copy that all of them are
-// compared with, so what one took from it the next doesn't find.
+// processList replaces each element with anchors by one for each element of the
+// object that it matches, by name. As in Kyverno all of them are compared with
+// the same copy, so that what one removes from it the next does not find.
 func processList(list []any, object any) ([]any, error) {
 	there, ok := object.([]any)
 	if object != nil && !ok {
@@ -163,8 +163,8 @@ func processList(list []any, object any) ([]any, error) {
 	return result, nil
 }
 
-// processElement returns what an element with anchors asks for. Those with <()
-// ask for nothing but that some element of the object meets them.
+// processElement returns the patches for an element with anchors. Elements with
+// <() only require that some element of the object meets them.
 func processElement(element any, there []any, missing bool) (made []any, err error) {
 	global := hasAnchors(element, isGlobal)
 	shared := copied(element)
@@ -198,7 +198,7 @@ func processElement(element any, there []any, missing bool) (made []any, err err
 	return made, nil
 }
 
-// processShared is process that keeps the value on an error.
+// processShared does what process does, and keeps the value on an error.
 func processShared(shared, object any) (any, error) {
 	after, err := process(shared, object)
 	if err != nil {

@@ -20,7 +20,7 @@ type shape struct {
 // known reports whether the schema says anything of the place.
 func (s shape) known() bool { return s.t != nil }
 
-// shapeOf is that of a built-in kind's objects.
+// shapeOf returns the shape of a built-in kind's objects.
 func shapeOf(object map[string]any) shape {
 	version, _ := object["apiVersion"].(string)
 	kind, _ := object["kind"].(string)
@@ -35,7 +35,7 @@ func shapeOf(object map[string]any) shape {
 	return shape{t: reflect.TypeOf(o).Elem()}
 }
 
-// elements is the shape of a list's elements.
+// elements returns the shape of a list's elements.
 func (s shape) elements() shape {
 	if s.t != nil && s.t.Kind() == reflect.Slice {
 		return shape{t: indirect(s.t.Elem())}
@@ -43,7 +43,7 @@ func (s shape) elements() shape {
 	return shape{}
 }
 
-// field is the shape of a map's value.
+// field returns the shape of a map's value.
 func (s shape) field(name string) shape {
 	if s.t == nil {
 		return shape{}

@@ -13,9 +13,9 @@ import (
 // maxDifferences is how many fields a result names.
 const maxDifferences = 64
 
-// Differences are pointers of what is other in the value after, in the order
-// of the keys: the largest values that are new, and for those that are gone
-// where they would be.
+// Differences returns the pointers at which after differs from before, in the
+// order of the keys: those of the largest new values, and those at which
+// removed values were.
 func Differences(before, after any) []string {
 	var d diff
 	d.compare("", before, after)
@@ -92,7 +92,8 @@ func (d *diff) lists(pointer string, before, after []any) {
 	}
 }
 
-// element names what is other in an element that has a name: else all of it.
+// element adds the differences inside an element that has a name, or else the
+// whole element.
 func (d *diff) element(pointer string, before []any, e any) {
 	for _, o := range before {
 		was, ok := o.(map[string]any)
@@ -105,7 +106,7 @@ func (d *diff) element(pointer string, before []any, e any) {
 	d.add(pointer)
 }
 
-// OrList is a list of pointers in words.
+// OrList formats a list of pointers as text.
 func OrList(pointers []string) string {
 	const shown = 4
 	if len(pointers) > shown {

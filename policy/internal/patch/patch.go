@@ -1,6 +1,6 @@
-// Package patch applies what mutations written in CEL yield to objects: apply
-// configurations, made of Object literals, and JSON patches, made of JSONPatch
-// literals. It says, too, what has become other ([Differences]).
+// Package patch applies the values of mutations written in CEL to objects:
+// apply configurations, made from Object literals, and JSON patches, made from
+// JSONPatch literals. It also finds the fields that changed ([Differences]).
 //
 // Sources: k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch and
 // k8s.io/apiserver/pkg/cel/mutation.
@@ -33,17 +33,16 @@ type Mergers interface {
 	TypeConverter(schema.GroupVersionKind) (managedfields.TypeConverter, error)
 }
 
-// A Refused error is what the API server refuses the request for, whatever the
-// failure policy says.
+// A Refused is an error with which the API server denies the request whatever
+// the failure policy is.
 type Refused struct{ Err error }
 
 func (r *Refused) Error() string { return r.Err.Error() }
 
-// Refuse is a Refused error of these words.
+// Refuse returns a Refused error.
 func Refuse(format string, args ...any) error { return &Refused{fmt.Errorf(format, args...)} }
 
-// Configuration is the apply configuration that an expression yielded, as a
-// value tree.
+// Configuration converts the value of an expression to an apply configuration.
 func Configuration(value ref.Val) (map[string]any, error) {
 	literal, ok := value.(*dynamic.ObjectVal)
 	if !ok {
@@ -67,8 +66,8 @@ func Merge(converter managedfields.TypeConverter, kind schema.GroupVersionKind, 
 	return merged.(*unstructured.Unstructured).Object, nil
 }
 
-// MergeAtomics is Merge, which refuses what would replace lists and maps that
-// the kind's structure says are atomic, without the refusal.
+// MergeAtomics does what Merge does, but also replaces lists and maps that are
+// atomic in the kind's structure, which Merge refuses.
 func MergeAtomics(converter managedfields.TypeConverter, kind schema.GroupVersionKind, before, configuration map[string]any) (map[string]any, error) {
 	apply := &unstructured.Unstructured{Object: configuration}
 	apply.SetGroupVersionKind(kind)
@@ -91,7 +90,7 @@ func MergeAtomics(converter managedfields.TypeConverter, kind schema.GroupVersio
 	return merged.(*unstructured.Unstructured).Object, nil
 }
 
-// object is an object literal as a value tree.
+// object converts an object literal to a JSON object.
 func object(literal *dynamic.ObjectVal) (map[string]any, error) {
 	fields, err := literal.ConvertToNative(reflect.TypeFor[map[string]any]())
 	if err != nil {
@@ -104,7 +103,7 @@ func object(literal *dynamic.ObjectVal) (map[string]any, error) {
 	return value.(map[string]any), nil
 }
 
-// native makes a value tree of what CEL's values are made of.
+// native converts the elements of CEL values to JSON values.
 func native(value any) (any, error) {
 	switch v := value.(type) {
 	case nil, bool, int64, float64, string:
@@ -210,7 +209,7 @@ func JSON(before map[string]any, value ref.Val) (map[string]any, error) {
 	return after, nil
 }
 
-// Limits of what a patch may do. A copy can double an object.
+// Limits of a patch. A copy can double an object.
 const (
 	maxOperations = 10_000
 	maxCopies     = 256
@@ -306,7 +305,7 @@ func jsonOperation(op *apiservermutation.JSONPatchVal) (jsonpatch.Operation, err
 	return operation, set("value", v)
 }
 
-// jsonValue is a value as JSON has it: numbers are doubles.
+// jsonValue converts a value to JSON, in which numbers are doubles.
 func jsonValue(v ref.Val) (*structpb.Value, error) {
 	converted, err := v.ConvertToNative(reflect.TypeFor[*structpb.Value]())
 	if err != nil {
