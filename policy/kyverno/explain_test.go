@@ -140,8 +140,12 @@ func (e *explained) agrees(x policy.Explainer, req *policy.Request, p *Policy, r
 		got = append(got, es[i].Results...)
 		e.explanation(&es[i])
 	}
+	asked := make(map[string]bool) // the rule and those that autogen made from it
+	for _, one := range p.AllRules() {
+		asked[one.Name] = rule == "" || one.Name == rule || one.Base != nil && one.Base.Name == rule
+	}
 	for _, r := range results {
-		if r.Policy == p.Name && (rule == "" || r.Rule == rule) {
+		if r.Policy == p.Name && asked[r.Rule] {
 			want = append(want, r)
 		}
 	}
