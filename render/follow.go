@@ -194,13 +194,13 @@ type reach struct {
 }
 
 // candidates lists the GitOps objects of the given units, each once.
-func (w *following) candidates() []candidate {
+func (f *following) candidates() []candidate {
 	var all []candidate
 	seen := make(map[target]bool)
-	for _, u := range slices.Concat(w.declared, w.found) {
+	for _, u := range slices.Concat(f.declared, f.found) {
 		for _, o := range u.Objects {
 			c := candidate{targetOf(o, u.Cluster), o}
-			if seen[c.target] || !w.Follows(o) {
+			if seen[c.target] || !f.Follows(o) {
 				continue
 			}
 			seen[c.target] = true
@@ -213,15 +213,15 @@ func (w *following) candidates() []candidate {
 // taken returns a function that reports whether something else deploys a
 // candidate: another object makes it (on any cluster if its own is not known),
 // or renders the source that holds it.
-func (w *following) taken() func(candidate) bool {
+func (f *following) taken() func(candidate) bool {
 	made := make(map[target]bool)
 	opened := make(map[string][]target)
-	for t, r := range w.reached {
+	for t, r := range f.reached {
 		if r.by != nil && (r.by.target != t || len(r.others) > 0) {
 			made[t] = true
 			made[target{"", t.kind, t.namespace, t.name}] = true
 		}
-		n := w.nodes[t]
+		n := f.nodes[t]
 		for _, name := range n.reads {
 			opened[name] = append(opened[name], n.target)
 		}
@@ -239,23 +239,23 @@ func (w *following) taken() func(candidate) bool {
 // out. In trees with Flux Kustomizations they are also HelmReleases of a
 // kustomization that none of them deploys. An object that deploys its own
 // directory is not left out, since trees are bootstrapped like that.
-func (w *following) leftOut(all []candidate) map[target]bool {
+func (f *following) leftOut(all []candidate) map[target]bool {
 	declared := make(map[*Unit]bool)
-	for _, u := range w.declared {
+	for _, u := range f.declared {
 		declared[u] = true
 	}
-	deployed, entries := w.directories()
+	deployed, entries := f.directories()
 	holds := make(map[*Unit]bool) // one of the entries
 	for _, t := range entries {
-		holds[w.reached[t].object.Unit] = true
+		holds[f.reached[t].object.Unit] = true
 	}
 	left := make(map[target]bool)
 	for _, c := range all {
 		counts := func(root target) bool {
 			return root != c.target && !left[root] && (c.cluster == "" || root.cluster == c.cluster)
 		}
-		at, r := c.object.Unit, w.reached[c.target]
-		if at == nil || declared[at] || r == nil || r.by != nil || w.covers(c.target, at.Path) {
+		at, r := c.object.Unit, f.reached[c.target]
+		if at == nil || declared[at] || r == nil || r.by != nil || f.covers(c.target, at.Path) {
 			continue
 		}
 		left[c.target] = c.kind.Kind == "HelmRelease" && at.Kind == "kustomize" && !holds[at] && slices.ContainsFunc(entries, counts)
@@ -269,11 +269,11 @@ func (w *following) leftOut(all []candidate) map[target]bool {
 
 // directories returns the kustomization directories that controllers deploy,
 // each with the roots that lead there, and the roots that bootstrap Flux.
-func (w *following) directories() (deployed map[string][]target, entries []target) {
+func (f *following) directories() (deployed map[string][]target, entries []target) {
 	deployed = make(map[string][]target)
-	for t, r := range w.reached {
-		root := w.rootOf(t)
-		if dir, ok := w.kustomizes(t); ok && !slices.Contains(deployed[dir], root) {
+	for t, r := range f.reached {
+		root := f.rootOf(t)
+		if dir, ok := f.kustomizes(t); ok && !slices.Contains(deployed[dir], root) {
 			deployed[dir] = append(deployed[dir], root)
 		}
 		if r.by == nil && (t.kind.Group == "kustomize.toolkit.fluxcd.io" || t.kind.Kind == "FluxInstance") {
@@ -284,8 +284,8 @@ func (w *following) directories() (deployed map[string][]target, entries []targe
 }
 
 // kustomizes returns the kustomization directory that an object deploys.
-func (w *following) kustomizes(t target) (dir string, ok bool) {
-	n := w.nodes[t]
+func (f *following) kustomizes(t target) (dir string, ok bool) {
+	n := f.nodes[t]
 	if n == nil || n.unit == nil || n.unit.Renderer != "kustomize" || len(Failures(n.unit.Err)) > 0 {
 		return "", false
 	}
@@ -293,15 +293,15 @@ func (w *following) kustomizes(t target) (dir string, ok bool) {
 }
 
 // covers reports whether an object deploys a directory above name.
-func (w *following) covers(t target, name string) bool {
-	dir, ok := w.kustomizes(t)
+func (f *following) covers(t target, name string) bool {
+	dir, ok := f.kustomizes(t)
 	return ok && (dir == "." || strings.HasPrefix(name, dir+"/"))
 }
 
 // rootOf returns the root above an object, or the first object of a circle.
-func (w *following) rootOf(t target) target {
+func (f *following) rootOf(t target) target {
 	for range maxChain {
-		r := w.reached[t]
+		r := f.reached[t]
 		if r == nil || r.by == nil || r.by.target == t {
 			break
 		}
@@ -323,11 +323,11 @@ func (s *Source) files() []string {
 }
 
 // settle resolves the objects below roots until no answer changes any more.
-func (w *following) settle(ctx context.Context, roots []candidate) error {
+func (f *following) settle(ctx context.Context, roots []candidate) error {
 	for {
-		w.walk(roots)
-		w.objects = w.index()
-		todo := w.stale()
+		f.walk(roots)
+		f.objects = f.index()
+		todo := f.stale()
 		if len(todo) == 0 {
 			return nil
 		}
@@ -335,7 +335,7 @@ func (w *following) settle(ctx context.Context, roots []candidate) error {
 		group.SetLimit(runtime.GOMAXPROCS(0))
 		for _, n := range todo {
 			group.Go(func() error {
-				w.resolve(ctx, n)
+				f.resolve(ctx, n)
 				return ctx.Err()
 			})
 		}
@@ -347,37 +347,37 @@ func (w *following) settle(ctx context.Context, roots []candidate) error {
 
 // walk finds the objects below roots, by the units that are known so far. If
 // several objects make the same one, the first maker counts.
-func (w *following) walk(roots []candidate) {
-	w.reached, w.full = make(map[target]*reach), false
+func (f *following) walk(roots []candidate) {
+	f.reached, f.full = make(map[target]*reach), false
 	var queue []target
 	for _, c := range roots {
-		w.reached[c.target] = &reach{object: c.object}
+		f.reached[c.target] = &reach{object: c.object}
 		queue = append(queue, c.target)
 	}
 	for ; len(queue) > 0; queue = queue[1:] {
-		n := w.nodes[queue[0]]
+		n := f.nodes[queue[0]]
 		if n == nil || n.unit == nil {
 			continue
 		}
-		depth := w.reached[n.target].depth
+		depth := f.reached[n.target].depth
 		for _, o := range n.unit.Objects {
-			if w.Follows(o) {
-				queue = w.make(queue, n, o, depth+1)
+			if f.Follows(o) {
+				queue = f.make(queue, n, o, depth+1)
 			}
 		}
 	}
 }
 
 // make records that a node makes an object. New objects are added to the queue.
-func (w *following) make(queue []target, n *maker, o *Object, depth int) []target {
+func (f *following) make(queue []target, n *maker, o *Object, depth int) []target {
 	t := targetOf(o, n.unit.Cluster)
-	r := w.reached[t]
+	r := f.reached[t]
 	switch {
-	case r == nil && len(w.reached) >= maxMade:
-		w.full = true
+	case r == nil && len(f.reached) >= maxMade:
+		f.full = true
 		return queue
 	case r == nil:
-		w.reached[t] = &reach{object: o, depth: depth, by: n}
+		f.reached[t] = &reach{object: o, depth: depth, by: n}
 		return append(queue, t)
 	case r.by == n || slices.Contains(r.others, n):
 	case r.by == nil:
@@ -395,19 +395,19 @@ func (w *following) make(queue []target, n *maker, o *Object, depth int) []targe
 }
 
 // stale lists the nodes to resolve again, in order.
-func (w *following) stale() []*maker {
+func (f *following) stale() []*maker {
 	var todo []*maker
-	for t, r := range w.reached {
-		n := w.nodes[t]
+	for t, r := range f.reached {
+		n := f.nodes[t]
 		if n == nil {
 			n = &maker{target: t}
-			w.nodes[t] = n
+			f.nodes[t] = n
 		}
-		if n.unit != nil && sameObject(n.object, r.object) && !n.asked.changed(w.objects) {
+		if n.unit != nil && sameObject(n.object, r.object) && !n.asked.changed(f.objects) {
 			continue
 		}
 		n.object = r.object
-		if w.bounded(n, r) {
+		if f.bounded(n, r) {
 			todo = append(todo, n)
 		}
 	}
@@ -417,7 +417,7 @@ func (w *following) stale() []*maker {
 
 // bounded reports whether a node may be resolved. If not, the node's unit gets
 // an error that says why.
-func (w *following) bounded(n *maker, r *reach) bool {
+func (f *following) bounded(n *maker, r *reach) bool {
 	rule, why := "", error(nil)
 	switch {
 	case r.depth > maxChain:
@@ -428,13 +428,13 @@ func (w *following) bounded(n *maker, r *reach) bool {
 		n.turns++
 		return true
 	}
-	n.unit = w.broken(n, rule, why)
+	n.unit = f.broken(n, rule, why)
 	n.asked = nil
 	return false
 }
 
 // broken returns the unit of an object that can't be resolved.
-func (w *following) broken(n *maker, rule string, why error) *Unit {
+func (f *following) broken(n *maker, rule string, why error) *Unit {
 	u := &Unit{Source: Source{Kind: kindOf(n.kind)}, Name: n.name, Cluster: n.cluster, ID: n.id(), State: Failed}
 	e := &Error{Rule: rule, Err: why}
 	if at := n.object.At(""); len(at) > 0 {
@@ -452,13 +452,13 @@ func kindOf(kind schema.GroupKind) string {
 }
 
 // resolve has a node's resolver render what the object deploys.
-func (w *following) resolve(ctx context.Context, n *maker) {
-	q := &questions{index: w.objects, objects: make(map[target]*Object), kinds: make(map[target][]*Object)}
+func (f *following) resolve(ctx context.Context, n *maker) {
+	q := &questions{index: f.objects, objects: make(map[target]*Object), kinds: make(map[target][]*Object)}
 	reads := &readFiles{names: make(map[string]bool)}
-	c := w.cluster(n.cluster)
-	store := storeOf(w.Outside)
-	world := NewWorld(c, w.Clusters, &answers{questions: q, Outside: w.Outside, reads: reads, store: store})
-	u := w.resolver(n.object).Resolve(ctx, n.object, world)
+	c := f.cluster(n.cluster)
+	store := storeOf(f.Outside)
+	world := NewWorld(c, f.Clusters, &answers{questions: q, Outside: f.Outside, reads: reads, store: store})
+	u := f.resolver(n.object).Resolve(ctx, n.object, world)
 	u.Inputs, n.inputs = world.inputs.All(), world.inputs
 	u.ID = cmp.Or(u.ID, n.id())
 	u.Kind = cmp.Or(u.Kind, kindOf(n.kind))
@@ -473,7 +473,7 @@ func (w *following) resolve(ctx context.Context, n *maker) {
 	}
 	n.lost = nil
 	if len(Failures(u.Err)) > 0 { // the objects are not those that would be applied
-		n.lost = slices.DeleteFunc(slices.Clone(u.Objects), func(o *Object) bool { return !w.Follows(o) })
+		n.lost = slices.DeleteFunc(slices.Clone(u.Objects), func(o *Object) bool { return !f.Follows(o) })
 		u.Objects, u.Inputs = nil, nil
 	}
 	if store.used.Load() {
@@ -487,20 +487,20 @@ func (w *following) resolve(ctx context.Context, n *maker) {
 }
 
 // vary renders the variants of the reachable units.
-func (w *following) vary(ctx context.Context) error {
+func (f *following) vary(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
-	for t := range w.reached {
-		n := w.nodes[t]
+	for t := range f.reached {
+		n := f.nodes[t]
 		if n.inputs == nil {
 			continue
 		}
 		group.Go(func() error {
 			n.unit.vary(ctx, n.inputs, func(v Variant, inputs *Inputs) ([]*Object, error) {
-				q := &questions{index: w.objects, objects: make(map[target]*Object), kinds: make(map[target][]*Object)}
-				world := NewWorld(w.cluster(n.cluster), w.Clusters, &answers{questions: q, Outside: w.Outside, reads: &readFiles{names: make(map[string]bool)}, store: storeOf(w.Outside)})
+				q := &questions{index: f.objects, objects: make(map[target]*Object), kinds: make(map[target][]*Object)}
+				world := NewWorld(f.cluster(n.cluster), f.Clusters, &answers{questions: q, Outside: f.Outside, reads: &readFiles{names: make(map[string]bool)}, store: storeOf(f.Outside)})
 				world.Variant, world.inputs = v, inputs
-				u := w.resolver(n.object).Resolve(ctx, n.object, world)
+				u := f.resolver(n.object).Resolve(ctx, n.object, world)
 				return u.Objects, u.Err
 			})
 			return ctx.Err()
@@ -514,8 +514,8 @@ func onlyForeign(err error) bool {
 	return len(failures) > 0 && !slices.ContainsFunc(failures, func(e *Error) bool { return e.Rule != "foreign-repository" })
 }
 
-func (w *following) cluster(name string) Cluster {
-	for _, c := range w.Clusters {
+func (f *following) cluster(name string) Cluster {
+	for _, c := range f.Clusters {
 		if c.Name == name {
 			return c
 		}
@@ -524,24 +524,24 @@ func (w *following) cluster(name string) Cluster {
 }
 
 // deployment returns the result of Follow.
-func (w *following) deployment(roots, all []candidate) *Deployment {
+func (f *following) deployment(roots, all []candidate) *Deployment {
 	d := &Deployment{Roots: make(map[*Unit]bool), Sources: make(map[*Unit]bool), Reads: make(map[*Unit][]string), opened: make(map[string]bool)}
 	for _, c := range roots {
 		d.Roots[c.object.Unit] = true
 	}
-	nodes := make([]*maker, 0, len(w.reached))
-	for t := range w.reached {
-		nodes = append(nodes, w.nodes[t])
+	nodes := make([]*maker, 0, len(f.reached))
+	for t := range f.reached {
+		nodes = append(nodes, f.nodes[t])
 	}
 	slices.SortFunc(nodes, func(a, b *maker) int { return a.compare(b.target) })
 	for _, n := range nodes {
-		r := w.reached[n.target]
+		r := f.reached[n.target]
 		n.unit.Owner = r.object
-		n.unit.Err = errors.Join(n.unit.Err, w.madeTwice(n, r))
+		n.unit.Err = errors.Join(n.unit.Err, f.madeTwice(n, r))
 		d.Units = append(d.Units, n.unit)
 		d.Reads[n.unit] = n.reads
 		for _, o := range n.asked.used() {
-			if o.Unit != nil && !w.Follows(o) {
+			if o.Unit != nil && !f.Follows(o) {
 				d.Sources[o.Unit] = true
 			}
 		}
@@ -549,12 +549,12 @@ func (w *following) deployment(roots, all []candidate) *Deployment {
 			d.opened[name] = true
 		}
 	}
-	w.unmatched(nodes)
-	d.Units = append(d.Units, w.notFollowed(nodes, all)...)
-	if w.full {
+	f.unmatched(nodes)
+	d.Units = append(d.Units, f.notFollowed(nodes, all)...)
+	if f.full {
 		d.Err = &Error{Rule: "too-many-units", Err: fmt.Errorf("GitOps objects make more than %d units, the rest is not rendered", maxMade)}
 	}
-	if w.several(d.Units) {
+	if f.several(d.Units) {
 		for _, u := range d.Units {
 			if u.Cluster != "" {
 				u.ID = u.Cluster + ":" + u.ID
@@ -566,7 +566,7 @@ func (w *following) deployment(roots, all []candidate) *Deployment {
 
 // unmatched warns once of each patch that a parent gives to several units and
 // that selects nothing in any of them. The parent's unit gets the warning.
-func (w *following) unmatched(nodes []*maker) {
+func (f *following) unmatched(nodes []*maker) {
 	given := make(map[Span]int)
 	first := make(map[Span]*maker)
 	selects := make(map[Span]bool)
@@ -584,7 +584,7 @@ func (w *following) unmatched(nodes []*maker) {
 			continue
 		}
 		to := first[s]
-		if by := w.reached[to.target].by; by != nil {
+		if by := f.reached[to.target].by; by != nil {
 			to = by
 		}
 		where := "the unit"
@@ -600,18 +600,18 @@ func (w *following) unmatched(nodes []*maker) {
 // make, as far as they are known from the part that rendered or from the files
 // that were opened. The final form of these objects is unknown, so nothing of
 // what they deploy is rendered.
-func (w *following) notFollowed(nodes []*maker, all []candidate) []*Unit {
+func (f *following) notFollowed(nodes []*maker, all []candidate) []*Unit {
 	var units []*Unit
 	seen := make(map[target]bool)
 	add := func(n *maker, o *Object) {
 		t := targetOf(o, n.unit.Cluster)
-		if w.reached[t] != nil || seen[t] {
+		if f.reached[t] != nil || seen[t] {
 			return
 		}
 		seen[t] = true
 		owned := *o
 		owned.Unit = n.unit
-		u := w.broken(&maker{target: t, object: &owned}, "not-followed", fmt.Errorf(
+		u := f.broken(&maker{target: t, object: &owned}, "not-followed", fmt.Errorf(
 			"what %s %s deploys is not known, since %s makes it and can't be rendered", t.kind.Kind, t.name, n.unit.ID))
 		u.State, u.Owner = NotRendered, &owned
 		units = append(units, u)
@@ -653,9 +653,9 @@ func byFile(all []candidate) map[string][]int {
 }
 
 // several reports whether units go to several clusters, or may do so.
-func (w *following) several(units []*Unit) bool {
+func (f *following) several(units []*Unit) bool {
 	names := make(map[string]bool)
-	for _, c := range w.Clusters {
+	for _, c := range f.Clusters {
 		names[c.Name] = true
 	}
 	for _, u := range units {
@@ -666,7 +666,7 @@ func (w *following) several(units []*Unit) bool {
 
 // madeTwice warns of an object that several units make: they overwrite each
 // other's version.
-func (w *following) madeTwice(n *maker, r *reach) error {
+func (f *following) madeTwice(n *maker, r *reach) error {
 	if len(r.others) == 0 {
 		return nil
 	}
@@ -788,11 +788,11 @@ type objectIndex struct {
 	found map[target][]*Object // objects found in the tree, which somebody may have applied by hand
 }
 
-func (w *following) index() *objectIndex {
+func (f *following) index() *objectIndex {
 	x := &objectIndex{sure: make(map[target][]*Object), found: make(map[target][]*Object)}
-	nodes := make([]*maker, 0, len(w.reached))
-	for t := range w.reached {
-		if n := w.nodes[t]; n != nil && n.unit != nil {
+	nodes := make([]*maker, 0, len(f.reached))
+	for t := range f.reached {
+		if n := f.nodes[t]; n != nil && n.unit != nil {
 			nodes = append(nodes, n)
 		}
 	}
@@ -800,10 +800,10 @@ func (w *following) index() *objectIndex {
 	for _, n := range nodes {
 		x.add(x.sure, n.unit)
 	}
-	for _, u := range w.declared {
+	for _, u := range f.declared {
 		x.add(x.sure, u)
 	}
-	for _, u := range w.found {
+	for _, u := range f.found {
 		x.add(x.found, u)
 	}
 	for _, layer := range []map[target][]*Object{x.sure, x.found} {

@@ -52,55 +52,55 @@ type scalarWalk struct {
 
 // open skips the opening quote, or the header of a block scalar, which ends at
 // offset to.
-func (w *scalarWalk) open(to int) {
-	switch c := w.data[w.at]; c {
+func (s *scalarWalk) open(to int) {
+	switch c := s.data[s.at]; c {
 	case '"', '\'':
-		w.quote = c
-		w.at++
+		s.quote = c
+		s.at++
 	case '|', '>':
-		for w.at = to; w.at < len(w.data) && w.data[w.at] != '\n'; w.at++ {
+		for s.at = to; s.at < len(s.data) && s.data[s.at] != '\n'; s.at++ {
 		}
 	}
 }
 
 // pass advances to character n of text.
-func (w *scalarWalk) pass(text string, n int) bool {
+func (s *scalarWalk) pass(text string, n int) bool {
 	for _, want := range text {
 		here := n == 0
 		n--
 		if want < utf8.RuneSelf && blank(byte(want)) {
 			if here {
-				return w.at < len(w.data) && w.data[w.at] == byte(want)
+				return s.at < len(s.data) && s.data[s.at] == byte(want)
 			}
 			continue
 		}
-		w.skip()
-		got, size := w.next()
+		s.skip()
+		got, size := s.next()
 		if got != want || size == 0 {
 			return false
 		}
 		if here {
 			return true
 		}
-		w.at += size
+		s.at += size
 	}
 	return n == 0
 }
 
 // skip advances over blanks and, in double quotes, over their escapes.
-func (w *scalarWalk) skip() {
-	for w.at < len(w.data) {
-		switch c := w.data[w.at]; {
+func (s *scalarWalk) skip() {
+	for s.at < len(s.data) {
+		switch c := s.data[s.at]; {
 		case blank(c):
-			w.at++
-		case c == '\\' && w.quote == '"' && w.at+1 < len(w.data) && strings.IndexByte("ntr \t\n\r", w.data[w.at+1]) >= 0:
-			w.at += 2
-		case c == '\\' && w.quote == '"':
-			r, size := escaped(w.data[w.at:])
+			s.at++
+		case c == '\\' && s.quote == '"' && s.at+1 < len(s.data) && strings.IndexByte("ntr \t\n\r", s.data[s.at+1]) >= 0:
+			s.at += 2
+		case c == '\\' && s.quote == '"':
+			r, size := escaped(s.data[s.at:])
 			if r >= utf8.RuneSelf || !blank(byte(r)) || size == 0 {
 				return
 			}
-			w.at += size
+			s.at += size
 		default:
 			return
 		}
@@ -109,19 +109,19 @@ func (w *scalarWalk) skip() {
 
 // next returns the next character of the written form, and its size there in
 // bytes.
-func (w *scalarWalk) next() (r rune, size int) {
-	rest := w.data[w.at:]
+func (s *scalarWalk) next() (r rune, size int) {
+	rest := s.data[s.at:]
 	switch {
 	case len(rest) == 0:
 		return 0, 0
-	case w.quote == '\'' && rest[0] == '\'':
+	case s.quote == '\'' && rest[0] == '\'':
 		if len(rest) > 1 && rest[1] == '\'' {
 			return '\'', 2
 		}
 		return 0, 0
-	case w.quote == '"' && rest[0] == '"':
+	case s.quote == '"' && rest[0] == '"':
 		return 0, 0
-	case w.quote == '"' && rest[0] == '\\':
+	case s.quote == '"' && rest[0] == '\\':
 		return escaped(rest)
 	}
 	return utf8.DecodeRune(rest)
@@ -149,13 +149,13 @@ func escaped(rest []byte) (r rune, size int) {
 
 // wordEnd returns the end of the word that begins here, including a dot before
 // it, or of the character if there is no word.
-func (w *scalarWalk) wordEnd() int {
-	_, size := w.next()
-	to := w.at + size
-	if to == w.at || w.data[w.at] != '.' && !wordByte(w.data[w.at]) {
+func (s *scalarWalk) wordEnd() int {
+	_, size := s.next()
+	to := s.at + size
+	if to == s.at || s.data[s.at] != '.' && !wordByte(s.data[s.at]) {
 		return to
 	}
-	for to < len(w.data) && wordByte(w.data[to]) {
+	for to < len(s.data) && wordByte(s.data[to]) {
 		to++
 	}
 	return to

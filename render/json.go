@@ -34,117 +34,117 @@ func parseJSON(text []byte) *yaml.Node {
 	return n
 }
 
-func (r *jsonReader) peek() byte {
-	if r.off < len(r.data) {
-		return r.data[r.off]
+func (j *jsonReader) peek() byte {
+	if j.off < len(j.data) {
+		return j.data[j.off]
 	}
 	return 0
 }
 
-func (r *jsonReader) blanks() {
-	for r.off < len(r.data) && blank(r.data[r.off]) {
-		r.off++
+func (j *jsonReader) blanks() {
+	for j.off < len(j.data) && blank(j.data[j.off]) {
+		j.off++
 	}
 }
 
 // take skips the character c and the blanks after it, if c comes next.
-func (r *jsonReader) take(c byte) bool {
-	if r.peek() != c {
+func (j *jsonReader) take(c byte) bool {
+	if j.peek() != c {
 		return false
 	}
-	r.off++
-	r.blanks()
+	j.off++
+	j.blanks()
 	return true
 }
 
 // node returns a node that begins at the offset.
-func (r *jsonReader) node(kind yaml.Kind, style yaml.Style) *yaml.Node {
-	passed := r.data[r.marked:r.off]
+func (j *jsonReader) node(kind yaml.Kind, style yaml.Style) *yaml.Node {
+	passed := j.data[j.marked:j.off]
 	if n := bytes.Count(passed, []byte{'\n'}); n > 0 {
-		r.line, r.column = r.line+n, 1
+		j.line, j.column = j.line+n, 1
 		passed = passed[bytes.LastIndexByte(passed, '\n')+1:]
 	}
-	r.column += utf8.RuneCount(passed)
-	r.marked = r.off
-	return &yaml.Node{Kind: kind, Style: style, Line: r.line, Column: r.column}
+	j.column += utf8.RuneCount(passed)
+	j.marked = j.off
+	return &yaml.Node{Kind: kind, Style: style, Line: j.line, Column: j.column}
 }
 
 // value reads a value and the blanks after it. It returns nil if there is no
 // JSON value, and at the depth that the YAML library refuses.
-func (r *jsonReader) value(depth int) *yaml.Node {
+func (j *jsonReader) value(depth int) *yaml.Node {
 	if depth > maxDepth+1 {
 		return nil
 	}
-	switch r.peek() {
+	switch j.peek() {
 	case '{':
-		return r.object(depth)
+		return j.object(depth)
 	case '[':
-		return r.array(depth)
+		return j.array(depth)
 	case '"':
-		return r.text()
+		return j.text()
 	}
-	return r.word()
+	return j.word()
 }
 
-func (r *jsonReader) object(depth int) *yaml.Node {
-	n := r.node(yaml.MappingNode, yaml.FlowStyle)
+func (j *jsonReader) object(depth int) *yaml.Node {
+	n := j.node(yaml.MappingNode, yaml.FlowStyle)
 	n.Tag = "!!map"
-	if r.take('{'); r.take('}') {
+	if j.take('{'); j.take('}') {
 		return n
 	}
 	for {
-		key := r.text()
-		if key == nil || !r.take(':') {
+		key := j.text()
+		if key == nil || !j.take(':') {
 			return nil
 		}
-		val := r.value(depth + 1)
+		val := j.value(depth + 1)
 		if val == nil {
 			return nil
 		}
 		n.Content = append(n.Content, key, val)
-		if r.take('}') {
+		if j.take('}') {
 			return n
 		}
-		if !r.take(',') {
+		if !j.take(',') {
 			return nil
 		}
 	}
 }
 
-func (r *jsonReader) array(depth int) *yaml.Node {
-	n := r.node(yaml.SequenceNode, yaml.FlowStyle)
+func (j *jsonReader) array(depth int) *yaml.Node {
+	n := j.node(yaml.SequenceNode, yaml.FlowStyle)
 	n.Tag = "!!seq"
-	if r.take('['); r.take(']') {
+	if j.take('['); j.take(']') {
 		return n
 	}
 	for {
-		val := r.value(depth + 1)
+		val := j.value(depth + 1)
 		if val == nil {
 			return nil
 		}
 		n.Content = append(n.Content, val)
-		if r.take(']') {
+		if j.take(']') {
 			return n
 		}
-		if !r.take(',') {
+		if !j.take(',') {
 			return nil
 		}
 	}
 }
 
-func (r *jsonReader) text() *yaml.Node {
-	if r.peek() != '"' {
+func (j *jsonReader) text() *yaml.Node {
+	if j.peek() != '"' {
 		return nil
 	}
-	n := r.node(yaml.ScalarNode, yaml.DoubleQuotedStyle)
+	n := j.node(yaml.ScalarNode, yaml.DoubleQuotedStyle)
 	n.Tag = "!!str"
 	escaped := false
-	for i := r.off + 1; i < len(r.data); i++ {
-		switch c := r.data[i]; {
+	for i := j.off + 1; i < len(j.data); i++ {
+		switch c := j.data[i]; {
 		case c == '"':
-			token := r.data[r.off : i+1]
-			r.off = i + 1
-			r.blanks()
+			token := j.data[j.off : i+1]
+			j.off = i + 1
+			j.blanks()
 			if !escaped {
 				n.Value = string(token[1 : len(token)-1])
 				return n
@@ -165,14 +165,14 @@ func (r *jsonReader) text() *yaml.Node {
 
 var jsonWord = regexp.MustCompile(`^(?:true|false|null|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)`)
 
-func (r *jsonReader) word() *yaml.Node {
-	word := jsonWord.Find(r.data[r.off:])
+func (j *jsonReader) word() *yaml.Node {
+	word := jsonWord.Find(j.data[j.off:])
 	if word == nil {
 		return nil
 	}
-	n := r.node(yaml.ScalarNode, 0)
+	n := j.node(yaml.ScalarNode, 0)
 	n.Value = string(word)
-	r.off += len(word)
-	r.blanks()
+	j.off += len(word)
+	j.blanks()
 	return n
 }

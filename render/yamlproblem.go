@@ -266,37 +266,37 @@ func scanYAML(text []byte) *yamlScan {
 
 // scanLine reads a line, and the following ones where a quote spans them. It
 // returns true where a text block begins.
-func (s *yamlScan) scanLine(i *int) bool {
+func (y *yamlScan) scanLine(i *int) bool {
 	start := true // a value may begin here
-	for j := 0; j < len(s.lines[*i]); j++ {
-		line := s.lines[*i]
+	for j := 0; j < len(y.lines[*i]); j++ {
+		line := y.lines[*i]
 		switch c := line[j]; {
 		case c == ' ' || c == '\t':
 		case c == '#' && (j == 0 || line[j-1] == ' ' || line[j-1] == '\t'):
 			return false
 		case start && (c == '"' || c == '\''):
-			s.starts = append(s.starts, yamlPair{line: *i, column: j})
-			if j = s.scanQuote(i, j); j < 0 {
+			y.starts = append(y.starts, yamlPair{line: *i, column: j})
+			if j = y.scanQuote(i, j); j < 0 {
 				return false
 			}
 			start = false
-		case start && (c == '[' || c == '{') || len(s.open) > 0 && (c == '[' || c == '{'):
-			s.open = append(s.open, len(s.brackets))
-			s.brackets = append(s.brackets, yamlPair{char: c, line: *i, column: j})
+		case start && (c == '[' || c == '{') || len(y.open) > 0 && (c == '[' || c == '{'):
+			y.open = append(y.open, len(y.brackets))
+			y.brackets = append(y.brackets, yamlPair{char: c, line: *i, column: j})
 			start = true
-		case (c == ']' || c == '}') && (len(s.open) > 0 || !start && s.endsBracket(*i, j)):
-			s.closeBracket(c, *i, j)
+		case (c == ']' || c == '}') && (len(y.open) > 0 || !start && y.endsBracket(*i, j)):
+			y.closeBracket(c, *i, j)
 			start = false
-		case c == ',' && len(s.open) > 0, c == '-' && start && s.blankAt(*i, j+1) && len(s.open) == 0, c == ':' && s.blankAt(*i, j+1), c == '?' && start && s.blankAt(*i, j+1):
+		case c == ',' && len(y.open) > 0, c == '-' && start && y.blankAt(*i, j+1) && len(y.open) == 0, c == ':' && y.blankAt(*i, j+1), c == '?' && start && y.blankAt(*i, j+1):
 			start = true
-		case start && (c == '|' || c == '>') && len(s.open) == 0:
+		case start && (c == '|' || c == '>') && len(y.open) == 0:
 			return true
 		case start && (c == '&' || c == '!'):
 			for j+1 < len(line) && line[j+1] != ' ' {
 				j++
 			}
 		case start:
-			s.starts = append(s.starts, yamlPair{line: *i, column: j})
+			y.starts = append(y.starts, yamlPair{line: *i, column: j})
 			start = false
 		}
 	}
@@ -305,83 +305,83 @@ func (s *yamlScan) scanLine(i *int) bool {
 
 // scanQuote finds the end of a quoted value, on which line ever, and returns
 // its column, or -1.
-func (s *yamlScan) scanQuote(i *int, j int) int {
-	q := yamlPair{char: s.lines[*i][j], line: *i, column: j}
+func (y *yamlScan) scanQuote(i *int, j int) int {
+	q := yamlPair{char: y.lines[*i][j], line: *i, column: j}
 	for j++; ; *i, j = *i+1, 0 {
-		if *i >= len(s.lines) {
-			s.quotes = append(s.quotes, q)
+		if *i >= len(y.lines) {
+			y.quotes = append(y.quotes, q)
 			return -1
 		}
-		for line := s.lines[*i]; j < len(line); j++ {
+		for line := y.lines[*i]; j < len(line); j++ {
 			switch {
 			case q.char == '"' && line[j] == '\\', q.char == '\'' && line[j] == '\'' && j+1 < len(line) && line[j+1] == '\'':
 				j++
 			case line[j] == q.char:
 				q.closed, q.endLine, q.endColumn = true, *i, j
-				s.quotes = append(s.quotes, q)
+				y.quotes = append(y.quotes, q)
 				return j
 			}
 		}
 	}
 }
 
-func (s *yamlScan) closeBracket(c byte, i, j int) {
-	if len(s.open) == 0 {
-		if s.stray == nil {
-			s.stray = &yamlPair{char: c, line: i, column: j}
+func (y *yamlScan) closeBracket(c byte, i, j int) {
+	if len(y.open) == 0 {
+		if y.stray == nil {
+			y.stray = &yamlPair{char: c, line: i, column: j}
 		}
 		return
 	}
-	b := &s.brackets[s.open[len(s.open)-1]]
-	s.open = s.open[:len(s.open)-1]
+	b := &y.brackets[y.open[len(y.open)-1]]
+	y.open = y.open[:len(y.open)-1]
 	b.closed, b.endLine, b.endColumn = true, i, j
 }
 
 // endsBracket reports whether a bracket was closed on this line just before.
-func (s *yamlScan) endsBracket(i, j int) bool {
-	return slices.ContainsFunc(s.brackets, func(b yamlPair) bool { return b.closed && b.endLine == i && b.endColumn < j })
+func (y *yamlScan) endsBracket(i, j int) bool {
+	return slices.ContainsFunc(y.brackets, func(b yamlPair) bool { return b.closed && b.endLine == i && b.endColumn < j })
 }
 
-func (s *yamlScan) blankAt(i, j int) bool {
-	return j >= len(s.lines[i]) || s.lines[i][j] == ' ' || s.lines[i][j] == '\t'
+func (y *yamlScan) blankAt(i, j int) bool {
+	return j >= len(y.lines[i]) || y.lines[i][j] == ' ' || y.lines[i][j] == '\t'
 }
 
 // junkAfter reports whether something follows a closed quote that can't.
-func (s *yamlScan) junkAfter(q yamlPair) bool {
-	rest := bytes.TrimLeft(s.lines[q.endLine][q.endColumn+1:], " \t")
+func (y *yamlScan) junkAfter(q yamlPair) bool {
+	rest := bytes.TrimLeft(y.lines[q.endLine][q.endColumn+1:], " \t")
 	return len(rest) > 0 && !strings.ContainsRune(":,]}#", rune(rest[0]))
 }
 
-func (s *yamlScan) number(line int) int { return s.first + line + 1 }
+func (y *yamlScan) number(line int) int { return y.first + line + 1 }
 
-func (s *yamlScan) indent(i int) int { return len(s.lines[i]) - len(bytes.TrimLeft(s.lines[i], " ")) }
+func (y *yamlScan) indent(i int) int { return len(y.lines[i]) - len(bytes.TrimLeft(y.lines[i], " ")) }
 
-func (s *yamlScan) isContent(i int) bool {
-	t := bytes.TrimSpace(s.lines[i])
-	return s.plain[i] && len(t) > 0 && t[0] != '#'
+func (y *yamlScan) isContent(i int) bool {
+	t := bytes.TrimSpace(y.lines[i])
+	return y.plain[i] && len(t) > 0 && t[0] != '#'
 }
 
-func (s *yamlScan) isEntry(i int) bool {
-	at := s.indent(i)
-	return s.lines[i][at] == '-' && s.blankAt(i, at+1)
+func (y *yamlScan) isEntry(i int) bool {
+	at := y.indent(i)
+	return y.lines[i][at] == '-' && y.blankAt(i, at+1)
 }
 
-func (s *yamlScan) contentBefore(line int) int {
+func (y *yamlScan) contentBefore(line int) int {
 	for i := line - 1; i >= 0; i-- {
-		if s.isContent(i) {
+		if y.isContent(i) {
 			return i
 		}
 	}
 	return -1
 }
 
-func (s *yamlScan) hasKey(line int) bool { return s.colon(line, 0) >= 0 }
+func (y *yamlScan) hasKey(line int) bool { return y.colon(line, 0) >= 0 }
 
 // colon is the column of the first colon from a column on that ends a key, -1
 // without one.
-func (s *yamlScan) colon(line, from int) int {
-	for j := from; j < len(s.lines[line]); j++ {
-		if s.lines[line][j] == ':' && s.blankAt(line, j+1) {
+func (y *yamlScan) colon(line, from int) int {
+	for j := from; j < len(y.lines[line]); j++ {
+		if y.lines[line][j] == ':' && y.blankAt(line, j+1) {
 			return j
 		}
 	}

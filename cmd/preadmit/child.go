@@ -111,26 +111,26 @@ type childStdout struct {
 	kind supervise.Kind
 }
 
-func (s *childStdout) Write(data []byte) (int, error) {
-	return len(data), s.end.to.Send(s.kind, data)
+func (c *childStdout) Write(data []byte) (int, error) {
+	return len(data), c.end.to.Send(c.kind, data)
 }
 
 // WriteFile has the parent replace a file.
-func (s *childStdout) WriteFile(name string, content func(io.Writer) error) error {
-	if err := s.end.to.Send(supervise.Create, []byte(name)); err != nil {
+func (c *childStdout) WriteFile(name string, content func(io.Writer) error) error {
+	if err := c.end.to.Send(supervise.Create, []byte(name)); err != nil {
 		return err
 	}
-	w := bufio.NewWriterSize(&childStdout{s.end, supervise.Data}, 64<<10)
+	w := bufio.NewWriterSize(&childStdout{c.end, supervise.Data}, 64<<10)
 	if err := content(w); err != nil {
 		return err // the parent drops what was written so far
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	if err := s.end.to.Send(supervise.Commit, nil); err != nil {
+	if err := c.end.to.Send(supervise.Commit, nil); err != nil {
 		return err
 	}
-	if why := <-s.end.written; why != "" {
+	if why := <-c.end.written; why != "" {
 		return errors.New(why)
 	}
 	return nil
@@ -138,11 +138,11 @@ func (s *childStdout) WriteFile(name string, content func(io.Writer) error) erro
 
 // Columns returns the width of the terminal on the parent's standard output, or
 // 0 if that is not a terminal.
-func (s *childStdout) Columns() int {
-	if s.kind != supervise.Stdout {
+func (c *childStdout) Columns() int {
+	if c.kind != supervise.Stdout {
 		return 0
 	}
-	return s.end.order.Columns
+	return c.end.order.Columns
 }
 
 // childStdin reads the parent's standard input, which the parent sends on
@@ -152,14 +152,14 @@ type childStdin struct {
 	data *bytes.Reader
 }
 
-func (s *childStdin) Read(p []byte) (int, error) {
-	if s.data == nil {
-		if err := s.end.to.Send(supervise.AskIn, nil); err != nil {
+func (c *childStdin) Read(p []byte) (int, error) {
+	if c.data == nil {
+		if err := c.end.to.Send(supervise.AskIn, nil); err != nil {
 			return 0, err
 		}
-		s.data = bytes.NewReader(<-s.end.stdin)
+		c.data = bytes.NewReader(<-c.end.stdin)
 	}
-	return s.data.Read(p)
+	return c.data.Read(p)
 }
 
 // A fileWriter replaces files, in place of the process that it writes for.

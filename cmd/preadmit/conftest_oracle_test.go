@@ -142,20 +142,20 @@ func differ(ours, theirs []string) string {
 
 // evaluate returns what the engine says about each object, and which built-in
 // functions failed.
-func (s *conftestSample) evaluate(t *testing.T, objects []map[string]any) (said [][]string, broke []string) {
+func (c *conftestSample) evaluate(t *testing.T, objects []map[string]any) (said [][]string, broke []string) {
 	t.Helper()
 	var modules []rego.Module
-	for i, text := range contents(t, s.policies) {
-		modules = append(modules, rego.Module{File: s.policies[i], Text: text})
+	for i, text := range contents(t, c.policies) {
+		modules = append(modules, rego.Module{File: c.policies[i], Text: text})
 	}
 	var o rego.Options
-	for i, text := range contents(t, s.data) {
-		o.Data = append(o.Data, rego.Document{File: s.data[i], Text: text})
+	for i, text := range contents(t, c.data) {
+		o.Data = append(o.Data, rego.Document{File: c.data[i], Text: text})
 	}
 	engine, err := rego.New(modules, o)
 	for _, e := range render.Errors(err) {
 		if !e.Warning {
-			t.Fatalf("%s: %v", s.name, e)
+			t.Fatalf("%s: %v", c.name, e)
 		}
 	}
 	kinds, err := schema.New(nil, schema.Options{})
@@ -190,16 +190,16 @@ func (s *conftestSample) evaluate(t *testing.T, objects []map[string]any) (said 
 }
 
 // ask returns what conftest says about each object, all in one process.
-func (s *conftestSample) ask(t *testing.T, conftest string, objects []map[string]any) [][]string {
+func (c *conftestSample) ask(t *testing.T, conftest string, objects []map[string]any) [][]string {
 	t.Helper()
 	dir := t.TempDir()
 	policies := filepath.Join(dir, "policies")
 	args := []string{"test", "-o", "json", "--all-namespaces", "-p", policies}
-	for i, text := range contents(t, s.policies) {
-		putFile(t, filepath.Join(policies, filepath.Base(s.policies[i])), text)
+	for i, text := range contents(t, c.policies) {
+		putFile(t, filepath.Join(policies, filepath.Base(c.policies[i])), text)
 	}
-	for i, text := range contents(t, s.data) {
-		putFile(t, filepath.Join(dir, "data", filepath.Base(s.data[i])), text)
+	for i, text := range contents(t, c.data) {
+		putFile(t, filepath.Join(dir, "data", filepath.Base(c.data[i])), text)
 		args = append(args, "-d", filepath.Join(dir, "data"))
 	}
 	for i, o := range objects {
@@ -215,7 +215,7 @@ func (s *conftestSample) ask(t *testing.T, conftest string, objects []map[string
 		Failures, Warnings, Exceptions []result
 	}
 	if err := json.Unmarshal(out, &files); err != nil {
-		t.Fatalf("%s: %v: %s", s.name, err, errOut)
+		t.Fatalf("%s: %v: %s", c.name, err, errOut)
 	}
 	said := make([][]string, len(objects))
 	for _, f := range files {

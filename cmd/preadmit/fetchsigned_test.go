@@ -39,23 +39,23 @@ func newPGPKey(t *testing.T) pgpKey {
 }
 
 // public is a keyring with the key, as `gpg --export` writes it.
-func (k pgpKey) public(t *testing.T) string {
+func (p pgpKey) public(t *testing.T) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := k.entity.Serialize(&b); err != nil {
+	if err := p.entity.Serialize(&b); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
 }
 
 // sign is the provenance file of an archive, as Helm makes it.
-func (k pgpKey) sign(t *testing.T, name string, archive []byte) []byte {
+func (p pgpKey) sign(t *testing.T, name string, archive []byte) []byte {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(file, archive, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	text, err := (&provenance.Signatory{Entity: k.entity}).ClearSign(file)
+	text, err := (&provenance.Signatory{Entity: p.entity}).ClearSign(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,23 +74,23 @@ func newCosignKey(t *testing.T) cosignKey {
 	return cosignKey{key}
 }
 
-func (k cosignKey) public(t *testing.T) string {
+func (c cosignKey) public(t *testing.T) string {
 	t.Helper()
-	der, err := x509.MarshalPKIXPublicKey(k.Public())
+	der, err := x509.MarshalPKIXPublicKey(c.Public())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
 }
 
-func (k cosignKey) sign(t *testing.T, text []byte) string {
+func (c cosignKey) sign(t *testing.T, text []byte) string {
 	t.Helper()
 	sum, hash := sha256.Sum256(text), crypto.SHA256
 	signed := sum[:]
-	if _, ok := k.Signer.(ed25519.PrivateKey); ok {
+	if _, ok := c.Signer.(ed25519.PrivateKey); ok {
 		signed, hash = text, 0
 	}
-	signature, err := k.Sign(rand.Reader, signed, hash)
+	signature, err := c.Sign(rand.Reader, signed, hash)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,25 +98,25 @@ func (k cosignKey) sign(t *testing.T, text []byte) string {
 }
 
 // simple puts a signature of a manifest beside it, in cosign's first format.
-func (k cosignKey) simple(t *testing.T, d *depot, name, digest, of string) {
+func (c cosignKey) simple(t *testing.T, d *depot, name, digest, of string) {
 	t.Helper()
 	payload := fmt.Appendf(nil, `{"critical":{"identity":{"docker-reference":"x"},"image":{"docker-manifest-digest":%q},"type":"cosign container image signature"},"optional":null}`, of)
 	d.pushLayers(name, strings.Replace(digest, ":", "-", 1)+".sig", ociLayer{
-		"application/vnd.dev.cosign.simplesigning.v1+json", payload, map[string]string{"dev.cosignproject.cosign/signature": k.sign(t, payload)},
+		"application/vnd.dev.cosign.simplesigning.v1+json", payload, map[string]string{"dev.cosignproject.cosign/signature": c.sign(t, payload)},
 	})
 }
 
 const bundleMediaType = "application/vnd.dev.sigstore.bundle.v0.3+json"
 
 // bundle has a bundle with a signature of a manifest refer to it.
-func (k cosignKey) bundle(t *testing.T, d *depot, name, digest, predicate string) {
+func (c cosignKey) bundle(t *testing.T, d *depot, name, digest, predicate string) {
 	t.Helper()
 	const kind = "application/vnd.in-toto+json"
 	statement := fmt.Appendf(nil, `{"_type":"https://in-toto.io/Statement/v1","subject":[{"digest":{"sha256":%q}}],"predicateType":%q,"predicate":{}}`, strings.TrimPrefix(digest, "sha256:"), predicate)
 	text := fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(kind), kind, len(statement), statement)
 	data, err := json.Marshal(map[string]any{
 		"mediaType": bundleMediaType, "verificationMaterial": map[string]any{"publicKey": map[string]any{"hint": "x"}},
-		"dsseEnvelope": map[string]any{"payload": statement, "payloadType": kind, "signatures": []any{map[string]any{"sig": k.sign(t, text)}}},
+		"dsseEnvelope": map[string]any{"payload": statement, "payloadType": kind, "signatures": []any{map[string]any{"sig": c.sign(t, text)}}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -130,11 +130,11 @@ func failActions() []string {
 // kubeVersion is the type of --kube-version.
 type kubeVersion string
 
-func (v *kubeVersion) String() string { return string(*v) }
-func (v *kubeVersion) Type() string   { return "string" }
+func (k *kubeVersion) String() string { return string(*k) }
+func (k *kubeVersion) Type() string   { return "string" }
 
-func (v *kubeVersion) Set(s string) error {
-	*v = kubeVersion(s)
+func (k *kubeVersion) Set(s string) error {
+	*k = kubeVersion(s)
 	return schema.CheckVersion(s)
 }
 

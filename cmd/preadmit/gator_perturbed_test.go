@@ -152,11 +152,11 @@ func objectOf(tree map[string]any) *render.Object {
 }
 
 // perturbed are the sample's objects and their likes, some of the many.
-func (s *gatorSample) perturbed(most int) []*render.Object {
+func (g *gatorSample) perturbed(most int) []*render.Object {
 	var all []*render.Object
 	seen := make(map[string]bool)
-	each := max(most/max(len(s.objects), 1), 20)
-	for _, o := range s.objects {
+	each := max(most/max(len(g.objects), 1), 20)
+	for _, o := range g.objects {
 		for _, tree := range perturbed(o.Object, each) {
 			if key := toJSON(tree); !seen[key] {
 				seen[key] = true
@@ -169,15 +169,15 @@ func (s *gatorSample) perturbed(most int) []*render.Object {
 
 // compare asks both about the objects. Where gator refuses them together it
 // asks about halves: one object that gator can't evaluate ends its run.
-func (s *gatorSample) compare(t *testing.T, gator string, objects []*render.Object) (same int, differences []string) {
-	theirs, refused := s.askTest(t, gator, objects)
+func (g *gatorSample) compare(t *testing.T, gator string, objects []*render.Object) (same int, differences []string) {
+	theirs, refused := g.askTest(t, gator, objects)
 	if refused != "" && len(objects) > 1 {
 		half := len(objects) / 2
-		same, differences = s.compare(t, gator, objects[:half])
-		n, more := s.compare(t, gator, objects[half:])
+		same, differences = g.compare(t, gator, objects[:half])
+		n, more := g.compare(t, gator, objects[half:])
 		return same + n, append(differences, more...)
 	}
-	ours, undecided := s.evaluate(t, objects)
+	ours, undecided := g.evaluate(t, objects)
 	for _, o := range objects {
 		key := toJSON(o.Object)
 		switch a, b := ours[key], theirs[key]; {
@@ -199,10 +199,10 @@ func (s *gatorSample) compare(t *testing.T, gator string, objects []*render.Obje
 }
 
 // askTest returns gator's violations of each object, in order.
-func (s *gatorSample) askTest(t *testing.T, gator string, objects []*render.Object) (said map[string][]string, refused string) {
+func (g *gatorSample) askTest(t *testing.T, gator string, objects []*render.Object) (said map[string][]string, refused string) {
 	t.Helper()
 	var b strings.Builder
-	for _, o := range slices.Concat([]*render.Object{s.template, s.constraint}, s.expansions, s.inventory, objects) {
+	for _, o := range slices.Concat([]*render.Object{g.template, g.constraint}, g.expansions, g.inventory, objects) {
 		fmt.Fprintf(&b, "---\n%s\n", toJSON(o.Object))
 	}
 	file := filepath.Join(t.TempDir(), "all.yaml")
@@ -247,17 +247,17 @@ func actionOf(actions []string) string {
 
 // evaluate returns the engine's violations of each object, in order, and why it
 // could not tell.
-func (s *gatorSample) evaluate(t *testing.T, objects []*render.Object) (said, undecided map[string][]string) {
+func (g *gatorSample) evaluate(t *testing.T, objects []*render.Object) (said, undecided map[string][]string) {
 	t.Helper()
-	engine, err := gatekeeper.New(append([]*render.Object{s.template, s.constraint}, s.expansions...), gatekeeper.Options{
+	engine, err := gatekeeper.New(append([]*render.Object{g.template, g.constraint}, g.expansions...), gatekeeper.Options{
 		EnforcementPoint: gatekeeper.PointGator, Written: true,
 	})
 	for _, e := range render.Errors(err) {
 		if !e.Warning {
-			t.Fatalf("%s: %v", s.name, e)
+			t.Fatalf("%s: %v", g.name, e)
 		}
 	}
-	all := lastOfEach(slices.Concat([]*render.Object{s.template, s.constraint}, s.expansions, s.inventory, objects))
+	all := lastOfEach(slices.Concat([]*render.Object{g.template, g.constraint}, g.expansions, g.inventory, objects))
 	engine = engine.With(policy.NewCluster(all...))
 	said, undecided = make(map[string][]string), make(map[string][]string)
 	for _, o := range objects {

@@ -217,11 +217,11 @@ type graphText struct {
 	done     map[string]bool
 }
 
-func (t *graphText) unit(u *graphUnit, depth int) {
-	if t.done[u.ID] {
+func (g *graphText) unit(u *graphUnit, depth int) {
+	if g.done[u.ID] {
 		return
 	}
-	t.done[u.ID] = true
+	g.done[u.ID] = true
 	where := ""
 	if u.Path != u.ID && u.Path != "" {
 		where = "  " + u.Path
@@ -233,18 +233,18 @@ func (t *graphText) unit(u *graphUnit, depth int) {
 	if u.Reason != "" {
 		state += ": " + u.Reason
 	}
-	fmt.Fprintf(t.w, "%s%s%s  %s\n", strings.Repeat("  ", depth), report.Plain(u.ID), report.Plain(where), report.Plain(state))
-	for _, c := range t.children[u.ID] {
-		t.unit(c, depth+1)
+	fmt.Fprintf(g.w, "%s%s%s  %s\n", strings.Repeat("  ", depth), report.Plain(u.ID), report.Plain(where), report.Plain(state))
+	for _, c := range g.children[u.ID] {
+		g.unit(c, depth+1)
 	}
 }
 
 // label returns the text of a unit in a drawing.
-func (u *graphUnit) label() string {
-	if u.Status == string(render.Rendered) {
-		return u.ID + " (" + policy.Plural(u.Objects, "object") + ")"
+func (g *graphUnit) label() string {
+	if g.Status == string(render.Rendered) {
+		return g.ID + " (" + policy.Plural(g.Objects, "object") + ")"
 	}
-	return u.ID + " (" + strings.ReplaceAll(u.Status, "-", " ") + ")"
+	return g.ID + " (" + strings.ReplaceAll(g.Status, "-", " ") + ")"
 }
 
 func writeGraphDot(w io.Writer, g *graphOutput) error {

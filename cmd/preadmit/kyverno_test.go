@@ -82,14 +82,14 @@ func kyvernoRows(t *testing.T) []kyvernoRow {
 }
 
 // key is how a case names what the row is about.
-func (r kyvernoRow) key() string {
-	parts := strings.Split(r.resource, "/")
+func (k kyvernoRow) key() string {
+	parts := strings.Split(k.resource, "/")
 	name := parts[len(parts)-1]
 	if len(parts) < 3 { // of a resource that was made
-		return strings.Join([]string{r.test, r.policy, r.rule}, " ")
+		return strings.Join([]string{k.test, k.policy, k.rule}, " ")
 	}
 	name = strings.TrimPrefix(parts[len(parts)-2]+"/"+name, "/")
-	return strings.Join([]string{r.test, r.policy, r.rule, parts[len(parts)-3], name}, " ")
+	return strings.Join([]string{k.test, k.policy, k.rule, parts[len(parts)-3], name}, " ")
 }
 
 // casesOf are the cases by what they are about. Of what a generate rule made,
@@ -121,69 +121,69 @@ func newKyvernoScore(dir string) *kyvernoScore {
 }
 
 // row compares one row with the cases about it: some of them is to be like it.
-func (s *kyvernoScore) row(r kyvernoRow, cases []policytest.Case) {
+func (k *kyvernoScore) row(r kyvernoRow, cases []policytest.Case) {
 	why := "no such case"
 	for _, c := range cases {
 		if why = r.differs(c); why == "" {
 			break
 		}
 	}
-	s.add(r.test, r.policy, r.rule, r.resource, why)
+	k.add(r.test, r.policy, r.rule, r.resource, why)
 }
 
-func (r kyvernoRow) differs(c policytest.Case) string {
+func (k kyvernoRow) differs(c policytest.Case) string {
 	switch {
-	case c.OK != (r.result == "Pass"):
+	case c.OK != (k.result == "Pass"):
 		return fmt.Sprintf("want %s, got %q: %s", c.Want, c.Got, c.Reason)
-	case r.reason == "Excluded" && !c.Vacuous && c.Got == c.Want:
+	case k.reason == "Excluded" && !c.Vacuous && c.Got == c.Want:
 		return "" // a copy of the policy is not about it, and another is
-	case c.Vacuous != (r.reason == "Excluded"):
-		return fmt.Sprintf("want %s, got %q, vacuous: %v", r.reason, c.Got, c.Vacuous)
-	case !c.Vacuous && squeezed(c.Reason) != squeezed(r.message):
-		return fmt.Sprintf("want message %q, got %q", r.message, c.Reason)
+	case c.Vacuous != (k.reason == "Excluded"):
+		return fmt.Sprintf("want %s, got %q, vacuous: %v", k.reason, c.Got, c.Vacuous)
+	case !c.Vacuous && squeezed(c.Reason) != squeezed(k.message):
+		return fmt.Sprintf("want message %q, got %q", k.message, c.Reason)
 	}
 	return ""
 }
 
 func squeezed(s string) string { return strings.Join(strings.Fields(s), "") }
 
-func (s *kyvernoScore) add(test, policyName, rule, resource, why string) {
-	table := s.tables[path.Dir(test)+" "+policyName+" "+strings.TrimPrefix(strings.TrimPrefix(rule, "autogen-"), "cronjob-")]
-	table = cmp.Or(table, s.tables[path.Dir(test)+" "+policyName+" "], "unknown policy")
-	s.total[table]++
+func (k *kyvernoScore) add(test, policyName, rule, resource, why string) {
+	table := k.tables[path.Dir(test)+" "+policyName+" "+strings.TrimPrefix(strings.TrimPrefix(rule, "autogen-"), "cronjob-")]
+	table = cmp.Or(table, k.tables[path.Dir(test)+" "+policyName+" "], "unknown policy")
+	k.total[table]++
 	if why == "" {
-		s.right[table]++
+		k.right[table]++
 		return
 	}
-	s.differences = append(s.differences, fmt.Sprintf("%s: %s/%s on %s: %s", test, policyName, rule, resource, why))
+	k.differences = append(k.differences, fmt.Sprintf("%s: %s/%s on %s: %s", test, policyName, rule, resource, why))
 }
 
 // suites reports those that were not read whole.
-func (s *kyvernoScore) suites(t *testing.T, r *policytest.Report) {
+func (k *kyvernoScore) suites(t *testing.T, r *policytest.Report) {
 	t.Helper()
 	for _, x := range r.Suites {
 		if x.Error != "" {
-			s.differences = append(s.differences, x.File+": "+strings.ReplaceAll(x.Error, "\n", "; "))
+			k.differences = append(k.differences, x.File+": "+strings.ReplaceAll(x.Error, "\n", "; "))
 		}
 	}
 }
 
-func (s *kyvernoScore) print(t *testing.T, prefix string) {
+func (k *kyvernoScore) print(t *testing.T, prefix string) {
 	t.Helper()
-	for _, d := range s.differences {
+	for _, d := range k.differences {
 		t.Logf("difference: %s", d)
 	}
-	for _, table := range slices.Sorted(maps.Keys(s.total)) {
-		t.Logf("table Kyverno %s%s: %d / %d", prefix, table, s.right[table], s.total[table])
+	for _, table := range slices.Sorted(maps.Keys(k.total)) {
+		t.Logf("table Kyverno %s%s: %d / %d", prefix, table, k.right[table], k.total[table])
 	}
 }
 
 // atLeast holds that so many of a thousand are right.
-func (s *kyvernoScore) atLeast(t *testing.T, thousandths int) {
+func (k *kyvernoScore) atLeast(t *testing.T, thousandths int) {
 	t.Helper()
 	right, total := 0, 0
-	for table := range s.total {
-		right, total = right+s.right[table], total+s.total[table]
+	for table := range k.total {
+		right, total = right+k.right[table], total+k.total[table]
 	}
 	t.Logf("%d of %d, %.2f%%", right, total, 100*float64(right)/float64(max(total, 1)))
 	if right*1000 < total*thousandths {

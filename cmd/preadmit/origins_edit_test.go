@@ -46,10 +46,10 @@ type patchedFile struct {
 	size int64
 }
 
-func (f *patchedFile) Close() error               { return nil }
-func (f *patchedFile) Stat() (fs.FileInfo, error) { return f, nil }
-func (f *patchedFile) Name() string               { return f.name }
-func (f *patchedFile) Size() int64                { return f.size }
+func (p *patchedFile) Close() error               { return nil }
+func (p *patchedFile) Stat() (fs.FileInfo, error) { return p, nil }
+func (p *patchedFile) Name() string               { return p.name }
+func (p *patchedFile) Size() int64                { return p.size }
 func (*patchedFile) Mode() fs.FileMode            { return 0o644 }
 func (*patchedFile) ModTime() time.Time           { return time.Time{} }
 func (*patchedFile) IsDir() bool                  { return false }

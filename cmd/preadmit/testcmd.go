@@ -271,7 +271,7 @@ type testPrinter struct {
 	testOptions
 }
 
-func (p *testPrinter) line(format string, args ...any) { printLine(p.out, format, args...) }
+func (t *testPrinter) line(format string, args ...any) { printLine(t.out, format, args...) }
 
 // printLine prints a line, with its texts as a terminal may get them.
 func printLine(w io.Writer, format string, args ...any) {
@@ -283,9 +283,9 @@ func printLine(w io.Writer, format string, args ...any) {
 	fmt.Fprintf(w, format+"\n", args...)
 }
 
-func (p *testPrinter) report(r *policytest.Report) {
+func (t *testPrinter) report(r *policytest.Report) {
 	for i := range r.Suites {
-		p.suite(&r.Suites[i])
+		t.suite(&r.Suites[i])
 	}
 	unmatched := 0
 	for i := range r.Suites {
@@ -295,34 +295,34 @@ func (p *testPrinter) report(r *policytest.Report) {
 			}
 		}
 	}
-	if unmatched > 0 && !p.quiet {
-		p.line("note: on a cluster the policy would not see the request of %d cases, by what it matches (-v says why)", unmatched)
+	if unmatched > 0 && !t.quiet {
+		t.line("note: on a cluster the policy would not see the request of %d cases, by what it matches (-v says why)", unmatched)
 	}
 	s := r.Summary
-	p.line("%s, %s: %d passed, %d failed, %s, %d vacuous", policy.Plural(s.Suites, "suite"), policy.Plural(s.Cases, "case"), s.Passed, s.Failed, policy.Plural(s.Errors, "error"), s.Vacuous)
-	p.out.Flush()
+	t.line("%s, %s: %d passed, %d failed, %s, %d vacuous", policy.Plural(s.Suites, "suite"), policy.Plural(s.Cases, "case"), s.Passed, s.Failed, policy.Plural(s.Errors, "error"), s.Vacuous)
+	t.out.Flush()
 }
 
-func (p *testPrinter) suite(s *policytest.Suite) {
+func (t *testPrinter) suite(s *policytest.Suite) {
 	kind := cmp.Or(s.Kind, "no suite")
-	p.line("%s (%s)", s.File, kind)
+	t.line("%s (%s)", s.File, kind)
 	for i := range s.Cases {
-		p.testCase(&s.Cases[i])
+		t.testCase(&s.Cases[i])
 	}
 	for _, line := range strings.FieldsFunc(s.Error, func(c rune) bool { return c == '\n' }) {
-		p.line("  ERROR   %s", line)
+		t.line("  ERROR   %s", line)
 	}
-	if p.verbose {
+	if t.verbose {
 		for _, n := range s.Notes {
-			p.line("  note: %s", n)
+			t.line("  note: %s", n)
 		}
 	}
-	p.line("")
+	t.line("")
 }
 
-func (p *testPrinter) testCase(c *policytest.Case) {
-	bad := !c.OK || p.strict && c.Vacuous
-	if !bad && p.quiet {
+func (t *testPrinter) testCase(c *policytest.Case) {
+	bad := !c.OK || t.strict && c.Vacuous
+	if !bad && t.quiet {
 		return
 	}
 	rule := c.Policy
@@ -335,21 +335,21 @@ func (p *testPrinter) testCase(c *policytest.Case) {
 	if s := subject(c); s != "" {
 		rule += ": " + s
 	}
-	p.line("  %-7s line %d: %s", p.word(c), c.Line, rule+verdictOn(c))
-	if c.Reason != "" && (bad || p.verbose) {
-		p.line("          %s", c.Reason)
+	t.line("  %-7s line %d: %s", t.word(c), c.Line, rule+verdictOn(c))
+	if c.Reason != "" && (bad || t.verbose) {
+		t.line("          %s", c.Reason)
 	}
 	if c.Vacuous {
-		p.line("          no rule of the policy ran on it, so this says nothing")
+		t.line("          no rule of the policy ran on it, so this says nothing")
 	}
-	if bad || p.verbose {
+	if bad || t.verbose {
 		for _, n := range c.Notes {
-			p.line("          note: %s", n)
+			t.line("          note: %s", n)
 		}
 	}
 }
 
-func (p *testPrinter) word(c *policytest.Case) string {
+func (t *testPrinter) word(c *policytest.Case) string {
 	switch {
 	case c.OK && c.Vacuous:
 		return "VACUOUS"

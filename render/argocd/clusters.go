@@ -167,8 +167,8 @@ func (g *generation) clusterParams(c knownCluster) *paramSet {
 }
 
 // places returns where a parameter is written in the cluster's Secret.
-func (c knownCluster) places(path []string) []render.Origin {
-	if c.secret == nil {
+func (k knownCluster) places(path []string) []render.Origin {
+	if k.secret == nil {
 		return nil
 	}
 	pointer := render.PathPointer(path)
@@ -183,9 +183,9 @@ func (c knownCluster) places(path []string) []render.Origin {
 			key = "name"
 		}
 		pointer = render.Pointer("stringData", key)
-		if _, ok := render.Lookup(c.secret.Object, pointer); !ok {
+		if _, ok := render.Lookup(k.secret.Object, pointer); !ok {
 			pointer = render.Pointer("data", key)
 		}
 	}
-	return roles(c.secret.At(pointer), render.Generated)
+	return roles(k.secret.At(pointer), render.Generated)
 }

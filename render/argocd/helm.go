@@ -315,16 +315,16 @@ type optionPlaces struct {
 }
 
 // At implements render.Provenance.
-func (p optionPlaces) At(pointer string) []render.Origin { return p.l.values(p.field + pointer) }
+func (o optionPlaces) At(pointer string) []render.Origin { return o.l.values(o.field + pointer) }
 
 // Line is render.Object.Line.
-func (p optionPlaces) Line(pointer string, n int) []render.Origin {
-	return p.l.line(p.field+pointer, n, render.Value)
+func (o optionPlaces) Line(pointer string, n int) []render.Origin {
+	return o.l.line(o.field+pointer, n, render.Value)
 }
 
 // Part is render.Object.Part.
-func (p optionPlaces) Part(pointer, part string) []render.Origin {
-	return p.l.part(p.field+pointer, part)
+func (o optionPlaces) Part(pointer, part string) []render.Origin {
+	return o.l.part(o.field+pointer, part)
 }
 
 // parameterPlaces is the Provenance of values that parameters set. at holds the

@@ -146,15 +146,15 @@ func newest(versions []string, requested string) (int, error) {
 
 // address returns the address of the archive, which an index may give relative
 // to its own.
-func (r *chartRelease) address(repository string) (string, error) {
-	if len(r.URLs) == 0 {
+func (c *chartRelease) address(repository string) (string, error) {
+	if len(c.URLs) == 0 {
 		return "", errors.New("the repository's index has no address for it")
 	}
 	base, err := url.Parse(strings.TrimRight(repository, "/") + "/")
 	if err != nil {
 		return "", err
 	}
-	u, err := base.Parse(r.URLs[0])
+	u, err := base.Parse(c.URLs[0])
 	if err != nil {
 		return "", errors.New("the repository's index has no valid address for it")
 	}

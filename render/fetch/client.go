@@ -200,8 +200,8 @@ func (g *guarded) dial(ctx context.Context, network, address string) (net.Conn, 
 // A privateError is why a host is not asked.
 type privateError struct{ host string }
 
-func (e *privateError) Error() string {
-	return fmt.Sprintf("%s has a private address; name the host under fetch.hosts in .preadmit/config.yaml to allow that", e.host)
+func (p *privateError) Error() string {
+	return fmt.Sprintf("%s has a private address; name the host under fetch.hosts in .preadmit/config.yaml to allow that", p.host)
 }
 
 // reserved are addresses that lead into a network from within it, beside those

@@ -190,7 +190,7 @@ type statusError struct {
 	code         int
 }
 
-func (e *statusError) Error() string { return e.host + " answers " + e.status }
+func (s *statusError) Error() string { return s.host + " answers " + s.status }
 
 // get downloads the content at an address.
 func (f *Fetcher) get(ctx context.Context, address string, most int64) ([]byte, error) {

@@ -273,12 +273,12 @@ type boundedObject struct {
 }
 
 // SetSize implements plumbing.EncodedObject.
-func (o *boundedObject) SetSize(n int64) { o.EncodedObject.SetSize(min(max(n, 0), maxObject)) }
+func (b *boundedObject) SetSize(n int64) { b.EncodedObject.SetSize(min(max(n, 0), maxObject)) }
 
 // Writer implements plumbing.EncodedObject.
-func (o *boundedObject) Writer() (io.WriteCloser, error) {
-	w, err := o.EncodedObject.Writer()
-	return &boundedWriter{w, o.of}, err
+func (b *boundedObject) Writer() (io.WriteCloser, error) {
+	w, err := b.EncodedObject.Writer()
+	return &boundedWriter{w, b.of}, err
 }
 
 type boundedWriter struct {
@@ -286,11 +286,11 @@ type boundedWriter struct {
 	of *boundedObjects
 }
 
-func (w *boundedWriter) Write(p []byte) (int, error) {
-	if w.of.left -= int64(len(p)); w.of.left < 0 {
+func (b *boundedWriter) Write(p []byte) (int, error) {
+	if b.of.left -= int64(len(p)); b.of.left < 0 {
 		return 0, errTooLarge
 	}
-	return w.WriteCloser.Write(p)
+	return b.WriteCloser.Write(p)
 }
 
 // packed returns the files of a commit as a tar archive: sorted, without owners

@@ -127,17 +127,17 @@ type gitRef struct {
 }
 
 // revision returns the revision that source-controller checks out.
-func (r gitRef) revision() string {
-	return cmp.Or(r.Commit, r.Name, r.SemVer, r.Tag, r.Branch, "master")
+func (g gitRef) revision() string {
+	return cmp.Or(g.Commit, g.Name, g.SemVer, g.Tag, g.Branch, "master")
 }
 
 // artifact returns the requested version of an OCI artifact: its digest, range
 // or tag.
-func (r gitRef) artifact() string {
-	if r.Digest == "" && r.SemVer != "" {
-		return "semver:" + r.SemVer
+func (g gitRef) artifact() string {
+	if g.Digest == "" && g.SemVer != "" {
+		return "semver:" + g.SemVer
 	}
-	return cmp.Or(r.Digest, r.Tag, "latest")
+	return cmp.Or(g.Digest, g.Tag, "latest")
 }
 
 type include struct {

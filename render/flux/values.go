@@ -72,11 +72,11 @@ func (t *task) compose(inline map[string]any, refs []valuesReference) (*composed
 	return c, nil
 }
 
-func (r valuesReference) key() string {
-	if r.ValuesKey == "" {
+func (v valuesReference) key() string {
+	if v.ValuesKey == "" {
 		return "values.yaml"
 	}
-	return r.ValuesKey
+	return v.ValuesKey
 }
 
 // valuesText returns the text that a reference names. It returns nil without an

@@ -105,19 +105,19 @@ func alternatesOf(dir string) []string {
 }
 
 // object returns an object, from the first store that has it.
-func (s *objectStore) object(t plumbing.ObjectType, h plumbing.Hash) (plumbing.EncodedObject, error) {
-	return first(s, func(store *filesystem.Storage) (plumbing.EncodedObject, error) { return store.EncodedObject(t, h) })
+func (o *objectStore) object(t plumbing.ObjectType, h plumbing.Hash) (plumbing.EncodedObject, error) {
+	return first(o, func(store *filesystem.Storage) (plumbing.EncodedObject, error) { return store.EncodedObject(t, h) })
 }
 
 // size returns an object's size in bytes. It asks for each object once, since
 // go-git leaves a loose object's file open until the next garbage collection.
-func (s *objectStore) size(h plumbing.Hash) (int64, error) {
-	if n, ok := s.sizes[h]; ok {
+func (o *objectStore) size(h plumbing.Hash) (int64, error) {
+	if n, ok := o.sizes[h]; ok {
 		return n, nil
 	}
-	n, err := first(s, func(store *filesystem.Storage) (int64, error) { return store.EncodedObjectSize(h) })
+	n, err := first(o, func(store *filesystem.Storage) (int64, error) { return store.EncodedObjectSize(h) })
 	if err == nil {
-		s.sizes[h] = n
+		o.sizes[h] = n
 	}
 	return n, err
 }
@@ -140,9 +140,9 @@ func first[T any](s *objectStore, ask func(*filesystem.Storage) (T, error)) (T, 
 }
 
 // withPrefix lists the hashes that begin with prefix.
-func (s *objectStore) withPrefix(prefix []byte) ([]plumbing.Hash, error) {
+func (o *objectStore) withPrefix(prefix []byte) ([]plumbing.Hash, error) {
 	var all []plumbing.Hash
-	for _, store := range s.stores {
+	for _, store := range o.stores {
 		hashes, err := store.HashesWithPrefix(prefix)
 		if err != nil {
 			return nil, err
@@ -156,9 +156,9 @@ func (s *objectStore) withPrefix(prefix []byte) ([]plumbing.Hash, error) {
 	return all, nil
 }
 
-func (s *objectStore) close() error {
+func (o *objectStore) close() error {
 	var errs []error
-	for _, store := range s.stores {
+	for _, store := range o.stores {
 		errs = append(errs, store.Close())
 	}
 	return errors.Join(errs...)

@@ -460,11 +460,11 @@ type dirEntry struct {
 	node *node
 }
 
-func (e dirEntry) Name() string      { return e.node.name }
-func (e dirEntry) IsDir() bool       { return e.node.mode.IsDir() }
-func (e dirEntry) Type() fs.FileMode { return e.node.mode.Type() }
-func (e dirEntry) Info() (fs.FileInfo, error) {
-	return e.tree.info(e.node, path.Join(e.dir, e.node.name))
+func (d dirEntry) Name() string      { return d.node.name }
+func (d dirEntry) IsDir() bool       { return d.node.mode.IsDir() }
+func (d dirEntry) Type() fs.FileMode { return d.node.mode.Type() }
+func (d dirEntry) Info() (fs.FileInfo, error) {
+	return d.tree.info(d.node, path.Join(d.dir, d.node.name))
 }
 
 type openFile struct {
@@ -472,8 +472,8 @@ type openFile struct {
 	info info
 }
 
-func (f *openFile) Stat() (fs.FileInfo, error) { return f.info, nil }
-func (f *openFile) Close() error               { return nil }
+func (o *openFile) Stat() (fs.FileInfo, error) { return o.info, nil }
+func (o *openFile) Close() error               { return nil }
 
 type openDir struct {
 	tree *Tree
@@ -482,22 +482,22 @@ type openDir struct {
 	rest []*node
 }
 
-func (d *openDir) Stat() (fs.FileInfo, error) { return info{d.node, 0}, nil }
-func (d *openDir) Close() error               { return nil }
+func (o *openDir) Stat() (fs.FileInfo, error) { return info{o.node, 0}, nil }
+func (o *openDir) Close() error               { return nil }
 
-func (d *openDir) Read([]byte) (int, error) {
-	return 0, &fs.PathError{Op: "read", Path: d.node.name, Err: errors.New("is a directory")}
+func (o *openDir) Read([]byte) (int, error) {
+	return 0, &fs.PathError{Op: "read", Path: o.node.name, Err: errors.New("is a directory")}
 }
 
 // ReadDir implements [fs.ReadDirFile].
-func (d *openDir) ReadDir(n int) ([]fs.DirEntry, error) {
-	if n <= 0 || n > len(d.rest) {
-		if n > 0 && len(d.rest) == 0 {
+func (o *openDir) ReadDir(n int) ([]fs.DirEntry, error) {
+	if n <= 0 || n > len(o.rest) {
+		if n > 0 && len(o.rest) == 0 {
 			return nil, io.EOF
 		}
-		n = len(d.rest)
+		n = len(o.rest)
 	}
-	entries := d.tree.dirEntries(d.dir, d.rest[:n])
-	d.rest = d.rest[n:]
+	entries := o.tree.dirEntries(o.dir, o.rest[:n])
+	o.rest = o.rest[n:]
 	return entries, nil
 }

@@ -144,9 +144,9 @@ type SignatureError struct {
 	Err    error
 }
 
-func (e *SignatureError) Error() string {
-	return fmt.Sprintf("it is not verified by %s: %s", e.Signer.KeyFile, e.Err)
+func (s *SignatureError) Error() string {
+	return fmt.Sprintf("it is not verified by %s: %s", s.Signer.KeyFile, s.Err)
 }
 
 // Unwrap returns the reason.
-func (e *SignatureError) Unwrap() error { return e.Err }
+func (s *SignatureError) Unwrap() error { return s.Err }

@@ -199,7 +199,7 @@ type lineError struct {
 	text string
 }
 
-func (e *lineError) Error() string { return e.text }
+func (l *lineError) Error() string { return l.text }
 
 // Errorf returns an error at a line of the configuration file.
 func Errorf(line int, format string, args ...any) error {

@@ -19,7 +19,7 @@ import (
 )
 
 // change evaluates the change from --base and returns the base.
-func (j *Evaluation) change(ctx context.Context, o *Options, in *load.Input, args []string, stdin io.Reader, s engines.Options) (*load.Input, error) {
+func (e *Evaluation) change(ctx context.Context, o *Options, in *load.Input, args []string, stdin io.Reader, s engines.Options) (*load.Input, error) {
 	r, err := load.OpenBase(in.Tree, o.Base)
 	if err != nil {
 		return nil, err
@@ -31,17 +31,17 @@ func (j *Evaluation) change(ctx context.Context, o *Options, in *load.Input, arg
 	if err := b.held(in.Tree, slices.Concat(args, o.Policies, o.With)...); err != nil {
 		return nil, err
 	}
-	j.base = &report.Base{Revision: o.Base, Commit: b.Commit}
-	j.shard.divide(b.in, in)
-	err = j.eachCluster(ctx, s, b.in, in, func(j *Evaluation, s engines.Options, on func(*load.Input) *load.Input) error {
+	e.base = &report.Base{Revision: o.Base, Commit: b.Commit}
+	e.shard.divide(b.in, in)
+	err = e.eachCluster(ctx, s, b.in, in, func(j *Evaluation, s engines.Options, on func(*load.Input) *load.Input) error {
 		one := *b
 		one.in = on(b.in)
 		return j.compare(ctx, o, &one, on(in), s)
 	})
 	if err == nil {
 		configured, notes := b.configurationChange(ctx, o, in, args, stdin)
-		j.Results = append(j.Results, j.shard.once(b.unchecked(o, in, j.Results), b.replacedContent(in), configured, change.NewlyAssumed(b.in.Assumed, in.Assumed))...)
-		j.notes = append(j.notes, notes...)
+		e.Results = append(e.Results, e.shard.once(b.unchecked(o, in, e.Results), b.replacedContent(in), configured, change.NewlyAssumed(b.in.Assumed, in.Assumed))...)
+		e.notes = append(e.notes, notes...)
 	}
 	return b.in, err
 }
@@ -85,65 +85,65 @@ func (b *base) held(head *load.Tree, paths ...string) error {
 
 // compare evaluates the change from the base to the head with the base's
 // policies, and marks new results. Unchanged objects are evaluated once.
-func (j *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.Input, s engines.Options) error {
+func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.Input, s engines.Options) error {
 	var err error
-	if j.Engines, err = engines.New(in, b.trusted(in), s); err != nil {
+	if e.Engines, err = engines.New(in, b.trusted(in), s); err != nil {
 		return err
 	}
 	was, now := b.in.Side(), in.Side()
 	half := change.Halves(was, now)
 	reqs := policy.Requests(change.Comparable(was, now))
 	reqs, left := policy.Pruned(s.By(reqs), was.Identities(), now.Identities())
-	j.notes = append(j.notes, left...)
-	j.changes = report.Changes(reqs, report.Sides{Base: was.Units, Head: now.Units, BaseFile: b.in.Tree.Display, HeadFile: in.Tree.Display, Half: half})
+	e.notes = append(e.notes, left...)
+	e.changes = report.Changes(reqs, report.Sides{Base: was.Units, Head: now.Units, BaseFile: b.in.Tree.Display, HeadFile: in.Tree.Display, Half: half})
 	moved := policy.Moves(reqs)
 	same, changed := policy.Divide(reqs)
 	standing := policy.NotFollowed(applied(same), o.GitOps != load.GitOpsOff)
-	same, changed = j.shard.requests(same), j.shard.requests(changed)
+	same, changed = e.shard.requests(same), e.shard.requests(changed)
 	if o.Combine { // unchanged objects are evaluated together with the changed ones
 		same, changed = nil, reqs
 	}
 	written := policy.OldObjects(changed)
 	for _, part := range [][]policy.Request{same, changed} {
-		if err := j.Engines.Chain.StoreOld(ctx, part); err != nil {
+		if err := e.Engines.Chain.StoreOld(ctx, part); err != nil {
 			return err
 		}
 	}
 	o.Watch.Expect(supervise.EvaluateTask, len(same)+2*len(changed)) // as they are, and as they were
-	kept, err := j.Engines.Chain.Review(ctx, same)
+	kept, err := e.Engines.Chain.Review(ctx, same)
 	if err != nil {
 		return err
 	}
-	fresh, err := j.Engines.Chain.Review(ctx, changed)
+	fresh, err := e.Engines.Chain.Review(ctx, changed)
 	if err != nil {
 		return err
 	}
-	variants := j.shard.requests(s.By(policy.VariantRequests(in.Head)))
-	only, err := j.Engines.Chain.Review(ctx, variants)
+	variants := e.shard.requests(s.By(policy.VariantRequests(in.Head)))
+	only, err := e.Engines.Chain.Review(ctx, variants)
 	if err != nil {
 		return err
 	}
 	fresh = policy.WithoutRepeats(slices.Concat(fresh, only), kept...)
-	exempted, err := b.exempted(ctx, s, j.Engines, in, slices.Concat(same, changed), slices.Concat(kept, fresh))
+	exempted, err := b.exempted(ctx, s, e.Engines, in, slices.Concat(same, changed), slices.Concat(kept, fresh))
 	if err != nil {
 		return err
 	}
-	impersonated, err := b.impersonated(ctx, s, j.Engines, slices.Concat(same, changed), slices.Concat(kept, fresh))
+	impersonated, err := b.impersonated(ctx, s, e.Engines, slices.Concat(same, changed), slices.Concat(kept, fresh))
 	if err != nil {
 		return err
 	}
 	exempted = append(exempted, impersonated...)
-	before := j.Engines.Among(render.Objects(b.in.Head))
+	before := e.Engines.Among(render.Objects(b.in.Head))
 	old, err := before.Chain.Review(ctx, policy.Reapplying(changed, written))
 	if err != nil {
 		return err
 	}
-	onlyOld, err := before.Chain.Review(ctx, j.shard.requests(s.By(policy.VariantRequests(b.in.Head))))
+	onlyOld, err := before.Chain.Review(ctx, e.shard.requests(s.By(policy.VariantRequests(b.in.Head))))
 	if err != nil {
 		return err
 	}
 	old = policy.WithoutRepeats(slices.Concat(old, onlyOld), kept...)
-	rest, err := j.Engines.Rest(ctx)
+	rest, err := e.Engines.Rest(ctx)
 	if err != nil {
 		return err
 	}
@@ -152,11 +152,11 @@ func (j *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 		return err
 	}
 	c := policy.Comparison{Moved: moved, Incomparable: half}
-	c.Base = slices.Concat(j.shard.once(b.in.Found, j.Engines.Results, c.InBase(standing), policy.OnlyInVariants(b.in.Head, lint.IsPart)), c.InBase(kept), old, restOld)
+	c.Base = slices.Concat(e.shard.once(b.in.Found, e.Engines.Results, c.InBase(standing), policy.OnlyInVariants(b.in.Head, lint.IsPart)), c.InBase(kept), old, restOld)
 	again := change.ChangedInputs(was, now)
-	j.Results = c.Compare(slices.Concat(j.shard.once(in.Found, j.Engines.Results, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart)), kept, fresh, exempted, rest))
-	for i := range j.Results {
-		r := &j.Results[i]
+	e.Results = c.Compare(slices.Concat(e.shard.once(in.Found, e.Engines.Results, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart)), kept, fresh, exempted, rest))
+	for i := range e.Results {
+		r := &e.Results[i]
 		if r.Engine == policy.EngineRender && r.Baseline == policy.Unchanged && r.Undecided() && again[r.Object.Unit] {
 			r.Baseline = policy.New
 		}
@@ -167,9 +167,9 @@ func (j *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 			}
 		}
 	}
-	j.Results = append(j.Results, j.shard.once(b.undeployed(in, reqs), b.newlyExcluded(o, in))...)
-	j.notes = append(j.notes, b.notes(in)...)
-	return j.propose(ctx, s, b, in, slices.Concat(same, changed, variants), slices.Concat(kept, fresh))
+	e.Results = append(e.Results, e.shard.once(b.undeployed(in, reqs), b.newlyExcluded(o, in))...)
+	e.notes = append(e.notes, b.notes(in)...)
+	return e.propose(ctx, s, b, in, slices.Concat(same, changed, variants), slices.Concat(kept, fresh))
 }
 
 // trusted returns the base, whose policies evaluate the head. An object that
@@ -240,7 +240,7 @@ func (b *base) reviewExempting(ctx context.Context, s engines.Options, head *loa
 
 // propose evaluates the head with its own policies if they differ from the
 // base's, and keeps the results that are new or gone.
-func (j *Evaluation) propose(ctx context.Context, s engines.Options, b *base, in *load.Input, reqs []policy.Request, trusted []policy.Result) error {
+func (e *Evaluation) propose(ctx context.Context, s engines.Options, b *base, in *load.Input, reqs []policy.Request, trusted []policy.Result) error {
 	if samePolicies(b.in, in, s.NoTreePolicies) {
 		return nil
 	}
@@ -248,21 +248,21 @@ func (j *Evaluation) propose(ctx context.Context, s engines.Options, b *base, in
 	if err != nil {
 		return err
 	}
-	if j.Engines.Implied && !set.Implied {
-		j.notes = append(j.notes, "the change brings in the first policy: preadmit's default, the pack "+engines.DefaultPack+", no longer applies once it is merged; to keep it: --pack "+engines.DefaultPack)
+	if e.Engines.Implied && !set.Implied {
+		e.notes = append(e.notes, "the change brings in the first policy: preadmit's default, the pack "+engines.DefaultPack+", no longer applies once it is merged; to keep it: --pack "+engines.DefaultPack)
 	}
 	results, err := set.Chain.Review(ctx, reqs)
 	if err != nil {
 		return err
 	}
 	results = policy.WithoutRepeats(results)
-	c := policy.Comparison{Base: slices.Concat(j.shard.once(j.Engines.Results), trusted)}
-	for _, r := range c.Compare(slices.Concat(j.shard.once(set.Results), results)) {
+	c := policy.Comparison{Base: slices.Concat(e.shard.once(e.Engines.Results), trusted)}
+	for _, r := range c.Compare(slices.Concat(e.shard.once(set.Results), results)) {
 		if r.Baseline != policy.Unchanged && r.Outcome != policy.Pass && r.Outcome != policy.Skip {
-			j.proposed = append(j.proposed, r)
+			e.proposed = append(e.proposed, r)
 		}
 	}
-	j.notes = append(j.notes, "the change touches policies, or objects that policies may read: the base's policies decide, and results that the changed ones would change are listed apart")
+	e.notes = append(e.notes, "the change touches policies, or objects that policies may read: the base's policies decide, and results that the changed ones would change are listed apart")
 	return nil
 }
 

@@ -14,24 +14,24 @@ import (
 
 // eachCluster evaluates each cluster by what is on it, and puts the results
 // together: those so far, if the time is over.
-func (j *Evaluation) eachCluster(ctx context.Context, o engines.Options, was, in *load.Input, one func(j *Evaluation, o engines.Options, on func(*load.Input) *load.Input) error) error {
+func (e *Evaluation) eachCluster(ctx context.Context, o engines.Options, was, in *load.Input, one func(j *Evaluation, o engines.Options, on func(*load.Input) *load.Input) error) error {
 	names := load.ClusterNames(was, in)
 	if len(names) < 2 {
-		return one(j, o.OnCluster(in, append(names, "")[0]), func(in *load.Input) *load.Input { return in })
+		return one(e, o.OnCluster(in, append(names, "")[0]), func(in *load.Input) *load.Input { return in })
 	}
 	trusted := in
 	if was != nil {
 		trusted = was
 	}
 	o = o.AmongClusters(trusted)
-	j.Engines = &engines.Set{}
+	e.Engines = &engines.Set{}
 	for _, name := range names {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		part := &Evaluation{base: j.base, passes: j.passes, shard: j.shard}
+		part := &Evaluation{base: e.base, passes: e.passes, shard: e.shard}
 		err := one(part, o.OnCluster(in, name), func(in *load.Input) *load.Input { return in.On(name) })
-		j.join(part)
+		e.join(part)
 		if err != nil {
 			return fmt.Errorf("cluster %s: %w", cmp.Or(name, "without a name"), err)
 		}
@@ -40,15 +40,15 @@ func (j *Evaluation) eachCluster(ctx context.Context, o engines.Options, was, in
 }
 
 // join adds what was found on one cluster.
-func (j *Evaluation) join(part *Evaluation) {
-	j.Results = appendNew(j.Results, part.Results)
-	j.proposed = appendNew(j.proposed, part.proposed)
-	j.changes = append(j.changes, part.changes...)
-	j.notes = appendNotes(j.notes, part.notes)
+func (e *Evaluation) join(part *Evaluation) {
+	e.Results = appendNew(e.Results, part.Results)
+	e.proposed = appendNew(e.proposed, part.proposed)
+	e.changes = append(e.changes, part.changes...)
+	e.notes = appendNotes(e.notes, part.notes)
 	if part.Engines == nil { // the policies could not be compiled in time
 		return
 	}
-	said := j.Engines
+	said := e.Engines
 	said.Notes = appendNotes(said.Notes, part.Engines.Notes)
 	said.Unknown = append(said.Unknown, part.Engines.Unknown...)
 	said.Said = appendRules(said.Said, part.Engines.Rules())

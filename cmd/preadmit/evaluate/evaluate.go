@@ -85,40 +85,40 @@ func Run(ctx context.Context, o *Options, in *load.Input, args []string, stdin i
 }
 
 // all evaluates every object as if it were created.
-func (j *Evaluation) all(ctx context.Context, o *Options, in *load.Input, s engines.Options) error {
+func (e *Evaluation) all(ctx context.Context, o *Options, in *load.Input, s engines.Options) error {
 	if o.Memory != nil && !o.Progress.Early() { // a screen shows results as they come
-		return j.reviewCached(ctx, o, in, s)
+		return e.reviewCached(ctx, o, in, s)
 	}
 	var err error
-	if j.Engines, err = engines.New(in, in, s); err != nil {
+	if e.Engines, err = engines.New(in, in, s); err != nil {
 		return err
 	}
-	defer j.keepPasses()()
-	reqs := j.shard.requests(s.By(allRequests(in.Head)))
+	defer e.keepPasses()()
+	reqs := e.shard.requests(s.By(allRequests(in.Head)))
 	// These need places, which are dropped once their unit is evaluated.
 	apart := [][]policy.Result{in.Found, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart)}
 	o.Watch.Expect(supervise.EvaluateTask, len(reqs))
-	results, err := j.review(ctx, o, in, reqs)
+	results, err := e.review(ctx, o, in, reqs)
 	results = policy.WithoutRepeats(results)
 	if err != nil {
-		j.Results = results // results of the objects evaluated so far
+		e.Results = results // results of the objects evaluated so far
 		return err
 	}
-	rest, err := j.Engines.Rest(ctx)
-	j.Results = append(results, j.shard.once(append(apart, j.Engines.Results, rest)...)...)
+	rest, err := e.Engines.Rest(ctx)
+	e.Results = append(results, e.shard.once(append(apart, e.Engines.Results, rest)...)...)
 	return err
 }
 
 // keepPasses makes the chain keep passes apart, if requested, and drop the
 // places of evaluated units that are not compared. The returned function adds
 // the passes to those of the evaluation.
-func (j *Evaluation) keepPasses() (done func()) {
-	if j.passes == nil {
+func (e *Evaluation) keepPasses() (done func()) {
+	if e.passes == nil {
 		return func() {}
 	}
 	found := new(policy.Passes) // of its own: a review that does not end in time may still add to it
-	j.Engines.Chain.Passes, j.Engines.Chain.Forgets = found, true
-	return func() { j.passes.Join(found) }
+	e.Engines.Chain.Passes, e.Engines.Chain.Forgets = found, true
+	return func() { e.passes.Join(found) }
 }
 
 // allRequests returns the requests that create the units' objects, in all
@@ -187,22 +187,22 @@ func (o *Options) Unrendered(ctx context.Context) *report.Report {
 
 // Unfinished completes an evaluation whose time ended, with a result that says
 // so and names the slowest tasks. Other errors are returned.
-func (j *Evaluation) Unfinished(ctx context.Context, in *load.Input, err error, slowest func() string) error {
+func (e *Evaluation) Unfinished(ctx context.Context, in *load.Input, err error, slowest func() string) error {
 	if !tasks.IsTimeUp(ctx, err) {
 		return err
 	}
-	if j.Engines == nil {
-		j.Engines = &engines.Set{}
+	if e.Engines == nil {
+		e.Engines = &engines.Set{}
 	}
-	j.base, j.changes, j.proposed = nil, nil, nil
+	e.base, e.changes, e.proposed = nil, nil, nil
 	evaluated := make(map[render.Key]bool)
-	for i := range j.Results {
-		evaluated[j.Results[i].Object] = true
+	for i := range e.Results {
+		evaluated[e.Results[i].Object] = true
 	}
-	for r := range j.passes.Objects() {
+	for r := range e.passes.Objects() {
 		evaluated[r.Object] = true
 	}
-	j.Results = slices.Concat(appendNew(j.shard.once(in.Found, j.Engines.Results), j.Results), policy.Incomplete(fmt.Sprintf(
+	e.Results = slices.Concat(appendNew(e.shard.once(in.Found, e.Engines.Results), e.Results), policy.Incomplete(fmt.Sprintf(
 		"%v: %d of %s evaluated; the rest was not checked", context.Cause(ctx), len(evaluated), policy.Plural(len(render.Objects(in.Head)), "object")), slowest()))
 	return nil
 }
@@ -214,24 +214,24 @@ func FailedReport(why, hint string) *report.Report {
 
 // review calls the chain's Review for a part of the requests at a time, so that
 // first results can be shown early.
-func (j *Evaluation) review(ctx context.Context, o *Options, in *load.Input, reqs []policy.Request) ([]policy.Result, error) {
+func (e *Evaluation) review(ctx context.Context, o *Options, in *load.Input, reqs []policy.Request) ([]policy.Result, error) {
 	p := o.Progress
 	if !p.Early() {
-		return j.Engines.Chain.Review(ctx, reqs)
+		return e.Engines.Chain.Review(ctx, reqs)
 	}
 	var all []policy.Result
 	size, next := 32, time.Now().Add(partialEvery)
 	for done := 0; done < len(reqs); size = min(size*2, 256) {
 		part := reqs[done:min(done+size, len(reqs))]
 		p.Tell(tui.Progress{Step: "evaluating", Done: done, Total: len(reqs)})
-		results, err := j.Engines.Chain.Review(ctx, part)
+		results, err := e.Engines.Chain.Review(ctx, part)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, results...)
 		if done += len(part); done < len(reqs) && time.Now().After(next) {
 			began := time.Now()
-			p.Tell(tui.Progress{Step: "evaluating", Done: done, Total: len(reqs), Report: partial(o, in, j, all)})
+			p.Tell(tui.Progress{Step: "evaluating", Done: done, Total: len(reqs), Report: partial(o, in, e, all)})
 			next = time.Now().Add(max(partialEvery, 10*time.Since(began))) // a tenth of the time at most
 		}
 	}

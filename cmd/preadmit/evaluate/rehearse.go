@@ -32,7 +32,7 @@ func newestKube() string {
 }
 
 // upgrade evaluates the tree for two versions of the API server, and compares.
-func (j *Evaluation) upgrade(ctx context.Context, o *Options, in *load.Input, args []string, stdin io.Reader, s engines.Options) error {
+func (e *Evaluation) upgrade(ctx context.Context, o *Options, in *load.Input, args []string, stdin io.Reader, s engines.Options) error {
 	if len(args) == 0 {
 		args = []string{"."}
 	}
@@ -45,15 +45,15 @@ func (j *Evaluation) upgrade(ctx context.Context, o *Options, in *load.Input, ar
 	now := *s.Settings
 	now.KubeVersion = cmp.Or(now.KubeVersion, newestKube())
 	s.Settings = &now
-	j.rehearsal = &report.Rehearsal{From: Release(o.FromKubeVersion), To: Release(now.KubeVersion)}
-	return j.eachCluster(ctx, s, was, in, func(j *Evaluation, s engines.Options, on func(*load.Input) *load.Input) error {
+	e.rehearsal = &report.Rehearsal{From: Release(o.FromKubeVersion), To: Release(now.KubeVersion)}
+	return e.eachCluster(ctx, s, was, in, func(j *Evaluation, s engines.Options, on func(*load.Input) *load.Input) error {
 		return j.compareVersions(ctx, o, on(was), on(in), s)
 	})
 }
 
 // compareVersions evaluates the objects rendered for each version by the rules of
 // that version. Results are marked new or fixed, as with --base.
-func (j *Evaluation) compareVersions(ctx context.Context, o *Options, was, in *load.Input, s engines.Options) error {
+func (e *Evaluation) compareVersions(ctx context.Context, o *Options, was, in *load.Input, s engines.Options) error {
 	older := *s.Settings
 	older.KubeVersion = o.FromKubeVersion
 	old := s
@@ -62,7 +62,7 @@ func (j *Evaluation) compareVersions(ctx context.Context, o *Options, was, in *l
 	if err != nil {
 		return err
 	}
-	if j.Engines, err = engines.New(in, in, s); err != nil {
+	if e.Engines, err = engines.New(in, in, s); err != nil {
 		return err
 	}
 	o.Watch.Expect(supervise.EvaluateTask, len(render.Objects(was.Head))+len(render.Objects(in.Head)))
@@ -70,7 +70,7 @@ func (j *Evaluation) compareVersions(ctx context.Context, o *Options, was, in *l
 	if err != nil {
 		return err
 	}
-	head, err := reviewAll(ctx, j.Engines, in, s)
+	head, err := reviewAll(ctx, e.Engines, in, s)
 	if err != nil {
 		return err
 	}
@@ -84,9 +84,9 @@ func (j *Evaluation) compareVersions(ctx context.Context, o *Options, was, in *l
 			results[i].Baseline = policy.New
 		}
 	}
-	u := policy.Upgrade{From: Release(older.KubeVersion), To: Release(s.KubeVersion), Before: before.Chain.Kinds, After: j.Engines.Chain.Kinds}
+	u := policy.Upgrade{From: Release(older.KubeVersion), To: Release(s.KubeVersion), Before: before.Chain.Kinds, After: e.Engines.Chain.Kinds}
 	lostBefore := unrenderedUnits(was)
-	j.Results = append(results, u.Changes(slices.DeleteFunc(policy.Requests(render.Objects(was.Head), render.Objects(in.Head)), func(r policy.Request) bool {
+	e.Results = append(results, u.Changes(slices.DeleteFunc(policy.Requests(render.Objects(was.Head), render.Objects(in.Head)), func(r policy.Request) bool {
 		unit := r.Subject().Unit
 		return unit != nil && (lost[unit.Identity()] || lostBefore[unit.Identity()])
 	}))...)
@@ -121,16 +121,16 @@ func unrenderedUnits(in *load.Input) map[string]bool {
 
 // enforced makes failures of the policies that --enforce names denials, and counts
 // them. Those are new, everything else is unchanged.
-func (j *Evaluation) enforced(o *Options, in *load.Input) error {
-	if err := j.namesRules(o.Enforce); err != nil {
+func (e *Evaluation) enforced(o *Options, in *load.Input) error {
+	if err := e.namesRules(o.Enforce); err != nil {
 		return err
 	}
-	j.rehearsal = &report.Rehearsal{Enforced: o.Enforce, By: cmp.Or(o.EnforceBy, "namespace")}
+	e.rehearsal = &report.Rehearsal{Enforced: o.Enforce, By: cmp.Or(o.EnforceBy, "namespace")}
 	rows := make(map[string]*report.EnforcedRow)
 	seen := make(map[string]map[render.Key]bool)
 	labels := newLabelsOf(in, o.EnforceBy)
-	for i := range j.Results {
-		r := &j.Results[i]
+	for i := range e.Results {
+		r := &e.Results[i]
 		r.Baseline = policy.Unchanged
 		if r.Outcome != policy.Fail || r.Action == policy.Deny || r.Engine == policy.EngineSchema || r.Object.Kind == "" || !matchesRule(o.Enforce, r.Policy, r.Rule) {
 			continue
@@ -155,7 +155,7 @@ func (j *Evaluation) enforced(o *Options, in *load.Input) error {
 		}
 	}
 	for _, row := range rows {
-		j.rehearsal.Add(*row)
+		e.rehearsal.Add(*row)
 	}
 	return nil
 }
@@ -168,9 +168,9 @@ func matchesRule(patterns []string, policyName, rule string) bool {
 }
 
 // namesRules returns an error if a pattern of --enforce matches no rule.
-func (j *Evaluation) namesRules(patterns []string) error {
+func (e *Evaluation) namesRules(patterns []string) error {
 	var names []string
-	rules := policyRules(j.Engines.Rules())
+	rules := policyRules(e.Engines.Rules())
 	for _, r := range rules {
 		names = append(names, r.Policy)
 	}

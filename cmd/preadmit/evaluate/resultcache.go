@@ -22,38 +22,38 @@ import (
 // reviewCached evaluates every unit, but reuses cached results of units whose inputs
 // have not changed: the unit itself, the policies and options, and the other
 // objects that policies looked at.
-func (j *Evaluation) reviewCached(ctx context.Context, o *Options, in *load.Input, s engines.Options) error {
+func (e *Evaluation) reviewCached(ctx context.Context, o *Options, in *load.Input, s engines.Options) error {
 	r := newResultCache(o.Memory, in, s)
-	r.head = j.shard.unitsOf(in.Head)
-	known := r.results(j.passes)
+	r.head = e.shard.unitsOf(in.Head)
+	known := r.results(e.passes)
 	var rest []policy.Request
-	for _, req := range j.shard.requests(s.By(allRequests(in.Head))) {
+	for _, req := range e.shard.requests(s.By(allRequests(in.Head))) {
 		if _, ok := known[req.Object.Unit]; !ok {
 			rest = append(rest, req)
 		}
 	}
 	start := time.Now()
-	if err := j.makeEngines(in, s, r.engines(), len(rest) > 0); err != nil {
+	if err := e.makeEngines(in, s, r.engines(), len(rest) > 0); err != nil {
 		return err
 	}
 	// Engines end compilations that take too long, which differs between runs.
-	r.off = r.off || len(j.Engines.Results) > 0 && time.Since(start) > quickCompile
-	apart := j.shard.once(in.Found, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart), j.Engines.Results)
+	r.off = r.off || len(e.Engines.Results) > 0 && time.Since(start) > quickCompile
+	apart := e.shard.once(in.Found, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart), e.Engines.Results)
 	o.Watch.Expect(supervise.EvaluateTask, len(rest))
-	defer j.keepPasses()()
-	found, err := j.Engines.Chain.ReviewEach(ctx, rest)
+	defer e.keepPasses()()
+	found, err := e.Engines.Chain.ReviewEach(ctx, rest)
 	if err != nil {
 		for _, u := range r.head { // units that were evaluated, now or earlier
-			j.Results = append(j.Results, known[u]...)
+			e.Results = append(e.Results, known[u]...)
 		}
-		j.Results = slices.Concat(j.Results, slices.Concat(found...))
+		e.Results = slices.Concat(e.Results, slices.Concat(found...))
 		return err
 	}
 	for i := range rest {
 		u := rest[i].Object.Unit
 		known[u], found[i] = append(known[u], found[i]...), nil
 	}
-	passed := j.Engines.Chain.Passes.By(func(k render.Key) string { return k.Unit })
+	passed := e.Engines.Chain.Passes.By(func(k render.Key) string { return k.Unit })
 	results := make([]policy.Result, 0, numberOf(known)+len(apart))
 	for _, u := range r.head {
 		if !r.got[u] {
@@ -65,8 +65,8 @@ func (j *Evaluation) reviewCached(ctx context.Context, o *Options, in *load.Inpu
 		delete(known, u) // of which there may be very many
 	}
 	policy.Sort(results)
-	r.keep(j.Engines)
-	j.Results = append(results, apart...)
+	r.keep(e.Engines)
+	e.Results = append(results, apart...)
 	return nil
 }
 
@@ -75,15 +75,15 @@ const quickCompile = 10 * time.Second
 
 // makeEngines returns the engines. If every result is cached it returns the cached
 // compile errors and does not compile the policies.
-func (j *Evaluation) makeEngines(in *load.Input, s engines.Options, known *engines.Set, needed bool) (err error) {
-	if j.Engines = known; known != nil && !needed {
+func (e *Evaluation) makeEngines(in *load.Input, s engines.Options, known *engines.Set, needed bool) (err error) {
+	if e.Engines = known; known != nil && !needed {
 		return nil
 	}
 	s.Compiled = known != nil
-	if j.Engines, err = engines.New(in, in, s); err != nil || known == nil {
+	if e.Engines, err = engines.New(in, in, s); err != nil || known == nil {
 		return err
 	}
-	j.Engines.Results, j.Engines.Notes, j.Engines.Unknown, j.Engines.Said = known.Results, known.Notes, known.Unknown, known.Said
+	e.Engines.Results, e.Engines.Notes, e.Engines.Unknown, e.Engines.Said = known.Results, known.Notes, known.Unknown, known.Said
 	return nil
 }
 

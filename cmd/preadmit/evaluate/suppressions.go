@@ -27,7 +27,7 @@ func SchemaLine(name string) string {
 // suppress marks suppressed results, and adds results about suppressions that
 // have expired or match nothing. With a base, the base's suppressions apply, so
 // that a change can't suppress its own failures.
-func (j *Evaluation) suppress(o *Options, base, in *load.Input, whole bool) error {
+func (e *Evaluation) suppress(o *Options, base, in *load.Input, whole bool) error {
 	held, err := ReadSuppressions(o, in)
 	if err != nil {
 		return err
@@ -40,27 +40,27 @@ func (j *Evaluation) suppress(o *Options, base, in *load.Input, whole bool) erro
 		added := missingFrom(was, held)
 		for _, s := range added {
 			if o.AllowNew {
-				j.notes = append(j.notes, "the change adds "+described(s))
+				e.notes = append(e.notes, "the change adds "+described(s))
 			} else {
-				j.notes = append(j.notes, "the change adds "+described(s)+", which does not count (--allow-new-suppressions)")
+				e.notes = append(e.notes, "the change adds "+described(s)+", which does not count (--allow-new-suppressions)")
 			}
 		}
 		if held = was; o.AllowNew {
 			held = slices.Concat(was, added)
 		}
 	}
-	over, unused := policy.Suppress(j.Results, held, o.Day())
+	over, unused := policy.Suppress(e.Results, held, o.Day())
 	for _, s := range over {
-		j.notes = append(j.notes, fmt.Sprintf("%s expired on %s and accepts nothing more", described(s), s.Expires))
+		e.notes = append(e.notes, fmt.Sprintf("%s expired on %s and accepts nothing more", described(s), s.Expires))
 	}
 	if !whole || base != nil {
 		return nil // objects of the other suppressions were not evaluated
 	}
 	for _, s := range unused {
 		if s.Malformed() {
-			j.notes = append(j.notes, described(s)+" accepts nothing: write its object as group/Kind/namespace/name, such as apps/Deployment/shop/web, or /ConfigMap/shop/settings for the core group")
+			e.notes = append(e.notes, described(s)+" accepts nothing: write its object as group/Kind/namespace/name, such as apps/Deployment/shop/web, or /ConfigMap/shop/settings for the core group")
 		} else {
-			j.notes = append(j.notes, described(s)+" accepts nothing: it can go")
+			e.notes = append(e.notes, described(s)+" accepts nothing: it can go")
 		}
 	}
 	return nil

@@ -88,14 +88,14 @@ func (s *server) initialize(p *initializeParams) error {
 }
 
 // folder returns the directory that the editor opened; "" if it names none.
-func (p *initializeParams) folder() (string, error) {
+func (i *initializeParams) folder() (string, error) {
 	switch {
-	case len(p.WorkspaceFolders) > 0:
-		return pathOf(p.WorkspaceFolders[0].URI)
-	case p.RootURI != nil && *p.RootURI != "":
-		return pathOf(*p.RootURI)
-	case p.RootPath != nil:
-		return *p.RootPath, nil
+	case len(i.WorkspaceFolders) > 0:
+		return pathOf(i.WorkspaceFolders[0].URI)
+	case i.RootURI != nil && *i.RootURI != "":
+		return pathOf(*i.RootURI)
+	case i.RootPath != nil:
+		return *i.RootPath, nil
 	}
 	return "", nil
 }

@@ -34,7 +34,7 @@ type responseError struct {
 	Message string `json:"message"`
 }
 
-func (e *responseError) Error() string { return e.Message }
+func (r *responseError) Error() string { return r.Message }
 
 func failf(code int, format string, args ...any) *responseError {
 	return &responseError{code, fmt.Sprintf(format, args...)}

@@ -45,13 +45,13 @@ func withSchemaRule(err error) error {
 }
 
 // Among implements policytest.GatorPolicy.
-func (t gatorTest) Among(inventory []*render.Object) policytest.GatorPolicy {
-	return gatorTest{engine: t.engine.With(policy.NewCluster(inventory...))}
+func (g gatorTest) Among(inventory []*render.Object) policytest.GatorPolicy {
+	return gatorTest{engine: g.engine.With(policy.NewCluster(inventory...))}
 }
 
 // Evaluate implements policytest.GatorPolicy.
-func (t gatorTest) Evaluate(ctx context.Context, o *render.Object) ([]policy.Result, error) {
-	responses, err := t.engine.Review(ctx, gatekeeper.Review{Object: o, Passes: true})
+func (g gatorTest) Evaluate(ctx context.Context, o *render.Object) ([]policy.Result, error) {
+	responses, err := g.engine.Review(ctx, gatekeeper.Review{Object: o, Passes: true})
 	if err != nil {
 		return nil, err
 	}

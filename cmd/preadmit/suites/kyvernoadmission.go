@@ -88,15 +88,15 @@ func (*validatingTest) Rules() []string { return nil }
 
 // Evaluate implements policytest.KyvernoPolicy. The first validation that does
 // not hold is the verdict.
-func (t *validatingTest) Evaluate(ctx context.Context, _ policytest.Phase, req *policytest.KyvernoRequest) (policytest.KyvernoVerdict, error) {
+func (v *validatingTest) Evaluate(ctx context.Context, _ policytest.Phase, req *policytest.KyvernoRequest) (policytest.KyvernoVerdict, error) {
 	if req.Payload != "" {
 		return policytest.KyvernoVerdict{Silent: true}, nil
 	}
-	results, err := t.engine.Validate(ctx, created(req.Request))
+	results, err := v.engine.Validate(ctx, created(req.Request))
 	if err != nil || len(results) == 0 {
 		return policytest.KyvernoVerdict{}, err
 	}
-	return policytest.KyvernoVerdict{Rules: []policytest.KyvernoResponse{oneResponse(t.name, results)}}, nil
+	return policytest.KyvernoVerdict{Rules: []policytest.KyvernoResponse{oneResponse(v.name, results)}}, nil
 }
 
 // oneResponse joins the results of one policy.
@@ -125,11 +125,11 @@ type mutatingTest struct {
 func (*mutatingTest) Rules() []string { return nil }
 
 // Evaluate implements policytest.KyvernoPolicy. What changes nothing is a skip.
-func (t *mutatingTest) Evaluate(ctx context.Context, _ policytest.Phase, req *policytest.KyvernoRequest) (policytest.KyvernoVerdict, error) {
+func (m *mutatingTest) Evaluate(ctx context.Context, _ policytest.Phase, req *policytest.KyvernoRequest) (policytest.KyvernoVerdict, error) {
 	if req.Payload != "" {
 		return policytest.KyvernoVerdict{Silent: true}, nil
 	}
-	steps, err := t.engine.Mutate(ctx, created(req.Request))
+	steps, err := m.engine.Mutate(ctx, created(req.Request))
 	if err != nil || len(steps) == 0 {
 		return policytest.KyvernoVerdict{Silent: true}, err
 	}
@@ -141,7 +141,7 @@ func (t *mutatingTest) Evaluate(ctx context.Context, _ policytest.Phase, req *po
 			v.Object = s.Admitted
 		}
 	}
-	r := oneResponse(t.name, results)
+	r := oneResponse(m.name, results)
 	if v.Object == nil && r.Status == string(policy.Pass) {
 		r.Status, r.Message = string(policy.Skip), "changes nothing"
 	}

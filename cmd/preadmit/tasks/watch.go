@@ -528,13 +528,13 @@ type watchedResolver struct {
 }
 
 // Resolve implements render.Resolver.
-func (r watchedResolver) Resolve(ctx context.Context, o *render.Object, world *render.World) *render.Unit {
+func (w watchedResolver) Resolve(ctx context.Context, o *render.Object, world *render.World) *render.Unit {
 	failed := func(err error) *render.Unit { return &render.Unit{State: render.Failed, Err: err} }
-	done, err := r.watch.Begin(strings.TrimSpace(fmt.Sprintf("resolve %s %s %s %s/%s %s", r.side, world.Cluster.Name, o.GroupVersionKind().GroupKind(), o.GetNamespace(), o.GetName(), world.Variant)), true)
+	done, err := w.watch.Begin(strings.TrimSpace(fmt.Sprintf("resolve %s %s %s %s/%s %s", w.side, world.Cluster.Name, o.GroupVersionKind().GroupKind(), o.GetNamespace(), o.GetName(), world.Variant)), true)
 	if err != nil {
 		return failed(renderApart(o.Span(""), err))
 	}
-	u, err := unlessStuck(ctx, done, func() *render.Unit { return r.Resolver.Resolve(ctx, o, world) })
+	u, err := unlessStuck(ctx, done, func() *render.Unit { return w.Resolver.Resolve(ctx, o, world) })
 	if err != nil {
 		return failed(err)
 	}

@@ -40,25 +40,25 @@ type editorHost struct {
 }
 
 // Evaluate implements lsp.Host.
-func (h *editorHost) Evaluate(ctx context.Context, texts map[string]string, tell func(lsp.Progress)) ([]lsp.Finding, error) {
-	before, err := h.look()
+func (e *editorHost) Evaluate(ctx context.Context, texts map[string]string, tell func(lsp.Progress)) ([]lsp.Finding, error) {
+	before, err := e.look()
 	if err != nil {
 		return nil, err
 	}
-	h.begun(before)
-	s, err := supervise.NewService(h.line, nil)
+	e.begun(before)
+	s, err := supervise.NewService(e.line, nil)
 	if err != nil {
 		return nil, err
 	}
-	s.Died = func(why string) { h.log("the process that evaluates ended, and is started again: " + why) }
+	s.Died = func(why string) { e.log("the process that evaluates ended, and is started again: " + why) }
 	var found editorFindings
-	if err = h.findings(ctx, s, texts, tell, &found); err != nil {
+	if err = e.findings(ctx, s, texts, tell, &found); err != nil {
 		s.Close()
 		return nil, err
 	}
-	h.use(s)
+	e.use(s)
 	for _, text := range found.Placeless {
-		h.log(text)
+		e.log(text)
 	}
 	return found.Findings, nil
 }
@@ -66,12 +66,12 @@ func (h *editorHost) Evaluate(ctx context.Context, texts map[string]string, tell
 // maxAnswer bounds the findings of a child: maxFindings are far smaller.
 const maxAnswer = 256 << 20
 
-func (h *editorHost) findings(ctx context.Context, s *supervise.Service, texts map[string]string, tell func(lsp.Progress), found *editorFindings) error {
-	if err := h.askOf(ctx, s, question{Do: "facts"}, &h.facts); err != nil {
+func (e *editorHost) findings(ctx context.Context, s *supervise.Service, texts map[string]string, tell func(lsp.Progress), found *editorFindings) error {
+	if err := e.askOf(ctx, s, question{Do: "facts"}, &e.facts); err != nil {
 		return err
 	}
 	data, err := s.Ask(ctx, supervise.Question{
-		Text: question{Do: "findings", Texts: texts, Encoding: h.encoding}, Limit: h.facts.Timeout + time.Minute, Most: maxAnswer,
+		Text: question{Do: "findings", Texts: texts, Encoding: e.encoding}, Limit: e.facts.Timeout + time.Minute, Most: maxAnswer,
 		News: stepsOf(func(n step, _ []byte) { tell(lsp.Progress{Step: n.Step, Done: n.Done}) }),
 	})
 	if err != nil {
@@ -81,22 +81,22 @@ func (h *editorHost) findings(ctx context.Context, s *supervise.Service, texts m
 }
 
 // askNow has the child of the last evaluation answer.
-func (h *editorHost) askNow(ctx context.Context, q question, answer any) error {
-	if h.current() == nil {
+func (e *editorHost) askNow(ctx context.Context, q question, answer any) error {
+	if e.current() == nil {
 		return errors.New("nothing is rendered yet")
 	}
-	q.Encoding = h.encoding
-	return h.ask(ctx, q, answer)
+	q.Encoding = e.encoding
+	return e.ask(ctx, q, answer)
 }
 
 // Explain implements lsp.Host.
-func (h *editorHost) Explain(ctx context.Context, f *lsp.Finding, texts map[string]string) (text string, err error) {
-	return text, h.askNow(ctx, question{Do: "explain", Result: f.Result, Texts: texts}, &text)
+func (e *editorHost) Explain(ctx context.Context, f *lsp.Finding, texts map[string]string) (text string, err error) {
+	return text, e.askNow(ctx, question{Do: "explain", Result: f.Result, Texts: texts}, &text)
 }
 
 // Accept implements lsp.Host.
-func (h *editorHost) Accept(ctx context.Context, x policy.Suppression, texts map[string]string) (c *lsp.Change, err error) {
-	if err = h.askNow(ctx, question{Do: "accept", Decisions: &tui.Decisions{Add: []policy.Suppression{x}}, Texts: texts}, &c); err == nil && c == nil {
+func (e *editorHost) Accept(ctx context.Context, x policy.Suppression, texts map[string]string) (c *lsp.Change, err error) {
+	if err = e.askNow(ctx, question{Do: "accept", Decisions: &tui.Decisions{Add: []policy.Suppression{x}}, Texts: texts}, &c); err == nil && c == nil {
 		err = fmt.Errorf("nothing is proposed")
 	}
 	return c, err

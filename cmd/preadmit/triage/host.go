@@ -283,12 +283,12 @@ func (h *Host) Object(ctx context.Context, x *policy.Result) (*tui.Rendered, err
 }
 
 // oldOf is the object at the base: of the same unit, else the only one of that name.
-func (r *shownRun) oldOf(k render.Key) *render.Object {
-	if o := r.old[k]; o != nil {
+func (s *shownRun) oldOf(k render.Key) *render.Object {
+	if o := s.old[k]; o != nil {
 		return o
 	}
 	var found *render.Object
-	for was, o := range r.old {
+	for was, o := range s.old {
 		if was.Kind == k.Kind && was.Namespace == k.Namespace && was.Name == k.Name {
 			if found != nil {
 				return nil
@@ -299,9 +299,9 @@ func (r *shownRun) oldOf(k render.Key) *render.Object {
 	return found
 }
 
-func (r *shownRun) compare(x *tui.Rendered, old, now *render.Object) error {
+func (s *shownRun) compare(x *tui.Rendered, old, now *render.Object) error {
 	switch {
-	case r.was == nil:
+	case s.was == nil:
 		x.Note = cmp.Or(x.Note, "Nothing to compare with: --base names a revision.")
 		return nil
 	case old == nil:

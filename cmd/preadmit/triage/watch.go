@@ -31,21 +31,21 @@ type watcher struct {
 }
 
 // begun records the state of the files that an evaluation read.
-func (h *watcher) begun(before stamp) {
-	h.watched.Lock()
-	defer h.watched.Unlock()
-	h.stamp, h.looked = before, true
+func (w *watcher) begun(before stamp) {
+	w.watched.Lock()
+	defer w.watched.Unlock()
+	w.stamp, w.looked = before, true
 }
 
 // look takes the stamp of the repository and of a saved report.
-func (h *watcher) look() (stamp, error) {
-	dir, err := load.Root(h.args)
+func (w *watcher) look() (stamp, error) {
+	dir, err := load.Root(w.args)
 	if err != nil {
 		return 0, err
 	}
 	dirs := []string{dir}
-	if h.saved != "" && h.saved != "-" {
-		dirs = append(dirs, h.saved)
+	if w.saved != "" && w.saved != "-" {
+		dirs = append(dirs, w.saved)
 	}
 	hash := fnv.New64a()
 	n := 0
@@ -86,16 +86,16 @@ func stampFile(hash interface{ Write([]byte) (int, error) }, p string, d fs.DirE
 
 // Watch returns once a file differs from its state at the last evaluation and
 // files have stopped changing. It checks less often if a check takes long.
-func (h *watcher) Watch(ctx context.Context) error {
+func (w *watcher) Watch(ctx context.Context) error {
 	for pause := watchEvery; ; {
 		if err := wait(ctx, pause); err != nil {
 			return err
 		}
-		h.watched.Lock()
-		was, looked := h.stamp, h.looked
-		h.watched.Unlock()
+		w.watched.Lock()
+		was, looked := w.stamp, w.looked
+		w.watched.Unlock()
 		began := time.Now()
-		now, err := h.look()
+		now, err := w.look()
 		if err != nil || !looked {
 			continue
 		}
@@ -108,7 +108,7 @@ func (h *watcher) Watch(ctx context.Context) error {
 			if err := wait(ctx, watchSettle); err != nil {
 				return err
 			}
-			if now, err = h.look(); err != nil {
+			if now, err = w.look(); err != nil {
 				return err
 			}
 		}

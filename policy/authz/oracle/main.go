@@ -86,11 +86,11 @@ func (c *cluster) answer() []answer {
 	return answers
 }
 
-func (k *check) attributes() authorizer.Attributes {
+func (c *check) attributes() authorizer.Attributes {
 	return authorizer.AttributesRecord{
-		User: &user.DefaultInfo{Name: k.User, Groups: k.Groups}, Verb: k.Verb, Namespace: k.Namespace,
-		APIGroup: k.APIGroup, APIVersion: "*", Resource: k.Resource, Subresource: k.Subresource, Name: k.Name,
-		ResourceRequest: k.Path == "", Path: k.Path,
+		User: &user.DefaultInfo{Name: c.User, Groups: c.Groups}, Verb: c.Verb, Namespace: c.Namespace,
+		APIGroup: c.APIGroup, APIVersion: "*", Resource: c.Resource, Subresource: c.Subresource, Name: c.Name,
+		ResourceRequest: c.Path == "", Path: c.Path,
 	}
 }
 

@@ -103,21 +103,21 @@ func (c coverage) tracer() *coverTracer {
 }
 
 // Enabled implements topdown.QueryTracer.
-func (t *coverTracer) Enabled() bool { return true }
+func (c *coverTracer) Enabled() bool { return true }
 
 // Config implements topdown.QueryTracer.
-func (t *coverTracer) Config() topdown.TraceConfig { return topdown.TraceConfig{} }
+func (c *coverTracer) Config() topdown.TraceConfig { return topdown.TraceConfig{} }
 
 // TraceEvent implements topdown.QueryTracer. An expression counts as true if it
 // is evaluated and no event says that it failed. Several events may say so. If an
 // expression that the compiler generated from it fails, it failed too.
-func (t *coverTracer) TraceEvent(e topdown.Event) {
+func (c *coverTracer) TraceEvent(e topdown.Event) {
 	x, ok := e.Node.(*ast.Expr)
 	if !ok || e.Op != topdown.EvalOp && e.Op != topdown.FailOp {
 		return
 	}
 	key, ok := keyOf(x)
-	n := t.coverage[key]
+	n := c.coverage[key]
 	if !ok || n == nil {
 		return
 	}
@@ -125,11 +125,11 @@ func (t *coverTracer) TraceEvent(e topdown.Event) {
 	switch {
 	case e.Op == topdown.EvalOp && !x.Generated:
 		n.held.Add(1)
-		t.begun[at] = true
-	case e.Op == topdown.FailOp && t.begun[at]:
+		c.begun[at] = true
+	case e.Op == topdown.FailOp && c.begun[at]:
 		n.held.Add(-1)
 		n.failed.Add(1)
-		delete(t.begun, at)
+		delete(c.begun, at)
 	case e.Op == topdown.FailOp && x.Generated:
 		n.failed.Add(1)
 	}

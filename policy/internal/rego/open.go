@@ -18,16 +18,16 @@ type Open struct {
 // watched is the input with something at each open place that tells the bound
 // when it is read, however the evaluation came there. OPA makes the parts of a
 // lazy object when they are asked for, which is what tells.
-func (in *Question) watched(b *bound) *ast.Term {
-	if len(in.Open) == 0 || in.Input == nil {
-		return in.Input
+func (q *Question) watched(b *bound) *ast.Term {
+	if len(q.Open) == 0 || q.Input == nil {
+		return q.Input
 	}
-	root, ok := in.Input.Value.(ast.Object)
+	root, ok := q.Input.Value.(ast.Object)
 	if !ok {
-		return in.Input
+		return q.Input
 	}
 	tree := parts(root)
-	for _, o := range in.Open {
+	for _, o := range q.Open {
 		watch(tree, o.Path, untold{b, o.Needs})
 	}
 	return ast.NewTerm(ast.LazyObject(tree))
@@ -73,16 +73,16 @@ func (u untold) MarshalJSON() ([]byte, error) {
 // would read it all, to know it again.
 type discreet struct{ topdown.VirtualCache }
 
-func (c discreet) Get(ref ast.Ref) (*ast.Term, bool) {
+func (d discreet) Get(ref ast.Ref) (*ast.Term, bool) {
 	if holdsLazy(ref) {
 		return nil, false
 	}
-	return c.VirtualCache.Get(ref)
+	return d.VirtualCache.Get(ref)
 }
 
-func (c discreet) Put(ref ast.Ref, value *ast.Term) {
+func (d discreet) Put(ref ast.Ref, value *ast.Term) {
 	if !holdsLazy(ref) {
-		c.VirtualCache.Put(ref, value)
+		d.VirtualCache.Put(ref, value)
 	}
 }
 

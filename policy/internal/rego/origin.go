@@ -57,29 +57,29 @@ type Inside struct {
 }
 
 // origins are those of the question's input.
-func (in *Question) origins() *origins {
-	if in.Inside == nil || in.Input == nil {
-		return newOrigins(in.Input, nil, nil)
+func (q *Question) origins() *origins {
+	if q.Inside == nil || q.Input == nil {
+		return newOrigins(q.Input, nil, nil)
 	}
-	same, field := in.Input, ast.StringTerm(in.Inside.Field)
+	same, field := q.Input, ast.StringTerm(q.Inside.Field)
 	var above []string
-	if in.Inside.Field != "" {
-		above = []string{in.Inside.Field}
-		same = in.Input.Value.(ast.Object).Get(field)
+	if q.Inside.Field != "" {
+		above = []string{q.Inside.Field}
+		same = q.Input.Value.(ast.Object).Get(field)
 	}
-	if in.Inside.of != same {
-		in.Inside.of, in.Inside.origins = same, newOrigins(same, above, nil)
+	if q.Inside.of != same {
+		q.Inside.of, q.Inside.origins = same, newOrigins(same, above, nil)
 	}
 	if above == nil {
-		return in.Inside.origins
+		return q.Inside.origins
 	}
 	rest := ast.NewObject([2]*ast.Term{field, ast.NullTerm()})
-	in.Input.Value.(ast.Object).Foreach(func(k, v *ast.Term) {
+	q.Input.Value.(ast.Object).Foreach(func(k, v *ast.Term) {
 		if !k.Equal(field) {
 			rest.Insert(k, v)
 		}
 	})
-	return newOrigins(ast.NewTerm(rest), nil, in.Inside.origins)
+	return newOrigins(ast.NewTerm(rest), nil, q.Inside.origins)
 }
 
 // newOrigins copies an input that stands at a path, but for the part that is

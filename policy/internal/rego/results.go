@@ -47,12 +47,12 @@ func (m *machine) callOf(s *scope, st *step) (k callKey, ok bool) {
 }
 
 // arguments is the number of arguments of the function that a step calls.
-func (st *step) arguments() int {
+func (s *step) arguments() int {
 	switch {
-	case len(st.function.rules) > 0:
-		return len(st.function.rules[0].args)
-	case st.function.fallback != nil:
-		return len(st.function.fallback.args)
+	case len(s.function.rules) > 0:
+		return len(s.function.rules[0].args)
+	case s.function.fallback != nil:
+		return len(s.function.fallback.args)
 	}
 	return 0
 }
@@ -111,8 +111,8 @@ func (m *machine) keep(k callKey, result *ast.Term) {
 }
 
 // isLasting says whether the result of a call is the same for all questions.
-func (k *callKey) isLasting() bool {
-	return !k.function.depends && isShort(k.args[0]) && (k.args[1] == nil || isShort(k.args[1]))
+func (c *callKey) isLasting() bool {
+	return !c.function.depends && isShort(c.args[0]) && (c.args[1] == nil || isShort(c.args[1]))
 }
 
 // isShort says whether a value is a scalar, and short.

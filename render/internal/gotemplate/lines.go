@@ -30,10 +30,10 @@ type lineWriter struct {
 }
 
 // learn notes where the texts of a template begin.
-func (w *lineWriter) learn(text string, n parse.Node) {
+func (l *lineWriter) learn(text string, n parse.Node) {
 	branch := func(b *parse.BranchNode) {
-		w.learn(text, b.List)
-		w.learn(text, b.ElseList)
+		l.learn(text, b.List)
+		l.learn(text, b.ElseList)
 	}
 	switch n := n.(type) {
 	case *parse.ListNode:
@@ -41,11 +41,11 @@ func (w *lineWriter) learn(text string, n parse.Node) {
 			return
 		}
 		for _, child := range n.Nodes {
-			w.learn(text, child)
+			l.learn(text, child)
 		}
 	case *parse.TextNode:
 		if len(n.Text) > 0 && int(n.Pos) <= len(text) {
-			w.texts[&n.Text[0]] = strings.Count(text[:n.Pos], "\n")
+			l.texts[&n.Text[0]] = strings.Count(text[:n.Pos], "\n")
 		}
 	case *parse.IfNode:
 		branch(&n.BranchNode)
@@ -57,15 +57,15 @@ func (w *lineWriter) learn(text string, n parse.Node) {
 }
 
 // Write implements io.Writer.
-func (w *lineWriter) Write(p []byte) (int, error) {
+func (l *lineWriter) Write(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	line, isText := w.texts[&p[0]]
+	line, isText := l.texts[&p[0]]
 	if isText {
-		w.at = line
-		if w.Len() == 0 {
-			w.lines[0] = line
+		l.at = line
+		if l.Len() == 0 {
+			l.lines[0] = line
 		}
 	}
 	for _, c := range p {
@@ -73,9 +73,9 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 			continue
 		}
 		if isText {
-			w.at++
+			l.at++
 		}
-		w.lines = append(w.lines, w.at)
+		l.lines = append(l.lines, l.at)
 	}
-	return w.bounded.Write(p)
+	return l.bounded.Write(p)
 }
