@@ -4,9 +4,9 @@
 // A [Graph] renders as [render.Graph] does and returns the same units. For each
 // unit it records what was read from the tree: files with their content, names that
 // were found or missing, and listings of directories. An entry in the [Store] is
-// valid if the tree still gives the same answers. It does not matter where or when
-// it was stored, or on which side of a change. An entry also holds the places of
-// the fields that earlier runs asked for. If another field is asked for, the unit
+// valid if the tree still gives the same answers. So the base and the
+// work tree share entries, and so do runs in other directories. An entry also
+// holds the places of the fields that earlier runs asked for. If another field is asked for, the unit
 // is rendered again.
 package cache
 

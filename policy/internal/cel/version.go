@@ -5,9 +5,9 @@
 //
 // In go expressions, declarations and objects; out come checked ASTs
 // ([Compile]), [Program]s that are safe for concurrent use, and the fields that
-// made one fail ([Failure]). Expressions are checked as the API server checks
-// them when they are written, with what the version before it knew
-// (k8s.io/apiserver/pkg/cel/environment), and run with what the newest knows.
+// made one fail ([Failure]). As in the API server, an expression of a new policy
+// is compiled in the CEL environment of the minor version before, and runs in
+// that of the newest (k8s.io/apiserver/pkg/cel/environment).
 //
 //   - version.go, compile.go, decltype.go, error.go: environments and checking
 //   - program.go, run.go, dialect.go, guard.go: running, under limits
