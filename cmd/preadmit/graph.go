@@ -57,7 +57,7 @@ func (o *graphOptions) runGraph(ctx context.Context, args []string, std stdio) (
 	write := graphFormats[o.format]
 	addresses := o.addresses()
 	o.Policies, o.Data, o.Base, o.Sparse = nil, nil, "", true
-	ctx, cancel, in, err := o.load(ctx, args, std)
+	_, cancel, in, err := o.load(ctx, args, std)
 	if err != nil {
 		return 0, err
 	}
