@@ -140,7 +140,7 @@ kustomizations, plain manifests), evaluates every admission policy offline, and
 points at the line to edit.
 
   preadmit check            the current directory, with the policies in it
-  preadmit check charts/web -f values-prod.yaml --pack pod-security-restricted
+  preadmit check charts/web -f charts/web/values-prod.yaml
 
 Exit codes: 0 nothing denied, 1 denied, 2 bad command line or configuration,
 3 something could not be rendered, compiled or decided, 130 interrupted.`
