@@ -1,11 +1,11 @@
 // Package disk reads directories as file systems out of which nothing leads.
 //
 // [Open] takes a directory that was opened as an [os.Root] and returns a [Dir]:
-// links and ".." lead nowhere outside, only regular files and directories open,
-// and what one run may read is bounded (dir.go, held.go). A [Tree] is all that a
-// run reads: the repository that [Root] finds, with places outside of it, standard
-// input and other revisions as mounts (tree.go, root.go). Reports have names of
-// their own for what is mounted (names.go).
+// links and ".." lead nowhere outside, only regular files and directories open, and
+// what one run may read is bounded (dir.go, held.go, beneath_linux.go). A [Tree] is all
+// that a run reads: the repository that [Root] finds, with places outside of it,
+// standard input and other revisions as mounts (tree.go, root.go). Reports have names
+// of their own for what is mounted (names.go).
 package disk
 
 import (
@@ -24,6 +24,9 @@ type Dir struct{ *dirs }
 func Open(root *os.Root) Dir {
 	held := &dirs{root: root, held: make(map[string]*os.Root)}
 	held.left.Store(maxRead)
+	if top, err := root.Open("."); err == nil {
+		held.top, held.fd = top, int(top.Fd())
+	}
 	return Dir{held}
 }
 
@@ -34,24 +37,41 @@ func (d Dir) Open(name string) (fs.File, error) {
 	if !fs.ValidPath(name) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
 	}
-	// A pipe that nobody writes to would block here for ever otherwise.
-	f, err := in(d.dirs, name, func(r *os.Root, name string) (*os.File, error) {
-		return r.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	})
-	if err != nil {
-		return nil, err
+	f, info, ok := d.openBeneath(name)
+	if !ok {
+		var err error
+		if f, info, err = d.openInRoot(name); err != nil {
+			return nil, err
+		}
 	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
-		err = &fs.PathError{Op: "open", Path: name, Err: errIrregular}
-	}
-	if err == nil && info.Mode().IsRegular() && d.left.Add(-min(info.Size(), render.Limit)) < 0 {
+	var err error
+	if info.Mode().IsRegular() && d.left.Add(-min(info.Size(), render.Limit)) < 0 {
 		err = &fs.PathError{Op: "open", Path: name, Err: errReadEnough}
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
+}
+
+// openInRoot opens a regular file or a directory, following links that lead nowhere
+// outside.
+func (d *dirs) openInRoot(name string) (fs.File, fs.FileInfo, error) {
+	// A pipe that nobody writes to would block here for ever otherwise.
+	f, err := in(d, name, func(r *os.Root, name string) (*os.File, error) {
+		return r.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		err = &fs.PathError{Op: "open", Path: name, Err: errIrregular}
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, f.Close())
+	}
+	return f, info, nil
 }
 
 // ReadLink implements fs.ReadLinkFS.

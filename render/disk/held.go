@@ -17,6 +17,8 @@ import (
 // fails, is looked up from the root.
 type dirs struct {
 	root *os.Root
+	top  *os.File // the root's directory; nil if it can't be opened
+	fd   int      // of top
 
 	mu    sync.Mutex
 	held  map[string]*os.Root
