@@ -59,6 +59,10 @@ func (e *Evaluation) join(part *Evaluation) {
 // cluster, and stands once.
 func appendNew(all, more []policy.Result) []policy.Result {
 	type text struct{ policy, rule, unit, message string }
+	if len(all) == 0 {
+		all = more[:0]
+	}
+	all = slices.Grow(all, len(more))
 	known := make(map[text][]int) // by a key that nearly all results have alone
 	for i := range all {
 		if r := &all[i]; r.Object.Kind == "" {
