@@ -51,8 +51,11 @@ func (c Chain) reviewAll(ctx context.Context, reqs []Request) (*gathered, error)
 	if c.Forgets {
 		done = forgetful(reqs)
 	}
-	return inParallel(ctx, len(reqs), func(ctx context.Context, i int) ([]Result, error) {
+	memos, batches := memosOf(reqs)
+	return inParallel(ctx, batches, func(ctx context.Context, i int) ([]Result, error) {
 		req := reqs[i]
+		req.memo = memos[i]
+		defer memos[i].done()
 		defer done(reqs[i].Subject().Unit)
 		results, err := c.watchedRequest(&req, func() ([]Result, error) { return c.review(ctx, &req) })
 		if n := failures(results); n > 0 && c.Fails != nil {
@@ -91,24 +94,58 @@ func forgetful(reqs []Request) func(*render.Unit) {
 	}
 }
 
-// inParallel calls f for 0 to n-1 and gathers the results. On error it returns
-// the results so far; calls that do not stop when ctx ends are abandoned.
-func inParallel(over context.Context, n int, f func(context.Context, int) ([]Result, error)) (*gathered, error) {
+// A batching divides numbers of requests into batches.
+type batching struct {
+	full [][]int32
+	last []int32
+}
+
+// add adds numbers that belong into one batch.
+func (b *batching) add(numbers ...int32) {
+	const enough = 16
+	if b.last = append(b.last, numbers...); len(b.last) >= enough {
+		b.full, b.last = append(b.full, b.last), nil
+	}
+}
+
+func (b *batching) batches() [][]int32 {
+	if len(b.last) > 0 {
+		b.full, b.last = append(b.full, b.last), nil
+	}
+	return b.full
+}
+
+// inOrder returns batches of the numbers from 0 to n-1.
+func inOrder(n int) [][]int32 {
+	var b batching
+	for i := range n {
+		b.add(int32(i))
+	}
+	return b.batches()
+}
+
+// inParallel calls f for the numbers in batches, which are those from 0 on, and gathers
+// the results. The numbers of a batch are for one goroutine, in their order. On error it
+// returns the results so far; calls that do not stop when ctx ends are abandoned.
+func inParallel(over context.Context, batches [][]int32, f func(context.Context, int) ([]Result, error)) (*gathered, error) {
+	n := 0
+	for _, numbers := range batches {
+		n += len(numbers)
+	}
 	found := &gathered{parts: make([][]Result, n)}
 	group, ctx := errgroup.WithContext(over)
 	group.SetLimit(goruntime.GOMAXPROCS(0))
-	const batch = 16
-	for start := 0; start < n; start += batch {
+	for _, numbers := range batches {
 		group.Go(func() error {
-			for i := start; i < min(start+batch, n); i++ {
+			for _, i := range numbers {
 				if err := ctx.Err(); err != nil {
 					return err
 				}
-				results, err := f(ctx, i)
+				results, err := f(ctx, int(i))
 				if err != nil {
 					return err
 				}
-				found.add(i, results)
+				found.add(int(i), results)
 			}
 			return nil
 		})
@@ -149,9 +186,10 @@ func (c Chain) review(ctx context.Context, req *Request) (results []Result, err 
 }
 
 func (c Chain) reviewUnguarded(ctx context.Context, req *Request) ([]Result, error) {
-	h := newHistory()
 	asRendered := req.Subject()
 	refused, admitted := c.admit(req)
+	req.memo.admitted(req)
+	h := req.memo.history()
 	room := rooms.Get().(*room)
 	results := append(room.results, refused...)
 	var mutations []Result

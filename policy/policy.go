@@ -55,6 +55,7 @@ type Request struct {
 	Typed any
 
 	room []Result
+	memo *memo // shared with requests whose objects are equal; nil if there are none
 }
 
 // Room returns memory for the results of a Validator: an empty slice to append to

@@ -229,7 +229,37 @@ func (r *review) runRule(p *phase, pol *Policy, rule *Rule, t *kyvernodoc.Target
 	if r.explainer != nil {
 		return r.explainer.run(r, p, pol, rule, t)
 	}
-	return r.evaluate(p, pol, rule, t)
+	if !r.shares {
+		return r.evaluate(p, pol, rule, t)
+	}
+	return r.shared(p, pol, rule, t)
+}
+
+// A part identifies what is evaluated of a policy.
+type part struct {
+	phase *phase
+	rule  *Rule
+}
+
+// shared evaluates one rule, or returns its responses to a request that differs only in its
+// unit.
+func (r *review) shared(p *phase, pol *Policy, rule *Rule, t *kyvernodoc.Target) []Response {
+	object := r.object
+	if known, ok := r.req.Recall(part{p, rule}, object); ok {
+		responses := known.([]Response)
+		for i := range responses {
+			if resp := &responses[i]; resp.Patched != nil && resp.Target == nil {
+				r.replace(resp.Patched)
+			}
+		}
+		return responses
+	}
+	r.alone = false
+	responses := r.evaluate(p, pol, rule, t)
+	if !r.alone && r.ctx.Err() == nil {
+		r.req.Remember(part{p, rule}, object, responses)
+	}
+	return responses
 }
 
 // evaluate evaluates one rule.

@@ -46,6 +46,8 @@ type review struct {
 	podImages    []string // set with the key
 	podKeyed     bool
 
+	shares bool // rules share their responses with requests about equal objects, see shared
+
 	explainer *explainer // nil: no rule is explained
 	trace     *trace     // trace of the rule that is being explained, or nil
 }
@@ -59,6 +61,7 @@ func (e *Engine) newReview(ctx context.Context, req *policy.Request, mocks *Mock
 		operation: string(req.Operation), object: req.Admitted, old: req.OldAdmitted,
 		notes: &notes{},
 	}
+	r.shares = !e.options.CLI && e.covered == nil && !req.InSeveralNamespaces(e.options.Cluster)
 	r.search = jmespath.Options{Now: e.options.Now, Assumed: r.assume, Spent: &r.work}
 	if r.operation == opDelete {
 		r.object = nil
@@ -73,6 +76,7 @@ type notes struct {
 	assumed []string         // assumptions
 	work    int              // cost so far, in steps of JMESPath searches and the like
 	secrets []map[string]any // Secrets that the rule looked up
+	alone   bool             // the responses are not those of a request whose equal object is in another unit
 }
 
 // with returns a review of another state of the request: of a patched object,

@@ -88,6 +88,7 @@ func (s *store) held(o *render.Object) map[string]any {
 	case s.engine.options.CLI:
 		return o.Object
 	case o == s.req.Object && s.req.OldObject == nil:
+		s.alone = true
 		return nil
 	case o == s.req.Object || o == s.req.OldObject:
 		return s.req.OldAdmitted

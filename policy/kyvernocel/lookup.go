@@ -93,7 +93,11 @@ func (r *review) resourceGet(args []ref.Val) ref.Val {
 	}
 	var found *render.Object
 	for _, o := range r.candidates(w) {
-		if o.GetName() == w.name && (r.namespaceOf(o) == w.namespace || r.namespaceOf(o) == "") && (found == nil || o.Unit == r.unit() && found.Unit != o.Unit) {
+		if o.GetName() != w.name || r.namespaceOf(o) != w.namespace && r.namespaceOf(o) != "" {
+			continue
+		}
+		r.alone = r.alone || found != nil
+		if found == nil || o.Unit == r.unit() && found.Unit != o.Unit {
 			found = o
 		}
 	}
@@ -222,7 +226,9 @@ func (r *review) global(args []ref.Val) ref.Val {
 // globalEntry returns the objects of a GlobalContextEntry. Entries that call
 // services, and projections, are undecided.
 func (r *review) globalEntry(name string) ref.Val {
-	entry := r.engine.options.Cluster.Get(r.unit(), schema.GroupKind{Group: "kyverno.io", Kind: "GlobalContextEntry"}, "", name)
+	kind := schema.GroupKind{Group: "kyverno.io", Kind: "GlobalContextEntry"}
+	r.alone = r.alone || len(r.engine.options.Cluster.Named(kind, name)) > 1
+	entry := r.engine.options.Cluster.Get(r.unit(), kind, "", name)
 	if entry == nil {
 		return ask("needs to know GlobalContextEntry %s", name)
 	}

@@ -34,7 +34,8 @@ func (m mutator) Mutate(ctx context.Context, req *policy.Request) ([]policy.Step
 		return nil, nil
 	}
 	var steps []policy.Step
-	now := *req
+	var r *review // nil: none of the object as it is now
+	now, shares := *req, m.shares(req)
 	for _, p := range m.policies {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -42,9 +43,20 @@ func (m mutator) Mutate(ctx context.Context, req *policy.Request) ([]policy.Step
 		if p.Kind != Mutating || p.spec.Evaluation.Mode != modeKubernetes {
 			continue
 		}
-		for _, s := range p.mutate(m.review(ctx, &now, nil)) {
+		known, ok := now.Recall(p, now.Admitted)
+		made, _ := known.([]policy.Step)
+		if !ok {
+			if r == nil {
+				r = m.review(ctx, &now, nil)
+			}
+			r.alone = false
+			if made = p.mutate(r); shares && !r.alone && ctx.Err() == nil {
+				now.Remember(p, now.Admitted, made)
+			}
+		}
+		for _, s := range made {
 			if s.Admitted != nil {
-				now.Admitted, now.Typed = s.Admitted, nil
+				now.Admitted, now.Typed, r = s.Admitted, nil, nil
 			}
 			steps = append(steps, s)
 		}

@@ -33,6 +33,7 @@ type review struct {
 
 	assumed   []string // assumptions of the policy under evaluation
 	secret    bool     // a Secret was looked up by it
+	alone     bool     // its verdicts are not those of a request whose equal object is in another unit
 	generated []map[string]any
 	key       []byte // room for the key of repeats
 }

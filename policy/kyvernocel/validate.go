@@ -29,6 +29,7 @@ func (e *Engine) Validator() policy.Validator { return validator{e} }
 func (v validator) Validate(ctx context.Context, req *policy.Request) ([]policy.Result, error) {
 	var all []policy.Result
 	var r *review
+	shares := v.shares(req)
 	for _, p := range v.policies {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -36,17 +37,31 @@ func (v validator) Validate(ctx context.Context, req *policy.Request) ([]policy.
 		if p.Kind != Validating && p.Kind != ImageValidating || p.spec.Evaluation.Mode != modeKubernetes {
 			continue
 		}
-		if r == nil {
-			r = v.review(ctx, req, nil)
-		}
 		policy.Timed(ctx, policy.EngineValidating, p.Name, func() {
-			for _, verdict := range p.evaluate(r) {
+			known, ok := req.Recall(p, req.Admitted)
+			verdicts, _ := known.([]verdict)
+			if !ok {
+				if r == nil {
+					r = v.review(ctx, req, nil)
+				}
+				r.alone = false
+				if verdicts = p.evaluate(r); shares && !r.alone && ctx.Err() == nil {
+					req.Remember(p, req.Admitted, verdicts)
+				}
+			}
+			for _, verdict := range verdicts {
 				verdict.assumed = filters.With(verdict.assumed, req)
 				all = append(all, p.result(verdict))
 			}
 		})
 	}
 	return all, ctx.Err()
+}
+
+// shares reports whether policies may share their verdicts on a request with requests about
+// equal objects.
+func (e *Engine) shares(req *policy.Request) bool {
+	return e.options.Coverage == nil && !req.InSeveralNamespaces(e.options.Cluster)
 }
 
 // evaluate returns the verdicts of the policy, or of its copy for the object's
