@@ -1,17 +1,19 @@
 // Package disk reads directories as file systems out of which nothing leads.
 //
 // [Open] takes a directory that was opened as an [os.Root] and returns a [Dir]:
-// links and ".." lead nowhere outside, only regular files and directories open, and
-// what one run may read is bounded (dir.go, held.go, beneath_linux.go). A [Tree] is all
-// that a run reads: the repository that [Root] finds, with places outside of it,
-// standard input and other revisions as mounts (tree.go, root.go). Reports have names
-// of their own for what is mounted (names.go).
+// links and ".." lead nowhere outside, only regular files and directories open, each
+// directory is listed once, and what one run may read is bounded (dir.go, held.go,
+// listing.go, beneath_linux.go). A [Tree] is all that a run reads: the repository that
+// [Root] finds, with places outside of it, standard input and other revisions as mounts
+// (tree.go, root.go). Reports have names of their own for what is mounted (names.go).
 package disk
 
 import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/preadmit/preadmit/render"
@@ -22,7 +24,7 @@ type Dir struct{ *dirs }
 
 // Open returns the directory of root, which must stay open.
 func Open(root *os.Root) Dir {
-	held := &dirs{root: root, held: make(map[string]*os.Root)}
+	held := &dirs{root: root, held: make(map[string]*os.Root), lists: make(map[string]listing)}
 	held.left.Store(maxRead)
 	if top, err := root.Open("."); err == nil {
 		held.top, held.fd = top, int(top.Fd())
@@ -77,10 +79,48 @@ func (d *dirs) openInRoot(name string) (fs.File, fs.FileInfo, error) {
 // ReadLink implements fs.ReadLinkFS.
 func (d Dir) ReadLink(name string) (string, error) { return in(d.dirs, name, (*os.Root).Readlink) }
 
-// Lstat implements fs.ReadLinkFS.
+// ReadDir implements fs.ReadDirFS. It reads each directory once.
+func (d Dir) ReadDir(name string) ([]fs.DirEntry, error) {
+	if l, ok := d.listing(name); ok {
+		return l.entries(), nil
+	}
+	f, err := d.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	dir, ok := f.(fs.ReadDirFile)
+	if !ok {
+		return nil, &fs.PathError{Op: "readdir", Path: name, Err: errors.ErrUnsupported}
+	}
+	read, err := dir.ReadDir(-1)
+	slices.SortFunc(read, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	if err != nil {
+		return read, err
+	}
+	return d.keep(name, read).entries(), nil
+}
+
+// Lstat implements fs.ReadLinkFS. It answers from a listing if it can.
 func (d Dir) Lstat(name string) (fs.FileInfo, error) {
+	e, known := d.listed(name)
+	switch {
+	case e != nil:
+		return e.Info()
+	case known:
+		return nil, &fs.PathError{Op: "statat", Path: name, Err: syscall.ENOENT}
+	}
 	return in(d.dirs, name, (*os.Root).Lstat)
 }
 
-// Stat implements fs.StatFS.
-func (d Dir) Stat(name string) (fs.FileInfo, error) { return in(d.dirs, name, (*os.Root).Stat) }
+// Stat implements fs.StatFS. It answers from a listing if it can.
+func (d Dir) Stat(name string) (fs.FileInfo, error) {
+	e, known := d.listed(name)
+	switch {
+	case e != nil && e.kind&fs.ModeSymlink == 0:
+		return e.Info()
+	case known && e == nil:
+		return nil, &fs.PathError{Op: "statat", Path: name, Err: syscall.ENOENT}
+	}
+	return in(d.dirs, name, (*os.Root).Stat)
+}

@@ -24,6 +24,10 @@ type dirs struct {
 	held  map[string]*os.Root
 	order []string // in which they were opened
 
+	listMu  sync.RWMutex
+	lists   map[string]listing
+	entries int // of all lists
+
 	left atomic.Int64 // bytes that may still be read
 }
 

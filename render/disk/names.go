@@ -74,6 +74,9 @@ type Shown struct{ *Tree }
 // Open implements fs.FS.
 func (s Shown) Open(name string) (fs.File, error) { return s.Tree.Open(s.Find(name)) }
 
+// ReadDir implements fs.ReadDirFS.
+func (s Shown) ReadDir(name string) ([]fs.DirEntry, error) { return s.Tree.ReadDir(s.Find(name)) }
+
 // Stat implements fs.StatFS.
 func (s Shown) Stat(name string) (fs.FileInfo, error) { return s.Tree.Stat(s.Find(name)) }
 

@@ -20,3 +20,8 @@ func (s subtree) Open(name string) (fs.File, error) { return s.FS.Open(path.Join
 
 // Stat implements fs.StatFS.
 func (s subtree) Stat(name string) (fs.FileInfo, error) { return fs.Stat(s.FS, path.Join(s.dir, name)) }
+
+// ReadDir implements fs.ReadDirFS.
+func (s subtree) ReadDir(name string) ([]fs.DirEntry, error) {
+	return fs.ReadDir(s.FS, path.Join(s.dir, name))
+}

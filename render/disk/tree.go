@@ -230,6 +230,15 @@ func (t *Tree) Open(name string) (fs.File, error) {
 	return fsys.Open(rest)
 }
 
+// ReadDir lists a directory.
+func (t *Tree) ReadDir(name string) ([]fs.DirEntry, error) {
+	fsys, rest, err := t.Locate("open", name)
+	if err != nil {
+		return nil, err
+	}
+	return fs.ReadDir(fsys, rest)
+}
+
 // ReadLink returns where a link points to.
 func (t *Tree) ReadLink(name string) (string, error) {
 	fsys, rest, err := t.Locate("readlink", name)
