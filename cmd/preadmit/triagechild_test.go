@@ -190,7 +190,7 @@ func TestTriageReadsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(strace, "-qq", "-f", "-ff", "-e", "trace=openat,execve,clone,clone3", "-o", log, preadmit, "triage", "--plain", "--no-cache", "--sandbox=off", "--pack", "pod-security-baseline")
+	cmd := exec.Command(strace, "-qq", "-f", "-ff", "-e", "trace=openat,openat2,execve,clone,clone3", "-o", log, preadmit, "triage", "--plain", "--no-cache", "--sandbox=off", "--pack", "pod-security-baseline")
 	cmd.Dir, cmd.Stdin = dir, strings.NewReader("1\nx 1\no 1\nq\n")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Skipf("strace: %v\n%s", err, out)
