@@ -90,10 +90,10 @@ func (e estimator) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
 		}
 	}
 	n := max(s.Items, s.Length)
-	switch node.Type().Kind() {
-	case types.StringKind, types.BytesKind:
+	switch kind := node.Type().Kind(); {
+	case kind == types.StringKind || kind == types.BytesKind:
 		n = s.Length
-	case types.ListKind, types.MapKind:
+	case kind == types.ListKind || kind == types.MapKind || e.isContainer(node.Expr()):
 		n = s.Items
 	}
 	return &checker.SizeEstimate{Min: 0, Max: n}
@@ -160,13 +160,38 @@ type measure struct {
 	types map[int64]*types.Type
 	roots Roots
 	sizes map[int64]Sizes // by expression; those without a bound are not in it
+
+	containers map[int64]bool // expressions that fail unless they are lists or maps
 }
 
 func measured(a *cel.Ast, roots Roots) *measure {
-	m := &measure{types: a.NativeRep().TypeMap(), roots: roots, sizes: map[int64]Sizes{}}
+	m := &measure{types: a.NativeRep().TypeMap(), roots: roots, sizes: map[int64]Sizes{}, containers: map[int64]bool{}}
 	m.expr(a.NativeRep().Expr(), nil)
 	return m
 }
+
+// contain notes that an expression is used as a list or map: what is neither fails.
+// Then the operands of a sum and the chosen branch of a condition are lists or maps, too.
+// To add two texts of unknown type costs one unit, however long they are.
+func (m *measure) contain(e ast.Expr) {
+	m.containers[e.ID()] = true
+	if e.Kind() != ast.CallKind {
+		return
+	}
+	parts := e.AsCall().Args()
+	switch e.AsCall().FunctionName() {
+	case operators.Add, "dyn":
+	case operators.Conditional:
+		parts = parts[1:]
+	default:
+		return
+	}
+	for _, x := range parts {
+		m.contain(x)
+	}
+}
+
+func (m *measure) isContainer(e ast.Expr) bool { return e != nil && m.containers[e.ID()] }
 
 // scope holds the bounds of comprehension variables.
 type scope struct {
@@ -302,6 +327,9 @@ func (m *measure) call(c ast.CallExpr, in *scope) bound {
 		largest = largest.max(b)
 		total = Sizes{add(total.Items, b.Items), add(total.Length, b.Length)}
 	}
+	if c.FunctionName() == operators.In && len(args) == 2 {
+		m.contain(args[1])
+	}
 	switch c.FunctionName() {
 	case operators.Index, operators.OptIndex, operators.OptSelect, operators.Conditional,
 		"orValue", "kyverno_orValue", "or", "value", "optional.of", "optional.ofNonZeroValue", "optional.none", "dyn",
@@ -327,6 +355,7 @@ func (m *measure) call(c ast.CallExpr, in *scope) bound {
 // take over or add an element for each of the range, and optMap yields what
 // its body does, of a variable that is not accumulated.
 func (m *measure) comprehension(c ast.ComprehensionExpr, in *scope) bound {
+	m.contain(c.IterRange())
 	over, made := m.expr(c.IterRange(), in), m.expr(c.AccuInit(), in)
 	inside := func(accu bound) *scope {
 		vars := map[string]bound{c.IterVar(): over, c.AccuVar(): accu}

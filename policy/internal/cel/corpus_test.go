@@ -223,6 +223,53 @@ func TestJoinBound(t *testing.T) {
 	}
 }
 
+// TestContainerBound holds that what an expression iterates is bounded as a list and not
+// as a text, and that the bound covers texts in the place of lists.
+func TestContainerBound(t *testing.T) {
+	t.Parallel()
+	env, err := Newest().Env(Declarations{Variables: map[string]*cel.Type{"object": cel.DynType}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("x", 5000)
+	lists, sizes := Freeze(map[string]any{"a": []any{long, "b"}, "b": []any{"c"}, "c": []any{"d", long, "e"}})
+	texts, textSizes := Freeze(map[string]any{"a": long, "b": long, "c": []any{"d", "e"}})
+	for _, expression := range []string{
+		`(object.a + object.b).exists(x, x == "b")`,
+		`(object.a + object.b + object.a).filter(x, x in object.b).map(x, x + "b")`,
+		`object.c.exists(y, (object.a + object.b).exists(x, x == y) || false)`,
+		`object.c.all(y, (has(object.a) ? object.a + object.b : []).exists(x, x == y) || true)`,
+		`object.c.map(y, y in object.a || true)`,
+		`object.c.map(y, y in (object.a + object.b) || true)`,
+		`dyn(object.a).exists_one(x, x == "b")`,
+	} {
+		ast, err := Compile(env, expression)
+		if err != nil {
+			t.Fatal(expression, err)
+		}
+		program, err := Plan(ast)
+		if err != nil {
+			t.Fatal(expression, err)
+		}
+		if bound := Cost(ast, Roots{Inputs: sizes}); bound > 100_000 {
+			t.Errorf("%s: bound %d", expression, bound)
+		}
+		for _, c := range []struct {
+			object ref.Val
+			sizes  Sizes
+		}{{lists, sizes}, {texts, textSizes}} {
+			input, err := cel.NewActivation(map[string]any{"object": c.object})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, cost, _ := program.EvalExact(t.Context(), input)
+			if bound := Cost(ast, Roots{Inputs: c.sizes}); cost == 0 || bound < uint64(cost) {
+				t.Errorf("%s: bound %d, cost %d", expression, bound, cost)
+			}
+		}
+	}
+}
+
 func compareCost(t *testing.T, env *cel.Env, ast *cel.Ast, expression string) {
 	t.Helper()
 	upstream, err := env.Program(ast)
