@@ -39,6 +39,7 @@ type Watch struct {
 	now    footprint                 // as of the last look
 	floor  footprint                 // when the phase began, or a task ended and none was left
 	over   bool
+	writes bool           // the phase is the last: reports are written
 	done   map[string]int // tasks by how their names begin
 	told   map[string]int // finished tasks that were reported to the parent
 
@@ -141,6 +142,7 @@ func (w *Watch) Phase(name string) {
 	}
 	w.mu.Lock()
 	w.floor = w.now
+	w.writes = w.writes || name == supervise.Writing
 	w.mu.Unlock()
 	if name == supervise.Writing {
 		confine.CPU(math.MaxInt64) // the parent limits it, because a large report takes long
@@ -372,10 +374,14 @@ func (w *Watch) KeepLimits() {
 
 // limit returns how many bytes the process may use now. Between tasks the
 // results of all of them are put together, which the limit of a single task
-// does not cover.
+// does not cover. Writing the reports must not fail for a low limit of tasks, nor for
+// a task that was abandoned at the end of the run's time.
 func (w *Watch) limit() uint64 {
 	const tasks = 4
-	if len(w.flying) == 0 {
+	switch {
+	case w.writes:
+		return w.floor.live + tasks*max(w.limits.memory, DefaultMemory<<20)
+	case len(w.flying) == 0:
 		return w.floor.live + tasks*w.limits.memory
 	}
 	return w.floorOf().live + w.limits.memory
@@ -401,10 +407,13 @@ func (w *Watch) excess(now footprint, limit uint64) (supervise.Excess, bool) {
 	}
 	tasks := w.innermost()
 	if now.total > limit {
-		if len(tasks) > 1 {
+		if len(tasks) > 1 || w.writes {
 			tasks = nil // any of them may be the reason
 		}
 		return excess(supervise.OutOfMemory, tasks), true
+	}
+	if w.writes {
+		return supervise.Excess{}, false
 	}
 	late := slices.DeleteFunc(tasks, func(t *Task) bool {
 		share, times := (now.cpu-t.at.cpu)/time.Duration(max(1, len(w.flying))), time.Duration(max(1, t.extent))

@@ -29,6 +29,36 @@ func TestResultsAreNoTask(t *testing.T) {
 	}
 }
 
+// TestReportsOutliveTasks holds that a task that did not stop at the end of the run's time
+// does not end the process while it writes the reports, and that those may take more
+// than a single task, also if --task-memory is low.
+func TestReportsOutliveTasks(t *testing.T) {
+	w := New(supervise.NewPipe(io.Discard), supervise.Order{})
+	w.Allow(160, time.Second)
+	w.now = footprint{live: 80 << 20}
+	stuck, done, err := w.Start("stuck", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
+	stuck.began = stuck.began.Add(-time.Hour)
+	now := footprint{live: 300 << 20, total: 1100 << 20, cpu: stuck.at.cpu + time.Hour}
+	if _, over := w.excess(now, w.limit()); !over {
+		t.Error("a task may take as much as it likes")
+	}
+	w.now = now
+	w.Phase(supervise.Writing)
+	if x, over := w.excess(now, w.limit()); over {
+		t.Errorf("the report is not written: %v", x)
+	}
+	if now.total = 6 << 30; w.limit() > now.total {
+		t.Errorf("writing may take %d MiB", w.limit()>>20)
+	}
+	if x, over := w.excess(now, w.limit()); !over || len(x.Tasks) > 0 {
+		t.Errorf("writing takes more than it may: %v, %v", x, over)
+	}
+}
+
 // TestProgressOfManyTasks holds that the parent of a run that goes well knows how many
 // tasks are done and which takes long, and that putting the results of a large run
 // together, once its time is over, is not taken for a task that hangs.
