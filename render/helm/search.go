@@ -209,7 +209,7 @@ func (s *search) argument(out string, arg any, a, b, depth int) {
 		}
 	case map[string]any:
 	default:
-		if strings.Contains(out[a:b], fmt.Sprint(arg)) {
+		if n := wholeNumber(arg); strings.Contains(out[a:b], fmt.Sprint(arg)) || n != "" && strings.Contains(out[a:b], n) {
 			s.value(arg, depth)
 		}
 	}

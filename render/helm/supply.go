@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/base64"
+	"math"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"sync"
 	"unicode"
@@ -175,10 +177,30 @@ func (h hit) proves(field, token string) bool {
 	case strings.EqualFold(field, text), flat(field) == flat(text):
 		return true
 	}
+	if n := h.integer(); n != "" && strings.Contains(field, n) {
+		return true
+	}
 	if core := plainText(text); len(core) > 2 && strings.Contains(plainText(field), core) {
 		return true // lower, replace "_" "-" and similar functions
 	}
 	return field == base64.StdEncoding.EncodeToString([]byte(h.text))
+}
+
+// integer returns a number as int64 and similar functions write it, if that is not how templates
+// print it: Helm reads 1000650000 as 1.00065e+09.
+func (h hit) integer() string {
+	if h.node == nil || h.key {
+		return ""
+	}
+	return wholeNumber(h.node.val)
+}
+
+func wholeNumber(v any) string {
+	f, ok := v.(float64)
+	if !ok || f != math.Trunc(f) || math.Abs(f) < 1e6 || math.Abs(f) >= 1<<63 {
+		return ""
+	}
+	return strconv.FormatFloat(f, 'f', 0, 64)
 }
 
 // plainText returns a text as it is after conversion to a name.
