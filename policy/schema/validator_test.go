@@ -23,10 +23,12 @@ import (
 )
 
 // A case is the first object of a file with the changes that a further
-// document makes to it, a JSON merge patch each.
+// document makes to it, a JSON merge patch each. In updates.yaml each document with a kind
+// is a first object, and the ones after it are updates of that.
 type validateCase struct {
 	name   string
 	object map[string]any
+	old    map[string]any // that it updates; nil where it is created
 }
 
 // What Kubernetes 1.36.3 itself says about the objects in testdata/validate is
@@ -78,12 +80,19 @@ func golden(t *testing.T, file, got string) {
 func readCases(t *testing.T, file string) []validateCase {
 	t.Helper()
 	var cases []validateCase
+	var first map[string]any
+	updates := filepath.Base(file) == "updates.yaml"
 	for _, d := range readDocuments(t, file) {
-		object := d.object.Object
-		if len(cases) > 0 {
-			object = mergePatch(runtime.DeepCopyJSON(cases[0].object), object)
+		c := validateCase{name: d.comment, object: d.object.Object}
+		if first == nil || updates && d.object.GetKind() != "" {
+			first = d.object.Object
+		} else {
+			c.object = mergePatch(runtime.DeepCopyJSON(first), d.object.Object)
+			if updates {
+				c.old = first
+			}
 		}
-		cases = append(cases, validateCase{d.comment, object})
+		cases = append(cases, c)
 	}
 	return cases
 }
@@ -111,10 +120,11 @@ func tellCase(t *testing.T, kinds *Kinds, v *Validator, c validateCase, server o
 	theirs := map[string]bool{}
 	strict := false
 	for _, f := range server.Faults {
-		theirs[f.String()] = true
+		line, _, _ := strings.Cut(f.String(), "\n") // then comes a diff
+		theirs[line] = true
 		strict = strict || f.Field == ""
 	}
-	results, err := validateObject(kinds, v, c.object)
+	results, err := validateUpdate(kinds, v, c.object, c.old)
 	if err != nil {
 		return fmt.Sprintf("refused: %v\n", err)
 	}
@@ -127,7 +137,7 @@ func tellCase(t *testing.T, kinds *Kinds, v *Validator, c validateCase, server o
 		}
 		said[strings.TrimPrefix(r.Message, "strict decoding error: ")] = true
 	}
-	ours, warned, _ := faultsOf(t, kinds, v, oracleRequest{Object: c.object})
+	ours, warned, _ := faultsOf(t, kinds, v, oracleRequest{Object: c.object, Old: c.old})
 	for _, f := range slices.Sorted(maps.Keys(ours)) {
 		if !matched(f, theirs) && (!strict || strings.HasPrefix(f, "unknown field")) {
 			t.Errorf("%s: not said by the API server: %s", c.name, f)
@@ -154,11 +164,22 @@ func abbreviate(s string) string {
 }
 
 func validateObject(kinds *Kinds, v *Validator, object map[string]any) ([]policy.Result, error) {
+	return validateUpdate(kinds, v, object, nil)
+}
+
+func validateUpdate(kinds *Kinds, v *Validator, object, old map[string]any) ([]policy.Result, error) {
 	req := policy.Request{Operation: policy.Create, Object: &render.Object{Unstructured: &unstructured.Unstructured{Object: object}}}
 	req.Kind = req.Object.GroupVersionKind()
 	var err error
 	if req.Admitted, err = kinds.Admit(req.Object, "default"); err != nil {
 		return nil, err
+	}
+	if old != nil {
+		req.Operation = policy.Update
+		req.OldObject = &render.Object{Unstructured: &unstructured.Unstructured{Object: old}}
+		if req.OldAdmitted, err = kinds.Admit(req.OldObject, "default"); err != nil {
+			return nil, err
+		}
 	}
 	return v.Validate(context.Background(), &req)
 }
@@ -170,7 +191,7 @@ func recordedFaults(t *testing.T, file string, cases []validateCase) []oracleAns
 	if os.Getenv("UPDATE_GOLDEN") != "" && os.Getenv("PREADMIT_ORACLE") != "" {
 		var requests []oracleRequest
 		for _, c := range cases {
-			requests = append(requests, oracleRequest{Object: c.object, Validate: true})
+			requests = append(requests, oracleRequest{Object: c.object, Old: c.old, Validate: true})
 		}
 		var b bytes.Buffer
 		for i, a := range askOracle(t, requests) {
@@ -258,6 +279,10 @@ func TestValidationByRelease(t *testing.T) {
 		{"1.33", "1.32", "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: a}\nspec: {serviceName: a.b, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: b}]}}}\n"},
 		{"1.34", "1.33", "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: a}\nspec: {maxReplicas: 1, scaleTargetRef: {apiVersion: v1, kind: ReplicationController, name: a}}\n"},
 		{"1.32", "1.33", pod(`, lifecycle: {preStop: {sleep: {seconds: 0}}}`)},
+		{"1.37", "1.36", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: b}], volumes: [{name: a, image: {}}]}}}\n"},
+		{"1.36", "1.37", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {securityContext: {seLinuxChangePolicy: MountOption}, containers: [{name: a, image: b}]}\n"},
+		{"1.35", "1.36", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {initContainers: [{name: c, image: b, restartPolicy: Always, restartPolicyRules: [{action: Restart, exitCodes: {operator: In, values: [1]}}]}], containers: [{name: a, image: b}]}\n"},
+		{"1.33", "1.32", pod(`, resizePolicy: [{resourceName: gpu, restartPolicy: NotRequired}]`)},
 		{"1.33", "1.34", "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {trafficDistribution: PreferSameZone, ports: [{port: 1}]}\n"},
 	} {
 		for version, want := range map[string]policy.Outcome{c.refused: policy.Fail, c.accepted: policy.Pass} {

@@ -18,7 +18,9 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -133,6 +135,14 @@ func (c *check) kind(all Object) {
 		c.admissionBinding(&o.Spec, spec)
 	case *storagev1.StorageClass:
 		c.storageClass(o)
+	case *nodev1.RuntimeClass:
+		c.runtimeClass(o)
+	case *corev1.Endpoints:
+		was, _ := old.(*corev1.Endpoints)
+		c.endpoints(o, was)
+	case *discoveryv1.EndpointSlice:
+		was, _ := old.(*discoveryv1.EndpointSlice)
+		c.endpointSlice(o, was)
 	}
 }
 

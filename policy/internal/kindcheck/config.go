@@ -118,4 +118,23 @@ func (c *check) storageClass(o *storagev1.StorageClass) {
 	if m := o.VolumeBindingMode; m != nil {
 		oneOf(c, Top.In("volumeBindingMode"), *m, storagev1.VolumeBindingImmediate, storagev1.VolumeBindingWaitForFirstConsumer)
 	}
+	for i, term := range o.AllowedTopologies {
+		keys := map[string]bool{}
+		for j, r := range term.MatchLabelExpressions {
+			at := Top.In("allowedTopologies", i, "matchLabelExpressions", j)
+			if len(r.Values) == 0 {
+				c.required(at.In("values"), "")
+			}
+			for k, value := range r.Values {
+				if slices.Contains(r.Values[:k], value) {
+					c.duplicate(at.In("values", k), value)
+				}
+			}
+			c.invalids(at.In("key"), r.Key, qualifiedName(r.Key))
+			if keys[r.Key] {
+				c.duplicate(at.In("key"), r.Key)
+			}
+			keys[r.Key] = true
+		}
+	}
 }

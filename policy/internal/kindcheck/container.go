@@ -34,7 +34,42 @@ func (c *checker) containers(p *Spot) {
 		if c.release < containerRestarts && container.RestartPolicy != nil {
 			c.forbidden(at.In("restartPolicy"), "may not be set for non-init containers")
 		}
+		if c.release >= containerRestarts {
+			c.restartRules(container, at)
+		}
 		c.hostPorts(container, at, ports)
+	}
+}
+
+// allRestarts is the release since which rules may restart all containers
+// (RestartAllContainersOnContainerExits).
+const allRestarts release = 36
+
+func (c *checker) restartRules(o *corev1.Container, p *Spot) {
+	rules := p.In("restartPolicyRules")
+	if o.RestartPolicy != nil {
+		oneOf(c.check, p.In("restartPolicy"), *o.RestartPolicy, corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyNever, corev1.ContainerRestartPolicyOnFailure)
+	} else if len(o.RestartPolicyRules) > 0 {
+		c.required(p.In("restartPolicy"), "must specify restartPolicy when restart rules are used")
+	}
+	if n := len(o.RestartPolicyRules); n > 20 {
+		c.tooMany(rules, n, 20)
+	}
+	actions := []corev1.ContainerRestartRuleAction{corev1.ContainerRestartRuleActionRestart}
+	if c.release >= allRestarts {
+		actions = append(actions, corev1.ContainerRestartRuleActionRestartAllContainers)
+	}
+	for i, r := range o.RestartPolicyRules {
+		oneOf(c.check, rules.In(i, "action"), r.Action, actions...)
+		codes := rules.In(i, "exitCodes")
+		if r.ExitCodes == nil {
+			c.required(codes, "must be specified")
+			continue
+		}
+		oneOf(c.check, codes.In("operator"), r.ExitCodes.Operator, corev1.ContainerRestartRuleOnExitCodesOpIn, corev1.ContainerRestartRuleOnExitCodesOpNotIn)
+		if n := len(r.ExitCodes.Values); n > 255 {
+			c.tooMany(codes.In("values"), n, 255)
+		}
 	}
 }
 
@@ -55,6 +90,9 @@ func (c *checker) initContainers(p *Spot) {
 		if c.release < containerRestarts && container.RestartPolicy != nil {
 			oneOf(c.check, at.In("restartPolicy"), *container.RestartPolicy, corev1.ContainerRestartPolicyAlways)
 		}
+		if c.release >= containerRestarts {
+			c.initRestartRules(container, sidecar, at)
+		}
 		if sidecar {
 			c.lifecycleAndProbes(container, at)
 		} else {
@@ -66,6 +104,22 @@ func (c *checker) initContainers(p *Spot) {
 			f.Fields[0] = strings.Replace(f.Fields[0], p.In("initContainers", 0).Pointer(), at.Pointer(), 1)
 		}
 	}
+}
+
+func (c *checker) initRestartRules(o *corev1.Container, sidecar bool, p *Spot) {
+	if sidecar && c.release < allRestarts {
+		if len(o.RestartPolicyRules) > 0 {
+			c.forbidden(p.In("restartPolicyRules"), "restartPolicyRules are not allowed for init containers with restart policy Always")
+		}
+		return
+	}
+	if o.RestartPolicy == nil {
+		if len(o.RestartPolicyRules) > 0 {
+			c.required(p.In("restartPolicy"), "must specify restartPolicy when restart rules are used")
+		}
+		return
+	}
+	c.restartRules(o, p)
 }
 
 func (c *checker) noProbes(container *corev1.Container, p *Spot) {
@@ -102,7 +156,48 @@ func (c *checker) container(o *corev1.Container, p *Spot) {
 	c.devices(o, p.In("volumeDevices"))
 	oneOf(c.check, p.In("imagePullPolicy"), o.ImagePullPolicy, corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)
 	c.resources(&o.Resources, p.In("resources"))
+	c.resizePolicy(o.ResizePolicy, p.In("resizePolicy"))
 	c.security(o.SecurityContext, p.In("securityContext"))
+}
+
+// resizes is the release since which containers are resized in place by default
+// (InPlacePodVerticalScaling); before, the server drops resizePolicy.
+const resizes release = 33
+
+// resizePolicy validates how a container takes new resources. The server's paths leave out
+// the index.
+func (c *checker) resizePolicy(list []corev1.ContainerResizePolicy, p *Spot) {
+	if c.release < resizes {
+		return
+	}
+	seen := map[corev1.ResourceName]bool{}
+	for i, r := range list {
+		if seen[r.ResourceName] {
+			c.duplicate(p.In(i), r.ResourceName)
+		}
+		seen[r.ResourceName] = true
+		before := len(c.faults)
+		if r.ResourceName == "" {
+			c.required(p, "").at(p.In(i, "resourceName"))
+		} else {
+			oneOf(c.check, p, r.ResourceName, corev1.ResourceCPU, corev1.ResourceMemory)
+		}
+		for _, f := range c.faults[before:] {
+			f.at(p.In(i, "resourceName"))
+		}
+		before = len(c.faults)
+		if r.RestartPolicy == "" {
+			c.required(p, "")
+		} else {
+			oneOf(c.check, p, r.RestartPolicy, corev1.NotRequired, corev1.RestartContainer)
+		}
+		if c.spec.RestartPolicy == corev1.RestartPolicyNever && r.RestartPolicy != corev1.NotRequired {
+			c.invalid(p, r.RestartPolicy, "must be 'NotRequired' when pod `restartPolicy` is 'Never'")
+		}
+		for _, f := range c.faults[before:] {
+			f.at(p.In(i, "restartPolicy"))
+		}
+	}
 }
 
 func (c *checker) ports(list []corev1.ContainerPort, p *Spot) {

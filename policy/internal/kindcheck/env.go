@@ -67,8 +67,11 @@ func (c *checker) valueFrom(v *corev1.EnvVar, p *Spot) {
 		sources++
 		c.keyRef(r.Name, r.Key, p.In("secretKeyRef"))
 	}
-	if from.FileKeyRef != nil {
+	if r := from.FileKeyRef; r != nil {
 		sources++
+		if c.release >= envFiles {
+			c.fileKeyRef(r, p.In("fileKeyRef"))
+		}
 	}
 	switch {
 	case sources == 0 && c.release >= envFiles:
@@ -79,6 +82,32 @@ func (c *checker) valueFrom(v *corev1.EnvVar, p *Spot) {
 		c.invalid(p, "", "may not be specified when `value` is not empty")
 	case sources > 1:
 		c.invalid(p, "", "may not have more than one field specified at a time")
+	}
+}
+
+// fileKeyRef validates a variable that comes from a file, which has to be in an emptyDir.
+func (c *checker) fileKeyRef(r *corev1.FileKeySelector, p *Spot) {
+	if r.Key == "" {
+		c.required(p.In("key"), "")
+	} else {
+		c.invalids(p.In("key"), r.Key, validation.IsRelaxedEnvVarName(r.Key))
+	}
+	volume := p.In("volumeName")
+	if r.VolumeName == "" {
+		c.required(volume, "")
+	} else {
+		c.invalids(volume, r.VolumeName, dnsLabel(r.VolumeName))
+	}
+	if r.Path == "" {
+		c.required(p.In("path"), "")
+	} else {
+		c.invalids(p.In("path"), r.Path, backsteps(r.Path))
+	}
+	at := slices.IndexFunc(c.spec.Volumes, func(v corev1.Volume) bool { return v.Name == r.VolumeName })
+	if at < 0 {
+		c.notFound(volume, r.VolumeName)
+	} else if c.spec.Volumes[at].EmptyDir == nil {
+		c.invalid(volume, r.VolumeName, "referenced volume must be of type emptyDir")
 	}
 }
 

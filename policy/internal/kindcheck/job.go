@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -53,6 +54,8 @@ func (c *check) jobSpec(s *batchv1.JobSpec, p *Spot) {
 	}
 	if s.SuccessPolicy != nil && !indexed(s) {
 		c.invalid(p.In("successPolicy"), s.SuccessPolicy, "requires indexed completion mode")
+	} else if s.SuccessPolicy != nil && s.Completions != nil {
+		c.successPolicy(s, p.In("successPolicy", "rules"))
 	}
 	if r := s.PodReplacementPolicy; r != nil {
 		valid := []batchv1.PodReplacementPolicy{batchv1.Failed, batchv1.TerminatingOrFailed}
@@ -63,6 +66,73 @@ func (c *check) jobSpec(s *batchv1.JobSpec, p *Spot) {
 	}
 	c.template(&s.Template, p.In("template"))
 	c.jobRestartPolicy(s, p.In("template", "spec", "restartPolicy"))
+}
+
+// successPolicy validates when a Job is done early.
+func (c *check) successPolicy(s *batchv1.JobSpec, p *Spot) {
+	rules := s.SuccessPolicy.Rules
+	if len(rules) == 0 {
+		c.required(p, "at least one rules must be specified when the successPolicy is specified")
+	}
+	if n := len(rules); n > 20 {
+		c.tooMany(p, n, 20)
+	}
+	for i, r := range rules {
+		at, total := p.In(i), 0
+		if r.SucceededCount == nil && r.SucceededIndexes == nil {
+			c.required(at, "at least one of succeededCount or succeededIndexes must be specified")
+		}
+		if r.SucceededIndexes != nil {
+			var err error
+			if total, err = countIndexes(*r.SucceededIndexes, int(*s.Completions)); err != nil {
+				c.invalid(at.In("succeededIndexes"), *r.SucceededIndexes, "error parsing succeededIndexes: "+err.Error())
+			}
+		}
+		if r.SucceededCount == nil {
+			continue
+		}
+		count, n := at.In("succeededCount"), *r.SucceededCount
+		c.notNegative(at, "succeededCount", int64(n))
+		if n > *s.Completions {
+			c.invalid(count, n, fmt.Sprintf("must be less than or equal to %d (the number of specified completions)", *s.Completions)).also(Top.In("spec", "completions"))
+		}
+		if r.SucceededIndexes != nil && int(n) > total {
+			c.invalid(count, n, fmt.Sprintf("must be less than or equal to %d (the number of indexes in the specified succeededIndexes field)", total)).also(at.In("succeededIndexes"))
+		}
+	}
+}
+
+// countIndexes counts the indexes of 0,2-4, which have to rise and to be below completions.
+func countIndexes(text string, completions int) (int, error) {
+	total, last := 0, -1
+	if text == "" {
+		return 0, nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		var first int
+		bounds := strings.Split(part, "-")
+		if len(bounds) > 2 {
+			return 0, fmt.Errorf("the fragment %q violates the requirement that an index interval can have at most two parts separated by '-'", part)
+		}
+		for i, b := range bounds {
+			n, err := strconv.Atoi(b)
+			switch {
+			case err != nil:
+				return 0, fmt.Errorf("cannot convert string to integer for index: %q", b)
+			case n >= completions:
+				return 0, fmt.Errorf("too large index: %q", b)
+			case i == 0 && n <= last || i == 1 && n <= first:
+				return 0, fmt.Errorf("non-increasing order, previous: %d, current: %d", max(last, first), n)
+			}
+			if i == 0 {
+				first, total = n, total+1
+			} else {
+				total += n - first
+			}
+			last = n
+		}
+	}
+	return total, nil
 }
 
 func (c *check) completionMode(s *batchv1.JobSpec, p *Spot) {
@@ -127,8 +197,24 @@ func (c *check) podFailurePolicy(s *batchv1.JobSpec, p *Spot) {
 			}
 			c.omitted(at, text)
 		}
+		c.podConditions(r.OnPodConditions, at.In("onPodConditions"))
 		if r.OnExitCodes != nil {
 			c.exitCodes(r.OnExitCodes, &s.Template.Spec, at.In("onExitCodes"))
+		}
+	}
+}
+
+func (c *check) podConditions(list []batchv1.PodFailurePolicyOnPodConditionsPattern, p *Spot) {
+	if n := len(list); n > 20 {
+		c.tooMany(p, n, 20)
+	}
+	for i, pattern := range list {
+		at := p.In(i)
+		c.invalids(at.In("type"), string(pattern.Type), qualifiedName(string(pattern.Type)))
+		if pattern.Status == "" {
+			c.required(at.In("status"), `valid values: ["False" "True" "Unknown"]`)
+		} else {
+			oneOf(c, at.In("status"), pattern.Status, corev1.ConditionFalse, corev1.ConditionTrue, corev1.ConditionUnknown)
 		}
 	}
 }

@@ -155,6 +155,30 @@ func (c *check) ingressClass(s *networkingv1.IngressClassSpec, p *Spot) {
 		c.tooLong(at, 250)
 	}
 	c.errors(at, validation.IsDomainPrefixedPath(at.field(), s.Controller))
+	if s.Parameters != nil {
+		c.classParameters(s.Parameters, p.In("parameters"))
+	}
+}
+
+func (c *check) classParameters(r *networkingv1.IngressClassParametersReference, p *Spot) {
+	c.typedReference(r.APIGroup, r.Kind, r.Name, p)
+	namespace := p.In("namespace")
+	if r.Scope == nil {
+		c.required(p.In("scope"), "")
+		return
+	}
+	if !oneOf(c, p.In("scope"), *r.Scope, networkingv1.IngressClassParametersReferenceScopeCluster, networkingv1.IngressClassParametersReferenceScopeNamespace) {
+		return
+	}
+	switch cluster := *r.Scope == networkingv1.IngressClassParametersReferenceScopeCluster; {
+	case cluster && r.Namespace != nil:
+		c.forbidden(namespace, "`parameters.scope` is set to 'Cluster'").also(p.In("scope"))
+	case cluster:
+	case r.Namespace == nil:
+		c.required(namespace, "`parameters.scope` is set to 'Namespace'").also(p.In("scope"))
+	default:
+		c.invalids(namespace, *r.Namespace, dnsLabel(*r.Namespace))
+	}
 }
 
 // networkPolicy validates the spec of a NetworkPolicy.

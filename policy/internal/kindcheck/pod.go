@@ -115,7 +115,9 @@ func (c *checker) all(p *Spot) {
 	}
 	c.schedulingGates(p.In("schedulingGates"))
 	c.spread(s.TopologySpreadConstraints, p.In("topologySpreadConstraints"))
+	c.hostProcesses(p)
 	c.hostUsers(p)
+	c.hostnameOverride(p)
 	c.names(p)
 	c.tolerations(s.Tolerations, p.In("tolerations"))
 	for i, a := range s.HostAliases {
@@ -130,7 +132,8 @@ func (c *checker) all(p *Spot) {
 	} else if s.PreemptionPolicy != nil {
 		oneOf(c.check, p.In("preemptionPolicy"), *s.PreemptionPolicy, corev1.PreemptLowerPriority, corev1.PreemptNever)
 	}
-	c.resourceList(s.Overhead, p.In("overhead"), nil)
+	c.overhead(s.Overhead, p.In("overhead"), p.In("overhead"))
+	c.operatingSystem(p)
 }
 
 // names validates the fields of a pod's spec that name something.
@@ -253,12 +256,36 @@ func (c *checker) hostUsers(p *Spot) {
 	if s.HostUsers == nil || *s.HostUsers {
 		return
 	}
+	if s.HostNetwork {
+		c.forbidden(p.In("hostNetwork"), "when `hostUsers` is false").also(p.In("hostUsers"))
+	}
 	if s.HostPID {
 		c.forbidden(p.In("HostPID"), "when `hostUsers` is false").at(p.In("hostPID")).also(p.In("hostUsers"))
 	}
 	if s.HostIPC {
 		c.forbidden(p.In("HostIPC"), "when `hostUsers` is false").at(p.In("hostIPC")).also(p.In("hostUsers"))
 	}
+}
+
+// hostnames is the release since which hostnameOverride counts by default (HostnameOverride);
+// before, the server drops it.
+const hostnames release = 35
+
+func (c *checker) hostnameOverride(p *Spot) {
+	name, at := c.spec.HostnameOverride, p.In("hostnameOverride")
+	if name == nil || c.release < hostnames {
+		return
+	}
+	if fqdn := c.spec.SetHostnameAsFQDN; fqdn != nil && *fqdn {
+		c.forbidden(at, "may not be specified when setHostnameAsFQDN is true").also(p.In("setHostnameAsFQDN"))
+	}
+	if c.spec.HostNetwork {
+		c.forbidden(at, "may not be specified when hostNetwork is true").also(p.In("hostNetwork"))
+	}
+	if len(*name) > 64 {
+		c.tooLong(at, 64)
+	}
+	c.invalids(at, *name, dnsSubdomain(*name))
 }
 
 func (c *checker) resourceClaims(p *Spot) {

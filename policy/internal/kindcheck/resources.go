@@ -165,6 +165,113 @@ func (c *check) resourceQuota(s *corev1.ResourceQuotaSpec, p *Spot) {
 		}
 		return texts
 	})
+	if len(s.Scopes) > 0 {
+		c.quotaScopes(s, p.In("scopes"))
+	}
+	if s.ScopeSelector != nil {
+		c.scopeSelector(s, p.In("scopeSelector", "matchExpressions"))
+	}
+}
+
+// volumeClassQuotas is the release since which quotas are for a volume attributes class.
+const volumeClassQuotas release = 34
+
+func (c *check) knownScope(s corev1.ResourceQuotaScope) bool {
+	switch s {
+	case corev1.ResourceQuotaScopeTerminating, corev1.ResourceQuotaScopeNotTerminating, corev1.ResourceQuotaScopeBestEffort,
+		corev1.ResourceQuotaScopeNotBestEffort, corev1.ResourceQuotaScopePriorityClass, corev1.ResourceQuotaScopeCrossNamespacePodAffinity:
+		return true
+	default:
+		return s == corev1.ResourceQuotaScopeVolumeAttributesClass && c.release >= volumeClassQuotas
+	}
+}
+
+// scopeCovers reports whether a quota of a scope can limit a resource.
+func scopeCovers(s corev1.ResourceQuotaScope, name corev1.ResourceName) bool {
+	switch s {
+	case corev1.ResourceQuotaScopeBestEffort:
+		return name == corev1.ResourcePods
+	case corev1.ResourceQuotaScopeVolumeAttributesClass:
+		return name == corev1.ResourcePersistentVolumeClaims || name == corev1.ResourceRequestsStorage
+	case corev1.ResourceQuotaScopeTerminating, corev1.ResourceQuotaScopeNotTerminating, corev1.ResourceQuotaScopeNotBestEffort,
+		corev1.ResourceQuotaScopePriorityClass, corev1.ResourceQuotaScopeCrossNamespacePodAffinity:
+		return slices.Contains([]corev1.ResourceName{"pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"}, name)
+	default:
+		return true
+	}
+}
+
+// outOfScope returns the limits of a quota that its scope does not cover.
+func outOfScope(s *corev1.ResourceQuotaSpec, scope corev1.ResourceQuotaScope) []corev1.ResourceName {
+	var out []corev1.ResourceName
+	for _, name := range slices.Sorted(maps.Keys(s.Hard)) {
+		if quotaResource(name) && !scopeCovers(scope, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+func conflicting(scopes []corev1.ResourceQuotaScope) int {
+	n := 0
+	for _, pair := range [][2]corev1.ResourceQuotaScope{
+		{corev1.ResourceQuotaScopeBestEffort, corev1.ResourceQuotaScopeNotBestEffort},
+		{corev1.ResourceQuotaScopeTerminating, corev1.ResourceQuotaScopeNotTerminating},
+	} {
+		if slices.Contains(scopes, pair[0]) && slices.Contains(scopes, pair[1]) {
+			n++
+		}
+	}
+	return n
+}
+
+func (c *check) quotaScopes(s *corev1.ResourceQuotaSpec, p *Spot) {
+	for i, scope := range s.Scopes {
+		if !c.knownScope(scope) {
+			c.invalid(p, s.Scopes, "unsupported scope").at(p.In(i))
+		}
+		for _, name := range outOfScope(s, scope) {
+			c.invalid(p, s.Scopes, "unsupported scope applied to resource").at(p.In(i)).also(Top.In("spec", "hard", mapKey(name)))
+		}
+	}
+	for range conflicting(s.Scopes) {
+		c.invalid(p, s.Scopes, "conflicting scopes")
+	}
+}
+
+// scopeSelector validates what a quota's scopes are. The server's paths leave out the index.
+func (c *check) scopeSelector(s *corev1.ResourceQuotaSpec, p *Spot) {
+	var scopes []corev1.ResourceQuotaScope
+	for i, r := range s.ScopeSelector.MatchExpressions {
+		at := p.In(i)
+		scopes = append(scopes, r.ScopeName)
+		if !c.knownScope(r.ScopeName) {
+			c.invalid(p.In("scopeName"), r.ScopeName, "unsupported scope").at(at.In("scopeName"))
+		}
+		for _, name := range outOfScope(s, r.ScopeName) {
+			c.invalid(p, s.ScopeSelector, "unsupported scope applied to resource").at(at.In("scopeName")).also(Top.In("spec", "hard", mapKey(name)))
+		}
+		if c.knownScope(r.ScopeName) && r.ScopeName != corev1.ResourceQuotaScopePriorityClass &&
+			r.ScopeName != corev1.ResourceQuotaScopeVolumeAttributesClass && r.Operator != corev1.ScopeSelectorOpExists {
+			c.invalid(p.In("operator"), r.Operator, "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "+
+				"ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity").at(at.In("operator"))
+		}
+		switch values := len(r.Values); r.Operator {
+		case corev1.ScopeSelectorOpIn, corev1.ScopeSelectorOpNotIn:
+			if values == 0 {
+				c.required(p.In("values"), "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector").at(at.In("values"))
+			}
+		case corev1.ScopeSelectorOpExists, corev1.ScopeSelectorOpDoesNotExist:
+			if values > 0 {
+				c.invalid(p.In("values"), r.Values, "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector").at(at.In("values"))
+			}
+		default:
+			c.invalid(p.In("operator"), r.Operator, "not a valid selector operator").at(at.In("operator"))
+		}
+	}
+	for range conflicting(scopes) {
+		c.invalid(p, s.Scopes, "conflicting scopes")
+	}
 }
 
 // limitRange validates the spec of a LimitRange.

@@ -1,6 +1,9 @@
 package kindcheck
 
 import (
+	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -98,11 +101,19 @@ func (c *check) appArmor(s *corev1.AppArmorProfile, p *Spot) {
 	}
 }
 
+// sharesInSpec is the release since which faults of shareProcessNamespace name the field where
+// it is written.
+const sharesInSpec release = 37
+
 // podSecurity validates a pod's security context.
 func (c *checker) podSecurity(p *Spot) {
 	s, at := c.spec.SecurityContext, p.In("securityContext")
 	if share := c.spec.ShareProcessNamespace; share != nil && *share && c.spec.HostPID {
-		c.invalid(at.In("shareProcessNamespace"), *share, "ShareProcessNamespace and HostPID cannot both be enabled").
+		said := at
+		if c.release >= sharesInSpec {
+			said = p
+		}
+		c.invalid(said.In("shareProcessNamespace"), *share, "ShareProcessNamespace and HostPID cannot both be enabled").
 			at(p.In("shareProcessNamespace")).also(p.In("hostPID"))
 	}
 	if s == nil {
@@ -120,16 +131,167 @@ func (c *checker) podSecurity(p *Spot) {
 	c.seccomp(s.SeccompProfile, at.In("seccompProfile"))
 	c.appArmor(s.AppArmorProfile, at.In("appArmorProfile"))
 	c.sysctls(s.Sysctls, at.In("sysctls"))
+	if policy := s.SupplementalGroupsPolicy; policy != nil && c.release >= supplementalPolicies {
+		oneOf(c.check, at.In("supplementalGroupsPolicy"), *policy, corev1.SupplementalGroupsPolicyMerge, corev1.SupplementalGroupsPolicyStrict)
+	}
+	if policy := s.SELinuxChangePolicy; policy != nil && c.release >= supplementalPolicies {
+		valid := []corev1.PodSELinuxChangePolicy{corev1.SELinuxChangePolicyRecursive}
+		if c.release >= labelMounts {
+			valid = []corev1.PodSELinuxChangePolicy{corev1.SELinuxChangePolicyMountOption, corev1.SELinuxChangePolicyRecursive}
+		}
+		oneOf(c.check, at.In("seLinuxChangePolicy"), *policy, valid...)
+	}
 }
+
+// supplementalPolicies is the release since which supplementalGroupsPolicy and
+// seLinuxChangePolicy count by default; before, the server drops them.
+const supplementalPolicies release = 33
+
+// labelMounts is the release since which volumes of all kinds are mounted with their SELinux
+// label by default (SELinuxMount).
+const labelMounts release = 37
 
 func (c *checker) sysctls(list []corev1.Sysctl, p *Spot) {
 	seen := map[string]bool{}
 	for i, s := range list {
-		if s.Name == "" {
-			c.required(p.In(i, "name"), "")
-		} else if seen[s.Name] {
-			c.duplicate(p.In(i, "name"), s.Name)
+		at := p.In(i, "name")
+		switch {
+		case s.Name == "":
+			c.required(at, "")
+		case len(s.Name) > 253 || !sysctlName.MatchString(s.Name):
+			c.invalid(at, s.Name, fmt.Sprintf("must have at most 253 characters and match regex %s", sysctlName))
+		case seen[s.Name]:
+			c.duplicate(at, s.Name)
 		}
 		seen[s.Name] = true
+		name := strings.ReplaceAll(s.Name, "/", ".")
+		switch {
+		case c.spec.HostNetwork && strings.HasPrefix(name, "net."):
+			c.invalid(at, s.Name, "may not be specified when 'hostNetwork' is true")
+		case c.spec.HostIPC && ofIPC(name):
+			c.invalid(at, s.Name, "may not be specified when 'hostIPC' is true")
+		}
+	}
+}
+
+var sysctlName = regexp.MustCompile(`^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$`)
+
+// ofIPC reports whether a sysctl belongs to the namespace of interprocess communication.
+func ofIPC(name string) bool {
+	return slices.Contains([]string{
+		"kernel.sem", "kernel.shmall", "kernel.shmmax", "kernel.shmmni", "kernel.shm_rmid_forced", "kernel.msgmax", "kernel.msgmnb", "kernel.msgmni",
+	}, name) || strings.HasPrefix(name, "fs.mqueue.")
+}
+
+// hostProcesses wants all containers of a pod on Windows to be processes of the host, or none,
+// and those to be in its network.
+func (c *checker) hostProcesses(p *Spot) {
+	ofHost := func(o *corev1.WindowsSecurityContextOptions) *bool {
+		if o == nil {
+			return nil
+		}
+		return o.HostProcess
+	}
+	var pod *bool
+	if s := c.spec.SecurityContext; s != nil {
+		pod = ofHost(s.WindowsOptions)
+	}
+	all, some := true, false
+	c.eachContainer(func(p *Spot, o *corev1.Container) {
+		is := pod
+		if s := o.SecurityContext; s != nil && ofHost(s.WindowsOptions) != nil {
+			is = ofHost(s.WindowsOptions)
+			if pod != nil && *is != *pod {
+				c.invalid(p.In("securityContext", "windowsOptions", "hostProcess"), *is, fmt.Sprintf("pod hostProcess value must be identical if both are specified, was %v", *pod))
+			}
+		}
+		all, some = all && is != nil && *is, some || is != nil && *is
+	}, p)
+	if some && !all {
+		c.invalid(p, "", "If pod contains any hostProcess containers then all containers must be HostProcess containers")
+	}
+	if some && !c.spec.HostNetwork {
+		c.invalid(p.In("hostNetwork"), false, "hostNetwork must be true if pod contains any hostProcess containers")
+	}
+}
+
+// operatingSystem refuses settings of one operating system in a pod of the other.
+func (c *checker) operatingSystem(p *Spot) {
+	o, at := c.spec.OS, p.In("os")
+	switch {
+	case o == nil:
+	case o.Name == "":
+		c.required(at.In("name"), "")
+	case o.Name == corev1.Linux:
+		const text = "windows options cannot be set for a linux pod"
+		if s := c.spec.SecurityContext; s != nil && s.WindowsOptions != nil {
+			c.forbidden(p.In("securityContext", "windowsOptions"), text).also(at.In("name"))
+		}
+		c.eachContainer(func(p *Spot, o *corev1.Container) {
+			if s := o.SecurityContext; s != nil && s.WindowsOptions != nil {
+				c.forbidden(p.In("securityContext", "windowsOptions"), text).also(at.In("name"))
+			}
+		}, p)
+	case o.Name == corev1.Windows:
+		c.windows(p)
+	default:
+		before := len(c.faults)
+		oneOf(c.check, at, o.Name, corev1.Linux, corev1.Windows)
+		for _, f := range c.faults[before:] {
+			f.at(at.In("name"))
+		}
+	}
+}
+
+// A linuxField is one that a pod on Windows may not set.
+type linuxField struct {
+	set bool
+	at  *Spot
+}
+
+func (c *checker) windows(p *Spot) {
+	s, at := c.spec.SecurityContext, p.In("securityContext")
+	if s == nil {
+		s = &corev1.PodSecurityContext{}
+	}
+	fields := []linuxField{
+		{s.AppArmorProfile != nil, at.In("appArmorProfile")},
+		{s.SELinuxOptions != nil, at.In("seLinuxOptions")},
+		{c.spec.HostUsers != nil, p.In("hostUsers")},
+		{c.spec.HostPID, p.In("hostPID")},
+		{c.spec.HostIPC, p.In("hostIPC")},
+		{s.SeccompProfile != nil, at.In("seccompProfile")},
+		{s.FSGroup != nil, at.In("fsGroup")},
+		{s.FSGroupChangePolicy != nil, at.In("fsGroupChangePolicy")},
+		{len(s.Sysctls) > 0, at.In("sysctls")},
+		{c.spec.ShareProcessNamespace != nil, p.In("shareProcessNamespace")},
+		{s.RunAsUser != nil, at.In("runAsUser")},
+		{s.RunAsGroup != nil, at.In("runAsGroup")},
+		{s.SupplementalGroups != nil, at.In("supplementalGroups")},
+		{s.SupplementalGroupsPolicy != nil, at.In("supplementalGroupsPolicy")},
+		{s.SELinuxChangePolicy != nil, at.In("seLinuxChangePolicy")},
+	}
+	c.eachContainer(func(p *Spot, o *corev1.Container) {
+		s, at := o.SecurityContext, p.In("securityContext")
+		if s == nil {
+			return
+		}
+		fields = append(fields,
+			linuxField{s.AppArmorProfile != nil, at.In("appArmorProfile")},
+			linuxField{s.SELinuxOptions != nil, at.In("seLinuxOptions")},
+			linuxField{s.SeccompProfile != nil, at.In("seccompProfile")},
+			linuxField{s.Capabilities != nil, at.In("capabilities")},
+			linuxField{s.ReadOnlyRootFilesystem != nil, at.In("readOnlyRootFilesystem")},
+			linuxField{s.Privileged != nil, at.In("privileged")},
+			linuxField{s.AllowPrivilegeEscalation != nil, at.In("allowPrivilegeEscalation")},
+			linuxField{s.ProcMount != nil, at.In("procMount")},
+			linuxField{s.RunAsUser != nil, at.In("runAsUser")},
+			linuxField{s.RunAsGroup != nil, at.In("runAsGroup")},
+		)
+	}, p)
+	for _, f := range fields {
+		if f.set {
+			c.forbidden(f.at, "cannot be set for a windows pod").also(p.In("os", "name"))
+		}
 	}
 }

@@ -2,6 +2,7 @@ package kindcheck
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -11,7 +12,8 @@ import (
 // service validates a Service (validateService).
 func (c *check) service(o, old *corev1.Service) {
 	s, p := &o.Spec, Top.In("spec")
-	headless := s.ClusterIP == corev1.ClusterIPNone || len(s.ClusterIPs) > 0 && s.ClusterIPs[0] == corev1.ClusterIPNone
+	headless := isHeadless(s)
+	c.topologyAnnotations(o.Annotations)
 	external := s.Type == corev1.ServiceTypeExternalName
 	if len(s.Ports) == 0 && !headless && !external {
 		c.required(p.In("ports"), "")
@@ -30,10 +32,61 @@ func (c *check) service(o, old *corev1.Service) {
 	c.labels(s.Selector, p.In("selector"))
 	c.affinityOfSessions(s, p)
 	for i, ip := range s.ExternalIPs {
-		c.legacyIP(p.In("externalIPs", i), ip)
+		c.endpointIP(p.In("externalIPs", i), ip)
 	}
 	c.sourceRanges(o, p)
 	c.trafficPolicies(s, p)
+}
+
+// address returns the first address that a Service asks for, or "".
+func address(s *corev1.ServiceSpec) string {
+	if s.ClusterIP == "" && len(s.ClusterIPs) > 0 {
+		return s.ClusterIPs[0]
+	}
+	return s.ClusterIP
+}
+
+func isHeadless(s *corev1.ServiceSpec) bool { return address(s) == corev1.ClusterIPNone }
+
+// topologyAnnotations wants the two names of an annotation to have one value.
+func (c *check) topologyAnnotations(annotations map[string]string) {
+	hints, ok := annotations[corev1.DeprecatedAnnotationTopologyAwareHints]
+	mode, both := annotations[corev1.AnnotationTopologyMode]
+	if ok && both && hints != mode {
+		at := Top.In("metadata", "annotations")
+		c.invalid(at.In(mapKey(corev1.AnnotationTopologyMode)), mode, fmt.Sprintf("must match annotations[%s] when both are specified", corev1.DeprecatedAnnotationTopologyAwareHints)).
+			also(at.In(mapKey(corev1.DeprecatedAnnotationTopologyAwareHints)))
+	}
+}
+
+// endpointIP validates an address that others than the host itself can reach.
+func (c *check) endpointIP(p *Spot, value string) {
+	before := len(c.faults)
+	c.legacyIP(p, value)
+	if len(c.faults) == before {
+		c.reachableIP(p, value)
+	}
+}
+
+func (c *check) reachableIP(p *Spot, value string) {
+	ip, err := netip.ParseAddr(value)
+	if err != nil {
+		return
+	}
+	ip = ip.Unmap()
+	for _, k := range []struct {
+		is   bool
+		text string
+	}{
+		{ip.IsUnspecified(), fmt.Sprintf("may not be unspecified (%v)", value)},
+		{ip.IsLoopback(), "may not be in the loopback range (127.0.0.0/8, ::1/128)"},
+		{ip.IsLinkLocalUnicast(), "may not be in the link-local range (169.254.0.0/16, fe80::/10)"},
+		{ip.IsLinkLocalMulticast(), "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"},
+	} {
+		if k.is {
+			c.invalid(p, value, k.text)
+		}
+	}
 }
 
 // clusterIPAt is where the first address of a Service is written.
@@ -63,8 +116,13 @@ func (c *check) externalName(s *corev1.ServiceSpec, p *Spot) {
 }
 
 func (c *check) clusterIPs(s *corev1.ServiceSpec, p *Spot) {
-	if s.ClusterIP != "" && len(s.ClusterIPs) > 0 && s.ClusterIPs[0] != s.ClusterIP {
-		c.invalid(p.In("clusterIPs"), s.ClusterIPs, "first value must match `clusterIP`").also(p.In("clusterIP"))
+	all, before := p.In("clusterIPs"), len(c.faults)
+	switch {
+	case len(s.ClusterIPs) == 0:
+	case s.ClusterIP == "":
+		c.invalid(all, s.ClusterIPs, "must be empty when `clusterIP` is not specified")
+	case s.ClusterIPs[0] != s.ClusterIP:
+		c.invalid(all, s.ClusterIPs, "first value must match `clusterIP`").also(p.In("clusterIP"))
 	}
 	seen := map[corev1.IPFamily]bool{}
 	for i, f := range s.IPFamilies {
@@ -77,17 +135,108 @@ func (c *check) clusterIPs(s *corev1.ServiceSpec, p *Spot) {
 	if s.IPFamilyPolicy != nil {
 		oneOf(c, p.In("ipFamilyPolicy"), *s.IPFamilyPolicy, corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack, corev1.IPFamilyPolicySingleStack)
 	}
-	for i, ip := range s.ClusterIPs {
-		if i > 0 || ip != corev1.ClusterIPNone {
-			c.legacyIP(p.In("clusterIPs", i), ip)
-		}
+	list := s.ClusterIPs
+	if len(list) == 0 && s.ClusterIP != "" {
+		list = []string{s.ClusterIP}
 	}
-	if ip := s.ClusterIP; len(s.ClusterIPs) == 0 && ip != "" && ip != corev1.ClusterIPNone {
-		before := len(c.faults)
-		c.legacyIP(p.In("clusterIPs", 0), ip)
-		for _, f := range c.faults[before:] {
+	listed := len(c.faults)
+	c.addresses(list, s, all)
+	if len(s.ClusterIPs) == 0 {
+		for _, f := range c.faults[listed:] {
 			f.at(p.In("clusterIP"))
 		}
+	}
+	if policy := s.IPFamilyPolicy; len(c.faults) == before && (policy == nil || *policy == corev1.IPFamilyPolicySingleStack) {
+		c.singleStack(s, p)
+	}
+}
+
+// addresses validates the addresses of a Service, and that they are of its families.
+func (c *check) addresses(list []string, s *corev1.ServiceSpec, p *Spot) {
+	before := len(c.faults)
+	for i, ip := range list {
+		switch {
+		case i > 0 || ip != corev1.ClusterIPNone:
+			c.legacyIP(p.In(i), ip)
+		case len(list) > 1:
+			c.invalid(p, list, "'None' must be the first and only value")
+		}
+	}
+	valid := len(c.faults) == before
+	if len(list) > 2 {
+		c.invalid(p, list, "may only hold up to 2 values")
+	}
+	if !valid || isHeadless(s) {
+		return
+	}
+	six := make([]bool, len(list))
+	for i, ip := range list {
+		six[i] = strings.Contains(ip, ":")
+	}
+	if len(list) > 1 && !(slices.Contains(six, true) && slices.Contains(six, false)) {
+		c.invalid(p, list, "may specify no more than one IP for each IP family")
+	}
+	for i, ip := range list[:min(len(list), len(s.IPFamilies))] {
+		switch family := s.IPFamilies[i]; {
+		case family == corev1.IPv4Protocol && six[i]:
+			c.invalid(p.In(i), ip, fmt.Sprintf("expected an IPv4 value as indicated by `ipFamilies[%d]`", i))
+		case family == corev1.IPv6Protocol && !six[i]:
+			c.invalid(p.In(i), ip, fmt.Sprintf("expected an IPv6 value as indicated by `ipFamilies[%d]`", i))
+		}
+	}
+}
+
+// singleStack wants one family where none or one is asked for, as the allocator of addresses does.
+func (c *check) singleStack(s *corev1.ServiceSpec, p *Spot) {
+	if s.IPFamilyPolicy == nil && isHeadless(s) && len(s.Selector) == 0 {
+		return // which has both
+	}
+	single := corev1.IPFamilyPolicySingleStack
+	at := p.In("ipFamilyPolicy")
+	if len(s.ClusterIPs) == 2 {
+		c.invalid(at, &single, "must be 'RequireDualStack' or 'PreferDualStack' when multiple cluster IPs are specified").also(p.In("clusterIPs"))
+	}
+	if len(s.IPFamilies) == 2 {
+		c.invalid(at, &single, "must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified").also(p.In("ipFamilies"))
+	}
+}
+
+// updateService refuses another address, families in another order, and another class of load balancer.
+func (c *check) updateService(now, old *corev1.ServiceSpec, p *Spot) {
+	const text = "may not change once set"
+	if now.Type != corev1.ServiceTypeExternalName && old.Type != corev1.ServiceTypeExternalName {
+		c.keepAddress(now, old, p)
+		if is, was := now.IPFamilies, old.IPFamilies; len(is) > 0 && len(was) > 0 && is[0] != was[0] && !isHeadless(now) && !isHeadless(old) {
+			c.invalid(p.In("ipFamilies", 0), is, text).immutable = true
+		}
+	}
+	balancer := corev1.ServiceTypeLoadBalancer
+	if now.Type != balancer || old.Type != balancer {
+		return
+	}
+	if is, was := now.LoadBalancerClass, old.LoadBalancerClass; (is == nil) != (was == nil) || is != nil && *is != *was {
+		c.invalid(p.In("loadBalancerClass"), is, text).immutable = true
+	}
+	local := corev1.ServiceExternalTrafficPolicyLocal
+	if is, was := now.HealthCheckNodePort, old.HealthCheckNodePort; is != was && is != 0 && was != 0 && now.ExternalTrafficPolicy == local && old.ExternalTrafficPolicy == local {
+		c.forbidden(p.In("healthCheckNodePort"), "field is immutable").immutable = true
+	}
+}
+
+// keepAddress wants a Service to keep its address. Where it asks for none, the server keeps that.
+func (c *check) keepAddress(now, old *corev1.ServiceSpec, p *Spot) {
+	is, was := address(now), address(old)
+	if is == "" || is == was {
+		return
+	}
+	list := now.ClusterIPs
+	if len(list) == 0 {
+		list = []string{is}
+	}
+	f := c.invalid(p.In("clusterIPs", 0), list, "may not change once set").at(clusterIPAt(now, p))
+	f.immutable = true
+	if was == "" && is != corev1.ClusterIPNone {
+		f.Warns, f.Assumed = true, []string{"the cluster gave the Service another address when it was created"}
 	}
 }
 
@@ -189,6 +338,9 @@ func (c *check) sourceRanges(o *corev1.Service, p *Spot) {
 	if len(s.LoadBalancerSourceRanges) > 0 && s.Type != corev1.ServiceTypeLoadBalancer {
 		c.forbidden(said, text).at(at)
 	}
+	if len(s.LoadBalancerSourceRanges) == 0 {
+		c.annotatedRanges(o)
+	}
 	for i, cidr := range s.LoadBalancerSourceRanges {
 		before := len(c.faults)
 		c.legacyCIDR(said.In(i), strings.TrimSpace(cidr))
@@ -205,6 +357,24 @@ func (c *check) sourceRanges(o *corev1.Service, p *Spot) {
 			return
 		}
 		c.invalids(p.In("loadBalancerClass"), *s.LoadBalancerClass, qualifiedName(*s.LoadBalancerClass))
+	}
+}
+
+// annotatedRanges validates the annotation that was there before loadBalancerSourceRanges.
+func (c *check) annotatedRanges(o *corev1.Service) {
+	list, ok := o.Annotations[corev1.AnnotationLoadBalancerSourceRangesKey]
+	if !ok {
+		return
+	}
+	at := Top.In("metadata", "annotations", mapKey(corev1.AnnotationLoadBalancerSourceRangesKey))
+	if o.Spec.Type != corev1.ServiceTypeLoadBalancer {
+		c.forbidden(at, "may only be used when `type` is 'LoadBalancer'").also(Top.In("spec", "type"))
+	}
+	if list = strings.TrimSpace(list); list == "" {
+		return
+	}
+	for cidr := range strings.SplitSeq(list, ",") {
+		c.legacyCIDR(at, strings.TrimSpace(cidr))
 	}
 }
 

@@ -2,11 +2,15 @@ package kindcheck
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	nodev1 "k8s.io/api/node/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -30,6 +34,8 @@ func (c *check) update(now, old any) {
 		c.updateStatefulSet(&o.Spec, &old.(*appsv1.StatefulSet).Spec, spec)
 	case *batchv1.Job:
 		c.updateJob(&o.Spec, &old.(*batchv1.Job).Spec, spec)
+	case *corev1.Service:
+		c.updateService(&o.Spec, &old.(*corev1.Service).Spec, spec)
 	case *corev1.ConfigMap:
 		was := old.(*corev1.ConfigMap)
 		c.frozen(o.Immutable, was.Immutable, map[string]bool{
@@ -55,8 +61,48 @@ func (c *check) update(now, old any) {
 			c.forbidden(Top.In("value"), "may not be changed in an update.").immutable = true
 		}
 		c.immutable(Top.In("preemptionPolicy"), o.PreemptionPolicy, was.PreemptionPolicy)
+	case *corev1.PersistentVolume:
+		c.updateVolume(&o.Spec, &old.(*corev1.PersistentVolume).Spec, spec)
+	case *networkingv1.IngressClass:
+		c.immutable(spec.In("controller"), o.Spec.Controller, old.(*networkingv1.IngressClass).Spec.Controller)
+	case *nodev1.RuntimeClass:
+		c.immutable(Top.In("handler"), o.Handler, old.(*nodev1.RuntimeClass).Handler)
+	case *discoveryv1.EndpointSlice:
+		c.immutable(Top.In("addressType"), o.AddressType, old.(*discoveryv1.EndpointSlice).AddressType)
+	case *corev1.ResourceQuota:
+		if is, was := o.Spec.Scopes, old.(*corev1.ResourceQuota).Spec.Scopes; !sameSet(is, was) {
+			c.invalid(spec.In("scopes"), is, apivalidation.FieldImmutableErrorMsg)
+		}
 	case *corev1.PersistentVolumeClaim:
 		c.updateClaim(&o.Spec, &old.(*corev1.PersistentVolumeClaim).Spec, spec)
+	}
+}
+
+func sameSet[T comparable](a, b []T) bool {
+	has := func(list []T) func(T) bool { return func(v T) bool { return !slices.Contains(list, v) } }
+	return !slices.ContainsFunc(a, has(b)) && !slices.ContainsFunc(b, has(a))
+}
+
+// updateVolume refuses another source or mode of a volume.
+func (c *check) updateVolume(now, old *corev1.PersistentVolumeSpec, p *Spot) {
+	is, was := now.PersistentVolumeSource.DeepCopy(), &old.PersistentVolumeSource
+	if is.CSI != nil && was.CSI != nil && was.CSI.ControllerExpandSecretRef == nil {
+		is.CSI.ControllerExpandSecretRef = nil // which may be added
+	}
+	if !equality.Semantic.DeepEqual(is, was) {
+		f := c.forbidden(p.In("persistentvolumesource"), "spec.persistentvolumesource is immutable after creation")
+		f.immutable, f.Fields = true, nil
+		for _, kind := range sourceKinds(reflect.ValueOf(is).Elem()) {
+			f.also(p.In(kind))
+		}
+		if len(f.Fields) == 0 {
+			f.also(p)
+		}
+	}
+	before := len(c.faults)
+	c.immutable(Top.In("volumeMode"), now.VolumeMode, old.VolumeMode)
+	for _, f := range c.faults[before:] {
+		f.at(p.In("volumeMode"))
 	}
 }
 

@@ -3,6 +3,7 @@ package kindcheck
 import (
 	"fmt"
 	"maps"
+	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -86,8 +87,17 @@ func (c *checker) source(s *corev1.VolumeSource, p *Spot) {
 	case s.Projected != nil:
 		c.projected(s.Projected, p.In("projected"))
 	case s.CSI != nil:
-		if s.CSI.Driver == "" {
-			c.required(p.In("csi", "driver"), "")
+		c.csiDriver(s.CSI.Driver, p.In("csi", "driver"))
+		if ref, at := s.CSI.NodePublishSecretRef, p.In("csi", "nodePublishSecretRef", "name"); ref != nil && ref.Name == "" {
+			c.required(at, "")
+		} else if ref != nil {
+			for _, text := range dnsSubdomain(ref.Name) {
+				c.invalid(p.In("csi", "name"), ref.Name, text).at(at) // so the server's path
+			}
+		}
+	case s.Image != nil:
+		if c.release >= imageVolumes {
+			c.imageVolume(s.Image, p.In("image"))
 		}
 	case s.Ephemeral != nil:
 		if s.Ephemeral.VolumeClaimTemplate == nil {
@@ -96,6 +106,31 @@ func (c *checker) source(s *corev1.VolumeSource, p *Spot) {
 		}
 		c.claim(&s.Ephemeral.VolumeClaimTemplate.Spec, p.In("ephemeral", "volumeClaimTemplate", "spec"))
 	}
+}
+
+// imageVolumes is the release since which images are volumes by default (ImageVolume).
+const imageVolumes release = 35
+
+// imagesInTemplates is the release since which they are named in templates, too.
+const imagesInTemplates release = 37
+
+func (c *checker) imageVolume(s *corev1.ImageVolumeSource, p *Spot) {
+	if s.Reference == "" && (c.pod || c.release >= imagesInTemplates) {
+		c.required(p.In("reference"), "")
+	}
+	oneOf(c.check, p.In("pullPolicy"), s.PullPolicy, corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)
+}
+
+// csiDriver validates the name of a CSI driver.
+func (c *check) csiDriver(name string, p *Spot) {
+	if name == "" {
+		c.required(p, "")
+		return
+	}
+	if len(name) > 63 {
+		c.tooLong(p, 63)
+	}
+	c.invalids(p, name, dnsSubdomain(strings.ToLower(name)))
 }
 
 // sourceKinds are the names of the sources that are set.
@@ -280,6 +315,41 @@ func (c *check) claim(s *corev1.PersistentVolumeClaimSpec, p *Spot) {
 	if s.VolumeMode != nil {
 		oneOf(c, p.In("volumeMode"), *s.VolumeMode, corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)
 	}
+	c.dataSources(s, p)
+}
+
+// dataSources validates what a claim is filled with. The server drops a dataSource that is
+// neither a claim nor a snapshot, and a dataSourceRef into another namespace.
+func (c *check) dataSources(s *corev1.PersistentVolumeClaimSpec, p *Spot) {
+	r := s.DataSourceRef
+	other := r != nil && r.Namespace != nil && *r.Namespace != ""
+	if d := s.DataSource; d != nil && !other && d.Name == "" {
+		group := ""
+		if d.APIGroup != nil {
+			group = *d.APIGroup
+		}
+		if group == "" && d.Kind == "PersistentVolumeClaim" || group == "snapshot.storage.k8s.io" && d.Kind == "VolumeSnapshot" {
+			c.required(p.In("dataSource", "name"), "")
+		}
+	}
+	if r != nil && !other {
+		c.dataSource(r.APIGroup, r.Kind, r.Name, p.In("dataSourceRef"))
+	}
+}
+
+func (c *check) dataSource(group *string, kind, name string, p *Spot) {
+	if name == "" {
+		c.required(p.In("name"), "")
+	}
+	if kind == "" {
+		c.required(p.In("kind"), "")
+	}
+	if (group == nil || *group == "") && kind != "PersistentVolumeClaim" {
+		c.invalid(p, kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup").at(p.In("kind")).also(p.In("apiGroup"))
+	}
+	if group != nil && *group != "" {
+		c.invalids(p.In("apiGroup"), *group, dnsSubdomain(*group))
+	}
 }
 
 const mustBePositive = "must be greater than zero"
@@ -339,6 +409,19 @@ func (c *check) volume(s *corev1.PersistentVolumeSpec, p *Spot) {
 	if len(kinds) == 1 {
 		c.volumeSource(&s.PersistentVolumeSource, p)
 	}
+	affinity := p.In("nodeAffinity")
+	switch a := s.NodeAffinity; {
+	case a == nil && len(kinds) == 1 && s.Local != nil:
+		c.required(affinity, "Local volume requires node affinity")
+	case a == nil:
+	case a.Required == nil:
+		c.required(affinity.In("required"), "must specify required node constraints")
+	default:
+		(&checker{check: c}).nodeSelector(a.Required, affinity.In("required"))
+	}
+	if s.HostPath != nil && path.Clean(s.HostPath.Path) == "/" && s.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRecycle {
+		c.forbidden(p.In("persistentVolumeReclaimPolicy"), "may not be 'recycle' for a hostPath mount of '/'")
+	}
 	if s.StorageClassName != "" {
 		c.invalids(p.In("storageClassName"), s.StorageClassName, dnsSubdomain(s.StorageClassName))
 	}
@@ -354,14 +437,35 @@ func (c *check) volumeSource(s *corev1.PersistentVolumeSource, p *Spot) {
 	case s.NFS != nil:
 		c.nfs(s.NFS, p.In("nfs"))
 	case s.CSI != nil:
-		if s.CSI.Driver == "" {
-			c.required(p.In("csi", "driver"), "")
-		}
+		at := p.In("csi")
+		c.csiDriver(s.CSI.Driver, at.In("driver"))
 		if s.CSI.VolumeHandle == "" {
-			c.required(p.In("csi", "volumeHandle"), "")
+			c.required(at.In("volumeHandle"), "")
 		}
+		c.secretReference(s.CSI.ControllerPublishSecretRef, at.In("controllerPublishSecretRef"))
+		c.secretReference(s.CSI.ControllerExpandSecretRef, at.In("controllerExpandSecretRef"))
+		c.secretReference(s.CSI.NodePublishSecretRef, at.In("nodePublishSecretRef"))
+		c.secretReference(s.CSI.NodeExpandSecretRef, at.In("nodeExpandSecretRef"))
 	case s.Local != nil && s.Local.Path == "":
 		c.required(p.In("local", "path"), "")
+	case s.Local != nil:
+		c.invalids(p.In("local", "path"), s.Local.Path, backsteps(s.Local.Path))
+	}
+}
+
+func (c *check) secretReference(r *corev1.SecretReference, p *Spot) {
+	if r == nil {
+		return
+	}
+	if r.Name == "" {
+		c.required(p.In("name"), "")
+	} else {
+		c.invalids(p.In("name"), r.Name, dnsSubdomain(r.Name))
+	}
+	if r.Namespace == "" {
+		c.required(p.In("namespace"), "")
+	} else {
+		c.invalids(p.In("namespace"), r.Namespace, dnsLabel(r.Namespace))
 	}
 }
 
