@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -89,7 +90,7 @@ func (s *Store) Get(k Key) ([]byte, bool) {
 	if err != nil || !info.Mode().IsRegular() || info.Size() > s.limit/2+int64(len(format)+sha256.Size) {
 		return nil, false // no entry that Put wrote
 	}
-	data, err := os.ReadFile(name)
+	data, err := readSized(name, info.Size())
 	if err != nil || len(data) < len(format)+sha256.Size {
 		return nil, false
 	}
@@ -97,8 +98,21 @@ func (s *Store) Get(k Key) ([]byte, bool) {
 	if seal := sealed(k, content); !bytes.Equal(seal, data[:len(seal)]) {
 		return nil, false
 	}
-	s.use(name)
+	s.use(name, info)
 	return content, true
+}
+
+// readSized reads a file of a known size. If it has another size by now, its checksum
+// differs.
+func readSized(name string, size int64) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data := make([]byte, size)
+	_, err = io.ReadFull(f, data)
+	return data, err
 }
 
 // sealed returns the header of an entry.
@@ -110,8 +124,8 @@ func sealed(k Key, content []byte) []byte {
 }
 
 // use makes an entry young again, if it has not been used for a while.
-func (s *Store) use(name string) {
-	if info, err := os.Stat(name); err == nil && s.now.Sub(info.ModTime()) > 24*time.Hour {
+func (s *Store) use(name string, info fs.FileInfo) {
+	if s.now.Sub(info.ModTime()) > 24*time.Hour {
 		_ = os.Chtimes(name, time.Time{}, s.now) // it only ages sooner otherwise
 	}
 }

@@ -29,7 +29,7 @@ func (d *dirs) openBeneath(name string) (f fs.File, info fs.FileInfo, ok bool) {
 	if err := unix.Fstat(fd, &s.Stat_t); err == nil {
 		switch s.Stat_t.Mode & unix.S_IFMT {
 		case unix.S_IFREG:
-			return &plainFile{fd, s}, s, true
+			return &plainFile{fd: fd, stat: s}, s, true
 		case unix.S_IFDIR:
 			return directory{os.NewFile(uintptr(fd), name), d, name}, s, true
 		}
@@ -63,6 +63,7 @@ func (s stat) Mode() fs.FileMode {
 type plainFile struct {
 	fd   int
 	stat stat
+	read int64 // bytes so far
 }
 
 func (f *plainFile) Stat() (fs.FileInfo, error) { return f.stat, nil }
@@ -72,13 +73,16 @@ func (f *plainFile) Read(p []byte) (int, error) {
 		n, err := unix.Read(f.fd, p)
 		switch {
 		case err == unix.EINTR:
+			continue
 		case err != nil:
 			return 0, &fs.PathError{Op: "read", Path: f.stat.name, Err: err}
 		case n == 0 && len(p) > 0:
 			return 0, io.EOF
-		default:
-			return n, nil
 		}
+		if f.read += int64(n); n > 0 && n < len(p) && f.read == f.stat.Size() {
+			return n, io.EOF // which saves a call that reads nothing
+		}
+		return n, nil
 	}
 }
 
