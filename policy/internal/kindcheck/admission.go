@@ -23,13 +23,14 @@ type hook struct {
 	timeout                           *int32
 	namespaceSelector, objectSelector *metav1.LabelSelector
 	versions                          []string
+	conditions                        []admissionv1.MatchCondition
 }
 
 func (c *check) validatingWebhooks(list []admissionv1.ValidatingWebhook) {
 	names := map[string]bool{}
 	for i := range list {
 		h := &list[i]
-		c.hook(&hook{h.Name, &h.ClientConfig, h.Rules, h.FailurePolicy, h.MatchPolicy, h.SideEffects, h.TimeoutSeconds, h.NamespaceSelector, h.ObjectSelector, h.AdmissionReviewVersions},
+		c.hook(&hook{h.Name, &h.ClientConfig, h.Rules, h.FailurePolicy, h.MatchPolicy, h.SideEffects, h.TimeoutSeconds, h.NamespaceSelector, h.ObjectSelector, h.AdmissionReviewVersions, h.MatchConditions},
 			Top.In("webhooks", i), names)
 	}
 }
@@ -38,7 +39,7 @@ func (c *check) mutatingWebhooks(list []admissionv1.MutatingWebhook) {
 	names := map[string]bool{}
 	for i := range list {
 		h, p := &list[i], Top.In("webhooks", i)
-		c.hook(&hook{h.Name, &h.ClientConfig, h.Rules, h.FailurePolicy, h.MatchPolicy, h.SideEffects, h.TimeoutSeconds, h.NamespaceSelector, h.ObjectSelector, h.AdmissionReviewVersions},
+		c.hook(&hook{h.Name, &h.ClientConfig, h.Rules, h.FailurePolicy, h.MatchPolicy, h.SideEffects, h.TimeoutSeconds, h.NamespaceSelector, h.ObjectSelector, h.AdmissionReviewVersions, h.MatchConditions},
 			p, names)
 		if r := h.ReinvocationPolicy; r != nil {
 			oneOf(c, p.In("reinvocationPolicy"), *r, admissionv1.IfNeededReinvocationPolicy, admissionv1.NeverReinvocationPolicy)
@@ -72,6 +73,30 @@ func (c *check) hook(h *hook, p *Spot, names map[string]bool) {
 	c.selector(h.objectSelector, p.In("objectSelector"))
 	c.hookClient(h.client, p.In("clientConfig"))
 	c.reviewVersions(h.versions, p.In("admissionReviewVersions"))
+	c.matchConditions(h.conditions, p.In("matchConditions"))
+}
+
+// matchConditions validates the names of a webhook's conditions, and that they have expressions.
+func (c *check) matchConditions(list []admissionv1.MatchCondition, p *Spot) {
+	if n := len(list); n > 64 {
+		c.tooMany(p, n, 64)
+	}
+	seen := map[string]bool{}
+	for i, m := range list {
+		at := p.In(i, "name")
+		if strings.TrimSpace(m.Expression) == "" {
+			c.required(p.In(i, "expression"), "")
+		}
+		if m.Name == "" {
+			c.required(at, "")
+			continue
+		}
+		c.invalids(at, m.Name, qualifiedName(m.Name))
+		if seen[m.Name] {
+			c.duplicate(at, m.Name)
+		}
+		seen[m.Name] = true
+	}
 }
 
 func (c *check) failurePolicy(f *admissionv1.FailurePolicyType, p *Spot) {
