@@ -156,29 +156,32 @@ func compare(before, after any) touch {
 	if _, too := after.(map[string]any); object && too {
 		return untouched
 	}
-	if sameValue(before, after) {
+	if SameValue(before, after) {
 		return untouched
 	}
 	return replaced
 }
 
-// sameValue is reflect.DeepEqual for JSON, several times as fast.
-func sameValue(a, b any) bool {
+// SameValue is reflect.DeepEqual for JSON, several times as fast.
+func SameValue(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:
 		b, ok := b.(map[string]any)
 		if !ok || len(a) != len(b) || (a == nil) != (b == nil) {
 			return false
 		}
+		if address(a) == address(b) {
+			return true
+		}
 		for key, value := range a {
-			if other, there := b[key]; !there || !sameValue(value, other) {
+			if other, there := b[key]; !there || !SameValue(value, other) {
 				return false
 			}
 		}
 		return true
 	case []any:
 		b, ok := b.([]any)
-		return ok && (a == nil) == (b == nil) && slices.EqualFunc(a, b, sameValue)
+		return ok && (a == nil) == (b == nil) && slices.EqualFunc(a, b, SameValue)
 	case nil, string, bool, int64, float64:
 		return a == b
 	}
@@ -230,7 +233,7 @@ const maxCompared = 512
 // counterpart returns the index in the list before of element i of the list
 // after, or -1 if there is none or it is not certain.
 func counterpart(before, after []any, i int) int {
-	if i < len(before) && len(before) == len(after) && sameValue(before[i], after[i]) {
+	if i < len(before) && len(before) == len(after) && SameValue(before[i], after[i]) {
 		return i
 	}
 	for _, key := range counterpartKeys {
@@ -294,12 +297,12 @@ func lookUp(before, after map[any]int, i int) int {
 func nth(before, after []any, i int) (int, bool) {
 	n := 0
 	for _, e := range after[:i] {
-		if sameValue(e, after[i]) {
+		if SameValue(e, after[i]) {
 			n++
 		}
 	}
 	for j, e := range before {
-		if sameValue(e, after[i]) {
+		if SameValue(e, after[i]) {
 			if n == 0 {
 				return j, true
 			}
@@ -316,7 +319,7 @@ func inPlace(before, after []any, i int) int {
 		return -1
 	}
 	for j := range before {
-		if j != i && !sameValue(before[j], after[j]) {
+		if j != i && !SameValue(before[j], after[j]) {
 			return -1
 		}
 	}

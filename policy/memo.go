@@ -49,10 +49,13 @@ func (r *Request) Recall(part any, object map[string]any) (value any, known bool
 // depend on the request's unit, on where its object was written, or on which object of the
 // cluster it is.
 func (r *Request) Remember(part any, object map[string]any, value any) {
-	if r.memo != nil && r.memo.left > 1 && object != nil {
+	if r.memo != nil && r.memo.left > 1 && object != nil { // else nobody recalls it
 		r.memo.known[memoKey{part, address(object)}] = remembered{object, value}
 	}
 }
+
+// Shares reports whether there may be something to Recall or to Remember.
+func (r *Request) Shares() bool { return r.memo != nil }
 
 // InSeveralNamespaces reports whether the cluster has several Namespaces of the name of
 // the request's namespace, so that the unit decides which one counts.
@@ -85,7 +88,7 @@ func (m *memo) admitted(r *Request) {
 func (r *Request) alike(o *Request) bool {
 	return r.Operation == o.Operation && r.SubResource == o.SubResource && r.DryRun == o.DryRun && r.Kind == o.Kind &&
 		r.Resource == o.Resource && r.Namespace == o.Namespace && r.Name == o.Name && (r.Typed == nil) == (o.Typed == nil) &&
-		r.OldAdmitted == nil && o.OldAdmitted == nil && reflect.DeepEqual(r.UserInfo, o.UserInfo) && sameValue(r.Admitted, o.Admitted)
+		r.OldAdmitted == nil && o.OldAdmitted == nil && reflect.DeepEqual(r.UserInfo, o.UserInfo) && SameValue(r.Admitted, o.Admitted)
 }
 
 // history returns the history of a request, which shares its traces with those of the other

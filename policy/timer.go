@@ -14,6 +14,12 @@ func WithTimer(ctx context.Context, t Timer) context.Context {
 	return context.WithValue(ctx, timerKey{}, t)
 }
 
+// IsTimed reports whether the context has a Timer.
+func IsTimed(ctx context.Context) bool {
+	t, _ := ctx.Value(timerKey{}).(Timer)
+	return t != nil
+}
+
 // Timed calls f, which evaluates a policy of an engine, between the calls of
 // the Timer.
 func Timed(ctx context.Context, engine, policy string, f func()) {

@@ -291,8 +291,8 @@ func (e *Engine) assume(b *bound) {
 
 // Validate implements policy.Validator.
 func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Result, error) {
-	if exempt(req.Resource.GroupVersionResource) {
-		return nil, nil
+	if len(e.policies) == 0 || exempt(req.Resource.GroupVersionResource) {
+		return nil, ctx.Err()
 	}
 	r := newReview(ctx, e, req)
 	all := results{list: req.Room(), expected: e.rules}

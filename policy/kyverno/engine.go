@@ -191,7 +191,7 @@ type phase struct {
 // for each response. As in Kyverno, a policy with applyRules: One stops at its
 // first rule that passes or fails.
 func (r *review) each(p *phase, respond func(Response)) error {
-	t := r.targetOf()
+	t, timed := r.targetOf(), policy.IsTimed(r.ctx)
 	for _, pol := range r.engine.index.For(t.Kind.Kind) {
 		if err := r.ctx.Err(); err != nil {
 			return err
@@ -203,19 +203,26 @@ func (r *review) each(p *phase, respond func(Response)) error {
 			if !p.concerns(rule) || r.engine.programs[rule].broken {
 				continue
 			}
-			stop := false
-			policy.Timed(r.ctx, policy.EngineKyverno, pol.Name+"/"+rule.Name, func() {
-				for _, resp := range r.runRule(p, pol, rule, t) {
-					respond(resp)
-					stop = stop || pol.ApplyOne && (resp.Status == StatusPass || resp.Status == StatusFail || resp.Status == StatusWarn)
-				}
-			})
-			if stop {
+			if r.timedRule(timed, p, pol, rule, t, respond) {
 				break
 			}
 		}
 	}
 	return nil
+}
+
+// timedRule evaluates one rule and calls respond for each response. It reports whether the
+// policy stops there.
+func (r *review) timedRule(timed bool, p *phase, pol *Policy, rule *Rule, t *kyvernodoc.Target, respond func(Response)) (stop bool) {
+	if timed {
+		policy.Timed(r.ctx, policy.EngineKyverno, pol.Name+"/"+rule.Name, func() { stop = r.timedRule(false, p, pol, rule, t, respond) })
+		return stop
+	}
+	for _, resp := range r.runRule(p, pol, rule, t) {
+		respond(resp)
+		stop = stop || pol.ApplyOne && (resp.Status == StatusPass || resp.Status == StatusFail || resp.Status == StatusWarn)
+	}
+	return stop
 }
 
 // applies reports whether the policy's rules are evaluated at all.
@@ -257,12 +264,24 @@ func (r *review) shared(p *phase, pol *Policy, rule *Rule, t *kyvernodoc.Target)
 	r.alone = false
 	responses := r.evaluate(p, pol, rule, t)
 	if !r.alone && r.ctx.Err() == nil {
-		r.req.Remember(part{p, rule}, object, responses)
+		r.req.Remember(part{p, rule}, object, slices.Clone(responses))
 	}
 	return responses
 }
 
-// evaluate evaluates one rule.
+// newRun returns a run of a rule. Rules that are not explained use the same one in turn.
+func (r *review) newRun(rule *Rule, t *kyvernodoc.Target) *run {
+	x := r.run
+	if x == nil || r.explainer != nil {
+		x = new(run)
+		r.run = x
+	}
+	*x = run{review: r, program: r.engine.programs[rule], target: t}
+	return x
+}
+
+// evaluate evaluates one rule. The responses are valid until the next one is evaluated,
+// unless rules are explained.
 func (r *review) evaluate(p *phase, pol *Policy, rule *Rule, t *kyvernodoc.Target) []Response {
 	r.asked, r.assumed = r.asked[:0:0], r.assumed[:0:0]
 	if t.Object = r.subject(); t.Object == nil {
@@ -271,10 +290,10 @@ func (r *review) evaluate(p *phase, pol *Policy, rule *Rule, t *kyvernodoc.Targe
 	t.RolesAsked, r.work, r.secrets = false, 0, nil
 	matched, byUser := rule.Matches(t)
 	r.engine.covered.match(rule, matched)
-	x := &run{review: r, program: r.engine.programs[rule], target: t}
+	x := r.newRun(rule, t)
 	switch {
 	case len(r.asked) > 0 && !rule.SelectsByNameOnly(): // the match depends on unknown labels of a namespace
-		return []Response{x.response(&verdict{})}
+		return x.only(&verdict{})
 	case !matched:
 		return nil
 	case byUser:
@@ -288,7 +307,7 @@ func (r *review) evaluate(p *phase, pol *Policy, rule *Rule, t *kyvernodoc.Targe
 			if v.status == StatusSkip {
 				return nil
 			}
-			return []Response{x.response(v)}
+			return x.only(v)
 		}
 	}
 	responses := p.run(x)
@@ -307,7 +326,7 @@ var validates = phase{
 		if v == nil {
 			v = &verdict{}
 		}
-		return []Response{x.response(v)}
+		return x.only(v)
 	},
 }
 

@@ -26,20 +26,16 @@ func (p *places) template(t *template) {
 	if t == nil || t.static || t.err != nil {
 		return
 	}
-	f := &filling{scope: p.scope}
-	f.seen = func(v *variable, _ string) {
-		if expr, _, err := v.expression(p.scope); err == nil {
-			p.expression(expr)
-		}
-	}
-	_, _ = t.root.fill(f) // its errors are reported by the evaluation
+	_, _ = t.root.fill(&filling{scope: p.scope, search: p.expression}) // its errors are reported by the evaluation
 }
 
-func (p *places) expression(expr *jmespath.Expression) {
-	_, pointers, _ := expr.Trace(p.scope, &p.scope.review.search)
+// expression adds the fields that an expression reads, and returns its value.
+func (p *places) expression(expr *jmespath.Expression) (any, error) {
+	value, pointers, err := expr.Trace(p.scope, &p.scope.review.search)
 	for _, pointer := range pointers {
 		p.pointer(pointer)
 	}
+	return value, err
 }
 
 func (p *places) add(pointer string) {
@@ -110,7 +106,7 @@ func (p *places) entry(e *entry) {
 		return
 	}
 	if expr, err := e.path(p.scope); err == nil && expr != nil {
-		p.expression(expr)
+		_, _ = p.expression(expr)
 	}
 }
 
@@ -133,7 +129,7 @@ func (s *scope) elementPointer(list *jmespath.Expression, i int, element any) st
 	asked := s.review.asked
 	defer func() { s.review.asked = asked }()
 	p := &places{scope: s}
-	p.expression(list)
+	_, _ = p.expression(list)
 	candidates := make([]string, 0, len(p.pointers)+1)
 	if i < len(p.pointers) {
 		candidates = append(candidates, p.pointers[i])

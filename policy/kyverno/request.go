@@ -60,7 +60,12 @@ func (r *review) request(mocks map[string]any) map[string]any {
 // newRequest builds the variable request: all of it as in a cluster, or on
 // Kyverno's command line the objects and little else.
 func (r *review) newRequest() map[string]any {
-	m := map[string]any{"operation": r.operation, "namespace": r.req.Namespace}
+	m := map[string]any{}
+	if !r.engine.options.CLI {
+		m = r.req.Fields(r.req.Version())
+		delete(m, "userInfo")
+	}
+	m["operation"], m["namespace"] = r.operation, r.req.Namespace
 	if r.object != nil {
 		m["object"] = floats(r.object)
 	}
@@ -74,12 +79,6 @@ func (r *review) newRequest() map[string]any {
 	for _, name := range []string{"object", "oldObject"} {
 		if _, ok := m[name]; !ok {
 			m[name] = nil
-		}
-	}
-	fields := r.req.Fields(r.req.Version())
-	for _, name := range []string{"uid", "dryRun", "kind", "requestKind", "resource", "requestResource", "subResource", "requestSubResource"} {
-		if v, ok := fields[name]; ok {
-			m[name] = v
 		}
 	}
 	if r.req.Kind == namespaceKind {

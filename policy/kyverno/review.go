@@ -48,6 +48,8 @@ type review struct {
 
 	shares bool // rules share their responses with requests about equal objects, see shared
 
+	run *run // of the last rule
+
 	explainer *explainer // nil: no rule is explained
 	trace     *trace     // trace of the rule that is being explained, or nil
 }
@@ -61,7 +63,7 @@ func (e *Engine) newReview(ctx context.Context, req *policy.Request, mocks *Mock
 		operation: string(req.Operation), object: req.Admitted, old: req.OldAdmitted,
 		notes: &notes{},
 	}
-	r.shares = !e.options.CLI && e.covered == nil && !req.InSeveralNamespaces(e.options.Cluster)
+	r.shares = req.Shares() && !e.options.CLI && e.covered == nil && !req.InSeveralNamespaces(e.options.Cluster)
 	r.search = jmespath.Options{Now: e.options.Now, Assumed: r.assume, Spent: &r.work}
 	if r.operation == opDelete {
 		r.object = nil

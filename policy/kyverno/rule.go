@@ -90,6 +90,14 @@ type run struct {
 	target   *kyvernodoc.Target
 	nesting  int // nesting of foreach
 	elements int // elements that foreach evaluated so far
+	one      [1]Response
+}
+
+// only returns the response for a verdict, as the only one. It is valid until the review
+// evaluates the next rule.
+func (r *run) only(v *verdict) []Response {
+	r.one[0] = r.response(v)
+	return r.one[:]
 }
 
 // validate evaluates a validate rule: its context, preconditions and

@@ -63,18 +63,26 @@ type listing struct {
 	namespace string // "" is all
 }
 
+// A listed is an object of the cluster, and how the API server holds it.
+type listed struct {
+	object *render.Object
+	held   map[string]any
+}
+
 // in returns the objects of a kind in a namespace. The engine caches lists of
 // its own cluster, because a rule may list for every object.
-func (s *store) in(kind schema.GroupKind, namespace string) []*render.Object {
-	all := s.cluster.List(kind)
-	if namespace == "" {
-		return all
-	}
+func (s *store) in(kind schema.GroupKind, namespace string) []listed {
 	key := listing{kind, namespace}
+	all := s.cluster.List(kind)
 	if known, ok := s.engine.listed.Load(key); ok && !s.engine.options.CLI {
-		return known.([]*render.Object)
+		return known.([]listed)
 	}
-	found := slices.DeleteFunc(slices.Clone(all), func(o *render.Object) bool { return s.namespaceOf(o) != namespace })
+	var found []listed
+	for _, o := range all {
+		if namespace == "" || s.namespaceOf(o) == namespace {
+			found = append(found, listed{o, s.other(o)})
+		}
+	}
 	if !s.engine.options.CLI {
 		s.engine.listed.Store(key, found)
 	}
@@ -93,14 +101,22 @@ func (s *store) held(o *render.Object) map[string]any {
 	case o == s.req.Object || o == s.req.OldObject:
 		return s.req.OldAdmitted
 	}
+	object := s.other(o)
+	s.saw(object)
+	return object
+}
+
+// other returns an object that is not the request's as the API server holds it.
+func (s *store) other(o *render.Object) map[string]any {
+	if s.engine.options.CLI {
+		return o.Object
+	}
 	held, ok := s.engine.held.Load(o)
 	if !ok {
 		held = s.engine.admitted(o, s.namespaceOf(o))
 		s.engine.held.Store(o, held)
 	}
-	object := held.(map[string]any)
-	s.saw(object)
-	return object
+	return held.(map[string]any)
 }
 
 // admitted returns another object as the API server holds it, or as it is
@@ -191,10 +207,13 @@ func (s *store) kindOf(p apiPath) (schema.GroupKind, bool) {
 
 func (s *store) list(kind schema.GroupKind, p apiPath, url string) (any, error) {
 	items := []any{}
+	secrets := kind == schema.GroupKind{Kind: "Secret"}
 	for _, o := range s.in(kind, p.namespace) {
-		held := s.held(o)
-		if held == nil {
-			continue
+		held := o.held
+		if secrets || o.object == s.req.Object || o.object == s.req.OldObject {
+			if held = s.held(o.object); held == nil {
+				continue
+			}
 		}
 		fits, err := p.selects(held)
 		if err != nil {

@@ -242,6 +242,8 @@ type filling struct {
 	produced int
 	expanded int
 	seen     func(*variable, string) // called with each variable and its expression, if set
+
+	search func(*jmespath.Expression) (any, error) // evaluates expressions instead of the scope, if set
 }
 
 // fill returns the template's value with its variables substituted. The caller
@@ -398,11 +400,25 @@ func (f *filling) resolve(v *variable) (any, error) {
 	if f.seen != nil {
 		f.seen(v, source)
 	}
-	value, err := f.scope.query(expr, v.user)
+	value, err := f.evaluate(expr, v.user)
 	if err != nil {
 		return nil, fmt.Errorf("failed to resolve %s at path %s: %w", source, pathText(v.path), err)
 	}
 	return value, nil
+}
+
+func (f *filling) evaluate(expr *jmespath.Expression, user bool) (any, error) {
+	if f.search == nil {
+		return f.scope.query(expr, user)
+	}
+	value, err := f.search(expr)
+	switch {
+	case user && !f.scope.review.userKnown():
+		return f.scope.query(expr, user)
+	case err != nil:
+		return nil, err
+	}
+	return value, f.scope.review.spend(0)
 }
 
 // expression returns the variable's expression and its text, adapted to the

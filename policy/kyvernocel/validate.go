@@ -61,7 +61,7 @@ func (v validator) Validate(ctx context.Context, req *policy.Request) ([]policy.
 // shares reports whether policies may share their verdicts on a request with requests about
 // equal objects.
 func (e *Engine) shares(req *policy.Request) bool {
-	return e.options.Coverage == nil && !req.InSeveralNamespaces(e.options.Cluster)
+	return req.Shares() && e.options.Coverage == nil && !req.InSeveralNamespaces(e.options.Cluster)
 }
 
 // evaluate returns the verdicts of the policy, or of its copy for the object's

@@ -3,7 +3,6 @@ package jmespath
 import (
 	"cmp"
 	"encoding/json"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -74,10 +73,19 @@ func join(s *search, a []val) (val, error) {
 }
 
 // keys are sorted, where Kyverno's are in no order.
+func sortedKeys(fields map[string]any) []string {
+	keys := make([]string, 0, len(fields))
+	for key := range fields {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
 func keys(s *search, a []val) (val, error) {
 	fields := a[0].v.(map[string]any)
 	b := newBuilder(s, a[0], len(fields))
-	for _, key := range slices.Sorted(maps.Keys(fields)) {
+	for _, key := range sortedKeys(fields) {
 		b.add(val{key, a[0].at.field(key)})
 	}
 	return b.list(), s.spend(len(fields))
@@ -86,7 +94,7 @@ func keys(s *search, a []val) (val, error) {
 func fieldValues(s *search, a []val) (val, error) {
 	fields := a[0].v.(map[string]any)
 	b := newBuilder(s, a[0], len(fields))
-	for _, key := range slices.Sorted(maps.Keys(fields)) {
+	for _, key := range sortedKeys(fields) {
 		b.add(val{fields[key], a[0].at.field(key)})
 	}
 	return b.list(), s.spend(len(fields))
