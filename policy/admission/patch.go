@@ -2,7 +2,6 @@ package admission
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -13,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	smd "sigs.k8s.io/structured-merge-diff/v6/typed"
 
+	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/patch"
 	"github.com/preadmit/preadmit/render"
 )
@@ -45,7 +45,7 @@ func (m *mutation) patched(i invocation, e *expression, value ref.Val) (map[stri
 	} else {
 		after, err = m.applyConfiguration(i.as.Kind, before, value)
 	}
-	if err != nil || after == nil || reflect.DeepEqual(before, after) {
+	if err != nil || after == nil || policy.SameValue(before, after) {
 		return nil, err
 	}
 	return m.admit(before, after, json)

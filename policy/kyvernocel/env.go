@@ -14,9 +14,9 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/common"
 	"k8s.io/apiserver/pkg/cel/library"
-	"k8s.io/apiserver/pkg/cel/mutation"
 
 	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/patch"
 )
 
 // A flavour selects the environment of a policy's expressions.
@@ -96,7 +96,7 @@ func (f flavour) variables() []celgo.EnvOption {
 	case Deleting:
 		return opts
 	case Mutating:
-		opts = append(opts, common.ResolverEnvOption(&mutation.DynamicTypeResolver{}), library.JSONPatch())
+		opts = append(opts, common.ResolverEnvOption(&patch.Resolver{}), library.JSONPatch())
 	case ImageValidating:
 		opts = append(opts, signatureFunctions()...)
 		opts = append(opts, celgo.Variable("ref", celgo.StringType), celgo.Variable("images", celgo.MapType(celgo.StringType, celgo.ListType(celgo.StringType))),

@@ -3,7 +3,6 @@ package kyvernocel
 import (
 	"context"
 	"errors"
-	"reflect"
 	"strings"
 
 	"github.com/google/cel-go/common/types"
@@ -162,7 +161,7 @@ func (r *run) mutation(i int, kind schema.GroupVersionKind, before map[string]an
 	if err != nil {
 		return nil, policy.ShortError(cel.ShownError(r.c.mutations[i].source, err, r.secret))
 	}
-	if after == nil || reflect.DeepEqual(before, after) {
+	if after == nil || policy.SameValue(before, after) {
 		return nil, nil
 	}
 	return after, nil
@@ -219,7 +218,7 @@ func (r *run) admit(before, after map[string]any) (map[string]any, error) {
 	if err != nil {
 		return nil, policy.ShortError(err)
 	}
-	if reflect.DeepEqual(before, admitted) {
+	if policy.SameValue(before, admitted) {
 		return nil, nil
 	}
 	return admitted, nil

@@ -8,7 +8,8 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/common"
 	"k8s.io/apiserver/pkg/cel/library"
-	"k8s.io/apiserver/pkg/cel/mutation"
+
+	"github.com/preadmit/preadmit/policy/internal/patch"
 )
 
 // Declarations are the variables of an environment, and the object types that
@@ -74,7 +75,7 @@ func (v Version) Extend(env *cel.Env, d Declarations) (*cel.Env, error) {
 		opts = append(opts, more...)
 	}
 	if d.Patches {
-		opts = append(opts, common.ResolverEnvOption(&mutation.DynamicTypeResolver{}), library.JSONPatch())
+		opts = append(opts, common.ResolverEnvOption(&patch.Resolver{}), library.JSONPatch())
 	}
 	return env.Extend(opts...)
 }

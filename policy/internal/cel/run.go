@@ -11,7 +11,8 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/common"
 	"k8s.io/apiserver/pkg/cel/library"
-	"k8s.io/apiserver/pkg/cel/mutation"
+
+	"github.com/preadmit/preadmit/policy/internal/patch"
 )
 
 // runner is what programs of every version run in: the functions of the newest
@@ -37,7 +38,7 @@ func newRunner() (*runner, error) {
 		library.URLs(), library.Regex(), library.Lists(library.ListsVersion(1)),
 		library.Authz(), library.AuthzSelectors(), library.Quantity(),
 		library.IP(), library.CIDR(), library.Format(), library.SemverLib(library.SemverVersion(1)),
-		library.JSONPatch(), common.ResolverEnvOption(&mutation.DynamicTypeResolver{}),
+		library.JSONPatch(), common.ResolverEnvOption(&patch.Resolver{}),
 	)
 	if err != nil {
 		return nil, err

@@ -3,10 +3,10 @@ package patch
 import (
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
+	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -31,7 +31,7 @@ func (d *diff) add(pointer string) {
 }
 
 func (d *diff) compare(pointer string, before, after any) {
-	if len(d.pointers) >= maxDifferences || reflect.DeepEqual(before, after) {
+	if len(d.pointers) >= maxDifferences || policy.SameValue(before, after) {
 		return
 	}
 	b, ok := before.(map[string]any)
@@ -80,7 +80,7 @@ func (d *diff) lists(pointer string, before, after []any) {
 	named := len(d.pointers)
 	rest := before
 	for i, e := range after {
-		j := slices.IndexFunc(rest, func(o any) bool { return reflect.DeepEqual(o, e) })
+		j := slices.IndexFunc(rest, func(o any) bool { return policy.SameValue(o, e) })
 		if j < 0 {
 			d.element(pointer+render.Pointer(i), before, e)
 			continue
@@ -98,7 +98,7 @@ func (d *diff) element(pointer string, before []any, e any) {
 	for _, o := range before {
 		was, ok := o.(map[string]any)
 		is, too := e.(map[string]any)
-		if ok && too && is["name"] != nil && reflect.DeepEqual(was["name"], is["name"]) {
+		if ok && too && is["name"] != nil && policy.SameValue(was["name"], is["name"]) {
 			d.objects(pointer, was, is)
 			return
 		}

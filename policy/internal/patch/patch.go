@@ -22,7 +22,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch"
 	apiservermutation "k8s.io/apiserver/pkg/cel/mutation"
-	"k8s.io/apiserver/pkg/cel/mutation/dynamic"
 	kjson "sigs.k8s.io/json"
 	smd "sigs.k8s.io/structured-merge-diff/v6/typed"
 )
@@ -44,14 +43,14 @@ func Refuse(format string, args ...any) error { return &Refused{fmt.Errorf(forma
 
 // Configuration converts the value of an expression to an apply configuration.
 func Configuration(value ref.Val) (map[string]any, error) {
-	literal, ok := value.(*dynamic.ObjectVal)
+	l, ok := value.(*literal)
 	if !ok {
 		return nil, fmt.Errorf("unsupported return type from ApplyConfiguration expression: %v", value.Type())
 	}
-	if err := literal.CheckTypeNamesMatchFieldPathNames(); err != nil {
+	if err := l.checkTypeNames(); err != nil {
 		return nil, fmt.Errorf("type mismatch: %w", err)
 	}
-	return object(literal)
+	return object(l)
 }
 
 // Merge merges an apply configuration into an object of a kind, by the
@@ -91,8 +90,8 @@ func MergeAtomics(converter managedfields.TypeConverter, kind schema.GroupVersio
 }
 
 // object converts an object literal to a JSON object.
-func object(literal *dynamic.ObjectVal) (map[string]any, error) {
-	fields, err := literal.ConvertToNative(reflect.TypeFor[map[string]any]())
+func object(l *literal) (map[string]any, error) {
+	fields, err := l.native()
 	if err != nil {
 		return nil, fmt.Errorf("invalid return type: %w", err)
 	}
@@ -126,7 +125,7 @@ func native(value any) (any, error) {
 		return nativeList(v)
 	case []ref.Val:
 		return nativeList(v)
-	case *dynamic.ObjectVal:
+	case *literal:
 		return object(v)
 	case ref.Val:
 		return nativeValue(v)
@@ -293,8 +292,8 @@ func jsonOperation(op *apiservermutation.JSONPatchVal) (jsonpatch.Operation, err
 	if err != nil || op.Val == nil {
 		return operation, err
 	}
-	if literal, ok := op.Val.(*dynamic.ObjectVal); ok {
-		if err := literal.CheckTypeNamesMatchFieldPathNames(); err != nil {
+	if l, ok := op.Val.(*literal); ok {
+		if err := l.checkTypeNames(); err != nil {
 			return nil, fmt.Errorf("type mismatch: %w", err)
 		}
 	}
