@@ -148,6 +148,9 @@ type Comparison struct {
 	// Incomparable reports whether the other side of a unit was rendered only
 	// in part, so that a missing result there says nothing.
 	Incomparable func(unit string) bool
+	// Stopped are the units that the head lacks only because something could
+	// not be rendered: their own errors are not fixed.
+	Stopped map[string]bool
 }
 
 // Moves returns, for a Comparison, the objects that requests update from
@@ -165,8 +168,8 @@ func Moves(reqs []Request) map[render.Key]string {
 
 // Compare marks results of the head as New or Unchanged, by fingerprint and
 // outcome, and appends the Absent ones: failures and undecided results of the
-// base that the head no longer has. Results of units that can't be compared, and
-// those that say that the run ended early, get no mark, so they count.
+// base that the head no longer has. Of units that can't be compared only Unchanged
+// results get a mark; the others count, as do those that say that the run ended early.
 func (c Comparison) Compare(head []Result) []Result {
 	known := make(map[string]int, len(c.Base))
 	for i := range c.Base {
@@ -174,19 +177,20 @@ func (c Comparison) Compare(head []Result) []Result {
 	}
 	for i := range head {
 		r := &head[i]
-		if c.incomparable(r) {
+		if r.CutShort() {
 			continue
 		}
-		r.Baseline = New
 		if id := r.comparable(c.BaseUnit(r.Object)); known[id] > 0 {
 			known[id]--
 			r.Baseline = Unchanged
+		} else if !c.incomparable(r) {
+			r.Baseline = New
 		}
 	}
 	for i := range c.Base {
 		r := c.Base[i]
 		id := r.comparable(r.Object.Unit)
-		if known[id] == 0 || r.Outcome == Pass || r.Outcome == Skip || c.incomparable(&r) {
+		if known[id] == 0 || r.Outcome == Pass || r.Outcome == Skip || r.CutShort() || c.Stopped[r.Object.Unit] || c.incomparable(&r) {
 			continue
 		}
 		known[id]--
@@ -194,6 +198,39 @@ func (c Comparison) Compare(head []Result) []Result {
 		head = append(head, r)
 	}
 	return head
+}
+
+// Differing returns the failures and undecided results among compared ones that are not
+// the same on both sides. What both sides leave undecided is the same even if they would
+// enforce it differently.
+func Differing(compared []Result) []Result {
+	undecided := func(r *Result) string {
+		return strings.Join([]string{r.Identity, r.Object.Unit, string(r.Outcome), r.Message}, "\x00")
+	}
+	absent := make(map[string]int)
+	for i := range compared {
+		if r := &compared[i]; r.Baseline == Absent && r.Undecided() {
+			absent[undecided(r)]++
+		}
+	}
+	same := make(map[string]int)
+	differing := slices.DeleteFunc(slices.Clone(compared), func(r Result) bool {
+		id := undecided(&r)
+		if r.Baseline == New && r.Undecided() && absent[id] > 0 {
+			absent[id]--
+			same[id]++
+			return true
+		}
+		return r.Baseline == Unchanged || r.Outcome == Pass || r.Outcome == Skip
+	})
+	return slices.DeleteFunc(differing, func(r Result) bool {
+		id := undecided(&r)
+		if r.Baseline == Absent && r.Undecided() && same[id] > 0 {
+			same[id]--
+			return true
+		}
+		return false
+	})
 }
 
 // BaseUnit returns the unit that an object had in the base. A result names the
@@ -212,7 +249,7 @@ func (c Comparison) BaseUnit(o render.Key) string {
 }
 
 func (c Comparison) incomparable(r *Result) bool {
-	return r.CutShort() || r.Object.Unit != "" && r.Object.Kind != "" && c.Incomparable != nil && c.Incomparable(r.Object.Unit)
+	return r.Object.Unit != "" && r.Object.Kind != "" && c.Incomparable != nil && c.Incomparable(r.Object.Unit)
 }
 
 // comparable returns a key that is equal for results which say the same about

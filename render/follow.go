@@ -46,6 +46,20 @@ func (d *Deployment) Reaches(s *Source) bool {
 	return slices.ContainsFunc(s.files(), func(name string) bool { return d.opened[name] })
 }
 
+// Without returns a copy that reaches only what others than the units left read.
+func (d *Deployment) Without(left func(unit string) bool) *Deployment {
+	of := *d
+	of.opened = make(map[string]bool, len(d.opened))
+	for u, reads := range d.Reads {
+		if !left(u.Identity()) {
+			for _, name := range reads {
+				of.opened[name] = true
+			}
+		}
+	}
+	return &of
+}
+
 // A Deployment holds the units that GitOps objects deploy.
 type Deployment struct {
 	Units []*Unit // the units that objects make, ordered by cluster and ID

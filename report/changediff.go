@@ -51,8 +51,8 @@ func Changes(reqs []policy.Request, s Sides) []Change {
 		}
 		if r.Operation == policy.Update {
 			from := r.OldObject.Key()
-			if s.Half(from.Unit) {
-				from.Unit = c.Object.Unit
+			if s.Half(from.Unit) && from.Unit != c.Object.Unit {
+				continue // what that unit makes of the object is unknown
 			}
 			if from != c.Object {
 				c.From = &from

@@ -22,8 +22,8 @@ type digest struct {
 	lacks        []*lack              // missing objects and settings of undecided findings
 	repeated     map[string]int       // assumptions that are shown once, with the number of findings
 	changes      []unitChanges        // changes on the cluster
-	newly        []*policy.Result     // new results of changed policies
-	noLonger     []*policy.Result     // and no longer say
+	newly        []proposal           // what changed policies find, or enforce more strictly
+	noLonger     []proposal           // and what they no longer find, or enforce less strictly
 	fixed        []*policy.Result     // was there before and is no more
 	suppressed   []*policy.Result     // accepted for a time
 	unreached    []*policy.Result     // results in units that nothing deploys
@@ -80,17 +80,11 @@ func (d *digest) accepted(x *policy.Result) {
 }
 
 func (d *digest) proposals() {
-	proposed := slices.Clone(d.Proposed)
-	policy.Sort(proposed)
-	for i := range proposed {
-		x := &proposed[i]
-		_, finding := classOf(x)
-		switch {
-		case !finding:
-		case x.Baseline == policy.Absent:
-			d.noLonger = append(d.noLonger, x)
-		default:
-			d.newly = append(d.newly, x)
+	for _, p := range proposals(d.Report) {
+		if p.looser {
+			d.noLonger = append(d.noLonger, p)
+		} else {
+			d.newly = append(d.newly, p)
 		}
 	}
 }

@@ -135,8 +135,8 @@ func (p *pageWriter) body() {
 	p.findings("audited", "Audited", shareAudited, audited)
 	p.units("not-whole", "Not rendered, or only partly", shareNotWhole, p.notWhole)
 	p.changed()
-	p.lines("newly", "Newly found by the proposed policies", "", shareNewly, p.newly)
-	p.lines("no-longer", "No longer found by the proposed policies", "", shareNoLonger, p.noLonger)
+	p.proposals("newly", "Newly found by the proposed policies", shareNewly, p.newly)
+	p.proposals("no-longer", "No longer found by the proposed policies", shareNoLonger, p.noLonger)
 	p.lines("fixed", "Fixed", "fixed", shareFixed, p.fixed)
 	p.lines("suppressed", "Suppressed", "suppressed", shareSuppressed, p.suppressed)
 	p.grouped("unreached", "In units that nothing found here deploys", shareUnreached, p.unreached)
@@ -217,6 +217,12 @@ func (p *pageWriter) lines(id, title, word string, share int, results []*policy.
 			why = "until " + name(s.Expires) + ": " + prose(s.Reason)
 		}
 		return p.line(x, word, why)
+	})
+}
+
+func (p *pageWriter) proposals(id, title string, share int, all []proposal) {
+	p.section(id, title, share, len(all), func(i int) string {
+		return p.line(all[i].results[0], "", strings.TrimPrefix(all[i].instead+all[i].others(), ", "))
 	})
 }
 

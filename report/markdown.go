@@ -245,8 +245,14 @@ func (m *markdownWriter) changeItem(c *Change) string {
 }
 
 func (m *markdownWriter) proposed() {
-	m.list("Newly found by the proposed policies", shareNewly, m.newly, func(x *policy.Result) string { return "newly " + wordOf(x) })
-	m.list("No longer found by the proposed policies", shareNoLonger, m.noLonger, func(x *policy.Result) string { return "no longer " + wordOf(x) })
+	m.proposals("Newly found by the proposed policies", shareNewly, m.newly)
+	m.proposals("No longer found by the proposed policies", shareNoLonger, m.noLonger)
+}
+
+func (m *markdownWriter) proposals(title string, share int, all []proposal) {
+	m.section(title, share, len(all), func(i int) string {
+		return strings.TrimSuffix(m.item(all[i].results[0], all[i].word), "\n") + all[i].others() + "\n"
+	})
 }
 
 func (m *markdownWriter) accepted() {

@@ -164,27 +164,24 @@ func shortCommit(commit string) string { return commit[:min(len(commit), 12)] }
 
 // proposed writes the results that changed policies add or remove.
 func (p *printer) proposed(r *Report) {
-	proposed := slices.Clone(r.Proposed)
-	policy.Sort(proposed)
-	n := 0
-	for i := range proposed {
-		x := &proposed[i]
-		c, finding := classOf(x)
-		if !finding {
-			continue
+	const label = "proposed policies: "
+	all := proposals(r)
+	for i := range all {
+		if i == maxProposed && !p.Verbose {
+			p.line(p.paint(blue, label), unlisted(len(all)-i)+p.flag("lists them"))
+			return
 		}
-		if n++; n > maxProposed && !p.Verbose {
-			continue
+		for k, x := range all[i].results {
+			more := ""
+			if !p.Verbose {
+				more = all[i].others()
+			}
+			if k > 0 && !p.Verbose {
+				break
+			}
+			p.line(p.paint(blue, label+all[i].word), ": ", subject(x.Object), prose(x.Message),
+				" [", ruleName(x.Engine, x.Policy, x.Rule), "]", at(p.place(place(x).Span)), more)
 		}
-		word := "proposed policies: newly "
-		if x.Baseline == policy.Absent {
-			word = "proposed policies: no longer "
-		}
-		p.line(p.paint(blue, word+classes[c].word), ": ", subject(x.Object), prose(x.Message),
-			" [", ruleName(x.Engine, x.Policy, x.Rule), "]", at(p.place(place(x).Span)))
-	}
-	if n > maxProposed && !p.Verbose {
-		p.line(p.paint(blue, "proposed policies: "), unlisted(n-maxProposed)+p.flag("lists them"))
 	}
 }
 
@@ -201,6 +198,9 @@ func ofAll(s Summary) string {
 	missing := s.Units - s.Rendered - s.Suspended - s.Unreached
 	if missing == 0 {
 		return ""
+	}
+	if missing == 1 {
+		return fmt.Sprintf(" (1 of %d was not rendered)", s.Units)
 	}
 	return fmt.Sprintf(" (%d of %d were not rendered)", missing, s.Units)
 }

@@ -54,13 +54,39 @@ func Comparable(base, head *Side) (old, now []*render.Object) {
 			seen[o.Unversioned()] = true
 		}
 	}
+	only := onlyOnes(base, head)
 	apart := undeployed(base, head)
 	for _, o := range render.Objects(base.Units) {
-		if (!half(o.Unit.Identity()) || seen[o.Unversioned()]) && !apart[o.Unversioned()] {
+		if (!half(o.Unit.Identity()) || seen[o.Unversioned()] || only[anywhere(o)]) && !apart[o.Unversioned()] {
 			old = append(old, o)
 		}
 	}
 	return old, render.Objects(head.Units)
+}
+
+// onlyOnes returns the keys of objects that each side has once, without their units: an
+// object that is in another unit only because its own failed is still the same.
+func onlyOnes(base, head *Side) map[render.Key]bool {
+	counts := make(map[render.Key][2]int)
+	for i, in := range []*Side{base, head} {
+		for _, o := range render.Objects(in.Units) {
+			n := counts[anywhere(o)]
+			n[i]++
+			counts[anywhere(o)] = n
+		}
+	}
+	only := make(map[render.Key]bool)
+	for key, n := range counts {
+		only[key] = n == [2]int{1, 1}
+	}
+	return only
+}
+
+// anywhere returns an object's key without its unit.
+func anywhere(o *render.Object) render.Key {
+	key := o.Unversioned()
+	key.Unit = ""
+	return key
 }
 
 // undeployed returns the objects that nothing found in the head deploys, if the
@@ -92,6 +118,16 @@ func Halves(sides ...*Side) func(unit string) bool {
 		}
 		unread = append(unread, in.Unread...)
 	}
+	for i, in := range sides {
+		for k, other := range sides {
+			if i == k {
+				continue
+			}
+			for unit, is := range Stopped(in, other) {
+				half[unit] = half[unit] || is
+			}
+		}
+	}
 	uncovered(half, sides)
 	return func(unit string) bool {
 		return half[unit] || slices.ContainsFunc(unread, func(name string) bool {
@@ -99,6 +135,39 @@ func Halves(sides ...*Side) func(unit string) bool {
 		})
 	}
 }
+
+// Stopped returns the units that one side has objects of and the other has not,
+// because they, or the unit that deploys them, could not be rendered there. Their
+// controller leaves their objects as they are.
+func Stopped(in, other *Side) map[string]bool {
+	failed := make(map[string]bool) // by identity, of the units of the other side
+	for _, u := range slices.Concat(other.Deployed.Units, other.Units) {
+		failed[u.Identity()] = len(u.Objects) == 0 && len(render.Failures(u.Err)) > 0
+	}
+	stopped := make(map[string]bool)
+	for _, u := range slices.Concat(in.Deployed.Units, in.Units) {
+		stopped[u.Identity()] = len(u.Objects) > 0 && failed[nearest(u, failed).Identity()]
+	}
+	return stopped
+}
+
+// nearest returns the unit itself if the other side has it, else the first unit
+// above it that the other side has, else the unit itself.
+func nearest(u *render.Unit, other map[string]bool) *render.Unit {
+	above := u
+	for range maxOwners {
+		if _, ok := other[above.Identity()]; ok {
+			return above
+		}
+		if above.Owner == nil || above.Owner.Unit == nil {
+			break
+		}
+		above = above.Owner.Unit
+	}
+	return u
+}
+
+const maxOwners = 32 // above a unit
 
 // uncovered adds units to half that may be units only because another one of
 // their side failed: the base of a kustomization that can't be read is rendered

@@ -60,7 +60,7 @@ func (r *run) functions() template.FuncMap {
 
 func (r *run) hooks() template.FuncMap {
 	return template.FuncMap{
-		"__out": r.hookOut, "__take": r.hookTake,
+		"__out": r.hookOut, "__take": r.hookTake, "__if": r.hookIf,
 		"__in": r.hookIn, "__leave": r.hookLeave, "__ask": r.hookAsk, "__see": r.hookSee, "__has": r.hookHas, "__side": r.hookSide,
 	}
 }

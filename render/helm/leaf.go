@@ -7,18 +7,13 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// values returns the places of the values from which a field was made. For a
-// field that the object lacks it returns those of the nearest ancestor.
+// values returns the places of the values from which a field of the object was made.
 func (p *provenance) values(pointer string) []render.Origin {
 	positions, ok := p.positions.(*render.Positions)
 	if !ok {
 		return nil
 	}
-	field, ok := render.Lookup(p.object, pointer)
-	for !ok {
-		pointer = pointer[:strings.LastIndexByte(pointer, '/')]
-		field, ok = render.Lookup(p.object, pointer)
-	}
+	field, _ := render.Lookup(p.object, pointer)
 	key, value, ok := positions.Field(pointer)
 	if pointer == "" || !ok {
 		return nil

@@ -35,7 +35,7 @@ func TestShopLeaves(t *testing.T) {
 		{nil, "Deployment", "/spec/template/spec/securityContext/fsGroup", "charts/web/values.yaml:15"},
 		{nil, "Deployment", "/spec/replicas", "charts/web/values.yaml:4"},
 		{prod, "HorizontalPodAutoscaler", "/spec/maxReplicas", "charts/web/values-prod.yaml:23"},
-		{prod, "Ingress", "/spec/tls", "charts/web/templates/ingress.yaml:8"},
+		{prod, "Ingress", "/spec/tls", "charts/web/values-prod.yaml:18"},
 	} {
 		src := render.Source{FS: fsys, Path: "charts/web", Helm: &render.Helm{ValueFiles: c.files}}
 		objects, err := New(Options{}).Render(context.Background(), src)

@@ -25,9 +25,27 @@ type provenance struct {
 }
 
 // At returns the values from which a field was made, then the places in
-// templates that wrote it, the innermost first.
+// templates that wrote it, the innermost first. If a condition left out the field, the
+// condition's value comes first.
 func (p *provenance) At(pointer string) []render.Origin {
-	return append(p.values(pointer), p.templates(pointer)...)
+	held, key := p.nearest(pointer)
+	if key != "" {
+		if o, ok := p.omitted(held, key); ok {
+			return append([]render.Origin{o}, p.templates(pointer)...)
+		}
+	}
+	return append(p.values(held), p.templates(pointer)...)
+}
+
+// nearest returns the pointer of a field, and "", or else that of its nearest ancestor that
+// the object has, and the key that this lacks.
+func (p *provenance) nearest(pointer string) (held, key string) {
+	for _, ok := render.Lookup(p.object, pointer); !ok; _, ok = render.Lookup(p.object, pointer) {
+		path := render.Path(pointer)
+		key = path[len(path)-1]
+		pointer = pointer[:strings.LastIndexByte(pointer, '/')]
+	}
+	return pointer, key
 }
 
 func (p *provenance) templates(pointer string) []render.Origin {
@@ -100,16 +118,11 @@ const maxHops = 32
 // continues into the templates that its action called as long as the origin is
 // certain.
 func (w *writers) follow(t *trace, from, to, depth int) {
-	i := sort.Search(len(t.events), func(i int) bool { return int(t.events[i].off) > from }) - 1
-	if i < 0 || depth > maxHops {
+	e, start, end := t.eventAt(from)
+	if e == nil || depth > maxHops {
 		return
 	}
-	e := t.events[i]
-	start, end := int(e.off), len(t.text)
-	if i+1 < len(t.events) {
-		end = int(t.events[i+1].off)
-	}
-	w.event(&e, from-start, min(max(to, from), end)-start)
+	w.event(e, from-start, min(max(to, from), end)-start)
 	if e.text {
 		return
 	}
@@ -120,6 +133,20 @@ func (w *writers) follow(t *trace, from, to, depth int) {
 			return
 		}
 	}
+}
+
+// eventAt returns the event that wrote an offset of a trace's text, and the offsets of
+// what it wrote. It returns nil if there is none.
+func (t *trace) eventAt(off int) (e *event, start, end int) {
+	i := sort.Search(len(t.events), func(i int) bool { return int(t.events[i].off) > off }) - 1
+	if i < 0 {
+		return nil, 0, 0
+	}
+	end = len(t.text)
+	if i+1 < len(t.events) {
+		end = int(t.events[i+1].off)
+	}
+	return &t.events[i], int(t.events[i].off), end
 }
 
 // event adds the place of an event: its text between two offsets, or its

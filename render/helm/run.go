@@ -45,8 +45,9 @@ type run struct {
 	branches map[int]*branch
 
 	gardener
-	records  []record
-	recorded int // bytes
+	records   []record
+	recorded  int // bytes
+	omissions int
 }
 
 // An event records where in the source a part of an output comes from.
@@ -70,8 +71,9 @@ type call struct {
 
 // A trace is the output of a template.
 type trace struct {
-	text   string
-	events []event
+	text    string
+	events  []event
+	omitted []omission
 	// For a text given to tpl: that text and its parsed form.
 	given string
 	src   *source
@@ -80,14 +82,15 @@ type trace struct {
 // A frame is a template that is being executed: a file, or called by include or
 // tpl.
 type frame struct {
-	run    *run
-	out    strings.Builder
-	events []event
-	kids   []*trace // since the last hook
-	next   event    // of the action about to print
-	src    *source  // of the last event
-	call   *call
-	above  *frame
+	run     *run
+	out     strings.Builder
+	events  []event
+	omitted []omission
+	kids    []*trace // since the last hook
+	next    event    // of the action about to print
+	src     *source  // of the last event
+	call    *call
+	above   *frame
 }
 
 // Write receives the output of text/template: a text node as it is in its tree,
@@ -279,7 +282,7 @@ func (r *run) enter() (*frame, error) {
 func (r *run) leave(f *frame) *trace {
 	r.includes--
 	r.frame = f.above
-	t := &trace{text: f.out.String(), events: f.events}
+	t := &trace{text: f.out.String(), events: f.events, omitted: f.omitted}
 	if r.frame != nil {
 		r.frame.kids = append(r.frame.kids, t)
 	}

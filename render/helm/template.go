@@ -47,6 +47,8 @@ type spot struct {
 	versions   bool // it compares versions
 	compares   bool
 	identifies bool // it compares names
+
+	keys []keyLine // of the block that the condition may leave out
 }
 
 // sources is a bounded cache of parsed templates by content.
@@ -135,7 +137,7 @@ func address(p []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(
 
 // An instrument inserts hooks into a parsed template, without changing its
 // output: `| __out N` behind an action that prints, `| __take` behind one that
-// does not, an empty text at the head of loops, `__in` and `__leave` around calls,
+// does not, `| __if N` behind the condition of a block with keys, an empty text at the head of loops, `__in` and `__leave` around calls,
 // `__ask N` before what depends on the cluster, `__see` before what may read
 // all data of the release, and `__has` around the API version given to
 // APIVersions.Has.
@@ -210,6 +212,7 @@ func (i *instrument) branch(nodes []parse.Node, n *parse.BranchNode, depth int) 
 	d, nodes, past := i.weigh(nodes, n)
 	i.declare(n.Pipe)
 	i.take(n.Pipe)
+	i.conditional(n)
 	above, around := i.dot, i.under
 	i.under = max(d, around)
 	if n.NodeType != parse.NodeIf {

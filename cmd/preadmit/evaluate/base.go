@@ -151,7 +151,7 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	if err != nil {
 		return err
 	}
-	c := policy.Comparison{Moved: moved, Incomparable: half}
+	c := policy.Comparison{Moved: moved, Incomparable: half, Stopped: change.Stopped(was, now)}
 	c.Base = slices.Concat(e.shard.once(b.in.Found, e.Engines.Results, c.InBase(standing), policy.OnlyInVariants(b.in.Head, lint.IsPart)), c.InBase(kept), old, restOld)
 	again := change.ChangedInputs(was, now)
 	e.Results = c.Compare(slices.Concat(e.shard.once(in.Found, e.Engines.Results, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart)), kept, fresh, exempted, rest))
@@ -257,11 +257,7 @@ func (e *Evaluation) propose(ctx context.Context, s engines.Options, b *base, in
 	}
 	results = policy.WithoutRepeats(results)
 	c := policy.Comparison{Base: slices.Concat(e.shard.once(e.Engines.Results), trusted)}
-	for _, r := range c.Compare(slices.Concat(e.shard.once(set.Results), results)) {
-		if r.Baseline != policy.Unchanged && r.Outcome != policy.Pass && r.Outcome != policy.Skip {
-			e.proposed = append(e.proposed, r)
-		}
-	}
+	e.proposed = append(e.proposed, policy.Differing(c.Compare(slices.Concat(e.shard.once(set.Results), results)))...)
 	e.notes = append(e.notes, "the change touches policies, or objects that policies may read: the base's policies decide, and results that the changed ones would change are listed apart")
 	return nil
 }
@@ -309,9 +305,9 @@ func (b *base) notes(head *load.Input) []string {
 	switch len(half) {
 	case 0:
 	case 1:
-		notes = append(notes, fmt.Sprintf("%s could not be rendered whole at the base, so all its results count: %v", half[0], why))
+		notes = append(notes, fmt.Sprintf("%s could not be rendered whole at the base, so all its results count that the base lacks: %v", half[0], why))
 	default:
-		notes = append(notes, fmt.Sprintf("%d units could not be rendered whole at the base, so all their results count: %s", len(half), policy.Few(half)))
+		notes = append(notes, fmt.Sprintf("%d units could not be rendered whole at the base, so all their results count that the base lacks: %s", len(half), policy.Few(half)))
 	}
 	return notes
 }

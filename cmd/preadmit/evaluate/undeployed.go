@@ -15,7 +15,9 @@ import (
 // undeployed returns results about objects that the change deletes although
 // they are still in the tree.
 func (b *base) undeployed(head *load.Input, reqs []policy.Request) []policy.Result {
-	units := policy.UndeployedUnits(reqs, func(u *render.Unit) bool { return b.in.Deployed.Reaches(&u.Source) })
+	stopped := change.Stopped(b.in.Side(), head.Side())
+	deployed := b.in.Deployed.Without(func(unit string) bool { return stopped[unit] })
+	units := policy.UndeployedUnits(reqs, func(u *render.Unit) bool { return deployed.Reaches(&u.Source) })
 	if !slices.ContainsFunc(reqs, func(r policy.Request) bool { return r.Operation == policy.Delete }) {
 		return units
 	}
