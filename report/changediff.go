@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -120,21 +121,67 @@ func secretValues(o *render.Object, hidden map[string]bool) {
 func (c *changeDiffs) describe(change *Change, r *policy.Request) {
 	switch r.Operation {
 	case policy.Delete:
-		change.Origin = writtenAt(r.OldObject, c.sides.BaseFile)
+		change.Origin = writtenAt(r.OldObject, namePointer, c.sides.BaseFile)
 		change.Takes = c.taken(r.OldObject)
 	case policy.Update:
-		change.Origin = writtenAt(r.Object, c.sides.HeadFile)
+		change.Origin = writtenAt(r.Object, cmp.Or(firstDifference(r.OldObject.Object, r.Object.Object), namePointer), c.sides.HeadFile)
 		if !change.Unchanged && c.left > 0 {
 			change.Diff = c.diff(r.OldObject, r.Object)
 			c.left--
 		}
 	default:
-		change.Origin = writtenAt(r.Object, c.sides.HeadFile)
+		change.Origin = writtenAt(r.Object, namePointer, c.sides.HeadFile)
 	}
 }
 
-func writtenAt(o *render.Object, file func(string) string) *render.Span {
-	at := o.At("/metadata/name")
+const namePointer = "/metadata/name"
+
+// firstDifference returns the JSON pointer of the first field in which two values differ,
+// or "". Metadata comes last, since its labels often only follow from the rest.
+func firstDifference(was, is any) string {
+	switch is := is.(type) {
+	case map[string]any:
+		if old, ok := was.(map[string]any); ok {
+			return firstOfMap(old, is)
+		}
+	case []any:
+		if old, ok := was.([]any); ok {
+			for i := range min(len(old), len(is)) {
+				if !reflect.DeepEqual(old[i], is[i]) {
+					return render.Pointer(i) + firstDifference(old[i], is[i])
+				}
+			}
+			if len(is) > len(old) {
+				return render.Pointer(len(old))
+			}
+		}
+	}
+	return ""
+}
+
+func firstOfMap(was, is map[string]any) string {
+	keys := slices.Sorted(maps.Keys(is))
+	for key := range was {
+		if _, ok := is[key]; !ok {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	if i := slices.Index(keys, "metadata"); i >= 0 {
+		keys = append(slices.Delete(keys, i, i+1), "metadata")
+	}
+	for _, key := range keys {
+		old, before := was[key]
+		now, after := is[key]
+		if before != after || !reflect.DeepEqual(old, now) {
+			return render.Pointer(key) + firstDifference(old, now)
+		}
+	}
+	return ""
+}
+
+func writtenAt(o *render.Object, pointer string, file func(string) string) *render.Span {
+	at := o.At(pointer)
 	if len(at) == 0 {
 		return nil
 	}
