@@ -16,8 +16,8 @@ type proposal struct {
 	results []*policy.Result
 }
 
-// proposals returns what changed policies add and remove, a proposal for each rule,
-// message and place.
+// proposals returns what changed policies add and remove, a proposal for each rule and
+// message.
 func proposals(r *Report) []proposal {
 	sorted := append([]policy.Result(nil), r.Proposed...)
 	policy.Sort(sorted)
@@ -47,7 +47,7 @@ func proposals(r *Report) []proposal {
 			p.instead, p.looser = "instead of "+wordOf(old), c > before
 			p.word = wordOf(x) + " " + p.instead
 		}
-		key := [3]string{p.word + "\x00" + ruleName(x.Engine, x.Policy, x.Rule), x.Message, place(x).String()}
+		key := [3]string{p.word, ruleName(x.Engine, x.Policy, x.Rule), x.Message}
 		at, ok := index[key]
 		if !ok {
 			at = len(all)

@@ -199,9 +199,6 @@ func ofAll(s Summary) string {
 	if missing == 0 {
 		return ""
 	}
-	if missing == 1 {
-		return fmt.Sprintf(" (1 of %d was not rendered)", s.Units)
-	}
 	return fmt.Sprintf(" (%d of %d were not rendered)", missing, s.Units)
 }
 

@@ -64,10 +64,10 @@ func Comparable(base, head *Side) (old, now []*render.Object) {
 	return old, render.Objects(head.Units)
 }
 
-// onlyOnes returns the keys of objects that each side has once, without their units: an
+// onlyOnes returns the objects that each side has once, whatever their units are: an
 // object that is in another unit only because its own failed is still the same.
-func onlyOnes(base, head *Side) map[render.Key]bool {
-	counts := make(map[render.Key][2]int)
+func onlyOnes(base, head *Side) map[placeless]bool {
+	counts := make(map[placeless][2]int)
 	for i, in := range []*Side{base, head} {
 		for _, o := range render.Objects(in.Units) {
 			n := counts[anywhere(o)]
@@ -75,16 +75,22 @@ func onlyOnes(base, head *Side) map[render.Key]bool {
 			counts[anywhere(o)] = n
 		}
 	}
-	only := make(map[render.Key]bool)
+	only := make(map[placeless]bool)
 	for key, n := range counts {
 		only[key] = n == [2]int{1, 1}
 	}
 	return only
 }
 
-// anywhere returns an object's key without its unit.
-func anywhere(o *render.Object) render.Key {
-	key := o.Unversioned()
+// A placeless identifies an object on its cluster, without its unit.
+type placeless struct {
+	render.Key
+	cluster  string
+	deployed bool
+}
+
+func anywhere(o *render.Object) placeless {
+	key := placeless{o.Unversioned(), o.Unit.Cluster, o.Unit.State != render.Unreached}
 	key.Unit = ""
 	return key
 }
@@ -136,9 +142,9 @@ func Halves(sides ...*Side) func(unit string) bool {
 	}
 }
 
-// Stopped returns the units that one side has objects of and the other has not,
-// because they, or the unit that deploys them, could not be rendered there. Their
-// controller leaves their objects as they are.
+// Stopped returns the units of one side of which the other has no objects because
+// they, or the unit that deploys them, could not be rendered there. Their controller
+// leaves their objects as they are.
 func Stopped(in, other *Side) map[string]bool {
 	failed := make(map[string]bool) // by identity, of the units of the other side
 	for _, u := range slices.Concat(other.Deployed.Units, other.Units) {
@@ -146,7 +152,7 @@ func Stopped(in, other *Side) map[string]bool {
 	}
 	stopped := make(map[string]bool)
 	for _, u := range slices.Concat(in.Deployed.Units, in.Units) {
-		stopped[u.Identity()] = len(u.Objects) > 0 && failed[nearest(u, failed).Identity()]
+		stopped[u.Identity()] = failed[nearest(u, failed).Identity()]
 	}
 	return stopped
 }
