@@ -318,7 +318,9 @@ func (p *explainPrinter) variable(e *policy.Evaluation) {
 		return
 	}
 	p.line(1, "%s = %s %s", e.Name, outcomeText(e), placeIn(e.Origin))
-	p.block(4, e.Expression)
+	if e.Expression != "" {
+		p.block(4, e.Expression)
+	}
 	p.parts(e.Parts)
 }
 

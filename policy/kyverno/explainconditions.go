@@ -78,7 +78,7 @@ func (r *ruleExplainer) clause() []policy.Evaluation {
 
 // deny describes a deny block.
 func (r *ruleExplainer) deny(c *clause) policy.Evaluation {
-	e := r.described("validate.deny", r.at(c)+"/deny", "")
+	e := r.described("validate.deny passes", r.at(c)+"/deny", "")
 	if c.deny == nil {
 		e.Value, e.Expression, e.Summary = "false", "deny: {}", "it denies whatever it matches"
 		return e

@@ -156,7 +156,7 @@ func (e *Engine) action(ns namespace) policy.Action {
 }
 
 // impliedNote tells about a failure that no cluster would utter.
-const impliedNote = "preadmit's default: nothing in this repository enforces it"
+const impliedNote = "preadmit's default: no policy that was read enforces it"
 
 // A planner gathers duties. The first that asks for a control counts, other
 // revisions of it are checked as well.

@@ -125,7 +125,7 @@ func compile(in, trusted *load.Input, o Options) (*Set, error) {
 	}
 	b.rego(in, trusted, o)
 
-	for _, name := range b.packs(o.Settings, policies) {
+	for _, name := range b.packs(o.Settings, policies, in.Partial) {
 		engine, err := newPack(name, o.Settings, kinds, cluster)
 		if err != nil {
 			return nil, err
@@ -137,12 +137,16 @@ func compile(in, trusted *load.Input, o Options) (*Set, error) {
 
 // packs are the embedded packs in use: those asked for, or the default
 // where there are no other policies.
-func (b *Set) packs(s *Settings, policies []*render.Object) []string {
+func (b *Set) packs(s *Settings, policies []*render.Object, partial bool) []string {
 	if len(s.Packs) > 0 || s.PoliciesGiven || slices.ContainsFunc(policies, lint.IsPolicy) {
 		return withoutRepeats(s.Packs)
 	}
 	b.Implied = true
-	b.Notes = append(b.Notes, "no --policy, no --pack and no policies in the tree: the pack "+DefaultPack+" warns, as preadmit's default; nothing in this repository enforces it. To deny by it, and to keep it when policies are added: --pack "+DefaultPack)
+	where, enforced := "in the tree", "; nothing in this repository enforces it"
+	if partial {
+		where, enforced = "at the paths given (others in the repository are not read; name them with --policy)", ""
+	}
+	b.Notes = append(b.Notes, "no --policy, no --pack and no policies "+where+": the pack "+DefaultPack+" warns, as preadmit's default"+enforced+". To deny by it, and to keep it when policies are added: --pack "+DefaultPack)
 	return []string{DefaultPack}
 }
 

@@ -52,6 +52,7 @@ type Input struct {
 	Found    []policy.Result // errors of loading
 	Others   []*render.Unit  // of other clusters, where this is one
 	Anywhere []*render.Unit  // units with an unknown cluster, if this input is one cluster
+	Partial  bool            // the paths are a part of the tree, so that policies elsewhere in it are not read
 	Notes    []string
 	Assumed  []policy.Result // about templates that write more where an assumption does not hold
 
@@ -116,7 +117,7 @@ func From(ctx context.Context, o *Sources, t *Tree, args []string, stdin io.Read
 	if err := t.OpenStore(o.Store, s.Trust); err != nil {
 		return nil, err
 	}
-	in := &Input{Tree: t, Stdin: stdin}
+	in := &Input{Tree: t, Stdin: stdin, Partial: !slices.ContainsFunc(args, t.isWhole)}
 	l := loader{in: in, stdin: stdin, options: o}
 	l.graph, in.Graph = o.graph(t, args)
 	if err := l.rego(o); err != nil {

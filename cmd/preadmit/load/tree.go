@@ -65,6 +65,12 @@ func (t *Tree) NameOf(p string, stdin io.Reader) (string, error) {
 	return name, withNearest(err)
 }
 
+// isWhole reports whether a path of the command line is the tree itself.
+func (t *Tree) isWhole(p string) bool {
+	name, err := t.NameOf(p, nil)
+	return err == nil && name == "."
+}
+
 // fetched is the name of the files of an artifact in a registry, or of the
 // directory with the file at a URL, which have to be in the store.
 func (t *Tree) fetched(address string) (string, error) {
