@@ -88,6 +88,9 @@ func (d *dialogue) list() {
 		filtered = " with " + report.Message(d.filter)
 	}
 	d.line("%s: %s%s.", d.section.title(&d.session.index), policy.Plural(a.n, "result"), filtered)
+	if n := d.session.counts[isUndecided]; n > 0 && d.section == sectionNew {
+		d.line("Not in this list: %s in error or undecided (s undecided lists them).", policy.Plural(n, "result"))
+	}
 	for _, g := range a.groups {
 		d.line("%s, %s:", g.name, policy.Plural(len(g.items), "result"))
 		for _, e := range g.items {
