@@ -53,7 +53,8 @@ func (p *printer) losses(r *Report) {
 }
 
 // fixed writes which failures of the base are no more.
-func (p *printer) fixed(results []policy.Result, word string) {
+func (p *printer) fixed(r *Report, results []policy.Result) {
+	word, deletes := r.fixedWord(), r.deletes()
 	if p.Verbose { // lists all that does not count
 		return
 	}
@@ -64,7 +65,7 @@ func (p *printer) fixed(results []policy.Result, word string) {
 			break
 		}
 		x := g.first()
-		p.line(p.paint(green, word), ": ", subject(x.Object), headlineOf(x), " ["+ruleName(x.Engine, x.Policy, x.Rule)+"]")
+		p.line(p.paint(green, word+withObject(deletes, g.results...)), ": ", subject(x.Object), headlineOf(x), " ["+ruleName(x.Engine, x.Policy, x.Rule)+"]")
 		if keys := objects(g.results); len(keys) > 1 {
 			p.pad = ""
 			p.list("  likewise in "+policy.Plural(len(keys)-1, "more object")+": ", p.names(keys[1:], keys[0].Unit))
@@ -73,6 +74,25 @@ func (p *printer) fixed(results []policy.Result, word string) {
 	if len(all) > 0 {
 		p.line()
 	}
+}
+
+// deletes returns the objects that the change deletes.
+func (r *Report) deletes() map[render.Key]bool {
+	deleted := make(map[render.Key]bool)
+	for i := range r.Changes {
+		if c := &r.Changes[i]; c.Operation == policy.Delete {
+			deleted[c.Object] = true
+		}
+	}
+	return deleted
+}
+
+// withObject says that failures are only fixed since their objects are deleted.
+func withObject(deletes map[render.Key]bool, of ...*policy.Result) string {
+	if slices.ContainsFunc(of, func(x *policy.Result) bool { return !deletes[x.Object] }) {
+		return ""
+	}
+	return ", its object is deleted"
 }
 
 // clusterChanges writes the changes of objects.

@@ -256,8 +256,8 @@ func (m *markdownWriter) proposals(title string, share int, all []proposal) {
 }
 
 func (m *markdownWriter) accepted() {
-	word := m.fixedWord()
-	m.list(strings.ToUpper(word[:1])+word[1:], shareFixed, m.fixed, func(x *policy.Result) string { return word + ": " + wordOf(x) })
+	word, deletes := m.fixedWord(), m.deletes()
+	m.list(strings.ToUpper(word[:1])+word[1:], shareFixed, m.fixed, func(x *policy.Result) string { return word + withObject(deletes, x) + ": " + wordOf(x) })
 	m.list("Suppressed", shareSuppressed, m.suppressed, func(x *policy.Result) string {
 		return "suppressed until " + plainText(name(x.Suppression.Expires)) + " (" + plainText(prose(x.Suppression.Reason)) + "): " + wordOf(x)
 	})

@@ -82,7 +82,7 @@ func (t tally) String() string {
 // summary writes what was not evaluated, and then what was found. With -q it
 // writes nothing about a run without problems.
 func (p *printer) summary(r *Report, results []policy.Result) {
-	p.units(r)
+	before := p.units(r)
 	p.proposed(r)
 	if p.Verbose {
 		p.policies(results, r.Passes)
@@ -92,8 +92,11 @@ func (p *printer) summary(r *Report, results []policy.Result) {
 	if p.Quiet {
 		return
 	}
-	p.fixed(results, r.fixedWord())
+	p.fixed(r, results)
 	p.clusterChanges(r)
+	if n := len(before); n > 0 {
+		p.remark("not rendered, or only partly", policy.Plural(n, "unit")+", as before the change: "+strings.Join(p.few(before), ", "))
+	}
 	p.verdict(r, results)
 	for _, a := range mostRepeated(p.repeated) {
 		p.remark("assumed", prose(a)+" ("+policy.Plural(p.repeated[a], "finding")+")")
@@ -210,11 +213,11 @@ func policies(n int) string {
 }
 
 // units writes the units that were not rendered, or only partly, with the
-// reason unless it is shown already.
-func (p *printer) units(r *Report) {
+// reason unless it is shown already. It returns those that were not rendered
+// before the change either.
+func (p *printer) units(r *Report) (before []string) {
 	told, unreached := 0, 0
-	var before []string // units that are as they were before the change
-	var left []string   // units to list, by their line
+	var left []string // units to list, by their line
 	names := make(map[string][]string)
 	for _, u := range r.Units {
 		switch {
@@ -246,12 +249,10 @@ func (p *printer) units(r *Report) {
 	if told > 0 {
 		p.remark("not rendered, or only partly", policy.Plural(told, "unit")+", for the reasons above"+p.flag("lists them"))
 	}
-	if n := len(before); n > 0 {
-		p.remark("not rendered, or only partly", policy.Plural(n, "unit")+", as before the change: "+strings.Join(p.few(before), ", "))
-	}
 	if unreached > 0 {
 		p.remark("partly rendered", policy.Plural(unreached, "unit")+" that nothing found here deploys"+p.flag("lists them"))
 	}
+	return before
 }
 
 // unit writes a line about units that were not rendered for one reason.
