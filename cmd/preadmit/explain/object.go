@@ -119,9 +119,13 @@ func refText(o *render.Object, namespace string) string {
 type SeveralObjects struct {
 	ref   string
 	lines []string
+	unit  string // of the first object, if all have one name
 }
 
 func (s *SeveralObjects) Error() string {
+	if s.unit != "" {
+		return fmt.Sprintf("%s is in %d units: choose one, as with --unit %s", s.ref, len(s.lines), s.unit)
+	}
 	return fmt.Sprintf("%s is %d objects: say which by group/Kind/namespace/name, --unit or PATH", s.ref, len(s.lines))
 }
 
@@ -132,8 +136,11 @@ func (s *SeveralObjects) List(w io.Writer) {
 }
 
 func newSeveral(in *load.Input, ref Ref, found []*render.Object, namespace func(*render.Object) string) error {
-	e := &SeveralObjects{ref: ref.text}
+	e := &SeveralObjects{ref: ref.text, unit: report.Plain(in.Tree.Display(found[0].Unit.Identity()))}
 	for _, o := range found {
+		if refText(o, namespace(o)) != refText(found[0], namespace(found[0])) || o != found[0] && o.Unit == found[0].Unit {
+			e.unit = ""
+		}
 		line := refText(o, namespace(o)) + " in unit " + in.Tree.Display(o.Unit.Identity())
 		if at := o.At(""); len(at) > 0 {
 			s := at[0].Span
