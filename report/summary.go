@@ -260,7 +260,10 @@ func (p *printer) unit(line string, units []string) {
 	parts := strings.Split(line, "\x00")
 	u := Unit{Status: parts[0], Kind: parts[1], Reason: parts[2]}
 	word := "not rendered: "
-	if !u.missing() {
+	switch {
+	case u.Status == string(render.Suspended):
+		word = "not deployed: "
+	case !u.missing():
 		word = "partly rendered: "
 	}
 	state := " (" + name(u.Kind) + ", " + name(u.Status) + ")"
