@@ -221,6 +221,9 @@ func (u Undeployed) result(r *Request, d render.TreeDocument) Result {
 type Unchecked struct {
 	Base []render.TreeDocument
 	Head []render.TreeDocument // of files that the change adds or edits
+	// Deployed reports whether the head deploys an object of a document, or nobody can
+	// tell what the document holds.
+	Deployed func(render.TreeDocument) bool
 }
 
 // Results returns an Unknown result for each directory in which the change adds
@@ -228,9 +231,9 @@ type Unchecked struct {
 // such documents there. Documents that could not be rendered count if the change
 // edits their file, too.
 func (u Unchecked) Results() []Result {
-	had := make(map[[2]string]int) // documents of the base, by file and kind
+	was := make(documentCounts)
 	for _, d := range u.Base {
-		had[[2]string{d.File, d.Kind}]++
+		was[documentID{d.File, d.Kind, d.State == render.DocRendered}]++
 	}
 	type group struct {
 		dir    string
@@ -240,9 +243,7 @@ func (u Unchecked) Results() []Result {
 	var order []group
 	added := make(map[group][]render.TreeDocument)
 	for _, d := range u.Head {
-		id := [2]string{d.File, d.Kind}
-		if had[id] > 0 && d.State != render.DocFailed {
-			had[id]--
+		if rendered, ok := was.take(d); ok && (!rendered || d.State == render.DocRendered || u.Deployed(d)) {
 			continue
 		}
 		if !hides(d) || u.usual(d) {
@@ -259,6 +260,30 @@ func (u Unchecked) Results() []Result {
 		results = append(results, unchecked(added[g]))
 	}
 	return results
+}
+
+// documentCounts counts documents of the base.
+type documentCounts map[documentID]int
+
+type documentID struct {
+	file, kind string
+	rendered   bool
+}
+
+// take removes the document of the base that a document of the head was, preferably one
+// that was rendered if the document is, and reports whether it was.
+func (c documentCounts) take(d render.TreeDocument) (rendered, ok bool) {
+	if d.State == render.DocFailed {
+		return false, false
+	}
+	is := d.State == render.DocRendered
+	for _, rendered := range []bool{is, !is} {
+		if id := (documentID{d.File, d.Kind, rendered}); c[id] > 0 {
+			c[id]--
+			return rendered, true
+		}
+	}
+	return false, false
 }
 
 // hides reports whether a document is neither evaluated nor reported. The error of a

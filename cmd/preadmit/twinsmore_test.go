@@ -323,6 +323,28 @@ func chartDisguises(h string) []twin {
 	}
 }
 
+// renamedDisguises are trees in which a change gives an object another name where nothing
+// evaluates it any more.
+func renamedDisguises(h string) []twin {
+	plain := files("apps/kustomization.yaml", "resources: [h.yaml]\n", "apps/h.yaml", strings.Replace(h, "name: hidden", "name: was", 1), "apps/x.yaml", fineObject)
+	remove := "patches: [{target: {name: hidden}, patch: \"$patch: delete\\napiVersion: v1\\nkind: X\\nmetadata: {name: hidden}\"}]\n"
+	renamed := func(name string, change ...string) twin {
+		head := maps.Clone(plain)
+		maps.Copy(head, files(append(change, "apps/h.yaml", h)...))
+		return twin{name: "renamed: " + name, plain: plain, head: head}
+	}
+	local := renamed("local config")
+	local.head["apps/h.yaml"] = annotated(h, `config.kubernetes.io/local-config: "true"`)
+	return []twin{
+		local,
+		renamed("deleted", "apps/kustomization.yaml", "resources: [h.yaml]\n"+remove),
+		renamed("deleted by a component", "apps/kustomization.yaml", "resources: [h.yaml]\ncomponents: [../c]\n", "c/kustomization.yaml", "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\n"+remove),
+		renamed("local config for all", "apps/kustomization.yaml", "resources: [h.yaml]\ncommonAnnotations: {config.kubernetes.io/local-config: \"true\"}\n"),
+		renamed("data", "apps/kustomization.yaml", "resources: [x.yaml]\nconfigMapGenerator: [{name: c, files: [h.yaml]}]\n"),
+		renamed("no resource", "apps/kustomization.yaml", "resources: [x.yaml]\n"),
+	}
+}
+
 // addedDisguises are trees in which a change adds an object that nothing evaluates.
 func addedDisguises(h string) []twin {
 	base := files("fine.yaml", fineObject, "other/kustomization.yaml", "resources: [x.yaml]\n", "other/x.yaml", fineObject)
@@ -477,7 +499,7 @@ func brokenDisguises(h string) []twin {
 func TestNoFurtherTwinIsGreenAndSilent(t *testing.T) {
 	t.Parallel()
 	object := deniedObjects["pod"]
-	for _, list := range [][]twin{graphDisguises(object), writtenDisguises(object), chartDisguises(object)} {
+	for _, list := range [][]twin{graphDisguises(object), writtenDisguises(object), chartDisguises(object), renamedDisguises(object)} {
 		for _, tw := range list {
 			t.Run(tw.name, func(t *testing.T) {
 				t.Parallel()

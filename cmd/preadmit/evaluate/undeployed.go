@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/config"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
@@ -66,7 +67,20 @@ func (b *base) unchecked(o *Options, head *load.Input, already []policy.Result) 
 	if !some {
 		return nil
 	}
-	return policy.Unchecked{Base: b.in.Documents(), Head: added}.Results()
+	deployed := slices.Concat(render.Objects(head.Head), render.Objects(head.Others))
+	return policy.Unchecked{Base: b.in.Documents(), Head: added, Deployed: func(d render.TreeDocument) bool {
+		objects := head.Walked.Objects(d)
+		return len(objects) == 0 || slices.ContainsFunc(objects, func(o *render.Object) bool { return isAmong(o, deployed) })
+	}}.Results()
+}
+
+// isAmong reports whether one of the objects has the kind of o and, but for what
+// kustomize adds to it, the name.
+func isAmong(o *render.Object, objects []*render.Object) bool {
+	gk := o.GroupVersionKind().GroupKind()
+	return slices.ContainsFunc(objects, func(x *render.Object) bool {
+		return x.GroupVersionKind().GroupKind() == gk && strings.Contains(x.GetName(), o.GetName())
+	})
 }
 
 // newlyExcluded returns results about globs that the change adds to the
