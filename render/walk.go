@@ -219,6 +219,9 @@ func (w *walk) entry(name string, mode fs.FileMode) {
 		w.leave(name, "excluded by "+w.selection.excluded(name), DocExcluded)
 	case mode.IsDir():
 		if reason, state := w.selection.leaves(name); reason != "" {
+			if why := misleads(path.Base(name)); why != "" && state == DocExcluded && !w.selection.Excludes(name) {
+				w.fail(name, "misleading-name", errors.New(why))
+			}
 			w.leave(name, reason, state)
 			return
 		}
@@ -230,6 +233,17 @@ func (w *walk) entry(name string, mode fs.FileMode) {
 	case hasManifestName(name):
 		w.errs = append(w.errs, notRegular(name, mode))
 	}
+}
+
+// misleads returns why a hidden directory is not what its name says, "" if it is.
+func misleads(base string) string {
+	switch {
+	case strings.Contains(base, `\`):
+		return "directory is hidden, and its name has a backslash: on Windows it is another path"
+	case base != ".git" && strings.EqualFold(strings.TrimRight(base, ". "), ".git"):
+		return "directory is hidden, and its name means .git on some systems, where git refuses it"
+	}
+	return ""
 }
 
 // hasManifestName reports whether a name has one of kubectl's extensions, in

@@ -27,12 +27,23 @@ func TestDiscoverOnDisk(t *testing.T) {
 	must(t, syscall.Mkfifo(filepath.Join(dir, "pipe.yaml"), 0o600))
 	must(t, os.Mkdir(filepath.Join(dir, "dir.yaml"), 0o700))
 	must(t, os.WriteFile(filepath.Join(dir, "bad\xff.yaml"), []byte(pod), 0o600))
+	for _, hidden := range []string{`..\x`, ".GIT", ".git. ", ".github", ".git/x"} {
+		must(t, os.MkdirAll(filepath.Join(dir, hidden), 0o700))
+		must(t, os.WriteFile(filepath.Join(dir, hidden, "pod.yaml"), []byte(pod), 0o600))
+	}
 	must(t, os.WriteFile(filepath.Join(dir, "lfs.yaml"), []byte("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"), 0o600))
 	must(t, os.Truncate(create(t, filepath.Join(dir, "big.yaml")), 10<<30))
 	root, err := os.OpenRoot(dir)
 	must(t, err)
 	defer root.Close()
 	want := `manifest  ok.yaml
+skipped   ..\x: hidden directory
+skipped   .GIT: hidden directory
+skipped   .git. : hidden directory
+skipped   .github: hidden directory
+error     ..\x: directory is hidden, and its name has a backslash: on Windows it is another path [misleading-name]
+error     .GIT: directory is hidden, and its name means .git on some systems, where git refuses it [misleading-name]
+error     .git. : directory is hidden, and its name means .git on some systems, where git refuses it [misleading-name]
 error     abs.yaml: symbolic link leads out of the tree [escapes-tree]
 error     back.yaml: symbolic link leads out of the tree [escapes-tree]
 error     bad` + "\xff" + `.yaml: name is not UTF-8 [invalid-name]
