@@ -40,10 +40,10 @@ func (c Chain) Review(ctx context.Context, reqs []Request) ([]Result, error) {
 	return found.sorted(), err
 }
 
-// ReviewEach is Review with the results of each request kept apart.
-func (c Chain) ReviewEach(ctx context.Context, reqs []Request) ([][]Result, error) {
+// ReviewEach is Review with the results of each request kept apart, in the Compact.
+func (c Chain) ReviewEach(ctx context.Context, reqs []Request) (*Compact, []CompactResults, error) {
 	found, err := c.reviewAll(ctx, reqs)
-	return found.each(), err
+	return &found.compact, found.parts, err
 }
 
 func (c Chain) reviewAll(ctx context.Context, reqs []Request) (*gathered, error) {
@@ -132,7 +132,7 @@ func inParallel(over context.Context, batches [][]int32, f func(context.Context,
 	for _, numbers := range batches {
 		n += len(numbers)
 	}
-	found := &gathered{parts: make([][]Result, n)}
+	found := &gathered{parts: make([]CompactResults, n)}
 	group, ctx := errgroup.WithContext(over)
 	group.SetLimit(goruntime.GOMAXPROCS(0))
 	for _, numbers := range batches {
@@ -215,11 +215,12 @@ func (c Chain) reviewUnguarded(ctx context.Context, req *Request) ([]Result, err
 		}
 	}
 	l := newLocator(req, h)
+	l.apart = c.Passes != nil
 	for i := range results {
 		c.undecide(&results[i], asRendered)
 		l.locate(&results[i])
 	}
-	kept := slices.Concat(mutations, c.Passes.Take(results)) // apart from the room, which another request gets
+	kept := slices.Concat(mutations, c.Passes.take(results, l.printed)) // apart from the room, which another request gets
 	for i := len(mutations); i < len(kept); i++ {
 		kept[i].Origins = slices.Clone(kept[i].Origins) // results of the request share them
 	}

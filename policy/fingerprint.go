@@ -25,6 +25,11 @@ func (r Result) Fingerprinted() Result {
 // manifest, so that it survives a renamed file. A result without an object is
 // identified by its file and message. o may be nil.
 func (r *Result) setFingerprint(o *render.Object) {
+	r.Identity = r.identity(o)
+	r.Fingerprint = fingerprint(r.Identity, unitInPrint(r.Object.Unit, o))
+}
+
+func (r *Result) identity(o *render.Object) string {
 	var room [11]string
 	parts := append(room[:0], r.Engine, r.Policy, r.Rule, group(r.Object.APIVersion), r.Object.Kind, r.Object.Namespace, r.Object.Name)
 	if len(r.Fields) > 0 {
@@ -36,13 +41,21 @@ func (r *Result) setFingerprint(o *render.Object) {
 			parts = append(parts, r.Origins[0].File)
 		}
 	}
-	r.Identity = digest(parts...)
-	unit := r.Object.Unit
-	if o != nil && o.Unit != nil && o.Unit.Kind == "manifest" {
-		unit = ""
-	}
-	r.Fingerprint = digest(r.Identity, unit)
+	return digest(parts...)
 }
+
+func fingerprint(identity, unit string) string { return digest(identity, unit) }
+
+// unitInPrint returns the unit as fingerprints of its objects have it.
+func unitInPrint(unit string, o *render.Object) string {
+	if o != nil && o.Unit != nil && o.Unit.Kind == "manifest" {
+		return ""
+	}
+	return unit
+}
+
+// fingerprintSize is the number of a fingerprint's bytes, before they are written as digits.
+const fingerprintSize = 16
 
 // lines matches line numbers in messages, which change.
 var lines = regexp.MustCompile(`\blines? [0-9]+`)

@@ -7,24 +7,21 @@ import (
 
 // A gathered collects the results of requests that are evaluated in parallel.
 type gathered struct {
-	mu     sync.Mutex
-	parts  [][]Result // by request
-	closed bool
-	shared sharedTexts
+	mu      sync.Mutex
+	compact Compact
+	parts   []CompactResults // by request
+	closed  bool
 }
 
 // add keeps the results of request i. It ignores those of a request that is done
 // after the time of the run is over.
 func (g *gathered) add(i int, results []Result) {
+	held := g.compact.Add(results)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.closed {
-		return
+	if !g.closed {
+		g.parts[i] = held
 	}
-	for k := range results {
-		g.shared.share(&results[k])
-	}
-	g.parts[i] = slices.Clip(results)
 }
 
 // sharedTexts holds messages and fields that results share: those about many objects
@@ -66,27 +63,17 @@ func (g *gathered) close() {
 	g.closed = true
 }
 
-// each returns the results of each request.
-func (g *gathered) each() [][]Result { return g.parts }
-
-// sorted returns all results, sorted. Each is copied once, to its place, since results
-// are large. There is room for a few more.
+// sorted returns all results, sorted. There is room for a few more.
 func (g *gathered) sorted() []Result {
 	n := 0
 	for _, results := range g.parts {
 		n += len(results)
 	}
-	order := make([]*Result, 0, n)
-	for _, results := range g.parts {
-		for i := range results {
-			order = append(order, &results[i])
-		}
+	all := make([]Result, 0, n+n/16+64)
+	for i := range g.parts {
+		all = g.compact.Append(all, g.parts[i])
+		g.parts[i] = nil
 	}
-	slices.SortStableFunc(order, compareResults)
-	all := make([]Result, n, n+n/16+64)
-	for i, r := range order {
-		all[i] = *r
-	}
-	g.parts = nil
+	Sort(all)
 	return all
 }

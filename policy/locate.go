@@ -17,6 +17,7 @@ type locator struct {
 	key     render.Key
 	fields  map[locatedField]*located
 	whole   *located // of the object as a whole
+	apart   bool     // Passes takes the results, and computes the fingerprints of those that it holds
 }
 
 // A locatedField is a pointer into the object, before or after the mutators.
@@ -69,8 +70,16 @@ func (l *locator) locate(r *Result) {
 			r.Assumed = appendNew(r.Assumed, a)
 		}
 	}
+	if l.apart && l.subject.Variant.IsDefault() && r.plainPass() {
+		return
+	}
 	r.setFingerprint(l.subject)
 	r.inVariant(l.subject.Variant)
+}
+
+// printed returns the unit in the fingerprint of a result that has none yet.
+func (l *locator) printed(r *Result) (unit string, ok bool) {
+	return unitInPrint(r.Object.Unit, l.subject), r.Fingerprint == ""
 }
 
 func (l *locator) asWritten(r *Result) bool { return l.req.Object == nil || r.AsWritten }

@@ -1,9 +1,7 @@
 package policy
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/hex"
 	"iter"
 	"slices"
 	"strings"
@@ -12,17 +10,17 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Passes holds passing results. A large run has hundreds of thousands of them,
-// and few people read one, so they are stored in columns: the data that results
-// of an object share once, the data that results of a rule share once, and 24
-// bytes for each result. The zero Passes is empty. Take and Join are safe for
-// concurrent use; no other method may be called at the same time.
+// Passes holds passing results. A large run has millions of them, and few people
+// read one, so they are stored in columns: the data that results of an object share
+// once, the data that results of a rule share once, and 4 bytes for each result.
+// Fingerprints are computed when they are read. The zero Passes is empty. Take and
+// Join are safe for concurrent use; no other method may be called at the same time.
 type Passes struct {
 	mu      sync.Mutex
 	objects []passed
-	rules   []Result // without what a passed holds
-	ids     map[string]uint32
-	all     []pass
+	ruleSet
+	runs []run
+	all  []uint32 // indexes of rules, in the order of the runs
 }
 
 // A passed holds the data that passes of one object share.
@@ -30,19 +28,20 @@ type passed struct {
 	Object    render.Key
 	Origins   []render.Origin
 	Unreached bool
+	Printed   string // the unit in fingerprints
 }
 
-type pass struct {
-	object, rule uint32
-	fingerprint  [fingerprintSize]byte
-}
-
-const fingerprintSize = 16
+// A run is a number of passes of one object: n elements of Passes.all.
+type run struct{ object, first, n uint32 }
 
 // Take moves the passes among results to p and returns the other results, in
 // the same array. Passes with more data are not moved: those with fields, of a
 // variant, or with a cost.
-func (p *Passes) Take(results []Result) []Result {
+func (p *Passes) Take(results []Result) []Result { return p.take(results, printedUnit) }
+
+// take is Take with a function that returns the unit in the fingerprint of a
+// result. A result for which it returns false is not moved.
+func (p *Passes) take(results []Result, printed func(*Result) (string, bool)) []Result {
 	if p == nil || !slices.ContainsFunc(results, func(r Result) bool { return r.Outcome == Pass }) {
 		return results
 	}
@@ -50,26 +49,47 @@ func (p *Passes) Take(results []Result) []Result {
 	defer p.mu.Unlock()
 	rest := results[:0]
 	for i := range results {
-		if !p.add(&results[i]) {
-			rest = append(rest, results[i])
+		r := &results[i]
+		if unit, ok := printed(r); ok && r.plainPass() {
+			p.add(r, unit)
+			continue
 		}
+		rest = append(rest, *r)
 	}
 	clear(results[len(rest):])
 	return rest
 }
 
-func (p *Passes) add(r *Result) bool {
-	x := pass{}
-	if r.Outcome != Pass || len(r.Fields) > 0 || len(r.Missing) > 0 || r.Only != "" || r.Cost != nil || r.Suppression != nil ||
-		len(r.Fingerprint) != 2*fingerprintSize {
-		return false
+// plainPass reports whether a result is a pass that Passes can hold.
+func (r *Result) plainPass() bool {
+	return r.Outcome == Pass && len(r.Fields) == 0 && len(r.Missing) == 0 && r.Only == "" && r.Cost == nil && r.Suppression == nil &&
+		r.Object.Kind != ""
+}
+
+// printedUnit returns the unit in the fingerprint of a result, which is empty for a
+// plain manifest. ok is false if the fingerprint is not that of a pass.
+func printedUnit(r *Result) (unit string, ok bool) {
+	if !r.plainPass() {
+		return "", false
 	}
-	if _, err := hex.Decode(x.fingerprint[:], []byte(r.Fingerprint)); err != nil || strings.ToLower(r.Fingerprint) != r.Fingerprint {
-		return false
+	identity := r.identity(nil)
+	switch r.Fingerprint {
+	case fingerprint(identity, r.Object.Unit):
+		return r.Object.Unit, true
+	case fingerprint(identity, ""):
+		return "", true
 	}
-	x.object, x.rule = p.object(passed{r.Object, r.Origins, r.Unreached}), p.rule(r)
-	p.all = append(p.all, x)
-	return true
+	return "", false
+}
+
+func (p *Passes) add(r *Result, printed string) {
+	object, rule := p.object(passed{r.Object, r.Origins, r.Unreached, printed}), p.rule(r)
+	p.all = append(p.all, rule)
+	if n := len(p.runs); n > 0 && p.runs[n-1].object == object {
+		p.runs[n-1].n++
+		return
+	}
+	p.runs = append(p.runs, run{object, uint32(len(p.all) - 1), 1})
 }
 
 // object returns the number of an object's data. Passes of one object come one
@@ -77,45 +97,16 @@ func (p *Passes) add(r *Result) bool {
 func (p *Passes) object(o passed) uint32 {
 	if n := len(p.objects); n > 0 {
 		last := &p.objects[n-1]
-		if last.Object == o.Object && last.Unreached == o.Unreached && slices.Equal(last.Origins, o.Origins) {
+		if last.Object == o.Object && last.Unreached == o.Unreached && last.Printed == o.Printed && slices.Equal(last.Origins, o.Origins) {
 			return uint32(n - 1)
 		}
 	}
+	o.Origins = slices.Clone(o.Origins) // results of the request share them
 	p.objects = append(p.objects, o)
 	return uint32(len(p.objects) - 1)
 }
 
-// rule returns the number of a rule's data.
-func (p *Passes) rule(r *Result) uint32 {
-	key := make([]byte, 0, 512)
-	for _, s := range []string{
-		r.Engine, r.Policy, r.Rule, string(r.Operation), string(r.Action), string(r.Severity), r.Message, r.PolicyOrigin.File,
-		r.Hint, r.Reason, string(r.Baseline),
-	} {
-		key = append(append(key, s...), 0)
-	}
-	for _, n := range []int{r.PolicyOrigin.Line, r.PolicyOrigin.Column, r.PolicyOrigin.EndLine, r.PolicyOrigin.EndColumn} {
-		key = append(key, byte(n), byte(n>>8), byte(n>>16), byte(n>>24))
-	}
-	for _, a := range r.Assumed {
-		key = append(append(key, a...), 0)
-	}
-	if id, ok := p.ids[string(key)]; ok {
-		return id
-	}
-	if p.ids == nil {
-		p.ids = make(map[string]uint32)
-	}
-	id := uint32(len(p.rules))
-	p.ids[string(key)] = id
-	rule := *r
-	rule.Object, rule.Origins, rule.Unreached, rule.Fingerprint, rule.Identity = render.Key{}, nil, false, "", ""
-	rule.Fields, rule.Literals, rule.AsWritten = nil, nil, false
-	p.rules = append(p.rules, rule)
-	return id
-}
-
-// Join adds the passes of other.
+// Join moves the passes of other to p.
 func (p *Passes) Join(other *Passes) {
 	if p == nil || other == nil {
 		return
@@ -124,24 +115,42 @@ func (p *Passes) Join(other *Passes) {
 	defer p.mu.Unlock()
 	other.mu.Lock()
 	defer other.mu.Unlock()
-	base := uint32(len(p.objects))
-	p.objects = append(p.objects, other.objects...)
+	if len(p.runs) == 0 {
+		p.objects, p.ruleSet, p.runs, p.all = other.objects, other.ruleSet, other.runs, other.all
+	} else {
+		p.append(other)
+	}
+	other.objects, other.ruleSet, other.runs, other.all = nil, ruleSet{}, nil, nil
+}
+
+func (p *Passes) append(other *Passes) {
 	rules := make([]uint32, len(other.rules))
 	for i := range other.rules {
 		rules[i] = p.rule(&other.rules[i])
 	}
-	p.all = slices.Grow(p.all, len(other.all))
-	for _, x := range other.all {
-		p.all = append(p.all, pass{x.object + base, rules[x.rule], x.fingerprint})
+	base := uint32(len(p.objects))
+	p.objects = append(p.objects, other.objects...)
+	for _, x := range other.runs {
+		p.runs = append(p.runs, run{x.object + base, uint32(len(p.all)), x.n})
+		for _, rule := range other.of(x) {
+			p.all = append(p.all, rules[rule])
+		}
 	}
 }
+
+// of returns the rules of a run.
+func (p *Passes) of(x run) []uint32 { return p.all[x.first : x.first+x.n] }
 
 // Len returns the number of passes.
 func (p *Passes) Len() int {
 	if p == nil {
 		return 0
 	}
-	return len(p.all)
+	n := 0
+	for _, x := range p.runs {
+		n += int(x.n)
+	}
+	return n
 }
 
 // Change calls f to change the passes. Each call gets a result that holds either only
@@ -154,7 +163,7 @@ func (p *Passes) Change(f func(*Result)) {
 		o := &p.objects[i]
 		r := Result{Object: o.Object, Origins: o.Origins, Unreached: o.Unreached}
 		f(&r)
-		*o = passed{r.Object, r.Origins, r.Unreached}
+		*o = passed{r.Object, r.Origins, r.Unreached, o.Printed}
 	}
 	for i := range p.rules {
 		f(&p.rules[i])
@@ -184,8 +193,10 @@ func (p *Passes) Rules() iter.Seq2[*Result, int] {
 			return
 		}
 		counts := make([]int, len(p.rules))
-		for i := range p.all {
-			counts[p.all[i].rule]++
+		for _, x := range p.runs {
+			for _, rule := range p.of(x) {
+				counts[rule]++
+			}
 		}
 		for _, i := range p.ruleOrder() {
 			if !yield(&p.rules[i], counts[i]) {
@@ -201,8 +212,8 @@ func (p *Passes) Units() map[string]int {
 	if p == nil {
 		return counts
 	}
-	for i := range p.all {
-		counts[p.objects[p.all[i].object].Object.Unit]++
+	for _, x := range p.runs {
+		counts[p.objects[x.object].Object.Unit] += int(x.n)
 	}
 	return counts
 }
@@ -230,26 +241,54 @@ func (p *Passes) Sort() {
 	if p == nil {
 		return
 	}
-	objects := p.objectRanks()
-	rules := make([]uint32, len(p.rules))
+	ranks, rules := p.objectRanks(), make([]uint32, len(p.rules))
 	for rank, i := range p.ruleOrder() {
 		rules[i] = uint32(rank)
 	}
-	slices.SortFunc(p.all, func(a, b pass) int {
-		if c := cmp.Compare(objects[a.object], objects[b.object]); c != 0 {
-			return c
+	slices.SortStableFunc(p.runs, func(a, b run) int { return cmp.Compare(ranks[a.object], ranks[b.object]) })
+	runs := make([]run, 0, len(p.runs))
+	for len(p.runs) > 0 {
+		rank, n := ranks[p.runs[0].object], 1
+		for n < len(p.runs) && ranks[p.runs[n].object] == rank {
+			n++
 		}
-		return cmp.Or(p.compare(a, b), cmp.Compare(rules[a.rule], rules[b.rule]), bytes.Compare(a.fingerprint[:], b.fingerprint[:]))
-	})
+		if n == 1 {
+			x := p.runs[0]
+			slices.SortFunc(p.of(x), func(a, b uint32) int {
+				return cmp.Or(p.compare(x.object, a, x.object, b), cmp.Compare(rules[a], rules[b]))
+			})
+			runs = append(runs, x)
+		} else {
+			runs = append(runs, p.mix(p.runs[:n], rules)...)
+		}
+		p.runs = p.runs[n:]
+	}
+	p.runs = runs
 }
 
-// compare compares passes of one object.
-func (p *Passes) compare(a, b pass) int {
-	x, y := &p.rules[a.rule], &p.rules[b.rule]
+// mix sorts the passes of runs of one object, such as one that a unit has twice, and
+// returns a run for each pass.
+func (p *Passes) mix(runs []run, ranks []uint32) []run {
+	var all []run
+	for _, x := range runs {
+		for i := range x.n {
+			all = append(all, run{x.object, x.first + i, 1})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b run) int {
+		x, y := p.all[a.first], p.all[b.first]
+		return cmp.Or(p.compare(a.object, x, b.object, y), cmp.Compare(ranks[x], ranks[y]), strings.Compare(p.objects[a.object].Printed, p.objects[b.object].Printed))
+	})
+	return all
+}
+
+// compare compares the passes of two rules, of objects that have the same key.
+func (p *Passes) compare(object, rule, object2, rule2 uint32) int {
+	x, y := &p.rules[rule], &p.rules[rule2]
 	if c := compareRules(x, y); c != 0 {
 		return c
 	}
-	places := comparePlaces(&Result{Origins: p.objects[a.object].Origins, PolicyOrigin: x.PolicyOrigin}, &Result{Origins: p.objects[b.object].Origins, PolicyOrigin: y.PolicyOrigin})
+	places := comparePlaces(&Result{Origins: p.objects[object].Origins, PolicyOrigin: x.PolicyOrigin}, &Result{Origins: p.objects[object2].Origins, PolicyOrigin: y.PolicyOrigin})
 	return cmp.Or(places, strings.Compare(x.Message, y.Message))
 }
 
@@ -283,21 +322,21 @@ func (p *Passes) All() iter.Seq[*Result] {
 			return
 		}
 		var r Result
-		for i := range p.all {
-			p.expand(i, &r)
-			if !yield(&r) {
-				return
+		for _, x := range p.runs {
+			for _, rule := range p.of(x) {
+				p.expand(&p.objects[x.object], rule, &r)
+				if !yield(&r) {
+					return
+				}
 			}
 		}
 	}
 }
 
-func (p *Passes) expand(i int, r *Result) {
-	x := &p.all[i]
-	o := &p.objects[x.object]
-	*r = p.rules[x.rule]
+func (p *Passes) expand(o *passed, rule uint32, r *Result) {
+	*r = p.rules[rule]
 	r.Object, r.Origins, r.Unreached = o.Object, o.Origins, o.Unreached
-	r.Fingerprint = hex.EncodeToString(x.fingerprint[:])
+	r.Fingerprint = fingerprint(r.identity(nil), o.Printed)
 }
 
 // Merged yields results and passes, both sorted, in the report's order. A pass
@@ -334,40 +373,40 @@ func (p *Passes) By(f func(render.Key) string) map[string]*Passes {
 	for i := range p.objects {
 		name := f(p.objects[i].Object)
 		if parts[name] == nil {
-			parts[name] = &Passes{objects: p.objects, rules: p.rules}
+			parts[name] = &Passes{objects: p.objects, ruleSet: ruleSet{rules: p.rules}, all: p.all}
 		}
 		of[i] = parts[name]
 	}
-	for _, x := range p.all {
+	for _, x := range p.runs {
 		part := of[x.object]
-		part.all = append(part.all, x)
+		part.runs = append(part.runs, x)
 	}
 	return parts
 }
 
 // PackedPasses holds passes as plain data.
 type PackedPasses struct {
-	Objects      []passed
-	Rules        []Result
-	Object, Rule []uint32
-	Fingerprints string // all fingerprints, concatenated
+	Objects []passed
+	Rules   []Result
+	Object  []uint32 // of each run
+	N       []uint32 // number of passes of each run
+	Rule    []uint32 // of each pass
 }
 
 // Pack returns passes as plain data.
 func (p *Passes) Pack() PackedPasses {
 	var k PackedPasses
-	if p.Len() == 0 {
+	if p == nil {
 		return k
 	}
 	objects, rules := make(map[uint32]uint32), make(map[uint32]uint32)
-	fingerprints := make([]byte, 0, fingerprintSize*len(p.all))
-	for i := range p.all {
-		x := &p.all[i]
+	for _, x := range p.runs {
 		k.Object = append(k.Object, number(objects, x.object, func() { k.Objects = append(k.Objects, p.objects[x.object]) }))
-		k.Rule = append(k.Rule, number(rules, x.rule, func() { k.Rules = append(k.Rules, p.rules[x.rule]) }))
-		fingerprints = append(fingerprints, x.fingerprint[:]...)
+		k.N = append(k.N, x.n)
+		for _, rule := range p.of(x) {
+			k.Rule = append(k.Rule, number(rules, rule, func() { k.Rules = append(k.Rules, p.rules[rule]) }))
+		}
 	}
-	k.Fingerprints = string(fingerprints)
 	return k
 }
 
@@ -385,21 +424,29 @@ func number(ids map[uint32]uint32, old uint32, add func()) uint32 {
 
 // Unpack returns the packed passes. ok is false if Pack did not make k.
 func (p *PackedPasses) Unpack() (passes *Passes, ok bool) {
-	passes = &Passes{objects: p.Objects}
-	if len(p.Object) != len(p.Rule) || len(p.Fingerprints) != fingerprintSize*len(p.Object) {
+	passes = &Passes{objects: p.Objects, all: make([]uint32, len(p.Rule))}
+	if len(p.Object) != len(p.N) {
 		return nil, false
+	}
+	first := uint64(0)
+	for i := range p.Object {
+		if int(p.Object[i]) >= len(p.Objects) {
+			return nil, false
+		}
+		passes.runs = append(passes.runs, run{p.Object[i], uint32(first), p.N[i]})
+		if first += uint64(p.N[i]); first > uint64(len(p.Rule)) {
+			return nil, false
+		}
 	}
 	rules := make([]uint32, len(p.Rules))
 	for i := range p.Rules {
 		rules[i] = passes.rule(&p.Rules[i])
 	}
-	for i := range p.Object {
-		if int(p.Object[i]) >= len(p.Objects) || int(p.Rule[i]) >= len(rules) {
+	for i, rule := range p.Rule {
+		if int(rule) >= len(rules) {
 			return nil, false
 		}
-		x := pass{object: p.Object[i], rule: rules[p.Rule[i]]}
-		copy(x.fingerprint[:], p.Fingerprints[fingerprintSize*i:])
-		passes.all = append(passes.all, x)
+		passes.all[i] = rules[rule]
 	}
-	return passes, true
+	return passes, first == uint64(len(p.Rule))
 }

@@ -115,10 +115,12 @@ func TestUnpackRefusesDamage(t *testing.T) {
 	var p Passes
 	p.Take(passesSample())
 	for name, damage := range map[string]func(*PackedPasses){
-		"fingerprints": func(k *PackedPasses) { k.Fingerprints = k.Fingerprints[1:] },
-		"object":       func(k *PackedPasses) { k.Object[3] = 1 << 31 },
-		"rule":         func(k *PackedPasses) { k.Rule[3] = uint32(len(k.Rules)) },
-		"columns":      func(k *PackedPasses) { k.Rule = k.Rule[1:] },
+		"object":   func(k *PackedPasses) { k.Object[3] = 1 << 31 },
+		"rule":     func(k *PackedPasses) { k.Rule[3] = uint32(len(k.Rules)) },
+		"columns":  func(k *PackedPasses) { k.Object = k.Object[1:] },
+		"too few":  func(k *PackedPasses) { k.Rule = k.Rule[1:] },
+		"too many": func(k *PackedPasses) { k.Rule = append(k.Rule, 0) },
+		"long run": func(k *PackedPasses) { k.N[3] = 1<<32 - 1 },
 	} {
 		k := p.Pack()
 		damage(&k)

@@ -25,7 +25,7 @@ import (
 func (e *Evaluation) reviewCached(ctx context.Context, o *Options, in *load.Input, s engines.Options) error {
 	r := newResultCache(o.Memory, in, s)
 	r.head = e.shard.unitsOf(in.Head)
-	known := r.results(e.passes)
+	kept, known := r.results(e.passes)
 	var rest []policy.Request
 	for _, req := range e.shard.requests(s.By(allRequests(in.Head))) {
 		if _, ok := known[req.Object.Unit]; !ok {
@@ -41,28 +41,39 @@ func (e *Evaluation) reviewCached(ctx context.Context, o *Options, in *load.Inpu
 	apart := e.shard.once(in.Found, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart), e.Engines.Results)
 	o.Watch.Expect(supervise.EvaluateTask, len(rest))
 	defer e.keepPasses()()
-	found, err := e.Engines.Chain.ReviewEach(ctx, rest)
+	found, parts, err := e.Engines.Chain.ReviewEach(ctx, rest)
 	if err != nil {
 		for _, u := range r.head { // units that were evaluated, now or earlier
-			e.Results = append(e.Results, known[u]...)
+			e.Results = kept.Append(e.Results, known[u])
 		}
-		e.Results = slices.Concat(e.Results, slices.Concat(found...))
+		for _, part := range parts {
+			e.Results = found.Append(e.Results, part)
+		}
 		return err
 	}
+	fresh := make(map[*render.Unit][]policy.CompactResults)
 	for i := range rest {
 		u := rest[i].Object.Unit
-		known[u], found[i] = append(known[u], found[i]...), nil
+		fresh[u] = append(fresh[u], parts[i])
 	}
 	passed := e.Engines.Chain.Passes.By(func(k render.Key) string { return k.Unit })
-	results := make([]policy.Result, 0, numberOf(known)+len(apart))
+	results := make([]policy.Result, 0, numberOf(known, parts)+len(apart))
+	parts = nil
 	for _, u := range r.head {
-		if !r.got[u] {
-			known[u] = policy.WithoutRepeats(known[u])
-			policy.Sort(known[u])
+		if r.got[u] {
+			results = kept.Append(results, known[u])
+			delete(known, u) // of which there may be very many
+			continue
 		}
-		r.learn(u, known[u], passed[u.Identity()])
-		results = append(results, known[u]...)
-		delete(known, u) // of which there may be very many
+		var own []policy.Result
+		for _, part := range fresh[u] {
+			own = found.Append(own, part)
+		}
+		delete(fresh, u)
+		own = policy.WithoutRepeats(own)
+		policy.Sort(own)
+		r.learn(u, own, passed[u.Identity()])
+		results = append(results, own...)
 	}
 	policy.Sort(results)
 	r.keep(e.Engines)
@@ -268,9 +279,12 @@ func (r *resultCache) about(kinds []schema.GroupKind) []member {
 }
 
 // numberOf counts results.
-func numberOf(known map[*render.Unit][]policy.Result) int {
+func numberOf(known map[*render.Unit]policy.CompactResults, parts []policy.CompactResults) int {
 	n := 0
 	for _, results := range known {
+		n += len(results)
+	}
+	for _, results := range parts {
 		n += len(results)
 	}
 	return n
@@ -282,12 +296,12 @@ type unitResults struct {
 	Passes  policy.PackedPasses
 }
 
-// results returns the cached results, by unit. Passes go to passes, if there are
-// any.
-func (r *resultCache) results(passes *policy.Passes) map[*render.Unit][]policy.Result {
-	known := make(map[*render.Unit][]policy.Result)
+// results returns the cached results, by unit, in the Compact. Passes go to passes,
+// unless that is nil.
+func (r *resultCache) results(passes *policy.Passes) (*policy.Compact, map[*render.Unit]policy.CompactResults) {
+	all, known := new(policy.Compact), make(map[*render.Unit]policy.CompactResults)
 	if r.around == nil {
-		return known
+		return all, known
 	}
 	around := r.around.sum()
 	for _, u := range r.head {
@@ -305,11 +319,11 @@ func (r *resultCache) results(passes *policy.Passes) map[*render.Unit][]policy.R
 			continue
 		}
 		if unpacked, ok := kept.Passes.Unpack(); ok {
-			known[u] = add(kept.Results, unpacked, passes)
+			known[u] = all.Add(add(kept.Results, unpacked, passes))
 			r.got[u] = true
 		}
 	}
-	return known
+	return all, known
 }
 
 // add adds passes to apart if it is not nil, or else to results.
