@@ -124,3 +124,29 @@ func TestPositionsWithoutPointers(t *testing.T) {
 		}
 	}
 }
+
+// TestForgetEarly holds that units of a large run forget their places at once, and
+// have them again when somebody asks.
+func TestForgetEarly(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		objects int // of the run so far
+		times   int32
+	}{{0, 1}, {manyObjects, 2}, {mostObjects, 2}} {
+		var times atomic.Int32
+		g := Graph{Renderers: []Renderer{counted{times: &times}}, Forgets: true, Parts: NewParts()}
+		g.Parts.objects = c.objects
+		units, err := g.Render(t.Context(), Source{FS: fstest.MapFS{"a.yaml": {Data: []byte(twoMaps)}}, Path: "a.yaml", Kind: "manifest"})
+		if err != nil || units[0].Err != nil {
+			t.Fatal(err, units[0].Err)
+		}
+		for i, line := range []int{3, 8} {
+			if at := units[0].Objects[i].Span(""); at.File != "a.yaml" || at.Line != line {
+				t.Errorf("after %d objects, object %d is at %v", c.objects, i, at)
+			}
+		}
+		if n := times.Load(); n != c.times {
+			t.Errorf("after %d objects the unit is rendered %d times, want %d", c.objects, n, c.times)
+		}
+	}
+}

@@ -13,6 +13,9 @@ func (g Graph) render(ctx context.Context, src Source) *Unit {
 	if g.Forgets {
 		ctx := context.WithoutCancel(ctx)
 		u.forgets(func() *Unit { return g.renderOnce(ctx, src) })
+		if g.Parts.forgetEarly(u) {
+			u.Forget()
+		}
 	}
 	return u
 }

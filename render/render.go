@@ -133,7 +133,7 @@ type Graph struct {
 	Renderers []Renderer
 	Selection Selection
 	Store     Store  // fetched content for all sources; may be nil
-	Forgets   bool   // whether Unit.Forget frees memory
+	Forgets   bool   // whether Unit.Forget frees memory; units of a large run forget when they are rendered
 	Parts     *Parts // that objects share; nil if they do not
 }
 

@@ -10,7 +10,8 @@ import (
 // Parts has units share the equal maps and lists of their objects, as sharer does for
 // one file. It is safe for concurrent use.
 type Parts struct {
-	mu sync.Mutex
+	mu      sync.Mutex
+	objects int // that were shared
 	sharer
 }
 
@@ -28,6 +29,7 @@ func (p *Parts) Share(u *Unit) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.objects += len(u.Objects) + len(u.Variants)
 	for _, objects := range [][]*Object{u.Objects, u.Variants} {
 		for _, o := range objects {
 			if p.object(o); len(p.known) > maxParts {
@@ -35,6 +37,24 @@ func (p *Parts) Share(u *Unit) {
 			}
 		}
 	}
+}
+
+// How many objects a run has before units forget their places as soon as they are
+// rendered, so that places of all units are never held at once: manifests, which
+// are rendered again in little time, and others.
+const (
+	manyObjects = 8 << 10
+	mostObjects = 32 << 10
+)
+
+// forgetEarly reports whether a unit should forget its places until they are needed.
+func (p *Parts) forgetEarly(u *Unit) bool {
+	if p == nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.objects > mostObjects || p.objects > manyObjects && u.Kind == "manifest"
 }
 
 // A sharer replaces equal maps and lists below objects by one of them. Objects of one

@@ -37,6 +37,9 @@ func (p *Progress) expect(n int) {
 func (p *Progress) rendered() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.done >= p.total { // rendered again, for its places
+		return
+	}
 	p.done++
 	if now := time.Now(); now.Sub(p.told) > tellEvery {
 		p.told = now
