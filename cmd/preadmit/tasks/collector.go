@@ -38,7 +38,7 @@ func CollectLate() {
 // Limits of garbage. A collection reads all memory in use, so a few large ones
 // cost less than many small ones.
 const (
-	usual    = 304 << 20 // a process of this size is no reason to collect
+	usual    = 272 << 20 // a process of this size is no reason to collect
 	moderate = 104 << 20 // nor is as much garbage as this, in a larger one,
 	least    = 2         // or as the part of what is in use that this divides
 
