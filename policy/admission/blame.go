@@ -27,17 +27,5 @@ func (r *run) blame(e *expression) (fields, literals []string) {
 
 // roots returns the variables with which the expression was evaluated.
 func (r *run) roots() map[string]any {
-	roots := map[string]any{"object": any(nil), "oldObject": any(nil)}
-	if r.objects.Tree != nil {
-		roots["object"] = r.objects.Tree
-	}
-	if r.objects.OldTree != nil {
-		roots["oldObject"] = r.objects.OldTree
-	}
-	for _, name := range []string{"params", "request", "namespaceObject", "authorizer", "authorizer.requestResource"} {
-		if v, bound := r.act.ResolveName(name); bound {
-			roots[name] = v
-		}
-	}
-	return roots
+	return cel.RootsOf(r.objects.Tree, r.objects.OldTree, &r.act, "params", "request", "namespaceObject", "authorizer", "authorizer.requestResource")
 }

@@ -80,7 +80,7 @@ type compiled struct {
 	annotations []*expression
 	expressions int
 	plans       *cel.Plans
-	repeats     cel.Repeats[[]verdict]
+	repeats     cel.Repeats[verdict]
 	severity    policy.Severity
 	mutates     *mutates // set for a MutatingAdmissionPolicy
 }

@@ -17,7 +17,7 @@ const (
 // share a budget, but not the variables.
 func (c *compiled) plan() *cel.Plans {
 	programs := func(lists ...[]*expression) []*cel.Program {
-		return cel.Programs(func(e *expression) *cel.Program { return e.program }, lists...)
+		return cel.Each(func(e *expression) *cel.Program { return e.program }, lists...)
 	}
 	return cel.NewPlans(&c.names, programs(c.variables),
 		cel.Group{Budget: celconfig.RuntimeCELCostBudgetMatchConditions, Rounds: 1, Programs: programs(c.conditions)},

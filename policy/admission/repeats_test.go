@@ -126,7 +126,7 @@ func holdRepeats(t *testing.T, random *rand.Rand, policies, objects []*render.Ob
 	}
 	with, without := engine(), engine()
 	for _, b := range without.policies {
-		b.repeats = cel.Repeats[[]verdict]{}
+		b.repeats = cel.Repeats[verdict]{}
 	}
 	for i := range 1000 {
 		tree := runtime.DeepCopyJSON(objects[i%len(objects)].Object)

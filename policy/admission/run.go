@@ -92,14 +92,7 @@ func (r *run) bind(namespace, authorizer bool, as policy.Version) {
 func (r *run) eval(e *expression) (ref.Val, error) {
 	r.review.questions.Reset()
 	r.review.assume = ""
-	v, err := r.meter.Eval(r.review.ctx, e.program, &r.act)
-	if r.meter.Out() {
-		return nil, cel.ErrBudget
-	}
-	if err != nil {
-		return nil, fmt.Errorf("expression '%v' resulted in error: %w", e.source, cel.ShownError(e.source, err, r.secret()))
-	}
-	return v, nil
+	return r.meter.Evaluate(r.review.ctx, e.program, &r.act, e.source, r.secret())
 }
 
 // secret reports whether the expressions see a Secret.

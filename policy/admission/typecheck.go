@@ -322,28 +322,15 @@ func (w warnings) errors(c *compiled) []error {
 		}
 		text := fmt.Sprintf("%s: %s", strings.Join(warned.shownKinds(), ", "), strings.Join(issues, "; "))
 		e := at(c.object, warned.pointer, warned.rule, errors.New(text))
-		e.Span, e.Warning = place(c.object, warned.expression, warned.issues), true
+		e.Span, e.Warning = cel.Place(warned.issues, c.object, warned.pointer, warned.source), true
 		errs = append(errs, e)
 	}
 	return errs
 }
 
-// place returns the span of the first issue in an expression, or else the span
-// of the expression.
-func place(o *render.Object, e *expression, issues []cel.Issue) render.Span {
-	if len(issues) > 0 {
-		if s, ok := o.Inside(e.pointer, e.source, issues[0].Offset(e.source)); ok {
-			return s
-		}
-	}
-	return o.Span(e.pointer)
-}
-
 // brokenAt returns the error about an expression that does not compile.
 func brokenAt(o *render.Object, e *expression, err error) *render.Error {
 	f := at(o, e.pointer, e.rule, cel.PlainError(err))
-	if wrong := (*cel.CompileError)(nil); errors.As(err, &wrong) {
-		f.Span = place(o, e, wrong.Issues)
-	}
+	f.Span = cel.PlaceOf(err, o, e.pointer, e.source)
 	return f
 }

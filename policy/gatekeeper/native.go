@@ -216,15 +216,10 @@ func compileExpression(env *celgo.Env, e *expression) (*celgo.Ast, error) {
 	return cel.Compile(env, e.source, e.want...)
 }
 
-// expressionError returns the error about an expression that does not compile,
-// with the place inside the expression if it is known.
+// expressionError returns the error about an expression that does not compile.
 func expressionError(o *render.Object, pointer, source string, err error) error {
 	e := policy.ErrorAt(o, pointer, "cel", cel.PlainError(err))
-	if wrong := (*cel.CompileError)(nil); errors.As(err, &wrong) && len(wrong.Issues) > 0 {
-		if s, ok := o.Inside(pointer, source, wrong.Issues[0].Offset(source)); ok {
-			e.Span = s
-		}
-	}
+	e.Span = cel.PlaceOf(err, o, pointer, source)
 	return e
 }
 
@@ -234,7 +229,7 @@ func (n *nativeCode) ready() {
 		e.explainer = n.names.ExplainerOf(e.program.AST, func(i int) *celgo.Ast { return n.variables[i].program.AST })
 	}
 	programs := func(lists ...[]*expression) []*cel.Program {
-		return cel.Programs(func(e *expression) *cel.Program { return e.program }, lists...)
+		return cel.Each(func(e *expression) *cel.Program { return e.program }, lists...)
 	}
 	n.plans = cel.NewPlans(&n.names, programs(n.variables),
 		cel.Group{Budget: celconfig.RuntimeCELCostBudgetMatchConditions, Rounds: 1, Programs: programs(n.conditions)},

@@ -24,17 +24,5 @@ func (n *nativeRun) failure(e *expression) cel.Failure {
 
 // roots returns the variables of expressions.
 func (n *nativeRun) roots() map[string]any {
-	roots := map[string]any{"object": orEmpty(n.celObject()), "oldObject": orEmpty(n.old)}
-	for _, name := range []string{"request", "namespaceObject", paramsName} {
-		roots[name], _ = n.ResolveName(name)
-	}
-	return roots
-}
-
-// orEmpty returns a tree, or null if it is nil.
-func orEmpty(tree map[string]any) any {
-	if tree == nil {
-		return nil
-	}
-	return tree
+	return cel.RootsOf(n.celObject(), n.old, n, "request", "namespaceObject", paramsName)
 }

@@ -132,17 +132,11 @@ var errOpen = errors.New("undecided")
 // API server's words.
 func (n *nativeRun) eval(e *expression) (ref.Val, error) {
 	n.questions.Reset()
-	v, err := n.meter.Eval(n.ctx, e.program, n)
-	if n.meter.Out() {
-		return nil, cel.ErrBudget
-	}
-	if err != nil && n.questions.Any() {
+	v, err := n.meter.Evaluate(n.ctx, e.program, n, e.source, n.secret())
+	if err != nil && !n.meter.Out() && n.questions.Any() {
 		return nil, errOpen
 	}
-	if err != nil {
-		return nil, fmt.Errorf("expression '%v' resulted in error: %w", e.source, cel.ShownError(e.source, err, n.secret()))
-	}
-	return v, nil
+	return v, err
 }
 
 // variable evaluates a variable.

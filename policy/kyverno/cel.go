@@ -157,7 +157,7 @@ const (
 // plan prepares evaluation, after all expressions are compiled.
 func (c *celProgram) plan() {
 	programs := func(list []*celExpression) []*cel.Program {
-		return cel.Programs(func(e *celExpression) *cel.Program { return e.program }, list)
+		return cel.Each(func(e *celExpression) *cel.Program { return e.program }, list)
 	}
 	var validations []*celExpression
 	for _, v := range c.validations {
@@ -349,16 +349,7 @@ func (c *celRun) blame(n *celExpression) []string {
 
 // roots returns the variables that expressions were evaluated with, by name.
 func (c *celRun) roots() map[string]any {
-	roots := map[string]any{"object": any(c.run.review.object), "oldObject": any(nil)}
-	if c.run.review.old != nil {
-		roots["oldObject"] = c.run.review.old
-	}
-	for _, name := range []string{"params", "request", "namespaceObject", "authorizer", "authorizer.requestResource"} {
-		if v, ok := c.ResolveName(name); ok && v != nil {
-			roots[name] = v
-		}
-	}
-	return roots
+	return cel.RootsOf(c.run.review.object, c.run.review.old, c, "params", "request", "namespaceObject", "authorizer", "authorizer.requestResource")
 }
 
 // errorText returns the text of an error, with the values of Secrets that CEL

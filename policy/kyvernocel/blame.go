@@ -53,16 +53,8 @@ func (r *run) failure(e *expression) cel.Failure {
 
 // roots returns the variables of expressions.
 func (r *run) roots() map[string]any {
-	roots := map[string]any{"object": orEmpty(r.objects.Tree), "oldObject": orEmpty(r.objects.OldTree)}
-	for _, name := range []string{
-		"request", "namespaceObject", exceptionsName, nowName, "images", "attestors", "attestations",
-		"resource", "http", "globalContext", "image",
-	} {
-		if v, ok := r.ResolveName(name); ok {
-			roots[name] = v
-		}
-	}
-	return roots
+	return cel.RootsOf(orEmpty(r.objects.Tree), orEmpty(r.objects.OldTree), r,
+		"request", "namespaceObject", exceptionsName, nowName, "images", "attestors", "attestations", "resource", "http", "globalContext", "image")
 }
 
 // orEmpty returns a tree, or an empty one if it is nil, as Kyverno does.

@@ -56,7 +56,7 @@ type compiled struct {
 
 	expressions []*expression // all expressions
 	plans       *cel.Plans
-	repeats     cel.Repeats[[]verdict]
+	repeats     cel.Repeats[verdict]
 	assumed     []string
 }
 
@@ -117,13 +117,8 @@ func newCompiled(p *Policy, s *spec) *compiled {
 	return c
 }
 
-func asts(lists ...[]*expression) (all []*celgo.Ast) {
-	for _, e := range slices.Concat(lists...) {
-		if e != nil {
-			all = append(all, e.ast)
-		}
-	}
-	return all
+func asts(lists ...[]*expression) []*celgo.Ast {
+	return cel.Each(func(e *expression) *celgo.Ast { return e.ast }, lists...)
 }
 
 // everyOperation sets all operations in rules. Existing objects are selected
@@ -280,19 +275,11 @@ func (s *scope) compile(d *cel.Dialect, e *expression) (err error) {
 	return err
 }
 
-// brokenAt returns the error of an expression, at the faulty line if the
-// manifest contains the text unchanged.
+// brokenAt returns the error of an expression.
 func brokenAt(o *render.Object, e *expression, err error) *render.Error {
-	var compile *cel.CompileError
-	if errors.As(err, &compile) && len(compile.Issues) > 0 {
-		i := compile.Issues[0]
-		f := policy.ErrorAt(o, e.pointer, e.rule, fmt.Errorf("%s: %s", e.rule, compile.Plain()))
-		if s, ok := o.Inside(e.pointer, e.source, i.Offset(e.source)); ok {
-			f.Span = s
-		}
-		return f
-	}
-	return policy.ErrorAt(o, e.pointer, e.rule, fmt.Errorf("%s: %w", e.rule, err))
+	f := policy.ErrorAt(o, e.pointer, e.rule, fmt.Errorf("%s: %w", e.rule, cel.PlainError(err)))
+	f.Span = cel.PlaceOf(err, o, e.pointer, e.source)
+	return f
 }
 
 // The stubs that verdicts can rest on.

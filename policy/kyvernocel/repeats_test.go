@@ -82,7 +82,7 @@ func TestRepeats(t *testing.T) {
 	with, without := engine(), engine()
 	for _, p := range without.policies {
 		for _, c := range append(p.copies, p.main) {
-			c.repeats = cel.Repeats[[]verdict]{}
+			c.repeats = cel.Repeats[verdict]{}
 		}
 	}
 	pods := slices.DeleteFunc(slices.Clone(objects), func(o *render.Object) bool {

@@ -3,7 +3,6 @@ package kyvernocel
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/google/cel-go/common/types"
@@ -74,20 +73,17 @@ func (p *Policy) evaluate(r *review) []verdict {
 	case match.Unknown:
 		return []verdict{p.unknownNamespace(r)}
 	}
-	if !r.repeatable(p, as) || !c.ready().repeats.Worthwhile() || r.objects.In(as.Kind).Err != nil {
+	o := r.objects.In(as.Kind)
+	if o.Err != nil || !r.repeatable(p, as) {
 		return p.verdicts(r, c, as)
 	}
-	vs, found, key := c.repeats.LookUp(r.key, r.objects.In(as.Kind).Object)
-	r.key = key.Room()
-	if found {
-		return vs
-	}
-	vs = p.verdicts(r, c, as)
-	if !slices.ContainsFunc(vs, func(v verdict) bool { return v.outcome == policy.Error || v.outcome == policy.Unknown }) && len(r.assumed) == 0 {
-		c.repeats.Learn(key, slices.Clone(vs), slices.ContainsFunc(vs, func(v verdict) bool { return v.outcome == policy.Fail }))
-	}
-	return vs
+	return c.ready().repeats.Verdicts(&r.key, o.Object, (*verdict).decided, func() ([]verdict, bool) {
+		vs := p.verdicts(r, c, as)
+		return vs, len(r.assumed) == 0
+	})
 }
+
+func (v *verdict) decided() policy.Outcome { return v.outcome }
 
 // repeatable reports whether the policy's verdicts depend on the object alone.
 func (r *review) repeatable(p *Policy, as policy.Version) bool {

@@ -82,6 +82,24 @@ const Hidden = "(hidden)"
 // MaxParts is how many parts of an expression are shown.
 const MaxParts = 100
 
+// RootsOf returns the values that expressions were evaluated over, by name: the trees of the
+// object and the old object, which may be nil, and what act has of the names.
+func RootsOf(object, old map[string]any, act cel.Activation, names ...string) map[string]any {
+	roots := map[string]any{"object": any(nil), "oldObject": any(nil)}
+	if object != nil {
+		roots["object"] = object
+	}
+	if old != nil {
+		roots["oldObject"] = old
+	}
+	for _, name := range names {
+		if v, ok := act.ResolveName(name); ok {
+			roots[name] = v
+		}
+	}
+	return roots
+}
+
 // RootOf is the root whose fields are at fault in a request.
 func RootOf(op policy.Operation) string {
 	if op == policy.Delete {

@@ -36,6 +36,26 @@ func PlainError(err error) error {
 	return errors.New(strings.Replace(err.Error(), wrong.text, wrong.Plain(), 1))
 }
 
+// PlaceOf returns the span of an expression's error: where it is in the expression if it
+// is a *CompileError, or else the span of the expression.
+func PlaceOf(err error, o *render.Object, pointer, source string) render.Span {
+	if wrong, ok := errors.AsType[*CompileError](err); ok {
+		return Place(wrong.Issues, o, pointer, source)
+	}
+	return o.Span(pointer)
+}
+
+// Place returns the span of the first issue in an expression, or else the span of the
+// expression.
+func Place(issues []Issue, o *render.Object, pointer, source string) render.Span {
+	if len(issues) > 0 {
+		if s, ok := o.Inside(pointer, source, issues[0].Offset(source)); ok {
+			return s
+		}
+	}
+	return o.Span(pointer)
+}
+
 // Plain is what is wrong first, in a user's words. What follows a syntax error
 // is mostly about the same mistake and left out.
 func (c *CompileError) Plain() string {

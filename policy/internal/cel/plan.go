@@ -3,6 +3,7 @@ package cel
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"math/bits"
 	"slices"
@@ -44,11 +45,11 @@ func NewPlans(names *Names, variables []*Program, groups ...Group) *Plans {
 	return p
 }
 
-// Programs lists the programs of expressions. It leaves out nil ones.
-func Programs[E any](program func(*E) *Program, lists ...[]*E) (all []*Program) {
+// Each returns something of each expression in lists, without nil expressions.
+func Each[E, T any](of func(*E) T, lists ...[]*E) (all []T) {
 	for _, e := range slices.Concat(lists...) {
 		if e != nil {
-			all = append(all, program(e))
+			all = append(all, of(e))
 		}
 	}
 	return all
@@ -235,6 +236,19 @@ func (m *Meter) Eval(ctx context.Context, p *Program, input cel.Activation) (ref
 	v, cost, err := p.EvalExact(ctx, input)
 	m.remaining -= min(cost, math.MaxInt64/2)
 	return v, err
+}
+
+// Evaluate runs the program of an expression. The error is ErrBudget, or has the API
+// server's words. secret hides what may quote a Secret.
+func (m *Meter) Evaluate(ctx context.Context, p *Program, input cel.Activation, source string, secret bool) (ref.Val, error) {
+	v, err := m.Eval(ctx, p, input)
+	switch {
+	case m.Out():
+		return nil, ErrBudget
+	case err != nil:
+		return nil, fmt.Errorf("expression '%v' resulted in error: %w", source, ShownError(source, err, secret))
+	}
+	return v, nil
 }
 
 // Variable returns the value of the i-th variable, whose evaluation gave v or err, as

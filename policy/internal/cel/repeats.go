@@ -1,18 +1,21 @@
 package cel
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/preadmit/preadmit/policy"
 )
 
 // Many objects of a repository are equal in all that a policy reads of them. The
 // verdicts on the first of them hold for all.
 
-// Repeats holds a policy's verdicts by the parts of objects that it reads. It is safe
-// for concurrent use. A Repeats without reads finds nothing.
+// Repeats holds a policy's verdicts, each of type V, by the parts of objects that it
+// reads. It is safe for concurrent use. A Repeats without reads finds nothing.
 type Repeats[V any] struct {
 	reads func() repeatReads
 
@@ -29,7 +32,7 @@ type repeatReads struct{ rules, messages *Reads }
 // A repeat holds verdicts. Those with failures depend on what messages read, too, and
 // are found by that.
 type repeat[V any] struct {
-	verdicts V
+	verdicts []V
 	fails    bool
 }
 
@@ -51,8 +54,37 @@ func (r *Repeats[V]) Reading(names *Names, variable func(i int) *cel.Ast, rules,
 	})
 }
 
-// Worthwhile counts an object and reports whether to look it up.
-func (r *Repeats[V]) Worthwhile() bool {
+// Verdicts returns the verdicts on an object: those on an earlier object that is equal in
+// what the policy reads, or those that evaluate returns. Verdicts of evaluate are used
+// again if all are decided and keep is true, which says that they depend on the object
+// alone. room is memory for keys.
+func (r *Repeats[V]) Verdicts(room *[]byte, object ref.Val, outcome func(*V) policy.Outcome, evaluate func() (vs []V, keep bool)) []V {
+	if !r.worthwhile() {
+		vs, _ := evaluate()
+		return vs
+	}
+	vs, found, key := r.lookUp(*room, object)
+	if *room = key.bytes; found {
+		return vs
+	}
+	vs, keep := evaluate()
+	fails := false
+	for i := range vs {
+		switch outcome(&vs[i]) {
+		case policy.Error, policy.Unknown:
+			return vs
+		case policy.Fail:
+			fails = true
+		}
+	}
+	if keep {
+		r.learn(key, slices.Clone(vs), fails)
+	}
+	return vs
+}
+
+// worthwhile counts an object and reports whether to look it up.
+func (r *Repeats[V]) worthwhile() bool {
 	if r.reads == nil || r.asked.Add(1) <= fewObjects {
 		return false
 	}
@@ -60,22 +92,21 @@ func (r *Repeats[V]) Worthwhile() bool {
 	return (missed < triedFirst || missed < 2*r.found.Load()) && r.reads().rules != nil
 }
 
-// A RepeatKey is what a policy reads of an object.
-type RepeatKey struct {
+// A repeatKey is what a policy reads of an object.
+type repeatKey struct {
 	bytes []byte
 	rules int  // how many of them are not for messages
 	all   bool // those for messages are there
 	known bool // there is a key
 }
 
-// LookUp returns the verdicts on an object that is equal in what the policy reads. If
-// found is false, the caller passes the verdicts on this one with the key to Learn.
-// room is memory for the key, until then.
-func (r *Repeats[V]) LookUp(room []byte, object ref.Val) (verdicts V, found bool, key RepeatKey) {
+// lookUp returns the verdicts on an object that is equal in what the policy reads, or the
+// key for this one.
+func (r *Repeats[V]) lookUp(room []byte, object ref.Val) (verdicts []V, found bool, key repeatKey) {
 	reads := r.reads()
 	key.bytes, key.known = reads.rules.Key(room[:0], object)
 	if !key.known {
-		return verdicts, false, key
+		return nil, false, key
 	}
 	x, known := r.find(key.bytes)
 	key.rules = len(key.bytes)
@@ -90,12 +121,11 @@ func (r *Repeats[V]) LookUp(room []byte, object ref.Val) (verdicts V, found bool
 		}
 	}
 	r.missed.Add(1)
-	return verdicts, false, key
+	return nil, false, key
 }
 
-// Learn keeps the verdicts on an object. They must depend on nothing else, and not
-// change any more. fails says that a message was evaluated.
-func (r *Repeats[V]) Learn(key RepeatKey, verdicts V, fails bool) {
+// learn keeps the verdicts on an object. fails says that a message was evaluated.
+func (r *Repeats[V]) learn(key repeatKey, verdicts []V, fails bool) {
 	switch {
 	case !key.known:
 	case !fails:
@@ -105,9 +135,6 @@ func (r *Repeats[V]) Learn(key RepeatKey, verdicts V, fails bool) {
 		r.add(key.bytes, repeat[V]{verdicts: verdicts})
 	}
 }
-
-// Room is memory for the next key.
-func (r RepeatKey) Room() []byte { return r.bytes }
 
 func (r *Repeats[V]) find(key []byte) (repeat[V], bool) {
 	r.mu.RLock()
