@@ -30,23 +30,23 @@ func readDocument(file string, data []byte, ruleName, want string) (*reader, map
 		return nil, nil, r.done()
 	}
 	if len(docs) != 1 {
-		return nil, nil, r.error(render.Span{File: file}, "", "want one document that holds %s, there are %d", want, len(docs))
+		return nil, nil, r.error(render.Span{File: file}, "want one document that holds %s, there are %d", want, len(docs))
 	}
 	r.positions = docs[0].Positions
 	m, ok := docs[0].Value.(map[string]any)
 	if !ok {
-		return nil, nil, r.error(docs[0].Span, "", "want a mapping that holds %s", want)
+		return nil, nil, r.error(docs[0].Span, "want a mapping that holds %s", want)
 	}
 	return r, m, nil
 }
 
-func (r *reader) error(s render.Span, hint, format string, args ...any) error {
-	return &render.Error{Span: s, Rule: r.ruleName, Err: fmt.Errorf(format, args...), Hint: hint}
+func (r *reader) error(s render.Span, format string, args ...any) error {
+	return &render.Error{Span: s, Rule: r.ruleName, Err: fmt.Errorf(format, args...)}
 }
 
 // fail records an error about the field at a pointer.
 func (r *reader) fail(pointer, format string, args ...any) {
-	r.errs = append(r.errs, r.error(r.span(pointer), "", format, args...))
+	r.errs = append(r.errs, r.error(r.span(pointer), format, args...))
 }
 
 // span returns where a field is written: its key, else its value.
@@ -78,7 +78,7 @@ func (r *reader) done() error {
 		return x.Column - y.Column
 	})
 	if more := len(r.errs) - maxErrors; more > 0 {
-		r.errs = append(r.errs[:maxErrors:maxErrors], r.error(render.Span{File: r.file}, "", "and %d errors more", more))
+		r.errs = append(r.errs[:maxErrors:maxErrors], r.error(render.Span{File: r.file}, "and %d errors more", more))
 	}
 	return errors.Join(r.errs...)
 }
@@ -98,7 +98,7 @@ func (r *reader) known(m map[string]any, pointer string, keys ...string) {
 			continue
 		}
 		at := r.keySpan(pointer + render.Pointer(k))
-		r.errs = append(r.errs, r.error(at, "", "unknown key %q; %s", shorten(k), render.Instead(k, keys)))
+		r.errs = append(r.errs, r.error(at, "unknown key %q; %s", shorten(k), render.Instead(k, keys)))
 	}
 }
 

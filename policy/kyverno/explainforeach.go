@@ -68,17 +68,17 @@ func (t *tracedList) failing() *tracedElement {
 
 // whyElement says in one line why an element failed.
 func (r *ruleExplainer) whyElement(n *tracedList, el *tracedElement) string {
-	where := " for " + r.loop(n, el)
+	where := " for " + r.loop(el)
 	for _, note := range el.notes {
 		switch note := note.(type) {
 		case *tracedBlock:
-			if c := el.clauseOf(r, note); c != "" && note.held {
+			if c := el.clauseOf(note); c != "" && note.held {
 				_, why := r.denying(note, c, 0, "")
 				return why + where + ", which denies it"
 			}
 		case *tracedMatch:
 			if note.verdict.Status == pattern.Fail || note.verdict.Status == pattern.Error {
-				return r.because(note, r.step(note, note.failing()))
+				return r.because(r.step(note, note.failing()))
 			}
 		case *tracedList:
 			if inner := note.failing(); inner != nil {
@@ -91,7 +91,7 @@ func (r *ruleExplainer) whyElement(n *tracedList, el *tracedElement) string {
 
 // clauseOf returns the pointer that names of a deny block are relative to, or
 // "" for preconditions.
-func (t *tracedElement) clauseOf(b *ruleExplainer, n *tracedBlock) string {
+func (t *tracedElement) clauseOf(n *tracedBlock) string {
 	for _, g := range n.block.block.Groups {
 		for _, c := range slices.Concat(g.Any, g.All) {
 			if i := strings.LastIndex(c.Pointer, "/deny/"); i >= 0 && !strings.Contains(c.Pointer[i:], "/preconditions") {
@@ -103,7 +103,7 @@ func (t *tracedElement) clauseOf(b *ruleExplainer, n *tracedBlock) string {
 }
 
 // loop returns the name of an element.
-func (r *ruleExplainer) loop(n *tracedList, el *tracedElement) string {
+func (r *ruleExplainer) loop(el *tracedElement) string {
 	if el.pointer != "" {
 		if name := r.element(r.seen(), el.pointer); name != "" {
 			return name
@@ -165,7 +165,7 @@ func (t *tracedList) text() string {
 // partsOf returns the parts of an element.
 func (r *ruleExplainer) partsOf(n *tracedList, el *tracedElement, depth int) []policy.Part {
 	var parts []policy.Part
-	loop, base := r.loop(n, el), n.pointer+"/"
+	loop, base := r.loop(el), n.pointer+"/"
 	for _, note := range el.notes {
 		switch note := note.(type) {
 		case *tracedEntry:

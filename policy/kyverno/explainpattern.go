@@ -31,7 +31,7 @@ func (r *ruleExplainer) pattern(c *clause, i int, at string, written any) policy
 		e.Value = "true"
 		return e
 	case pattern.Skip:
-		e.Value, e.Summary = "skipped", r.because(n, failed)
+		e.Value, e.Summary = "skipped", r.because(failed)
 		return e
 	case pattern.Error:
 		e.Value = "error"
@@ -39,13 +39,13 @@ func (r *ruleExplainer) pattern(c *clause, i int, at string, written any) policy
 	default:
 		e.Value = "false"
 	}
-	e.Summary = r.because(n, failed)
+	e.Summary = r.because(failed)
 	e.Culprits = r.culprits([]string{n.verdict.Pointer}, failed.Text)
 	return e
 }
 
 // because says in one line which part of a pattern does not match.
-func (r *ruleExplainer) because(n *tracedMatch, failed policy.Part) string {
+func (r *ruleExplainer) because(failed policy.Part) string {
 	if failed.Text == "" {
 		return ""
 	}

@@ -151,13 +151,13 @@ func (k *kyvernoTest) unique(objects []*render.Object) []*render.Object {
 }
 
 // document reads a file of one document and checks its kind.
-func (k *kyvernoTest) document(item node, kinds ...string) (root node, fields map[string]any) {
+func (k *kyvernoTest) document(item node, kinds ...string) node {
 	if item.value == nil {
-		return node{}, nil
+		return node{}
 	}
 	name, data := k.read(item)
 	if name == "" {
-		return node{}, nil
+		return node{}
 	}
 	docs, err := k.opts.files.documents(name, data, render.YAML11)
 	k.warn(err)
@@ -165,18 +165,18 @@ func (k *kyvernoTest) document(item node, kinds ...string) (root node, fields ma
 		if err == nil {
 			item.fail("%s holds %d documents, not one", item.text(), len(docs))
 		}
-		return node{}, nil
+		return node{}
 	}
-	root = node{s: k.suite, doc: &docs[0], value: docs[0].Value}
+	root := node{s: k.suite, doc: &docs[0], value: docs[0].Value}
 	fields, ok := root.value.(map[string]any)
 	if kind, _ := fields["kind"].(string); !ok || !slices.Contains(kinds, kind) {
 		root.fail("%s must be a %s: kind says %.63q", item.text(), strings.Join(kinds, " or "), kind)
-		return node{}, nil
+		return node{}
 	}
 	if _, ok := fields["apiVersion"].(string); !ok {
 		root.fail("apiVersion of %s is missing", item.text())
 	}
-	return root, fields
+	return root
 }
 
 // spec returns the fields of a document, which may be inside spec.
@@ -189,7 +189,7 @@ func (n node) spec(known ...string) map[string]node {
 }
 
 func (k *kyvernoTest) readContext(item node) {
-	root, _ := k.document(item, "Context")
+	root := k.document(item, "Context")
 	if root.doc == nil {
 		return
 	}
@@ -224,7 +224,7 @@ func (n node) objects() []*render.Object {
 }
 
 func (k *kyvernoTest) readUser(item node) {
-	root, _ := k.document(item, "UserInfo")
+	root := k.document(item, "UserInfo")
 	if root.doc == nil {
 		return
 	}
@@ -237,7 +237,7 @@ func (k *kyvernoTest) readUser(item node) {
 func (k *kyvernoTest) readClusterResources(list node) {
 	k.setup.HasCluster = len(list.items()) > 0
 	for _, item := range list.items() {
-		root, _ := k.document(item, "ClusterResource")
+		root := k.document(item, "ClusterResource")
 		if root.doc == nil {
 			continue
 		}

@@ -40,7 +40,7 @@ func (k *kyvernoTest) readValues(file, inline node) {
 	case inline.value != nil:
 		f = inline.folded(known...)
 	case file.value != nil:
-		root, _ := k.document(file, "Values", "Value")
+		root := k.document(file, "Values", "Value")
 		if root.doc == nil {
 			return
 		}

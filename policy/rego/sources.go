@@ -114,7 +114,7 @@ func (s *sources) fail(src *source, rule string, err error) {
 }
 
 // failAt records an error at a place of a source.
-func (s *sources) failAt(src *source, at *ast.Location, rule, hint, format string, args ...any) *render.Error {
+func (s *sources) failAt(src *source, at *ast.Location, rule, hint, format string, args ...any) {
 	e := &render.Error{
 		Span: render.Span{File: src.file}, Rule: rule, Hint: hint,
 		Err: &policy.NamedError{Policy: src.pkg, Err: fmt.Errorf(format, args...)},
@@ -123,7 +123,6 @@ func (s *sources) failAt(src *source, at *ast.Location, rule, hint, format strin
 		e.Span = locationSpan(at)
 	}
 	s.errs = append(s.errs, e)
-	return e
 }
 
 // leaves returns the errors joined in an error.

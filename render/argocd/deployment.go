@@ -212,15 +212,15 @@ func (d *deployment) ref(name string) (*located, error) {
 	return nil, nil
 }
 
-// setting returns an entry of one of Argo CD's ConfigMaps, which are in the
-// namespace of the Application or in argocd.
-func (d *deployment) setting(name, key string) string {
-	return cmp.Or(setting(d.world, namespaceOf(d.object), name, key), setting(d.world, "argocd", name, key))
+// setting returns an entry of the ConfigMap argocd-cm, which is in the namespace of
+// the Application or in argocd.
+func (d *deployment) setting(key string) string {
+	return cmp.Or(setting(d.world, namespaceOf(d.object), "argocd-cm", key), setting(d.world, "argocd", "argocd-cm", key))
 }
 
 // enabled reports whether Argo CD renders a kind of source.
 func (d *deployment) enabled(kind string) bool {
-	return d.setting("argocd-cm", kind+".enable") != "false"
+	return d.setting(kind+".enable") != "false"
 }
 
 // finish drops objects that Argo CD does not apply, adds the mark by which it
@@ -320,14 +320,14 @@ func (d *deployment) track(o *render.Object) *render.Object {
 		m[key], meta[field] = value, m
 		t.marks[render.Pointer("metadata", field, key)] = true
 	}
-	method := d.setting("argocd-cm", "application.resourceTrackingMethod")
+	method := d.setting("application.resourceTrackingMethod")
 	if method != "label" {
 		gvk := u.GroupVersionKind()
 		namespace := cmp.Or(u.GetNamespace(), d.spec.Destination.Namespace)
 		mark("annotations", trackingID, fmt.Sprintf("%s:%s/%s:%s/%s", name, gvk.Group, gvk.Kind, namespace, u.GetName()))
 	}
 	if strings.Contains(method, "label") {
-		mark("labels", cmp.Or(d.setting("argocd-cm", "application.instanceLabelKey"), trackingLabel), name)
+		mark("labels", cmp.Or(d.setting("application.instanceLabelKey"), trackingLabel), name)
 	}
 	return &render.Object{Unstructured: u, Provenance: t, Assumed: o.Assumed}
 }

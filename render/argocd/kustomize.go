@@ -43,7 +43,7 @@ func (d *deployment) kustomize(l *located) ([]*render.Object, error) {
 
 // buildOptions reads `kustomize.buildOptions` of argocd-cm.
 func (d *deployment) buildOptions() *render.Kustomize {
-	flags := strings.FieldsFunc(d.setting("argocd-cm", "kustomize.buildOptions"), func(r rune) bool { return r == ' ' || r == '=' })
+	flags := strings.FieldsFunc(d.setting("kustomize.buildOptions"), func(r rune) bool { return r == ' ' || r == '=' })
 	return &render.Kustomize{
 		AnyFile: slices.Contains(flags, "LoadRestrictionsNone"),
 		NoHelm:  !slices.Contains(flags, "--enable-helm"),

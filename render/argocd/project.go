@@ -205,7 +205,7 @@ var clusterKinds = map[string][]string{
 // impersonation, the account that the project names for the destination.
 func (d *deployment) user(p *project) string {
 	controller := serviceAccount("argocd", "argocd-application-controller")
-	if p == nil || d.setting("argocd-cm", "application.sync.impersonation.enabled") != "true" {
+	if p == nil || d.setting("application.sync.impersonation.enabled") != "true" {
 		return controller
 	}
 	to := d.spec.Destination

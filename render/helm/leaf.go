@@ -27,7 +27,7 @@ func (p *provenance) values(pointer string) []render.Origin {
 	case map[string]any, []any, nil:
 		return f.block(key, value)
 	}
-	return f.scalar(key, value)
+	return f.scalar(value)
 }
 
 // A fieldText is a field as written in the output.
@@ -39,7 +39,7 @@ type fieldText struct {
 
 // scalar returns the places of the values in a field that is neither a map nor
 // a list.
-func (f fieldText) scalar(key, value render.Span) []render.Origin {
+func (f fieldText) scalar(value render.Span) []render.Origin {
 	from, to := f.offset(value.Line, value.Column), f.offset(value.EndLine, value.EndColumn)
 	if from >= to {
 		return nil

@@ -151,7 +151,7 @@ func (r *release) execute(ctx context.Context) ([]*output, error) {
 	x.plant(&tree{}, r.values["Values"])
 	x.supply = newSupply(x, r)
 	x.collect(r.reader, r.chart, table(r.values))
-	if err := x.parse(r.reader); err != nil {
+	if err := x.parse(); err != nil {
 		return nil, err
 	}
 	if r.src.Variant.Lookup == render.LookupObject {
@@ -212,7 +212,7 @@ func (e *execution) collect(r *reader, c *chart.Chart, above table) map[string]a
 
 // parse parses all templates into one set, in Helm's order: of two definitions
 // the last counts.
-func (e *execution) parse(r *reader) error {
+func (e *execution) parse() error {
 	e.order = slices.SortedFunc(maps.Keys(e.files), deeperFirst)
 	e.set = template.New(rootName).Option("missingkey=zero").Funcs(e.functions())
 	e.fields = e.doubtfulFields()

@@ -322,7 +322,7 @@ func (c *collector) lists(n *node, k rank) bool {
 func (c *collector) member(n *node, want bool, k rank) bool {
 	a, b := n.kids[0], n.kids[1]
 	if m, ok := b.val.(traits.Mapper); ok {
-		return c.key(a, b, m, want, k)
+		return c.key(a, b, m, k)
 	}
 	if !want {
 		found := c.trace(a, k)
@@ -343,7 +343,7 @@ func (c *collector) sought(what []finding, list *node, k rank) bool {
 	return c.take(lists, k) || len(what) > 0
 }
 
-func (c *collector) key(a, b *node, m traits.Mapper, want bool, k rank) bool {
+func (c *collector) key(a, b *node, m traits.Mapper, k rank) bool {
 	at := placeOf(m)
 	key, ok := a.val.(types.String)
 	if at == nil || !ok {

@@ -41,9 +41,8 @@ func (f *Fault) at(p *Spot) *Fault {
 }
 
 // also names a further field that has to do with it.
-func (f *Fault) also(p *Spot) *Fault {
+func (f *Fault) also(p *Spot) {
 	f.Fields = append(f.Fields, p.Pointer())
-	return f
 }
 
 // A release is a minor version of Kubernetes 1.
@@ -71,8 +70,8 @@ func (c *check) invalid(p *Spot, value any, detail string) *Fault {
 }
 
 // omitted is invalid without the value.
-func (c *check) omitted(p *Spot, detail string) *Fault {
-	return c.invalid(p, fielderr.OmitValueType{}, detail)
+func (c *check) omitted(p *Spot, detail string) {
+	c.invalid(p, fielderr.OmitValueType{}, detail)
 }
 
 // invalids adds a fault for each message.

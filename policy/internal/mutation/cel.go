@@ -408,7 +408,7 @@ func (e *editor) selector(at string) {
 	path := render.Path(at)
 	e.drop(Match, at, path[len(path)-1]+" left out")
 	for _, key := range e.keys(at + "/matchLabels") {
-		e.leaf(Constant, at+"/matchLabels"+render.Pointer(key))
+		e.leaf(at + "/matchLabels" + render.Pointer(key))
 	}
 	for i := range e.list(at + "/matchExpressions") {
 		one := at + render.Pointer("matchExpressions", i)

@@ -144,10 +144,10 @@ func (e *editor) condition(at string) {
 	case []any:
 		e.dropItems(Constant, at+"/value")
 		if len(v) == 1 {
-			e.leaf(Constant, at+"/value/0")
+			e.leaf(at + "/value/0")
 		}
 	default:
-		e.leaf(Constant, at+"/value")
+		e.leaf(at + "/value")
 		e.jmespath(at+"/value", v)
 	}
 }
@@ -246,12 +246,12 @@ func (e *editor) pattern(at string, use patternUse) {
 		}
 	case string:
 		if use[""] == "+" {
-			e.leaf(Constant, at)
+			e.leaf(at)
 			return
 		}
 		e.patternText(at, v)
 	default:
-		e.leaf(Constant, at)
+		e.leaf(at)
 	}
 }
 
@@ -306,19 +306,19 @@ func (e *editor) patternText(at, text string) {
 			return
 		}
 	}
-	e.leaf(Constant, at)
+	e.leaf(at)
 }
 
 // leaf changes a number, string or boolean.
-func (e *editor) leaf(m Mutator, at string) {
+func (e *editor) leaf(at string) {
 	switch v := e.at(at).(type) {
 	case bool:
-		e.set(m, at, !v)
+		e.set(Constant, at, !v)
 	case int64:
-		e.set(m, at, v+1)
+		e.set(Constant, at, v+1)
 	case string:
 		if to := otherText(v); to != "" {
-			e.set(m, at, to)
+			e.set(Constant, at, to)
 		}
 	}
 }

@@ -249,6 +249,6 @@ func (e *editor) parameters(at string) {
 			e.parameters(at + "/" + strconv.Itoa(i))
 		}
 	default:
-		e.leaf(Constant, at)
+		e.leaf(at)
 	}
 }

@@ -403,7 +403,7 @@ var quantities = []string{"1m", "100", "1Ki", "100Ti"}
 const someDigest = "@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 // values returns what a field may be set to, given its value now.
-func (v *vocabulary) values(now any, present bool) []any {
+func (v *vocabulary) values(now any) []any {
 	switch now := now.(type) {
 	case bool:
 		return []any{!now}
@@ -516,7 +516,7 @@ func (v *vocabulary) edits(object map[string]any, named []string, admits func(pa
 	all := patterns(object, nil, nil)
 	on := func(path []string) bool {
 		now, present := first(object, path)
-		for _, value := range v.values(now, present) {
+		for _, value := range v.values(now) {
 			if !yield(Edit{path: path, value: value}) {
 				return false
 			}
