@@ -2,7 +2,6 @@ package report
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -200,60 +199,6 @@ func diffColour(line string) string {
 	return ""
 }
 
-// losses is the section of deletions that take more along.
-func (m *markdownWriter) losses() {
-	found := losses(m.Report)
-	m.section("Deleted, with what it takes along", shareChanges, len(found), func(i int) string {
-		return "- " + m.changeItem(found[i]) + ", takes along " + plainText(prose(found[i].Takes)) + "\n"
-	})
-}
-
-// placeLink formats a place as code, with a link if there is one.
-func placeLink(s render.Span, link string) string {
-	shown := code(visible(inFetched(s.String()), maxMessage))
-	if link == "" {
-		return shown
-	}
-	return "[" + shown + "](" + link + ")"
-}
-
-// diffs writes the differences of objects, each folded.
-func (m *markdownWriter) diffs() {
-	changed := slices.DeleteFunc(alike(m.changes), func(same []*Change) bool { return same[0].Diff == "" })
-	s := m.section("What changes in objects", shareDiffs, len(changed), func(i int) string {
-		c := changed[i][0]
-		block := fenced(strings.Join(c.diffLines(), "\n"))
-		fence, rest, _ := strings.Cut(block, "\n")
-		place := ""
-		if c.Origin != nil {
-			place = " at " + placeLink(*c.Origin, m.links.of(c))
-		}
-		if more := len(changed[i]) - 1; more > 0 {
-			place += ", and the same lines in " + policy.Plural(more, "more object")
-		}
-		return "**" + c.happens() + "**: " + code(full(c.Object)) + place + "\n\n<details><summary>what changes</summary>\n\n" +
-			fence + "diff\n" + rest + "\n\n</details>\n" + strings.Repeat("\n", min(1, len(changed)-1-i))
-	})
-	s.weight = func(i int) int { return len(changed[i]) }
-}
-
-// losses is the section of deletions that take more along.
-func (p *pageWriter) losses() {
-	found := losses(p.Report)
-	p.section("losses", "Deleted, with what it takes along", shareChanges, len(found), func(i int) string { return p.change(found[i]) })
-}
-
-func (p *pageWriter) change(c *Change) string {
-	place := ""
-	if c.Origin != nil {
-		place = visible(c.Origin.String(), maxMessage)
-	}
-	return p.render("change", map[string]string{
-		"Class": c.happens(), "Object": full(c.Object), "From": c.from(), "Place": place, "Link": p.links.of(c),
-		"Takes": prose(c.Takes), "Diff": strings.Join(c.diffLines(), "\n"),
-	})
-}
-
 // onCluster returns the unit's name, followed by the cluster unless the name
 // begins with it.
 func (u *unitChanges) onCluster(quote func(string) string) string {
@@ -311,29 +256,4 @@ func (p *printer) changeSummary(r *Report) {
 		}
 		p.list("  "+head, p.few(s.units))
 	}
-}
-
-// changeSummary counts the changes on each cluster, with a line for each if
-// there are several.
-func (m *markdownWriter) changeSummary() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "\nChange: %s, from %s (%s).\n", changeCount(m.Changes), code(name(m.Base.Revision)), code(name(shortCommit(m.Base.Commit))))
-	shares := changeShares(m.changes)
-	if len(shares) < 2 {
-		return b.String()
-	}
-	b.WriteByte('\n')
-	for i := range shares {
-		s := &shares[i]
-		if i == maxMarkdownChanges {
-			fmt.Fprintf(&b, "- … and %d more clusters\n", len(shares)-i)
-			break
-		}
-		where := "no cluster named"
-		if s.cluster != "" {
-			where = code(name(s.cluster))
-		}
-		fmt.Fprintf(&b, "- %s: %s in %s\n", where, s.count, policy.Plural(len(s.units), "unit"))
-	}
-	return b.String()
 }

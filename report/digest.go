@@ -100,13 +100,6 @@ func allResults(r *Report) []policy.Result {
 	return results
 }
 
-func unrendered(u Unit) policy.Result {
-	return policy.Result{
-		Engine: policy.EngineRender, Policy: u.Kind, Rule: u.Status, Object: render.Key{Unit: u.Identity()},
-		Outcome: policy.Error, Action: policy.Deny, Message: cmp.Or(u.Reason, "the unit was not rendered"),
-	}
-}
-
 // evaluated returns the sentence with the numbers of objects, units, rules and
 // policies.
 func (d *digest) evaluated() string {
@@ -169,22 +162,6 @@ func compareObjects(a, b render.Key) int {
 		strings.Compare(a.Name, b.Name),
 		strings.Compare(a.APIVersion, b.APIVersion),
 	)
-}
-
-var happenings = []string{"created", "updated", "moved", "deleted"}
-
-// happens names the operation: created, updated or deleted.
-func (c *Change) happens() string {
-	switch {
-	case c.Unchanged:
-		return "moved"
-	case c.Operation == policy.Create:
-		return "created"
-	case c.Operation == policy.Delete:
-		return "deleted"
-	default:
-		return "updated"
-	}
 }
 
 // from returns the object's former unit or version, if it had another one.

@@ -9,18 +9,6 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A Document is a Kubernetes object in a file of the tree, with its state.
-type Document struct {
-	File   string               `json:"file"`
-	Line   int                  `json:"line"`
-	Kind   string               `json:"kind"`
-	State  render.DocumentState `json:"state"`
-	Units  []string             `json:"units,omitempty"`  // that give it its state
-	Reason string               `json:"reason,omitempty"` // why it is not deployed
-
-	Usual bool `json:"-"` // as render.TreeDocument has it
-}
-
 // documentWords describes the states of documents that are not deployed.
 var documentWords = map[render.DocumentState]string{
 	render.DocDeleted:     "deleted by patches",

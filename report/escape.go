@@ -188,3 +188,11 @@ func Plain(s string) string {
 		return r
 	}, s)
 }
+
+func proses(texts []string) []string {
+	var all []string
+	for _, t := range texts {
+		all = append(all, prose(t))
+	}
+	return all
+}

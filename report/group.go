@@ -223,3 +223,26 @@ func sortedKeys[K any](keys []K, by func(K) string) []K {
 	slices.SortFunc(keys, func(a, b K) int { return strings.Compare(by(a), by(b)) })
 	return keys
 }
+
+// headlineOf returns the message of a finding.
+func headlineOf(x *policy.Result) string {
+	return cmp.Or(prose(x.Message), "the rule gives no message")
+}
+
+func wordOf(x *policy.Result) string {
+	c, _ := classOf(x)
+	return classes[c].word
+}
+
+// assumptions are the different ones of results, as many as limit.
+func assumptions(results []*policy.Result, limit int) []string {
+	var all []string
+	for _, x := range results {
+		for _, a := range x.Assumed {
+			if len(all) < limit && !slices.Contains(all, a) {
+				all = append(all, a)
+			}
+		}
+	}
+	return all
+}

@@ -291,3 +291,20 @@ func (p *pageWriter) rules() {
 	})
 	s.head = "rulesTable"
 }
+
+// losses is the section of deletions that take more along.
+func (p *pageWriter) losses() {
+	found := losses(p.Report)
+	p.section("losses", "Deleted, with what it takes along", shareChanges, len(found), func(i int) string { return p.change(found[i]) })
+}
+
+func (p *pageWriter) change(c *Change) string {
+	place := ""
+	if c.Origin != nil {
+		place = visible(c.Origin.String(), maxMessage)
+	}
+	return p.render("change", map[string]string{
+		"Class": c.happens(), "Object": full(c.Object), "From": c.from(), "Place": place, "Link": p.links.of(c),
+		"Takes": prose(c.Takes), "Diff": strings.Join(c.diffLines(), "\n"),
+	})
+}

@@ -8,14 +8,6 @@ import (
 	"github.com/preadmit/preadmit/policy"
 )
 
-// A Shard says which part of a run a report is. A part has the results of some of the
-// units. Everything else in it is the same in all parts.
-type Shard struct {
-	Number int    `json:"number"` // from 1
-	Of     int    `json:"of"`
-	Run    string `json:"run"` // the same in all parts of a run, and in no part of another
-}
-
 // note says in the other formats what a part lacks.
 func (s *Shard) note() string {
 	return fmt.Sprintf("this is part %d of %d of a run: results of units in the other parts are not in it; preadmit convert joins the JSON reports of all parts", s.Number, s.Of)

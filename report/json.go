@@ -74,17 +74,6 @@ func whole(x policy.Result) *policy.Result {
 	return &x
 }
 
-// sortedResults are the results in order, without those in Passes: a sorted copy,
-// where they are not.
-func sortedResults(r *Report) []policy.Result {
-	if policy.IsSorted(r.Results) {
-		return r.Results
-	}
-	results := slices.Clone(r.Results)
-	policy.Sort(results)
-	return results
-}
-
 // sortedRules is a sorted copy.
 func sortedRules(r *Report) []policy.Rule {
 	rules := slices.Clone(r.Rules)
@@ -179,13 +168,6 @@ func (r *Report) fill() {
 	for i := range r.Results {
 		r.Results[i] = *whole(r.Results[i])
 	}
-}
-
-func nonNil[T any](s []T) []T {
-	if s == nil {
-		return []T{}
-	}
-	return s
 }
 
 func (r *Report) check() error {

@@ -82,3 +82,12 @@ func linkTo(prefix string, s render.Span) string {
 	}
 	return link
 }
+
+// placeLink formats a place as code, with a link if there is one.
+func placeLink(s render.Span, link string) string {
+	shown := code(visible(inFetched(s.String()), maxMessage))
+	if link == "" {
+		return shown
+	}
+	return "[" + shown + "](" + link + ")"
+}

@@ -3,9 +3,9 @@ package report
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -84,19 +84,6 @@ func (m *markdownWriter) write(b *strings.Builder, s *section) {
 	if s.left > 0 {
 		fmt.Fprintf(b, "\n**%d of these %d are not shown here.**\n", s.left, s.total())
 	}
-}
-
-// newEmbedded prints findings as text into another format.
-func newEmbedded(b *bytes.Buffer, r *Report) *printer {
-	return &printer{Options: Options{Width: defaultWidth}, out: bufio.NewWriter(b), src: newSource(r), embedded: true}
-}
-
-// embed returns the text that print writes, without the last line end.
-func (p *printer) embed(b *bytes.Buffer, print func()) string {
-	b.Reset()
-	print()
-	p.out.Flush() // writes to a buffer, so there is no error
-	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // head returns the head, which is written last because it says what is missing
@@ -211,11 +198,6 @@ func folded(l *lack) string {
 	return b.String()
 }
 
-// headlineOf returns the message of a finding.
-func headlineOf(x *policy.Result) string {
-	return cmp.Or(prose(x.Message), "the rule gives no message")
-}
-
 func (m *markdownWriter) clusterChanges() {
 	title := "What changes on the cluster"
 	m.section(title, shareChanges, len(m.changes), func(i int) string {
@@ -304,7 +286,83 @@ func (m *markdownWriter) item(x *policy.Result, word string) string {
 	return item + "\n"
 }
 
-func wordOf(x *policy.Result) string {
-	c, _ := classOf(x)
-	return classes[c].word
+// losses is the section of deletions that take more along.
+func (m *markdownWriter) losses() {
+	found := losses(m.Report)
+	m.section("Deleted, with what it takes along", shareChanges, len(found), func(i int) string {
+		return "- " + m.changeItem(found[i]) + ", takes along " + plainText(prose(found[i].Takes)) + "\n"
+	})
 }
+
+// diffs writes the differences of objects, each folded.
+func (m *markdownWriter) diffs() {
+	changed := slices.DeleteFunc(alike(m.changes), func(same []*Change) bool { return same[0].Diff == "" })
+	s := m.section("What changes in objects", shareDiffs, len(changed), func(i int) string {
+		c := changed[i][0]
+		block := fenced(strings.Join(c.diffLines(), "\n"))
+		fence, rest, _ := strings.Cut(block, "\n")
+		place := ""
+		if c.Origin != nil {
+			place = " at " + placeLink(*c.Origin, m.links.of(c))
+		}
+		if more := len(changed[i]) - 1; more > 0 {
+			place += ", and the same lines in " + policy.Plural(more, "more object")
+		}
+		return "**" + c.happens() + "**: " + code(full(c.Object)) + place + "\n\n<details><summary>what changes</summary>\n\n" +
+			fence + "diff\n" + rest + "\n\n</details>\n" + strings.Repeat("\n", min(1, len(changed)-1-i))
+	})
+	s.weight = func(i int) int { return len(changed[i]) }
+}
+
+// changeSummary counts the changes on each cluster, with a line for each if
+// there are several.
+func (m *markdownWriter) changeSummary() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\nChange: %s, from %s (%s).\n", changeCount(m.Changes), code(name(m.Base.Revision)), code(name(shortCommit(m.Base.Commit))))
+	shares := changeShares(m.changes)
+	if len(shares) < 2 {
+		return b.String()
+	}
+	b.WriteByte('\n')
+	for i := range shares {
+		s := &shares[i]
+		if i == maxMarkdownChanges {
+			fmt.Fprintf(&b, "- … and %d more clusters\n", len(shares)-i)
+			break
+		}
+		where := "no cluster named"
+		if s.cluster != "" {
+			where = code(name(s.cluster))
+		}
+		fmt.Fprintf(&b, "- %s: %s in %s\n", where, s.count, policy.Plural(len(s.units), "unit"))
+	}
+	return b.String()
+}
+
+// rehearsal returns the head of a rehearsal's markdown, with the table.
+func (m *markdownWriter) rehearsal() string {
+	h := m.Rehearsal
+	if h == nil {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("\nRehearsal: " + plainText(h.title()+": "+m.outcome()) + ".\n")
+	for i, row := range h.Rows {
+		if i == 0 {
+			b.WriteString("\n| " + plainText(name(h.By)) + " | objects | failures | policies |\n| --- | ---: | ---: | --- |\n")
+		}
+		if i == maxRehearsalRows {
+			fmt.Fprintf(&b, "\n%d more rows are in the JSON report.\n", len(h.Rows)-i)
+			break
+		}
+		fmt.Fprintf(&b, "| %s | %d | %d | %s |\n", cell(row.Name), row.Objects, row.Failures, cell(policyList(row)))
+	}
+	return b.String()
+}
+
+// maxRehearsalRows is the most rows of the table in markdown, which is part of
+// the head.
+const maxRehearsalRows = 50
+
+// cell formats text for a table of markdown.
+func cell(text string) string { return strings.ReplaceAll(code(name(text)), "|", "\\|") }

@@ -176,37 +176,6 @@ func (p *printer) table(rules []*policy.Use) {
 	})
 }
 
-// columns writes a table with a header row, and an empty line. Cells of the
-// columns in [from, to) are numbers. colour returns the colour of a row below
-// the header.
-func (p *printer) columns(rows [][]string, from, to int, colour func(row int) string) {
-	widths := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, cell := range row {
-			widths[i] = max(widths[i], cellsOf(cell))
-		}
-	}
-	for n, row := range rows {
-		var line strings.Builder
-		for i, cell := range row {
-			blanks := strings.Repeat(" ", widths[i]-cellsOf(cell))
-			if i >= from && i < to {
-				cell, blanks = blanks, cell
-			}
-			line.WriteString(cell + blanks + "  ")
-		}
-		text, paint := strings.TrimRight(line.String(), " "), bold
-		if n > 0 {
-			paint = colour(n - 1)
-		}
-		if paint != "" {
-			text = p.paint(paint, text)
-		}
-		p.line(text)
-	}
-	p.line()
-}
-
 // String formats the summary in one line.
 func (p PoliciesSummary) String() string {
 	text := policy.Plural(p.Rules, "rule") + " of " + policies(p.Policies) + " over " + policy.Plural(p.Objects, "object")

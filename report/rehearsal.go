@@ -10,27 +10,6 @@ import (
 	"github.com/preadmit/preadmit/policy"
 )
 
-// A Rehearsal describes a run that compares one tree under two sets of rules: two
-// versions of the API server, or policies before and after they are enforced. Results
-// that only the second set gives are new; all others are unchanged.
-type Rehearsal struct {
-	From string `json:"from,omitempty"` // version of Kubernetes
-	To   string `json:"to,omitempty"`
-
-	Enforced []string      `json:"enforced,omitempty"` // patterns of the policies, as given
-	By       string        `json:"by,omitempty"`       // "namespace", or the label
-	Rows     []EnforcedRow `json:"rows,omitempty"`     // the most failures first
-}
-
-// An EnforcedRow counts the results that would be denied in one namespace, or
-// for one value of a label.
-type EnforcedRow struct {
-	Name     string   `json:"name"`
-	Objects  int      `json:"objects"`
-	Failures int      `json:"failures"`
-	Policies []string `json:"policies"`
-}
-
 // Add counts a row, which may be of a name that has one already.
 func (r *Rehearsal) Add(row EnforcedRow) {
 	i := slices.IndexFunc(r.Rows, func(of EnforcedRow) bool { return of.Name == row.Name })
@@ -122,31 +101,3 @@ func policyList(row EnforcedRow) string {
 	}
 	return strings.Join(names, ", ")
 }
-
-// rehearsal returns the head of a rehearsal's markdown, with the table.
-func (m *markdownWriter) rehearsal() string {
-	h := m.Rehearsal
-	if h == nil {
-		return ""
-	}
-	var b strings.Builder
-	b.WriteString("\nRehearsal: " + plainText(h.title()+": "+m.outcome()) + ".\n")
-	for i, row := range h.Rows {
-		if i == 0 {
-			b.WriteString("\n| " + plainText(name(h.By)) + " | objects | failures | policies |\n| --- | ---: | ---: | --- |\n")
-		}
-		if i == maxRehearsalRows {
-			fmt.Fprintf(&b, "\n%d more rows are in the JSON report.\n", len(h.Rows)-i)
-			break
-		}
-		fmt.Fprintf(&b, "| %s | %d | %d | %s |\n", cell(row.Name), row.Objects, row.Failures, cell(policyList(row)))
-	}
-	return b.String()
-}
-
-// maxRehearsalRows is the most rows of the table in markdown, which is part of
-// the head.
-const maxRehearsalRows = 50
-
-// cell formats text for a table of markdown.
-func cell(text string) string { return strings.ReplaceAll(code(name(text)), "|", "\\|") }

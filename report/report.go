@@ -1,8 +1,8 @@
-// Package report writes reports and explanations.
+// Package report writes reports.
 //
 // A [Report] is plain data: units, rules and results. [Write] writes it in one of
-// the [Formats]; explanations have formats of their own ([ExplanationFormats]).
-// Outside tools rely on the JSON format. [Read] reads it back, so that a saved
+// the [Formats]. Its children write what other commands print, in formats of
+// their own. Outside tools rely on the JSON format. [Read] reads it back, so that a saved
 // report can be written in every other format. Formats decide nothing:
 // [Report.Denied] and [Report.Incomplete] say how the run ended, and the exit code
 // uses them too.
@@ -319,4 +319,79 @@ func (s *Summary) Completeness() string {
 // deployed.
 func (r *Report) followed() bool {
 	return slices.ContainsFunc(r.Units, func(u Unit) bool { return u.ID != "" && u.ID != u.Path || u.Status == string(render.Unreached) })
+}
+
+// A Document is a Kubernetes object in a file of the tree, with its state.
+type Document struct {
+	File   string               `json:"file"`
+	Line   int                  `json:"line"`
+	Kind   string               `json:"kind"`
+	State  render.DocumentState `json:"state"`
+	Units  []string             `json:"units,omitempty"`  // that give it its state
+	Reason string               `json:"reason,omitempty"` // why it is not deployed
+
+	Usual bool `json:"-"` // as render.TreeDocument has it
+}
+
+// A Shard says which part of a run a report is. A part has the results of some of the
+// units. Everything else in it is the same in all parts.
+type Shard struct {
+	Number int    `json:"number"` // from 1
+	Of     int    `json:"of"`
+	Run    string `json:"run"` // the same in all parts of a run, and in no part of another
+}
+
+// A Rehearsal describes a run that compares one tree under two sets of rules: two
+// versions of the API server, or policies before and after they are enforced. Results
+// that only the second set gives are new; all others are unchanged.
+type Rehearsal struct {
+	From string `json:"from,omitempty"` // version of Kubernetes
+	To   string `json:"to,omitempty"`
+
+	Enforced []string      `json:"enforced,omitempty"` // patterns of the policies, as given
+	By       string        `json:"by,omitempty"`       // "namespace", or the label
+	Rows     []EnforcedRow `json:"rows,omitempty"`     // the most failures first
+}
+
+// An EnforcedRow counts the results that would be denied in one namespace, or
+// for one value of a label.
+type EnforcedRow struct {
+	Name     string   `json:"name"`
+	Objects  int      `json:"objects"`
+	Failures int      `json:"failures"`
+	Policies []string `json:"policies"`
+}
+
+var happenings = []string{"created", "updated", "moved", "deleted"}
+
+// happens names the operation: created, updated or deleted.
+func (c *Change) happens() string {
+	switch {
+	case c.Unchanged:
+		return "moved"
+	case c.Operation == policy.Create:
+		return "created"
+	case c.Operation == policy.Delete:
+		return "deleted"
+	default:
+		return "updated"
+	}
+}
+
+// sortedResults are the results in order, without those in Passes: a sorted copy,
+// where they are not.
+func sortedResults(r *Report) []policy.Result {
+	if policy.IsSorted(r.Results) {
+		return r.Results
+	}
+	results := slices.Clone(r.Results)
+	policy.Sort(results)
+	return results
+}
+
+func nonNil[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
-	"github.com/preadmit/preadmit/report/sarif"
+	"github.com/preadmit/preadmit/report/internal/sarif"
 )
 
 // The SARIF format, for GitHub code scanning first of all. What GitHub does
@@ -46,12 +46,10 @@ import (
 const (
 	maxAlerts        = 5000
 	maxAlertBytes    = 8 << 20 // compressed, of the 10 MB
-	maxDescriptors   = 25000
 	maxNotifications = 1000
 	maxListed        = 100 // objects in a result's properties
 	maxLinked        = 20  // related locations of a result
 	maxSARIFMessage  = 2000
-	srcRoot          = "%SRCROOT%"
 )
 
 func writeSARIF(w io.Writer, r *Report, o Options) error {
@@ -210,23 +208,6 @@ func (a *alert) age() int {
 	return 1
 }
 
-// rankOf puts errors and denials, which have one level, into one rank.
-func rankOf(c class) int { return slices.Index(levels, levelOf(c)) }
-
-var levels = []string{"error", "warning", "note", "none"}
-
-// levelOf is the level of a class: an alert that is not decided warns.
-func levelOf(c class) string {
-	switch c {
-	case denied, broken:
-		return "error"
-	case undecided, warned:
-		return "warning"
-	default:
-		return "note"
-	}
-}
-
 // results makes the results of as many alerts as GitHub takes, and says how
 // many are left out.
 func (s *sarifRun) results(alerts []*alert) ([]sarif.Result, int) {
@@ -291,15 +272,6 @@ func (s *sarifRun) level(a *alert) string {
 		return actionLevel(x.Action, levelOf(a.class))
 	}
 	return levelOf(a.class)
-}
-
-// actionLevel lowers a level to what would follow from a failure at most.
-func actionLevel(a policy.Action, level string) string {
-	most := map[policy.Action]string{policy.Warn: "warning", policy.Audit: "note"}[a]
-	if most == "" {
-		return level
-	}
-	return levels[max(slices.Index(levels, most), slices.Index(levels, level))]
 }
 
 // fullResult adds what GitHub does not read.

@@ -3,13 +3,12 @@ package report
 import (
 	"cmp"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
-	"github.com/preadmit/preadmit/report/sarif"
+	"github.com/preadmit/preadmit/report/internal/sarif"
 )
 
 // message is the text of an alert and the locations that it links to. Its first
@@ -84,27 +83,6 @@ func differing(results []*policy.Result) []string {
 			seen[x.Message] = true
 			all = append(all, visible(prose(x.Message), maxSARIFMessage/4))
 		}
-	}
-	return all
-}
-
-// assumptions are the different ones of results, as many as limit.
-func assumptions(results []*policy.Result, limit int) []string {
-	var all []string
-	for _, x := range results {
-		for _, a := range x.Assumed {
-			if len(all) < limit && !slices.Contains(all, a) {
-				all = append(all, a)
-			}
-		}
-	}
-	return all
-}
-
-func proses(texts []string) []string {
-	var all []string
-	for _, t := range texts {
-		all = append(all, prose(t))
 	}
 	return all
 }

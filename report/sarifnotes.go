@@ -7,7 +7,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
-	"github.com/preadmit/preadmit/report/sarif"
+	"github.com/preadmit/preadmit/report/internal/sarif"
 )
 
 // notes lists the kinds of notification, sorted by id. An id and its name have

@@ -7,8 +7,11 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
-	"github.com/preadmit/preadmit/report/sarif"
+	"github.com/preadmit/preadmit/report/internal/sarif"
 )
+
+// srcRoot is the base of uris: the root of the repository.
+const srcRoot = "%SRCROOT%"
 
 const maxSnippet = 1000 // bytes
 

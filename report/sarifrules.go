@@ -13,10 +13,11 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
-	"github.com/preadmit/preadmit/report/sarif"
+	"github.com/preadmit/preadmit/report/internal/sarif"
 )
 
 const (
+	maxDescriptors = 25000
 	maxDescription = 1024 // characters, by GitHub
 	maxRuleName    = 255
 	maxHelp        = 8 << 10
@@ -107,14 +108,6 @@ func (r *ruleIDs) id(x *policy.Result) string {
 }
 
 func (r *ruleIDs) severity(id string) policy.Severity { return r.rules[id].Severity }
-
-// severityRank orders severities, the worst first and unknown ones last.
-func severityRank(s policy.Severity) int {
-	if i := slices.Index(policy.Severities, s); i >= 0 {
-		return i
-	}
-	return len(policy.Severities)
-}
 
 // securitySeverity is the number by which GitHub shows a severity.
 func securitySeverity(s policy.Severity) string {

@@ -1,6 +1,9 @@
 package report
 
 import (
+	"cmp"
+	"fmt"
+	"io"
 	"regexp"
 	"strings"
 
@@ -22,6 +25,16 @@ func Name(s string) string { return name(s) }
 
 // Visible makes a line of text safe to show, cut at limit bytes.
 func Visible(s string, limit int) string { return visible(s, limit) }
+
+// Line writes a line. The texts among args are made fit for a terminal.
+func Line(w io.Writer, format string, args ...any) {
+	for i, a := range args {
+		if s, ok := a.(string); ok {
+			args[i] = Plain(s)
+		}
+	}
+	fmt.Fprintf(w, format+"\n", args...)
+}
 
 // RuleName returns policy/rule, or the part that is known, safe to show.
 func RuleName(x *policy.Result) string { return ruleName(x.Engine, x.Policy, x.Rule) }
@@ -120,3 +133,10 @@ func (s *Source) maskIn(f *file, lines []string, start, end int) {
 // harmless matches lines of a Secret that can't hold a value: apiVersion, kind
 // and type, separators, comments without text, and empty lines.
 var harmless = regexp.MustCompile(`^(---.*|(apiVersion|kind|type):\s.*|\s*#?\s*)$`)
+
+func unrendered(u Unit) policy.Result {
+	return policy.Result{
+		Engine: policy.EngineRender, Policy: u.Kind, Rule: u.Status, Object: render.Key{Unit: u.Identity()},
+		Outcome: policy.Error, Action: policy.Deny, Message: cmp.Or(u.Reason, "the unit was not rendered"),
+	}
+}

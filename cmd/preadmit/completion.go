@@ -9,7 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/engines"
+	"github.com/preadmit/preadmit/cmd/preadmit/graph"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
+	"github.com/preadmit/preadmit/cmd/preadmit/suites"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy/authz"
 	"github.com/preadmit/preadmit/policy/lint"
@@ -17,18 +19,18 @@ import (
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/git"
 	"github.com/preadmit/preadmit/report"
+	"github.com/preadmit/preadmit/report/explanation"
 )
 
 // The values of flags that take one of a few.
 var (
-	oneFormats    = []string{"text", "json"} // of explain and test
 	renderFormats = []string{"yaml", "json"}
 	themes        = []string{"auto", "light", "dark"}
 )
 
 // completions registers the completions of the values of flags and arguments.
 func completions(root *cobra.Command) {
-	formats := map[string][]string{"explain": oneFormats, "test": oneFormats, "render": renderFormats, "graph": graphFormatNames, "policies": report.PoliciesFormats.Names()}
+	formats := map[string][]string{"explain": explanation.Formats.Names(), "test": suites.Formats.Names(), "render": renderFormats, "graph": graph.Formats.Names(), "policies": report.PoliciesFormats.Names()}
 	for _, c := range root.Commands() {
 		values := map[string]cobra.CompletionFunc{
 			"color": among(colorModes), "theme": among(themes), "sandbox": among(tasks.SandboxModes), "gitops": among(load.GitOpsModes),

@@ -16,6 +16,7 @@ import (
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/report"
+	"github.com/preadmit/preadmit/report/explanation"
 )
 
 // explainOptions are the flags of check, except those for reports.
@@ -83,7 +84,7 @@ func without(flags *pflag.FlagSet, names ...string) *pflag.FlagSet {
 }
 
 func (o *explainOptions) runExplain(ctx context.Context, args []string, std stdio) (int, error) {
-	format, file, err := oneOutput(o.output)
+	format, file, err := oneOutput(o.output, explanation.Formats.Names())
 	if err != nil {
 		return 0, err
 	}
@@ -141,7 +142,7 @@ func (o *explainOptions) writeExplanations(stdout io.Writer, format, file string
 	var b bytes.Buffer
 	tool := report.Tool{Name: "preadmit", Version: version}
 	options := report.Options{Color: file == "" && o.colored(stdout), Verbose: o.Verbose}
-	if err := report.WriteExplanations(&b, format, tool, es, options); err != nil {
+	if err := explanation.Write(&b, format, tool, es, options); err != nil {
 		return err
 	}
 	if file != "" {

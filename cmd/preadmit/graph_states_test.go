@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -16,7 +17,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/graph"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
+	"github.com/preadmit/preadmit/report"
 )
 
 // TestStatesAddUp holds, over the published repositories, that the completeness
@@ -91,20 +94,20 @@ func statesAddUp(t *testing.T, root string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := newGraphOutput(in)
-	var data bytes.Buffer
-	if err := writeGraphJSON(&data, g); err != nil {
+	var data, text bytes.Buffer
+	g := graph.New(in)
+	if err := errors.Join(graph.Formats.Write(&data, "json", g, report.Options{}), graph.Formats.Write(&text, "text", g, report.Options{})); err != nil {
 		t.Fatal(err)
 	}
-	var graph struct {
+	var drawn struct {
 		Units     []struct{ ID, Kind, Owner, Cluster, Status string }
 		Documents map[string]int
 	}
-	if err := json.Unmarshal(data.Bytes(), &graph); err != nil {
+	if err := json.Unmarshal(data.Bytes(), &drawn); err != nil {
 		t.Fatal(err)
 	}
 	states, ids, owners, clusters := map[string]int{}, map[string]int{}, map[string]bool{}, map[string]bool{}
-	for _, u := range graph.Units {
+	for _, u := range drawn.Units {
 		states[u.Status]++
 		ids[u.Kind+" "+u.ID]++
 		clusters[u.Cluster] = true
@@ -121,12 +124,12 @@ func statesAddUp(t *testing.T, root string) {
 		delete(clusters, "")
 	}
 	roots := 0
-	for _, u := range graph.Units {
+	for _, u := range drawn.Units {
 		if u.Owner == "" && u.Status != "unreached" && owners[u.ID] {
 			roots++
 		}
 	}
-	line := g.summary.Completeness()
+	line, _, _ := strings.Cut(text.String(), "\n")
 	t.Log(line)
 	m := completenessLine.FindStringSubmatch(line)
 	if m == nil {
@@ -145,8 +148,8 @@ func statesAddUp(t *testing.T, root string) {
 	if diff := cmp.Diff(states, told); diff != "" {
 		t.Errorf("states of units -, line +:\n%s", diff)
 	}
-	if m[1] != fmt.Sprint(len(graph.Units)) || m[1] != fmt.Sprint(sum) {
-		t.Errorf("%q: %d units, and states of %d", line, len(graph.Units), sum)
+	if m[1] != fmt.Sprint(len(drawn.Units)) || m[1] != fmt.Sprint(sum) {
+		t.Errorf("%q: %d units, and states of %d", line, len(drawn.Units), sum)
 	}
 	if want := fmt.Sprint(roots); m[2] != want && (m[2] != "" || roots > 0) {
 		t.Errorf("%q: %d units make some and are made by none", line, roots)
@@ -156,7 +159,7 @@ func statesAddUp(t *testing.T, root string) {
 	}
 	deployersMakeUnits(t, in)
 	total := 0
-	for _, n := range graph.Documents {
+	for _, n := range drawn.Documents {
 		total += n
 	}
 	counted := 0

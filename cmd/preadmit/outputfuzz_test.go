@@ -12,9 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/graph"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/disk"
+	"github.com/preadmit/preadmit/report"
 )
 
 // FuzzRendered holds that the objects which render prints read as those that were
@@ -70,13 +72,12 @@ func FuzzGraph(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		g := &graphOutput{}
-		g.Units = []graphUnit{{}}
+		g := &graph.Graph{Units: []graph.Unit{{}}}
 		u := &g.Units[0]
 		u.ID, u.Path, u.Reason, u.Status = s, s, s, string(render.Failed)
-		lines := func(write func(*bytes.Buffer) error) []string {
+		lines := func(format string) []string {
 			var out bytes.Buffer
-			if err := write(&out); err != nil {
+			if err := graph.Formats.Write(&out, format, g, report.Options{}); err != nil {
 				t.Fatal(err)
 			}
 			if bad := strings.IndexFunc(out.String(), func(r rune) bool { return r < ' ' && r != '\n' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e }); bad >= 0 {
@@ -84,18 +85,18 @@ func FuzzGraph(f *testing.F) {
 			}
 			return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 		}
-		if dot := lines(func(b *bytes.Buffer) error { return writeGraphDot(b, g) }); len(dot) != 4 || !dotNode.MatchString(dot[2]) {
+		if dot := lines("dot"); len(dot) != 4 || !dotNode.MatchString(dot[2]) {
 			t.Errorf("%q: %q", s, dot)
 		}
-		if mermaid := lines(func(b *bytes.Buffer) error { return writeGraphMermaid(b, g) }); len(mermaid) != 2 || !mermaidNode.MatchString(mermaid[1]) {
+		if mermaid := lines("mermaid"); len(mermaid) != 2 || !mermaidNode.MatchString(mermaid[1]) {
 			t.Errorf("%q: %q", s, mermaid)
 		}
-		if text := lines(func(b *bytes.Buffer) error { return writeGraphText(b, g) }); len(text) != 2 {
+		if text := lines("text"); len(text) != 2 {
 			t.Errorf("%q: %q", s, text)
 		}
 		var out bytes.Buffer
-		var again graphOutput
-		if err := writeGraphJSON(&out, g); err != nil {
+		var again graph.Graph
+		if err := graph.Formats.Write(&out, "json", g, report.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		if err := json.Unmarshal(out.Bytes(), &again); err != nil || utf8.ValidString(s) && again.Units[0].ID != s {

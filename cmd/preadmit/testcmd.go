@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -21,7 +20,6 @@ import (
 	"github.com/preadmit/preadmit/cmd/preadmit/suites"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
-	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/policytest"
 	"github.com/preadmit/preadmit/policy/rego"
 	"github.com/preadmit/preadmit/policy/schema"
@@ -136,7 +134,7 @@ func shared(flags *pflag.FlagSet, names ...string) *pflag.FlagSet {
 }
 
 func runTest(ctx context.Context, o *testOptions, args []string, stdout, stderr io.Writer) (int, error) {
-	format, file, err := oneOutput(o.output)
+	format, file, err := oneOutput(o.output, suites.Formats.Names())
 	if err != nil {
 		return 0, err
 	}
@@ -223,14 +221,14 @@ func runTest(ctx context.Context, o *testOptions, args []string, stdout, stderr 
 	return o.runMutation(ctx, code, t, w, names, stdout, stderr)
 }
 
-// oneOutput takes the value of --output of a command that has but these
-// formats.
-func oneOutput(s string) (format, file string, err error) {
+// oneOutput takes the value of --output of a command that writes one output, in
+// one of these formats.
+func oneOutput(s string, formats []string) (format, file string, err error) {
 	format, file, named := strings.Cut(s, "=")
 	if named && file == "" {
 		return "", "", fmt.Errorf("--output %s: the file's name is missing", s)
 	}
-	return format, file, checkFormat(format, oneFormats...)
+	return format, file, checkFormat(format, formats...)
 }
 
 // testCode returns the exit code. Files that can't be read take precedence,
@@ -250,134 +248,14 @@ func testCode(r *policytest.Report, strict bool) int {
 
 func writeTests(stdout io.Writer, r *policytest.Report, o *testOptions, format, file string) error {
 	var b bytes.Buffer
-	if format == "json" {
-		if err := report.WriteValue(&b, r); err != nil {
-			return err
-		}
-	} else {
-		p := testPrinter{out: bufio.NewWriter(&b), testOptions: *o}
-		p.report(r)
+	if err := suites.Formats.Write(&b, format, suites.Results{Report: r, Strict: o.strict}, report.Options{Quiet: o.quiet, Verbose: o.verbose}); err != nil {
+		return err
 	}
 	if file != "" {
 		return writeFile(stdout, file, supervise.Bytes(b.Bytes()))
 	}
 	_, err := stdout.Write(b.Bytes())
 	return brokenPipe(err)
-}
-
-// A testPrinter writes the outcome of suites for people.
-type testPrinter struct {
-	out *bufio.Writer
-	testOptions
-}
-
-func (t *testPrinter) line(format string, args ...any) { printLine(t.out, format, args...) }
-
-// printLine prints a line, with its texts as a terminal may get them.
-func printLine(w io.Writer, format string, args ...any) {
-	for i, a := range args {
-		if s, ok := a.(string); ok {
-			args[i] = report.Plain(s)
-		}
-	}
-	fmt.Fprintf(w, format+"\n", args...)
-}
-
-func (t *testPrinter) report(r *policytest.Report) {
-	for i := range r.Suites {
-		t.suite(&r.Suites[i])
-	}
-	unmatched := 0
-	for i := range r.Suites {
-		for _, c := range r.Suites[i].Cases {
-			if c.Unmatched {
-				unmatched++
-			}
-		}
-	}
-	if unmatched > 0 && !t.quiet {
-		t.line("note: on a cluster the policy would not see the request of %d cases, by what it matches (-v says why)", unmatched)
-	}
-	s := r.Summary
-	t.line("%s, %s: %d passed, %d failed, %s, %d vacuous", policy.Plural(s.Suites, "suite"), policy.Plural(s.Cases, "case"), s.Passed, s.Failed, policy.Plural(s.Errors, "error"), s.Vacuous)
-	t.out.Flush()
-}
-
-func (t *testPrinter) suite(s *policytest.Suite) {
-	kind := cmp.Or(s.Kind, "no suite")
-	t.line("%s (%s)", s.File, kind)
-	for i := range s.Cases {
-		t.testCase(&s.Cases[i])
-	}
-	for _, line := range strings.FieldsFunc(s.Error, func(c rune) bool { return c == '\n' }) {
-		t.line("  ERROR   %s", line)
-	}
-	if t.verbose {
-		for _, n := range s.Notes {
-			t.line("  note: %s", n)
-		}
-	}
-	t.line("")
-}
-
-func (t *testPrinter) testCase(c *policytest.Case) {
-	bad := !c.OK || t.strict && c.Vacuous
-	if !bad && t.quiet {
-		return
-	}
-	rule := c.Policy
-	if c.Rule != "" && c.Rule != c.Policy {
-		rule += "/" + c.Rule
-	}
-	if c.Name != "" {
-		rule = c.Name + ": " + rule
-	}
-	if s := subject(c); s != "" {
-		rule += ": " + s
-	}
-	t.line("  %-7s line %d: %s", t.word(c), c.Line, rule+verdictOn(c))
-	if c.Reason != "" && (bad || t.verbose) {
-		t.line("          %s", c.Reason)
-	}
-	if c.Vacuous {
-		t.line("          no rule of the policy ran on it, so this says nothing")
-	}
-	if bad || t.verbose {
-		for _, n := range c.Notes {
-			t.line("          note: %s", n)
-		}
-	}
-}
-
-func (t *testPrinter) word(c *policytest.Case) string {
-	switch {
-	case c.OK && c.Vacuous:
-		return "VACUOUS"
-	case c.OK:
-		return "ok"
-	case c.Got == "":
-		return "ERROR"
-	default:
-		return "FAIL"
-	}
-}
-
-func subject(c *policytest.Case) string {
-	words := slices.DeleteFunc([]string{c.Operation, c.Kind, c.Resource}, func(w string) bool { return w == "" })
-	return strings.Join(words, " ")
-}
-
-func verdictOn(c *policytest.Case) string {
-	switch {
-	case c.OK && (c.Got == c.Want || !c.Vacuous):
-		return ": " + c.Got
-	case c.Got == "":
-		return ": want " + c.Want + ", not run"
-	case c.Got == c.Want:
-		return ": " + c.Got + ", but not as expected"
-	default:
-		return ": want " + c.Want + ", got " + c.Got
-	}
 }
 
 // newRegoTests reads the unit tests at or below the paths of --policy.

@@ -25,6 +25,7 @@ import (
 	"github.com/preadmit/preadmit/policy/policytest"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/disk"
+	"github.com/preadmit/preadmit/report"
 )
 
 // writeFlags are the flags of test --write.
@@ -173,7 +174,7 @@ type draftPrinter struct {
 	rules, both            int
 }
 
-func (p *draftPrinter) line(format string, args ...any) { printLine(p.out, format, args...) }
+func (p *draftPrinter) line(format string, args ...any) { report.Line(p.out, format, args...) }
 
 func (p *draftPrinter) at(s render.Span) string {
 	s.File = p.t.Display(s.File)

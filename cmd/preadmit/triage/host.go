@@ -31,6 +31,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/disk"
 	"github.com/preadmit/preadmit/report"
+	"github.com/preadmit/preadmit/report/explanation"
 	"github.com/preadmit/preadmit/tui"
 )
 
@@ -386,7 +387,7 @@ func (h *Host) Explain(ctx context.Context, x *policy.Result) (string, error) {
 		es[i].Rename(run.tree)
 	}
 	var b strings.Builder
-	err = report.WriteExplanations(&b, "text", report.Tool{}, es, report.Options{Verbose: h.options.Verbose})
+	err = explanation.Write(&b, "text", report.Tool{}, es, report.Options{Verbose: h.options.Verbose})
 	return b.String(), err
 }
 

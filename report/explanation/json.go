@@ -1,16 +1,17 @@
-package report
+package explanation
 
 import (
 	"io"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/report"
 )
 
-func writeExplainedJSON(w io.Writer, e *Explanations, _ Options) error {
+func writeJSON(w io.Writer, e *Explanations, _ report.Options) error {
 	for i := range e.Explanations {
 		fillExplanation(&e.Explanations[i])
 	}
-	return WriteValue(w, e)
+	return report.WriteValue(w, e)
 }
 
 // fillExplanation replaces nil lists by empty ones, so that no list is null in
@@ -46,4 +47,12 @@ func fillEvaluation(e *policy.Evaluation) {
 	if e.Message != nil {
 		fillEvaluation(e.Message)
 	}
+}
+
+// nonNil returns a list that is an empty one in JSON where it is nil.
+func nonNil[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
 }

@@ -1,4 +1,4 @@
-package report
+package explanation
 
 import (
 	"bufio"
@@ -11,65 +11,66 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/report"
 )
 
-// An explainPrinter writes explanations for people: the rule, whether it matches
+// A printer writes explanations for people: the rule, whether it matches
 // the object, each step of its evaluation, the fields at fault, and the actions
 // that follow.
-type explainPrinter struct {
-	Options
+type printer struct {
+	report.Options
 	out    *bufio.Writer // keeps the first error
 	byRule bool          // the explanation at hand is of one rule of Kyverno's own kinds
 }
 
-func writeExplainedText(w io.Writer, e *Explanations, o Options) error {
-	p := &explainPrinter{Options: o, out: bufio.NewWriter(w)}
+func writeText(w io.Writer, e *Explanations, o report.Options) error {
+	p := &printer{Options: o, out: bufio.NewWriter(w)}
 	p.explanations(e.Explanations)
 	return p.out.Flush()
 }
 
-// explained makes one line of text safe to show.
-func explained(s string) string {
-	return visible(strings.NewReplacer("\n", " ", "\t", " ").Replace(s), maxExplained)
+// visible makes one line of text safe to show.
+func visible(s string) string {
+	return report.Visible(strings.NewReplacer("\n", " ", "\t", " ").Replace(s), maxText)
 }
 
-// maxExplained is the most bytes of a text that an explanation shows. Engines
+// maxText is the most bytes of a text that an explanation shows. Engines
 // cut quoted values; this limits everything else.
-const maxExplained = 64 << 10
+const maxText = 64 << 10
 
 // line writes a line; each argument is made safe to show.
-func (p *explainPrinter) line(indent int, format string, args ...any) {
+func (p *printer) line(indent int, format string, args ...any) {
 	for i, a := range args {
 		switch a := a.(type) {
 		case painted:
 		case string:
-			args[i] = explained(a)
+			args[i] = visible(a)
 		case render.Span:
-			args[i] = explained(a.String())
+			args[i] = visible(a.String())
 		}
 	}
 	text := strings.TrimRight(fmt.Sprintf(format, args...), " ")
-	fmt.Fprintln(p.out, guard(strings.Repeat("  ", indent)+text))
+	fmt.Fprintln(p.out, report.Guard(strings.Repeat("  ", indent)+text))
 }
 
 // painted is text that is safe to show and may contain colours.
 type painted string
 
-func (p *explainPrinter) paint(colour, s string) painted {
-	s = explained(s)
+func (p *printer) paint(colour, s string) painted {
+	s = visible(s)
 	if !p.Color || s == "" {
 		return painted(s)
 	}
 	return painted("\x1b[" + colour + "m" + s + "\x1b[0m")
 }
 
-func (p *explainPrinter) heading(format string, args ...any) {
+func (p *printer) heading(format string, args ...any) {
 	p.line(0, "")
 	p.line(0, "%s", p.paint("1", fmt.Sprintf(format, args...)))
 }
 
 // block writes text of several lines.
-func (p *explainPrinter) block(indent int, text string) {
+func (p *printer) block(indent int, text string) {
 	for _, l := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
 		p.line(indent, "%s", strings.ReplaceAll(l, "\t", "  "))
 	}
@@ -77,7 +78,7 @@ func (p *explainPrinter) block(indent int, text string) {
 
 // explanations writes them all. Rules of one policy that are explained one by
 // one share its heading and the object.
-func (p *explainPrinter) explanations(es []policy.Explanation) {
+func (p *printer) explanations(es []policy.Explanation) {
 	for i := range es {
 		shared := i > 0 && es[i].Engine == policy.EngineKyverno && es[i-1].Engine == es[i].Engine && es[i-1].Origin == es[i].Origin
 		if i > 0 && !shared {
@@ -88,10 +89,10 @@ func (p *explainPrinter) explanations(es []policy.Explanation) {
 	p.line(0, "")
 }
 
-func (p *explainPrinter) explanation(e *policy.Explanation, shared bool) {
+func (p *printer) explanation(e *policy.Explanation, shared bool) {
 	p.byRule = e.Engine == policy.EngineKyverno && e.Matches != ""
 	if !shared {
-		p.line(0, "%s %s", p.paint("1", explained(e.Engine)+" "+explained(e.Policy)), placeIn(e.Origin))
+		p.line(0, "%s %s", p.paint("1", visible(e.Engine)+" "+visible(e.Policy)), placeIn(e.Origin))
 	}
 	p.rules(e)
 	if !shared {
@@ -112,7 +113,7 @@ func placeIn(s render.Span) string {
 	return "(" + s.String() + ")"
 }
 
-func (p *explainPrinter) rules(e *policy.Explanation) {
+func (p *printer) rules(e *policy.Explanation) {
 	for _, r := range e.Rules {
 		p.heading("rule %s %s", r.Name, placeIn(r.Origin))
 		if r.Title != "" && r.Title != strings.TrimSpace(r.Expression) {
@@ -132,7 +133,7 @@ func (p *explainPrinter) rules(e *policy.Explanation) {
 	}
 }
 
-func (p *explainPrinter) subject(e *policy.Explanation) {
+func (p *printer) subject(e *policy.Explanation) {
 	k := e.Object
 	p.heading("object %s %s", strings.TrimPrefix(k.Namespace+"/"+k.Name, "/"), firstPlace(e.Origins))
 	p.line(1, "%s %s in unit %s", k.APIVersion, k.Kind, k.Unit)
@@ -160,7 +161,7 @@ func firstPlace(origins []render.Origin) string {
 	return placeIn(origins[0].Span)
 }
 
-func (p *explainPrinter) answer(a policy.Answer) painted {
+func (p *printer) answer(a policy.Answer) painted {
 	switch a {
 	case policy.Yes:
 		return p.paint("32", fmt.Sprintf("%-7s", a))
@@ -171,7 +172,7 @@ func (p *explainPrinter) answer(a policy.Answer) painted {
 	}
 }
 
-func (p *explainPrinter) match(e *policy.Explanation) {
+func (p *printer) match(e *policy.Explanation) {
 	if e.Matches == "" {
 		return
 	}
@@ -184,14 +185,14 @@ func (p *explainPrinter) match(e *policy.Explanation) {
 
 // word returns the term for something: one for policies in general, another for
 // Kyverno's rules.
-func (p *explainPrinter) word(ofPolicy, ofRule string) string {
+func (p *printer) word(ofPolicy, ofRule string) string {
 	if p.byRule {
 		return ofRule
 	}
 	return ofPolicy
 }
 
-func (p *explainPrinter) checks(indent int, checks []policy.Check) {
+func (p *printer) checks(indent int, checks []policy.Check) {
 	for _, c := range checks {
 		p.placed(indent, p.answer(c.Answer)+" ", c.Name+": "+c.Text, c.Origin)
 		if c.Why != "" {
@@ -200,7 +201,7 @@ func (p *explainPrinter) checks(indent int, checks []policy.Check) {
 	}
 }
 
-func (p *explainPrinter) bindings(e *policy.Explanation) {
+func (p *printer) bindings(e *policy.Explanation) {
 	switch {
 	case e.Matches == "" || e.Matches == policy.No:
 		return
@@ -262,7 +263,7 @@ func keyText(k render.Key) string {
 
 // trial writes an evaluation with one parameter, the only rule with all parts
 // also where it holds.
-func (p *explainPrinter) trial(t *policy.Trial, only bool) {
+func (p *printer) trial(t *policy.Trial, only bool) {
 	if t.Param != nil {
 		p.heading("with %s %s", keyText(*t.Param), firstPlace(t.ParamOrigin))
 	}
@@ -312,7 +313,7 @@ func spent(c policy.Cost) string {
 	return ", cost " + c.String()
 }
 
-func (p *explainPrinter) variable(e *policy.Evaluation) {
+func (p *printer) variable(e *policy.Evaluation) {
 	if e.NotRun != "" {
 		p.line(1, "%s: %s %s", e.Name, e.NotRun, placeIn(e.Origin))
 		return
@@ -338,7 +339,7 @@ func outcomeText(e *policy.Evaluation) string {
 	}
 }
 
-func (p *explainPrinter) evaluation(e *policy.Evaluation, parts bool) {
+func (p *printer) evaluation(e *policy.Evaluation, parts bool) {
 	colour := "31"
 	if e.Value == "true" {
 		colour = "32"
@@ -369,7 +370,7 @@ func costOf(e *policy.Evaluation) string {
 }
 
 // parts writes sub-expressions below the expression that they are part of.
-func (p *explainPrinter) parts(parts []policy.Part) {
+func (p *printer) parts(parts []policy.Part) {
 	loop := ""
 	for _, s := range parts {
 		if s.Loop != loop && s.Loop != "" {
@@ -385,8 +386,8 @@ func (p *explainPrinter) parts(parts []policy.Part) {
 
 // placed writes a line with a place. Kyverno's rules have long names, so their
 // place moves to the next line if both do not fit a terminal.
-func (p *explainPrinter) placed(indent int, head painted, text string, at render.Span) {
-	hang, width := 2, 2*indent+utf8.RuneCountInString(explained(text)+" "+placeIn(at))
+func (p *printer) placed(indent int, head painted, text string, at render.Span) {
+	hang, width := 2, 2*indent+utf8.RuneCountInString(visible(text)+" "+placeIn(at))
 	if head != "" {
 		hang, width = 4, width+len("unknown ")
 	}
@@ -398,7 +399,7 @@ func (p *explainPrinter) placed(indent int, head painted, text string, at render
 	p.line(indent+hang, "%s", placeIn(at))
 }
 
-func (p *explainPrinter) culprits(e *policy.Evaluation) {
+func (p *printer) culprits(e *policy.Evaluation) {
 	if e.Summary != "" {
 		p.line(2, "because %s", e.Summary)
 	}
@@ -422,13 +423,13 @@ func (p *explainPrinter) culprits(e *policy.Evaluation) {
 	}
 }
 
-func (p *explainPrinter) origins(indent int, origins []render.Origin) {
+func (p *printer) origins(indent int, origins []render.Origin) {
 	for _, o := range origins {
 		p.line(indent, "%s (%s)", o.Span, string(o.Role))
 	}
 }
 
-func (p *explainPrinter) verdict(e *policy.Explanation) {
+func (p *printer) verdict(e *policy.Explanation) {
 	if len(e.Results) == 0 {
 		p.heading("verdict: nothing")
 		switch {
@@ -468,7 +469,7 @@ func (p *explainPrinter) verdict(e *policy.Explanation) {
 }
 
 // consequences writes the action of each binding.
-func (p *explainPrinter) consequences(e *policy.Explanation) {
+func (p *printer) consequences(e *policy.Explanation) {
 	for _, b := range e.Bindings {
 		if b.Matches == policy.Yes && b.Name != "" && b.Problem == "" {
 			p.line(1, "by %s%s: %s", p.word("binding ", ""), b.Name, strings.Join(b.Actions, ", "))
@@ -484,7 +485,7 @@ func follows(r *policy.Result) string {
 	return ", action " + string(r.Action)
 }
 
-func (p *explainPrinter) fields(r *policy.Result) {
+func (p *printer) fields(r *policy.Result) {
 	for _, f := range r.Fields {
 		p.line(2, "%s", cmp.Or(f, "(as a whole)"))
 	}

@@ -1,11 +1,15 @@
-package report
+package explanation
 
 import (
 	"bytes"
+	"os"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/report"
 )
 
 // sampleExplanations holds one explanation of a policy with a binding, and texts
@@ -43,17 +47,33 @@ func sampleExplanations() []policy.Explanation {
 // Every format of explanations has a golden.
 func TestExplanations(t *testing.T) {
 	t.Parallel()
-	for _, f := range ExplanationFormats {
+	for _, f := range Formats {
 		t.Run(f.Name, func(t *testing.T) {
 			t.Parallel()
 			var b bytes.Buffer
-			if err := WriteExplanations(&b, f.Name, Tool{Name: "preadmit", Version: "0.1.0"}, sampleExplanations(), Options{}); err != nil {
+			if err := Write(&b, f.Name, report.Tool{Name: "preadmit", Version: "0.1.0"}, sampleExplanations(), report.Options{}); err != nil {
 				t.Fatal(err)
 			}
-			golden(t, "explain-"+f.Name, b.Bytes())
+			golden(t, "testdata/want."+f.Name, b.Bytes())
 		})
 	}
-	if err := WriteExplanations(nil, "sarif", Tool{}, nil, Options{}); err == nil {
+	if err := Write(nil, "sarif", report.Tool{}, nil, report.Options{}); err == nil {
 		t.Error("no error for a format that there is not")
+	}
+}
+
+func golden(t *testing.T, file string, got []byte) {
+	t.Helper()
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", file, diff)
 	}
 }

@@ -1,0 +1,41 @@
+package report
+
+import (
+	"slices"
+
+	"github.com/preadmit/preadmit/policy"
+)
+
+// rankOf puts errors and denials, which have one level, into one rank.
+func rankOf(c class) int { return slices.Index(levels, levelOf(c)) }
+
+var levels = []string{"error", "warning", "note", "none"}
+
+// levelOf is the level of a class: an alert that is not decided warns.
+func levelOf(c class) string {
+	switch c {
+	case denied, broken:
+		return "error"
+	case undecided, warned:
+		return "warning"
+	default:
+		return "note"
+	}
+}
+
+// actionLevel lowers a level to what would follow from a failure at most.
+func actionLevel(a policy.Action, level string) string {
+	most := map[policy.Action]string{policy.Warn: "warning", policy.Audit: "note"}[a]
+	if most == "" {
+		return level
+	}
+	return levels[max(slices.Index(levels, most), slices.Index(levels, level))]
+}
+
+// severityRank orders severities, the worst first and unknown ones last.
+func severityRank(s policy.Severity) int {
+	if i := slices.Index(policy.Severities, s); i >= 0 {
+		return i
+	}
+	return len(policy.Severities)
+}

@@ -1,0 +1,190 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// maxAssumed is how many assumptions of a finding are counted.
+const maxAssumed = 100
+
+// A tally counts results as the summary shows them.
+type tally struct {
+	classes                                                   [numClasses]int // results that count
+	passed, skipped, suppressed, unreached, unchanged, absent int
+}
+
+func newTally(results []policy.Result, passes *policy.Passes) tally {
+	var t tally
+	for i := range results {
+		t.count(&results[i])
+	}
+	t.passed += passes.Len()
+	return t
+}
+
+func (t *tally) count(x *policy.Result) {
+	c, finding := classOf(x)
+	switch {
+	case x.Baseline == policy.Absent:
+		t.absent++
+	case x.Outcome == policy.Pass:
+		t.passed++
+	case !finding:
+		t.skipped++
+	case x.Suppression != nil:
+		t.suppressed++
+	case x.Unreached:
+		t.unreached++
+	case !open(x):
+		t.unchanged++
+	default:
+		t.classes[c]++
+	}
+}
+
+// String formats the counts as "3 denied, 1 warned; 40 passed". The number of
+// denied results is always included.
+func (t tally) String() string {
+	var found []string
+	for c, n := range t.classes {
+		if n > 0 || class(c) == denied {
+			found = append(found, fmt.Sprintf("%d %s", n, classes[c].count))
+		}
+	}
+	var rest []string
+	for _, other := range []struct {
+		n    int
+		word string
+	}{{t.passed, "passed"}, {t.skipped, "skipped"}, {t.suppressed, "suppressed"}, {t.unreached, "in units that nothing deploys"}, {t.unchanged, "unchanged"}, {t.absent, "fixed"}} {
+		if other.n > 0 {
+			rest = append(rest, fmt.Sprintf("%d %s", other.n, other.word))
+		}
+	}
+	if len(rest) == 0 {
+		return strings.Join(found, ", ")
+	}
+	return strings.Join(found, ", ") + "; " + strings.Join(rest, ", ")
+}
+
+// changeCount formats counts as "2 objects created, 1 updated, 1 deleted, 3
+// moved".
+func changeCount(changes []Change) string {
+	return cmp.Or(happeningCount(changes, "object"), "nothing on the cluster")
+}
+
+// happeningCount formats counts as "2 objects created, 1 updated", or without a
+// noun as "2 created, 1 updated". It returns "" for no change.
+func happeningCount(changes []Change, noun string) string {
+	counts := make(map[string]int)
+	for i := range changes {
+		counts[changes[i].happens()]++
+	}
+	var words []string
+	for _, word := range []string{"created", "updated", "deleted", "moved"} {
+		switch n := counts[word]; {
+		case n > 0 && len(words) == 0 && noun != "":
+			words = append(words, policy.Plural(n, noun)+" "+word)
+		case n > 0:
+			words = append(words, fmt.Sprintf("%d %s", n, word))
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+// shortCommit abbreviates a commit's name.
+func shortCommit(commit string) string { return commit[:min(len(commit), 12)] }
+
+func (t tally) colour() string {
+	for c, n := range t.classes {
+		if n > 0 {
+			return class(c).colour()
+		}
+	}
+	return green
+}
+
+func ofAll(s Summary) string {
+	missing := s.Units - s.Rendered - s.Suspended - s.Unreached
+	if missing == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d of %d were not rendered)", missing, s.Units)
+}
+
+func policies(n int) string {
+	if n == 1 {
+		return "1 policy"
+	}
+	return fmt.Sprintf("%d policies", n)
+}
+
+// unitsTold returns the units that one of the results reports as not rendered.
+// It reads the results that keep allows.
+func unitsTold(results []policy.Result, keep func(*policy.Result) bool) map[string]bool {
+	told := make(map[string]bool)
+	for i := range results {
+		if x := &results[i]; x.Engine == policy.EngineRender && x.Undecided() && keep(x) {
+			told[x.Object.Unit] = true
+		}
+	}
+	return told
+}
+
+// unchanged reports whether a result was there before the change.
+func unchanged(x *policy.Result) bool { return x.Baseline == policy.Unchanged }
+
+// repeatedAssumptions counts the findings of each assumption that several
+// findings share, or that belongs to a finding which is shown without its
+// assumptions.
+func repeatedAssumptions(found []*group, lacks []*lack) map[string]int {
+	counts := make(map[string]int)
+	for _, g := range found {
+		for _, a := range assumptions(g.results, maxAssumed) {
+			counts[a]++
+		}
+	}
+	for a, n := range counts {
+		if n == 1 {
+			delete(counts, a)
+		}
+	}
+	for _, l := range lacks {
+		for _, a := range assumptions(l.results, maxAssumed) {
+			counts[a] += len(slices.DeleteFunc(slices.Clone(l.results), func(x *policy.Result) bool { return !slices.Contains(x.Assumed, a) }))
+		}
+	}
+	return counts
+}
+
+// mostRepeated returns the assumptions, those of the most findings first.
+func mostRepeated(counts map[string]int) []string {
+	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), strings.Compare(a, b))
+	})
+}
+
+func reason(u Unit) string {
+	if u.Reason == "" {
+		return ""
+	}
+	return ": " + prose(u.Reason)
+}
+
+// subject begins a line about an object or, without one, about a unit.
+func subject(k render.Key) string {
+	switch {
+	case k.Kind != "":
+		return full(k) + inUnit(k.Unit) + ": "
+	case k.Unit != "":
+		return visible(k.Unit, maxMessage) + ": "
+	default:
+		return ""
+	}
+}
