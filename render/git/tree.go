@@ -2,21 +2,21 @@ package git
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/go-git/go-git/v5/config"
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/internal/memfile"
 )
 
 // A Tree is an [fs.FS] of the files of one commit. Like an [os.Root] it follows
@@ -341,13 +341,13 @@ func (t *Tree) Open(name string) (fs.File, error) {
 		if err != nil {
 			return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 		}
-		return &openDir{tree: t, dir: real, node: n, rest: entries}, nil
+		return memfile.OpenDir(n.info(0), t.dirEntries(real, entries)), nil
 	}
 	data, err := t.object(plumbing.BlobObject, n, name)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
-	return &openFile{Reader: bytes.NewReader(data), info: info{n, int64(len(data))}}, nil
+	return memfile.OpenAs(n.info(int64(len(data))), data), nil
 }
 
 // ReadFile returns a file's content.
@@ -428,31 +428,17 @@ func (t *Tree) Hash(name string) (string, error) {
 
 func (t *Tree) info(n *node, name string) (fs.FileInfo, error) {
 	if n.mode.IsDir() {
-		return info{n, 0}, nil
+		return n.info(0), nil
 	}
 	size, err := n.repo.size(n.hash)
 	if err != nil {
 		return nil, t.failed(name, err)
 	}
-	return info{n, size}, nil
+	return n.info(size), nil
 }
 
-type info struct {
-	*node
-	size int64
-}
-
-func (i info) Name() string {
-	if i.name == "" {
-		return "."
-	}
-	return i.name
-}
-func (i info) Size() int64        { return i.size }
-func (i info) Mode() fs.FileMode  { return i.mode }
-func (i info) ModTime() time.Time { return time.Time{} } // commits don't record it
-func (i info) IsDir() bool        { return i.mode.IsDir() }
-func (i info) Sys() any           { return nil }
+// info describes a file or directory. Commits do not record when it changed.
+func (n *node) info(size int64) memfile.Info { return memfile.New(cmp.Or(n.name, "."), size, n.mode) }
 
 type dirEntry struct {
 	tree *Tree
@@ -465,39 +451,4 @@ func (d dirEntry) IsDir() bool       { return d.node.mode.IsDir() }
 func (d dirEntry) Type() fs.FileMode { return d.node.mode.Type() }
 func (d dirEntry) Info() (fs.FileInfo, error) {
 	return d.tree.info(d.node, path.Join(d.dir, d.node.name))
-}
-
-type openFile struct {
-	*bytes.Reader
-	info info
-}
-
-func (o *openFile) Stat() (fs.FileInfo, error) { return o.info, nil }
-func (o *openFile) Close() error               { return nil }
-
-type openDir struct {
-	tree *Tree
-	dir  string
-	node *node
-	rest []*node
-}
-
-func (o *openDir) Stat() (fs.FileInfo, error) { return info{o.node, 0}, nil }
-func (o *openDir) Close() error               { return nil }
-
-func (o *openDir) Read([]byte) (int, error) {
-	return 0, &fs.PathError{Op: "read", Path: o.node.name, Err: errors.New("is a directory")}
-}
-
-// ReadDir implements [fs.ReadDirFile].
-func (o *openDir) ReadDir(n int) ([]fs.DirEntry, error) {
-	if n <= 0 || n > len(o.rest) {
-		if n > 0 && len(o.rest) == 0 {
-			return nil, io.EOF
-		}
-		n = len(o.rest)
-	}
-	entries := o.tree.dirEntries(o.dir, o.rest[:n])
-	o.rest = o.rest[n:]
-	return entries, nil
 }

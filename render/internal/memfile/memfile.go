@@ -13,19 +13,22 @@ import (
 // An Info describes a file in memory.
 type Info struct {
 	name string
-	size int
+	size int64
 	mode fs.FileMode
 }
 
+// New returns an Info.
+func New(name string, size int64, mode fs.FileMode) Info { return Info{name, size, mode} }
+
 // Of returns the Info of a file with the given content.
-func Of(name string, data []byte) Info { return Info{name, len(data), 0o444} }
+func Of(name string, data []byte) Info { return Info{name, int64(len(data)), 0o444} }
 
 // OfDir returns the Info of a directory.
 func OfDir(name string) Info { return Info{name, 0, fs.ModeDir | 0o555} }
 
 // Name implements fs.FileInfo, as do the methods below.
 func (i Info) Name() string       { return i.name }
-func (i Info) Size() int64        { return int64(i.size) }
+func (i Info) Size() int64        { return i.size }
 func (i Info) Mode() fs.FileMode  { return i.mode }
 func (i Info) ModTime() time.Time { return time.Time{} }
 func (i Info) IsDir() bool        { return i.mode.IsDir() }
@@ -37,7 +40,10 @@ type file struct {
 }
 
 // Open opens a file with the given content.
-func Open(name string, data []byte) fs.File { return &file{bytes.NewReader(data), Of(name, data)} }
+func Open(name string, data []byte) fs.File { return OpenAs(Of(name, data), data) }
+
+// OpenAs opens a file with the given Info and content.
+func OpenAs(info Info, data []byte) fs.File { return &file{bytes.NewReader(data), info} }
 
 func (f *file) Stat() (fs.FileInfo, error) { return f.info, nil }
 func (f *file) Close() error               { return nil }
