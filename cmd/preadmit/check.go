@@ -21,18 +21,6 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// checkOptions are the flags of check.
-type checkOptions struct {
-	evaluate.Options
-	coverageFlags
-	outputs
-	failOn          string // an action, or "never"
-	requireComplete bool
-	shard           string
-	jobs            int
-	quiet           bool
-}
-
 func newCheckCommand(code *int) *cobra.Command {
 	var o checkOptions
 	cmd := &cobra.Command{

@@ -22,12 +22,6 @@ import (
 	"github.com/preadmit/preadmit/report/explanation"
 )
 
-// The values of flags that take one of a few.
-var (
-	renderFormats = []string{"yaml", "json"}
-	themes        = []string{"auto", "light", "dark"}
-)
-
 // completions registers the completions of the values of flags and arguments.
 func completions(root *cobra.Command) {
 	formats := map[string][]string{"explain": explanation.Formats.Names(), "test": suites.Formats.Names(), "render": renderFormats, "graph": graph.Formats.Names(), "policies": report.PoliciesFormats.Names()}

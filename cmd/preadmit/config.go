@@ -172,3 +172,12 @@ func rooted(root, flag, value string) (string, error) {
 	}
 	return prefix + real, nil
 }
+
+// settingsFile is in the user's configuration directory. Settings in the
+// repository are never read, because it may be somebody else's.
+const settingsFile = "preadmit/triage.yaml"
+
+// pathFlags lists the flags whose values are paths, relative to the working
+// directory on the command line and to the repository's root in the
+// configuration file. The value of authorizer is a path unless it is a mode.
+var pathFlags = []string{"values", "policy", "with", "as-file", "authorizer", "suppressions"}

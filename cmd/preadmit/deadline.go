@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
@@ -72,4 +74,16 @@ func bounded(ctx context.Context, timeout time.Duration, stderr io.Writer) (cont
 		stop()
 		cancel()
 	})
+}
+
+// runs returns a command's RunE, which takes defaults from the configuration,
+// except for the command's own flags, and calls run.
+func runs(code *int, run func(ctx context.Context, args []string, std stdio) (int, error), own ...string) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		err := configure(without(cmd.Flags(), own...), args)
+		if err == nil {
+			*code, err = run(cmd.Context(), args, stdio{cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()})
+		}
+		return err
+	}
 }

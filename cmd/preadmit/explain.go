@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/engines"
 	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
@@ -70,17 +68,6 @@ The exit code is that of check, for this decision alone.`,
 	f.StringVar(&o.color, "color", "auto", "colour: auto, always or never")
 	f.StringVar(&o.unit, "unit", "", "the unit that contains OBJECT, by its `PATH` in reports")
 	return cmd
-}
-
-// without returns the flags except the named ones.
-func without(flags *pflag.FlagSet, names ...string) *pflag.FlagSet {
-	rest := pflag.NewFlagSet("rest", pflag.ContinueOnError)
-	flags.VisitAll(func(f *pflag.Flag) {
-		if !slices.Contains(names, f.Name) {
-			rest.AddFlag(f)
-		}
-	})
-	return rest
 }
 
 func (o *explainOptions) runExplain(ctx context.Context, args []string, std stdio) (int, error) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -99,11 +100,6 @@ func addLimitFlags(f *pflag.FlagSet, l *tasks.Limits) {
 	f.Var(choice{&l.Sandbox, "string", tasks.SandboxModes}, "sandbox", "on Linux, let the kernel deny connections, other programs, writing, and reading files that are not named on the command line. `MODE`: auto (where the kernel can), require or off")
 }
 
-// pathFlags lists the flags whose values are paths, relative to the working
-// directory on the command line and to the repository's root in the
-// configuration file. The value of authorizer is a path unless it is a mode.
-var pathFlags = []string{"values", "policy", "with", "as-file", "authorizer", "suppressions"}
-
 // A choice is a flag whose value is one of a few names.
 type choice struct {
 	value *string
@@ -156,4 +152,15 @@ func (d *date) Set(s string) error {
 	}
 	*d = date(day)
 	return nil
+}
+
+// without returns the flags except the named ones.
+func without(flags *pflag.FlagSet, names ...string) *pflag.FlagSet {
+	rest := pflag.NewFlagSet("rest", pflag.ContinueOnError)
+	flags.VisitAll(func(f *pflag.Flag) {
+		if !slices.Contains(names, f.Name) {
+			rest.AddFlag(f)
+		}
+	})
+	return rest
 }

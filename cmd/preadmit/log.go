@@ -39,3 +39,7 @@ type refuse struct{}
 func (refuse) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, errors.New("preadmit opens no connection: " + r.URL.Redacted())
 }
+
+// editorPath is the environment variable that holds the original PATH. PATH
+// itself is emptied, so that only the editor can start programs.
+const editorPath = "PREADMIT_EDITOR_PATH"

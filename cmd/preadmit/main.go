@@ -8,6 +8,7 @@
 // through
 //
 //   - options.go, flags.go, config.go: its flags, and package config: the configuration file
+//   - deadline.go: the time that it may take; exit.go: its exit code
 //   - package load: rendering, and what is deployed where
 //   - package engines: the list of engines; package evaluate: their results, alone or as a change
 //   - outputs.go, coverage.go: reports
@@ -21,7 +22,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -34,15 +34,6 @@ import (
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/report"
-)
-
-// The exit codes, one table for all commands.
-const (
-	exitOK          = 0   // nothing denied
-	exitDenied      = 1   // denied: a failure at or above --fail-on
-	exitUsage       = 2   // bad command line or configuration
-	exitIncomplete  = 3   // something could not be rendered, compiled or decided
-	exitInterrupted = 130 // SIGINT
 )
 
 func main() {
@@ -77,24 +68,6 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return exitCode(err)
 	}
 	return code
-}
-
-// stdio holds the streams of a command.
-type stdio struct {
-	in       io.Reader
-	out, err io.Writer
-}
-
-// runs returns a command's RunE, which takes defaults from the configuration,
-// except for the command's own flags, and calls run.
-func runs(code *int, run func(ctx context.Context, args []string, std stdio) (int, error), own ...string) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		err := configure(without(cmd.Flags(), own...), args)
-		if err == nil {
-			*code, err = run(cmd.Context(), args, stdio{cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()})
-		}
-		return err
-	}
 }
 
 // newRootCommand returns the root command with all commands. A command that
@@ -144,16 +117,3 @@ points at the line to edit.
 
 Exit codes: 0 nothing denied, 1 denied, 2 bad command line or configuration,
 3 something could not be rendered, compiled or decided, 130 interrupted.`
-
-// exitCode returns the exit code for an error.
-func exitCode(err error) int {
-	var ended *supervise.Ended
-	var incomplete *supervise.Incomplete
-	switch {
-	case errors.As(err, &ended):
-		return ended.Code
-	case errors.As(err, &incomplete):
-		return exitIncomplete
-	}
-	return exitUsage
-}

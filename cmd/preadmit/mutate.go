@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -47,52 +46,6 @@ func (m *mutationFlags) prepareMutation(text bool) error {
 		return errors.New("--mutate-time and --mutant-time must be longer than 0")
 	}
 	return checkExtra("--mutate", m.mutate, report.MutationFormats.Names(), text)
-}
-
-// checkExtra checks the values of a flag for an additional report.
-func checkExtra(flag string, values, formats []string, text bool) error {
-	stdouts := 0
-	for _, v := range values {
-		format, file, named := strings.Cut(v, "=")
-		if !slices.Contains(formats, format) {
-			return fmt.Errorf("%s %w", flag, oneOf(format, formats...))
-		}
-		if named && file == "" {
-			return fmt.Errorf("%s %s: the file's name is missing", flag, v)
-		}
-		if file != "" {
-			if err := writable(file); err != nil {
-				return err
-			}
-			continue
-		}
-		if stdouts++; stdouts > 1 || !text || format != "text" {
-			return errors.New(flag + " " + format + " would stand among other output: give it a file, " + flag + "=" + format + "=FILE")
-		}
-	}
-	return nil
-}
-
-// writeExtra writes a report in each format that a flag names.
-func writeExtra[T any](formats report.FormatList[T], values []string, x T, stdout io.Writer, opts report.Options) error {
-	for _, v := range values {
-		format, file, _ := strings.Cut(v, "=")
-		opts := opts
-		if file != "" {
-			opts.Color = false
-		}
-		write := func(w io.Writer) error { return formats.Write(w, format, x, opts) }
-		var err error
-		if file != "" {
-			err = writeFile(stdout, file, write)
-		} else {
-			err = brokenPipe(write(stdout))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // runMutation runs the tests at names with mutants of their policies, and writes the

@@ -75,3 +75,15 @@ func (o *checkOptions) openShard() (err error) {
 	}
 	return nil
 }
+
+// checkOptions are the flags of check.
+type checkOptions struct {
+	evaluate.Options
+	coverageFlags
+	outputs
+	failOn          string // an action, or "never"
+	requireComplete bool
+	shard           string
+	jobs            int
+	quiet           bool
+}

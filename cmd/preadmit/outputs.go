@@ -232,3 +232,59 @@ func width(w io.Writer) int {
 	}
 	return columns
 }
+
+// checkExtra checks the values of a flag for an additional report.
+func checkExtra(flag string, values, formats []string, text bool) error {
+	stdouts := 0
+	for _, v := range values {
+		format, file, named := strings.Cut(v, "=")
+		if !slices.Contains(formats, format) {
+			return fmt.Errorf("%s %w", flag, oneOf(format, formats...))
+		}
+		if named && file == "" {
+			return fmt.Errorf("%s %s: the file's name is missing", flag, v)
+		}
+		if file != "" {
+			if err := writable(file); err != nil {
+				return err
+			}
+			continue
+		}
+		if stdouts++; stdouts > 1 || !text || format != "text" {
+			return errors.New(flag + " " + format + " would stand among other output: give it a file, " + flag + "=" + format + "=FILE")
+		}
+	}
+	return nil
+}
+
+// writeExtra writes a report in each format that a flag names.
+func writeExtra[T any](formats report.FormatList[T], values []string, x T, stdout io.Writer, opts report.Options) error {
+	for _, v := range values {
+		format, file, _ := strings.Cut(v, "=")
+		opts := opts
+		if file != "" {
+			opts.Color = false
+		}
+		write := func(w io.Writer) error { return formats.Write(w, format, x, opts) }
+		var err error
+		if file != "" {
+			err = writeFile(stdout, file, write)
+		} else {
+			err = brokenPipe(write(stdout))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// oneOutput takes the value of --output of a command that writes one output, in
+// one of these formats.
+func oneOutput(s string, formats []string) (format, file string, err error) {
+	format, file, named := strings.Cut(s, "=")
+	if named && file == "" {
+		return "", "", fmt.Errorf("--output %s: the file's name is missing", s)
+	}
+	return format, file, checkFormat(format, formats...)
+}

@@ -21,6 +21,8 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
+var renderFormats = []string{"yaml", "json"}
+
 func newRenderCommand(code *int) *cobra.Command {
 	var o renderOptions
 	cmd := &cobra.Command{

@@ -221,16 +221,6 @@ func runTest(ctx context.Context, o *testOptions, args []string, stdout, stderr 
 	return o.runMutation(ctx, code, t, w, names, stdout, stderr)
 }
 
-// oneOutput takes the value of --output of a command that writes one output, in
-// one of these formats.
-func oneOutput(s string, formats []string) (format, file string, err error) {
-	format, file, named := strings.Cut(s, "=")
-	if named && file == "" {
-		return "", "", fmt.Errorf("--output %s: the file's name is missing", s)
-	}
-	return format, file, checkFormat(format, formats...)
-}
-
 // testCode returns the exit code. Files that can't be read take precedence,
 // because they may hide failures.
 func testCode(r *policytest.Report, strict bool) int {

@@ -26,6 +26,8 @@ import (
 	"github.com/preadmit/preadmit/tui"
 )
 
+var themes = []string{"auto", "light", "dark"}
+
 // triageOptions are the flags of check, except those for reports, and the flags
 // for the screen.
 type triageOptions struct {
@@ -107,10 +109,6 @@ func (o *triageOptions) prepare(flags *pflag.FlagSet, args []string) error {
 	return o.start()
 }
 
-// settingsFile is in the user's configuration directory. Settings in the
-// repository are never read, because it may be somebody else's.
-const settingsFile = "preadmit/triage.yaml"
-
 // readTriageSettings reads the given file, or without one the user's own if it exists.
 func readTriageSettings(given string) (tui.Settings, error) {
 	name := given
@@ -141,10 +139,6 @@ func checkSetting(key, value string) error {
 	_, err := tui.EditorWords(key, value)
 	return err
 }
-
-// editorPath is the environment variable that holds the original PATH. PATH
-// itself is emptied, so that only the editor can start programs.
-const editorPath = "PREADMIT_EDITOR_PATH"
 
 // editorCommand returns the person's editor with the environment at the start.
 func editorCommand(command string) tui.EditorCommand {
