@@ -81,8 +81,6 @@ type Engine struct {
 	policies []*bound
 	rules    int // how many validations they have
 
-	definitions int // of variables that the policies share
-
 	frozen sync.Map // paramKey to *param
 }
 
@@ -150,9 +148,6 @@ func newEngine(f *family, objects []*render.Object, options Options) (*Engine, e
 		e.assume(b)
 		b.namesake = len(e.named(b.policy.Name, nil)) > 1
 		e.rules += len(b.validations)
-	}
-	if options.Coverage == nil { // coverage counts variables for each policy
-		e.definitions = share(e.policies)
 	}
 	return e, errors.Join(errs...)
 }

@@ -62,7 +62,6 @@ type expression struct {
 	program               *cel.Program
 	explainer             func() *explain.Explainer // nil when it can't be explained
 	id                    int
-	definition            int // of a variable that policies share, from 1
 	origin                render.Span
 }
 

@@ -33,7 +33,6 @@ type review struct {
 	said            []say     // by one policy
 	key             []byte    // room for the key of repeats
 	objects         cel.Objects
-	shared          []ref.Val // values of variables, by definition
 	requests        cel.Requests
 	namespaceLooked bool
 	namespaceKnown  *frozenNamespace

@@ -112,14 +112,7 @@ func (r *run) secrets() []map[string]any {
 // variable evaluates a composited variable.
 func (r *run) variable(i int) ref.Val {
 	e := r.policy.variables[i]
-	shared := r.shared(e)
-	if shared != nil && *shared != nil {
-		return r.meter.Variable(i, *shared, nil)
-	}
 	v, err := r.meter.Eval(r.review.ctx, e.program, &r.act)
-	if shared != nil && err == nil {
-		*shared = v
-	}
 	return r.meter.Variable(i, v, err)
 }
 
