@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/apis/core/validation"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingadmissionpolicy"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingadmissionpolicybinding"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingwebhookconfiguration"
@@ -162,6 +163,11 @@ func validate(req request) ([]fault, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s, ok := object.(*core.Service); ok {
+		if faults := families(s); len(faults) > 0 {
+			return faults, nil
+		}
+	}
 	if len(req.Old) == 0 {
 		return faultsOf(rest.BeforeCreate(s, ctx, object))
 	}
@@ -172,6 +178,9 @@ func validate(req request) ([]fault, error) {
 	_, was, err := prepare(s, old, gvk)
 	if err != nil {
 		return nil, err
+	}
+	if s, ok := object.(*core.Service); ok {
+		keepAllocated(s, old.(*core.Service))
 	}
 	was.SetUID("u")
 	was.SetResourceVersion("1")
@@ -243,13 +252,53 @@ func complete(object runtime.Object) {
 		if o.Spec.ClusterIP != "" && len(o.Spec.ClusterIPs) == 0 {
 			o.Spec.ClusterIPs = []string{o.Spec.ClusterIP}
 		}
-		if o.Spec.ClusterIP == "" && len(o.Spec.ClusterIPs) > 0 {
-			o.Spec.ClusterIP = o.Spec.ClusterIPs[0]
-		}
 		local := o.Spec.ExternalTrafficPolicy == core.ServiceExternalTrafficPolicyLocal
 		if o.Spec.Type == core.ServiceTypeLoadBalancer && local && o.Spec.HealthCheckNodePort == 0 {
 			o.Spec.HealthCheckNodePort = 30000
 		}
+	}
+}
+
+// families are the faults that the allocator of addresses finds before the validation
+// (initIPFamilyFields of pkg/registry/core/service/storage) and that do not depend on the cluster.
+func families(s *core.Service) []fault {
+	single := core.IPFamilyPolicySingleStack
+	policy := s.Spec.IPFamilyPolicy
+	headless := s.Spec.ClusterIP == core.ClusterIPNone && len(s.Spec.Selector) == 0
+	if policy == nil && !headless {
+		policy = &single
+	}
+	if s.Spec.Type == core.ServiceTypeExternalName || policy == nil || *policy != single || len(validation.ValidateServiceClusterIPsRelatedFields(s, nil)) > 0 {
+		return nil
+	}
+	const field, text = "spec.ipFamilyPolicy", `Invalid value: "SingleStack": must be 'RequireDualStack' or 'PreferDualStack' when multiple `
+	var faults []fault
+	if len(s.Spec.ClusterIPs) == 2 {
+		faults = append(faults, fault{field, text + "cluster IPs are specified"})
+	}
+	if len(s.Spec.IPFamilies) == 2 {
+		faults = append(faults, fault{field, text + "IP families are specified"})
+	}
+	return faults
+}
+
+// keepAllocated gives a Service that is updated the address that the cluster gave it, as
+// normalizeClusterIPs and patchAllocatedValues of pkg/registry/core/service/storage do.
+func keepAllocated(now, old *core.Service) {
+	if now.Spec.Type == core.ServiceTypeExternalName || old.Spec.Type == core.ServiceTypeExternalName {
+		return
+	}
+	if old.Spec.ClusterIP == "" && len(old.Spec.ClusterIPs) == 0 {
+		old.Spec.ClusterIP, old.Spec.ClusterIPs = "10.96.0.1", []string{"10.96.0.1"}
+	}
+	if now.Spec.ClusterIP == "" && len(now.Spec.ClusterIPs) == 0 {
+		now.Spec.ClusterIP, now.Spec.ClusterIPs = old.Spec.ClusterIP, old.Spec.ClusterIPs
+	}
+	if len(now.Spec.IPFamilies) == 0 {
+		now.Spec.IPFamilies = old.Spec.IPFamilies
+	}
+	if len(old.Spec.IPFamilies) == 0 {
+		old.Spec.IPFamilies = now.Spec.IPFamilies
 	}
 }
 
