@@ -20,16 +20,20 @@ import (
 type fakeHost struct {
 	mu      sync.Mutex
 	err     error
-	block   chan struct{} // what is evaluated waits for it, or for its end
+	block   chan struct{} // if set, an evaluation waits until it is closed or the evaluation is ended
+	blocked chan struct{} // if set, receives a value when an evaluation begins to wait
 	stopped int           // evaluations that were ended
 }
 
 func (h *fakeHost) Evaluate(ctx context.Context, texts map[string]string, tell func(Progress)) ([]Finding, error) {
 	h.mu.Lock()
-	block, err := h.block, h.err
+	block, blocked, err := h.block, h.blocked, h.err
 	h.mu.Unlock()
 	if block != nil {
 		tell(Progress{"rendering", 1})
+		if blocked != nil {
+			blocked <- struct{}{}
+		}
 		select {
 		case <-block:
 		case <-ctx.Done():
@@ -204,10 +208,10 @@ func TestStale(t *testing.T) {
 	c.published()
 
 	h.mu.Lock()
-	h.block = make(chan struct{})
+	h.block, h.blocked = make(chan struct{}), make(chan struct{}, 1)
 	h.mu.Unlock()
 	c.change("a.yaml", 2, "better")
-	time.Sleep(2 * settle)
+	<-h.blocked
 	h.mu.Lock()
 	h.block, h.err = nil, errors.New("conf.yaml:3: what is this?")
 	h.mu.Unlock()
