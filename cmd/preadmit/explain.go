@@ -11,6 +11,7 @@ import (
 	"github.com/preadmit/preadmit/cmd/preadmit/engines"
 	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
 	"github.com/preadmit/preadmit/cmd/preadmit/explain"
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/report"
@@ -41,9 +42,14 @@ group/Kind/namespace/name as in suppressions (the core group is empty:
 the current directory). If several units have objects of that name, narrow down
 PATH or name the unit with --unit.
 
+Without --base the object is created. With --base REV this is the request that
+check --base REV evaluates: an update or a deletion if REV has the object, by
+the policies of REV.
+
   preadmit explain require-limits prod/deployment/web charts/web
   preadmit explain require-limits/validations[0] deployment/web -p policies
   preadmit explain baseline/privileged pod/web --pack pod-security-baseline
+  preadmit explain max-replicas prod/deployment/web --base origin/main
 
 The exit code is that of check, for this decision alone.`,
 		Args: wants(2, -1, "POLICY[/RULE] and OBJECT", "preadmit explain require-limits prod/deployment/web"),
@@ -64,6 +70,7 @@ The exit code is that of check, for this decision alone.`,
 	o.addSourceFlags(f)
 	o.addPolicyFlags(f)
 	o.addUserFlags(f)
+	o.addBaseFlag(f)
 	f.StringVarP(&o.output, "output", "o", "text", "`FORMAT[=FILE]` of the explanation: text or json")
 	f.StringVar(&o.color, "color", "auto", "colour: auto, always or never")
 	f.StringVar(&o.unit, "unit", "", "the unit that contains OBJECT, by its `PATH` in reports")
@@ -97,15 +104,47 @@ func (o *explainOptions) runExplain(ctx context.Context, args []string, std stdi
 	if err != nil {
 		return 0, err
 	}
-	object, err := explain.FindObject(in, s, ref, o.unit)
+	d, err := o.decide(ctx, in, s, ref, args[2:], std.in)
 	if err != nil {
-		return 0, err
+		return 0, evaluate.TimedOut(ctx, err)
 	}
-	es, err := explain.Explain(ctx, in, s, args[0], object)
+	es, err := explain.Explain(ctx, d, s.Packs, args[0])
 	if err != nil {
 		return 0, evaluate.TimedOut(ctx, err)
 	}
 	return explainCode(es, o), o.writeExplanations(std.out, format, file, es)
+}
+
+// decide returns the request about the object: with --base, the one that check evaluates.
+func (o *explainOptions) decide(ctx context.Context, in *load.Input, s engines.Options, ref explain.Ref, paths []string, stdin io.Reader) (*evaluate.Decision, error) {
+	object, err := explain.FindObject(in, s, ref, o.unit)
+	if o.Base == "" {
+		if err != nil {
+			return nil, err
+		}
+		return explain.Decide(in, s, object)
+	}
+	var several *explain.SeveralObjects
+	if errors.As(err, &several) {
+		return nil, err
+	}
+	j, failed := evaluate.Run(ctx, &o.Options, in, paths, stdin)
+	if failed != nil {
+		return nil, failed
+	}
+	evaluate.NewReport(in, j) // names places in results
+	if err != nil {           // the change may delete it
+		deleted, inBase := explain.FindObject(j.Was, s, ref, o.unit)
+		switch {
+		case inBase == nil:
+			object = deleted
+		case errors.As(inBase, &several):
+			return nil, inBase
+		default:
+			return nil, err
+		}
+	}
+	return j.Decision(ctx, &o.Options, in, object)
 }
 
 // explainCode is the exit code, as that of check.
@@ -115,6 +154,7 @@ func explainCode(es []policy.Explanation, o *explainOptions) int {
 		for j := range es[i].Results {
 			r := &es[i].Results[j]
 			switch {
+			case r.Suppression != nil || r.Unreached || r.Baseline == policy.Unchanged:
 			case r.Outcome == policy.Fail && o.failOn != "never" && r.Action.AtLeast(policy.Action(o.failOn)):
 				return exitDenied
 			case r.Undecided():

@@ -65,11 +65,16 @@ func (o *checkOptions) addUserFlags(f *pflag.FlagSet) {
 
 // addChangeFlags adds the flags for comparing with a base.
 func (o *checkOptions) addChangeFlags(f *pflag.FlagSet) {
+	o.addBaseFlag(f)
+	f.BoolVar(&o.requireComplete, "require-complete", false, "exit 3 if anything could not be rendered or decided, even if it is the same at --base")
+}
+
+// addBaseFlag adds the flag that names the base.
+func (o *checkOptions) addBaseFlag(f *pflag.FlagSet) {
 	o.Configurable = func(root, file string, node *yaml.Node) error {
 		return configureFrom(newCheckCommand(new(int)).Flags(), root, file, config.Without(node, trusted...))
 	}
 	f.StringVar(&o.Base, "base", "", "compare with git revision `REV` and evaluate the change with its policies; only new failures count")
-	f.BoolVar(&o.requireComplete, "require-complete", false, "exit 3 if anything could not be rendered or decided, even if it is the same at --base")
 }
 
 // addRehearsalFlags adds the flags for rehearsals.

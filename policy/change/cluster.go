@@ -113,15 +113,20 @@ func Standing(base, head []*render.Unit, name func(file string) string) []*rende
 				moved.Objects[k] = now
 				continue
 			}
-			was := *o
-			if o.Provenance != nil {
-				was.Provenance = atCommit{o.Provenance, name}
-			}
-			moved.Objects[k] = &was
+			moved.Objects[k] = AtCommit(o, name)
 		}
 		units[i] = &moved
 	}
 	return units
+}
+
+// AtCommit returns an object of the base whose files have the names that name gives them.
+func AtCommit(o *render.Object, name func(file string) string) *render.Object {
+	was := *o
+	if o.Provenance != nil {
+		was.Provenance = atCommit{o.Provenance, name}
+	}
+	return &was
 }
 
 // atCommit is the provenance of an object of a commit.

@@ -151,6 +151,9 @@ func (p *printer) subject(e *policy.Explanation) {
 		groups = " (" + strings.Join(a.Groups, ", ") + ")"
 	}
 	p.line(1, "by %s%s", cmp.Or(a.User, "an unknown user: set it with --as"), groups)
+	for _, n := range e.Notes {
+		p.line(1, "note: %s", n)
+	}
 }
 
 // firstPlace returns the first place of a list, in brackets.
@@ -444,6 +447,9 @@ func (p *printer) verdict(e *policy.Explanation) {
 	for i := range e.Results {
 		r := &e.Results[i]
 		p.heading("verdict of %s: %s%s", r.Rule, r.Outcome, follows(r))
+		if s := r.Suppression; s != nil {
+			p.line(1, "suppressed until %s: %s", s.Expires, s.Reason)
+		}
 		if r.Message != "" {
 			p.block(1, r.Message)
 		}
@@ -477,12 +483,16 @@ func (p *printer) consequences(e *policy.Explanation) {
 	}
 }
 
-// follows returns the action of the result.
+// follows returns the action of the result, and how it compares with the base.
 func follows(r *policy.Result) string {
 	if r.Outcome == policy.Pass || r.Outcome == policy.Skip {
 		return ""
 	}
-	return ", action " + string(r.Action)
+	text := ", action " + string(r.Action)
+	if r.Baseline != "" {
+		text += ", " + string(r.Baseline)
+	}
+	return text
 }
 
 func (p *printer) fields(r *policy.Result) {

@@ -31,7 +31,7 @@ func (e *Evaluation) change(ctx context.Context, o *Options, in *load.Input, arg
 	if err := b.held(in.Tree, slices.Concat(args, o.Policies, o.With)...); err != nil {
 		return nil, err
 	}
-	e.base = &report.Base{Revision: o.Base, Commit: b.Commit}
+	e.base, e.against = &report.Base{Revision: o.Base, Commit: b.Commit}, b
 	e.shard.divide(b.in, in)
 	err = e.eachCluster(ctx, s, b.in, in, func(j *Evaluation, s engines.Options, on func(*load.Input) *load.Input) error {
 		one := *b

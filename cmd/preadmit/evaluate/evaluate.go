@@ -5,7 +5,7 @@
 // and the engines that gave them, of which NewReport makes a report.
 //
 //   - evaluate.go: one input; clusters.go: each cluster by what is on it; shard.go: a part of the units
-//   - base.go, undeployed.go, configchange.go: the change from a revision; rehearse.go: other versions and actions
+//   - base.go, undeployed.go, configchange.go: the change from a revision; decision.go: one request of it; rehearse.go: other versions and actions
 //   - resultcache.go: cached results; user.go, suppressions.go: who asks, and what is accepted
 //   - policies.go, admitted.go: the reviews of the commands policies and render --admitted
 //   - notes.go: what a report says besides results
@@ -42,6 +42,7 @@ type Evaluation struct {
 	passes  *policy.Passes // results, too, where they are kept apart; nil where they are not
 	notes   []string
 	base    *report.Base // nil when there was nothing to compare with
+	against *base        // what base describes
 
 	rehearsal *report.Rehearsal // nil when nothing is rehearsed
 	changes   []report.Change   // from the base

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/engines"
+	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
@@ -27,28 +28,32 @@ func kinds(in *load.Input, o engines.Options) (policy.Kinds, error) {
 	return kinds, nil // what is wrong with definitions is said when they are compiled
 }
 
-// Explain returns the chain's explanations. Without such a policy or rule, the error
-// names those that there are.
-func Explain(ctx context.Context, in *load.Input, s engines.Options, name string, object *render.Object) ([]policy.Explanation, error) {
+// Decide returns the request that creates the object, with the engines of its cluster.
+func Decide(in *load.Input, s engines.Options, object *render.Object) (*evaluate.Decision, error) {
 	in, s = s.There(in, object.Unit.Cluster)
 	b, err := engines.New(in, in, s)
 	if err != nil {
 		return nil, err
 	}
-	req := s.By(policy.Requests(nil, []*render.Object{object}))[0]
-	rules := b.Rules()
-	policyName, rule := splitRule(name, in, rules)
-	es, err := b.Chain.Explain(ctx, req, policyName, rule)
+	return evaluate.NewDecision(in, s, b, object), nil
+}
+
+// Explain returns the explanations of a decision. Without such a policy or rule, the
+// error names those that there are.
+func Explain(ctx context.Context, d *evaluate.Decision, packs []string, name string) ([]policy.Explanation, error) {
+	rules := d.Engines.Rules()
+	policyName, rule := splitRule(name, d.Trusted, rules)
+	es, err := d.Explain(ctx, policyName, rule)
 	if err != nil {
 		return nil, err
 	}
-	if len(es) == 0 || rule != "" && !tellsOf(es, rule) {
-		return nil, noSuchRule(in, b, s.Packs, rules, policyName, rule)
+	if len(es) == 0 && !slices.ContainsFunc(rules, func(r policy.Rule) bool { return r.Policy == policyName }) {
+		err = d.Unknown(policyName)
 	}
-	for i := range es {
-		es[i].Rename(in.Tree)
+	if err == nil && (len(es) == 0 || rule != "" && !tellsOf(es, rule)) {
+		err = noSuchRule(d.Trusted, d.Engines, packs, rules, policyName, rule)
 	}
-	return es, nil
+	return es, err
 }
 
 // splitRule takes POLICY[/RULE] apart. Both may hold slashes, so the longest

@@ -57,15 +57,16 @@ type Host struct {
 
 // A shownRun holds the results of one evaluation.
 type shownRun struct {
-	tree     *load.Tree
-	source   *report.Source
-	in       *load.Input
-	engines  *engines.Set
-	compiled map[string]*engines.Set // of clusters, where there are several
-	was      *load.Input
-	note     string
-	objects  map[render.Key]*render.Object
-	old      map[render.Key]*render.Object // at the base
+	tree       *load.Tree
+	source     *report.Source
+	in         *load.Input
+	engines    *engines.Set
+	compiled   map[string]*engines.Set // of clusters, where there are several
+	was        *load.Input
+	evaluation *evaluate.Evaluation
+	note       string
+	objects    map[render.Key]*render.Object
+	old        map[render.Key]*render.Object // at the base
 }
 
 // Evaluate renders and evaluates what is there now, or reads the report again.
@@ -130,7 +131,7 @@ func (h *Host) failed(r *report.Report) (*report.Report, *shownRun, error) {
 }
 
 func newTriageRun(in *load.Input, j *evaluate.Evaluation) *shownRun {
-	run := &shownRun{tree: in.Tree, in: in, engines: j.Engines, was: j.Was, objects: byKey(in)}
+	run := &shownRun{tree: in.Tree, in: in, engines: j.Engines, was: j.Was, evaluation: j, objects: byKey(in)}
 	if j.Was != nil {
 		run.old = byKey(j.Was)
 	}
@@ -368,27 +369,39 @@ func (h *Host) Explain(ctx context.Context, x *policy.Result) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	object := run.objects[x.Object]
-	if object == nil {
-		return "", errors.New("there is no object here to explain this by; preview 4 shows the rule")
-	}
-	set, s, err := h.enginesOf(run, object)
+	d, err := h.decision(ctx, run, x)
 	if err != nil {
 		return "", err
 	}
-	es, err := set.Chain.Explain(ctx, s.By(policy.Requests(nil, []*render.Object{object}))[0], x.Policy, x.Rule)
+	es, err := d.Explain(ctx, x.Policy, x.Rule)
 	if err != nil {
 		return "", err
 	}
 	if len(es) == 0 {
 		return "", fmt.Errorf("%s has no steps to show; preview 4 shows the rule", x.Engine)
 	}
-	for i := range es {
-		es[i].Rename(run.tree)
-	}
 	var b strings.Builder
 	err = explanation.Write(&b, "text", report.Tool{}, es, report.Options{Verbose: h.options.Verbose})
 	return b.String(), err
+}
+
+// decision returns the request that a result is about, with the engines that decide on it.
+func (h *Host) decision(ctx context.Context, run *shownRun, x *policy.Result) (*evaluate.Decision, error) {
+	object := run.objects[x.Object]
+	if object == nil {
+		object = run.oldOf(x.Object)
+	}
+	switch {
+	case object == nil:
+		return nil, errors.New("there is no object here to explain this by; preview 4 shows the rule")
+	case run.was != nil:
+		return run.evaluation.Decision(ctx, h.options, run.in, object)
+	}
+	set, s, err := h.enginesOf(run, object)
+	if err != nil {
+		return nil, err
+	}
+	return evaluate.NewDecision(run.in, s, set, object), nil
 }
 
 // Lines are those of a file of the run's tree.

@@ -1,0 +1,182 @@
+package evaluate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/cmd/preadmit/engines"
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/change"
+	"github.com/preadmit/preadmit/render"
+)
+
+// A Decision is a request with the engines that decide on it.
+type Decision struct {
+	Engines *engines.Set
+	Trusted *load.Input // whose policies the engines have
+	Request policy.Request
+
+	tree   *load.Tree
+	change *decidedChange // nil without a base
+}
+
+// A decidedChange is the change from a base that contains the request.
+type decidedChange struct {
+	*Evaluation
+	revision string
+	from, to *load.Input // what the base and the head have for the request's cluster
+	options  engines.Options
+	same     bool // the change does not touch the object
+}
+
+// NewDecision returns the request that creates an object, which the engines decide on.
+func NewDecision(in *load.Input, s engines.Options, set *engines.Set, object *render.Object) *Decision {
+	return &Decision{Engines: set, Trusted: in, Request: s.By(policy.Requests(nil, []*render.Object{object}))[0], tree: in.Tree}
+}
+
+// Decision returns the request of a run with --base about an object of either side,
+// with the engines that decided on it.
+func (e *Evaluation) Decision(ctx context.Context, o *Options, in *load.Input, object *render.Object) (*Decision, error) {
+	s, _, err := o.EngineOptions(in)
+	if err != nil {
+		return nil, err
+	}
+	var d *Decision
+	err = new(Evaluation).eachCluster(ctx, s, e.against.in, in, func(_ *Evaluation, s engines.Options, on func(*load.Input) *load.Input) (err error) {
+		b, to := *e.against, on(in)
+		b.in = on(b.in)
+		was, now := b.in.Side(), to.Side()
+		reqs := slices.Concat(policy.Requests(change.Comparable(was, now)), policy.VariantRequests(to.Head))
+		i := slices.IndexFunc(reqs, func(r policy.Request) bool { return r.Object == object || r.Object == nil && r.OldObject == object })
+		if i < 0 {
+			return nil // it may be on another cluster
+		}
+		made, left := policy.Pruned(s.By(reqs[i:i+1]), was.Identities(), now.Identities())
+		if len(made) == 0 {
+			return fmt.Errorf("the change makes no request about %s: %s", object.GetName(), append(left, "nothing deployed it")[0])
+		}
+		d = &Decision{Trusted: b.trusted(to), tree: in.Tree, change: &decidedChange{e, o.Base, b.in, to, s, made[0].Unchanged()}}
+		if old := made[0].OldObject; old != nil && !d.change.same {
+			made[0].OldObject = change.AtCommit(old, b.name)
+		}
+		if d.Engines = e.Engines; d.Engines.Cluster == nil { // there are several clusters
+			if d.Engines, err = engines.New(to, d.Trusted, s); err != nil {
+				return err
+			}
+		}
+		d.Trusted.Tree = in.Tree // by which reports name files
+		err = d.Engines.Chain.StoreOld(ctx, made)
+		d.Request = made[0]
+		return err
+	})
+	if err == nil && d == nil {
+		err = fmt.Errorf("the change makes no request about %s: it is not known to be deleted", object.GetName())
+	}
+	return d, err
+}
+
+// Explain explains how a policy, or one of its rules, decides on the request. With a base
+// the results are those of the run, and notes say what the change has to do with them.
+func (d *Decision) Explain(ctx context.Context, name, rule string) ([]policy.Explanation, error) {
+	es, err := d.Engines.Chain.Explain(ctx, d.Request, name, rule)
+	if err != nil {
+		return nil, err
+	}
+	for i := range es {
+		es[i].Rename(d.tree)
+	}
+	if d.change == nil || len(es) == 0 {
+		return es, nil
+	}
+	d.change.adopt(es, name, rule)
+	note, err := d.change.note(es, name)
+	if err != nil {
+		return nil, err
+	}
+	for i := range es {
+		if d.change.same {
+			es[i].Notes = append(es[i].Notes, "the object is the same at "+d.change.revision+", so this is an update that changes nothing; a failure that is unchanged does not count")
+		}
+		if note != "" {
+			es[i].Notes = append(es[i].Notes, note)
+		}
+	}
+	return es, nil
+}
+
+// adopt replaces the results of explanations by those of the run, and adds failures that
+// the run finds otherwise, such as those that only an exemption in the change hides.
+func (c *decidedChange) adopt(es []policy.Explanation, name, rule string) {
+	for i := range c.Results {
+		r := &c.Results[i]
+		if r.Object != es[0].Object || r.Operation != es[0].Operation || r.Baseline == policy.Absent {
+			continue
+		}
+		known := false
+		for k := range es {
+			for j := range es[k].Results {
+				x := &es[k].Results[j]
+				if x.Fingerprint == r.Fingerprint && x.Outcome == r.Outcome && x.Message == r.Message && x.Baseline == "" {
+					*x, known = *r, true
+				}
+			}
+		}
+		if known || r.Policy != name || rule != "" && r.Rule != rule || r.Outcome != policy.Fail && !r.Undecided() {
+			continue
+		}
+		if k := slices.IndexFunc(es, func(e policy.Explanation) bool { return e.Engine == r.Engine }); k >= 0 {
+			es[k].Results = append(es[k].Results, *r)
+		}
+	}
+}
+
+// note returns a sentence if the change touches policies.
+func (c *decidedChange) note(es []policy.Explanation, name string) (string, error) {
+	if samePolicies(c.from, c.to, c.options.NoTreePolicies) {
+		return "", nil
+	}
+	if !slices.ContainsFunc(es, func(e policy.Explanation) bool {
+		return c.against.names(e.Origin.File) || slices.ContainsFunc(e.Rules, func(r policy.Rule) bool { return c.against.names(r.Origin.File) })
+	}) {
+		return "the change touches other policies, or objects that policies may read: those of " + c.revision + " decide", nil
+	}
+	proposed, err := c.proposedPolicy(name)
+	if err != nil || proposed == "" {
+		return "the change removes this policy: that of " + c.revision + " decides", err
+	}
+	return "the change also changes this policy: that of " + c.revision + " decides, the proposed one is at " + proposed, nil
+}
+
+// names reports whether name gave a file its name.
+func (b *base) names(file string) bool { return strings.HasPrefix(file, b.Commit[:12]+":") }
+
+// proposedPolicy returns the place of a policy of the head, or "" if it has none of that name.
+func (c *decidedChange) proposedPolicy(name string) (string, error) {
+	set, err := engines.New(c.to, c.to, c.options)
+	if err != nil {
+		return "", err
+	}
+	for _, r := range set.Rules() {
+		if r.Policy == name && r.Origin.File != "" {
+			at := r.Origin
+			at.File = c.to.Tree.Display(at.File)
+			return at.String(), nil
+		}
+	}
+	return "", nil
+}
+
+// Unknown returns an error that says where the change adds a policy, if it does.
+func (d *Decision) Unknown(name string) error {
+	if d.change == nil {
+		return nil
+	}
+	at, err := d.change.proposedPolicy(name)
+	if err != nil || at == "" {
+		return err
+	}
+	return fmt.Errorf("policy %s is not at %s, whose policies decide: the change adds it at %s; without --base it is explained", name, d.change.revision, at)
+}
