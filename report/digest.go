@@ -109,7 +109,7 @@ func (d *digest) evaluated() string {
 		deployed = "Deployed: " + s.Completeness() + ". "
 	}
 	return deployed + "Checked: " + policy.Plural(s.Objects, "object") + " of " + policy.Plural(s.Rendered+s.Unreached, "unit") + ofAll(s) +
-		" by " + policy.Plural(s.Rules, "rule") + " of " + policies(s.Policies) + "."
+		" by " + d.evaluators() + "."
 }
 
 // cutShort returns why the run ended before everything was evaluated, or "".

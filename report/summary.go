@@ -62,7 +62,7 @@ func (p *printer) verdict(r *Report, results []policy.Result) {
 	}
 	t, s := newTally(results, r.Passes), r.Summary
 	p.remark("checked", policy.Plural(s.Objects, "object")+" of "+policy.Plural(s.Rendered+s.Unreached, "unit")+ofAll(s)+
-		" by "+policy.Plural(s.Rules, "rule")+" of "+policies(s.Policies))
+		" by "+r.evaluators())
 	if r.Base != nil {
 		p.changeSummary(r)
 	}

@@ -118,6 +118,38 @@ func ofAll(s Summary) string {
 	return fmt.Sprintf(" (%d of %d were not rendered)", missing, s.Units)
 }
 
+// evaluators counts what the objects were checked by: rules and policies, definitions of
+// custom resources, and the schemas of kinds, which are no policies of the repository's.
+func (r *Report) evaluators() string {
+	of := map[string]map[string]bool{policy.EngineSchema: {}, policy.EngineCRD: {}}
+	rules, others := 0, make(map[[2]string]bool)
+	for _, rule := range r.Rules {
+		if names := of[rule.Engine]; names != nil {
+			names[rule.Policy] = true
+			continue
+		}
+		rules++
+		others[[2]string{rule.Engine, rule.Policy}] = true
+	}
+	kinds, definitions := len(of[policy.EngineSchema]), len(of[policy.EngineCRD])
+	var all []string
+	if rules > 0 || kinds+definitions == 0 {
+		all = append(all, policy.Plural(rules, "rule")+" of "+policies(len(others)))
+	}
+	if definitions > 0 {
+		all = append(all, policy.Plural(definitions, policy.EngineCRD))
+	}
+	if kinds == 1 {
+		all = append(all, "the schema of 1 kind")
+	} else if kinds > 1 {
+		all = append(all, fmt.Sprintf("the schemas of %d kinds", kinds))
+	}
+	if n := len(all); n > 1 {
+		all = append(all[:n-2], all[n-2]+" and "+all[n-1])
+	}
+	return strings.Join(all, ", ")
+}
+
 func policies(n int) string {
 	if n == 1 {
 		return "1 policy"

@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -179,6 +180,11 @@ func TestTextKeepsApart(t *testing.T) {
 func TestTextSummary(t *testing.T) {
 	t.Parallel()
 	clean := Summary{Units: 1, Rendered: 1, Objects: 3, Policies: 1, Rules: 2}
+	rules := []policy.Rule{{Engine: "Kyverno", Policy: "p", Name: "a"}, {Engine: "Kyverno", Policy: "p", Name: "b"}}
+	schemas := []policy.Rule{
+		{Engine: policy.EngineSchema, Policy: "Pod", Name: "decode"}, {Engine: policy.EngineSchema, Policy: "Pod", Name: "validate"},
+		{Engine: policy.EngineSchema, Policy: "Deployment.apps", Name: "decode"}, {Engine: policy.EngineCRD, Policy: "xs.example.com", Name: "schema"},
+	}
 	failed := []Unit{{Path: "charts/db", Kind: "helm", Status: "failed", Reason: "charts/db/Chart.yaml:1: not a chart"}}
 	partly := []Unit{{Path: "charts/db", Kind: "helm", Status: "rendered", Objects: 2, Reason: "one template broke"}}
 	for _, c := range []struct {
@@ -187,7 +193,12 @@ func TestTextSummary(t *testing.T) {
 		options Options
 		want    string
 	}{
-		{"clean", Report{Summary: clean}, Options{}, "checked: 3 objects of 1 unit by 2 rules of 1 policy\nresult: 0 denied\n"},
+		{"clean", Report{Summary: clean, Rules: rules}, Options{}, "checked: 3 objects of 1 unit by 2 rules of 1 policy\nresult: 0 denied\n"},
+		{"schema", Report{Summary: clean, Rules: schemas[:2]}, Options{}, "checked: 3 objects of 1 unit by the schema of 1 kind\nresult: 0 denied\n"},
+		{
+			"all", Report{Summary: clean, Rules: slices.Concat(rules, schemas)}, Options{},
+			"checked: 3 objects of 1 unit by 2 rules of 1 policy, 1 CustomResourceDefinition and the schemas of 2 kinds\nresult: 0 denied\n",
+		},
 		{"clean-quiet", Report{Summary: clean}, Options{Quiet: true}, ""},
 		{
 			"nothing",
@@ -202,7 +213,7 @@ func TestTextSummary(t *testing.T) {
 			"not rendered: charts/db (helm, failed): charts/db/Chart.yaml:1: not a chart\n",
 		},
 		{"partly", Report{Units: partly, Summary: clean}, Options{Quiet: true}, "partly rendered: charts/db (helm, rendered): one template broke\n"},
-		{"notes", Report{Notes: []string{"a\nb"}, Summary: clean}, Options{}, "checked: 3 objects of 1 unit by 2 rules of 1 policy\nresult: 0 denied\nnote: a b\n"},
+		{"notes", Report{Notes: []string{"a\nb"}, Summary: clean, Rules: rules}, Options{}, "checked: 3 objects of 1 unit by 2 rules of 1 policy\nresult: 0 denied\nnote: a b\n"},
 	} {
 		if diff := cmp.Diff(c.want, string(write(t, "text", &c.report, c.options))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)
