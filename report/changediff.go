@@ -121,16 +121,16 @@ func secretValues(o *render.Object, hidden map[string]bool) {
 func (c *changeDiffs) describe(change *Change, r *policy.Request) {
 	switch r.Operation {
 	case policy.Delete:
-		change.Origin = writtenAt(r.OldObject, namePointer, c.sides.BaseFile)
+		change.Origin = first(r.OldObject.At(namePointer), c.sides.BaseFile)
 		change.Takes = c.taken(r.OldObject)
 	case policy.Update:
-		change.Origin = writtenAt(r.Object, cmp.Or(firstDifference(r.OldObject.Object, r.Object.Object), namePointer), c.sides.HeadFile)
+		change.Origin = first(changedAt(r.OldObject, r.Object), c.sides.HeadFile)
 		if !change.Unchanged && c.left > 0 {
 			change.Diff = c.diff(r.OldObject, r.Object)
 			c.left--
 		}
 	default:
-		change.Origin = writtenAt(r.Object, namePointer, c.sides.HeadFile)
+		change.Origin = first(r.Object.At(namePointer), c.sides.HeadFile)
 	}
 }
 
@@ -180,8 +180,27 @@ func firstOfMap(was, is map[string]any) string {
 	return ""
 }
 
-func writtenAt(o *render.Object, pointer string, file func(string) string) *render.Span {
-	at := o.At(pointer)
+// changedAt returns the places of the first field in which an object differs from what it
+// was. Of a text, such as an image of repository and tag, the places of the part that
+// differs come first.
+func changedAt(was, is *render.Object) []render.Origin {
+	pointer := cmp.Or(firstDifference(was.Object, is.Object), namePointer)
+	before, _ := render.Lookup(was.Object, pointer)
+	after, _ := render.Lookup(is.Object, pointer)
+	old, _ := before.(string)
+	text, _ := after.(string)
+	same := 0
+	for i, r := range text {
+		if !strings.HasPrefix(old[min(i, len(old)):], string(r)) {
+			break
+		}
+		same = i + len(string(r))
+	}
+	return append(is.Part(pointer, text[same:]), is.At(pointer)...)
+}
+
+// first returns the first of some places, or nil.
+func first(at []render.Origin, file func(string) string) *render.Span {
 	if len(at) == 0 {
 		return nil
 	}
