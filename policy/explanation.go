@@ -31,7 +31,7 @@ type Explanation struct {
 	Object    render.Key      `json:"object"`
 	Origins   []render.Origin `json:"origins"`
 	Request   Asked           `json:"request"`
-	Notes     []string        `json:"notes,omitempty"` // what a comparison with a base has to do with it
+	Notes     []string        `json:"notes,omitempty"` // how --base affects the decision, a sentence each
 
 	// Matches reports whether the policy matches the request; "" if its engine
 	// does not say.

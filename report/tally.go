@@ -118,8 +118,8 @@ func ofAll(s Summary) string {
 	return fmt.Sprintf(" (%d of %d were not rendered)", missing, s.Units)
 }
 
-// evaluators counts what the objects were checked by: rules and policies, definitions of
-// custom resources, and the schemas of kinds, which are no policies of the repository's.
+// evaluators returns the numbers of rules and policies, of definitions of custom resources
+// and of schemas of built-in kinds that the objects were checked by.
 func (r *Report) evaluators() string {
 	of := map[string]map[string]bool{policy.EngineSchema: {}, policy.EngineCRD: {}}
 	rules, others := 0, make(map[[2]string]bool)

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestOpenBeneath holds that what is opened in one step has no link in its name, and
-// reads as any other file does.
+// TestOpenBeneath holds that openBeneath refuses names with a link in them, and that its
+// files read like any other.
 func TestOpenBeneath(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -239,7 +239,7 @@ func (c *check) quotaScopes(s *corev1.ResourceQuotaSpec, p *Spot) {
 	}
 }
 
-// scopeSelector validates what a quota's scopes are. The server's paths leave out the index.
+// scopeSelector validates the scopes of a quota. The server's paths leave out the index.
 func (c *check) scopeSelector(s *corev1.ResourceQuotaSpec, p *Spot) {
 	var scopes []corev1.ResourceQuotaScope
 	for i, r := range s.ScopeSelector.MatchExpressions {

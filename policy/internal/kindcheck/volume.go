@@ -318,7 +318,7 @@ func (c *check) claim(s *corev1.PersistentVolumeClaimSpec, p *Spot) {
 	c.dataSources(s, p)
 }
 
-// dataSources validates what a claim is filled with. The server drops a dataSource that is
+// dataSources validates the sources that fill a claim. The server drops a dataSource that is
 // neither a claim nor a snapshot, and a dataSourceRef into another namespace.
 func (c *check) dataSources(s *corev1.PersistentVolumeClaimSpec, p *Spot) {
 	r := s.DataSourceRef
