@@ -71,6 +71,7 @@ The exit code is that of check, for this decision alone.`,
 	o.addPolicyFlags(f)
 	o.addUserFlags(f)
 	o.addBaseFlag(f)
+	o.addSuppressionFlags(f)
 	f.StringVarP(&o.output, "output", "o", "text", "`FORMAT[=FILE]` of the explanation: text or json")
 	f.StringVar(&o.color, "color", "auto", "colour: auto, always or never")
 	f.StringVar(&o.unit, "unit", "", "the unit that contains OBJECT, by its `PATH` in reports")
@@ -111,6 +112,9 @@ func (o *explainOptions) runExplain(ctx context.Context, args []string, std stdi
 	es, err := explain.Explain(ctx, d, s.Packs, args[0])
 	if err != nil {
 		return 0, evaluate.TimedOut(ctx, err)
+	}
+	if err := d.Suppress(&o.Options, in, es); err != nil {
+		return 0, err
 	}
 	return explainCode(es, o), o.writeExplanations(std.out, format, file, es)
 }

@@ -110,14 +110,13 @@ func (o *outputs) parseAmong(formats []string) ([]output, error) {
 // directory, or its directory does not exist. It is called before the work begins.
 func writable(name string) error {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
-		return supervise.NotWritten(name, errors.New("is a directory"))
+		return fmt.Errorf("--output: %s is a directory, not a file", name)
 	}
-	info, err := os.Stat(filepath.Dir(name))
-	if err == nil && !info.IsDir() {
-		err = errors.New("its parent is a file, not a directory")
-	}
-	if err != nil {
-		return supervise.NotWritten(name, err)
+	switch info, err := os.Stat(filepath.Dir(name)); {
+	case err == nil && !info.IsDir():
+		return fmt.Errorf("--output: %s: its parent is a file, not a directory", name)
+	case err != nil:
+		return fmt.Errorf("--output: %s: its directory does not exist or can't be read", name)
 	}
 	return nil
 }

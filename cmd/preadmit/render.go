@@ -3,11 +3,14 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -28,11 +31,18 @@ func newRenderCommand(code *int) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "render [PATH ...]",
 		Short: "Print the rendered objects, each with its source",
-		RunE:  runs(code, o.runRender),
+		Long: `Print the objects that each PATH renders (default: the current directory), each
+with its source. Values of Secrets are printed as they are rendered.
+
+With --base REV only objects that differ from those of REV are printed, as a
+diff. Deleted objects that their GitOps controller leaves on the cluster are
+notes on standard error.`,
+		RunE: runs(code, o.runRender),
 	}
 	o.addSourceFlags(cmd.Flags())
 	o.addPolicyFlags(cmd.Flags())
 	o.addUserFlags(cmd.Flags())
+	o.addBaseFlag(cmd.Flags())
 	cmd.Flags().StringVarP(&o.format, "output", "o", "yaml", "`FORMAT` of the objects: yaml or json")
 	cmd.Flags().BoolVar(&o.admitted, "admitted", false, "show what defaults and mutating policies would make of each object, as a diff")
 	cmd.Flags().BoolVar(&o.origins, "origins", false, "put the line to edit before each line, as git blame does; in JSON the places of each field")
@@ -55,6 +65,9 @@ func (o *renderOptions) runRender(ctx context.Context, args []string, std stdio)
 	if o.admitted && o.origins && o.format == "yaml" {
 		return 0, errors.New("--origins: a diff of --admitted has no lines that are written somewhere; use -o json, or one of them")
 	}
+	if o.Base != "" && (o.admitted || o.origins) {
+		return 0, errors.New("--base prints what a change makes of the rendered objects; use it without --admitted and --origins")
+	}
 	if !o.admitted {
 		o.Policies, o.With, o.Data = nil, nil, nil // only admission asks them
 	}
@@ -64,6 +77,9 @@ func (o *renderOptions) runRender(ctx context.Context, args []string, std stdio)
 		return 0, err
 	}
 	defer cancel()
+	if o.Base != "" {
+		return o.renderChange(ctx, in, args, std)
+	}
 	var stored *evaluate.Admitted
 	if o.admitted {
 		if stored, err = evaluate.Admit(ctx, in, &o.Options); err != nil {
@@ -92,6 +108,78 @@ func (o *renderOptions) runRender(ctx context.Context, args []string, std stdio)
 		}
 	}
 	return complain(std.err, in.Found), nil
+}
+
+// renderChange prints the objects that differ from those of the base.
+func (o *renderOptions) renderChange(ctx context.Context, in *load.Input, args []string, std stdio) (int, error) {
+	d, err := evaluate.Compare(ctx, &o.Options, in, args, std.in)
+	if err != nil {
+		return 0, evaluate.TimedOut(ctx, err)
+	}
+	evaluate.Relabel(in.Tree, d.Found)
+	w := bufio.NewWriter(std.out)
+	if o.format == "json" {
+		err = printChangeJSON(w, in, d)
+	} else {
+		err = printChange(w, in, d, o.Base)
+	}
+	if err == nil {
+		err = w.Flush()
+	}
+	if err := brokenPipe(err); err != nil {
+		return 0, err
+	}
+	for _, note := range d.Notes {
+		fmt.Fprintf(std.err, "note: %s\n", report.Plain(note))
+	}
+	return complain(std.err, d.Found), nil
+}
+
+// printChange prints a unified diff for each object that a change creates, updates or
+// deletes.
+func printChange(w io.Writer, in *load.Input, d *evaluate.Difference, revision string) error {
+	for _, r := range d.Requests {
+		o := either(r)
+		var texts [2][]byte
+		for i, side := range []*render.Object{r.OldObject, r.Object} {
+			if side == nil {
+				continue
+			}
+			var err error
+			if texts[i], err = marshalObject(side.Object); err != nil {
+				return err
+			}
+		}
+		name := report.Plain(objectName(o))
+		_, err := fmt.Fprintf(w, "# %s %s\n%s%s", o.Unit.Kind, report.Plain(in.Tree.Display(o.Unit.Identity())), placeLine(in.Tree, d.Origins(r, "")),
+			report.UnifiedDiff(name+" at "+report.Plain(revision), texts[0], name, texts[1]))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printChangeJSON prints an array with an object that changes a line.
+func printChangeJSON(w io.Writer, in *load.Input, d *evaluate.Difference) error {
+	var lines []renderedObject
+	for _, r := range d.Requests {
+		o := either(r)
+		line := renderedObject{Operation: r.Operation, Unit: in.Tree.Display(o.Unit.Identity()), Kind: o.Unit.Kind, Origins: report.Displayed(d.Origins(r, ""), in.Tree.Display), Assumed: o.Assumed}
+		if r.Object != nil {
+			line.Object = r.Object.Object
+		}
+		if r.OldObject != nil {
+			line.Old = r.OldObject.Object
+		}
+		lines = append(lines, line)
+	}
+	return printArray(w, slices.Values(lines))
+}
+
+// either returns the new object of a request, or the old one if it is deleted.
+func either(r policy.Request) *render.Object {
+	return cmp.Or(r.Object, r.OldObject)
 }
 
 // complain prints the errors of rendering and returns the exit code.
@@ -153,8 +241,9 @@ func marshalObject(object map[string]any) ([]byte, error) {
 	return data, nil
 }
 
-func sourceLine(t *load.Tree, o *render.Object) string {
-	at := o.At("")
+func sourceLine(t *load.Tree, o *render.Object) string { return placeLine(t, o.At("")) }
+
+func placeLine(t *load.Tree, at []render.Origin) string {
 	if len(at) == 0 {
 		return ""
 	}
@@ -165,11 +254,15 @@ func sourceLine(t *load.Tree, o *render.Object) string {
 
 // A renderedObject is one line of render's JSON output.
 type renderedObject struct {
+	// Operation is what the change does to the object, with --base.
+	Operation policy.Operation `json:"operation,omitempty"`
+
 	Unit    string          `json:"unit"`
 	Kind    string          `json:"kind"`
 	Origins []render.Origin `json:"origins"`
 	Assumed []string        `json:"assumed,omitempty"`
-	Object  map[string]any  `json:"object"`
+	Object  map[string]any  `json:"object"`           // null for a DELETE
+	Old     map[string]any  `json:"old,omitempty"`    // with --base
 	Stored  map[string]any  `json:"stored,omitempty"` // with --admitted
 	// Fields holds the places of each scalar by JSON pointer, with --origins.
 	Fields map[string][]render.Origin `json:"fields,omitempty"`
@@ -177,22 +270,33 @@ type renderedObject struct {
 
 // printJSON prints an array with an object a line.
 func printJSON(w io.Writer, in *load.Input, stored *evaluate.Admitted, origins bool) error {
-	separator := "[\n"
-	for _, u := range in.Head {
-		for _, o := range u.Objects {
-			r := renderedObject{Unit: in.Tree.Display(u.Identity()), Kind: u.Kind, Origins: report.Displayed(o.At(""), in.Tree.Display), Assumed: o.Assumed, Object: o.Object, Stored: stored.Tree(o)}
-			if origins {
-				r.Fields = report.FieldOrigins(o, in.Tree.Display)
+	return printArray(w, func(yield func(renderedObject) bool) {
+		for _, u := range in.Head {
+			for _, o := range u.Objects {
+				r := renderedObject{Unit: in.Tree.Display(u.Identity()), Kind: u.Kind, Origins: report.Displayed(o.At(""), in.Tree.Display), Assumed: o.Assumed, Object: o.Object, Stored: stored.Tree(o)}
+				if origins {
+					r.Fields = report.FieldOrigins(o, in.Tree.Display)
+				}
+				if !yield(r) {
+					return
+				}
 			}
-			data, err := json.Marshal(r)
-			if err != nil {
-				return err
-			}
-			if _, err := fmt.Fprintf(w, "%s%s", separator, data); err != nil {
-				return err
-			}
-			separator = ",\n"
 		}
+	})
+}
+
+// printArray prints a JSON array with an object a line.
+func printArray(w io.Writer, objects iter.Seq[renderedObject]) error {
+	separator := "[\n"
+	for r := range objects {
+		data, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(w, "%s%s", separator, data); err != nil {
+			return err
+		}
+		separator = ",\n"
 	}
 	if separator == "[\n" {
 		_, err := io.WriteString(w, "[]\n")

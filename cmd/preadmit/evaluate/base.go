@@ -157,7 +157,7 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	e.Results = c.Compare(slices.Concat(e.shard.once(in.Found, e.Engines.Results, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart)), kept, fresh, exempted, rest))
 	for i := range e.Results {
 		r := &e.Results[i]
-		if r.Engine == policy.EngineRender && r.Baseline == policy.Unchanged && r.Undecided() && again[r.Object.Unit] {
+		if r.Baseline == policy.Unchanged && failsAgain(r, again) {
 			r.Baseline = policy.New
 		}
 		if r.Baseline == policy.Absent || r.Operation == policy.Delete {
@@ -170,6 +170,12 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	e.Results = append(e.Results, e.shard.once(b.undeployed(in, reqs), b.newlyExcluded(o, in))...)
 	e.notes = append(e.notes, b.notes(in)...)
 	return e.propose(ctx, s, b, in, slices.Concat(same, changed, variants), slices.Concat(kept, fresh))
+}
+
+// failsAgain reports whether a result is about a unit that neither side could render and
+// whose inputs, given by again, the change touches.
+func failsAgain(r *policy.Result, again map[string]bool) bool {
+	return r.Engine == policy.EngineRender && r.Undecided() && again[r.Object.Unit]
 }
 
 // trusted returns the base, whose policies evaluate the head. An object that

@@ -107,6 +107,29 @@ func (d *Decision) Explain(ctx context.Context, name, rule string) ([]policy.Exp
 	return es, nil
 }
 
+// Suppress marks the suppressed results of explanations, and notes on them which of their
+// suppressions have expired. With a base, Explain returns the results as the run marked
+// them.
+func (d *Decision) Suppress(o *Options, in *load.Input, es []policy.Explanation) error {
+	if d.change != nil {
+		return nil
+	}
+	held, err := ReadSuppressions(o, in)
+	if err != nil {
+		return err
+	}
+	for i := range es {
+		e := &es[i]
+		over, _ := policy.Suppress(e.Results, held, o.Day())
+		for _, s := range over {
+			if slices.ContainsFunc(e.Results, func(r policy.Result) bool { return s.Covers(&r) }) {
+				e.Notes = append(e.Notes, fmt.Sprintf("%s expired on %s", described(s), s.Expires))
+			}
+		}
+	}
+	return nil
+}
+
 // adopt replaces the results of explanations by those of the run, and adds failures that
 // the run finds otherwise, such as those that only an exemption in the change hides.
 func (c *decidedChange) adopt(es []policy.Explanation, name, rule string) {

@@ -1,0 +1,56 @@
+package evaluate
+
+import (
+	"context"
+	"io"
+
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/change"
+	"github.com/preadmit/preadmit/render"
+)
+
+// A Difference is what a change makes of the rendered objects.
+type Difference struct {
+	Requests []policy.Request // those that change something
+	Found    []policy.Result  // errors of rendering that the base does not have
+	Notes    []string
+
+	base *base
+}
+
+// Origins returns the places of a field as reports name them: those of a deleted object
+// have the base's commit.
+func (d *Difference) Origins(r policy.Request, pointer string) []render.Origin {
+	if r.Object != nil {
+		return r.Object.At(pointer)
+	}
+	return change.AtCommit(r.OldObject, d.base.name).At(pointer)
+}
+
+// Compare renders the base and compares its objects with those of the input.
+func Compare(ctx context.Context, o *Options, in *load.Input, args []string, stdin io.Reader) (*Difference, error) {
+	r, err := load.OpenBase(in.Tree, o.Base)
+	if err != nil {
+		return nil, err
+	}
+	b := &base{Revision: r}
+	if err := b.load(ctx, o, args, stdin); err != nil {
+		return nil, err
+	}
+	if err := b.held(in.Tree, args...); err != nil {
+		return nil, err
+	}
+	was, now := b.in.Side(), in.Side()
+	reqs, left := policy.Pruned(policy.Requests(change.Comparable(was, now)), was.Identities(), now.Identities())
+	d := &Difference{Notes: append(left, b.notes(in)...), base: b}
+	c := policy.Comparison{Base: b.in.Found, Moved: policy.Moves(reqs), Incomparable: change.Halves(was, now), Stopped: change.Stopped(was, now)}
+	again := change.ChangedInputs(was, now)
+	for _, f := range c.Compare(in.Found) {
+		if f.Baseline != policy.Absent && (f.Baseline != policy.Unchanged || failsAgain(&f, again)) {
+			d.Found = append(d.Found, f)
+		}
+	}
+	_, d.Requests = policy.Divide(reqs)
+	return d, nil
+}
