@@ -252,7 +252,8 @@ func (f *following) taken() func(candidate) bool {
 // without them, for example because a line of kustomization.yaml is commented
 // out. In trees with Flux Kustomizations they are also HelmReleases of a
 // kustomization that none of them deploys. An object that deploys its own
-// directory is not left out, since trees are bootstrapped like that.
+// directory is not left out, since trees are bootstrapped like that. Objects
+// that only left out objects make are left out, too.
 func (f *following) leftOut(all []candidate) map[target]bool {
 	declared := make(map[*Unit]bool)
 	for _, u := range f.declared {
@@ -276,6 +277,12 @@ func (f *following) leftOut(all []candidate) map[target]bool {
 		for dir := at.Path; dir != "." && !left[c.target]; {
 			dir = path.Dir(dir)
 			left[c.target] = slices.ContainsFunc(deployed[dir], counts)
+		}
+	}
+	for _, c := range all {
+		if r := f.reached[c.target]; r != nil && r.by != nil {
+			by := append(slices.Clone(r.others), r.by)
+			left[c.target] = !slices.ContainsFunc(by, func(n *maker) bool { return n.target == c.target || !left[f.rootOf(n.target)] })
 		}
 	}
 	return left
