@@ -827,14 +827,14 @@ func (f *following) index() *objectIndex {
 	for _, u := range f.found {
 		x.add(x.found, u)
 	}
-	for _, layer := range []map[target][]*Object{x.sure, x.found} {
-		for _, all := range layer {
-			slices.SortStableFunc(all, func(a, b *Object) int {
-				return cmp.Or(strings.Compare(a.HomeNamespace(), b.HomeNamespace()), strings.Compare(a.GetName(), b.GetName()))
-			})
-		}
-	}
 	return x
+}
+
+// inOrder returns objects of one kind by namespace and name.
+func inOrder(objects []*Object) []*Object {
+	return slices.SortedStableFunc(slices.Values(objects), func(a, b *Object) int {
+		return cmp.Or(strings.Compare(a.HomeNamespace(), b.HomeNamespace()), strings.Compare(a.GetName(), b.GetName()))
+	})
 }
 
 func (x *objectIndex) add(layer map[target][]*Object, u *Unit) {
@@ -855,12 +855,13 @@ func (t target) isOf(o *Object) bool {
 // returned only if no other one has that identity and another content.
 func (x *objectIndex) object(t target) *Object {
 	of := target{cluster: t.cluster, kind: t.kind, name: t.name}
-	if i := slices.IndexFunc(x.sure[of], t.isOf); i >= 0 {
-		return x.sure[of][i]
+	sure := inOrder(x.sure[of])
+	if i := slices.IndexFunc(sure, t.isOf); i >= 0 {
+		return sure[i]
 	}
 	var found *Object
 	unknown := target{kind: t.kind, name: t.name} // objects whose cluster the tree does not name
-	for _, o := range slices.Concat(x.found[of], x.found[unknown]) {
+	for _, o := range slices.Concat(inOrder(x.found[of]), inOrder(x.found[unknown])) {
 		switch {
 		case !t.isOf(o):
 		case found == nil:
@@ -876,7 +877,7 @@ func (x *objectIndex) object(t target) *Object {
 func (x *objectIndex) list(of target) []*Object {
 	var all []*Object
 	seen := make(map[target]bool)
-	for _, o := range slices.Concat(x.sure[of], x.found[of]) {
+	for _, o := range slices.Concat(inOrder(x.sure[of]), inOrder(x.found[of])) {
 		if t := targetOf(o, of.cluster); !seen[t] {
 			seen[t] = true
 			all = append(all, o)

@@ -208,7 +208,7 @@ type templateFile struct {
 	src    *source
 	values table
 	base   string // .Template.BasePath
-	text   string
+	templateText
 }
 
 // display is how an error at another file speaks of this one.

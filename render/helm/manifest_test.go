@@ -54,7 +54,7 @@ func TestUndeclaredValue(t *testing.T) {
 		"{{/* if .Values.x */}}{{ if .Release.IsUpgrade }}": "",
 		"{{ if false }}{{ else if .Values.x }}":             "in line 1 reads .Values.x,",
 	} {
-		file := templateFile{text: condition + object, values: values}
+		file := templateFile{templateText: templateText{text: condition + object}, values: values}
 		if got := file.undeclared(); (got != "") != (want != "") || !strings.Contains(got, want) {
 			t.Errorf("%s: %q, want %q", condition, got, want)
 		}

@@ -205,7 +205,7 @@ func (e *execution) collect(r *reader, c *chart.Chart, above table) map[string]a
 			continue
 		}
 		name := path.Join(home, t.Name)
-		e.files[name] = &templateFile{name: name, at: r.places[t], values: scope, base: path.Join(home, "templates"), text: string(t.Data)}
+		e.files[name] = &templateFile{name: name, at: r.places[t], values: scope, base: path.Join(home, "templates"), templateText: newTemplateText(t.Data)}
 	}
 	return scope
 }
@@ -219,7 +219,7 @@ func (e *execution) parse() error {
 	var errs []error
 	for _, name := range e.order {
 		f := e.files[name]
-		src, err := e.cache.parse(f.text, e.fields)
+		src, err := e.cache.parse(f.templateText, e.fields)
 		if err != nil {
 			errs = append(errs, parseError(f, err))
 			continue
@@ -253,7 +253,7 @@ func (e *execution) doubtfulFields() map[string]doubt {
 			if !strings.Contains(f.text, "set") && !strings.Contains(f.text, "erge") {
 				continue
 			}
-			src, err := e.cache.parse(f.text, fields)
+			src, err := e.cache.parse(f.templateText, fields)
 			if err != nil {
 				continue
 			}

@@ -109,7 +109,7 @@ func eachVariable(n parse.Node, f func(name string)) {
 func (e *execution) doubtfulResults(fields map[string]doubt) {
 	returns, uses := map[string]*returned{}, map[string]resultUse{}
 	for _, f := range e.files {
-		src, err := e.cache.parse(f.text, fields)
+		src, err := e.cache.parse(f.templateText, fields)
 		if err != nil {
 			continue
 		}

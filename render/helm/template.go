@@ -70,11 +70,23 @@ const maxCached = 64 << 20 // bytes of template text
 // spotNumbers returns numbers for spots that are unique among sources.
 var spotNumbers atomic.Int64
 
+// A templateText is the text of a template, and a hash of it.
+type templateText struct {
+	text string
+	sum  [sha256.Size]byte
+}
+
+// newTemplateText makes a text of data, which nobody may change, nor make another text
+// of a part of it: their addresses would be the same.
+func newTemplateText(data []byte) templateText {
+	return templateText{unsafe.String(unsafe.SliceData(data), len(data)), sha256.Sum256(data)}
+}
+
 // parse returns the source of a text, which is one of a chart whose templates
 // set fields to doubtful values. The error is that of the parser, or says that
 // the text is too deep.
-func (s *sources) parse(text string, fields map[string]doubt) (*source, error) {
-	key := sha256.Sum256([]byte(text))
+func (s *sources) parse(t templateText, fields map[string]doubt) (*source, error) {
+	key := t.sum
 	if len(fields) > 0 {
 		key = sha256.Sum256(fmt.Appendf(key[:], "%v", fields)) // which prints its keys in order
 	}
@@ -89,10 +101,10 @@ func (s *sources) parse(text string, fields map[string]doubt) (*source, error) {
 		}
 		p = &parsing{}
 		s.known[key] = p
-		s.bytes += len(text) + 256
+		s.bytes += len(t.text) + 256
 	}
 	s.mu.Unlock()
-	p.once.Do(func() { p.src, p.err = newSource(fmt.Sprintf("%s%x", idPrefix, key[:12]), text, s.names, fields) })
+	p.once.Do(func() { p.src, p.err = newSource(fmt.Sprintf("%s%x", idPrefix, key[:12]), t.text, s.names, fields) })
 	return p.src, p.err
 }
 
@@ -103,7 +115,7 @@ func newSource(id, text string, functions map[string]any, fields map[string]doub
 	if err != nil {
 		return nil, err
 	}
-	s := &source{id: id, text: []byte(text), main: trees[id], trees: trees, sets: map[string]doubt{}, returns: map[string]*returned{}, results: map[string]resultUse{}}
+	s := &source{id: id, text: unsafe.Slice(unsafe.StringData(text), len(text)), main: trees[id], trees: trees, sets: map[string]doubt{}, returns: map[string]*returned{}, results: map[string]resultUse{}}
 	if s.main == nil { // only definitions
 		s.main = &parse.Tree{Name: id, ParseName: id, Root: &parse.ListNode{NodeType: parse.NodeList}}
 	}

@@ -110,7 +110,7 @@ func object(node *yaml.Node) (*unstructured.Unstructured, error) {
 }
 
 func decode(node *yaml.Node, value *any) error {
-	if !hasBlocks(node) {
+	if !printChanges(node) {
 		return node.Decode(value)
 	}
 	text, err := yaml.String(node)
@@ -120,10 +120,25 @@ func decode(node *yaml.Node, value *any) error {
 	return yaml.Unmarshal([]byte(text), value)
 }
 
-// hasBlocks reports whether a node holds literal or folded scalars.
-func hasBlocks(node *yaml.Node) bool {
-	if node.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+// printChanges reports whether a node may hold another value once it is printed and
+// parsed: if it holds folded scalars, or literal ones that are not simple.
+func printChanges(node *yaml.Node) bool {
+	if node.Style&yaml.FoldedStyle != 0 || node.Style&yaml.LiteralStyle != 0 && !isSimple(node) {
 		return true
 	}
-	return slices.ContainsFunc(node.Content, hasBlocks)
+	return slices.ContainsFunc(node.Content, printChanges)
+}
+
+// isSimple reports whether a literal scalar is of printable ASCII, begins with a
+// visible character, ends in at most one line break, and has no comment.
+func isSimple(n *yaml.Node) bool {
+	if n.Value == "" || n.Value[0] <= ' ' || strings.HasSuffix(n.Value, "\n\n") || n.HeadComment+n.LineComment+n.FootComment != "" {
+		return false
+	}
+	for i := range len(n.Value) {
+		if c := n.Value[i]; (c < ' ' || c > '~') && c != '\n' {
+			return false
+		}
+	}
+	return true
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -275,17 +276,15 @@ func (w *walk) chartDir(n *node, c *chart) (string, error) {
 // kustomize removes the annotation.
 func (w *walk) publishCharts(n *node, objects []*render.Object) {
 	var data bytes.Buffer
+	to := json.NewEncoder(&data)
 	for i, o := range objects {
-		text, err := json.Marshal(marked(o))
-		if err != nil {
-			w.fail(n.error("internal", fmt.Errorf("object %d of a chart is not representable in JSON", i)))
-			return
-		}
 		if i > 0 {
 			data.WriteString("---\n")
 		}
-		data.Write(text)
-		data.WriteByte('\n')
+		if err := to.Encode(marked(o)); err != nil {
+			w.fail(n.error("internal", fmt.Errorf("object %d of a chart is not representable in JSON", i)))
+			return
+		}
 	}
 	dir := path.Join(n.dir, chartDir)
 	name := path.Join(dir, chartFile)
@@ -297,15 +296,20 @@ func (w *walk) publishCharts(n *node, objects []*render.Object) {
 	n.objects += len(objects)
 }
 
+// marked returns the object with kustomize's annotation for objects of charts. The two
+// share all but their metadata.
 func marked(o *render.Object) map[string]any {
-	c := o.DeepCopy()
+	c := unstructured.Unstructured{Object: maps.Clone(o.Object)}
+	meta, ok := o.Object["metadata"].(map[string]any)
+	if !ok {
+		return c.Object
+	}
+	c.Object["metadata"] = maps.Clone(meta)
 	annotations := c.GetAnnotations()
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
 	annotations[konfig.HelmGeneratedAnnotation] = "true"
-	if _, ok, err := unstructured.NestedMap(c.Object, "metadata"); ok && err == nil {
-		c.SetAnnotations(annotations)
-	}
+	c.SetAnnotations(annotations)
 	return c.Object
 }

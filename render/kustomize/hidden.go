@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -129,12 +130,15 @@ func (i *inflated) withoutSchemas(data []byte) []byte {
 		if len(versionsOf(o.Object)) == 0 || 2*n >= len(lines) {
 			continue
 		}
-		value := marked(o)
-		for _, v := range versionsOf(value) {
+		value, versions := marked(o), slices.Clone(versionsOf(o.Object))
+		for i, v := range versions {
 			if version, ok := v.(map[string]any); ok && version["schema"] != nil {
-				version["schema"] = schemaText
+				version = maps.Clone(version)
+				version["schema"], versions[i] = schemaText, version
 			}
 		}
+		spec := maps.Clone(value["spec"].(map[string]any))
+		spec["versions"], value["spec"] = versions, spec
 		if text, err := json.Marshal(value); err == nil {
 			lines[2*n] = text
 		}
