@@ -3,6 +3,7 @@ package gatekeeper
 import (
 	"cmp"
 	"sync"
+	"sync/atomic"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -60,13 +61,15 @@ type inventory struct {
 
 	terms    *sync.Map // by *render.Object: *entry
 	once     sync.Once
-	seen     []*entry              // in order
-	own      map[entryKey]bool     // applied by several units
-	keyed    map[*render.Unit]bool // units that have some of these
-	clusters map[string]bool       // clusters of visible objects
-	hidden   rego.Secrets          // Secrets among the visible objects
-	whole    *view                 // for who sees it all
-	views    sync.Map              // by *render.Unit or cluster name: *view
+	seen     []*entry                  // in order
+	own      map[entryKey]bool         // applied by several units
+	keyed    map[*render.Unit][]*entry // what units have of these
+	clusters map[string]bool           // clusters of visible objects
+	hidden   rego.Secrets              // Secrets among the visible objects
+	whole    *view                     // for who sees it all
+	views    sync.Map                  // by cluster name: *view
+	units    sync.Map                  // by *render.Unit: *view, for some of those in keyed
+	kept     atomic.Int64              // how many views units held so far
 }
 
 // A view is the inventory as the objects of a unit see it.
@@ -131,8 +134,10 @@ func (i *inventory) data(r *review) *rego.Data {
 			old = overJSON.term(r.old)
 		}
 		r.before = v.data
-		if root, changed := replaced(v.root, r.key().path(), old); changed {
-			r.before = newView(root).data
+		if path := r.key().path(); has(v.root, path) {
+			at := branch{}
+			at.put(path, old)
+			r.before = newView(at.over(v.root)).data
 		}
 	}
 	return r.before
@@ -148,61 +153,67 @@ func (r *review) key() entryKey {
 	return k
 }
 
-// replaced returns a document with leaf at a path, or without the path if leaf
-// is nil. It returns o itself if that changes nothing.
-func replaced(o ast.Object, path []string, leaf *ast.Term) (ast.Object, bool) {
-	here := ast.StringTerm(path[0])
-	child := o.Get(here)
-	if child == nil {
-		return o, false
-	}
-	with := leaf
-	if len(path) > 1 {
-		below, ok := child.Value.(ast.Object)
-		if !ok {
-			return o, false
+func has(o ast.Object, path []string) bool {
+	for i, key := range path {
+		child := o.Get(ast.StringTerm(key))
+		if child == nil {
+			return false
 		}
-		changed := false
-		if below, changed = replaced(below, path[1:], leaf); !changed {
-			return o, false
+		if i < len(path)-1 {
+			below, ok := child.Value.(ast.Object)
+			if !ok {
+				return false
+			}
+			o = below
 		}
-		with = ast.NewTerm(below)
 	}
-	out := ast.NewObjectWithCapacity(o.Len())
-	o.Foreach(func(k, v *ast.Term) {
-		if k != here && k.Value.Compare(here.Value) != 0 {
-			out.Insert(k, v)
-		}
-	})
-	if with != nil {
-		out.Insert(here, with)
-	}
-	return out, true
+	return true
 }
 
 // viewOf returns the inventory as objects of a unit see it.
 func (i *inventory) viewOf(unit *render.Unit) *view {
 	i.once.Do(i.fill)
-	var key any
-	switch {
-	case unit == nil:
+	if unit == nil {
 		return i.whole
-	case i.keyed[unit]:
-		key = unit
-	case unit.Cluster == "" || len(i.clusters) == 0 || len(i.clusters) == 1 && i.clusters[unit.Cluster]:
-		return i.whole
-	default:
-		key = unit.Cluster
 	}
-	v, ok := i.views.Load(key)
+	own := i.keyed[unit]
+	if len(own) == 0 {
+		return i.common(unit.Cluster)
+	}
+	if v, ok := i.units.Load(unit); ok {
+		return v.(*view)
+	}
+	at := branch{}
+	for _, e := range own {
+		at.put(e.key.path(), e.term)
+	}
+	v := newView(at.over(i.common(unit.Cluster).root))
+	if i.kept.Add(1)%maxUnitViews == 0 {
+		i.units.Clear()
+	}
+	i.units.Store(unit, v)
+	return v
+}
+
+// maxUnitViews bounds the views of units that are held, each of which holds the names of
+// all objects of some kinds.
+const maxUnitViews = 16
+
+// common returns the inventory as units of a cluster see it that have no objects which
+// other units have, too.
+func (i *inventory) common(cluster string) *view {
+	if cluster == "" || len(i.clusters) == 0 || len(i.clusters) == 1 && i.clusters[cluster] {
+		return i.whole
+	}
+	v, ok := i.views.Load(cluster)
 	if !ok {
-		v, _ = i.views.LoadOrStore(key, i.view(unit))
+		v, _ = i.views.LoadOrStore(cluster, i.view(cluster))
 	}
 	return v.(*view)
 }
 
 func (i *inventory) fill() {
-	i.own, i.keyed, i.clusters = map[entryKey]bool{}, map[*render.Unit]bool{}, map[string]bool{}
+	i.own, i.keyed, i.clusters = map[entryKey]bool{}, map[*render.Unit][]*entry{}, map[string]bool{}
 	first := map[entryKey]*entry{}
 	for _, kind := range i.options.Cluster.Kinds() {
 		if !i.use.all && !i.use.kinds[kind.Kind] || !i.syncs(kind) {
@@ -222,7 +233,7 @@ func (i *inventory) fill() {
 		}
 	}
 	i.compareUnits()
-	i.whole = i.view(nil)
+	i.whole = i.view("")
 }
 
 // compareUnits finds the units and clusters that see different objects from
@@ -237,7 +248,7 @@ func (i *inventory) compareUnits() {
 			continue
 		}
 		if i.own[e.key] {
-			i.keyed[unit] = true
+			i.keyed[unit] = append(i.keyed[unit], e)
 		}
 		if unit.Cluster != "" {
 			i.clusters[unit.Cluster] = true
@@ -319,15 +330,15 @@ func (i *inventory) secrets() rego.Secrets {
 	return i.hidden
 }
 
-// view builds the document for a unit. Of several entries with one key it takes
-// the unit's, else the first. Objects for other clusters are left out.
-func (i *inventory) view(unit *render.Unit) *view {
+// view builds the document for a cluster, without objects for others. Of several entries
+// with one key it takes the first.
+func (i *inventory) view(cluster string) *view {
 	chosen := map[entryKey]*entry{}
 	for _, e := range i.seen {
-		if unit != nil && e.object.Unit != nil && unit.Cluster != "" && e.object.Unit.Cluster != "" && unit.Cluster != e.object.Unit.Cluster {
+		if e.object.Unit != nil && cluster != "" && e.object.Unit.Cluster != "" && cluster != e.object.Unit.Cluster {
 			continue
 		}
-		if chosen[e.key] == nil || unit != nil && e.object.Unit == unit {
+		if chosen[e.key] == nil {
 			chosen[e.key] = e
 		}
 	}
@@ -351,6 +362,27 @@ func (b branch) put(path []string, leaf *ast.Term) {
 		b = next
 	}
 	b[path[len(path)-1]] = leaf
+}
+
+// over returns a document with b's leaves in the place of its own, or without those
+// that are nil. It shares everything else.
+func (b branch) over(o ast.Object) ast.Object {
+	out := ast.NewObjectWithCapacity(o.Len())
+	o.Foreach(func(k, v *ast.Term) {
+		name, _ := k.Value.(ast.String)
+		switch with := b[string(name)].(type) {
+		case *ast.Term:
+			v = with
+		case branch:
+			if below, ok := v.Value.(ast.Object); ok {
+				v = ast.NewTerm(with.over(below))
+			}
+		}
+		if v != nil {
+			out.Insert(k, v)
+		}
+	})
+	return out
 }
 
 func (b branch) term() *ast.Term {
