@@ -6,6 +6,7 @@ import (
 	"maps"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -64,9 +65,9 @@ func (r *Response) Violation() bool {
 }
 
 func (e *Engine) writtenReview(ctx context.Context, x Review) (*review, error) {
-	r := &review{ctx: ctx, engine: e, unit: x.Object.Unit, source: sourceOriginal, userKnown: true}
+	r := &review{ctx: ctx, engine: e, unit: x.Object.Unit, source: gatekeeperdoc.SourceOriginal, userKnown: true}
 	if x.Generated {
-		r.source = sourceGenerated
+		r.source = gatekeeperdoc.SourceGenerated
 	}
 	gvk := x.Object.GroupVersionKind()
 	if gvk.Group == "admission.k8s.io" && gvk.Kind == "AdmissionReview" {
@@ -89,7 +90,7 @@ func (e *Engine) writtenReview(ctx context.Context, x Review) (*review, error) {
 	name, _ := r.fields["namespace"].(string)
 	r.namespace = e.namespaceOf(r.unit, name)
 	if x.Namespace != nil {
-		r.namespace = &namespace{name: x.Namespace.GetName(), labels: x.Namespace.GetLabels(), known: true, object: x.Namespace}
+		r.namespace = &gatekeeperdoc.Namespace{Name: x.Namespace.GetName(), Labels: x.Namespace.GetLabels(), Known: true, Object: x.Namespace}
 	}
 	return r, nil
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -25,7 +26,7 @@ type config struct {
 type exclusion struct {
 	object    *render.Object
 	pointer   string
-	namespace wildcard
+	namespace gatekeeperdoc.Wildcard
 	processes []string
 }
 
@@ -41,8 +42,8 @@ var processes = []string{"*", processWebhook, processMutation, processSync, proc
 
 type configSpec struct {
 	Match []struct {
-		Processes          []string   `json:"processes"`
-		ExcludedNamespaces []wildcard `json:"excludedNamespaces"`
+		Processes          []string                 `json:"processes"`
+		ExcludedNamespaces []gatekeeperdoc.Wildcard `json:"excludedNamespaces"`
 	} `json:"match"`
 	Sync struct {
 		SyncOnly []syncedKind `json:"syncOnly"`
@@ -81,20 +82,20 @@ func (c *config) readConfig(o *render.Object) []error {
 		return []error{policy.ErrorAt(o, "/metadata/name", "config", fmt.Errorf("Gatekeeper reads only a Config with the name config, and this one is %q", o.GetName()))}
 	}
 	var spec configSpec
-	errs := decode(o, "/spec", o.Object["spec"], &spec, "config")
-	if broken(errs) {
+	errs := gatekeeperdoc.Decode(o, "/spec", o.Object["spec"], &spec, "config")
+	if gatekeeperdoc.Broken(errs) {
 		return errs
 	}
 	for i, m := range spec.Match {
 		base := render.Pointer("spec", "match", i)
 		for j, p := range m.Processes {
 			if !slices.Contains(processes, p) {
-				errs = append(errs, warning(o, base+render.Pointer("processes", j), "config", fmt.Errorf("process %q is none of %s", p, strings.Join(processes, ", "))))
+				errs = append(errs, gatekeeperdoc.Warning(o, base+render.Pointer("processes", j), "config", fmt.Errorf("process %q is none of %s", p, strings.Join(processes, ", "))))
 			}
 		}
 		for j, n := range m.ExcludedNamespaces {
 			pointer := base + render.Pointer("excludedNamespaces", j)
-			if !wildcardPattern.MatchString(string(n)) {
+			if !gatekeeperdoc.WildcardPattern.MatchString(string(n)) {
 				errs = append(errs, policy.ErrorAt(o, pointer, "config", fmt.Errorf("%q is no name, with a * at its front or end at most", n)))
 				continue
 			}
@@ -107,8 +108,8 @@ func (c *config) readConfig(o *render.Object) []error {
 
 func (c *config) readSyncSet(o *render.Object) []error {
 	var spec syncSetSpec
-	errs := decode(o, "/spec", o.Object["spec"], &spec, "syncset")
-	if !broken(errs) {
+	errs := gatekeeperdoc.Decode(o, "/spec", o.Object["spec"], &spec, "syncset")
+	if !gatekeeperdoc.Broken(errs) {
 		c.sync(spec.GVKs)
 	}
 	return errs
@@ -130,7 +131,7 @@ func (c *config) excludes(process, namespace string) *exclusion {
 	}
 	for i := range c.excluded {
 		x := &c.excluded[i]
-		if (slices.Contains(x.processes, process) || slices.Contains(x.processes, "*")) && x.namespace.matches(namespace) {
+		if (slices.Contains(x.processes, process) || slices.Contains(x.processes, "*")) && x.namespace.Matches(namespace) {
 			return x
 		}
 	}
@@ -158,7 +159,7 @@ func requirements(o *render.Object) ([]requirement, []error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&clauses); err != nil {
-		return nil, []error{warning(o, render.Pointer("metadata", "annotations", syncAnnotation), "template", fmt.Errorf("the annotation is no list of lists of {groups, versions, kinds}, in JSON"))}
+		return nil, []error{gatekeeperdoc.Warning(o, render.Pointer("metadata", "annotations", syncAnnotation), "template", fmt.Errorf("the annotation is no list of lists of {groups, versions, kinds}, in JSON"))}
 	}
 	var all []requirement
 	for _, alternatives := range clauses {
@@ -188,7 +189,7 @@ func (c *config) unsynced(all templates) []error {
 		t := all[name]
 		for _, r := range t.requires {
 			if !slices.ContainsFunc(r, func(k schema.GroupVersionKind) bool { return c.synced[k] }) {
-				errs = append(errs, warning(t.object, render.Pointer("metadata", "annotations", syncAnnotation), "template",
+				errs = append(errs, gatekeeperdoc.Warning(t.object, render.Pointer("metadata", "annotations", syncAnnotation), "template",
 					fmt.Errorf("template %s needs %s in data.inventory, which neither the Config nor a SyncSet syncs: it does not see any", name, r)))
 			}
 		}

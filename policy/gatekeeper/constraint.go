@@ -15,6 +15,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -24,7 +25,7 @@ type constraint struct {
 	object     *render.Object
 	tree       map[string]any // the object with the defaults of its template's schema
 	template   *template
-	match      *match
+	match      *gatekeeperdoc.Match
 	actions    []string  // actions at the enforcement point, in order; empty if it is not enforced there
 	parameters *ast.Term // of Rego
 	severity   policy.Severity
@@ -96,7 +97,7 @@ func (c *compiler) newConstraint(o *render.Object, all templates) (*constraint, 
 	}
 	spec, _ := made.tree["spec"].(map[string]any)
 	var errs []error
-	if made.match, errs = newMatch(o, "/spec/match", spec["match"]); broken(errs) {
+	if made.match, errs = gatekeeperdoc.NewMatch(o, "/spec/match", spec["match"]); gatekeeperdoc.Broken(errs) {
 		return nil, errs
 	}
 	if f := c.enforce(made, spec); f != nil {
@@ -107,6 +108,12 @@ func (c *compiler) newConstraint(o *render.Object, all templates) (*constraint, 
 	}
 	made.rule = documentation(made)
 	return made, errs
+}
+
+// A fault is an error about a field.
+type fault struct {
+	pointer string
+	err     error
 }
 
 // nameFault returns the error about a constraint's name, or nil.
@@ -165,7 +172,7 @@ func (c *compiler) scope(con *constraint, spec map[string]any) *fault {
 		return &fault{"/spec", fmt.Errorf("enforcementAction is scoped, and there are no scopedEnforcementActions")}
 	}
 	var scoped []scopedAction
-	if errs := decode(con.object, field, spec["scopedEnforcementActions"], &scoped, "constraint"); broken(errs) {
+	if errs := gatekeeperdoc.Decode(con.object, field, spec["scopedEnforcementActions"], &scoped, "constraint"); gatekeeperdoc.Broken(errs) {
 		return &fault{field, fmt.Errorf("scopedEnforcementActions are a list of {action, enforcementPoints: [{name}]}")}
 	}
 	found := map[string]bool{}

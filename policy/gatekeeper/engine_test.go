@@ -72,6 +72,15 @@ violation[{"msg": msg}] {
 
 const pod = `{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: shop}}`
 
+func parseOne(t testing.TB, text string) *render.Object {
+	t.Helper()
+	objects, err := render.Parse("policy.yaml", []byte(text))
+	if err != nil || len(objects) != 1 {
+		t.Fatalf("%d objects, %v", len(objects), err)
+	}
+	return objects[0]
+}
+
 func parseAll(t testing.TB, text string) []*render.Object {
 	t.Helper()
 	objects, err := render.Parse("policy.yaml", []byte(strings.TrimLeft(text, "\n")))

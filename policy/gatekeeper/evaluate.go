@@ -15,6 +15,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
 	"github.com/preadmit/preadmit/policy/internal/rego"
 	"github.com/preadmit/preadmit/render"
 )
@@ -38,9 +39,9 @@ type Response struct {
 // respond takes a review through the constraints, in their order. The error is
 // for cancellation.
 func (e *Engine) respond(r *review) ([]Response, error) {
-	kind := groupKindOf(r.subject())
+	kind := gatekeeperdoc.GroupKindOf(r.subject())
 	candidates := e.of(kind)
-	if r.object != nil && r.old != nil && groupKindOf(r.old) != kind {
+	if r.object != nil && r.old != nil && gatekeeperdoc.GroupKindOf(r.old) != kind {
 		candidates = e.constraints
 	}
 	all := make([]Response, 0, len(candidates))
@@ -64,7 +65,7 @@ func (r *review) evaluate(c *constraint) []Response {
 	case errors.As(err, &undecided):
 		return []Response{c.said(policy.Unknown, undecided.Question)}
 	case err != nil: // Gatekeeper takes it for a violation
-		return []Response{c.said(policy.Fail, fmt.Sprintf("unable to match constraints: error matching the requested object: %s :%v", metaText(r.subject(), "name"), err))}
+		return []Response{c.said(policy.Fail, fmt.Sprintf("unable to match constraints: error matching the requested object: %s :%v", gatekeeperdoc.MetaText(r.subject(), "name"), err))}
 	case !matched:
 		return nil
 	case r.exemption.why != "":

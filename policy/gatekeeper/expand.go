@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
+	"github.com/preadmit/preadmit/policy/internal/mutator"
 	"github.com/preadmit/preadmit/policy/internal/patch"
 	"github.com/preadmit/preadmit/render"
 )
@@ -20,24 +22,24 @@ import (
 // objects. It is read-only and safe for concurrent use
 // (gatekeeper/v3/pkg/expansion).
 type expansions struct {
-	mutators *mutators
+	mutators *mutator.Set
 	byKind   map[string][]*expansionTemplate // by the kind that they apply to, and by name
 }
 
 // An expanded is an object that a controller will create from another one.
 type expanded struct {
-	matchable // with sourceGenerated
-	template  *expansionTemplate
-	prefix    string         // pointer into parent of the part from which it is created
-	parent    map[string]any // the object that the request is about
-	assumed   []string       // mutations that could not be applied
-	set       []setBy        // changes made by mutators
+	gatekeeperdoc.Matchable // with sourceGenerated
+	template                *expansionTemplate
+	prefix                  string         // pointer into parent of the part from which it is created
+	parent                  map[string]any // the object that the request is about
+	assumed                 []string       // mutations that could not be applied
+	set                     []setBy        // changes made by mutators
 }
 
 // A setBy is the change of a mutator to an expanded object.
 type setBy struct {
 	pointers []string
-	by       *mutator
+	by       *mutator.Mutator
 }
 
 // maxDepth is how often created objects are expanded again, as in Gatekeeper.
@@ -55,17 +57,17 @@ const (
 // that can't be created. Objects created from created objects come first. If x
 // is as written, the mutators change it first, as in gator; otherwise the chain
 // has applied them. It fails only if ctx ends.
-func (e *expansions) expand(ctx context.Context, x matchable) ([]expanded, []policy.Result, error) {
+func (e *expansions) expand(ctx context.Context, x gatekeeperdoc.Matchable) ([]expanded, []policy.Result, error) {
 	if e.none() {
 		return nil, nil, nil
 	}
-	r := &expansionRun{expansions: e, ctx: ctx, root: x.object}
-	if x.written {
-		changed, err := e.mutators.mutate(ctx, mutable{matchable: x, kind: kindOf(x.object)})
+	r := &expansionRun{expansions: e, ctx: ctx, root: x.Object}
+	if x.Written {
+		changed, err := e.mutators.Mutate(ctx, mutator.Target{Matchable: x, Kind: kindOf(x.Object)})
 		if err != nil {
 			return nil, r.refused(err, nil, ""), ctx.Err()
 		}
-		x.object = changed.object
+		x.Object = changed.Object
 	}
 	r.recurse(x, "", 0)
 	return r.made, r.results, ctx.Err()
@@ -89,8 +91,8 @@ type expansionRun struct {
 	full    bool
 }
 
-func (e *expansionRun) recurse(x matchable, prefix string, depth int) {
-	gvk := kindOf(x.object)
+func (e *expansionRun) recurse(x gatekeeperdoc.Matchable, prefix string, depth int) {
+	gvk := kindOf(x.Object)
 	var found []expanded
 	for _, t := range e.byKind[gvk.Kind] {
 		if t.concerns(gvk) && !e.full && e.ctx.Err() == nil {
@@ -100,12 +102,12 @@ func (e *expansionRun) recurse(x matchable, prefix string, depth int) {
 		}
 	}
 	for i := range found {
-		e.recurse(found[i].matchable, found[i].prefix, depth+1)
+		e.recurse(found[i].Matchable, found[i].prefix, depth+1)
 	}
 	e.made = append(e.made, found...)
 }
 
-func (e *expansionRun) one(t *expansionTemplate, x matchable, prefix string, depth int) (expanded, bool) {
+func (e *expansionRun) one(t *expansionTemplate, x gatekeeperdoc.Matchable, prefix string, depth int) (expanded, bool) {
 	made := expanded{template: t, prefix: prefix + t.pointer(), parent: e.root}
 	object, err := t.make(x)
 	if err == nil {
@@ -116,20 +118,20 @@ func (e *expansionRun) one(t *expansionTemplate, x matchable, prefix string, dep
 		e.full = e.full || len(e.results) == maxExpandErrors
 		return made, false
 	}
-	made.matchable = matchable{object: object, namespace: x.namespace, source: sourceGenerated, written: x.written}
-	after, err := e.mutators.mutate(e.ctx, mutable{matchable: made.matchable, kind: t.generates})
+	made.Matchable = gatekeeperdoc.Matchable{Object: object, Namespace: x.Namespace, Source: gatekeeperdoc.SourceGenerated, Written: x.Written}
+	after, err := e.mutators.Mutate(e.ctx, mutator.Target{Matchable: made.Matchable, Kind: t.generates})
 	if err != nil {
 		e.results = append(e.results, e.refused(err, t, made.prefix)...)
 		return made, false
 	}
-	for _, s := range after.steps {
-		if s.after != nil {
-			made.set = append(made.set, setBy{patch.Differences(made.object, s.after), s.by})
-			made.object = s.after
+	for _, s := range after.Steps {
+		if s.After != nil {
+			made.set = append(made.set, setBy{patch.Differences(made.Object, s.After), s.By})
+			made.Object = s.After
 		}
 	}
-	for _, u := range after.unknowns {
-		result := u.result()
+	for _, u := range after.Unknowns {
+		result := u.Result()
 		result.Message, result.Fields = t.implied(result.Message), []string{made.prefix}
 		e.results = append(e.results, result)
 		made.assumed = append(made.assumed, fmt.Sprintf("%s %s could not be applied: checked without its changes", result.Engine, result.Policy))
@@ -140,7 +142,7 @@ func (e *expansionRun) one(t *expansionTemplate, x matchable, prefix string, dep
 // room counts the object.
 func (e *expansionRun) room(object map[string]any, depth int) error {
 	e.count++
-	e.weight += weight(object)
+	e.weight += mutator.Weight(object)
 	switch {
 	case depth >= maxDepth:
 		e.full = true
@@ -154,11 +156,11 @@ func (e *expansionRun) room(object map[string]any, depth int) error {
 
 // refused returns the results for an object that a mutator failed on.
 func (e *expansionRun) refused(err error, t *expansionTemplate, prefix string) []policy.Result {
-	var refusal *mutatorError
+	var refusal *mutator.Error
 	if !errors.As(err, &refusal) {
 		return nil // of the context
 	}
-	result := refusal.result()
+	result := refusal.Result()
 	if t != nil {
 		result.Message, result.Fields = t.implied(result.Message), []string{prefix}
 	}
@@ -188,7 +190,7 @@ func (e *expanded) assumptions(fields []string) []string {
 	for _, s := range e.set {
 		for _, p := range s.pointers {
 			if slices.ContainsFunc(fields, func(f string) bool { return f == p || strings.HasPrefix(f, p+"/") }) {
-				assumed = append(assumed, fmt.Sprintf("%s is set by %s %s", e.prefix+p, policy.EngineGatekeeper, s.by.name))
+				assumed = append(assumed, fmt.Sprintf("%s is set by %s %s", e.prefix+p, policy.EngineGatekeeper, s.by.Name))
 			}
 		}
 	}
@@ -203,26 +205,26 @@ func given(pointer string) bool {
 }
 
 // make returns the object that will be created from x.
-func (e *expansionTemplate) make(x matchable) (map[string]any, error) {
-	parent := &unstructured.Unstructured{Object: x.object}
-	found, ok := render.Lookup(x.object, e.pointer())
+func (e *expansionTemplate) make(x gatekeeperdoc.Matchable) (map[string]any, error) {
+	parent := &unstructured.Unstructured{Object: x.Object}
+	found, ok := render.Lookup(x.Object, e.pointer())
 	if !ok {
 		return nil, fmt.Errorf("unable to expand object: could not find source field %q", e.source)
 	}
 	from, ok := found.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("unable to expand object: source field %q is %s, and should be an object", e.source, typeName(found))
+		return nil, fmt.Errorf("unable to expand object: source field %q is %s, and should be an object", e.source, mutator.TypeName(found))
 	}
-	copied, _ := clone(from).(map[string]any)
+	copied, _ := mutator.Clone(from).(map[string]any)
 	made := &unstructured.Unstructured{Object: copied}
 	if meta, has := copied["metadata"]; has {
 		if _, ok := meta.(map[string]any); !ok {
-			return nil, fmt.Errorf("unable to expand object: metadata of source field %q is %s, and should be an object", e.source, typeName(meta))
+			return nil, fmt.Errorf("unable to expand object: metadata of source field %q is %s, and should be an object", e.source, mutator.TypeName(meta))
 		}
 	}
 	made.SetGroupVersionKind(e.generates)
-	if x.namespace != nil {
-		made.SetNamespace(x.namespace.name)
+	if x.Namespace != nil {
+		made.SetNamespace(x.Namespace.Name)
 	} else if ns := parent.GetNamespace(); ns != "" {
 		made.SetNamespace(ns)
 	}

@@ -17,6 +17,8 @@ import (
 	"golang.org/x/tools/txtar"
 	"sigs.k8s.io/yaml"
 
+	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
+	"github.com/preadmit/preadmit/policy/internal/mutator"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -100,7 +102,7 @@ func askGator(t *testing.T, bin string, input []byte) []byte {
 func expandAll(t testing.TB, file string, input []byte) (made []any, said string) {
 	t.Helper()
 	objects, err := render.Parse(file, input)
-	m, broken := newMutators(objects)
+	m, broken := mutator.New(objects)
 	e, wrong := newExpansions(objects, m)
 	var b strings.Builder
 	for _, e := range render.Errors(errors.Join(err, broken, wrong)) {
@@ -111,16 +113,16 @@ func expandAll(t testing.TB, file string, input []byte) (made []any, said string
 		fmt.Fprintf(&b, "%s: %s [%s]\n", level, e, e.Rule)
 	}
 	for _, o := range objects {
-		x := matchable{object: o.Object, source: sourceOriginal, written: true}
+		x := gatekeeperdoc.Matchable{Object: o.Object, Source: gatekeeperdoc.SourceOriginal, Written: true}
 		switch ns := o.GetNamespace(); ns {
 		case "":
-			x.namespace = &namespace{known: true}
+			x.Namespace = &gatekeeperdoc.Namespace{Known: true}
 		case "default":
-			x.namespace = &namespace{name: ns, known: true}
+			x.Namespace = &gatekeeperdoc.Namespace{Name: ns, Known: true}
 		default:
 			for _, n := range objects {
-				if isNamespace(n.Object) && n.GetName() == ns {
-					x.namespace = &namespace{name: ns, labels: n.GetLabels(), known: true}
+				if gatekeeperdoc.IsNamespace(n.Object) && n.GetName() == ns {
+					x.Namespace = &gatekeeperdoc.Namespace{Name: ns, Labels: n.GetLabels(), Known: true}
 				}
 			}
 		}
@@ -132,7 +134,7 @@ func expandAll(t testing.TB, file string, input []byte) (made []any, said string
 			fmt.Fprintf(&b, "%s: %s/%s: %s %v\n", r.Outcome, r.Rule, r.Policy, r.Message, r.Fields)
 		}
 		for i := range found {
-			made = append(made, plainly(t, found[i].object))
+			made = append(made, plainly(t, found[i].Object))
 		}
 	}
 	slices.SortStableFunc(made, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })

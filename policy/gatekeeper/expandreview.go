@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
+	"github.com/preadmit/preadmit/policy/internal/mutator"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -12,7 +14,7 @@ import (
 // that apply to created objects. NewMutating reports the mutators' errors,
 // except to gator.
 func (e *Engine) expanding(objects []*render.Object) []error {
-	m, broken := newMutators(objects)
+	m, broken := mutator.New(objects)
 	if !e.options.Written {
 		broken = nil
 	}
@@ -68,7 +70,7 @@ func (e *Engine) implied(r *review) ([]Response, []policy.Result, error) {
 	if e.expansions == nil || r.exemption.why != "" && !r.exemption.open {
 		return nil, nil, nil
 	}
-	x := matchable{object: r.subject(), namespace: r.expandedIn(), source: r.source, written: e.options.Written}
+	x := gatekeeperdoc.Matchable{Object: r.subject(), Namespace: r.expandedIn(), Source: r.source, Written: e.options.Written}
 	made, results, err := e.expansions.expand(r.ctx, x)
 	if err != nil {
 		return nil, nil, err
@@ -88,13 +90,13 @@ func (e *Engine) implied(r *review) ([]Response, []policy.Result, error) {
 
 // expandedIn returns the namespace of the created objects. gator assumes there that an
 // object without a namespace has none, and that the namespace default has no labels.
-func (r *review) expandedIn() *namespace {
+func (r *review) expandedIn() *gatekeeperdoc.Namespace {
 	switch ns := r.namespace; {
 	case !r.engine.options.Written:
 	case ns == nil:
-		return &namespace{known: true}
-	case ns.name == "default" && !ns.known:
-		return &namespace{name: ns.name, known: true}
+		return &gatekeeperdoc.Namespace{Known: true}
+	case ns.Name == "default" && !ns.Known:
+		return &gatekeeperdoc.Namespace{Name: ns.Name, Known: true}
 	}
 	return r.namespace
 }
@@ -104,18 +106,18 @@ func (r *review) of(x *expanded) *review {
 	kind := x.template.generates
 	made := &review{
 		ctx: r.ctx, engine: r.engine, unit: r.unit, kind: kind, operation: r.operation,
-		namespace: r.namespace, source: sourceGenerated, userKnown: true, exemption: r.exemption,
+		namespace: r.namespace, source: gatekeeperdoc.SourceGenerated, userKnown: true, exemption: r.exemption,
 	}
-	if made.object = x.object; r.operation == string(policy.Delete) {
-		made.object, made.old = nil, x.object
+	if made.object = x.Object; r.operation == string(policy.Delete) {
+		made.object, made.old = nil, x.Object
 	}
 	made.fields = map[string]any{
 		"uid": "", "operation": r.operation, "userInfo": map[string]any{}, "options": nil,
 		"kind":     map[string]any{"group": kind.Group, "version": kind.Version, "kind": kind.Kind},
 		"resource": map[string]any{"group": "", "version": "", "resource": ""},
-		"name":     metaText(x.object, "name"),
+		"name":     gatekeeperdoc.MetaText(x.Object, "name"),
 	}
-	if ns := metaText(x.object, "namespace"); ns != "" {
+	if ns := gatekeeperdoc.MetaText(x.Object, "namespace"); ns != "" {
 		made.fields["namespace"] = ns
 	}
 	return made

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
+	"github.com/preadmit/preadmit/policy/internal/mutator"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -26,7 +28,7 @@ func isExpansionTemplate(o *render.Object) bool {
 type expansionTemplate struct {
 	object    *render.Object
 	name      string
-	appliesTo []applyTo
+	appliesTo []gatekeeperdoc.ApplyTo
 	source    string // the field that objects are made from, such as spec.template
 	generates schema.GroupVersionKind
 	action    string // "": that of the constraint
@@ -51,7 +53,7 @@ type expansionSpec struct {
 // newExpansions reads the expansion templates among the objects. The error
 // joins *render.Error; the templates that it is not about are there all the
 // same.
-func newExpansions(objects []*render.Object, m *mutators) (*expansions, error) {
+func newExpansions(objects []*render.Object, m *mutator.Set) (*expansions, error) {
 	var errs []error
 	var all []*expansionTemplate
 	for _, o := range objects {
@@ -101,8 +103,8 @@ func withExpansionTemplate(all []*expansionTemplate, t *expansionTemplate) ([]*e
 	switch {
 	case i < 0:
 		return append(all, t), nil
-	case !alike(all[i].object, t.object):
-		return all, []error{policy.ErrorAt(t.object, "/metadata/name", ruleExpansion, otherOf(expansionKind, t.name, all[i].object))}
+	case !gatekeeperdoc.Equal(all[i].object, t.object):
+		return all, []error{policy.ErrorAt(t.object, "/metadata/name", ruleExpansion, gatekeeperdoc.OtherOf(expansionKind, t.name, all[i].object))}
 	}
 	return all, nil
 }
@@ -122,19 +124,19 @@ func newExpansionTemplate(o *render.Object) (*expansionTemplate, []error) {
 		add("/spec", "has no spec")
 		return nil, errs
 	}
-	if errs = decode(o, "/spec", written, &spec, ruleExpansion); broken(errs) {
+	if errs = gatekeeperdoc.Decode(o, "/spec", written, &spec, ruleExpansion); gatekeeperdoc.Broken(errs) {
 		return nil, errs
 	}
 	t := &expansionTemplate{object: o, name: o.GetName(), source: spec.TemplateSource, action: spec.EnforcementAction}
 	t.generates = schema.GroupVersionKind(spec.GeneratedGVK)
 	for _, a := range spec.ApplyTo {
-		t.appliesTo = append(t.appliesTo, applyTo{Groups: a.Groups, Kinds: a.Kinds, Versions: a.Versions})
+		t.appliesTo = append(t.appliesTo, gatekeeperdoc.ApplyTo{Groups: a.Groups, Kinds: a.Kinds, Versions: a.Versions})
 	}
 	if v := o.GroupVersionKind().Version; v != "v1beta1" && v != "v1alpha1" {
-		errs = append(errs, warning(o, "/apiVersion", ruleExpansion, fmt.Errorf("%s has no version %s in Gatekeeper: it is read as v1beta1", expansionKind, v)))
+		errs = append(errs, gatekeeperdoc.Warning(o, "/apiVersion", ruleExpansion, fmt.Errorf("%s has no version %s in Gatekeeper: it is read as v1beta1", expansionKind, v)))
 	}
 	t.check(add)
-	if broken(errs) {
+	if gatekeeperdoc.Broken(errs) {
 		return nil, errs
 	}
 	return t, errs
@@ -145,8 +147,8 @@ func (e *expansionTemplate) check(add func(pointer, format string, args ...any))
 	if e.name == "" {
 		add("/metadata", "has no name")
 	}
-	if len(e.name) > maxName {
-		add("/metadata/name", "the name must be shorter than %d characters", maxName+1)
+	if len(e.name) > gatekeeperdoc.MaxName {
+		add("/metadata/name", "the name must be shorter than %d characters", gatekeeperdoc.MaxName+1)
 	}
 	if e.source == "" {
 		add("/spec/templateSource", "templateSource is required: the field that objects are made from, such as spec.template")
@@ -158,14 +160,14 @@ func (e *expansionTemplate) check(add func(pointer, format string, args ...any))
 		add("/spec/applyTo", "applyTo is required: the kinds to expand")
 	}
 	for i := range e.appliesTo {
-		if e.appliesTo[i].kind(e.generates) {
+		if e.appliesTo[i].HasKind(e.generates) {
 			add("/spec"+render.Pointer("applyTo", i), "it generates %s, and applies to that too", e.generates.Kind)
 		}
 	}
 }
 
 func (e *expansionTemplate) concerns(gvk schema.GroupVersionKind) bool {
-	return slices.ContainsFunc(e.appliesTo, func(a applyTo) bool { return a.kind(gvk) })
+	return slices.ContainsFunc(e.appliesTo, func(a gatekeeperdoc.ApplyTo) bool { return a.HasKind(gvk) })
 }
 
 // pointer leads to the source field.

@@ -88,9 +88,9 @@ func (r *review) checks(c *constraint) (all []policy.Check, matches policy.Answe
 		Name: "enforcementAction", Text: strings.Join(c.actions, ", "), Answer: answerOf(len(c.actions) > 0, nil),
 		Origin: c.object.Span("/spec/enforcementAction"),
 	})
-	for _, part := range c.match.parts() {
-		matched, err := r.matches(part.only)
-		check := policy.Check{Name: part.name, Text: part.text, Answer: answerOf(matched, err), Origin: c.object.Span("/spec/match/" + part.name)}
+	for _, part := range c.match.Parts() {
+		matched, err := r.matches(part.Only)
+		check := policy.Check{Name: part.Name, Text: part.Text, Answer: answerOf(matched, err), Origin: c.object.Span("/spec/match/" + part.Name)}
 		if err != nil {
 			check.Why = strings.TrimPrefix(err.Error(), "undecided: ")
 		}
@@ -107,36 +107,6 @@ func answerOf(yes bool, err error) policy.Answer {
 		return policy.Yes
 	}
 	return policy.No
-}
-
-// A matchPart is a match with one of its fields alone.
-type matchPart struct {
-	name, text string
-	only       *match
-}
-
-// parts returns the fields of a match that are set.
-func (m *match) parts() []matchPart {
-	if m == nil {
-		return nil
-	}
-	b := &m.block
-	var all []matchPart
-	add := func(name string, value any, said bool, only match) {
-		if said {
-			text, _ := json.Marshal(value)
-			all = append(all, matchPart{name, string(text), &only})
-		}
-	}
-	add("kinds", b.Kinds, len(b.Kinds) > 0, match{block: matchBlock{Kinds: b.Kinds}})
-	add("scope", b.Scope, b.Scope != "", match{block: matchBlock{Scope: b.Scope}})
-	add("namespaces", b.Namespaces, len(b.Namespaces) > 0, match{block: matchBlock{Namespaces: b.Namespaces}})
-	add("excludedNamespaces", b.ExcludedNamespaces, len(b.ExcludedNamespaces) > 0, match{block: matchBlock{ExcludedNamespaces: b.ExcludedNamespaces}})
-	add("labelSelector", b.LabelSelector, m.labels != nil, match{labels: m.labels})
-	add("namespaceSelector", b.NamespaceSelector, m.namespaces != nil, match{namespaces: m.namespaces})
-	add("name", b.Name, b.Name != "", match{block: matchBlock{Name: b.Name}})
-	add("source", b.Source, b.Source != "", match{block: matchBlock{Source: b.Source}})
-	return all
 }
 
 // trial evaluates the constraint once more and describes each step.

@@ -10,7 +10,8 @@
 //
 //   - template.go reads a template; regocode.go and native.go compile its code,
 //     schema.go its parameters
-//   - constraint.go reads constraints, match.go decides which objects they match
+//   - constraint.go reads constraints; policy/internal/gatekeeperdoc decides which
+//     objects they match
 //   - webhook.go decides whether Gatekeeper gets the request, ignorelabel.go
 //     evaluates its second validating webhook
 //   - evaluate.go takes the request through the constraints; review.go builds the
@@ -18,8 +19,8 @@
 //   - open.go returns undecided results where data is missing, fields.go finds the
 //     fields that made a constraint fail
 //
-// [NewMutating] evaluates mutators: mutator.go and a file for each kind read them,
-// mutate.go applies one, and mutators.go applies all until nothing changes.
+// [NewMutating] evaluates mutators, as Gatekeeper's mutating webhook does; they are read
+// and applied in policy/internal/mutator.
 // expand.go creates the objects that controllers would make, by expansion
 // templates; expandreview.go evaluates these too.
 //
@@ -43,6 +44,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -153,8 +155,8 @@ func (c *compiler) templates(objects []*render.Object) (templates, []error) {
 		switch same := slices.IndexFunc(given, func(g *render.Object) bool { return g.GetName() == o.GetName() }); {
 		case same < 0:
 			given = append(given, o)
-		case !alike(given[same], o):
-			errs = append(errs, policy.ErrorAt(o, "/metadata/name", "template", otherOf("template", o.GetName(), given[same])))
+		case !gatekeeperdoc.Equal(given[same], o):
+			errs = append(errs, policy.ErrorAt(o, "/metadata/name", "template", gatekeeperdoc.OtherOf("template", o.GetName(), given[same])))
 		}
 	}
 	made, faults := make([]*template, len(given)), make([][]error, len(given))
@@ -188,7 +190,7 @@ func (c *compiler) constraints(objects []*render.Object, all templates) (made []
 			continue
 		}
 		id := o.GetKind() + "/" + o.GetName()
-		if slices.ContainsFunc(seen[id], func(s *render.Object) bool { return alike(s, o) }) {
+		if slices.ContainsFunc(seen[id], func(s *render.Object) bool { return gatekeeperdoc.Equal(s, o) }) {
 			continue
 		}
 		seen[id] = append(seen[id], o)
@@ -211,7 +213,7 @@ func (e *Engine) of(kind schema.GroupKind) []*constraint {
 	}
 	var found []*constraint
 	for _, c := range e.constraints {
-		if len(c.actions) > 0 && c.match.concerns(kind) {
+		if len(c.actions) > 0 && c.match.Concerns(kind) {
 			found = append(found, c)
 		}
 	}

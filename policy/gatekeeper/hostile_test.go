@@ -7,8 +7,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
+	"github.com/preadmit/preadmit/policy/internal/mutator"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -162,7 +165,7 @@ func oddly(tree map[string]any) map[string]map[string]any {
 	walk = func(v any, pointer string) {
 		for i := range 3 {
 			odd := oddities[(len(all)+5*i)%len(oddities)]
-			copied, _ := clone(tree).(map[string]any)
+			copied, _ := mutator.Clone(tree).(map[string]any)
 			replaceAt(copied, render.Path(pointer), odd)
 			all[fmt.Sprint(pointer, " ", i)] = copied
 		}
@@ -204,5 +207,60 @@ func replaceAt(v any, path []string, with any) {
 			}
 			replaceAt(v[i], path[1:], with)
 		}
+	}
+}
+
+// TestHostileExpansion bounds what is made of one object.
+func TestHostileExpansion(t *testing.T) {
+	t.Parallel()
+	template := func(name, from, to string) string {
+		return fmt.Sprintf(`{"apiVersion": "expansion.gatekeeper.sh/v1beta1", "kind": "ExpansionTemplate", "metadata": {"name": %q}, "spec": {"applyTo": [{"groups": ["x"], "versions": ["v1"], "kinds": [%q]}], "templateSource": "s", "generatedGVK": {"group": "x", "version": "v1", "kind": %q}}}
+`, name, from, to)
+	}
+	for wide, want := range map[int]string{1: "maximum recursion depth of 30 reached", 2: "too much is made of it", 3: "could not find source field"} {
+		depth := map[int]int{1: 35, 2: 12, 3: 5}[wide]
+		spec := map[string]any{}
+		for range depth {
+			spec = map[string]any{"s": spec}
+		}
+		spec["apiVersion"], spec["kind"], spec["metadata"] = "x/v1", "K0", map[string]any{"name": "a"}
+		var texts []string
+		for i := range depth + wide/3 {
+			for j := range wide {
+				texts = append(texts, template(fmt.Sprintf("t%d-%d", i, j), fmt.Sprintf("K%d", i), fmt.Sprintf("K%d", i+1)))
+			}
+		}
+		e, err := newExpansions(parseAll(t, strings.Join(texts, "---\n")), &mutator.Set{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		inTwoMinutes(t, func() {
+			made, results, err := e.expand(t.Context(), gatekeeperdoc.Matchable{Object: spec, Source: gatekeeperdoc.SourceOriginal})
+			if err != nil || len(made) > maxExpanded || len(results) == 0 || len(results) > maxExpandErrors || !strings.Contains(results[0].Message, want) {
+				t.Errorf("%d made, %d results, %v", len(made), len(results), err)
+			}
+		})
+	}
+	var circle []string
+	for i := range 2000 {
+		circle = append(circle, template(fmt.Sprintf("t%d", i), fmt.Sprintf("K%d", i), fmt.Sprintf("K%d", (i+1)%2000)))
+	}
+	inTwoMinutes(t, func() {
+		e, err := newExpansions(parseAll(t, strings.Join(circle, "---\n")), &mutator.Set{})
+		errs := render.Errors(err)
+		if !e.none() || len(errs) != 2000 || len(errs[0].Error()) > 2*policy.MaxMessage {
+			t.Errorf("%d errors", len(errs))
+		}
+	})
+}
+
+// inTwoMinutes fails a test that takes much longer than it should: bounds are what
+// is tested here, and not speed.
+func inTwoMinutes(t *testing.T, f func()) {
+	t.Helper()
+	start := time.Now()
+	f()
+	if took := time.Since(start); took > 2*time.Minute {
+		t.Errorf("took %s", took)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -36,10 +37,10 @@ func (e *Engine) ignoreLabelRule() policy.Rule {
 
 // refuseLabel returns the webhook's result for a Namespace with the label.
 func (e *Engine) refuseLabel(r *review) []policy.Result {
-	if e.options.Written || r.operation == string(policy.Delete) || !isNamespace(r.object) || r.request.SubResource != "" {
+	if e.options.Written || r.operation == string(policy.Delete) || !gatekeeperdoc.IsNamespace(r.object) || r.request.SubResource != "" {
 		return nil
 	}
-	if _, has := labelsOf(r.object)[ignoreLabel]; !has {
+	if _, has := gatekeeperdoc.LabelsOf(r.object)[ignoreLabel]; !has {
 		return nil
 	}
 	s := e.asking(r.request, nil)
@@ -47,7 +48,7 @@ func (e *Engine) refuseLabel(r *review) []policy.Result {
 		return nil
 	}
 	exempt, known := e.exemptNamespaces()
-	if slices.ContainsFunc(exempt, func(w wildcard) bool { return w.matches(s.In()) }) {
+	if slices.ContainsFunc(exempt, func(w gatekeeperdoc.Wildcard) bool { return w.Matches(s.In()) }) {
 		return nil
 	}
 	result := policy.Result{
@@ -71,7 +72,7 @@ func (w *webhook) origin() render.Span {
 // exemptNamespaces returns the namespaces that may have the label according to
 // the arguments of Gatekeeper's controller. known is false if the controller is
 // not in the tree.
-func (e *Engine) exemptNamespaces() (names []wildcard, known bool) {
+func (e *Engine) exemptNamespaces() (names []gatekeeperdoc.Wildcard, known bool) {
 	for _, o := range e.options.Cluster.List(schema.GroupKind{Group: "apps", Kind: "Deployment"}) {
 		if o.GetName() != controllerName || o.GetNamespace() != ownNamespace {
 			continue
@@ -89,22 +90,22 @@ func (e *Engine) exemptNamespaces() (names []wildcard, known bool) {
 		}
 	}
 	if !known {
-		names = []wildcard{ownNamespace}
+		names = []gatekeeperdoc.Wildcard{ownNamespace}
 	}
 	return names, known
 }
 
 // exemptArgument returns the namespaces that an argument of the controller
 // exempts.
-func exemptArgument(text string) (wildcard, bool) {
+func exemptArgument(text string) (gatekeeperdoc.Wildcard, bool) {
 	flag, value, _ := strings.Cut(strings.TrimLeft(text, "-"), "=")
 	switch flag {
 	case "exempt-namespace":
-		return wildcard(value), value != ""
+		return gatekeeperdoc.Wildcard(value), value != ""
 	case "exempt-namespace-prefix":
-		return wildcard(value + "*"), value != ""
+		return gatekeeperdoc.Wildcard(value + "*"), value != ""
 	case "exempt-namespace-suffix":
-		return wildcard("*" + value), value != ""
+		return gatekeeperdoc.Wildcard("*" + value), value != ""
 	}
 	return "", false
 }

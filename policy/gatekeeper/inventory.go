@@ -8,6 +8,8 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
+	"github.com/preadmit/preadmit/policy/internal/mutator"
 	"github.com/preadmit/preadmit/policy/internal/rego"
 	"github.com/preadmit/preadmit/render"
 )
@@ -146,9 +148,9 @@ func (i *inventory) data(r *review) *rego.Data {
 // key returns the inventory's key of the review's object.
 func (r *review) key() entryKey {
 	version, _ := r.subject()["apiVersion"].(string)
-	k := entryKey{version: version, kind: r.kind.Kind, name: metaText(r.subject(), "name")}
+	k := entryKey{version: version, kind: r.kind.Kind, name: gatekeeperdoc.MetaText(r.subject(), "name")}
 	if r.namespace != nil {
-		k.namespace = r.namespace.name
+		k.namespace = r.namespace.Name
 	}
 	return k
 }
@@ -285,8 +287,8 @@ func (i *inventory) entry(o *render.Object) *entry {
 }
 
 func namespaceName(tree map[string]any) string {
-	if isNamespace(tree) {
-		return metaText(tree, "name")
+	if gatekeeperdoc.IsNamespace(tree) {
+		return gatekeeperdoc.MetaText(tree, "name")
 	}
 	return ""
 }
@@ -321,7 +323,7 @@ func (i *inventory) held(o *render.Object) (tree map[string]any, namespace strin
 // isClustered reports whether kinds of one of Gatekeeper's groups are
 // cluster-scoped. The API server knows this once Gatekeeper is installed.
 func isClustered(group string) bool {
-	return group == templatesGroup || group == constraintsGroup || group == mutationsGroup || group == expansionGroup || group == syncSetGroup
+	return group == templatesGroup || group == constraintsGroup || group == mutator.Group || group == expansionGroup || group == syncSetGroup
 }
 
 // secrets returns the Secrets of the inventory.

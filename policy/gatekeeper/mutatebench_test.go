@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
+	"github.com/preadmit/preadmit/policy/internal/mutator"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -91,7 +93,7 @@ kind: AssignMetadata
 metadata: {name: owner}
 spec: {location: metadata.labels.owner, parameters: {assign: {value: team}}}
 `)
-	m, err := newMutators(objects)
+	m, err := mutator.New(objects)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -99,7 +101,7 @@ spec: {location: metadata.labels.owner, parameters: {assign: {value: team}}}
 	if err != nil {
 		b.Fatal(err)
 	}
-	x := matchable{object: parseAll(b, benchDeployment)[0].Object, namespace: &namespace{name: "shop", known: true}, source: sourceOriginal}
+	x := gatekeeperdoc.Matchable{Object: parseAll(b, benchDeployment)[0].Object, Namespace: &gatekeeperdoc.Namespace{Name: "shop", Known: true}, Source: gatekeeperdoc.SourceOriginal}
 	b.ReportAllocs()
 	for b.Loop() {
 		if made, _, err := e.expand(b.Context(), x); err != nil || len(made) != 1 {

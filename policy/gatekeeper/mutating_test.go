@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -31,7 +32,7 @@ func (bareKinds) Resource(gvk schema.GroupVersionKind) policy.Resource {
 
 func (b bareKinds) Admit(o *render.Object, namespace string) (map[string]any, error) {
 	admitted := &unstructured.Unstructured{Object: o.DeepCopy().Object}
-	if v, found := render.Lookup(admitted.Object, "/spec/replicas"); found && !isNumber(v) {
+	if v, found := render.Lookup(admitted.Object, "/spec/replicas"); found && reflect.TypeOf(v) != reflect.TypeFor[int64]() {
 		return nil, &policy.FieldError{Fields: []string{"/spec/replicas"}, Err: errors.New("spec.replicas: must be an integer")}
 	}
 	if b.Resource(o.GroupVersionKind()).Namespaced && admitted.GetNamespace() == "" {

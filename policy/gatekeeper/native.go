@@ -12,6 +12,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/policy/internal/explain"
+	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -76,8 +77,8 @@ func (c *compiler) newNative(o *render.Object, pointer string, source map[string
 		return nil, []error{policy.ErrorAt(o, pointer, "cel", errors.New("the code has no source"))}
 	}
 	var s nativeSource
-	errs := decode(o, pointer, source, &s, "cel")
-	if broken(errs) {
+	errs := gatekeeperdoc.Decode(o, pointer, source, &s, "cel")
+	if gatekeeperdoc.Broken(errs) {
 		return nil, errs
 	}
 	if f := s.fault(); f != nil {

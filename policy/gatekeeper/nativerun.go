@@ -53,8 +53,8 @@ func (r *review) frozen() *nativeReview {
 	switch {
 	case r.namespaceOpen():
 		n.space = r.open(r.needsNamespace())
-	case r.namespace != nil && r.namespace.object != nil && !r.engine.options.Written:
-		n.space = freeze(cel.NamespaceTree(r.namespace.object, r.namespace.name))
+	case r.namespace != nil && r.namespace.Object != nil && !r.engine.options.Written:
+		n.space = freeze(cel.NamespaceTree(r.namespace.Object, r.namespace.Name))
 	}
 	n.made = true
 	return n

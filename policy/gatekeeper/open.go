@@ -26,11 +26,11 @@ func (r *review) userOpen() bool { return !r.userKnown && !r.engine.options.Writ
 
 // namespaceOpen reports whether the object's namespace is unknown.
 func (r *review) namespaceOpen() bool {
-	return r.namespace != nil && !r.namespace.known && !r.engine.options.Written
+	return r.namespace != nil && !r.namespace.Known && !r.engine.options.Written
 }
 
 func (r *review) needsNamespace() string {
-	return fmt.Sprintf("to know namespace %s: give the Namespace with --with", r.namespace.name)
+	return fmt.Sprintf("to know namespace %s: give the Namespace with --with", r.namespace.Name)
 }
 
 // openPlaces returns the unknown fields of the input that Rego code may read.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
 	"github.com/preadmit/preadmit/policy/internal/rego"
 	"github.com/preadmit/preadmit/render"
 )
@@ -23,8 +24,8 @@ type review struct {
 	object, old map[string]any // nil where there is none
 	kind        schema.GroupVersionKind
 	operation   string
-	namespace   *namespace // nil for an object without one
-	source      source
+	namespace   *gatekeeperdoc.Namespace // nil for an object without one
+	source      gatekeeperdoc.Source
 	fields      map[string]any // of input.review, but for the objects and the namespace
 	userKnown   bool
 	request     *policy.Request // nil in gator's tests
@@ -41,7 +42,7 @@ type review struct {
 func (e *Engine) reviewOf(ctx context.Context, req *policy.Request) *review {
 	r := &review{
 		ctx: ctx, engine: e, unit: req.Subject().Unit, object: req.Admitted, old: req.OldAdmitted,
-		kind: req.Kind, operation: string(req.Operation), source: sourceOriginal, request: req,
+		kind: req.Kind, operation: string(req.Operation), source: gatekeeperdoc.SourceOriginal, request: req,
 	}
 	r.userKnown = req.UserInfo.Known()
 	if req.Resource.Namespaced {
@@ -63,15 +64,15 @@ func requestFields(req *policy.Request) map[string]any {
 }
 
 // namespaceOf returns the known facts of a namespace.
-func (e *Engine) namespaceOf(unit *render.Unit, name string) *namespace {
+func (e *Engine) namespaceOf(unit *render.Unit, name string) *gatekeeperdoc.Namespace {
 	if name == "" {
 		return nil
 	}
-	ns := &namespace{name: name, labels: map[string]string{corev1.LabelMetadataName: name}}
+	ns := &gatekeeperdoc.Namespace{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name}}
 	if o := e.options.Cluster.Namespace(unit, name); o != nil {
-		ns.object, ns.known = o, true
-		maps.Copy(ns.labels, o.GetLabels())
-		ns.labels[corev1.LabelMetadataName] = name // the API server overwrites the manifest's value
+		ns.Object, ns.Known = o, true
+		maps.Copy(ns.Labels, o.GetLabels())
+		ns.Labels[corev1.LabelMetadataName] = name // the API server overwrites the manifest's value
 	}
 	return ns
 }
@@ -86,24 +87,24 @@ func (r *review) subject() map[string]any {
 
 // matchables returns the objects that match blocks select by: the new and the
 // old one. One match is enough.
-func (r *review) matchables() []matchable {
-	var all []matchable
+func (r *review) matchables() []gatekeeperdoc.Matchable {
+	var all []gatekeeperdoc.Matchable
 	for _, o := range []map[string]any{r.object, r.old} {
 		if o != nil {
-			all = append(all, matchable{object: o, namespace: r.namespace, source: r.source, written: r.engine.options.Written})
+			all = append(all, gatekeeperdoc.Matchable{Object: o, Namespace: r.namespace, Source: r.source, Written: r.engine.options.Written})
 		}
 	}
 	return all
 }
 
 // matches reports whether a match is about the review.
-func (r *review) matches(m *match) (bool, error) {
+func (r *review) matches(m *gatekeeperdoc.Match) (bool, error) {
 	if m == nil {
 		return true, nil
 	}
 	var undecided error
 	for _, x := range r.matchables() {
-		matched, err := m.matches(&x)
+		matched, err := m.Matches(&x)
 		if matched || err != nil && r.engine.options.Written {
 			return matched, err
 		}
@@ -150,8 +151,8 @@ func (r *review) input() *ast.Term {
 // namespaceFields returns the namespace's fields as Gatekeeper passes them: an
 // empty object if there is none.
 func (r *review) namespaceFields() map[string]any {
-	if r.namespace == nil || r.namespace.object == nil || r.engine.options.Written {
+	if r.namespace == nil || r.namespace.Object == nil || r.engine.options.Written {
 		return map[string]any{}
 	}
-	return cel.NamespaceTree(r.namespace.object, r.namespace.name)
+	return cel.NamespaceTree(r.namespace.Object, r.namespace.Name)
 }

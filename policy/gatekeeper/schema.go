@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 
+	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
+	"github.com/preadmit/preadmit/policy/internal/mutator"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -108,7 +110,7 @@ func list(of apiextensions.JSONSchemaProps) apiextensions.JSONSchemaProps {
 
 var (
 	text     = apiextensions.JSONSchemaProps{Type: "string"}
-	wildName = apiextensions.JSONSchemaProps{Type: "string", Pattern: wildcardPattern.String()}
+	wildName = apiextensions.JSONSchemaProps{Type: "string", Pattern: gatekeeperdoc.WildcardPattern.String()}
 )
 
 // matchSchema returns the schema of a match block
@@ -121,7 +123,7 @@ var matchSchema = sync.OnceValue(func() apiextensions.JSONSchemaProps {
 	}
 	selector := object(props{"matchLabels": labels, "matchExpressions": list(requirement)})
 	sources := text
-	for _, s := range []source{sourceAll, sourceGenerated, sourceOriginal} {
+	for _, s := range []gatekeeperdoc.Source{gatekeeperdoc.SourceAll, gatekeeperdoc.SourceGenerated, gatekeeperdoc.SourceOriginal} {
 		sources.Enum = append(sources.Enum, string(s))
 	}
 	return object(props{
@@ -224,7 +226,7 @@ func (c *constraintSchema) check(tree map[string]any, written bool) (fs []fault)
 		return fs
 	}
 	unknown := schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}
-	copied, _ := clone(tree).(map[string]any)
+	copied, _ := mutator.Clone(tree).(map[string]any)
 	for _, path := range pruning.PruneWithOptions(copied, c.structural, true, unknown) {
 		fs = append(fs, fault{render.FieldPointer(path), fmt.Errorf("unknown field %q: the template's schema does not have it", path)})
 	}

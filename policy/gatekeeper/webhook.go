@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
 	matching "github.com/preadmit/preadmit/policy/internal/match"
 	"github.com/preadmit/preadmit/render"
 )
@@ -83,12 +84,12 @@ func conditional(o *render.Object, i int, w *v1.ValidatingWebhook) []error {
 		return nil
 	}
 	err := errors.New("matchConditions of Gatekeeper's webhooks are not evaluated: they are assumed to hold")
-	return []error{warning(o, render.Pointer("webhooks", i, "matchConditions"), "webhook", err)}
+	return []error{gatekeeperdoc.Warning(o, render.Pointer("webhooks", i, "matchConditions"), "webhook", err)}
 }
 
 func newWebhook(o *render.Object, w *v1.ValidatingWebhook) (webhook, bool) {
 	for _, s := range []*metav1.LabelSelector{w.NamespaceSelector, w.ObjectSelector} {
-		if _, err := selectorOf(s); err != nil {
+		if _, err := gatekeeperdoc.SelectorOf(s); err != nil {
 			return webhook{}, false
 		}
 	}
@@ -149,7 +150,7 @@ func (w *webhook) exempts(s *asking) exemption {
 	}
 	what := "a " + s.req.Kind.Kind
 	switch {
-	case isNamespace(s.subject()):
+	case gatekeeperdoc.IsNamespace(s.subject()):
 		what = "Namespace " + s.In()
 	case s.In() != "":
 		what += " in namespace " + s.In()
@@ -180,14 +181,14 @@ func exemptByChart(s *asking) exemption {
 // An asking is a request as the rules of webhooks look at it.
 type asking struct {
 	req       *policy.Request
-	kinds     policy.Kinds // may be nil
-	namespace *namespace   // that the object is in, or nil
-	bare      bool         // the namespace has only the known labels
+	kinds     policy.Kinds             // may be nil
+	namespace *gatekeeperdoc.Namespace // that the object is in, or nil
+	bare      bool                     // the namespace has only the known labels
 }
 
 var _ matching.Subject = (*asking)(nil)
 
-func (e *Engine) asking(req *policy.Request, ns *namespace) *asking {
+func (e *Engine) asking(req *policy.Request, ns *gatekeeperdoc.Namespace) *asking {
 	return &asking{req: req, kinds: e.options.Kinds, namespace: ns}
 }
 
@@ -205,10 +206,10 @@ func (a *asking) Request() *policy.Request { return a.req }
 // In implements matching.Subject.
 func (a *asking) In() string {
 	switch {
-	case isNamespace(a.subject()):
-		return metaText(a.subject(), "name")
+	case gatekeeperdoc.IsNamespace(a.subject()):
+		return gatekeeperdoc.MetaText(a.subject(), "name")
 	case a.namespace != nil:
-		return a.namespace.name
+		return a.namespace.Name
 	}
 	return ""
 }
@@ -216,12 +217,12 @@ func (a *asking) In() string {
 // NamespaceLabels implements matching.Subject.
 func (a *asking) NamespaceLabels() (set map[string]string, complete bool) {
 	switch {
-	case isNamespace(a.subject()):
-		set = labelsOf(a.subject())
+	case gatekeeperdoc.IsNamespace(a.subject()):
+		set = gatekeeperdoc.LabelsOf(a.subject())
 		set[corev1.LabelMetadataName] = a.In()
 		return set, true
 	case a.namespace != nil:
-		return a.namespace.labels, a.namespace.known || a.bare
+		return a.namespace.Labels, a.namespace.Known || a.bare
 	}
 	return nil, true
 }

@@ -1,4 +1,6 @@
-package gatekeeper
+// Package gatekeeperdoc reads what constraints, mutators and expansion templates of
+// Gatekeeper have in common: fields, match blocks, and annotations that document them.
+package gatekeeperdoc
 
 import (
 	"cmp"
@@ -13,17 +15,17 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// warning returns a warning about a field. o is used all the same.
-func warning(o *render.Object, pointer, rule string, err error) *render.Error {
+// Warning returns a warning about a field. o is used all the same.
+func Warning(o *render.Object, pointer, rule string, err error) *render.Error {
 	e := policy.ErrorAt(o, pointer, rule, err)
 	e.Warning = true
 	return e
 }
 
-// decode decodes the value at a pointer of o into a struct. A value of the
+// Decode decodes the value at a pointer of o into a struct. A value of the
 // wrong type is an error at its place. An unknown field is a warning, because
 // the API server drops it.
-func decode(o *render.Object, pointer string, value, into any, rule string) []error {
+func Decode(o *render.Object, pointer string, value, into any, rule string) []error {
 	data, err := json.Marshal(value)
 	if err != nil {
 		return []error{policy.ErrorAt(o, pointer, rule, err)}
@@ -34,7 +36,7 @@ func decode(o *render.Object, pointer string, value, into any, rule string) []er
 	}
 	var errs []error
 	for _, e := range strict {
-		errs = append(errs, warning(o, pointer+render.FieldPointer(policy.UnknownField(e)), rule, e))
+		errs = append(errs, Warning(o, pointer+render.FieldPointer(policy.UnknownField(e)), rule, e))
 	}
 	return errs
 }
@@ -59,7 +61,20 @@ func decodePointer(err error) string {
 	return ""
 }
 
-// broken reports whether any of the errors is more than a warning.
-func broken(errs []error) bool {
+// Broken reports whether any of the errors is more than a warning.
+func Broken(errs []error) bool {
 	return len(render.Failures(errors.Join(errs...))) > 0
+}
+
+// Equal reports whether two objects are one policy that several overlays render. Their
+// labels and annotations may differ.
+func Equal(a, b *render.Object) bool {
+	return a.GetAPIVersion() == b.GetAPIVersion() && a.GetKind() == b.GetKind() && a.GetName() == b.GetName() &&
+		reflect.DeepEqual(a.Object["spec"], b.Object["spec"])
+}
+
+// OtherOf returns the error of an object whose name another object already has.
+func OtherOf(what, name string, first *render.Object) error {
+	where := cmp.Or(first.Span("").String(), "before it")
+	return fmt.Errorf("%s %s is another one than that of %s, which is used", what, name, where)
 }

@@ -1,18 +1,17 @@
-package gatekeeper
+package gatekeeperdoc
 
 import (
 	"errors"
 	"testing"
 
-	"sigs.k8s.io/yaml"
-
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/render"
 )
 
-func parseOne(t testing.TB, text string) *render.Object {
+func read(t testing.TB, text string) *render.Object {
 	t.Helper()
 	objects, err := render.Parse("policy.yaml", []byte(text))
 	if err != nil || len(objects) != 1 {
@@ -21,14 +20,14 @@ func parseOne(t testing.TB, text string) *render.Object {
 	return objects[0]
 }
 
-func matchOf(t testing.TB, text string) (*match, []error) {
+func matchOf(t testing.TB, text string) (*Match, []error) {
 	t.Helper()
 	var block any
 	if err := yaml.Unmarshal([]byte(text), &block); err != nil {
 		t.Fatal(err)
 	}
-	o := parseOne(t, "apiVersion: constraints.gatekeeper.sh/v1beta1\nkind: K\nmetadata: {name: c}\n")
-	return newMatch(o, "/spec/match", block)
+	o := read(t, "apiVersion: constraints.gatekeeper.sh/v1beta1\nkind: K\nmetadata: {name: c}\n")
+	return NewMatch(o, "/spec/match", block)
 }
 
 // unknown stands in the table for what depends on the labels of a namespace.
@@ -44,11 +43,11 @@ func TestMatch(t *testing.T) {
 		space     = "{apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {team: a}}}"
 		nowhere   = "{apiVersion: v1, kind: Pod, metadata: {name: p}}"
 	)
-	shop := &namespace{name: "shop", known: true, labels: map[string]string{"team": "a", corev1.LabelMetadataName: "shop"}}
-	dark := &namespace{name: "shop"}
+	shop := &Namespace{Name: "shop", Known: true, Labels: map[string]string{"team": "a", corev1.LabelMetadataName: "shop"}}
+	dark := &Namespace{Name: "shop"}
 	for _, c := range []struct {
 		name, match, object string
-		in                  *namespace
+		in                  *Namespace
 		want                string
 	}{
 		{"nothing said", `{}`, pod, shop, "yes"},
@@ -99,7 +98,7 @@ func TestMatch(t *testing.T) {
 			if len(errs) > 0 {
 				t.Fatal(errs)
 			}
-			got, err := m.matches(&matchable{object: parseOne(t, c.object).Object, namespace: c.in, source: sourceOriginal})
+			got, err := m.Matches(&Matchable{Object: read(t, c.object).Object, Namespace: c.in, Source: SourceOriginal})
 			if said := answer(got, err); said != c.want {
 				t.Errorf("got %s (%v), want %s", said, err, c.want)
 			}

@@ -1,4 +1,4 @@
-package gatekeeper
+package mutator
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 // An application applies one mutator to one object
 // (gatekeeper/v3/pkg/mutation/mutators/core).
 type application struct {
-	*mutator
+	*Mutator
 	object  map[string]any // the object that is changed
 	bounds  *bounds
 	changed bool // some value differs
@@ -65,7 +65,7 @@ func (b *bounds) keep(weight int) error {
 // place, it changes in all.
 func (a *application) once(v any) any {
 	if a.value == nil {
-		a.value = clone(v)
+		a.value = Clone(v)
 	}
 	return a.value
 }
@@ -100,7 +100,7 @@ func (a *application) part(current any, depth int) (mutated bool, next any, err 
 }
 
 func (a *application) mismatch(current any, depth int, want string) error {
-	return fmt.Errorf("location %s is about another kind of object: %s is %s, and should be %s", a.location, a.location[:depth], typeName(current), want)
+	return fmt.Errorf("location %s is about another kind of object: %s is %s, and should be %s", a.location, a.location[:depth], TypeName(current), want)
 }
 
 func (a *application) field(object map[string]any, depth int) (bool, any, error) {
@@ -187,13 +187,13 @@ func (p part) is(element any) bool {
 func (a *application) setElement(list []any, depth int) (bool, any, error) {
 	p := a.location[depth]
 	value, _ := a.once(a.set.element()).(map[string]any)
-	if err := a.bounds.add(weight(value)); err != nil {
+	if err := a.bounds.add(Weight(value)); err != nil {
 		return false, nil, err
 	}
 	list = append(make([]any, 0, len(list)+1), list...)
 	for i, e := range list {
 		if _, ok := e.(map[string]any); !ok {
-			return false, nil, fmt.Errorf("location %s is about another kind of object: an element is %s, and should be an object", a.location, typeName(e))
+			return false, nil, fmt.Errorf("location %s is about another kind of object: an element is %s, and should be an object", a.location, TypeName(e))
 		}
 		if !p.is(e) {
 			continue

@@ -1,4 +1,4 @@
-package gatekeeper
+package mutator
 
 import (
 	"errors"
@@ -7,7 +7,7 @@ import (
 )
 
 // modifySet reads a ModifySet, which adds values to a list or takes them out.
-func (c *checker) modifySet(m *mutator) {
+func (c *checker) modifySet(m *Mutator) {
 	var p struct {
 		PathTests []pathTest `json:"pathTests,omitempty"`
 		Operation string     `json:"operation,omitempty"`
@@ -56,7 +56,7 @@ func newSetValues(values []any) setValues {
 	for _, v := range values {
 		key := exactKey(v)
 		s.keys = append(s.keys, key)
-		s.weights = append(s.weights, weight(v))
+		s.weights = append(s.weights, Weight(v))
 		s.has[key] = true
 	}
 	return s
@@ -80,7 +80,7 @@ func (s *setSetter) setField(x *application, object map[string]any, field string
 	case !was:
 		return true, values.fill(x, object, field)
 	case !ok:
-		return false, fmt.Errorf("it is %s, which can't be treated as a set", typeName(old))
+		return false, fmt.Errorf("it is %s, which can't be treated as a set", TypeName(old))
 	case s.prune:
 		rest := slices.DeleteFunc(slices.Clone(list), func(v any) bool { return values.has[exactKey(v)] })
 		object[field] = rest
@@ -96,7 +96,7 @@ func (s *setValues) fill(x *application, object map[string]any, field string) er
 			return err
 		}
 	}
-	object[field] = clone(append([]any{}, s.all...))
+	object[field] = Clone(append([]any{}, s.all...))
 	return nil
 }
 
@@ -114,7 +114,7 @@ func (s *setValues) merge(x *application, object map[string]any, field string, l
 			return false, err
 		}
 		has[s.keys[i]] = true
-		merged = append(merged, clone(v))
+		merged = append(merged, Clone(v))
 	}
 	object[field] = merged
 	return len(merged) > len(list), nil

@@ -1,4 +1,4 @@
-package gatekeeper
+package mutator
 
 import (
 	"cmp"
@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -25,19 +27,28 @@ func mutatorOf(kind, name, location, parameters string) string {
 `, version, kind, name, location, parameters)
 }
 
-// mutatorsOf reads mutators, all of which must be good.
-func mutatorsOf(t testing.TB, texts ...string) *mutators {
+func readAll(t testing.TB, text string) []*render.Object {
 	t.Helper()
-	all, err := newMutators(parseAll(t, strings.Join(texts, "---\n")))
+	objects, err := render.Parse("policy.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects
+}
+
+// mutatorsOf reads mutators, all of which must be good.
+func mutatorsOf(t testing.TB, texts ...string) *Set {
+	t.Helper()
+	all, err := New(readAll(t, strings.Join(texts, "---\n")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return all
 }
 
-func configMap(spec any) mutable {
+func configMap(spec any) Target {
 	object := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a"}, "spec": spec}
-	return mutable{matchable: matchable{object: object, source: sourceOriginal}, kind: kindOf(object), operation: "CREATE"}
+	return Target{Matchable: gatekeeperdoc.Matchable{Object: object, Source: gatekeeperdoc.SourceOriginal}, Kind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Operation: "CREATE"}
 }
 
 // within fails a test that takes much longer than it should: bounds are what
@@ -63,7 +74,7 @@ func TestHostileLists(t *testing.T) {
 	big := fmt.Sprintf(`{"assign": {"value": [%s1]}}`, strings.Repeat("1, ", 1000))
 	for name, c := range map[string]struct {
 		spec any
-		m    *mutators
+		m    *Set
 		want error
 	}{
 		"all":       {map[string]any{"l": list}, mutatorsOf(t, mutatorOf("Assign", "a", "spec.l[name: *].x", `{"assign": {"value": 1}}`)), nil},
@@ -74,12 +85,12 @@ func TestHostileLists(t *testing.T) {
 	} {
 		within(t, 20*time.Second, func() {
 			x := configMap(c.spec)
-			before := clone(x.object)
-			done, err := c.m.mutate(t.Context(), x)
-			if !errors.Is(err, c.want) || err == nil && len(done.steps) != 1 {
-				t.Errorf("%s: %d steps, %v", name, len(done.steps), err)
+			before := Clone(x.Object)
+			done, err := c.m.Mutate(t.Context(), x)
+			if !errors.Is(err, c.want) || err == nil && len(done.Steps) != 1 {
+				t.Errorf("%s: %d steps, %v", name, len(done.Steps), err)
 			}
-			if !sameJSON(before, x.object) {
+			if !sameJSON(before, x.Object) {
 				t.Errorf("%s: the object that was given is another one now", name)
 			}
 		})
@@ -99,11 +110,11 @@ func TestHostileSets(t *testing.T) {
 	for operation, want := range map[string]int{"merge": 30_000, "prune": 10_000} {
 		m := mutatorsOf(t, mutatorOf("ModifySet", "a", "spec.l", fmt.Sprintf(parameters, operation)))
 		within(t, 20*time.Second, func() {
-			done, err := m.mutate(t.Context(), configMap(map[string]any{"l": list}))
+			done, err := m.Mutate(t.Context(), configMap(map[string]any{"l": list}))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, _ := render.Lookup(done.object, "/spec/l"); len(got.([]any)) != want {
+			if got, _ := render.Lookup(done.Object, "/spec/l"); len(got.([]any)) != want {
 				t.Errorf("%s: %d values", operation, len(got.([]any)))
 			}
 		})
@@ -114,11 +125,11 @@ func TestHostileSets(t *testing.T) {
 func TestHostileDepth(t *testing.T) {
 	t.Parallel()
 	deep := "spec" + strings.Repeat(".a[k: v]", (maxParts-2)/2) + ".z"
-	done, err := mutatorsOf(t, mutatorOf("Assign", "a", deep, `{"assign": {"value": 1}}`)).mutate(t.Context(), configMap(map[string]any{}))
-	if err != nil || len(done.steps) != 1 || weight(done.object) < maxParts {
-		t.Errorf("%d values, %v", weight(done.object), err)
+	done, err := mutatorsOf(t, mutatorOf("Assign", "a", deep, `{"assign": {"value": 1}}`)).Mutate(t.Context(), configMap(map[string]any{}))
+	if err != nil || len(done.Steps) != 1 || Weight(done.Object) < maxParts {
+		t.Errorf("%d values, %v", Weight(done.Object), err)
 	}
-	_, err = newMutators(parseAll(t, mutatorOf("Assign", "a", "spec"+strings.Repeat(".a", 100_000), `{"assign": {"value": 1}}`)))
+	_, err = New(readAll(t, mutatorOf("Assign", "a", "spec"+strings.Repeat(".a", 100_000), `{"assign": {"value": 1}}`)))
 	if err == nil || len(err.Error()) > 2*policy.MaxMessage {
 		t.Errorf("too deep: %.100v", err)
 	}
@@ -128,7 +139,7 @@ func TestHostileDepth(t *testing.T) {
 // which has to wait for the one behind it.
 func TestHostileRounds(t *testing.T) {
 	t.Parallel()
-	chain := func(n int) *mutators {
+	chain := func(n int) *Set {
 		texts := []string{mutatorOf("Assign", fmt.Sprintf("m%05d", n), fmt.Sprintf("spec.f%d.x", n), `{"assign": {"value": 1}}`)}
 		for i := range n {
 			texts = append(texts, mutatorOf("Assign", fmt.Sprintf("m%05d", i), fmt.Sprintf("spec.f%d.x", i),
@@ -137,7 +148,7 @@ func TestHostileRounds(t *testing.T) {
 		return mutatorsOf(t, texts...)
 	}
 	within(t, 2*time.Minute, func() {
-		if _, err := chain(200).mutate(t.Context(), configMap(map[string]any{})); err != nil {
+		if _, err := chain(200).Mutate(t.Context(), configMap(map[string]any{})); err != nil {
 			t.Error(err)
 		}
 	})
@@ -147,13 +158,13 @@ func TestHostileRounds(t *testing.T) {
 	}
 	m := mutatorsOf(t, texts...)
 	within(t, 2*time.Minute, func() {
-		if _, err := m.mutate(t.Context(), configMap(map[string]any{})); !errors.Is(err, errTooLong) {
+		if _, err := m.Mutate(t.Context(), configMap(map[string]any{})); !errors.Is(err, errTooLong) {
 			t.Errorf("3000 mutators that each change the object: %v", err)
 		}
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := m.mutate(ctx, configMap(map[string]any{})); !errors.Is(err, context.Canceled) {
+	if _, err := m.Mutate(ctx, configMap(map[string]any{})); !errors.Is(err, context.Canceled) {
 		t.Errorf("canceled: %v", err)
 	}
 }
@@ -179,61 +190,17 @@ func TestHostileConflicts(t *testing.T) {
 		return objects
 	}
 	within(t, 2*time.Minute, func() {
-		m, err := newMutators(many(300, "ConfigMap"))
-		if len(m.applied) != 0 || len(render.Errors(err)) != 300 || !strings.Contains(err.Error(), "and others:") {
-			t.Errorf("%d are applied, %d errors", len(m.applied), len(render.Errors(err)))
+		m, err := New(many(300, "ConfigMap"))
+		if len(m.Applied) != 0 || len(render.Errors(err)) != 300 || !strings.Contains(err.Error(), "and others:") {
+			t.Errorf("%d are applied, %d errors", len(m.Applied), len(render.Errors(err)))
 		}
 	})
 	within(t, 2*time.Minute, func() {
-		if m, _ := newMutators(many(3500, "ConfigMap")); len(m.applied) != 0 {
-			t.Errorf("%d are applied", len(m.applied))
+		if m, _ := New(many(3500, "ConfigMap")); len(m.Applied) != 0 {
+			t.Errorf("%d are applied", len(m.Applied))
 		}
-		if _, err := newMutators(many(3500, "")); err == nil || !strings.Contains(err.Error(), "too many mutators") {
+		if _, err := New(many(3500, "")); err == nil || !strings.Contains(err.Error(), "too many mutators") {
 			t.Errorf("%.100v", err)
-		}
-	})
-}
-
-// TestHostileExpansion bounds what is made of one object.
-func TestHostileExpansion(t *testing.T) {
-	t.Parallel()
-	template := func(name, from, to string) string {
-		return fmt.Sprintf(`{"apiVersion": "expansion.gatekeeper.sh/v1beta1", "kind": "ExpansionTemplate", "metadata": {"name": %q}, "spec": {"applyTo": [{"groups": ["x"], "versions": ["v1"], "kinds": [%q]}], "templateSource": "s", "generatedGVK": {"group": "x", "version": "v1", "kind": %q}}}
-`, name, from, to)
-	}
-	for wide, want := range map[int]string{1: "maximum recursion depth of 30 reached", 2: "too much is made of it", 3: "could not find source field"} {
-		depth := map[int]int{1: 35, 2: 12, 3: 5}[wide]
-		spec := map[string]any{}
-		for range depth {
-			spec = map[string]any{"s": spec}
-		}
-		spec["apiVersion"], spec["kind"], spec["metadata"] = "x/v1", "K0", map[string]any{"name": "a"}
-		var texts []string
-		for i := range depth + wide/3 {
-			for j := range wide {
-				texts = append(texts, template(fmt.Sprintf("t%d-%d", i, j), fmt.Sprintf("K%d", i), fmt.Sprintf("K%d", i+1)))
-			}
-		}
-		e, err := newExpansions(parseAll(t, strings.Join(texts, "---\n")), &mutators{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		within(t, 2*time.Minute, func() {
-			made, results, err := e.expand(t.Context(), matchable{object: spec, source: sourceOriginal})
-			if err != nil || len(made) > maxExpanded || len(results) == 0 || len(results) > maxExpandErrors || !strings.Contains(results[0].Message, want) {
-				t.Errorf("%d made, %d results, %v", len(made), len(results), err)
-			}
-		})
-	}
-	var circle []string
-	for i := range 2000 {
-		circle = append(circle, template(fmt.Sprintf("t%d", i), fmt.Sprintf("K%d", i), fmt.Sprintf("K%d", (i+1)%2000)))
-	}
-	within(t, 2*time.Minute, func() {
-		e, err := newExpansions(parseAll(t, strings.Join(circle, "---\n")), &mutators{})
-		errs := render.Errors(err)
-		if !e.none() || len(errs) != 2000 || len(errs[0].Error()) > 2*policy.MaxMessage {
-			t.Errorf("%d errors", len(errs))
 		}
 	})
 }

@@ -1,6 +1,7 @@
-package gatekeeper
+package gatekeeperdoc
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -20,10 +21,10 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A match is the match block of a constraint, mutator or expansion template,
+// A Match is the match block of a constraint, mutator or expansion template,
 // which selects objects. A nil *match selects all. It is read-only
 // (gatekeeper/v3/pkg/mutation/match).
-type match struct {
+type Match struct {
 	block      matchBlock
 	labels     labels.Selector // nil: all
 	namespaces labels.Selector
@@ -31,14 +32,14 @@ type match struct {
 
 // A matchBlock is a match as it is written.
 type matchBlock struct {
-	Source             source                `json:"source,omitempty"`
+	Source             Source                `json:"source,omitempty"`
 	Kinds              []matchKinds          `json:"kinds,omitempty"`
 	Scope              string                `json:"scope,omitempty"`
-	Namespaces         []wildcard            `json:"namespaces,omitempty"`
-	ExcludedNamespaces []wildcard            `json:"excludedNamespaces,omitempty"`
+	Namespaces         []Wildcard            `json:"namespaces,omitempty"`
+	ExcludedNamespaces []Wildcard            `json:"excludedNamespaces,omitempty"`
 	LabelSelector      *metav1.LabelSelector `json:"labelSelector,omitempty"`
 	NamespaceSelector  *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
-	Name               wildcard              `json:"name,omitempty"`
+	Name               Wildcard              `json:"name,omitempty"`
 }
 
 type matchKinds struct {
@@ -46,84 +47,75 @@ type matchKinds struct {
 	Kinds     []string `json:"kinds,omitempty"`
 }
 
-// A source says whether a request or an expansion template created an object.
-type source string
+// A Source says whether a request or an expansion template created an object.
+type Source string
 
 // The sources.
 const (
-	sourceAll       source = "All"
-	sourceOriginal  source = "Original"
-	sourceGenerated source = "Generated"
+	SourceAll       Source = "All"
+	SourceOriginal  Source = "Original"
+	SourceGenerated Source = "Generated"
 )
 
-// A matchable is an object as match blocks see it.
-type matchable struct {
-	object    map[string]any
-	namespace *namespace // that the object is in, or nil
-	source    source
+// A Matchable is an object as match blocks see it.
+type Matchable struct {
+	Object    map[string]any
+	Namespace *Namespace // that the object is in, or nil
+	Source    Source
 	// written marks objects that are used as written, for gator. An object
 	// without namespace is then in none, and if its Namespace is not given,
 	// gator can't evaluate a namespaceSelector.
-	written bool
+	Written bool
 }
 
-// A namespace holds the known facts of one.
-type namespace struct {
-	name   string
-	labels map[string]string // with kubernetes.io/metadata.name
-	known  bool              // the labels are all there are
-	object *render.Object    // nil where it is not known
+// A Namespace holds the known facts of one.
+type Namespace struct {
+	Name   string
+	Labels map[string]string // with kubernetes.io/metadata.name
+	Known  bool              // the labels are all there are
+	Object *render.Object    // nil where it is not known
 }
 
-// newMatch reads the match block at a pointer of o; value is nil where there
+// NewMatch reads the match block at a pointer of o; value is nil where there
 // is none. It is nil then, and where the errors are more than warnings. These
 // are *render.Error.
-func newMatch(o *render.Object, pointer string, value any) (*match, []error) {
+func NewMatch(o *render.Object, pointer string, value any) (*Match, []error) {
 	if value == nil {
 		return nil, nil
 	}
 	if _, ok := value.(map[string]any); !ok {
 		return nil, []error{policy.ErrorAt(o, pointer, "match", errors.New("match must be an object"))}
 	}
-	m := &match{}
-	errs := decode(o, pointer, value, &m.block, "match")
-	if broken(errs) {
+	m := &Match{}
+	errs := Decode(o, pointer, value, &m.block, "match")
+	if Broken(errs) {
 		return nil, errs
 	}
-	for _, f := range m.block.faults() {
-		errs = append(errs, policy.ErrorAt(o, pointer+f.pointer, "match", f.err))
-	}
-	if broken(errs) {
+	if errs = append(errs, m.block.check(o, pointer)...); Broken(errs) {
 		return nil, errs
 	}
-	m.labels, _ = selectorOf(m.block.LabelSelector)
-	m.namespaces, _ = selectorOf(m.block.NamespaceSelector)
+	m.labels, _ = SelectorOf(m.block.LabelSelector)
+	m.namespaces, _ = SelectorOf(m.block.NamespaceSelector)
 	return m, errs
 }
 
-// selectorOf returns nil if there is no selector, which selects everything.
-func selectorOf(s *metav1.LabelSelector) (labels.Selector, error) {
+// SelectorOf returns nil if there is no selector, which selects everything.
+func SelectorOf(s *metav1.LabelSelector) (labels.Selector, error) {
 	if s == nil {
 		return nil, nil
 	}
 	return metav1.LabelSelectorAsSelector(s)
 }
 
-// A fault is an error about a field.
-type fault struct {
-	pointer string
-	err     error
-}
+// WildcardPattern is the pattern for names with wildcards in Gatekeeper's CRDs.
+var WildcardPattern = regexp.MustCompile(`^\*?[-:a-z0-9]*\*?$`)
 
-// wildcardPattern is the pattern for names with wildcards in Gatekeeper's CRDs.
-var wildcardPattern = regexp.MustCompile(`^\*?[-:a-z0-9]*\*?$`)
-
-// faults returns the fields of a match that the API server or Gatekeeper would refuse.
-func (m *matchBlock) faults() []fault {
-	var fs []fault
-	add := func(pointer string, err error) { fs = append(fs, fault{pointer, err}) }
-	named := func(pointer string, w wildcard) {
-		if !wildcardPattern.MatchString(string(w)) {
+// check returns an error for each field, of the match block at a pointer of o, that the
+// API server or Gatekeeper would refuse.
+func (m *matchBlock) check(o *render.Object, pointer string) (errs []error) {
+	add := func(field string, err error) { errs = append(errs, policy.ErrorAt(o, pointer+field, "match", err)) }
+	named := func(pointer string, w Wildcard) {
+		if !WildcardPattern.MatchString(string(w)) {
 			add(pointer, fmt.Errorf("%q is no name, with a * at its front or end at most", w))
 		}
 	}
@@ -134,7 +126,7 @@ func (m *matchBlock) faults() []fault {
 		named(render.Pointer("excludedNamespaces", i), w)
 	}
 	named("/name", m.Name)
-	if !slices.Contains([]source{"", sourceAll, sourceGenerated, sourceOriginal}, m.Source) {
+	if !slices.Contains([]Source{"", SourceAll, SourceGenerated, SourceOriginal}, m.Source) {
 		add("/source", fmt.Errorf("source %q is none of All, Generated and Original", m.Source))
 	}
 	for _, s := range []struct {
@@ -146,11 +138,11 @@ func (m *matchBlock) faults() []fault {
 			add(render.FieldPointer(err.Field), errors.New(err.ErrorBody()))
 		}
 	}
-	return fs
+	return errs
 }
 
-// concerns reports whether the match is about objects of a kind at all.
-func (m *match) concerns(kind schema.GroupKind) bool {
+// Concerns reports whether the match is about objects of a kind at all.
+func (m *Match) Concerns(kind schema.GroupKind) bool {
 	if m == nil || len(m.block.Kinds) == 0 {
 		return true
 	}
@@ -164,26 +156,26 @@ func listed(list []string, s string) bool {
 	return len(list) == 0 || slices.Contains(list, "*") || slices.Contains(list, s)
 }
 
-// matches reports whether an object matches. The error is a *cel.Undecided if that
+// Matches reports whether an object matches. The error is a *cel.Undecided if that
 // depends on the labels of an unknown namespace, and otherwise Gatekeeper's own.
-func (m *match) matches(x *matchable) (bool, error) {
+func (m *Match) Matches(x *Matchable) (bool, error) {
 	if m == nil {
 		return true, nil
 	}
 	b := &m.block
 	switch {
-	case !m.concerns(groupKindOf(x.object)),
+	case !m.Concerns(GroupKindOf(x.Object)),
 		!inScope(b.Scope, x),
 		len(b.Namespaces) > 0 && !x.inAny(b.Namespaces, true),
 		x.inAny(b.ExcludedNamespaces, false),
-		m.labels != nil && !m.labels.Matches(labels.Set(labelsOf(x.object))):
+		m.labels != nil && !m.labels.Matches(labels.Set(LabelsOf(x.Object))):
 		return false, nil
 	}
 	selected, err := m.selectsNamespace(x)
-	if !selected && err == nil || err != nil && x.written {
+	if !selected && err == nil || err != nil && x.Written {
 		return false, err
 	}
-	if !b.Name.matches(metaText(x.object, "name")) && !b.Name.generates(metaText(x.object, "generateName")) && b.Name != "" {
+	if !b.Name.Matches(MetaText(x.Object, "name")) && !b.Name.generates(MetaText(x.Object, "generateName")) && b.Name != "" {
 		return false, nil
 	}
 	if matched, wrong := b.Source.matches(x); !matched || wrong != nil {
@@ -192,8 +184,8 @@ func (m *match) matches(x *matchable) (bool, error) {
 	return err == nil, err
 }
 
-func inScope(scope string, x *matchable) bool {
-	namespaced := !isNamespace(x.object) && x.in() != ""
+func inScope(scope string, x *Matchable) bool {
+	namespaced := !IsNamespace(x.Object) && x.in() != ""
 	switch scope {
 	case "Cluster":
 		return !namespaced
@@ -205,39 +197,39 @@ func inScope(scope string, x *matchable) bool {
 
 // in returns the object's namespace, or for a Namespace its name. It is "" for
 // other cluster-scoped objects.
-func (m *matchable) in() string {
+func (m *Matchable) in() string {
 	switch {
-	case isNamespace(m.object):
-		return metaText(m.object, "name")
-	case m.namespace != nil:
-		return m.namespace.name
+	case IsNamespace(m.Object):
+		return MetaText(m.Object, "name")
+	case m.Namespace != nil:
+		return m.Namespace.Name
 	}
-	return metaText(m.object, "namespace")
+	return MetaText(m.Object, "namespace")
 }
 
 // inAny reports whether the object is in one of the namespaces; otherwise is for
 // objects in none.
-func (m *matchable) inAny(list []wildcard, otherwise bool) bool {
+func (m *Matchable) inAny(list []Wildcard, otherwise bool) bool {
 	name := m.in()
-	if name == "" && !isNamespace(m.object) {
+	if name == "" && !IsNamespace(m.Object) {
 		return otherwise
 	}
-	return slices.ContainsFunc(list, func(w wildcard) bool { return w.matches(name) })
+	return slices.ContainsFunc(list, func(w Wildcard) bool { return w.Matches(name) })
 }
 
 // selectsNamespace reports whether the namespaceSelector holds. What is
 // cluster-scoped is selected.
-func (m *match) selectsNamespace(x *matchable) (bool, error) {
+func (m *Match) selectsNamespace(x *Matchable) (bool, error) {
 	switch {
 	case m.namespaces == nil:
 		return true, nil
-	case isNamespace(x.object):
-		return m.namespaces.Matches(labels.Set(labelsOf(x.object))), nil
+	case IsNamespace(x.Object):
+		return m.namespaces.Matches(labels.Set(LabelsOf(x.Object))), nil
 	case x.in() == "":
 		return true, nil
-	case x.namespace != nil && x.namespace.known:
-		return m.namespaces.Matches(labels.Set(x.namespace.labels)), nil
-	case x.written:
+	case x.Namespace != nil && x.Namespace.Known:
+		return m.namespaces.Matches(labels.Set(x.Namespace.Labels)), nil
+	case x.Written:
 		return false, errors.New("failed to run Match criteria: namespace selector for namespace-scoped object but missing Namespace")
 	}
 	return selectsByName(m.namespaces, x.in())
@@ -264,21 +256,52 @@ func selectsByName(s labels.Selector, name string) (bool, error) {
 
 // matches reports whether a match with this source applies to the object. If the
 // object's source is unknown, only a match for all sources does.
-func (s source) matches(x *matchable) (bool, error) {
+func (s Source) matches(x *Matchable) (bool, error) {
 	switch {
-	case s == "" || s == sourceAll:
+	case s == "" || s == SourceAll:
 		return true, nil
-	case x.source == "":
-		return false, fmt.Errorf("failed to run Match criteria: source field not specified for resource %s", metaText(x.object, "name"))
+	case x.Source == "":
+		return false, fmt.Errorf("failed to run Match criteria: source field not specified for resource %s", MetaText(x.Object, "name"))
 	}
-	return s == x.source, nil
+	return s == x.Source, nil
 }
 
-// A wildcard is a name that may begin or end with *, which matches any text
-// (gatekeeper/v3/pkg/wildcard).
-type wildcard string
+// A MatchPart is a match with one of its fields alone.
+type MatchPart struct {
+	Name, Text string
+	Only       *Match
+}
 
-func (w wildcard) matches(name string) bool {
+// Parts returns the fields of a match that are set.
+func (m *Match) Parts() []MatchPart {
+	if m == nil {
+		return nil
+	}
+	b := &m.block
+	var all []MatchPart
+	add := func(name string, value any, said bool, only Match) {
+		if said {
+			text, _ := json.Marshal(value)
+			all = append(all, MatchPart{name, string(text), &only})
+		}
+	}
+	add("kinds", b.Kinds, len(b.Kinds) > 0, Match{block: matchBlock{Kinds: b.Kinds}})
+	add("scope", b.Scope, b.Scope != "", Match{block: matchBlock{Scope: b.Scope}})
+	add("namespaces", b.Namespaces, len(b.Namespaces) > 0, Match{block: matchBlock{Namespaces: b.Namespaces}})
+	add("excludedNamespaces", b.ExcludedNamespaces, len(b.ExcludedNamespaces) > 0, Match{block: matchBlock{ExcludedNamespaces: b.ExcludedNamespaces}})
+	add("labelSelector", b.LabelSelector, m.labels != nil, Match{labels: m.labels})
+	add("namespaceSelector", b.NamespaceSelector, m.namespaces != nil, Match{namespaces: m.namespaces})
+	add("name", b.Name, b.Name != "", Match{block: matchBlock{Name: b.Name}})
+	add("source", b.Source, b.Source != "", Match{block: matchBlock{Source: b.Source}})
+	return all
+}
+
+// A Wildcard is a name that may begin or end with *, which matches any text
+// (gatekeeper/v3/pkg/wildcard).
+type Wildcard string
+
+// Matches reports whether a name matches.
+func (w Wildcard) Matches(name string) bool {
 	rest, front := strings.CutPrefix(string(w), "*")
 	if w == "*" {
 		return true
@@ -296,15 +319,17 @@ func (w wildcard) matches(name string) bool {
 }
 
 // generates reports whether every name generated from a generateName matches.
-func (w wildcard) generates(generateName string) bool {
-	return strings.HasSuffix(string(w), "*") && w.matches(generateName)
+func (w Wildcard) generates(generateName string) bool {
+	return strings.HasSuffix(string(w), "*") && w.Matches(generateName)
 }
 
-func isNamespace(object map[string]any) bool {
+// IsNamespace reports whether an object is a Namespace.
+func IsNamespace(object map[string]any) bool {
 	return object["kind"] == "Namespace" && object["apiVersion"] == "v1"
 }
 
-func groupKindOf(object map[string]any) schema.GroupKind {
+// GroupKindOf returns the group and kind of an object.
+func GroupKindOf(object map[string]any) schema.GroupKind {
 	apiVersion, _ := object["apiVersion"].(string)
 	kind, _ := object["kind"].(string)
 	group, _, found := strings.Cut(apiVersion, "/")
@@ -314,15 +339,16 @@ func groupKindOf(object map[string]any) schema.GroupKind {
 	return schema.GroupKind{Group: group, Kind: kind}
 }
 
-func metaText(object map[string]any, field string) string {
+// MetaText returns a text of an object's metadata; "" if it has none.
+func MetaText(object map[string]any, field string) string {
 	meta, _ := object["metadata"].(map[string]any)
 	s, _ := meta[field].(string)
 	return s
 }
 
-// labelsOf returns an object's labels as Gatekeeper reads them: null is an
+// LabelsOf returns an object's labels as Gatekeeper reads them: null is an
 // empty string, and if any label is another type there are no labels.
-func labelsOf(object map[string]any) map[string]string {
+func LabelsOf(object map[string]any) map[string]string {
 	if set := (&unstructured.Unstructured{Object: object}).GetLabels(); set != nil {
 		return set
 	}

@@ -1,4 +1,4 @@
-package gatekeeper
+package mutator
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 
 // assignImage reads an AssignImage, which sets parts of the name of an image
 // (gatekeeper/v3/pkg/mutation/mutators/assignimage).
-func (c *checker) assignImage(m *mutator) {
+func (c *checker) assignImage(m *Mutator) {
 	var p struct {
 		PathTests    []pathTest `json:"pathTests,omitempty"`
 		AssignDomain string     `json:"assignDomain,omitempty"`
@@ -69,7 +69,7 @@ func (imageSetter) element() map[string]any { return nil }
 func (i imageSetter) setField(_ *application, object map[string]any, field string) (bool, error) {
 	image, ok := object[field].(string)
 	if old, was := object[field]; was && !ok {
-		return false, fmt.Errorf("it is %s, and should be the name of an image", typeName(old))
+		return false, fmt.Errorf("it is %s, and should be the name of an image", TypeName(old))
 	}
 	return put(object, field, i.apply(image)), nil
 }

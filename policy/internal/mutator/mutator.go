@@ -1,4 +1,16 @@
-package gatekeeper
+// Package mutator applies Gatekeeper's mutators: Assign, AssignImage, AssignMetadata and
+// ModifySet of mutations.gatekeeper.sh.
+//
+// [New] takes the objects that hold them and returns a [Set], which is read once.
+// [Set.Mutate] applies it to one object until nothing changes.
+//
+//   - mutator.go and a file for each kind read a mutator, path.go its location
+//   - conflict.go finds mutators that contradict each other, which are not applied
+//   - apply.go applies one mutator, set.go applies all, result.go makes results of it
+//
+// The engine gatekeeper decides which requests mutators get. It also applies them to the
+// objects that it expands.
+package mutator
 
 import (
 	"cmp"
@@ -10,25 +22,27 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
 	"github.com/preadmit/preadmit/render"
 )
 
-const mutationsGroup = "mutations.gatekeeper.sh"
+// Group is the API group of mutators.
+const Group = "mutations.gatekeeper.sh"
 
-// A mutator is an Assign, AssignImage, AssignMetadata or ModifySet, read. It is
+// A Mutator is an Assign, AssignImage, AssignMetadata or ModifySet, read. It is
 // read-only (gatekeeper/v3/pkg/mutation/mutators).
-type mutator struct {
+type Mutator struct {
 	object     *render.Object
-	kind, name string
-	appliesTo  []applyTo // nil for AssignMetadata, which applies to every kind
-	match      *match
+	Kind, Name string
+	appliesTo  []gatekeeperdoc.ApplyTo // nil for AssignMetadata, which applies to every kind
+	match      *gatekeeperdoc.Match
 	location   location
 	tests      pathTests
 	set        setter
 
 	terminal   shape // shape of the value at the location
 	terminates bool  // no other mutator may go on below the location
-	conflicts  []*mutator
+	conflicts  []*Mutator
 }
 
 // A shape is the type that a mutator's location implies for a value of an object.
@@ -56,30 +70,6 @@ type setter interface {
 	element() map[string]any
 }
 
-// applyTo is an entry of applyTo: kinds and operations.
-type applyTo struct {
-	Groups     []string `json:"groups,omitempty"`
-	Kinds      []string `json:"kinds,omitempty"`
-	Versions   []string `json:"versions,omitempty"`
-	Operations []string `json:"operations,omitempty"` // of mutators
-}
-
-func (a *applyTo) kind(gvk schema.GroupVersionKind) bool {
-	return slices.Contains(a.Kinds, gvk.Kind) && slices.Contains(a.Groups, gvk.Group) && slices.Contains(a.Versions, gvk.Version)
-}
-
-// operation reports whether an operation is among them. What an expansion template
-// makes comes with none, and only a mutator for all is applied to it.
-func (a *applyTo) operation(op policy.Operation) bool {
-	if len(a.Operations) == 0 || slices.Contains(a.Operations, "*") {
-		return true
-	}
-	if op == "" {
-		return slices.Contains(a.Operations, string(policy.Create)) && slices.Contains(a.Operations, string(policy.Update))
-	}
-	return slices.Contains(a.Operations, string(op))
-}
-
 // mutatorKinds lists the kinds of mutators with the versions that Gatekeeper's
 // CRDs serve.
 var mutatorKinds = map[string][]string{
@@ -91,23 +81,20 @@ var mutatorKinds = map[string][]string{
 
 func isMutator(o *render.Object) bool {
 	gvk := o.GroupVersionKind()
-	return gvk.Group == mutationsGroup && mutatorKinds[gvk.Kind] != nil
+	return gvk.Group == Group && mutatorKinds[gvk.Kind] != nil
 }
-
-// maxName is the longest name of a mutator that Gatekeeper accepts.
-const maxName = 63
 
 // newMutator reads a mutator. It is nil where the errors, *render.Error, are
 // more than warnings.
-func newMutator(o *render.Object) (*mutator, []error) {
+func newMutator(o *render.Object) (*Mutator, []error) {
 	c := &checker{object: o}
 	gvk := o.GroupVersionKind()
-	m := &mutator{object: o, kind: gvk.Kind, name: o.GetName()}
+	m := &Mutator{object: o, Kind: gvk.Kind, Name: o.GetName()}
 	if versions := mutatorKinds[gvk.Kind]; !slices.Contains(versions, gvk.Version) {
 		c.warn("/apiVersion", fmt.Errorf("%s has no version %s in Gatekeeper: it is read as %s", gvk.Kind, gvk.Version, versions[0]))
 	}
-	if len(m.name) > maxName {
-		c.add("/metadata/name", fmt.Errorf("the name is longer than %d characters", maxName))
+	if len(m.Name) > gatekeeperdoc.MaxName {
+		c.add("/metadata/name", fmt.Errorf("the name is longer than %d characters", gatekeeperdoc.MaxName))
 	}
 	switch gvk.Kind {
 	case "Assign":
@@ -119,7 +106,7 @@ func newMutator(o *render.Object) (*mutator, []error) {
 	case "ModifySet":
 		c.modifySet(m)
 	}
-	if broken(c.errs) {
+	if gatekeeperdoc.Broken(c.errs) {
 		return nil, c.errs
 	}
 	return m, c.errs
@@ -138,31 +125,31 @@ func (c *checker) add(pointer string, err error) {
 }
 
 func (c *checker) warn(pointer string, err error) {
-	c.errs = append(c.errs, warning(c.object, pointer, ruleMutator, err))
+	c.errs = append(c.errs, gatekeeperdoc.Warning(c.object, pointer, ruleMutator, err))
 }
 
 // mutatorSpec has the fields that all kinds of mutators have.
 type mutatorSpec struct {
-	ApplyTo    []applyTo `json:"applyTo,omitempty"`
-	Match      any       `json:"match,omitempty"`
-	Location   string    `json:"location,omitempty"`
-	Parameters any       `json:"parameters,omitempty"`
+	ApplyTo    []gatekeeperdoc.ApplyTo `json:"applyTo,omitempty"`
+	Match      any                     `json:"match,omitempty"`
+	Location   string                  `json:"location,omitempty"`
+	Parameters any                     `json:"parameters,omitempty"`
 }
 
 // spec reads the spec, and its parameters into a struct of the kind's own. It
 // reports whether it could.
-func (c *checker) spec(m *mutator, parameters any) (spec mutatorSpec, ok bool) {
+func (c *checker) spec(m *Mutator, parameters any) (spec mutatorSpec, ok bool) {
 	written, ok := c.object.Object["spec"].(map[string]any)
 	if !ok {
 		c.add("/spec", errors.New("has no spec"))
 		return spec, false
 	}
-	errs := decode(c.object, "/spec", written, &spec, ruleMutator)
+	errs := gatekeeperdoc.Decode(c.object, "/spec", written, &spec, ruleMutator)
 	if spec.Parameters != nil {
-		errs = append(errs, decode(c.object, "/spec/parameters", spec.Parameters, parameters, ruleMutator)...)
+		errs = append(errs, gatekeeperdoc.Decode(c.object, "/spec/parameters", spec.Parameters, parameters, ruleMutator)...)
 	}
 	c.errs = append(c.errs, errs...)
-	if broken(errs) {
+	if gatekeeperdoc.Broken(errs) {
 		return spec, false
 	}
 	c.common(m, &spec)
@@ -170,9 +157,9 @@ func (c *checker) spec(m *mutator, parameters any) (spec mutatorSpec, ok bool) {
 }
 
 // common reads the fields that all kinds of mutators have.
-func (c *checker) common(m *mutator, spec *mutatorSpec) {
+func (c *checker) common(m *Mutator, spec *mutatorSpec) {
 	var errs []error
-	m.match, errs = newMatch(c.object, "/spec/match", spec.Match)
+	m.match, errs = gatekeeperdoc.NewMatch(c.object, "/spec/match", spec.Match)
 	c.errs = append(c.errs, errs...)
 	l, ok := c.location("/spec/location", spec.Location)
 	if ok && len(l) == 0 {
@@ -200,7 +187,7 @@ func (c *checker) location(pointer, text string) (location, bool) {
 }
 
 // kinds reads applyTo, which all but AssignMetadata must have.
-func (c *checker) kinds(m *mutator, written []applyTo) {
+func (c *checker) kinds(m *Mutator, written []gatekeeperdoc.ApplyTo) {
 	if len(written) == 0 {
 		c.add("/spec/applyTo", errors.New("applyTo is required: the kinds that the mutator changes"))
 	}
@@ -228,28 +215,28 @@ func (c *checker) operations(pointer string, ops []string) {
 }
 
 // body refuses locations that lead into the metadata of objects.
-func (c *checker) body(m *mutator) {
+func (c *checker) body(m *Mutator) {
 	if len(m.location) > 0 && m.location[0] == (part{name: "metadata"}) {
-		c.add("/spec/location", fmt.Errorf("%s can't change metadata: that is what AssignMetadata is for", m.kind))
+		c.add("/spec/location", fmt.Errorf("%s can't change metadata: that is what AssignMetadata is for", m.Kind))
 	}
 }
 
 // keyKept refuses locations that lead to the key of a list's elements.
-func (c *checker) keyKept(m *mutator) {
+func (c *checker) keyKept(m *Mutator) {
 	if n := len(m.location); n >= 2 && m.location[n-2].list && m.location[n-2].name == m.location[n-1].name {
 		c.add("/spec/location", fmt.Errorf("location %s is the key of the elements, which must not be changed", m.location))
 	}
 }
 
 // concerns reports whether the mutator is to be applied to an object.
-func (m *mutator) concerns(x *matchable, kind schema.GroupVersionKind, op policy.Operation) (bool, error) {
-	if m.kind != "AssignMetadata" && !slices.ContainsFunc(m.appliesTo, func(a applyTo) bool { return a.kind(kind) && a.operation(op) }) {
+func (m *Mutator) concerns(x *gatekeeperdoc.Matchable, kind schema.GroupVersionKind, op policy.Operation) (bool, error) {
+	if m.Kind != "AssignMetadata" && !slices.ContainsFunc(m.appliesTo, func(a gatekeeperdoc.ApplyTo) bool { return a.HasKind(kind) && a.HasOperation(op) }) {
 		return false, nil
 	}
-	return m.match.matches(x)
+	return m.match.Matches(x)
 }
 
 // compareMutators orders mutators as Gatekeeper applies them.
-func compareMutators(a, b *mutator) int {
-	return cmp.Or(strings.Compare(a.kind, b.kind), strings.Compare(a.name, b.name))
+func compareMutators(a, b *Mutator) int {
+	return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
 }

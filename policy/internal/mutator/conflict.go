@@ -1,4 +1,4 @@
-package gatekeeper
+package mutator
 
 import (
 	"errors"
@@ -15,11 +15,11 @@ import (
 // keys. A mutator whose location must end at a field also conflicts with those
 // whose location continues below it. Gatekeeper applies none of them
 // (gatekeeper/v3/pkg/mutation/schema). The errors are *render.Error values.
-func findConflicts(all []*mutator) []error {
+func findConflicts(all []*Mutator) []error {
 	f := &conflictFinder{work: maxConflictWork}
 	root := &schemaNode{}
 	for _, m := range all {
-		if m.kind != "AssignMetadata" {
+		if m.Kind != "AssignMetadata" {
 			root.add(m)
 		}
 	}
@@ -44,7 +44,7 @@ func findConflicts(all []*mutator) []error {
 const maxOpponents = 4
 
 // opponents formats the names of the conflicting mutators.
-func (m *mutator) opponents() string {
+func (m *Mutator) opponents() string {
 	var words []string
 	for i, o := range m.conflicts {
 		if i == maxOpponents-1 {
@@ -63,13 +63,13 @@ type schemaNode struct {
 
 // A schemaField is a field, or the key of a list's elements.
 type schemaField struct {
-	mutators []*mutator // through or at it
+	mutators []*Mutator // through or at it
 	shapes   []shape    // that they take it for
 	ends     []bool     // whether they end here
 	next     *schemaNode
 }
 
-func (s *schemaNode) add(m *mutator) {
+func (s *schemaNode) add(m *Mutator) {
 	for i, p := range m.location {
 		if s.fields == nil {
 			s.fields = map[string]*schemaField{}
@@ -91,7 +91,7 @@ func (s *schemaNode) add(m *mutator) {
 }
 
 // shapeAt returns the shape that the location implies for its part at i.
-func (m *mutator) shapeAt(i int) shape {
+func (m *Mutator) shapeAt(i int) shape {
 	switch {
 	case i == len(m.location)-1:
 		return m.terminal
@@ -102,18 +102,18 @@ func (m *mutator) shapeAt(i int) shape {
 }
 
 // keyAt returns the key of the list's elements at part i of the location.
-func (m *mutator) keyAt(i int) string { return m.location[i+1].name }
+func (m *Mutator) keyAt(i int) string { return m.location[i+1].name }
 
 // maxConflictWork is the most pairs of mutators that are compared.
 const maxConflictWork = 4 << 20
 
 type conflictFinder struct {
-	found map[*mutator][]*mutator
+	found map[*Mutator][]*Mutator
 	work  int
 }
 
 func (c *conflictFinder) visit(root *schemaNode) {
-	c.found = map[*mutator][]*mutator{}
+	c.found = map[*Mutator][]*Mutator{}
 	type place struct {
 		node  *schemaNode
 		depth int
@@ -148,7 +148,7 @@ func (c *conflictFinder) field(field *schemaField, depth int) {
 	}
 }
 
-func (c *conflictFinder) note(a, b *mutator) {
+func (c *conflictFinder) note(a, b *Mutator) {
 	if len(c.found[a]) < maxOpponents && !slices.Contains(c.found[a], b) {
 		c.found[a] = append(c.found[a], b)
 	}
@@ -181,21 +181,13 @@ func (s *schemaField) atOdds(i, j, depth int) bool {
 }
 
 // meets reports whether there is a kind, and an operation, that both are about.
-func (m *mutator) meets(o *mutator) bool {
+func (m *Mutator) meets(o *Mutator) bool {
 	for i := range m.appliesTo {
 		for j := range o.appliesTo {
-			if m.appliesTo[i].meets(&o.appliesTo[j]) {
+			if m.appliesTo[i].Meets(&o.appliesTo[j]) {
 				return true
 			}
 		}
 	}
 	return false
-}
-
-func (a *applyTo) meets(b *applyTo) bool {
-	both := func(x, y []string) bool {
-		return slices.ContainsFunc(x, func(s string) bool { return slices.Contains(y, s) })
-	}
-	return both(a.Kinds, b.Kinds) && both(a.Groups, b.Groups) && both(a.Versions, b.Versions) &&
-		(a.operation(policy.Create) && b.operation(policy.Create) || a.operation(policy.Update) && b.operation(policy.Update))
 }

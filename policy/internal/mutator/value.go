@@ -1,4 +1,4 @@
-package gatekeeper
+package mutator
 
 import (
 	"fmt"
@@ -45,8 +45,8 @@ func (n number) plain() any {
 	return float64(n)
 }
 
-// clone returns a deep copy of a value, in which nothing is shared.
-func clone(v any) any { return copied(v, false) }
+// Clone returns a deep copy of a value, in which nothing is shared.
+func Clone(v any) any { return copied(v, false) }
 
 // settled returns a deep copy with numbers as objects hold them, and without
 // values that only an external data provider knows.
@@ -81,17 +81,17 @@ func copied(v any, settle bool) any {
 	return v
 }
 
-// weight estimates the size of a value.
-func weight(v any) int {
+// Weight estimates the size of a value.
+func Weight(v any) int {
 	n := 1
 	switch v := v.(type) {
 	case map[string]any:
 		for k, e := range v {
-			n += len(k)/64 + weight(e)
+			n += len(k)/64 + Weight(e)
 		}
 	case []any:
 		for _, e := range v {
-			n += weight(e)
+			n += Weight(e)
 		}
 	case string:
 		n += len(v) / 64
@@ -158,8 +158,8 @@ func writeKey(b *strings.Builder, v any) {
 	}
 }
 
-// typeName returns the type of a value, for messages that must not quote it.
-func typeName(v any) string {
+// TypeName returns the type of a value, for messages that must not quote it.
+func TypeName(v any) string {
 	switch v.(type) {
 	case nil:
 		return "null"

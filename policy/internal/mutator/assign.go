@@ -1,10 +1,11 @@
-package gatekeeper
+package mutator
 
 import (
 	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -35,7 +36,7 @@ type externalData struct {
 const assignPointer = "/spec/parameters/assign"
 
 // assign reads an Assign.
-func (c *checker) assign(m *mutator) {
+func (c *checker) assign(m *Mutator) {
 	var parameters assignParameters
 	spec, ok := c.spec(m, &parameters)
 	if !ok {
@@ -85,7 +86,7 @@ func isNumber(v any) bool {
 
 // assignMetadata reads an AssignMetadata, which adds a label or an annotation
 // that isn't there.
-func (c *checker) assignMetadata(m *mutator) {
+func (c *checker) assignMetadata(m *Mutator) {
 	var parameters struct {
 		Assign assignField `json:"assign,omitempty"`
 	}
@@ -137,7 +138,7 @@ func (c *checker) value(f *assignField) setter {
 		return c.externalData(f.ExternalData)
 	}
 	value := numbers(f.Value)
-	return &valueSetter{value, weight(value)}
+	return &valueSetter{value, Weight(value)}
 }
 
 func (c *checker) externalData(e *externalData) setter {
@@ -180,7 +181,7 @@ func (v *valueSetter) element() map[string]any {
 type metadataSetter string
 
 func (m metadataSetter) setField(x *application, object map[string]any, field string) (bool, error) {
-	return put(object, field, metaText(x.object, string(m))), nil
+	return put(object, field, gatekeeperdoc.MetaText(x.object, string(m))), nil
 }
 
 func (metadataSetter) element() map[string]any { return nil }
@@ -211,7 +212,7 @@ func (e *externalSetter) setField(_ *application, object map[string]any, field s
 	case string:
 	default:
 		if had {
-			return false, fmt.Errorf("external data is to be assigned to %s, which must be a string", typeName(old))
+			return false, fmt.Errorf("external data is to be assigned to %s, which must be a string", TypeName(old))
 		}
 	}
 	object[field] = &external{e.provider, old, had}
