@@ -50,14 +50,14 @@ func generate(ctx context.Context, o *render.Object, w *render.World) ([]*render
 	g.lister.ctx = ctx
 	g.engine = engine{ctx: ctx, golang: set.Spec.GoTemplate, options: set.Spec.GoTemplateOptions, templates: make(map[string]*compiled)}
 	var all []*render.Object
-	var errs, warnings []error
+	var errs []error
 	for i, value := range set.Spec.Generators {
 		e := entry{value, render.Pointer("spec", "generators", i)}
 		batches, err := g.transform(e, nil)
 		if err == nil && len(batches) == 0 {
 			empty := g.errorAt(e.pointer, errors.New("Argo CD does not know this kind of generator, so it generates nothing"))
 			empty.Warning = true
-			warnings = append(warnings, empty)
+			g.warn(empty)
 		}
 		if err != nil {
 			errs = append(errs, err)
@@ -73,7 +73,10 @@ func generate(ctx context.Context, o *render.Object, w *render.World) ([]*render
 		return nil, err
 	}
 	all, err := g.distinct(all)
-	return all, errors.Join(append(warnings, err)...)
+	for _, w := range g.warnings {
+		errs = append(errs, w)
+	}
+	return all, errors.Join(append(errs, err)...)
 }
 
 // distinct drops Applications with the name of an earlier one, as Argo CD does,

@@ -3,6 +3,7 @@ package argocd
 import (
 	"cmp"
 	"encoding/base64"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -108,7 +109,14 @@ func (g *generation) clusters(gen *clusterGenerator, pointer string) ([]*paramSe
 	}
 	var params []*paramSet
 	local := len(selector) == 0
-	for _, c := range knownClusters(g.world) {
+	known := knownClusters(g.world)
+	if len(known) == 0 && !local {
+		e := g.errorAt(pointer+"/selector", errors.New("this generator selects clusters by label, and none is known here, so its Applications are not checked"))
+		e.Rule, e.Warning, e.Undecided = "unknown-clusters", true, true
+		e.Hint = "declare Argo CD's clusters, each with its server and labels, under `clusters` in .preadmit/config.yaml"
+		g.warn(e)
+	}
+	for _, c := range known {
 		local = local && c.server != inClusterServer
 		if selector.matches(c.labels) {
 			p := g.clusterParams(c)

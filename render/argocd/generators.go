@@ -95,6 +95,7 @@ type generation struct {
 	spec      *applicationSetSpec
 	namespace string
 	elements  int
+	warnings  []*render.Error // each place once
 
 	mu sync.Mutex // held while places are looked up, which uses the engine
 }
@@ -104,6 +105,14 @@ type batch struct {
 	params   []*paramSet
 	template map[string]any
 	pointers []string // of the merged templates, in the ApplicationSet
+}
+
+// warn adds a warning, unless there is one at the same place: the second generator of
+// a matrix runs many times.
+func (g *generation) warn(e *render.Error) {
+	if !slices.ContainsFunc(g.warnings, func(w *render.Error) bool { return w.Span == e.Span && w.Rule == e.Rule }) {
+		g.warnings = append(g.warnings, e)
+	}
 }
 
 // transform makes the parameters of an entry: one batch for each generator in
