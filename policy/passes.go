@@ -336,7 +336,8 @@ func (p *Passes) All() iter.Seq[*Result] {
 func (p *Passes) expand(o *passed, rule uint32, r *Result) {
 	*r = p.rules[rule]
 	r.Object, r.Origins, r.Unreached = o.Object, o.Origins, o.Unreached
-	r.Fingerprint = fingerprint(r.identity(nil), o.Printed)
+	r.Identity = r.identity(nil)
+	r.Fingerprint = fingerprint(r.Identity, o.Printed)
 }
 
 // Merged yields results and passes, both sorted, in the report's order. A pass

@@ -18,6 +18,7 @@ import (
 	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render/cache"
+	"github.com/preadmit/preadmit/render/git/gittest"
 )
 
 // TestCacheChangesNothing edits repositories one step at a time. After each the
@@ -31,6 +32,9 @@ func TestCacheChangesNothing(t *testing.T) {
 		steps int
 	}{
 		{"../../testdata/repos/shop", []string{"--pack", "best-practices", "--pack", "pod-security-restricted"}, 14},
+		{"../../testdata/repos/shop", []string{"--base", "HEAD", "--pack", "best-practices"}, 14},
+		{"../../testdata/repos/argocd", []string{"--base", "HEAD"}, 12},
+		{"../../testdata/repos/flux", []string{"--base", "HEAD"}, 12},
 		{"../../testdata/repos/shop", []string{"--as", "jane", "--authorizer", "rbac", "-v"}, 6},
 		{"../../testdata/repos/broken", nil, 10},
 		{"../../testdata/repos", nil, 3},
@@ -45,12 +49,13 @@ func TestCacheChangesNothing(t *testing.T) {
 				t.Skip("not here: ", c.repo)
 			}
 			dir, kept := t.TempDir(), t.TempDir()
-			if err := os.CopyFS(dir, os.DirFS(c.repo)); err != nil {
-				t.Fatal(err)
-			}
+			copyRepository(t, c.repo, dir)
 			random := rand.New(rand.NewPCG(6, uint64(len(c.args))))
 			for i := range stepsOf(t, c.steps) {
 				what := "as it is"
+				if i%4 == 3 {
+					merge(t, dir)
+				}
 				if i > 0 {
 					what = edit(t, dir, random)
 				}
@@ -152,6 +157,18 @@ func edit(t *testing.T, dir string, random *rand.Rand) string {
 	return fmt.Sprintf("edit %d of line %d of %s", kind, at+1, name)
 }
 
+// merge commits everything in a directory.
+func merge(t *testing.T, dir string) {
+	t.Helper()
+	repo, err := gittest.Init(dir)
+	if err == nil {
+		_, err = repo.CommitAll("all")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestCacheIsUsed holds that the property above is not one of an empty cache.
 func TestCacheIsUsed(t *testing.T) {
 	t.Parallel()
@@ -190,6 +207,28 @@ func TestCacheKeepsSurroundings(t *testing.T) {
 	reports(t, args...)
 	if added := len(entries(t, kept)) - before; added > 2 { // the chart and its results
 		t.Errorf("%d entries more", added)
+	}
+}
+
+// TestCacheKeepsChanges holds that an edit of one unit adds the results of what it changes
+// and no others, and the same edit nothing.
+func TestCacheKeepsChanges(t *testing.T) {
+	t.Parallel()
+	dir, kept := t.TempDir(), t.TempDir()
+	copyRepository(t, "../../testdata/repos/shop", dir)
+	args := []string{"check", dir, "--base", "HEAD", "--pack", "best-practices", "--cache", kept}
+	reports(t, args...)
+	before := len(entries(t, kept))
+	step := fileEdit{"values", "charts/web/values.yaml", "tag: \"1.14.2\"", "tag: \"1.14.3\""}
+	step.apply(t, filepath.Join(dir, step.file))
+	reports(t, args...)
+	if added := len(entries(t, kept)) - before; added < 3 || added > 12 { // renderings of the chart, what changes and what does not, as it was and is
+		t.Errorf("%d entries more", added)
+	}
+	after := entries(t, kept)
+	reports(t, args...)
+	if d := cmp.Diff(after, entries(t, kept)); d != "" {
+		t.Errorf("the same run kept something else:\n%s", d)
 	}
 }
 
@@ -304,15 +343,30 @@ func fill(t *testing.T, v reflect.Value, n *int) {
 }
 
 // TestCacheSeesWhatMatters changes one thing after the other that results hang
-// on, each of which changes the report.
+// on, each of which changes the report. With --base, each is also merged.
 func TestCacheSeesWhatMatters(t *testing.T) {
 	t.Parallel()
-	dir, kept := t.TempDir(), t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS("../../testdata/repos/shop")); err != nil {
-		t.Fatal(err)
+	for name, base := range map[string][]string{"tree": nil, "change": {"--base", "HEAD"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			seesWhatMatters(t, base)
+		})
 	}
-	args := []string{"check", dir, "--pack", "pod-security-restricted", "--cache", kept}
-	was := reports(t, args...)
+}
+
+func seesWhatMatters(t *testing.T, base []string) {
+	dir, kept := t.TempDir(), t.TempDir()
+	copyRepository(t, "../../testdata/repos/shop", dir)
+	args := append([]string{"check", dir, "--pack", "pod-security-restricted"}, base...)
+	both := func(what string) string {
+		t.Helper()
+		got := reports(t, append(args[:len(args):len(args)], "--cache", kept)...)
+		if d := cmp.Diff(reports(t, append(args[:len(args):len(args)], "--no-cache")...), got); d != "" {
+			t.Errorf("%s (-without +with cache):\n%s", what, d)
+		}
+		return got
+	}
+	was := both("as it is")
 	for _, step := range []fileEdit{
 		{"a policy moves by a line", "policies/limits.yaml", "", "# a comment\n"},
 		{"a parameter", "policies/replicas.yaml", "max: 10", "max: 3"},
@@ -334,22 +388,32 @@ func TestCacheSeesWhatMatters(t *testing.T) {
 		{"an exemption of the kind", "infra/limits.yaml", "type: integer", "type: string"},
 	} {
 		step.apply(t, filepath.Join(dir, step.file))
-		got := reports(t, args...)
-		if d := cmp.Diff(reports(t, append(args[:4:4], "--no-cache")...), got); d != "" {
-			t.Errorf("%s (-without +with cache):\n%s", step.what, d)
-		}
+		got := both(step.what)
 		if got == was {
 			t.Errorf("%s: the report stays as it was: nothing is shown", step.what)
 		}
-		was = got
+		if was = got; base != nil {
+			merge(t, dir)
+			was = both(step.what + ", merged")
+		}
 	}
 }
 
 // TestCacheSeesEngineInputs runs with two dates, two versions of Kubernetes, two
-// users and two sets of policies, in every combination. Each changes the report,
-// and a warm cache that holds them all gives the bytes of no cache.
+// users and two sets of policies, in every combination, over a tree and over a change.
+// Each changes the report, and a warm cache that holds them all gives the bytes of no
+// cache.
 func TestCacheSeesEngineInputs(t *testing.T) {
 	t.Parallel()
+	for name, base := range map[string][]string{"tree": nil, "change": {"--base", "HEAD"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			seesEngineInputs(t, base)
+		})
+	}
+}
+
+func seesEngineInputs(t *testing.T, base []string) {
 	kept := t.TempDir()
 	dirs := []string{t.TempDir(), t.TempDir()}
 	for i, dir := range dirs {
@@ -358,16 +422,20 @@ func TestCacheSeesEngineInputs(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		merge(t, dir)
+		if err := os.WriteFile(filepath.Join(dir, "pod.yaml"), []byte(inputsPod+"---\n"+strings.ReplaceAll(inputsPod, "name: web", "name: new")), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var runs [][]string
 	for _, date := range []string{"2026-01-01", "2027-01-01"} {
 		for _, version := range []string{"1.30", "1.37"} {
 			for _, user := range []string{"jane", "joe"} {
 				for _, dir := range dirs {
-					runs = append(runs, []string{
+					runs = append(runs, append([]string{
 						"check", filepath.Join(dir, "pod.yaml"), "--policy", filepath.Join(dir, "policies.yaml"),
 						"--date", date, "--kube-version", version, "--as", user,
-					})
+					}, base...))
 				}
 			}
 		}

@@ -124,22 +124,22 @@ func Standing(base, head []*render.Unit, name func(file string) string) []*rende
 func AtCommit(o *render.Object, name func(file string) string) *render.Object {
 	was := *o
 	if o.Provenance != nil {
-		was.Provenance = atCommit{o.Provenance, name}
+		was.Provenance = Committed{o.Provenance, name}
 	}
 	return &was
 }
 
-// atCommit is the provenance of an object of a commit.
-type atCommit struct {
-	render.Provenance
-	name func(file string) string
+// Committed is the provenance of an object of a commit.
+type Committed struct {
+	render.Provenance                          // of the files in their tree
+	Name              func(file string) string // of a file of the commit
 }
 
 // At implements render.Provenance.
-func (a atCommit) At(pointer string) []render.Origin {
-	origins := slices.Clone(a.Provenance.At(pointer))
+func (c Committed) At(pointer string) []render.Origin {
+	origins := slices.Clone(c.Provenance.At(pointer))
 	for i := range origins {
-		origins[i].File = a.name(origins[i].File)
+		origins[i].File = c.Name(origins[i].File)
 	}
 	return origins
 }

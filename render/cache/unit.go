@@ -27,7 +27,7 @@ type unit struct {
 
 	variants []variant // of the source's index, the one that was recalled first
 	recalled bool
-	adopted  bool // from the other side, which keeps it
+	adopted  *unit // of the other side, which keeps it
 
 	mu     sync.Mutex
 	rec    *recorder       // of a rendering in this run
@@ -84,7 +84,7 @@ func (u *unit) adopt() bool {
 		u.unit = &made
 		made.Objects, made.Variants = u.own(made.Objects), u.own(made.Variants)
 		u.keepResult()
-		u.variants, u.recalled, u.adopted = []variant{v}, true, true
+		u.variants, u.recalled, u.adopted = []variant{v}, true, other
 		return true
 	}
 	return false
@@ -233,6 +233,9 @@ func (r *recorder) spoil() {
 // seen returns everything that the unit read and was told, in this run and in
 // the one that it was loaded from.
 func (u *unit) seen() (variant, bool) {
+	if u.adopted != nil { // whose objects answer for the unit's
+		return u.adopted.seen()
+	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.rec == nil {
@@ -270,7 +273,7 @@ func storable(u *render.Unit) bool {
 
 // save keeps the unit, where there is anything new to keep.
 func (u *unit) save() {
-	if u.adopted || u.recalled && u.rec == nil && !u.asked || !storable(&u.result) {
+	if u.adopted != nil || u.recalled && u.rec == nil && !u.asked || !storable(&u.result) {
 		return
 	}
 	v, ok := u.seen()

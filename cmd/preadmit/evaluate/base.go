@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"time"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/engines"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
@@ -86,11 +87,7 @@ func (b *base) held(head *load.Tree, paths ...string) error {
 // compare evaluates the change from the base to the head with the base's
 // policies, and marks new results. Unchanged objects are evaluated once.
 func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.Input, s engines.Options) error {
-	var err error
-	if e.Engines, err = engines.New(in, b.trusted(in), s); err != nil {
-		return err
-	}
-	was, now := b.in.Side(), in.Side()
+	trusted, was, now := b.trusted(in), b.in.Side(), in.Side()
 	half := change.Halves(was, now)
 	reqs := policy.Requests(change.Comparable(was, now))
 	reqs, left := policy.Pruned(s.By(reqs), was.Identities(), now.Identities())
@@ -103,46 +100,40 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	if o.Combine { // unchanged objects are evaluated together with the changed ones
 		same, changed = nil, reqs
 	}
-	written := policy.OldObjects(changed)
-	for _, part := range [][]policy.Request{same, changed} {
-		if err := e.Engines.Chain.StoreOld(ctx, part); err != nil {
-			return err
-		}
+	variants, oldVariants := e.shard.requests(s.By(policy.VariantRequests(in.Head))), e.shard.requests(s.By(policy.VariantRequests(b.in.Head)))
+	cached := newResultCache(o.Memory, in, trusted, s)
+	cached.distrust(was, now, nil)
+	v := cached.reviews(same, changed, variants, oldVariants)
+	proposes := !samePolicies(b.in, in, s.NoTreePolicies)
+	start := time.Now()
+	if err := e.makeEngines(in, trusted, s, cached.engines(), v.left() > 0 || proposes || len(b.asOthers(s, v.requests())) > 0); err != nil {
+		return err
 	}
-	o.Watch.Expect(supervise.EvaluateTask, len(same)+2*len(changed)) // as they are, and as they were
-	kept, err := e.Engines.Chain.Review(ctx, same)
+	cached.compiled(e.Engines, time.Since(start))
+	v.chain = e.Engines.Chain
+	o.Watch.Expect(supervise.EvaluateTask, v.left())
+	kept, fresh, err := v.head(ctx)
+	if err == nil && cached.distrust(was, now, e.Engines.Cluster) {
+		v.forget()
+		kept, fresh, err = v.head(ctx)
+	}
 	if err != nil {
 		return err
 	}
-	fresh, err := e.Engines.Chain.Review(ctx, changed)
+	exempted, err := b.exempted(ctx, s, e.Engines, in, v, slices.Concat(kept, fresh))
 	if err != nil {
 		return err
 	}
-	variants := e.shard.requests(s.By(policy.VariantRequests(in.Head)))
-	only, err := e.Engines.Chain.Review(ctx, variants)
-	if err != nil {
-		return err
-	}
-	fresh = policy.WithoutRepeats(slices.Concat(fresh, only), kept...)
-	exempted, err := b.exempted(ctx, s, e.Engines, in, slices.Concat(same, changed), slices.Concat(kept, fresh))
-	if err != nil {
-		return err
-	}
-	impersonated, err := b.impersonated(ctx, s, e.Engines, slices.Concat(same, changed), slices.Concat(kept, fresh))
+	impersonated, err := b.impersonated(ctx, s, v, slices.Concat(kept, fresh))
 	if err != nil {
 		return err
 	}
 	exempted = append(exempted, impersonated...)
 	before := e.Engines.Among(render.Objects(b.in.Head))
-	old, err := before.Chain.Review(ctx, policy.Reapplying(changed, written))
+	old, err := v.base(ctx, before.Chain, kept)
 	if err != nil {
 		return err
 	}
-	onlyOld, err := before.Chain.Review(ctx, e.shard.requests(s.By(policy.VariantRequests(b.in.Head))))
-	if err != nil {
-		return err
-	}
-	old = policy.WithoutRepeats(slices.Concat(old, onlyOld), kept...)
 	rest, err := e.Engines.Rest(ctx)
 	if err != nil {
 		return err
@@ -169,7 +160,11 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	}
 	e.Results = append(e.Results, e.shard.once(b.undeployed(in, reqs), b.newlyExcluded(o, in))...)
 	e.notes = append(e.notes, b.notes(in)...)
-	return e.propose(ctx, s, b, in, slices.Concat(same, changed, variants), slices.Concat(kept, fresh))
+	cached.keep(e.Engines)
+	if !proposes {
+		return nil
+	}
+	return e.propose(ctx, s, b, in, v, slices.Concat(kept, fresh))
 }
 
 // failsAgain reports whether a result is about a unit that neither side could render and
@@ -207,16 +202,16 @@ func applied(reqs []policy.Request) []*render.Object {
 
 // exempted returns the failures that only pass because of what the change
 // exempts. found are the results with the head's exemptions.
-func (b *base) exempted(ctx context.Context, s engines.Options, with *engines.Set, head *load.Input, reqs []policy.Request, found []policy.Result) ([]policy.Result, error) {
+func (b *base) exempted(ctx context.Context, s engines.Options, with *engines.Set, head *load.Input, v *reviews, found []policy.Result) ([]policy.Result, error) {
 	was, now := b.in.Side(), head.Side()
 	kinds, _ := with.Cluster.Asked()
 	changed, is := change.Exempting(was, now, kinds)
-	exempted, err := b.reviewExempting(ctx, s, head, reqs, found, changed, is)
+	exempted, err := b.reviewExempting(ctx, s, head, v, found, changed, is)
 	if err != nil {
 		return nil, err
 	}
 	changed, is = change.LookedUp(was, now, kinds)
-	allowed, err := b.reviewExempting(ctx, s, head, reqs, slices.Concat(found, exempted), changed, is)
+	allowed, err := b.reviewExempting(ctx, s, head, v, slices.Concat(found, exempted), changed, is)
 	for i := range allowed { // objects that need each other may be added together
 		allowed[i].Outcome = policy.Fail
 		if allowed[i].Action == policy.Deny {
@@ -227,9 +222,13 @@ func (b *base) exempted(ctx context.Context, s engines.Options, with *engines.Se
 }
 
 // reviewExempting reviews requests with the objects that is selects as the base has them.
-func (b *base) reviewExempting(ctx context.Context, s engines.Options, head *load.Input, reqs []policy.Request, found []policy.Result, changed []policy.Request, is func(*render.Object) bool) ([]policy.Result, error) {
-	if reqs = change.Concerned(reqs, changed); len(changed) == 0 || len(reqs) == 0 {
+func (b *base) reviewExempting(ctx context.Context, s engines.Options, head *load.Input, v *reviews, found []policy.Result, changed []policy.Request, is func(*render.Object) bool) ([]policy.Result, error) {
+	if len(changed) == 0 {
 		return nil, nil
+	}
+	reqs, err := v.stored(ctx)
+	if reqs = change.Concerned(reqs, changed); err != nil || len(reqs) == 0 {
+		return nil, err
 	}
 	trusted := b.trusted(head)
 	trusted.Exempts = is
@@ -244,11 +243,12 @@ func (b *base) reviewExempting(ctx context.Context, s engines.Options, head *loa
 	return change.Exempted(results, found, changed), nil
 }
 
-// propose evaluates the head with its own policies if they differ from the
-// base's, and keeps the results that are new or gone.
-func (e *Evaluation) propose(ctx context.Context, s engines.Options, b *base, in *load.Input, reqs []policy.Request, trusted []policy.Result) error {
-	if samePolicies(b.in, in, s.NoTreePolicies) {
-		return nil
+// propose evaluates the head with its own policies, which differ from the base's, and
+// keeps the results that are new or gone.
+func (e *Evaluation) propose(ctx context.Context, s engines.Options, b *base, in *load.Input, v *reviews, trusted []policy.Result) error {
+	reqs, err := v.stored(ctx)
+	if err != nil {
+		return err
 	}
 	set, err := engines.New(in, in, s)
 	if err != nil {
@@ -257,7 +257,7 @@ func (e *Evaluation) propose(ctx context.Context, s engines.Options, b *base, in
 	if e.Engines.Implied && !set.Implied {
 		e.notes = append(e.notes, "the change brings in the first policy: preadmit's default, the pack "+engines.DefaultPack+", no longer applies once it is merged; to keep it: --pack "+engines.DefaultPack)
 	}
-	results, err := set.Chain.Review(ctx, reqs)
+	results, err := set.Chain.Review(ctx, slices.Concat(reqs, v.variants.reqs))
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@
 //
 //   - evaluate.go: one input; clusters.go: each cluster by what is on it; shard.go: a part of the units
 //   - base.go, undeployed.go, configchange.go: the change from a revision; decision.go: one request of it; rehearse.go: other versions and actions
-//   - resultcache.go: cached results; user.go, suppressions.go: who asks, and what is accepted
+//   - resultcache.go: cached results, changecache.go: those of a change; user.go, suppressions.go: who asks, and what is accepted
 //   - policies.go, admitted.go: the reviews of the commands policies and render --admitted
 //   - notes.go: what a report says besides results
 //

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -13,6 +14,7 @@ import (
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/change"
 	"github.com/preadmit/preadmit/policy/lint"
 	"github.com/preadmit/preadmit/policy/rego"
 	"github.com/preadmit/preadmit/render"
@@ -23,7 +25,7 @@ import (
 // have not changed: the unit itself, the policies and options, and the other
 // objects that policies looked at.
 func (e *Evaluation) reviewCached(ctx context.Context, o *Options, in *load.Input, s engines.Options) error {
-	r := newResultCache(o.Memory, in, s)
+	r := newResultCache(o.Memory, in, in, s)
 	r.head = e.shard.unitsOf(in.Head)
 	kept, known := r.results(e.passes)
 	var rest []policy.Request
@@ -33,11 +35,10 @@ func (e *Evaluation) reviewCached(ctx context.Context, o *Options, in *load.Inpu
 		}
 	}
 	start := time.Now()
-	if err := e.makeEngines(in, s, r.engines(), len(rest) > 0); err != nil {
+	if err := e.makeEngines(in, in, s, r.engines(), len(rest) > 0); err != nil {
 		return err
 	}
-	// Engines end compilations that take too long, which differs between runs.
-	r.off = r.off || len(e.Engines.Results) > 0 && time.Since(start) > quickCompile
+	r.compiled(e.Engines, time.Since(start))
 	apart := e.shard.once(in.Found, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart), e.Engines.Results)
 	o.Watch.Expect(supervise.EvaluateTask, len(rest))
 	defer e.keepPasses()()
@@ -81,17 +82,23 @@ func (e *Evaluation) reviewCached(ctx context.Context, o *Options, in *load.Inpu
 	return nil
 }
 
+// compiled turns the cache off if engines may have ended compilations that take too
+// long, which differs between runs.
+func (r *resultCache) compiled(s *engines.Set, took time.Duration) {
+	r.off = r.off || len(s.Results) > 0 && took > quickCompile
+}
+
 // quickCompile is shorter than every time limit of engines for compiling.
 const quickCompile = 10 * time.Second
 
 // makeEngines returns the engines. If every result is cached it returns the cached
 // compile errors and does not compile the policies.
-func (e *Evaluation) makeEngines(in *load.Input, s engines.Options, known *engines.Set, needed bool) (err error) {
+func (e *Evaluation) makeEngines(in, trusted *load.Input, s engines.Options, known *engines.Set, needed bool) (err error) {
 	if e.Engines = known; known != nil && !needed {
 		return nil
 	}
 	s.Compiled = known != nil
-	if e.Engines, err = engines.New(in, in, s); err != nil || known == nil {
+	if e.Engines, err = engines.New(in, trusted, s); err != nil || known == nil {
 		return err
 	}
 	e.Engines.Results, e.Engines.Notes, e.Engines.Unknown, e.Engines.Said = known.Results, known.Notes, known.Unknown, known.Said
@@ -107,11 +114,13 @@ func (e *Evaluation) makeEngines(in *load.Input, s engines.Options, known *engin
 // hash is part of the key.
 type resultCache struct {
 	memory *load.Memory
-	graph  *cache.Graph
+	graphs []*cache.Graph // of the head and of the base
 	head   []*render.Unit
 	byKind map[schema.GroupKind][]member
-	served string // the kinds there are, with their versions
+	sums   map[schema.GroupKind]string // of the objects of a kind, once they are computed
+	served func() string               // the kinds there are, with their versions
 
+	lists    int      // number of indexed lists of units
 	policies []member // policies, and the objects that belong to them
 	key      string   // hash of engineInputs
 	kinds    string   // kinds of the head's objects, which notes depend on
@@ -120,6 +129,9 @@ type resultCache struct {
 	around *surroundings           // recorded ones that still hold; nil: none
 	put    map[*render.Unit][]byte // new results
 	got    map[*render.Unit]bool   // units whose results come from the cache
+
+	changes   []*part                                 // the requests of a change
+	positions map[*render.Unit]map[*render.Object]int // see position
 }
 
 // A member is an object, and the list of the input that it is in.
@@ -128,17 +140,26 @@ type member struct {
 	list int
 }
 
-func newResultCache(m *load.Memory, in *load.Input, s engines.Options) *resultCache {
+// newResultCache returns the cached results for the requests of in, which the policies
+// of trusted evaluate: those of in itself, or of its base. A nil Memory has none.
+func newResultCache(m *load.Memory, in, trusted *load.Input, s engines.Options) *resultCache {
 	r := &resultCache{
-		memory: m, graph: in.Graph, head: in.Head, byKind: make(map[schema.GroupKind][]member),
-		put: make(map[*render.Unit][]byte), got: make(map[*render.Unit]bool),
+		memory: m, graphs: []*cache.Graph{in.Graph}, head: in.Head, off: m == nil, sums: make(map[schema.GroupKind]string),
+		byKind: make(map[schema.GroupKind][]member), positions: make(map[*render.Unit]map[*render.Object]int), put: make(map[*render.Unit][]byte), got: make(map[*render.Unit]bool),
 	}
-	r.index(in.Head, in.Given, in.Context, in.Anywhere)
+	if m == nil {
+		return r
+	}
+	if r.index(in.Head, in.Given, in.Context, in.Anywhere); trusted != in {
+		r.graphs = append(r.graphs, trusted.Graph)
+		r.index(trusted.Head, trusted.Given, trusted.Context, trusted.Anywhere)
+	}
+	r.served = sync.OnceValue(func() string { return servedBy(in, trusted) })
 	// Policies that print say it in every run, and with --combine an object's
 	// results depend on all the others.
-	r.off = s.Combine || s.Verbose && len(in.Modules) > 0
+	r.off = s.Combine || s.Verbose && len(trusted.Modules) > 0
 	var e cache.Encoder
-	e.Plain(engineInputs{m.Build, *s.Settings, in.Modules, in.Data, r.sum(r.policies)})
+	e.Plain(engineInputs{m.Build, *s.Settings, trusted.Modules, trusted.Data, r.sum(r.policies), trusted != in, in.Partial})
 	data, err := e.Data()
 	r.off = r.off || err != nil
 	r.key = r.keyOf("policies", string(data))
@@ -147,24 +168,46 @@ func newResultCache(m *load.Memory, in *load.Input, s engines.Options) *resultCa
 	return r
 }
 
+// servedBy returns the kinds and versions of the objects that engines can look up.
+func servedBy(in, trusted *load.Input) string {
+	if trusted == in {
+		return strings.Join(versions(render.Objects(slices.Concat(in.Head, in.Given, in.Context, in.Anywhere))), "\n")
+	}
+	var all []string
+	for _, gvk := range change.Cluster(in.Side(), trusted.Side(), trusted.Exempts).Versions() {
+		all = append(all, gvk.String())
+	}
+	return strings.Join(all, "\n")
+}
+
+// id returns the ID of a unit of either side.
+func (r *resultCache) id(u *render.Unit) (id cache.Key, ok bool) {
+	for _, g := range r.graphs {
+		if id, ok = g.ID(u); ok {
+			return id, true
+		}
+	}
+	return id, false
+}
+
 func (r *resultCache) keyOf(parts ...string) string {
 	k := cache.KeyOf(parts...)
 	return string(k[:])
 }
 
+// index adds the objects of a side. Lists are numbered in the order of the calls.
 func (r *resultCache) index(lists ...[]*render.Unit) {
-	var all []*render.Object
-	for i, units := range lists {
+	for _, units := range lists {
 		for _, o := range render.Objects(units) {
-			all = append(all, o)
 			gk := o.GroupVersionKind().GroupKind()
-			r.byKind[gk] = append(r.byKind[gk], member{o, i})
+			m := member{o, r.lists}
+			r.byKind[gk] = append(r.byKind[gk], m)
 			if lint.IsCompiled(o) {
-				r.policies = append(r.policies, member{o, i})
+				r.policies = append(r.policies, m)
 			}
 		}
+		r.lists++
 	}
-	r.served = strings.Join(versions(all), "\n")
 }
 
 // versions returns the kinds of objects with their versions, sorted, each once.
@@ -200,6 +243,42 @@ func (r *resultCache) sum(objects []member) string {
 	return string(s[:])
 }
 
+// sumOf returns the sum of the objects of a kind.
+func (r *resultCache) sumOf(k schema.GroupKind) string {
+	sum, ok := r.sums[k]
+	if !ok {
+		sum = r.sum(r.byKind[k])
+		r.sums[k] = sum
+	}
+	return sum
+}
+
+// told returns the places of an object that engines asked for, with the answers.
+func told(o member) (string, bool) {
+	at, commit := rendered(o)
+	told, ok := cache.Told(at)
+	return commit + "\x00" + told, ok
+}
+
+// tells reports whether an object gives the answers that told returned.
+func tells(o member, told string) bool {
+	at, commit := rendered(o)
+	of, told, _ := strings.Cut(told, "\x00")
+	return of == commit && cache.Tells(at, told)
+}
+
+// rendered returns an object as it was rendered, and the commit in the names of its
+// files, which is "" except for an object of a base that the head does not have.
+func rendered(o member) (*render.Object, string) {
+	p, ok := o.Provenance.(change.Committed)
+	if !ok {
+		return o.Object, ""
+	}
+	was := *o.Object
+	was.Provenance = p.Provenance
+	return &was, p.Name("-")
+}
+
 // engineInputs is everything that results of a unit depend on besides the unit
 // and its surroundings. The cache key is the hash of the whole struct.
 type engineInputs struct {
@@ -208,6 +287,8 @@ type engineInputs struct {
 	Modules  []rego.Module
 	Data     []rego.Document
 	Policies string // the policies, and the objects that belong to them
+	Compared bool   // a change is evaluated, by the policies of its base
+	Partial  bool   // see load.Input
 }
 
 // surroundings records the other objects that engines looked at.
@@ -254,15 +335,15 @@ func (r *resultCache) surroundings() []surroundings {
 }
 
 func (r *resultCache) holds(s *surroundings) bool {
-	if s.Served != "" && s.Served != r.served || len(s.Sums) != len(s.Kinds) {
+	if s.Served != "" && s.Served != r.served() || len(s.Sums) != len(s.Kinds) {
 		return false
 	}
 	for i, k := range s.Kinds {
-		if r.sum(r.byKind[k]) != s.Sums[i] {
+		if r.sumOf(k) != s.Sums[i] {
 			return false
 		}
 	}
-	return slices.EqualFunc(r.about(s.Kinds), s.Told, func(o member, told string) bool { return cache.Tells(o.Object, told) })
+	return slices.EqualFunc(r.about(s.Kinds), s.Told, tells)
 }
 
 // about returns the objects whose lines results of other objects may name.
@@ -305,7 +386,7 @@ func (r *resultCache) results(passes *policy.Passes) (*policy.Compact, map[*rend
 	}
 	around := r.around.sum()
 	for _, u := range r.head {
-		id, ok := r.graph.ID(u)
+		id, ok := r.id(u)
 		if !ok {
 			continue
 		}
@@ -368,6 +449,7 @@ type Compiled struct {
 	Notes   []string
 	Unknown []engines.ClusterKind
 	Rules   []policy.Rule
+	Implied bool
 }
 
 func (r *resultCache) enginesKey(around string) cache.Key {
@@ -388,7 +470,7 @@ func (r *resultCache) engines() *engines.Set {
 	if d.Plain(&e); d.End() != nil {
 		return nil
 	}
-	return &engines.Set{Results: e.Results, Notes: e.Notes, Unknown: e.Unknown, Said: append([]policy.Rule{}, e.Rules...)}
+	return &engines.Set{Results: e.Results, Notes: e.Notes, Unknown: e.Unknown, Implied: e.Implied, Said: append([]policy.Rule{}, e.Rules...)}
 }
 
 // keep stores new results once the report is written.
@@ -397,7 +479,7 @@ func (r *resultCache) keep(b *engines.Set) {
 		return
 	}
 	var e cache.Encoder
-	e.Plain(Compiled{b.Results, b.Notes, b.Unknown, b.Rules()})
+	e.Plain(Compiled{b.Results, b.Notes, b.Unknown, b.Rules(), b.Implied})
 	data, err := e.Data()
 	if err != nil {
 		return
@@ -410,9 +492,12 @@ func (r *resultCache) keep(b *engines.Set) {
 		around := now.sum()
 		r.memory.Store.Put(r.enginesKey(around), data)
 		for u, results := range r.put {
-			if id, ok := r.graph.ID(u); ok {
+			if id, ok := r.id(u); ok {
 				r.memory.Store.Put(r.resultsKey(u, id, around), results)
 			}
+		}
+		for _, p := range r.changes {
+			p.keep(around)
 		}
 		switch {
 		case r.around == nil:
@@ -427,7 +512,7 @@ func (r *resultCache) keep(b *engines.Set) {
 // copy stores the results that come from the cache for other surroundings, too.
 func (r *resultCache) copy(from, to string) {
 	for u := range r.got {
-		id, _ := r.graph.ID(u)
+		id, _ := r.id(u)
 		if results, ok := r.memory.Store.Get(r.resultsKey(u, id, from)); ok {
 			r.memory.Store.Put(r.resultsKey(u, id, to), results)
 		}
@@ -445,13 +530,13 @@ func (r *resultCache) seen(c *policy.Cluster) (surroundings, bool) {
 	kinds = slices.Compact(kinds)
 	s := surroundings{Kinds: kinds}
 	if served {
-		s.Served = r.served
+		s.Served = r.served()
 	}
 	for _, k := range kinds {
-		s.Sums = append(s.Sums, r.sum(r.byKind[k]))
+		s.Sums = append(s.Sums, r.sumOf(k))
 	}
 	for _, o := range r.about(kinds) {
-		told, ok := cache.Told(o.Object)
+		told, ok := told(o)
 		if !ok {
 			return s, false
 		}

@@ -55,16 +55,42 @@ func controller(head []*render.Object) string {
 // applied as another user, such as by spec.serviceAccountName. For units that the change
 // adds they are warnings, since each unit has to name some user. Found are the results of
 // the requests as the head's users make them.
-func (b *base) impersonated(ctx context.Context, s engines.Options, with *engines.Set, reqs []policy.Request, found []policy.Result) ([]policy.Result, error) {
-	if s.UserGiven {
+func (b *base) impersonated(ctx context.Context, s engines.Options, v *reviews, found []policy.Result) ([]policy.Result, error) {
+	if len(b.asOthers(s, v.requests())) == 0 {
 		return nil, nil
 	}
-	was := make(map[string]*render.Unit)
-	for _, u := range b.in.Head {
-		was[u.Identity()] = u
+	reqs, err := v.stored(ctx)
+	if err != nil {
+		return nil, err
 	}
-	of := make(map[*render.Unit][]policy.Request)
-	var order []*render.Unit
+	was := b.units()
+	var all []policy.Result
+	for _, asOther := range b.asOthers(s, reqs) {
+		results, err := v.chain.Review(ctx, asOther)
+		if err != nil {
+			return nil, err
+		}
+		u := asOther[0].Object.Unit
+		results = change.Exempted(results, found, []policy.Request{{Object: u.Owner}})
+		for i := range results {
+			if was[u.Identity()] == nil && results[i].Action == policy.Deny {
+				results[i].Action = policy.Warn
+			}
+		}
+		all = append(all, results...)
+	}
+	return all, nil
+}
+
+// asOthers returns, for each unit that the change has applied as another user, the
+// requests as the base's user would make them.
+func (b *base) asOthers(s engines.Options, reqs []policy.Request) [][]policy.Request {
+	if s.UserGiven {
+		return nil
+	}
+	was := b.units()
+	of := make(map[*render.Unit]int)
+	var all [][]policy.Request
 	for _, r := range reqs {
 		u := r.Subject().Unit
 		if r.Object == nil || u == nil || u.Owner == nil || u.User == "" {
@@ -77,28 +103,24 @@ func (b *base) impersonated(ctx context.Context, s engines.Options, with *engine
 		if user == "" || user == u.User || u.Owner.GetKind() == "ApplicationSet" {
 			continue
 		}
-		if of[u] == nil {
-			order = append(order, u)
+		i, ok := of[u]
+		if !ok {
+			i = len(all)
+			of[u], all = i, append(all, nil)
 		}
 		r.UserInfo = authz.Complete(policy.UserInfo{Username: user})
-		of[u] = append(of[u], r)
+		all[i] = append(all[i], r)
 	}
-	var all []policy.Result
-	for _, u := range order {
-		results, err := with.Chain.Review(ctx, of[u])
-		if err != nil {
-			return nil, err
-		}
-		old := was[u.Identity()]
-		results = change.Exempted(results, found, []policy.Request{{Object: u.Owner}})
-		for i := range results {
-			if old == nil && results[i].Action == policy.Deny {
-				results[i].Action = policy.Warn
-			}
-		}
-		all = append(all, results...)
+	return all
+}
+
+// units returns the units of the base by identity.
+func (b *base) units() map[string]*render.Unit {
+	all := make(map[string]*render.Unit)
+	for _, u := range b.in.Head {
+		all[u.Identity()] = u
 	}
-	return all, nil
+	return all
 }
 
 // asksWho reports whether some rule reads the user.

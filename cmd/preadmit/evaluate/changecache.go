@@ -1,0 +1,366 @@
+package evaluate
+
+import (
+	"context"
+	"slices"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/change"
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/cache"
+)
+
+// reviews holds the requests of a change, by the ways in which they are evaluated, with
+// their cached results.
+type reviews struct {
+	chain         policy.Chain // of the base's policies
+	same, changed *part        // as the head applies objects
+	variants      *part
+	old           *part // what changes, as the base applies it again
+	oldVariants   *part
+	written       []*render.Object // the old objects of what changes, as the base has them
+}
+
+// reviews finds the cached results of the requests of a change. Their old objects are
+// still as the base has them.
+func (r *resultCache) reviews(same, changed, variants, oldVariants []policy.Request) *reviews {
+	written := policy.OldObjects(changed)
+	v := &reviews{
+		same: r.part("same", same), changed: r.part("changed", changed), variants: r.part("variants", variants),
+		old: r.part("old", policy.Reapplying(changed, written)), oldVariants: r.part("old variants", oldVariants), written: written,
+	}
+	r.changes = v.parts()
+	return v
+}
+
+func (v *reviews) parts() []*part {
+	return []*part{v.same, v.changed, v.variants, v.old, v.oldVariants}
+}
+
+// left returns the number of requests without cached results.
+func (v *reviews) left() int {
+	n := 0
+	for _, p := range v.parts() {
+		for _, known := range p.known {
+			if !known {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// forget forgets all cached results.
+func (v *reviews) forget() {
+	for _, p := range v.parts() {
+		clear(p.known)
+		for _, g := range p.groups {
+			g.known, g.results = false, nil
+		}
+	}
+}
+
+// requests returns the requests of the change.
+func (v *reviews) requests() []policy.Request { return slices.Concat(v.same.reqs, v.changed.reqs) }
+
+// stored returns the requests of the change, with old objects as the base's policies store
+// them.
+func (v *reviews) stored(ctx context.Context) ([]policy.Request, error) {
+	all := func(int) bool { return true }
+	for _, p := range []*part{v.same, v.changed} {
+		if err := p.storeOld(ctx, v.chain, all); err != nil {
+			return nil, err
+		}
+	}
+	return v.requests(), nil
+}
+
+// head returns the results of what stays the same and of what changes.
+func (v *reviews) head(ctx context.Context) (kept, fresh []policy.Result, err error) {
+	before := make(map[int]bool) // needed for the base's results
+	n := 0
+	for i := range v.changed.reqs {
+		if v.written[i] != nil {
+			before[i] = !v.old.known[n]
+			n++
+		}
+	}
+	if err := v.same.storeOld(ctx, v.chain, func(i int) bool { return !v.same.known[i] }); err != nil {
+		return nil, nil, err
+	}
+	if err := v.changed.storeOld(ctx, v.chain, func(i int) bool { return !v.changed.known[i] || before[i] }); err != nil {
+		return nil, nil, err
+	}
+	if kept, err = v.same.review(ctx, v.chain); err != nil {
+		return nil, nil, err
+	}
+	if fresh, err = v.changed.review(ctx, v.chain); err != nil {
+		return nil, nil, err
+	}
+	only, err := v.variants.review(ctx, v.chain)
+	return kept, policy.WithoutRepeats(slices.Concat(fresh, only), kept...), err
+}
+
+// base returns the results of what changes, as the base applies it. kept are those of what
+// stays the same.
+func (v *reviews) base(ctx context.Context, c policy.Chain, kept []policy.Result) ([]policy.Result, error) {
+	v.old.reqs = policy.Reapplying(v.changed.reqs, v.written)
+	old, err := v.old.review(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	only, err := v.oldVariants.review(ctx, c)
+	return policy.WithoutRepeats(slices.Concat(old, only), kept...), err
+}
+
+// A part holds requests of a change that are evaluated together, with the cached results
+// of those that were evaluated in the same way before.
+//
+// Requests about one unit have one entry. Its key is the key of the resultCache with
+// everything that determines the requests: operations, users, and the units of the new and
+// of the old objects. The old object that a policy sees is the base's object as the base's
+// policies store it, so it depends on nothing else.
+type part struct {
+	cache  *resultCache
+	name   string
+	reqs   []policy.Request
+	groups []*requestGroup
+	held   *policy.Compact
+	known  []bool // by request: its results are cached
+	stored []bool // by request: its old object is as policies store it
+}
+
+// A requestGroup holds the requests of a part about one unit.
+type requestGroup struct {
+	requests []int32
+	units    []*render.Unit        // of both sides, that the requests depend on
+	text     string                // everything else that determines them; "" if that is not known
+	known    bool                  // there are cached results
+	from     cache.Key             // of these
+	results  policy.CompactResults // these
+	learned  []byte                // new results, encoded
+}
+
+// part returns the part with some requests.
+func (r *resultCache) part(name string, reqs []policy.Request) *part {
+	p := &part{cache: r, name: name, reqs: reqs, held: new(policy.Compact), known: make([]bool, len(reqs)), stored: make([]bool, len(reqs))}
+	if r.off {
+		return p
+	}
+	byUnit := make(map[*render.Unit]*requestGroup)
+	for i := range reqs {
+		u := reqs[i].Subject().Unit
+		g := byUnit[u]
+		if g == nil {
+			g = new(requestGroup)
+			byUnit[u] = g
+			p.groups = append(p.groups, g)
+		}
+		g.requests = append(g.requests, int32(i))
+	}
+	around := ""
+	if r.around != nil {
+		around = r.around.sum()
+	}
+	for _, g := range p.groups {
+		p.describe(g)
+		if around != "" {
+			p.recall(g, around)
+		}
+	}
+	return p
+}
+
+// describe sets the units and the text of a group.
+func (p *part) describe(g *requestGroup) {
+	numbers := make(map[*render.Unit]int)
+	var e cache.Encoder
+	known := true
+	place := func(o *render.Object) {
+		if o == nil {
+			e.Uint(0)
+			return
+		}
+		n, seen := numbers[o.Unit]
+		if !seen {
+			n = len(numbers)
+			numbers[o.Unit] = n
+			g.units = append(g.units, o.Unit)
+		}
+		at, ok := p.cache.position(o)
+		known = known && ok
+		e.Uint(uint64(n) + 1)
+		e.Uint(uint64(at))
+	}
+	for _, i := range g.requests {
+		r := &p.reqs[i]
+		e.String(string(r.Operation))
+		e.Plain(r.UserInfo)
+		place(r.Object)
+		place(r.OldObject)
+	}
+	if data, err := e.Data(); known && err == nil {
+		g.text = string(data)
+	}
+}
+
+// position returns the number of an object among those of its unit.
+func (r *resultCache) position(o *render.Object) (n int, ok bool) {
+	u := o.Unit
+	if u == nil {
+		return 0, false
+	}
+	in := r.positions[u]
+	if in == nil {
+		in = make(map[*render.Object]int, len(u.Objects)+len(u.Variants))
+		for i, x := range slices.Concat(u.Objects, u.Variants) {
+			in[x] = i
+		}
+		r.positions[u] = in
+	}
+	n, ok = in[o]
+	return n, ok
+}
+
+// key returns the key of the results of a group. ok is false if they are not cached.
+func (p *part) key(g *requestGroup, around string) (key cache.Key, ok bool) {
+	if g.text == "" {
+		return key, false
+	}
+	parts := []string{"change", p.name, p.cache.key, around, g.text}
+	for _, u := range g.units {
+		id, ok := p.cache.id(u)
+		if !ok {
+			return key, false
+		}
+		parts = append(parts, string(id[:]), u.Identity(), u.Cluster, u.User, u.Namespace)
+	}
+	return cache.KeyOf(parts...), true
+}
+
+// recall sets the cached results of a group, if there are any.
+func (p *part) recall(g *requestGroup, around string) {
+	key, ok := p.key(g, around)
+	if !ok {
+		return
+	}
+	data, ok := p.cache.memory.Store.Get(key)
+	if !ok {
+		return
+	}
+	var kept unitResults
+	d := cache.NewDecoder(data)
+	if d.Plain(&kept); d.End() != nil {
+		return
+	}
+	passes, ok := kept.Passes.Unpack()
+	if !ok {
+		return
+	}
+	g.results, g.known, g.from = p.held.Add(add(kept.Results, passes, nil)), true, key
+	for _, i := range g.requests {
+		p.known[i] = true
+	}
+}
+
+// storeOld replaces the old objects of the requests that need selects by those that the
+// base's policies store, each once.
+func (p *part) storeOld(ctx context.Context, c policy.Chain, need func(i int) bool) error {
+	var at []int
+	var reqs []policy.Request
+	for i := range p.reqs {
+		if !p.stored[i] && need(i) {
+			p.stored[i] = true
+			at, reqs = append(at, i), append(reqs, p.reqs[i])
+		}
+	}
+	err := c.StoreOld(ctx, reqs)
+	for k, i := range at {
+		p.reqs[i] = reqs[k]
+	}
+	return err
+}
+
+// review evaluates the requests without cached results and returns the results of all.
+func (p *part) review(ctx context.Context, c policy.Chain) ([]policy.Result, error) {
+	if p.groups == nil { // nothing is cached
+		return c.Review(ctx, p.reqs)
+	}
+	var rest []policy.Request
+	at := make(map[int32]int)
+	for i := range p.reqs {
+		if !p.known[i] {
+			at[int32(i)] = len(rest)
+			rest = append(rest, p.reqs[i])
+		}
+	}
+	found, parts, err := c.ReviewEach(ctx, rest)
+	if err != nil {
+		return nil, err
+	}
+	var all []policy.Result
+	for _, g := range p.groups {
+		if g.known {
+			all = p.held.Append(all, g.results)
+			continue
+		}
+		first := len(all)
+		for _, i := range g.requests {
+			all = found.Append(all, parts[at[i]])
+		}
+		p.learn(g, all[first:])
+	}
+	policy.Sort(all)
+	return all, nil
+}
+
+// learn sorts the results of a group and keeps them for the next run, unless that could
+// find others.
+func (p *part) learn(g *requestGroup, results []policy.Result) {
+	policy.Sort(results)
+	if g.text == "" || slices.ContainsFunc(results, isFault) {
+		return
+	}
+	passes := new(policy.Passes)
+	rest := passes.Take(slices.Clone(results))
+	var e cache.Encoder
+	e.Plain(unitResults{rest, passes.Pack()})
+	if data, err := e.Data(); err == nil {
+		g.learned = data
+	}
+}
+
+// keep stores the results of the part for the surroundings with a sum, unless they are.
+func (p *part) keep(around string) {
+	for _, g := range p.groups {
+		key, ok := p.key(g, around)
+		if !ok || g.known && key == g.from {
+			continue
+		}
+		data := g.learned
+		if g.known {
+			data, _ = p.cache.memory.Store.Get(g.from)
+		}
+		if data != nil {
+			p.cache.memory.Store.Put(key, data)
+		}
+	}
+}
+
+// distrust forgets the recorded surroundings if the change touches objects that exempt
+// others from policies, as far as these say what policies look up, or the cluster does:
+// who is exempted depends on everything that policies look up in a run.
+func (r *resultCache) distrust(was, now *change.Side, c *policy.Cluster) bool {
+	if r.around == nil {
+		return false
+	}
+	kinds, _ := c.Asked()
+	kinds = slices.Concat(kinds, r.around.Kinds)
+	exempting, _ := change.Exempting(was, now, kinds)
+	lookedUp, _ := change.LookedUp(was, now, kinds)
+	if len(exempting)+len(lookedUp) == 0 {
+		return false
+	}
+	r.around = nil
+	return true
+}
