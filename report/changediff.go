@@ -20,7 +20,7 @@ import (
 const (
 	maxShownDiff = 60  // lines of an object
 	maxDiffs     = 500 // of a run
-	maxTaken     = 8   // kinds that a deletion takes along
+	maxTaken     = 8   // kinds that a deletion deletes with the object
 	leastHidden  = 8   // bytes of a Secret's value that is looked for elsewhere
 )
 
@@ -116,8 +116,7 @@ func secretValues(o *render.Object, hidden map[string]bool) {
 	}
 }
 
-// describe sets a change's place, its diff, and the objects that a deletion
-// takes along.
+// describe sets a change's place, its diff, and what a deletion deletes with the object.
 func (c *changeDiffs) describe(change *Change, r *policy.Request) {
 	switch r.Operation {
 	case policy.Delete:
@@ -287,7 +286,7 @@ func markValues(hidden, values any, was *render.Object, field string) any {
 	return h
 }
 
-// taken says what a cluster deletes along with an object: the objects in a
+// taken says what a cluster deletes with an object: the objects in a
 // Namespace, the objects of a definition's kind, the data of a claim.
 func (c *changeDiffs) taken(o *render.Object) string {
 	switch gk := o.GroupVersionKind().GroupKind(); {

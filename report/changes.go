@@ -41,7 +41,7 @@ func (c *Change) diffLines() []string {
 func (p *printer) losses(r *Report) {
 	found := losses(r)
 	for _, c := range found {
-		p.line(p.paint(red, "deleted"), p.paint(bold, ": "+full(c.Object)), " takes along ", prose(c.Takes))
+		p.line(p.paint(red, "deleted"), p.paint(bold, ": "+full(c.Object)), " and with it ", prose(c.Takes))
 		if c.Origin != nil {
 			p.note("was at", name(c.Origin.String()))
 		}

@@ -292,10 +292,10 @@ func (p *pageWriter) rules() {
 	s.head = "rulesTable"
 }
 
-// losses is the section of deletions that take more along.
+// losses is the section of deletions that delete more than the object.
 func (p *pageWriter) losses() {
 	found := losses(p.Report)
-	p.section("losses", "Deleted, with what it takes along", shareChanges, len(found), func(i int) string { return p.change(found[i]) })
+	p.section("losses", "Deletions that delete more than the object itself", shareChanges, len(found), func(i int) string { return p.change(found[i]) })
 }
 
 func (p *pageWriter) change(c *Change) string {

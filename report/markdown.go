@@ -286,11 +286,11 @@ func (m *markdownWriter) item(x *policy.Result, word string) string {
 	return item + "\n"
 }
 
-// losses is the section of deletions that take more along.
+// losses is the section of deletions that delete more than the object.
 func (m *markdownWriter) losses() {
 	found := losses(m.Report)
-	m.section("Deleted, with what it takes along", shareChanges, len(found), func(i int) string {
-		return "- " + m.changeItem(found[i]) + ", takes along " + plainText(prose(found[i].Takes)) + "\n"
+	m.section("Deletions that delete more than the object itself", shareChanges, len(found), func(i int) string {
+		return "- " + m.changeItem(found[i]) + ", and with it " + plainText(prose(found[i].Takes)) + "\n"
 	})
 }
 

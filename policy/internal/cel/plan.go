@@ -21,7 +21,8 @@ type Group struct {
 }
 
 // Plans decide which programs of a policy run without counting their cost, which takes
-// several times as long. They are safe for concurrent use.
+// several times as long: a fifth of the CPU of a mixed tree under 60 policies. They are
+// safe for concurrent use.
 type Plans struct {
 	names     *Names
 	variables []*Program
