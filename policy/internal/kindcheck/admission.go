@@ -6,10 +6,15 @@ import (
 	"slices"
 	"strings"
 
+	celgo "github.com/google/cel-go/cel"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	fielderr "k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/preadmit/preadmit/policy/internal/cel"
 )
 
 // A hook has the fields that validating and mutating webhooks share.
@@ -23,28 +28,40 @@ type hook struct {
 	timeout                           *int32
 	namespaceSelector, objectSelector *metav1.LabelSelector
 	versions                          []string
-	conditions                        []admissionv1.MatchCondition
 }
 
-func (c *check) validatingWebhooks(list []admissionv1.ValidatingWebhook) {
-	names := map[string]bool{}
-	for i := range list {
-		h := &list[i]
-		c.hook(&hook{h.Name, &h.ClientConfig, h.Rules, h.FailurePolicy, h.MatchPolicy, h.SideEffects, h.TimeoutSeconds, h.NamespaceSelector, h.ObjectSelector, h.AdmissionReviewVersions, h.MatchConditions},
-			Top.In("webhooks", i), names)
-	}
-}
-
-func (c *check) mutatingWebhooks(list []admissionv1.MutatingWebhook) {
+func (c *check) validatingWebhooks(list, old []admissionv1.ValidatingWebhook) {
+	conditions := func(h *admissionv1.ValidatingWebhook) []admissionv1.MatchCondition { return h.MatchConditions }
+	now, was := each(list, conditions), each(old, conditions)
 	names := map[string]bool{}
 	for i := range list {
 		h, p := &list[i], Top.In("webhooks", i)
-		c.hook(&hook{h.Name, &h.ClientConfig, h.Rules, h.FailurePolicy, h.MatchPolicy, h.SideEffects, h.TimeoutSeconds, h.NamespaceSelector, h.ObjectSelector, h.AdmissionReviewVersions, h.MatchConditions},
-			p, names)
+		c.hook(&hook{h.Name, &h.ClientConfig, h.Rules, h.FailurePolicy, h.MatchPolicy, h.SideEffects, h.TimeoutSeconds, h.NamespaceSelector, h.ObjectSelector, h.AdmissionReviewVersions}, p, names)
+		c.matchConditions(i, now, was, p.In("matchConditions"))
+	}
+}
+
+func (c *check) mutatingWebhooks(list, old []admissionv1.MutatingWebhook) {
+	conditions := func(h *admissionv1.MutatingWebhook) []admissionv1.MatchCondition { return h.MatchConditions }
+	now, was := each(list, conditions), each(old, conditions)
+	names := map[string]bool{}
+	for i := range list {
+		h, p := &list[i], Top.In("webhooks", i)
+		c.hook(&hook{h.Name, &h.ClientConfig, h.Rules, h.FailurePolicy, h.MatchPolicy, h.SideEffects, h.TimeoutSeconds, h.NamespaceSelector, h.ObjectSelector, h.AdmissionReviewVersions}, p, names)
+		c.matchConditions(i, now, was, p.In("matchConditions"))
 		if r := h.ReinvocationPolicy; r != nil {
 			oneOf(c, p.In("reinvocationPolicy"), *r, admissionv1.IfNeededReinvocationPolicy, admissionv1.NeverReinvocationPolicy)
 		}
 	}
+}
+
+// each returns the match conditions of each webhook of a configuration.
+func each[T any](hooks []T, of func(*T) []admissionv1.MatchCondition) [][]admissionv1.MatchCondition {
+	var all [][]admissionv1.MatchCondition
+	for i := range hooks {
+		all = append(all, of(&hooks[i]))
+	}
+	return all
 }
 
 func (c *check) hook(h *hook, p *Spot, names map[string]bool) {
@@ -73,19 +90,38 @@ func (c *check) hook(h *hook, p *Spot, names map[string]bool) {
 	c.selector(h.objectSelector, p.In("objectSelector"))
 	c.hookClient(h.client, p.In("clientConfig"))
 	c.reviewVersions(h.versions, p.In("admissionReviewVersions"))
-	c.matchConditions(h.conditions, p.In("matchConditions"))
 }
 
-// matchConditions validates the names of a webhook's conditions, and that they have expressions.
-func (c *check) matchConditions(list []admissionv1.MatchCondition, p *Spot) {
+// matchConditions validates the conditions of webhook i, unless an update leaves those of
+// all webhooks as they were. An expression that was there before is not compiled again: the
+// server compiles it as one that is stored.
+func (c *check) matchConditions(i int, now, was [][]admissionv1.MatchCondition, p *Spot) {
+	list := now[i]
+	if len(list) == 0 || len(was) > 0 && equality.Semantic.DeepEqual(now, was) {
+		return
+	}
 	if n := len(list); n > 64 {
 		c.tooMany(p, n, 64)
+	}
+	stored := map[string]bool{}
+	for _, m := range slices.Concat(was...) {
+		stored[m.Expression] = true
+	}
+	env, err := cel.Version(c.release).Env(cel.PolicyDeclarations(false, true))
+	if err != nil {
+		c.invalid(p, fielderr.OmitValueType{}, err.Error())
+		return
 	}
 	seen := map[string]bool{}
 	for i, m := range list {
 		at := p.In(i, "name")
-		if strings.TrimSpace(m.Expression) == "" {
+		switch text := strings.TrimSpace(m.Expression); {
+		case text == "":
 			c.required(p.In(i, "expression"), "")
+		case !stored[m.Expression]:
+			if _, err := cel.Compile(env, text, celgo.BoolType); err != nil {
+				c.invalid(p.In(i, "expression"), text, err.Error())
+			}
 		}
 		if m.Name == "" {
 			c.required(at, "")

@@ -126,9 +126,17 @@ func (c *check) kind(all Object) {
 	case *schedulingv1.PriorityClass:
 		c.priorityClass(o)
 	case *admissionv1.ValidatingWebhookConfiguration:
-		c.validatingWebhooks(o.Webhooks)
+		was, ok := old.(*admissionv1.ValidatingWebhookConfiguration)
+		if !ok {
+			was = &admissionv1.ValidatingWebhookConfiguration{}
+		}
+		c.validatingWebhooks(o.Webhooks, was.Webhooks)
 	case *admissionv1.MutatingWebhookConfiguration:
-		c.mutatingWebhooks(o.Webhooks)
+		was, ok := old.(*admissionv1.MutatingWebhookConfiguration)
+		if !ok {
+			was = &admissionv1.MutatingWebhookConfiguration{}
+		}
+		c.mutatingWebhooks(o.Webhooks, was.Webhooks)
 	case *admissionv1.ValidatingAdmissionPolicy:
 		c.admissionPolicy(&o.Spec, spec)
 	case *admissionv1.ValidatingAdmissionPolicyBinding:
