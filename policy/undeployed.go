@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -100,6 +101,74 @@ func (u Undeployed) unreadable(r *Request, deployed map[[2]string]bool) []Result
 		}
 	}
 	return nil
+}
+
+// HeldNoMore returns an Unknown result for each DELETE request about an object that another
+// one held, and that still stands in the other one or in its document: it is not deployed
+// from there any more, and nothing says that it is deleted.
+func (u Undeployed) HeldNoMore(reqs []Request) []Result {
+	holders := make(map[*render.Object]*render.Object) // of the head by those of the base
+	for i := range reqs {
+		if r := &reqs[i]; r.OldObject != nil && r.Object != nil {
+			holders[r.OldObject] = r.Object
+		}
+	}
+	var results []Result
+	for i := range reqs {
+		r := &reqs[i]
+		if r.Operation != Delete || r.OldObject.Unit == nil || r.OldObject.Unit.Owner == nil {
+			continue
+		}
+		holder := holders[r.OldObject.Unit.Owner]
+		if holder == nil || !render.Holds(holder.GroupVersionKind().GroupKind()) {
+			continue
+		}
+		among := []*render.Object{holder}
+		for _, d := range u.Head {
+			if d.Kind == holder.GetKind() && r.from(d.File) {
+				among = append(among, u.Objects(d)...)
+			}
+		}
+		for _, o := range among {
+			pointer, ok := find(o.Object, r.OldObject, "")
+			if !ok {
+				continue
+			}
+			results = append(results, Result{
+				Engine: EngineRender, Policy: "documents", Rule: "no-longer-judged", Operation: Delete, Object: r.OldObject.Key(),
+				Outcome: Unknown, Action: Deny, Baseline: New,
+				Message: fmt.Sprintf("no longer checked: %s %s, which %s %s holds and no longer deploys", r.OldObject.GetKind(), r.OldObject.Key().Name, holder.GetKind(), holder.Key().Name),
+				Origins: o.At(pointer),
+				Hint:    "delete the object if nothing is to deploy it, else undo what hides it",
+			}.Fingerprinted())
+			break
+		}
+	}
+	return results
+}
+
+// find returns the pointer of the kind of an object within a value, which stands at a
+// pointer.
+func find(v any, object *render.Object, at string) (pointer string, ok bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		meta, _ := v["metadata"].(map[string]any)
+		if v["kind"] == object.GetKind() && meta["name"] == object.GetName() {
+			return at + "/kind", true
+		}
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			if pointer, ok := find(v[key], object, at+render.Pointer(key)); ok {
+				return pointer, true
+			}
+		}
+	case []any:
+		for i, item := range v {
+			if pointer, ok := find(item, object, at+render.Pointer(i)); ok {
+				return pointer, true
+			}
+		}
+	}
+	return "", false
 }
 
 // sources returns the file and kind of each object whose kind the change also

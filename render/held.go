@@ -17,6 +17,7 @@ import (
 type holder struct {
 	list     string // pointer of a list of manifests
 	manifest string // pointer of one manifest
+	patches  string // pointer of patches to objects on the cluster, which are not rendered
 	unread   string // what is not rendered; %s is the object
 }
 
@@ -24,8 +25,8 @@ var holders = map[schema.GroupKind]holder{
 	{Group: "work.open-cluster-management.io", Kind: "ManifestWork"}:           {list: "/spec/workload/manifests"},
 	{Group: "work.open-cluster-management.io", Kind: "ManifestWorkReplicaSet"}: {list: "/spec/manifestWorkTemplate/workload/manifests"},
 	{Group: "work.karmada.io", Kind: "Work"}:                                   {list: "/spec/workload/manifests"},
-	{Group: "hive.openshift.io", Kind: "SyncSet"}:                              {list: "/spec/resources"},
-	{Group: "hive.openshift.io", Kind: "SelectorSyncSet"}:                      {list: "/spec/resources"},
+	{Group: "hive.openshift.io", Kind: "SyncSet"}:                              {list: "/spec/resources", patches: "/spec/patches"},
+	{Group: "hive.openshift.io", Kind: "SelectorSyncSet"}:                      {list: "/spec/resources", patches: "/spec/patches"},
 	{Group: "kubernetes.crossplane.io", Kind: "Object"}:                        {manifest: "/spec/forProvider/manifest"},
 	{Group: "kubernetes.m.crossplane.io", Kind: "Object"}:                      {manifest: "/spec/forProvider/manifest"},
 	{Group: "template.openshift.io", Kind: "Template"}:                         {list: "/objects"},
@@ -124,6 +125,12 @@ func (u *Unit) held(o *Object) *Unit {
 		pointers = nil
 		for i := range items {
 			pointers = append(pointers, h.list+Pointer(i))
+		}
+	}
+	if patches, _ := Lookup(o.Object, h.patches); h.patches != "" && patches != nil {
+		held.Err = &Error{
+			Span: o.Span(h.patches), Rule: "held-patch", Warning: true, Undecided: true,
+			Err: fmt.Errorf("%s %s patches objects that are on the cluster: what becomes of them is not checked", o.GetKind(), held.Name),
 		}
 	}
 	process := processor(o)

@@ -22,17 +22,20 @@ func (b *base) undeployed(head *load.Input, reqs []policy.Request) []policy.Resu
 	if !slices.ContainsFunc(reqs, func(r policy.Request) bool { return r.Operation == policy.Delete }) {
 		return units
 	}
-	undeployed := policy.Undeployed{
+	u := policy.Undeployed{
 		Base: b.in.Documents(), Head: head.Documents(), Objects: head.Walked.Objects, Elsewhere: render.Objects(head.Others),
 		Added: func(file string) bool {
 			_, err := fs.Stat(b.in.Tree, file)
 			return err != nil
 		},
 		Unreadable: head.Unreadable(b.Repo),
-	}.Results(reqs)
+	}
+	undeployed := append(u.Results(reqs), u.HeldNoMore(reqs)...)
 	known := make(map[string]bool)
 	for i := range undeployed {
-		known[undeployed[i].Origins[0].File] = true
+		if at := undeployed[i].Origins; len(at) > 0 {
+			known[at[0].File] = true
+		}
 	}
 	return append(undeployed, slices.DeleteFunc(units, func(r policy.Result) bool {
 		return len(r.Origins) > 0 && known[r.Origins[0].File]
@@ -44,7 +47,7 @@ func (b *base) undeployed(head *load.Input, reqs []policy.Request) []policy.Resu
 func (b *base) unchecked(o *Options, head *load.Input, already []policy.Result) []policy.Result {
 	known := make(map[string]bool)
 	for i := range already {
-		if r := &already[i]; r.Rule == "no-longer-judged" {
+		if r := &already[i]; r.Rule == "no-longer-judged" && len(r.Origins) > 0 {
 			known[fmt.Sprintf("%s:%d", r.Origins[0].File, r.Origins[0].Line)] = true
 		}
 	}
