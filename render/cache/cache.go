@@ -169,6 +169,12 @@ func (g *Graph) ID(u *render.Unit) (Key, bool) {
 	return v.id, ok && storable(&r.result)
 }
 
+// Digest returns a hash of a file of the tree. ok is false if it can't be read.
+func (g *Graph) Digest(name string) (sum string, ok bool) {
+	out := g.tree.outcome(access{opRead, name})
+	return out, strings.HasPrefix(out, content)
+}
+
 // Recalled reports whether a unit comes from the store, in which case there may
 // be more about it.
 func (g *Graph) Recalled(u *render.Unit) bool {

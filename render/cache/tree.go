@@ -132,6 +132,16 @@ func (t *Tree) look(a access) string {
 	case opReadDir:
 		return t.list(a.name).outcome
 	}
+	if sum, size, ok := t.digest(a.name); ok {
+		switch a.op {
+		case opOpen:
+			return isFile
+		case opSize:
+			return sizeOf(size)
+		case opRead:
+			return content + sum
+		}
+	}
 	f, err := t.fsys.Open(a.name)
 	if err != nil {
 		return failed(err)
@@ -177,10 +187,24 @@ func typeOf(t fs.FileMode) string {
 	return isOther + t.String()
 }
 
-func sized(info fs.FileInfo) string {
+func sized(info fs.FileInfo) string { return sizeOf(uint64(info.Size())) }
+
+func sizeOf(n uint64) string {
 	var e Encoder
-	e.Uint(uint64(info.Size()))
+	e.Uint(n)
 	return content + string(e.data)
+}
+
+// digest returns the SHA-256 and the size of a file, if the file system knows them.
+func (t *Tree) digest(name string) (sum string, size uint64, ok bool) {
+	d, ok := t.fsys.(interface {
+		Digest(name string) (string, uint64, bool)
+	})
+	if !ok {
+		return "", 0, false
+	}
+	sum, size, ok = d.Digest(name)
+	return sum, size, ok && size <= render.Limit
 }
 
 // readAll reads a file and describes the outcome. A file above the size limit

@@ -230,6 +230,22 @@ func (t *Tree) Open(name string) (fs.File, error) {
 	return fsys.Open(rest)
 }
 
+// Digest returns the SHA-256 and the size of a file. ok is false if its file system does
+// not know them without reading it.
+func (t *Tree) Digest(name string) (sum string, size uint64, ok bool) {
+	fsys, rest, err := t.Locate("open", name)
+	if err != nil {
+		return "", 0, false
+	}
+	d, ok := fsys.(interface {
+		Digest(name string) (string, uint64, bool)
+	})
+	if !ok {
+		return "", 0, false
+	}
+	return d.Digest(rest)
+}
+
 // ReadDir lists a directory.
 func (t *Tree) ReadDir(name string) ([]fs.DirEntry, error) {
 	fsys, rest, err := t.Locate("open", name)

@@ -33,6 +33,7 @@ type Repository struct {
 	objects *objectStore
 	shallow map[plumbing.Hash]bool // commits whose parents are not here
 	partial bool                   // the clone left out objects
+	facts   *Facts                 // may be nil
 
 	dir        string // the work tree
 	submodules []*Repository
@@ -285,6 +286,7 @@ func (r *Repository) submodule(dir string) (*Repository, error) {
 	}
 	sub, err := Open(dir)
 	if err == nil {
+		sub.Remember(r.facts)
 		r.submodules = append(r.submodules, sub)
 	}
 	return sub, err

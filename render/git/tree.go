@@ -149,7 +149,7 @@ func (n *node) list(t *Tree, dir string) ([]*node, error) {
 			return
 		}
 		var data []byte
-		if data, n.err = t.object(plumbing.TreeObject, n, dir); n.err == nil {
+		if data, n.err = t.treeContent(n, dir); n.err == nil {
 			n.entries, n.err = parseTree(data)
 		}
 		for _, e := range n.entries {

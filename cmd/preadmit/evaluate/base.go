@@ -25,6 +25,7 @@ func (e *Evaluation) change(ctx context.Context, o *Options, in *load.Input, arg
 	if err != nil {
 		return nil, err
 	}
+	o.RememberObjects(r)
 	b := &base{Revision: r}
 	if err := b.load(ctx, o, args, stdin); err != nil {
 		return nil, err

@@ -57,7 +57,7 @@ func (b *base) unchecked(o *Options, head *load.Input, already []policy.Result) 
 	for _, d := range head.Documents() {
 		is, ok := same[d.File]
 		if !ok {
-			is = change.SameFile(b.in.Tree, head.Tree, d.File)
+			is = sameContent(b.in, head, d.File) || change.SameFile(b.in.Tree, head.Tree, d.File)
 			same[d.File] = is
 		}
 		excluded := d.State == render.DocExcluded && o.Selection.Excludes(d.File)
@@ -75,6 +75,13 @@ func (b *base) unchecked(o *Options, head *load.Input, already []policy.Result) 
 		objects := head.Walked.Objects(d)
 		return len(objects) == 0 || slices.ContainsFunc(objects, func(o *render.Object) bool { return isAmong(o, deployed) })
 	}}.Results()
+}
+
+// sameContent reports whether a file is known to have the same content on both sides.
+func sameContent(base, head *load.Input, name string) bool {
+	was, ok := base.Graph.Digest(name)
+	now, known := head.Graph.Digest(name)
+	return ok && known && was == now
 }
 
 // isAmong reports whether one of the objects has the kind of o and, but for what
