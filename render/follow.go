@@ -289,13 +289,15 @@ func (f *following) leftOut(all []candidate) map[target]bool {
 }
 
 // directories returns the kustomization directories that controllers deploy,
-// each with the roots that lead there, and the roots that bootstrap Flux.
+// bases included, each with the roots that lead there, and the roots that bootstrap Flux.
 func (f *following) directories() (deployed map[string][]target, entries []target) {
 	deployed = make(map[string][]target)
 	for t, r := range f.reached {
 		root := f.rootOf(t)
-		if dir, ok := f.kustomizes(t); ok && !slices.Contains(deployed[dir], root) {
-			deployed[dir] = append(deployed[dir], root)
+		for _, dir := range f.kustomizations(t) {
+			if !slices.Contains(deployed[dir], root) {
+				deployed[dir] = append(deployed[dir], root)
+			}
 		}
 		if r.by == nil && (t.kind.Group == "kustomize.toolkit.fluxcd.io" || t.kind.Kind == "FluxInstance") {
 			entries = append(entries, t)
@@ -311,6 +313,21 @@ func (f *following) kustomizes(t target) (dir string, ok bool) {
 		return "", false
 	}
 	return path.Clean(n.unit.Path), true
+}
+
+// kustomizations returns the directories of the kustomizations that an object deploys:
+// the one that it names and its bases.
+func (f *following) kustomizations(t target) []string {
+	if _, ok := f.kustomizes(t); !ok {
+		return nil
+	}
+	var dirs []string
+	for _, name := range f.nodes[t].reads {
+		if dir, file := path.Split(name); slices.Contains(kustomizationFiles, file) {
+			dirs = append(dirs, path.Clean(dir))
+		}
+	}
+	return dirs
 }
 
 // covers reports whether an object deploys a directory above name.
@@ -331,6 +348,8 @@ func (f *following) rootOf(t target) target {
 	return t
 }
 
+var kustomizationFiles = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
+
 // files returns the file names that mark a source's kind. A unit that opens one
 // of them renders the source.
 func (s *Source) files() []string {
@@ -338,7 +357,11 @@ func (s *Source) files() []string {
 	case s.Kind == "helm" && !strings.HasSuffix(s.Path, "gz"):
 		return []string{path.Join(s.Path, "Chart.yaml")}
 	case s.Kind == "kustomize":
-		return []string{path.Join(s.Path, "kustomization.yaml"), path.Join(s.Path, "kustomization.yml"), path.Join(s.Path, "Kustomization")}
+		var files []string
+		for _, name := range kustomizationFiles {
+			files = append(files, path.Join(s.Path, name))
+		}
+		return files
 	}
 	return []string{s.Path}
 }
