@@ -9,6 +9,7 @@ import (
 	"github.com/google/cel-go/common/types"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
 )
 
 const benchPolicy = `
@@ -111,9 +112,9 @@ func BenchmarkBare(b *testing.B) {
 	for i := 0; b.Loop(); i++ {
 		for _, x := range runs[i%len(runs)] {
 			x.act.variables.Reset(&x.policy.names)
-			for _, list := range [][]*expression{x.policy.conditions, x.policy.validations} {
+			for _, list := range [][]*cel.Expression{x.policy.conditions, x.policy.validations} {
 				for _, c := range list {
-					if v, err := c.program.Eval(&x.act); err != nil || v != types.True {
+					if v, err := c.Program.Eval(&x.act); err != nil || v != types.True {
 						b.Fatal(v, err)
 					}
 				}

@@ -1,10 +1,8 @@
 package admission
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	celgo "github.com/google/cel-go/cel"
@@ -13,7 +11,6 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
-	"github.com/preadmit/preadmit/policy/internal/explain"
 	"github.com/preadmit/preadmit/policy/internal/match"
 	"github.com/preadmit/preadmit/render"
 )
@@ -51,32 +48,18 @@ func newEnv(v cel.Version, d declares) (*celgo.Env, error) {
 	return v.Env(all)
 }
 
-// An expression is one CEL expression of a policy.
-type expression struct {
-	rule, pointer, source string
-	index                 int // in its list in the policy
-	want                  []*celgo.Type
-	authorizer            bool // declared for it
-	patches               bool // likewise the types of patches
-	ast                   *celgo.Ast
-	program               *cel.Program
-	explainer             func() *explain.Explainer // nil when it can't be explained
-	id                    int
-	origin                render.Span
-}
-
 // compiled is a policy that the API server would accept. It is read-only except
 // for plans, which are made on first use.
 type compiled struct {
 	object      *render.Object
 	policy      *v1.ValidatingAdmissionPolicy
 	criteria    *match.Criteria
-	variables   []*expression
+	variables   []*cel.Expression
 	names       cel.Names // of the variables
-	conditions  []*expression
-	validations []*expression
-	messages    []*expression // by validation; nil without messageExpression
-	annotations []*expression
+	conditions  []*cel.Expression
+	validations []*cel.Expression
+	messages    []*cel.Expression // by validation; nil without messageExpression
+	annotations []*cel.Expression
 	expressions int
 	plans       *cel.Plans
 	repeats     cel.Repeats[verdict]
@@ -88,49 +71,49 @@ type compiled struct {
 // compiled, variables first since the others read them.
 func sources(p *v1.ValidatingAdmissionPolicy) *compiled {
 	c := &compiled{policy: p}
-	add := func(e expression) *expression {
-		e.id = c.expressions
+	add := func(e cel.Expression) *cel.Expression {
+		e.Number = c.expressions
 		c.expressions++
 		return &e
 	}
 	for i, v := range p.Spec.Variables {
 		c.names.Add(v.Name)
-		c.variables = append(c.variables, add(expression{
-			rule: "variables[" + v.Name + "]", pointer: render.Pointer("spec", "variables", i, "expression"), source: v.Expression, authorizer: true,
+		c.variables = append(c.variables, add(cel.Expression{
+			Rule: "variables[" + v.Name + "]", Pointer: render.Pointer("spec", "variables", i, "expression"), Source: v.Expression,
 		}))
 	}
 	for i, m := range p.Spec.MatchConditions {
-		c.conditions = append(c.conditions, add(expression{
-			rule: "matchConditions[" + m.Name + "]", pointer: render.Pointer("spec", "matchConditions", i, "expression"), source: m.Expression,
-			want: []*celgo.Type{celgo.BoolType}, authorizer: true,
+		c.conditions = append(c.conditions, add(cel.Expression{
+			Name: m.Name, Rule: "matchConditions[" + m.Name + "]", Pointer: render.Pointer("spec", "matchConditions", i, "expression"), Source: m.Expression,
+			Want: []*celgo.Type{celgo.BoolType},
 		}))
 	}
 	for i, v := range p.Spec.Validations {
 		rule := fmt.Sprintf("validations[%d]", i)
-		c.validations = append(c.validations, add(expression{
-			rule: rule, index: i, pointer: render.Pointer("spec", "validations", i, "expression"), source: v.Expression,
-			want: []*celgo.Type{celgo.BoolType}, authorizer: true,
+		c.validations = append(c.validations, add(cel.Expression{
+			Rule: rule, Index: i, Pointer: render.Pointer("spec", "validations", i, "expression"), Source: v.Expression,
+			Want: []*celgo.Type{celgo.BoolType},
 		}))
 		c.messages = append(c.messages, nil)
 		if v.MessageExpression != "" {
-			c.messages[i] = add(expression{
-				rule: rule, pointer: render.Pointer("spec", "validations", i, "messageExpression"), source: v.MessageExpression,
-				want: []*celgo.Type{celgo.StringType},
+			c.messages[i] = add(cel.Expression{
+				Rule: rule, Pointer: render.Pointer("spec", "validations", i, "messageExpression"), Source: v.MessageExpression,
+				Want: []*celgo.Type{celgo.StringType},
 			})
 		}
 	}
 	for i, a := range p.Spec.AuditAnnotations {
-		c.annotations = append(c.annotations, add(expression{
-			rule: "auditAnnotations[" + a.Key + "]", pointer: render.Pointer("spec", "auditAnnotations", i, "valueExpression"), source: a.ValueExpression,
-			want: []*celgo.Type{celgo.StringType, celgo.NullType}, authorizer: true,
+		c.annotations = append(c.annotations, add(cel.Expression{
+			Rule: "auditAnnotations[" + a.Key + "]", Pointer: render.Pointer("spec", "auditAnnotations", i, "valueExpression"), Source: a.ValueExpression,
+			Want: []*celgo.Type{celgo.StringType, celgo.NullType},
 		}))
 	}
 	return c
 }
 
 // each calls f for every expression of the policy, in order.
-func (c *compiled) each(f func(*expression)) {
-	for _, list := range [][]*expression{c.variables, c.conditions, c.validations, c.messages, c.annotations} {
+func (c *compiled) each(f func(*cel.Expression)) {
+	for _, list := range [][]*cel.Expression{c.variables, c.conditions, c.validations, c.messages, c.annotations} {
 		for _, e := range list {
 			if e != nil {
 				f(e)
@@ -168,37 +151,29 @@ func (s *scope) extend(envs *environments, d declares) (*celgo.Env, error) {
 	return envs.version.WithVariables(base, s.variables)
 }
 
-func (s *scope) compile(e *expression) (err error) {
-	env := s.plain
-	switch {
-	case e.patches:
-		env = s.patches
-	case e.authorizer:
-		env = s.authorizer
-	}
-	if strings.TrimSpace(e.source) == "" {
-		return errors.New("expression is not specified")
-	}
-	e.ast, err = cel.Compile(env, e.source, e.want...)
-	return err
-}
-
 // all compiles every expression of a policy and returns the errors by
 // expression. Variables are compiled in order, so that each can read those
 // before it.
 func (s *scope) all(c *compiled) map[int]error {
 	errs := map[int]error{}
-	c.each(func(e *expression) {
-		err := s.compile(e)
-		if err != nil {
-			errs[e.id] = err
+	c.each(func(e *cel.Expression) {
+		env := s.authorizer
+		switch {
+		case slices.Contains(c.messages, e):
+			env = s.plain
+		case c.mutates != nil && slices.Contains(c.validations, e):
+			env = s.patches
 		}
-		if e.id < len(c.variables) {
+		err := e.Compile(env)
+		if err != nil {
+			errs[e.Number] = err
+		}
+		if e.Number < len(c.variables) {
 			var t *celgo.Type
 			if err == nil {
-				t = e.ast.OutputType()
+				t = e.AST.OutputType()
 			}
-			cel.AddVariable(s.variables, c.names.At(e.id), t)
+			cel.AddVariable(s.variables, c.names.At(e.Number), t)
 		}
 	})
 	return errs
@@ -232,15 +207,15 @@ func (c *compiler) compile(o *render.Object, p *v1.ValidatingAdmissionPolicy, m 
 		return nil, []error{at(o, "", "policy", err)}
 	}
 	var faults []error
-	programs.each(func(e *expression) {
-		err, broken := errs[e.id]
+	programs.each(func(e *cel.Expression) {
+		err, broken := errs[e.Number]
 		if broken {
 			err = c.explain(p, m, e, err)
 		} else {
-			e.program, err = cel.Plan(e.ast)
+			e.Program, err = cel.Plan(e.AST)
 		}
 		if err != nil {
-			faults = append(faults, brokenAt(o, e, err))
+			faults = append(faults, e.Broken(o, e.Rule, err))
 		}
 	})
 	if !programs.complete(programs.variables) || !programs.complete(programs.conditions) {
@@ -251,38 +226,38 @@ func (c *compiler) compile(o *render.Object, p *v1.ValidatingAdmissionPolicy, m 
 }
 
 // complete reports whether all expressions of a list can be run.
-func (c *compiled) complete(list []*expression) bool {
-	return !slices.ContainsFunc(list, func(e *expression) bool { return e.program == nil })
+func (c *compiled) complete(list []*cel.Expression) bool {
+	return !slices.ContainsFunc(list, func(e *cel.Expression) bool { return e.Program == nil })
 }
 
 // ready removes the expressions that do not compile and prepares the others for
 // evaluation.
 func (c *compiled) ready(o *render.Object) {
-	var messages []*expression
+	var messages []*cel.Expression
 	for i, m := range c.messages {
 		switch {
-		case c.validations[i].program == nil:
+		case c.validations[i].Program == nil:
 			continue
-		case m != nil && m.program == nil:
+		case m != nil && m.Program == nil:
 			m = nil
 		}
 		messages = append(messages, m)
 	}
 	c.messages = messages
-	broken := func(e *expression) bool { return e.program == nil }
+	broken := func(e *cel.Expression) bool { return e.Program == nil }
 	c.validations = slices.DeleteFunc(c.validations, broken)
 	c.annotations = slices.DeleteFunc(c.annotations, broken)
 	if c.mutates == nil {
 		for _, e := range c.validations {
-			e.explainer = c.explainer(e)
+			e.Explainer = c.explainer(e)
 		}
 	}
-	c.each(func(e *expression) { e.origin = o.Span(e.pointer) })
+	c.each(func(e *cel.Expression) { e.Origin = o.Span(e.Pointer) })
 	c.object, c.severity = o, policy.Notes{c.policy.Annotations}.Severity()
 	c.criteria = match.New(c.policy.Spec.MatchConstraints)
 	c.plans = c.plan()
 	if c.mutates == nil {
-		c.repeating()
+		c.repeats.Reading(&c.names, c.variables, c.messages, c.conditions, c.validations, c.annotations)
 	}
 }
 
@@ -300,10 +275,10 @@ func (c *compiler) check(v cel.Version, p *v1.ValidatingAdmissionPolicy, m *muta
 
 // explain adds to a compile error that a newer API server would accept the
 // expression, if so.
-func (c *compiler) explain(p *v1.ValidatingAdmissionPolicy, m *mutates, e *expression, err error) error {
+func (c *compiler) explain(p *v1.ValidatingAdmissionPolicy, m *mutates, e *cel.Expression, err error) error {
 	needed, ok := c.version.NeededVersion(func(v cel.Version) bool {
 		_, errs, err := c.check(v, p, m)
-		return err == nil && errs[e.id] == nil
+		return err == nil && errs[e.Number] == nil
 	})
 	if !ok {
 		return err

@@ -39,7 +39,7 @@ spec:
 	}
 	var total int64
 	for i, r := range results {
-		want := upstreamCost(t, e.policies[0].validations[i].source, object[0].Object)
+		want := upstreamCost(t, e.policies[0].validations[i].Source, object[0].Object)
 		total += want
 		if r.Cost == nil || r.Cost.Expression != want {
 			t.Errorf("%s: %+v, want %d", r.Rule, r.Cost, want)

@@ -10,9 +10,7 @@ func (c *compiled) cover(coverage *policy.Coverage) {
 	if coverage == nil || c.object.Span("").File == "" { // of a pack
 		return
 	}
-	c.each(func(e *expression) {
-		e.program.Cover(coverage, cel.CoveredExpression{
-			Engine: c.engine(), Policy: c.policy.Name, Rule: e.rule, Object: c.object, Pointer: e.pointer, Source: e.source,
-		})
+	c.each(func(e *cel.Expression) {
+		e.Cover(coverage, c.object, policy.Branch{Engine: c.engine(), Policy: c.policy.Name, Rule: e.Rule})
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 
 	"github.com/preadmit/preadmit/policy"
@@ -42,7 +43,7 @@ func (b *bound) has(rule string) bool {
 	if rule == "" || !strings.HasPrefix(rule, "validations[") {
 		return true
 	}
-	return slices.ContainsFunc(b.validations, func(e *expression) bool { return e.rule == rule })
+	return slices.ContainsFunc(b.validations, func(e *cel.Expression) bool { return e.Rule == rule })
 }
 
 // An explainer explains how one policy evaluates one request.
@@ -64,8 +65,8 @@ func (e *explainer) explain() policy.Explanation {
 		FailurePolicy: string(*b.policy.Spec.FailurePolicy), Matches: policy.No,
 	}
 	for _, v := range b.validations {
-		if e.about(v.rule) {
-			ex.Rules = append(ex.Rules, b.rule(v, b.policy.Spec.Validations[v.index]))
+		if e.about(v.Rule) {
+			ex.Rules = append(ex.Rules, b.rule(v, b.policy.Spec.Validations[v.Index]))
 		}
 	}
 	if r := e.review.req.Resource; exempt(r.GroupVersionResource) {
@@ -187,18 +188,24 @@ func (e *explainer) validations(run *run, t *policy.Trial, exempt string) {
 	for _, x := range e.bound.validations {
 		var ev policy.Evaluation
 		if exempt != "" {
-			ev = e.described(x)
+			ev = x.Evaluation()
 			ev.NotRun = exempt
-		} else if !e.about(x.rule) {
+		} else if !e.about(x.Rule) {
 			ev = m.plain(x) // for its cost
 		} else {
 			ev = m.evaluate(x)
 		}
-		if e.about(x.rule) {
+		if e.about(x.Rule) {
 			t.Validations = append(t.Validations, ev)
 		}
 	}
-	t.Variables = e.variables(run)
+	t.Variables = run.act.variables.Evaluations(e.bound.variables, func(ev *policy.Evaluation, _ *cel.Expression, v ref.Val, asked []string) {
+		if len(asked) > 0 && types.IsError(v) {
+			ev.Unknown = cel.QuestionsText(asked)
+			return
+		}
+		cel.Describe(ev, v, cel.ErrorOf(v, nil, e.hide), e.hide)
+	})
 	if exempt == "" {
 		e.messages(m, t)
 	}
@@ -210,36 +217,13 @@ func (e *explainer) messages(m *meter, t *policy.Trial) {
 	m.run.bind(true, false, m.run.as)
 	for i := range t.Validations {
 		ev := &t.Validations[i]
-		j := slices.IndexFunc(e.bound.validations, func(x *expression) bool { return x.rule == ev.Name })
+		j := slices.IndexFunc(e.bound.validations, func(x *cel.Expression) bool { return x.Rule == ev.Name })
 		if x := e.bound.messages[j]; x != nil && ev.Value == "false" {
 			text := m.plain(x)
 			text.Name = "messageExpression"
 			ev.Message = &text
 		}
 	}
-}
-
-// variables describes the policy's variables with their values.
-func (e *explainer) variables(run *run) []policy.Evaluation {
-	var all []policy.Evaluation
-	for i, x := range e.bound.variables {
-		ev := e.described(x)
-		switch v, asked := run.act.variables.Known(i); {
-		case v == nil:
-			ev.NotRun = "nothing read it"
-		case len(asked) > 0 && types.IsError(v):
-			ev.Unknown = cel.QuestionsText(asked)
-		default:
-			cel.Describe(&ev, v, cel.ErrorOf(v, nil, e.hide), e.hide)
-		}
-		all = append(all, ev)
-	}
-	return all
-}
-
-// described describes an expression that was not evaluated.
-func (e *explainer) described(x *expression) policy.Evaluation {
-	return policy.Evaluation{Name: x.rule, Expression: x.source, Origin: x.origin}
 }
 
 // A meter evaluates a group of expressions that share a budget.
@@ -260,8 +244,8 @@ func (m *meter) cost() policy.Cost {
 }
 
 // plain evaluates an expression to its value and cost.
-func (m *meter) plain(e *expression) policy.Evaluation {
-	ev := m.described(e)
+func (m *meter) plain(e *cel.Expression) policy.Evaluation {
+	ev := e.Evaluation()
 	if m.out {
 		ev.NotRun = cel.ErrBudget.Error()
 		return ev
@@ -285,12 +269,12 @@ func (m *meter) plain(e *expression) policy.Evaluation {
 
 // evaluate evaluates an expression and describes its parts and, unless it is
 // true, the fields at fault.
-func (m *meter) evaluate(e *expression) policy.Evaluation {
+func (m *meter) evaluate(e *cel.Expression) policy.Evaluation {
 	ev := m.plain(e)
 	if ev.NotRun != "" || ev.Unknown != "" || m.out {
 		return ev
 	}
-	explainer := e.explainer
+	explainer := e.Explainer
 	if explainer == nil {
 		explainer = m.bound.explainer(e)
 	}
@@ -305,9 +289,9 @@ func (m *meter) evaluate(e *expression) policy.Evaluation {
 	return ev
 }
 
-func (m *meter) tell(e *expression, ev *policy.Evaluation, told *explain.Explanation) {
+func (m *meter) tell(e *cel.Expression, ev *policy.Evaluation, told *explain.Explanation) {
 	told.Steps = shown(told.Steps)
-	cel.Failure{Source: e.source, Secret: m.hide}.Add(ev, told)
+	cel.Failure{Source: e.Source, Secret: m.hide}.Add(ev, told)
 }
 
 // shown leaves out the steps that are but the way to the field before them.

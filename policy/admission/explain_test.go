@@ -105,7 +105,7 @@ func (a *agreement) policy(e *Engine, b *bound, req *policy.Request, all []polic
 	}
 	a.results(ex, b, req)
 	for _, x := range b.validations {
-		a.alone(e, ex, req, x.rule)
+		a.alone(e, ex, req, x.Rule)
 	}
 }
 

@@ -3,12 +3,10 @@ package admission
 import (
 	"strings"
 
-	celgo "github.com/google/cel-go/cel"
 	"k8s.io/api/admissionregistration/v1alpha1"
 	"k8s.io/api/admissionregistration/v1beta1"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -28,7 +26,7 @@ func (e *Engine) Inspect() []policy.Result {
 		if b.object.Span("").File == "" {
 			continue // of a pack
 		}
-		all = append(all, b.constants()...)
+		all = append(all, b.names.Constants(b.policy.Name, b.variables, b.conditions, b.validations)...)
 		for _, bind := range b.bindings {
 			all = append(all, e.parameter(b, bind)...)
 		}
@@ -40,24 +38,6 @@ func (e *Engine) Inspect() []policy.Result {
 		}
 	}
 	return all
-}
-
-func (b *bound) constants() []policy.Result {
-	in := cel.Inspected{Policy: b.policy.Name, Variables: make(map[string]*celgo.Ast)}
-	for i, v := range b.variables {
-		in.Variables[b.policy.Spec.Variables[i].Name] = v.ast
-	}
-	for _, e := range b.conditions {
-		in.Conditions = append(in.Conditions, inspected(e))
-	}
-	for _, e := range b.validations {
-		in.Validations = append(in.Validations, inspected(e))
-	}
-	return in.Findings()
-}
-
-func inspected(e *expression) cel.InspectedExpression {
-	return cel.InspectedExpression{Rule: e.rule, Source: e.source, Origin: e.origin, AST: e.ast}
 }
 
 // parameter reports bindings whose parameter exists under neither the given

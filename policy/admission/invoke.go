@@ -10,6 +10,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/policy/internal/patch"
 )
 
@@ -141,7 +142,7 @@ func (m *mutation) invoke(i invocation) {
 }
 
 // apply evaluates and applies one mutation.
-func (m *mutation) apply(i invocation, e *expression) {
+func (m *mutation) apply(i invocation, e *cel.Expression) {
 	r := m.review()
 	runs := r.run.setUp(i.policy.compiled, i.param, i.as)
 	value, err := runs.evaluate(e)
@@ -157,20 +158,20 @@ func (m *mutation) apply(i invocation, e *expression) {
 	var fatal *errRefused
 	switch {
 	case errors.As(err, &undecided):
-		m.say(i.policy, verdict{rule: e.rule, origin: e.origin, outcome: policy.Unknown, message: err.Error(), assumed: runs.assumed()})
+		m.say(i.policy, verdict{rule: e.Rule, origin: e.Origin, outcome: policy.Unknown, message: err.Error(), assumed: runs.assumed()})
 	case errors.As(err, &fatal):
 		m.refuse(i.policy, runs, e, err)
 	case err != nil:
-		m.say(i.policy, runs.broken(e.rule, e.origin, err))
+		m.say(i.policy, runs.broken(e.Rule, e.Origin, err))
 	default:
 		m.dirty = true
-		m.applied(i.policy, verdict{rule: e.rule, origin: e.origin, outcome: policy.Pass, assumed: runs.assumed()}, changed)
+		m.applied(i.policy, verdict{rule: e.Rule, origin: e.Origin, outcome: policy.Pass, assumed: runs.assumed()}, changed)
 	}
 }
 
 // evaluate returns the value of a mutation's expression. Each mutation has its
 // own cost budget.
-func (r *run) evaluate(e *expression) (v ref.Val, err error) {
+func (r *run) evaluate(e *cel.Expression) (v ref.Val, err error) {
 	err = r.meter.Group(validationsGroup, func() error {
 		r.bind(true, true, r.as)
 		v, err = r.eval(e)
@@ -195,8 +196,8 @@ func (m *mutation) applied(b *bound, v verdict, changed map[string]any) {
 
 // refuse records an error with which the API server denies a request whatever
 // the failure policy is.
-func (m *mutation) refuse(b *bound, runs *run, e *expression, err error) {
-	v := runs.broken(e.rule, e.origin, err)
+func (m *mutation) refuse(b *bound, runs *run, e *cel.Expression, err error) {
+	v := runs.broken(e.Rule, e.Origin, err)
 	v.message = policy.ShortError(err).Error()
 	r := m.result(b, v)
 	r.Action = policy.Deny

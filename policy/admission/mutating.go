@@ -75,9 +75,9 @@ func (m *mutates) sources(c *compiled) {
 		if m.mutations[i].PatchType == v1.PatchTypeJSONPatch {
 			field, want = "jsonPatch", patchType
 		}
-		e.rule = fmt.Sprintf("mutations[%d]", i)
-		e.pointer = render.Pointer("spec", "mutations", i, field, "expression")
-		e.want, e.patches = []*celgo.Type{want}, true
+		e.Rule = fmt.Sprintf("mutations[%d]", i)
+		e.Pointer = render.Pointer("spec", "mutations", i, field, "expression")
+		e.Want = []*celgo.Type{want}
 	}
 }
 

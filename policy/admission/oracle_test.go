@@ -30,6 +30,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -253,8 +254,8 @@ func compareObject(t *testing.T, e *Engine, b *bound, v validating.Validator, o 
 // against the bound by which they would run without.
 func holdBound(t *testing.T, x *run) {
 	t.Helper()
-	for _, list := range [][]*expression{x.policy.variables, x.policy.validations, x.policy.messages} {
-		if slices.ContainsFunc(list, func(e *expression) bool { return e != nil && !x.meter.Uncounted(e.program) }) {
+	for _, list := range [][]*cel.Expression{x.policy.variables, x.policy.validations, x.policy.messages} {
+		if slices.ContainsFunc(list, func(e *cel.Expression) bool { return e != nil && !x.meter.Uncounted(e.Program) }) {
 			return
 		}
 	}

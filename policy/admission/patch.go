@@ -13,6 +13,7 @@ import (
 	smd "sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/policy/internal/patch"
 	"github.com/preadmit/preadmit/render"
 )
@@ -35,11 +36,11 @@ func (e *errUndecided) Error() string { return e.question }
 // patched applies the value of a mutation to the object in the version that the
 // policy matched, and admits the result, since the API server converts and
 // defaults it after each mutation. It returns nil if nothing changed.
-func (m *mutation) patched(i invocation, e *expression, value ref.Val) (map[string]any, error) {
+func (m *mutation) patched(i invocation, e *cel.Expression, value ref.Val) (map[string]any, error) {
 	before := m.review().objects.In(i.as.Kind).Tree
 	var after map[string]any
 	var err error
-	json := i.policy.mutates.mutations[e.index].PatchType == v1.PatchTypeJSONPatch
+	json := i.policy.mutates.mutations[e.Index].PatchType == v1.PatchTypeJSONPatch
 	if json {
 		after, err = m.jsonPatch(i.as.Kind, before, value)
 	} else {

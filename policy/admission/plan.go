@@ -16,12 +16,9 @@ const (
 // plan returns the plans of the policy's expressions. Validations and their messages
 // share a budget, but not the variables.
 func (c *compiled) plan() *cel.Plans {
-	programs := func(lists ...[]*expression) []*cel.Program {
-		return cel.Each(func(e *expression) *cel.Program { return e.program }, lists...)
-	}
-	return cel.NewPlans(&c.names, programs(c.variables),
-		cel.Group{Budget: celconfig.RuntimeCELCostBudgetMatchConditions, Rounds: 1, Programs: programs(c.conditions)},
-		cel.Group{Budget: celconfig.RuntimeCELCostBudget, Rounds: 2, Programs: programs(c.validations, c.messages)},
-		cel.Group{Budget: celconfig.RuntimeCELCostBudget, Rounds: 1, Programs: programs(c.annotations)},
+	return cel.NewPlans(&c.names, cel.Programs(c.variables),
+		cel.Group{Budget: celconfig.RuntimeCELCostBudgetMatchConditions, Rounds: 1, Programs: cel.Programs(c.conditions)},
+		cel.Group{Budget: celconfig.RuntimeCELCostBudget, Rounds: 2, Programs: cel.Programs(c.validations, c.messages)},
+		cel.Group{Budget: celconfig.RuntimeCELCostBudget, Rounds: 1, Programs: cel.Programs(c.annotations)},
 	)
 }

@@ -89,10 +89,10 @@ func (r *run) bind(namespace, authorizer bool, as policy.Version) {
 
 // eval evaluates an expression. The error is cel.ErrBudget, or has the API
 // server's wording for this expression's failure.
-func (r *run) eval(e *expression) (ref.Val, error) {
+func (r *run) eval(e *cel.Expression) (ref.Val, error) {
 	r.review.questions.Reset()
 	r.review.assume = ""
-	return r.meter.Evaluate(r.review.ctx, e.program, &r.act, e.source, r.secret())
+	return r.meter.Evaluate(r.review.ctx, e.Program, &r.act, e.Source, r.secret())
 }
 
 // secret reports whether the expressions see a Secret.
@@ -112,7 +112,7 @@ func (r *run) secrets() []map[string]any {
 // variable evaluates a composited variable.
 func (r *run) variable(i int) ref.Val {
 	e := r.policy.variables[i]
-	v, err := r.meter.Eval(r.review.ctx, e.program, &r.act)
+	v, err := r.meter.Eval(r.review.ctx, e.Program, &r.act)
 	return r.meter.Variable(i, v, err)
 }
 
@@ -135,21 +135,18 @@ func (r *run) conditions() (vs []verdict, done bool) {
 
 func (r *run) eachCondition(vs *[]verdict, done *bool) error {
 	var broken, open []verdict
-	for i, e := range r.policy.conditions {
-		v, err := r.eval(e)
-		switch {
-		case errors.Is(err, cel.ErrBudget):
-			return err
-		case err != nil && r.review.questions.Any():
+	exempt, err := cel.FirstFalse(r.policy.conditions, r.eval, func(e *cel.Expression, err error) {
+		if r.review.questions.Any() {
 			open = append(open, r.open(e))
-		case err != nil:
-			broken = append(broken, r.broken(e.rule, e.origin, err))
-		case v == types.False:
-			*vs, *done = r.exempt(r.policy.policy.Spec.MatchConditions[i].Name), true
-			return nil
+		} else {
+			broken = append(broken, r.broken(e.Rule, e.Origin, err))
 		}
-	}
+	})
 	switch {
+	case err != nil:
+		return err
+	case exempt != nil:
+		*vs, *done = r.skip(fmt.Sprintf("exempt by match condition %q", exempt.Name)), true
 	case len(open) > 0:
 		*vs, *done = open, true
 	case len(broken) > 0:
@@ -158,23 +155,18 @@ func (r *run) eachCondition(vs *[]verdict, done *bool) error {
 	return nil
 }
 
-// exempt returns the verdicts of a policy with a false match condition.
-func (r *run) exempt(condition string) []verdict {
-	return r.skip(fmt.Sprintf("exempt by match condition %q", condition))
-}
-
 // skip returns a skip for each validation, with the reason.
 func (r *run) skip(why string) []verdict {
 	vs := make([]verdict, len(r.policy.validations))
 	for i, e := range r.policy.validations {
-		vs[i] = verdict{rule: e.rule, origin: e.origin, outcome: policy.Skip, message: why, assumed: r.assumed()}
+		vs[i] = verdict{rule: e.Rule, origin: e.Origin, outcome: policy.Skip, message: why, assumed: r.assumed()}
 	}
 	return vs
 }
 
 // open returns the verdict of an expression that depends on unknown values.
-func (r *run) open(e *expression) verdict {
-	return verdict{rule: e.rule, origin: e.origin, outcome: policy.Unknown, message: r.review.questions.Text()}
+func (r *run) open(e *cel.Expression) verdict {
+	return verdict{rule: e.Rule, origin: e.Origin, outcome: policy.Unknown, message: r.review.questions.Text()}
 }
 
 // broken returns the verdict for an error of evaluation.
@@ -202,7 +194,7 @@ func (r *run) validations() []verdict {
 		return nil
 	}
 	var vs []verdict
-	var last *expression
+	var last *cel.Expression
 	err := r.meter.Group(validationsGroup, func() error {
 		r.bind(true, true, r.as)
 		if vs == nil {
@@ -219,13 +211,13 @@ func (r *run) validations() []verdict {
 		return r.messages(vs)
 	})
 	if err != nil {
-		return []verdict{r.broken(last.rule, last.origin, err)}
+		return []verdict{r.broken(last.Rule, last.Origin, err)}
 	}
 	r.tellCosts(vs)
 	return vs
 }
 
-func (r *run) validation(v *verdict, e *expression) error {
+func (r *run) validation(v *verdict, e *cel.Expression) error {
 	val, err := r.eval(e)
 	switch {
 	case errors.Is(err, cel.ErrBudget):
@@ -233,14 +225,14 @@ func (r *run) validation(v *verdict, e *expression) error {
 	case err != nil && r.review.questions.Any():
 		*v = r.open(e)
 	case err != nil:
-		if *v = r.broken(e.rule, e.origin, err); !cel.WasStopped(err) {
+		if *v = r.broken(e.Rule, e.Origin, err); !cel.WasStopped(err) {
 			v.fields, v.literals = r.blame(e)
 		}
 	case val == types.True:
-		*v = verdict{rule: e.rule, origin: e.origin, outcome: policy.Pass}
+		*v = verdict{rule: e.Rule, origin: e.Origin, outcome: policy.Pass}
 		v.assumed = r.assumed()
 	default:
-		*v = verdict{rule: e.rule, origin: e.origin, outcome: policy.Fail, assumed: r.assumed()}
+		*v = verdict{rule: e.Rule, origin: e.Origin, outcome: policy.Fail, assumed: r.assumed()}
 		v.fields, v.literals = r.blame(e)
 	}
 	return nil
@@ -252,7 +244,7 @@ func (r *run) messages(vs []verdict) error {
 	bound := false
 	for i := range vs {
 		e := r.policy.messages[i]
-		if vs[i].outcome != policy.Fail && (e == nil || r.meter.Uncounted(e.program)) {
+		if vs[i].outcome != policy.Fail && (e == nil || r.meter.Uncounted(e.Program)) {
 			continue
 		}
 		if e != nil && !bound {
@@ -274,7 +266,7 @@ func (r *run) messages(vs []verdict) error {
 
 // message evaluates a messageExpression, to "" when there is none or it can't
 // be used. The error is cel.ErrBudget.
-func (r *run) message(e *expression) (string, error) {
+func (r *run) message(e *cel.Expression) (string, error) {
 	if e == nil {
 		return "", nil
 	}
@@ -286,7 +278,7 @@ func (r *run) message(e *expression) (string, error) {
 	if !ok {
 		return "", nil
 	}
-	if r.secret() && cel.Quotes(e.program.AST) && cel.Reveals(text, r.secrets()...) {
+	if r.secret() && cel.Quotes(e.Program.AST) && cel.Reveals(text, r.secrets()...) {
 		return cel.ErrHidden.Error(), nil
 	}
 	return text, nil
@@ -297,7 +289,7 @@ func (r *run) message(e *expression) (string, error) {
 func (r *run) outOfMessages(vs []verdict, err error) error {
 	for i, e := range r.policy.validations {
 		if vs[i].outcome != policy.Error && vs[i].outcome != policy.Unknown {
-			vs[i] = r.broken(e.rule, e.origin, fmt.Errorf("failed messageExpression: %w", err))
+			vs[i] = r.broken(e.Rule, e.Origin, fmt.Errorf("failed messageExpression: %w", err))
 		}
 	}
 	return nil
@@ -305,7 +297,7 @@ func (r *run) outOfMessages(vs []verdict, err error) error {
 
 // word sets the message and reason of a failure.
 func (r *run) word(v *verdict, i int, evaluated string) {
-	validation := r.policy.policy.Spec.Validations[r.policy.validations[i].index]
+	validation := r.policy.policy.Spec.Validations[r.policy.validations[i].Index]
 	v.message = cel.FailedMessage(validation.Expression, evaluated, validation.Message)
 	v.message = policy.Shorten(v.message, celconfig.MaxEvaluatedMessageExpressionSizeBytes)
 	v.reason = "Invalid"
@@ -332,7 +324,7 @@ func (r *run) annotations() []verdict {
 			case err != nil && r.review.questions.Any():
 				vs = append(vs, r.open(e))
 			case err != nil:
-				v := r.broken(e.rule, e.origin, err)
+				v := r.broken(e.Rule, e.Origin, err)
 				v.certain = true
 				vs = append(vs, v)
 			}

@@ -19,7 +19,6 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
-	"github.com/preadmit/preadmit/render"
 )
 
 // Types describes the resources that the API server serves, and their fields.
@@ -240,7 +239,7 @@ func (c *checked) check(of typing) error {
 		cel.AddVariable(variables, c.policy.Spec.Variables[i].Name, typ)
 	}
 	for i, e := range c.validations {
-		for _, e := range []*expression{e, c.messages[i]} {
+		for _, e := range []*cel.Expression{e, c.messages[i]} {
 			if e != nil {
 				_, err := c.typeOf(env, e)
 				c.suggest(env, of, e, err)
@@ -252,7 +251,7 @@ func (c *checked) check(of typing) error {
 }
 
 // suggest adds similar field names to an error of an expression.
-func (c *checked) suggest(env *celgo.Env, of typing, e *expression, err error) {
+func (c *checked) suggest(env *celgo.Env, of typing, e *cel.Expression, err error) {
 	wrong, ok := errors.AsType[*cel.CompileError](err)
 	if !ok {
 		return
@@ -263,17 +262,17 @@ func (c *checked) suggest(env *celgo.Env, of typing, e *expression, err error) {
 			types = append(types, t)
 		}
 	}
-	wrong.SuggestFields(env, e.source, types...)
+	wrong.SuggestFields(env, e.Source, types...)
 }
 
-func (c *checked) typeOf(env *celgo.Env, e *expression) (*celgo.Type, error) {
-	ast := c.parsed[e.id]
+func (c *checked) typeOf(env *celgo.Env, e *cel.Expression) (*celgo.Type, error) {
+	ast := c.parsed[e.Number]
 	if ast == nil {
 		var err error
-		if ast, err = cel.Parse(env, e.source); err != nil {
+		if ast, err = cel.Parse(env, e.Source); err != nil {
 			return nil, err
 		}
-		c.parsed[e.id] = ast
+		c.parsed[e.Number] = ast
 	}
 	return cel.Check(env, ast)
 }
@@ -283,18 +282,18 @@ func (c *checked) typeOf(env *celgo.Env, e *expression) (*celgo.Type, error) {
 type warnings []warning
 
 type warning struct {
-	*expression
+	*cel.Expression
 	issues []cel.Issue
 	kinds  []string
 }
 
-func (w *warnings) add(e *expression, gvk schema.GroupVersionKind, err error) {
+func (w *warnings) add(e *cel.Expression, gvk schema.GroupVersionKind, err error) {
 	var wrong *cel.CompileError
 	if !errors.As(err, &wrong) {
 		return
 	}
 	for i := range *w {
-		if have := &(*w)[i]; have.expression == e && slices.Equal(have.issues, wrong.Issues) {
+		if have := &(*w)[i]; have.Expression == e && slices.Equal(have.issues, wrong.Issues) {
 			have.kinds = append(have.kinds, gvk.String())
 			return
 		}
@@ -313,7 +312,7 @@ func (w *warning) shownKinds() []string {
 
 // errors puts the warnings in the order of the policy.
 func (w warnings) errors(c *compiled) []error {
-	slices.SortStableFunc(w, func(a, b warning) int { return a.id - b.id })
+	slices.SortStableFunc(w, func(a, b warning) int { return a.Number - b.Number })
 	var errs []error
 	for _, warned := range w {
 		var issues []string
@@ -321,16 +320,9 @@ func (w warnings) errors(c *compiled) []error {
 			issues = append(issues, i.Plain)
 		}
 		text := fmt.Sprintf("%s: %s", strings.Join(warned.shownKinds(), ", "), strings.Join(issues, "; "))
-		e := at(c.object, warned.pointer, warned.rule, errors.New(text))
-		e.Span, e.Warning = cel.Place(warned.issues, c.object, warned.pointer, warned.source), true
+		e := at(c.object, warned.Pointer, warned.Rule, errors.New(text))
+		e.Span, e.Warning = cel.Place(warned.issues, c.object, warned.Pointer, warned.Source), true
 		errs = append(errs, e)
 	}
 	return errs
-}
-
-// brokenAt returns the error about an expression that does not compile.
-func brokenAt(o *render.Object, e *expression, err error) *render.Error {
-	f := at(o, e.pointer, e.rule, cel.PlainError(err))
-	f.Span = cel.PlaceOf(err, o, e.pointer, e.source)
-	return f
 }

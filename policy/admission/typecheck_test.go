@@ -89,7 +89,7 @@ func ourWarnings(t testing.TB, checker *typeChecker, c *compiled) []string {
 	for _, w := range found {
 		for _, kind := range w.kinds {
 			for _, i := range w.issues {
-				field := strings.NewReplacer("validations/", "validations[", "/expression", "].expression", "/messageExpression", "].messageExpression").Replace(strings.TrimPrefix(w.pointer, "/spec/"))
+				field := strings.NewReplacer("validations/", "validations[", "/expression", "].expression", "/messageExpression", "].messageExpression").Replace(strings.TrimPrefix(w.Pointer, "/spec/"))
 				all = append(all, fmt.Sprintf("spec.%s %s: %s", field, kind, ourName.ReplaceAllString(i.String(), "$1")))
 			}
 		}

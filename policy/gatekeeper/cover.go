@@ -39,9 +39,7 @@ func (t *template) cover(coverage *policy.Coverage, base string) {
 	if coverage == nil || t.native == nil {
 		return
 	}
-	t.native.each(func(e *expression) {
-		e.program.Cover(coverage, cel.CoveredExpression{
-			Engine: policy.EngineGatekeeper, Policy: t.object.GetName(), Rule: e.name, Object: t.object, Pointer: base + e.pointer, Source: e.source,
-		})
+	t.native.each(func(e *cel.Expression) {
+		e.Cover(coverage, t.object, policy.Branch{Engine: policy.EngineGatekeeper, Policy: t.object.GetName(), Rule: e.Name})
 	})
 }

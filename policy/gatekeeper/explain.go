@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
@@ -181,38 +182,34 @@ func (r *review) nativeTrial(c *constraint, t *policy.Trial) {
 	x.meter.Begin(nativeBudget)
 	x.begin(true)
 	for _, e := range x.code.conditions {
-		t.Conditions = append(t.Conditions, x.evaluation("matchCondition["+e.name+"]", e))
+		t.Conditions = append(t.Conditions, x.evaluation("matchCondition["+e.Name+"]", e))
 	}
 	x.meter.Begin(nativeBudget)
 	x.begin(false)
 	for i, e := range x.code.validations {
 		ev := x.evaluation(fmt.Sprintf("validations[%d]", i), e)
 		if ev.Value != "true" && ev.Unknown == "" {
-			x.failure(e).Explain(x.ctx, e.explainer(), x.roots(), &ev)
+			x.failure(e).Explain(x.ctx, e.Explainer(), x.roots(), &ev)
 		}
 		t.Validations = append(t.Validations, ev)
 	}
 	t.ValidationsCost = policy.Cost{Spent: nativeBudget - x.meter.Remaining(), Limit: nativeBudget}
-	for i, e := range x.code.variables {
-		ev := policy.Evaluation{Name: "variables." + e.name, Expression: e.source, Origin: e.origin}
-		switch v, asked := x.variables.Known(i); {
-		case v == nil:
-			ev.NotRun = "nothing read it"
+	t.Variables = x.variables.Evaluations(x.code.variables, func(ev *policy.Evaluation, e *cel.Expression, v ref.Val, asked []string) {
+		switch {
 		case types.IsError(v) && len(asked) > 0:
 			ev.Unknown = x.undecided(asked).Message
 		case types.IsError(v):
-			ev.Error = cel.ShownError(e.source, v.(*types.Err), x.secret()).Error()
+			ev.Error = cel.ShownError(e.Source, v.(*types.Err), x.secret()).Error()
 		case r.secret():
 			ev.Value = cel.Hidden
 		default:
 			ev.Value = explain.Show(v)
 		}
-		t.Variables = append(t.Variables, ev)
-	}
+	})
 }
 
-func (n *nativeRun) evaluation(name string, e *expression) policy.Evaluation {
-	ev := policy.Evaluation{Name: name, Expression: e.source, Origin: e.origin}
+func (n *nativeRun) evaluation(name string, e *cel.Expression) policy.Evaluation {
+	ev := policy.Evaluation{Name: name, Expression: e.Source, Origin: e.Origin}
 	before := n.meter.Remaining()
 	v, err := n.eval(e)
 	ev.Cost = before - n.meter.Remaining()

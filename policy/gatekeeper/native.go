@@ -11,7 +11,6 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
-	"github.com/preadmit/preadmit/policy/internal/explain"
 	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
 	"github.com/preadmit/preadmit/render"
 )
@@ -23,23 +22,14 @@ type nativeCode struct {
 	text        string
 	ignores     bool // its failurePolicy is Ignore
 	generates   bool // Gatekeeper generates a ValidatingAdmissionPolicy from it
-	variables   []*expression
+	variables   []*cel.Expression
 	names       cel.Names // of the variables
-	conditions  []*expression
-	validations []*expression
-	messages    []*expression // by validation; nil without messageExpression
-	fixed       []string      // messages by validation, as they are written
+	conditions  []*cel.Expression
+	validations []*cel.Expression
+	messages    []*cel.Expression // by validation; nil without messageExpression
+	fixed       []string          // messages by validation, as they are written
 
 	plans *cel.Plans
-}
-
-// An expression is one CEL expression of a template.
-type expression struct {
-	name, pointer, source string
-	want                  []*celgo.Type
-	program               *cel.Program
-	origin                render.Span
-	explainer             func() *explain.Explainer // for validations; returns nil if it can't be explained
 }
 
 // A nativeSource is the source of the K8sNativeValidation engine as written.
@@ -121,7 +111,7 @@ func (n *nativeSource) expressions() *nativeCode {
 	c.ignores = n.FailurePolicy != nil && *n.FailurePolicy == "Ignore"
 	variable := func(name, pointer, source string) {
 		c.names.Add(name)
-		c.variables = append(c.variables, &expression{name: name, pointer: pointer, source: source})
+		c.variables = append(c.variables, &cel.Expression{Name: name, Rule: "variables." + name, Pointer: pointer, Source: source})
 	}
 	variable(anyObjectName, "", anyObjectSource)
 	variable(paramsName, "", paramsSource)
@@ -130,14 +120,14 @@ func (n *nativeSource) expressions() *nativeCode {
 	}
 	boolean, text := []*celgo.Type{celgo.BoolType}, []*celgo.Type{celgo.StringType}
 	for i, m := range n.MatchConditions {
-		c.conditions = append(c.conditions, &expression{name: m.Name, pointer: render.Pointer("matchCondition", i, "expression"), source: m.Expression, want: boolean})
+		c.conditions = append(c.conditions, &cel.Expression{Name: m.Name, Pointer: render.Pointer("matchCondition", i, "expression"), Source: m.Expression, Want: boolean})
 	}
 	var all []string
 	for i, v := range n.Validations {
-		c.validations = append(c.validations, &expression{pointer: render.Pointer("validations", i, "expression"), source: v.Expression, want: boolean})
+		c.validations = append(c.validations, &cel.Expression{Pointer: render.Pointer("validations", i, "expression"), Source: v.Expression, Want: boolean})
 		c.fixed, c.messages = append(c.fixed, strings.TrimSpace(v.Message)), append(c.messages, nil)
 		if v.MessageExpression != "" {
-			c.messages[i] = &expression{pointer: render.Pointer("validations", i, "messageExpression"), source: v.MessageExpression, want: text}
+			c.messages[i] = &cel.Expression{Pointer: render.Pointer("validations", i, "messageExpression"), Source: v.MessageExpression, Want: text}
 		}
 		all = append(all, strings.TrimSpace(v.Expression))
 	}
@@ -146,8 +136,8 @@ func (n *nativeSource) expressions() *nativeCode {
 }
 
 // each calls f for every expression, in order.
-func (n *nativeCode) each(f func(*expression)) {
-	for _, list := range [][]*expression{n.variables, n.conditions, n.validations, n.messages} {
+func (n *nativeCode) each(f func(*cel.Expression)) {
+	for _, list := range [][]*cel.Expression{n.variables, n.conditions, n.validations, n.messages} {
 		for _, e := range list {
 			if e != nil {
 				f(e)
@@ -185,54 +175,38 @@ func (n *nativeCode) compile(o *render.Object, base string, envs *nativeEnvs) []
 	}
 	var errs []error
 	ofVariables := len(n.variables)
-	n.each(func(e *expression) {
+	n.each(func(e *cel.Expression) {
 		env := plain
 		if ofVariables > 0 {
 			env = params
 		}
-		e.origin = o.Span(base + e.pointer)
-		ast, err := compileExpression(env, e)
+		e.Pointer = base + e.Pointer
+		e.Origin = o.Span(e.Pointer)
+		err := e.Compile(env)
 		if err == nil {
-			e.program, err = cel.Plan(ast)
+			e.Program, err = cel.Plan(e.AST)
 		}
 		if err != nil {
-			errs = append(errs, expressionError(o, base+e.pointer, e.source, err))
+			errs = append(errs, e.Broken(o, "cel", err))
 		}
 		if ofVariables > 0 {
 			ofVariables--
 			var t *celgo.Type
-			if ast != nil {
-				t = ast.OutputType()
+			if e.AST != nil {
+				t = e.AST.OutputType()
 			}
-			cel.AddVariable(types, e.name, t)
+			cel.AddVariable(types, e.Name, t)
 		}
 	})
 	return errs
 }
 
-func compileExpression(env *celgo.Env, e *expression) (*celgo.Ast, error) {
-	if strings.TrimSpace(e.source) == "" {
-		return nil, errors.New("expression is not specified")
-	}
-	return cel.Compile(env, e.source, e.want...)
-}
-
-// expressionError returns the error about an expression that does not compile.
-func expressionError(o *render.Object, pointer, source string, err error) error {
-	e := policy.ErrorAt(o, pointer, "cel", cel.PlainError(err))
-	e.Span = cel.PlaceOf(err, o, pointer, source)
-	return e
-}
-
 // ready prepares evaluation, after the expressions are compiled.
 func (n *nativeCode) ready() {
 	for _, e := range n.validations {
-		e.explainer = n.names.ExplainerOf(e.program.AST, func(i int) *celgo.Ast { return n.variables[i].program.AST })
+		e.Explainer = n.names.ExplainerOf(e.AST, n.variables)
 	}
-	programs := func(lists ...[]*expression) []*cel.Program {
-		return cel.Each(func(e *expression) *cel.Program { return e.program }, lists...)
-	}
-	n.plans = cel.NewPlans(&n.names, programs(n.variables),
-		cel.Group{Budget: celconfig.RuntimeCELCostBudgetMatchConditions, Rounds: 1, Programs: programs(n.conditions)},
-		cel.Group{Budget: nativeBudget, Rounds: 1, Programs: programs(n.validations, n.messages)})
+	n.plans = cel.NewPlans(&n.names, cel.Programs(n.variables),
+		cel.Group{Budget: celconfig.RuntimeCELCostBudgetMatchConditions, Rounds: 1, Programs: cel.Programs(n.conditions)},
+		cel.Group{Budget: nativeBudget, Rounds: 1, Programs: cel.Programs(n.validations, n.messages)})
 }

@@ -130,9 +130,9 @@ var errOpen = errors.New("undecided")
 
 // eval evaluates an expression. Its error is cel.ErrBudget or errOpen, or has the
 // API server's words.
-func (n *nativeRun) eval(e *expression) (ref.Val, error) {
+func (n *nativeRun) eval(e *cel.Expression) (ref.Val, error) {
 	n.questions.Reset()
-	v, err := n.meter.Evaluate(n.ctx, e.program, n, e.source, n.secret())
+	v, err := n.meter.Evaluate(n.ctx, e.Program, n, e.Source, n.secret())
 	if err != nil && !n.meter.Out() && n.questions.Any() {
 		return nil, errOpen
 	}
@@ -141,7 +141,7 @@ func (n *nativeRun) eval(e *expression) (ref.Val, error) {
 
 // variable evaluates a variable.
 func (n *nativeRun) variable(i int) ref.Val {
-	v, err := n.meter.Eval(n.ctx, n.code.variables[i].program, n)
+	v, err := n.meter.Eval(n.ctx, n.code.variables[i].Program, n)
 	return n.meter.Variable(i, v, err)
 }
 
@@ -154,23 +154,21 @@ func (n *nativeRun) matchConditions() (said []Response, done bool) {
 	}
 	n.begin(true)
 	var wrong, needs []string
-	for _, e := range n.code.conditions {
-		v, err := n.eval(e)
-		switch {
-		case errors.Is(err, cel.ErrBudget):
-			return []Response{n.broken(err)}, true
-		case errors.Is(err, errOpen):
+	exempt, err := cel.FirstFalse(n.code.conditions, n.eval, func(_ *cel.Expression, err error) {
+		if errors.Is(err, errOpen) {
 			needs = append(needs, n.questions.All()...)
-		case err != nil:
+		} else {
 			wrong = append(wrong, err.Error())
-		case v == types.False:
-			return []Response{n.c.said(policy.Skip, fmt.Sprintf("exempt by match condition %q", e.name))}, true
 		}
-	}
-	if len(needs) > 0 {
+	})
+	switch {
+	case err != nil:
+		return []Response{n.broken(err)}, true
+	case exempt != nil:
+		return []Response{n.c.said(policy.Skip, fmt.Sprintf("exempt by match condition %q", exempt.Name))}, true
+	case len(needs) > 0:
 		return []Response{n.undecided(needs)}, true
-	}
-	if len(wrong) > 0 {
+	case len(wrong) > 0:
 		return []Response{n.broken(errors.New(strings.Join(wrong, ", ")))}, true
 	}
 	return nil, false
@@ -237,7 +235,7 @@ func (n *nativeRun) message(i int) string {
 			return text
 		}
 	}
-	return cel.FailedMessage(n.code.validations[i].source, n.code.fixed[i])
+	return cel.FailedMessage(n.code.validations[i].Source, n.code.fixed[i])
 }
 
 // ResolveName implements cel.Activation.

@@ -65,24 +65,24 @@ func (b *breakage) add(at render.Span, format string, args ...any) {
 // cel adds an error for each expression that does not compile, with the place
 // of its text.
 func (b *breakage) cel(g *celProgram) {
-	all := append(append([]*celExpression{}, g.conditions...), g.variables...)
+	all := append(append([]*cel.Expression{}, g.conditions...), g.variables...)
 	for _, v := range g.validations {
-		all = append(all, v.celExpression)
+		all = append(all, v.Expression)
 		if v.expression != nil {
 			all = append(all, v.expression)
 		}
 	}
 	for _, x := range all {
-		if x.err == nil {
+		if x.Err == nil {
 			continue
 		}
-		at, message := b.policy.Object.Span(x.pointer), x.err.Error()
-		if wrong, ok := errors.AsType[*cel.CompileError](x.err); ok && len(wrong.Issues) > 0 {
+		at, message := b.policy.Object.Span(x.Pointer), x.Err.Error()
+		if wrong, ok := errors.AsType[*cel.CompileError](x.Err); ok && len(wrong.Issues) > 0 {
 			i := wrong.Issues[0]
 			message = wrong.Plain()
-			at = b.inside(x.pointer, x.source, i.Offset(x.source))
+			at = b.inside(x.Pointer, x.Source, i.Offset(x.Source))
 		}
-		b.add(at, "%s: %s", kyvernodoc.Dotted(x.pointer), message)
+		b.add(at, "%s: %s", kyvernodoc.Dotted(x.Pointer), message)
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
 
@@ -16,7 +16,6 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
-	"github.com/preadmit/preadmit/policy/internal/explain"
 	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 	"github.com/preadmit/preadmit/render"
 )
@@ -50,41 +49,29 @@ func newCELEnvs(version string, err error) (*celEnvs, error) {
 // A celProgram holds the compiled CEL of a rule, or the match conditions of a
 // policy.
 type celProgram struct {
-	conditions  []*celExpression
-	variables   []*celExpression
+	conditions  []*cel.Expression
+	variables   []*cel.Expression
 	names       cel.Names // names of the variables
 	plans       *cel.Plans
 	validations []*celValidation
 	ofPolicy    bool // it holds a policy's match conditions
+	reads       map[*cel.Expression]celReads
 	paramKind   schemaKind
 	paramRef    map[string]any // nil: no params
 }
 
+// celReads says whether an expression reads the user, or more of the namespace than its
+// name.
+type celReads struct{ user, namespace bool }
+
 // schemaKind identifies a kind, as paramKind does.
 type schemaKind struct{ apiVersion, kind string }
 
-// A celExpression is a compiled expression, or the error of compiling it.
-type celExpression struct {
-	source    string
-	pointer   string // in the policy as it is written
-	program   *cel.Program
-	err       error
-	explainer func() *explain.Explainer
-
-	user, namespace bool // the expression reads the user; it reads more of the namespace than its name
-}
-
-// at sets the expression's pointer from its place in the policy.
-func (c *celExpression) at(prefix, list string, i int, key string) *celExpression {
-	c.pointer = prefix + list + "/" + strconv.Itoa(i) + "/" + key
-	return c
-}
-
 // A celValidation is an entry of validate.cel.expressions.
 type celValidation struct {
-	*celExpression
+	*cel.Expression
 	message    string
-	expression *celExpression // messageExpression, or nil
+	expression *cel.Expression // messageExpression, or nil
 }
 
 var (
@@ -107,24 +94,24 @@ func (e *Engine) newCEL(rule *Rule) *celProgram {
 	}
 	c, err := e.newCELCompiler(g)
 	if err != nil {
-		g.validations = []*celValidation{{celExpression: &celExpression{err: err, pointer: rule.Pointer + "/validate/cel"}}}
+		g.validations = []*celValidation{{Expression: &cel.Expression{Err: err, Pointer: rule.Pointer + "/validate/cel"}}}
 		g.plan()
 		return g
 	}
-	at := rule.Pointer + "/validate/cel/"
+	at := func(list string, i int, key string) string {
+		return rule.Pointer + render.Pointer("validate", "cel", list, i, key)
+	}
 	for i, x := range v.Variables {
 		g.names.Add(x.Name)
-		g.variables = append(g.variables, c.variable(x).at(at, "variables", i, "expression"))
+		g.variables = append(g.variables, c.variable(x, at("variables", i, "expression")))
 	}
 	for i, x := range rule.CELPreconditions {
-		n := c.compile(x.Expression, celgo.BoolType)
-		g.conditions = append(g.conditions, n.at(rule.Pointer+"/", "celPreconditions", i, "expression"))
+		g.conditions = append(g.conditions, c.compile(x.Expression, rule.Pointer+render.Pointer("celPreconditions", i, "expression"), celgo.BoolType))
 	}
 	for i, x := range v.Expressions {
-		n := &celValidation{celExpression: c.compile(x.Expression, celgo.BoolType), message: cmp.Or(x.Message, rule.Validate.Message)}
-		n.at(at, "expressions", i, "expression")
+		n := &celValidation{c.compile(x.Expression, at("expressions", i, "expression"), celgo.BoolType), cmp.Or(x.Message, rule.Validate.Message), nil}
 		if x.MessageExpression != "" {
-			n.expression = c.compile(x.MessageExpression, celgo.StringType).at(at, "expressions", i, "messageExpression")
+			n.expression = c.compile(x.MessageExpression, at("expressions", i, "messageExpression"), celgo.StringType)
 		}
 		g.validations = append(g.validations, n)
 	}
@@ -138,11 +125,12 @@ func (e *Engine) newMatchConditions(p *Policy) *celProgram {
 	g := &celProgram{ofPolicy: true}
 	c, err := e.newCELCompiler(g)
 	for i, x := range p.MatchConditions {
-		n := &celExpression{source: x.Expression, err: err}
+		pointer := render.Pointer("spec", "webhookConfiguration", "matchConditions", i, "expression")
+		n := &cel.Expression{Source: x.Expression, Pointer: pointer, Err: err}
 		if err == nil {
-			n = c.compile(x.Expression, celgo.BoolType)
+			n = c.compile(x.Expression, pointer, celgo.BoolType)
 		}
-		g.conditions = append(g.conditions, n.at("/spec/webhookConfiguration/", "matchConditions", i, "expression"))
+		g.conditions = append(g.conditions, n)
 	}
 	g.plan()
 	return g
@@ -156,16 +144,18 @@ const (
 
 // plan prepares evaluation, after all expressions are compiled.
 func (c *celProgram) plan() {
-	programs := func(list []*celExpression) []*cel.Program {
-		return cel.Each(func(e *celExpression) *cel.Program { return e.program }, list)
-	}
-	var validations []*celExpression
+	var validations []*cel.Expression
 	for _, v := range c.validations {
-		validations = append(validations, v.celExpression, v.expression)
+		validations = append(validations, v.Expression, v.expression)
 	}
-	c.plans = cel.NewPlans(&c.names, programs(c.variables),
-		cel.Group{Budget: celconfig.RuntimeCELCostBudgetMatchConditions, Rounds: 1, Programs: programs(c.conditions)},
-		cel.Group{Budget: celconfig.RuntimeCELCostBudget, Rounds: 1, Programs: programs(validations)})
+	c.plans = cel.NewPlans(&c.names, cel.Programs(c.variables),
+		cel.Group{Budget: celconfig.RuntimeCELCostBudgetMatchConditions, Rounds: 1, Programs: cel.Programs(c.conditions)},
+		cel.Group{Budget: celconfig.RuntimeCELCostBudget, Rounds: 1, Programs: cel.Programs(validations)})
+	for _, e := range slices.Concat(c.conditions, c.variables, validations) {
+		if e != nil && e.AST != nil {
+			e.Explainer = c.names.ExplainerOf(e.AST, c.variables)
+		}
+	}
 }
 
 // A celCompiler compiles the expressions of one program. Each compiled variable
@@ -190,40 +180,32 @@ func (e *Engine) newCELCompiler(g *celProgram) (*celCompiler, error) {
 	return c, err
 }
 
-func (c *celCompiler) compile(source string, want ...*celgo.Type) *celExpression {
-	n := &celExpression{
-		source: source, user: celUser.MatchString(source),
-		namespace: len(celNamespace.FindAllString(source, -1)) > len(celName.FindAllString(source, -1)),
+func (c *celCompiler) compile(source, pointer string, want ...*celgo.Type) *cel.Expression {
+	e := &cel.Expression{Source: source, Pointer: pointer}
+	if c.program.reads == nil {
+		c.program.reads = make(map[*cel.Expression]celReads)
+	}
+	c.program.reads[e] = celReads{
+		celUser.MatchString(source), len(celNamespace.FindAllString(source, -1)) > len(celName.FindAllString(source, -1)),
 	}
 	ast, err := c.compileOrValue(source, want...)
-	if err != nil {
-		n.err = err
-		return n
+	if err == nil {
+		e.Program, err = cel.Plan(ast)
 	}
-	if n.program, n.err = cel.Plan(ast); n.err != nil {
-		return n
+	if e.Err = err; err == nil {
+		e.AST = ast
 	}
-	n.explainer = c.program.names.ExplainerOf(ast, c.program.variableAST)
-	return n
+	return e
 }
 
-func (c *celCompiler) variable(x kyvernodoc.Expression) *celExpression {
-	n := c.compile(x.Expression)
+func (c *celCompiler) variable(x kyvernodoc.Expression, pointer string) *cel.Expression {
+	e := c.compile(x.Expression, pointer)
 	var t *celgo.Type
-	if n.program != nil {
-		t = n.program.AST.OutputType()
+	if e.AST != nil {
+		t = e.AST.OutputType()
 	}
 	cel.AddVariable(c.types, x.Name, t)
-	return n
-}
-
-// variableAST returns the AST of the i-th variable, or nil if it does not
-// compile.
-func (c *celProgram) variableAST(i int) *celgo.Ast {
-	if p := c.variables[i].program; p != nil {
-		return p.AST
-	}
-	return nil
+	return e
 }
 
 // evaluate evaluates the CEL preconditions, then the expressions until one is
@@ -254,12 +236,12 @@ func (c *celProgram) evaluateWith(x *run, params *render.Object) *verdict {
 
 func (c *celRun) validate() *verdict {
 	for _, n := range c.program.validations {
-		v, err := c.eval(n.celExpression)
+		v, err := c.eval(n.Expression)
 		switch {
 		case err != nil:
 			return &verdict{status: StatusFail, message: c.errorText(err)}
 		case v == types.False:
-			return &verdict{status: StatusFail, message: c.message(n), fields: c.blame(n.celExpression)}
+			return &verdict{status: StatusFail, message: c.message(n), fields: c.blame(n.Expression)}
 		}
 	}
 	return &verdict{status: StatusPass}
@@ -276,20 +258,17 @@ func (c *celProgram) conditionsHold(x *run) *verdict {
 func (c *celRun) conditionsHold() *verdict { return c.group(conditionsGroup, c.eachCondition) }
 
 func (c *celRun) eachCondition() *verdict {
-	var first *verdict
-	for _, n := range c.program.conditions {
-		v, err := c.eval(n)
-		switch {
-		case err != nil && first == nil:
-			first = &verdict{status: StatusFail, message: c.errorText(err)}
-			if c.program.ofPolicy {
-				first.status = StatusError
-			}
-		case err == nil && v == types.False:
-			return &verdict{status: StatusSkip, message: "cel preconditions not met"}
-		}
+	var first error
+	exempt, err := cel.FirstFalse(c.program.conditions, c.eval, func(_ *cel.Expression, err error) { first = cmp.Or(first, err) })
+	switch first = cmp.Or(first, err); {
+	case exempt != nil:
+		return &verdict{status: StatusSkip, message: "cel preconditions not met"}
+	case first == nil:
+		return nil
+	case c.program.ofPolicy:
+		return &verdict{status: StatusError, message: c.errorText(first)}
 	}
-	return first
+	return &verdict{status: StatusFail, message: c.errorText(first)}
 }
 
 // params returns the objects that paramRef names, or a single nil if the rule
@@ -330,20 +309,20 @@ func (c *celProgram) params(x *run) ([]*render.Object, *verdict) {
 func (c *celRun) message(n *celValidation) string {
 	if n.expression != nil {
 		if text, ok := cel.Message(c.eval(n.expression)); ok {
-			if cel.Quotes(n.expression.program.AST) {
+			if cel.Quotes(n.expression.AST) {
 				return c.run.quoting(text)
 			}
 			return text
 		}
 	}
-	return cel.FailedMessage(n.source, n.message)
+	return cel.FailedMessage(n.Source, n.message)
 }
 
 // blame returns the pointers of the object's fields that made an expression
 // fail.
-func (c *celRun) blame(n *celExpression) []string {
-	f := cel.Failure{Source: n.source, Secret: c.run.secret()}
-	fields, _ := f.Fields(c.run.review.ctx, n.explainer(), c.roots(), "object")
+func (c *celRun) blame(n *cel.Expression) []string {
+	f := cel.Failure{Source: n.Source, Secret: c.run.secret()}
+	fields, _ := f.Fields(c.run.review.ctx, n.Explainer(), c.roots(), "object")
 	return fields
 }
 

@@ -122,23 +122,24 @@ func (c *celRun) group(group int, f func() *verdict) (v *verdict) {
 }
 
 // eval evaluates an expression. Its errors have the API server's wording.
-func (c *celRun) eval(e *celExpression) (ref.Val, error) {
-	if e.err != nil {
-		return nil, fmt.Errorf("compilation error: %w", e.err)
+func (c *celRun) eval(e *cel.Expression) (ref.Val, error) {
+	if e.Err != nil {
+		return nil, fmt.Errorf("compilation error: %w", e.Err)
 	}
 	review := c.run.review
-	if e.user && !review.userKnown() {
+	reads := c.program.reads[e]
+	if reads.user && !review.userKnown() {
 		return nil, review.ask("needs to know who makes the request: give the user with --as")
 	}
-	if e.namespace && !review.namespaceKnown() {
+	if reads.namespace && !review.namespaceKnown() {
 		return nil, review.ask(fmt.Sprintf("needs to know namespace %s: give the Namespace with --with", review.req.Namespace))
 	}
-	v, err := c.meter.Eval(review.ctx, e.program, c)
+	v, err := c.meter.Eval(review.ctx, e.Program, c)
 	if c.meter.Out() {
 		err = cel.ErrBudget
 	}
 	if err != nil {
-		return nil, fmt.Errorf("expression '%s' resulted in error: %w", e.source, err)
+		return nil, fmt.Errorf("expression '%s' resulted in error: %w", e.Source, err)
 	}
 	return v, nil
 }
@@ -211,8 +212,8 @@ func question(attrs authorizer.Attributes) string {
 // variable evaluates the i-th variable.
 func (c *celRun) variable(i int) ref.Val {
 	e := c.program.variables[i]
-	if e.err != nil {
-		return types.NewErr("composited variable %q fails to compile: %v", c.program.names.At(i), e.err)
+	if e.Err != nil {
+		return types.NewErr("composited variable %q fails to compile: %v", c.program.names.At(i), e.Err)
 	}
 	v, err := c.eval(e)
 	return c.meter.Variable(i, v, err)

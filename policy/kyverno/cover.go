@@ -236,9 +236,7 @@ func (e *Engine) coverCEL(p *Policy, rule *Rule) {
 	expressions := g.cel().covers()
 	if rule.Base == nil {
 		for _, n := range expressions {
-			n.program.Cover(e.covered.coverage, cel.CoveredExpression{
-				Engine: policy.EngineKyverno, Policy: p.Name, Rule: rule.Name, Object: p.Object, Pointer: n.pointer, Source: n.source,
-			})
+			n.Cover(e.covered.coverage, p.Object, policy.Branch{Engine: policy.EngineKyverno, Policy: p.Name, Rule: rule.Name})
 		}
 		return
 	}
@@ -247,17 +245,17 @@ func (e *Engine) coverCEL(p *Policy, rule *Rule) {
 		return
 	}
 	for i, n := range base.cel().covers() {
-		if i < len(expressions) && expressions[i].pointer == n.pointer {
-			expressions[i].program.CoverAs(n.program)
+		if i < len(expressions) && expressions[i].Pointer == n.Pointer {
+			expressions[i].Program.CoverAs(n.Program)
 		}
 	}
 }
 
 // covers returns the expressions whose branches are counted.
-func (c *celProgram) covers() []*celExpression {
+func (c *celProgram) covers() []*cel.Expression {
 	all := slices.Concat(c.variables, c.conditions)
 	for _, v := range c.validations {
-		all = append(all, v.celExpression)
+		all = append(all, v.Expression)
 	}
 	return all
 }

@@ -96,9 +96,9 @@ func (r *ruleExplainer) celTrial(t *policy.Trial, g *celProgram, params *render.
 	}
 	for i, n := range g.validations {
 		name := "validate.cel.expressions[" + strconv.Itoa(i) + "]"
-		e := r.described(name, n.pointer, n.source)
+		e := r.described(name, n.Pointer, n.Source)
 		if e.NotRun = exempt; exempt == "" {
-			e = r.evaluate(c, n.celExpression, name, true)
+			e = r.evaluate(c, n.Expression, name, true)
 		}
 		if e.Value == "false" && n.expression != nil {
 			m := r.evaluate(c, n.expression, "messageExpression", false)
@@ -109,7 +109,7 @@ func (r *ruleExplainer) celTrial(t *policy.Trial, g *celProgram, params *render.
 		}
 	}
 	for i, n := range g.variables {
-		e := r.described("validate.cel.variables["+g.names.At(i)+"]", n.pointer, n.source)
+		e := r.described("validate.cel.variables["+g.names.At(i)+"]", n.Pointer, n.Source)
 		if v, _ := c.variables.Known(i); v == nil {
 			e.NotRun = "nothing read it"
 		} else {
@@ -120,12 +120,12 @@ func (r *ruleExplainer) celTrial(t *policy.Trial, g *celProgram, params *render.
 }
 
 // say describes a value or an error in e.
-func (r *ruleExplainer) say(e *policy.Evaluation, n *celExpression, v ref.Val, err error) {
+func (r *ruleExplainer) say(e *policy.Evaluation, n *cel.Expression, v ref.Val, err error) {
 	if failed, ok := v.(*types.Err); ok && err == nil {
 		err = failed
 	}
 	_, verdict := v.(types.Bool)
-	switch hide := r.hide && !verdict && (n.program == nil || cel.Quotes(n.program.AST)); {
+	switch hide := r.hide && !verdict && (n.AST == nil || cel.Quotes(n.AST)); {
 	case err != nil:
 		e.Error, e.Unknown = r.broken(err)
 	case hide:
@@ -137,11 +137,11 @@ func (r *ruleExplainer) say(e *policy.Evaluation, n *celExpression, v ref.Val, e
 
 // evaluate evaluates an expression and describes its parts and the fields at
 // fault.
-func (r *ruleExplainer) evaluate(c *celRun, n *celExpression, name string, parts bool) policy.Evaluation {
-	e := r.described(name, n.pointer, n.source)
+func (r *ruleExplainer) evaluate(c *celRun, n *cel.Expression, name string, parts bool) policy.Evaluation {
+	e := r.described(name, n.Pointer, n.Source)
 	v, err := c.eval(n)
-	if r.say(&e, n, v, err); e.Unknown == "" && parts && n.explainer != nil {
-		cel.Failure{Source: n.source, Secret: r.hide}.Explain(r.review.ctx, n.explainer(), c.roots(), &e)
+	if r.say(&e, n, v, err); e.Unknown == "" && parts && n.Explainer != nil {
+		cel.Failure{Source: n.Source, Secret: r.hide}.Explain(r.review.ctx, n.Explainer(), c.roots(), &e)
 	}
 	return e
 }

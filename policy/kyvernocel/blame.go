@@ -9,7 +9,7 @@ import (
 
 // explainer compiles an expression for explanations, in an environment whose
 // orValue they support. It returns nil if the expression can't be explained.
-func (c *compiled) explainer(e *expression) *explain.Explainer {
+func (c *compiled) explainer(e *cel.Expression) *explain.Explainer {
 	f := flavour{kind: c.policy.Kind, namespaced: c.policy.Namespace != "", strict: true}
 	d, err := f.dialect()
 	if err != nil {
@@ -21,14 +21,14 @@ func (c *compiled) explainer(e *expression) *explain.Explainer {
 	}
 	variables := make([]explain.Variable, 0, len(c.variables))
 	for _, v := range c.variables {
-		a, err := cel.Compile(s.env, v.source)
+		a, err := cel.Compile(s.env, v.Source)
 		if err != nil {
 			return nil
 		}
-		s.fields[v.name] = a.OutputType()
-		variables = append(variables, explain.Variable{Name: v.name, AST: a})
+		s.fields[v.Name] = a.OutputType()
+		variables = append(variables, explain.Variable{Name: v.Name, AST: a})
 	}
-	a, err := cel.Compile(s.env, e.source)
+	a, err := cel.Compile(s.env, e.Source)
 	if err != nil {
 		return nil
 	}
@@ -40,15 +40,15 @@ func (c *compiled) explainer(e *expression) *explain.Explainer {
 // evaluated object, and the literals that the failed part compares them with.
 // It returns no fields if they are unknown, or if the policy sees the object in
 // another version.
-func (r *run) blame(e *expression) (fields, literals []string) {
+func (r *run) blame(e *cel.Expression) (fields, literals []string) {
 	if r.as.Kind != r.req.Kind {
 		return nil, nil
 	}
-	return r.failure(e).Fields(r.ctx, e.explainer(), r.roots(), cel.RootOf(r.req.Operation))
+	return r.failure(e).Fields(r.ctx, e.Explainer(), r.roots(), cel.RootOf(r.req.Operation))
 }
 
-func (r *run) failure(e *expression) cel.Failure {
-	return cel.Failure{Source: e.source, Secret: r.secret}
+func (r *run) failure(e *cel.Expression) cel.Failure {
+	return cel.Failure{Source: e.Source, Secret: r.secret}
 }
 
 // roots returns the variables of expressions.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	celgo "github.com/google/cel-go/cel"
@@ -18,17 +17,6 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// An expression is one CEL expression of a policy.
-type expression struct {
-	name, rule, pointer, source string
-	want                        []*celgo.Type
-	before                      bool // the variables can't be read
-	origin                      render.Span
-	ast                         *celgo.Ast
-	program                     *cel.Program
-	explainer                   func() *explain.Explainer
-}
-
 // compiled is a compiled policy, or a compiled copy of it for pod controllers.
 // Apart from values made on first use it is read-only.
 type compiled struct {
@@ -40,21 +28,21 @@ type compiled struct {
 	once     sync.Once
 	broken   []error
 
-	variables        []*expression
+	variables        []*cel.Expression
 	names            cel.Names // of the variables
-	conditions       []*expression
-	validations      []*expression
-	messages         []*expression // by validation; nil without messageExpression
-	annotations      []*expression
-	mutations        []*expression
-	targetConditions []*expression
-	targetExpression *expression
-	deleting         []*expression
+	conditions       []*cel.Expression
+	validations      []*cel.Expression
+	messages         []*cel.Expression // by validation; nil without messageExpression
+	annotations      []*cel.Expression
+	mutations        []*cel.Expression
+	targetConditions []*cel.Expression
+	targetExpression *cel.Expression
+	deleting         []*cel.Expression
 	generations      []*making
-	references       []*expression // of matchImageReferences; nil for globs
-	extractors       []*expression
+	references       []*cel.Expression // of matchImageReferences; nil for globs
+	extractors       []*cel.Expression
 
-	expressions []*expression // all expressions
+	expressions []*cel.Expression // all expressions
 	plans       *cel.Plans
 	repeats     cel.Repeats[verdict]
 	assumed     []string
@@ -112,13 +100,7 @@ func newCompiled(p *Policy, s *spec) *compiled {
 		everyOperation(t.ResourceRules)
 		c.targets = match.New(t)
 	}
-	c.repeats.Reading(&c.names, func(i int) *celgo.Ast { return c.variables[i].ast },
-		func() []*celgo.Ast { return asts(c.conditions, c.validations, c.annotations) }, func() []*celgo.Ast { return asts(c.messages) })
 	return c
-}
-
-func asts(lists ...[]*expression) []*celgo.Ast {
-	return cel.Each(func(e *expression) *celgo.Ast { return e.ast }, lists...)
 }
 
 // everyOperation sets all operations in rules. Existing objects are selected
@@ -145,14 +127,15 @@ func (c *compiled) ready() *compiled {
 			c.broken = append(c.broken, policy.ErrorAt(c.policy.Object, "", "policy", err))
 		}
 		c.plans = c.plan()
+		c.repeats.Reading(&c.names, c.variables, c.messages, c.conditions, c.validations, c.annotations)
 		c.covered()
 	})
 	return c
 }
 
-func (c *compiled) add(e expression) *expression {
-	e.origin = c.policy.Object.Span(e.pointer)
-	e.explainer = sync.OnceValue(func() *explain.Explainer { return c.explainer(&e) })
+func (c *compiled) add(e cel.Expression) *cel.Expression {
+	e.Origin = c.policy.Object.Span(e.Pointer)
+	e.Explainer = sync.OnceValue(func() *explain.Explainer { return c.explainer(&e) })
 	c.expressions = append(c.expressions, &e)
 	return &e
 }
@@ -163,21 +146,21 @@ var boolean, text = []*celgo.Type{celgo.BoolType}, []*celgo.Type{celgo.StringTyp
 func (c *compiled) sources() {
 	s := c.spec
 	if c.policy.Kind == Validating { // compiled before there are variables
-		c.conditions = c.named("matchConditions", s.MatchConditions, true)
+		c.conditions = c.named("matchConditions", s.MatchConditions)
 	}
 	for i, v := range s.Variables {
 		c.names.Add(v.Name)
-		c.variables = append(c.variables, c.add(expression{
-			name: v.Name, rule: "variables[" + v.Name + "]", pointer: render.Pointer("spec", "variables", i, "expression"), source: v.Expression,
+		c.variables = append(c.variables, c.add(cel.Expression{
+			Name: v.Name, Rule: "variables[" + v.Name + "]", Pointer: render.Pointer("spec", "variables", i, "expression"), Source: v.Expression,
 		}))
 	}
 	if c.policy.Kind != Validating {
-		c.conditions = c.named("matchConditions", s.MatchConditions, false)
+		c.conditions = c.named("matchConditions", s.MatchConditions)
 	}
-	c.targetConditions = c.named("targetMatchConditions", s.TargetMatchConditions, false)
-	c.deleting = c.named("conditions", s.Conditions, false)
+	c.targetConditions = c.named("targetMatchConditions", s.TargetMatchConditions)
+	c.deleting = c.named("conditions", s.Conditions)
 	if t := s.TargetMatchConstraints; t != nil && t.Expression != "" {
-		c.targetExpression = c.add(expression{rule: "targetMatchConstraints", pointer: "/spec/targetMatchConstraints/expression", source: t.Expression})
+		c.targetExpression = c.add(cel.Expression{Rule: "targetMatchConstraints", Pointer: "/spec/targetMatchConstraints/expression", Source: t.Expression})
 	}
 	c.imageSources()
 	c.validationSources()
@@ -187,12 +170,12 @@ func (c *compiled) sources() {
 	}
 }
 
-func (c *compiled) named(list string, conditions []v1.MatchCondition, before bool) []*expression {
-	var all []*expression
+func (c *compiled) named(list string, conditions []v1.MatchCondition) []*cel.Expression {
+	var all []*cel.Expression
 	for i, m := range conditions {
-		all = append(all, c.add(expression{
-			name: m.Name, rule: list + "[" + m.Name + "]", pointer: render.Pointer("spec", list, i, "expression"), source: m.Expression,
-			want: boolean, before: before,
+		all = append(all, c.add(cel.Expression{
+			Name: m.Name, Rule: list + "[" + m.Name + "]", Pointer: render.Pointer("spec", list, i, "expression"), Source: m.Expression,
+			Want: boolean,
 		}))
 	}
 	return all
@@ -205,20 +188,20 @@ func (c *compiled) validationSources() {
 	}
 	for i, v := range c.spec.Validations {
 		rule := fmt.Sprintf("validations[%d]", i)
-		c.validations = append(c.validations, c.add(expression{
-			rule: rule, pointer: render.Pointer("spec", "validations", i, "expression"), source: v.Expression, want: want,
+		c.validations = append(c.validations, c.add(cel.Expression{
+			Rule: rule, Pointer: render.Pointer("spec", "validations", i, "expression"), Source: v.Expression, Want: want,
 		}))
 		c.messages = append(c.messages, nil)
 		if v.MessageExpression != "" {
-			c.messages[i] = c.add(expression{
-				rule: rule, pointer: render.Pointer("spec", "validations", i, "messageExpression"), source: v.MessageExpression, want: text,
+			c.messages[i] = c.add(cel.Expression{
+				Rule: rule, Pointer: render.Pointer("spec", "validations", i, "messageExpression"), Source: v.MessageExpression, Want: text,
 			})
 		}
 	}
 	for i, a := range c.spec.AuditAnnotations {
-		c.annotations = append(c.annotations, c.add(expression{
-			name: a.Key, rule: "auditAnnotations[" + a.Key + "]", pointer: render.Pointer("spec", "auditAnnotations", i, "valueExpression"),
-			source: a.ValueExpression, want: []*celgo.Type{celgo.StringType, celgo.NullType},
+		c.annotations = append(c.annotations, c.add(cel.Expression{
+			Name: a.Key, Rule: "auditAnnotations[" + a.Key + "]", Pointer: render.Pointer("spec", "auditAnnotations", i, "valueExpression"),
+			Source: a.ValueExpression, Want: []*celgo.Type{celgo.StringType, celgo.NullType},
 		}))
 	}
 }
@@ -231,8 +214,8 @@ func (c *compiled) mutationSources() {
 		} else {
 			source = m.ApplyConfiguration.Expression
 		}
-		c.mutations = append(c.mutations, c.add(expression{
-			rule: fmt.Sprintf("mutations[%d]", i), pointer: render.Pointer("spec", "mutations", i, field, "expression"), source: source,
+		c.mutations = append(c.mutations, c.add(cel.Expression{
+			Rule: fmt.Sprintf("mutations[%d]", i), Pointer: render.Pointer("spec", "mutations", i, field, "expression"), Source: source,
 		}))
 	}
 }
@@ -245,40 +228,35 @@ func (c *compiled) compile() error {
 		return err
 	}
 	for _, e := range c.expressions {
-		t := celgo.DynType
-		switch err := s.compile(c.dialect, e); {
+		t, env := celgo.DynType, s.env
+		if c.policy.Kind == Validating && slices.Contains(c.conditions, e) { // which can't read variables
+			env = s.before
+		}
+		switch err := s.compile(c.dialect, e, env); {
 		case err != nil:
 			c.broken = append(c.broken, brokenAt(c.policy.Object, e, err))
 		default:
-			t = e.ast.OutputType()
-			c.assume(e.ast)
+			t = e.AST.OutputType()
+			c.assume(e.AST)
 		}
 		if slices.Contains(c.variables, e) {
-			s.fields[e.name] = t
+			s.fields[e.Name] = t
 		}
 	}
 	return nil
 }
 
-func (s *scope) compile(d *cel.Dialect, e *expression) (err error) {
-	env := s.env
-	if e.before {
-		env = s.before
+func (s *scope) compile(d *cel.Dialect, e *cel.Expression, env *celgo.Env) (err error) {
+	if err = e.Compile(env); err == nil {
+		e.Program, err = d.Plan(e.AST)
 	}
-	if strings.TrimSpace(e.source) == "" {
-		return errors.New("expression is not specified")
-	}
-	if e.ast, err = cel.Compile(env, e.source, e.want...); err != nil {
-		return err
-	}
-	e.program, err = d.Plan(e.ast)
 	return err
 }
 
 // brokenAt returns the error of an expression.
-func brokenAt(o *render.Object, e *expression, err error) *render.Error {
-	f := policy.ErrorAt(o, e.pointer, e.rule, fmt.Errorf("%s: %w", e.rule, cel.PlainError(err)))
-	f.Span = cel.PlaceOf(err, o, e.pointer, e.source)
+func brokenAt(o *render.Object, e *cel.Expression, err error) *render.Error {
+	f := e.Broken(o, e.Rule, err)
+	f.Err = fmt.Errorf("%s: %w", e.Rule, f.Err)
 	return f
 }
 
@@ -314,9 +292,9 @@ func (c *compiled) plan() *cel.Plans {
 	var variables, others []*cel.Program
 	for _, e := range c.expressions {
 		if slices.Contains(c.variables, e) {
-			variables = append(variables, e.program)
+			variables = append(variables, e.Program)
 		} else {
-			others = append(others, e.program)
+			others = append(others, e.Program)
 		}
 	}
 	return cel.NewPlans(&c.names, variables, cel.Group{Programs: others})

@@ -2,7 +2,6 @@ package kyvernocel
 
 import (
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/cel"
 )
 
 // cover counts the branches of the policy's expressions.
@@ -11,9 +10,7 @@ func (p *Policy) cover(coverage *policy.Coverage) {
 		return
 	}
 	for _, e := range p.main.ready().expressions {
-		e.program.Cover(coverage, cel.CoveredExpression{
-			Engine: p.engine(), Policy: p.Name, Rule: e.rule, Object: p.Object, Pointer: e.pointer, Source: e.source,
-		})
+		e.Cover(coverage, p.Object, policy.Branch{Engine: p.engine(), Policy: p.Name, Rule: e.Rule})
 	}
 }
 
@@ -25,8 +22,8 @@ func (c *compiled) covered() {
 		return
 	}
 	for i, e := range c.expressions {
-		if main.expressions[i].pointer == e.pointer {
-			e.program.CoverAs(main.expressions[i].program)
+		if main.expressions[i].Pointer == e.Pointer {
+			e.Program.CoverAs(main.expressions[i].Program)
 		}
 	}
 }

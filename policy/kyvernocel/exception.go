@@ -26,7 +26,7 @@ func isException(o *render.Object) bool {
 type exception struct {
 	object     *render.Object
 	spec       exceptionSpec
-	conditions []*expression
+	conditions []*cel.Expression
 }
 
 type exceptionSpec struct {
@@ -93,12 +93,12 @@ func (e *exception) compile(d *cel.Dialect) (errs []error) {
 		return []error{policy.ErrorAt(e.object, "", "exception", err)}
 	}
 	for i, m := range e.spec.MatchConditions {
-		expr := &expression{
-			name: m.Name, rule: "matchConditions[" + m.Name + "]", pointer: render.Pointer("spec", "matchConditions", i, "expression"),
-			source: m.Expression, want: boolean, before: true,
+		expr := &cel.Expression{
+			Name: m.Name, Rule: "matchConditions[" + m.Name + "]", Pointer: render.Pointer("spec", "matchConditions", i, "expression"),
+			Source: m.Expression, Want: boolean,
 		}
-		expr.origin = e.object.Span(expr.pointer)
-		if err := s.compile(d, expr); err != nil {
+		expr.Origin = e.object.Span(expr.Pointer)
+		if err := s.compile(d, expr, s.before); err != nil {
 			errs = append(errs, brokenAt(e.object, expr, err))
 		}
 		e.conditions = append(e.conditions, expr)
@@ -172,7 +172,7 @@ func orNone(list []any) []any {
 }
 
 // excepted evaluates an exception's conditions. They are not in a shared plan.
-func (r *run) excepted(exc *exception) (bool, *expression, error) {
+func (r *run) excepted(exc *exception) (bool, *cel.Expression, error) {
 	meter := r.meter
 	r.meter = cel.Meter{}
 	defer func() { r.meter = meter }()

@@ -34,7 +34,7 @@ func (v validator) Explain(ctx context.Context, req *policy.Request, name, rule 
 // may also have the names of match conditions or variables, which explain why
 // validations were not run.
 func (p *Policy) has(rule string) bool {
-	return !strings.HasPrefix(rule, "validations[") || slices.ContainsFunc(p.main.validations, func(e *expression) bool { return e.rule == rule })
+	return !strings.HasPrefix(rule, "validations[") || slices.ContainsFunc(p.main.validations, func(e *cel.Expression) bool { return e.Rule == rule })
 }
 
 // An explainer explains how one policy evaluates one request.
@@ -56,7 +56,7 @@ func (e *explainer) explain() policy.Explanation {
 		ex.FailurePolicy = "Ignore"
 	}
 	for i, x := range p.main.validations {
-		if e.about(x.rule) {
+		if e.about(x.Rule) {
 			ex.Rules = append(ex.Rules, p.rule(x, i))
 		}
 	}
@@ -106,24 +106,16 @@ func (e *explainer) trial(c *compiled, as policy.Version) policy.Trial {
 	}
 	exempt := e.conditions(r, &t)
 	for _, x := range c.validations {
-		if !e.about(x.rule) {
+		if !e.about(x.Rule) {
 			continue
 		}
-		ev := described(x)
+		ev := x.Evaluation()
 		if ev.NotRun = exempt; exempt == "" {
 			ev = e.evaluate(r, x)
 		}
 		t.Validations = append(t.Validations, ev)
 	}
-	for i, x := range c.variables {
-		ev := described(x)
-		if v, _ := r.variables.Known(i); v == nil {
-			ev.NotRun = "nothing read it"
-		} else {
-			e.say(&ev, v, nil)
-		}
-		t.Variables = append(t.Variables, ev)
-	}
+	t.Variables = r.variables.Evaluations(c.variables, func(ev *policy.Evaluation, _ *cel.Expression, v ref.Val, _ []string) { e.say(ev, v, nil) })
 	return t
 }
 
@@ -136,17 +128,13 @@ func (e *explainer) conditions(r *run, t *policy.Trial) (exempt string) {
 	for _, x := range r.c.conditions {
 		t.Conditions = append(t.Conditions, e.evaluate(r, x))
 	}
-	exempt = cel.Exempt(t.Conditions, func(i int) string { return r.c.conditions[i].name })
+	exempt = cel.Exempt(t.Conditions, func(i int) string { return r.c.conditions[i].Name })
 	if exempt == "" && r.c.policy.Kind == ImageValidating {
 		if vs, done := r.verifiedImages(); done && len(vs) > 0 {
 			exempt = vs[0].message
 		}
 	}
 	return exempt
-}
-
-func described(e *expression) policy.Evaluation {
-	return policy.Evaluation{Name: e.rule, Expression: e.source, Origin: e.origin}
 }
 
 // say puts a value or an error into words.
@@ -161,12 +149,12 @@ func (e *explainer) say(ev *policy.Evaluation, v ref.Val, err error) {
 
 // evaluate evaluates an expression and describes its parts and the fields at
 // fault.
-func (e *explainer) evaluate(r *run, x *expression) policy.Evaluation {
-	ev := described(x)
+func (e *explainer) evaluate(r *run, x *cel.Expression) policy.Evaluation {
+	ev := x.Evaluation()
 	v, err := r.eval(x)
 	e.hide = r.secret
 	if e.say(&ev, v, err); ev.Unknown == "" {
-		r.failure(x).Explain(r.ctx, x.explainer(), r.roots(), &ev)
+		r.failure(x).Explain(r.ctx, x.Explainer(), r.roots(), &ev)
 	}
 	return ev
 }

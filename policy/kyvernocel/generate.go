@@ -16,12 +16,13 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/render"
 )
 
 // A making is a compiled entry of generate: an expression or a template.
 type making struct {
-	expression *expression
+	expression *cel.Expression
 	documents  []*part
 	rule       string
 }
@@ -38,14 +39,14 @@ type part struct {
 // A piece is a text or an expression.
 type piece struct {
 	text string
-	e    *expression
+	e    *cel.Expression
 }
 
 // makingOf lists the expressions of an entry, to be compiled later.
 func (c *compiled) makingOf(i int, g generation) *making {
 	m := &making{rule: fmt.Sprintf("generate[%d]", i)}
 	if g.Template == nil {
-		m.expression = c.add(expression{rule: m.rule, pointer: render.Pointer("spec", "generate", i, "expression"), source: g.Expression})
+		m.expression = c.add(cel.Expression{Rule: m.rule, Pointer: render.Pointer("spec", "generate", i, "expression"), Source: g.Expression})
 		return m
 	}
 	pointer := render.Pointer("spec", "generate", i, "template", "value")
@@ -163,7 +164,7 @@ func (t *templating) pieces(s string) (all []piece, err error) {
 			if text != "" {
 				all = append(all, piece{text: text})
 			}
-			e := t.c.add(expression{rule: t.rule, pointer: t.pointer, source: strings.TrimSpace(source)})
+			e := t.c.add(cel.Expression{Rule: t.rule, Pointer: t.pointer, Source: strings.TrimSpace(source)})
 			all, text, s = append(all, piece{e: e}), "", rest
 		default:
 			text, s = text+s[:1], s[1:]
@@ -202,7 +203,7 @@ func placeholder(s string) (expression, rest string, ok bool) {
 
 // make evaluates an entry and appends the generated objects to
 // review.generated.
-func (r *run) make(m *making) (*expression, error) {
+func (r *run) make(m *making) (*cel.Expression, error) {
 	if m.expression != nil {
 		_, err := r.eval(m.expression)
 		return m.expression, err
@@ -222,7 +223,7 @@ func (r *run) make(m *making) (*expression, error) {
 }
 
 // fill evaluates the placeholders of a part.
-func (r *run) fill(p *part) (any, *expression, error) {
+func (r *run) fill(p *part) (any, *cel.Expression, error) {
 	switch {
 	case p.kind == yaml.MappingNode:
 		m := make(map[string]any, len(p.keys))
@@ -252,7 +253,7 @@ func (r *run) fill(p *part) (any, *expression, error) {
 
 // interpolate returns the value of a placeholder that is the whole text, and
 // otherwise a string.
-func (r *run) interpolate(pieces []piece) (any, *expression, error) {
+func (r *run) interpolate(pieces []piece) (any, *cel.Expression, error) {
 	var b strings.Builder
 	for _, piece := range pieces {
 		if piece.e == nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -21,15 +22,15 @@ func (c *compiled) imageSources() {
 			c.references = append(c.references, nil)
 			continue
 		}
-		c.references = append(c.references, c.add(expression{
-			rule: fmt.Sprintf("matchImageReferences[%d]", i), pointer: render.Pointer("spec", "matchImageReferences", i, "expression"),
-			source: m.Expression, want: boolean,
+		c.references = append(c.references, c.add(cel.Expression{
+			Rule: fmt.Sprintf("matchImageReferences[%d]", i), Pointer: render.Pointer("spec", "matchImageReferences", i, "expression"),
+			Source: m.Expression, Want: boolean,
 		}))
 	}
 	lists := []*celgo.Type{celgo.ListType(celgo.StringType), celgo.ListType(celgo.DynType), celgo.DynType}
 	for i, m := range c.spec.Images {
-		c.extractors = append(c.extractors, c.add(expression{
-			name: m.Name, rule: "images[" + m.Name + "]", pointer: render.Pointer("spec", "images", i, "expression"), source: m.Expression, want: lists,
+		c.extractors = append(c.extractors, c.add(cel.Expression{
+			Name: m.Name, Rule: "images[" + m.Name + "]", Pointer: render.Pointer("spec", "images", i, "expression"), Source: m.Expression, Want: lists,
 		}))
 	}
 }
@@ -87,7 +88,7 @@ func (r *run) namedImages() []namedImage {
 }
 
 // extracted returns the images that the policy's own extractors find.
-func (r *run) extracted() ([]namedImage, *expression, error) {
+func (r *run) extracted() ([]namedImage, *cel.Expression, error) {
 	var all []namedImage
 	for _, e := range r.c.extractors {
 		v, err := r.eval(e)
@@ -96,14 +97,14 @@ func (r *run) extracted() ([]namedImage, *expression, error) {
 		}
 		list, ok := v.(traits.Lister)
 		if !ok {
-			return nil, e, fmt.Errorf("%s gives no list", e.rule)
+			return nil, e, fmt.Errorf("%s gives no list", e.Rule)
 		}
 		for it := list.Iterator(); it.HasNext() == types.True; {
 			s, ok := it.Next().(types.String)
 			if !ok {
-				return nil, e, fmt.Errorf("%s gives what is no text", e.rule)
+				return nil, e, fmt.Errorf("%s gives what is no text", e.Rule)
 			}
-			all = append(all, namedImage{list: e.name, name: string(s)})
+			all = append(all, namedImage{list: e.Name, name: string(s)})
 		}
 	}
 	return all, nil, nil
@@ -162,7 +163,7 @@ func hasDigest(image string) bool {
 }
 
 // concerns reports whether the policy is about an image.
-func (r *run) concerns(image string) (bool, *expression, error) {
+func (r *run) concerns(image string) (bool, *cel.Expression, error) {
 	for i, m := range r.c.spec.MatchImageReferences {
 		e := r.c.references[i]
 		if e == nil {
@@ -181,11 +182,11 @@ func (r *run) concerns(image string) (bool, *expression, error) {
 }
 
 // imagesByList returns the `images` variable.
-func imagesByList(images []namedImage, extractors []*expression) ref.Val {
+func imagesByList(images []namedImage, extractors []*cel.Expression) ref.Val {
 	lists := map[string]any{"imageVolumes": []any{}}
 	names := slices.Clone(podLists)
 	for _, e := range extractors {
-		names = append(names, e.name)
+		names = append(names, e.Name)
 	}
 	for _, name := range names {
 		lists[name] = []any{}

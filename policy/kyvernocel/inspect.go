@@ -1,10 +1,7 @@
 package kyvernocel
 
 import (
-	celgo "github.com/google/cel-go/cel"
-
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/cel"
 )
 
 var (
@@ -29,21 +26,7 @@ func (e *Engine) inspect(concerns func(*Policy) bool) []policy.Result {
 		if !concerns(p) || p.Object.Span("").File == "" || p.main == nil {
 			continue
 		}
-		in := cel.Inspected{Policy: p.Name, Variables: make(map[string]*celgo.Ast)}
-		for i, v := range p.main.variables {
-			in.Variables[p.spec.Variables[i].Name] = v.ast
-		}
-		for _, x := range p.main.conditions {
-			in.Conditions = append(in.Conditions, inspected(x))
-		}
-		for _, x := range p.main.validations {
-			in.Validations = append(in.Validations, inspected(x))
-		}
-		all = append(all, in.Findings()...)
+		all = append(all, p.main.names.Constants(p.Name, p.main.variables, p.main.conditions, p.main.validations)...)
 	}
 	return all
-}
-
-func inspected(x *expression) cel.InspectedExpression {
-	return cel.InspectedExpression{Rule: x.rule, Source: x.source, Origin: x.origin, AST: x.ast}
 }

@@ -87,7 +87,7 @@ func (p *Policy) mutate(r *review) []policy.Step {
 		if err != nil {
 			return []policy.Step{{Result: p.result(x.broken(e, "", err))}}
 		}
-		v := verdict{rule: e.rule, origin: e.origin, outcome: policy.Pass, assumed: x.assumptions(), message: "changes nothing"}
+		v := verdict{rule: e.Rule, origin: e.Origin, outcome: policy.Pass, assumed: x.assumptions(), message: "changes nothing"}
 		if after != nil {
 			v.fields = patch.Differences(tree, after)
 			v.message = "sets " + patch.OrList(v.fields)
@@ -126,7 +126,7 @@ func (r *run) beforeMutations() (verdict, bool) {
 	}
 	rule := func(v verdict) verdict {
 		if v.rule == "" {
-			v.rule, v.origin = r.c.mutations[0].rule, r.c.mutations[0].origin
+			v.rule, v.origin = r.c.mutations[0].Rule, r.c.mutations[0].Origin
 		}
 		return v
 	}
@@ -159,7 +159,7 @@ func (r *run) mutation(i int, kind schema.GroupVersionKind, before map[string]an
 		after, err = r.configure(kind, before, v)
 	}
 	if err != nil {
-		return nil, policy.ShortError(cel.ShownError(r.c.mutations[i].source, err, r.secret))
+		return nil, policy.ShortError(cel.ShownError(r.c.mutations[i].Source, err, r.secret))
 	}
 	if after == nil || policy.SameValue(before, after) {
 		return nil, nil

@@ -185,7 +185,7 @@ func (p *Policy) respondProxy(r *review) (Response, error) {
 }
 
 // answer returns that of the first validation that is not null.
-func (r *run) answer() (*message, *expression, error) {
+func (r *run) answer() (*message, *cel.Expression, error) {
 	if held, culprit, err := r.all(r.c.conditions); err != nil || !held {
 		return nil, culprit, err
 	}

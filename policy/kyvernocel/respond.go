@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/policy/internal/match"
 	"github.com/preadmit/preadmit/render"
 )
@@ -101,7 +102,7 @@ func (p *Policy) response(v verdict) Response {
 }
 
 // before returns a verdict if exceptions or conditions end the policy.
-func (r *run) before(conditions []*expression) (verdict, bool) {
+func (r *run) before(conditions []*cel.Expression) (verdict, bool) {
 	if v, done := r.exempt(); done {
 		return v, true
 	}
@@ -259,7 +260,7 @@ func (r *run) respondDeleting() Response {
 	case err != nil:
 		return p.response(r.broken(culprit, "", err))
 	case !held:
-		return p.response(verdict{rule: culprit.rule, outcome: policy.Fail, message: "resource did not match", assumed: r.assumptions()})
+		return p.response(verdict{rule: culprit.Rule, outcome: policy.Fail, message: "resource did not match", assumed: r.assumptions()})
 	}
 	return p.response(verdict{outcome: policy.Pass, message: "resource matched", assumed: r.assumptions()})
 }

@@ -1,6 +1,7 @@
 package kyvernocel
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -111,11 +112,11 @@ func byName(list []map[string]any) ref.Val {
 }
 
 // eval evaluates an expression. Its error has Kyverno's words.
-func (r *run) eval(e *expression) (ref.Val, error) {
-	v, err := r.meter.Eval(r.ctx, e.program, r)
+func (r *run) eval(e *cel.Expression) (ref.Val, error) {
+	v, err := r.meter.Eval(r.ctx, e.Program, r)
 	if err != nil {
 		if _, open := asked(err); !open {
-			err = policy.ShortError(cel.ShownError(e.source, err, r.secret))
+			err = policy.ShortError(cel.ShownError(e.Source, err, r.secret))
 		}
 		return nil, err
 	}
@@ -132,38 +133,44 @@ func (r *run) variable(i int) ref.Val {
 }
 
 // holds evaluates a condition.
-func (r *run) holds(e *expression) (bool, error) {
+func (r *run) holds(e *cel.Expression) (bool, error) {
 	v, err := r.eval(e)
 	if err != nil {
 		return false, err
 	}
 	b, ok := v.(types.Bool)
 	if !ok {
-		return false, fmt.Errorf("%s gives no bool", e.rule)
+		return false, fmt.Errorf("%s gives no bool", e.Rule)
 	}
 	return bool(b), nil
 }
 
 // all reports whether all conditions are true. A false one decides even after
 // errors in others. culprit is the condition that decided.
-func (r *run) all(conditions []*expression) (holds bool, culprit *expression, err error) {
-	for _, e := range conditions {
-		ok, broken := r.holds(e)
-		switch {
-		case broken != nil && err == nil:
+func (r *run) all(conditions []*cel.Expression) (holds bool, culprit *cel.Expression, err error) {
+	decides, out := cel.FirstFalse(conditions, r.condition, func(e *cel.Expression, broken error) {
+		if err == nil {
 			err, culprit = broken, e
-		case broken == nil && !ok:
-			return false, e, nil
 		}
+	})
+	if decides != nil {
+		return false, decides, nil
 	}
+	err = cmp.Or(err, out)
 	return err == nil, culprit, err
 }
 
+// condition evaluates a condition, which must give a bool.
+func (r *run) condition(e *cel.Expression) (ref.Val, error) {
+	held, err := r.holds(e)
+	return types.Bool(held), err
+}
+
 // broken returns the verdict for an error, or for a question that only a cluster answers.
-func (r *run) broken(e *expression, prefix string, err error) verdict {
+func (r *run) broken(e *cel.Expression, prefix string, err error) verdict {
 	v := verdict{outcome: policy.Error, message: prefix + err.Error(), assumed: r.assumptions()}
 	if e != nil {
-		v.rule, v.origin = e.rule, e.origin
+		v.rule, v.origin = e.Rule, e.Origin
 	}
 	if q, open := asked(err); open {
 		v.outcome, v.message = policy.Unknown, q.text

@@ -169,7 +169,7 @@ func (r *run) each(v verdict) []verdict {
 	vs := make([]verdict, len(r.c.validations))
 	for i, e := range r.c.validations {
 		vs[i] = v
-		vs[i].rule, vs[i].origin = e.rule, e.origin
+		vs[i].rule, vs[i].origin = e.Rule, e.Origin
 	}
 	return vs
 }
@@ -194,11 +194,11 @@ func (r *run) conditions() (vs []verdict, done bool) {
 
 // exempted returns the message for a request that a match condition exempts.
 // Kyverno's command line gives no details.
-func (r *run) exempted(by *expression) string {
+func (r *run) exempted(by *cel.Expression) string {
 	if r.mocks != nil {
 		return "skip"
 	}
-	return fmt.Sprintf("exempt by match condition %q", by.name)
+	return fmt.Sprintf("exempt by match condition %q", by.Name)
 }
 
 func (r *run) validation(i int) verdict {
@@ -211,7 +211,7 @@ func (r *run) validation(i int) verdict {
 		}
 		return v
 	}
-	v := verdict{rule: e.rule, origin: e.origin, outcome: policy.Pass, assumed: r.assumptions()}
+	v := verdict{rule: e.Rule, origin: e.Origin, outcome: policy.Pass, assumed: r.assumptions()}
 	if !held {
 		v.outcome, v.message = policy.Fail, r.message(i)
 		v.fields, v.literals = r.blame(e)
@@ -231,7 +231,7 @@ func (r *run) message(i int) string {
 		switch {
 		case err != nil:
 			message = "failed to evaluate message expression: " + err.Error()
-		case r.secret && cel.Quotes(e.ast):
+		case r.secret && cel.Quotes(e.AST):
 			message = cel.ErrHidden.Error()
 		case !ok:
 			message = "failed to convert message expression to string"

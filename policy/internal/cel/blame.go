@@ -16,17 +16,17 @@ import (
 )
 
 // ExplainerOf returns a function that makes the explainer of an expression when
-// it is first called. variables are asked for then. It returns nil for an
-// expression that can't be explained, as where variables returns nil.
-func (n *Names) ExplainerOf(a *cel.Ast, variables func(i int) *cel.Ast) func() *explain.Explainer {
+// it is first called. It returns nil for an expression that can't be explained, as where
+// a variable does not compile.
+func (n *Names) ExplainerOf(a *cel.Ast, variables []*Expression) func() *explain.Explainer {
 	return sync.OnceValue(func() *explain.Explainer {
 		env, err := RunEnv()
 		if err != nil {
 			return nil
 		}
 		all := make([]explain.Variable, len(n.list))
-		for i, name := range n.list {
-			if all[i] = (explain.Variable{Name: name, AST: variables(i)}); all[i].AST == nil {
+		for i, v := range variables {
+			if all[i] = (explain.Variable{Name: n.list[i], AST: v.AST}); v.AST == nil {
 				return nil
 			}
 		}

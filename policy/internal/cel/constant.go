@@ -7,37 +7,24 @@ import (
 	"github.com/google/cel-go/cel"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/render"
 )
 
-// An Inspected is a policy whose expressions are looked at without any object.
-type Inspected struct {
-	Policy      string
-	Variables   map[string]*cel.Ast
-	Conditions  []InspectedExpression // that all have to hold before the validations run
-	Validations []InspectedExpression
-}
-
-// An InspectedExpression is a boolean expression of a policy. Without an AST, which it
-// has if it compiled, it is left out.
-type InspectedExpression struct {
-	Rule   string
-	Source string
-	Origin render.Span
-	AST    *cel.Ast
-}
-
-// Findings returns what is constant: conditions that can't hold, and validations that
-// can't fail, can't pass, or only fail where an earlier one does.
-func (i *Inspected) Findings() []policy.Result {
+// Constants returns a policy's conditions that can't hold, and validations that can't
+// fail, can't pass, or only fail where an earlier one does, whatever the object is.
+// Expressions that did not compile are left out.
+func (n *Names) Constants(name string, variables, conditions, validations []*Expression) []policy.Result {
 	var all []policy.Result
-	find := func(kind string, e *InspectedExpression, format string, args ...any) {
-		all = append(all, policy.NewFinding(kind, i.Policy, e.Origin, "%s", i.Policy+"/"+e.Rule+" "+fmt.Sprintf(format, args...)))
+	find := func(kind string, e *Expression, format string, args ...any) {
+		all = append(all, policy.NewFinding(kind, name, e.Origin, "%s", name+"/"+e.Rule+" "+fmt.Sprintf(format, args...)))
 	}
-	alone := NewFolder(func(name string) *cel.Ast { return i.Variables[name] })
+	alone := NewFolder(func(variable string) *cel.Ast {
+		if i, ok := n.index[variable]; ok {
+			return variables[i].AST
+		}
+		return nil
+	})
 	given := alone
-	for n := range i.Conditions {
-		e := &i.Conditions[n]
+	for _, e := range conditions {
 		if e.AST == nil || len(e.Source) > maxFolded {
 			continue
 		}
@@ -48,8 +35,7 @@ func (i *Inspected) Findings() []policy.Result {
 		given = given.Assume(e.AST, true)
 	}
 	before := given
-	for n := range i.Validations {
-		e := &i.Validations[n]
+	for _, e := range validations {
 		if e.AST == nil || len(e.Source) > maxFolded {
 			continue
 		}
@@ -70,7 +56,7 @@ func (i *Inspected) Findings() []policy.Result {
 }
 
 // because says why an expression is constant: by itself, or for what is assumed.
-func (f *Folder) because(alone *Folder, e *InspectedExpression, given string) string {
+func (f *Folder) because(alone *Folder, e *Expression, given string) string {
 	if _, ok := alone.Truth(e.AST); ok {
 		return ", whatever the object is"
 	}

@@ -17,26 +17,21 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A CoveredExpression is an expression whose branches are counted.
-type CoveredExpression struct {
-	Engine, Policy, Rule string
-
-	Object  *render.Object // the policy
-	Pointer string         // of the expression in it
-	Source  string
-}
-
-// Cover has the program count its branches: of each operand of && and ||, of the
+// Cover has the expression's program count its branches: of each operand of && and ||, of the
 // condition of ?:, and of the predicate of a macro, whether it was true and false;
 // of the list that a macro goes through, whether it was empty and not; and both
-// outcomes of a boolean expression. Evaluation takes about twice as long. A nil
-// Coverage counts nothing.
-func (p *Program) Cover(c *policy.Coverage, e CoveredExpression) {
+// outcomes of a boolean expression. Evaluation takes about twice as long. o is the
+// policy, and of has its name and rule. A nil Coverage counts nothing.
+func (e *Expression) Cover(c *policy.Coverage, o *render.Object, of policy.Branch) {
+	p := e.Program
 	if p == nil || c == nil {
 		return
 	}
 	p.watch(&branchWalk{counter: func(part ast.Expr, outcome string) *atomic.Int64 {
-		return c.Declare(e.branch(p.AST.NativeRep().SourceInfo(), part, outcome))
+		b := of
+		b.Case = outcome
+		e.branch(&b, o, part)
+		return c.Declare(b)
 	}})
 }
 
@@ -211,18 +206,16 @@ func (b *branchWalk) declare(e ast.Expr, outcome string) *atomic.Int64 {
 	return c
 }
 
-// branch is a branch of a part of the expression, at its place in the policy.
-func (c *CoveredExpression) branch(info *ast.SourceInfo, e ast.Expr, outcome string) policy.Branch {
-	text, err := parser.Unparse(e, info)
+// branch sets the text and the place of a part of the expression.
+func (e *Expression) branch(b *policy.Branch, o *render.Object, part ast.Expr) {
+	info := e.Program.AST.NativeRep().SourceInfo()
+	text, err := parser.Unparse(part, info)
 	if err != nil {
-		text = c.Source
+		text = e.Source
 	}
-	at := c.Object.Span(c.Pointer)
-	if s, ok := c.Object.Inside(c.Pointer, c.Source, startOf(info, e)); ok {
-		at = s
-	}
-	return policy.Branch{
-		Engine: c.Engine, Policy: c.Policy, Rule: c.Rule, Part: policy.Shorten(strings.Join(strings.Fields(text), " "), maxPart), Case: outcome, Origin: at,
+	b.Part, b.Origin = policy.Shorten(strings.Join(strings.Fields(text), " "), maxPart), o.Span(e.Pointer)
+	if s, ok := o.Inside(e.Pointer, e.Source, startOf(info, part)); ok {
+		b.Origin = s
 	}
 }
 

@@ -46,7 +46,7 @@ func TestCover(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := policy.NewCoverage()
-		p.Cover(c, CoveredExpression{Policy: "p", Rule: "r", Object: &render.Object{}, Source: test.source})
+		(&Expression{Source: test.source, Program: p}).Cover(c, &render.Object{}, policy.Branch{Policy: "p", Rule: "r"})
 		for _, o := range objects {
 			if _, err := p.Eval(activationOf(t, o)); err != nil {
 				t.Fatalf("%s: %v", test.source, err)

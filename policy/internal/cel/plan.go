@@ -46,16 +46,6 @@ func NewPlans(names *Names, variables []*Program, groups ...Group) *Plans {
 	return p
 }
 
-// Each returns something of each expression in lists, without nil expressions.
-func Each[E, T any](of func(*E) T, lists ...[]*E) (all []T) {
-	for _, e := range slices.Concat(lists...) {
-		if e != nil {
-			all = append(all, of(e))
-		}
-	}
-	return all
-}
-
 // Inputs are the sizes of what a policy's expressions read.
 type Inputs struct{ Objects, Others, Params Sizes }
 

@@ -47,12 +47,13 @@ const (
 	mostKey     = 4 << 10 // bytes
 )
 
-// Reading says which expressions the verdicts depend on, and on which besides those if
-// there are failures. names are those of the policy's variables. It is called before
+// Reading sets the expressions that the verdicts depend on, and those that they depend on
+// besides if there are failures. names are those of the variables. It is called before
 // anything is looked up.
-func (r *Repeats[V]) Reading(names *Names, variable func(i int) *cel.Ast, rules, messages func() []*cel.Ast) {
+func (r *Repeats[V]) Reading(names *Names, variables, messages []*Expression, rules ...[]*Expression) {
+	variable := func(i int) *cel.Ast { return variables[i].AST }
 	r.reads = sync.OnceValue(func() repeatReads {
-		return repeatReads{ReadsOf(rules(), names, variable), ReadsOf(messages(), names, variable)}
+		return repeatReads{ReadsOf(asts(rules...), names, variable), ReadsOf(asts(messages), names, variable)}
 	})
 }
 
