@@ -40,22 +40,15 @@ func Changes(reqs []policy.Request, s Sides) []Change {
 	changes := []Change{}
 	for i := range reqs {
 		r := &reqs[i]
-		if r.Operation == policy.Create && s.Half(r.Object.Key().Unit) {
+		if s.LeavesOut(r) {
 			continue
 		}
 		c := Change{Operation: r.Operation, Object: r.Subject().Key()}
 		if u := r.Subject().Unit; u != nil {
-			if u.State == render.Unreached {
-				continue
-			}
 			c.Cluster = u.Cluster
 		}
 		if r.Operation == policy.Update {
-			from := r.OldObject.Key()
-			if s.Half(from.Unit) && from.Unit != c.Object.Unit {
-				continue // what that unit makes of the object is unknown
-			}
-			if from != c.Object {
+			if from := r.OldObject.Key(); from != c.Object {
 				c.From = &from
 			}
 			if r.Unchanged() {
@@ -69,6 +62,22 @@ func Changes(reqs []policy.Request, s Sides) []Change {
 		changes = append(changes, c)
 	}
 	return changes
+}
+
+// LeavesOut reports whether a request is about a unit that nothing deploys, or creates or
+// moves an object of which one side could not render what it was.
+func (s Sides) LeavesOut(r *policy.Request) bool {
+	o := r.Subject()
+	switch {
+	case o.Unit != nil && o.Unit.State == render.Unreached:
+		return true
+	case r.Operation == policy.Create:
+		return s.Half(o.Key().Unit)
+	case r.Operation == policy.Update:
+		from := r.OldObject.Key().Unit
+		return from != o.Key().Unit && s.Half(from)
+	}
+	return false
 }
 
 // changeDiffs builds the diffs of objects.

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,8 +33,8 @@ func newRenderCommand(code *int) *cobra.Command {
 		Long: `Print the objects that each PATH renders (default: the current directory), each
 with its source. Values of Secrets are printed as they are rendered.
 
-With --base REV only objects that differ from those of REV are printed, as a
-diff. Deleted objects that their GitOps controller leaves on the cluster are
+With --base REV only deployed objects that differ from those of REV are printed,
+as a diff. Deleted objects that their GitOps controller leaves on the cluster are
 notes on standard error.`,
 		RunE: runs(code, o.runRender),
 	}
@@ -139,7 +138,7 @@ func (o *renderOptions) renderChange(ctx context.Context, in *load.Input, args [
 // deletes.
 func printChange(w io.Writer, in *load.Input, d *evaluate.Difference, revision string) error {
 	for _, r := range d.Requests {
-		o := either(r)
+		o := r.Subject()
 		var texts [2][]byte
 		for i, side := range []*render.Object{r.OldObject, r.Object} {
 			if side == nil {
@@ -164,7 +163,7 @@ func printChange(w io.Writer, in *load.Input, d *evaluate.Difference, revision s
 func printChangeJSON(w io.Writer, in *load.Input, d *evaluate.Difference) error {
 	var lines []renderedObject
 	for _, r := range d.Requests {
-		o := either(r)
+		o := r.Subject()
 		line := renderedObject{Operation: r.Operation, Unit: in.Tree.Display(o.Unit.Identity()), Kind: o.Unit.Kind, Origins: report.Displayed(d.Origins(r, ""), in.Tree.Display), Assumed: o.Assumed}
 		if r.Object != nil {
 			line.Object = r.Object.Object
@@ -175,11 +174,6 @@ func printChangeJSON(w io.Writer, in *load.Input, d *evaluate.Difference) error 
 		lines = append(lines, line)
 	}
 	return printArray(w, slices.Values(lines))
-}
-
-// either returns the new object of a request, or the old one if it is deleted.
-func either(r policy.Request) *render.Object {
-	return cmp.Or(r.Object, r.OldObject)
 }
 
 // complain prints the errors of rendering and returns the exit code.

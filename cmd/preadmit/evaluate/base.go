@@ -33,6 +33,9 @@ func (e *Evaluation) change(ctx context.Context, o *Options, in *load.Input, arg
 	if err := b.held(in.Tree, slices.Concat(args, o.Policies, o.With)...); err != nil {
 		return nil, err
 	}
+	if err := b.leaveOut(ctx, o, in, args, stdin); err != nil {
+		return nil, err
+	}
 	e.base, e.against = &report.Base{Revision: o.Base, Commit: b.Commit}, b
 	e.shard.divide(b.in, in)
 	err = e.eachCluster(ctx, s, b.in, in, func(j *Evaluation, s engines.Options, on func(*load.Input) *load.Input) error {
@@ -56,10 +59,7 @@ type base struct {
 
 // load renders the base as the head was.
 func (b *base) load(ctx context.Context, o *Options, args []string, stdin io.Reader) error {
-	if len(args) == 0 {
-		args = []string{"."}
-	}
-	in, err := load.From(ctx, &o.Sources, b.Tree, args, stdin)
+	in, err := load.From(ctx, &o.Sources, b.Tree, orHere(args), stdin)
 	if err != nil {
 		return fmt.Errorf("--base: %w", err)
 	}
@@ -68,6 +68,14 @@ func (b *base) load(ctx context.Context, o *Options, args []string, stdin io.Rea
 	}
 	b.in = in
 	return nil
+}
+
+// orHere returns the paths of the command line, by default the current directory.
+func orHere(args []string) []string {
+	if len(args) == 0 {
+		return []string{"."}
+	}
+	return args
 }
 
 // held returns an error for paths that exist on neither side.

@@ -3,11 +3,13 @@ package evaluate
 import (
 	"context"
 	"io"
+	"slices"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/change"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/report"
 )
 
 // A Difference is what a change makes of the rendered objects.
@@ -41,16 +43,22 @@ func Compare(ctx context.Context, o *Options, in *load.Input, args []string, std
 	if err := b.held(in.Tree, args...); err != nil {
 		return nil, err
 	}
+	if err := b.leaveOut(ctx, o, in, args, stdin); err != nil {
+		return nil, err
+	}
 	was, now := b.in.Side(), in.Side()
 	reqs, left := policy.Pruned(policy.Requests(change.Comparable(was, now)), was.Identities(), now.Identities())
 	d := &Difference{Notes: append(left, b.notes(in)...), base: b}
-	c := policy.Comparison{Base: b.in.Found, Moved: policy.Moves(reqs), Incomparable: change.Halves(was, now), Stopped: change.Stopped(was, now)}
+	half := change.Halves(was, now)
+	c := policy.Comparison{Base: b.in.Found, Moved: policy.Moves(reqs), Incomparable: half, Stopped: change.Stopped(was, now)}
 	again := change.ChangedInputs(was, now)
 	for _, f := range c.Compare(in.Found) {
 		if f.Baseline != policy.Absent && (f.Baseline != policy.Unchanged || failsAgain(&f, again)) {
 			d.Found = append(d.Found, f)
 		}
 	}
-	_, d.Requests = policy.Divide(reqs)
+	_, changed := policy.Divide(reqs)
+	sides := report.Sides{Half: half}
+	d.Requests = slices.DeleteFunc(changed, func(r policy.Request) bool { return sides.LeavesOut(&r) })
 	return d, nil
 }

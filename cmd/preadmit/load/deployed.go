@@ -283,7 +283,7 @@ func (d *deployer) follow(ctx context.Context) error {
 	}
 	var err error
 	present := slices.Concat(d.declared, d.present, d.given())
-	d.in.Deployed, err = f.Follow(ctx, present, d.found)
+	d.in.Deployed, err = f.Follow(ctx, present, slices.DeleteFunc(slices.Clone(d.found), func(u *render.Unit) bool { return d.options.Dropped[u.Path] != "" }))
 	if tasks.IsTimeUp(ctx, err) {
 		d.in.Deployed, err = &render.Deployment{}, nil
 		d.in.Found = append(d.in.Found, policy.Incomplete(context.Cause(ctx).Error()+": Argo CD and Flux objects are not followed", "")...)
@@ -352,6 +352,10 @@ func (d *deployer) given() []*render.Unit {
 func (d *deployer) units() []*render.Unit {
 	made := d.in.Deployed.Units
 	all := slices.Clone(made)
+	builders := make(map[string]bool)
+	for _, builder := range d.options.Dropped {
+		builders[builder] = true
+	}
 	for _, u := range d.declared {
 		if u.ID != "" || !d.in.Deployed.Reaches(&u.Source) {
 			all = append(all, u)
@@ -362,7 +366,7 @@ func (d *deployer) units() []*render.Unit {
 		case len(made) == 0:
 		case d.in.Deployed.Reaches(&u.Source):
 			continue
-		case !d.in.Deployed.Roots[u] && !d.in.Deployed.Sources[u]:
+		case !d.in.Deployed.Roots[u] && !d.in.Deployed.Sources[u] && !builders[u.Path]:
 			if d.options.GitOps == GitOpsOnly {
 				continue
 			}

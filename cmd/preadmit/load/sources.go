@@ -52,6 +52,7 @@ type Sources struct {
 
 	Configuration *config.File      // of the configuration, once it is read
 	Rendered      *cache.Graph      // that rendered the work tree, where it is compared with a base
+	Dropped       map[string]string // paths that are no roots, with those of the kustomizations that built them at the base, which are
 	Forgets       bool              // places of units that are evaluated
 	Parts         *render.Parts     // that objects share; nil where they do not
 	Flat          bool              // objects that others hold are left out
