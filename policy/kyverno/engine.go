@@ -30,6 +30,7 @@ type Engine struct {
 	celEnvs    *celEnvs
 	held       sync.Map // by *render.Object: the cluster's other objects as the API server holds them
 	listed     sync.Map // by listing: the cluster's objects in it
+	picked     picks    // what queries give of such lists
 	covered    *covered // nil without Options.Coverage
 	granted    sync.Map // by user, groups and namespace: the roles that bindings give, see roles
 }

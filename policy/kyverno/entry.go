@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/preadmit/preadmit/policy/internal/jmespath"
 	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
@@ -120,6 +121,63 @@ func (e *entry) pick(s *scope, loaded any) (any, error) {
 	return v, s.review.searched(err)
 }
 
+// pickOnce applies the entry's jmesPath to the answer to a call that is the same for all
+// requests. A query of a long list takes much longer than the rest of a rule.
+func (e *entry) pickOnce(s *scope, url string, answer any) (any, error) {
+	path, err := e.path(s)
+	if err != nil || path == nil {
+		return answer, err
+	}
+	r, key := s.review, pickKey{url, path.String()}
+	p, ok := r.engine.picked.get(key)
+	if !ok {
+		options := r.search
+		options.Spent, options.Assumed = &p.spent, func(text string) { p.assumed = append(p.assumed, text) }
+		p.value, err = path.Search(answer, &options)
+		if err == nil {
+			r.engine.picked.put(key, p)
+		}
+	}
+	r.work += p.spent
+	for _, text := range p.assumed {
+		r.assume(text)
+	}
+	return p.value, r.searched(err)
+}
+
+// picks holds what queries give of the cluster's lists: the last ones.
+type picks struct {
+	mu    sync.Mutex
+	known map[pickKey]picked
+}
+
+type pickKey struct{ url, path string }
+
+// A picked is the value that a query gave, its cost and what it assumed.
+type picked struct {
+	value   any
+	spent   int
+	assumed []string
+}
+
+const maxPicks = 128
+
+func (p *picks) get(key pickKey) (picked, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	found, ok := p.known[key]
+	return found, ok
+}
+
+func (p *picks) put(key pickKey, value picked) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.known == nil || len(p.known) >= maxPicks {
+		p.known = map[pickKey]picked{}
+	}
+	p.known[key] = value
+}
+
 // loadVariable returns the variable's value, with jmesPath applied. Without a
 // value, jmesPath searches the whole scope. The default replaces null and
 // errors.
@@ -189,11 +247,14 @@ func (r *review) missing(question string) error {
 
 // loadAPICall returns the response of the API server, or of a test.
 func (e *entry) loadAPICall(s *scope) (any, error) {
-	v, err := e.call(s)
+	v, shared, err := e.call(s)
 	if _, open := errors.AsType[*openError](err); open {
 		return nil, err
 	}
-	if err == nil {
+	switch {
+	case err == nil && shared != "":
+		v, err = e.pickOnce(s, shared, v)
+	case err == nil:
 		v, err = e.pick(s, v)
 	}
 	if (err != nil || v == nil) && e.preset != nil {
@@ -202,30 +263,36 @@ func (e *entry) loadAPICall(s *scope) (any, error) {
 	return v, err
 }
 
-func (e *entry) call(s *scope) (any, error) {
+// call answers the entry's call. If the answer is the same for all requests, shared is
+// its URL.
+func (e *entry) call(s *scope) (answer any, shared string, err error) {
 	method := cmp.Or(e.APICall.Method, "GET")
 	url, err := e.text(s, "urlPath")
 	if err == nil && url == "" {
 		url, err = e.text(s, "url")
 	}
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	for _, c := range s.review.mocks.APICalls {
 		if c.URL == url && cmp.Or(c.Method, "GET") == method {
 			if c.Status >= 400 {
-				return nil, fmt.Errorf("the API call to %s was answered with status %d", url, c.Status)
+				return nil, "", fmt.Errorf("the API call to %s was answered with status %d", url, c.Status)
 			}
-			return c.Body, nil
+			return c.Body, "", nil
 		}
 	}
 	if method != "GET" || e.APICall.ServiceURL != "" {
 		if s.review.engine.options.CLI {
-			return nil, fmt.Errorf("no answer to %s %s is mocked", method, url)
+			return nil, "", fmt.Errorf("no answer to %s %s is mocked", method, url)
 		}
-		return nil, s.review.ask(fmt.Sprintf("needs the answer to %s %s", method, url))
+		return nil, "", s.review.ask(fmt.Sprintf("needs the answer to %s %s", method, url))
 	}
-	return s.review.store().call(url)
+	from := s.review.store()
+	if answer, err = from.call(url); from.shared {
+		shared = url
+	}
+	return answer, shared, err
 }
 
 // loadGlobal returns the value of a GlobalContextEntry or of one of its

@@ -19,18 +19,19 @@ import (
 type store struct {
 	*review
 	cluster *policy.Cluster
+	shared  bool // the last answer is the same for all requests
 }
 
 var configMaps = schema.GroupKind{Kind: "ConfigMap"}
 
 func (r *review) store() *store {
 	if !r.engine.options.CLI {
-		return &store{r, r.engine.options.Cluster}
+		return &store{review: r, cluster: r.engine.options.Cluster}
 	}
 	if r.given == nil {
 		r.given = policy.NewCluster(r.mocks.Resources...)
 	}
-	return &store{r, r.given}
+	return &store{review: r, cluster: r.given}
 }
 
 // get returns an object, or nil. The object of a CREATE does not exist yet.
@@ -188,6 +189,7 @@ func (s *store) call(url string) (any, error) {
 	if !found && !s.engine.options.CLI {
 		return nil, s.missing("needs the answer to GET " + url)
 	}
+	s.shared = s.isShared(kind)
 	return s.list(kind, p, url)
 }
 
@@ -203,6 +205,13 @@ func (s *store) kindOf(p apiPath) (schema.GroupKind, bool) {
 		}
 	}
 	return schema.GroupKind{}, false
+}
+
+// isShared reports whether lists of a kind are the same for all requests: none of their
+// objects is the request's, and none is a Secret, which a review must know of.
+func (s *store) isShared(kind schema.GroupKind) bool {
+	of := func(o *render.Object) bool { return o != nil && o.GroupVersionKind().GroupKind() == kind }
+	return !s.engine.options.CLI && kind != (schema.GroupKind{Kind: "Secret"}) && !of(s.req.Object) && !of(s.req.OldObject)
 }
 
 func (s *store) list(kind schema.GroupKind, p apiPath, url string) (any, error) {
