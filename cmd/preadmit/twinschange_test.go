@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -250,4 +252,138 @@ func replaceFiles(t *testing.T, dir string, old, now map[string]string) {
 		}
 	}
 	writeFiles(t, dir, now)
+}
+
+// TestNoTwinIsSilentInAnEditor holds that an editor shows what an unsaved document renders
+// in another file.
+func TestNoTwinIsSilentInAnEditor(t *testing.T) {
+	t.Parallel()
+	const template = "c/templates/h.yaml"
+	for i, tw := range valuedDisguises(t, deniedObjects["pod"]) {
+		if tw.head[template] == "" || i%3 != 0 || testing.Short() {
+			continue
+		}
+		t.Run(tw.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			writeFiles(t, dir, tw.head)
+			if code, _ := checkTree(dir); code != exitDenied {
+				t.Skip("undecided, not denied")
+			}
+			unsaved := make(map[string]string)
+			for name, text := range tw.head {
+				if name == template || text == tw.plain[name] {
+					continue
+				}
+				if unsaved[name] = text; tw.plain[name] == "" {
+					continue // files that are new are there, as other files name them
+				}
+				writeFiles(t, dir, map[string]string{name: tw.plain[name]})
+			}
+			if code, said := checkTree(dir); code != exitOK {
+				t.Skipf("before: exit %d\n%s", code, said)
+			}
+			e := newEditor(t, dir, "--no-cache", "--pack", "pod-security-baseline")
+			for _, name := range slices.Sorted(maps.Keys(unsaved)) {
+				e.open(name, unsaved[name])
+			}
+			for !strings.Contains(fmt.Sprint(e.shown), "baseline/hostNamespaces") {
+				e.next()
+			}
+			e.quit()
+		})
+	}
+}
+
+// TestWeakenedPoliciesStillDeny holds that an object which a policy of the base denies is
+// denied, whatever the same change makes of the policy.
+func TestWeakenedPoliciesStillDeny(t *testing.T) {
+	t.Parallel()
+	const (
+		admission = `apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: p}
+spec:
+  failurePolicy: Fail
+  matchConstraints: {resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [serviceaccounts]}]}
+  variables: [{name: bad, expression: "object.metadata.name == 'hidden'"}]
+  validations: [{expression: "!variables.bad"}]
+`
+		binding = `apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: p}
+spec: {policyName: p, validationActions: [Deny]}
+`
+		kyverno = `apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: p}
+spec:
+  rules:
+  - name: r
+    match: {any: [{resources: {kinds: [ServiceAccount]}}]}
+    validate: {failureAction: Enforce, message: m, pattern: {metadata: {name: "!hidden"}}}
+`
+		cel = `apiVersion: policies.kyverno.io/v1
+kind: ValidatingPolicy
+metadata: {name: p}
+spec:
+  validationActions: [Deny]
+  matchConstraints: {resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [serviceaccounts]}]}
+  validations: [{expression: "object.metadata.name != 'hidden'"}]
+`
+		account = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: hidden, namespace: prod}\n"
+	)
+	gatekeeper := inventoryPolicy(`input.review.object.metadata.name != "hidden"`, "Service")
+	change := func(text string, pairs ...string) string {
+		for i := 0; i < len(pairs); i += 2 {
+			text = edited(t, text, pairs[i], pairs[i+1])
+		}
+		return text
+	}
+	for name, c := range map[string]struct {
+		base map[string]string
+		head []string // files of the change
+	}{
+		"admission: audited":                {files("p.yaml", admission, "b.yaml", binding), []string{"b.yaml", change(binding, "[Deny]", "[Audit]")}},
+		"admission: unbound":                {files("p.yaml", admission, "b.yaml", binding), []string{"b.yaml", ""}},
+		"admission: bound to another":       {files("p.yaml", admission, "b.yaml", binding), []string{"b.yaml", change(binding, "policyName: p", "policyName: q")}},
+		"admission: bound elsewhere":        {files("p.yaml", admission, "b.yaml", binding), []string{"b.yaml", change(binding, "policyName: p,", "policyName: p, matchResources: {namespaceSelector: {matchLabels: {a: b}}},")}},
+		"admission: renamed, audited":       {files("p.yaml", admission, "b.yaml", binding), []string{"p.yaml", "", "q.yaml", change(admission, "name: p", "name: q"), "b.yaml", change(binding, "policyName: p", "policyName: q", "[Deny]", "[Audit]")}},
+		"admission: other resources":        {files("p.yaml", admission, "b.yaml", binding), []string{"p.yaml", change(admission, "serviceaccounts", "secrets")}},
+		"admission: excluded":               {files("p.yaml", admission, "b.yaml", binding), []string{"p.yaml", change(admission, "resources: [serviceaccounts]}]", "resources: [serviceaccounts]}], excludeResourceRules: [{apiGroups: ['*'], apiVersions: ['*'], operations: ['*'], resources: ['*']}]")}},
+		"admission: condition":              {files("p.yaml", admission, "b.yaml", binding), []string{"p.yaml", change(admission, "  variables:", "  matchConditions: [{name: a, expression: 'false'}]\n  variables:")}},
+		"admission: variable":               {files("p.yaml", admission, "b.yaml", binding), []string{"p.yaml", change(admission, "== 'hidden'", "== 'hiddem'")}},
+		"admission: does not compile":       {files("p.yaml", admission, "b.yaml", binding), []string{"p.yaml", change(admission, "!variables.bad", "!variables.nothing")}},
+		"admission: in a hidden directory":  {files("p.yaml", admission, "b.yaml", binding), []string{"p.yaml", "", ".p/p.yaml", admission}},
+		"admission: local config":           {files("p/p.yaml", admission, "p/b.yaml", binding, "p/kustomization.yaml", "resources: [p.yaml, b.yaml]\n"), []string{"p/p.yaml", change(admission, "name: p}", "name: p, annotations: {config.kubernetes.io/local-config: 'true'}}")}},
+		"admission: patched":                {files("p/p.yaml", admission, "p/b.yaml", binding, "p/kustomization.yaml", "resources: [p.yaml, b.yaml]\n"), []string{"p/kustomization.yaml", "resources: [p.yaml, b.yaml]\npatches: [{target: {kind: ValidatingAdmissionPolicyBinding}, patch: '[{\"op\": \"replace\", \"path\": \"/spec/validationActions\", \"value\": [\"Warn\"]}]'}]\n"}},
+		"admission: held by another object": {files("p.yaml", admission, "b.yaml", binding), []string{"p.yaml", "apiVersion: kubernetes.crossplane.io/v1alpha2\nkind: Object\nmetadata: {name: o}\nspec:\n  forProvider:\n    manifest:\n" + indented(admission, 6)}},
+		"admission: in a chart for an API":  {files("p.yaml", admission, "b.yaml", binding), []string{"p.yaml", "", "c/Chart.yaml", chartFile, "c/templates/p.yaml", "{{ if .Capabilities.APIVersions.Has \"e.com/v9\" }}\n" + admission + "{{ end }}\n"}},
+		"kyverno: audited":                  {files("p.yaml", kyverno), []string{"p.yaml", change(kyverno, "Enforce", "Audit")}},
+		"kyverno: overridden":               {files("p.yaml", kyverno), []string{"p.yaml", change(kyverno, "failureAction: Enforce", "failureAction: Enforce, failureActionOverrides: [{action: Audit, namespaces: ['*']}]")}},
+		"kyverno: excluded":                 {files("p.yaml", kyverno), []string{"p.yaml", change(kyverno, "    validate", "    exclude: {any: [{resources: {namespaces: [prod]}}]}\n    validate")}},
+		"kyverno: precondition":             {files("p.yaml", kyverno), []string{"p.yaml", change(kyverno, "    validate", "    preconditions: {all: [{key: a, operator: Equals, value: b}]}\n    validate")}},
+		"kyverno: not admission":            {files("p.yaml", kyverno), []string{"p.yaml", change(kyverno, "spec:\n", "spec:\n  admission: false\n")}},
+		"kyverno: exception":                {files("p.yaml", kyverno), []string{"x.yaml", "apiVersion: kyverno.io/v2\nkind: PolicyException\nmetadata: {name: x, namespace: prod}\nspec: {exceptions: [{policyName: p, ruleNames: [r]}], match: {any: [{resources: {kinds: [ServiceAccount]}}]}}\n"}},
+		"kyverno: a Policy of a namespace":  {files("p.yaml", kyverno), []string{"p.yaml", change(kyverno, "kind: ClusterPolicy", "kind: Policy", "name: p}", "name: p, namespace: other}")}},
+		"ValidatingPolicy: audited":         {files("p.yaml", cel), []string{"p.yaml", change(cel, "[Deny]", "[Audit]")}},
+		"ValidatingPolicy: not admission":   {files("p.yaml", cel), []string{"p.yaml", change(cel, "spec:\n", "spec:\n  evaluation: {admission: {enabled: false}}\n")}},
+		"ValidatingPolicy: exception":       {files("p.yaml", cel), []string{"x.yaml", "apiVersion: policies.kyverno.io/v1\nkind: PolicyException\nmetadata: {name: x, namespace: prod}\nspec: {policyRefs: [{name: p, kind: ValidatingPolicy}]}\n"}},
+		"Gatekeeper: dry run":               {files("p.yaml", gatekeeper), []string{"p.yaml", change(gatekeeper, "spec: {match: {kinds", "spec: {enforcementAction: dryrun, match: {kinds")}},
+		"Gatekeeper: other namespaces":      {files("p.yaml", gatekeeper), []string{"p.yaml", change(gatekeeper, "match: {kinds", "match: {excludedNamespaces: ['*'], kinds")}},
+		"Gatekeeper: process excluded":      {files("p.yaml", gatekeeper), []string{"p.yaml", change(gatekeeper, "spec: {sync:", "spec: {match: [{excludedNamespaces: [prod], processes: ['*']}], sync:")}},
+		"Gatekeeper: another template":      {files("p.yaml", gatekeeper), []string{"p.yaml", change(gatekeeper, `!= "hidden"`, `!= ""`)}},
+		"Gatekeeper: label of a namespace":  {files("p.yaml", gatekeeper), []string{"ns.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: prod, labels: {admission.gatekeeper.sh/ignore: 'true'}}\n"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			base := maps.Clone(c.base)
+			base["fine.yaml"] = fineObject
+			tw := changing(base)(name, append(c.head, "apps/h.yaml", account)...)
+			code, said := checkTree(tw.repository(t, exitOK), "--base", "HEAD")
+			if code != exitDenied || !strings.Contains(said, "ServiceAccount prod/hidden") {
+				t.Errorf("exit %d\n%s", code, said)
+			}
+		})
+	}
 }
