@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/preadmit/preadmit/policy"
@@ -139,4 +140,13 @@ func unrendered(u Unit) policy.Result {
 		Engine: policy.EngineRender, Policy: u.Kind, Rule: u.Status, Object: render.Key{Unit: u.Identity()},
 		Outcome: policy.Error, Action: policy.Deny, Message: cmp.Or(u.Reason, "the unit was not rendered"),
 	}
+}
+
+// Displayed returns origins with the names that display gives their files.
+func Displayed(origins []render.Origin, display func(string) string) []render.Origin {
+	origins = slices.Clone(origins)
+	for i := range origins {
+		origins[i].File = display(origins[i].File)
+	}
+	return origins
 }

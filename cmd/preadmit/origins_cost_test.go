@@ -55,14 +55,14 @@ type cost struct {
 // add renders a unit cold: by a renderer that has seen nothing before.
 func (c *cost) add(src render.Source) {
 	start := cpu()
-	n := len(rendered(src))
+	n := len(rendering(src))
 	c.plain += cpu() - start
 	if n == 0 {
 		return
 	}
 	c.units++
 	start = cpu()
-	for _, o := range rendered(src) {
+	for _, o := range rendering(src) {
 		scalars(o.Object, "", func(pointer string, _ any) {
 			o.At(pointer)
 			c.fields++
@@ -71,7 +71,7 @@ func (c *cost) add(src render.Source) {
 	c.asked += cpu() - start
 }
 
-func rendered(src render.Source) []*render.Object {
+func rendering(src render.Source) []*render.Object {
 	units, _ := render.Graph{Renderers: renderers()}.Render(context.Background(), src)
 	return units[0].Objects
 }

@@ -142,7 +142,7 @@ func releases(t *testing.T) (all []render.Source) {
 		tr := treeOf(t, root)
 		found := render.Graph{Renderers: renderers()}.Discover(tr, ".")
 		for _, src := range found.Sources {
-			if src.Kind == "helm" && len(rendered(src)) > 0 {
+			if src.Kind == "helm" && len(rendering(src)) > 0 {
 				charts = append(charts, src)
 			}
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/preadmit/preadmit/cmd/preadmit/graph"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
+	"github.com/preadmit/preadmit/cmd/preadmit/rendered"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/disk"
 	"github.com/preadmit/preadmit/report"
@@ -47,7 +48,7 @@ func FuzzRendered(f *testing.F) {
 		}
 		in := &load.Input{Tree: &load.Tree{Tree: opened}, Head: []*render.Unit{{Source: render.Source{Kind: "helm", Path: text}, Objects: []*render.Object{{Unstructured: &unstructured.Unstructured{Object: object}}}}}}
 		var out bytes.Buffer
-		if err := printYAML(&out, in, false); err != nil {
+		if err := rendered.YAML(&out, in, false); err != nil {
 			t.Fatal(err)
 		}
 		var again map[string]any

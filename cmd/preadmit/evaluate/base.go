@@ -17,6 +17,7 @@ import (
 	"github.com/preadmit/preadmit/policy/rego"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/report"
+	"github.com/preadmit/preadmit/report/objects"
 )
 
 // change evaluates the change from --base and returns the base.
@@ -101,7 +102,7 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	reqs := policy.Requests(change.Comparable(was, now))
 	reqs, left := policy.Pruned(s.By(reqs), was.Identities(), now.Identities())
 	e.notes = append(e.notes, left...)
-	e.changes = report.Changes(reqs, report.Sides{Base: was.Units, Head: now.Units, BaseFile: b.in.Tree.Display, HeadFile: in.Tree.Display, Half: half})
+	e.changes = objects.Changes(reqs, objects.Sides{Base: was.Units, Head: now.Units, BaseFile: b.in.Tree.Display, HeadFile: in.Tree.Display, Half: half})
 	moved := policy.Moves(reqs)
 	same, changed := policy.Divide(reqs)
 	standing := policy.NotFollowed(applied(same), o.GitOps != load.GitOpsOff)

@@ -9,7 +9,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/change"
 	"github.com/preadmit/preadmit/render"
-	"github.com/preadmit/preadmit/report"
+	"github.com/preadmit/preadmit/report/objects"
 )
 
 // A Difference is what a change makes of the rendered objects.
@@ -58,7 +58,7 @@ func Compare(ctx context.Context, o *Options, in *load.Input, args []string, std
 		}
 	}
 	_, changed := policy.Divide(reqs)
-	sides := report.Sides{Half: half}
+	sides := objects.Sides{Half: half}
 	d.Requests = slices.DeleteFunc(changed, func(r policy.Request) bool { return sides.LeavesOut(&r) })
 	return d, nil
 }

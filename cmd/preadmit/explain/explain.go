@@ -16,7 +16,7 @@ import (
 	"github.com/preadmit/preadmit/policy/lint"
 	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
-	"github.com/preadmit/preadmit/report"
+	"github.com/preadmit/preadmit/report/objects"
 )
 
 // kinds returns the kinds that the clusters serve, as far as the objects tell.
@@ -148,7 +148,7 @@ func brokenPolicy(in *load.Input, b *engines.Set, name string) string {
 // extent are the lines of the file of an object that its fields stand in.
 func extent(o *render.Object) render.Span {
 	var whole render.Span
-	report.EachField(o.Object, "", func(pointer string, _ any) {
+	objects.EachField(o.Object, "", func(pointer string, _ any) {
 		for _, at := range o.At(pointer) {
 			switch {
 			case whole.File == "":

@@ -13,7 +13,7 @@ import (
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render/disk"
-	"github.com/preadmit/preadmit/report"
+	"github.com/preadmit/preadmit/report/objects"
 	"github.com/preadmit/preadmit/tui"
 )
 
@@ -60,7 +60,7 @@ func decided(d tui.Decisions, display string, before []byte) ([]byte, error) {
 
 // withDiff sets the diff of a change.
 func withDiff(c *tui.Change) *tui.Change {
-	c.Diff = cmp.Or(report.UnifiedDiff("a/"+c.File, c.Before, "b/"+c.File, c.After), "(the file says all of this already)")
+	c.Diff = cmp.Or(objects.UnifiedDiff("a/"+c.File, c.Before, "b/"+c.File, c.After), "(the file says all of this already)")
 	return c
 }
 

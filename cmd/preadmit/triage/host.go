@@ -32,6 +32,7 @@ import (
 	"github.com/preadmit/preadmit/render/disk"
 	"github.com/preadmit/preadmit/report"
 	"github.com/preadmit/preadmit/report/explanation"
+	"github.com/preadmit/preadmit/report/objects"
 	"github.com/preadmit/preadmit/tui"
 )
 
@@ -310,15 +311,15 @@ func (s *shownRun) compare(x *tui.Rendered, old, now *render.Object) error {
 		x.Note = "The change creates it."
 		return nil
 	}
-	before, err := report.ObjectYAML(old)
+	before, err := objects.YAML(old)
 	if err != nil {
 		return err
 	}
-	after, err := report.ObjectYAML(now)
+	after, err := objects.YAML(now)
 	if err != nil {
 		return err
 	}
-	if x.Diff = report.UnifiedDiff("base", before, "now", after); x.Diff == "" {
+	if x.Diff = objects.UnifiedDiff("base", before, "now", after); x.Diff == "" {
 		x.Note = "It is as it was at the base."
 	}
 	return nil
@@ -326,12 +327,12 @@ func (s *shownRun) compare(x *tui.Rendered, old, now *render.Object) error {
 
 // renderedOf returns an object as YAML with the place of each line.
 func renderedOf(t *load.Tree, o *render.Object) (*tui.Rendered, error) {
-	data, err := report.ObjectYAML(o)
+	data, err := objects.YAML(o)
 	if err != nil {
 		return nil, err
 	}
 	r := &tui.Rendered{}
-	for _, line := range report.ObjectLines(o, data, t.Display) {
+	for _, line := range objects.Lines(o, data, t.Display) {
 		r.Lines = append(r.Lines, tui.Line{Text: line.Text, Pointer: line.Pointer, Place: report.Plain(line.Place.String())})
 	}
 	return r, nil

@@ -1,4 +1,4 @@
-package report
+package objects
 
 import (
 	"fmt"
@@ -7,26 +7,27 @@ import (
 	"strings"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/report"
 )
 
-// An ObjectLine is a line of an object's YAML. Its texts are not safe to show.
-type ObjectLine struct {
+// A Line is a line of an object's YAML. Its texts are not safe to show.
+type Line struct {
 	Text    string
 	Pointer string      // JSON pointer of the innermost field written there
 	Place   render.Span // the line that a person would edit, without a column
 }
 
-// ObjectLines returns the lines of data, an object's YAML. display names files.
-func ObjectLines(o *render.Object, data []byte, display func(string) string) []ObjectLine {
+// Lines returns the lines of data, an object's YAML. display names files.
+func Lines(o *render.Object, data []byte, display func(string) string) []Line {
 	texts := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
-	lines := make([]ObjectLine, len(texts))
+	lines := make([]Line, len(texts))
 	header := 0
 	at := linePointers(data, len(lines))
 	for i, pointer := range at {
 		if i == 0 || at[i-1] != pointer {
 			header = i
 		}
-		lines[i] = ObjectLine{Text: texts[i], Pointer: pointer}
+		lines[i] = Line{Text: texts[i], Pointer: pointer}
 		if origins := lineOrigins(o, pointer, i-header-1); len(origins) > 0 {
 			lines[i].Place = origins[0].Span
 			lines[i].Place.File, lines[i].Place.Column = display(origins[0].File), 0
@@ -103,18 +104,9 @@ func FieldOrigins(o *render.Object, display func(string) string) map[string][]re
 				return
 			}
 		}
-		all[pointer] = Displayed(o.At(pointer), display)
+		all[pointer] = report.Displayed(o.At(pointer), display)
 	})
 	return all
-}
-
-// Displayed returns origins with the names that display gives their files.
-func Displayed(origins []render.Origin, display func(string) string) []render.Origin {
-	origins = slices.Clone(origins)
-	for i := range origins {
-		origins[i].File = display(origins[i].File)
-	}
-	return origins
 }
 
 // WithoutLines returns notes about fields whose file, but not whose line, is known: those of

@@ -1,4 +1,9 @@
-package report
+// Package objects writes objects for people.
+//
+// [Changes] takes the requests that a change makes, and returns which objects it creates,
+// updates and deletes, with a diff of each. [Lines] takes one object, and returns the lines
+// of its YAML with the place of each.
+package objects
 
 import (
 	"cmp"
@@ -14,6 +19,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/report"
 )
 
 // How much of a change is shown.
@@ -35,15 +41,15 @@ type Sides struct {
 // side could not render completely are left out, because their changes are
 // unknown, and so are units that nothing deploys. Values of Secrets are
 // covered, also in other objects.
-func Changes(reqs []policy.Request, s Sides) []Change {
+func Changes(reqs []policy.Request, s Sides) []report.Change {
 	d := newChangeDiffs(s)
-	changes := []Change{}
+	changes := []report.Change{}
 	for i := range reqs {
 		r := &reqs[i]
 		if s.LeavesOut(r) {
 			continue
 		}
-		c := Change{Operation: r.Operation, Object: r.Subject().Key()}
+		c := report.Change{Operation: r.Operation, Object: r.Subject().Key()}
 		if u := r.Subject().Unit; u != nil {
 			c.Cluster = u.Cluster
 		}
@@ -126,7 +132,7 @@ func secretValues(o *render.Object, hidden map[string]bool) {
 }
 
 // describe sets a change's place, its diff, and what a deletion deletes with the object.
-func (c *changeDiffs) describe(change *Change, r *policy.Request) {
+func (c *changeDiffs) describe(change *report.Change, r *policy.Request) {
 	switch r.Operation {
 	case policy.Delete:
 		change.Origin = first(r.OldObject.At(namePointer), c.sides.BaseFile)
@@ -243,8 +249,8 @@ func (c *changeDiffs) shown(o, was *render.Object) (string, error) {
 	return c.secrets.Replace(string(data)), err
 }
 
-// ObjectYAML returns an object as YAML, a Secret without its values.
-func ObjectYAML(o *render.Object) ([]byte, error) { return coveredYAML(o, nil) }
+// YAML returns an object as YAML, a Secret without its values.
+func YAML(o *render.Object) ([]byte, error) { return coveredYAML(o, nil) }
 
 func coveredYAML(o, was *render.Object) ([]byte, error) {
 	tree := o.Object
