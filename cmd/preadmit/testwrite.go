@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -24,8 +23,6 @@ import (
 	"github.com/preadmit/preadmit/policy/lint"
 	"github.com/preadmit/preadmit/policy/policytest"
 	"github.com/preadmit/preadmit/render"
-	"github.com/preadmit/preadmit/render/disk"
-	"github.com/preadmit/preadmit/report"
 )
 
 // writeFlags are the flags of test --write.
@@ -69,9 +66,9 @@ func runTestWrite(ctx context.Context, o *testOptions, args []string, stdin io.R
 	if err != nil {
 		return 0, evaluate.TimedOut(ctx, err)
 	}
-	dir, err := insideTree(in.Tree, o.write)
+	dir, err := in.Tree.NameOfNew(o.write)
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("--write %s: %w", o.write, err)
 	}
 	c.Watch.Phase("writing tests")
 	drafts, late := policytest.Write(ctx, writeOptions(in, c, dir))
@@ -81,13 +78,17 @@ func runTestWrite(ctx context.Context, o *testOptions, args []string, stdin io.R
 	if len(drafts) == 0 && late == nil {
 		return 0, fmt.Errorf("no policy to write a test of in %s: there are tests for Kyverno's policies, constraints of Gatekeeper and admission policies", strings.Join(slices.Concat(o.policies, args), ", "))
 	}
-	p := draftPrinter{out: stdout, t: in.Tree, testOptions: o}
-	for i := range drafts {
-		if err := p.put(&drafts[i]); err != nil {
-			return 0, err
+	p := suites.Drafts{Out: stdout, Tree: in.Tree, Overwrite: o.overwrite, Quiet: o.quiet, Verbose: o.verbose, Write: func(name string, data []byte) error {
+		if _, ok := stdout.(fileWriter); !ok { // which makes directories by itself
+			if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+				return supervise.NotWritten(name, err)
+			}
 		}
+		return writeFile(stdout, name, supervise.Bytes(data))
+	}}
+	if err := p.Put(drafts); err != nil {
+		return 0, err
 	}
-	p.summary()
 	if late != nil {
 		return 0, evaluate.TimedOut(ctx, late)
 	}
@@ -140,135 +141,4 @@ func notRendered(in *load.Input) int {
 		}
 	}
 	return n
-}
-
-// insideTree returns the name in the tree of a directory that need not be there. It
-// must not lie outside, since tests name the policies by their paths.
-func insideTree(t *load.Tree, dir string) (string, error) {
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return "", err
-	}
-	for up, below := abs, ""; ; up, below = filepath.Dir(up), filepath.Join(filepath.Base(up), below) {
-		if _, err := os.Lstat(up); err != nil && filepath.Dir(up) != up {
-			continue
-		}
-		real, err := filepath.EvalSymlinks(up)
-		if err != nil {
-			return "", fmt.Errorf("--write %s: %w", dir, err)
-		}
-		name, ok := disk.Within(t.Dir, filepath.Join(real, below))
-		if !ok {
-			return "", fmt.Errorf("--write %s: is outside of the repository: a test names its policy by a path in it", dir)
-		}
-		return name, nil
-	}
-}
-
-// A draftPrinter writes the files of tests, and prints which cases each test has and lacks.
-type draftPrinter struct {
-	out io.Writer
-	t   *load.Tree
-	*testOptions
-	written, kept, refused int
-	rules, both            int
-}
-
-func (p *draftPrinter) line(format string, args ...any) { report.Line(p.out, format, args...) }
-
-func (p *draftPrinter) at(s render.Span) string {
-	s.File = p.t.Display(s.File)
-	return s.String()
-}
-
-// put writes the files of one test.
-func (p *draftPrinter) put(d *policytest.Draft) error {
-	if d.Refused != "" {
-		p.refused++
-		p.line("not written: %s %s at %s: %s", d.Kind, d.Policy, p.at(d.Origin), d.Refused)
-		return nil
-	}
-	if !p.overwrite {
-		for _, f := range d.Files {
-			if _, err := os.Lstat(p.path(f.Name)); !errors.Is(err, fs.ErrNotExist) {
-				p.kept++
-				p.line("kept: %s is there already; --overwrite replaces it", p.t.Display(f.Name))
-				return nil
-			}
-		}
-	}
-	for _, f := range d.Files {
-		if err := p.file(f); err != nil {
-			return err
-		}
-	}
-	p.written++
-	p.draft(d)
-	return nil
-}
-
-func (p *draftPrinter) path(name string) string {
-	return filepath.Join(p.t.Dir, filepath.FromSlash(name))
-}
-
-func (p *draftPrinter) file(f policytest.File) error {
-	name := p.path(f.Name)
-	if _, ok := p.out.(fileWriter); !ok { // which makes directories by itself
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			return supervise.NotWritten(name, err)
-		}
-	}
-	return writeFile(p.out, name, supervise.Bytes(f.Data))
-}
-
-// draft prints what a test contains and lacks.
-func (p *draftPrinter) draft(d *policytest.Draft) {
-	both := 0
-	for _, r := range d.Rules {
-		if len(r.Missing) == 0 {
-			both++
-		}
-	}
-	p.rules, p.both = p.rules+len(d.Rules), p.both+both
-	branches := ""
-	if d.Branches > 0 {
-		branches = fmt.Sprintf(", %d of %d branches", d.Covered, d.Branches)
-	}
-	p.line("written: %s: %s of %s %s: %d of %s complete%s", p.t.Display(d.File), policy.Plural(d.Cases, "case"), d.Kind, d.Policy, both, policy.Plural(len(d.Rules), "rule"), branches)
-	if p.verbose {
-		for _, e := range d.Edits {
-			p.line("  changed: %s", e)
-		}
-	}
-	if p.quiet {
-		return
-	}
-	for _, r := range d.Rules {
-		if len(r.Missing) > 0 {
-			p.line("  lacks: %s: no object here gives %s", orPolicy(r.Name, d), strings.Join(r.Missing, " or "))
-		}
-	}
-	for _, b := range d.Untaken {
-		p.line("  lacks: %s: never %s: %s", p.at(b.Origin), b.Case, cutText(b.Part))
-	}
-}
-
-func orPolicy(rule string, d *policytest.Draft) string {
-	if rule == "" {
-		return d.Policy
-	}
-	return rule
-}
-
-// cutText returns text in one line that is not long.
-func cutText(text string) string {
-	text = strings.Join(strings.Fields(text), " ")
-	if r := []rune(text); len(r) > 100 {
-		return string(r[:100]) + "…"
-	}
-	return text
-}
-
-func (p *draftPrinter) summary() {
-	p.line("%s written, %d kept, %d not written; %d of %s with each result that a test can expect", policy.Plural(p.written, "test"), p.kept, p.refused, p.both, policy.Plural(p.rules, "rule"))
 }

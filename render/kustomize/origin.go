@@ -105,11 +105,8 @@ func (p *provenance) at(pointer string) []render.Origin {
 	return p.whole()
 }
 
-// Line returns the place of line n of a text: in a literal block scalar of a
-// document, or in a file that a generator reads.
-func (p *provenance) Line(pointer string, n int) []render.Origin {
-	p.o.mu.Lock()
-	defer p.o.mu.Unlock()
+// fieldAt returns the field at a pointer of the object, or nil.
+func (p *provenance) fieldAt(pointer string) *field {
 	p.prepare()
 	v, ok := render.Lookup(p.value, pointer)
 	if !ok {
@@ -117,6 +114,18 @@ func (p *provenance) Line(pointer string, n int) []render.Origin {
 	}
 	f := &field{p: p, pointer: pointer, path: render.Path(pointer), value: v}
 	f.src, f.at = p.tagged(f.path)
+	return f
+}
+
+// Line returns the place of line n of a text: in a literal block scalar of a
+// document, or in a file that a generator reads.
+func (p *provenance) Line(pointer string, n int) []render.Origin {
+	p.o.mu.Lock()
+	defer p.o.mu.Unlock()
+	f := p.fieldAt(pointer)
+	if f == nil {
+		return nil
+	}
 	if found := f.transformed(); len(found) > 0 {
 		return f.fileLine(found, n)
 	}
@@ -135,13 +144,10 @@ func (p *provenance) Line(pointer string, n int) []render.Origin {
 func (p *provenance) Part(pointer, part string) []render.Origin {
 	p.o.mu.Lock()
 	defer p.o.mu.Unlock()
-	p.prepare()
-	v, ok := render.Lookup(p.value, pointer)
-	if !ok {
+	f := p.fieldAt(pointer)
+	if f == nil {
 		return nil
 	}
-	f := &field{p: p, pointer: pointer, path: render.Path(pointer), value: v}
-	f.src, f.at = p.tagged(f.path)
 	if len(f.transformed()) > 0 {
 		return nil
 	}

@@ -65,6 +65,29 @@ func (t *Tree) NameOf(p string, stdin io.Reader) (string, error) {
 	return name, withNearest(err)
 }
 
+// NameOfNew returns the name in the tree of a directory that need not be there. It must
+// not lie outside.
+func (t *Tree) NameOfNew(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	for up, below := abs, ""; ; up, below = filepath.Dir(up), filepath.Join(filepath.Base(up), below) {
+		if _, err := os.Lstat(up); err != nil && filepath.Dir(up) != up {
+			continue
+		}
+		real, err := filepath.EvalSymlinks(up)
+		if err != nil {
+			return "", err
+		}
+		name, ok := disk.Within(t.Dir, filepath.Join(real, below))
+		if !ok {
+			return "", errors.New("is outside of the repository: a test names its policy by a path in it")
+		}
+		return name, nil
+	}
+}
+
 // isWhole reports whether a path of the command line is the tree itself.
 func (t *Tree) isWhole(p string) bool {
 	name, err := t.NameOf(p, nil)

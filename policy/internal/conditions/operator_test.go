@@ -13,6 +13,7 @@ type list = []any
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	object := map[string]any{"a": "b"}
+	tried := make(map[string]bool)
 	for _, c := range []struct {
 		key      any
 		operator string
@@ -232,13 +233,19 @@ func TestCompare(t *testing.T) {
 		if got := Compare(c.operator, c.key, c.value); got != c.want {
 			t.Errorf("%#v %s %#v is %v", c.key, c.operator, c.value, got)
 		}
+		tried[c.operator] = true
+	}
+	for _, o := range operators {
+		if !tried[o.name] {
+			t.Errorf("nothing tries %s", o.name)
+		}
 	}
 }
 
 func TestOperators(t *testing.T) {
 	t.Parallel()
 	names := Operators()
-	if len(names) != 18 || !slices.IsSorted(names) {
+	if len(names) != len(operators) || !slices.IsSorted(names) {
 		t.Errorf("%v", names)
 	}
 	for _, name := range names {
