@@ -292,9 +292,12 @@ func (d *deployer) follow(ctx context.Context) error {
 		return err
 	}
 	d.in.Found = append(d.in.Found, policy.Errors(policy.EngineRender, nil, d.in.Deployed.Err)...)
+	d.objects = BoundObjects(d.in.Deployed.Units, d.objects, maxObjects) // those at paths are counted
 	units := d.units()
 	if !d.options.Flat {
-		units = append(units, heldUnits(units, f)...)
+		held := heldUnits(units, f)
+		d.objects = BoundObjects(held, d.objects, maxObjects)
+		units = append(units, held...)
 	}
 	for _, u := range units {
 		if d.elsewhere(u) {
