@@ -62,7 +62,7 @@ PLACES ?= 25 # of each unit to try: a number, or all
 origins: ## edits each place that is said to have made a field, and what places cost
 	PREADMIT_ORIGINS=$(firstword $(PLACES)) $(GO) test -count=1 -timeout 120m -run '^TestOrigins' -v ./cmd/preadmit
 
-recall: ## a second run over 300 units, one values file changed, beside the first
+recall: ## a second run over 300 units, one values file changed, beside the first, with and without --base
 	PREADMIT_RECALL=1 $(GO) test -count=1 -run '^TestCacheCost$$' -v ./cmd/preadmit
 
 PROFILES ?= bin

@@ -9,10 +9,12 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/preadmit/preadmit/render/git/gittest"
 )
 
 // TestCacheCost prints what a first and a second run over 300 units take, the
-// second with one values file changed: `make recall`.
+// second with one values file changed, with and without --base: `make recall`.
 func TestCacheCost(t *testing.T) {
 	if os.Getenv("PREADMIT_RECALL") == "" {
 		t.Skip("set PREADMIT_RECALL=1 to measure")
@@ -31,18 +33,34 @@ func TestCacheCost(t *testing.T) {
 			copyDir(t, filepath.Join(repo, fmt.Sprintf("team-%03d", i), part), part)
 		}
 	}
-	for _, args := range [][]string{{"-o", "text"}, {"-o", "json"}, {"-o", "text", "--pack", "best-practices"}} {
+	made, err := gittest.Init(repo)
+	if err == nil {
+		_, err = made.CommitAll("base")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := filepath.Join(repo, "team-050/charts/web/values.yaml")
+	original, err := os.ReadFile(values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	edit := func(replicas string) {
+		t.Helper()
+		data := bytes.Replace(original, []byte("replicaCount: 2"), []byte(replicas), 1)
+		if err := os.WriteFile(values, data, 0o644); err != nil || replicas == "" || bytes.Equal(data, original) != (replicas == "replicaCount: 2") {
+			t.Fatalf("no edit: %v", err)
+		}
+	}
+	for _, args := range [][]string{
+		{"-o", "text"}, {"-o", "json"}, {"-o", "text", "--pack", "best-practices"},
+		{"--base", "HEAD", "-o", "text"}, {"--base", "HEAD", "-o", "json"}, {"--base", "HEAD", "-o", "text", "--pack", "best-practices"},
+	} {
+		edit("replicaCount: 2")
 		args = append([]string{"check", repo, "-q", "--cache", filepath.Join(kept, fmt.Sprint(args))}, args...)
 		first := measured(t, bin, args)
 		same := measured(t, bin, args)
-		values := filepath.Join(repo, "team-050/charts/web/values.yaml")
-		data, err := os.ReadFile(values)
-		if err == nil {
-			err = os.WriteFile(values, append([]byte("# changed\n"), data...), 0o644)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		edit("replicaCount: 3")
 		changed := measured(t, bin, args)
 		without := measured(t, bin, append(args, "--no-cache"))
 		if !bytes.Equal(changed.out, without.out) {
