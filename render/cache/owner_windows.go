@@ -1,7 +1,29 @@
 package cache
 
-import "io/fs"
+import (
+	"io"
+	"io/fs"
+	"os"
+	"time"
+)
 
 // isOwn returns true: on Windows, directories in the user's profile belong to
 // the user.
 func isOwn(fs.FileInfo) bool { return true }
+
+// readEntry reads a regular file of limited size, and when it was written. If the size
+// changes meanwhile, the file's checksum differs.
+func readEntry(name string, limit int64) (data []byte, written time.Time, err error) {
+	info, err := os.Lstat(name)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > limit {
+		return nil, written, errNoEntry
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, written, err
+	}
+	defer f.Close()
+	data = make([]byte, info.Size())
+	_, err = io.ReadFull(f, data)
+	return data, info.ModTime(), err
+}

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -86,11 +85,7 @@ func (s *Store) Get(k Key) ([]byte, bool) {
 		return nil, false
 	}
 	_, name := s.file(k)
-	info, err := os.Lstat(name)
-	if err != nil || !info.Mode().IsRegular() || info.Size() > s.limit/2+int64(len(format)+sha256.Size) {
-		return nil, false // no entry that Put wrote
-	}
-	data, err := readSized(name, info.Size())
+	data, written, err := readEntry(name, s.limit/2+int64(len(format)+sha256.Size))
 	if err != nil || len(data) < len(format)+sha256.Size {
 		return nil, false
 	}
@@ -98,22 +93,12 @@ func (s *Store) Get(k Key) ([]byte, bool) {
 	if seal := sealed(k, content); !bytes.Equal(seal, data[:len(seal)]) {
 		return nil, false
 	}
-	s.use(name, info)
+	s.use(name, written)
 	return content, true
 }
 
-// readSized reads a file of a known size. If it has another size by now, its checksum
-// differs.
-func readSized(name string, size int64) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data := make([]byte, size)
-	_, err = io.ReadFull(f, data)
-	return data, err
-}
+// errNoEntry is the error for a file that Put did not write.
+var errNoEntry = errors.New("no entry")
 
 // sealed returns the header of an entry.
 func sealed(k Key, content []byte) []byte {
@@ -124,8 +109,8 @@ func sealed(k Key, content []byte) []byte {
 }
 
 // use makes an entry young again, if it has not been used for a while.
-func (s *Store) use(name string, info fs.FileInfo) {
-	if s.now.Sub(info.ModTime()) > 24*time.Hour {
+func (s *Store) use(name string, written time.Time) {
+	if s.now.Sub(written) > 24*time.Hour {
 		_ = os.Chtimes(name, time.Time{}, s.now) // it only ages sooner otherwise
 	}
 }

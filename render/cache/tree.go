@@ -97,6 +97,11 @@ const (
 // outcome describes the result of an access. Equal outcomes mean that the
 // reader sees the same.
 func (t *Tree) outcome(a access) string {
+	if a.op == opStat || a.op == opLstat { // which takes no longer than to look the answer up
+		if out := t.listed(a.name); out != "" && (out != isLink || a.op == opLstat) {
+			return out
+		}
+	}
 	t.mu.Lock()
 	out, ok := t.outcomes[a]
 	t.mu.Unlock()
@@ -115,13 +120,9 @@ func (t *Tree) remember(a access, out string) {
 
 func (t *Tree) look(a access) string {
 	switch a.op {
-	case opStat, opLstat:
-		if out := t.listed(a.name); out != "" && (out != isLink || a.op == opLstat) {
-			return out
-		}
-		if a.op == opStat {
-			return kindOf(fs.Stat(t.fsys, a.name))
-		}
+	case opStat:
+		return kindOf(fs.Stat(t.fsys, a.name))
+	case opLstat:
 		return kindOf(fs.Lstat(t.fsys, a.name))
 	case opReadLink:
 		to, err := fs.ReadLink(t.fsys, a.name)
@@ -243,18 +244,18 @@ func (t *Tree) list(dir string) *listing {
 	t.mu.Unlock()
 	l.once.Do(func() {
 		l.entries, l.err = fs.ReadDir(t.fsys, dir)
-		var e Encoder
+		var text []byte // names and types, each with a zero byte behind it
 		for _, x := range l.entries {
 			if x.Name() == ".git" { // which a revision's tree lacks, and nothing is rendered from
 				continue
 			}
-			e.String(x.Name())
-			e.String(typeOf(x.Type()))
+			text = append(append(text, x.Name()...), 0)
+			text = append(append(text, typeOf(x.Type())...), 0)
 		}
 		if l.err != nil {
-			e.String(failed(l.err))
+			text = append(text, failed(l.err)...)
 		}
-		sum := sha256.Sum256(e.data)
+		sum := sha256.Sum256(text)
 		l.outcome = content + string(sum[:])
 	})
 	return l
@@ -275,16 +276,25 @@ func (t *Tree) listed(name string) string {
 	if i, ok := slices.BinarySearchFunc(l.entries, base, func(e fs.DirEntry, name string) int { return strings.Compare(e.Name(), name) }); ok {
 		return typeOf(l.entries[i].Type())
 	}
+	if l.alike(base) || strings.ContainsFunc(base, func(r rune) bool { return r >= 0x80 }) {
+		return ""
+	}
+	return isMissing
+}
+
+// alike reports whether a listing has a name that differs from base in case at most.
+func (l *listing) alike(base string) bool {
+	const few = 32
+	if len(l.entries) <= few {
+		return slices.ContainsFunc(l.entries, func(e fs.DirEntry) bool { return strings.EqualFold(e.Name(), base) })
+	}
 	l.fold.Do(func() {
 		l.folded = make(map[string]bool, len(l.entries))
 		for _, e := range l.entries {
 			l.folded[strings.ToLower(e.Name())] = true
 		}
 	})
-	if l.folded[strings.ToLower(base)] || strings.ContainsFunc(base, func(r rune) bool { return r >= 0x80 }) {
-		return ""
-	}
-	return isMissing
+	return l.folded[strings.ToLower(base)]
 }
 
 // isApart reports whether a name is at or below the directory that fills up

@@ -1,10 +1,12 @@
 package disk
 
 import (
+	"encoding/binary"
 	"io"
 	"io/fs"
 	"os"
 	"path"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -36,6 +38,87 @@ func (d *dirs) openBeneath(name string) (f fs.File, info fs.FileInfo, ok bool) {
 	}
 	unix.Close(fd)
 	return nil, nil, false
+}
+
+// listBeneath returns the entries of a directory, in no order, if no element of its name
+// is a link. ok is false if that is not possible for whatever reason.
+func (d *dirs) listBeneath(name string) (entries []named, ok bool) {
+	if d.top == nil {
+		return nil, false
+	}
+	fd, err := unix.Openat2(d.fd, name, &unix.OpenHow{
+		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
+	})
+	if err != nil {
+		return nil, false
+	}
+	defer unix.Close(fd)
+	buffer := make([]byte, 8<<10)
+	for {
+		n, err := unix.ReadDirent(fd, buffer)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			return nil, false
+		case n == 0:
+			return entries, true
+		}
+		if entries, ok = appendNamed(entries, buffer[:n]); !ok {
+			return nil, false
+		}
+	}
+}
+
+// appendNamed appends the entries in the output of getdents64. ok is false for an entry
+// of unknown type.
+func appendNamed(entries []named, data []byte) (all []named, ok bool) {
+	const kindAt, nameAt = 18, 19
+	for len(data) > nameAt {
+		size := int(binary.NativeEndian.Uint16(data[16:]))
+		if size <= nameAt || size > len(data) {
+			return nil, false
+		}
+		name, _, _ := strings.Cut(string(data[nameAt:size]), "\x00")
+		kind, known := kinds[data[kindAt]]
+		if !known || name == "" {
+			return nil, false
+		}
+		if name != "." && name != ".." {
+			entries = append(entries, named{name, kind})
+		}
+		data = data[size:]
+	}
+	return entries, len(data) == 0
+}
+
+// kinds are the types of directory entries.
+var kinds = map[byte]fs.FileMode{
+	unix.DT_REG: 0, unix.DT_DIR: fs.ModeDir, unix.DT_LNK: fs.ModeSymlink, unix.DT_FIFO: fs.ModeNamedPipe,
+	unix.DT_SOCK: fs.ModeSocket, unix.DT_CHR: fs.ModeDevice | fs.ModeCharDevice, unix.DT_BLK: fs.ModeDevice,
+}
+
+// infoBeneath describes a regular file or a directory, if no element of its name is a
+// link. ok is false if that is not possible for whatever reason.
+func (d *dirs) infoBeneath(name string) (info fs.FileInfo, ok bool) {
+	if d.top == nil {
+		return nil, false
+	}
+	fd, err := unix.Openat2(d.fd, name, &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
+	})
+	if err != nil {
+		return nil, false
+	}
+	defer unix.Close(fd)
+	s := stat{name: path.Base(name)}
+	if err := unix.Fstat(fd, &s.Stat_t); err != nil {
+		return nil, false
+	}
+	kind := s.Stat_t.Mode & unix.S_IFMT
+	return s, kind == unix.S_IFREG || kind == unix.S_IFDIR
 }
 
 // stat describes a regular file or a directory.

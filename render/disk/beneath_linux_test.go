@@ -1,9 +1,12 @@
 package disk
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -35,6 +38,12 @@ func TestOpenBeneath(t *testing.T) {
 		if _, _, ok := d.openBeneath(name); ok {
 			t.Errorf("%s: opened", name)
 		}
+		if _, ok := d.listBeneath(name); ok {
+			t.Errorf("%s: listed", name)
+		}
+		if _, ok := d.infoBeneath(name); ok {
+			t.Errorf("%s: described", name)
+		}
 	}
 	f, info, ok := d.openBeneath("a/in.yaml")
 	if !ok {
@@ -46,5 +55,49 @@ func TestOpenBeneath(t *testing.T) {
 	}
 	if _, info, ok := d.openBeneath("a"); !ok || !info.IsDir() {
 		t.Errorf("a: %v, %v", ok, info)
+	}
+}
+
+// TestListBeneath holds that listBeneath finds the entries that package os does, with
+// their types, and infoBeneath the same facts about those that it describes.
+func TestListBeneath(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "a/in.yaml"), "inside")
+	for i := range 600 { // more than one call returns
+		write(t, filepath.Join(dir, fmt.Sprintf("file-with-a-longer-name-%d.yaml", i)), "x")
+	}
+	if err := os.Symlink("a", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	d := Open(root)
+	if _, err := unix.Openat2(d.fd, "a", &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC}); err == unix.ENOSYS {
+		t.Skip("the kernel has no openat2")
+	}
+	got, ok := d.listBeneath(".")
+	slices.SortFunc(got, func(a, b named) int { return strings.Compare(a.name, b.name) })
+	want, err := os.ReadDir(dir)
+	if err != nil || !ok || len(got) != len(want) {
+		t.Fatalf("%d entries, want %d: %v, %v", len(got), len(want), ok, err)
+	}
+	for i, e := range want {
+		if got[i] != (named{e.Name(), e.Type()}) {
+			t.Errorf("%v, want %s %v", got[i], e.Name(), e.Type())
+		}
+		info, ok := d.infoBeneath(e.Name())
+		if plain := e.Type().IsRegular() || e.IsDir(); ok != plain {
+			t.Errorf("%s: described: %v", e.Name(), ok)
+		}
+		if now, err := e.Info(); err != nil || ok && (info.Mode() != now.Mode() || info.Size() != now.Size() || !info.ModTime().Equal(now.ModTime()) || info.Name() != now.Name()) {
+			t.Errorf("%s: %v, want %v", e.Name(), info, now)
+		}
 	}
 }

@@ -84,6 +84,12 @@ func (d Dir) ReadDir(name string) ([]fs.DirEntry, error) {
 	if l, ok := d.listing(name); ok {
 		return l.entries(), nil
 	}
+	if fs.ValidPath(name) {
+		if read, ok := d.listBeneath(name); ok {
+			slices.SortFunc(read, func(a, b named) int { return strings.Compare(a.name, b.name) })
+			return d.keep(name, read).entries(), nil
+		}
+	}
 	f, err := d.Open(name)
 	if err != nil {
 		return nil, err
@@ -98,7 +104,17 @@ func (d Dir) ReadDir(name string) ([]fs.DirEntry, error) {
 	if err != nil {
 		return read, err
 	}
-	return d.keep(name, read).entries(), nil
+	all := make([]named, len(read))
+	for i, e := range read {
+		all[i] = named{e.Name(), e.Type()}
+	}
+	return d.keep(name, all).entries(), nil
+}
+
+// named is an entry of a directory.
+type named struct {
+	name string
+	kind fs.FileMode
 }
 
 // Lstat implements fs.ReadLinkFS. It answers from a listing if it can.

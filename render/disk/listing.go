@@ -43,10 +43,10 @@ func (d *dirs) listing(dir string) (listing, bool) {
 
 // keep returns the listing of a directory with the given entries, sorted by name. It
 // keeps the listing as long as there is room.
-func (d *dirs) keep(dir string, read []fs.DirEntry) listing {
+func (d *dirs) keep(dir string, read []named) listing {
 	l := make(listing, len(read))
 	for i, e := range read {
-		l[i].in, l[i].path, l[i].kind = d, path.Join(dir, e.Name()), e.Type()
+		l[i].in, l[i].path, l[i].kind = d, path.Join(dir, e.name), e.kind
 	}
 	d.listMu.Lock()
 	defer d.listMu.Unlock()
@@ -98,9 +98,12 @@ func (f *listedFile) Info() (fs.FileInfo, error) {
 	if info := f.info.Load(); info != nil {
 		return *info, nil
 	}
-	info, err := in(f.in, f.path, (*os.Root).Lstat)
-	if err != nil {
-		return nil, err
+	info, ok := f.in.infoBeneath(f.path)
+	if !ok {
+		var err error
+		if info, err = in(f.in, f.path, (*os.Root).Lstat); err != nil {
+			return nil, err
+		}
 	}
 	f.info.CompareAndSwap(nil, &info)
 	return *f.info.Load(), nil

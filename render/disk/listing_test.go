@@ -6,8 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-
-	"github.com/preadmit/preadmit/render/internal/memfile"
 )
 
 // TestListedOnce holds that a directory is read once, and that what its listing can't
@@ -81,7 +79,7 @@ func TestListedOnce(t *testing.T) {
 func TestListingsAreBounded(t *testing.T) {
 	t.Parallel()
 	d := &dirs{lists: make(map[string]listing), entries: maxListed - 1}
-	entries := []fs.DirEntry{fs.FileInfoToDirEntry(memfile.Of("x", nil))}
+	entries := []named{{"x", 0}}
 	if l := d.keep("a", entries); len(l) != 1 || len(d.lists) != 0 {
 		t.Errorf("%d entries, %d lists are kept", len(l), len(d.lists))
 	}
