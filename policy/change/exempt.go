@@ -29,8 +29,14 @@ func Exempting(base, head *Side, lookedUp []schema.GroupKind) (changed []policy.
 		}
 		return parameters[gk]
 	}
+	defined := make(map[string]bool)
+	for _, o := range was {
+		if isDefinition(o) {
+			defined[o.GetName()] = true
+		}
+	}
 	return changes(base, head, func(o *render.Object) bool {
-		return is(o) || isDefinition(o) && slices.ContainsFunc(was, sameDefinition(o))
+		return is(o) || isDefinition(o) && defined[o.GetName()]
 	}), is
 }
 
@@ -53,12 +59,6 @@ func changes(base, head *Side, is func(*render.Object) bool) []policy.Request {
 
 func isDefinition(o *render.Object) bool {
 	return o.GroupVersionKind().GroupKind() == schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
-}
-
-// sameDefinition returns a function that selects the definitions with a definition's
-// name, of whatever unit.
-func sameDefinition(o *render.Object) func(*render.Object) bool {
-	return func(x *render.Object) bool { return isDefinition(x) && x.GetName() == o.GetName() }
 }
 
 // Concerned returns the requests that changed objects may exempt: if these are all

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/change"
 	"github.com/preadmit/preadmit/render"
@@ -13,6 +15,7 @@ import (
 // reviews holds the requests of a change, by the ways in which they are evaluated, with
 // their cached results.
 type reviews struct {
+	cache         *resultCache
 	chain         policy.Chain // of the base's policies
 	same, changed *part        // as the head applies objects
 	variants      *part
@@ -26,7 +29,7 @@ type reviews struct {
 func (r *resultCache) reviews(same, changed, variants, oldVariants []policy.Request) *reviews {
 	written := policy.OldObjects(changed)
 	v := &reviews{
-		same: r.part("same", same), changed: r.part("changed", changed), variants: r.part("variants", variants),
+		cache: r, same: r.part("same", same), changed: r.part("changed", changed), variants: r.part("variants", variants),
 		old: r.part("old", policy.Reapplying(changed, written)), oldVariants: r.part("old variants", oldVariants), written: written,
 	}
 	r.changes = v.parts()
@@ -347,6 +350,12 @@ func (p *part) keep(around string) {
 	}
 }
 
+// covers reports whether the recorded surroundings hold and say that all of the kinds were
+// looked up.
+func (r *resultCache) covers(kinds []schema.GroupKind) bool {
+	return r.around != nil && !slices.ContainsFunc(kinds, func(k schema.GroupKind) bool { return !slices.Contains(r.around.Kinds, k) })
+}
+
 // distrust forgets the recorded surroundings if the change touches objects that exempt
 // others from policies, as far as these say what policies look up, or the cluster does:
 // who is exempted depends on everything that policies look up in a run.
@@ -355,6 +364,9 @@ func (r *resultCache) distrust(was, now *change.Side, c *policy.Cluster) bool {
 		return false
 	}
 	kinds, _ := c.Asked()
+	if c != nil && r.covers(kinds) { // as before the reviews
+		return false
+	}
 	kinds = slices.Concat(kinds, r.around.Kinds)
 	exempting, _ := change.Exempting(was, now, kinds)
 	lookedUp, _ := change.LookedUp(was, now, kinds)
