@@ -601,6 +601,14 @@ func (w *Watch) Requests() policy.Watch {
 	if w == nil {
 		return nil
 	}
+	var names sync.Map // of engines, which make all their rules to give one
+	by := func(engine any) string {
+		name, ok := names.Load(engine)
+		if !ok {
+			name, _ = names.LoadOrStore(engine, byEngine(engine))
+		}
+		return name.(string)
+	}
 	return func(req *policy.Request, engine any) (func(), error) {
 		if engine == nil {
 			return w.request(req)
@@ -614,10 +622,10 @@ func (w *Watch) Requests() policy.Watch {
 		if t == nil || len(w.Order.Apart) == 0 && !w.Order.Careful {
 			return nil, nil
 		}
-		if err := w.Apart(byEngine(engine)); err != nil {
+		if err := w.Apart(by(engine)); err != nil {
 			return nil, err
 		}
-		name := t.Name + byEngine(engine)
+		name := t.Name + by(engine)
 		if w.Order.Careful {
 			return w.Begin(name, true)
 		}

@@ -6,7 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
 )
 
 // TestResultsAreNoTask holds that what a run keeps between tasks may take more
@@ -119,5 +123,35 @@ func TestManyPoliciesTakeLonger(t *testing.T) {
 	}
 	if late(1, 50*time.Second, 2*time.Minute) || !late(1, 70*time.Second, 0) || !late(1, 0, 4*time.Minute) {
 		t.Error("a few policies have another limit than a task")
+	}
+}
+
+// manyRules is an engine that counts how often it lists its rules.
+type manyRules struct{ asked int }
+
+func (m *manyRules) Rules() []policy.Rule {
+	m.asked++
+	return []policy.Rule{{Policy: "first"}}
+}
+
+// TestEnginesAreNamedOnce holds that a run in which something is set apart does not have
+// engines list their rules for each request.
+func TestEnginesAreNamedOnce(t *testing.T) {
+	engine := &manyRules{}
+	w := New(supervise.NewPipe(io.Discard), supervise.Order{Apart: []supervise.Apart{{Task: "another"}}})
+	watch := w.Requests()
+	for range 3 {
+		req := &policy.Request{Object: &render.Object{Unstructured: &unstructured.Unstructured{}}}
+		done, err := watch(req, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := watch(req, engine); err != nil {
+			t.Fatal(err)
+		}
+		done()
+	}
+	if engine.asked != 1 {
+		t.Errorf("the engine listed its rules %d times, want once", engine.asked)
 	}
 }
