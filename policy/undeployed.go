@@ -12,6 +12,13 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
+// Rules of results about what a change stops deploying: a document that is still in
+// the tree, and a unit that is.
+const (
+	NoLongerJudged   = "no-longer-judged"
+	NoLongerDeployed = "no-longer-deployed"
+)
+
 // Undeployed finds the objects that a change deletes from the cluster although
 // they are still in its files, where no policy evaluates them any more.
 type Undeployed struct {
@@ -135,7 +142,7 @@ func (u Undeployed) HeldNoMore(reqs []Request) []Result {
 				continue
 			}
 			results = append(results, Result{
-				Engine: EngineRender, Policy: "documents", Rule: "no-longer-judged", Operation: Delete, Object: r.OldObject.Key(),
+				Engine: EngineRender, Policy: "documents", Rule: NoLongerJudged, Operation: Delete, Object: r.OldObject.Key(),
 				Outcome: Unknown, Action: Deny, Baseline: New,
 				Message: fmt.Sprintf("no longer checked: %s %s, which %s %s holds and no longer deploys", r.OldObject.GetKind(), r.OldObject.Key().Name, holder.GetKind(), holder.Key().Name),
 				Origins: o.At(pointer),
@@ -225,7 +232,7 @@ func UndeployedUnits(reqs []Request, deployed func(*render.Unit) bool) []Result 
 			object, by = r.OldObject.Key(), r.OldObject.Unit.Identity()
 		}
 		results = append(results, Result{
-			Engine: EngineRender, Policy: "documents", Rule: "no-longer-deployed", Operation: Delete, Object: object,
+			Engine: EngineRender, Policy: "documents", Rule: NoLongerDeployed, Operation: Delete, Object: object,
 			Outcome: Unknown, Action: Deny, Baseline: New,
 			Message: fmt.Sprintf("no longer checked: %s, which %s deployed and nothing found in the tree deploys now", what, by),
 			Origins: r.Object.At(""),
@@ -270,7 +277,7 @@ func (r *Request) from(file string) bool {
 
 func (u Undeployed) result(r *Request, d render.TreeDocument) Result {
 	x := Result{
-		Engine: EngineRender, Policy: "documents", Rule: "no-longer-judged", Operation: Delete, Object: r.OldObject.Key(),
+		Engine: EngineRender, Policy: "documents", Rule: NoLongerJudged, Operation: Delete, Object: r.OldObject.Key(),
 		Outcome: Unknown, Action: Deny, Baseline: New,
 		Message: fmt.Sprintf("no longer checked: %s:%d is %s", d.File, d.Line, d.Reason),
 		Origins: []render.Origin{{Span: render.Span{File: d.File, Line: d.Line, Column: 1, EndLine: d.Line, EndColumn: 1}, Role: render.Manifest}},

@@ -44,6 +44,7 @@ func (e *Evaluation) change(ctx context.Context, o *Options, in *load.Input, arg
 		one.in = on(b.in)
 		return j.compare(ctx, o, &one, on(in), s)
 	})
+	e.Results = withoutUnits(e.Results)
 	if err == nil {
 		configured, notes := b.configurationChange(ctx, o, in, args, stdin)
 		e.Results = append(e.Results, e.shard.once(b.unchecked(o, in, e.Results), b.replacedContent(in), configured, change.NewlyAssumed(b.in.Assumed, in.Assumed))...)

@@ -30,16 +30,21 @@ func (b *base) undeployed(head *load.Input, reqs []policy.Request) []policy.Resu
 		},
 		Unreadable: head.Unreadable(b.Repo),
 	}
-	undeployed := append(u.Results(reqs), u.HeldNoMore(reqs)...)
+	return slices.Concat(u.Results(reqs), u.HeldNoMore(reqs), units)
+}
+
+// withoutUnits drops the results about units that nothing deploys any more if one of
+// the others, of any cluster, is about a document in the same file.
+func withoutUnits(results []policy.Result) []policy.Result {
 	known := make(map[string]bool)
-	for i := range undeployed {
-		if at := undeployed[i].Origins; len(at) > 0 {
-			known[at[0].File] = true
+	for i := range results {
+		if r := &results[i]; r.Rule == policy.NoLongerJudged && len(r.Origins) > 0 {
+			known[r.Origins[0].File] = true
 		}
 	}
-	return append(undeployed, slices.DeleteFunc(units, func(r policy.Result) bool {
-		return len(r.Origins) > 0 && known[r.Origins[0].File]
-	})...)
+	return slices.DeleteFunc(results, func(r policy.Result) bool {
+		return r.Rule == policy.NoLongerDeployed && len(r.Origins) > 0 && known[r.Origins[0].File]
+	})
 }
 
 // unchecked returns results about objects that the change adds without anything that
@@ -47,7 +52,7 @@ func (b *base) undeployed(head *load.Input, reqs []policy.Request) []policy.Resu
 func (b *base) unchecked(o *Options, head *load.Input, already []policy.Result) []policy.Result {
 	known := make(map[string]bool)
 	for i := range already {
-		if r := &already[i]; r.Rule == "no-longer-judged" && len(r.Origins) > 0 {
+		if r := &already[i]; r.Rule == policy.NoLongerJudged && len(r.Origins) > 0 {
 			known[fmt.Sprintf("%s:%d", r.Origins[0].File, r.Origins[0].Line)] = true
 		}
 	}
