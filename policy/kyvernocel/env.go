@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/library"
 
 	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/kyvernolib"
 	"github.com/preadmit/preadmit/policy/internal/patch"
 )
 
@@ -84,7 +85,7 @@ func (f flavour) options() []celgo.EnvOption {
 	if !f.strict {
 		opts = append(opts, orValue()...)
 	}
-	opts = append(opts, pureFunctions()...)
+	opts = append(opts, kyvernolib.PureFunctions()...)
 	opts = append(opts, lookupFunctions(f)...)
 	return append(opts, f.variables()...)
 }

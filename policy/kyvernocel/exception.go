@@ -12,6 +12,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/kyvernolib"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -157,7 +158,7 @@ func (r *run) exempt() (v verdict, done bool) {
 	}
 	if len(full) == 0 {
 		if len(allowedImages)+len(allowedValues) > 0 {
-			r.exceptions = frozen(map[string]any{"allowedImages": orNone(allowedImages), "allowedValues": orNone(allowedValues)})
+			r.exceptions = kyvernolib.Frozen(map[string]any{"allowedImages": orNone(allowedImages), "allowedValues": orNone(allowedValues)})
 		}
 		return verdict{}, false
 	}
@@ -212,7 +213,7 @@ func decisive(by []*exception) *exception {
 // now returns the time for policies.
 func (e *Engine) now() time.Time {
 	if e.options.Now.IsZero() {
-		return fixedNow()
+		return kyvernolib.FixedNow()
 	}
 	return e.options.Now
 }

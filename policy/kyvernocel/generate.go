@@ -17,6 +17,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/kyvernolib"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -50,7 +51,7 @@ func (c *compiled) makingOf(i int, g generation) *making {
 		return m
 	}
 	pointer := render.Pointer("spec", "generate", i, "template", "value")
-	if len(g.Template.Value) > maxData {
+	if len(g.Template.Value) > kyvernolib.MaxData {
 		c.broken = append(c.broken, policy.ErrorAt(c.policy.Object, pointer, m.rule, errors.New("template is too large")))
 		return m
 	}

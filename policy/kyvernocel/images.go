@@ -12,6 +12,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/kyvernolib"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -158,8 +159,8 @@ func (r *run) withoutDigest(image namedImage) []verdict {
 }
 
 func hasDigest(image string) bool {
-	r, err := parseReference(image)
-	return err == nil && r.digest != ""
+	r, err := kyvernolib.ParseReference(image)
+	return err == nil && r.Digest != ""
 }
 
 // concerns reports whether the policy is about an image.
@@ -194,7 +195,7 @@ func imagesByList(images []namedImage, extractors []*cel.Expression) ref.Val {
 	for _, image := range images {
 		lists[image.list] = append(lists[image.list].([]any), image.name)
 	}
-	return frozen(lists)
+	return kyvernolib.Frozen(lists)
 }
 
 // glob matches a text with * for anything and ? for one character.

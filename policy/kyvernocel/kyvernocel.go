@@ -10,7 +10,7 @@
 //
 // A policy is read and checked in document.go, copied for pod controllers in
 // autogen.go, and compiled in compile.go, in an environment (env.go) with the
-// functions that Kyverno adds to CEL (the files lib_*). review.go is what
+// functions that Kyverno adds to CEL (the files lib_* and policy/internal/kyvernolib). review.go is what
 // policies read of a request; run.go evaluates by one policy: exceptions, match
 // conditions, then what it does, a file each.
 //

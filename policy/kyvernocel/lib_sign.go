@@ -4,6 +4,8 @@ import (
 	celgo "github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/preadmit/preadmit/policy/internal/kyvernolib"
 )
 
 // signatureFunctions returns the functions of ImageValidatingPolicies. Their
@@ -11,7 +13,7 @@ import (
 func signatureFunctions() []celgo.EnvOption {
 	text, list := celgo.StringType, celgo.ListType(celgo.DynType)
 	ask := func(name, question string, args []*celgo.Type, result *celgo.Type) celgo.EnvOption {
-		return celgo.Function(name, celgo.Overload(overload(name, "image"), args, result, celgo.FunctionBinding(func(args ...ref.Val) ref.Val {
+		return celgo.Function(name, celgo.Overload(kyvernolib.Overload(name, "image"), args, result, celgo.FunctionBinding(func(args ...ref.Val) ref.Val {
 			image, ok := args[0].(types.String)
 			if !ok {
 				return types.MaybeNoSuchOverloadErr(args[0])

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/kyvernolib"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -141,7 +142,7 @@ func (r *review) resourceList(args []ref.Val) ref.Val {
 	if len(candidates) > 0 {
 		kind = candidates[0].GetKind() + kind
 	}
-	return frozen(map[string]any{"apiVersion": w.gvr.GroupVersion().String(), "kind": kind, "items": r.items(w, candidates, selector(args))})
+	return kyvernolib.Frozen(map[string]any{"apiVersion": w.gvr.GroupVersion().String(), "kind": kind, "items": r.items(w, candidates, selector(args))})
 }
 
 func (r *review) assume(line string) {
@@ -156,7 +157,7 @@ func (r *review) value(o *render.Object, w wanted) ref.Val {
 	if v, ok := r.engine.frozen.Load(key); ok {
 		return v.(ref.Val)
 	}
-	v, _ := r.engine.frozen.LoadOrStore(key, frozen(r.served(o, w)))
+	v, _ := r.engine.frozen.LoadOrStore(key, kyvernolib.Frozen(r.served(o, w)))
 	return v.(ref.Val)
 }
 
@@ -212,7 +213,7 @@ func (r *review) global(args []ref.Val) ref.Val {
 	}
 	data, ok := v.(map[string]any)
 	if !ok {
-		return frozen(v)
+		return kyvernolib.Frozen(v)
 	}
 	data = maps.Clone(data)
 	for key, projection := range r.mocks.Global { // as Kyverno's mocks hold them
@@ -220,7 +221,7 @@ func (r *review) global(args []ref.Val) ref.Val {
 			data[projected] = projection
 		}
 	}
-	return frozen(data)
+	return kyvernolib.Frozen(data)
 }
 
 // globalEntry returns the objects of a GlobalContextEntry. Entries that call
@@ -245,7 +246,7 @@ func (r *review) globalEntry(name string) ref.Val {
 		return ask("needs to know the %s there are: give them with --with", w)
 	}
 	r.assume(fmt.Sprintf("the %s there are assumed to be those rendered and given", w))
-	return frozen(r.items(w, candidates, nil))
+	return kyvernolib.Frozen(r.items(w, candidates, nil))
 }
 
 // items returns the candidates in the requested namespace that have the labels.
@@ -266,7 +267,7 @@ func (r *review) imageMetadata(args []ref.Val) ref.Val {
 	if r.mocks != nil {
 		for _, image := range r.mocks.Images {
 			if s, _ := image["image"].(string); sameImage(s, name) {
-				return frozen(image)
+				return kyvernolib.Frozen(image)
 			}
 		}
 	}
@@ -277,8 +278,8 @@ func sameImage(a, b string) bool {
 	if a == b {
 		return true
 	}
-	x, err := parseReference(a)
-	y, err2 := parseReference(b)
+	x, err := kyvernolib.ParseReference(a)
+	y, err2 := kyvernolib.ParseReference(b)
 	return err == nil && err2 == nil && *x == *y
 }
 
@@ -293,7 +294,7 @@ func (r *review) http(method string, args []ref.Val) ref.Val {
 	if r.mocks != nil {
 		for _, call := range r.mocks.HTTP {
 			if strings.EqualFold(cmp.Or(call.Method, "GET"), method) && call.URL == url {
-				return frozen(call.answer())
+				return kyvernolib.Frozen(call.answer())
 			}
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/kyvernolib"
 	"github.com/preadmit/preadmit/policy/internal/match"
 	"github.com/preadmit/preadmit/policy/internal/patch"
 	"github.com/preadmit/preadmit/render"
@@ -92,7 +93,7 @@ func (p *Policy) mutate(r *review) []policy.Step {
 			v.fields = patch.Differences(tree, after)
 			v.message = "sets " + patch.OrList(v.fields)
 			tree = after
-			x.object = frozen(tree)
+			x.object = kyvernolib.Frozen(tree)
 		}
 		steps = append(steps, policy.Step{Result: p.result(v), Admitted: after})
 	}

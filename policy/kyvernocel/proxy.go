@@ -15,6 +15,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/kyvernolib"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -128,7 +129,7 @@ func (p *proxy) options() []celgo.EnvOption {
 		p.declare, celgo.Variable("object", p.request.celType()),
 	}
 	opts = append(opts, lookupFunctions(flavour{kind: Validating})...)
-	opts = append(opts, imageFunctions()...)
+	opts = append(opts, kyvernolib.ImageFunctions()...)
 	opts = append(opts, tokenFunctions()...)
 	opts = append(opts, mcpFunctions()...)
 	return append(opts, p.functions()...)

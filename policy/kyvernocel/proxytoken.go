@@ -15,6 +15,8 @@ import (
 	celgo "github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/preadmit/preadmit/policy/internal/kyvernolib"
 )
 
 var (
@@ -30,7 +32,7 @@ func tokenFunctions() []celgo.EnvOption {
 	return []celgo.EnvOption{
 		celgo.Variable("json", jsonType),
 		celgo.Function("Unmarshal", celgo.MemberOverload("kyverno_json_unmarshal", []*celgo.Type{jsonType, celgo.DynType}, celgo.DynType,
-			celgo.BinaryBinding(func(_, text ref.Val) ref.Val { return textFunction(parseJSON)(text) }))),
+			celgo.BinaryBinding(func(_, text ref.Val) ref.Val { return kyvernolib.TextFunction(kyvernolib.ParseJSON)(text) }))),
 		celgo.Function("jwks.Fetch", celgo.Overload("kyverno_jwks_fetch", []*celgo.Type{celgo.StringType}, keySetType,
 			celgo.UnaryBinding(func(url ref.Val) ref.Val { return ask("needs the keys at %v, and nothing is fetched", url) }))),
 		celgo.Function("jwt.Decode",
@@ -56,8 +58,8 @@ var tokenHashes = map[string]func() hash.Hash{"HS256": sha256.New, "HS384": sha5
 
 // decodeToken verifies a token that is signed with a shared key, and reads it.
 func decodeToken(token string, key []byte) (ref.Val, error) {
-	if len(token) > maxData {
-		return nil, fmt.Errorf("a token of more than %d bytes refused", maxData)
+	if len(token) > kyvernolib.MaxData {
+		return nil, fmt.Errorf("a token of more than %d bytes refused", kyvernolib.MaxData)
 	}
 	parts := strings.Split(strings.TrimSpace(token), ".")
 	if len(parts) != 3 {
@@ -87,7 +89,7 @@ func decodeToken(token string, key []byte) (ref.Val, error) {
 	if claims["aud"] != nil { // Kyverno can't convert the list of audiences
 		return nil, errors.New("proto: invalid type: []string")
 	}
-	return jwtToken.of(map[string]ref.Val{"Claims": frozen(claims), "Valid": types.Bool(validNow(claims))}), nil
+	return jwtToken.of(map[string]ref.Val{"Claims": kyvernolib.Frozen(claims), "Valid": types.Bool(validNow(claims))}), nil
 }
 
 func decodePart(part string, into any) error {
@@ -103,7 +105,7 @@ func decodePart(part string, into any) error {
 
 // validNow reports whether the fixed time is within the times of a token.
 func validNow(claims map[string]any) bool {
-	now := float64(fixedNow().Unix())
+	now := float64(kyvernolib.FixedNow().Unix())
 	at := func(claim string, otherwise float64) float64 {
 		if t, ok := claims[claim].(float64); ok {
 			return math.Floor(t)

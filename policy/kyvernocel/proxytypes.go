@@ -14,6 +14,8 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	apiservercel "k8s.io/apiserver/pkg/cel"
+
+	"github.com/preadmit/preadmit/policy/internal/kyvernolib"
 )
 
 // A fieldType is the type of a field of a proxy's request or response. As in
@@ -60,10 +62,10 @@ var (
 		t, err := time.Parse(time.RFC3339Nano, s)
 		return types.Timestamp{Time: t}, err == nil
 	})
-	dynField    = scalar(apiservercel.DynType, types.NullValue, func(v any) (ref.Val, bool) { return frozen(v), true })
-	structField = scalar(apiservercel.NewMapType(apiservercel.StringType, apiservercel.DynType, -1), frozen(map[string]any{}), func(v any) (ref.Val, bool) {
+	dynField    = scalar(apiservercel.DynType, types.NullValue, func(v any) (ref.Val, bool) { return kyvernolib.Frozen(v), true })
+	structField = scalar(apiservercel.NewMapType(apiservercel.StringType, apiservercel.DynType, -1), kyvernolib.Frozen(map[string]any{}), func(v any) (ref.Val, bool) {
 		m, ok := v.(map[string]any)
-		return frozen(m), ok
+		return kyvernolib.Frozen(m), ok
 	})
 )
 

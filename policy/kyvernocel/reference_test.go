@@ -7,73 +7,11 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/preadmit/preadmit/render"
 )
-
-func TestReference(t *testing.T) {
-	t.Parallel()
-	digest := "sha256:" + strings.Repeat("a", 64)
-	for _, c := range []struct {
-		text string
-		want reference // zero: no reference
-	}{
-		{"nginx", reference{"index.docker.io", "library/nginx", "latest", ""}},
-		{"nginx:1.25", reference{"index.docker.io", "library/nginx", "1.25", ""}},
-		{"docker.io/nginx", reference{"index.docker.io", "library/nginx", "latest", ""}},
-		{"me/app:v1", reference{"index.docker.io", "me/app", "v1", ""}},
-		{"ghcr.io/a/b/c", reference{"ghcr.io", "a/b/c", "latest", ""}},
-		{"localhost/app", reference{"localhost", "app", "latest", ""}},
-		{"localhost:5000/app:1", reference{"localhost:5000", "app", "1", ""}},
-		{"reg:5000/app", reference{"reg:5000", "app", "latest", ""}},
-		{"app@" + digest, reference{"index.docker.io", "library/app", "", digest}},
-		{"a.b/app:1@" + digest, reference{"a.b", "app", "1", digest}},
-		{"", reference{}},
-		{"a", reference{}},
-		{"UPPER", reference{}},
-		{"a b", reference{}},
-		{"app:ta/g", reference{"app:ta", "g", "latest", ""}},
-		{"app:t@g", reference{}},
-		{"app@sha256:abc", reference{}},
-		{"app@md5:" + strings.Repeat("a", 32), reference{}},
-		{"app:" + strings.Repeat("a", 128), reference{}},
-		{strings.Repeat("a", 256), reference{}},
-	} {
-		got, err := parseReference(c.text)
-		switch {
-		case c.want == reference{}:
-			if err == nil {
-				t.Errorf("%q: %+v", c.text, *got)
-			}
-		case strings.HasSuffix(c.text, "ta/g"): // a repository of one character
-			if err == nil {
-				t.Errorf("%q: %+v", c.text, *got)
-			}
-		case err != nil || *got != c.want:
-			t.Errorf("%q: %+v %v, want %+v", c.text, got, err, c.want)
-		}
-	}
-}
-
-// FuzzReference holds that a reference written out in full is itself.
-func FuzzReference(f *testing.F) {
-	for _, s := range []string{"nginx", "a/b:c", "h:1/x@sha256:" + strings.Repeat("0", 64), "@", ":", "a:b:c", "a//b", "localhost/x"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		r, err := parseReference(s)
-		if err != nil {
-			return
-		}
-		again, err := parseReference(r.registry + "/" + r.repository + r.identifierWithSeparator())
-		if err != nil || *again != *r {
-			t.Errorf("%q is %+v, and in full %+v %v", s, *r, again, err)
-		}
-	})
-}
 
 // FuzzPlaceholder holds that what is read of a placeholder, and what follows,
 // is what was written.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/kyvernolib"
 	"github.com/preadmit/preadmit/policy/internal/match"
 	"github.com/preadmit/preadmit/render"
 )
@@ -224,7 +225,7 @@ func (r *run) patched(kind schema.GroupVersionKind, tree map[string]any) Respons
 		}
 		if after != nil {
 			tree, changed = after, true
-			r.object = frozen(tree)
+			r.object = kyvernolib.Frozen(tree)
 		}
 	}
 	response := r.c.policy.response(verdict{outcome: policy.Pass, message: "success", assumed: r.assumptions()})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/kyvernolib"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -57,7 +58,7 @@ func (r *review) run(c *compiled, as policy.Version) *run {
 	return x
 }
 
-var noExceptions = frozen(map[string]any{"allowedImages": []any{}, "allowedValues": []any{}})
+var noExceptions = kyvernolib.Frozen(map[string]any{"allowedImages": []any{}, "allowedValues": []any{}})
 
 // ResolveName implements cel.Activation.
 func (r *run) ResolveName(name string) (any, bool) {
@@ -108,7 +109,7 @@ func byName(list []map[string]any) ref.Val {
 			m[name] = entry
 		}
 	}
-	return frozen(m)
+	return kyvernolib.Frozen(m)
 }
 
 // eval evaluates an expression. Its error has Kyverno's words.

@@ -1,4 +1,4 @@
-package kyvernocel
+package kyvernolib
 
 import (
 	"crypto/rsa"
@@ -55,5 +55,5 @@ func certificateTree(certificate any, key *rsa.PublicKey) ref.Val {
 		return types.NewErr("failed to read certificate")
 	}
 	tree["PublicKey"] = map[string]any{"N": key.N.String(), "E": int64(key.E)}
-	return frozen(tree)
+	return Frozen(tree)
 }

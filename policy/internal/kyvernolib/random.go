@@ -1,4 +1,4 @@
-package kyvernocel
+package kyvernolib
 
 import (
 	"regexp/syntax"

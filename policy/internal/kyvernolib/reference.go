@@ -1,45 +1,45 @@
-package kyvernocel
+package kyvernolib
 
 import (
 	"errors"
 	"strings"
 )
 
-// A reference names an image, as registries do.
-type reference struct{ registry, repository, tag, digest string }
+// A Reference names an image, as registries do.
+type Reference struct{ Registry, Repository, Tag, Digest string }
 
 const (
 	defaultRegistry = "index.docker.io"
 	defaultTag      = "latest"
 )
 
-// parseReference parses an image reference as container registry clients do:
+// ParseReference parses an image reference as container registry clients do:
 // the default registry is Docker's, and the default tag is latest unless there
 // is a digest.
-func parseReference(s string) (*reference, error) {
-	r := &reference{}
+func ParseReference(s string) (*Reference, error) {
+	r := &Reference{}
 	name, digest, hasDigest := strings.Cut(s, "@")
 	if hasDigest {
 		if err := checkDigest(digest); err != nil {
 			return nil, err
 		}
-		r.digest = digest
+		r.Digest = digest
 	}
 	if i := strings.LastIndexByte(name, ':'); i >= 0 && !strings.Contains(name[i:], "/") {
-		name, r.tag = name[:i], name[i+1:]
+		name, r.Tag = name[:i], name[i+1:]
 	}
-	if r.tag == "" && !hasDigest {
-		r.tag = defaultTag
+	if r.Tag == "" && !hasDigest {
+		r.Tag = defaultTag
 	}
-	if len(r.tag) > 127 || has(r.tag, tagCharacters) {
+	if len(r.Tag) > 127 || has(r.Tag, tagCharacters) {
 		return nil, errors.New("could not parse reference: invalid tag")
 	}
-	r.registry, r.repository = defaultRegistry, name
+	r.Registry, r.Repository = defaultRegistry, name
 	if host, rest, ok := strings.Cut(name, "/"); ok && (strings.ContainsAny(host, ".:") || host == "localhost") {
-		r.registry, r.repository = host, rest
+		r.Registry, r.Repository = host, rest
 	}
-	if r.registry == "docker.io" {
-		r.registry = defaultRegistry
+	if r.Registry == "docker.io" {
+		r.Registry = defaultRegistry
 	}
 	return r, r.check()
 }
@@ -53,17 +53,17 @@ const (
 	hostCharacters       = lower + upper + digits + "-.:[]_"
 )
 
-func (r *reference) check() error {
-	switch n := len(r.repository); {
+func (r *Reference) check() error {
+	switch n := len(r.Repository); {
 	case n < 2 || n > 255:
 		return errors.New("could not parse reference: a repository has 2 to 255 characters")
-	case has(r.repository, repositoryCharacters):
+	case has(r.Repository, repositoryCharacters):
 		return errors.New("could not parse reference: invalid repository")
-	case r.registry == "" || has(r.registry, hostCharacters):
+	case r.Registry == "" || has(r.Registry, hostCharacters):
 		return errors.New("could not parse reference: invalid registry")
 	}
-	if r.registry == defaultRegistry && !strings.Contains(r.repository, "/") {
-		r.repository = "library/" + r.repository
+	if r.Registry == defaultRegistry && !strings.Contains(r.Repository, "/") {
+		r.Repository = "library/" + r.Repository
 	}
 	return nil
 }
@@ -82,20 +82,23 @@ func checkDigest(digest string) error {
 	return nil
 }
 
-func (r *reference) identifier() string {
+// Identifier returns the tag and the digest, or the one that there is.
+func (r *Reference) Identifier() string {
 	switch {
-	case r.digest == "":
-		return r.tag
-	case r.tag == "":
-		return r.digest
+	case r.Digest == "":
+		return r.Tag
+	case r.Tag == "":
+		return r.Digest
 	default:
-		return r.tag + "@" + r.digest
+		return r.Tag + "@" + r.Digest
 	}
 }
 
-func (r *reference) identifierWithSeparator() string {
-	if r.tag == "" {
-		return "@" + r.identifier()
+// IdentifierWithSeparator returns the identifier as it stands behind the name, with its @
+// or colon.
+func (r *Reference) IdentifierWithSeparator() string {
+	if r.Tag == "" {
+		return "@" + r.Identifier()
 	}
-	return ":" + r.identifier()
+	return ":" + r.Identifier()
 }

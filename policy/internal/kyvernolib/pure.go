@@ -1,4 +1,7 @@
-package kyvernocel
+// Package kyvernolib has the functions that Kyverno adds to CEL and that need nothing but their
+// arguments: hashes, data formats, random texts, certificates and image references. Functions
+// that ask a cluster or a registry are in policy/kyvernocel.
+package kyvernolib
 
 import (
 	"bytes"
@@ -25,11 +28,11 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/cel"
 )
 
-// maxData is the most bytes that functions read or return.
-const maxData = 4 << 20
+// MaxData is the most bytes that functions read or return.
+const MaxData = 4 << 20
 
-// pureFunctions returns the functions that depend only on their arguments.
-func pureFunctions() []celgo.EnvOption {
+// PureFunctions returns the functions that depend only on their arguments.
+func PureFunctions() []celgo.EnvOption {
 	var opts []celgo.EnvOption
 	add := func(more ...celgo.EnvOption) { opts = append(opts, more...) }
 	for _, h := range []struct {
@@ -40,75 +43,76 @@ func pureFunctions() []celgo.EnvOption {
 		{"sha1", func(b []byte) []byte { s := sha1.Sum(b); return s[:] }},
 		{"sha256", func(b []byte) []byte { s := sha256.Sum256(b); return s[:] }},
 	} {
-		sum := textFunction(func(s string) ref.Val { return types.String(hex.EncodeToString(h.sum([]byte(s)))) })
+		sum := TextFunction(func(s string) ref.Val { return types.String(hex.EncodeToString(h.sum([]byte(s)))) })
 		add(unary(h.name, celgo.StringType, celgo.StringType, sum), unary("hash."+h.name, celgo.StringType, celgo.StringType, sum))
 	}
 	add(
-		unary("json.unmarshal", celgo.DynType, celgo.DynType, textFunction(parseJSON)),
+		unary("json.unmarshal", celgo.DynType, celgo.DynType, TextFunction(ParseJSON)),
 		unary("json.marshal", celgo.DynType, celgo.StringType, marshalJSON),
-		unary("yaml.parse", celgo.DynType, celgo.DynType, textFunction(parseYAML)),
-		unary("gzip.compress", celgo.StringType, celgo.BytesType, textFunction(compress)),
+		unary("yaml.parse", celgo.DynType, celgo.DynType, TextFunction(parseYAML)),
+		unary("gzip.compress", celgo.StringType, celgo.BytesType, TextFunction(compress)),
 		unary("gzip.decompress", celgo.BytesType, celgo.StringType, decompress),
-		unary("x509.decode", celgo.StringType, celgo.DynType, textFunction(decodeCertificate)),
+		unary("x509.decode", celgo.StringType, celgo.DynType, TextFunction(decodeCertificate)),
 		unary("time.toCron", celgo.TimestampType, celgo.StringType, toCron),
 		binary("time.truncate", []*celgo.Type{celgo.TimestampType, celgo.DurationType}, celgo.TimestampType, truncate),
 		binary("math.round", []*celgo.Type{celgo.DoubleType, celgo.IntType}, celgo.DoubleType, round),
-		unary("isImage", celgo.StringType, celgo.BoolType, textFunction(isImage)),
+		unary("isImage", celgo.StringType, celgo.BoolType, TextFunction(isImage)),
 	)
 	for _, name := range []string{"parseServiceAccount", "user.parseServiceAccount"} {
-		add(unary(name, celgo.StringType, celgo.MapType(celgo.StringType, celgo.StringType), textFunction(parseServiceAccount)))
+		add(unary(name, celgo.StringType, celgo.MapType(celgo.StringType, celgo.StringType), TextFunction(parseServiceAccount)))
 	}
 	for _, name := range []string{"random", "random.random"} {
 		add(celgo.Function(name,
-			celgo.Overload(overload(name, "default"), nil, celgo.StringType, celgo.FunctionBinding(func(...ref.Val) ref.Val { return randomString(defaultPattern) })),
-			celgo.Overload(overload(name, "string"), []*celgo.Type{celgo.StringType}, celgo.StringType, celgo.UnaryBinding(textFunction(randomString)))))
+			celgo.Overload(Overload(name, "default"), nil, celgo.StringType, celgo.FunctionBinding(func(...ref.Val) ref.Val { return randomString(defaultPattern) })),
+			celgo.Overload(Overload(name, "string"), []*celgo.Type{celgo.StringType}, celgo.StringType, celgo.UnaryBinding(TextFunction(randomString)))))
 	}
 	lists := []*celgo.Type{celgo.ListType(celgo.DynType), celgo.ListType(celgo.DynType), celgo.StringType, celgo.StringType}
 	for _, name := range []string{"listObjToMap", "transform.listObjToMap"} {
-		add(celgo.Function(name, celgo.Overload(overload(name, "lists"), lists, celgo.MapType(celgo.DynType, celgo.DynType), celgo.FunctionBinding(listObjToMap))))
+		add(celgo.Function(name, celgo.Overload(Overload(name, "lists"), lists, celgo.MapType(celgo.DynType, celgo.DynType), celgo.FunctionBinding(listObjToMap))))
 	}
-	return append(opts, imageFunctions()...)
+	return append(opts, ImageFunctions()...)
 }
 
-// overload names one overload of a function.
-func overload(name, of string) string {
+// Overload names one overload of a function.
+func Overload(name, of string) string {
 	return "kyverno_" + strings.ReplaceAll(name, ".", "_") + "_" + of
 }
 
 func unary(name string, arg, result *celgo.Type, f func(ref.Val) ref.Val) celgo.EnvOption {
-	return celgo.Function(name, celgo.Overload(overload(name, "1"), []*celgo.Type{arg}, result, celgo.UnaryBinding(f)))
+	return celgo.Function(name, celgo.Overload(Overload(name, "1"), []*celgo.Type{arg}, result, celgo.UnaryBinding(f)))
 }
 
 func binary(name string, args []*celgo.Type, result *celgo.Type, f func(x, y ref.Val) ref.Val) celgo.EnvOption {
-	return celgo.Function(name, celgo.Overload(overload(name, "2"), args, result, celgo.BinaryBinding(f)))
+	return celgo.Function(name, celgo.Overload(Overload(name, "2"), args, result, celgo.BinaryBinding(f)))
 }
 
-// textFunction adapts a function of a string.
-func textFunction(f func(string) ref.Val) func(ref.Val) ref.Val {
+// TextFunction adapts a function of a string.
+func TextFunction(f func(string) ref.Val) func(ref.Val) ref.Val {
 	return func(v ref.Val) ref.Val {
 		s, ok := v.(types.String)
 		switch {
 		case !ok:
 			return types.MaybeNoSuchOverloadErr(v)
-		case len(s) > maxData:
-			return types.NewErr("a text of more than %d bytes refused", maxData)
+		case len(s) > MaxData:
+			return types.NewErr("a text of more than %d bytes refused", MaxData)
 		}
 		return f(string(s))
 	}
 }
 
-// frozen converts a JSON value to a CEL value.
-func frozen(tree any) ref.Val {
+// Frozen converts a JSON value to a CEL value.
+func Frozen(tree any) ref.Val {
 	v, _ := cel.Freeze(tree)
 	return v
 }
 
-func parseJSON(s string) ref.Val {
+// ParseJSON returns the value of a JSON text.
+func ParseJSON(s string) ref.Val {
 	var tree any
 	if err := json.Unmarshal([]byte(s), &tree); err != nil {
 		return types.NewErr("invalid JSON")
 	}
-	return frozen(tree)
+	return Frozen(tree)
 }
 
 func parseYAML(s string) ref.Val {
@@ -116,7 +120,7 @@ func parseYAML(s string) ref.Val {
 	if err := yaml.Unmarshal([]byte(s), &tree); err != nil {
 		return types.NewErr("invalid YAML")
 	}
-	return frozen(tree)
+	return Frozen(tree)
 }
 
 func marshalJSON(v ref.Val) ref.Val {
@@ -152,12 +156,12 @@ func decompress(v ref.Val) ref.Val {
 	if err != nil {
 		return types.WrapErr(err)
 	}
-	text, err := io.ReadAll(io.LimitReader(r, maxData+1))
+	text, err := io.ReadAll(io.LimitReader(r, MaxData+1))
 	switch {
 	case err != nil:
 		return types.WrapErr(err)
-	case len(text) > maxData:
-		return types.NewErr("a text of more than %d bytes refused", maxData)
+	case len(text) > MaxData:
+		return types.NewErr("a text of more than %d bytes refused", MaxData)
 	}
 	return types.String(text)
 }
@@ -211,7 +215,7 @@ func parseServiceAccount(s string) ref.Val {
 			tree["Namespace"], tree["Name"] = namespace, name
 		}
 	}
-	return frozen(tree)
+	return Frozen(tree)
 }
 
 // listObjToMap returns a map from the values of a field in one list of objects
@@ -252,5 +256,5 @@ func field(of, name ref.Val) (value, err ref.Val) {
 	return v, nil
 }
 
-// fixedNow is the time if Options.Now is not set.
-func fixedNow() time.Time { return time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC) }
+// FixedNow is the time where policies have no other.
+func FixedNow() time.Time { return time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC) }
