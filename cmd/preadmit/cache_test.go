@@ -399,6 +399,41 @@ func seesWhatMatters(t *testing.T, base []string) {
 	}
 }
 
+// TestCacheSeesCommit edits a policy, and then compares the same edit with another commit
+// that has the same policies. Results name the commit in places of the base's policy.
+func TestCacheSeesCommit(t *testing.T) {
+	t.Parallel()
+	dir, kept := t.TempDir(), t.TempDir()
+	copyRepository(t, "../../testdata/repos/shop", dir)
+	args := []string{"check", dir, "--base", "HEAD", "--pack", "pod-security-restricted"}
+	seen := make(map[string]bool)
+	for _, text := range []string{"one", "two"} {
+		policy := filepath.Join(dir, "policies/team.yaml")
+		was, err := os.ReadFile(policy)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, "NOTES.md"), []byte(text), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		merge(t, dir)
+		fileEdit{"message", policy, "workloads need a label team", "whose is it?"}.apply(t, policy)
+		want := reports(t, append(args[:len(args):len(args)], "--no-cache")...)
+		for range 2 {
+			if d := cmp.Diff(want, reports(t, append(args[:len(args):len(args)], "--cache", kept)...)); d != "" {
+				t.Errorf("%s (-without +with cache):\n%s", text, d)
+			}
+		}
+		if seen[want] {
+			t.Error("the reports are the same: nothing is shown")
+		}
+		seen[want] = true
+		if err := os.WriteFile(policy, was, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestCacheSeesEngineInputs runs with two dates, two versions of Kubernetes, two
 // users and two sets of policies, in every combination, over a tree and over a change.
 // Each changes the report, and a warm cache that holds them all gives the bytes of no
