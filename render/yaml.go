@@ -11,6 +11,8 @@ import (
 
 	yaml2 "go.yaml.in/yaml/v2"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/preadmit/preadmit/render/internal/yamlproblem"
 )
 
 // A Document is one document of a YAML or JSON file.
@@ -165,8 +167,8 @@ func (s *source) syntaxError(c *chunk, text []byte, err error) *Error {
 		return s.anchorError(c, m[1])
 	}
 	line, problem := errorLine(err)
-	if p, ok := explainSyntax(text, c.line, line-1, problem); ok {
-		return s.errorAt(min(c.line+p.line, s.lineCount()-1), p.column+1, "yaml-syntax", p.text)
+	if p, ok := yamlproblem.Explain(text, c.line, line-1, problem); ok {
+		return s.errorAt(min(c.line+p.Line, s.lineCount()-1), p.Column+1, "yaml-syntax", p.Text)
 	}
 	i := min(c.line+line, s.lineCount()) - 1
 	from, to := s.content(i)
@@ -205,4 +207,20 @@ func errorLine(err error) (line int, problem string) {
 		line++
 	}
 	return line, quotedName.ReplaceAllString(m[2], "")
+}
+
+// SyntaxError explains in the user's terms, with its place, why a YAML library
+// refuses a file with err.
+func SyntaxError(file string, data []byte, err error) error {
+	for _, e := range Errors(documentsError(file, data)) {
+		if e.Rule == "yaml-syntax" {
+			return e
+		}
+	}
+	return &Error{Span: Span{File: file}, Rule: "yaml-syntax", Err: errors.New(strings.TrimPrefix(err.Error(), "yaml: "))}
+}
+
+func documentsError(file string, data []byte) error {
+	_, err := Documents(file, data, YAML11)
+	return err
 }

@@ -1,74 +1,58 @@
-package render
+// Package yamlproblem explains syntax errors of YAML in the user's terms.
+package yamlproblem
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
 )
 
-// A yamlProblem is a syntax error in the user's terms. line and column count
+// A Problem is a syntax error in the user's terms. Line and Column count
 // from 0.
-type yamlProblem struct {
-	line, column int
-	text         string
+type Problem struct {
+	Line, Column int
+	Text         string
 }
 
-// explainSyntax explains a YAML library's problem in a line (from 0) of a text,
+// Explain explains a YAML library's problem in a line (from 0) of a text,
 // at the place of the mistake rather than where the library noticed it. ok is
 // false if it has no better explanation. The explanation quotes no content of
 // the file but single characters. first is the line of the file, from 0, where
 // the text begins.
-func explainSyntax(text []byte, first, line int, problem string) (yamlProblem, bool) {
+func Explain(text []byte, first, line int, problem string) (Problem, bool) {
 	s := scanYAML(text)
 	s.first = first
 	if line >= len(s.lines) {
 		line = len(s.lines) - 1
 	}
-	for _, explain := range []func(*yamlScan, int, string) (yamlProblem, bool){
+	for _, explain := range []func(*yamlScan, int, string) (Problem, bool){
 		conflictProblem, tabProblem, quoteProblem, bracketProblem, startProblem, colonProblem, indentProblem,
 	} {
 		if p, ok := explain(s, line, problem); ok {
-			p.column = utf8.RuneCount(s.lines[p.line][:min(p.column, len(s.lines[p.line]))])
+			p.Column = utf8.RuneCount(s.lines[p.Line][:min(p.Column, len(s.lines[p.Line]))])
 			return p, true
 		}
 	}
-	return yamlProblem{}, false
-}
-
-// SyntaxError explains in the user's terms, with its place, why a YAML library
-// refuses a file with err.
-func SyntaxError(file string, data []byte, err error) error {
-	for _, e := range Errors(documentsError(file, data)) {
-		if e.Rule == "yaml-syntax" {
-			return e
-		}
-	}
-	return &Error{Span: Span{File: file}, Rule: "yaml-syntax", Err: errors.New(strings.TrimPrefix(err.Error(), "yaml: "))}
-}
-
-func documentsError(file string, data []byte) error {
-	_, err := Documents(file, data, YAML11)
-	return err
+	return Problem{}, false
 }
 
 // conflictProblem finds git's conflict markers.
-func conflictProblem(s *yamlScan, _ int, _ string) (yamlProblem, bool) {
+func conflictProblem(s *yamlScan, _ int, _ string) (Problem, bool) {
 	for i, line := range s.lines {
 		if bytes.HasPrefix(line, []byte("<<<<<<< ")) || bytes.HasPrefix(line, []byte(">>>>>>> ")) {
-			return yamlProblem{i, 0, "a conflict of git is not resolved here: choose one side and remove the marks"}, true
+			return Problem{i, 0, "a conflict of git is not resolved here: choose one side and remove the marks"}, true
 		}
 	}
-	return yamlProblem{}, false
+	return Problem{}, false
 }
 
 // tabProblem finds a tab in a line's indentation.
-func tabProblem(s *yamlScan, line int, problem string) (yamlProblem, bool) {
+func tabProblem(s *yamlScan, line int, problem string) (Problem, bool) {
 	if !strings.Contains(problem, "tab character") && !strings.Contains(problem, "cannot start any token") &&
 		!strings.Contains(problem, "expected key") && !strings.Contains(problem, "expected ':'") {
-		return yamlProblem{}, false
+		return Problem{}, false
 	}
 	for _, i := range []int{line, line - 1} {
 		if i < 0 {
@@ -76,47 +60,47 @@ func tabProblem(s *yamlScan, line int, problem string) (yamlProblem, bool) {
 		}
 		blanks := s.lines[i][:len(s.lines[i])-len(bytes.TrimLeft(s.lines[i], " \t"))]
 		if tab := bytes.IndexByte(blanks, '\t'); tab >= 0 {
-			return yamlProblem{i, tab, "the line is indented with a tab; YAML takes spaces alone"}, true
+			return Problem{i, tab, "the line is indented with a tab; YAML takes spaces alone"}, true
 		}
 	}
-	return yamlProblem{}, false
+	return Problem{}, false
 }
 
 // quoteProblem finds a quote that is not closed, or closed too early.
-func quoteProblem(s *yamlScan, line int, problem string) (yamlProblem, bool) {
+func quoteProblem(s *yamlScan, line int, problem string) (Problem, bool) {
 	for _, q := range s.quotes {
 		switch {
 		case !q.closed && q.line <= line:
-			return yamlProblem{q.line, q.column, fmt.Sprintf("the quote %c that opens here is never closed", q.char)}, true
+			return Problem{q.line, q.column, fmt.Sprintf("the quote %c that opens here is never closed", q.char)}, true
 		case q.closed && q.endLine > q.line && q.line <= line && q.endLine >= line-1 && s.junkAfter(q):
-			return yamlProblem{q.line, q.column, fmt.Sprintf("the quote %c that opens here is closed only on line %d", q.char, s.number(q.endLine))}, true
+			return Problem{q.line, q.column, fmt.Sprintf("the quote %c that opens here is closed only on line %d", q.char, s.number(q.endLine))}, true
 		case q.closed && (q.endLine == line || q.endLine == line-1) && s.junkAfter(q) && strings.Contains(problem, "did not find expected key"):
 			how := `write \" for a quote within`
 			if q.char == '\'' {
 				how = "write '' for a quote within"
 			}
-			return yamlProblem{q.endLine, q.endColumn + 1, "text follows the closing quote: " + how + ", or put all of the value in quotes"}, true
+			return Problem{q.endLine, q.endColumn + 1, "text follows the closing quote: " + how + ", or put all of the value in quotes"}, true
 		}
 	}
 	if !strings.Contains(problem, "unknown escape") {
-		return yamlProblem{}, false
+		return Problem{}, false
 	}
 	for i, c := range s.lines[line] {
 		if c == '\\' && i+1 < len(s.lines[line]) && !bytes.ContainsRune([]byte("0abt\tnvfre \"/\\N_LPxuU"), rune(s.lines[line][i+1])) {
-			return yamlProblem{line, i, `a backslash in double quotes begins an escape, and this is none: write \\, or use single quotes`}, true
+			return Problem{line, i, `a backslash in double quotes begins an escape, and this is none: write \\, or use single quotes`}, true
 		}
 	}
-	return yamlProblem{}, false
+	return Problem{}, false
 }
 
 // bracketProblem finds a bracket that is not closed, or that has no opening
 // one.
-func bracketProblem(s *yamlScan, line int, problem string) (yamlProblem, bool) {
+func bracketProblem(s *yamlScan, line int, problem string) (Problem, bool) {
 	if s.stray != nil && (s.stray.line == line || s.stray.line == line-1) {
-		return yamlProblem{s.stray.line, s.stray.column, fmt.Sprintf("no bracket is open that this %c could close", s.stray.char)}, true
+		return Problem{s.stray.line, s.stray.column, fmt.Sprintf("no bracket is open that this %c could close", s.stray.char)}, true
 	}
 	if !strings.Contains(problem, "expected ',' or") && !strings.Contains(problem, "end of stream") && !strings.Contains(problem, "node content") {
-		return yamlProblem{}, false
+		return Problem{}, false
 	}
 	for _, b := range slices.Backward(s.brackets) {
 		if b.line > line {
@@ -124,85 +108,85 @@ func bracketProblem(s *yamlScan, line int, problem string) (yamlProblem, bool) {
 		}
 		switch {
 		case !b.closed || b.endLine > line && b.endLine > b.line && s.hasKey(line):
-			return yamlProblem{b.line, b.column, fmt.Sprintf("the %c that opens here is never closed", b.char)}, true
+			return Problem{b.line, b.column, fmt.Sprintf("the %c that opens here is never closed", b.char)}, true
 		case b.endLine >= line:
-			return yamlProblem{b.line, b.column, fmt.Sprintf("a comma is missing between the entries within this %c", b.char)}, true
+			return Problem{b.line, b.column, fmt.Sprintf("a comma is missing between the entries within this %c", b.char)}, true
 		}
 	}
-	return yamlProblem{}, false
+	return Problem{}, false
 }
 
 // startProblem finds a character with which no value can begin.
-func startProblem(s *yamlScan, line int, problem string) (yamlProblem, bool) {
+func startProblem(s *yamlScan, line int, problem string) (Problem, bool) {
 	switch {
 	case strings.Contains(problem, "cannot start any token"):
 		for _, at := range s.starts {
 			if c := s.lines[at.line][at.column]; at.line == line && strings.ContainsRune("@`%", rune(c)) {
-				return yamlProblem{line, at.column, fmt.Sprintf("no value can begin with %c: put it in quotes", c)}, true
+				return Problem{line, at.column, fmt.Sprintf("no value can begin with %c: put it in quotes", c)}, true
 			}
 		}
 	case strings.Contains(problem, "block sequence entries are not allowed"):
 		if i := bytes.Index(s.lines[line], []byte(": - ")); i >= 0 {
-			return yamlProblem{line, i + 2, "a list can't begin on the line of its key: put each entry on a line of its own, below it"}, true
+			return Problem{line, i + 2, "a list can't begin on the line of its key: put each entry on a line of its own, below it"}, true
 		}
 	case strings.Contains(problem, "comment or line break"):
 		if i := bytes.LastIndexAny(s.lines[line], "|>"); i >= 0 {
-			return yamlProblem{line, i, fmt.Sprintf("nothing but + or - or a digit can follow the %c of a text block on its line", s.lines[line][i])}, true
+			return Problem{line, i, fmt.Sprintf("nothing but + or - or a digit can follow the %c of a text block on its line", s.lines[line][i])}, true
 		}
 	}
-	return yamlProblem{}, false
+	return Problem{}, false
 }
 
 // colonProblem finds what is wrong around a colon.
-func colonProblem(s *yamlScan, line int, problem string) (yamlProblem, bool) {
+func colonProblem(s *yamlScan, line int, problem string) (Problem, bool) {
 	before := s.contentBefore(line)
 	switch {
 	case strings.Contains(problem, "mapping values are not allowed"):
 		if first := s.colon(line, 0); first >= 0 {
 			if second := s.colon(line, first+1); second >= 0 {
-				return yamlProblem{line, second, "a colon with a blank behind it in a value: put the value in quotes"}, true
+				return Problem{line, second, "a colon with a blank behind it in a value: put the value in quotes"}, true
 			}
 		}
 		switch {
 		case before >= 0 && s.colon(before, 0) < 0 && bytes.IndexByte(s.lines[before], ':') > 0:
-			return yamlProblem{before, bytes.IndexByte(s.lines[before], ':'), "a blank is missing behind the colon"}, true
+			return Problem{before, bytes.IndexByte(s.lines[before], ':'), "a blank is missing behind the colon"}, true
 		case before >= 0 && s.colon(before, 0) < 0 && s.isEntry(before):
-			return yamlProblem{line, s.indent(line), fmt.Sprintf("a key stands below the entry on line %d, which is a value already", s.number(before))}, true
+			return Problem{line, s.indent(line), fmt.Sprintf("a key stands below the entry on line %d, which is a value already", s.number(before))}, true
 		case before >= 0 && s.colon(before, 0) < 0:
 			return noKey(s, before)
 		case before >= 0 && s.indent(line) > s.indent(before):
-			return yamlProblem{line, s.indent(line), fmt.Sprintf("the line is indented more than line %d, whose key has a value already", s.number(before))}, true
+			return Problem{line, s.indent(line), fmt.Sprintf("the line is indented more than line %d, whose key has a value already", s.number(before))}, true
 		}
 	case strings.Contains(problem, "could not find expected ':'"):
 		for i := line; i >= 0 && i >= line-1; i-- {
 			if s.isContent(i) && s.colon(i, 0) < 0 {
 				if c := bytes.IndexByte(s.lines[i], ':'); c > 0 {
-					return yamlProblem{i, c, "a blank is missing behind the colon"}, true
+					return Problem{i, c, "a blank is missing behind the colon"}, true
 				}
 				return noKey(s, i)
 			}
 		}
 	}
-	return yamlProblem{}, false
+	return Problem{}, false
 }
 
-func noKey(s *yamlScan, line int) (yamlProblem, bool) {
-	return yamlProblem{line, s.indent(line), "the line is neither a key with a colon nor an entry of a list"}, true
+func noKey(s *yamlScan, line int) (Problem, bool) {
+	return Problem{line, s.indent(line), "the line is neither a key with a colon nor an entry of a list"}, true
 }
 
 // indentProblem finds a line whose indentation fits none above it, and keys
 // among entries.
-func indentProblem(s *yamlScan, line int, problem string) (yamlProblem, bool) {
+func indentProblem(s *yamlScan, line int, problem string) (Problem, bool) {
 	if !s.isContent(line) {
-		return yamlProblem{}, false
+		return Problem{}, false
 	}
 	at := s.indent(line)
 	entry := s.isEntry(line)
 	switch {
 	case strings.Contains(problem, "'-' indicator"):
-		return yamlProblem{line, at, "a key stands among the entries of a list: it is indented too little or too much, or lacks its dash"}, true
+		return Problem{line, at, "a key stands among the entries of a list: it is indented too little or too much, or lacks its dash"}, true
 	case !strings.Contains(problem, "expected key"):
-		return yamlProblem{}, false
+		return Problem{}, false
 	}
 	least := at
 	for i := line - 1; i >= 0; i-- {
@@ -211,7 +195,7 @@ func indentProblem(s *yamlScan, line int, problem string) (yamlProblem, bool) {
 		}
 		if in := s.indent(i); in == at {
 			if entry && !s.isEntry(i) {
-				return yamlProblem{line, at, "an entry of a list stands among the keys of a mapping: it is indented too little or too much"}, true
+				return Problem{line, at, "an entry of a list stands among the keys of a mapping: it is indented too little or too much"}, true
 			}
 			break
 		} else if in < at {
@@ -220,9 +204,9 @@ func indentProblem(s *yamlScan, line int, problem string) (yamlProblem, bool) {
 		}
 	}
 	if least < at {
-		return yamlProblem{line, at, fmt.Sprintf("the line is indented by %d, which is the indentation of no line above that it could belong to", at)}, true
+		return Problem{line, at, fmt.Sprintf("the line is indented by %d, which is the indentation of no line above that it could belong to", at)}, true
 	}
-	return yamlProblem{}, false
+	return Problem{}, false
 }
 
 // A yamlScan is what a rough reading of a YAML text gives: enough to find the
