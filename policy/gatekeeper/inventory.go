@@ -71,7 +71,7 @@ type inventory struct {
 	whole    *view                     // for who sees it all
 	views    sync.Map                  // by cluster name: *view
 	units    sync.Map                  // by *render.Unit: *view, for some of those in keyed
-	kept     atomic.Int64              // how many views units held so far
+	kept     atomic.Int64              // views of units, made so far
 }
 
 // A view is the inventory as the objects of a unit see it.
