@@ -71,6 +71,9 @@ func keyIs(text, key string) bool {
 	if text == key || strings.HasPrefix(text, "*") {
 		return true
 	}
+	if strings.HasPrefix(text, "|") || strings.HasPrefix(text, ">") { // the header of a block
+		return len(strings.Fields(text)) == 1
+	}
 	m, err := sigsDecode([]byte("{? " + text + " : 1}"))
 	if err != nil {
 		m, err = sigsDecode([]byte(text + ": 1"))
