@@ -26,6 +26,8 @@ type Undeployed struct {
 	// Objects returns the objects of a document of the head, or nil if it can't
 	// be decoded.
 	Objects func(render.TreeDocument) []*render.Object
+	// Names returns the kinds and names of these objects.
+	Names func(render.TreeDocument) []Named
 	// Elsewhere are the objects that the head deploys to other clusters.
 	Elsewhere []*render.Object
 	// Added reports whether the change adds a file.
@@ -33,6 +35,12 @@ type Undeployed struct {
 	// Unreadable says why nobody can tell what objects a file of the head holds,
 	// "" where it is not there or can be read.
 	Unreadable func(file string) string
+}
+
+// A Named is the kind of an object and its name, "" if that is generated.
+type Named struct {
+	GroupKind schema.GroupKind
+	Name      string
 }
 
 // Results returns an Unknown result for each DELETE request whose object still
@@ -248,11 +256,11 @@ func isUnreached(o *render.Object) bool { return o.Unit != nil && o.Unit.State =
 // that the base deploys an object of its kind from its file.
 func (u Undeployed) held(d render.TreeDocument, before bool, deletes map[schema.GroupKind][]*Request) []*Request {
 	var held []*Request
-	objects := u.Objects(d)
+	objects := u.Names(d)
 	for _, o := range objects {
-		for _, r := range deletes[o.GroupVersionKind().GroupKind()] {
+		for _, r := range deletes[o.GroupKind] {
 			name := r.OldObject.GetName()
-			if name == o.GetName() || before && strings.Contains(name, o.GetName()) {
+			if name == o.Name || before && strings.Contains(name, o.Name) {
 				held = append(held, r)
 			}
 		}

@@ -171,24 +171,33 @@ func (d Discovery) Documents(units []*Unit) []TreeDocument {
 	return slices.Concat(found...)
 }
 
-// Objects returns the objects of a document, or nil if it can't be decoded.
-func (d Discovery) Objects(doc TreeDocument) []*Object {
-	data, err := ReadFile(d.walk.fsys, doc.File)
-	if err != nil {
-		return nil
-	}
-	docs, _ := Documents(doc.File, data, YAML11)
-	for _, x := range docs {
-		if x.Index == doc.Index {
-			m, _ := x.Value.(map[string]any)
-			if shapeOf(m) == template {
+// Objects returns a function that decodes the objects of a document; it returns nil if
+// that can't be done. It keeps the last file, so documents are best asked for in the
+// order of Documents. It must not be called concurrently.
+func (d Discovery) Objects() func(TreeDocument) []*Object {
+	var file string
+	var docs []Document
+	return func(doc TreeDocument) []*Object {
+		if doc.File != file {
+			data, err := ReadFile(d.walk.fsys, doc.File)
+			if err != nil {
 				return nil
 			}
-			objects, _ := flatten(x.Value, x.Positions, 0)
-			return objects
+			file = doc.File
+			docs, _ = Documents(file, data, YAML11)
 		}
+		for _, x := range docs {
+			if x.Index == doc.Index {
+				m, _ := x.Value.(map[string]any)
+				if shapeOf(m) == template {
+					return nil
+				}
+				objects, _ := flatten(x.Value, x.Positions, 0)
+				return objects
+			}
+		}
+		return nil
 	}
-	return nil
 }
 
 // An accounting is the state of one call of Documents.

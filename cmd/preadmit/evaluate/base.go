@@ -27,7 +27,7 @@ func (e *Evaluation) change(ctx context.Context, o *Options, in *load.Input, arg
 		return nil, err
 	}
 	o.RememberObjects(r)
-	b := &base{Revision: r}
+	b := &base{Revision: r, named: make(map[documentAt][]policy.Named)}
 	if err := b.load(ctx, o, args, stdin); err != nil {
 		return nil, err
 	}
@@ -56,7 +56,8 @@ func (e *Evaluation) change(ctx context.Context, o *Options, in *load.Input, arg
 // A base is the rendered revision that the work tree is compared with.
 type base struct {
 	*load.Revision
-	in *load.Input
+	in    *load.Input
+	named map[documentAt][]policy.Named // of documents of the head
 }
 
 // load renders the base as the head was.

@@ -23,7 +23,8 @@ func (b *base) undeployed(head *load.Input, reqs []policy.Request) []policy.Resu
 		return units
 	}
 	u := policy.Undeployed{
-		Base: b.in.Documents(), Head: head.Documents(), Objects: head.Walked.Objects, Elsewhere: render.Objects(head.Others),
+		Base: b.in.Documents(), Head: head.Documents(), Objects: head.Walked.Objects(), Names: b.namedIn(head.Walked.Objects()),
+		Elsewhere: render.Objects(head.Others),
 		Added: func(file string) bool {
 			_, err := fs.Stat(b.in.Tree, file)
 			return err != nil
@@ -31,6 +32,28 @@ func (b *base) undeployed(head *load.Input, reqs []policy.Request) []policy.Resu
 		Unreadable: head.Unreadable(b.Repo),
 	}
 	return slices.Concat(u.Results(reqs), u.HeldNoMore(reqs), units)
+}
+
+// namedIn returns a function that returns the kinds and names of a document's objects. It
+// keeps them for the comparisons of the other clusters.
+func (b *base) namedIn(objects func(render.TreeDocument) []*render.Object) func(render.TreeDocument) []policy.Named {
+	return func(d render.TreeDocument) []policy.Named {
+		at := documentAt{d.File, d.Index}
+		names, ok := b.named[at]
+		if !ok {
+			for _, o := range objects(d) {
+				names = append(names, policy.Named{GroupKind: o.GroupVersionKind().GroupKind(), Name: o.GetName()})
+			}
+			b.named[at] = names
+		}
+		return names
+	}
+}
+
+// A documentAt is a file of the head and a document's index in it.
+type documentAt struct {
+	file  string
+	index int
 }
 
 // withoutUnits drops the results about units that nothing deploys any more if one of
@@ -76,8 +99,9 @@ func (b *base) unchecked(o *Options, head *load.Input, already []policy.Result) 
 		return nil
 	}
 	deployed := slices.Concat(render.Objects(head.Head), render.Objects(head.Others))
+	objectsOf := head.Walked.Objects()
 	return policy.Unchecked{Base: b.in.Documents(), Head: added, Deployed: func(d render.TreeDocument) bool {
-		objects := head.Walked.Objects(d)
+		objects := objectsOf(d)
 		return len(objects) == 0 || slices.ContainsFunc(objects, func(o *render.Object) bool { return isAmong(o, deployed) })
 	}}.Results()
 }
