@@ -234,8 +234,10 @@ func (s *source) flowEnd(off int) int {
 	return len(s.data)
 }
 
+// tagEnd returns the end of the tag that begins at off. A comma or bracket is part of it,
+// as yaml.v3 reads it.
 func (s *source) tagEnd(off int) int {
-	for off < len(s.data) && !blank(s.data[off]) && bytes.IndexByte([]byte(",[]{}"), s.data[off]) < 0 {
+	for off < len(s.data) && !blank(s.data[off]) {
 		off++
 	}
 	return off
