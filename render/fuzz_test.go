@@ -114,7 +114,9 @@ func compareChunk(t *testing.T, text []byte) {
 func FuzzParse(f *testing.F) {
 	seeds(f)
 	f.Add([]byte("{apiVersion: v1, kind: K, a:, b: [c:, {~:}], ? d:}")) // keys that kubectl reads with their colon
-	f.Add([]byte("{!A]: b}")) // a tag with a bracket
+	f.Add([]byte("{!A]: b}"))                                           // a tag with a bracket
+	f.Add([]byte("{i: -, 2\n:}"))
+	f.Add([]byte("? a\n }}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 1<<14 {
 			return

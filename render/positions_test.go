@@ -74,15 +74,14 @@ func keyIs(text, key string) bool {
 	if strings.HasPrefix(text, "|") || strings.HasPrefix(text, ">") { // the header of a block
 		return len(strings.Fields(text)) == 1
 	}
-	m, err := sigsDecode([]byte("{? " + text + " : 1}"))
-	if err != nil {
-		m, err = sigsDecode([]byte(text + ": 1"))
+	for _, form := range []string{"{? " + text + " : 1}", text + ": 1", "? " + text + "\n: 1", "{" + text + "}"} {
+		v, _ := sigsDecode([]byte(form))
+		m, _ := v.(map[string]any)
+		if _, ok := m[key]; ok {
+			return true
+		}
 	}
-	if err != nil {
-		return false
-	}
-	_, ok := m.(map[string]any)[key]
-	return ok
+	return false
 }
 
 // textIs holds the text of a value against the value.
@@ -104,7 +103,7 @@ func textIs(text string, v any) bool {
 			return true
 		}
 	}
-	if strings.HasSuffix(text, ":") { // which ends a plain scalar in a list in flow style alone
+	if strings.HasSuffix(text, ":") || text == "-" { // plain scalars in flow style alone
 		got, err := sigsDecode([]byte("[" + text + "]"))
 		return err == nil && cmp.Equal(got, any([]any{v}))
 	}

@@ -261,8 +261,9 @@ func (s *source) keyToken(e entry, flow bool) (from, to int) {
 	if key := s.keys[e.key]; strings.HasSuffix(key, ":") && bytes.HasPrefix(s.data[from:], []byte(key)) {
 		to = max(to, from+len(key))
 	} else if to < len(s.data) && s.data[to] == '\n' { // the key goes on in the next line
-		end := s.plainEnd(from, len(strings.Join(strings.Fields(key), "")))
-		if strings.Join(strings.Fields(string(s.data[from:end])), " ") == key {
+		text := strings.Join(strings.Fields(key), "")
+		end := s.plainEnd(from, len(text))
+		if strings.Join(strings.Fields(string(s.data[from:end])), "") == text {
 			to = end
 		}
 	}
