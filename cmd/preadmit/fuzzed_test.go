@@ -22,6 +22,7 @@ var decoders = []string{
 // fuzzedBy are packages whose parsing a target of another package reaches.
 var fuzzedBy = map[string]string{
 	"cmd/preadmit/download":      "cmd/preadmit FuzzGraph", // whose JSON it reads
+	"policy/gatekeeper":          "cmd/preadmit FuzzBeside",
 	"policy/internal/kindcheck":  "cmd/preadmit FuzzBeside",
 	"policy/internal/kyvernodoc": "cmd/preadmit FuzzBeside",
 	"render/fetch":               "render/internal/artifact FuzzFiles",

@@ -32,7 +32,8 @@ func FuzzBeside(f *testing.F) {
 	for _, policy := range []string{
 		"apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nmetadata: {name: a}\nspec:\n  matchConstraints: {resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: ['*'], resources: [pods]}]}\n  validations: [{expression: 'object.spec.x'}]\n",
 		"apiVersion: kyverno.io/v1\nkind: ClusterPolicy\nmetadata: {name: a}\nspec:\n  rules:\n  - name: a\n    match: {any: [{resources: {kinds: [Pod]}}]}\n    validate: {message: '{{ x }}', pattern: {spec: {a: '>1'}}}\n",
-		"apiVersion: templates.gatekeeper.sh/v1\nkind: ConstraintTemplate\nmetadata: {name: a}\nspec: {crd: {spec: {names: {kind: A}}}, targets: [{target: admission.k8s.gatekeeper.sh, rego: 'package a\nviolation[{\"msg\": \"x\"}] { true }'}]}\n",
+		"apiVersion: templates.gatekeeper.sh/v1\nkind: ConstraintTemplate\nmetadata: {name: a}\nspec: {crd: {spec: {names: {kind: A}}}, targets: [{target: admission.k8s.gatekeeper.sh, rego: 'package a\nviolation[{\"msg\": \"x\"}] { true }'}]}\n---\napiVersion: constraints.gatekeeper.sh/v1beta1\nkind: A\nmetadata: {name: a}\n---\n" +
+			"apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: gatekeeper-validating-webhook-configuration}\nwebhooks: [{name: validation.gatekeeper.sh, namespaceSelector: {matchLabels: {a: b}}, rules: [{apiGroups: ['*'], apiVersions: ['*'], operations: ['*'], resources: ['*']}]}]\n",
 		"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: as.e.com}\nspec: {group: e.com, scope: Namespaced, names: {kind: A, plural: as}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}\n",
 	} {
 		f.Add(uint8(0), []byte(policy))
