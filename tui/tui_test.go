@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -361,6 +362,18 @@ func TestEvaluateFails(t *testing.T) {
 	d.press("r")
 	if d.selected() == nil {
 		t.Error("r does not try again")
+	}
+}
+
+// TestUndecidedAlone holds that a screen without failures says what is not decided.
+func TestUndecidedAlone(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t, 120, 40, func(h *fakeHost, _ *Options) {
+		h.report.Results = slices.DeleteFunc(h.report.Results, func(r policy.Result) bool { return r.Outcome == policy.Fail })
+		h.report.Summary.Objects, h.report.Summary.Rules = 1, 1
+	})
+	if got := screen(d.model); !strings.Contains(got, "No failures here, but 2 results") {
+		t.Errorf("the screen is\n%s", got)
 	}
 }
 

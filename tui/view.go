@@ -242,6 +242,8 @@ func (m *model) nothing(width int) []string {
 		text = fmt.Sprintf("Nothing matches the filter: %s clears it.", m.keys.of(actClear))
 	case m.section == sectionNew && r.Summary.Objects*r.Summary.Rules == 0:
 		text = "Nothing was evaluated: this says nothing about what is in the tree."
+	case m.section == sectionNew && r.Incomplete() > 0:
+		text = fmt.Sprintf("No failures here, but %s not decided, in the section Not evaluated. %s shows the next section.", policy.Plural(r.Incomplete(), "result"), m.keys.of(actNextSection))
 	case m.section == sectionNew:
 		text = fmt.Sprintf("Nothing to decide here: %d objects of %d units, %d rules. %s shows the other sections.", r.Summary.Objects, r.Summary.Rendered, r.Summary.Rules, m.keys.of(actNextSection))
 	default:
