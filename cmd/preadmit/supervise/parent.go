@@ -395,6 +395,7 @@ func (c *child) causeOfDeath() string {
 		{"out of memory", OutOfMemory},
 		{"cannot allocate memory", OutOfMemory},
 		{"failed to create new OS thread", OutOfMemory}, // no memory for its stack
+		{"runtime.(*spanQueue).", OutOfMemory},          // Go 1.26's collector does not check whether it got memory for its queue
 		{"panic:", "fails by an internal error"},
 	} {
 		if strings.Contains(text, cause.sign) {
