@@ -301,7 +301,7 @@ func markValues(hidden, values any, was *render.Object, field string) any {
 	return h
 }
 
-// taken says what a cluster deletes with an object: the objects in a
+// taken describes what is deleted together with an object: the objects in a
 // Namespace, the objects of a definition's kind, the data of a claim.
 func (c *changeDiffs) taken(o *render.Object) string {
 	switch gk := o.GroupVersionKind().GroupKind(); {

@@ -56,8 +56,8 @@ type documentAt struct {
 	index int
 }
 
-// withoutUnits drops the results about units that nothing deploys any more if one of
-// the others, of any cluster, is about a document in the same file.
+// withoutUnits drops each result about a unit that nothing deploys any more if a
+// document in the same file has a result itself, on any cluster.
 func withoutUnits(results []policy.Result) []policy.Result {
 	known := make(map[string]bool)
 	for i := range results {
