@@ -117,6 +117,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("{!A]: b}"))                                           // a tag with a bracket
 	f.Add([]byte("{i: -, 2\n:}"))
 	f.Add([]byte("? a\n }}"))
+	f.Add([]byte("{! :A }")) // a key that is empty but for its tag
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 1<<14 {
 			return

@@ -246,7 +246,8 @@ func (s *source) tagEnd(off int) int {
 // keyToken returns the offsets of a map's key. kubectl reads {a:} as the key "a:"
 // without a value, {a: } as the key "a".
 func (s *source) keyToken(e entry, flow bool) (from, to int) {
-	from = s.skipProperties(s.offset(int(e.keyAt.line), int(e.keyAt.column)))
+	tag := s.offset(int(e.keyAt.line), int(e.keyAt.column))
+	from = s.skipProperties(tag)
 	if from >= len(s.data) {
 		return from, from
 	}
@@ -255,6 +256,10 @@ func (s *source) keyToken(e entry, flow bool) (from, to int) {
 		return from, s.doubleQuotedEnd(from)
 	case '\'':
 		return from, s.singleQuotedEnd(from)
+	case ':':
+		if s.keys[e.key] == "" { // {!!str : a}, the tag is all there is of the key
+			return tag, s.trimRight(tag, from)
+		}
 	}
 	for to = from; to < len(s.data) && !s.endsKey(to, flow); to++ {
 	}
