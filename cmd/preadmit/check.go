@@ -114,9 +114,20 @@ func (o *checkOptions) runCheck(ctx context.Context, args []string, std stdio) (
 	}
 	o.SaveCache()
 	if len(r.Units) == 0 && len(r.Results) == 0 && o.Base == "" {
-		return 0, &supervise.Incomplete{Err: fmt.Errorf("nothing was checked: there is no chart, kustomization or manifest in %s", cmp.Or(strings.Join(args, ", "), "."))}
+		return 0, o.nothingChecked(in, args)
 	}
 	return o.writeCoverage(verdict(r, o, outs, std.err), in.Tree, std.out, std.err, report.Options{Color: o.colored(std.out), Width: width(std.out)})
+}
+
+// nothingChecked returns the error of a run without units. It is one of the command line
+// or the configuration if their globs leave out all that could be checked.
+func (o *checkOptions) nothingChecked(in *load.Input, args []string) error {
+	for _, d := range in.Documents() {
+		if o.Selection.Excludes(d.File) {
+			return fmt.Errorf("nothing was checked: exclude leaves out every Kubernetes object, the first at %s:%d", report.Plain(in.Tree.Display(d.File)), d.Line)
+		}
+	}
+	return &supervise.Incomplete{Err: fmt.Errorf("nothing was checked: there is no chart, kustomization or manifest in %s", cmp.Or(strings.Join(args, ", "), "."))}
 }
 
 // reportFailure writes the reports of a run that ended because its input, such as
