@@ -56,6 +56,7 @@ func FuzzAnswer(f *testing.F) {
 			}
 			f.Add(data)
 		}
+		f.Add([]byte(`{"do": "` + do + `"}`)) // without what it is about
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var out bytes.Buffer

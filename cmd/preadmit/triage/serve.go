@@ -96,6 +96,9 @@ func (h *Host) answerTo(ctx context.Context, q *question, news func([]byte)) ([]
 	if why := tasks.Of(ctx).Fatal(); why != "" {
 		return nil, errors.New(why)
 	}
+	if q.Do == "propose" && q.Decisions == nil || (q.Do == "object" || q.Do == "explain") && q.Result == nil {
+		return nil, fmt.Errorf("request %q is incomplete", q.Do)
+	}
 	if q.Encoding != "" {
 		h.mu.Lock()
 		h.texts = q.Texts
