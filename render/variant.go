@@ -178,6 +178,10 @@ const maxVariants = 8
 // maxSingle is the largest number of API versions that are tried one by one.
 const maxSingle = 4
 
+// maxCombined is the largest number of questions with two answers whose answers are
+// tried in each combination. A template may write something in just one of them.
+const maxCombined = 3
+
 // A varying renders the variants of one unit.
 type varying struct {
 	unit  *Unit
@@ -221,19 +225,7 @@ func (u *Unit) vary(ctx context.Context, inputs *Inputs, again func(Variant, *In
 // plan lists the variants that follow from the questions so far, the most
 // important ones first.
 func (w *varying) plan() []Variant {
-	var all Variant
-	for _, q := range w.asked {
-		switch q.Subject {
-		case AsksUpgrade:
-			all.Upgrade = true
-		case AsksLookup:
-			all.Lookup = LookupObject
-		case AsksAPI:
-			all.APIVersions = append(all.APIVersions, q.API)
-		}
-	}
-	slices.Sort(all.APIVersions)
-	all.APIVersions = slices.Compact(all.APIVersions)
+	all := w.all()
 	var plan, late []Variant
 	if all.Upgrade {
 		plan = append(plan, Variant{Upgrade: true})
@@ -258,7 +250,58 @@ func (w *varying) plan() []Variant {
 	if all.Lookup != LookupNothing && (all.Upgrade || len(all.APIVersions) > 0) {
 		plan = append(plan, all)
 	}
-	return append(plan, late...)
+	return slices.Concat(plan, late, combinations(all))
+}
+
+// all returns the variant with the other answer to each question so far.
+func (w *varying) all() (all Variant) {
+	for _, q := range w.asked {
+		switch q.Subject {
+		case AsksUpgrade:
+			all.Upgrade = true
+		case AsksLookup:
+			all.Lookup = LookupObject
+		case AsksAPI:
+			all.APIVersions = append(all.APIVersions, q.API)
+		}
+	}
+	slices.Sort(all.APIVersions)
+	all.APIVersions = slices.Compact(all.APIVersions)
+	return all
+}
+
+// combined returns the number of questions with two answers.
+func (v *Variant) combined() int {
+	if v.Upgrade {
+		return len(v.APIVersions) + 1
+	}
+	return len(v.APIVersions)
+}
+
+// combinations returns the variants with some of the answers of all, apart from those of
+// lookup, or nothing if they are too many.
+func combinations(all Variant) (variants []Variant) {
+	if all.combined() > maxCombined {
+		return nil
+	}
+	upgrades := []bool{false}
+	if all.Upgrade {
+		upgrades = []bool{false, true}
+	}
+	for _, upgrade := range upgrades {
+		for set := range 1 << len(all.APIVersions) {
+			v := Variant{Upgrade: upgrade}
+			for i, api := range all.APIVersions {
+				if set&(1<<i) != 0 {
+					v.APIVersions = append(v.APIVersions, api)
+				}
+			}
+			if !v.IsDefault() {
+				variants = append(variants, v)
+			}
+		}
+	}
+	return variants
 }
 
 func (w *varying) next() (Variant, bool) {
@@ -382,8 +425,7 @@ func compareBranches(a, b Branch) int {
 	return cmp.Or(strings.Compare(a.Span.File, b.Span.File), cmp.Compare(a.Span.Line, b.Span.Line), cmp.Compare(a.Span.Column, b.Span.Column), strings.Compare(a.Why, b.Why))
 }
 
-// unrendered reports the variants beyond maxVariants, and templates that ask
-// for the list of all API versions.
+// unrendered reports the variants that are not rendered.
 func (w *varying) unrendered() {
 	var left []string
 	for _, v := range w.plan() {
@@ -391,10 +433,15 @@ func (w *varying) unrendered() {
 			left = append(left, v.when())
 		}
 	}
+	all := w.all()
+	if n := all.combined(); n > maxCombined {
+		all.Lookup = LookupNothing
+		left = append(left, "in most combinations of: "+all.when())
+	}
 	if len(left) > 0 {
 		w.errs = append(w.errs, &Error{
 			Span: w.asked[0].Span, Rule: "variants", Warning: true,
-			Err: fmt.Errorf("templates ask for more than %d variants; not rendered as they would be %s", maxVariants, strings.Join(left, "; ")),
+			Err: fmt.Errorf("templates are rendered in %d variants, but not as they would be %s", len(w.done), strings.Join(left, "; ")),
 		})
 	}
 }
