@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path"
 	"strings"
 )
@@ -63,6 +64,9 @@ func Each(data []byte, max Limits, f func(name string, data []byte) error) error
 		name := strings.TrimPrefix(path.Join("/", strings.ReplaceAll(h.Name, `\`, "/")), "/")
 		if name == "" {
 			continue
+		}
+		if !fs.ValidPath(name) {
+			return fmt.Errorf("the name %q in it is not UTF-8", name)
 		}
 		if err := f(name, content); err != nil {
 			return err
