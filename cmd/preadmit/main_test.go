@@ -26,6 +26,7 @@ func TestMain(m *testing.M) {
 		},
 		supervise.Marker: func() { os.Exit(runChild()) },
 		"try-sandbox":    trySandbox,
+		"without":        runWithout,
 	})
 }
 

@@ -5,3 +5,5 @@ package main
 import "errors"
 
 func startProcess() error { return errors.ErrUnsupported }
+
+func runWithout() {}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
@@ -36,6 +37,9 @@ func trySandbox() {
 		"a new file":   func() error { return os.WriteFile("written", nil, 0o644) },
 		"a directory":  func() error { return os.Mkdir("made", 0o755) },
 		"a change":     func() error { return os.WriteFile("file", []byte("changed"), 0o644) },
+		"a cut":        func() error { return os.Truncate("file", 0) },
+		"a mode":       func() error { return os.Chmod("file", 0o666) },
+		"an owner":     func() error { return os.Lchown("file", os.Getuid(), os.Getgid()) },
 		"a removal":    func() error { return os.Remove("file") },
 		"reading":      func() error { _, err := os.ReadFile("/etc/passwd"); return err },
 		"listing":      func() error { _, err := os.ReadDir("/proc"); return err },
@@ -76,5 +80,43 @@ func TestConfined(t *testing.T) {
 	}
 	if err != nil || len(out) > 0 {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestSandboxRequired holds that a kernel without a part of the sandbox is an error where
+// the sandbox is required, and otherwise said under -v.
+func TestSandboxRequired(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("the sandbox is Linux's")
+	}
+	dir := t.TempDir()
+	pod := "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: a}]}\n"
+	if err := os.WriteFile(filepath.Join(dir, "pod.yaml"), []byte(pod), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for lacks, why := range map[string]string{
+		"landlock_create_ruleset": "the kernel has no Landlock",
+		"landlock_restrict_self":  "Landlock: ",
+		"seccomp":                 "seccomp is not supported by the kernel",
+	} {
+		for mode, want := range map[string]struct {
+			code int
+			text string
+		}{
+			"require": {exitIncomplete, "preadmit: --sandbox require: "}, "auto": {0, "sandbox: "},
+		} {
+			cmd := exec.Command("without", lacks, "preadmit check --no-cache -v --sandbox "+mode)
+			cmd.Dir = dir
+			var stderr bytes.Buffer
+			cmd.Stderr = &stderr
+			out, _ := cmd.Output()
+			if strings.HasPrefix(string(out), "no such kernel here") {
+				t.Skip(string(out))
+			}
+			if code := cmd.ProcessState.ExitCode(); code != want.code || !strings.Contains(stderr.String(), want.text) || !strings.Contains(stderr.String(), why) {
+				t.Errorf("without %s, --sandbox %s: exit code %d, %s", lacks, mode, code, &stderr)
+			}
+		}
 	}
 }

@@ -23,7 +23,8 @@ import (
 )
 
 // denied lists system calls that evaluation does not need and that hostile input could
-// do harm with: the network, other programs and processes, and the system itself.
+// do harm with: the network, other programs and processes, the system itself, and what
+// belongs to a file beside its content.
 var denied = []string{
 	"socket", "socketpair", "connect", "bind", "listen", "accept", "accept4", "sendto", "sendmsg", "sendmmsg",
 	"execve", "execveat", "fork", "vfork", "kill", "pidfd_open", "pidfd_getfd", "pidfd_send_signal",
@@ -33,6 +34,8 @@ var denied = []string{
 	"init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "reboot", "swapon", "swapoff",
 	"keyctl", "add_key", "request_key", "acct", "quotactl", "settimeofday", "clock_settime", "sethostname", "setdomainname",
 	"mknod", "mknodat", "open_by_handle_at", "name_to_handle_at",
+	"truncate", "chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat", // Landlock lets them pass, the first one in old kernels
+	"setxattr", "lsetxattr", "fsetxattr", "setxattrat", "removexattr", "lremovexattr", "fremovexattr", "removexattrat",
 }
 
 // newProcess is the flag of clone that starts a process and not a thread. The filter
