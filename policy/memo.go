@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"reflect"
 
+	"github.com/preadmit/preadmit/render"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -88,7 +89,7 @@ func (m *memo) admitted(r *Request) {
 func (r *Request) alike(o *Request) bool {
 	return r.Operation == o.Operation && r.SubResource == o.SubResource && r.DryRun == o.DryRun && r.Kind == o.Kind &&
 		r.Resource == o.Resource && r.Namespace == o.Namespace && r.Name == o.Name && (r.Typed == nil) == (o.Typed == nil) &&
-		r.OldAdmitted == nil && o.OldAdmitted == nil && reflect.DeepEqual(r.UserInfo, o.UserInfo) && SameValue(r.Admitted, o.Admitted)
+		r.OldAdmitted == nil && o.OldAdmitted == nil && reflect.DeepEqual(r.UserInfo, o.UserInfo) && render.Equal(r.Admitted, o.Admitted)
 }
 
 // history returns the history of a request, which shares its traces with those of the other

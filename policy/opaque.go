@@ -72,20 +72,9 @@ func touches(r *Result, o *render.Object, is func(string) bool, within bool) boo
 }
 
 func holdsText(v any, is func(string) bool) bool {
-	switch v := v.(type) {
-	case string:
-		return is(v)
-	case map[string]any:
-		for _, e := range v {
-			if holdsText(e, is) {
-				return true
-			}
-		}
-	case []any:
-		for _, e := range v {
-			if holdsText(e, is) {
-				return true
-			}
+	for _, v := range render.Values(v) {
+		if text, ok := v.(string); ok && is(text) {
+			return true
 		}
 	}
 	return false

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -145,7 +144,7 @@ func (u Undeployed) HeldNoMore(reqs []Request) []Result {
 			}
 		}
 		for _, o := range among {
-			pointer, ok := find(o.Object, r.OldObject, "")
+			pointer, ok := find(o.Object, r.OldObject)
 			if !ok {
 				continue
 			}
@@ -162,25 +161,13 @@ func (u Undeployed) HeldNoMore(reqs []Request) []Result {
 	return results
 }
 
-// find returns the pointer of the kind of an object within a value, which stands at a
-// pointer.
-func find(v any, object *render.Object, at string) (pointer string, ok bool) {
-	switch v := v.(type) {
-	case map[string]any:
-		meta, _ := v["metadata"].(map[string]any)
-		if v["kind"] == object.GetKind() && meta["name"] == object.GetName() {
+// find returns the pointer of the kind of an object within a value.
+func find(v any, object *render.Object) (pointer string, ok bool) {
+	for at, v := range render.Fields(v, "") {
+		m, _ := v.(map[string]any)
+		meta, _ := m["metadata"].(map[string]any)
+		if m["kind"] == object.GetKind() && meta["name"] == object.GetName() {
 			return at + "/kind", true
-		}
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			if pointer, ok := find(v[key], object, at+render.Pointer(key)); ok {
-				return pointer, true
-			}
-		}
-	case []any:
-		for i, item := range v {
-			if pointer, ok := find(item, object, at+render.Pointer(i)); ok {
-				return pointer, true
-			}
 		}
 	}
 	return "", false

@@ -109,19 +109,12 @@ func leastSize(v any) int {
 	return 1
 }
 
+// roughSize estimates the size of a value as JSON.
 func roughSize(v any) int {
-	size := 8
-	switch v := v.(type) {
-	case string:
-		size += len(v)
-	case map[string]any:
-		for k, e := range v {
-			size += len(k) + roughSize(e)
-		}
-	case []any:
-		for _, e := range v {
-			size += roughSize(e)
-		}
+	size := 0
+	for key, v := range Values(v) {
+		text, _ := v.(string)
+		size += 8 + len(key) + len(text)
 	}
 	return size
 }

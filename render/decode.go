@@ -179,26 +179,8 @@ func (d *decoder) alias(n *yaml.Node, depth int) (result, error) {
 	if depth+r.height > maxDepth {
 		return result{}, d.errorf(n, "too-deep", "more than %d levels", maxDepth)
 	}
-	r.value = clone(r.value)
+	r.value = Copy(r.value)
 	return r, nil
-}
-
-func clone(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		c := make(map[string]any, len(v))
-		for key, e := range v {
-			c[key] = clone(e)
-		}
-		return c
-	case []any:
-		c := make([]any, len(v))
-		for i, e := range v {
-			c[i] = clone(e)
-		}
-		return c
-	}
-	return v
 }
 
 func (d *decoder) scalar(n *yaml.Node) (result, error) {
@@ -463,34 +445,4 @@ func (d *decoder) mergeOne(m *mapping, val *yaml.Node) error {
 		m.fields[key] = from[key]
 	}
 	return nil
-}
-
-// Equal compares trees of values: maps, lists and scalars.
-func Equal(a, b any) bool {
-	switch a := a.(type) {
-	case map[string]any:
-		b, ok := b.(map[string]any)
-		if !ok || len(a) != len(b) {
-			return false
-		}
-		for k, v := range a {
-			w, ok := b[k]
-			if !ok || !Equal(v, w) {
-				return false
-			}
-		}
-		return true
-	case []any:
-		b, ok := b.([]any)
-		if !ok || len(a) != len(b) {
-			return false
-		}
-		for i := range a {
-			if !Equal(a[i], b[i]) {
-				return false
-			}
-		}
-		return true
-	}
-	return a == b
 }

@@ -230,31 +230,21 @@ var (
 
 // fill returns a copy of v with its parameters replaced.
 func (p *parameters) fill(v any) any {
-	switch v := v.(type) {
-	case string:
-		if m := parameterValue.FindStringSubmatch(v); m != nil {
-			return p.value(m[1], v)
+	return Replace(v, func(v any) any {
+		text, ok := v.(string)
+		if !ok {
+			return v
 		}
-		return parameterText.ReplaceAllStringFunc(v, func(s string) string {
+		if m := parameterValue.FindStringSubmatch(text); m != nil {
+			return p.value(m[1], text)
+		}
+		return parameterText.ReplaceAllStringFunc(text, func(s string) string {
 			if value, ok := p.values[s[2:len(s)-1]]; ok {
 				return value
 			}
 			return s
 		})
-	case map[string]any:
-		filled := make(map[string]any, len(v))
-		for key, e := range v {
-			filled[key] = p.fill(e)
-		}
-		return filled
-	case []any:
-		filled := make([]any, len(v))
-		for i, e := range v {
-			filled[i] = p.fill(e)
-		}
-		return filled
-	}
-	return v
+	})
 }
 
 // value returns the JSON value of a parameter. A parameter without one stays as written.

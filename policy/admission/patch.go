@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	smd "sigs.k8s.io/structured-merge-diff/v6/typed"
 
-	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/policy/internal/patch"
 	"github.com/preadmit/preadmit/render"
@@ -46,7 +45,7 @@ func (m *mutation) patched(i invocation, e *cel.Expression, value ref.Val) (map[
 	} else {
 		after, err = m.applyConfiguration(i.as.Kind, before, value)
 	}
-	if err != nil || after == nil || policy.SameValue(before, after) {
+	if err != nil || after == nil || render.Equal(before, after) {
 		return nil, err
 	}
 	return m.admit(before, after, json)

@@ -123,33 +123,22 @@ const (
 // tooManyRules reports whether a definition has more rules than any real one.
 func tooManyRules(object map[string]any) bool {
 	count, size := 0, 0
-	eachRule(object["spec"], func(rule map[string]any) {
-		count++
-		for _, key := range []string{"rule", "messageExpression"} {
-			text, _ := rule[key].(string)
-			size += len(text)
-		}
-	})
-	return count > maxRules || size > maxExpressions
-}
-
-func eachRule(tree any, visit func(map[string]any)) {
-	switch t := tree.(type) {
-	case []any:
-		for _, child := range t {
-			eachRule(child, visit)
-		}
-	case map[string]any:
-		rules, _ := t[validationsKey].([]any)
+	for _, v := range render.Values(object["spec"]) {
+		schema, _ := v.(map[string]any)
+		rules, _ := schema[validationsKey].([]any)
 		for _, r := range rules {
-			if r, ok := r.(map[string]any); ok {
-				visit(r)
+			rule, ok := r.(map[string]any)
+			if !ok {
+				continue
+			}
+			count++
+			for _, key := range []string{"rule", "messageExpression"} {
+				text, _ := rule[key].(string)
+				size += len(text)
 			}
 		}
-		for _, child := range t {
-			eachRule(child, visit)
-		}
 	}
+	return count > maxRules || size > maxExpressions
 }
 
 const validationsKey = "x-kubernetes-validations"

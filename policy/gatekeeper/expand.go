@@ -215,7 +215,7 @@ func (e *expansionTemplate) make(x gatekeeperdoc.Matchable) (map[string]any, err
 	if !ok {
 		return nil, fmt.Errorf("unable to expand object: source field %q is %s, and should be an object", e.source, mutator.TypeName(found))
 	}
-	copied, _ := mutator.Clone(from).(map[string]any)
+	copied, _ := render.Copy(from).(map[string]any)
 	made := &unstructured.Unstructured{Object: copied}
 	if meta, has := copied["metadata"]; has {
 		if _, ok := meta.(map[string]any); !ok {

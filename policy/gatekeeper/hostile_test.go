@@ -165,7 +165,7 @@ func oddly(tree map[string]any) map[string]map[string]any {
 	walk = func(v any, pointer string) {
 		for i := range 3 {
 			odd := oddities[(len(all)+5*i)%len(oddities)]
-			copied, _ := mutator.Clone(tree).(map[string]any)
+			copied, _ := render.Copy(tree).(map[string]any)
 			replaceAt(copied, render.Path(pointer), odd)
 			all[fmt.Sprint(pointer, " ", i)] = copied
 		}

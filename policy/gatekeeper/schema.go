@@ -19,7 +19,6 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 
 	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
-	"github.com/preadmit/preadmit/policy/internal/mutator"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -226,7 +225,7 @@ func (c *constraintSchema) check(tree map[string]any, written bool) (fs []fault)
 		return fs
 	}
 	unknown := schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}
-	copied, _ := mutator.Clone(tree).(map[string]any)
+	copied, _ := render.Copy(tree).(map[string]any)
 	for _, path := range pruning.PruneWithOptions(copied, c.structural, true, unknown) {
 		fs = append(fs, fault{render.FieldPointer(path), fmt.Errorf("unknown field %q: the template's schema does not have it", path)})
 	}

@@ -98,7 +98,7 @@ func (b *breakage) inside(pointer, text string, offset int) render.Span {
 // expressions checks the rule's fields that hold JMESPath without braces, and
 // the functions called by all of its JMESPath.
 func (b *breakage) expressions(rule *Rule) {
-	kyvernodoc.EachText(rule.Source, rule.Pointer, func(s, pointer string) {
+	for pointer, s := range render.Texts(rule.Source, rule.Pointer) {
 		switch in := strings.TrimPrefix(pointer, rule.Pointer); {
 		case strings.Contains(s, "{{"):
 			b.variables(s, pointer)
@@ -111,7 +111,7 @@ func (b *breakage) expressions(rule *Rule) {
 				b.add(b.policy.Object.Span(pointer), "%s: %s", kyvernodoc.Dotted(pointer), err)
 			}
 		}
-	})
+	}
 }
 
 // bareExpressions matches the pointers of a rule's fields that hold JMESPath

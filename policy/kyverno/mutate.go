@@ -170,7 +170,7 @@ func applied(object map[string]any, merge any, merges bool, json string) (map[st
 		return nil, broken("failed to patch resource", err)
 	}
 	// A merge that only reorders the elements of a list names no field.
-	if !result.Applied || len(result.Pointers) == 0 && policy.SameValue(result.Object, object) {
+	if !result.Applied || len(result.Pointers) == 0 && render.Equal(result.Object, object) {
 		return nil, &verdict{status: StatusSkip, message: "no patches applied"}
 	}
 	return result.Object, nil
@@ -192,7 +192,7 @@ func (r *run) patchLoops(loops []*patchLoop, s *scope, object map[string]any) (m
 		if v != nil {
 			return nil, broken("failed to mutate elements", errors.New(v.message))
 		}
-		if !policy.SameValue(next, object) {
+		if !render.Equal(next, object) {
 			count++
 			object = next
 			s = s.on(s.review.with(s.review.operation, object, s.review.old))

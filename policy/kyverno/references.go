@@ -23,31 +23,12 @@ var (
 // resolveReferences returns the document with its references replaced, or the
 // same document if it has none.
 func resolveReferences(document any) (any, error) {
-	if !holdsReferences(document, 0) {
+	if !holds(document, "$(", 0) {
 		return document, nil
 	}
 	r := &referrer{leaves: map[string]any{}}
 	r.index(document, "", "")
 	return r.replace(document, "")
-}
-
-func holdsReferences(value any, depth int) bool {
-	if depth > maxNesting {
-		return false
-	}
-	switch t := value.(type) {
-	case string:
-		return strings.Contains(t, "$(")
-	case []any:
-		return slices.ContainsFunc(t, func(e any) bool { return holdsReferences(e, depth+1) })
-	case map[string]any:
-		for k, e := range t {
-			if strings.Contains(k, "$(") || holdsReferences(e, depth+1) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // A referrer holds the leaves of a document by their paths without anchors.

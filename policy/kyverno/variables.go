@@ -342,7 +342,7 @@ func (f *filling) value(v *variable) (any, error) {
 	}
 	switch value.(type) {
 	case map[string]any, []any:
-		if !holdsVariables(value, 0) {
+		if !holds(value, "{{", 0) {
 			return value, nil
 		}
 		return f.expand(value, v.path)
@@ -350,23 +350,24 @@ func (f *filling) value(v *variable) (any, error) {
 	return value, nil
 }
 
-// holdsVariables reports whether any string in a value may contain variables.
-func holdsVariables(value any, depth int) bool {
+// holds reports whether any string or key in a value contains a mark, such as the braces
+// of variables.
+func holds(value any, mark string, depth int) bool {
 	if depth > maxNesting {
 		return false
 	}
 	switch t := value.(type) {
 	case string:
-		return strings.Contains(t, "{{")
+		return strings.Contains(t, mark)
 	case []any:
 		for _, e := range t {
-			if holdsVariables(e, depth+1) {
+			if holds(e, mark, depth+1) {
 				return true
 			}
 		}
 	case map[string]any:
 		for k, e := range t {
-			if strings.Contains(k, "{{") || holdsVariables(e, depth+1) {
+			if strings.Contains(k, mark) || holds(e, mark, depth+1) {
 				return true
 			}
 		}

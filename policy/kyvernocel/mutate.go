@@ -162,7 +162,7 @@ func (r *run) mutation(i int, kind schema.GroupVersionKind, before map[string]an
 	if err != nil {
 		return nil, policy.ShortError(cel.ShownError(r.c.mutations[i].Source, err, r.secret))
 	}
-	if after == nil || policy.SameValue(before, after) {
+	if after == nil || render.Equal(before, after) {
 		return nil, nil
 	}
 	return after, nil
@@ -219,7 +219,7 @@ func (r *run) admit(before, after map[string]any) (map[string]any, error) {
 	if err != nil {
 		return nil, policy.ShortError(err)
 	}
-	if policy.SameValue(before, admitted) {
+	if render.Equal(before, admitted) {
 		return nil, nil
 	}
 	return admitted, nil

@@ -54,7 +54,7 @@ func (r *readFiles) parse(name string, data []byte) ([]*render.Object, error) {
 	objects := make([]*render.Object, len(f.objects))
 	for i, o := range f.objects {
 		c := *o
-		c.Unstructured = &unstructured.Unstructured{Object: copied(o.Object).(map[string]any)}
+		c.Unstructured = &unstructured.Unstructured{Object: render.Copy(o.Object).(map[string]any)}
 		objects[i] = &c
 	}
 	return objects, f.err
@@ -75,33 +75,8 @@ func (r *readFiles) documents(name string, data []byte, dialect render.Dialect) 
 	})
 	docs := make([]render.Document, len(f.docs))
 	for i, d := range f.docs {
-		d.Value = copied(d.Value)
+		d.Value = render.Copy(d.Value)
 		docs[i] = d
 	}
 	return docs, f.err
-}
-
-// copied returns a deep copy of a document's value.
-func copied(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		if v == nil {
-			return v
-		}
-		c := make(map[string]any, len(v))
-		for k, x := range v {
-			c[k] = copied(x)
-		}
-		return c
-	case []any:
-		if v == nil {
-			return v
-		}
-		c := make([]any, len(v))
-		for i, x := range v {
-			c[i] = copied(x)
-		}
-		return c
-	}
-	return v
 }

@@ -117,18 +117,12 @@ func (k *kyvernoTest) normalise(objects []*render.Object) []*render.Object {
 var nullable = []string{"annotations", "labels", "matchLabels", "nodeSelector", "data", "stringData"}
 
 func withoutNulls(v any) {
-	switch v := v.(type) {
-	case map[string]any:
-		for k, x := range v {
-			if x == nil && slices.Contains(nullable, k) {
-				v[k] = map[string]any{}
-				continue
+	for _, v := range render.Values(v) {
+		m, _ := v.(map[string]any)
+		for _, k := range nullable {
+			if x, ok := m[k]; ok && x == nil {
+				m[k] = map[string]any{}
 			}
-			withoutNulls(x)
-		}
-	case []any:
-		for _, x := range v {
-			withoutNulls(x)
 		}
 	}
 }

@@ -229,18 +229,10 @@ func tooLarge(object map[string]any) error {
 
 // weigh estimates the size of a value as JSON.
 func weigh(value any) int {
-	size := 4
-	switch v := value.(type) {
-	case string:
-		size += len(v)
-	case map[string]any:
-		for key, child := range v {
-			size += len(key) + weigh(child)
-		}
-	case []any:
-		for _, child := range v {
-			size += weigh(child)
-		}
+	size := 0
+	for key, v := range render.Values(value) {
+		text, _ := v.(string)
+		size += 4 + len(key) + len(text)
 	}
 	return size
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/preadmit/preadmit/render"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
@@ -72,16 +73,9 @@ func defaultNodes(s *structural.Structural) int {
 }
 
 func nodes(value any) int {
-	n := 1
-	switch v := value.(type) {
-	case map[string]any:
-		for _, child := range v {
-			n += nodes(child)
-		}
-	case []any:
-		for _, child := range v {
-			n += nodes(child)
-		}
+	n := 0
+	for range render.Values(value) {
+		n++
 	}
 	return n
 }

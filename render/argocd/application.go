@@ -231,23 +231,12 @@ func encode(value any) (map[string]any, error) {
 // plain returns a value tree with numbers as float64, as encoding/json decodes
 // them and templates print them.
 func plain(tree any) any {
-	switch v := tree.(type) {
-	case int64:
-		return float64(v)
-	case map[string]any:
-		m := make(map[string]any, len(v))
-		for k, e := range v {
-			m[k] = plain(e)
+	return render.Replace(tree, func(v any) any {
+		if i, ok := v.(int64); ok {
+			return float64(i)
 		}
-		return m
-	case []any:
-		list := make([]any, len(v))
-		for i, e := range v {
-			list[i] = plain(e)
-		}
-		return list
-	}
-	return tree
+		return v
+	})
 }
 
 // clone copies a value tree.

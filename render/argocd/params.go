@@ -63,23 +63,12 @@ func at(value any, path []string) (any, bool) {
 
 // copyParams returns a deep copy of parameters.
 func copyParams(value any) any {
-	switch v := value.(type) {
-	case map[string]any:
-		m := make(map[string]any, len(v))
-		for k, e := range v {
-			m[k] = copyParams(e)
+	return render.Replace(value, func(v any) any {
+		if texts, ok := v.(map[string]string); ok {
+			return maps.Clone(texts)
 		}
-		return m
-	case map[string]string:
-		return maps.Clone(v)
-	case []any:
-		list := make([]any, len(v))
-		for i, e := range v {
-			list[i] = copyParams(e)
-		}
-		return list
-	}
-	return value
+		return v
+	})
 }
 
 // addValues adds a generator's `values`, which may name the other parameters.

@@ -187,7 +187,7 @@ func (v variables) leaveOpen(o *render.Object, absent []*absentSource) {
 	if len(absent) == 0 {
 		return
 	}
-	eachText(o.Object, "", func(_, text string) bool {
+	for _, text := range render.Texts(o.Object, "") {
 		for _, name := range namesIn(text) {
 			a := absent[len(absent)-1]
 			if found, ok := v[name]; ok {
@@ -200,8 +200,7 @@ func (v variables) leaveOpen(o *render.Object, absent []*absentSource) {
 				a.names = slices.Insert(a.names, i, name)
 			}
 		}
-		return true
-	})
+	}
 }
 
 const maxNamed = 5 // variables in a message
@@ -282,18 +281,18 @@ func (v variables) assumed(text string) []string {
 // failure places an error of substitution at the field that causes it.
 func (v variables) failure(o *render.Object, err error, strict bool) error {
 	at, line := "", 0
-	eachText(o.Object, "", func(pointer, text string) bool {
+	for pointer, text := range render.Texts(o.Object, "") {
 		_, failed := v.eval(text, strict)
 		if failed == nil {
-			return true
+			continue
 		}
 		at, err = pointer, failed
 		line = slices.IndexFunc(strings.Split(text, "\n"), func(line string) bool {
 			_, failed := v.eval(line, strict)
 			return failed != nil
 		})
-		return false
-	})
+		break
+	}
 	if _, name, ok := strings.Cut(err.Error(), "(strict mode): "); ok {
 		e := errorAt(o, at, "unset-variable", "variable %s has no value and no default, which Flux refuses from 2.9 on", strings.Trim(name, `"`))
 		e.Span = spanOf(o, at, line, e.Span)
@@ -312,27 +311,6 @@ func spanOf(o *render.Object, pointer string, line int, known render.Span) rende
 		return found[0].Span
 	}
 	return known
-}
-
-// eachText calls f for the keys and texts in a value until f returns false.
-func eachText(value any, pointer string, f func(pointer, text string) bool) bool {
-	switch v := value.(type) {
-	case string:
-		return f(pointer, v)
-	case map[string]any:
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			if at := pointer + render.Pointer(key); !f(at, key) || !eachText(v[key], at, f) {
-				return false
-			}
-		}
-	case []any:
-		for i, e := range v {
-			if !eachText(e, pointer+render.Pointer(i), f) {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // twice reports whether another object has the identity of objects[i].

@@ -169,31 +169,21 @@ func quoted(text, quote string) bool {
 
 // plain copies a value into the form that a Unit holds.
 func plain(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		out := make(map[string]any, len(v))
-		for k, e := range v {
-			out[k] = plain(e)
+	return render.Replace(v, func(v any) any {
+		switch v := v.(type) {
+		case json.Number:
+			if i, err := v.Int64(); err == nil {
+				return i
+			}
+			f, _ := v.Float64()
+			return f
+		case float64:
+			if f := math.Trunc(v); f == v && math.Abs(v) < 1<<53 {
+				return int64(v)
+			}
 		}
-		return out
-	case []any:
-		out := make([]any, len(v))
-		for i, e := range v {
-			out[i] = plain(e)
-		}
-		return out
-	case json.Number:
-		if i, err := v.Int64(); err == nil {
-			return i
-		}
-		f, _ := v.Float64()
-		return f
-	case float64:
-		if f := math.Trunc(v); f == v && math.Abs(v) < 1<<53 {
-			return int64(v)
-		}
-	}
-	return v
+		return v
+	})
 }
 
 // At implements render.Provenance: where the value at a pointer is written.

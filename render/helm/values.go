@@ -41,7 +41,7 @@ func userValues(src render.Source) (values map[string]any, layers []layer, err e
 		layers = append(layers, layer{at: place{file: path.Clean(name)}, data: data})
 		values = mergevalues.Merge(values, m)
 	}
-	values = mergevalues.Merge(values, copyMap(h.Values))
+	values = mergevalues.Merge(values, render.Copy(h.Values).(map[string]any))
 	for _, set := range h.Set {
 		errs = append(errs, flagError(src, "--set", strvals.ParseInto(set, values)))
 	}
@@ -144,27 +144,4 @@ func chartFile(src render.Source) string {
 		return path.Join(src.Path, "Chart.yaml")
 	}
 	return src.Path
-}
-
-// copyMap copies values down to the leaves: they belong to the caller.
-func copyMap(m map[string]any) map[string]any {
-	out := make(map[string]any, len(m))
-	for k, v := range m {
-		out[k] = copyValue(v)
-	}
-	return out
-}
-
-func copyValue(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		return copyMap(v)
-	case []any:
-		out := make([]any, len(v))
-		for i, e := range v {
-			out[i] = copyValue(e)
-		}
-		return out
-	}
-	return v
 }

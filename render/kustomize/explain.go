@@ -241,7 +241,11 @@ func (w *walk) sensitive() []string {
 			if kind := kindOf(doc); kind == "Secret" || kind == "ConfigMap" {
 				m, _ := doc.Value.(map[string]any)
 				for _, field := range []string{"data", "stringData", "binaryData"} {
-					strs(m[field], add)
+					for _, v := range render.Values(m[field]) {
+						if text, ok := v.(string); ok {
+							add(text)
+						}
+					}
 				}
 			}
 		}
@@ -266,21 +270,6 @@ func literals(s types.KvPairSources, add func(string)) {
 		add(text)
 		if _, value, ok := strings.Cut(text, "="); ok {
 			add(value)
-		}
-	}
-}
-
-func strs(value any, add func(string)) {
-	switch v := value.(type) {
-	case string:
-		add(v)
-	case []any:
-		for _, e := range v {
-			strs(e, add)
-		}
-	case map[string]any:
-		for _, e := range v {
-			strs(e, add)
 		}
 	}
 }

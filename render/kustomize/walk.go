@@ -205,17 +205,9 @@ func objectsIn(value any) int {
 // fieldSpecs counts the maps with a path in a configuration.
 func fieldSpecs(value any) int {
 	count := 0
-	switch v := value.(type) {
-	case map[string]any:
-		if _, ok := v["path"]; ok {
+	for key := range render.Values(value) {
+		if key == "path" {
 			count++
-		}
-		for _, e := range v {
-			count += fieldSpecs(e)
-		}
-	case []any:
-		for _, e := range v {
-			count += fieldSpecs(e)
 		}
 	}
 	return count

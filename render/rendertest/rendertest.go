@@ -8,10 +8,8 @@ package rendertest
 import (
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -101,31 +99,26 @@ func WriteUnit(b *strings.Builder, u *render.Unit, facts ...[2]string) {
 	}
 	for _, o := range u.Objects {
 		fmt.Fprintf(b, "  %s %s/%s\n", o.GetKind(), o.GetNamespace(), o.GetName())
-		writeFields(b, o, o.Object, "")
+		writeFields(b, o)
 		for _, note := range o.Assumed {
 			fmt.Fprintf(b, "    assumed: %s\n", note)
 		}
 	}
 }
 
-func writeFields(b *strings.Builder, o *render.Object, value any, pointer string) {
-	switch v := value.(type) {
-	case map[string]any:
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			writeFields(b, o, v[key], pointer+render.Pointer(key))
+func writeFields(b *strings.Builder, o *render.Object) {
+	for pointer, v := range render.Fields(o.Object, "") {
+		switch v.(type) {
+		case map[string]any, []any:
+			continue
 		}
-	case []any:
-		for i, e := range v {
-			writeFields(b, o, e, pointer+render.Pointer(i))
-		}
-	default:
 		if pointer == "/apiVersion" || pointer == "/kind" {
-			return
+			continue
 		}
 		var places []string
 		for _, at := range o.At(pointer) {
 			places = append(places, fmt.Sprintf("%s:%d %s", at.File, at.Line, at.Role))
 		}
-		fmt.Fprintf(b, "    %s = %v <- %s\n", pointer, value, strings.Join(places, ", "))
+		fmt.Fprintf(b, "    %s = %v <- %s\n", pointer, v, strings.Join(places, ", "))
 	}
 }

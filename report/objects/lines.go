@@ -2,7 +2,6 @@ package objects
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -56,7 +55,7 @@ func linePointers(data []byte, n int) []string {
 	if err != nil || len(docs) != 1 {
 		return at
 	}
-	EachField(docs[0].Value, "", func(pointer string, _ any) {
+	for pointer := range render.Fields(docs[0].Value, "") {
 		key, value, _ := docs[0].Positions.Field(pointer)
 		line := key.Line
 		if line == 0 {
@@ -65,7 +64,7 @@ func linePointers(data []byte, n int) []string {
 		if line > 0 && line <= n && pointer != "" {
 			at[line-1] = pointer
 		}
-	})
+	}
 	for i := 1; i < n; i++ {
 		if at[i] == "" {
 			at[i] = at[i-1]
@@ -74,38 +73,17 @@ func linePointers(data []byte, n int) []string {
 	return at
 }
 
-// EachField calls f for each map, list and scalar of a value, the outer ones first.
-func EachField(v any, pointer string, f func(pointer string, v any)) {
-	f(pointer, v)
-	switch v := v.(type) {
-	case map[string]any:
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			EachField(v[key], pointer+render.Pointer(key), f)
-		}
-	case []any:
-		for i, item := range v {
-			EachField(item, pointer+render.Pointer(i), f)
-		}
-	}
-}
-
 // FieldOrigins returns the places of an object's scalars, and of its empty maps and
 // lists, by JSON pointer. display names files.
 func FieldOrigins(o *render.Object, display func(string) string) map[string][]render.Origin {
 	all := make(map[string][]render.Origin)
-	EachField(o.Object, "", func(pointer string, v any) {
-		switch v := v.(type) {
-		case map[string]any:
-			if len(v) > 0 {
-				return
-			}
-		case []any:
-			if len(v) > 0 {
-				return
-			}
+	for pointer, v := range render.Fields(o.Object, "") {
+		m, _ := v.(map[string]any)
+		list, _ := v.([]any)
+		if len(m)+len(list) == 0 {
+			all[pointer] = report.Displayed(o.At(pointer), display)
 		}
-		all[pointer] = report.Displayed(o.At(pointer), display)
-	})
+	}
 	return all
 }
 
@@ -116,11 +94,11 @@ func WithoutLines(units []*render.Unit, display func(string) string) []string {
 	counts := make(map[place]int)
 	for _, u := range units {
 		for _, o := range u.Objects {
-			EachField(o.Object, "", func(pointer string, v any) {
+			for pointer, v := range render.Fields(o.Object, "") {
 				if at := o.At(pointer); pointer != "" && render.IsScalar(v) && len(at) > 0 && at[0].Line == 0 {
 					counts[place{display(u.Identity()), display(at[0].File)}]++
 				}
-			})
+			}
 		}
 	}
 	var notes []string

@@ -16,7 +16,6 @@ import (
 	"github.com/preadmit/preadmit/policy/lint"
 	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
-	"github.com/preadmit/preadmit/report/objects"
 )
 
 // kinds returns the kinds that the clusters serve, as far as the objects tell.
@@ -148,7 +147,7 @@ func brokenPolicy(in *load.Input, b *engines.Set, name string) string {
 // extent are the lines of the file of an object that its fields stand in.
 func extent(o *render.Object) render.Span {
 	var whole render.Span
-	objects.EachField(o.Object, "", func(pointer string, _ any) {
+	for pointer := range render.Fields(o.Object, "") {
 		for _, at := range o.At(pointer) {
 			switch {
 			case whole.File == "":
@@ -157,6 +156,6 @@ func extent(o *render.Object) render.Span {
 				whole.Line, whole.EndLine = min(whole.Line, at.Line), max(whole.EndLine, at.EndLine)
 			}
 		}
-	})
+	}
 	return whole
 }

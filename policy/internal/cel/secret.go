@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/cel-go/cel"
 	celast "github.com/google/cel-go/common/ast"
+	"github.com/preadmit/preadmit/render"
 )
 
 // Quotes reports whether the value of an expression may hold more of an object
@@ -72,15 +73,10 @@ func Reveals(text string, objects ...map[string]any) bool {
 }
 
 func reveals(text string, grams map[string]bool, value any) bool {
-	switch v := value.(type) {
-	case string:
-		decoded, err := base64.StdEncoding.DecodeString(v)
-		return pieceOf(text, grams, v) || err == nil && pieceOf(text, grams, string(decoded))
-	case []any:
-		return slices.ContainsFunc(v, func(e any) bool { return reveals(text, grams, e) })
-	case map[string]any:
-		for _, e := range v {
-			if reveals(text, grams, e) {
+	for _, v := range render.Values(value) {
+		if s, ok := v.(string); ok {
+			decoded, err := base64.StdEncoding.DecodeString(s)
+			if pieceOf(text, grams, s) || err == nil && pieceOf(text, grams, string(decoded)) {
 				return true
 			}
 		}

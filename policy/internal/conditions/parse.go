@@ -218,31 +218,17 @@ func literal(v any) any {
 	case int64:
 		return float64(v)
 	case map[string]any, []any:
-		return nested(v)
-	}
-	return v
-}
-
-func nested(v any) any {
-	switch v := v.(type) {
-	case float64:
-		if v == math.Trunc(v) && math.Abs(v) < 1<<63 {
-			return int64(v)
-		}
-	case int:
-		return int64(v)
-	case []any:
-		list := make([]any, len(v))
-		for i, e := range v {
-			list[i] = nested(e)
-		}
-		return list
-	case map[string]any:
-		m := make(map[string]any, len(v))
-		for k, e := range v {
-			m[k] = nested(e)
-		}
-		return m
+		return render.Replace(v, func(v any) any {
+			switch v := v.(type) {
+			case float64:
+				if v == math.Trunc(v) && math.Abs(v) < 1<<63 {
+					return int64(v)
+				}
+			case int:
+				return int64(v)
+			}
+			return v
+		})
 	}
 	return v
 }

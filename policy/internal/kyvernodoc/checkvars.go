@@ -1,10 +1,8 @@
 package kyvernodoc
 
 import (
-	"maps"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/preadmit/preadmit/policy/internal/jmespath"
@@ -45,28 +43,9 @@ func withoutVariables(s string) string {
 
 // noVariables refuses variables in a value.
 func (c checker) noVariables(x field, message string) {
-	EachText(x.value, x.pointer, func(s, pointer string) {
+	for pointer, s := range render.Texts(x.value, x.pointer) {
 		if strings.Contains(s, "{{") && bracedText.MatchString(s) {
 			c.add(pointer, "%s", message)
-		}
-	})
-}
-
-// EachText calls f with every string in a JSON value, keys included, and the
-// string's pointer. pointer is that of the value itself.
-func EachText(value any, pointer string, f func(text, pointer string)) {
-	switch v := value.(type) {
-	case string:
-		f(v, pointer)
-	case []any:
-		for i, item := range v {
-			EachText(item, pointer+"/"+strconv.Itoa(i), f)
-		}
-	case map[string]any:
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			at := child(pointer, key)
-			f(key, at)
-			EachText(v[key], at, f)
 		}
 	}
 }
@@ -74,11 +53,11 @@ func EachText(value any, pointer string, f func(text, pointer string)) {
 // variables checks those of the whole policy.
 func (c checker) variables(spec field) {
 	if c.usersForbidden(spec) {
-		EachText(c.Object.Object, "", func(s, pointer string) {
+		for pointer, s := range render.Texts(c.Object.Object, "") {
 			if !strings.HasPrefix(pointer, "/metadata/annotations/kubectl.kubernetes.io~1last-applied") && !strings.HasPrefix(pointer, "/status") {
 				c.noUser(s, pointer)
 			}
-		})
+		}
 	}
 	for _, r := range c.Rules {
 		c.ruleVariables(r, spec)
@@ -118,19 +97,15 @@ func (c checker) ruleVariables(r *Rule, spec field) {
 	}
 	targets := r.Mutate != nil && len(r.Mutate.Targets) > 0
 	n := names{known: known, own: r.names()}
-	x := field{r.Source, r.Pointer}
-	EachText(x.value, x.pointer, func(s, pointer string) {
-		if !strings.Contains(s, "{{") {
-			return
-		}
+	for pointer, s := range render.Texts(r.Source, r.Pointer) {
 		in := strings.TrimPrefix(pointer, r.Pointer)
-		if dynamic(in) {
-			return
+		if !strings.Contains(s, "{{") || dynamic(in) {
+			continue
 		}
 		n.target = targets && !beforeTarget(in)
 		n.foreach = strings.Contains(in, "/foreach/")
 		c.text(s, pointer, n)
-	})
+	}
 }
 
 // dynamic reports whether variables at a pointer are those of an attestation,

@@ -3,6 +3,8 @@ package mutator
 import (
 	"errors"
 	"fmt"
+
+	"github.com/preadmit/preadmit/render"
 )
 
 // An application applies one mutator to one object
@@ -65,7 +67,7 @@ func (b *bounds) keep(weight int) error {
 // place, it changes in all.
 func (a *application) once(v any) any {
 	if a.value == nil {
-		a.value = Clone(v)
+		a.value = render.Copy(v)
 	}
 	return a.value
 }

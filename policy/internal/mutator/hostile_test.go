@@ -85,7 +85,7 @@ func TestHostileLists(t *testing.T) {
 	} {
 		within(t, 20*time.Second, func() {
 			x := configMap(c.spec)
-			before := Clone(x.Object)
+			before := render.Copy(x.Object)
 			done, err := c.m.Mutate(t.Context(), x)
 			if !errors.Is(err, c.want) || err == nil && len(done.Steps) != 1 {
 				t.Errorf("%s: %d steps, %v", name, len(done.Steps), err)

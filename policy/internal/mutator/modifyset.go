@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/preadmit/preadmit/render"
 )
 
 // modifySet reads a ModifySet, which adds values to a list or takes them out.
@@ -96,7 +98,7 @@ func (s *setValues) fill(x *application, object map[string]any, field string) er
 			return err
 		}
 	}
-	object[field] = Clone(append([]any{}, s.all...))
+	object[field] = render.Copy(append([]any{}, s.all...))
 	return nil
 }
 
@@ -114,7 +116,7 @@ func (s *setValues) merge(x *application, object map[string]any, field string, l
 			return false, err
 		}
 		has[s.keys[i]] = true
-		merged = append(merged, Clone(v))
+		merged = append(merged, render.Copy(v))
 	}
 	object[field] = merged
 	return len(merged) > len(list), nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 
@@ -138,7 +137,7 @@ func (m *mutationRun) run(ctx context.Context) error {
 	if !m.concerned() {
 		return nil
 	}
-	m.x.Object, _ = Clone(m.original).(map[string]any)
+	m.x.Object, _ = render.Copy(m.original).(map[string]any)
 	if m.x.Written { // gator converts the object's numbers too
 		m.x.Object, _ = numbers(m.original).(map[string]any)
 	}
@@ -149,7 +148,7 @@ func (m *mutationRun) run(ctx context.Context) error {
 		}
 		before := any(m.original)
 		if i > 0 || m.x.Written {
-			before = Clone(m.x.Object)
+			before = render.Copy(m.x.Object)
 		}
 		made := len(m.steps)
 		if err := m.round(ctx); err != nil {
@@ -271,7 +270,11 @@ func (m *mutationRun) externals() []Unsettled {
 		return nil
 	}
 	found := map[string][]string{}
-	findExternals(m.x.Object, "", found)
+	for pointer, v := range render.Fields(m.x.Object, "") {
+		if x, ok := v.(*external); ok && len(found[x.provider]) < maxPointers {
+			found[x.provider] = append(found[x.provider], pointer)
+		}
+	}
 	var all []Unsettled
 	for _, s := range m.steps {
 		e, ok := s.By.set.(*externalSetter)
@@ -285,20 +288,3 @@ func (m *mutationRun) externals() []Unsettled {
 
 // maxPointers is the most fields that a result names.
 const maxPointers = 64
-
-func findExternals(v any, pointer string, found map[string][]string) {
-	switch v := v.(type) {
-	case *external:
-		if len(found[v.provider]) < maxPointers {
-			found[v.provider] = append(found[v.provider], pointer)
-		}
-	case map[string]any:
-		for _, k := range slices.Sorted(maps.Keys(v)) {
-			findExternals(v[k], pointer+render.Pointer(k), found)
-		}
-	case []any:
-		for i, e := range v {
-			findExternals(e, pointer+render.Pointer(i), found)
-		}
-	}
-}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/preadmit/preadmit/render"
 )
 
 // A number is a number of an assigned value. Gatekeeper reads only these as
@@ -16,25 +18,15 @@ type number float64
 
 // numbers returns a value with all its numbers as type number.
 func numbers(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		out := make(map[string]any, len(v))
-		for k, e := range v {
-			out[k] = numbers(e)
+	return render.Replace(v, func(v any) any {
+		switch v := v.(type) {
+		case int64:
+			return number(v)
+		case float64:
+			return number(v)
 		}
-		return out
-	case []any:
-		out := make([]any, len(v))
-		for i, e := range v {
-			out[i] = numbers(e)
-		}
-		return out
-	case int64:
-		return number(v)
-	case float64:
-		return number(v)
-	}
-	return v
+		return v
+	})
 }
 
 // plain returns the number as objects hold it.
@@ -45,56 +37,39 @@ func (n number) plain() any {
 	return float64(n)
 }
 
-// Clone returns a deep copy of a value, in which nothing is shared.
-func Clone(v any) any { return copied(v, false) }
-
 // settled returns a deep copy with numbers as objects hold them, and without
 // values that only an external data provider knows.
-func settled(v any) any { return copied(v, true) }
-
-func copied(v any, settle bool) any {
+func settled(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for k, e := range v {
-			if x, open := e.(*external); open && settle && !x.had {
+			if x, open := e.(*external); open && !x.had {
 				continue
 			}
-			out[k] = copied(e, settle)
+			out[k] = settled(e)
 		}
 		return out
 	case []any:
 		out := make([]any, len(v))
 		for i, e := range v {
-			out[i] = copied(e, settle)
+			out[i] = settled(e)
 		}
 		return out
 	case *external:
-		if settle {
-			return v.was
-		}
+		return v.was
 	case number:
-		if settle {
-			return v.plain()
-		}
+		return v.plain()
 	}
 	return v
 }
 
 // Weight estimates the size of a value.
 func Weight(v any) int {
-	n := 1
-	switch v := v.(type) {
-	case map[string]any:
-		for k, e := range v {
-			n += len(k)/64 + Weight(e)
-		}
-	case []any:
-		for _, e := range v {
-			n += Weight(e)
-		}
-	case string:
-		n += len(v) / 64
+	n := 0
+	for key, v := range render.Values(v) {
+		text, _ := v.(string)
+		n += 1 + len(key)/64 + len(text)/64
 	}
 	return n
 }

@@ -127,7 +127,10 @@ func (d *document) transfer(o operation) error {
 		}
 		return d.add(*o.Path, value)
 	}
-	if d.copied += size(value); d.copied > maxCopied {
+	for range render.Values(value) {
+		d.copied++
+	}
+	if d.copied > maxCopied {
 		return errors.New("the patch copies too much")
 	}
 	c, err := clone(value, 0)
@@ -135,21 +138,6 @@ func (d *document) transfer(o operation) error {
 		return err
 	}
 	return d.add(*o.Path, c)
-}
-
-func size(v any) int {
-	n := 1
-	switch v := v.(type) {
-	case map[string]any:
-		for _, e := range v {
-			n += size(e)
-		}
-	case []any:
-		for _, e := range v {
-			n += size(e)
-		}
-	}
-	return n
 }
 
 func (d *document) get(pointer string) (any, error) {

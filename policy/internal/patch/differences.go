@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -31,7 +30,7 @@ func (d *diff) add(pointer string) {
 }
 
 func (d *diff) compare(pointer string, before, after any) {
-	if len(d.pointers) >= maxDifferences || policy.SameValue(before, after) {
+	if len(d.pointers) >= maxDifferences || render.Equal(before, after) {
 		return
 	}
 	b, ok := before.(map[string]any)
@@ -80,7 +79,7 @@ func (d *diff) lists(pointer string, before, after []any) {
 	named := len(d.pointers)
 	rest := before
 	for i, e := range after {
-		j := slices.IndexFunc(rest, func(o any) bool { return policy.SameValue(o, e) })
+		j := slices.IndexFunc(rest, func(o any) bool { return render.Equal(o, e) })
 		if j < 0 {
 			d.element(pointer+render.Pointer(i), before, e)
 			continue
@@ -98,7 +97,7 @@ func (d *diff) element(pointer string, before []any, e any) {
 	for _, o := range before {
 		was, ok := o.(map[string]any)
 		is, too := e.(map[string]any)
-		if ok && too && is["name"] != nil && policy.SameValue(was["name"], is["name"]) {
+		if ok && too && is["name"] != nil && render.Equal(was["name"], is["name"]) {
 			d.objects(pointer, was, is)
 			return
 		}

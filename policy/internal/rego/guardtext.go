@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/preadmit/preadmit/render"
 )
 
 func concatenation(operands []*ast.Term) int {
@@ -183,18 +184,9 @@ func schema(operands []*ast.Term) int {
 
 // refersOut says whether a schema refers to a place outside of it.
 func refersOut(x any) bool {
-	switch x := x.(type) {
-	case []any:
-		for _, e := range x {
-			if refersOut(e) {
-				return true
-			}
-		}
-	case map[string]any:
-		for k, e := range x {
-			if s, ok := e.(string); ok && pointsOut(k, s) || refersOut(e) {
-				return true
-			}
+	for k, v := range render.Values(x) {
+		if s, ok := v.(string); ok && pointsOut(k, s) {
+			return true
 		}
 	}
 	return false
