@@ -350,7 +350,8 @@ func (m *model) decide(a action) (tea.Cmd, bool) {
 	case actAll:
 		m.markAll()
 	case actAccept:
-		return m.accept(), true
+		m.accept()
+		return nil, true
 	case actRemove:
 		return m.takeBack(), true
 	case actUndo:

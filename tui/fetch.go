@@ -168,11 +168,11 @@ func (m *model) makePane(e *entry, width int) pane {
 	f, ok := m.fetched.kept[m.pane.needs(e)[0]]
 	switch {
 	case !ok:
-		return textPane("…", noLanguage, width)
+		return textPane("…", width)
 	case f.err != nil:
-		return textPane(f.err.Error(), noLanguage, width)
+		return textPane(f.err.Error(), width)
 	case m.pane == paneExplain:
-		return textPane(f.text, noLanguage, width)
+		return textPane(f.text, width)
 	case m.pane == paneDiff:
 		return diffPane(f.object, width)
 	default:

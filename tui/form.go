@@ -51,10 +51,10 @@ func (f *form) answer(today time.Time) (acceptance, error) {
 }
 
 // accept opens the form for the chosen results.
-func (m *model) accept() tea.Cmd {
+func (m *model) accept() {
 	if m.ReadOnly {
 		m.say("--readonly: nothing is accepted")
-		return nil
+		return
 	}
 	var targets []*entry
 	for _, e := range m.list.chosen(m.session.entries) {
@@ -64,12 +64,11 @@ func (m *model) accept() tea.Cmd {
 	}
 	if len(targets) == 0 {
 		m.say("nothing to accept here")
-		return nil
+		return
 	}
 	m.mode = modeForm
 	m.form.open(targets, &m.Options)
 	m.form.would = m.session.accept(targets, acceptance{})
-	return nil
 }
 
 func (m *model) formKey(msg tea.KeyPressMsg) tea.Cmd {

@@ -329,9 +329,9 @@ func faultIn(e *entry, lines []Line) int {
 }
 
 // textPane shows a text of several lines.
-func textPane(text string, lang language, width int) pane {
+func textPane(text string, width int) pane {
 	var p pane
-	p.wrap(plainLine, lang, text, width)
+	p.wrap(plainLine, noLanguage, text, width)
 	return p
 }
 
@@ -339,7 +339,7 @@ func textPane(text string, lang language, width int) pane {
 func diffPane(r *Rendered, width int) pane {
 	switch {
 	case r.Diff == "":
-		return textPane(r.Note, noLanguage, width)
+		return textPane(r.Note, width)
 	default:
 		var p pane
 		for l := range strings.SplitSeq(strings.TrimRight(r.Diff, "\n"), "\n") {

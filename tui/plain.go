@@ -268,7 +268,7 @@ func (d *dialogue) look(what string, e *entry) {
 	case "x":
 		text, err := d.host.Explain(d.ctx, e.Result)
 		d.say(err)
-		d.pane(textPane(text, noLanguage, plainWidth))
+		d.pane(textPane(text, plainWidth))
 	default:
 		r, err := d.host.Object(d.ctx, e.Result)
 		if err != nil {

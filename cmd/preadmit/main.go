@@ -90,7 +90,7 @@ func newRootCommand(code *int) *cobra.Command {
 		newRenderCommand(code),
 		newGraphCommand(code),
 		newFetchCommand(code),
-		newTriageCommand(code),
+		newTriageCommand(),
 		newLSPCommand(code),
 		newConvertCommand(),
 		newExplainCommand(code),

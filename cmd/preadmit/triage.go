@@ -51,7 +51,7 @@ func (o *triageOptions) addFlags(f *pflag.FlagSet) {
 	o.addCacheFlags(f)
 }
 
-func newTriageCommand(code *int) *cobra.Command {
+func newTriageCommand() *cobra.Command {
 	var o triageOptions
 	cmd := &cobra.Command{
 		Use:   "triage [PATH ... | REPORT.json]",

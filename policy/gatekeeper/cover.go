@@ -35,7 +35,7 @@ func (r *regoCompiler) cover() rego.Cover {
 const maxCoveredText = 200
 
 // cover counts the branches of a template's CEL expressions.
-func (t *template) cover(coverage *policy.Coverage, base string) {
+func (t *template) cover(coverage *policy.Coverage) {
 	if coverage == nil || t.native == nil {
 		return
 	}

@@ -180,7 +180,7 @@ func (c *compiler) code(t *template, target *templateTarget) []error {
 		var errs []error
 		base := render.Pointer("spec", "targets", 0, "code", native, "source")
 		t.native, errs = c.newNative(t.object, base, target.Code[native].Source)
-		t.cover(c.options.Coverage, base)
+		t.cover(c.options.Coverage)
 		return errs
 	case target.Rego != "" || target.codeOf(engineRego) >= 0:
 		var errs []error

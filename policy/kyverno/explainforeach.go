@@ -38,7 +38,7 @@ func (r *ruleExplainer) foreach(pointer, text string) policy.Evaluation {
 	default:
 		e.Value = "false"
 		e.Culprits = r.culprits(r.failed(), "")
-		e.Summary = r.whyElement(n, failing)
+		e.Summary = r.whyElement(failing)
 	}
 	e.Parts = r.elementParts(n, 0, "")
 	return e
@@ -67,7 +67,7 @@ func (t *tracedList) failing() *tracedElement {
 }
 
 // whyElement says in one line why an element failed.
-func (r *ruleExplainer) whyElement(n *tracedList, el *tracedElement) string {
+func (r *ruleExplainer) whyElement(el *tracedElement) string {
 	where := " for " + r.loop(el)
 	for _, note := range el.notes {
 		switch note := note.(type) {
@@ -82,7 +82,7 @@ func (r *ruleExplainer) whyElement(n *tracedList, el *tracedElement) string {
 			}
 		case *tracedList:
 			if inner := note.failing(); inner != nil {
-				return r.whyElement(note, inner)
+				return r.whyElement(inner)
 			}
 		}
 	}

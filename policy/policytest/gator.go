@@ -233,12 +233,8 @@ func (g *gatorSuite) readFile(name string) gatorFile {
 	}
 	docs, err := g.opts.files.documents(name, data, render.YAML12)
 	var f gatorFile
-	var broken []error
-	for _, e := range g.split(err) {
-		broken = append(broken, e)
-	}
-	if len(broken) > 0 {
-		return gatorFile{err: errors.New(g.text(broken...)), placed: true}
+	if broken := g.split(err); len(broken) > 0 {
+		return gatorFile{err: errors.New(g.text(errorsOf(broken)...)), placed: true}
 	}
 	for i := range docs {
 		if docs[i].Value == nil {
@@ -377,12 +373,8 @@ func (g *gatorTest) accepted(item node) {
 
 // broken returns the errors because of which no case of the test can be run.
 func (g *gatorTest) broken() []error {
-	errs := slices.Clone(g.failures)
-	if len(errs) > 0 {
-		return errs
+	if len(g.failures) > 0 {
+		return g.failures
 	}
-	for _, e := range g.compile().faults {
-		errs = append(errs, e)
-	}
-	return errs
+	return errorsOf(g.compile().faults)
 }

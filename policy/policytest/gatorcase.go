@@ -185,9 +185,7 @@ func (g *gatorCase) compare(results []policy.Result) {
 	g.Vacuous = len(results) == 0
 	for i := range results {
 		r := &results[i]
-		for _, a := range r.Assumed {
-			g.assume(a)
-		}
+		g.assume(r.Assumed)
 		switch r.Outcome {
 		case policy.Fail:
 			messages = append(messages, r.Message)
@@ -209,15 +207,6 @@ func (g *gatorCase) compare(results []policy.Result) {
 	case g.Vacuous:
 		g.Reason = "the constraint is not evaluated: it does not match the object, or is not enforced in gator"
 	}
-}
-
-func (g *gatorCase) assume(text string) {
-	for _, n := range g.Notes {
-		if n == text {
-			return
-		}
-	}
-	g.Notes = append(g.Notes, text)
 }
 
 // joined joins messages, up to a limit.

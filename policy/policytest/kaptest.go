@@ -245,7 +245,7 @@ func (k *kaptestSuite) policySuite(item node, policies map[string]*kaptestPolicy
 }
 
 func runKaptestCase(c *kaptestCase, test node) {
-	c.read(test)
+	c.deniedMessage = c.read(test, "deniedMessage")["deniedMessage"].text()
 	c.run()
 }
 

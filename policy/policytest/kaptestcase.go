@@ -60,15 +60,26 @@ func readRef(n node, typed bool) resourceRef {
 	return r
 }
 
-// read takes the test's fields.
-func (k *kaptestCase) read(t node) {
-	f := t.fields("object", "oldObject", "param", "userInfo", "expect", "deniedMessage")
+// read takes the fields that tests of both kinds of policies have, and returns those of the
+// test, of which more are known.
+func (k *kaptestCase) read(t node, more ...string) map[string]node {
+	f := t.fields(append([]string{"object", "oldObject", "param", "userInfo", "expect"}, more...)...)
 	k.object, k.old, k.param = readRef(f["object"], true), readRef(f["oldObject"], true), readRef(f["param"], false)
-	k.expect, k.deniedMessage = f["expect"], f["deniedMessage"].text()
+	k.expect = f["expect"]
 	k.Want = k.expect.text()
 	u := f["userInfo"].fields("name", "groups", "extra")
 	k.user = policy.UserInfo{Username: u["name"].text(), Groups: u["groups"].texts(), Extra: u["extra"].extra()}
 	k.about()
+	return f
+}
+
+// expects refuses the test unless it expects one of the outcomes.
+func (k *kaptestCase) expects(outcomes []string) {
+	if !slices.Contains(outcomes, k.Want) {
+		err := k.expect.errorf("expect %q is none of %s", k.Want, strings.Join(outcomes, ", "))
+		k.k.fail(err)
+		k.refuse(err)
+	}
 }
 
 // about sets the objects of the case from its references.
@@ -105,11 +116,7 @@ func (n node) extra() map[string][]string {
 func (k *kaptestCase) refuse(err error) { k.errs = append(k.errs, err) }
 
 func (k *kaptestCase) run() {
-	if !slices.Contains(kaptestExpectations, k.Want) {
-		err := k.expect.errorf("expect %q is none of %s", k.Want, strings.Join(kaptestExpectations, ", "))
-		k.k.fail(err)
-		k.refuse(err)
-	}
+	k.expects(kaptestExpectations)
 	if k.deniedMessage != "" && k.Want != deny {
 		k.refuse(errors.New("deniedMessage is given, and expect is not deny"))
 	}
@@ -307,11 +314,7 @@ func (k *kaptestCase) comparedMessage(results []policy.Result) {
 // takenForGranted adds the assumptions of the results as notes.
 func (k *kaptestCase) takenForGranted(req *policy.Request, results []policy.Result) {
 	for _, r := range results {
-		for _, a := range r.Assumed {
-			if !slices.Contains(k.Notes, a) {
-				k.Notes = append(k.Notes, a)
-			}
-		}
+		k.assume(r.Assumed)
 	}
 	ns := k.k.cluster.Namespace(nil, req.Namespace)
 	if req.Namespace != "" && ns != nil && ns.Provenance == nil {

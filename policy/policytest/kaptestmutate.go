@@ -2,7 +2,6 @@ package policytest
 
 import (
 	"errors"
-	"slices"
 	"strings"
 
 	"github.com/preadmit/preadmit/policy"
@@ -22,27 +21,14 @@ type mutationCase struct {
 
 func runMutationCase(c *kaptestCase, test node) {
 	m := &mutationCase{kaptestCase: *c}
-	m.read(test)
+	f := m.read(test, "expectObject", "disableNameOverwrite")
+	m.expected, m.keepName = readRef(f["expectObject"], true), f["disableNameOverwrite"].flag()
 	m.run()
 	*c = m.kaptestCase
 }
 
-func (m *mutationCase) read(t node) {
-	f := t.fields("object", "oldObject", "param", "userInfo", "expect", "expectObject", "disableNameOverwrite")
-	m.object, m.old, m.param = readRef(f["object"], true), readRef(f["oldObject"], true), readRef(f["param"], false)
-	m.expect, m.expected, m.keepName = f["expect"], readRef(f["expectObject"], true), f["disableNameOverwrite"].flag()
-	m.Want = m.expect.text()
-	u := f["userInfo"].fields("name", "groups", "extra")
-	m.user = policy.UserInfo{Username: u["name"].text(), Groups: u["groups"].texts(), Extra: u["extra"].extra()}
-	m.about()
-}
-
 func (m *mutationCase) run() {
-	if !slices.Contains(kaptestMutations, m.Want) {
-		err := m.expect.errorf("expect %q is none of %s", m.Want, strings.Join(kaptestMutations, ", "))
-		m.k.fail(err)
-		m.refuse(err)
-	}
+	m.expects(kaptestMutations)
 	if m.Want == mutate && !m.expected.given() {
 		m.refuse(m.expect.errorf("expectObject is missing: the object as it should be mutated"))
 	}
@@ -62,7 +48,7 @@ func (m *mutationCase) run() {
 		return
 	}
 	if len(p.faults) > 0 {
-		m.Got, m.Reason = broke, "does not compile: "+m.k.text(p.broken()...)
+		m.Got, m.Reason = broke, "does not compile: "+m.k.text(errorsOf(p.faults)...)
 		m.OK = m.Got == m.Want
 		return
 	}
@@ -78,15 +64,6 @@ func (m *mutationCase) run() {
 	m.evaluate(steps, tree(want), req.Admitted)
 }
 
-// broken returns the errors because of which a policy can't be run.
-func (k *kaptestPolicy) broken() []error {
-	var errs []error
-	for _, e := range k.faults {
-		errs = append(errs, e)
-	}
-	return errs
-}
-
 // evaluate compares the object after the steps. The expected one may have any
 // name.
 func (m *mutationCase) evaluate(steps []policy.Step, want, got map[string]any) {
@@ -95,11 +72,7 @@ func (m *mutationCase) evaluate(steps []policy.Step, want, got map[string]any) {
 		if s.Admitted != nil {
 			got = s.Admitted
 		}
-		for _, a := range s.Result.Assumed {
-			if !slices.Contains(m.Notes, a) {
-				m.Notes = append(m.Notes, a)
-			}
-		}
+		m.assume(s.Result.Assumed)
 		if said := s.Result; m.Got == mutate && said.Outcome != policy.Pass {
 			m.Got, m.Reason = broke, said.Rule+": "+said.Message
 			switch said.Outcome {

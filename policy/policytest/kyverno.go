@@ -208,14 +208,10 @@ func isPolicyKind(kind string) bool {
 // broken returns the errors because of which the policy can't be evaluated, or
 // nil.
 func (k *kyvernoPolicy) broken() []error {
-	var errs []error
-	for _, e := range k.faults {
-		errs = append(errs, e)
+	if k.engine == nil && len(k.faults) == 0 {
+		return []error{errors.New("the policy is not evaluated")}
 	}
-	if k.engine == nil && len(errs) == 0 {
-		errs = append(errs, errors.New("the policy is not evaluated"))
-	}
-	return errs
+	return errorsOf(k.faults)
 }
 
 // named returns the policies that a result names, with or without a namespace.

@@ -1,6 +1,7 @@
 package policytest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,7 +18,7 @@ func (k *kyvernoEntry) evaluate(s subject, policies []*kyvernoPolicy) []Case {
 		c.Notes = append(c.Notes, fmt.Sprintf("rule %q counts for nothing: the policy has no rules with names", k.Rule))
 	}
 	c.Kind, c.Resource = tested(s.object, s.file)
-	c.Kind = cmpOr(c.Kind, k.Kind)
+	c.Kind = cmp.Or(c.Kind, k.Kind)
 	if s.target {
 		return k.target(c, s, policies)
 	}
@@ -59,7 +60,7 @@ func (k *kyvernoEntry) compare(c Case, said []rowOf, silent bool) []Case {
 	}
 	var cases []Case
 	for _, r := range said {
-		rule := cmpOr(r.KyvernoResponse.Rule, c.Rule)
+		rule := cmp.Or(r.KyvernoResponse.Rule, c.Rule)
 		i := slices.IndexFunc(cases, func(c Case) bool { return c.Rule == rule })
 		if i < 0 {
 			one := c
@@ -78,11 +79,7 @@ func (k *kyvernoEntry) add(c *Case, r rowOf) {
 	if ok := got == k.Want || vacuous; c.Got == "" || c.OK && !ok {
 		c.Got, c.Reason, c.OK, c.Vacuous = got, reason, ok, vacuous
 	}
-	for _, a := range r.Assumed {
-		if !slices.Contains(c.Notes, a) {
-			c.Notes = append(c.Notes, a)
-		}
-	}
+	c.assume(r.Assumed)
 }
 
 // excluded sets the result of a case for which no rule ran. As in Kyverno it

@@ -1,6 +1,7 @@
 package policytest
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -63,7 +64,7 @@ func (k *kyvernoEntry) subjects() (found []subject, missing []Case) {
 		if len(hits) > 0 {
 			c.Reason = k.t.text(k.at["kind"].errorf("%q is not of kind %q: %s", called, k.Kind, kindsOf(hits)))
 		} else {
-			c.Reason = k.t.text(n.errorf("there is no %s %q among the resources%s", cmpOr(k.Kind, "resource"), called, k.t.likely(k.Kind)))
+			c.Reason = k.t.text(n.errorf("there is no %s %q among the resources%s", cmp.Or(k.Kind, "resource"), called, k.t.likely(k.Kind)))
 		}
 		missing = append(missing, c)
 	}
@@ -75,13 +76,6 @@ func (k *kyvernoEntry) subjects() (found []subject, missing []Case) {
 		add(s.node, s.String(), s.means)
 	}
 	return found, missing
-}
-
-func cmpOr(a, b string) string {
-	if a == "" {
-		return b
-	}
-	return a
 }
 
 // unnamed returns the objects of an entry that names none. Objects with a
@@ -126,7 +120,7 @@ func (k *kyvernoTest) likely(kind string) string {
 	var names []string
 	for _, s := range k.all() {
 		if kind == "" || s.object.GetKind() == kind {
-			names = append(names, cmpOr(name(s.object), s.file))
+			names = append(names, cmp.Or(name(s.object), s.file))
 		}
 	}
 	slices.Sort(names)

@@ -11,6 +11,7 @@ package policytest
 
 import (
 	"context"
+	"slices"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
@@ -56,6 +57,15 @@ type Case struct {
 	// request. Notes say why.
 	Unmatched bool     `json:"unmatched"`
 	Notes     []string `json:"notes"` // assumptions
+}
+
+// assume adds assumptions to the notes, each once.
+func (c *Case) assume(texts []string) {
+	for _, text := range texts {
+		if !slices.Contains(c.Notes, text) {
+			c.Notes = append(c.Notes, text)
+		}
+	}
 }
 
 // Summary counts. A case is passed, failed, or an error that kept it from

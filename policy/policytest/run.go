@@ -257,6 +257,15 @@ func (s *suite) lines(errs ...error) []string {
 	return all
 }
 
+// errorsOf returns a list of errors for functions that take errors of any type.
+func errorsOf(list []*render.Error) []error {
+	errs := make([]error, len(list))
+	for i, e := range list {
+		errs[i] = e
+	}
+	return errs
+}
+
 // text returns the lines joined.
 func (s *suite) text(errs ...error) string { return strings.Join(s.lines(errs...), "; ") }
 

@@ -33,9 +33,11 @@ func (d *draft) kaptestDrafter(e Engines) (drafter, error) {
 	}
 	k.cluster = policy.NewCluster(namespaces...)
 	k.compile(d.object)
-	p := k.policies[d.object.GetName()]
-	if p == nil || len(p.faults) > 0 {
-		return nil, fmt.Errorf("does not compile: %s", s.text(append(s.errs, errorsOf(p)...)...))
+	switch p := k.policies[d.object.GetName()]; {
+	case p == nil:
+		return nil, fmt.Errorf("does not compile: %s", s.text(append(s.errs, errors.New("the policy is not evaluated"))...))
+	case len(p.faults) > 0:
+		return nil, fmt.Errorf("does not compile: %s", s.text(append(s.errs, errorsOf(p.faults)...)...))
 	}
 	w := &kaptestDraft{suite: k, name: d.object.GetName()}
 	validations, _ := render.Lookup(d.object.Object, "/spec/validations")
@@ -50,17 +52,6 @@ func (d *draft) kaptestDrafter(e Engines) (drafter, error) {
 		}
 	}
 	return w, nil
-}
-
-func errorsOf(p *kaptestPolicy) []error {
-	if p == nil {
-		return []error{errors.New("the policy is not evaluated")}
-	}
-	var all []error
-	for _, e := range p.faults {
-		all = append(all, e)
-	}
-	return all
 }
 
 // param returns a parameter for the policy: the one that a binding names, else the

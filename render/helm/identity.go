@@ -66,13 +66,12 @@ type gardener struct {
 	seen  map[unsafe.Pointer]bool
 }
 
-// plant adds a value to a tree; maps and lists are changed in place. The caller
-// must use the returned value instead.
-func (g *gardener) plant(t *tree, v any) any {
+// plant adds a map or list to a tree, and changes it in place.
+func (g *gardener) plant(t *tree, v any) {
 	if g.seen == nil {
 		g.seen = map[unsafe.Pointer]bool{}
 	}
-	return g.value(v, node{tree: t}, 0)
+	g.value(v, node{tree: t}, 0)
 }
 
 func (g *gardener) value(v any, n node, depth int) any {

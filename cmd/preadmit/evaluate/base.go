@@ -176,7 +176,7 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	if !proposes {
 		return nil
 	}
-	return e.propose(ctx, s, b, in, v, slices.Concat(kept, fresh))
+	return e.propose(ctx, s, in, v, slices.Concat(kept, fresh))
 }
 
 // failsAgain reports whether a result is about a unit that neither side could render and
@@ -260,7 +260,7 @@ func (b *base) reviewExempting(ctx context.Context, s engines.Options, head *loa
 
 // propose evaluates the head with its own policies, which differ from the base's, and
 // keeps the results that are new or gone.
-func (e *Evaluation) propose(ctx context.Context, s engines.Options, b *base, in *load.Input, v *reviews, trusted []policy.Result) error {
+func (e *Evaluation) propose(ctx context.Context, s engines.Options, in *load.Input, v *reviews, trusted []policy.Result) error {
 	reqs, err := v.stored(ctx)
 	if err != nil {
 		return err

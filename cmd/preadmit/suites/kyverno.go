@@ -79,14 +79,14 @@ func (t *rulesTest) Evaluate(ctx context.Context, phase policytest.Phase, req *p
 	v := policytest.KyvernoVerdict{}
 	for i := range responses {
 		if r := &responses[i]; phaseOf(r.Rule) == phase {
-			t.add(&v, r, req)
+			t.add(&v, r)
 		}
 	}
 	v.Silent = phase == policytest.Generating && len(v.Rules) == 0
 	return v, err
 }
 
-func (t *rulesTest) add(v *policytest.KyvernoVerdict, r *kyverno.Response, req *policytest.KyvernoRequest) {
+func (t *rulesTest) add(v *policytest.KyvernoVerdict, r *kyverno.Response) {
 	said := policytest.KyvernoResponse{
 		Rule: r.Name, Status: string(r.Status), Message: r.Message, Fields: r.Fields, Assumed: r.Assumed, Generated: r.Generated,
 	}

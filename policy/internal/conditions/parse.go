@@ -94,7 +94,7 @@ func isGroups(v []any) bool {
 func (p *parser) group(m map[string]any, pointer string) Group {
 	var g Group
 	for _, key := range slices.Sorted(maps.Keys(m)) {
-		at := pointer + "/" + escape.Replace(key)
+		at := pointer + render.Pointer(key)
 		if key != "any" && key != "all" {
 			p.add(at, "unknown field %q: conditions have any and all", key)
 			continue
@@ -116,8 +116,6 @@ func (p *parser) group(m map[string]any, pointer string) Group {
 	return g
 }
 
-var escape = strings.NewReplacer("~", "~0", "/", "~1")
-
 func (p *parser) conditions(list []any, pointer string) []Condition {
 	var found []Condition
 	for i, e := range list {
@@ -138,7 +136,7 @@ func (p *parser) condition(m map[string]any, pointer string) (Condition, bool) {
 	before := len(p.problems)
 	c := Condition{Pointer: pointer, Key: literal(m["key"]), Value: literal(m["value"])}
 	for _, key := range slices.Sorted(maps.Keys(m)) {
-		switch at := pointer + "/" + escape.Replace(key); key {
+		switch at := pointer + render.Pointer(key); key {
 		case "key", "value":
 		case "operator":
 			c.Operator = p.operator(m[key], at)

@@ -97,8 +97,8 @@ func (c *check) tooLong(p *Spot, limit int) *Fault {
 	return c.add(p, fielderr.TooLong(nil, "", limit))
 }
 
-func (c *check) tooMany(p *Spot, actual, limit int) *Fault {
-	return c.add(p, fielderr.TooMany(nil, actual, limit))
+func (c *check) tooMany(p *Spot, actual, limit int) {
+	c.add(p, fielderr.TooMany(nil, actual, limit))
 }
 
 // oneOf wants one of the values, as a set or in the order given: the API server

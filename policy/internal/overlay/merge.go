@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/preadmit/preadmit/render"
 )
@@ -82,7 +81,7 @@ func (m *merger) mergeMap(object, patch map[string]any, s shape, at string) (any
 		s = shapeOf(patch)
 	}
 	for _, key := range slices.Sorted(maps.Keys(patch)) {
-		here := at + "/" + escape.Replace(key)
+		here := at + render.Pointer(key)
 		value, err := m.merge(object[key], patch[key], s.field(key), here)
 		if err != nil {
 			return nil, err
@@ -96,8 +95,6 @@ func (m *merger) mergeMap(object, patch map[string]any, s shape, at string) (any
 	}
 	return object, nil
 }
-
-var escape = strings.NewReplacer("~", "~0", "/", "~1")
 
 // replacement returns the patch, which replaces the object's value.
 func (m *merger) replacement(object any, patch any, s shape, at string) (any, error) {
@@ -146,7 +143,7 @@ func cleanMap(patch map[string]any, s shape, at string) (any, error) {
 		s = shapeOf(patch)
 	}
 	for _, key := range slices.Sorted(maps.Keys(patch)) {
-		value, err := clean(patch[key], s.field(key), at+"/"+escape.Replace(key))
+		value, err := clean(patch[key], s.field(key), at+render.Pointer(key))
 		if err != nil {
 			return nil, err
 		}
