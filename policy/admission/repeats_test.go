@@ -2,20 +2,14 @@ package admission
 
 import (
 	"fmt"
-	"maps"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/enginetest"
 	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
 )
@@ -44,9 +38,8 @@ var readingExpressions = []string{
 // of the pack, and objects that differ a little.
 func TestRepeats(t *testing.T) {
 	t.Parallel()
-	random := rand.New(rand.NewPCG(1, 2))
 	t.Run("expressions", func(t *testing.T) {
-		holdRepeats(t, random, parse(t, "p.yaml", []byte(readingPolicies())), parse(t, "o.yaml", []byte(readObjects)))
+		holdRepeats(t, parse(t, "p.yaml", []byte(readingPolicies())), parse(t, "o.yaml", []byte(readObjects)))
 	})
 	t.Run("pack", func(t *testing.T) {
 		files, err := filepath.Glob("../packs/best-practices/*.yaml")
@@ -61,7 +54,7 @@ func TestRepeats(t *testing.T) {
 			}
 			policies = append(policies, parse(t, f, data)...)
 		}
-		holdRepeats(t, random, policies, parse(t, "o.yaml", []byte(fmt.Sprintf(benchObject, 1)+restlessObject)))
+		holdRepeats(t, policies, parse(t, "o.yaml", []byte(fmt.Sprintf(benchObject, 1)+restlessObject)))
 	})
 }
 
@@ -110,7 +103,7 @@ spec:
     resources: {requests: {cpu: 1}, limits: {memory: 1Gi}}
 `
 
-func holdRepeats(t *testing.T, random *rand.Rand, policies, objects []*render.Object) {
+func holdRepeats(t *testing.T, policies, objects []*render.Object) {
 	t.Helper()
 	kinds, err := schema.New(nil, schema.Options{})
 	if err != nil {
@@ -128,27 +121,10 @@ func holdRepeats(t *testing.T, random *rand.Rand, policies, objects []*render.Ob
 	for _, b := range without.policies {
 		b.repeats = cel.Repeats[verdict]{}
 	}
-	for i := range 1000 {
-		tree := runtime.DeepCopyJSON(objects[i%len(objects)].Object)
-		for range random.IntN(3) {
-			perturbTree(random, tree["spec"])
-			perturbTree(random, tree["metadata"])
-		}
-		o := &render.Object{Unstructured: &unstructured.Unstructured{Object: tree}, Unit: objects[i%len(objects)].Unit}
-		req := policy.Request{Operation: policy.Create, Object: o, Admitted: tree, Kind: o.GroupVersionKind(), Name: "x", Namespace: "default"}
-		req.Resource = kinds.Resource(req.Kind)
-		got, err := with.Validate(t.Context(), &req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want, err := without.Validate(t.Context(), &req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("%v: evaluated -, repeated +\n%s", tree, diff)
-		}
-	}
+	enginetest.Repeats(t, kinds, with, without, objects, 1000, enginetest.Changes{Fields: []string{"spec", "metadata"}, Key: "k", Values: []any{
+		"k", "v", "", "longer than nine", "1", int64(2), int64(0), 2.0, true, nil,
+		map[string]any{}, map[string]any{"k": "v"}, []any{}, []any{"k"}, []any{map[string]any{"k": "k"}},
+	}})
 	looked := 0
 	for _, b := range with.policies {
 		if b.repeats.Found() > 50 {
@@ -157,33 +133,5 @@ func holdRepeats(t *testing.T, random *rand.Rand, policies, objects []*render.Ob
 	}
 	if looked < 15 {
 		t.Errorf("only %d of %d policies saw repeats", looked, len(with.policies))
-	}
-}
-
-// perturbTree changes something below a map or list.
-func perturbTree(random *rand.Rand, tree any) {
-	values := []any{"k", "v", "", "longer than nine", "1", int64(2), int64(0), 2.0, true, nil, map[string]any{}, map[string]any{"k": "v"}, []any{}, []any{"k"}, []any{map[string]any{"k": "k"}}}
-	switch tree := tree.(type) {
-	case map[string]any:
-		keys := append(slices.Sorted(maps.Keys(tree)), "k")
-		key := keys[random.IntN(len(keys))]
-		switch random.IntN(4) {
-		case 0:
-			delete(tree, key)
-		case 1:
-			tree[key] = values[random.IntN(len(values))]
-		default:
-			perturbTree(random, tree[key])
-		}
-	case []any:
-		if len(tree) == 0 {
-			return
-		}
-		i := random.IntN(len(tree))
-		if random.IntN(4) == 0 {
-			tree[i] = values[random.IntN(len(values))]
-			return
-		}
-		perturbTree(random, tree[i])
 	}
 }

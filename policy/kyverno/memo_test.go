@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/enginetest"
 	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
 )
@@ -83,22 +82,7 @@ func TestEqualObjects(t *testing.T) {
 	}
 	chain := policy.Chain{Kinds: kinds, Mutators: []policy.Mutator{e.Mutator()}, Validators: []policy.Validator{e.Validator()}}
 	reqs := policy.Requests(nil, objects)
-	var want []policy.Result
-	for i := range reqs {
-		alone, err := chain.Review(t.Context(), reqs[i:i+1])
-		if err != nil {
-			t.Fatal(err)
-		}
-		want = append(want, alone...)
-	}
-	policy.Sort(want)
-	got, err := chain.Review(t.Context(), reqs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("reviewed alone -, together +\n%s", diff)
-	}
+	want := enginetest.Together(t, chain, reqs)
 	outcomes := map[string]map[policy.Outcome]int{}
 	for i := range want {
 		if r := &want[i]; outcomes[r.Rule] == nil {

@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/enginetest"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -76,22 +75,7 @@ func TestEqualObjects(t *testing.T) {
 	}
 	chain := chainOf(t, Options{Cluster: policy.NewCluster(objects...)}, parsed(t, memoPolicies)...)
 	reqs := policy.Requests(nil, objects)
-	var want []policy.Result
-	for i := range reqs {
-		alone, err := chain.Review(t.Context(), reqs[i:i+1])
-		if err != nil {
-			t.Fatal(err)
-		}
-		want = append(want, alone...)
-	}
-	policy.Sort(want)
-	got, err := chain.Review(t.Context(), reqs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("reviewed alone -, together +\n%s", diff)
-	}
+	want := enginetest.Together(t, chain, reqs)
 	seen := map[string]bool{}
 	for i := range want {
 		seen[fmt.Sprintf("%s %s %s", want[i].Policy, want[i].Rule, want[i].Outcome)] = true

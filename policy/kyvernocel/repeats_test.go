@@ -1,19 +1,14 @@
 package kyvernocel
 
 import (
-	"maps"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/enginetest"
 	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
 )
@@ -88,50 +83,10 @@ func TestRepeats(t *testing.T) {
 	pods := slices.DeleteFunc(slices.Clone(objects), func(o *render.Object) bool {
 		return kindOf(o) != "" || o.GetKind() != "Pod" && o.GetKind() != "Deployment"
 	})
-	random := rand.New(rand.NewPCG(1, 2))
-	for i := range 1500 {
-		tree := runtime.DeepCopyJSON(pods[i%len(pods)].Object)
-		for range random.IntN(3) {
-			perturb(random, tree["spec"])
-		}
-		o := &render.Object{Unstructured: &unstructured.Unstructured{Object: tree}, Unit: pods[i%len(pods)].Unit}
-		req := policy.Request{Operation: policy.Create, Object: o, Admitted: tree, Kind: o.GroupVersionKind(), Name: "x", Namespace: "default"}
-		req.Resource = kinds.Resource(req.Kind)
-		got, err := with.Validator().Validate(t.Context(), &req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want, err := without.Validator().Validate(t.Context(), &req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("%v: evaluated -, repeated +\n%s", tree, diff)
-		}
-	}
+	enginetest.Repeats(t, kinds, with.Validator(), without.Validator(), pods, 1500, enginetest.Changes{Fields: []string{"spec"}, Key: "securityContext", Values: []any{
+		"a", "", int64(1), true, false, nil, map[string]any{}, []any{}, []any{map[string]any{"name": "a"}},
+	}})
 	if with.policies[0].main.repeats.Found() == 0 {
 		t.Error("no repeats")
-	}
-}
-
-// perturb changes something below a map or list.
-func perturb(random *rand.Rand, tree any) {
-	values := []any{"a", "", int64(1), true, false, nil, map[string]any{}, []any{}, []any{map[string]any{"name": "a"}}}
-	switch tree := tree.(type) {
-	case map[string]any:
-		keys := append(slices.Sorted(maps.Keys(tree)), "securityContext")
-		key := keys[random.IntN(len(keys))]
-		switch random.IntN(4) {
-		case 0:
-			delete(tree, key)
-		case 1:
-			tree[key] = values[random.IntN(len(values))]
-		default:
-			perturb(random, tree[key])
-		}
-	case []any:
-		if len(tree) > 0 {
-			perturb(random, tree[random.IntN(len(tree))])
-		}
 	}
 }
