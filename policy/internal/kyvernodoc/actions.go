@@ -23,16 +23,6 @@ func actionOf(s string) string {
 	return s
 }
 
-func overrides(x field) []ActionOverride {
-	var all []ActionOverride
-	for _, x := range x.list() {
-		all = append(all, ActionOverride{
-			Action: actionOf(x.text("action")), Namespaces: x.texts("namespaces"), NamespaceSelector: selector(x.at("namespaceSelector")),
-		})
-	}
-	return all
-}
-
 // ActionFor returns the action for an object in the namespace with these labels:
 // of the rule's first override that fits, else of the rule, else of the policy's
 // first override that fits, else of the policy.

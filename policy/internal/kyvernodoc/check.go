@@ -106,17 +106,22 @@ func (c checker) onUpdate(spec field) {
 		if r.Mutate == nil || !c.updatesExisting(r, spec) || len(r.Mutate.Targets) > 0 {
 			continue
 		}
-		at := field{r.Source, r.Pointer}.at("mutate", "mutateExistingOnPolicyUpdate")
-		if !at.there() {
-			at = spec.at("mutateExistingOnPolicyUpdate")
-		}
-		c.add(at.pointer, "mutateExistingOnPolicyUpdate needs the targets of rule %s", r.Name)
+		c.add(updateFlag(r, spec).pointer, "mutateExistingOnPolicyUpdate needs the targets of rule %s", r.Name)
 	}
 }
 
 // updatesExisting returns the rule's setting, or else the policy's.
 func (c checker) updatesExisting(r *Rule, spec field) bool {
-	return field{r.Source, r.Pointer}.at("mutate").flag("mutateExistingOnPolicyUpdate", spec.flag("mutateExistingOnPolicyUpdate", false))
+	return updateFlag(r, spec).asFlag("")
+}
+
+// updateFlag returns the rule's mutateExistingOnPolicyUpdate, else the policy's.
+func updateFlag(r *Rule, spec field) field {
+	const name = "mutateExistingOnPolicyUpdate"
+	if own := (field{r.Source, r.Pointer}).at("mutate", name); own.there() {
+		return own
+	}
+	return spec.at(name)
 }
 
 // maxOverlaps is how many namespaces of overrides are compared with each

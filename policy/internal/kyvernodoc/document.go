@@ -28,13 +28,13 @@ type Policy struct {
 	Namespace string // of a Policy; "" of a ClusterPolicy
 	Cluster   bool   // a ClusterPolicy
 
-	ApplyOne        bool // applyRules: One
-	Action          string
-	Overrides       []ActionOverride
-	Admission       bool
-	Background      bool
-	FailurePolicy   string
-	MatchConditions []Expression // of webhookConfiguration, CEL
+	ApplyOne        bool             // applyRules: One
+	Action          string           `kyverno:"validationFailureAction,action"`
+	Overrides       []ActionOverride `kyverno:"validationFailureActionOverrides"`
+	Admission       bool             `kyverno:"admission,true"`
+	Background      bool             `kyverno:"background,true"`
+	FailurePolicy   string           `kyverno:"webhookConfiguration/failurePolicy"`
+	MatchConditions []Expression     `kyverno:"webhookConfiguration/matchConditions"` // CEL
 
 	Rules []*Rule // as written
 	// controllers are the rules for kinds that autogen makes rules for, by
@@ -44,35 +44,39 @@ type Policy struct {
 
 // An ActionOverride gives another action in some namespaces.
 type ActionOverride struct {
-	Action            string
-	Namespaces        []string // wildcards; none: all
-	NamespaceSelector *Selector
+	Action            string    `kyverno:"action,action"`
+	Namespaces        []string  `kyverno:"namespaces"` // wildcards; none: all
+	NamespaceSelector *Selector `kyverno:"namespaceSelector"`
 }
 
 // An Expression is a named CEL expression.
-type Expression struct{ Name, Expression string }
+type Expression struct {
+	Name       string `kyverno:"name"`
+	Expression string `kyverno:"expression"`
+}
 
 // A Rule is one rule, as written or as autogen makes it. What variables may
 // stand in is kept as the JSON value that the policy holds.
 type Rule struct {
-	Name    string         // as reported
+	Name    string         `kyverno:"name"` // as reported
 	Base    *Rule          // the rule it was generated from; nil for one as written
-	Pointer string         // of the rule as written, in the policy's object: /spec/rules/0
-	Source  map[string]any // what the rule was read from, with what autogen changed; read-only
+	Pointer string         `kyverno:".,pointer"` // of the rule as written, in the policy's object: /spec/rules/0
+	Source  map[string]any `kyverno:"."`         // what the rule was read from, with what autogen changed; read-only
 	Prefix  string         // of the pod in a controller's object: "", /spec/template, /spec/jobTemplate/spec/template
 
-	Match, Exclude   *Match // Exclude may be nil
-	Context          []*ContextEntry
-	Preconditions    *conditions.Block // nil: none
-	CELPreconditions []Expression
-	ImageExtractors  map[string][]ImageExtractor // by kind
-	ReportProperties map[string]string
+	Match            *Match                      `kyverno:"match"`
+	Exclude          *Match                      `kyverno:"exclude"` // may be nil
+	Context          []*ContextEntry             `kyverno:"context"`
+	Preconditions    *conditions.Block           `kyverno:"preconditions"` // nil: none
+	CELPreconditions []Expression                `kyverno:"celPreconditions"`
+	ImageExtractors  map[string][]ImageExtractor `kyverno:"imageExtractors"` // by kind
+	ReportProperties map[string]string           `kyverno:"reportProperties"`
 
 	// One of these.
-	Validate     *Validate
-	Mutate       *Mutate
-	Generate     *Generate
-	VerifyImages []*VerifyImages
+	Validate     *Validate       `kyverno:"validate"`
+	Mutate       *Mutate         `kyverno:"mutate,filled"`
+	Generate     *Generate       `kyverno:"generate,filled"`
+	VerifyImages []*VerifyImages `kyverno:"verifyImages"`
 }
 
 // A Match is a match or exclude block.
@@ -93,23 +97,27 @@ func (m *Match) Filters() []*Filter {
 
 // A Filter names requests by their object and their user.
 type Filter struct {
-	Pointer           string // in the policy's object
-	Kinds             []KindSelector
+	Pointer           string                    `kyverno:".,pointer"` // in the policy's object
+	Kinds             []KindSelector            `kyverno:"resources/kinds"`
 	byKind            map[string][]KindSelector // nil: there are few
-	Names             []string                  // name and names
+	Names             []string                  `kyverno:"resources/names"` // and name
 	both              bool                      // name and names were given
-	Namespaces        []string
-	Annotations       map[string]string
-	Selector          *Selector
-	NamespaceSelector *Selector
-	Operations        []string
-	Roles             []string
-	ClusterRoles      []string
-	Subjects          []Subject
+	Namespaces        []string                  `kyverno:"resources/namespaces"`
+	Annotations       map[string]string         `kyverno:"resources/annotations"`
+	Selector          *Selector                 `kyverno:"resources/selector"`
+	NamespaceSelector *Selector                 `kyverno:"resources/namespaceSelector"`
+	Operations        []string                  `kyverno:"resources/operations"`
+	Roles             []string                  `kyverno:"roles"`
+	ClusterRoles      []string                  `kyverno:"clusterRoles"`
+	Subjects          []Subject                 `kyverno:"subjects"`
 }
 
 // A Subject is a user, group or service account.
-type Subject struct{ Kind, Name, Namespace string }
+type Subject struct {
+	Kind      string `kyverno:"kind"`
+	Name      string `kyverno:"name"`
+	Namespace string `kyverno:"namespace"`
+}
 
 // A KindSelector is an entry of kinds, taken apart; every part may hold
 // wildcards.
@@ -117,98 +125,124 @@ type KindSelector struct{ Group, Version, Kind, Subresource string }
 
 // A Selector is a label selector whose matchLabels may hold wildcards.
 type Selector struct {
-	MatchLabels      map[string]string
-	MatchExpressions []SelectorRequirement
+	MatchLabels      map[string]string     `kyverno:"matchLabels"`
+	MatchExpressions []SelectorRequirement `kyverno:"matchExpressions"`
 }
 
 // A SelectorRequirement is as in metav1.
 type SelectorRequirement struct {
-	Key, Operator string
-	Values        []string
+	Key      string   `kyverno:"key"`
+	Operator string   `kyverno:"operator"`
+	Values   []string `kyverno:"values"`
 }
 
 // A ContextEntry is a name that expressions may use and where its value comes
 // from: one of the pointers.
 type ContextEntry struct {
-	Name            string
-	Pointer         string // in the policy's object
-	Variable        *VariableEntry
-	ConfigMap       *ConfigMapEntry
-	APICall         *APICallEntry
-	ImageRegistry   *ImageRegistryEntry
-	GlobalReference *GlobalReferenceEntry
+	Name            string                `kyverno:"name"`
+	Pointer         string                `kyverno:".,pointer"` // in the policy's object
+	Variable        *VariableEntry        `kyverno:"variable"`
+	ConfigMap       *ConfigMapEntry       `kyverno:"configMap"`
+	APICall         *APICallEntry         `kyverno:"apiCall"`
+	ImageRegistry   *ImageRegistryEntry   `kyverno:"imageRegistry"`
+	GlobalReference *GlobalReferenceEntry `kyverno:"globalReference"`
 }
 
 // VariableEntry is context.variable. Value and Default are JSON values, and
 // present when Has says so.
 type VariableEntry struct {
-	Value, Default       any
-	HasValue, HasDefault bool
-	JMESPath             string
+	Value      any    `kyverno:"value"`
+	HasValue   bool   `kyverno:"value,has"`
+	Default    any    `kyverno:"default"`
+	HasDefault bool   `kyverno:"default,has"`
+	JMESPath   string `kyverno:"jmesPath"`
 }
 
 // ConfigMapEntry is context.configMap.
-type ConfigMapEntry struct{ Name, Namespace string }
+type ConfigMapEntry struct {
+	Name      string `kyverno:"name"`
+	Namespace string `kyverno:"namespace"`
+}
 
 // APICallEntry is context.apiCall.
 type APICallEntry struct {
-	Method, URLPath, JMESPath string
-	ServiceURL                string // "" unless it calls a service
-	Data                      []KeyValue
-	Default                   any
-	HasDefault                bool
+	Method     string     `kyverno:"method,GET"`
+	URLPath    string     `kyverno:"urlPath"`
+	JMESPath   string     `kyverno:"jmesPath"`
+	ServiceURL string     `kyverno:"service/url"` // "" unless it calls a service
+	Data       []KeyValue `kyverno:"data"`
+	Default    any        `kyverno:"default"`
+	HasDefault bool       `kyverno:"default,has"`
 }
 
 // KeyValue is an entry of an apiCall's data.
 type KeyValue struct {
-	Key   string
-	Value any
+	Key   string `kyverno:"key"`
+	Value any    `kyverno:"value"`
 }
 
 // ImageRegistryEntry is context.imageRegistry.
-type ImageRegistryEntry struct{ Reference, JMESPath string }
+type ImageRegistryEntry struct {
+	Reference string `kyverno:"reference"`
+	JMESPath  string `kyverno:"jmesPath"`
+}
 
 // GlobalReferenceEntry is context.globalReference.
-type GlobalReferenceEntry struct{ Name, JMESPath string }
+type GlobalReferenceEntry struct {
+	Name     string `kyverno:"name"`
+	JMESPath string `kyverno:"jmesPath"`
+}
 
 // An ImageExtractor says where objects of a kind hold images.
-type ImageExtractor struct{ Path, Value, Name, Key, JMESPath string }
+type ImageExtractor struct {
+	Path     string `kyverno:"path"`
+	Value    string `kyverno:"value"`
+	Name     string `kyverno:"name"`
+	Key      string `kyverno:"key"`
+	JMESPath string `kyverno:"jmesPath"`
+}
 
 // Validate is a rule's validate. One of the fields after Message is set.
 type Validate struct {
-	Message       string
-	Action        string // failureAction; "" as the policy
-	Overrides     []ActionOverride
-	AllowExisting bool // allowExistingViolations
+	Message       string           `kyverno:"message"`
+	Action        string           `kyverno:"failureAction,action"` // "" as the policy
+	Overrides     []ActionOverride `kyverno:"failureActionOverrides"`
+	AllowExisting bool             `kyverno:"allowExistingViolations,true"`
 
-	Pattern     any
-	HasPattern  bool
-	AnyPattern  []any
-	Deny        *Deny
-	Foreach     []*ForeachValidate
-	PodSecurity *PodSecurity
-	CEL         *CEL
-	Manifests   *Manifests // nil: no attestors
-	Assert      bool       // in the schema, and ignored by Kyverno since 1.19
+	Pattern     any                `kyverno:"pattern"`
+	HasPattern  bool               `kyverno:"pattern,has"`
+	AnyPattern  []any              `kyverno:"anyPattern"`
+	Deny        *Deny              `kyverno:"deny"`
+	Foreach     []*ForeachValidate `kyverno:"foreach"`
+	PodSecurity *PodSecurity       `kyverno:"podSecurity"`
+	CEL         *CEL               `kyverno:"cel"`
+	Manifests   *Manifests         `kyverno:"manifests"`  // nil: no attestors
+	Assert      bool               `kyverno:"assert,has"` // in the schema, and ignored by Kyverno since 1.19
 }
 
 // Manifests is validate.manifests: who must have signed an object's manifest.
 type Manifests struct {
-	Attestors    []*AttestorSet
-	Domain       string // of the annotations
-	Repository   string
-	IgnoreFields []IgnoreFields
-	DryRun       bool
+	Attestors    []*AttestorSet `kyverno:"attestors"`
+	Domain       string         `kyverno:"annotationDomain"`
+	Repository   string         `kyverno:"repository"`
+	IgnoreFields []IgnoreFields `kyverno:"ignoreFields"`
+	DryRun       bool           `kyverno:"dryRun/enable"`
 }
 
 // IgnoreFields are fields that may differ from the manifest, in some objects.
 type IgnoreFields struct {
-	Fields  []string
-	Objects []ObjectReference
+	Fields  []string          `kyverno:"fields"`
+	Objects []ObjectReference `kyverno:"objects"`
 }
 
 // An ObjectReference selects objects by patterns; "" matches all.
-type ObjectReference struct{ Group, Version, Kind, Name, Namespace string }
+type ObjectReference struct {
+	Group     string `kyverno:"group"`
+	Version   string `kyverno:"version"`
+	Kind      string `kyverno:"kind"`
+	Name      string `kyverno:"name"`
+	Namespace string `kyverno:"namespace"`
+}
 
 // An AttestorSet holds if at least Count of its entries do; 0 is all.
 type AttestorSet struct {
@@ -219,114 +253,124 @@ type AttestorSet struct {
 // An Attestor is a public key, a list of other attestors, or something that
 // only a registry or a sigstore service can verify.
 type Attestor struct {
-	Form        string // keys, certificates, keyless or attestor; "" for none
-	Key         string // publicKeys
-	Annotations map[string]string
-	Repository  string
+	Form        string            // keys, certificates, keyless or attestor; "" for none
+	Key         string            `kyverno:"keys/publicKeys"`
+	Annotations map[string]string `kyverno:"annotations"`
+	Repository  string            `kyverno:"repository"`
 	Nested      *AttestorSet
 }
 
 // Deny is validate.deny. Conditions are nil for `deny: {}`.
-type Deny struct{ Conditions *conditions.Block }
+type Deny struct {
+	Conditions *conditions.Block `kyverno:"conditions"`
+}
 
 // ForeachValidate is an entry of validate.foreach.
 type ForeachValidate struct {
-	Pointer       string // in the policy's object, as written
-	List          string // JMESPath
-	ElementScope  *bool
-	Context       []*ContextEntry
-	Preconditions *conditions.Block
-	Pattern       any
-	HasPattern    bool
-	AnyPattern    []any
-	Deny          *Deny
-	Foreach       []*ForeachValidate
+	Pointer       string             `kyverno:".,pointer"` // in the policy's object, as written
+	List          string             `kyverno:"list"`      // JMESPath
+	ElementScope  *bool              `kyverno:"elementScope"`
+	Context       []*ContextEntry    `kyverno:"context"`
+	Preconditions *conditions.Block  `kyverno:"preconditions"`
+	Pattern       any                `kyverno:"pattern"`
+	HasPattern    bool               `kyverno:"pattern,has"`
+	AnyPattern    []any              `kyverno:"anyPattern"`
+	Deny          *Deny              `kyverno:"deny"`
+	Foreach       []*ForeachValidate `kyverno:"foreach"`
 }
 
 // PodSecurity is validate.podSecurity.
 type PodSecurity struct {
-	Level, Version string
-	Exclude        []PodSecurityExclude
+	Level   string               `kyverno:"level"`
+	Version string               `kyverno:"version"`
+	Exclude []PodSecurityExclude `kyverno:"exclude"`
 }
 
 // PodSecurityExclude is an entry of its exclude, and of an exception's
 // podSecurity.
 type PodSecurityExclude struct {
-	ControlName     string
-	Images          []string
-	RestrictedField string
-	Values          []string
+	ControlName     string   `kyverno:"controlName"`
+	Images          []string `kyverno:"images"`
+	RestrictedField string   `kyverno:"restrictedField"`
+	Values          []string `kyverno:"values"`
 }
 
 // CEL is validate.cel, with the fields of a ValidatingAdmissionPolicy.
 type CEL struct {
-	Expressions      []Validation
-	Variables        []Expression
-	AuditAnnotations []KeyValue
-	ParamKind        any
-	ParamRef         any
+	Expressions []Validation `kyverno:"expressions"`
+	Variables   []Expression `kyverno:"variables"`
+	ParamKind   any          `kyverno:"paramKind"`
+	ParamRef    any          `kyverno:"paramRef"`
 }
 
 // Validation is an entry of validate.cel.expressions.
-type Validation struct{ Expression, Message, MessageExpression, Reason string }
+type Validation struct {
+	Expression        string `kyverno:"expression"`
+	Message           string `kyverno:"message"`
+	MessageExpression string `kyverno:"messageExpression"`
+	Reason            string `kyverno:"reason"`
+}
 
 // Mutate is a rule's mutate. Patches are JSON values (patchesJson6902 is the
 // text that the policy holds).
 type Mutate struct {
-	StrategicMerge    any
-	HasStrategicMerge bool
-	JSON6902          string
-	Foreach           []*ForeachMutate
-	Targets           []*MutateTarget
+	StrategicMerge    any              `kyverno:"patchStrategicMerge"`
+	HasStrategicMerge bool             `kyverno:"patchStrategicMerge,has"`
+	JSON6902          string           `kyverno:"patchesJson6902"`
+	Foreach           []*ForeachMutate `kyverno:"foreach"`
+	Targets           []*MutateTarget  `kyverno:"targets"`
 }
 
 // ForeachMutate is an entry of mutate.foreach.
 type ForeachMutate struct {
-	Pointer           string
-	List              string
-	Order             string
-	Context           []*ContextEntry
-	Preconditions     *conditions.Block
-	StrategicMerge    any
-	HasStrategicMerge bool
-	JSON6902          string
-	Foreach           []*ForeachMutate
+	Pointer           string            `kyverno:".,pointer"`
+	List              string            `kyverno:"list"`
+	Order             string            `kyverno:"order"`
+	Context           []*ContextEntry   `kyverno:"context"`
+	Preconditions     *conditions.Block `kyverno:"preconditions"`
+	StrategicMerge    any               `kyverno:"patchStrategicMerge"`
+	HasStrategicMerge bool              `kyverno:"patchStrategicMerge,has"`
+	JSON6902          string            `kyverno:"patchesJson6902"`
+	Foreach           []*ForeachMutate  `kyverno:"foreach"`
 }
 
 // MutateTarget is an entry of mutate.targets.
 type MutateTarget struct {
-	APIVersion, Kind, Namespace, Name string
-	Selector                          *Selector
-	Context                           []*ContextEntry
-	Preconditions                     *conditions.Block
+	APIVersion    string            `kyverno:"apiVersion"`
+	Kind          string            `kyverno:"kind"`
+	Namespace     string            `kyverno:"namespace"`
+	Name          string            `kyverno:"name"`
+	Selector      *Selector         `kyverno:"selector"`
+	Context       []*ContextEntry   `kyverno:"context"`
+	Preconditions *conditions.Block `kyverno:"preconditions"`
 }
 
 // Generate is a rule's generate, whole, as the JSON value that the policy
 // holds: variables may stand anywhere in it.
 type Generate struct {
-	Spec    map[string]any
-	Foreach []*ForeachGenerate
+	Spec    map[string]any     `kyverno:"."`
+	Foreach []*ForeachGenerate `kyverno:"foreach"`
 }
 
 // ForeachGenerate is an entry of generate.foreach.
 type ForeachGenerate struct {
-	List          string
-	Context       []*ContextEntry
-	Preconditions *conditions.Block
-	Spec          map[string]any
+	List          string            `kyverno:"list"`
+	Context       []*ContextEntry   `kyverno:"context"`
+	Preconditions *conditions.Block `kyverno:"preconditions"`
+	Spec          map[string]any    `kyverno:"."`
 }
 
 // VerifyImages is an entry of a rule's verifyImages.
 type VerifyImages struct {
-	Pointer             string
-	ImageReferences     []string
-	SkipImageReferences []string
-	Attestors           int // how many: what they hold needs a registry
-	Attestations        int
-	Required            bool
-	MutateDigest        bool
-	VerifyDigest        bool
-	Action              string
+	Pointer             string   `kyverno:".,pointer"`
+	ImageReferences     []string `kyverno:"imageReferences"` // and image
+	SkipImageReferences []string `kyverno:"skipImageReferences"`
+	Attestors           int      `kyverno:"attestors"` // how many: what they hold needs a registry
+	Attestations        int      `kyverno:"attestations"`
+	Required            bool     `kyverno:"required,true"`
+	MutateDigest        bool     `kyverno:"mutateDigest,true"`
+	VerifyDigest        bool     `kyverno:"verifyDigest,true"`
+	Action              string   `kyverno:"failureAction,action"`
 }
 
 // An Exception is a PolicyException of kyverno.io.
@@ -334,17 +378,17 @@ type Exception struct {
 	Object      *render.Object
 	Name        string
 	Namespace   string
-	Exceptions  []ExceptionOf
-	Background  bool
-	Match       *Match
-	Conditions  *conditions.Block // nil: none
-	PodSecurity []PodSecurityExclude
+	Exceptions  []ExceptionOf        `kyverno:"exceptions"`
+	Background  bool                 `kyverno:"background,true"`
+	Match       *Match               `kyverno:"match"`
+	Conditions  *conditions.Block    `kyverno:"conditions"` // nil: none
+	PodSecurity []PodSecurityExclude `kyverno:"podSecurity"`
 }
 
 // ExceptionOf names a policy and rules of it, with wildcards.
 type ExceptionOf struct {
-	PolicyName string
-	RuleNames  []string
+	PolicyName string   `kyverno:"policyName"`
+	RuleNames  []string `kyverno:"ruleNames"`
 }
 
 // AllRules returns the rules as written and as generated by autogen, each once.

@@ -15,18 +15,8 @@ func readException(o *render.Object, f *faults) *Exception {
 		return nil
 	}
 	r := reader{faults: f, form: conditions.AnyAll}
-	spec := field{o.Object, ""}.at("spec")
-	e := &Exception{
-		Object: o, Name: o.GetName(), Namespace: o.GetNamespace(),
-		Background:  spec.flag("background", true),
-		Match:       match(spec.at("match")),
-		Conditions:  r.conditions(spec.at("conditions"), r.form),
-		PodSecurity: podSecurityExcludes(spec.at("podSecurity")),
-	}
-	e.Namespace = cmp.Or(e.Namespace, "default")
-	for _, x := range spec.at("exceptions").list() {
-		e.Exceptions = append(e.Exceptions, ExceptionOf{PolicyName: x.text("policyName"), RuleNames: x.texts("ruleNames")})
-	}
+	e := &Exception{Object: o, Name: o.GetName(), Namespace: cmp.Or(o.GetNamespace(), "default")}
+	r.decode(field{o.Object, ""}.at("spec"), e)
 	checkException(e, f)
 	return e
 }

@@ -61,8 +61,10 @@ func (f field) text(key string) string {
 	return s
 }
 
-func (f field) texts(key string) []string {
-	items, _ := f.get(key).([]any)
+func (f field) texts(key string) []string { return f.at(key).strings() }
+
+func (f field) strings() []string {
+	items, _ := f.value.([]any)
 	var all []string
 	for _, item := range items {
 		if s, ok := item.(string); ok {
@@ -70,26 +72,6 @@ func (f field) texts(key string) []string {
 		}
 	}
 	return all
-}
-
-func (f field) textMap(key string) map[string]string {
-	m, _ := f.get(key).(map[string]any)
-	if m == nil {
-		return nil
-	}
-	all := make(map[string]string, len(m))
-	for k, v := range m {
-		all[k], _ = v.(string)
-	}
-	return all
-}
-
-// flag returns the value, or the definition's default.
-func (f field) flag(key string, otherwise bool) bool {
-	if b, ok := f.get(key).(bool); ok {
-		return b
-	}
-	return otherwise
 }
 
 func (f field) keys() map[string]any {

@@ -94,14 +94,9 @@ func (r reader) policy(o *render.Object) *Policy {
 	spec := root.at("spec")
 	p := &Policy{
 		Object: o, Name: o.GetName(), Namespace: o.GetNamespace(), Cluster: o.GetKind() == "ClusterPolicy",
-		ApplyOne:        spec.text("applyRules") == "One",
-		Action:          actionOf(spec.text("validationFailureAction")),
-		Overrides:       overrides(spec.at("validationFailureActionOverrides")),
-		Admission:       spec.flag("admission", true),
-		Background:      spec.flag("background", true),
-		FailurePolicy:   spec.at("webhookConfiguration").text("failurePolicy"),
-		MatchConditions: expressions(spec.at("webhookConfiguration", "matchConditions")),
+		ApplyOne: spec.text("applyRules") == "One",
 	}
+	r.decode(spec, p)
 	p.defaults(spec)
 	for _, x := range spec.at("rules").list() {
 		p.Rules = append(p.Rules, r.rule(x))
@@ -120,25 +115,28 @@ func (p *Policy) defaults(spec field) {
 }
 
 func (r reader) rule(x field) *Rule {
-	rule := &Rule{
-		Name: x.text("name"), Pointer: x.pointer, Source: x.keys(),
-		Match:            match(x.at("match")),
-		Context:          r.context(x.at("context")),
-		Preconditions:    r.conditions(x.at("preconditions"), r.form),
-		CELPreconditions: expressions(x.at("celPreconditions")),
-		ImageExtractors:  extractors(x.at("imageExtractors")),
-		ReportProperties: x.textMap("reportProperties"),
+	rule := &Rule{}
+	r.decode(x, rule)
+	if v := rule.Validate; v != nil && v.Manifests != nil && len(v.Manifests.Attestors) == 0 {
+		v.Manifests = nil
 	}
-	if exclude := x.at("exclude"); exclude.there() {
-		rule.Exclude = match(exclude)
-	}
-	rule.Validate = r.validate(x.at("validate"))
-	rule.Mutate = r.mutate(x.at("mutate"))
-	rule.Generate = r.generate(x.at("generate"))
-	for _, x := range x.at("verifyImages").list() {
-		rule.VerifyImages = append(rule.VerifyImages, verifyImages(x))
+	for i, x := range x.at("verifyImages").list() {
+		rule.VerifyImages[i].old(x)
 	}
 	return rule
+}
+
+// old reads the fields in which an entry was once written.
+func (v *VerifyImages) old(x field) {
+	if image := x.text("image"); image != "" {
+		v.ImageReferences = append([]string{image}, v.ImageReferences...)
+	}
+	for _, key := range []string{"key", "roots", "subject", "issuer"} { // attestors
+		if x.text(key) != "" {
+			v.Attestors++
+			break
+		}
+	}
 }
 
 // conditions reads a block, whose problems are the policy's.
@@ -153,70 +151,34 @@ func (r reader) conditions(x field, form conditions.Form) *conditions.Block {
 	return block
 }
 
-func (r reader) context(x field) []*ContextEntry {
-	var all []*ContextEntry
-	for _, x := range x.list() {
-		e := &ContextEntry{Name: x.text("name"), Pointer: x.pointer}
-		if v := x.at("variable"); v.there() {
-			e.Variable = &VariableEntry{
-				Value: v.at("value").value, HasValue: v.at("value").there(), JMESPath: v.text("jmesPath"),
-				Default: v.at("default").value, HasDefault: v.at("default").there(),
-			}
-		}
-		if v := x.at("configMap"); v.there() {
-			e.ConfigMap = &ConfigMapEntry{Name: v.text("name"), Namespace: v.text("namespace")}
-		}
-		if v := x.at("apiCall"); v.there() {
-			e.APICall = apiCall(v)
-		}
-		if v := x.at("imageRegistry"); v.there() {
-			e.ImageRegistry = &ImageRegistryEntry{Reference: v.text("reference"), JMESPath: v.text("jmesPath")}
-		}
-		if v := x.at("globalReference"); v.there() {
-			e.GlobalReference = &GlobalReferenceEntry{Name: v.text("name"), JMESPath: v.text("jmesPath")}
-		}
-		all = append(all, e)
+func attestorSets(x field, depth int) []*AttestorSet {
+	var all []*AttestorSet
+	for _, set := range x.list() {
+		all = append(all, attestorSetOf(set, depth))
 	}
 	return all
 }
 
-func apiCall(x field) *APICallEntry {
-	call := &APICallEntry{
-		Method: x.text("method"), URLPath: x.text("urlPath"), JMESPath: x.text("jmesPath"), ServiceURL: x.at("service").text("url"),
-		Default: x.at("default").value, HasDefault: x.at("default").there(),
+func attestorSetOf(x field, depth int) *AttestorSet {
+	n, _ := wholeNumber(x.at("count").value)
+	set := &AttestorSet{Count: int(n)}
+	for _, e := range x.at("entries").list() {
+		set.Entries = append(set.Entries, attestorOf(e, depth))
 	}
-	call.Method = cmp.Or(call.Method, "GET")
-	call.Data = keyValuesOf(x.at("data"), "value")
-	return call
+	return set
 }
 
-func keyValuesOf(x field, value string) []KeyValue {
-	var all []KeyValue
-	for _, x := range x.list() {
-		all = append(all, KeyValue{Key: x.text("key"), Value: x.at(value).value})
-	}
-	return all
-}
-
-func expressions(x field) []Expression {
-	var all []Expression
-	for _, x := range x.list() {
-		all = append(all, Expression{Name: x.text("name"), Expression: x.text("expression")})
-	}
-	return all
-}
-
-func extractors(x field) map[string][]ImageExtractor {
-	if !x.there() {
-		return nil
-	}
-	all := make(map[string][]ImageExtractor)
-	for kind := range x.keys() {
-		for _, x := range x.at(kind).list() {
-			all[kind] = append(all[kind], ImageExtractor{
-				Path: x.text("path"), Value: x.text("value"), Name: x.text("name"), Key: x.text("key"), JMESPath: x.text("jmesPath"),
-			})
+func attestorOf(x field, depth int) *Attestor {
+	a := &Attestor{}
+	reader{}.decode(x, a)
+	for _, form := range []string{"attestor", "keys", "certificates", "keyless"} {
+		if x.at(form).there() {
+			a.Form = form
+			break
 		}
 	}
-	return all
+	if a.Form == "attestor" && depth > 0 {
+		a.Nested = attestorSetOf(x.at("attestor"), depth-1)
+	}
+	return a
 }

@@ -26,23 +26,12 @@ func match(x field) *Match {
 }
 
 func filter(x field) *Filter {
-	resources := x.at("resources")
-	f := &Filter{
-		Pointer: x.pointer, Names: resources.texts("names"), Namespaces: resources.texts("namespaces"),
-		Annotations: resources.textMap("annotations"), Operations: resources.texts("operations"),
-		Selector: selector(resources.at("selector")), NamespaceSelector: selector(resources.at("namespaceSelector")),
-		Roles: x.texts("roles"), ClusterRoles: x.texts("clusterRoles"),
-	}
-	for _, kind := range resources.texts("kinds") {
-		f.Kinds = append(f.Kinds, kindSelector(kind))
-	}
+	f := &Filter{}
+	reader{}.decode(x, f)
 	f.sort()
-	if name := resources.text("name"); name != "" {
+	if name := x.at("resources").text("name"); name != "" {
 		f.both = len(f.Names) > 0
 		f.Names = append(f.Names, name)
-	}
-	for _, x := range x.at("subjects").list() {
-		f.Subjects = append(f.Subjects, Subject{Kind: x.text("kind"), Name: x.text("name"), Namespace: x.text("namespace")})
 	}
 	return f
 }
@@ -54,12 +43,8 @@ func selector(x field) *Selector {
 	if !x.there() {
 		return nil
 	}
-	s := &Selector{MatchLabels: x.textMap("matchLabels")}
-	for _, x := range x.at("matchExpressions").list() {
-		s.MatchExpressions = append(s.MatchExpressions, SelectorRequirement{
-			Key: x.text("key"), Operator: x.text("operator"), Values: x.texts("values"),
-		})
-	}
+	s := &Selector{}
+	reader{}.decode(x, s)
 	return s
 }
 
