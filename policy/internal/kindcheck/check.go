@@ -17,6 +17,7 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -141,6 +142,8 @@ func (c *check) kind(all Object) {
 		c.admissionPolicy(&o.Spec, spec)
 	case *admissionv1.ValidatingAdmissionPolicyBinding:
 		c.admissionBinding(&o.Spec, spec)
+	case *coordinationv1.Lease:
+		c.lease(&o.Spec, spec)
 	case *storagev1.StorageClass:
 		c.storageClass(o)
 	case *nodev1.RuntimeClass:

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -137,4 +138,13 @@ func (c *check) storageClass(o *storagev1.StorageClass) {
 			keys[r.Key] = true
 		}
 	}
+}
+
+// lease validates the spec of a Lease. By default the server drops its strategy and the holder
+// that it prefers.
+func (c *check) lease(s *coordinationv1.LeaseSpec, p *Spot) {
+	if d := s.LeaseDurationSeconds; d != nil && *d <= 0 {
+		c.invalid(p.In("leaseDurationSeconds"), *d, "must be greater than 0")
+	}
+	notNegativeAt(c, p, "leaseTransitions", s.LeaseTransitions)
 }
