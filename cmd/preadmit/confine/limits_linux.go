@@ -6,8 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NoCore has the kernel write no core file. There is no limit on processes, which
-// would count all processes of the user; the sandbox denies starting any.
+// NoCore has the kernel write no core file. There is no limit on processes: RLIMIT_NPROC
+// counts all processes and threads of the user, and root may exceed it. The sandbox denies
+// starting any process.
 func NoCore() { set(unix.RLIMIT_CORE, 0) }
 
 // FileSize limits the size of files that the process writes. Without a cache it writes
@@ -23,7 +24,11 @@ func FileSize(cache bool) {
 // CPU limits the processor time, for a run that no watch ends.
 func CPU(d time.Duration) { set(unix.RLIMIT_CPU, uint64(d/time.Second)+1) }
 
-// Memory limits the memory of the process.
+// Memory limits the memory of the process. RLIMIT_DATA counts all private pages that may
+// be written, which is everything that Go allocates. RLIMIT_AS would also count what is
+// only reserved or mapped for reading, which takes no memory: Go reserves 1.2 GiB when it
+// starts and more with the heap, and the race detector terabytes. A limit above that stops
+// nothing that RLIMIT_DATA lets pass.
 func Memory(bytes uint64) { set(unix.RLIMIT_DATA, bytes) }
 
 // set sets a limit, to at most its hard limit.
