@@ -114,9 +114,12 @@ func (i *Inputs) All() []Input {
 	return slices.Compact(all)
 }
 
-// skip adds inputs about objects that were rendered and that the unit's controller does
-// not apply. A document with an applied object counts as rendered.
-func (i *Inputs) skip(skipped, applied []*Object, reason string) {
+// NoteSkipped adds inputs about objects that were rendered and that are not applied, and
+// why. A document with an applied object counts as rendered.
+func (i *Inputs) NoteSkipped(skipped, applied []*Object, reason string) {
+	if i == nil || len(skipped) == 0 {
+		return
+	}
 	files := make(map[string]bool)
 	for _, o := range skipped {
 		for _, at := range o.At("") {

@@ -247,7 +247,7 @@ func (w *World) Reads(fsys fs.FS, file string) {
 // Skips records objects that were rendered and that the controller does not apply, and
 // why. applied are the others.
 func (w *World) Skips(skipped, applied []*Object, reason string) {
-	w.inputs.skip(skipped, applied, reason)
+	w.inputs.NoteSkipped(skipped, applied, reason)
 }
 
 // SkipsFile records a file whose objects the controller does not apply, and why.

@@ -47,10 +47,28 @@ func (t *task) postRender(objects []*render.Object, chart string, spec *helmRele
 		return nil, err
 	}
 	all := slices.Concat(crds, hooks, rest)
+	t.world.Skips(lost(objects, all), all, "deleted by a post-renderer of its HelmRelease")
 	for i, o := range all {
 		all[i] = t.withOrigin(o)
 	}
 	return all, nil
+}
+
+// lost returns the objects of which nothing is left after post-rendering: no object has
+// its kind from their lines.
+func lost(before, after []*render.Object) (gone []*render.Object) {
+	kept := make(map[render.Span]bool)
+	for _, o := range after {
+		for _, at := range o.At("/kind") {
+			kept[at.Span] = true
+		}
+	}
+	for _, o := range before {
+		if at := o.At("/kind"); len(at) > 0 && !kept[at[0].Span] {
+			gone = append(gone, o)
+		}
+	}
+	return gone
 }
 
 // hookStrategy returns how post-renderers get hooks: "combined", all in one

@@ -34,7 +34,7 @@ func (r *release) objects(outputs []*output) ([]*render.Object, error) {
 	objects, err := r.crds()
 	errs := []error{err}
 	sort.Slice(outputs, func(i, j int) bool { return outputs[i].file.name < outputs[j].file.name })
-	var plain, hooks []manifest
+	var plain, hooks, dropped []manifest
 	for _, out := range outputs {
 		if strings.HasSuffix(out.file.name, "NOTES.txt") {
 			continue
@@ -45,6 +45,7 @@ func (r *release) objects(outputs []*output) ([]*render.Object, error) {
 		for _, m := range manifests {
 			switch {
 			case m.dropped:
+				dropped = append(dropped, m)
 			case m.hook:
 				hooks = append(hooks, m)
 			default:
@@ -52,16 +53,35 @@ func (r *release) objects(outputs []*output) ([]*render.Object, error) {
 			}
 		}
 	}
-	for _, m := range append(byKind(plain), r.wanted(byKind(hooks))...) {
-		objects = append(objects, m.objects...)
-	}
+	wanted, unwanted, tests := r.sorted(byKind(hooks))
+	objects = append(objects, objectsOf(append(byKind(plain), wanted...))...)
+	r.src.Inputs.NoteSkipped(objectsOf(dropped), objects, "a hook of an event that Helm does not know")
+	r.src.Inputs.NoteSkipped(objectsOf(unwanted), objects, "a hook; hooks are disabled where the chart is deployed")
+	r.src.Inputs.NoteSkipped(objectsOf(tests), objects, "a hook of helm test, which is not run where the chart is deployed")
 	return objects, errors.Join(errs...)
 }
 
-// wanted leaves out the hooks that the source does not want.
-func (r *release) wanted(hooks []manifest) []manifest {
+// sorted returns the hooks that the source wants, and those that it does not want.
+func (r *release) sorted(hooks []manifest) (wanted, unwanted, tests []manifest) {
 	h := params(r.src)
-	return slices.DeleteFunc(hooks, func(m manifest) bool { return h.SkipHooks || h.SkipTests && m.test })
+	for _, m := range hooks {
+		switch {
+		case h.SkipHooks:
+			unwanted = append(unwanted, m)
+		case h.SkipTests && m.test:
+			tests = append(tests, m)
+		default:
+			wanted = append(wanted, m)
+		}
+	}
+	return wanted, unwanted, tests
+}
+
+func objectsOf(manifests []manifest) (objects []*render.Object) {
+	for _, m := range manifests {
+		objects = append(objects, m.objects...)
+	}
+	return objects
 }
 
 // byKind sorts as Helm installs: known kinds first, unknown ones by name.
