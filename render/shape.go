@@ -3,6 +3,7 @@ package render
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -31,9 +32,19 @@ func shapeOf(v any) shape {
 				return half
 			}
 		}
+	case string:
+		if versionKey.MatchString(v) && kindKey.MatchString(v) {
+			return half // such as JSON with comments, or an object behind a | too many
+		}
 	}
 	return foreign
 }
+
+// versionKey and kindKey match the keys of an object in a text.
+var (
+	versionKey = regexp.MustCompile(`\bapiVersion['"]?\s*:`)
+	kindKey    = regexp.MustCompile(`\bkind['"]?\s*:`)
+)
 
 func shapeOfMap(m map[string]any) shape {
 	apiVersion, kind := text(m["apiVersion"]), text(m["kind"])

@@ -35,7 +35,6 @@ func builtDisguises(t *testing.T, h string) []twin {
 	}
 	set := tree("set.yaml", appSet, "apps/h.yaml", h, "other/x.yaml", fineObject)
 	const jsonnet = `{apiVersion: "v1", kind: "Pod", metadata: {name: "hidden"}, spec: {hostNetwork: true, containers: [{name: "a", image: "a"}]}}`
-	later := func(tw twin) twin { tw.changeOnly = true; return tw }
 	return []twin{
 		flux("flux: optional variables elsewhere", "flux/k.yaml", spec("postBuild: {substitute: {A: b}, substituteFrom: [{kind: ConfigMap, name: none, optional: true}]}"), "apps/h.yaml", held),
 		flux("flux: only optional variables elsewhere", "flux/k.yaml", spec("postBuild: {substituteFrom: [{kind: Secret, name: none, optional: true}]}"), "apps/h.yaml", held),
@@ -58,7 +57,13 @@ func builtDisguises(t *testing.T, h string) []twin {
 		release("release: values that are set", "hr.yaml", helmRelease+"  valuesFrom: [{kind: ConfigMap, name: v, targetPath: x, valuesKey: k}]\n", "v.yaml", configMap("k: 'true'"), "c/templates/h.yaml", gated(".Values.x")),
 		release("release: values files that are not there", "hr.yaml", with(helmRelease, "chart: c,", "chart: c, valuesFiles: [./c/none.yaml], ignoreMissingValuesFiles: true,"), "c/templates/h.yaml", gated(".Values.x")),
 		release("release: hook after installation", "c/templates/h.yaml", annotated(h, "helm.sh/hook: post-install")),
-		later(release("release: hooks that are off", "hr.yaml", helmRelease+"  install: {disableHooks: true}\n  upgrade: {disableHooks: true}\n", "c/templates/h.yaml", annotated(h, "helm.sh/hook: post-install"))),
+		release("release: hooks that are off", "hr.yaml", helmRelease+"  install: {disableHooks: true}\n  upgrade: {disableHooks: true}\n", "c/templates/h.yaml", annotated(h, "helm.sh/hook: post-install")),
+		release("release: moved to a hook that is off", "hr.yaml", helmRelease+"  install: {disableHooks: true}\n", "c/templates/h.yaml", "", "c/templates/other.yaml", annotated(h, "helm.sh/hook: post-install")),
+		release("release: moved to a test", "c/templates/h.yaml", "", "c/templates/other.yaml", annotated(h, "helm.sh/hook: test")),
+		release("release: moved to a hook of no event", "c/templates/h.yaml", "", "c/templates/other.yaml", annotated(h, "helm.sh/hook: never")),
+		release("release: post renderer that deletes", "hr.yaml", helmRelease+indented(`postRenderers: [{kustomize: {patches: [{target: {name: hidden}, patch: "$patch: delete\napiVersion: v1\nkind: X\nmetadata: {name: hidden}"}]}}]`, 2)),
+		release("release: moved below a post renderer that deletes", "hr.yaml", helmRelease+indented(`postRenderers: [{kustomize: {patches: [{target: {name: hidden}, patch: "$patch: delete\napiVersion: v1\nkind: X\nmetadata: {name: hidden}"}]}}]`, 2), "c/templates/h.yaml", "", "c/templates/other.yaml", h),
+		single("argo: moved to a test of a chart", "apps/h.yaml", "", "apps/Chart.yaml", chartFile, "apps/templates/h.yaml", annotated(h, "helm.sh/hook: test")),
 		release("release: chart of another source", "hr.yaml", with(helmRelease, "name: r,", "name: none,")),
 		release("release: post renderer that makes it another kind", "hr.yaml", helmRelease+indented(`postRenderers: [{kustomize: {patches: [{target: {name: hidden}, patch: '[{"op": "replace", "path": "/kind", "value": "Nothing"}]'}]}}]`, 2)),
 		argo("sources: of another path", "app.yaml", source("path: apps", "path: other")),
@@ -178,7 +183,6 @@ func packedDisguises(t *testing.T, h string) []twin {
 // encodedDisguises are the twins of an object in other notations.
 func encodedDisguises(t *testing.T, h string) []twin {
 	plain := changing(files("fine.yaml", fineObject, "apps/h.yaml", h))
-	later := func(tw twin) twin { tw.changeOnly = true; return tw }
 	as := func(name, text string) twin { return plain(name, "apps/h.yaml", text) }
 	host := func(as string) string { return edited(t, h, "hostNetwork: true", as) }
 	item := strings.TrimPrefix(indented(h, 2), "  ")
@@ -209,7 +213,8 @@ func encodedDisguises(t *testing.T, h string) []twin {
 		as("JSON with a field twice", `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "hidden"}, "spec": {"hostNetwork": true, "hostNetwork": false, "containers": [{"name": "a", "image": "a"}]}}`),
 		as("JSON one after the other", `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}`+"\n"+`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "hidden"}, "spec": {"hostNetwork": true, "containers": [{"name": "a", "image": "a"}]}}`),
 		as("a sequence of objects", "- "+item),
-		later(as("a text with an object", "|\n"+indented(h, 2))),
+		as("a text with an object", "|\n"+indented(h, 2)),
+		as("JSON with comments", "// a\n"+`{"apiVersion":"v1","kind":"Pod", /* b */ "metadata":{"name":"hidden"},"spec":{"hostNetwork":true,"containers":[{"name":"a","image":"a"}]}}`),
 		as("a resource list", "apiVersion: config.kubernetes.io/v1\nkind: ResourceList\nitems:\n- "+item),
 		as("a list of another kind", "apiVersion: v1\nkind: ConfigMapList\nitems:\n- "+item),
 		as("a list of another version", "apiVersion: e.com/v2\nkind: List\nitems:\n- "+item),
