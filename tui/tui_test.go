@@ -70,7 +70,8 @@ func screen(m *model) string {
 // on it can do anything to a terminal but colour it.
 func fits(t *testing.T, m *model) {
 	t.Helper()
-	lines := strings.Split(m.View().Content, "\n")
+	content := m.View().Content
+	lines := strings.Split(content, "\n")
 	if len(lines) > max(m.height, 1) {
 		t.Fatalf("%d lines on a screen of %d", len(lines), m.height)
 	}
@@ -79,24 +80,26 @@ func fits(t *testing.T, m *model) {
 			t.Fatalf("line %d has %d cells on a screen of %d: %q", i, n, m.width, l)
 		}
 	}
-	harmless(t, m.View().Content)
+	harmless(t, content)
 }
 
 func harmless(t *testing.T, s string) {
 	t.Helper()
-	rest := s
-	for {
+	var text strings.Builder
+	for rest := s; ; {
 		i := strings.IndexByte(rest, 0x1b)
 		if i < 0 {
+			text.WriteString(rest)
 			break
 		}
 		end := strings.IndexByte(rest[i:], 'm')
 		if end < 0 || strings.Trim(rest[i+1:i+end], "[0123456789;:") != "" {
 			t.Fatalf("an escape that is no colour: %q", rest[i:min(len(rest), i+20)])
 		}
-		rest = rest[:i] + rest[i+end+1:]
+		text.WriteString(rest[:i])
+		rest = rest[i+end+1:]
 	}
-	for _, r := range rest {
+	for _, r := range text.String() {
 		if r < ' ' && r != '\n' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
 			t.Fatalf("%q is on the screen", r)
 		}
