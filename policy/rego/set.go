@@ -10,9 +10,10 @@ import (
 	opa "github.com/preadmit/preadmit/policy/internal/rego"
 )
 
-// A set is a group of rules that are evaluated together. That takes half the
-// time, because the evaluator is set up once and shares values. After an error
-// the rules are evaluated one by one, to find the one at fault.
+// A set is a group of rules that are evaluated together, because the evaluator shares
+// values between them: 32 rules with common helpers take a quarter less CPU over 4,000
+// objects, and six rules take 9% more. After an error the rules are evaluated one by one,
+// to find the one at fault.
 type set struct {
 	rules         []*rule
 	query         *opa.Query
