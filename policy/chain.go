@@ -36,23 +36,23 @@ type Chain struct {
 // places and sorted. The error is not nil only if ctx is done or there is a
 // bug.
 func (c Chain) Review(ctx context.Context, reqs []Request) ([]Result, error) {
-	found, err := c.reviewAll(ctx, reqs)
+	found, err := c.reviewAll(ctx, reqs, new(Compact))
 	return found.sorted(), err
 }
 
 // ReviewEach is Review with the results of each request kept apart, in the Compact.
-func (c Chain) ReviewEach(ctx context.Context, reqs []Request) (*Compact, []CompactResults, error) {
-	found, err := c.reviewAll(ctx, reqs)
-	return &found.compact, found.parts, err
+func (c Chain) ReviewEach(ctx context.Context, reqs []Request, held *Compact) ([]CompactResults, error) {
+	found, err := c.reviewAll(ctx, reqs, held)
+	return found.parts, err
 }
 
-func (c Chain) reviewAll(ctx context.Context, reqs []Request) (*gathered, error) {
+func (c Chain) reviewAll(ctx context.Context, reqs []Request, held *Compact) (*gathered, error) {
 	done := func(*render.Unit) {}
 	if c.Forgets {
 		done = forgetful(reqs)
 	}
 	memos, batches := memosOf(reqs)
-	return inParallel(ctx, batches, func(ctx context.Context, i int) ([]Result, error) {
+	return inParallel(ctx, batches, held, func(ctx context.Context, i int) ([]Result, error) {
 		req := reqs[i]
 		req.memo = memos[i]
 		defer memos[i].done()
@@ -125,14 +125,14 @@ func inOrder(n int) [][]int32 {
 }
 
 // inParallel calls f for the numbers in batches, which are those from 0 on, and gathers
-// the results. The numbers of a batch are for one goroutine, in their order. On error it
+// the results in held. The numbers of a batch are for one goroutine, in their order. On error it
 // returns the results so far; calls that do not stop when ctx ends are abandoned.
-func inParallel(over context.Context, batches [][]int32, f func(context.Context, int) ([]Result, error)) (*gathered, error) {
+func inParallel(over context.Context, batches [][]int32, held *Compact, f func(context.Context, int) ([]Result, error)) (*gathered, error) {
 	n := 0
 	for _, numbers := range batches {
 		n += len(numbers)
 	}
-	found := &gathered{parts: make([]CompactResults, n)}
+	found := &gathered{compact: held, parts: make([]CompactResults, n)}
 	group, ctx := errgroup.WithContext(over)
 	group.SetLimit(goruntime.GOMAXPROCS(0))
 	for _, numbers := range batches {
@@ -380,25 +380,29 @@ func written(fields []string, o *render.Object) []string {
 }
 
 // Sort sorts results into the report's order: by unit, object, engine, policy,
-// rule, operation, then by place and message. Results are large, so each is moved
-// only once, within the slice.
+// rule, operation, then by place and message.
 func Sort(results []Result) {
-	if IsSorted(results) {
-		return
+	if !IsSorted(results) {
+		sortMoving(results, compareResults)
 	}
-	order := make([]int32, len(results))
+}
+
+// sortMoving is a stable sort of large elements. It moves each only once, within the
+// slice.
+func sortMoving[T any](all []T, compare func(a, b *T) int) {
+	order := make([]int32, len(all))
 	for i := range order {
 		order[i] = int32(i)
 	}
-	slices.SortStableFunc(order, func(a, b int32) int { return compareResults(&results[a], &results[b]) })
+	slices.SortStableFunc(order, func(a, b int32) int { return compare(&all[a], &all[b]) })
 	for i := range order {
-		moved, to := results[i], i
+		moved, to := all[i], i
 		for from := int(order[to]); from != i; from = int(order[to]) {
-			results[to] = results[from]
+			all[to] = all[from]
 			order[to] = int32(to)
 			to = from
 		}
-		results[to] = moved
+		all[to] = moved
 		order[to] = int32(to)
 	}
 }
@@ -414,10 +418,7 @@ func IsSorted(results []Result) bool {
 }
 
 func compareResults(a, b *Result) int {
-	if c := strings.Compare(a.Object.Unit, b.Object.Unit); c != 0 {
-		return c
-	}
-	if c := compareKeys(a.Object, b.Object); c != 0 {
+	if c := compareObjects(&a.Object, &b.Object); c != 0 {
 		return c
 	}
 	if c := compareRules(a, b); c != 0 {
@@ -435,6 +436,13 @@ func compareRules(a, b *Result) int {
 	)
 }
 
+func compareObjects(a, b *render.Key) int {
+	if c := strings.Compare(a.Unit, b.Unit); c != 0 {
+		return c
+	}
+	return compareKeys(*a, *b)
+}
+
 func compareKeys(a, b render.Key) int {
 	return cmp.Or(
 		strings.Compare(a.APIVersion, b.APIVersion),
@@ -449,6 +457,10 @@ func comparePlaces(a, b *Result) int {
 	if len(a.Origins) > 0 && len(b.Origins) > 0 {
 		x, y = a.Origins[0].Span, b.Origins[0].Span
 	}
+	return compareSpans(x, y)
+}
+
+func compareSpans(x, y render.Span) int {
 	return cmp.Or(strings.Compare(x.File, y.File), cmp.Compare(x.Line, y.Line), cmp.Compare(x.Column, y.Column))
 }
 

@@ -1,32 +1,89 @@
 package policy
 
 import (
+	"cmp"
+	"encoding/binary"
 	"encoding/hex"
+	"iter"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/preadmit/preadmit/render"
 )
 
-// A Compact holds results in a fifth of the memory that they take otherwise, until
-// they are needed. It is safe for concurrent use.
+// A Compact holds results in a tenth of the memory that they take otherwise, until they
+// are needed. Texts, objects and data of rules are in tables, so that results share
+// them. It is safe for concurrent use.
 type Compact struct {
-	mu     sync.Mutex
-	rules  ruleSet
-	shared sharedTexts
+	mu       sync.Mutex
+	rules    ruleSet
+	objects  []compactObject
+	messages texts
+	fields   texts
+	files    texts
+	roles    texts
+	pointers []uint32 // numbers of fields
+	places   []compactPlace
+	whole    []Result // results with data that the tables have no place for
 }
 
 // CompactResults are results that a Compact holds.
 type CompactResults []compactResult
 
+// A compactResult has the numbers of its parts in the tables of the Compact.
 type compactResult struct {
-	object                *render.Key
-	message               string
-	fields                []string
-	origins               []render.Origin
-	whole                 *Result // a result with data that has no place here; the rest is empty
-	rule                  uint32  // of Compact.rules
+	object, rule, message uint32
+	whole                 uint32 // of Compact.whole, counted from 1; 0 if the other numbers are all there is
+	fields, places        part
 	identity, fingerprint [fingerprintSize]byte
+}
+
+// A part is n elements of a table.
+type part struct{ first, n uint32 }
+
+func of[T any](p part, table []T) []T { return table[p.first : p.first+p.n] }
+
+type compactObject struct {
+	render.Key
+	unreached bool
+}
+
+type compactPlace struct {
+	file, role                       uint32
+	line, column, endLine, endColumn int32
+}
+
+// texts numbers texts. Equal ones usually have one number.
+type texts struct {
+	all []string
+	ids map[string]uint32 // of the latest ones
+}
+
+// maxShared bounds the number of texts whose numbers are known, and maxSharedText their
+// length.
+const (
+	maxShared     = 4096
+	maxSharedText = 512
+)
+
+func (t *texts) id(text string) uint32 {
+	if id, ok := t.ids[text]; ok {
+		return id
+	}
+	id := uint32(len(t.all))
+	t.all = append(t.all, text)
+	if len(text) > maxSharedText {
+		return id
+	}
+	if t.ids == nil {
+		t.ids = make(map[string]uint32)
+	}
+	if len(t.ids) >= maxShared {
+		clear(t.ids)
+	}
+	t.ids[text] = id
+	return id
 }
 
 // Add takes results, which the caller must not use any more.
@@ -38,31 +95,33 @@ func (c *Compact) Add(results []Result) CompactResults {
 	defer c.mu.Unlock()
 	all := make(CompactResults, len(results))
 	for i := range results {
-		r := &results[i]
-		c.shared.share(r)
-		x := &all[i]
-		if !x.prints(r) || !r.compacts() {
-			whole := *r
-			*x = compactResult{whole: &whole}
-			continue
-		}
-		rule := *r
-		rule.Message = ""
-		x.rule = c.rules.rule(&rule)
-		x.message, x.fields, x.origins = r.Message, r.Fields, r.Origins
-		x.likeOthers(r, all[:i])
+		c.set(&all[i], &results[i], all[:i])
 	}
 	return all
 }
 
-// compacts reports whether a result has only data for which there is a place.
-func (r *Result) compacts() bool {
-	return len(r.Missing) == 0 && len(r.Literals) == 0 && r.Only == "" && r.Cost == nil && r.Suppression == nil && !r.AsWritten && !r.Unreached
+// set makes x hold a result. It shares the object and the places with one of those before.
+func (c *Compact) set(x *compactResult, r *Result, before []compactResult) {
+	*x = compactResult{object: c.object(&r.Object), message: c.messages.id(r.Message)}
+	rule := *r
+	rule.Message = ""
+	x.rule = c.rules.rule(&rule)
+	fits := c.setPlaces(x, r.Origins, before)
+	prints := setPrint(&x.fingerprint, r.Fingerprint) && setPrint(&x.identity, r.Identity)
+	if !fits || !prints || !r.compacts() {
+		c.whole = append(c.whole, *r)
+		x.whole = uint32(len(c.whole))
+		return
+	}
+	x.fields = part{uint32(len(c.pointers)), uint32(len(r.Fields))}
+	for _, f := range r.Fields {
+		c.pointers = append(c.pointers, c.fields.id(f))
+	}
 }
 
-// prints sets the fingerprint and the identity, and reports whether they are such.
-func (x *compactResult) prints(r *Result) bool {
-	return setPrint(&x.identity, r.Identity) && setPrint(&x.fingerprint, r.Fingerprint)
+// compacts reports whether a result has only data for which there is a place.
+func (r *Result) compacts() bool {
+	return len(r.Literals) == 0 && r.Cost == nil && r.Suppression == nil && !r.AsWritten && !r.Unreached
 }
 
 func setPrint(to *[fingerprintSize]byte, digits string) bool {
@@ -78,24 +137,40 @@ func setPrint(to *[fingerprintSize]byte, digits string) bool {
 	return err == nil
 }
 
-// likeOthers shares the object and the places of a result with those before it.
-func (x *compactResult) likeOthers(r *Result, before []compactResult) {
-	for i := len(before) - 1; i >= 0; i-- {
-		y := &before[i]
-		if y.whole != nil {
-			continue
+// object returns the number of an object. Results of one object come one after another,
+// so it compares only with the last one.
+func (c *Compact) object(k *render.Key) uint32 {
+	if n := len(c.objects); n > 0 && c.objects[n-1].Key == *k {
+		return uint32(n - 1)
+	}
+	c.objects = append(c.objects, compactObject{Key: *k})
+	return uint32(len(c.objects) - 1)
+}
+
+// setPlaces reports whether there is room for the numbers of lines and columns.
+func (c *Compact) setPlaces(x *compactResult, origins []render.Origin, before []compactResult) bool {
+	x.places = part{uint32(len(c.places)), uint32(len(origins))}
+	for _, o := range origins {
+		p := compactPlace{c.files.id(o.File), c.roles.id(string(o.Role)), int32(o.Line), int32(o.Column), int32(o.EndLine), int32(o.EndColumn)}
+		if c.origin(p) != o {
+			return false
 		}
-		if x.object == nil && *y.object == r.Object {
-			x.object = y.object
-		}
-		if len(r.Origins) > 0 && slices.Equal(r.Origins, y.origins) {
-			x.origins = y.origins
+		c.places = append(c.places, p)
+	}
+	for i := len(before) - 1; i >= 0 && before[i].object == x.object; i-- {
+		if slices.Equal(of(before[i].places, c.places), of(x.places, c.places)) {
+			c.places = c.places[:x.places.first]
+			x.places = before[i].places
 			break
 		}
 	}
-	if x.object == nil {
-		object := r.Object
-		x.object = &object
+	return true
+}
+
+func (c *Compact) origin(p compactPlace) render.Origin {
+	return render.Origin{
+		Span: render.Span{File: c.files.all[p.file], Line: int(p.line), Column: int(p.column), EndLine: int(p.endLine), EndColumn: int(p.endColumn)},
+		Role: render.Role(c.roles.all[p.role]),
 	}
 }
 
@@ -104,17 +179,210 @@ func (c *Compact) Append(to []Result, held CompactResults) []Result {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range held {
-		x := &held[i]
-		if x.whole != nil {
-			to = append(to, *x.whole)
-			continue
-		}
-		to = append(to, c.rules.rules[x.rule])
-		r := &to[len(to)-1]
-		r.Object, r.Message, r.Fields, r.Origins = *x.object, x.message, x.fields, slices.Clone(x.origins)
-		r.Identity, r.Fingerprint = hex.EncodeToString(x.identity[:]), hex.EncodeToString(x.fingerprint[:])
+		to = append(to, Result{})
+		c.expand(&held[i], &to[len(to)-1])
 	}
 	return to
+}
+
+// expand sets r to a result.
+func (c *Compact) expand(x *compactResult, r *Result) {
+	if c.outline(x, r); x.whole > 0 {
+		r.Origins = slices.Clone(r.Origins)
+		return
+	}
+	r.Message = c.messages.all[x.message]
+	for _, f := range of(x.fields, c.pointers) {
+		r.Fields = append(r.Fields, c.fields.all[f])
+	}
+	if x.places.n > 0 {
+		r.Origins = make([]render.Origin, 0, x.places.n)
+	}
+	for _, p := range of(x.places, c.places) {
+		r.Origins = append(r.Origins, c.origin(p))
+	}
+	var digits [4 * fingerprintSize]byte
+	hex.Encode(digits[:2*fingerprintSize], x.identity[:])
+	hex.Encode(digits[2*fingerprintSize:], x.fingerprint[:])
+	prints := string(digits[:])
+	r.Identity, r.Fingerprint = prints[:2*fingerprintSize], prints[2*fingerprintSize:]
+}
+
+// outline sets r to a result, which may lack its message, fields, places and prints.
+func (c *Compact) outline(x *compactResult, r *Result) {
+	if x.whole > 0 {
+		*r = c.whole[x.whole-1]
+		return
+	}
+	*r = c.rules.rules[x.rule]
+	r.Object, r.Unreached = c.objects[x.object].Key, c.objects[x.object].unreached
+}
+
+// A CompactList is a list of results that its Compact holds. A nil list is empty. It is
+// not safe for concurrent use, but its Compact is.
+type CompactList struct {
+	Compact
+	results CompactResults
+}
+
+// Keep adds results that the Compact holds to the list, without repeats as in
+// WithoutRepeats. They must be all results of their units.
+func (l *CompactList) Keep(parts ...CompactResults) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	first := len(l.results)
+	l.results = slices.Grow(l.results, lengths(parts))
+	variants := make(map[string]bool) // units with results of variants
+	for _, part := range parts {
+		for i := range part {
+			if x := &part[i]; l.rules.rules[x.rule].Only != "" {
+				variants[l.objects[x.object].Unit] = true
+			}
+		}
+		l.results = append(l.results, part...)
+	}
+	if len(variants) == 0 {
+		return
+	}
+	known := make(map[[fingerprintSize]byte]bool)
+	only := func(x *compactResult) (r *Result, is bool) {
+		r = &l.rules.rules[x.rule]
+		return r, r.Only != ""
+	}
+	for i := range l.results[first:] {
+		x := &l.results[first+i]
+		if r, is := only(x); !is && variants[l.objects[x.object].Unit] && (r.Outcome == Fail || r.Undecided()) {
+			known[x.fingerprint] = true
+		}
+	}
+	kept := l.results[:first]
+	for _, x := range l.results[first:] {
+		if r, is := only(&x); is {
+			if r.Outcome == Pass || r.Outcome == Skip || known[x.fingerprint] {
+				continue
+			}
+			known[x.fingerprint] = true
+		}
+		kept = append(kept, x)
+	}
+	l.results = kept
+}
+
+func lengths(parts []CompactResults) int {
+	n := 0
+	for _, part := range parts {
+		n += len(part)
+	}
+	return n
+}
+
+// Sorted returns all results, sorted.
+func (l *CompactList) Sorted() []Result {
+	l.Sort()
+	return l.Append(make([]Result, 0, len(l.results)), l.results)
+}
+
+// Len returns the number of results.
+func (l *CompactList) Len() int {
+	if l == nil {
+		return 0
+	}
+	return len(l.results)
+}
+
+// All yields the results. A result is valid until the next one comes.
+func (l *CompactList) All() iter.Seq[*Result] { return l.each((*Compact).expand) }
+
+// Outlines yields the results, which may lack their message, fields, places,
+// fingerprint and identity. A result is valid until the next one comes.
+func (l *CompactList) Outlines() iter.Seq[*Result] { return l.each((*Compact).outline) }
+
+func (l *CompactList) each(set func(*Compact, *compactResult, *Result)) iter.Seq[*Result] {
+	return func(yield func(*Result) bool) {
+		var r Result
+		for i := range l.Len() {
+			l.mu.Lock()
+			set(&l.Compact, &l.results[i], &r)
+			l.mu.Unlock()
+			if !yield(&r) {
+				return
+			}
+		}
+	}
+}
+
+// replace puts the results that f changes in the place of those that were there. f
+// reports whether it changed a result.
+func (l *CompactList) replace(f func(*Result) bool) {
+	i := 0
+	for r := range l.All() {
+		if f(r) {
+			changed := *r
+			l.results[i] = l.Add([]Result{changed})[0]
+		}
+		i++
+	}
+}
+
+// Change calls f to change the results. Each call gets a result that holds either only
+// the fields of an object (Object, Unreached), or those of a rule, or a message, or the
+// file of a place, or all data.
+func (l *CompactList) Change(f func(*Result)) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range l.objects {
+		r := Result{Object: l.objects[i].Key}
+		f(&r)
+		l.objects[i] = compactObject{r.Object, r.Unreached}
+	}
+	for i := range l.rules.rules {
+		f(&l.rules.rules[i])
+	}
+	for i := range l.messages.all {
+		r := Result{Message: l.messages.all[i]}
+		f(&r)
+		l.messages.all[i] = r.Message
+	}
+	for i := range l.files.all {
+		r := Result{Origins: []render.Origin{{Span: render.Span{File: l.files.all[i]}}}}
+		f(&r)
+		l.files.all[i] = r.Origins[0].File
+	}
+	for i := range l.whole {
+		f(&l.whole[i])
+	}
+	l.rules.ids, l.messages.ids, l.files.ids = nil, nil, nil // of the names before
+}
+
+// Sort sorts the results into the report's order.
+func (l *CompactList) Sort() {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	objects := ranks(len(l.objects), func(i, j uint32) int { return compareObjects(&l.objects[i].Key, &l.objects[j].Key) })
+	rules := ranks(len(l.rules.rules), func(i, j uint32) int { return compareRules(&l.rules.rules[i], &l.rules.rules[j]) })
+	sortMoving(l.results, func(a, b *compactResult) int {
+		if c := cmp.Or(cmp.Compare(objects[a.object], objects[b.object]), cmp.Compare(rules[a.rule], rules[b.rule])); c != 0 {
+			return c
+		}
+		if c := compareSpans(l.place(a, b), l.place(b, a)); c != 0 {
+			return c
+		}
+		return strings.Compare(l.messages.all[a.message], l.messages.all[b.message])
+	})
+}
+
+// place returns the place of x that is compared with that of other.
+func (c *Compact) place(x, other *compactResult) render.Span {
+	if x.places.n > 0 && other.places.n > 0 {
+		return c.origin(c.places[x.places.first]).Span
+	}
+	return c.rules.rules[x.rule].PolicyOrigin
 }
 
 // A ruleSet holds what results of a rule have in common, once. Each has a number.
@@ -126,17 +394,22 @@ type ruleSet struct {
 // rule returns the number of a rule's data.
 func (s *ruleSet) rule(r *Result) uint32 {
 	key := make([]byte, 0, 512)
+	add := func(text string) { key = append(binary.AppendUvarint(key, uint64(len(text))), text...) }
 	for _, s := range []string{
 		r.Engine, r.Policy, r.Rule, string(r.Operation), string(r.Action), string(r.Severity), r.Message, r.PolicyOrigin.File,
-		r.Hint, r.Reason, string(r.Baseline), string(r.Outcome),
+		r.Hint, r.Reason, string(r.Baseline), string(r.Outcome), r.Only,
 	} {
-		key = append(append(key, s...), 0)
+		add(s)
 	}
-	for _, n := range []int{r.PolicyOrigin.Line, r.PolicyOrigin.Column, r.PolicyOrigin.EndLine, r.PolicyOrigin.EndColumn} {
-		key = append(key, byte(n), byte(n>>8), byte(n>>16), byte(n>>24))
+	for _, n := range []int{r.PolicyOrigin.Line, r.PolicyOrigin.Column, r.PolicyOrigin.EndLine, r.PolicyOrigin.EndColumn, len(r.Assumed)} {
+		key = binary.AppendVarint(key, int64(n))
 	}
 	for _, a := range r.Assumed {
-		key = append(append(key, a...), 0)
+		add(a)
+	}
+	for _, m := range r.Missing {
+		add(m.Kind)
+		add(m.Name)
 	}
 	if id, ok := s.ids[string(key)]; ok {
 		return id
@@ -148,7 +421,7 @@ func (s *ruleSet) rule(r *Result) uint32 {
 	s.ids[string(key)] = id
 	rule := *r
 	rule.Object, rule.Origins, rule.Unreached, rule.Fingerprint, rule.Identity = render.Key{}, nil, false, "", ""
-	rule.Fields, rule.Literals, rule.AsWritten = nil, nil, false
+	rule.Fields, rule.Literals, rule.AsWritten, rule.Cost, rule.Suppression = nil, nil, false, nil, nil
 	s.rules = append(s.rules, rule)
 	return id
 }

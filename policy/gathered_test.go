@@ -4,9 +4,12 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // TestGathered holds that results are the same in whatever order requests are done.
@@ -23,7 +26,7 @@ func TestGathered(t *testing.T) {
 			want = append(want, each[i]...)
 		}
 		Sort(want)
-		g := &gathered{parts: make([]CompactResults, n)}
+		g := &gathered{compact: new(Compact), parts: make([]CompactResults, n)}
 		for _, i := range random.Perm(n) {
 			g.add(i, each[i])
 		}
@@ -54,7 +57,7 @@ func TestCompact(t *testing.T) {
 	for _, h := range held {
 		got = c.Append(got, h)
 		for i := range h {
-			if h[i].whole != nil {
+			if h[i].whole != 0 {
 				whole++
 			}
 		}
@@ -70,3 +73,83 @@ func TestCompact(t *testing.T) {
 		t.Error("results that came back share their places with those that are held")
 	}
 }
+
+// A CompactList does with results what functions do with a slice of them.
+func TestCompactList(t *testing.T) {
+	t.Parallel()
+	want := passesSample()
+	for i := range want {
+		r := &want[i]
+		if i%4 == 0 { // a variant that has no failure of its own
+			r.Only = "only on upgrade"
+		}
+		if i%5 == 0 {
+			r.Missing = []Missing{{Kind: MissingAnswer, Name: "/api/" + strconv.Itoa(i%2)}}
+		}
+		r.Outcome, r.Unreached = []Outcome{Fail, Fail, Unknown, Skip, Pass}[i%5], false
+		r.Fields = []string{"/spec/a", "/spec/b/" + strconv.Itoa(i%20)}[:i%3]
+		*r = r.Fingerprinted()
+	}
+	slices.SortStableFunc(want, func(a, b Result) int { return strings.Compare(a.Object.Unit, b.Object.Unit) }) // each unit is kept at once
+	var list CompactList
+	for i, n := 0, 0; i < len(want); i, n = i+n, 0 {
+		for i+n < len(want) && want[i+n].Object.Unit == want[i].Object.Unit {
+			n++
+		}
+		list.Keep(list.Add(slices.Clone(want[i:i+n/2])), list.Add(slices.Clone(want[i+n/2:i+n])))
+	}
+	all := len(want)
+	want = WithoutRepeats(want)
+	if len(want) == all || len(want) != list.Len() {
+		t.Fatalf("%d of %d results do not repeat others, and the list has %d", len(want), all, list.Len())
+	}
+	suppressions := []Suppression{{Rule: "p1", Object: "/Pod/**", Expires: "2026-12-01"}, {Rule: "p2/r*", Object: "/Pod/ns3/*", Expires: "2026-12-01"}, {Rule: "p3", Object: "none", Expires: "2026-12-01"}}
+	today := time.Date(2026, 11, 26, 0, 0, 0, 0, time.UTC)
+	_, unused := Suppress(want, nil, suppressions, today)
+	if _, got := Suppress(nil, &list, suppressions, today); !cmp.Equal(unused, got) || len(got) != 1 {
+		t.Errorf("unused: %v and %v", unused, got)
+	}
+	change := func(r *Result) {
+		r.Unreached = r.Object.Unit == "unit3"
+		r.Rename(reversed{})
+	}
+	for i := range want {
+		want[i].Origins = slices.Clone(want[i].Origins)
+		change(&want[i])
+	}
+	list.Change(change)
+	Sort(want)
+	list.Sort()
+	var got []Result
+	suppressed := 0
+	for r := range list.All() {
+		got = append(got, *r)
+		if r.Suppression != nil {
+			suppressed++
+		}
+	}
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Error(diff)
+	}
+	if suppressed == 0 || suppressed == len(got) {
+		t.Errorf("%d of %d results are suppressed", suppressed, len(got))
+	}
+	i := 0
+	for r := range list.Outlines() {
+		if w := want[i]; r.Object != w.Object || r.Unreached != w.Unreached || r.Outcome != w.Outcome || r.Suppression != w.Suppression {
+			t.Fatalf("outline %+v of %+v", r, w)
+		}
+		i++
+	}
+}
+
+// reversed displays names backwards, so that they sort in another order.
+type reversed struct{}
+
+func (reversed) Display(name string) string {
+	b := []byte(name)
+	slices.Reverse(b)
+	return string(b)
+}
+
+func (r reversed) DisplayIn(text string) string { return r.Display(text) }

@@ -86,7 +86,7 @@ func (h *history) doubt(r *Result) {
 // set fields. The error is not nil only if ctx is done or there is a bug.
 func (c Chain) Stored(ctx context.Context, reqs []Request) ([]*render.Object, []Result, error) {
 	objects := make([]*render.Object, len(reqs))
-	results, err := inParallel(ctx, inOrder(len(reqs)), func(ctx context.Context, i int) ([]Result, error) {
+	results, err := inParallel(ctx, inOrder(len(reqs)), new(Compact), func(ctx context.Context, i int) ([]Result, error) {
 		req := reqs[i]
 		objects[i] = req.Object
 		return c.watchedRequest(&req, func() (found []Result, err error) {

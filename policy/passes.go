@@ -241,7 +241,8 @@ func (p *Passes) Sort() {
 	if p == nil {
 		return
 	}
-	ranks, rules := p.objectRanks(), make([]uint32, len(p.rules))
+	rules := make([]uint32, len(p.rules))
+	ranks := ranks(len(p.objects), func(i, j uint32) int { return compareObjects(&p.objects[i].Object, &p.objects[j].Object) })
 	for rank, i := range p.ruleOrder() {
 		rules[i] = uint32(rank)
 	}
@@ -292,19 +293,15 @@ func (p *Passes) compare(object, rule, object2, rule2 uint32) int {
 	return cmp.Or(places, strings.Compare(x.Message, y.Message))
 }
 
-// objectRanks numbers objects in the report's order. Equal keys get the same
+// ranks numbers the n elements of a table in their order. Equal elements get the same
 // number.
-func (p *Passes) objectRanks() []uint32 {
-	order := make([]uint32, len(p.objects))
+func ranks(n int, compare func(i, j uint32) int) []uint32 {
+	order := make([]uint32, n)
 	for i := range order {
 		order[i] = uint32(i)
 	}
-	compare := func(i, j uint32) int {
-		a, b := &p.objects[i].Object, &p.objects[j].Object
-		return cmp.Or(strings.Compare(a.Unit, b.Unit), compareKeys(*a, *b))
-	}
 	slices.SortFunc(order, compare)
-	ranks := make([]uint32, len(order))
+	ranks := make([]uint32, n)
 	rank := uint32(0)
 	for at, i := range order {
 		if at > 0 && compare(order[at-1], i) != 0 {
@@ -340,23 +337,36 @@ func (p *Passes) expand(o *passed, rule uint32, r *Result) {
 	r.Fingerprint = fingerprint(r.Identity, o.Printed)
 }
 
-// Merged yields results and passes, both sorted, in the report's order. A pass
-// is valid only until the next result comes.
-func Merged(results []*Result, p *Passes) iter.Seq[*Result] {
+// Each yields the results of a slice.
+func Each(results []Result) iter.Seq[*Result] {
 	return func(yield func(*Result) bool) {
-		for r := range p.All() {
-			for len(results) > 0 && compareResults(results[0], r) <= 0 {
-				if !yield(results[0]) {
-					return
-				}
-				results = results[1:]
-			}
-			if !yield(r) {
+		for i := range results {
+			if !yield(&results[i]) {
 				return
 			}
 		}
-		for _, r := range results {
-			if !yield(r) {
+	}
+}
+
+// Merged yields two sorted lists of results in the report's order. Of equal results,
+// those of the first list come first. A result is valid only until the next one comes.
+func Merged(first, second iter.Seq[*Result]) iter.Seq[*Result] {
+	return func(yield func(*Result) bool) {
+		next, stop := iter.Pull(first)
+		defer stop()
+		x, ok := next()
+		for y := range second {
+			for ; ok && compareResults(x, y) <= 0; x, ok = next() {
+				if !yield(x) {
+					return
+				}
+			}
+			if !yield(y) {
+				return
+			}
+		}
+		for ; ok; x, ok = next() {
+			if !yield(x) {
 				return
 			}
 		}

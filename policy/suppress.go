@@ -154,16 +154,18 @@ func (s *Suppression) Covers(r *Result) bool {
 	return len(r.Origins) > 0 && render.Glob(s.Path, r.Origins[0].File)
 }
 
-// Suppress marks the results that suppressions accept, which stay in the list.
+// Suppress marks the results that suppressions accept, which stay in the lists.
 // It returns the expired suppressions and those that accept nothing. If several
 // cover a result, the first counts. Only failures and undecided results are
 // marked.
-func Suppress(results []Result, suppressions []Suppression, today time.Time) (over, unused []Suppression) {
+func Suppress(results []Result, held *CompactList, suppressions []Suppression, today time.Time) (over, unused []Suppression) {
+	if len(suppressions) == 0 {
+		return nil, nil
+	}
 	used := make([]bool, len(suppressions))
-	for i := range results {
-		r := &results[i]
+	accept := func(r *Result) (marked bool) {
 		if r.Outcome == Pass || r.Outcome == Skip {
-			continue
+			return false
 		}
 		for j := range suppressions {
 			s := &suppressions[j]
@@ -172,10 +174,15 @@ func Suppress(results []Result, suppressions []Suppression, today time.Time) (ov
 			}
 			used[j] = true
 			if !s.expired(today) && r.Suppression == nil {
-				r.Suppression = s
+				r.Suppression, marked = s, true
 			}
 		}
+		return marked
 	}
+	for i := range results {
+		accept(&results[i])
+	}
+	held.replace(accept)
 	for j, s := range suppressions {
 		switch {
 		case s.expired(today):

@@ -86,7 +86,7 @@ func areMissing(numbers []string) string {
 func (r *Report) recount() {
 	s := &r.Summary
 	s.Pass, s.Fail, s.Skip, s.Unknown, s.Error, s.New, s.Suppressed = 0, 0, 0, 0, 0, 0, 0
-	for i := range r.Results {
-		r.count(&r.Results[i])
+	for x := range r.Outlines() {
+		r.count(x)
 	}
 }

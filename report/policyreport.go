@@ -81,7 +81,7 @@ func writePolicyReport(w io.Writer, r *Report, _ Options) error {
 		byNamespace[""] = nil
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(byNamespace)) {
-		p.reports(namespace, policy.Merged(byNamespace[namespace], passes[namespace]))
+		p.reports(namespace, policy.Merged(slices.Values(byNamespace[namespace]), passes[namespace].All()))
 	}
 	return p.out.Flush()
 }

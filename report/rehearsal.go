@@ -48,8 +48,7 @@ func (r *Report) outcome() string {
 		return policy.Plural(objects, "object") + " would be denied, by " + policy.Plural(failures, "failure")
 	}
 	refused, changed, allowed, deprecated := 0, 0, 0, 0
-	for i := range r.Results {
-		x := &r.Results[i]
+	for x := range r.Outlines() {
 		c, finding := classOf(x)
 		switch {
 		case !finding:

@@ -49,7 +49,8 @@ type Report struct {
 
 	// Passes are results that are kept apart when there are very many: all
 	// yields them among the others. If it is nil, all results are in Results.
-	Passes *policy.Passes `json:"-"`
+	Passes *policy.Passes      `json:"-"`
+	Held   *policy.CompactList `json:"-"` // so are these, which are not passes
 
 	Rehearsal *Rehearsal `json:"rehearsal,omitempty"` // the rehearsed change, or nil
 
@@ -176,18 +177,41 @@ func (r *Report) AddPasses(passes *policy.Passes) {
 	}
 }
 
-// all yields every result in the report's order. A pass is valid until the next
-// result comes.
-func (r *Report) all() iter.Seq[*policy.Result] {
-	return policy.Merged(pointers(sortedResults(r)), r.Passes)
+// AddHeld adds other results, which must be sorted. The caller must not change them
+// afterwards.
+func (r *Report) AddHeld(held *policy.CompactList) {
+	r.Held = held
+	for x := range held.Outlines() {
+		r.count(x)
+	}
 }
 
-func pointers(results []policy.Result) []*policy.Result {
-	all := make([]*policy.Result, len(results))
-	for i := range results {
-		all[i] = &results[i]
+// all yields every result in the report's order. A result is valid until the next one
+// comes.
+func (r *Report) all() iter.Seq[*policy.Result] {
+	results := r.Results
+	if !policy.IsSorted(results) {
+		results = slices.Clone(results)
+		policy.Sort(results)
 	}
-	return all
+	rest := policy.Each(results)
+	if r.Held.Len() > 0 {
+		rest = policy.Merged(r.Held.All(), rest)
+	}
+	return policy.Merged(rest, r.Passes.All())
+}
+
+// Outlines yields every result that is not in Passes, in any order. Those in Held lack
+// their texts and places. A result is valid until the next one comes.
+func (r *Report) Outlines() iter.Seq[*policy.Result] {
+	return func(yield func(*policy.Result) bool) {
+		for i := range r.Results {
+			if !yield(&r.Results[i]) {
+				return
+			}
+		}
+		r.Held.Outlines()(yield)
+	}
 }
 
 // NewUnit describes a unit.
@@ -260,8 +284,7 @@ func (r *Report) count(x *policy.Result) {
 // suppressed and unchanged ones.
 func (r *Report) Denied(least policy.Action) int {
 	n := 0
-	for i := range r.Results {
-		x := &r.Results[i]
+	for x := range r.Outlines() {
 		if x.Outcome == policy.Fail && x.Action.AtLeast(least) && !x.Unreached && x.Suppression == nil && (x.Baseline == "" || x.Baseline == policy.New) {
 			n++
 		}
@@ -273,8 +296,8 @@ func (r *Report) Denied(least policy.Action) int {
 // compiled or decided.
 func (r *Report) Incomplete() int {
 	n := 0
-	for i := range r.Results {
-		if x := &r.Results[i]; x.Undecided() && !x.Unreached && x.Suppression == nil && (x.Baseline == "" || x.Baseline == policy.New) {
+	for x := range r.Outlines() {
+		if x.Undecided() && !x.Unreached && x.Suppression == nil && (x.Baseline == "" || x.Baseline == policy.New) {
 			n++
 		}
 	}
@@ -381,10 +404,14 @@ func (c *Change) happens() string {
 // sortedResults are the results in order, without those in Passes: a sorted copy,
 // where they are not.
 func sortedResults(r *Report) []policy.Result {
-	if policy.IsSorted(r.Results) {
+	if policy.IsSorted(r.Results) && r.Held.Len() == 0 {
 		return r.Results
 	}
-	results := slices.Clone(r.Results)
+	results := make([]policy.Result, 0, r.Held.Len()+len(r.Results))
+	for x := range r.Held.All() {
+		results = append(results, *x)
+	}
+	results = append(results, r.Results...)
 	policy.Sort(results)
 	return results
 }

@@ -80,8 +80,8 @@ func Excerpt(text string, sp render.Span, width int) (shown string, from, to int
 // result that says so.
 func Unrendered(r *Report) []policy.Result {
 	told := make(map[string]bool)
-	for i := range r.Results {
-		if x := &r.Results[i]; x.Engine == policy.EngineRender && x.Undecided() {
+	for x := range r.Outlines() {
+		if x.Engine == policy.EngineRender && x.Undecided() {
 			told[x.Object.Unit] = true
 		}
 	}

@@ -47,6 +47,9 @@ func newSource(r *Report) *source {
 			s.keepSecret(&results[i])
 		}
 	}
+	for x := range r.Held.All() {
+		s.keepSecret(x)
+	}
 	for x := range r.Passes.Objects() {
 		s.keepSecret(&x)
 	}

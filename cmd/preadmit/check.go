@@ -84,6 +84,7 @@ func (o *checkOptions) runCheck(ctx context.Context, args []string, std stdio) (
 	}
 	if o.FromKubeVersion == "" && len(o.Enforce) == 0 {
 		o.Passes, o.Forgets = new(policy.Passes), true // which no comparison has to look at
+		o.Held = new(policy.CompactList)
 		o.Parts = render.NewParts()
 	}
 	rendering, rendered := load.TimeToRender(ctx)
@@ -186,8 +187,8 @@ func verdict(r *report.Report, o *checkOptions, outs []output, stderr io.Writer)
 // units.
 func allUndecided(r *report.Report) int {
 	n := 0
-	for i := range r.Results {
-		if x := &r.Results[i]; x.Undecided() && !x.Unreached && x.Baseline != policy.Absent {
+	for x := range r.Outlines() {
+		if x.Undecided() && !x.Unreached && x.Baseline != policy.Absent {
 			n++
 		}
 	}

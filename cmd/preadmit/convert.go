@@ -55,7 +55,7 @@ func runConvert(o *outputs, files []string, verbose bool, stdin io.Reader, stdou
 		if r, err = report.Join(parts); err != nil {
 			return err
 		}
-		r.Notes = append(r.Notes, evaluate.BrokenPasses(r.Results, nil)...)
+		r.Notes = append(r.Notes, evaluate.BrokenPasses(r)...)
 	}
 	t, err := load.Open(nil)
 	if err != nil {

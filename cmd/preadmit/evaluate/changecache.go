@@ -297,7 +297,7 @@ func (p *part) review(ctx context.Context, c policy.Chain) ([]policy.Result, err
 			rest = append(rest, p.reqs[i])
 		}
 	}
-	found, parts, err := c.ReviewEach(ctx, rest)
+	parts, err := c.ReviewEach(ctx, rest, p.held)
 	if err != nil {
 		return nil, err
 	}
@@ -309,7 +309,7 @@ func (p *part) review(ctx context.Context, c policy.Chain) ([]policy.Result, err
 		}
 		first := len(all)
 		for _, i := range g.requests {
-			all = found.Append(all, parts[at[i]])
+			all = p.held.Append(all, parts[at[i]])
 		}
 		p.learn(g, all[first:])
 	}

@@ -29,7 +29,7 @@ func (e *Evaluation) eachCluster(ctx context.Context, o engines.Options, was, in
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		part := &Evaluation{base: e.base, passes: e.passes, shard: e.shard}
+		part := &Evaluation{base: e.base, passes: e.passes, held: e.held, shard: e.shard}
 		err := one(part, o.OnCluster(in, name), func(in *load.Input) *load.Input { return in.On(name) })
 		e.join(part)
 		if err != nil {

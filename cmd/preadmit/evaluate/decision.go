@@ -120,7 +120,7 @@ func (d *Decision) Suppress(o *Options, in *load.Input, es []policy.Explanation)
 	}
 	for i := range es {
 		e := &es[i]
-		over, _ := policy.Suppress(e.Results, held, o.Day())
+		over, _ := policy.Suppress(e.Results, nil, held, o.Day())
 		for _, s := range over {
 			if slices.ContainsFunc(e.Results, func(r policy.Result) bool { return s.Covers(&r) }) {
 				e.Notes = append(e.Notes, fmt.Sprintf("%s expired on %s", described(s), s.Expires))

@@ -38,8 +38,9 @@ type Evaluation struct {
 	Engines *engines.Set
 	Was     *load.Input // the base; nil when there was nothing to compare with
 	Results []policy.Result
-	shard   *shard         // the shard to evaluate; nil means all
-	passes  *policy.Passes // results, too, where they are kept apart; nil where they are not
+	shard   *shard              // the shard to evaluate; nil means all
+	passes  *policy.Passes      // results, too, where they are kept apart; nil where they are not
+	held    *policy.CompactList // as passes: the other results about objects
 	notes   []string
 	base    *report.Base // nil when there was nothing to compare with
 	against *base        // what base describes
@@ -51,7 +52,7 @@ type Evaluation struct {
 
 // Run evaluates everything that is rendered, or the change from --base.
 func Run(ctx context.Context, o *Options, in *load.Input, args []string, stdin io.Reader) (*Evaluation, error) {
-	j := &Evaluation{notes: in.Notes, passes: o.Passes, shard: o.Part}
+	j := &Evaluation{notes: in.Notes, passes: o.Passes, held: o.Held, shard: o.Part}
 	s, assumed, err := o.EngineOptions(in)
 	if err != nil {
 		return j, err
@@ -139,17 +140,21 @@ func NewReport(in *load.Input, j *Evaluation) *report.Report {
 		Relabel(in.Tree, results)
 		policy.Sort(results)
 	}
-	j.passes.Change(func(r *policy.Result) {
+	change := func(r *policy.Result) {
 		r.Unreached = unreached[r.Object.Unit]
 		r.Rename(in.Tree)
-	})
+	}
+	j.passes.Change(change)
 	j.passes.Sort()
+	j.held.Change(change)
+	j.held.Sort()
 	rules := j.Engines.Rules()
 	for i := range rules {
 		rules[i].Origin.File = in.Tree.Display(rules[i].Origin.File)
 	}
 	r := report.New(report.Tool{Name: "preadmit", Version: supervise.Version()}, in.Head, rules, j.Results)
 	r.AddPasses(j.passes)
+	r.AddHeld(j.held)
 	for i := range r.Units {
 		r.Units[i].ID, r.Units[i].Path = in.Tree.Display(r.Units[i].ID), in.Tree.Display(r.Units[i].Path)
 		r.Units[i].Owner = in.Tree.Display(r.Units[i].Owner)
@@ -157,7 +162,7 @@ func NewReport(in *load.Input, j *Evaluation) *report.Report {
 	}
 	r.Notes = slices.Concat(r.Notes, withoutSchema(j.Engines.Unknown, render.Objects(in.Head)), notes(render.Objects(in.Head)), assumptions(in), j.notes)
 	if j.shard == nil { // of all parts, when they are joined
-		r.Notes = append(r.Notes, BrokenPasses(j.Results, j.passes)...)
+		r.Notes = append(r.Notes, BrokenPasses(r)...)
 	}
 	r.Base, r.Changes, r.Proposed = j.base, j.changes, j.proposed
 	r.Rehearsal = j.rehearsal
@@ -203,6 +208,9 @@ func (e *Evaluation) Unfinished(ctx context.Context, in *load.Input, err error, 
 	for r := range e.passes.Objects() {
 		evaluated[r.Object] = true
 	}
+	for r := range e.held.Outlines() {
+		evaluated[r.Object] = true
+	}
 	e.Results = slices.Concat(appendNew(e.shard.once(in.Found, e.Engines.Results), e.Results), policy.Incomplete(fmt.Sprintf(
 		"%v: %d of %s evaluated; the rest was not checked", context.Cause(ctx), len(evaluated), policy.Plural(len(render.Objects(in.Head)), "object")), slowest()))
 	return nil
@@ -213,12 +221,17 @@ func FailedReport(why, hint string) *report.Report {
 	return report.New(report.Tool{Name: "preadmit", Version: supervise.Version()}, nil, nil, policy.Incomplete(why, hint))
 }
 
-// review calls the chain's Review for a part of the requests at a time, so that
-// first results can be shown early.
+// review returns the results that are not held. If results are shown early, it calls
+// the chain's Review for a part of the requests at a time.
 func (e *Evaluation) review(ctx context.Context, o *Options, in *load.Input, reqs []policy.Request) ([]policy.Result, error) {
 	p := o.Progress
-	if !p.Early() {
+	if !p.Early() && e.held == nil {
 		return e.Engines.Chain.Review(ctx, reqs)
+	}
+	if !p.Early() {
+		parts, err := e.Engines.Chain.ReviewEach(ctx, reqs, &e.held.Compact)
+		e.held.Keep(parts...)
+		return nil, err
 	}
 	var all []policy.Result
 	size, next := 32, time.Now().Add(partialEvery)
@@ -251,7 +264,7 @@ func partial(o *Options, in *load.Input, j *Evaluation, results []policy.Result)
 		some.Results[i].Origins = slices.Clone(some.Results[i].Origins)
 	}
 	if held, err := ReadSuppressions(o, in); err == nil {
-		policy.Suppress(some.Results, held, o.Day())
+		policy.Suppress(some.Results, nil, held, o.Day())
 	}
 	return NewReport(in, &some)
 }

@@ -88,7 +88,7 @@ func unique(names []string) []string {
 
 // BrokenPasses say which objects pass only because a function of a template
 // failed, which Gatekeeper treats as no violation.
-func BrokenPasses(results []policy.Result, passes *policy.Passes) []string {
+func BrokenPasses(r *report.Report) []string {
 	var objects []string
 	is := func(r *policy.Result) bool {
 		return r.Engine == policy.EngineGatekeeper && r.Outcome == policy.Pass && strings.HasPrefix(r.Message, policy.FunctionsFailed)
@@ -98,15 +98,20 @@ func BrokenPasses(results []policy.Result, passes *policy.Passes) []string {
 			objects = append(objects, fmt.Sprintf("%s by %s", policy.ObjectPattern(r.Object), r.Policy))
 		}
 	}
-	for i := range results {
-		name(&results[i])
+	for i := range r.Results {
+		name(&r.Results[i])
 	}
-	for rule := range passes.Rules() {
+	if slices.ContainsFunc(r.Rules, func(rule policy.Rule) bool { return rule.Engine == policy.EngineGatekeeper }) {
+		for x := range r.Held.All() {
+			name(x)
+		}
+	}
+	for rule := range r.Passes.Rules() {
 		if !is(rule) {
 			continue
 		}
-		for r := range passes.All() {
-			name(r)
+		for x := range r.Passes.All() {
+			name(x)
 		}
 		break
 	}

@@ -34,10 +34,11 @@ type Options struct {
 	// Configurable returns an error if the configuration in a file holds wrong flags.
 	Configurable func(root, file string, node *yaml.Node) error
 
-	Part     *shard           // nil means the whole run
-	Prints   *engines.Prints  // output of print in policies, or nil
-	Passes   *policy.Passes   // where passes are kept apart; nil where each is looked at
-	Branches *policy.Coverage // branches that policies take, or nil without coverage
+	Part     *shard              // nil means the whole run
+	Prints   *engines.Prints     // output of print in policies, or nil
+	Passes   *policy.Passes      // where passes are kept apart; nil where each is looked at
+	Held     *policy.CompactList // where other results about objects are kept apart; nil where they are changed later
+	Branches *policy.Coverage    // branches that policies take, or nil without coverage
 }
 
 // Day returns the day on which suppressions must be valid.

@@ -107,7 +107,7 @@ func (v *PolicyReview) look(o *Options, in *load.Input, parts []clusterPart, who
 	if err != nil {
 		return err
 	}
-	_, unused := policy.Suppress(v.Results, held, o.Day())
+	_, unused := policy.Suppress(v.Results, nil, held, o.Day())
 	for _, s := range unused {
 		v.findings = append(v.findings, policy.NewFinding(policy.AcceptsNone, s.Rule, s.Origin, "%s accepts nothing: it can go", described(s)))
 	}

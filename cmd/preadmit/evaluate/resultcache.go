@@ -1,6 +1,7 @@
 package evaluate
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"slices"
@@ -28,7 +29,8 @@ import (
 func (e *Evaluation) reviewCached(ctx context.Context, o *Options, in *load.Input, s engines.Options) error {
 	r := newResultCache(o.Memory, in, in, s)
 	r.head = e.shard.unitsOf(in.Head)
-	kept, known := r.results(e.passes)
+	held := cmp.Or(e.held, new(policy.CompactList))
+	known := r.results(e.passes, &held.Compact)
 	var rest []policy.Request
 	for _, req := range e.shard.requests(s.By(allRequests(in.Head))) {
 		if _, ok := known[req.Object.Unit]; !ok {
@@ -43,14 +45,15 @@ func (e *Evaluation) reviewCached(ctx context.Context, o *Options, in *load.Inpu
 	apart := e.shard.once(in.Found, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart), e.Engines.Results)
 	o.Watch.Expect(supervise.EvaluateTask, len(rest))
 	defer e.keepPasses()()
-	found, parts, err := e.Engines.Chain.ReviewEach(ctx, rest)
+	parts, err := e.Engines.Chain.ReviewEach(ctx, rest, &held.Compact)
+	if e.held == nil {
+		defer func() { e.Results = append(held.Sorted(), e.Results...) }()
+	}
 	if err != nil {
 		for _, u := range r.head { // units that were evaluated, now or earlier
-			e.Results = kept.Append(e.Results, known[u])
+			held.Keep(known[u])
 		}
-		for _, part := range parts {
-			e.Results = found.Append(e.Results, part)
-		}
+		held.Keep(parts...)
 		return err
 	}
 	fresh := make(map[*render.Unit][]policy.CompactResults)
@@ -59,27 +62,22 @@ func (e *Evaluation) reviewCached(ctx context.Context, o *Options, in *load.Inpu
 		fresh[u] = append(fresh[u], parts[i])
 	}
 	passed := e.Engines.Chain.Passes.By(func(k render.Key) string { return k.Unit })
-	results := make([]policy.Result, 0, numberOf(known, parts)+len(apart))
-	parts = nil
 	for _, u := range r.head {
 		if r.got[u] {
-			results = kept.Append(results, known[u])
-			delete(known, u) // of which there may be very many
+			held.Keep(known[u])
 			continue
 		}
 		var own []policy.Result
 		for _, part := range fresh[u] {
-			own = found.Append(own, part)
+			own = held.Append(own, part)
 		}
-		delete(fresh, u)
 		own = policy.WithoutRepeats(own)
 		policy.Sort(own)
 		r.learn(u, own, passed[u.Identity()])
-		results = append(results, own...)
+		held.Keep(fresh[u]...)
 	}
-	policy.Sort(results)
 	r.keep(e.Engines)
-	e.Results = append(results, apart...)
+	e.Results = apart
 	return nil
 }
 
@@ -379,30 +377,18 @@ func (r *resultCache) about(kinds []schema.GroupKind) []member {
 	return all
 }
 
-// numberOf counts results.
-func numberOf(known map[*render.Unit]policy.CompactResults, parts []policy.CompactResults) int {
-	n := 0
-	for _, results := range known {
-		n += len(results)
-	}
-	for _, results := range parts {
-		n += len(results)
-	}
-	return n
-}
-
 // unitResults holds the cached results of a unit.
 type unitResults struct {
 	Results []policy.Result
 	Passes  policy.PackedPasses
 }
 
-// results returns the cached results, by unit, in the Compact. Passes go to passes,
+// results returns the cached results, by unit, in held. Passes go to passes,
 // unless that is nil.
-func (r *resultCache) results(passes *policy.Passes) (*policy.Compact, map[*render.Unit]policy.CompactResults) {
-	all, known := new(policy.Compact), make(map[*render.Unit]policy.CompactResults)
+func (r *resultCache) results(passes *policy.Passes, held *policy.Compact) map[*render.Unit]policy.CompactResults {
+	known := make(map[*render.Unit]policy.CompactResults)
 	if r.around == nil {
-		return all, known
+		return known
 	}
 	around := r.around.sum()
 	for _, u := range r.head {
@@ -420,11 +406,11 @@ func (r *resultCache) results(passes *policy.Passes) (*policy.Compact, map[*rend
 			continue
 		}
 		if unpacked, ok := kept.Passes.Unpack(); ok {
-			known[u] = all.Add(add(kept.Results, unpacked, passes))
+			known[u] = held.Add(add(kept.Results, unpacked, passes))
 			r.got[u] = true
 		}
 	}
-	return all, known
+	return known
 }
 
 // add adds passes to apart if it is not nil, or else to results.

@@ -49,7 +49,7 @@ func (e *Evaluation) suppress(o *Options, base, in *load.Input, whole bool) erro
 			held = slices.Concat(was, added)
 		}
 	}
-	over, unused := policy.Suppress(e.Results, held, o.Day())
+	over, unused := policy.Suppress(e.Results, e.held, held, o.Day())
 	for _, s := range over {
 		e.notes = append(e.notes, fmt.Sprintf("%s expired on %s and accepts nothing more", described(s), s.Expires))
 	}

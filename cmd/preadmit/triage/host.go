@@ -204,7 +204,7 @@ func (h *Host) readSaved(ctx context.Context) (*report.Report, error) {
 	for i := range r.Results {
 		r.Results[i].Suppression = stillHeld(r.Results[i].Suppression, held)
 	}
-	policy.Suppress(r.Results, held, h.options.Day())
+	policy.Suppress(r.Results, nil, held, h.options.Day())
 	h.keep(&shownRun{tree: t, source: report.NewSource(r)}, before)
 	return r, nil
 }
