@@ -54,7 +54,13 @@ type typeChecker struct {
 
 	mu    sync.Mutex
 	decls map[string]func() *apiservercel.DeclType
-	envs  map[typing]func() (*celgo.Env, error)
+	envs  map[typing]func() (*typedEnv, error)
+}
+
+// A typedEnv is an environment with the types of its variables, which are large.
+type typedEnv struct {
+	*celgo.Env
+	types func() *apiservercel.DeclTypeProvider
 }
 
 // typing holds the kinds that give the types of an environment's variables.
@@ -70,7 +76,7 @@ func newTypeChecker(v cel.Version, types Types) *typeChecker {
 	}
 	return &typeChecker{
 		types: types, version: v, served: sync.OnceValue(types.Resources),
-		decls: map[string]func() *apiservercel.DeclType{}, envs: map[typing]func() (*celgo.Env, error){},
+		decls: map[string]func() *apiservercel.DeclType{}, envs: map[typing]func() (*typedEnv, error){},
 	}
 }
 
@@ -154,18 +160,18 @@ func (t *typeChecker) decl(gvk schema.GroupVersionKind, prefix string) *apiserve
 	return f()
 }
 
-func (t *typeChecker) env(of typing) (*celgo.Env, error) {
+func (t *typeChecker) env(of typing) (*typedEnv, error) {
 	t.mu.Lock()
 	f := t.envs[of]
 	if f == nil {
-		f = sync.OnceValues(func() (*celgo.Env, error) { return t.newEnv(of) })
+		f = sync.OnceValues(func() (*typedEnv, error) { return t.newEnv(of) })
 		t.envs[of] = f
 	}
 	t.mu.Unlock()
 	return f()
 }
 
-func (t *typeChecker) newEnv(of typing) (*celgo.Env, error) {
+func (t *typeChecker) newEnv(of typing) (*typedEnv, error) {
 	d := cel.PolicyDeclarations(of.hasParams, true)
 	declare := func(decl *apiservercel.DeclType, names ...string) {
 		if decl == nil {
@@ -180,7 +186,8 @@ func (t *typeChecker) newEnv(of typing) (*celgo.Env, error) {
 	if of.hasParams {
 		declare(t.decl(of.params, "params:"), "params")
 	}
-	return t.version.Env(d)
+	env, err := t.version.Env(d)
+	return &typedEnv{env, sync.OnceValue(func() *apiservercel.DeclTypeProvider { return apiservercel.NewDeclTypeProvider(d.Types...) })}, err
 }
 
 // check returns the warnings about a policy, each a *render.Error.
@@ -226,12 +233,13 @@ type checked struct {
 
 // check checks the policy with one kind of object.
 func (c *checked) check(of typing) error {
-	env, err := c.env(of)
+	typed, err := c.env(of)
 	if err != nil {
 		return err
 	}
 	variables := cel.VariablesType()
-	if env, err = c.version.WithVariables(env, variables); err != nil {
+	env, err := c.version.WithVariables(typed.Env, variables)
+	if err != nil {
 		return err
 	}
 	for i, v := range c.variables {
@@ -242,27 +250,14 @@ func (c *checked) check(of typing) error {
 		for _, e := range []*cel.Expression{e, c.messages[i]} {
 			if e != nil {
 				_, err := c.typeOf(env, e)
-				c.suggest(env, of, e, err)
+				if wrong, ok := errors.AsType[*cel.CompileError](err); ok {
+					wrong.SuggestFields(env, e.Source, typed.types)
+				}
 				c.found.add(e, of.object, err)
 			}
 		}
 	}
 	return nil
-}
-
-// suggest adds similar field names to an error of an expression.
-func (c *checked) suggest(env *celgo.Env, of typing, e *cel.Expression, err error) {
-	wrong, ok := errors.AsType[*cel.CompileError](err)
-	if !ok {
-		return
-	}
-	types := []*apiservercel.DeclType{c.decl(of.object, "")}
-	if of.hasParams {
-		if t := c.decl(of.params, "params:"); t != nil {
-			types = append(types, t)
-		}
-	}
-	wrong.SuggestFields(env, e.Source, types...)
 }
 
 func (c *checked) typeOf(env *celgo.Env, e *cel.Expression) (*celgo.Type, error) {

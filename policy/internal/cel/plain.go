@@ -15,8 +15,9 @@ import (
 )
 
 // SuggestFields adds to issues about fields the ones that may have been meant,
-// of the types given. env is that of the expression.
-func (c *CompileError) SuggestFields(env *cel.Env, source string, types ...*apiservercel.DeclType) {
+// of the types given, which is called only if there are such issues. env is that of the
+// expression.
+func (c *CompileError) SuggestFields(env *cel.Env, source string, types func() *apiservercel.DeclTypeProvider) {
 	for n := range c.Issues {
 		i := &c.Issues[n]
 		if m := undefinedField.FindStringSubmatch(i.Message); m != nil && n < mostPlain {
@@ -189,7 +190,7 @@ var pathBefore = regexp.MustCompile(`[\w.?\[\]"'-]+$`)
 
 // fieldsBefore are the fields of what stands before an issue about a field: of
 // object.spec in object.spec.replcas.
-func fieldsBefore(env *cel.Env, source string, i Issue, declared []*apiservercel.DeclType) []string {
+func fieldsBefore(env *cel.Env, source string, i Issue, types func() *apiservercel.DeclTypeProvider) []string {
 	runes := []rune(source)
 	at := i.Offset(source)
 	if at <= 0 || at > len(runes) {
@@ -200,7 +201,7 @@ func fieldsBefore(env *cel.Env, source string, i Issue, declared []*apiservercel
 	if path == "" || issues != nil && issues.Err() != nil {
 		return nil
 	}
-	t, ok := apiservercel.NewDeclTypeProvider(declared...).FindDeclType(ast.OutputType().TypeName())
+	t, ok := types().FindDeclType(ast.OutputType().TypeName())
 	if !ok {
 		return nil
 	}

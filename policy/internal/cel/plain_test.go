@@ -37,7 +37,7 @@ func TestPlainErrors(t *testing.T) {
 	} {
 		_, err := Compile(env, source)
 		if wrong, ok := err.(*CompileError); ok {
-			wrong.SuggestFields(env, source, object)
+			wrong.SuggestFields(env, source, func() *apiservercel.DeclTypeProvider { return apiservercel.NewDeclTypeProvider(object) })
 		}
 		if got := PlainError(err).Error(); got != want {
 			t.Errorf("%s: %s, want %s", source, got, want)
