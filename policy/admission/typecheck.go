@@ -19,6 +19,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/render"
 )
 
 // Types describes the resources that the API server serves, and their fields.
@@ -55,6 +56,27 @@ type typeChecker struct {
 	mu    sync.Mutex
 	decls map[string]func() *apiservercel.DeclType
 	envs  map[typing]func() (*typedEnv, error)
+	found map[*render.Object][]error // the warnings about policies
+}
+
+// CheckedTypes are types for several engines, which check each policy once.
+type CheckedTypes struct {
+	Types
+
+	mu       sync.Mutex
+	checkers map[cel.Version]*typeChecker
+}
+
+func (c *CheckedTypes) checker(v cel.Version) *typeChecker {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.checkers[v] == nil {
+		if c.checkers == nil {
+			c.checkers = map[cel.Version]*typeChecker{}
+		}
+		c.checkers[v] = newTypeChecker(v, c.Types)
+	}
+	return c.checkers[v]
 }
 
 // A typedEnv is an environment with the types of its variables, which are large.
@@ -74,7 +96,11 @@ func newTypeChecker(v cel.Version, types Types) *typeChecker {
 	if types == nil {
 		return nil
 	}
+	if c, ok := types.(*CheckedTypes); ok {
+		return c.checker(v)
+	}
 	return &typeChecker{
+		found: map[*render.Object][]error{},
 		types: types, version: v, served: sync.OnceValue(types.Resources),
 		decls: map[string]func() *apiservercel.DeclType{}, envs: map[typing]func() (*typedEnv, error){},
 	}
@@ -195,6 +221,19 @@ func (t *typeChecker) check(c *compiled) []error {
 	if t == nil || c.policy.Spec.MatchConstraints == nil {
 		return nil
 	}
+	t.mu.Lock()
+	errs, known := t.found[c.object]
+	t.mu.Unlock()
+	if !known {
+		errs = t.warningsOf(c)
+		t.mu.Lock()
+		t.found[c.object] = errs
+		t.mu.Unlock()
+	}
+	return errs
+}
+
+func (t *typeChecker) warningsOf(c *compiled) []error {
 	errs := t.unserved(c.object, "/spec/matchConstraints", "matchConstraints", c.policy.Spec.MatchConstraints)
 	if c.mutates != nil {
 		return errs // the API server does not check the types of these

@@ -26,7 +26,8 @@ type custom struct {
 	subresources        map[string][]string // by version
 }
 
-func isCRD(o *render.Object) bool {
+// IsDefinition reports whether an object is a CustomResourceDefinition.
+func IsDefinition(o *render.Object) bool {
 	gvk := o.GroupVersionKind()
 	return gvk.Group == "apiextensions.k8s.io" && gvk.Kind == "CustomResourceDefinition"
 }

@@ -60,7 +60,7 @@ func New(crds []*render.Object, opts Options) (*Kinds, error) {
 	k := &Kinds{server: servers[r-oldest](), customs: map[schema.GroupKind]*custom{}}
 	var errs []error
 	for _, o := range crds {
-		if !isCRD(o) {
+		if !IsDefinition(o) {
 			continue
 		}
 		if err := k.addCustom(o); err != nil {

@@ -53,6 +53,43 @@ type Options struct {
 	Coverage *policy.Coverage // of policies; nil if it is not asked for
 
 	Definitions *crd.Reviews // of all clusters; may be nil
+	Served      *Served      // by all clusters; may be nil
+}
+
+// Served remembers the kinds that clusters serve. Policies are checked once against
+// those of several clusters with the same definitions.
+type Served struct{ known []served }
+
+type served struct {
+	version     string
+	definitions []*render.Object
+	kinds       *schema.Kinds
+	types       *admission.CheckedTypes
+	err         error
+}
+
+// maxServed bounds how many kinds are remembered, which are large.
+const maxServed = 8
+
+// kinds returns the kinds that a version of the API server serves with definitions.
+func (s *Served) kinds(defined []*render.Object, version string) (*schema.Kinds, admission.Types, error) {
+	definitions := load.Only(defined, schema.IsDefinition)
+	if s != nil {
+		for _, k := range s.known {
+			if k.version == version && slices.Equal(k.definitions, definitions) {
+				return k.kinds, k.types, k.err
+			}
+		}
+	}
+	kinds, err := schema.New(definitions, schema.Options{KubeVersion: version})
+	if s == nil || kinds == nil {
+		return kinds, kinds, err
+	}
+	types := &admission.CheckedTypes{Types: kinds}
+	if len(s.known) < maxServed {
+		s.known = append(s.known, served{version, definitions, kinds, types, err})
+	}
+	return kinds, types, err
 }
 
 // compile makes the engines, which are these: the one list. The policies are
@@ -75,7 +112,7 @@ func compile(in, trusted *load.Input, o Options) (*Set, error) {
 			validated = slices.Concat(was, defined)
 		}
 	}
-	kinds, err := schema.New(defined, schema.Options{KubeVersion: o.KubeVersion})
+	kinds, types, err := o.Served.kinds(defined, o.KubeVersion)
 	if kinds == nil {
 		return nil, fmt.Errorf("--kube-version: %w", err)
 	}
@@ -106,7 +143,7 @@ func compile(in, trusted *load.Input, o Options) (*Set, error) {
 		return nil, err
 	}
 	options := admission.Options{
-		Cluster: cluster, Kinds: kinds, Types: kinds, Cost: o.Verbose, KubeVersion: o.KubeVersion,
+		Cluster: cluster, Kinds: kinds, Types: types, Cost: o.Verbose, KubeVersion: o.KubeVersion,
 		Authorizer: asked(o.Settings, authorizer), AuthorizerAssumed: authorizer.Assumed, Coverage: o.Coverage,
 		AssumeBound: func(p *render.Object) bool { return slices.Contains(given, p) },
 	}

@@ -69,5 +69,5 @@ func (o *Options) EngineOptions(in *load.Input) (b engines.Options, assumed stri
 	if !slices.Contains(authz.Modes, o.Authorizer) {
 		s.AuthorizerFile, s.AuthorizerData, err = o.authorizerFile(in)
 	}
-	return engines.Options{Settings: s, Prints: o.Prints, Watch: o.Watch, Coverage: o.Branches, Definitions: new(crd.Reviews)}, assumed, err
+	return engines.Options{Settings: s, Prints: o.Prints, Watch: o.Watch, Coverage: o.Branches, Definitions: new(crd.Reviews), Served: new(engines.Served)}, assumed, err
 }

@@ -1,0 +1,34 @@
+package engines
+
+import (
+	"testing"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// Clusters share the kinds that they serve only if they have the same definitions and version.
+func TestServed(t *testing.T) {
+	t.Parallel()
+	parse := func(name string) []*render.Object {
+		objects, err := render.Parse(name+".yaml", []byte("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: "+name+".example.com}\nspec: {group: example.com, scope: Namespaced, names: {plural: "+name+", kind: K}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return objects
+	}
+	one, other := parse("ones"), parse("others")
+	var s Served
+	first, _, err := s.kinds(one, "1.37")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		defined []*render.Object
+		version string
+		same    bool
+	}{{one, "1.37", true}, {other, "1.37", false}, {nil, "1.37", false}, {one, "1.36", false}, {one, "1.37", true}} {
+		if got, _, _ := s.kinds(c.defined, c.version); (got == first) != c.same {
+			t.Errorf("%d definitions, %s: the same is %v", len(c.defined), c.version, got == first)
+		}
+	}
+}
