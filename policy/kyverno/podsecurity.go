@@ -2,13 +2,74 @@ package kyverno
 
 import (
 	"cmp"
+	"slices"
+	"sync"
 
 	"github.com/preadmit/preadmit/policy/internal/podsecurity"
 )
 
 // evaluatePodSecurity checks the object's pod at the rule's level, less the
 // rule's exclusions. If exceptions exempt all violations, the rule is skipped.
+// The verdict is cached and reused for pods that are equal in all fields that
+// the checks read.
 func (r *run) evaluatePodSecurity(exceptions []*exemption) *verdict {
+	key := r.review.podKey()
+	if len(exceptions) > 0 || r.review.trace != nil || key == "" {
+		return r.checkPod(exceptions)
+	}
+	key += podsecurity.ImageKey(r.program.excludes, r.review.podImages)
+	v, known := r.program.pods.find(key)
+	if !known {
+		if v = *r.checkPod(nil); v.status != StatusError {
+			r.program.pods.add(key, v)
+		}
+	}
+	return &v
+}
+
+// podVerdicts caches a rule's verdicts by pod. It is safe for concurrent use.
+type podVerdicts struct {
+	mu    sync.RWMutex
+	known map[string]verdict
+}
+
+// mostPods is the most verdicts of a rule that are cached.
+const mostPods = 1024
+
+func (p *podVerdicts) find(key string) (verdict, bool) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	v, known := p.known[key]
+	return v, known
+}
+
+func (p *podVerdicts) add(key string, v verdict) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.known == nil {
+		p.known = make(map[string]verdict)
+	}
+	if len(p.known) < mostPods {
+		v.fields = slices.Clip(v.fields)
+		p.known[key] = v
+	}
+}
+
+// podKey returns the cache key of the object's pod. Pods that differ only in
+// images and in fields that no check reads have equal keys. It is "" if there
+// is no pod, or if the pod is large.
+func (r *review) podKey() string {
+	if !r.podKeyed {
+		r.podKeyed = true
+		if at, ok := podPaths[r.req.Kind.Kind]; ok {
+			r.podKeyValue, r.podImages = podsecurity.Key(r.subject(), at), podsecurity.Images(r.subject(), at)
+		}
+	}
+	return r.podKeyValue
+}
+
+// checkPod evaluates podSecurity for a pod without a cached verdict.
+func (r *run) checkPod(exceptions []*exemption) *verdict {
 	p, name := r.program.rule.Validate.PodSecurity, r.program.rule.Name
 	pod, err := r.review.pod()
 	switch {

@@ -42,6 +42,9 @@ type review struct {
 	podValue     *podsecurity.Pod
 	podErr       error
 	podRead      bool
+	podKeyValue  string
+	podImages    []string // set with the key
+	podKeyed     bool
 
 	shares bool // rules share their responses with requests about equal objects, see shared
 
@@ -97,7 +100,7 @@ func (r *review) replace(object map[string]any) {
 // forget drops the values derived from the object.
 func (r *review) forget() {
 	r.requestValue, r.images, r.imagesDone, r.cel = nil, nil, false, nil
-	r.podValue, r.podErr, r.podRead = nil, nil, false
+	r.podValue, r.podErr, r.podRead, r.podKeyed, r.podKeyValue = nil, nil, false, false, ""
 }
 
 // seen returns the object as JMESPath sees it.

@@ -27,6 +27,7 @@ type program struct {
 	excludes      []podsecurity.Exclude
 	standard      *podsecurity.Standard // nil without podSecurity, or if noStandard holds an error
 	noStandard    error
+	pods          podVerdicts
 	broken        bool           // the rule can't work; the policy's error says why
 	ignored       signed.Ignored // fields of a signed manifest that may differ
 	mutation      *mutation
