@@ -193,6 +193,10 @@ func disguises(h string) []twin {
 		{"name to fill in", plain, over("apps/h.yaml", strings.Replace(h, "name: hidden", "name: <HIDDEN>", 1)), false},
 		{"broken like a template", plain, over("apps/h.yaml", h+"{{ x }}: {{ y }}: z\n"), false},
 		{"suppressed", plain, over(".preadmit/suppressions.yaml", "suppressions:\n- {rule: '**', object: '**', reason: x, expires: 2099-01-01}\n", "apps/h.yaml", h+"x: [\n"), false},
+		{
+			"moved to crds that are not rendered", files("fine.yaml", fineObject, "c/Chart.yaml", chartFile, "c/templates/h.yaml", h),
+			files("fine.yaml", fineObject, "c/Chart.yaml", chartFile, "c/crds/h.yaml", h, ".preadmit/config.yaml", "include-crds: false\n"), false,
+		},
 		named("template ignored by helm", chart(files("c/.helmignore", "templates/h.yaml\n"))),
 		{"moved out of a chart's templates", plain, moved("c/ci/h.yaml", "c/Chart.yaml", chartFile, "c/templates/x.yaml", fineObject), false},
 		{"moved among a chart's helpers", plain, moved("c/templates/_h.yaml", "c/Chart.yaml", chartFile, "c/templates/x.yaml", fineObject), false},

@@ -13,7 +13,22 @@ import (
 // graphKeys returns the keys that decide what is deployed. The key exclude is not
 // among them: its globs are reported one by one.
 func graphKeys() []string {
-	return append(slices.DeleteFunc(Keys(), func(k string) bool { return k == "fetch" }), "gitops", "include-hidden")
+	return append(slices.DeleteFunc(Keys(), func(k string) bool { return k == "fetch" }), "gitops", "include-crds", "include-hidden")
+}
+
+// Changed returns the keys whose values differ between two configurations, sorted.
+func Changed(was, now *yaml.Node) (keys []string) {
+	for _, node := range []*yaml.Node{was, now} {
+		for i := 0; node != nil && i+1 < len(node.Content); i += 2 {
+			key := node.Content[i].Value
+			_, before := entryAt(was, key)
+			if _, after := entryAt(now, key); !Same(before, after) && !slices.Contains(keys, key) {
+				keys = append(keys, key)
+			}
+		}
+	}
+	slices.Sort(keys)
+	return keys
 }
 
 // FirstDifference returns the line of the first entry that is not the same in

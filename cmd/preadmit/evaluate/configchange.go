@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -45,7 +46,7 @@ func (b *base) configurationChange(ctx context.Context, o *Options, head *load.I
 		return b.unusable(file, line, err), nil
 	}
 	if !graph {
-		return nil, []string{otherwise(file, nil)}
+		return nil, []string{otherwise(file, config.Changed(was, now), nil)}
 	}
 	if len(args) == 0 {
 		args = []string{"."}
@@ -56,7 +57,7 @@ func (b *base) configurationChange(ctx context.Context, o *Options, head *load.I
 	}
 	gone, other := change.Missing(head.Head, later.Head)
 	if len(gone) == 0 {
-		return nil, []string{otherwise(file, other)}
+		return nil, []string{otherwise(file, config.Changed(was, now), other)}
 	}
 	return []policy.Result{b.configured("newly-unjudged", file, line, fmt.Sprintf(
 		"no longer checked once this change of the configuration is merged: %s checked today, the first %s", policy.Plural(len(gone), "object"), change.Where(gone[0])))}, nil
@@ -101,12 +102,16 @@ func (o *Options) after(t *load.Tree, file string, was, now *yaml.Node) (*Option
 		value, _ := config.Flag(now, "include-hidden")
 		then.Selection.Hidden = value == "true"
 	}
+	if value, _ := config.Flag(was, "include-crds"); (value != "false") == o.IncludeCRDs {
+		value, _ := config.Flag(now, "include-crds")
+		then.IncludeCRDs = value != "false"
+	}
 	return &then, nil
 }
 
 // otherwise is the note about a changed configuration that leaves out nothing.
-func otherwise(file string, other []*render.Object) string {
-	note := file + " is changed: this run used the base's"
+func otherwise(file string, keys []string, other []*render.Object) string {
+	note := fmt.Sprintf("%s is changed (%s): this run used the base's", file, report.Plain(strings.Join(keys, ", ")))
 	if len(other) == 0 {
 		return note
 	}
