@@ -239,6 +239,11 @@ func (r *Repository) readFormat(common string) error {
 func (r *Repository) object(t plumbing.ObjectType, h plumbing.Hash) ([]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if l, ok := r.objects.loose(h); ok {
+		if data, ok := l.content(t); ok {
+			return data, nil
+		}
+	}
 	if size, err := r.objects.size(h); err == nil && size > maxFile {
 		return nil, fmt.Errorf("%d bytes: %w", size, errTooLarge)
 	}

@@ -24,6 +24,7 @@ import (
 // but opens them again for every object and hides their errors.
 type objectStore struct {
 	stores []*filesystem.Storage
+	dirs   []string // of objects
 	gone   []string // alternates that can't be read
 	sizes  map[plumbing.Hash]int64
 }
@@ -33,7 +34,7 @@ type objectStore struct {
 func openObjects(files billy.Filesystem, dir string) *objectStore {
 	const cached = 64 << 20
 	shared := cache.NewObjectLRU(cached)
-	s := &objectStore{sizes: make(map[plumbing.Hash]int64)}
+	s := &objectStore{dirs: []string{dir}, sizes: make(map[plumbing.Hash]int64)}
 	add := func(files billy.Filesystem) {
 		s.stores = append(s.stores, filesystem.NewStorageWithOptions(files, shared, filesystem.Options{
 			ExclusiveAccess: true, KeepDescriptors: true, LargeObjectThreshold: maxFile, AlternatesFS: memfs.New(),
@@ -44,7 +45,7 @@ func openObjects(files billy.Filesystem, dir string) *objectStore {
 	for _, d := range dirs {
 		add(regularFiles(filepath.Dir(d)))
 	}
-	s.gone = gone
+	s.gone, s.dirs = gone, append(s.dirs, dirs...)
 	return s
 }
 
@@ -114,6 +115,11 @@ func (o *objectStore) object(t plumbing.ObjectType, h plumbing.Hash) (plumbing.E
 func (o *objectStore) size(h plumbing.Hash) (int64, error) {
 	if n, ok := o.sizes[h]; ok {
 		return n, nil
+	}
+	if l, ok := o.loose(h); ok {
+		l.file.Close()
+		o.sizes[h] = l.size
+		return l.size, nil
 	}
 	n, err := first(o, func(store *filesystem.Storage) (int64, error) { return store.EncodedObjectSize(h) })
 	if err == nil {

@@ -430,6 +430,9 @@ func (t *Tree) info(n *node, name string) (fs.FileInfo, error) {
 	if n.mode.IsDir() {
 		return n.info(0), nil
 	}
+	if x := n.repo.facts.of(n.hash); x != nil && x.Digest != "" {
+		return n.info(int64(x.Size)), nil
+	}
 	size, err := n.repo.size(n.hash)
 	if err != nil {
 		return nil, t.failed(name, err)
