@@ -1,13 +1,15 @@
 package load
 
 import (
+	"strconv"
+
 	"github.com/preadmit/preadmit/render/cache"
 	"github.com/preadmit/preadmit/render/git"
 )
 
-// factParts is the number of entries with facts about the objects of a repository, since
-// the size of an entry is bounded.
-const factParts = 16
+// factPart is about the size in bytes of an entry with facts about the objects of a
+// repository. Entries have numbers from 0.
+const factPart = 1 << 20
 
 // RememberObjects gives the revision's repository what earlier runs learned about its
 // objects, and keeps what this one uses.
@@ -17,13 +19,15 @@ func (o *Sources) RememberObjects(r *Revision) {
 		return
 	}
 	key := func(i int) cache.Key {
-		return cache.KeyOf("git objects", m.Build, r.Tree.Dir, string(rune('a'+i)))
+		return cache.KeyOf("git objects", m.Build, r.Tree.Dir, strconv.Itoa(i))
 	}
 	var known []git.Fact
-	for i := range factParts {
-		if data, ok := m.Store.Get(key(i)); ok {
-			known = append(known, decodeFacts(data)...)
+	for i := 0; ; i++ {
+		data, ok := m.Store.Get(key(i))
+		if !ok {
+			break
 		}
+		known = append(known, decodeFacts(data)...)
 	}
 	facts := git.NewFacts(known)
 	r.Repo.Remember(facts)
@@ -32,17 +36,31 @@ func (o *Sources) RememberObjects(r *Revision) {
 		if !changed {
 			return
 		}
-		parts := make([][]git.Fact, factParts)
-		for _, f := range used {
-			i := int(f.Object[0]) % factParts
-			parts[i] = append(parts[i], f)
-		}
-		for i, part := range parts {
+		for i, part := range factParts(used) {
 			if data, err := encodeFacts(part); err == nil {
 				m.Store.Put(key(i), data)
 			}
 		}
 	})
+}
+
+// factParts divides facts into those of each entry. A tree that fills an entry alone is
+// left out.
+func factParts(facts []git.Fact) (parts [][]git.Fact) {
+	room := 0
+	for _, f := range facts {
+		const more = 64 // bytes, besides the tree
+		size := len(f.Tree) + more
+		if size > factPart {
+			continue
+		}
+		if room -= size; room < 0 {
+			parts, room = append(parts, nil), factPart-size
+		}
+		last := len(parts) - 1
+		parts[last] = append(parts[last], f)
+	}
+	return parts
 }
 
 func encodeFacts(facts []git.Fact) ([]byte, error) {
