@@ -51,7 +51,7 @@ type Graph struct {
 func New(g render.Graph, tree fs.FS, o Options) *Graph {
 	t := NewTree(tree, o.Apart)
 	return &Graph{
-		graph: g, options: o, tree: t, claims: readClaims(o, t),
+		graph: g, options: o, tree: t, claims: newClaims(o, t),
 		units: make(map[*render.Unit]*unit), byKey: make(map[Key][]*unit), digests: make(map[*unstructured.Unstructured]string),
 	}
 }

@@ -13,62 +13,81 @@ import (
 type claims struct {
 	options Options
 	tree    *Tree
-	kept    map[place]*claim
+	other   *claims                    // of the other side of a change, which is discovered already
+	kept    func() map[string][]*claim // from the store, by directory
 
 	mu    sync.Mutex
-	now   map[place]*claim
-	fresh bool // a claim has changed
+	now   map[string][]*claim // those that the other side lacks
+	fresh bool                // one is not in the store
 }
-
-type place struct{ kind, dir string }
 
 // A claim is a renderer's claim to a directory, with the reads that it rests
 // on.
 type claim struct {
 	render.Claim
+	kind  string // of the renderer
 	ok    bool
 	reads []read
 }
 
 func (o Options) claims() Key { return KeyOf("claims", o.Build, o.Label) }
 
-func readClaims(o Options, t *Tree) *claims {
-	c := &claims{options: o, tree: t, kept: make(map[place]*claim), now: make(map[place]*claim)}
-	data, _ := o.Store.Get(o.claims())
-	if data == nil {
-		return c
+func newClaims(o Options, t *Tree) *claims {
+	c := &claims{options: o, tree: t, now: make(map[string][]*claim)}
+	if o.Other != nil {
+		c.other = o.Other.claims
+	}
+	c.kept = sync.OnceValue(func() map[string][]*claim { return storedClaims(o) })
+	return c
+}
+
+// storedClaims returns the claims in the store, by directory.
+func storedClaims(o Options) map[string][]*claim {
+	data, ok := o.Store.Get(o.claims())
+	if !ok {
+		return nil
 	}
 	d := NewDecoder(data)
-	for n := d.Uint(); n > 0 && d.Err() == nil; n-- {
-		at := place{d.String(), d.String()}
-		kept := &claim{ok: d.Bool()}
-		if kept.ok {
-			d.Plain(&kept.Claim)
+	dirs := d.Uint()
+	all := make(map[string][]*claim, min(dirs, uint64(len(data))))
+	for ; dirs > 0 && d.Err() == nil; dirs-- {
+		dir := d.String()
+		n, _ := d.length()
+		claims := make([]claim, n)
+		for i := range claims {
+			x := &claims[i]
+			x.kind, x.ok = d.String(), d.Bool()
+			if x.ok {
+				d.Plain(&x.Claim)
+			}
+			x.reads = d.reads()
+			all[dir] = append(all[dir], x)
 		}
-		kept.reads = d.reads()
-		c.kept[at] = kept
 	}
 	if d.End() != nil {
-		clear(c.kept)
+		return nil
 	}
-	return c
+	return all
 }
 
 // save keeps the claims of this run.
 func (c *claims) save() {
-	if !c.fresh && len(c.now) == len(c.kept) {
+	if !c.fresh && (c.other != nil || len(c.now) == len(c.kept())) {
 		return
 	}
 	var e Encoder
 	e.Uint(uint64(len(c.now)))
-	for at, x := range c.now {
-		e.String(at.kind)
-		e.String(at.dir)
-		e.Bool(x.ok)
-		if x.ok {
-			e.Plain(x.Claim)
+	for dir, claims := range c.now {
+		e.String(dir)
+		e.length(len(claims), false)
+		for _, x := range claims {
+			e.String(x.kind)
+			e.Bool(x.ok)
+			if x.ok {
+				e.Plain(x.Claim)
+			}
+			e.reads(x.reads)
 		}
-		e.reads(x.reads)
 	}
 	if data, err := e.Data(); err == nil {
 		c.options.Store.Put(c.options.claims(), data)
@@ -83,23 +102,38 @@ type detector struct {
 
 // Detect implements render.Renderer.
 func (d detector) Detect(_ fs.FS, dir string) (render.Claim, bool) {
-	c, at := d.claims, place{d.Kind(), dir}
-	if kept := c.kept[at]; kept != nil && c.tree.holds(kept.reads) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.now[at] = kept
-		return kept.Claim, kept.ok
+	c, kind := d.claims, d.Kind()
+	if c.other != nil {
+		if known := find(c.other.now[dir], kind); known != nil && c.tree.holds(known.reads) {
+			return known.Claim, known.ok
+		}
+	}
+	if known := find(c.kept()[dir], kind); known != nil && c.tree.holds(known.reads) {
+		c.add(dir, known, false)
+		return known.Claim, known.ok
 	}
 	r := newRecorder(c.tree)
 	made, ok := d.Renderer.Detect(r, dir)
-	reads, told := r.reads()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.fresh = true
-	if told {
-		c.now[at] = &claim{Claim: made, ok: ok, reads: reads}
+	if reads, told := r.reads(); told {
+		c.add(dir, &claim{made, kind, ok, reads}, true)
 	}
 	return made, ok
+}
+
+// find returns the claim of a renderer of a kind, or nil.
+func find(claims []*claim, kind string) *claim {
+	i := slices.IndexFunc(claims, func(c *claim) bool { return c.kind == kind })
+	if i < 0 {
+		return nil
+	}
+	return claims[i]
+}
+
+func (c *claims) add(dir string, x *claim, fresh bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now[dir] = append(slices.DeleteFunc(c.now[dir], func(was *claim) bool { return was.kind == x.kind }), x)
+	c.fresh = c.fresh || fresh
 }
 
 // holds reports whether a tree answers as it is noted.
@@ -117,8 +151,10 @@ func (e *Encoder) reads(reads []read) {
 }
 
 func (d *Decoder) reads() []read {
-	var reads []read
-	for n := d.Uint(); n > 0 && d.Err() == nil; n-- {
+	n := d.Uint()
+	const least = 3 // bytes of a read
+	reads := make([]read, 0, min(n, uint64(len(d.data)/least)))
+	for ; n > 0 && d.Err() == nil; n-- {
 		reads = append(reads, read{access{op(d.Uint()), d.String()}, d.String()})
 	}
 	return reads
