@@ -387,12 +387,32 @@ func (c *Compact) place(x, other *compactResult) render.Span {
 
 // A ruleSet holds what results of a rule have in common, once. Each has a number.
 type ruleSet struct {
-	rules []Result // without data of an object
-	ids   map[string]uint32
+	rules []Result          // without data of an object
+	ids   map[string]uint32 // nil until a rule is added
 }
 
 // rule returns the number of a rule's data.
 func (s *ruleSet) rule(r *Result) uint32 {
+	if s.ids == nil {
+		s.ids = make(map[string]uint32, len(s.rules))
+		for i := range s.rules {
+			s.ids[string(s.rules[i].ruleKey())] = uint32(i)
+		}
+	}
+	key := r.ruleKey()
+	if id, ok := s.ids[string(key)]; ok {
+		return id
+	}
+	id := uint32(len(s.rules))
+	s.ids[string(key)] = id
+	rule := *r
+	rule.forObject()
+	s.rules = append(s.rules, rule)
+	return id
+}
+
+// ruleKey returns everything that results of a rule have in common.
+func (r *Result) ruleKey() []byte {
 	key := make([]byte, 0, 512)
 	add := func(text string) { key = append(binary.AppendUvarint(key, uint64(len(text))), text...) }
 	for _, s := range []string{
@@ -411,17 +431,11 @@ func (s *ruleSet) rule(r *Result) uint32 {
 		add(m.Kind)
 		add(m.Name)
 	}
-	if id, ok := s.ids[string(key)]; ok {
-		return id
-	}
-	if s.ids == nil {
-		s.ids = make(map[string]uint32)
-	}
-	id := uint32(len(s.rules))
-	s.ids[string(key)] = id
-	rule := *r
-	rule.Object, rule.Origins, rule.Unreached, rule.Fingerprint, rule.Identity = render.Key{}, nil, false, "", ""
-	rule.Fields, rule.Literals, rule.AsWritten, rule.Cost, rule.Suppression = nil, nil, false, nil, nil
-	s.rules = append(s.rules, rule)
-	return id
+	return key
+}
+
+// forObject drops a result's data about an object, so that the rest can be of any.
+func (r *Result) forObject() {
+	r.Object, r.Origins, r.Unreached, r.Fingerprint, r.Identity = render.Key{}, nil, false, "", ""
+	r.Fields, r.Literals, r.AsWritten, r.Cost, r.Suppression = nil, nil, false, nil, nil
 }

@@ -433,11 +433,15 @@ func number(ids map[uint32]uint32, old uint32, add func()) uint32 {
 	return id
 }
 
-// Unpack returns the packed passes. ok is false if Pack did not make k.
+// Unpack returns the packed passes, which the caller must not use any more. ok is false
+// if Pack did not make them.
 func (p *PackedPasses) Unpack() (passes *Passes, ok bool) {
-	passes = &Passes{objects: p.Objects, all: make([]uint32, len(p.Rule))}
-	if len(p.Object) != len(p.N) {
+	if len(p.Object) != len(p.N) || slices.ContainsFunc(p.Rule, func(n uint32) bool { return int(n) >= len(p.Rules) }) {
 		return nil, false
+	}
+	passes = &Passes{objects: p.Objects, ruleSet: ruleSet{rules: p.Rules}, runs: make([]run, 0, len(p.Object)), all: p.Rule}
+	for i := range p.Rules {
+		p.Rules[i].forObject()
 	}
 	first := uint64(0)
 	for i := range p.Object {
@@ -448,16 +452,6 @@ func (p *PackedPasses) Unpack() (passes *Passes, ok bool) {
 		if first += uint64(p.N[i]); first > uint64(len(p.Rule)) {
 			return nil, false
 		}
-	}
-	rules := make([]uint32, len(p.Rules))
-	for i := range p.Rules {
-		rules[i] = passes.rule(&p.Rules[i])
-	}
-	for i, rule := range p.Rule {
-		if int(rule) >= len(rules) {
-			return nil, false
-		}
-		passes.all[i] = rules[rule]
 	}
 	return passes, first == uint64(len(p.Rule))
 }

@@ -59,6 +59,13 @@ func TestPassesComeBack(t *testing.T) {
 		t.Fatal("not unpacked")
 	}
 	a.Join(c)
+	kinds := make(map[string]bool)
+	for i := range a.rules {
+		kinds[string(a.rules[i].ruleKey())] = true
+	}
+	if len(kinds) != len(a.rules) {
+		t.Errorf("%d rules are kept, of which %d differ", len(a.rules), len(kinds))
+	}
 	a.Sort()
 	Sort(rest)
 	Sort(want)

@@ -132,11 +132,12 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	if err != nil {
 		return err
 	}
-	exempted, err := b.exempted(ctx, s, e.Engines, in, v, slices.Concat(kept, fresh))
+	found := slices.Concat(kept, fresh)
+	exempted, err := b.exempted(ctx, s, e.Engines, in, v, found)
 	if err != nil {
 		return err
 	}
-	impersonated, err := b.impersonated(ctx, s, v, slices.Concat(kept, fresh))
+	impersonated, err := b.impersonated(ctx, s, v, found)
 	if err != nil {
 		return err
 	}
@@ -176,7 +177,7 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	if !proposes {
 		return nil
 	}
-	return e.propose(ctx, s, in, v, slices.Concat(kept, fresh))
+	return e.propose(ctx, s, in, v, found)
 }
 
 // failsAgain reports whether a result is about a unit that neither side could render and

@@ -58,7 +58,7 @@ func (v *reviews) forget() {
 	for _, p := range v.parts() {
 		clear(p.known)
 		for _, g := range p.groups {
-			g.known, g.results = false, nil
+			g.known, g.results, g.passes = false, nil, nil
 		}
 	}
 }
@@ -128,7 +128,6 @@ type part struct {
 	name   string
 	reqs   []policy.Request
 	groups []*requestGroup
-	held   *policy.Compact
 	known  []bool // by request: its results are cached
 	stored []bool // by request: its old object is as policies store it
 }
@@ -136,17 +135,18 @@ type part struct {
 // A requestGroup holds the requests of a part about one unit.
 type requestGroup struct {
 	requests []int32
-	units    []*render.Unit        // of both sides, that the requests depend on
-	text     string                // everything else that determines them; "" if that is not known
-	known    bool                  // there are cached results
-	from     cache.Key             // of these
-	results  policy.CompactResults // these
-	learned  []byte                // new results, encoded
+	units    []*render.Unit  // of both sides, that the requests depend on
+	text     string          // everything else that determines them; "" if that is not known
+	known    bool            // there are cached results
+	from     cache.Key       // of these
+	results  []policy.Result // these, without the passes
+	passes   *policy.Passes
+	learned  []byte // new results, encoded
 }
 
 // part returns the part with some requests.
 func (r *resultCache) part(name string, reqs []policy.Request) *part {
-	p := &part{cache: r, name: name, reqs: reqs, held: new(policy.Compact), known: make([]bool, len(reqs)), stored: make([]bool, len(reqs))}
+	p := &part{cache: r, name: name, reqs: reqs, known: make([]bool, len(reqs)), stored: make([]bool, len(reqs))}
 	if r.off {
 		return p
 	}
@@ -260,7 +260,7 @@ func (p *part) recall(g *requestGroup, around string) {
 	if !ok {
 		return
 	}
-	g.results, g.known, g.from = p.held.Add(add(kept.Results, passes, nil)), true, key
+	g.results, g.passes, g.known, g.from = kept.Results, passes, true, key
 	for _, i := range g.requests {
 		p.known[i] = true
 	}
@@ -297,19 +297,28 @@ func (p *part) review(ctx context.Context, c policy.Chain) ([]policy.Result, err
 			rest = append(rest, p.reqs[i])
 		}
 	}
-	parts, err := c.ReviewEach(ctx, rest, p.held)
+	held := new(policy.Compact)
+	parts, err := c.ReviewEach(ctx, rest, held)
 	if err != nil {
 		return nil, err
 	}
-	var all []policy.Result
+	n := 0
+	for _, g := range p.groups {
+		n += len(g.results) + g.passes.Len()
+	}
+	all := make([]policy.Result, 0, n)
 	for _, g := range p.groups {
 		if g.known {
-			all = p.held.Append(all, g.results)
+			all = append(all, g.results...)
+			for pass := range g.passes.All() {
+				all = append(all, *pass)
+				all[len(all)-1].Origins = slices.Clone(pass.Origins) // which passes of an object share
+			}
 			continue
 		}
 		first := len(all)
 		for _, i := range g.requests {
-			all = p.held.Append(all, parts[at[i]])
+			all = held.Append(all, parts[at[i]])
 		}
 		p.learn(g, all[first:])
 	}
