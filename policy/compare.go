@@ -102,34 +102,48 @@ func counterparts(base, head []*render.Object) map[*render.Object]*render.Object
 // the others. If a unit wrongly has several, the first are paired with the
 // first.
 func match(was map[*render.Object]*render.Object, base, head []*render.Object, of func(*render.Object) pairKey) (oldRest, newRest []*render.Object) {
-	old, now := byPairKey(base, of), byPairKey(head, of)
-	paired := make(map[*render.Object]bool)
-	for id, heads := range now {
-		bases := old[id]
-		if id.unit == "" && (len(heads) > 1 || len(bases) > 1) {
+	type span struct{ first, last, n int32 } // objects of the base with a key
+	old, next := make(map[pairKey]span, len(base)), make([]int32, len(base))
+	for i, o := range base {
+		if o.GetName() == "" {
 			continue
 		}
-		for i := range min(len(heads), len(bases)) {
-			was[heads[i]] = bases[i]
-			paired[heads[i]], paired[bases[i]] = true, true
+		id := of(o)
+		at, ok := old[id]
+		if ok {
+			next[at.last] = int32(i)
+		} else {
+			at.first = int32(i)
+		}
+		at.last, at.n = int32(i), at.n+1
+		old[id] = at
+	}
+	ids, heads := make([]pairKey, len(head)), make(map[pairKey]int) // of those without a unit
+	for i, o := range head {
+		if ids[i] = of(o); ids[i].unit == "" && o.GetName() != "" {
+			heads[ids[i]]++
 		}
 	}
-	return without(base, paired), without(head, paired)
-}
-
-func byPairKey(objects []*render.Object, of func(*render.Object) pairKey) map[pairKey][]*render.Object {
-	groups := make(map[pairKey][]*render.Object, len(objects))
-	for _, o := range objects {
-		if o.GetName() != "" {
-			id := of(o)
-			groups[id] = append(groups[id], o)
+	paired := make([]bool, len(base))
+	for i, o := range head {
+		id := ids[i]
+		at := old[id]
+		if o.GetName() == "" || at.n == 0 || id.unit == "" && (heads[id] > 1 || at.n > 1) {
+			newRest = append(newRest, o)
+			continue
+		}
+		was[o], paired[at.first] = base[at.first], true
+		if at.n--; at.n > 0 {
+			at.first = next[at.first]
+		}
+		old[id] = at
+	}
+	for i, o := range base {
+		if !paired[i] {
+			oldRest = append(oldRest, o)
 		}
 	}
-	return groups
-}
-
-func without(objects []*render.Object, paired map[*render.Object]bool) []*render.Object {
-	return slices.DeleteFunc(slices.Clone(objects), func(o *render.Object) bool { return paired[o] })
+	return oldRest, newRest
 }
 
 // Unchanged reports whether an update would change nothing, so that the API

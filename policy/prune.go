@@ -17,6 +17,7 @@ import (
 // base and of the head, by Identity. notes say what is dropped, and why.
 func Pruned(reqs []Request, before, stays map[string]bool) (rest []Request, notes []string) {
 	left := make(map[string]int)
+	rest = make([]Request, 0, len(reqs))
 	for _, r := range reqs {
 		if r.Operation == Delete {
 			if u := r.OldObject.Unit; u != nil && u.State == render.Unreached {

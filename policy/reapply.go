@@ -9,11 +9,19 @@ import (
 
 // Divide divides requests into those that would change nothing and the others.
 func Divide(reqs []Request) (same, changed []Request) {
-	for _, r := range reqs {
-		if r.Unchanged() {
-			same = append(same, r)
+	changes := make([]bool, len(reqs))
+	n := 0
+	for i := range reqs {
+		if changes[i] = !reqs[i].Unchanged(); changes[i] {
+			n++
+		}
+	}
+	same, changed = make([]Request, 0, len(reqs)-n), make([]Request, 0, n)
+	for i := range reqs {
+		if changes[i] {
+			changed = append(changed, reqs[i])
 		} else {
-			changed = append(changed, r)
+			same = append(same, reqs[i])
 		}
 	}
 	return same, changed

@@ -83,7 +83,11 @@ func (o *Object) Unversioned() Key {
 
 // Objects returns the objects of units, in order.
 func Objects(units []*Unit) []*Object {
-	var all []*Object
+	n := 0
+	for _, u := range units {
+		n += len(u.Objects)
+	}
+	all := make([]*Object, 0, n)
 	for _, u := range units {
 		all = append(all, u.Objects...)
 	}
