@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unsafe"
 )
 
 // An Encoder writes values in sequence in a compact form: a repeated string is
@@ -194,8 +195,11 @@ type Decoder struct {
 	depth  int
 }
 
-// NewDecoder returns a Decoder of data.
-func NewDecoder(data []byte) *Decoder { return &Decoder{data: string(data)} }
+// NewDecoder returns a Decoder of data, which must not change any more: the strings that
+// it reads are parts of it.
+func NewDecoder(data []byte) *Decoder {
+	return &Decoder{data: unsafe.String(unsafe.SliceData(data), len(data))}
+}
 
 var errBroken = errors.New("not what was written")
 

@@ -182,16 +182,17 @@ func Tells(o *render.Object, told string) bool {
 // confirms reports whether an object with any provenance gives the same answers
 // as another object did.
 func confirms(o *render.Object, told string) bool {
-	known, err := toldIn(told)
-	if err != nil {
-		return false
-	}
-	for q, want := range known {
-		if !reflect.DeepEqual(q.ask(o), want) {
+	d := &Decoder{data: told}
+	for n := d.Uint(); n > 0; n-- {
+		var q question
+		var want answer
+		d.Plain(&q)
+		d.Plain(&want)
+		if d.Err() != nil || !reflect.DeepEqual(q.ask(o), want) {
 			return false
 		}
 	}
-	return true
+	return d.End() == nil
 }
 
 // ask returns an object's answer.

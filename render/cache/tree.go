@@ -211,16 +211,21 @@ func (t *Tree) digest(name string) (sum string, size uint64, ok bool) {
 // readAll reads a file and describes the outcome. A file above the size limit
 // is a failure.
 func readAll(f io.Reader, info fs.FileInfo) (data []byte, outcome string) {
-	buffer := bytes.NewBuffer(make([]byte, 0, min(info.Size(), render.Limit)+bytes.MinRead))
-	n, err := buffer.ReadFrom(io.LimitReader(f, render.Limit+1))
-	switch {
-	case err != nil:
-		return nil, failed(err)
-	case n > render.Limit:
-		return nil, failure + "too large"
+	data = make([]byte, 0, min(info.Size(), render.Limit)+1) // there is room for a byte more when all is read
+	for {
+		n, err := f.Read(data[len(data):cap(data)])
+		switch data = data[:len(data)+n]; {
+		case err == io.EOF:
+			sum := sha256.Sum256(data)
+			return data, content + string(sum[:])
+		case err != nil:
+			return nil, failed(err)
+		case len(data) > render.Limit:
+			return nil, failure + "too large"
+		case len(data) == cap(data):
+			data = slices.Grow(data, bytes.MinRead)
+		}
 	}
-	sum := sha256.Sum256(buffer.Bytes())
-	return buffer.Bytes(), content + string(sum[:])
 }
 
 // A listing holds the entries of a directory.
