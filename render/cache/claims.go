@@ -104,7 +104,7 @@ type detector struct {
 func (d detector) Detect(_ fs.FS, dir string) (render.Claim, bool) {
 	c, kind := d.claims, d.Kind()
 	if c.other != nil {
-		if known := find(c.other.now[dir], kind); known != nil && c.tree.holds(known.reads) {
+		if known := c.other.of(dir, kind); known != nil && c.tree.holds(known.reads) {
 			return known.Claim, known.ok
 		}
 	}
@@ -118,6 +118,13 @@ func (d detector) Detect(_ fs.FS, dir string) (render.Claim, bool) {
 		c.add(dir, &claim{made, kind, ok, reads}, true)
 	}
 	return made, ok
+}
+
+// of returns the claim of a renderer of a kind in this run, or nil.
+func (c *claims) of(dir, kind string) *claim {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return find(c.now[dir], kind)
 }
 
 // find returns the claim of a renderer of a kind, or nil.
