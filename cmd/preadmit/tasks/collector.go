@@ -10,7 +10,7 @@ import (
 )
 
 // collectAt is the memory that a process may use before its first collection.
-const collectAt = 96 << 20
+const collectAt = 80 << 20
 
 // collectMore is the size of the process from which on garbage may be a quarter of
 // what is in use, rather than as much as that, if three quarters of it are text,
