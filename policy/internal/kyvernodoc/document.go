@@ -365,7 +365,7 @@ type VerifyImages struct {
 	Pointer             string   `kyverno:".,pointer"`
 	ImageReferences     []string `kyverno:"imageReferences"` // and image
 	SkipImageReferences []string `kyverno:"skipImageReferences"`
-	Attestors           int      `kyverno:"attestors"` // how many: what they hold needs a registry
+	Attestors           int      `kyverno:"attestors"` // their number alone: checking them needs a registry
 	Attestations        int      `kyverno:"attestations"`
 	Required            bool     `kyverno:"required,true"`
 	MutateDigest        bool     `kyverno:"mutateDigest,true"`
