@@ -34,7 +34,7 @@ func shapeOf(v any) shape {
 		}
 	case string:
 		if versionKey.MatchString(v) && kindKey.MatchString(v) {
-			return half // such as JSON with comments, or an object behind a | too many
+			return half // such as JSON with comments, or an object made a text by a stray |
 		}
 	}
 	return foreign

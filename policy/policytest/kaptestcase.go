@@ -60,8 +60,8 @@ func readRef(n node, typed bool) resourceRef {
 	return r
 }
 
-// read takes the fields that tests of both kinds of policies have, and returns those of the
-// test, of which more are known.
+// read sets k from the fields that tests of both kinds of policies have. It returns all
+// fields of the test; more names those that its kind adds.
 func (k *kaptestCase) read(t node, more ...string) map[string]node {
 	f := t.fields(append([]string{"object", "oldObject", "param", "userInfo", "expect"}, more...)...)
 	k.object, k.old, k.param = readRef(f["object"], true), readRef(f["oldObject"], true), readRef(f["param"], false)

@@ -23,8 +23,8 @@ import (
 )
 
 // denied lists system calls that evaluation does not need and that hostile input could
-// do harm with: the network, other programs and processes, the system itself, and what
-// belongs to a file beside its content.
+// do harm with: the network, other programs and processes, the system itself, and modes,
+// owners and attributes of files.
 var denied = []string{
 	"socket", "socketpair", "connect", "bind", "listen", "accept", "accept4", "sendto", "sendmsg", "sendmmsg",
 	"execve", "execveat", "fork", "vfork", "kill", "pidfd_open", "pidfd_getfd", "pidfd_send_signal",
