@@ -12,13 +12,12 @@ import (
 	"github.com/open-policy-agent/opa/v1/topdown/print"
 )
 
-// nothing is the data of a question that has none.
-var nothing = NewData(ast.NewObject())
+// noData is the data of a question without data.
+var noData = NewData(ast.NewObject())
 
-// Ask evaluates the query. The error is an *Error where the program is at
-// fault, as with two values for one rule or an evaluation that doesn't end,
-// and the context's where that ends first. The answer has the output of
-// print and what is unknown even then.
+// Ask evaluates the query. The error is an *Error if the program is at fault, such as
+// two values for one rule or an evaluation that doesn't end, or the context's error
+// if that ends first. The answer then has the needs known so far.
 func (q *Query) Ask(ctx context.Context, in Question) (Answer, error) {
 	if q.ended.Load() >= maxEnded {
 		return Answer{}, q.broken(fmt.Sprintf("the evaluation of %v took too much for other objects, and is not begun again", q.ref))
@@ -28,8 +27,9 @@ func (q *Query) Ask(ctx context.Context, in Question) (Answer, error) {
 	}
 	b, value, swallowed, err := q.once(ctx, in, true)
 	if b.opened && err == nil {
-		// Rules are chosen by what they compare, before what stands before that:
-		// without choice an open place is read only where the rule comes to it.
+		// Read again without rule indexing: the index compares fields before the
+		// expressions above them are evaluated, so it may read an open place that the
+		// rule never reaches.
 		in.Print = nil // the first evaluation has printed
 		b, value, swallowed, err = q.once(ctx, in, false)
 	}
@@ -45,15 +45,15 @@ func (q *Query) Ask(ctx context.Context, in Question) (Answer, error) {
 	return q.sized(a)
 }
 
-// sized refuses an answer that is too large.
+// sized returns an error for an answer that is too large.
 func (q *Query) sized(a Answer) (Answer, error) {
 	if a.Value != nil && size(a.Value, maxTree) >= maxTree {
-		return Answer{Unknown: a.Unknown}, q.broken(fmt.Sprintf("what %v comes to is larger than %d MiB", q.ref, maxTree>>20))
+		return Answer{Unknown: a.Unknown}, q.broken(fmt.Sprintf("the value of %v is larger than %d MiB", q.ref, maxTree>>20))
 	}
 	return a, nil
 }
 
-// once evaluates with a bound of its own.
+// once evaluates the query in a bound of its own.
 func (q *Query) once(ctx context.Context, in Question, indexing bool) (*bound, ast.Value, []topdown.Error, error) {
 	b := newBound(ctx, q.program.time)
 	b.timeless = in.Now.IsZero()
@@ -65,9 +65,9 @@ func (q *Query) once(ctx context.Context, in Question, indexing bool) (*bound, a
 	return b, value, swallowed, err
 }
 
-// A setup is how an evaluation goes.
+// A setup holds the options of one evaluation.
 type setup struct {
-	indexing bool                 // rules are chosen by what they compare
+	indexing bool                 // OPA's index selects the rules
 	cache    topdown.VirtualCache // nil: OPA's
 	tracer   topdown.QueryTracer  // nil: none
 }
@@ -76,7 +76,7 @@ type setup struct {
 func (q *Query) run(ctx context.Context, in Question, b *bound, s setup) (ast.Value, []topdown.Error, error) {
 	data := in.Data
 	if data == nil {
-		data = nothing
+		data = noData
 	}
 	var swallowed []topdown.Error
 	t := topdown.NewQuery(q.body).
@@ -96,7 +96,7 @@ func (q *Query) run(ctx context.Context, in Question, b *bound, s setup) (ast.Va
 		t = t.WithPrintHook(printer(in.Print))
 	}
 	if q.program.covered != nil && s.tracer == nil {
-		t, s.indexing = t.WithQueryTracer(q.program.covered.tracer()), false // rules that are not chosen evaluate nothing
+		t, s.indexing = t.WithQueryTracer(q.program.covered.tracer()), false // expressions of rules that the index leaves out would not be counted
 	}
 	t = t.WithIndexing(s.indexing)
 	if s.cache != nil {
@@ -113,8 +113,8 @@ func (q *Query) run(ctx context.Context, in Question, b *bound, s setup) (ast.Va
 	return value, swallowed, err
 }
 
-// now is the time of a question: OPA takes the clock's for the zero time. See
-// byQuestion.
+// now returns the time of a question. OPA would replace the zero time by the clock's.
+// See byQuestion.
 func now(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Unix(0, 0)
@@ -122,7 +122,7 @@ func now(t time.Time) time.Time {
 	return t
 }
 
-// fault is why an evaluation ended without an answer.
+// fault returns the error of an evaluation that ended without an answer.
 func (q *Query) fault(b *bound, err error) error {
 	if b.err != nil {
 		return b.fault(q)
@@ -134,7 +134,7 @@ func (q *Query) fault(b *bound, err error) error {
 	return newError(nil, err.Error())
 }
 
-// printer hands what print() says to a function.
+// A printer passes the output of print() to a function.
 type printer func(name string, line int, text string)
 
 func (p printer) Print(c print.Context, text string) error {
@@ -146,8 +146,7 @@ func (p printer) Print(c print.Context, text string) error {
 	return nil
 }
 
-// noSeed is a source of chance that has none: no built-in function that is
-// allowed asks it.
+// noSeed is an empty source of randomness: no allowed built-in function reads it.
 type noSeed struct{}
 
 func (noSeed) Read([]byte) (int, error) {

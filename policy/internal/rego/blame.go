@@ -11,18 +11,18 @@ import (
 type Field struct {
 	Path    []string // keys and indices below input
 	Missing bool     // nothing is there
-	Sure    bool     // what failed names it; otherwise it was only read
+	Sure    bool     // the failed expression names it; otherwise it was only read
 }
 
-// maxFields bounds how many places one violation is said to be about.
+// maxFields bounds the fields of one violation.
 const maxFields = 8
 
-// Unsure is what a result assumes whose fields were only read.
+// Unsure is the assumption of a result whose fields were only read.
 const Unsure = "the policy does not say which field is at fault: these are those that it read"
 
-// Pointers are the fields below one of the roots, paths of the input, as JSON
-// pointers from there: those that are sure if there are any, else those that
-// were only read.
+// Pointers returns the fields below one of the roots, paths of the input, as JSON
+// pointers from there: the sure ones if there are any, else those that were only
+// read.
 func Pointers(fields []Field, roots ...[]string) (pointers []string, sure bool) {
 	for _, sure := range []bool{true, false} {
 		for _, f := range fields {
@@ -41,7 +41,7 @@ func Pointers(fields []Field, roots ...[]string) (pointers []string, sure bool) 
 	return nil, false
 }
 
-// about is where the object lies in the input that a policy is about.
+// about returns the path of the reviewed object in the input.
 func (o *origins) about() []string {
 	review := []string{"review", "object"}
 	if o.exists(review) {
@@ -50,7 +50,7 @@ func (o *origins) about() []string {
 	return nil
 }
 
-// fields returns the likeliest of the places that a violation depends on.
+// fields returns the likeliest places of those that a violation depends on.
 func fields(reads []read, root []string) []Field {
 	best := likeliest(reads, root)
 	slices.SortStableFunc(best, func(a, b read) int { return cmp.Compare(len(b.path), len(a.path)) })
@@ -64,8 +64,8 @@ func fields(reads []read, root []string) []Field {
 	return out
 }
 
-// likeliest are the reads of the highest weight. The last come first: rules
-// look whom they are about before they look what is wrong.
+// likeliest returns the reads of the highest weight, the last read first: rules
+// select objects before they test them.
 func likeliest(reads []read, root []string) []read {
 	var out []read
 	top := -1
@@ -81,9 +81,9 @@ func likeliest(reads []read, root []string) []read {
 	return out
 }
 
-// weight is how likely a read is what a person would change: what lies outside
-// of the object is no more than a last resort, a guard and the whole object
-// little more than what is in the message.
+// weight rates how likely a person would change the place. Places outside of the
+// object are a last resort. A guard, or the whole object, weighs little more than a
+// part of the message.
 func weight(r read, root []string) int {
 	switch {
 	case !within(r.path, root):
@@ -98,7 +98,7 @@ func weight(r read, root []string) int {
 	return 2 + int(r.rank)
 }
 
-// useful says whether there is a read that is more than a guard.
+// useful reports whether any read is more than a guard.
 func useful(reads []read) bool {
 	return slices.ContainsFunc(reads, func(r read) bool {
 		path := r.path
@@ -112,8 +112,7 @@ func useful(reads []read) bool {
 	})
 }
 
-// isGuard says whether a path of an object is one by which rules choose what
-// they are about.
+// isGuard reports whether rules usually select objects by a path of the object.
 func isGuard(path []string) bool {
 	if len(path) > 2 && isIndex(path[0]) && path[1] == "contents" {
 		path = path[2:] // conftest's --combine

@@ -11,8 +11,8 @@ import (
 	"github.com/open-policy-agent/opa/v1/topdown"
 )
 
-// What one question may take. A policy takes some ten or hundred thousand
-// steps where it goes through a whole inventory, and milliseconds.
+// Limits of one question. A policy that goes through a whole inventory takes some ten
+// or hundred thousand steps, which is milliseconds.
 const (
 	maxTime  = 5 * time.Second // unless Options say otherwise
 	maxSteps = 20_000_000
@@ -27,12 +27,12 @@ type bound struct {
 	ctx   context.Context
 	end   time.Time
 	time  time.Duration
-	heap  uint64 // at the first look that took long
+	heap  uint64 // when the question first took long
 	steps int
 	made  int
-	err   error // why the evaluation was ended
+	err   error // why the evaluation ended early
 
-	timeless bool // the question has no time
+	timeless bool // the question gives no time
 	opened   bool // an open place of the input was read
 	unknown  []string
 }
@@ -41,10 +41,10 @@ func newBound(ctx context.Context, limit time.Duration) *bound {
 	return &bound{ctx: ctx, time: limit, end: time.Now().Add(limit)}
 }
 
-// Cancel is there for the interface: a bound ends by itself.
+// Cancel does nothing: a bound ends by itself.
 func (b *bound) Cancel() {}
 
-// Cancelled counts a step. The clock is looked at every so often.
+// Cancelled counts a step and checks the clock every so often.
 func (b *bound) Cancelled() bool {
 	if b.err != nil {
 		return true
@@ -69,8 +69,8 @@ func (b *bound) look() {
 	}
 }
 
-// grown is how much more the heap holds than when the question first was asked
-// for long. Others make things meanwhile, so that the bound is wide.
+// grown returns how much the heap has grown since the question first took long. Other
+// goroutines allocate too, so the bound is wide.
 func (b *bound) grown() uint64 {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
@@ -84,7 +84,7 @@ func (b *bound) grown() uint64 {
 	return max(now, b.heap) - b.heap
 }
 
-// take counts bytes that a built-in function is about to make, and says
+// take counts bytes that a built-in function is about to allocate, and reports
 // whether it may.
 func (b *bound) take(n int) bool {
 	if n < 0 || n > maxMade-b.made {
@@ -95,16 +95,16 @@ func (b *bound) take(n int) bool {
 	return true
 }
 
-// ask notes what only a live cluster knows.
+// ask records a need that only a live cluster can answer.
 func (b *bound) ask(what string) { b.unknown = append(b.unknown, what) }
 
-// asked is what was noted, sorted, once.
+// asked returns the recorded needs, sorted, without duplicates.
 func (b *bound) asked() []string {
 	slices.Sort(b.unknown)
 	return slices.Compact(b.unknown)
 }
 
-// fault is the error of a question that was ended by its bound.
+// fault returns the error of a question that its bound ended.
 func (b *bound) fault(q *Query) error {
 	if b.ctx.Err() != nil {
 		return b.ctx.Err()
@@ -113,11 +113,11 @@ func (b *bound) fault(q *Query) error {
 	return q.broken(fmt.Sprintf("the evaluation of %v takes %v, and was ended", q.ref, b.err))
 }
 
-// maxEnded is how often a query may be ended by its bound before it isn't
-// asked any more: thousands of objects would take hours.
+// maxEnded is how often a bound may end a query before the query is refused:
+// thousands of objects would take hours.
 const maxEnded = 3
 
-// broken is an error of a query, at its first rule.
+// broken returns an error of a query, at its first rule.
 func (q *Query) broken(text string) error {
 	if rules := q.program.Rules(q.ref); len(rules) > 0 {
 		return newError(rules[0].Location, text)

@@ -8,11 +8,11 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// allowed are the built-in functions that a policy may call: they answer from
-// their operands alone. time.now_ns is among them, for the time is the
-// question's (clock.go); the deprecated ones are, for OPA refuses them in v1 by itself. A
-// test holds that each function of OPA stands here or in refused, so that an
-// upgrade asks for a decision.
+// allowed lists the built-in functions that a policy may call: their results depend
+// on their operands alone. time.now_ns is among them, since it returns the question's
+// time (clock.go); so are deprecated functions, which OPA itself refuses in v1. A
+// test holds that each function of OPA is here or in refused, so that an upgrade asks
+// for a decision.
 var allowed = wordSet(`
 	abs all and any array.concat array.flatten array.reverse array.slice assign
 	base64.decode base64.encode base64.is_valid base64url.decode base64url.encode
@@ -64,8 +64,8 @@ func wordSet(words string) map[string]bool {
 	return out
 }
 
-// refused are those that no policy may call, and why: they look outside, or
-// answer otherwise tomorrow.
+// refused lists the functions that no policy may call, with the reason: they read
+// from outside, or their results vary between runs.
 var refused = map[string]string{
 	"http.send":              offline,
 	"net.lookup_ip_addr":     offline,
@@ -83,8 +83,8 @@ const (
 	withoutChance = "policies are evaluated without chance"
 )
 
-// capabilities are what a module of a version may use: the functions that are
-// allowed, and no schema from the network.
+// capabilities returns the allowed functions of a version, without schemas from the
+// network.
 func capabilities(v ast.RegoVersion) *ast.Capabilities {
 	if v == ast.RegoV0 || v == ast.RegoV0CompatV1 {
 		return capabilitiesV0()
@@ -110,15 +110,15 @@ func newCapabilities(v ast.RegoVersion) *ast.Capabilities {
 	return c
 }
 
-// A mention is a place where a module names a function that is refused,
-// whether it calls it or puts it in the place of another one.
+// A mention is a place where a module names a refused function, in a call or in a
+// "with" that replaces another one.
 type mention struct {
 	file      string
 	row, col  int
-	namespace string // the first word, which OPA calls unsafe where it is no call
+	namespace string // the first word, which OPA's error names if it is no call
 }
 
-// mentions are the functions that modules name and that are refused.
+// mentions returns the refused functions that modules name, by place.
 func mentions(modules map[string]*ast.Module) map[mention]string {
 	out := map[mention]string{}
 	for _, m := range modules {
@@ -135,8 +135,8 @@ func mentions(modules map[string]*ast.Module) map[mention]string {
 	return out
 }
 
-// refuse says in the user's words why a function is undefined where that is
-// our doing.
+// refuse replaces OPA's message about an undefined function by the reason why it is
+// refused.
 func refuse(errs ast.Errors, named map[mention]string) {
 	for _, e := range errs {
 		name, ok := strings.CutPrefix(e.Message, "undefined function ")

@@ -6,15 +6,15 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// A Cause is why a value is in a query's answer.
+// A Cause explains why a value is in a query's answer.
 type Cause struct {
 	Fields []Field   // the places of the input that it depends on, the likeliest first
-	Rule   *ast.Rule // the definition that gave it first; nil where that isn't known
+	Rule   *ast.Rule // the first definition that yields the value; nil if unknown
 }
 
-// Causes evaluates the query again, and says for each of the values, elements
-// of its set, why it is there. A value that the query doesn't have, or that depends
-// on nothing of the input, has no fields.
+// Causes evaluates the query again and returns the cause of each of the values,
+// elements of its set. A value that isn't in the answer, or doesn't depend on the
+// input, has no fields.
 func (q *Query) Causes(ctx context.Context, in Question, values []ast.Value) ([]Cause, error) {
 	o := in.origins()
 	in.Input, in.Print = o.input, nil

@@ -5,12 +5,12 @@ import (
 	"github.com/open-policy-agent/opa/v1/topdown"
 )
 
-// needsTime is what Answer.Unknown says where the time was asked for and the
-// question has none.
+// needsTime is the entry of Answer.Unknown if a policy asks for the time and the
+// question gives none.
 const needsTime = "to know the time"
 
-// timed are the built-in functions that ask for the time, and whether a call
-// does: the question's counts, and never the clock's.
+// timed lists the built-in functions that may read the time, each with a test of
+// whether a call does. They get the question's time, never the clock's.
 var timed = map[string]func(operands []*ast.Term) bool{
 	"time.now_ns":          func([]*ast.Term) bool { return true },
 	"io.jwt.decode_verify": func(operands []*ast.Term) bool { return !hasKey(operands[1], "time") },
@@ -27,8 +27,8 @@ func hasKey(t *ast.Term, key string) bool {
 	return ok && o.Get(ast.StringTerm(key)) != nil
 }
 
-// byQuestion gives a function the time of the question. Where that is not known
-// it is undefined, and tells.
+// byQuestion gives a function the time of the question. If that is unknown, the
+// function is undefined and the need is recorded.
 func byQuestion(asks func([]*ast.Term) bool, f topdown.BuiltinFunc) topdown.BuiltinFunc {
 	return func(c topdown.BuiltinContext, operands []*ast.Term, iter func(*ast.Term) error) error {
 		if b, ok := c.Cancel.(*bound); ok && b.timeless && asks(operands) {
@@ -39,8 +39,8 @@ func byQuestion(asks func([]*ast.Term) bool, f topdown.BuiltinFunc) topdown.Buil
 	}
 }
 
-// withTime gives a function that would ask the machine's clock the time of the
-// question, in its options.
+// withTime adds the question's time to the options of a function that would read the
+// clock.
 func withTime(f topdown.BuiltinFunc) topdown.BuiltinFunc {
 	return func(c topdown.BuiltinContext, operands []*ast.Term, iter func(*ast.Term) error) error {
 		if o, ok := operands[1].Value.(ast.Object); ok && !hasKey(operands[1], currentTime) {

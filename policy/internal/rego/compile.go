@@ -17,11 +17,11 @@ type Program struct {
 	compiler *ast.Compiler
 	time     time.Duration
 	seen     sync.Map // of *ast.Rule: see tracer.definitions
-	covered  coverage // nil: nothing is counted
+	covered  coverage // nil: not counted
 }
 
-// Compile takes modules by name, of v0 and v1 together. It leaves them as they
-// are. The error joins an *Error for each place that is wrong.
+// Compile compiles modules by name, v0 and v1 together, without changing them. The
+// error joins an *Error for each wrong place.
 func Compile(modules map[string]*ast.Module, o Options) (*Program, error) {
 	guardBuiltins()
 	limit := cmp.Or(o.Time, maxTime)
@@ -36,9 +36,9 @@ func Compile(modules map[string]*ast.Module, o Options) (*Program, error) {
 	return &Program{compiler: c, time: limit, covered: newCoverage(modules, o.Cover)}, nil
 }
 
-// compile gives the compiler a time, which it doesn't ask for itself: some of
-// its stages take the cube of how long a chain of rules is. One that takes
-// longer is left alone, and ends with its stage.
+// compile limits the compiler's time, since some stages take the cube of the length
+// of a chain of rules. A compiler that exceeds it runs on in the background until its
+// stage ends.
 func compile(modules map[string]*ast.Module, o Options, limit time.Duration) (*ast.Compiler, error) {
 	end := time.Now().Add(limit)
 	late := func(*ast.Compiler) *ast.Error {
@@ -74,7 +74,7 @@ func compile(modules map[string]*ast.Module, o Options, limit time.Duration) (*a
 	return nil, &Error{Name: firstName(modules), Line: 1, Column: 1, Text: fmt.Sprintf("the modules take more than %v to compile", limit)}
 }
 
-// firstName is the first of modules' names, in order.
+// firstName returns the first name of modules, in order.
 func firstName(modules map[string]*ast.Module) string {
 	names := slices.Sorted(maps.Keys(modules))
 	if len(names) == 0 {
@@ -83,14 +83,14 @@ func firstName(modules map[string]*ast.Module) string {
 	return names[0]
 }
 
-// Rules are the rules that make up the document at ref, such as
-// data.main.deny: none where no module defines it.
+// Rules returns the rules that define the document at ref, such as data.main.deny;
+// none if no module defines it.
 func (p *Program) Rules(ref ast.Ref) []*ast.Rule {
 	return p.compiler.GetRulesExact(ref)
 }
 
-// Annotations are what "# METADATA" comments say about a rule, those of its
-// document, package and subpackages included, the nearest first.
+// Annotations returns the "# METADATA" comments that apply to a rule, the nearest
+// first: its own, its document's, package's and parent packages'.
 func (p *Program) Annotations(rule *ast.Rule) ast.FlatAnnotationsRefSet {
 	var out ast.FlatAnnotationsRefSet
 	for _, a := range p.compiler.GetAnnotationSet().Chain(rule) {
@@ -101,23 +101,23 @@ func (p *Program) Annotations(rule *ast.Rule) ast.FlatAnnotationsRefSet {
 	return out
 }
 
-// A Query is a reference to a document of a program, prepared. It is safe for
+// A Query is a prepared reference to a document of a program. It is safe for
 // concurrent use.
 type Query struct {
 	program  *Program
 	ref      ast.Ref
 	compiler ast.QueryCompiler
 	body     ast.Body
-	ended    *atomic.Int32 // how often its bound ended it
+	ended    *atomic.Int32 // how often a bound ended it
 	plan     *plan         // nil: OPA's evaluator is needed
 	usage    *usage
-	machines *sync.Pool // of *machine, that answer no question
+	machines *sync.Pool // of idle *machine
 }
 
-// answer is the variable of a query that gets its value.
+// answer is the variable that holds a query's value.
 const answer = ast.Var("answer")
 
-// Prepare readies a query for the document at ref, such as data.main.deny. One
+// Prepare readies a query for the document at ref, such as data.main.deny. A document
 // that no module defines is undefined, unless a question's data has it.
 func (p *Program) Prepare(ref ast.Ref) (*Query, error) {
 	return p.prepare(ast.NewTerm(ref), []ast.Ref{ref})

@@ -19,7 +19,7 @@ type CoveredExpr struct {
 // A Cover returns the counters of how often an expression held and failed.
 type Cover func(CoveredExpr) (held, failed *atomic.Int64)
 
-// coverage are the counters of a program's expressions.
+// coverage holds the counters of a program's expressions.
 type coverage map[exprKey]*exprCount
 
 // An exprKey is the place of an expression in its module. The compiler adds further
@@ -78,8 +78,8 @@ func (c coverage) declare(declare Cover, module, rule string, e *ast.Expr) {
 	}
 }
 
-// isConstantTerm reports whether an expression is true or false by itself, such as the
-// body of a rule without one.
+// isConstantTerm reports whether an expression is the constant true or false, such as
+// the body of a rule without one.
 func isConstantTerm(t *ast.Term) bool {
 	_, ok := t.Value.(ast.Boolean)
 	return ok

@@ -7,8 +7,9 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// lacking returns the reads that a difference of sets depends on: the elements that
-// the second set lacks, below the object whose keys the set holds.
+// lacking returns the reads that a difference of sets depends on. If the second set
+// holds the keys of an object, these are the elements that it lacks, as paths below
+// the object.
 func (t *tracer) lacking(f *frame, x *ast.Expr, terms []*ast.Term, value *ast.Term, depth int) []read {
 	second := t.reads(f, x, terms[2], depth+1)
 	set, ok := value.Value.(ast.Set)
@@ -49,8 +50,8 @@ func (t *tracer) left(first, second []read, set ast.Set) []read {
 	return second
 }
 
-// keysOf is the object whose keys a set is made of, or nil. One without keys
-// is the one that was looked at.
+// keysOf returns the path of the object whose keys a set holds, or nil. An empty set
+// belongs to the object that was read.
 func (t *tracer) keysOf(f *frame, term *ast.Term, reads []read) []string {
 	set, ok := f.event.Plug(term).Value.(ast.Set)
 	if !ok {
@@ -67,8 +68,7 @@ func (t *tracer) keysOf(f *frame, term *ast.Term, reads []read) []string {
 	return nil
 }
 
-// takesKeys says whether a set is made of an object's keys, by how it is
-// written.
+// takesKeys reports whether the expression of a set collects an object's keys.
 func (t *tracer) takesKeys(f *frame, term *ast.Term, depth int) bool {
 	switch v := term.Value.(type) {
 	case ast.Var:

@@ -13,17 +13,17 @@ import (
 
 // An Error is an error of a module, at its place in the text.
 type Error struct {
-	Name         string // of the source; empty where it isn't known
-	Line, Column int    // from 1; 0 where it isn't known
+	Name         string // of the source; empty if unknown
+	Line, Column int    // from 1; 0 if unknown
 	Text         string // at most maxText bytes
 }
 
 func (e *Error) Error() string { return e.Text }
 
-// maxText bounds what an error says: OPA quotes what it could not read.
+// maxText bounds an error's text: OPA quotes the input that it could not read.
 const maxText = 2 << 10
 
-// newError is text at a place of a module, which may be unknown.
+// newError returns an error at a place of a module, which may be nil.
 func newError(at *ast.Location, text string) *Error {
 	e := &Error{Text: shorten(text)}
 	if at != nil {
@@ -32,7 +32,7 @@ func newError(at *ast.Location, text string) *Error {
 	return e
 }
 
-// shorten cuts a text that is too long to be read, between characters.
+// shorten cuts a long text, between characters.
 func shorten(text string) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if len(text) <= maxText {
@@ -48,7 +48,7 @@ func shorten(text string) string {
 // maxErrors bounds the reported errors of one program.
 const maxErrors = 50
 
-// moduleErrors are the errors of the parser or the compiler, by place.
+// moduleErrors returns the errors of the parser or the compiler, sorted by place.
 func moduleErrors(name string, err error) []*Error {
 	var many ast.Errors
 	var one *ast.Error
@@ -69,8 +69,7 @@ func moduleErrors(name string, err error) []*Error {
 	return tidy(out)
 }
 
-// tidy sorts errors by place, drops what is said twice, and bounds their
-// number.
+// tidy sorts errors by place, drops duplicates and bounds their number.
 func tidy(errs []*Error) []*Error {
 	slices.SortStableFunc(errs, func(a, b *Error) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Line, b.Line),
@@ -80,13 +79,13 @@ func tidy(errs []*Error) []*Error {
 	return errs[:min(len(errs), maxErrors)]
 }
 
-// moduleError is an error of the parser or the compiler in the user's words:
-// OPA's code is dropped, for the sentence says it.
+// moduleError converts an error of the parser or the compiler. It drops OPA's code,
+// which repeats the sentence.
 func moduleError(e *ast.Error) *Error {
 	return newError(e.Location, e.Message)
 }
 
-// join makes one error of many, nil of none.
+// join joins errors; nil for none.
 func join(errs []*Error) error {
 	if len(errs) == 0 {
 		return nil
@@ -98,8 +97,8 @@ func join(errs []*Error) error {
 	return errors.Join(out...)
 }
 
-// evalError is an error of the evaluator. A conflict lists the values, which
-// are left out: they may be secrets.
+// evalError converts an error of the evaluator. It leaves out the values that a
+// conflict lists, which may be secrets.
 func evalError(e *topdown.Error) *Error {
 	text := e.Message
 	if e.Code == topdown.ConflictErr {

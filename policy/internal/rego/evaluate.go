@@ -7,21 +7,22 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// A usage counts how often a query's plan was evaluated, and how often that was in
-// vain because OPA's evaluator had to be asked.
+// A usage counts evaluations of a query's plan, and those that were lost because
+// OPA's evaluator had to answer.
 type usage struct{ all, lost atomic.Int64 }
 
-// hopeless says whether to ask OPA's evaluator at once, which changes no answer.
+// hopeless reports whether to use OPA's evaluator at once, which gives the same
+// answer.
 func (u *usage) hopeless() bool {
 	lost := u.lost.Load()
 	return lost > 16 && lost*3 > u.all.Load()
 }
 
-// Prints says whether the query may call print().
+// Prints reports whether the query may call print().
 func (q *Query) Prints() bool { return q.plan == nil || q.plan.prints }
 
-// evaluate answers a question by the query's plan. It is not ok if OPA's evaluator
-// has to be asked.
+// evaluate answers a question by the query's plan. ok is false if OPA's evaluator has
+// to answer.
 func (q *Query) evaluate(ctx context.Context, in *Question) (ast.Value, bool) {
 	if q.plan == nil || in.Print != nil && q.plan.prints || in.Strict || q.program.covered != nil || q.usage.hopeless() {
 		return nil, false
@@ -41,8 +42,8 @@ func (q *Query) evaluate(ctx context.Context, in *Question) (ast.Value, bool) {
 	return value, ok
 }
 
-// trace has a tracer watch the evaluation of the query's plan. It is false if OPA's
-// evaluator has to be watched.
+// trace evaluates the query's plan for a tracer. It returns false if OPA's evaluator
+// has to do so.
 func (q *Query) trace(ctx context.Context, in *Question, t *tracer) bool {
 	if q.plan == nil || !q.plan.traceable || q.plan.several || len(q.body) != 1 || in.Strict {
 		return false

@@ -6,18 +6,18 @@ import (
 	"github.com/open-policy-agent/opa/v1/types"
 )
 
-// externalData is Gatekeeper's function that asks a provider in the cluster.
+// externalData is Gatekeeper's function that queries a provider in the cluster.
 var externalData = &ast.Builtin{
 	Name: "external_data",
 	Decl: types.NewFunction(types.Args(types.A), types.A),
 }
 
-// ownBuiltins are the functions beside OPA's.
+// ownBuiltins are functions that OPA lacks.
 var ownBuiltins = map[string]*topdown.Builtin{
 	externalData.Name: {Decl: externalData, Func: askProvider},
 }
 
-// askProvider is undefined, and notes which provider was asked.
+// askProvider is undefined, and records the provider that the policy needs.
 func askProvider(c topdown.BuiltinContext, operands []*ast.Term, _ func(*ast.Term) error) error {
 	b, ok := c.Cancel.(*bound)
 	if !ok {

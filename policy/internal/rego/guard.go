@@ -9,19 +9,19 @@ import (
 	"github.com/open-policy-agent/opa/v1/topdown"
 )
 
-// A guard says how many bytes a call may make at most, or how much work it is
-// where that grows faster; more than maxMade refuses it.
+// A guard estimates the bytes that a call may allocate at most, or its steps if these
+// grow faster. A call above maxMade is refused.
 type guard func(operands []*ast.Term) int
 
-// What a guard says of a call that can't be borne at any rate.
+// Results of a guard for a call that must be refused.
 const (
 	tooMuch = maxMade + 1
-	outside = -1 // it would read what lies outside
+	outside = -1 // it refers to another document
 )
 
-// guards are the built-in functions that make much of little: what the
-// evaluator can't end, since it asks whether to go on between expressions
-// only.
+// guards lists the built-in functions whose results may be much larger than their
+// operands. The evaluator can't stop them, since it checks the bound between
+// expressions only.
 var guards = map[string]guard{
 	"abs": numbersOf, "ceil": numbersOf, "floor": numbersOf, "round": numbersOf,
 	"plus": numbersOf, "minus": numbersOf, "mul": numbersOf, "div": numbersOf, "rem": numbersOf,
@@ -58,11 +58,9 @@ var guards = map[string]guard{
 	"rego.parse_module": times(512),
 }
 
-// guardBuiltins puts the guards before OPA's own functions, once in a process.
-// The evaluator looks its functions up in OPA's registry and lets nobody
-// replace them for one query, so that the registry is where a guard must
-// stand: the one thing global that this package changes, before anything is
-// evaluated.
+// guardBuiltins wraps OPA's own functions in guards, once in a process. The evaluator
+// finds its functions in OPA's global registry and can't replace them for one query,
+// so this is the one global that the package changes, before anything is evaluated.
 var guardBuiltins = sync.OnceFunc(func() {
 	for name, g := range guards {
 		topdown.RegisterBuiltinFunc(name, guarded(name, g, topdown.GetBuiltin(name)))
@@ -76,8 +74,8 @@ var guardBuiltins = sync.OnceFunc(func() {
 	}
 })
 
-// guarded asks a guard before the function. A call that would make too much
-// ends the question: undefined is not what it is anywhere else.
+// guarded calls a guard before the function. A call that would allocate too much ends
+// the question with an error, since an undefined result could make the policy pass.
 func guarded(name string, g guard, f topdown.BuiltinFunc) topdown.BuiltinFunc {
 	return func(c topdown.BuiltinContext, operands []*ast.Term, iter func(*ast.Term) error) error {
 		b, ok := c.Cancel.(*bound)
@@ -96,7 +94,8 @@ func halt(c topdown.BuiltinContext, text string) error {
 	return topdown.Halt{Err: &topdown.Error{Code: topdown.BuiltinErr, Location: c.Location, Message: text}}
 }
 
-// times is a guard for what grows with the texts in its operands.
+// times returns a guard for functions whose result grows with the texts in their
+// operands.
 func times(n int) guard {
 	return func(operands []*ast.Term) int {
 		sum := 0
@@ -107,8 +106,8 @@ func times(n int) guard {
 	}
 }
 
-// tree is a guard for what goes through all of its operands, or copies them.
-// A value whose parts are shared is counted as often as it is written.
+// tree returns a guard for functions that walk or copy all of their operands. Shared
+// parts of a value count each time that they occur.
 func tree(n int) guard {
 	return func(operands []*ast.Term) int {
 		sum := 0
@@ -122,12 +121,12 @@ func tree(n int) guard {
 	}
 }
 
-// maxTree bounds what a guard counts: a value of that many bytes is no
-// person's, and one whose parts are shared may be of any size.
+// maxTree bounds the bytes that a guard counts. Nobody writes so large a value, and
+// one with shared parts may be of any size.
 const maxTree = 32 << 20
 
-// size is about how many bytes a value takes when it is written out; it stops
-// counting at the limit.
+// size estimates the bytes of a value when written out. It stops counting at the
+// limit.
 func size(v ast.Value, limit int) int {
 	const overhead = 8
 	switch v := v.(type) {
@@ -166,7 +165,7 @@ func objectSize(o ast.Object, limit int) int {
 	return n
 }
 
-// elements is a guard for what makes a collection of its operands' elements.
+// elements is a guard for functions that collect the elements of their operands.
 func elements(operands []*ast.Term) int {
 	sum := 0
 	for _, o := range operands {
@@ -175,7 +174,7 @@ func elements(operands []*ast.Term) int {
 	return product(sum, 32)
 }
 
-// flattening is a guard for what makes a collection of its operand's
+// flattening is a guard for functions that collect the elements of their operand's
 // collections.
 func flattening(operands []*ast.Term) int {
 	sum := length(operands[0].Value)
@@ -183,8 +182,8 @@ func flattening(operands []*ast.Term) int {
 	return product(sum, 32)
 }
 
-// patching is a guard for JSON patches: each operation may copy what there is
-// then.
+// patching is a guard for JSON patches: each operation may copy the whole document as
+// it is then.
 func patching(operands []*ast.Term) int {
 	n := tree(4)(operands)
 	each(operands[1].Value, func(t *ast.Term) {
@@ -232,7 +231,7 @@ func textOf(t *ast.Term) string {
 	return string(s)
 }
 
-// product multiplies, and stays at tooMuch.
+// product multiplies, up to tooMuch.
 func product(a, b int) int {
 	if a > 0 && b > 0 && a > tooMuch/b {
 		return tooMuch
@@ -240,15 +239,15 @@ func product(a, b int) int {
 	return a * b
 }
 
-// maxDigits and maxExponent bound a number: arithmetic is exact, so that it
-// writes out all digits.
+// maxDigits and maxExponent bound numbers: arithmetic is exact, so all digits are
+// written out.
 const (
 	maxDigits   = 4096
 	maxExponent = 4096
 )
 
 // numbersOf is a guard for functions of numbers, or of collections or texts of
-// them.
+// numbers.
 func numbersOf(operands []*ast.Term) int {
 	n := 0
 	for _, o := range operands {
@@ -271,7 +270,7 @@ func numbersOf(operands []*ast.Term) int {
 	return n
 }
 
-// number is the size of a number that is written out.
+// number returns the size of a number when written out.
 func number(s string) int {
 	if len(s) <= 18 && !strings.ContainsAny(s, "eE") {
 		return 0

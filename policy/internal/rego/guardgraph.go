@@ -6,9 +6,9 @@ import (
 	"github.com/open-policy-agent/opa/v1/topdown/builtins"
 )
 
-// reachable is graph.reachable: the nodes of the graph that edges lead to from
-// the initial ones, which are among them. OPA's own visits a node as often as
-// it is found, which in a graph of layers is exponential.
+// reachable replaces graph.reachable: it returns the initial nodes and those that
+// edges lead to. OPA's own visits a node as often as it is found, which is
+// exponential in a graph of layers.
 func reachable(_ topdown.BuiltinContext, operands []*ast.Term, iter func(*ast.Term) error) error {
 	graph, err := builtins.ObjectOperand(operands[0].Value, 1)
 	if err != nil {
@@ -34,7 +34,7 @@ func reachable(_ topdown.BuiltinContext, operands []*ast.Term, iter func(*ast.Te
 	return iter(ast.NewTerm(seen))
 }
 
-// eachNode goes through the nodes that edges lead to: an array or a set.
+// eachNode calls f for the nodes that edges lead to, an array or a set.
 func eachNode(v ast.Value, f func(*ast.Term)) {
 	switch v.(type) {
 	case *ast.Array, ast.Set:
@@ -42,10 +42,10 @@ func eachNode(v ast.Value, f func(*ast.Term)) {
 	}
 }
 
-// maxPaths bounds how many steps all paths of a graph may have together.
+// maxPaths bounds the steps of all paths of a graph together.
 const maxPaths = 1 << 20
 
-// paths is a guard for graph.reachable_paths: it walks them all.
+// paths is a guard for graph.reachable_paths, which walks all paths.
 func paths(operands []*ast.Term) int {
 	graph, ok := operands[0].Value.(ast.Object)
 	if !ok {

@@ -8,16 +8,16 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// template is a guard for strings.render_template, a whole language: its
-// templates may not call templates, nor keep a text that they print, which is
-// how little becomes much; and what they range over counts.
+// template is a guard for strings.render_template. Templates may not call templates,
+// nor store a text that they print, since both multiply output. The values that they
+// range over count.
 func template(operands []*ast.Term) int {
 	text := textOf(operands[0])
 	trees := map[string]*parse.Tree{}
 	t := parse.New("template")
 	t.Mode = parse.SkipFuncCheck
 	if _, err := t.Parse(text, "", "", trees); err != nil {
-		return 0 // it is no template: the function says so
+		return 0 // not a template: the function returns the error
 	}
 	if len(trees) > 1 || isWide(text) || strings.Contains(text, "range") && counts(operands[1].Value) {
 		return tooMuch
@@ -26,8 +26,8 @@ func template(operands []*ast.Term) int {
 	return templateCost(t.Root, values)
 }
 
-// templateCost is about how much a part of a template may write, where a value
-// takes no more than values.
+// templateCost estimates how much a part of a template writes if no value is larger
+// than values.
 func templateCost(n parse.Node, values int) int {
 	switch n := n.(type) {
 	case nil:
@@ -74,10 +74,10 @@ func branchCost(n *parse.BranchNode, values int) int {
 	return min(listCost(n.List, values)+listCost(n.ElseList, values), tooMuch)
 }
 
-// calls says whether a pipe calls a function, which may make a text.
+// calls reports whether a pipe calls a function, which may return a text.
 func calls(p *parse.PipeNode) bool { return len(p.Cmds) > 1 || makesText(p) }
 
-// makesText says whether a pipe calls one of the functions that print.
+// makesText reports whether a pipe calls a function that prints.
 func makesText(p *parse.PipeNode) bool {
 	return hasArgument(p, func(a parse.Node) bool {
 		f, ok := a.(*parse.IdentifierNode)
@@ -85,12 +85,12 @@ func makesText(p *parse.PipeNode) bool {
 	})
 }
 
-// hasNumber says whether a pipe names a number: a range over one counts to it.
+// hasNumber reports whether a pipe names a number, to which a range would count.
 func hasNumber(p *parse.PipeNode) bool {
 	return hasArgument(p, func(a parse.Node) bool { _, ok := a.(*parse.NumberNode); return ok })
 }
 
-// hasArgument says whether is holds for a part of a pipe, or of a pipe in it.
+// hasArgument reports whether is holds for a part of a pipe, or of a pipe in it.
 func hasArgument(p *parse.PipeNode, is func(parse.Node) bool) bool {
 	return slices.ContainsFunc(p.Cmds, func(c *parse.CommandNode) bool {
 		return slices.ContainsFunc(c.Args, func(a parse.Node) bool {
@@ -100,8 +100,8 @@ func hasArgument(p *parse.PipeNode, is func(parse.Node) bool) bool {
 	})
 }
 
-// counts says whether there is a number in a value that a range would count
-// long to.
+// counts reports whether a value holds a number to which a range would count for
+// long.
 func counts(v ast.Value) bool {
 	if n, ok := v.(ast.Number); ok {
 		f, _ := n.Float64()

@@ -24,8 +24,8 @@ const maxWidth = 1024
 
 var width = regexp.MustCompile(`%[^a-zA-Z%]*[0-9]{4}|%[^a-zA-Z%]*\*`)
 
-// isWide says whether a format asks for a width beyond maxWidth, or for one
-// that an argument says.
+// isWide reports whether a format has a width beyond maxWidth, or takes its width
+// from an argument.
 func isWide(format string) bool {
 	digits := 0
 	for i := range len(format) {
@@ -44,8 +44,7 @@ func isWide(format string) bool {
 	return false
 }
 
-// formatting is a guard for sprintf: widths, and arguments that a format names
-// more than once.
+// formatting is a guard for sprintf: its widths, and arguments used more than once.
 func formatting(operands []*ast.Term) int {
 	format := textOf(operands[0])
 	if isWide(format) {
@@ -64,8 +63,8 @@ func replacing(operands []*ast.Term) int {
 	return len(text) + product(strings.Count(text, old), textLen(operands[2]))
 }
 
-// replacingAll is a guard for strings.replace_n(patterns, text): each byte may
-// become the longest.
+// replacingAll is a guard for strings.replace_n(patterns, text): each byte may become
+// the longest replacement.
 func replacingAll(operands []*ast.Term) int {
 	o, ok := operands[0].Value.(ast.Object)
 	if !ok {
@@ -79,7 +78,8 @@ func replacingAll(operands []*ast.Term) int {
 	return n
 }
 
-// indented is a guard for JSON that is indented: an indent a level and line.
+// indented is a guard for indented JSON: each line begins with an indent for each
+// level.
 func indented(operands []*ast.Term) int {
 	n := tree(2)(operands[:1])
 	o, ok := operands[1].Value.(ast.Object)
@@ -94,12 +94,12 @@ func indented(operands []*ast.Term) int {
 	return n
 }
 
-// maxWork bounds how long a regular expression may take: steps of its machine,
-// some ten nanoseconds each.
+// maxWork bounds the steps of a regular expression's machine, some ten nanoseconds
+// each.
 const maxWork = 100 << 20
 
-// matching is a guard for a pattern and a text: the machine of a pattern looks
-// at each byte with each of its states.
+// matching is a guard for matching a pattern: its machine visits each byte in each of
+// its states.
 func matching(operands []*ast.Term) int {
 	pattern, text := textOf(operands[0]), 1
 	for _, o := range operands[1:] {
@@ -111,7 +111,7 @@ func matching(operands []*ast.Term) int {
 	return 0
 }
 
-// states is about how many states the machine of a pattern has.
+// states estimates the states of a pattern's machine.
 func states(pattern string) int {
 	n := len(pattern) + 1
 	for _, m := range repeat.FindAllStringSubmatch(pattern, 16) {
@@ -123,7 +123,7 @@ func states(pattern string) int {
 
 var repeat = regexp.MustCompile(`\{(?:[0-9]*,)?([0-9]+)\}`)
 
-// finding is a guard for what makes a text of each match, and of each group.
+// finding is a guard for functions that return a text for each match and each group.
 func finding(operands []*ast.Term) int {
 	if matching(operands[:2]) > maxMade {
 		return tooMuch
@@ -132,9 +132,9 @@ func finding(operands []*ast.Term) int {
 	return product(product(textLen(operands[1]), groups), 16)
 }
 
-// regexReplacing is a guard for regex.replace(text, pattern, value): the value
-// may stand at each byte, with what notes where the match is, and each of its $
-// for the whole text once.
+// regexReplacing is a guard for regex.replace(text, pattern, value): the value may be
+// inserted at each byte, beside the match's positions, and each $ in it may be the
+// whole text once.
 func regexReplacing(operands []*ast.Term) int {
 	text, value := textLen(operands[0]), textOf(operands[2])
 	if matching([]*ast.Term{operands[1], operands[0]}) > maxMade {
@@ -143,7 +143,7 @@ func regexReplacing(operands []*ast.Term) int {
 	return text + product(text, len(value)+48) + product(text, strings.Count(value, "$"))
 }
 
-// intersecting is a guard for whether two globs match a text in common, which
+// intersecting is a guard for whether some text matches both of two globs, which
 // takes more than their product.
 func intersecting(operands []*ast.Term) int {
 	if a, b := textLen(operands[0]), textLen(operands[1]); a > 256 || b > 256 {
@@ -152,8 +152,8 @@ func intersecting(operands []*ast.Term) int {
 	return 0
 }
 
-// globbing is a guard for glob.match(pattern, delimiters, text), which goes
-// back for each star.
+// globbing is a guard for glob.match(pattern, delimiters, text), which backtracks for
+// each star.
 func globbing(operands []*ast.Term) int {
 	pattern, text := textOf(operands[0]), textLen(operands[2])
 	stars := strings.Count(pattern, "*") + strings.Count(pattern, "{") + strings.Count(pattern, ",")
@@ -163,13 +163,13 @@ func globbing(operands []*ast.Term) int {
 	return 0
 }
 
-// schema is a guard for JSON schemas: one that refers to another document
-// would be read from where it is, from the disk too.
+// schema is a guard for JSON schemas: the library would load the documents that one
+// refers to, from the disk too.
 func schema(operands []*ast.Term) int {
 	for _, o := range operands {
 		var x any
 		if s, ok := o.Value.(ast.String); ok {
-			_ = json.Unmarshal([]byte(s), &x) // if it is no JSON, the function says so
+			_ = json.Unmarshal([]byte(s), &x) // not JSON: the function returns the error
 		} else if size(o.Value, maxMade/64) < maxMade/64 {
 			x = Plain(o.Value)
 		} else {
@@ -182,7 +182,7 @@ func schema(operands []*ast.Term) int {
 	return tree(64)(operands)
 }
 
-// refersOut says whether a schema refers to a place outside of it.
+// refersOut reports whether a schema refers to a document outside of it.
 func refersOut(x any) bool {
 	for k, v := range render.Values(x) {
 		if s, ok := v.(string); ok && pointsOut(k, s) {
@@ -192,7 +192,7 @@ func refersOut(x any) bool {
 	return false
 }
 
-// pointsOut says whether a keyword of a schema names a document outside. The
+// pointsOut reports whether a keyword of a schema names a document outside. The
 // drafts' own schemas are part of the library.
 func pointsOut(keyword, url string) bool {
 	switch keyword {

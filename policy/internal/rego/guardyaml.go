@@ -8,7 +8,7 @@ import (
 )
 
 // yamlText is a guard for functions that read YAML: decoding an alias takes as much
-// memory as the value it refers to.
+// memory as its value.
 func yamlText(operands []*ast.Term) int {
 	text := textOf(operands[0])
 	n := product(len(text), 64)
@@ -17,13 +17,13 @@ func yamlText(operands []*ast.Term) int {
 	}
 	var doc yaml.Node
 	if yaml.Unmarshal([]byte(text), &doc) != nil {
-		return n // the function will say so
+		return n // the function returns the error
 	}
 	written := writtenOut{known: map[*yaml.Node]int{}}
 	return min(tooMuch, n+product(written.size(&doc), 4))
 }
 
-// writtenOut counts the bytes of YAML with its aliases written out.
+// writtenOut counts the bytes of YAML with its aliases expanded.
 type writtenOut struct{ known map[*yaml.Node]int }
 
 func (w *writtenOut) size(n *yaml.Node) int {
@@ -31,7 +31,7 @@ func (w *writtenOut) size(n *yaml.Node) int {
 		return 0
 	}
 	if size, ok := w.known[n]; ok {
-		return size // 0 for one within itself, which the function refuses
+		return size // 0 for an alias within its own anchor, which the function refuses
 	}
 	w.known[n] = 0
 	size := 8 + len(n.Value) + w.size(n.Alias)
@@ -42,8 +42,8 @@ func (w *writtenOut) size(n *yaml.Node) int {
 	return size
 }
 
-// occurrences is a guard for functions that return the place of each occurrence
-// of a text in another.
+// occurrences is a guard for functions that return the place of each occurrence of a
+// text.
 func occurrences(operands []*ast.Term) int {
 	const place = 96 // bytes of a number in a list
 	text := textOf(operands[0])

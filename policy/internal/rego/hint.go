@@ -8,19 +8,18 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// maxHints bounds how many fields the details of one violation name.
+// maxHints bounds the fields that the details of one violation name.
 const maxHints = 16
 
-// hintKeys are the keys by which violations say which field they are about, in
-// the order in which they are believed.
+// hintKeys are the keys under which violations name their field, the most reliable
+// first.
 var hintKeys = []string{
 	"pointer", "pointers", "jsonPointer", "json_pointer", "field", "fields", "_field", "fieldPath", "field_path",
 	"path", "paths", "jsonPath", "json_path", "jsonpath", "_loc", "loc", "location",
 }
 
-// Hinted are the fields that a violation's details name, as JSON pointers: of
-// those that the object has, or could have, whose parent is there. There are
-// none where no detail names one. Both are Go's JSON.
+// Hinted returns the fields that a violation's details name, as JSON pointers, if the
+// object has the field or its parent. Both arguments are Go's JSON.
 func Hinted(details, object any) []string {
 	top, _ := details.(map[string]any)
 	for _, within := range []any{top, top["details"], top["metadata"]} {
@@ -37,8 +36,8 @@ func Hinted(details, object any) []string {
 	return nil
 }
 
-// fieldsOf are the fields that a hint names: one as text or as a list of its
-// segments, or a list of such.
+// fieldsOf returns the fields of a hint: a text, a list of segments, or a list of
+// either.
 func fieldsOf(hint any, object any) []string {
 	switch hint := hint.(type) {
 	case string:
@@ -66,7 +65,7 @@ func fieldsOf(hint any, object any) []string {
 	return nil
 }
 
-// segments are a list's elements as path; nil where one can be no segment.
+// segments converts a list to a path; nil if an element can't be a segment.
 func segments(list []any) []string {
 	path := make([]string, len(list))
 	for i, e := range list {
@@ -82,7 +81,7 @@ func segments(list []any) []string {
 	return path
 }
 
-// readings are the paths that a text may mean: a JSON pointer, or fields with
+// readings returns the paths that a text may mean: a JSON pointer, or fields with
 // dots and brackets.
 func readings(text string) []string {
 	if strings.HasPrefix(text, "/") {
@@ -91,8 +90,8 @@ func readings(text string) []string {
 	return dotted(text)
 }
 
-// dotted reads spec.containers[0].image, also with keys in brackets and quotes.
-// It is nil where the text is no such path.
+// dotted parses spec.containers[0].image, also with quoted keys in brackets. It
+// returns nil if the text is no such path.
 func dotted(text string) []string {
 	var path []string
 	for text = strings.TrimPrefix(text, "."); text != ""; {
@@ -114,8 +113,8 @@ func dotted(text string) []string {
 	return path
 }
 
-// existing is a path that an object has, or whose parent it has, as a pointer:
-// as it is, or from what rules call the object.
+// existing returns the pointer of a path that the object has, or whose parent it has.
+// The path may begin with a name that rules use for the object.
 func existing(object any, path []string) []string {
 	for i := range path {
 		if i > 0 && !slices.Contains([]string{"$", "input", "review", "object"}, path[i-1]) {

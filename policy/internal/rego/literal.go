@@ -6,12 +6,11 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// maxLiterals is how many texts of a definition are looked for.
+// maxLiterals bounds the texts of a definition.
 const maxLiterals = 20
 
-// Literals are the texts in a rule's body besides the names of fields and what
-// messages are made of, the last ones first: rules look whom they are about
-// before they look what is wrong.
+// Literals returns the texts in a rule's body, except names of fields and parts of
+// messages, the last first: rules select objects before they test them.
 func Literals(b ast.Body) []string {
 	var found []string
 	var look func(*ast.Term) bool

@@ -22,13 +22,13 @@ type machine struct {
 	input   *ast.Term
 	data    *ast.Term
 	hidden  []hiddenField
-	tracer  *tracer // nil: nobody watches
+	tracer  *tracer // or nil
 	values  []memo
 	calls   map[callKey]memo
 	undo    []binding
 	slots   []*ast.Term // of all scopes, the latest last
 	free    []*scope
-	idle    []*application // that no builtin function is called with
+	idle    []*application // not in use
 	next    uint64
 	lost    bool // OPA's evaluator has to be asked
 	context topdown.BuiltinContext
@@ -56,7 +56,7 @@ type binding struct {
 // needs only one solution has found it. With a nil stop the search continues.
 type stop struct {
 	before   *stop
-	deferred bool // a body above needs only one, and not that which has it
+	deferred bool // not this body but one further above needs only one
 }
 
 // givenUp ends an evaluation that is lost.
@@ -79,7 +79,7 @@ type scope struct {
 	called  called
 }
 
-// called is the call of a function that a scope evaluates a definition for.
+// A called is the call of a function whose definition a scope evaluates.
 type called struct {
 	definition     *definition
 	output         output
@@ -87,7 +87,8 @@ type called struct {
 	next           resume
 }
 
-// A resume is what is evaluated next: a body from an expression on, or a function.
+// A resume is the continuation of an evaluation: a body from an expression on, or a
+// function.
 type resume struct {
 	scope *scope
 	step  int
@@ -105,7 +106,7 @@ func (m *machine) resume(r resume) *stop {
 func (q *Query) machine(ctx context.Context, in *Question, b *bound) *machine {
 	data := in.Data
 	if data == nil {
-		data = nothing
+		data = noData
 	}
 	m, _ := q.machines.Get().(*machine)
 	if m == nil {
@@ -167,7 +168,7 @@ func (m *machine) trace(p *plan, query *body) (ok bool) {
 	return h != givenUp && !m.lost
 }
 
-// enter begins to evaluate a definition. leave must follow.
+// enter begins the evaluation of a definition. leave must follow.
 func (m *machine) enter(parent *scope, d *definition) *scope {
 	s := m.scope()
 	s.names, s.body, s.parent = d.names, d.body, parent
@@ -192,7 +193,7 @@ func (m *machine) leave(s *scope) {
 	m.drop(s)
 }
 
-// within begins to evaluate a body inside of another one. drop must follow.
+// within begins the evaluation of a body inside another one. drop must follow.
 func (m *machine) within(parent *scope, b *body) *scope {
 	s := m.scope()
 	s.names, s.slots, s.body, s.parent = parent.names, parent.slots, b, parent
@@ -202,7 +203,7 @@ func (m *machine) within(parent *scope, b *body) *scope {
 	return s
 }
 
-// scope is a new scope, or one that was dropped.
+// scope returns an empty scope, a dropped one if there is one.
 func (m *machine) scope() *scope {
 	id := m.next
 	m.next++
@@ -270,7 +271,7 @@ func (m *machine) run(s *scope, i int) *stop {
 	return m.step(s, st, next)
 }
 
-// traced is an expression, with its events.
+// traced evaluates an expression and sends its events to the tracer.
 func (m *machine) traced(s *scope, st *step, i int) *stop {
 	m.tracer.eval(s.id, st.expr)
 	defined := false
@@ -339,11 +340,11 @@ func (m *machine) equal(s *scope, a, b *operand, next resume) *stop {
 	if t := m.known(s, b); t != nil {
 		return m.unify(s, a, t, next)
 	}
-	return givenUp // neither is known: parts of both are
+	return givenUp // each side is known in part only
 }
 
-// each goes on for each value of an operand. other is what that is compared with, if
-// anything.
+// each goes on for each value of an operand. other is the operand that it is compared
+// with, or nil.
 func (m *machine) each(s *scope, o, other *operand, next sink) *stop {
 	switch o.kind {
 	case referring:
@@ -361,8 +362,8 @@ func (m *machine) each(s *scope, o, other *operand, next sink) *stop {
 	return givenUp
 }
 
-// A sink is what happens with the values of an operand: they are given to a function,
-// unified with another operand, or, without both, tested.
+// A sink consumes the values of an operand: it passes them to a function, unifies
+// them with another operand or, without both, tests them.
 type sink struct {
 	then    func(*ast.Term) *stop
 	operand *operand
@@ -408,8 +409,8 @@ func (m *machine) unify(s *scope, o *operand, t *ast.Term, next resume) *stop {
 	return h
 }
 
-// match binds the variables of an operand so that it equals a value, if it can.
-// What it binds is in undo.
+// match binds the variables of an operand so that it equals a value, if possible.
+// undo lists what it bound.
 func (m *machine) match(s *scope, o *operand, t *ast.Term) bool {
 	switch o.kind {
 	case constant:
@@ -468,7 +469,7 @@ func (m *machine) unbind(mark int) {
 	m.undo = m.undo[:mark]
 }
 
-// known is the value of an operand whose variables are bound; nil otherwise.
+// known returns the value of an operand, or nil if a variable in it is unbound.
 func (m *machine) known(s *scope, o *operand) *ast.Term {
 	switch o.kind {
 	case constant:
@@ -481,7 +482,7 @@ func (m *machine) known(s *scope, o *operand) *ast.Term {
 	return nil
 }
 
-// collect makes a collection, nil if not all of it is known.
+// collect builds a collection, or returns nil if a part is not known.
 func (m *machine) collect(s *scope, o *operand) *ast.Term {
 	parts := make([]*ast.Term, len(o.parts))
 	for i := range parts {
@@ -525,10 +526,10 @@ type application struct {
 	next     resume
 	operands []*ast.Term
 	end      *stop
-	result   func(*ast.Term) error // took, which is allocated once
+	result   func(*ast.Term) error // the method value took, allocated once
 }
 
-// apply returns an application that is idle, or a new one.
+// apply returns an idle application, or a new one.
 func (m *machine) apply(s *scope, st *step, next resume) *application {
 	var a *application
 	if n := len(m.idle); n > 0 {
@@ -574,7 +575,7 @@ func (a *application) call() *stop {
 	return a.end
 }
 
-// took goes on with a result of the function.
+// took goes on with the function's result.
 func (a *application) took(out *ast.Term) error {
 	m, n := a.machine, len(a.operands)
 	switch {
@@ -593,7 +594,7 @@ func (a *application) took(out *ast.Term) error {
 	return nil
 }
 
-// readable says whether a call reads a known field of an object alone.
+// readable reports whether a call reads only a known field of an object.
 func (m *machine) readable(s *scope, st *step, object *ast.Term) bool {
 	if st.builtin.Name != "object.get" || len(st.operands) < 2 {
 		return false
@@ -616,7 +617,7 @@ func (m *machine) readable(s *scope, st *step, object *ast.Term) bool {
 	return true
 }
 
-// comprehend makes the collection of a comprehension.
+// comprehend builds the collection of a comprehension.
 func (m *machine) comprehend(s *scope, c *comprehension) (*ast.Term, *stop) {
 	var elements []*ast.Term
 	inner := m.within(s, c.body)
@@ -666,7 +667,7 @@ func (m *machine) comprehend(s *scope, c *comprehension) (*ast.Term, *stop) {
 	return ast.NewTerm(made), nil
 }
 
-// setOf is the set of elements, added in turn: of equal ones it holds the first.
+// setOf returns the set of elements. Of equal elements it keeps the first.
 func setOf(elements []*ast.Term) ast.Set {
 	set := ast.NewSet()
 	for _, e := range elements {
@@ -675,7 +676,7 @@ func setOf(elements []*ast.Term) ast.Set {
 	return set
 }
 
-// Plug replaces the variables of a term that are bound.
+// Plug replaces the bound variables of a term by their values.
 func (s *scope) Plug(t *ast.Term) *ast.Term {
 	switch v := t.Value.(type) {
 	case ast.Var:
@@ -710,10 +711,10 @@ func (s *scope) Plug(t *ast.Term) *ast.Term {
 	return t
 }
 
-// Input is the input of the evaluation.
+// Input returns the input of the evaluation.
 func (s *scope) Input() *ast.Term { return s.machine.input }
 
-// hide notes the unknown places of the input.
+// hide records the unknown places of the input.
 func (m *machine) hide(open []Open) {
 	for _, o := range open {
 		at := m.input

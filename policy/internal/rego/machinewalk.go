@@ -26,7 +26,7 @@ func (m *machine) refer(s *scope, r *reference, other *operand, next sink) *stop
 	return nil
 }
 
-// A walk goes along the steps of a reference.
+// A walk follows the steps of a reference.
 type walk struct {
 	scope     *scope
 	reference *reference
@@ -34,7 +34,7 @@ type walk struct {
 	next      sink
 }
 
-// walk goes on from a value before a step.
+// walk goes on from a value before step i.
 func (m *machine) walk(w walk, i int, t *ast.Term) *stop {
 	for ; i < len(w.reference.steps); i++ {
 		step := &w.reference.steps[i]
@@ -52,7 +52,7 @@ func (m *machine) walk(w walk, i int, t *ast.Term) *stop {
 	return m.sink(w.scope, w.next, t)
 }
 
-// below is what a value has at a key: of a set, the key.
+// below returns the value at a key; in a set, the key itself.
 func below(t, key *ast.Term) *ast.Term {
 	switch v := t.Value.(type) {
 	case ast.Object:
@@ -67,16 +67,16 @@ func below(t, key *ast.Term) *ast.Term {
 	return nil
 }
 
-// stored says whether a key of data is one that OPA's store has: it takes numbers for
-// texts, and the other way around.
+// stored reports whether OPA's store has a key of data: it accepts numbers for texts,
+// and the other way around.
 func stored(t, key *ast.Term) bool {
 	_, isText := key.Value.(ast.String)
 	_, isArray := t.Value.(*ast.Array)
 	return isText != isArray
 }
 
-// unreadable says whether a step, of all fields if key is nil, may lead to an unknown
-// field.
+// unreadable reports whether a step, or any step if key is nil, may lead to an
+// unknown field.
 func (m *machine) unreadable(t, key *ast.Term) bool {
 	for i := range m.hidden {
 		h := &m.hidden[i]
@@ -151,7 +151,8 @@ func (m *machine) visit(w walk, i int, step *operand, key, element *ast.Term, la
 	return nil, late
 }
 
-// interests says whether the tracer has to see what follows from an element.
+// interests reports whether the tracer has to see the evaluation that follows from an
+// element.
 func (m *machine) interests(w walk, i int, element *ast.Term) bool {
 	return m.tracer == nil || !m.tracer.isExact(w.scope.id) || m.leadsOn(w.scope, func() *stop { return m.walk(w, i, element) })
 }
@@ -180,7 +181,8 @@ func (m *machine) walkDocument(w walk) *stop {
 	return m.walk(w, 0, t)
 }
 
-// value is that of a document, nil if it is undefined. It is evaluated once.
+// value returns the value of a document, nil if it is undefined. It is evaluated
+// once.
 func (m *machine) value(s *scope, d *virtual) (*ast.Term, *stop) {
 	v := &m.values[d.index]
 	if v.known {
@@ -199,7 +201,7 @@ func (m *machine) value(s *scope, d *virtual) (*ast.Term, *stop) {
 	return v.term, h
 }
 
-// elements makes the set of a document: all of it, or the elements that may match a
+// elements returns the set of a document: all of it, or the elements that may match a
 // key.
 func (m *machine) elements(s *scope, d *virtual, key *operand) (*ast.Term, *stop) {
 	set := ast.NewSet()
@@ -230,8 +232,8 @@ func (m *machine) elements(s *scope, d *virtual, key *operand) (*ast.Term, *stop
 	return ast.NewTerm(set), nil
 }
 
-// narrow binds the variables of a definition's head by what its caller knows of it. It
-// is false if they differ.
+// narrow binds the variables of a definition's head to the values that its caller
+// knows. It returns false if they differ.
 func (m *machine) narrow(s *scope, o *operand, c *scope, head *operand) bool {
 	switch t := m.known(s, o); {
 	case t != nil:
@@ -274,7 +276,7 @@ func (m *machine) narrowFields(s *scope, o *operand, c *scope, head *operand) bo
 	return true
 }
 
-// complete goes on for the value of a document that is no set.
+// complete goes on for the value of a document that is not a set.
 func (m *machine) complete(s *scope, d *virtual, next func(*ast.Term) *stop) *stop {
 	if len(d.rules) > 0 && len(d.rules[0].args) > 0 || d.fallback != nil && len(d.fallback.args) > 0 {
 		return nil // a function has no value
@@ -380,7 +382,7 @@ func (m *machine) evaluateCall(s *scope, st *step, result **ast.Term, next resum
 	})
 }
 
-// mayMatch says whether a call has the constants that a definition wants.
+// mayMatch reports whether a call has the constants in a definition's arguments.
 func (m *machine) mayMatch(s *scope, st *step, def *definition) bool {
 	for i := range def.args {
 		a := &def.args[i]

@@ -8,16 +8,16 @@ import (
 	"github.com/open-policy-agent/opa/v1/topdown"
 )
 
-// An Open is an unknown place of an input. Reading it decides nothing:
-// Answer.Unknown tells what the question needs.
+// An Open is an unknown place of an input. A policy that reads it is undecided:
+// Answer.Unknown lists what it needs.
 type Open struct {
 	Path  []string // below input
 	Needs string   // in the words of Answer.Unknown
 }
 
-// watched is the input with something at each open place that tells the bound
-// when it is read, however the evaluation came there. OPA makes the parts of a
-// lazy object when they are asked for, which is what tells.
+// watched returns the input with a value at each open place that tells the bound when
+// it is read, by any path. OPA converts the parts of a lazy object when they are
+// read, which calls MarshalJSON.
 func (q *Question) watched(b *bound) *ast.Term {
 	if len(q.Open) == 0 || q.Input == nil {
 		return q.Input
@@ -33,7 +33,7 @@ func (q *Question) watched(b *bound) *ast.Term {
 	return ast.NewTerm(ast.LazyObject(tree))
 }
 
-// watch puts what tells at a path, where its parents are objects.
+// watch puts u at a path, if its parents are objects.
 func watch(tree map[string]any, path []string, u untold) {
 	for _, key := range path[:len(path)-1] {
 		switch below := tree[key].(type) {
@@ -49,14 +49,14 @@ func watch(tree map[string]any, path []string, u untold) {
 	tree[path[len(path)-1]] = u
 }
 
-// parts are the fields of an object whose keys are texts.
+// parts returns the fields of an object whose keys are texts.
 func parts(o ast.Object) map[string]any {
 	out := make(map[string]any, o.Len()+1)
 	o.Foreach(func(k, v *ast.Term) { out[textOf(k)] = v.Value })
 	return out
 }
 
-// untold stands at an open place.
+// An untold is the value at an open place.
 type untold struct {
 	bound *bound
 	needs string
@@ -69,8 +69,8 @@ func (u untold) MarshalJSON() ([]byte, error) {
 	return []byte("{}"), nil
 }
 
-// A discreet is a cache of values that does not look into what is watched: it
-// would read it all, to know it again.
+// A discreet is a cache that skips values with open places, since computing their key
+// would read them.
 type discreet struct{ topdown.VirtualCache }
 
 func (d discreet) Get(ref ast.Ref) (*ast.Term, bool) {

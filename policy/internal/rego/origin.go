@@ -10,20 +10,19 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// origins tells of a value that an evaluation holds which place of the input
-// it was read from, however it came there: through a helper's argument, an
-// element of a set, object.get or walk. It can, since the evaluator hands
-// values on without copying them: the input is copied so that each part of it
-// is a value of its own, and those are known again by their identity. Texts
-// and numbers all lie in one text, so that a part of a text is known too.
+// origins finds the place of the input from which a value was read, even if it was
+// passed through a helper's argument, an element of a set, object.get or walk. The
+// evaluator passes values on without copying them, so origins copies the input once,
+// each part as a value of its own, and recognizes the parts by identity. All texts
+// and numbers are slices of one text, so that a part of a text is recognized too.
 type origins struct {
 	input  *ast.Term
-	above  []string // the path of the input, where it is a part of another one
-	below  *origins // of a part of the input that others have as well, or nil
+	above  []string // the path of the input, if it is a part of another one
+	below  *origins // of the part that other inputs share, or nil
 	places []origin
-	paths  [][]string // of places, once they are asked for
+	paths  [][]string // of places, computed when needed
 	text   string     // all keys, texts and numbers of the input
-	starts []start    // where they begin in it, in order
+	starts []start    // their beginnings in text, in order
 	values map[any]int32
 }
 
@@ -33,30 +32,30 @@ type spot struct {
 	at int32
 }
 
-// An origin is a place of the input, as a step from the one above.
+// An origin is a place of the input: the last segment of its path, and the index of
+// its parent.
 type origin struct {
 	parent  int32
 	segment string
 }
 
-// A start is where a text begins in origins.text, and whose it is.
+// A start is the offset in origins.text where the text of a place begins.
 type start struct {
 	offset int
 	place  int32
-	key    bool // it is the last segment of the place, not what stands there
+	key    bool // the text is the key of the place, not its value
 }
 
-// Inside is what blame finds out about one input before it asks, so that many
-// queries may be asked about it. The zero value is ready. It is for one question
-// at a time.
+// Inside keeps the origins of one input for several queries. The zero value is ready.
+// It serves one question at a time.
 type Inside struct {
-	Field string // of the inputs that is the same in all of them; "": the whole is
+	Field string // that the inputs share; "": all of the input
 
 	of      *ast.Term
 	origins *origins
 }
 
-// origins are those of the question's input.
+// origins returns the origins of the question's input.
 func (q *Question) origins() *origins {
 	if q.Inside == nil || q.Input == nil {
 		return newOrigins(q.Input, nil, nil)
@@ -82,8 +81,8 @@ func (q *Question) origins() *origins {
 	return newOrigins(ast.NewTerm(rest), nil, q.Inside.origins)
 }
 
-// newOrigins copies an input that stands at a path, but for the part that is
-// copied already, in whose place it has null.
+// newOrigins copies an input that is at the path above. If below is not nil, the part
+// that below has copied is null in input.
 func newOrigins(input *ast.Term, above []string, below *origins) *origins {
 	o := &origins{values: map[any]int32{}, places: []origin{{parent: -1}}, above: above, below: below}
 	if input == nil {
@@ -98,7 +97,7 @@ func newOrigins(input *ast.Term, above []string, below *origins) *origins {
 	return o
 }
 
-// textSize is how long the texts of a value are, keys included.
+// textSize returns the length of all texts of a value, keys included.
 func textSize(v ast.Value) int {
 	n := 0
 	switch v := v.(type) {
@@ -114,7 +113,7 @@ func textSize(v ast.Value) int {
 	return n
 }
 
-// gather writes the texts of a value in the order copy takes them.
+// gather writes the texts of a value in the order in which copy takes them.
 func gather(v ast.Value, b *strings.Builder) {
 	switch v := v.(type) {
 	case ast.String:
@@ -131,7 +130,7 @@ func gather(v ast.Value, b *strings.Builder) {
 	}
 }
 
-// copy makes a term of a value whose parts are known again as those of place.
+// copy returns a term of a value at a place, and registers each part of it.
 func (o *origins) copy(v ast.Value, place int32, at *int) *ast.Term {
 	switch v := v.(type) {
 	case ast.String:
@@ -168,7 +167,7 @@ func (o *origins) copy(v ast.Value, place int32, at *int) *ast.Term {
 	return t
 }
 
-// know makes a term of a collection and remembers it.
+// know returns a term of a collection, registered at a place.
 func (o *origins) know(v ast.Value, place int32) *ast.Term {
 	o.values[v] = place
 	return &ast.Term{Value: v}
@@ -179,7 +178,7 @@ func (o *origins) place(parent int32, segment string) int32 {
 	return int32(len(o.places) - 1)
 }
 
-// take is the next n bytes of the text, which stand at the place.
+// take returns the next n bytes of the text and registers their place.
 func (o *origins) take(n int, place int32, key bool, at *int) string {
 	s := o.text[*at : *at+n]
 	if n > 0 {
@@ -189,8 +188,8 @@ func (o *origins) take(n int, place int32, key bool, at *int) string {
 	return s
 }
 
-// of is the place that a term was read from, and whether it is the last
-// segment of it rather than what stands there.
+// of returns the place that a term was read from. key is true if the term is the key
+// of that place, not its value.
 func (o *origins) of(t *ast.Term) (place spot, key, ok bool) {
 	for ; o != nil; o = o.below {
 		place.origins = o
@@ -211,7 +210,7 @@ func (o *origins) of(t *ast.Term) (place spot, key, ok bool) {
 	return spot{}, false, false
 }
 
-// ofText finds a text in the one that holds all, by where it lies in memory.
+// ofText finds the place of a text by its address within origins.text.
 func (o *origins) ofText(s string) (int32, bool, bool) {
 	if s == "" || o.text == "" {
 		return 0, false, false
@@ -227,7 +226,7 @@ func (o *origins) ofText(s string) (int32, bool, bool) {
 	return o.starts[i].place, o.starts[i].key, true
 }
 
-// path is a place as segments from the input's root.
+// path returns the segments of a place, from the input's root.
 func (s spot) path() []string {
 	o := s.origins
 	if o.paths == nil {
@@ -250,13 +249,13 @@ func (s spot) path() []string {
 	return out
 }
 
-// parent is the place above.
+// parent returns the place above.
 func (s spot) parent() spot { return spot{s.origins, s.places[s.at].parent} }
 
-// exists says whether something stands at a path.
+// exists reports whether the input has a path.
 func (o *origins) exists(path []string) bool { return o.find(path) != nil }
 
-// find is what stands at a path, nil for nothing.
+// find returns the value at a path, or nil.
 func (o *origins) find(path []string) *ast.Term {
 	t := o.input
 	for _, s := range path {

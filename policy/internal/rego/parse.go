@@ -16,9 +16,9 @@ const (
 	maxNested = 250
 )
 
-// Parse reads a module. The error joins an *Error for each place that is
-// wrong; where the version is not told and neither reads, those of the version
-// the text looks like.
+// Parse parses a module. The error joins an *Error for each wrong place. If the
+// version is undefined and neither version parses, they are the errors of the version
+// that the text looks like.
 func Parse(s Source) (*ast.Module, error) {
 	if err := readable(s); err != nil {
 		return nil, err
@@ -36,15 +36,15 @@ func Parse(s Source) (*ast.Module, error) {
 	case errs0 == nil:
 		return v0, nil
 	case errs1 == nil:
-		return v1, nil // the compiler says what v1 no longer has
+		return v1, nil // the compiler reports functions that v1 lacks
 	case looksV1(s.Text, errs1, errs0):
 		return nil, join(errs1)
 	}
 	return nil, join(errs0)
 }
 
-// callsDeprecated says whether a module calls a function that v1 refuses: one
-// that imports its keywords may be of v0 and read as v1 too.
+// callsDeprecated reports whether a module calls a function that v1 refuses: a v0
+// module that imports its keywords may also parse as v1.
 func callsDeprecated(m *ast.Module) bool {
 	found := false
 	ast.WalkRefs(m, func(r ast.Ref) bool {
@@ -55,7 +55,7 @@ func callsDeprecated(m *ast.Module) bool {
 	return found
 }
 
-// readable refuses texts that no person wrote.
+// readable returns an error for a text that no person wrote.
 func readable(s Source) error {
 	if len(s.Text) > maxSource {
 		return &Error{Name: s.Name, Line: 1, Column: 1, Text: fmt.Sprintf("the module is longer than %d bytes", maxSource)}
@@ -66,8 +66,8 @@ func readable(s Source) error {
 	return nil
 }
 
-// nested is where brackets nest too deep, 0 for nowhere. Texts and comments
-// are left out.
+// nested returns the place where brackets nest too deep, or 0. Texts and comments are
+// left out.
 func nested(text string) (line, column int) {
 	depth, start := 0, 0
 	line = 1
@@ -92,7 +92,7 @@ func nested(text string) (line, column int) {
 	return 0, 0
 }
 
-// textEnd is how far it is to the end of a quoted text.
+// textEnd returns the length of a quoted text, to its closing quote.
 func textEnd(s string, quote byte) int {
 	for i := 0; i < len(s); i++ {
 		switch {
@@ -117,11 +117,11 @@ func parseAs(s Source, v ast.RegoVersion) (*ast.Module, []*Error) {
 	return m, nil
 }
 
-// saysV1 finds what only a person who writes v1 writes.
+// saysV1 matches what only authors of v1 write.
 var saysV1 = regexp.MustCompile(`(?m)^\s*import\s+rego\.v1\b|^[^#"\n]*\b(if|contains)\b`)
 
-// looksV1 tells which version a text that reads as neither was meant in: the
-// one that reads further, since its author's mistake is where it ends.
+// looksV1 reports which version the author meant, if neither parses: the one that
+// parses further, since the mistake is where it ends.
 func looksV1(text string, errs1, errs0 []*Error) bool {
 	if saysV1.MatchString(text) {
 		return true

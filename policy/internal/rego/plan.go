@@ -10,9 +10,9 @@ import (
 // A plan is the compiled rules of a query in the form that a machine evaluates.
 // It is read-only.
 type plan struct {
-	documents []*virtual // that the query asks for
+	documents []*virtual // of the query
 	several   bool       // the answer is the array of their values
-	cached    int        // documents that have a place in machine.values
+	cached    int        // the size of machine.values
 	traceable bool       // a machine can trace it as OPA's evaluator does
 	prints    bool       // a rule calls print()
 }
@@ -24,7 +24,7 @@ type virtual struct {
 	isSet    bool
 	early    bool // OPA's evaluator stops at the first definition that holds
 	index    int  // in machine.values
-	depends  bool // on the input or data; a function that doesn't is one of its arguments alone
+	depends  bool // on the input or data, besides arguments
 	results  results
 }
 
@@ -125,8 +125,8 @@ func newPlan(c *ast.Compiler, refs []ast.Ref, several bool) *plan {
 
 func (p *planner) fail() { p.failed = true }
 
-// document is the rules at the front of a reference to data, with the rest of it.
-// It is nil if there are none.
+// document returns the rules at the front of a reference to data, and the rest of the
+// reference. It returns nil if there are none.
 func (p *planner) document(ref ast.Ref) (*virtual, ast.Ref) {
 	node := p.compiler.RuleTree.Child(ref[0].Value)
 	for i := 1; i < len(ref) && node != nil; i++ {
@@ -275,7 +275,7 @@ func (p *planner) callsBuiltin(s *step, name string) {
 	}
 }
 
-// pattern is an operand that needs no evaluation.
+// pattern returns the operand of a term that needs no evaluation.
 func (p *planner) pattern(t *ast.Term) operand {
 	o := p.operand(t)
 	if o.kind == referring || o.kind == comprehended {
@@ -320,7 +320,7 @@ func (p *planner) operand(t *ast.Term) operand {
 	return o
 }
 
-// parts are the operands of a collection.
+// parts returns the operands of a collection.
 func (p *planner) parts(v ast.Value) []operand {
 	var out []operand
 	switch v := v.(type) {
@@ -371,7 +371,7 @@ func (p *planner) reference(ref ast.Ref) *reference {
 	return r
 }
 
-// startsRules says whether a reference to data may reach rules.
+// startsRules reports whether a reference to data may reach rules.
 func (p *planner) startsRules(ref ast.Ref) bool {
 	node := p.compiler.RuleTree.Child(ref[0].Value)
 	for _, s := range ref[1:] {

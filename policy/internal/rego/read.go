@@ -6,26 +6,26 @@ import "slices"
 type read struct {
 	path    []string
 	missing bool
-	derived bool // the value was made of what stands there
-	weak    bool // a helper was given it, and nothing more is known
+	derived bool // the value was computed from the place's value
+	weak    bool // it was passed to a helper; whether that used it is unknown
 	rank    rank
 }
 
-// A rank is how likely a person would change a place.
+// A rank is how likely a person would change a place, by how it was read.
 type rank int8
 
 const (
-	rankUsed     rank = iota // it made a value, such as a message
-	rankIterated             // the rule was about it
-	rankAssigned             // a helper compared it for a value
-	rankCompared             // what a test is of
-	rankRefused  rank = 6    // what a negation is of
+	rankUsed     rank = iota // for a value, such as a message
+	rankIterated             // as the element that the rule checks
+	rankAssigned             // compared in a helper that returns a value
+	rankCompared             // in a test
+	rankRefused  rank = 6    // in a negation
 )
 
-// maxReads bounds the places that one expression or body is said to depend on.
+// maxReads bounds the reads of one expression or body.
 const maxReads = 64
 
-// tested are the reads that a test was of.
+// tested returns the reads of tests.
 func tested(reads []read) []read {
 	var out []read
 	for _, r := range reads {
@@ -36,7 +36,7 @@ func tested(reads []read) []read {
 	return out
 }
 
-// ranked gives all reads a rank.
+// ranked sets the rank of all reads.
 func ranked(reads []read, r rank) []read {
 	for i := range reads {
 		reads[i].rank = r
@@ -59,7 +59,7 @@ func demoted(reads []read, r rank) []read {
 	return reads
 }
 
-// weak marks reads that only may be why.
+// weak marks reads that may not be the reason, if yes.
 func weak(reads []read, yes bool) []read {
 	for i := range reads {
 		reads[i].weak = reads[i].weak || yes
@@ -67,7 +67,7 @@ func weak(reads []read, yes bool) []read {
 	return reads
 }
 
-// derived marks reads of what a value was made of.
+// derived marks reads from which a value was computed.
 func derived(reads []read) []read {
 	for i := range reads {
 		reads[i].derived = true
@@ -92,13 +92,13 @@ func merge(reads []read) []read {
 	return out
 }
 
-// within says whether a path is at or below another one.
+// within reports whether a path is at or below another one.
 func within(path, above []string) bool {
 	return len(path) >= len(above) && slices.Equal(path[:len(above)], above)
 }
 
-// common puts the collection in the place of its elements: none of them is why
-// none of them will do.
+// common replaces reads of several elements by one of their collection: if no element
+// will do, none of them is the reason.
 func common(reads []read) []read {
 	var out []read
 	for _, r := range reads {
@@ -118,8 +118,8 @@ func common(reads []read) []read {
 	return out
 }
 
-// alike says whether two paths differ in indices only, or one is what others
-// were put in the place of.
+// alike reports whether two paths differ in indices only, or one is the collection
+// that contains the other.
 func alike(a, b []string) bool {
 	if len(a) < len(b) {
 		a, b = b, a

@@ -20,38 +20,38 @@ import (
 
 // A Source is the text of a module.
 type Source struct {
-	Name    string // of the module, unique in a program; errors tell it
+	Name    string // of the module, unique in a program; errors name it
 	Text    string
-	Version ast.RegoVersion // RegoUndefined: found out as OPA does, v1 before v0
+	Version ast.RegoVersion // RegoUndefined: v1 if it parses, else v0, as in OPA
 	// NoMetadata reads "# METADATA" comments as comments, as Gatekeeper does;
 	// otherwise they are annotations, and broken ones are errors.
 	NoMetadata bool
 }
 
-// Options allow a program more than the pure functions of Rego.
+// Options configure the compilation of a program.
 type Options struct {
-	// ExternalData makes Gatekeeper's external_data known. Asking it decides
-	// nothing: it is undefined, and Answer.Unknown tells.
+	// ExternalData defines Gatekeeper's external_data. A call is undefined, and
+	// Answer.Unknown names the provider.
 	ExternalData bool
 	// Time limits one question; zero is five seconds.
 	Time time.Duration
-	// Cover has the outcomes of expressions counted; nil counts nothing.
+	// Cover counts the outcomes of expressions; nil counts nothing.
 	Cover Cover
 }
 
-// Data is what stands under data besides the rules of modules.
+// Data holds the documents under data, besides the rules of modules.
 type Data struct {
 	documents *ast.Term
 	store     storage.Store
 	txn       storage.Transaction
 }
 
-// NewData takes documents by their names under data. They are read-only from
-// then on.
+// NewData returns documents by their names under data. The caller must not change
+// them afterwards.
 func NewData(documents ast.Object) *Data {
 	store := inmem.NewFromASTObject(documents)
-	// Nothing ever writes, so that one reading transaction serves all
-	// questions. It takes no context that could end it.
+	// Nothing ever writes, so one read transaction serves all questions. Its context
+	// never ends.
 	txn, _ := store.NewTransaction(context.Background())
 	return &Data{ast.NewTerm(documents), store, txn}
 }
@@ -61,18 +61,18 @@ type Question struct {
 	Input  *ast.Term // nil: undefined
 	Open   []Open    // places of the input that are unknown
 	Data   *Data     // nil: none
-	Now    time.Time // for time.now_ns; the zero time is not known
-	Strict bool      // an error of a built-in function ends it, instead of being undefined
-	// Print gets what print() says, with its place. nil: nobody listens.
+	Now    time.Time // for time.now_ns; zero: unknown
+	Strict bool      // an error of a built-in function ends the evaluation; otherwise it is undefined
+	// Print gets the output of print(), with its place; nil discards it.
 	Print func(name string, line int, text string)
-	// Inside keeps what blame finds out about the input, for other questions
-	// about the same one. nil: it is found out each time.
+	// Inside keeps data about the input for other questions about the same input; nil
+	// keeps nothing.
 	Inside *Inside
 }
 
 // An Answer is the result of a query.
 type Answer struct {
 	Value   ast.Value // nil: undefined
-	Errors  []*Error  // of built-in functions, which were undefined for them
-	Unknown []string  // what was asked of that only a live cluster knows
+	Errors  []*Error  // of built-in functions, whose calls were undefined
+	Unknown []string  // needs that only a live cluster can answer
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// maxDepth bounds how far a value is followed from variable to variable.
+// maxDepth bounds the chain of variables that lead to a value.
 const maxDepth = 12
 
-// reads is where the value of a term in an expression was read from.
+// reads returns the places from which the value of a term in an expression was read.
 func (t *tracer) reads(f *frame, x *ast.Expr, term *ast.Term, depth int) []read {
 	if depth > maxDepth {
 		return nil
@@ -30,8 +30,8 @@ func (t *tracer) reads(f *frame, x *ast.Expr, term *ast.Term, depth int) []read 
 	return nil
 }
 
-// variable is where the value of a variable was read from: by the identity of
-// the value, else by the expression that made it.
+// variable returns the places from which a variable's value was read: by the identity
+// of the value, else by the expression that computed it.
 func (t *tracer) variable(f *frame, x *ast.Expr, term *ast.Term, v ast.Var, depth int) []read {
 	if v.Equal(ast.InputRootDocument.Value) {
 		return t.reference(f, x, ast.InputRootRef, depth)
@@ -53,8 +53,7 @@ func (t *tracer) variable(f *frame, x *ast.Expr, term *ast.Term, v ast.Var, dept
 	return derived(t.elements(value))
 }
 
-// elements are the places that the elements of a made collection were read
-// from.
+// elements returns the places of the elements of a computed collection.
 func (t *tracer) elements(value *ast.Term) []read {
 	var out []read
 	each(value.Value, func(e *ast.Term) {
@@ -65,8 +64,8 @@ func (t *tracer) elements(value *ast.Term) []read {
 	return out
 }
 
-// definition is the expression of a body, or one around it, that gives a
-// variable its value.
+// definition returns the expression that gives a variable its value, in a body or one
+// around it.
 func (t *tracer) definition(f *frame, v ast.Var) (*frame, *ast.Expr) {
 	if g, i, ok := t.owner(f, v); ok {
 		return g, g.body[i]
@@ -74,8 +73,8 @@ func (t *tracer) definition(f *frame, v ast.Var) (*frame, *ast.Expr) {
 	return nil, nil
 }
 
-// owner is the outermost body that a variable is seen in, up to the rule, and
-// the expression it is first seen in. A rule's argument has none.
+// owner returns the outermost body that has a variable, up to the rule, and the first
+// expression there with it. A rule's argument has no owner.
 func (t *tracer) owner(f *frame, v ast.Var) (*frame, int, bool) {
 	var owner *frame
 	at := 0
@@ -142,7 +141,7 @@ func (t *tracer) made(f *frame, x *ast.Expr, v, value *ast.Term, depth int) []re
 	return t.under(f, x, terms[1:len(terms)-1], depth)
 }
 
-// under is where the operands of a call were read from.
+// under returns the places from which the operands of a call were read.
 func (t *tracer) under(f *frame, x *ast.Expr, operands []*ast.Term, depth int) []read {
 	var out []read
 	for _, o := range operands {
@@ -151,7 +150,7 @@ func (t *tracer) under(f *frame, x *ast.Expr, operands []*ast.Term, depth int) [
 	return derived(merge(out))
 }
 
-// got is the place that object.get(object, key, default) looked at.
+// got returns the place that object.get(object, key, default) read.
 func (t *tracer) got(f *frame, x *ast.Expr, terms []*ast.Term, depth int) []read {
 	var keys []string
 	key := f.event.Plug(terms[2])
@@ -167,7 +166,7 @@ func (t *tracer) got(f *frame, x *ast.Expr, terms []*ast.Term, depth int) []read
 	return out
 }
 
-// below is a read further down, if there can be anything.
+// below returns the read of a path below r, unless the value there is a scalar.
 func (t *tracer) below(r read, keys []string) read {
 	if at := t.origins.find(r.path); r.derived || len(keys) == 0 || at != nil && ast.IsScalar(at.Value) {
 		return r
@@ -177,8 +176,8 @@ func (t *tracer) below(r read, keys []string) read {
 	return r
 }
 
-// reference is the place that a reference leads to: as far as it is known,
-// where it goes through elements that are none.
+// reference returns the place that a reference leads to, or the place of the steps
+// before the first unknown one.
 func (t *tracer) reference(f *frame, x *ast.Expr, ref ast.Ref, depth int) []read {
 	if isData(ref) {
 		return t.rule(f, x, ref)
@@ -203,8 +202,7 @@ func (t *tracer) reference(f *frame, x *ast.Expr, ref ast.Ref, depth int) []read
 	return head
 }
 
-// stepped is what the known steps of a reference lead to below a term, or a
-// term that is nowhere.
+// stepped returns the value that the known steps of a reference lead to, or null.
 func stepped(f *frame, t *ast.Term, steps []*ast.Term) *ast.Term {
 	for _, s := range steps {
 		s = f.event.Plug(s)
@@ -225,7 +223,7 @@ func stepped(f *frame, t *ast.Term, steps []*ast.Term) *ast.Term {
 	return t
 }
 
-// element is that of a set that equals a term.
+// element returns the set's own element that equals a term, or nil.
 func element(s ast.Set, t *ast.Term) *ast.Term {
 	for _, e := range s.Slice() {
 		if e.Equal(t) {
@@ -235,8 +233,8 @@ func element(s ast.Set, t *ast.Term) *ast.Term {
 	return nil
 }
 
-// fromInput is the place of a reference to input, which "with" may have put
-// something else in the place of.
+// fromInput returns the place of a reference to input, which a "with" may have
+// replaced.
 func (t *tracer) fromInput(f *frame, ref ast.Ref) []read {
 	keys := t.keys(f, ref[1:])
 	input := f.event.Input()
@@ -254,7 +252,7 @@ func (t *tracer) fromInput(f *frame, ref ast.Ref) []read {
 	return nil
 }
 
-// keys are the steps of a reference as far as they are known.
+// keys returns the steps of a reference up to the first unknown one.
 func (t *tracer) keys(f *frame, steps []*ast.Term) []string {
 	var out []string
 	for _, s := range steps {
@@ -270,7 +268,7 @@ func (t *tracer) keys(f *frame, steps []*ast.Term) []string {
 	return out
 }
 
-// descend is what stands below a term, or a term that is nowhere.
+// descend returns the value at keys below a term, or null.
 func descend(t *ast.Term, keys []string) *ast.Term {
 	for _, k := range keys {
 		var next *ast.Term
@@ -290,14 +288,14 @@ func descend(t *ast.Term, keys []string) *ast.Term {
 	return t
 }
 
-// defines says whether a variable gets its value in the expression.
+// defines reports whether the expression gives a variable its value.
 func (t *tracer) defines(f *frame, x *ast.Expr, v ast.Var) bool {
 	g, i, ok := t.owner(f, v)
 	return ok && g == f && i == x.Index
 }
 
-// definitions are the expressions of a frame's body that its variables are
-// first seen in, those of rule arguments and of bodies around it excepted.
+// definitions returns the first expression of a body for each of its variables,
+// except the rule's arguments and variables of bodies around it.
 func (t *tracer) definitions(f *frame) map[ast.Var]int {
 	if len(f.body) == 0 {
 		return nil

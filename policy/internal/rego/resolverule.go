@@ -6,9 +6,8 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// rule returns the reads that a reference to a rule depends on: the value, where it
-// comes from the input, and why the rule has it. Of a set, it is the element that
-// the reference selects.
+// rule returns the reads of a reference to a rule: the places of its value and the
+// reasons why the rule holds. Of a set, only the referenced element counts.
 func (t *tracer) rule(f *frame, x *ast.Expr, ref ast.Ref) []read {
 	var out []read
 	for _, c := range t.children(f, x) {
@@ -40,7 +39,7 @@ func (t *tracer) rule(f *frame, x *ast.Expr, ref ast.Ref) []read {
 // others failed.
 func (f *frame) isDefault() bool { return f.rule != nil && f.rule.Default }
 
-// value is where a rule's value was read from, as far down as steps lead.
+// value returns the places of a rule's value, as far down as the steps lead.
 func (t *tracer) value(f *frame, rule *ast.Rule, value *ast.Term, steps ast.Ref) []read {
 	if rule.Head.RuleKind() == ast.MultiValue && len(steps) > 0 {
 		steps = steps[1:]
@@ -54,13 +53,13 @@ func (t *tracer) value(f *frame, rule *ast.Rule, value *ast.Term, steps ast.Ref)
 	return t.elements(value)
 }
 
-// same says whether an element may be the one that a step leads to.
+// same reports whether a step may select an element.
 func same(step, element *ast.Term) bool {
 	return !step.IsGround() || step.Equal(element)
 }
 
-// comprehension is what the comprehensions of an expression are made of: why
-// they have their elements, or have none.
+// comprehension returns the reads by which the comprehensions of an expression have
+// their elements, or have none.
 func (t *tracer) comprehension(f *frame, x *ast.Expr) []read {
 	var out []read
 	for _, c := range t.children(f, x) {

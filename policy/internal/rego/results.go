@@ -8,28 +8,28 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// A callKey is a function with its arguments: texts, numbers and the like by value,
-// collections by identity.
+// A callKey identifies a function and its arguments: scalars by value, collections by
+// identity.
 type callKey struct {
 	function *virtual
 	args     [2]ast.Value
 }
 
-// results are those of a function that depends on its arguments alone, for all
-// questions. It is safe for concurrent use.
+// results holds the results of a function that depends on its arguments alone, for
+// all questions. It is safe for concurrent use.
 type results struct {
 	known sync.Map // of [2]ast.Value: *ast.Term, nil if undefined
 	size  atomic.Int64
 }
 
-// maxResults bounds how many results of a function are kept for all questions, and
-// maxResult the bytes of a text in them.
+// maxResults bounds the kept results of a function, and maxResult the bytes of a text
+// in them.
 const (
 	maxResults = 4096
 	maxResult  = 64
 )
 
-// callOf is the call of a step. It is not ok if its result is not kept.
+// callOf returns the key of a call. ok is false if its result is not kept.
 func (m *machine) callOf(s *scope, st *step) (k callKey, ok bool) {
 	n := st.arguments()
 	if n == 0 || n > len(k.args) {
@@ -46,7 +46,7 @@ func (m *machine) callOf(s *scope, st *step) (k callKey, ok bool) {
 	return k, true
 }
 
-// arguments is the number of arguments of the function that a step calls.
+// arguments returns the number of arguments of the called function.
 func (s *step) arguments() int {
 	switch {
 	case len(s.function.rules) > 0:
@@ -57,7 +57,7 @@ func (s *step) arguments() int {
 	return 0
 }
 
-// callOnce goes on for the result of a call, which is evaluated once.
+// callOnce goes on for the result of a call, evaluating it only the first time.
 func (m *machine) callOnce(s *scope, st *step, k callKey, next resume) *stop {
 	result, known := m.result(k)
 	if !known {
@@ -77,7 +77,7 @@ func (m *machine) callOnce(s *scope, st *step, k callKey, next resume) *stop {
 	return m.resume(next)
 }
 
-// result is that of a call, if it is kept; nil if it is undefined.
+// result returns the kept result of a call, nil if it is undefined.
 func (m *machine) result(k callKey) (*ast.Term, bool) {
 	if k.isLasting() {
 		if t, ok := k.function.results.known.Load(k.args); ok {
@@ -88,7 +88,7 @@ func (m *machine) result(k callKey) (*ast.Term, bool) {
 	return r.term, r.known
 }
 
-// keep keeps the result of a call: for this question, or for all of them.
+// keep stores the result of a call, for this question or for all.
 func (m *machine) keep(k callKey, result *ast.Term) {
 	if m.lost {
 		return
@@ -110,12 +110,12 @@ func (m *machine) keep(k callKey, result *ast.Term) {
 	m.calls[k] = memo{true, result}
 }
 
-// isLasting says whether the result of a call is the same for all questions.
+// isLasting reports whether the result of a call is the same for all questions.
 func (c *callKey) isLasting() bool {
 	return !c.function.depends && isShort(c.args[0]) && (c.args[1] == nil || isShort(c.args[1]))
 }
 
-// isShort says whether a value is a scalar, and short.
+// isShort reports whether a value is a short scalar.
 func isShort(v ast.Value) bool {
 	switch v := v.(type) {
 	case ast.String:
@@ -128,7 +128,7 @@ func isShort(v ast.Value) bool {
 	return false
 }
 
-// cloned is a scalar that is no part of a larger text.
+// cloned copies a scalar, so that it doesn't keep a larger text alive.
 func cloned(v ast.Value) ast.Value {
 	switch v := v.(type) {
 	case ast.String:

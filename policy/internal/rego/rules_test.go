@@ -180,7 +180,7 @@ func TestLargeAnswersAreFaults(t *testing.T) {
 		fmt.Fprintf(&b, "x%d := [x%d, x%d]\n", i+1, i, i)
 	}
 	_, err := query(t, program(t, b.String()), "data.a.p").Ask(context.Background(), Question{})
-	checkFault(t, err, "a.rego:3:1: what data.a.p comes to is larger than 32 MiB")
+	checkFault(t, err, "a.rego:3:1: the value of data.a.p is larger than 32 MiB")
 }
 
 func TestCancelledIsNoFault(t *testing.T) {

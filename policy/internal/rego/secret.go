@@ -14,10 +14,10 @@ const Hidden = "not shown, since it may quote a Secret"
 // output.
 type Secrets []map[string]any
 
-// Reveals says whether a text holds a piece of a Secret's values.
+// Reveals reports whether a text contains a part of a Secret's values.
 func (s Secrets) Reveals(text string) bool { return len(s) > 0 && cel.Reveals(text, s...) }
 
-// Hide is a text that tells no Secret's values: the text, or Hidden.
+// Hide returns the text, or Hidden if the text reveals a Secret's values.
 func (s Secrets) Hide(text string) string {
 	if s.Reveals(text) {
 		return Hidden
@@ -25,8 +25,8 @@ func (s Secrets) Hide(text string) string {
 	return text
 }
 
-// Fields are the JSON pointers without those that are not in the object and
-// whose names may come from a Secret's values.
+// Fields drops the JSON pointers that the object lacks and whose names may come from
+// a Secret's values.
 func (s Secrets) Fields(object any, pointers []string) []string {
 	if len(s) == 0 {
 		return pointers

@@ -4,10 +4,10 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// PrepareAll readies one query for the documents at several refs: its answer
-// is the array of their values, in order, and what they share is evaluated
-// once. Each has to be defined whatever the input is, as a set is that rules
-// add to; where one is not, the answer is undefined.
+// PrepareAll readies one query for several documents. Its answer is the array of
+// their values, in order, and rules that they share are evaluated once. If a document
+// is undefined the whole answer is, so each must always be defined, as a partial set
+// is.
 func (p *Program) PrepareAll(refs []ast.Ref) (*Query, error) {
 	terms := make([]*ast.Term, len(refs))
 	for i, ref := range refs {

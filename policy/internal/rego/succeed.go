@@ -23,15 +23,15 @@ func (t *tracer) succeeded(f *frame) []read {
 	return merge(out)
 }
 
-// Helpers' names by which rules let something off: what these read is not why
-// the rest is refused, if the rest is tested for anything; what is merely
-// allowed is not, if something is tested afterwards.
+// Names of helpers by which rules exempt objects. Reads in an exemption are not the
+// reason for a denial if anything else is tested. Reads in a permission are not if
+// something is tested afterwards.
 var (
 	pardons = regexp.MustCompile(`(?i)exempt|exclu|ignor|skip|whitelist|is_update|is_delete|exception`)
 	permits = regexp.MustCompile(`(?i)allow|permit`)
 )
 
-// pardoned says whether an expression is a negation that only lets off.
+// pardoned reports whether an expression only excludes exempt objects.
 func (t *tracer) pardoned(body ast.Body, reads [][]read, i int) bool {
 	if !body[i].Negated {
 		return false
@@ -66,8 +66,8 @@ func (t *tracer) success(f *frame, x *ast.Expr) []read {
 	return t.bodies(f, x)
 }
 
-// truth returns the reads that make a reference true: one that goes through
-// elements is about each of them, another one is a test.
+// truth returns the reads that make a reference true. A reference that iterates
+// selects elements; any other one is a test.
 func (t *tracer) truth(f *frame, x *ast.Expr, term *ast.Term) []read {
 	r := t.reads(f, x, term, 0)
 	if ref, ok := term.Value.(ast.Ref); ok && t.iterates(f, x, ref) {
@@ -76,7 +76,7 @@ func (t *tracer) truth(f *frame, x *ast.Expr, term *ast.Term) []read {
 	return atLeast(r, rankCompared)
 }
 
-// iterates says whether a reference binds a variable in the expression: it
+// iterates reports whether a reference binds a variable in the expression, so that it
 // goes through elements.
 func (t *tracer) iterates(f *frame, x *ast.Expr, ref ast.Ref) bool {
 	for _, s := range ref[1:] {
@@ -87,7 +87,8 @@ func (t *tracer) iterates(f *frame, x *ast.Expr, ref ast.Ref) bool {
 	return false
 }
 
-// refused returns the reads that make a negation true: why its inside failed.
+// refused returns the reads that make a negation true: the reasons why its body
+// failed.
 func (t *tracer) refused(f *frame, x *ast.Expr) []read {
 	var out []read
 	for _, c := range t.children(f, x) {
@@ -96,8 +97,8 @@ func (t *tracer) refused(f *frame, x *ast.Expr) []read {
 	return atLeast(out, rankRefused)
 }
 
-// before is what the expressions before one read that failed for what is not of
-// the object, such as a parameter that has no elements to compare that with.
+// before returns the reads of the expressions before one that failed on something
+// outside the object, such as a parameter without elements.
 func (t *tracer) before(f *frame, x *ast.Expr, reads []read) []read {
 	if useful(reads) {
 		return nil
@@ -111,8 +112,8 @@ func (t *tracer) before(f *frame, x *ast.Expr, reads []read) []read {
 	return weak(merge(out), true)
 }
 
-// tried is what a body read before it failed, furthest on, for what is not of
-// the object.
+// tried returns the reads before the furthest failure on something outside the
+// object.
 func (f *frame) tried() []read {
 	var out []read
 	last := -1
@@ -124,7 +125,7 @@ func (f *frame) tried() []read {
 	return out
 }
 
-// why returns the reads that make a body fail: those of its last failures.
+// why returns the reads of the last failures of a body.
 func (f *frame) why() []read {
 	last := -1
 	for _, x := range f.fails {
@@ -168,7 +169,8 @@ func (t *tracer) call(f *frame, x *ast.Expr, terms []*ast.Term) []read {
 	return t.operands(f, x, terms[1:], rankCompared)
 }
 
-// equality is an assignment, a step through elements, or a comparison.
+// equality returns the reads that make an assignment, an iteration or a comparison
+// true.
 func (t *tracer) equality(f *frame, x *ast.Expr, a, b *ast.Term) []read {
 	if !t.isDefined(f, x, a) {
 		a, b = b, a
@@ -198,7 +200,7 @@ func (t *tracer) narrowed(f *frame, v *ast.Term, reads []read) []read {
 	return slices.DeleteFunc(reads, func(r read) bool { return !within(r.path, at) && !within(at, r.path) })
 }
 
-// named keeps the places that are called as a value is, if there are any.
+// named keeps the places whose key is the value, if there are any.
 func named(reads []read, value *ast.Term) []read {
 	isOther := func(r read) bool { return len(r.path) == 0 || r.path[len(r.path)-1] != textOf(value) }
 	if kept := slices.DeleteFunc(slices.Clone(reads), isOther); len(kept) > 0 {
@@ -207,8 +209,8 @@ func named(reads []read, value *ast.Term) []read {
 	return reads
 }
 
-// isDefined says whether a term is a variable, or a pattern of them, that gets
-// its value in the expression.
+// isDefined reports whether a term is a variable that gets its value in the
+// expression, or an array with one.
 func (t *tracer) isDefined(f *frame, x *ast.Expr, term *ast.Term) bool {
 	switch v := term.Value.(type) {
 	case ast.Var:
@@ -223,7 +225,7 @@ func (t *tracer) isDefined(f *frame, x *ast.Expr, term *ast.Term) bool {
 	return false
 }
 
-// output is the variable that takes a call's result, if there is one.
+// output returns the variable that receives a call's result, or nil.
 func (t *tracer) output(f *frame, x *ast.Expr, terms []*ast.Term) *ast.Term {
 	last := terms[len(terms)-1]
 	if len(terms) > 2 && t.isDefined(f, x, last) {
@@ -241,8 +243,8 @@ func (t *tracer) operands(f *frame, x *ast.Expr, terms []*ast.Term, r rank) []re
 	return atLeast(out, r)
 }
 
-// entered returns the reads that make the rules true which a call entered, and
-// whether it is a call of rules.
+// entered returns the reads that make the rules of a call true. It returns false if
+// the call is not of rules.
 func (t *tracer) entered(f *frame, x *ast.Expr, terms []*ast.Term) ([]read, bool) {
 	ref, ok := terms[0].Value.(ast.Ref)
 	if !ok || !isData(ref) {
@@ -251,7 +253,7 @@ func (t *tracer) entered(f *frame, x *ast.Expr, terms []*ast.Term) ([]read, bool
 	return t.bodies(f, x), true
 }
 
-// bodies returns the reads that make the bodies true which an expression entered.
+// bodies returns the reads that make the bodies in an expression true.
 func (t *tracer) bodies(f *frame, x *ast.Expr) []read {
 	var out []read
 	for _, c := range t.children(f, x) {
@@ -298,8 +300,8 @@ func (t *tracer) failed(f *frame, x *ast.Expr) []read {
 	return merge(atLeast(out, rankCompared))
 }
 
-// children are the bodies that an expression entered, those of an every's
-// elements included.
+// children returns the bodies that an expression evaluated, including those of an
+// every's elements.
 func (t *tracer) children(f *frame, x *ast.Expr) []*frame {
 	if x.Index >= len(f.slots) {
 		return nil
@@ -317,7 +319,7 @@ func (t *tracer) children(f *frame, x *ast.Expr) []*frame {
 	return out
 }
 
-// operator is the name of what an expression calls or refers to.
+// operator returns the name of the function, rule or document of an expression.
 func (t *tracer) operator(x *ast.Expr) string {
 	name, ok := t.names[x]
 	if !ok {

@@ -8,20 +8,19 @@ import (
 	"github.com/open-policy-agent/opa/v1/topdown"
 )
 
-// A tracer watches an evaluation and keeps of each body that is being
-// evaluated what made its expressions succeed or fail: places of the input.
-// They are found at once, while the evaluator still knows what its variables
-// stand for, and handed up from the bodies of helpers, negations and
-// comprehensions to the expressions they belong to.
+// A tracer watches an evaluation and records the places of the input that make each
+// expression of the current bodies succeed or fail. It finds them at once, while
+// variables are bound. The reads of helpers, negations and comprehensions are passed
+// up to the expressions that contain them.
 type tracer struct {
 	origins *origins
 	frames  []*frame // by the identifier of their query
 	wanted  []ast.Value
 	found   [][]read
 	from    []*ast.Rule // the definition that gave each first
-	budget  int         // how many more successes and failures are looked into
+	budget  int         // how many more successes and failures are examined
 	defs    map[*ast.Expr]map[ast.Var]int
-	rules   *sync.Map            // of *ast.Rule: the same of rules' bodies, which stay
+	rules   *sync.Map            // of *ast.Rule: defs of rules' bodies, for all evaluations
 	names   map[*ast.Expr]string // operators
 }
 
@@ -31,7 +30,7 @@ type frame struct {
 	parent *frame
 	rule   *ast.Rule // nil for a negation, comprehension or every
 	every  bool      // it goes through the domain of an every
-	exact  bool      // what depends on it depends on how it succeeds alone
+	exact  bool      // only its successes matter, not its failures
 	body   ast.Body
 	at     int // the expression that is evaluated
 	slots  []slot
@@ -39,15 +38,14 @@ type frame struct {
 	exits  []exit
 }
 
-// A slot is what the evaluation of an expression entered, since it was last
-// begun.
+// A slot holds the bodies entered since an expression was last begun.
 type slot struct{ children []*frame }
 
 // A failure is why an expression failed.
 type failure struct {
 	index  int
 	reads  []read
-	before []read // what came before it read, where its own reads tell nothing
+	before []read // reads of the expressions before, if its own are not useful
 }
 
 // An exit is the result of a body, with its reasons.
@@ -56,7 +54,7 @@ type exit struct {
 	reads []read
 }
 
-// maxLooks bounds how much of an evaluation is looked into.
+// maxLooks bounds the successes and failures that are examined.
 const maxLooks = 100_000
 
 func newTracer(o *origins, wanted []ast.Value) *tracer {
@@ -85,13 +83,13 @@ func (t *tracer) TraceEvent(e topdown.Event) {
 	}
 }
 
-// bindings give the values of an evaluation's variables.
+// bindings give the values of variables.
 type bindings interface {
 	Plug(*ast.Term) *ast.Term
 	Input() *ast.Term
 }
 
-// enter begins a body. The query that it is part of is its parent, but for the first.
+// enter begins a body. Its parent is the query that contains it; the first has none.
 func (t *tracer) enter(node ast.Node, query, parent uint64, b bindings) {
 	f := &frame{event: b}
 	switch n := node.(type) {
@@ -114,7 +112,7 @@ func (t *tracer) enter(node ast.Node, query, parent uint64, b bindings) {
 	t.frames[query] = f
 }
 
-// frame is that of a query, or nil.
+// frame returns the frame of a query, or nil.
 func (t *tracer) frame(query uint64) *frame {
 	if query < uint64(len(t.frames)) {
 		return t.frames[query]
@@ -125,8 +123,8 @@ func (t *tracer) frame(query uint64) *frame {
 // isExact reports whether the tracer ignores why a query's expressions fail.
 func (t *tracer) isExact(query uint64) bool { return t.frame(query).exact }
 
-// needs says whether the expression that is evaluated can't hold unless the rule
-// does: it calls it, or goes through its elements.
+// needs reports whether the current expression can't hold unless the rule does,
+// because it calls the rule or goes through its elements.
 func (f *frame) needs(rule *ast.Rule) bool {
 	if rule == nil || f.at >= len(f.body) || f.body[f.at].Negated {
 		return false
@@ -155,13 +153,13 @@ func (f *frame) needs(rule *ast.Rule) bool {
 	return true
 }
 
-// isAnswer says whether a frame is of a definition that the query asks for: its
-// elements are the answer.
+// isAnswer reports whether a frame evaluates a definition of the query's document,
+// whose elements are the answer.
 func (f *frame) isAnswer() bool {
 	return f.rule != nil && f.parent != nil && f.parent.parent == nil && f.parent.rule == nil
 }
 
-// slot is that of an expression of the body.
+// slot returns the slot of an expression of the body.
 func (f *frame) slot(i int) *slot {
 	for len(f.slots) <= i {
 		f.slots = append(f.slots, slot{})
@@ -180,7 +178,7 @@ func (t *tracer) eval(query uint64, x *ast.Expr) {
 	}
 }
 
-// redo goes back to an expression: what is entered next belongs to it.
+// redo goes back to an expression: bodies entered next belong to it.
 func (t *tracer) redo(query uint64, x *ast.Expr) {
 	if f := t.frame(query); f != nil && x != nil {
 		f.at = x.Index
@@ -220,7 +218,7 @@ func (t *tracer) exit(query uint64) {
 	}
 }
 
-// answer keeps the reads that an element of the query's answer depends on.
+// answer records the reads of the wanted elements of the query's answer.
 func (t *tracer) answer(r *ast.Rule, x exit) {
 	for i, w := range t.wanted {
 		if x.value.Value.Compare(w) == 0 || holds(x.value.Value, w) {
@@ -232,7 +230,7 @@ func (t *tracer) answer(r *ast.Rule, x exit) {
 	}
 }
 
-// holds says whether a rule's value is a collection with an element.
+// holds reports whether a collection contains an element.
 func holds(collection, element ast.Value) bool {
 	switch c := collection.(type) {
 	case ast.Set:
@@ -243,7 +241,7 @@ func holds(collection, element ast.Value) bool {
 	return false
 }
 
-// headValue is the term of a rule that becomes its element or value.
+// headValue returns the term of a rule that becomes its element or value.
 func headValue(r *ast.Rule) *ast.Term {
 	if r.Head.RuleKind() == ast.MultiValue {
 		return r.Head.Key
@@ -256,8 +254,8 @@ func expression(e topdown.Event) *ast.Expr {
 	return x
 }
 
-// forgetful is a cache of rules' values that remembers none: a helper that is
-// asked again must show again what it reads.
+// forgetful is a cache that stores nothing: a helper that is called again must show
+// its reads again.
 type forgetful struct{}
 
 func (forgetful) Push()                         {}

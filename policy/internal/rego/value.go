@@ -7,8 +7,8 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// Value makes a term of Go's JSON: maps, slices, strings, numbers, bools, nil.
-// The term shares nothing with it. A value of another type is its text.
+// Value converts Go's JSON (maps, slices, strings, numbers, bools, nil) to a term.
+// The term shares nothing with it. A value of another type becomes its text.
 func Value(x any) *ast.Term { return &ast.Term{Value: value(x)} }
 
 func value(x any) ast.Value {
@@ -19,9 +19,9 @@ func value(x any) ast.Value {
 	return v
 }
 
-// Plain is a value as Go's JSON: integers as int64 where they are, other
-// numbers as float64, or json.Number where that would lose digits; sets and
-// objects with keys that are not strings in order.
+// Plain converts a value to Go's JSON: integers to int64, other numbers to float64,
+// or json.Number if that would lose digits; sets, and objects with keys that are not
+// strings, in order.
 func Plain(v ast.Value) any {
 	switch v := v.(type) {
 	case nil, ast.Null:
@@ -48,8 +48,8 @@ func Plain(v ast.Value) any {
 	return v.String()
 }
 
-// plainKey is a key of an object as JSON has it, as OPA writes it: the text of
-// what is not a string.
+// plainKey returns the JSON key for a key of an object, as OPA writes it: of what is
+// not a string, its text.
 func plainKey(v ast.Value) string {
 	if s, ok := v.(ast.String); ok {
 		return string(s)
