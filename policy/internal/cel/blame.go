@@ -15,9 +15,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// ExplainerOf returns a function that makes the explainer of an expression when
-// it is first called. It returns nil for an expression that can't be explained, as where
-// a variable does not compile.
+// ExplainerOf returns a function that builds the explainer of an expression on its
+// first call. It returns nil for an expression that can't be explained, such as one
+// with a variable that does not compile.
 func (n *Names) ExplainerOf(a *cel.Ast, variables []*Expression) func() *explain.Explainer {
 	return sync.OnceValue(func() *explain.Explainer {
 		env, err := RunEnv()
@@ -38,16 +38,15 @@ func (n *Names) ExplainerOf(a *cel.Ast, variables []*Expression) func() *explain
 	})
 }
 
-// A Failure is an expression that did not give what it should have.
+// A Failure is an expression that did not have the expected value.
 type Failure struct {
 	Source string // of the expression
 	Secret bool   // it sees a Secret, so no value may be shown
 }
 
-// Fields names the fields of a root, such as object, that made the expression
-// fail, as pointers, and the texts that the expression compares them with. roots
-// are the values that the expression was evaluated over. It names none where x is
-// nil or does not know.
+// Fields returns the pointers of a root's fields, such as object's, that made the
+// expression fail, and the texts that the expression compares them with. roots are
+// the values that the expression read. It returns none if x is nil or finds none.
 func (f Failure) Fields(ctx context.Context, x *explain.Explainer, roots map[string]any, root string) (fields, texts []string) {
 	if x == nil {
 		return nil, nil
@@ -65,9 +64,9 @@ func (f Failure) Fields(ctx context.Context, x *explain.Explainer, roots map[str
 	return fields, texts
 }
 
-// Pointer returns the place of a culprit. The name of a missing field that is not in the
-// expression may come from a Secret's values: then it returns the place of the value that
-// lacks it.
+// Pointer returns the place of a culprit. If the field is missing and its name is not
+// in the expression, the name may come from a Secret's values; then it returns the
+// place of the value that lacks the field.
 func (f Failure) Pointer(c *explain.Culprit) string {
 	path := render.Path(c.Pointer)
 	if n := len(path); c.Missing && n > 0 && f.Secret && !strings.Contains(f.Source, path[n-1]) {
@@ -79,11 +78,11 @@ func (f Failure) Pointer(c *explain.Culprit) string {
 // Hidden is shown instead of a value that may be a Secret's.
 const Hidden = "(hidden)"
 
-// MaxParts is how many parts of an expression are shown.
+// MaxParts bounds the parts of an expression that are shown.
 const MaxParts = 100
 
-// RootsOf returns the values that expressions were evaluated over, by name: the trees of the
-// object and the old object, which may be nil, and what act has of the names.
+// RootsOf returns the values that expressions read, by name: the trees of the object
+// and the old object, which may be nil, and the names that act has.
 func RootsOf(object, old map[string]any, act cel.Activation, names ...string) map[string]any {
 	roots := map[string]any{"object": any(nil), "oldObject": any(nil)}
 	if object != nil {
@@ -100,7 +99,7 @@ func RootsOf(object, old map[string]any, act cel.Activation, names ...string) ma
 	return roots
 }
 
-// RootOf is the root whose fields are at fault in a request.
+// RootOf returns the root whose fields are at fault in a request.
 func RootOf(op policy.Operation) string {
 	if op == policy.Delete {
 		return "oldObject"
@@ -108,8 +107,8 @@ func RootOf(op policy.Operation) string {
 	return "object"
 }
 
-// Describe puts the value of an expression, or its error, into an evaluation. hide
-// says that a value other than true and false may be a Secret's.
+// Describe sets the value of an expression, or its error, in an evaluation. hide says
+// that a value other than true and false may be a Secret's.
 func Describe(ev *policy.Evaluation, v ref.Val, err error, hide bool) {
 	switch _, verdict := v.(types.Bool); {
 	case err != nil:
@@ -121,8 +120,8 @@ func Describe(ev *policy.Evaluation, v ref.Val, err error, hide bool) {
 	}
 }
 
-// Exempt says why validations are not run, by the values of match conditions and their
-// names. It returns "" if they are run.
+// Exempt returns why validations are not run, given the values of match conditions
+// and their names, or "" if they are run.
 func Exempt(conditions []policy.Evaluation, name func(i int) string) string {
 	unsettled := ""
 	for i := range conditions {
@@ -137,7 +136,7 @@ func Exempt(conditions []policy.Evaluation, name func(i int) string) string {
 	return unsettled
 }
 
-// ErrorOf is the error of an evaluation that gave v or err, if it has one. hide says
+// ErrorOf returns the error of an evaluation that gave v or err, or nil. hide says
 // that the text of a variable's error may quote a Secret.
 func ErrorOf(v ref.Val, err error, hide bool) error {
 	broken, ok := v.(*types.Err)
@@ -151,7 +150,7 @@ func ErrorOf(v ref.Val, err error, hide bool) error {
 }
 
 // Explain evaluates the expression once more, and adds its parts with their values,
-// and the culprits, to the evaluation.
+// and the culprits, to ev.
 func (f Failure) Explain(ctx context.Context, x *explain.Explainer, roots map[string]any, ev *policy.Evaluation) {
 	if x == nil {
 		return

@@ -13,20 +13,20 @@ import (
 	"k8s.io/apiserver/pkg/cel/library"
 )
 
-// Roots are the sizes of what an expression reads: of the inputs, all of them
-// taken together but for the objects and params, if these are known for themselves,
-// and of each composited variable. A variable that is not there may be of any size.
+// Roots are the sizes of the values that an expression reads: of all inputs together,
+// of objects and params apart if these are known, and of each composited variable. A
+// variable without sizes may be of any size.
 type Roots struct {
 	Inputs    Sizes
 	Objects   *Sizes // of object and oldObject
 	Params    *Sizes
 	Variables map[string]Sizes
-	// Assumed is taken for variables whose sizes can't be bounded. Whoever sets it
-	// has to hold their values to it, see [Fits]. nil: they may be of any size.
+	// Assumed are the sizes of variables that can't be bounded. The caller must check
+	// their values against it, see [Fits]. nil: they may be of any size.
 	Assumed *Sizes
 }
 
-// input bounds what is read under an identifier.
+// input returns the bounds of the values under an identifier.
 func (r *Roots) input(name string) Sizes {
 	switch {
 	case name == paramsRoot && r.Params != nil:
@@ -43,8 +43,8 @@ const (
 	paramsRoot    = "params"
 )
 
-// Cost is an upper bound of what evaluating the expression costs, in the API
-// server's units, when it reads values no larger than roots.
+// Cost returns an upper bound of the cost of evaluating the expression, in the API
+// server's units, on values no larger than roots.
 func Cost(a *cel.Ast, roots Roots) uint64 {
 	r, err := theRunner()
 	if err != nil {
@@ -58,8 +58,8 @@ func Cost(a *cel.Ast, roots Roots) uint64 {
 	return mul(estimate.Max, margin)
 }
 
-// margin is for what the estimate leaves out: presence tests of computed maps.
-// The formats' validate it underestimates by more than that.
+// margin makes up for costs that the estimate leaves out: presence tests of computed
+// maps. It underestimates the formats' validate by more than that.
 const margin = 2
 
 // calls reports whether the expression calls a function.
@@ -68,14 +68,14 @@ func calls(a *cel.Ast, function string) bool {
 	return len(ast.MatchDescendants(root, ast.FunctionMatcher(function))) > 0
 }
 
-// ResultSizes bounds the value of an expression. ok is false when there is no
-// bound that this knows.
+// ResultSizes bounds the value of an expression. ok is false if there is no known
+// bound.
 func ResultSizes(a *cel.Ast, roots Roots) (s Sizes, ok bool) {
 	s, ok = measured(a, roots).sizes[a.NativeRep().Expr().ID()]
 	return s, ok
 }
 
-// estimator gives the sizes of values that an expression reads and makes.
+// estimator returns the sizes of values that an expression reads and makes.
 type estimator struct{ *measure }
 
 func (e estimator) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
@@ -103,8 +103,8 @@ func (estimator) EstimateCallCost(string, string, *checker.AstNode, []checker.As
 	return nil
 }
 
-// A costEstimator is the API server's, but that it knows how long the elements of
-// a list are which an expression made, when they are joined.
+// A costEstimator is the API server's, but it also knows the length of the elements
+// of a list that the expression made, when they are joined.
 type costEstimator struct {
 	*library.CostEstimator
 	measure *measure
@@ -131,8 +131,7 @@ func (c *costEstimator) EstimateCallCost(function, overload string, target *chec
 	return &checker.CallEstimate{CostEstimate: size.MultiplyByCostFactor(2 * common.StringTraversalCostFactor), ResultSize: &size}
 }
 
-// joined bounds the string that a list is joined to, of a list and a separator that
-// are measured.
+// joined bounds the string of a list that is joined with a separator.
 func (m *measure) joined(operands []ast.Expr) Sizes {
 	list, separator := m.sizes[operands[0].ID()], Sizes{}
 	if len(operands) > 1 {
@@ -141,7 +140,7 @@ func (m *measure) joined(operands []ast.Expr) Sizes {
 	return Sizes{Length: mul(list.Items, add(list.Length, separator.Length))}
 }
 
-// read bounds what stands at a path from a root.
+// read bounds the value at a path from a root.
 func (e estimator) read(path []string) (Sizes, bool) {
 	switch {
 	case len(path) == 0:
@@ -170,9 +169,9 @@ func measured(a *cel.Ast, roots Roots) *measure {
 	return m
 }
 
-// contain notes that an expression is used as a list or map: what is neither fails.
-// Then the operands of a sum and the chosen branch of a condition are lists or maps, too.
-// To add two texts of unknown type costs one unit, however long they are.
+// contain records that an expression is used as a list or map, so any other value
+// fails. Then the operands of a sum and the chosen branch of a condition are lists or
+// maps, too. Adding two texts of unknown type costs one unit, however long they are.
 func (m *measure) contain(e ast.Expr) {
 	m.containers[e.ID()] = true
 	if e.Kind() != ast.CallKind {
@@ -199,7 +198,7 @@ type scope struct {
 	bounds map[string]bound
 }
 
-// A bound is of a value's sizes, if there is one.
+// A bound is the bound of a value's sizes, if there is one.
 type bound struct {
 	Sizes
 	ok bool
@@ -230,7 +229,7 @@ func (m *measure) expr(e ast.Expr, in *scope) bound {
 	return b
 }
 
-// scalarLength is how long a number or a time can be as a string.
+// scalarLength bounds the length of a number or a time as a string.
 const scalarLength = 64
 
 func (m *measure) value(e ast.Expr, in *scope) bound {
@@ -297,7 +296,7 @@ func (m *measure) selection(sel ast.SelectExpr, in *scope) bound {
 	return of
 }
 
-// all is the largest of several.
+// all returns the largest bound of several expressions.
 func (m *measure) all(list []ast.Expr, in *scope) bound {
 	b := bounded(Sizes{})
 	for _, e := range list {
@@ -314,8 +313,8 @@ func (m *measure) mapping(entries []ast.EntryExpr, in *scope) bound {
 	return b
 }
 
-// call bounds the functions whose results hold no more than their arguments,
-// or the sum of them.
+// call bounds functions whose results are no larger than their arguments, or the sum
+// of them.
 func (m *measure) call(c ast.CallExpr, in *scope) bound {
 	args := c.Args()
 	if c.IsMemberFunction() {
@@ -351,9 +350,9 @@ func (m *measure) call(c ast.CallExpr, in *scope) bound {
 	}
 }
 
-// comprehension bounds what the macros make: filter, map and transformList
-// take over or add an element for each of the range, and optMap yields what
-// its body does, of a variable that is not accumulated.
+// comprehension bounds the results of macros: filter, map and transformList copy or
+// add an element for each of the range, and optMap returns the value of its body, for
+// a variable that is not accumulated.
 func (m *measure) comprehension(c ast.ComprehensionExpr, in *scope) bound {
 	m.contain(c.IterRange())
 	over, made := m.expr(c.IterRange(), in), m.expr(c.AccuInit(), in)
@@ -365,8 +364,8 @@ func (m *measure) comprehension(c ast.ComprehensionExpr, in *scope) bound {
 		return &scope{in, vars}
 	}
 	if c.IterRange().Kind() != ast.ListKind || c.IterRange().AsList().Size() > 0 {
-		// What a step adds is bounded without what was there before: macros
-		// do nothing with that but add to it.
+		// A step's addition is bounded without the accumulator, to which macros only
+		// add.
 		step := m.expr(c.LoopStep(), inside(bounded(Sizes{})))
 		grown := bounded(Sizes{Items: add(made.Items, over.Items)})
 		made = made.max(step).max(over).max(grown)

@@ -12,17 +12,17 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/patch"
 )
 
-// Declarations are the variables of an environment, and the object types that
-// these have. Fields may be added to a type while the environment is in use by
-// one goroutine, as upstream does for composited variables.
+// Declarations are the variables of an environment and their object types. One
+// goroutine may add fields to a type while it uses the environment, as upstream does
+// for composited variables.
 type Declarations struct {
 	Variables map[string]*cel.Type
 	Types     []*apiservercel.DeclType
-	Patches   bool // the types Object and JSONPatch, of what mutations yield
+	Patches   bool // the types Object and JSONPatch, which mutations return
 }
 
-// PolicyDeclarations are those of the expressions of policies, besides their own
-// variables: object and oldObject are of any type
+// PolicyDeclarations returns the declarations of policies' expressions, besides their
+// own variables: object and oldObject are of any type
 // (k8s.io/apiserver/pkg/admission/plugin/cel).
 func PolicyDeclarations(params, authorizer bool) Declarations {
 	request, namespace := plugincel.BuildRequestType(), plugincel.BuildNamespaceType()
@@ -53,7 +53,7 @@ func (v Version) WithVariables(env *cel.Env, variables *apiservercel.DeclType) (
 // may be used as field names.
 const fieldNamesMayBeKeywords Version = 32
 
-// Env is the environment in which an API server of version v checks new
+// Env returns the environment in which an API server of version v checks new
 // expressions, with the given declarations.
 func (v Version) Env(d Declarations) (*cel.Env, error) {
 	return v.Extend(v.base().NewExpressionsEnv(), d)
@@ -80,8 +80,8 @@ func (v Version) Extend(env *cel.Env, d Declarations) (*cel.Env, error) {
 	return env.Extend(opts...)
 }
 
-// Compile checks an expression that is to yield one of the given types, or
-// whatever when none is given. The error has the API server's words.
+// Compile checks an expression whose type must be one of the given ones, or any if
+// none is given. The error has the API server's words.
 func Compile(env *cel.Env, expression string, want ...*cel.Type) (_ *cel.Ast, err error) {
 	defer caught(&err)
 	ast, issues := env.Compile(expression)
@@ -94,7 +94,8 @@ func Compile(env *cel.Env, expression string, want ...*cel.Type) (_ *cel.Ast, er
 	return ast, nil
 }
 
-// caught makes an error of a panic, of which cel-go's checker has some: [?dyn(x)].
+// caught turns a panic into an error. cel-go's checker panics for some expressions:
+// [?dyn(x)].
 func caught(err *error) {
 	if r := recover(); r != nil {
 		*err = fmt.Errorf("compilation failed: internal error: %v", r)
@@ -117,8 +118,8 @@ func wrongType(got *cel.Type, want []*cel.Type) error {
 	return fmt.Errorf("must evaluate to one of %v but got %v", want, got)
 }
 
-// NeededVersion looks for the first version after v that accepts what v does
-// not: compiles is asked in turn. ok is false when none does.
+// NeededVersion returns the first version after v for which compiles is true. ok is
+// false if there is none.
 func (v Version) NeededVersion(compiles func(Version) bool) (needed Version, ok bool) {
 	for w := v + 1; w <= Newest()+1; w++ {
 		if compiles(w) {

@@ -55,7 +55,7 @@ func (n *Names) Constants(name string, variables, conditions, validations []*Exp
 	return all
 }
 
-// because says why an expression is constant: by itself, or for what is assumed.
+// because returns why an expression is constant: by itself, or under the assumptions.
 func (f *Folder) because(alone *Folder, e *Expression, given string) string {
 	if _, ok := alone.Truth(e.AST); ok {
 		return ", whatever the object is"

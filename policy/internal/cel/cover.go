@@ -17,11 +17,11 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Cover has the expression's program count its branches: of each operand of && and ||, of the
-// condition of ?:, and of the predicate of a macro, whether it was true and false;
-// of the list that a macro goes through, whether it was empty and not; and both
-// outcomes of a boolean expression. Evaluation takes about twice as long. o is the
-// policy, and of has its name and rule. A nil Coverage counts nothing.
+// Cover makes the program count its branches: whether each operand of && and ||, each
+// condition of ?: and each predicate of a macro was true and false, whether the list
+// of a macro was empty and not, and both outcomes of a boolean expression. Evaluation
+// takes about twice as long. o is the policy; of has its name and rule. A nil
+// Coverage counts nothing.
 func (e *Expression) Cover(c *policy.Coverage, o *render.Object, of policy.Branch) {
 	p := e.Program
 	if p == nil || c == nil {
@@ -219,7 +219,7 @@ func (e *Expression) branch(b *policy.Branch, o *render.Object, part ast.Expr) {
 	}
 }
 
-// startOf is the offset at which a part begins, in code points.
+// startOf returns the offset at which a part begins, in code points.
 func startOf(info *ast.SourceInfo, e ast.Expr) int {
 	first := -1
 	for {
@@ -248,7 +248,7 @@ func isNamed(function string) bool {
 	return !strings.ContainsAny(function, "_@") || function == operators.LogicalNot || function == operators.Negate
 }
 
-// watching has a program's points observed.
+// watching returns the option by which a program's points are observed.
 func (b *branchWalk) watching() cel.ProgramOption {
 	return cel.CustomDecoratorV2(func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 		p := b.points[i.ID()]
@@ -266,7 +266,7 @@ func (b *branchWalk) watching() cel.ProgramOption {
 	})
 }
 
-// watched is a part of a program that is observed.
+// watched is an observed part of a program.
 type watched struct {
 	interpreter.InterpretableV2
 	point *branchPoint
@@ -286,7 +286,7 @@ func (w *watched) Eval(in interpreter.Activation) ref.Val {
 	return v
 }
 
-// watchedAttribute is a variable or field that is observed.
+// watchedAttribute is an observed variable or field.
 type watchedAttribute struct {
 	interpreter.InterpretableAttribute
 	point *branchPoint

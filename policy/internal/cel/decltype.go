@@ -12,14 +12,14 @@ func VariablesType() *apiservercel.DeclType {
 	return apiservercel.NewObjectType("kubernetes.variables", map[string]*apiservercel.DeclField{})
 }
 
-// AddVariable declares a variable of the type that its expression has; nil
-// means one that does not compile, which may be of any type.
+// AddVariable declares a variable with the type of its expression; nil if that does
+// not compile, which may be any type.
 func AddVariable(variables *apiservercel.DeclType, name string, t *cel.Type) {
 	variables.Fields[name] = apiservercel.NewDeclField(name, declType(t), true, nil, nil)
 }
 
-// declType is t where a declaration can express it; the API server forgets the
-// types of what it can't, such as optional values.
+// declType returns t if a declaration can express it. The API server forgets other
+// types, such as optional values.
 func declType(t *cel.Type) *apiservercel.DeclType {
 	if t == nil {
 		return apiservercel.DynType

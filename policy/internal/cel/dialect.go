@@ -18,15 +18,16 @@ type Dialect struct {
 	costs  Costs
 }
 
-// Limits are what one evaluation may cost: where that is counted, and where it is
-// bounded beforehand and so not counted.
+// Limits bound the cost of one evaluation: while it is counted, and when it is
+// estimated beforehand and so not counted.
 type Limits struct{ Counted, Bounded uint64 }
 
-// Costs tells what a call of a function costs that the API server does not
-// have, in its units; nil that it knows none.
+// Costs returns the cost, in the API server's units, of calling a function that the
+// API server does not have; nil if it is unknown.
 type Costs func(overload string, args []ref.Val) *uint64
 
-// NewDialect is the dialect of an environment, which has no program options.
+// NewDialect returns the dialect of an environment, which must have no program
+// options.
 func NewDialect(env *cel.Env, limits Limits, costs Costs) (*Dialect, error) {
 	r := &runner{env: env}
 	var err error
@@ -49,11 +50,11 @@ func NewDialect(env *cel.Env, limits Limits, costs Costs) (*Dialect, error) {
 	return &Dialect{run: r, limits: limits, costs: costs}, nil
 }
 
-// Env is the environment of the dialect. Its functions are not guarded against
+// Env returns the environment of the dialect. Its functions are not guarded against
 // values that stall them.
 func (d *Dialect) Env() *cel.Env { return d.run.env }
 
-// Plan makes a program of a checked expression. EvalExact runs it under the
+// Plan returns a program of a checked expression. EvalExact runs it under the
 // dialect's limit. The cost of functions that the API server does not have can't be
 // bounded, so calls of them are counted.
 func (d *Dialect) Plan(ast *cel.Ast) (*Program, error) {
@@ -74,7 +75,7 @@ func (d *Dialect) exact(ast *cel.Ast) (cel.Program, error) {
 		cel.InterruptCheckFrequency(celconfig.CheckFrequency))
 }
 
-// callCosts are the costs of calls, those of the dialect first.
+// callCosts returns the costs of calls, the dialect's first.
 type callCosts struct {
 	library.CostEstimator
 	costs Costs

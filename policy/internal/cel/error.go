@@ -10,18 +10,18 @@ import (
 // A CompileError is an error of an expression.
 type CompileError struct {
 	Issues []Issue
-	text   string // all of them in the API server's words, with the lines they are about
+	text   string // all issues in the API server's words, with their lines
 }
 
-// An Issue is one thing that is wrong with an expression. Line and Column
-// count from 1, columns in code points.
+// An Issue is one error in an expression. Line and Column count from 1, columns in
+// code points.
 type Issue struct {
 	Message      string
 	Plain        string // in a user's words
 	Line, Column int
 }
 
-// String is the issue as the API server words it, in one line.
+// String returns the issue in the API server's words, in one line.
 func (i Issue) String() string {
 	return fmt.Sprintf("ERROR: <input>:%d:%d: %s", i.Line, i.Column, i.Message)
 }
@@ -41,13 +41,13 @@ func newCompileError(env *cel.Env, issues *cel.Issues) *CompileError {
 	return e
 }
 
-// mostPlain is for how many issues of an expression a suggestion is looked for.
+// mostPlain is the number of issues of an expression that get a suggestion.
 const mostPlain = 3
 
 // Error has the API server's words.
 func (c *CompileError) Error() string { return c.text }
 
-// Offset is where the issue begins in the expression, in code points.
+// Offset returns where the issue begins in the expression, in code points.
 func (i Issue) Offset(expression string) int {
 	n := 0
 	for line := range strings.Lines(expression) {
@@ -59,8 +59,8 @@ func (i Issue) Offset(expression string) int {
 	return n + i.Column - 1
 }
 
-// Parse reads an expression, to be checked in environments of the same version.
-// The error is a *CompileError.
+// Parse parses an expression that is to be checked in environments of the same
+// version. The error is a *CompileError.
 func Parse(env *cel.Env, expression string) (*cel.Ast, error) {
 	ast, issues := env.Parse(expression)
 	if issues != nil && issues.Err() != nil {
@@ -69,8 +69,8 @@ func Parse(env *cel.Env, expression string) (*cel.Ast, error) {
 	return ast, nil
 }
 
-// Check checks a parsed expression and returns its type. It writes to the
-// expression, so it is not for concurrent use. The error is a *CompileError.
+// Check checks a parsed expression and returns its type. It writes to the expression,
+// so concurrent calls must not share it. The error is a *CompileError.
 func Check(env *cel.Env, parsed *cel.Ast) (_ *cel.Type, err error) {
 	defer caught(&err)
 	ast, issues := env.Check(parsed)

@@ -24,7 +24,7 @@ type Expression struct {
 	Origin          render.Span
 	AST             *cel.Ast                  // nil if it does not compile
 	Program         *Program                  // nil if it is not planned
-	Err             error                     // why it does not compile, if engines evaluate its policy all the same
+	Err             error                     // why it does not compile, in a policy that is evaluated all the same
 	Explainer       func() *explain.Explainer // returns nil if the expression can't be explained
 }
 
@@ -37,15 +37,14 @@ func (e *Expression) Compile(env *cel.Env) (err error) {
 	return err
 }
 
-// Broken returns the error of the expression, which is in o, at its place. rule is what
-// reports call it.
+// Broken returns an error of the expression, at its place in o, with the rule's name.
 func (e *Expression) Broken(o *render.Object, rule string, err error) *render.Error {
 	f := policy.ErrorAt(o, e.Pointer, rule, PlainError(err))
 	f.Span = PlaceOf(err, o, e.Pointer, e.Source)
 	return f
 }
 
-// Evaluation describes the expression, which is not evaluated yet.
+// Evaluation returns an evaluation that describes the expression, without a value.
 func (e *Expression) Evaluation() policy.Evaluation {
 	return policy.Evaluation{Name: e.Rule, Expression: e.Source, Origin: e.Origin}
 }
@@ -70,8 +69,9 @@ func asts(lists ...[]*Expression) (all []*cel.Ast) {
 	return all
 }
 
-// FirstFalse evaluates match conditions until one is false and returns it: errors of
-// others do not count then. It calls failed for each error, and ends with ErrBudget.
+// FirstFalse evaluates match conditions and returns the first false one, in which
+// case errors of others do not count. It calls failed for each error, and ends with
+// ErrBudget.
 func FirstFalse(conditions []*Expression, eval func(*Expression) (ref.Val, error), failed func(*Expression, error)) (*Expression, error) {
 	for _, e := range conditions {
 		v, err := eval(e)
@@ -88,7 +88,7 @@ func FirstFalse(conditions []*Expression, eval func(*Expression) (ref.Val, error
 }
 
 // Evaluations describes variables with their values; say describes a value. asked are
-// the questions that the variable's evaluation asked.
+// the questions of the variable's evaluation.
 func (v *Variables) Evaluations(list []*Expression, say func(ev *policy.Evaluation, e *Expression, value ref.Val, asked []string)) []policy.Evaluation {
 	var all []policy.Evaluation
 	for i, e := range list {

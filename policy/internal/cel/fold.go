@@ -14,13 +14,12 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// A Folder decides expressions that have the same value for every object, given what
-// is assumed: that match conditions hold, say. It decides constants, repetitions,
-// contradictions and comparisons of a field with constants. What it does not
-// decide may still be constant. It takes an expression for one that gives a value,
-// though it may also fail with an error.
+// A Folder decides expressions whose value is the same for every object, under
+// assumptions such as true match conditions. It decides constants, repetitions,
+// contradictions and comparisons of a field with constants. Other expressions may be
+// constant too, and a decided one may still fail with an error.
 type Folder struct {
-	variable func(name string) *cel.Ast // nil: there is none of the name
+	variable func(name string) *cel.Ast // nil: no such variable
 
 	known  map[string]bool      // expressions with their value
 	values map[string][]ref.Val // terms that have one of the values
@@ -28,11 +27,11 @@ type Folder struct {
 	least  map[string]limit
 	most   map[string]limit
 	depth  int
-	left   *int // steps that may still be taken; what is left undecided then is not decided
+	left   *int // steps left; expressions beyond are not decided
 }
 
-// maxFolds bounds the steps of all that is decided for one policy, and maxFolded the
-// source of an expression: each step goes through a part of it.
+// maxFolds bounds the steps for one policy, and maxFolded the source of an
+// expression, since each step walks a part of it.
 const (
 	maxFolds  = 10_000
 	maxFolded = 8 << 10
@@ -59,7 +58,7 @@ func (f *Folder) Truth(a *cel.Ast) (value, decided bool) {
 	return f.truth(folded{a.NativeRep(), a.NativeRep().Expr()})
 }
 
-// Assume returns a Folder that also assumes that an expression has a value.
+// Assume returns a Folder that also assumes that an expression has the value.
 func (f *Folder) Assume(a *cel.Ast, value bool) *Folder {
 	return f.assume(folded{a.NativeRep(), a.NativeRep().Expr()}, value)
 }
@@ -81,7 +80,7 @@ func (f folded) args() []folded {
 	return all
 }
 
-// function is the name of a global function or operator that is called, or "".
+// function returns the name of the called global function or operator, or "".
 func (f folded) function() string {
 	if f.expr.Kind() != ast.CallKind || f.expr.AsCall().IsMemberFunction() {
 		return ""
@@ -149,8 +148,8 @@ func (f *Folder) conditional(args []folded) (value, decided bool) {
 	return a, aKnown && bKnown && a == b
 }
 
-// compare decides a comparison of two constants, of a term with itself, or of a
-// term with a constant by what is assumed of it.
+// compare decides a comparison of two constants, of a term with itself, or of a term
+// with a constant under the assumptions about the term.
 func (f *Folder) compare(op string, a, b folded) (value, decided bool) {
 	x, y := f.value(a), f.value(b)
 	switch {
@@ -192,8 +191,8 @@ func (f *Folder) compareTerm(op string, term folded, c ref.Val) (value, decided 
 }
 
 // beyond decides a comparison of a term with a constant if all values on the term's
-// side of a bound lie on one side of the constant: under is the comparison that says
-// that a value is nearer than the bound, over that it is further away.
+// side of a bound lie on one side of the constant. under is the comparison that holds
+// nearer than the bound, over the one that holds further away.
 func beyond(op string, b limit, c ref.Val, under, over string) (value, decided bool) {
 	further, ok := holds(over, b.value, c)
 	if same, _ := holds(operators.Equals, b.value, c); same && ok {
@@ -214,8 +213,8 @@ func beyond(op string, b limit, c ref.Val, under, over string) (value, decided b
 
 var orEqual = map[string]string{operators.Less: operators.LessEquals, operators.Greater: operators.GreaterEquals}
 
-// in decides the membership of a constant, or of a term that is assumed to have one
-// of some values, in a list of constants.
+// in decides whether a list of constants contains a constant, or a term that is
+// assumed to have one of some values.
 func (f *Folder) in(term, list folded) (value, decided bool) {
 	elements, ok := f.elements(list)
 	if !ok {
@@ -235,7 +234,7 @@ func (f *Folder) in(term, list folded) (value, decided bool) {
 	return false, !slices.ContainsFunc(elements, func(v ref.Val) bool { return !contains(f.others[key], v) })
 }
 
-// elements are those of a list of constants.
+// elements returns the elements of a list of constants.
 func (f *Folder) elements(x folded) ([]ref.Val, bool) {
 	list, ok := f.value(x).(traits.Lister)
 	if !ok {
@@ -248,7 +247,7 @@ func (f *Folder) elements(x folded) ([]ref.Val, bool) {
 	return all, true
 }
 
-// agreed is the answer that is the same for all values.
+// agreed returns the answer if it is the same for all values.
 func agreed(values []ref.Val, answer func(ref.Val) (bool, bool)) (value, decided bool) {
 	for i, v := range values {
 		got, ok := answer(v)
@@ -264,21 +263,21 @@ func contains(all []ref.Val, v ref.Val) bool {
 	return slices.ContainsFunc(all, func(x ref.Val) bool { return x.Equal(v) == types.True })
 }
 
-// mirrored are comparisons with their sides exchanged.
+// mirrored maps comparisons to the ones with their sides exchanged.
 var mirrored = map[string]string{
 	operators.Equals: operators.Equals, operators.NotEquals: operators.NotEquals,
 	operators.Less: operators.Greater, operators.LessEquals: operators.GreaterEquals,
 	operators.Greater: operators.Less, operators.GreaterEquals: operators.LessEquals,
 }
 
-// negated are comparisons that hold when others do not.
+// negated maps comparisons to their opposites.
 var negated = map[string]string{
 	operators.Equals: operators.NotEquals, operators.NotEquals: operators.Equals,
 	operators.Less: operators.GreaterEquals, operators.LessEquals: operators.Greater,
 	operators.Greater: operators.LessEquals, operators.GreaterEquals: operators.Less,
 }
 
-// holds compares two constants. Those that have no order are not decided.
+// holds compares two constants. It does not decide constants without an order.
 func holds(op string, a, b ref.Val) (value, decided bool) {
 	if op == operators.Equals || op == operators.NotEquals {
 		return (a.Equal(b) == types.True) == (op == operators.Equals), true
@@ -326,7 +325,7 @@ func (f *Folder) resolve(x folded) folded {
 	return x
 }
 
-// value is the value of an expression of constants, else nil.
+// value returns the value of an expression of constants, else nil.
 func (f *Folder) value(x folded) ref.Val {
 	x = f.resolve(x)
 	if x.expr.Kind() == ast.LiteralKind {
@@ -338,7 +337,7 @@ func (f *Folder) value(x folded) ref.Val {
 	return evaluated(x)
 }
 
-// evaluated runs an expression that reads nothing; nil if it fails.
+// evaluated evaluates an expression without variables; nil if it fails.
 func evaluated(x folded) ref.Val {
 	checked, err := ast.ToProto(ast.NewCheckedAST(ast.NewAST(x.expr, x.of.SourceInfo()), x.of.TypeMap(), x.of.ReferenceMap()))
 	if err != nil {
@@ -355,7 +354,7 @@ func evaluated(x folded) ref.Val {
 	return v
 }
 
-// pure are the functions that depend on their arguments alone, and are cheap.
+// pure lists functions that depend on their arguments alone, and are cheap.
 var pure = []string{"size", "startsWith", "endsWith", "contains", "matches", "int", "string", "double", "bool", "lowerAscii", "upperAscii", "quantity", "isQuantity"}
 
 // closed reports whether an expression reads nothing but the variables of its own
@@ -385,7 +384,7 @@ func closed(e ast.Expr, bound []string) bool {
 	return false
 }
 
-// assume returns a copy that takes an expression for true or false.
+// assume returns a copy that assumes that an expression is true or false.
 func (f *Folder) assume(x folded, value bool) *Folder {
 	next := *f
 	next.known, next.values, next.others = maps.Clone(f.known), maps.Clone(f.values), maps.Clone(f.others)

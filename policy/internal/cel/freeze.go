@@ -9,20 +9,20 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// Sizes bounds the collections and the strings in a value: no list or map has
-// more Items, no string or key more bytes than Length.
+// Sizes bounds the collections and strings in a value: no list or map has more than
+// Items elements, no string or key more than Length bytes.
 type Sizes struct {
 	Items, Length uint64
 }
 
-// Max is the larger of both in either respect.
+// Max returns the larger of each bound.
 func (s Sizes) Max(t Sizes) Sizes {
 	return Sizes{max(s.Items, t.Items), max(s.Length, t.Length)}
 }
 
-// Freeze makes a CEL value of a tree of nil, bool, int64, float64, string,
-// []any and map[string]any, and measures it. The value shares nothing that
-// changes with the tree.
+// Freeze converts a tree of nil, bool, int64, float64, string, []any and
+// map[string]any to a CEL value, and measures it. The value may share the tree's
+// scalars only.
 func Freeze(tree any) (ref.Val, Sizes) {
 	var f freezer
 	v := f.freeze(tree)
@@ -31,13 +31,13 @@ func Freeze(tree any) (ref.Val, Sizes) {
 
 // Fits reports whether the lists, maps and texts that an expression made are no
 // larger than s. It does not look into maps of [Freeze], whose sizes are known. A
-// value of many parts does not fit.
+// value with more than maxParts parts does not fit.
 func Fits(v ref.Val, s Sizes) bool {
 	f := fitting{s, maxParts}
 	return f.fits(v)
 }
 
-// maxParts is how many parts of a value are looked at.
+// maxParts bounds the parts of a value that Fits visits.
 const maxParts = 4096
 
 type fitting struct {
@@ -58,7 +58,7 @@ func (f *fitting) fits(v ref.Val) bool {
 		return !v.HasValue() || f.fits(v.GetValue())
 	case *Map:
 		return true
-	case *List: // of Freeze, or two that were added
+	case *List: // of Freeze, or a sum of two
 		return uint64(len(v.elems)) <= f.Items && !slices.ContainsFunc(v.elems, func(e ref.Val) bool { return !f.fits(e) })
 	case traits.Lister:
 		return f.all(v.Size(), v.Iterator(), f.fits)
@@ -68,7 +68,7 @@ func (f *fitting) fits(v ref.Val) bool {
 	return true
 }
 
-// all reports whether there are no more elements than there may be, and each fits.
+// all reports whether there are no more elements than allowed, and each fits.
 func (f *fitting) all(size ref.Val, elements traits.Iterator, fits func(ref.Val) bool) bool {
 	if n, ok := size.(types.Int); !ok || uint64(n) > f.Items {
 		return false
@@ -81,8 +81,8 @@ func (f *fitting) all(size ref.Val, elements traits.Iterator, fits func(ref.Val)
 	return true
 }
 
-// A freezer makes the values of one tree, and measures it. It allocates them
-// many at a time: they are needed as long as each other.
+// A freezer makes the values of one tree, and measures it. It allocates many at a
+// time, since they are freed together.
 type freezer struct {
 	Sizes
 	vals  slab[ref.Val]
@@ -93,7 +93,7 @@ type freezer struct {
 	open  []entry // of the maps that are being frozen, the innermost last
 }
 
-// An entry is one of a map.
+// An entry is an entry of a map.
 type entry struct {
 	key   string
 	value any
@@ -157,10 +157,10 @@ func (f *freezer) mapping(m map[string]any) *Map {
 	return made
 }
 
-// A slab hands out parts of arrays.
+// A slab hands out parts of larger arrays.
 type slab[T any] struct{ free []T }
 
-// take gives n elements, of an array of at least so many.
+// take returns n elements, from an array of at least atLeast.
 func (s *slab[T]) take(n, atLeast int) []T {
 	if n > len(s.free) {
 		s.free = make([]T, max(n, atLeast))

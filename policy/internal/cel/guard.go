@@ -14,13 +14,12 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// A guard looks at the arguments of a call that could stall the process
-// without exceeding the cost limit, and returns an error to give instead of
-// its result, or nil.
+// A guard checks the arguments of a call that could stall the process within the cost
+// limit. It returns an error to use as the result, or nil.
 type guard func(args []ref.Val) ref.Val
 
-// guards are by function. "check" is no guard: it turns an authorizer that
-// does not know into an error (see Undecided).
+// guards maps functions to guards. "check" is no guard: it turns an undecided
+// authorizer into an error (see Undecided).
 var guards = map[string]guard{
 	"quantity": guardQuantity, "isQuantity": guardQuantity,
 	"matches": guardRegex, "find": guardRegex, "findAll": guardRegex,
@@ -77,8 +76,8 @@ func guardOverload(of *functions.Overload, g guard) *functions.Overload {
 	return &o
 }
 
-// guardQuantity keeps from the quantity parser what makes it allocate numbers
-// of billions of digits.
+// guardQuantity refuses quantities for which the parser would allocate billions of
+// digits.
 func guardQuantity(args []ref.Val) ref.Val {
 	if s, ok := args[0].(types.String); ok && !SafeQuantity(string(s)) {
 		return types.NewErr("quantity out of range: more than %d characters or an exponent beyond %d", maxQuantity, maxExponent)
@@ -91,8 +90,8 @@ const (
 	maxExponent = 27
 )
 
-// SafeQuantity reports whether the parser of quantities may be given s: it is
-// short, and its decimal exponent, if it has one, is small.
+// SafeQuantity reports whether s is safe to parse as a quantity: it is short, and its
+// decimal exponent, if any, is small.
 func SafeQuantity(s string) bool {
 	if len(s) > maxQuantity {
 		return false
@@ -112,7 +111,7 @@ func SafeQuantity(s string) bool {
 // expression times bytes of the text, some tenths of a second.
 const maxRegexWork = 64 << 20
 
-// expansion is how many instructions a byte of a pattern can stand for: x{1000}.
+// expansion bounds the instructions for a byte of a pattern, as in x{1000}.
 const expansion = 400
 
 func guardRegex(args []ref.Val) ref.Val {
@@ -134,7 +133,8 @@ func regexTooMuch(instructions, text int) ref.Val {
 	return types.NewErr("regular expression of %d instructions refused on a text of %d bytes", instructions, text)
 }
 
-// Instructions is the size of the compiled pattern; 0 for one that does not compile.
+// Instructions returns the size of the compiled pattern; 0 for one that does not
+// compile.
 func Instructions(pattern string) int {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
@@ -147,8 +147,8 @@ func Instructions(pattern string) int {
 	return len(prog.Inst)
 }
 
-// guardedRegexes compile constant patterns once, as those of cel-go and of the
-// Kubernetes library do, which they take precedence over by overload.
+// guardedRegexes compiles constant patterns once. They replace those of cel-go and of
+// the Kubernetes library, by overload.
 func guardedRegexes() []*interpreter.RegexOptimization {
 	return []*interpreter.RegexOptimization{
 		guardedRegex("matches", "matches"),
@@ -174,13 +174,14 @@ func guardedRegex(function, overload string) *interpreter.RegexOptimization {
 	}
 }
 
-// patterns are the functions of regular expressions, by overload.
+// patterns maps overloads of functions with a regular expression to their
+// implementation.
 var patterns = map[string]func(*regexp.Regexp, string, []ref.Val) ref.Val{
 	"matches": matchString, "matches_string": matchString, "string_find_string": findString,
 	"string_find_all_string": findAllString, "string_find_all_string_int": findAllString,
 }
 
-// A pattern is a compiled regular expression, and what to do with it.
+// A pattern is a compiled regular expression, with the function that applies it.
 type pattern struct {
 	re    *regexp.Regexp
 	size  int // instructions
@@ -225,8 +226,8 @@ func findAllString(re *regexp.Regexp, text string, limit []ref.Val) ref.Val {
 	return types.NewStringList(types.DefaultTypeAdapter, re.FindAllString(text, int(n)))
 }
 
-// maxString is how long a string may be made. What the API server stores is
-// shorter; its cost limit looks at what goes in, not at what comes out.
+// maxString bounds the strings that expressions make. The API server stores shorter
+// ones, and its cost limit counts a function's arguments, not its result.
 const maxString = 16 << 20
 
 func guardReplace(args []ref.Val) ref.Val {
@@ -266,17 +267,16 @@ func tooLong(n int) ref.Val {
 	return types.NewErr("a string of more than %d bytes refused", maxString)
 }
 
-// An Undecided is the error of an authorizer that does not know, with what it
-// would need to know.
+// An Undecided is the error of an authorizer that can't answer, with the fact that it
+// would need.
 type Undecided struct{ Question string }
 
 const undecidedMark = "undecided: "
 
 func (u *Undecided) Error() string { return undecidedMark + u.Question }
 
-// undecidedCheck makes a check whose authorizer could not tell an error, as
-// opposed to a decision that is not allowed: so `a || check` is decided when a
-// is true, and else it is not.
+// undecidedCheck turns a check that the authorizer can't answer into an error, unlike
+// a denied one. So `a || check` is decided if a is true, and undecided otherwise.
 func undecidedCheck(check functions.BinaryOp, env *cel.Env) functions.BinaryOp {
 	errorOf := unary(env, "error", "decision_error")
 	return func(receiver, verb ref.Val) ref.Val {

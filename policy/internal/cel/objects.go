@@ -15,12 +15,12 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Objects are the object and the old object of a request in each version in
-// which policies see them. They are not for concurrent use.
+// Objects are the object and the old object of a request, in each version that
+// policies ask for. They are not for concurrent use.
 type Objects struct {
 	Request *policy.Request
 	Kinds   policy.Kinds
-	Absent  any // what expressions see where there is no object
+	Absent  any // the value of a missing object in expressions
 
 	versions []*Versioned
 }
@@ -36,8 +36,8 @@ type Versioned struct {
 	Err           error
 }
 
-// Requests are the variable `request` for policies that see the request as one of a
-// version. They are not for concurrent use.
+// Requests hold the variable `request` for each version that policies see. They are
+// not for concurrent use.
 type Requests []requestAs
 
 type requestAs struct {
@@ -102,8 +102,8 @@ func (o *Objects) Convert(tree map[string]any, to schema.GroupVersionKind) (map[
 	return converted, nil
 }
 
-// NamespaceTree is a Namespace as the API server holds it once it is in use:
-// active, and labelled with its name.
+// NamespaceTree returns a Namespace as the API server stores it when in use: active,
+// and labelled with its name.
 func NamespaceTree(o *render.Object, name string) map[string]any {
 	tree := map[string]any{
 		"spec":   map[string]any{"finalizers": []any{"kubernetes"}},
@@ -131,15 +131,14 @@ func namespaceMetadata(o *render.Object, name string) map[string]any {
 	return metadata
 }
 
-// AuthorizerValues are the variables `authorizer` and
-// `authorizer.requestResource` of a request in a namespace, whose checks by
-// answers.
+// AuthorizerValues returns the variables `authorizer` and
+// `authorizer.requestResource` of a request in a namespace. by answers their checks.
 func AuthorizerValues(r *policy.Request, namespace string, u policy.UserInfo, by authorizer.UnconditionalAuthorizer) (checks, resource ref.Val) {
 	info := &user.DefaultInfo{Name: u.Username, UID: u.UID, Groups: u.Groups, Extra: u.Extra}
 	return library.NewAuthorizerVal(info, by), library.NewResourceAuthorizerVal(info, by, requestResource{r, namespace})
 }
 
-// requestResource is the request as authorizer.requestResource has it.
+// requestResource is the request as seen by authorizer.requestResource.
 type requestResource struct {
 	*policy.Request
 	namespace string

@@ -14,9 +14,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// SuggestFields adds to issues about fields the ones that may have been meant,
-// of the types given, which is called only if there are such issues. env is that of the
-// expression.
+// SuggestFields adds suggestions to issues about unknown fields, from the given
+// types, which is called only if there are such issues. env is the expression's
+// environment.
 func (c *CompileError) SuggestFields(env *cel.Env, source string, types func() *apiservercel.DeclTypeProvider) {
 	for n := range c.Issues {
 		i := &c.Issues[n]
@@ -26,9 +26,8 @@ func (c *CompileError) SuggestFields(env *cel.Env, source string, types func() *
 	}
 }
 
-// PlainError returns an error with what is wrong with an expression in a user's
-// words, in place of the API server's words and quotations. What else the error
-// says stays.
+// PlainError returns the error with the API server's words about an expression
+// replaced by plain ones. The rest of the error stays.
 func PlainError(err error) error {
 	wrong, ok := errors.AsType[*CompileError](err)
 	if !ok || len(wrong.Issues) == 0 {
@@ -57,8 +56,8 @@ func Place(issues []Issue, o *render.Object, pointer, source string) render.Span
 	return o.Span(pointer)
 }
 
-// Plain is what is wrong first, in a user's words. What follows a syntax error
-// is mostly about the same mistake and left out.
+// Plain returns the first issue, in a user's words. Issues after a syntax error
+// mostly repeat it and are left out.
 func (c *CompileError) Plain() string {
 	first := c.Issues[0]
 	more := len(c.Issues) - 1
@@ -80,7 +79,7 @@ var (
 	noOverload      = regexp.MustCompile(`^found no matching overload for '([^']*)' applied to '(.*)'$`)
 )
 
-// plain puts an issue in a user's words.
+// plain returns an issue in a user's words.
 func plain(env *cel.Env, i Issue) string {
 	if text, ok := strings.CutPrefix(i.Message, syntaxError); ok {
 		return plainSyntax(text)
@@ -130,7 +129,7 @@ func plainSyntax(text string) string {
 	return "syntax error: " + text
 }
 
-// plainCharacter is about a character that begins nothing in CEL.
+// plainCharacter describes a character that can't begin anything in CEL.
 func plainCharacter(c, raw string) string {
 	switch {
 	case strings.HasPrefix(raw, "'"), strings.HasPrefix(raw, `"`):
@@ -145,7 +144,7 @@ func plainCharacter(c, raw string) string {
 	return fmt.Sprintf("syntax error: %s means nothing in CEL", c)
 }
 
-// token is a token as the parser quotes it, without the quotes.
+// token returns a token without the parser's quotes.
 func token(s string) string { return strings.TrimSuffix(strings.TrimPrefix(s, "'"), "'") }
 
 func before(next string) string {
@@ -155,7 +154,7 @@ func before(next string) string {
 	return "before " + token(next)
 }
 
-// operator is a function as people write it: == for _==_.
+// operator returns a function as people write it: == for _==_.
 func operator(name string) string {
 	switch name {
 	case "_?_:_":
@@ -171,7 +170,7 @@ func operator(name string) string {
 	return name
 }
 
-// declared are the names of an environment's variables and functions that one
+// declared returns the names of an environment's variables and functions that users
 // may write.
 func declared(env *cel.Env) []string {
 	var names []string
@@ -188,7 +187,7 @@ func declared(env *cel.Env) []string {
 
 var pathBefore = regexp.MustCompile(`[\w.?\[\]"'-]+$`)
 
-// fieldsBefore are the fields of what stands before an issue about a field: of
+// fieldsBefore returns the fields of the value before an unknown field: of
 // object.spec in object.spec.replcas.
 func fieldsBefore(env *cel.Env, source string, i Issue, types func() *apiservercel.DeclTypeProvider) []string {
 	runes := []rune(source)

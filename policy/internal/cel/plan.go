@@ -15,14 +15,14 @@ import (
 
 // A Group is expressions of a policy that share a budget.
 type Group struct {
-	Budget   int64 // 0: there is none, and only the limit of each program holds
+	Budget   int64 // 0: none besides the limit of each program
 	Rounds   int   // how often the variables may be evaluated within the budget
 	Programs []*Program
 }
 
-// Plans decide which programs of a policy run without counting their cost, which takes
-// several times as long: a fifth of the CPU of a mixed tree under 60 policies. They are
-// safe for concurrent use.
+// Plans decide which programs of a policy run without counting their cost. Counting
+// takes several times as long: a fifth of the CPU of a mixed tree under 60 policies.
+// They are safe for concurrent use.
 type Plans struct {
 	names     *Names
 	variables []*Program
@@ -46,7 +46,7 @@ func NewPlans(names *Names, variables []*Program, groups ...Group) *Plans {
 	return p
 }
 
-// Inputs are the sizes of what a policy's expressions read.
+// Inputs are the sizes of the values that a policy's expressions read.
 type Inputs struct{ Objects, Others, Params Sizes }
 
 // A plan selects the programs that run uncounted on inputs of some sizes. Their bounds
@@ -54,14 +54,14 @@ type Inputs struct{ Objects, Others, Params Sizes }
 // variable is larger than assumed, the group is evaluated again with everything counted.
 type plan struct {
 	fast    []bool  // by program
-	bounds  []int64 // by group, what its uncounted programs cost together
+	bounds  []int64 // by group, the cost of its uncounted programs
 	assumed []bool  // by variable, whether its size could not be bounded
-	sizes   Sizes   // that are assumed for it
+	sizes   Sizes   // assumed for these variables
 }
 
-// buckets are the sizes of inputs that are planned for first. Most expressions are
-// cheap whatever bucket their inputs are in; where one is not, the policy is planned
-// for sizes closer to those of its inputs. Beyond the last everything is counted.
+// buckets are the sizes for which plans are made first. Most expressions are cheap
+// for inputs of any bucket; otherwise the policy is planned for sizes closer to those
+// of its inputs. Beyond the last bucket everything is counted.
 var buckets = [...]Sizes{
 	{Items: 24, Length: 256},
 	{Items: 64, Length: 1 << 10},
@@ -97,8 +97,8 @@ func (p *Plans) load(in Inputs) *plan {
 	return made.(*plan)
 }
 
-// make chooses programs, the cheapest first, while their bounds leave an eighth of
-// their group's budget to the others.
+// make chooses the programs of a plan, the cheapest first, while their bounds leave
+// an eighth of their group's budget to the others.
 func (p *Plans) make(in Inputs) *plan {
 	all := in.Objects.Max(in.Others).Max(in.Params)
 	made := &plan{fast: make([]bool, len(p.programs)), bounds: make([]int64, len(p.groups))}
@@ -144,8 +144,8 @@ func (p *Plans) within(bounds []int64, program int, cost uint64) bool {
 	return true
 }
 
-// costs bounds the cost of each program. Variables of unknown size have that of the
-// plan where every group can be evaluated again.
+// costs returns the bounded cost of each program. Variables of unknown size get the
+// plan's sizes if every group can be evaluated again.
 func (p *Plans) costs(in Inputs, made *plan) []uint64 {
 	roots := Roots{Inputs: in.Others, Objects: &in.Objects, Params: &in.Params, Variables: map[string]Sizes{}}
 	again := !slices.ContainsFunc(p.groups, func(g Group) bool { return g.Budget == 0 })
@@ -168,7 +168,7 @@ func (p *Plans) costs(in Inputs, made *plan) []uint64 {
 	return costs
 }
 
-// A Meter holds the programs of one policy on one request to their budgets. Its zero
+// A Meter holds one policy's programs to their budgets for one request. Its zero
 // value counts the cost of everything.
 type Meter struct {
 	plans     *Plans
@@ -183,9 +183,9 @@ func (p *Plans) Meter(in Inputs) Meter { return Meter{plans: p, plan: p.plan(in)
 // Counting returns a meter that counts the cost of everything.
 func (p *Plans) Counting() Meter { return Meter{plans: p} }
 
-// Group calls f, which evaluates a group of programs, and again with everything
-// counted if it is uncertain whether the budget is spent. f begins with variables
-// that have no values.
+// Group calls f, which evaluates a group of programs, and calls it again with
+// everything counted if the budget may be spent. Variables have no values when f
+// begins.
 func (m *Meter) Group(group int, f func() error) error {
 	budget := m.plans.groups[group].Budget
 	m.Begin(budget - m.Bound(group))
@@ -199,16 +199,16 @@ func (m *Meter) Group(group int, f func() error) error {
 	return f()
 }
 
-// Begin sets the budget for what is evaluated next.
+// Begin sets the budget of the following evaluations.
 func (m *Meter) Begin(budget int64) { m.remaining, m.larger = budget, false }
 
-// Remaining is what is left of the budget; it is negative where too much was spent.
+// Remaining returns the rest of the budget, negative if too much was spent.
 func (m *Meter) Remaining() int64 { return m.remaining }
 
 // Out reports whether the budget is spent, or may be.
 func (m *Meter) Out() bool { return m.remaining < 0 || m.larger }
 
-// Bound is the most that the uncounted programs of a group cost together.
+// Bound returns the bound of the cost of a group's uncounted programs together.
 func (m *Meter) Bound(group int) int64 {
 	if m.plan == nil {
 		return 0
@@ -219,7 +219,7 @@ func (m *Meter) Bound(group int) int64 {
 // Uncounted reports whether a program runs without counting its cost.
 func (m *Meter) Uncounted(p *Program) bool { return m.plan != nil && m.plan.fast[p.number] }
 
-// Eval runs a program. Where Out is true afterwards, the value counts for nothing.
+// Eval runs a program. If Out is true afterwards, the value must not be used.
 func (m *Meter) Eval(ctx context.Context, p *Program, input cel.Activation) (ref.Val, error) {
 	if m.Uncounted(p) {
 		return p.Eval(input)
@@ -230,7 +230,7 @@ func (m *Meter) Eval(ctx context.Context, p *Program, input cel.Activation) (ref
 }
 
 // Evaluate runs the program of an expression. The error is ErrBudget, or has the API
-// server's words. secret hides what may quote a Secret.
+// server's words. secret hides values that may be a Secret's.
 func (m *Meter) Evaluate(ctx context.Context, p *Program, input cel.Activation, source string, secret bool) (ref.Val, error) {
 	v, err := m.Eval(ctx, p, input)
 	switch {

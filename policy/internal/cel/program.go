@@ -21,10 +21,10 @@ type Program struct {
 	exact func() (cel.Program, error)
 
 	uncounted uint64 // runs without counting if its cost is bounded by this
-	number    int    // among those of its policy
+	number    int    // its index in the policy
 
 	plan     planner         // of fast
-	observed cel.Program     // that counts its branches; nil where nobody asked for that
+	observed cel.Program     // counts its branches; nil if nothing counts them
 	counters []*atomic.Int64 // of the branches, in the order of the expression
 }
 
@@ -40,8 +40,8 @@ func Plan(ast *cel.Ast) (*Program, error) {
 	return newProgram(ast, celconfig.PerCallLimit, r.fast, r.exact)
 }
 
-// newProgram plans a program twice: at once without counting its cost, and
-// with that when it is first needed.
+// newProgram plans the uncounted program at once, and the counted one when it is
+// first needed.
 func newProgram(ast *cel.Ast, uncounted uint64, fast planner, exact func(*cel.Ast) (cel.Program, error)) (*Program, error) {
 	p := &Program{AST: ast, uncounted: uncounted, plan: fast, exact: sync.OnceValues(func() (cel.Program, error) { return planned(exact, ast) })}
 	var err error
@@ -51,8 +51,8 @@ func newProgram(ast *cel.Ast, uncounted uint64, fast planner, exact func(*cel.As
 	return p, nil
 }
 
-// planned is a program of cel-go's planner. It evaluates constants, and panics
-// where these do: {b'x': 1}.
+// planned calls cel-go's planner, which evaluates constants and panics if they do:
+// {b'x': 1}.
 func planned(plan func(*cel.Ast) (cel.Program, error), ast *cel.Ast) (p cel.Program, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -62,16 +62,16 @@ func planned(plan func(*cel.Ast) (cel.Program, error), ast *cel.Ast) (p cel.Prog
 	return plan(ast)
 }
 
-// Eval runs the program without counting its cost. Use it where Cost is known
-// to be within the limit.
+// Eval runs the program without counting its cost. The caller must know that Cost is
+// within the limit.
 func (p *Program) Eval(input cel.Activation) (ref.Val, error) {
 	v, _, err := p.fast.Eval(input)
 	p.observe(input)
 	return v, err
 }
 
-// EvalExact runs the program under the API server's limit for one evaluation
-// and returns what it cost.
+// EvalExact runs the program under the API server's limit for one evaluation and
+// returns its cost.
 func (p *Program) EvalExact(ctx context.Context, input cel.Activation) (v ref.Val, cost int64, err error) {
 	program, err := p.exact()
 	if err != nil {
@@ -87,15 +87,15 @@ func (p *Program) EvalExact(ctx context.Context, input cel.Activation) (v ref.Va
 	return v, cost, err
 }
 
-// WasStopped reports whether an error of EvalExact means that the evaluation was
-// stopped, by the limit of its cost or by its context. Then no field is at fault,
-// and a second evaluation to look for one would take as long.
+// WasStopped reports whether an error of EvalExact means that the limit of the cost
+// or the context stopped the evaluation. Then no field is at fault, and looking for
+// one would take as long again.
 func WasStopped(err error) bool {
 	return errors.As(err, new(interpreter.EvalCancelledError))
 }
 
-// observe evaluates once more where branches are counted. Variables that were read
-// keep their values.
+// observe evaluates the program once more if branches are counted. Variables that
+// were read keep their values.
 func (p *Program) observe(input cel.Activation) {
 	if p.observed != nil {
 		p.observed.Eval(input)

@@ -11,11 +11,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Questions collects what the running expression would have to know and can't.
-// A nil *Questions keeps none. It is not for concurrent use.
+// Questions collects facts that the running expression needs and that are unknown. A
+// nil *Questions keeps none. It is not for concurrent use.
 type Questions struct{ list []string }
 
-// maxQuestions is how many questions are kept of one expression.
+// maxQuestions bounds the questions of one expression.
 const maxQuestions = 32
 
 // Reset forgets the questions, before the next expression.
@@ -24,27 +24,27 @@ func (q *Questions) Reset() { q.list = q.list[:0] }
 // Any reports whether there is a question.
 func (q *Questions) Any() bool { return len(q.list) > 0 }
 
-// Add notes questions.
+// Add adds questions.
 func (q *Questions) Add(questions ...string) {
 	if q != nil && len(q.list) < maxQuestions {
 		q.list = append(q.list, questions...)
 	}
 }
 
-// Ask notes a question, and returns the error that the expression gets instead
-// of an answer.
+// Ask adds a question, and returns the error that the expression gets instead of an
+// answer.
 func (q *Questions) Ask(question string) ref.Val {
 	q.Add(question)
 	return types.NewErr("%s", question)
 }
 
-// All returns the questions. They are good until the next Reset.
+// All returns the questions. They are valid until the next Reset.
 func (q *Questions) All() []string { return q.list }
 
-// Text is the questions in one line, each once.
+// Text returns the questions in one line, without repetitions.
 func (q *Questions) Text() string { return QuestionsText(q.list) }
 
-// QuestionsText is questions in one line, each once, in their order.
+// QuestionsText returns questions in one line, in order, without repetitions.
 func QuestionsText(questions []string) string {
 	var unique []string
 	for _, question := range questions {
@@ -55,7 +55,7 @@ func QuestionsText(questions []string) string {
 	return strings.Join(unique, "; ")
 }
 
-// Quietly calls f, and forgets the questions that it asks.
+// Quietly calls f, and drops the questions that it asks.
 func (q *Questions) Quietly(f func()) {
 	before := q.list
 	f()

@@ -18,16 +18,16 @@ import (
 // values, errors and fields at fault.
 type Reads struct{ root *part }
 
-// A part is a place of an object, or a place in all elements of a list there. Whether
-// there is a value, of what type and whether it is empty always counts, and so does the
-// length of a list.
+// A part is a place of an object, or of each element of a list there. Whether its
+// value exists, the value's type, whether it is empty and the length of a list always
+// count as read.
 type part struct {
 	fields   map[string]*part
 	names    []string // of fields, sorted
 	elements *part
 	all      bool // the whole value is read
-	lists    bool // it is if it is a list
-	others   bool // it is if it is no list
+	lists    bool // the whole value is read if it is a list
+	others   bool // the whole value is read if it is no list
 }
 
 func (p *part) field(name string) *part {
@@ -40,7 +40,7 @@ func (p *part) field(name string) *part {
 	return p.fields[name]
 }
 
-// each is the part for the elements. A map is read whole where its elements are.
+// each returns the part for the elements. A map is read whole if its elements are.
 func (p *part) each() *part {
 	if p.elements == nil {
 		p.elements = &part{}
@@ -49,7 +49,7 @@ func (p *part) each() *part {
 	return p.elements
 }
 
-// seal sorts the names of fields, for good.
+// seal sorts the names of fields. No more may be added.
 func (p *part) seal() {
 	p.names = slices.Sorted(maps.Keys(p.fields))
 	for _, f := range p.fields {
@@ -60,9 +60,9 @@ func (p *part) seal() {
 	}
 }
 
-// ReadsOf returns what expressions may read of the object; nil if they read anything
-// else, or call a function that may do more than compute its value from its arguments.
-// variable gives the expression of the i-th variable.
+// ReadsOf returns the parts of the object that expressions may read. It returns nil
+// if they read anything else, or call a function that may depend on more than its
+// arguments. variable returns the expression of the i-th variable.
 func ReadsOf(expressions []*cel.Ast, names *Names, variable func(i int) *cel.Ast) *Reads {
 	r := &reader{root: &part{}, names: names, variable: variable, variables: map[int]flow{}, left: maxRead}
 	for _, a := range expressions {
@@ -84,10 +84,10 @@ type reader struct {
 	variable  func(i int) *cel.Ast
 	variables map[int]flow
 	more      bool // something else is read
-	left      int  // expressions that may still be looked at; macros within macros are several times
+	left      int  // expressions that may still be visited; those in nested macros are several times
 }
 
-// maxRead bounds the expressions that are looked at.
+// maxRead bounds the expressions that are visited.
 const maxRead = 20_000
 
 // A flow describes the possible values of an expression: parts of the object, constant
@@ -100,10 +100,10 @@ type flow struct {
 	other    bool
 }
 
-// computed is a value that nothing of the object is in.
+// computed is a value that shares nothing with the object.
 var computed = flow{other: true}
 
-// or joins what two values may be.
+// or returns the flow of either value.
 func (f flow) or(g flow) flow {
 	joined := flow{parts: union(f.parts, g.parts), texts: union(f.texts, g.texts), elements: f.elements, other: f.other || g.other}
 	switch {
@@ -132,7 +132,7 @@ func (f flow) covers(g flow) bool {
 		(g.elements == nil || f.elements != nil && f.elements.covers(*g.elements))
 }
 
-// consume notes that a value is read whole.
+// consume records that a value is read whole.
 func (r *reader) consume(f flow) {
 	for _, p := range f.parts {
 		p.all = true
@@ -142,7 +142,7 @@ func (r *reader) consume(f flow) {
 	}
 }
 
-// items is what the elements of a value may be.
+// items returns the flow of a value's elements.
 func (f flow) items() flow {
 	e := flow{other: f.other}
 	for _, p := range f.parts {
@@ -154,10 +154,10 @@ func (f flow) items() flow {
 	return e
 }
 
-// field is what a field of a value may be.
+// field returns the flow of a value's fields of these names.
 func (f flow) field(names ...string) flow {
 	e := flow{other: f.other || f.elements != nil}
-	if f.elements != nil { // of which an index is given, then
+	if f.elements != nil { // the field is an index of it
 		e = e.or(*f.elements)
 	}
 	for _, p := range f.parts {
@@ -255,7 +255,7 @@ func (r *reader) selected(s ast.SelectExpr, scope *local) flow {
 	return f
 }
 
-// composited is what a variable of the policy may be.
+// composited returns the flow of a variable of the policy.
 func (r *reader) composited(name string) flow {
 	i, ok := r.names.Index(name)
 	if !ok || r.variable(i) == nil {
@@ -310,7 +310,7 @@ func isNull(e ast.Expr) bool {
 	return e.Kind() == ast.LiteralKind && e.AsLiteral() == types.NullValue
 }
 
-// each is what any of some values may be.
+// each returns the flow of any of the values.
 func (r *reader) each(args []ast.Expr, scope *local) (f flow) {
 	for _, a := range args {
 		f = f.or(r.of(a, scope))
@@ -318,7 +318,8 @@ func (r *reader) each(args []ast.Expr, scope *local) (f flow) {
 	return f
 }
 
-// measure notes that the size of a value is read: of a list the length, of others all.
+// measure records that the size of a value is read: the length of a list, or all of
+// another value.
 func (r *reader) measure(f flow) {
 	for _, p := range f.parts {
 		p.others = true
@@ -334,7 +335,7 @@ func (r *reader) index(args []ast.Expr, scope *local) flow {
 	return f.items()
 }
 
-// contains is the operator in.
+// contains returns the flow of the operator in.
 func (r *reader) contains(args []ast.Expr, scope *local) flow {
 	key, f := r.of(args[0], scope), r.of(args[1], scope)
 	if !key.constant() {
@@ -352,7 +353,7 @@ func (r *reader) contains(args []ast.Expr, scope *local) flow {
 	return computed
 }
 
-// fold is a macro, whose accumulator may grow with each turn.
+// fold returns the flow of a macro, whose accumulator may grow with each turn.
 func (r *reader) fold(c ast.ComprehensionExpr, scope *local) flow {
 	over := r.of(c.IterRange(), scope)
 	turn := &local{c.IterVar(), over.items(), scope}
@@ -374,7 +375,7 @@ func (r *reader) fold(c ast.ComprehensionExpr, scope *local) flow {
 	return flow{}
 }
 
-// computing lists functions that compute their value from their arguments alone, but for
+// computing lists functions whose value depends on their arguments alone, besides
 // those of call.
 var computing = []string{
 	operators.LogicalAnd, operators.LogicalOr, operators.LogicalNot, operators.NotStrictlyFalse,
@@ -389,8 +390,8 @@ var computing = []string{
 	"isGreaterThan", "isLessThan", "compareTo",
 }
 
-// Key appends the parts of an object that are read to a buffer. ok is false where r is
-// nil, and for an object with a value that is not one of JSON's.
+// Key appends the parts of an object that are read to a buffer. ok is false if r is
+// nil, or for a value that JSON can't hold.
 func (r *Reads) Key(buffer []byte, object ref.Val) (key []byte, ok bool) {
 	if r == nil {
 		return buffer, false
@@ -398,8 +399,8 @@ func (r *Reads) Key(buffer []byte, object ref.Val) (key []byte, ok bool) {
 	return r.root.append(buffer, object)
 }
 
-// append writes each value with its type first, and counted, so that different values
-// have different texts.
+// append writes each value after its type and length, so that different values have
+// different texts.
 func (p *part) append(b []byte, v ref.Val) ([]byte, bool) {
 	list, isList := v.(*List)
 	if p.all || isList && p.lists || !isList && p.others {
@@ -439,7 +440,8 @@ func (p *part) append(b []byte, v ref.Val) ([]byte, bool) {
 	return append(b, kind), kind != 0
 }
 
-// kindOf is a letter for the type of a value; 0 for a type that no tree of JSON has.
+// kindOf returns a letter for the type of a value; 0 for a type that JSON does not
+// have.
 func kindOf(v ref.Val) byte {
 	switch v.(type) {
 	case types.Null:

@@ -27,19 +27,19 @@ type Repeats[V any] struct {
 	known map[string]repeat[V]
 }
 
-// repeatReads are the parts of objects that the expressions of a policy read; nil where
-// these read anything else. Messages are evaluated for failures only.
+// repeatReads are the parts of objects that a policy's expressions read; nil if they
+// read anything else. Messages are evaluated for failures only.
 type repeatReads struct{ rules, messages *Reads }
 
-// A repeat holds verdicts. Those with failures depend on what messages read, too, and
-// are found by that.
+// A repeat holds verdicts. If there are failures, their key includes what messages
+// read.
 type repeat[V any] struct {
 	verdicts []V
 	fails    bool
 }
 
-// How repeats are looked for: from the few-th object on, until the first ones show that
-// objects differ too much, and for so many different ones.
+// Look-ups begin with the few-th object, and end if the first ones show that objects
+// differ too much, or after too many different ones.
 const (
 	fewObjects  = 16
 	triedFirst  = 64
@@ -47,9 +47,9 @@ const (
 	mostKey     = 4 << 10 // bytes
 )
 
-// Reading sets the expressions that the verdicts depend on, and those that they depend on
-// besides if there are failures. names are those of the variables. It is called before
-// anything is looked up.
+// Reading sets the expressions that the verdicts depend on, and the messages that
+// those of failures depend on. names are those of the variables. It must be called
+// before Verdicts.
 func (r *Repeats[V]) Reading(names *Names, variables, messages []*Expression, rules ...[]*Expression) {
 	variable := func(i int) *cel.Ast { return variables[i].AST }
 	r.reads = sync.OnceValue(func() repeatReads {
@@ -57,10 +57,10 @@ func (r *Repeats[V]) Reading(names *Names, variables, messages []*Expression, ru
 	})
 }
 
-// Verdicts returns the verdicts on an object: those on an earlier object that is equal in
-// what the policy reads, or those that evaluate returns. Verdicts of evaluate are used
-// again if all are decided and keep is true, which says that they depend on the object
-// alone. room is memory for keys.
+// Verdicts returns the verdicts on an object: those on an earlier object that is
+// equal in all that the policy reads, or those that evaluate returns. Evaluated
+// verdicts are kept if all are decided and keep is true, which says that they depend
+// on the object alone. room is memory for keys.
 func (r *Repeats[V]) Verdicts(room *[]byte, object ref.Val, outcome func(*V) policy.Outcome, evaluate func() (vs []V, keep bool)) []V {
 	if !r.worthwhile() {
 		vs, _ := evaluate()
@@ -95,16 +95,16 @@ func (r *Repeats[V]) worthwhile() bool {
 	return (missed < triedFirst || missed < 2*r.found.Load()) && r.reads().rules != nil
 }
 
-// A repeatKey is what a policy reads of an object.
+// A repeatKey identifies the parts of an object that a policy reads.
 type repeatKey struct {
 	bytes []byte
-	rules int  // how many of them are not for messages
-	all   bool // those for messages are there
+	rules int  // how many parts are not for messages
+	all   bool // includes the parts for messages
 	known bool // there is a key
 }
 
-// lookUp returns the verdicts on an object that is equal in what the policy reads, or the
-// key for this one.
+// lookUp returns the verdicts on an object that is equal in all that the policy
+// reads, or the key for this one.
 func (r *Repeats[V]) lookUp(room []byte, object ref.Val) (verdicts []V, found bool, key repeatKey) {
 	reads := r.reads()
 	key.bytes, key.known = reads.rules.Key(room[:0], object)

@@ -15,12 +15,12 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/patch"
 )
 
-// runner is what programs of every version run in: the functions of the newest
-// environment, which are those of stored expressions, without its program
-// options, since these can't be taken back.
+// A runner is the environment in which programs of every version run: the functions
+// of the newest environment for stored expressions, without its program options,
+// which can't be removed.
 type runner struct {
 	env    *cel.Env
-	guards []*functions.Overload // instead of functions that hostile values can stall
+	guards []*functions.Overload // replace functions that hostile values can stall
 }
 
 // theRunner is built on first use; it never changes.
@@ -47,9 +47,8 @@ func newRunner() (*runner, error) {
 	return &runner{env, guards}, err
 }
 
-// RunEnv is the environment that programs run in, for what evaluates checked
-// expressions otherwise. Its functions are not guarded against values that
-// stall them.
+// RunEnv returns the environment that programs run in, for other evaluators of
+// checked expressions. Its functions are not guarded against values that stall them.
 func RunEnv() (*cel.Env, error) {
 	r, err := theRunner()
 	if err != nil {

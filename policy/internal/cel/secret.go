@@ -10,9 +10,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Quotes reports whether the value of an expression may hold more of an object
-// than what identifies it: what must not be shown of a Secret. What variables,
-// parameters and functions bring may be anything.
+// Quotes reports whether the value of an expression may contain a part of an object
+// that a Secret must not show. Variables, parameters and functions may return
+// anything.
 func Quotes(a *cel.Ast) bool {
 	root := celast.NavigateAST(a.NativeRep())
 	idents := celast.MatchDescendants(root, celast.KindMatcher(celast.IdentKind))
@@ -27,11 +27,11 @@ func Quotes(a *cel.Ast) bool {
 	})
 }
 
-// harmless are the fields that may be shown of any object.
+// harmless lists the fields that may be shown of any object.
 var harmless = [][]string{{"kind"}, {"apiVersion"}, {"type"}, {"metadata", "name"}, {"metadata", "namespace"}, {"metadata", "labels"}}
 
-// selects reports whether the fields of a path, or what is below them, are all
-// that is taken of an identifier.
+// selects reports whether only the fields of a path, or values below it, are read of
+// an identifier.
 func selects(e celast.NavigableExpr, path []string) bool {
 	for _, field := range path {
 		parent, ok := e.Parent()
@@ -43,12 +43,12 @@ func selects(e celast.NavigableExpr, path []string) bool {
 	return true
 }
 
-// gram is how long a piece of a secret value may not be in a text.
+// gram is the length from which on a text may not contain a piece of a secret value.
 const gram = 6
 
-// Reveals reports whether a text holds a piece of what the objects hold, besides
-// what identifies them: as it is written, in base64, in whatever case. It tells
-// a message that quotes a value from one that names its key.
+// Reveals reports whether a text contains a piece of the objects' values, besides
+// those that identify them: as written, in base64, in upper or lower case. So a
+// message that quotes a value is told from one that names its key.
 func Reveals(text string, objects ...map[string]any) bool {
 	text = strings.ToLower(text)
 	grams := make(map[string]bool, len(text))
@@ -84,8 +84,8 @@ func reveals(text string, grams map[string]bool, value any) bool {
 	return false
 }
 
-// pieceOf reports whether a piece of a value is in the text, or the whole of a
-// short one. One of a letter or two tells nothing.
+// pieceOf reports whether the text contains a piece of a value, or a short value
+// whole. Values of one or two letters don't count.
 func pieceOf(text string, grams map[string]bool, value string) bool {
 	value = strings.ToLower(strings.TrimSpace(value))
 	if len(value) < gram {

@@ -22,7 +22,7 @@ type List struct {
 	elems []ref.Val
 }
 
-// tagOf tells most keys apart without reading them.
+// tagOf returns a tag by which most keys can be told apart without reading them.
 func tagOf(key string) uint32 {
 	n := len(key)
 	if n == 0 {
@@ -34,7 +34,7 @@ func tagOf(key string) uint32 {
 // Lookup returns the value of a key.
 func (m *Map) Lookup(key string) (ref.Val, bool) { return m.find(key, tagOf(key)) }
 
-// few is for how many keys it is faster to go through the tags.
+// few is the number of keys up to which a scan of the tags is faster.
 const few = 32
 
 func (m *Map) find(key string, tag uint32) (ref.Val, bool) {
@@ -150,10 +150,10 @@ func (l *List) Get(index ref.Val) ref.Val {
 	return l.elems[i]
 }
 
-// Len is the number of elements.
+// Len returns the number of elements.
 func (l *List) Len() int { return len(l.elems) }
 
-// At is an element.
+// At returns an element.
 func (l *List) At(i int) ref.Val { return l.elems[i] }
 
 // Contains implements traits.Container.
@@ -178,7 +178,7 @@ func (l *List) Add(other ref.Val) ref.Val {
 	return l.lister().Add(o)
 }
 
-// and is both lists in one.
+// and concatenates two lists.
 func (l *List) and(m *List) *List {
 	switch {
 	case len(m.elems) == 0:
@@ -247,7 +247,7 @@ func (l *List) lister() traits.Lister {
 	return types.NewRefValList(types.DefaultTypeAdapter, l.elems)
 }
 
-// listIterator is an iterator without an indirect call per element.
+// listIterator is an iterator without an indirect call for each element.
 type listIterator struct {
 	unconvertible
 	elems []ref.Val
@@ -280,7 +280,8 @@ func (i *iterator) Next() ref.Val {
 	return i.at(i.next - 1)
 }
 
-// unconvertible makes iterators values, which no expression sees.
+// unconvertible implements the methods of ref.Val that iterators need but no
+// expression calls.
 type unconvertible struct{}
 
 func (unconvertible) ConvertToNative(t reflect.Type) (any, error) {

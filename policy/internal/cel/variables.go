@@ -11,14 +11,14 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// Names are the names of a policy's variables, in their order. They are
-// read-only once the policy is compiled.
+// Names are the names of a policy's variables, in order. They are read-only once the
+// policy is compiled.
 type Names struct {
 	list  []string
 	index map[string]int
 }
 
-// Add adds a name. Of two that are the same, the later one counts.
+// Add adds a name. If a name is added twice, the later one counts.
 func (n *Names) Add(name string) {
 	if n.index == nil {
 		n.index = map[string]int{}
@@ -27,7 +27,7 @@ func (n *Names) Add(name string) {
 	n.list = append(n.list, name)
 }
 
-// At is the name of the i-th variable.
+// At returns the name of the i-th variable.
 func (n *Names) At(i int) string { return n.list[i] }
 
 // Index returns the index of a variable. Expressions escape names that are
@@ -60,17 +60,16 @@ type slot struct {
 	asked []string // the questions that its evaluation asked
 }
 
-// NewVariables returns variables that have no values yet. evaluate is called
-// for each that is read. questions, which may be nil, is where evaluation notes
-// what it would have to know: a variable that is read again asks again.
+// NewVariables returns variables without values. evaluate is called for each variable
+// that is first read. Evaluation adds what it needs to questions, which may be nil; a
+// variable that is read again adds its questions again.
 func NewVariables(names *Names, questions *Questions, evaluate func(i int) ref.Val) *Variables {
 	v := &Variables{questions: questions, evaluate: evaluate}
 	v.Reset(names)
 	return v
 }
 
-// Reset forgets all values, and makes these the variables of a policy with
-// other names.
+// Reset drops all values, and sets the names to those of another policy.
 func (v *Variables) Reset(names *Names) {
 	v.names = names
 	if n := len(names.list); cap(v.slots) < n {

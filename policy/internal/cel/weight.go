@@ -8,19 +8,19 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// The cost limit counts what an operation is given at its top: a list of two
-// lists costs two, and may hold the same list twice, which does so again. To
-// compare, print or look for such a value takes as long as if it were written
-// out. So what expressions put together has a weight, which counts shared parts
-// as often as they are held, and a limit.
+// The cost limit counts the arguments of an operation at their top only: a list of
+// two lists costs two, and may hold the same list twice, and so on. Comparing,
+// printing or searching such a value takes as long as if it were written out. So
+// values that expressions make have a weight, which counts shared parts each time
+// they occur, and a limit.
 const (
-	maxWeight   = 1 << 18 // of a value that an expression makes
-	maxElements = 1 << 18 // of a list that is made of two
-	knownWeight = 1 << 10 // from which on a value keeps its weight
-	stringUnit  = 32      // bytes of a string that weigh as much as a value
+	maxWeight   = 1 << 18 // of a value made by an expression
+	maxElements = 1 << 18 // of the sum of two lists
+	knownWeight = 1 << 10 // values at least so heavy store their weight
+	stringUnit  = 32      // bytes of a string that weigh 1
 )
 
-// weighed has the lists and maps that a program makes weighed.
+// weighed is the option by which lists and maps that a program makes are weighed.
 func weighed() cel.ProgramOption {
 	return cel.CustomDecoratorV2(func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 		c, ok := i.(interpreter.InterpretableConstructor)
@@ -31,8 +31,8 @@ func weighed() cel.ProgramOption {
 	})
 }
 
-// isConstant says about a constructor that all its elements are constants, which are
-// as many as are written.
+// isConstant reports whether all elements of a constructor are constants, so that
+// they are no more than written.
 func isConstant(c interpreter.InterpretableConstructor) bool {
 	for _, v := range c.InitVals() {
 		if _, ok := v.(interpreter.InterpretableConst); !ok {
@@ -57,8 +57,8 @@ func (w weighedConstructor) Eval(in interpreter.Activation) ref.Val {
 	return held(w.InterpretableConstructor.Eval(in))
 }
 
-// held returns the value, with its weight where that is much, or an error where
-// it is too much.
+// held returns the value, with its weight if it is heavy, or an error if it is too
+// heavy.
 func held(v ref.Val) ref.Val {
 	w := weigher{left: maxWeight}
 	w.add(v)
@@ -76,8 +76,8 @@ func held(v ref.Val) ref.Val {
 	return v
 }
 
-// heavyList and heavyMap keep the weight of a value, so that it is not weighed
-// again wherever it is held.
+// heavyList and heavyMap store the weight of a value, so that it is not weighed again
+// in each value that contains it.
 type heavyList struct {
 	traits.Lister
 	weight int
@@ -108,7 +108,7 @@ func (w *weigher) add(v ref.Val) {
 		if x.HasValue() {
 			w.add(x.GetValue())
 		}
-	case *List: // of the input, where nothing is held twice
+	case *List: // of the input, which shares nothing
 		w.left -= len(x.elems)
 	case *Map:
 		w.left -= len(x.keys)
@@ -122,7 +122,7 @@ func (w *weigher) add(v ref.Val) {
 	}
 }
 
-// addMap adds what a map holds that an expression made.
+// addMap adds the contents of a map that an expression made.
 func (w *weigher) addMap(v ref.Val) {
 	m, ok := v.(traits.Mapper)
 	if !ok {
@@ -137,7 +137,7 @@ func (w *weigher) addMap(v ref.Val) {
 	}
 }
 
-// guardAdd keeps lists from growing by being added to themselves.
+// guardAdd limits the growth of lists that are added to themselves.
 func guardAdd(args []ref.Val) ref.Val {
 	if len(args) < 2 {
 		return nil

@@ -16,9 +16,9 @@ var ErrBudget = errors.New("validation failed due to running out of cost budget,
 // ErrHidden replaces errors that may quote a Secret.
 var ErrHidden = errors.New("not shown, since it may quote a Secret")
 
-// ShownError returns the error of an expression. For one that sees a Secret it is
-// replaced, since functions quote the values that they can't use; a missing key is
-// shown if the expression itself names it.
+// ShownError returns the error of an expression. If the expression sees a Secret the
+// error is replaced, since functions quote values that they can't use; but a missing
+// key is shown if the expression itself names it.
 func ShownError(source string, err error, secret bool) error {
 	if !secret {
 		return err
@@ -41,8 +41,9 @@ func Message(v ref.Val, err error) (text string, ok bool) {
 	return text, text != "" && !strings.Contains(text, "\n")
 }
 
-// FailedMessage is the message of a validation that failed and has none of its
-// own: the first of the fixed messages that is not empty, otherwise the expression.
+// FailedMessage returns the message of a failed validation without a
+// messageExpression: the first of the fixed messages that is not empty, else the
+// expression.
 func FailedMessage(source string, fixed ...string) string {
 	for _, m := range fixed {
 		if m = strings.TrimSpace(m); m != "" {

@@ -1,20 +1,20 @@
-// Package conditions compares as Kyverno's preconditions and deny conditions
-// do: any and all of keys, operators and values.
+// Package conditions evaluates Kyverno's preconditions and deny conditions: any and
+// all of keys, operators and values.
 package conditions
 
-// A Block is preconditions, or the conditions of deny, in any of their forms:
-// every group must hold. None holds always.
+// A Block holds preconditions or the conditions of deny, in any of their forms: every
+// group must hold. An empty block holds.
 type Block struct{ Groups []Group }
 
-// A Group is any and all: both must hold where both are there. The legacy list
-// of conditions is All. HasAny tells an empty `any`, which never holds.
+// A Group has conditions under any and all; if both are given, both must hold. The
+// legacy list of conditions is All. HasAny marks an empty `any`, which never holds.
 type Group struct {
 	Any, All []Condition
 	HasAny   bool
 }
 
-// A Condition compares. Key and Value are JSON values in which variables may
-// stand.
+// A Condition is one comparison. Key and Value are JSON values that may contain
+// variables.
 type Condition struct {
 	Pointer    string // in the policy's object, as written
 	Key, Value any
@@ -25,11 +25,11 @@ type Condition struct {
 // An Eval gives a condition's key and value with their variables substituted.
 type Eval func(*Condition) (key, value any, err error)
 
-// Evaluate reports whether a block holds, asking eval for each condition that it
-// comes to. As in Kyverno it stops at the first of any that holds, at the
-// first of all that does not, and at the first error, which it returns as it
-// is. decided are the conditions on which it hung: those that held if it
-// holds, else those of the failing group that did not.
+// Evaluate reports whether a block holds, calling eval for the conditions that it
+// needs. As in Kyverno it stops at the first of any that holds, at the first of all
+// that does not, and at the first error, which it returns. decided are the deciding
+// conditions: those that held if the block holds, else those of the failing group
+// that did not.
 func Evaluate(b *Block, eval Eval) (held bool, decided []*Condition, err error) {
 	if b == nil {
 		return true, nil, nil
@@ -47,8 +47,8 @@ func Evaluate(b *Block, eval Eval) (held bool, decided []*Condition, err error) 
 	return true, decided, nil
 }
 
-// evaluate looks at all even where any already failed, as Kyverno does: an
-// error in it counts.
+// evaluate evaluates all even if any has already failed, as Kyverno does: an error in
+// it counts.
 func (g *Group) evaluate(eval Eval) (held bool, decided []*Condition, err error) {
 	var by [2][]*Condition // by outcome: false, true
 	one := func(c *Condition) (bool, error) {

@@ -97,8 +97,8 @@ func contradict(all []Condition) bool {
 func isEqual(c *Condition) bool    { return c.Operator == "Equals" || c.Operator == "Equal" }
 func isNotEqual(c *Condition) bool { return c.Operator == "NotEquals" || c.Operator == "NotEqual" }
 
-// plain reports whether a value equals no text but its own: no wildcard, no quantity,
-// duration or number in another spelling.
+// plain reports whether a value equals only the same text: it has no wildcard,
+// quantity or duration, and no number with another spelling.
 func plain(v any) bool {
 	s, ok := v.(string)
 	return ok && s != "" && !strings.ContainsAny(s, "*?0123456789")

@@ -9,11 +9,11 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/pattern"
 )
 
-// A membership is an operator that looks for keys among values.
+// A membership is an operator that searches keys among values.
 type membership struct {
-	one     func(found bool) bool              // of a key that is one value
-	many    func(keys []string, v values) bool // of a list of them
-	scalars bool                               // a list may be looked for in a value that is no list
+	one     func(found bool) bool              // for a single key
+	many    func(keys []string, v values) bool // for a list of keys
+	scalars bool                               // a list may be searched in a value that is not a list
 }
 
 func (m membership) holds(key, value any) bool {
@@ -73,8 +73,8 @@ func isAmong(key string, value any) (found, ok bool) {
 
 func alike(a, b string) bool { return pattern.Wildcard(a, b) || pattern.Wildcard(b, a) }
 
-// listInText reads a list of strings in JSON, such as ConfigMaps hold. Any
-// other JSON is no value at all, any other text is itself the one value.
+// listInText parses a list of strings in JSON, such as ConfigMaps hold. Other JSON
+// gives no value, and any other text is itself the only value.
 func listInText(s string) (list []string, ok bool) {
 	if !mayBeJSON(s) || !json.Valid([]byte(s)) {
 		return []string{s}, true
@@ -83,14 +83,13 @@ func listInText(s string) (list []string, ok bool) {
 	return list, err == nil
 }
 
-// mayBeJSON reports whether text begins as JSON does.
+// mayBeJSON reports whether a text begins like JSON.
 func mayBeJSON(s string) bool {
 	s = strings.TrimLeft(s, " \t\r\n")
 	return s != "" && strings.IndexByte(`{["-0123456789tfn`, s[0]) >= 0
 }
 
-// isOnly reports whether a list is of one element, the very text that the value
-// is.
+// isOnly reports whether the only element of a list equals the value.
 func isOnly(keys []any, value any) bool {
 	s, ok := value.(string)
 	return ok && len(keys) == 1 && fmt.Sprint(keys[0]) == s

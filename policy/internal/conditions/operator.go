@@ -51,9 +51,9 @@ func find(name string) comparison {
 	return nil
 }
 
-// Compare reports whether a key and a value, after substitution, are as the
-// operator wants them. A key that is null, or of a type that the operator does
-// not know, never is, whatever the operator; nor is one that is not known.
+// Compare reports whether a key and a value, after substitution, satisfy the operator.
+// It is false for a key that is null or of a type that the operator does not support,
+// and for an unknown operator.
 //
 // As in Kyverno a whole float64 and an int64 are the same number, but not the
 // same text, and not the same inside of lists and maps.
@@ -62,21 +62,21 @@ func Compare(operator string, key, value any) bool {
 	return key != nil && holds != nil && holds(key, value)
 }
 
-// A verdict of a comparison that may not know the types.
+// A verdict is the result of a comparison, which may not support the types.
 type verdict uint8
 
 const (
 	unequal verdict = iota
 	same
-	mismatch // types that don't compare: not equal, and unequal
-	neither  // what holds neither of Equals nor of NotEquals
+	mismatch // types that don't compare: Equals fails, NotEquals holds
+	neither  // neither Equals nor NotEquals holds
 )
 
 func equals(key, value any) bool { return compareEqual(key, value) == same }
 
 func notEquals(key, value any) bool {
-	// A key that is a quantity is neither equal nor unequal to other texts,
-	// but for the empty one.
+	// A key that is a quantity is neither equal nor unequal to another text, unless
+	// that is empty.
 	s, isString := key.(string)
 	if isString && value == "" {
 		if _, ok := pattern.Quantity(s); ok {
@@ -172,8 +172,8 @@ func equalFloat(key float64, value any) verdict {
 	return mismatch
 }
 
-// durations reads a key and a value as durations. One of them at least must be a duration
-// other than "0"; the other may be a number of seconds, which is cut to whole ones.
+// durations reads a key and a value as durations. At least one must be a duration
+// other than "0"; the other may be a number of seconds, whose fraction is dropped.
 func durations(key, value any) (k, v time.Duration, ok bool) {
 	k, keyIs := durationText(key)
 	v, valueIs := durationText(value)
@@ -208,7 +208,7 @@ func seconds(v any) (time.Duration, bool) {
 	return time.Duration(f) * time.Second, true
 }
 
-// float reads a number; a text that is longer than any a person writes is none.
+// float reads a number. A text longer than any person writes is not one.
 func float(s string) (float64, bool) {
 	if s == "" || len(s) > 1<<10 {
 		return 0, false
@@ -217,7 +217,7 @@ func float(s string) (float64, bool) {
 	return f, err == nil
 }
 
-// An order reports whether a comparison's outcome, such as of cmp.Compare, will do.
+// An order reports whether it accepts the result of a comparison, as of cmp.Compare.
 type order func(int) bool
 
 func greater(c int) bool        { return c > 0 }
@@ -248,7 +248,7 @@ func orderNumber(k float64, key, value any, will order) bool {
 	return ok && orderFloats(k, v, will)
 }
 
-// orderFloats holds of nothing that is not a number.
+// orderFloats never holds for a value that is not a number.
 func orderFloats(a, b float64, will order) bool {
 	switch {
 	case a < b:

@@ -21,14 +21,14 @@ const (
 	AnyAll
 )
 
-// A Problem is an error of Kyverno about conditions, with its place in the policy.
+// A Problem is Kyverno's error about conditions, with its place in the policy.
 type Problem struct{ Pointer, Message string }
 
-// Parse reads conditions from the JSON value at a pointer of a policy. What it
-// could not read is missing from the block, and named in the problems.
+// Parse reads conditions from the JSON value at a pointer of a policy. It leaves out
+// conditions that it can't read, and returns a problem for each.
 //
-// Numbers become what Kyverno makes of them: a key or value that is one is a
-// float64, those inside lists and maps are int64 where they are whole.
+// Numbers get Kyverno's types: as a key or value a number is a float64, inside lists
+// and maps a whole number is an int64.
 func Parse(block any, pointer string, form Form) (*Block, []Problem) {
 	p := parser{form: form}
 	b := &Block{}
@@ -75,7 +75,8 @@ func (p *parser) list(v []any, pointer string) []Group {
 	return groups
 }
 
-// isGroups reports whether the elements are any and all, by the first that tells.
+// isGroups reports whether the elements are any and all, by the first one that is
+// clear.
 func isGroups(v []any) bool {
 	for _, e := range v {
 		m, _ := e.(map[string]any)

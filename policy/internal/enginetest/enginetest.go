@@ -1,5 +1,5 @@
-// Package enginetest has the tests that several engines must pass: what they remember of
-// equal objects changes no result.
+// Package enginetest has the tests that several engines must pass: results that they
+// reuse for equal objects are the results that they would compute.
 package enginetest
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Together holds that requests about equal objects, which a chain reviews together, have
-// the results of requests that it reviews alone. It returns those.
+// Together checks that requests about equal objects, which a chain reviews together,
+// have the same results as when it reviews each alone. It returns the results.
 func Together(t *testing.T, chain policy.Chain, reqs []policy.Request) []policy.Result {
 	t.Helper()
 	var want []policy.Result
@@ -45,9 +45,9 @@ type Changes struct {
 	Values []any
 }
 
-// Repeats holds that an engine which reuses verdicts on objects that are equal in what its
-// policies read gives the results of one that evaluates each object. Of every object it
-// makes variants, n in all.
+// Repeats checks that an engine which reuses verdicts for objects that are equal in
+// what its policies read gives the results of one that evaluates each object. It
+// makes n variants in all of the objects.
 func Repeats(t *testing.T, kinds policy.Kinds, with, without policy.Validator, objects []*render.Object, n int, changes Changes) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -76,7 +76,7 @@ func Repeats(t *testing.T, kinds policy.Kinds, with, without policy.Validator, o
 	}
 }
 
-// apply changes something below a map or list.
+// apply makes a change below a map or list.
 func (c *Changes) apply(random *rand.Rand, tree any) {
 	value := func() any { return render.Copy(c.Values[random.IntN(len(c.Values))]) }
 	switch tree := tree.(type) {

@@ -2,8 +2,8 @@
 // the resourceFilters that its chart installs (config.resourceFilters and
 // config.excludeKyvernoNamespace of chart 3.9, Kyverno 1.19).
 //
-// In goes a request; out comes what a verdict about it rests on, where Kyverno
-// as it is installed would have none.
+// It takes a request and returns the assumption on which its verdict rests, if an
+// installed Kyverno would ignore the request.
 package filters
 
 import (
@@ -22,8 +22,7 @@ var (
 	}
 )
 
-// With adds what is taken for granted about a request to what a verdict rests
-// on.
+// With adds the assumption about a request, if any, to a verdict's assumptions.
 func With(assumed []string, req *policy.Request) []string {
 	if more := Assumed(req); more != "" {
 		return append(slices.Clip(assumed), more)
@@ -31,8 +30,8 @@ func With(assumed []string, req *policy.Request) []string {
 	return assumed
 }
 
-// Assumed is the assumption made when Kyverno's policies evaluate a request;
-// "" if nothing is.
+// Assumed returns the assumption under which Kyverno's policies evaluate a request,
+// or "".
 func Assumed(req *policy.Request) string {
 	namespace := req.Namespace
 	if req.Kind.Group == "" && req.Kind.Kind == "Namespace" {

@@ -16,13 +16,14 @@ type ApplyTo struct {
 	Operations []string `json:"operations,omitempty"` // of mutators
 }
 
-// HasKind reports whether a kind is among them.
+// HasKind reports whether the entry lists a kind.
 func (a *ApplyTo) HasKind(gvk schema.GroupVersionKind) bool {
 	return slices.Contains(a.Kinds, gvk.Kind) && slices.Contains(a.Groups, gvk.Group) && slices.Contains(a.Versions, gvk.Version)
 }
 
-// HasOperation reports whether an operation is among them. What an expansion template
-// makes comes with none, and only a mutator for all is applied to it.
+// HasOperation reports whether the entry lists an operation. Objects from an
+// expansion template have no operation, so only a mutator for all operations applies
+// to them.
 func (a *ApplyTo) HasOperation(op policy.Operation) bool {
 	if len(a.Operations) == 0 || slices.Contains(a.Operations, "*") {
 		return true
@@ -33,7 +34,7 @@ func (a *ApplyTo) HasOperation(op policy.Operation) bool {
 	return slices.Contains(a.Operations, string(op))
 }
 
-// Meets reports whether there is a kind, and an operation, that both are about.
+// Meets reports whether both entries list a common kind and a common operation.
 func (a *ApplyTo) Meets(b *ApplyTo) bool {
 	both := func(x, y []string) bool {
 		return slices.ContainsFunc(x, func(s string) bool { return slices.Contains(y, s) })

@@ -1,5 +1,5 @@
-// Package gatekeeperdoc reads what constraints, mutators and expansion templates of
-// Gatekeeper have in common: fields, match blocks, and annotations that document them.
+// Package gatekeeperdoc reads the common parts of Gatekeeper's constraints, mutators
+// and expansion templates: fields, match blocks, and annotations that document them.
 package gatekeeperdoc
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Warning returns a warning about a field. o is used all the same.
+// Warning returns a warning about a field. o is evaluated all the same.
 func Warning(o *render.Object, pointer, rule string, err error) *render.Error {
 	e := policy.ErrorAt(o, pointer, rule, err)
 	e.Warning = true
@@ -41,7 +41,7 @@ func Decode(o *render.Object, pointer string, value, into any, rule string) []er
 	return errs
 }
 
-// typeError words an error of the decoder without the types of Go.
+// typeError returns an error of the decoder without Go's type names.
 func typeError(err error) error {
 	var e *json.UnmarshalTypeError
 	if !errors.As(err, &e) || e.Field == "" {

@@ -60,7 +60,7 @@ const (
 // A Matchable is an object as match blocks see it.
 type Matchable struct {
 	Object    map[string]any
-	Namespace *Namespace // that the object is in, or nil
+	Namespace *Namespace // the object's, or nil
 	Source    Source
 	// written marks objects that are used as written, for gator. An object
 	// without namespace is then in none, and if its Namespace is not given,
@@ -68,17 +68,16 @@ type Matchable struct {
 	Written bool
 }
 
-// A Namespace holds the known facts of one.
+// A Namespace holds the known facts about a Namespace.
 type Namespace struct {
 	Name   string
 	Labels map[string]string // with kubernetes.io/metadata.name
-	Known  bool              // the labels are all there are
-	Object *render.Object    // nil where it is not known
+	Known  bool              // Labels is complete
+	Object *render.Object    // nil if unknown
 }
 
-// NewMatch reads the match block at a pointer of o; value is nil where there
-// is none. It is nil then, and where the errors are more than warnings. These
-// are *render.Error.
+// NewMatch reads the match block at a pointer of o; value is nil if there is none. It
+// returns nil then, and if an error is more than a warning. Errors are *render.Error.
 func NewMatch(o *render.Object, pointer string, value any) (*Match, []error) {
 	if value == nil {
 		return nil, nil
@@ -217,8 +216,8 @@ func (m *Matchable) inAny(list []Wildcard, otherwise bool) bool {
 	return slices.ContainsFunc(list, func(w Wildcard) bool { return w.Matches(name) })
 }
 
-// selectsNamespace reports whether the namespaceSelector holds. What is
-// cluster-scoped is selected.
+// selectsNamespace reports whether the namespaceSelector holds. It holds for
+// cluster-scoped objects.
 func (m *Match) selectsNamespace(x *Matchable) (bool, error) {
 	switch {
 	case m.namespaces == nil:

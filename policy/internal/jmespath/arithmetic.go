@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// An operand is a number, or a text that is a quantity or else a duration.
-// What two of them come to is written as text unless it is a number.
+// An operand is a number, or a text that is a quantity or a duration. Results other
+// than numbers are written as text.
 type operand interface {
 	plus(operand) (any, error)
 	minus(operand) (any, error)
@@ -26,7 +26,7 @@ type (
 	duration time.Duration
 )
 
-// operandError is an error whose function is known where it is reported.
+// operandError is an error without a function, which the caller adds.
 type operandError string
 
 func (o operandError) Error() string { return string(o) }
@@ -39,7 +39,7 @@ const (
 	outOfBounds operandError = "the result is out of the bounds of a duration"
 )
 
-// binary is the function of a name that computes with two operands.
+// binary returns the named function, which computes with two operands.
 func binary(name string, compute func(a, b operand) (any, error)) func(*search, []val) (val, error) {
 	return func(_ *search, a []val) (val, error) {
 		v, err := calculate(a[0].v, a[1].v, compute)
@@ -76,7 +76,7 @@ func operandOf(v any) operand {
 	return nil
 }
 
-// parseQuantity leaves out what takes long to compute with: exponents and
+// parseQuantity refuses quantities that take long to compute with: exponents and
 // lengths that no resource has.
 func parseQuantity(text string) (resource.Quantity, bool) {
 	e := strings.LastIndexAny(text, "eE")
@@ -131,7 +131,7 @@ func (s scalar) modulo(b operand) (any, error) {
 	return float64(x % y), nil
 }
 
-// integers are a dividend and a divisor as whole numbers.
+// integers converts a dividend and a divisor to whole numbers.
 func integers(a, b float64) (int64, int64, error) {
 	const most = 1 << 63
 	if a != math.Trunc(a) || b != math.Trunc(b) || math.Abs(a) >= most || math.Abs(b) >= most {
@@ -163,7 +163,7 @@ func (q quantity) minus(b operand) (any, error) {
 	return total.String(), nil
 }
 
-// decimals are a quantity and a number, to compute with exactly.
+// decimals converts a quantity and a number for exact computation.
 func (q quantity) decimals(b scalar) (qd, n *inf.Dec, err error) {
 	number, ok := parseQuantity(fmt.Sprint(float64(b)))
 	if !ok {
@@ -238,7 +238,7 @@ func (d duration) minus(b operand) (any, error) {
 	return nil, mismatch
 }
 
-// seconds is a duration of so many, which must be one that there is.
+// seconds converts seconds to a duration, or fails if it is out of range.
 func seconds(n float64) (any, error) {
 	nanoseconds := n * float64(time.Second)
 	if math.IsNaN(nanoseconds) || math.Abs(nanoseconds) >= 1<<63 {
@@ -310,7 +310,7 @@ func round(_ *search, a []val) (val, error) {
 		return val{}, errorf("round", "Non-integer argument(s) passed for round off")
 	}
 	if digits < 0 {
-		// Kyverno forgets to say which argument, and what it was.
+		// Kyverno forgets to format the arguments of this message.
 		return val{}, errorf("round", "%%!d(MISSING) argument is out of bounds (%%!d(MISSING))")
 	}
 	shift := math.Pow(10, digits)

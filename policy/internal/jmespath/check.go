@@ -1,8 +1,8 @@
 package jmespath
 
-// Check tells what every search that gets there would come to: a function that
-// is not known or gets too many or too few arguments, a regular expression in
-// the text itself that is none. The error is the *FunctionError of the search.
+// Check returns the *FunctionError that every search fails with if it evaluates the
+// call: an unknown function, too many or too few arguments, or a literal that is not
+// a regular expression.
 func (e *Expression) Check() error {
 	var err error
 	visit(e.root, true, func(n node, _ bool) {
@@ -23,8 +23,8 @@ func (c *call) sound() error {
 	return c.soundRegex()
 }
 
-// regexFunctions take a regular expression first; those that are true say so
-// in their errors.
+// regexFunctions are the functions whose first argument is a regular expression. The
+// value is whether their errors quote it.
 var regexFunctions = map[string]bool{"regex_match": false, "regex_replace_all": true, "regex_replace_all_literal": true}
 
 func (c *call) soundRegex() error {

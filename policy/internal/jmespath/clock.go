@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// times reads arguments as times.
+// times parses arguments as times.
 func times(function string, a ...val) ([]time.Time, error) {
 	out := make([]time.Time, len(a))
 	for i, text := range a {
@@ -67,7 +67,7 @@ func moved(function string, a []val, move func(time.Time, time.Duration) time.Ti
 	return val{v: move(t[0], by).Format(time.RFC3339)}, nil
 }
 
-// timeParse takes any integer as the layout of seconds since 1970.
+// timeParse treats an integer as the layout for seconds since 1970.
 func timeParse(_ *search, a []val) (val, error) {
 	layout, text := a[0].v.(string), a[1].v.(string)
 	if _, err := strconv.ParseInt(layout, 10, 64); err == nil {

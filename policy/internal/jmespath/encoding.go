@@ -53,7 +53,7 @@ func sha256Sum(s *search, a []val) (val, error) {
 
 func parseJSON(s *search, a []val) (val, error) {
 	in := a[0].v.(string)
-	// Much of `[[[` is a value to each byte.
+	// In `[[[` almost every byte becomes a value.
 	if err := s.spend(len(in)); err != nil {
 		return val{}, err
 	}
@@ -64,7 +64,7 @@ func parseJSON(s *search, a []val) (val, error) {
 	return val{v: v}, nil
 }
 
-// x509Decode gives Go's fields of a certificate, or of a request for one, with
+// x509Decode returns Go's fields of a certificate, or of a certificate request, with
 // an RSA key.
 func x509Decode(s *search, a []val) (val, error) {
 	in := a[0].v.(string)
@@ -110,7 +110,7 @@ func parseX509(block *pem.Block) (any, error) {
 	return nil, plainf("x509_decode", "PEM block neither contains a CERTIFICATE or CERTIFICATE REQUEST")
 }
 
-// rsaKey is a key as Kyverno shows it: the modulus as text.
+// rsaKey returns a key as Kyverno shows it: the modulus as text.
 func rsaKey(algorithm x509.PublicKeyAlgorithm, key any) (any, error) {
 	if algorithm != x509.RSA {
 		return nil, plainf("x509_decode", "certificate should use rsa algorithm")
@@ -125,7 +125,7 @@ func rsaKey(algorithm x509.PublicKeyAlgorithm, key any) (any, error) {
 	}{public.N.String(), public.E}, nil
 }
 
-// isExternalURL decides by the address; who has a name is not known offline.
+// isExternalURL decides by IP addresses; host names can't be resolved offline.
 func isExternalURL(_ *search, a []val) (val, error) {
 	u, err := url.Parse(a[0].v.(string))
 	if err != nil {

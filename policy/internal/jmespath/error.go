@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// maxMessage keeps an error fit to be read.
+// maxMessage bounds the length of an error's message.
 const maxMessage = 1024
 
-// A SyntaxError says where an expression is not JMESPath.
+// A SyntaxError is the place where an expression is not JMESPath.
 type SyntaxError struct {
 	Expression string
 	Offset     int // in bytes
@@ -19,7 +19,7 @@ type SyntaxError struct {
 
 func (s *SyntaxError) Error() string { return "SyntaxError: " + s.Message }
 
-// A NotFoundError says that a map lacks a key.
+// A NotFoundError reports a key that a map lacks.
 type NotFoundError struct{ Key string }
 
 func (n *NotFoundError) Error() string {
@@ -32,8 +32,8 @@ func IsNotFound(err error) bool {
 	return ok
 }
 
-// A FunctionError says what is wrong with the arguments of a function, or that
-// there is none of its name. Its text is Kyverno's.
+// A FunctionError reports an unknown function, or wrong arguments of a known one. Its
+// text is Kyverno's.
 type FunctionError struct{ Function, Message string }
 
 func (f *FunctionError) Error() string { return f.Message }
@@ -46,25 +46,25 @@ func (u *UndecidedError) Error() string {
 	return fmt.Sprintf("JMESPath function '%s': %s", u.Function, u.Reason)
 }
 
-// A LimitError says that a search grew beyond its bounds.
+// A LimitError reports a search that exceeds its limits.
 type LimitError struct{ Message string }
 
 func (l *LimitError) Error() string { return l.Message }
 
-// errorf is an error as most functions word it.
+// errorf returns an error in the form of most functions.
 func errorf(function, format string, args ...any) error {
 	return plainf(function, "JMESPath function '%s': %s", function, fmt.Sprintf(format, args...))
 }
 
-// plainf is an error that Kyverno does not prefix with the function's name.
+// plainf returns an error that Kyverno does not prefix with the function's name.
 func plainf(function, format string, args ...any) error {
 	return &FunctionError{function, clip(fmt.Sprintf(format, args...), maxMessage)}
 }
 
-// plain is another's error as a function's.
+// plain converts another package's error to a function's.
 func plain(function string, err error) error { return plainf(function, "%s", err) }
 
-// clip shortens a text to about so many bytes.
+// clip shortens a text to about most bytes.
 func clip(s string, most int) string {
 	if len(s) <= most {
 		return s

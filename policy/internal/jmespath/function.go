@@ -9,16 +9,16 @@ import (
 // A call is function(args).
 type call struct {
 	name     string
-	function *function // nil: there is none of the name
+	function *function // nil: unknown
 	args     []node
-	regex    atomic.Pointer[regex] // the last that was compiled here
+	regex    atomic.Pointer[regex] // the last one compiled here
 }
 
-// A function is run with arguments that are of the kinds its parameters allow.
-// Without parameters it takes any number of any.
+// A function is called with arguments of the kinds that its parameters allow. Without
+// parameters it takes any number of any kind.
 type function struct {
 	params   []param
-	variadic bool // the last parameter may come again; none is checked
+	variadic bool // the last parameter may repeat; no argument is checked
 	run      func(s *search, a []val) (val, error)
 }
 
@@ -104,7 +104,7 @@ func (c *call) check(s *search, args []val) error {
 	return nil
 }
 
-// arity checks how many arguments there are.
+// arity checks the number of arguments.
 func (c *call) arity(args int) error {
 	switch f := c.function; {
 	case f.variadic && args < len(f.params):
@@ -115,7 +115,7 @@ func (c *call) arity(args int) error {
 	return nil
 }
 
-// checkOne checks an argument; without a parameter any value will do.
+// checkOne checks an argument; p is empty if any value is allowed.
 func (c *call) checkOne(s *search, i int, v any, p param) error {
 	if _, ok := v.(*reference); ok && (p == nil || p[0] != aReference) {
 		return plainf(c.name, "Invalid type for: an expression reference, expected: a value")
@@ -130,7 +130,7 @@ func (c *call) checkOne(s *search, i int, v any, p param) error {
 	return err
 }
 
-// allows reports whether a value is of one of the kinds.
+// allows reports whether the parameter allows a value's kind.
 func (p param) allows(s *search, v any) (bool, error) {
 	for _, k := range p {
 		if ok, err := s.is(v, k); ok || err != nil {
@@ -178,7 +178,7 @@ func allOf[T any](s *search, v any) (bool, error) {
 	return true, nil
 }
 
-// String is how Kyverno prints the kinds.
+// String returns the kinds as Kyverno prints them.
 func (p param) String() string {
 	var b strings.Builder
 	for i, k := range p {
@@ -190,9 +190,8 @@ func (p param) String() string {
 	return "[]jmespath.JpType{" + b.String() + "}"
 }
 
-// show prints an argument for an error. Kyverno prints all of it; here what
-// comes from the data (it may be a Secret's) is only said to be text, a list
-// or a map.
+// show returns an argument for an error. Kyverno prints it whole; since data may be a
+// Secret's, this prints only whether it is text, a list or a map.
 func (c *call) show(s *search, i int, v any) string {
 	if !readsData(c.args[i]) && s.weigh(v) == nil {
 		return clip(fmt.Sprint(v), 256)
@@ -209,7 +208,7 @@ func (c *call) show(s *search, i int, v any) string {
 	}
 }
 
-// apply evaluates a reference of an element.
+// apply evaluates an expression reference (&expr) for an element.
 func (s *search) apply(ref *reference, e val) (val, error) {
 	if err := s.spend(ref.cost); err != nil {
 		return val{}, err

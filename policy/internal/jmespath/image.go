@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// DefaultRegistry is what Kyverno puts before an image that names none.
+// DefaultRegistry is the registry that Kyverno adds to an image without one.
 const DefaultRegistry = "docker.io"
 
-// An Image is a container image's reference, taken apart.
+// An Image is a container image's reference, in parts.
 type Image struct {
 	Registry string // docker.io
 	Path     string // bitnami/nginx
@@ -18,7 +18,7 @@ type Image struct {
 	Digest   string // sha256:...
 }
 
-// String is the canonical reference, by the digest if there is one.
+// String returns the canonical reference, by the digest if there is one.
 func (i Image) String() string {
 	if i.Digest != "" {
 		return i.Registry + "/" + i.Path + "@" + i.Digest
@@ -37,8 +37,7 @@ const (
 
 var imageRule = regexp.MustCompile(`^(?:(` + domainRule + `)/)?(` + pathRule + `)(?::(\w[\w.-]{0,127}))?(?:@(` + digestRule + `))?$`)
 
-// ParseImage reads an image as a container names it. The error is worded as
-// Kyverno's.
+// ParseImage parses the image of a container. The error is worded as Kyverno's.
 func ParseImage(image string) (Image, error) {
 	full := image
 	if !namesRegistry(image) {
@@ -57,7 +56,7 @@ func ParseImage(image string) (Image, error) {
 	return i, nil
 }
 
-// namesRegistry reports whether what stands before the first slash is a host.
+// namesRegistry reports whether the part before the first slash is a host.
 func namesRegistry(image string) bool {
 	host, _, found := strings.Cut(image, "/")
 	return found && (strings.ContainsAny(host, ".:") || host == "localhost" || strings.ToLower(host) != host)
@@ -81,7 +80,8 @@ func splitImage(image string) (parts []string, problem string) {
 	return parts, ""
 }
 
-// digestProblem says what is wrong with a digest of the registered algorithms.
+// digestProblem describes an error in a digest of a registered algorithm, or returns
+// "".
 func digestProblem(digest string) string {
 	algorithm, sum, _ := strings.Cut(digest, ":")
 	length := map[string]int{"sha256": 64, "sha384": 96, "sha512": 128}[algorithm]

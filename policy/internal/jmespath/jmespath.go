@@ -13,43 +13,43 @@ import "time"
 type Expression struct {
 	text string
 	root node
-	path []*field // of an expression that is nothing but a.b.c
-	made bool     // whether it can make lists or maps, which may be endless in print
+	path []*field // of an expression of the form a.b.c
+	made bool     // whether it can make lists or maps, which may be endless when printed
 }
 
-// A Scope is the root of data that is loaded as it is asked for. A field of
-// the root is a Lookup; what reads the whole root (@, *) is All. An error of
-// either ends the search as it is, unless it is a *NotFoundError itself.
+// A Scope is the root of data that is loaded on demand: Lookup loads a field of the
+// root, and All loads the whole root (for @ and *). Their errors end the search,
+// except a *NotFoundError.
 type Scope interface {
 	Lookup(name string) (value any, found bool, err error)
 	All() (map[string]any, error)
 }
 
-// Options are what a search may use beside its data. The zero value decides
-// nothing by the clock.
+// Options are inputs of a search besides its data. The zero value never reads the
+// clock.
 type Options struct {
-	// Now is the time. Nil makes calls that need it an *UndecidedError.
+	// Now returns the time. If nil, calls that need it fail with an *UndecidedError.
 	Now func() time.Time
-	// Random gives a string that a regular expression matches. Nil stands for
-	// one that is the same every time, and is told to Assumed.
+	// Random returns a string that matches a regular expression. If nil, the string
+	// is the same every time, and Assumed is called.
 	Random func(regex string) (string, error)
-	// Assumed hears what the result rests on. It may be nil.
+	// Assumed is called with each assumption of the result. It may be nil.
 	Assumed func(string)
 	Limits  Limits
-	// Spent counts the steps of searches, and what text they make, so that a
-	// caller can bound many. It may be nil.
+	// Spent counts the steps and the text of searches, so that a caller can limit
+	// several. It may be nil.
 	Spent *int
 }
 
-// Limits bound a search; beyond them it is a *LimitError. A zero is the
+// Limits bound a search, which beyond them fails with a *LimitError. Zero means the
 // default.
 type Limits struct {
-	Steps int // values looked at
-	Bytes int // of the text that functions make
+	Steps int // values visited
+	Bytes int // of text made by functions
 }
 
-// Compile reads an expression. The error is a *SyntaxError. That a function is
-// not known is, as in Kyverno, an error of the search: see [Known].
+// Compile parses an expression. The error is a *SyntaxError. As in Kyverno an unknown
+// function is an error of the search only: see [Known].
 func Compile(expression string) (*Expression, error) {
 	root, err := parse(expression)
 	if err != nil {
@@ -61,7 +61,7 @@ func Compile(expression string) (*Expression, error) {
 	return e, nil
 }
 
-// String is the expression as it was written.
+// String returns the source of the expression.
 func (e *Expression) String() string { return e.text }
 
 // Search gives the expression's value of data: a JSON value (map[string]any,
@@ -107,7 +107,7 @@ func (s *search) run(e *Expression, in val) (val, error) {
 	return out, err
 }
 
-// walk is the search of a plain path.
+// walk searches a path of fields.
 func walk(data any, path []*field) (any, error) {
 	in := val{v: data}
 	for _, f := range path {
@@ -120,5 +120,5 @@ func walk(data any, path []*field) (any, error) {
 	return in.v, nil
 }
 
-// untraced serves nodes that only ask whether to trace.
+// untraced is passed to nodes that only check whether to trace.
 var untraced search

@@ -42,7 +42,7 @@ const (
 	closeParen
 )
 
-// A token's text is as the grammar means it: without quotes and escapes.
+// A token's text is without quotes and escapes.
 type token struct {
 	kind kind
 	text string
@@ -95,7 +95,7 @@ func startsName(c byte) bool {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// run reads a character and those after it that belong.
+// run reads a character and those after it for which belongs is true.
 func (l *lexer) run(k kind, belongs func(byte) bool) error {
 	start := l.at
 	l.at++
@@ -106,8 +106,8 @@ func (l *lexer) run(k kind, belongs func(byte) bool) error {
 	return nil
 }
 
-// delimited reads what stands between two of a delimiter, in which a backslash
-// takes the character after it along.
+// delimited reads the text between two delimiters, in which a backslash escapes the
+// next character.
 func (l *lexer) delimited(delimiter byte) error {
 	start := l.at
 	for i := start + 1; i < len(l.text); i++ {
@@ -139,7 +139,7 @@ func (l *lexer) unquote(delimiter byte, start int, text string) error {
 	return nil
 }
 
-// symbols are the tokens of punctuation, longest first.
+// symbols lists the tokens of punctuation, longest first.
 var symbols = []struct {
 	text string
 	kind kind

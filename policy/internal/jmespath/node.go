@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// A node is a part of an expression. What it returns with an error is the
-// place that the error is about.
+// A node is a part of an expression. With an error, eval returns the place that the
+// error is about.
 type node interface {
 	eval(s *search, in val) (val, error)
 }
@@ -56,8 +56,8 @@ type (
 	}
 )
 
-// chained is left.right. Of the current value it is right alone, which does
-// not ask a Scope for all it has.
+// chained returns left.right. If left is the current value it returns right alone, so
+// that a Scope need not load everything.
 func chained(left, right node) node {
 	if _, ok := left.(here); ok {
 		return right
@@ -143,7 +143,7 @@ func (n *slice) eval(s *search, in val) (val, error) {
 	return b.list(), s.spend(len(b.out))
 }
 
-// bounds gives the first index of a slice, the one it ends before, and the
+// bounds returns the first index of a slice, the index before which it ends, and the
 // step, as Python does.
 func bounds(length int, parts [3]*int) (start, stop, step int, err error) {
 	step = 1
@@ -157,7 +157,7 @@ func bounds(length int, parts [3]*int) (start, stop, step int, err error) {
 	if step < 0 {
 		lowest, highest = -1, length-1
 	}
-	// A step that leaves the list at once cannot overflow the index.
+	// With a longer step the index could overflow.
 	step = min(max(step, -length-1), length+1)
 	capped := func(part *int, otherwise int) int {
 		if part == nil {
@@ -204,8 +204,8 @@ func (p *projection) eval(s *search, in val) (val, error) {
 	return b.list(), nil
 }
 
-// swallows reports whether an error of what is projected makes the projection
-// null: in Kyverno a missing key does for x[*], and any error for x[] and x[?].
+// swallows reports whether an error in the projected expression makes the projection
+// null. In Kyverno a missing key does so for x[*], and any error for x[] and x[?].
 func (p *projection) swallows(err error) bool {
 	if _, missing := err.(*NotFoundError); missing {
 		return true
@@ -213,8 +213,8 @@ func (p *projection) swallows(err error) bool {
 	return (p.flat || p.when != nil) && ordinary(err)
 }
 
-// ordinary reports whether an error is of the expression and its data. The others
-// (what is undecided, out of bounds or could not be loaded) never pass.
+// ordinary reports whether an error is one of the expression and its data. Other
+// errors (undecided, limits, failed loading) are never swallowed.
 func ordinary(err error) bool {
 	switch err.(type) {
 	case *NotFoundError, *FunctionError:
@@ -256,7 +256,7 @@ func (n *values) eval(s *search, in val) (val, error) {
 		return of, err
 	}
 	b := newBuilder(s, of, len(fields))
-	// Kyverno visits as many nulls as there are fields before it visits them.
+	// Kyverno visits one null for each field before the fields.
 	for range fields {
 		if err := b.project(n.each, val{}); err != nil {
 			return b.failed, err
@@ -276,7 +276,7 @@ type builder struct {
 	of       val
 	out      []any
 	elements []*place
-	dropped  []*place // of elements of which nothing came
+	dropped  []*place // of elements without a result
 	failed   val      // with the error that project returned
 }
 
@@ -291,7 +291,7 @@ func (b *builder) add(v val) {
 	}
 }
 
-// project adds what an expression makes of an element, unless it is null.
+// project adds the expression's value for an element, unless it is null.
 func (b *builder) project(each node, e val) error {
 	out, err := b.s.orNull(each, e)
 	if err != nil {
@@ -308,8 +308,8 @@ func (b *builder) project(each node, e val) error {
 	return nil
 }
 
-// list is what was collected. If that is nothing it was taken from the
-// elements without results, or the list that has none.
+// list returns the collected elements. The place of an empty list is that of the
+// elements without results, or else of the searched list.
 func (b *builder) list() val {
 	out := val{v: b.out}
 	switch {
@@ -436,7 +436,7 @@ func ordered(operator kind, a, b float64) bool {
 	return a >= b
 }
 
-// eval is only reached where an expression reference is no argument.
+// eval is only called for an expression reference that is not an argument.
 func (r *reference) eval(*search, val) (val, error) {
 	return val{}, &FunctionError{Message: "an expression reference is no value"}
 }

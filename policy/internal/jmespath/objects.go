@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// lookup gives the field or the element of a name or a number; null if there
-// is none.
+// lookup returns the field of a name or the element at an index; null if there is
+// none.
 func lookup(_ *search, a []val) (val, error) {
 	if fields, ok := a[0].v.(map[string]any); ok {
 		key, ok := a[1].v.(string)
@@ -33,7 +33,7 @@ func lookup(_ *search, a []val) (val, error) {
 	return val{list[int(i)], a[0].at.element(int(i)).and(a[1].at)}, nil
 }
 
-// items gives a map for each field, sorted, or element.
+// items returns a map for each field, sorted, or for each element.
 func items(s *search, a []val) (val, error) {
 	keyName, valueName := a[1].v.(string), a[2].v.(string)
 	b := newBuilder(s, a[0], 0)
@@ -63,8 +63,8 @@ func items(s *search, a []val) (val, error) {
 	return b.list(), nil
 }
 
-// objectFromLists gives the keys the values beside them; null, where there are
-// too few.
+// objectFromLists pairs keys with the values at the same index; null if there are too
+// few.
 func objectFromLists(s *search, a []val) (val, error) {
 	keys, values := a[0].v.([]any), a[1].v.([]any)
 	if err := s.spend(4 * len(keys)); err != nil {

@@ -5,8 +5,7 @@ import (
 	"slices"
 )
 
-// compareScalars orders two numbers or two texts; of others it says that they
-// are not comparable.
+// compareScalars orders two numbers or two texts. ok is false for other values.
 func compareScalars(a, b any) (order int, ok bool) {
 	switch a := a.(type) {
 	case float64:
@@ -24,7 +23,7 @@ func compareScalars(a, b any) (order int, ok bool) {
 func largest(_ *search, a []val) (val, error)  { return extreme(a[0], 1), nil }
 func smallest(_ *search, a []val) (val, error) { return extreme(a[0], -1), nil }
 
-// extreme is the first element that no other is beyond.
+// extreme returns the first greatest element, or for sign -1 the first least one.
 func extreme(of val, sign int) val {
 	list := of.v.([]any)
 	if len(list) == 0 {
@@ -107,7 +106,7 @@ func sortedBy(s *search, a []val) (val, error) {
 	return permuted(s, a[0], by)
 }
 
-// permuted is a list in the order of its keys, which are comparable.
+// permuted returns a list in the order of its keys, which must be comparable.
 func permuted(s *search, of val, keys []any) (val, error) {
 	if err := s.spend(8 * len(keys)); err != nil {
 		return val{}, err

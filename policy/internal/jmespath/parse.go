@@ -6,15 +6,15 @@ import (
 	"strconv"
 )
 
-// What an expression may be at most. Policies of the field keep far below.
+// Limits of an expression. Published policies stay far below.
 const (
 	maxLength = 256 << 10
 	maxDepth  = 500
 )
 
-// bindings are the powers with which an operator binds what is left of it, as
-// in the parser that Kyverno uses; what is not here ends an expression. Since !
-// binds stronger than a dot, !a.b is (!a).b there, and so always null.
+// bindings are the powers with which operators bind their left operand, as in the
+// parser that Kyverno uses; a token without a power ends an expression. Since ! binds
+// more strongly than a dot there, !a.b is (!a).b, which is always null.
 var bindings = [...]int{
 	pipe: 1, or: 2, and: 3,
 	equal: 5, unequal: 5, less: 5, lessEqual: 5, greater: 5, greaterEqual: 5,
@@ -22,8 +22,8 @@ var bindings = [...]int{
 	closeParen: 0,
 }
 
-// A parser reads tokens by top-down operator precedence. The first error stays,
-// and turns the tokens that follow into the end.
+// A parser is a top-down operator precedence parser. After the first error, which it
+// keeps, all tokens read as the end.
 type parser struct {
 	text   string
 	tokens []token
@@ -53,7 +53,7 @@ func parse(expression string) (node, error) {
 
 func (p *parser) kind() kind { return p.tokens[p.at].kind }
 
-// ahead is the kind of the token after the current one.
+// ahead returns the kind of the token after the current one.
 func (p *parser) ahead() kind { return p.tokens[min(p.at+1, len(p.tokens)-1)].kind }
 
 func (p *parser) take() token {
@@ -72,7 +72,7 @@ func (p *parser) want(k kind, name string) {
 	p.take()
 }
 
-// fail keeps the first error, and goes to the end.
+// fail keeps the first error and skips to the end.
 func (p *parser) fail(format string, args ...any) {
 	if p.err == nil {
 		p.err = &SyntaxError{Expression: p.text, Offset: p.tokens[p.at].at, Message: fmt.Sprintf(format, args...)}
@@ -87,7 +87,7 @@ func (p *parser) show() string {
 	return clip(p.tokens[p.at].text, 64)
 }
 
-// expression reads what binds stronger than the power.
+// expression parses operators that bind more strongly than the power.
 func (p *parser) expression(power int) node {
 	if p.nested++; p.nested > maxDepth {
 		p.fail("an expression nests deeper than %d", maxDepth)
@@ -104,7 +104,7 @@ func (p *parser) expression(power int) node {
 	return n
 }
 
-// prefix reads what an expression can start with.
+// prefix parses the beginning of an expression.
 func (p *parser) prefix() node {
 	if p.err != nil {
 		return here{}
@@ -166,8 +166,7 @@ func (p *parser) atom() node {
 	return &field{name: t.text, missing: &NotFoundError{Key: t.text}}
 }
 
-// bracketed reads what starts with a bracket or a star, and is about the
-// current value.
+// bracketed parses a bracket or star that applies to the current value.
 func (p *parser) bracketed() node {
 	switch {
 	case p.kind() == star:
@@ -188,7 +187,7 @@ func (p *parser) starInBrackets() bool {
 	return p.ahead() == star && p.tokens[min(p.at+2, len(p.tokens)-1)].kind == closeBracket
 }
 
-// infix reads an operator and what is right of it.
+// infix parses an operator and its right operand.
 func (p *parser) infix(left node) node {
 	t := p.take()
 	switch t.kind {
@@ -235,7 +234,7 @@ func (p *parser) index(left node) node {
 	return p.project(&projection{of: left}, bindings[star])
 }
 
-// project reads what follows a projection.
+// project parses the rest of a projection.
 func (p *parser) project(n *projection, power int) node {
 	start := p.at
 	n.each = p.rest(power)
@@ -243,7 +242,7 @@ func (p *parser) project(n *projection, power int) node {
 	return n
 }
 
-// cost is about how many nodes were read since a token.
+// cost estimates the nodes that were parsed since a token.
 func (p *parser) cost(start int) int { return 1 + (p.at-start)/2 }
 
 func (p *parser) integer() int {
@@ -283,7 +282,7 @@ func (p *parser) filter(left node) node {
 	return f
 }
 
-// rest reads what a projection is followed by, which is about its elements.
+// rest parses the expression that a projection applies to its elements.
 func (p *parser) rest(power int) node {
 	switch {
 	case bindings[p.kind()] < 10:

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// maxPointers bounds what a trace names, maxPlaces how far it looks for it.
+// maxPointers bounds the pointers of a trace, maxPlaces the places that it visits.
 const (
 	maxPointers = 256
 	maxPlaces   = 16 << 10
@@ -17,13 +17,13 @@ const (
 // computed from. It is nil for a value that does not depend on the data, such as a
 // literal.
 type place struct {
-	in     *place // nil of the root
+	in     *place // nil for the root
 	step   string // the key or index in it
-	inData bool   // else it was made
-	// Of a made value: the places of its elements and fields, as far as known.
+	inData bool   // false: computed
+	// Of a computed value: the places of its elements and fields, as far as known.
 	elements []*place
 	fields   map[string]*place
-	// from is what decided beside the place itself.
+	// from lists further places that decided the value.
 	from []*place
 }
 
@@ -40,7 +40,7 @@ func made(from ...*place) *place {
 	return p
 }
 
-// field is the place of a key of the value that is, or would be, at p.
+// field returns the place of a key of the value that is, or would be, at p.
 func (p *place) field(key string) *place {
 	switch {
 	case p == nil:
@@ -53,7 +53,7 @@ func (p *place) field(key string) *place {
 	return p
 }
 
-// element is the place of the element at an index that is not negative.
+// element returns the place of the element at an index, not negative.
 func (p *place) element(i int) *place {
 	switch {
 	case p == nil:
@@ -66,7 +66,7 @@ func (p *place) element(i int) *place {
 	return p
 }
 
-// and is p, which others decided too.
+// and returns p with further places that decided the value.
 func (p *place) and(others ...*place) *place {
 	others = slices.DeleteFunc(others, func(o *place) bool { return o == nil })
 	switch {
@@ -82,7 +82,7 @@ func (p *place) and(others ...*place) *place {
 	return &with
 }
 
-// pointer is the JSON pointer of a place in the data.
+// pointer returns the JSON pointer of a place in the data.
 func (p *place) pointer() string {
 	var steps []string
 	for at := p; at.in != nil; at = at.in {
@@ -103,8 +103,8 @@ func escape(step string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(step, "~", "~0"), "/", "~1")
 }
 
-// pointers returns the pointers of the data that the value at p comes from, the
-// deciding one first, each once, and at most maxPointers.
+// pointers returns the pointers of the data from which the value at p comes, the
+// deciding one first, without repetitions, at most maxPointers.
 func (p *place) pointers() []string {
 	c := collector{seen: map[string]bool{}}
 	c.add(p)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// maxRandom limits the length of the text that replaces a random one.
+// maxRandom bounds the text that replaces a random one.
 const maxRandom = 64 << 10
 
 func random(s *search, a []val) (val, error) {
@@ -32,8 +32,8 @@ func random(s *search, a []val) (val, error) {
 	return s.text(b.String())
 }
 
-// example writes the shortest text that a regular expression matches, of its
-// first characters. It is false if that is too long.
+// example writes the shortest text that matches a regular expression, of the first
+// characters of its classes. It returns false if the text is too long.
 func example(r *syntax.Regexp, b *strings.Builder) bool {
 	switch r.Op {
 	case syntax.OpLiteral:
@@ -62,7 +62,7 @@ func example(r *syntax.Regexp, b *strings.Builder) bool {
 	return b.Len() <= maxRandom
 }
 
-// plainRune is a character of a class: a letter or a digit if it has one.
+// plainRune returns a character of a class, a letter or a digit if possible.
 func plainRune(class []rune) rune {
 	for _, c := range "a0A" {
 		for i := 0; i+1 < len(class); i += 2 {

@@ -8,18 +8,19 @@ import (
 
 const (
 	maxRegex        = 8 << 10  // bytes of a regular expression
-	maxInstructions = 20 << 10 // of the program it is compiled to
-	maxMatches      = 4 << 20  // indices kept of what a replacement replaces
+	maxInstructions = 20 << 10 // of the compiled program
+	maxMatches      = 4 << 20  // indices of matches to replace
 )
 
-// A regex is a compiled regular expression, and about how long its program is.
+// A regex is a compiled regular expression with an estimate of its program's size.
 type regex struct {
 	source string
 	*regexp.Regexp
 	size int
 }
 
-// regex compiles, or takes what the call under way compiled last.
+// regex compiles an expression, or returns the one that the current call compiled
+// last.
 func (s *search) regex(source string) (*regex, error) {
 	n := s.calling
 	if r := n.regex.Load(); r != nil && r.source == source {
@@ -49,8 +50,8 @@ func parseRegex(source string) (*syntax.Regexp, error) {
 	return syntax.Parse(source, syntax.Perl)
 }
 
-// programSize counts the instructions of a program, with repetitions written
-// out as the compiler does, up to about maxInstructions.
+// programSize counts the instructions of a program, with repetitions expanded, up to
+// about maxInstructions.
 func programSize(r *syntax.Regexp) int {
 	size := 1 + len(r.Rune)/2
 	for _, sub := range r.Sub {
@@ -62,7 +63,7 @@ func programSize(r *syntax.Regexp) int {
 	return min(size, maxInstructions+1)
 }
 
-// scan counts the work of running a program over a text.
+// scan counts the steps of running a program over a text.
 func (s *search) scan(r *regex, text string) error {
 	return s.spend(1 + r.size*len(text)/8)
 }
@@ -79,7 +80,7 @@ func regexMatch(s *search, a []val) (val, error) {
 	return val{v: r.MatchString(text)}, nil
 }
 
-// regexError words what is wrong with a regular expression as Kyverno does.
+// regexError returns Kyverno's error for an invalid regular expression.
 func regexError(function string, err error, named bool) error {
 	switch {
 	case !ordinary(err) && isLimit(err):
@@ -109,7 +110,7 @@ func regexReplaceLiteral(s *search, a []val) (val, error) {
 
 type expander func(r *regex, to []byte, with, in string, match []int) []byte
 
-// regexReplace is Regexp.ReplaceAll with an eye on how long the text gets.
+// regexReplace is Regexp.ReplaceAll with a limit on the length of the text.
 func (s *search) regexReplace(function string, a []val, expand expander) (val, error) {
 	r, err := s.regex(a[0].v.(string))
 	if err != nil {

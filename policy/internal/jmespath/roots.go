@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Whole among [Expression.Roots] means all of the root.
+// Whole in [Expression.Roots] means the whole root.
 const Whole = "@"
 
-// Roots are the names of the root that the expression reads, sorted; "@" among
-// them stands for the whole root.
+// Roots returns the names of the root's fields that the expression reads, sorted;
+// with "@" it reads the whole root.
 func (e *Expression) Roots() []string {
 	names := map[string]bool{}
 	visit(e.root, true, func(n node, atRoot bool) {
@@ -36,8 +36,8 @@ func visit(n node, atRoot bool, f func(n node, atRoot bool)) {
 	}
 }
 
-// A part is a node below another; inner, if it is evaluated against something
-// else than the node above it is.
+// A part is a node below another one. It is inner if it is not evaluated against the
+// same value as its parent.
 type part struct {
 	node  node
 	inner bool
@@ -94,8 +94,7 @@ func isHere(n node) bool {
 	return ok
 }
 
-// readsData reports whether a node's value has to do with the data, and not only
-// with what the expression itself says.
+// readsData reports whether a node's value depends on the data.
 func readsData(n node) bool {
 	reads := false
 	visit(n, true, func(n node, atRoot bool) {
@@ -107,7 +106,7 @@ func readsData(n node) bool {
 	return reads
 }
 
-// makes reports whether a node can make lists or maps that hold a value more than
+// makes reports whether a node can make lists or maps that contain a value more than
 // once.
 func makes(n node) bool {
 	found := false
@@ -120,7 +119,7 @@ func makes(n node) bool {
 	return found
 }
 
-// plainPath gives the fields of a.b.c; nil if n is something else.
+// plainPath returns the fields of a.b.c; nil if n has another form.
 func plainPath(n node) []*field {
 	switch n := n.(type) {
 	case *field:

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// The bounds of a search that names none.
+// The default limits of a search.
 const (
 	defaultSteps = 5_000_000
 	defaultBytes = 16 << 20
 
-	bytesPerStep = 8 // of text that take as long
+	bytesPerStep = 8 // of text that count as a step
 )
 
 // A search is one evaluation of an expression.
@@ -44,7 +44,7 @@ func newSearch(o *Options) *search {
 	return s
 }
 
-// spend counts n more values looked at.
+// spend counts n more visited values.
 func (s *search) spend(n int) error {
 	if n < 0 || n > s.steps {
 		s.steps = 0
@@ -54,7 +54,7 @@ func (s *search) spend(n int) error {
 	return nil
 }
 
-// grow counts n more bytes of text made.
+// grow counts n more bytes of text.
 func (s *search) grow(n int) error {
 	if n < 0 || n > s.bytes {
 		s.bytes = 0
@@ -77,7 +77,8 @@ func (s *search) assume(format string, args ...any) {
 	}
 }
 
-// made is the place of a value that was made from others; nil unless tracing.
+// made returns the place of a value that was computed from others; nil unless
+// tracing.
 func (s *search) made(from ...*place) *place {
 	if !s.tracing {
 		return nil
@@ -85,7 +86,7 @@ func (s *search) made(from ...*place) *place {
 	return made(from...)
 }
 
-// orNull evaluates where a missing key is null.
+// orNull evaluates a node; a missing key is null.
 func (s *search) orNull(n node, in val) (val, error) {
 	out, err := n.eval(s, in)
 	if _, missing := err.(*NotFoundError); missing {
@@ -94,7 +95,7 @@ func (s *search) orNull(n node, in val) (val, error) {
 	return out, err
 }
 
-// falsy reports whether a value counts as false: null, false, and what is empty.
+// falsy reports whether a value counts as false: null, false and empty values.
 func falsy(v any) bool {
 	switch v := v.(type) {
 	case nil:
@@ -151,7 +152,7 @@ func (s *search) equalMaps(a, b map[string]any) (bool, error) {
 	return true, nil
 }
 
-// sameScalar compares what is neither a map nor a list: those never are equal.
+// sameScalar compares scalars; maps and lists are never equal.
 func sameScalar(a, b any) bool {
 	switch a := a.(type) {
 	case nil:
@@ -175,8 +176,8 @@ func sameScalar(a, b any) bool {
 	return false
 }
 
-// weigh counts every value in v, each as often as it would be written out, so
-// that what is small in memory but endless in print is found.
+// weigh counts every value in v, as often as it would be printed. It finds values
+// that are small in memory but endless in print.
 func (s *search) weigh(v any) error {
 	if err := s.spend(1); err != nil {
 		return err

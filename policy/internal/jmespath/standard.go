@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// finite is a number as a function's result, which JSON must be able to hold.
+// finite returns a number as a function's result, if JSON can hold it.
 func finite(function string, x float64) (val, error) {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return val{}, errorf(function, "the result is no number that JSON can hold")
@@ -34,7 +34,7 @@ func average(_ *search, a []val) (val, error) {
 	return finite("avg", total/float64(len(list)))
 }
 
-// contains looks for a text in a text, or for a scalar in a list.
+// contains searches a text in a text, or a scalar in a list.
 func contains(s *search, a []val) (val, error) {
 	if in, ok := a[0].v.(string); ok {
 		what, ok := a[1].v.(string)
@@ -72,7 +72,7 @@ func join(s *search, a []val) (val, error) {
 	return val{v: strings.Join(words, separator)}, nil
 }
 
-// keys are sorted, where Kyverno's are in no order.
+// sortedKeys returns the keys in order; Kyverno's order is random.
 func sortedKeys(fields map[string]any) []string {
 	keys := make([]string, 0, len(fields))
 	for key := range fields {
@@ -183,7 +183,7 @@ func toList(s *search, a []val) (val, error) {
 	return b.list(), nil
 }
 
-// toNumber reads a text; what is no number is null.
+// toNumber parses a text; null if it is not a number.
 func toNumber(_ *search, a []val) (val, error) {
 	switch v := a[0].v.(type) {
 	case float64:
@@ -199,7 +199,8 @@ func toNumber(_ *search, a []val) (val, error) {
 	return val{}, nil
 }
 
-// toString writes what is no text as JSON, as Go does: with <, > and & escaped.
+// toString returns texts as they are, other values as Go's JSON, with <, > and &
+// escaped.
 func toString(s *search, a []val) (val, error) {
 	if text, ok := a[0].v.(string); ok {
 		return val{v: text}, nil
@@ -214,7 +215,7 @@ func toString(s *search, a []val) (val, error) {
 	return val{v: string(text)}, nil
 }
 
-// measure counts the values in v and their text, as if it were written out.
+// measure counts the values in v and their text, as if printed.
 func (s *search) measure(v any) error {
 	if err := s.spend(1); err != nil {
 		return err

@@ -1,6 +1,6 @@
 package jmespath
 
-// Parameters that many functions have.
+// Parameters of several functions.
 var (
 	text         = param{aString}
 	amount       = param{aNumber}
@@ -13,8 +13,8 @@ var (
 	sortable     = param{someNumbers, someStrings}
 )
 
-// functions are those of jmespath.org, of which Kyverno replaces sum, and
-// Kyverno's own.
+// functions lists those of jmespath.org, where Kyverno replaces sum, and Kyverno's
+// own.
 var functions = map[string]*function{
 	"abs":         {params: []param{amount}, run: abs},
 	"avg":         {params: []param{{someNumbers}}, run: average},

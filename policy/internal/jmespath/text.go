@@ -9,13 +9,13 @@ import (
 	"github.com/blang/semver/v4"
 )
 
-// made text is counted after it is made where it cannot be much longer than
-// what it is made of.
+// text counts a text that a function made and that can't be much longer than its
+// arguments.
 func (s *search) text(made string) (val, error) {
 	return val{v: made}, s.grow(len(made))
 }
 
-// compare gives an integer, which in comparisons is no number.
+// compare returns an int64, which comparisons don't accept as a number.
 func compare(_ *search, a []val) (val, error) {
 	return val{v: int64(strings.Compare(a[0].v.(string), a[1].v.(string)))}, nil
 }
@@ -93,8 +93,8 @@ func toBoolean(s *search, a []val) (val, error) {
 	return val{}, errorf("to_boolean", "lowercase argument must be 'true' or 'false' (provided: '%s')", s.calling.show(s, 0, a[0].v))
 }
 
-// asText is a text, or a number with the 32 bits of precision that Kyverno
-// gives it.
+// asText returns a text, or a number with the 32 bits of precision that Kyverno gives
+// it.
 func asText(v any) (string, bool) {
 	switch v := v.(type) {
 	case string:
@@ -116,8 +116,8 @@ func patternMatch(s *search, a []val) (val, error) {
 	return val{v: wildcard(pattern, text)}, nil
 }
 
-// wildcard matches * with any run and ? with one character. It goes back only
-// to the last *, since what an earlier one took needs no other try.
+// wildcard matches * with any text and ? with one character. It backtracks to the
+// last * only, which is enough.
 func wildcard(pattern, text string) bool {
 	p, t := []rune(pattern), []rune(text)
 	star, from := -1, 0
@@ -139,7 +139,7 @@ func wildcard(pattern, text string) bool {
 	return !slices.ContainsFunc(p[i:], func(r rune) bool { return r != '*' })
 }
 
-// labelMatch reports whether all of the first map is in the second.
+// labelMatch reports whether the second map contains the first.
 func labelMatch(s *search, a []val) (val, error) {
 	labels := a[1].v.(map[string]any)
 	for key, want := range a[0].v.(map[string]any) {
@@ -155,7 +155,7 @@ func labelMatch(s *search, a []val) (val, error) {
 	return val{v: true}, nil
 }
 
-// semverCompare takes a version that is none for 0.0.0, as Kyverno does.
+// semverCompare reads an invalid version as 0.0.0, as Kyverno does.
 func semverCompare(s *search, a []val) (val, error) {
 	if err := s.grow(len(a[0].v.(string)) + 16*len(a[1].v.(string))); err != nil {
 		return val{}, err

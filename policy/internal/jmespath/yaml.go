@@ -7,8 +7,8 @@ import (
 	"go.yaml.in/yaml/v2"
 )
 
-// parseYAML reads the first document. It is sigs.k8s.io/yaml's YAMLToJSON
-// without the JSON between, so that aliases cost what they are counted for.
+// parseYAML parses the first document. It is sigs.k8s.io/yaml's YAMLToJSON without
+// JSON as an intermediate step, so that expanded aliases are counted.
 func parseYAML(s *search, a []val) (val, error) {
 	in := a[0].v.(string)
 	if err := s.spend(4 * len(in)); err != nil {
@@ -22,7 +22,7 @@ func parseYAML(s *search, a []val) (val, error) {
 	return val{v: out}, err
 }
 
-// fromYAML turns what the YAML library reads into a JSON value.
+// fromYAML converts a value of the YAML library to a JSON value.
 func (s *search) fromYAML(v any) (any, error) {
 	if err := s.spend(4); err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func (s *search) fromYAMLMap(m map[any]any) (any, error) {
 	return fields, nil
 }
 
-// yamlKey writes a key as JSON wants it.
+// yamlKey converts a key to JSON's form.
 func yamlKey(k any) (string, error) {
 	switch k := k.(type) {
 	case string:

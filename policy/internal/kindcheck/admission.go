@@ -92,9 +92,9 @@ func (c *check) hook(h *hook, p *Spot, names map[string]bool) {
 	c.reviewVersions(h.versions, p.In("admissionReviewVersions"))
 }
 
-// matchConditions validates the conditions of webhook i, unless an update leaves those of
-// all webhooks as they were. An expression that was there before is not compiled again: the
-// server compiles it as one that is stored.
+// matchConditions validates the conditions of webhook i, unless an update leaves
+// those of all webhooks unchanged. An unchanged expression is not compiled again: the
+// server compiles it as a stored one.
 func (c *check) matchConditions(i int, now, was [][]admissionv1.MatchCondition, p *Spot) {
 	list := now[i]
 	if len(list) == 0 || len(was) > 0 && equality.Semantic.DeepEqual(now, was) {
@@ -166,7 +166,7 @@ func (c *check) hookClient(o *admissionv1.WebhookClientConfig, p *Spot) {
 		c.hookURL(*o.URL, p.In("url"))
 	default:
 		at := p.In("service")
-		// The server takes the name for the namespace and the reverse.
+		// The server swaps the name and the namespace.
 		if o.Service.Name == "" {
 			c.required(at.In("namespace"), "").at(at.In("name"))
 		}
@@ -229,7 +229,7 @@ func (c *check) hookPath(path string, p *Spot) {
 	}
 }
 
-// admissionRule validates what requests a webhook or policy is for.
+// admissionRule validates the rule that selects requests for a webhook or policy.
 func (c *check) admissionRule(r *admissionv1.RuleWithOperations, p *Spot) {
 	operations := p.In("operations")
 	if len(r.Operations) == 0 {
@@ -274,8 +274,8 @@ func (c *check) wild(list []string, p *Spot, what string) {
 	}
 }
 
-// admissionPolicy validates the structure of a ValidatingAdmissionPolicy; its
-// expressions are compiled by who evaluates them.
+// admissionPolicy validates the structure of a ValidatingAdmissionPolicy; the engine
+// that evaluates it compiles its expressions.
 func (c *check) admissionPolicy(s *admissionv1.ValidatingAdmissionPolicySpec, p *Spot) {
 	c.failurePolicy(s.FailurePolicy, p)
 	if s.ParamKind != nil {

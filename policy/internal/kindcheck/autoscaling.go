@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// autoscaler validates the spec of a HorizontalPodAutoscaler, in the form of
-// v2, in which errors about those of v1 are written, too.
+// autoscaler validates the spec of a HorizontalPodAutoscaler as v2, which the
+// server's errors about v1 name too.
 func (c *check) autoscaler(s *autoscalingv2.HorizontalPodAutoscalerSpec, p *Spot) {
 	maximum := p.In("maxReplicas")
 	switch {

@@ -39,18 +39,16 @@ type Object struct {
 	Autoscaler *autoscalingv2.HorizontalPodAutoscaler // Now as v2, if it is one of autoscaling/v1
 }
 
-// Check returns the faults that a minor version of Kubernetes 1 would find in
-// the object, none if it would store it.
+// Check returns the faults that Kubernetes 1.minor finds in the object.
 func Check(o Object, minor int) []*Fault {
 	c := &check{release: release(minor)}
 	c.object(o)
 	return c.faults
 }
 
-// object validates an object as the API server does before it stores it, that
-// is: with its defaults, and without the status that it resets. The
-// specification is k8s.io/kubernetes/pkg/apis/*/validation; what is not
-// written down here is let through.
+// object validates an object as the API server does before it stores it: with
+// defaults, and without the status, which it resets. The specification is
+// k8s.io/kubernetes/pkg/apis/*/validation; fields without a check here pass.
 func (c *check) object(o Object) {
 	now, old := o.Now, o.Old
 	late := o.Kind.Kind == "Event" || o.Kind.Kind == "PodDisruptionBudget" // whose metadata come last
@@ -67,7 +65,7 @@ func (c *check) object(o Object) {
 	}
 }
 
-// kind validates spec, or the fields that the kind has in its place.
+// kind validates spec, or the fields of a kind without spec.
 func (c *check) kind(all Object) {
 	spec, old := Top.In("spec"), all.Old
 	switch o := all.Now.(type) {

@@ -38,7 +38,7 @@ func configKey(k string) []string {
 	return validation.IsConfigMapKey(k)
 }
 
-// secret validates a Secret. No fault quotes what is in one.
+// secret validates a Secret. No fault quotes its values.
 func (c *check) secret(o *corev1.Secret) {
 	data := Top.In("data")
 	size := 0
@@ -89,7 +89,7 @@ func (c *check) jsonKey(o *corev1.Secret, key string) {
 	}
 }
 
-// System classes, and the highest value of others (pkg/apis/scheduling).
+// System classes, and the highest value of other classes (pkg/apis/scheduling).
 const (
 	systemPrefix    = "system-"
 	highestPriority = 1000000000
@@ -140,8 +140,8 @@ func (c *check) storageClass(o *storagev1.StorageClass) {
 	}
 }
 
-// lease validates the spec of a Lease. By default the server drops its strategy and the holder
-// that it prefers.
+// lease validates the spec of a Lease. By default the server drops its strategy and
+// preferredHolder.
 func (c *check) lease(s *coordinationv1.LeaseSpec, p *Spot) {
 	if d := s.LeaseDurationSeconds; d != nil && *d <= 0 {
 		c.invalid(p.In("leaseDurationSeconds"), *d, "must be greater than 0")

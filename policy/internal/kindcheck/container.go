@@ -138,7 +138,7 @@ func (c *checker) noProbes(container *corev1.Container, p *Spot) {
 	}
 }
 
-// container validates what holds for containers of all sorts.
+// container validates the fields that all kinds of containers share.
 func (c *checker) container(o *corev1.Container, p *Spot) {
 	if o.Name == "" {
 		c.required(p.In("name"), "")
@@ -164,8 +164,8 @@ func (c *checker) container(o *corev1.Container, p *Spot) {
 // (InPlacePodVerticalScaling); before, the server drops resizePolicy.
 const resizes release = 33
 
-// resizePolicy validates how a container takes new resources. The server's paths leave out
-// the index.
+// resizePolicy validates how a container is resized. The server's paths leave out the
+// index.
 func (c *checker) resizePolicy(list []corev1.ContainerResizePolicy, p *Spot) {
 	if c.release < resizes {
 		return
@@ -302,7 +302,7 @@ func (c *checker) subPath(value string, said, at *Spot) {
 	}
 }
 
-// descending says what is wrong with a path that has to lead downwards.
+// descending returns the errors of a path that must not lead upwards.
 func descending(value string) []string {
 	var texts []string
 	if path.IsAbs(value) {
@@ -318,7 +318,7 @@ func backsteps(value string) []string {
 	return nil
 }
 
-// notReserved is descending, and not for names that begin with two dots.
+// notReserved is descending, which also refuses names that begin with two dots.
 func notReserved(value string) []string {
 	texts := descending(value)
 	if strings.HasPrefix(value, "..") && !strings.HasPrefix(value, "../") {
@@ -473,7 +473,7 @@ func (c *checker) httpGet(o *corev1.HTTPGetAction, p *Spot) {
 	}
 }
 
-// noSleep is the release since which a pod may sleep for no time at all
+// noSleep is the release since which a pod may sleep zero seconds
 // (PodLifecycleSleepActionAllowZero).
 const noSleep release = 33
 

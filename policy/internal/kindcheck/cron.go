@@ -12,7 +12,7 @@ import (
 // A cronField is one of the five fields of a schedule.
 type cronField struct {
 	least, most int
-	names       []string // of the numbers from least on
+	names       []string // of the numbers, beginning with least
 }
 
 var cronFields = []cronField{
@@ -25,8 +25,8 @@ var cronFields = []cronField{
 
 var cronDescriptors = []string{"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"}
 
-// checkSchedule says what is wrong with the schedule of a CronJob, in the words
-// of the parser that API servers use (github.com/robfig/cron/v3).
+// checkSchedule returns the error of a CronJob's schedule, in the words of the parser
+// that API servers use (github.com/robfig/cron/v3).
 func checkSchedule(schedule string) error {
 	if strings.HasPrefix(schedule, "TZ=") || strings.HasPrefix(schedule, "CRON_TZ=") {
 		_, rest, ok := strings.Cut(schedule, " ")

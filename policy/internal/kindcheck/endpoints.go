@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// endpoints validates Endpoints. Subsets that an update leaves as they are stay.
+// endpoints validates Endpoints. Subsets that an update leaves unchanged are not
+// validated again.
 func (c *check) endpoints(o, old *corev1.Endpoints) {
 	if old != nil && equality.Semantic.DeepEqual(o.Subsets, old.Subsets) {
 		return
@@ -55,7 +56,8 @@ func (c *check) endpointAddress(a *corev1.EndpointAddress, p *Spot) {
 // The most that an EndpointSlice holds.
 const maxEndpoints, maxEndpointPorts, maxEndpointAddresses = 1000, 20000, 100
 
-// endpointSlice validates an EndpointSlice. Endpoints that an update leaves as they are stay.
+// endpointSlice validates an EndpointSlice. Endpoints that an update leaves unchanged
+// are not validated again.
 func (c *check) endpointSlice(o, old *discoveryv1.EndpointSlice) {
 	at := Top.In("addressType")
 	if o.AddressType == "" {

@@ -30,7 +30,7 @@ func (c *checker) env(list []corev1.EnvVar, p *Spot) {
 	}
 }
 
-// variable says what is wrong with the name of an environment variable.
+// variable returns the errors of the name of an environment variable.
 func (c *checker) variable(name string) []string {
 	if c.release >= relaxedEnvNames {
 		return validation.IsRelaxedEnvVarName(name)
@@ -38,7 +38,7 @@ func (c *checker) variable(name string) []string {
 	return validation.IsEnvVarName(name)
 }
 
-// plainVariable tells names that every release takes.
+// plainVariable reports whether every release accepts a name.
 func plainVariable(s string) bool {
 	for i := range len(s) {
 		b := s[i]
@@ -128,7 +128,7 @@ var (
 		"status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs",
 	}
 	volumeFields = []string{"metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"}
-	// downwardFields are those that the API server can convert.
+	// downwardFields lists those that the API server can convert.
 	downwardFields = slices.Concat(volumeFields, envFields[3:], []string{"spec.restartPolicy", "spec.schedulerName", "status.phase"})
 	resourceFields = []string{
 		"limits.cpu", "limits.ephemeral-storage", "limits.memory",
@@ -171,7 +171,7 @@ func (c *checker) fieldRef(r *corev1.ObjectFieldSelector, p *Spot, valid []strin
 	}
 }
 
-// subscript reads metadata.labels['key'].
+// subscript parses metadata.labels['key'].
 func subscript(fieldPath string) (path, key string, ok bool) {
 	rest, ok := strings.CutSuffix(fieldPath, "']")
 	if !ok {
@@ -219,8 +219,8 @@ func (c *checker) divisor(r *corev1.ResourceFieldSelector, p *Spot) {
 	}
 }
 
-// envFrom validates whole maps of variables. The server's paths of what is
-// missing leave out the index.
+// envFrom validates whole maps of variables. The server's paths of missing names
+// leave out the index.
 func (c *checker) envFrom(list []corev1.EnvFromSource, p *Spot) {
 	for i := range list {
 		from, at := &list[i], p.In(i)

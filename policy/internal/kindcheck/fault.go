@@ -11,7 +11,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// The rules of faults.
+// The rules that faults break.
 const (
 	RuleRequired    = "required"
 	RuleInvalid     = "invalid"
@@ -34,13 +34,13 @@ type Fault struct {
 	Hint      string
 }
 
-// at says where the fault is when its path does not.
+// at sets the place of a fault whose path is not its place.
 func (f *Fault) at(p *Spot) *Fault {
 	f.Fields = []string{p.Pointer()}
 	return f
 }
 
-// also names a further field that has to do with it.
+// also adds the place of a further field that is involved.
 func (f *Fault) also(p *Spot) {
 	f.Fields = append(f.Fields, p.Pointer())
 }
@@ -69,7 +69,7 @@ func (c *check) invalid(p *Spot, value any, detail string) *Fault {
 	return c.add(p, fielderr.Invalid(nil, value, detail))
 }
 
-// omitted is invalid without the value.
+// omitted adds an invalid fault without the value.
 func (c *check) omitted(p *Spot, detail string) {
 	c.invalid(p, fielderr.OmitValueType{}, detail)
 }
@@ -101,8 +101,8 @@ func (c *check) tooMany(p *Spot, actual, limit int) {
 	c.add(p, fielderr.TooMany(nil, actual, limit))
 }
 
-// oneOf wants one of the values, as a set or in the order given: the API server
-// sorts some of its lists.
+// oneOf adds a fault unless the value is valid. The fault lists valid as given, since
+// the API server sorts only some lists.
 func oneOf[T ~string](c *check, p *Spot, value T, valid ...T) bool {
 	if slices.Contains(valid, value) {
 		return true
@@ -121,7 +121,7 @@ func (c *check) errors(p *Spot, errs fielderr.ErrorList) {
 	}
 }
 
-// pointerOf reads a path of the API server's, such as ".values[0]".
+// pointerOf converts a path of the API server, such as ".values[0]".
 func pointerOf(path string) string {
 	var steps []any
 	for path != "" {
@@ -145,7 +145,7 @@ func pointerOf(path string) string {
 	return render.Pointer(steps...)
 }
 
-// faultRules are the names of rules by what kind of error they are about.
+// faultRules maps kinds of errors to names of rules.
 var faultRules = map[fielderr.ErrorType]string{
 	fielderr.ErrorTypeRequired: RuleRequired, fielderr.ErrorTypeNotSupported: RuleUnsupported,
 	fielderr.ErrorTypeDuplicate: RuleDuplicate, fielderr.ErrorTypeForbidden: RuleForbidden,

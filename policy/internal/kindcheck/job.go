@@ -68,7 +68,7 @@ func (c *check) jobSpec(s *batchv1.JobSpec, p *Spot) {
 	c.jobRestartPolicy(s, p.In("template", "spec", "restartPolicy"))
 }
 
-// successPolicy validates when a Job is done early.
+// successPolicy validates the policy by which a Job ends early.
 func (c *check) successPolicy(s *batchv1.JobSpec, p *Spot) {
 	rules := s.SuccessPolicy.Rules
 	if len(rules) == 0 {
@@ -247,7 +247,7 @@ func (c *check) exitCodes(r *batchv1.PodFailurePolicyOnExitCodesRequirement, spe
 	}
 }
 
-// maxCronJobName leaves room for the time that names of Jobs end with.
+// maxCronJobName leaves room for the time at the end of the Jobs' names.
 const maxCronJobName = 52
 
 func (c *check) cronJob(o *batchv1.CronJob, create bool) {
@@ -288,8 +288,7 @@ func (c *check) schedule(schedule string, p *Spot, create bool) {
 
 var timeZonePart = regexp.MustCompile(`^[A-Za-z\.\-_0-9+]{1,14}$`)
 
-// timeZone validates the form of a time zone's name; which there are is known
-// to the cluster.
+// timeZone validates the form of a time zone's name; the cluster knows the names.
 func (c *check) timeZone(zone string, p *Spot) {
 	if zone == "" {
 		c.invalid(p, zone, "timeZone must be nil or non-empty string")

@@ -15,7 +15,7 @@ import (
 	fielderr "k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// A nameFunc says what is wrong with a name, or with the prefix of one.
+// A nameFunc returns the errors of a name, or of the prefix of one.
 type nameFunc = apivalidation.ValidateNameFunc
 
 func pathSegment(name string, prefix bool) []string {
@@ -25,9 +25,9 @@ func pathSegment(name string, prefix bool) []string {
 	return content.IsPathSegmentName(name)
 }
 
-// anyPathSegment are the kinds whose names are only held to what a path takes:
-// those of RBAC, whose names have colons, one that does not look at its
-// metadata, and those with rules of their own that are not written down here.
+// anyPathSegment lists the kinds whose names must only be valid in a path: those of
+// RBAC, whose names have colons, one whose metadata is not validated, and those whose
+// own rules are not implemented here.
 var anyPathSegment = map[schema.GroupKind]bool{
 	{Group: "rbac.authorization.k8s.io", Kind: "Role"}:               true,
 	{Group: "rbac.authorization.k8s.io", Kind: "RoleBinding"}:        true,
@@ -43,7 +43,7 @@ var anyPathSegment = map[schema.GroupKind]bool{
 // with a digit (KEP-5311).
 const relaxedServiceNames release = 36
 
-// nameOf is the rule for names of a kind.
+// nameOf returns the rule for names of a kind.
 func (c *check) nameOf(gk schema.GroupKind) nameFunc {
 	switch {
 	case slices.Contains([]string{"IPAddress", "CSIDriver", "CertificateSigningRequest"}, gk.Kind): // have rules of their own
@@ -67,8 +67,7 @@ func (c *check) serviceName() nameFunc {
 }
 
 // meta validates the metadata of an object (ValidateObjectMeta of
-// k8s.io/apimachinery/pkg/api/validation). Names are looked at when an object
-// is created.
+// k8s.io/apimachinery/pkg/api/validation). Names are validated on creation.
 func (c *check) meta(m *metav1.ObjectMeta, o Object, create bool) {
 	p := Top.In("metadata")
 	if create {
@@ -90,7 +89,7 @@ func (c *check) meta(m *metav1.ObjectMeta, o Object, create bool) {
 	}
 }
 
-// numberedOwners is the release since which faults of owners tell which.
+// numberedOwners is the release since which faults of owners have their index.
 const numberedOwners release = 37
 
 func (c *check) owners(list []metav1.OwnerReference, p *Spot) {
@@ -131,8 +130,8 @@ func (c *check) name(m *metav1.ObjectMeta, gk schema.GroupKind, p *Spot) {
 	}
 }
 
-// plainName tells the names that are right everywhere: a letter, then letters,
-// digits and dashes within, 52 at most.
+// plainName reports whether a name is valid for every kind: a letter, then letters,
+// digits and inner dashes, 52 at most.
 func plainName(s string) bool {
 	if s == "" || len(s) > 52 || s[0] < 'a' || s[0] > 'z' || s[len(s)-1] == '-' {
 		return false
@@ -145,7 +144,7 @@ func plainName(s string) bool {
 	return true
 }
 
-// dnsLabel says what is wrong with a DNS label of RFC 1123.
+// dnsLabel returns the errors of an RFC 1123 DNS label.
 func dnsLabel(s string) []string {
 	if plainName(s) {
 		return nil
@@ -174,7 +173,7 @@ func labelValue(s string) []string {
 	return validation.IsValidLabelValue(s)
 }
 
-// labels validates a map of labels. The server names the map alone.
+// labels validates a map of labels. The server's path is that of the map.
 func (c *check) labels(m map[string]string, p *Spot) {
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		for _, text := range qualifiedName(k) {
@@ -186,7 +185,7 @@ func (c *check) labels(m map[string]string, p *Spot) {
 	}
 }
 
-// annotations validates the keys; their size is looked at on decoding.
+// annotations validates the keys; decoding validates their size.
 func (c *check) annotations(m map[string]string, p *Spot) {
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		for _, text := range qualifiedName(strings.ToLower(k)) {
@@ -220,7 +219,7 @@ func (c *check) selector(s *metav1.LabelSelector, p *Spot) {
 	}
 }
 
-// matches reports whether a selector, which is valid, matches labels.
+// matches reports whether a valid selector matches labels.
 func matches(s *metav1.LabelSelector, have map[string]string) bool {
 	if len(s.MatchExpressions) == 0 {
 		for k, v := range s.MatchLabels {
@@ -234,7 +233,7 @@ func matches(s *metav1.LabelSelector, have map[string]string) bool {
 	return err != nil || selector.Matches(labels.Set(have))
 }
 
-// immutable refuses a change.
+// immutable adds a fault for a change.
 func (c *check) immutable(p *Spot, now, old any) {
 	for _, e := range apivalidation.ValidateImmutableField(now, old, nil) {
 		c.add(p, e).immutable = true

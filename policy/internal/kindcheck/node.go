@@ -22,8 +22,8 @@ func (c *check) runtimeClass(o *nodev1.RuntimeClass) {
 	}
 }
 
-// overhead validates what a pod needs besides its containers, which the server does as if it
-// were a container's limits.
+// overhead validates what a pod needs besides its containers. The server validates it
+// like a container's limits.
 func (c *check) overhead(list corev1.ResourceList, said, at *Spot) {
 	before := len(c.faults)
 	limits := said.In("limits")

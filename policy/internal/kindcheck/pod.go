@@ -17,10 +17,10 @@ import (
 type checker struct {
 	*check
 	spec    *corev1.PodSpec
-	volumes map[string]corev1.VolumeSource // that are valid
+	volumes map[string]corev1.VolumeSource // the valid ones
 	claims  []string                       // names of resource claims
 	grace   *int64
-	pod     bool // and not a template
+	pod     bool // not a template
 }
 
 func (c *check) pod(o *corev1.Pod, create bool) {
@@ -58,7 +58,7 @@ func (c *check) template(t *corev1.PodTemplateSpec, p *Spot) {
 	}
 }
 
-// podAnnotations validates what annotations say about AppArmor and seccomp.
+// podAnnotations validates the annotations for AppArmor and seccomp.
 func (c *check) podAnnotations(annotations map[string]string, spec *corev1.PodSpec, p *Spot) {
 	for _, k := range slices.Sorted(maps.Keys(annotations)) {
 		value := annotations[k]
@@ -136,7 +136,7 @@ func (c *checker) all(p *Spot) {
 	c.operatingSystem(p)
 }
 
-// names validates the fields of a pod's spec that name something.
+// names validates the names in a pod's spec.
 func (c *checker) names(p *Spot) {
 	s := c.spec
 	for _, n := range []struct {
@@ -172,8 +172,8 @@ func (c *checker) schedulingGates(p *Spot) {
 	}
 }
 
-// strictAddresses is the release since which addresses are written in one way
-// only (StrictIPCIDRValidation).
+// strictAddresses is the release since which addresses must have their canonical form
+// (StrictIPCIDRValidation).
 const strictAddresses release = 36
 
 func (c *check) legacyIP(p *Spot, value string) {
@@ -235,8 +235,8 @@ func (c *checker) searches(list []string, p *Spot) {
 	}
 }
 
-// hostNetwork wants the ports of containers in the node's network to be those
-// of the node.
+// hostNetwork requires containers in the node's network to use the same ports on the
+// node.
 func (c *checker) hostNetwork(p *Spot) {
 	if !c.spec.HostNetwork {
 		return
@@ -250,7 +250,7 @@ func (c *checker) hostNetwork(p *Spot) {
 	}
 }
 
-// hostUsers forbids what doesn't go with user namespaces.
+// hostUsers refuses fields that user namespaces don't support.
 func (c *checker) hostUsers(p *Spot) {
 	s := c.spec
 	if s.HostUsers == nil || *s.HostUsers {

@@ -12,7 +12,7 @@ import (
 	fielderr "k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// unsupported says that a value, as JSON, is none of the valid ones.
+// unsupported adds a fault for a value, as JSON, that is not one of the valid ones.
 func (c *check) unsupported(p *Spot, value string, valid ...string) {
 	c.add(p, fielderr.NotSupported(nil, json.RawMessage(value), valid))
 }
@@ -38,7 +38,8 @@ func (c *checker) resources(r *corev1.ResourceRequirements, p *Spot) {
 	}
 }
 
-// requestsWithinLimits compares. The server's paths name requests alone.
+// requestsWithinLimits validates that no request exceeds its limit. The server's path
+// is that of the requests.
 func (c *checker) requestsWithinLimits(r *corev1.ResourceRequirements, p *Spot) {
 	requests, compute, huge := p.In("requests"), false, false
 	for name := range r.Limits {
@@ -76,8 +77,7 @@ func (c *checker) podResources(p *Spot) {
 	c.requestsWithinLimits(r, p)
 }
 
-// resourceList validates names, where there is a rule for them, and
-// quantities.
+// resourceList validates names, if name is not nil, and quantities.
 func (c *check) resourceList(list corev1.ResourceList, p *Spot, name func(corev1.ResourceName) []string) {
 	for _, n := range slices.Sorted(maps.Keys(list)) {
 		q := list[n]
@@ -99,7 +99,7 @@ func (c *check) quantity(name corev1.ResourceName, q *resource.Quantity, list *S
 	}
 }
 
-// containerResource says what is wrong with the name of a container's resource.
+// containerResource returns the errors of the name of a container's resource.
 func containerResource(name corev1.ResourceName) []string {
 	if name == corev1.ResourceCPU || name == corev1.ResourceMemory {
 		return nil
@@ -173,7 +173,8 @@ func (c *check) resourceQuota(s *corev1.ResourceQuotaSpec, p *Spot) {
 	}
 }
 
-// volumeClassQuotas is the release since which quotas are for a volume attributes class.
+// volumeClassQuotas is the release since which quotas may select a volume attributes
+// class.
 const volumeClassQuotas release = 34
 
 func (c *check) knownScope(s corev1.ResourceQuotaScope) bool {
@@ -334,7 +335,7 @@ func (c *check) limits(l *corev1.LimitRangeItem, p *Spot, name func(corev1.Resou
 
 func has(list corev1.ResourceList, name corev1.ResourceName) bool { _, ok := list[name]; return ok }
 
-// limitOrder wants min <= defaultRequest <= default <= max.
+// limitOrder requires min <= defaultRequest <= default <= max.
 func (c *check) limitOrder(l *corev1.LimitRangeItem, p *Spot) {
 	for _, n := range slices.Sorted(maps.Keys(l.DefaultRequest)) {
 		q := l.DefaultRequest[n]
@@ -361,7 +362,7 @@ func (c *check) limitOrder(l *corev1.LimitRangeItem, p *Spot) {
 	}
 }
 
-// noMore wants no value of a list to exceed its counterpart.
+// noMore requires that no value of a list exceeds its counterpart.
 func (c *check) noMore(p *Spot, name string, list, bounds corev1.ResourceList, text func(a, b string) string) {
 	for _, n := range slices.Sorted(maps.Keys(list)) {
 		q := list[n]

@@ -101,8 +101,8 @@ func (c *check) appArmor(s *corev1.AppArmorProfile, p *Spot) {
 	}
 }
 
-// sharesInSpec is the release since which faults of shareProcessNamespace name the field where
-// it is written.
+// sharesInSpec is the release since which faults of shareProcessNamespace have the
+// field's path.
 const sharesInSpec release = 37
 
 // podSecurity validates a pod's security context.
@@ -183,8 +183,8 @@ func ofIPC(name string) bool {
 	}, name) || strings.HasPrefix(name, "fs.mqueue.")
 }
 
-// hostProcesses wants all containers of a pod on Windows to be processes of the host, or none,
-// and those to be in its network.
+// hostProcesses requires that all containers of a pod on Windows are host processes,
+// or none, and that a pod of host processes uses the host's network.
 func (c *checker) hostProcesses(p *Spot) {
 	ofHost := func(o *corev1.WindowsSecurityContextOptions) *bool {
 		if o == nil {
@@ -243,7 +243,7 @@ func (c *checker) operatingSystem(p *Spot) {
 	}
 }
 
-// A linuxField is one that a pod on Windows may not set.
+// A linuxField is a field that a pod on Windows may not set.
 type linuxField struct {
 	set bool
 	at  *Spot

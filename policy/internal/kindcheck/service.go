@@ -27,7 +27,7 @@ func (c *check) service(o, old *corev1.Service) {
 	} else {
 		c.clusterIPs(s, p)
 	}
-	// What goes with the old type, and is not changed, an update drops.
+	// If the type changes, an update drops unchanged fields of the old type.
 	c.servicePorts(s, p.In("ports"), old == nil || old.Spec.Type == s.Type)
 	c.labels(s.Selector, p.In("selector"))
 	c.affinityOfSessions(s, p)
@@ -48,7 +48,7 @@ func address(s *corev1.ServiceSpec) string {
 
 func isHeadless(s *corev1.ServiceSpec) bool { return address(s) == corev1.ClusterIPNone }
 
-// topologyAnnotations wants the two names of an annotation to have one value.
+// topologyAnnotations requires the two spellings of an annotation to have one value.
 func (c *check) topologyAnnotations(annotations map[string]string) {
 	hints, ok := annotations[corev1.DeprecatedAnnotationTopologyAwareHints]
 	mode, both := annotations[corev1.AnnotationTopologyMode]
@@ -59,7 +59,7 @@ func (c *check) topologyAnnotations(annotations map[string]string) {
 	}
 }
 
-// endpointIP validates an address that others than the host itself can reach.
+// endpointIP validates an address that other hosts can reach.
 func (c *check) endpointIP(p *Spot, value string) {
 	before := len(c.faults)
 	c.legacyIP(p, value)
@@ -89,7 +89,7 @@ func (c *check) reachableIP(p *Spot, value string) {
 	}
 }
 
-// clusterIPAt is where the first address of a Service is written.
+// clusterIPAt returns the place of a Service's first address.
 func clusterIPAt(s *corev1.ServiceSpec, p *Spot) *Spot {
 	if s.ClusterIP != "" {
 		return p.In("clusterIP")
@@ -151,7 +151,7 @@ func (c *check) clusterIPs(s *corev1.ServiceSpec, p *Spot) {
 	}
 }
 
-// addresses validates the addresses of a Service, and that they are of its families.
+// addresses validates the addresses of a Service and their families.
 func (c *check) addresses(list []string, s *corev1.ServiceSpec, p *Spot) {
 	before := len(c.faults)
 	for i, ip := range list {
@@ -186,7 +186,8 @@ func (c *check) addresses(list []string, s *corev1.ServiceSpec, p *Spot) {
 	}
 }
 
-// singleStack wants one family where none or one is asked for, as the allocator of addresses does.
+// singleStack requires one family for SingleStack or no policy, as the address
+// allocator does.
 func (c *check) singleStack(s *corev1.ServiceSpec, p *Spot) {
 	if s.IPFamilyPolicy == nil && isHeadless(s) && len(s.Selector) == 0 {
 		return // which has both
@@ -201,7 +202,8 @@ func (c *check) singleStack(s *corev1.ServiceSpec, p *Spot) {
 	}
 }
 
-// updateService refuses another address, families in another order, and another class of load balancer.
+// updateService refuses changes of the address, of the order of families, and of the
+// load balancer's class.
 func (c *check) updateService(now, old *corev1.ServiceSpec, p *Spot) {
 	const text = "may not change once set"
 	if now.Type != corev1.ServiceTypeExternalName && old.Type != corev1.ServiceTypeExternalName {
@@ -223,7 +225,8 @@ func (c *check) updateService(now, old *corev1.ServiceSpec, p *Spot) {
 	}
 }
 
-// keepAddress wants a Service to keep its address. Where it asks for none, the server keeps that.
+// keepAddress refuses a change of a Service's address. If an update has none, the
+// server keeps the old one.
 func (c *check) keepAddress(now, old *corev1.ServiceSpec, p *Spot) {
 	is, was := address(now), address(old)
 	if is == "" || is == was {
@@ -240,7 +243,7 @@ func (c *check) keepAddress(now, old *corev1.ServiceSpec, p *Spot) {
 	}
 }
 
-// nodePorts is the default range of node ports.
+// The default range of node ports.
 const firstNodePort, lastNodePort = 30000, 32767
 
 func (c *check) servicePorts(s *corev1.ServiceSpec, p *Spot, sameType bool) {
@@ -328,8 +331,8 @@ func (c *check) affinityOfSessions(s *corev1.ServiceSpec, p *Spot) {
 	}
 }
 
-// sourceRanges validates loadBalancerSourceRanges, which the server's paths
-// begin with a capital.
+// sourceRanges validates loadBalancerSourceRanges. The server's paths begin with a
+// capital.
 func (c *check) sourceRanges(o *corev1.Service, p *Spot) {
 	const text = "may only be used when `type` is 'LoadBalancer'"
 	s := &o.Spec
@@ -360,7 +363,7 @@ func (c *check) sourceRanges(o *corev1.Service, p *Spot) {
 	}
 }
 
-// annotatedRanges validates the annotation that was there before loadBalancerSourceRanges.
+// annotatedRanges validates the annotation that preceded loadBalancerSourceRanges.
 func (c *check) annotatedRanges(o *corev1.Service) {
 	list, ok := o.Annotations[corev1.AnnotationLoadBalancerSourceRangesKey]
 	if !ok {

@@ -10,8 +10,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A Spot is a field of the object that is validated. It is cheap to make: its
-// path is written out only when something is wrong there.
+// A Spot is a field of the object that is validated. It is cheap: its path is
+// computed only for a fault.
 type Spot struct {
 	up   *Spot
 	step any // of a pointer: a string or an int; nil at the top
@@ -21,10 +21,10 @@ type Spot struct {
 // A mapKey is a step to the value of a map, which paths write in brackets.
 type mapKey string
 
-// Top is the object itself.
+// Top is the root of the object.
 var Top = &Spot{}
 
-// In returns the place below: steps are names of fields, indexes and mapKeys.
+// In returns a place below: steps are names of fields, indexes and mapKeys.
 func (s *Spot) In(steps ...any) *Spot {
 	for _, step := range steps {
 		next := &Spot{up: s, step: step}
@@ -73,5 +73,5 @@ func (s *Spot) Pointer() string {
 	return render.Pointer(steps...)
 }
 
-// field is the place for validation functions of apimachinery.
+// field returns the place for validation functions of apimachinery.
 func (s *Spot) field() *fielderr.Path { return fielderr.NewPath(s.Path()) }

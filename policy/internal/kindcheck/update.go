@@ -18,7 +18,7 @@ import (
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 )
 
-// update refuses what may not be changed once an object exists.
+// update refuses changes of immutable fields.
 func (c *check) update(now, old any) {
 	spec := Top.In("spec")
 	switch o := now.(type) {
@@ -83,7 +83,7 @@ func sameSet[T comparable](a, b []T) bool {
 	return !slices.ContainsFunc(a, has(b)) && !slices.ContainsFunc(b, has(a))
 }
 
-// updateVolume refuses another source or mode of a volume.
+// updateVolume refuses changes of a volume's source or mode.
 func (c *check) updateVolume(now, old *corev1.PersistentVolumeSpec, p *Spot) {
 	is, was := now.PersistentVolumeSource.DeepCopy(), &old.PersistentVolumeSource
 	if is.CSI != nil && was.CSI != nil && was.CSI.ControllerExpandSecretRef == nil {
@@ -109,7 +109,7 @@ func (c *check) updateVolume(now, old *corev1.PersistentVolumeSpec, p *Spot) {
 const podFields = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`," +
 	"`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 
-// updatePod lets images change, and little else.
+// updatePod refuses most changes but those of images.
 func (c *check) updatePod(now, old *corev1.PodSpec, p *Spot) {
 	if len(now.Containers) != len(old.Containers) {
 		c.forbidden(p.In("containers"), "pod updates may not add or remove containers").immutable = true
@@ -160,7 +160,7 @@ func (c *check) updateStatefulSet(now, old *appsv1.StatefulSetSpec, p *Spot) {
 	}
 }
 
-// statefulFields lists the fields that may be changed: revisionHistoryLimit since 1.33.
+// statefulFields lists the mutable fields: revisionHistoryLimit since 1.33.
 func (c *check) statefulFields() string {
 	if c.release < 33 {
 		return "'replicas', 'ordinals', 'template', 'updateStrategy', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds'"
@@ -168,8 +168,8 @@ func (c *check) statefulFields() string {
 	return "'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds'"
 }
 
-// updateJob refuses changes to the fields of a Job that are fixed; its template is not
-// while it is suspended.
+// updateJob refuses changes of a Job's immutable fields. The template is mutable
+// while the Job is suspended.
 func (c *check) updateJob(now, old *batchv1.JobSpec, p *Spot) {
 	if suspended := old.Suspend != nil && *old.Suspend; !suspended && !equality.Semantic.DeepEqual(now.Template, old.Template) {
 		c.omitted(p.In("template"), apivalidation.FieldImmutableErrorMsg)
@@ -184,8 +184,8 @@ func (c *check) updateJob(now, old *batchv1.JobSpec, p *Spot) {
 	c.immutable(p.In("successPolicy"), now.SuccessPolicy, old.SuccessPolicy)
 }
 
-// frozen refuses changes of an object that said it would have none. same tells
-// of each field whether it is.
+// frozen refuses changes of an object that is marked immutable. same is whether each
+// field is unchanged.
 func (c *check) frozen(now, old *bool, same map[string]bool) {
 	if old == nil || !*old {
 		return
@@ -207,7 +207,8 @@ func (c *check) roleRef(now, old rbacv1.RoleRef) {
 	}
 }
 
-// updateClaim lets a claim grow, and what the cluster fills in be.
+// updateClaim refuses changes of a claim, except growth and fields that the cluster
+// fills in.
 func (c *check) updateClaim(now, old *corev1.PersistentVolumeClaimSpec, p *Spot) {
 	same := *now
 	same.AccessModes, same.Selector = old.AccessModes, old.Selector

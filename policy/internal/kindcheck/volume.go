@@ -14,8 +14,8 @@ import (
 
 func nameIsSubdomainPrefix(name string) []string { return apivalidation.NameIsDNSSubdomain(name, true) }
 
-// checkVolumes validates the volumes and keeps those that are right, which
-// alone may be mounted.
+// checkVolumes validates the volumes and records the valid ones, which alone may be
+// mounted.
 func (c *checker) checkVolumes(list []corev1.Volume, p *Spot) {
 	c.volumes = make(map[string]corev1.VolumeSource, len(list))
 	for i := range list {
@@ -36,7 +36,7 @@ func (c *checker) checkVolumes(list []corev1.Volume, p *Spot) {
 	}
 }
 
-// source validates a volume's source: one, with what the common kinds need.
+// source validates a volume's source: exactly one, with the fields that it needs.
 func (c *checker) source(s *corev1.VolumeSource, p *Spot) {
 	switch kinds := inOrder(sourceKinds(reflect.ValueOf(s).Elem()), "emptyDir"); len(kinds) {
 	case 0:
@@ -111,7 +111,8 @@ func (c *checker) source(s *corev1.VolumeSource, p *Spot) {
 // imageVolumes is the release since which images are volumes by default (ImageVolume).
 const imageVolumes release = 35
 
-// imagesInTemplates is the release since which they are named in templates, too.
+// imagesInTemplates is the release since which image volumes in templates need a
+// reference, too.
 const imagesInTemplates release = 37
 
 func (c *checker) imageVolume(s *corev1.ImageVolumeSource, p *Spot) {
@@ -133,7 +134,7 @@ func (c *check) csiDriver(name string, p *Spot) {
 	c.invalids(p, name, dnsSubdomain(strings.ToLower(name)))
 }
 
-// sourceKinds are the names of the sources that are set.
+// sourceKinds returns the names of the sources that are set.
 func sourceKinds(s reflect.Value) []string {
 	var kinds []string
 	for i := range s.NumField() {
@@ -145,7 +146,7 @@ func sourceKinds(s reflect.Value) []string {
 	return kinds
 }
 
-// inOrder puts the kind first that the server looks at first.
+// inOrder moves the kind to the front that the server validates first.
 func inOrder(kinds []string, first string) []string {
 	if i := slices.Index(kinds, first); i > 0 {
 		kinds = append([]string{first}, slices.Delete(kinds, i, i+1)...)
@@ -203,8 +204,8 @@ func (c *check) keyToPath(k *corev1.KeyToPath, p *Spot) {
 	c.fileMode(k.Mode, p.In("mode"))
 }
 
-// downwardFile validates a file of the downward API, whose index the server's
-// paths leave out.
+// downwardFile validates a file of the downward API. The server's paths leave out the
+// index.
 func (c *checker) downwardFile(f *corev1.DownwardAPIVolumeFile, said, at *Spot) {
 	before := len(c.faults)
 	if f.Path == "" {

@@ -18,8 +18,8 @@ import (
 type workload struct {
 	kind     string // as the server calls it in errors about deadlines
 	empty    string // in errors about empty selectors
-	invalid  string // what is said about an invalid selector
-	needed   bool   // the selector is wanted, and said to be invalid as a whole, too
+	invalid  string // in errors about invalid selectors
+	needed   bool   // the selector is required, and is also an error as a whole if invalid
 	selector *metav1.LabelSelector
 	template *corev1.PodTemplateSpec
 }
@@ -41,7 +41,7 @@ func (c *check) workload(w workload, p *Spot) {
 		c.required(at, "")
 	}
 	labels := p.In("template", "metadata", "labels")
-	// What is nil selects nothing, and an invalid selector is not tried.
+	// A nil selector selects nothing, and an invalid one is not tried.
 	if w.selector == nil || len(c.faults) == faults && !matches(w.selector, w.template.Labels) {
 		c.invalid(labels, w.template.Labels, mismatch).also(at)
 	}
@@ -55,8 +55,8 @@ func (c *check) workload(w workload, p *Spot) {
 	}
 }
 
-// unusable tells a selector that can't be made one, in which case the server
-// does not look at the template.
+// unusable reports whether a selector can't be converted, in which case the server
+// does not validate the template.
 func unusable(s *metav1.LabelSelector) bool {
 	_, err := metav1.LabelSelectorAsSelector(s)
 	return err != nil
@@ -91,7 +91,8 @@ func (c *check) deploymentStrategy(s *appsv1.DeploymentStrategy, p *Spot) {
 	}
 }
 
-// strategyType names the strategy as the server does, which quotes all of it.
+// strategyType validates a strategy's type. The server's error quotes the whole
+// strategy.
 func (c *check) strategyType(value string, p *Spot, valid ...string) {
 	c.unsupported(p, `{"Type":`+strconv.Quote(value)+`,"RollingUpdate":null}`, valid...)
 	c.faults[len(c.faults)-1].at(p.In("type"))
@@ -106,7 +107,7 @@ func (c *check) rollingUpdate(maxUnavailable, maxSurge intstr.IntOrString, p *Sp
 	c.atMost100(maxUnavailable, p.In("maxUnavailable"))
 }
 
-// intOrPercent wants a number or percentage that is not negative
+// intOrPercent requires a non-negative number or percentage
 // (ValidatePositiveIntOrPercent).
 func (c *check) intOrPercent(v intstr.IntOrString, p *Spot) {
 	if v.Type == intstr.String {
@@ -217,8 +218,8 @@ func (c *check) statefulSet(s *appsv1.StatefulSetSpec, p *Spot, create bool) {
 // serviceNames is the release since which serviceName has to be a label.
 const serviceNames release = 33
 
-// withClaims puts the volumes of claim templates in place of those of the same
-// name or after the others. added are the templates of the latter.
+// withClaims adds volumes for the claim templates, replacing those of the same name.
+// added are the templates whose volumes are new.
 func withClaims(volumes []corev1.Volume, templates []corev1.PersistentVolumeClaim) (all []corev1.Volume, added []int) {
 	claim := func(name string) corev1.Volume {
 		source := corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}
