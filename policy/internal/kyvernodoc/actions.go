@@ -23,9 +23,9 @@ func actionOf(s string) string {
 	return s
 }
 
-// ActionFor returns the action for an object in the namespace with these labels:
-// of the rule's first override that fits, else of the rule, else of the policy's
-// first override that fits, else of the policy.
+// ActionFor returns the action for an object in the namespace with these labels: that
+// of the rule's first override that applies, else the rule's, else that of the
+// policy's first override that applies, else the policy's.
 func (p *Policy) ActionFor(rule *Rule, namespace string, labels map[string]string) string {
 	if v := rule.Validate; v != nil {
 		if a := overridden(v.Overrides, namespace, labels); a != "" {

@@ -11,14 +11,14 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// autogenAnnotation of a policy says for which kinds its rules for pods are
-// made over: a list, or none. Without it, for all.
+// autogenAnnotation lists the kinds for which a policy's rules for pods are adapted,
+// or is none. Without it, they are adapted for all.
 const autogenAnnotation = "pod-policies.kyverno.io/autogen-controllers"
 
 const cronJob = "CronJob"
 
-// controllerKinds are the kinds that make pods, as rules made for them name
-// them; CronJob is the last, since it has rules of its own.
+// controllerKinds are the kinds that create pods, as generated rules name them;
+// CronJob is last, since its rules differ.
 var controllerKinds = []struct{ kind, selector string }{
 	{"DaemonSet", "apps/v1/DaemonSet"},
 	{"Deployment", "apps/v1/Deployment"},
@@ -141,8 +141,8 @@ func (f *Filter) namesPods() bool {
 	return slices.ContainsFunc(f.Kinds, func(k KindSelector) bool { return k.Kind == "Pod" })
 }
 
-// forPods reports whether the rule is one to be made over: its match names Pod,
-// and its exclude, if it names kinds, does too.
+// forPods reports whether the rule can be adapted: its match names Pod, and so does
+// its exclude, if that names kinds.
 func (r *Rule) forPods() bool {
 	if !slices.ContainsFunc(r.Match.Filters(), (*Filter).namesPods) {
 		return false
@@ -157,9 +157,9 @@ func (r *Rule) forPods() bool {
 	return !some
 }
 
-// A podTemplate is how a kind holds its pods.
+// A podTemplate describes where objects of a kind contain their pods.
 type podTemplate struct {
-	name   string // what the name of a rule is prefixed with
+	name   string // prefix of a rule's name
 	prefix string // pointer to the pod in the kind's objects
 	kinds  []any
 }
@@ -167,10 +167,10 @@ type podTemplate struct {
 // isCron reports whether the pod template is inside another template.
 func (p podTemplate) isCron() bool { return strings.Count(p.prefix, "/") > 2 }
 
-// maxRuleName is where Kyverno cuts the names that it makes.
+// maxRuleName is the length to which Kyverno cuts the names of generated rules.
 const maxRuleName = 63
 
-// generated appends the rule as made over for the template, if it can be.
+// generated appends the rule as adapted to the template, if it can be.
 func (r reader) generated(rules []*Rule, base *Rule, t podTemplate) []*Rule {
 	source := t.rule(base.Source)
 	if source == nil {
@@ -183,7 +183,7 @@ func (r reader) generated(rules []*Rule, base *Rule, t podTemplate) []*Rule {
 	return append(rules, rule)
 }
 
-// carried are the fields of a rule that go over as they are.
+// carried lists the fields of a rule that are copied unchanged.
 var carried = []string{"context", "preconditions", "celPreconditions", "skipBackgroundRequests", "reportProperties", "verifyImages", "validate"}
 
 // rule returns the rule with its kinds, patterns and patches adapted, or nil if
@@ -212,8 +212,8 @@ func (p podTemplate) rule(source map[string]any) map[string]any {
 	return out
 }
 
-// match puts the controllers in the place of pods: in any and all where Pod
-// is named, for CronJob in every filter, as Kyverno does.
+// match replaces pods by controllers: in any and all where Pod is named, and for
+// CronJob in every filter, as Kyverno does.
 func (p podTemplate) match(block any, always bool) map[string]any {
 	source, _ := block.(map[string]any)
 	out := maps.Clone(source)
@@ -284,8 +284,8 @@ func (p podTemplate) wrap(v any) any {
 // messageReference is $(path), in which a message names a value of the pattern.
 var messageReference = regexp.MustCompile(`^\$\(.[^\ ]*\)|[^\\]\$\(.[^\ ]*\)`)
 
-// shifted has the references in a message find the pattern's values where the
-// pattern now holds them.
+// shifted adapts the references in a message to the places that values have in the
+// adapted pattern.
 func (p podTemplate) shifted(message, pivot string) string {
 	at := pivot
 	if pivot == "anyPattern" {

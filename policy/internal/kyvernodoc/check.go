@@ -35,7 +35,7 @@ type checker struct {
 	offline bool // as the command line does
 }
 
-// maxName is how long the name of a policy may be.
+// maxName bounds the name of a policy.
 const maxName = 63
 
 func (c checker) names() {
@@ -54,8 +54,8 @@ func (c checker) names() {
 	}
 }
 
-// webhook refuses a setting that is given both at its current and at its former
-// place, and timeouts that the API server does not allow.
+// webhook refuses a setting given both at its current and its former place, and
+// timeouts that the API server does not allow.
 func (c checker) webhook(spec field) {
 	config := spec.at("webhookConfiguration")
 	old, now := spec.at("webhookTimeoutSeconds"), config.at("timeoutSeconds")
@@ -97,7 +97,7 @@ func (c checker) processing(spec field) {
 	}
 }
 
-// onUpdate checks the settings for changes of the policy itself.
+// onUpdate checks the settings that apply when the policy itself changes.
 func (c checker) onUpdate(spec field) {
 	if old := spec.at("generateExistingOnPolicyUpdate"); old.there() {
 		c.add(old.pointer, "generateExistingOnPolicyUpdate is no more: use generateExisting of the rule")
@@ -124,11 +124,11 @@ func updateFlag(r *Rule, spec field) field {
 	return spec.at(name)
 }
 
-// maxOverlaps is how many namespaces of overrides are compared with each
-// other as wildcards. Beyond it only equal ones are found.
+// maxOverlaps bounds the namespaces of overrides that are compared as wildcards.
+// Beyond it only equal ones are found.
 const maxOverlaps = 1_000
 
-// overrides refuses two that give one namespace different actions.
+// overrides refuses two overrides that give one namespace different actions.
 func (c checker) overrides(all []ActionOverride, pointer string) {
 	if !c.Cluster {
 		return
@@ -158,8 +158,8 @@ func overlap(a, b string) bool { return a == b || pattern.Wildcard(a, b) || patt
 // isNamespaced reports whether the policy is one of a namespace.
 func (c checker) isNamespaced() bool { return !c.Cluster }
 
-// isClusterKind reports whether a kind of an apiVersion is a built-in one that is
-// in no namespace. Whether others are is for the cluster to say.
+// isClusterKind reports whether a kind of an apiVersion is a built-in cluster-scoped
+// one. Only the cluster knows other kinds.
 func isClusterKind(apiVersion, kind string) bool {
 	return builtIn(apiVersion) && slices.Contains(clusterKinds, kind)
 }
@@ -168,13 +168,13 @@ func isNamespacedKind(apiVersion, kind string) bool {
 	return builtIn(apiVersion) && slices.Contains(namespacedKinds, kind)
 }
 
-// builtIn reports whether the group is one of Kubernetes itself.
+// builtIn reports whether a group belongs to Kubernetes itself.
 func builtIn(apiVersion string) bool {
 	group, _, grouped := strings.Cut(apiVersion, "/")
 	return !grouped || !strings.Contains(group, ".") || strings.HasSuffix(group, ".k8s.io")
 }
 
-// clusterKinds are built-in kinds that are in no namespace.
+// clusterKinds are the built-in cluster-scoped kinds.
 var clusterKinds = strings.Fields(`
 	APIService CertificateSigningRequest ClusterRole ClusterRoleBinding ClusterTrustBundle ComponentStatus CSIDriver CSINode
 	CustomResourceDefinition DeviceClass FlowSchema IngressClass IPAddress MutatingAdmissionPolicy MutatingAdmissionPolicyBinding
@@ -182,7 +182,7 @@ var clusterKinds = strings.Fields(`
 	ServiceCIDR StorageClass ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration
 	VolumeAttachment VolumeAttributesClass`)
 
-// namespacedKinds are built-in kinds that are in namespaces.
+// namespacedKinds are the built-in namespaced kinds.
 var namespacedKinds = strings.Fields(`
 	ConfigMap ControllerRevision CronJob DaemonSet Deployment Endpoints EndpointSlice HorizontalPodAutoscaler Ingress Job Lease
 	LimitRange NetworkPolicy PersistentVolumeClaim Pod PodDisruptionBudget PodTemplate ReplicaSet ReplicationController

@@ -66,8 +66,9 @@ func (c checker) source(x field) {
 	c.ownNamespace(x)
 }
 
-// generatedNamespace refuses a namespace, or none, where the kind is built in
-// and is of the other sort. The command line takes every kind to be namespaced.
+// generatedNamespace refuses a namespace for a built-in kind that is cluster-scoped,
+// and requires one for a namespaced kind. The command line assumes that every kind is
+// namespaced.
 func (c checker) generatedNamespace(x field) {
 	kind, apiVersion := x.text("kind"), x.text("apiVersion")
 	known := isNamespacedKind(apiVersion, kind) || c.offline && kind != ""
@@ -79,8 +80,8 @@ func (c checker) generatedNamespace(x field) {
 	c.cloneList(x.at("cloneList"))
 }
 
-// cloneList holds the kinds of a list to be of one sort, and the namespace to
-// be given for those that have one.
+// cloneList requires the kinds of a list to be all namespaced, with a namespace, or
+// all cluster-scoped.
 func (c checker) cloneList(x field) {
 	kinds := x.texts("kinds")
 	if len(kinds) == 0 {

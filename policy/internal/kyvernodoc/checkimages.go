@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// images checks verifyImages, with the extractors that say where images are.
+// images checks verifyImages with its image extractors.
 func (c checker) images(r *Rule, x field) {
 	if len(r.ImageExtractors) > 0 && len(r.VerifyImages) == 0 {
 		c.add(x.at("imageExtractors").pointer, "imageExtractors go with verifyImages alone")
@@ -72,7 +72,7 @@ func (c checker) notary(sets field) {
 	}
 }
 
-// maxAttestors is how deep attestors may hold others.
+// maxAttestors bounds the depth of attestors in attestors.
 const maxAttestors = 16
 
 func (c checker) attestorSet(set field, depth int) {

@@ -39,7 +39,7 @@ func (c checker) block(r *Rule, m *Match, block field) {
 	}
 }
 
-// subresources refuses those where background scans look, which find none.
+// subresources refuses subresources in rules for background scans, which see none.
 func (c checker) subresources(r *Rule, f *Filter) {
 	if c.offline || !c.Background || r.Validate == nil {
 		return
@@ -51,7 +51,7 @@ func (c checker) subresources(r *Rule, f *Filter) {
 	}
 }
 
-// subresourceKinds are built-in kinds that are of subresources alone.
+// subresourceKinds are built-in kinds of subresources only.
 var subresourceKinds = []string{
 	"Eviction", "NodeProxyOptions", "PodAttachOptions", "PodExecOptions", "PodPortForwardOptions", "PodProxyOptions", "Scale",
 	"ServiceProxyOptions", "TokenRequest",
@@ -68,7 +68,7 @@ func (c checker) form(block field) {
 	}
 }
 
-// named refuses a match that leaves open which kinds are meant.
+// named refuses a match that names no kinds.
 func (c checker) named(r *Rule) {
 	filters := r.Match.Filters()
 	if len(filters) == 0 {
@@ -150,7 +150,7 @@ func (s *Selector) invalid() error {
 	return err
 }
 
-// checkNoUser refuses users where background scans, which have none, look.
+// checkNoUser refuses users in rules for background scans, which have no user.
 func checkNoUser(m *Match, f *faults) {
 	for _, x := range m.Filters() {
 		key := ""
@@ -168,7 +168,7 @@ func checkNoUser(m *Match, f *faults) {
 	}
 }
 
-// scope keeps a Policy to its namespace.
+// scope refuses namespaces and cluster-scoped kinds in a Policy, which is namespaced.
 func (c checker) scope(m *Match) {
 	if !c.isNamespaced() {
 		return
@@ -204,8 +204,8 @@ func (c checker) everything(r *Rule, f *Filter) {
 	}
 }
 
-// beyondMetadata reports whether patterns or patches of the rule are about more
-// than metadata.
+// beyondMetadata reports whether patterns or patches of the rule concern more than
+// metadata.
 func (r *Rule) beyondMetadata() bool {
 	var all []any
 	if v := r.Validate; v != nil {
@@ -228,11 +228,11 @@ func (r *Rule) beyondMetadata() bool {
 	return false
 }
 
-// ofRequest is a variable that there is for objects of every kind.
+// ofRequest matches variables that exist for objects of every kind.
 var ofRequest = regexp.MustCompile(`\{\{\s*(request\.|serviceAccountName|serviceAccountNamespace)[^{}]*\}\}`)
 
-// deniesBeyondMetadata reports the same for conditions in the form of a list,
-// as far as Kyverno checks them.
+// deniesBeyondMetadata is beyondMetadata for conditions in the form of a list, as far
+// as Kyverno checks them.
 func (r *Rule) deniesBeyondMetadata() bool {
 	for _, x := range (field{value: r.Source}).at("validate", "deny", "conditions").list() {
 		key := x.text("key")
@@ -246,11 +246,10 @@ func (r *Rule) deniesBeyondMetadata() bool {
 	return false
 }
 
-// maxPairs is how many filters of match and exclude are compared.
+// maxPairs bounds the pairs of filters of match and exclude that are compared.
 const maxPairs = 100_000
 
-// sameBlock reports whether exclude takes away all that match names, where that
-// is plain to see.
+// sameBlock reports whether exclude obviously excludes all that match selects.
 func sameBlock(r *Rule) bool {
 	x := field{r.Source, ""}
 	match, exclude := x.at("match"), x.at("exclude")
@@ -272,8 +271,8 @@ func sameBlock(r *Rule) bool {
 	return r.Exclude.All[0].covers(r.Match.All[0])
 }
 
-// covers reports whether whatever the other filter names is named by this one, as
-// far as Kyverno looks: each list is there, or none.
+// covers reports whether f selects all that the other filter selects, as far as
+// Kyverno compares them: each list is contained, or empty.
 func (f *Filter) covers(other *Filter) bool {
 	for _, lists := range [][2][]string{
 		{f.Roles, other.Roles},

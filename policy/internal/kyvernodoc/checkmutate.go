@@ -42,7 +42,7 @@ func (c checker) foreachMutate(list field) {
 	}
 }
 
-// labelsAreStrings checks the labels and annotations that a patch gives.
+// labelsAreStrings checks the labels and annotations of a patch.
 func (c checker) labelsAreStrings(patch field) {
 	for _, metadata := range []field{patch.at("metadata"), patch.at("spec", "template", "metadata")} {
 		for _, key := range []string{"labels", "annotations"} {
@@ -59,8 +59,8 @@ type patch struct {
 
 func (p patch) beyondMetadata() bool { return !strings.HasPrefix(p.Path, "/metadata") }
 
-// readPatches reads patchesJson6902, YAML or JSON, in which variables stand for
-// some text.
+// readPatches parses patchesJson6902, YAML or JSON, with variables replaced by some
+// text.
 func readPatches(s string) ([]patch, error) {
 	if s == "" {
 		return nil, nil

@@ -29,7 +29,7 @@ func (c checker) rule(r *Rule) {
 	c.images(r, x)
 }
 
-// kind refuses a rule that does nothing, or several things.
+// kind refuses a rule with no action or several.
 func (c checker) kind(r *Rule, x field) {
 	if r.Name == "" {
 		c.add(r.Pointer+"/name", "a rule has a name")
@@ -52,7 +52,7 @@ func (c checker) kind(r *Rule, x field) {
 	}
 }
 
-// complete refuses conditions of a rule that compare with nothing.
+// complete refuses conditions without a value.
 func (c checker) complete(block field) {
 	for _, x := range conditionsIn(block) {
 		if x.at("key").value == nil || x.at("value").value == nil {
@@ -77,7 +77,7 @@ func conditionsIn(block field) []field {
 	return all
 }
 
-// exactlyOne refuses x unless it has exactly one of some keys.
+// exactlyOne refuses x unless it has exactly one of the keys in some.
 func (c checker) exactlyOne(x field, some map[string]bool, keys ...string) {
 	found := slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return !some[key] })
 	switch len(found) {
@@ -177,14 +177,14 @@ func (c checker) foreachValidate(list field) {
 	}
 }
 
-// Controls of the Pod Security Standards that are about containers are
-// excluded for images; those that are about the pod are not.
+// Controls of the Pod Security Standards for containers are excluded by images; those
+// for the pod are not.
 var (
 	containerControls = []string{"Capabilities", "Privileged Containers", "Host Ports", "/proc Mount Type", "Privilege Escalation"}
 	podControls       = []string{"Host Namespaces", "HostPath Volumes", "Sysctls", "AppArmor", "Volume Types"}
 )
 
-// restrictedControls are those that the baseline does not have at all.
+// restrictedControls are the controls that the baseline lacks.
 var restrictedControls = []string{"Volume Types", "Privilege Escalation", "Running as Non-root", "Running as Non-root user"}
 
 func (c checker) podSecurity(x field) {
@@ -208,7 +208,7 @@ func (c checker) podSecurity(x field) {
 	}
 }
 
-// reserved are names that a context can't take.
+// reserved lists the names that a context can't define.
 var reserved = []string{"images", "request", "serviceAccountName", "serviceAccountNamespace", "element", "elementIndex"}
 
 func (c checker) context(r *Rule, list field) {
@@ -253,8 +253,8 @@ func (c checker) entry(e *ContextEntry, x field) {
 	}
 }
 
-// jmesPath refuses an expression that does not parse. One that holds variables
-// is known only once they are.
+// jmesPath refuses an expression that does not parse. An expression with variables
+// can't be checked.
 func (c checker) jmesPath(x field) {
 	s, _ := x.value.(string)
 	if s == "" || strings.Contains(s, "{{") {

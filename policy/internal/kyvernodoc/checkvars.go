@@ -10,8 +10,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Variables are checked without a value: their names must be Kyverno's or those
-// of the rule's context. Kyverno searches for names anywhere in the expression.
+// Variables are checked without their values: each name must be Kyverno's or defined
+// in the rule's context. Kyverno searches for names anywhere in the expression.
 var (
 	// VariablePattern matches an innermost variable, such as {{ request.name }},
 	// as group 2. Group 1 is the character before it.
@@ -23,11 +23,11 @@ var (
 	userNames            = regexp.MustCompile(`[^.](serviceAccountName|serviceAccountNamespace|request\.userInfo|request\.roles|request\.clusterRoles)\b`)
 )
 
-// MaxPasses is how often the variables of one text are replaced, whose values
-// may hold variables themselves.
+// MaxPasses bounds how often the variables of a text are replaced, since their values
+// may contain variables.
 const MaxPasses = 64
 
-// variableMark replaces a variable in text that is read without its value.
+// variableMark replaces a variable in text that is parsed without its value.
 const variableMark = "preadmitvariable"
 
 func withoutVariables(s string) string {
@@ -50,7 +50,7 @@ func (c checker) noVariables(x field, message string) {
 	}
 }
 
-// variables checks those of the whole policy.
+// variables checks the variables of the whole policy.
 func (c checker) variables(spec field) {
 	if c.usersForbidden(spec) {
 		for pointer, s := range render.Texts(c.Object.Object, "") {
@@ -108,14 +108,14 @@ func (c checker) ruleVariables(r *Rule, spec field) {
 	}
 }
 
-// dynamic reports whether variables at a pointer are those of an attestation,
-// which are known only when it is verified.
+// dynamic reports whether variables at a pointer are those of an attestation, which
+// have values only when it is verified.
 func dynamic(pointer string) bool {
 	return strings.HasPrefix(pointer, "/verifyImages/") && strings.Contains(pointer, "/attestations/")
 }
 
-// beforeTarget reports whether a field of the rule is read before there is a
-// target.
+// beforeTarget reports whether a field of the rule is evaluated before the target is
+// known.
 func beforeTarget(pointer string) bool {
 	parts := render.Path(pointer)
 	switch parts[0] {
@@ -127,15 +127,15 @@ func beforeTarget(pointer string) bool {
 	return false
 }
 
-// names are those that a variable may use at some place.
+// names holds the names that variables may use at a place.
 type names struct {
 	known   *regexp.Regexp
-	own     []string // wildcards: what the rule's context brings
+	own     []string // wildcards: those of the rule's context
 	target  bool
 	foreach bool
 }
 
-// names are those of the rule's contexts, wherever they are.
+// names returns the names that the rule's contexts define.
 func (r *Rule) names() []string {
 	var all []string
 	add := func(entries []*ContextEntry) {
@@ -194,8 +194,8 @@ func eachMutate(list []*ForeachMutate, f func(*ForeachMutate)) {
 	}
 }
 
-// text checks the variables of a text, the innermost first: where one is in
-// another, its value is not known, and any is taken.
+// text checks the variables of a text, the innermost first. A variable within another
+// one is replaced by variableMark.
 func (c checker) text(s, pointer string, n names) {
 	for range MaxPasses {
 		found := VariablePattern.FindAllStringSubmatch(s, -1)

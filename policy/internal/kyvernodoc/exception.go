@@ -40,7 +40,7 @@ func (e *Exception) Covers(p *Policy, rule string) bool {
 	return slices.ContainsFunc(e.Exceptions, func(x ExceptionOf) bool { return x.PolicyName == p.key() && pattern.AnyWildcard(x.RuleNames, rule) })
 }
 
-// key returns the name of the policy in exceptions.
+// key returns the name by which exceptions name the policy.
 func (p *Policy) key() string {
 	if p.Namespace == "" {
 		return p.Name

@@ -9,8 +9,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A field is a value of the policy and its pointer. Of one that is not there
-// the value is nil, and so is everything in it.
+// A field is a value of the policy and its pointer. A missing field has the value
+// nil, and so have its children.
 type field struct {
 	value   any
 	pointer string
@@ -23,7 +23,7 @@ func (f field) at(keys ...string) field {
 	return f
 }
 
-// child returns the pointer to a key of the map at a pointer.
+// child returns the pointer of a key in the map at a pointer.
 func child(pointer, key string) string {
 	if strings.ContainsAny(key, "~/") {
 		return pointer + render.Pointer(key)

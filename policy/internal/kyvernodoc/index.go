@@ -35,7 +35,7 @@ func NewIndex(policies []*Policy) *Index {
 	return x
 }
 
-// addWild adds the policy to kinds that it does not name, but means.
+// addWild adds the policy to the kinds that its wildcards match.
 func (i *Index) addWild(p *Policy, s kindSet) {
 	for kind := range i.byKind {
 		if !s.named[kind] && pattern.AnyWildcard(s.wild, kind) {
@@ -52,7 +52,7 @@ func (i *Index) For(kind string) []*Policy {
 	return i.any
 }
 
-// A kindSet are the kinds that a policy names, by themselves and by wildcards.
+// A kindSet holds the kinds that a policy names, with and without wildcards.
 type kindSet struct {
 	named map[string]bool
 	wild  []string

@@ -26,7 +26,7 @@ type Target struct {
 	UserKnown           bool
 	User                *policy.UserInfo
 	Roles, ClusterRoles []string // a Role as namespace:name
-	RolesAsked          bool     // set when a match looked at the roles
+	RolesAsked          bool     // set if a match needed the roles
 }
 
 func (t *Target) metadata() map[string]any {
@@ -34,7 +34,7 @@ func (t *Target) metadata() map[string]any {
 	return m
 }
 
-// Name returns the object's name, else its generateName.
+// Name returns the object's name, or else its generateName.
 func (t *Target) Name() string {
 	if name, _ := t.metadata()["name"].(string); name != "" {
 		return name
@@ -87,8 +87,8 @@ func (p *Policy) InScope(t *Target) bool {
 	return namespace == p.Namespace
 }
 
-// matches reports whether one of any, or each of all, names the request. An empty
-// block names none.
+// matches reports whether a filter of any, or each filter of all, selects the
+// request. An empty block selects none.
 func (m *Match) matches(t *Target) (matched, assumed bool) {
 	for _, f := range m.Any {
 		if ok, byUser := f.matches(t); ok {
@@ -108,9 +108,8 @@ func (m *Match) matches(t *Target) (matched, assumed bool) {
 	return true, assumed
 }
 
-// excludes does what matches does for an exclude block. assumed reports that
-// some users would be excluded, and that the unknown user is assumed to be none
-// of them.
+// excludes is matches for an exclude block. assumed reports that some users would be
+// excluded, and that the unknown user is assumed not to be one of them.
 func (m *Match) excludes(t *Target) (excluded, assumed bool) {
 	for _, f := range m.Any {
 		ok, byUser := f.excludes(t)
@@ -164,8 +163,8 @@ func (f *Filter) NamesObjects() bool {
 		f.Selector != nil || f.NamespaceSelector != nil
 }
 
-// namesObject compares names, kinds and the like. Cheap and selective
-// comparisons come first.
+// namesObject compares names, kinds and other fields. Cheap and selective comparisons
+// come first.
 func (f *Filter) namesObject(t *Target) bool {
 	if len(f.Kinds) > 0 && !f.NamesKind(t) || len(f.Operations) > 0 && !slices.Contains(f.Operations, t.Operation) {
 		return false
@@ -313,8 +312,8 @@ func (s *SelectorRequirement) matches(labels map[string]string) bool {
 	return false
 }
 
-// SelectsByNameOnly reports whether the rule's namespaceSelectors look at no
-// label other than [corev1.LabelMetadataName], so that they need no Namespace object.
+// SelectsByNameOnly reports whether the rule's namespaceSelectors read no label other
+// than [corev1.LabelMetadataName], so that they need no Namespace object.
 func (r *Rule) SelectsByNameOnly() bool {
 	for _, m := range []*Match{r.Match, r.Exclude} {
 		for _, f := range m.Filters() {
@@ -326,7 +325,7 @@ func (r *Rule) SelectsByNameOnly() bool {
 	return true
 }
 
-// SelectsByNameOnly reports whether the selector looks at no label other than
+// SelectsByNameOnly reports whether the selector reads no label other than
 // [corev1.LabelMetadataName].
 func (s *Selector) SelectsByNameOnly() bool {
 	for key := range s.MatchLabels {

@@ -11,7 +11,7 @@ import (
 
 const group = "kyverno.io"
 
-// versions are those in which Kyverno's kinds were ever served, by kind.
+// versions are the versions in which Kyverno's kinds were ever served, by kind.
 var versions = map[string][]string{
 	"ClusterPolicy":   {"v1", "v2beta1"},
 	"Policy":          {"v1", "v2beta1"},
@@ -21,7 +21,7 @@ var versions = map[string][]string{
 // Options choose how policies are read. The zero value reads them as Kyverno's
 // webhooks do.
 type Options struct {
-	CLI bool // as Kyverno's command line does, which does not know a cluster's kinds
+	CLI bool // as Kyverno's command line does, without a cluster's kinds
 }
 
 // Read returns the policies and exceptions among objects, in order, without
@@ -55,7 +55,8 @@ func Read(objects []*render.Object, opts Options) (policies []*Policy, exception
 	return policies, exceptions, errors.Join(errs...)
 }
 
-// readPolicy decodes and checks a policy; with faults it is of no use.
+// readPolicy decodes and checks a policy. The policy must not be used if there are
+// faults.
 func readPolicy(o *render.Object, opts Options, f *faults) *Policy {
 	s := clusterPolicyShape
 	if o.GroupVersionKind().Version == "v2beta1" {
@@ -83,7 +84,7 @@ func formOf(o *render.Object) conditions.Form {
 	return conditions.AnyAll
 }
 
-// A reader decodes values whose shape is checked.
+// A reader decodes values after check has accepted their shape.
 type reader struct {
 	*faults
 	form conditions.Form
@@ -126,7 +127,7 @@ func (r reader) rule(x field) *Rule {
 	return rule
 }
 
-// old reads the fields in which an entry was once written.
+// old reads the fields of an entry's former form.
 func (v *VerifyImages) old(x field) {
 	if image := x.text("image"); image != "" {
 		v.ImageReferences = append([]string{image}, v.ImageReferences...)
@@ -139,7 +140,7 @@ func (v *VerifyImages) old(x field) {
 	}
 }
 
-// conditions reads a block, whose problems are the policy's.
+// conditions reads a block, and adds its problems to the policy's.
 func (r reader) conditions(x field, form conditions.Form) *conditions.Block {
 	if !x.there() {
 		return nil

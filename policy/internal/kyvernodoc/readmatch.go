@@ -48,7 +48,7 @@ func selector(x field) *Selector {
 	return s
 }
 
-// manyKinds is from where on a filter's selectors are looked up by kind.
+// manyKinds is the number of selectors from which on they are looked up by kind.
 const manyKinds = 16
 
 // sort groups the selectors of a filter that has many by the kind that they
@@ -67,7 +67,7 @@ func (f *Filter) sort() {
 	}
 }
 
-// isVersion tells a version from a group or a kind.
+// isVersion matches a version, unlike a group or a kind.
 var isVersion = regexp.MustCompile(`^(v\d+((alpha|beta)\d+)?|\*)$`)
 
 // kindSelector parses an entry of kinds: Kind, version/Kind or

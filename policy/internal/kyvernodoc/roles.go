@@ -55,7 +55,7 @@ func bound(o *render.Object, u *policy.UserInfo, namespace string) (kind, name s
 	return "", ""
 }
 
-// isSubject compares as the API server does: there are no wildcards.
+// isSubject compares as the API server does, without wildcards.
 func isSubject(s field, u *policy.UserInfo, namespace string) bool {
 	name := s.text("name")
 	switch s.text("kind") {

@@ -1,8 +1,8 @@
 package kyvernodoc
 
-// The shapes of Kyverno's kinds are those of its CustomResourceDefinitions, of
-// every version that may still be found: fields that newer ones left out are
-// there, since their policies are still applied to clusters that have them.
+// The shapes of Kyverno's kinds are those of its CustomResourceDefinitions of all
+// versions in use. They include fields that newer versions removed, since clusters of
+// older versions still have policies with them.
 
 var (
 	textShape    = &shape{kind: aString}

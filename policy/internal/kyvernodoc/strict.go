@@ -14,7 +14,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// The rules of errors about policies.
+// The rules that errors of policies break.
 const (
 	ruleUnknownField = "unknown-field"
 	ruleInvalid      = "invalid-policy"
@@ -24,8 +24,8 @@ const (
 type shape struct {
 	kind   string            // of the JSON value, in words; "" is any
 	fields map[string]*shape // of a map; nil: any
-	needs  []string          // fields that must be there
-	open   bool              // fields that are not known are passed over
+	needs  []string          // required fields
+	open   bool              // unknown fields are allowed
 	items  *shape            // of a list, or of a map with any keys
 	enum   []string
 	max    int    // characters
@@ -85,7 +85,7 @@ func (f *faults) put(x fault) {
 	f.all = append(f.all, x)
 }
 
-// MaxErrors is how many errors are reported for one policy.
+// MaxErrors bounds the reported errors of one policy.
 const MaxErrors = 100
 
 // err joins the faults, each at its place in the object.
@@ -105,7 +105,7 @@ func Invalid(o *render.Object, at render.Span, message string) *render.Error {
 	return &render.Error{Span: at, Rule: ruleInvalid, Err: err}
 }
 
-// check compares a value with the shape. A null is a field that is not there.
+// check compares a value with the shape. A null counts as missing.
 func (s *shape) check(value any, pointer string, f *faults) {
 	s = s.resolved()
 	if value == nil || s.kind == "" {

@@ -1,6 +1,6 @@
-// Package kyvernolib has the functions that Kyverno adds to CEL and that need nothing but their
-// arguments: hashes, data formats, random texts, certificates and image references. Functions
-// that ask a cluster or a registry are in policy/kyvernocel.
+// Package kyvernolib has the functions that Kyverno adds to CEL and that need only
+// their arguments: hashes, data formats, random texts, certificates and image
+// references. Functions that ask a cluster or a registry are in policy/kyvernocel.
 package kyvernolib
 
 import (
@@ -28,7 +28,7 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/cel"
 )
 
-// MaxData is the most bytes that functions read or return.
+// MaxData bounds the bytes that functions read or return.
 const MaxData = 4 << 20
 
 // PureFunctions returns the functions that depend only on their arguments.
@@ -206,8 +206,8 @@ func round(x, y ref.Val) ref.Val {
 	return types.Double(math.Round(float64(f)*scale) / scale)
 }
 
-// parseServiceAccount takes system:serviceaccount:namespace:name apart; other
-// users have neither.
+// parseServiceAccount splits system:serviceaccount:namespace:name; for other users
+// both parts are empty.
 func parseServiceAccount(s string) ref.Val {
 	tree := map[string]any{"Name": "", "Namespace": ""}
 	if rest, ok := strings.CutPrefix(s, "system:serviceaccount:"); ok {
@@ -256,5 +256,5 @@ func field(of, name ref.Val) (value, err ref.Val) {
 	return v, nil
 }
 
-// FixedNow is the time where policies have no other.
+// FixedNow is the time for policies if no time is set.
 func FixedNow() time.Time { return time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC) }

@@ -14,7 +14,7 @@ const defaultPattern = "[0-9a-z]{8}"
 // Limits of the texts that random makes.
 const (
 	maxRandom      = 4 << 10
-	unboundedTimes = 3 // that * and + repeat beyond their least
+	unboundedTimes = 3 // repetitions of * and + beyond the minimum
 )
 
 // randomString returns a string that a regular expression matches. It is always
@@ -31,8 +31,8 @@ func randomString(pattern string) ref.Val {
 	return types.String(g.b.String())
 }
 
-// A generatorOf walks a regular expression. It turns through the characters of
-// a class, so that a string looks like a random one.
+// A generatorOf walks a regular expression. It cycles through the characters of a
+// class, so that a string looks random.
 type generatorOf struct {
 	b strings.Builder
 	n rune
@@ -68,7 +68,7 @@ func (g *generatorOf) repeat(re *syntax.Regexp, times int) {
 	}
 }
 
-// pick takes another character of a class each time.
+// pick returns another character of a class each time.
 func (g *generatorOf) pick(class []rune) rune {
 	if len(class) < 2 {
 		return 'a'

@@ -82,7 +82,7 @@ func checkDigest(digest string) error {
 	return nil
 }
 
-// Identifier returns the tag and the digest, or the one that there is.
+// Identifier returns the tag and the digest, or the one that is set.
 func (r *Reference) Identifier() string {
 	switch {
 	case r.Digest == "":
@@ -94,8 +94,7 @@ func (r *Reference) Identifier() string {
 	}
 }
 
-// IdentifierWithSeparator returns the identifier as it stands behind the name, with its @
-// or colon.
+// IdentifierWithSeparator returns the identifier with the @ or colon before it.
 func (r *Reference) IdentifierWithSeparator() string {
 	if r.Tag == "" {
 		return "@" + r.Identifier()

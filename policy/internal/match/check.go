@@ -13,7 +13,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Answer returns the truth as an answer in explanations.
+// Answer converts the truth to an answer of explanations.
 func (t Truth) Answer() policy.Answer {
 	switch t {
 	case Yes:
@@ -156,7 +156,7 @@ func ResourceText(r schema.GroupVersionResource) string {
 	return r.Resource + " in " + r.GroupVersion().String()
 }
 
-// UnknownNamespace returns what must be known about a namespace.
+// UnknownNamespace returns the needed fact about an unknown namespace.
 func UnknownNamespace(name string) string {
 	return fmt.Sprintf("labels of namespace %s are unknown: give the Namespace with --with", name)
 }

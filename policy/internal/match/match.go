@@ -158,8 +158,8 @@ func (c *Criteria) matchNamespace(s Subject) Truth {
 	return result
 }
 
-// matchRules looks for a rule with the requested resource or, if the policy
-// includes equivalent resources, with one of those.
+// matchRules searches a rule with the requested resource or, if the policy includes
+// equivalent resources, with one of those.
 func (c *Criteria) matchRules(rules []v1.NamedRuleWithOperations, s Subject, requested policy.Version) (policy.Version, bool) {
 	for i := range rules {
 		if matchRule(&rules[i], s, requested.Resource) {

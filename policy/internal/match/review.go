@@ -13,8 +13,8 @@ import (
 // It is not for concurrent use.
 type Review struct {
 	Req       *policy.Request
-	Namespace string          // of the request; a Namespace is in itself
-	Cluster   *policy.Cluster // nil knows no namespaces
+	Namespace string          // of the request; that of a Namespace is its name
+	Cluster   *policy.Cluster // nil: all namespaces are unknown
 	Kinds     policy.Kinds
 
 	equivalent    []policy.Version
@@ -44,7 +44,7 @@ func (r *Review) Equivalents() []policy.Version {
 	return r.equivalent
 }
 
-// NamespaceObject returns the request's namespace, nil if it is not known.
+// NamespaceObject returns the request's namespace, nil if it is unknown.
 func (r *Review) NamespaceObject() *render.Object {
 	return r.Cluster.Namespace(r.Req.Subject().Unit, r.Namespace)
 }
@@ -70,8 +70,8 @@ func (r *Review) NamespaceLabels() (set map[string]string, complete bool) {
 	return r.Labelled(LabelsOf(tree)), true
 }
 
-// Labelled adds the label that every Namespace has to its labels. The API server sets it
-// to the name, whatever the manifest says.
+// Labelled returns a Namespace's labels with the label of its name, which the API
+// server always sets to the name.
 func (r *Review) Labelled(set map[string]string) map[string]string {
 	if set == nil {
 		set = map[string]string{}

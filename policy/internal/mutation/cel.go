@@ -14,7 +14,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// An expression is one of a policy, with its tokens.
+// An expression is an expression of a policy, with its tokens.
 type expression struct {
 	source string
 	tokens []token
@@ -41,7 +41,7 @@ func (e *expression) logic() []change {
 	return all
 }
 
-// quantifiers are the macros of CEL, with what else they may be.
+// quantifierNames maps macros of CEL to their replacements.
 var quantifierNames = map[string]string{"all": "exists", "exists": "all", "exists_one": "exists", "existsOne": "exists"}
 
 func quantifiers(tokens []token) []change {
@@ -55,8 +55,8 @@ func quantifiers(tokens []token) []change {
 	return all
 }
 
-// otherFunctions are functions of CEL, Rego and JMESPath that take the same
-// arguments, and that are easily taken for each other.
+// otherFunctions maps functions of CEL, Rego and JMESPath to ones with the same
+// arguments that are easily confused with them.
 var otherFunctions = map[string]string{
 	"startsWith": "endsWith", "endsWith": "startsWith", "contains": "startsWith", "lowerAscii": "upperAscii", "upperAscii": "lowerAscii",
 	"isGreaterThan": "isLessThan", "isLessThan": "isGreaterThan", "greatest": "least", "least": "greatest",
@@ -66,8 +66,8 @@ var otherFunctions = map[string]string{
 	"min": "max", "max": "min",
 }
 
-// functions swaps the functions that are called. contains is a method of strings in
-// CEL, and a function of sets with other arguments.
+// functions replaces called functions. contains is a method of strings in CEL, but a
+// function of sets with other arguments.
 func functions(tokens []token) []change {
 	var all []change
 	for i := 0; i+1 < len(tokens); i++ {
@@ -94,7 +94,7 @@ type segment struct {
 
 var segmentEnds = []string{"&&", "||", "?", ":", ","}
 
-// segments are the parts of an expression.
+// segments returns the parts of an expression.
 func (e *expression) segments() []segment {
 	var all []segment
 	var part func(first, end int, before, after string)
@@ -122,7 +122,7 @@ func (e *expression) segments() []segment {
 	return all
 }
 
-// optional reports whether a question mark is that of an optional field, a.?b or
+// optional reports whether a question mark belongs to an optional field, a.?b or
 // a[?b].
 func (e *expression) optional(i int) bool {
 	return e.tokens[i].text == "?" && i > 0 && (e.tokens[i-1].text == "." || e.tokens[i-1].text == "[" || e.tokens[i-1].text == "{" || e.tokens[i-1].text == ",")
@@ -159,7 +159,7 @@ func (e *expression) conditions() []change {
 	return all
 }
 
-// isCondition reports whether a segment is a condition: an operand, what decides
+// isCondition reports whether a segment is a condition: an operand, the condition of
 // ?:, the predicate of a macro, or the whole expression.
 func (e *expression) isCondition(s segment) bool {
 	for _, o := range []string{s.before, s.after} {
@@ -179,7 +179,7 @@ func (e *expression) predicate(s segment) bool {
 	return open > 1 && slices.Contains([]string{"all", "exists", "exists_one", "existsOne", "filter"}, e.tokens[open-1].text) && e.tokens[open-2].text == "."
 }
 
-// negated is a condition negated; "" where another change does the same.
+// negated returns the negation of a condition, or "" if another change does the same.
 func (e *expression) negated(s segment) (text, words string) {
 	inside := e.tokens[s.first : s.last+1]
 	source := e.source[inside[0].from:inside[len(inside)-1].to]
@@ -202,8 +202,8 @@ func (e *expression) negated(s segment) (text, words string) {
 	return "!(" + source + ")", shortened(source) + " negated"
 }
 
-// around are the offsets at which the parts around a token begin, the innermost
-// first, as Coverage has them: brackets don't count.
+// around returns the offsets of the parts around a token, the innermost first, as
+// Coverage has them, without brackets.
 func (e *expression) around(at int) []int {
 	var all []int
 	segments := e.segments()
@@ -252,8 +252,8 @@ func (e *expression) whole() bool {
 	})
 }
 
-// boolean reports whether the expression at a pointer decides: that of a variable
-// or of a message may have any type.
+// boolean reports whether the expression at a pointer must be a boolean; a variable
+// or a message may have any type.
 func (e *editor) boolean(pointer string) bool {
 	for _, list := range []string{"validations", "matchConditions", "conditions", "celPreconditions", "expressions"} {
 		if path := render.Path(pointer); slices.Contains(path, list) && path[len(path)-1] == "expression" {
@@ -316,12 +316,12 @@ func (e *editor) inside(pointer, source string, c change, around []int) {
 	e.reach = before
 }
 
-// celEnv parses expressions; it knows the macros of all engines.
+// celEnv parses expressions with the macros of all engines.
 var celEnv = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(cel.OptionalTypes(), ext.TwoVarComprehensions(), ext.Bindings(), cel.EnableMacroCallTracking())
 })
 
-// same reports whether folding shows that two conditions decide alike.
+// same reports whether constant folding shows that two conditions have equal values.
 func (e *editor) same(a, b string) bool {
 	env, err := celEnv()
 	if err != nil || len(a)+len(b) > maxFolded {

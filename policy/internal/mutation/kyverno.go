@@ -124,7 +124,7 @@ func (e *editor) conditions(at string) {
 	}
 }
 
-// conditionOperators are Kyverno's, with what each may be instead.
+// conditionOperators maps Kyverno's operators to their replacements.
 var conditionOperators = map[string][]string{
 	"Equal": {"NotEqual"}, "Equals": {"NotEquals"}, "NotEqual": {"Equal"}, "NotEquals": {"Equals"},
 	"In": {"NotIn"}, "NotIn": {"In"},
@@ -211,10 +211,10 @@ func (e *editor) mutation(at string) {
 	}
 }
 
-// anchors are the keys of patterns with an anchor.
+// anchors matches keys of patterns with an anchor.
 var anchors = regexp.MustCompile(`^([=X^+<]?)\((.+)\)$`)
 
-// In a patternUse an anchor may become another one; "" is none.
+// A patternUse maps an anchor to its replacement; "" is no anchor.
 type patternUse map[string]string
 
 var (
@@ -272,7 +272,8 @@ func (e *editor) anchor(at, key string, use patternUse) {
 	}
 }
 
-// patternOperators begin a text of a pattern.
+// patternOperators are the operators at the start of a pattern's text, with their
+// replacements.
 var patternOperators = []struct{ is, to string }{
 	{">=", ">"}, {"<=", "<"}, {">", ">="}, {"<", "<="}, {"!", ""},
 }
@@ -325,7 +326,7 @@ func (e *editor) leaf(at string) {
 
 var leadingNumber = regexp.MustCompile(`^[0-9]{1,15}`)
 
-// otherText is another text: the next number, or one letter more.
+// otherText returns a different text: the next number, or one letter more.
 func otherText(s string) string {
 	switch {
 	case s == "" || s == "*" || strings.Contains(s, "{{"):

@@ -12,8 +12,8 @@ type token struct {
 	kind     tokenKind
 	from, to int
 	text     string
-	depth    int // of brackets around it; a bracket has the depth of what is around it
-	mate     int // of a bracket: the index of the other
+	depth    int // of brackets around it
+	mate     int // of a bracket: the index of its counterpart
 }
 
 type tokenKind uint8
@@ -26,11 +26,11 @@ const (
 	bracketToken
 )
 
-// A language says how the tokens of an expression are written.
+// A language describes how the tokens of an expression are written.
 type language struct {
 	comment string
 	quotes  string // each begins and ends a string
-	raw     string // quotes within which a backslash means nothing
+	raw     string // quotes in which a backslash escapes nothing
 	triple  bool   // quotes may be triple, and prefixed by r and b
 }
 
@@ -108,8 +108,8 @@ func isWordByte(c byte) bool {
 	return c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 }
 
-// stringEnd is where the string ends whose quote is at an offset, and -1 if it
-// does not.
+// stringEnd returns the end of the string whose quote is at an offset, or -1 if it
+// has none.
 func (l language) stringEnd(s string, at int, raw bool) int {
 	quote := s[at : at+1]
 	if l.triple && strings.HasPrefix(s[at:], strings.Repeat(quote, 3)) {
@@ -132,10 +132,11 @@ type change struct {
 	from, to int
 	text     string
 	words    string
-	at       int // the token that it is about
+	at       int // the token that it changes
 }
 
-// comparisons are the changes of an operator: round, and at the bound.
+// comparisons maps an operator to its opposite and to the one that differs at the
+// bound.
 var comparisons = map[string][]string{
 	"==": {"!="}, "!=": {"=="},
 	"<": {"<=", ">="}, "<=": {"<", ">"}, ">": {">=", "<="}, ">=": {">", "<"},
@@ -168,7 +169,7 @@ func constants(tokens []token) []change {
 		case wordToken:
 			beside := i > 0 && (tokens[i-1].text == "==" || tokens[i-1].text == "!=" || tokens[i-1].text == ".")
 			if text = map[string]string{"true": "false", "false": "true"}[t.text]; beside {
-				continue // the comparison turned round is the same
+				continue // the opposite comparison is the same
 			}
 		}
 		if text != "" {
@@ -221,8 +222,7 @@ func nextNumber(s string) string {
 	return strconv.Itoa(n+1) + suffix
 }
 
-// otherString puts a letter at a string's end. A regular expression that ends with $
-// gets it before.
+// otherString appends a letter to a string, in a regular expression before a final $.
 func otherString(s string) string {
 	quote := 1
 	for _, q := range []string{`"""`, `'''`} {
@@ -237,7 +237,7 @@ func otherString(s string) string {
 	return body + "x" + end
 }
 
-// shortened is a token for people.
+// shortened returns a token for messages.
 func shortened(s string) string {
 	const most = 40
 	s = strings.Join(strings.Fields(s), " ")

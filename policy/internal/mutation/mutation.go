@@ -49,8 +49,8 @@ type Mutant struct {
 	Text         string
 
 	// Reach holds the places of the parts of the policy around the change, the
-	// innermost first: where a policy.Coverage has a branch at one of them, the
-	// first such branch reports whether the change is evaluated.
+	// innermost first. The first one at which a policy.Coverage has a branch reports
+	// whether the change is evaluated.
 	Reach []render.Span
 
 	// Equivalent reports whether constant folding shows that the change never
@@ -103,8 +103,7 @@ func marked(mark string, lines []string) []string {
 	return all
 }
 
-// sorted puts mutants in the order of their places, without those that give the
-// same file.
+// sorted orders mutants by place and drops those that give the same file.
 func sorted(all []Mutant) []Mutant {
 	slices.SortStableFunc(all, func(a, b Mutant) int {
 		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To), strings.Compare(a.Text, b.Text))
@@ -112,8 +111,8 @@ func sorted(all []Mutant) []Mutant {
 	return slices.CompactFunc(all, func(a, b Mutant) bool { return a.From == b.From && a.To == b.To && a.Text == b.Text })
 }
 
-// MatchEvaluated says about OfPolicy whether the tests evaluate what an admission
-// policy matches; kaptest does not.
+// MatchEvaluated is whether the tests evaluate the match of an admission policy;
+// kaptest does not.
 type MatchEvaluated bool
 
 // OfPolicy returns the mutants of the policy o, which render.Parse found in the
@@ -154,7 +153,7 @@ type editor struct {
 	lines  []int // where lines begin
 	file   string
 	rule   string
-	reach  []render.Span // of what is looked at now
+	reach  []render.Span // of the current part
 	all    []Mutant
 }
 
@@ -168,7 +167,7 @@ func lineStarts(data []byte) []int {
 	return starts
 }
 
-// offset is where a line and column are in the file.
+// offset returns the offset of a line and column in the file.
 func (e *editor) offset(line, column int) int {
 	if line < 1 || line > len(e.lines) {
 		return len(e.data)
@@ -181,14 +180,14 @@ func (e *editor) offset(line, column int) int {
 	return at
 }
 
-// place is the line and column of an offset.
+// place returns the line and column of an offset.
 func (e *editor) place(at int) render.Span {
 	line, _ := slices.BinarySearch(e.lines, at+1)
 	column := utf8.RuneCount(e.data[e.lines[line-1]:at]) + 1
 	return render.Span{File: e.file, Line: line, Column: column, EndLine: line, EndColumn: column}
 }
 
-// written is where the text of a range is, without blanks around it.
+// written returns the place of the text of a range, without blanks around it.
 func (e *editor) written(from, to int) render.Span {
 	text := e.data[from:to]
 	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 {
@@ -200,7 +199,7 @@ func (e *editor) written(from, to int) render.Span {
 	return s
 }
 
-// at is the value at a pointer.
+// at returns the value at a pointer.
 func (e *editor) at(pointer string) any {
 	v, _ := render.Lookup(e.o.Object, pointer)
 	return v
@@ -226,8 +225,7 @@ func (e *editor) text(pointer string) string {
 	return s
 }
 
-// within looks at a part with its place among those that report whether it is
-// evaluated.
+// within calls look for a part, with its place in Reach.
 func (e *editor) within(pointer string, look func()) {
 	before := e.reach
 	e.reach = append([]render.Span{e.o.Span(pointer)}, before...)
@@ -235,7 +233,7 @@ func (e *editor) within(pointer string, look func()) {
 	e.reach = before
 }
 
-// add makes a mutant, if its document read again has the value want.
+// add adds a mutant if its document, parsed again, has the value want.
 func (e *editor) add(m Mutator, from, to int, text, change string, want map[string]any) {
 	x := Mutant{
 		Policy: e.o.GetName(), Rule: e.rule, Mutator: m, Change: change, Origin: e.written(from, to),
@@ -256,7 +254,7 @@ func (e *editor) add(m Mutator, from, to int, text, change string, want map[stri
 	}
 }
 
-// document is the range of the policy's document in the file: between the lines that
+// document returns the range of the policy's document in the file, between lines that
 // begin with ---.
 func (e *editor) document() (from, to int) {
 	line := min(max(e.o.Span("").Line, 1), len(e.lines))
@@ -274,7 +272,7 @@ func (e *editor) document() (from, to int) {
 	return e.lines[first], e.lines[last]
 }
 
-// spans gives the offsets of a key and a value.
+// spans returns the offsets of a key and a value.
 func (e *editor) spans(pointer string) (key, value [2]int, ok bool) {
 	k, v, ok := e.fields(pointer)
 	if !ok {
@@ -338,7 +336,7 @@ func (e *editor) rename(m Mutator, pointer, name string) {
 
 func parentOf(pointer string) string { return pointer[:max(strings.LastIndexByte(pointer, '/'), 0)] }
 
-// changed is the policy with another value at a pointer.
+// changed returns the policy with another value at a pointer.
 func (e *editor) changed(pointer string, change func(v any, ok bool) (any, bool)) map[string]any {
 	c := runtime.DeepCopyJSON(e.o.Object)
 	now, ok := replaced(c, render.Path(pointer), change)
@@ -436,7 +434,8 @@ func (e *editor) dropRange(pointer string) (from, to int, ok bool) {
 	}
 }
 
-// dropFlow takes one of the commas around an entry of a flow collection with it.
+// dropFlow extends the range of an entry of a flow collection by one of the commas
+// around it.
 func (e *editor) dropFlow(from, to int) (int, int, bool) {
 	rest := e.data[to:]
 	if i := len(rest) - len(bytes.TrimLeft(rest, " \t\r\n")); i < len(rest) && rest[i] == ',' {
@@ -450,7 +449,7 @@ func (e *editor) dropFlow(from, to int) (int, int, bool) {
 	return from, to, true
 }
 
-// blockEnd is where the next line begins that does not belong to the entry that
+// blockEnd returns the start of the next line that does not belong to the entry that
 // begins on a line at an indentation.
 func (e *editor) blockEnd(line, indent int, field bool) int {
 	n, _ := slices.BinarySearch(e.lines, line+1)

@@ -23,10 +23,10 @@ type regoExpr struct {
 	rule     string
 	from, to int
 	expr     *ast.Expr
-	body     int // how many expressions its body has
+	body     int // number of expressions in its body
 }
 
-// regoChanges are the changes of the rules of a module, those of tests excepted.
+// regoChanges returns the changes of the rules of a module, except tests.
 func regoChanges(source string, version ast.RegoVersion) []regoChange {
 	if len(source) > maxModule {
 		return nil
@@ -64,7 +64,7 @@ func regoChanges(source string, version ast.RegoVersion) []regoChange {
 // maxModule bounds the modules that are changed.
 const maxModule = 256 << 10
 
-// regoExprs are the expressions in the bodies of a module's rules, and the names
+// regoExprs returns the expressions in the bodies of a module's rules, and the names
 // of default rules by the offset of their lines.
 func regoExprs(m *ast.Module, source string) ([]regoExpr, map[int]string) {
 	var all []regoExpr
@@ -97,7 +97,7 @@ func regoExprs(m *ast.Module, source string) ([]regoExpr, map[int]string) {
 	return all, defaults
 }
 
-// enclosing are the expressions around an offset, and their rule.
+// enclosing returns the expressions around an offset, and their rule.
 func enclosing(exprs []regoExpr, at int) (around []int, rule string) {
 	for _, x := range exprs {
 		if x.from <= at && at < x.to {
@@ -148,7 +148,7 @@ func withoutExpr(source string, from, to int) (int, int) {
 	return from, to
 }
 
-// OfModule returns the mutants of a Rego module, but of its tests.
+// OfModule returns the mutants of a Rego module, except its tests.
 func OfModule(file string, data []byte) []Mutant {
 	source := string(data)
 	e := &editor{data: data, lines: lineStarts(data), file: file}
@@ -195,7 +195,7 @@ func (e *editor) template() {
 			e.expressions(code + "/source")
 		}
 	}
-	if native { // Gatekeeper evaluates the first that it can, which is CEL
+	if native { // Gatekeeper prefers CEL
 		return
 	}
 	version := ast.RegoV0

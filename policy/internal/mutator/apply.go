@@ -21,7 +21,7 @@ type application struct {
 // bounds limit the remaining work of mutators on one object.
 type bounds struct {
 	added int // values, in one round
-	work  int // parts of locations that are gone through, and the like
+	work  int // visited parts of locations, and the like
 	kept  int // values of the object after each of the mutators
 }
 
@@ -62,9 +62,9 @@ func (b *bounds) keep(weight int) error {
 	return b.step(weight)
 }
 
-// once returns the copy of a value for this application. All places that it is
-// set in share the copy, as in Gatekeeper: if a later mutator changes it in one
-// place, it changes in all.
+// once returns the copy of a value for this application. All places that are set to
+// it share the copy, as in Gatekeeper: if a later mutator changes it in one place, it
+// changes in all.
 func (a *application) once(v any) any {
 	if a.value == nil {
 		a.value = render.Copy(v)
@@ -130,7 +130,7 @@ func (a *application) field(object map[string]any, depth int) (bool, any, error)
 	return mutated, object, err
 }
 
-// missingAt makes the value of a part of the location that is not there.
+// missingAt returns the value for a missing part of the location.
 func (a *application) missingAt(depth int) any {
 	if a.location[depth+1].list {
 		return []any{}
@@ -142,8 +142,8 @@ func (a *application) missingAt(depth int) any {
 	return map[string]any{}
 }
 
-// elements applies the mutator to the elements of a list that the part at a
-// depth is about, and adds one where there is none.
+// elements applies the mutator to the list elements that the part at a depth selects,
+// and adds one if there is none.
 func (a *application) elements(list []any, depth int) (mutated bool, next any, err error) {
 	p := a.location[depth]
 	if p.glob && !a.tests.existing(depth) {
@@ -185,7 +185,7 @@ func (p part) is(element any) bool {
 	return ok && p.key == v
 }
 
-// setElement puts the value in the place of an element, or behind the others.
+// setElement replaces an element by the value, or appends it.
 func (a *application) setElement(list []any, depth int) (bool, any, error) {
 	p := a.location[depth]
 	value, _ := a.once(a.set.element()).(map[string]any)

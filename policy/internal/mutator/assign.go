@@ -116,7 +116,7 @@ func isMetadataLocation(l location) bool {
 		(l[1] == (part{name: "labels"}) || l[1] == (part{name: "annotations"}))
 }
 
-// value reads which value is assigned. The setter is nil if that is unclear.
+// value reads the value to assign. The setter is nil if it is ambiguous.
 func (c *checker) value(f *assignField) setter {
 	given := 0
 	for _, is := range []bool{f.Value != nil, f.FromMetadata != nil, f.ExternalData != nil} {
@@ -186,15 +186,15 @@ func (m metadataSetter) setField(x *application, object map[string]any, field st
 
 func (metadataSetter) element() map[string]any { return nil }
 
-// put sets a field and reports whether it is another one now.
+// put sets a field and reports whether its value changed.
 func put(object map[string]any, field string, value any) bool {
 	old, was := object[field]
 	object[field] = value
 	return !was || !sameJSON(old, value)
 }
 
-// An externalSetter sets the response of an external data provider. Offline it
-// sets an external in its place.
+// An externalSetter sets the response of an external data provider; offline it sets
+// an external instead.
 type externalSetter struct{ provider string }
 
 // An external marks the place of a provider's response in an object.

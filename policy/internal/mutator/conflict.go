@@ -39,8 +39,8 @@ func findConflicts(all []*Mutator) []error {
 	return errs
 }
 
-// maxOpponents is how many conflicting mutators are kept for each; messages name one
-// less.
+// maxOpponents bounds the conflicting mutators that are kept for each; messages name
+// one less.
 const maxOpponents = 4
 
 // opponents formats the names of the conflicting mutators.
@@ -64,8 +64,8 @@ type schemaNode struct {
 // A schemaField is a field, or the key of a list's elements.
 type schemaField struct {
 	mutators []*Mutator // through or at it
-	shapes   []shape    // that they take it for
-	ends     []bool     // whether they end here
+	shapes   []shape    // the shape that each implies
+	ends     []bool     // whether each ends here
 	next     *schemaNode
 }
 
@@ -128,8 +128,8 @@ func (c *conflictFinder) visit(root *schemaNode) {
 	}
 }
 
-// field compares the mutators that have the field in their locations, where
-// they can be at odds at all.
+// field compares the mutators that have the field in their locations, if they can
+// disagree at all.
 func (c *conflictFinder) field(field *schemaField, depth int) {
 	if !field.disputed(depth) {
 		return
@@ -167,7 +167,7 @@ func (s *schemaField) disputed(depth int) bool {
 	return false
 }
 
-// atOdds reports whether two mutators take the field for different things.
+// atOdds reports whether two mutators imply different types of the field.
 func (s *schemaField) atOdds(i, j, depth int) bool {
 	a, b := s.mutators[i], s.mutators[j]
 	x, y := s.shapes[i], s.shapes[j]
@@ -180,7 +180,7 @@ func (s *schemaField) atOdds(i, j, depth int) bool {
 	return s.ends[i] && a.terminates && !s.ends[j] || s.ends[j] && b.terminates && !s.ends[i]
 }
 
-// meets reports whether there is a kind, and an operation, that both are about.
+// meets reports whether both mutators apply to a common kind and operation.
 func (m *Mutator) meets(o *Mutator) bool {
 	for i := range m.appliesTo {
 		for j := range o.appliesTo {

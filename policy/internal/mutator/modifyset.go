@@ -8,7 +8,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// modifySet reads a ModifySet, which adds values to a list or takes them out.
+// modifySet reads a ModifySet, which adds values to a list or removes them.
 func (c *checker) modifySet(m *Mutator) {
 	var p struct {
 		PathTests []pathTest `json:"pathTests,omitempty"`

@@ -62,8 +62,7 @@ func (s shape) String() string {
 
 // A setter puts a mutator's value at the end of its location.
 type setter interface {
-	// setField changes a field of an object, and reports whether it is
-	// another one now.
+	// setField changes a field of an object, and reports whether its value changed.
 	setField(x *application, object map[string]any, field string) (changed bool, err error)
 	// element returns the new element of a list with keys, or nil if the setter
 	// can't make one.
@@ -84,8 +83,8 @@ func isMutator(o *render.Object) bool {
 	return gvk.Group == Group && mutatorKinds[gvk.Kind] != nil
 }
 
-// newMutator reads a mutator. It is nil where the errors, *render.Error, are
-// more than warnings.
+// newMutator reads a mutator. It returns nil if an error, a *render.Error, is more
+// than a warning.
 func newMutator(o *render.Object) (*Mutator, []error) {
 	c := &checker{object: o}
 	gvk := o.GroupVersionKind()
@@ -228,7 +227,7 @@ func (c *checker) keyKept(m *Mutator) {
 	}
 }
 
-// concerns reports whether the mutator is to be applied to an object.
+// concerns reports whether the mutator applies to an object.
 func (m *Mutator) concerns(x *gatekeeperdoc.Matchable, kind schema.GroupVersionKind, op policy.Operation) (bool, error) {
 	if m.Kind != "AssignMetadata" && !slices.ContainsFunc(m.appliesTo, func(a gatekeeperdoc.ApplyTo) bool { return a.HasKind(kind) && a.HasOperation(op) }) {
 		return false, nil

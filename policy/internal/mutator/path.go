@@ -16,16 +16,16 @@ type location []part
 // A part of a location is a field of an object, or the elements of the list in
 // that field.
 type part struct {
-	name string // of the field, or of the field by which elements are known
+	name string // of the field, or of the key of elements
 	list bool
 	glob bool // all elements
 	key  any  // value of the element's key: a string or an int64
 }
 
-// maxParts is the most parts of a location. Real objects are not that deep.
+// maxParts bounds the parts of a location. Real objects are not that deep.
 const maxParts = 500
 
-// A locationError is why a location can't be read.
+// A locationError is a syntax error of a location.
 type locationError struct {
 	offset int // in the text
 	text   string
@@ -89,7 +89,7 @@ func (l *locationScanner) expected(what string) error {
 	return l.fail("has %s where %s should be", found, what)
 }
 
-// field reads a field, and the elements behind it if there are any.
+// field parses a field, and the elements behind it if there are any.
 func (l *locationScanner) field(loc *location) error {
 	if l.token != tokenName {
 		return l.expected("the name of a field")
@@ -233,7 +233,7 @@ func (p part) String() string {
 	return quoteName(p.name)
 }
 
-// quoteName puts a name in quotes where it would not be read as one.
+// quoteName quotes a name that would not be parsed as one.
 func quoteName(s string) string {
 	plain := s != "" && !isDigit(s[0])
 	for i := 0; i < len(s) && plain; i++ {

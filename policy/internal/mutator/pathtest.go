@@ -25,13 +25,13 @@ const (
 // (gatekeeper/v3/pkg/mutation/path/tester).
 type pathTests map[int]condition
 
-// existing reports whether something may be there at a depth.
+// existing reports whether the part at a depth may exist.
 func (p pathTests) existing(depth int) bool {
 	c, tested := p[depth]
 	return !tested || c == mustExist
 }
 
-// missing reports whether there may be nothing.
+// missing reports whether the part at a depth may be missing.
 func (p pathTests) missing(depth int) bool {
 	c, tested := p[depth]
 	return !tested || c == mustNotExist

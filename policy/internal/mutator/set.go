@@ -22,8 +22,8 @@ type Set struct {
 	Applied []*Mutator // those without conflicts
 }
 
-// New reads the mutators among the objects. The error joins
-// *render.Error; the mutators that it is not about are there all the same.
+// New reads the mutators among the objects. The error joins *render.Error; the
+// other mutators are in the Set all the same.
 func New(objects []*render.Object) (*Set, error) {
 	var errs []error
 	s := &Set{}
@@ -47,7 +47,7 @@ func New(objects []*render.Object) (*Set, error) {
 	return s, errors.Join(errs...)
 }
 
-// insert adds a mutator. Of several others with one name the first is used.
+// insert adds a mutator. If several have one name, the first is used.
 func (m *Set) insert(mut *Mutator) []error {
 	i := slices.IndexFunc(m.all, func(o *Mutator) bool { return compareMutators(mut, o) == 0 })
 	switch {
@@ -69,10 +69,11 @@ type Target struct {
 // A Change records the change of one mutator to an object.
 type Change struct {
 	By    *Mutator
-	After map[string]any // nil where it changed nothing
+	After map[string]any // nil if it changed nothing
 }
 
-// An Unsettled says why it is not known whether, or how, a mutator is applied.
+// An Unsettled is a mutator whose application, or its result, is unknown, with the
+// reason.
 type Unsettled struct {
 	by       *Mutator
 	question string
@@ -83,7 +84,7 @@ type Unsettled struct {
 type Mutation struct {
 	Steps    []Change // in the order in which they were made
 	Unknowns []Unsettled
-	Object   map[string]any // after all; the object as it was where nothing changed
+	Object   map[string]any // after all steps
 }
 
 // An Error is the reason why Gatekeeper refuses an object.
@@ -99,8 +100,8 @@ func (m *Error) Unwrap() error { return m.err }
 // errNotConverging is Gatekeeper's error for mutators that never settle.
 var errNotConverging = errors.New("mutation not converging")
 
-// Mutate applies the mutators until nothing changes any more. It changes
-// nothing that x holds. The error is a *mutatorError, or that of the context.
+// Mutate applies the mutators until nothing changes. It does not modify x. The error
+// is an *Error, or the context's.
 func (m *Set) Mutate(ctx context.Context, x Target) (Mutation, error) {
 	if len(m.Applied) == 0 {
 		return Mutation{Object: x.Object}, nil
@@ -122,7 +123,7 @@ func (m *Set) Mutate(ctx context.Context, x Target) (Mutation, error) {
 // A mutationRun applies mutators to one object.
 type mutationRun struct {
 	Set     *Set
-	x       Target // its object is changed from the first round on
+	x       Target // its object is replaced from the first round on
 	bounds  bounds
 	without []Unsettled // mutators that are not applied
 
@@ -173,7 +174,7 @@ func (m *mutationRun) concerned() bool {
 	})
 }
 
-// round applies each mutator that matches the object as it is by then.
+// round applies each mutator that matches the current object.
 func (m *mutationRun) round(ctx context.Context) error {
 	m.bounds.added = maxAdded
 	for _, mut := range m.Set.Applied {
@@ -263,8 +264,7 @@ func (m *mutationRun) last() *Mutator {
 	return m.Set.Applied[len(m.Set.Applied)-1]
 }
 
-// externals returns the mutators that set values which only an external data
-// provider knows.
+// externals returns the mutators whose values only an external data provider knows.
 func (m *mutationRun) externals() []Unsettled {
 	if !slices.ContainsFunc(m.steps, func(s Change) bool { _, is := s.By.set.(*externalSetter); return is && s.After != nil }) {
 		return nil
@@ -286,5 +286,5 @@ func (m *mutationRun) externals() []Unsettled {
 	return all
 }
 
-// maxPointers is the most fields that a result names.
+// maxPointers bounds the fields that a result names.
 const maxPointers = 64

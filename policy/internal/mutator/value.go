@@ -37,8 +37,8 @@ func (n number) plain() any {
 	return float64(n)
 }
 
-// settled returns a deep copy with numbers as objects hold them, and without
-// values that only an external data provider knows.
+// settled returns a deep copy with numbers as objects hold them, without values of
+// external data providers.
 func settled(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -74,7 +74,7 @@ func Weight(v any) int {
 	return n
 }
 
-// sameJSON reports whether two values are written the same.
+// sameJSON reports whether two values have the same JSON.
 func sameJSON(a, b any) bool {
 	switch x := a.(type) {
 	case map[string]any:

@@ -77,14 +77,14 @@ func operations(text string) ([]operation, error) {
 	return list, nil
 }
 
-// A document is being patched.
+// A document is the object while it is patched.
 type document struct {
 	root   any
-	copied int // how many values copies made
+	copied int // values made by copies
 }
 
-// maxCopied is how many values the copies of one patch may make in all: each
-// can double the object.
+// maxCopied bounds the values that the copies of one patch make: each can double the
+// object.
 const maxCopied = 1 << 18
 
 func (d *document) apply(o operation) error {
@@ -162,7 +162,8 @@ func (d *document) edit(pointer string, change func(parent any, last string) (an
 	return err
 }
 
-// rebuild puts the changed parent where it was: a list that grew is another.
+// rebuild stores the changed parent at its place, since a list that grew is a new
+// list.
 func rebuild(v any, parts []string, change func(parent any, last string) (any, error)) (any, error) {
 	if len(parts) == 1 {
 		return changed(v, parts[0], change)
@@ -250,8 +251,7 @@ func (d *document) replace(pointer string, value any) error {
 	})
 }
 
-// test holds where both are the same, and where null is wanted and nothing is
-// there.
+// test holds if the value equals want, or if both are null or missing.
 func (d *document) test(pointer string, want any) error {
 	have, err := d.get(pointer)
 	if errors.Is(err, errMissing) && want == nil {

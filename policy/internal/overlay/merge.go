@@ -11,11 +11,11 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A merger merges a patch into an object as kustomize's kyaml does (its packages merge2
-// and walk, new elements of lists before the others), and notes the changed fields.
+// A merger merges a patch into an object as kustomize's kyaml does (packages merge2
+// and walk; new elements of lists before the others), and records the changed fields.
 type merger struct{ pointers []string }
 
-// maxPointers is how many a result names.
+// maxPointers bounds the pointers of a result.
 const maxPointers = 256
 
 func (m *merger) set(at string) {
@@ -24,7 +24,7 @@ func (m *merger) set(at string) {
 	}
 }
 
-// cleared are the fields that a patch removes.
+// cleared is the value of fields that a patch removes.
 type cleared struct{}
 
 // The directives of strategic merge patches.
@@ -114,8 +114,8 @@ func (m *merger) added(patch any, s shape, at string) (any, error) {
 	return value, err
 }
 
-// clean returns a patch that has nothing to be merged with, without directives
-// and without nulls that remove.
+// clean returns a patch that is merged with nothing: without directives and without
+// nulls that remove fields.
 func clean(patch any, s shape, at string) (any, error) {
 	switch p := patch.(type) {
 	case nil:
@@ -181,7 +181,7 @@ func orRoot(at string) string {
 	return at
 }
 
-// takeListDirective takes the element that is $patch alone from a list.
+// takeListDirective removes from a list the element that is only a $patch.
 func takeListDirective(patch []any, at string) (string, []any, error) {
 	i := slices.IndexFunc(patch, func(e any) bool {
 		element, _ := e.(map[string]any)
@@ -195,8 +195,8 @@ func takeListDirective(patch []any, at string) (string, []any, error) {
 	return how, slices.Delete(slices.Clone(patch), i, i+1), err
 }
 
-// mergeList merges elements by their keys: those of the patch come first, in
-// its order, each merged with the object's, then the others.
+// mergeList merges elements by their keys: the patch's first, in their order, each
+// merged with the object's, then the object's others.
 func (m *merger) mergeList(object, patch []any, s shape, at string) (any, error) {
 	how, patch, err := takeListDirective(patch, at)
 	switch {
@@ -231,15 +231,15 @@ func usedKeys(object, patch []any, keys []string) []string {
 	return used
 }
 
-// A group is an element of the object, if it has it, and those of the patch
-// that are about it.
+// A group is an element of the object, if there is one, and the elements of the patch
+// with its keys.
 type group struct {
 	object  any
 	patches []map[string]any
 }
 
-// grouped puts the elements in the order in which they will stand. Where two
-// keys tell them apart, the object's keep their order, behind the new ones.
+// grouped returns the elements in their final order. If two keys identify them, the
+// object's keep their order, behind the new ones.
 func grouped(object, patch []any, keys []string, at string) ([]*group, error) {
 	old, added := elementIndex{keys: keys}, elementIndex{keys: keys}
 	for _, e := range object {
@@ -275,7 +275,7 @@ func grouped(object, patch []any, keys []string, at string) ([]*group, error) {
 }
 
 // halfKeyed reports whether one of two elements lacks a key that the other has.
-// kustomize takes them for the same and then keeps the object's as it was.
+// kustomize treats them as the same, and keeps the object's unchanged.
 func halfKeyed(object any, patch map[string]any, keys []string) bool {
 	o, _ := object.(map[string]any)
 	return slices.ContainsFunc(keys, func(key string) bool {

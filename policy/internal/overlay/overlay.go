@@ -20,8 +20,8 @@ import (
 // A Result is the object after a patch.
 type Result struct {
 	Object   map[string]any
-	Applied  bool     // its anchors did not skip the patch; the object may still be what it was
-	Pointers []string // what is other in Object, and where what is gone would be
+	Applied  bool     // its anchors did not skip the patch; Object may be unchanged all the same
+	Pointers []string // changed and removed fields
 }
 
 // StrategicMerge applies a patchStrategicMerge. It fails if the patch does not
@@ -57,11 +57,10 @@ func StrategicMerge(object map[string]any, patch any) (Result, error) {
 	return Result{Object: after, Applied: true, Pointers: m.pointers}, nil
 }
 
-// differences returns the pointers that a patch set, for patches that do not
-// name them.
+// differences returns the pointers at which the object changed.
 func differences(before, after map[string]any) []string { return patch.Differences(before, after) }
 
-// maxDepth is how deep objects and patches may nest.
+// maxDepth bounds the depth of objects and patches.
 const maxDepth = 256
 
 func cloneObject(object map[string]any) (map[string]any, error) {

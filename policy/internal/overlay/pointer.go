@@ -9,7 +9,7 @@ import (
 
 var errMissing = errors.New("the object has nothing there")
 
-// split takes a JSON pointer apart.
+// split splits a JSON pointer.
 func split(pointer string) ([]string, error) {
 	if pointer == "" {
 		return nil, nil
@@ -66,7 +66,7 @@ func index(part string, limit, end int) (int, error) {
 	return i, nil
 }
 
-// maxPadding is the longest list that is made to have an element at an index.
+// maxPadding bounds a list that is extended to have an element at an index.
 const maxPadding = 1 << 10
 
 // ensure creates the missing parents of a path: lists before indices, and maps.

@@ -12,8 +12,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// An unmet error is a condition that the object doesn't meet: in a list it
-// leaves one element alone, elsewhere, and of <() anywhere, the whole object.
+// An unmet error is a condition that the object doesn't meet. In a list it skips one
+// element; elsewhere, and for <() anywhere, the whole patch.
 type unmet struct {
 	global bool
 	key    string
@@ -34,8 +34,8 @@ func preprocess(patch, object map[string]any) (map[string]any, error) {
 	return patch, nil
 }
 
-// processMap follows the anchors of a map of the patch. object is the object's value at
-// the same place, or nil.
+// processMap applies the anchors of a map of the patch. object is the object's value
+// at the same place, or nil.
 func processMap(patch map[string]any, object any) error {
 	there, _ := object.(map[string]any)
 	addMissing(patch, there)
@@ -74,7 +74,7 @@ func process(value, object any) (any, error) {
 	return value, nil
 }
 
-// isAnchor reports whether a key is one that a patch gives a meaning.
+// isAnchor reports whether a key of a patch has an anchor.
 func isAnchor(key string) bool {
 	a, _ := pattern.ParseKey(key)
 	return a == pattern.Addition || isConditional(a)
@@ -82,8 +82,8 @@ func isAnchor(key string) bool {
 
 func isConditional(a pattern.Anchor) bool { return a == pattern.Condition || a == pattern.Global }
 
-// addMissing follows +(): the key goes where the object has it, be it null,
-// and is one of the patch where it has not. It reports whether there was any.
+// addMissing applies +(): if the object has the key, even as null, the key is removed
+// from the patch, else it becomes a plain key. It reports whether there was any.
 func addMissing(patch, object map[string]any) bool {
 	found := false
 	for _, raw := range slices.Sorted(maps.Keys(patch)) {
@@ -101,8 +101,8 @@ func addMissing(patch, object map[string]any) bool {
 	return found
 }
 
-// checkConditions holds the object to the conditions of one kind. One whose
-// value adds fields is met where its key is there.
+// checkConditions checks the object against the conditions of one kind. A condition
+// whose value adds fields only requires the key.
 func checkConditions(patch, object map[string]any, kind pattern.Anchor) error {
 	for _, raw := range slices.Sorted(maps.Keys(patch)) {
 		a, key := pattern.ParseKey(raw)
@@ -142,8 +142,8 @@ func scalarText(v any) any {
 }
 
 // processList replaces each element with anchors by one for each element of the
-// object that it matches, by name. As in Kyverno all of them are compared with
-// the same copy, so that what one removes from it the next does not find.
+// object that it matches, by name. As in Kyverno all are compared with the same copy,
+// from which earlier ones may have removed keys.
 func processList(list []any, object any) ([]any, error) {
 	there, ok := object.([]any)
 	if object != nil && !ok {
@@ -259,9 +259,9 @@ func isGlobal(key string) bool {
 	return a == pattern.Global
 }
 
-// removeConditions removes from a map the fields that are only compared, and the anchors
-// from the names of the rest. It removes maps that become empty, since merging them would
-// remove the object's own fields.
+// removeConditions removes from a map the fields that are only compared, and the
+// anchors from other keys. It removes maps that become empty, since merging them
+// would remove the object's own fields.
 func removeConditions(m map[string]any) {
 	for _, raw := range slices.Sorted(maps.Keys(m)) {
 		a, key := pattern.ParseKey(raw)
@@ -277,8 +277,8 @@ func removeConditions(m map[string]any) {
 	}
 }
 
-// remove returns a value without conditions, and whether nothing is left of
-// it. Scalars go where they are conditions.
+// remove returns a value without conditions, and whether nothing is left of it.
+// scalars says that scalars are conditions.
 func remove(v any, scalars bool) (any, bool) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -290,13 +290,13 @@ func remove(v any, scalars bool) (any, bool) {
 	return v, scalars
 }
 
-// removeFromMap reports whether nothing is left: also of a map that was empty.
+// removeFromMap reports whether nothing is left, or the map was empty before.
 func removeFromMap(m map[string]any) bool {
 	removeConditions(m)
 	return len(m) == 0
 }
 
-// removeFromList drops the elements with anchors, from which others were made.
+// removeFromList drops the elements with anchors, which processList has replaced.
 func removeFromList(list []any) []any {
 	left := make([]any, 0, len(list))
 	for _, e := range list {

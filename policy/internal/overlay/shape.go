@@ -9,15 +9,15 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// A shape has the Go type of the Kubernetes API for the values at a place, and how a list
-// there is merged. The zero shape is of an unknown type.
+// A shape is the Go type of the Kubernetes API for the values at a place, and how a
+// list there is merged. The zero shape is unknown.
 type shape struct {
 	t     reflect.Type
 	merge bool     // a list whose elements are merged
-	keys  []string // by which; none of lists of scalars
+	keys  []string // merge keys; none for lists of scalars
 }
 
-// known reports whether the schema says anything of the place.
+// known reports whether the schema has the place.
 func (s shape) known() bool { return s.t != nil }
 
 // shapeOf returns the shape of a built-in kind's objects.
@@ -93,7 +93,7 @@ func fieldShape(owner reflect.Type, f reflect.StructField) shape {
 	return s
 }
 
-// secondKeys are of the lists whose elements one key does not tell apart.
+// secondKeys are the second keys of lists whose elements one key does not identify.
 var secondKeys = map[string]string{
 	"Container.Ports":                   "protocol",
 	"EphemeralContainerCommon.Ports":    "protocol",
@@ -101,8 +101,8 @@ var secondKeys = map[string]string{
 	"PodSpec.TopologySpreadConstraints": "whenUnsatisfiable",
 }
 
-// replaced are lists that the API merges and kustomize, whose schema is that of
-// Kubernetes 1.21, does not know.
+// replaced are lists that the API merges but kustomize, whose schema is that of
+// Kubernetes 1.21, replaces.
 var replaced = []string{"PodSpec.SchedulingGates", "PodSpec.ResourceClaims"}
 
 func indirect(t reflect.Type) reflect.Type {

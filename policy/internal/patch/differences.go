@@ -9,12 +9,11 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// maxDifferences is how many fields a result names.
+// maxDifferences bounds the fields that a result names.
 const maxDifferences = 64
 
-// Differences returns the pointers at which after differs from before, in the
-// order of the keys: those of the largest new values, and those at which
-// removed values were.
+// Differences returns the pointers at which after differs from before, in the order
+// of the keys: those of the largest new values, and those of removed ones.
 func Differences(before, after any) []string {
 	var d diff
 	d.compare("", before, after)
@@ -67,8 +66,8 @@ func (d *diff) objects(pointer string, before, after map[string]any) {
 	}
 }
 
-// lists names the elements of the longer list that the other lacks, and the
-// list itself where some only went.
+// lists adds the elements that only the longer list has, or the list itself if
+// elements were only removed.
 func (d *diff) lists(pointer string, before, after []any) {
 	if len(before) == len(after) {
 		for i := range after {

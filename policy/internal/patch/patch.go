@@ -26,14 +26,14 @@ import (
 	smd "sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// Mergers know the structure of kinds, by which apply configurations are merged
-// into objects. The converter of a kind that is not known is nil.
+// Mergers return the converter of a kind, by whose structure apply configurations are
+// merged into objects; nil for an unknown kind.
 type Mergers interface {
 	TypeConverter(schema.GroupVersionKind) (managedfields.TypeConverter, error)
 }
 
-// A Refused is an error with which the API server denies the request whatever
-// the failure policy is.
+// A Refused is an error for which the API server denies the request whatever the
+// failure policy.
 type Refused struct{ Err error }
 
 func (r *Refused) Error() string { return r.Err.Error() }
@@ -53,8 +53,8 @@ func Configuration(value ref.Val) (map[string]any, error) {
 	return object(l)
 }
 
-// Merge merges an apply configuration into an object of a kind, by the
-// structure that the converter knows. It shares nothing with before.
+// Merge merges an apply configuration into an object, by the structure that the
+// converter has for its kind. The result shares nothing with before.
 func Merge(converter managedfields.TypeConverter, kind schema.GroupVersionKind, before, configuration map[string]any) (map[string]any, error) {
 	apply := &unstructured.Unstructured{Object: configuration}
 	apply.SetGroupVersionKind(kind)
@@ -187,8 +187,8 @@ func nativeMap(m map[ref.Val]ref.Val) (map[string]any, error) {
 	return out, nil
 }
 
-// JSON applies the list of operations that an expression yielded to an object.
-// It gives nil where a test among them fails, which is no error.
+// JSON applies the list of operations that an expression returned. It returns nil
+// without an error if a test among them fails.
 func JSON(before map[string]any, value ref.Val) (map[string]any, error) {
 	operations, err := jsonOperations(value)
 	if err != nil {
@@ -212,12 +212,11 @@ func JSON(before map[string]any, value ref.Val) (map[string]any, error) {
 const (
 	maxOperations = 10_000
 	maxCopies     = 256
-	maxPatched    = 4 << 20 // bytes of JSON; what the API server takes is 3 MiB
+	maxPatched    = 4 << 20 // bytes of JSON; the API server accepts 3 MiB
 )
 
-// applyOperations applies operations to a JSON document, nil where a test
-// among them fails. It stops to measure before copies can have made the
-// document too large.
+// applyOperations applies operations to a JSON document; nil if a test among them
+// fails. It measures the document before copies could have made it too large.
 func applyOperations(operations jsonpatch.Patch, data []byte) ([]byte, error) {
 	if len(operations) > maxOperations || copies(operations) > maxCopies {
 		return nil, fmt.Errorf("JSON Patch: %d operations refused, of which %d are copies", len(operations), copies(operations))

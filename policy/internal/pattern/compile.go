@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// maxDepth is how deep a pattern may nest.
+// maxDepth bounds the depth of a pattern.
 const maxDepth = 128
 
 // A node is a pattern, or a part of one.

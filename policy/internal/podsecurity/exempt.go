@@ -45,12 +45,11 @@ func (s *Standard) Exempt(violations []Violation, excludes []Exclude, pod *Pod) 
 	return left
 }
 
-// maxExempt is how many fields of one violation can be excluded. A pod with
-// more was not written by a person, and each is looked for among all.
+// maxExempt bounds the fields of one violation that can be excluded. Nobody writes a
+// pod with more, and each is searched among all.
 const maxExempt = 1 << 11
 
-// exempt takes from the violations what the exclude means of one that the
-// probe has.
+// exempt removes from the violations the excluded fields of a violation of the probe.
 func (e *Exclude) exempt(left []Violation, probed Violation) []Violation {
 	i := slices.IndexFunc(left, func(v Violation) bool { return v.CheckID == probed.CheckID })
 	if i < 0 || len(left[i].Fields) > maxExempt {
@@ -67,8 +66,8 @@ func (e *Exclude) exempt(left []Violation, probed Violation) []Violation {
 	return left
 }
 
-// take removes the first field of the same name, as Kyverno does: the last
-// takes its place.
+// take removes the first field of the same name. As in Kyverno the last one moves to
+// its place.
 func (e *Exclude) take(fields []FieldError, like FieldError) []FieldError {
 	name := anyIndex(like.Field)
 	i := slices.IndexFunc(fields, func(f FieldError) bool {
@@ -81,8 +80,7 @@ func (e *Exclude) take(fields []FieldError, like FieldError) []FieldError {
 	return fields[:len(fields)-1]
 }
 
-// anyIndex writes * for every run of digits in a field, as restrictedField
-// does for indices.
+// anyIndex replaces each number in a field by *, as restrictedField does for indices.
 func anyIndex(field string) string {
 	if !strings.ContainsAny(field, "0123456789") {
 		return field
@@ -99,7 +97,7 @@ func anyIndex(field string) string {
 	return b.String()
 }
 
-// means reports whether the exclude is about a field and all of its values.
+// means reports whether the exclude covers a field and all of its values.
 func (e *Exclude) means(f FieldError) bool {
 	if e.RestrictedField != "" && e.RestrictedField != anyIndex(f.Field) {
 		return false
@@ -130,7 +128,7 @@ func badValues(v any) []string {
 	return nil
 }
 
-// probe is the pod on which an exclude is tried.
+// probe returns the pod on which an exclude is tried.
 func (e *Exclude) probe(pod *Pod) *Pod {
 	if len(e.Images) == 0 {
 		shown := *pod

@@ -11,7 +11,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// finders are of each check. A test holds that none is missing.
+// finders has a finder for each check. A test holds that none is missing.
 var finders = map[string]func(*finder){
 	"allowPrivilegeEscalation":   (*finder).allowPrivilegeEscalation,
 	"appArmorProfile":            (*finder).appArmorProfile,
@@ -34,8 +34,8 @@ var finders = map[string]func(*finder){
 	"windowsHostProcess":         (*finder).windowsHostProcess,
 }
 
-// allowPrivilegeEscalation is required where there is no security context, and
-// "nil" where there is one.
+// allowPrivilegeEscalation is "required" without a security context, and "nil" with
+// one.
 func (f *finder) allowPrivilegeEscalation() {
 	f.containers(func(p place, c *corev1.Container) {
 		p = p.child("securityContext", "allowPrivilegeEscalation")
@@ -140,8 +140,8 @@ func (f *finder) explicitSeccompProfile() {
 	})
 }
 
-// inheritedSeccompProfile finds the profiles that are set and may not be, and
-// only where there are none the containers that have none.
+// inheritedSeccompProfile finds forbidden profiles, and only if there are none the
+// containers without one.
 func (f *finder) inheritedSeccompProfile() {
 	f.explicitSeccompProfile()
 	if len(f.found) == 0 {
@@ -157,8 +157,8 @@ func (f *finder) withoutSeccompProfile() {
 	})
 }
 
-// runAsNonRoot finds what is set to false, and then the containers that have
-// none and get none from the pod.
+// runAsNonRoot finds fields set to false, and then containers without the field that
+// don't inherit it from the pod.
 func (f *finder) runAsNonRoot() {
 	f.explicitRunAsNonRoot()
 	if pod := f.context().RunAsNonRoot; pod == nil || !*pod {
@@ -186,7 +186,7 @@ func (f *finder) withoutRunAsNonRoot() {
 	})
 }
 
-// annotations tries each; those about a container end in its name.
+// annotations tries each annotation; those for a container end in its name.
 func (f *finder) annotations() {
 	named := map[string]bool{}
 	f.containers(func(_ place, c *corev1.Container) { named[c.Name] = true })
@@ -205,8 +205,8 @@ func (f *finder) annotations() {
 	}
 }
 
-// capabilities finds first, where everything must be dropped, the lists that
-// don't, and then what may not be added.
+// capabilities finds the lists that don't drop everything, if that is required, and
+// then the capabilities that may not be added.
 func (f *finder) capabilities() {
 	f.droppedCapabilities()
 	f.addedCapabilities()
@@ -298,7 +298,7 @@ func (f *finder) volumeTypes() {
 	}
 }
 
-// sources are the JSON names of the sources that a volume has.
+// sources returns the JSON names of a volume's sources.
 func sources(s corev1.VolumeSource) []string {
 	var names []string
 	v := reflect.ValueOf(s)

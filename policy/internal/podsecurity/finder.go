@@ -15,25 +15,25 @@ func find(id string, check psa.CheckPodFn, pod *Pod) []FieldError {
 	if fields := finders[id]; fields != nil {
 		fields(f)
 	}
-	if len(f.found) == 0 { // a check that is not known here
+	if len(f.found) == 0 { // an unknown check
 		f.found = []FieldError{{Field: "spec", Pointer: pod.At + "/spec"}}
 	}
 	return f.found
 }
 
-// A finder finds the fields for which a check refuses a pod. It knows which
-// fields a check looks at, in the order in which Kyverno names them, and
-// nothing of which values it takes: it puts one field after the other into a
-// pod that has nothing else, and asks the check. So lists of allowed values,
-// and what changes in them from version to version, stand in the library alone.
+// A finder finds the fields for which a check refuses a pod. It knows which fields a
+// check reads, in the order in which Kyverno names them, but not which values are
+// allowed: it puts one field after the other into an otherwise empty pod, and runs
+// the check. So lists of allowed values, and their changes between versions, are in
+// the library alone.
 type finder struct {
 	pod   *Pod
 	check psa.CheckPodFn
 	found []FieldError
 }
 
-// A place is a field, as it is reported and as a pointer from what holds the
-// pod's spec.
+// A place is a field, as reported, and its pointer below the parent of the pod's
+// spec.
 type place struct{ field, pointer string }
 
 func (p place) child(names ...string) place {
@@ -67,8 +67,8 @@ func (f *finder) required(p place, container string) {
 	f.add(p, FieldError{Container: container, Required: true})
 }
 
-// refuses asks the check about a pod that shares with ours only what it is
-// for, which some checks relax for.
+// refuses runs the check on a pod that shares with ours only the fields for which
+// some checks are relaxed.
 func (f *finder) refuses(spec corev1.PodSpec, annotations map[string]string) bool {
 	spec.OS, spec.HostUsers = f.pod.Spec.OS, f.pod.Spec.HostUsers
 	return !f.check(&metav1.ObjectMeta{Annotations: annotations}, &spec).Allowed
@@ -86,7 +86,7 @@ func (f *finder) refusesContainerContext(sc corev1.SecurityContext) bool {
 	return f.refusesContainer(corev1.Container{SecurityContext: &sc})
 }
 
-// context is the pod's security context, never nil.
+// context returns the pod's security context, never nil.
 func (f *finder) context() corev1.PodSecurityContext {
 	if f.pod.Spec.SecurityContext == nil {
 		return corev1.PodSecurityContext{}

@@ -9,12 +9,12 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// maxKey is how long a key gets.
+// maxKey bounds the length of a key.
 const maxKey = 16 << 10
 
-// Key returns a text that is the same for pods that [Read] reads alike, but for the
-// images of containers, which no check looks at; see [ImageKey]. It is "" if there is no
-// pod, and for one that is large or is no tree of JSON.
+// Key returns a text that is equal for pods that [Read] reads alike, except for
+// images, which no check reads; see [ImageKey]. It is "" if there is no pod, or if
+// the pod is large or not a tree of JSON.
 func Key(object map[string]any, at string) string {
 	v, _ := render.Lookup(object, at)
 	template, ok := v.(map[string]any)
@@ -60,8 +60,7 @@ func ImageKey(excludes []Exclude, images []string) string {
 	return string(b)
 }
 
-// Images returns the images of the containers of a pod that stands at a pointer of an
-// object.
+// Images returns the images of the containers of the pod at a pointer of an object.
 func Images(object map[string]any, at string) (images []string) {
 	for _, name := range containerLists {
 		list, _ := render.Lookup(object, at+"/spec/"+name)
@@ -75,7 +74,8 @@ func Images(object map[string]any, at string) (images []string) {
 	return images
 }
 
-// A key is written with types and lengths, so that different values have different keys.
+// A key is written with types and lengths, so that different values have different
+// keys.
 type key struct {
 	bytes []byte
 	unfit bool
@@ -85,7 +85,7 @@ func (k *key) text(s string) {
 	k.bytes = append(binary.AppendUvarint(append(k.bytes, 's'), uint64(len(s))), s...)
 }
 
-// value writes what withoutQuantities keeps of a value.
+// value writes a value as withoutQuantities would return it.
 func (k *key) value(v any, container bool, depth int) {
 	if depth == 0 || len(k.bytes) > maxKey {
 		k.unfit = true

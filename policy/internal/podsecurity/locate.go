@@ -7,8 +7,8 @@ import (
 	psa "k8s.io/pod-security-admission/policy"
 )
 
-// Locate returns pointers to the fields for which a check refuses a pod. They are
-// in the order in which the message of the API server names them, and never none.
+// Locate returns pointers to the fields for which a check refuses a pod, at least
+// one, in the order of the API server's message.
 func Locate(id string, check psa.CheckPodFn, pod *Pod) []string {
 	f := &finder{pod: pod, check: check}
 	fields := finders[id]
@@ -25,7 +25,7 @@ func Locate(id string, check psa.CheckPodFn, pod *Pod) []string {
 		}
 		pointers = append(pointers, e.Parts...)
 	}
-	if len(pointers) == 0 { // a check that is not known here
+	if len(pointers) == 0 { // an unknown check
 		return []string{pod.At + "/spec"}
 	}
 	return pointers[:min(len(pointers), maxFields)]

@@ -6,12 +6,11 @@ import (
 	"strings"
 )
 
-// maxMessage is how long a message gets.
+// maxMessage bounds the length of a message.
 const maxMessage = 4 << 10
 
-// Message words violations as Kyverno does for the failure of a rule; of none
-// it is the message of a pass. Fields are named as they stand in the object
-// that holds the pod.
+// Message returns Kyverno's message for the violations of a rule, or for a pass if there
+// are none. Fields are named as in the object that contains the pod.
 func Message(rule, level, version string, pod *Pod, violations []Violation) string {
 	if len(violations) == 0 {
 		return fmt.Sprintf("Validation rule '%s' passed.", rule)

@@ -14,27 +14,28 @@ import (
 type Pod struct {
 	Metadata metav1.ObjectMeta
 	Spec     corev1.PodSpec
-	At       string // pointer, in its object, of what holds the spec: "" of a Pod
+	At       string // pointer in its object of the spec's parent: "" for a Pod
 	metadata string // pointer of its metadata
 
-	places []place // of its containers, in the library's order; nil: not asked for yet
+	places []place // of its containers, in the library's order; nil: not yet computed
 }
 
-// NewPod makes one of its metadata and spec, which stand at a pointer of its object.
+// NewPod returns a Pod of its metadata and spec, whose parent is at a pointer of its
+// object.
 func NewPod(meta *metav1.ObjectMeta, spec *corev1.PodSpec, at string) *Pod {
 	return &Pod{Metadata: *meta, Spec: *spec, At: at, metadata: at + "/metadata"}
 }
 
-// cronJobPod is where a CronJob has its pod. Kyverno takes the metadata from
-// the job above it.
+// cronJobPod is the pointer of a CronJob's pod. Kyverno takes the metadata from the
+// job above it.
 const (
 	cronJobPod      = "/spec/jobTemplate/spec/template"
 	cronJobMetadata = "/spec/jobTemplate/metadata"
 )
 
-// Read reads the pod whose metadata and spec stand at a pointer of an object:
-// "", /spec/template or /spec/jobTemplate/spec/template. It is nil where the
-// object has no map there. The error says that it cannot be decoded as a pod.
+// Read reads the pod whose metadata and spec are at a pointer of an object: "",
+// /spec/template or /spec/jobTemplate/spec/template. It returns nil if the object has
+// no map there, and an error if that can't be decoded as a pod.
 func Read(object map[string]any, at string) (*Pod, error) {
 	v, _ := render.Lookup(object, at)
 	template, ok := v.(map[string]any)
@@ -70,11 +71,11 @@ func annotations(metadata any) map[string]string {
 	return found
 }
 
-// maxDepth is how deep a pod's spec is read; the API has nothing that deep.
+// maxDepth bounds the depth of a pod's spec; the API has nothing that deep.
 const maxDepth = 64
 
-// WithoutQuantities copies a value without the fields that hold quantities. No
-// check looks at them, and parsing one such as 1e-2147483647 does not end.
+// WithoutQuantities copies a value without fields that hold quantities. No check
+// reads them, and parsing one such as 1e-2147483647 does not end.
 func WithoutQuantities(v any) any { return withoutQuantities(v, maxDepth) }
 
 func withoutQuantities(v any, depth int) any {

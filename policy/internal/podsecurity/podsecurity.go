@@ -19,7 +19,7 @@ import (
 	psa "k8s.io/pod-security-admission/policy"
 )
 
-// A Violation is a check that does not allow a pod.
+// A Violation is a check that a pod fails.
 type Violation struct {
 	Control string // Kyverno's controlName
 	CheckID string
@@ -32,15 +32,15 @@ type FieldError struct {
 	Field     string // as in spec.containers[0].securityContext.privileged
 	Container string // its name; "" of a field of the pod
 	Required  bool   // it is missing and must not be
-	BadValue  any    // bool, int, string or []string; nil of one that is required, or not told
+	BadValue  any    // bool, int, string or []string; nil if required, or not reported
 	Pointer   string // in the object
 
-	// Parts are the elements or keys of the field that are at fault, as
-	// pointers; empty where it is all of it.
+	// Parts are pointers of the elements or keys at fault; empty if the whole field
+	// is.
 	Parts []string
 }
 
-// controls are Kyverno's names of the checks.
+// controls maps checks to Kyverno's names.
 var controls = map[string]string{
 	"allowPrivilegeEscalation":   "Privilege Escalation",
 	"appArmorProfile":            "AppArmor",
@@ -66,8 +66,8 @@ var controls = map[string]string{
 // A Standard is a level at a version. It is safe for concurrent use.
 type Standard struct{ checks []check }
 
-// New gives the checks of a level at a version ("latest", "v1.24"; "" is
-// latest). The error says which of the two is none.
+// New returns the checks of a level at a version ("latest", "v1.24"; "" is latest).
+// The error names the invalid one of the two.
 func New(level, version string) (*Standard, error) {
 	checks, err := checksOf(level, version)
 	if err != nil {
@@ -76,9 +76,8 @@ func New(level, version string) (*Standard, error) {
 	return &Standard{checks}, nil
 }
 
-// Check returns what is not allowed of a pod, in the library's order. Unlike
-// the API server, Kyverno checks restricted pods by the checks of baseline as
-// well that those of restricted override.
+// Check returns the violations of a pod, in the library's order. Unlike the API
+// server, Kyverno also runs the baseline checks that those of restricted replace.
 func (s *Standard) Check(pod *Pod) []Violation {
 	if pod == nil {
 		return nil
@@ -104,7 +103,7 @@ func has(violations []Violation, id string) bool {
 	return slices.ContainsFunc(violations, func(v Violation) bool { return v.CheckID == id })
 }
 
-// A check is one as it is at a version.
+// A check is a check at one version.
 type check struct {
 	id  string
 	pod psa.CheckPodFn
@@ -132,7 +131,7 @@ func checksOf(level, version string) ([]check, error) {
 	return found, nil
 }
 
-// revision is the last that a check has at a version.
+// revision returns the last revision of a check up to a version.
 func revision(c psa.Check, at api.Version) (found psa.CheckPodFn) {
 	for _, v := range c.Versions {
 		if !at.Older(v.MinimumVersion) {
@@ -142,7 +141,7 @@ func revision(c psa.Check, at api.Version) (found psa.CheckPodFn) {
 	return found
 }
 
-// apply asks the check about a pod.
+// apply runs the check on a pod.
 func (c check) apply(pod *Pod) (Violation, bool) {
 	verdict := c.pod(&pod.Metadata, &pod.Spec)
 	if verdict.Allowed {
@@ -151,11 +150,11 @@ func (c check) apply(pod *Pod) (Violation, bool) {
 	return Violation{Control: controls[c.id], CheckID: c.id, Reason: verdict.ForbiddenReason, Fields: find(c.id, c.pod, pod)}, true
 }
 
-// maxFields is how many fields a result names.
+// maxFields bounds the fields that a result names.
 const maxFields = 100
 
-// Fields are the pointers of what is at fault, each once, in order; of very
-// many the first.
+// Fields returns the pointers of the fields at fault, in order, without repetitions,
+// at most maxFields.
 func Fields(violations []Violation) []string {
 	var pointers []string
 	seen := make(map[string]bool)

@@ -1,4 +1,4 @@
-// Package releases has the k8s.io/kubernetes modules from which the generators of
+// Package releases lists the k8s.io/kubernetes modules from which the generators of
 // policy/authz and policy/schema take tables.
 package releases
 

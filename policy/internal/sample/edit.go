@@ -16,8 +16,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// An Edit changes the fields of an object at a path, in which "*" is every element of
-// a list.
+// An Edit changes the fields of an object at a path, in which "*" means every element
+// of a list.
 type Edit struct {
 	path   []string
 	remove bool
@@ -138,8 +138,8 @@ func OneLine(text string) string {
 	return text
 }
 
-// A vocabulary holds the fields, paths of fields and literals that the text of a policy
-// names. Edits use them.
+// A vocabulary holds the fields, paths and literals in the text of a policy. Edits
+// use them.
 type vocabulary struct {
 	words   map[string]bool
 	paths   [][]string // below any mapping of an object
@@ -167,8 +167,8 @@ var (
 // prose lists the keys whose text is for people.
 var prose = []string{"message", "messageExpression", "description", "failureMessage"}
 
-// read adds what a value of the policy names. Mappings below pattern are overlays of
-// the object.
+// read adds the names in a value of the policy. Mappings below pattern are overlays
+// of the object.
 func (v *vocabulary) read(value any, pattern bool, path []string) {
 	switch x := value.(type) {
 	case map[string]any:
@@ -331,8 +331,8 @@ func example(s string) []string {
 	return all
 }
 
-// matching returns a short text that the regular expression matches, as far as that
-// can be told from its parts.
+// matching returns a short text that the regular expression matches, as far as its
+// parts show.
 func matching(re *syntax.Regexp, depth int) string {
 	if depth > 50 {
 		return ""
@@ -363,8 +363,8 @@ func matching(re *syntax.Regexp, depth int) string {
 	return b.String()
 }
 
-// instance returns a tree that a pattern of Kyverno accepts, as far as that can be
-// told from its leaves.
+// instance returns a tree that a pattern of Kyverno accepts, as far as its leaves
+// show.
 func instance(pattern any) any {
 	switch p := pattern.(type) {
 	case map[string]any:
@@ -397,12 +397,12 @@ func instance(pattern any) any {
 	}
 }
 
-// quantities and images are values that many policies are about.
+// quantities and images are values that many policies check.
 var quantities = []string{"1m", "100", "1Ki", "100Ti"}
 
 const someDigest = "@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-// values returns what a field may be set to, given its value now.
+// values returns candidates for a field, given its value now.
 func (v *vocabulary) values(now any) []any {
 	switch now := now.(type) {
 	case bool:
@@ -509,9 +509,9 @@ func (v *vocabulary) mappings(now map[string]any) []any {
 	return all
 }
 
-// edits yields the changes of an object that are worth trying, the likely ones
-// first: of the fields that rules named, of the fields that the policy's text is
-// about, of all others. admits reports whether an object may have a field.
+// edits yields the changes of an object that are worth trying, the likely ones first:
+// those of the fields that rules named, of the fields in the policy's text, of all
+// others. admits reports whether an object may have a field.
 func (v *vocabulary) edits(object map[string]any, named []string, admits func(path []string) bool, yield func(Edit) bool) {
 	all := patterns(object, nil, nil)
 	on := func(path []string) bool {
@@ -575,8 +575,7 @@ func (v *vocabulary) edits(object map[string]any, named []string, admits func(pa
 	}
 }
 
-// mappingsOf returns those of the paths that lead to mappings, with the elements of
-// lists.
+// mappingsOf returns the paths that lead to mappings, with elements of lists.
 func mappingsOf(object map[string]any, paths [][]string) [][]string {
 	var all [][]string
 	for _, path := range paths {

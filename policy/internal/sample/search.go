@@ -19,7 +19,7 @@ import (
 )
 
 // A Result is the status of one rule of the policy for an object, in the words of the
-// suite that is written.
+// written suite.
 type Result struct {
 	Rule, Status, Message string
 
@@ -37,10 +37,10 @@ type Sample struct {
 	Reaches []Goal
 
 	size     int // of its JSON
-	distance int // by how much its size was changed
+	distance int // difference in size from the original
 
 	valid  bool            // the API server would take the object
-	fields map[string]bool // the fields that it may have, as far as is known
+	fields map[string]bool // the fields that it may have, as far as known
 }
 
 // A Goal is a status of a rule, or a branch, that a test should reach.
@@ -73,20 +73,20 @@ type Finder struct {
 	missing map[Goal]bool   // goals that no sample reaches
 	idle    int             // effort since a goal was reached
 	allowed int             // the limit of idle
-	matches bool            // one of the objects
+	matches bool            // the policy matches one of the objects
 	reason  string          // why the policy can't be decided for one of them
 }
 
 // Limits of a finder. Effort is counted in changed objects, large ones more than
 // once, so that a search ends at the same object on every machine.
 const (
-	maxSamples   = 10   // that are changed in each round
-	maxRounds    = 3    // of changes, one upon the other
+	maxSamples   = 10   // changed in each round
+	maxRounds    = 3    // of changes, each of changed objects
 	maxEach      = 800  // changes of one object
 	atOnce       = 200  // changes of one object before the next object's turn
-	ruleEffort   = 2500 // that may be spent in vain on each rule without a status
-	branchEffort = 500  // that may be spent in vain on branches
-	largeObject  = 4096 // bytes of JSON that count as much as one more object
+	ruleEffort   = 2500 // without success, for each rule without a status
+	branchEffort = 500  // without success, for branches
+	largeObject  = 4096 // bytes of JSON that count as another object
 )
 
 // Find looks among the objects, then among their changes. It always tries the same
@@ -137,7 +137,7 @@ func (f *Finder) run(objects []*render.Object) {
 	}
 }
 
-// Name returns the object's name, behind its namespace if it has one.
+// Name returns the object's namespace and name.
 func (s *Sample) Name() string {
 	return strings.TrimPrefix(s.Object.GetNamespace()+"/"+s.Object.GetName(), "/")
 }
@@ -149,7 +149,8 @@ func (s *Sample) Renamed(made map[string]any) map[string]any {
 	return o.Object
 }
 
-// faults counts what is wrong with a sample: those with little are changed first.
+// faults counts a sample's results that are not passes, and their fields. Samples with
+// few are changed first.
 func (s *Sample) faults() int {
 	n := 0
 	for _, r := range s.Results {
@@ -160,8 +161,8 @@ func (s *Sample) faults() int {
 	return n
 }
 
-// change tries some changes of one sample: those after the first done ones. It
-// returns false if the search is over.
+// change tries changes of one sample, after the first done ones. It returns false if
+// the search is over.
 func (f *Finder) change(x *Sample, done int) bool {
 	var named []string
 	for _, r := range x.Results {
@@ -187,8 +188,8 @@ func (f *Finder) change(x *Sample, done int) bool {
 	return going
 }
 
-// tryChange evaluates a changed object. It is offered if it may be of use and the
-// API server would take it.
+// tryChange evaluates a changed object. It offers the object if it may be useful and
+// the API server would accept it.
 func (f *Finder) tryChange(x *Sample, o *render.Object, e Edit, namespace string) {
 	changed := f.try(o, x.From, append(slices.Clone(x.Edits), e))
 	f.idle += 1 + changed.size/largeObject
@@ -197,7 +198,7 @@ func (f *Finder) tryChange(x *Sample, o *render.Object, e Edit, namespace string
 	}
 }
 
-// allow sets the limit of effort in vain, by what is missing.
+// allow sets the limit of effort without success, by the missing goals.
 func (f *Finder) allow() {
 	f.idle, f.allowed = 0, 0
 	rules := make(map[string]bool)
@@ -269,7 +270,7 @@ func Replace(o *render.Object, tree map[string]any) *render.Object {
 	return &c
 }
 
-// try evaluates an object and notes which branches that took.
+// try evaluates an object and records the branches taken.
 func (f *Finder) try(o, from *render.Object, edits []Edit) *Sample {
 	x := &Sample{Object: o, From: from, Edits: edits, size: sizeOf(o.Object)}
 	var undecided string
@@ -293,7 +294,7 @@ func (f *Finder) try(o, from *render.Object, edits []Edit) *Sample {
 	return x
 }
 
-// signature tells apart samples that reach different goals or have other fields at
+// signature is equal for samples that reach the same goals with the same fields at
 // fault.
 func (s *Sample) signature() string {
 	var b strings.Builder
@@ -304,7 +305,8 @@ func (s *Sample) signature() string {
 	return b.String()
 }
 
-// useful reports whether a sample is better than others for a goal, or unlike them.
+// useful reports whether a sample is better than others for a goal, or reaches new
+// ones.
 func (f *Finder) useful(x *Sample) bool {
 	return len(x.Results) > 0 && (!f.seen[x.signature()] || slices.ContainsFunc(x.Reaches, func(g Goal) bool { return f.better(x, g) }))
 }
@@ -341,7 +343,7 @@ func cheaper(a, b *Sample) int {
 	)
 }
 
-// Goals returns everything to reach: what is wanted, and the branches.
+// Goals returns the wanted statuses and all branches.
 func (f *Finder) Goals() []Goal {
 	all := slices.Clone(f.Statuses)
 	for _, b := range f.Coverage.Branches() {
@@ -390,7 +392,7 @@ func countIn(goals []Goal, left map[Goal]bool) int {
 	return n
 }
 
-// needed leaves out samples without which the others reach the same.
+// needed leaves out samples whose goals the others reach.
 func (f *Finder) needed(chosen []*Sample) []*Sample {
 	counts := make(map[Goal]int)
 	for _, x := range chosen {

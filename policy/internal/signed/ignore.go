@@ -11,17 +11,17 @@ func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys
 
 var listIndex = regexp.MustCompile(`\.\d+\.`)
 
-// anyIndex is a key without the indices of the lists that it leads through.
+// anyIndex returns a key with the indices of lists replaced by *.
 func anyIndex(key string) string { return listIndex.ReplaceAllString(key, ".*.") }
 
-// An Ignore names fields that may differ, in objects that match one of some
+// An Ignore names fields that may differ, in objects that match one of the
 // references, or in all.
 type Ignore struct {
 	Fields  []string
 	Objects []Reference
 }
 
-// A Reference says which objects; each of its texts is a pattern, and "" matches all.
+// A Reference selects objects; each of its texts is a pattern, and "" matches all.
 type Reference struct{ Group, Version, Kind, Name, Namespace string }
 
 // Ignored is a list of fields that may differ, compiled.
@@ -68,8 +68,8 @@ func (i Ignored) of(object map[string]any) func(key string) bool {
 	}
 }
 
-// matches holds a value against a pattern: nothing and * match everything, - the
-// empty text, a star at the end a beginning, commas separate alternatives.
+// matches compares a value with a pattern: "" and * match everything, - the empty
+// text, a final * any ending; commas separate alternatives.
 func matches(pattern, value string) bool {
 	pattern = strings.TrimSpace(pattern)
 	switch {
@@ -95,8 +95,8 @@ func ofKind(kind string, fields ...string) Ignore {
 	return Ignore{Fields: fields, Objects: []Reference{{Kind: kind}}}
 }
 
-// defaults are the fields that k8s-manifest-sigstore and Kyverno 1.19 ignore
-// whatever the policy says, most of which the API server sets.
+// defaults are the fields that k8s-manifest-sigstore and Kyverno 1.19 always ignore.
+// The API server sets most of them.
 var defaults = []Ignore{
 	{Fields: []string{
 		"metadata.namespace", "metadata.managedFields.*", "metadata.resourceVersion", "metadata.selfLink", "metadata.creationTimestamp",

@@ -1,7 +1,7 @@
-// Package signed verifies objects that carry their signed manifest in
-// annotations, as Kyverno's validate.manifests does with the library
-// k8s-manifest-sigstore: a signature must be of the manifest, and the object may
-// differ from the manifest only in fields that are ignored.
+// Package signed verifies objects that carry their signed manifest in annotations, as
+// Kyverno's validate.manifests does with the library k8s-manifest-sigstore: the
+// manifest must have a valid signature, and the object may differ from it in ignored
+// fields only.
 package signed
 
 import (
@@ -23,14 +23,13 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// DefaultDomain is the prefix of the annotations where a policy names no other.
+// DefaultDomain is the default prefix of the annotations.
 const DefaultDomain = "cosign.sigstore.dev"
 
-// maxSize bounds the size of an unpacked message: annotations are short, but
-// they are compressed twice.
+// maxSize bounds an unpacked message: annotations are short, but compressed twice.
 const maxSize = 16 << 20
 
-// Errors that Kyverno reports as a failure rather than an error.
+// Errors that Kyverno reports as a failure.
 var (
 	ErrNoMessage   = errors.New("message not found")
 	ErrNoSignature = errors.New("signature not found")
@@ -177,7 +176,7 @@ func documentsOf(files map[string][]byte) []any {
 	return all
 }
 
-// documents returns those up to the first that can't be read.
+// documents returns the documents before the first one that can't be parsed.
 func documents(data []byte) []any {
 	var all []any
 	for d := yaml.NewYAMLToJSONDecoder(bytes.NewReader(data)); ; {
@@ -189,8 +188,8 @@ func documents(data []byte) []any {
 	}
 }
 
-// candidates returns the manifests that may be the object's: that of its group,
-// kind and name, in its namespace if there are several, else all of its kind.
+// candidates returns the manifests that may be the object's: those of its group, kind
+// and name, and of its namespace if there are several; otherwise all of its kind.
 func candidates(manifests []any, object map[string]any) []any {
 	var named, placed, alike []any
 	want := identityOf(object)
@@ -246,8 +245,8 @@ type Values struct {
 	Before any `json:"before"`
 }
 
-// Differences returns what differs between the object, whose numbers are
-// float64, and the manifest, and is not ignored.
+// Differences returns the differences between the object, whose numbers are float64,
+// and the manifest, except ignored ones.
 func (m *Message) Differences(object map[string]any, ignored Ignored) []Difference {
 	ignores := ignored.of(object)
 	now := leavesOf(object)
@@ -326,8 +325,7 @@ func differences(before, after map[string]leaf) []Difference {
 	return all
 }
 
-// withoutMoves leaves out the values that are only gone from one place of a list
-// and only new at another.
+// withoutMoves drops values that only moved within a list.
 func withoutMoves(all []Difference) []Difference {
 	type move struct {
 		key    string
@@ -343,8 +341,8 @@ func withoutMoves(all []Difference) []Difference {
 	})
 }
 
-// canonicalized reports whether the difference is one that container runtimes
-// make: the registry or the tag of an image written out.
+// canonicalized reports whether a container runtime made the difference: it writes
+// out the registry or the tag of an image.
 func canonicalized(d Difference) bool {
 	before, ok := d.Values.Before.(string)
 	after, is := d.Values.After.(string)
