@@ -57,7 +57,7 @@ func (c Chain) reviewAll(ctx context.Context, reqs []Request, held *Compact) (*g
 		req.memo = memos[i]
 		defer memos[i].done()
 		defer done(reqs[i].Subject().Unit)
-		results, err := c.watchedRequest(&req, func() ([]Result, error) { return c.review(ctx, &req) })
+		results, err := c.watchedRequest(ctx, &req, func() ([]Result, error) { return c.review(ctx, &req) })
 		if n := failures(results); n > 0 && c.Fails != nil {
 			c.Fails(n)
 		}

@@ -171,7 +171,7 @@ func TestForgets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refusing := func(*Request, any) (func(), error) { return nil, errors.New("is refused") } // whose result has a place
+	refusing := func(*Request, any) (Watched, error) { return Watched{}, errors.New("is refused") } // whose result has a place
 	for _, forgets := range []bool{false, true} {
 		results, err := Chain{Forgets: forgets, Watch: refusing}.Review(t.Context(), Requests(nil, render.Objects(units)))
 		if err != nil || len(results) != 40*30 || results[0].Origins[0].Line == 0 {

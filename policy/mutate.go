@@ -89,7 +89,7 @@ func (c Chain) Stored(ctx context.Context, reqs []Request) ([]*render.Object, []
 	results, err := inParallel(ctx, inOrder(len(reqs)), new(Compact), func(ctx context.Context, i int) ([]Result, error) {
 		req := reqs[i]
 		objects[i] = req.Object
-		return c.watchedRequest(&req, func() (found []Result, err error) {
+		return c.watchedRequest(ctx, &req, func() (found []Result, err error) {
 			objects[i], found, err = c.stored(ctx, &req)
 			return found, err
 		})

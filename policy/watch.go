@@ -6,31 +6,51 @@ import (
 )
 
 // A Watch is called for each request that is reviewed, with a nil engine, and
-// within that for each Mutator and Validator. The returned done may be nil; it
-// is called at the end. If the Watch returns an error, the step is skipped and
-// the error becomes its result. A Watch is called by several goroutines at a
-// time.
-type Watch func(req *Request, engine any) (done func(), err error)
+// within that for each Mutator and Validator. If the Watch returns an error, the step
+// is skipped and the error becomes its result. A Watch is called by several goroutines
+// at a time.
+type Watch func(req *Request, engine any) (Watched, error)
 
-// watched runs a step under the Watch, or returns the result of skipping it.
-func (c Chain) watched(req *Request, engine any, step func() error) (leftOut []Result, err error) {
+// A Watched is a step that begins. Its functions may be nil.
+type Watched struct {
+	Done   func()                                       // called at the end
+	Policy func(policy string) (done func(), err error) // called like the Watch for each policy of the engine
+}
+
+// watched runs a step under the Watch, and returns the results of skipping it, or
+// policies in it.
+func (c Chain) watched(ctx context.Context, req *Request, engine any, step func(context.Context) error) (leftOut []Result, err error) {
 	if c.Watch == nil {
-		return nil, step()
+		return nil, step(ctx)
 	}
-	done, refused := c.Watch(req, engine)
+	w, refused := c.Watch(req, engine)
 	if refused != nil {
 		return []Result{leftOutResult(engine, refused)}, nil
 	}
-	if done != nil {
-		defer done()
+	if w.Done != nil {
+		defer w.Done()
 	}
-	return nil, step()
+	if w.Policy != nil {
+		o := observersOf(ctx)
+		left := make(map[string]bool) // some engines evaluate a policy in parts
+		o.watch = func(policy string) (func(), bool) {
+			done, refused := w.Policy(policy)
+			if refused != nil && !left[policy] {
+				left[policy] = true
+				leftOut = append(leftOut, leftOutPolicy(engine, policy, refused))
+			}
+			return done, refused != nil
+		}
+		ctx = withObservers(ctx, o)
+	}
+	err = step(ctx)
+	return leftOut, err
 }
 
 // watchedRequest is watched for a whole request: its results, or why there are
 // none.
-func (c Chain) watchedRequest(req *Request, step func() ([]Result, error)) (results []Result, err error) {
-	leftOut, err := c.watched(req, nil, func() (err error) {
+func (c Chain) watchedRequest(ctx context.Context, req *Request, step func() ([]Result, error)) (results []Result, err error) {
+	leftOut, err := c.watched(ctx, req, nil, func(context.Context) (err error) {
 		results, err = step()
 		return err
 	})
@@ -42,7 +62,7 @@ func (c Chain) watchedRequest(req *Request, step func() ([]Result, error)) (resu
 
 // validate is validate, watched.
 func (c Chain) validate(ctx context.Context, v Validator, req *Request) (results []Result, err error) {
-	leftOut, err := c.watched(req, v, func() (err error) {
+	leftOut, err := c.watched(ctx, req, v, func(ctx context.Context) (err error) {
 		results, err = validate(ctx, v, req)
 		return err
 	})
@@ -51,7 +71,7 @@ func (c Chain) validate(ctx context.Context, v Validator, req *Request) (results
 
 // steps is steps, watched.
 func (c Chain) steps(ctx context.Context, m Mutator, req *Request) (taken []Step, err error) {
-	leftOut, err := c.watched(req, m, func() (err error) {
+	leftOut, err := c.watched(ctx, req, m, func(ctx context.Context) (err error) {
 		taken, err = steps(ctx, m, req)
 		return err
 	})
@@ -74,6 +94,21 @@ func leftOutResult(engine any, why error) Result {
 			r.Policy = rules[0].Engine
 		}
 		r.Message = fmt.Sprintf("evaluating the %s policies on this object %v: they are set apart for it", r.Policy, why)
+	}
+	return r
+}
+
+// leftOutPolicy says that a policy, or a rule of it, was not evaluated.
+func leftOutPolicy(engine any, name string, why error) Result {
+	r := Result{
+		Engine: EngineCompile, Policy: name, Rule: "set-apart", Outcome: Error, Action: Deny,
+		Message: fmt.Sprintf("evaluating the policy %s on this object %v: it is set apart for this object", name, why),
+	}
+	for _, rule := range engine.(interface{ Rules() []Rule }).Rules() {
+		if rule.Policy == name || rule.Policy+"/"+rule.Name == name {
+			r.Policy, r.PolicyOrigin = rule.Policy, rule.Origin
+			break
+		}
 	}
 	return r
 }

@@ -298,7 +298,7 @@ func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Re
 		if all.since = len(all.list); p.namesake {
 			all.since = 0
 		}
-		policy.Timed(ctx, policy.EngineAdmission, p.object.GetName(), func() { e.evaluate(r, p, &all) })
+		policy.Observed(ctx, policy.EngineAdmission, p.object.GetName(), func() { e.evaluate(r, p, &all) })
 	}
 	return all.list, ctx.Err()
 }

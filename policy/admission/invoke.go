@@ -55,18 +55,22 @@ func (m *mutation) run() {
 func (m *mutation) round() {
 	var all []invocation
 	for _, b := range m.engine.policies {
-		all = append(all, m.matching(b)...)
+		m.observed(b, func() { all = append(all, m.matching(b)...) })
 	}
 	m.dirty = false
 	for _, i := range all {
 		if m.refused || m.ctx.Err() != nil {
 			return
 		}
-		m.invoke(i)
+		m.observed(i.policy, func() { m.invoke(i) })
 	}
 	if m.dirty {
 		m.reinvoke()
 	}
+}
+
+func (m *mutation) observed(b *bound, f func()) {
+	policy.Observed(m.ctx, policy.EngineMutation, b.object.GetName(), f)
 }
 
 // reinvoke marks the invocations before a change for the second round.

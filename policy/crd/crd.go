@@ -88,7 +88,7 @@ func New(objects []*render.Object, options Options) (*Engine, error) {
 
 // Validate implements policy.Validator. DELETE requests, and requests for kinds
 // without a definition, give no results.
-func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Result, error) {
+func (e *Engine) Validate(ctx context.Context, req *policy.Request) (results []policy.Result, err error) {
 	if req.Object == nil || req.SubResource != "" {
 		return nil, nil
 	}
@@ -99,7 +99,8 @@ func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Re
 	if d == nil {
 		return nil, nil
 	}
-	return e.evaluateCustom(ctx, req, d)
+	policy.Observed(ctx, policy.EngineCRD, d.object.GetName(), func() { results, err = e.evaluateCustom(ctx, req, d) })
+	return results, err
 }
 
 // Rules implements policy.Validator. For each definition it returns the rules

@@ -192,7 +192,7 @@ type phase struct {
 // for each response. As in Kyverno, a policy with applyRules: One stops at its
 // first rule that passes or fails.
 func (r *review) each(p *phase, respond func(Response)) error {
-	t, timed := r.targetOf(), policy.IsTimed(r.ctx)
+	t, timed := r.targetOf(), policy.IsObserved(r.ctx)
 	for _, pol := range r.engine.index.For(t.Kind.Kind) {
 		if err := r.ctx.Err(); err != nil {
 			return err
@@ -216,7 +216,7 @@ func (r *review) each(p *phase, respond func(Response)) error {
 // policy stops there.
 func (r *review) timedRule(timed bool, p *phase, pol *Policy, rule *Rule, t *kyvernodoc.Target, respond func(Response)) (stop bool) {
 	if timed {
-		policy.Timed(r.ctx, policy.EngineKyverno, pol.Name+"/"+rule.Name, func() { stop = r.timedRule(false, p, pol, rule, t, respond) })
+		policy.Observed(r.ctx, policy.EngineKyverno, pol.Name+"/"+rule.Name, func() { stop = r.timedRule(false, p, pol, rule, t, respond) })
 		return stop
 	}
 	for _, resp := range r.runRule(p, pol, rule, t) {

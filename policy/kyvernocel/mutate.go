@@ -46,13 +46,15 @@ func (m mutator) Mutate(ctx context.Context, req *policy.Request) ([]policy.Step
 		known, ok := now.Recall(p, now.Admitted)
 		made, _ := known.([]policy.Step)
 		if !ok {
-			if r == nil {
-				r = m.review(ctx, &now, nil)
-			}
-			r.alone = false
-			if made = p.mutate(r); shares && !r.alone && ctx.Err() == nil {
-				now.Remember(p, now.Admitted, made)
-			}
+			policy.Observed(ctx, policy.EngineMutating, p.Name, func() {
+				if r == nil {
+					r = m.review(ctx, &now, nil)
+				}
+				r.alone = false
+				if made = p.mutate(r); shares && !r.alone && ctx.Err() == nil {
+					now.Remember(p, now.Admitted, made)
+				}
+			})
 		}
 		for _, s := range made {
 			if s.Admitted != nil {

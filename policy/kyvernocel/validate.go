@@ -36,7 +36,7 @@ func (v validator) Validate(ctx context.Context, req *policy.Request) ([]policy.
 		if p.Kind != Validating && p.Kind != ImageValidating || p.spec.Evaluation.Mode != modeKubernetes {
 			continue
 		}
-		policy.Timed(ctx, policy.EngineValidating, p.Name, func() {
+		policy.Observed(ctx, policy.EngineValidating, p.Name, func() {
 			known, ok := req.Recall(p, req.Admitted)
 			verdicts, _ := known.([]verdict)
 			if !ok {

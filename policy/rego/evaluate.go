@@ -40,12 +40,12 @@ func (e *Engine) evaluate(ctx context.Context, q *question, tell func(*rule, fin
 	q.values = map[*rule]ast.Value{}
 	var err error
 	for _, s := range e.sets {
-		if policy.Timed(ctx, policy.EngineRego, s.packages(), func() { err = s.ask(ctx, q) }); err != nil {
+		if policy.Observed(ctx, policy.EngineRego, s.packages(), func() { err = s.ask(ctx, q) }); err != nil {
 			return err
 		}
 	}
 	for _, p := range e.packages {
-		if policy.Timed(ctx, policy.EngineRego, p.name, func() { err = p.evaluate(ctx, q, tell) }); err != nil {
+		if policy.Observed(ctx, policy.EngineRego, p.name, func() { err = p.evaluate(ctx, q, tell) }); err != nil {
 			return err
 		}
 	}

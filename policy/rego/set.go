@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
+	"github.com/preadmit/preadmit/policy"
 	opa "github.com/preadmit/preadmit/policy/internal/rego"
 )
 
@@ -70,10 +71,10 @@ func isSet(rules []*ast.Rule) bool {
 }
 
 // ask evaluates the rules and stores their values in the question, unless there
-// is an error. If print() has a receiver, each rule is evaluated alone, so that
-// nothing is printed twice.
+// is an error. Each rule is evaluated alone if print() has a receiver, so that
+// nothing is printed twice, or if policies are watched.
 func (s *set) ask(ctx context.Context, q *question) error {
-	if q.Print != nil && s.query.Prints() || s.hopeless() {
+	if q.Print != nil && s.query.Prints() || policy.IsWatched(ctx) || s.hopeless() {
 		return nil
 	}
 	s.asked.Add(1)

@@ -1,38 +1,57 @@
 package supervise
 
+import "slices"
+
 // An Order holds the instructions of a parent to a child besides the command line.
 type Order struct {
 	Magic   string
-	Apart   []Apart // tasks that are not begun
-	Careful bool    // do one task after the other, and journal each
-	Fatal   string  // why the run failed; the child only reports that
-	Columns int     // of the terminal that standard output is; 0 for none
-	Elapsed int64   // milliseconds of the run's time that earlier children took
+	Apart   []Apart  // tasks that are not begun
+	Careful bool     // do one task after the other, and journal each
+	Closely []string // engines whose policies are a task each
+	Fatal   string   // why the run failed; the child only reports that
+	Columns int      // of the terminal that standard output is; 0 for none
+	Elapsed int64    // milliseconds of the run's time that earlier children took
 }
 
 // Magic identifies this version of the protocol.
 const Magic = "preadmit.child/v1"
 
-// An Apart is a task that is skipped, because it ended a child or exceeded its
-// limits.
-type Apart struct{ Task, Why string }
+// An Apart is work that is skipped, because it ended a child or exceeded its
+// limits. With an empty Name it is skipped in all tasks.
+type Apart struct {
+	Work
+	Why string
+}
+
+// A Work is a task, an engine's part of it, or the part of one policy of that engine.
+type Work struct {
+	Name   string // of the task, the same in each child
+	Engine string `json:",omitempty"`
+	Policy string `json:",omitempty"`
+}
+
+// Holds reports whether other is a part of the work.
+func (w Work) Holds(other Work) bool {
+	return w.Name == other.Name && w != other && (w.Engine == "" || w.Engine == other.Engine && w.Policy == "")
+}
+
+// WithoutWhole leaves out the work of which a part is there, too.
+func WithoutWhole(all []Work) []Work {
+	return slices.DeleteFunc(slices.Clone(all), func(w Work) bool { return slices.ContainsFunc(all, w.Holds) })
+}
 
 // A Task is a task in flight in a child. Only a careful child journals every
 // task, because a message for each costs time.
 type Task struct {
 	Number int
-	Name   string // the same in each child for the same task
+	Work
 	// Narrowest means that no other tasks run inside the task.
 	Narrowest bool
 }
 
-// By separates a task's name from the name of an engine that works on it. A
-// task whose name begins with By is everything that the engine does.
-const By = " by "
-
 // An Excess is the reason why a child stopped itself.
 type Excess struct {
-	Tasks     []string
+	Tasks     []Work
 	Narrowest bool // no other tasks run inside them
 	Why       string
 }

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	maxByEngine = 3
+	maxApart    = 3               // tasks in which a policy or an engine is skipped
 	maxChildren = 40              // of one run
 	maxStdin    = 10<<20 + 1      // the most that a child reads
 	grace       = 8 * time.Second // beyond the run's time, for the report
@@ -32,7 +32,7 @@ type parent struct {
 	began   time.Time
 	until   time.Time // end of the run's time; zero until a child sends it
 	stdin   []byte
-	doubted string // the task in flight when a careful child was killed, once
+	doubted Work // the task in flight when a careful child was killed, once
 	signals chan os.Signal
 	ending  bool // SIGTERM was received
 
@@ -99,8 +99,8 @@ type ending struct {
 	interrupted bool
 	why         string // where it did not exit
 	inFlight    []Task
-	overran     []string // tasks that are known to be why
-	narrowest   bool     // they have none within them
+	overran     []Work // tasks that are known to be why
+	narrowest   bool   // they have none within them
 	phase       string
 }
 
@@ -113,6 +113,7 @@ func (p *parent) learn(e ending, n int) {
 	switch {
 	case over:
 		p.order.Fatal = e.inPhase()
+	case len(suspects) == 1 && p.closer(suspects[0]): // its policies are watched next
 	case len(suspects) == 1 && e.isNarrowest(suspects[0]):
 		p.setApart(suspects[0], e.why)
 	case !p.order.Careful:
@@ -134,46 +135,66 @@ func (e *ending) inPhase() string {
 	return e.phase + ": " + e.why
 }
 
-// setApart lets later children skip a task. An engine that is skipped in
-// maxByEngine tasks is skipped in all, because then a policy is the cause
-// rather than an object.
-func (p *parent) setApart(name, why string) {
-	p.order.Apart = append(p.order.Apart, Apart{name, why})
-	if _, engine, ok := strings.Cut(name, By); ok {
-		n := 0
-		for _, a := range p.order.Apart {
-			if strings.HasSuffix(a.Task, By+engine) {
-				n++
-			}
-		}
-		if n == maxByEngine {
-			p.order.Apart = append(p.order.Apart, Apart{By + engine, why})
-		}
+// closer has later children watch each policy of the engine that ended a child. It
+// reports false if they did so, or if no engine is known to be why.
+func (p *parent) closer(w Work) bool {
+	if w.Engine == "" || w.Policy != "" || slices.Contains(p.order.Closely, w.Engine) {
+		return false
 	}
-	slices.SortFunc(p.order.Apart, func(a, b Apart) int { return strings.Compare(a.Task, b.Task) })
+	p.order.Closely = append(p.order.Closely, w.Engine)
+	return true
 }
 
-// suspects returns the names of the tasks that may have ended a child,
-// preferably those with no others inside.
-func (e *ending) suspects() []string {
-	if len(e.overran) > 0 {
-		return e.overran
+// setApart lets later children skip work. A policy or an engine that is skipped in
+// maxApart tasks is skipped in all, because then it is the cause rather than an object.
+// An engine is skipped in a task in which maxApart of its policies are, and in all if
+// many are, so that the number of children is bounded.
+func (p *parent) setApart(w Work, why string) {
+	p.order.Apart = append(p.order.Apart, Apart{w, why})
+	engine := Work{Name: w.Name, Engine: w.Engine}
+	switch {
+	case w.Name == "" || w.Engine == "":
+	case p.countApart(func(a Work) bool { return a.Engine == w.Engine }) >= 4*maxApart:
+		p.setApart(Work{Engine: w.Engine}, why)
+	case p.countApart(func(a Work) bool { return a.Engine == w.Engine && a.Policy == w.Policy }) >= maxApart:
+		p.setApart(Work{Engine: w.Engine, Policy: w.Policy}, why)
+	case w.Policy != "" && p.countApart(engine.Holds) >= maxApart:
+		p.setApart(engine, why)
 	}
-	var narrowest, all []string
+}
+
+// countApart counts the work that is skipped in single tasks.
+func (p *parent) countApart(is func(Work) bool) int {
+	n := 0
+	for _, a := range p.order.Apart {
+		if a.Name != "" && is(a.Work) {
+			n++
+		}
+	}
+	return n
+}
+
+// suspects returns the tasks that may have ended a child, preferably those with no
+// others inside.
+func (e *ending) suspects() []Work {
+	if len(e.overran) > 0 {
+		return WithoutWhole(e.overran)
+	}
+	var narrowest, all []Work
 	for _, t := range e.inFlight {
-		if all = append(all, t.Name); t.Narrowest {
-			narrowest = append(narrowest, t.Name)
+		if all = append(all, t.Work); t.Narrowest {
+			narrowest = append(narrowest, t.Work)
 		}
 	}
 	if len(narrowest) > 0 {
 		return narrowest
 	}
-	return all
+	return WithoutWhole(all)
 }
 
 // isNarrowest reports whether the task that ended a child has no others inside.
-func (e *ending) isNarrowest(task string) bool {
-	return slices.Contains(e.overran, task) && (e.narrowest || strings.Contains(task, By))
+func (e *ending) isNarrowest(w Work) bool {
+	return slices.Contains(e.overran, w) && (e.narrowest || w.Engine != "")
 }
 
 // A child is a process at work.

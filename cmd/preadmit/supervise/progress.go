@@ -70,7 +70,7 @@ func (p *progress) restart() {
 }
 
 func (p *progress) begin(t Task, now time.Time) {
-	if p != nil {
+	if p != nil && t.Engine == "" { // else it is a part of another
 		p.tasks[t.Number] = started{t.Name, now}
 	}
 }
@@ -80,7 +80,7 @@ func (p *progress) end(number int) {
 		return
 	}
 	for _, kind := range []string{RenderTask, EvaluateTask} {
-		if name := p.tasks[number].name; !p.counted && strings.HasPrefix(name, kind) && !strings.Contains(name, By) {
+		if name := p.tasks[number].name; !p.counted && strings.HasPrefix(name, kind) {
 			p.done[kind]++
 		}
 	}

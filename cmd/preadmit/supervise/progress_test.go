@@ -20,8 +20,8 @@ func TestProgress(t *testing.T) {
 		t.Errorf("a short run shows %q", screen.String())
 	}
 	p.expect(Expected{RenderTask, 3})
-	p.begin(Task{Number: 1, Name: "render head helm charts/a"}, after(0))
-	p.begin(Task{Number: 2, Name: "render head helm charts/b\x1b[2J"}, after(time.Second))
+	p.begin(Task{Number: 1, Work: Work{Name: "render head helm charts/a"}}, after(0))
+	p.begin(Task{Number: 2, Work: Work{Name: "render head helm charts/b\x1b[2J"}}, after(time.Second))
 	p.end(1)
 	expect := func(phase string, d time.Duration, want string) {
 		t.Helper()
@@ -33,8 +33,8 @@ func TestProgress(t *testing.T) {
 	expect("rendering", 9*time.Second, "rendering: 1 units of at least 3, 9 s; for 8 s: render head helm charts/b?[2J")
 	p.end(2)
 	p.expect(Expected{EvaluateTask, 2})
-	p.begin(Task{Number: 3, Name: "evaluate CREATE a"}, after(9*time.Second))
-	p.begin(Task{Number: 4, Name: "evaluate CREATE a" + By + "Kyverno"}, after(9*time.Second))
+	p.begin(Task{Number: 3, Work: Work{Name: "evaluate CREATE a"}}, after(9*time.Second))
+	p.begin(Task{Number: 4, Work: Work{Name: "evaluate CREATE a", Engine: "Kyverno"}}, after(9*time.Second))
 	p.end(4)
 	expect("evaluating", 10*time.Second, "evaluating: 0 of 2 objects, 10 s")
 	p.end(3)
@@ -44,7 +44,7 @@ func TestProgress(t *testing.T) {
 	p.restart() // a child that names no tasks but those that take long
 	p.expect(Expected{EvaluateTask, 100_000})
 	p.finished(Expected{EvaluateTask, 51})
-	p.begin(Task{Number: 7, Name: "evaluate CREATE b"}, after(9*time.Second))
+	p.begin(Task{Number: 7, Work: Work{Name: "evaluate CREATE b"}}, after(9*time.Second))
 	expect("evaluating", 12*time.Second, "evaluating: 51 of 100000 objects, 12 s; for 3 s: evaluate CREATE b")
 	p.finished(Expected{EvaluateTask, 52})
 	p.finished(Expected{Failures, 7})
@@ -52,7 +52,7 @@ func TestProgress(t *testing.T) {
 	expect("evaluating", 12*time.Second, "evaluating: 52 of 100000 objects, failures so far: 7, 12 s")
 	p.restart()
 	p.expect(Expected{EvaluateTask, 2})
-	p.begin(Task{Number: 3, Name: "evaluate CREATE a"}, after(9*time.Second))
+	p.begin(Task{Number: 3, Work: Work{Name: "evaluate CREATE a"}}, after(9*time.Second))
 	p.end(3)
 
 	p.draw("a phase of a child that lies about what it does", after(time.Second))

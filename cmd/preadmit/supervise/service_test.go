@@ -67,9 +67,9 @@ func TestAnswers(t *testing.T) {
 // TestOver is what happens to questions whose child ends.
 func TestOver(t *testing.T) {
 	t.Parallel()
-	unit := Task{Number: 1, Name: "render a", Narrowest: true}
+	unit := Task{Number: 1, Work: Work{Name: "render a"}, Narrowest: true}
 	s, c, q := answering(0)
-	s.over(c, ending{why: "takes too long", overran: []string{unit.Name}, narrowest: true})
+	s.over(c, ending{why: "takes too long", overran: []Work{unit.Work}, narrowest: true})
 	if r := <-q.done; !errors.Is(r.err, errAgain) || s.c != nil || len(s.p.order.Apart) != 1 {
 		t.Errorf("%v, apart %v", r.err, s.p.order.Apart)
 	}

@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -49,17 +50,29 @@ func TestWanted(t *testing.T) {
 // TestLearn is how parents find out what ended a child.
 func TestLearn(t *testing.T) {
 	t.Parallel()
-	unit := func(n int, name string) Task { return Task{Number: n, Name: name, Narrowest: true} }
-	object := func(n int, name string) Task { return Task{Number: n, Name: name} }
+	work := func(text string) Work {
+		parts := append(strings.Split(text, "|"), "", "")
+		return Work{parts[0], parts[1], parts[2]}
+	}
+	flying := func(texts ...string) (tasks []Task) {
+		for i, text := range texts {
+			text, narrowest := strings.CutSuffix(text, "!")
+			tasks = append(tasks, Task{i, work(text), narrowest})
+		}
+		return tasks
+	}
 	p := &parent{}
-	expect := func(apart string, careful bool, fatal string) {
+	expect := func(apart, closely string, careful bool, fatal string) {
 		t.Helper()
 		var names []string
 		for _, a := range p.order.Apart {
-			names = append(names, a.Task)
+			names = append(names, strings.TrimRight(a.Name+"|"+a.Engine+"|"+a.Policy, "|"))
 		}
 		if got := strings.Join(names, ","); got != apart {
 			t.Errorf("apart: %q, want %q", got, apart)
+		}
+		if got := strings.Join(p.order.Closely, ","); got != closely {
+			t.Errorf("closely: %q, want %q", got, closely)
 		}
 		if p.order.Careful != careful {
 			t.Errorf("careful: %v", p.order.Careful)
@@ -68,28 +81,45 @@ func TestLearn(t *testing.T) {
 			t.Errorf("fatal: %q, want %q", p.order.Fatal, fatal)
 		}
 	}
-	p.learn(ending{why: OutOfMemory, overran: []string{"q by e"}}, 1) // no doubt about it
-	expect("q by e", false, "")
-	p.learn(ending{why: "takes too long", overran: []string{"u"}, narrowest: true}, 2)
-	expect("q by e,u", false, "")
-	p.learn(ending{why: "takes too long", overran: []string{"o"}}, 3) // an engine does it
-	expect("q by e,u", true, "")
-	p.learn(ending{why: OutOfMemory, inFlight: []Task{object(7, "o"), unit(8, "o by e")}}, 4)
-	expect("o by e,q by e,u", true, "")
-	p.learn(ending{why: OutOfMemory, inFlight: []Task{object(9, "r"), unit(10, "r by e")}}, 5)
-	expect(" by e,o by e,q by e,r by e,u", true, "")
-	p.learn(ending{why: OutOfMemory, inFlight: []Task{object(7, "p")}}, 6) // none of the engines
-	expect(" by e,o by e,p,q by e,r by e,u", true, "")
-	p.learn(ending{why: OutOfMemory, phase: "evaluating"}, 7)
-	expect(" by e,o by e,p,q by e,r by e,u", true, "evaluating: "+OutOfMemory)
+	p.learn(ending{why: OutOfMemory, overran: []Work{work("q|e")}}, 1) // a policy of the engine does it
+	expect("", "e", false, "")
+	p.learn(ending{why: OutOfMemory, overran: []Work{work("q|e|a")}}, 2)
+	expect("q|e|a", "e", false, "")
+	p.learn(ending{why: "takes too long", overran: []Work{work("u")}, narrowest: true}, 3)
+	expect("q|e|a,u", "e", false, "")
+	p.learn(ending{why: "takes too long", overran: []Work{work("o")}}, 4) // an engine does it
+	expect("q|e|a,u", "e", true, "")
+	p.learn(ending{why: OutOfMemory, inFlight: flying("o", "o|f!")}, 5)
+	expect("q|e|a,u", "e,f", true, "")
+	p.learn(ending{why: OutOfMemory, inFlight: flying("o", "o|f")}, 6) // none of its policies does it
+	expect("q|e|a,u,o|f", "e,f", true, "")
+	p.learn(ending{why: OutOfMemory, inFlight: flying("r", "r|e", "r|e|a!")}, 7)
+	p.learn(ending{why: OutOfMemory, inFlight: flying("s", "s|e", "s|e|a!")}, 8) // it does so with any object
+	expect("q|e|a,u,o|f,r|e|a,s|e|a,|e|a", "e,f", true, "")
+	p.learn(ending{why: OutOfMemory, inFlight: flying("p")}, 9) // none of the engines
+	p.learn(ending{why: OutOfMemory, phase: "evaluating"}, 10)
+	expect("q|e|a,u,o|f,r|e|a,s|e|a,|e|a,p", "e,f", true, "evaluating: "+OutOfMemory)
+
+	p = &parent{}
+	p.order.Closely = []string{"e"}
+	for _, of := range []string{"o|e|a", "o|e|b", "o|e|c"} { // any policy of the engine does it with the object
+		p.learn(ending{why: OutOfMemory, overran: []Work{work(of)}}, 1)
+	}
+	expect("o|e|a,o|e|b,o|e|c,o|e", "e", false, "")
+	for i := range 8 {
+		p.learn(ending{why: OutOfMemory, overran: []Work{{"o" + strconv.Itoa(i), "e", "p" + strconv.Itoa(i)}}}, 1)
+	}
+	if last := p.order.Apart[len(p.order.Apart)-1]; last.Work != work("|e") || len(p.order.Apart) != 13 {
+		t.Errorf("an engine with many bad policies is not left out: %v", p.order.Apart)
+	}
 
 	p = &parent{}
 	p.learn(ending{why: killed}, 1)
-	expect("", true, "")
-	p.learn(ending{why: killed, inFlight: []Task{unit(1, "a")}}, 2)
-	expect("", true, "") // it may be an accident
-	p.learn(ending{why: killed, inFlight: []Task{unit(1, "a")}}, 3)
-	expect("a", true, "")
+	expect("", "", true, "")
+	p.learn(ending{why: killed, inFlight: flying("a!")}, 2)
+	expect("", "", true, "") // it may be an accident
+	p.learn(ending{why: killed, inFlight: flying("a!")}, 3)
+	expect("a", "", true, "")
 }
 
 // TestMayWrite holds that a child has no other files replaced than a command

@@ -30,6 +30,7 @@ import (
 type Watch struct {
 	to     *supervise.Pipe
 	Order  supervise.Order
+	apart  map[supervise.Work]string // why each is skipped
 	limits limits
 
 	mu     sync.Mutex
@@ -55,7 +56,7 @@ type Task struct {
 	supervise.Task
 	began  time.Time
 	at     footprint // the process when it began
-	engine any       // of a request: the engine that evaluates it
+	engine any       // of a request: the one that evaluates it
 	named  bool      // reported to the parent
 	extent int       // how many times a task's time it may take; 0 is once
 }
@@ -96,7 +97,11 @@ const (
 // New returns a Watch that reports to the parent at the other end of to.
 func New(to *supervise.Pipe, order supervise.Order) *Watch {
 	now := look()
-	return &Watch{now: now, floor: now, to: to, Order: order, limits: limits{DefaultMemory << 20, DefaultTime, 3 * DefaultTime}, flying: make(map[int]*Task), done: make(map[string]int), told: make(map[string]int), asked: make(map[*policy.Request]*Task), collector: newCollector()}
+	apart := make(map[supervise.Work]string, len(order.Apart))
+	for _, a := range order.Apart {
+		apart[a.Work] = a.Why
+	}
+	return &Watch{apart: apart, now: now, floor: now, to: to, Order: order, limits: limits{DefaultMemory << 20, DefaultTime, 3 * DefaultTime}, flying: make(map[int]*Task), done: make(map[string]int), told: make(map[string]int), asked: make(map[*policy.Request]*Task), collector: newCollector()}
 }
 
 // Allow sets the limits of one task: memory in MiB, and processor time. Elapsed
@@ -222,15 +227,19 @@ func (w *Watch) Begin(name string, narrowest bool) (done func(), err error) {
 }
 
 func (w *Watch) Start(name string, narrowest bool) (t *Task, done func(), err error) {
-	if err := w.Apart(name); err != nil {
+	return w.start(supervise.Work{Name: name}, narrowest)
+}
+
+func (w *Watch) start(x supervise.Work, narrowest bool) (t *Task, done func(), err error) {
+	if err := w.skips(x); err != nil {
 		return nil, nil, err
 	}
 	w.mu.Lock()
 	w.next++
-	t = &Task{Task: supervise.Task{Number: w.next, Name: name, Narrowest: narrowest}, began: time.Now(), at: w.now}
+	t = &Task{Task: supervise.Task{Number: w.next, Work: x, Narrowest: narrowest}, began: time.Now(), at: w.now}
 	w.flying[t.Number] = t
 	w.mu.Unlock()
-	if w.Order.Careful {
+	if w.Order.Careful || x.Policy != "" {
 		w.name(t)
 	}
 	return t, func() { w.end(t) }, nil
@@ -248,7 +257,7 @@ func (w *Watch) end(t *Task) {
 	if delete(w.flying, t.Number); len(w.flying) == 0 {
 		w.floor = w.now // memory that tasks leave behind does not count for the phase
 	}
-	if kind, _, _ := strings.Cut(t.Name, " "); !strings.Contains(t.Name, supervise.By) {
+	if kind, _, _ := strings.Cut(t.Name, " "); t.Engine == "" {
 		w.done[kind+" "]++
 	}
 	named := t.named
@@ -312,14 +321,19 @@ func (w *Watch) send(k supervise.Kind, v any) {
 }
 
 // Apart returns why a task is set apart, nil if it is not.
-func (w *Watch) Apart(name string) error {
-	i, found := slices.BinarySearchFunc(w.Order.Apart, name, func(a supervise.Apart, name string) int {
-		return strings.Compare(a.Task, name)
-	})
+func (w *Watch) Apart(name string) error { return w.skips(supervise.Work{Name: name}) }
+
+// skips returns why work is set apart, in its task or in all, nil if it is not.
+func (w *Watch) skips(x supervise.Work) error {
+	why, found := w.apart[x]
+	if !found && x.Engine != "" {
+		x.Name = ""
+		why, found = w.apart[x]
+	}
 	if !found {
 		return nil
 	}
-	return &setApart{w.reason(w.Order.Apart[i].Why)}
+	return &setApart{w.reason(why)}
 }
 
 // reason extends the parent's reason by the limits, which only a child knows.
@@ -560,10 +574,12 @@ func (w *Watch) innermost() []*Task {
 			narrowest = append(narrowest, t)
 		}
 	}
-	if len(narrowest) > 0 {
+	if slices.ContainsFunc(narrowest, func(t *Task) bool { return t.Policy == "" }) {
 		return narrowest
 	}
-	return all
+	return slices.DeleteFunc(slices.Clone(all), func(t *Task) bool {
+		return slices.ContainsFunc(all, func(other *Task) bool { return t.Holds(other.Work) })
+	})
 }
 
 // excess returns the message to the parent if tasks are known to be the reason.
@@ -572,19 +588,17 @@ func excess(why string, tasks []*Task) supervise.Excess {
 	for _, t := range tasks {
 		x.Tasks, x.Narrowest = append(x.Tasks, t.narrow()), x.Narrowest && t.Narrowest
 	}
-	slices.Sort(x.Tasks)
 	return x
 }
 
-// narrow returns the task's name, with the engine that works on a request.
-func (t *Task) narrow() string {
-	if t.engine == nil || t.Narrowest {
-		return t.Name
+// narrow returns the work of the task, with the engine that works on a request.
+func (t *Task) narrow() supervise.Work {
+	x := t.Work
+	if t.engine != nil {
+		x.Engine = engineName(t.engine)
 	}
-	return t.Name + byEngine(t.engine)
+	return x
 }
-
-func byEngine(engine any) string { return supervise.By + engineName(engine) }
 
 // Suites returns the hook for policy tests that makes each suite a task.
 func (w *Watch) Suites() func(name string) (func(), error) {
@@ -594,24 +608,18 @@ func (w *Watch) Suites() func(name string) (func(), error) {
 	return func(name string) (func(), error) { return w.Begin("test "+name, true) }
 }
 
-// Requests returns the hook for a chain that makes each request a task, and
-// also each engine's part of a request that is watched closely or has a part
-// set apart.
+// Requests returns the hook for a chain that makes each request a task. In a careful
+// child each engine's part of it is one, too, and each policy's if the engine is watched
+// closely.
 func (w *Watch) Requests() policy.Watch {
 	if w == nil {
 		return nil
 	}
 	var names sync.Map // of engines, which make all their rules to give one
-	by := func(engine any) string {
-		name, ok := names.Load(engine)
-		if !ok {
-			name, _ = names.LoadOrStore(engine, byEngine(engine))
-		}
-		return name.(string)
-	}
-	return func(req *policy.Request, engine any) (func(), error) {
+	return func(req *policy.Request, engine any) (policy.Watched, error) {
 		if engine == nil {
-			return w.request(req)
+			done, err := w.request(req)
+			return policy.Watched{Done: done}, err
 		}
 		w.mu.Lock()
 		t := w.asked[req]
@@ -619,18 +627,34 @@ func (w *Watch) Requests() policy.Watch {
 			t.engine = engine
 		}
 		w.mu.Unlock()
-		if t == nil || len(w.Order.Apart) == 0 && !w.Order.Careful {
-			return nil, nil
+		if t == nil || len(w.apart)+len(w.Order.Closely) == 0 && !w.Order.Careful {
+			return policy.Watched{}, nil
 		}
-		if err := w.Apart(by(engine)); err != nil {
-			return nil, err
+		name, ok := names.Load(engine)
+		if !ok {
+			name, _ = names.LoadOrStore(engine, engineName(engine))
 		}
-		name := t.Name + by(engine)
-		if w.Order.Careful {
-			return w.Begin(name, true)
-		}
-		return nil, w.Apart(name)
+		return w.engine(supervise.Work{Name: t.Name, Engine: name.(string)})
 	}
+}
+
+// engine begins an engine's part of a request.
+func (w *Watch) engine(x supervise.Work) (watched policy.Watched, err error) {
+	closely := slices.Contains(w.Order.Closely, x.Engine)
+	if w.Order.Careful {
+		_, watched.Done, err = w.start(x, !closely)
+	} else {
+		err = w.skips(x)
+	}
+	if closely {
+		watched.Policy = func(name string) (func(), error) {
+			x := x
+			x.Policy = name
+			_, done, err := w.start(x, true)
+			return done, err
+		}
+	}
+	return watched, err
 }
 
 func (w *Watch) request(req *policy.Request) (func(), error) {

@@ -138,18 +138,18 @@ func (m *manyRules) Rules() []policy.Rule {
 // engines list their rules for each request.
 func TestEnginesAreNamedOnce(t *testing.T) {
 	engine := &manyRules{}
-	w := New(supervise.NewPipe(io.Discard), supervise.Order{Apart: []supervise.Apart{{Task: "another"}}})
+	w := New(supervise.NewPipe(io.Discard), supervise.Order{Apart: []supervise.Apart{{Work: supervise.Work{Name: "another"}}}})
 	watch := w.Requests()
 	for range 3 {
 		req := &policy.Request{Object: &render.Object{Unstructured: &unstructured.Unstructured{}}}
-		done, err := watch(req, nil)
+		request, err := watch(req, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := watch(req, engine); err != nil {
 			t.Fatal(err)
 		}
-		done()
+		request.Done()
 	}
 	if engine.asked != 1 {
 		t.Errorf("the engine listed its rules %d times, want once", engine.asked)
