@@ -290,21 +290,33 @@ func (l *CompactList) Len() int {
 	return len(l.results)
 }
 
+// Expand sets r to a result.
+func (l *CompactList) Expand(i int, r *Result) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.expand(&l.results[i], r)
+}
+
+// Outline sets r to a result, which may lack its message, fields, places, fingerprint
+// and identity.
+func (l *CompactList) Outline(i int, r *Result) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.outline(&l.results[i], r)
+}
+
 // All yields the results. A result is valid until the next one comes.
-func (l *CompactList) All() iter.Seq[*Result] { return l.each((*Compact).expand) }
+func (l *CompactList) All() iter.Seq[*Result] { return l.each(l.Expand) }
 
-// Outlines yields the results, which may lack their message, fields, places,
-// fingerprint and identity. A result is valid until the next one comes.
-func (l *CompactList) Outlines() iter.Seq[*Result] { return l.each((*Compact).outline) }
+// Outlines yields the results as Outline sets them. A result is valid until the next
+// one comes.
+func (l *CompactList) Outlines() iter.Seq[*Result] { return l.each(l.Outline) }
 
-func (l *CompactList) each(set func(*Compact, *compactResult, *Result)) iter.Seq[*Result] {
+func (l *CompactList) each(set func(int, *Result)) iter.Seq[*Result] {
 	return func(yield func(*Result) bool) {
 		var r Result
 		for i := range l.Len() {
-			l.mu.Lock()
-			set(&l.Compact, &l.results[i], &r)
-			l.mu.Unlock()
-			if !yield(&r) {
+			if set(i, &r); !yield(&r) {
 				return
 			}
 		}

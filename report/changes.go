@@ -52,7 +52,7 @@ func (p *printer) losses(r *Report) {
 }
 
 // fixed writes which failures of the base are no more.
-func (p *printer) fixed(r *Report, results []policy.Result) {
+func (p *printer) fixed(r *Report, results *list) {
 	word, deletes := r.fixedWord(), r.deletes()
 	if p.Verbose { // lists all that does not count
 		return
@@ -64,7 +64,7 @@ func (p *printer) fixed(r *Report, results []policy.Result) {
 			break
 		}
 		x := g.first()
-		p.line(p.paint(green, word+withObject(deletes, g.results...)), ": ", subject(x.Object), headlineOf(x), " ["+ruleName(x.Engine, x.Policy, x.Rule)+"]")
+		p.line(p.paint(green, word+withObject(allIn(deletes, g.results))), ": ", subject(x.Object), headlineOf(x), " ["+ruleName(x.Engine, x.Policy, x.Rule)+"]")
 		if keys := objects(g.results); len(keys) > 1 {
 			p.pad = ""
 			p.list("  likewise in "+policy.Plural(len(keys)-1, "more object")+": ", p.names(keys[1:], keys[0].Unit))
@@ -86,9 +86,14 @@ func (r *Report) deletes() map[render.Key]bool {
 	return deleted
 }
 
+// allIn reports whether all objects of results are in a set.
+func allIn(set map[render.Key]bool, s selection) bool {
+	return !slices.ContainsFunc(objects(s), func(k render.Key) bool { return !set[k] })
+}
+
 // withObject says that failures are only fixed since their objects are deleted.
-func withObject(deletes map[render.Key]bool, of ...*policy.Result) string {
-	if slices.ContainsFunc(of, func(x *policy.Result) bool { return !deletes[x.Object] }) {
+func withObject(deleted bool) string {
+	if !deleted {
 		return ""
 	}
 	return ", its object is deleted"

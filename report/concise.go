@@ -19,7 +19,7 @@ import (
 func writeConcise(w io.Writer, r *Report, o Options) error {
 	p := &printer{Options: o, out: bufio.NewWriterSize(w, 64<<10), src: newSource(r), embedded: true}
 	p.Hyperlinks = ""
-	results := sortedResults(r)
+	results := newList(r)
 	found, lacks := lacksOf(groups(results, p.shown))
 	for _, g := range found {
 		for _, s := range g.spots() {
@@ -48,18 +48,9 @@ func writeConcise(w io.Writer, r *Report, o Options) error {
 
 // concise writes a line for each message of a place.
 func (p *printer) concise(c class, s *spot) {
-	for len(s.results) > 0 {
-		x := s.results[0]
-		same := &spot{Origin: s.Origin}
-		var rest spot
-		for _, y := range s.results {
-			if y.Message == x.Message {
-				same.results = append(same.results, y)
-			} else {
-				rest.results = append(rest.results, y)
-			}
-		}
-		about, more := "", max(len(objects(same.results)), len(unitsOf(same.results)))-1
+	for _, same := range sameMessage(s.results) {
+		x := same.at(0)
+		about, more := "", max(len(objects(same)), len(unitsOf(same)))-1
 		if x.Object.Kind != "" {
 			about = short(x.Object)
 			if more > 0 {
@@ -69,7 +60,6 @@ func (p *printer) concise(c class, s *spot) {
 		}
 		where := cmp.Or(p.place(s.Span), visible(x.Object.Unit, maxMessage), "-")
 		p.line(where, ": ", classes[c].word, ": ", about, headlineOf(x), " [", ruleName(x.Engine, x.Policy, x.Rule), "]")
-		s.results = rest.results
 	}
 }
 
@@ -97,16 +87,16 @@ func (p *printer) statistics(r *Report, all []*group) {
 	for i := range r.Rules {
 		titles[ruleKey{r.Rules[i].Engine, r.Rules[i].Policy, r.Rules[i].Name}] = cmp.Or(r.Rules[i].Title, r.Rules[i].Description)
 	}
-	rows := make(map[groupKey]*row)
+	rows := make(map[uint32]*row)
 	var order []*row
 	for _, g := range all {
-		x, key := g.first(), keyOf(g.class, g.first())
+		x, key := g.first(), g.rule
 		if rows[key] == nil {
-			title := titles[ruleKey{x.Engine, x.Policy, x.Rule}]
+			title := titles[ruleKeyOf(x)]
 			rows[key] = &row{class: g.class, rule: ruleName(x.Engine, x.Policy, x.Rule), titled: title != "", text: prose(cmp.Or(title, x.Message))}
 			order = append(order, rows[key])
 		}
-		if rows[key].n += len(g.results); !rows[key].titled && (rows[key].text != prose(x.Message) || g.messages() > 1) {
+		if rows[key].n += g.results.len(); !rows[key].titled && (rows[key].text != prose(x.Message) || g.messages() > 1) {
 			rows[key].text = ""
 		}
 	}

@@ -8,12 +8,11 @@ import (
 
 // costs writes the highest cost of each rule whose cost is known, beside the
 // API server's limits.
-func (p *printer) costs(results []policy.Result) {
+func (p *printer) costs(results *list) {
 	type rule struct{ engine, policy, rule string }
 	var order []rule
 	most := make(map[rule]policy.RuleCost)
-	for i := range results {
-		x := &results[i]
+	for _, x := range results.outlines() {
 		if x.Cost == nil || x.Baseline == policy.Absent {
 			continue
 		}

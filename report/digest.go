@@ -13,7 +13,7 @@ import (
 // part; every finding is in one part.
 type digest struct {
 	*Report
-	results      []policy.Result // sorted
+	results      *list
 	tally        tally
 	notWhole     []Unit               // units that were not rendered, or only partly, without a finding that says why
 	unreachedCut int                  // units that nothing deploys and that were not rendered whole
@@ -24,14 +24,16 @@ type digest struct {
 	changes      []unitChanges        // changes on the cluster
 	newly        []proposal           // what changed policies find, or enforce more strictly
 	noLonger     []proposal           // and what they no longer find, or enforce less strictly
-	fixed        []*policy.Result     // was there before and is no more
-	suppressed   []*policy.Result     // accepted for a time
-	unreached    []*policy.Result     // results in units that nothing deploys
-	unchanged    []*policy.Result     // was there before
+	fixed        selection            // was there before and is no more
+	suppressed   selection            // accepted for a time
+	unreached    selection            // results in units that nothing deploys
+	unchanged    selection            // was there before
 }
 
 func newDigest(r *Report) *digest {
-	d := &digest{Report: r, results: sortedResults(r), changes: changesByUnit(r.Changes)}
+	l := newList(r)
+	none := selection{of: l}
+	d := &digest{Report: r, results: l, changes: changesByUnit(r.Changes), fixed: none, suppressed: none, unreached: none, unchanged: none}
 	d.tally = newTally(d.results, r.Passes)
 	all := groups(d.results, open)
 	found, lacks := lacksOf(all)
@@ -53,29 +55,29 @@ func newDigest(r *Report) *digest {
 	}
 	for _, found := range d.found {
 		slices.SortStableFunc(found, func(a, b *group) int {
-			return cmp.Compare(severityRank(a.first().Severity), severityRank(b.first().Severity))
+			return cmp.Compare(severityRank(a.severity), severityRank(b.severity))
 		})
 	}
-	for i := range d.results {
-		d.accepted(&d.results[i])
+	for n, x := range l.outlines() {
+		d.accepted(n, x)
 	}
 	d.proposals()
 	return d
 }
 
 // accepted adds a result that does not count: suppressed or unchanged.
-func (d *digest) accepted(x *policy.Result) {
+func (d *digest) accepted(number uint32, x *policy.Result) {
 	_, finding := classOf(x)
 	switch {
 	case !finding || open(x):
 	case x.Baseline == policy.Absent:
-		d.fixed = append(d.fixed, x)
+		d.fixed.add(number)
 	case x.Suppression != nil:
-		d.suppressed = append(d.suppressed, x)
+		d.suppressed.add(number)
 	case x.Unreached:
-		d.unreached = append(d.unreached, x)
+		d.unreached.add(number)
 	default:
-		d.unchanged = append(d.unchanged, x)
+		d.unchanged.add(number)
 	}
 }
 
@@ -89,15 +91,12 @@ func (d *digest) proposals() {
 	}
 }
 
-// allResults returns the sorted results, and a result for each unit that was
-// not rendered without one, for formats without units.
-func allResults(r *Report) []policy.Result {
-	results := sortedResults(r)
-	if missing := Unrendered(r); len(missing) > 0 {
-		results = slices.Concat(results, missing)
-		policy.Sort(results)
-	}
-	return results
+// withUnits returns the report with a result for each unit that was not rendered
+// without one, for formats without units.
+func withUnits(r *Report) *Report {
+	with := *r
+	with.Results = slices.Concat(r.Results, Unrendered(r))
+	return &with
 }
 
 // evaluated returns the sentence with the numbers of objects, units, rules and
@@ -114,9 +113,9 @@ func (d *digest) evaluated() string {
 
 // cutShort returns why the run ended before everything was evaluated, or "".
 func (d *digest) cutShort() string {
-	for i := range d.results {
-		if x := &d.results[i]; x.Engine == policy.EngineRender && x.Rule == policy.RuleIncomplete {
-			return prose(x.Message)
+	for n, x := range d.results.outlines() {
+		if x.Engine == policy.EngineRender && x.Rule == policy.RuleIncomplete {
+			return prose(d.results.at(n).Message)
 		}
 	}
 	return ""
@@ -124,7 +123,7 @@ func (d *digest) cutShort() string {
 
 // weights returns the number of results in each group.
 func weights(found []*group) func(i int) int {
-	return func(i int) int { return len(found[i].results) }
+	return func(i int) int { return found[i].results.len() }
 }
 
 // unitChanges holds the changes of one unit.

@@ -38,7 +38,8 @@ type Marked struct {
 // Findings returns the results that are neither passed, suppressed nor fixed, the worst
 // first. placeless has a line for each result without a place in the tree.
 func Findings(r *Report) (found []Finding, placeless []string) {
-	results := slices.Concat(sortedResults(r), Unrendered(r))
+	results := newList(r)
+	results.addLast(Unrendered(r))
 	f := finder{&printer{Options: Options{Width: defaultWidth}, src: newSource(r), embedded: true}, newRuleIDs(r, results)}
 	groups := groupBy(results, open)
 	slices.SortStableFunc(groups, worseFirst)
@@ -63,10 +64,13 @@ func (f *finder) finding(g *group, at render.Origin) Finding {
 	x := g.first()
 	id := f.rules.id(x)
 	rule := f.rules.rules[id]
-	n := Finding{At: f.marked(at), Level: findingLevel(g), Rule: id, URL: webURL(rule.URL), Results: g.results}
+	n := Finding{At: f.marked(at), Level: findingLevel(g), Rule: id, URL: webURL(rule.URL), Results: make([]*policy.Result, g.results.len())}
+	for i := range n.Results {
+		n.Results[i] = g.results.at(i)
+	}
 	n.Help = help(rule, cmp.Or(sentences(rule.Description), sentences(rule.Title), undocumented(rule))).Text
 	shown := map[line]bool{{at.File, at.Line}: true}
-	for _, y := range g.results {
+	for _, y := range n.Results {
 		for _, o := range y.Origins {
 			if o, ok := f.src.within(o); ok && !shown[line{o.File, o.Line}] && len(n.Related) < maxLinked {
 				shown[line{o.File, o.Line}] = true

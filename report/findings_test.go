@@ -57,10 +57,10 @@ func TestFindingLevels(t *testing.T) {
 		"warning": {{Outcome: policy.Fail, Action: policy.Warn}, {Outcome: policy.Unknown, Action: policy.Deny}, {Outcome: policy.Error, Action: policy.Deny, Missing: source}},
 		"note":    {{Outcome: policy.Fail, Action: policy.Audit}, {Outcome: policy.Unknown, Action: policy.Audit}},
 	} {
-		for i := range results {
-			c, _ := classOf(&results[i])
-			if got := findingLevel(&group{c, []*policy.Result{&results[i]}}); got != want {
-				t.Errorf("%+v: %s, want %s", results[i], got, want)
+		for _, x := range results {
+			g := groupBy(newList(&Report{Results: []policy.Result{x}}), open)[0]
+			if got := findingLevel(g); got != want {
+				t.Errorf("%+v: %s, want %s", x, got, want)
 			}
 		}
 	}

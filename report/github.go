@@ -35,7 +35,7 @@ var annotationKinds = []struct{ level, command string }{{"error", "error"}, {"wa
 
 func writeGitHub(w io.Writer, r *Report, _ Options) error {
 	p := &printer{Options: Options{Width: defaultWidth}, out: bufio.NewWriterSize(w, 64<<10), src: newSource(r), embedded: true}
-	results := sortedResults(r)
+	results := newList(r)
 	if r.followed() {
 		p.line("deployed: ", r.Summary.Completeness())
 	}
@@ -80,7 +80,7 @@ func annotationLevel(g *group) string {
 func worseFirst(a, b *group) int {
 	return cmp.Or(
 		cmp.Compare(a.class, b.class),
-		cmp.Compare(severityRank(a.first().Severity), severityRank(b.first().Severity)),
+		cmp.Compare(severityRank(a.severity), severityRank(b.severity)),
 	)
 }
 

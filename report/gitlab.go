@@ -48,7 +48,8 @@ type qualityWriter struct {
 }
 
 func writeGitLab(w io.Writer, r *Report, _ Options) error {
-	results := allResults(r)
+	r = withUnits(r)
+	results := newList(r)
 	q := &qualityWriter{src: newSource(r), ids: newRuleIDs(r, results), seen: make(map[string]int)}
 	found := groupBy(results, func(x *policy.Result) bool {
 		return x.Suppression == nil && !x.Unreached && x.Baseline != policy.Absent
@@ -143,9 +144,9 @@ func severityOrder(g *group) int { return slices.Index(qualitySeverities, qualit
 // qualitySeverity is the action of a finding and then how bad its policy's
 // author says it is.
 func qualitySeverity(g *group) string {
-	severe := severityRank(g.first().Severity) <= severityRank(policy.High)
+	severe := severityRank(g.severity) <= severityRank(policy.High)
 	switch {
-	case g.class == denied && g.first().Severity == policy.Critical:
+	case g.class == denied && g.severity == policy.Critical:
 		return "blocker"
 	case g.class == denied, g.class == broken:
 		return "critical"

@@ -51,90 +51,102 @@ func classOf(x *policy.Result) (c class, ok bool) {
 
 // A group is findings of one rule and class that read as one.
 type group struct {
-	class   class
-	results []*policy.Result // in the report's order; the first is the one shown
+	class    class
+	rule     uint32 // equal for groups of one rule and class
+	severity policy.Severity
+	results  selection // in the report's order; the first is the one shown
 }
 
-func (g *group) first() *policy.Result { return g.results[0] }
+func (g *group) first() *policy.Result { return g.results.at(0) }
 
 // groups are the findings for people, the worst class first: those of one rule
 // at one line are one, and of these the ones with one message are one again. It
 // takes the results that keep allows.
-func groups(results []policy.Result, keep func(*policy.Result) bool) []*group {
-	all := groupBy(results, keep)
-	byMessage := make(map[groupKey]*group)
-	joined := all[:0]
+func groups(l *list, keep func(*policy.Result) bool) []*group {
+	type messageKey struct {
+		rule    uint32
+		message string
+	}
+	all := groupBy(l, keep)
+	byMessage := make(map[messageKey]*group)
+	joined, early := all[:0], []*group(nil)
 	for _, g := range all {
-		key := keyOf(g.class, g.first())
-		key.message = g.first().Message
+		x := g.first()
+		key := messageKey{g.rule, x.Message}
 		if same := byMessage[key]; same != nil {
-			same.results = append(same.results, g.results...)
+			same.results.numbers = append(same.results.numbers, g.results.numbers...)
 			continue
 		}
 		byMessage[key] = g
-		joined = append(joined, g)
+		if x.Engine == policy.EngineRender && x.Rule == policy.RuleIncomplete { // comes before all
+			early = append(early, g)
+		} else {
+			joined = append(joined, g)
+		}
 	}
-	slices.SortStableFunc(joined, func(a, b *group) int { return cmp.Compare(a.rank(), b.rank()) })
-	return joined
-}
-
-// rank is the class. That the run ended early comes before all.
-func (g *group) rank() int {
-	if x := g.first(); x.Engine == policy.EngineRender && x.Rule == policy.RuleIncomplete {
-		return -1
-	}
-	return int(g.class)
+	slices.SortStableFunc(joined, func(a, b *group) int { return cmp.Compare(a.class, b.class) })
+	return append(early, joined...)
 }
 
 // groupBy joins what one rule says at one line. What has no place stays alone.
-func groupBy(results []policy.Result, keep func(*policy.Result) bool) []*group {
+func groupBy(l *list, keep func(*policy.Result) bool) []*group {
 	var all []*group
-	byLine := make(map[groupKey]*group)
-	for i := range results {
-		x := &results[i]
+	rules, files := make(map[classKey]uint32), make(map[string]uint32)
+	byLine := make(map[lineKey]*group)
+	for n, x := range l.all() {
 		c, ok := classOf(x)
 		if !ok || !keep(x) {
 			continue
 		}
 		p := place(x)
-		key := keyOf(c, x)
-		key.line = line{p.File, p.Line}
+		key := lineKey{numberOf(rules, classKey{c, ruleKeyOf(x)}), numberOf(files, p.File), p.Line}
 		g := byLine[key]
 		if g == nil || p.File == "" {
-			g = &group{class: c}
+			g = &group{class: c, rule: key.rule, severity: x.Severity, results: selection{of: l}}
 			byLine[key] = g
 			all = append(all, g)
 		}
-		g.results = append(g.results, x)
+		g.results.add(n)
 	}
 	return all
 }
 
-type groupKey struct {
-	class                class
-	engine, policy, rule string
-	message              string
-	line                 line
+type classKey struct {
+	class class
+	rule  ruleKey
 }
 
-func keyOf(c class, x *policy.Result) groupKey {
-	return groupKey{class: c, engine: x.Engine, policy: x.Policy, rule: x.Rule}
+// A lineKey names a rule and a file by their numbers.
+type lineKey struct {
+	rule, file uint32
+	line       int
+}
+
+// numberOf returns the number of a key, which it gets when it is first seen.
+func numberOf[K comparable](numbers map[K]uint32, key K) uint32 {
+	n, ok := numbers[key]
+	if !ok {
+		n = uint32(len(numbers))
+		numbers[key] = n
+	}
+	return n
 }
 
 // sameMessage are results by rule and message, in order of appearance.
-func sameMessage(results []*policy.Result) [][]*policy.Result {
-	var all [][]*policy.Result
-	index := make(map[groupKey]int)
-	for _, x := range results {
+func sameMessage(s selection) []selection {
+	type messageKey struct {
+		classKey
+		message string
+	}
+	var all []selection
+	index := make(map[messageKey]uint32)
+	for n, x := range s.all() {
 		c, _ := classOf(x)
-		key := keyOf(c, x)
-		key.message = x.Message
-		i, ok := index[key]
-		if !ok {
-			i, index[key] = len(all), len(all)
-			all = append(all, nil)
+		i := numberOf(index, messageKey{classKey{c, ruleKeyOf(x)}, x.Message})
+		if int(i) == len(all) {
+			all = append(all, selection{of: s.of})
 		}
-		all[i] = append(all[i], x)
+		all[i].add(n)
 	}
 	return all
 }
@@ -142,30 +154,29 @@ func sameMessage(results []*policy.Result) [][]*policy.Result {
 // A spot is a place with the findings of a group that are there.
 type spot struct {
 	render.Origin
-	results []*policy.Result
+	results selection
 }
 
 // spots are the group's places by file and line, in order of appearance.
 func (g *group) spots() []*spot {
 	var all []*spot
-	byLine := make(map[line]*spot)
-	for _, x := range g.results {
+	byLine := make(map[line]uint32)
+	for n, x := range g.results.all() {
 		p := place(x)
-		key := line{p.File, p.Line}
-		if byLine[key] == nil {
-			byLine[key] = &spot{Origin: p}
-			all = append(all, byLine[key])
+		i := numberOf(byLine, line{p.File, p.Line})
+		if int(i) == len(all) {
+			all = append(all, &spot{Origin: p, results: selection{of: g.results.of}})
 		}
-		byLine[key].results = append(byLine[key].results, x)
+		all[i].results.add(n)
 	}
 	return all
 }
 
 // objects are the different objects of results, in order.
-func objects(results []*policy.Result) []render.Key {
+func objects(s selection) []render.Key {
 	var keys []render.Key
 	seen := make(map[render.Key]bool)
-	for _, x := range results {
+	for _, x := range s.outlines() {
 		if k := x.Object; k.Kind != "" && !seen[k] {
 			seen[k] = true
 			keys = append(keys, k)
@@ -235,9 +246,9 @@ func wordOf(x *policy.Result) string {
 }
 
 // assumptions are the different ones of results, as many as limit.
-func assumptions(results []*policy.Result, limit int) []string {
+func assumptions(s selection, limit int) []string {
 	var all []string
-	for _, x := range results {
+	for _, x := range s.outlines() {
 		for _, a := range x.Assumed {
 			if len(all) < limit && !slices.Contains(all, a) {
 				all = append(all, a)

@@ -209,9 +209,9 @@ func (p *pageWriter) changed() {
 }
 
 // lines writes results on a line each; the word is before that of their class.
-func (p *pageWriter) lines(id, title, word string, share int, results []*policy.Result) {
-	p.section(id, title, share, len(results), func(i int) string {
-		x := results[i]
+func (p *pageWriter) lines(id, title, word string, share int, results selection) {
+	p.section(id, title, share, results.len(), func(i int) string {
+		x := results.at(i)
 		why := ""
 		if s := x.Suppression; s != nil && x.Baseline != policy.Absent {
 			why = "until " + name(s.Expires) + ": " + prose(s.Reason)
@@ -227,16 +227,16 @@ func (p *pageWriter) proposals(id, title string, share int, all []proposal) {
 }
 
 // grouped writes results on a line for each rule and message.
-func (p *pageWriter) grouped(id, title string, share int, results []*policy.Result) {
+func (p *pageWriter) grouped(id, title string, share int, results selection) {
 	same := sameMessage(results)
 	s := p.section(id, title, share, len(same), func(i int) string {
 		why := ""
-		if more := len(same[i]) - 1; more > 0 {
+		if more := same[i].len() - 1; more > 0 {
 			why = "and " + strconv.Itoa(more) + " more"
 		}
-		return p.line(same[i][0], id, why)
+		return p.line(same[i].at(0), id, why)
 	})
-	s.weight = func(i int) int { return len(same[i]) }
+	s.weight = func(i int) int { return same[i].len() }
 }
 
 func (p *pageWriter) line(x *policy.Result, word, why string) string {
@@ -264,14 +264,14 @@ func (p *pageWriter) units(id, title string, share int, units []Unit) {
 func (p *pageWriter) rules() {
 	counts := make(map[ruleKey]*tally)
 	of := func(x *policy.Result) *tally {
-		k := ruleKey{x.Engine, x.Policy, x.Rule}
+		k := ruleKeyOf(x)
 		if counts[k] == nil {
 			counts[k] = &tally{}
 		}
 		return counts[k]
 	}
-	for i := range p.results {
-		of(&p.results[i]).count(&p.results[i])
+	for _, x := range p.results.outlines() {
+		of(x).count(x)
 	}
 	for x, n := range p.Passes.Rules() {
 		of(x).passed += n

@@ -137,7 +137,7 @@ func (p *pageWriter) objects(f *pageFinding, x *policy.Result, s *spot) {
 func (p *pageWriter) messages(f *pageFinding, g *group) {
 	seen := map[string]bool{g.first().Message: true}
 	more := 0
-	for _, x := range g.results {
+	for _, x := range g.results.all() {
 		if seen[x.Message] {
 			continue
 		}

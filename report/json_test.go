@@ -23,7 +23,7 @@ func TestReadIsIdentity(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := sample(t)
-	want.Results, want.Rules, want.Tree = sortedResults(want), sortedRules(want), nil
+	want.Results, want.Rules, want.Tree = sorted(want.Results), sortedRules(want), nil
 	want.fill()
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-written +read):\n%s", diff)

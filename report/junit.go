@@ -50,7 +50,7 @@ var verdicts = [numVerdicts]string{failure: "failure", inError: "error", skipped
 // A testCase is the outcome of one rule for one object.
 type testCase struct {
 	verdict verdict
-	results []*policy.Result // the worst first
+	results selection // the worst first
 }
 
 // A suite is the test cases of a unit.
@@ -74,7 +74,8 @@ type junitWriter struct {
 }
 
 func writeJUnit(w io.Writer, r *Report, o Options) error {
-	results := allResults(r)
+	r = withUnits(r)
+	results := newList(r)
 	j := &junitWriter{out: bufio.NewWriterSize(w, 64<<10), ids: newRuleIDs(r, results)}
 	j.text = newEmbedded(&j.frame, r)
 	j.text.FailOn = o.FailOn
@@ -108,7 +109,7 @@ func writeJUnit(w io.Writer, r *Report, o Options) error {
 }
 
 // suites are the report's units, and what belongs to none, by path.
-func (j *junitWriter) suites(r *Report, results []policy.Result) []*suite {
+func (j *junitWriter) suites(r *Report, results *list) []*suite {
 	byUnit := make(map[string]*suite)
 	of := func(unit string) *suite {
 		if byUnit[unit] == nil {
@@ -119,10 +120,14 @@ func (j *junitWriter) suites(r *Report, results []policy.Result) []*suite {
 	for _, u := range r.Units {
 		of(u.Identity())
 	}
-	cases := make(map[caseKey]*testCase)
-	for i := range results {
-		if x := &results[i]; x.Baseline != policy.Absent {
-			j.file(of(x.Object.Unit), cases, x)
+	unit, cases := "", make(map[caseKey]*testCase)
+	for n, x := range results.outlines() {
+		if x.Object.Unit != unit { // whose cases come one after another
+			unit = x.Object.Unit
+			clear(cases)
+		}
+		if x.Baseline != policy.Absent {
+			j.file(of(unit), cases, selection{results, []uint32{n}}, x)
 		}
 	}
 	for unit, n := range r.Passes.Units() {
@@ -145,8 +150,8 @@ type caseKey struct {
 	needs  string
 }
 
-// file puts a result into its suite.
-func (j *junitWriter) file(s *suite, cases map[caseKey]*testCase, x *policy.Result) {
+// file puts the one result of a selection into its suite.
+func (j *junitWriter) file(s *suite, cases map[caseKey]*testCase, one selection, x *policy.Result) {
 	switch x.Outcome {
 	case policy.Pass:
 		s.passed++
@@ -155,21 +160,21 @@ func (j *junitWriter) file(s *suite, cases map[caseKey]*testCase, x *policy.Resu
 		s.skipped++
 		return
 	}
-	key := caseKey{rule: ruleKey{x.Engine, x.Policy, x.Rule}, object: x.Object}
+	key := caseKey{rule: ruleKeyOf(x), object: x.Object}
 	if needs := needsOf(x); needs != "" {
 		key = caseKey{object: render.Key{Unit: x.Object.Unit}, needs: needs}
 	}
 	c, v := cases[key], j.verdict(x)
 	switch {
 	case c == nil:
-		c = &testCase{verdict: v, results: []*policy.Result{x}}
+		c = &testCase{verdict: v, results: one}
 		cases[key] = c
 		s.cases = append(s.cases, c)
 	case v < c.verdict:
 		c.verdict = v
-		c.results = slices.Insert(c.results, 0, x)
+		c.results.numbers = append(one.numbers, c.results.numbers...)
 	default:
-		c.results = append(c.results, x)
+		c.results.numbers = append(c.results.numbers, one.numbers...)
 	}
 }
 
@@ -225,11 +230,11 @@ func unitName(unit string) string {
 }
 
 func (j *junitWriter) testCase(c *testCase) {
-	x := c.results[0]
+	x := c.results.at(0)
 	object := "(no object)"
 	switch needs := needsOf(x); {
-	case needs != "" && len(c.results) > 1:
-		object = policy.Plural(len(c.results), "result") + " that wait for " + needs
+	case needs != "" && c.results.len() > 1:
+		object = policy.Plural(c.results.len(), "result") + " that wait for " + needs
 	case x.Object.Kind != "":
 		object = full(x.Object)
 	}
@@ -267,13 +272,12 @@ func (j *junitWriter) body(c *testCase) string {
 	}
 	text := j.text.embed(&j.frame, func() {
 		j.text.line()
-		for i, x := range c.results {
+		for i, n := range c.results.numbers {
 			if i == maxSpots {
-				j.text.line("and ", policy.Plural(len(c.results)-i, "more result"))
+				j.text.line("and ", policy.Plural(c.results.len()-i, "more result"))
 				break
 			}
-			class, _ := classOf(x)
-			j.text.finding(&group{class: class, results: []*policy.Result{x}})
+			j.text.finding(&group{class: mustClass(c.results.at(i)), results: selection{c.results.of, []uint32{n}}})
 		}
 	})
 	j.details += len(text)

@@ -160,7 +160,7 @@ func (m *markdownWriter) findings(title string, share int, found []*group) {
 		x := *g.first()
 		x.Message = render.Cut(prose(x.Message), maxBrief)
 		item := m.item(&x, classes[g.class].word)
-		if more := len(g.results) - 1; more > 0 {
+		if more := g.results.len() - 1; more > 0 {
 			item = strings.TrimSuffix(item, "\n") + ", and " + strconv.Itoa(more) + " more\n"
 		}
 		return item
@@ -239,7 +239,7 @@ func (m *markdownWriter) proposals(title string, share int, all []proposal) {
 
 func (m *markdownWriter) accepted() {
 	word, deletes := m.fixedWord(), m.deletes()
-	m.list(strings.ToUpper(word[:1])+word[1:], shareFixed, m.fixed, func(x *policy.Result) string { return word + withObject(deletes, x) + ": " + wordOf(x) })
+	m.list(strings.ToUpper(word[:1])+word[1:], shareFixed, m.fixed, func(x *policy.Result) string { return word + withObject(deletes[x.Object]) + ": " + wordOf(x) })
 	m.list("Suppressed", shareSuppressed, m.suppressed, func(x *policy.Result) string {
 		return "suppressed until " + plainText(name(x.Suppression.Expires)) + " (" + plainText(prose(x.Suppression.Reason)) + "): " + wordOf(x)
 	})
@@ -256,21 +256,21 @@ func (m *markdownWriter) notes() {
 }
 
 // list shows results on a line each.
-func (m *markdownWriter) list(title string, share int, results []*policy.Result, word func(*policy.Result) string) {
-	m.section(title, share, len(results), func(i int) string { return m.item(results[i], word(results[i])) })
+func (m *markdownWriter) list(title string, share int, results selection, word func(*policy.Result) string) {
+	m.section(title, share, results.len(), func(i int) string { return m.item(results.at(i), word(results.at(i))) })
 }
 
 // grouped shows results on a line for each rule and message.
-func (m *markdownWriter) grouped(title string, share int, results []*policy.Result) {
+func (m *markdownWriter) grouped(title string, share int, results selection) {
 	same := sameMessage(results)
 	s := m.section(title, share, len(same), func(i int) string {
-		item := m.item(same[i][0], wordOf(same[i][0]))
-		if more := len(same[i]) - 1; more > 0 {
+		item := m.item(same[i].at(0), wordOf(same[i].at(0)))
+		if more := same[i].len() - 1; more > 0 {
 			item = strings.TrimSuffix(item, "\n") + ", and " + strconv.Itoa(more) + " more\n"
 		}
 		return item
 	})
-	s.weight = func(i int) int { return len(same[i]) }
+	s.weight = func(i int) int { return same[i].len() }
 }
 
 // item formats a result on one line.

@@ -24,13 +24,13 @@ type lack struct {
 	rule    string // of sources
 	hint    string // the next step
 	things  []*thing
-	results []*policy.Result // each once
+	results selection // each once
 }
 
 // A thing is a missing source or answer with the findings that wait for it.
 type thing struct {
 	name    string // may be empty; safe to show
-	results []*policy.Result
+	results selection
 }
 
 type lackKey struct{ kind, rule string }
@@ -53,7 +53,7 @@ func lacksOf(all []*group) (rest []*group, lacks []*lack) {
 		}
 		for _, k := range keys {
 			if byKey[k] == nil {
-				byKey[k] = &lack{class: g.class, kind: k.kind, rule: k.rule, hint: g.first().Hint}
+				byKey[k] = &lack{class: g.class, kind: k.kind, rule: k.rule, hint: g.first().Hint, results: selection{of: g.results.of}}
 				lacks = append(lacks, byKey[k])
 			}
 			byKey[k].add(g)
@@ -64,14 +64,14 @@ func lacksOf(all []*group) (rest []*group, lacks []*lack) {
 			return cmp.Or(cmp.Compare(l.count(b.results), l.count(a.results)), strings.Compare(a.name, b.name))
 		})
 	}
-	slices.SortStableFunc(lacks, func(a, b *lack) int { return cmp.Compare(len(b.results), len(a.results)) })
+	slices.SortStableFunc(lacks, func(a, b *lack) int { return cmp.Compare(b.results.len(), a.results.len()) })
 	return rest, lacks
 }
 
 // messages counts the different messages of the group.
 func (g *group) messages() int {
 	seen := make(map[string]bool)
-	for _, x := range g.results {
+	for _, x := range g.results.all() {
 		seen[x.Message] = true
 	}
 	return len(seen)
@@ -81,7 +81,7 @@ func (g *group) messages() int {
 // group has another cause too.
 func lackKeys(g *group) []lackKey {
 	var keys []lackKey
-	for _, x := range g.results {
+	for _, x := range g.results.outlines() {
 		if !x.Undecided() || len(x.Missing) == 0 {
 			return nil
 		}
@@ -102,15 +102,15 @@ func keyOfMissing(x *policy.Result, m policy.Missing) lackKey {
 }
 
 func (l *lack) add(g *group) {
-	for _, x := range g.results {
-		l.results = append(l.results, x)
+	for n, x := range g.results.outlines() {
+		l.results.add(n)
 		if x.Hint != l.hint {
 			l.hint = ""
 		}
 		for _, m := range x.Missing {
 			if keyOfMissing(x, m) == (lackKey{l.kind, l.rule}) {
 				t := l.thing(visible(m.Name, maxMessage))
-				t.results = append(t.results, x)
+				t.results.add(n)
 			}
 		}
 	}
@@ -122,31 +122,31 @@ func (l *lack) thing(name string) *thing {
 			return t
 		}
 	}
-	l.things = append(l.things, &thing{name: name})
+	l.things = append(l.things, &thing{name: name, results: selection{of: l.results.of}})
 	return l.things[len(l.things)-1]
 }
 
 // count counts the units that need a source, or else the results.
-func (l *lack) count(results []*policy.Result) int {
+func (l *lack) count(results selection) int {
 	if l.kind != policy.MissingSource {
-		return len(results)
+		return results.len()
 	}
 	return len(unitsOf(results))
 }
 
 // counted returns count with its noun.
-func (l *lack) counted(results []*policy.Result) string {
+func (l *lack) counted(results selection) string {
 	if l.kind != policy.MissingSource {
-		return policy.Plural(len(results), "result")
+		return policy.Plural(results.len(), "result")
 	}
 	return policy.Plural(l.count(results), "unit")
 }
 
 // unitsOf returns the units of results, in order and without duplicates.
-func unitsOf(results []*policy.Result) []string {
+func unitsOf(s selection) []string {
 	var units []string
 	seen := make(map[string]bool)
-	for _, x := range results {
+	for _, x := range s.outlines() {
 		if u := x.Object.Unit; !seen[u] {
 			seen[u] = true
 			units = append(units, u)
@@ -236,7 +236,7 @@ func (l *lack) give() string {
 // duplicates.
 func (l *lack) rules() []string {
 	var names []string
-	for _, x := range l.results {
+	for _, x := range l.results.outlines() {
 		if n := ruleName(x.Engine, x.Policy, x.Rule); !slices.Contains(names, n) {
 			names = append(names, n)
 		}
@@ -250,7 +250,7 @@ func (l *lack) text(t *thing, listed bool) string {
 	if l.count(t.results) > 1 || listed && t.name != "" {
 		return t.name
 	}
-	x := t.results[0]
+	x := t.results.at(0)
 	who := visible(x.Object.Unit, maxMessage)
 	if x.Object.Kind != "" {
 		who = short(x.Object) + inUnit(x.Object.Unit)
@@ -271,8 +271,12 @@ func (t *thing) waiting() []string {
 	for _, k := range objects(t.results) {
 		names = append(names, short(k)+inUnit(k.Unit))
 	}
+	withObjects := make(map[string]bool) // units
+	for _, x := range t.results.outlines() {
+		withObjects[x.Object.Unit] = withObjects[x.Object.Unit] || x.Object.Kind != ""
+	}
 	for _, u := range unitsOf(t.results) {
-		if len(names) == 0 || !slices.ContainsFunc(t.results, func(x *policy.Result) bool { return x.Object.Unit == u && x.Object.Kind != "" }) {
+		if len(names) == 0 || !withObjects[u] {
 			names = append(names, visible(u, maxMessage))
 		}
 	}

@@ -147,7 +147,7 @@ func writePoliciesText(w io.Writer, p *Policies, o Options) error {
 	if !o.Quiet {
 		t.table(p.Rules)
 	}
-	for _, g := range groups(p.Findings, func(x *policy.Result) bool { return true }) {
+	for _, g := range groups(newList(p.run), func(x *policy.Result) bool { return true }) {
 		t.finding(g)
 	}
 	if !o.Quiet {

@@ -60,28 +60,32 @@ type policyReportWriter struct {
 }
 
 func writePolicyReport(w io.Writer, r *Report, _ Options) error {
-	results := allResults(r)
+	results := newList(withUnits(r))
 	p := &policyReportWriter{out: bufio.NewWriterSize(w, 64<<10), clusters: make(map[string]string), undeployed: r.Summary.Undeployed()}
 	for _, u := range r.Units {
 		p.clusters[u.Identity()] = u.Cluster
 	}
-	byNamespace := make(map[string][]*policy.Result)
-	for i := range results {
-		if x := &results[i]; x.Baseline != policy.Absent {
-			byNamespace[x.Object.Namespace] = append(byNamespace[x.Object.Namespace], x)
+	byNamespace := make(map[string]*selection)
+	of := func(namespace string) *selection {
+		if byNamespace[namespace] == nil {
+			byNamespace[namespace] = &selection{of: results}
+		}
+		return byNamespace[namespace]
+	}
+	for n, x := range results.outlines() {
+		if x.Baseline != policy.Absent {
+			of(x.Object.Namespace).add(n)
 		}
 	}
 	passes := r.Passes.By(func(k render.Key) string { return k.Namespace })
 	for namespace := range passes {
-		if _, ok := byNamespace[namespace]; !ok {
-			byNamespace[namespace] = nil // it has passes alone
-		}
+		of(namespace) // which may have passes alone
 	}
 	if len(byNamespace) == 0 {
-		byNamespace[""] = nil
+		of("")
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(byNamespace)) {
-		p.reports(namespace, policy.Merged(slices.Values(byNamespace[namespace]), passes[namespace].All()))
+		p.reports(namespace, policy.Merged(byNamespace[namespace].values(), passes[namespace].All()))
 	}
 	return p.out.Flush()
 }

@@ -189,12 +189,7 @@ func (r *Report) AddHeld(held *policy.CompactList) {
 // all yields every result in the report's order. A result is valid until the next one
 // comes.
 func (r *Report) all() iter.Seq[*policy.Result] {
-	results := r.Results
-	if !policy.IsSorted(results) {
-		results = slices.Clone(results)
-		policy.Sort(results)
-	}
-	rest := policy.Each(results)
+	rest := policy.Each(sorted(r.Results))
 	if r.Held.Len() > 0 {
 		rest = policy.Merged(r.Held.All(), rest)
 	}
@@ -399,21 +394,6 @@ func (c *Change) happens() string {
 	default:
 		return "updated"
 	}
-}
-
-// sortedResults are the results in order, without those in Passes: a sorted copy,
-// where they are not.
-func sortedResults(r *Report) []policy.Result {
-	if policy.IsSorted(r.Results) && r.Held.Len() == 0 {
-		return r.Results
-	}
-	results := make([]policy.Result, 0, r.Held.Len()+len(r.Results))
-	for x := range r.Held.All() {
-		results = append(results, *x)
-	}
-	results = append(results, r.Results...)
-	policy.Sort(results)
-	return results
 }
 
 func nonNil[T any](s []T) []T {

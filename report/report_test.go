@@ -62,3 +62,29 @@ func TestSARIFTrimsRules(t *testing.T) {
 		t.Errorf("verify: %v", p[0])
 	}
 }
+
+// TestHeldResults holds that a format writes the same bytes, however the results are
+// held.
+func TestHeldResults(t *testing.T) {
+	t.Parallel()
+	for _, o := range []Options{{}, {Verbose: true}, {Quiet: true}, {Profile: ProfileFull, Statistics: true}} {
+		for _, f := range Formats {
+			want := write(t, f.Name, sample(t), o)
+			r := sample(t)
+			var held policy.CompactList
+			var rest []policy.Result
+			for i, x := range r.Results {
+				if i%5 == 4 {
+					rest = append(rest, x)
+				} else {
+					held.Keep(held.Add([]policy.Result{x}))
+				}
+			}
+			held.Sort()
+			r.Results, r.Held = rest, &held
+			if diff := cmp.Diff(string(want), string(write(t, f.Name, r, o))); diff != "" {
+				t.Errorf("%s, %+v (-in Results +in Held):\n%s", f.Name, o, diff)
+			}
+		}
+	}
+}

@@ -57,9 +57,11 @@ func writeSARIF(w io.Writer, r *Report, o Options) error {
 	if profile != ProfileGitHub && profile != ProfileFull {
 		return fmt.Errorf("unknown SARIF profile %q: there are %s, %s", profile, ProfileGitHub, ProfileFull)
 	}
-	results := sortedResults(r)
+	results := newList(r)
 	s := &sarifRun{full: profile == ProfileFull, src: newSource(r), rules: newRuleIDs(r, results)}
-	s.baseline = slices.ContainsFunc(results, func(x policy.Result) bool { return x.Baseline != "" })
+	for _, x := range results.outlines() {
+		s.baseline = s.baseline || x.Baseline != ""
+	}
 	for x := range r.Passes.Rules() {
 		s.baseline = s.baseline || x.Baseline != ""
 	}
@@ -115,54 +117,94 @@ type sarifRun struct {
 
 // An alert is a finding of one rule at one line.
 type alert struct {
-	id      string
-	at      render.Origin    // in the tree, if that is at hand
-	exact   bool             // at is where the finding is, not just near it
-	class   class            // the worst
-	results []*policy.Result // the worst first
+	*alertOutline
+	at      render.Origin // in the tree, if that is at hand
+	exact   bool          // at is where the finding is, not just near it
+	results selection     // the worst first
+}
+
+// An alertOutline is what decides which alerts are shown, since most are not where
+// there are very many.
+type alertOutline struct {
+	id        string
+	file      string
+	line      int
+	class     class // the worst
+	unreached bool  // nothing found in the tree deploys what it is about, so that it is a note
+	open      bool  // one of the results counts
+	all       selection
 }
 
 type alertKey struct {
-	id         string
-	line       line
+	lineKey
 	suppressed bool
 }
 
 // alerts joins the findings that the profile shows. Those without any place in
 // the tree become notifications.
-func (s *sarifRun) alerts(results []policy.Result) []*alert {
-	var all []*alert
-	byKey := make(map[alertKey]*alert)
-	for i := range results {
-		x := &results[i]
+func (s *sarifRun) alerts(results *list) []*alertOutline {
+	var all []*alertOutline
+	rules, files := make(map[string]uint32), make(map[string]uint32)
+	byKey := make(map[alertKey]*alertOutline)
+	for n, x := range results.all() {
 		c, finding := classOf(x)
 		if !finding || !s.full && (x.Suppression != nil || x.Baseline == policy.Absent) {
 			continue
 		}
 		id := s.rules.id(x)
-		o, exact, ok := s.src.locate(x)
+		o, _, ok := s.src.locate(x)
 		if !ok {
-			s.notify("no-place", &alert{id: id, class: c, results: []*policy.Result{x}})
+			one := selection{results, []uint32{n}}
+			s.notify("no-place", &alert{alertOutline: &alertOutline{id: id, class: c, all: one}, results: one})
 			continue
 		}
-		key := alertKey{id, line{o.File, max(o.Line, 1)}, x.Suppression != nil}
+		key := alertKey{lineKey{numberOf(rules, id), numberOf(files, o.File), max(o.Line, 1)}, x.Suppression != nil}
 		a := byKey[key]
 		if a == nil {
-			a = &alert{id: id, at: o, exact: exact, class: c}
+			a = &alertOutline{id: id, file: o.File, line: o.Line, class: c, unreached: x.Unreached, all: selection{of: results}}
 			byKey[key] = a
 			all = append(all, a)
 		}
-		a.class = min(a.class, c)
-		a.results = append(a.results, x)
-	}
-	for _, a := range all {
-		slices.SortStableFunc(a.results, func(x, y *policy.Result) int {
-			return cmp.Or(compareBool(x.Unreached, y.Unreached), cmp.Compare(mustClass(x), mustClass(y)))
-		})
-		a.class = mustClass(a.results[0])
+		a.add(n, c, x)
 	}
 	s.worstFirst(all)
 	return all
+}
+
+// add adds a result. Those of units that are deployed decide on the class, if there are
+// any.
+func (a *alertOutline) add(number uint32, c class, x *policy.Result) {
+	switch {
+	case a.unreached == x.Unreached:
+		a.class = min(a.class, c)
+	case a.unreached:
+		a.class, a.unreached = c, false
+	}
+	a.open = a.open || open(x)
+	a.all.add(number)
+}
+
+// alert returns the whole alert.
+func (s *sarifRun) alert(o *alertOutline) *alert {
+	a := &alert{alertOutline: o, results: o.worst()}
+	a.at, a.exact, _ = s.src.locate(o.all.at(0))
+	return a
+}
+
+// worst returns the results, the worst first.
+func (a *alertOutline) worst() selection {
+	if a.all.len() == 1 {
+		return a.all
+	}
+	var ranked [2 * numClasses][]uint32
+	for n, x := range a.all.outlines() {
+		rank := mustClass(x)
+		if x.Unreached {
+			rank += numClasses
+		}
+		ranked[rank] = append(ranked[rank], n)
+	}
+	return selection{a.all.of, slices.Concat(ranked[:]...)}
 }
 
 // compareBool orders false before true.
@@ -176,10 +218,6 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
-// unreached reports whether nothing found in the tree deploys what the alert is
-// about: it is a note then, whatever would follow.
-func (a *alert) unreached() bool { return a.results[0].Unreached }
-
 func mustClass(x *policy.Result) class {
 	c, _ := classOf(x)
 	return c
@@ -187,41 +225,35 @@ func mustClass(x *policy.Result) class {
 
 // worstFirst is the order in which alerts are kept: by what follows from them,
 // new ones before others, by severity, and then by rule and place.
-func (s *sarifRun) worstFirst(all []*alert) {
-	slices.SortStableFunc(all, func(a, b *alert) int {
+func (s *sarifRun) worstFirst(all []*alertOutline) {
+	slices.SortStableFunc(all, func(a, b *alertOutline) int {
 		return cmp.Or(
-			compareBool(a.unreached(), b.unreached()),
+			compareBool(a.unreached, b.unreached),
 			cmp.Compare(rankOf(a.class), rankOf(b.class)),
-			cmp.Compare(a.age(), b.age()),
+			compareBool(b.open, a.open),
 			cmp.Compare(severityRank(s.rules.severity(a.id)), severityRank(s.rules.severity(b.id))),
 			strings.Compare(a.id, b.id),
-			strings.Compare(a.at.File, b.at.File),
-			cmp.Compare(a.at.Line, b.at.Line),
+			strings.Compare(a.file, b.file),
+			cmp.Compare(a.line, b.line),
 		)
 	})
 }
 
-func (a *alert) age() int {
-	if slices.ContainsFunc(a.results, open) {
-		return 0
-	}
-	return 1
-}
-
 // results makes the results of as many alerts as GitHub takes, and says how
 // many are left out.
-func (s *sarifRun) results(alerts []*alert) ([]sarif.Result, int) {
+func (s *sarifRun) results(alerts []*alertOutline) ([]sarif.Result, int) {
 	results := []sarif.Result{}
 	s.trimRules(alerts[:min(maxAlerts, len(alerts))])
 	size := newGzipSize()
-	for _, a := range alerts {
-		if a.results[0].Undecided() {
-			s.notify(descriptorOf(a.results[0]), a)
+	for _, o := range alerts {
+		if o.class == broken || o.class == undecided {
+			a := s.alert(o)
+			s.notify(descriptorOf(a.results.at(0)), a)
 		}
 		if len(results) == maxAlerts || size.bytes() > maxAlertBytes {
 			continue
 		}
-		result := s.result(a)
+		result := s.result(s.alert(o))
 		results = append(results, result)
 		size.add(result)
 	}
@@ -236,7 +268,7 @@ func (s *sarifRun) results(alerts []*alert) ([]sarif.Result, int) {
 
 // trimRules leaves out rules that none of the alerts needs where there are more
 // than GitHub takes.
-func (s *sarifRun) trimRules(alerts []*alert) {
+func (s *sarifRun) trimRules(alerts []*alertOutline) {
 	used := make(map[string]bool)
 	for _, a := range alerts {
 		used[a.id] = true
@@ -247,10 +279,10 @@ func (s *sarifRun) trimRules(alerts []*alert) {
 }
 
 func (s *sarifRun) result(a *alert) sarif.Result {
-	x := a.results[0]
+	x := a.results.at(0)
 	res := sarif.Result{
 		RuleID: a.id, RuleIndex: s.rules.index[a.id], Level: s.level(a),
-		OccurrenceCount: len(a.results),
+		OccurrenceCount: a.results.len(),
 		Locations:       []sarif.Location{s.src.location(a.at, x.Object)},
 		Properties:      s.properties(a),
 	}
@@ -264,9 +296,9 @@ func (s *sarifRun) result(a *alert) sarif.Result {
 }
 
 func (s *sarifRun) level(a *alert) string {
-	if x := a.results[0]; x.Outcome == policy.Unknown && s.full {
+	if x := a.results.at(0); x.Outcome == policy.Unknown && s.full {
 		return "none"
-	} else if a.unreached() {
+	} else if a.unreached {
 		return "note"
 	} else if x.Undecided() {
 		return actionLevel(x.Action, levelOf(a.class))
@@ -276,7 +308,7 @@ func (s *sarifRun) level(a *alert) string {
 
 // fullResult adds what GitHub does not read.
 func (s *sarifRun) fullResult(res *sarif.Result, a *alert) {
-	x := a.results[0]
+	x := a.results.at(0)
 	res.Kind = "fail"
 	if x.Outcome == policy.Unknown {
 		res.Kind = "open"
@@ -302,7 +334,7 @@ func (s *sarifRun) fullResult(res *sarif.Result, a *alert) {
 func baselineOf(a *alert) string {
 	states := []policy.Baseline{policy.New, policy.Unchanged, policy.Absent}
 	best := len(states) - 1
-	for _, x := range a.results {
+	for _, x := range a.results.outlines() {
 		best = min(best, max(slices.Index(states, x.Baseline), 0))
 	}
 	return string(states[best])
@@ -310,11 +342,11 @@ func baselineOf(a *alert) string {
 
 func (s *sarifRun) properties(a *alert) sarif.ResultProperties {
 	keys := objects(a.results)
-	p := sarif.ResultProperties{Outcome: string(a.results[0].Outcome), Objects: []string{}, ObjectCount: len(keys)}
+	p := sarif.ResultProperties{Outcome: string(a.results.at(0).Outcome), Objects: []string{}, ObjectCount: len(keys)}
 	for _, k := range keys[:min(maxListed, len(keys))] {
 		p.Objects = append(p.Objects, full(k)+inUnit(k.Unit))
 	}
-	for _, f := range a.results[0].Fields[:min(maxListed, len(a.results[0].Fields))] {
+	for _, f := range a.results.at(0).Fields[:min(maxListed, len(a.results.at(0).Fields))] {
 		p.Fields = append(p.Fields, visible(f, maxMessage))
 	}
 	p.Assumed = proses(assumptions(a.results, maxListed))
@@ -330,7 +362,7 @@ func (s *sarifRun) fingerprints(a *alert) map[string]string {
 			prints["primaryLocationLineHash"] = h
 		}
 	}
-	if fp := a.results[0].Fingerprint; fp != "" {
+	if fp := a.results.at(0).Fingerprint; fp != "" {
 		prints["preadmit/v1"] = name(fp)
 	}
 	return prints

@@ -301,7 +301,7 @@ func TestRuleIDs(t *testing.T) {
 		{Engine: "Rego", Policy: "main", Name: "", Title: "the same again"},
 		{Engine: "PodSecurity", Policy: "baseline", Name: "privileged"},
 	}}
-	results := []policy.Result{{Engine: "Render", Rule: "yaml-syntax"}, {Engine: "Render", Policy: "helm", Rule: "yaml-syntax"}}
+	results := newList(&Report{Results: []policy.Result{{Engine: "Render", Rule: "yaml-syntax"}, {Engine: "Render", Policy: "helm", Rule: "yaml-syntax"}}})
 	want := []string{
 		"Kyverno/a/b/c", "Kyverno/a/b/c~2", "Kyverno/limits/check", "ValidatingPolicy/limits/check",
 		"baseline/privileged", "helm/yaml-syntax", "main", "render/yaml-syntax",

@@ -14,7 +14,7 @@ import (
 // message is the text of an alert and the locations that it links to. Its first
 // sentence, which is the alert's title, names the object.
 func (s *sarifRun) message(a *alert) ([]sarif.Location, string) {
-	x := a.results[0]
+	x := a.results.at(0)
 	m := &linked{src: s.src, object: x.Object, seen: map[line]bool{{a.at.File, a.at.Line}: true}}
 	m.sentence(s.headline(a))
 	m.sentence(others(a))
@@ -24,7 +24,7 @@ func (s *sarifRun) message(a *alert) ([]sarif.Location, string) {
 	if !a.exact {
 		m.sentence("The line is not in this repository, so this stands at the nearest file that is")
 	}
-	for _, y := range a.results {
+	for _, y := range a.results.all() {
 		m.origins(y.Origins)
 	}
 	m.link("The rule is written at", render.Origin{Span: x.PolicyOrigin})
@@ -39,7 +39,7 @@ func (s *sarifRun) message(a *alert) ([]sarif.Location, string) {
 
 // headline says what is wrong, with which object.
 func (s *sarifRun) headline(a *alert) string {
-	x := a.results[0]
+	x := a.results.at(0)
 	text := unlinked(visible(cmp.Or(prose(x.Message), "the rule gives no message"), maxSARIFMessage))
 	if x.Object.Kind != "" {
 		text = unlinked(short(x.Object)) + ": " + text
@@ -75,10 +75,10 @@ func others(a *alert) string {
 }
 
 // differing are the messages that are not the first's, safe to show.
-func differing(results []*policy.Result) []string {
+func differing(s selection) []string {
 	var all []string
-	seen := map[string]bool{results[0].Message: true}
-	for _, x := range results {
+	seen := map[string]bool{s.at(0).Message: true}
+	for _, x := range s.all() {
 		if !seen[x.Message] {
 			seen[x.Message] = true
 			all = append(all, visible(prose(x.Message), maxSARIFMessage/4))

@@ -52,17 +52,17 @@ func descriptorOf(x *policy.Result) string {
 
 // notify adds a notification of an alert, with its place if it has one.
 func (s *sarifRun) notify(id string, a *alert) {
-	s.notifyText(id, levelOf(a.class), s.headline(a)+more(len(a.results)))
+	s.notifyText(id, levelOf(a.class), s.headline(a)+more(a.results.len()))
 	n := &s.notifications[len(s.notifications)-1]
 	if a.at.File != "" {
-		n.Locations = []sarif.Location{s.src.location(a.at, a.results[0].Object)}
+		n.Locations = []sarif.Location{s.src.location(a.at, a.results.at(0).Object)}
 	}
 	n.AssociatedRule = &sarif.Reference{ID: a.id}
 	if s.notRendered == nil {
 		s.notRendered = make(map[string]bool)
 	}
-	if a.results[0].Engine == policy.EngineRender {
-		for _, x := range a.results {
+	if a.results.at(0).Engine == policy.EngineRender {
+		for _, x := range a.results.outlines() {
 			s.notRendered[x.Object.Unit] = true
 		}
 	}

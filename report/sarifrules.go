@@ -27,6 +27,8 @@ const (
 
 type ruleKey struct{ engine, policy, rule string }
 
+func ruleKeyOf(x *policy.Result) ruleKey { return ruleKey{x.Engine, x.Policy, x.Rule} }
+
 // ruleIDs gives rules their SARIF ids: policy/rule, with the engine before it
 // where two engines have the same. An alert is known by its rule's id, so it
 // must not change with anything but the rule.
@@ -39,7 +41,7 @@ type ruleIDs struct {
 
 // newRuleIDs takes the rules that were applied and, from the results, those
 // that nobody documented, such as what can go wrong in rendering.
-func newRuleIDs(r *Report, results []policy.Result) *ruleIDs {
+func newRuleIDs(r *Report, results *list) *ruleIDs {
 	rules := make(map[ruleKey]*policy.Rule)
 	for i := range r.Rules {
 		x := &r.Rules[i]
@@ -49,8 +51,8 @@ func newRuleIDs(r *Report, results []policy.Result) *ruleIDs {
 			rules[key] = &copied
 		}
 	}
-	for i := range results {
-		addRule(rules, &results[i])
+	for _, x := range results.outlines() {
+		addRule(rules, x)
 	}
 	for x := range r.Passes.Rules() {
 		addRule(rules, x)
@@ -69,7 +71,7 @@ func (r *ruleIDs) number() {
 }
 
 func addRule(rules map[ruleKey]*policy.Rule, x *policy.Result) {
-	key := ruleKey{x.Engine, x.Policy, x.Rule}
+	key := ruleKeyOf(x)
 	rule := rules[key]
 	if rule == nil {
 		rule = &policy.Rule{Engine: x.Engine, Policy: x.Policy, Name: x.Rule, Origin: x.PolicyOrigin}
@@ -104,7 +106,7 @@ func (r *ruleIDs) assign(rules map[ruleKey]*policy.Rule) {
 }
 
 func (r *ruleIDs) id(x *policy.Result) string {
-	return r.byKey[ruleKey{x.Engine, x.Policy, x.Rule}]
+	return r.byKey[ruleKeyOf(x)]
 }
 
 func (r *ruleIDs) severity(id string) policy.Severity { return r.rules[id].Severity }

@@ -467,7 +467,7 @@ func checkClusterReports(r *Report, out []byte, _ Options) error {
 		total += len(doc.Results)
 	}
 	want := 0
-	for _, x := range allResults(r) {
+	for _, x := range withUnits(r).Results {
 		if x.Baseline != policy.Absent {
 			want++
 		}

@@ -19,7 +19,7 @@ const (
 
 // summary writes what was not evaluated, and then what was found. With -q it
 // writes nothing about a run without problems.
-func (p *printer) summary(r *Report, results []policy.Result) {
+func (p *printer) summary(r *Report, results *list) {
 	before := p.units(r)
 	p.proposed(r)
 	if p.Verbose {
@@ -56,7 +56,7 @@ func (p *printer) summary(r *Report, results []policy.Result) {
 func (r *Report) nothing() bool { return r.Summary.Objects == 0 || r.Summary.Rules == 0 }
 
 // verdict writes the numbers of evaluated objects and of results.
-func (p *printer) verdict(r *Report, results []policy.Result) {
+func (p *printer) verdict(r *Report, results *list) {
 	if p.Quiet {
 		return
 	}
@@ -156,7 +156,7 @@ func (p *printer) unit(line string, units []string) {
 }
 
 // policies counts what passed and was skipped, and says why, policy by policy.
-func (p *printer) policies(results []policy.Result, passes *policy.Passes) {
+func (p *printer) policies(results *list, passes *policy.Passes) {
 	type key struct{ engine, policy string }
 	var order []key
 	counts := make(map[key]*tally)
@@ -169,8 +169,8 @@ func (p *printer) policies(results []policy.Result, passes *policy.Passes) {
 		}
 		return counts[k]
 	}
-	for i := range results {
-		switch x := &results[i]; {
+	for _, x := range results.all() {
+		switch {
 		case x.Baseline == policy.Absent:
 		case x.Outcome == policy.Pass:
 			of(x).passed++
@@ -200,9 +200,8 @@ func (p *printer) policies(results []policy.Result, passes *policy.Passes) {
 }
 
 // accepted lists, a line each, the findings that do not count now.
-func (p *printer) accepted(results []policy.Result) {
-	for i := range results {
-		x := &results[i]
+func (p *printer) accepted(results *list) {
+	for _, x := range results.all() {
 		c, finding := classOf(x)
 		if !finding || open(x) {
 			continue

@@ -20,10 +20,10 @@ type tally struct {
 	passed, skipped, suppressed, unreached, unchanged, absent int
 }
 
-func newTally(results []policy.Result, passes *policy.Passes) tally {
+func newTally(results *list, passes *policy.Passes) tally {
 	var t tally
-	for i := range results {
-		t.count(&results[i])
+	for _, x := range results.outlines() {
+		t.count(x)
 	}
 	t.passed += passes.Len()
 	return t
@@ -159,10 +159,10 @@ func policies(n int) string {
 
 // unitsTold returns the units that one of the results reports as not rendered.
 // It reads the results that keep allows.
-func unitsTold(results []policy.Result, keep func(*policy.Result) bool) map[string]bool {
+func unitsTold(results *list, keep func(*policy.Result) bool) map[string]bool {
 	told := make(map[string]bool)
-	for i := range results {
-		if x := &results[i]; x.Engine == policy.EngineRender && x.Undecided() && keep(x) {
+	for _, x := range results.outlines() {
+		if x.Engine == policy.EngineRender && x.Undecided() && keep(x) {
 			told[x.Object.Unit] = true
 		}
 	}
@@ -189,7 +189,11 @@ func repeatedAssumptions(found []*group, lacks []*lack) map[string]int {
 	}
 	for _, l := range lacks {
 		for _, a := range assumptions(l.results, maxAssumed) {
-			counts[a] += len(slices.DeleteFunc(slices.Clone(l.results), func(x *policy.Result) bool { return !slices.Contains(x.Assumed, a) }))
+			for _, x := range l.results.outlines() {
+				if slices.Contains(x.Assumed, a) {
+					counts[a]++
+				}
+			}
 		}
 	}
 	return counts

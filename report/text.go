@@ -17,7 +17,7 @@ import (
 func writeText(w io.Writer, r *Report, o Options) error {
 	p := &printer{Options: o, out: bufio.NewWriterSize(w, 64<<10), src: newSource(r)}
 	p.wrap, p.Width = p.Width > 0, cmp.Or(p.Width, defaultWidth)
-	results := sortedResults(r)
+	results := newList(r)
 	if r.followed() && !p.Quiet {
 		p.line(p.paint(bold, "deployed: "), r.Summary.Completeness())
 		p.line()
