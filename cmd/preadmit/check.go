@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/engines"
 	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
@@ -35,17 +36,22 @@ policies (--policy, --pack, or among the rendered objects), the pack
 pod-security-baseline is used, and its violations are warnings.`,
 		RunE: runs(code, o.runCheck),
 	}
-	o.addSourceFlags(cmd.Flags())
-	o.addPolicyFlags(cmd.Flags())
-	o.addUserFlags(cmd.Flags())
-	o.addChangeFlags(cmd.Flags())
-	o.addRehearsalFlags(cmd.Flags())
-	o.coverageFlags.addFlags(cmd.Flags())
-	o.addSuppressionFlags(cmd.Flags())
-	o.outputs.addFlags(cmd.Flags())
-	o.addCacheFlags(cmd.Flags())
-	cmd.Flags().StringVar(&o.shard, "shard", "", "evaluate a part of the units, `NUMBER/OF`, such as 3/8: preadmit convert joins the JSON reports of all parts")
+	o.addFlags(cmd.Flags())
 	return cmd
+}
+
+// addFlags adds all flags of check.
+func (o *checkOptions) addFlags(f *pflag.FlagSet) {
+	o.addSourceFlags(f)
+	o.addPolicyFlags(f)
+	o.addUserFlags(f)
+	o.addChangeFlags(f)
+	o.addRehearsalFlags(f)
+	o.coverageFlags.addFlags(f)
+	o.addSuppressionFlags(f)
+	o.outputs.addFlags(f)
+	o.addCacheFlags(f)
+	f.StringVar(&o.shard, "shard", "", "evaluate a part of the units, `NUMBER/OF`, such as 3/8: preadmit convert joins the JSON reports of all parts")
 }
 
 // runCheck is render → policy → report.

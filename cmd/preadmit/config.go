@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/config"
+	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy/authz"
 	"github.com/preadmit/preadmit/render"
@@ -121,6 +122,52 @@ func held(flags *pflag.FlagSet, flag, value, rooted string) error {
 		return load.NotFound(value, rooted)
 	}
 	return nil
+}
+
+// reconfigured returns the options of a run with another configuration, which may be nil.
+// The flags of the command line stay.
+func (o *checkOptions) reconfigured(given *pflag.FlagSet, root, file string, node *yaml.Node) (*evaluate.Reconfigured, error) {
+	then := new(checkOptions)
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	then.addFlags(flags)
+	var err error
+	given.VisitAll(func(f *pflag.Flag) {
+		if to := flags.Lookup(f.Name); f.Changed && to != nil {
+			err, to.Changed = errors.Join(err, setAs(to, f)), true
+		}
+	})
+	if err == nil && node != nil {
+		err = configureFrom(flags, root, file, node)
+	}
+	return &evaluate.Reconfigured{Options: then.Options, FailOn: o.failOn, Loosened: o.loosened(then)}, err
+}
+
+// setAs gives a flag the value of another one of its name.
+func setAs(to, from *pflag.Flag) error {
+	if list, ok := from.Value.(pflag.SliceValue); ok {
+		return to.Value.(pflag.SliceValue).Replace(list.GetSlice())
+	}
+	return to.Value.Set(from.Value.String())
+}
+
+// loosened returns the keys of the configuration with which less fails a run, and how.
+// Keys that decide what is evaluated are not among them.
+func (o *checkOptions) loosened(then *checkOptions) map[string]string {
+	all := make(map[string]string)
+	note := func(is bool, key, format string, args ...any) {
+		if is {
+			all[key] = fmt.Sprintf(format, args...)
+		}
+	}
+	loose := func(failOn string) int { return slices.Index([]string{"audit", "warn", "deny", "never"}, failOn) }
+	note(loose(then.failOn) > loose(o.failOn), "fail-on", "fail-on is %s, and was %s", then.failOn, o.failOn)
+	note(o.requireComplete && !then.requireComplete, "require-complete", "require-complete is false, and was true")
+	note(!o.AllowNew && then.AllowNew, "allow-new-suppressions", "allow-new-suppressions is true, and was false")
+	note(then.Suppressions != o.Suppressions, "suppressions", "other suppressions are read")
+	note(then.Limits.Memory < o.Limits.Memory, "task-memory", "task-memory is %d, and was %d: what needs more is not evaluated", then.Limits.Memory, o.Limits.Memory)
+	note(then.Limits.Time < o.Limits.Time, "task-time", "task-time is %s, and was %s: what takes longer is not evaluated", then.Limits.Time, o.Limits.Time)
+	note(then.Timeout < o.Timeout, "timeout", "timeout is %s, and was %s: what takes longer is not evaluated", then.Timeout, o.Timeout)
+	return all
 }
 
 // configurable lists the flags that a configuration file may set.

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/preadmit/preadmit/cmd/preadmit/config"
 	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
@@ -71,8 +70,8 @@ func (o *checkOptions) addChangeFlags(f *pflag.FlagSet) {
 
 // addBaseFlag adds the flag that names the base.
 func (o *checkOptions) addBaseFlag(f *pflag.FlagSet) {
-	o.Configurable = func(root, file string, node *yaml.Node) error {
-		return configureFrom(newCheckCommand(new(int)).Flags(), root, file, config.Without(node, trusted...))
+	o.Reconfigured = func(root, file string, node *yaml.Node) (*evaluate.Reconfigured, error) {
+		return o.reconfigured(f, root, file, node)
 	}
 	f.StringVar(&o.Base, "base", "", "compare with git revision `REV` and evaluate the change with its policies; only new failures count")
 }

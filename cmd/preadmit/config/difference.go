@@ -10,10 +10,16 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// graphKeys returns the keys that decide what is deployed. The key exclude is not
-// among them: its globs are reported one by one.
-func graphKeys() []string {
-	return append(slices.DeleteFunc(Keys(), func(k string) bool { return k == "fetch" }), "gitops", "include-crds", "include-hidden")
+// idle are the keys that change no result. The keys that say what fails a run are
+// compared by their values, and the globs of exclude are reported one by one.
+var idle = []string{
+	"color", "jobs", "output", "quiet", "verbose", "fetch", "exclude",
+	"allow-new-suppressions", "fail-on", "require-complete", "suppressions", "task-memory", "task-time", "timeout",
+}
+
+// Effective leaves out keys that change neither what is deployed nor what policies find.
+func Effective(keys []string) []string {
+	return slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return slices.Contains(idle, k) })
 }
 
 // Changed returns the keys whose values differ between two configurations, sorted.
@@ -31,21 +37,15 @@ func Changed(was, now *yaml.Node) (keys []string) {
 	return keys
 }
 
-// FirstDifference returns the line of the first entry that is not the same in
-// both configurations and says what is deployed. One that is removed has line 1.
-func FirstDifference(was, now *yaml.Node) (line int, differs bool) {
-	for _, key := range graphKeys() {
-		_, before := entryAt(was, key)
-		at, after := entryAt(now, key)
-		if Same(before, after) {
-			continue
-		}
-		differs = true
-		if at > 0 && (line == 0 || at < line) {
-			line = at
+// FirstLine returns the line of the first of some keys, or 1 if there is none.
+func FirstLine(config *yaml.Node, keys ...string) int {
+	first := 0
+	for _, key := range keys {
+		if line, _ := entryAt(config, key); line > 0 && (first == 0 || line < first) {
+			first = line
 		}
 	}
-	return max(line, 1), differs
+	return max(first, 1)
 }
 
 // entryAt returns the line of a key in a mapping and its value; nil without it.
@@ -70,27 +70,6 @@ func Same(a, b *yaml.Node) bool {
 	return a.Decode(&x) == nil && b.Decode(&y) == nil && reflect.DeepEqual(x, y)
 }
 
-// Without returns a configuration without the entries of some keys.
-func Without(config *yaml.Node, keys ...string) *yaml.Node {
-	own := *config
-	own.Content = nil
-	for i := 0; i+1 < len(config.Content); i += 2 {
-		if !slices.Contains(keys, config.Content[i].Value) {
-			own.Content = append(own.Content, config.Content[i], config.Content[i+1])
-		}
-	}
-	return &own
-}
-
-// Flag returns the value of a flag that a configuration gives.
-func Flag(config *yaml.Node, key string) (value string, given bool) {
-	_, n := entryAt(config, key)
-	if n == nil {
-		return "", false
-	}
-	return n.Value, true
-}
-
 // Readable leaves out sources outside of the repository which f does not have: a
 // change does not choose what is read there.
 func (f *File) Readable(all []Source) []Source {
@@ -100,9 +79,9 @@ func (f *File) Readable(all []Source) []Source {
 	})
 }
 
-// Excludes returns the globs that a tree's configuration excludes.
-func Excludes(t Tree) []*yaml.Node {
-	data, err := render.ReadFile(t, Path)
+// Excludes returns the globs that a tree's configuration file excludes.
+func Excludes(t Tree, file string) []*yaml.Node {
+	data, err := render.ReadFile(t, file)
 	var doc struct {
 		Exclude yaml.Node `yaml:"exclude"`
 	}

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -18,16 +20,29 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
+// A Reconfigured has the options of a run with another configuration.
+type Reconfigured struct {
+	Options
+	FailOn   string            // the least action that fails this run, or "never"
+	Loosened map[string]string // keys with which less fails a run, and how
+}
+
+// configurationFile returns the name of the configuration file in a tree.
+func (o *Options) configurationFile(t *load.Tree) (string, error) {
+	if o.Config == "" {
+		return config.Path, nil
+	}
+	return load.ConfigName(t, o.Config)
+}
+
 // configurationChange returns results about a changed configuration file. A run with
 // --base uses the base's file, so it can't see what the new one leaves out. Each
-// result names objects that are checked now, and are not once the change is merged.
+// result is about what is checked or fails now, and no longer does once the change is
+// merged.
 func (b *base) configurationChange(ctx context.Context, o *Options, head *load.Input, args []string, stdin io.Reader) (results []policy.Result, notes []string) {
-	file := config.Path
-	if o.Config != "" {
-		var err error
-		if file, err = load.ConfigName(head.Tree, o.Config); err != nil {
-			return nil, nil // configure has reported it
-		}
+	file, err := o.configurationFile(head.Tree)
+	if err != nil {
+		return nil, nil // configure has reported it
 	}
 	was, err := config.ReadNode(b.in.Tree, file)
 	if err != nil {
@@ -40,27 +55,129 @@ func (b *base) configurationChange(ctx context.Context, o *Options, head *load.I
 	if config.Same(was, now) {
 		return nil, nil
 	}
-	line, graph := config.FirstDifference(was, now)
-	then, err := o.after(head.Tree, file, was, now)
+	keys := config.Changed(was, now)
+	then, err := o.after(head.Tree, file, now)
 	if err != nil {
-		return b.unusable(file, line, err), nil
+		return b.unusable(file, config.FirstLine(now, keys...), err), nil
 	}
-	if !graph {
-		return nil, []string{otherwise(file, config.Changed(was, now), nil)}
+	for _, v := range o.Configuration.Fetch.Verify {
+		if !slices.ContainsFunc(then.Configuration.Fetch.Verify, func(x config.Verification) bool { return x.URL == v.URL && x.Key == v.Key }) {
+			then.Loosened["fetch"] = fmt.Sprintf("what comes from %s needs no signature by %s", v.URL, v.Key)
+		}
 	}
-	if len(args) == 0 {
-		args = []string{"."}
+	for _, key := range slices.Sorted(maps.Keys(then.Loosened)) {
+		results = append(results, b.configured("loosened-configuration", file, config.FirstLine(now, key),
+			"less fails once this change of the configuration is merged: "+then.Loosened[key]))
 	}
-	later, err := load.From(ctx, &then.Sources, head.Tree, args, stdin)
+	var other []*render.Object
+	if effective := config.Effective(keys); len(effective) > 0 {
+		line := config.FirstLine(now, effective...)
+		later, err := load.From(ctx, &then.Sources, head.Tree, orHere(args), stdin)
+		if err != nil {
+			return b.unusable(file, line, err), nil
+		}
+		var gone []*render.Object
+		if gone, other = change.Missing(head.Head, later.Head); len(gone) > 0 {
+			results = append(results, b.configured("newly-unjudged", file, line, fmt.Sprintf(
+				"no longer checked once this change of the configuration is merged: %s checked today, the first %s", policy.Plural(len(gone), "object"), change.Where(gone[0]))))
+		}
+		lost, err := o.lost(ctx, then, head, later)
+		if err != nil {
+			return b.unusable(file, line, err), nil
+		}
+		if lost != "" && len(gone) == 0 {
+			results = append(results, b.configured("loosened-configuration", file, line,
+				fmt.Sprintf("less is found once this change of the configuration is merged (%s): %s", report.Plain(strings.Join(effective, ", ")), lost)))
+		}
+	}
+	if len(results) == 0 {
+		notes = []string{otherwise(file, keys, other)}
+	}
+	return results, notes
+}
+
+// lost names the rules that are evaluated over the head with the base's configuration and
+// not with that of then, or else the failures that are found. Without any it is "".
+func (o *Options) lost(ctx context.Context, then *Reconfigured, head, later *load.Input) (string, error) {
+	today, err := then.standing(ctx, o, head)
 	if err != nil {
-		return b.unusable(file, line, err), nil
+		return "", err
 	}
-	gone, other := change.Missing(head.Head, later.Head)
-	if len(gone) == 0 {
-		return nil, []string{otherwise(file, config.Changed(was, now), other)}
+	after, err := then.standing(ctx, &then.Options, later)
+	if err != nil {
+		return "", err
 	}
-	return []policy.Result{b.configured("newly-unjudged", file, line, fmt.Sprintf(
-		"no longer checked once this change of the configuration is merged: %s checked today, the first %s", policy.Plural(len(gone), "object"), change.Where(gone[0])))}, nil
+	if rules := missing(today.rules, after.rules); len(rules) > 0 {
+		return fmt.Sprintf("%s not evaluated any more, the first %s", policy.Plural(len(rules), "rule"), rules[0]), nil
+	}
+	if failures := missing(today.failures, after.failures); len(failures) > 0 {
+		return fmt.Sprintf("%s not found any more, the first %s", policy.Plural(len(failures), "failure"), failures[0]), nil
+	}
+	return "", nil
+}
+
+// missing returns the names of what was has more of than now, sorted.
+func missing(was, now map[finding][]string) []string {
+	var names []string
+	for f, have := range was {
+		if n := len(now[f]); n < len(have) {
+			names = append(names, have[n:]...)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// A finding identifies a rule, or its result about an object.
+type finding struct {
+	engine, policy, rule string
+	object               render.Key
+}
+
+// findingOf identifies a rule. Those of Pod Security are only counted, because a control
+// of the restricted level may replace one of the baseline.
+func findingOf(engine, name, rule string) finding {
+	if engine == policy.EnginePodSecurity {
+		name, rule = "", ""
+	}
+	return finding{engine: engine, policy: name, rule: rule}
+}
+
+// A standing is what a run without a base evaluates and finds, as far as it can fail
+// the run, with names.
+type standing struct{ rules, failures map[finding][]string }
+
+// standing evaluates all objects of an input.
+func (r *Reconfigured) standing(ctx context.Context, o *Options, in *load.Input) (*standing, error) {
+	plain := *o
+	plain.Base, plain.Memory, plain.Passes, plain.Held, plain.Part, plain.Progress, plain.Prints, plain.Branches = "", nil, nil, nil, nil, nil, nil, nil
+	j, err := Run(ctx, &plain, in, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	fails := func(a policy.Action) bool {
+		return r.FailOn != "never" && (a == "" || a.AtLeast(policy.Action(r.FailOn)))
+	}
+	s := &standing{make(map[finding][]string), make(map[finding][]string)}
+	for _, rule := range j.Engines.Rules() {
+		if !fails(rule.Action) || j.Engines.Implied && rule.Engine == policy.EnginePodSecurity {
+			continue
+		}
+		f := findingOf(rule.Engine, rule.Policy, rule.Name)
+		s.rules[f] = append(s.rules[f], rule.Policy+"/"+rule.Name)
+	}
+	unreached := in.Unreached()
+	for i := range j.Results {
+		x := &j.Results[i]
+		if !x.Undecided() && (x.Outcome != policy.Fail || !fails(x.Action)) || unreached[x.Object.Unit] || x.Suppression != nil {
+			continue
+		}
+		f := findingOf(x.Engine, x.Policy, x.Rule)
+		f.object = x.Object
+		f.object.Unit, f.object.APIVersion, f.object.Namespace = "", "", ""
+		s.failures[f] = append(s.failures[f], fmt.Sprintf("%s/%s about %s %s", x.Policy, x.Rule, x.Object.Kind, x.Object.Name))
+	}
+	return s, nil
 }
 
 // unusable returns the result about a configuration that the next run can't
@@ -77,36 +194,28 @@ func (b *base) configured(rule, file string, line int, message string) policy.Re
 	}.Fingerprinted()
 }
 
-// after returns the options of a run without a base once the configuration now
-// is merged in place of was. What the command line gave stays.
-func (o *Options) after(t *load.Tree, file string, was, now *yaml.Node) (*Options, error) {
+// after returns the options of a run without a base once the configuration now, which may
+// be nil, is merged.
+func (o *Options) after(t *load.Tree, file string, now *yaml.Node) (*Reconfigured, error) {
 	s := &config.File{Name: t.Display(file)}
 	if now != nil {
 		if err := config.InFile(s.Name, s.Decode(now)); err != nil {
 			return nil, err
 		}
-		if err := o.Configurable(t.Dir, s.Name, now); err != nil {
-			return nil, err
-		}
+	}
+	then, err := o.Reconfigured(t.Dir, s.Name, now)
+	if err != nil {
+		return nil, err
 	}
 	s.Sources = o.Configuration.Readable(s.Sources)
-	then := *o
+	given := then.Options
+	then.Options = *o
 	then.Configuration, then.Memory, then.Rendered = s, nil, nil
-	if value, given := config.Flag(was, "gitops"); o.GitOps == value || !given && o.GitOps == load.GitOpsAuto {
-		then.GitOps = load.GitOpsAuto
-		if value, given := config.Flag(now, "gitops"); given {
-			then.GitOps = value
-		}
-	}
-	if value, _ := config.Flag(was, "include-hidden"); value == "true" && o.Selection.Hidden {
-		value, _ := config.Flag(now, "include-hidden")
-		then.Selection.Hidden = value == "true"
-	}
-	if value, _ := config.Flag(was, "include-crds"); (value != "false") == o.IncludeCRDs {
-		value, _ := config.Flag(now, "include-crds")
-		then.IncludeCRDs = value != "false"
-	}
-	return &then, nil
+	then.Values, then.Set, then.SetString, then.SetFile, then.Release, then.Namespace = given.Values, given.Set, given.SetString, given.SetFile, given.Release, given.Namespace
+	then.IncludeCRDs, then.KubeVersion, then.APIVersions, then.Selection.Hidden, then.GitOps = given.IncludeCRDs, given.KubeVersion, given.APIVersions, given.Selection.Hidden, given.GitOps
+	then.Policies, then.With, then.Data, then.AsFile, then.Authorizer = given.Policies, given.With, given.Data, given.AsFile, given.Authorizer
+	then.Packs, then.NoTreePolicies, then.As, then.AsGroups, then.Namespaces, then.Combine = given.Packs, given.NoTreePolicies, given.As, given.AsGroups, given.Namespaces, given.Combine
+	return then, nil
 }
 
 // otherwise is the note about a changed configuration that leaves out nothing.

@@ -31,8 +31,9 @@ type Options struct {
 	Enforce         []string // rehearse that these deny
 	EnforceBy       string
 
-	// Configurable returns an error if the configuration in a file holds wrong flags.
-	Configurable func(root, file string, node *yaml.Node) error
+	// Reconfigured returns the options of a run with another configuration, or an error
+	// if that holds wrong flags.
+	Reconfigured func(root, file string, node *yaml.Node) (*Reconfigured, error)
 
 	Part     *shard              // nil means the whole run
 	Prints   *engines.Prints     // output of print in policies, or nil

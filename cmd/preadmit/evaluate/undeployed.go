@@ -125,12 +125,16 @@ func isAmong(o *render.Object, objects []*render.Object) bool {
 // newlyExcluded returns results about globs that the change adds to the
 // configuration. Once it is merged, matching paths are not evaluated.
 func (b *base) newlyExcluded(o *Options, head *load.Input) []policy.Result {
+	file, err := o.configurationFile(head.Tree)
+	if err != nil {
+		return nil // configure has reported it
+	}
 	var results []policy.Result
-	for _, glob := range config.Excludes(head.Tree) {
+	for _, glob := range config.Excludes(head.Tree, file) {
 		if slices.Contains(o.Selection.Exclude, glob.Value) {
 			continue
 		}
-		at := render.Span{File: config.Path, Line: glob.Line, Column: glob.Column, EndLine: glob.Line, EndColumn: glob.Column}
+		at := render.Span{File: file, Line: glob.Line, Column: glob.Column, EndLine: glob.Line, EndColumn: glob.Column}
 		results = append(results, policy.NewlyExcluded(glob.Value, at, head.Documents())...)
 	}
 	return results
