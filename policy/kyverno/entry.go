@@ -145,10 +145,33 @@ func (e *entry) pickOnce(s *scope, url string, answer any) (any, error) {
 	return p.value, r.searched(err)
 }
 
+// pickWithout applies the entry's jmesPath to a list that is the same for all requests,
+// but for the request's object. Reading the list for each of its objects would take the
+// square of the time.
+func (e *entry) pickWithout(s *scope, url string, answer any, from *store) (any, error) {
+	path, err := e.path(s)
+	if err != nil || path == nil {
+		return answer, err
+	}
+	r, key := s.review, pickKey{url, path.String()}
+	p, ok := r.engine.parted.get(key)
+	if !ok {
+		options := r.search
+		options.Spent = nil
+		p = path.Part("items", from.parts.all, &options)
+		r.engine.parted.put(key, p)
+	}
+	if p == nil {
+		return e.pick(s, answer)
+	}
+	v, err := p.Without(from.without, &r.search)
+	return v, r.searched(err)
+}
+
 // picks holds what queries give of the cluster's lists: the last ones.
-type picks struct {
+type picks[T any] struct {
 	mu    sync.Mutex
-	known map[pickKey]picked
+	known map[pickKey]T
 }
 
 type pickKey struct{ url, path string }
@@ -162,18 +185,18 @@ type picked struct {
 
 const maxPicks = 128
 
-func (p *picks) get(key pickKey) (picked, bool) {
+func (p *picks[T]) get(key pickKey) (T, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	found, ok := p.known[key]
 	return found, ok
 }
 
-func (p *picks) put(key pickKey, value picked) {
+func (p *picks[T]) put(key pickKey, value T) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.known == nil || len(p.known) >= maxPicks {
-		p.known = map[pickKey]picked{}
+		p.known = map[pickKey]T{}
 	}
 	p.known[key] = value
 }
@@ -247,13 +270,15 @@ func (r *review) missing(question string) error {
 
 // loadAPICall returns the response of the API server, or of a test.
 func (e *entry) loadAPICall(s *scope) (any, error) {
-	v, shared, err := e.call(s)
+	v, url, from, err := e.call(s)
 	if _, open := errors.AsType[*openError](err); open {
 		return nil, err
 	}
 	switch {
-	case err == nil && shared != "":
-		v, err = e.pickOnce(s, shared, v)
+	case err == nil && from != nil && from.parts != nil:
+		v, err = e.pickWithout(s, url, v, from)
+	case err == nil && from != nil && from.shared:
+		v, err = e.pickOnce(s, url, v)
 	case err == nil:
 		v, err = e.pick(s, v)
 	}
@@ -263,36 +288,34 @@ func (e *entry) loadAPICall(s *scope) (any, error) {
 	return v, err
 }
 
-// call answers the entry's call. If the answer is the same for all requests, shared is
-// its URL.
-func (e *entry) call(s *scope) (answer any, shared string, err error) {
+// call answers the entry's call. If the answer is from the cluster's objects, it is from
+// a store.
+func (e *entry) call(s *scope) (answer any, url string, from *store, err error) {
 	method := cmp.Or(e.APICall.Method, "GET")
-	url, err := e.text(s, "urlPath")
+	url, err = e.text(s, "urlPath")
 	if err == nil && url == "" {
 		url, err = e.text(s, "url")
 	}
 	if err != nil {
-		return nil, "", err
+		return nil, url, nil, err
 	}
 	for _, c := range s.review.mocks.APICalls {
 		if c.URL == url && cmp.Or(c.Method, "GET") == method {
 			if c.Status >= 400 {
-				return nil, "", fmt.Errorf("the API call to %s was answered with status %d", url, c.Status)
+				return nil, url, nil, fmt.Errorf("the API call to %s was answered with status %d", url, c.Status)
 			}
-			return c.Body, "", nil
+			return c.Body, url, nil, nil
 		}
 	}
 	if method != "GET" || e.APICall.ServiceURL != "" {
 		if s.review.engine.options.CLI {
-			return nil, "", fmt.Errorf("no answer to %s %s is mocked", method, url)
+			return nil, url, nil, fmt.Errorf("no answer to %s %s is mocked", method, url)
 		}
-		return nil, "", s.review.ask(fmt.Sprintf("needs the answer to %s %s", method, url))
+		return nil, url, nil, s.review.ask(fmt.Sprintf("needs the answer to %s %s", method, url))
 	}
-	from := s.review.store()
-	if answer, err = from.call(url); from.shared {
-		shared = url
-	}
-	return answer, shared, err
+	from = s.review.store()
+	answer, err = from.call(url)
+	return answer, url, from, err
 }
 
 // loadGlobal returns the value of a GlobalContextEntry or of one of its

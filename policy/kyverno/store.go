@@ -19,7 +19,9 @@ import (
 type store struct {
 	*review
 	cluster *policy.Cluster
-	shared  bool // the last answer is the same for all requests
+	shared  bool   // the last answer is the same for all requests
+	parts   *items // or it has these without the one that is without
+	without int
 }
 
 var configMaps = schema.GroupKind{Kind: "ConfigMap"}
@@ -134,12 +136,14 @@ func (e *Engine) admitted(o *render.Object, namespace string) map[string]any {
 // An apiPath is the parsed path of a GET to the API server.
 type apiPath struct {
 	group, version, resource, namespace, name string
+	search                                    string // as it is written
 	query                                     map[string]string
 }
 
 // parsePath parses /api/v1/... and /apis/GROUP/VERSION/....
 func parsePath(url string) (p apiPath, ok bool) {
 	where, query, _ := strings.Cut(url, "?")
+	p.search = query
 	parts := strings.Split(strings.Trim(where, "/"), "/")
 	switch {
 	case len(parts) >= 3 && parts[0] == "api":
@@ -215,9 +219,43 @@ func (s *store) isShared(kind schema.GroupKind) bool {
 }
 
 func (s *store) list(kind schema.GroupKind, p apiPath, url string) (any, error) {
-	items := []any{}
+	items, err := s.items(kind, p)
+	if err != nil {
+		return nil, err
+	}
+	if !s.engine.options.CLI {
+		s.assume(fmt.Sprintf("GET %s: the list has only the objects rendered or given with --with", url))
+	}
+	gv := schema.GroupVersion{Group: p.group, Version: p.version}
+	return map[string]any{
+		"apiVersion": gv.String(), "kind": kind.Kind + "List", "metadata": map[string]any{},
+		"items": items,
+	}, nil
+}
+
+// items are the objects in the answer to a list request, of which none is the request's.
+type items struct {
+	all []any
+	at  map[*render.Object]int // the index in all, or less than 0 if it is not selected
+}
+
+// items returns the objects that a list request selects.
+func (s *store) items(kind schema.GroupKind, p apiPath) ([]any, error) {
 	secrets := kind == schema.GroupKind{Kind: "Secret"}
-	for _, o := range s.in(kind, p.namespace) {
+	objects := s.in(kind, p.namespace)
+	if !secrets && !s.engine.options.CLI && s.req.OldObject == nil {
+		if known := s.engine.itemsOf(objects, selection{kind, p.namespace, p.search}, p); known != nil {
+			i, own := known.at[s.req.Object]
+			s.alone, s.shared = s.alone || own, !own
+			if !own || i < 0 {
+				return known.all, nil
+			}
+			s.parts, s.without = known, i
+			return slices.Concat(known.all[:i], known.all[i+1:]), nil
+		}
+	}
+	found := []any{}
+	for _, o := range objects {
 		held := o.held
 		if secrets || o.object == s.req.Object || o.object == s.req.OldObject {
 			if held = s.held(o.object); held == nil {
@@ -229,17 +267,38 @@ func (s *store) list(kind schema.GroupKind, p apiPath, url string) (any, error) 
 			return nil, err
 		}
 		if fits {
-			items = append(items, held)
+			found = append(found, held)
 		}
 	}
-	if !s.engine.options.CLI {
-		s.assume(fmt.Sprintf("GET %s: the list has only the objects rendered or given with --with", url))
+	return found, nil
+}
+
+// A selection identifies the objects in the answer to a list request.
+type selection struct {
+	kind              schema.GroupKind
+	namespace, search string
+}
+
+// itemsOf returns the objects that a list request selects, once for all requests, or nil
+// if that fails or an object is there twice.
+func (e *Engine) itemsOf(objects []listed, key selection, p apiPath) *items {
+	if known, ok := e.selected.Load(key); ok {
+		return known.(*items)
 	}
-	gv := schema.GroupVersion{Group: p.group, Version: p.version}
-	return map[string]any{
-		"apiVersion": gv.String(), "kind": kind.Kind + "List", "metadata": map[string]any{},
-		"items": items,
-	}, nil
+	made := &items{all: []any{}, at: make(map[*render.Object]int, len(objects))}
+	for _, o := range objects {
+		fits, err := p.selects(o.held)
+		if _, twice := made.at[o.object]; err != nil || twice {
+			made = nil
+			break
+		}
+		if made.at[o.object] = -1; fits {
+			made.at[o.object] = len(made.all)
+			made.all = append(made.all, o.held)
+		}
+	}
+	e.selected.Store(key, made)
+	return made
 }
 
 // selects reports whether an object matches the path's labelSelector and
