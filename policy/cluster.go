@@ -19,6 +19,7 @@ type Cluster struct {
 	byKind map[schema.GroupKind][]*render.Object
 	byName sync.Map // of schema.GroupKind to map[string][]*render.Object, see Named
 	asked  sync.Map // of schema.GroupKind, see Asked
+	kinds  []schema.GroupKind
 }
 
 // NewCluster indexes objects. Of several with one identity the first counts.
@@ -28,6 +29,7 @@ func NewCluster(objects ...*render.Object) *Cluster {
 		gk := o.GroupVersionKind().GroupKind()
 		c.byKind[gk] = append(c.byKind[gk], o)
 	}
+	c.kinds = slices.SortedFunc(maps.Keys(c.byKind), compareGroupKinds)
 	return c
 }
 
@@ -106,13 +108,13 @@ func (c *Cluster) Asked() (kinds []schema.GroupKind, served bool) {
 	return kinds, served
 }
 
-// Kinds returns the kinds of the objects, sorted.
+// Kinds returns the kinds of the objects, sorted. The caller must not change the slice.
 func (c *Cluster) Kinds() []schema.GroupKind {
 	if c == nil {
 		return nil
 	}
 	c.asked.LoadOrStore(anyKind, true)
-	return slices.SortedFunc(maps.Keys(c.byKind), compareGroupKinds)
+	return c.kinds
 }
 
 // Versions returns the kinds and versions of the objects, by kind and then in

@@ -401,6 +401,7 @@ func (c *Compact) place(x, other *compactResult) render.Span {
 type ruleSet struct {
 	rules []Result          // without data of an object
 	ids   map[string]uint32 // nil until a rule is added
+	key   []byte            // memory of the last key
 }
 
 // rule returns the number of a rule's data.
@@ -408,24 +409,23 @@ func (s *ruleSet) rule(r *Result) uint32 {
 	if s.ids == nil {
 		s.ids = make(map[string]uint32, len(s.rules))
 		for i := range s.rules {
-			s.ids[string(s.rules[i].ruleKey())] = uint32(i)
+			s.ids[string(s.rules[i].ruleKey(nil))] = uint32(i)
 		}
 	}
-	key := r.ruleKey()
-	if id, ok := s.ids[string(key)]; ok {
+	s.key = r.ruleKey(s.key[:0])
+	if id, ok := s.ids[string(s.key)]; ok {
 		return id
 	}
 	id := uint32(len(s.rules))
-	s.ids[string(key)] = id
+	s.ids[string(s.key)] = id
 	rule := *r
 	rule.forObject()
 	s.rules = append(s.rules, rule)
 	return id
 }
 
-// ruleKey returns everything that results of a rule have in common.
-func (r *Result) ruleKey() []byte {
-	key := make([]byte, 0, 512)
+// ruleKey appends everything that results of a rule have in common.
+func (r *Result) ruleKey(key []byte) []byte {
 	add := func(text string) { key = append(binary.AppendUvarint(key, uint64(len(text))), text...) }
 	for _, s := range []string{
 		r.Engine, r.Policy, r.Rule, string(r.Operation), string(r.Action), string(r.Severity), r.Message, r.PolicyOrigin.File,

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/preadmit/preadmit/render"
 )
@@ -122,21 +123,33 @@ func (t touch) String() string {
 func (c *change) trace(pointer string) (was, touched string, how touch) {
 	var before, after any = c.before, c.after
 	path := render.Path(pointer)
+	if strings.Contains(pointer, "~") || !strings.HasPrefix(pointer, "/") {
+		pointer = render.PathPointer(path)
+	}
+	end := 0 // of what is traced of the pointer
 	for i, key := range path {
 		next, ok := step(before, after, key)
-		touched += render.Pointer(key)
+		here := end
+		if end = len(pointer); i+1 < len(path) {
+			end = here + 1 + strings.IndexByte(pointer[here+1:], '/')
+		}
+		touched = pointer[:end]
 		switch {
 		case !ok || next.after && !next.before:
 			return was, touched, replaced
 		case !next.after && next.before:
-			return was + render.PathPointer(path[i:]), touched, removed
+			return was + pointer[here:], touched, removed
 		case !next.after:
 			if _, list := before.([]any); list {
 				return was, touched, untouched // another one may have had the index
 			}
-			return was + render.PathPointer(path[i:]), touched, untouched
+			return was + pointer[here:], touched, untouched
 		}
-		was += render.Pointer(next.key)
+		if was == pointer[:here] && next.key == key {
+			was = touched
+		} else {
+			was += render.Pointer(next.key)
+		}
 		before, after = next.was, next.is
 	}
 	return was, touched, compare(before, after)

@@ -27,15 +27,16 @@ const (
 // "needs ConfigMap a/b: give it with --with". The first group is the thing.
 var questionForms = []struct {
 	kind string // empty where the thing begins with its kind
+	has  string // text that every match contains, which is found sooner
 	form *regexp.Regexp
 }{
-	{"Namespace", regexp.MustCompile(`\bnamespace ([^\s,:]+).*: give the Namespace with --with$`)},
-	{"CustomResourceDefinition", regexp.MustCompile(`\b(?:whether the cluster serves|the schema of|the resource of kind) ([^:]+?): give its CustomResourceDefinition with --with$`)},
-	{MissingUser, regexp.MustCompile(`\bwho makes the request(): give the user with --as$`)},
-	{MissingAnswer, regexp.MustCompile(`\bneeds the answer to GET (.+): give it with --with$`)},
-	{"", regexp.MustCompile(`\bneeds a parameter of kind (.+?): give it(?:, and a binding,)? with --with$`)},
-	{"", regexp.MustCompile(`\bneeds (?:to know )?the (\S+) (?:there are: give them|of GlobalContextEntry .*: give it) with --with$`)},
-	{"", regexp.MustCompile(`\bneeds (?:to know )?([^\s,:]+ [^\s,:]+)(?:, which it clones)?: give it with --with$`)},
+	{"Namespace", ": give the Namespace with --with", regexp.MustCompile(`\bnamespace ([^\s,:]+).*: give the Namespace with --with$`)},
+	{"CustomResourceDefinition", ": give its CustomResourceDefinition with --with", regexp.MustCompile(`\b(?:whether the cluster serves|the schema of|the resource of kind) ([^:]+?): give its CustomResourceDefinition with --with$`)},
+	{MissingUser, ": give the user with --as", regexp.MustCompile(`\bwho makes the request(): give the user with --as$`)},
+	{MissingAnswer, "needs the answer to GET ", regexp.MustCompile(`\bneeds the answer to GET (.+): give it with --with$`)},
+	{"", "needs a parameter of kind ", regexp.MustCompile(`\bneeds a parameter of kind (.+?): give it(?:, and a binding,)? with --with$`)},
+	{"", "the ", regexp.MustCompile(`\bneeds (?:to know )?the (\S+) (?:there are: give them|of GlobalContextEntry .*: give it) with --with$`)},
+	{"", ": give it with --with", regexp.MustCompile(`\bneeds (?:to know )?([^\s,:]+ [^\s,:]+)(?:, which it clones)?: give it with --with$`)},
 }
 
 // missingIn returns what a message of an engine asks for. It returns nil if the
@@ -56,6 +57,9 @@ func missingIn(message string) []Missing {
 
 func missingOf(question string) (Missing, bool) {
 	for _, f := range questionForms {
+		if !strings.Contains(question, f.has) {
+			continue
+		}
 		found := f.form.FindStringSubmatch(question)
 		if found == nil {
 			continue

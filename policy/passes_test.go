@@ -61,7 +61,7 @@ func TestPassesComeBack(t *testing.T) {
 	a.Join(c)
 	kinds := make(map[string]bool)
 	for i := range a.rules {
-		kinds[string(a.rules[i].ruleKey())] = true
+		kinds[string(a.rules[i].ruleKey(nil))] = true
 	}
 	if len(kinds) != len(a.rules) {
 		t.Errorf("%d rules are kept, of which %d differ", len(a.rules), len(kinds))

@@ -235,9 +235,9 @@ func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Re
 	if err != nil || len(responses)+len(implied) == 0 {
 		return e.refuseLabel(r), err
 	}
-	results := make([]policy.Result, len(responses), len(responses)+len(implied))
+	results := req.Room()
 	for i := range responses {
-		results[i] = responses[i].result()
+		results = append(results, responses[i].result())
 	}
 	return append(append(results, implied...), e.refuseLabel(r)...), nil
 }

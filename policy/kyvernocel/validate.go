@@ -26,7 +26,7 @@ func (e *Engine) Validator() policy.Validator { return validator{e} }
 
 // Validate implements policy.Validator.
 func (v validator) Validate(ctx context.Context, req *policy.Request) ([]policy.Result, error) {
-	var all []policy.Result
+	all := req.Room()
 	var r *review
 	shares := v.shares(req)
 	for _, p := range v.policies {
