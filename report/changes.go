@@ -86,9 +86,14 @@ func (r *Report) deletes() map[render.Key]bool {
 	return deleted
 }
 
-// allIn reports whether all objects of results are in a set.
+// allIn reports whether the objects of all results are in a set.
 func allIn(set map[render.Key]bool, s selection) bool {
-	return !slices.ContainsFunc(objects(s), func(k render.Key) bool { return !set[k] })
+	for _, x := range s.outlines() {
+		if !set[x.Object] {
+			return false
+		}
+	}
+	return true
 }
 
 // withObject says that failures are only fixed since their objects are deleted.
