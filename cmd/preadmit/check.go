@@ -134,6 +134,9 @@ func (o *checkOptions) nothingChecked(in *load.Input, args []string) error {
 			return fmt.Errorf("nothing was checked: exclude leaves out every Kubernetes object, the first at %s:%d", report.Plain(in.Tree.Display(d.File)), d.Line)
 		}
 	}
+	if o.Selection.Excludes("any name") {
+		return errors.New("nothing was checked: exclude leaves out every path")
+	}
 	return &supervise.Incomplete{Err: fmt.Errorf("nothing was checked: there is no chart, kustomization or manifest in %s", cmp.Or(strings.Join(args, ", "), "."))}
 }
 
