@@ -110,7 +110,7 @@ func object(node *yaml.Node) (*unstructured.Unstructured, error) {
 }
 
 func decode(node *yaml.Node, value *any) error {
-	if !printChanges(node) {
+	if !printChanges(node, false) {
 		return node.Decode(value)
 	}
 	text, err := yaml.String(node)
@@ -121,12 +121,16 @@ func decode(node *yaml.Node, value *any) error {
 }
 
 // printChanges reports whether a node may hold another value once it is printed and
-// parsed: if it holds folded scalars, or literal ones that are not simple.
-func printChanges(node *yaml.Node) bool {
-	if node.Style&yaml.FoldedStyle != 0 || node.Style&yaml.LiteralStyle != 0 && !isSimple(node) {
+// parsed: if it holds folded scalars, literal ones that are not simple, or null without
+// a text between braces or brackets, which is printed as an empty string.
+func printChanges(node *yaml.Node, inFlow bool) bool {
+	inFlow = inFlow || node.Style&yaml.FlowStyle != 0
+	switch {
+	case node.Style&yaml.FoldedStyle != 0, node.Style&yaml.LiteralStyle != 0 && !isSimple(node),
+		inFlow && node.Kind == yaml.ScalarNode && node.Style == 0 && node.Value == "":
 		return true
 	}
-	return slices.ContainsFunc(node.Content, printChanges)
+	return slices.ContainsFunc(node.Content, func(n *yaml.Node) bool { return printChanges(n, inFlow) })
 }
 
 // isSimple reports whether a literal scalar is of printable ASCII, begins with a

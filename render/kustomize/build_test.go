@@ -36,10 +36,10 @@ func TestPrintedBlocks(t *testing.T) {
 		switch {
 		case !same:
 			changed++
-			if !printChanges(node) {
+			if !printChanges(node, false) {
 				t.Errorf("%q is taken for simple, but changes: %v\n%s", value, err, text)
 			}
-		case !printChanges(node):
+		case !printChanges(node, false):
 			simple++
 		}
 		if len(value) < 4 {
