@@ -14,6 +14,7 @@ import (
 	"context"
 	"io/fs"
 	"path"
+	"reflect"
 	"runtime"
 	"strings"
 	"sync"
@@ -30,7 +31,7 @@ type Options struct {
 	Build string // identifies the program; other programs' entries are not used
 	Label string // identifies the tree and paths of cached discoveries
 	Apart string // a directory of the tree that its parents' listings omit
-	Other *Graph // of the other side of a change, which is rendered already
+	Other *Graph // of the other side of a change, or of the same tree, which is rendered already
 }
 
 // A Graph is a render.Graph that remembers. It is for one tree and safe for
@@ -50,6 +51,9 @@ type Graph struct {
 // New returns a Graph for a tree.
 func New(g render.Graph, tree fs.FS, o Options) *Graph {
 	t := NewTree(tree, o.Apart)
+	if o.Other != nil && reflect.TypeOf(tree).Comparable() && o.Other.tree.fsys == tree {
+		t = o.Other.tree
+	}
 	return &Graph{
 		graph: g, options: o, tree: t, claims: newClaims(o, t),
 		units: make(map[*render.Unit]*unit), byKey: make(map[Key][]*unit), digests: make(map[*unstructured.Unstructured]string),
@@ -119,6 +123,14 @@ func (g *Graph) alike(k Key) []*unit {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.byKey[k]
+}
+
+// Rest frees what only makes rendering quicker, once most is rendered. A nil Graph has
+// nothing.
+func (g *Graph) Rest() {
+	if g != nil {
+		g.tree.empty()
+	}
 }
 
 // renderUncached renders a unit without the cache.

@@ -334,6 +334,13 @@ func (t *Tree) keep(name string, c *contents) {
 	}
 }
 
+// empty forgets the contents of files.
+func (t *Tree) empty() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.contents, t.room = make(map[string]*contents), allKept
+}
+
 // Stat implements fs.StatFS.
 func (t *Tree) Stat(name string) (fs.FileInfo, error) { return t.info(opStat, name, fs.Stat) }
 

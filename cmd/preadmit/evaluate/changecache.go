@@ -32,6 +32,7 @@ func (r *resultCache) reviews(same, changed, variants, oldVariants []policy.Requ
 		cache: r, same: r.part("same", same), changed: r.part("changed", changed), variants: r.part("variants", variants),
 		old: r.part("old", policy.Reapplying(changed, written)), oldVariants: r.part("old variants", oldVariants), written: written,
 	}
+	v.same.stores = true
 	r.changes = v.parts()
 	return v
 }
@@ -88,19 +89,19 @@ func (v *reviews) head(ctx context.Context) (kept, fresh []policy.Result, err er
 			n++
 		}
 	}
-	if err := v.same.storeOld(ctx, v.chain, func(i int) bool { return !v.same.known[i] }); err != nil {
-		return nil, nil, err
-	}
 	if err := v.changed.storeOld(ctx, v.chain, func(i int) bool { return !v.changed.known[i] || before[i] }); err != nil {
-		return nil, nil, err
-	}
-	if kept, err = v.same.review(ctx, v.chain); err != nil {
 		return nil, nil, err
 	}
 	if fresh, err = v.changed.review(ctx, v.chain); err != nil {
 		return nil, nil, err
 	}
 	only, err := v.variants.review(ctx, v.chain)
+	if err != nil {
+		return nil, nil, err
+	}
+	last := v.chain
+	last.Forgets = true // a unit of which nothing changes is seldom looked at again
+	kept, err = v.same.review(ctx, last)
 	return kept, policy.WithoutRepeats(slices.Concat(fresh, only), kept...), err
 }
 
@@ -130,6 +131,7 @@ type part struct {
 	groups []*requestGroup
 	known  []bool // by request: its results are cached
 	stored []bool // by request: its old object is as policies store it
+	stores bool   // old objects are stored while their requests are evaluated
 }
 
 // A requestGroup holds the requests of a part about one unit.
@@ -286,27 +288,24 @@ func (p *part) storeOld(ctx context.Context, c policy.Chain, need func(i int) bo
 
 // review evaluates the requests without cached results and returns the results of all.
 func (p *part) review(ctx context.Context, c policy.Chain) ([]policy.Result, error) {
-	if p.groups == nil { // nothing is cached
-		return c.Review(ctx, p.reqs)
-	}
-	var rest []policy.Request
-	at := make(map[int32]int)
-	for i := range p.reqs {
-		if !p.known[i] {
-			at[int32(i)] = len(rest)
-			rest = append(rest, p.reqs[i])
-		}
-	}
 	held := new(policy.Compact)
-	parts, err := c.ReviewEach(ctx, rest, held)
+	parts, err := p.evaluate(ctx, c, held)
 	if err != nil {
 		return nil, err
 	}
 	n := 0
+	for _, results := range parts {
+		n += len(results)
+	}
 	for _, g := range p.groups {
 		n += len(g.results) + g.passes.Len()
 	}
 	all := make([]policy.Result, 0, n)
+	if p.groups == nil { // nothing is cached
+		for i := range parts {
+			all, parts[i] = held.Append(all, parts[i]), nil
+		}
+	}
 	for _, g := range p.groups {
 		if g.known {
 			all = append(all, g.results...)
@@ -318,12 +317,49 @@ func (p *part) review(ctx context.Context, c policy.Chain) ([]policy.Result, err
 		}
 		first := len(all)
 		for _, i := range g.requests {
-			all = held.Append(all, parts[at[i]])
+			all = held.Append(all, parts[i])
 		}
 		p.learn(g, all[first:])
 	}
 	policy.Sort(all)
 	return all, nil
+}
+
+// evaluate evaluates the requests without cached results, and returns the results by
+// request.
+func (p *part) evaluate(ctx context.Context, c policy.Chain, held *policy.Compact) ([]policy.CompactResults, error) {
+	const enough = 512 // requests at a time, and more of one unit, which may forget its places then
+	all := make([]policy.CompactResults, len(p.reqs))
+	var at []int
+	var reqs []policy.Request
+	flush := func() error {
+		if p.stores && !p.stored[at[0]] {
+			if err := c.StoreOld(ctx, reqs); err != nil {
+				return err
+			}
+		}
+		results, err := c.ReviewEach(ctx, reqs, held)
+		for k, i := range at {
+			all[i] = results[k]
+		}
+		at, reqs = at[:0], reqs[:0]
+		return err
+	}
+	for i := range p.reqs {
+		if p.known[i] {
+			continue
+		}
+		if n := len(reqs); n >= enough && reqs[n-1].Subject().Unit != p.reqs[i].Subject().Unit {
+			if err := flush(); err != nil {
+				return nil, err
+			}
+		}
+		at, reqs = append(at, i), append(reqs, p.reqs[i])
+	}
+	if len(reqs) == 0 {
+		return all, nil
+	}
+	return all, flush()
 }
 
 // learn sorts the results of a group and keeps them for the next run, unless that could

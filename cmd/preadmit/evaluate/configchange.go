@@ -150,7 +150,7 @@ type standing struct{ rules, failures map[finding][]string }
 // standing evaluates all objects of an input.
 func (r *Reconfigured) standing(ctx context.Context, o *Options, in *load.Input) (*standing, error) {
 	plain := *o
-	plain.Base, plain.Memory, plain.Passes, plain.Held, plain.Part, plain.Progress, plain.Prints, plain.Branches = "", nil, nil, nil, nil, nil, nil, nil
+	plain.Base, plain.Memory, plain.Passes, plain.Held, plain.Part, plain.Progress, plain.Prints, plain.Branches = "", nil, new(policy.Passes), nil, nil, nil, nil, nil
 	j, err := Run(ctx, &plain, in, nil, nil)
 	if err != nil {
 		return nil, err
@@ -210,7 +210,7 @@ func (o *Options) after(t *load.Tree, file string, now *yaml.Node) (*Reconfigure
 	s.Sources = o.Configuration.Readable(s.Sources)
 	given := then.Options
 	then.Options = *o
-	then.Configuration, then.Memory, then.Rendered = s, nil, nil
+	then.Configuration, then.Memory = s, nil
 	then.Values, then.Set, then.SetString, then.SetFile, then.Release, then.Namespace = given.Values, given.Set, given.SetString, given.SetFile, given.Release, given.Namespace
 	then.IncludeCRDs, then.KubeVersion, then.APIVersions, then.Selection.Hidden, then.GitOps = given.IncludeCRDs, given.KubeVersion, given.APIVersions, given.Selection.Hidden, given.GitOps
 	then.Policies, then.With, then.Data, then.AsFile, then.Authorizer = given.Policies, given.With, given.Data, given.AsFile, given.Authorizer

@@ -152,11 +152,9 @@ func (o *Sources) graph(t *Tree, args []string) (rendering, *cache.Graph) {
 	if o.Memory != nil {
 		options.Store, options.Build = o.Memory.Store, o.Memory.Build
 	}
-	if side == "base" { // whose units are rendered again only if the change affects them
-		options.Other = o.Rendered
-	}
+	options.Other = o.Rendered // units are rendered again only if the change affects them
 	g := cache.New(graph, t, options)
-	if side == "head" {
+	if o.Rendered == nil {
 		o.Rendered = g
 	}
 	if o.Memory != nil {

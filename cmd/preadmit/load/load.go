@@ -71,7 +71,7 @@ func Load(ctx context.Context, o *Sources, args []string, stdin io.Reader) (*Inp
 		return nil, err
 	}
 	t.Edit(o.Texts)
-	t.Paired, o.Configuration = o.Base != "", nil
+	t.Paired, o.Configuration, o.Rendered = o.Base != "", nil, nil
 	if err := o.Confine(ctx, t, args, stdin); err != nil {
 		return nil, err
 	}
@@ -146,6 +146,7 @@ func From(ctx context.Context, o *Sources, t *Tree, args []string, stdin io.Read
 		return in, err
 	}
 	l.catalogued(o.KubeVersion, s.Fetch.CRDs)
+	in.Graph.Rest()
 	return in, nil
 }
 
