@@ -48,7 +48,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Modes are the modes.
+// Modes lists the modes.
 var Modes = []string{"unknown", "allow", "deny", "rbac"}
 
 // Options configure an authorizer.

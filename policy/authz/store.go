@@ -250,7 +250,7 @@ type selection struct {
 	doubt     string // why its rules may be absent
 }
 
-// take returns what a selected role adds: its rules, or further selections.
+// take returns the parts of a selected role: its rules, or further selections.
 func (s selection) take(n *named[*roleObject]) (parts []part, next []selection) {
 	doubt := s.doubt
 	if len(n.variants) > 1 {

@@ -34,7 +34,7 @@ type Side struct {
 	Unread   []string // files and directories that could not be read
 }
 
-// Identities returns those of the side's units.
+// Identities returns the identities of the side's units.
 func (s *Side) Identities() map[string]bool {
 	all := make(map[string]bool)
 	for _, u := range s.Units {
@@ -64,8 +64,8 @@ func Comparable(base, head *Side) (old, now []*render.Object) {
 	return old, render.Objects(head.Units)
 }
 
-// onlyOnes returns the objects that each side has once, whatever their units are: an
-// object that is in another unit only because its own failed is still the same.
+// onlyOnes returns the objects that each side has once, in any unit: an object that
+// moved to another unit because its own failed is still the same.
 func onlyOnes(base, head *Side) map[placeless]bool {
 	counts := make(map[placeless][2]int)
 	for i, in := range []*Side{base, head} {
@@ -95,9 +95,9 @@ func anywhere(o *render.Object) placeless {
 	return key
 }
 
-// undeployed returns the objects that nothing found in the head deploys, if the
-// base has no GitOps objects at all. It is not known how the base deploys them,
-// so the change does not delete them.
+// undeployed returns the objects that nothing found in the head deploys, if the base
+// has no GitOps objects at all. How the base deploys them is unknown, so the change
+// does not delete them.
 func undeployed(base, head *Side) map[render.Key]bool {
 	if len(base.Deployed.Units) > 0 {
 		return nil
@@ -111,8 +111,8 @@ func undeployed(base, head *Side) map[render.Key]bool {
 	return apart
 }
 
-// Halves returns a function that reports whether a unit is one that a side could not
-// render whole, or may not have found since it could not read a directory.
+// Halves returns a function that reports whether a side could not render a unit
+// completely, or may have missed it because it could not read a directory.
 func Halves(sides ...*Side) func(unit string) bool {
 	half := make(map[string]bool)
 	var unread []string
@@ -142,9 +142,9 @@ func Halves(sides ...*Side) func(unit string) bool {
 	}
 }
 
-// Stopped returns the units of one side of which the other has no objects because
-// they, or the unit that deploys them, could not be rendered there. Their controller
-// leaves their objects as they are.
+// Stopped returns the units of one side whose objects are missing on the other
+// because they, or the unit that deploys them, could not be rendered there. Their
+// controller leaves their objects unchanged.
 func Stopped(in, other *Side) map[string]bool {
 	failed := make(map[string]bool) // by identity, of the units of the other side
 	for _, u := range slices.Concat(other.Deployed.Units, other.Units) {
@@ -180,7 +180,7 @@ const maxOwners = 32 // above a unit
 // by itself. The other side has its files too, but not as a unit.
 func uncovered(half map[string]bool, sides []*Side) {
 	units := make([]map[string]bool, len(sides))
-	hides := make([]bool, len(sides)) // whether something failed that may use others
+	hides := make([]bool, len(sides)) // whether a unit failed that may use others
 	for i, in := range sides {
 		units[i] = make(map[string]bool, len(in.Units))
 		for _, u := range in.Units {
@@ -225,7 +225,8 @@ func ChangedInputs(base, head *Side) map[string]bool {
 	return changed
 }
 
-// isDocumentation reports whether a file is one for a chart's readers, such as its README.md.
+// isDocumentation reports whether a file is documentation of a chart, such as its
+// README.md.
 func isDocumentation(u *render.Unit, name string) bool {
 	return u.Kind == "helm" && path.Dir(name) == u.Path && slices.Contains([]string{"README.md", "README.md.gotmpl", "CHANGELOG.md", "LICENSE", "OWNERS"}, path.Base(name))
 }
@@ -240,7 +241,7 @@ func below(tree fs.FS, root string) []string {
 	return all
 }
 
-// SameFile reports whether a file is the same in two trees, but for comments and blank
+// SameFile reports whether a file is the same in two trees, except comments and blank
 // lines at its beginning.
 func SameFile(a, b fs.FS, name string) bool {
 	x, errX := render.ReadFile(a, name)
@@ -248,8 +249,8 @@ func SameFile(a, b fs.FS, name string) bool {
 	return (errX == nil) == (errY == nil) && bytes.Equal(content(x), content(y))
 }
 
-// content returns a text from the first line on that is neither blank nor a comment. A
-// comment with an action of a template counts, since the action may write objects.
+// content returns a text without blank lines and comments at its beginning. A comment
+// with an action of a template counts as text, since the action may write objects.
 func content(text []byte) []byte {
 	for len(text) > 0 {
 		line, rest, _ := bytes.Cut(text, []byte("\n"))

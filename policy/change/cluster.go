@@ -30,10 +30,9 @@ func Cluster(head, base *Side, exempts func(*render.Object) bool) *policy.Cluste
 	return clusterOf(first, render.Objects(head.Units), render.Objects(head.Given), render.Objects(head.Context), render.Objects(head.Anywhere), render.Objects(base.Units))
 }
 
-// Definitions returns the policies and definitions of a head. Of definitions
-// for one kind the first counts. Those that the base has too come first, then
-// those that the change adds, and last those that it deletes, for objects of
-// their kinds that it keeps or adds.
+// Definitions returns the policies and definitions of a head. If several define one
+// kind the first counts. Those that the base has too come first, then those that the
+// change adds, then those that it deletes, for objects of their kinds in the head.
 func Definitions(head, base []*render.Object) []*render.Object {
 	was, is := make(map[render.Key]bool, len(base)), make(map[render.Key]bool, len(head))
 	for _, o := range base {
@@ -66,9 +65,9 @@ func clusterOf(lists ...[]*render.Object) *policy.Cluster {
 	})...)
 }
 
-// asInBase returns the objects that policies look at, with exempting objects as
-// the base has them. Exempting objects that the change adds are left out, but new
-// Namespaces stay, without their labels.
+// asInBase returns the objects that policies look up, with exempting objects as the
+// base has them. It leaves out exempting objects that the change adds, except new
+// Namespaces, which lose their labels.
 func asInBase(head []*render.Object, base []*render.Object, exempts func(*render.Object) bool) []*render.Object {
 	identity := func(o *render.Object) render.Key {
 		k := o.Unversioned()
@@ -94,9 +93,9 @@ func asInBase(head []*render.Object, base []*render.Object, exempts func(*render
 	return all
 }
 
-// Standing returns the units of a base with each object that the head has just as it
-// is at the head's lines, which a reader can look up. name gives files of the base's
-// revision their names in reports, which all other places have.
+// Standing returns the units of a base. Objects that the head has unchanged are at
+// the head's lines, which a reader can look up; all other places are in files that
+// name renames.
 func Standing(base, head []*render.Unit, name func(file string) string) []*render.Unit {
 	same := make(map[*render.Object]*render.Object)
 	for _, r := range policy.Requests(render.Objects(base), render.Objects(head)) {
@@ -120,7 +119,7 @@ func Standing(base, head []*render.Unit, name func(file string) string) []*rende
 	return units
 }
 
-// AtCommit returns an object of the base whose files have the names that name gives them.
+// AtCommit returns an object of the base with its files renamed by name.
 func AtCommit(o *render.Object, name func(file string) string) *render.Object {
 	was := *o
 	if o.Provenance != nil {

@@ -11,10 +11,10 @@ import (
 )
 
 // Exempting returns the objects that the change adds or changes and that may exempt
-// others from policies, and a function that selects them: by their labels, as an
-// exception, by what they permit, or as a parameter of policies of the base, which a
-// ConfigMap is if policies looked up that kind. The objects also include definitions of
-// kinds that the base has in another form.
+// others from policies, and a function that selects such objects: by their labels, as
+// exceptions, as permissions, or as parameters of the base's policies (a ConfigMap
+// only if policies looked up that kind). The objects include changed definitions of
+// kinds that the base has.
 func Exempting(base, head *Side, lookedUp []schema.GroupKind) (changed []policy.Request, is func(*render.Object) bool) {
 	was := render.Objects(base.Units)
 	parameters := parameterKinds(slices.Concat(was, render.Objects(base.Given)))
@@ -40,8 +40,8 @@ func Exempting(base, head *Side, lookedUp []schema.GroupKind) (changed []policy.
 	}), is
 }
 
-// LookedUp does what Exempting does for other objects that policies looked up,
-// such as in Gatekeeper's data.inventory.
+// LookedUp is Exempting for other objects that policies looked up, such as in
+// Gatekeeper's data.inventory.
 func LookedUp(base, head *Side, lookedUp []schema.GroupKind) (changed []policy.Request, is func(*render.Object) bool) {
 	_, exempts := Exempting(base, head, lookedUp)
 	is = func(o *render.Object) bool {
@@ -61,8 +61,8 @@ func isDefinition(o *render.Object) bool {
 	return o.GroupVersionKind().GroupKind() == schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
 }
 
-// Concerned returns the requests that changed objects may exempt: if these are all
-// definitions, requests about the kinds that they define.
+// Concerned returns the requests that changed objects may exempt. If these are all
+// definitions, it returns the requests about the kinds that they define.
 func Concerned(reqs, changed []policy.Request) []policy.Request {
 	defined := make(map[schema.GroupKind]bool)
 	for _, c := range changed {
@@ -78,10 +78,10 @@ func Concerned(reqs, changed []policy.Request) []policy.Request {
 	})
 }
 
-// Exempted returns the failures, and what is undecided, that a change alone makes
-// pass: those of results, which go by what the base exempts, that are not among found,
-// which go by the head's. Each names the object of the change that exempts. Fields that
-// only the head's definition of a kind has exempt from nothing.
+// Exempted returns the failed and undecided results that a change alone makes pass:
+// those of results, which use the base's exemptions, that are not among found, which
+// use the head's. Each names the object that exempts. Fields that only the head's
+// definition of a kind has exempt from nothing.
 func Exempted(results, found []policy.Result, changed []policy.Request) []policy.Result {
 	counts := func(r *policy.Result) bool { return r.Outcome == policy.Fail || r.Undecided() }
 	known := make(map[string]bool)

@@ -10,8 +10,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Missing compares the objects of two runs by identity. gone are those that later has
-// fewer of, other those that differ there; both are sorted by place.
+// Missing compares the objects of two runs by identity. gone are those of which later
+// has fewer, other those that differ there; both are sorted by place.
 func Missing(now, later []*render.Unit) (gone, other []*render.Object) {
 	laterBy := counted(later)
 	for k, have := range counted(now) {
@@ -31,8 +31,8 @@ func Missing(now, later []*render.Unit) (gone, other []*render.Object) {
 	return gone, other
 }
 
-// counted returns the objects whose results count, by identity. There are
-// several if there are several clusters.
+// counted returns the evaluated objects, by identity. There are several if there are
+// several clusters.
 func counted(units []*render.Unit) map[render.Key][]*render.Object {
 	all := make(map[render.Key][]*render.Object)
 	for _, u := range units {
@@ -57,9 +57,9 @@ func Where(o *render.Object) string {
 	return name + " of " + o.Unit.Identity()
 }
 
-// NewlyAssumed returns the results about places of templates that write more where an
-// assumption does not hold, and that the change brings in: with them an object
-// can leave the rendering and still be deployed.
+// NewlyAssumed returns the results of the change about template places that write
+// more if an assumption does not hold: there an object can leave the rendering and
+// still be deployed.
 func NewlyAssumed(base, head []policy.Result) []policy.Result {
 	type place struct{ unit, file, rule, message string }
 	at := func(r *policy.Result) place {

@@ -66,8 +66,8 @@ func IsPart(o *render.Object) bool {
 	return slices.Contains(Groups(), o.GroupVersionKind().Group) || misspelt(o) != nil
 }
 
-// IsCompiled reports whether engines read o when they are compiled: a policy or a part
-// of one, or a definition of what the API server serves.
+// IsCompiled reports whether engines read o when they are compiled: a policy or a
+// part of one, or a definition of a kind.
 func IsCompiled(o *render.Object) bool {
 	group := o.GroupVersionKind().Group
 	return group == "apiextensions.k8s.io" || group == "apiregistration.k8s.io" || o.GetKind() == "PolicyException" || IsPart(o)

@@ -11,10 +11,9 @@ import (
 )
 
 // misnamed returns a warning for each kind in the match of a Kyverno or Gatekeeper
-// policy that selects nothing, since it was surely meant to be another: it is
-// misspelt, a plural, or in a group that does not have it. A kind that is like no
-// other may be of a CustomResourceDefinition that is not at hand, and is left alone.
-// Admission policies say the same by themselves.
+// policy that is obviously wrong: misspelt, a plural, or in a group that does not
+// have it. A kind unlike any other may belong to a CustomResourceDefinition outside
+// the tree, and is left alone. Admission policies have warnings of their own.
 func misnamed(policies []*render.Object, kinds Kinds) []error {
 	m := misnaming{kinds: kinds, served: kinds.Resources()}
 	var warnings []error
@@ -29,13 +28,13 @@ func misnamed(policies []*render.Object, kinds Kinds) []error {
 	return warnings
 }
 
-// misnaming looks for kinds that are no kinds.
+// misnaming searches kinds that do not exist.
 type misnaming struct {
 	kinds  Kinds
 	served []metav1.APIResource
 }
 
-// kyverno looks into a ClusterPolicy, Policy or PolicyException.
+// kyverno checks a ClusterPolicy, Policy or PolicyException.
 func (m misnaming) kyverno(o *render.Object) []error {
 	kind := o.GetKind()
 	isPolicy := kind == "ClusterPolicy" || kind == "Policy"
@@ -66,8 +65,8 @@ func (m misnaming) kyverno(o *render.Object) []error {
 	return warnings
 }
 
-// entry looks at a kind as Kyverno writes it: Kind, version/Kind,
-// group/version/Kind, with a subresource behind it.
+// entry checks a kind in Kyverno's form: Kind, version/Kind or group/version/Kind,
+// with an optional subresource.
 func (m misnaming) entry(o *render.Object, pointer, entry string) error {
 	parts := strings.Split(entry, "/")
 	if strings.Contains(entry, "*") || len(parts) > 3 {
@@ -84,12 +83,12 @@ func (m misnaming) entry(o *render.Object, pointer, entry string) error {
 	return m.warning(o, pointer, kind, groups)
 }
 
-// isVersion tells v1 and v1beta1 from a group or a kind.
+// isVersion reports whether s is a version such as v1 or v1beta1.
 func isVersion(s string) bool {
 	return len(s) > 1 && s[0] == 'v' && s[1] >= '0' && s[1] <= '9'
 }
 
-// gatekeeper looks into a constraint or a mutator.
+// gatekeeper checks a constraint or a mutator.
 func (m misnaming) gatekeeper(o *render.Object) []error {
 	var warnings []error
 	for i := range listAt(o, "/spec/match/kinds") {
@@ -107,8 +106,8 @@ func (m misnaming) gatekeeper(o *render.Object) []error {
 	return warnings
 }
 
-// warning returns a warning if none of the groups has the kind. Without groups, all
-// groups are looked at.
+// warning returns a warning if none of the groups, or without groups no group at all,
+// has the kind.
 func (m misnaming) warning(o *render.Object, pointer, kind string, groups []string) error {
 	if slices.Contains(groups, "*") {
 		groups = nil
@@ -140,7 +139,7 @@ func (m misnaming) warning(o *render.Object, pointer, kind string, groups []stri
 	return nil
 }
 
-// listAt is the list at a pointer of an object, if there is one.
+// listAt returns the list at a pointer of an object, or nil.
 func listAt(o *render.Object, pointer string) []any {
 	v, _ := render.Lookup(o.Object, pointer)
 	list, _ := v.([]any)

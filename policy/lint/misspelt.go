@@ -41,8 +41,8 @@ func unknownKind(o *render.Object, pointer, hint string) error {
 	}
 }
 
-// gatekeeperKinds lists the kinds of Gatekeeper's groups, but for constraints, whose
-// kinds are those of their templates.
+// gatekeeperKinds lists the kinds of Gatekeeper's groups, except constraints, whose
+// kinds templates define.
 var gatekeeperKinds = map[string][]string{
 	"config.gatekeeper.sh":       {"Config"},
 	"expansion.gatekeeper.sh":    {"ExpansionTemplate"},
@@ -78,6 +78,6 @@ func misspeltGatekeeper(o *render.Object) error {
 	return unknownKind(o, pointer, hint)
 }
 
-// othersOfGatekeeper are groups whose objects Gatekeeper makes itself, or whose kinds
-// come from templates.
+// othersOfGatekeeper are groups whose objects Gatekeeper creates, or whose kinds
+// templates define.
 var othersOfGatekeeper = []string{"connection.gatekeeper.sh", "constraints.gatekeeper.sh", "status.gatekeeper.sh"}

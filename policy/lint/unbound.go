@@ -8,9 +8,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// unbound returns a warning for each admission policy of the tree that no
-// binding names: the API server never asks it. Policies of --policy are evaluated
-// as if they were bound, and are left out.
+// unbound returns a warning for each admission policy of the tree without a binding:
+// the API server never evaluates it. Policies of --policy are evaluated as if they
+// were bound, and are left out.
 func unbound(policies, given, context []*render.Object) []error {
 	const group = "admissionregistration.k8s.io"
 	bound := make(map[string]bool) // kind and name of a policy

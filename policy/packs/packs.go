@@ -26,7 +26,7 @@ var files embed.FS
 // A Pack is a set of policies with a name.
 type Pack struct{ Name, Doc string }
 
-// All are the packs there are.
+// All lists the packs.
 var All = []Pack{
 	{"best-practices", "what reviewers ask of workloads, RBAC, Services and Ingresses, as ValidatingAdmissionPolicies"},
 }
@@ -34,10 +34,9 @@ var All = []Pack{
 // newest is the API server's version if none is given.
 const newest = 37
 
-// Objects returns the policies and bindings of a pack, the policies named
-// after it, in the order of their names. They are nobody's to edit, so nothing
-// is known of their lines. The error says that there is no such pack, or that
-// the version is none ("" is the newest).
+// Objects returns the policies and bindings of a pack, the policies named after it,
+// sorted by name. Nobody edits them, so they have no lines. It fails for an unknown
+// pack or an invalid version ("" is the newest).
 func Objects(name, kubeVersion string) ([]*render.Object, error) {
 	if !slices.ContainsFunc(All, func(p Pack) bool { return p.Name == name }) {
 		return nil, fmt.Errorf("no such pack: %q", name)
@@ -78,8 +77,8 @@ func read(name string) ([]*render.Object, error) {
 	return all, nil
 }
 
-// minorVariable is the variable of a policy that depends on the API server's
-// version, which CEL can't ask for. Its expression is the minor version.
+// minorVariable is the variable of a policy that depends on the API server's version,
+// which CEL can't read. Its expression is the minor version.
 const minorVariable = "minor"
 
 func setMinor(o *render.Object, minor int) {

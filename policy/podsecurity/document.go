@@ -13,7 +13,7 @@ const (
 
 // A document describes a control.
 type document struct {
-	level       api.Level // that brings the control; "" for what is no control
+	level       api.Level // with the control; "" if it is not a control
 	severity    policy.Severity
 	title       string
 	description string
@@ -34,8 +34,8 @@ func (d document) rule(level, id string, action policy.Action) policy.Rule {
 	}
 }
 
-// documents are those of the controls, by ID. A test holds that none is
-// missing and that the examples are refused and allowed as they say.
+// documents describes the controls, by ID. A test holds that none is missing and that
+// the examples are refused and allowed.
 var documents = map[string]document{
 	labelsRule: {
 		severity: policy.High,

@@ -27,10 +27,10 @@ func (c control) locate(p *pod) []string {
 }
 
 // levels knows the controls of each level at each version. The library's own
-// evaluator knows them too, but its results don't say which control they are of.
+// evaluator does too, but its results don't name their control.
 type levels struct {
 	checks []psa.Check // baseline before restricted, each by ID, as the library reports them
-	newest api.Version // that the API server has
+	newest api.Version // that the API server knows
 }
 
 func newLevels(checks []psa.Check, limit api.Version) levels {

@@ -16,12 +16,12 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// labelsRule is the rule that Namespaces are evaluated by.
+// labelsRule is the rule of results about a Namespace's labels.
 const labelsRule = "namespaceLabels"
 
 var namespaceKind = schema.GroupKind{Kind: "Namespace"}
 
-// labelKeys are the labels that the plugin reads, the one that matters most first.
+// labelKeys are the labels that the plugin reads, the most important first.
 var labelKeys = []string{
 	api.EnforceLevelLabel, api.EnforceVersionLabel,
 	api.WarnLevelLabel, api.WarnVersionLabel,
@@ -31,21 +31,21 @@ var labelKeys = []string{
 // A namespace holds the levels that a pod's namespace sets.
 type namespace struct {
 	name   string
-	object *render.Object // nil when it is not in the tree
+	object *render.Object // nil if it is not in the tree
 	labels map[string]string
 	policy api.Policy
 
-	assumed []string // of every result about it
+	assumed []string // of each of its results
 }
 
-// namespace looks up that of a request.
+// namespace returns the namespace of a request.
 func (e *Engine) namespace(req *policy.Request) namespace {
 	ns := namespace{name: req.Namespace, object: e.cluster.Namespace(req.Subject().Unit, req.Namespace)}
 	if ns.object != nil {
 		ns.labels = labels(ns.object.Object)
 	}
-	// What a wrong label leads to is the plugin's answer too: it takes the
-	// strictest level. The Namespace itself gets a result for it.
+	// For an invalid label the plugin, too, uses the strictest level. The Namespace
+	// itself gets a result for it.
 	ns.policy, _ = api.PolicyToEvaluate(ns.labels, e.defaults)
 	if ns.object == nil && ns.name != "" {
 		ns.assumed = []string{"namespace " + strconv.Quote(ns.name) + " is not in the tree: assumed to have no pod-security labels"}
@@ -80,7 +80,7 @@ func (n namespace) origin(label string) render.Span {
 	return render.Span{}
 }
 
-// exemption says which labels exempt from controls of the pack.
+// exemption names the labels that exempt from controls of the pack.
 func (n namespace) exemption() string {
 	var set []string
 	for _, key := range []string{api.EnforceLevelLabel, api.EnforceVersionLabel} {
@@ -91,15 +91,14 @@ func (n namespace) exemption() string {
 	return fmt.Sprintf("namespace %q is labelled %s", n.name, strings.Join(set, ", "))
 }
 
-// A duty is a control that is in force in a namespace, or that a label there
-// has lifted.
+// A duty is a control that applies in a namespace, or that a label there lifts.
 type duty struct {
 	control
-	level  api.LevelVersion // that asks for it
+	level  api.LevelVersion // that requires it
 	action policy.Action
-	label  string // that asks for it or lifts it; the pack does when the namespace lacks it
-	exempt bool   // it need not hold: a label says so
-	again  bool   // another revision of it is in force already
+	label  string // that requires or lifts it; without it the pack requires it
+	exempt bool   // a label lifts it
+	again  bool   // another revision of it already applies
 }
 
 // result returns the passing result of the duty.
@@ -155,10 +154,10 @@ func (e *Engine) action(ns namespace) policy.Action {
 	return policy.Deny
 }
 
-// impliedNote tells about a failure that no cluster would utter.
+// impliedNote is the note of a failure that no cluster would report.
 const impliedNote = "preadmit's default: no policy that was read enforces it"
 
-// A planner gathers duties. The first that asks for a control counts, other
+// A planner collects duties. The first one that requires a control counts; other
 // revisions of it are checked as well.
 type planner struct {
 	duties []duty
@@ -202,8 +201,8 @@ func (e *Engine) validateLabels(req *policy.Request) []policy.Result {
 	return []policy.Result{r}
 }
 
-// wrongBefore reports whether the labels were as wrong before an update, which
-// the plugin lets pass.
+// wrongBefore reports whether the labels were equally wrong before an update, which
+// the plugin accepts.
 func (e *Engine) wrongBefore(req *policy.Request, wrong field.ErrorList) bool {
 	if req.OldObject == nil {
 		return false
@@ -241,8 +240,8 @@ func (e *Engine) namespaces() []namespace {
 	return all
 }
 
-// Rules documents the controls of the pack and those that labels of the
-// tree's Namespaces bring, by level and name.
+// Rules documents the controls of the pack and those of the labels of the tree's
+// Namespaces, by level and name.
 func (e *Engine) Rules() []policy.Rule {
 	type name struct{ level, id string }
 	actions := map[name]policy.Action{{string(e.defaults.Enforce.Level), labelsRule}: policy.Deny}

@@ -13,8 +13,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// templates says where the kinds that the plugin looks at hold their pod. The
-// place is the same in every version of a kind.
+// templates are the places of pods in the kinds that the plugin checks, the same in
+// every version of a kind.
 var templates = map[schema.GroupKind]string{
 	{Kind: "Pod"}:                             "",
 	{Kind: "PodTemplate"}:                     "/template",
@@ -30,13 +30,13 @@ var templates = map[schema.GroupKind]string{
 	{Group: "batch", Kind: "CronJob"}:         "/spec/jobTemplate/spec/template",
 }
 
-// ignoredSubresources of pods carry no pod.
+// ignoredSubresources are subresources of pods without a pod.
 var ignoredSubresources = map[string]bool{
 	"exec": true, "attach": true, "binding": true, "eviction": true,
 	"log": true, "portforward": true, "proxy": true, "status": true,
 }
 
-// examined reports whether the plugin looks at the request's subresource.
+// examined reports whether the plugin checks the request's subresource.
 func examined(req *policy.Request) bool {
 	if req.SubResource == "" {
 		return true
@@ -50,13 +50,13 @@ func isPod(req *policy.Request) bool { return req.Kind.GroupKind() == schema.Gro
 type pod struct {
 	meta *metav1.ObjectMeta
 	spec *corev1.PodSpec
-	at   string // pointer of what holds metadata and spec: "" for a Pod
+	at   string // pointer of the parent of metadata and spec: "" for a Pod
 
-	read *podsecurity.Pod // the same, once fields are looked for
+	read *podsecurity.Pod // the same, once fields are needed
 }
 
-// extract reads the pod at a pointer of an admitted object. It is nil where
-// the object has none, as a ReplicationController may.
+// extract reads the pod at a pointer of an admitted object. It returns nil if there
+// is none, as in some ReplicationControllers.
 func extract(tree map[string]any, at string) (*pod, error) {
 	v, ok := render.Lookup(tree, at)
 	template, isMap := v.(map[string]any)
@@ -74,8 +74,8 @@ func extract(tree map[string]any, at string) (*pod, error) {
 	return p, nil
 }
 
-// typedPod does what extract does for an admitted object in its Go type. It
-// returns nil for other types.
+// typedPod is extract for an admitted object in its Go type. It returns nil for other
+// types.
 func typedPod(typed any, at string) *pod {
 	switch o := typed.(type) {
 	case *corev1.Pod:
@@ -100,7 +100,7 @@ func podOf(t *corev1.PodTemplateSpec, at string) *pod {
 	return &pod{meta: &t.ObjectMeta, spec: &t.Spec, at: at}
 }
 
-// stringMap takes the strings of a map; an admitted object has no others.
+// stringMap returns the strings of a map; an admitted object has no other values.
 func stringMap(v any) map[string]string {
 	m, _ := v.(map[string]any)
 	found := make(map[string]string, len(m))
@@ -112,8 +112,8 @@ func stringMap(v any) map[string]string {
 	return found
 }
 
-// significant reports whether the plugin looks at a request at all: an update of
-// a pod counts when it adds or removes containers or changes an image.
+// significant reports whether the plugin checks a request: an update of a pod only if
+// it adds or removes containers or changes an image.
 func significant(req *policy.Request, p *pod) bool {
 	if req.Operation != policy.Update || !isPod(req) || req.OldAdmitted == nil {
 		return true

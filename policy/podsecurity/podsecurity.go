@@ -27,10 +27,10 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Options say which pack it is.
+// Options select the pack.
 type Options struct {
 	Level       string          // of the pack: "baseline" or "restricted"
-	KubeVersion string          // of the API server, "1.31"; "" is the newest that the library knows
+	KubeVersion string          // of the API server, "1.31"; "" is the library's newest
 	Cluster     *policy.Cluster // where Namespaces are looked up; may be nil
 
 	// Implied means that the pack is used by default, so nothing on the cluster
@@ -72,8 +72,8 @@ func New(opts Options) (*Engine, error) {
 	}, nil
 }
 
-// Validate returns a result for each control that is in force for the pods of
-// the request's object, and for the pod-security labels of a Namespace.
+// Validate returns a result for each control that applies to the pods of the
+// request's object, and for the pod-security labels of a Namespace.
 func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Result, error) {
 	if err := ctx.Err(); err != nil || req.Object == nil {
 		return nil, err
@@ -132,7 +132,7 @@ func (e *Engine) evaluate(req *policy.Request, ns namespace, p *pod) []policy.Re
 	return results
 }
 
-// message words a refusal as the API server does.
+// message returns the API server's message for a refusal.
 func message(d duty, verdict psa.CheckResult, p *pod) string {
 	all := psa.AggregateCheckResults([]psa.CheckResult{verdict})
 	if d.action != policy.Deny {
@@ -162,7 +162,7 @@ func (e *Engine) unchanged(ns namespace) []policy.Result {
 	return results
 }
 
-// undecided returns the result for an object whose pod can't be made.
+// undecided returns the result for an object whose pod can't be computed.
 func (e *Engine) undecided(path string, err error) policy.Result {
 	return policy.Result{
 		Engine: policy.EnginePodSecurity, Policy: string(e.defaults.Enforce.Level), Rule: "podSpec",
@@ -172,8 +172,8 @@ func (e *Engine) undecided(path string, err error) policy.Result {
 	}
 }
 
-// defaultedPorts adds the cause where host ports are not written in the
-// object: the API server sets them for pods in the host's network.
+// defaultedPorts adds the cause of host ports that the object does not have: the API
+// server sets them for pods in the host's network.
 func defaultedPorts(fields []string, o *render.Object, p *pod) []string {
 	if !p.spec.HostNetwork {
 		return fields

@@ -57,8 +57,7 @@ func (n node) fields(known ...string) map[string]node {
 	return n.read(func(key string) string { return key }, known)
 }
 
-// folded returns the fields of a mapping in which the case of names counts for
-// nothing, by the names that are known.
+// folded returns the fields of a mapping by their known names, ignoring the case.
 func (n node) folded(known ...string) map[string]node {
 	return n.read(func(key string) string {
 		if i := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, key) }); i >= 0 {
@@ -104,7 +103,7 @@ func (n node) items() []node {
 	return items
 }
 
-// text returns a string, "" where there is none. A name may be a number.
+// text returns a string, "" if there is none. A name may be a number.
 func (n node) text() string {
 	s, ok := n.value.(string)
 	if i, number := n.value.(int64); number {
@@ -116,7 +115,7 @@ func (n node) text() string {
 	return s
 }
 
-// flag returns a boolean, false where there is none.
+// flag returns a boolean, false if there is none.
 func (n node) flag() bool {
 	b, ok := n.value.(bool)
 	if n.value != nil && !ok {

@@ -164,7 +164,7 @@ func subjects(all []rbacv1.Subject) string {
 	return strings.Join(out, ",")
 }
 
-// only are the labels besides the one that all of them have. All are "true".
+// only returns the labels except the one that all of them have. All are "true".
 func only(labels map[string]string) (string, error) {
 	if labels[boot] != "rbac-defaults" {
 		return "", fmt.Errorf("no label %s", boot)
