@@ -99,8 +99,8 @@ type Trial struct {
 	ConditionsCost  Cost `json:"conditionsCost"`
 	ValidationsCost Cost `json:"validationsCost"`
 
-	// ParamObject and NamespaceObject are what culprits with the roots params
-	// and namespaceObject point into; for the chain, which sets their places.
+	// ParamObject and NamespaceObject are the objects of culprits with the roots
+	// params and namespaceObject; the chain uses them to set places.
 	ParamObject     *render.Object `json:"-"`
 	NamespaceObject *render.Object `json:"-"`
 }
@@ -199,8 +199,8 @@ func (c Chain) explainUnguarded(ctx context.Context, req Request, policy, rule s
 	return all, ctx.Err()
 }
 
-// explainWritten tells about the validators that evaluate what is written, where the
-// API server does not serve its version, as review has them evaluate it.
+// explainWritten explains the validators that, as in review, evaluate the written
+// object because the API server does not serve its version.
 func (c Chain) explainWritten(ctx context.Context, req *Request, policy, rule string) ([]Explanation, error) {
 	if req.Admitted == nil {
 		return nil, nil

@@ -21,8 +21,8 @@ type memo struct {
 	traced  map[tracedField]trace
 }
 
-// A memoKey is what Request.Remember was given: a part of a policy, and the address of an
-// object.
+// A memoKey holds the arguments of Request.Remember: a part of a policy, and the
+// address of an object.
 type memoKey struct {
 	part   any
 	object uintptr

@@ -24,7 +24,7 @@ const (
 )
 
 // questionForms match the sentences in which engines ask for something, such as
-// "needs ConfigMap a/b: give it with --with". The first group is the thing.
+// "needs ConfigMap a/b: give it with --with". The first group is its name.
 var questionForms = []struct {
 	kind string // empty where the thing begins with its kind
 	has  string // text that every match contains, which is found sooner
@@ -39,8 +39,8 @@ var questionForms = []struct {
 	{"", ": give it with --with", regexp.MustCompile(`\bneeds (?:to know )?([^\s,:]+ [^\s,:]+)(?:, which it clones)?: give it with --with$`)},
 }
 
-// missingIn returns what a message of an engine asks for. It returns nil if the
-// message also asks for something that no flag provides.
+// missingIn returns the objects or settings that a message asks for. It returns nil
+// if the message also asks for something that no flag provides.
 func missingIn(message string) []Missing {
 	var all []Missing
 	for question := range strings.SplitSeq(message, "; ") {

@@ -23,7 +23,7 @@ func ErrorAt(o *render.Object, pointer, rule string, err error) *render.Error {
 	return &render.Error{Span: o.Span(pointer), Rule: rule, Err: &NamedError{Policy: o.GetName(), Err: ShortError(err)}}
 }
 
-// MaxMessage is how many bytes a message may have: it may quote values of objects.
+// MaxMessage bounds the bytes of a message, which may quote values of objects.
 const MaxMessage = 4 << 10
 
 // ShortError is err with at most [MaxMessage] bytes of text.

@@ -11,10 +11,10 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Pruned drops the requests that GitOps controllers do not make: the DELETE of
-// an object that they leave on the cluster, and changes of definitions in a
-// chart that an upgrade leaves alone. before and stays hold the units of the
-// base and of the head, by Identity. notes say what is dropped, and why.
+// Pruned drops the requests that GitOps controllers do not make: the DELETE of an
+// object that they leave on the cluster, and changes of a chart's definitions that an
+// upgrade leaves unchanged. before and stays hold the units of the base and of the
+// head, by Identity. notes list the dropped requests, with reasons.
 func Pruned(reqs []Request, before, stays map[string]bool) (rest []Request, notes []string) {
 	left := make(map[string]int)
 	rest = make([]Request, 0, len(reqs))

@@ -79,9 +79,9 @@ func says(file string, data []byte, want []Suppression) bool {
 	})
 }
 
-// text takes entries out of the lines of a file and puts others after the
-// last, indented as they are, and touches nothing else. Whether that was right
-// is for says to tell; nil is that it can't be done so.
+// text removes entries from the lines of a file, adds others after the last with the
+// same indentation, and changes nothing else. The caller must check the result; nil
+// means that it can't be done so.
 func (s SuppressionEdit) text(data []byte, old []Suppression, gone []bool) []byte {
 	add := s.Add
 	if len(old) == 0 {
@@ -180,9 +180,8 @@ func (s SuppressionEdit) nodes(data []byte, gone []bool) ([]byte, error) {
 	return AddSuppressions(data, s.Add, s.Header)
 }
 
-// AddSuppressions appends suppressions to a file's, comments and all. The
-// bytes given are those of a file that was read as suppressions, or none: a new
-// file begins with the header.
+// AddSuppressions appends suppressions to a file's, with its comments. data must have
+// been read as suppressions, or be empty: a new file begins with the header.
 func AddSuppressions(data []byte, more []Suppression, header string) ([]byte, error) {
 	var doc, added yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Rules of results about what a change stops deploying: a document that is still in
-// the tree, and a unit that is.
+// Rules of results about a document, or a unit, that is still in the tree and that
+// the change stops deploying.
 const (
 	NoLongerJudged   = "no-longer-judged"
 	NoLongerDeployed = "no-longer-deployed"
@@ -31,8 +31,8 @@ type Undeployed struct {
 	Elsewhere []*render.Object
 	// Added reports whether the change adds a file.
 	Added func(file string) bool
-	// Unreadable says why nobody can tell what objects a file of the head holds,
-	// "" where it is not there or can be read.
+	// Unreadable returns why the objects of a file of the head can't be known, "" if
+	// it does not exist or can be read.
 	Unreadable func(file string) string
 }
 
@@ -42,8 +42,8 @@ type Named struct {
 	Name      string
 }
 
-// Results returns an Unknown result for each DELETE request whose object still
-// stands in a document of the head that is not deployed.
+// Results returns an Unknown result for each DELETE request whose object is still in
+// a document of the head that is not deployed.
 func (u Undeployed) Results(reqs []Request) []Result {
 	deletes := make(map[schema.GroupKind][]*Request)
 	for i := range reqs {
@@ -117,9 +117,9 @@ func (u Undeployed) unreadable(r *Request, deployed map[[2]string]bool) []Result
 	return nil
 }
 
-// HeldNoMore returns an Unknown result for each DELETE request about an object that another
-// one held, and that still stands in the other one or in its document: it is not deployed
-// from there any more, and nothing says that it is deleted.
+// HeldNoMore returns an Unknown result for each DELETE request about an object that
+// was nested in another one and is still in it or its document: it is no longer
+// deployed from there, and nothing says that it is deleted.
 func (u Undeployed) HeldNoMore(reqs []Request) []Result {
 	holders := make(map[*render.Object]*render.Object) // of the head by those of the base
 	for i := range reqs {

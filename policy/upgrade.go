@@ -81,8 +81,8 @@ func (u Upgrade) rendered(req *Request) []Result {
 	return []Result{r}
 }
 
-// held returns the differences between what both API servers hold for the same
-// rendered object.
+// held returns the differences between the objects that both API servers store for
+// one rendered object.
 func (u Upgrade) held(o *render.Object) []Result {
 	before, ok := u.admitted(u.Before, o)
 	after, ok2 := u.admitted(u.After, o)

@@ -70,8 +70,8 @@ func Changes(reqs []policy.Request, s Sides) []report.Change {
 	return changes
 }
 
-// LeavesOut reports whether a request is about a unit that nothing deploys, or creates or
-// moves an object of which one side could not render what it was.
+// LeavesOut reports whether a request is about a unit that nothing deploys, or
+// creates or moves an object that one side could not render.
 func (s Sides) LeavesOut(r *policy.Request) bool {
 	o := r.Subject()
 	switch {

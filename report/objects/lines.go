@@ -46,9 +46,9 @@ func lineOrigins(o *render.Object, pointer string, line int) []render.Origin {
 	return o.At(pointer)
 }
 
-// linePointers returns for each line of an object's YAML the field that is written
-// there, the deepest one. What has lines of its own, such as a block scalar,
-// goes on until the next field.
+// linePointers returns for each line of an object's YAML the deepest field written
+// there. A value of several lines, such as a block scalar, goes on until the next
+// field.
 func linePointers(data []byte, n int) []string {
 	at := make([]string, n)
 	docs, err := render.Documents("", slices.Clone(data), render.YAML11)

@@ -74,7 +74,7 @@ type Deployment struct {
 	SetAt map[string]render.Span `yaml:"-"` // where the entries of Set are written, without the file
 }
 
-// A Source says where a repository or source object has its files.
+// A Source is the place of a repository's or source object's files.
 type Source struct {
 	Line     int    `yaml:"-"`
 	URL      string `yaml:"url"`
@@ -91,7 +91,7 @@ type Generator struct {
 	Params         []map[string]any `yaml:"params"`
 }
 
-// A Fetch says what preadmit fetch may do.
+// A Fetch configures preadmit fetch.
 type Fetch struct {
 	Line  int      `yaml:"-"`
 	Hosts []string `yaml:"hosts"` // that may be asked, and no others
@@ -100,12 +100,11 @@ type Fetch struct {
 	// defines: URLs or directories with GROUP/KIND_VERSION.json.
 	CRDs []string `yaml:"crds"`
 
-	// Verify says whose signature content of an address needs.
+	// Verify lists the addresses whose content must be signed.
 	Verify []Verification `yaml:"verify"`
 }
 
-// A Verification says with which keys the content at an address and below it is
-// signed.
+// A Verification lists the keys that sign the content at an address and below it.
 type Verification struct {
 	Line int    `yaml:"-"`
 	URL  string `yaml:"url"` // such as oci://ghcr.io/example, or "*" for everything

@@ -70,7 +70,7 @@ func Same(a, b *yaml.Node) bool {
 	return a.Decode(&x) == nil && b.Decode(&y) == nil && reflect.DeepEqual(x, y)
 }
 
-// Readable leaves out sources outside of the repository which f does not have: a
+// Readable drops sources outside of the repository that f does not have, so that a
 // change does not choose what is read there.
 func (f *File) Readable(all []Source) []Source {
 	return slices.DeleteFunc(slices.Clone(all), func(x Source) bool {

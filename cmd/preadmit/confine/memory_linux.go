@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MachineMemory is how many bytes of memory the machine has, or the control
-// group of this process if that is less; 0 if it is not known.
+// MachineMemory returns the bytes of memory of the machine, or of this process's
+// control group if that has less; 0 if unknown.
 func MachineMemory() uint64 {
 	var info unix.Sysinfo_t
 	most := uint64(0)

@@ -77,8 +77,8 @@ type Done struct {
 	Failed          []string // what could not be fetched, and why, sorted
 }
 
-// Run fetches what the lock names, if Locked, and else what the units need, which it
-// locks. What could be fetched before an error is kept.
+// Run fetches the content that the lock names, if Locked, and else the content that
+// the units need, which it locks. It keeps content fetched before an error.
 func (f *Fetch) Run(ctx context.Context) (done Done, err error) {
 	run := f.fetchAll
 	if f.Locked {
@@ -123,8 +123,8 @@ func hostsOf(lock *store.Lock) []string {
 	return hosts
 }
 
-// fetchAll fetches what the units need until they need nothing more, and locks
-// it.
+// fetchAll fetches the content that the units need, until they need nothing more, and
+// locks it.
 func (f *Fetch) fetchAll(ctx context.Context) (int, error) {
 	if f.Lock == nil {
 		f.Lock = &store.Lock{Version: 1}
@@ -169,9 +169,8 @@ func (f *Fetch) fetchAll(ctx context.Context) (int, error) {
 	return len(needs), nil
 }
 
-// verified reports whether what a Remote is locked to has the signature that it
-// needs. What units are rendered from may be less strict: the change's
-// configuration.
+// verified reports whether the locked content of a Remote has the signature that it
+// needs. The change's configuration, by which units are rendered, may require less.
 func (f *Fetch) verified(r *render.Remote) bool {
 	e := f.Lock.Find(r)
 	return e == nil || f.Trust.Verify(e, f.Dirs.Blob) == nil
@@ -184,8 +183,8 @@ type wanted struct {
 	locked *store.Entry
 }
 
-// fetchLocked brings what the lock names, and that of the base, and the store
-// lacks.
+// fetchLocked fetches the content that the lock and the base's lock name and the
+// store lacks.
 func (f *Fetch) fetchLocked(ctx context.Context) (int, error) {
 	bars := newProgress(f.Stderr, f.Quiet, f.Plain)
 	fetcher, err := f.fetcher()
@@ -279,8 +278,7 @@ func versionNote(e *store.Entry) string {
 	return " is " + e.Resolved
 }
 
-// one fetches a Remote and writes its content into the store, once that is known
-// to be what it should be.
+// one fetches a Remote, verifies its content and writes it into the store.
 func (f *Fetch) one(ctx context.Context, fetcher *fetch.Fetcher, w *wanted, progress func(n int, of int64)) (*store.Entry, error) {
 	r := &w.remote
 	entry, locked := store.Entry{Kind: r.Kind, URL: r.URL, Name: r.Name, Requested: r.Version}, (*fetch.Locked)(nil)
@@ -438,8 +436,8 @@ func size(n int64) string {
 	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 }
 
-// Alone waits until no other fetch is at work in the repository, and removes what
-// one left behind that was killed. The caller must call release.
+// Alone waits until no other fetch works in the repository, and removes files that a
+// killed one left behind. The caller must call release.
 func (f *Fetch) Alone(ctx context.Context) (release func(), err error) {
 	dir := filepath.Join(f.Dir, ".preadmit")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -466,8 +464,8 @@ func (f *Fetch) Alone(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// sweep removes files that supervise.WriteFile did not come to rename. In a store
-// that others use, those of an hour ago.
+// sweep removes files that supervise.WriteFile did not rename; in a store that others
+// use, only those older than an hour.
 func (f *Fetch) sweep(dir string) {
 	names, _ := filepath.Glob(filepath.Join(dir, ".preadmit-*"))
 	for _, name := range names {

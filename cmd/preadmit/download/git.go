@@ -14,8 +14,8 @@ import (
 	"github.com/preadmit/preadmit/render/git"
 )
 
-// gitProgram brings a revision with the git program: into a bare repository that
-// is thrown away, of which no hook and no file is written or run.
+// gitProgram fetches a revision with the git program, into a temporary bare
+// repository. Git writes none of its files and runs none of its hooks.
 func gitProgram(ctx context.Context, c fetch.Clone) (commit string, tar []byte, err error) {
 	revision := c.Revision
 	if strings.HasPrefix(c.Address, "-") || strings.HasPrefix(revision, "-") {

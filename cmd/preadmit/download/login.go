@@ -115,7 +115,7 @@ func parseNetrc(data []byte) []fetch.Login {
 	return logins
 }
 
-// withoutMacros leaves out macdef, which goes up to an empty line, and comments.
+// withoutMacros drops comments and macdef, which ends at an empty line.
 func withoutMacros(data []byte) []byte {
 	var kept []string
 	macro := false

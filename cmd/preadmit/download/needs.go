@@ -18,8 +18,8 @@ import (
 // incomplete is the exit code of graph where something could not be rendered.
 const incomplete = 3
 
-// Needs asks a child, in which rendering is confined, what the units need. The child
-// is this program, as the command graph.
+// Needs returns the content that the units need. It asks a confined child: this
+// program, as the command graph.
 func (f *Fetch) Needs(ctx context.Context) ([]store.Need, error) {
 	name, err := os.Executable()
 	if err != nil {
@@ -53,7 +53,7 @@ func (f *Fetch) Needs(ctx context.Context) ([]store.Need, error) {
 	return f.withAddressed(g.Remotes), nil
 }
 
-// withAddressed adds what --policy and --with name to what the units need.
+// withAddressed adds the addresses of --policy and --with.
 func (f *Fetch) withAddressed(needs []store.Need) []store.Need {
 	for _, address := range f.Addresses {
 		n := store.Need{Remote: *render.NewAddressed(address), State: store.NotLocked}

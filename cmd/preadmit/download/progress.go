@@ -49,7 +49,7 @@ func newProgress(w io.Writer, quiet bool, plain func(string) string) *progress {
 	return p
 }
 
-// expect adds to what is to be fetched.
+// expect adds n to the number of Remotes to fetch.
 func (p *progress) expect(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,7 +116,7 @@ func bar(part, whole int64) string {
 	return "[" + strings.Repeat("#", full) + strings.Repeat(".", cells-full) + "]"
 }
 
-// up goes to the first line that was drawn, and removes all of them.
+// up moves to the first drawn line and erases all of them.
 func (p *progress) up() string {
 	if p.lines == 0 {
 		return ""

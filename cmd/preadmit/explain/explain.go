@@ -1,5 +1,6 @@
-// Package explain finds the object and the rule that the command explain names, and has the
-// engines explain their decision. What is not there is an error that names what is.
+// Package explain finds the object and the rule that the command explain names, and
+// has the engines explain their decision. If one is missing, the error lists what
+// there is.
 package explain
 
 import (
@@ -18,13 +19,13 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// kinds returns the kinds that the clusters serve, as far as the objects tell.
+// kinds returns the kinds that the clusters serve, as far as the objects define them.
 func kinds(in *load.Input, o engines.Options) (policy.Kinds, error) {
 	kinds, err := schema.New(load.Only(slices.Concat(render.Objects(in.Head), render.Objects(in.Given), render.Objects(in.Context)), lint.IsCompiled), schema.Options{KubeVersion: o.KubeVersion})
 	if kinds == nil {
 		return nil, fmt.Errorf("--kube-version: %w", err)
 	}
-	return kinds, nil // what is wrong with definitions is said when they are compiled
+	return kinds, nil // errors of definitions are reported when they are compiled
 }
 
 // Decide returns the request that creates the object, with the engines of its cluster.
@@ -81,7 +82,7 @@ func splitRule(name string, in *load.Input, rules []policy.Rule) (policyName, ru
 	return policyName, rule
 }
 
-// tellsOf reports whether a rule is one of the explained.
+// tellsOf reports whether a rule is among the explained ones.
 func tellsOf(es []policy.Explanation, rule string) bool {
 	return slices.ContainsFunc(es, func(e policy.Explanation) bool {
 		return e.Engine == policy.EngineSchema || e.Engine == policy.EngineKyverno || // where autogen may have made the rule from it
@@ -90,8 +91,8 @@ func tellsOf(es []policy.Explanation, rule string) bool {
 	})
 }
 
-// noSuchRule says which policies and rules there are, or why the policy can't
-// be evaluated.
+// noSuchRule returns an error that lists the policies and rules, or says why the
+// policy can't be evaluated.
 func noSuchRule(in *load.Input, b *engines.Set, packs []string, rules []policy.Rule, policyName, rule string) error {
 	var names, policies []string
 	for _, r := range rules {
@@ -144,7 +145,7 @@ func brokenPolicy(in *load.Input, b *engines.Set, name string) string {
 	return strings.Join(slices.Compact(slices.Sorted(slices.Values(lines))), "; ")
 }
 
-// extent are the lines of the file of an object that its fields stand in.
+// extent returns the lines of an object's fields in its file.
 func extent(o *render.Object) render.Span {
 	var whole render.Span
 	for pointer := range render.Fields(o.Object, "") {

@@ -49,8 +49,8 @@ func ParseRef(s string) (Ref, error) {
 	return r, nil
 }
 
-// means says whether the reference is to an object, whose effective namespace
-// is given.
+// means reports whether the reference is to an object, whose effective namespace is
+// given.
 func (r Ref) means(o *render.Object, resource policy.Resource, namespace string) bool {
 	gvk := o.GroupVersionKind()
 	return o.Key().Name == r.name &&
@@ -115,7 +115,7 @@ func refText(o *render.Object, namespace string) string {
 	return strings.Join([]string{o.GroupVersionKind().Group, o.GetKind(), namespace, o.Key().Name}, "/")
 }
 
-// SeveralObjects is the error of a reference that more than one object goes by.
+// SeveralObjects is the error of a reference to more than one object.
 type SeveralObjects struct {
 	ref   string
 	lines []string

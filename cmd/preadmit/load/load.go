@@ -56,7 +56,7 @@ type Input struct {
 	Notes    []string
 	Assumed  []policy.Result // about templates that write more where an assumption does not hold
 
-	Exempts       func(*render.Object) bool // objects of which the base's state counts, see change.Cluster
+	Exempts       func(*render.Object) bool // objects whose state in the base counts, see change.Cluster
 	Walked        render.Discovery          // of the paths of the command line
 	treeDocuments []render.TreeDocument     // see documents
 }
@@ -327,9 +327,9 @@ func (in *Input) Unread() []string {
 	return names
 }
 
-// Unreadable returns a function that says why a file may hold objects that
-// can't be seen: it is not YAML, for example encrypted, or it belongs to a
-// submodule that is not checked out.
+// Unreadable returns a function that says why the objects in a file can't be known:
+// the file is not YAML, for example encrypted, or it belongs to a submodule that is
+// not checked out.
 func (in *Input) Unreadable(repo *git.Repository) func(file string) string {
 	absent := repo.AbsentModules(in.Tree)
 	return func(file string) string {

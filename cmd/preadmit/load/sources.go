@@ -12,7 +12,7 @@ import (
 	"github.com/preadmit/preadmit/render/cache"
 )
 
-// Sources choose what is rendered, and how.
+// Sources select the files to render, and how.
 type Sources struct {
 	Renderers func() []render.Renderer
 	Resolvers func() []render.Resolver
@@ -35,7 +35,7 @@ type Sources struct {
 
 	Policies, With, Data             []string
 	AsFile, Authorizer, Suppressions string // files that evaluation reads, or ""
-	Config                           string // the configuration file; "" is that of the tree
+	Config                           string // the configuration file; "": the tree's own
 	Store                            string // beside the tree's own
 
 	Timeout time.Duration

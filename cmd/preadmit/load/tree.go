@@ -19,7 +19,7 @@ import (
 	"github.com/preadmit/preadmit/render/store"
 )
 
-// A Tree is the tree of a run with what was fetched for it.
+// A Tree is the tree of a run with the content that was fetched for it.
 type Tree struct {
 	*disk.Tree
 	Store *store.Store // set by openStore
@@ -55,8 +55,8 @@ func withNearest(err error) error {
 	return err
 }
 
-// NameOf gives a path or address of the command line as a name in the tree, and
-// mounts what lies outside.
+// NameOf returns the name in the tree of a path or address of the command line, and
+// mounts what is outside.
 func (t *Tree) NameOf(p string, stdin io.Reader) (string, error) {
 	if render.IsAddress(p) {
 		return t.fetched(p)
@@ -128,9 +128,8 @@ func (t *Tree) side() string {
 	return "base"
 }
 
-// OpenStore makes what was fetched for the tree's lock visible, as far as trust
-// verifies it. The content is in the tree, or in another directory, which may be
-// "".
+// OpenStore makes the content of the tree's lock visible, as far as trust verifies
+// it. The content is in the tree, or in another directory, which may be "".
 func (t *Tree) OpenStore(dir string, trust store.Trust) error {
 	if t.Store != nil {
 		return nil
@@ -158,8 +157,8 @@ func (t *Tree) OpenStore(dir string, trust store.Trust) error {
 	return nil
 }
 
-// NotFound says about a path that it is not there, and which one may have been
-// meant. real is the path from the working directory.
+// NotFound returns the error that a path does not exist, with a similar one. real is
+// the path from the working directory.
 func NotFound(shown, real string) error {
 	err := fmt.Errorf("%s: no such file or directory", shown)
 	dir, name := filepath.Split(filepath.Clean(real))

@@ -30,8 +30,8 @@ func (s *server) edited(p *didChangeParams) error {
 	})
 }
 
-// keep keeps what a document holds after a change. Without the text of one that is too
-// large its file counts, as it is saved.
+// keep stores a document's text after a change. A document that is too large is
+// evaluated as saved.
 func (s *server) keep(doc textDocument, change func(string) string) error {
 	name, err := s.root.name(doc.URI)
 	if err != nil {

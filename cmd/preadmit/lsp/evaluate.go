@@ -17,8 +17,8 @@ const (
 	watchAgain   = 5 * time.Second        // after an error
 )
 
-// changed has the repository evaluated again, and ends the evaluation under way. The
-// first one goes on: what it renders is kept, and makes the next ones quick.
+// changed starts a new evaluation and ends the one under way, except the first, whose
+// renderings are kept and make the next ones quick.
 func (s *server) changed() {
 	s.state.Lock()
 	if s.stale != nil {
@@ -69,7 +69,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// evaluate evaluates once, and publishes what was found unless it is stale by then.
+// evaluate evaluates once, and publishes the findings unless they are stale by then.
 func (s *server) evaluate(ctx context.Context) {
 	ctx, stale := context.WithCancel(ctx)
 	defer stale()
@@ -96,8 +96,8 @@ func (s *server) evaluate(ctx context.Context) {
 	s.publish(found)
 }
 
-// settled returns what was found. While an open document is half typed, so that it
-// can't be read, files that are not open keep what was found in them before.
+// settled returns the findings to publish. While an open document can't be parsed,
+// files that are not open keep their previous findings.
 func (s *server) settled(found []Finding) []Finding {
 	open := func(f Finding) bool { return s.docs[f.File] != nil }
 	if s.findings == nil || !slices.ContainsFunc(found, func(f Finding) bool { return f.Broken && open(f) }) {

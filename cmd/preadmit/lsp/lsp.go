@@ -45,10 +45,10 @@ type Progress struct {
 type Place struct {
 	File  string
 	Range Range
-	Label string // what the place has to do with the finding
+	Label string // the role of the place in the finding
 }
 
-// A Finding is what one rule says at one place, ready to show.
+// A Finding is the result of a rule at one place, ready to show.
 type Finding struct {
 	Place
 	Severity Severity
@@ -57,7 +57,7 @@ type Finding struct {
 	URL      string // of the rule's documentation; may be empty
 	Message  string
 	Hover    string  // plain text
-	Related  []Place // other places that it comes from
+	Related  []Place // other places that caused it
 	Policy   *Place  // where the rule is written; nil outside of the repository
 	Accept   []Acceptance
 	Result   *policy.Result // the first, to be explained; nil if there is nothing to explain
@@ -105,7 +105,8 @@ type server struct {
 	number   int
 }
 
-// Serve talks to an editor until it says exit or is gone, and returns the exit code.
+// Serve answers an editor until it sends exit or closes the input, and returns the
+// exit code.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) int {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

@@ -168,7 +168,7 @@ type (
 	}
 )
 
-// A Severity is that of a diagnostic, or the type of a message to show.
+// A Severity is the severity of a diagnostic, or the type of a shown message.
 type Severity int
 
 // The severities.

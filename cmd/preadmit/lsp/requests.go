@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// request answers a request. Those that ask the host don't hold up what follows.
+// request answers a request. Requests that need the host are answered concurrently.
 func (s *server) request(ctx context.Context, m *message) {
 	if m.Method == "initialize" {
 		err := take(m, s.initialize)
@@ -163,7 +163,7 @@ func (s *server) definition(p *textDocumentPositionParams) any {
 	return all
 }
 
-// actions returns for each finding what would accept it, and its explanation.
+// actions returns for each finding the edits that accept it, and its explanation.
 func (s *server) actions(ctx context.Context, p *codeActionParams) []codeAction {
 	all := []codeAction{}
 	if len(p.Context.Only) > 0 && !slices.Contains(p.Context.Only, "quickfix") {

@@ -41,7 +41,8 @@ func uriOf(file string) string {
 // names it, which may be by a link.
 type root struct{ real, named string }
 
-// newRoot returns the root of a repository at dir, of which the editor opened a folder.
+// newRoot returns the root of a repository at dir, in which the editor opened a
+// folder.
 func newRoot(dir, folder string) root {
 	r := root{dir, dir}
 	real, err := filepath.EvalSymlinks(folder)

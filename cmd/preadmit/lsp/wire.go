@@ -45,8 +45,8 @@ type reader struct{ in *bufio.Reader }
 
 func newReader(in io.Reader) *reader { return &reader{bufio.NewReaderSize(in, maxHeader)} }
 
-// next returns the next message. After a *responseError, which says what is wrong with
-// it, there may be more; after another error there is nothing.
+// next returns the next message. After a *responseError about a message others may
+// follow; any other error ends the input.
 func (r *reader) next() (*message, error) {
 	n, err := r.header()
 	if err != nil {
@@ -58,7 +58,7 @@ func (r *reader) next() (*message, error) {
 		}
 		return nil, failf(invalidRequest, "a message of %d bytes: at most %d MiB are read", n, maxMessage>>20)
 	}
-	var body bytes.Buffer // grows with what comes, whatever was announced
+	var body bytes.Buffer // grows with the data, whatever length was announced
 	if _, err := io.CopyN(&body, r.in, n); err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func (w *writer) send(m *message) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	// An editor that is gone closes the input, too.
+	// An editor that ended has closed the input, too.
 	_, _ = fmt.Fprintf(w.out, "Content-Length: %d\r\n\r\n%s", len(data), data)
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Options are what policies of suites are evaluated with.
+// Options configure how policies of suites are evaluated.
 type Options struct {
 	KubeVersion string           // "" is the newest
 	Coverage    *policy.Coverage // counts the branches that they take; nil counts nothing
@@ -26,7 +26,7 @@ type Options struct {
 	Templates *gatekeeper.Compiled
 }
 
-// Engines returns what evaluates the policies of suites.
+// Engines returns the engines that evaluate the policies of suites.
 func Engines(o Options) policytest.Engines {
 	return policytest.Engines{
 		Kinds: func(crds []*render.Object) (policy.Kinds, error) {

@@ -12,10 +12,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Kyverno's command line evaluates by admission policies too: a policy without a
-// binding by what it matches alone, every object as one that is created, with
-// the labels of namespaces that the test's values give, and without an
-// authorizer.
+// Kyverno's command line evaluates admission policies too. A policy without a binding
+// matches by its own constraints; every object is a CREATE, with the namespace labels
+// of the test's values, and there is no authorizer.
 
 // newAdmissionTest compiles an admission policy of a suite for Kyverno.
 func newAdmissionTest(p *render.Object, s *policytest.KyvernoSetup, o Options) (policytest.KyvernoPolicy, error) {
@@ -40,7 +39,7 @@ func newAdmissionTest(p *render.Object, s *policytest.KyvernoSetup, o Options) (
 	return whereRules(&validatingTest{p.GetName(), e}, len(e.Rules()), err)
 }
 
-// whereRules returns the policy with what can be checked of it.
+// whereRules returns the policy if it has rules that can be evaluated.
 func whereRules(p policytest.KyvernoPolicy, rules int, err error) (policytest.KyvernoPolicy, error) {
 	if err != nil && rules == 0 {
 		return nil, err
@@ -48,8 +47,8 @@ func whereRules(p policytest.KyvernoPolicy, rules int, err error) (policytest.Ky
 	return p, err
 }
 
-// testNamespaces are the namespaces of a test: those that its values describe,
-// and those that its resources name, of which nothing more is known.
+// testNamespaces returns the namespaces of a test: those that its values describe,
+// and those that its resources name.
 func testNamespaces(s *policytest.KyvernoSetup) []*render.Object {
 	all := slices.Clone(s.Namespaces)
 	seen := make(map[string]bool)
@@ -79,7 +78,7 @@ func created(req *policy.Request) *policy.Request {
 
 // validatingTest is a ValidatingAdmissionPolicy of a suite.
 type validatingTest struct {
-	name   string // stands for the rule's
+	name   string // used for its rules, too
 	engine *admission.Engine
 }
 
@@ -117,7 +116,7 @@ func oneResponse(name string, results []policy.Result) policytest.KyvernoRespons
 
 // mutatingTest is a MutatingAdmissionPolicy of a suite.
 type mutatingTest struct {
-	name   string // stands for the rule's
+	name   string // used for its rules, too
 	engine *admission.Mutating
 }
 

@@ -37,7 +37,7 @@ type Watch struct {
 	next   int
 	flying map[int]*Task
 	asked  map[*policy.Request]*Task // of requests
-	now    footprint                 // as of the last look
+	now    footprint                 // at the last check
 	floor  footprint                 // when the phase began, or a task ended and none was left
 	over   bool
 	writes bool           // the phase is the last: reports are written
@@ -64,10 +64,10 @@ type Task struct {
 // A footprint is the memory and time that the process takes.
 type footprint struct {
 	live  uint64        // bytes that the last garbage collection found in use
-	total uint64        // bytes that it has of the system
+	total uint64        // bytes that it holds from the system
 	cpu   time.Duration // of all threads
 
-	scanned uint64 // bytes that a garbage collection has to look through
+	scanned uint64 // bytes that a garbage collection scans
 
 	collected bool // there was a garbage collection
 }
@@ -90,7 +90,7 @@ const Grace = 2 * time.Second
 
 const (
 	lookEvery   = 25 * time.Millisecond
-	reportEvery = 4 // looks
+	reportEvery = 4 // checks
 	longTask    = time.Second
 )
 

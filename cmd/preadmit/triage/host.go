@@ -36,8 +36,8 @@ import (
 	"github.com/preadmit/preadmit/tui"
 )
 
-// A Host does for the screen what touches the world: it evaluates, renders,
-// explains, writes the suppressions file and names the editor.
+// A Host does everything for the screen that touches the world: it evaluates,
+// renders, explains, writes the suppressions file and names the editor.
 type Host struct {
 	watcher
 	options  *evaluate.Options
@@ -70,7 +70,7 @@ type shownRun struct {
 	old        map[render.Key]*render.Object // at the base
 }
 
-// Evaluate renders and evaluates what is there now, or reads the report again.
+// Evaluate renders and evaluates the current tree, or reads the report again.
 func (h *Host) Evaluate(ctx context.Context, tell func(tui.Progress)) (*report.Report, error) {
 	if h.saved != "" {
 		return h.readSaved(ctx)
@@ -99,7 +99,8 @@ func (h *Host) Evaluate(ctx context.Context, tell func(tui.Progress)) (*report.R
 	return r, nil
 }
 
-// evaluate renders and evaluates. When --timeout is over, it returns what is done.
+// evaluate renders and evaluates. If --timeout is over, it returns the results so
+// far.
 func (h *Host) evaluate(ctx context.Context, o *evaluate.Options) (*report.Report, *shownRun, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.Timeout, fmt.Errorf("not done after --timeout %s", o.Timeout))
 	defer cancel()
@@ -172,7 +173,8 @@ func (h *Host) keep(run *shownRun, before stamp) {
 	}
 }
 
-// readSaved reads the report, and marks what the suppressions of now accept.
+// readSaved reads the report, and marks the results that the current suppressions
+// accept.
 func (h *Host) readSaved(ctx context.Context) (*report.Report, error) {
 	before, err := h.look()
 	if err != nil {
@@ -223,8 +225,8 @@ func stillHeld(was *policy.Suppression, held []policy.Suppression) *policy.Suppr
 	return nil
 }
 
-// looked is the run to look at. For a saved report it is made when it is first
-// asked for, from the files that are here.
+// looked returns the run whose details are shown. For a saved report it is evaluated
+// when first needed, from the current files.
 func (h *Host) looked(ctx context.Context) (*shownRun, error) {
 	h.mu.Lock()
 	run := h.run
@@ -405,7 +407,7 @@ func (h *Host) decision(ctx context.Context, run *shownRun, x *policy.Result) (*
 	return evaluate.NewDecision(run.in, s, set, object), nil
 }
 
-// Lines are those of a file of the run's tree.
+// Lines returns the lines of a file of the run's tree.
 func (h *Host) Lines(_ context.Context, file string) ([]string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock() // a Source is for one at a time

@@ -20,8 +20,8 @@ import (
 	"github.com/preadmit/preadmit/tui"
 )
 
-// A Remote has a child read the repository, and does itself what touches
-// the world: it writes the suppressions file and names the editor.
+// A Remote starts a child to read the repository. It writes the suppressions file and
+// names the editor itself.
 type Remote struct {
 	watcher
 	line     []string // of the command
@@ -90,8 +90,8 @@ func stepsOf(tell func(n step, results []byte)) func([]byte) {
 	}
 }
 
-// Evaluate has a child of its own evaluate, which then answers questions about
-// what it found. That of the last evaluation answers until then.
+// Evaluate starts a child to evaluate, which then answers questions about its
+// results. The previous child answers until then.
 func (h *Remote) Evaluate(ctx context.Context, tell func(tui.Progress)) (*report.Report, error) {
 	before, err := h.look()
 	if err != nil {

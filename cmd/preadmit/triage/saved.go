@@ -57,8 +57,8 @@ func reportIn(name string) []byte {
 
 func ext(name string) string { return name[max(0, strings.LastIndexByte(name, '.')):] }
 
-// isReport says whether a file is a report, of whatever version, rather than
-// manifests: what begins with the key schema.
+// isReport reports whether a file is a report of any version, rather than manifests:
+// it begins with the key schema.
 func isReport(data []byte) bool {
 	d := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(data, []byte("\uFEFF"))))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -83,8 +83,8 @@ func isReport(data []byte) bool {
 	return false
 }
 
-// RepositoryPaths are the paths that say in which repository one is: those of a
-// report are in that of the working directory.
+// RepositoryPaths returns the paths that select the repository: that of the working
+// directory if the arguments are a report.
 func RepositoryPaths(args []string) []string {
 	if len(args) == 1 && isReport(reportIn(args[0])) {
 		return nil

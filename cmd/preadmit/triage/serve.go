@@ -18,7 +18,7 @@ import (
 	"github.com/preadmit/preadmit/tui"
 )
 
-// A question is what the screen's process asks the one that reads the
+// A question is a request of the screen's process to the process that reads the
 // repository.
 type question struct {
 	Do        string         `json:"do"`
@@ -39,7 +39,7 @@ type facts struct {
 	Saved   string // the saved report that is shown instead of evaluating
 }
 
-// step goes before a report that is not whole, if there is one.
+// A step precedes a report that is incomplete, if there is one.
 type step struct {
 	Step        string
 	Done, Total int
@@ -123,7 +123,7 @@ func (h *Host) answerTo(ctx context.Context, q *question, news func([]byte)) ([]
 	return h.about(ctx, q)
 }
 
-// evaluateFor evaluates, and tells how far it is.
+// evaluateFor evaluates, and reports progress to news.
 func (h *Host) evaluateFor(ctx context.Context, news func([]byte)) ([]byte, error) {
 	r, err := h.firstOrNext(ctx, news)
 	if err != nil {
@@ -132,8 +132,8 @@ func (h *Host) evaluateFor(ctx context.Context, news func([]byte)) ([]byte, erro
 	return reportJSON(r)
 }
 
-// firstOrNext evaluates, and tells how far it is. Until the end of the first evaluation
-// the results so far are looked at.
+// firstOrNext evaluates, and reports progress to news. Until the first evaluation
+// ends, the results so far are shown.
 func (h *Host) firstOrNext(ctx context.Context, news func([]byte)) (*report.Report, error) {
 	h.mu.Lock()
 	h.evaluating = true
@@ -157,7 +157,7 @@ func (h *Host) firstOrNext(ctx context.Context, news func([]byte)) (*report.Repo
 	return r, err
 }
 
-// about answers questions about what is rendered. Each is a task, as units are.
+// about answers a question about a rendering. Each is a task, as units are.
 func (h *Host) about(ctx context.Context, q *question) ([]byte, error) {
 	name := q.File
 	if q.Result != nil {

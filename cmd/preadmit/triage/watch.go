@@ -37,7 +37,7 @@ func (w *watcher) begun(before stamp) {
 	w.stamp, w.looked = before, true
 }
 
-// look takes the stamp of the repository and of a saved report.
+// look returns the stamp of the repository and of a saved report.
 func (w *watcher) look() (stamp, error) {
 	dir, err := load.Root(w.args)
 	if err != nil {
