@@ -35,11 +35,12 @@ func newBaselineCommand(code *int) *cobra.Command {
 		Use:   "baseline [PATH ...]",
 		Short: "Accept today's failures until a date, as suppressions",
 		Long: `Evaluate as check does, and add a suppression to the suppressions file for each
-failure that would count, with the reason and the last day given. What could not
-be rendered or decided is not suppressed: it is counted, and the exit code is 3.
+failure that would count, with the reason and the last day given. Units that could
+not be rendered, and undecided results, are not suppressed: they are counted, and
+the exit code is 3.
 
-Review the file like code. Take entries out as the failures are fixed: check
-names those that match nothing any more.`,
+Review the file like code. Remove entries as the failures are fixed: check names
+those that no longer match anything.`,
 		RunE: runs(code, o.runBaseline),
 	}
 	f := cmd.Flags()

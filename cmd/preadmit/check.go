@@ -27,7 +27,7 @@ func newCheckCommand(code *int) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [PATH ...]",
 		Short: "Render, evaluate policies and report violations (the main command)",
-		Long: `Render what is at each PATH (default: the current directory), evaluate every
+		Long: `Render the sources at each PATH (default: the current directory), evaluate every
 admission policy over the objects, and report each violation at its line.
 
 A PATH is a directory, a manifest, a chart directory or .tgz, a kustomization

@@ -31,7 +31,7 @@ type coverageFlags struct {
 func (o *coverageFlags) addFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.coverage, "coverage", nil, "report which branches of CEL, Kyverno's conditions and Rego were taken, as `FORMAT[=FILE]`: "+strings.Join(report.CoverageFormats.Names(), ", ")+" (repeatable; default: text)")
 	f.Lookup("coverage").NoOptDefVal = "text"
-	f.StringArrayVar(&o.add, "coverage-add", nil, "also count the branches that another run took and wrote with --coverage=json=`FILE`, such as those of the tests; implies --coverage (repeatable)")
+	f.StringArrayVar(&o.add, "coverage-add", nil, "add the branches taken by another run, such as the tests, which wrote `FILE` with --coverage=json=FILE; implies --coverage (repeatable)")
 	f.Var(&o.failUnder, "fail-under", "exit 1 if less than `PERCENT` of the branches was taken; implies --coverage")
 }
 

@@ -30,8 +30,8 @@ func newFetchCommand(code *int) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fetch [PATH ...]",
 		Short: "Download the charts, artifacts and repositories that are not in the tree, and lock them",
-		Long: `Download what the units at each PATH (default: the current directory) need but
-the repository does not contain: charts from Helm repositories and OCI
+		Long: `Download the sources that units at each PATH (default: the current directory) need
+and that are not in the repository: charts from Helm repositories and OCI
 registries, OCI artifacts, other Git repositories, files at URLs, and the
 policies and CRDs that the configuration names by their addresses.
 .preadmit/lock.yaml records the version and digest of each source, and
@@ -45,7 +45,7 @@ addresses are asked only if they are named there.
 
 Exit codes: 0 complete, 1 with --check when the lock is incomplete or has entries
 that nothing needs, 2 bad command line or configuration, 3 something could not be
-fetched or is not what is locked (what could, is kept).`,
+fetched, or differs from the lock; everything else is kept.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.discovery = passedOn(cmd.Flags(), o.own)

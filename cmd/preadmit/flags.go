@@ -17,7 +17,7 @@ import (
 
 // addSourceFlags adds the flags for rendering.
 func (o *checkOptions) addSourceFlags(f *pflag.FlagSet) {
-	f.StringArrayVarP(&o.Values, "values", "f", nil, "values `FILE` for the charts named, later ones win (repeatable)")
+	f.StringArrayVarP(&o.Values, "values", "f", nil, "values `FILE` for the charts at each PATH, later ones win (repeatable)")
 	f.StringArrayVar(&o.Set, "set", nil, "a chart value, `KEY=VALUE` as in helm (repeatable)")
 	f.StringArrayVar(&o.SetString, "set-string", nil, "a chart value that is a string, `KEY=VALUE` (repeatable)")
 	f.StringArrayVar(&o.SetFile, "set-file", nil, "a chart value read from a file, `KEY=FILE` (repeatable)")
@@ -34,7 +34,7 @@ func (o *checkOptions) addSourceFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.Repositories, "repository", nil, "`URL` that GitOps objects use for this repository, if it is not that of the remote origin (repeatable)")
 	f.IntVarP(&o.jobs, "jobs", "j", 0, "render and evaluate `N` units and objects at once (default: the number of processors, fewer if memory is short)")
 	f.StringVar(&o.Config, "config", "", "read defaults for flags from `FILE` (default: "+configFile+", if it exists); with --base from that revision")
-	f.StringVar(&o.Store, "store", "", "read what preadmit fetch stored in `DIR`, or what an OCI image layout there holds, besides .preadmit/vendor")
+	f.StringVar(&o.Store, "store", "", "read fetched content also from `DIR`, filled by preadmit fetch --store or an OCI image layout")
 	f.DurationVar(&o.Timeout, "timeout", 10*time.Minute, "stop after `DURATION`")
 	addLimitFlags(f, &o.Limits)
 	f.BoolVarP(&o.Verbose, "verbose", "v", false, "also report passes and files without objects")
@@ -43,13 +43,13 @@ func (o *checkOptions) addSourceFlags(f *pflag.FlagSet) {
 
 // addPolicyFlags adds the flags that choose the policies, and who applies the objects.
 func (o *checkOptions) addPolicyFlags(f *pflag.FlagSet) {
-	f.StringArrayVarP(&o.Policies, "policy", "p", nil, "evaluate the policies, Rego included, in a file or directory `PATH`, or at oci://REGISTRY/NAME:TAG or a URL as preadmit fetch brought them (repeatable)")
+	f.StringArrayVarP(&o.Policies, "policy", "p", nil, "evaluate the policies, Rego included, in a file or directory `PATH`, or fetched from oci://REGISTRY/NAME:TAG or a URL by preadmit fetch (repeatable)")
 	f.StringArrayVar(&o.Packs, "pack", nil, "evaluate the embedded policy pack `NAME`, see preadmit packs (repeatable)")
 	f.BoolVar(&o.NoTreePolicies, "no-tree-policies", false, "ignore the policies among the rendered objects")
-	f.StringArrayVar(&o.With, "with", nil, "objects that already exist on the cluster, such as Namespaces and CRDs, in a file or directory `PATH`, or at a URL or oci://REGISTRY/NAME:TAG as preadmit fetch brought them: policies can look them up, but they are not checked (repeatable)")
+	f.StringArrayVar(&o.With, "with", nil, "objects that already exist on the cluster, such as Namespaces and CRDs, in a file or directory `PATH`, or fetched from oci://REGISTRY/NAME:TAG or a URL by preadmit fetch: policies can look them up, but they are not checked (repeatable)")
 	f.StringVar(&o.As, "as", "", "evaluate as if `USER` applied the objects (request.userInfo)")
 	f.StringArrayVar(&o.AsGroups, "as-group", nil, "evaluate as if USER were a member of `GROUP` (repeatable)")
-	f.StringArrayVar(&o.Data, "data", nil, "data for Rego policies, which they read under data: a YAML or JSON file, or a directory, at `PATH` (repeatable)")
+	f.StringArrayVar(&o.Data, "data", nil, "data of Rego policies: a YAML or JSON file, or a directory, at `PATH` (repeatable)")
 	f.StringArrayVar(&o.Namespaces, "rego-namespace", nil, "evaluate the Rego package `NAME` (repeatable; default: all that have a deny, violation or warn rule)")
 	f.BoolVar(&o.Combine, "combine", false, "evaluate Rego packages once over all objects, as conftest --combine does")
 	o.failOn = string(policy.Deny)
@@ -78,9 +78,9 @@ func (o *checkOptions) addBaseFlag(f *pflag.FlagSet) {
 
 // addRehearsalFlags adds the flags for rehearsals.
 func (o *checkOptions) addRehearsalFlags(f *pflag.FlagSet) {
-	f.Var((*kubeVersion)(&o.FromKubeVersion), "from-kube-version", "rehearse an upgrade of the API server from version `X.Y` to --kube-version: only results that the upgrade changes count. "+schema.Versions()[0]+" is the oldest, since older schemas are not in the program")
-	f.StringArrayVar(&o.Enforce, "enforce", nil, "rehearse enforcing `POLICY` or POLICY/RULE (* matches any text): the failures that it only warns about or audits are denied, and only these denials count (repeatable)")
-	f.StringVar(&o.EnforceBy, "enforce-by", "", "with --enforce, count by the `LABEL` of objects or else of their Namespaces, such as team (default: by namespace)")
+	f.Var((*kubeVersion)(&o.FromKubeVersion), "from-kube-version", "rehearse an upgrade of the API server from version `X.Y`, at least "+schema.Versions()[0]+", to --kube-version: only results that the upgrade changes count")
+	f.StringArrayVar(&o.Enforce, "enforce", nil, "rehearse enforcing `POLICY` or POLICY/RULE (* matches any text): its warnings and audited failures become denials, and only these count (repeatable)")
+	f.StringVar(&o.EnforceBy, "enforce-by", "", "with --enforce, count denials by the `LABEL` of objects or of their Namespaces, such as team (default: by namespace)")
 }
 
 // addSuppressionFlags adds the flags that say which results people accept.
@@ -98,8 +98,8 @@ func (o *checkOptions) addCacheFlags(f *pflag.FlagSet) {
 
 // addLimitFlags adds the flags that limit a child's resources.
 func addLimitFlags(f *pflag.FlagSet, l *tasks.Limits) {
-	f.IntVar(&l.Memory, "task-memory", tasks.DefaultMemory, fmt.Sprintf("memory limit in `MIB` for rendering one unit or evaluating one object, at least %d; what needs more is an error, and the run goes on", tasks.MinMemory))
-	f.DurationVar(&l.Time, "task-time", tasks.DefaultTime, "processor time that one unit or object may take, `DURATION`; by the clock it may take three times as long")
+	f.IntVar(&l.Memory, "task-memory", tasks.DefaultMemory, fmt.Sprintf("memory limit in `MIB` for rendering one unit or evaluating one object, at least %d; exceeding it is an error of that unit or object, and the run goes on", tasks.MinMemory))
+	f.DurationVar(&l.Time, "task-time", tasks.DefaultTime, "limit of the processor time for one unit or object, `DURATION`; three times as long by the clock")
 	l.Sandbox = "auto"
 	f.Var(choice{&l.Sandbox, "string", tasks.SandboxModes}, "sandbox", "on Linux, let the kernel deny connections, other programs, writing, and reading files that are not named on the command line. `MODE`: auto (where the kernel can), require or off")
 }

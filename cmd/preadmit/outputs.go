@@ -35,9 +35,9 @@ type outputs struct {
 func (o *outputs) addFlags(f *pflag.FlagSet) {
 	f.StringArrayVarP(&o.formats, "output", "o", nil, "`FORMAT[=FILE]` of the report: "+strings.Join(report.Formats.Names(), ", ")+" (repeatable; default: text)")
 	f.StringVar(&o.category, "category", "", "SARIF category `NAME`, which keeps several uploads for one commit apart (default: preadmit)")
-	f.StringVar(&o.links, "link-prefix", "", "markdown, html: `URL` of the repository's files, to which places link, as https://github.com/OWNER/NAME/blob/COMMIT")
-	f.IntVar(&o.limit, "markdown-limit", report.MaxMarkdown, fmt.Sprintf("markdown: the most `BYTES`, from %d to %d", report.MinMarkdown, report.MaxMarkdown))
-	f.BoolVar(&o.summary, "summary", false, "text: how many findings each rule has, instead of the findings")
+	f.StringVar(&o.links, "link-prefix", "", "markdown, html: link places to files below `URL`, such as https://github.com/OWNER/NAME/blob/COMMIT")
+	f.IntVar(&o.limit, "markdown-limit", report.MaxMarkdown, fmt.Sprintf("markdown: limit of the report in `BYTES`, from %d to %d", report.MinMarkdown, report.MaxMarkdown))
+	f.BoolVar(&o.summary, "summary", false, "text: the number of findings of each rule, instead of the findings")
 	f.StringVar(&o.color, "color", "auto", "colour, and links to files on a terminal: auto, always or never")
 }
 

@@ -28,8 +28,8 @@ func newPoliciesCommand(code *int) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policies [PATH ...]",
 		Short: "Show how often each policy matches, passes and fails here, and problems in the policies",
-		Long: `Evaluate the policies over what PATH renders (default: the current directory),
-as check does, and count for each rule the objects that it matches: how many are
+		Long: `Evaluate the policies as check does, over the objects of each PATH (default: the
+current directory), and count for each rule the objects that it matches: how many are
 exempt, pass, fail or can't be decided. WOULD DENY counts the failures that are
 only warned about or audited: they would be denied if the policy were enforced.
 
@@ -37,7 +37,7 @@ Then report problems in the policies: rules that match nothing, with the check t
 the nearest object fails; rules that are always exempt, or can never fail or never
 pass; policies without a binding, bindings without a policy or parameter; exceptions
 and suppressions that exempt nothing; two rules with the same verdict on all objects;
-deprecated fields and versions; costs of half of the API server's limit or more.
+deprecated fields and versions; costs of at least half of the API server's limit.
 
 Rules that Kyverno generates for controllers count as the rule that they come
 from. Schemas and the rules of CustomResourceDefinitions are left out.

@@ -36,14 +36,14 @@ notes on standard error.`,
 	o.addPolicyFlags(cmd.Flags())
 	o.addUserFlags(cmd.Flags())
 	o.addBaseFlag(cmd.Flags())
+	cmd.Flags().Lookup("base").Usage = "print only deployed objects that differ from git revision `REV`, as a diff"
 	cmd.Flags().StringVarP(&o.format, "output", "o", "yaml", "`FORMAT` of the objects: yaml or json")
 	cmd.Flags().BoolVar(&o.admitted, "admitted", false, "show what defaults and mutating policies would make of each object, as a diff")
 	cmd.Flags().BoolVar(&o.origins, "origins", false, "put the line to edit before each line, as git blame does; in JSON the places of each field")
 	return cmd
 }
 
-// renderOptions are the flags of check that are about what is rendered, and how objects
-// are o.
+// renderOptions are the flags of the command render.
 type renderOptions struct {
 	checkOptions
 	format   string
@@ -56,7 +56,7 @@ func (o *renderOptions) runRender(ctx context.Context, args []string, std stdio)
 		return 0, err
 	}
 	if o.admitted && o.origins && o.format == "yaml" {
-		return 0, errors.New("--origins: a diff of --admitted has no lines that are written somewhere; use -o json, or one of them")
+		return 0, errors.New("--origins: the lines of a diff by --admitted have no places in files; use -o json, or only one of the two")
 	}
 	if o.Base != "" && (o.admitted || o.origins) {
 		return 0, errors.New("--base prints what a change makes of the rendered objects; use it without --admitted and --origins")

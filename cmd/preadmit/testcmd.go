@@ -67,18 +67,18 @@ left out. The tests that evaluate the changed part run again, and should fail. T
 report lists the changes that no test notices. The score is the percentage of changes
 that a test notices, among those that compile and make a difference.
 
-With --write DIR, nothing is run: a test is written for each policy of --policy, or
-among what PATH renders. It has the fewest objects of this repository that pass and
-fail each rule and take each branch. If none does, an object is changed at a field
-that the policy reads. It is a kyverno-test.yaml for Kyverno's policies and for a
+With --write DIR, no suite is run: a test is written for each policy of --policy, or
+among the objects of PATH. It has a few objects of this repository that together pass
+and fail each rule and take each branch. If none does, an object is changed at a field
+that the policy reads. The test is a kyverno-test.yaml for Kyverno's policies and for a
 MutatingAdmissionPolicy, a suite of gator verify for constraints, and a kaptest
 manifest for a ValidatingAdmissionPolicy. Branches that no object takes are listed
 with their lines.
 
   preadmit test --write tests -p policies apps
 
-Exit codes: 0 every case passed, 1 some did not, or less is covered than
---fail-under or noticed than --fail-under-score, 2 bad command line, no suite
+Exit codes: 0 every case passed; 1 some did not, or the coverage is below
+--fail-under or the score below --fail-under-score; 2 bad command line, no suite
 found, or one that can't be read.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := configure(shared(cmd.Flags(), "kube-version", "timeout", "task-memory", "task-time", "quiet", "verbose"), args); err != nil {
@@ -99,9 +99,9 @@ found, or one that can't be read.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&o.output, "output", "o", "text", "`FORMAT[=FILE]` of the results: text or json")
-	f.StringArrayVarP(&o.policies, "policy", "p", nil, "Rego modules with unit tests, in a file or directory `PATH`, or at oci://REGISTRY/NAME:TAG or a URL as preadmit fetch brought them (repeatable); with --write the policies to test")
-	f.StringArrayVar(&o.data, "data", nil, "data for these modules, which they read under data: a YAML or JSON file, or a directory, at `PATH` (repeatable)")
-	f.StringVar(&o.store, "store", "", "read what preadmit fetch stored in `DIR`, or what an OCI image layout there holds, besides .preadmit/vendor")
+	f.StringArrayVarP(&o.policies, "policy", "p", nil, "Rego modules with unit tests, in a file or directory `PATH`, or fetched from oci://REGISTRY/NAME:TAG or a URL by preadmit fetch (repeatable); with --write the policies to test")
+	f.StringArrayVar(&o.data, "data", nil, "data of these modules: a YAML or JSON file, or a directory, at `PATH` (repeatable)")
+	f.StringVar(&o.store, "store", "", "read fetched content also from `DIR`, filled by preadmit fetch --store or an OCI image layout")
 	f.BoolVar(&o.strict, "strict", false, "fail cases for which no rule ran")
 	f.Var((*kubeVersion)(&o.kubeVersion), "kube-version", "version of the API server, `X.Y` (default: the newest known)")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "stop after `DURATION`")
