@@ -153,7 +153,7 @@ func (u Undeployed) HeldNoMore(reqs []Request) []Result {
 				Outcome: Unknown, Action: Deny, Baseline: New,
 				Message: fmt.Sprintf("no longer checked: %s %s, which %s %s holds and no longer deploys", r.OldObject.GetKind(), r.OldObject.Key().Name, holder.GetKind(), holder.Key().Name),
 				Origins: o.At(pointer),
-				Hint:    "delete the object if nothing is to deploy it, else undo what hides it",
+				Hint:    "delete the object if nothing should deploy it; otherwise undo the change that hides it",
 			}.Fingerprinted())
 			break
 		}
@@ -276,7 +276,7 @@ func (u Undeployed) result(r *Request, d render.TreeDocument) Result {
 		Outcome: Unknown, Action: Deny, Baseline: New,
 		Message: fmt.Sprintf("no longer checked: %s:%d is %s", d.File, d.Line, d.Reason),
 		Origins: []render.Origin{{Span: render.Span{File: d.File, Line: d.Line, Column: 1, EndLine: d.Line, EndColumn: 1}, Role: render.Manifest}},
-		Hint:    "delete the document if nothing is to deploy it, else undo what hides it",
+		Hint:    "delete the document if nothing should deploy it; otherwise undo the change that hides it",
 	}
 	if d.Cause != "" {
 		x.Origins = append(x.Origins, render.Origin{Span: render.Span{File: d.Cause, Line: 1, Column: 1, EndLine: 1, EndColumn: 1}, Role: render.Reference})
@@ -398,7 +398,7 @@ func unchecked(added []render.TreeDocument) Result {
 	if n := len(added); n > 1 {
 		what = fmt.Sprintf("%d Kubernetes objects, the first %s", n, what)
 	}
-	does, hint := "adds", "delete the document if nothing is to deploy it, else undo what hides it"
+	does, hint := "adds", "delete the document if nothing should deploy it; otherwise undo the change that hides it"
 	if d.State == render.DocFailed {
 		does, hint = "adds or edits", "it is checked once the kustomization can be rendered"
 	}

@@ -467,7 +467,7 @@ func (f *following) bounded(n *maker, r *reach) bool {
 	case r.depth > maxChain:
 		rule, why = "too-deep", fmt.Errorf("%s %s is made by a chain of more than %d units, so what it deploys is not rendered", n.kind.Kind, n.name, maxChain)
 	case n.turns >= maxResolves:
-		rule, why = "unsettled", fmt.Errorf("what %s %s deploys changes what it is made from, again and again", n.kind.Kind, n.name)
+		rule, why = "unsettled", fmt.Errorf("%s %s does not settle: the objects that it deploys change its own inputs again and again", n.kind.Kind, n.name)
 	default:
 		n.turns++
 		return true

@@ -137,7 +137,7 @@ func (u *Unit) held(o *Object) *Unit {
 	if patches, _ := Lookup(o.Object, h.patches); h.patches != "" && patches != nil {
 		held.Err = &Error{
 			Span: o.Span(h.patches), Rule: "held-patch", Warning: true, Undecided: true,
-			Err: fmt.Errorf("%s %s patches objects that are on the cluster: what becomes of them is not checked", o.GetKind(), held.Name),
+			Err: fmt.Errorf("%s %s patches objects that are on the cluster: the patched objects are not checked", o.GetKind(), held.Name),
 		}
 	}
 	process := processor(o)

@@ -83,7 +83,7 @@ func parseFile(file string, data []byte) parsedFile {
 	case seen[config]:
 		return parsedFile{foreign: foreignFile{why: "holds the configuration of a tool, no Kubernetes object"}}
 	default:
-		return parsedFile{foreign: foreignFile{why: "holds no Kubernetes object"}}
+		return parsedFile{foreign: foreignFile{why: "contains no Kubernetes object"}}
 	}
 	f := parsedFile{}
 	errs := []error{err}

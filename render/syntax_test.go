@@ -35,7 +35,7 @@ func TestSyntaxProblems(t *testing.T) {
 		{"a: 1\nb\nc: 2\n", "2:1: the line is neither a key with a colon nor an entry of a list"},
 		{"a:1\nb: 2\n", "1:2: a blank is missing behind the colon"},
 		{"x: 1\na:1\nb: 2\n", "2:2: a blank is missing behind the colon"},
-		{"a:\n- x\n  b: 1\n", "3:3: a key stands below the entry on line 2, which is a value already"},
+		{"a:\n- x\n  b: 1\n", "3:3: a key is below the entry on line 2, which has a value already"},
 		{"a:\n<<<<<<< HEAD\n  b: 1\n=======\n  b: 2\n>>>>>>> x\n", "2:1: a conflict of git is not resolved here"},
 		{"a: 1\n- b\n", "2:1: an entry of a list stands among the keys of a mapping"},
 		{"- a\nb: 1\n", "2:1: a key stands among the entries of a list"},

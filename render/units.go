@@ -205,7 +205,7 @@ func (w *walk) classify(name string) (foreignFile, error) {
 		return foreignFile{}, err
 	}
 	if !mayHoldObjects(data) {
-		return foreignFile{why: "holds no Kubernetes object"}, nil
+		return foreignFile{why: "contains no Kubernetes object"}, nil
 	}
 	if clearlyManifest(data) && !mayBeTemplate(data) {
 		return foreignFile{}, nil

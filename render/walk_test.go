@@ -245,9 +245,9 @@ func TestManifestsRender(t *testing.T) {
 	}
 	want := []string{
 		`rendered 2 [duplicate-object] pod.yaml:7:18: Pod p is already defined at pod.yaml:3:18: the cluster keeps the last`,
-		`failed 0 [no-objects] values.yaml: holds no Kubernetes object`,
+		`failed 0 [no-objects] values.yaml: contains no Kubernetes object`,
 		`failed 0 [yaml-syntax] broken.yaml:1:4: the [ that opens here is never closed`,
-		`failed 0 [no-objects] empty.yaml: holds no Kubernetes object`,
+		`failed 0 [no-objects] empty.yaml: contains no Kubernetes object`,
 		`failed 0 [not-found] none.yaml: no such file`,
 	}
 	if d := gocmp.Diff(want, got); d != "" {

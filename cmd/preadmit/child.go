@@ -67,7 +67,7 @@ func readOrder(from *supervise.Reader) (supervise.Order, error) {
 		err = json.Unmarshal(payload, &order)
 	}
 	if err != nil || order.Magic != supervise.Magic {
-		return order, errors.New("nobody said what to do")
+		return order, errors.New("the parent sent no command")
 	}
 	return order, nil
 }

@@ -62,7 +62,7 @@ func configureFrom(flags *pflag.FlagSet, root, file string, node *yaml.Node) err
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key, value := node.Content[i], node.Content[i+1]
 		if seen[key.Value] {
-			return fmt.Errorf("%s:%d: %s stands here twice", file, key.Line, key.Value)
+			return fmt.Errorf("%s:%d: %s is here twice", file, key.Line, key.Value)
 		}
 		seen[key.Value] = true
 		if slices.Contains(config.Keys(), key.Value) {

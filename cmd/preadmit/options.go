@@ -55,7 +55,7 @@ func (o *checkOptions) checkRehearsal() error {
 	case len(o.Enforce) > 0 && o.FromKubeVersion != "":
 		return errors.New("--enforce and --from-kube-version change two things: a denial could come from either, so run check once with each")
 	case o.EnforceBy != "" && len(o.Enforce) == 0:
-		return errors.New("--enforce-by counts what --enforce would deny, and that is not given")
+		return errors.New("--enforce-by counts what --enforce denies, so it needs --enforce")
 	case o.FromKubeVersion != "" && evaluate.Release(o.FromKubeVersion) == evaluate.Release(o.KubeVersion):
 		return fmt.Errorf("--from-kube-version and --kube-version are both %s", evaluate.Release(o.KubeVersion))
 	}

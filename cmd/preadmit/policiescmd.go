@@ -107,7 +107,7 @@ func policiesCode(p *report.Policies, v *evaluate.PolicyReview, o *policiesOptio
 		}
 	}
 	if notRendered > 0 && !o.quiet {
-		fmt.Fprintf(stderr, "preadmit: %d could not be rendered, and policies may match what they hold; see preadmit check\n", notRendered)
+		fmt.Fprintf(stderr, "preadmit: %d could not be rendered, and policies may match objects in them; see preadmit check\n", notRendered)
 	}
 	switch s := p.Summary; {
 	case o.failOnFinding == "unused" && s.Unused > 0, o.failOnFinding == "any" && s.Findings > 0:

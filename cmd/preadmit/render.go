@@ -59,7 +59,7 @@ func (o *renderOptions) runRender(ctx context.Context, args []string, std stdio)
 		return 0, errors.New("--origins: the lines of a diff by --admitted have no places in files; use -o json, or only one of the two")
 	}
 	if o.Base != "" && (o.admitted || o.origins) {
-		return 0, errors.New("--base prints what a change makes of the rendered objects; use it without --admitted and --origins")
+		return 0, errors.New("--base prints a diff of the rendered objects; use it without --admitted and --origins")
 	}
 	if !o.admitted {
 		o.Policies, o.With, o.Data = nil, nil, nil // only admission asks them

@@ -71,7 +71,7 @@ func TestLoosenedDefinitionIsTold(t *testing.T) {
 	tree := changing(files("fine.yaml", fineObject, "defs/crd.yaml", defined))
 	custom := func(x string) string { return edited(t, customObject, "x: bad", "x: "+x) }
 	loose := edited(t, defined, "enum: [good], ", "")
-	const by = "denied: exempted by what this change sets in CustomResourceDefinition as.e.com at "
+	const by = "denied: exempted by this change of CustomResourceDefinition as.e.com at "
 	for _, c := range []struct {
 		twin
 		says string
@@ -144,10 +144,10 @@ func TestInventoryOfTheBaseHolds(t *testing.T) {
 		code         int
 		says         string
 	}{
-		"an object that it needs":    {byService, service, exitOK, "warning: exempted by what this change sets in Service hidden at s.yaml:3: not allowed"},
-		"settings":                   {byMap, configMap, exitDenied, "denied: exempted by what this change sets in ConfigMap allowed at s.yaml:3: not allowed"},
-		"any kind":                   {anyKind, service, exitOK, "warning: exempted by what this change sets in Service hidden at s.yaml:3: not allowed"},
-		"an API call of Kyverno's":   {lookup, service, exitOK, "warning: exempted by what this change sets in Service hidden at s.yaml:3: needs the answer"},
+		"an object that it needs":    {byService, service, exitOK, "warning: exempted by this change of Service hidden at s.yaml:3: not allowed"},
+		"settings":                   {byMap, configMap, exitDenied, "denied: exempted by this change of ConfigMap allowed at s.yaml:3: not allowed"},
+		"any kind":                   {anyKind, service, exitOK, "warning: exempted by this change of Service hidden at s.yaml:3: not allowed"},
+		"an API call of Kyverno's":   {lookup, service, exitOK, "warning: exempted by this change of Service hidden at s.yaml:3: needs the answer"},
 		"nothing that allows it":     {byMap, service, exitDenied, "denied: not allowed"},
 		"one of two, which is named": {byService, fineObject + "---\n" + service, exitOK, "Service hidden at s.yaml:7: not allowed"},
 	} {

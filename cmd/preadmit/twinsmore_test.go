@@ -434,8 +434,8 @@ func TestChangedUserIsTold(t *testing.T) {
 		says       string
 	}{
 		"same":    {fluxKustomization, fluxKustomization, exitDenied, "denied: failed expression"},
-		"changed": {fluxKustomization, as, exitDenied, "denied: exempted by what this change sets in Kustomization k at k.yaml:9"},
-		"new":     {"", as, exitOK, "warning: exempted by what this change sets in Kustomization k at k.yaml:9"},
+		"changed": {fluxKustomization, as, exitDenied, "denied: exempted by this change of Kustomization k at k.yaml:9"},
+		"new":     {"", as, exitOK, "warning: exempted by this change of Kustomization k at k.yaml:9"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -75,7 +75,7 @@ func noSuchCommand(root *cobra.Command, args []string) error {
 		return fmt.Errorf("there is no command %q; did you mean preadmit %s?", args[0], meant)
 	}
 	if _, err := os.Stat(args[0]); err == nil {
-		return fmt.Errorf("%s is a path, and a command comes first: preadmit check %[1]s", args[0])
+		return fmt.Errorf("%s is a path; give a command before it: preadmit check %[1]s", args[0])
 	}
 	return fmt.Errorf("there is no command %q; there are %s", args[0], strings.Join(names, ", "))
 }

@@ -76,7 +76,7 @@ func TestExempted(t *testing.T) {
 	fails := policy.Result{Outcome: policy.Fail, Fingerprint: "1", Message: "no", Object: render.Key{Namespace: "shop"}}
 	known := policy.Result{Outcome: policy.Fail, Fingerprint: "2"}
 	got := Exempted([]policy.Result{fails, known, {Outcome: policy.Pass}}, []policy.Result{known}, changed)
-	if len(got) != 1 || got[0].Message != "exempted by what this change sets in Namespace shop: no" {
+	if len(got) != 1 || got[0].Message != "exempted by this change of Namespace shop: no" {
 		t.Errorf("%+v", got)
 	}
 }

@@ -127,7 +127,7 @@ func explainExemption(r *policy.Result, changed []policy.Request) {
 	if others > 0 {
 		what += " or in " + policy.Plural(others, "other object")
 	}
-	r.Message = fmt.Sprintf("exempted by what this change sets in %s: %s", what, r.Message)
+	r.Message = fmt.Sprintf("exempted by this change of %s: %s", what, r.Message)
 }
 
 // exemptedBy returns the object that exempts a result's object, as far as that is

@@ -64,7 +64,7 @@ func gator(s *suite) {
 	}
 	if len(docs) == 0 {
 		if err == nil {
-			s.fail(&render.Error{Span: render.Span{File: s.name}, Err: errors.New("holds no test")})
+			s.fail(&render.Error{Span: render.Span{File: s.name}, Err: errors.New("contains no test")})
 		}
 		return
 	}
@@ -247,7 +247,7 @@ func (g *gatorSuite) readFile(name string) gatorFile {
 		f.objects = append(f.objects, o)
 	}
 	if len(f.objects) == 0 {
-		f.err = errors.New("holds no object")
+		f.err = errors.New("contains no object")
 	}
 	return f
 }

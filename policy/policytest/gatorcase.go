@@ -59,7 +59,7 @@ func (g *gatorCase) readObject(item, at node) {
 		g.t.fail(err)
 		return
 	case len(objects) > 1:
-		at.fail("%s holds %d objects, not one", at.text(), len(objects))
+		at.fail("%s contains %d objects, not one", at.text(), len(objects))
 		return
 	}
 	g.object = objects[0]

@@ -143,7 +143,7 @@ func (k *kaptestSuite) objects(list node) []*render.Object {
 		if err != nil {
 			k.fail(err)
 		} else if len(objects) == 0 {
-			item.fail("%s holds no Kubernetes object", ref)
+			item.fail("%s contains no Kubernetes object", ref)
 		}
 		all = append(all, objects...)
 	}

@@ -65,7 +65,7 @@ func kyverno(s *suite) {
 		runKyverno(s, node{s: s, doc: &docs[i], value: docs[i].Value})
 	}
 	if len(docs) == 0 && err == nil {
-		s.fail(&render.Error{Span: render.Span{File: s.name}, Err: errors.New("holds no test")})
+		s.fail(&render.Error{Span: render.Span{File: s.name}, Err: errors.New("contains no test")})
 	}
 }
 

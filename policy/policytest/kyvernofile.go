@@ -78,7 +78,7 @@ func (k *kyvernoTest) below(item node, dir string) []string {
 	}
 	slices.Sort(files)
 	if len(files) == 0 {
-		item.fail("%s holds no YAML and JSON files", item.text())
+		item.fail("%s contains no YAML or JSON files", item.text())
 	}
 	return files
 }
@@ -92,7 +92,7 @@ func (k *kyvernoTest) readFile(item node, name string, mustHold bool) []*render.
 	objects, err := k.opts.files.parse(name, data)
 	k.warn(err)
 	if len(objects) == 0 && mustHold && err == nil {
-		item.fail("%s holds no Kubernetes object", item.text())
+		item.fail("%s contains no Kubernetes object", item.text())
 	}
 	return objects
 }
@@ -157,7 +157,7 @@ func (k *kyvernoTest) document(item node, kinds ...string) node {
 	k.warn(err)
 	if len(docs) != 1 {
 		if err == nil {
-			item.fail("%s holds %d documents, not one", item.text(), len(docs))
+			item.fail("%s contains %d documents, not one", item.text(), len(docs))
 		}
 		return node{}
 	}
@@ -372,7 +372,7 @@ func (k *kyvernoTest) expected(item node) []*render.Object {
 	objects, err := k.opts.files.parse(name, data)
 	k.warn(err)
 	if len(objects) == 0 && err == nil {
-		item.fail("%s holds no Kubernetes object", item.text())
+		item.fail("%s contains no Kubernetes object", item.text())
 	}
 	return k.normalise(objects)
 }

@@ -256,10 +256,10 @@ func (d *draft) keepTrue(ctx context.Context, w drafter, samples []*sample.Sampl
 			return ok
 		})
 		if len(samples) == 0 {
-			return nil, fmt.Errorf("a test of it would not hold: %s", why)
+			return nil, fmt.Errorf("its test would fail: %s", why)
 		}
 	}
-	return nil, errors.New("a test of it would not hold")
+	return nil, errors.New("its test would fail")
 }
 
 // tried runs the test as it is written.

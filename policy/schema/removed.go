@@ -84,7 +84,7 @@ func (k *Kinds) whenServed(r *row) string {
 	first := oldest + release(bits.TrailingZeros32(r.served))
 	last := oldest + release(bits.Len32(r.served)) - 1
 	if k.release < first {
-		return fmt.Sprintf("it came with Kubernetes %s%s", first, useInstead(k.sibling(r.gvk)))
+		return fmt.Sprintf("it was added in Kubernetes %s%s", first, useInstead(k.sibling(r.gvk)))
 	}
 	return fmt.Sprintf("Kubernetes %s removed it%s", last+1, useInstead(k.sibling(r.gvk)))
 }

@@ -89,7 +89,7 @@ func TestUnservedKinds(t *testing.T) {
 		{"", "policy/v1beta1 PodSecurityPolicy", "/apiVersion", `no matches for kind "PodSecurityPolicy" in version "policy/v1beta1": Kubernetes 1.25 removed it; use Pod Security Admission`},
 		{"1.29", "batch/v1beta1 CronJob", "/apiVersion", `no matches for kind "CronJob" in version "batch/v1beta1": Kubernetes 1.25 removed it; use batch/v1 CronJob`},
 		{"1.32", "flowcontrol.apiserver.k8s.io/v1beta3 FlowSchema", "/apiVersion", `no matches for kind "FlowSchema" in version "flowcontrol.apiserver.k8s.io/v1beta3": Kubernetes 1.32 removed it; use flowcontrol.apiserver.k8s.io/v1 FlowSchema`},
-		{"1.29", "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy", "/apiVersion", `no matches for kind "ValidatingAdmissionPolicy" in version "admissionregistration.k8s.io/v1": it came with Kubernetes 1.30; use admissionregistration.k8s.io/v1beta1 ValidatingAdmissionPolicy`},
+		{"1.29", "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy", "/apiVersion", `no matches for kind "ValidatingAdmissionPolicy" in version "admissionregistration.k8s.io/v1": it was added in Kubernetes 1.30; use admissionregistration.k8s.io/v1beta1 ValidatingAdmissionPolicy`},
 		{"", "example.com/v1 widget", "/kind", `no matches for kind "widget" in version "example.com/v1"; did you mean Widget?`},
 		{"", "example.com/v9 Widget", "/apiVersion", `no matches for kind "Widget" in version "example.com/v9": its CustomResourceDefinition serves v1, v2`},
 		{"", "other.io/v1 Foo ", "/kind", `no matches for kind "Foo " in version "other.io/v1"`},

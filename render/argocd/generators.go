@@ -565,11 +565,11 @@ func (r requirement) check() error {
 	switch r.operator {
 	case metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn:
 		if len(r.values) == 0 {
-			return fmt.Errorf("selector asks %s of no values", r.operator)
+			return fmt.Errorf("selector needs values for %s", r.operator)
 		}
 	case metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist:
 		if len(r.values) > 0 {
-			return fmt.Errorf("selector asks %s of values", r.operator)
+			return fmt.Errorf("selector allows no values for %s", r.operator)
 		}
 	default:
 		return fmt.Errorf("selector has an unknown operator: %s", r.operator)

@@ -72,7 +72,7 @@ func (g *guarded) RoundTrip(req *http.Request) (*http.Response, error) {
 		req.SetBasicAuth(l.Username, l.Password)
 	}
 	if req.Header.Get("Authorization") != "" && req.URL.Scheme != "https" && !g.options.names(req.URL.Hostname(), port(req.URL)) {
-		return nil, fmt.Errorf("%s asks for a login without encryption", req.URL.Host) // such as a registry's token service
+		return nil, fmt.Errorf("%s requires a login without encryption", req.URL.Host) // such as a registry's token service
 	}
 	transport, err := g.transport(req.URL)
 	if err != nil {

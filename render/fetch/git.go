@@ -123,7 +123,7 @@ func gitAddress(address string) (*url.URL, error) {
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Hostname() == "" || !slices.Contains([]string{"https", "http", "ssh"}, u.Scheme) {
-		return nil, fmt.Errorf("%q is no address that the git program is asked for: there are https, http, ssh", address)
+		return nil, fmt.Errorf("%q can't be fetched by the git program: use https, http or ssh", address)
 	}
 	return u, nil
 }
@@ -159,7 +159,7 @@ func (o *Options) resolve(ctx context.Context, u *url.URL) (string, error) {
 func gitError(err error) error {
 	switch {
 	case errors.Is(err, transport.ErrAuthenticationRequired), errors.Is(err, transport.ErrAuthorizationFailed):
-		return errors.New("the server asks for a login")
+		return errors.New("the server requires a login")
 	case errors.Is(err, transport.ErrRepositoryNotFound), errors.Is(err, transport.ErrEmptyRemoteRepository):
 		return errors.New("there is no such repository")
 	}

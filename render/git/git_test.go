@@ -109,7 +109,7 @@ func TestResolveRefuses(t *testing.T) {
 		"": "is empty", "--upload-pack=x": "begins with a dash", "main..HEAD": "is a range", "main...HEAD": "is a range",
 		"HEAD@{1}": "the log of references, which is not read", "main:apps": "is not the name of a commit", ":/first": "is not the name of a commit",
 		"a\nb": "is not the name of a commit", "nowhere": "no such branch, tag or commit here", "HEAD^3": "has 2 parents",
-		"HEAD~9": "has no parent", "HEAD^{tree}": "only ^{commit} is read", "HEAD~1x": "is not the name of a commit",
+		"HEAD~9": "has no parent", "HEAD^{tree}": "only ^{commit} is supported", "HEAD~1x": "is not the name of a commit",
 		"HEAD~99999999999999999999": "goes back more than", strings.Repeat("0", 40): "is not in the repository",
 		"../../etc/passwd": "is a range", "deadbeef": "no such branch",
 	} {

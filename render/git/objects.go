@@ -176,9 +176,9 @@ func (r *Repository) missing(h plumbing.Hash, err error) error {
 	case !errors.Is(err, plumbing.ErrObjectNotFound):
 		return fmt.Errorf("object %s can't be read: %w", h, err)
 	case r.partial:
-		return fmt.Errorf("object %s was left out of this partial clone; git fetch --refetch --no-filter brings it", h)
+		return fmt.Errorf("object %s was left out of this partial clone; run git fetch --refetch --no-filter", h)
 	case len(r.objects.gone) > 0:
 		return fmt.Errorf("object %s is not in the repository; it borrows objects from %s, which can't be read", h, strings.Join(r.objects.gone, " and "))
 	}
-	return fmt.Errorf("object %s is not in the repository; git fsck says what else is lost", h)
+	return fmt.Errorf("object %s is not in the repository; git fsck lists missing objects", h)
 }

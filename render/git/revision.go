@@ -233,7 +233,7 @@ func (r *Repository) walk(c *Commit, steps string) (*Commit, error) {
 			continue
 		}
 		if strings.HasPrefix(steps, "{") {
-			return nil, errors.New("of what can follow ^ in braces only ^{commit} is read")
+			return nil, errors.New("only ^{commit} is supported of the forms ^{…}")
 		}
 		digits := steps[:len(steps)-len(strings.TrimLeft(steps, "0123456789"))]
 		steps = steps[len(digits):]

@@ -46,11 +46,11 @@ func guardYAML(data []byte) (line int, err error) {
 	return 0, nil
 }
 
-var errExpands = errors.New("aliases expand to more than a file may hold")
+var errExpands = errors.New("aliases expand beyond the limit of a file")
 
 var (
 	errNested = fmt.Errorf("%w: they are nested more than %d deep", errExpands, maxYAMLDepth)
-	errLoop   = fmt.Errorf("%w: one stands for a value that contains it", errExpands)
+	errLoop   = fmt.Errorf("%w: one refers to a value that contains it", errExpands)
 )
 
 type weight struct{ nodes, bytes int }

@@ -171,9 +171,9 @@ func (r *reader) count(at place, size int) error {
 	case size > maxFile:
 		return at.errorAt("helm-chart", 0, 0, fmt.Errorf("file of a chart is larger than %d MiB", maxFile>>20))
 	case r.entries > maxEntries:
-		return at.errorAt("helm-chart", 0, 0, fmt.Errorf("chart and what it takes in have more than %d files", maxEntries))
+		return at.errorAt("helm-chart", 0, 0, fmt.Errorf("chart and its dependencies have more than %d files", maxEntries))
 	case r.bytes > maxTreeBytes:
-		return at.errorAt("helm-chart", 0, 0, fmt.Errorf("chart and what it takes in are larger than %d MiB", maxTreeBytes>>20))
+		return at.errorAt("helm-chart", 0, 0, fmt.Errorf("chart and its dependencies are larger than %d MiB", maxTreeBytes>>20))
 	}
 	return nil
 }

@@ -368,7 +368,7 @@ func (p *part) errors(err error) error {
 			moved.Err = errors.New(otherLine.ReplaceAllString(moved.Err.Error(), ""))
 		case "yaml-syntax":
 			moved.Rule = "helm-output"
-			moved.Err = fmt.Errorf("what the template writes is not YAML: %w", moved.Err)
+			moved.Err = fmt.Errorf("the template's output is not YAML: %w", moved.Err)
 		}
 		errs = append(errs, &moved)
 	}

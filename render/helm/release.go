@@ -71,7 +71,7 @@ func (r *release) fill(user map[string]any, at place) error {
 	caps.APIVersions = append(caps.APIVersions, r.src.Variant.APIVersions...)
 	if want := r.chart.Metadata.KubeVersion; want != "" && !chartutil.IsCompatibleRange(want, caps.KubeVersion.String()) {
 		return at.errorAt("helm-chart", line(r.reader, r.chart, "kubeVersion"), 0,
-			fmt.Errorf("chart asks for Kubernetes %s, which %s is not", sentence(want), caps.KubeVersion.Version))
+			fmt.Errorf("chart requires Kubernetes %s, and this is %s", sentence(want), caps.KubeVersion.Version))
 	}
 	opts := chartutil.ReleaseOptions{Name: r.name(), Namespace: r.src.Namespace, Revision: 1, IsInstall: true}
 	if r.src.Variant.Upgrade {

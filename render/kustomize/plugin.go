@@ -88,7 +88,7 @@ func (w *walk) pluginDir(n *node, r ref, child *node) {
 	if !ok {
 		w.fail(&render.Error{
 			Span: n.place(r), Rule: "plugin", Missing: true,
-			Err: fmt.Errorf("%s %s is a kustomization that changes what it refers to: not evaluated", nouns[r.kind], show(r.text)),
+			Err: fmt.Errorf("%s %s is a kustomization that changes its resources: not evaluated", nouns[r.kind], show(r.text)),
 		})
 		return
 	}

@@ -227,7 +227,7 @@ func (w *walk) bounds(root *node) error {
 	case len(w.growths) > maxReplacements:
 		return root.error("too-large", fmt.Errorf("more than %d replacements", maxReplacements))
 	case w.multiplied > maxCopies, w.multiplied > 256 && w.multiplied*w.size > 256<<20:
-		return root.error("too-large", errors.New("replacements copy what others copied so often that the objects could grow without bounds"))
+		return root.error("too-large", errors.New("replacements copy the results of others so often that objects could grow without bounds"))
 	}
 	return nil
 }

@@ -79,7 +79,7 @@ func (d Dirs) Blob(digest string) ([]byte, error) {
 			return nil, fmt.Errorf("the store's file %s can't be read", BlobName(digest))
 		}
 		if got := Digest(data); got != digest {
-			return nil, fmt.Errorf("the store's file %s holds something else: its digest is %s", BlobName(digest), got)
+			return nil, fmt.Errorf("the store's file %s has other content: its digest is %s", BlobName(digest), got)
 		}
 		return data, nil
 	}

@@ -141,7 +141,7 @@ func Parse(file string, data []byte) (*yaml.Node, error) {
 		return nil, nil
 	}
 	if config := doc.Content[0]; config.Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("%s:%d: the file has to hold keys with values, such as fail-on: warn", file, config.Line)
+		return nil, fmt.Errorf("%s:%d: the file must have keys with values, such as fail-on: warn", file, config.Line)
 	}
 	return doc.Content[0], nil
 }

@@ -48,7 +48,7 @@ func (f *Fetch) Needs(ctx context.Context) ([]store.Need, error) {
 		Remotes []store.Need `json:"remotes"`
 	}
 	if err := json.Unmarshal(out.Bytes(), &g); err != nil {
-		return nil, fmt.Errorf("what the units need can't be read: %w", err)
+		return nil, fmt.Errorf("the list of needed sources can't be read: %w", err)
 	}
 	return f.withAddressed(g.Remotes), nil
 }

@@ -87,7 +87,7 @@ func (o *Sources) noCacheHere(dir string, err error) {
 	fmt.Fprintf(o.Notes, "no cache: %s: %s\n", report.Plain(dir), report.Plain(err.Error()))
 }
 
-var errInTree = errors.New("lies in the repository, where a change could bring answers of its own")
+var errInTree = errors.New("is inside the repository, where a change could add cached results")
 
 // outOf returns an error unless a directory, which may not exist, is outside a
 // tree.

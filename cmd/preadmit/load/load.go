@@ -304,7 +304,7 @@ func (l *loader) holdPolicies(p string, units []*render.Unit) {
 	}
 	l.in.Found = append(l.in.Found, policy.Errors(policy.EngineCompile, nil, &render.Error{
 		Span: render.Span{File: name}, Rule: "no-policies", Err: errors.New("no policy was found here"),
-		Hint: "objects that policies need, such as parameters, come with --with",
+		Hint: "give objects that policies need, such as parameters, by --with",
 	})...)
 }
 

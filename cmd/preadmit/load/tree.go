@@ -98,7 +98,7 @@ func (t *Tree) isWhole(p string) bool {
 // directory with the file at a URL, which have to be in the store.
 func (t *Tree) fetched(address string) (string, error) {
 	if t.Store == nil {
-		return "", fmt.Errorf("%s: an address is not taken here", address)
+		return "", fmt.Errorf("%s: an address is not allowed here", address)
 	}
 	repo, err := t.Store.Fetched(render.NewAddressed(address))
 	var e *render.Error

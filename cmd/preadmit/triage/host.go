@@ -243,7 +243,7 @@ func (h *Host) looked(ctx context.Context) (*shownRun, error) {
 	o.Base = ""
 	in, err := load.Load(ctx, &o.Sources, []string{run.tree.Dir}, nil)
 	if err != nil {
-		return nil, fmt.Errorf("this is a saved report, and what is here does not render: %w", err)
+		return nil, fmt.Errorf("this is a saved report, and the files here do not render: %w", err)
 	}
 	s, _, err := o.EngineOptions(in)
 	if err != nil {

@@ -33,7 +33,7 @@ type cluster struct {
 	Roles               []*rbacv1.Role
 	ClusterRoleBindings []*rbacv1.ClusterRoleBinding
 	RoleBindings        []*rbacv1.RoleBinding
-	Defaults            bool // with the default roles and bindings
+	Defaults            bool // with what an API server makes when it starts
 	Checks              []check
 }
 
@@ -94,7 +94,7 @@ func (c *check) attributes() authorizer.Attributes {
 	}
 }
 
-// addDefaults adds the defaults that the cluster does not have already.
+// addDefaults adds what of the defaults the cluster does not have already.
 func (c *cluster) addDefaults() {
 	for _, r := range append(bootstrappolicy.ClusterRoles(), bootstrappolicy.ControllerRoles()...) {
 		c.ClusterRoles = append(c.ClusterRoles, &r)
@@ -116,7 +116,7 @@ func (c *cluster) addDefaults() {
 	}
 }
 
-// aggregate adds rules to aggregated roles once and reports whether any has grown.
+// aggregate adds to aggregated roles once and says whether any has grown.
 func (c *cluster) aggregate() bool {
 	changed := false
 	for _, r := range c.ClusterRoles {

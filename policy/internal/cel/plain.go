@@ -111,7 +111,7 @@ func plainSyntax(text string) string {
 		if m[1] == "'<EOF>'" {
 			return "syntax error: the expression is incomplete"
 		}
-		text := fmt.Sprintf("syntax error: %s can't stand here", token(m[1]))
+		text := fmt.Sprintf("syntax error: unexpected %s", token(m[1]))
 		if meant := map[string]string{"and": "&&", "or": "||", "not": "!"}[strings.ToLower(token(m[1]))]; meant != "" {
 			text += "; did you mean " + meant + "?"
 		}

@@ -50,7 +50,7 @@ func TestParse(t *testing.T) {
 		{"an empty list", "[]", Legacy, []Group{{}}, nil},
 		{
 			"a list, which newer versions do not take", "[" + one + "]", AnyAll, nil,
-			[]Problem{{"/p", "conditions must stand under any or all in this API version"}},
+			[]Problem{{"/p", "conditions must be under any or all in this API version"}},
 		},
 		{"no conditions", "5", Legacy, nil, []Problem{{"/p", "conditions are any and all of them, not a number"}}},
 		{"an unknown key", "{some: []}", Legacy, []Group{{}}, []Problem{{"/p/some", `unknown field "some": conditions have any and all`}}},

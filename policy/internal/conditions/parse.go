@@ -56,7 +56,7 @@ func (p *parser) add(pointer, format string, args ...any) {
 // list reads a list of conditions, or of any and all.
 func (p *parser) list(v []any, pointer string) []Group {
 	if p.form == AnyAll {
-		p.add(pointer, "conditions must stand under any or all in this API version")
+		p.add(pointer, "conditions must be under any or all in this API version")
 		return nil
 	}
 	if !isGroups(v) {

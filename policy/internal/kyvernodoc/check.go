@@ -65,7 +65,7 @@ func (c checker) webhook(spec field) {
 		}
 	}
 	if old.there() && now.there() {
-		c.add(old.pointer, "webhookTimeoutSeconds stands in webhookConfiguration, too, as timeoutSeconds: leave this one out")
+		c.add(old.pointer, "webhookTimeoutSeconds is also given as webhookConfiguration.timeoutSeconds: leave this one out")
 	}
 	if spec.at("failurePolicy").there() && config.at("failurePolicy").there() {
 		c.add("/spec/failurePolicy", "failurePolicy stands in webhookConfiguration, too: leave this one out")

@@ -34,7 +34,7 @@ func (c checker) oneSource(x field, sources []field) {
 		return !s.there() || isMap && len(m) == 0 && s.pointer != x.at("data").pointer
 	})
 	if len(some) > 1 {
-		c.add(some[1].pointer, "%s and %s can't stand together", last(some[0].pointer), last(some[1].pointer))
+		c.add(some[1].pointer, "%s and %s can't be used together", last(some[0].pointer), last(some[1].pointer))
 	}
 }
 

@@ -61,7 +61,7 @@ var subresourceKinds = []string{
 func (c checker) form(block field) {
 	some, all := len(block.at("any").list()) > 0, len(block.at("all").list()) > 0
 	if some && all {
-		c.add(block.at("all").pointer, "any and all can't stand together")
+		c.add(block.at("all").pointer, "any and all can't be used together")
 	}
 	if (some || all) && len(block.at("resources").keys()) > 0 {
 		c.add(block.at("resources").pointer, "resources can't stand beside any or all: put them into a filter")
@@ -87,7 +87,7 @@ func (c checker) named(r *Rule) {
 // checkMatch checks each filter alone.
 func checkMatch(m *Match, pointer string, f *faults) {
 	if len(m.Any) > 0 && len(m.All) > 0 {
-		f.add(pointer+"/all", "any and all can't stand together")
+		f.add(pointer+"/all", "any and all can't be used together")
 	}
 	for _, x := range m.Filters() {
 		x.check(f)
@@ -126,7 +126,7 @@ func (f *Filter) check(into *faults) {
 
 func (f *Filter) checkNames(into *faults) {
 	if f.both {
-		into.add(f.Pointer+"/resources/name", "name and names can't stand together")
+		into.add(f.Pointer+"/resources/name", "name and names can't be used together")
 	}
 }
 

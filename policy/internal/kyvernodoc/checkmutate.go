@@ -35,7 +35,7 @@ func (c checker) foreachMutate(list field) {
 		c.labelsAreStrings(x.at("patchStrategicMerge"))
 		for _, key := range []string{"context", "preconditions"} {
 			if inner := x.at("foreach").list(); len(inner) > 0 && x.at(key).there() {
-				c.add(x.at(key).pointer, "%s of a foreach that holds another goes into that one", key)
+				c.add(x.at(key).pointer, "%s can't be beside a nested foreach: move it into that", key)
 			}
 		}
 		c.foreachMutate(x.at("foreach"))

@@ -85,7 +85,7 @@ func (c checker) exactlyOne(x field, some map[string]bool, keys ...string) {
 		c.add(x.pointer, "%s has none of %s", Dotted(x.pointer), strings.Join(keys, ", "))
 	case 1:
 	default:
-		c.add(x.at(found[1]).pointer, "%s can't stand together", strings.Join(found, " and "))
+		c.add(x.at(found[1]).pointer, "%s can't be used together", strings.Join(found, " and "))
 	}
 }
 
@@ -126,7 +126,7 @@ func (c checker) cel(v *CEL, x field) {
 	}
 	switch {
 	case kind.there() != ref.there():
-		c.add(x.pointer, "paramKind and paramRef stand together")
+		c.add(x.pointer, "paramKind and paramRef must be used together")
 	case !kind.there():
 	case kind.text("apiVersion") == "" || kind.text("kind") == "":
 		c.add(kind.pointer, "paramKind has apiVersion and kind")
@@ -203,7 +203,7 @@ func (c checker) podSecurity(x field) {
 			c.add(x.at("controlName").pointer, "the level baseline has no control %s", name)
 		}
 		if (x.text("restrictedField") != "") != values {
-			c.add(x.pointer, "restrictedField and values stand together")
+			c.add(x.pointer, "restrictedField and values must be used together")
 		}
 	}
 }
@@ -243,7 +243,7 @@ func (c checker) entry(e *ContextEntry, x field) {
 	case e.ConfigMap != nil && (e.ConfigMap.Name == "" || e.ConfigMap.Namespace == ""):
 		c.add(x.at("configMap").pointer, "a configMap is named by name and namespace")
 	case e.APICall != nil && e.APICall.URLPath != "" && e.APICall.ServiceURL != "":
-		c.add(x.at("apiCall", "urlPath").pointer, "urlPath is of the API server, service is not: they can't stand together")
+		c.add(x.at("apiCall", "urlPath").pointer, "urlPath is of the API server, service is not: they can't be used together")
 	case e.ImageRegistry != nil && e.ImageRegistry.Reference == "":
 		c.add(x.at("imageRegistry").pointer, "imageRegistry has no reference")
 	case e.Variable != nil && !e.Variable.HasValue && e.Variable.JMESPath == "":

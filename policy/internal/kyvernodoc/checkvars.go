@@ -214,7 +214,7 @@ func (c checker) text(s, pointer string, n names) {
 func (c checker) variable(text, pointer string, n names) bool {
 	expr := strings.TrimSpace(strings.TrimPrefix(strings.NewReplacer("{{", "", "}}", "").Replace(text), "-"))
 	if strings.HasPrefix(expr, "element") && !n.foreach {
-		c.add(pointer, "%.200s stands for an element of a foreach, but is not inside one", expr)
+		c.add(pointer, "%.200s is the element of a foreach, but is not inside one", expr)
 		return false
 	}
 	if expr == "null" { // what stood here was a variable itself
@@ -226,7 +226,7 @@ func (c checker) variable(text, pointer string, n names) bool {
 		return false
 	}
 	if !n.have(strings.ReplaceAll(expr, `"`, "")) && len(compiled.Roots()) > 0 {
-		c.add(pointer, "variable %.200s is of nothing that Kyverno or the rule's context brings", expr)
+		c.add(pointer, "variable %.200s is defined neither by Kyverno nor in the rule's context", expr)
 		return false
 	}
 	return true

@@ -57,7 +57,7 @@ func (c *checker) image(s imageSetter) {
 		c.add("/spec/parameters/assignTag", fmt.Errorf("assignTag %q must be a tag or a digest, with the ':' or '@' before it", s.tag))
 	}
 	if domain, _ := splitDomain(s.path); s.domain == "" && domain != "" {
-		c.add("/spec/parameters/assignPath", fmt.Errorf("assignPath %q begins with what can be read as a domain, so assignDomain must be set", s.path))
+		c.add("/spec/parameters/assignPath", fmt.Errorf("assignPath %q begins with a possible domain, so assignDomain must be set", s.path))
 	}
 }
 

@@ -206,7 +206,7 @@ func (c *checker) operations(pointer string, ops []string) {
 		case !slices.Contains([]string{"CREATE", "UPDATE", "*"}, op):
 			c.add(pointer+render.Pointer(i), fmt.Errorf("operation %q is none of CREATE, UPDATE and *", op))
 		case slices.Index(ops, op) < i:
-			c.add(pointer+render.Pointer(i), fmt.Errorf("operation %q stands here twice", op))
+			c.add(pointer+render.Pointer(i), fmt.Errorf("operation %q is here twice", op))
 		case op == "*" && len(ops) > 1:
 			c.add(pointer+render.Pointer(i), errors.New("* must be the only operation"))
 		}
@@ -216,7 +216,7 @@ func (c *checker) operations(pointer string, ops []string) {
 // body refuses locations that lead into the metadata of objects.
 func (c *checker) body(m *Mutator) {
 	if len(m.location) > 0 && m.location[0] == (part{name: "metadata"}) {
-		c.add("/spec/location", fmt.Errorf("%s can't change metadata: that is what AssignMetadata is for", m.Kind))
+		c.add("/spec/location", fmt.Errorf("%s can't change metadata: use AssignMetadata", m.Kind))
 	}
 }
 

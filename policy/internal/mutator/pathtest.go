@@ -66,7 +66,7 @@ func (c *checker) newPathTests(l location, written []pathTest) pathTests {
 		tests[len(sub)-1] = w.Condition
 	}
 	if lastMust > firstNot { // Gatekeeper compares the indexes
-		c.add("/spec/parameters"+render.Pointer("pathTests", lastMust), fmt.Errorf("%s must exist, but stands behind %s, which must not", written[lastMust].SubPath, written[firstNot].SubPath))
+		c.add("/spec/parameters"+render.Pointer("pathTests", lastMust), fmt.Errorf("%s must exist, but is listed after %s, which must not", written[lastMust].SubPath, written[firstNot].SubPath))
 	}
 	return tests
 }

@@ -281,7 +281,7 @@ func (m *mutationRun) externals() []Unsettled {
 		if !ok || len(found[e.provider]) == 0 || slices.ContainsFunc(all, func(u Unsettled) bool { return u.by == s.By }) {
 			continue
 		}
-		all = append(all, Unsettled{s.By, fmt.Sprintf("needs to know what the external data provider %s answers", e.provider), found[e.provider]})
+		all = append(all, Unsettled{s.By, fmt.Sprintf("needs the answer of the external data provider %s", e.provider), found[e.provider]})
 	}
 	return all
 }

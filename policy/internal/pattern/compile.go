@@ -68,7 +68,7 @@ func (c *compiler) compile(p any, depth int) (*node, error) {
 	}
 	l, ok := compileLeaf(p)
 	if !ok {
-		return nil, fmt.Errorf("pattern holds a %T, which is no JSON", p)
+		return nil, fmt.Errorf("pattern contains a %T, which is not JSON", p)
 	}
 	return &node{kind: scalarNode, leaf: l}, nil
 }

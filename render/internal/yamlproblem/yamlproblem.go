@@ -151,7 +151,7 @@ func colonProblem(s *yamlScan, line int, problem string) (Problem, bool) {
 		case before >= 0 && s.colon(before, 0) < 0 && bytes.IndexByte(s.lines[before], ':') > 0:
 			return Problem{before, bytes.IndexByte(s.lines[before], ':'), "a blank is missing behind the colon"}, true
 		case before >= 0 && s.colon(before, 0) < 0 && s.isEntry(before):
-			return Problem{line, s.indent(line), fmt.Sprintf("a key stands below the entry on line %d, which is a value already", s.number(before))}, true
+			return Problem{line, s.indent(line), fmt.Sprintf("a key is below the entry on line %d, which has a value already", s.number(before))}, true
 		case before >= 0 && s.colon(before, 0) < 0:
 			return noKey(s, before)
 		case before >= 0 && s.indent(line) > s.indent(before):
