@@ -86,6 +86,30 @@ func (r *Repository) AbsentModules(tree fs.FS) []string {
 	return slices.Compact(absent)
 }
 
+// LeftOut names the files of the index that a sparse checkout leaves out of the work tree,
+// sorted.
+func (r *Repository) LeftOut(tree fs.FS) (files []string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, err := r.store.Filesystem().Stat("info/sparse-checkout"); err != nil {
+		return nil, nil // spares reading the index
+	}
+	staged, err := r.store.Index()
+	if err != nil {
+		return nil, fmt.Errorf("the index can't be read: %w", err)
+	}
+	for _, e := range staged.Entries {
+		if !e.SkipWorktree {
+			continue
+		}
+		if _, err := fs.Stat(tree, e.Name); errors.Is(err, fs.ErrNotExist) {
+			files = append(files, e.Name)
+		}
+	}
+	slices.Sort(files)
+	return files, nil
+}
+
 // Err returns an error that names the files read so far whose content the
 // repository lacks or can't read. A caller that compares the tree with another
 // must not treat these files as absent.

@@ -47,7 +47,7 @@ func (e *Evaluation) change(ctx context.Context, o *Options, in *load.Input, arg
 	e.Results = withoutUnits(e.Results)
 	if err == nil {
 		configured, notes := b.configurationChange(ctx, o, in, args, stdin)
-		e.Results = append(e.Results, e.shard.once(b.unchecked(o, in, e.Results), b.replacedContent(in), configured, change.NewlyAssumed(b.in.Assumed, in.Assumed))...)
+		e.Results = append(e.Results, e.shard.once(b.unchecked(o, in, e.Results), b.replacedContent(in), b.leftOut(in, args), configured, change.NewlyAssumed(b.in.Assumed, in.Assumed))...)
 		e.notes = append(e.notes, notes...)
 	}
 	return b.in, err

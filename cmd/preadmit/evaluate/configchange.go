@@ -186,12 +186,17 @@ func (b *base) unusable(file string, line int, err error) []policy.Result {
 	return []policy.Result{b.configured("unusable-configuration", file, line, "once this change is merged, no run can use this configuration: "+report.Plain(err.Error()))}
 }
 
+// configured returns an undecided result at a line of a file, or without a place if file
+// is "".
 func (b *base) configured(rule, file string, line int, message string) policy.Result {
-	return policy.Result{
+	r := policy.Result{
 		Engine: policy.EngineRender, Policy: "documents", Rule: rule, Operation: policy.Update,
 		Outcome: policy.Unknown, Action: policy.Deny, Baseline: policy.New, Message: message,
-		Origins: []render.Origin{{Span: render.Span{File: file, Line: line, Column: 1, EndLine: line, EndColumn: 1}, Role: render.Value}},
-	}.Fingerprinted()
+	}
+	if file != "" {
+		r.Origins = []render.Origin{{Span: render.Span{File: file, Line: line, Column: 1, EndLine: line, EndColumn: 1}, Role: render.Value}}
+	}
+	return r.Fingerprinted()
 }
 
 // after returns the options of a run without a base once the configuration now, which may

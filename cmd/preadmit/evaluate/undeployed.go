@@ -11,6 +11,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/change"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/report"
 )
 
 // undeployed returns results about objects that the change deletes although
@@ -104,6 +105,27 @@ func (b *base) unchecked(o *Options, head *load.Input, already []policy.Result) 
 		objects := objectsOf(d)
 		return len(objects) == 0 || slices.ContainsFunc(objects, func(o *render.Object) bool { return isAmong(o, deployed) })
 	}}.Results()
+}
+
+// leftOut returns a result if a sparse checkout leaves out files below the paths that the
+// base does not have, since nobody knows what is in them.
+func (b *base) leftOut(head *load.Input, args []string) []policy.Result {
+	all, err := b.Repo.LeftOut(head.Tree)
+	if err != nil {
+		return []policy.Result{b.configured("left-out", "", 0, "what this sparse checkout leaves out is not known: "+report.Plain(err.Error()))}
+	}
+	files := slices.DeleteFunc(all, func(file string) bool {
+		_, inBase := fs.Stat(b.in.Tree, file)
+		return inBase == nil || !slices.ContainsFunc(orHere(args), func(arg string) bool {
+			dir, err := head.Tree.NameOf(arg, nil)
+			return err == nil && (dir == "." || file == dir || strings.HasPrefix(file, dir+"/"))
+		})
+	})
+	if len(files) == 0 {
+		return nil
+	}
+	return []policy.Result{b.configured("left-out", files[0], 1, fmt.Sprintf(
+		"not checked: this sparse checkout leaves out %s that the base does not have, the first %s", policy.Plural(len(files), "file"), files[0]))}
 }
 
 // sameContent reports whether a file is known to have the same content on both sides.

@@ -332,7 +332,11 @@ func (in *Input) Unread() []string {
 // not checked out.
 func (in *Input) Unreadable(repo *git.Repository) func(file string) string {
 	absent := repo.AbsentModules(in.Tree)
+	left, _ := repo.LeftOut(in.Tree) // evaluation reports the error
 	return func(file string) string {
+		if _, is := slices.BinarySearch(left, file); is {
+			return "left out of this sparse checkout"
+		}
 		for _, module := range absent {
 			if strings.HasPrefix(file, module+"/") {
 				return "in the submodule " + module + " now, which is not checked out"
