@@ -146,6 +146,7 @@ func inParallel(over context.Context, batches [][]int32, held *Compact, f func(c
 					return err
 				}
 				found.add(int(i), results)
+				free(results)
 			}
 			return nil
 		})
@@ -190,8 +191,7 @@ func (c Chain) reviewUnguarded(ctx context.Context, req *Request) ([]Result, err
 	refused, admitted := c.admit(req)
 	req.memo.admitted(req)
 	h := req.memo.history()
-	room := rooms.Get().(*room)
-	results := append(room.results, refused...)
+	results := append(rooms.Get().(*room).results, refused...)
 	var mutations []Result
 	if !admitted && req.Admitted != nil {
 		written, err := c.validateWritten(ctx, req)
@@ -220,12 +220,13 @@ func (c Chain) reviewUnguarded(ctx context.Context, req *Request) ([]Result, err
 		c.undecide(&results[i], asRendered)
 		l.locate(&results[i])
 	}
-	kept := slices.Concat(mutations, c.Passes.take(results, l.printed)) // apart from the room, which another request gets
+	kept := append(rooms.Get().(*room).results, mutations...) // apart from the room, which another request gets
+	kept = append(kept, c.Passes.take(results, l.printed)...)
 	for i := len(mutations); i < len(kept); i++ {
 		kept[i].Origins = slices.Clone(kept[i].Origins) // results of the request share them
 	}
 	if ctx.Err() == nil { // else an engine that does not stop may still write into it
-		room.free(results)
+		free(results)
 	}
 	return kept, nil
 }
@@ -237,10 +238,12 @@ type room struct{ results []Result }
 var rooms = sync.Pool{New: func() any { return new(room) }}
 
 // free leaves the memory of results to another request.
-func (r *room) free(results []Result) {
+func free(results []Result) {
+	if cap(results) == 0 {
+		return
+	}
 	clear(results)
-	r.results = results[:0]
-	rooms.Put(r)
+	rooms.Put(&room{results[:0]})
 }
 
 // admit completes a request as the API server does before any policy runs. If

@@ -219,7 +219,7 @@ func (r *review) each(p *phase, respond func(Response)) error {
 // policy stops there.
 func (r *review) timedRule(timed bool, p *phase, pol *Policy, rule *Rule, t *kyvernodoc.Target, respond func(Response)) (stop bool) {
 	if timed {
-		policy.Observed(r.ctx, policy.EngineKyverno, pol.Name+"/"+rule.Name, func() { stop = r.timedRule(false, p, pol, rule, t, respond) })
+		policy.Observed(r.ctx, policy.EngineKyverno, r.engine.programs[rule].name, func() { stop = r.timedRule(false, p, pol, rule, t, respond) })
 		return stop
 	}
 	for _, resp := range r.runRule(p, pol, rule, t) {

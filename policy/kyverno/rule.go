@@ -16,6 +16,7 @@ import (
 // A program is a compiled rule: its parsed templates and compiled patterns and
 // expressions.
 type program struct {
+	name          string // of the policy and the rule
 	policy        *Policy
 	rule          *Rule
 	entries       []*entry
@@ -47,7 +48,7 @@ type reported struct {
 
 func (e *Engine) newProgram(p *Policy, rule *Rule) *program {
 	g := &program{
-		policy: p, rule: rule, entries: newEntries(rule.Context), preconditions: newBlock(rule.Preconditions),
+		name: p.Name + "/" + rule.Name, policy: p, rule: rule, entries: newEntries(rule.Context), preconditions: newBlock(rule.Preconditions),
 		passed: fmt.Sprintf("validation rule '%s' passed.", rule.Name),
 	}
 	g.reported = reportedOf(p, rule)
