@@ -8,13 +8,15 @@ import (
 	"strconv"
 	"strings"
 	"text/template"
+
+	"github.com/preadmit/preadmit/render/internal/gotemplate"
 )
 
 // listFunctions are the functions that make or walk lists and maps, where that
 // may take long or gives another order each time.
 func (r *run) listFunctions() template.FuncMap {
 	return template.FuncMap{
-		"until":              func(n int) ([]int, error) { return r.untilStep(0, n, sign(n)) },
+		"until":              func(n int) ([]int, error) { return r.untilStep(0, n, gotemplate.Sign(n)) },
 		"untilStep":          r.untilStep,
 		"seq":                r.seq,
 		"keys":               keys,
@@ -51,58 +53,15 @@ func (r *run) list(n int) error {
 	return nil
 }
 
-func sign(n int) int {
-	if n < 0 {
-		return -1
-	}
-	return 1
-}
-
-// untilStep counts from start to before stop.
 func (r *run) untilStep(start, stop, step int) ([]int, error) {
-	list := []int{}
-	up := stop >= start
-	if up && step <= 0 || !up && step >= 0 {
-		return list, nil
-	}
-	for i := start; up == (i < stop) && i != stop; i += step {
-		if len(list) == maxList {
-			return nil, errList
-		}
-		list = append(list, i)
+	list, ok := gotemplate.UntilStep(start, stop, step, maxList)
+	if !ok {
+		return nil, errList
 	}
 	return list, r.list(len(list))
 }
 
-// seq is sprig's, which works like the shell's.
-func (r *run) seq(params ...int) (string, error) {
-	start, step, end := 1, 1, 0
-	switch len(params) {
-	case 1:
-		end = params[0]
-	case 2:
-		start, end = params[0], params[1]
-	case 3:
-		start, step, end = params[0], params[1], params[2]
-	default:
-		return "", nil
-	}
-	past := 1
-	if end < start {
-		past = -1
-		if len(params) < 3 {
-			step = -1
-		} else if step > 0 {
-			return "", nil
-		}
-	}
-	list, err := r.untilStep(start, end+past, step)
-	text := make([]string, len(list))
-	for i, n := range list {
-		text[i] = strconv.Itoa(n)
-	}
-	return strings.Join(text, " "), err
-}
+func (r *run) seq(params ...int) (string, error) { return gotemplate.Seq(r.untilStep, params...) }
 
 // keys returns the keys in order, unlike sprig's.
 func keys(maps ...map[string]any) []string {

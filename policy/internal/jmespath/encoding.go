@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"net"
 	"net/url"
 )
@@ -64,30 +65,34 @@ func parseJSON(s *search, a []val) (val, error) {
 	return val{v: v}, nil
 }
 
-// x509Decode returns Go's fields of a certificate, or of a certificate request, with
-// an RSA key.
 func x509Decode(s *search, a []val) (val, error) {
 	in := a[0].v.(string)
 	if err := s.grow(16 * len(in)); err != nil {
 		return val{}, err
 	}
-	block, _ := pem.Decode([]byte(in))
-	if block == nil {
-		return val{}, plainf("x509_decode", "failed to decode PEM block")
-	}
-	parsed, err := parseX509(block)
+	fields, err := Certificate(in)
 	if err != nil {
-		return val{}, plain("x509_decode", err)
-	}
-	text, err := json.Marshal(parsed)
-	if err != nil {
-		return val{}, plain("x509_decode", err)
-	}
-	var fields map[string]any
-	if err := json.Unmarshal(text, &fields); err != nil {
 		return val{}, plain("x509_decode", err)
 	}
 	return val{v: fields}, nil
+}
+
+// Certificate returns Go's fields of a PEM certificate, or of a certificate request, with
+// an RSA key. The error is worded as Kyverno's.
+func Certificate(text string) (fields map[string]any, err error) {
+	block, _ := pem.Decode([]byte(text))
+	if block == nil {
+		return nil, errors.New("failed to decode PEM block")
+	}
+	parsed, err := parseX509(block)
+	if err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(parsed)
+	if err == nil {
+		err = json.Unmarshal(data, &fields)
+	}
+	return fields, err
 }
 
 func parseX509(block *pem.Block) (any, error) {
@@ -107,17 +112,17 @@ func parseX509(block *pem.Block) (any, error) {
 		c.PublicKey, err = rsaKey(c.PublicKeyAlgorithm, c.PublicKey)
 		return c, err
 	}
-	return nil, plainf("x509_decode", "PEM block neither contains a CERTIFICATE or CERTIFICATE REQUEST")
+	return nil, errors.New("PEM block neither contains a CERTIFICATE or CERTIFICATE REQUEST")
 }
 
 // rsaKey returns a key as Kyverno shows it: the modulus as text.
 func rsaKey(algorithm x509.PublicKeyAlgorithm, key any) (any, error) {
 	if algorithm != x509.RSA {
-		return nil, plainf("x509_decode", "certificate should use rsa algorithm")
+		return nil, errors.New("certificate should use rsa algorithm")
 	}
 	public, ok := key.(*rsa.PublicKey)
 	if !ok {
-		return nil, plainf("x509_decode", "failed to parse subject public key info")
+		return nil, errors.New("failed to parse subject public key info")
 	}
 	return struct {
 		N string

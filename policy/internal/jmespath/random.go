@@ -26,10 +26,25 @@ func random(s *search, a []val) (val, error) {
 	}
 	var b strings.Builder
 	if !example(tree, &b) {
-		return val{}, &LimitError{Message: "a random text is longer than a search may make"}
+		return val{}, errLongRandom
 	}
 	s.assume("random(%s) gives %q", clip(source, 128), clip(b.String(), 128))
 	return s.text(b.String())
+}
+
+var errLongRandom = &LimitError{Message: "a random text is longer than a search may make"}
+
+// Example returns a short text that matches a regular expression, always the same one.
+func Example(source string) (string, error) {
+	tree, err := parseRegex(source)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	if !example(tree, &b) {
+		return "", errLongRandom
+	}
+	return b.String(), nil
 }
 
 // example writes the shortest text that matches a regular expression, of the first

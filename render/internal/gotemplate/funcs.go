@@ -43,8 +43,8 @@ var library = sync.OnceValue(func() template.FuncMap {
 		"__keys": entries("keys"), "__values": entries("values"),
 		"normalize": Normalize, "slugify": Slugify,
 		"toYaml": toYAML, "fromYaml": fromYAML, "fromYamlArray": fromYAMLArray,
-		"until": func(n int) ([]int, error) { return untilStep(0, n, sign(n)) }, "untilStep": untilStep,
-		"seq": seq, "repeat": repeat, "indent": indent, "nindent": nindent, "replace": replace,
+		"until": func(n int) ([]int, error) { return untilStep(0, n, Sign(n)) }, "untilStep": untilStep,
+		"seq": func(params ...int) (string, error) { return Seq(untilStep, params...) }, "repeat": repeat, "indent": indent, "nindent": nindent, "replace": replace,
 		"regexReplaceAll": regexReplaceAll, "mustRegexReplaceAll": regexReplaceAll,
 		"regexReplaceAllLiteral": regexReplaceAllLiteral, "mustRegexReplaceAllLiteral": regexReplaceAllLiteral,
 	})
@@ -192,26 +192,38 @@ func fromYAMLArray(text string) ([]any, error) {
 	return list, err
 }
 
-func sign(n int) int {
+// Sign returns -1 for a negative number, else 1.
+func Sign(n int) int {
 	if n < 0 {
 		return -1
 	}
 	return 1
 }
 
-func untilStep(start, stop, step int) ([]int, error) {
+// UntilStep counts from start to before stop. It returns false if there are more than
+// most numbers.
+func UntilStep(start, stop, step, most int) ([]int, bool) {
 	list := []int{}
 	for i := start; step > 0 && i < stop || step < 0 && i > stop; i += step {
-		if len(list) == maxParts {
-			return nil, fmt.Errorf("makes a list of more than %d items", maxParts)
+		if len(list) == most {
+			return nil, false
 		}
 		list = append(list, i)
+	}
+	return list, true
+}
+
+func untilStep(start, stop, step int) ([]int, error) {
+	list, ok := UntilStep(start, stop, step, maxParts)
+	if !ok {
+		return nil, fmt.Errorf("makes a list of more than %d items", maxParts)
 	}
 	return list, nil
 }
 
-func seq(params ...int) (string, error) {
-	start, step, end := 1, 0, 0
+// Seq is sprig's, which works like the shell's, with another untilStep.
+func Seq(untilStep func(start, stop, step int) ([]int, error), params ...int) (string, error) {
+	start, step, end := 1, 1, 0
 	switch len(params) {
 	case 1:
 		end = params[0]
@@ -222,10 +234,16 @@ func seq(params ...int) (string, error) {
 	default:
 		return "", nil
 	}
-	if step == 0 {
-		step = sign(end - start)
+	past := 1
+	if end < start {
+		past = -1
+		if len(params) < 3 {
+			step = -1
+		} else if step > 0 {
+			return "", nil
+		}
 	}
-	list, err := untilStep(start, end+sign(step), step)
+	list, err := untilStep(start, end+past, step)
 	return strings.Trim(fmt.Sprint(list), "[]"), err
 }
 
