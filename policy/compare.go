@@ -88,6 +88,9 @@ func pairKeyOf(o *render.Object) pairKey {
 
 // counterparts returns the base object of each head object that has one.
 func counterparts(base, head []*render.Object) map[*render.Object]*render.Object {
+	if len(base) == 0 {
+		return nil
+	}
 	was := make(map[*render.Object]*render.Object, len(base))
 	base, head = match(was, base, head, pairKeyOf)
 	match(was, base, head, func(o *render.Object) pairKey {

@@ -44,7 +44,7 @@ func (p *Parts) Share(u *Unit) {
 // are rendered again in little time, and others.
 const (
 	manyObjects = 8 << 10
-	mostObjects = 32 << 10
+	mostObjects = 12 << 10
 )
 
 // forgetEarly reports whether a unit should forget its places until they are needed.
