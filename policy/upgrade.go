@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/preadmit/preadmit/render"
@@ -157,7 +156,7 @@ func differences(before, after any) []difference {
 		switch x := a.(type) {
 		case map[string]any:
 			if y, ok := b.(map[string]any); ok {
-				for _, key := range keysOf(x, y) {
+				for _, key := range render.Keys(x, y) {
 					walk(pointer+render.Pointer(key), x[key], y[key])
 				}
 				return
@@ -176,18 +175,4 @@ func differences(before, after any) []difference {
 	}
 	walk("", before, after)
 	return all
-}
-
-func keysOf(a, b map[string]any) []string {
-	var keys []string
-	for k := range a {
-		keys = append(keys, k)
-	}
-	for k := range b {
-		if _, ok := a[k]; !ok {
-			keys = append(keys, k)
-		}
-	}
-	slices.Sort(keys)
-	return keys
 }

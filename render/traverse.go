@@ -127,3 +127,10 @@ func Equal(a, b any) bool {
 	}
 	return reflect.DeepEqual(a, b)
 }
+
+// Keys returns the keys of two maps, sorted.
+func Keys(a, b map[string]any) []string {
+	keys := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}

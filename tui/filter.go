@@ -53,12 +53,7 @@ func parseFilter(s string) filter {
 }
 
 func isField(name string) bool {
-	for _, f := range filterFields {
-		if f.name == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(filterFields, func(f struct{ name, doc string }) bool { return f.name == name })
 }
 
 // splitWords splits at blanks that are not between quotes.

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/preadmit/preadmit/render"
@@ -90,14 +88,7 @@ func (d *differ) at(pointer string, want, got any) string {
 }
 
 func (d *differ) maps(pointer string, want, got map[string]any) string {
-	all := make(map[string]any, len(want))
-	for k := range want {
-		all[k] = nil
-	}
-	for k := range got {
-		all[k] = nil
-	}
-	for _, k := range slices.Sorted(maps.Keys(all)) {
+	for _, k := range render.Keys(want, got) {
 		if s := d.at(pointer+render.Pointer(k), want[k], got[k]); s != "" {
 			return s
 		}

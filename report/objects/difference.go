@@ -174,13 +174,7 @@ func firstDifference(was, is any) string {
 }
 
 func firstOfMap(was, is map[string]any) string {
-	keys := slices.Sorted(maps.Keys(is))
-	for key := range was {
-		if _, ok := is[key]; !ok {
-			keys = append(keys, key)
-		}
-	}
-	slices.Sort(keys)
+	keys := render.Keys(was, is)
 	if i := slices.Index(keys, "metadata"); i >= 0 {
 		keys = append(slices.Delete(keys, i, i+1), "metadata")
 	}

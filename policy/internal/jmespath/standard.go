@@ -3,6 +3,7 @@ package jmespath
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -72,20 +73,11 @@ func join(s *search, a []val) (val, error) {
 	return val{v: strings.Join(words, separator)}, nil
 }
 
-// sortedKeys returns the keys in order; Kyverno's order is random.
-func sortedKeys(fields map[string]any) []string {
-	keys := make([]string, 0, len(fields))
-	for key := range fields {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
+// keys are sorted; Kyverno's order is random.
 func keys(s *search, a []val) (val, error) {
 	fields := a[0].v.(map[string]any)
 	b := newBuilder(s, a[0], len(fields))
-	for _, key := range sortedKeys(fields) {
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
 		b.add(val{key, a[0].at.field(key)})
 	}
 	return b.list(), s.spend(len(fields))
@@ -94,7 +86,7 @@ func keys(s *search, a []val) (val, error) {
 func fieldValues(s *search, a []val) (val, error) {
 	fields := a[0].v.(map[string]any)
 	b := newBuilder(s, a[0], len(fields))
-	for _, key := range sortedKeys(fields) {
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
 		b.add(val{fields[key], a[0].at.field(key)})
 	}
 	return b.list(), s.spend(len(fields))

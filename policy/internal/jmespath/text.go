@@ -2,11 +2,12 @@ package jmespath
 
 import (
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/blang/semver/v4"
+
+	"github.com/preadmit/preadmit/policy/internal/pattern"
 )
 
 // text counts a text that a function made and that can't be much longer than its
@@ -108,35 +109,12 @@ func asText(v any) (string, bool) {
 }
 
 func patternMatch(s *search, a []val) (val, error) {
-	pattern := a[0].v.(string)
+	glob := a[0].v.(string)
 	text, _ := asText(a[1].v)
-	if err := s.spend(1 + len(pattern)*len(text)/64); err != nil {
+	if err := s.spend(1 + len(glob)*len(text)/64); err != nil {
 		return val{}, err
 	}
-	return val{v: wildcard(pattern, text)}, nil
-}
-
-// wildcard matches * with any text and ? with one character. It backtracks to the
-// last * only, which is enough.
-func wildcard(pattern, text string) bool {
-	p, t := []rune(pattern), []rune(text)
-	star, from := -1, 0
-	i, j := 0, 0
-	for j < len(t) {
-		switch {
-		case i < len(p) && p[i] == '*':
-			star, from = i, j
-			i++
-		case i < len(p) && (p[i] == '?' || p[i] == t[j]):
-			i, j = i+1, j+1
-		case star >= 0:
-			from++
-			i, j = star+1, from
-		default:
-			return false
-		}
-	}
-	return !slices.ContainsFunc(p[i:], func(r rune) bool { return r != '*' })
+	return val{v: pattern.Wildcard(glob, text)}, nil
 }
 
 // labelMatch reports whether the second map contains the first.

@@ -13,6 +13,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -212,12 +213,7 @@ func (e *editor) list(pointer string) []any {
 
 func (e *editor) keys(pointer string) []string {
 	m, _ := e.at(pointer).(map[string]any)
-	var keys []string
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
+	return slices.Sorted(maps.Keys(m))
 }
 
 func (e *editor) text(pointer string) string {

@@ -3,8 +3,10 @@ package overlay
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 
 	kjson "sigs.k8s.io/json"
@@ -90,7 +92,7 @@ const maxCopied = 1 << 18
 func (d *document) apply(o operation) error {
 	switch o.Op {
 	case "add":
-		return d.add(*o.Path, copied(o.Value))
+		return d.add(*o.Path, render.Copy(o.Value))
 	case "remove":
 		err := d.remove(*o.Path)
 		if errors.Is(err, errMissing) {
@@ -98,7 +100,7 @@ func (d *document) apply(o operation) error {
 		}
 		return err
 	case "replace":
-		return d.replace(*o.Path, copied(o.Value))
+		return d.replace(*o.Path, render.Copy(o.Value))
 	case "test":
 		return d.test(*o.Path, o.Value)
 	case "move", "copy":
@@ -271,26 +273,10 @@ func same(a, b any) bool {
 	switch x := a.(type) {
 	case map[string]any:
 		y, ok := b.(map[string]any)
-		if !ok || len(x) != len(y) {
-			return false
-		}
-		for k, e := range x {
-			if o, ok := y[k]; !ok || !same(e, o) {
-				return false
-			}
-		}
-		return true
+		return ok && maps.EqualFunc(x, y, same)
 	case []any:
 		y, ok := b.([]any)
-		if !ok || len(x) != len(y) {
-			return false
-		}
-		for i := range x {
-			if !same(x[i], y[i]) {
-				return false
-			}
-		}
-		return true
+		return ok && slices.EqualFunc(x, y, same)
 	}
 	if x, ok := a.(int64); ok {
 		if y, ok := b.(float64); ok {

@@ -100,9 +100,3 @@ func clone(v any, depth int) (any, error) {
 	}
 	return v, nil
 }
-
-// copied returns a clone of a value that was cloned before, and so isn't too deep.
-func copied(v any) any {
-	c, _ := clone(v, 0)
-	return c
-}

@@ -167,7 +167,7 @@ func processList(list []any, object any) ([]any, error) {
 // <() only require that some element of the object meets them.
 func processElement(element any, there []any, missing bool) (made []any, err error) {
 	global := hasAnchors(element, isGlobal)
-	shared := copied(element)
+	shared := render.Copy(element)
 	var failed *unmet
 	met := false
 	for _, o := range there {
@@ -215,11 +215,11 @@ func appendNamed(made []any, element, there any) []any {
 	if empty(name) {
 		return made
 	}
-	e, ok := copied(element).(map[string]any)
+	e, ok := render.Copy(element).(map[string]any)
 	if !ok || removeFromMap(e) {
 		return made
 	}
-	e["name"] = copied(name)
+	e["name"] = render.Copy(name)
 	return append(made, e)
 }
 

@@ -2,7 +2,6 @@ package patch
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -48,14 +47,7 @@ func (d *diff) compare(pointer string, before, after any) {
 }
 
 func (d *diff) objects(pointer string, before, after map[string]any) {
-	keys := slices.Collect(maps.Keys(after))
-	for key := range before {
-		if _, both := after[key]; !both {
-			keys = append(keys, key)
-		}
-	}
-	slices.Sort(keys)
-	for _, key := range keys {
+	for _, key := range render.Keys(before, after) {
 		b, was := before[key]
 		a, is := after[key]
 		if was && is {
