@@ -30,20 +30,25 @@ func (c Chain) watched(ctx context.Context, req *Request, engine any, step func(
 	if w.Done != nil {
 		defer w.Done()
 	}
-	if w.Policy != nil {
-		o := observersOf(ctx)
-		left := make(map[string]bool) // some engines evaluate a policy in parts
-		o.watch = func(policy string) (func(), bool) {
-			done, refused := w.Policy(policy)
-			if refused != nil && !left[policy] {
-				left[policy] = true
-				leftOut = append(leftOut, leftOutPolicy(engine, policy, refused))
-			}
-			return done, refused != nil
-		}
-		ctx = withObservers(ctx, o)
+	if w.Policy == nil {
+		return nil, step(ctx)
 	}
-	err = step(ctx)
+	return watchedClosely(ctx, w.Policy, engine, step)
+}
+
+// watchedClosely runs a step in which each policy is watched.
+func watchedClosely(ctx context.Context, begin func(policy string) (func(), error), engine any, step func(context.Context) error) (leftOut []Result, err error) {
+	o := observersOf(ctx)
+	left := make(map[string]bool) // some engines evaluate a policy in parts
+	o.watch = func(policy string) (func(), bool) {
+		done, refused := begin(policy)
+		if refused != nil && !left[policy] {
+			left[policy] = true
+			leftOut = append(leftOut, leftOutPolicy(engine, policy, refused))
+		}
+		return done, refused != nil
+	}
+	err = step(withObservers(ctx, o))
 	return leftOut, err
 }
 
