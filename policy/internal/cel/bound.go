@@ -21,9 +21,6 @@ type Roots struct {
 	Objects   *Sizes // of object and oldObject
 	Params    *Sizes
 	Variables map[string]Sizes
-	// Assumed are the sizes of variables that can't be bounded. The caller must check
-	// their values against it, see [Fits]. nil: they may be of any size.
-	Assumed *Sizes
 }
 
 // input returns the bounds of the values under an identifier.
