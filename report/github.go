@@ -115,8 +115,8 @@ func regionProperties(src *source, at render.Origin, object render.Key) []string
 	return props
 }
 
-// annotationText is what people read beside the line: what is wrong with which
-// object, where it comes from but for lines that are shown, and what to do.
+// annotationText returns the text beside the line: the failure, its object, the places
+// that lead to it, without the lines that are shown, and the next step.
 func (p *printer) annotationText(g *group, shown map[line]bool) string {
 	x := g.first()
 	var text []string

@@ -15,12 +15,12 @@ import (
 
 // The gitlab format is GitLab's Code Quality report (November 2026):
 //
-//   - GitLab compares the reports of two branches by fingerprint and shows of
-//     equal ones the first alone, so they are unique, and without line numbers.
-//     What was there before is in it, or it would show as fixed; what is
-//     suppressed is not.
-//   - A path is relative, without "./", and of a file in the repository.
-//   - There is no place for totals, so the last entry tells what is left out.
+//   - GitLab compares the reports of two branches by fingerprint, and shows only the
+//     first of equal ones. So fingerprints are unique, and hold no line numbers.
+//   - Failures that the base has are in it, or GitLab would show them as fixed.
+//     Suppressed failures are not.
+//   - A path is relative, without "./", and names a file in the repository.
+//   - There is no place for totals, so the last entry counts the entries left out.
 const maxEntries = 20_000
 
 // A qualityEntry is one entry, its keys in the order of GitLab's documentation.
@@ -121,8 +121,8 @@ func (q *qualityWriter) location(x *policy.Result) qualityLocation {
 	return qualityLocation{Path: visible(at.File, maxMessage), Lines: qualityLines{max(at.Line, 1)}}
 }
 
-// fingerprint tells a finding from others by what it is about: an object of a
-// unit. The report's own may be that of two manifests that hold one object.
+// fingerprint identifies a finding by its object and unit. The report's own fingerprint
+// may be equal for two manifests of one object.
 func (q *qualityWriter) fingerprint(x *policy.Result) string {
 	return q.unique(strings.Join([]string{
 		x.Fingerprint, q.ids.id(x), x.Object.Unit, x.Object.APIVersion, x.Object.Kind, x.Object.Namespace, x.Object.Name,

@@ -124,7 +124,7 @@ func (p *pageWriter) render(name string, data any) string {
 	return b.String()
 }
 
-// body adds the sections, what was found first.
+// body adds the sections, findings first.
 func (p *pageWriter) body() {
 	p.losses()
 	p.findings("denied", "Denied", shareDenied, denied)

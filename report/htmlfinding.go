@@ -95,7 +95,7 @@ func (p *pageWriter) sourceLine(f *pageFinding, at render.Origin, x *policy.Resu
 	f.Before, f.Mark, f.After = e.cut()
 }
 
-// cut is the excerpt before its mark, the mark and what is after it.
+// cut returns the excerpt before its mark, the mark, and the rest.
 func (e *excerpt) cut() (before, mark, after string) {
 	var parts [3]strings.Builder
 	cell := 0
@@ -190,8 +190,8 @@ func (p *pageWriter) places(f *pageFinding, spots []*spot) {
 	}
 }
 
-// missing shows what undecided findings wait for, with the names of what waits
-// folded.
+// missing shows the data that undecided findings need, with the names of those that need
+// it folded.
 func (p *pageWriter) missing() {
 	p.section("missing", "Missing", shareMissing, len(p.lacks), func(i int) string {
 		l := p.lacks[i]

@@ -8,7 +8,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 )
 
-// note says in the other formats what a part lacks.
+// note is the sentence by which formats other than JSON say that this is a part.
 func (s *Shard) note() string {
 	return fmt.Sprintf("this is part %d of %d of a run: results of units in the other parts are not in it; preadmit convert joins the JSON reports of all parts", s.Number, s.Of)
 }

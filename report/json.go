@@ -81,10 +81,9 @@ func sortedRules(r *Report) []policy.Rule {
 	return rules
 }
 
-// Read takes back what the JSON format wrote. What is no report, or a report of
-// another version, is an error that says so; so is a result with an outcome or
-// action that this version does not know, since no format would show it.
-// Keys that it does not know are left out.
+// Read reads a report that the JSON format wrote. It returns an error for anything
+// else, for a report of another version, and for a result with an unknown outcome or
+// action, which no format would show. It ignores unknown keys.
 func Read(r io.Reader) (*Report, error) {
 	data, err := io.ReadAll(r)
 	if err != nil {
@@ -144,7 +143,7 @@ func madeBy(raw json.RawMessage) string {
 	return fmt.Sprintf(" made by %s %s", name(tool.Name), name(tool.Version))
 }
 
-// readError says where the JSON breaks, and nothing of what it holds.
+// readError names the line at which the JSON is broken, and quotes none of its text.
 func readError(data []byte, err error) error {
 	var syntax *json.SyntaxError
 	var typ *json.UnmarshalTypeError
@@ -161,7 +160,7 @@ func readError(data []byte, err error) error {
 	}
 }
 
-// fill makes what is missing or null empty.
+// fill sets lists that are missing or null to empty ones.
 func (r *Report) fill() {
 	r.Units, r.Notes = nonNil(r.Units), nonNil(r.Notes)
 	r.Rules, r.Results = nonNil(r.Rules), nonNil(r.Results)

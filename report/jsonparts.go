@@ -9,9 +9,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A partWriter encodes what the results of a rule share once, and what those of an
-// object share once. The bytes that are written are those of encoding each result
-// whole.
+// A partWriter encodes the fields that a rule's results share once, and those that an
+// object's results share once. It writes the same bytes as encoding each result whole.
 type partWriter struct {
 	rules   map[sharedRule]*encodedRule
 	key     render.Key

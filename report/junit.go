@@ -17,13 +17,12 @@ import (
 // read it. Its shape is that of Jenkins' junit-10.xsd: no file or line but in
 // texts, no time, since a report has none.
 //
-//   - A unit is a test suite. A test case is what a rule said about an object,
-//     unless it passed: passes are counted alone.
+//   - A unit is a test suite. A test case is a rule's result about an object.
+//     Passes are only counted.
 //   - A case fails if it makes the run fail (Options.FailOn), and is in error
-//     if it could not be decided. One that does not count, since its action is
-//     weaker or it is suppressed or was there before, is skipped and says why:
-//     JUnit has no warnings.
-//   - What waits in a unit for the same thing, such as a Namespace, is one case.
+//     if it could not be decided. JUnit has no warnings, so a failure that does not
+//     count (by its action, a suppression or the base) is skipped, with the reason.
+//   - Results of a unit that need the same object, such as a Namespace, are one case.
 //   - XML 1.0 has no way to write most control characters, and a reader refuses
 //     the file for one of them. visible has none left.
 //   - GitLab takes 30 MB. Counts count everything; of cases the worst 20,000
@@ -178,8 +177,8 @@ func (j *junitWriter) file(s *suite, cases map[caseKey]*testCase, one selection,
 	}
 }
 
-// needsOf says in words what an undecided result that counts waits for, if
-// another one may wait for the same.
+// needsOf names the data that an undecided result needs, if it counts and other results
+// may need the same.
 func needsOf(x *policy.Result) string {
 	if !open(x) || !x.Undecided() || x.Object.Kind == "" {
 		return ""

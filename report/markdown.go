@@ -18,9 +18,9 @@ import (
 // of 1024k", November 2026), so this ends at 900 KiB whatever the report, or at
 // less where less is asked for: a comment holds 65536 characters. Where there is
 // no room for all, the first findings of each section are shown whole, others on
-// a line each, and the head says what is left out.
+// a line each, and the head counts those left out.
 //
-// What others wrote stands in blocks and spans of code, or is escaped.
+// Text of the tree is in blocks and spans of code, or is escaped.
 
 // MaxMarkdown and MinMarkdown bound [Options.Limit], in bytes.
 const (
@@ -86,8 +86,8 @@ func (m *markdownWriter) write(b *strings.Builder, s *section) {
 	}
 }
 
-// head returns the head, which is written last because it says what is missing
-// below.
+// head returns the head, which is written last because it counts the findings that are
+// missing below.
 func (m *markdownWriter) head() string {
 	var b strings.Builder
 	b.WriteString("## preadmit: " + m.tally.String() + "\n\n" + m.evaluated() + "\n")
@@ -181,12 +181,12 @@ func (m *markdownWriter) missing() {
 // unfolds them.
 func folded(l *lack) string {
 	var b strings.Builder
-	b.WriteString("<details><summary>what waits</summary>\n\n")
+	b.WriteString("<details><summary>needed by</summary>\n\n")
 	n := 0
 	for i, t := range l.things {
 		names := t.waiting()
 		if n += len(names); n > maxFolded {
-			fmt.Fprintf(&b, "- … and what waits for %s\n", policy.Plural(len(l.things)-i, "other"))
+			fmt.Fprintf(&b, "- … and %s\n", policy.Plural(len(l.things)-i, "other"))
 			break
 		}
 		for j := range names {

@@ -7,8 +7,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A proposal is what a changed policy says about objects that the base's policies say
-// otherwise about.
+// A proposal holds objects for which a changed policy has another result than the
+// base's.
 type proposal struct {
 	word    string // such as "newly denied"
 	instead string // such as "instead of denied", if both find it

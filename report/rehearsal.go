@@ -73,7 +73,7 @@ func (r *Report) fixedWord() string {
 	return "fixed"
 }
 
-// rehearsal writes what is rehearsed, and the counts of denials.
+// rehearsal writes the change that is rehearsed, and the counts of denials.
 func (p *printer) rehearsal(r *Report) {
 	h := r.Rehearsal
 	if h == nil || p.Quiet {

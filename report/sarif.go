@@ -19,23 +19,23 @@ import (
 // with a file was read in its documentation and in github/codeql-action in
 // November 2026; what follows from it here:
 //
-//   - An alert is (rule, file, line), so that is what a result is. Further
-//     objects at the line are in the message, occurrenceCount and properties.
+//   - An alert is (rule, file, line), so a result is, too. Further objects at the
+//     line are in the message, occurrenceCount and properties.
 //   - A result without a location has the whole upload refused, and a path that
 //     is not in the repository is never shown. A result whose line is not in
 //     the tree goes to the nearest file that is; without any it becomes a
 //     notification.
-//   - Only results are shown, neither notifications nor a result's kind. So
-//     what could not be rendered, compiled or decided is a result in both
-//     profiles, and a notification for tools that read those. SARIF wants
-//     "open" of something undecided, with the level "none" (3.27.9); GitHub
-//     has no such alert, so in the github profile it is a warning (a note where
-//     the rule only audits) whose message begins with "Not decided". For absent
-//     would read as clean.
-//   - Suppressed results would be opened as alerts, and so would those that
-//     are gone: only the full profile has them.
-//   - An upload replaces the one before, so unchanged results are in it. One
-//     without results closes all alerts: results is an array even then.
+//   - GitHub shows only results, neither notifications nor a result's kind. So an
+//     error of rendering or compiling, or an undecided result, is a result in both
+//     profiles, and a notification for tools that read those. SARIF has the kind
+//     "open" with the level "none" for undecided results (3.27.9). GitHub has no
+//     such alert, and without a result the line would look clean: in the github
+//     profile it is a warning (a note if the rule only audits) whose message begins
+//     with "Not decided".
+//   - GitHub would open alerts for suppressed and for fixed results: only the full
+//     profile has them.
+//   - An upload replaces the one before, so it holds unchanged results. An upload
+//     without results closes all alerts, so results is an array even then.
 //   - executionSuccessful says that preadmit ran, not that nothing was found.
 //   - A link in message.text is the only way to show a related location, and a
 //     region of several lines is shown on a pull request only when all of
@@ -393,7 +393,7 @@ func (s *sarifRun) flow(x *policy.Result) []sarif.CodeFlow {
 	return []sarif.CodeFlow{{ThreadFlows: []sarif.ThreadFlow{{Locations: steps}}}}
 }
 
-// A gzipSize tells how large what was added is when compressed.
+// A gzipSize measures the compressed size of the data written to it.
 type gzipSize struct {
 	n  int
 	gz *gzip.Writer

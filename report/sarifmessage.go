@@ -37,7 +37,7 @@ func (s *sarifRun) message(a *alert) ([]sarif.Location, string) {
 	return m.locations, m.text.String()
 }
 
-// headline says what is wrong, with which object.
+// headline returns the failure and its object.
 func (s *sarifRun) headline(a *alert) string {
 	x := a.results.at(0)
 	text := unlinked(visible(cmp.Or(prose(x.Message), "the rule gives no message"), maxSARIFMessage))

@@ -36,7 +36,8 @@ func noteDescriptors() []sarif.Descriptor {
 	return all
 }
 
-// descriptorOf is the kind of notification for what was not looked at.
+// descriptorOf returns the kind of notification for a result about something that was
+// not evaluated.
 func descriptorOf(x *policy.Result) string {
 	switch {
 	case x.Outcome == policy.Unknown:
@@ -107,8 +108,8 @@ func (s *sarifRun) units(r *Report) {
 	}
 }
 
-// capped are as many notifications as are of use, the last of which says so.
-// It sets the indices of rules, which are known only now.
+// capped returns the notifications. If there are too many, the last one counts those left
+// out. It sets the indices of rules, which are known only now.
 func (s *sarifRun) capped() []sarif.Notification {
 	if n := len(s.notifications); n > maxNotifications {
 		s.notifications = s.notifications[:maxNotifications]

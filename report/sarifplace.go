@@ -15,9 +15,9 @@ const srcRoot = "%SRCROOT%"
 
 const maxSnippet = 1000 // bytes
 
-// locate returns where a result is shown: at the first of its origins that is
-// a file of the tree, else, with exact false, at the file that stands for its
-// unit, the rule, or whatever is nearest. ok is false when there is none.
+// locate returns the place at which a result is shown: the first of its origins that is
+// a file of the tree, else, with exact false, the unit's own file, the rule's, or the
+// nearest other file. ok is false if there is none.
 func (s *source) locate(x *policy.Result) (o render.Origin, exact, ok bool) {
 	for _, o := range x.Origins {
 		if o, ok := s.within(o); ok {

@@ -139,7 +139,7 @@ func (s *section) split() (whole, briefly int) {
 	return whole, briefly
 }
 
-// leftOut lists what the sections leave out, such as "210 of 310 warned".
+// leftOut counts the findings that the sections leave out: "210 of 310 warned".
 func leftOut(all []*section) string {
 	var parts []string
 	for _, s := range all {

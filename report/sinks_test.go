@@ -85,8 +85,8 @@ func checkLog(r *Report, out []byte, _ Options) error {
 // The lines that the markdown format writes outside of blocks, up to what
 // others wrote, and what is dangerous in the rest once its code is taken out.
 var (
-	ourMarkdown = regexp.MustCompile(`^(## preadmit: |### [A-Z][a-z ,]+ \(\d+\)$|Checked: |Change: |<details><summary>what (waits|changes)</summary>$|</details>$|\*\*Incomplete|\*\*Nothing was|\*\*Not all is|\*\*\d+ of these|\*\*[a-z]+\*\*: |(  )?- |$)`)
-	oursInline  = strings.NewReplacer("<span>$</span>", "", "<details><summary>what waits</summary>", "", "<details><summary>what changes</summary>", "", "</details>", "", "&#8203;", "\u200b")
+	ourMarkdown = regexp.MustCompile(`^(## preadmit: |### [A-Z][a-z ,]+ \(\d+\)$|Checked: |Change: |<details><summary>(needed by|what changes)</summary>$|</details>$|\*\*Incomplete|\*\*Nothing was|\*\*Not all is|\*\*\d+ of these|\*\*[a-z]+\*\*: |(  )?- |$)`)
+	oursInline  = strings.NewReplacer("<span>$</span>", "", "<details><summary>needed by</summary>", "", "<details><summary>what changes</summary>", "", "</details>", "", "&#8203;", "\u200b")
 	escaped     = regexp.MustCompile(`\\[!-/:-@\[-` + "`" + `{-~]`)
 	dangerous   = regexp.MustCompile("[<`$]|\\]\\(|\\]:|!\\[|@[^\u200b]|://[^\u200b]|www[^\u200b]|\\*[^*].*\\*[^*]|_")
 )

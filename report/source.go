@@ -18,7 +18,7 @@ type source struct {
 	tree  fs.FS
 	files map[string]*file // by the path as named; nil for what is not a file
 	held  int              // bytes of their texts
-	// secret are lines that made a Secret what it is: what they hold is never shown.
+	// secret are lines with a value of a Secret, whose text is never shown.
 	secret map[line]bool
 	// public are lines that set a field of a Secret which is no secret, such as a label.
 	public map[line]bool

@@ -17,8 +17,8 @@ const (
 	maxSkips    = 3  // reasons for which a policy's rules were skipped
 )
 
-// summary writes what was not evaluated, and then what was found. With -q it
-// writes nothing about a run without problems.
+// summary writes the units that were not evaluated, and then the counts. With -q it
+// writes nothing if there are no problems.
 func (p *printer) summary(r *Report, results *list) {
 	before := p.units(r)
 	p.proposed(r)

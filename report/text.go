@@ -7,11 +7,12 @@ import (
 )
 
 // The text format is for people: findings as compilers show them, worst first,
-// a hundred equal ones as one, and at the end what was looked at and what was
-// not, so that the absence of a finding can't be taken for more than it is.
+// a hundred equal ones as one, and at the end the counts of objects that were evaluated
+// and of those that were not, so that a report without findings claims no more than was
+// checked.
 //
-// Its standard output is often a GitHub runner's log, which takes lines that
-// begin with "::" or hold "##[" for commands (runner source, ActionCommand.cs,
+// It is often printed to a GitHub runner's log, where lines that begin with "::" or
+// contain "##[" are commands (runner source, ActionCommand.cs,
 // November 2026): each line goes through guard.
 
 func writeText(w io.Writer, r *Report, o Options) error {

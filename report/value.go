@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// WriteValue writes v as indented JSON for other commands than check: what a
-// terminal or a runner would act on is escaped, as it is in reports.
+// WriteValue writes v as indented JSON, for commands other than check. As in reports,
+// characters that control a terminal or a runner are escaped.
 func WriteValue(w io.Writer, v any) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

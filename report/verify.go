@@ -25,14 +25,13 @@ func (p Problem) String() string {
 	return p.Message
 }
 
-// Verify holds a SARIF file, of any tool, against the tree that it speaks of:
-// whether every path is a file of the tree and every region, snippet,
-// fingerprint and link true, and whether GitHub would take and show it all. It
-// returns what is wrong in the order of the file, and nil when nothing is. A
-// nil tree leaves out what needs one.
+// Verify compares a SARIF file, of any tool, with the tree of its paths: whether each
+// path is a file of the tree, each region, snippet, fingerprint and link is right, and
+// GitHub would accept and show all of it. It returns the problems in the order of the
+// file, nil if there are none. With a nil tree it leaves out checks that need one.
 //
-// Validators of the schema accept all of this (docs: GitHub "SARIF support for
-// code scanning"; tried with three of them in November 2026).
+// Validators of the schema accept files with these problems (docs: GitHub "SARIF support
+// for code scanning"; tried with three validators in November 2026).
 func Verify(data []byte, tree fs.FS) []Problem {
 	v := &verifier{src: &source{tree: tree, files: make(map[string]*file)}}
 	root, err := parseNode(data)
@@ -135,8 +134,8 @@ func (v *verifier) runOf(run node) {
 	}
 }
 
-// category checks that no two runs replace each other: what comes before the
-// last slash of the id is the category, per tool.
+// category checks that no two runs replace each other: they must differ in the tool or
+// the category, which is the id up to its last slash.
 func (v *verifier) category(run node) {
 	driver, id := run.get("tool", "driver", "name"), run.get("automationDetails", "id")
 	if driver.text() == "" {

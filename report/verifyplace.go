@@ -23,7 +23,7 @@ func (v *verifier) places(all node) {
 	}
 }
 
-// place checks a location: its path, and what it says about the file.
+// place checks a location: its path, its region and its snippet.
 func (v *verifier) place(l node) {
 	physical := l.get("physicalLocation")
 	artifact := physical.get("artifactLocation")
@@ -154,8 +154,8 @@ func (a area) around(b area) bool {
 	return starts && ends
 }
 
-// region checks a region's numbers, and against the file, if that is known,
-// that they are in it and that the snippet is what stands there.
+// region checks a region's numbers and, if the file is known, that they are in it and
+// that the snippet is the text there.
 func (v *verifier) region(r node, f *file) (area, bool) {
 	a, ok := v.area(r)
 	if !ok || f == nil || a.line == 0 {
@@ -273,8 +273,8 @@ func (v *verifier) offset(start, length node, size func() int) {
 	}
 }
 
-// snippet checks that what is quoted stands there, byte by byte but for the
-// kind of line ends.
+// snippet checks that the quoted text is the file's, byte by byte except for the kind of
+// line ends.
 func (v *verifier) snippet(r node, a area, f *file) {
 	n := r.get("snippet", "text")
 	if !n.exists() {
