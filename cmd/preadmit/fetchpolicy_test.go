@@ -114,7 +114,7 @@ func TestFetchPolicies(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if code, out, errs = program(t, dir, nil, "check"); code != exitIncomplete || !strings.Contains(errs, "holds something else") {
+	if code, out, errs = program(t, dir, nil, "check"); code != exitIncomplete || !strings.Contains(errs, "has other content: its digest is") {
 		t.Errorf("changed content: exit code %d\n%s%s", code, out, errs)
 	}
 }

@@ -157,7 +157,7 @@ func TestVendored(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, _ = ran(t, "check", dir, "--pack", "pod-security-baseline")
-	if code != exitIncomplete || !strings.Contains(out, "holds something else") {
+	if code != exitIncomplete || !strings.Contains(out, "has other content: its digest is") {
 		t.Errorf("wrong content: exit code %d\n%s", code, out)
 	}
 	if err := os.Remove(blob); err != nil {
