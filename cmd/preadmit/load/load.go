@@ -146,7 +146,6 @@ func From(ctx context.Context, o *Sources, t *Tree, args []string, stdin io.Read
 		return in, err
 	}
 	l.catalogued(o.KubeVersion, s.Fetch.CRDs)
-	in.Graph.Rest()
 	return in, nil
 }
 
@@ -394,6 +393,7 @@ func (o *Sources) named(t *Tree, args []string) []string {
 func (in *Input) Documents() []render.TreeDocument {
 	if in.treeDocuments == nil {
 		in.treeDocuments = in.Walked.Documents(slices.Concat(in.Head, in.Others))
+		in.Graph.Rest() // this was the last use of most files
 	}
 	return in.treeDocuments
 }
