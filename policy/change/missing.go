@@ -10,8 +10,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Missing compares the objects of two runs by identity. gone are those of which later
-// has fewer, other those that differ there; both are sorted by place.
+// Missing compares the objects of two runs by identity. gone are objects that later lacks
+// or has fewer of, other are objects that differ there. Both are sorted by place.
 func Missing(now, later []*render.Unit) (gone, other []*render.Object) {
 	laterBy := counted(later)
 	for k, have := range counted(now) {

@@ -233,7 +233,8 @@ func (s *store) list(kind schema.GroupKind, p apiPath, url string) (any, error) 
 	}, nil
 }
 
-// items are the objects in the answer to a list request, of which none is the request's.
+// items are the objects in the answer to a list request, which may include the object
+// under review.
 type items struct {
 	all []any
 	at  map[*render.Object]int // the index in all, or less than 0 if it is not selected

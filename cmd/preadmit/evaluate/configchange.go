@@ -143,8 +143,8 @@ func findingOf(engine, name, rule string) finding {
 	return finding{engine: engine, policy: name, rule: rule}
 }
 
-// A standing is what a run without a base evaluates and finds, as far as it can fail
-// the run, with names.
+// A standing holds the rules that a run without a base evaluates and the failures that
+// it finds, if they can fail the run. The values are their names.
 type standing struct{ rules, failures map[finding][]string }
 
 // standing evaluates all objects of an input.

@@ -78,7 +78,7 @@ func (p *Parted) Without(index int, o *Options) (any, error) {
 	return e.Search(nil, o)
 }
 
-// joined is the list of what was made of elements.
+// joined is the list of the elements' results, and the cost of computing them.
 type joined struct {
 	list []any
 	took madePart
