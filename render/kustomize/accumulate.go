@@ -79,8 +79,7 @@ func (o *origins) accumulate(withJSON bool, kinds map[string]bool) (all *built, 
 	if !o.w.shareable() {
 		return nil, errNotShared
 	}
-	schema.RLock()
-	defer schema.RUnlock()
+	defer shareSchema()()
 	specs, err := readFieldSpecs()
 	if err != nil {
 		return nil, err

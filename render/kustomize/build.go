@@ -21,6 +21,32 @@ import (
 // merge lists by the wrong keys or replace them.
 var schema sync.RWMutex
 
+// schemaParsed means that kyaml's schema is parsed. It is guarded by schema.
+var schemaParsed bool
+
+// shareSchema locks the schema for a build that does not change it. kyaml parses the
+// schema when a build first needs it, while builds beside that one read it without a
+// lock. So builds take turns until two meet. Then the schema is parsed for all, which
+// takes 20 ms that a single build may not need.
+func shareSchema() (unlock func()) {
+	for {
+		schema.RLock()
+		if schemaParsed {
+			return schema.RUnlock
+		}
+		schema.RUnlock()
+		if schema.TryLock() {
+			if !schemaParsed {
+				return schema.Unlock
+			}
+		} else if schema.Lock(); !schemaParsed {
+			openapi.SchemaForResourceType(yaml.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"})
+			schemaParsed = true
+		}
+		schema.Unlock()
+	}
+}
+
 // build runs kustomize on the files that the walk accepted. kustomize's loader
 // sees only the snapshot. But kustomize opens connections and runs git for
 // references that look remote. Therefore the walk checks every reference first,
@@ -35,10 +61,10 @@ func (w *walk) build(fsys *snapshot, dir string, order krusty.ReorderOption) (m 
 		schema.Lock()
 		defer schema.Unlock()
 		openapi.ResetOpenAPI()
+		schemaParsed = false
 		defer openapi.ResetOpenAPI()
 	} else {
-		schema.RLock()
-		defer schema.RUnlock()
+		defer shareSchema()()
 	}
 	m, err = krusty.MakeKustomizer(w.buildOptions(order)).Run(fsys, string(confirmed(dir)))
 	if err == nil && filepath.Separator != '/' {
@@ -121,7 +147,7 @@ func decode(node *yaml.Node, value *any) error {
 }
 
 // printChanges reports whether a node may hold another value once it is printed and
-// parsed: if it holds folded scalars, literal ones that are not simple, or null without
+// schemaParsed: if it holds folded scalars, literal ones that are not simple, or null without
 // a text between braces or brackets, which is printed as an empty string.
 func printChanges(node *yaml.Node, inFlow bool) bool {
 	inFlow = inFlow || node.Style&yaml.FlowStyle != 0

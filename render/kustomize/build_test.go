@@ -2,9 +2,14 @@ package kustomize
 
 import (
 	"reflect"
+	"sync"
 	"testing"
+	"testing/fstest"
 
+	"sigs.k8s.io/kustomize/kyaml/openapi"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
+
+	"github.com/preadmit/preadmit/render"
 )
 
 // TestPrintedBlocks holds that printing and parsing does not change a literal scalar
@@ -52,5 +57,41 @@ func TestPrintedBlocks(t *testing.T) {
 	try("", yaml.FoldedStyle)
 	if simple == 0 || changed == 0 {
 		t.Errorf("%d simple scalars and %d that change: nothing compared", simple, changed)
+	}
+}
+
+// ShareSchema is for tests that run kustomize itself beside the renderer.
+var ShareSchema = shareSchema
+
+// ResetSchema has the next build parse kyaml's schema again.
+func ResetSchema() {
+	schema.Lock()
+	defer schema.Unlock()
+	openapi.ResetOpenAPI()
+	schemaParsed = false
+}
+
+// TestSchemaIsParsedAlone builds, side by side, a patch that needs kyaml's schema and
+// objects that look up whether their kinds are namespaced. The race detector sees a
+// lookup while the schema is parsed; without it the lookup may end the process.
+func TestSchemaIsParsedAlone(t *testing.T) {
+	tree := fstest.MapFS{
+		"patched/kustomization.yaml": {Data: []byte("resources: [d.yaml]\npatches:\n- patch: |-\n    apiVersion: apps/v1\n    kind: Deployment\n    metadata: {name: d}\n    spec: {replicas: 2}\n")},
+		"patched/d.yaml":             {Data: []byte("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec: {replicas: 1}\n")},
+		"custom/kustomization.yaml":  {Data: []byte("namePrefix: a-\nresources: [c.yaml]\n")},
+		"custom/c.yaml":              {Data: []byte("apiVersion: e.com/v1\nkind: Custom\nmetadata: {name: c}\n---\napiVersion: e.com/v1\nkind: Other\nmetadata: {name: o}\n")},
+	}
+	for range 10 {
+		ResetSchema()
+		var all sync.WaitGroup
+		for i := range 8 {
+			all.Go(func() {
+				_, err := New(Options{}).Render(t.Context(), render.Source{FS: tree, Path: []string{"patched", "custom"}[i%2], Kind: "kustomize"})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
 	}
 }

@@ -124,6 +124,7 @@ func values(objects []*render.Object) []map[string]any {
 // kustomizeBuild is `kustomize build` on disk, its output read as the API
 // server would.
 func kustomizeBuild(dir string) ([]map[string]any, error) {
+	defer kustomize.ShareSchema()() // parallel tests render
 	o := &krusty.Options{LoadRestrictions: types.LoadRestrictionsRootOnly, PluginConfig: types.DisabledPluginConfig(), Reorder: krusty.ReorderOptionUnspecified}
 	m, err := krusty.MakeKustomizer(o).Run(filesys.MakeFsOnDisk(), dir)
 	if err != nil {

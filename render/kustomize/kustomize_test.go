@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"sigs.k8s.io/kustomize/kyaml/openapi"
 
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/kustomize"
@@ -30,7 +29,7 @@ func TestRender(t *testing.T) {
 // itself, with which they are compared, keeps it for the rest of the process:
 // no other test may run beside.
 func TestSchema(t *testing.T) {
-	t.Cleanup(openapi.ResetOpenAPI)
+	t.Cleanup(kustomize.ResetSchema)
 	rendertest.Run(t, "testdata/schema", describe)
 }
 
