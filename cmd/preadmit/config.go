@@ -150,8 +150,8 @@ func setAs(to, from *pflag.Flag) error {
 	return to.Value.Set(from.Value.String())
 }
 
-// loosened returns the keys of the configuration with which less fails a run, and how.
-// Keys that decide what is evaluated are not among them.
+// loosened returns the keys that make fewer failures fail a run, each with a sentence
+// that says how. It leaves out keys that choose objects and policies.
 func (o *checkOptions) loosened(then *checkOptions) map[string]string {
 	all := make(map[string]string)
 	note := func(is bool, key, format string, args ...any) {

@@ -55,8 +55,8 @@ func withNearest(err error) error {
 	return err
 }
 
-// NameOf returns the name in the tree of a path or address of the command line, and
-// mounts what is outside.
+// NameOf returns the name in the tree of a path or address of the command line. It
+// mounts a path that is outside of the tree.
 func (t *Tree) NameOf(p string, stdin io.Reader) (string, error) {
 	if render.IsAddress(p) {
 		return t.fetched(p)

@@ -60,9 +60,9 @@ type slot struct {
 	asked []string // the questions that its evaluation asked
 }
 
-// NewVariables returns variables without values. evaluate is called for each variable
-// that is first read. Evaluation adds what it needs to questions, which may be nil; a
-// variable that is read again adds its questions again.
+// NewVariables returns variables without values. evaluate is called when a variable
+// is first read. The questions that it asks are added to questions, which may be nil,
+// and added again each time that the variable is read.
 func NewVariables(names *Names, questions *Questions, evaluate func(i int) ref.Val) *Variables {
 	v := &Variables{questions: questions, evaluate: evaluate}
 	v.Reset(names)

@@ -9,7 +9,7 @@ import (
 )
 
 // An Open is an unknown place of an input. A policy that reads it is undecided:
-// Answer.Unknown lists what it needs.
+// Answer.Unknown lists its Needs.
 type Open struct {
 	Path  []string // below input
 	Needs string   // in the words of Answer.Unknown
