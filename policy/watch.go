@@ -3,6 +3,8 @@ package policy
 import (
 	"context"
 	"fmt"
+
+	"github.com/preadmit/preadmit/render"
 )
 
 // A Watch is called for each request that is reviewed, with a nil engine, and
@@ -105,15 +107,20 @@ func leftOutResult(engine any, why error) Result {
 
 // leftOutPolicy says that a policy, or a rule of it, was not evaluated.
 func leftOutPolicy(engine any, name string, why error) Result {
-	r := Result{
-		Engine: EngineCompile, Policy: name, Rule: "set-apart", Outcome: Error, Action: Deny,
-		Message: fmt.Sprintf("evaluating the policy %s on this object %v: it is set apart for this object", name, why),
-	}
+	r := Result{Engine: EngineCompile, Policy: name, Rule: "set-apart", Outcome: Error, Action: Deny}
+	what := "the policy " + name
 	for _, rule := range engine.(interface{ Rules() []Rule }).Rules() {
 		if rule.Policy == name || rule.Policy+"/"+rule.Name == name {
 			r.Policy, r.PolicyOrigin = rule.Policy, rule.Origin
+			if rule.Engine == EngineSchema {
+				what = "the API server's validation of " + name
+			}
 			break
 		}
 	}
+	if e, ok := engine.(interface{ PolicyOrigin(string) render.Span }); ok && r.PolicyOrigin.File == "" {
+		r.PolicyOrigin = e.PolicyOrigin(name)
+	}
+	r.Message = fmt.Sprintf("evaluating %s on this object %v: it is set apart for this object", what, why)
 	return r
 }

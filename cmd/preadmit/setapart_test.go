@@ -108,7 +108,7 @@ apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingAdmissionPolicyBinding
 metadata: {name: NAME}
 spec: {policyName: NAME}
-`, `variables: [{name: all, expression: "'x'"}]`, strings.Replace(strings.Replace(celLarge, "}]\n", `}, {name: all, expression: "string(`+celSizes+`)"}]`, 1), celTest, "", 1)},
+`, mutationSmall, mutationLarge},
 	"ValidatingPolicy": {"NAME.yaml", `
 apiVersion: policies.kyverno.io/v1
 kind: ValidatingPolicy
@@ -129,7 +129,27 @@ spec:
     match: {any: [{resources: {kinds: [ConfigMap]}}]}
     TEXT
     validate: {message: m, deny: {conditions: {any: [{key: "` + twelve("{{ length(aN) }}", "") + `", operator: NotEquals, value: 7}]}}}
-`, `context: [` + twelve("{name: aN, variable: {value: a}}", ", ") + "]", `context: [` + twelve(`{name: aN, variable: {jmesPath: "parse_json(join('', ['[', request.object.data.a, '{}]']))"}}`, ", ") + "]"},
+`, kyvernoSmall, kyvernoLarge},
+	"KyvernoMutates": {"NAME.yaml", `
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: NAME}
+spec:
+  rules:
+  - name: r
+    match: {any: [{resources: {kinds: [ConfigMap]}}]}
+    TEXT
+    mutate: {patchStrategicMerge: {data: {NAME: "` + twelve("{{ length(aN) }}", "") + `"}}}
+`, kyvernoSmall, kyvernoLarge},
+	"MutatingPolicy": {"NAME.yaml", `
+apiVersion: policies.kyverno.io/v1
+kind: MutatingPolicy
+metadata: {name: NAME}
+spec:
+  matchConstraints: {resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]}
+  TEXT
+  mutations: [{patchType: JSONPatch, jsonPatch: {expression: '[JSONPatch{op: "add", path: "/data/NAME", value: variables.all}]'}}]
+`, mutationSmall, mutationLarge},
 	"Gatekeeper": {"NAME.yaml", `
 apiVersion: templates.gatekeeper.sh/v1
 kind: ConstraintTemplate
@@ -149,8 +169,13 @@ deny contains "NAME" if { TEXT }
 `, `input.data.a`, `x := [[c, c, [c, c]] | some c in split(input.data.a, "")]; count(x) > 0`},
 }
 
-// The parts of policies in CEL.
+// The parts of policies in JMESPath and in CEL.
 var (
+	kyvernoSmall  = `context: [` + twelve("{name: aN, variable: {value: a}}", ", ") + "]"
+	kyvernoLarge  = `context: [` + twelve(`{name: aN, variable: {jmesPath: "parse_json(join('', ['[', request.object.data.a, '{}]']))"}}`, ", ") + "]"
+	mutationSmall = `variables: [{name: all, expression: "'x'"}]`
+	mutationLarge = strings.Replace(strings.Replace(celLarge, "}]\n", `}, {name: all, expression: "string(`+celSizes+`)"}]`, 1), celTest, "", 1)
+
 	celSizes = twelve("variables.vN.size()", " + ")
 	celTest  = `  validations: [{expression: "` + celSizes + ` < 0"}]`
 	celSmall = `validations: [{expression: "object.data.a == ''"}]`
@@ -202,13 +227,13 @@ func TestSetApartPair(t *testing.T) {
 			}
 			got := make(map[string]string)
 			for _, x := range r.Results {
-				if x.Engine == engine || x.Engine == policy.EngineCompile {
+				if x.Engine == strings.TrimSuffix(engine, "Mutates") || x.Engine == policy.EngineCompile {
 					got[x.Object.Name+" "+x.Policy] += string(x.Outcome) + " " + x.Message + " " + x.PolicyOrigin.File
 				}
 			}
 			for _, object := range []string{"usual", "vast"} {
 				for _, p := range []string{"afirst", "zlast"} {
-					if s := got[object+" "+p]; !strings.HasPrefix(s, "fail ") && !strings.HasPrefix(s, "pass sets /data/"+p) {
+					if s := got[object+" "+p]; !strings.HasPrefix(s, "fail ") && !strings.HasPrefix(s, "pass sets /data/"+p) && !strings.HasPrefix(s, "pass mutated ") {
 						t.Errorf("%s by %s: %q", object, p, s)
 					}
 				}

@@ -93,7 +93,8 @@ func (e *Engine) Validate(ctx context.Context, req *policy.Request) (results []p
 		return nil, nil
 	}
 	if isDefinition(req.Object) {
-		return e.reviews.of(ctx, e, req)
+		policy.Observed(ctx, policy.EngineCRD, req.Name, func() { results, err = e.reviews.of(ctx, e, req) })
+		return results, err
 	}
 	d := e.byKind[req.Kind.GroupKind()]
 	if d == nil {

@@ -23,6 +23,7 @@ import (
 // concurrent use.
 type constraint struct {
 	object     *render.Object
+	id         string         // name/kind
 	tree       map[string]any // the object with the defaults of its template's schema
 	template   *template
 	match      *gatekeeperdoc.Match
@@ -87,7 +88,7 @@ func (c *compiler) newConstraint(o *render.Object, all templates) (*constraint, 
 	if f := nameFault(o); f != nil {
 		return nil, []error{policy.ErrorAt(o, f.pointer, "constraint", f.err)}
 	}
-	made := &constraint{object: o, template: t, origin: o.Span(""), tree: t.schema.held(o, c.options.Written)}
+	made := &constraint{object: o, id: o.GetName() + "/" + o.GetKind(), template: t, origin: o.Span(""), tree: t.schema.held(o, c.options.Written)}
 	given := made.tree
 	if c.options.Written {
 		given = o.Object

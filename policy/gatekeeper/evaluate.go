@@ -49,7 +49,7 @@ func (e *Engine) respond(r *review) ([]Response, error) {
 		if err := r.ctx.Err(); err != nil {
 			return nil, err
 		}
-		policy.Observed(r.ctx, policy.EngineGatekeeper, c.object.GetName(), func() { all = append(all, r.evaluate(c)...) })
+		policy.Observed(r.ctx, policy.EngineGatekeeper, c.id, func() { all = append(all, r.evaluate(c)...) })
 	}
 	return all, nil
 }

@@ -109,11 +109,17 @@ func (e *expansionRun) recurse(x gatekeeperdoc.Matchable, prefix string, depth i
 
 func (e *expansionRun) one(t *expansionTemplate, x gatekeeperdoc.Matchable, prefix string, depth int) (expanded, bool) {
 	made := expanded{template: t, prefix: prefix + t.pointer(), parent: e.root}
-	object, err := t.make(x)
-	if err == nil {
-		err = e.room(object, depth)
-	}
-	if err != nil {
+	var object map[string]any
+	var err error
+	policy.Observed(e.ctx, policy.EngineGatekeeper, t.id(), func() {
+		if object, err = t.make(x); err == nil {
+			err = e.room(object, depth)
+		}
+	})
+	switch {
+	case object == nil && err == nil: // the template is set apart
+		return made, false
+	case err != nil:
 		e.results = append(e.results, t.broken(err, prefix))
 		e.full = e.full || len(e.results) == maxExpandErrors
 		return made, false

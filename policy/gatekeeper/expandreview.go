@@ -23,6 +23,27 @@ func (e *Engine) expanding(objects []*render.Object) []error {
 	return []error{broken, err}
 }
 
+// PolicyOrigin returns the place of an expansion template, or of a mutator of the objects
+// that it creates. They are no Rules of the Engine.
+func (e *Engine) PolicyOrigin(id string) render.Span {
+	if e.expansions == nil {
+		return render.Span{}
+	}
+	for _, templates := range e.expansions.byKind {
+		for _, t := range templates {
+			if t.id() == id {
+				return t.object.Span("")
+			}
+		}
+	}
+	for _, m := range e.expansions.mutators.Applied {
+		if m.ID == id {
+			return m.Rule().Origin
+		}
+	}
+	return render.Span{}
+}
+
 // validateImplied evaluates the objects that a controller will create from the request's
 // object. Its results name the fields that they are created from. Constraints that hold
 // are left out: own has the responses to the object itself.

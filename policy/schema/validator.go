@@ -90,20 +90,29 @@ func (v *Validator) Validate(ctx context.Context, req *policy.Request) ([]policy
 	if b == nil {
 		return warnings, nil
 	}
-	j := b.validator()
-	if j.err != nil {
-		return nil, j.err
+	var results []policy.Result
+	var err error
+	policy.Observed(ctx, policy.EngineSchema, req.Kind.GroupKind().String(), func() { results, err = b.validator().validate(req) })
+	if err != nil {
+		return nil, err
 	}
-	results := j.unknownFields(req)
-	faults, err := j.faults(req)
+	return append(results, warnings...), ctx.Err()
+}
+
+func (k *kindValidator) validate(req *policy.Request) ([]policy.Result, error) {
+	if k.err != nil {
+		return nil, k.err
+	}
+	results := k.unknownFields(req)
+	faults, err := k.faults(req)
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", req.Kind.Kind, req.Name, err)
 	}
-	results = append(results, j.results(faults)...)
+	results = append(results, k.results(faults)...)
 	if len(results) == 0 {
-		results = append(results, j.result(ruleValid, policy.Pass))
+		results = append(results, k.result(ruleValid, policy.Pass))
 	}
-	return append(results, warnings...), ctx.Err()
+	return results, nil
 }
 
 // warnings returns the API server's warning if it serves the object's version, but

@@ -34,6 +34,7 @@ const Group = "mutations.gatekeeper.sh"
 type Mutator struct {
 	object     *render.Object
 	Kind, Name string
+	ID         string                  // name/kind
 	appliesTo  []gatekeeperdoc.ApplyTo // nil for AssignMetadata, which applies to every kind
 	match      *gatekeeperdoc.Match
 	location   location
@@ -88,7 +89,7 @@ func isMutator(o *render.Object) bool {
 func newMutator(o *render.Object) (*Mutator, []error) {
 	c := &checker{object: o}
 	gvk := o.GroupVersionKind()
-	m := &Mutator{object: o, Kind: gvk.Kind, Name: o.GetName()}
+	m := &Mutator{object: o, Kind: gvk.Kind, Name: o.GetName(), ID: o.GetName() + "/" + gvk.Kind}
 	if versions := mutatorKinds[gvk.Kind]; !slices.Contains(versions, gvk.Version) {
 		c.warn("/apiVersion", fmt.Errorf("%s has no version %s in Gatekeeper: it is read as %s", gvk.Kind, gvk.Version, versions[0]))
 	}

@@ -181,26 +181,33 @@ func (m *mutationRun) round(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := m.bounds.step(1); err != nil {
+		var err error
+		policy.Observed(ctx, policy.EngineGatekeeper, mut.ID, func() { err = m.one(mut) })
+		if err != nil {
 			return &Error{mut, err}
-		}
-		if slices.ContainsFunc(m.without, func(u Unsettled) bool { return u.by == mut }) {
-			continue
-		}
-		concerned, err := mut.concerns(&m.x.Matchable, m.x.Kind, m.x.Operation)
-		var undecided *cel.Undecided
-		switch {
-		case errors.As(err, &undecided):
-			m.ask(mut, undecided)
-		case err != nil:
-			return &Error{mut, err}
-		case concerned:
-			if err := m.apply(mut); err != nil {
-				return &Error{mut, err}
-			}
 		}
 	}
 	return nil
+}
+
+// one applies a mutator if it matches the current object.
+func (m *mutationRun) one(mut *Mutator) error {
+	if err := m.bounds.step(1); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(m.without, func(u Unsettled) bool { return u.by == mut }) {
+		return nil
+	}
+	concerned, err := mut.concerns(&m.x.Matchable, m.x.Kind, m.x.Operation)
+	var undecided *cel.Undecided
+	switch {
+	case errors.As(err, &undecided):
+		m.ask(mut, undecided)
+		return nil
+	case err != nil || !concerned:
+		return err
+	}
+	return m.apply(mut)
 }
 
 func (m *mutationRun) ask(mut *Mutator, u *cel.Undecided) {
