@@ -10,8 +10,9 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/cel"
 )
 
-// A question is the error of an expression that reads something unknown. `a ||
-// question` is true if a is true, and otherwise undecided.
+// A question is the error of an expression that reads something unknown. Its
+// text says what is missing. `a || question` is true if a is true, and otherwise
+// undecided.
 type question struct{ text string }
 
 func (q *question) Error() string { return q.text }
@@ -20,7 +21,7 @@ func ask(format string, args ...any) ref.Val {
 	return types.WrapErr(&question{fmt.Sprintf(format, args...)})
 }
 
-// asked returns the question that an error comes from.
+// asked returns the question that err wraps.
 func asked(err error) (*question, bool) {
 	var q *question
 	ok := errors.As(err, &q)

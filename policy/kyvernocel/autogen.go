@@ -16,8 +16,8 @@ import (
 // A podController is a resource for which Kyverno copies policies about pods.
 type podController struct{ group, resource string }
 
-// A shape is where controllers hold the pod, and which controllers these are.
-// Kyverno makes a copy of a policy for each shape.
+// A shape is a place of the pod in controllers, with the controllers that have
+// it there. Kyverno makes one copy of a policy for each shape.
 type shape struct {
 	name        string
 	prefix      string // of the pod's spec and metadata, in dots

@@ -7,8 +7,9 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/explain"
 )
 
-// explainer compiles an expression for explanations, in an environment whose
-// orValue they support. It returns nil if the expression can't be explained.
+// explainer compiles an expression for explanations, in an environment without
+// Kyverno's orValue, which they don't support. It returns nil if the expression
+// can't be explained.
 func (c *compiled) explainer(e *cel.Expression) *explain.Explainer {
 	f := flavour{kind: c.policy.Kind, namespaced: c.policy.Namespace != "", strict: true}
 	d, err := f.dialect()

@@ -38,7 +38,7 @@ type compiled struct {
 	targetConditions []*cel.Expression
 	targetExpression *cel.Expression
 	deleting         []*cel.Expression
-	generations      []*making
+	generations      []*generator
 	references       []*cel.Expression // of matchImageReferences; nil for globs
 	extractors       []*cel.Expression
 
@@ -50,10 +50,11 @@ type compiled struct {
 
 // compiler compiles policies and exceptions. It is safe for concurrent use.
 type compiler struct {
-	proxies bool // policies about a proxy's requests are compiled, too
+	proxies bool // also compile policies about a proxy's requests
 }
 
-// policy reads, checks and compiles a policy; nil is one that Kyverno refuses.
+// policy reads, checks and compiles a policy. If Kyverno would refuse it, policy
+// returns nil and the errors; otherwise the errors are warnings.
 func (c *compiler) policy(o *render.Object) (*Policy, []error) {
 	p, errs := read(o)
 	if len(errs) == 1 && errors.Is(errs[0], errProxy) && c.proxies {
@@ -76,7 +77,7 @@ func (c *compiler) policy(o *render.Object) (*Policy, []error) {
 	return p, p.idle()
 }
 
-// idle warns of a policy that is about nothing.
+// idle returns a warning if the policy's match constraints name no resources.
 func (p *Policy) idle() []error {
 	m := p.spec.MatchConstraints
 	if p.spec.Evaluation.Mode != modeKubernetes || m != nil && len(m.ResourceRules) > 0 {
@@ -111,7 +112,7 @@ func everyOperation(rules []v1.NamedRuleWithOperations) {
 	}
 }
 
-// ready compiles the expressions, once. What is wrong with them is in broken.
+// ready compiles the expressions once. Their errors are in c.broken.
 func (c *compiled) ready() *compiled {
 	c.once.Do(func() {
 		c.sources()
@@ -166,7 +167,7 @@ func (c *compiled) sources() {
 	c.validationSources()
 	c.mutationSources()
 	for i, g := range s.Generate {
-		c.generations = append(c.generations, c.makingOf(i, g))
+		c.generations = append(c.generations, c.generator(i, g))
 	}
 }
 
@@ -220,8 +221,8 @@ func (c *compiled) mutationSources() {
 	}
 }
 
-// compile compiles and plans all expressions. Errors of single expressions are
-// in them; the returned error is about the whole.
+// compile compiles and plans all expressions. An expression's error goes to
+// c.broken. The returned error means that none could be compiled.
 func (c *compiled) compile() error {
 	s, err := newScope(c.dialect)
 	if err != nil {
@@ -260,7 +261,7 @@ func brokenAt(o *render.Object, e *cel.Expression, err error) *render.Error {
 	return f
 }
 
-// The stubs that verdicts can rest on.
+// Assumptions of results that depend on stubs.
 const (
 	assumedTime   = "time.now() gives a fixed time"
 	assumedRandom = "random() gives always the same text"
@@ -287,7 +288,8 @@ func (c *compiled) assume(a *celgo.Ast) {
 	}))
 }
 
-// plan returns the plans of the expressions. Kyverno has no budget for several.
+// plan returns the plans of the expressions. Kyverno has no budget that several
+// expressions share.
 func (c *compiled) plan() *cel.Plans {
 	var variables, others []*cel.Program
 	for _, e := range c.expressions {

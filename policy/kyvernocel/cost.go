@@ -7,15 +7,16 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// Costs of calls that nothing else limits, in the API server's units: 0.1 for
-// reading a byte once.
+// Costs of Kyverno's functions, in the API server's units: 0.1 for reading a
+// byte once.
 const (
-	lookupCost   = 1000
-	bytesAtOnce  = 10
-	bytesAtWorth = 1 // bytes hashed, parsed or packed
+	lookupCost         = 1000
+	bytesReadPerUnit   = 10
+	bytesParsedPerUnit = 1 // or hashed or packed
 )
 
-// costOf returns the cost of a call of one of Kyverno's functions.
+// costOf returns the cost of a call, or nil if overload is not one of Kyverno's
+// functions.
 func costOf(overload string, args []ref.Val) *uint64 {
 	if !costly(overload) {
 		return nil
@@ -29,17 +30,17 @@ func costOf(overload string, args []ref.Val) *uint64 {
 			bytes += uint64(len(v))
 		}
 	}
-	cost := 1 + bytes/bytesAtWorth
+	cost := 1 + bytes/bytesParsedPerUnit
 	switch {
 	case strings.HasPrefix(overload, "kyverno."):
 		cost = lookupCost + bytes
 	case strings.Contains(overload, "image"):
-		cost = 1 + bytes/bytesAtOnce
+		cost = 1 + bytes/bytesReadPerUnit
 	}
 	return &cost
 }
 
-// costly reports whether a call's cost can't be bounded beforehand.
+// costly reports whether overload is a function of Kyverno with a cost.
 func costly(overload string) bool {
 	return strings.HasPrefix(overload, "kyverno") && !strings.HasPrefix(overload, orValueName) ||
 		strings.HasPrefix(overload, "base64") || strings.HasPrefix(overload, "regex_")

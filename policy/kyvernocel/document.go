@@ -218,7 +218,7 @@ func mistyped(o *render.Object, rule string, err error) *render.Error {
 	if !errors.As(err, &e) {
 		return policy.ErrorAt(o, "", rule, errors.New(strings.TrimPrefix(err.Error(), "json: ")))
 	}
-	is, _, _ := strings.Cut(e.Value, " ") // of a number there is the number behind it
+	is, _, _ := strings.Cut(e.Value, " ") // e.Value of a number is "number 1.5"
 	pointer, ok := find(o.Object, strings.Split(e.Field, "."), is)
 	if !ok {
 		pointer = render.FieldPointer(e.Field)
@@ -326,7 +326,7 @@ func (s *spec) defaults() {
 	s.Evaluation.Mode = cmp.Or(s.Evaluation.Mode, modeKubernetes)
 }
 
-// anyOperation makes rules that name no operations rules about all.
+// anyOperation sets all operations in rules that name none.
 func anyOperation(m *v1.MatchResources) {
 	for _, rules := range [][]v1.NamedRuleWithOperations{m.ResourceRules, m.ExcludeResourceRules} {
 		for i := range rules {
@@ -337,7 +337,7 @@ func anyOperation(m *v1.MatchResources) {
 	}
 }
 
-// ignores reports whether errors admit requests.
+// ignores reports whether failurePolicy is Ignore: errors do not deny.
 func (s *spec) ignores() bool { return s.FailurePolicy != nil && *s.FailurePolicy == v1.Ignore }
 
 // action returns the strongest of the policy's actions. A policy that only the
@@ -356,7 +356,8 @@ func (s *spec) action() policy.Action {
 	return action
 }
 
-// plain reports whether a policy names nothing but one rule of plain resources.
+// plain reports whether the policy matches by a single rule, without resource
+// names, exclusions and selectors.
 func plain(p *Policy) bool {
 	m := p.spec.MatchConstraints
 	if m == nil || p.Kind != Validating && p.Kind != Mutating {

@@ -22,7 +22,7 @@ import (
 
 // A flavour selects the environment of a policy's expressions.
 type flavour struct {
-	kind       string // of policies; "" is that of exceptions
+	kind       string // of policies; "" for exceptions
 	namespaced bool   // the policies' lookups are in their own namespace
 	strict     bool   // orValue accepts only optionals, as explanations need
 	proxy      string // the evaluation mode of policies about a proxy's requests
@@ -111,7 +111,7 @@ func (f flavour) variables() []celgo.EnvOption {
 func declared() celgo.EnvOption {
 	return func(env *celgo.Env) (*celgo.Env, error) {
 		request, namespace := plugincel.BuildRequestType(), plugincel.BuildNamespaceType()
-		for _, name := range []string{"object", "oldObject"} { // which the API server's has not
+		for _, name := range []string{"object", "oldObject"} { // which the API server's type lacks
 			request.Fields[name] = apiservercel.NewDeclField(name, apiservercel.DynType, false, nil, nil)
 		}
 		list := apiservercel.NewListType(apiservercel.StringType, -1)
@@ -136,11 +136,10 @@ func declared() celgo.EnvOption {
 	}
 }
 
-// expandNow expands time.now() to a variable. The engine's options give its
-// value.
+// expandNow expands time.now() to a variable, whose value is Engine.now.
 func expandNow(f celgo.MacroExprFactory, target celast.Expr, _ []celast.Expr) (celast.Expr, *celgo.Error) {
 	if target.Kind() != celast.IdentKind || target.AsIdent() != "time" {
-		return nil, nil // not ours
+		return nil, nil // another method
 	}
 	return f.NewIdent(nowName), nil
 }

@@ -44,7 +44,8 @@ type exceptionSpec struct {
 	EvaluationMode  string              `json:"evaluationMode"`
 }
 
-// exception reads and compiles one; nil is one that Kyverno refuses.
+// exception reads and compiles a PolicyException. If Kyverno would refuse it,
+// exception returns nil and the errors.
 func (c *compiler) exception(o *render.Object) (*exception, []error) {
 	var d struct {
 		APIVersion string            `json:"apiVersion"`
@@ -107,7 +108,7 @@ func (e *exception) compile(d *cel.Dialect) (errs []error) {
 	return errs
 }
 
-// names reports whether the exception is from a policy.
+// names reports whether the exception refers to p.
 func (e *exception) names(p *Policy) bool {
 	for _, r := range e.spec.PolicyRefs {
 		kind, namespaced := strings.CutPrefix(r.Kind, "Namespaced")
@@ -130,7 +131,7 @@ func (e *exception) String() string {
 	return e.object.GetName()
 }
 
-// expired reports whether the exception has ceased to hold.
+// expired reports whether the exception has expired. At the zero time none has.
 func (e *exception) expired(now time.Time) bool {
 	return e.spec.ExpiresAt != nil && !now.IsZero() && now.After(e.spec.ExpiresAt.Time)
 }
@@ -172,7 +173,8 @@ func orNone(list []any) []any {
 	return list
 }
 
-// excepted evaluates an exception's conditions. They are not in a shared plan.
+// excepted evaluates an exception's conditions without a meter, because the
+// policy's plans do not include them.
 func (r *run) excepted(exc *exception) (bool, *cel.Expression, error) {
 	meter := r.meter
 	r.meter = cel.Meter{}
@@ -210,7 +212,7 @@ func decisive(by []*exception) *exception {
 	return best
 }
 
-// now returns the time for policies.
+// now returns Options.Now, or a fixed time if it is zero.
 func (e *Engine) now() time.Time {
 	if e.options.Now.IsZero() {
 		return kyvernolib.FixedNow()

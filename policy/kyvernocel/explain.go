@@ -41,11 +41,11 @@ func (p *Policy) has(rule string) bool {
 type explainer struct {
 	policy *Policy
 	review *review
-	rule   string // "" is all of them
-	hide   bool   // a Secret's values
+	rule   string // "" means all rules
+	hide   bool   // the values of a Secret
 }
 
-func (e *explainer) about(rule string) bool {
+func (e *explainer) includes(rule string) bool {
 	return e.rule == "" || e.rule == rule || !strings.HasPrefix(rule, "validations[")
 }
 
@@ -56,18 +56,18 @@ func (e *explainer) explain() policy.Explanation {
 		ex.FailurePolicy = "Ignore"
 	}
 	for i, x := range p.main.validations {
-		if e.about(x.Rule) {
+		if e.includes(x.Rule) {
 			ex.Rules = append(ex.Rules, p.rule(x, i))
 		}
 	}
-	c, as, matches := p.about(e.review)
+	c, as, matches := p.copyFor(e.review)
 	ex.Matches = matches.Answer()
 	if c == nil {
 		c = p.main
 	}
 	ex.Match = e.matching(c)
 	for _, v := range p.evaluate(e.review) {
-		if e.about(v.rule) {
+		if e.includes(v.rule) {
 			ex.Results = append(ex.Results, p.result(v))
 		}
 	}
@@ -106,7 +106,7 @@ func (e *explainer) trial(c *compiled, as policy.Version) policy.Trial {
 	}
 	exempt := e.conditions(r, &t)
 	for _, x := range c.validations {
-		if !e.about(x.Rule) {
+		if !e.includes(x.Rule) {
 			continue
 		}
 		ev := x.Evaluation()
@@ -115,7 +115,7 @@ func (e *explainer) trial(c *compiled, as policy.Version) policy.Trial {
 		}
 		t.Validations = append(t.Validations, ev)
 	}
-	t.Variables = r.variables.Evaluations(c.variables, func(ev *policy.Evaluation, _ *cel.Expression, v ref.Val, _ []string) { e.say(ev, v, nil) })
+	t.Variables = r.variables.Evaluations(c.variables, func(ev *policy.Evaluation, _ *cel.Expression, v ref.Val, _ []string) { e.describe(ev, v, nil) })
 	return t
 }
 
@@ -137,8 +137,8 @@ func (e *explainer) conditions(r *run, t *policy.Trial) (exempt string) {
 	return exempt
 }
 
-// say puts a value or an error into words.
-func (e *explainer) say(ev *policy.Evaluation, v ref.Val, err error) {
+// describe writes a value or an error into the evaluation, in words.
+func (e *explainer) describe(ev *policy.Evaluation, v ref.Val, err error) {
 	err = cel.ErrorOf(v, err, e.hide)
 	if q, open := asked(err); open {
 		ev.Unknown = q.text
@@ -153,7 +153,7 @@ func (e *explainer) evaluate(r *run, x *cel.Expression) policy.Evaluation {
 	ev := x.Evaluation()
 	v, err := r.eval(x)
 	e.hide = r.secret
-	if e.say(&ev, v, err); ev.Unknown == "" {
+	if e.describe(&ev, v, err); ev.Unknown == "" {
 		r.failure(x).Explain(r.ctx, x.Explainer(), r.roots(), &ev)
 	}
 	return ev

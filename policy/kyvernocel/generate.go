@@ -21,31 +21,32 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A making is a compiled entry of generate: an expression or a template.
-type making struct {
+// A generator is a compiled entry of generate: an expression or a template.
+type generator struct {
 	expression *cel.Expression
-	documents  []*part
+	documents  []*templateNode
 	rule       string
 }
 
-// A part is a node of a template. A node without placeholders is a plain value.
-type part struct {
+// A templateNode is a node of a template. A node without placeholders is a plain
+// value.
+type templateNode struct {
 	value    any
-	keys     []string // of a mapping
-	children []*part  // of a mapping or a list
+	keys     []string        // of a mapping
+	children []*templateNode // of a mapping or a list
 	kind     yaml.Kind
-	pieces   []piece // of a text with placeholders
+	pieces   []piece // of a string with placeholders
 }
 
-// A piece is a text or an expression.
+// A piece is a literal text or an expression.
 type piece struct {
 	text string
 	e    *cel.Expression
 }
 
-// makingOf lists the expressions of an entry, to be compiled later.
-func (c *compiled) makingOf(i int, g generation) *making {
-	m := &making{rule: fmt.Sprintf("generate[%d]", i)}
+// generator lists the expressions of an entry, to be compiled later.
+func (c *compiled) generator(i int, g generation) *generator {
+	m := &generator{rule: fmt.Sprintf("generate[%d]", i)}
 	if g.Template == nil {
 		m.expression = c.add(cel.Expression{Rule: m.rule, Pointer: render.Pointer("spec", "generate", i, "expression"), Source: g.Expression})
 		return m
@@ -55,7 +56,7 @@ func (c *compiled) makingOf(i int, g generation) *making {
 		c.broken = append(c.broken, policy.ErrorAt(c.policy.Object, pointer, m.rule, errors.New("template is too large")))
 		return m
 	}
-	t := &templating{c: c, rule: m.rule, pointer: pointer, interpolate: g.Template.Interpolate == "cel"}
+	t := &templateReader{c: c, rule: m.rule, pointer: pointer, interpolate: g.Template.Interpolate == "cel"}
 	for d := yaml.NewDecoder(strings.NewReader(g.Template.Value)); ; {
 		var doc yaml.Node
 		err := d.Decode(&doc)
@@ -63,7 +64,7 @@ func (c *compiled) makingOf(i int, g generation) *making {
 			break
 		}
 		if err == nil && len(doc.Content) > 0 && doc.Content[0].Tag != "!!null" {
-			var p *part
+			var p *templateNode
 			if p, err = t.part(doc.Content[0]); err == nil {
 				m.documents = append(m.documents, p)
 			}
@@ -79,8 +80,8 @@ func (c *compiled) makingOf(i int, g generation) *making {
 	return m
 }
 
-// A templating reads templates.
-type templating struct {
+// A templateReader reads the template of an entry.
+type templateReader struct {
 	c             *compiled
 	rule, pointer string
 	interpolate   bool
@@ -93,7 +94,7 @@ const (
 	maxTemplateNodes = 20_000
 )
 
-func (t *templating) part(n *yaml.Node) (*part, error) {
+func (t *templateReader) part(n *yaml.Node) (*templateNode, error) {
 	if t.depth++; t.depth > maxTemplateDepth {
 		return nil, errors.New("is nested too deep")
 	}
@@ -105,7 +106,7 @@ func (t *templating) part(n *yaml.Node) (*part, error) {
 	case yaml.AliasNode:
 		return t.part(n.Alias)
 	case yaml.MappingNode:
-		p := &part{kind: yaml.MappingNode}
+		p := &templateNode{kind: yaml.MappingNode}
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			if t.interpolate && strings.Contains(n.Content[i].Value, "((") {
 				return nil, fmt.Errorf("line %d: placeholders are not supported in mapping keys", n.Content[i].Line)
@@ -118,7 +119,7 @@ func (t *templating) part(n *yaml.Node) (*part, error) {
 		}
 		return p, nil
 	case yaml.SequenceNode:
-		p := &part{kind: yaml.SequenceNode}
+		p := &templateNode{kind: yaml.SequenceNode}
 		for _, item := range n.Content {
 			child, err := t.part(item)
 			if err != nil {
@@ -131,15 +132,15 @@ func (t *templating) part(n *yaml.Node) (*part, error) {
 	return t.scalar(n)
 }
 
-func (t *templating) scalar(n *yaml.Node) (*part, error) {
+func (t *templateReader) scalar(n *yaml.Node) (*templateNode, error) {
 	if t.interpolate && strings.Contains(n.Value, "((") {
 		pieces, err := t.pieces(n.Value)
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", n.Line, err)
 		}
-		return &part{kind: yaml.ScalarNode, pieces: pieces}, nil
+		return &templateNode{kind: yaml.ScalarNode, pieces: pieces}, nil
 	}
-	p := &part{kind: yaml.ScalarNode}
+	p := &templateNode{kind: yaml.ScalarNode}
 	if err := n.Decode(&p.value); err != nil {
 		return nil, fmt.Errorf("line %d: no value", n.Line)
 	}
@@ -149,9 +150,9 @@ func (t *templating) scalar(n *yaml.Node) (*part, error) {
 	return p, nil
 }
 
-// pieces splits a text into literals and placeholders (( expression )). \(( is
+// pieces splits a string into literals and placeholders (( expression )). \(( is
 // a literal ((.
-func (t *templating) pieces(s string) (all []piece, err error) {
+func (t *templateReader) pieces(s string) (all []piece, err error) {
 	text := ""
 	for s != "" {
 		switch {
@@ -177,8 +178,8 @@ func (t *templating) pieces(s string) (all []piece, err error) {
 	return all, nil
 }
 
-// placeholder splits the text after (( at the parentheses that close it.
-// Parentheses inside the expression and its strings do not count.
+// placeholder splits s, the text after ((, at the parentheses that close it.
+// Parentheses within the expression and its strings do not count.
 func placeholder(s string) (expression, rest string, ok bool) {
 	depth, quote := 0, byte(0)
 	for i := 0; i < len(s); i++ {
@@ -204,7 +205,7 @@ func placeholder(s string) (expression, rest string, ok bool) {
 
 // make evaluates an entry and appends the generated objects to
 // review.generated.
-func (r *run) make(m *making) (*cel.Expression, error) {
+func (r *run) make(m *generator) (*cel.Expression, error) {
 	if m.expression != nil {
 		_, err := r.eval(m.expression)
 		return m.expression, err
@@ -223,8 +224,9 @@ func (r *run) make(m *making) (*cel.Expression, error) {
 	return nil, nil
 }
 
-// fill evaluates the placeholders of a part.
-func (r *run) fill(p *part) (any, *cel.Expression, error) {
+// fill returns the value of a node with its placeholders evaluated. On error it
+// also returns the expression that failed.
+func (r *run) fill(p *templateNode) (any, *cel.Expression, error) {
 	switch {
 	case p.kind == yaml.MappingNode:
 		m := make(map[string]any, len(p.keys))

@@ -39,8 +39,8 @@ func (c *compiled) imageSources() {
 // podLists lists the fields of a pod that name images.
 var podLists = []string{"containers", "initContainers", "ephemeralContainers"}
 
-// podOf returns the pod spec in an object and its pointer: that of a Pod, or of
-// a pod template.
+// podOf returns the spec of a Pod or of a controller's pod template, and its
+// pointer in the object.
 func podOf(kind string, tree map[string]any) (spec map[string]any, pointer string) {
 	path := map[string][]string{
 		"Pod": {"spec"}, "CronJob": {"spec", "jobTemplate", "spec", "template", "spec"},
@@ -58,7 +58,8 @@ func podOf(kind string, tree map[string]any) (spec map[string]any, pointer strin
 
 var inTemplate = []string{"spec", "template", "spec"}
 
-// A named image is one that the object names, and where.
+// A namedImage is an image that the object names: the list and the field that
+// name it. An image that an extractor found has no pointer.
 type namedImage struct{ list, name, pointer string }
 
 // namedImages returns the images of a pod or of a controller of pods.
@@ -163,7 +164,8 @@ func hasDigest(image string) bool {
 	return err == nil && r.Digest != ""
 }
 
-// concerns reports whether the policy is about an image.
+// concerns reports whether matchImageReferences match an image. The expression
+// is the one that matched or failed.
 func (r *run) concerns(image string) (bool, *cel.Expression, error) {
 	for i, m := range r.c.spec.MatchImageReferences {
 		e := r.c.references[i]
@@ -209,7 +211,7 @@ func glob(pattern, text string) bool {
 		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == text[t]):
 			p++
 			t++
-		case star >= 0: // the star takes one more
+		case star >= 0: // the star matches one more byte
 			from++
 			p, t = star+1, from
 		default:

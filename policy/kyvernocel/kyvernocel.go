@@ -10,13 +10,14 @@
 //
 // A policy is read and checked in document.go, copied for pod controllers in
 // autogen.go, and compiled in compile.go, in an environment (env.go) with the
-// functions that Kyverno adds to CEL (the files lib_* and policy/internal/kyvernolib). review.go is what
-// policies read of a request; run.go evaluates by one policy: exceptions, match
-// conditions, then what it does, a file each.
+// functions that Kyverno adds to CEL (the files lib_* and
+// policy/internal/kyvernolib). review.go holds the variables of a request;
+// run.go evaluates one policy for it: exceptions, match conditions, then
+// validations, mutations or generation, in a file each.
 //
-// What depends on a cluster, a registry or a service is an Unknown result that
-// says what would have to be known; time and randomness are stubs, and results
-// that rest on them say so.
+// A result that depends on a cluster, a registry or a service is Unknown and
+// says what is missing. Time and randomness are stubs, and results that depend
+// on them say so.
 package kyvernocel
 
 import (
@@ -88,7 +89,7 @@ func New(objects []*render.Object, o Options) (*Engine, error) {
 			})
 		}
 	}
-	_ = group.Wait() // its functions give no errors
+	_ = group.Wait() // the functions return no errors
 	var errs []error
 	for i, obj := range objects {
 		if isException(obj) {
@@ -161,23 +162,23 @@ type Response struct {
 // Mocks are the cluster responses that a test supplies.
 type Mocks struct {
 	Resources  []*render.Object // of the Context file
-	Images     []map[string]any // likewise: metadata, by "image"
+	Images     []map[string]any // likewise of the Context file: metadata, by "image"
 	Cluster    []*render.Object // more objects for lookups
 	HasCluster bool             // lookups of missing objects find nothing instead of failing
 
-	Namespaces map[string]*render.Object // whole
+	Namespaces map[string]*render.Object // whole objects, by name
 	Labels     map[string]map[string]string
 	UserInfo   *policy.UserInfo // nil: unknown, and empty for expressions
 	HTTP       []HTTPCall
 	Global     map[string]any   // GlobalContextEntries, by name or name.projection
-	Targets    []*render.Object // that MutatingPolicies may change
+	Targets    []*render.Object // existing objects that MutatingPolicies may change
 
 	// Payload is the evaluation mode of the policies to evaluate, if the
 	// request's object is not a Kubernetes object: JSON, Envoy or HTTP.
 	Payload string
 }
 
-// An HTTPCall is a mocked answer to http.Get and its like.
+// An HTTPCall is a mocked answer to http.Get, Post, Put or Patch.
 type HTTPCall struct {
 	Method string // "" is GET
 	URL    string

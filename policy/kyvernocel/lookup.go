@@ -22,41 +22,41 @@ import (
 // A gvr is the value of resource.ToGVR.
 type gvr struct{ schema.GroupVersionResource }
 
-// A wanted is the resource that resource.Get or resource.List requests.
-type wanted struct {
+// A query is the resource that resource.Get or resource.List asks for.
+type query struct {
 	gvr       schema.GroupVersionResource
 	namespace string
 	name      string
 }
 
-// wanted parses the arguments: apiVersion, resource, the namespace unless the
-// policy is namespaced, and the rest.
-func (r *review) wanted(args []ref.Val) (w wanted, rest []string) {
+// query parses the arguments of a lookup: apiVersion, resource, the namespace
+// unless the policy is namespaced, and the rest.
+func (r *review) query(args []ref.Val) (q query, rest []string) {
 	all := texts(args)
-	w.gvr = policy.ParseGroupVersion(all[0]).WithResource(all[1])
+	q.gvr = policy.ParseGroupVersion(all[0]).WithResource(all[1])
 	rest = all[2:]
-	if w.namespace = r.policy.Namespace; w.namespace == "" && len(rest) > 0 {
-		w.namespace, rest = rest[0], rest[1:]
+	if q.namespace = r.policy.Namespace; q.namespace == "" && len(rest) > 0 {
+		q.namespace, rest = rest[0], rest[1:]
 	}
-	if w.gvr.Resource == "secrets" {
+	if q.gvr.Resource == "secrets" {
 		r.secret = true
 	}
-	return w, rest
+	return q, rest
 }
 
-func (w wanted) String() string {
-	what := w.gvr.Resource
-	if w.gvr.Group != "" {
-		what += "." + w.gvr.Group
+func (q query) String() string {
+	what := q.gvr.Resource
+	if q.gvr.Group != "" {
+		what += "." + q.gvr.Group
 	}
 	return what
 }
 
 // candidates returns the objects of a resource that the policy can look up.
-func (r *review) candidates(w wanted) []*render.Object {
+func (r *review) candidates(q query) []*render.Object {
 	var all []*render.Object
 	if r.mocks == nil {
-		if gk, ok := r.engine.resources[w.gvr.GroupResource()]; ok {
+		if gk, ok := r.engine.resources[q.gvr.GroupResource()]; ok {
 			all = r.engine.options.Cluster.List(gk)
 		}
 		return all
@@ -69,7 +69,7 @@ func (r *review) candidates(w wanted) []*render.Object {
 		lists = append(lists, r.mocks.Cluster)
 	}
 	for _, o := range slices.Concat(lists...) {
-		if r.engine.options.Kinds.Resource(o.GroupVersionKind()).GroupVersionResource == w.gvr {
+		if r.engine.options.Kinds.Resource(o.GroupVersionKind()).GroupVersionResource == q.gvr {
 			all = append(all, o)
 		}
 	}
@@ -85,16 +85,16 @@ func (r *review) namespaceOf(o *render.Object) string {
 }
 
 func (r *review) resourceGet(args []ref.Val) ref.Val {
-	w, rest := r.wanted(args)
+	q, rest := r.query(args)
 	if len(rest) == 0 {
 		return types.NewErr("failed to get resource: no name")
 	}
-	if w.name = rest[0]; subresources(args) {
-		return ask("needs to know a subresource of %s %s", w, where(w))
+	if q.name = rest[0]; subresources(args) {
+		return ask("needs to know a subresource of %s %s", q, where(q))
 	}
 	var found *render.Object
-	for _, o := range r.candidates(w) {
-		if o.GetName() != w.name || r.namespaceOf(o) != w.namespace && r.namespaceOf(o) != "" {
+	for _, o := range r.candidates(q) {
+		if o.GetName() != q.name || r.namespaceOf(o) != q.namespace && r.namespaceOf(o) != "" {
 			continue
 		}
 		r.alone = r.alone || found != nil
@@ -104,21 +104,21 @@ func (r *review) resourceGet(args []ref.Val) ref.Val {
 	}
 	switch {
 	case found != nil:
-		return r.value(found, w)
+		return r.value(found, q)
 	case r.mocks != nil:
 		return types.NullValue
 	default:
-		return ask("needs to know %s %s: give it with --with", w, where(w))
+		return ask("needs to know %s %s: give it with --with", q, where(q))
 	}
 }
 
 func (r *review) unit() *render.Unit { return r.req.Subject().Unit }
 
-func where(w wanted) string {
-	if w.namespace == "" {
-		return w.name
+func where(q query) string {
+	if q.namespace == "" {
+		return q.name
 	}
-	return w.namespace + "/" + w.name
+	return q.namespace + "/" + q.name
 }
 
 func subresources(args []ref.Val) bool {
@@ -127,22 +127,22 @@ func subresources(args []ref.Val) bool {
 }
 
 func (r *review) resourceList(args []ref.Val) ref.Val {
-	w, _ := r.wanted(args)
-	candidates := r.candidates(w)
+	q, _ := r.query(args)
+	candidates := r.candidates(q)
 	if len(candidates) == 0 && r.mocks == nil {
-		return ask("needs to know the %s there are: give them with --with", w)
+		return ask("needs to know the %s there are: give them with --with", q)
 	}
 	if len(candidates) == 0 && !r.mocks.HasCluster {
-		return types.NewErr("failed to list resource: %s resource not found", w.gvr.Resource)
+		return types.NewErr("failed to list resource: %s resource not found", q.gvr.Resource)
 	}
 	if r.mocks == nil {
-		r.assume(fmt.Sprintf("the %s there are assumed to be those rendered and given", w))
+		r.assume(fmt.Sprintf("the %s there are assumed to be those rendered and given", q))
 	}
 	kind := "List"
 	if len(candidates) > 0 {
 		kind = candidates[0].GetKind() + kind
 	}
-	return kyvernolib.Frozen(map[string]any{"apiVersion": w.gvr.GroupVersion().String(), "kind": kind, "items": r.items(w, candidates, selector(args))})
+	return kyvernolib.Frozen(map[string]any{"apiVersion": q.gvr.GroupVersion().String(), "kind": kind, "items": r.items(q, candidates, selector(args))})
 }
 
 func (r *review) assume(line string) {
@@ -152,22 +152,22 @@ func (r *review) assume(line string) {
 }
 
 // value returns an object in the requested version as a CEL value, built once.
-func (r *review) value(o *render.Object, w wanted) ref.Val {
-	key := lookedUp{o, w.gvr.Version}
+func (r *review) value(o *render.Object, q query) ref.Val {
+	key := lookedUp{o, q.gvr.Version}
 	if v, ok := r.engine.frozen.Load(key); ok {
 		return v.(ref.Val)
 	}
-	v, _ := r.engine.frozen.LoadOrStore(key, kyvernolib.Frozen(r.served(o, w)))
+	v, _ := r.engine.frozen.LoadOrStore(key, kyvernolib.Frozen(r.served(o, q)))
 	return v.(ref.Val)
 }
 
-// lookedUp identifies an object in a version.
+// lookedUp identifies an object converted to a version.
 type lookedUp struct {
 	object  *render.Object
 	version string
 }
 
-func (r *review) served(o *render.Object, w wanted) map[string]any {
+func (r *review) served(o *render.Object, q query) map[string]any {
 	if r.mocks != nil {
 		return o.Object
 	}
@@ -176,10 +176,10 @@ func (r *review) served(o *render.Object, w wanted) map[string]any {
 		return o.Object
 	}
 	kind := o.GroupVersionKind()
-	if kind.Version == w.gvr.Version {
+	if kind.Version == q.gvr.Version {
 		return tree
 	}
-	kind.Version = w.gvr.Version
+	kind.Version = q.gvr.Version
 	if converted, err := r.engine.options.Kinds.Convert(tree, kind); err == nil {
 		return converted
 	}
@@ -187,8 +187,8 @@ func (r *review) served(o *render.Object, w wanted) map[string]any {
 }
 
 func (r *review) resourcePost(args []ref.Val) ref.Val {
-	w, _ := r.wanted(args)
-	return ask("needs the answer of the API server to a new object of %s", w)
+	q, _ := r.query(args)
+	return ask("needs the answer of the API server to a new object of %s", q)
 }
 
 func (r *review) toGVR(args []ref.Val) ref.Val {
@@ -201,7 +201,7 @@ func (r *review) toGVR(args []ref.Val) ref.Val {
 	return &gvr{res.GroupVersionResource}
 }
 
-// global implements globalContext.Get for an entry, or for a projection of it.
+// global implements globalContext.Get for an entry or a projection of an entry.
 func (r *review) global(args []ref.Val) ref.Val {
 	name := strings.TrimSuffix(strings.Join(texts(args), "."), ".")
 	if r.mocks == nil {
@@ -239,29 +239,29 @@ func (r *review) globalEntry(name string) ref.Val {
 		return ask("needs the answer of the service that GlobalContextEntry %s calls", name)
 	}
 	text := func(key string) string { s, _ := of[key].(string); return s }
-	w := wanted{gvr: schema.GroupVersionResource{Group: text("group"), Version: text("version"), Resource: text("resource")}, namespace: text("namespace")}
-	r.secret = r.secret || w.gvr.Resource == "secrets"
-	candidates := r.candidates(w)
+	q := query{gvr: schema.GroupVersionResource{Group: text("group"), Version: text("version"), Resource: text("resource")}, namespace: text("namespace")}
+	r.secret = r.secret || q.gvr.Resource == "secrets"
+	candidates := r.candidates(q)
 	if len(candidates) == 0 {
-		return ask("needs to know the %s there are: give them with --with", w)
+		return ask("needs to know the %s there are: give them with --with", q)
 	}
-	r.assume(fmt.Sprintf("the %s there are assumed to be those rendered and given", w))
-	return kyvernolib.Frozen(r.items(w, candidates, nil))
+	r.assume(fmt.Sprintf("the %s there are assumed to be those rendered and given", q))
+	return kyvernolib.Frozen(r.items(q, candidates, nil))
 }
 
 // items returns the candidates in the requested namespace that have the labels.
-func (r *review) items(w wanted, candidates []*render.Object, having map[string]string) []any {
+func (r *review) items(q query, candidates []*render.Object, having map[string]string) []any {
 	wants := labels.Set(having).AsSelector()
 	items := []any{}
 	for _, o := range candidates {
-		if (w.namespace == "" || r.namespaceOf(o) == w.namespace) && wants.Matches(labels.Set(o.GetLabels())) {
-			items = append(items, r.value(o, w))
+		if (q.namespace == "" || r.namespaceOf(o) == q.namespace) && wants.Matches(labels.Set(o.GetLabels())) {
+			items = append(items, r.value(o, q))
 		}
 	}
 	return items
 }
 
-// imageMetadata answers image.GetMetadata.
+// imageMetadata implements image.GetMetadata.
 func (r *review) imageMetadata(args []ref.Val) ref.Val {
 	name := texts(args)[0]
 	if r.mocks != nil {
@@ -288,7 +288,7 @@ func (r *review) httpPost(args []ref.Val) ref.Val  { return r.http("POST", args)
 func (r *review) httpPut(args []ref.Val) ref.Val   { return r.http("PUT", args) }
 func (r *review) httpPatch(args []ref.Val) ref.Val { return r.http("PATCH", args) }
 
-// http answers a request with the body and the status, as Kyverno's mocks do.
+// http returns the mocked body and status of a request.
 func (r *review) http(method string, args []ref.Val) ref.Val {
 	url := texts(args[:1])[0]
 	if r.mocks != nil {

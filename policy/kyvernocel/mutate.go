@@ -34,7 +34,7 @@ func (m mutator) Mutate(ctx context.Context, req *policy.Request) ([]policy.Step
 		return nil, nil
 	}
 	var steps []policy.Step
-	var r *review // nil: none of the object as it is now
+	var r *review // of the object as it is now; nil until a policy needs it
 	now, shares := *req, m.shares(req)
 	for _, p := range m.policies {
 		if err := ctx.Err(); err != nil {
@@ -69,7 +69,7 @@ func (m mutator) Mutate(ctx context.Context, req *policy.Request) ([]policy.Step
 // mutate returns the steps with which a policy changes the object of a request.
 // If one fails, none is applied.
 func (p *Policy) mutate(r *review) []policy.Step {
-	c, as, matches := p.about(r)
+	c, as, matches := p.copyFor(r)
 	switch {
 	case matches == match.No:
 		return nil
@@ -102,8 +102,8 @@ func (p *Policy) mutate(r *review) []policy.Step {
 	return x.asRequested(steps)
 }
 
-// asRequested converts the objects that a policy changed in another version back into the
-// version of the request.
+// asRequested converts the objects of steps, which a policy may have changed in
+// another version, to the version of the request.
 func (r *run) asRequested(steps []policy.Step) []policy.Step {
 	if r.as.Kind == r.req.Kind {
 		return steps
@@ -121,8 +121,8 @@ func (r *run) asRequested(steps []policy.Step) []policy.Step {
 	return steps
 }
 
-// beforeMutations returns a verdict if exceptions or conditions keep the policy
-// from changing the object.
+// beforeMutations returns a verdict and true if exceptions or conditions keep
+// the policy from changing the object.
 func (r *run) beforeMutations() (verdict, bool) {
 	if v, unfit := r.unfit(); unfit {
 		return v, true
@@ -148,8 +148,8 @@ func (r *run) beforeMutations() (verdict, bool) {
 	return verdict{}, false
 }
 
-// mutation evaluates and applies one mutation to an object's tree. It is nil
-// where nothing changes.
+// mutation evaluates mutation i and applies it to an object's tree. It returns
+// nil if nothing changes.
 func (r *run) mutation(i int, kind schema.GroupVersionKind, before map[string]any) (map[string]any, error) {
 	v, err := r.eval(r.c.mutations[i])
 	if err != nil || nothing(v) {
@@ -170,7 +170,8 @@ func (r *run) mutation(i int, kind schema.GroupVersionKind, before map[string]an
 	return after, nil
 }
 
-// nothing reports whether a mutation yielded no value.
+// nothing reports whether a mutation's value is null or an empty list, which
+// change nothing.
 func nothing(v ref.Val) bool {
 	if v == nil || v == types.NullValue {
 		return true
@@ -179,7 +180,7 @@ func nothing(v ref.Val) bool {
 	return ok && l.Size() == types.IntZero
 }
 
-// configure merges an apply configuration.
+// configure merges an apply configuration into an object's tree.
 func (r *run) configure(kind schema.GroupVersionKind, before map[string]any, v ref.Val) (map[string]any, error) {
 	configuration, err := patch.Configuration(v)
 	if err != nil {
@@ -208,7 +209,8 @@ func (e *Engine) converter(kind schema.GroupVersionKind) (managedfields.TypeConv
 	return managedfields.NewDeducedTypeConverter(), nil
 }
 
-// admit makes a patched object one as the API server holds it.
+// admit decodes and defaults a patched object as the API server does. It returns
+// nil if the result equals the object before the patch.
 func (r *run) admit(before, after map[string]any) (map[string]any, error) {
 	was, is := unstructured.Unstructured{Object: before}, &unstructured.Unstructured{Object: after}
 	switch {

@@ -29,7 +29,7 @@ const (
 type proxy struct {
 	request, response *messageType
 	functions         func() []celgo.EnvOption
-	lenient           bool // about unknown fields of requests
+	lenient           bool // accept unknown fields of requests
 	messages          []*messageType
 	denial            func(*message) string
 }
@@ -185,7 +185,8 @@ func (p *Policy) respondProxy(r *review) (Response, error) {
 	return p.response(v), nil
 }
 
-// answer returns that of the first validation that is not null.
+// answer returns the response of the first validation whose value is not null,
+// or nil. The expression is the one that decided or failed.
 func (r *run) answer() (*message, *cel.Expression, error) {
 	if held, culprit, err := r.all(r.c.conditions); err != nil || !held {
 		return nil, culprit, err
@@ -202,7 +203,8 @@ func (r *run) answer() (*message, *cel.Expression, error) {
 	return nil, nil, nil
 }
 
-// builder declares a method that returns a message with more in it.
+// builder declares a method of a message type. f returns the result for the
+// receiver and the arguments.
 func builder(name string, of *messageType, args []*celgo.Type, result *messageType, f func(m *message, args []ref.Val) ref.Val) celgo.EnvOption {
 	var id strings.Builder
 	id.WriteString(of.name + "_" + name)
@@ -286,8 +288,8 @@ func envoyFunctions() []celgo.EnvOption {
 }
 
 func proxyHTTPFunctions() []celgo.EnvOption {
-	// values declares a method for the values of a key in a field, whatever the
-	// case of a header's name.
+	// values declares a method that returns a field's values for a key. canonical
+	// converts the key to the form in which it is stored.
 	values := func(name, field string, canonical func(string) string) celgo.EnvOption {
 		return celgo.Function(name, celgo.MemberOverload("http_"+name, []*celgo.Type{httpAttributes.celType(), celgo.StringType},
 			celgo.ListType(celgo.StringType), celgo.BinaryBinding(func(attributes, key ref.Val) ref.Val {

@@ -26,8 +26,8 @@ var (
 	mcpType    = celgo.OpaqueType("mcp.MCP")
 )
 
-// tokenFunctions read JSON and JSON Web Tokens. Whether a token is valid by now
-// is decided by the time that time.now() has, as a claim of the engine.
+// tokenFunctions declares the functions for JSON and JSON Web Tokens. Tokens are
+// checked at a fixed time (assumedToken).
 func tokenFunctions() []celgo.EnvOption {
 	return []celgo.EnvOption{
 		celgo.Variable("json", jsonType),
@@ -103,7 +103,7 @@ func decodePart(part string, into any) error {
 	return nil
 }
 
-// validNow reports whether the fixed time is within the times of a token.
+// validNow reports whether a token with these claims is valid at the fixed time.
 func validNow(claims map[string]any) bool {
 	now := float64(kyvernolib.FixedNow().Unix())
 	at := func(claim string, otherwise float64) float64 {

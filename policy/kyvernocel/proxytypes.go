@@ -69,7 +69,8 @@ var (
 	})
 )
 
-// wholeNumber reads a number, which JSON of protocol buffers may have as text.
+// wholeNumber reads an integer. In the JSON of protocol buffers it may be a
+// string.
 func wholeNumber(v any) (int64, bool) {
 	switch v := v.(type) {
 	case int64:
@@ -165,8 +166,8 @@ func (m *messageType) field() *fieldType {
 
 func (m *messageType) of(given map[string]ref.Val) *message { return &message{m, given} }
 
-// decode reads a message from JSON. Fields may be written in either case of
-// protocol buffers. Lenient leaves out unknown ones.
+// decode reads a message from JSON. Field names may be in snake case or camel
+// case, as in protocol buffers. If lenient, unknown fields are left out.
 func (m *messageType) decode(v any, lenient bool) (ref.Val, error) {
 	given, ok := v.(map[string]any)
 	if !ok {

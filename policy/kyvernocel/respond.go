@@ -52,7 +52,7 @@ func (p *Policy) respond(r *review) []Response {
 	json := mode == modeJSON || payload && r.req.Kind.Empty()
 	c, as, matches := p.main, policy.Version{Resource: r.req.Resource.GroupVersionResource, Kind: r.req.Kind}, match.Yes
 	if !json {
-		c, as, matches = p.about(r)
+		c, as, matches = p.copyFor(r)
 	}
 	switch {
 	case matches == match.No && p.Plain:
@@ -76,8 +76,8 @@ func (p *Policy) respond(r *review) []Response {
 	}
 }
 
-// first returns the verdict that decides: Kyverno stops at the first validation
-// that is false.
+// first returns the verdict that decides the response: the first one that is not
+// a pass, because Kyverno stops there.
 func first(vs []verdict) verdict {
 	for _, v := range vs {
 		if v.outcome != policy.Pass {
@@ -102,7 +102,7 @@ func (p *Policy) response(v verdict) Response {
 	return Response{Policy: p, Matched: true, Status: statuses[v.outcome], Message: v.message, Fields: v.fields, Assumed: v.assumed}
 }
 
-// before returns a verdict if exceptions or conditions end the policy.
+// before returns a verdict and true if exceptions or conditions end the policy.
 func (r *run) before(conditions []*cel.Expression) (verdict, bool) {
 	if v, done := r.exempt(); done {
 		return v, true
@@ -165,8 +165,8 @@ func (r *run) existing() ([]*render.Object, error) {
 	return all, nil
 }
 
-// returnedObjects converts the result of an expression to objects: one, or
-// those of a list. null is none.
+// returnedObjects converts the value of an expression to objects: none for
+// null, one, or the items of a list.
 func returnedObjects(v ref.Val) ([]unstructured.Unstructured, error) {
 	native, err := nativeOf(v)
 	if err != nil || native == nil {

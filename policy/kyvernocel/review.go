@@ -32,10 +32,10 @@ type review struct {
 	namespaceSizes cel.Sizes
 
 	assumed   []string // assumptions of the policy under evaluation
-	secret    bool     // a Secret was looked up by it
-	alone     bool     // its verdicts are not those of a request whose equal object is in another unit
+	secret    bool     // the policy under evaluation looked up a Secret
+	alone     bool     // its verdicts depend on the unit: not valid for equal objects in other units
 	generated []map[string]any
-	key       []byte // room for the key of repeats
+	key       []byte // buffer for the key of repeats
 }
 
 func (e *Engine) review(ctx context.Context, req *policy.Request, mocks *Mocks) *review {
@@ -68,8 +68,8 @@ func asWritten(o *render.Object, namespace string) map[string]any {
 	return tree
 }
 
-// Equivalents implements match.Subject. There are none on Kyverno's command
-// line.
+// Equivalents implements match.Subject. Kyverno's command line knows no
+// equivalent versions.
 func (r *review) Equivalents() []policy.Version {
 	if r.mocks != nil {
 		return nil
@@ -90,8 +90,8 @@ func (r *review) NamespaceLabels() (set map[string]string, complete bool) {
 	return r.Labelled(set), true
 }
 
-// requestTree returns the variable request as Kyverno fills it in: with the objects, but
-// without the uid.
+// requestTree returns the `request` variable as Kyverno fills it in: with the
+// objects, without the uid.
 func (r *review) requestTree(as policy.Version) map[string]any {
 	tree := r.req.Fields(as)
 	delete(tree, "uid")
@@ -103,7 +103,7 @@ func (r *review) requestTree(as policy.Version) map[string]any {
 }
 
 // userTree returns request.userInfo. If the request has no user, it is unknown,
-// or empty with Options.CLI.
+// or with Mocks empty.
 func (r *review) userTree() any {
 	u := r.req.UserInfo
 	if r.mocks != nil {

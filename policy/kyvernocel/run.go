@@ -37,10 +37,10 @@ type run struct {
 	variables *cel.Variables
 
 	request    ref.Val
-	object     ref.Val // as it is by now
+	object     ref.Val // after the mutations so far
 	exceptions ref.Val
 	images     ref.Val // of an ImageValidatingPolicy
-	reference  ref.Val // reference of the image under evaluation
+	reference  ref.Val // of the image under evaluation
 }
 
 func (r *review) run(c *compiled, as policy.Version) *run {
@@ -112,7 +112,8 @@ func byName(list []map[string]any) ref.Val {
 	return kyvernolib.Frozen(m)
 }
 
-// eval evaluates an expression. Its error has Kyverno's words.
+// eval evaluates an expression. Its error is a question, or worded like
+// Kyverno's.
 func (r *run) eval(e *cel.Expression) (ref.Val, error) {
 	v, err := r.meter.Eval(r.ctx, e.Program, r)
 	if err != nil {
@@ -133,7 +134,7 @@ func (r *run) variable(i int) ref.Val {
 	return v
 }
 
-// holds evaluates a condition.
+// holds evaluates an expression that must return a bool.
 func (r *run) holds(e *cel.Expression) (bool, error) {
 	v, err := r.eval(e)
 	if err != nil {
@@ -161,13 +162,13 @@ func (r *run) all(conditions []*cel.Expression) (holds bool, culprit *cel.Expres
 	return err == nil, culprit, err
 }
 
-// condition evaluates a condition, which must give a bool.
+// condition is holds with the result as a CEL value.
 func (r *run) condition(e *cel.Expression) (ref.Val, error) {
 	held, err := r.holds(e)
 	return types.Bool(held), err
 }
 
-// broken returns the verdict for an error, or for a question that only a cluster answers.
+// broken returns the verdict for an error: Unknown if it is a question.
 func (r *run) broken(e *cel.Expression, prefix string, err error) verdict {
 	v := verdict{outcome: policy.Error, message: prefix + err.Error(), assumed: r.assumptions()}
 	if e != nil {

@@ -57,8 +57,8 @@ func (v validator) Validate(ctx context.Context, req *policy.Request) ([]policy.
 	return all, ctx.Err()
 }
 
-// shares reports whether policies may share their verdicts on a request with requests about
-// equal objects.
+// shares reports whether verdicts on req may be reused for requests about equal
+// objects.
 func (e *Engine) shares(req *policy.Request) bool {
 	return req.Shares() && e.options.Coverage == nil && !req.InSeveralNamespaces(e.options.Cluster)
 }
@@ -66,7 +66,7 @@ func (e *Engine) shares(req *policy.Request) bool {
 // evaluate returns the verdicts of the policy, or of its copy for the object's
 // kind.
 func (p *Policy) evaluate(r *review) []verdict {
-	c, as, matches := p.about(r)
+	c, as, matches := p.copyFor(r)
 	switch matches {
 	case match.No:
 		return nil
@@ -99,9 +99,9 @@ func (p *Policy) verdicts(r *review, c *compiled, as policy.Version) []verdict {
 	return x.validations()
 }
 
-// about returns the policy or its copy that matches the request, and the
-// version in which it sees the object.
-func (p *Policy) about(r *review) (*compiled, policy.Version, match.Truth) {
+// copyFor returns the policy, or its copy for pod controllers, that matches the
+// request, and the version in which it sees the object.
+func (p *Policy) copyFor(r *review) (*compiled, policy.Version, match.Truth) {
 	if p.Namespace != "" && p.Namespace != r.req.Namespace {
 		return nil, policy.Version{}, match.No
 	}
@@ -125,7 +125,8 @@ func (p *Policy) unknownNamespace(r *review) verdict {
 	}
 }
 
-// unfit returns the verdict of a policy that can't be run at all.
+// unfit returns an Error verdict and true if the copy did not compile or the
+// object could not be converted.
 func (r *run) unfit() (verdict, bool) {
 	switch {
 	case len(r.c.broken) > 0:
@@ -222,7 +223,8 @@ func (r *run) validation(i int) verdict {
 // maxText is the longest message.
 const maxText = 5 << 10
 
-// message words a failure.
+// message returns the message of failed validation i: messageExpression,
+// message or a default.
 func (r *run) message(i int) string {
 	message := strings.TrimSpace(r.c.spec.Validations[i].Message)
 	if e := r.c.messages[i]; e != nil {
