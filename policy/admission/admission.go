@@ -87,11 +87,11 @@ type Engine struct {
 // bound is a policy with its bindings.
 type bound struct {
 	*compiled
-	bindings []*binding
-	assumed  bool     // none of the bindings exists
-	words    []string // that say so
-	namesake bool     // another policy has the same name
-	doubtful bool     // it has a binding that is broken
+	bindings      []*binding
+	assumed       bool     // Options.AssumeBound adds a binding
+	assumptions   []string // the assumption that says so, for Result.Assumed
+	namesake      bool     // another policy has the same name
+	brokenBinding bool     // a binding that names it is broken
 }
 
 // A family pairs a kind of policies with the kind of their bindings.
@@ -104,9 +104,10 @@ type family struct {
 
 var validatingFamily = family{policyKind, bindingKind, newPolicy, newBinding}
 
-// A binding is one of the policy's kind.
+// A binding is a ValidatingAdmissionPolicyBinding or a
+// MutatingAdmissionPolicyBinding.
 type binding struct {
-	object   *render.Object // nil where it is assumed
+	object   *render.Object // nil for an assumed binding
 	name     string
 	criteria *match.Criteria
 	paramRef *v1.ParamRef
@@ -163,7 +164,7 @@ func compileAll(k *compiler, policies []*render.Object, compile func(*compiler, 
 			return nil
 		})
 	}
-	_ = group.Wait() // its functions give no errors
+	_ = group.Wait() // the functions return no errors
 	var errs []error
 	for _, f := range faults {
 		errs = append(errs, f...)
@@ -211,7 +212,7 @@ func (e *Engine) bind(o *render.Object, policies []*render.Object) []error {
 	named := e.named(name, o.Unit)
 	for _, p := range named {
 		if len(errs) > 0 {
-			p.doubtful = true
+			p.brokenBinding = true
 			continue
 		}
 		p.bindings = append(p.bindings, b)
@@ -277,10 +278,10 @@ func strongest(actions []v1.ValidationAction) policy.Action {
 // assume adds a denying binding to a policy without bindings, if AssumeBound
 // says so.
 func (e *Engine) assume(b *bound) {
-	if len(b.bindings) > 0 || b.doubtful || e.options.AssumeBound == nil || !e.options.AssumeBound(b.object) {
+	if len(b.bindings) > 0 || b.brokenBinding || e.options.AssumeBound == nil || !e.options.AssumeBound(b.object) {
 		return
 	}
-	b.assumed, b.words = true, slices.Clip([]string{b.assumption()})
+	b.assumed, b.assumptions = true, slices.Clip([]string{b.assumption()})
 	b.bindings = []*binding{{action: policy.Deny}}
 }
 

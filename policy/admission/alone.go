@@ -27,7 +27,7 @@ func (e *Engine) Evaluate(ctx context.Context, req *policy.Request, name string,
 	as := policy.Version{Resource: req.Resource.GroupVersionResource, Kind: req.Kind}
 	all := results{expected: len(b.validations)}
 	r := newReview(ctx, e, req)
-	r.whole = true
+	r.userKnown = true
 	for _, v := range r.run.setUp(b.compiled, p, as).verdicts() {
 		all.add(b, policy.Deny, v)
 	}

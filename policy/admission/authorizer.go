@@ -24,14 +24,14 @@ type Authorizer interface {
 // text completes the sentence "needs to know whether …".
 type Undecided = cel.Undecided
 
-// asking is an authorizer that records the questions that its inner Authorizer
-// can't answer.
-type asking struct {
+// A questioner is an authorizer that records the checks to which its inner
+// Authorizer has no answer.
+type questioner struct {
 	review *review
 	inner  Authorizer // nil answers nothing
 }
 
-func (a *asking) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
+func (a *questioner) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
 	u := &Undecided{Question: question(attrs)}
 	if a.inner != nil {
 		decision, reason, err := a.inner.Authorize(ctx, attrs)

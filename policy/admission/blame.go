@@ -5,8 +5,8 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/explain"
 )
 
-// explainer prepares the explanation of an expression on first use; nil when
-// it can't be explained.
+// explainer returns a function that compiles an expression for explanations on
+// first use. It returns nil if the expression can't be explained.
 func (c *compiled) explainer(e *cel.Expression) func() *explain.Explainer {
 	return c.names.ExplainerOf(e.AST, c.variables)
 }

@@ -22,7 +22,7 @@ type environments struct {
 	byDecl  map[declares]func() (*celgo.Env, error)
 }
 
-// declares lists the variables and types that only some expressions have.
+// declares lists the variables and types that not all expressions have.
 type declares struct{ params, authorizer, patches bool }
 
 func newEnvironments(v cel.Version) *environments {
@@ -40,8 +40,8 @@ func newEnvironments(v cel.Version) *environments {
 	return e
 }
 
-// newEnv returns the environment of a policy's expressions, without the
-// policy's variables.
+// newEnv returns the environment of a policy's expressions without the variables
+// that the policy defines.
 func newEnv(v cel.Version, d declares) (*celgo.Env, error) {
 	all := cel.PolicyDeclarations(d.params, d.authorizer)
 	all.Patches = d.patches
@@ -126,7 +126,7 @@ func (c *compiled) each(f func(*cel.Expression)) {
 // field to the type of `variables`. It is not safe for concurrent use.
 type scope struct {
 	plain, authorizer *celgo.Env // without and with an authorizer declared
-	patches           *celgo.Env // and with the types of patches; nil where nothing needs them
+	patches           *celgo.Env // and with the types of patches; nil for a ValidatingAdmissionPolicy
 	variables         *apiservercel.DeclType
 }
 
@@ -197,10 +197,9 @@ func (c *compiler) environments(v cel.Version) *environments {
 	return c.envs[v]
 }
 
-// compile makes a policy ready to run. The errors join *render.Error values,
-// one for each expression that does not compile. A policy is evaluated without
-// the validations, messages and annotations that do not; without a variable or
-// a match condition it can't be, and is nil.
+// compile compiles a policy. It returns a *render.Error for each expression that
+// does not compile. Broken validations, messages and annotations are left out of
+// the policy. If a variable or a match condition is broken, the policy is nil.
 func (c *compiler) compile(o *render.Object, p *v1.ValidatingAdmissionPolicy, m *mutates) (*compiled, []error) {
 	programs, errs, err := c.check(c.version, p, m)
 	if err != nil {
@@ -225,7 +224,7 @@ func (c *compiler) compile(o *render.Object, p *v1.ValidatingAdmissionPolicy, m 
 	return programs, faults
 }
 
-// complete reports whether all expressions of a list can be run.
+// complete reports whether all expressions of a list compiled.
 func (c *compiled) complete(list []*cel.Expression) bool {
 	return !slices.ContainsFunc(list, func(e *cel.Expression) bool { return e.Program == nil })
 }

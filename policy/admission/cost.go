@@ -6,9 +6,9 @@ import (
 	"github.com/preadmit/preadmit/policy"
 )
 
-// tellCosts sets the cost of each validation if Options.Cost is set. It must be
-// called after the validations have been evaluated within their budget.
-func (r *run) tellCosts(vs []verdict) {
+// setCosts sets the cost of each validation if Options.Cost is set. The caller
+// must have evaluated the validations within their budget.
+func (r *run) setCosts(vs []verdict) {
 	if !r.review.engine.options.Cost {
 		return
 	}

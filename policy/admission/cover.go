@@ -7,7 +7,7 @@ import (
 
 // cover counts the branches of the policy's expressions.
 func (c *compiled) cover(coverage *policy.Coverage) {
-	if coverage == nil || c.object.Span("").File == "" { // of a pack
+	if coverage == nil || c.object.Span("").File == "" { // a policy of a pack
 		return
 	}
 	c.each(func(e *cel.Expression) {

@@ -46,9 +46,9 @@ func policyOf(o *render.Object) string {
 	return o.GetName()
 }
 
-// decode reads o into a v1 policy or binding, which the beta and alpha
-// versions have the shape of. Unknown fields are errors, as they are for the
-// API server, but the rest is there all the same; ok is false when it is not.
+// decode reads o into a v1 policy or binding. The beta and alpha versions have
+// the same fields. Unknown fields are errors, as for the API server, but the
+// other fields are decoded. If ok is false, into is not usable.
 func decode(o *render.Object, into any, rule string) (errs []error, ok bool) {
 	data, err := json.Marshal(o.Object)
 	if err != nil {
@@ -216,7 +216,8 @@ func (c *checker) names(p *v1.ValidatingAdmissionPolicy) {
 	}
 }
 
-// identifier reports whether a variable can be read by that name.
+// identifier reports whether name is a CEL identifier, so that expressions can
+// read the variable.
 func identifier(name string) bool {
 	for i, r := range name {
 		letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'

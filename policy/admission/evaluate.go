@@ -21,30 +21,30 @@ func (e *Engine) evaluate(r *review, b *bound, all *results) {
 	if !ok {
 		return
 	}
-	r.said, r.free = r.said[:0], r.room
+	r.evaluated, r.free = r.evaluated[:0], r.room
 	for _, bind := range b.bindings {
 		params, others := e.paramsBy(r, b, bind)
 		for _, v := range others {
 			all.add(b, bind.action, v)
 		}
 		for _, p := range params {
-			vs := r.sayOf(b, p, as)
+			vs := r.verdictsWith(b, p, as)
 			for i := range vs {
-				all.tell(b, bind.action, &vs[i])
+				all.merge(b, bind.action, &vs[i])
 			}
 		}
 	}
 }
 
-// matches reports whether bindings of the policy are to be looked at, and in which
-// version it sees the object. why is its verdict where they are not, though it is about
-// the object.
+// matches reports whether the policy's bindings must be evaluated, and the
+// version in which the policy sees the object. If not, why is the verdict on an
+// object that the policy matches, or nil.
 func (b *bound) matches(r *review) (as policy.Version, why *verdict, ok bool) {
 	matches, as := b.criteria.Match(&r.subject)
 	switch {
 	case matches == match.No:
 		return as, nil, false
-	case len(b.bindings) == 0 && b.doubtful:
+	case len(b.bindings) == 0 && b.brokenBinding:
 		return as, nil, false
 	case len(b.bindings) == 0:
 		kind, effect := bindingKind, "enforced"
@@ -61,8 +61,8 @@ func (b *bound) matches(r *review) (as policy.Version, why *verdict, ok bool) {
 	return as, nil, true
 }
 
-// paramsBy returns the parameters with which a binding has its policy look at the
-// request, and the verdicts that need none.
+// paramsBy returns the parameters with which a binding evaluates the policy for
+// the request. If there are none, it returns the verdicts that say so.
 func (e *Engine) paramsBy(r *review, b *bound, bind *binding) ([]*param, []verdict) {
 	switch matches, _ := bind.criteria.Match(&r.subject); matches {
 	case match.No:
@@ -80,9 +80,9 @@ func (e *Engine) paramsBy(r *review, b *bound, bind *binding) ([]*param, []verdi
 	return params, nil
 }
 
-// A say holds the verdicts of a policy with one parameter. They do not depend
-// on the binding that selected the parameter.
-type say struct {
+// paramVerdicts holds the verdicts of a policy with one parameter. They do not
+// depend on the binding that selected the parameter.
+type paramVerdicts struct {
 	param    *param
 	verdicts []verdict
 }
@@ -97,20 +97,21 @@ func (b *bound) strongest() policy.Action {
 	return action
 }
 
-// sayOf returns the outcome of the policy under evaluation with a parameter.
-func (r *review) sayOf(b *bound, p *param, as policy.Version) []verdict {
-	for i := range r.said {
-		if r.said[i].param == p {
-			return r.said[i].verdicts
+// verdictsWith returns the verdicts of the policy under evaluation with a
+// parameter, which is evaluated once for all bindings.
+func (r *review) verdictsWith(b *bound, p *param, as policy.Version) []verdict {
+	for i := range r.evaluated {
+		if r.evaluated[i].param == p {
+			return r.evaluated[i].verdicts
 		}
 	}
 	vs := r.verdictsOf(b.compiled, p, as)
-	r.said = append(r.said, say{p, vs})
+	r.evaluated = append(r.evaluated, paramVerdicts{p, vs})
 	return vs
 }
 
-// withoutConfiguration returns the verdict of a policy whose parameters are
-// missing.
+// withoutConfiguration returns the verdict if looking up the binding's
+// parameters fails, or if required ones are missing.
 func (b *bound) withoutConfiguration(bind *binding, err error) verdict {
 	x := run{policy: b.compiled, review: &review{}, params: nullParam}
 	v := x.broken("params", bind.object.Span("/spec/paramRef"), fmt.Errorf("failed to configure binding: %w", err))
@@ -143,8 +144,8 @@ func (e *Engine) paramsOf(r *review, b *bound, bind *binding) ([]*param, error) 
 	return params, nil
 }
 
-// withoutParams returns the verdict of a policy whose parameters are missing
-// and may be.
+// withoutParams returns the verdicts if parameters are missing and
+// parameterNotFoundAction is Allow, or if an assumed binding finds none.
 func (b *bound) withoutParams(r *review, bind *binding) []verdict {
 	kind := b.policy.Spec.ParamKind
 	if b.assumed {
@@ -157,39 +158,39 @@ func (b *bound) withoutParams(r *review, bind *binding) []verdict {
 	return x.skip(fmt.Sprintf("binding %s finds no %s, and its parameterNotFoundAction is %s", bind.name, kind.Kind, v1.AllowAction))
 }
 
-// results collects the results of policies. Equal outcomes and messages of a
-// rule become one result, with the strongest action.
+// results collects the results of policies. Results of a rule with equal
+// outcomes and messages become one, with the strongest action.
 type results struct {
 	list  []policy.Result
 	since int // lowest index of results of policies with this name
 
-	expected int // how many there may be
+	expected int // most results there can be
 }
 
-func (r *results) add(b *bound, action policy.Action, v verdict) { r.tell(b, action, &v) }
+func (r *results) add(b *bound, action policy.Action, v verdict) { r.merge(b, action, &v) }
 
-func (r *results) tell(b *bound, action policy.Action, v *verdict) {
+func (r *results) merge(b *bound, action policy.Action, v *verdict) {
 	action = b.actionOf(v, action)
 	for i := r.since; i < len(r.list); i++ {
-		if said := &r.list[i]; same(said, b, v) {
-			if action.AtLeast(said.Action) {
-				said.Action = action
+		if have := &r.list[i]; same(have, b, v) {
+			if action.AtLeast(have.Action) {
+				have.Action = action
 			}
 			return
 		}
 	}
-	said := r.next()
-	b.report(said, v, action)
+	have := r.next()
+	b.report(have, v, action)
 	if b.assumed {
-		said.Assumed = b.alsoAssumed(said.Assumed)
+		have.Assumed = b.alsoAssumed(have.Assumed)
 	}
 }
 
-// alsoAssumed adds that the binding is assumed. Most verdicts rest on nothing
-// else, and share the words.
+// alsoAssumed adds to the assumptions of a result that the binding is assumed.
+// Results without other assumptions share one list.
 func (b *bound) alsoAssumed(others []string) []string {
-	if len(others) == 0 && b.words != nil {
-		return b.words
+	if len(others) == 0 && b.assumptions != nil {
+		return b.assumptions
 	}
 	return append(slices.Clip(others), b.assumption())
 }
@@ -239,8 +240,8 @@ func same(r *policy.Result, b *bound, v *verdict) bool {
 		r.Policy == b.policy.Name && slices.Equal(r.Fields, v.fields)
 }
 
-// actionOf returns the action for a verdict: the binding's, or for errors that
-// of the failure policy.
+// actionOf returns the action for a verdict. For an error it depends on the
+// failure policy, otherwise it is the binding's.
 func (b *bound) actionOf(v *verdict, action policy.Action) policy.Action {
 	switch {
 	case v.outcome != policy.Error:

@@ -52,11 +52,11 @@ type explainer struct {
 	bound  *bound
 	review *review
 	rule   string
-	hide   bool // values, since a Secret is involved
+	hide   bool // values, because a Secret is involved
 }
 
-// about reports whether a rule is to be explained.
-func (e *explainer) about(rule string) bool { return e.rule == "" || e.rule == rule }
+// includes reports whether a rule is to be explained.
+func (e *explainer) includes(rule string) bool { return e.rule == "" || e.rule == rule }
 
 func (e *explainer) explain() policy.Explanation {
 	b := e.bound
@@ -65,7 +65,7 @@ func (e *explainer) explain() policy.Explanation {
 		FailurePolicy: string(*b.policy.Spec.FailurePolicy), Matches: policy.No,
 	}
 	for _, v := range b.validations {
-		if e.about(v.Rule) {
+		if e.includes(v.Rule) {
 			ex.Rules = append(ex.Rules, b.rule(v, b.policy.Spec.Validations[v.Index]))
 		}
 	}
@@ -94,7 +94,7 @@ func (e *explainer) results() []policy.Result {
 	var all results
 	e.engine.evaluate(e.review, e.bound, &all)
 	return slices.DeleteFunc(all.list, func(r policy.Result) bool {
-		return !e.about(r.Rule) && strings.HasPrefix(r.Rule, "validations[")
+		return !e.includes(r.Rule) && strings.HasPrefix(r.Rule, "validations[")
 	})
 }
 
@@ -166,8 +166,8 @@ func (e *explainer) trial(p *param, as policy.Version) policy.Trial {
 	return t
 }
 
-// conditions evaluates the match conditions. exempt says why validations are
-// not run, or is "".
+// conditions evaluates the match conditions. It returns why validations are not
+// run, or "".
 func (e *explainer) conditions(run *run, t *policy.Trial) string {
 	run.bind(false, true, policy.Version{Resource: e.review.req.Resource.GroupVersionResource, Kind: run.as.Kind})
 	m := e.meter(run, celconfig.RuntimeCELCostBudgetMatchConditions)
@@ -190,12 +190,12 @@ func (e *explainer) validations(run *run, t *policy.Trial, exempt string) {
 		if exempt != "" {
 			ev = x.Evaluation()
 			ev.NotRun = exempt
-		} else if !e.about(x.Rule) {
+		} else if !e.includes(x.Rule) {
 			ev = m.plain(x) // for its cost
 		} else {
 			ev = m.evaluate(x)
 		}
-		if e.about(x.Rule) {
+		if e.includes(x.Rule) {
 			t.Validations = append(t.Validations, ev)
 		}
 	}
@@ -243,7 +243,7 @@ func (m *meter) cost() policy.Cost {
 	return policy.Cost{Spent: m.budget - m.run.meter.Remaining(), Limit: m.budget}
 }
 
-// plain evaluates an expression to its value and cost.
+// plain evaluates an expression and describes only its value and cost.
 func (m *meter) plain(e *cel.Expression) policy.Evaluation {
 	ev := e.Evaluation()
 	if m.out {
@@ -281,20 +281,20 @@ func (m *meter) evaluate(e *cel.Expression) policy.Evaluation {
 	m.review.questions.Quietly(func() {
 		if why := explainer(); why != nil {
 			in := explain.Input{Roots: m.run.roots(), Want: true, Steps: cel.MaxParts, Hide: m.hide}
-			if told, err := why.Explain(m.review.ctx, in); err == nil {
-				m.tell(e, &ev, &told)
+			if x, err := why.Explain(m.review.ctx, in); err == nil {
+				m.addParts(e, &ev, &x)
 			}
 		}
 	})
 	return ev
 }
 
-func (m *meter) tell(e *cel.Expression, ev *policy.Evaluation, told *explain.Explanation) {
-	told.Steps = shown(told.Steps)
-	cel.Failure{Source: e.Source, Secret: m.hide}.Add(ev, told)
+func (m *meter) addParts(e *cel.Expression, ev *policy.Evaluation, x *explain.Explanation) {
+	x.Steps = shown(x.Steps)
+	cel.Failure{Source: e.Source, Secret: m.hide}.Add(ev, x)
 }
 
-// shown leaves out the steps that are but the way to the field before them.
+// shown leaves out steps that only lead to the field of the step before them.
 func shown(steps []explain.Step) []explain.Step {
 	var all []explain.Step
 	for _, s := range steps {

@@ -40,8 +40,8 @@ func (e *Engine) Inspect() []policy.Result {
 	return all
 }
 
-// parameter reports bindings whose parameter exists under neither the given
-// name nor labels.
+// parameter returns a finding if a binding names a parameter that does not
+// exist.
 func (e *Engine) parameter(b *bound, bind *binding) []policy.Result {
 	kind, ref := b.policy.Spec.ParamKind, bind.paramRef
 	if kind == nil || ref == nil || bind.object == nil || ref.Name == "" {

@@ -26,10 +26,10 @@ type mutation struct {
 	req    policy.Request // Admitted is the current object
 	steps  []policy.Step
 
-	latest  *review // of the request as it is; nil when that has changed
-	second  bool    // round
+	latest  *review // of the current object; nil after a change
+	second  bool    // in the second round
 	dirty   bool    // a mutation of this round was applied
-	refused bool    // the API server would stop here
+	refused bool    // the API server denies the request here
 	done    []invocation
 	again   []invocation
 }
@@ -73,7 +73,7 @@ func (m *mutation) observed(b *bound, f func()) {
 	policy.Observed(m.ctx, policy.EngineMutation, b.object.GetName(), f)
 }
 
-// reinvoke marks the invocations before a change for the second round.
+// reinvoke queues the invocations before a change for the second round.
 func (m *mutation) reinvoke() {
 	m.again = append(m.again, m.done...)
 	m.done = nil
@@ -88,13 +88,13 @@ func (m *mutation) review() *review {
 	return m.latest
 }
 
-// matching returns the invocations of a policy. If it matches but can't be
-// invoked, a result says why.
+// matching returns the invocations of a policy. If the policy matches but can't
+// be invoked, matching records a result that says why.
 func (m *mutation) matching(b *bound) []invocation {
 	r := m.review()
 	as, why, ok := b.matches(r)
 	if why != nil {
-		m.say(b, *why)
+		m.record(b, *why)
 	}
 	if !ok {
 		return nil
@@ -103,7 +103,7 @@ func (m *mutation) matching(b *bound) []invocation {
 	for _, bind := range b.bindings {
 		params, others := m.engine.paramsBy(r, b, bind)
 		for _, v := range others {
-			m.say(b, v)
+			m.record(b, v)
 		}
 		for _, p := range params {
 			all = append(all, invocation{b, bind, p, as})
@@ -118,12 +118,12 @@ func (m *mutation) invoke(i invocation) {
 	b := i.policy
 	runs := m.review().run.setUp(b.compiled, i.param, i.as)
 	if err := runs.objects.Err; err != nil {
-		m.say(b, runs.broken("matchConstraints", b.object.Span("/spec/matchConstraints"), fmt.Errorf("failed to configure binding: %w", err)))
+		m.record(b, runs.broken("matchConstraints", b.object.Span("/spec/matchConstraints"), fmt.Errorf("failed to configure binding: %w", err)))
 		return
 	}
 	if vs, done := runs.conditions(); done {
 		for _, v := range vs {
-			m.say(b, v)
+			m.record(b, v)
 		}
 		return
 	}
@@ -151,7 +151,7 @@ func (m *mutation) apply(i invocation, e *cel.Expression) {
 	runs := r.run.setUp(i.policy.compiled, i.param, i.as)
 	value, err := runs.evaluate(e)
 	if err != nil && r.questions.Any() {
-		m.say(i.policy, runs.open(e))
+		m.record(i.policy, runs.open(e))
 		return
 	}
 	var changed map[string]any
@@ -162,11 +162,11 @@ func (m *mutation) apply(i invocation, e *cel.Expression) {
 	var fatal *errRefused
 	switch {
 	case errors.As(err, &undecided):
-		m.say(i.policy, verdict{rule: e.Rule, origin: e.Origin, outcome: policy.Unknown, message: err.Error(), assumed: runs.assumed()})
+		m.record(i.policy, verdict{rule: e.Rule, origin: e.Origin, outcome: policy.Unknown, message: err.Error(), assumed: runs.assumed()})
 	case errors.As(err, &fatal):
 		m.refuse(i.policy, runs, e, err)
 	case err != nil:
-		m.say(i.policy, runs.broken(e.Rule, e.Origin, err))
+		m.record(i.policy, runs.broken(e.Rule, e.Origin, err))
 	default:
 		m.dirty = true
 		m.applied(i.policy, verdict{rule: e.Rule, origin: e.Origin, outcome: policy.Pass, assumed: runs.assumed()}, changed)
@@ -189,7 +189,7 @@ func (r *run) evaluate(e *cel.Expression) (v ref.Val, err error) {
 func (m *mutation) applied(b *bound, v verdict, changed map[string]any) {
 	if changed == nil || reflect.DeepEqual(changed, m.req.Admitted) {
 		v.message = "changes nothing"
-		m.say(b, v)
+		m.record(b, v)
 		return
 	}
 	v.fields = patch.Differences(m.req.Admitted, changed)
@@ -209,10 +209,11 @@ func (m *mutation) refuse(b *bound, runs *run, e *cel.Expression, err error) {
 	m.refused = true
 }
 
-// say adds a verdict that leaves the object as it is, once.
-func (m *mutation) say(b *bound, v verdict) {
+// record adds a verdict that leaves the object as it is, unless an equal one was
+// recorded.
+func (m *mutation) record(b *bound, v verdict) {
 	for i := range m.steps {
-		if said := &m.steps[i].Result; same(said, b, &v) {
+		if have := &m.steps[i].Result; same(have, b, &v) {
 			return
 		}
 	}

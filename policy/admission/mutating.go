@@ -42,8 +42,8 @@ func NewMutating(objects []*render.Object, options Options) (*Mutating, error) {
 // Rules implements policy.Mutator. There is one rule for each mutation.
 func (m *Mutating) Rules() []policy.Rule { return m.engine.Rules() }
 
-// Mutate implements policy.Mutator. There is a step for each mutation with
-// each parameter, one for all where the policy does not apply as a whole.
+// Mutate implements policy.Mutator. There is a step for each mutation with each
+// parameter, or a single one if the whole policy is skipped or fails.
 func (m *Mutating) Mutate(ctx context.Context, req *policy.Request) ([]policy.Step, error) {
 	if req.Admitted == nil || req.Operation == policy.Delete || len(m.engine.policies) == 0 || exempt(req.Resource.GroupVersionResource) {
 		return nil, nil
@@ -66,8 +66,7 @@ var (
 	patchType  = celgo.ListType(types.NewObjectType("JSONPatch"))
 )
 
-// sources sets the expressions of the mutations in the validations that replace
-// them.
+// sources gives c the expressions of the mutations, in place of validations.
 func (m *mutates) sources(c *compiled) {
 	c.mutates = m
 	for i, e := range c.validations {
@@ -183,8 +182,8 @@ func (c *checker) patch(pointer, rule string, field patchFields, has, hasOther b
 	}
 }
 
-// mutable checks that rules match only requests that can be changed. Rules
-// without operations have all of them by now and have an error already.
+// mutable checks that rules match only requests that can be changed.
+// anyOperation has already reported rules without operations.
 func (c *checker) mutable(pointer, rule string, rules []v1.NamedRuleWithOperations) {
 	for i, r := range rules {
 		for j, op := range r.Operations {

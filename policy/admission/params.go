@@ -22,8 +22,8 @@ type param struct {
 	object *render.Object // nil for null
 	value  ref.Val
 	sizes  cel.Sizes
-	// assumed says why the parameter is used as written although the API server
-	// would hold it in another form. err says why it can't be used.
+	// assumed is the assumption that the parameter is used as written because
+	// it could not be defaulted. err says why it can't be used.
 	assumed string
 	err     error
 }
@@ -34,8 +34,8 @@ var nullParam = &param{value: types.NullValue}
 var errNoParams = errors.New("no params found for policy binding with `Deny` parameterNotFoundAction")
 
 // params returns the parameters of a binding: a single null if the policy takes
-// none, and an empty list if they are missing and may be
-// (k8s.io/apiserver/pkg/admission/plugin/policy/generic.CollectParams).
+// none, and an empty list if they are missing and parameterNotFoundAction is
+// Allow (k8s.io/apiserver/pkg/admission/plugin/policy/generic.CollectParams).
 func (e *Engine) params(r *review, kind *v1.ParamKind, ref *v1.ParamRef) ([]*param, error) {
 	if kind == nil || ref == nil {
 		return []*param{nullParam}, nil
@@ -91,8 +91,8 @@ func (e *Engine) paramNamespace(r *review, kind schema.GroupVersionKind, ref *v1
 	}
 }
 
-// namespaced reports whether a kind of parameters is namespaced. If its
-// definition is missing, it is derived from the objects of the kind.
+// namespaced reports whether a kind of parameters is namespaced. If the kind is
+// unknown, its objects decide, or else whether the binding names a namespace.
 func (e *Engine) namespaced(kind schema.GroupVersionKind, ref *v1.ParamRef) bool {
 	if res := e.options.Kinds.Resource(kind); res.Known {
 		return res.Namespaced
@@ -132,14 +132,15 @@ func (e *Engine) findParams(r *review, kind schema.GroupKind, namespace string, 
 	return found
 }
 
-// An applier is a unit, of whichever side of a change.
+// An applier is a unit, on either side of a change.
 type applier struct{ *render.Unit }
 
 func (a applier) applies(o *render.Object) bool {
 	return a.Unit != nil && o.Unit != nil && a.Identity() == o.Unit.Identity() && a.Cluster == o.Unit.Cluster
 }
 
-// param makes a parameter's value, once for all requests.
+// param returns an object as a parameter. Its value is built once for all
+// requests.
 func (e *Engine) param(o *render.Object, kind schema.GroupVersionKind) *param {
 	key := paramKey{o, kind}
 	if p, ok := e.frozen.Load(key); ok {
@@ -164,8 +165,8 @@ func (e *Engine) newParam(o *render.Object, kind schema.GroupVersionKind) *param
 	return p
 }
 
-// paramTree returns the object as the API server would hold it in the version
-// of paramKind. assumed is why it is taken as written instead.
+// paramTree returns the object, defaulted, in the version of paramKind. If it
+// can't be defaulted, it is used as written, and assumed says why.
 func (e *Engine) paramTree(o *render.Object, kind schema.GroupVersionKind) (tree map[string]any, assumed string, err error) {
 	namespace := ""
 	if e.options.Kinds.Resource(o.GroupVersionKind()).Namespaced {

@@ -51,8 +51,9 @@ func (m *mutation) patched(i invocation, e *cel.Expression, value ref.Val) (map[
 	return m.admit(before, after, json)
 }
 
-// admit makes a patched object one as the API server holds it. What a JSON
-// patch makes, it decodes anew, which it expects to go well.
+// admit defaults a patched object and converts it to the request's version.
+// decoded is set for a JSON patch: the API server decodes its result, and if
+// that fails denies the request whatever the failure policy is.
 func (m *mutation) admit(before, after map[string]any, decoded bool) (map[string]any, error) {
 	was, is := unstructured.Unstructured{Object: before}, &unstructured.Unstructured{Object: after}
 	if is.GroupVersionKind() != was.GroupVersionKind() {
@@ -123,10 +124,11 @@ func (m *mutation) jsonPatch(kind schema.GroupVersionKind, before map[string]any
 
 const undeclared = ": field not declared in schema"
 
-// known refuses fields that a built-in kind does not have.
+// known returns an error about fields that the schema of a built-in kind does
+// not have.
 func (m *mutation) known(kind schema.GroupVersionKind, before, after map[string]any) error {
 	if is := (&unstructured.Unstructured{Object: after}); is.GroupVersionKind() != kind {
-		return nil // refused for that
+		return nil // admit refuses it
 	}
 	converter, err := m.converter(kind)
 	if err != nil || converter == nil {
@@ -137,7 +139,7 @@ func (m *mutation) known(kind schema.GroupVersionKind, before, after map[string]
 		return nil // decoding reports other errors
 	}
 	if _, was := converter.ObjectToTyped(&unstructured.Unstructured{Object: before}, smd.AllowDuplicates); was != nil {
-		return nil // unknown to the schema
+		return nil // the schema lacks fields of the object before, too
 	}
 	var unknown []string
 	for line := range strings.Lines(err.Error()) {
@@ -148,7 +150,7 @@ func (m *mutation) known(kind schema.GroupVersionKind, before, after map[string]
 	return refused("Internal error occurred: strict decoding error: %s", strings.Join(unknown, ", "))
 }
 
-// custom reports whether a kind is one of a CustomResourceDefinition.
+// custom reports whether a CustomResourceDefinition defines a kind.
 func (e *Engine) custom(kind schema.GroupVersionKind) bool {
 	crds := e.options.Cluster.List(schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"})
 	return slices.ContainsFunc(crds, func(o *render.Object) bool {

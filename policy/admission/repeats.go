@@ -4,8 +4,8 @@ import (
 	"github.com/preadmit/preadmit/policy"
 )
 
-// verdictsOf evaluates a policy with a parameter, or returns the verdicts on an object
-// that is equal in all that the policy reads.
+// verdictsOf evaluates a policy with a parameter, or reuses the verdicts on an
+// object whose fields are equal, as far as the policy reads them.
 func (r *review) verdictsOf(c *compiled, p *param, as policy.Version) []verdict {
 	o := r.objects.In(as.Kind)
 	if o.Err != nil || !r.repeatable(p, as) {
@@ -18,7 +18,7 @@ func (r *review) verdictsOf(c *compiled, p *param, as policy.Version) []verdict 
 
 func (v *verdict) decided() policy.Outcome { return v.outcome }
 
-// repeatable reports whether verdicts depend on nothing but the object as it is.
+// repeatable reports whether verdicts depend on the object alone.
 func (r *review) repeatable(p *param, as policy.Version) bool {
 	o := &r.engine.options
 	return !o.Cost && o.Coverage == nil && p.object == nil && p.assumed == "" &&

@@ -22,16 +22,16 @@ type review struct {
 	engine    *Engine
 	req       *policy.Request
 	subject   match.Review
-	namespace string        // that of subject
-	whole     bool          // the user is known, even if fields of it are empty
+	namespace string        // of subject
+	userKnown bool          // even if fields of it are empty
 	questions cel.Questions // of the running expression
 	assume    string        // the assumption behind the authorizer's answers
 
 	run             run
-	room            []verdict // for the validations of one policy
-	free            []verdict // of it
-	said            []say     // by one policy
-	key             []byte    // room for the key of repeats
+	room            []verdict       // buffer for the verdicts of one policy
+	free            []verdict       // unused part of room
+	evaluated       []paramVerdicts // of the policy under evaluation, by parameter
+	key             []byte          // buffer for the key of repeats
 	objects         cel.Objects
 	requests        cel.Requests
 	namespaceLooked bool
@@ -114,8 +114,8 @@ func (r *review) knownNamespace() *frozenNamespace {
 	return r.namespaceKnown
 }
 
-// A namespaceKey identifies a namespace by the unit that looks it up and its
-// name.
+// A namespaceKey identifies a Namespace and the name under which it was looked
+// up.
 type namespaceKey struct {
 	object *render.Object
 	name   string
@@ -131,8 +131,7 @@ func (e *Engine) namespace(o *render.Object, name string) *frozenNamespace {
 	return n.(*frozenNamespace)
 }
 
-// askNamespace returns the value of a namespace of which only the name is
-// known.
+// askNamespace returns the value of a namespace whose name alone is known.
 func (r *review) askNamespace() ref.Val {
 	return cel.PartialNamespace(r.namespace, func() ref.Val {
 		return r.questions.Ask(fmt.Sprintf("needs to know namespace %s: give the Namespace with --with", r.namespace))
@@ -152,7 +151,7 @@ func namespaceTree(o *render.Object, name string) map[string]any {
 // authorizers returns the `authorizer` variable and its requestResource.
 func (r *review) authorizers() (authorizer, resource ref.Val) {
 	if r.authorizer == nil {
-		r.authorizer, r.resource = cel.AuthorizerValues(r.req, r.namespace, r.req.UserInfo, &asking{review: r, inner: r.engine.options.Authorizer})
+		r.authorizer, r.resource = cel.AuthorizerValues(r.req, r.namespace, r.req.UserInfo, &questioner{review: r, inner: r.engine.options.Authorizer})
 	}
 	return r.authorizer, r.resource
 }
@@ -166,7 +165,7 @@ func (r *review) requestFields(as policy.Version) map[string]any {
 	if r.namespace != "" {
 		fields["namespace"] = r.namespace
 	}
-	if !r.whole && !r.req.UserInfo.Known() {
+	if !r.userKnown && !r.req.UserInfo.Known() {
 		fields["userInfo"] = &cel.Partial{Ask: func() ref.Val {
 			return r.questions.Ask("needs to know who makes the request: give the user with --as")
 		}}

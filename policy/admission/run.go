@@ -15,8 +15,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A verdict is the outcome of one rule of a policy with one parameter. Each
-// binding makes a result of it.
+// A verdict is the outcome of one rule of a policy with one parameter. It
+// becomes a result for each binding.
 type verdict struct {
 	rule     string
 	origin   render.Span // of the rule
@@ -27,7 +27,7 @@ type verdict struct {
 	assumed  []string
 	fields   []string
 	literals []string
-	spent    int64 // by the expression and its message, where it is counted
+	spent    int64 // cost of the expression and its message, if counted
 	cost     *policy.RuleCost
 	// certain verdicts deny (or warn, where the failure policy is Ignore)
 	// whatever the binding's actions are.
@@ -41,14 +41,14 @@ type run struct {
 	policy  *compiled
 	params  *param
 	as      policy.Version
-	request ref.Val // as that version
+	request ref.Val // in that version
 	objects *cel.Versioned
 	meter   cel.Meter
 	act     activation
 }
 
-// setUp makes the run one of a policy with a parameter, on the request as a
-// version that the policy matches.
+// setUp prepares the run for a policy, a parameter, and the version of the
+// request that the policy matches.
 func (r *run) setUp(c *compiled, p *param, as policy.Version) *run {
 	r.policy, r.params, r.as, r.objects = c, p, as, r.review.objects.In(as.Kind)
 	var request cel.Sizes
@@ -178,7 +178,7 @@ func (r *run) broken(rule string, origin render.Span, err error) verdict {
 	return verdict{rule: rule, origin: origin, outcome: policy.Error, message: message, assumed: r.assumed()}
 }
 
-// ignores reports whether the failure policy admits requests on errors.
+// ignores reports whether failurePolicy is Ignore: errors do not deny.
 func (c *compiled) ignores() bool { return *c.policy.Spec.FailurePolicy == v1.Ignore }
 
 func (r *run) assumed() []string {
@@ -213,7 +213,7 @@ func (r *run) validations() []verdict {
 	if err != nil {
 		return []verdict{r.broken(last.Rule, last.Origin, err)}
 	}
-	r.tellCosts(vs)
+	r.setCosts(vs)
 	return vs
 }
 
@@ -238,8 +238,9 @@ func (r *run) validation(v *verdict, e *cel.Expression) error {
 	return nil
 }
 
-// messages words the failures. Counted messages of passing validations are evaluated
-// for their cost, as the API server evaluates all.
+// messages sets the messages of failures. Messages of passing validations are
+// evaluated, too, if their cost is counted, because the API server evaluates
+// all.
 func (r *run) messages(vs []verdict) error {
 	bound := false
 	for i := range vs {
@@ -254,18 +255,18 @@ func (r *run) messages(vs []verdict) error {
 		before := r.meter.Remaining()
 		evaluated, err := r.message(e)
 		if err != nil {
-			return r.outOfMessages(vs, err)
+			return r.messagesOverBudget(vs, err)
 		}
 		vs[i].spent += before - r.meter.Remaining()
 		if vs[i].outcome == policy.Fail {
-			r.word(&vs[i], i, evaluated)
+			r.setMessage(&vs[i], i, evaluated)
 		}
 	}
 	return nil
 }
 
-// message evaluates a messageExpression, to "" when there is none or it can't
-// be used. The error is cel.ErrBudget.
+// message evaluates a messageExpression. It returns "" if there is none or its
+// value can't be used. The error is cel.ErrBudget.
 func (r *run) message(e *cel.Expression) (string, error) {
 	if e == nil {
 		return "", nil
@@ -284,9 +285,9 @@ func (r *run) message(e *cel.Expression) (string, error) {
 	return text, nil
 }
 
-// outOfMessages returns the verdicts when messages exceed the cost limit. As in
-// the API server, only validations with errors of their own keep their verdict.
-func (r *run) outOfMessages(vs []verdict, err error) error {
+// messagesOverBudget changes the verdicts if messages exceed the cost limit. As
+// in the API server, only validations with errors keep their verdict.
+func (r *run) messagesOverBudget(vs []verdict, err error) error {
 	for i, e := range r.policy.validations {
 		if vs[i].outcome != policy.Error && vs[i].outcome != policy.Unknown {
 			vs[i] = r.broken(e.Rule, e.Origin, fmt.Errorf("failed messageExpression: %w", err))
@@ -295,8 +296,8 @@ func (r *run) outOfMessages(vs []verdict, err error) error {
 	return nil
 }
 
-// word sets the message and reason of a failure.
-func (r *run) word(v *verdict, i int, evaluated string) {
+// setMessage sets the message and reason of a failure.
+func (r *run) setMessage(v *verdict, i int, evaluated string) {
 	validation := r.policy.policy.Spec.Validations[r.policy.validations[i].Index]
 	v.message = cel.FailedMessage(validation.Expression, evaluated, validation.Message)
 	v.message = policy.Shorten(v.message, celconfig.MaxEvaluatedMessageExpressionSizeBytes)

@@ -37,7 +37,7 @@ type Types interface {
 	Schema(schema.GroupVersionKind) (*spec.Schema, bool)
 }
 
-// typeChecker returns the warnings that the API server would write to a
+// A typeChecker computes the warnings that the API server would write to a
 // policy's status.typeChecking: type errors of validations and their messages
 // for the kinds that the policy names. Like the API server it checks no other
 // expressions, no rules with wildcards, and at most ten kinds of a rule
@@ -56,10 +56,11 @@ type typeChecker struct {
 	mu    sync.Mutex
 	decls map[string]func() *apiservercel.DeclType
 	envs  map[typing]func() (*typedEnv, error)
-	found map[*render.Object][]error // the warnings about policies
+	found map[*render.Object][]error // warnings by policy
 }
 
-// CheckedTypes are types for several engines, which check each policy once.
+// CheckedTypes are Types that several engines share, so that each policy is
+// checked once.
 type CheckedTypes struct {
 	Types
 
@@ -79,7 +80,8 @@ func (c *CheckedTypes) checker(v cel.Version) *typeChecker {
 	return c.checkers[v]
 }
 
-// A typedEnv is an environment with the types of its variables, which are large.
+// A typedEnv is an environment with the types of its variables, which are built
+// on first use because they are large.
 type typedEnv struct {
 	*celgo.Env
 	types func() *apiservercel.DeclTypeProvider
@@ -91,7 +93,7 @@ type typing struct {
 	hasParams      bool
 }
 
-// newTypeChecker returns nil where nothing is known of types.
+// newTypeChecker returns nil, which checks nothing, if types is nil.
 func newTypeChecker(v cel.Version, types Types) *typeChecker {
 	if types == nil {
 		return nil
@@ -162,8 +164,8 @@ func (t *typeChecker) kindsFor(gvr schema.GroupVersionResource) []schema.GroupVe
 	return kinds
 }
 
-// decl returns the CEL type of a kind, under its own name, or nil if the kind's
-// schema is unknown.
+// decl returns the CEL type of a kind, named after it with a prefix, or nil if
+// the kind's schema is unknown.
 func (t *typeChecker) decl(gvk schema.GroupVersionKind, prefix string) *apiservercel.DeclType {
 	name := prefix + gvk.GroupVersion().String() + "." + gvk.Kind
 	t.mu.Lock()

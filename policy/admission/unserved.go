@@ -60,8 +60,7 @@ func (t *typeChecker) otherRelease(r *v1.Rule, resource string) bool {
 	return false
 }
 
-// matchesAny reports whether a rule's resource is one that is served and shown to
-// policies.
+// matchesAny reports whether a rule's resource is served and shown to policies.
 func (t *typeChecker) matchesAny(r *v1.Rule, resource string) bool {
 	return slices.ContainsFunc(t.served(), func(s metav1.APIResource) bool {
 		return match.Wildcard(r.APIGroups, s.Group) && match.Wildcard(r.APIVersions, s.Version) && names(resource, s) &&

@@ -12,7 +12,7 @@ import (
 type activation struct {
 	review                             *review
 	object, oldObject, params, request ref.Val
-	namespace, authorizer              bool // are bound; made when they are read
+	namespace, authorizer              bool // whether these are bound; they are made when first read
 	variables                          *cel.Variables
 }
 
