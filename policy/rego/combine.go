@@ -30,7 +30,8 @@ type Combined struct {
 	verdicts []verdict
 }
 
-// A verdict is a rule that was decided, with the objects that it is violated by.
+// A verdict is a rule whose evaluation was decided, and the objects that violate
+// it.
 type verdict struct {
 	rule   *rule
 	failed map[int]bool
@@ -102,7 +103,7 @@ func (c *Combined) evaluate(ctx context.Context) error {
 	}
 	e := c.engine
 	q := question{
-		Question: opa.Question{Input: opa.Value(c.input), Data: e.data.with("Combined", "."), Now: e.now(), Inside: new(opa.Inside)},
+		Question: opa.Question{Input: opa.Value(c.input), Data: e.data.with("Combined", "."), Now: e.options.Now, Inside: new(opa.Inside)},
 		secrets:  c.secrets,
 	}
 	q.Print = e.print(q.secrets)
@@ -172,8 +173,8 @@ func (c *Combined) attribute(f *finding) (int, bool) {
 	return i, ok
 }
 
-// split takes the index of an object from a path into the input, and leaves the
-// pointer into the object.
+// split splits a path into the input into the index of an object and the pointer
+// of a field in it.
 func (c *Combined) split(path []string) (i int, fields []string, ok bool) {
 	if len(path) == 0 {
 		return 0, nil, false
@@ -237,28 +238,29 @@ func (c *Combined) only(holds func(*render.Object) bool) (int, bool) {
 	return found, n == 1
 }
 
-// maxSharing is the most objects that one violation is reported for together.
+// maxSharing is the most objects that may share a violation. If more do, it is
+// reported without an object.
 const maxSharing = 3
 
 // blamed returns the object that a violation depends on: the first of the few
 // that the message names, or else of those that failed expressions read, or
 // that were read at all.
 func (c *Combined) blamed(f *finding) (int, bool) {
-	var told, sure, read []int
+	var named, sure, read []int
 	for _, b := range f.blamed {
 		i, _, ok := c.split(b.Path)
 		if !ok {
 			continue
 		}
 		if mentions(f.Message, c.objects[i].GetName()) {
-			told = append(told, i)
+			named = append(named, i)
 		}
 		if b.Sure {
 			sure = append(sure, i)
 		}
 		read = append(read, i)
 	}
-	for _, some := range [][]int{distinct(told), distinct(sure), distinct(read)} {
+	for _, some := range [][]int{distinct(named), distinct(sure), distinct(read)} {
 		if len(some) > 0 && len(some) <= maxSharing {
 			if len(some) > 1 {
 				f.Assumed = append(f.Assumed, c.sharing(some))

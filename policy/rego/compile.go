@@ -21,7 +21,7 @@ func (s *sources) compile(o Options) ([]*namespace, []*set) {
 	if program == nil {
 		return nil, nil
 	}
-	var judging []*namespace
+	var evaluated []*namespace
 	names := s.names()
 	s.checkPatterns(o.Namespaces, names)
 	for _, name := range names {
@@ -29,18 +29,18 @@ func (s *sources) compile(o Options) ([]*namespace, []*set) {
 			continue
 		}
 		if p := s.namespace(program, name); p != nil {
-			judging = append(judging, p)
+			evaluated = append(evaluated, p)
 		}
 	}
-	return judging, sets(program, judging)
+	return evaluated, sets(program, evaluated)
 }
 
-// maxCompiling limits the time to find out which modules are broken: each attempt
-// without them takes its time.
+// maxCompiling limits the search for broken modules, which compiles the others
+// again for each.
 const maxCompiling = 20 * time.Second
 
-// program compiles modules until those that are left do compile. It is nil
-// where there are none, or that takes too long.
+// program compiles the modules that are not broken. It returns nil if there are
+// none, or if finding them takes too long.
 func (s *sources) program(o opa.Options) *opa.Program {
 	start := time.Now()
 	for {
@@ -139,8 +139,8 @@ func (s *sources) lost(user *source, u use) *source {
 	return nil
 }
 
-// reaches reports whether a use may be about something in a package: data.lib.x
-// is about lib, and data.policies[name] about each below policies.
+// reaches reports whether u may refer to a definition of a package: data.lib.x
+// refers to lib, and data.policies[name] to every package below policies.
 func (u use) reaches(pkg string) bool {
 	path := strings.Split(pkg, ".")
 	n := min(len(path), len(u.path))
@@ -172,15 +172,15 @@ func (s *sources) names() []string {
 	return slices.Sorted(maps.Keys(set))
 }
 
-// doubts returns the broken modules of a package and of the packages that it
-// uses, which make its verdicts uncertain.
-func (s *sources) doubts(pkg string) []string {
-	var doubts []string
+// assumptions returns the assumptions of a package's results: that each broken
+// module of the package, and of those that it uses, changes nothing.
+func (s *sources) assumptions(pkg string) []string {
+	var assumptions []string
 	reached := map[string]bool{pkg: true}
 	for todo := []string{pkg}; len(todo) > 0; todo = todo[1:] {
 		for _, src := range s.of[todo[0]] {
 			if src.broken && !src.test {
-				doubts = append(doubts, fmt.Sprintf("checked without %s, which is broken", src.file))
+				assumptions = append(assumptions, fmt.Sprintf("checked without %s, which is broken", src.file))
 			}
 			for _, used := range s.usedBy(src) {
 				if !reached[used] {
@@ -190,8 +190,8 @@ func (s *sources) doubts(pkg string) []string {
 			}
 		}
 	}
-	slices.Sort(doubts)
-	return doubts
+	slices.Sort(assumptions)
+	return assumptions
 }
 
 // usedBy returns the packages that a source uses.

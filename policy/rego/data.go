@@ -67,7 +67,7 @@ func loadData(fsys fs.FS, root string) ([]Document, error) {
 	return docs, errors.Join(append(errs, err)...)
 }
 
-// between returns the directories from one to a file in it.
+// between returns the directories below root that contain a file.
 func between(root, file string) []string {
 	dir := path.Dir(file)
 	if root == file || dir == root {
@@ -169,9 +169,9 @@ func merge(into, from map[string]any) []string {
 	return nil
 }
 
-// about returns the data for an object. Like conftest it adds the object's
-// file, with the directory in the tree instead of the one on disk.
-func (d *data) about(o *render.Object) *opa.Data {
+// forObject returns the data for an object. Like conftest it adds the object's
+// file, with its directory in the tree instead of the one on disk.
+func (d *data) forObject(o *render.Object) *opa.Data {
 	if !d.names {
 		return d.all
 	}

@@ -10,7 +10,7 @@ import (
 	opa "github.com/preadmit/preadmit/policy/internal/rego"
 )
 
-// What the documentation of a rule may be in bytes.
+// Limits on the documentation of a rule, in bytes.
 const (
 	maxTitle = 200
 	maxDoc   = 16 << 10
@@ -46,25 +46,25 @@ func document(program *opa.Program, rules []*ast.Rule) policy.Rule {
 // titleOf returns the common title and description of a rule's definitions, or
 // a list if they differ.
 func titleOf(program *opa.Program, rules []*ast.Rule) (title, description string) {
-	var titles, said, listed []string
+	var titles, descriptions, listed []string
 	for _, r := range rules {
 		notes := program.Annotations(r)
 		t, d := nearest(notes, (*annotations).title), strings.TrimSpace(nearest(notes, (*annotations).description))
 		if !slices.Contains(titles, t) {
 			titles = append(titles, t)
 		}
-		said = appendNew(said, d)
+		descriptions = appendNew(descriptions, d)
 		if line := strings.Trim(t+": "+strings.ReplaceAll(d, "\n", "\n  "), ": "); line != "" {
 			listed = appendNew(listed, "- "+line)
 		}
 	}
 	if len(titles) == 1 {
-		return titles[0], strings.Join(said, "\n\n")
+		return titles[0], strings.Join(descriptions, "\n\n")
 	}
 	return "", strings.Join(listed, "\n")
 }
 
-// appendNew adds a text that is there and not yet listed.
+// appendNew appends text to list, unless it is empty or in the list.
 func appendNew(list []string, text string) []string {
 	if text = strings.TrimSpace(text); text == "" || slices.Contains(list, text) {
 		return list
@@ -72,14 +72,14 @@ func appendNew(list []string, text string) []string {
 	return append(list, text)
 }
 
-// annotations are those of one scope.
+// annotations are the METADATA comments of one scope.
 type annotations ast.Annotations
 
 func (a *annotations) title() string       { return a.own(a.Title) }
 func (a *annotations) description() string { return a.own(a.Description) }
 func (a *annotations) severity() string    { return a.custom("severity") }
 
-// own returns the documentation of the rule itself, without its package's.
+// own returns text unless the comments are about a whole package.
 func (a *annotations) own(text string) string {
 	if a.Scope == "package" || a.Scope == "subpackages" {
 		return ""

@@ -26,17 +26,17 @@ type question struct {
 	values  map[*rule]ast.Value // values of the rules evaluated so far
 }
 
-// A finding is the outcome of a rule for an input: a result without fields.
+// A finding is the outcome of a rule for an input, before it has fields.
 type finding struct {
 	policy.Result
-	details map[string]any  // of a violation that is more than a message
-	blamed  []opa.Field     // the places of the input that it depends on
-	value   ast.Value       // the violation
-	said    policy.Severity // severity given by the violation itself
+	details     map[string]any  // of a violation that is more than a message
+	blamed      []opa.Field     // the places of the input that it depends on
+	value       ast.Value       // the violation
+	ownSeverity policy.Severity // from the violation itself
 }
 
-// evaluate evaluates every rule for an input, and calls tell with each finding.
-func (e *Engine) evaluate(ctx context.Context, q *question, tell func(*rule, finding)) error {
+// evaluate evaluates every rule for an input, and calls report with each finding.
+func (e *Engine) evaluate(ctx context.Context, q *question, report func(*rule, finding)) error {
 	q.values = map[*rule]ast.Value{}
 	var err error
 	for _, s := range e.sets {
@@ -48,7 +48,7 @@ func (e *Engine) evaluate(ctx context.Context, q *question, tell func(*rule, fin
 		}
 	}
 	for _, p := range e.packages {
-		if policy.Observed(ctx, policy.EngineRego, p.name, func() { err = p.evaluate(ctx, q, tell) }); err != nil {
+		if policy.Observed(ctx, policy.EngineRego, p.name, func() { err = p.evaluate(ctx, q, report) }); err != nil {
 			return err
 		}
 	}
@@ -56,7 +56,7 @@ func (e *Engine) evaluate(ctx context.Context, q *question, tell func(*rule, fin
 }
 
 // evaluate evaluates every rule of the package for an input.
-func (n *namespace) evaluate(ctx context.Context, q *question, tell func(*rule, finding)) error {
+func (n *namespace) evaluate(ctx context.Context, q *question, report func(*rule, finding)) error {
 	exempt, err := n.exempt(ctx, q)
 	if err != nil && ctx.Err() != nil {
 		return ctx.Err()
@@ -64,15 +64,15 @@ func (n *namespace) evaluate(ctx context.Context, q *question, tell func(*rule, 
 	for _, r := range n.rules {
 		switch {
 		case err != nil:
-			tell(r, r.failed(q, "the exceptions of package "+n.name, err))
+			report(r, r.failed(q, "the exceptions of package "+n.name, err))
 		case exempt.names[r.suffix]:
 			f := r.finding(policy.Skip)
 			f.Message = "exempted by " + strings.Join(n.exempting, ", ")
-			tell(r, f)
+			report(r, f)
 		default:
 			err := r.evaluate(ctx, q, func(r *rule, f finding) {
-				f.Assumed = append(f.Assumed, exempt.doubts...)
-				tell(r, f)
+				f.Assumed = append(f.Assumed, exempt.assumptions...)
+				report(r, f)
 			})
 			if err != nil {
 				return err
@@ -84,8 +84,8 @@ func (n *namespace) evaluate(ctx context.Context, q *question, tell func(*rule, 
 
 // exemption holds the rules that a package's exceptions leave out for an input.
 type exemption struct {
-	names  map[string]bool // the suffixes of rules that it is exempt from
-	doubts []string
+	names       map[string]bool // suffixes of exempt rules
+	assumptions []string
 }
 
 // exempt asks for data.package.exception[_][_], as conftest does.
@@ -99,7 +99,7 @@ func (n *namespace) exempt(ctx context.Context, q *question) (exemption, error) 
 		return x, err
 	}
 	if len(answer.Unknown) > 0 {
-		x.doubts = append(x.doubts, "there may be an exception, which needs "+strings.Join(answer.Unknown, "; "))
+		x.assumptions = append(x.assumptions, "there may be an exception, which needs "+strings.Join(answer.Unknown, "; "))
 	}
 	x.names = map[string]bool{}
 	for _, list := range elements(answer.Value) {
@@ -110,12 +110,12 @@ func (n *namespace) exempt(ctx context.Context, q *question) (exemption, error) 
 		}
 	}
 	if len(answer.Errors) > 0 {
-		x.doubts = append(x.doubts, q.secrets.Hide("there may be an exception: "+swallowed(answer.Errors)))
+		x.assumptions = append(x.assumptions, q.secrets.Hide("there may be an exception: "+swallowed(answer.Errors)))
 	}
 	return x, nil
 }
 
-// elements yields the elements of v[_].
+// elements returns the values of v[_].
 func elements(v ast.Value) []ast.Value {
 	var all []ast.Value
 	add := func(t *ast.Term) { all = append(all, t.Value) }
@@ -154,19 +154,19 @@ func (r *rule) ask(ctx context.Context, q *question) (opa.Answer, error) {
 }
 
 // evaluate evaluates one rule.
-func (r *rule) evaluate(ctx context.Context, q *question, tell func(*rule, finding)) error {
+func (r *rule) evaluate(ctx context.Context, q *question, report func(*rule, finding)) error {
 	answer, err := r.ask(ctx, q)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if err != nil {
-		tell(r, r.failed(q, r.name(), err))
+		report(r, r.failed(q, r.name(), err))
 		return nil
 	}
 	if len(answer.Unknown) > 0 {
 		f := r.finding(policy.Unknown)
 		f.Message = "needs " + strings.Join(answer.Unknown, "; ")
-		tell(r, f)
+		report(r, f)
 		return nil
 	}
 	found, err := r.violations(ctx, q, answer.Value)
@@ -175,15 +175,15 @@ func (r *rule) evaluate(ctx context.Context, q *question, tell func(*rule, findi
 	}
 	switch {
 	case len(found) == 0 && len(answer.Errors) == 0:
-		tell(r, r.finding(policy.Pass))
+		report(r, r.finding(policy.Pass))
 	case len(found) == 0:
-		tell(r, r.undecided(q, answer.Errors))
+		report(r, r.undecided(q, answer.Errors))
 	}
 	for _, f := range found {
 		if len(answer.Errors) > 0 {
 			f.Assumed = append(f.Assumed, q.secrets.Hide("there may be more: "+swallowed(answer.Errors)))
 		}
-		tell(r, f)
+		report(r, f)
 	}
 	return nil
 }
@@ -258,7 +258,7 @@ func (f *finding) attribute(r *rule, by *ast.Rule) {
 	for _, b := range r.bodies {
 		if b.origin == at {
 			f.PolicyOrigin, f.Literals = at, b.literals
-			f.Severity = cmp.Or(f.said, b.severity)
+			f.Severity = cmp.Or(f.ownSeverity, b.severity)
 		}
 	}
 }
@@ -274,19 +274,19 @@ func (r *rule) violation(q *question, v ast.Value) finding {
 		f.details, _ = opa.Plain(v).(map[string]any)
 		f.Message, _ = f.details["msg"].(string)
 		if s, _ := f.details["severity"].(string); severityOf(s) != "" {
-			f.said = severityOf(s)
-			f.Severity = f.said
+			f.ownSeverity = severityOf(s)
+			f.Severity = f.ownSeverity
 		}
 	}
 	if f.Message == "" {
-		f.Outcome, f.Message = policy.Error, r.name()+" gives "+silence(v)
+		f.Outcome, f.Message = policy.Error, r.name()+" gives "+whyNoMessage(v)
 	}
 	f.Message = policy.Shorten(q.secrets.Hide(f.Message), policy.MaxMessage)
 	return f
 }
 
-// silence says why a violation has no message.
-func silence(v ast.Value) string {
+// whyNoMessage says why a violation has no message.
+func whyNoMessage(v ast.Value) string {
 	if o, ok := v.(ast.Object); ok {
 		if msg := o.Get(ast.StringTerm("msg")); msg == nil {
 			return "a violation without msg"
@@ -314,16 +314,16 @@ func article(v ast.Value) string {
 	return "a " + strings.TrimPrefix(ast.ValueName(v), "a ")
 }
 
-// shapeless returns the finding for a value that is not a violation for any
-// tool.
+// shapeless returns the finding for a rule whose value is neither a set nor a
+// list.
 func (r *rule) shapeless(what string) finding {
 	f := r.finding(policy.Error)
 	f.Message = fmt.Sprintf("%s %s and not a set of messages, which conftest treats as a pass", r.name(), what)
 	return f
 }
 
-// undecided returns the finding for a rule that found nothing while functions
-// in it failed.
+// undecided returns the finding for a rule without violations in which functions
+// failed.
 func (r *rule) undecided(q *question, errs []*opa.Error) finding {
 	f := r.finding(policy.Error)
 	f.Message = policy.Shorten(q.secrets.Hide(r.name()+" found nothing, but could not look at everything: "+swallowed(errs)), policy.MaxMessage)
@@ -359,17 +359,17 @@ func (f *finding) place(e *opa.Error) {
 
 func (r *rule) name() string { return r.doc.Policy + "." + r.doc.Name }
 
-// A finding is the outcome of a rule for an input: a result without fields.
+// finding returns a finding without a message.
 func (r *rule) finding(outcome policy.Outcome) finding {
 	return finding{Result: policy.Result{
 		Engine: policy.EngineRego, Policy: r.doc.Policy, Rule: r.doc.Name,
 		Outcome: outcome, Action: r.action, Severity: r.bodies[0].severity, PolicyOrigin: r.doc.Origin,
-		Assumed: slices.Clone(r.doubts),
+		Assumed: slices.Clone(r.assumptions),
 	}}
 }
 
-// about returns the result for the object that was the input.
-func (f finding) about(object map[string]any, secrets opa.Secrets) policy.Result {
+// result returns the result for the object that was the input, with its fields.
+func (f finding) result(object map[string]any, secrets opa.Secrets) policy.Result {
 	if f.value == nil {
 		return f.Result
 	}

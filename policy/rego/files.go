@@ -10,9 +10,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Files returns the .rego files at or below a name, sorted. Links are followed, and a
-// file that several links lead to is returned once. A file that can't be read is
-// returned, too: reading it says why.
+// Files returns the .rego files at or below a name, sorted. It follows links, and
+// returns a file once if several links lead to it. It also returns files that
+// can't be read, so that reading them gives the error.
 func Files(fsys fs.FS, name string) []string {
 	w := fileWalk{fsys: fsys, dirs: make(map[string]bool), files: make(map[string]bool)}
 	w.entry(name)

@@ -18,35 +18,36 @@ import (
 
 // A namespace is a package of rules about objects.
 type namespace struct {
-	name       string
-	rules      []*rule
-	exceptions *opa.Query // nil: it defines none
-	exempting  []string   // the places of the rules that make exceptions
-	doubts     []string
+	name        string
+	rules       []*rule
+	exceptions  *opa.Query // nil: it defines none
+	exempting   []string   // the places of its exceptions
+	assumptions []string
 }
 
 // A rule is a rule that conftest evaluates: all definitions of a package with
 // one name.
 type rule struct {
-	doc    policy.Rule
-	action policy.Action
-	suffix string // name of the rule in exceptions
-	ref    ast.Ref
-	query  *opa.Query
-	isSet  bool // whatever the input is
-	bodies []body
-	doubts []string
-	slow   atomic.Int32 // how often it took too long
+	doc         policy.Rule
+	action      policy.Action
+	suffix      string // name of the rule in exceptions
+	ref         ast.Ref
+	query       *opa.Query
+	isSet       bool // the value is a set for every input
+	bodies      []body
+	assumptions []string
+	slow        atomic.Int32 // how often it took too long
 }
 
 // A body is one definition of a rule.
 type body struct {
 	origin   render.Span
 	severity policy.Severity
-	literals []string // texts that it looks for
+	literals []string // strings that it compares with
 }
 
-// entry are the names that conftest asks, and warning those that only warn.
+// entry matches the names of rules that conftest evaluates, and warning those
+// whose violations are warnings.
 var (
 	entry   = regexp.MustCompile(`^(deny|violation|warn)(_[a-zA-Z0-9]+)*$`)
 	warning = regexp.MustCompile(`^warn(_|$)`)
@@ -64,7 +65,7 @@ func matches(patterns []string, name string) bool {
 }
 
 // checkPatterns adds errors for packages in --rego-namespace that do not exist.
-// Conftest passes everything then.
+// With such a package conftest passes every object.
 func (s *sources) checkPatterns(patterns, names []string) {
 	for _, p := range patterns {
 		if slices.ContainsFunc(names, func(name string) bool { return matches([]string{p}, name) }) {
@@ -85,7 +86,7 @@ func (e errNoPackage) Error() string {
 
 // namespace prepares a package, or records why it can't be evaluated.
 func (s *sources) namespace(program *opa.Program, name string) *namespace {
-	n := &namespace{name: name, doubts: s.doubts(name)}
+	n := &namespace{name: name, assumptions: s.assumptions(name)}
 	names, at := s.entries(name)
 	for _, rule := range names {
 		if r := s.rule(program, n, rule, at[rule]); r != nil {
@@ -93,7 +94,7 @@ func (s *sources) namespace(program *opa.Program, name string) *namespace {
 		}
 	}
 	if len(names) == 0 {
-		s.checkAsked(name)
+		s.checkUnused(name)
 		return nil
 	}
 	pkg := s.packagePath(name)
@@ -133,7 +134,7 @@ func (s *sources) entries(pkg string) ([]string, map[string]*source) {
 	return slices.Sorted(maps.Keys(at)), at
 }
 
-// rule prepares a rule, or records why its value is no violation to conftest.
+// rule prepares a rule, or records why conftest would never find it violated.
 func (s *sources) rule(program *opa.Program, n *namespace, name string, src *source) *rule {
 	ref := s.packagePath(n.name).Append(ast.StringTerm(name))
 	rules := program.Rules(ref)
@@ -152,7 +153,7 @@ func (s *sources) rule(program *opa.Program, n *namespace, name string, src *sou
 		s.fail(src, "compile", err)
 		return nil
 	}
-	r := &rule{ref: ref, query: query, isSet: isSet(rules), bodies: bodies(program, rules), action: policy.Deny, suffix: suffix(name), doubts: n.doubts}
+	r := &rule{ref: ref, query: query, isSet: isSet(rules), bodies: bodies(program, rules), action: policy.Deny, suffix: suffix(name), assumptions: n.assumptions}
 	if warning.MatchString(name) {
 		r.action = policy.Warn
 	}
@@ -223,9 +224,9 @@ func bodies(program *opa.Program, rules []*ast.Rule) []body {
 	return all
 }
 
-// checkAsked adds an error for a package without rules for conftest that no
-// other package uses, because nobody would notice it.
-func (s *sources) checkAsked(pkg string) {
+// checkUnused adds an error for a package without rules that conftest evaluates,
+// unless another package uses it.
+func (s *sources) checkUnused(pkg string) {
 	var first *source
 	for _, src := range s.of[pkg] {
 		if !src.out() && !src.test && first == nil {
@@ -253,7 +254,7 @@ func onlyTests(m *ast.Module) bool {
 	return tests
 }
 
-// isUsed reports whether a policy of another package uses one.
+// isUsed reports whether a policy of another package uses a package.
 func (s *sources) isUsed(pkg string) bool {
 	if slices.ContainsFunc(s.of[pkg], func(src *source) bool { return src.broken }) {
 		return true // it has an error already, and may define anything

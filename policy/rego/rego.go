@@ -2,17 +2,18 @@
 // their deny, violation and warn rules, on the object as it is written.
 //
 // It takes the texts of modules and of data, and returns a result for each
-// violation. It decides as conftest does, except that what conftest counts as a
-// pass although no rule decided it is an error:
+// violation. It decides as conftest does, but reports an error where conftest
+// passes an object although no rule decided so:
 //
-//   - a rule that finds nothing while a built-in function in it fails, which
-//     conftest tells with --show-builtin-errors alone,
-//   - a rule whose value is neither a set nor a list, and an element of it that
-//     is no string, or an object without a msg that is one,
-//   - a package without such rules that no other uses, as with dney for deny.
+//   - A rule has no violations, but a built-in function in it failed. Conftest
+//     reports this only with --show-builtin-errors.
+//   - The value of a rule is neither a set nor a list, or an element of it is
+//     neither a string nor an object with a string msg.
+//   - A package has no such rules and no other package uses it, for example
+//     because deny is spelled dney.
 //
-// A broken module loses itself and what cannot do without it, and not all. All
-// packages are used, and not main alone; Rego v0 and v1 stand side by side.
+// A broken module disables only the modules that need it. All packages are
+// evaluated, not only main, and modules of Rego v0 and v1 can be mixed.
 package rego
 
 import (
@@ -27,7 +28,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A Module is a file of Rego, of v0 or v1: which it is is found out.
+// A Module is a file of Rego. Its version, v0 or v1, is detected.
 type Module struct {
 	File string // its path in the tree, which results name
 	Text string
@@ -35,8 +36,8 @@ type Module struct {
 
 // Options configure an [Engine].
 type Options struct {
-	// Namespaces are the packages in use, by name or pattern, as conftest's
-	// --namespace. None: every package that has a rule to ask.
+	// Namespaces are the names or patterns of the packages to evaluate, as in
+	// conftest's --namespace. Empty means every package with such rules.
 	Namespaces []string
 
 	Data []Document // documents below data, see [LoadData]
@@ -54,8 +55,8 @@ type Options struct {
 	Print func(file string, line int, text string)
 }
 
-// An Engine is modules, compiled once, for each object by itself. It is
-// safe for concurrent use. For `conftest --combine`, see [Engine.Combine].
+// An Engine evaluates compiled modules for each object by itself. It is safe for
+// concurrent use. For `conftest --combine`, see [Engine.Combine].
 type Engine struct {
 	packages []*namespace
 	sets     []*set
@@ -70,9 +71,9 @@ type Engine struct {
 // An Engine also evaluates objects that no API server serves, as conftest does.
 var _ policy.WrittenValidator = (*Engine)(nil)
 
-// New compiles modules. The error joins a *[render.Error] for each that can't
-// evaluate, with its place, and for data that can't be read; the engine has the
-// others.
+// New compiles modules. The error joins a *[render.Error] for each module that
+// can't be compiled and for data that can't be read, with the place. The engine
+// evaluates the other modules.
 func New(modules []Module, o Options) (*Engine, error) {
 	e := &Engine{options: o}
 	var errs []error
@@ -87,7 +88,7 @@ func New(modules []Module, o Options) (*Engine, error) {
 	return e, errors.Join(append(errs, s.errs...)...)
 }
 
-// Notes returns notes about inputs that are not used and need not be.
+// Notes returns notes about modules that are rightly not evaluated.
 func (e *Engine) Notes() []string { return e.notes }
 
 // EvaluatesWritten implements [policy.WrittenValidator].
@@ -112,20 +113,17 @@ func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Re
 	}
 	object := req.Object.Object
 	q := question{
-		Question: opa.Question{Input: opa.Value(object), Data: e.data.about(req.Object), Now: e.now(), Inside: new(opa.Inside)},
+		Question: opa.Question{Input: opa.Value(object), Data: e.data.forObject(req.Object), Now: e.options.Now, Inside: new(opa.Inside)},
 		secrets:  secrets(req.Object),
 	}
 	q.Print = e.print(q.secrets)
 	results := make([]policy.Result, 0, e.count)
-	err := e.evaluate(ctx, &q, func(_ *rule, f finding) { results = append(results, f.about(object, q.secrets)) })
+	err := e.evaluate(ctx, &q, func(_ *rule, f finding) { results = append(results, f.result(object, q.secrets)) })
 	if err != nil {
 		return nil, err
 	}
 	return results, nil
 }
-
-// now returns the time for policies, which is never the clock's.
-func (e *Engine) now() time.Time { return e.options.Now }
 
 // print returns the receiver of print()'s output, or nil.
 func (e *Engine) print(secrets opa.Secrets) func(string, int, string) {

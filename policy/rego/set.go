@@ -90,8 +90,9 @@ func (s *set) ask(ctx context.Context, q *question) error {
 	return nil
 }
 
-// hopeless reports whether to spare the attempt, which changes no answer: it broke
-// more often than not, or has a rule that takes too long.
+// hopeless reports whether evaluating the rules together is likely to fail:
+// because it mostly did, or because a rule took too long. Evaluating them one by
+// one gives the same results.
 func (s *set) hopeless() bool {
 	broken := s.broken.Load()
 	return broken > 8 && broken*2 > s.asked.Load() ||

@@ -14,7 +14,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A source is a module that was given.
+// A source is a module given to New.
 type source struct {
 	file   string
 	text   string
@@ -23,7 +23,7 @@ type source struct {
 	test   bool        // a file of unit tests, which is no policy
 	uses   []use
 	broken bool // it does not parse or compile
-	aside  bool // it is Gatekeeper's
+	aside  bool // it is for Gatekeeper
 }
 
 // out reports whether the source is not part of the program.
@@ -52,7 +52,7 @@ func readSources(modules []Module) *sources {
 	return s
 }
 
-// parseSources parses modules. Those that don't parse are there, as broken.
+// parseSources parses modules. It marks those that don't parse as broken.
 func parseSources(modules []Module, strict bool) *sources {
 	s := &sources{of: map[string][]*source{}, strict: strict}
 	seen := map[string]bool{}
@@ -98,8 +98,8 @@ func nameOf(path ast.Ref) string { return strings.TrimPrefix(path.String(), "dat
 // conftestOnly matches errors about functions that conftest adds to OPA's.
 var conftestOnly = regexp.MustCompile(`^undefined function parse_(combined_)?config(_files?)?$`)
 
-// fail records why a source is not part of the program. For unit tests nothing
-// is recorded.
+// fail records why a source is not part of the program. For unit tests it is a
+// warning, unless s is strict.
 func (s *sources) fail(src *source, rule string, err error) {
 	for _, e := range leaves(err) {
 		hint := ""
@@ -197,7 +197,7 @@ func ground(ref ast.Ref) []string {
 	return path
 }
 
-// mentions reports whether a module may refer to something by that name.
+// mentions reports whether a module's text contains name.
 func (s *sources) mentions(name string) bool {
 	return slices.ContainsFunc(s.all, func(src *source) bool { return strings.Contains(src.text, name) })
 }

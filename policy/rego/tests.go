@@ -20,7 +20,7 @@ type Test struct {
 	Package, Name string
 	Origin        render.Span
 	Outcome       policy.Outcome // Pass, Fail, Skip (todo_test_x), Unknown or Error
-	Message       string         // why it is none of the first three, or fails
+	Message       string         // why the outcome is neither Pass nor Skip
 }
 
 // RunTests runs the unit tests among modules, in the order of their places. Of
@@ -45,7 +45,7 @@ func RunTests(ctx context.Context, modules []Module, o Options) ([]Test, error) 
 	return done, errors.Join(append(errs, s.errs...)...)
 }
 
-// A unitTest is one that has yet to run.
+// A unitTest is a test to run.
 type unitTest struct {
 	Test
 	source *source
@@ -53,8 +53,8 @@ type unitTest struct {
 	cases  bool
 }
 
-// tests finds the tests, and gives those of a package that have one name names
-// of their own, as OPA does: they would be one test.
+// tests returns the unit tests. If several of a package have the same name, it
+// renames all but the first, as OPA does, because they would be one rule.
 func (s *sources) tests() []*unitTest {
 	var all []*unitTest
 	seen := map[string]int{}
