@@ -15,11 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Catalogued builds a CustomResourceDefinition for a kind from JSON Schemas by
-// version, as catalogues have them. Such schemas were generated from
-// definitions, for validators that do not know Kubernetes. The resource's name
-// is guessed, and it counts as namespaced. It fails if the schemas give no
-// valid definition.
+// Catalogued builds a CustomResourceDefinition for a kind from its JSON Schemas
+// by version, as catalogues of schemas publish them. They were generated from
+// definitions, for validators that do not know Kubernetes. The name of the
+// resource is guessed, and it is assumed to be namespaced. Catalogued fails if
+// the schemas make no valid definition.
 func Catalogued(kind schema.GroupKind, schemas map[string][]byte) (map[string]any, error) {
 	plural, _ := meta.UnsafeGuessKindToResource(kind.WithVersion("v1"))
 	var versions []any
@@ -28,12 +28,12 @@ func Catalogued(kind schema.GroupKind, schemas map[string][]byte) (map[string]an
 		if err := json.Unmarshal(schemas[version], &root); err != nil {
 			return nil, fmt.Errorf("the schema of %s %s is no JSON Schema", kind, version)
 		}
-		if err := (&cataloguing{}).restore(root); err != nil {
+		if err := (&restorer{}).restore(root); err != nil {
 			return nil, fmt.Errorf("the schema of %s %s: %w", kind, version, err)
 		}
 		root["type"] = "object"
 		ownMetadata(root)
-		if err := isStructural(root); err != nil {
+		if err := checkStructural(root); err != nil {
 			return nil, fmt.Errorf("the schema of %s %s is not that of a CustomResourceDefinition: %w", kind, version, err)
 		}
 		versions = append(versions, map[string]any{
@@ -49,16 +49,16 @@ func Catalogued(kind schema.GroupKind, schemas map[string][]byte) (map[string]an
 	}, nil
 }
 
-// A cataloguing converts a catalogue's JSON Schema to the schema of a
+// A restorer converts a catalogue's JSON Schema to the schema of a
 // CustomResourceDefinition.
-type cataloguing struct{ fields int }
+type restorer struct{ fields int }
 
 const maxCatalogued = 100_000
 
 // restore undoes, in place, the changes that catalogues make to a definition's
 // schema: closed objects, and types in place of Kubernetes' extensions.
-func (c *cataloguing) restore(s map[string]any) error {
-	if c.fields++; c.fields > maxCatalogued {
+func (r *restorer) restore(s map[string]any) error {
+	if r.fields++; r.fields > maxCatalogued {
 		return fmt.Errorf("it has more than %d fields", maxCatalogued)
 	}
 	if _, ok := s["$ref"]; ok {
@@ -85,8 +85,8 @@ func (c *cataloguing) restore(s map[string]any) error {
 			s["x-kubernetes-preserve-unknown-fields"] = true
 		}
 	}
-	c.open(s)
-	if err := c.children(s); err != nil {
+	r.open(s)
+	if err := r.children(s); err != nil {
 		return err
 	}
 	if s["x-kubernetes-embedded-resource"] == true {
@@ -104,7 +104,7 @@ func ownMetadata(s map[string]any) {
 }
 
 // open allows unknown fields where a JSON Schema has no type.
-func (c *cataloguing) open(s map[string]any) {
+func (r *restorer) open(s map[string]any) {
 	_, hasProperties := s["properties"]
 	_, isMap := s["additionalProperties"]
 	switch {
@@ -116,20 +116,20 @@ func (c *cataloguing) open(s map[string]any) {
 	}
 }
 
-func (c *cataloguing) children(s map[string]any) error {
+func (r *restorer) children(s map[string]any) error {
 	properties, _ := s["properties"].(map[string]any)
 	for name, p := range properties {
 		child, ok := p.(map[string]any)
 		if !ok {
 			return fmt.Errorf("its property %q has no schema", name)
 		}
-		if err := c.restore(child); err != nil {
+		if err := r.restore(child); err != nil {
 			return err
 		}
 	}
 	for _, key := range []string{"items", "additionalProperties"} {
 		if child, ok := s[key].(map[string]any); ok {
-			if err := c.restore(child); err != nil {
+			if err := r.restore(child); err != nil {
 				return err
 			}
 		}
@@ -155,8 +155,8 @@ func isIntOrString(alternatives any) bool {
 	return types["string"] && (types["integer"] || types["number"])
 }
 
-// isStructural returns an error if an API server would refuse a schema.
-func isStructural(root map[string]any) error {
+// checkStructural returns an error if an API server would refuse a schema.
+func checkStructural(root map[string]any) error {
 	data, err := json.Marshal(root)
 	if err != nil {
 		return err

@@ -57,8 +57,8 @@ type rule struct {
 	explainer  func() *explain.Explainer
 }
 
-// hasRules reports whether the API server looks for rules at all. As upstream, it
-// does not look into allOf.
+// hasRules reports whether the API server looks for rules at all. Like upstream
+// it ignores allOf.
 func hasRules(s *schema.Structural) bool {
 	if s == nil {
 		return false
@@ -120,13 +120,13 @@ func (c *compiler) node(validation, structure *schema.Structural, root bool, dec
 			}
 		}
 	}
-	if n.idle() {
+	if n.empty() {
 		return nil
 	}
 	return n
 }
 
-func (n *node) idle() bool {
+func (n *node) empty() bool {
 	return len(n.rules) == 0 && n.fault == "" && n.items == nil && n.values == nil && len(n.properties) == 0 && len(n.allOf) == 0
 }
 

@@ -158,7 +158,7 @@ func (r *row) judges(t *testing.T, s *schema.Structural, root bool, want, wantRa
 	w := &walk{
 		ctx: t.Context(), budget: math.MaxInt64, ratchets: true,
 		held: make([]bool, len(k.rules)), broken: make([]bool, len(k.rules)),
-		say: func(v violation) {
+		report: func(v violation) {
 			v.blame(t.Context())
 			if v.ratchet {
 				ratcheted = append(ratcheted, v.err.Error())

@@ -64,9 +64,9 @@ type Engine struct {
 var _ policy.Validator = (*Engine)(nil)
 
 // New reads the CustomResourceDefinitions among the objects, and ignores other
-// objects. Of two for one kind the first counts. Schemas are compiled on first
-// use. Their errors are results of the requests for the kind. New fails only if
-// KubeVersion is invalid.
+// objects. If several define one kind, the first is used. Schemas are compiled on
+// first use, and their errors are results of the requests for the kind. New fails
+// only if KubeVersion is invalid.
 func New(objects []*render.Object, options Options) (*Engine, error) {
 	v, err := cel.ParseVersion(options.KubeVersion)
 	if err != nil {

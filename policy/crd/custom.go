@@ -35,9 +35,9 @@ type review struct {
 	compiled    *compiled
 	object, old map[string]any // as they would be stored
 	ratchets    bool
-	correlated  *common.CorrelatedObject // nil where nothing is ratcheted
+	correlated  *common.CorrelatedObject // nil without ratcheting
 	errs        field.ErrorList
-	tooMany     bool // there are too many errors to find all
+	tooMany     bool // there may be more errors than those found
 	out         collector
 }
 
@@ -191,9 +191,9 @@ func metaOf(object map[string]any) (*metav1.ObjectMeta, error) {
 	return meta, runtime.DefaultUnstructuredConverter.FromUnstructured(tree, meta)
 }
 
-// schema validates against the OpenAPI schema. An update that is invalid as a
-// whole is validated again without its unchanged values. The error says that it
-// can't be validated.
+// schema validates the object by the OpenAPI schema. If an update is invalid, it
+// is validated again without its unchanged values. The error is that a limit
+// stopped the validation.
 func (r *review) schema() error {
 	if r.compiled.validator == nil {
 		return nil
@@ -218,7 +218,8 @@ func (r *review) schema() error {
 	return nil
 }
 
-// limit adds the result that the object, or a part of it, is not checked.
+// limit adds the result that the object, or a part of it, is not checked because
+// of a limit.
 func (r *review) limit(err error) {
 	r.out.add(policy.Result{
 		Policy: r.definition.object.GetName(), Rule: limitsRule, Outcome: policy.Error, Action: policy.Deny, Message: err.Error(),
@@ -233,8 +234,8 @@ func (r *review) embedded() {
 	}
 }
 
-// lists validates that sets and maps written as lists have no duplicates. One
-// that had them before may keep them.
+// lists validates that lists of type set or map have no duplicates, unless the
+// old object has some.
 func (r *review) lists() {
 	s := r.compiled.structural
 	if r.old != nil && len(listtype.ValidateListSetsAndMaps(nil, s, r.old)) > 0 {
@@ -245,8 +246,8 @@ func (r *review) lists() {
 	}
 }
 
-// report adds an error of the API server's. rule is where it is from, or "" for
-// the word of the schema.
+// report adds an error of the API server. rule is the result's rule, or "" for
+// the place of the keyword word in the schema.
 func (r *review) report(rule, word string, e *field.Error) { r.reportAt(rule, word, e.Field, e) }
 
 func (r *review) reportAt(rule, word, path string, e *field.Error) {
@@ -316,7 +317,7 @@ func (r *review) rules() {
 		return
 	}
 	w := &walk{
-		ctx: r.ctx, budget: celconfig.RuntimeCELCostBudget, ratchets: r.ratchets, say: r.violation,
+		ctx: r.ctx, budget: celconfig.RuntimeCELCostBudget, ratchets: r.ratchets, report: r.violation,
 		held: make([]bool, len(r.compiled.rules)), broken: make([]bool, len(r.compiled.rules)),
 	}
 	var old any
@@ -344,7 +345,7 @@ func (r *review) violation(v violation) {
 	result := r.failure(v.err)
 	result.Fields = v.blame(r.ctx)
 	switch {
-	case v.undecide:
+	case v.undecided:
 		result.Outcome, result.Reason = policy.Error, ""
 	case v.ratchet:
 		result.Action, result.Reason = policy.Warn, ""

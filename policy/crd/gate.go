@@ -148,8 +148,8 @@ func (d *definitionReview) warnOfFormat(s spot) {
 	})
 }
 
-// mostExpensive names the rules that the estimated cost of a definition is
-// mostly of.
+// mostExpensive names the rules that make up most of a definition's estimated
+// cost.
 func (d *definitionReview) mostExpensive(pointer string) string {
 	custom, err := apiextensions.GetSchemaForVersion(d.now, d.versionOf(pointer))
 	if err != nil || custom == nil || custom.OpenAPIV3Schema == nil {

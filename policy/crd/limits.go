@@ -12,11 +12,11 @@ import (
 // request, takes minutes or gigabytes.
 const (
 	maxValues   = 250_000   // values in an object
-	maxInBranch = 20_000    // the same, where anyOf and the like go into lists
+	maxInBranch = 20_000    // the same, if branches of the schema contain lists or maps
 	maxPaths    = 128 << 20 // bytes of the paths of all its values, each written out
 	maxMatch    = 64 << 20  // steps of matching a pattern: instructions times bytes
 	maxMatches  = 4 << 30   // steps of all matches
-	maxBranches = 20 << 20  // values by the schemas that each may be held against
+	maxBranches = 20 << 20  // values times the schemas that may validate each
 )
 
 var (
@@ -53,12 +53,12 @@ func (w *weight) add(tree any, path int) {
 	}
 }
 
-// A load estimates the cost of a schema for each value.
+// A load estimates the cost of validating one value by a schema.
 type load struct {
 	instructions int  // of its largest pattern
-	branches     int  // most schemas that one value is held against
-	lists        bool // are gone into by branches
-	defaults     int  // values in them
+	branches     int  // most schemas that validate one value
+	lists        bool // branches contain lists or maps
+	defaults     int  // values in its defaults
 }
 
 func loadOf(written map[string]any) load {

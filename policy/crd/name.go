@@ -238,7 +238,8 @@ func walkSpots(s spot, visit func(spot)) {
 	}
 }
 
-// spine visits the nodes that give an object its structure, in stable order.
+// spine visits the nodes that give an object its structure, without the
+// branches, in stable order.
 func spine(s spot, visit func(spot)) {
 	visit(s)
 	for _, c := range children(s.node) {

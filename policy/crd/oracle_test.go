@@ -144,7 +144,7 @@ func (o *oracleCase) ours(t *testing.T, object, old any) (errs []string, left in
 		ctx: t.Context(), budget: celconfig.RuntimeCELCostBudget, ratchets: true,
 		held: make([]bool, len(o.rules)), broken: make([]bool, len(o.rules)),
 	}
-	w.say = func(v violation) {
+	w.report = func(v violation) {
 		if !v.ratchet {
 			errs = append(errs, v.err.Error())
 		}

@@ -14,7 +14,7 @@ type place struct {
 	up    *place
 	key   string
 	index int  // in a list; -1 for a key
-	free  bool // the key is none of the schema's properties
+	free  bool // a key of a map, not a property of the schema
 }
 
 func (p *place) child(key string) *place { return &place{up: p, key: key, index: -1} }
@@ -52,10 +52,10 @@ func (p *place) path() *field.Path {
 const maxPath = 4 << 10
 
 // find converts a field path in the API server's form, such as
-// spec.versions[0].properties[a.b], to a JSON pointer. The form does not mark
-// the end of keys with dots or brackets, so the value is needed to find it. The
-// part of the path that the value does not have is read as field names, or with
-// whole as one name.
+// spec.versions[0].properties[a.b], to a JSON pointer. Keys may contain dots and
+// brackets, so find needs the value to see where a key ends. The part of the path
+// that is not in the value is split at dots and brackets; if whole is set, it is
+// one key.
 func find(value any, path string, whole bool) string {
 	if path == "<nil>" || len(path) > maxPath {
 		return ""
@@ -74,8 +74,8 @@ func find(value any, path string, whole bool) string {
 	return render.Pointer(f.best...)
 }
 
-// A finder keeps the path that led farthest. Each value of the tree is visited
-// once at most, since its place determines how much of the path it took.
+// A finder keeps the path that matched most. It visits each value at most once,
+// because the place of a value determines which part of the path it matched.
 type finder struct {
 	best []any
 	rest string

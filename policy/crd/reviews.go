@@ -10,7 +10,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Reviews caches results for CustomResourceDefinitions that are created, since
+// Reviews caches the results of creating CustomResourceDefinitions, because
 // units and clusters often have the same ones. The zero value is empty. It is
 // safe for concurrent use.
 type Reviews struct {
@@ -29,7 +29,7 @@ type reviewed struct {
 	results           []policy.Result
 }
 
-// of returns the results about a definition.
+// of returns the results for a definition.
 func (r *Reviews) of(ctx context.Context, e *Engine, req *policy.Request) ([]policy.Result, error) {
 	if r == nil || req.OldObject != nil {
 		return e.evaluateDefinition(ctx, req)

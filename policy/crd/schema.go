@@ -7,14 +7,14 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/validate"
 )
 
-// A counter validates one object and gives up after a number of errors.
-// Upstream compares each error with all earlier ones, which would take an hour
-// for a hundred thousand. It gives up only where every error counts, and not
-// inside anyOf and the like.
+// A counter validates one object and gives up after maxErrors errors. Upstream
+// compares each error with all earlier ones, which would take an hour for a
+// hundred thousand. Errors within anyOf and the like do not count, because
+// validation may succeed in spite of them.
 type counter struct {
 	schema *spec.Schema
 	left   int // remaining errors
-	below  int // errors of the children of the value at hand
+	below  int // errors of the children of the current value
 	errors []error
 }
 

@@ -11,8 +11,9 @@ import (
 	schemacel "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
 )
 
-// valueOf converts a value to the API server's own typed value, with maps that are
-// iterated in the order of their keys. The API server iterates them in any order, so that its messages and costs may differ from one time to the next.
+// valueOf converts a value to the API server's own typed value, with maps that
+// are iterated in the order of their keys. The API server iterates in random
+// order, so its messages and costs may differ each time.
 func valueOf(value any, s *schema.Structural) ref.Val {
 	return stable(schemacel.UnstructuredToVal(value, s))
 }
@@ -48,7 +49,7 @@ func plain(v ref.Val) ref.Val {
 	return v
 }
 
-// A stableMap iterates its keys in their order.
+// A stableMap iterates its keys in sorted order.
 type stableMap struct{ traits.Mapper }
 
 // Find implements traits.Mapper.

@@ -54,7 +54,7 @@ type compiled struct {
 	load        load
 	cel         *node
 	rules       []*rule
-	ignored     []string // pointers to rules that the API server passes over
+	ignored     []string // that the API server ignores
 }
 
 func newDefinition(o *render.Object, target cel.Version) *definition {
@@ -127,7 +127,7 @@ func schemaPointer(object map[string]any, i int) string {
 }
 
 // decode reads a definition in the internal form that the API server
-// validates, defaults filled in.
+// validates, with defaults.
 func decode(object map[string]any) (*apiextensions.CustomResourceDefinition, error) {
 	internal := &apiextensions.CustomResourceDefinition{}
 	switch object["apiVersion"] {
@@ -149,7 +149,7 @@ func decode(object map[string]any) (*apiextensions.CustomResourceDefinition, err
 	return nil, fmt.Errorf("no matches for kind \"CustomResourceDefinition\" in version %q", object["apiVersion"])
 }
 
-// fromTree decodes as the API server does, in its words.
+// fromTree decodes as the API server does, and with its error messages.
 func fromTree(tree map[string]any, into any) error {
 	if runtime.DefaultUnstructuredConverter.FromUnstructured(tree, into) == nil {
 		return nil

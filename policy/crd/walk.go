@@ -22,30 +22,29 @@ import (
 )
 
 // A walk evaluates the rules of a schema over one object, as validate of
-// k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel does; but over the
-// keys of a map in their order, so that it is always the same rule that
-// exhausts the budget.
+// k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel does. It visits the
+// keys of maps in sorted order, so that the same rule always exhausts the budget.
 type walk struct {
 	ctx      context.Context
 	budget   int64
-	ratchets bool // the API server's version does so
+	ratchets bool // the API server's version supports ratcheting
 	evals    int
 	stopped  bool
 	held     []bool // by the rules' indices
 	broken   []bool
-	say      func(violation)
+	report   func(violation)
 }
 
 // A violation is a rule that failed at a place.
 type violation struct {
-	rule     *rule
-	node     *node
-	at       *place
-	err      *field.Error
-	ratchet  bool // the value is unchanged, so it is a warning
-	undecide bool // the API server would have an answer
-	self     ref.Val
-	old      ref.Val
+	rule      *rule
+	node      *node
+	at        *place
+	err       *field.Error
+	ratchet   bool // the value is unchanged, so it is a warning
+	undecided bool // by preadmit, but not by the API server
+	self      ref.Val
+	old       ref.Val
 }
 
 // correlation pairs a value with the old value at the same place; see
@@ -164,7 +163,7 @@ func (w *walk) rules(n *node, at *place, value, old any, c correlation) {
 func (w *walk) rule(v violation, value any, input *activation, c correlation) {
 	r, n, at := v.rule, v.node, v.at
 	if w.evals++; w.evals > maxEvaluations || w.ctx.Err() != nil {
-		w.stopped, v.undecide = true, true
+		w.stopped, v.undecided = true, true
 		w.fail(v, invalid(at, n, "more than %d evaluations of validation rules: the rest was not run", maxEvaluations))
 		return
 	}
@@ -202,7 +201,7 @@ func (w *walk) error(v violation, err error) {
 		w.stopped = true
 		text = fmt.Sprintf("'%s': no further validation rules will be run due to call cost exceeds limit for rule: %s", text, rule)
 	default:
-		v.undecide = guarded(text)
+		v.undecided = guarded(text)
 		text = fmt.Sprintf("%s evaluating rule: %s", text, rule)
 	}
 	w.fail(v, invalid(v.at, v.node, "%s", text))
@@ -279,7 +278,7 @@ func (w *walk) fail(v violation, err *field.Error) {
 		w.broken[v.rule.index] = true
 	}
 	v.err = err
-	w.say(v)
+	w.report(v)
 }
 
 func ruleText(r *rule) string {
@@ -353,12 +352,12 @@ func (a *activation) Parent() interpreter.Activation { return nil }
 func (v *violation) blame(ctx context.Context) []string {
 	base := v.at.pointer()
 	var fields, inside []string
-	told := base
+	stated := base
 	if v.rule != nil {
-		told += render.Pointer(v.rule.fieldKeys...)
+		stated += render.Pointer(v.rule.fieldKeys...)
 	}
 	for _, p := range v.culprits(ctx) {
-		if told != base && within(base+p, told) {
+		if stated != base && within(base+p, stated) {
 			inside = append(inside, base+p)
 		} else {
 			fields = append(fields, base+p)
@@ -367,8 +366,8 @@ func (v *violation) blame(ctx context.Context) []string {
 	switch {
 	case len(inside) > 0:
 		return append(inside, fields...)
-	case told != base || len(fields) == 0:
-		return append([]string{told}, fields...)
+	case stated != base || len(fields) == 0:
+		return append([]string{stated}, fields...)
 	}
 	return fields
 }
