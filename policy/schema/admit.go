@@ -24,11 +24,11 @@ const (
 	maxAnnotations = 256 << 10
 )
 
-// Admit returns the object as the API server holds it once it is decoded and
-// defaulted, and before any admission plugin or the kind's own preparation for
-// storage. Objects of kinds that are neither built in nor defined are copied
-// as they are. The error is the API server's own, of type *policy.FieldError
-// where it is about fields.
+// Admit returns the object as the API server holds it after decoding and
+// defaulting, before any admission plugin and before the kind's own preparation
+// for storage. An object of a kind that is neither built in nor defined is copied
+// unchanged. The error is the API server's, a *policy.FieldError if it is about
+// fields.
 func (k *Kinds) Admit(o *render.Object, namespace string) (map[string]any, error) {
 	held, _, err := k.AdmitTyped(o, namespace)
 	return held, err
@@ -149,7 +149,8 @@ func (g *goType) refuseAll(gvk schema.GroupVersionKind, object map[string]any, e
 	return all
 }
 
-// forget makes the value at a pointer null, which the decoder passes over.
+// forget sets the value at a pointer to null, which the decoder ignores. It
+// reports whether there was a value.
 func forget(object map[string]any, pointer string) bool {
 	i := strings.LastIndexByte(pointer, '/')
 	if i < 0 {
@@ -203,7 +204,7 @@ func place(held map[string]any, namespaced bool, namespace string) {
 // tooLarge returns the API server's error for an object that exceeds its
 // limits.
 func tooLarge(object map[string]any) error {
-	if size := weigh(object); size > 4*maxObject { // shared parts make it larger than there is memory
+	if size := weigh(object); size > 4*maxObject { // with shared parts it may not fit into memory as JSON
 		return fmt.Errorf("Request entity too large: limit is %d", maxObject)
 	} else if size > maxObject/4 {
 		data, err := json.Marshal(object)

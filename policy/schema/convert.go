@@ -45,7 +45,8 @@ func (s *server) newEquivalents() map[schema.GroupVersionResource][]policy.Versi
 	return all
 }
 
-// storageOf names the resource as which one is stored.
+// storageOf returns the resource under which the objects of a resource are
+// stored.
 func storageOf(gr schema.GroupResource) schema.GroupResource {
 	if gr == (schema.GroupResource{Group: "events.k8s.io", Resource: "events"}) {
 		return schema.GroupResource{Resource: "events"}

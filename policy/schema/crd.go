@@ -32,8 +32,8 @@ func IsDefinition(o *render.Object) bool {
 	return gvk.Group == "apiextensions.k8s.io" && gvk.Kind == "CustomResourceDefinition"
 }
 
-// addCustom reads a definition, of apiextensions.k8s.io/v1 or v1beta1. Of two
-// for the same kind the first counts.
+// addCustom reads a definition, of apiextensions.k8s.io/v1 or v1beta1. If
+// several define the same kind, the first is used.
 func (k *Kinds) addCustom(o *render.Object) error {
 	c, pointer, err := readCRD(o.Object)
 	if err != nil {
@@ -108,7 +108,7 @@ func readSubresources(spec map[string]any) map[string][]string {
 	return byVersion
 }
 
-// servedVersions also reads the spec.version of v1beta1.
+// servedVersions returns the served versions, or spec.version of v1beta1.
 func servedVersions(spec map[string]any) []string {
 	var served []string
 	versions, _ := spec["versions"].([]any)
@@ -149,7 +149,8 @@ func readSchemas(object map[string]any) map[string]func() (*customSchema, error)
 	return schemas
 }
 
-// admit returns a custom object as its definition makes it.
+// admit returns a copy of a custom object, pruned and defaulted by its
+// definition's schema.
 func (c *custom) admit(r release, o *render.Object, gvk schema.GroupVersionKind, namespace string) (map[string]any, error) {
 	if !slices.Contains(c.served, gvk.Version) {
 		return nil, notServed(fmt.Errorf("no matches for kind %q in version %q: its CustomResourceDefinition serves %s",

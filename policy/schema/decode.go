@@ -51,8 +51,8 @@ func typeOf(gvk schema.GroupVersionKind) reflect.Type {
 	return reflect.TypeOf(object).Elem()
 }
 
-// decode makes a typed object, a pointer, of a value tree. What the API
-// server would refuse is a *policy.FieldError in the server's words.
+// decode converts a value tree to a pointer to a typed object. If the API server
+// would refuse the tree, the error is a *policy.FieldError with its message.
 func (g *goType) decode(object map[string]any) (any, error) {
 	faults := g.shape.faults(object)
 	if faults.hostile != nil {
@@ -74,8 +74,8 @@ func (g *goType) typed(object map[string]any, fault string) (any, error) {
 		}
 	}
 	typed := reflect.New(g.typ).Interface()
-	// The decoder of the API server decides whether something is wrong, and
-	// words the error.
+	// The API server's decoder decides whether something is wrong, and words
+	// the error.
 	data, err := json.Marshal(object)
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (g *goType) typed(object map[string]any, fault string) (any, error) {
 	return typed, nil
 }
 
-// short keeps an error that quotes its input within bounds.
+// short limits the length of an error that quotes its input.
 func short(err error) error {
 	const limit = 1000
 	if text := err.Error(); len(text) > limit {

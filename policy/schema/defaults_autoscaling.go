@@ -9,8 +9,9 @@ import (
 // defaultCPU is the target CPU utilization of an autoscaler without metrics.
 const defaultCPU = 80
 
-// autoscalingDefaults lists the defaults of horizontal pod autoscalers. The metric of
-// one in v1 comes with its stored form, since annotations have a say in it.
+// autoscalingDefaults lists the defaults of horizontal pod autoscalers. The
+// default metric of autoscaling/v1 is set in stored, because annotations may
+// define metrics.
 var autoscalingDefaults = []rule{
 	on(func(_ release, h *autoscalingv1.HorizontalPodAutoscaler) { fillPtr(&h.Spec.MinReplicas, 1) }),
 	on(func(_ release, h *autoscalingv2.HorizontalPodAutoscaler) {

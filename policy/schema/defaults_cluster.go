@@ -15,7 +15,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 )
 
-// Of priority levels and flow schemas.
+// Defaults of priority levels and flow schemas.
 const (
 	matchingPrecedence = 1000
 	concurrencyShares  = 30

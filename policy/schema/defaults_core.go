@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// coreDefaults lists the defaults of the core group, but for pods and volumes.
+// coreDefaults lists the defaults of the core group, except for pods and volumes.
 var coreDefaults = []rule{
 	on(service),
 	on(func(_ release, p *corev1.EndpointPort) { fill(&p.Protocol, corev1.ProtocolTCP) }),

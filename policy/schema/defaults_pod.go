@@ -8,7 +8,7 @@ import (
 	podresources "k8s.io/component-helpers/resource"
 )
 
-// Releases since which feature gates are open that defaults depend on.
+// First releases in which the feature gates of some defaults are on.
 const (
 	podLevelResources  release = 34
 	imageVolume        release = 35
@@ -110,8 +110,8 @@ func hostPorts(containers []corev1.Container) {
 	}
 }
 
-// hugePageLimits limits a pod that has resources of its own to the huge pages
-// that its containers are limited to (KEP 2837).
+// hugePageLimits adds to a pod's own limits the huge pages of its containers'
+// limits (KEP 2837).
 func hugePageLimits(p *corev1.Pod) {
 	own := p.Spec.Resources
 	if len(own.Limits) == 0 && len(own.Requests) == 0 {
@@ -131,8 +131,8 @@ func hugePageLimits(p *corev1.Pod) {
 	fillList(own.Limits, limits)
 }
 
-// podRequests sets the requests of a pod that has limits of its own: the sum of
-// its containers' requests, or else its limits (KEP 2837).
+// podRequests adds the missing requests to a pod's own resources: the sums of its
+// containers' requests, or else its own limits (KEP 2837).
 func podRequests(p *corev1.Pod) {
 	own := p.Spec.Resources
 	if len(own.Limits) == 0 {

@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// A lifecycle holds the releases that introduce, deprecate and remove a version, as the types of Kubernetes state them.
+// A lifecycle is a Go type that states which release of Kubernetes deprecates its
+// version.
 type lifecycle interface {
 	APILifecycleDeprecated() (major, minor int)
 }
@@ -27,7 +28,7 @@ func (k *Kinds) Deprecated(gvk schema.GroupVersionKind) string {
 	return b.deprecated()
 }
 
-// deprecation does what Deprecated does for a built-in kind.
+// deprecation returns the result of Deprecated for a built-in kind.
 func (s *server) deprecation(gvk schema.GroupVersionKind) string {
 	typ := typeOf(gvk)
 	if typ == nil {

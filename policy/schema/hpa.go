@@ -224,11 +224,11 @@ func hpaStatusV1(in *autoscalingv2.HorizontalPodAutoscaler, out *autoscalingv1.H
 	}
 }
 
-// annotate puts a value that has a JSON form into an annotation.
+// annotate stores a value as JSON in an annotation.
 func annotate(h *autoscalingv1.HorizontalPodAutoscaler, key string, value any) {
 	data, err := json.Marshal(value)
 	if err != nil {
-		return // the types have none that can't be written
+		return // can't happen: every value of these types has a JSON form
 	}
 	if h.Annotations == nil {
 		h.Annotations = map[string]string{}

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What the annotations of autoscaling/v1 hold.
+// Shapes of the annotations of autoscaling/v1.
 var (
 	hpaMetricsShape  = shapeOf(reflect.TypeFor[[]autoscalingv1.MetricSpec]())
 	hpaCurrentShape  = shapeOf(reflect.TypeFor[[]autoscalingv1.MetricStatus]())

@@ -12,7 +12,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// gvkExtension names the kinds that a schema is of.
+// gvkExtension lists the kinds that a schema describes.
 const gvkExtension = "x-kubernetes-group-version-kind"
 
 // mergers caches type converters by kind.

@@ -18,7 +18,7 @@ const omitsNullTimestamps release = 34
 // nil *adapter does nothing.
 type adapter struct {
 	drop  []string
-	stamp bool // metadata has a null creationTimestamp rather than none
+	stamp bool // give metadata a null creationTimestamp if it has none
 	into  []namedAdapter
 	each  *adapter // of a list or map
 }

@@ -11,19 +11,19 @@ import (
 )
 
 // Bounds of quantities. resource.Quantity computes 10^exponent exactly, which
-// for "1e2147483647" never ends (kubernetes/kubernetes#141203), and no
-// quantity within them means anything else.
+// never ends for "1e2147483647" (kubernetes/kubernetes#141203). Quantities
+// within the bounds are parsed as usual.
 const (
 	maxDigits   = 40
 	maxExponent = 27
 )
 
-// A hostileError is about a value that no library may parse.
+// A hostileError reports a value that must not reach the libraries' parsers.
 type hostileError string
 
 func (h hostileError) Error() string { return string(h) }
 
-// takesQuantity accepts what resource.Quantity accepts, after guardQuantity.
+// takesQuantity accepts what guardQuantity and resource.Quantity accept.
 func takesQuantity(value any) error {
 	switch v := value.(type) {
 	case string:

@@ -50,8 +50,8 @@ var _ policy.Kinds = (*Kinds)(nil)
 
 // New returns the kinds of an API server with the given
 // CustomResourceDefinitions. It ignores other objects. The error joins
-// *render.Error values for definitions that can't be read; the others are known
-// all the same. The Kinds are nil only if the Kubernetes version is unknown.
+// *render.Error values for definitions that can't be read; the Kinds include the
+// others. The Kinds are nil only if the Kubernetes version is unknown.
 func New(crds []*render.Object, opts Options) (*Kinds, error) {
 	r, err := parseRelease(opts.KubeVersion)
 	if err != nil {

@@ -168,14 +168,14 @@ func (f *faults) checkObject(s *shape, v map[string]any) {
 	}
 }
 
-// plain reports whether a scalar is valid. It needs no path.
+// plain reports whether a value is a valid string. This needs no path.
 func (s *shape) plain(value any) bool {
 	_, text := value.(string)
 	return text && s.kind == reflect.String && s.takes != nil
 }
 
 // checkMap checks the values of a map. If several are wrong, the one with the
-// smallest key counts, because maps have no order.
+// smallest key is reported, because maps have no order.
 func (f *faults) checkMap(s *shape, v map[string]any) {
 	outer, first, firstKey := f.first, "", ""
 	for key, child := range v {
@@ -229,7 +229,7 @@ func (f *faults) pointer() string {
 	return render.Pointer(path...)
 }
 
-// errType replaces the decoder's error about a value of a wrong type.
+// errType marks a value of a wrong type. Users see the decoder's error instead.
 var errType = errors.New("wrong type")
 
 // takesScalar accepts what the decoder accepts for a bool, string or number.

@@ -103,8 +103,8 @@ func integer(s string) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// refuse returns the API server's error about an annotation that holds a field
-// of the stored form.
+// refuse returns the API server's error about an annotation from which a field
+// of the stored form is read.
 func refuse(typed any) error {
 	switch o := typed.(type) {
 	case *appsv1.Deployment:
@@ -144,8 +144,8 @@ func secret(_ release, s *corev1.Secret) {
 	s.StringData = nil
 }
 
-// storedCRD converts a definition as the API server does, there and back. A
-// schema that can't be is left as it is for the validation of definitions.
+// storedCRD converts a definition to the API server's internal type and back. If
+// that fails, the definition stays unchanged, and its validation reports why.
 func storedCRD(d *apiextensionsv1.CustomResourceDefinition) {
 	var internal apiextensions.CustomResourceDefinition
 	var back apiextensionsv1.CustomResourceDefinition

@@ -61,7 +61,7 @@ type builtin struct {
 	row
 	goType     func() *goType // returns nil if client-go has no type
 	validator  func() *kindValidator
-	deprecated func() string // what is said about it, or ""
+	deprecated func() string // returns the API server's warning, or ""
 }
 
 // rows parses kinds.tsv once.

@@ -282,8 +282,8 @@ func (s *strict) when(u unknownField, r release) string {
 	}
 }
 
-// suggest returns the field that a person may have meant: one that differs in
-// letter case, separators or a typo or two, or one of the same name elsewhere.
+// suggest returns a hint at the field that was probably meant: one that differs
+// in letter case, separators or a typo or two, or one with this name elsewhere.
 func (s *strict) suggest(u unknownField) string {
 	if meant := render.DidYouMean(u.key, slices.Collect(maps.Keys(u.parent.fields))); meant != "" {
 		return meant

@@ -68,7 +68,7 @@ type kindValidator struct {
 	*builtin
 	release release
 	typ     *goType // nil if client-go has none
-	strict  *strict // nil if nothing is known of the fields
+	strict  *strict // nil if the kind's fields are unknown
 	err     error
 }
 
@@ -79,7 +79,7 @@ func newKindValidator(b *builtin, r release) *kindValidator {
 }
 
 // Validate implements policy.Validator. DELETE requests give no results.
-// Requests for other than built-in kinds give only the warning about a
+// Requests for kinds that are not built in give only the warning about a
 // deprecated version.
 func (v *Validator) Validate(ctx context.Context, req *policy.Request) ([]policy.Result, error) {
 	if req.Object == nil || req.SubResource != "" {
@@ -115,8 +115,8 @@ func (k *kindValidator) validate(req *policy.Request) ([]policy.Result, error) {
 	return results, nil
 }
 
-// warnings returns the API server's warning if it serves the object's version, but
-// that is deprecated.
+// warnings returns the API server's warning if it serves the object's version but
+// deprecates it.
 func (v *Validator) warnings(req *policy.Request) []policy.Result {
 	text := v.kinds.Deprecated(req.Kind)
 	if text == "" {
@@ -205,7 +205,7 @@ func asWritten(faults []*kindcheck.Fault, written map[string]any) {
 	}
 }
 
-// results joins the faults of each field and rule to one result.
+// results joins the faults of each field and rule into one result.
 func (k *kindValidator) results(faults []*kindcheck.Fault) []policy.Result {
 	var results []policy.Result
 	index := map[[2]string]int{}
