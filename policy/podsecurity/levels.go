@@ -26,8 +26,8 @@ func (c control) locate(p *pod) []string {
 	return podsecurity.Locate(c.id, c.check, p.read)
 }
 
-// levels knows the controls of each level at each version. The library's own
-// evaluator does too, but its results don't name their control.
+// levels returns the controls of each level at each version. The library's own
+// evaluator does not say which control a result is from.
 type levels struct {
 	checks []psa.Check // baseline before restricted, each by ID, as the library reports them
 	newest api.Version // that the API server knows

@@ -35,7 +35,7 @@ type namespace struct {
 	labels map[string]string
 	policy api.Policy
 
-	assumed []string // of each of its results
+	assumed []string // by each of its results
 }
 
 // namespace returns the namespace of a request.
@@ -91,39 +91,40 @@ func (n namespace) exemption() string {
 	return fmt.Sprintf("namespace %q is labelled %s", n.name, strings.Join(set, ", "))
 }
 
-// A duty is a control that applies in a namespace, or that a label there lifts.
-type duty struct {
+// A requirement is a control that applies in a namespace, or that a label of the
+// namespace lifts.
+type requirement struct {
 	control
 	level  api.LevelVersion // that requires it
 	action policy.Action
-	label  string // that requires or lifts it; without it the pack requires it
+	label  string // that requires or lifts it; "" if the pack requires it
 	exempt bool   // a label lifts it
 	again  bool   // another revision of it already applies
 }
 
-// result returns the passing result of the duty.
-func (d duty) result(ns namespace) policy.Result {
-	r := policy.Result{
-		Engine: policy.EnginePodSecurity, Policy: string(d.level.Level), Rule: d.id,
-		Outcome: policy.Pass, Action: d.action, Severity: documents[d.id].severity,
-		PolicyOrigin: ns.origin(d.label), Assumed: ns.assumed,
+// result returns the result of a pod that meets the requirement.
+func (r requirement) result(ns namespace) policy.Result {
+	result := policy.Result{
+		Engine: policy.EnginePodSecurity, Policy: string(r.level.Level), Rule: r.id,
+		Outcome: policy.Pass, Action: r.action, Severity: documents[r.id].severity,
+		PolicyOrigin: ns.origin(r.label), Assumed: ns.assumed,
 	}
-	if d.exempt {
-		r.Outcome, r.Message = policy.Skip, ns.exemption()
+	if r.exempt {
+		result.Outcome, result.Message = policy.Skip, ns.exemption()
 	}
-	return r
+	return result
 }
 
 // plan lists the controls for a namespace: those of the enforced level, which
 // is the pack's unless a label says another, those that its warn and audit
 // labels add, and those of the pack that the labels lift.
-func (e *Engine) plan(ns namespace) []duty {
+func (e *Engine) plan(ns namespace) []requirement {
 	key := planKey{ns.policy, e.action(ns)}
 	if known, ok := e.plans.Load(key); ok {
-		return known.([]duty)
+		return known.([]requirement)
 	}
 	known, _ := e.plans.LoadOrStore(key, e.newPlan(key))
-	return known.([]duty)
+	return known.([]requirement)
 }
 
 // A planKey holds everything that the controls for a namespace depend on.
@@ -132,18 +133,18 @@ type planKey struct {
 	action policy.Action
 }
 
-func (e *Engine) newPlan(key planKey) []duty {
+func (e *Engine) newPlan(key planKey) []requirement {
 	pack, enforce := e.defaults.Enforce, key.policy.Enforce
 	var p planner
 	if api.CompareLevels(enforce.Level, pack.Level) > 0 {
 		kept := api.LevelVersion{Level: pack.Level, Version: enforce.Version}
-		p.add(duty{level: kept, action: policy.Deny, label: api.EnforceLevelLabel}, e.levels.controls(kept))
+		p.add(requirement{level: kept, action: policy.Deny, label: api.EnforceLevelLabel}, e.levels.controls(kept))
 	}
-	p.add(duty{level: enforce, action: key.action, label: api.EnforceLevelLabel}, e.levels.controls(enforce))
-	p.add(duty{level: key.policy.Warn, action: policy.Warn, label: api.WarnLevelLabel}, e.levels.controls(key.policy.Warn))
-	p.add(duty{level: key.policy.Audit, action: policy.Audit, label: api.AuditLevelLabel}, e.levels.controls(key.policy.Audit))
-	p.add(duty{level: pack, action: key.action, label: api.EnforceLevelLabel, exempt: true}, e.levels.controls(pack))
-	return p.duties
+	p.add(requirement{level: enforce, action: key.action, label: api.EnforceLevelLabel}, e.levels.controls(enforce))
+	p.add(requirement{level: key.policy.Warn, action: policy.Warn, label: api.WarnLevelLabel}, e.levels.controls(key.policy.Warn))
+	p.add(requirement{level: key.policy.Audit, action: policy.Audit, label: api.AuditLevelLabel}, e.levels.controls(key.policy.Audit))
+	p.add(requirement{level: pack, action: key.action, label: api.EnforceLevelLabel, exempt: true}, e.levels.controls(pack))
+	return p.requirements
 }
 
 // action returns the action of a failure of the enforced level in a namespace.
@@ -157,14 +158,14 @@ func (e *Engine) action(ns namespace) policy.Action {
 // impliedNote is the note of a failure that no cluster would report.
 const impliedNote = "preadmit's default: no policy that was read enforces it"
 
-// A planner collects duties. The first one that requires a control counts; other
-// revisions of it are checked as well.
+// A planner collects requirements. The first one for a control is used; other
+// revisions of the control are checked as well.
 type planner struct {
-	duties []duty
-	since  map[string][]api.Version
+	requirements []requirement
+	since        map[string][]api.Version
 }
 
-func (p *planner) add(d duty, controls []control) {
+func (p *planner) add(d requirement, controls []control) {
 	if p.since == nil {
 		p.since = make(map[string][]api.Version)
 	}
@@ -175,7 +176,7 @@ func (p *planner) add(d duty, controls []control) {
 		}
 		p.since[c.id] = append(have, c.since)
 		d.control, d.again = c, len(have) > 0
-		p.duties = append(p.duties, d)
+		p.requirements = append(p.requirements, d)
 	}
 }
 

@@ -52,7 +52,7 @@ type pod struct {
 	spec *corev1.PodSpec
 	at   string // pointer of the parent of metadata and spec: "" for a Pod
 
-	read *podsecurity.Pod // the same, once fields are needed
+	read *podsecurity.Pod // for finding fields; nil until they are needed
 }
 
 // extract reads the pod at a pointer of an admitted object. It returns nil if there

@@ -8,9 +8,8 @@
 // policy/internal/podsecurity; document.go describes each control and how to
 // satisfy it.
 //
-// The plugin refuses pods alone and only warns about workloads. Here a
-// workload whose pods would be refused is denied as well, since nothing of it
-// would run.
+// The plugin refuses only pods, and warns about workloads. Here a workload whose
+// pods would be refused is denied as well, because none of its pods would run.
 package podsecurity
 
 import (
@@ -46,7 +45,7 @@ type Engine struct {
 	defaults api.Policy
 	levels   levels
 	implied  bool
-	plans    sync.Map // of planKey: []duty
+	plans    sync.Map // of planKey: []requirement
 }
 
 // New returns the engine of a pack. The error says which option is wrong.
@@ -138,7 +137,7 @@ func (e *Engine) evaluate(req *policy.Request, ns namespace, p *pod) []policy.Re
 }
 
 // message returns the API server's message for a refusal.
-func message(d duty, verdict psa.CheckResult, p *pod) string {
+func message(d requirement, verdict psa.CheckResult, p *pod) string {
 	all := psa.AggregateCheckResults([]psa.CheckResult{verdict})
 	if d.action != policy.Deny {
 		return fmt.Sprintf("would violate PodSecurity %q: %s", d.level, all.ForbiddenDetail())
