@@ -1,10 +1,10 @@
 // Package authz answers the checks of CEL's `authorizer` variable offline.
 //
-// In go a mode and the objects known of the cluster ([New]) or a file of rules
-// ([Parse]), and checks as k8s.io/apiserver puts them; out come decisions, and
-// the assumptions behind them ([Authorizer.Assumed]). If an answer is unknown, the
-// error names the missing fact, and engines return an Unknown result.
-// The modes are
+// It takes a mode and the objects known of the cluster ([New]), or a file of
+// rules ([Parse]). It answers checks of k8s.io/apiserver with decisions, and
+// names the assumption behind them ([Authorizer.Assumed]). If an answer is
+// unknown, the error names the missing fact, and engines return an Unknown
+// result. The modes are
 //
 //	unknown  nothing is decided
 //	allow    every check is assumed to be allowed
@@ -27,7 +27,7 @@
 //	  fieldSelector: spec.nodeName=n1
 //	  labelSelector: app=web
 //	  decision: allow         # allow, deny, noopinion, error or unknown; required
-//	  reason: on call         # what reason() returns, of an error what error() returns
+//	  reason: on call         # the text of reason(), or for an error of error()
 //	- path: /healthz/*        # a check of a path; not with the keys from group to labelSelector
 //	  verb: get
 //	  decision: allow
@@ -75,8 +75,7 @@ type Authorizer struct {
 	Assumed string
 }
 
-// A decider decides a check. A check that it can't decide is an error that
-// unwraps to *cel.Undecided.
+// A decider decides a check. If it can't, the error wraps a *cel.Undecided.
 type decider interface {
 	Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error)
 }

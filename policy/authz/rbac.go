@@ -34,14 +34,14 @@ type subject struct {
 // A hit is the index of a binding and of the subject in it.
 type hit struct{ binding, subject int32 }
 
-// A binding is one that grants a role to its subjects.
+// A binding grants a role to its subjects.
 type binding struct {
 	*bindingObject
 	key     key
 	role    *role
 	reasons []string // RBAC's message when it allows, by subject
-	// Different objects of one name are neighbours: of is their number, first
-	// the index of the first one.
+	// Bindings of one name with different content are neighbours: first is the
+	// index of the first, of is their number.
 	first, of int32
 }
 
@@ -73,7 +73,7 @@ func (r *rbac) Authorize(_ context.Context, a authorizer.Attributes) (authorizer
 	return authorizer.DecisionNoOpinion, "", nil
 }
 
-// A walk is one check's walk through the bindings.
+// A walk looks for bindings that allow a check.
 type walk struct {
 	*rbac
 	check check

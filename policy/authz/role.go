@@ -17,7 +17,7 @@ const (
 // of role.
 type role struct {
 	title    string // as RBAC names it: Role "x"
-	unknown  string // why it may grant anything, after "which"
+	unknown  string // why it may grant anything: a clause that begins with "which"
 	variants [][]part
 }
 

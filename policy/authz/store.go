@@ -28,7 +28,7 @@ type madeKey struct {
 	kind string
 }
 
-// A roleObject holds the relevant fields of a Role or ClusterRole.
+// A roleObject holds the fields of a Role or ClusterRole that RBAC reads.
 type roleObject struct {
 	labels    labels.Set
 	rules     []rbacv1.PolicyRule
@@ -38,8 +38,8 @@ type roleObject struct {
 	anyLabels bool              // its labels can't be read either
 }
 
-// A bindingObject holds the relevant fields of a RoleBinding or
-// ClusterRoleBinding.
+// A bindingObject holds the fields of a RoleBinding or ClusterRoleBinding that
+// RBAC reads.
 type bindingObject struct {
 	role     rbacv1.RoleRef
 	subjects []rbacv1.Subject
@@ -65,7 +65,7 @@ const (
 	written                 // in the tree
 )
 
-// A shelf holds objects of one kind by name, in the order they came.
+// A shelf holds the objects of one kind by name, in the order of adding.
 type shelf[T any] struct {
 	all []*named[T]
 	at  map[key]*named[T]
