@@ -42,7 +42,7 @@ func (r *readFiles) get(key string, data []byte, parse func() readFile) readFile
 	return f
 }
 
-// parse does what render.Parse does. The caller may change the result.
+// parse is render.Parse with a cache. The caller may change the result.
 func (r *readFiles) parse(name string, data []byte) ([]*render.Object, error) {
 	if r == nil {
 		return render.Parse(name, data)
@@ -60,7 +60,7 @@ func (r *readFiles) parse(name string, data []byte) ([]*render.Object, error) {
 	return objects, f.err
 }
 
-// documents does what render.Documents does. The caller may change the result.
+// documents is render.Documents with a cache. The caller may change the result.
 func (r *readFiles) documents(name string, data []byte, dialect render.Dialect) ([]render.Document, error) {
 	if r == nil {
 		return render.Documents(name, data, dialect)

@@ -53,7 +53,7 @@ type gatorEngine struct {
 	faults []*render.Error
 
 	key    string      // the inventory of the last case that had one
-	beside GatorPolicy // beside that
+	beside GatorPolicy // the policy with that inventory
 }
 
 // gator runs a suite of gator verify.
@@ -271,7 +271,7 @@ func objectOf(v any, at *render.Positions) (*render.Object, error) {
 	return o, nil
 }
 
-// compile makes the constraint ready, once.
+// compile compiles the constraint on first use.
 func (g *gatorTest) compile() *gatorEngine {
 	if g.engine != nil {
 		return g.engine

@@ -21,7 +21,7 @@ type gatorCase struct {
 	errs       []error
 }
 
-// A gatorAssertion is how many violations there are with a message.
+// A gatorAssertion bounds the number of violations whose message matches.
 type gatorAssertion struct {
 	least, most int
 	words       string         // how many, in words
@@ -86,7 +86,7 @@ func (g *gatorCase) subject(o *render.Object) {
 	}
 }
 
-// readInventory reads the objects beside which it is evaluated.
+// readInventory reads the objects of the case's inventory.
 func (g *gatorCase) readInventory(list node) {
 	for _, item := range list.items() {
 		objects, err := g.t.read(item)
@@ -179,7 +179,7 @@ func (g *gatorCase) evaluate() {
 	g.compare(results)
 }
 
-// compare holds results against the assertions.
+// compare compares the results with the assertions.
 func (g *gatorCase) compare(results []policy.Result) {
 	var messages, undecided []string
 	g.Vacuous = len(results) == 0
@@ -214,11 +214,11 @@ func joined(messages []string) string {
 	return render.Cut(strings.Join(messages, "; "), maxText)
 }
 
-// wants puts the assertions into words.
+// wants returns the assertions in words.
 func (g *gatorCase) wants() string {
 	words := make([]string, len(g.assertions))
 	for i, a := range g.assertions {
-		words[i] = a.about(a.words)
+		words[i] = a.withMessage(a.words)
 	}
 	return strings.Join(words, ", ")
 }
@@ -228,16 +228,16 @@ func (g *gatorCase) wants() string {
 func (g *gatorCase) says(messages []string) string {
 	words := make([]string, len(g.assertions))
 	for i, a := range g.assertions {
-		words[i] = a.about(a.words)
+		words[i] = a.withMessage(a.words)
 		if n := a.count(messages); !a.holds(n) {
-			words[i] = a.about(counted(n))
+			words[i] = a.withMessage(counted(n))
 		}
 	}
 	return strings.Join(words, ", ")
 }
 
-// about appends the expected message to words.
-func (g *gatorAssertion) about(words string) string {
+// withMessage appends the expected message to words.
+func (g *gatorAssertion) withMessage(words string) string {
 	if g.message == nil {
 		return words
 	}

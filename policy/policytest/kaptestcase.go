@@ -29,7 +29,7 @@ type kaptestCase struct {
 	errs          []error // why it can't be run
 }
 
-// A resourceRef names a resource of the suite. What it leaves out may be anything.
+// A resourceRef names a resource of the suite. An empty field matches anything.
 type resourceRef struct {
 	node
 	group, version, kind string
@@ -69,7 +69,7 @@ func (k *kaptestCase) read(t node, more ...string) map[string]node {
 	k.Want = k.expect.text()
 	u := f["userInfo"].fields("name", "groups", "extra")
 	k.user = policy.UserInfo{Username: u["name"].text(), Groups: u["groups"].texts(), Extra: u["extra"].extra()}
-	k.about()
+	k.setSubject()
 	return f
 }
 
@@ -82,8 +82,8 @@ func (k *kaptestCase) expects(outcomes []string) {
 	}
 }
 
-// about sets the objects of the case from its references.
-func (k *kaptestCase) about() {
+// setSubject sets kind, resource and operation of the case from its references.
+func (k *kaptestCase) setSubject() {
 	subject := k.object
 	if !subject.given() {
 		subject = k.old
@@ -199,8 +199,8 @@ func (k *kaptestCase) one(r resourceRef, what string) *render.Object {
 	return nil
 }
 
-// means reports whether the reference is to o. A version without a group counts
-// for nothing, as in kaptest.
+// means reports whether the reference is to o. As in kaptest, a version without a
+// group is ignored.
 func (r resourceRef) means(o *render.Object) bool {
 	gvk := o.GroupVersionKind()
 	return r.called == o.GetName() && r.kind == gvk.Kind &&
@@ -265,7 +265,7 @@ func (k *kaptestCase) evaluate(p *kaptestPolicy, req *policy.Request, params *re
 	k.Vacuous = k.Got == admit && len(results) == 0
 	k.OK = k.Got == k.Want
 	k.comparedMessage(results)
-	k.takenForGranted(req, results)
+	k.noteAssumptions(req, results)
 	k.unmatched(p, req)
 }
 
@@ -293,26 +293,26 @@ func (k *kaptestCase) unmatched(p *kaptestPolicy, req *policy.Request) {
 	k.Notes = append(k.Notes, "on a cluster the policy would not see this request: "+strings.Join(why, "; "))
 }
 
-// comparedMessage holds a denial against the message it should have.
+// comparedMessage compares the message of a denial with the expected one.
 func (k *kaptestCase) comparedMessage(results []policy.Result) {
 	if !k.OK || k.deniedMessage == "" {
 		return
 	}
-	var said []string
+	var messages []string
 	for _, r := range results {
 		if r.Outcome == policy.Fail {
 			if r.Message == k.deniedMessage {
 				return
 			}
-			said = append(said, fmt.Sprintf("%q", r.Message))
+			messages = append(messages, fmt.Sprintf("%q", r.Message))
 		}
 	}
 	k.OK = false
-	k.Reason = fmt.Sprintf("is denied as expected, but with %s and not %q", strings.Join(said, ", "), k.deniedMessage)
+	k.Reason = fmt.Sprintf("is denied as expected, but with %s and not %q", strings.Join(messages, ", "), k.deniedMessage)
 }
 
-// takenForGranted adds the assumptions of the results as notes.
-func (k *kaptestCase) takenForGranted(req *policy.Request, results []policy.Result) {
+// noteAssumptions adds the assumptions of the results as notes.
+func (k *kaptestCase) noteAssumptions(req *policy.Request, results []policy.Result) {
 	for _, r := range results {
 		k.assume(r.Assumed)
 	}
@@ -350,12 +350,12 @@ func (k *kaptestCase) outcome(p *kaptestPolicy, results []policy.Result) (got, r
 	evaluated := make(map[string]bool)
 	for _, r := range results {
 		evaluated[r.Rule] = true
-		said := r.Rule + ": " + r.Message
+		text := r.Rule + ": " + r.Message
 		switch r.Outcome {
 		case policy.Fail:
-			denials = append(denials, said)
+			denials = append(denials, text)
 		case policy.Error, policy.Unknown:
-			errs = append(errs, said)
+			errs = append(errs, text)
 		case policy.Skip:
 			skips = append(skips, r.Message)
 		}

@@ -73,11 +73,11 @@ func (m *mutationCase) evaluate(steps []policy.Step, want, got map[string]any) {
 			got = s.Admitted
 		}
 		m.assume(s.Result.Assumed)
-		if said := s.Result; m.Got == mutate && said.Outcome != policy.Pass {
-			m.Got, m.Reason = broke, said.Rule+": "+said.Message
-			switch said.Outcome {
+		if result := s.Result; m.Got == mutate && result.Outcome != policy.Pass {
+			m.Got, m.Reason = broke, result.Rule+": "+result.Message
+			switch result.Outcome {
 			case policy.Skip:
-				m.Got, m.Reason = skip, said.Message
+				m.Got, m.Reason = skip, result.Message
 			case policy.Unknown: // meets no expectation, not even error
 				m.Got, m.Reason = string(policy.Unknown), strings.ReplaceAll(m.Reason, "with --with", "in a file that crds names")
 			}

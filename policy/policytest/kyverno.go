@@ -148,8 +148,8 @@ func (k *kyvernoTest) concerned(name string) bool {
 	return !k.partial || len(policies) == 0 || slices.ContainsFunc(policies, func(p *kyvernoPolicy) bool { return placeOf(p.object) == k.opts.about })
 }
 
-// changesObjects reports whether other policies may see an object as this one
-// leaves it.
+// changesObjects reports whether a policy may change objects that other policies
+// evaluate afterwards.
 func changesObjects(o *render.Object) bool {
 	if strings.Contains(o.GetKind(), "Mutating") {
 		return true
@@ -162,7 +162,7 @@ func changesObjects(o *render.Object) bool {
 	})
 }
 
-// compile makes the policies ready.
+// compile compiles the policies, and sets bindings and exceptions aside.
 func (k *kyvernoTest) compile(at node, objects []*render.Object) {
 	var policies []*render.Object
 	for _, o := range objects {

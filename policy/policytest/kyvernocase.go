@@ -23,7 +23,7 @@ func (k *kyvernoEntry) evaluate(s subject, policies []*kyvernoPolicy) []Case {
 		return k.target(c, s, policies)
 	}
 	v := k.t.evaluate(s.object, k.Operation, s.payload)
-	var said []rowOf
+	var outcomes []ruleOutcome
 	silent := true
 	for _, p := range policies {
 		for _, one := range v.of(p) {
@@ -34,16 +34,16 @@ func (k *kyvernoEntry) evaluate(s subject, policies []*kyvernoPolicy) []Case {
 			silent = silent && one.Silent
 			for _, r := range one.Rules {
 				if r.Rule == "" || sameRule(k.Rule, r.Rule) || k.byPolicy(policies) {
-					said = append(said, rowOf{one, r})
+					outcomes = append(outcomes, ruleOutcome{one, r})
 				}
 			}
 		}
 	}
-	return k.compare(c, said, silent)
+	return k.compare(c, outcomes, silent)
 }
 
-// A rowOf is the outcome of a rule, with that of its policy.
-type rowOf struct {
+// A ruleOutcome is the outcome of a rule, with that of its policy.
+type ruleOutcome struct {
 	*verdict
 	KyvernoResponse
 }
@@ -53,13 +53,13 @@ const statusExcluded = "excluded"
 
 // compare compares the outcomes of rules with the expected status and returns a
 // case for each rule name.
-func (k *kyvernoEntry) compare(c Case, said []rowOf, silent bool) []Case {
-	if len(said) == 0 {
+func (k *kyvernoEntry) compare(c Case, outcomes []ruleOutcome, silent bool) []Case {
+	if len(outcomes) == 0 {
 		k.excluded(&c, silent)
 		return []Case{c}
 	}
 	var cases []Case
-	for _, r := range said {
+	for _, r := range outcomes {
 		rule := cmp.Or(r.KyvernoResponse.Rule, c.Rule)
 		i := slices.IndexFunc(cases, func(c Case) bool { return c.Rule == rule })
 		if i < 0 {
@@ -74,7 +74,7 @@ func (k *kyvernoEntry) compare(c Case, said []rowOf, silent bool) []Case {
 
 // add compares one rule's outcome with the expected status. Several rules of
 // one name share a case, whose result is the first that differs.
-func (k *kyvernoEntry) add(c *Case, r rowOf) {
+func (k *kyvernoEntry) add(c *Case, r ruleOutcome) {
 	got, reason, vacuous := k.row(c, r)
 	if ok := got == k.Want || vacuous; c.Got == "" || c.OK && !ok {
 		c.Got, c.Reason, c.OK, c.Vacuous = got, reason, ok, vacuous
@@ -97,8 +97,8 @@ func (k *kyvernoEntry) excluded(c *Case, silent bool) {
 
 // row compares one rule's outcome. As in Kyverno, a rule whose patched or
 // generated object differs from the expected one has failed.
-func (k *kyvernoEntry) row(c *Case, r rowOf) (got, reason string, vacuous bool) {
-	same, reason, vacuous := k.made(c, r)
+func (k *kyvernoEntry) row(c *Case, r ruleOutcome) (got, reason string, vacuous bool) {
+	same, reason, vacuous := k.compareObjects(c, r)
 	switch {
 	case vacuous:
 		return r.Status, r.Message, true
@@ -108,8 +108,9 @@ func (k *kyvernoEntry) row(c *Case, r rowOf) (got, reason string, vacuous bool) 
 	return r.Status, r.Message, false
 }
 
-// made compares the objects that one rule patched or generated.
-func (k *kyvernoEntry) made(c *Case, r rowOf) (ok bool, reason string, vacuous bool) {
+// compareObjects compares the objects that one rule patched or generated with
+// the expected ones.
+func (k *kyvernoEntry) compareObjects(c *Case, r ruleOutcome) (ok bool, reason string, vacuous bool) {
 	if k.hasGenerated && r.phase == Generating {
 		for _, o := range r.Generated {
 			if err := k.differs(k.generated, o, "generatedResource"); err != nil {
@@ -123,7 +124,7 @@ func (k *kyvernoEntry) made(c *Case, r rowOf) (ok bool, reason string, vacuous b
 	if k.hasPatched && r.phase == Mutating {
 		err := k.differs(k.patched, r.patched, "patchedResources")
 		switch {
-		case errors.Is(err, errNoFile) && !k.failOnMissing:
+		case errors.Is(err, errNoDocument) && !k.failOnMissing:
 			c.Notes = append(c.Notes, "patchedResources has no document of it: it was not compared, and Kyverno drops the case")
 			return true, "", true
 		case err != nil:
@@ -162,7 +163,7 @@ func (k *kyvernoTest) changes(s subject, policies []*kyvernoPolicy) bool {
 	return false
 }
 
-// isOf reports whether a tree is of an object's identity.
+// isOf reports whether a tree has an object's identity.
 func isOf(tree map[string]any, o *render.Object) bool {
 	if tree == nil {
 		return false
@@ -174,7 +175,7 @@ func isOf(tree map[string]any, o *render.Object) bool {
 // target adds the cases of an object that mutate rules for other objects
 // changed.
 func (k *kyvernoEntry) target(c Case, s subject, policies []*kyvernoPolicy) []Case {
-	var said []rowOf
+	var outcomes []ruleOutcome
 	for _, o := range k.t.setup.Resources {
 		for _, p := range policies {
 			for _, one := range k.t.evaluate(o, k.Operation, "").of(p) {
@@ -182,11 +183,11 @@ func (k *kyvernoEntry) target(c Case, s subject, policies []*kyvernoPolicy) []Ca
 					if isOf(r.Target, s.object) && (sameRule(k.Rule, r.Rule) || k.byPolicy(policies)) {
 						changed := *one
 						changed.patched = r.Target
-						said = append(said, rowOf{&changed, r})
+						outcomes = append(outcomes, ruleOutcome{&changed, r})
 					}
 				}
 			}
 		}
 	}
-	return k.compare(c, said, true)
+	return k.compare(c, outcomes, true)
 }

@@ -81,7 +81,7 @@ func (k *kyvernoTest) checked(c Case, f, m map[string]node, s subject, one *verd
 
 var ruleTypes = map[Phase]string{Mutating: "Mutation", Validating: "Validation", Generating: "Generation", Deleting: "Deletion"}
 
-// holds reports whether a tree matches a value; no tree does.
+// holds reports whether a tree matches a value. An absent tree matches.
 func holds(n node, value any) bool { return n.value == nil || assert(n.value, value, "") == nil }
 
 // assert returns an error with the first place at which a value does not match
@@ -139,7 +139,7 @@ func tidyNumber(v any) any {
 
 var bindingSuffix = regexp.MustCompile(`\s*->\s*\w+$`)
 
-// assertKey holds the value that a key of a tree selects against the tree below it.
+// assertKey compares the value that a key selects with the tree below the key.
 func assertKey(key string, tree, value any, at string) error {
 	if bindingSuffix.MatchString(key) {
 		return fmt.Errorf("%s: bindings, such as %s, are not evaluated", where(at), key)

@@ -357,8 +357,8 @@ func (n node) number() int64 {
 	return i
 }
 
-// errNoFile is the error for a missing file with an expected object.
-var errNoFile = errors.New("no such document")
+// errNoDocument is the error if no expected object has the identity of a result.
+var errNoDocument = errors.New("no such document")
 
 // expected reads the documents of patchedResources or generatedResource.
 func (k *kyvernoTest) expected(item node) []*render.Object {
@@ -388,5 +388,5 @@ func pick(objects []*render.Object, o map[string]any) (*render.Object, error) {
 			return x, nil
 		}
 	}
-	return nil, fmt.Errorf("%w for %s %s/%s", errNoFile, u.GetKind(), u.GetNamespace(), u.GetName())
+	return nil, fmt.Errorf("%w for %s %s/%s", errNoDocument, u.GetKind(), u.GetNamespace(), u.GetName())
 }

@@ -15,8 +15,8 @@ import (
 type verdicts struct {
 	t       *kyvernoTest
 	subject *render.Object
-	payload string // its evaluation mode, if it is one
-	given   string // the operation that a result asks for; ""
+	payload string // evaluation mode of a payload, or ""
+	given   string // operation of the expected result, or ""
 
 	object *render.Object // as mutations left it
 	ones   []*verdict

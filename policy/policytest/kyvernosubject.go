@@ -14,7 +14,7 @@ import (
 type subject struct {
 	object  *render.Object
 	target  bool   // of mutations of existing objects
-	payload string // its evaluation mode, if it is one
+	payload string // evaluation mode of a payload, or ""
 	file    string // of a payload
 }
 
@@ -78,8 +78,8 @@ func (k *kyvernoEntry) subjects() (found []subject, missing []Case) {
 	return found, missing
 }
 
-// unnamed returns the objects of an entry that names none. Objects with a
-// target are evaluated through the target.
+// unnamed returns the objects of an entry that names none: all except targets
+// that its policy does not change.
 func (k *kyvernoEntry) unnamed(all []subject) []subject {
 	var found []subject
 	for _, s := range all {
@@ -90,7 +90,7 @@ func (k *kyvernoEntry) unnamed(all []subject) []subject {
 	return found
 }
 
-// meant reports whether a name, or namespace/name, is an object's.
+// meant reports whether called is the name, or namespace/name, of an object.
 func meant(called string, o *render.Object) bool {
 	namespace, short, ok := strings.Cut(called, "/")
 	if !ok {
@@ -114,8 +114,8 @@ func (r resourceSpec) means(of subject) bool {
 
 // likely lists the objects of a kind.
 func (k *kyvernoTest) likely(kind string) string {
-	if said, ok := k.hints[kind]; ok {
-		return said
+	if hint, ok := k.hints[kind]; ok {
+		return hint
 	}
 	var names []string
 	for _, s := range k.all() {
@@ -124,12 +124,12 @@ func (k *kyvernoTest) likely(kind string) string {
 		}
 	}
 	slices.Sort(names)
-	said := ""
+	hint := ""
 	if names = slices.Compact(names); len(names) > 0 {
-		said = "; there are " + policy.Few(names)
+		hint = "; there are " + policy.Few(names)
 	}
-	k.hints[kind] = said
-	return said
+	k.hints[kind] = hint
+	return hint
 }
 
 // kindIsWrong reports whether none of the entry's resources has its kind.

@@ -102,8 +102,7 @@ type mutatedTests struct {
 	outcome  testOutcome
 }
 
-// A policyPlace is the place of a policy, and whether the tests evaluate its
-// match constraints.
+// A policyPlace is the place of a policy.
 type policyPlace struct {
 	file         string
 	line, column int
@@ -253,9 +252,9 @@ func keyOfCase(file string, c *Case) string {
 	return strings.Join([]string{file, fmt.Sprint(c.Line), c.Name, c.Policy, c.Kind, c.Resource, c.Operation, c.Want}, "\x00")
 }
 
-// enough returns a function that reports whether a case fails that does not without
-// the mutant. Where something of the file does not compile without it either, all
-// have to run.
+// enough returns a function that reports whether a case fails that passes without
+// the mutant, so that no more need to run. It returns nil if the file has errors
+// without the mutant: then all must run.
 func (m *mutatedTests) enough(file string, strict bool) func([]Case) bool {
 	if m.outcome.broken[file] > 0 {
 		return nil
@@ -278,9 +277,9 @@ func more(now, before map[string]int) string {
 	return ""
 }
 
-// A tried mutant has its policy, the content of that file, and the tests that
-// compile it.
-type tried struct {
+// A trial is a mutant with the place of its policy, the content of the file, and
+// the tests that compile it.
+type trial struct {
 	mutation.Mutant
 	at    policyPlace
 	data  []byte
@@ -288,14 +287,14 @@ type tried struct {
 }
 
 // mutants returns the mutants of all policies that the tests compile.
-func (m *mutator) mutants(ctx context.Context) []tried {
+func (m *mutator) mutants(ctx context.Context) []trial {
 	files := make(map[string]bool)
 	for _, t := range m.tests {
 		for p := range t.policies {
 			files[p.file] = true
 		}
 	}
-	var all []tried
+	var all []trial
 	for _, file := range slices.Sorted(maps.Keys(files)) {
 		all = append(all, m.ofFile(ctx, file)...)
 	}
@@ -307,7 +306,7 @@ func (m *mutator) mutants(ctx context.Context) []tried {
 				continue
 			}
 			for _, x := range mutation.OfModule(file, data) {
-				all = append(all, tried{x, policyPlace{file: file}, data, []*mutatedTests{t}})
+				all = append(all, trial{x, policyPlace{file: file}, data, []*mutatedTests{t}})
 			}
 		}
 	}
@@ -315,13 +314,13 @@ func (m *mutator) mutants(ctx context.Context) []tried {
 }
 
 // ofFile makes the mutants of the policies in a file.
-func (m *mutator) ofFile(ctx context.Context, file string) []tried {
+func (m *mutator) ofFile(ctx context.Context, file string) []trial {
 	data, err := render.ReadFile(m.o.FS, file)
 	if err != nil {
 		return nil
 	}
 	objects, _ := render.Parse(file, data)
-	var all []tried
+	var all []trial
 	for _, o := range objects {
 		at := placeOf(o)
 		var tests []*mutatedTests
@@ -335,14 +334,14 @@ func (m *mutator) ofFile(ctx context.Context, file string) []tried {
 			continue
 		}
 		for _, x := range mutation.OfPolicy(ctx, o, data, mutation.MatchEvaluated(match)) {
-			all = append(all, tried{x, at, data, tests})
+			all = append(all, trial{x, at, data, tests})
 		}
 	}
 	return all
 }
 
 // try runs the tests that evaluate the mutant's place.
-func (m *mutator) try(ctx context.Context, x *tried) policy.Mutant {
+func (m *mutator) try(ctx context.Context, x *trial) policy.Mutant {
 	r := policy.Mutant{
 		Policy: x.Policy, Rule: x.Rule, Mutator: string(x.Mutator), Change: x.Change, Origin: x.Origin, Diff: x.Diff(x.data), Tests: []string{},
 	}
@@ -388,9 +387,9 @@ func (m *mutator) try(ctx context.Context, x *tried) policy.Mutant {
 	return r
 }
 
-// reaches reports whether the tests evaluate the mutant's place. Without
-// coverage, they may.
-func (m *mutatedTests) reaches(x *tried) bool {
+// reaches reports whether the tests evaluate the mutant's place, or may do so
+// because no branch begins there.
+func (m *mutatedTests) reaches(x *trial) bool {
 	for _, at := range x.Reach {
 		if hits, ok := m.hits[placeOnly(at)]; ok {
 			return hits > 0
@@ -400,7 +399,7 @@ func (m *mutatedTests) reaches(x *tried) bool {
 }
 
 // against runs the tests with a mutant and records the outcome in r.
-func (m *mutatedTests) against(ctx context.Context, x *tried, strict bool, r *policy.Mutant) {
+func (m *mutatedTests) against(ctx context.Context, x *trial, strict bool, r *policy.Mutant) {
 	rec := newRecorder()
 	all, err := m.run(ctx, x.at, x.Apply(x.data), nil, rec, m.enough(x.Origin.File, strict))
 	if err != nil {

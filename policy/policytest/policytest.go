@@ -31,7 +31,7 @@ type Report struct {
 type Suite struct {
 	File  string   `json:"file"`
 	Kind  string   `json:"kind"`  // the name of its format
-	Error string   `json:"error"` // why it was not read, or not whole; a line each
+	Error string   `json:"error"` // why it was not read, or only in part; one line for each error
 	Cases []Case   `json:"cases"`
 	Notes []string `json:"notes"` // parts that were not evaluated, and assumptions
 }
@@ -88,8 +88,8 @@ type Evaluator interface {
 	Evaluate(ctx context.Context, req *policy.Request, name string, params *render.Object) ([]policy.Result, error)
 }
 
-// A Mutator changes objects by the expressions of one policy that it compiled,
-// whatever the policy matches and however it is bound.
+// A Mutator changes objects by the expressions of one compiled policy. It ignores
+// the policy's match constraints and bindings.
 type Mutator interface {
 	// Mutate returns the changes of the policy with a parameter, which may be
 	// nil.
@@ -102,12 +102,11 @@ type Engines struct {
 	Kinds func(crds []*render.Object) (policy.Kinds, error)
 
 	// Admission compiles a ValidatingAdmissionPolicy, with the kinds and
-	// Namespaces for its evaluation. The error joins *render.Error values.
-	// Expressions that compile can be evaluated all the same.
+	// Namespaces for its evaluation. The error joins *render.Error values. The
+	// Evaluator evaluates the expressions that compile.
 	Admission func(p *render.Object, kinds policy.Kinds, cluster *policy.Cluster) (Evaluator, error)
 
-	// Mutation compiles a MutatingAdmissionPolicy, as Admission does the
-	// others.
+	// Mutation compiles a MutatingAdmissionPolicy. Errors are as for Admission.
 	Mutation func(p *render.Object, kinds policy.Kinds, cluster *policy.Cluster) (Mutator, error)
 
 	// Kyverno compiles a policy of a suite for Kyverno: one of Kyverno's own
@@ -123,7 +122,7 @@ type Engines struct {
 	Gator func(s *GatorSetup) (GatorPolicy, error)
 }
 
-// Add puts suites behind the others, that something else has run.
+// Add appends suites that the caller has run, and updates the summary.
 func (r *Report) Add(suites ...Suite) {
 	r.Suites = append(r.Suites, suites...)
 	r.Summary = count(r.Suites)

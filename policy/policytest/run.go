@@ -45,8 +45,8 @@ type Options struct {
 	// unchanged.
 	Name func(string) string
 
-	// Watch, where it is not nil, learns of each suite that is run. done is
-	// called at the end. With an error the suite is left out.
+	// Watch, if not nil, is called with the name of each suite before it runs,
+	// and done after it. If Watch fails, the suite is left out.
 	Watch func(name string) (done func(), err error)
 
 	files  *readFiles              // files read before, or nil
@@ -61,8 +61,8 @@ const (
 )
 
 // Run runs the suites at the paths, which are files and directories of o.FS, in
-// byte order of their names. A file that is given by name and is no suite is a
-// suite with an error. The error is for cancellation.
+// byte order of their names. If a file that is given by name is no suite, its
+// Suite has an error. The error of Run is for cancellation.
 func Run(ctx context.Context, o Options, paths ...string) (*Report, error) {
 	if o.Name == nil {
 		o.Name = func(name string) string { return name }
@@ -131,13 +131,13 @@ func walk(fsys fs.FS, dir string) iter.Seq2[string, error] {
 			n++
 			switch {
 			case err != nil:
-				return giving(yield, name, "can't be read", fs.SkipDir)
+				return yieldError(yield, name, "can't be read", fs.SkipDir)
 			case n > maxFiles:
-				return giving(yield, dir, fmt.Sprintf("more than %d files", maxFiles), fs.SkipAll)
+				return yieldError(yield, dir, fmt.Sprintf("more than %d files", maxFiles), fs.SkipAll)
 			case d.IsDir() && d.Name() == ".git":
 				return fs.SkipDir
 			case d.IsDir() && strings.Count(name, "/") > maxDepth:
-				return giving(yield, name, fmt.Sprintf("directory is more than %d levels deep", maxDepth), fs.SkipDir)
+				return yieldError(yield, name, fmt.Sprintf("directory is more than %d levels deep", maxDepth), fs.SkipDir)
 			case !d.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name)) && !yield(name, nil):
 				return fs.SkipAll
 			}
@@ -146,9 +146,9 @@ func walk(fsys fs.FS, dir string) iter.Seq2[string, error] {
 	}
 }
 
-// giving yields an error about a name and returns then, unless the iteration
+// yieldError yields an error about a name and returns then, unless the iteration
 // stops.
-func giving(yield func(string, error) bool, name, text string, then error) error {
+func yieldError(yield func(string, error) bool, name, text string, then error) error {
 	if !yield(name, &render.Error{Span: render.Span{File: name}, Err: errors.New(text)}) {
 		return fs.SkipAll
 	}
@@ -204,7 +204,7 @@ func (f found) run(ctx context.Context, o *Options) Suite {
 	return s.Suite
 }
 
-// watched runs the suite, unless who watches it has it left out.
+// watched runs the suite, unless Options.Watch fails.
 func (s *suite) watched(run func(*suite)) {
 	if s.opts.Watch == nil {
 		run(s)

@@ -20,14 +20,14 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// WriteOptions are what tests are written from.
+// WriteOptions configure [Write].
 type WriteOptions struct {
-	FS       fs.FS                          // in which the tests will stand
-	Dir      string                         // of FS: each test has a directory in it
+	FS       fs.FS                          // the tree that the tests will be in
+	Dir      string                         // directory of FS for the tests, each in a directory of its own
 	Engines  func(*policy.Coverage) Engines // that count the branches they take
 	Policies []*render.Object               // with their templates
 	Objects  []*render.Object               // candidates for samples
-	Others   []*render.Object               // that exist beside them: parameters, Namespaces, definitions of kinds
+	Others   []*render.Object               // other objects of the cluster: parameters, Namespaces, definitions of kinds
 	Jobs     int                            // tests that are written at once
 
 	// Watch is called before each test is written, see Options.
@@ -41,7 +41,7 @@ type Draft struct {
 	Origin render.Span // of the policy
 	Format string      // the name of the suite's Format; "" if there is no test
 	File   string      // the suite
-	Files  []File      // all that the test is made of
+	Files  []File      // all files of the test
 	Cases  int
 	Rules  []DraftRule
 	Edits  []string // how objects of the repository were changed
@@ -57,7 +57,8 @@ type File struct {
 	Data []byte
 }
 
-// A DraftRule is a rule with the statuses that the test has of it.
+// A DraftRule is a rule with the statuses that the test expects of it, and those
+// that no object has.
 type DraftRule struct {
 	Name    string
 	Has     []string
@@ -69,7 +70,7 @@ type drafter interface {
 	// evaluate returns the rules' results for an object: none if the policy does not
 	// match it, or can't be decided. undecided is the reason.
 	evaluate(ctx context.Context, o *render.Object) (results []sample.Result, undecided string)
-	// wants returns the statuses that a test should have of each rule.
+	// wants returns the statuses that a test should expect of each rule.
 	wants() []sample.Goal
 	// texts returns the kinds, names and other values that the policy matches.
 	texts() []any
@@ -85,14 +86,13 @@ type draft struct {
 	dir    string
 	kinds  policy.Kinds
 
-	coverage *policy.Coverage // of the engines that samples are looked for with
+	coverage *policy.Coverage // of the engines with which samples are found
 }
 
-// Write writes a test for each policy: few objects that pass and fail each rule and
-// take each branch. Where no object of the repository does, one is changed at the
-// fields that the policy reads. A test is
-// kept only with the cases that [Run] finds true. The error is for cancellation: drafts
-// that were not done by then are refused.
+// Write writes a test for each policy: few objects that pass and fail each rule
+// and take each branch. Where no object of the repository does so, Write changes
+// one at the fields that the policy reads. A test keeps the cases that pass in
+// [Run]. The error is for cancellation: drafts that are not finished are refused.
 func Write(ctx context.Context, o WriteOptions) ([]Draft, error) {
 	kinds, err := o.Engines(nil).Kinds(slices.Concat(o.Others, o.Objects))
 	if err != nil && kinds == nil {
@@ -110,7 +110,7 @@ func Write(ctx context.Context, o WriteOptions) ([]Draft, error) {
 	}
 	var samples []*render.Object
 	for _, x := range o.Objects {
-		if !isReview(x) { // a request, which is in no repository to be deployed
+		if !isReview(x) { // which is not deployed
 			samples = append(samples, sample.Prepare(x, kinds))
 		}
 	}
@@ -141,7 +141,8 @@ func writes(p *render.Object) bool {
 	return false
 }
 
-// unusedName returns a name for a directory, which taken then has.
+// unusedName returns a file name similar to called that is not in taken, and adds
+// it to taken.
 func unusedName(called string, taken map[string]bool) string {
 	plain := strings.Trim(strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.' {
@@ -214,7 +215,7 @@ func (d *draft) write(ctx context.Context, objects []*render.Object) error {
 	return nil
 }
 
-// drafter returns what writes the policy's test.
+// drafter returns the drafter for the policy's kind.
 func (d *draft) drafter(e Engines) (drafter, error) {
 	switch group := d.object.GroupVersionKind().Group; {
 	case group == "constraints.gatekeeper.sh":
@@ -232,7 +233,7 @@ func (d *draft) keepTrue(ctx context.Context, w drafter, samples []*sample.Sampl
 	for range 3 {
 		d.rename(samples)
 		d.Files = w.files(d, samples)
-		r, err := d.tried(ctx)
+		r, err := d.runTest(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -262,8 +263,8 @@ func (d *draft) keepTrue(ctx context.Context, w drafter, samples []*sample.Sampl
 	return nil, errors.New("its test would fail")
 }
 
-// tried runs the test as it is written.
-func (d *draft) tried(ctx context.Context) (*Suite, error) {
+// runTest runs the written test.
+func (d *draft) runTest(ctx context.Context) (*Suite, error) {
 	overlay := render.NewOverlay(d.o.FS, nil)
 	for _, f := range d.Files {
 		overlay.WriteText(f.Name, f.Data, nil)
@@ -328,9 +329,9 @@ func (d *draft) report(found *sample.Finder, samples []*sample.Sample) {
 	}
 }
 
-// reference returns the path, relative to the test, of a file that has o as it is, or
-// of a copy if there is none. fits reports whether the suite may name a file with these
-// objects.
+// reference returns the path, relative to the test, of a file that contains o
+// unchanged, or of a copy if there is none. fits reports whether the suite may name
+// a file with these objects.
 func (d *draft) reference(o *render.Object, fits func([]*render.Object) bool, files *[]File, copied string) string {
 	file := o.Span("").File
 	if objects, err := d.written(file); err == nil && len(objects) > 0 {
@@ -346,7 +347,7 @@ func (d *draft) reference(o *render.Object, fits func([]*render.Object) bool, fi
 	return copied
 }
 
-// copies is the directory of copied policies: what is in it is not deployed.
+// copies is the directory of copied policies. Files in it are not deployed.
 const copies = "testdata"
 
 // written reads the documents of a file that a suite can name. A List stays one object.

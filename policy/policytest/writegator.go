@@ -187,7 +187,7 @@ type (
 	}
 )
 
-// files implements drafter: gator reads an object a file.
+// files implements drafter. Each object is in its own file, as gator expects.
 func (g *gatorDraft) files(d *draft, samples []*sample.Sample) []File {
 	files := []File{{}}
 	test := gatorTestText{

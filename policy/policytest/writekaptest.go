@@ -88,8 +88,8 @@ func (k *kaptestDraft) texts() []any {
 
 func (k *kaptestDraft) wants() []sample.Goal { return k.rules }
 
-// evaluate implements drafter. An object that the policy does not match is left out,
-// although kaptest would not ask.
+// evaluate implements drafter. Objects that the policy does not match have no
+// results, although kaptest ignores match constraints.
 func (k *kaptestDraft) evaluate(ctx context.Context, o *render.Object) ([]sample.Result, string) {
 	suite, p := k.suite, k.suite.policies[k.name]
 	suite.ctx = ctx

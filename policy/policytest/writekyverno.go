@@ -46,7 +46,7 @@ func (d *draft) kyvernoDrafter(e Engines) (drafter, error) {
 	return w, nil
 }
 
-// bindings returns those of an admission policy.
+// bindings returns the bindings of an admission policy.
 func (d *draft) bindings() []*render.Object {
 	var all []*render.Object
 	for _, b := range d.o.Policies {
@@ -57,7 +57,7 @@ func (d *draft) bindings() []*render.Object {
 	return all
 }
 
-// namespaceLabels returns the labels of the Namespaces at hand.
+// namespaceLabels returns the labels of the Namespaces among the objects.
 func namespaceLabels(o *WriteOptions) map[string]map[string]string {
 	all := make(map[string]map[string]string)
 	for _, x := range slices.Concat(o.Others, o.Objects) {
@@ -148,7 +148,7 @@ func (k *kyvernoDraft) files(d *draft, samples []*sample.Sample) []File {
 		"resources": []any{"resources.yaml"},
 	}
 	bindings := d.bindings()
-	// Others in the file would be run, too.
+	// Other policies in the file would be run, too.
 	fits := func(all []*render.Object) bool {
 		return len(all) == 1 || len(all) <= 1+len(bindings) && d.areOf(all, bindings)
 	}
@@ -188,8 +188,8 @@ func (d *draft) areOf(all, bindings []*render.Object) bool {
 	})
 }
 
-// result adds what one rule says about a sample to the results, to the one with the same
-// rule, kind and status if there is one.
+// result adds the outcome of a rule for a sample to the results. If one has the
+// same rule, kind and status, it gets the sample.
 func (k *kyvernoDraft) result(d *draft, results []map[string]any, x *sample.Sample, r sample.Result, files *[]File) []map[string]any {
 	one := map[string]any{"policy": d.object.GetName(), "kind": x.Object.GetKind(), "result": r.Status}
 	if r.Rule != "" {
