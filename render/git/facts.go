@@ -68,9 +68,9 @@ func (f *Facts) of(h plumbing.Hash) *Fact {
 	return x
 }
 
-// learn adds the fact about an object, if the content has the object's name.
+// learn adds the fact about an object that was read.
 func (f *Facts) learn(h plumbing.Hash, kind plumbing.ObjectType, data []byte) {
-	if f == nil || plumbing.ComputeHash(kind, data) != h {
+	if f == nil {
 		return
 	}
 	x := &Fact{Object: string(h[:])}

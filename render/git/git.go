@@ -240,25 +240,16 @@ func (r *Repository) object(t plumbing.ObjectType, h plumbing.Hash) ([]byte, err
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if l, ok := r.objects.loose(h); ok {
-		if data, ok := l.content(t); ok {
+		if data, ok := l.content(t); ok && plumbing.ComputeHash(t, data) == h {
 			return data, nil
 		}
 	}
 	if size, err := r.objects.size(h); err == nil && size > maxFile {
 		return nil, fmt.Errorf("%d bytes: %w", size, errTooLarge)
 	}
-	o, err := r.objects.object(t, h)
-	if err != nil {
+	data, err := r.objects.content(t, h)
+	if err != nil && !errors.Is(err, errTooLarge) {
 		return nil, r.missing(h, err)
-	}
-	in, err := o.Reader()
-	if err != nil {
-		return nil, r.missing(h, err)
-	}
-	defer in.Close()
-	data, err := io.ReadAll(io.LimitReader(in, maxFile+1))
-	if len(data) > maxFile {
-		return nil, errTooLarge
 	}
 	return data, err
 }

@@ -1,6 +1,10 @@
 package git_test
 
 import (
+	"bytes"
+	"crypto/sha1"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -398,6 +402,102 @@ func TestWhatIsNotThere(t *testing.T) {
 	if _, err := open(t, filepath.Join(dir, "moved")).Resolve("HEAD"); err == nil || !strings.Contains(err.Error(), "borrows objects from /nowhere/objects") {
 		t.Errorf("without its alternate: %v", err)
 	}
+}
+
+// TestOtherContent holds that an object whose content is that of another one is an error,
+// whatever kind it has and wherever it is stored; the same object in an alternate is read.
+func TestOtherContent(t *testing.T) {
+	t.Parallel()
+	others := map[string]string{
+		"commit": "tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\nauthor A <a@b> 1 +0000\ncommitter A <a@b> 1 +0000\n\nm\n",
+		"tree":   "",
+		"blob":   "a: 9\n",
+		"tag":    "object %s\ntype commit\ntag v1\ntagger A <a@b> 1 +0000\n\nm\n",
+	}
+	for kind, other := range others {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			h := newHistory(t)
+			object := func(kind, content string) string {
+				name, err := h.repo.Object(kind, []byte(content))
+				ok(t, err)
+				return name
+			}
+			victim := map[string]string{"commit": h.second, "blob": object("blob", "a: 2\n"), "tag": strings.TrimSpace(read(t, filepath.Join(h.repo.Dir, "refs/tags/v1")))}[kind]
+			if kind == "tree" {
+				var err error
+				victim, err = h.repo.TreeOf(h.dir)
+				ok(t, err)
+			}
+			file := func(dir, name string) string { return filepath.Join(dir, "objects", name[:2], name[2:]) }
+			intact := read(t, file(h.repo.Dir, victim))
+			name := object(kind, strings.Replace(other, "%s", h.first, 1))
+			ok(t, os.Rename(file(h.repo.Dir, name), file(h.repo.Dir, victim)))
+
+			content := func() (string, error) {
+				c, err := open(t, h.dir).Resolve("v1")
+				if err != nil {
+					return "", err
+				}
+				files, err := open(t, h.dir).Tree(c)
+				if err != nil {
+					return "", err
+				}
+				data, err := fs.ReadFile(files, "apps/web.yaml")
+				return string(data), err
+			}
+			if got, err := content(); err == nil || !strings.Contains(err.Error(), "hash mismatch: it holds the content of "+name) {
+				t.Errorf("read %q, %v", got, err)
+			}
+			store := filepath.Join(t.TempDir(), "store")
+			write(t, store, filepath.Join("objects", victim[:2], victim[2:]), intact)
+			write(t, h.repo.Dir, "objects/info/alternates", filepath.Join(store, "objects")+"\n")
+			if got, err := content(); got != "a: 2\n" {
+				t.Errorf("with an intact one in an alternate: %q, %v", got, err)
+			}
+		})
+	}
+}
+
+// TestOtherContentPacked holds the same for an object in a pack whose index leads to another
+// one.
+func TestOtherContentPacked(t *testing.T) {
+	t.Parallel()
+	h, run := bigHistory(t)
+	a, b := run(h.dir, "rev-parse", h.first+":apps/web.yaml"), run(h.dir, "rev-parse", h.second+":apps/web.yaml")
+	found, err := filepath.Glob(filepath.Join(h.repo.Dir, "objects/pack/*.idx"))
+	if err != nil || len(found) != 1 {
+		t.Fatal(found, err)
+	}
+	index := []byte(read(t, found[0]))
+	const head, fanout = 8, 1024
+	count := int(binary.BigEndian.Uint32(index[head+fanout-4:]))
+	offset := func(name string) []byte {
+		raw, err := hex.DecodeString(name)
+		ok(t, err)
+		i := (bytes.Index(index, raw) - head - fanout) / len(raw)
+		at := head + fanout + count*(len(raw)+4) + i*4
+		return index[at : at+4]
+	}
+	ofA, ofB := offset(a), offset(b)
+	for i := range ofA {
+		ofA[i], ofB[i] = ofB[i], ofA[i]
+	}
+	sum := sha1.Sum(index[:len(index)-sha1.Size])
+	copy(index[len(index)-sha1.Size:], sum[:])
+	ok(t, os.Chmod(found[0], 0o600))
+	ok(t, os.WriteFile(found[0], index, 0o600))
+	got, err := fs.ReadFile(tree(t, open(t, h.dir), h.second), "apps/web.yaml")
+	if err == nil || !strings.Contains(err.Error(), "hash mismatch: it holds the content of "+a) {
+		t.Errorf("read %q, %v", got, err)
+	}
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	ok(t, err)
+	return string(data)
 }
 
 // TestSubmodule holds that a submodule that is checked out has the files of the

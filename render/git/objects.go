@@ -105,10 +105,34 @@ func alternatesOf(dir string) []string {
 	return dirs
 }
 
-// object returns an object, from the first store that has it.
-func (o *objectStore) object(t plumbing.ObjectType, h plumbing.Hash) (plumbing.EncodedObject, error) {
-	return first(o, func(store *filesystem.Storage) (plumbing.EncodedObject, error) { return store.EncodedObject(t, h) })
+// content reads an object, from the first store that has it intact. Its name is the hash of
+// its content: git fsck, and git clone by network, refuse an object that holds something else.
+func (o *objectStore) content(t plumbing.ObjectType, h plumbing.Hash) ([]byte, error) {
+	return first(o, func(store *filesystem.Storage) ([]byte, error) {
+		object, err := store.EncodedObject(t, h)
+		if err != nil {
+			return nil, err
+		}
+		in, err := object.Reader()
+		if err != nil {
+			return nil, err
+		}
+		defer in.Close()
+		data, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+		switch {
+		case err != nil:
+			return nil, err
+		case len(data) > maxFile:
+			return nil, errTooLarge
+		}
+		if held := plumbing.ComputeHash(t, data); held != h {
+			return nil, fmt.Errorf("%w: it holds the content of %s; git fsck lists damaged objects", errMismatch, held)
+		}
+		return data, nil
+	})
 }
+
+var errMismatch = errors.New("hash mismatch")
 
 // size returns an object's size in bytes. It asks for each object once, since
 // go-git leaves a loose object's file open until the next garbage collection.

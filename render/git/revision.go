@@ -176,7 +176,10 @@ func (r *Repository) commit(h plumbing.Hash) (*Commit, error) {
 			return parseCommit(h, data)
 		}
 		tag, tagErr := r.object(plumbing.TagObject, h)
-		if tagErr != nil {
+		switch {
+		case errors.Is(tagErr, errMismatch):
+			return nil, tagErr
+		case tagErr != nil:
 			return nil, err
 		}
 		if h, err = parseTag(tag); err != nil {
