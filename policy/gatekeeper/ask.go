@@ -10,7 +10,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A Review is a request of gator.
+// A Review is an object for gator to review.
 type Review struct {
 	// Object is the object to review, as written, or an AdmissionReview
 	// (admission.k8s.io) whose request is reviewed.
@@ -27,12 +27,11 @@ type Review struct {
 	Passes bool
 }
 
-// Review evaluates the constraints for an object as gator does. The object is
-// used as written, and there are only responses that are violations, undecided
-// or errors, in the order of the constraints' kinds and names. The engine's
-// Options must have Written set and PointGator. [Engine.With] sets the
-// inventory of each case. The error is the reason why gator would not review
-// the object.
+// Review evaluates the constraints for an object as gator does, which uses the
+// object as written. It returns only violations, undecided responses and errors,
+// by kind and name of the constraints. The engine's Options must have Written set
+// and PointGator. [Engine.With] sets the inventory of each case. Review fails if
+// gator would not review the object.
 func (e *Engine) Review(ctx context.Context, x Review) ([]Response, error) {
 	r, err := e.writtenReview(ctx, x)
 	if err != nil {
@@ -44,14 +43,14 @@ func (e *Engine) Review(ctx context.Context, x Review) ([]Response, error) {
 		implied, err = e.reviewImplied(r, x.Object)
 		all = append(all, implied...)
 	}
-	var told []Response
+	var reported []Response
 	for _, resp := range all {
 		skipped := resp.Outcome == policy.Skip || resp.ignored
 		if !skipped && (resp.Outcome != policy.Pass || x.Passes) {
-			told = append(told, resp)
+			reported = append(reported, resp)
 		}
 	}
-	return told, err
+	return reported, err
 }
 
 // Violation reports whether gator and Gatekeeper's webhook count the response
@@ -95,8 +94,8 @@ func (e *Engine) writtenReview(ctx context.Context, x Review) (*review, error) {
 	return r, nil
 }
 
-// admission takes the request out of an AdmissionReview. What it leaves out is
-// as it is in Go's zero value.
+// admission reads the request of an AdmissionReview. Missing fields get Go's zero
+// values.
 func (r *review) admission(tree map[string]any) error {
 	request, ok := tree["request"].(map[string]any)
 	if !ok {

@@ -37,7 +37,7 @@ type constraint struct {
 	frozenTree  ref.Val
 	frozenSizes cel.Sizes
 
-	slow atomic.Int64 // nanoseconds that questions took which were slow
+	slow atomic.Int64 // nanoseconds of all slow evaluations
 }
 
 // Enforcement points of Gatekeeper.
@@ -50,7 +50,7 @@ const (
 	pointAudit = "audit.gatekeeper.sh"
 	// PointGator is the gator command.
 	PointGator = "gator.gatekeeper.sh"
-	// everyPoint stands in a constraint for all enforcement points.
+	// everyPoint means all enforcement points.
 	everyPoint = "*"
 )
 
@@ -72,7 +72,7 @@ type scopedAction struct {
 	} `json:"enforcementPoints"`
 }
 
-// newConstraint reads a constraint; nil where it can't be used.
+// newConstraint reads a constraint. It returns nil if it can't be used.
 func (c *compiler) newConstraint(o *render.Object, all templates) (*constraint, []error) {
 	gvk := o.GroupVersionKind()
 	if gvk.Version != "v1beta1" && gvk.Version != "v1alpha1" {

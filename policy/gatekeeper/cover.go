@@ -16,7 +16,7 @@ func (r *regoCompiler) cover() rego.Cover {
 	return func(e rego.CoveredExpr) (held, failed *atomic.Int64) {
 		text, ok := r.texts[e.Module]
 		if !ok {
-			return nil, nil // of the hook
+			return nil, nil // the hook module
 		}
 		at := inside(r.object, e.Module, text, e.Location.Row, e.Location.Col)
 		if at.File == "" {

@@ -20,13 +20,13 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A Response is a violation of a constraint, or says that the constraint holds.
+// A Response is a violation of a constraint, or its outcome if there are none.
 type Response struct {
 	Constraint *render.Object
 	Outcome    policy.Outcome
-	Actions    []string // what follows, in Gatekeeper's words: "deny"; of a constraint whose actions are scoped there may be several
+	Actions    []string // Gatekeeper's enforcement actions, such as "deny"; several if they are scoped
 	Message    string
-	Details    any      // of a violation, in Go's JSON; nil where it has none
+	Details    any      // of a violation, as a JSON value; nil if it has none
 	Fields     []string // JSON pointers into the object, the one at fault first
 	Assumed    []string
 
@@ -36,8 +36,8 @@ type Response struct {
 	override   string   // action of the expansion template that created the object
 }
 
-// respond takes a review through the constraints, in their order. The error is
-// for cancellation.
+// respond evaluates the constraints for a review, in order. The error is for
+// cancellation.
 func (e *Engine) respond(r *review) ([]Response, error) {
 	kind := gatekeeperdoc.GroupKindOf(r.subject())
 	candidates := e.of(kind)
@@ -63,27 +63,27 @@ func (r *review) evaluate(c *constraint) []Response {
 	var undecided *cel.Undecided
 	switch {
 	case errors.As(err, &undecided):
-		return []Response{c.said(policy.Unknown, undecided.Question)}
-	case err != nil: // Gatekeeper takes it for a violation
-		return []Response{c.said(policy.Fail, fmt.Sprintf("unable to match constraints: error matching the requested object: %s :%v", gatekeeperdoc.MetaText(r.subject(), "name"), err))}
+		return []Response{c.respond(policy.Unknown, undecided.Question)}
+	case err != nil: // Gatekeeper counts this as a violation
+		return []Response{c.respond(policy.Fail, fmt.Sprintf("unable to match constraints: error matching the requested object: %s :%v", gatekeeperdoc.MetaText(r.subject(), "name"), err))}
 	case !matched:
 		return nil
 	case r.exemption.why != "":
-		return []Response{c.said(r.exemption.outcome(), r.exemption.why)}
+		return []Response{c.respond(r.exemption.outcome(), r.exemption.why)}
 	case c.template.native != nil:
-		return r.hide(c, r.askNative(c))
+		return r.hide(c, r.evaluateNative(c))
 	}
-	return r.hide(c, r.askRego(c))
+	return r.hide(c, r.evaluateRego(c))
 }
 
-func (c *constraint) said(o policy.Outcome, message string) Response {
+func (c *constraint) respond(o policy.Outcome, message string) Response {
 	return Response{Constraint: c.object, Outcome: o, Actions: c.actions, Message: message, constraint: c}
 }
 
-// askRego evaluates a constraint whose template is in Rego.
-func (r *review) askRego(c *constraint) []Response {
+// evaluateRego evaluates a constraint whose template is in Rego.
+func (r *review) evaluateRego(c *constraint) []Response {
 	if c.slow.Load() > int64(patience) {
-		return []Response{c.said(policy.Error, "the template's Rego took too long on other objects, and is not evaluated for this one")}
+		return []Response{c.respond(policy.Error, "the template's Rego took too long on other objects, and is not evaluated for this one")}
 	}
 	q := r.question(c)
 	answer, err := c.ask(r.ctx, q)
@@ -91,13 +91,13 @@ func (r *review) askRego(c *constraint) []Response {
 	case r.ctx.Err() != nil:
 		return nil
 	case len(answer.Unknown) > 0:
-		return []Response{c.said(policy.Unknown, "needs "+strings.Join(answer.Unknown, "; "))}
+		return []Response{c.respond(policy.Unknown, "needs "+strings.Join(answer.Unknown, "; "))}
 	case err != nil:
-		return []Response{c.said(policy.Error, "the template's Rego fails"+c.place(err)+": "+r.errorText(c, err))}
+		return []Response{c.respond(policy.Error, "the template's Rego fails"+c.place(err)+": "+r.errorText(c, err))}
 	}
 	violations, ignored, broken := violationsOf(answer.Value)
 	if broken != "" {
-		return []Response{c.said(policy.Error, broken)}
+		return []Response{c.respond(policy.Error, broken)}
 	}
 	if len(violations) == 0 {
 		return []Response{r.passed(c, answer.Errors, ignored)}
@@ -106,8 +106,8 @@ func (r *review) askRego(c *constraint) []Response {
 }
 
 // Limits on the time of slow evaluations of a constraint, after which it is not
-// evaluated any more. A hostile template must not use its time limit for each
-// of thousands of objects.
+// evaluated any more, so that a hostile template can't use its time limit for
+// each of thousands of objects.
 const (
 	slow     = time.Second
 	patience = 30 * time.Second
@@ -144,7 +144,7 @@ func (r *review) question(c *constraint) rego.Question {
 	return q
 }
 
-// A violation is an element of the set that a template makes.
+// A violation is an element of the set that a template returns.
 type violation struct {
 	value   ast.Value
 	message string
@@ -190,13 +190,12 @@ func violationsOf(value ast.Value) (all []violation, ignored int, broken string)
 	return all, ignored, broken
 }
 
-// compare orders violations by the fields with which Gatekeeper tells them
-// apart.
+// compare orders violations by the fields by which Gatekeeper distinguishes them.
 func (v violation) compare(w violation) int {
-	return cmp.Or(strings.Compare(v.message, w.message), v.told().Compare(w.told()))
+	return cmp.Or(strings.Compare(v.message, w.message), v.comparedDetails().Compare(w.comparedDetails()))
 }
 
-func (v violation) told() ast.Value {
+func (v violation) comparedDetails() ast.Value {
 	if v.details == nil {
 		return ast.InternedEmptyObject.Value
 	}
@@ -207,7 +206,7 @@ func (v violation) told() ast.Value {
 // functions that failed, because the failure may be the only reason why no
 // violation was found.
 func (r *review) passed(c *constraint, swallowed []*rego.Error, ignored int) Response {
-	x := c.said(policy.Pass, "")
+	x := c.respond(policy.Pass, "")
 	var notes []string
 	for _, e := range swallowed {
 		notes = append(notes, r.errorText(c, e)+c.place(e))
@@ -256,10 +255,10 @@ func (c *constraint) place(err error) string {
 // modulePlace matches the place in a module as errors give it.
 var modulePlace = regexp.MustCompile(`/spec/targets/0/[a-z0-9/]*:\d+`)
 
-// inventoryAssumed is the assumption of verdicts that read data.inventory.
+// inventoryAssumed is the assumption of results that read data.inventory.
 const inventoryAssumed = "data.inventory holds the objects of the tree, and those given with --with, alone"
 
-// assumed returns the assumptions that a verdict rests on.
+// assumed returns the assumptions of a result.
 func (r *review) assumed(c *constraint) []string {
 	if c.template.rego != nil && c.template.rego.inventory != nil && !r.engine.options.Written {
 		return []string{inventoryAssumed}
@@ -272,7 +271,7 @@ func (r *review) failed(c *constraint, q rego.Question, violations []violation) 
 	blames := r.blames(c, q, violations)
 	all := make([]Response, len(violations))
 	for i, v := range violations {
-		x := c.said(policy.Fail, v.message)
+		x := c.respond(policy.Fail, v.message)
 		if v.details != nil {
 			x.Details = rego.Plain(v.details)
 		}

@@ -28,7 +28,7 @@ type expansions struct {
 
 // An expanded is an object that a controller will create from another one.
 type expanded struct {
-	gatekeeperdoc.Matchable // with sourceGenerated
+	gatekeeperdoc.Matchable // its Source is SourceGenerated
 	template                *expansionTemplate
 	prefix                  string         // pointer into parent of the part from which it is created
 	parent                  map[string]any // the object that the request is about
@@ -36,7 +36,7 @@ type expanded struct {
 	set                     []setBy        // changes made by mutators
 }
 
-// A setBy is the change of a mutator to an expanded object.
+// A setBy holds the fields that a mutator set in an expanded object.
 type setBy struct {
 	pointers []string
 	by       *mutator.Mutator
@@ -145,7 +145,7 @@ func (e *expansionRun) one(t *expansionTemplate, x gatekeeperdoc.Matchable, pref
 	return made, true
 }
 
-// room counts the object.
+// room counts an object. It returns an error if there are too many.
 func (e *expansionRun) room(object map[string]any, depth int) error {
 	e.count++
 	e.weight += mutator.Weight(object)
@@ -203,7 +203,8 @@ func (e *expanded) assumptions(fields []string) []string {
 	return assumed
 }
 
-// given reports whether expanding sets a field, whatever it is made from.
+// given reports whether expansion sets a field itself, so that the source has no
+// such field.
 func given(pointer string) bool {
 	return slices.ContainsFunc([]string{"/apiVersion", "/kind", "/metadata/name", "/metadata/namespace", "/metadata/ownerReferences"}, func(p string) bool {
 		return pointer == p || strings.HasPrefix(pointer, p+"/")

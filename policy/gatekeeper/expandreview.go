@@ -10,10 +10,10 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// expanding reads the expansion templates among the objects, and the mutators
-// that apply to created objects. NewMutating reports the mutators' errors,
-// except to gator.
-func (e *Engine) expanding(objects []*render.Object) []error {
+// readExpansions reads the expansion templates among the objects, and the
+// mutators that apply to created objects. Errors of mutators are returned only
+// for gator; otherwise NewMutating reports them.
+func (e *Engine) readExpansions(objects []*render.Object) []error {
 	m, broken := mutator.New(objects)
 	if !e.options.Written {
 		broken = nil
@@ -23,8 +23,8 @@ func (e *Engine) expanding(objects []*render.Object) []error {
 	return []error{broken, err}
 }
 
-// PolicyOrigin returns the place of an expansion template, or of a mutator of the objects
-// that it creates. They are no Rules of the Engine.
+// PolicyOrigin returns the place of an expansion template, or of a mutator of the
+// objects that it creates. Rules does not list these.
 func (e *Engine) PolicyOrigin(id string) render.Span {
 	if e.expansions == nil {
 		return render.Span{}
@@ -52,16 +52,16 @@ func (e *Engine) validateImplied(r *review, own []Response) ([]policy.Result, er
 	if err != nil {
 		return nil, err
 	}
-	said := map[*constraint]bool{}
+	seen := map[*constraint]bool{}
 	for i := range own {
-		said[own[i].constraint] = true
+		seen[own[i].constraint] = true
 	}
 	for i := range responses {
 		resp := &responses[i]
-		if resp.Outcome == policy.Pass && said[resp.constraint] {
+		if resp.Outcome == policy.Pass && seen[resp.constraint] {
 			continue
 		}
-		said[resp.constraint] = true
+		seen[resp.constraint] = true
 		result := resp.result()
 		if resp.override != "" {
 			result.Action = actionOf(resp.override)

@@ -24,14 +24,14 @@ func isExpansionTemplate(o *render.Object) bool {
 	return gvk.Group == expansionGroup && gvk.Kind == expansionKind
 }
 
-// An expansionTemplate is one, read. It is read-only.
+// An expansionTemplate is a parsed ExpansionTemplate. It is read-only.
 type expansionTemplate struct {
 	object    *render.Object
 	name      string
 	appliesTo []gatekeeperdoc.ApplyTo
 	source    string // the field that objects are made from, such as spec.template
 	generates schema.GroupVersionKind
-	action    string // "": that of the constraint
+	action    string // enforcement action; "" means the constraint's
 }
 
 // expansionSpec is the spec of an expansion template.
@@ -50,9 +50,8 @@ type expansionSpec struct {
 	EnforcementAction string `json:"enforcementAction,omitempty"`
 }
 
-// newExpansions reads the expansion templates among the objects. The error
-// joins *render.Error; the templates that it is not about are there all the
-// same.
+// newExpansions reads the expansion templates among the objects. The error joins
+// *render.Error values; templates without errors are used.
 func newExpansions(objects []*render.Object, m *mutator.Set) (*expansions, error) {
 	var errs []error
 	var all []*expansionTemplate
@@ -96,7 +95,7 @@ func expansionsByKind(all []*expansionTemplate) map[string][]*expansionTemplate 
 	return byKind
 }
 
-// withExpansionTemplate adds a template. Of several others with one name the
+// withExpansionTemplate adds a template. If templates with one name differ, the
 // first is used.
 func withExpansionTemplate(all []*expansionTemplate, t *expansionTemplate) ([]*expansionTemplate, []error) {
 	i := slices.IndexFunc(all, func(o *expansionTemplate) bool { return o.name == t.name })
@@ -111,8 +110,8 @@ func withExpansionTemplate(all []*expansionTemplate, t *expansionTemplate) ([]*e
 
 const ruleExpansion = "expansion-template"
 
-// newExpansionTemplate reads a template. It is nil where the errors,
-// *render.Error, are more than warnings.
+// newExpansionTemplate reads a template. It returns nil if an error is more than
+// a warning. Errors are *render.Error.
 func newExpansionTemplate(o *render.Object) (*expansionTemplate, []error) {
 	var errs []error
 	add := func(pointer, format string, args ...any) {
@@ -172,7 +171,7 @@ func (e *expansionTemplate) concerns(gvk schema.GroupVersionKind) bool {
 	return slices.ContainsFunc(e.appliesTo, func(a gatekeeperdoc.ApplyTo) bool { return a.HasKind(gvk) })
 }
 
-// pointer leads to the source field.
+// pointer returns the pointer of the source field.
 func (e *expansionTemplate) pointer() string {
 	var b strings.Builder
 	for part := range strings.SplitSeq(e.source, ".") {
@@ -181,7 +180,7 @@ func (e *expansionTemplate) pointer() string {
 	return b.String()
 }
 
-// implied marks a message as one about an object that the template creates.
+// implied marks a message as being about an object that the template creates.
 func (e *expansionTemplate) implied(message string) string {
 	return "[Implied by " + e.name + "] " + message
 }

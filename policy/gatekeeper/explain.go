@@ -75,7 +75,7 @@ func (r *review) checks(c *constraint) (all []policy.Check, matches policy.Answe
 	switch {
 	case r.exemption.open:
 		webhook.Answer = policy.Undecided
-	case r.exemption.why != "" || !r.engine.asked(policy.Operation(r.operation)):
+	case r.exemption.why != "" || !r.engine.called(policy.Operation(r.operation)):
 		webhook.Answer = policy.No
 	}
 	add(webhook)
@@ -121,7 +121,7 @@ func (r *review) trial(c *constraint) policy.Trial {
 	t.Variables = []policy.Evaluation{{
 		Name: "input.parameters", Value: jsonText(rego.Plain(c.parameters.Value)), Origin: c.object.Span("/spec/parameters"),
 	}}
-	for _, resp := range r.hide(c, r.askRego(c)) {
+	for _, resp := range r.hide(c, r.evaluateRego(c)) {
 		ev := policy.Evaluation{Name: "violation", Origin: c.template.object.Span("/spec/targets/0")}
 		switch resp.Outcome {
 		case policy.Pass:

@@ -14,15 +14,15 @@
 //     objects they match
 //   - webhook.go decides whether Gatekeeper gets the request, ignorelabel.go
 //     evaluates its second validating webhook
-//   - evaluate.go takes the request through the constraints; review.go builds the
+//   - evaluate.go evaluates the constraints for a request; review.go builds the
 //     input of their policies, inventory.go the other objects that they can see
 //   - open.go returns undecided results where data is missing, fields.go finds the
 //     fields that made a constraint fail
 //
-// [NewMutating] evaluates mutators, as Gatekeeper's mutating webhook does; they are read
-// and applied in policy/internal/mutator.
-// expand.go creates the objects that controllers would make, by expansion
-// templates; expandreview.go evaluates these too.
+// [NewMutating] evaluates mutators, as Gatekeeper's mutating webhook does. They
+// are read and applied in policy/internal/mutator. expand.go creates the objects
+// that controllers would create, by expansion templates; expandreview.go
+// evaluates these, too.
 //
 // The behaviour is that of Gatekeeper v3.23.1 as its chart installs it: the webhook
 // gets CREATE and UPDATE, except in namespaces with the label
@@ -50,8 +50,8 @@ import (
 
 // Options configure an [Engine].
 type Options struct {
-	// Cluster has the Namespaces that namespaceSelectors go by, and the objects
-	// of data.inventory. nil has none.
+	// Cluster holds the Namespaces for namespaceSelectors, and the objects of
+	// data.inventory. nil holds none.
 	Cluster *policy.Cluster
 
 	// Kinds returns the form in which the API server holds the Cluster's
@@ -71,8 +71,8 @@ type Options struct {
 	// Coverage counts the branches that templates take; nil counts nothing.
 	Coverage *policy.Coverage
 
-	// Compiled keeps templates for engines that are made later with the same
-	// options; nil keeps none. Nothing may be counted then.
+	// Compiled keeps templates for later engines with the same options; nil
+	// keeps none. Coverage must be nil then.
 	Compiled *Compiled
 
 	// Now returns the time for policies. If it is nil, results that depend on
@@ -84,8 +84,8 @@ type Options struct {
 	Print func(policy string, at render.Span, text string)
 }
 
-// An Engine is templates and constraints, compiled once. It is safe for
-// concurrent use.
+// An Engine evaluates requests by compiled templates and constraints. It is safe
+// for concurrent use.
 type Engine struct {
 	options     Options
 	constraints []*constraint // by kind and name, and then as given
@@ -100,7 +100,7 @@ type Engine struct {
 
 var _ policy.WrittenValidator = (*Engine)(nil)
 
-// A compiler makes an engine.
+// A compiler compiles the policies of an engine.
 type compiler struct {
 	options Options
 	refused map[string]bool // names of templates that can't be used
@@ -126,7 +126,7 @@ func New(objects []*render.Object, o Options) (*Engine, error) {
 		e.label, _ = webhookOf(o.Cluster, validatingKind, labelWebhook)
 	}
 	e.inventory = newInventory(o, e.config, all)
-	errs = append(errs, e.expanding(objects)...)
+	errs = append(errs, e.readExpansions(objects)...)
 	return e, errors.Join(errs...)
 }
 
@@ -143,8 +143,8 @@ func isTemplate(o *render.Object) bool {
 	return gvk.Group == templatesGroup && gvk.Kind == "ConstraintTemplate"
 }
 
-// templates compiles the templates, in parallel. One that is rendered twice
-// alike counts once; of several others with one name the first is used.
+// templates compiles the templates, in parallel. Equal templates count once. If
+// templates with one name differ, the first is used.
 func (c *compiler) templates(objects []*render.Object) (templates, []error) {
 	var given []*render.Object
 	var errs []error
@@ -168,7 +168,7 @@ func (c *compiler) templates(objects []*render.Object) (templates, []error) {
 			return nil
 		})
 	}
-	_ = group.Wait() // its functions give no errors
+	_ = group.Wait() // the functions return no errors
 	all := templates{}
 	for i, t := range made {
 		errs = append(errs, faults[i]...)
@@ -223,7 +223,7 @@ func (e *Engine) of(kind schema.GroupKind) []*constraint {
 
 // Validate implements policy.Validator.
 func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Result, error) {
-	if len(e.constraints) == 0 && e.expansions.none() || !e.asked(req.Operation) {
+	if len(e.constraints) == 0 && e.expansions.none() || !e.called(req.Operation) {
 		return nil, nil
 	}
 	r := e.reviewOf(ctx, req)
@@ -246,12 +246,12 @@ func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Re
 // templates about versions that are no longer served.
 func (e *Engine) EvaluatesWritten() {}
 
-// asked reports whether the API server calls the webhook for an operation.
-func (e *Engine) asked(op policy.Operation) bool {
-	return e.options.Written || e.webhook.about(op)
+// called reports whether the API server calls the webhook for an operation.
+func (e *Engine) called(op policy.Operation) bool {
+	return e.options.Written || e.webhook.hasOperation(op)
 }
 
-// result makes a result of a response.
+// result converts a response to a result.
 func (r *Response) result() policy.Result {
 	c := r.constraint
 	action := c.action()

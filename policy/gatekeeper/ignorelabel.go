@@ -25,7 +25,7 @@ const controllerName = "gatekeeper-controller-manager"
 
 const ignoreLabelMessage = "Only exempt namespace can have the " + ignoreLabel + " label"
 
-// ignoreLabelRule documents that webhook.
+// ignoreLabelRule documents the webhook for the label.
 func (e *Engine) ignoreLabelRule() policy.Rule {
 	return policy.Rule{
 		Engine: policy.EngineGatekeeper, Policy: labelWebhook, Name: ruleIgnoreLabel, Action: policy.Deny,
@@ -43,7 +43,7 @@ func (e *Engine) refuseLabel(r *review) []policy.Result {
 	if _, has := gatekeeperdoc.LabelsOf(r.object)[ignoreLabel]; !has {
 		return nil
 	}
-	s := e.asking(r.request, nil)
+	s := e.webhookRequest(r.request, nil)
 	if e.label.object == nil && e.webhook.object != nil || e.label.object != nil && e.label.exempts(s).why != "" {
 		return nil
 	}

@@ -64,14 +64,14 @@ type inventory struct {
 	terms    *sync.Map // by *render.Object: *entry
 	once     sync.Once
 	seen     []*entry                  // in order
-	own      map[entryKey]bool         // applied by several units
-	keyed    map[*render.Unit][]*entry // what units have of these
+	own      map[entryKey]bool         // keys of objects that several units apply
+	keyed    map[*render.Unit][]*entry // objects with these keys, by unit
 	clusters map[string]bool           // clusters of visible objects
 	hidden   rego.Secrets              // Secrets among the visible objects
-	whole    *view                     // for who sees it all
+	whole    *view                     // view of all objects
 	views    sync.Map                  // by cluster name: *view
 	units    sync.Map                  // by *render.Unit: *view, for some of those in keyed
-	kept     atomic.Int64              // views of units, made so far
+	kept     atomic.Int64              // number of views made for units
 }
 
 // A view is the inventory as the objects of a unit see it.
@@ -197,12 +197,12 @@ func (i *inventory) viewOf(unit *render.Unit) *view {
 	return v
 }
 
-// maxUnitViews bounds the views of units that are held, each of which holds the names of
+// maxUnitViews bounds the views of units that are kept. Each holds the names of
 // all objects of some kinds.
 const maxUnitViews = 16
 
-// common returns the inventory as units of a cluster see it that have no objects which
-// other units have, too.
+// common returns the view of a cluster's units that apply no object which another
+// unit applies, too.
 func (i *inventory) common(cluster string) *view {
 	if cluster == "" || len(i.clusters) == 0 || len(i.clusters) == 1 && i.clusters[cluster] {
 		return i.whole
@@ -332,8 +332,8 @@ func (i *inventory) secrets() rego.Secrets {
 	return i.hidden
 }
 
-// view builds the document for a cluster, without objects for others. Of several entries
-// with one key it takes the first.
+// view builds the document for a cluster, without objects for other clusters. If
+// several entries have one key, the first is used.
 func (i *inventory) view(cluster string) *view {
 	chosen := map[entryKey]*entry{}
 	for _, e := range i.seen {
@@ -366,8 +366,8 @@ func (b branch) put(path []string, leaf *ast.Term) {
 	b[path[len(path)-1]] = leaf
 }
 
-// over returns a document with b's leaves in the place of its own, or without those
-// that are nil. It shares everything else.
+// over returns a copy of a document in which b's leaves replace the document's,
+// or remove them if nil. Everything else is shared.
 func (b branch) over(o ast.Object) ast.Object {
 	out := ast.NewObjectWithCapacity(o.Len())
 	o.Foreach(func(k, v *ast.Term) {

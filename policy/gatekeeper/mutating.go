@@ -39,7 +39,7 @@ func NewMutating(objects []*render.Object, o Options) (*Mutating, error) {
 // Mutate implements policy.Mutator. There is a step for each mutator that
 // matches, and one for each time that it changes the object again.
 func (m *Mutating) Mutate(ctx context.Context, req *policy.Request) ([]policy.Step, error) {
-	if len(m.mutators.Applied) == 0 || !asksMutation(req) || !m.engine.webhook.about(req.Operation) {
+	if len(m.mutators.Applied) == 0 || !asksMutation(req) || !m.engine.webhook.hasOperation(req.Operation) {
 		return nil, nil
 	}
 	x := mutator.Target{Kind: req.Kind, Operation: req.Operation}
@@ -47,7 +47,7 @@ func (m *Mutating) Mutate(ctx context.Context, req *policy.Request) ([]policy.St
 	if req.Resource.Namespaced {
 		x.Namespace = m.engine.namespaceOf(req.Subject().Unit, req.Namespace)
 	}
-	if why := m.engine.exempts(processMutation, m.engine.asking(req, x.Namespace)); why.why != "" {
+	if why := m.engine.exempts(processMutation, m.engine.webhookRequest(req, x.Namespace)); why.why != "" {
 		return m.mutators.Skip(&x, why.outcome(), why.why), nil
 	}
 	done, err := m.mutators.Mutate(ctx, x)
@@ -98,9 +98,9 @@ func (m *Mutating) steps(ctx context.Context, req *policy.Request, done *mutator
 	return steps
 }
 
-// admit takes each object that the mutators made as the API server would. One
-// that it would not take counts as it is where a later one is taken; the error
-// is of the mutator after which none is.
+// admit replaces the object of each step by the one that the API server would
+// hold. It need not accept the objects before the last one: these stay as they
+// are. The error names the first mutator after which it accepts none.
 func (m *Mutating) admit(ctx context.Context, req *policy.Request, steps []mutator.Change) *mutator.Error {
 	var err *mutator.Error
 	last := true

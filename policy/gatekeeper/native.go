@@ -27,7 +27,7 @@ type nativeCode struct {
 	conditions  []*cel.Expression
 	validations []*cel.Expression
 	messages    []*cel.Expression // by validation; nil without messageExpression
-	fixed       []string          // messages by validation, as they are written
+	fixed       []string          // messages as written, by validation
 
 	plans *cel.Plans
 }
@@ -50,8 +50,8 @@ type namedExpression struct {
 	Expression string `json:"expression"`
 }
 
-// The variables that Gatekeeper puts before a template's own. Where the variable params is
-// defined, params is the constraint.
+// The variables that Gatekeeper puts before a template's own. In paramsSource,
+// params is the constraint.
 const (
 	paramsName     = "params"
 	anyObjectName  = "anyObject"

@@ -26,15 +26,16 @@ const (
 // Gatekeeper uses the API server's limit for a single expression.
 const nativeBudget = celconfig.PerCallLimit
 
-// A nativeReview has the values of a review for CEL, made once for all constraints.
+// A nativeReview holds the values of a review for CEL, built once for all
+// constraints.
 type nativeReview struct {
 	made                        bool
 	object, old, request, space ref.Val
 	sizes                       cel.Sizes
 }
 
-// frozen makes the values of a review. Unlike Rego, CEL sees no object on
-// DELETE.
+// frozen returns the CEL values of a review, built on first use. On DELETE, unlike
+// in Rego, object is null.
 func (r *review) frozen() *nativeReview {
 	n := &r.native
 	if n.made {
@@ -86,12 +87,12 @@ type nativeRun struct {
 	values     *nativeReview
 	params     ref.Val
 	meter      cel.Meter
-	conditions bool // a match condition is evaluated, which has no namespaceObject
+	conditions bool // match conditions are evaluated, which see no namespaceObject
 	variables  *cel.Variables
 }
 
-// askNative evaluates a constraint whose template is in CEL.
-func (r *review) askNative(c *constraint) []Response {
+// evaluateNative evaluates a constraint whose template is in CEL.
+func (r *review) evaluateNative(c *constraint) []Response {
 	x := r.nativeRun(c)
 	var all []Response
 	done := false
@@ -117,8 +118,8 @@ func (c *constraint) frozen() (ref.Val, cel.Sizes) {
 	return c.frozenTree, c.frozenSizes
 }
 
-// begin makes the run ready for a group of expressions, which evaluate the
-// variables anew.
+// begin prepares the run for a group of expressions, which evaluate the variables
+// again.
 func (n *nativeRun) begin(conditions bool) {
 	n.conditions = conditions
 	n.variables.Reset(&n.code.names)
@@ -128,8 +129,8 @@ func (n *nativeRun) begin(conditions bool) {
 // review.questions says which.
 var errOpen = errors.New("undecided")
 
-// eval evaluates an expression. Its error is cel.ErrBudget or errOpen, or has the
-// API server's words.
+// eval evaluates an expression. Its error is cel.ErrBudget or errOpen, or worded
+// like the API server's.
 func (n *nativeRun) eval(e *cel.Expression) (ref.Val, error) {
 	n.questions.Reset()
 	v, err := n.meter.Evaluate(n.ctx, e.Program, n, e.Source, n.secret())
@@ -145,10 +146,10 @@ func (n *nativeRun) variable(i int) ref.Val {
 	return n.meter.Variable(i, v, err)
 }
 
-// matchConditions reports whether the constraint is about the review at all; done
-// that it is not, or that this is not known
+// matchConditions evaluates the match conditions. If done, the validations must
+// not run, and the responses say why
 // (k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions).
-func (n *nativeRun) matchConditions() (said []Response, done bool) {
+func (n *nativeRun) matchConditions() (responses []Response, done bool) {
 	if len(n.code.conditions) == 0 {
 		return nil, false
 	}
@@ -165,7 +166,7 @@ func (n *nativeRun) matchConditions() (said []Response, done bool) {
 	case err != nil:
 		return []Response{n.broken(err)}, true
 	case exempt != nil:
-		return []Response{n.c.said(policy.Skip, fmt.Sprintf("exempt by match condition %q", exempt.Name))}, true
+		return []Response{n.c.respond(policy.Skip, fmt.Sprintf("exempt by match condition %q", exempt.Name))}, true
 	case len(needs) > 0:
 		return []Response{n.undecided(needs)}, true
 	case len(wrong) > 0:
@@ -176,7 +177,7 @@ func (n *nativeRun) matchConditions() (said []Response, done bool) {
 
 // broken returns the response for an error at run time.
 func (n *nativeRun) broken(err error) Response {
-	r := n.c.said(policy.Error, policy.Shorten(err.Error(), policy.MaxMessage))
+	r := n.c.respond(policy.Error, policy.Shorten(err.Error(), policy.MaxMessage))
 	if n.code.ignores {
 		r.ignored, r.Message = true, policy.Shorten("ignored error: "+r.Message, policy.MaxMessage)
 	}
@@ -187,7 +188,7 @@ func (n *nativeRun) broken(err error) Response {
 // values.
 func (n *nativeRun) undecided(needs []string) Response {
 	slices.Sort(needs)
-	return n.c.said(policy.Unknown, "needs "+strings.Join(slices.Compact(needs), "; "))
+	return n.c.respond(policy.Unknown, "needs "+strings.Join(slices.Compact(needs), "; "))
 }
 
 // validations evaluates the validations, and the messages of those that fail.
@@ -209,7 +210,7 @@ func (n *nativeRun) validations() []Response {
 		case v == types.True:
 			continue
 		default:
-			r = n.c.said(policy.Fail, n.message(i))
+			r = n.c.respond(policy.Fail, n.message(i))
 		}
 		if n.meter.Out() {
 			return []Response{n.broken(fmt.Errorf("failed messageExpression: %w", cel.ErrBudget))}
@@ -223,7 +224,7 @@ func (n *nativeRun) validations() []Response {
 		all = append(all, n.undecided(needs))
 	}
 	if len(all) == 0 {
-		return []Response{n.c.said(policy.Pass, "")}
+		return []Response{n.c.respond(policy.Pass, "")}
 	}
 	return all
 }

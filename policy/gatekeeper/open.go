@@ -21,7 +21,7 @@ const (
 
 const needsUser = "to know who makes the request: give the user with --as"
 
-// userOpen reports whether it is unknown who makes the request.
+// userOpen reports whether the user of the request is unknown.
 func (r *review) userOpen() bool { return !r.userKnown && !r.engine.options.Written }
 
 // namespaceOpen reports whether the object's namespace is unknown.

@@ -142,9 +142,9 @@ func (r *regoCompiler) compile() *rego.Query {
 // template.
 const hookName = "hook"
 
-// hook returns a module with the types of Gatekeeper's. With it the compiler
-// refuses a violation rule that can never give an object with a msg
-// (frameworks/constraint/pkg/client/drivers/rego/rego.go).
+// hook returns the module through which Gatekeeper's driver evaluates a template.
+// With it the compiler refuses a violation rule that can never give an object
+// with a msg (frameworks/constraint/pkg/client/drivers/rego/rego.go).
 var hook = sync.OnceValues(func() (*ast.Module, error) {
 	return rego.Parse(rego.Source{Name: hookName, Version: ast.RegoV0, Text: `package hooks
 response[x] {
@@ -161,7 +161,7 @@ type regoCompiler struct {
 	modules map[string]*ast.Module
 	entry   string // the module with the violation rule
 	errs    []error
-	refused bool // by the hook
+	refused bool // the error of the hook was added
 
 	coverage *policy.Coverage // nil counts nothing
 }
@@ -275,7 +275,7 @@ func (r *regoCompiler) checkEntry(pointer string, m *ast.Module) {
 	}
 }
 
-// checkLib wants libraries to be where others can import them.
+// checkLib checks that the package of a library can be imported.
 func (r *regoCompiler) checkLib(m *ast.Module) {
 	if path := m.Package.Path; !path.HasPrefix(libRef) || len(path) == len(libRef) {
 		r.addAt(m.Package.Loc(), fmt.Errorf("package %s: the package of a library begins with lib.", strings.TrimPrefix(path.String(), "data.")))

@@ -26,7 +26,7 @@ type review struct {
 	operation   string
 	namespace   *gatekeeperdoc.Namespace // nil for an object without one
 	source      gatekeeperdoc.Source
-	fields      map[string]any // of input.review, but for the objects and the namespace
+	fields      map[string]any // of input.review, except the objects and the namespace
 	userKnown   bool
 	request     *policy.Request // nil in gator's tests
 
@@ -49,7 +49,7 @@ func (e *Engine) reviewOf(ctx context.Context, req *policy.Request) *review {
 		r.namespace = e.namespaceOf(r.unit, req.Namespace)
 	}
 	r.fields = requestFields(req)
-	r.exemption = e.exempts(processWebhook, e.asking(req, r.namespace))
+	r.exemption = e.exempts(processWebhook, e.webhookRequest(req, r.namespace))
 	return r
 }
 
@@ -85,8 +85,8 @@ func (r *review) subject() map[string]any {
 	return r.old
 }
 
-// matchables returns the objects that match blocks select by: the new and the
-// old one. One match is enough.
+// matchables returns the new and the old object for match blocks. A match block
+// need match only one of them.
 func (r *review) matchables() []gatekeeperdoc.Matchable {
 	var all []gatekeeperdoc.Matchable
 	for _, o := range []map[string]any{r.object, r.old} {
@@ -97,7 +97,7 @@ func (r *review) matchables() []gatekeeperdoc.Matchable {
 	return all
 }
 
-// matches reports whether a match is about the review.
+// matches reports whether a match block matches the review.
 func (r *review) matches(m *gatekeeperdoc.Match) (bool, error) {
 	if m == nil {
 		return true, nil

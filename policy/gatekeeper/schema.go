@@ -29,9 +29,9 @@ var ErrSchema = errors.New("schema validation failed")
 // schemaPointer points to the schema of the parameters in a template.
 const schemaPointer = "/spec/crd/spec/validation/openAPIV3Schema"
 
-// A constraintSchema is the part of the CRD that Gatekeeper generates from a
-// template which validates constraints (frameworks/constraint/pkg/client/crds).
-// It is safe for concurrent use.
+// A constraintSchema validates constraints by the schema of the CRD that
+// Gatekeeper generates from a template
+// (frameworks/constraint/pkg/client/crds). It is safe for concurrent use.
 type constraintSchema struct {
 	structural *schema.Structural
 	validator  validation.SchemaValidator
@@ -211,8 +211,8 @@ func (c *constraintSchema) held(o *render.Object, written bool) map[string]any {
 	return tree
 }
 
-// check holds a constraint against the schema and its rules, and then for fields
-// that it does not have. The faults point into the constraint.
+// check validates a constraint by the schema and its rules, and if it is valid
+// looks for unknown fields. The faults point into the constraint.
 func (c *constraintSchema) check(tree map[string]any, written bool) (fs []fault) {
 	errs := validation.ValidateCustomResource(nil, tree, c.validator)
 	if len(errs) == 0 && c.rules != nil && !written {

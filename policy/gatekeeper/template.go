@@ -95,7 +95,7 @@ func (t *templateSpec) parameters(version string) *apiextensionsv1.JSONSchemaPro
 // templates holds the templates by the kind of their constraints.
 type templates map[string]*template
 
-// newTemplate compiles a template; nil where it can't be used.
+// newTemplate compiles a template. It returns nil if the template can't be used.
 func (c *compiler) newTemplate(o *render.Object) (*template, []error) {
 	t := &template{object: o}
 	version := o.GroupVersionKind().Version

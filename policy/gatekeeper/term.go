@@ -7,7 +7,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// terms makes terms of value trees.
+// terms converts JSON values to Rego terms.
 type terms struct {
 	// floats converts integers as Go's JSON decoder does, so that they are
 	// printed with six digits at most before the exponent. Gatekeeper passes

@@ -32,8 +32,8 @@ const (
 	ownNamespace = "gatekeeper-system"
 )
 
-// How Gatekeeper's chart calls its webhooks besides that of admission, which is
-// called as its enforcement point.
+// Names of Gatekeeper's webhooks in its chart. The name of the one for admission
+// is pointAdmission.
 const (
 	mutationWebhook = "mutation.gatekeeper.sh"
 	labelWebhook    = "check-ignore-label.gatekeeper.sh"
@@ -63,7 +63,7 @@ func webhookOf(cluster *policy.Cluster, kind, name string) (webhook, []error) {
 			continue
 		}
 		data, err := json.Marshal(o.Object)
-		var configuration v1.ValidatingWebhookConfiguration // has all that the other kind has, but one thing
+		var configuration v1.ValidatingWebhookConfiguration // MutatingWebhookConfiguration has the same fields, except reinvocationPolicy
 		if err != nil || json.Unmarshal(data, &configuration) != nil {
 			continue
 		}
@@ -78,7 +78,8 @@ func webhookOf(cluster *policy.Cluster, kind, name string) (webhook, []error) {
 	return webhook{}, nil
 }
 
-// conditional warns of conditions, which are not evaluated.
+// conditional returns a warning if the webhook has match conditions, because they
+// are not evaluated.
 func conditional(o *render.Object, i int, w *v1.ValidatingWebhook) []error {
 	if len(w.MatchConditions) == 0 {
 		return nil
@@ -101,9 +102,8 @@ func newWebhook(o *render.Object, w *v1.ValidatingWebhook) (webhook, bool) {
 	return webhook{object: o, rules: w.Rules, criteria: matching.New(m)}, true
 }
 
-// about reports whether the API server calls the webhook for an operation at
-// all.
-func (w *webhook) about(op policy.Operation) bool {
+// hasOperation reports whether the API server calls the webhook for an operation.
+func (w *webhook) hasOperation(op policy.Operation) bool {
 	if w.object == nil {
 		return op != policy.Delete
 	}
@@ -128,8 +128,8 @@ func (e exemption) outcome() policy.Outcome {
 
 // exempts returns the reason why the API server does not call the webhook for a
 // request.
-func (w *webhook) exempts(s *asking) exemption {
-	if s.req.Kind.Group == registrationGroup && slices.Contains(unasked, s.req.Kind.Kind) {
+func (w *webhook) exempts(s *webhookRequest) exemption {
+	if s.req.Kind.Group == registrationGroup && slices.Contains(uncalled, s.req.Kind.Kind) {
 		return exemption{why: "the API server calls no webhook for a " + s.req.Kind.Kind}
 	}
 	if w.object == nil {
@@ -158,14 +158,14 @@ func (w *webhook) exempts(s *asking) exemption {
 	return exemption{why: fmt.Sprintf("Gatekeeper's webhook is not called for %s, by its configuration at %s", what, w.object.Span("/metadata/name"))}
 }
 
-// unasked lists the kinds for which the API server calls no webhooks
+// uncalled lists the kinds for which the API server calls no webhooks
 // (k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules).
-var unasked = []string{
+var uncalled = []string{
 	validatingKind, mutatingKind, "ValidatingAdmissionPolicy",
 	"ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
 }
 
-func exemptByChart(s *asking) exemption {
+func exemptByChart(s *webhookRequest) exemption {
 	name := s.In()
 	labels, _ := s.NamespaceLabels()
 	switch _, ignored := labels[ignoreLabel]; {
@@ -178,66 +178,66 @@ func exemptByChart(s *asking) exemption {
 	return exemption{}
 }
 
-// An asking is a request as the rules of webhooks look at it.
-type asking struct {
+// A webhookRequest is a request as the rules of webhooks see it.
+type webhookRequest struct {
 	req       *policy.Request
 	kinds     policy.Kinds             // may be nil
 	namespace *gatekeeperdoc.Namespace // that the object is in, or nil
-	bare      bool                     // the namespace has only the known labels
+	bare      bool                     // use only the known labels of the namespace
 }
 
-var _ matching.Subject = (*asking)(nil)
+var _ matching.Subject = (*webhookRequest)(nil)
 
-func (e *Engine) asking(req *policy.Request, ns *gatekeeperdoc.Namespace) *asking {
-	return &asking{req: req, kinds: e.options.Kinds, namespace: ns}
+func (e *Engine) webhookRequest(req *policy.Request, ns *gatekeeperdoc.Namespace) *webhookRequest {
+	return &webhookRequest{req: req, kinds: e.options.Kinds, namespace: ns}
 }
 
 // subject returns the object of the request.
-func (a *asking) subject() map[string]any {
-	if a.req.Admitted != nil {
-		return a.req.Admitted
+func (w *webhookRequest) subject() map[string]any {
+	if w.req.Admitted != nil {
+		return w.req.Admitted
 	}
-	return a.req.OldAdmitted
+	return w.req.OldAdmitted
 }
 
 // Request implements matching.Subject.
-func (a *asking) Request() *policy.Request { return a.req }
+func (w *webhookRequest) Request() *policy.Request { return w.req }
 
 // In implements matching.Subject.
-func (a *asking) In() string {
+func (w *webhookRequest) In() string {
 	switch {
-	case gatekeeperdoc.IsNamespace(a.subject()):
-		return gatekeeperdoc.MetaText(a.subject(), "name")
-	case a.namespace != nil:
-		return a.namespace.Name
+	case gatekeeperdoc.IsNamespace(w.subject()):
+		return gatekeeperdoc.MetaText(w.subject(), "name")
+	case w.namespace != nil:
+		return w.namespace.Name
 	}
 	return ""
 }
 
 // NamespaceLabels implements matching.Subject.
-func (a *asking) NamespaceLabels() (set map[string]string, complete bool) {
+func (w *webhookRequest) NamespaceLabels() (set map[string]string, complete bool) {
 	switch {
-	case gatekeeperdoc.IsNamespace(a.subject()):
-		set = gatekeeperdoc.LabelsOf(a.subject())
-		set[corev1.LabelMetadataName] = a.In()
+	case gatekeeperdoc.IsNamespace(w.subject()):
+		set = gatekeeperdoc.LabelsOf(w.subject())
+		set[corev1.LabelMetadataName] = w.In()
 		return set, true
-	case a.namespace != nil:
-		return a.namespace.Labels, a.namespace.Known || a.bare
+	case w.namespace != nil:
+		return w.namespace.Labels, w.namespace.Known || w.bare
 	}
 	return nil, true
 }
 
 // Equivalents implements matching.Subject.
-func (a *asking) Equivalents() []policy.Version {
-	if a.kinds == nil {
+func (w *webhookRequest) Equivalents() []policy.Version {
+	if w.kinds == nil {
 		return nil
 	}
-	return a.kinds.Equivalent(a.req.Resource.GroupVersionResource)
+	return w.kinds.Equivalent(w.req.Resource.GroupVersionResource)
 }
 
 // exempts returns the reason why one of Gatekeeper's processes does not
 // evaluate a request, from its Config.
-func (e *Engine) exempts(process string, s *asking) exemption {
+func (e *Engine) exempts(process string, s *webhookRequest) exemption {
 	if x := e.webhook.exempts(s); x.why != "" {
 		return x
 	}

@@ -22,7 +22,7 @@ import (
 )
 
 // A Match is the match block of a constraint, mutator or expansion template,
-// which selects objects. A nil *match selects all. It is read-only
+// which selects objects. A nil *Match selects all. It is read-only
 // (gatekeeper/v3/pkg/mutation/match).
 type Match struct {
 	block      matchBlock
@@ -62,7 +62,7 @@ type Matchable struct {
 	Object    map[string]any
 	Namespace *Namespace // the object's, or nil
 	Source    Source
-	// written marks objects that are used as written, for gator. An object
+	// Written marks objects that are used as written, for gator. An object
 	// without namespace is then in none, and if its Namespace is not given,
 	// gator can't evaluate a namespaceSelector.
 	Written bool
@@ -140,7 +140,7 @@ func (m *matchBlock) check(o *render.Object, pointer string) (errs []error) {
 	return errs
 }
 
-// Concerns reports whether the match is about objects of a kind at all.
+// Concerns reports whether the match selects any objects of a kind.
 func (m *Match) Concerns(kind schema.GroupKind) bool {
 	if m == nil || len(m.block.Kinds) == 0 {
 		return true
@@ -206,8 +206,8 @@ func (m *Matchable) in() string {
 	return MetaText(m.Object, "namespace")
 }
 
-// inAny reports whether the object is in one of the namespaces; otherwise is for
-// objects in none.
+// inAny reports whether the object is in one of the namespaces. It returns
+// otherwise for an object that is in none.
 func (m *Matchable) inAny(list []Wildcard, otherwise bool) bool {
 	name := m.in()
 	if name == "" && !IsNamespace(m.Object) {
@@ -265,7 +265,7 @@ func (s Source) matches(x *Matchable) (bool, error) {
 	return s == x.Source, nil
 }
 
-// A MatchPart is a match with one of its fields alone.
+// A MatchPart is a match with only one of its fields.
 type MatchPart struct {
 	Name, Text string
 	Only       *Match
@@ -278,8 +278,8 @@ func (m *Match) Parts() []MatchPart {
 	}
 	b := &m.block
 	var all []MatchPart
-	add := func(name string, value any, said bool, only Match) {
-		if said {
+	add := func(name string, value any, set bool, only Match) {
+		if set {
 			text, _ := json.Marshal(value)
 			all = append(all, MatchPart{name, string(text), &only})
 		}
