@@ -45,14 +45,14 @@ func (b *block) holds(s *scope) (bool, []*conditions.Condition, error) {
 	if b == nil {
 		return true, nil, nil
 	}
-	traced := s.review.trace.asks(b, s)
+	traced := s.review.trace.block(b, s)
 	held, decided, err := conditions.Evaluate(b.block, func(c *conditions.Condition) (any, any, error) {
 		key, value, err := b.compared(c, s)
 		traced.compared(c, key, value, err)
 		s.review.engine.covered.condition(c, key, value, err)
 		return key, value, err
 	})
-	traced.came(held, err)
+	traced.result(held, err)
 	return held, decided, err
 }
 
@@ -98,14 +98,14 @@ func (b *block) messages(decided []*conditions.Condition, fill func(*template) (
 	return strings.Join(all, "; ")
 }
 
-// fields returns the pointers of the fields that conditions compared, those of
-// keys first.
+// fields returns the pointers of the fields that conditions compared, the fields
+// of keys first.
 func (b *block) fields(decided []*conditions.Condition, s *scope) []string {
 	if b == nil {
 		return nil
 	}
-	asked := s.review.asked // evaluating again here must not make the result undecided
-	defer func() { s.review.asked = asked }()
+	asked := s.review.questions // evaluating again here must not make the result undecided
+	defer func() { s.review.questions = asked }()
 	p := &places{scope: s}
 	for _, c := range decided {
 		if t := b.terms[c]; t != nil {

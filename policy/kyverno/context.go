@@ -120,7 +120,7 @@ func (s *scope) All() (map[string]any, error) {
 	return all, nil
 }
 
-// root returns a name that is there without any context entry.
+// root returns a name that is defined without a context entry.
 func (s *scope) root(name string) (any, bool, error) {
 	r := s.review
 	switch name {

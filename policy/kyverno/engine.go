@@ -32,15 +32,15 @@ type Engine struct {
 	held       sync.Map                // by *render.Object: the cluster's other objects as the API server holds them
 	listed     sync.Map                // by listing: the cluster's objects in it
 	selected   sync.Map                // by selection: the *items in an answer
-	picked     picks[picked]           // what queries give of such lists
-	parted     picks[*jmespath.Parted] // what they give of each object
+	picked     picks[picked]           // results of queries over such lists
+	parted     picks[*jmespath.Parted] // these results by object
 	covered    *covered                // nil without Options.Coverage
-	granted    sync.Map                // by user, groups and namespace: the roles that bindings give, see roles
+	granted    sync.Map                // by user, groups and namespace: the roles that bindings grant, see roles
 }
 
 // New compiles the policies and exceptions among the objects. The error joins a
-// *render.Error for each reason why Kyverno would refuse one. The valid ones
-// are in the Engine all the same.
+// *render.Error for each reason why Kyverno would refuse one. The Engine has the
+// valid ones.
 func New(objects []*render.Object, o Options) (*Engine, error) {
 	policies, exceptions, err := kyvernodoc.Read(objects, kyvernodoc.Options{CLI: o.CLI})
 	e := &Engine{
@@ -148,7 +148,7 @@ func (m *Mocks) subresource(t *kyvernodoc.Target) {
 	}
 }
 
-// assumeUser records the assumption made about the user, who is not known.
+// assumeUser records the assumption made about an unknown user.
 func (r *review) assumeUser() {
 	if !r.engine.options.CLI {
 		r.assume("user unknown: assumed to be one whom the rule matches and nothing exempts; set it with --as")
@@ -246,13 +246,13 @@ func (r *review) runRule(p *phase, pol *Policy, rule *Rule, t *kyvernodoc.Target
 	return r.shared(p, pol, rule, t)
 }
 
-// A part identifies what is evaluated of a policy.
+// A part identifies a rule in a phase.
 type part struct {
 	phase *phase
 	rule  *Rule
 }
 
-// shared evaluates one rule, or returns its responses to a request that differs only in its
+// shared evaluates one rule, or returns its responses to an equal request of another
 // unit.
 func (r *review) shared(p *phase, pol *Policy, rule *Rule, t *kyvernodoc.Target) []Response {
 	object := r.object
@@ -287,7 +287,7 @@ func (r *review) newRun(rule *Rule, t *kyvernodoc.Target) *run {
 // evaluate evaluates one rule. The responses are valid until the next one is evaluated,
 // unless rules are explained.
 func (r *review) evaluate(p *phase, pol *Policy, rule *Rule, t *kyvernodoc.Target) []Response {
-	r.asked, r.assumed = r.asked[:0:0], r.assumed[:0:0]
+	r.questions, r.assumed = r.questions[:0:0], r.assumed[:0:0]
 	if t.Object = r.subject(); t.Object == nil {
 		return nil
 	}
@@ -296,7 +296,7 @@ func (r *review) evaluate(p *phase, pol *Policy, rule *Rule, t *kyvernodoc.Targe
 	r.engine.covered.match(rule, matched)
 	x := r.newRun(rule, t)
 	switch {
-	case len(r.asked) > 0 && !rule.SelectsByNameOnly(): // the match depends on unknown labels of a namespace
+	case len(r.questions) > 0 && !rule.SelectsByNameOnly(): // the match depends on unknown labels of a namespace
 		return x.only(&verdict{})
 	case !matched:
 		return nil
@@ -305,7 +305,7 @@ func (r *review) evaluate(p *phase, pol *Policy, rule *Rule, t *kyvernodoc.Targe
 	case t.RolesAsked:
 		r.assumeRoles()
 	}
-	r.asked = nil
+	r.questions = nil
 	if c := r.engine.conditions[pol]; c != nil {
 		if v := c.conditionsHold(x); v != nil {
 			if v.status == StatusSkip {
@@ -324,7 +324,7 @@ var validates = phase{
 	concerns: func(r *Rule) bool { return r.Validate != nil },
 	run: func(x *run) []Response {
 		v := x.validate()
-		if v == nil && len(x.review.asked) == 0 {
+		if v == nil && len(x.review.questions) == 0 {
 			return nil
 		}
 		if v == nil {

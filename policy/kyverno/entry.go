@@ -121,8 +121,9 @@ func (e *entry) pick(s *scope, loaded any) (any, error) {
 	return v, s.review.searched(err)
 }
 
-// pickOnce applies the entry's jmesPath to the answer to a call that is the same for all
-// requests. A query of a long list takes much longer than the rest of a rule.
+// pickOnce applies the entry's jmesPath to an answer that is the same for all
+// requests, and keeps the result. A query of a long list takes much longer than the
+// rest of a rule.
 func (e *entry) pickOnce(s *scope, url string, answer any) (any, error) {
 	path, err := e.path(s)
 	if err != nil || path == nil {
@@ -145,9 +146,9 @@ func (e *entry) pickOnce(s *scope, url string, answer any) (any, error) {
 	return p.value, r.searched(err)
 }
 
-// pickWithout applies the entry's jmesPath to a list that is the same for all requests,
-// but for the request's object. Reading the list for each of its objects would take the
-// square of the time.
+// pickWithout applies the entry's jmesPath to a list of the cluster's objects, without
+// the request's object. To search the list again for each of its objects would take
+// quadratic time.
 func (e *entry) pickWithout(s *scope, url string, answer any, from *store) (any, error) {
 	path, err := e.path(s)
 	if err != nil || path == nil {
@@ -168,7 +169,7 @@ func (e *entry) pickWithout(s *scope, url string, answer any, from *store) (any,
 	return v, r.searched(err)
 }
 
-// picks holds what queries give of the cluster's lists: the last ones.
+// picks caches results of queries over the cluster's lists.
 type picks[T any] struct {
 	mu    sync.Mutex
 	known map[pickKey]T

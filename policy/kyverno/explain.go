@@ -55,16 +55,16 @@ func (e *explainer) skips(p *Policy) bool {
 	return e != nil && !e.inTurn && p.Name != e.policy
 }
 
-// about reports whether a rule is asked for by its name, by that of the rule
-// which autogen made it from, or with its whole policy.
-func (e *explainer) about(p *Policy, rule *Rule) bool {
+// includes reports whether a rule is to be explained: by its own name, by the name of
+// the rule from which autogen generated it, or with its whole policy.
+func (e *explainer) includes(p *Policy, rule *Rule) bool {
 	named := e.rule == "" || rule.Name == e.rule || rule.Base != nil && rule.Base.Name == e.rule
 	return p.Name == e.policy && named && e.concerns(rule)
 }
 
 // run evaluates a rule and explains it.
 func (e *explainer) run(r *review, p *phase, pol *Policy, rule *Rule, target *kyvernodoc.Target) []Response {
-	if !e.about(pol, rule) {
+	if !e.includes(pol, rule) {
 		return r.evaluate(p, pol, rule, target)
 	}
 	before := r.object
@@ -86,7 +86,7 @@ func (e *explainer) run(r *review, p *phase, pol *Policy, rule *Rule, target *ky
 	return responses
 }
 
-// explain runs phases and returns the explanations that t asks for.
+// explain runs phases and returns the explanations that t requests.
 func (e *Engine) explain(ctx context.Context, req *policy.Request, t *explainer, phases ...*phase) ([]policy.Explanation, error) {
 	if !slices.ContainsFunc(e.policies, func(p *Policy) bool { return p.Name == t.policy }) {
 		return nil, nil
@@ -110,12 +110,11 @@ func (e *Engine) explain(ctx context.Context, req *policy.Request, t *explainer,
 	return all, ctx.Err()
 }
 
-// explanation returns the explanation of a rule that was evaluated, or says why
-// it was not. Only the rules for the object's kind are explained: of a rule for
-// Pods and those that autogen made from it, one. A rule made by autogen that is
-// asked for by its own name is explained for every kind.
+// explanation returns the explanation of a rule, also of one that was not evaluated.
+// Of a rule for Pods and its autogen rules, it explains the one for the object's
+// kind. An autogen rule that was requested by its own name is always explained.
 func (e *explainer) explanation(r *review, p *Policy, rule *Rule) (policy.Explanation, bool) {
-	if !e.about(p, rule) {
+	if !e.includes(p, rule) {
 		return policy.Explanation{}, false
 	}
 	x, done := e.done[rule]
@@ -128,7 +127,7 @@ func (e *explainer) explanation(r *review, p *Policy, rule *Rule) (policy.Explan
 	if done {
 		return x, true
 	}
-	r.asked, r.assumed, r.secrets = nil, nil, nil
+	r.questions, r.assumed, r.secrets = nil, nil, nil
 	b := &ruleExplainer{review: r, trace: newTrace(r.engine.programs[rule]), program: r.engine.programs[rule], target: r.targetOf(), before: r.object, idle: true}
 	return b.explanation(), true
 }
@@ -262,8 +261,8 @@ func (r *ruleExplainer) block(of *block) *tracedBlock {
 func (r *ruleExplainer) fallBack(t *policy.Trial) {
 	for i := range r.responses {
 		resp := &r.responses[i]
-		told := slices.ContainsFunc(slices.Concat(t.Conditions, t.Validations), func(e policy.Evaluation) bool { return explains(&e, resp.Status) })
-		if told || resp.Status == StatusPass || resp.Status == StatusSkip {
+		explained := slices.ContainsFunc(slices.Concat(t.Conditions, t.Validations), func(e policy.Evaluation) bool { return explains(&e, resp.Status) })
+		if explained || resp.Status == StatusPass || resp.Status == StatusSkip {
 			continue
 		}
 		e := r.described(r.kind(), r.program.rule.Pointer+"/"+r.kind(), "")

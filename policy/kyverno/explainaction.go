@@ -85,11 +85,11 @@ func (s *settings) overrides(all []kyvernodoc.ActionOverride, base, at string) {
 		}
 		labels, fits, unknown := map[string]string(nil), false, ""
 		s.review.quietly(func() {
-			s.review.asked = nil
+			s.review.questions = nil
 			labels = s.review.namespaceLabels()
 			fits = o.Fits(req.Namespace, labels)
-			if len(s.review.asked) > 0 && o.NamespaceSelector != nil && !o.NamespaceSelector.SelectsByNameOnly() {
-				unknown = s.review.asked[0]
+			if len(s.review.questions) > 0 && o.NamespaceSelector != nil && !o.NamespaceSelector.SelectsByNameOnly() {
+				unknown = s.review.questions[0]
 			}
 		})
 		here := base + at + "/" + strconv.Itoa(i)

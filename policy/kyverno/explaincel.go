@@ -113,14 +113,14 @@ func (r *ruleExplainer) celTrial(t *policy.Trial, g *celProgram, params *render.
 		if v, _ := c.variables.Known(i); v == nil {
 			e.NotRun = "nothing read it"
 		} else {
-			r.say(&e, n, v, nil)
+			r.describe(&e, n, v, nil)
 		}
 		t.Variables = append(t.Variables, e)
 	}
 }
 
-// say describes a value or an error in e.
-func (r *ruleExplainer) say(e *policy.Evaluation, n *cel.Expression, v ref.Val, err error) {
+// describe writes a value or an error into e, in words.
+func (r *ruleExplainer) describe(e *policy.Evaluation, n *cel.Expression, v ref.Val, err error) {
 	if failed, ok := v.(*types.Err); ok && err == nil {
 		err = failed
 	}
@@ -140,7 +140,7 @@ func (r *ruleExplainer) say(e *policy.Evaluation, n *cel.Expression, v ref.Val, 
 func (r *ruleExplainer) evaluate(c *celRun, n *cel.Expression, name string, parts bool) policy.Evaluation {
 	e := r.described(name, n.Pointer, n.Source)
 	v, err := c.eval(n)
-	if r.say(&e, n, v, err); e.Unknown == "" && parts && n.Explainer != nil {
+	if r.describe(&e, n, v, err); e.Unknown == "" && parts && n.Explainer != nil {
 		cel.Failure{Source: n.Source, Secret: r.hide}.Explain(r.review.ctx, n.Explainer(), c.roots(), &e)
 	}
 	return e

@@ -89,8 +89,8 @@ func (r *ruleExplainer) whyElement(el *tracedElement) string {
 	return ""
 }
 
-// clauseOf returns the pointer that names of a deny block are relative to, or
-// "" for preconditions.
+// clauseOf returns the pointer to which the names of a deny block's conditions are
+// relative, or "" for preconditions.
 func (t *tracedElement) clauseOf(n *tracedBlock) string {
 	for _, g := range n.block.block.Groups {
 		for _, c := range slices.Concat(g.Any, g.All) {

@@ -87,10 +87,10 @@ func (r *ruleExplainer) matches() (policy.Answer, []policy.Check) {
 func (r *ruleExplainer) concerns() policy.Answer {
 	all := policy.No
 	r.review.quietly(func() {
-		r.review.asked = nil
+		r.review.questions = nil
 		matched, _ := r.program.rule.Matches(r.target)
 		all = answer(matched)
-		if len(r.review.asked) > 0 && !r.program.rule.SelectsByNameOnly() {
+		if len(r.review.questions) > 0 && !r.program.rule.SelectsByNameOnly() {
 			all = policy.Undecided
 		}
 	})
@@ -194,8 +194,8 @@ func (m *matching) namespaces(f *kyvernodoc.Filter, name string) {
 	var labels map[string]string
 	var asked []string
 	m.review.quietly(func() {
-		m.review.asked = nil
-		labels, asked = m.target.LabelsOfNamespace(), m.review.asked
+		m.review.questions = nil
+		labels, asked = m.target.LabelsOfNamespace(), m.review.questions
 	})
 	switch matches := s.Matches(labels); {
 	case len(asked) > 0 && !s.SelectsByNameOnly():

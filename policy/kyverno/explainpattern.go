@@ -149,8 +149,8 @@ func joined(keys []string) string {
 	return b.String()
 }
 
-// placeOf returns the policy's line for a place in a pattern, without the
-// levels that autogen put around it.
+// placeOf returns the policy's line for a place in a pattern. Autogen puts levels
+// around a pattern, which the policy does not have.
 func (r *ruleExplainer) placeOf(c *clause, i int, place string) render.Span {
 	at := r.at(c) + "/pattern"
 	if c.pattern == nil {

@@ -45,7 +45,7 @@ func newTrace(p *program) *trace {
 type tracedElement struct {
 	index   int
 	value   any
-	pointer string // in the object; "" where it was made
+	pointer string // in the object; "" if the list computed the element
 	verdict *verdict
 	patched bool // by mutate
 	changed int  // number of fields that the patch changed
@@ -119,8 +119,8 @@ func (t *trace) note(n any) {
 	t.at.notes = append(t.at.notes, n)
 }
 
-// asks begins recording a block of conditions.
-func (t *trace) asks(b *block, s *scope) *tracedBlock {
+// block begins recording a block of conditions.
+func (t *trace) block(b *block, s *scope) *tracedBlock {
 	if t == nil {
 		return nil
 	}
@@ -135,7 +135,7 @@ func (t *tracedBlock) compared(c *conditions.Condition, key, value any, err erro
 	}
 }
 
-func (t *tracedBlock) came(held bool, err error) {
+func (t *tracedBlock) result(held bool, err error) {
 	if t != nil {
 		t.held, t.err = held, err
 	}
@@ -178,8 +178,8 @@ func (c *clause) comparison(i int) *comparison {
 	return c.anyPattern[i]
 }
 
-// goes begins recording a list.
-func (t *trace) goes(pointer string, s *scope, expr *jmespath.Expression, elements []any, err error) *tracedList {
+// list begins recording a list.
+func (t *trace) list(pointer string, s *scope, expr *jmespath.Expression, elements []any, err error) *tracedList {
 	if t == nil {
 		return nil
 	}
@@ -188,8 +188,8 @@ func (t *trace) goes(pointer string, s *scope, expr *jmespath.Expression, elemen
 	return n
 }
 
-// into begins recording an element, out ends it.
-func (t *tracedList) into(i int, value any) {
+// begin begins recording an element, end ends it.
+func (t *tracedList) begin(i int, value any) {
 	if t == nil {
 		return
 	}
@@ -197,7 +197,7 @@ func (t *tracedList) into(i int, value any) {
 	t.elements = append(t.elements, t.trace.at)
 }
 
-func (t *tracedList) out(v *verdict) {
+func (t *tracedList) end(v *verdict) {
 	if t == nil {
 		return
 	}
@@ -221,7 +221,7 @@ func (t *tracedList) patched(before, after map[string]any, v *verdict) {
 		e := t.elements[len(t.elements)-1]
 		e.patched, e.changed = true, len(diff.Differences(before, after))
 	}
-	t.out(v)
+	t.end(v)
 }
 
 // changes returns the fields in which an object differs from its earlier state.
@@ -239,8 +239,8 @@ func changes(before, after map[string]any) []change {
 	return all
 }
 
-// spares records violations, some of which are excluded.
-func (t *trace) spares(all, left []podsecurity.Violation) {
+// excluded records violations, some of which are excluded.
+func (t *trace) excluded(all, left []podsecurity.Violation) {
 	if t == nil {
 		return
 	}
@@ -251,7 +251,7 @@ func (t *trace) spares(all, left []podsecurity.Violation) {
 	}
 }
 
-func (t *trace) finds(violations []podsecurity.Violation) {
+func (t *trace) violations(violations []podsecurity.Violation) {
 	if t != nil {
 		t.found, t.pod = violations, true
 	}

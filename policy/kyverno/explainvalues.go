@@ -31,7 +31,7 @@ func (r *ruleExplainer) show(v any, open bool) string {
 	return explain.Show(types.DefaultTypeAdapter.NativeToValue(v))
 }
 
-// broken returns the text of an error, or else what would have to be known.
+// broken returns the text of an error, or the question that it asks.
 func (r *ruleExplainer) broken(err error) (failed, unknown string) {
 	if q, ok := errors.AsType[*openError](err); ok {
 		return "", policy.Shorten(q.question, maxValue)
@@ -87,7 +87,7 @@ func (r *ruleExplainer) elementIn(object any, pointer string) (string, int) {
 	return strings.Join(parts, "."), steps
 }
 
-// called returns the name by which people know a list element.
+// called returns the name, key or host of a list element, quoted.
 func (r *ruleExplainer) called(v any) string {
 	m, _ := v.(map[string]any)
 	for _, key := range []string{"name", "key", "host"} {
@@ -98,8 +98,8 @@ func (r *ruleExplainer) called(v any) string {
 	return ""
 }
 
-// asked formats a key or value of a condition as it is written.
-func (r *ruleExplainer) asked(v any) string {
+// written formats a key or value of a condition as the policy has it.
+func (r *ruleExplainer) written(v any) string {
 	s, ok := v.(string)
 	if ok && strings.Contains(s, "{{") {
 		return policy.Shorten(strings.Join(strings.Fields(s), " "), maxExpression)
@@ -108,7 +108,7 @@ func (r *ruleExplainer) asked(v any) string {
 }
 
 func (r *ruleExplainer) conditionText(c *conditions.Condition) string {
-	return r.asked(c.Key) + " " + c.Operator + " " + r.asked(c.Value)
+	return r.written(c.Key) + " " + c.Operator + " " + r.written(c.Value)
 }
 
 // each calls do for each condition of a block in order, with the compared
@@ -177,7 +177,7 @@ func (r *ruleExplainer) compared(n *tracedBlock, t *tracedCondition, depth int, 
 		if side.template.static {
 			continue
 		}
-		parts = append(parts, policy.Part{Depth: depth + 1, Loop: loop, Text: r.asked(side.written), Value: r.show(side.is, r.opens(side.template, n.scope))})
+		parts = append(parts, policy.Part{Depth: depth + 1, Loop: loop, Text: r.written(side.written), Value: r.show(side.is, r.opens(side.template, n.scope))})
 	}
 	return parts
 }

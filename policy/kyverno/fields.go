@@ -74,9 +74,8 @@ func (p *places) request(path []string, rest string) {
 	}
 }
 
-// bound adds a field of a name's value. For an element the field is relative to
-// the element. For a context entry it is the field that the entry took its
-// value from.
+// bound adds a field of a name's value: a field of the list element, or the field
+// from which a context entry took its value.
 func (p *places) bound(b *binding, in *scope, i int, rest string) {
 	if b.entry == nil {
 		if b.pointer == nil {
@@ -126,8 +125,8 @@ func (p *places) image(path []string) {
 // elementPointer returns the pointer of a list's i-th element in the object, or
 // "" if the expression computed the element.
 func (s *scope) elementPointer(list *jmespath.Expression, i int, element any) string {
-	asked := s.review.asked
-	defer func() { s.review.asked = asked }()
+	asked := s.review.questions
+	defer func() { s.review.questions = asked }()
 	p := &places{scope: s}
 	_, _ = p.expression(list)
 	candidates := make([]string, 0, len(p.pointers)+1)

@@ -89,7 +89,7 @@ func (r *run) evaluateLoops(loops []*loop, s *scope, at *element) *verdict {
 	defer func() { r.nesting-- }()
 	for _, l := range loops {
 		elements, expr, err := l.list.elements(s)
-		traced := s.review.trace.goes(l.clause.pointer, s, expr, elements, err)
+		traced := s.review.trace.list(l.clause.pointer, s, expr, elements, err)
 		switch {
 		case jmespath.IsNotFound(err) || err != nil && applied > 0:
 			continue
@@ -100,9 +100,9 @@ func (r *run) evaluateLoops(loops []*loop, s *scope, at *element) *verdict {
 			if e == nil {
 				continue
 			}
-			traced.into(i, e)
+			traced.begin(i, e)
 			v := r.evaluateElement(l, expr, s, at, i, e)
-			traced.out(v)
+			traced.end(v)
 			if v == nil || v.status == StatusSkip || excused(v) {
 				continue
 			}
@@ -153,9 +153,9 @@ func failure(v *verdict) *verdict {
 	return v
 }
 
-// scoped returns the value that patterns match inside an element: the element
-// itself if it is a map, unless elementScope is false, and otherwise the value
-// that they match outside.
+// scoped returns the value that patterns match inside an element: the element itself
+// if it is a map, unless elementScope is false, and otherwise the value that they
+// match outside of the foreach.
 func scoped(scope *bool, outer *element, e any, where func() string) (*element, error) {
 	m, ok := e.(map[string]any)
 	switch {

@@ -57,7 +57,7 @@ var generates = phase{
 		if err != nil {
 			return []Response{x.response(broken("failed to generate", err))}
 		}
-		if len(made) == 0 && len(x.review.asked) == 0 {
+		if len(made) == 0 && len(x.review.questions) == 0 {
 			return nil
 		}
 		resp := x.response(&verdict{status: StatusPass})

@@ -6,12 +6,12 @@
 // [Engine.Validator], as the API server calls Kyverno's webhooks. Policy tests
 // call [Engine.Respond] with their own answers for the cluster ([Mocks]).
 //
-// Package kyvernodoc reads and checks the policies, and knows which requests
-// they apply to. Here engine.go takes a request through the policies and rule.go
-// through one rule. context.go and entry.go build what JMESPath sees,
-// variables.go substitutes {{ }}, and each kind of rule has a file: validate.go,
-// mutate.go, generate.go, verifyimages.go. fields.go finds the fields of the
-// object that made a rule fail, and explain*.go describe the evaluation.
+// Package kyvernodoc reads and checks the policies, and decides which requests
+// they apply to. Here engine.go evaluates a request by the policies and rule.go
+// by one rule. context.go and entry.go build what JMESPath sees, variables.go
+// substitutes {{ }}, and each kind of rule has a file: validate.go, mutate.go,
+// generate.go, verifyimages.go. fields.go finds the fields of the object that
+// made a rule fail, and explain*.go describe the evaluation.
 package kyverno
 
 import (

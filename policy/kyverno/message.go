@@ -18,9 +18,9 @@ func (r *run) message(t *template, s *scope) (any, error) {
 		}
 		return v, err
 	}
-	asked := r.review.asked // a message that needs something unknown does not make the rule undecided
+	asked := r.review.questions // a message that needs something unknown does not make the rule undecided
 	v, err := t.fill(s)
-	r.review.asked = asked
+	r.review.questions = asked
 	if err == nil && !t.static && r.secret() { // the message itself looked up a Secret
 		return r.message(t, s)
 	}

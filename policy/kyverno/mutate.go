@@ -28,8 +28,8 @@ type patchLoop struct {
 	reverse       bool
 	entries       []*entry
 	preconditions *block
-	merge         *template // nil: none
-	json          *template // likewise
+	merge         *template // nil without patchStrategicMerge
+	json          *template // nil without patchesJson6902
 	loops         []*patchLoop
 }
 
@@ -97,7 +97,7 @@ func (r *run) mutateObject(s *scope) Response {
 		object, err := r.readmit(result)
 		if err != nil {
 			v = broken("the patched object would not be admitted", err)
-		} else if len(r.review.asked) == 0 {
+		} else if len(r.review.questions) == 0 {
 			resp := r.response(patched(r.review.object, result))
 			resp.Patched = object
 			r.review.replace(object)
@@ -184,7 +184,7 @@ func (r *run) patchLoops(loops []*patchLoop, s *scope, object map[string]any) (m
 	defer func() { r.nesting-- }()
 	for _, l := range loops {
 		elements, expr, err := l.list.elements(s)
-		traced := s.review.trace.goes(l.pointer, s, expr, elements, err)
+		traced := s.review.trace.list(l.pointer, s, expr, elements, err)
 		if err != nil {
 			return nil, broken("failed to evaluate list "+r.listText(l), err)
 		}
@@ -226,13 +226,13 @@ func (r *run) patchElements(l *patchLoop, elements []any, s *scope, object map[s
 			return nil, &verdict{status: StatusError, message: fmt.Sprintf("foreach has more than %d elements", maxElements)}
 		}
 		inner := s.inner(elementNames(r.nesting-1, i, elements[i], nil), l.entries)
-		traced.into(i, elements[i])
+		traced.begin(i, elements[i])
 		held, _, err := l.preconditions.holds(inner)
 		if err != nil {
 			return nil, broken(fmt.Sprintf("failed to evaluate mutate.foreach[%d].preconditions", i), err)
 		}
 		if !held {
-			traced.out(nil)
+			traced.end(nil)
 			continue
 		}
 		next, v := r.patchElement(l, inner, object)

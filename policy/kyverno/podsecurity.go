@@ -94,8 +94,8 @@ func (r *run) checkPod(exceptions []*exemption) *verdict {
 	for _, e := range exceptions {
 		left = without(left, excludesOf(e.PodSecurity))
 	}
-	r.review.trace.spares(found, left)
-	r.review.trace.finds(left)
+	r.review.trace.excluded(found, left)
+	r.review.trace.violations(left)
 	if len(refused) > 0 && len(left) == 0 {
 		return skippedBy(exceptions)
 	}

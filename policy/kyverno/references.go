@@ -31,7 +31,8 @@ func resolveReferences(document any) (any, error) {
 	return r.replace(document, "")
 }
 
-// A referrer holds the leaves of a document by their paths without anchors.
+// A referrer resolves references. It holds the document's leaves by their paths
+// without anchors.
 type referrer struct{ leaves map[string]any }
 
 func (r *referrer) index(value any, at, key string) {

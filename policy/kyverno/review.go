@@ -74,11 +74,11 @@ func (e *Engine) newReview(ctx context.Context, req *policy.Request, mocks *Mock
 // notes records the questions, assumptions and cost of the current rule. The
 // reviews of one request share them.
 type notes struct {
-	asked   []string         // what would have to be known to decide the rule
-	assumed []string         // assumptions
-	work    int              // cost so far, in steps of JMESPath searches and the like
-	secrets []map[string]any // Secrets that the rule looked up
-	alone   bool             // the responses are not those of a request whose equal object is in another unit
+	questions []string         // questions that must be answered to decide the rule
+	assumed   []string         // assumptions
+	work      int              // cost so far, in steps of JMESPath searches and the like
+	secrets   []map[string]any // Secrets that the rule looked up
+	alone     bool             // the responses depend on the unit: not valid for equal objects in other units
 }
 
 // with returns a review of another state of the request: of a patched object,
@@ -140,16 +140,16 @@ func (n *notes) spend(work int) error {
 // maxQuestions is the most questions that are kept for one rule.
 const maxQuestions = 32
 
-// ask records what would have to be known to decide the rule, and returns it as
-// an error.
+// ask records a question that must be answered to decide the rule, and returns it
+// as an error.
 func (n *notes) ask(question string) error {
-	if len(n.asked) < maxQuestions && !slices.Contains(n.asked, question) {
-		n.asked = append(n.asked, question)
+	if len(n.questions) < maxQuestions && !slices.Contains(n.questions, question) {
+		n.questions = append(n.questions, question)
 	}
 	return &openError{question}
 }
 
-// An openError says what would have to be known to evaluate an expression.
+// An openError is the question that must be answered to evaluate an expression.
 type openError struct{ question string }
 
 func (o *openError) Error() string { return o.question }

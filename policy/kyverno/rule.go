@@ -29,7 +29,7 @@ type program struct {
 	standard      *podsecurity.Standard // nil without podSecurity, or if noStandard holds an error
 	noStandard    error
 	pods          podVerdicts
-	broken        bool           // the rule can't work; the policy's error says why
+	broken        bool           // the rule can't work; an error of the policy says why
 	ignored       signed.Ignored // fields of a signed manifest that may differ
 	mutation      *mutation
 	generation    *generation
@@ -243,8 +243,8 @@ func (r *run) response(v *verdict) Response {
 	if v.status == StatusError && r.secret() && !strings.Contains(v.message, "Unknown key") {
 		resp.Message = hidden
 	}
-	if len(r.review.asked) > 0 {
-		resp.Status, resp.Message, resp.Fields = StatusUndecided, strings.Join(r.review.asked, "; "), nil
+	if len(r.review.questions) > 0 {
+		resp.Status, resp.Message, resp.Fields = StatusUndecided, strings.Join(r.review.questions, "; "), nil
 	}
 	if resp.Status == StatusFail && p.reported.unscored {
 		resp.Status = StatusWarn

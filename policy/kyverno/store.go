@@ -20,7 +20,7 @@ type store struct {
 	*review
 	cluster *policy.Cluster
 	shared  bool   // the last answer is the same for all requests
-	parts   *items // or it has these without the one that is without
+	parts   *items // or it is these, except the one with the index without
 	without int
 }
 
@@ -66,7 +66,7 @@ type listing struct {
 	namespace string // "" is all
 }
 
-// A listed is an object of the cluster, and how the API server holds it.
+// A listed is an object of the cluster, and its form in the API server.
 type listed struct {
 	object *render.Object
 	held   map[string]any
@@ -237,7 +237,7 @@ func (s *store) list(kind schema.GroupKind, p apiPath, url string) (any, error) 
 // under review.
 type items struct {
 	all []any
-	at  map[*render.Object]int // the index in all, or less than 0 if it is not selected
+	at  map[*render.Object]int // the index in all, or -1 if the object is not selected
 }
 
 // items returns the objects that a list request selects.
@@ -280,8 +280,8 @@ type selection struct {
 	namespace, search string
 }
 
-// itemsOf returns the objects that a list request selects, once for all requests, or nil
-// if that fails or an object is there twice.
+// itemsOf returns the objects that a list request selects, found once for all requests.
+// It returns nil if that fails or an object is listed twice.
 func (e *Engine) itemsOf(objects []listed, key selection, p apiPath) *items {
 	if known, ok := e.selected.Load(key); ok {
 		return known.(*items)

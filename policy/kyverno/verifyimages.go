@@ -22,7 +22,7 @@ var verifies = phase{
 		if v, _ := x.admits(s); v != nil {
 			return []Response{x.response(v)}
 		}
-		if v := x.evaluateImages(s); v != nil || len(x.review.asked) > 0 {
+		if v := x.evaluateImages(s); v != nil || len(x.review.questions) > 0 {
 			if v == nil {
 				v = &verdict{}
 			}
@@ -40,7 +40,7 @@ func (r *run) evaluateImages(s *scope) *verdict {
 		return broken("failed to extract images", err)
 	}
 	groups, _ := images.(map[string]any)
-	var told *verdict
+	var result *verdict
 	for _, entry := range r.program.rule.VerifyImages {
 		for _, group := range slices.Sorted(maps.Keys(groups)) {
 			in, _ := groups[group].(map[string]any)
@@ -52,13 +52,13 @@ func (r *run) evaluateImages(s *scope) *verdict {
 				case v == nil:
 				case v.status != StatusPass && v.status != StatusSkip:
 					return v
-				case told == nil || told.status == StatusSkip:
-					told = v
+				case result == nil || result.status == StatusSkip:
+					result = v
 				}
 			}
 		}
 	}
-	return told
+	return result
 }
 
 func (r *run) evaluateImage(entry *kyvernodoc.VerifyImages, image map[string]any) *verdict {

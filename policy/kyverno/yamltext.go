@@ -10,7 +10,7 @@ import (
 )
 
 // A yamlWriter writes JSON values as YAML for people to read, with keys sorted.
-// It stops when there is more text than is shown.
+// It stops when the text is longer than most.
 type yamlWriter struct {
 	b    strings.Builder
 	most int
