@@ -43,7 +43,7 @@ func (n *Names) Constants(name string, variables, conditions, validations []*Exp
 		switch {
 		case ok && v:
 			find(policy.NeverFails, e, "can't fail%s", given.because(alone, e, "given the match conditions"))
-		case ok && strings.TrimSpace(e.Source) != "false": // which is how one writes that nothing passes
+		case ok && strings.TrimSpace(e.Source) != "false": // which policies use to deny everything
 			find(policy.NeverPasses, e, "can't pass%s", given.because(alone, e, "given the match conditions"))
 		case !ok:
 			if v, ok := before.Truth(e.AST); ok && v {

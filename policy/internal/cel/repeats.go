@@ -59,8 +59,8 @@ func (r *Repeats[V]) Reading(names *Names, variables, messages []*Expression, ru
 
 // Verdicts returns the verdicts on an object: those on an earlier object that is
 // equal in all that the policy reads, or those that evaluate returns. Evaluated
-// verdicts are kept if all are decided and keep is true, which says that they depend
-// on the object alone. room is memory for keys.
+// verdicts are kept if all are decided and keep is true, which means that they depend
+// on the object alone. room is a buffer for keys.
 func (r *Repeats[V]) Verdicts(room *[]byte, object ref.Val, outcome func(*V) policy.Outcome, evaluate func() (vs []V, keep bool)) []V {
 	if !r.worthwhile() {
 		vs, _ := evaluate()

@@ -3,7 +3,7 @@
 // and the rules of CustomResourceDefinitions. An engine brings its bindings, its
 // libraries, its budgets and its matching.
 //
-// In go expressions, declarations and objects; out come checked ASTs
+// It takes expressions, declarations and objects, and returns checked ASTs
 // ([Compile]), [Program]s that are safe for concurrent use, and the fields that
 // made one fail ([Failure]). As in the API server, an expression of a new policy
 // is compiled in the CEL environment of the minor version before, and runs in
@@ -11,15 +11,15 @@
 //
 //   - version.go, compile.go, decltype.go, error.go: environments and checking
 //   - program.go, run.go, dialect.go, guard.go: running, under limits
-//   - bound.go, buckets.go: what an expression costs at most
+//   - bound.go, plan.go: upper bounds of costs, and programs that need no counting
 //   - freeze.go, values.go, objects.go: objects as immutable values
-//   - variables.go, question.go: values that are made when they are read, or
-//     that only a cluster has
-//   - blame.go, words.go, secret.go: what is said about a failure, and hidden
+//   - variables.go, question.go: values that are evaluated when they are read, or
+//     that are unknown offline
+//   - blame.go, words.go, secret.go: fields and messages of a failure, without
+//     values of Secrets
 //
-// The one thing to know: a program runs without cost tracking when an upper
-// bound of its cost ([Cost]) is under the limit, which gives the same answer
-// several times faster.
+// A program runs without counting its cost if an upper bound of its cost ([Cost])
+// is under the limit. This gives the same answer several times faster.
 package cel
 
 import (

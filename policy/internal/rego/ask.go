@@ -17,7 +17,7 @@ var noData = NewData(ast.NewObject())
 
 // Ask evaluates the query. The error is an *Error if the program is at fault, such as
 // two values for one rule or an evaluation that doesn't end, or the context's error
-// if that ends first. The answer then has the needs known so far.
+// if that ends first. With an error, the answer has only the needs known so far.
 func (q *Query) Ask(ctx context.Context, in Question) (Answer, error) {
 	if q.ended.Load() >= maxEnded {
 		return Answer{}, q.broken(fmt.Sprintf("the evaluation of %v took too much for other objects, and is not begun again", q.ref))
@@ -53,13 +53,13 @@ func (q *Query) sized(a Answer) (Answer, error) {
 	return a, nil
 }
 
-// once evaluates the query in a bound of its own.
+// once evaluates the query within limits of its own.
 func (q *Query) once(ctx context.Context, in Question, indexing bool) (*bound, ast.Value, []topdown.Error, error) {
 	b := newBound(ctx, q.program.time)
 	b.timeless = in.Now.IsZero()
 	s := setup{indexing: indexing}
 	if len(in.Open) > 0 {
-		in.Input, s.cache = in.watched(b), discreet{topdown.NewVirtualCache()}
+		in.Input, s.cache = in.watched(b), openCache{topdown.NewVirtualCache()}
 	}
 	value, swallowed, err := q.run(ctx, in, b, s)
 	return b, value, swallowed, err
@@ -72,7 +72,7 @@ type setup struct {
 	tracer   topdown.QueryTracer  // nil: none
 }
 
-// run evaluates.
+// run evaluates the query with OPA's evaluator.
 func (q *Query) run(ctx context.Context, in Question, b *bound, s setup) (ast.Value, []topdown.Error, error) {
 	data := in.Data
 	if data == nil {

@@ -14,23 +14,23 @@ import (
 // Limits of one question. A policy that goes through a whole inventory takes some ten
 // or hundred thousand steps, which is milliseconds.
 const (
-	maxTime  = 5 * time.Second // unless Options say otherwise
-	maxSteps = 20_000_000
-	maxMade  = 256 << 20 // bytes that built-in functions may make
-	maxGrown = 512 << 20 // bytes that the heap may grow meanwhile
+	maxTime      = 5 * time.Second // unless Options say otherwise
+	maxSteps     = 20_000_000
+	maxAllocated = 256 << 20 // bytes that built-in functions may make
+	maxGrown     = 512 << 20 // bytes that the heap may grow meanwhile
 )
 
 // A bound holds the rest of the limits of a question. The evaluator asks it
 // before each expression whether to go on, from one goroutine, so that it
 // needs neither a timer nor a lock.
 type bound struct {
-	ctx   context.Context
-	end   time.Time
-	time  time.Duration
-	heap  uint64 // when the question first took long
-	steps int
-	made  int
-	err   error // why the evaluation ended early
+	ctx       context.Context
+	end       time.Time
+	time      time.Duration
+	heap      uint64 // when the question's memory was first looked at
+	steps     int
+	allocated int
+	err       error // why the evaluation ended early
 
 	timeless bool // the question gives no time
 	opened   bool // an open place of the input was read
@@ -69,8 +69,8 @@ func (b *bound) look() {
 	}
 }
 
-// grown returns how much the heap has grown since the question first took long. Other
-// goroutines allocate too, so the bound is wide.
+// grown returns how much the heap has grown since it was first looked at. Other
+// goroutines allocate too, so the limit is wide.
 func (b *bound) grown() uint64 {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
@@ -84,14 +84,14 @@ func (b *bound) grown() uint64 {
 	return max(now, b.heap) - b.heap
 }
 
-// take counts bytes that a built-in function is about to allocate, and reports
+// allocate counts bytes that a built-in function is about to allocate, and reports
 // whether it may.
-func (b *bound) take(n int) bool {
-	if n < 0 || n > maxMade-b.made {
-		b.made = maxMade
+func (b *bound) allocate(n int) bool {
+	if n < 0 || n > maxAllocated-b.allocated {
+		b.allocated = maxAllocated
 		return false
 	}
-	b.made += n
+	b.allocated += n
 	return true
 }
 

@@ -65,7 +65,7 @@ func wordSet(words string) map[string]bool {
 }
 
 // refused lists the functions that no policy may call, with the reason: they read
-// from outside, or their results vary between runs.
+// something outside, or their results vary between runs.
 var refused = map[string]string{
 	"http.send":              offline,
 	"net.lookup_ip_addr":     offline,

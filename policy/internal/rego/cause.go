@@ -21,7 +21,7 @@ func (q *Query) Causes(ctx context.Context, in Question, values []ast.Value) ([]
 	t := q.tracer(o, values)
 	if !q.trace(ctx, &in, t) {
 		t = q.tracer(o, values)
-		_, _, err := q.run(ctx, in, newBound(ctx, q.program.time), setup{cache: forgetful{}, tracer: t})
+		_, _, err := q.run(ctx, in, newBound(ctx, q.program.time), setup{cache: noCache{}, tracer: t})
 		if err != nil && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}

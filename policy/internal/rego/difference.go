@@ -7,10 +7,10 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// lacking returns the reads that a difference of sets depends on. If the second set
+// difference returns the reads that a difference of sets depends on. If the second set
 // holds the keys of an object, these are the elements that it lacks, as paths below
 // the object.
-func (t *tracer) lacking(f *frame, x *ast.Expr, terms []*ast.Term, value *ast.Term, depth int) []read {
+func (t *tracer) difference(f *frame, x *ast.Expr, terms []*ast.Term, value *ast.Term, depth int) []read {
 	second := t.reads(f, x, terms[2], depth+1)
 	set, ok := value.Value.(ast.Set)
 	if !ok || set.Len() == 0 || len(second) == 0 {

@@ -11,8 +11,8 @@ import (
 // OPA's evaluator had to answer.
 type usage struct{ all, lost atomic.Int64 }
 
-// hopeless reports whether to use OPA's evaluator at once, which gives the same
-// answer.
+// hopeless reports whether the plan is given up so often that OPA's evaluator, which
+// gives the same answer, is used at once.
 func (u *usage) hopeless() bool {
 	lost := u.lost.Load()
 	return lost > 16 && lost*3 > u.all.Load()

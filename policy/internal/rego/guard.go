@@ -10,12 +10,12 @@ import (
 )
 
 // A guard estimates the bytes that a call may allocate at most, or its steps if these
-// grow faster. A call above maxMade is refused.
+// grow faster. A call above maxAllocated is refused.
 type guard func(operands []*ast.Term) int
 
 // Results of a guard for a call that must be refused.
 const (
-	tooMuch = maxMade + 1
+	tooMuch = maxAllocated + 1
 	outside = -1 // it refers to another document
 )
 
@@ -83,7 +83,7 @@ func guarded(name string, g guard, f topdown.BuiltinFunc) topdown.BuiltinFunc {
 		if n == outside {
 			return halt(c, name+": it refers to another document, and "+offline)
 		}
-		if !ok && n > maxMade || ok && !b.take(n) {
+		if !ok && n > maxAllocated || ok && !b.allocate(n) {
 			return halt(c, name+": this would take too much memory or time, and is not evaluated")
 		}
 		return f(c, operands, iter)
@@ -263,7 +263,7 @@ func numbersOf(operands []*ast.Term) int {
 				}
 			})
 		}
-		if n > maxMade {
+		if n > maxAllocated {
 			return tooMuch
 		}
 	}
@@ -295,7 +295,7 @@ func shift(operands []*ast.Term) int {
 }
 
 func numberRange(operands []*ast.Term) int {
-	if numbersOf(operands) > maxMade {
+	if numbersOf(operands) > maxAllocated {
 		return tooMuch
 	}
 	var n [3]float64
@@ -308,7 +308,7 @@ func numberRange(operands []*ast.Term) int {
 	if n[2] > 1 {
 		count /= n[2]
 	}
-	if count > maxMade {
+	if count > maxAllocated {
 		return tooMuch
 	}
 	return product(int(count), 64)

@@ -83,7 +83,7 @@ func replacingAll(operands []*ast.Term) int {
 func indented(operands []*ast.Term) int {
 	n := tree(2)(operands[:1])
 	o, ok := operands[1].Value.(ast.Object)
-	if !ok || n > maxMade {
+	if !ok || n > maxAllocated {
 		return n
 	}
 	each(o, func(t *ast.Term) {
@@ -125,7 +125,7 @@ var repeat = regexp.MustCompile(`\{(?:[0-9]*,)?([0-9]+)\}`)
 
 // finding is a guard for functions that return a text for each match and each group.
 func finding(operands []*ast.Term) int {
-	if matching(operands[:2]) > maxMade {
+	if matching(operands[:2]) > maxAllocated {
 		return tooMuch
 	}
 	groups := 1 + strings.Count(textOf(operands[0]), "(")
@@ -137,7 +137,7 @@ func finding(operands []*ast.Term) int {
 // whole text once.
 func regexReplacing(operands []*ast.Term) int {
 	text, value := textLen(operands[0]), textOf(operands[2])
-	if matching([]*ast.Term{operands[1], operands[0]}) > maxMade {
+	if matching([]*ast.Term{operands[1], operands[0]}) > maxAllocated {
 		return tooMuch
 	}
 	return text + product(text, len(value)+48) + product(text, strings.Count(value, "$"))
@@ -170,7 +170,7 @@ func schema(operands []*ast.Term) int {
 		var x any
 		if s, ok := o.Value.(ast.String); ok {
 			_ = json.Unmarshal([]byte(s), &x) // not JSON: the function returns the error
-		} else if size(o.Value, maxMade/64) < maxMade/64 {
+		} else if size(o.Value, maxAllocated/64) < maxAllocated/64 {
 			x = Plain(o.Value)
 		} else {
 			return tooMuch

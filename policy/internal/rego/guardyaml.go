@@ -12,7 +12,7 @@ import (
 func yamlText(operands []*ast.Term) int {
 	text := textOf(operands[0])
 	n := product(len(text), 64)
-	if n > maxMade || !strings.Contains(text, "*") {
+	if n > maxAllocated || !strings.Contains(text, "*") {
 		return n
 	}
 	var doc yaml.Node

@@ -13,10 +13,10 @@ import (
 )
 
 // A machine evaluates a plan for one question. It decides as OPA's evaluator
-// does, or gives up: wherever OPA would report an error or read what is unknown, it
+// does, or gives up: wherever OPA would report an error or read something unknown, it
 // stops, and OPA's evaluator is asked. Without a tracer it evaluates all that OPA
-// would, and more, but each document once. With one it goes the same way as OPA
-// does without its index and cache, so that the tracer sees the same events.
+// would, and more, but each document once. With a tracer it evaluates in the order of
+// OPA without its index and cache, so that the tracer sees the same events.
 type machine struct {
 	bound   *bound
 	input   *ast.Term
@@ -526,7 +526,7 @@ type application struct {
 	next     resume
 	operands []*ast.Term
 	end      *stop
-	result   func(*ast.Term) error // the method value took, allocated once
+	result   func(*ast.Term) error // the method value received, allocated once
 }
 
 // apply returns an idle application, or a new one.
@@ -536,7 +536,7 @@ func (m *machine) apply(s *scope, st *step, next resume) *application {
 		a, m.idle = m.idle[n-1], m.idle[:n-1]
 	} else {
 		a = &application{machine: m}
-		a.result = a.took
+		a.result = a.received
 	}
 	a.scope, a.step, a.next = s, st, next
 	return a
@@ -575,8 +575,8 @@ func (a *application) call() *stop {
 	return a.end
 }
 
-// took goes on with the function's result.
-func (a *application) took(out *ast.Term) error {
+// received goes on with the function's result.
+func (a *application) received(out *ast.Term) error {
 	m, n := a.machine, len(a.operands)
 	switch {
 	case a.step.builtin.Decl.Result() == nil:
@@ -735,9 +735,9 @@ func (m *machine) hide(open []Open) {
 	}
 }
 
-// leadsOn reports whether a body has a solution. It evaluates without the tracer, which
+// hasSolution reports whether a body has a solution. It evaluates without the tracer, which
 // ignores the failures of a body that the bodies above it need.
-func (m *machine) leadsOn(s *scope, evaluate func() *stop) bool {
+func (m *machine) hasSolution(s *scope, evaluate func() *stop) bool {
 	tracer, done, next, found := m.tracer, s.done, m.next, false
 	m.tracer = nil
 	s.done = func() *stop {

@@ -43,7 +43,7 @@ func tracesLikeOPA(t testing.TB, q *Query, in Question, values []ast.Value) bool
 	if !q.trace(t.Context(), &in, ours) {
 		return false
 	}
-	if _, _, err := q.run(t.Context(), in, newBound(t.Context(), q.program.time), setup{cache: forgetful{}, tracer: theirs}); err != nil {
+	if _, _, err := q.run(t.Context(), in, newBound(t.Context(), q.program.time), setup{cache: noCache{}, tracer: theirs}); err != nil {
 		return false
 	}
 	if !reflect.DeepEqual(ours.found, theirs.found) || !reflect.DeepEqual(ours.from, theirs.from) {

@@ -138,7 +138,7 @@ func (m *machine) enumerate(w walk, i int, step *operand, t *ast.Term) *stop {
 func (m *machine) visit(w walk, i int, step *operand, key, element *ast.Term, late *stop) (now, later *stop) {
 	mark := len(m.undo)
 	var h *stop
-	if m.match(w.scope, step, key) && m.interests(w, i+1, element) {
+	if m.match(w.scope, step, key) && m.mustTrace(w, i+1, element) {
 		h = m.walk(w, i+1, element)
 	}
 	m.unbind(mark)
@@ -151,10 +151,10 @@ func (m *machine) visit(w walk, i int, step *operand, key, element *ast.Term, la
 	return nil, late
 }
 
-// interests reports whether the tracer has to see the evaluation that follows from an
+// mustTrace reports whether the tracer has to see the evaluation that follows from an
 // element.
-func (m *machine) interests(w walk, i int, element *ast.Term) bool {
-	return m.tracer == nil || !m.tracer.isExact(w.scope.id) || m.leadsOn(w.scope, func() *stop { return m.walk(w, i, element) })
+func (m *machine) mustTrace(w walk, i int, element *ast.Term) bool {
+	return m.tracer == nil || !m.tracer.isExact(w.scope.id) || m.hasSolution(w.scope, func() *stop { return m.walk(w, i, element) })
 }
 
 // walkDocument goes on from the value of a document.

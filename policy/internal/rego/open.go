@@ -15,9 +15,9 @@ type Open struct {
 	Needs string   // in the words of Answer.Unknown
 }
 
-// watched returns the input with a value at each open place that tells the bound when
-// it is read, by any path. OPA converts the parts of a lazy object when they are
-// read, which calls MarshalJSON.
+// watched returns the input with a value at each open place that records in b that it
+// was read. OPA converts the parts of a lazy object when they are read, which calls
+// MarshalJSON.
 func (q *Question) watched(b *bound) *ast.Term {
 	if len(q.Open) == 0 || q.Input == nil {
 		return q.Input
@@ -28,13 +28,13 @@ func (q *Question) watched(b *bound) *ast.Term {
 	}
 	tree := parts(root)
 	for _, o := range q.Open {
-		watch(tree, o.Path, untold{b, o.Needs})
+		watch(tree, o.Path, openValue{b, o.Needs})
 	}
 	return ast.NewTerm(ast.LazyObject(tree))
 }
 
 // watch puts u at a path, if its parents are objects.
-func watch(tree map[string]any, path []string, u untold) {
+func watch(tree map[string]any, path []string, u openValue) {
 	for _, key := range path[:len(path)-1] {
 		switch below := tree[key].(type) {
 		case map[string]any:
@@ -56,33 +56,33 @@ func parts(o ast.Object) map[string]any {
 	return out
 }
 
-// An untold is the value at an open place.
-type untold struct {
+// An openValue is the value at an open place.
+type openValue struct {
 	bound *bound
 	needs string
 }
 
 // MarshalJSON converts the value for OPA and records that it was read.
-func (u untold) MarshalJSON() ([]byte, error) {
-	u.bound.ask(u.needs)
-	u.bound.opened = true
+func (o openValue) MarshalJSON() ([]byte, error) {
+	o.bound.ask(o.needs)
+	o.bound.opened = true
 	return []byte("{}"), nil
 }
 
-// A discreet is a cache that skips values with open places, since computing their key
-// would read them.
-type discreet struct{ topdown.VirtualCache }
+// An openCache skips values with open places, because computing their key would read
+// them.
+type openCache struct{ topdown.VirtualCache }
 
-func (d discreet) Get(ref ast.Ref) (*ast.Term, bool) {
+func (o openCache) Get(ref ast.Ref) (*ast.Term, bool) {
 	if holdsLazy(ref) {
 		return nil, false
 	}
-	return d.VirtualCache.Get(ref)
+	return o.VirtualCache.Get(ref)
 }
 
-func (d discreet) Put(ref ast.Ref, value *ast.Term) {
+func (o openCache) Put(ref ast.Ref, value *ast.Term) {
 	if !holdsLazy(ref) {
-		d.VirtualCache.Put(ref, value)
+		o.VirtualCache.Put(ref, value)
 	}
 }
 

@@ -46,7 +46,7 @@ type start struct {
 	key    bool // the text is the key of the place, not its value
 }
 
-// Inside keeps the origins of one input for several queries. The zero value is ready.
+// Inside keeps the origins of one input for several queries. The zero value is empty.
 // It serves one question at a time.
 type Inside struct {
 	Field string // that the inputs share; "": all of the input
@@ -142,7 +142,7 @@ func (o *origins) copy(v ast.Value, place int32, at *int) *ast.Term {
 		for i := range terms {
 			terms[i] = o.copy(v.Elem(i).Value, o.place(place, strconv.Itoa(i)), at)
 		}
-		return o.know(ast.NewArray(terms...), place)
+		return o.register(ast.NewArray(terms...), place)
 	case ast.Object:
 		pairs := make([][2]*ast.Term, 0, v.Len())
 		v.Foreach(func(k, t *ast.Term) {
@@ -159,7 +159,7 @@ func (o *origins) copy(v ast.Value, place int32, at *int) *ast.Term {
 			}
 			pairs = append(pairs, [2]*ast.Term{key, o.copy(t.Value, below, at)})
 		})
-		return o.know(ast.NewObject(pairs...), place)
+		return o.register(ast.NewObject(pairs...), place)
 	}
 	*at += textSize(v)
 	t := &ast.Term{Value: v}
@@ -167,8 +167,8 @@ func (o *origins) copy(v ast.Value, place int32, at *int) *ast.Term {
 	return t
 }
 
-// know returns a term of a collection, registered at a place.
-func (o *origins) know(v ast.Value, place int32) *ast.Term {
+// register returns a term of a collection, registered at a place.
+func (o *origins) register(v ast.Value, place int32) *ast.Term {
 	o.values[v] = place
 	return &ast.Term{Value: v}
 }

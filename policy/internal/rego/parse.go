@@ -55,7 +55,7 @@ func callsDeprecated(m *ast.Module) bool {
 	return found
 }
 
-// readable returns an error for a text that no person wrote.
+// readable returns an error for a text that is too long or too deeply nested.
 func readable(s Source) error {
 	if len(s.Text) > maxSource {
 		return &Error{Name: s.Name, Line: 1, Column: 1, Text: fmt.Sprintf("the module is longer than %d bytes", maxSource)}

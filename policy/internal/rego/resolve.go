@@ -41,7 +41,7 @@ func (t *tracer) variable(f *frame, x *ast.Expr, term *ast.Term, v ast.Var, dept
 		return []read{{path: place.path()}}
 	}
 	if g, d := t.definition(f, v); d != nil {
-		if out := t.made(g, d, term, value, depth); len(out) > 0 {
+		if out := t.computed(g, d, term, value, depth); len(out) > 0 {
 			return out
 		}
 	}
@@ -113,8 +113,8 @@ func (t *tracer) argument(f *frame, v ast.Var) (*frame, *ast.Term) {
 	return nil, nil
 }
 
-// made returns the reads of the expression that gave a variable its value.
-func (t *tracer) made(f *frame, x *ast.Expr, v, value *ast.Term, depth int) []read {
+// computed returns the reads of the expression that gave a variable its value.
+func (t *tracer) computed(f *frame, x *ast.Expr, v, value *ast.Term, depth int) []read {
 	terms, ok := x.Terms.([]*ast.Term)
 	if !ok {
 		return nil
@@ -128,9 +128,9 @@ func (t *tracer) made(f *frame, x *ast.Expr, v, value *ast.Term, depth int) []re
 	}
 	switch name := t.operator(x); {
 	case name == "object.get" && len(terms) == 5:
-		return t.got(f, x, terms, depth)
+		return t.objectGet(f, x, terms, depth)
 	case name == "minus" && len(terms) == 4:
-		return t.lacking(f, x, terms, value, depth)
+		return t.difference(f, x, terms, value, depth)
 	case name == "walk":
 		return nil
 	}
@@ -150,8 +150,8 @@ func (t *tracer) under(f *frame, x *ast.Expr, operands []*ast.Term, depth int) [
 	return derived(merge(out))
 }
 
-// got returns the place that object.get(object, key, default) read.
-func (t *tracer) got(f *frame, x *ast.Expr, terms []*ast.Term, depth int) []read {
+// objectGet returns the place that object.get(object, key, default) read.
+func (t *tracer) objectGet(f *frame, x *ast.Expr, terms []*ast.Term, depth int) []read {
 	var keys []string
 	key := f.event.Plug(terms[2])
 	if path, ok := key.Value.(*ast.Array); ok {

@@ -15,7 +15,7 @@ func (t *tracer) succeeded(f *frame) []read {
 	}
 	var out []read
 	for i := range f.body {
-		if t.pardoned(f.body, reads, i) {
+		if t.isExemption(f.body, reads, i) {
 			demoted(reads[i], rankUsed)
 		}
 		out = append(out, reads[i]...)
@@ -31,8 +31,8 @@ var (
 	permits = regexp.MustCompile(`(?i)allow|permit`)
 )
 
-// pardoned reports whether an expression only excludes exempt objects.
-func (t *tracer) pardoned(body ast.Body, reads [][]read, i int) bool {
+// isExemption reports whether an expression only excludes exempt objects.
+func (t *tracer) isExemption(body ast.Body, reads [][]read, i int) bool {
 	if !body[i].Negated {
 		return false
 	}

@@ -254,12 +254,12 @@ func expression(e topdown.Event) *ast.Expr {
 	return x
 }
 
-// forgetful is a cache that stores nothing: a helper that is called again must show
-// its reads again.
-type forgetful struct{}
+// noCache is a cache that stores nothing, so that the reads of a helper are seen each
+// time that it is called.
+type noCache struct{}
 
-func (forgetful) Push()                         {}
-func (forgetful) Pop()                          {}
-func (forgetful) Get(ast.Ref) (*ast.Term, bool) { return nil, false }
-func (forgetful) Put(ast.Ref, *ast.Term)        {}
-func (forgetful) Keys() []ast.Ref               { return nil }
+func (noCache) Push()                         {}
+func (noCache) Pop()                          {}
+func (noCache) Get(ast.Ref) (*ast.Term, bool) { return nil, false }
+func (noCache) Put(ast.Ref, *ast.Term)        {}
+func (noCache) Keys() []ast.Ref               { return nil }

@@ -48,8 +48,8 @@ func Plain(v ast.Value) any {
 	return v.String()
 }
 
-// plainKey returns the JSON key for a key of an object, as OPA writes it: of what is
-// not a string, its text.
+// plainKey returns the JSON key for a key of an object, as OPA writes it: a string, or
+// the text of another value.
 func plainKey(v ast.Value) string {
 	if s, ok := v.(ast.String); ok {
 		return string(s)
