@@ -1,9 +1,10 @@
-// Package filters knows what Kyverno never looks at unless it is configured to:
-// the resourceFilters that its chart installs (config.resourceFilters and
-// config.excludeKyvernoNamespace of chart 3.9, Kyverno 1.19).
+// Package filters finds the requests that Kyverno ignores unless it is configured
+// otherwise: by the resourceFilters that its chart installs
+// (config.resourceFilters and config.excludeKyvernoNamespace of chart 3.9, Kyverno
+// 1.19).
 //
-// It takes a request and returns the assumption on which its verdict rests, if an
-// installed Kyverno would ignore the request.
+// It takes a request. If an installed Kyverno would ignore it, it returns the
+// assumption that the verdict depends on.
 package filters
 
 import (
@@ -13,7 +14,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 )
 
-// namespaces whose objects are left out, and kinds.
+// Namespaces whose objects are ignored, and kinds.
 var (
 	namespaces = []string{"kube-system", "kube-public", "kube-node-lease", "kyverno"}
 	kinds      = []string{

@@ -6,7 +6,7 @@
 //
 //   - mutator.go and a file for each kind read a mutator, path.go its location
 //   - conflict.go finds mutators that contradict each other, which are not applied
-//   - apply.go applies one mutator, set.go applies all, result.go makes results of it
+//   - apply.go applies one mutator, set.go applies all, result.go converts the outcome
 //
 // The engine gatekeeper decides which requests mutators get. It also applies them to the
 // objects that it expands.

@@ -22,8 +22,8 @@ type Set struct {
 	Applied []*Mutator // those without conflicts
 }
 
-// New reads the mutators among the objects. The error joins *render.Error; the
-// other mutators are in the Set all the same.
+// New reads the mutators among the objects. The error joins *render.Error values; the
+// Set has the mutators without errors.
 func New(objects []*render.Object) (*Set, error) {
 	var errs []error
 	s := &Set{}
@@ -63,7 +63,7 @@ func (m *Set) insert(mut *Mutator) []error {
 type Target struct {
 	gatekeeperdoc.Matchable
 	Kind      schema.GroupVersionKind
-	Operation policy.Operation // "" of what expansion templates make
+	Operation policy.Operation // "" for objects that expansion templates create
 }
 
 // A Change records the change of one mutator to an object.
@@ -128,7 +128,7 @@ type mutationRun struct {
 	without []Unsettled // mutators that are not applied
 
 	original map[string]any
-	said     map[*Mutator]bool // mutators that have a step
+	reported     map[*Mutator]bool // mutators that have a step
 	steps    []Change
 	unknowns []Unsettled
 }
@@ -142,7 +142,7 @@ func (m *mutationRun) run(ctx context.Context) error {
 	if m.x.Written { // gator converts the object's numbers too
 		m.x.Object, _ = numbers(m.original).(map[string]any)
 	}
-	m.said = map[*Mutator]bool{}
+	m.reported = map[*Mutator]bool{}
 	for i := range len(m.Set.all) + 1 {
 		if err := m.bounds.step(Weight(m.x.Object)); err != nil {
 			return &Error{m.last(), err}
@@ -228,10 +228,10 @@ func (m *mutationRun) apply(mut *Mutator) error {
 		}
 		after, _ := settled(m.x.Object).(map[string]any)
 		m.steps = append(m.steps, Change{mut, after})
-	case !m.said[mut]:
+	case !m.reported[mut]:
 		m.steps = append(m.steps, Change{By: mut})
 	}
-	m.said[mut] = true
+	m.reported[mut] = true
 	return nil
 }
 

@@ -20,7 +20,7 @@ import (
 // A Result is the object after a patch.
 type Result struct {
 	Object   map[string]any
-	Applied  bool     // its anchors did not skip the patch; Object may be unchanged all the same
+	Applied  bool     // its anchors did not skip the patch, which may still change nothing
 	Pointers []string // changed and removed fields
 }
 

@@ -118,7 +118,7 @@ func signatures(notes map[string]string, domain string) []signature {
 	}
 }
 
-// unpack decompresses data. What is not compressed is returned as it is.
+// unpack decompresses data. It returns data that is not compressed unchanged.
 func unpack(data []byte) ([]byte, error) {
 	r, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
