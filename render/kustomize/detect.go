@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+	"unicode"
 
 	"sigs.k8s.io/kustomize/api/types"
 
@@ -38,6 +39,34 @@ func uses(fsys fs.FS, dir string, f *file) []string {
 			c.HelmGlobals = *k.HelmGlobals
 		}
 		u.chart(c)
+	}
+	return u.names
+}
+
+// mentions returns the existing files and directories that the lines of
+// kustomization files in dir name, for files that can't be decoded: the entries of
+// lists, and words with a slash or a dot. It reads no file of over 1 MiB.
+func mentions(fsys fs.FS, dir string, files []string) []string {
+	u := &usage{dir: dir, seen: map[string]bool{}}
+	for _, file := range files {
+		data, err := render.ReadFile(fsys, file)
+		if err != nil || len(data) > 1<<20 {
+			continue
+		}
+		for line := range strings.Lines(string(data)) {
+			entry, listed := strings.CutPrefix(strings.TrimSpace(line), "- ")
+			words := strings.FieldsFunc(entry, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(`"'[]{},`, r) })
+			for _, word := range words {
+				if !strings.ContainsAny(word, "/.") && !(listed && len(words) == 1) {
+					continue
+				}
+				if name, ok := inside(dir, word); ok && fs.ValidPath(name) {
+					if _, err := fs.Stat(fsys, name); err == nil {
+						u.add(word)
+					}
+				}
+			}
+		}
 	}
 	return u.names
 }

@@ -287,7 +287,8 @@ func TestDetect(t *testing.T) {
 		"overlay/gen.yaml", "apiVersion: builtin\nkind: HelmChartInflationGenerator\nmetadata: {name: x}\nname: db\nchartHome: ../vendored\n",
 		"part/kustomization.yaml", "kind: Component\napiVersion: kustomize.config.k8s.io/v1alpha1\n",
 		"flux/kustomization.yaml", "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\n",
-		"broken/kustomization.yaml", "resources: [",
+		"broken/kustomization.yaml", "resources:\n- web.yaml\n  - ../base # both\n- sub\n- absent.yaml\npatches: [{path: 'p.yaml'}\nnamespace: web\n",
+		"broken/web.yaml", "", "broken/p.yaml", "", "broken/sub/x.yaml", "", "broken/web/x.yaml", "", "base/x.yaml", "",
 		"two/kustomization.yaml", "", "two/kustomization.yml", "",
 		"none/other.yaml", "",
 	)
@@ -296,7 +297,7 @@ func TestDetect(t *testing.T) {
 			"overlay/e.env overlay/gen.yaml vendored/db vendored overlay/smp.yaml overlay/p.yaml overlay/j.yaml overlay/r.yaml overlay/t.yaml overlay/v.yaml " +
 			"charts/web charts overlay/values.yaml",
 		"part":   "component part/kustomization.yaml",
-		"broken": "unit broken/kustomization.yaml",
+		"broken": "unit broken/kustomization.yaml uses broken/web.yaml base broken/sub broken/p.yaml",
 		"two":    "unit two/kustomization.yaml two/kustomization.yml",
 	}
 	got := map[string]string{}

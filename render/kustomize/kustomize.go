@@ -131,7 +131,9 @@ func (w *walk) objects(origins *origins, resources []*resource.Resource) ([]*ren
 }
 
 // Detect claims every directory with a kustomization file. It reads that file,
-// and of the files that it refers to only generators that may name charts.
+// and of the files that it refers to only generators that may name charts. A
+// kustomization with errors still uses the files that its lines name: they are not
+// deployed by themselves because of a typing error.
 func (r *Renderer) Detect(fsys fs.FS, dir string) (render.Claim, bool) {
 	files := names(fsys, dir)
 	if len(files) == 0 {
@@ -139,11 +141,12 @@ func (r *Renderer) Detect(fsys fs.FS, dir string) (render.Claim, bool) {
 	}
 	claim := render.Claim{Unit: true, Files: files}
 	f, err := r.documents.load(fsys, dir)
-	if f == nil || err != nil && !warnings(err) {
-		return claim, f == nil || f.ours()
-	}
-	if !f.ours() {
+	if f != nil && !f.ours() {
 		return render.Claim{}, false
+	}
+	if f == nil || err != nil && !warnings(err) {
+		claim.Uses = mentions(fsys, dir, files)
+		return claim, true
 	}
 	if f.component() {
 		claim.Unit, claim.Note = false, "component"
