@@ -257,8 +257,7 @@ func (d *decoder) sequence(n *yaml.Node, depth int) (result, error) {
 	return sum, nil
 }
 
-// site returns where a value stands whose text is elsewhere: the place of the
-// alias.
+// site returns the place of the alias that brings a value, or the zero place.
 func (d *decoder) site(n *yaml.Node) place {
 	if n.Kind == yaml.AliasNode {
 		return d.at(n)

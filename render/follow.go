@@ -46,7 +46,8 @@ func (d *Deployment) Reaches(s *Source) bool {
 	return slices.ContainsFunc(s.files(), func(name string) bool { return d.opened[name] })
 }
 
-// Without returns a copy that reaches only what others than the units left read.
+// Without returns a copy of d whose Reaches ignores files that were opened only for units for which
+// left returns true. left gets the identity of a unit.
 func (d *Deployment) Without(left func(unit string) bool) *Deployment {
 	of := *d
 	of.opened = make(map[string]bool, len(d.opened))

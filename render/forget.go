@@ -6,10 +6,9 @@ import (
 	"sync"
 )
 
-// Forget frees the memory that finding the places of the unit's fields needs: the text of
-// files and templates, and the positions in them. If a place is asked for later, the
-// unit is rendered again. Only units of a Graph that Forgets do so; Forget does
-// nothing to others. It is safe for concurrent use.
+// Forget frees the memory that finding the places of the unit's fields needs: the text of files and
+// templates, and the positions in them. If a place is asked for later, the unit is rendered again.
+// It does nothing unless the unit's Graph has set Forgets. It is safe for concurrent use.
 func (u *Unit) Forget() {
 	if u == nil || u.memory == nil {
 		return
@@ -28,7 +27,7 @@ type memory struct {
 	provenance []Provenance // of the objects and variants; nil if forgotten
 }
 
-// forgets has the unit's objects ask a memory for their places.
+// forgets makes the unit's objects look up their places in a memory, which Forget can free.
 func (u *Unit) forgets(again func() *Unit) {
 	m := &memory{again: again, objects: slices.Concat(u.Objects, u.Variants)}
 	for i, o := range m.objects {
@@ -69,13 +68,13 @@ func (r *remembered) object() *Object { return &Object{Provenance: r.memory.get(
 // At implements Provenance.
 func (r *remembered) At(pointer string) []Origin { return r.object().At(pointer) }
 
-// Line is what Object.Line calls.
+// Line is called by [Object.Line].
 func (r *remembered) Line(pointer string, n int) []Origin { return r.object().Line(pointer, n) }
 
-// Part is what Object.Part calls.
+// Part is called by [Object.Part].
 func (r *remembered) Part(pointer, part string) []Origin { return r.object().Part(pointer, part) }
 
-// Inside is what Object.Inside calls.
+// Inside is called by [Object.Inside].
 func (r *remembered) Inside(pointer, text string, n int) (Span, bool) {
 	return r.object().Inside(pointer, text, n)
 }

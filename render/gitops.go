@@ -28,7 +28,7 @@ type Resolver interface {
 	Resolve(ctx context.Context, o *Object, w *World) *Unit
 }
 
-// A State tells how far a unit was rendered. The JSON report has it.
+// A State says how far a unit was rendered. The JSON report has it.
 type State string
 
 // The states of a unit.
@@ -69,9 +69,9 @@ func (r Repository) Path(name string) string {
 	return path.Join(r.Root, strings.TrimPrefix(path.Join("/", name), "/"))
 }
 
-// A World answers a Resolver's questions about everything beside the object
-// being resolved. Each call of Resolve gets its own. Graph records the
-// questions and resolves the object again when an answer changes.
+// A World answers a Resolver's questions about everything but the object being resolved. Each call
+// of Resolve gets its own. Graph records the questions and resolves the object again when an answer
+// changes.
 type World struct {
 	Cluster  Cluster   // the cluster of the object
 	Clusters []Cluster // all declared clusters
@@ -236,16 +236,15 @@ func asksAPIVersions(fsys fs.FS, chart string) bool {
 	return asks
 }
 
-// Reads records that the objects of a file are deployed which no renderer
-// reads.
+// Reads records that the objects of a file are deployed, although no renderer reads the file.
 func (w *World) Reads(fsys fs.FS, file string) {
 	if name, ok := fileOf(fsys, file); ok {
 		w.inputs.Note(name, -1, DocRendered)
 	}
 }
 
-// Skips records objects that were rendered and that the controller does not apply, and
-// why. applied are the others.
+// Skips records objects that were rendered but that the controller does not apply, and why. applied
+// are the other objects of the unit.
 func (w *World) Skips(skipped, applied []*Object, reason string) {
 	w.inputs.NoteSkipped(skipped, applied, reason)
 }
@@ -275,8 +274,8 @@ func (w *World) Render(ctx context.Context, src Source) ([]*Object, error) {
 	return objects, err
 }
 
-// Recalled records what a Resolver would have opened, noted and fetched, when
-// it takes its unit from an earlier run instead.
+// Recalled records that a Resolver returns a cached unit. opened are the files that rendering the
+// unit opened, fetched reports whether it used fetched ones, and n is what Noted returned then.
 func (w *World) Recalled(opened []string, fetched bool, n Noted) {
 	w.GivePatches(n.Patches...)
 	w.inputs.include(&Inputs{all: n.Inputs, asked: n.Questions, branches: n.Branches}, func(name string) (string, bool) { return name, true })

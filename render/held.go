@@ -186,13 +186,13 @@ type heldBy struct {
 // At implements Provenance.
 func (h heldBy) At(pointer string) []Origin { return h.holder.At(h.pointer + pointer) }
 
-// Line is what Object.Line calls.
+// Line is called by [Object.Line].
 func (h heldBy) Line(pointer string, n int) []Origin { return h.holder.Line(h.pointer+pointer, n) }
 
-// Part is what Object.Part calls.
+// Part is called by [Object.Part].
 func (h heldBy) Part(pointer, part string) []Origin { return h.holder.Part(h.pointer+pointer, part) }
 
-// Inside is what Object.Inside calls.
+// Inside is called by [Object.Inside].
 func (h heldBy) Inside(pointer, text string, n int) (Span, bool) {
 	return h.holder.Inside(h.pointer+pointer, text, n)
 }

@@ -2,9 +2,9 @@ package render
 
 import "sync"
 
-// Made keeps the objects of renderings of one Source whose Variants differ, by a
-// digest of everything that they were made from. A renderer that finds the digest
-// of a variant there returns those objects. It is safe for concurrent use.
+// Made caches the rendered objects of one Source across its Variants, by a digest of everything
+// that they were made from. A renderer that finds the digest there returns the objects instead of
+// rendering again. It is safe for concurrent use.
 type Made struct {
 	mu      sync.Mutex
 	objects map[[32]byte][]*Object

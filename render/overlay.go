@@ -150,11 +150,6 @@ func (o *Overlay) WriteText(name string, data []byte, at []Origin) {
 	o.add(name, &layered{data: data, at: placesOf(func(string) []Origin { return at })})
 }
 
-// Link adds a link to a file of the tree.
-func (o *Overlay) Link(name, target string) {
-	o.LinkTo(name, o.base, target)
-}
-
 // LinkTo adds a link to a file of fsys, whose file names must be those of the
 // run's tree.
 func (o *Overlay) LinkTo(name string, fsys fs.FS, target string) {
@@ -199,24 +194,14 @@ func (o overlaid) At(pointer string) []Origin {
 	return o.overlay.all(o.Provenance.At(pointer))
 }
 
-// Line implements the method that Object.Line looks for.
+// Line is called by [Object.Line].
 func (o overlaid) Line(pointer string, n int) []Origin {
-	if lines, ok := o.Provenance.(interface {
-		Line(pointer string, n int) []Origin
-	}); ok {
-		return o.overlay.all(lines.Line(pointer, n))
-	}
-	return nil
+	return o.overlay.all((&Object{Provenance: o.Provenance}).Line(pointer, n))
 }
 
-// Part implements the method that Object.Part looks for.
+// Part is called by [Object.Part].
 func (o overlaid) Part(pointer, part string) []Origin {
-	if parts, ok := o.Provenance.(interface {
-		Part(pointer, part string) []Origin
-	}); ok {
-		return o.overlay.parts(parts.Part(pointer, part), part)
-	}
-	return nil
+	return o.overlay.parts((&Object{Provenance: o.Provenance}).Part(pointer, part), part)
 }
 
 // parts maps the places of a part of a text. In a written file it looks for the
@@ -240,7 +225,7 @@ func (o *Overlay) parts(origins []Origin, part string) []Origin {
 }
 
 func (o *Overlay) all(origins []Origin) []Origin {
-	moved := make([]Origin, 0, len(origins))
+	var moved []Origin
 	for _, at := range origins {
 		for _, m := range o.origins(at) {
 			if !slices.Contains(moved, m) {

@@ -25,7 +25,7 @@ func TestOverlay(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	o.Link("app/b.yaml", "lib/b.yaml")
+	o.LinkTo("app/b.yaml", base, "lib/b.yaml")
 
 	var names []string
 	if err := fs.WalkDir(o, ".", func(name string, d fs.DirEntry, err error) error {
@@ -84,7 +84,7 @@ func (lineOf) Line(pointer string, n int) []Origin {
 func TestFileOf(t *testing.T) {
 	t.Parallel()
 	o := NewOverlay(fstest.MapFS{}, nil)
-	o.Link("app/b.yaml", "lib/b.yaml")
+	o.LinkTo("app/b.yaml", fstest.MapFS{}, "lib/b.yaml")
 	o.WriteText("app/kustomization.yaml", nil, nil)
 	above := NewOverlay(o, nil)
 	for name, want := range map[string]string{"app/b.yaml": "lib/b.yaml", "app/deploy.yaml": "app/deploy.yaml", "app/kustomization.yaml": ""} {

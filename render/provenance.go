@@ -3,6 +3,7 @@ package render
 import (
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -31,7 +32,7 @@ func (s Span) String() string {
 	}
 }
 
-// A Role tells how a place determined a field.
+// A Role says how a place determined a field.
 type Role string
 
 // The roles, as in the JSON report.
@@ -48,6 +49,15 @@ const (
 type Origin struct {
 	Span
 	Role Role `json:"role"`
+}
+
+// WithRole returns a copy of origins with another role.
+func WithRole(origins []Origin, role Role) []Origin {
+	origins = slices.Clone(origins)
+	for i := range origins {
+		origins[i].Role = role
+	}
+	return origins
 }
 
 // Provenance knows where the fields of one object are written. It is safe for

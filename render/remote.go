@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 )
 
-// A RemoteKind tells how a Remote is fetched.
+// A RemoteKind says how a Remote is fetched.
 type RemoteKind string
 
 // The kinds of Remotes, as in the lock.
@@ -57,8 +57,8 @@ func NewChart(address, name, version string) *Remote {
 	return NewRemote(HelmChart, address, name, version)
 }
 
-// NewAddressed returns the Remote of an artifact, by an address with tag or
-// digest such as oci://ghcr.io/example/policies:1.2, or of a file at a URL.
+// NewAddressed returns the Remote of a file at a URL, or of an artifact by its address with a tag
+// or digest, such as oci://ghcr.io/example/policies:1.2.
 func NewAddressed(address string) *Remote {
 	if !strings.HasPrefix(address, "oci://") {
 		return NewRemote(URLFile, address, "", "")
@@ -128,9 +128,9 @@ func (s Source) Fetched(r *Remote) (Repository, error) {
 	return s.Store.Fetched(r)
 }
 
-// Needs returns e, the error of a source that needs a Remote, completed by the
-// Store's err. Content that is in the store but wrong is reported as such, not
-// as missing. instead is an alternative to fetching, for the hint.
+// Needs returns e, the error of a source that needs a Remote, completed by err, the error of the
+// Store. Content that is in the store but wrong is reported as such, not as missing. instead is an
+// alternative to fetching, for the hint.
 func (e *Error) Needs(r *Remote, err error, instead string) *Error {
 	needs := *e
 	var s *Error
@@ -448,27 +448,17 @@ func (d *defaults) of(file string) map[place]string {
 	return fields
 }
 
-// Line is Object.Line.
+// Line is called by [Object.Line].
 func (e *editable) Line(pointer string, n int) []Origin {
-	if lines, ok := e.Provenance.(interface {
-		Line(pointer string, n int) []Origin
-	}); ok {
-		return e.order(lines.Line(pointer, n))
-	}
-	return nil
+	return e.order((&Object{Provenance: e.Provenance}).Line(pointer, n))
 }
 
-// Part is Object.Part.
+// Part is called by [Object.Part].
 func (e *editable) Part(pointer, part string) []Origin {
-	if parts, ok := e.Provenance.(interface {
-		Part(pointer, part string) []Origin
-	}); ok {
-		return e.order(parts.Part(pointer, part))
-	}
-	return nil
+	return e.order((&Object{Provenance: e.Provenance}).Part(pointer, part))
 }
 
-// Inside is Object.Inside.
+// Inside is called by [Object.Inside].
 func (e *editable) Inside(pointer, text string, n int) (Span, bool) {
 	s, ok := (&Object{Provenance: e.Provenance}).Inside(pointer, text, n)
 	if _, _, fetched := Fetched(s.File); fetched {

@@ -45,7 +45,8 @@ func (s Selection) around(name string) Selection {
 	return s
 }
 
-// leaves returns why a directory with this name is not deployed, or "".
+// leaves returns why a directory with this name is not deployed, and the state of the documents in
+// it. The reason is "" if the directory is deployed.
 func (s Selection) leaves(name string) (reason string, state DocumentState) {
 	base := path.Base(name)
 	switch {

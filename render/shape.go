@@ -86,7 +86,8 @@ func mayHoldObjects(data []byte) bool {
 	return n >= 2 || bytes.Contains(data, []byte{0}) || bytes.Contains(data, []byte(`\u`)) || bytes.Contains(data, []byte(`\U`)) || bytes.Contains(data, []byte(`\x`))
 }
 
-// missingPart returns what a value lacks to be an object, and where.
+// missingPart describes why a value is not a Kubernetes object, and returns the pointer of the part
+// that is wrong.
 func missingPart(v any) (pointer, what string) {
 	m, ok := v.(map[string]any)
 	if !ok {

@@ -7,15 +7,15 @@ import (
 	"sync"
 )
 
-// Parts has units share the equal maps and lists of their objects, as sharer does for
-// one file. It is safe for concurrent use.
+// Parts makes units share the equal maps and lists of their objects, as a sharer does for one file.
+// It is safe for concurrent use.
 type Parts struct {
 	mu      sync.Mutex
 	objects int // that were shared
 	sharer
 }
 
-// NewParts returns Parts that know nothing yet.
+// NewParts returns empty Parts.
 func NewParts() *Parts { return &Parts{sharer: newSharer()} }
 
 // maxParts bounds what is held, since most maps of a large run have no equal.

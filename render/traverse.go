@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// The functions here walk values of JSON: maps, lists and scalars. What they are given
-// must not nest without end, as nothing does that [Parse] returns.
+// The functions here walk values of JSON: maps, lists and scalars. A value must not contain itself;
+// those that [Parse] returns never do.
 
 // Values returns v and every value in it, the outer ones first, each with its key in a map;
 // the key is "" for v itself and for elements of lists. The fields of a map come in any

@@ -147,8 +147,7 @@ func (w *walk) source(name, kind string) {
 	w.out.Sources = append(w.out.Sources, Source{FS: w.fsys, Path: name, Kind: kind})
 }
 
-// claims returns what the renderers make of a directory. It asks each of them
-// once.
+// claims returns the renderers' claims of a directory. It asks each renderer once.
 func (w *walk) claims(dir string) []claim {
 	if cs, ok := w.asked[dir]; ok {
 		return cs
@@ -235,7 +234,7 @@ func (w *walk) entry(name string, mode fs.FileMode) {
 	}
 }
 
-// misleads returns why a hidden directory is not what its name says, "" if it is.
+// misleads returns why the name of a hidden directory is misleading, or "".
 func misleads(base string) string {
 	switch {
 	case strings.Contains(base, `\`):

@@ -212,15 +212,11 @@ func errorLine(err error) (line int, problem string) {
 // SyntaxError explains in the user's terms, with its place, why a YAML library
 // refuses a file with err.
 func SyntaxError(file string, data []byte, err error) error {
-	for _, e := range Errors(documentsError(file, data)) {
+	_, refused := Documents(file, data, YAML11)
+	for _, e := range Errors(refused) {
 		if e.Rule == "yaml-syntax" {
 			return e
 		}
 	}
 	return &Error{Span: Span{File: file}, Rule: "yaml-syntax", Err: errors.New(strings.TrimPrefix(err.Error(), "yaml: "))}
-}
-
-func documentsError(file string, data []byte) error {
-	_, err := Documents(file, data, YAML11)
-	return err
 }

@@ -118,7 +118,7 @@ func (g *generation) applications(b batch) ([]*render.Object, error) {
 // application renders the template of a batch with one set of parameters.
 func (g *generation) application(b batch, p *paramSet) (*render.Object, error) {
 	made := &generated{g: g, templates: b.pointers, params: p, used: make(map[string][][]string)}
-	tree, err := made.fill(b.template, "")
+	tree, err := made.fill(b.template)
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +185,7 @@ func (m *generated) At(pointer string) []render.Origin {
 
 // fill renders the template. Without parameters Argo CD leaves the template as
 // it is.
-func (m *generated) fill(tree map[string]any, _ string) (any, error) {
+func (m *generated) fill(tree map[string]any) (any, error) {
 	if len(m.params.values) == 0 {
 		return clone(tree), nil
 	}
@@ -344,10 +344,10 @@ func (m *generated) lineOf(pointer string, n int, lines []int, uses [][]string) 
 	if err != nil {
 		used = uses // the line is part of a longer action
 	}
-	return m.g.withParams(m.params, used, roles(places, render.Template))
+	return m.g.withParams(m.params, used, render.WithRole(places, render.Template))
 }
 
-// Line implements the method that render.Object.Line looks for.
+// Line is called by [render.Object.Line].
 func (m *generated) Line(pointer string, n int) []render.Origin {
 	at, text, ok := m.text(pointer)
 	if !ok {
@@ -358,8 +358,7 @@ func (m *generated) Line(pointer string, n int) []render.Origin {
 	return m.lineOf(at, n, m.g.lines(text, m.params.values), m.used[cmp.Or(m.renamed[pointer], pointer)])
 }
 
-// Part returns the parameters that wrote a part of a text, see
-// render.Object.Part.
+// Part returns the parameters that wrote a part of a text. It is called by [render.Object.Part].
 func (m *generated) Part(pointer, part string) []render.Origin {
 	_, template, ok := m.text(pointer)
 	if !ok {
@@ -406,12 +405,12 @@ func (m *generated) text(pointer string) (at, text string, ok bool) {
 // places returns where a field of the ApplicationSet is written, with the role
 // of a generator.
 func (g *generation) places(pointer string) []render.Origin {
-	return roles(g.set.At(pointer), render.Generated)
+	return render.WithRole(g.set.At(pointer), render.Generated)
 }
 
 // templatePlaces returns the places of a field that is written as a template.
 func (g *generation) templatePlaces(p *paramSet, uses [][]string, pointer string) []render.Origin {
-	return g.withParams(p, uses, roles(g.set.At(pointer), render.Template))
+	return g.withParams(p, uses, render.WithRole(g.set.At(pointer), render.Template))
 }
 
 // withParams puts the places of parameters before the places of the template
@@ -432,15 +431,6 @@ func (g *generation) withParams(p *paramSet, uses [][]string, own []render.Origi
 		if !slices.Contains(all, o) {
 			all = append(all, o)
 		}
-	}
-	return all
-}
-
-// roles returns places with another role.
-func roles(places []render.Origin, role render.Role) []render.Origin {
-	all := slices.Clone(places)
-	for i := range all {
-		all[i].Role = role
 	}
 	return all
 }

@@ -195,5 +195,5 @@ func (k knownCluster) places(path []string) []render.Origin {
 			pointer = render.Pointer("data", key)
 		}
 	}
-	return roles(k.secret.At(pointer), render.Generated)
+	return render.WithRole(k.secret.At(pointer), render.Generated)
 }

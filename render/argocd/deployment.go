@@ -223,8 +223,8 @@ func (d *deployment) enabled(kind string) bool {
 	return d.setting(kind+".enable") != "false"
 }
 
-// finish drops objects that Argo CD does not apply, adds the mark by which it
-// tracks objects, and adds the Namespace that it creates.
+// finish drops objects that Argo CD does not apply, adds the annotation or label by which it tracks
+// objects, and adds the Namespace that it creates.
 func (d *deployment) finish(objects []*render.Object) []*render.Object {
 	var all, skipped []*render.Object
 	for _, o := range objects {
@@ -297,7 +297,7 @@ const (
 	trackingLabel = "app.kubernetes.io/instance"
 )
 
-// track adds the mark of the Application to a copy of an object.
+// track adds the tracking annotation or label of the Application to a copy of an object.
 func (d *deployment) track(o *render.Object) *render.Object {
 	if gvk := o.GroupVersionKind(); gvk.Group == "apiextensions.k8s.io" && gvk.Kind == "CustomResourceDefinition" {
 		return o
@@ -332,7 +332,8 @@ func (d *deployment) track(o *render.Object) *render.Object {
 	return &render.Object{Unstructured: u, Provenance: t, Assumed: o.Assumed}
 }
 
-// tracked is the Provenance of an object with an Application's mark.
+// tracked is the Provenance of an object with the tracking annotation or label of an Application.
+// marks are the pointers of the fields that track added.
 type tracked struct {
 	render.Provenance
 	name  []render.Origin
@@ -342,7 +343,7 @@ type tracked struct {
 // At implements render.Provenance.
 func (t *tracked) At(pointer string) []render.Origin {
 	if t.marks[pointer] {
-		return roles(t.name, render.Reference)
+		return render.WithRole(t.name, render.Reference)
 	}
 	if t.Provenance == nil {
 		return nil
@@ -350,12 +351,12 @@ func (t *tracked) At(pointer string) []render.Origin {
 	return t.Provenance.At(pointer)
 }
 
-// Line is render.Object.Line.
+// Line is called by [render.Object.Line].
 func (t *tracked) Line(pointer string, n int) []render.Origin {
 	return (&render.Object{Provenance: t.Provenance}).Line(pointer, n)
 }
 
-// Part is render.Object.Part.
+// Part is called by [render.Object.Part].
 func (t *tracked) Part(pointer, part string) []render.Origin {
 	return (&render.Object{Provenance: t.Provenance}).Part(pointer, part)
 }
@@ -402,5 +403,5 @@ func (c createdNamespace) At(pointer string) []render.Origin {
 			}
 		}
 	}
-	return roles(c.app.At(from), render.Generated)
+	return render.WithRole(c.app.At(from), render.Generated)
 }

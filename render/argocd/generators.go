@@ -235,9 +235,8 @@ func (g *generator) template(kind string) appTemplate {
 	return g.Decision.Template
 }
 
-// interpolate fills parameters into keys and values of a generator. Those of
-// its `values` that name parameters which it makes itself are left for the
-// generator.
+// interpolate fills parameters into keys and values of a generator. Entries of its `values` that
+// name parameters which the generator itself makes are left to the generator.
 func (g *generation) interpolate(e entry, under *paramSet) (map[string]any, error) {
 	kept := make(map[string]any)
 	value := clone(e.value)

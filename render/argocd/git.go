@@ -196,7 +196,7 @@ func (g *generation) file(gen *gitGenerator, repo render.Repository, name string
 			if positions == nil {
 				return []render.Origin{whole}
 			}
-			return roles(positions.At(prefix(i)+pointer), render.Generated)
+			return render.WithRole(positions.At(prefix(i)+pointer), render.Generated)
 		})
 		own := p.values
 		p.values = make(map[string]any, len(own)+8)

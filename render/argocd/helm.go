@@ -159,7 +159,7 @@ func (r *release) file(repo *located, file string) error {
 	positions := docs[0].Positions
 	r.add(name, values)
 	return r.overlay.Write(name, docs[0].Value, func(pointer string) []render.Origin {
-		return roles(positions.At(pointer), render.Value)
+		return render.WithRole(positions.At(pointer), render.Value)
 	})
 }
 
@@ -317,12 +317,12 @@ type optionPlaces struct {
 // At implements render.Provenance.
 func (o optionPlaces) At(pointer string) []render.Origin { return o.l.values(o.field + pointer) }
 
-// Line is render.Object.Line.
+// Line is called by [render.Object.Line].
 func (o optionPlaces) Line(pointer string, n int) []render.Origin {
 	return o.l.line(o.field+pointer, n, render.Value)
 }
 
-// Part is render.Object.Part.
+// Part is called by [render.Object.Part].
 func (o optionPlaces) Part(pointer, part string) []render.Origin {
 	return o.l.part(o.field+pointer, part)
 }
@@ -347,7 +347,7 @@ func (p parameterPlaces) of(pointer string) string {
 // At implements render.Provenance.
 func (p parameterPlaces) At(pointer string) []render.Origin { return p.l.values(p.of(pointer)) }
 
-// Part is render.Object.Part.
+// Part is called by [render.Object.Part].
 func (p parameterPlaces) Part(pointer, part string) []render.Origin {
 	return p.l.part(p.of(pointer), part)
 }

@@ -110,10 +110,10 @@ func (e *edit) At(pointer string) []render.Origin {
 	if !ok {
 		return e.positions.At(pointer)
 	}
-	return roles(e.located.at(option), render.Patch)
+	return render.WithRole(e.located.at(option), render.Patch)
 }
 
-// Line is render.Object.Line.
+// Line is called by [render.Object.Line].
 func (e *edit) Line(pointer string, n int) []render.Origin {
 	option, ok := e.from(pointer)
 	if !ok {
@@ -122,13 +122,13 @@ func (e *edit) Line(pointer string, n int) []render.Origin {
 	return e.located.line(option, n, render.Patch)
 }
 
-// Part is render.Object.Part.
+// Part is called by [render.Object.Part].
 func (e *edit) Part(pointer, part string) []render.Origin {
 	option, ok := e.from(pointer)
 	if !ok {
 		return nil
 	}
-	return roles(e.located.part(option, part), render.Patch)
+	return render.WithRole(e.located.part(option, part), render.Patch)
 }
 
 // put sets a key of the file.

@@ -189,8 +189,8 @@ func (g *generation) override(a, b *paramSet) (*paramSet, error) {
 	return joined, nil
 }
 
-// merge is the library's, which Argo CD uses, since its notion of empty is its
-// own. It converts maps of texts if both sides have one, since the library
+// merge merges maps with the library that Argo CD uses, since the library has its own notion of an
+// empty value. It converts a map of strings that is merged with another map, since the library
 // panics if their types differ.
 func merge(dst, src map[string]any, options ...func(*mergo.Config)) error {
 	for key, value := range src {

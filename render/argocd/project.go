@@ -85,18 +85,18 @@ func (d *deployment) permitted(p *project, objects []*render.Object) error {
 	if !p.allowsDestination(d.target, to.Namespace) {
 		deny(d.object.At("/spec/destination"), "the destination %s, namespace %s", cmp.Or(to.Server, to.Name), cmp.Or(to.Namespace, "(none)"))
 	}
-	told := make(map[string]bool)
+	reported := make(map[string]bool)
 	for _, o := range objects {
 		gvk := o.GroupVersionKind()
 		cluster := d.clusterScoped(gvk.GroupKind())
 		what := gvk.GroupKind().String()
 		namespace := cmp.Or(o.GetNamespace(), to.Namespace)
 		switch {
-		case !p.allowsKind(gvk.GroupKind(), o.GetName(), cluster) && !told[what]:
-			told[what] = true
+		case !p.allowsKind(gvk.GroupKind(), o.GetName(), cluster) && !reported[what]:
+			reported[what] = true
 			deny(d.object.At("/spec/project"), "objects of the kind %s, such as %s", what, o.GetName())
-		case !cluster && namespace != to.Namespace && !told["/"+namespace] && !p.allowsDestination(d.target, namespace):
-			told["/"+namespace] = true
+		case !cluster && namespace != to.Namespace && !reported["/"+namespace] && !p.allowsDestination(d.target, namespace):
+			reported["/"+namespace] = true
 			deny(d.object.At("/spec/project"), "the namespace %s, in which %s %s is", namespace, gvk.Kind, o.GetName())
 		}
 	}

@@ -44,7 +44,7 @@ func (l *located) at(pointer string) []render.Origin {
 
 // values returns the places of a field as those of a value.
 func (l *located) values(pointer string) []render.Origin {
-	return roles(l.at(pointer), render.Value)
+	return render.WithRole(l.at(pointer), render.Value)
 }
 
 // line returns where line n, from 0, of a text is written, or else where the
@@ -53,15 +53,15 @@ func (l *located) line(pointer string, n int, role render.Role) []render.Origin 
 	for i := len(l.overrides) - 1; i >= 0; i-- {
 		if _, ok := render.Lookup(l.overrides[i].value, pointer); ok {
 			if places := l.overrides[i].positions.Line(pointer, n); len(places) > 0 {
-				return roles(places, role)
+				return render.WithRole(places, role)
 			}
-			return roles(l.overrides[i].positions.At(pointer), role)
+			return render.WithRole(l.overrides[i].positions.At(pointer), role)
 		}
 	}
 	if places := l.app.Line(l.pointer+pointer, n); len(places) > 0 {
-		return roles(places, role)
+		return render.WithRole(places, role)
 	}
-	return roles(l.at(pointer), role)
+	return render.WithRole(l.at(pointer), role)
 }
 
 // part returns the values that wrote a part of a text, if they are known.
@@ -71,7 +71,7 @@ func (l *located) part(pointer, part string) []render.Origin {
 			return nil
 		}
 	}
-	return roles(l.app.Part(l.pointer+pointer, part), render.Value)
+	return render.WithRole(l.app.Part(l.pointer+pointer, part), render.Value)
 }
 
 // errorAt returns an error at a field of the source.
@@ -107,8 +107,8 @@ func (l *located) missing(pointer, rule, hint string, err error) *render.Error {
 	return e
 }
 
-// sources returns the sources of an Application that count: several take
-// precedence over one, and of a hydrator the dry source.
+// sources returns the sources of an Application that Argo CD renders: the dry source of
+// sourceHydrator, or else those of sources, or else source.
 func sources(o *render.Object, spec *applicationSpec) []*located {
 	switch {
 	case spec.SourceHydrator != nil:

@@ -70,7 +70,7 @@ func (s sources) external(ref reference) (artifact, error) {
 		}
 	}
 	e := s.missing(s.at, "missing-source", "there is no %s, and no ArtifactGenerator makes it", ref)
-	e.Hint = "declare the folder with its content under `sources` in .preadmit/config.yaml"
+	e.Hint = folderHint
 	return artifact{}, e
 }
 

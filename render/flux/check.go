@@ -63,21 +63,21 @@ func (t *task) circle(kind schema.GroupKind, ref reference, way []string, seen m
 // checkObjects warns of objects without a namespace. Flux has no default for
 // them and applies nothing of such a unit.
 func (t *task) checkObjects() {
-	var lacking []*render.Object
+	var without []*render.Object
 	for _, o := range t.unit.Objects {
 		if o.GetNamespace() == "" && t.namespaced(o) {
-			lacking = append(lacking, o)
+			without = append(without, o)
 		}
 	}
-	if len(lacking) == 0 {
+	if len(without) == 0 {
 		return
 	}
 	more := ""
-	if n := len(lacking) - 1; n > 0 {
+	if n := len(without) - 1; n > 0 {
 		more = fmt.Sprintf(", nor have %d more objects", n)
 	}
-	e := errorAt(lacking[0], "/metadata", "no-namespace", "%s %s has no namespace%s: Flux sets no default, so the API server refuses it",
-		lacking[0].GetKind(), lacking[0].GetName(), more)
+	e := errorAt(without[0], "/metadata", "no-namespace", "%s %s has no namespace%s: Flux sets no default, so the API server refuses it",
+		without[0].GetKind(), without[0].GetName(), more)
 	e.Hint = "set metadata.namespace, or spec.targetNamespace of the Kustomization"
 	t.warn(e)
 }

@@ -241,7 +241,7 @@ func (g *generated) At(pointer string) []render.Origin {
 	return o.At(at)
 }
 
-// Line is render.Object.Line.
+// Line is called by [render.Object.Line].
 func (g *generated) Line(pointer string, n int) []render.Origin {
 	o, at := g.where(pointer)
 	return o.Line(at, n)

@@ -324,7 +324,7 @@ func (t *task) namespace() *render.Object {
 		"apiVersion": "v1", "kind": "Namespace",
 		"metadata": map[string]any{"name": t.unit.Namespace, "labels": map[string]any{"name": t.unit.Namespace}},
 	}}}
-	o.Provenance = fixed(withRole(t.object.At("/spec/install/createNamespace"), render.Generated))
+	o.Provenance = fixed(render.WithRole(t.object.At("/spec/install/createNamespace"), render.Generated))
 	return o
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A filter tells which files of a repository source-controller packs into an
-// artifact. It is safe for concurrent use.
+// A filter reports which files of a repository source-controller packs into an artifact. It is safe
+// for concurrent use.
 type filter struct {
 	fsys    fs.FS
 	root    string

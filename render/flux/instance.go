@@ -114,6 +114,6 @@ func (t *task) synced(version, kind, name string, spec map[string]any, places ma
 			"metadata": map[string]any{"name": name, "namespace": t.object.GetNamespace()},
 			"spec":     spec,
 		}},
-		Provenance: &replaced{Provenance: fixed(withRole(t.object.At("/spec/sync"), render.Generated)), object: t.object, places: places},
+		Provenance: &replaced{Provenance: fixed(render.WithRole(t.object.At("/spec/sync"), render.Generated)), object: t.object, places: places},
 	}
 }

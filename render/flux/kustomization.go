@@ -156,8 +156,8 @@ func withoutGiven(warnings []error, given []render.GivenPatch) []error {
 	return kept
 }
 
-// notApplied reports whether the controller leaves an object out without a word:
-// one that it can't tell from others, or a file of kustomize's.
+// notApplied reports whether the controller silently leaves an object out: one without a name, kind
+// or apiVersion, or a kustomization file.
 func notApplied(o *render.Object) bool {
 	return o.GetName() == "" || o.GetKind() == "" || o.GetAPIVersion() == "" ||
 		strings.EqualFold(o.GetKind(), "Kustomization") && strings.HasPrefix(o.GetAPIVersion(), "kustomize.config.k8s.io/")

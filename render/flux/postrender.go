@@ -54,8 +54,8 @@ func (t *task) postRender(objects []*render.Object, chart string, spec *helmRele
 	return all, nil
 }
 
-// lost returns the objects that post-rendering removed: no object after it has its kind
-// from the same line.
+// lost returns the objects that post-rendering removed. An object is kept if one of after has its
+// kind from the same line.
 func lost(before, after []*render.Object) (gone []*render.Object) {
 	kept := make(map[render.Span]bool)
 	for _, o := range after {

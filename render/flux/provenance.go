@@ -20,12 +20,12 @@ type replaced struct {
 // At implements render.Provenance.
 func (r *replaced) At(pointer string) []render.Origin {
 	if at, ok := r.places[pointer]; ok {
-		return withRole(r.object.At(at), render.Patch)
+		return render.WithRole(r.object.At(at), render.Patch)
 	}
 	return at(r.Provenance, pointer)
 }
 
-// Line is render.Object.Line.
+// Line is called by [render.Object.Line].
 func (r *replaced) Line(pointer string, n int) []render.Origin {
 	if _, ok := r.places[pointer]; ok {
 		return nil
@@ -33,7 +33,7 @@ func (r *replaced) Line(pointer string, n int) []render.Origin {
 	return (&render.Object{Provenance: r.Provenance}).Line(pointer, n)
 }
 
-// Part is render.Object.Part.
+// Part is called by [render.Object.Part].
 func (r *replaced) Part(pointer, part string) []render.Origin {
 	if _, ok := r.places[pointer]; ok {
 		return nil
@@ -46,14 +46,6 @@ func at(p render.Provenance, pointer string) []render.Origin {
 		return nil
 	}
 	return p.At(pointer)
-}
-
-func withRole(origins []render.Origin, role render.Role) []render.Origin {
-	origins = slices.Clone(origins)
-	for i := range origins {
-		origins[i].Role = role
-	}
-	return origins
 }
 
 // A substituted is the Provenance of an object in whose texts variables or
@@ -70,7 +62,7 @@ type replacements interface {
 	whole(text string) bool          // text is a name and nothing else
 	at(name string) []render.Origin  // where the value of a name is written
 	text(name string) (string, bool) // the value of a name
-	key(before, now string) bool     // before is now after substitution
+	key(before, now string) bool     // substitution turns before into now
 }
 
 // At implements render.Provenance. If a field's text is only a variable, the
@@ -87,7 +79,7 @@ func (s *substituted) At(pointer string) []render.Origin {
 		origins = slices.Clone(field)
 	}
 	for _, name := range names {
-		origins = append(origins, withRole(s.values.at(name), render.Value)...)
+		origins = append(origins, render.WithRole(s.values.at(name), render.Value)...)
 	}
 	for _, o := range field {
 		if !slices.Contains(origins, o) {
@@ -97,7 +89,7 @@ func (s *substituted) At(pointer string) []render.Origin {
 	return origins
 }
 
-// Line is render.Object.Line.
+// Line is called by [render.Object.Line].
 func (s *substituted) Line(pointer string, n int) []render.Origin {
 	pointer, _ = s.written(pointer)
 	return s.inner.Line(pointer, n)
@@ -109,7 +101,7 @@ func (s *substituted) Part(pointer, part string) []render.Origin {
 	pointer, text := s.written(pointer)
 	for _, name := range s.values.names(text) {
 		if v, ok := s.values.text(name); ok && v == part {
-			return append(withRole(s.values.at(name), render.Value), s.inner.At(pointer)...)
+			return append(render.WithRole(s.values.at(name), render.Value), s.inner.At(pointer)...)
 		}
 	}
 	return s.inner.Part(pointer, part)

@@ -271,7 +271,7 @@ func (t *task) resourcesTemplate(text, pointer string, all []inputs) error {
 			return t.error(pointer, "invalid-template", "resourcesTemplate of ResourceSet %s is not YAML once it is filled in: %w", t.object.GetName(), err)
 		}
 		for _, o := range objects {
-			o.Provenance = fixed(withRole(t.object.At(pointer), render.Template))
+			o.Provenance = fixed(render.WithRole(t.object.At(pointer), render.Template))
 			t.add(o)
 		}
 	}

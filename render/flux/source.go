@@ -184,7 +184,7 @@ func (s sources) repository(ref reference, o *render.Object, spec sourceSpec) (r
 		return s.own(ref)
 	case o == nil:
 		e := s.missing(s.at, "missing-source", "there is no %s", ref)
-		e.Hint = "declare the folder with its content under `sources` in .preadmit/config.yaml"
+		e.Hint = folderHint
 		return render.Repository{}, e
 	case ref.Kind == "GitRepository":
 		repo, err := s.world.Repository(spec.URL, spec.Ref.revision())

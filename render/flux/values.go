@@ -103,9 +103,8 @@ func (t *task) valuesText(ref valuesReference, pointer string) (*variable, error
 	return nil, t.error(pointer, "missing-values", "%s %s/%s has no key %s", ref.Kind, t.object.GetNamespace(), ref.Name, ref.key())
 }
 
-// warnOptional says that optional values are not in the tree, unless the configuration
-// declares what is on the cluster. They are undecided if their ConfigMap or Secret is
-// absent, too.
+// warnOptional warns that optional values are not in the tree, unless the configuration declares
+// the data on the cluster. If their ConfigMap or Secret is absent, too, the values are undecided.
 func (t *task) warnOptional(ref valuesReference, pointer string, exists bool) {
 	namespace := t.object.GetNamespace()
 	if _, declared := t.world.Cluster.Substitute[namespace+"/"+ref.Name]; declared {
@@ -189,18 +188,18 @@ func plain(v any) any {
 // At implements render.Provenance: where the value at a pointer is written.
 func (c *composed) At(pointer string) []render.Origin {
 	if l, ok := c.layer(pointer); ok {
-		return withRole(l.places.At(pointer), render.Value)
+		return render.WithRole(l.places.At(pointer), render.Value)
 	}
 	return nil
 }
 
-// Line is render.Object.Line.
+// Line is called by [render.Object.Line].
 func (c *composed) Line(pointer string, n int) []render.Origin {
 	l, ok := c.layer(pointer)
 	if !ok {
 		return nil
 	}
-	return withRole((&render.Object{Provenance: l.places}).Line(pointer, n), render.Value)
+	return render.WithRole((&render.Object{Provenance: l.places}).Line(pointer, n), render.Value)
 }
 
 // layer returns the last layer that has the value at a pointer, or that has a
@@ -218,7 +217,7 @@ func (c *composed) layer(pointer string) (valuesLayer, bool) {
 	return valuesLayer{}, false
 }
 
-// covered returns the values with those from Secrets covered.
+// covered returns the values, with a placeholder for each that comes from a Secret.
 func (c *composed) covered() map[string]any {
 	out, _ := c.cover(c.values, "").(map[string]any)
 	return out
@@ -255,7 +254,7 @@ type below struct {
 // At implements render.Provenance.
 func (b below) At(pointer string) []render.Origin { return b.object.At(b.pointer + pointer) }
 
-// Line is render.Object.Line.
+// Line is called by [render.Object.Line].
 func (b below) Line(pointer string, n int) []render.Origin {
 	return b.object.Line(b.pointer+pointer, n)
 }
@@ -285,7 +284,7 @@ func (e *embedded) At(pointer string) []render.Origin {
 	return e.text.origins
 }
 
-// Line is render.Object.Line.
+// Line is called by [render.Object.Line].
 func (e *embedded) Line(pointer string, n int) []render.Origin {
 	for _, at := range e.positions.Line(pointer, n) {
 		if e.text.line != nil {
