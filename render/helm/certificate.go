@@ -24,7 +24,7 @@ type certificate struct{ Cert, Key string }
 // common name and costs nothing to generate.
 func (r *run) certificates() template.FuncMap {
 	return template.FuncMap{
-		"genPrivateKey": func(string) string { r.ask(assumedKeys); return privateKey("genPrivateKey").pem },
+		"genPrivateKey": func(string) string { r.assume(assumedKeys); return privateKey("genPrivateKey").pem },
 		"genCA": func(cn string, days int) (certificate, error) {
 			return r.certificate(request{cn: cn, days: days, ca: true})
 		},
@@ -71,7 +71,7 @@ func privateKey(name string) key {
 }
 
 func (r *run) certificate(q request) (certificate, error) {
-	r.ask(assumedKeys)
+	r.assume(assumedKeys)
 	if err := r.step(100); err != nil {
 		return certificate{}, err
 	}

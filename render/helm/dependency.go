@@ -14,16 +14,16 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A wanting dependency has no chart in the tree. It is an error only if
-// conditions and tags enable it.
-type wanting struct {
+// A missingDependency has no chart in the tree. It is an error only if conditions and tags enable
+// it.
+type missingDependency struct {
 	dep *chart.Dependency
 	err *render.Error
 }
 
-// local adds the charts of a chart's file:// dependencies, as `helm dependency
-// build` would, and records the missing ones. For an archive dir is "", and
-// nothing is added.
+// local adds the charts of a chart's file:// dependencies, as `helm dependency build` would, and
+// records the missing ones. dir is the chart's directory, or "" for a chart in an archive, whose
+// dependencies must all be vendored.
 func (r *reader) local(c *chart.Chart, dir string, chain []string) error {
 	for _, sub := range c.Dependencies() {
 		if err := r.local(sub, "", nil); err != nil {
@@ -38,7 +38,7 @@ func (r *reader) local(c *chart.Chart, dir string, chain []string) error {
 		var missing *render.Error
 		switch {
 		case errors.As(err, &missing) && missing.Rule == "missing-dependency":
-			r.wanting = append(r.wanting, wanting{dep, missing})
+			r.missing = append(r.missing, missingDependency{dep, missing})
 		case err != nil:
 			return err
 		default:
@@ -138,7 +138,7 @@ func satisfies(constraint, version string) bool {
 // ProcessDependencies has dropped the disabled ones. A missing dependency of
 // the chart itself prevents the installation; Helm ignores one of a subchart.
 func (r *reader) unmet(root *chart.Chart) (fatal, warnings []error) {
-	for _, w := range r.wanting {
+	for _, w := range r.missing {
 		owner := listing(root, w.dep)
 		if owner == nil {
 			continue

@@ -41,8 +41,8 @@ var assumptions = map[doubt]string{
 	byKubeVersion: render.AssumedVersion, byReleaseName: render.AssumedRelease, byNamespace: render.AssumedRelease, byRelease: render.AssumedRelease, byIdentity: render.AssumedRelease,
 }
 
-// isName reports whether the doubt is about a name, of which only a comparison with
-// another one matters: that of the release, of its namespace or of the commit.
+// isName reports whether the doubt is about the name of the release, of its namespace or of the
+// commit. Such a doubt matters only where the name is compared with a text.
 func (d doubt) isName() bool { return byReleaseName <= d && d <= byRelease || d == byCommit }
 
 // compared returns the doubt about the result of a comparison with a doubtful value.
@@ -70,9 +70,9 @@ var assumedBy = map[string]doubt{assumedLookup: byLookup, assumedClock: byTime, 
 // doubtCounts counts how often templates asked for a value, by its doubt.
 type doubtCounts [len(doubts)]int
 
-// A weighing finds the conditions of a source that are in doubt. It tracks
-// variables by name, and the dot within with and range.
-type weighing struct {
+// A doubtFinder finds the conditions of a source that are in doubt. It tracks variables by name,
+// and the dot within with and range.
+type doubtFinder struct {
 	variables map[string]doubt
 	called    map[string]bool     // variables that hold the result of a template
 	compared  map[string]bool     // variables that hold the result of a comparison of doubtful values
@@ -82,9 +82,9 @@ type weighing struct {
 	fields    map[string]doubt // fields that templates of the chart set to doubtful values
 }
 
-// of returns the doubt about a pipeline. calls reports that it depends on the
-// result of a template, which may ask anything.
-func (w *weighing) of(n parse.Node) (d doubt, calls bool) {
+// of returns the doubt about a pipeline. calls reports whether the pipeline uses the result of
+// include or tpl, whose doubts are known only when it is executed.
+func (w *doubtFinder) of(n parse.Node) (d doubt, calls bool) {
 	switch n := n.(type) {
 	case *parse.PipeNode:
 		for _, c := range n.Cmds {
@@ -119,8 +119,8 @@ func (w *weighing) of(n parse.Node) (d doubt, calls bool) {
 	return d, calls
 }
 
-// of returns the doubt about a field of a value that is in doubt. Only two fields of
-// the release are.
+// of returns the doubt about a field of a value with doubt d. Of .Release, only Name and Namespace
+// are in doubt.
 func (d doubt) of(field []string) doubt {
 	if d == byRelease && len(field) > 0 && field[0] != "Name" && field[0] != "Namespace" {
 		return sure
@@ -128,11 +128,12 @@ func (d doubt) of(field []string) doubt {
 	return d
 }
 
-// collecting are functions that put values into a collection: a field of it is in doubt
-// only if it is one of the release.
+// collecting are functions that make or fill a map or list. The result of one that is given
+// .Release is not in doubt: fieldDoubt recognizes .Release.Name and .Release.Namespace where they
+// are read.
 var collecting = map[string]bool{"dict": true, "list": true, "tuple": true, "set": true, "merge": true, "mergeOverwrite": true, "mustMerge": true, "mustMergeOverwrite": true}
 
-func (w *weighing) fieldDoubt(idents []string) doubt {
+func (w *doubtFinder) fieldDoubt(idents []string) doubt {
 	for _, name := range idents {
 		if d := w.fields[name]; d != sure {
 			return d
@@ -162,8 +163,8 @@ func isOfRelease(idents []string, field string) bool {
 	return n >= 2 && idents[n-1] == field && idents[n-2] == "Release"
 }
 
-// inMapOrder reports whether a pipeline picks some of a map's keys or values by
-// their order, which is another one in each run of Helm.
+// inMapOrder reports whether a pipeline picks some of a map's keys or values by their order, which
+// differs between runs of Helm.
 func inMapOrder(p *parse.PipeNode) bool {
 	if !calls(p, "keys") && !calls(p, "values") || calls(p, "sortAlpha") {
 		return false
@@ -171,11 +172,11 @@ func inMapOrder(p *parse.PipeNode) bool {
 	return slices.ContainsFunc([]string{"first", "last", "rest", "initial", "slice", "index", "join"}, func(f string) bool { return calls(p, f) })
 }
 
-// mutators are the functions that change a map which they are given.
+// mutators are the functions that change the map that is their argument.
 var mutators = map[string]bool{"set": true, "merge": true, "mergeOverwrite": true, "mustMerge": true, "mustMergeOverwrite": true}
 
-// assign notes the fields that a pipeline sets to doubtful values: every
-// template of the chart may read them.
+// assign records the fields that a pipeline sets to doubtful values, since every template of the
+// chart may read them.
 func (i *instrument) assign(n parse.Node) {
 	switch n := n.(type) {
 	case *parse.PipeNode:
@@ -212,9 +213,9 @@ func (i *instrument) assigned(n parse.Node, d doubt) {
 	}
 }
 
-// identifies reports whether a pipeline compares a name with a text, rather than
-// asking whether it has a part that a chart's name has.
-func (w *weighing) identifies(n parse.Node) bool {
+// identifies reports whether a pipeline compares a name with another text. `contains` counts only
+// with a literal text: many charts call it with the chart's name, merely to make up full names.
+func (w *doubtFinder) identifies(n parse.Node) bool {
 	switch n := n.(type) {
 	case *parse.PipeNode:
 		return slices.ContainsFunc(n.Cmds, func(c *parse.CommandNode) bool {
@@ -253,7 +254,7 @@ func calls(n parse.Node, function string) bool {
 }
 
 // declare records the doubt about the variables that a pipeline sets.
-func (w *weighing) declare(p *parse.PipeNode) {
+func (w *doubtFinder) declare(p *parse.PipeNode) {
 	d, calls := w.of(p)
 	if p.IsAssign {
 		d = max(d, w.under)
@@ -267,16 +268,16 @@ func (w *weighing) declare(p *parse.PipeNode) {
 	}
 }
 
-// comparing are functions whose result says little about their arguments: where
-// it is the same in a variant, it may differ on a cluster.
+// comparing are functions that compare values. Their result may be the same for each assumed value
+// that is tried, and yet differ on a cluster.
 var comparing = map[string]bool{
 	"ternary": true, "eq": true, "ne": true, "lt": true, "le": true, "gt": true, "ge": true, "has": true, "contains": true,
 	"hasPrefix": true, "hasSuffix": true, "regexMatch": true, "mustRegexMatch": true, "semverCompare": true, "deepEqual": true,
 	"regexFind": true, "mod": true, "len": true,
 }
 
-// cutting are functions that leave out a given text: a condition on what is left
-// compares values with it.
+// cutting are functions that remove a given text from another one. A condition on the remainder
+// compares the two.
 var cutting = map[string]bool{
 	"without": true, "replace": true, "trimPrefix": true, "trimSuffix": true, "trimAll": true,
 	"regexReplaceAll": true, "regexReplaceAllLiteral": true, "mustRegexReplaceAll": true, "mustRegexReplaceAllLiteral": true,
@@ -284,7 +285,7 @@ var cutting = map[string]bool{
 
 // compares reports whether a pipeline compares values, or uses the result of a
 // comparison.
-func (w *weighing) compares(n parse.Node) bool {
+func (w *doubtFinder) compares(n parse.Node) bool {
 	switch n := n.(type) {
 	case *parse.PipeNode:
 		return slices.ContainsFunc(n.Cmds, func(c *parse.CommandNode) bool { return slices.ContainsFunc(c.Args, w.compares) })
@@ -298,8 +299,8 @@ func (w *weighing) compares(n parse.Node) bool {
 	return false
 }
 
-// doubtPrinted hooks an action that prints the result of a doubtful comparison.
-// It counts as a side of a branch that nothing takes.
+// doubtPrinted hooks an action that prints the result of a doubtful comparison. The action counts
+// as a branch with one side, which is never taken.
 func (i *instrument) doubtPrinted(p *parse.PipeNode) []parse.Node {
 	if d, _ := i.of(p); d != sure && i.compares(p) && !isSilent(p) && (!d.isName() || i.identifies(p)) {
 		spot := i.spot(p.Position())
@@ -310,9 +311,10 @@ func (i *instrument) doubtPrinted(p *parse.PipeNode) []parse.Node {
 	return nil
 }
 
-// weigh hooks a branch whose condition is in doubt: those sides that write
-// something, and the nodes that follow the branch.
-func (i *instrument) weigh(nodes []parse.Node, n *parse.BranchNode) (d doubt, before, past []parse.Node) {
+// hookCondition adds hooks to a branch whose condition is in doubt: to each side that writes
+// something, and to the nodes past the branch. It returns nodes with the hook that comes before the
+// branch, if it needs one, and the nodes that follow it.
+func (i *instrument) hookCondition(nodes []parse.Node, n *parse.BranchNode) (d doubt, before, past []parse.Node) {
 	d, called := i.of(n.Pipe)
 	if called && i.identifies(n.Pipe) {
 		i.use(n.Pipe, resultCompared)
@@ -389,15 +391,14 @@ type branch struct {
 	src     *source
 	spot    int
 	file    string
-	open    bool        // its condition is being evaluated: what a side calls is no part of it
-	before  doubtCounts // before that
+	open    bool        // its condition is being evaluated; calls within its sides do not count
+	before  doubtCounts // when the evaluation of the condition began
 	doubted doubt
 	taken   [2]bool
 }
 
-// hookSide records that a side of a branch is taken, or that the branch has
-// ended. A condition computed by templates is in doubt if they called lookup;
-// one held by a variable, if the file did.
+// hookSide records that a side of a branch is taken, that the evaluation of its condition begins,
+// or that the branch has ended.
 func (r *run) hookSide(n, side int) string {
 	src := r.spot(r.frame, n)
 	s := src.spots[n-src.base]
@@ -419,8 +420,9 @@ func (r *run) hookSide(n, side int) string {
 	return ""
 }
 
-// doubtOf returns the doubt about the condition of a branch: the one found in
-// the source, else that of the templates which the condition calls.
+// doubtOf returns the doubt about the condition of a branch: the one found in the source, or else
+// one that was raised by the templates that the condition calls. If a variable holds the condition,
+// all doubts that the file has raised count.
 func (r *run) doubtOf(b *branch, s *spot) doubt {
 	if s.doubt != sure {
 		return s.doubt
@@ -440,8 +442,8 @@ func (r *run) doubtOf(b *branch, s *spot) doubt {
 	return sure
 }
 
-// matters reports whether a condition on what templates return may depend on
-// what they asked for.
+// matters reports whether a condition on the results of templates may depend on a doubt that they
+// raised.
 func (s *spot) matters(d doubt) bool {
 	switch d {
 	case byLookup:
@@ -471,8 +473,8 @@ func (r *release) given(d doubt) bool {
 	return false
 }
 
-// tellBranches reports which sides of doubtful branches were taken.
-func (r *release) tellBranches(x *execution) {
+// reportBranches reports which sides of doubtful branches were taken.
+func (r *release) reportBranches(x *execution) {
 	for _, b := range x.branches {
 		s := b.src.spots[b.spot-b.src.base]
 		if r.given(b.doubted) {

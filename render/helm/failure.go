@@ -19,11 +19,11 @@ import (
 // can be placed.
 type execution struct {
 	*run
-	files   map[string]*templateFile // by Helm's names for them
-	order   []string
-	defined map[string]*templateFile // by the names of the templates that they define; the last definition wins
-	bySrc   map[*source]*templateFile
-	supply  *supply
+	files      map[string]*templateFile // by Helm's names for them
+	order      []string
+	defined    map[string]*templateFile // by the names of the templates that they define; the last definition wins
+	bySrc      map[*source]*templateFile
+	valueIndex *valueIndex
 }
 
 var (
@@ -32,7 +32,8 @@ var (
 	hookText   = regexp.MustCompile(` \| __(out \d+|take)|__has \d+ (\| )?`)
 )
 
-// failed is an error at an offset of the text, placed as text/template does it.
+// failed returns err with an offset of the source as its place, in the form of text/template's
+// errors.
 func (s *source) failed(off int, err error) error {
 	before := s.text[:off]
 	return fmt.Errorf(`template: %s:%d:%d: executing "" at <>: %w`, s.id, 1+bytes.Count(before, []byte("\n")), off-1-bytes.LastIndexByte(before, '\n'), err)
@@ -167,11 +168,13 @@ var (
 	calling    = regexp.MustCompile(`^(?:.*?: )?error calling (\w+): `)
 )
 
-// describe makes a sentence of an error that stopped a template.
+// describe returns a sentence about an error that stopped a template: the template's own message if
+// it called fail or required, or else text/template's message without its internal names and the
+// values that it quotes.
 func describe(err error, message string) string {
-	var said *failure
-	if errors.As(err, &said) {
-		return said.message
+	var failed *failure
+	if errors.As(err, &failed) {
+		return failed.message
 	}
 	if errors.Is(err, errStopped) {
 		return errStopped.Error()
@@ -201,7 +204,7 @@ type exceeded struct{ sentence string }
 
 func (e *exceeded) Error() string { return e.sentence }
 
-// A templateFile is a template of the release, with what it is executed on.
+// A templateFile is a template of the release, with the values that it is executed with.
 type templateFile struct {
 	name   string // Helm's name for it, beginning with the release's chart
 	at     place
@@ -211,7 +214,8 @@ type templateFile struct {
 	templateText
 }
 
-// display is how an error at another file speaks of this one.
+// display returns the name of the file in an error that is placed in another file: its path, or for
+// two entries of one archive the entry.
 func (t *templateFile) display(from *templateFile) string {
 	if t.at.file == from.at.file && t.at.entry != "" {
 		return t.at.entry

@@ -22,7 +22,7 @@ func newFiles(list []*chart.File) files {
 	return f
 }
 
-// GetBytes returns the content of a file of the chart, or nil.
+// GetBytes returns the content of a file of the chart. It is empty if there is no such file.
 func (f files) GetBytes(name string) []byte {
 	if data, ok := f[name]; ok {
 		return data
@@ -30,8 +30,9 @@ func (f files) GetBytes(name string) []byte {
 	return []byte{}
 }
 
-// Get is GetBytes as a string. The string shares the memory of the content,
-// which is never changed: by its address the origin of its lines is found.
+// Get returns the content of a file as a string. The string shares the content's memory, so that
+// its address identifies the file when the origin of a line is looked up. The content is never
+// changed.
 func (f files) Get(name string) string {
 	return unsafe.String(unsafe.SliceData(f[name]), len(f[name]))
 }

@@ -99,7 +99,7 @@ func required(message string, v any) (any, error) {
 }
 
 func (r *run) lookup(apiVersion, kind, namespace, name string) map[string]any {
-	r.ask(assumedLookup)
+	r.assume(assumedLookup)
 	if r.src.Variant.Lookup != render.LookupNothing {
 		return r.found(apiVersion, kind, namespace, name)
 	}
@@ -107,7 +107,7 @@ func (r *run) lookup(apiVersion, kind, namespace, name string) map[string]any {
 }
 
 func (r *run) getHostByName(string) string {
-	r.ask("template uses getHostByName, which finds nothing offline")
+	r.assume("template uses getHostByName, which finds nothing offline")
 	return ""
 }
 
@@ -121,7 +121,8 @@ func walked(r *run, f func(any) string) func(any) (string, error) {
 	}
 }
 
-// marshals is walked for a function that writes YAML or JSON.
+// marshals is walked for a function that writes YAML or JSON. It records the value that the text
+// was made from.
 func marshals(r *run, f func(any) string) func(any) (string, error) {
 	f2 := walked(r, f)
 	return func(v any) (string, error) {
@@ -131,8 +132,8 @@ func marshals(r *run, f func(any) string) func(any) (string, error) {
 	}
 }
 
-// parses records, for a function that parses a text, where the parts of its
-// result are in the text.
+// parses wraps a function that parses a text. It records the text as the origin of each part of the
+// result.
 func parses[V any](r *run, f func(string) (V, error)) func(string) (V, error) {
 	return func(text string) (V, error) {
 		v, err := f(text)

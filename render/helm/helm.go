@@ -8,7 +8,7 @@
 // limits and with the same output each time. Execution records which template
 // and which value each byte of the output comes from (provenance.go). A value
 // is recognised by its address wherever templates pass it on (identity.go,
-// supply.go), and traced to the file that set it (home.go, leaf.go). Tests
+// valueindex.go), and traced to the file that set it (chartvalues.go, leaf.go). Tests
 // compare the output with Helm's engine.
 package helm
 
@@ -32,7 +32,7 @@ import (
 // templates, which later renderings reuse.
 type Renderer struct{ caches caches }
 
-// Options hold what charts may ask about the cluster.
+// Options describe the cluster that charts are rendered for.
 type Options struct {
 	// APIVersions lists the API versions and kinds that a cluster of a version
 	// serves, such as apps/v1 and apps/v1/Deployment. If it is nil or returns
@@ -54,8 +54,8 @@ type caches struct {
 // Kind is "helm".
 func (*Renderer) Kind() string { return "helm" }
 
-// Detect claims a directory with a Chart.yaml. The charts of its file://
-// dependencies are used by it and are then no units of their own.
+// Detect claims a directory with a Chart.yaml. The claim's Uses are the charts of its file://
+// dependencies, which are then no units of their own.
 func (*Renderer) Detect(fsys fs.FS, dir string) (render.Claim, bool) {
 	name := path.Join(dir, "Chart.yaml")
 	if info, err := fs.Stat(fsys, name); err != nil || info.IsDir() {

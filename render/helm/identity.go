@@ -19,14 +19,14 @@ type node struct {
 	above *node
 	key   string // key in the map or index in the list above
 	item  bool   // key is a number
-	val   any    // has an address of its own, and by being held keeps it
+	val   any    // has an address of its own, which nothing else gets while the node holds it
 }
 
 // A tree is the origin of nodes: the values of the release, unless one of the
 // fields is set.
 type tree struct {
-	text  string // the text that fromYaml read the tree from
-	chart *home  // the chart, if the tree is its Chart.yaml
+	text  string       // the text that fromYaml read the tree from
+	chart *chartValues // the chart, if the tree is its Chart.yaml
 }
 
 // path returns the path of the node from the root of its tree.
@@ -59,22 +59,22 @@ func box(v any) any {
 	return p.Interface() // this copies, since p is addressable
 }
 
-// A gardener gives each part of a tree an address of its own and a node.
-type gardener struct {
+// A treeBuilder gives each part of a tree an address of its own and a node.
+type treeBuilder struct {
 	nodes []*node
-	free  []node // made together
+	free  []node // allocated together and not used yet
 	seen  map[unsafe.Pointer]bool
 }
 
-// plant adds a map or list to a tree, and changes it in place.
-func (g *gardener) plant(t *tree, v any) {
+// addTree adds a map or list to a tree, and changes it in place.
+func (g *treeBuilder) addTree(t *tree, v any) {
 	if g.seen == nil {
 		g.seen = map[unsafe.Pointer]bool{}
 	}
 	g.value(v, node{tree: t}, 0)
 }
 
-func (g *gardener) value(v any, n node, depth int) any {
+func (g *treeBuilder) value(v any, n node, depth int) any {
 	if depth > maxValue {
 		return v
 	}
@@ -102,7 +102,7 @@ func (g *gardener) value(v any, n node, depth int) any {
 	return v
 }
 
-func (g *gardener) fields(m map[string]any, n node, depth int) {
+func (g *treeBuilder) fields(m map[string]any, n node, depth int) {
 	if m == nil || g.seen[word(m)] {
 		return // the value is at another path as well
 	}
@@ -115,7 +115,7 @@ func (g *gardener) fields(m map[string]any, n node, depth int) {
 	}
 }
 
-func (g *gardener) add(n node) *node {
+func (g *treeBuilder) add(n node) *node {
 	if len(g.free) == 0 {
 		g.free = make([]node, 64)
 	}
@@ -126,8 +126,8 @@ func (g *gardener) add(n node) *node {
 	return added
 }
 
-// metadata returns a Chart.yaml as templates see it, planted.
-func (g *gardener) metadata(h *home, md chart.Metadata) chart.Metadata {
+// metadata returns a Chart.yaml as templates see it, with nodes for its fields.
+func (g *treeBuilder) metadata(h *chartValues, md chart.Metadata) chart.Metadata {
 	t := &tree{chart: h}
 	root := &node{tree: t}
 	for key, s := range map[string]*string{
@@ -185,6 +185,6 @@ func (r *run) converted(out, v any) any {
 // parsed records that a function parsed a value from a text.
 func (r *run) parsed(text string, v any) {
 	if len(r.nodes) < maxRecords {
-		r.plant(&tree{text: text}, v)
+		r.addTree(&tree{text: text}, v)
 	}
 }

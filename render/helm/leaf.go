@@ -18,11 +18,11 @@ func (p *provenance) values(pointer string) []render.Origin {
 	if pointer == "" || !ok {
 		return nil
 	}
-	s := p.part.x.supply
+	s := p.part.x.valueIndex
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.index()
-	f := fieldText{part: p.part, supply: s, value: field}
+	f := fieldText{part: p.part, valueIndex: s, value: field}
 	switch field.(type) {
 	case map[string]any, []any, nil:
 		return f.block(key, value)
@@ -33,8 +33,8 @@ func (p *provenance) values(pointer string) []render.Origin {
 // A fieldText is a field as written in the output.
 type fieldText struct {
 	*part
-	supply *supply
-	value  any
+	valueIndex *valueIndex
+	value      any
 }
 
 // scalar returns the places of the values in a field that is neither a map nor
@@ -61,7 +61,7 @@ func (f fieldText) scalar(value render.Span) []render.Origin {
 		if block && flat(h.text) != flat(text) || !h.proves(text, token) {
 			continue
 		}
-		if at, ok := f.supply.place(h, h.want()); ok && !slices.Contains(found, at) {
+		if at, ok := f.valueIndex.place(h, h.want()); ok && !slices.Contains(found, at) {
 			found = append(found, at)
 		}
 	}
@@ -104,12 +104,12 @@ func (p *provenance) Part(pointer, part string) []render.Origin {
 }
 
 func (p *provenance) lineValues(from, to int) (found []render.Origin) {
-	s := p.part.x.supply
+	s := p.part.x.valueIndex
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.index()
 	line := p.part.text[from:to]
-	f := fieldText{part: p.part, supply: s, value: line}
+	f := fieldText{part: p.part, valueIndex: s, value: line}
 	for _, h := range f.search(from, to, false) {
 		if !h.proves(line, line) {
 			continue
@@ -131,13 +131,13 @@ func (h hit) want() any {
 
 // search finds the values that supplied the output between two offsets.
 func (f fieldText) search(from, to int, whole bool) []hit {
-	s := search{supply: f.supply, whole: whole, left: maxSearch}
+	s := search{valueIndex: f.valueIndex, whole: whole, left: maxSearch}
 	s.trace(f.trace, f.written(from), f.written(to), 0)
 	return s.hits
 }
 
-// block returns the place of the values that a map or list as a whole, or null,
-// was made from: those of its key, or else of its beginning.
+// block returns the place of the value that wrote a map, a list or null: the one that wrote its
+// key, or else the one that wrote its beginning.
 func (f fieldText) block(key, value render.Span) []render.Origin {
 	if key.Line > 0 {
 		from, to := f.offset(key.Line, key.Column), f.offset(key.EndLine, key.EndColumn)
@@ -160,17 +160,17 @@ func (f fieldText) first(from, to int, whole bool) (render.Origin, bool) {
 	}
 	for _, h := range f.search(from, to, whole) {
 		if h.node == nil { // a line of a file that has the field in it
-			return f.supply.place(h, nil)
+			return f.valueIndex.place(h, nil)
 		}
 		if _, isText := h.node.val.(string); isText && !h.key {
-			return f.supply.place(h, h.node.val)
+			return f.valueIndex.place(h, h.node.val)
 		}
 		if n := h.node; whole && h.key && n.above != nil {
 			h = hit{node: n.above} // the map that contains the first key
 		}
 		h.key = false
 		if within(h.node.val, f.value) {
-			return f.supply.place(h, h.node.val)
+			return f.valueIndex.place(h, h.node.val)
 		}
 	}
 	return render.Origin{}, false

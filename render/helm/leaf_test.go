@@ -216,7 +216,7 @@ func TestKeys(t *testing.T) {
 	t.Parallel()
 	shared := strings.Clone("key")
 	a, b := map[string]any{shared: "x"}, map[string]any{shared: "y"}
-	new(gardener).plant(&tree{}, map[string]any{"a": a, "b": b})
+	new(treeBuilder).addTree(&tree{}, map[string]any{"a": a, "b": b})
 	for x := range a {
 		for y := range b {
 			if start(x) == start(y) || start(x) == start(shared) {

@@ -23,18 +23,18 @@ type file struct {
 	at   place
 }
 
-// A reader loads one chart with all subcharts and dependencies. Its budget is
-// for the whole tree, since a limit per archive would be none.
+// A reader loads one chart with all subcharts and dependencies. They share one budget, since a
+// chart could evade limits per archive with more archives.
 type reader struct {
 	fsys    fs.FS
-	store   render.Store // nil is nothing
+	store   render.Store // nil if nothing was fetched
 	bytes   int
 	entries int
 	// places holds the places of all files of all charts. The pointer is the
 	// key because it stays the same when charts are copied and renamed.
 	places map[*chart.File]place
-	// wanting holds the dependencies without a chart in the tree.
-	wanting []wanting
+	// missing holds the dependencies without a chart in the tree.
+	missing []missingDependency
 }
 
 func newReader(fsys fs.FS) *reader {
@@ -181,9 +181,9 @@ func (r *reader) count(at place, size int) error {
 // assemble loads a chart from its files and adds the charts in its charts/
 // directory, in the order of their names. Helm's own loader gets each chart
 // alone: it would unpack archives without a common budget, and in random order.
-func (r *reader) assemble(files []file, home place, nesting int) (*chart.Chart, error) {
+func (r *reader) assemble(files []file, at place, nesting int) (*chart.Chart, error) {
 	own, below := split(files)
-	c, err := r.one(own, home)
+	c, err := r.one(own, at)
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +191,7 @@ func (r *reader) assemble(files []file, home place, nesting int) (*chart.Chart, 
 		if strings.HasPrefix(name, "_") || strings.HasPrefix(name, ".") {
 			continue
 		}
-		sub, err := r.sub(name, below.files[name], home.join("charts/"+name), nesting)
+		sub, err := r.sub(name, below.files[name], at.join("charts/"+name), nesting)
 		if err != nil {
 			return nil, err
 		}
@@ -201,21 +201,21 @@ func (r *reader) assemble(files []file, home place, nesting int) (*chart.Chart, 
 }
 
 // sub loads the chart of one entry of charts/.
-func (r *reader) sub(name string, files []file, home place, nesting int) (*chart.Chart, error) {
+func (r *reader) sub(name string, files []file, at place, nesting int) (*chart.Chart, error) {
 	if path.Ext(name) != ".tgz" {
-		return r.assemble(files, home, nesting)
+		return r.assemble(files, at, nesting)
 	}
 	if len(files) != 1 || files[0].name != "" {
-		return nil, home.errorAt("helm-chart", 0, 0, errors.New("is a directory with the name of an archive"))
+		return nil, at.errorAt("helm-chart", 0, 0, errors.New("is a directory with the name of an archive"))
 	}
 	if nesting >= maxNesting {
-		return nil, home.errorAt("helm-chart", 0, 0, fmt.Errorf("archives are nested more than %d deep", maxNesting))
+		return nil, at.errorAt("helm-chart", 0, 0, fmt.Errorf("archives are nested more than %d deep", maxNesting))
 	}
 	unpacked, err := r.archive(files[0].at, files[0].data)
 	if err != nil {
 		return nil, err
 	}
-	return r.assemble(unpacked, home, nesting+1)
+	return r.assemble(unpacked, at, nesting+1)
 }
 
 // subfiles holds the files below charts/, by entry.
@@ -246,23 +246,23 @@ func split(files []file) (own []file, below subfiles) {
 }
 
 // one loads a chart without its subcharts.
-func (r *reader) one(files []file, home place) (*chart.Chart, error) {
+func (r *reader) one(files []file, at place) (*chart.Chart, error) {
 	buffered := make([]*loader.BufferedFile, len(files))
-	at := make(map[string]place, len(files))
+	places := make(map[string]place, len(files))
 	for i, f := range files {
 		if err := check(f); err != nil {
 			return nil, err
 		}
 		buffered[i] = &loader.BufferedFile{Name: f.name, Data: f.data}
-		at[f.name] = f.at
+		places[f.name] = f.at
 	}
 	c, err := loader.LoadFiles(buffered)
 	if err != nil {
-		return nil, loadError(err, home, files)
+		return nil, loadError(err, at, files)
 	}
 	for _, list := range [][]*chart.File{c.Raw, c.Templates, c.Files} {
 		for _, f := range list {
-			r.places[f] = at[f.Name]
+			r.places[f] = places[f.Name]
 		}
 	}
 	return c, nil
@@ -283,11 +283,11 @@ func check(f file) error {
 }
 
 // loadError places an error of Helm's loader at the file that it names.
-func loadError(err error, home place, files []file) error {
+func loadError(err error, at place, files []file) error {
 	named := func(name string) int { return slices.IndexFunc(files, func(f file) bool { return f.name == name }) }
 	manifest := named("Chart.yaml")
 	if manifest < 0 {
-		return home.errorAt("helm-chart", 0, 0, errors.New("Chart.yaml is missing"))
+		return at.errorAt("helm-chart", 0, 0, errors.New("Chart.yaml is missing"))
 	}
 	text := err.Error()
 	if rest, ok := strings.CutPrefix(text, "cannot load "); ok {

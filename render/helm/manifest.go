@@ -61,7 +61,8 @@ func (r *release) objects(outputs []*output) ([]*render.Object, error) {
 	return objects, errors.Join(errs...)
 }
 
-// sorted returns the hooks that the source wants, and those that it does not want.
+// sorted divides hooks into those to render, those that the source disables, and tests that it
+// skips.
 func (r *release) sorted(hooks []manifest) (wanted, unwanted, tests []manifest) {
 	h := params(r.src)
 	for _, m := range hooks {
@@ -144,8 +145,8 @@ var (
 	valuePath  = regexp.MustCompile(`\.Values((?:\.[A-Za-z_][A-Za-z0-9_]*)+)|(?:index|get|hasKey)\s+\$?\.Values\s+"([A-Za-z_][A-Za-z0-9_-]*)"`)
 )
 
-// undeclared says which value that no values declare a condition before the first object
-// reads. It returns "" if there is none.
+// undeclared describes the first condition before the first object that reads a value which no
+// values declare. It returns "" if there is none.
 func (t *templateFile) undeclared() string {
 	before, _, _ := strings.Cut(t.text, "apiVersion:")
 	for _, at := range conditions.FindAllStringIndex(before, -1) {
@@ -159,8 +160,7 @@ func (t *templateFile) undeclared() string {
 	return ""
 }
 
-// gate matches what templates ask that may be answered differently on a
-// cluster.
+// gate matches expressions whose value may differ on a cluster.
 var gate = regexp.MustCompile(`lookup|IsUpgrade|IsInstall|Revision|APIVersions|\bRelease\b[^.\w]`)
 
 // state returns the state of the documents of the template's file.

@@ -18,12 +18,13 @@ func (r *run) measure(v reflect.Value) error {
 	return r.measureShown(v.Interface())
 }
 
-// measureShown is measureAny for a value that becomes text as a whole.
+// measureShown is measureAny for a value that becomes text as a whole. If it contains the data of
+// the release, the text may differ for an upgrade, which is recorded.
 func (r *run) measureShown(v any) error {
 	m := meter{left: maxNodes, bytes: maxString}
 	err := r.measureBy(&m, v)
 	if m.release {
-		r.raise(asked{subject: render.AsksUpgrade})
+		r.recordQuestion(asked{subject: render.AsksUpgrade})
 	}
 	return err
 }

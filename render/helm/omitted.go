@@ -21,7 +21,7 @@ type omission struct {
 // A keyLine is a line of a template that begins with the key of a map.
 type keyLine struct {
 	key    string
-	indent int // -1 in the line of the condition, of which only the output knows it
+	indent int // -1 in the line of the condition, since the output decides there
 }
 
 // conditional hooks the condition of a block if the block's text has keys of maps.
@@ -82,8 +82,8 @@ func (r *run) hookIf(n int, v reflect.Value) reflect.Value {
 	return v
 }
 
-// omitted returns the place of the value because of which a template left out the
-// field key of the map at a pointer.
+// omitted returns the place of the value that made a template leave out the field key of the map at
+// a pointer.
 func (p *provenance) omitted(pointer, key string) (render.Origin, bool) {
 	positions, ok := p.positions.(*render.Positions)
 	if !ok {
@@ -97,7 +97,7 @@ func (p *provenance) omitted(pointer, key string) (render.Origin, bool) {
 	if from >= len(p.part.text) || p.part.text[from] == '{' {
 		return render.Origin{}, false
 	}
-	s := p.part.x.supply
+	s := p.part.x.valueIndex
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.index()
@@ -106,7 +106,7 @@ func (p *provenance) omitted(pointer, key string) (render.Origin, bool) {
 
 // omitted looks for the block in the trace that wrote the map at an offset, and
 // before in the templates that it called for that.
-func (s *supply) omitted(t *trace, from int, key string, depth int) (render.Origin, bool) {
+func (s *valueIndex) omitted(t *trace, from int, key string, depth int) (render.Origin, bool) {
 	if at, kid, ok := t.kidAt(from); ok && depth < maxHops {
 		if o, ok := s.omitted(kid, at, key, depth+1); ok {
 			return o, true

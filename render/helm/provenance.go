@@ -15,9 +15,9 @@ type part struct {
 	from, to int // offsets in the output
 }
 
-// A provenance leads from a field of an object through the text of its document
-// to the template text or action that wrote it, and to the templates that this
-// called. It computes nothing before it is asked.
+// A provenance traces a field of an object through the text of its document to the template text or
+// action that wrote it, and to the templates that the action called. It computes nothing until it
+// is asked.
 type provenance struct {
 	part      *part
 	positions render.Provenance // in the document
@@ -37,8 +37,8 @@ func (p *provenance) At(pointer string) []render.Origin {
 	return append(p.values(held), p.templates(pointer)...)
 }
 
-// nearest returns the pointer of a field, and "", or else that of its nearest ancestor that
-// the object has, and the key that this lacks.
+// nearest returns pointer and "" if the object has that field. Otherwise it returns the pointer of
+// the nearest ancestor that the object has, and the key that the ancestor lacks.
 func (p *provenance) nearest(pointer string) (held, key string) {
 	for _, ok := render.Lookup(p.object, pointer); !ok; _, ok = render.Lookup(p.object, pointer) {
 		path := render.Path(pointer)
@@ -57,7 +57,7 @@ func (p *provenance) templates(pointer string) []render.Origin {
 	from := p.part.offset(span.Line, span.Column)
 	to := p.part.offset(span.EndLine, span.EndColumn)
 	if quoted := p.part.text[from:max(to, from)]; len(quoted) > 2 && (quoted[0] == '"' || quoted[0] == '\'') {
-		from++ // the quote says less than what is in it
+		from++ // the text within the quotes has the more precise origin
 	}
 	return p.part.origins(from, max(to, from))
 }
@@ -88,7 +88,7 @@ func (p *part) offset(line, column int) int {
 func (p *part) origins(from, to int) []render.Origin {
 	w := &writers{x: p.x}
 	w.follow(p.trace, p.written(from), p.written(to), 0)
-	if more := p.x.supply.writers(p.trace, p.written(from), p.written(to)); len(more) > len(w.found) {
+	if more := p.x.valueIndex.writers(p.trace, p.written(from), p.written(to)); len(more) > len(w.found) {
 		w.found = more
 	}
 	if len(w.found) == 0 {
@@ -126,7 +126,7 @@ func (w *writers) follow(t *trace, from, to, depth int) {
 	if e.text {
 		return
 	}
-	for i := len(e.kids) - 1; i >= 0; i-- { // the events given to the last one come before it
+	for i := len(e.kids) - 1; i >= 0; i-- { // an earlier result may be an argument of a later call
 		kid := e.kids[i]
 		if a, b, ok := align(t.text[start:end], kid.text, from-start, min(to, end)-start); ok {
 			w.follow(kid, a, b, depth+1)

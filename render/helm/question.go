@@ -13,8 +13,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A question is what a template asks about the cluster or the release's past.
-// assumed is what an object of the template assumes, or "".
+// A question is something that a template may ask about the cluster or the release's history.
+// assumed is the assumption that the template's objects then list, or "".
 type question struct {
 	subject, assumed string
 	doubt            doubt
@@ -49,8 +49,8 @@ var questions = [...]question{
 
 type asks [len(questions)]bool
 
-// fields records what a chain of fields asks for. One that ends in Release
-// passes on all data of the release.
+// fields records the questions that a chain of fields asks. A chain that ends in Release passes on
+// all data of the release.
 func (a *asks) fields(idents []string) {
 	for i, ident := range idents {
 		last := i == len(idents)-1
@@ -76,8 +76,8 @@ func (a *asks) fields(idents []string) {
 	a[asksNamespace] = a[asksNamespace] || isOfRelease(idents, "Namespace")
 }
 
-// key records what a string asks for if it may be a map's key, as in get
-// .Release "IsUpgrade".
+// key records the questions that a string asks if it is the key of a map, as in get .Release
+// "IsUpgrade".
 func (a *asks) key(text string) {
 	switch text {
 	case "IsUpgrade", "IsInstall", "Revision", "Release":
@@ -100,8 +100,8 @@ var readers = map[string]bool{
 func (r *run) hookSee(v any) string {
 	left := 256
 	if holdsRelease(v, 4, &left) {
-		r.raise(asked{subject: render.AsksUpgrade})
-		r.raise(asked{subject: render.AsksAPIs})
+		r.recordQuestion(asked{subject: render.AsksUpgrade})
+		r.recordQuestion(asked{subject: render.AsksAPIs})
 	}
 	return ""
 }
@@ -186,7 +186,7 @@ func isHas(n parse.Node) bool {
 // served.
 func (r *run) hookHas(n int, version any) any {
 	if text, ok := version.(string); ok && r.unknownAPI(text) {
-		r.raise(asked{subject: render.AsksAPI, api: text, src: r.spot(r.frame, n), spot: n})
+		r.recordQuestion(asked{subject: render.AsksAPI, api: text, src: r.spot(r.frame, n), spot: n})
 	}
 	return version
 }
@@ -220,7 +220,7 @@ type asked struct {
 	file         string // the file being rendered
 }
 
-func (r *run) raise(a asked) {
+func (r *run) recordQuestion(a asked) {
 	if a.src == nil && r.frame != nil {
 		a.src, a.spot = r.frame.src, -1
 	}
@@ -231,8 +231,8 @@ func (r *run) raise(a asked) {
 	}
 }
 
-// tellQuestions passes on the questions, each at its action.
-func (r *release) tellQuestions(x *execution) {
+// reportQuestions adds the questions to the source's Inputs, each with the place of its action.
+func (r *release) reportQuestions(x *execution) {
 	if r.src.Inputs == nil {
 		return
 	}
@@ -247,7 +247,7 @@ func (r *release) tellQuestions(x *execution) {
 	if !listed {
 		return
 	}
-	for _, f := range x.files { // some text decides which of all versions matters
+	for _, f := range x.files { // which of the listed versions matters is decided by a text of a template
 		if f.src == nil {
 			continue
 		}
@@ -280,7 +280,7 @@ func (r *run) found(apiVersion, kind, namespace, name string) map[string]any {
 	o := map[string]any{}
 	if r.src.Variant.Lookup == render.LookupObject {
 		for _, path := range r.read {
-			plant(o, path)
+			setFound(o, path)
 		}
 	}
 	meta, ok := o["metadata"].(map[string]any)
@@ -302,8 +302,8 @@ func (r *run) found(apiVersion, kind, namespace, name string) map[string]any {
 // "lookup".
 const foundText = "bG9va3Vw"
 
-// plant sets foundText at a path, unless there is a value.
-func plant(at map[string]any, path []string) {
+// setFound sets foundText at a path, unless there is a value.
+func setFound(at map[string]any, path []string) {
 	for i, key := range path {
 		last := i == len(path)-1
 		next, isMap := at[key].(map[string]any)
@@ -321,7 +321,7 @@ func plant(at map[string]any, path []string) {
 	}
 }
 
-// paths returns the fields of anything that templates with lookup read.
+// paths returns the fields that templates with lookup read, whatever they read them from.
 func (e *execution) paths() [][]string {
 	var all [][]string
 	for _, f := range e.files {
@@ -355,7 +355,7 @@ func (s *source) read(c *parse.CommandNode) {
 		}
 	}
 	if name.Ident == "dig" && len(path) > 0 {
-		path = path[:len(path)-1] // which is the default
+		path = path[:len(path)-1] // the last argument is the default
 	}
 	if len(path) > 0 {
 		s.path(path)

@@ -143,13 +143,13 @@ func (r *release) execute(ctx context.Context) ([]*output, error) {
 	x := &execution{
 		run: &run{
 			ctx: ctx, cache: &r.cache.sources, traces: map[*byte]*trace{}, names: map[string]int{},
-			regex: map[string]*pattern{}, asked: map[string]bool{},
+			regex: map[string]*pattern{}, assumed: map[string]bool{},
 			src: r.src, served: r.served, raised: map[[3]string]asked{}, branches: map[int]*branch{},
 		},
 		files: map[string]*templateFile{}, defined: map[string]*templateFile{}, bySrc: map[*source]*templateFile{},
 	}
-	x.plant(&tree{}, r.values["Values"])
-	x.supply = newSupply(x, r)
+	x.addTree(&tree{}, r.values["Values"])
+	x.valueIndex = newValueIndex(x, r)
 	x.collect(r.reader, r.chart, table(r.values))
 	if err := x.parse(); err != nil {
 		return nil, err
@@ -168,9 +168,9 @@ func (r *release) execute(ctx context.Context) ([]*output, error) {
 		}
 		outputs = append(outputs, out)
 	}
-	x.set = nil // it has a copy of all functions, and places are found without it
-	r.tellQuestions(x)
-	r.tellBranches(x)
+	x.set = nil // frees its copy of all functions; places are found without it
+	r.reportQuestions(x)
+	r.reportBranches(x)
 	return outputs, nil
 }
 
@@ -179,12 +179,12 @@ func (r *release) execute(ctx context.Context) ([]*output, error) {
 func (e *execution) collect(r *reader, c *chart.Chart, above table) map[string]any {
 	subcharts := map[string]any{}
 	files := newFiles(c.Files)
-	e.supply.files(r, c.Files)
+	e.valueIndex.files(r, c.Files)
 	scope := map[string]any{
 		"Chart": struct {
 			chart.Metadata
 			IsRoot bool
-		}{e.metadata(e.supply.homes[c], *c.Metadata), c.IsRoot()},
+		}{e.metadata(e.valueIndex.charts[c], *c.Metadata), c.IsRoot()},
 		"Files":        files,
 		"Release":      above["Release"],
 		"Capabilities": above["Capabilities"],
@@ -238,9 +238,8 @@ func (e *execution) parse() error {
 	return errors.Join(errs...)
 }
 
-// doubtfulFields returns the fields that hold the commit, that templates set to
-// doubtful values, or
-// to values that they make of such fields.
+// doubtfulFields returns the fields that hold the commit, and those that templates set to doubtful
+// values or to values made from such fields.
 func (e *execution) doubtfulFields() map[string]doubt {
 	fields := map[string]doubt{}
 	for _, name := range params(e.src).AtCommit {
@@ -281,7 +280,7 @@ func deeperFirst(a, b string) int {
 // file executes one template file.
 func (e *execution) file(f *templateFile) (*output, error) {
 	e.run.file, e.draws, e.inFile = f.name, 0, e.counts
-	clear(e.asked)
+	clear(e.assumed)
 	f.values["Template"] = table{"Name": f.name, "BasePath": f.base}
 	frame, err := e.enter()
 	if err != nil {
@@ -292,7 +291,7 @@ func (e *execution) file(f *templateFile) (*output, error) {
 	if err != nil {
 		return nil, e.failed(f, err)
 	}
-	out := &output{file: f, text: t.text, trace: t, assumed: sortedKeys(e.asked), x: e}
+	out := &output{file: f, text: t.text, trace: t, assumed: sortedKeys(e.assumed), x: e}
 	if strings.Contains(t.text, noValue) {
 		out.text = out.withoutNoValue()
 	}

@@ -12,8 +12,9 @@ type returned struct {
 	calls  []string // names of the templates that it calls
 }
 
-// A resultUse says how the chart uses the result of a template. Uses are found before
-// the chart is executed; at a call, the doubts about the result are counted as it runs.
+// A resultUse says how the chart uses the result of a template. Uses are found before the chart is
+// executed. A call within a condition is not among them: the doubts that it raises are counted
+// while it is executed.
 type resultUse uint8
 
 const (
@@ -21,7 +22,7 @@ const (
 	resultKept                          // in a field, by set or merge
 )
 
-// resultOf begins the names of the results of templates among doubtful fields.
+// resultOf is the prefix of template names among doubtful fields.
 const resultOf = "include "
 
 const maxHolding = 64 // templates whose results one variable holds
@@ -38,14 +39,14 @@ func included(c *parse.CommandNode) (name string, ok bool) {
 	return name, ok
 }
 
-// returned notes that the result of the template around a pipeline depends on it.
+// returned records that the result of the template that contains a pipeline depends on it.
 func (i *instrument) returned(p *parse.PipeNode) {
 	d, _ := i.of(p)
 	i.body.doubts |= 1 << d
 	eachIncluded(p, func(name string) { i.body.calls = append(i.body.calls, name) })
 }
 
-// use notes that a pipeline uses the results of templates.
+// use records that a pipeline uses the results of templates.
 func (i *instrument) use(p *parse.PipeNode, how resultUse) {
 	for _, name := range i.holds(p) {
 		i.src.results[name] = max(i.src.results[name], how)
@@ -53,7 +54,7 @@ func (i *instrument) use(p *parse.PipeNode, how resultUse) {
 }
 
 // holds returns the templates whose results a pipeline has, sorted.
-func (w *weighing) holds(n parse.Node) []string {
+func (w *doubtFinder) holds(n parse.Node) []string {
 	var names []string
 	eachIncluded(n, func(name string) { names = append(names, name) })
 	slices.Sort(names)

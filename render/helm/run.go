@@ -28,11 +28,11 @@ type run struct {
 	includes, tpls       int
 	names                map[string]int // how often each template is being included
 
-	file   string // the file being rendered
-	draws  int    // number of random values drawn for the file
-	asked  map[string]bool
-	broken error // the innermost error
-	regex  map[string]*pattern
+	file    string // the file being rendered
+	draws   int    // number of random values drawn for the file
+	assumed map[string]bool
+	broken  error // the innermost error
+	regex   map[string]*pattern
 
 	src    render.Source
 	served map[string]bool // groups whose served versions are known
@@ -44,7 +44,7 @@ type run struct {
 	fields   map[string]doubt // that templates set to doubtful values
 	branches map[int]*branch
 
-	gardener
+	treeBuilder
 	records   []record
 	recorded  int // bytes
 	omissions int
@@ -57,7 +57,7 @@ type event struct {
 	text bool
 	src  *source
 	val  any      // what an action printed, if it is a string, number or boolean
-	kids []*trace // what templates returned while an action ran
+	kids []*trace // outputs of the templates that were called while an action ran
 	call *call    // the {{template}} around it, or nil
 }
 
@@ -113,7 +113,7 @@ func (f *frame) Write(p []byte) (int, error) {
 	return f.out.Write(p)
 }
 
-// turn charges a turn of a loop, if p is the empty text at the head of one.
+// turn charges an iteration of a loop, if p is the empty text at the head of one.
 func (r *run) turn(f *frame, p []byte) error {
 	src, off, ok := r.locate(f, p)
 	if !ok {
@@ -228,17 +228,17 @@ func (r *run) hookAsk(i, n int) string {
 	r.counts[questions[i].doubt]++
 	q := questions[i]
 	if q.assumed != "" {
-		r.ask(q.assumed)
+		r.assume(q.assumed)
 	}
 	if q.subject != "" {
-		r.raise(asked{subject: q.subject, src: r.spot(r.frame, n), spot: n})
+		r.recordQuestion(asked{subject: q.subject, src: r.spot(r.frame, n), spot: n})
 	}
 	return ""
 }
 
 // ask records what the file being rendered assumes.
-func (r *run) ask(assumed string) {
-	r.asked[assumed] = true
+func (r *run) assume(assumed string) {
+	r.assumed[assumed] = true
 	r.counts[assumedBy[assumed]]++
 }
 

@@ -31,7 +31,7 @@ type hit struct {
 // A search follows output back to values. Its steps are bounded, since hostile
 // charts can make them fan out endlessly.
 type search struct {
-	*supply
+	*valueIndex
 	whole bool // the wanted map or list begins at the offset
 	// writers, if any, gets the places in templates on the way to the first hit.
 	writers *writers
@@ -45,7 +45,8 @@ const (
 	maxParsed = 16 << 20 // bytes of text that are parsed again, for one release
 )
 
-// more charges to the budget a step and the cost of searching a text.
+// more charges a step and the cost of searching a text to the budget. It reports whether the search
+// may go on.
 func (s *search) more(depth int, text string) bool {
 	s.left -= 1 + len(text)>>12
 	return depth < maxHops && s.left > 0 && len(s.hits) < maxHits
@@ -62,12 +63,12 @@ func (s *search) seen() int {
 // writers returns the places in templates that wrote the output between two
 // offsets, outermost first, also through text that was parsed and written
 // again.
-func (s *supply) writers(t *trace, from, to int) []render.Origin {
+func (s *valueIndex) writers(t *trace, from, to int) []render.Origin {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.index()
 	w := &writers{x: s.x}
-	in := search{supply: s, writers: w, left: maxSearch}
+	in := search{valueIndex: s, writers: w, left: maxSearch}
 	in.trace(t, from, max(to, from+1), 0)
 	return w.found
 }
@@ -146,7 +147,7 @@ func (s *search) text(text string, a, b, depth int) {
 		before := s.seen()
 		for _, arg := range r.record.args {
 			if s.argument(r.text, arg, from, to, depth+1); s.writers != nil && s.seen() > before {
-				return // what follows is outside of it
+				return // the first argument with places suffices
 			}
 		}
 	}

@@ -79,7 +79,7 @@ func (r *run) draw(n int) []byte {
 
 func (r *run) random(alphabet string) func(int) (string, error) {
 	return func(n int) (string, error) {
-		r.ask(assumedRandom)
+		r.assume(assumedRandom)
 		if n < 0 {
 			return "", nil
 		}
@@ -95,7 +95,7 @@ func (r *run) random(alphabet string) func(int) (string, error) {
 }
 
 func (r *run) randBytes(n int) (string, error) {
-	r.ask(assumedRandom)
+	r.assume(assumedRandom)
 	if n < 0 {
 		return "", errors.New("randBytes takes a count that is not negative")
 	}
@@ -106,7 +106,7 @@ func (r *run) randBytes(n int) (string, error) {
 }
 
 func (r *run) randInt(low, high int) (int, error) {
-	r.ask(assumedRandom)
+	r.assume(assumedRandom)
 	if high <= low {
 		return 0, errors.New("randInt takes a range that is not empty")
 	}
@@ -115,12 +115,12 @@ func (r *run) randInt(low, high int) (int, error) {
 }
 
 func (r *run) shuffle(s string) string {
-	r.ask(assumedRandom)
+	r.assume(assumedRandom)
 	return s
 }
 
 func (r *run) uuid() string {
-	r.ask(assumedRandom)
+	r.assume(assumedRandom)
 	b := r.draw(16)
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
@@ -128,7 +128,7 @@ func (r *run) uuid() string {
 
 // hash returns a text in the form of a bcrypt hash, without its cost.
 func (r *run) hash(parts ...string) string {
-	r.ask(assumedKeys)
+	r.assume(assumedKeys)
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	text := base64.RawStdEncoding.EncodeToString(append(sum[:], sum[:8]...))
 	return "$2a$10$" + strings.NewReplacer("+", ".").Replace(text[:53])
@@ -142,7 +142,7 @@ func (r *run) htpasswd(user, password string) string {
 }
 
 func (r *run) derivePassword(counter uint32, kind, password, user, site string) string {
-	r.ask(assumedKeys)
+	r.assume(assumedKeys)
 	sum := sha256.Sum256(binary.BigEndian.AppendUint32([]byte(strings.Join([]string{kind, password, user, site}, "\x00")), counter))
 	n := map[string]int{"maximum": 20, "long": 14, "medium": 8, "basic": 8, "short": 4, "pin": 4}[kind]
 	if n == 0 {
@@ -159,7 +159,7 @@ func (r *run) derivePassword(counter uint32, kind, password, user, site string) 
 
 // encryptAES is sprig's, with a fixed initialization vector.
 func (r *run) encryptAES(password, text string) (string, error) {
-	r.ask(assumedKeys)
+	r.assume(assumedKeys)
 	if text == "" {
 		return "", nil
 	}
@@ -179,8 +179,8 @@ func (r *run) encryptAES(password, text string) (string, error) {
 // dates are sprig's functions that ask for the time or the time zone.
 func (r *run) dates() template.FuncMap {
 	return template.FuncMap{
-		"now":            func() time.Time { r.ask(assumedClock); return clock },
-		"ago":            func(v any) string { r.ask(assumedClock); return clock.Sub(r.moment(v)).Round(time.Second).String() },
+		"now":            func() time.Time { r.assume(assumedClock); return clock },
+		"ago":            func(v any) string { r.assume(assumedClock); return clock.Sub(r.moment(v)).Round(time.Second).String() },
 		"date":           func(layout string, v any) string { return r.date(layout, v, "") },
 		"dateInZone":     r.date,
 		"date_in_zone":   r.date,
@@ -195,8 +195,7 @@ func (r *run) dates() template.FuncMap {
 	}
 }
 
-// moment returns the time that sprig would take a value for; values that are no
-// time are clock.
+// moment returns the time that sprig would take a value for, or clock for other values.
 func (r *run) moment(v any) time.Time {
 	switch v := v.(type) {
 	case time.Time:
@@ -210,21 +209,21 @@ func (r *run) moment(v any) time.Time {
 	case int32:
 		return time.Unix(int64(v), 0)
 	}
-	r.ask(assumedClock)
+	r.assume(assumedClock)
 	return clock
 }
 
 // date formats in UTC, since other zones depend on the machine.
 func (r *run) date(layout string, v any, zone string) string {
 	if zone != "" && zone != "UTC" && zone != "Local" {
-		r.ask("template asks for a time zone; rendered in UTC")
+		r.assume("template asks for a time zone; rendered in UTC")
 	}
 	return r.moment(v).UTC().Format(layout)
 }
 
 func (r *run) durationRound(v any) string {
 	if t, ok := v.(time.Time); ok {
-		r.ask(assumedClock)
+		r.assume(assumedClock)
 		v = int64(clock.Sub(t))
 	}
 	return library()["durationRound"].(func(any) string)(v)

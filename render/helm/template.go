@@ -67,7 +67,7 @@ type parsing struct {
 
 const maxCached = 64 << 20 // bytes of template text
 
-// spotNumbers returns numbers for spots that are unique among sources.
+// spotNumbers counts spots, so that their numbers are unique among sources.
 var spotNumbers atomic.Int64
 
 // A templateText is the text of a template, and a hash of it.
@@ -76,15 +76,14 @@ type templateText struct {
 	sum  [sha256.Size]byte
 }
 
-// newTemplateText makes a text of data, which nobody may change, nor make another text
-// of a part of it: their addresses would be the same.
+// newTemplateText returns a text that shares data's memory. The caller may neither change data nor
+// make another text of a part of it, since texts are identified by their addresses.
 func newTemplateText(data []byte) templateText {
 	return templateText{unsafe.String(unsafe.SliceData(data), len(data)), sha256.Sum256(data)}
 }
 
-// parse returns the source of a text, which is one of a chart whose templates
-// set fields to doubtful values. The error is that of the parser, or says that
-// the text is too deep.
+// parse returns the source of a text. fields are the fields that templates of its chart set to
+// doubtful values. The error is that of the parser, or says that the text is nested too deep.
 func (s *sources) parse(t templateText, fields map[string]doubt) (*source, error) {
 	key := t.sum
 	if len(fields) > 0 {
@@ -120,7 +119,7 @@ func newSource(id, text string, functions map[string]any, fields map[string]doub
 		s.main = &parse.Tree{Name: id, ParseName: id, Root: &parse.ListNode{NodeType: parse.NodeList}}
 	}
 	delete(trees, id)
-	in := instrument{src: s, weighing: weighing{variables: map[string]doubt{}, called: map[string]bool{}, compared: map[string]bool{}, templates: map[string][]string{}, fields: fields}}
+	in := instrument{src: s, doubtFinder: doubtFinder{variables: map[string]doubt{}, called: map[string]bool{}, compared: map[string]bool{}, templates: map[string][]string{}, fields: fields}}
 	s.names = sortedKeys(trees)
 	for _, name := range s.names {
 		in.body = &returned{}
@@ -147,19 +146,18 @@ func (s *source) holds(p []byte) (off int, ok bool) {
 // address returns an address for comparisons. It must not be dereferenced.
 func address(p []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(p))) }
 
-// An instrument inserts hooks into a parsed template, without changing its
-// output: `| __out N` behind an action that prints, `| __take` behind one that
-// does not, `| __if N` behind the condition of a block with keys, an empty text at the head of loops, `__in` and `__leave` around calls,
-// `__ask N` before what depends on the cluster, `__see` before what may read
-// all data of the release, and `__has` around the API version given to
-// APIVersions.Has.
+// An instrument inserts hooks into a parsed template, without changing its output: `| __out N`
+// behind an action that prints, `| __take` behind one that does not, `| __if N` behind the
+// condition of a block with keys, an empty text at the head of loops, `__in` and `__leave` around
+// calls, `__ask N` before an action that depends on the cluster, `__see` before one that may read
+// all data of the release, and `__has` around the API version given to APIVersions.Has.
 type instrument struct {
 	src     *source
 	pending []*parse.NumberNode
 	whole   []parse.Node // the dot and the variables in the pipeline that is being hooked
-	ranges  bool         // which is that of a range
+	ranges  bool         // whether that is the pipeline of a range
 	body    *returned    // of the template that is being hooked
-	weighing
+	doubtFinder
 	err error
 }
 
@@ -221,7 +219,7 @@ func (i *instrument) node(nodes []parse.Node, n parse.Node, depth int) []parse.N
 // branch hooks a branch, and returns the nodes that follow it.
 func (i *instrument) branch(nodes []parse.Node, n *parse.BranchNode, depth int) (before, past []parse.Node) {
 	nodes = i.ask(nodes, n.Pipe, depth)
-	d, nodes, past := i.weigh(nodes, n)
+	d, nodes, past := i.hookCondition(nodes, n)
 	i.declare(n.Pipe)
 	i.take(n.Pipe)
 	i.conditional(n)
@@ -266,8 +264,8 @@ func (i *instrument) take(p *parse.PipeNode) {
 	}
 }
 
-// ask inserts hooks before a node whose pipeline asks for what only a cluster
-// knows, and checks its depth.
+// ask inserts hooks before a node whose pipeline asks for facts that only a cluster knows, and
+// checks its depth.
 func (i *instrument) ask(nodes []parse.Node, p *parse.PipeNode, depth int) []parse.Node {
 	var asked asks
 	i.whole = i.whole[:0]

@@ -71,6 +71,7 @@ func (r *run) joined(f func(...any) string) func(...any) (string, error) {
 	}
 }
 
+// grown limits a function that may return a text larger than its argument.
 func (r *run) grown(f func(string) string) func(string) (string, error) {
 	return func(s string) (string, error) {
 		out := f(s)

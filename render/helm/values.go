@@ -25,9 +25,8 @@ type layer struct {
 	skip int
 }
 
-// userValues merges the values that the release sets over the chart's own:
-// files, then values given as such, then the --set flags, later ones over
-// earlier.
+// userValues merges the values that the release sets over the chart's own: files, then the map of
+// values, then the --set flags. Later ones take precedence.
 func userValues(src render.Source) (values map[string]any, layers []layer, err error) {
 	values = map[string]any{}
 	h := params(src)
@@ -106,8 +105,7 @@ func setFile(src render.Source, set string, values map[string]any) error {
 	return flagError(src, "--set-file", err)
 }
 
-// CheckSet says which value of --set or --set-string is not of the form that
-// helm takes.
+// CheckSet returns an error for the first value of --set or --set-string that Helm can't parse.
 func CheckSet(set, setString []string) error {
 	for _, s := range set {
 		if err := strvals.ParseInto(s, map[string]any{}); err != nil {
@@ -122,7 +120,7 @@ func CheckSet(set, setString []string) error {
 	return nil
 }
 
-// flagError leaves out what a flag was given, which may be a secret.
+// flagError returns an error about a flag. It does not quote the flag's value, which may be secret.
 func flagError(src render.Source, flag string, err error) error {
 	if err == nil {
 		return nil
@@ -130,7 +128,7 @@ func flagError(src render.Source, flag string, err error) error {
 	return sourceError(src, "helm-values", fmt.Errorf("%s has a value that Helm can't parse", flag))
 }
 
-// sourceError is an error at what names the source: its owner, else its chart.
+// sourceError returns an error at the object that deploys the source, or else at the chart.
 func sourceError(src render.Source, rule string, err error) *render.Error {
 	if origins := src.Owner.At("/spec"); len(origins) > 0 {
 		return &render.Error{Span: origins[0].Span, Rule: rule, Err: err}

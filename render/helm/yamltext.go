@@ -14,7 +14,7 @@ import (
 // The functions below convert between offsets of YAML that a template wrote or
 // parsed and the parts of the value that it encodes.
 
-// yaml is the tree of nodes of a text.
+// yaml returns the parsed text, or nil if it is not YAML.
 func (s *search) yaml(text string) *yamlv3.Node {
 	key := unsafe.Pointer(unsafe.StringData(text))
 	doc, ok := s.parsed[key]

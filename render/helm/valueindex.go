@@ -20,13 +20,13 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A supply knows which values the output of a rendered release was made from.
-// It is safe for concurrent use.
-type supply struct {
-	x     *execution
-	root  *home
-	homes map[*chart.Chart]*home
-	data  []chartText
+// A valueIndex finds the values that the output of a rendered release was made from. It is safe for
+// concurrent use.
+type valueIndex struct {
+	x      *execution
+	root   *chartValues
+	charts map[*chart.Chart]*chartValues
+	data   []chartText
 
 	mu      sync.Mutex
 	regions []region // by address; nil until first asked for
@@ -52,14 +52,14 @@ type region struct {
 	record *record
 }
 
-func newSupply(x *execution, rel *release) *supply {
-	s := &supply{x: x, homes: map[*chart.Chart]*home{}}
-	s.root = newHome(rel.reader, rel.chart, nil, s.homes)
+func newValueIndex(x *execution, rel *release) *valueIndex {
+	s := &valueIndex{x: x, charts: map[*chart.Chart]*chartValues{}}
+	s.root = newChartValues(rel.reader, rel.chart, nil, s.charts)
 	s.root.given = given(rel.src, rel.layers)
 	return s
 }
 
-func (s *supply) files(r *reader, list []*chart.File) {
+func (s *valueIndex) files(r *reader, list []*chart.File) {
 	for _, f := range list {
 		if len(f.Data) > 0 {
 			s.data = append(s.data, chartText{r.places[f], f.Data})
@@ -68,7 +68,7 @@ func (s *supply) files(r *reader, list []*chart.File) {
 }
 
 // index sorts the known texts by address.
-func (s *supply) index() {
+func (s *valueIndex) index() {
 	if s.boxes != nil {
 		return
 	}
@@ -102,7 +102,7 @@ func (s *supply) index() {
 	slices.SortStableFunc(s.regions, func(a, b region) int { return cmp.Compare(start(a.text), start(b.text)) })
 }
 
-func (s *supply) add(r region) {
+func (s *valueIndex) add(r region) {
 	if r.text != "" {
 		s.regions = append(s.regions, r)
 	}
@@ -112,7 +112,7 @@ func start(text string) uintptr { return uintptr(unsafe.Pointer(unsafe.StringDat
 
 // region finds the known text in whose memory another text lies, and the offset
 // there.
-func (s *supply) region(text string) (r *region, off int) {
+func (s *valueIndex) region(text string) (r *region, off int) {
 	if text == "" {
 		return nil, 0
 	}
@@ -129,7 +129,7 @@ func (s *supply) region(text string) (r *region, off int) {
 }
 
 // place returns where a hit is written, if that is a line of the tree.
-func (s *supply) place(h hit, want any) (render.Origin, bool) {
+func (s *valueIndex) place(h hit, want any) (render.Origin, bool) {
 	if h.file != nil {
 		return filePlace(h.file, h.off, len(h.text))
 	}
@@ -203,7 +203,8 @@ func wholeNumber(v any) string {
 	return strconv.FormatFloat(f, 'f', 0, 64)
 }
 
-// plainText returns a text as it is after conversion to a name.
+// plainText returns the letters and digits of a text in lower case. Functions that make names of
+// texts keep these.
 func plainText(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {

@@ -14,16 +14,16 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A home finds the files and flags that set values of a chart, for the chart
+// chartValues finds the files and flags that set values of a chart, for the chart
 // itself and the charts below it.
-type home struct {
-	name     string // the chart's key in the values of the chart above
-	above    *home  // nil for the release's chart
-	subs     []*home
+type chartValues struct {
+	name     string       // the chart's key in the values of the chart above
+	above    *chartValues // nil for the release's chart
+	subs     []*chartValues
 	own      *valuesSource
 	manifest *valuesSource // Chart.yaml
 	imports  []imported
-	given    []*valuesSource // set by the release, the last first; only for the release's chart
+	given    []*valuesSource // set by the release, in order of precedence; only for the release's chart
 }
 
 // An imported is an entry of a dependency's import-values.
@@ -32,7 +32,7 @@ type imported struct {
 	child, parent []string
 }
 
-// A valuesSource sets values: it is a file, or values without lines.
+// A valuesSource is a file that sets values, or values without a file.
 type valuesSource struct {
 	at   place
 	data []byte
@@ -46,10 +46,10 @@ type valuesSource struct {
 	span   render.Span // for a value that is set by itself
 }
 
-// newHome returns the home of a chart, and adds it and those of the charts
+// newChartValues returns the chartValues of a chart, and adds them and those of the charts
 // below to all.
-func newHome(r *reader, c *chart.Chart, above *home, all map[*chart.Chart]*home) *home {
-	h := &home{name: c.Name(), above: above}
+func newChartValues(r *reader, c *chart.Chart, above *chartValues, all map[*chart.Chart]*chartValues) *chartValues {
+	h := &chartValues{name: c.Name(), above: above}
 	all[c] = h
 	if at, data, ok := r.chartFile(c, "values.yaml"); ok {
 		h.own = &valuesSource{at: at, data: data}
@@ -61,7 +61,7 @@ func newHome(r *reader, c *chart.Chart, above *home, all map[*chart.Chart]*home)
 		h.imports = append(h.imports, importsOf(dep)...)
 	}
 	for _, sub := range c.Dependencies() {
-		h.subs = append(h.subs, newHome(r, sub, h, all))
+		h.subs = append(h.subs, newChartValues(r, sub, h, all))
 	}
 	return h
 }
@@ -84,8 +84,8 @@ func importsOf(dep *chart.Dependency) (all []imported) {
 	return all
 }
 
-// given returns the sources that the release sets over the chart's own values,
-// the last first.
+// given returns the sources that the release sets over the chart's own values, in order of
+// precedence.
 func given(src render.Source, layers []layer) (all []*valuesSource) {
 	h := params(src)
 	flags := map[string]any{}
@@ -122,9 +122,9 @@ type setting struct {
 
 // settings returns the sources that may set the value at a path of the
 // release's values, in order of precedence.
-func (h *home) settings(path []string) []setting {
+func (h *chartValues) settings(path []string) []setting {
 	for len(path) > 1 {
-		i := slices.IndexFunc(h.subs, func(sub *home) bool { return sub.name == path[0] })
+		i := slices.IndexFunc(h.subs, func(sub *chartValues) bool { return sub.name == path[0] })
 		if i < 0 {
 			break
 		}
@@ -135,7 +135,7 @@ func (h *home) settings(path []string) []setting {
 
 // all returns the settings of a path in the values of the chart itself. Globals
 // of the chart above take precedence.
-func (h *home) all(path []string) (found []setting) {
+func (h *chartValues) all(path []string) (found []setting) {
 	if h.above != nil && path[0] == "global" {
 		found = h.above.all(path)
 	}
@@ -144,7 +144,7 @@ func (h *home) all(path []string) (found []setting) {
 
 // over returns the settings of the chart and of those above it, which take
 // precedence.
-func (h *home) over(path []string) (found []setting) {
+func (h *chartValues) over(path []string) (found []setting) {
 	if h.above != nil {
 		found = h.above.over(append([]string{h.name}, path...))
 	}
@@ -156,12 +156,12 @@ func (h *home) over(path []string) (found []setting) {
 
 // chart returns the settings of the chart's own file, and of values that it
 // imports.
-func (h *home) chart(path []string) (found []setting) {
+func (h *chartValues) chart(path []string) (found []setting) {
 	if h.own != nil {
 		found = append(found, setting{h.own, path})
 	}
 	for _, i := range h.imports {
-		sub := slices.IndexFunc(h.subs, func(sub *home) bool { return sub.name == i.from })
+		sub := slices.IndexFunc(h.subs, func(sub *chartValues) bool { return sub.name == i.from })
 		if sub < 0 || len(path) <= len(i.parent) || !slices.Equal(path[:len(i.parent)], i.parent) {
 			continue
 		}
@@ -176,7 +176,7 @@ func (h *home) chart(path []string) (found []setting) {
 
 // find returns the place of the value at a path in the source, if the source is
 // a file in the tree and has the wanted value there.
-func (h *home) find(path []string, want any, at wanted) (render.Origin, bool) {
+func (h *chartValues) find(path []string, want any, at wanted) (render.Origin, bool) {
 	for _, s := range h.settings(path) {
 		v, ok := s.lookup(s.path)
 		_, isMap := v.(map[string]any)
