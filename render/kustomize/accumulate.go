@@ -44,13 +44,12 @@ type accumulation struct {
 	bases    *bases
 	specs    *defaults
 	withJSON bool            // apply JSON patches, which make kustomize forget the lines of an object
-	kinds    map[string]bool // of resources that have more than their metadata; nil is all
-	made     *made
+	kinds    map[string]bool // of resources that are built whole, not with their metadata alone; nil is all
+	inputs   *inputs
 }
 
-// made lists the files and reads of a kustomization and of the kustomizations
-// below it.
-type made struct {
+// inputs lists the files and directories that a kustomization and those below it read.
+type inputs struct {
 	reads  map[string]read // by path from the root of the tree
 	pieces []piece         // of files, without their text
 }
@@ -84,7 +83,7 @@ func (o *origins) accumulate(withJSON bool, kinds map[string]bool) (all *built, 
 	if err != nil {
 		return nil, err
 	}
-	a := &accumulation{o: o, bases: o.w.bases, specs: specs, withJSON: withJSON, kinds: kinds, made: newMade()}
+	a := &accumulation{o: o, bases: o.w.bases, specs: specs, withJSON: withJSON, kinds: kinds, inputs: newInputs()}
 	m, err := a.target(o.root, resmap.New())
 	if err != nil {
 		return nil, err
@@ -92,7 +91,7 @@ func (o *origins) accumulate(withJSON bool, kinds map[string]bool) (all *built, 
 	if err := a.finish(m); err != nil {
 		return nil, err
 	}
-	all = &built{resources: m.Resources(), tags: o.tagsOf(a.made.pieces)}
+	all = &built{resources: m.Resources(), tags: o.tagsOf(a.inputs.pieces)}
 	all.order, err = sortedOrder(m.Resources(), o.root.build.SortOptions)
 	if err != nil {
 		return nil, err
@@ -226,19 +225,19 @@ func (a *accumulation) find(n *node, entry string) (place, error) {
 	name := path.Join(n.dir, filepath.ToSlash(entry))
 	real, err := a.o.w.snap.find(name)
 	if err == nil {
-		a.made.reads[name] = read{real, a.o.w.snap.files[real.real]}
+		a.inputs.reads[name] = read{real, a.o.w.snap.files[real.real]}
 	}
 	return real, err
 }
 
 // base returns a copy of the result of a kustomization, for an overlay to change.
 func (a *accumulation) base(n *node) ([]*resource.Resource, error) {
-	outer := a.made
+	outer := a.inputs
 	key := baseKey{dir: n.dir, hides: a.o.hides, withJSON: a.withJSON}
 	b := a.bases.get(key)
-	if b == nil || !a.o.w.snap.has(b.made.reads) {
-		a.made = newMade()
-		a.made.reads[n.name] = read{place{real: n.name}, a.o.w.snap.files[n.name]}
+	if b == nil || !a.o.w.snap.has(b.inputs.reads) {
+		a.inputs = newInputs()
+		a.inputs.reads[n.name] = read{place{real: n.name}, a.o.w.snap.files[n.name]}
 		kinds := a.kinds
 		a.kinds = nil
 		m, err := a.target(n, resmap.New())
@@ -246,11 +245,11 @@ func (a *accumulation) base(n *node) ([]*resource.Resource, error) {
 			return nil, err
 		}
 		a.kinds = kinds
-		b = &base{made: a.made, objects: m.Resources()}
+		b = &base{inputs: a.inputs, objects: m.Resources()}
 		a.bases.put(key, b)
 	}
-	outer.add(b.made)
-	a.made = outer
+	outer.add(b.inputs)
+	a.inputs = outer
 	copied := make([]*resource.Resource, len(b.objects))
 	for i, r := range b.objects {
 		copied[i] = a.short(r).DeepCopy()
@@ -276,9 +275,9 @@ func (a *accumulation) short(r *resource.Resource) *resource.Resource {
 	return &resource.Resource{RNode: *yaml.NewRNode(&only)}
 }
 
-func newMade() *made { return &made{reads: map[string]read{}} }
+func newInputs() *inputs { return &inputs{reads: map[string]read{}} }
 
-func (m *made) add(b *made) {
+func (m *inputs) add(b *inputs) {
 	maps.Copy(m.reads, b.reads)
 	m.pieces = append(m.pieces, b.pieces...)
 }
@@ -340,16 +339,15 @@ func (a *accumulation) documents(name string, data []byte, sources []*source) ([
 				moveDown(r.YNode(), p.from)
 			}
 			p.text, p.source = nil, nil
-			a.made.pieces = append(a.made.pieces, p)
+			a.inputs.pieces = append(a.inputs.pieces, p)
 		}
 		all = append(all, resources...)
 	}
 	return all, nil
 }
 
-// parse reads the objects of a document as resource.Factory.SliceFromBytes does, but
-// for lists, which are left to that, and the copies that it makes of every map to
-// resolve aliases that are not there.
+// parse reads the objects of a document as resource.Factory.SliceFromBytes does. Unlike that, it
+// copies no maps to resolve aliases where there are none. Lists are left to SliceFromBytes.
 func (a *accumulation) parse(text []byte) (all []*resource.Resource, err error) {
 	nodes, err := readNodes(text)
 	if err != nil {
@@ -379,7 +377,7 @@ func (a *accumulation) parse(text []byte) (all []*resource.Resource, err error) 
 	return all, nil
 }
 
-// readNodes reads a text as kio.ByteReader does, but for comments.
+// readNodes reads a text as kio.ByteReader does, without comments.
 func readNodes(text []byte) ([]*yaml.RNode, error) {
 	rest, marked := bytes.CutPrefix(text, []byte("---\n"))
 	n := render.ParseNode(rest)
@@ -411,7 +409,7 @@ func aliased(n *yaml.Node) bool {
 	return false
 }
 
-// moveDown adds to the lines of nodes that were read.
+// moveDown adds by to the line of each node that was read from a file and was not moved before.
 func moveDown(n *yaml.Node, by int) {
 	if n.Line > 0 && n.Line < firstLines {
 		n.Line += by

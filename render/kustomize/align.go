@@ -15,8 +15,9 @@ import (
 // k8s.io/api.
 var mergeKeys = []string{"name", "containerPort", "port", "mountPath", "devicePath", "ip", "key", "topologyKey", "uid", "type", "id", "path", "host"}
 
-// translate finds the path of one value in another that was made before it, in
-// which lists may be longer, shorter or in another order. It starts at from.
+// translate converts the path of a field of value to its pointer in other, an earlier version of
+// value whose lists may be longer, shorter or in another order. The search begins at the pointer
+// from in other, and the result begins with it.
 func translate(path []string, value any, other any, from string) (string, bool) {
 	at := from
 	o, ok := render.Lookup(other, from)
@@ -54,7 +55,7 @@ func translate(path []string, value any, other any, from string) (string, bool) 
 	return at, true
 }
 
-// itemLike finds the item of a list that is, or became, item i of another.
+// itemLike returns the index in other of the item that corresponds to item i of list.
 func itemLike(list []any, i int, other []any) (int, bool) {
 	if m, ok := list[i].(map[string]any); ok {
 		for _, key := range mergeKeys {
@@ -95,8 +96,8 @@ func mostAlike(m map[string]any, other []any) int {
 	return best
 }
 
-// only finds the one item with the same key; where several have it, the one
-// at the same rank among them.
+// only returns the index in other of the item that has the same value for key as item i of list. If
+// several have it, it returns the one at the same rank among them.
 func only(list, other []any, i int, key string) (int, bool) {
 	want := list[i].(map[string]any)[key]
 	rank := 0

@@ -46,7 +46,7 @@ type baseKey struct {
 // shared: nobody may change it.
 type base struct {
 	key     baseKey
-	made    *made
+	inputs  *inputs
 	objects []*resource.Resource
 	nodes   int
 }

@@ -99,8 +99,8 @@ func slashPaths(m resmap.ResMap) error {
 	return nil
 }
 
-// errPanic is the error of a build in which kustomize panicked. It trusts its
-// own annotations, which a manifest may contain too.
+// errPanic is the error of a build in which kustomize panicked. kustomize trusts its own
+// annotations, which a manifest may contain too.
 var errPanic = errors.New("kustomize broke on this input")
 
 // buildOptions returns the options of `kustomize build` with the given order.
@@ -146,9 +146,9 @@ func decode(node *yaml.Node, value *any) error {
 	return yaml.Unmarshal([]byte(text), value)
 }
 
-// printChanges reports whether a node may hold another value once it is printed and
-// schemaParsed: if it holds folded scalars, literal ones that are not simple, or null without
-// a text between braces or brackets, which is printed as an empty string.
+// printChanges reports whether a node may hold another value once it is printed and parsed: if it
+// holds folded scalars, literal ones that are not simple, or null without a text between braces or
+// brackets, which is printed as an empty string.
 func printChanges(node *yaml.Node, inFlow bool) bool {
 	inFlow = inFlow || node.Style&yaml.FlowStyle != 0
 	switch {

@@ -12,10 +12,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// ours reports whether a file named kustomization.yaml is a kustomization for
-// kustomize. Flux has a kind Kustomization too, and some repositories keep such
-// objects under this file name.
-func (f *file) ours() bool {
+// isKustomize reports whether a file named kustomization.yaml is a kustomization for kustomize.
+// Flux has a kind Kustomization too, and some repositories keep such objects under this file name.
+func (f *file) isKustomize() bool {
 	group, _, ok := strings.Cut(apiVersionOf(f.doc), "/")
 	return !ok || group == "kustomize.config.k8s.io" || !strings.HasSuffix(group, ".fluxcd.io")
 }

@@ -167,8 +167,8 @@ func (f *file) check() error {
 	return nil
 }
 
-// at returns where the value at a path of keys and indices is written, the
-// nearest known place above it where it is not.
+// at returns the place of the value at a path of keys and indices, or the nearest known place above
+// it.
 func (f *file) at(elements ...any) render.Span {
 	elements = slices.Clone(elements)
 	if len(elements) > 0 {

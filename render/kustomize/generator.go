@@ -16,8 +16,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A generator is an entry of configMapGenerator or secretGenerator, or a
-// plugin that is the same.
+// A generator is an entry of configMapGenerator or secretGenerator, or a plugin that does the same.
 type generator struct {
 	kind string
 	name string

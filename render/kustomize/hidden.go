@@ -39,8 +39,8 @@ type hidden struct {
 
 var definition = resid.Gvk{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
-// simple reports whether the unit has nothing that reads or writes fields of its
-// choice, but for patches.
+// simple reports whether nothing in the unit, apart from patches, reads or writes fields that the
+// unit itself names.
 func (w *walk) simple() bool {
 	for _, n := range w.nodes {
 		if n == nil {

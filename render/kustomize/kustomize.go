@@ -85,7 +85,7 @@ func (r *Renderer) Render(ctx context.Context, src render.Source) ([]*render.Obj
 	w.fail(w.unmatched())
 	objects, err := w.objects(origins, resources)
 	w.fail(err)
-	origins.account()
+	origins.noteDocuments()
 	if len(w.inflated) > 0 && src.Made != nil && !w.failed() {
 		src.Made.Keep(digest, objects)
 	}
@@ -141,7 +141,7 @@ func (r *Renderer) Detect(fsys fs.FS, dir string) (render.Claim, bool) {
 	}
 	claim := render.Claim{Unit: true, Files: files}
 	f, err := r.documents.load(fsys, dir)
-	if f != nil && !f.ours() {
+	if f != nil && !f.isKustomize() {
 		return render.Claim{}, false
 	}
 	if f == nil || err != nil && !warnings(err) {

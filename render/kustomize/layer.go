@@ -297,7 +297,7 @@ const (
 	otherName = iota // it has the same value for the field, in an item of another name
 	sameField        // the value around the field has no name
 	sameName         // the merge keys are equal too
-	sameValue        // and for everything in it
+	sameValue        // and so is everything in it
 )
 
 // writtenBy reports whether an operation gave the field its value, and at which

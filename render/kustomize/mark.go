@@ -33,7 +33,7 @@ func (m *marking) add(value any, n *yaml.Node) {
 		}
 	}
 	if n != nil && n.Kind == yaml.ScalarNode {
-		value = nil // of a hidden schema, the whole has a mark
+		value = nil // a hidden schema has one mark
 	}
 	switch v := value.(type) {
 	case map[string]any:

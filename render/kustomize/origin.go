@@ -22,7 +22,7 @@ type origins struct {
 	byFile   map[string][]*source
 	inline   map[*patch][]*source
 	inlineAt map[string][]*source // the same by patch.virtual
-	parents  map[*node][]*node    // kustomizations that take another in
+	parents  map[*node][]*node    // by a kustomization those that use it
 	simple   bool                 // nothing in the unit reads fields to write them elsewhere
 	hides    bool                 // schemas, see hidden.go
 	charts   map[string][]byte    // the files of charts without schemas
@@ -58,7 +58,7 @@ type provenance struct {
 
 	marks   []mark // where its nodes were read
 	ready   bool
-	node    *yaml.Node // of the build without JSON patches, when these took the lines
+	node    *yaml.Node // of the build without JSON patches, if these lost the lines
 	base    *source    // the resource it began as, if it is known
 	patches []*source  // that may have been merged into it, the first last
 	chain   []*node    // kustomizations that it passed through, the outermost first
@@ -206,7 +206,7 @@ func (p *provenance) whole() []render.Origin {
 	return []render.Origin{{Span: render.Span{File: p.o.root.name}, Role: render.Reference}}
 }
 
-// A field is the question for one field of an object.
+// A field is a field of an object whose origin is looked for.
 type field struct {
 	p       *provenance
 	pointer string
@@ -225,8 +225,7 @@ func (f *field) above() string {
 	return f.path[len(f.path)-2]
 }
 
-// written answers from the line that the node was read at, when the value
-// there is still the same.
+// written returns the place that the node was read from, if the value there is still the same.
 func (f *field) written() []render.Origin {
 	if f.src == nil || !f.holds(f.src, f.at) {
 		return nil
@@ -249,8 +248,8 @@ func (f *field) identity() bool {
 	return isIndex(f.above()) && slices.Contains(mergeKeys, f.last())
 }
 
-// holds reports whether a document has the field's value, or a map or list for
-// one, at a pointer.
+// holds reports whether a document has the field's value at a pointer. For a map or list, any map
+// or list counts.
 func (f *field) holds(s *source, at string) bool {
 	v, ok := render.Lookup(s.doc.Value, at)
 	if !ok {

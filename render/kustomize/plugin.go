@@ -76,13 +76,8 @@ func relocate(err error, at render.Span) error {
 	return errors.Join(errs...)
 }
 
-// pluginFile handles a file of plugin configurations.
-func (w *walk) pluginFile(n *node, r ref, docs []render.Document) {
-	w.pluginDocs(n, r, docs)
-}
-
-// pluginDir handles plugin configurations that another kustomization makes.
-// Only such as passes them on unchanged can be checked here.
+// pluginDir handles plugin configurations that another kustomization makes. They can be checked
+// here only if it passes them on unchanged.
 func (w *walk) pluginDir(n *node, r ref, child *node) {
 	docs, ok := child.plain()
 	if !ok {

@@ -39,7 +39,7 @@ var nouns = [...]string{
 
 // A ref is one path or URL in a kustomization.
 type ref struct {
-	at   []any // where it stands: "resources", 0
+	at   []any // its path: "resources", 0
 	text string
 	kind refKind
 	span render.Span // set if the reference is in another file: that of a plugin's configuration

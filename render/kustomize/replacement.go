@@ -21,10 +21,10 @@ const maxSources = 4
 // replacement returns the origins of a field that a replacement wrote: the
 // source's own place first, then the replacement.
 func (f *field) replacement(n *node) []render.Origin {
-	if n.lasting == nil {
-		n.lasting = append([]replacement{}, n.replacements()...)
+	if n.allReplacements == nil {
+		n.allReplacements = append([]replacement{}, n.replacements()...)
 	}
-	for _, r := range n.lasting {
+	for _, r := range n.allReplacements {
 		if !f.targeted(r.Targets) {
 			continue
 		}
@@ -42,7 +42,7 @@ func (f *field) replacement(n *node) []render.Origin {
 	return nil
 }
 
-// A replacement is one of a kustomization, from itself or from a file.
+// A replacement is an entry of a kustomization's replacements, or of a file that they name.
 type replacement struct {
 	types.Replacement `json:",inline"`
 	at                func(field ...any) render.Span

@@ -91,7 +91,7 @@ func (o *origins) collectChart(c inflated) {
 	}
 }
 
-// prepare finds the documents that an object was built from. It works once.
+// prepare finds the documents that an object was built from, once.
 func (p *provenance) prepare() {
 	if p.ready {
 		return
@@ -161,8 +161,7 @@ func (o *origins) guess(value map[string]any) *source {
 			if s.patch != nil {
 				continue
 			}
-			at, score := s.match(value)
-			_ = at
+			_, score := s.match(value)
 			if score > best {
 				found, best = s, score
 			}

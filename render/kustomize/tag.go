@@ -235,7 +235,8 @@ func linesOf(text []byte, n int) (length int) {
 	return length
 }
 
-// find returns the document and the line in its file of a node's line.
+// find converts a node's line to the document that it was read from and the line in the document's
+// file.
 func find(tags []tag, line int) (*source, int, bool) {
 	i := sort.Search(len(tags), func(i int) bool { return tags[i].to > line })
 	if i == len(tags) || line < tags[i].from {
@@ -365,8 +366,8 @@ func nodesOf(resources []*resource.Resource) (nodes []*yaml.Node) {
 	return nodes
 }
 
-// newTagger tags the files and patches of the unit. Files that are also read as
-// the data that they are stay so.
+// newTagger tags the files and patches of the unit, except for files that are also read as plain
+// data.
 func (o *origins) newTagger(withJSON bool) *tagger {
 	t := &tagger{o: o, snap: o.w.snap.clone(), specs: map[*node]*types.Kustomization{}}
 	for _, name := range sorted(o.byFile) {

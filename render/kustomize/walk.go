@@ -61,21 +61,21 @@ type walk struct {
 // A node is one kustomization of the graph.
 type node struct {
 	*file
-	dir        string
-	namespace  string              // that charts get from overlays
-	build      types.Kustomization // as kustomize is to read it
-	rewritten  bool                // build differs from the file
-	items      []item              // its resources, in order
-	components []*node
-	generators []*chart // charts of chart generators
-	plugins    []*plugin
-	patches    []*patch
-	replaces   []render.Document // files of replacements
-	loads      int
-	objects    int
-	helm       bool          // a chart in it takes the namespace of the overlay
-	lasting    []replacement // the kustomization's replacements, computed on first use
-	renamed    bool          // some kustomization of the unit changes names, see origins.prepare
+	dir             string
+	namespace       string              // that charts get from overlays
+	build           types.Kustomization // as kustomize is to read it
+	rewritten       bool                // build differs from the file
+	items           []item              // its resources, in order
+	components      []*node
+	generators      []*chart // charts of chart generators
+	plugins         []*plugin
+	patches         []*patch
+	replaces        []render.Document // files of replacements
+	loads           int
+	objects         int
+	helm            bool          // a chart in it takes the namespace of the overlay
+	allReplacements []replacement // the kustomization's replacements, computed on first use
+	renamed         bool          // some kustomization of the unit changes names, see origins.prepare
 }
 
 // An item is an entry of resources: a manifest file or another kustomization.
@@ -429,7 +429,7 @@ func (w *walk) followFile(n *node, r ref, name, real string) {
 	case refResource:
 		n.items = append(n.items, item{at: r.at, docs: w.yaml(real, data, render.YAML12)})
 	case refPlugin:
-		w.pluginFile(n, r, w.yaml(real, data, render.YAML12))
+		w.pluginDocs(n, r, w.yaml(real, data, render.YAML12))
 	case refReplacement:
 		n.replaces = append(n.replaces, w.yaml(real, data, render.YAML12)...)
 	case refPatch, refMerge:

@@ -7,9 +7,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// account records the state of each document that the build read: it became
-// part of an object, or the reason why it did not.
-func (o *origins) account() {
+// noteDocuments records the state of each document that the build read: it became part of an
+// object, or the reason why it did not.
+func (o *origins) noteDocuments() {
 	used := o.used()
 	note := o.w.src.Inputs.Note
 	for file, sources := range o.byFile {
@@ -21,7 +21,7 @@ func (o *origins) account() {
 			case used[s]:
 				note(file, s.doc.Index, render.DocRendered)
 			default:
-				note(file, s.doc.Index, whyNot(s.doc.Value))
+				note(file, s.doc.Index, stateOf(s.doc.Value))
 			}
 		}
 	}
@@ -76,13 +76,12 @@ func mayBecome(resource any, object map[string]any) bool {
 	return text(m, "kind") == text(object, "kind") && strings.Contains(text(object, "metadata", "name"), text(m, "metadata", "name"))
 }
 
-// whyNot returns the state of a resource that is not part of the build's
-// output.
-func whyNot(resource any) render.DocumentState {
+// stateOf returns the state of a resource that is not part of the build's output.
+func stateOf(resource any) render.DocumentState {
 	m, _ := resource.(map[string]any)
 	if items, ok := m["items"].([]any); ok {
 		for _, item := range items {
-			if whyNot(item) == render.DocLocalConfig {
+			if stateOf(item) == render.DocLocalConfig {
 				return render.DocLocalConfig
 			}
 		}
