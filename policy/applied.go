@@ -15,33 +15,33 @@ func keepDefaults(admitted, live, applied, was any) {
 		if !ok {
 			return
 		}
-		said, _ := applied.(map[string]any)
-		saidBefore, _ := was.(map[string]any)
+		manifest, _ := applied.(map[string]any)
+		manifestBefore, _ := was.(map[string]any)
 		for key, value := range now {
 			old, had := before[key]
-			_, says := said[key]
-			_, saysBefore := saidBefore[key]
+			_, sets := manifest[key]
+			_, setBefore := manifestBefore[key]
 			switch {
 			case !had:
-			case says:
-				keepDefaults(value, old, said[key], saidBefore[key])
-			case !saysBefore && render.IsScalar(value) && render.IsScalar(old):
+			case sets:
+				keepDefaults(value, old, manifest[key], manifestBefore[key])
+			case !setBefore && render.IsScalar(value) && render.IsScalar(old):
 				now[key] = old
-			case !saysBefore:
+			case !setBefore:
 				keepDefaults(value, old, nil, nil)
 			}
 		}
 	case []any:
 		before, _ := live.([]any)
-		said, _ := applied.([]any)
-		saidBefore, _ := was.([]any)
-		if len(said) != len(now) {
+		manifest, _ := applied.([]any)
+		manifestBefore, _ := was.([]any)
+		if len(manifest) != len(now) {
 			return
 		}
 		for i, element := range now {
 			name, ok := nameOf(element)
 			if _, object := element.(map[string]any); ok && object {
-				keepDefaults(element, named(before, name), said[i], named(saidBefore, name))
+				keepDefaults(element, named(before, name), manifest[i], named(manifestBefore, name))
 			}
 		}
 	}

@@ -191,7 +191,7 @@ func (c Chain) reviewUnguarded(ctx context.Context, req *Request) ([]Result, err
 	refused, admitted := c.admit(req)
 	req.memo.admitted(req)
 	h := req.memo.history()
-	results := append(rooms.Get().(*room).results, refused...)
+	results := append(buffers.Get().(*buffer).results, refused...)
 	var mutations []Result
 	if !admitted && req.Admitted != nil {
 		written, err := c.validateWritten(ctx, req)
@@ -206,7 +206,7 @@ func (c Chain) reviewUnguarded(ctx context.Context, req *Request) ([]Result, err
 			return nil, err
 		}
 		for _, v := range c.Validators {
-			req.room = results[len(results):]
+			req.buffer = results[len(results):]
 			rs, err := c.validate(ctx, v, req)
 			if err != nil {
 				return nil, err
@@ -220,7 +220,7 @@ func (c Chain) reviewUnguarded(ctx context.Context, req *Request) ([]Result, err
 		c.undecide(&results[i], asRendered)
 		l.locate(&results[i])
 	}
-	kept := append(rooms.Get().(*room).results, mutations...) // apart from the room, which another request gets
+	kept := append(buffers.Get().(*buffer).results, mutations...) // apart from the buffer, which another request gets
 	kept = append(kept, c.Passes.take(results, l.printed)...)
 	for i := len(mutations); i < len(kept); i++ {
 		kept[i].Origins = slices.Clone(kept[i].Origins) // results of the request share them
@@ -231,11 +231,11 @@ func (c Chain) reviewUnguarded(ctx context.Context, req *Request) ([]Result, err
 	return kept, nil
 }
 
-// A room is memory for the results of a request, which the next one reuses. Results
-// are large.
-type room struct{ results []Result }
+// A buffer is memory for the results of a request, which the next request reuses. Results are
+// large.
+type buffer struct{ results []Result }
 
-var rooms = sync.Pool{New: func() any { return new(room) }}
+var buffers = sync.Pool{New: func() any { return new(buffer) }}
 
 // free leaves the memory of results to another request.
 func free(results []Result) {
@@ -243,7 +243,7 @@ func free(results []Result) {
 		return
 	}
 	clear(results)
-	rooms.Put(&room{results[:0]})
+	buffers.Put(&buffer{results[:0]})
 }
 
 // admit completes a request as the API server does before any policy runs. If

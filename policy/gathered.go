@@ -10,8 +10,7 @@ type gathered struct {
 	closed  bool
 }
 
-// add keeps the results of request i. It ignores those of a request that is done
-// after the time of the run is over.
+// add keeps the results of request i, unless the run has ended meanwhile.
 func (g *gathered) add(i int, results []Result) {
 	held := g.compact.Add(results)
 	g.mu.Lock()

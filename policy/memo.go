@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// A memo lets requests with equal objects share what policies make of them: a tree often
-// deploys one object in many units. Such requests are reviewed one after another by one
-// goroutine, so a memo needs no lock and is short-lived.
+// A memo lets requests with equal objects share results of policies: a tree often deploys one
+// object in many units. Such requests are reviewed one after another by one goroutine, so a memo
+// needs no lock and is short-lived.
 type memo struct {
 	left    int      // requests that are not reviewed yet
 	first   *Request // as admitted; nil before the first one
@@ -70,8 +70,8 @@ func (r *Request) InSeveralNamespaces(c *Cluster) bool {
 
 func address(object map[string]any) uintptr { return reflect.ValueOf(object).Pointer() }
 
-// admitted replaces the admitted object by that of the memo's first request, which is equal.
-// A request that differs gets no memo.
+// admitted replaces the admitted object by the equal one of the memo's first request. A request
+// that differs loses its memo.
 func (m *memo) admitted(r *Request) {
 	switch {
 	case m == nil || r.Admitted == nil:
@@ -115,7 +115,7 @@ func (h *history) change(c change) {
 	}
 }
 
-// done says that a request of the memo is reviewed.
+// done records that a request of the memo has been reviewed.
 func (m *memo) done() {
 	if m == nil {
 		return

@@ -18,7 +18,7 @@ func (n *NamedError) Error() string { return n.Err.Error() }
 // Unwrap returns Err.
 func (n *NamedError) Unwrap() error { return n.Err }
 
-// ErrorAt is an error about the field of a policy at a JSON pointer.
+// ErrorAt returns an error about the field of a policy at a JSON pointer.
 func ErrorAt(o *render.Object, pointer, rule string, err error) *render.Error {
 	return &render.Error{Span: o.Span(pointer), Rule: rule, Err: &NamedError{Policy: o.GetName(), Err: ShortError(err)}}
 }
@@ -26,7 +26,7 @@ func ErrorAt(o *render.Object, pointer, rule string, err error) *render.Error {
 // MaxMessage bounds the bytes of a message, which may quote values of objects.
 const MaxMessage = 4 << 10
 
-// ShortError is err with at most [MaxMessage] bytes of text.
+// ShortError returns err, shortened to at most [MaxMessage] bytes of text.
 func ShortError(err error) error {
 	if s := err.Error(); len(s) > MaxMessage {
 		return errors.New(Shorten(s, MaxMessage))
@@ -34,7 +34,7 @@ func ShortError(err error) error {
 	return err
 }
 
-// UnknownField is the path in `unknown field "spec.foo"`, an error of strict decoding.
+// UnknownField returns the path in `unknown field "spec.foo"`, an error of strict decoding.
 func UnknownField(err error) string {
 	_, rest, _ := strings.Cut(err.Error(), `"`)
 	path, _, _ := strings.Cut(rest, `"`)

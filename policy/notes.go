@@ -8,8 +8,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Notes are annotations that document a policy; of several maps the first that
-// has a text counts. Of each text, the annotation of preadmit comes first:
+// Notes are annotations that document a policy. If several maps have a text, the first map's is
+// used. Among the annotations for one text, that of preadmit comes first:
 //
 //	preadmit.dev/title        one line
 //	preadmit.dev/severity     critical, high, medium, low or info
@@ -98,7 +98,8 @@ func Few(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// Instead is render.Instead for long lists, of which it gives the first few.
+// Instead returns what to suggest for a wrong name, as [render.Instead] does. Of a long list it
+// names the first few.
 func Instead(name string, names []string) string {
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
 	if meant := render.DidYouMean(name, names); meant != "" {

@@ -54,9 +54,9 @@ func (c Chain) undecide(r *Result, o *render.Object) {
 	r.Message = why + ", so this is not decided: " + r.Message
 }
 
-// touches reports whether is returns true for the text in a field of the
-// result. With within, texts anywhere below a field count too, and a result
-// without fields concerns the whole object.
+// touches reports whether the function is returns true for the text in a field of the result. With
+// within, texts anywhere below a field count too, and a result without fields concerns the whole
+// object.
 func touches(r *Result, o *render.Object, is func(string) bool, within bool) bool {
 	fields := written(r.Fields, o)
 	if len(fields) == 0 && within {

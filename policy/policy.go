@@ -54,13 +54,13 @@ type Request struct {
 	// if there is none at hand, as after a mutation.
 	Typed any
 
-	room []Result
-	memo *memo // shared with requests whose objects are equal; nil if there are none
+	buffer []Result
+	memo   *memo // shared with requests whose objects are equal; nil if there are none
 }
 
-// Room returns memory for the results of a Validator: an empty slice to append to
-// and to return. What is behind its end need not be zero.
-func (r *Request) Room() []Result { return r.room[:0] }
+// Room returns memory for the results of a Validator: an empty slice to append to and to return.
+// Elements beyond its length may not be zero.
+func (r *Request) Room() []Result { return r.buffer[:0] }
 
 // Subject returns the object of the request: the new one, or the old one of a
 // DELETE.

@@ -145,7 +145,7 @@ func (s *Suppression) Covers(r *Result) bool {
 		return false
 	}
 	o := r.Object
-	if !render.Glob(s.Object, strings.Join([]string{group(o.APIVersion), o.Kind, o.Namespace, o.Name}, "/")) {
+	if !render.Glob(s.Object, ObjectPattern(o)) {
 		return false
 	}
 	if s.Path == "" || render.Glob(s.Path, o.Unit) {
@@ -236,9 +236,5 @@ func yamlScalar(key, value string) string {
 
 // ObjectPattern returns the pattern by which a suppression names one object.
 func ObjectPattern(k render.Key) string {
-	group, _, ok := strings.Cut(k.APIVersion, "/")
-	if !ok {
-		group = ""
-	}
-	return strings.Join([]string{group, k.Kind, k.Namespace, k.Name}, "/")
+	return strings.Join([]string{group(k.APIVersion), k.Kind, k.Namespace, k.Name}, "/")
 }

@@ -44,7 +44,7 @@ func (s SuppressionEdit) Apply(file string, data []byte) ([]byte, error) {
 		func() ([]byte, error) { return WriteSuppressions(want), nil },
 	} {
 		after, err := make()
-		if err == nil && after != nil && says(file, after, want) {
+		if err == nil && after != nil && holds(file, after, want) {
 			return after, nil
 		}
 	}
@@ -70,8 +70,8 @@ func (s SuppressionEdit) removes(sup Suppression) bool {
 	})
 }
 
-// reports whether a file holds these suppressions, in this order.
-func says(file string, data []byte, want []Suppression) bool {
+// holds reports whether a file holds these suppressions, in this order.
+func holds(file string, data []byte, want []Suppression) bool {
 	got, err := ParseSuppressions(file, data)
 	return err == nil && slices.EqualFunc(got, want, func(a, b Suppression) bool {
 		a.Origin, b.Origin = render.Span{}, render.Span{}
@@ -79,9 +79,9 @@ func says(file string, data []byte, want []Suppression) bool {
 	})
 }
 
-// text removes entries from the lines of a file, adds others after the last with the
-// same indentation, and changes nothing else. The caller must check the result; nil
-// means that it can't be done so.
+// text removes entries from the lines of a file, adds others after the last one with the same
+// indentation, and changes nothing else. It returns nil if that is not possible. The caller must
+// check the result.
 func (s SuppressionEdit) text(data []byte, old []Suppression, gone []bool) []byte {
 	add := s.Add
 	if len(old) == 0 {
@@ -152,7 +152,7 @@ func writeLines(out *strings.Builder, lines []string) {
 	}
 }
 
-// nodes does it to the YAML's nodes, which keeps comments and not layout.
+// nodes makes the edit in the YAML's node tree, which keeps comments but not the layout.
 func (s SuppressionEdit) nodes(data []byte, gone []bool) ([]byte, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
@@ -206,8 +206,8 @@ func AddSuppressions(data []byte, more []Suppression, header string) ([]byte, er
 	return b.Bytes(), nil
 }
 
-// suppressionNodes is the list of a suppressions file, made where there is none; nil when
-// the file holds nothing but comments, if that.
+// suppressionNodes returns the list of a suppressions file, and adds an empty one if there is none.
+// It returns nil for a file that holds nothing or comments alone.
 func suppressionNodes(doc *yaml.Node) *yaml.Node {
 	if len(doc.Content) == 0 || doc.Content[0].Kind != yaml.MappingNode {
 		return nil

@@ -86,7 +86,7 @@ func TestSuppressionEditMeans(t *testing.T) {
 			if data, err = d.Apply("s.yaml", data); err != nil {
 				t.Fatal(err)
 			}
-			if !says("s.yaml", data, want) {
+			if !holds("s.yaml", data, want) {
 				t.Fatalf("after %+v the file says:\n%s", d, data)
 			}
 		}

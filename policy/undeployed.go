@@ -61,7 +61,7 @@ func (u Undeployed) Results(reqs []Request) []Result {
 			deployed[[2]string{d.File, d.Kind}] = true
 		}
 	}
-	told := make(map[*Request]bool)
+	reported := make(map[*Request]bool)
 	var results []Result
 	applied := slices.Clone(u.Elsewhere)
 	for i := range reqs {
@@ -89,14 +89,14 @@ func (u Undeployed) Results(reqs []Request) []Result {
 			continue
 		}
 		for _, r := range u.held(d, before && d.State != render.DocRendered, deletes) {
-			if !told[r] {
-				told[r] = true
+			if !reported[r] {
+				reported[r] = true
 				results = append(results, u.result(r, d))
 			}
 		}
 	}
 	for i := range reqs {
-		if r := &reqs[i]; r.Operation == Delete && !told[r] {
+		if r := &reqs[i]; r.Operation == Delete && !reported[r] {
 			results = append(results, u.unreadable(r, deployed)...)
 		}
 	}

@@ -156,12 +156,12 @@ func (u *Use) close() {
 		u.Undecided++
 	}
 	if c.outcome == Pass || c.outcome == Fail {
-		u.note(c)
+		u.addVerdict(c)
 	}
 }
 
-// note adds a verdict to the hash of all verdicts.
-func (u *Use) note(c *decision) {
+// addVerdict adds a verdict to the hash of all verdicts.
+func (u *Use) addVerdict(c *decision) {
 	for _, s := range []string{c.object.Unit, c.object.APIVersion, c.object.Kind, c.object.Namespace, c.object.Name, string(c.operation), string(c.outcome)} {
 		var n [4]byte
 		binary.LittleEndian.PutUint32(n[:], uint32(len(s)))

@@ -54,8 +54,8 @@ func watchedClosely(ctx context.Context, begin func(policy string) (func(), erro
 	return leftOut, err
 }
 
-// watchedRequest is watched for a whole request: its results, or why there are
-// none.
+// watchedRequest runs step, the review of a whole request, under the Watch. It returns the results,
+// or one that says why the request was skipped.
 func (c Chain) watchedRequest(ctx context.Context, req *Request, step func() ([]Result, error)) (results []Result, err error) {
 	leftOut, err := c.watched(ctx, req, nil, func(context.Context) (err error) {
 		results, err = step()
@@ -67,7 +67,7 @@ func (c Chain) watchedRequest(ctx context.Context, req *Request, step func() ([]
 	return append(results, leftOut...), err
 }
 
-// validate is validate, watched.
+// validate calls the function validate under the Watch.
 func (c Chain) validate(ctx context.Context, v Validator, req *Request) (results []Result, err error) {
 	leftOut, err := c.watched(ctx, req, v, func(ctx context.Context) (err error) {
 		results, err = validate(ctx, v, req)
@@ -76,7 +76,7 @@ func (c Chain) validate(ctx context.Context, v Validator, req *Request) (results
 	return append(results, leftOut...), err
 }
 
-// steps is steps, watched.
+// steps calls the function steps under the Watch.
 func (c Chain) steps(ctx context.Context, m Mutator, req *Request) (taken []Step, err error) {
 	leftOut, err := c.watched(ctx, req, m, func(ctx context.Context) (err error) {
 		taken, err = steps(ctx, m, req)
