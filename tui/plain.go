@@ -2,6 +2,7 @@ package tui
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -289,7 +290,7 @@ func (d *dialogue) pane(p pane) {
 func (d *dialogue) acceptance(which string) {
 	targets, err := d.chosen(which)
 	if err != nil || d.ReadOnly {
-		d.say(cmpErr(err, errReadOnly))
+		d.say(cmp.Or(err, errReadOnly))
 		return
 	}
 	targets = slices.DeleteFunc(slices.Clone(targets), func(e *entry) bool { return !e.acceptable() })
@@ -309,13 +310,6 @@ func (d *dialogue) acceptance(which string) {
 }
 
 var errReadOnly = errors.New("--readonly: nothing is decided")
-
-func cmpErr(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
-}
 
 // asked asks for reason, day, owner and scope until they are valid.
 func (d *dialogue) asked() (a acceptance, ok bool) {
@@ -355,7 +349,7 @@ func (d *dialogue) asked() (a acceptance, ok bool) {
 func (d *dialogue) remove(which string) {
 	targets, err := d.chosen(which)
 	if err != nil || d.ReadOnly {
-		d.say(cmpErr(err, errReadOnly))
+		d.say(cmp.Or(err, errReadOnly))
 		return
 	}
 	n := d.session.unaccept(targets)

@@ -150,7 +150,7 @@ func (s *session) load(x index) {
 		e.marked = len(marked) > 0 && marked[e.key]
 	}
 	s.countMarks()
-	s.note()
+	s.updateStates()
 }
 
 // mark marks entries, or unmarks them if all are marked.
@@ -224,13 +224,13 @@ func (s *session) stage(did string, d Decisions) int {
 	})
 }
 
-// restage replaces the staged decisions, and returns how many of them are new.
+// restage replaces the staged decisions, and returns by how many their number changes.
 func (s *session) restage(did string, d Decisions) int {
 	n := d.Len() - s.staged.Len()
 	if n != 0 {
 		s.done, s.undone = append(s.done, s.staged), nil
 		s.staged = staged{d, did}
-		s.note()
+		s.updateStates()
 	}
 	return max(n, -n)
 }
@@ -259,7 +259,7 @@ func (s *session) unaccept(entries []*entry) int {
 	if n > 0 && next.Len() == s.staged.Len() { // one is dropped for each removed one
 		s.done, s.undone = append(s.done, s.staged), nil
 		s.staged = staged{next, "removing " + policy.Plural(n, "suppression")}
-		s.note()
+		s.updateStates()
 		return n
 	}
 	s.restage("removing "+policy.Plural(n, "suppression"), next)
@@ -301,7 +301,7 @@ func (s *session) undo() (did string, ok bool) {
 	did = s.staged.did
 	s.undone = append(s.undone, s.staged)
 	s.staged, s.done = s.done[len(s.done)-1], s.done[:len(s.done)-1]
-	s.note()
+	s.updateStates()
 	return did, true
 }
 
@@ -311,15 +311,15 @@ func (s *session) redo() (did string, ok bool) {
 	}
 	s.done = append(s.done, s.staged)
 	s.staged, s.undone = s.undone[len(s.undone)-1], s.undone[:len(s.undone)-1]
-	s.note()
+	s.updateStates()
 	return s.staged.did, true
 }
 
 // canUndo reports whether there is something to take back.
 func (s *session) canUndo() bool { return len(s.done)+len(s.writes) > 0 }
 
-// lastWrite is the change of the file that is to be taken back next; nil where
-// something that is staged comes first.
+// lastWrite returns the change that undo takes back next. It returns nil if a staged decision comes
+// first, or if there is no change.
 func (s *session) lastWrite() *Change {
 	if len(s.done) > 0 || len(s.writes) == 0 {
 		return nil
@@ -332,7 +332,7 @@ func (s *session) written(c *Change) {
 	s.writes = append(s.writes, write{c, s.staged})
 	s.applied = append(s.applied, s.staged.Decisions)
 	s.staged, s.done, s.undone = staged{}, nil, nil
-	s.note()
+	s.updateStates()
 }
 
 // unwritten records that the last change was taken back. Redo stages its
@@ -342,13 +342,13 @@ func (s *session) unwritten() {
 	s.writes = s.writes[:len(s.writes)-1]
 	s.applied = append(s.applied, Decisions{Add: w.staged.Remove, Remove: w.staged.Add})
 	s.undone = []staged{w.staged}
-	s.note()
+	s.updateStates()
 }
 
 // discard drops the staged decisions.
 func (s *session) discard() {
 	s.staged, s.done, s.undone = staged{}, nil, nil
-	s.note()
+	s.updateStates()
 }
 
 // A coverage is an index of decisions that quickly finds those for an entry.
@@ -391,9 +391,9 @@ func (c *coverage) covering(x *policy.Result) *policy.Suppression {
 	return nil
 }
 
-// note sets the state of every entry from the writes since the evaluation and
-// the staged decisions, and counts the states.
-func (s *session) note() {
+// updateStates sets the state of every entry from the writes since the evaluation and the staged
+// decisions, and counts the states.
+func (s *session) updateStates() {
 	var steps []coverage
 	for _, d := range s.applied {
 		steps = append(steps, newCoverage(d))

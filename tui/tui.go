@@ -25,10 +25,9 @@ import (
 // texts that they return safe to show. Errors are shown on the status line and
 // should be one sentence.
 type Host interface {
-	// Evaluate renders and evaluates, or reads the saved report again. It
-	// reports its progress by tell, with the results so far if there are new
-	// ones.
-	Evaluate(ctx context.Context, tell func(Progress)) (*report.Report, error)
+	// Evaluate renders and evaluates, or reads the saved report again. It calls progress as it
+	// goes, with the results so far if there are new ones.
+	Evaluate(ctx context.Context, progress func(Progress)) (*report.Report, error)
 	// Watch returns nil once a file has changed since the last Evaluate began.
 	Watch(ctx context.Context) error
 	// Object returns the rendered object of a result, and its difference from
