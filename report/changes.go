@@ -96,7 +96,8 @@ func allIn(set map[render.Key]bool, s selection) bool {
 	return true
 }
 
-// withObject says that failures are only fixed since their objects are deleted.
+// withObject returns the words to add to a fixed failure if it is fixed only because its object is
+// deleted.
 func withObject(deleted bool) string {
 	if !deleted {
 		return ""
@@ -209,7 +210,7 @@ func diffColour(line string) string {
 	return ""
 }
 
-// onCluster returns the unit's name, followed by the cluster unless the name
+// onCluster returns the unit's name, formatted by quote, followed by the cluster unless the name
 // begins with it.
 func (u *unitChanges) onCluster(quote func(string) string) string {
 	unit := quote(cmp.Or(visible(u.unit, maxMessage), "(no unit)"))

@@ -9,8 +9,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A digest is a report as the formats that people read whole show it, part by
-// part; every finding is in one part.
+// A digest divides a report into the parts that markdown and HTML show. Every finding is in one
+// part.
 type digest struct {
 	*Report
 	results      *list

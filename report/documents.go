@@ -49,8 +49,8 @@ func (r *Report) CountDocuments() {
 // notes. It returns "" if there are none.
 func (s *Summary) Undeployed() string { return undeployed(s.Documents, nil) }
 
-// undeployed says how many documents are not deployed and why, with the first
-// of each state.
+// undeployed returns a sentence with the number of documents that are not deployed, by state, with
+// the first of each state.
 func undeployed(counts map[render.DocumentState]int, first map[render.DocumentState]string) string {
 	var parts []string
 	total := 0

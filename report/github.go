@@ -67,7 +67,8 @@ func writeGitHub(w io.Writer, r *Report, _ Options) error {
 	return p.out.Flush()
 }
 
-// annotationLevel is the SARIF level of a finding in GitHub's eyes.
+// annotationLevel returns the SARIF level of a finding for its annotation. An undecided finding has
+// at most the level of its action.
 func annotationLevel(g *group) string {
 	level := levelOf(g.class)
 	if x := g.first(); x.Undecided() {

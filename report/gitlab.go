@@ -73,7 +73,7 @@ func writeGitLab(w io.Writer, r *Report, _ Options) error {
 	return j.flush()
 }
 
-// separator stands before an element of an array.
+// separator returns the text before element i of an array.
 func separator(i int) string {
 	if i == 0 {
 		return "[\n "
@@ -92,7 +92,7 @@ func (q *qualityWriter) entry(g *group) *qualityEntry {
 	}
 }
 
-// rest returns one finding for all that are left out, at the place of the first.
+// rest returns one entry for all findings that are left out, at the place of the first.
 func (q *qualityWriter) rest(left []*group) *qualityEntry {
 	return &qualityEntry{
 		Description: fmt.Sprintf("%d more findings are left out, the worst of them here; the JSON report has all.", len(left)),
@@ -112,7 +112,7 @@ func (q *qualityWriter) description(g *group) string {
 	return render.Cut(text, maxSARIFMessage)
 }
 
-// location is the line a person would edit, or the nearest file of the tree.
+// location returns the line that a person would edit, or the nearest file of the tree.
 func (q *qualityWriter) location(x *policy.Result) qualityLocation {
 	at, _, ok := q.src.locate(x)
 	if !ok {
@@ -129,7 +129,7 @@ func (q *qualityWriter) fingerprint(x *policy.Result) string {
 	}, "\x00"))
 }
 
-// unique is a hash of the text and of how often it was seen.
+// unique returns a hash of a text and of how often that text was seen before.
 func (q *qualityWriter) unique(s string) string {
 	n := q.seen[s]
 	q.seen[s]++
@@ -141,8 +141,8 @@ var qualitySeverities = []string{"blocker", "critical", "major", "minor", "info"
 
 func severityOrder(g *group) int { return slices.Index(qualitySeverities, qualitySeverity(g)) }
 
-// qualitySeverity is the action of a finding and then how bad its policy's
-// author says it is.
+// qualitySeverity returns GitLab's severity for a finding. It depends on the action first, and then
+// on the severity that the policy's author gives.
 func qualitySeverity(g *group) string {
 	severe := severityRank(g.severity) <= severityRank(policy.High)
 	switch {

@@ -21,7 +21,7 @@ const (
 	numClasses
 )
 
-// classes are the words for them, alone and counted.
+// classes are the words for classes, alone and after a count.
 var classes = [numClasses]struct{ word, count string }{
 	denied:    {"denied", "denied"},
 	broken:    {"error", "in error"},
@@ -59,9 +59,9 @@ type group struct {
 
 func (g *group) first() *policy.Result { return g.results.at(0) }
 
-// groups are the findings for people, the worst class first: those of one rule
-// at one line are one, and of these the ones with one message are one again. It
-// takes the results that keep allows.
+// groups returns the results for which keep returns true as groups for people to read, the worst
+// class first. Results of one rule at one line are one group, and so are groups of one rule with
+// the same message.
 func groups(l *list, keep func(*policy.Result) bool) []*group {
 	type messageKey struct {
 		rule    uint32
@@ -88,7 +88,8 @@ func groups(l *list, keep func(*policy.Result) bool) []*group {
 	return append(early, joined...)
 }
 
-// groupBy joins what one rule says at one line. What has no place stays alone.
+// groupBy returns the results for which keep returns true, with those of one rule at one line as
+// one group. A result without a place is a group of its own.
 func groupBy(l *list, keep func(*policy.Result) bool) []*group {
 	var all []*group
 	rules, files := make(map[classKey]uint32), make(map[string]uint32)
@@ -122,7 +123,7 @@ type lineKey struct {
 	line       int
 }
 
-// numberOf returns the number of a key, which it gets when it is first seen.
+// numberOf returns the number of a key. A new key gets the next number.
 func numberOf[K comparable](numbers map[K]uint32, key K) uint32 {
 	n, ok := numbers[key]
 	if !ok {
@@ -132,7 +133,7 @@ func numberOf[K comparable](numbers map[K]uint32, key K) uint32 {
 	return n
 }
 
-// sameMessage are results by rule and message, in order of appearance.
+// sameMessage divides results by rule and message, in order of appearance.
 func sameMessage(s selection) []selection {
 	type messageKey struct {
 		classKey
@@ -157,7 +158,7 @@ type spot struct {
 	results selection
 }
 
-// spots are the group's places by file and line, in order of appearance.
+// spots returns the group's places by file and line, in order of appearance.
 func (g *group) spots() []*spot {
 	var all []*spot
 	byLine := make(map[line]uint32)
@@ -172,7 +173,7 @@ func (g *group) spots() []*spot {
 	return all
 }
 
-// objects are the different objects of results, in order.
+// objects returns the different objects of results, in order.
 func objects(s selection) []render.Key {
 	var keys []render.Key
 	seen := make(map[render.Key]bool)
@@ -185,7 +186,7 @@ func objects(s selection) []render.Key {
 	return keys
 }
 
-// short is an object's kind and name, and full its version too: safe to show.
+// short returns an object's kind and name, and full also its version. Both are safe to show.
 func short(k render.Key) string {
 	return name(strings.TrimSpace(k.Kind+" ")) + " " + qualified(k)
 }
@@ -224,12 +225,13 @@ func compareRules(a, b policy.Rule) int {
 	)
 }
 
-// open says that a result counts now: nobody accepted it, and it was not there before.
+// open reports whether a result counts: it is not suppressed, its unit is deployed, and the base
+// does not have it.
 func open(x *policy.Result) bool {
 	return x.Suppression == nil && !x.Unreached && (x.Baseline == "" || x.Baseline == policy.New)
 }
 
-// sortedKeys sorts keys by a string of each.
+// sortedKeys sorts keys by a string of each, in place.
 func sortedKeys[K any](keys []K, by func(K) string) []K {
 	slices.SortFunc(keys, func(a, b K) int { return strings.Compare(by(a), by(b)) })
 	return keys
@@ -245,7 +247,7 @@ func wordOf(x *policy.Result) string {
 	return classes[c].word
 }
 
-// assumptions are the different ones of results, as many as limit.
+// assumptions returns the different assumptions of results, at most limit.
 func assumptions(s selection, limit int) []string {
 	var all []string
 	for _, x := range s.outlines() {

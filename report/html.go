@@ -16,13 +16,12 @@ import (
 	"github.com/preadmit/preadmit/policy"
 )
 
-// The html format is one file for auditors and artifacts. It asks for nothing
-// from anywhere, and its own policy (CSP) has the browser hold it to that: one
-// style and one script, by their hashes. Without scripts all is there but the
-// filter. What is not ours is text to html/template, after visible.
-//
-// Browsers take long over half a million elements, so this ends at 8 MiB. A
-// section that does not fit says how much of it is missing, as the head does.
+// The html format is one file for auditors and artifacts. It loads nothing, and its
+// Content-Security-Policy makes browsers enforce this: it allows one style and one script, by their
+// hashes. Without scripts only the filter is missing. Text of the tree passes through visible and
+// is then escaped by html/template. Browsers are slow with half a million elements, so a page ends
+// at 8 MiB. A section that does not fit says how many of its items are left out, and so does the
+// head.
 const (
 	maxPage  = 8 << 20 // bytes, but for the last item
 	maxFacts = 50      // objects, places or messages of a finding
@@ -39,8 +38,7 @@ var pageText string
 
 var page = sync.OnceValue(func() *template.Template { return template.Must(template.New("page").Parse(pageText)) })
 
-// A pageWriter writes the parts of a page. It is an error's witness: the first
-// stays in err.
+// A pageWriter writes the parts of a page. err is the first error.
 type pageWriter struct {
 	*digest
 	text     *printer
@@ -208,7 +206,8 @@ func (p *pageWriter) changed() {
 	})
 }
 
-// lines writes results on a line each; the word is before that of their class.
+// lines adds a section with a line for each result. word comes before the word of the result's
+// class.
 func (p *pageWriter) lines(id, title, word string, share int, results selection) {
 	p.section(id, title, share, results.len(), func(i int) string {
 		x := results.at(i)
@@ -226,7 +225,7 @@ func (p *pageWriter) proposals(id, title string, share int, all []proposal) {
 	})
 }
 
-// grouped writes results on a line for each rule and message.
+// grouped adds a section with a line for each rule and message.
 func (p *pageWriter) grouped(id, title string, share int, results selection) {
 	same := sameMessage(results)
 	s := p.section(id, title, share, len(same), func(i int) string {
@@ -292,7 +291,7 @@ func (p *pageWriter) rules() {
 	s.head = "rulesTable"
 }
 
-// losses is the section of deletions that delete more than the object.
+// losses adds the section of deletions that delete more than the object.
 func (p *pageWriter) losses() {
 	found := losses(p.Report)
 	p.section("losses", "Deletions that delete more than the object itself", shareChanges, len(found), func(i int) string { return p.change(found[i]) })

@@ -21,8 +21,8 @@ type pageFinding struct {
 	Facts []pageFact
 }
 
-// A pageFact is one thing known of a finding. Where it names a place, Place leads
-// to Link, and Rest follows.
+// A pageFact is a fact about a finding. If it names a place, Place is linked to Link, and Rest
+// follows it.
 type pageFact struct {
 	Label, Text       string
 	Mono              bool
@@ -41,7 +41,7 @@ func (p *pageFinding) mono(label, text string) {
 	}
 }
 
-// at adds a fact that names a place: text before it, and what follows it.
+// at adds a fact that names a place, with text before and after the place.
 func (p *pageWriter) at(f *pageFinding, label, before string, s render.Span, after string) {
 	f.Facts = append(f.Facts, pageFact{Label: label, Text: before, Mono: true, Place: p.text.place(s), Link: p.links.to(s), Rest: after})
 }
@@ -133,7 +133,7 @@ func (p *pageWriter) objects(f *pageFinding, x *policy.Result, s *spot) {
 	}
 }
 
-// messages are the other messages of the rule at the same line.
+// messages adds the other messages of the rule at the same line.
 func (p *pageWriter) messages(f *pageFinding, g *group) {
 	seen := map[string]bool{g.first().Message: true}
 	more := 0
@@ -174,7 +174,7 @@ func (p *pageWriter) origins(f *pageFinding, x *policy.Result, primary render.Or
 	}
 }
 
-// places are the group's other places.
+// places adds the group's other places.
 func (p *pageWriter) places(f *pageFinding, spots []*spot) {
 	for i, s := range spots {
 		if i == maxFacts {

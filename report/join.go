@@ -8,7 +8,8 @@ import (
 	"github.com/preadmit/preadmit/policy"
 )
 
-// note is the sentence by which formats other than JSON say that this is a part.
+// note returns the sentence with which formats other than JSON say that the report is one part of a
+// run.
 func (s *Shard) note() string {
 	return fmt.Sprintf("this is part %d of %d of a run: results of units in the other parts are not in it; preadmit convert joins the JSON reports of all parts", s.Number, s.Of)
 }
@@ -74,7 +75,7 @@ func missingParts(parts map[int]Part, of int) []string {
 	return missing
 }
 
-// areMissing is "3 is", or "3, 4 are".
+// areMissing returns "3 is", or "3, 4 are".
 func areMissing(numbers []string) string {
 	if len(numbers) == 1 {
 		return numbers[0] + " is"

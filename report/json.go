@@ -74,7 +74,7 @@ func whole(x policy.Result) *policy.Result {
 	return &x
 }
 
-// sortedRules is a sorted copy.
+// sortedRules returns a sorted copy of the report's rules.
 func sortedRules(r *Report) []policy.Rule {
 	rules := slices.Clone(r.Rules)
 	slices.SortStableFunc(rules, compareRules)

@@ -13,9 +13,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// The junit format is JUnit XML, as Jenkins, GitLab, Azure DevOps and Buildkite
-// read it. Its shape is that of Jenkins' junit-10.xsd: no file or line but in
-// texts, no time, since a report has none.
+// The junit format is JUnit XML, as Jenkins, GitLab, Azure DevOps and Buildkite read it. Its shape
+// is that of Jenkins' junit-10.xsd: files and lines are in texts only, and there is no time, since
+// a report has none.
 //
 //   - A unit is a test suite. A test case is a rule's result about an object.
 //     Passes are only counted.
@@ -107,7 +107,7 @@ func writeJUnit(w io.Writer, r *Report, o Options) error {
 	return j.out.Flush()
 }
 
-// suites are the report's units, and what belongs to none, by path.
+// suites returns a suite for each unit of the report, and one for results without a unit, by path.
 func (j *junitWriter) suites(r *Report, results *list) []*suite {
 	byUnit := make(map[string]*suite)
 	of := func(unit string) *suite {
@@ -149,7 +149,7 @@ type caseKey struct {
 	needs  string
 }
 
-// file puts the one result of a selection into its suite.
+// file adds the one result of a selection, x, to its suite.
 func (j *junitWriter) file(s *suite, cases map[caseKey]*testCase, one selection, x *policy.Result) {
 	switch x.Outcome {
 	case policy.Pass:
@@ -250,7 +250,7 @@ func (j *junitWriter) testCase(c *testCase) {
 	j.line(`</testcase>`)
 }
 
-// notCounted says why a finding does not count, if it doesn't.
+// notCounted returns why a finding does not count, or "" if it does.
 func notCounted(x *policy.Result) string {
 	switch {
 	case x.Suppression != nil:
@@ -264,7 +264,7 @@ func notCounted(x *policy.Result) string {
 	}
 }
 
-// body is all that is known of a case, as text.
+// body returns everything that is known about a case, as text.
 func (j *junitWriter) body(c *testCase) string {
 	if j.details > maxCaseDetails {
 		return ""

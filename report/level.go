@@ -6,12 +6,13 @@ import (
 	"github.com/preadmit/preadmit/policy"
 )
 
-// rankOf puts errors and denials, which have one level, into one rank.
+// rankOf returns the rank of a class's level. Errors and denials have the same level, and so the
+// same rank.
 func rankOf(c class) int { return slices.Index(levels, levelOf(c)) }
 
 var levels = []string{"error", "warning", "note", "none"}
 
-// levelOf is the level of a class: an alert that is not decided warns.
+// levelOf returns the SARIF level of a class. An undecided finding is a warning.
 func levelOf(c class) string {
 	switch c {
 	case denied, broken:
@@ -23,7 +24,7 @@ func levelOf(c class) string {
 	}
 }
 
-// actionLevel lowers a level to what would follow from a failure at most.
+// actionLevel lowers a level to at most that of the action of a failure.
 func actionLevel(a policy.Action, level string) string {
 	most := map[policy.Action]string{policy.Warn: "warning", policy.Audit: "note"}[a]
 	if most == "" {

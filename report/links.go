@@ -36,7 +36,7 @@ var (
 	ofCommit   = regexp.MustCompile(`^[0-9a-f]{12}:`) // begins the name of a file of another commit
 )
 
-// to is the address of a place, "" if it has none.
+// to returns the address of a place, or "" if it has none.
 func (l links) to(s render.Span) string {
 	commit, file, _ := strings.Cut(s.File, ":")
 	if !ofCommit.MatchString(s.File) {
@@ -46,7 +46,7 @@ func (l links) to(s render.Span) string {
 	return l.at(commit, s)
 }
 
-// at is the address of a place at another commit, "" if it has none.
+// at returns the address of a place at another commit, or "" if it has none.
 func (l links) at(commit string, s render.Span) string {
 	if strings.HasPrefix(l.base, commit) {
 		commit = l.base
@@ -69,8 +69,8 @@ func (l links) of(c *Change) string {
 	}
 }
 
-// linkTo is the address of a line as GitHub and GitLab write it. Files outside of
-// the repository have none, nor have standard input and flags.
+// linkTo returns the address of a line, in the form of GitHub and GitLab. Files outside of the
+// repository, standard input and flags have none.
 func linkTo(prefix string, s render.Span) string {
 	if prefix == "" || strings.HasPrefix(s.File, "-") || !fs.ValidPath(s.File) {
 		return ""

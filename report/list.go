@@ -33,7 +33,7 @@ func newList(r *Report) *list {
 	return l
 }
 
-// sorted returns results in the report's order: a copy, where they are not.
+// sorted returns results in the report's order. It copies them if they are in another order.
 func sorted(results []policy.Result) []policy.Result {
 	if !policy.IsSorted(results) {
 		results = slices.Clone(results)

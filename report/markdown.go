@@ -130,7 +130,7 @@ func (m *markdownWriter) notRendered() {
 	m.section("Not rendered, or only partly", shareNotWhole, len(items), func(i int) string { return items[i] })
 }
 
-// placeOf leads to where a finding is, where the tree's files have an address.
+// placeOf returns a link to the place of a finding, or "" if files of the tree have no address.
 func (m *markdownWriter) placeOf(x *policy.Result) string {
 	if s := place(x).Span; m.links.head != "" && s.File != "" {
 		return " at " + placeLink(s, m.links.to(s))
@@ -146,8 +146,8 @@ func unitItem(u Unit) string {
 	return item + "\n"
 }
 
-// findings shows groups with their source lines and all that led there, or for
-// want of room on a line each.
+// findings adds groups with their source lines and the places that set the value. Groups for which
+// there is no room are on a line each.
 func (m *markdownWriter) findings(title string, share int, found []*group) {
 	s := m.section(title, share, len(found), func(i int) string {
 		g := found[i]
@@ -255,12 +255,12 @@ func (m *markdownWriter) notes() {
 	m.section("Notes", shareNotes, len(m.Notes), func(i int) string { return "- " + plainText(prose(m.Notes[i])) + "\n" })
 }
 
-// list shows results on a line each.
+// list adds a section with a line for each result.
 func (m *markdownWriter) list(title string, share int, results selection, word func(*policy.Result) string) {
 	m.section(title, share, results.len(), func(i int) string { return m.item(results.at(i), word(results.at(i))) })
 }
 
-// grouped shows results on a line for each rule and message.
+// grouped adds a section with a line for each rule and message.
 func (m *markdownWriter) grouped(title string, share int, results selection) {
 	same := sameMessage(results)
 	s := m.section(title, share, len(same), func(i int) string {
@@ -286,7 +286,7 @@ func (m *markdownWriter) item(x *policy.Result, word string) string {
 	return item + "\n"
 }
 
-// losses is the section of deletions that delete more than the object.
+// losses adds the section of deletions that delete more than the object.
 func (m *markdownWriter) losses() {
 	found := losses(m.Report)
 	m.section("Deletions that delete more than the object itself", shareChanges, len(found), func(i int) string {
@@ -294,7 +294,7 @@ func (m *markdownWriter) losses() {
 	})
 }
 
-// diffs writes the differences of objects, each folded.
+// diffs adds the differences of objects, each folded.
 func (m *markdownWriter) diffs() {
 	changed := slices.DeleteFunc(alike(m.changes), func(same []*Change) bool { return same[0].Diff == "" })
 	s := m.section("What changes in objects", shareDiffs, len(changed), func(i int) string {
