@@ -163,7 +163,7 @@ func (f *plainFile) Read(p []byte) (int, error) {
 			return 0, io.EOF
 		}
 		if f.read += int64(n); n > 0 && n < len(p) && f.read == f.stat.Size() {
-			return n, io.EOF // which saves a call that reads nothing
+			return n, io.EOF // saves a read that would return nothing
 		}
 		return n, nil
 	}

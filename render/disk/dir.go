@@ -1,11 +1,11 @@
-// Package disk reads directories as file systems out of which nothing leads.
+// Package disk reads directories as file systems that can't be left through links.
 //
-// [Open] takes a directory that was opened as an [os.Root] and returns a [Dir]:
-// links and ".." lead nowhere outside, only regular files and directories open, each
-// directory is listed once, and what one run may read is bounded (dir.go, held.go,
-// listing.go, beneath_linux.go). A [Tree] is all that a run reads: the repository that
-// [Root] finds, with places outside of it, standard input and other revisions as mounts
-// (tree.go, root.go). Reports have names of their own for what is mounted (names.go).
+// [Open] takes a directory that was opened as an [os.Root] and returns a [Dir]: links and ".."
+// can't lead outside, only regular files and directories can be opened, each directory is listed
+// once, and the bytes that one run may read are limited (dir.go, held.go, listing.go,
+// beneath_linux.go). A [Tree] contains all that a run reads: the repository that [Root] finds, with
+// places outside of it, standard input and other revisions as mounts (tree.go, root.go). names.go
+// converts the names of mounted files for reports.
 package disk
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A Dir is a directory out of which nothing leads. It is safe for concurrent use.
+// A Dir is a directory whose links and ".." can't lead outside. It is safe for concurrent use.
 type Dir struct{ *dirs }
 
 // Open returns the directory of root, which must stay open.
@@ -56,8 +56,7 @@ func (d Dir) Open(name string) (fs.File, error) {
 	return f, nil
 }
 
-// openInRoot opens a regular file or a directory, following links that lead nowhere
-// outside.
+// openInRoot opens a regular file or a directory. It follows links that stay within the root.
 func (d *dirs) openInRoot(name string) (fs.File, fs.FileInfo, error) {
 	// A pipe that nobody writes to would block here for ever otherwise.
 	f, err := in(d, name, func(r *os.Root, name string) (*os.File, error) {

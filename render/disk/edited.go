@@ -7,8 +7,8 @@ import (
 	"github.com/preadmit/preadmit/render/internal/memfile"
 )
 
-// edited is a directory of which some files have other texts than on disk. A text
-// without a file is found by its name, but in no listing.
+// edited is a directory in which some files have texts other than on disk. A text without a file
+// can be opened by its name, but is not listed.
 type edited struct {
 	Dir
 	texts map[string]string

@@ -6,7 +6,7 @@ import (
 	"github.com/preadmit/preadmit/render/internal/memfile"
 )
 
-// A File is a file system whose root is a file: standard input.
+// A File is a file system whose root is a single file, for standard input.
 type File []byte
 
 // Open implements fs.FS.

@@ -12,9 +12,9 @@ import (
 	"sync/atomic"
 )
 
-// dirs holds directories of a root open, so that files in them are opened in one
-// step instead of from the root. A name that leads out of its directory, or
-// fails, is looked up from the root.
+// dirs keeps directories of a root open, so that files in them are opened in one step instead of
+// from the root. If that fails, or the name leads out of its directory, the name is looked up from
+// the root.
 type dirs struct {
 	root *os.Root
 	top  *os.File // the root's directory; nil if it can't be opened
@@ -31,15 +31,15 @@ type dirs struct {
 	left atomic.Int64 // bytes that may still be read
 }
 
-// maxRead bounds what a run reads of a tree, each time that it does: more is no
-// repository, but a way to keep a run busy.
+// maxRead limits the bytes that a run reads of a tree; a file that is read twice counts twice. No
+// real repository needs more.
 const maxRead = 2 << 30
 
 var errReadEnough = fmt.Errorf("not read: the run has read %d GiB already", maxRead>>30)
 
 const maxHeld = 128
 
-// of is the directory that holds a name, and the name in it.
+// of returns an open directory that contains name, and the rest of the name in it.
 func (d *dirs) of(name string) (*os.Root, string) {
 	dir, base := path.Split(name)
 	if dir == "" {
@@ -51,8 +51,8 @@ func (d *dirs) of(name string) (*os.Root, string) {
 	return d.root, filepath.FromSlash(name)
 }
 
-// open opens a directory below the nearest that is held; nil where that fails,
-// be it that a link leads from one to the other.
+// open opens a directory below its nearest open parent. It returns nil on failure, also if a link
+// is in between.
 func (d *dirs) open(dir string) *os.Root {
 	d.mu.Lock()
 	r := d.held[dir]
@@ -76,7 +76,7 @@ func (d *dirs) open(dir string) *os.Root {
 		return other
 	}
 	if len(d.order) == maxHeld {
-		d.held[d.order[0]].Close() // whoever is at it looks from the root
+		d.held[d.order[0]].Close() // a concurrent reader of it fails and looks from the root
 		delete(d.held, d.order[0])
 		d.order = d.order[1:]
 	}

@@ -9,15 +9,15 @@ import (
 	"sync/atomic"
 )
 
-// maxListed bounds how many directory entries a Dir keeps. An entry takes some 100
-// bytes, and 200 more once it is described.
+// maxListed limits the directory entries that a Dir keeps. An entry takes about 100 bytes, and 200
+// more once it has a FileInfo.
 const maxListed = 1 << 17
 
 // A listing holds a directory's entries, sorted by name.
 type listing []listedFile
 
-// A listedFile is an entry of a directory as it was when the directory was read. It
-// is described when somebody first asks.
+// A listedFile is an entry of a directory at the time when the directory was read. Its FileInfo is
+// read when first needed.
 type listedFile struct {
 	in   *dirs
 	path string
@@ -33,7 +33,7 @@ func (l listing) entries() []fs.DirEntry {
 	return entries
 }
 
-// listing returns the listing that is kept of a directory.
+// listing returns the stored listing of a directory.
 func (d *dirs) listing(dir string) (listing, bool) {
 	d.listMu.RLock()
 	defer d.listMu.RUnlock()
@@ -41,8 +41,8 @@ func (d *dirs) listing(dir string) (listing, bool) {
 	return l, ok
 }
 
-// keep returns the listing of a directory with the given entries, sorted by name. It
-// keeps the listing as long as there is room.
+// keep returns the listing of a directory with the given entries, sorted by name. It stores the
+// listing unless maxListed is reached.
 func (d *dirs) keep(dir string, read []named) listing {
 	l := make(listing, len(read))
 	for i, e := range read {
@@ -60,10 +60,9 @@ func (d *dirs) keep(dir string, read []named) listing {
 	return l
 }
 
-// listed returns the entry of a name if its directory is listed and has it. known
-// reports whether that answers the question. It does not if no entry has the name,
-// but the file system may treat one as equal: one that differs in case or in
-// Unicode composition.
+// listed looks up a name in the stored listing of its directory. known is false if the answer must
+// come from the file system: if the directory is not listed, or if no entry has exactly this name
+// but the file system may treat one as equal, because it differs in case or Unicode composition.
 func (d *dirs) listed(name string) (f *listedFile, known bool) {
 	if !fs.ValidPath(name) || name == "." {
 		return nil, false

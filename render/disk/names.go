@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// shown returns a name below the mount as reports show it: for a revision
-// commit:path, as git writes it, and for fetched content a name that no path of the
-// repository can have.
+// shown returns the name in reports of a file below the mount: for a revision commit:path, as git
+// writes it, and for fetched content a name that no path of the repository can have.
 func (m *Mount) shown(rest string) string {
 	if m.Fetched {
 		return m.Display + "//" + rest
@@ -86,8 +85,8 @@ func (s Shown) Lstat(name string) (fs.FileInfo, error) { return s.Tree.Lstat(s.F
 // ReadLink implements fs.ReadLinkFS.
 func (s Shown) ReadLink(name string) (string, error) { return s.Tree.ReadLink(s.Find(name)) }
 
-// Path returns the path on this machine of a file, by its name in reports. Files
-// of a revision, of the store and of standard input have none, which is an error.
+// Path returns the path on this machine of a file, given its name in reports. It returns an error
+// for files of a revision, of the store and of standard input, which have no path.
 func (t *Tree) Path(display string) (string, error) {
 	name, dir := t.Find(display), t.Dir
 	for _, m := range t.Mounts() {

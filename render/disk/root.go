@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 )
 
-// Root returns the directory to open for paths: the nearest parent of cwd with
-// .git, else cwd itself, or that of the first path if it lies outside of there.
-// For a path that does not exist the error is an [fs.PathError] with that path.
+// Root returns the directory to open for paths: the nearest parent of cwd with .git, else cwd
+// itself. If the first path lies outside of it, Root returns the repository or directory of that
+// path instead. For a path that does not exist the error is an [fs.PathError] with that path.
 func Root(cwd string, paths []string) (string, error) {
 	cwd, err := filepath.EvalSymlinks(cwd)
 	if err != nil {
@@ -38,7 +38,7 @@ func Root(cwd string, paths []string) (string, error) {
 	return root, nil
 }
 
-// repository is the nearest directory from dir up that holds .git, or "".
+// repository returns the nearest directory, from dir upwards, that contains .git, or "".
 func repository(dir string) string {
 	for {
 		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
@@ -52,7 +52,8 @@ func repository(dir string) string {
 	}
 }
 
-// holder is the directory to open for a path that lies outside of the tree.
+// holder returns the directory to open for a path outside of the tree: its repository, else its
+// directory.
 func holder(real string) string {
 	dir := real
 	if info, err := os.Stat(real); err == nil && !info.IsDir() {
@@ -76,8 +77,8 @@ func realPath(p string) (string, error) {
 	return real, err
 }
 
-// Within returns the name of a file below dir, with slashes, and whether it is
-// there. Both are paths of this machine; links are not followed.
+// Within returns the slash-separated name of file relative to dir, and whether file is below dir.
+// Both are paths of this machine; links are not followed.
 func Within(dir, file string) (string, bool) {
 	rel, err := filepath.Rel(dir, file)
 	if err != nil || !filepath.IsLocal(rel) {

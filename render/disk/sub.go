@@ -5,8 +5,8 @@ import (
 	"path"
 )
 
-// A subtree is a directory of a file system, whose links are followed as far as
-// the file system follows them.
+// A subtree is a directory of a file system. Its links are followed if and where the file system
+// follows them.
 type subtree struct {
 	fs.FS
 	dir string

@@ -13,13 +13,12 @@ import (
 	"sync"
 )
 
-// A Tree is all that a run may read: the repository, and what was named on the
-// command line but lies outside of it. It is an [fs.FS] in which nothing leads
-// out, no link and no "..", and of which only regular files and directories can
-// be opened, so that a pipe or device planted in it can't block a run.
+// A Tree contains all that a run may read: the repository, and files outside of it that were named
+// on the command line. It is an [fs.FS] in which no link and no ".." leads outside. Only regular
+// files and directories can be opened, so a pipe or device can't block a run.
 type Tree struct {
 	Dir    string // of the repository, absolute, links resolved
-	Paired bool   // one of two to compare: a name may be missing that the other has
+	Paired bool   // one of two trees to compare: a file may exist in only one of them
 
 	root  *os.Root
 	files fs.FS // of the repository: those in root, or in a revision
@@ -32,7 +31,7 @@ type Tree struct {
 type Mount struct {
 	Name    string // in the tree
 	Display string // in reports
-	Dir     string // absolute; "" for what is no directory of this machine
+	Dir     string // absolute; "" if it is no directory of this machine
 	FS      fs.FS
 	Fetched bool // from the store
 }
@@ -50,11 +49,11 @@ func OpenTree(dir string) (*Tree, error) {
 	return &Tree{Dir: dir, root: root, files: Open(root)}, nil
 }
 
-// Close closes the repository's directory, for all trees that At made of this one.
+// Close closes the repository's directory, also for all trees returned by At.
 func (t *Tree) Close() error { return t.root.Close() }
 
-// At returns the tree with the files of another revision in the place of the
-// repository's, and the same mounts.
+// At returns a tree with the same mounts and the files of another revision in place of the
+// repository's.
 func (t *Tree) At(files fs.FS) *Tree {
 	return &Tree{Dir: t.Dir, Paired: true, root: t.root, files: files, mounts: t.Mounts()}
 }
@@ -69,20 +68,19 @@ func (t *Tree) WorkTree() bool {
 	return false
 }
 
-// Edit puts texts in the place of the repository's files of these names, as an editor
-// has them open. It must be called before the tree is used.
+// Edit replaces the texts of the repository's files with these names, for editors with unsaved
+// changes. It must be called before the tree is used.
 func (t *Tree) Edit(texts map[string]string) {
 	if d, ok := t.files.(Dir); ok && len(texts) > 0 {
 		t.files = edited{d, texts}
 	}
 }
 
-// Repository returns the repository's files without the mounts: of the revision if
-// the tree is of one.
+// Repository returns the repository's files, or those of the tree's revision, without the mounts.
 func (t *Tree) Repository() fs.FS { return Sub(t.files, ".") }
 
-// Dirs returns a directory of the repository: that of the tree's revision first, if
-// it is of one, then that of the work tree.
+// Dirs returns the directory with this name in the tree's revision, if it has one, and in the work
+// tree.
 func (t *Tree) Dirs(name string) []fs.FS {
 	dirs := []fs.FS{Sub(t.files, name)}
 	if !t.WorkTree() && t.root != nil {
@@ -91,8 +89,8 @@ func (t *Tree) Dirs(name string) []fs.FS {
 	return dirs
 }
 
-// realPath resolves links in a path. In one of two trees it takes a path that the
-// work tree lacks as it is written.
+// realPath resolves links in a path. In one of two trees to compare, it returns a path unchanged if
+// the work tree does not have it.
 func (t *Tree) realPath(p string) (string, error) {
 	real, err := realPath(p)
 	if err == nil || !t.Paired {
@@ -156,23 +154,23 @@ func (t *Tree) Add(m Mount) {
 	t.mounts = append(slices.Clip(t.mounts), m)
 }
 
-// Mounts returns the places outside of the repository that were named so far.
+// Mounts returns the mounts added so far.
 func (t *Tree) Mounts() []Mount {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.mounts
 }
 
-// MountRevision makes the files of another revision of the repository visible,
-// and returns their name in the tree.
+// MountRevision mounts the files of another revision of the repository and returns the mount's name
+// in the tree.
 func (t *Tree) MountRevision(commit string, files fs.FS) string {
 	m := Mount{Name: path.Join(Outside, "@"+commit[:12]), Display: commit[:12] + ":", FS: files}
 	t.Add(m)
 	return m.Name
 }
 
-// mountName is a name in the tree for a place outside: it depends on nothing
-// but the place, since fingerprints depend on it.
+// mountName returns the name in the tree of a place outside. It depends on nothing but the place,
+// because fingerprints contain it.
 func mountName(display string) string {
 	elements := strings.Split(strings.Trim(filepath.ToSlash(display), "/"), "/")
 	for i, e := range elements {
@@ -202,7 +200,7 @@ func (t *Tree) mountStdin(stdin io.Reader) (string, error) {
 	return m.Name, nil
 }
 
-// Locate returns the file system that holds a name, and the name there.
+// Locate returns the file system that contains a name, and the name relative to it.
 func (t *Tree) Locate(op, name string) (fs.FS, string, error) {
 	if !fs.ValidPath(name) {
 		return nil, "", &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
@@ -264,7 +262,7 @@ func (t *Tree) ReadLink(name string) (string, error) {
 	return fs.ReadLink(fsys, rest)
 }
 
-// Lstat describes a name without following it if it is a link.
+// Lstat returns the FileInfo of a name; of the link itself if it is one.
 func (t *Tree) Lstat(name string) (fs.FileInfo, error) {
 	fsys, rest, err := t.Locate("lstat", name)
 	if err != nil {
@@ -273,7 +271,7 @@ func (t *Tree) Lstat(name string) (fs.FileInfo, error) {
 	return fs.Lstat(fsys, rest)
 }
 
-// Stat describes the file with a name, without opening it.
+// Stat returns the FileInfo of the file with a name, without opening it.
 func (t *Tree) Stat(name string) (fs.FileInfo, error) {
 	fsys, rest, err := t.Locate("stat", name)
 	if err != nil {

@@ -23,8 +23,8 @@ import (
 // urlQuery matches the query of an address, which may contain tokens.
 var urlQuery = regexp.MustCompile(`(https?://[^\s"?]*)\?[^\s"]*`)
 
-// newClient returns a client that asks only the hosts that it may ask, follows
-// few redirects, and sends a login to its own host alone.
+// newClient returns a client that sends requests to permitted hosts only, follows a few redirects,
+// and sends each login only to its own host.
 func newClient(o *Options) *http.Client {
 	t := &guarded{options: o, proxies: &sync.Map{}, byHost: make(map[string]*http.Transport)}
 	return &http.Client{
@@ -88,10 +88,10 @@ func (g *guarded) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// progressKey is that of a Want's Progress in the context of its requests.
+// progressKey is the context key of a Want's Progress.
 type progressKey struct{}
 
-// counted is a response's body that counts for the run.
+// counted is a response body whose bytes count towards the limit of the run.
 type counted struct {
 	io.ReadCloser
 	g        *guarded
@@ -149,7 +149,7 @@ func (g *guarded) proxy(req *http.Request) (*url.URL, error) {
 	if u == nil || err != nil {
 		return u, err
 	}
-	// Behind a proxy nobody here sees the address that a name has.
+	// With a proxy, this program does not see the address that a name resolves to.
 	if !g.options.names(req.URL.Hostname(), port(req.URL)) && !isPublicName(req.URL.Hostname()) {
 		return nil, &privateError{req.URL.Hostname()}
 	}
@@ -157,8 +157,8 @@ func (g *guarded) proxy(req *http.Request) (*url.URL, error) {
 	return u, nil
 }
 
-// isPublicName reports whether a host may be one of the public internet by its
-// name or address. A name that ends in a number is an address in some spelling.
+// isPublicName reports whether a host may be on the public internet, judging by its name or address
+// only. A name whose last label begins with a digit is an address in an unusual spelling.
 func isPublicName(host string) bool {
 	if a, err := netip.ParseAddr(host); err == nil {
 		return isPublic(a)
@@ -169,10 +169,10 @@ func isPublicName(host string) bool {
 	return last != host && last != "" && (last[0] < '0' || last[0] > '9') && !slices.Contains(inner, last)
 }
 
-// dial connects to a public address, or to any of a host that is named, but for
-// the address of a machine's metadata, which has to be named itself. It looks at
-// the address that the connection is made to, so that a name that resolves to
-// another one the second time gains nothing.
+// dial connects to public addresses, and for hosts in Options.Hosts to private ones as well, except
+// for cloud metadata addresses, which must be listed themselves. It checks the address of the
+// actual connection, so a name that resolves to another address the second time can't avoid the
+// check.
 func (g *guarded) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -197,16 +197,15 @@ func (g *guarded) dial(ctx context.Context, network, address string) (net.Conn, 
 	return conn, err
 }
 
-// A privateError is why a host is not asked.
+// A privateError is the error for a host with a private address.
 type privateError struct{ host string }
 
 func (p *privateError) Error() string {
 	return fmt.Sprintf("%s has a private address; name the host under fetch.hosts in .preadmit/config.yaml to allow that", p.host)
 }
 
-// reserved are addresses that lead into a network from within it, beside those
-// that net/netip knows: shared and benchmarking ranges, and IPv4 addresses
-// behind a translator.
+// reserved lists address ranges that can lead into the local network, in addition to those that
+// net/netip knows: shared and benchmarking ranges, and IPv4 addresses embedded in IPv6.
 var reserved = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
 	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("64:ff9b::/96"),
@@ -214,14 +213,14 @@ var reserved = []netip.Prefix{
 	netip.MustParsePrefix("::/96"), netip.MustParsePrefix("2001::/32"), netip.MustParsePrefix("192.88.99.0/24"),
 }
 
-// metadata are addresses at which a cloud tells its machines their secrets. Only
-// one of them is in a range that is private.
+// metadata lists addresses at which clouds serve a machine's secrets. Only one of them is in a
+// private range.
 var metadata = []netip.Prefix{
 	netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("fe80::/10"), netip.MustParsePrefix("168.63.129.16/32"),
 	netip.MustParsePrefix("fd00:ec2::/32"), netip.MustParsePrefix("100.100.100.200/32"), netip.MustParsePrefix("192.0.0.192/32"),
 }
 
-// allowsAddress reports whether a connection to a host may be one to an address.
+// allowsAddress reports whether a connection to host may use address a.
 func (o *Options) allowsAddress(host, port string, a netip.Addr) bool {
 	named, isLiteral := o.names(host, port), a.String() == strings.Trim(host, "[]")
 	return isPublic(a) || named && (isLiteral || !within(metadata, a.Unmap()))
@@ -237,7 +236,7 @@ func isPublic(a netip.Addr) bool {
 		!within(reserved, a) && !within(metadata, a)
 }
 
-// allows says why an address is not asked.
+// allows returns an error if the host of an address may not be contacted.
 func (o *Options) allows(u *url.URL) error {
 	if !o.Only || o.names(u.Hostname(), port(u)) || among(o.Locked, u.Hostname(), port(u)) {
 		return nil
@@ -279,8 +278,8 @@ func among(hosts []string, host, port string) bool {
 	})
 }
 
-// login returns what is known for the host of an address. It is sent without
-// encryption only to a host that is named.
+// login returns the login for the host of an address, or nil. Without encryption, a login is used
+// only for hosts in Options.Hosts.
 func (o *Options) login(u *url.URL) *Login {
 	if u.Scheme != "https" && !o.names(u.Hostname(), port(u)) {
 		return nil
@@ -294,7 +293,7 @@ func (o *Options) login(u *url.URL) *Login {
 	return nil
 }
 
-// readAll reads a body up to a size. want is its length, -1 if unknown.
+// readAll reads a body of at most most bytes. want is its length, -1 if unknown.
 func readAll(body io.Reader, most, want int64) ([]byte, error) {
 	if want > most {
 		return nil, fmt.Errorf("it is larger than %d MiB", most>>20)

@@ -1,6 +1,6 @@
-// Package fetch downloads what a repository deploys but does not hold: charts,
-// artifacts, Git trees and files. It is the only package that opens
-// connections, and only the command fetch uses it.
+// Package fetch downloads what a repository deploys but does not contain: charts, artifacts, Git
+// trees and files. It is the only package that opens connections, and only the command fetch uses
+// it.
 //
 // It takes [render.Remote]s and returns [Content], which the caller checks,
 // stores and locks. Every answer of a server is limited in size and, if there
@@ -170,7 +170,7 @@ func (f *Fetcher) bring(ctx context.Context, w Want) (*Content, error) {
 	return nil, fmt.Errorf("%s is no kind that can be fetched", r.Kind)
 }
 
-// Absent is the resolved version of a schema that the catalogue lacks.
+// Absent is the resolved version of a schema that is missing from the catalogue.
 const Absent = "absent"
 
 // kindSchema downloads the schema of a custom resource. Catalogues name it in

@@ -209,9 +209,9 @@ func (l *Lock) Marshal() ([]byte, error) {
 	return b.Bytes(), e.Close()
 }
 
-// Replaced returns the entries of the lock whose content is another than in an earlier
-// one, although their version is the same and always names the same content. What a
-// cluster gets for that version is one of the two at most. Both may be nil.
+// Replaced returns the entries whose content differs from that in an earlier lock although the
+// version is the same and a version should always name the same content. A cluster can't get both.
+// Both locks may be nil.
 func (l *Lock) Replaced(was *Lock) []Entry {
 	var all []Entry
 	if was == nil || l == nil {

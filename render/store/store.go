@@ -1,5 +1,5 @@
-// Package store reads what `preadmit fetch` brought: the lock, and the locked
-// content from directories of files named by their digests.
+// Package store reads what `preadmit fetch` stored: the lock, and the locked content from
+// directories of files named by their digests.
 //
 // [New] takes a [Lock] and the directories, and returns a [render.Store] whose
 // files are parts of the run's tree ([Store.Mounts]). Each time a file is read
@@ -181,7 +181,7 @@ func (s *Store) State(r *render.Remote) (State, *Entry) {
 	return Fetched, e
 }
 
-// A State tells how far a Remote is fetched.
+// A State says how far a Remote is fetched.
 type State string
 
 // The states of a Remote.
@@ -398,5 +398,5 @@ type Need struct {
 	Resolved string       `json:"resolved,omitempty"`
 	Digest   string       `json:"digest,omitempty"`
 	Size     int64        `json:"size,omitempty"`
-	Origin   *render.Span `json:"origin,omitempty"` // of what needs it, where it is not fetched
+	Origin   *render.Span `json:"origin,omitempty"` // the place that needs it, if it is not fetched
 }

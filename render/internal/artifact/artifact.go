@@ -1,6 +1,5 @@
-// Package artifact knows how fetched content is addressed: by its digest, and
-// for OCI registries by a manifest that names layers. Package fetch writes by
-// it what package store reads.
+// Package artifact reads the addresses of fetched content: its digest, and for OCI registries the
+// manifest that lists its layers. Package fetch writes content and package store reads it.
 package artifact
 
 import (
@@ -23,7 +22,7 @@ func Digest(data []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// ParseDigest returns the digits of a digest.
+// ParseDigest returns the hexadecimal digits of a digest such as sha256:0a1b….
 func ParseDigest(digest string) (hexDigits string, err error) {
 	digits, ok := strings.CutPrefix(digest, "sha256:")
 	if raw, err := hex.DecodeString(digits); !ok || err != nil || len(raw) != 32 || strings.ToLower(digits) != digits {
@@ -32,7 +31,7 @@ func ParseDigest(digest string) (hexDigits string, err error) {
 	return digits, nil
 }
 
-// A Descriptor is content that an OCI manifest names.
+// A Descriptor is an entry of an OCI manifest: the digest, size and media type of a layer.
 type Descriptor struct {
 	MediaType   string            `json:"mediaType"`
 	Digest      string            `json:"digest"`
@@ -40,17 +39,17 @@ type Descriptor struct {
 	Annotations map[string]string `json:"annotations"`
 }
 
-// A File is a layer that is one file, as policies are in registries.
+// A File is a layer with a single file. Policies are stored in registries in this form.
 type File struct {
 	Name string
 	Descriptor
 }
 
-// maxFiles are the layers of an artifact at most.
+// maxFiles limits the layers of an artifact.
 const maxFiles = 2000
 
-// Files returns the files of an OCI manifest whose layers are files, not an
-// archive; none for another.
+// Files returns the files of an OCI manifest whose layers are single files. It returns none if the
+// layers are archives.
 func Files(manifest []byte) ([]File, error) {
 	var m struct {
 		Layers []Descriptor `json:"layers"`
@@ -71,7 +70,7 @@ func Files(manifest []byte) ([]File, error) {
 			return nil, fmt.Errorf("its layers are larger than %d MiB", MaxBlob>>20)
 		}
 		name := l.fileName(i)
-		for seen[name] { // as names of policies may be, which have none of files
+		for seen[name] { // names of policies, which are used for layers without a file name, may repeat
 			name = path.Join(fmt.Sprint(i), name)
 		}
 		seen[name] = true
@@ -84,8 +83,8 @@ func isArchive(mediaType string) bool {
 	return strings.Contains(mediaType, "tar") || strings.Contains(mediaType, "gzip") || strings.Contains(mediaType, "zip")
 }
 
-// fileName is the name that a tool gave to a layer: conftest and oras by title,
-// Kyverno by the policy.
+// fileName returns the name of layer i. conftest and oras set it as the title, Kyverno as the name
+// of the policy.
 func (d *Descriptor) fileName(i int) string {
 	name := path.Clean(d.Annotations["org.opencontainers.image.title"])
 	if fs.ValidPath(name) && name != "." {
@@ -102,8 +101,8 @@ func (d *Descriptor) fileName(i int) string {
 	return fmt.Sprintf("layer-%d%s", i+1, suffix)
 }
 
-// Layer returns the layer of an OCI manifest that holds the files: that of a
-// chart, else the first.
+// Layer returns the layer of an OCI manifest that contains the files: the chart's layer if there is
+// one, else the first layer.
 func Layer(manifest []byte) (Descriptor, error) {
 	var m struct {
 		Layers []Descriptor `json:"layers"`

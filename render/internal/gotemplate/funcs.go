@@ -16,9 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// functions are what templates can call: sprig's functions but for those that
-// look at the process, and those that Argo CD and Flux add. What they make is
-// bounded.
+// functions returns the functions that templates can call: those of sprig and those that Argo CD
+// and Flux add, without those that read the environment. The size of their results is limited.
 func (t *Template) functions() template.FuncMap {
 	fns := template.FuncMap{"__step": t.step, "__enter": t.enter, "__leave": t.leave}
 	for name, f := range library() {
@@ -51,14 +50,15 @@ var library = sync.OnceValue(func() template.FuncMap {
 	return fns
 })
 
-// random are functions of sprig that give another value at each call, or take
-// very long, beside those that sprig itself calls not hermetic.
+// random lists functions of sprig that return a different value at each call or take very long, in
+// addition to those that sprig itself leaves out of HermeticTxtFuncMap.
 var random = []string{
 	"randInt", "shuffle", "bcrypt", "htpasswd", "derivePassword", "encryptAES",
 	"genPrivateKey", "genCA", "genCAWithKey", "genSelfSignedCert", "genSelfSignedCertWithKey", "genSignedCert", "genSignedCertWithKey", "buildCustomCert",
 }
 
-// unstable replaces a function whose value is not known offline.
+// unstable returns a function that always fails. It replaces a function whose value is not known
+// offline.
 func unstable(name string) any {
 	return func(...any) (any, error) {
 		return nil, fmt.Errorf("%s returns a different value each time, so the result is unknown", name)
@@ -67,7 +67,7 @@ func unstable(name string) any {
 
 var errorType = reflect.TypeFor[error]()
 
-// guard bounds what a function makes, and counts its calls.
+// guard wraps a function so that its calls are counted and the size of its result is limited.
 func (t *Template) guard(f any) any {
 	fn := reflect.ValueOf(f)
 	typ := fn.Type()
@@ -100,7 +100,7 @@ func (t *Template) guard(f any) any {
 	}).Interface()
 }
 
-// A meter counts the parts of a value down.
+// A meter holds how many parts and bytes a value may still have.
 type meter struct{ parts, bytes int }
 
 func (m *meter) measure(v reflect.Value, depth int) error {
@@ -135,7 +135,7 @@ func (m *meter) measure(v reflect.Value, depth int) error {
 
 var notInName = regexp.MustCompile("[^-a-z0-9.]")
 
-// Normalize makes a name of a text as DNS subdomains are.
+// Normalize converts a text to the form of a DNS subdomain name, as Argo CD's normalize does.
 func Normalize(name string) string {
 	name = notInName.ReplaceAllString(strings.ToLower(name), "-")
 	return strings.Trim(name[:min(len(name), 253)], "-.")
@@ -143,8 +143,8 @@ func Normalize(name string) string {
 
 var notInSlug = regexp.MustCompile("[^a-z0-9_]+")
 
-// Slugify makes a part of a URL of its last argument. The ones before it are its
-// greatest length, 50 if not given, and whether it is cut between words.
+// Slugify converts its last argument to a part of a URL, as Argo CD's slugify does. The arguments
+// before it are the maximum length, 50 by default, and whether to cut between words only.
 func Slugify(args ...any) (string, error) {
 	limit, smart := 50, false
 	if len(args) == 0 || len(args) > 3 {
@@ -200,8 +200,8 @@ func Sign(n int) int {
 	return 1
 }
 
-// UntilStep counts from start to before stop. It returns false if there are more than
-// most numbers.
+// UntilStep returns the numbers from start up to but not including stop. It returns false if there
+// would be more than most numbers.
 func UntilStep(start, stop, step, most int) ([]int, bool) {
 	list := []int{}
 	for i := start; step > 0 && i < stop || step < 0 && i > stop; i += step {
@@ -221,7 +221,8 @@ func untilStep(start, stop, step int) ([]int, error) {
 	return list, nil
 }
 
-// Seq is sprig's, which works like the shell's, with another untilStep.
+// Seq returns numbers separated by blanks, as sprig's seq and the shell's do. untilStep makes the
+// list, so that callers can limit its length.
 func Seq(untilStep func(start, stop, step int) ([]int, error), params ...int) (string, error) {
 	start, step, end := 1, 1, 0
 	switch len(params) {
@@ -247,7 +248,8 @@ func Seq(untilStep func(start, stop, step int) ([]int, error), params ...int) (s
 	return strings.Trim(fmt.Sprint(list), "[]"), err
 }
 
-// room says before a function runs that what it would make is too long.
+// room returns an error if a result of n bytes would be too long. Functions call it before they
+// make the result.
 func room(n int) error {
 	if n > maxText || n < 0 {
 		return errLong

@@ -1,6 +1,6 @@
-// Package gotemplate executes Go templates that stand in the tree, with the
-// functions of sprig. A template that needs more than the limits is an error,
-// never a hang, and functions that look at the process or the clock fail.
+// Package gotemplate executes Go templates of the repository with the functions of sprig. A
+// template that needs more than the limits is an error, never a hang, and functions that look at
+// the process or the clock fail.
 package gotemplate
 
 import (
@@ -14,33 +14,33 @@ import (
 	"text/template/parse"
 )
 
-// What a template may take.
+// Limits of a template.
 const (
-	maxText  = 1 << 20   // bytes that a template writes, or that a function makes
-	maxParts = 100_000   // of a value that a function makes
-	maxDepth = 100       // maps and lists within one another in such a value
-	maxSteps = 1_000_000 // rounds of loops and calls of functions, of one template
-	maxCalls = 500       // of templates by each other
+	maxText  = 1 << 20   // bytes of a template's output, or of a function's result
+	maxParts = 100_000   // maps, lists and scalars in a function's result
+	maxDepth = 100       // nested maps and lists in a function's result
+	maxSteps = 1_000_000 // loop iterations and function calls in one execution
+	maxCalls = 500       // nested calls of templates
 )
 
-// Options say how a template is read.
+// Options configure the parsing of a template.
 type Options struct {
 	Options     []string // of text/template, such as "missingkey=error"
 	Left, Right string   // delimiters; "" is {{ and }}
-	Data        string   // the name of a function that returns the parameters, if any
+	Data        string   // name of a function that returns the parameters; "" for none
 }
 
 // A Template is parsed once and may be executed many times, by one goroutine at
 // a time.
 type Template struct {
-	Uses [][]string // the parameters that it names, as paths
+	Uses [][]string // paths of the parameters in its text
 
 	ctx   context.Context
 	text  string
 	tree  *template.Template
-	data  any // that it is executed with
+	data  any // the parameters of the current execution
 	steps int
-	depth int // of templates that call each other
+	depth int // of nested template calls
 }
 
 // Parse parses a template.
@@ -67,16 +67,15 @@ func Parse(ctx context.Context, text string, o Options) (*Template, error) {
 	return t, nil
 }
 
-// valid reports whether options are those of text/template, which panics at
-// others.
+// valid reports whether options are known to text/template, which panics at others.
 func valid(options []string) bool {
 	return !slices.ContainsFunc(options, func(o string) bool {
 		return !slices.Contains([]string{"missingkey=default", "missingkey=invalid", "missingkey=zero", "missingkey=error"}, o)
 	})
 }
 
-// read notes which parameters a template names, and has each round of a loop
-// and each call of a template count as a step.
+// read records the parameters that a template uses, and inserts calls that count each loop
+// iteration and each call of a template.
 func (t *Template) read(n parse.Node) {
 	switch n := n.(type) {
 	case *parse.ListNode:
@@ -124,7 +123,7 @@ func (t *Template) read(n parse.Node) {
 	}
 }
 
-// call returns the node of a call of a function without arguments.
+// call returns the syntax node for calling a function without arguments.
 func call(name string, pos parse.Pos) parse.Node {
 	return &parse.ActionNode{NodeType: parse.NodeAction, Pos: pos, Pipe: &parse.PipeNode{
 		NodeType: parse.NodePipe, Pos: pos, Cmds: []*parse.CommandNode{{
@@ -149,7 +148,7 @@ func (t *Template) Execute(params any) (string, error) {
 	return out.String(), nil
 }
 
-// step counts what a template does, so that it ends.
+// step counts a step and returns an error beyond the limit, so that every template ends.
 func (t *Template) step() (string, error) {
 	t.steps++
 	if t.steps > maxSteps {
@@ -161,8 +160,8 @@ func (t *Template) step() (string, error) {
 	return "", nil
 }
 
-// enter counts a template that another one calls. Text/template's own limit takes
-// minutes to be reached in loops.
+// enter counts a nested template call. The limit of text/template itself takes minutes to reach in
+// loops.
 func (t *Template) enter() (string, error) {
 	if t.depth++; t.depth > maxCalls {
 		return "", fmt.Errorf("has templates that call each other to a depth of more than %d", maxCalls)
@@ -175,7 +174,7 @@ func (t *Template) leave() string {
 	return ""
 }
 
-// bounded is a text that may not grow beyond maxText.
+// bounded collects output up to maxText.
 type bounded struct{ strings.Builder }
 
 func (b *bounded) Write(p []byte) (int, error) {
@@ -187,14 +186,14 @@ func (b *bounded) Write(p []byte) (int, error) {
 
 var errLong = fmt.Errorf("makes a text of more than %d MiB", maxText>>20)
 
-// Brief leaves out of an error of a template what text/template says of a
-// template without a name: `template: :1:2: executing "" at <.x>: `.
+// Brief removes the position that text/template adds to the errors of a template without a name:
+// `template: :1:2: executing "" at <.x>: `.
 func Brief(err error) error {
 	text := templatePlace.ReplaceAllString(err.Error(), "")
 	return errors.New(hookName.ReplaceAllString(text, "$1"))
 }
 
-// hookName matches the begin of the name of a function that replaces sprig's.
+// hookName matches the prefix __ of functions that replace sprig's.
 var hookName = regexp.MustCompile(`(^at <|calling |\()__`)
 
 var templatePlace = regexp.MustCompile(`^template: (?:base)?:\d+(?::\d+)?: (?:executing "" )?`)

@@ -5,8 +5,8 @@ import (
 	"text/template/parse"
 )
 
-// Lines returns, for each line that Execute would write with the parameters, the
-// line of the template that wrote its beginning. Both count from 0.
+// Lines executes the template and returns, for each line of its output, the line of the template
+// that wrote the beginning. Both count from 0.
 func (t *Template) Lines(params any) ([]int, error) {
 	t.steps, t.depth, t.data = 0, 0, params
 	w := &lineWriter{texts: make(map[*byte]int), lines: []int{0}}
@@ -19,17 +19,17 @@ func (t *Template) Lines(params any) ([]int, error) {
 	return w.lines, err
 }
 
-// A lineWriter notes which line of the template each line written comes from.
-// text/template writes the texts around actions as they are in its tree, so their
-// first byte identifies them.
+// A lineWriter records the template line of each output line. text/template writes the texts
+// between actions from its syntax tree without copying them, so the address of their first byte
+// identifies them.
 type lineWriter struct {
 	bounded
-	texts map[*byte]int // lines on which texts begin
-	at    int           // line of the template
+	texts map[*byte]int // first lines of the texts, by the address of their first byte
+	at    int           // current line of the template
 	lines []int
 }
 
-// learn notes where the texts of a template begin.
+// learn records the lines on which the texts of a template begin.
 func (l *lineWriter) learn(text string, n parse.Node) {
 	branch := func(b *parse.BranchNode) {
 		l.learn(text, b.List)

@@ -7,15 +7,16 @@ import (
 	"github.com/Masterminds/sprig/v3"
 )
 
-// Functions by what they do with the order of a list that they are given.
+// Functions by how they treat the order of a list.
 var (
-	ofMaps    = map[string]bool{"keys": true, "values": true} // return the entries of maps, in another order each time
+	ofMaps    = map[string]bool{"keys": true, "values": true} // return the entries of maps in random order
 	orderless = map[string]bool{"sortAlpha": true, "has": true, "mustHas": true, "len": true, "empty": true}
 	keepOrder = map[string]bool{"concat": true, "uniq": true, "mustUniq": true, "compact": true, "mustCompact": true, "without": true, "mustWithout": true, "append": true, "mustAppend": true, "prepend": true, "mustPrepend": true}
 )
 
-// unsorted replaces the functions that return the entries of maps by functions that
-// fail for more than one entry, but where the order of the entries does not matter.
+// unsorted replaces the functions that return the entries of maps by functions that fail for more
+// than one entry, except where the order of the entries does not matter. sorted reports that it
+// does not matter for the value of n.
 func unsorted(n parse.Node, sorted bool) {
 	switch n := n.(type) {
 	case *parse.ListNode:
@@ -37,7 +38,7 @@ func unsorted(n parse.Node, sorted bool) {
 	case *parse.ChainNode:
 		unsorted(n.Node, sorted)
 	case *parse.PipeNode:
-		for i := 0; n != nil && i < len(n.Cmds); i++ { // the last command first: it takes what those before it return
+		for i := 0; n != nil && i < len(n.Cmds); i++ { // the last command first: its input is the output of those before it
 			sorted = unsortedCommand(n.Cmds[len(n.Cmds)-1-i], sorted)
 		}
 	}
@@ -49,8 +50,8 @@ func unsortedBranch(n *parse.BranchNode, sorted bool) {
 	unsorted(n.ElseList, false)
 }
 
-// unsortedCommand reports whether the order of a list that the command is given does
-// not matter either.
+// unsortedCommand does the same for a command. sorted reports whether the order of its result
+// matters not; the returned value, whether the order of its last argument does not.
 func unsortedCommand(c *parse.CommandNode, sorted bool) bool {
 	name, ok := c.Args[0].(*parse.IdentifierNode)
 	if !ok {
@@ -67,7 +68,7 @@ func unsortedCommand(c *parse.CommandNode, sorted bool) bool {
 	return sorted
 }
 
-// entries is sprig's function of that name, which fails for more than one entry.
+// entries returns sprig's function with that name, changed to fail for more than one entry.
 func entries(name string) any {
 	all := sprig.GenericFuncMap()[name]
 	return func(maps ...map[string]any) ([]any, error) {

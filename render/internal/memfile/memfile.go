@@ -1,5 +1,4 @@
-// Package memfile opens files and directories that are held in memory, for the file
-// systems of render.
+// Package memfile implements files and directories in memory, for the file systems of render.
 package memfile
 
 import (

@@ -16,8 +16,7 @@ import (
 	"strings"
 )
 
-// Types of cosign's signatures, as cosign's SIGNATURE_SPEC and BUNDLE_SPEC have
-// them.
+// Types of cosign's signatures, from cosign's SIGNATURE_SPEC and BUNDLE_SPEC.
 const (
 	simpleType    = "cosign container image signature"
 	statementType = "application/vnd.in-toto+json"
@@ -25,14 +24,14 @@ const (
 	bundleType    = "application/vnd.dev.sigstore.bundle"
 )
 
-// A Simple is a signature in cosign's first format, in which a registry keeps
-// what is signed apart from its signature.
+// A Simple is a signature in cosign's first format, in which a registry stores the signed payload
+// and its signature separately.
 type Simple struct {
 	Payload   []byte `json:"payload"`
 	Signature []byte `json:"signature"`
 }
 
-// A bundle is sigstore's file of a signature, as far as a public key verifies it.
+// A bundle is a sigstore bundle with the fields needed to verify it with a public key.
 type bundle struct {
 	MediaType string `json:"mediaType"`
 	Envelope  *struct {
@@ -97,8 +96,8 @@ func (k *Key) verifyCosign(manifestDigest string, signature []byte) error {
 	return nil
 }
 
-// verifyBundle verifies a bundle with a statement. Attestations have the same
-// form and say something else.
+// verifyBundle verifies a bundle whose statement is a signature. Attestations have the same form
+// but another predicate type.
 func (k *Key) verifyBundle(manifestDigest string, b *bundle) error {
 	if b.Envelope == nil || b.Envelope.PayloadType != statementType {
 		return errors.New("the bundle has no statement about an artifact")
@@ -128,7 +127,7 @@ func (k *Key) verifyBundle(manifestDigest string, b *bundle) error {
 	return errors.New("the bundle is that of another artifact")
 }
 
-// signed reports whether one of the keys made a signature of a text.
+// signed reports whether signature is a signature of text by one of the keys.
 func (k *Key) signed(text, signature []byte) bool {
 	sum := sha256.Sum256(text)
 	return slices.ContainsFunc(k.public, func(key crypto.PublicKey) bool {

@@ -2,9 +2,9 @@
 // provenance files and an OpenPGP keyring, content of OCI registries by cosign's
 // signatures and a public key.
 //
-// Package store asks it each time that it reads content, so nothing here opens a
-// connection or goes by the clock: a signature counts as of the time at which it
-// was made, and transparency logs are not looked at.
+// Package store verifies content each time that it is read, so nothing here opens a connection or
+// uses the current time: a signature is checked as of the time at which it was made, and
+// transparency logs are not consulted.
 package signature
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/preadmit/preadmit/render/internal/artifact"
 )
 
-// A Kind is how content is signed.
+// A Kind is a format of signatures.
 type Kind string
 
 // The kinds of signatures.
@@ -115,8 +115,8 @@ func signedAt(signature []byte) (time.Time, error) {
 	return time.Time{}, errors.New("the provenance file's signature can't be read")
 }
 
-// isIn holds the text of a provenance file against the chart: its Chart.yaml, and
-// behind it the digest of its archive.
+// isIn checks that the text of a provenance file describes the chart. The text contains the
+// Chart.yaml, followed by the digest of the archive.
 func (c Chart) isIn(text []byte) error {
 	head, sums, ok := bytes.Cut(text, []byte("\n...\n"))
 	var chart struct {
@@ -144,8 +144,7 @@ func sameVersion(a, b string) bool {
 	return strings.TrimPrefix(a, "v") == strings.TrimPrefix(b, "v")
 }
 
-// VerifyImage verifies a signature that cosign made of a manifest, as [Simple]
-// or as a bundle of sigstore.
+// VerifyImage verifies cosign's signature of a manifest, which is a [Simple] or a sigstore bundle.
 func (k *Key) VerifyImage(manifestDigest string, signature []byte) error {
 	if _, err := artifact.ParseDigest(manifestDigest); err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// Limits are those of what an archive unpacks to.
+// Limits bound the unpacked content of an archive.
 type Limits struct {
 	Bytes   int64
 	Entries int

@@ -3,8 +3,8 @@ package values
 
 import "maps"
 
-// Merge merges over into a copy of under, map by map. The copy shares what only one of
-// them has.
+// Merge merges over into a copy of under, map by map. Values that only one of them has are shared
+// with the copy.
 func Merge(under, over map[string]any) map[string]any {
 	merged := make(map[string]any, len(under)+len(over))
 	maps.Copy(merged, under)

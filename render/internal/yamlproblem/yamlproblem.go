@@ -1,4 +1,4 @@
-// Package yamlproblem explains syntax errors of YAML in the user's terms.
+// Package yamlproblem explains YAML syntax errors in plain words.
 package yamlproblem
 
 import (
@@ -9,18 +9,16 @@ import (
 	"unicode/utf8"
 )
 
-// A Problem is a syntax error in the user's terms. Line and Column count
-// from 0.
+// A Problem is an explained syntax error. Line and Column count from 0.
 type Problem struct {
 	Line, Column int
 	Text         string
 }
 
-// Explain explains a YAML library's problem in a line (from 0) of a text,
-// at the place of the mistake rather than where the library noticed it. ok is
-// false if it has no better explanation. The explanation quotes no content of
-// the file but single characters. first is the line of the file, from 0, where
-// the text begins.
+// Explain explains a YAML library's error message for a line (from 0) of text. It points at the
+// mistake rather than at the place where the library noticed it. ok is false if it has no better
+// explanation. The explanation quotes only single characters of the file. first is the line of the
+// file, from 0, at which text begins.
 func Explain(text []byte, first, line int, problem string) (Problem, bool) {
 	s := scanYAML(text)
 	s.first = first
@@ -209,8 +207,8 @@ func indentProblem(s *yamlScan, line int, problem string) (Problem, bool) {
 	return Problem{}, false
 }
 
-// A yamlScan is what a rough reading of a YAML text gives: enough to find the
-// mistake that a parser stumbles over.
+// A yamlScan is the result of a rough scan of a YAML text, which is enough to find the mistake
+// behind a parser's error.
 type yamlScan struct {
 	first    int // line of the file, from 0
 	lines    [][]byte
@@ -222,7 +220,7 @@ type yamlScan struct {
 	open     []int      // indices of open brackets
 }
 
-// A yamlPair is a quote or bracket with what closes it.
+// A yamlPair is the position of a quote or bracket and of its closing counterpart.
 type yamlPair struct {
 	char               byte
 	line, column       int
@@ -287,8 +285,8 @@ func (y *yamlScan) scanLine(i *int) bool {
 	return false
 }
 
-// scanQuote finds the end of a quoted value, on which line ever, and returns
-// its column, or -1.
+// scanQuote finds the end of a quoted value, which may be on a later line, and returns its column.
+// It returns -1 if the quote is never closed.
 func (y *yamlScan) scanQuote(i *int, j int) int {
 	q := yamlPair{char: y.lines[*i][j], line: *i, column: j}
 	for j++; ; *i, j = *i+1, 0 {
@@ -330,7 +328,7 @@ func (y *yamlScan) blankAt(i, j int) bool {
 	return j >= len(y.lines[i]) || y.lines[i][j] == ' ' || y.lines[i][j] == '\t'
 }
 
-// junkAfter reports whether something follows a closed quote that can't.
+// junkAfter reports whether a closed quote is followed by text that YAML does not allow there.
 func (y *yamlScan) junkAfter(q yamlPair) bool {
 	rest := bytes.TrimLeft(y.lines[q.endLine][q.endColumn+1:], " \t")
 	return len(rest) > 0 && !strings.ContainsRune(":,]}#", rune(rest[0]))
@@ -361,8 +359,7 @@ func (y *yamlScan) contentBefore(line int) int {
 
 func (y *yamlScan) hasKey(line int) bool { return y.colon(line, 0) >= 0 }
 
-// colon is the column of the first colon from a column on that ends a key, -1
-// without one.
+// colon returns the column of the first colon at or after from that ends a key, or -1.
 func (y *yamlScan) colon(line, from int) int {
 	for j := from; j < len(y.lines[line]); j++ {
 		if y.lines[line][j] == ':' && y.blankAt(line, j+1) {
