@@ -132,7 +132,7 @@ func (o *baselineOptions) debt(results []policy.Result) []policy.Suppression {
 	return debt
 }
 
-// addToFile adds suppressions to a file, as a whole or not at all.
+// addToFile adds suppressions to a file, all of them or none.
 func addToFile(stdout io.Writer, file string, more []policy.Suppression) error {
 	data, err := load.ReadRegular(file)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -147,7 +147,7 @@ func addToFile(stdout io.Writer, file string, more []policy.Suppression) error {
 	if data, err = policy.AddSuppressions(data, more, evaluate.SchemaLine("suppressions")); err != nil {
 		return supervise.NotWritten(file, err)
 	}
-	if _, ok := stdout.(fileWriter); !ok { // which makes directories by itself
+	if _, ok := stdout.(fileWriter); !ok { // WriteFile of the parent makes directories itself
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			return supervise.NotWritten(file, err)
 		}

@@ -54,7 +54,7 @@ func (o *checkOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.shard, "shard", "", "evaluate a part of the units, `NUMBER/OF`, such as 3/8: preadmit convert joins the JSON reports of all parts")
 }
 
-// runCheck is render → policy → report.
+// runCheck renders, evaluates the policies and writes the reports.
 func (o *checkOptions) runCheck(ctx context.Context, args []string, std stdio) (int, error) {
 	outs, err := o.parse()
 	if err != nil {
@@ -73,7 +73,7 @@ func (o *checkOptions) runCheck(ctx context.Context, args []string, std stdio) (
 		return 0, err
 	}
 	if o.Branches = o.counted; o.counted != nil {
-		o.NoCache = true // cached results take no branches
+		o.NoCache = true // a cached result does not count the branches that were taken
 	}
 	if err := o.start(); err != nil {
 		return 0, err
@@ -89,7 +89,7 @@ func (o *checkOptions) runCheck(ctx context.Context, args []string, std stdio) (
 		return verdict(r, o, outs, std.err), o.write(std.out, r, outs, writing{failOn: policy.Action(o.failOn)})
 	}
 	if o.FromKubeVersion == "" && len(o.Enforce) == 0 {
-		o.Passes, o.Forgets = new(policy.Passes), true // which no comparison has to look at
+		o.Passes, o.Forgets = new(policy.Passes), true // no comparison needs the passes later
 		o.Held = new(policy.CompactList)
 		o.Parts = render.NewParts()
 	}
@@ -126,8 +126,8 @@ func (o *checkOptions) runCheck(ctx context.Context, args []string, std stdio) (
 	return o.writeCoverage(verdict(r, o, outs, std.err), in.Tree, std.out, std.err, report.Options{Color: o.colored(std.out), Width: width(std.out)})
 }
 
-// nothingChecked returns the error of a run without units. It is one of the command line
-// or the configuration if their globs leave out all that could be checked.
+// nothingChecked returns the error of a run without units. It is a usage error if the globs of
+// --exclude or of the configuration leave out everything.
 func (o *checkOptions) nothingChecked(in *load.Input, args []string) error {
 	for _, d := range in.Documents() {
 		if o.Selection.Excludes(d.File) {
@@ -157,7 +157,7 @@ func verdictShown(outs []output) bool { return slices.Contains(outs, output{form
 // deployed. Some formats list only findings.
 func (o output) countsDocuments() bool { return o.format != "concise" && o.format != "gitlab" }
 
-// listSkipped names the files that hold nothing to evaluate.
+// listSkipped prints the files without objects to evaluate.
 func listSkipped(w io.Writer, in *load.Input) {
 	for _, s := range in.Skipped {
 		fmt.Fprintf(w, "skipped: %s: %s\n", report.Plain(in.Tree.Display(s.Path)), report.Plain(s.Reason))

@@ -19,8 +19,8 @@ import (
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 )
 
-// runChild runs a command for its parent, which is in package supervise. Output
-// and the events of tasks are sent to the parent.
+// runChild runs a command as the child of a parent process, which is implemented in package
+// supervise. It sends output and the events of tasks to the parent.
 func runChild() int {
 	to, from := supervise.NewPipe(os.Stdout), supervise.NewReader(os.Stdin)
 	order, err := readOrder(from)
@@ -32,9 +32,9 @@ func runChild() int {
 		os.Unsetenv("GOGC")
 		os.Unsetenv(supervise.CollectLate)
 	}
-	signal.Ignore(os.Interrupt) // the parent's to act on
+	signal.Ignore(os.Interrupt) // the parent handles it
 	if null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0); err == nil {
-		os.Stdout, os.Stdin = null, null // of no library
+		os.Stdout, os.Stdin = null, null // libraries must not use them
 	}
 	tasks.CollectLate()
 	quietLibraries()
@@ -78,14 +78,14 @@ type parentEnd struct {
 	order   supervise.Order
 	written chan string
 	stdin   chan []byte
-	asked   chan []byte // questions, for a command that answers them
+	asked   chan []byte // requests, for a command that answers them
 	stop    context.CancelCauseFunc
 }
 
-// maxAsked is how many requests may wait until a command begins to answer.
+// maxAsked limits the requests that wait until a command begins to answer.
 const maxAsked = 64
 
-// listen takes the parent's frames. Without a parent there is nothing to do.
+// listen receives the parent's frames. The process exits if the parent is gone.
 func (p *parentEnd) listen(from *supervise.Reader) {
 	for {
 		kind, payload, err := from.Next()
@@ -115,7 +115,7 @@ func (c *childStdout) Write(data []byte) (int, error) {
 	return len(data), c.end.to.Send(c.kind, data)
 }
 
-// WriteFile has the parent replace a file.
+// WriteFile makes the parent replace a file.
 func (c *childStdout) WriteFile(name string, content func(io.Writer) error) error {
 	if err := c.end.to.Send(supervise.Create, []byte(name)); err != nil {
 		return err
@@ -162,7 +162,7 @@ func (c *childStdin) Read(p []byte) (int, error) {
 	return c.data.Read(p)
 }
 
-// A fileWriter replaces files, in place of the process that it writes for.
+// A fileWriter is an output that replaces files through another process.
 type fileWriter interface {
 	WriteFile(name string, content func(io.Writer) error) error
 }

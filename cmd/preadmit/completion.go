@@ -22,7 +22,7 @@ import (
 	"github.com/preadmit/preadmit/report/explanation"
 )
 
-// completions registers the completions of the values of flags and arguments.
+// completions registers shell completions for the values of flags and arguments.
 func completions(root *cobra.Command) {
 	formats := map[string][]string{"explain": explanation.Formats.Names(), "test": suites.Formats.Names(), "render": renderFormats, "graph": graph.Formats.Names(), "policies": report.PoliciesFormats.Names()}
 	for _, c := range root.Commands() {
@@ -47,7 +47,7 @@ func completions(root *cobra.Command) {
 		}
 		for flag, f := range values {
 			if c.Flags().Lookup(flag) != nil {
-				c.RegisterFlagCompletionFunc(flag, f) // fails only for flags that are not there
+				c.RegisterFlagCompletionFunc(flag, f) // fails only for flags that do not exist
 			}
 		}
 		switch c.Name() {

@@ -111,8 +111,7 @@ func setFlag(flags *pflag.FlagSet, root, file string, key, value *yaml.Node) err
 	return nil
 }
 
-// held returns an error about a path that does not exist. With --base it may
-// exist on one side only.
+// held returns an error if a path does not exist. With --base it may exist on one side only.
 func held(flags *pflag.FlagSet, flag, value, rooted string) error {
 	base := flags.Lookup("base")
 	if !slices.Contains(pathFlags, flag) || value == rooted || base != nil && base.Value.String() != "" {
@@ -142,7 +141,7 @@ func (o *checkOptions) reconfigured(given *pflag.FlagSet, root, file string, nod
 	return &evaluate.Reconfigured{Options: then.Options, FailOn: o.failOn, Loosened: o.loosened(then)}, err
 }
 
-// setAs gives a flag the value of another one of its name.
+// setAs copies the value of a flag to another one.
 func setAs(to, from *pflag.Flag) error {
 	if list, ok := from.Value.(pflag.SliceValue); ok {
 		return to.Value.(pflag.SliceValue).Replace(list.GetSlice())
@@ -150,8 +149,8 @@ func setAs(to, from *pflag.Flag) error {
 	return to.Value.Set(from.Value.String())
 }
 
-// loosened returns the keys that make fewer failures fail a run, each with a sentence
-// that says how. It leaves out keys that choose objects and policies.
+// loosened returns the keys whose new values let more failures pass, each with a sentence about the
+// change. It leaves out keys that choose objects and policies.
 func (o *checkOptions) loosened(then *checkOptions) map[string]string {
 	all := make(map[string]string)
 	note := func(is bool, key, format string, args ...any) {

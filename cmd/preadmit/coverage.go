@@ -25,7 +25,7 @@ type coverageFlags struct {
 	failUnder percentage
 
 	counted *policy.Coverage // nil without coverage
-	added   []policy.Branch  // that other runs took, of --coverage-add
+	added   []policy.Branch  // taken by other runs, from --coverage-add
 }
 
 func (o *coverageFlags) addFlags(f *pflag.FlagSet) {
@@ -56,8 +56,8 @@ func (p *percentage) Set(s string) error {
 	return nil
 }
 
-// prepareCoverage checks the flags, and turns on counting if coverage is asked for.
-// text reports whether standard output may hold more text.
+// prepareCoverage checks the flags, and turns on counting if coverage is requested. text reports
+// whether more text may be written to standard output.
 func (o *coverageFlags) prepareCoverage(text bool) error {
 	if len(o.coverage) == 0 && (o.failUnder > 0 || len(o.add) > 0) {
 		o.coverage = []string{"text"}
@@ -82,7 +82,7 @@ func (o *coverageFlags) prepareCoverage(text bool) error {
 func readCoverage(file string) (*report.Coverage, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return nil, errors.Unwrap(err) // which names the file again
+		return nil, errors.Unwrap(err) // the outer error names the file again
 	}
 	var c report.Coverage
 	if err := json.Unmarshal(data, &c); err != nil || c.Schema != report.CoverageSchema {

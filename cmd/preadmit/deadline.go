@@ -33,7 +33,7 @@ func (o *checkOptions) begin(ctx context.Context, stderr io.Writer) (context.Con
 	return ctx, cancel, nil
 }
 
-// load begins a command, and renders what args name.
+// load begins a command and renders the paths in args.
 func (o *checkOptions) load(ctx context.Context, args []string, std stdio) (context.Context, context.CancelFunc, *load.Input, error) {
 	ctx, cancel, err := o.begin(ctx, std.err)
 	if err != nil {

@@ -69,7 +69,7 @@ type fetchOptions struct {
 	format                         string
 
 	own       *pflag.FlagSet // flags that only fetch has
-	discovery []string       // the others, as they are passed on to graph
+	discovery []string       // all other flags, which are passed on to graph
 }
 
 func (o *fetchOptions) addFlags(f *pflag.FlagSet) {

@@ -41,7 +41,7 @@ func (o *checkOptions) addSourceFlags(f *pflag.FlagSet) {
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "report only what fails the run or is undecided, and no summary on standard error")
 }
 
-// addPolicyFlags adds the flags that choose the policies, and who applies the objects.
+// addPolicyFlags adds the flags for the policies, their data, and the user who applies the objects.
 func (o *checkOptions) addPolicyFlags(f *pflag.FlagSet) {
 	f.StringArrayVarP(&o.Policies, "policy", "p", nil, "evaluate the policies, Rego included, in a file or directory `PATH`, or fetched from oci://REGISTRY/NAME:TAG or a URL by preadmit fetch (repeatable)")
 	f.StringArrayVar(&o.Packs, "pack", nil, "evaluate the embedded policy pack `NAME`, see preadmit packs (repeatable)")
@@ -83,14 +83,14 @@ func (o *checkOptions) addRehearsalFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.EnforceBy, "enforce-by", "", "with --enforce, count denials by the `LABEL` of objects or of their Namespaces, such as team (default: by namespace)")
 }
 
-// addSuppressionFlags adds the flags that say which results people accept.
+// addSuppressionFlags adds the flags for suppressions.
 func (o *checkOptions) addSuppressionFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Suppressions, "suppressions", "", "read suppressions from `FILE` (default: "+evaluate.SuppressionsFile+", if there is one)")
 	f.BoolVar(&o.AllowNew, "allow-new-suppressions", false, "with --base, also apply suppressions that the change adds")
 	f.Var((*date)(&o.Date), "date", "evaluate suppressions, exceptions and policies as if today were `DAY`, such as 2027-03-31 (default: today, UTC)")
 }
 
-// addCacheFlags adds the flags that choose the cache.
+// addCacheFlags adds the flags for the cache.
 func (o *checkOptions) addCacheFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Cache, "cache", "", "cache `DIR`, outside the repository (default: preadmit in the user's cache directory)")
 	f.BoolVar(&o.NoCache, "no-cache", false, "neither read nor write the cache")
@@ -104,7 +104,7 @@ func addLimitFlags(f *pflag.FlagSet, l *tasks.Limits) {
 	f.Var(choice{&l.Sandbox, "string", tasks.SandboxModes}, "sandbox", "on Linux, let the kernel deny connections, other programs, writing, and reading files that are not named on the command line. `MODE`: auto (where the kernel can), require or off")
 }
 
-// A choice is a flag whose value is one of a few names.
+// A choice is the value of a flag that allows only some names.
 type choice struct {
 	value *string
 	named string // in the help

@@ -11,7 +11,7 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// graphOptions are the flags of check that are about what is deployed, and the format.
+// graphOptions are the flags of check for rendering, and the format.
 type graphOptions struct {
 	checkOptions
 	format string
@@ -45,7 +45,7 @@ func (o *graphOptions) runGraph(ctx context.Context, args []string, std stdio) (
 		return 0, err
 	}
 	defer cancel()
-	for _, address := range addresses { // they are needed, too
+	for _, address := range addresses { // records in the store that they are needed
 		_, _ = in.Tree.Store.Fetched(render.NewAddressed(address))
 	}
 	g := graph.New(in)

@@ -24,10 +24,9 @@ func quietLibraries() *os.File {
 	return stderr
 }
 
-// cutOff is a second safeguard for offline work. Renderers refuse remote
-// references before any library sees them; if a library tries all the same, it
-// finds no HTTP transport and no program in PATH. PATH is kept in another
-// variable for the editor, the only program that triage may run.
+// cutOff is a second safeguard for offline work. Renderers refuse remote references before any
+// library sees them. A library that tries anyway finds no HTTP transport and no program in PATH.
+// PATH is kept in another variable for the editor, the only program that triage may run.
 func cutOff() {
 	http.DefaultTransport = refuse{}
 	os.Setenv(editorPath, os.Getenv("PATH"))

@@ -1,23 +1,21 @@
-// Command preadmit answers what the API server would say if a change of a
-// GitOps repository were merged.
+// Command preadmit predicts the API server's answers if a change of a GitOps repository were
+// merged.
 //
-// It holds command lines, the lists of renderers and resolvers (lists.go), and output
-// files. main.go lists the commands; a command has a file of its name (check.go,
-// render.go, explain.go, policiescmd.go, packscmd.go, testcmd.go with testwrite.go and
-// mutate.go, graph.go, fetch.go with package download, triage.go, lsp.go). A run goes
-// through
+// This package contains the command lines, the lists of renderers and resolvers (lists.go), and the
+// writing of output files. main.go lists the commands; each command has a file with its name
+// (check.go, render.go, explain.go, policiescmd.go, packscmd.go, testcmd.go with testwrite.go and
+// mutate.go, graph.go, fetch.go with package download, triage.go, lsp.go). A run uses
 //
-//   - options.go, flags.go, config.go: its flags, and package config: the configuration file
-//   - deadline.go: the time that it may take; exit.go: its exit code
-//   - package load: rendering, and what is deployed where
-//   - package engines: the list of engines; package evaluate: their results, alone or as a change
+//   - options.go, flags.go, config.go: the flags; package config: the configuration file
+//   - deadline.go: --timeout; exit.go: the exit codes
+//   - package load: rendering, and finding out what is deployed to which cluster
+//   - package engines: the list of engines; package evaluate: the results of a tree or of a change
 //   - outputs.go, coverage.go: reports
-//   - child.go: the child that does the work, package tasks: its limits, and package
-//     confine: what the kernel lets it do
+//   - child.go: the child process that does the work; package tasks: its limits; package confine:
+//     its restrictions by the kernel
 //
-// The one thing to know: the program that a user starts is the parent (package
-// supervise). It starts itself again as a child, which does everything here, but
-// for the screen of triage.
+// The program that a user starts is the parent (package supervise). It starts itself again as a
+// child process, which runs the code of this package, except for the screen of triage.
 package main
 
 import (

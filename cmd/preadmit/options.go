@@ -13,8 +13,8 @@ import (
 	"github.com/preadmit/preadmit/render/helm"
 )
 
-// start checks the flags, and sets the number of jobs, at most one for each
-// processor because more would only take memory.
+// start checks the flags and sets the number of jobs, which is at most the number of processors
+// because more would only use more memory.
 func (o *checkOptions) start() error {
 	switch {
 	case o.jobs < 0:
@@ -45,7 +45,7 @@ func (o *checkOptions) addresses() []string {
 	return slices.DeleteFunc(slices.Concat(o.Policies, o.Data, o.With), func(p string) bool { return !render.IsAddress(p) })
 }
 
-// checkRehearsal returns an error if flags exclude each other.
+// checkRehearsal returns an error if the flags of a rehearsal can't be combined.
 func (o *checkOptions) checkRehearsal() error {
 	switch {
 	case o.FromKubeVersion != "" && o.Base != "":

@@ -64,7 +64,7 @@ type output struct{ format, file string }
 
 func (o *outputs) parse() ([]output, error) { return o.parseAmong(report.Formats.Names()) }
 
-// parseAmong does what parse does, for a command with formats of its own.
+// parseAmong is parse for a command with other formats.
 func (o *outputs) parseAmong(formats []string) ([]output, error) {
 	if err := flagOneOf("color", o.color, colorModes...); err != nil {
 		return nil, err
@@ -227,7 +227,7 @@ func width(w io.Writer) int {
 	}
 	const narrowest = 20
 	if columns < narrowest {
-		return 0 // or a terminal that does not say
+		return 0 // or the terminal does not report its width
 	}
 	return columns
 }
@@ -278,8 +278,8 @@ func writeExtra[T any](formats report.FormatList[T], values []string, x T, stdou
 	return nil
 }
 
-// oneOutput takes the value of --output of a command that writes one output, in
-// one of these formats.
+// oneOutput parses the value of --output for a command that writes one output, in one of these
+// formats.
 func oneOutput(s string, formats []string) (format, file string, err error) {
 	format, file, named := strings.Cut(s, "=")
 	if named && file == "" {

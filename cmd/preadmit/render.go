@@ -62,9 +62,9 @@ func (o *renderOptions) runRender(ctx context.Context, args []string, std stdio)
 		return 0, errors.New("--base prints a diff of the rendered objects; use it without --admitted and --origins")
 	}
 	if !o.admitted {
-		o.Policies, o.With, o.Data = nil, nil, nil // only admission asks them
+		o.Policies, o.With, o.Data = nil, nil, nil // only used for --admitted
 	}
-	o.Flat = true // whoever applies the objects must not apply twice what they hold
+	o.Flat = true // the output may be applied, so objects within other objects must not be in it twice
 	ctx, cancel, in, err := o.load(ctx, args, std)
 	if err != nil {
 		return 0, err

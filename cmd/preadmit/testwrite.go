@@ -48,8 +48,8 @@ func (w *writeFlags) check(text bool) error {
 	return nil
 }
 
-// runTestWrite renders the paths in args, writes tests of the policies and
-// prints what they lack.
+// runTestWrite renders the paths in args, writes tests for the policies, and prints the results and
+// branches that the tests don't cover.
 func runTestWrite(ctx context.Context, o *testOptions, args []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
 	c, err := o.asCheck(args)
 	if err != nil {
@@ -79,7 +79,7 @@ func runTestWrite(ctx context.Context, o *testOptions, args []string, stdin io.R
 		return 0, fmt.Errorf("no policy to write a test of in %s: there are tests for Kyverno's policies, constraints of Gatekeeper and admission policies", strings.Join(slices.Concat(o.policies, args), ", "))
 	}
 	p := suites.Drafts{Out: stdout, Tree: in.Tree, Overwrite: o.overwrite, Quiet: o.quiet, Verbose: o.verbose, Write: func(name string, data []byte) error {
-		if _, ok := stdout.(fileWriter); !ok { // which makes directories by itself
+		if _, ok := stdout.(fileWriter); !ok { // WriteFile of the parent makes directories itself
 			if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 				return supervise.NotWritten(name, err)
 			}
@@ -99,7 +99,7 @@ func runTestWrite(ctx context.Context, o *testOptions, args []string, stdin io.R
 	return exitOK, nil
 }
 
-// asCheck returns the options with which check would render the same.
+// asCheck returns the equivalent options of check, for rendering.
 func (o *testOptions) asCheck(args []string) (*checkOptions, error) {
 	c := &checkOptions{}
 	f := pflag.NewFlagSet("check", pflag.ContinueOnError)

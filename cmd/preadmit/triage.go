@@ -41,7 +41,7 @@ type triageOptions struct {
 	settings string
 }
 
-// addFlags adds the flags of check that triage and lsp have, too.
+// addFlags adds the flags of check that triage and lsp share.
 func (o *triageOptions) addFlags(f *pflag.FlagSet) {
 	o.addSourceFlags(f)
 	o.addPolicyFlags(f)
@@ -140,7 +140,7 @@ func checkSetting(key, value string) error {
 	return err
 }
 
-// editorCommand returns the person's editor with the environment at the start.
+// editorCommand returns the user's editor, with the environment that preadmit was started with.
 func editorCommand(command string) tui.EditorCommand {
 	environ := slices.DeleteFunc(os.Environ(), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
@@ -149,7 +149,7 @@ func editorCommand(command string) tui.EditorCommand {
 	return tui.EditorCommand{Command: command, Environ: append(environ, "PATH="+os.Getenv(editorPath))}
 }
 
-// personal reads the settings of the person, and checks the flags about them.
+// personal reads the user's settings and checks the flags that override them.
 func (o *triageOptions) personal() (tui.Options, tui.EditorCommand, error) {
 	show := tui.Options{Today: o.Day(), Theme: o.theme, ReadOnly: o.readOnly, Watch: o.watch, Filter: o.filter, Environment: os.Environ()}
 	if err := flagOneOf("theme", o.theme, themes...); err != nil {
@@ -195,7 +195,7 @@ func runTriage(ctx context.Context, o *triageOptions, flags *pflag.FlagSet, args
 	left, err := run(ctx, last, show)
 	handBack(left, std.out, std.err)
 	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
-		err = nil // the person left it
+		err = nil // the user quit
 	}
 	if err == nil && last.unfinished.Load() {
 		err = &supervise.Incomplete{Err: errors.New("the run is incomplete")}
@@ -218,8 +218,8 @@ func (l *lastReport) Evaluate(ctx context.Context, tell func(tui.Progress)) (*re
 	return r, err
 }
 
-// host has a child read the repository; where none can be started, it does so
-// itself.
+// host returns a host that reads the repository in a child process, or in this process if no child
+// can be started.
 func (o *triageOptions) host(ctx context.Context, flags *pflag.FlagSet, args []string, stdin []byte, ed tui.EditorCommand) (tui.Host, func(), error) {
 	if supervise.CanServe() {
 		h, err := triage.NewRemote(ctx, o.readOnly, args, stdin, ed)
@@ -239,7 +239,7 @@ func (o *triageOptions) host(ctx context.Context, flags *pflag.FlagSet, args []s
 	return h, func() {}, nil
 }
 
-// canDraw reports whether there is a terminal that can be drawn on.
+// canDraw reports whether input and output are a terminal that can show a screen.
 func canDraw(in io.Reader, out io.Writer) bool {
 	w, ok := in.(io.Writer)
 	return ok && isTerminal(w) && isTerminal(out) && os.Getenv("TERM") != "dumb" && os.Getenv("TERM") != ""
@@ -275,7 +275,7 @@ func inputs(args []string, stdin io.Reader) (data []byte, keys io.Reader, err er
 	return data, eof{}, nil
 }
 
-// eof is an input that is over.
+// eof is an empty input.
 type eof struct{}
 
 func (eof) Read([]byte) (int, error) { return 0, io.EOF }

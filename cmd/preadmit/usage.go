@@ -26,7 +26,7 @@ func oneOf(value string, names ...string) error {
 	return err
 }
 
-// flagOneOf does what oneOf does for a flag whose Set does not check the value.
+// flagOneOf is oneOf for a flag whose Set method does not check the value.
 func flagOneOf(flag, value string, names ...string) error {
 	if err := oneOf(value, names...); err != nil {
 		return fmt.Errorf("--%s %w", flag, err)
@@ -34,8 +34,8 @@ func flagOneOf(flag, value string, names ...string) error {
 	return nil
 }
 
-// wants returns a check for the number of arguments: from least to most, or any
-// number for most -1. Its error says what the command takes, with an example.
+// wants returns a check for the number of arguments: from least to most, or any number for most -1.
+// Its error contains what, the arguments that the command takes, and an example.
 func wants(least, most int, what, example string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) >= least && (most < 0 || len(args) <= most) {
@@ -80,8 +80,7 @@ func noSuchCommand(root *cobra.Command, args []string) error {
 	return fmt.Errorf("there is no command %q; there are %s", args[0], strings.Join(names, ", "))
 }
 
-// suggestCommands sets the names that other tools have for the commands, for
-// suggestions.
+// suggestCommands sets the names of similar commands of other tools, for suggestions.
 func suggestCommands(root *cobra.Command) {
 	names := map[string][]string{
 		"check":    {"lint", "validate", "scan", "apply", "analyze", "run", "evaluate", "vet"},

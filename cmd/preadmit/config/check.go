@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// check returns an error if an entry lacks something.
+// check returns an error if an entry is incomplete or inconsistent.
 func (f *File) check() error {
 	names := make(map[string]bool)
 	for _, c := range f.Clusters {

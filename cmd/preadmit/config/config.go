@@ -1,7 +1,6 @@
-// Package config reads the configuration file of a repository, .preadmit/config.yaml.
-// The flags whose defaults it holds are package main's; [File] is everything else.
-// Errors name the line. It also compares two versions of the file, since a change
-// may edit it.
+// Package config reads the configuration file of a repository, .preadmit/config.yaml. Package main
+// handles its defaults for flags; [File] contains everything else. Errors name the line. The
+// package also compares two versions of the file, because a pull request may edit it.
 package config
 
 import (
@@ -23,8 +22,8 @@ import (
 // Path is the configuration file of a repository.
 const Path = ".preadmit/config.yaml"
 
-// A File is a configuration file without the defaults for flags: it declares what
-// is deployed where the tree does not say it, and what may be fetched.
+// A File is a configuration file without the defaults for flags. It declares deployments that the
+// tree does not show, and sources that may be fetched.
 type File struct {
 	Repository  []string     `yaml:"repository"`
 	Clusters    []Cluster    `yaml:"clusters"`
@@ -33,11 +32,11 @@ type File struct {
 	Generators  []Generator  `yaml:"generators"`
 	Fetch       Fetch        `yaml:"fetch"`
 
-	Name  string      `yaml:"-"` // as reports have it
-	Trust store.Trust `yaml:"-"` // of Fetch.Verify
+	Name  string      `yaml:"-"` // of the file, in reports
+	Trust store.Trust `yaml:"-"` // from Fetch.Verify
 }
 
-// A Tree has the files of a repository.
+// A Tree contains the files of a repository.
 type Tree interface {
 	fs.FS
 	Display(name string) string // in reports
@@ -59,7 +58,7 @@ type Cluster struct {
 	Substitute    map[string]map[string]string `yaml:"substitute"`
 }
 
-// A Deployment declares what something else than a GitOps object deploys.
+// A Deployment declares a deployment that is not made by a GitOps object.
 type Deployment struct {
 	Line       int            `yaml:"-"`
 	Path       string         `yaml:"path"`
@@ -71,10 +70,10 @@ type Deployment struct {
 	ValuesEach string         `yaml:"values-each"`
 	Set        map[string]any `yaml:"set"`
 
-	SetAt map[string]render.Span `yaml:"-"` // where the entries of Set are written, without the file
+	SetAt map[string]render.Span `yaml:"-"` // positions of the values in Set, without the file
 }
 
-// A Source is the place of a repository's or source object's files.
+// A Source is the directory with the files of a repository or of a Flux source object.
 type Source struct {
 	Line     int    `yaml:"-"`
 	URL      string `yaml:"url"`
@@ -83,8 +82,8 @@ type Source struct {
 	Path     string `yaml:"path"`
 }
 
-// A Generator has the parameters of an ApplicationSet's generator that
-// asks something outside of git.
+// A Generator contains the parameters that an ApplicationSet's generator would get from outside of
+// Git.
 type Generator struct {
 	Line           int              `yaml:"-"`
 	ApplicationSet string           `yaml:"applicationset"`
@@ -94,10 +93,10 @@ type Generator struct {
 // A Fetch configures preadmit fetch.
 type Fetch struct {
 	Line  int      `yaml:"-"`
-	Hosts []string `yaml:"hosts"` // that may be asked, and no others
+	Hosts []string `yaml:"hosts"` // the only hosts that may be contacted
 
-	// CRDs are catalogues of schemas for custom resources that nothing in the tree
-	// defines: URLs or directories with GROUP/KIND_VERSION.json.
+	// CRDs are catalogues with schemas of custom resources that nothing in the tree defines: URLs
+	// or directories with GROUP/KIND_VERSION.json.
 	CRDs []string `yaml:"crds"`
 
 	// Verify lists the addresses whose content must be signed.
@@ -111,11 +110,10 @@ type Verification struct {
 	Key  string `yaml:"key"` // file of an OpenPGP keyring (Helm's provenance) or of public keys (cosign)
 }
 
-// Keys are the keys of the configuration file that are not flags.
+// Keys returns the keys of the configuration file that are not flags.
 func Keys() []string { return keysOf(reflect.TypeFor[File]()) }
 
-// ReadNode returns the mapping of a configuration file of a tree, nil where
-// there is none.
+// ReadNode returns the mapping in a tree's configuration file, or nil if there is no such file.
 func ReadNode(t Tree, file string) (*yaml.Node, error) {
 	data, err := render.ReadFile(t, file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -127,8 +125,7 @@ func ReadNode(t Tree, file string) (*yaml.Node, error) {
 	return Parse(t.Display(file), data)
 }
 
-// Parse returns the mapping that a configuration file holds, nil for an
-// empty one.
+// Parse returns the mapping in a configuration file, or nil if the file is empty.
 func Parse(file string, data []byte) (*yaml.Node, error) {
 	if err := render.OneDocument(file, data); err != nil {
 		return nil, err
@@ -146,7 +143,7 @@ func Parse(file string, data []byte) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
-// Read reads the configuration file of a tree. Without one the File is empty.
+// Read reads the configuration file of a tree. If there is none, the File is empty.
 func Read(t Tree, file string) (*File, error) {
 	config, err := ReadNode(t, file)
 	s := &File{Name: t.Display(file)}
@@ -160,7 +157,7 @@ func Read(t Tree, file string) (*File, error) {
 	return s, InFile(s.Name, err)
 }
 
-// trust reads the keys from the tree that the configuration is of.
+// trust reads the keys from the tree that contains the configuration.
 func (f *Fetch) trust(t Tree) (store.Trust, error) {
 	var trust store.Trust
 	for _, v := range f.Verify {
@@ -205,7 +202,7 @@ func Errorf(line int, format string, args ...any) error {
 	return &lineError{line, fmt.Sprintf(format, args...)}
 }
 
-// InFile puts the place before an error in a configuration file.
+// InFile adds the file and line to an error in a configuration file.
 func InFile(file string, err error) error {
 	var e *lineError
 	if errors.As(err, &e) {
@@ -227,8 +224,8 @@ func (f *File) RenderClusters() []render.Cluster {
 	return all
 }
 
-// Home returns the name of the cluster to which units go that name none: the only
-// declared one, else the one that Argo CD runs in.
+// Home returns the name of the cluster of units that name none: the only declared cluster, else the
+// one that Argo CD runs in.
 func (f *File) Home() string {
 	if len(f.Clusters) == 1 {
 		return f.Clusters[0].Name
@@ -241,12 +238,12 @@ func (f *File) Home() string {
 	return ""
 }
 
-// HasEntries reports whether the file declares where rendering begins.
+// HasEntries reports whether the file declares units to start from.
 func (f *File) HasEntries() bool {
 	return len(f.Deployments) > 0 || slices.ContainsFunc(f.Clusters, func(c Cluster) bool { return len(c.Entry)+len(c.With) > 0 })
 }
 
-// HasClusters returns an error if clusters are declared, but not all of those named.
+// HasClusters returns an error if clusters are declared, but one of names is not among them.
 func (f *File) HasClusters(names []string) error {
 	var declared []string
 	for _, c := range f.Clusters {
@@ -260,8 +257,7 @@ func (f *File) HasClusters(names []string) error {
 	return nil
 }
 
-// HelmSet returns the values of a deployment's set as --set has them, and where
-// they are written.
+// HelmSet returns the values of a deployment's set in the form of --set, and their positions.
 func (f *File) HelmSet(x Deployment) (set []string, places []render.Span) {
 	for _, key := range slices.Sorted(maps.Keys(x.Set)) {
 		set = append(set, key+"="+strings.NewReplacer(`\`, `\\`, ",", `\,`).Replace(fmt.Sprint(x.Set[key])))
@@ -272,7 +268,8 @@ func (f *File) HelmSet(x Deployment) (set []string, places []render.Span) {
 	return set, places
 }
 
-// Cluster returns the declared cluster of a name; of "" the only one.
+// Cluster returns the declared cluster with a name, or for "" the only declared one. It returns an
+// empty Cluster if there is none.
 func (f *File) Cluster(name string) Cluster {
 	for _, c := range f.Clusters {
 		if c.Name == name || name == "" && len(f.Clusters) == 1 {

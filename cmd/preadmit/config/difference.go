@@ -10,14 +10,14 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// idle are the keys that change no result. The keys that say what fails a run are
-// compared by their values, and the globs of exclude are reported one by one.
+// idle lists the keys that change no result, and those that are compared in another way: the keys
+// that decide which failures fail a run, by their values, and exclude, glob by glob.
 var idle = []string{
 	"color", "jobs", "output", "quiet", "verbose", "fetch", "exclude",
 	"allow-new-suppressions", "fail-on", "require-complete", "suppressions", "task-memory", "task-time", "timeout",
 }
 
-// Effective leaves out keys that change neither what is deployed nor what policies find.
+// Effective returns the keys that can change rendered objects or results.
 func Effective(keys []string) []string {
 	return slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return slices.Contains(idle, k) })
 }
@@ -48,7 +48,7 @@ func FirstLine(config *yaml.Node, keys ...string) int {
 	return max(first, 1)
 }
 
-// entryAt returns the line of a key in a mapping and its value; nil without it.
+// entryAt returns the line and the value of a key in a mapping; 0 and nil if it has no such key.
 func entryAt(mapping *yaml.Node, key string) (line int, value *yaml.Node) {
 	if mapping == nil {
 		return 0, nil
@@ -70,8 +70,8 @@ func Same(a, b *yaml.Node) bool {
 	return a.Decode(&x) == nil && b.Decode(&y) == nil && reflect.DeepEqual(x, y)
 }
 
-// Readable drops sources outside of the repository that f does not have, so that a
-// change does not choose what is read there.
+// Readable returns all without the sources outside of the repository that f does not have too, so
+// that a change can't choose files to read there.
 func (f *File) Readable(all []Source) []Source {
 	return slices.DeleteFunc(slices.Clone(all), func(x Source) bool {
 		local := filepath.IsLocal(filepath.FromSlash(x.Path)) || x.Path == "."

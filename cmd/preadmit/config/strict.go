@@ -11,8 +11,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// decodeStrictly decodes a node, and refuses keys that the type does not have
-// and values of another type. at names the field in errors.
+// decodeStrictly decodes a node. Keys that the type does not have and values of another type are
+// errors. at is the field's name in errors.
 func decodeStrictly(n *yaml.Node, to reflect.Value, at string) error {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -81,7 +81,7 @@ func decodeStruct(n *yaml.Node, to reflect.Value, at string) error {
 	return nil
 }
 
-// valueSpans returns where the values of a mapping are written.
+// valueSpans returns the positions of the values of a mapping.
 func valueSpans(n *yaml.Node) map[string]render.Span {
 	spans := make(map[string]render.Span)
 	for i := 0; i+1 < len(n.Content); i += 2 {

@@ -1,11 +1,10 @@
-// Package confine has the kernel bound a child: what it may ask for and open
-// (deny_linux.go), how much memory and processor time it may take (limits_*.go). It
-// also reads how much of both there is (memory_linux.go).
+// Package confine makes the kernel restrict a child process: its system calls and files
+// (deny_linux.go), its memory and processor time (limits_*.go). It also reads how much memory the
+// machine has (memory_linux.go).
 //
-// In go limits; out come errors where the kernel can't hold them. Where a system has
-// no such limit, the functions do nothing, and the watch of the command ends what
-// takes too much. The one thing to know: all of it holds for the whole process and
-// can't be taken back.
+// Functions return an error if the kernel can't enforce a restriction. On systems without such
+// limits they do nothing; package tasks then ends tasks that use too much. All restrictions apply
+// to the whole process and can't be lifted.
 package confine
 
 import (
@@ -22,9 +21,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// denied lists system calls that evaluation does not need and that hostile input could
-// do harm with: the network, other programs and processes, the system itself, and modes,
-// owners and attributes of files.
+// denied lists system calls that evaluation does not need and that hostile input could misuse: the
+// network, other programs and processes, the system itself, and modes, owners and attributes of
+// files.
 var denied = []string{
 	"socket", "socketpair", "connect", "bind", "listen", "accept", "accept4", "sendto", "sendmsg", "sendmmsg",
 	"execve", "execveat", "fork", "vfork", "kill", "pidfd_open", "pidfd_getfd", "pidfd_send_signal",
@@ -34,7 +33,7 @@ var denied = []string{
 	"init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "reboot", "swapon", "swapoff",
 	"keyctl", "add_key", "request_key", "acct", "quotactl", "settimeofday", "clock_settime", "sethostname", "setdomainname",
 	"mknod", "mknodat", "open_by_handle_at", "name_to_handle_at",
-	"truncate", "chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat", // Landlock lets them pass, the first one in old kernels
+	"truncate", "chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat", // Landlock does not restrict them, or truncate only in newer kernels
 	"setxattr", "lsetxattr", "fsetxattr", "setxattrat", "removexattr", "lremovexattr", "fremovexattr", "removexattrat",
 }
 
@@ -45,10 +44,9 @@ var newProcess = seccomp.NameWithConditions{Name: "clone", Conditions: seccomp.A
 	{Argument: 0, Operation: seccomp.BitsNotSet, Value: unix.CLONE_THREAD},
 }}
 
-// DenyCalls has the kernel refuse system calls that evaluation has no use for, on all
-// threads.
+// DenyCalls makes the kernel refuse the denied system calls on all threads.
 func DenyCalls() error {
-	runtime.LockOSThread() // no_new_privs is the thread's, from which the others take it
+	runtime.LockOSThread() // no_new_privs is set on this thread, and copied from it to the others
 	defer runtime.UnlockOSThread()
 	info, err := arch.GetInfo("")
 	if err != nil {
@@ -71,8 +69,8 @@ func DenyCalls() error {
 	})
 }
 
-// DenyFiles has the kernel refuse to open files outside the given directories, and to
-// change files outside the cache.
+// DenyFiles makes the kernel refuse opening files outside the given directories, and changing files
+// outside the cache.
 func DenyFiles(read []string, cache string) error {
 	if abi, err := landlocksys.LandlockGetABIVersion(); err != nil || abi < 1 {
 		return errors.New("the kernel has no Landlock")

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NoCore has the kernel write no core file.
+// NoCore disables core files.
 func NoCore() { unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}) }
 
 // FileSize does nothing on these systems.

@@ -30,8 +30,8 @@ func MachineMemory() uint64 {
 	return most
 }
 
-// limitFilesOf lists the files that may hold a memory limit of a process with these
-// control groups: its own and, for a container, that of the root it sees.
+// limitFilesOf lists the files that may contain a memory limit of a process with these control
+// groups: those of its own group and of the root group, which in a container is the container's.
 func limitFilesOf(groups string) []string {
 	files := []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}
 	for line := range strings.Lines(groups) {

@@ -2,5 +2,5 @@
 
 package confine
 
-// MachineMemory is 0: how much memory there is is not known.
+// MachineMemory returns 0: the machine's memory is unknown.
 func MachineMemory() uint64 { return 0 }

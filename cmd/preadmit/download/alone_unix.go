@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tryAlone takes the lock of a repository that only one fetch has: that of its
-// directory .preadmit. ok is false while another has it.
+// tryAlone takes the lock of the repository's directory .preadmit, which only one fetch can have.
+// ok is false while another fetch has it.
 func tryAlone(dir string) (release func(), ok bool, err error) {
 	f, err := os.Open(filepath.Join(dir, ".preadmit"))
 	if err != nil {

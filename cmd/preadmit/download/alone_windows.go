@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// tryAlone takes the lock of a repository that only one fetch has. ok is false
-// while another has it.
+// tryAlone takes the lock of a repository, which only one fetch can have. ok is false while another
+// fetch has it.
 func tryAlone(dir string) (release func(), ok bool, err error) {
 	f, err := os.OpenFile(filepath.Join(dir, ".preadmit", ".fetch"), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

@@ -1,15 +1,14 @@
-// Package download does the work of the command fetch: it downloads what the units
-// of a repository need and the repository does not contain, and locks it.
+// Package download implements the command fetch: it downloads the sources that the units of a
+// repository need and the repository does not contain, and locks them.
 //
-// In go the flags, the lock and the trust of a run as a [Fetch]; out come files of
-// content, the lock, and what could not be fetched. It asks a confined child what is
-// needed (needs.go), has package render/fetch download it with the user's logins
-// (login.go), from Helm's cache (helm.go) or with git (git.go), verifies and writes
-// it (download.go), and draws bars meanwhile (progress.go).
+// The caller sets flags, lock and trust in a [Fetch]. The results are files of content, the lock,
+// and a list of failures. A confined child process lists the needed sources (needs.go). They are
+// downloaded by package render/fetch with the user's logins (login.go), taken from Helm's cache
+// (helm.go), or cloned with git (git.go). Then they are verified and written (download.go).
+// progress.go draws progress bars.
 //
-// The one thing to know: it is the only importer of render/fetch, and the file
-// fetch.go of the command its only importer, so no other command leads to the
-// network.
+// This package is the only importer of render/fetch, and the command's file fetch.go is its only
+// importer, so no other command can use the network.
 package download
 
 import (
@@ -44,28 +43,28 @@ const (
 type Fetch struct {
 	Dir     string // of the repository
 	Content string // the directory that content is written to
-	Shared  bool   // others use Content: nothing is taken out of it
+	Shared  bool   // other repositories use Content too, so nothing is removed from it
 	Dirs    store.Dirs
 	Lock    *store.Lock // nil if there is none yet
 	Base    *store.Lock // of the revision to compare with; nil without one
-	Hosts   []string    // that the configuration names
-	Only    bool        // no hosts but Hosts and those of Base are asked
+	Hosts   []string    // from the configuration
+	Only    bool        // only Hosts and the hosts of Base may be contacted
 	Trust   store.Trust
 
-	Graph     []string // flags and paths for the command graph, which says what units need
-	Addresses []string // that are needed besides
-	Whole     bool     // Graph looks at all of the repository
+	Graph     []string // flags and paths for the command graph, which lists the sources that units need
+	Addresses []string // further needed sources
+	Whole     bool     // Graph covers the whole repository
 
 	Locked bool   // fetch only what the lock names, and do not change the lock
 	Git    bool   // clone with the git program
-	Update string // look again for the version of Remotes with this in their name; "*" is all
+	Update string // resolve again the versions of Remotes whose name contains this; "*" is all
 	Header string // the first line of a lock that is written
-	Path   string // where programs are looked for: git, and helpers of docker's configuration
+	Path   string // PATH for git and for the credential helpers of docker's configuration
 
 	Stderr io.Writer
 	Quiet  bool
 	Say    func(parts ...string)
-	Plain  func(string) string // makes text of unknown origin fit for one line
+	Plain  func(string) string // escapes text from outside for one line of output
 
 	failed  []string
 	fetched int
@@ -74,11 +73,11 @@ type Fetch struct {
 // Done is the outcome of a run.
 type Done struct {
 	Needed, Fetched int
-	Failed          []string // what could not be fetched, and why, sorted
+	Failed          []string // a sentence for each source that could not be fetched, sorted
 }
 
-// Run fetches the content that the lock names, if Locked, and else the content that
-// the units need, which it locks. It keeps content fetched before an error.
+// Run fetches the locked content if Locked is set. Otherwise it fetches the content that the units
+// need, and locks it. It keeps content fetched before an error.
 func (f *Fetch) Run(ctx context.Context) (done Done, err error) {
 	run := f.fetchAll
 	if f.Locked {
@@ -107,7 +106,7 @@ func (f *Fetch) fetcher() (*fetch.Fetcher, error) {
 	return fetch.New(o), nil
 }
 
-// hostsOf returns the hosts that a lock names; none of nil.
+// hostsOf returns the hosts in a lock, which may be nil.
 func hostsOf(lock *store.Lock) []string {
 	var hosts []string
 	if lock == nil {
@@ -169,22 +168,21 @@ func (f *Fetch) fetchAll(ctx context.Context) (int, error) {
 	return len(needs), nil
 }
 
-// verified reports whether the locked content of a Remote has the signature that it
-// needs. The change's configuration, by which units are rendered, may require less.
+// verified reports whether the locked content of a Remote has the required signature. f.Trust may
+// require more than the configuration with which the units were rendered.
 func (f *Fetch) verified(r *render.Remote) bool {
 	e := f.Lock.Find(r)
 	return e == nil || f.Trust.Verify(e, f.Dirs.Blob) == nil
 }
 
-// A wanted is a Remote to fetch, with the entry that it is locked by, nil without
-// one.
+// A wanted is a Remote to fetch, with its entry in the lock, or nil.
 type wanted struct {
 	remote render.Remote
 	locked *store.Entry
 }
 
-// fetchLocked fetches the content that the lock and the base's lock name and the
-// store lacks.
+// fetchLocked fetches the content of the lock and of the base's lock that is missing from the
+// store.
 func (f *Fetch) fetchLocked(ctx context.Context) (int, error) {
 	bars := newProgress(f.Stderr, f.Quiet, f.Plain)
 	fetcher, err := f.fetcher()
@@ -252,7 +250,8 @@ func (f *Fetch) bring(ctx context.Context, fetcher *fetch.Fetcher, bars *progres
 	return f.writeLock()
 }
 
-// locks puts an entry into the lock, and prints how it differs from the one before.
+// locks puts an entry into the lock, prints how it differs from the old one, and reports whether it
+// does.
 func (f *Fetch) locks(e store.Entry) bool {
 	was := f.Lock.Find(e.Remote())
 	switch {
@@ -346,8 +345,8 @@ func (f *Fetch) verify(e *store.Entry, c *fetch.Content, signer *store.Signer) e
 	return nil
 }
 
-// signature returns a signature that verifies content. If the locked signature is
-// among them, it is tried first.
+// signature returns a signature of c that verifies the content. It tries the locked signature
+// first.
 func signature(e *store.Entry, c *fetch.Content, signer *store.Signer, blob func(string) ([]byte, error)) ([]byte, error) {
 	slices.SortStableFunc(c.Signatures, func(a, b []byte) int {
 		switch e.Signature {
@@ -367,7 +366,7 @@ func signature(e *store.Entry, c *fetch.Content, signer *store.Signer, blob func
 	return nil, err
 }
 
-// writeBlob puts content into the store, as a whole or not at all.
+// writeBlob puts content into the store, completely or not at all.
 func (f *Fetch) writeBlob(digest string, data []byte) error {
 	if have, err := f.Dirs.Blob(digest); err == nil && len(have) == len(data) {
 		return nil
@@ -387,7 +386,7 @@ func (f *Fetch) writeLock() error {
 	return replaceFile(filepath.Join(f.Dir, filepath.FromSlash(store.LockFile)), append([]byte(f.Header), data...))
 }
 
-// replaceFile puts a file in its place as a whole or not at all.
+// replaceFile writes a file completely or not at all.
 func replaceFile(name string, data []byte) error {
 	return supervise.WriteFile(name, func(w io.Writer) error {
 		_, err := w.Write(data)
@@ -464,8 +463,8 @@ func (f *Fetch) Alone(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// sweep removes files that supervise.WriteFile did not rename; in a store that others
-// use, only those older than an hour.
+// sweep removes temporary files that an interrupted supervise.WriteFile left behind. In a shared
+// store it removes only those older than an hour.
 func (f *Fetch) sweep(dir string) {
 	names, _ := filepath.Glob(filepath.Join(dir, ".preadmit-*"))
 	for _, name := range names {

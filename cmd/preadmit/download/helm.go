@@ -13,9 +13,8 @@ import (
 	"github.com/preadmit/preadmit/render/store"
 )
 
-// helmCached returns the archive that an entry is locked to from Helm's own
-// cache, with the provenance file beside it. It is nil if Helm has
-// none, or another one.
+// helmCached returns the locked archive of an entry from Helm's own cache, with its provenance
+// file. It returns nil if the cache does not have exactly that archive.
 func helmCached(e *store.Entry) *fetch.Content {
 	if e == nil || e.Kind != render.HelmChart {
 		return nil

@@ -21,8 +21,7 @@ import (
 	"github.com/preadmit/preadmit/render/fetch"
 )
 
-// readLogins reads the users of hosts: those of Helm's repositories, then those
-// of netrc.
+// readLogins reads the logins for hosts: those of Helm's repositories, then those of netrc.
 func readLogins() ([]fetch.Login, error) {
 	logins, err := helmLogins()
 	if err != nil {
@@ -32,7 +31,7 @@ func readLogins() ([]fetch.Login, error) {
 	return append(logins, more...), err
 }
 
-// helmLogins reads the repositories that `helm repo add` keeps.
+// helmLogins reads the logins that `helm repo add` saved.
 func helmLogins() ([]fetch.Login, error) {
 	name := cmp.Or(os.Getenv("HELM_REPOSITORY_CONFIG"), helmpath.ConfigPath("repositories.yaml"))
 	data, err := readOwnFile(name)
@@ -67,7 +66,7 @@ func helmLogins() ([]fetch.Login, error) {
 	return logins, nil
 }
 
-// netrcLogins reads the machines of netrc.
+// netrcLogins reads the logins of netrc.
 func netrcLogins() ([]fetch.Login, error) {
 	name := os.Getenv("NETRC")
 	if name == "" {
@@ -99,7 +98,7 @@ func parseNetrc(data []byte) []fetch.Login {
 			logins = append(logins, fetch.Login{Host: next()})
 			l = &logins[len(logins)-1]
 		case "default":
-			l = nil // for hosts that nobody names
+			l = nil // for all other hosts, which get no login here
 		case "login":
 			if user := next(); l != nil {
 				l.Username = user
@@ -133,7 +132,7 @@ func withoutMacros(data []byte) []byte {
 	return []byte(strings.Join(kept, "\n"))
 }
 
-// readOwnFile reads a file of the user; nil if there is none.
+// readOwnFile reads a file of the user. It returns nil if there is none.
 func readOwnFile(name string) ([]byte, error) {
 	data, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -142,8 +141,8 @@ func readOwnFile(name string) ([]byte, error) {
 	return data, err
 }
 
-// registryLogins are the logins to registries: of docker's configuration, with
-// the helpers that it names, and of Helm's.
+// registryLogins returns a function that finds the login for a registry in docker's configuration,
+// including its credential helpers, and in Helm's.
 func registryLogins() (func(ctx context.Context, hostport string) (username, password, token string, err error), error) {
 	docker, err := credentials.NewStoreFromDocker(credentials.StoreOptions{})
 	if err != nil {

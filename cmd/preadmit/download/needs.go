@@ -15,11 +15,11 @@ import (
 	"github.com/preadmit/preadmit/render/store"
 )
 
-// incomplete is the exit code of graph where something could not be rendered.
+// incomplete is the exit code of graph if something could not be rendered.
 const incomplete = 3
 
-// Needs returns the content that the units need. It asks a confined child: this
-// program, as the command graph.
+// Needs returns the sources that the units need. It runs the command graph of this program as a
+// confined child process.
 func (f *Fetch) Needs(ctx context.Context) ([]store.Need, error) {
 	name, err := os.Executable()
 	if err != nil {
@@ -35,7 +35,7 @@ func (f *Fetch) Needs(ctx context.Context) ([]store.Need, error) {
 		return nil, context.Cause(ctx)
 	}
 	if errors.As(err, &exit) && exit.ExitCode() == incomplete && out.Len() > 0 {
-		err = nil // units whose sources are still to be fetched can't be rendered yet
+		err = nil // units whose sources are not fetched yet can't be rendered
 	}
 	if err != nil {
 		said := strings.TrimPrefix(strings.TrimSpace(errs.String()), "preadmit: ")
@@ -53,7 +53,7 @@ func (f *Fetch) Needs(ctx context.Context) ([]store.Need, error) {
 	return f.withAddressed(g.Remotes), nil
 }
 
-// withAddressed adds the addresses of --policy and --with.
+// withAddressed adds the sources in Addresses.
 func (f *Fetch) withAddressed(needs []store.Need) []store.Need {
 	for _, address := range f.Addresses {
 		n := store.Need{Remote: *render.NewAddressed(address), State: store.NotLocked}
@@ -71,8 +71,8 @@ func (f *Fetch) withAddressed(needs []store.Need) []store.Need {
 	return needs
 }
 
-// Stale returns the entries of the lock that nothing needs; none unless all of the
-// repository was looked at.
+// Stale returns the entries of the lock that nothing needs. It returns none unless the whole
+// repository was searched.
 func (f *Fetch) Stale(needs []store.Need) []store.Entry {
 	if f.Lock == nil || !f.Whole {
 		return nil
@@ -90,7 +90,7 @@ func (f *Fetch) Stale(needs []store.Need) []store.Entry {
 	return all
 }
 
-// Updates reports whether Update means a Remote.
+// Updates reports whether Update selects a Remote.
 func (f *Fetch) Updates(r *render.Remote) bool {
 	u := f.Update
 	return u == "*" || u != "" && (strings.Contains(r.Name, u) || strings.Contains(r.URL, u))

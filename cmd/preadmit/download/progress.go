@@ -12,12 +12,12 @@ import (
 	"golang.org/x/term"
 )
 
-// A progress shows on a terminal which sources are being downloaded, a line
-// and a bar for each, and below them how many are done.
+// A progress shows running downloads on a terminal: a line with a bar for each, and below them the
+// number of finished ones.
 type progress struct {
-	w     io.Writer // nil where there is no terminal
+	w     io.Writer // nil without a terminal
 	width func() int
-	plain func(string) string // makes a name fit for one line
+	plain func(string) string // escapes a name for one line of output
 
 	mu         sync.Mutex
 	total, got int
@@ -27,10 +27,10 @@ type progress struct {
 	drawn      time.Time
 }
 
-// A download is one that is under way.
+// A download is a running download.
 type download struct {
 	name    string
-	got, of int64 // bytes; of is 0 if it is not known
+	got, of int64 // bytes; of is 0 if unknown
 }
 
 func newProgress(w io.Writer, quiet bool, plain func(string) string) *progress {
@@ -66,7 +66,7 @@ func (p *progress) begin(name string) (add func(n int, of int64), done func()) {
 	add = func(n int, of int64) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if d.of != max(of, 0) { // the next of its files
+		if d.of != max(of, 0) { // the next file of this download
 			d.got, d.of = 0, max(of, 0)
 		}
 		d.got, p.bytes = d.got+int64(n), p.bytes+int64(n)
@@ -106,7 +106,7 @@ func (p *progress) draw(now bool) {
 	_, _ = io.WriteString(p.w, b.String())
 }
 
-// bar is a part of a whole; empty if that is not known.
+// bar draws part of whole. It is empty if whole is 0, which means unknown.
 func bar(part, whole int64) string {
 	const cells = 20
 	full := 0
@@ -124,7 +124,7 @@ func (p *progress) up() string {
 	return fmt.Sprintf("\x1b[%dA\x1b[J", p.lines)
 }
 
-// clear takes the lines away.
+// clear removes the lines.
 func (p *progress) clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

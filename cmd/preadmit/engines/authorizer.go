@@ -14,7 +14,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// newAuthorizer is what --authorizer names. Objects of --with are on the
+// newAuthorizer returns the authorizer that --authorizer selects. Objects of --with exist on the
 // cluster before the change.
 func newAuthorizer(in *load.Input, s *Settings, cluster *policy.Cluster) (*authz.Authorizer, error) {
 	given := make(map[*render.Object]bool)
@@ -34,8 +34,8 @@ func newAuthorizer(in *load.Input, s *Settings, cluster *policy.Cluster) (*authz
 	return a, nil
 }
 
-// asked is the authorizer as policies ask it. What decides by the user is not
-// asked about nobody.
+// asked returns the authorizer that policies use. Authorizers that decide by the user return
+// undecided if the user is unknown.
 func asked(s *Settings, a *authz.Authorizer) admission.Authorizer {
 	if slices.Contains([]string{"unknown", "allow", "deny"}, s.Authorizer) {
 		return a
@@ -43,7 +43,7 @@ func asked(s *Settings, a *authz.Authorizer) admission.Authorizer {
 	return someone{a}
 }
 
-// someone is an authorizer that is asked about known users only.
+// someone is an authorizer that answers for known users only.
 type someone struct{ admission.Authorizer }
 
 func (s someone) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {

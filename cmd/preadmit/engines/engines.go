@@ -32,32 +32,32 @@ import (
 // A Set holds the engines of a run, compiled.
 type Set struct {
 	Chain   policy.Chain
-	Cluster *policy.Cluster // that the engines look at
-	Results []policy.Result // what did not compile
+	Cluster *policy.Cluster // the cluster that the engines see
+	Results []policy.Result // compile errors
 	Notes   []string
 	Unknown []ClusterKind // kinds without a schema
-	Implied bool          // the default pack is used, for want of policies
-	Said    []policy.Rule // by the engines of an earlier run, in place of a chain
+	Implied bool          // the default pack is used because there are no policies
+	Said    []policy.Rule // rules cached from an earlier run; the Set then has no chain
 
 	together *rego.Engine   // with --combine
-	all      *rego.Combined // of it, over the objects at hand
+	all      *rego.Combined // together's validator for the objects of this run
 }
 
-// Options are the settings of engines, and what changes no result.
+// Options are the settings of engines, and options that change no result.
 type Options struct {
 	*Settings
-	Prints   *Prints      // what policies print; nil where nobody reads it
-	Watch    *tasks.Watch // of a child; nil elsewhere
-	Compiled bool         // compile errors are known: types are not checked again
+	Prints   *Prints      // output of print in policies; nil discards it
+	Watch    *tasks.Watch // of a child process; nil elsewhere
+	Compiled bool         // compile errors are known, so types are not checked again
 
-	Coverage *policy.Coverage // of policies; nil if it is not asked for
+	Coverage *policy.Coverage // of policies; nil counts nothing
 
 	Definitions *crd.Reviews // of all clusters; may be nil
 	Served      *Served      // by all clusters; may be nil
 }
 
-// Served remembers the kinds that clusters serve. Policies are checked once against
-// those of several clusters with the same definitions.
+// Served remembers the kinds that clusters serve, so that policies are type-checked once for all
+// clusters with the same definitions.
 type Served struct{ known []served }
 
 type served struct {
@@ -68,7 +68,7 @@ type served struct {
 	err         error
 }
 
-// maxServed bounds how many kinds are remembered, which are large.
+// maxServed limits how many sets of kinds are remembered. They are large.
 const maxServed = 8
 
 // kinds returns the kinds that a version of the API server serves with definitions.
@@ -92,11 +92,11 @@ func (s *Served) kinds(defined []*render.Object, version string) (*schema.Kinds,
 	return kinds, types, err
 }
 
-// compile makes the engines, which are these: the one list. The policies are
-// those of trusted, and so is what they read; that is in itself, or its base.
-// Engines may see nothing that is not in the key of their cached results
-// (package evaluate): policies and what belongs to them (lint.IsCompiled), the cluster, Rego modules with
-// their data, and the settings.
+// compile returns all engines of a run; this is the only list of them. trusted provides the
+// policies and the objects that policies read. It is in itself or, with --base, the base.
+// Everything that an engine uses must be part of the key of its cached results (package evaluate):
+// policies and objects that belong to them (lint.IsCompiled), the cluster, Rego modules with their
+// data, and the settings.
 func compile(in, trusted *load.Input, o Options) (*Set, error) {
 	b := &Set{Chain: policy.Chain{Watch: o.Watch.Requests(), Fails: o.Watch.Fails}}
 	head, given, context := render.Objects(in.Head), render.Objects(trusted.Given), render.Objects(slices.Concat(in.Context, in.Anywhere))
@@ -172,8 +172,8 @@ func compile(in, trusted *load.Input, o Options) (*Set, error) {
 	return b, nil
 }
 
-// packs are the embedded packs in use: those asked for, or the default
-// where there are no other policies.
+// packs returns the names of the embedded packs to use: those of --pack, or the default pack if
+// there are no other policies.
 func (b *Set) packs(s *Settings, policies []*render.Object, partial bool) []string {
 	if len(s.Packs) > 0 || s.PoliciesGiven || slices.ContainsFunc(policies, lint.IsPolicy) {
 		return withoutRepeats(s.Packs)
@@ -208,7 +208,7 @@ func (b *Set) Rules() []policy.Rule {
 	return rules
 }
 
-// Inspect returns what engines find wrong with their policies as they are written.
+// Inspect returns the problems that engines find in the text of their policies.
 func (b *Set) Inspect() []policy.Result {
 	var all []policy.Result
 	for _, m := range b.Chain.Mutators {
@@ -232,8 +232,8 @@ func ClusterKindOf(o *render.Object) ClusterKind {
 	return ClusterKind{gvk.Kind + "." + gvk.Group, o.Unit.Cluster}
 }
 
-// unknownKinds are the kinds that have no schema. Policies are read by
-// their engines.
+// unknownKinds returns the kinds without a schema, except those of policies, which their engines
+// read.
 func unknownKinds(kinds policy.Kinds, head []*render.Object) []ClusterKind {
 	var unknown []ClusterKind
 	for _, o := range head {
@@ -247,8 +247,8 @@ func unknownKinds(kinds policy.Kinds, head []*render.Object) []ClusterKind {
 	return slices.Compact(unknown)
 }
 
-// Distinct leaves out objects that an earlier one equals: overlays repeat the
-// policies of their base, and a cluster has each once.
+// Distinct returns the objects without those that equal an earlier one. Overlays repeat the
+// policies of their base, but a cluster has each only once.
 func Distinct(objects []*render.Object) []*render.Object {
 	seen := make(map[render.Key][]*render.Object)
 	var kept []*render.Object

@@ -12,9 +12,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// New makes the engines, without the policies and definitions that ended
-// the process when an earlier child compiled them. What a child died of while it
-// compiled is found by compiling each by itself.
+// New returns the engines without the policies and definitions that ended an earlier child process
+// when it compiled them. If a child ended while compiling all of them, the next one compiles each
+// on its own to find the cause.
 func New(in, trusted *load.Input, o Options) (*Set, error) {
 	w := o.Watch
 	if w == nil {
@@ -27,7 +27,7 @@ func New(in, trusted *load.Input, o Options) (*Set, error) {
 	if err == nil {
 		defer done()
 	}
-	none := whole == nil // they end it together
+	none := whole == nil // together they ended an earlier child
 	var lost []error
 	if none {
 		lost = []error{setApartError(render.Span{}, "all policies", err)}
@@ -53,7 +53,7 @@ func New(in, trusted *load.Input, o Options) (*Set, error) {
 
 const compileTask = "compile policies"
 
-// fewPolicies are compiled in the time of one task; more get as much again.
+// fewPolicies is the number of policies for which the time limit of one task is granted.
 const fewPolicies = 500
 
 // compiledIn returns the policies and definitions of an input.
@@ -70,8 +70,8 @@ func compiledOf(in, trusted *load.Input) int {
 	return n
 }
 
-// compileEach compiles each policy and definition by itself, so that the one
-// that ends the process is known by name.
+// compileEach compiles each policy and definition as a task of its own, so that the parent knows
+// which one ended the process.
 func compileEach(w *tasks.Watch, in, trusted *load.Input, o Options) {
 	settings := *o.Settings
 	settings.NoTreePolicies, settings.Packs = true, []string{DefaultPack}
@@ -96,7 +96,7 @@ func compileEach(w *tasks.Watch, in, trusted *load.Input, o Options) {
 	}
 }
 
-// sides are the two inputs, or the one that both are.
+// sides returns the two inputs, or only one if they are the same.
 func sides(in, trusted *load.Input) []*load.Input {
 	if in == trusted {
 		return []*load.Input{in}
@@ -111,8 +111,8 @@ func compileName(o *render.Object) string {
 
 func moduleName(m rego.Module) string { return "compile " + m.File }
 
-// withoutApart is an input without the policies that are set apart, or without
-// any, and why each is missing.
+// withoutApart returns the input without the policies that are set apart, or with none without any
+// policies, and an error for each removed policy.
 func withoutApart(w *tasks.Watch, in *load.Input, none bool) (*load.Input, []error) {
 	if len(w.Order.Apart) == 0 {
 		return in, nil

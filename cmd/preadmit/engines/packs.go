@@ -12,7 +12,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A pack is a set of policies that is in the binary.
+// A pack is a set of policies embedded in the program.
 type pack struct{ Name, level, Doc string }
 
 const (
@@ -20,8 +20,8 @@ const (
 	restrictedPack = "pod-security-restricted"
 )
 
-// Packs lists the packs: those of an engine of their own, and those of
-// policies like anybody's.
+// Packs lists the packs: those of the Pod Security engine, and those that consist of
+// ValidatingAdmissionPolicies.
 func Packs() []pack {
 	all := []pack{
 		{DefaultPack, "baseline", "Pod Security Standards, baseline: prevents known privilege escalations"},
@@ -41,7 +41,7 @@ func PackNames() []string {
 	return names
 }
 
-// CheckPacks says which of the names is no pack.
+// CheckPacks returns an error if one of the names is no pack.
 func CheckPacks(names []string) error {
 	for _, name := range names {
 		if !slices.Contains(PackNames(), name) {
@@ -70,8 +70,8 @@ func newPack(name string, s *Settings, kinds policy.Kinds, cluster *policy.Clust
 	return admission.New(policies, admission.Options{Cluster: cluster, Kinds: kinds, KubeVersion: s.KubeVersion})
 }
 
-// withoutRepeats leaves out what was named twice, and baseline beside
-// restricted, which includes it.
+// withoutRepeats returns each name once, and leaves out baseline if restricted is there, which
+// includes it.
 func withoutRepeats(names []string) []string {
 	var once []string
 	for _, n := range names {

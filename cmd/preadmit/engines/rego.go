@@ -16,8 +16,8 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// rego adds the engine of packages in Rego. They see what is written, each
-// object by itself or, with --combine, all together.
+// rego adds the engine for Rego packages. It evaluates objects as written, without defaults: each
+// on its own or, with --combine, all together.
 func (b *Set) rego(in, trusted *load.Input, o Options) {
 	if len(trusted.Modules) == 0 {
 		return
@@ -35,8 +35,8 @@ func (b *Set) rego(in, trusted *load.Input, o Options) {
 	b.Chain.Validators = append(b.Chain.Validators, b.all)
 }
 
-// Among returns the engines for other objects than those that they were made for: with
-// --combine these are evaluated together.
+// Among returns the engines for other objects than those they were compiled with. This matters for
+// --combine only, which evaluates all objects together.
 func (b *Set) Among(others []*render.Object) *Set {
 	if b.together == nil {
 		return b
@@ -60,8 +60,8 @@ func (b *Set) Rest(ctx context.Context) ([]policy.Result, error) {
 	return b.all.Rest(ctx)
 }
 
-// Prints are what policies print, for -v: each line once, in order. Of nil
-// nobody reads any.
+// Prints collects the output of print in policies for -v: each line once, sorted. A nil *Prints
+// discards it.
 type Prints struct {
 	mu    sync.Mutex
 	lines map[printedLine]bool
@@ -73,7 +73,7 @@ type printedLine struct {
 	text string
 }
 
-// maxPrinted bounds what is kept of the printing of policies.
+// maxPrinted limits the lines that a Prints keeps.
 const maxPrinted = 10000
 
 func (p *Prints) add(file string, line int, text string) {

@@ -12,16 +12,15 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Settings are all that engines are made of besides objects, Rego modules
-// and their data. Engines get nothing else of the command line, and the cache
-// key is the hash of the whole struct, so no option can be forgotten in it:
-// fields must be exported plain data.
+// Settings are the options that engines get, besides objects, Rego modules and their data. The
+// cache key is the hash of the whole struct, so no option can be forgotten in it. Fields must be
+// exported plain data.
 type Settings struct {
 	KubeVersion    string
-	Day            string // in UTC: the time that policies are given is its midnight
+	Day            string // in UTC; its midnight is the current time for policies
 	User           policy.UserInfo
-	UserGiven      bool   // by the command line; else a unit may have one of its own
-	Authorizer     string // a mode of authz, or what names a file of rules
+	UserGiven      bool   // User is from the command line; else units may have users of their own
+	Authorizer     string // a mode of authz, or the value that names a file of rules
 	AuthorizerFile string // the display name of that file; "" for a mode
 	AuthorizerData []byte // of that file
 	NoTreePolicies bool
@@ -29,18 +28,18 @@ type Settings struct {
 	Packs          []string
 	RegoNamespaces []string
 	Combine        bool
-	Variables      bool // Flux puts values for variables into objects
-	Verbose        bool // costs are reported, and what policies print
+	Variables      bool // Flux substitutes variables in objects
+	Verbose        bool // reports costs and the output of print in policies
 }
 
-// now is when the day begins, so that all runs of a day give the same results.
+// now returns the beginning of the day, so that all runs of a day give the same results.
 func (s *Settings) now() time.Time {
 	day, _ := time.Parse(time.DateOnly, s.Day)
 	return day
 }
 
-// By gives requests the user that makes them: the one of the command line, else
-// the one that applies the object's unit, else the one that is assumed.
+// By sets the user of requests: the user of the command line, else the one that applies the
+// object's unit, else the default user. It returns reqs.
 func (s *Settings) By(reqs []policy.Request) []policy.Request {
 	for i := range reqs {
 		reqs[i].UserInfo = s.User
@@ -51,7 +50,7 @@ func (s *Settings) By(reqs []policy.Request) []policy.Request {
 	return reqs
 }
 
-// OnCluster are the options for a cluster, which may have a version of its own.
+// OnCluster returns the options for a cluster, which may have its own Kubernetes version.
 func (o Options) OnCluster(in *load.Input, cluster string) Options {
 	s := *o.Settings
 	for _, c := range in.Clusters {
@@ -63,8 +62,8 @@ func (o Options) OnCluster(in *load.Input, cluster string) Options {
 	return o
 }
 
-// AmongClusters are the options for one of several clusters: one without policies
-// is not evaluated by a pack where others have some.
+// AmongClusters returns the options for one of several clusters. The default pack is not used for a
+// cluster without policies if another cluster has some.
 func (o Options) AmongClusters(trusted *load.Input) Options {
 	s := *o.Settings
 	s.PoliciesGiven = s.PoliciesGiven || !s.NoTreePolicies && slices.ContainsFunc(render.Objects(trusted.Head), lint.IsPolicy)
@@ -72,8 +71,8 @@ func (o Options) AmongClusters(trusted *load.Input) Options {
 	return o
 }
 
-// There is the part of an input by which objects of a cluster are evaluated, with
-// the options for it.
+// There returns the part of an input that is used to evaluate the objects of a cluster, and the
+// options for it.
 func (o Options) There(in *load.Input, cluster string) (*load.Input, Options) {
 	names := load.ClusterNames(in)
 	if len(names) < 2 {

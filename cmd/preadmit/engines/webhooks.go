@@ -12,9 +12,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// kyverno adds Kyverno's engines. They are webhooks: on the cluster they
-// mutate after MutatingAdmissionPolicies and validate after
-// ValidatingAdmissionPolicies, with the same cluster and authorizer.
+// kyverno adds Kyverno's engines. Kyverno is a webhook: on the cluster it mutates after
+// MutatingAdmissionPolicies and validates after ValidatingAdmissionPolicies. The engines get the
+// same cluster and authorizer as those.
 func (b *Set) kyverno(in *load.Input, s *Settings, policies []*render.Object, evaluated admission.Options) error {
 	cluster := evaluated.Cluster
 	all := withParts(policies, slices.Concat(in.Head, in.Context), func(o *render.Object) bool { return o.GetKind() == "PolicyException" })
@@ -33,8 +33,8 @@ func (b *Set) kyverno(in *load.Input, s *Settings, policies []*render.Object, ev
 	return nil
 }
 
-// gatekeeper adds Gatekeeper's engines. They are webhooks, asked in the order
-// of their configurations' names: Gatekeeper mutates before Kyverno does.
+// gatekeeper adds Gatekeeper's engines. The API server calls webhooks in the order of their
+// configurations' names, so Gatekeeper mutates before Kyverno.
 func (b *Set) gatekeeper(in *load.Input, o Options, policies []*render.Object, evaluated admission.Options) {
 	policies = withParts(policies, in.Context, func(o *render.Object) bool {
 		group := o.GroupVersionKind().Group
@@ -52,8 +52,8 @@ func (b *Set) gatekeeper(in *load.Input, o Options, policies []*render.Object, e
 	b.Chain.Validators = append(b.Chain.Validators, constraints)
 }
 
-// withParts returns the policies, with the objects on the cluster that they go by, such as
-// exceptions and templates: those check nothing by themselves.
+// withParts returns the policies and the objects on the cluster that belong to policies without
+// checking anything themselves, such as exceptions and templates.
 func withParts(policies []*render.Object, units []*render.Unit, isPart func(*render.Object) bool) []*render.Object {
 	all := slices.Clone(policies)
 	for _, o := range render.Objects(units) {

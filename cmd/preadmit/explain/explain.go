@@ -1,6 +1,6 @@
-// Package explain finds the object and the rule that the command explain names, and
-// has the engines explain their decision. If one is missing, the error lists what
-// there is.
+// Package explain finds the object and the rule that the command explain names, and gets the
+// explanation from the engines. If there is no such object or rule, the error lists those that
+// exist.
 package explain
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// kinds returns the kinds that the clusters serve, as far as the objects define them.
+// kinds returns the built-in kinds and those that the objects define.
 func kinds(in *load.Input, o engines.Options) (policy.Kinds, error) {
 	kinds, err := schema.New(load.Only(slices.Concat(render.Objects(in.Head), render.Objects(in.Given), render.Objects(in.Context)), lint.IsCompiled), schema.Options{KubeVersion: o.KubeVersion})
 	if kinds == nil {
@@ -38,8 +38,8 @@ func Decide(in *load.Input, s engines.Options, object *render.Object) (*evaluate
 	return evaluate.NewDecision(in, s, b, object), nil
 }
 
-// Explain returns the explanations of a decision. Without such a policy or rule, the
-// error names those that there are.
+// Explain returns the explanations of a decision by a policy or rule. If there is no such policy or
+// rule, the error lists those that exist.
 func Explain(ctx context.Context, d *evaluate.Decision, packs []string, name string) ([]policy.Explanation, error) {
 	rules := d.Engines.Rules()
 	policyName, rule := splitRule(name, d.Trusted, rules)
@@ -56,8 +56,8 @@ func Explain(ctx context.Context, d *evaluate.Decision, packs []string, name str
 	return es, err
 }
 
-// splitRule takes POLICY[/RULE] apart. Both may hold slashes, so the longest
-// policy that there is counts.
+// splitRule splits POLICY[/RULE]. Both may contain slashes, so the policy is the longest one that
+// exists.
 func splitRule(name string, in *load.Input, rules []policy.Rule) (policyName, rule string) {
 	known := []string{}
 	for _, r := range rules {
@@ -85,7 +85,7 @@ func splitRule(name string, in *load.Input, rules []policy.Rule) (policyName, ru
 // tellsOf reports whether a rule is among the explained ones.
 func tellsOf(es []policy.Explanation, rule string) bool {
 	return slices.ContainsFunc(es, func(e policy.Explanation) bool {
-		return e.Engine == policy.EngineSchema || e.Engine == policy.EngineKyverno || // where autogen may have made the rule from it
+		return e.Engine == policy.EngineSchema || e.Engine == policy.EngineKyverno || // autogen may have generated the explained rule from this one
 			slices.ContainsFunc(e.Rules, func(r policy.Rule) bool { return r.Name == rule }) ||
 			slices.ContainsFunc(e.Results, func(r policy.Result) bool { return r.Rule == rule })
 	})

@@ -14,7 +14,7 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// An Ref is the argument OBJECT.
+// A Ref is the argument OBJECT.
 type Ref struct {
 	text           string
 	group          string
@@ -31,7 +31,7 @@ func ParseRef(s string) (Ref, error) {
 		r.kind, r.name = parts[0], parts[1]
 	case 3:
 		r.namespace, r.namesNamespace, r.kind, r.name = parts[0], true, parts[1], parts[2]
-		if parts[0] != strings.ToLower(parts[0]) { // which no namespace has
+		if parts[0] != strings.ToLower(parts[0]) { // the names of namespaces are in lower case
 			r.kind, r.namespace = parts[0], parts[1]
 		}
 	case 4:
@@ -59,7 +59,7 @@ func (r Ref) means(o *render.Object, resource policy.Resource, namespace string)
 		(!r.namesNamespace || r.namespace == namespace)
 }
 
-// FindObject returns the one object that is meant.
+// FindObject returns the only object that ref refers to, in the unit if it is not "".
 func FindObject(in *load.Input, s engines.Options, ref Ref, unit string) (*render.Object, error) {
 	kinds, err := kinds(in, s)
 	if err != nil {
@@ -77,7 +77,7 @@ func FindObject(in *load.Input, s engines.Options, ref Ref, unit string) (*rende
 		switch {
 		case unit != "" && in.Tree.Display(o.Unit.Identity()) != strings.TrimSuffix(unit, "/"):
 		case ref.means(o, kinds.Resource(o.GroupVersionKind()), namespace(o)):
-			if o.Variant.IsDefault() || len(found) == 0 { // a form of it that is not the default's
+			if o.Variant.IsDefault() || len(found) == 0 { // another variant of it is used only if there is no default one
 				found = append(found, o)
 			}
 		case o.Key().Name == ref.name || strings.EqualFold(o.GetKind(), ref.kind):
@@ -110,12 +110,12 @@ func unrendered(in *load.Input) []policy.Result {
 	return slices.DeleteFunc(slices.Clone(in.Found), func(r policy.Result) bool { return !r.Undecided() })
 }
 
-// refText is an object as group/Kind/namespace/name.
+// refText returns a reference to an object, as group/Kind/namespace/name.
 func refText(o *render.Object, namespace string) string {
 	return strings.Join([]string{o.GroupVersionKind().Group, o.GetKind(), namespace, o.Key().Name}, "/")
 }
 
-// SeveralObjects is the error of a reference to more than one object.
+// SeveralObjects is the error for a reference to more than one object.
 type SeveralObjects struct {
 	ref   string
 	lines []string

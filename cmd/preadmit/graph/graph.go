@@ -1,6 +1,5 @@
-// Package graph draws what deploys what: the units of an input, the objects that make
-// them, and the clusters. [New] makes a [Graph] of an Input; each of the [Formats] writes
-// it.
+// Package graph shows which objects deploy which units to which clusters. [New] returns the [Graph]
+// of an Input; each of the [Formats] writes it.
 package graph
 
 import (
@@ -38,7 +37,7 @@ type Graph struct {
 	summary report.Summary
 }
 
-// A Cluster is one on which units are deployed.
+// A Cluster is a cluster to which units are deployed.
 type Cluster struct {
 	Name   string `json:"name"`
 	Server string `json:"server"`
@@ -68,7 +67,7 @@ func remotes(in *load.Input) []store.Need {
 	return all
 }
 
-// A Unit is a unit with what deploys it.
+// A Unit is a unit with its deployment.
 type Unit struct {
 	report.Unit
 	Release string         `json:"release"`
@@ -76,7 +75,7 @@ type Unit struct {
 	Origin  render.Span    `json:"origin"`
 }
 
-// New makes the graph of what in deploys.
+// New returns the graph of the units in in.
 func New(in *load.Input) *Graph {
 	g := &Graph{Schema: "preadmit.graph/v1", Clusters: []Cluster{}, Units: []Unit{}, Documents: make(map[string]int), Remotes: remotes(in)}
 	for _, name := range documentKinds {
@@ -144,7 +143,7 @@ func writeText(w io.Writer, g *Graph, _ report.Options) error {
 			t.unit(u, 0)
 		}
 	}
-	for i := range g.Units { // which only make each other
+	for i := range g.Units { // units that only deploy each other
 		if u := &g.Units[i]; u.Status != string(render.Unreached) {
 			t.unit(u, 0)
 		}
@@ -160,7 +159,7 @@ func writeText(w io.Writer, g *Graph, _ report.Options) error {
 	return nil
 }
 
-// A tree writes units below the units that make them.
+// A tree writes units below the units that deploy them.
 type tree struct {
 	w        io.Writer
 	children map[string][]*Unit
@@ -224,7 +223,7 @@ func writeMermaid(w io.Writer, g *Graph, _ report.Options) error {
 
 var mermaidEscaped = strings.NewReplacer(`"`, "#quot;", "<", "#lt;", ">", "#gt;", "#", "#35;")
 
-// edges calls f for each unit that another one makes, by their indices.
+// edges calls f for each unit that another unit deploys, with the indices of both.
 func (g *Graph) edges(f func(from, to int)) {
 	index := make(map[string]int)
 	for i, u := range g.Units {

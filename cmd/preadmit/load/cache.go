@@ -21,7 +21,7 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// A Memory is the open cache, with the entries that this run will add.
+// A Memory is the open cache, with functions that add the entries of this run.
 type Memory struct {
 	Store  *cache.Store
 	Build  string
@@ -49,8 +49,8 @@ func WithUserCache(ctx context.Context) context.Context {
 	return context.WithValue(ctx, userCache{}, filepath.Join(dir, "preadmit"))
 }
 
-// OpenCache opens the cache of a run. With -v it logs why there is none. That
-// is an error only if the directory was named and can't be trusted.
+// OpenCache opens the cache of a run. If it can't, it logs the reason with -v. It returns an error
+// only if --cache names a directory that can't be trusted.
 func (o *Sources) OpenCache(ctx context.Context, t *Tree) error {
 	dir, asked := o.Cache, o.Cache != ""
 	if !asked {
@@ -78,7 +78,7 @@ func (o *Sources) OpenCache(ctx context.Context, t *Tree) error {
 	return nil
 }
 
-// noCacheHere logs why there is no cache, which changes nothing else.
+// noCacheHere logs why there is no cache. The run goes on without one.
 func (o *Sources) noCacheHere(dir string, err error) {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -163,7 +163,7 @@ func (o *Sources) graph(t *Tree, args []string) (rendering, *cache.Graph) {
 	return g, g
 }
 
-// SaveCache keeps the results of this run. It is called when the report is written.
+// SaveCache writes the results of this run to the cache. It is called after the report is written.
 func (o *Sources) SaveCache() {
 	m := o.Memory
 	if m == nil {

@@ -77,15 +77,15 @@ func (l *loader) undefined(kubeVersion string) map[kube.GroupKind][]string {
 	return versions
 }
 
-// isCustom reports whether a kind may be a custom resource's, and its names can
-// be part of a URL.
+// isCustom reports whether a kind may be that of a custom resource, with names that can be part of
+// a URL.
 func isCustom(gvk kube.GroupVersionKind) bool {
 	return strings.Contains(gvk.Group, ".") && len(validation.IsDNS1123Subdomain(gvk.Group))+
 		len(validation.IsDNS1035Label(strings.ToLower(gvk.Kind)))+len(validation.IsDNS1035Label(gvk.Version)) == 0
 }
 
-// kindSchema reads a schema of a catalogue, nil where that has none or it is still
-// to be fetched.
+// kindSchema reads a schema of a catalogue. It returns nil if the catalogue has none or it is not
+// fetched yet.
 func (l *loader) kindSchema(catalogue string, kind kube.GroupKind, version string) (data []byte, file string) {
 	named := kind.Group + "/" + kind.Kind
 	if !render.IsAddress(catalogue) {

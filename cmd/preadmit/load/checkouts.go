@@ -21,10 +21,10 @@ type checkouts struct {
 	tree          *Tree
 	graph         render.Graph
 	configuration *config.File
-	sources       []mountedSource // of the sections, in their order
+	sources       []mountedSource // from the configuration, in its order
 
 	names    map[string]bool // of this repository, normalised
-	branches map[string]bool // that the work tree is used for
+	branches map[string]bool // branches whose files are those of the work tree
 
 	mu        sync.Mutex
 	git       *git.Repository
@@ -38,8 +38,8 @@ type mountedSource struct {
 	root string // in the tree
 }
 
-// newCheckouts mounts the sources of the configuration and finds out which
-// repository the tree is.
+// newCheckouts mounts the sources of the configuration and determines the URLs of the tree's
+// repository.
 func newCheckouts(o *Sources, t *Tree, s *config.File, g render.Graph) (*checkouts, error) {
 	r := &checkouts{
 		tree: t, graph: g, configuration: s,
@@ -64,8 +64,8 @@ func newCheckouts(o *Sources, t *Tree, s *config.File, g render.Graph) (*checkou
 	return r, nil
 }
 
-// cloned records facts from the clone: its origin is this repository, and its
-// branch and the default branch are the work tree.
+// cloned adds the clone's origin to the names of this repository, and its branch and default branch
+// to those that the work tree is used for.
 func (r *checkouts) cloned(c git.Clone) {
 	if c.Origin != "" {
 		r.names[normaliseURL(c.Origin)] = true
@@ -129,7 +129,7 @@ func (r *checkouts) Fetched(remote *render.Remote) (render.Repository, error) {
 	return r.tree.Store.Fetched(remote)
 }
 
-// revision makes the files of a revision a directory of the tree.
+// revision mounts the files of a revision and returns their directory in the tree.
 func (r *checkouts) revision(name string) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

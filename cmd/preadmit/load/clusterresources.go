@@ -10,9 +10,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// clusterResources reads the paths that are ClusterResource documents, with
-// which tests of Kyverno's policies describe the cluster, and returns the other
-// paths.
+// clusterResources reads the paths with ClusterResource documents, in which tests of Kyverno's
+// policies describe the cluster. It returns their objects as units, and the other paths.
 func (l *loader) clusterResources(paths []string) (units []*render.Unit, others []string, err error) {
 	for _, p := range paths {
 		name, err := l.in.Tree.NameOf(p, l.stdin)

@@ -9,16 +9,15 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// inferClusters infers clusters if the tree has several objects of Argo CD or
-// Flux with one identity, as in clusters/production and clusters/staging. The
-// directories in which their paths differ become clusters, and so do their
-// sibling directories with objects of Argo CD or Flux. Siblings that are charts
-// count only if they make the objects in question.
+// inferClusters infers clusters if the tree has several Argo CD or Flux objects with the same
+// identity, as in clusters/production and clusters/staging. The directories in which their paths
+// differ become clusters, and so do their sibling directories with objects of Argo CD or Flux.
+// Siblings that are charts count only if they make the objects in question.
 func inferClusters(units []*render.Unit, resolvers []render.Resolver) {
 	first := make(map[render.Key]*render.Object)
 	above := make(map[string]bool)        // directories whose subdirectories are clusters
 	holds := make(map[string]bool)        // directories with objects of Argo CD or Flux
-	differ := make(map[*render.Unit]bool) // units that hold one of several
+	differ := make(map[*render.Unit]bool) // units that contain one of several such objects
 	follower := render.Follower{Resolvers: resolvers}
 	for _, o := range render.Objects(units) {
 		if o.GetKind() == "HelmRelease" || !follower.Follows(o) {
@@ -92,7 +91,7 @@ func (in *Input) On(cluster string) *Input {
 	there := func(units []*render.Unit) []*render.Unit {
 		return slices.DeleteFunc(slices.Clone(units), func(u *render.Unit) bool { return u.Cluster != cluster })
 	}
-	in.Documents() // of the tree, whatever cluster they go to
+	in.Documents() // computed for all clusters together
 	one := *in
 	one.Found = nil
 	one.Others = slices.DeleteFunc(slices.Concat(in.Head, in.Others), func(u *render.Unit) bool { return u.Cluster == cluster })

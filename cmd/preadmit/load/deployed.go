@@ -19,8 +19,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A deployer finds the units that are deployed: by GitOps objects, by the
-// configuration, or else by the paths alone.
+// A deployer finds the units that are deployed by GitOps objects or by the configuration, or else
+// all units at the paths.
 type deployer struct {
 	*loader
 	configuration *config.File
@@ -83,7 +83,7 @@ func onCluster(name string, lists ...[]*render.Unit) {
 	}
 }
 
-// looksAt reports whether a cluster is looked at.
+// looksAt reports whether units of a cluster are evaluated.
 func (o *Sources) looksAt(cluster string) bool {
 	return len(o.Clusters) == 0 || slices.Contains(o.Clusters, cluster)
 }
@@ -95,7 +95,7 @@ func (d *deployer) elsewhere(u *render.Unit) bool {
 	return u.Cluster != "" && !d.options.looksAt(u.Cluster)
 }
 
-// renderAt renders paths of the configuration, which count from the root.
+// renderAt renders paths of the configuration, which are relative to the root.
 func (d *deployer) renderAt(ctx context.Context, line int, paths []string) ([]*render.Unit, error) {
 	srcs, err := d.sourcesAt(line, paths)
 	if err != nil {
@@ -170,8 +170,8 @@ func (d *deployer) glob(x config.Deployment) ([]string, error) {
 	return paths, nil
 }
 
-// hiddenFrom reports whether an element of a path begins with a dot where that of
-// the pattern does not.
+// hiddenFrom reports whether an element of a path begins with a dot although the pattern's element
+// does not.
 func hiddenFrom(pattern, p string) bool {
 	elements := strings.Split(pattern, "/")
 	for i, e := range strings.Split(p, "/") {
@@ -182,8 +182,8 @@ func hiddenFrom(pattern, p string) bool {
 	return false
 }
 
-// deployable reports whether a path is a directory, or is named as a manifest or a
-// packed chart.
+// deployable reports whether a path is a directory, or has the name of a manifest or a packed
+// chart.
 func deployable(tree fs.FS, p string) bool {
 	switch strings.ToLower(path.Ext(p)) {
 	case ".yaml", ".yml", ".json", ".tgz":
@@ -238,8 +238,8 @@ func (d *deployer) parameters(x config.Deployment, srcs []render.Source, several
 	return all, ids, nil
 }
 
-// find renders the paths of the command line. If the configuration names the
-// roots and nothing else counts, the tree is not searched.
+// find renders the paths of the command line. With --gitops only, units at the paths are not needed
+// if the configuration declares entries.
 func (d *deployer) find(ctx context.Context, args []string) error {
 	if d.options.GitOps == GitOpsOnly && d.configuration.HasEntries() {
 		names, err := d.names(args)
@@ -292,7 +292,7 @@ func (d *deployer) follow(ctx context.Context) error {
 		return err
 	}
 	d.in.Found = append(d.in.Found, policy.Errors(policy.EngineRender, nil, d.in.Deployed.Err)...)
-	d.objects = BoundObjects(d.in.Deployed.Units, d.objects, maxObjects) // those at paths are counted
+	d.objects = BoundObjects(d.in.Deployed.Units, d.objects, maxObjects) // those at paths are counted already
 	units := d.units()
 	if !d.options.Flat {
 		held := heldUnits(units, f)
@@ -314,8 +314,8 @@ func (d *deployer) follow(ctx context.Context) error {
 	return nil
 }
 
-// heldUnits returns the units that objects of others hold, without policies, which may be
-// for another cluster. GitOps objects among their objects are undecided.
+// heldUnits returns the units for objects that are contained in other objects. It leaves out
+// policies, which may be for another cluster, and reports GitOps objects as not followed.
 func heldUnits(units []*render.Unit, f render.Follower) []*render.Unit {
 	all := render.Held(units)
 	for _, u := range all {
@@ -337,8 +337,8 @@ func heldUnits(units []*render.Unit, f render.Follower) []*render.Unit {
 	return all
 }
 
-// given returns the units of --with that are on the cluster where the tree's objects
-// go, without those that the configuration declares.
+// given returns the units of --with without those that the configuration declares, after setting
+// their cluster to that of the tree's objects.
 func (d *deployer) given() []*render.Unit {
 	var all []*render.Unit
 	for _, u := range d.in.Context {
@@ -383,8 +383,8 @@ func (d *deployer) units() []*render.Unit {
 	return all
 }
 
-// compareReach orders deployed units before those that nothing deploys. Of
-// objects with one identity, the first is the one on the cluster.
+// compareReach orders deployed units before those that nothing deploys. If objects have the same
+// identity, the first one is taken as the one on the cluster.
 func compareReach(a, b *render.Unit) int {
 	switch last := b.State == render.Unreached; {
 	case (a.State == render.Unreached) == last:
@@ -432,8 +432,8 @@ func (in *Input) Unreached() map[string]bool {
 	return all
 }
 
-// ConfigName returns the name of the file that --config names. It must exist in
-// the work tree; a base may lack it.
+// ConfigName returns the name in the tree of the file of --config. The file must exist in the work
+// tree, but not in a base.
 func ConfigName(t *Tree, path string) (string, error) {
 	name, err := t.NameOf(path, nil)
 	if err != nil {

@@ -1,4 +1,5 @@
-// Package load renders what a command line names, and says what is deployed where.
+// Package load renders the paths of a command line, and determines what is deployed to which
+// cluster.
 //
 // In: Sources, the options of a run, and paths. Out: an Input, with the units to
 // evaluate, the policies, the objects that are on the cluster, and results about what
@@ -42,19 +43,19 @@ type Input struct {
 	Stdin    io.Reader
 	Head     []*render.Unit     // units to evaluate
 	Clusters []render.Cluster   // declared clusters
-	Deployed *render.Deployment // by GitOps objects; without units where there are none
+	Deployed *render.Deployment // by GitOps objects; has no units if there are none
 	Given    []*render.Unit     // from --policy
 	Modules  []rego.Module      // from --policy
 	Data     []rego.Document
 	Context  []*render.Unit // from --with
-	Graph    *cache.Graph   // nil where nothing is kept between runs
+	Graph    *cache.Graph   // nil without a cache or base
 	Skipped  []render.Skipped
 	Found    []policy.Result // errors of loading
-	Others   []*render.Unit  // of other clusters, where this is one
+	Others   []*render.Unit  // units of other clusters, if this input is one cluster
 	Anywhere []*render.Unit  // units with an unknown cluster, if this input is one cluster
-	Partial  bool            // the paths are a part of the tree, so that policies elsewhere in it are not read
+	Partial  bool            // the paths are only a part of the tree; policies elsewhere in it are not read
 	Notes    []string
-	Assumed  []policy.Result // about templates that write more where an assumption does not hold
+	Assumed  []policy.Result // about templates that render more objects if an assumption is wrong
 
 	Exempts       func(*render.Object) bool // objects whose state in the base counts, see change.Cluster
 	Walked        render.Discovery          // of the paths of the command line
@@ -89,8 +90,8 @@ func Load(ctx context.Context, o *Sources, args []string, stdin io.Reader) (*Inp
 	return in, nil
 }
 
-// Confine opens the cache, and confines the process to reading the tree and the
-// named files.
+// Confine opens the cache, and restricts the process to reading the tree and the files named on the
+// command line.
 func (o *Sources) Confine(ctx context.Context, t *Tree, args []string, stdin io.Reader) error {
 	if err := o.OpenCache(ctx, t); err != nil {
 		return err
@@ -149,8 +150,8 @@ func From(ctx context.Context, o *Sources, t *Tree, args []string, stdin io.Read
 	return in, nil
 }
 
-// present returns the paths of --with, for graph without those that are still
-// to be fetched.
+// present returns the paths of --with. With Sparse it leaves out addresses that are not fetched
+// yet.
 func (o *Sources) present(t *Tree) []string {
 	if !o.Sparse {
 		return o.With
@@ -233,8 +234,7 @@ func (l *loader) renderSources(ctx context.Context, srcs []render.Source) ([]*re
 	return units, err
 }
 
-// cutShort sets an error in the units that were not rendered when the time
-// ended.
+// cutShort sets an error in the units that were not rendered in time.
 func cutShort(units []*render.Unit, srcs []render.Source, why error) {
 	for i, u := range units {
 		if u != nil && !errors.Is(u.Err, context.DeadlineExceeded) && !errors.Is(u.Err, context.Canceled) {
@@ -256,7 +256,7 @@ func TimeToRender(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadlineCause(ctx, until.Add(-time.Until(until)/4), errors.New("three quarters of --timeout are over, and the rest is for evaluating"))
 }
 
-// maxObjects bounds the objects of a run.
+// maxObjects limits the objects of a run.
 const maxObjects = 500_000
 
 // BoundObjects removes the units that would bring the total number of objects,
@@ -289,8 +289,8 @@ func (l *loader) complain(units []*render.Unit) {
 	}
 }
 
-// holdPolicies adds an error if a path given with --policy has no policies,
-// because silence would look like a pass.
+// holdPolicies adds an error if a path of --policy has no policies, because silence would look like
+// a pass.
 func (l *loader) holdPolicies(p string, units []*render.Unit) {
 	name, _ := l.in.Tree.NameOf(p, l.stdin)
 	if slices.ContainsFunc(render.Objects(units), lint.IsPart) || len(regoFiles(l.in.Tree, name)) > 0 {
@@ -298,7 +298,7 @@ func (l *loader) holdPolicies(p string, units []*render.Unit) {
 	}
 	for _, u := range units {
 		if u.Err != nil {
-			return // which is more specific
+			return // their error is more specific
 		}
 	}
 	l.in.Found = append(l.in.Found, policy.Errors(policy.EngineCompile, nil, &render.Error{
@@ -331,7 +331,7 @@ func (in *Input) Unread() []string {
 // not checked out.
 func (in *Input) Unreadable(repo *git.Repository) func(file string) string {
 	absent := repo.AbsentModules(in.Tree)
-	left, _ := repo.LeftOut(in.Tree) // evaluation reports the error
+	left, _ := repo.LeftOut(in.Tree) // the error is reported during evaluation
 	return func(file string) string {
 		if _, is := slices.BinarySearch(left, file); is {
 			return "left out of this sparse checkout"
@@ -348,8 +348,7 @@ func (in *Input) Unreadable(repo *git.Repository) func(file string) string {
 	}
 }
 
-// File reads a file that the command line names. The name is "" when there is
-// none.
+// File reads a file of the command line. It returns the file's name in the tree, or "" on errors.
 func (in *Input) File(p string) (name string, data []byte, err error) {
 	if name, err = in.Tree.NameOf(p, in.Stdin); err != nil {
 		return "", nil, err
@@ -358,9 +357,8 @@ func (in *Input) File(p string) (name string, data []byte, err error) {
 	return name, data, err
 }
 
-// Readable returns the directories that a run reads: the tree, named paths
-// beside it, and those of Git. Missing ones are left out; reading them gives
-// the error.
+// Readable returns the directories that a run may read: the tree, the mounts of the named paths,
+// and the directories of Git. Missing paths are left out; reading them later returns the error.
 func Readable(t *Tree, stdin io.Reader, named []string) []string {
 	for _, p := range named {
 		if p != "" && p != "-" && !render.IsAddress(p) {
@@ -398,7 +396,7 @@ func (in *Input) Documents() []render.TreeDocument {
 	return in.treeDocuments
 }
 
-// Only returns the objects for which something holds.
+// Only returns the objects for which holds returns true.
 func Only(objects []*render.Object, holds func(*render.Object) bool) []*render.Object {
 	return slices.DeleteFunc(slices.Clone(objects), func(o *render.Object) bool { return !holds(o) })
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/preadmit/preadmit/render/git"
 )
 
-// factPart is about the size in bytes of an entry with facts about the objects of a
-// repository. Entries have numbers from 0.
+// factPart is the maximum size in bytes of a cache entry with facts about the objects of a
+// repository. Entries are numbered from 0.
 const factPart = 1 << 20
 
-// RememberObjects gives the revision's repository what earlier runs learned about its
-// objects, and keeps what this one uses.
+// RememberObjects gives the revision's repository the facts about its objects that earlier runs
+// cached, and caches the facts that this run uses.
 func (o *Sources) RememberObjects(r *Revision) {
 	m := o.Memory
 	if m == nil {
@@ -44,8 +44,7 @@ func (o *Sources) RememberObjects(r *Revision) {
 	})
 }
 
-// factParts divides facts into those of each entry. A tree that fills an entry alone is
-// left out.
+// factParts divides facts among entries. A tree that is larger than an entry is left out.
 func factParts(facts []git.Fact) (parts [][]git.Fact) {
 	room := 0
 	for _, f := range facts {
@@ -75,7 +74,7 @@ func encodeFacts(facts []git.Fact) ([]byte, error) {
 	return e.Data()
 }
 
-// decodeFacts is the inverse of encodeFacts. It returns nothing for other bytes.
+// decodeFacts is the inverse of encodeFacts. It returns nil for invalid data.
 func decodeFacts(data []byte) []git.Fact {
 	var facts []git.Fact
 	d := cache.NewDecoder(data)

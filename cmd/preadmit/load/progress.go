@@ -10,8 +10,7 @@ import (
 	"github.com/preadmit/preadmit/tui"
 )
 
-// A Progress reports to a screen how far a run is, with the first results as
-// they come. A nil *Progress does nothing.
+// A Progress reports to a screen how many units are rendered. A nil *Progress does nothing.
 type Progress struct {
 	Tell  func(tui.Progress)
 	Quiet bool // no results before the end
@@ -37,7 +36,7 @@ func (p *Progress) expect(n int) {
 func (p *Progress) rendered() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.done >= p.total { // rendered again, for its places
+	if p.done >= p.total { // rendered again, to find the origins of fields
 		return
 	}
 	p.done++

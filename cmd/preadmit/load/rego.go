@@ -99,8 +99,8 @@ func DataFiles(values []string) []string {
 	return files
 }
 
-// regoFilesOf returns the .rego files at a path of the command line. A
-// file that it names so is one, also when the name is of a link to another.
+// regoFilesOf returns the .rego files at a path of the command line. A path that ends in .rego
+// counts as one even if it is a link to a file with another name.
 func regoFilesOf(t *Tree, p, name string) []string {
 	if info, err := fs.Stat(t, name); err == nil && !info.IsDir() && strings.HasSuffix(p, ".rego") {
 		return []string{name}

@@ -10,9 +10,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// ReadRegular reads a file that the command line names. It does not wait for
-// somebody to write to a named pipe, but reads what the shell passes as
-// /dev/fd/N.
+// ReadRegular reads a file of the command line. A named pipe is an error, because reading it could
+// block, except for pipes that the shell passes as /dev/fd/N.
 func ReadRegular(name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -34,6 +33,6 @@ func ReadRegular(name string) ([]byte, error) {
 	return data, err
 }
 
-// MaxReport bounds a report that is read: a hundred thousand results have some
+// MaxReport limits the size of a report that is read. A hundred thousand results take several
 // hundred megabytes.
 const MaxReport = 2 << 30

@@ -29,39 +29,38 @@ type Sources struct {
 
 	Selection    render.Selection
 	GitOps       string
-	Clusters     []string // that are looked at; none is all
+	Clusters     []string // to evaluate; none means all
 	Repositories []string // other names of this repository
 	Base         string   // the revision to compare with
 
 	Policies, With, Data             []string
 	AsFile, Authorizer, Suppressions string // files that evaluation reads, or ""
-	Config                           string // the configuration file; "": the tree's own
-	Store                            string // beside the tree's own
+	Config                           string // the configuration file; "" is the tree's own
+	Store                            string // directory in addition to the tree's own store
 
 	Timeout time.Duration
 	tasks.Limits
 	Verbose bool
 
 	Cache   string    // directory; "" is the user's
-	NoCache bool      // reports are the same bytes with and without a cache
+	NoCache bool      // reports are the same with and without a cache
 	Notes   io.Writer // for messages about the cache with -v; nil for commands without a cache
 	Memory  *Memory   // set by load; nil without a cache
 
-	Progress *Progress    // of a screen; nil elsewhere
-	Watch    *tasks.Watch // of a child; nil elsewhere
+	Progress *Progress    // for a screen; nil elsewhere
+	Watch    *tasks.Watch // of a child process; nil elsewhere
 
-	Configuration *config.File      // of the configuration, once it is read
-	Rendered      *cache.Graph      // that rendered the work tree, where it is compared with a base
-	Dropped       map[string]string // paths that are no roots, with those of the kustomizations that built them at the base, which are
-	Forgets       bool              // places of units that are evaluated
-	Parts         *render.Parts     // that objects share; nil where they do not
-	Flat          bool              // objects that others hold are left out
-	Sparse        bool              // objects of --with that are not fetched are left out, see present
-	Texts         map[string]string // of files, in the place of those on disk
+	Configuration *config.File      // the configuration file, once it is read
+	Rendered      *cache.Graph      // the graph that rendered the work tree, if it is compared with a base
+	Dropped       map[string]string // paths that are not deployed on their own, each with the kustomization that built it at the base
+	Forgets       bool              // forget the origins of fields of evaluated units, to save memory
+	Parts         *render.Parts     // parts that objects share; nil to share none
+	Flat          bool              // leave out objects that are contained in other objects
+	Sparse        bool              // leave out addresses of --with that are not fetched, see present
+	Texts         map[string]string // by file name, used instead of the files on disk
 }
 
-// apply gives the chart parameters of the command line to sources that are
-// charts and the namespace to all.
+// apply sets the chart parameters of the command line in charts, and the namespace in all sources.
 func (o *Sources) apply(t *Tree, stdin io.Reader, srcs []render.Source) error {
 	params := render.Helm{
 		ReleaseName: o.Release, Set: o.Set, SetString: o.SetString,
@@ -94,7 +93,7 @@ func (o *Sources) apply(t *Tree, stdin io.Reader, srcs []render.Source) error {
 	return nil
 }
 
-// chartFlag is a flag of the command line that only charts take, if there is one.
+// chartFlag returns a given flag that only applies to charts, or "".
 func (o *Sources) chartFlag() string {
 	switch {
 	case len(o.Values) > 0:

@@ -19,7 +19,7 @@ import (
 	"github.com/preadmit/preadmit/render/store"
 )
 
-// A Tree is the tree of a run with the content that was fetched for it.
+// A Tree is the tree of a run with its fetched content.
 type Tree struct {
 	*disk.Tree
 	Store *store.Store // set by openStore
@@ -45,8 +45,8 @@ func Root(paths []string) (string, error) {
 	return dir, withNearest(err)
 }
 
-// withNearest adds to the error about a path that does not exist which name in its
-// directory is alike.
+// withNearest adds a similar name in the same directory to an error about a path that does not
+// exist.
 func withNearest(err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) && errors.Is(err, fs.ErrNotExist) {
@@ -65,8 +65,8 @@ func (t *Tree) NameOf(p string, stdin io.Reader) (string, error) {
 	return name, withNearest(err)
 }
 
-// NameOfNew returns the name in the tree of a directory that need not be there. It must
-// not lie outside.
+// NameOfNew returns the name in the tree of a directory that may not exist yet. A directory outside
+// of the tree is an error.
 func (t *Tree) NameOfNew(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -94,8 +94,8 @@ func (t *Tree) isWhole(p string) bool {
 	return err == nil && name == "."
 }
 
-// fetched is the name of the files of an artifact in a registry, or of the
-// directory with the file at a URL, which have to be in the store.
+// fetched returns the name in the tree of the files at the address of an OCI artifact, or of the
+// directory with the file at a URL. They must be in the store.
 func (t *Tree) fetched(address string) (string, error) {
 	if t.Store == nil {
 		return "", fmt.Errorf("%s: an address is not allowed here", address)
@@ -111,7 +111,7 @@ func (t *Tree) fetched(address string) (string, error) {
 	return repo.Root, err
 }
 
-// HoldsAll reports whether one of the paths, none being ".", is the whole tree.
+// HoldsAll reports whether one of the paths is the whole tree. No paths mean ".".
 func (t *Tree) HoldsAll(paths []string, stdin io.Reader) bool {
 	return len(paths) == 0 && t.HoldsAll([]string{"."}, stdin) || slices.ContainsFunc(paths, func(p string) bool {
 		name, err := t.NameOf(p, stdin)
@@ -119,8 +119,7 @@ func (t *Tree) HoldsAll(paths []string, stdin io.Reader) bool {
 	})
 }
 
-// side is which of two trees that are compared this is: "base" is read from git's
-// objects.
+// side returns "head" for the work tree, and "base" for a revision.
 func (t *Tree) side() string {
 	if t.WorkTree() {
 		return "head"
@@ -128,8 +127,8 @@ func (t *Tree) side() string {
 	return "base"
 }
 
-// OpenStore makes the content of the tree's lock visible, as far as trust verifies
-// it. The content is in the tree, or in another directory, which may be "".
+// OpenStore mounts the content of the tree's lock that trust verifies. It reads the content from
+// the tree's own store and from dir, which may be "".
 func (t *Tree) OpenStore(dir string, trust store.Trust) error {
 	if t.Store != nil {
 		return nil
@@ -157,8 +156,8 @@ func (t *Tree) OpenStore(dir string, trust store.Trust) error {
 	return nil
 }
 
-// NotFound returns the error that a path does not exist, with a similar one. real is
-// the path from the working directory.
+// NotFound returns the error for a path that does not exist, with a similar name if there is one.
+// real is the path relative to the working directory.
 func NotFound(shown, real string) error {
 	err := fmt.Errorf("%s: no such file or directory", shown)
 	dir, name := filepath.Split(filepath.Clean(real))
@@ -177,7 +176,7 @@ func NotFound(shown, real string) error {
 	return err
 }
 
-// A Revision is the one that the work tree is compared with, or a part of it.
+// A Revision is a revision that the work tree is compared with.
 type Revision struct {
 	Tree   *Tree
 	Repo   *git.Repository
@@ -185,8 +184,8 @@ type Revision struct {
 	Commit string
 }
 
-// OpenBase opens the tree of --base: the same names, from the repository's
-// objects.
+// OpenBase opens the tree of --base. Its files have the same names, and are read from the
+// repository's objects.
 func OpenBase(head *Tree, name string) (*Revision, error) {
 	fail := func(err error) (*Revision, error) { return nil, fmt.Errorf("--base: %w", err) }
 	repo, err := git.Open(head.Dir)
@@ -204,8 +203,8 @@ func OpenBase(head *Tree, name string) (*Revision, error) {
 	return &Revision{Tree: &Tree{Tree: head.At(files)}, Repo: repo, Files: files, Commit: commit.Hash}, nil
 }
 
-// Places puts errors with their places and hints in one line. With a tree,
-// the places are named as reports name them.
+// Places joins errors with their places and hints in one line. If t is not nil, file names are
+// those of reports.
 func Places(t *Tree, err error) error {
 	var all []string
 	for _, e := range render.Errors(err) {

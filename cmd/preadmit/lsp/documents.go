@@ -4,12 +4,12 @@ import (
 	"fmt"
 )
 
-// maxTexts bounds the texts of all open documents together.
+// maxTexts limits the total size of the open documents.
 const maxTexts = 8 << 20
 
-// A document is open in the editor.
+// A document is a document that is open in the editor.
 type document struct {
-	uri     string // as the editor has it
+	uri     string // in the editor's form
 	version *int
 	text    string
 }
@@ -30,7 +30,7 @@ func (s *server) edited(p *didChangeParams) error {
 	})
 }
 
-// keep stores a document's text after a change. A document that is too large is
+// keep stores a document's text after a change. If the documents become too large, this one is
 // evaluated as saved.
 func (s *server) keep(doc textDocument, change func(string) string) error {
 	name, err := s.root.name(doc.URI)
@@ -80,7 +80,7 @@ func (s *server) texts() map[string]string {
 	return all
 }
 
-// uriOf returns the URI of a file as the editor has it.
+// uriOf returns the URI that the editor uses for a file.
 func (s *server) uriOf(name string) string {
 	if d := s.docs[name]; d != nil {
 		return d.uri

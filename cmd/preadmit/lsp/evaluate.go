@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	settle       = 250 * time.Millisecond // without a change, before an evaluation
-	showProgress = 700 * time.Millisecond // shorter evaluations show none
-	watchAgain   = 5 * time.Second        // after an error
+	settle       = 250 * time.Millisecond // an evaluation starts after this time without a change
+	showProgress = 700 * time.Millisecond // progress of shorter evaluations is not shown
+	watchAgain   = 5 * time.Second        // watch again after an error
 )
 
-// changed starts a new evaluation and ends the one under way, except the first, whose
-// renderings are kept and make the next ones quick.
+// changed starts a new evaluation and cancels the running one, except the first: its renderings are
+// cached and make the next ones fast.
 func (s *server) changed() {
 	s.state.Lock()
 	if s.stale != nil {
@@ -107,8 +107,8 @@ func (s *server) settled(found []Finding) []Finding {
 	return append(kept, slices.DeleteFunc(found, func(f Finding) bool { return !open(f) })...)
 }
 
-// failed returns the findings of the last evaluation, with one for the error where it
-// names a line. An error that nobody sees in an open document is shown, once.
+// failed returns the findings of the last evaluation and, if the error names a line, a finding for
+// it. An error that is not visible in an open document is shown once as a message.
 func (s *server) failed(err error) []Finding {
 	text, found := err.Error(), slices.Clone(s.findings)
 	seen := text == s.shown
@@ -125,7 +125,7 @@ func (s *server) failed(err error) []Finding {
 	return found
 }
 
-// placed matches an error that begins with its place.
+// placed matches an error that begins with a file and line.
 var placed = regexp.MustCompile(`^([^:\s]+):([1-9]\d{0,8})(?::\d+)?: (.*)`)
 
 // publish sends the diagnostics of each file whose diagnostics have changed since they

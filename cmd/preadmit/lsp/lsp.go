@@ -1,14 +1,14 @@
 // Package lsp is a language server: it shows the findings of a repository in an editor,
 // by version 3.17 of the Language Server Protocol.
 //
-// [Serve] reads the editor's messages and answers them. It knows nothing of policies: a
-// [Host] evaluates the repository, with the text of open documents in the place of their
-// files, and returns [Finding]s with their ranges. Serve evaluates again when a document
-// or a file changed, and ends an evaluation that became stale.
+// [Serve] reads the editor's messages and answers them. It does not evaluate policies itself: a
+// [Host] evaluates the repository, with the unsaved text of open documents, and returns [Finding]s
+// with their ranges. Serve evaluates again when a document or a file changed, and ends an
+// evaluation that became stale.
 //
-// wire.go reads and writes messages, position.go counts characters, uri.go names files,
-// documents.go keeps what is open, evaluate.go evaluates and publishes, requests.go
-// answers questions about a line.
+// wire.go reads and writes messages, position.go converts positions, uri.go converts file names,
+// documents.go stores open documents, evaluate.go evaluates and publishes findings, and requests.go
+// answers requests about a line.
 package lsp
 
 import (
@@ -23,9 +23,8 @@ import (
 
 // A Host evaluates a repository for the server.
 type Host interface {
-	// Evaluate returns the findings of the repository as it would be with the given
-	// texts of files, by their names. The error is not nil if there is no verdict, such
-	// as for a wrong configuration.
+	// Evaluate returns the findings of the repository with the given texts of files, by their
+	// names. The error is not nil if there is no verdict, such as for a wrong configuration.
 	Evaluate(ctx context.Context, texts map[string]string, tell func(Progress)) ([]Finding, error)
 	// Watch returns nil once a file has changed since the last Evaluate began.
 	Watch(ctx context.Context) error
@@ -41,7 +40,7 @@ type Progress struct {
 	Done int    // units
 }
 
-// A Place is a range of a file of the repository, by its name there.
+// A Place is a range in a file of the repository.
 type Place struct {
 	File  string
 	Range Range
@@ -52,18 +51,18 @@ type Place struct {
 type Finding struct {
 	Place
 	Severity Severity
-	Broken   bool // the file can't be read, so that others may lack it
+	Broken   bool // the file can't be parsed, so objects of other files may be missing
 	Rule     string
 	URL      string // of the rule's documentation; may be empty
 	Message  string
 	Hover    string  // plain text
 	Related  []Place // other places that caused it
-	Policy   *Place  // where the rule is written; nil outside of the repository
+	Policy   *Place  // source of the rule; nil outside of the repository
 	Accept   []Acceptance
-	Result   *policy.Result // the first, to be explained; nil if there is nothing to explain
+	Result   *policy.Result // the first result, for Explain; nil if there is nothing to explain
 }
 
-// An Acceptance is a suppression that would accept a finding, without reason and day.
+// An Acceptance is a suppression that would accept a finding. Its reason and last day are not set.
 type Acceptance struct {
 	Title       string
 	Suppression policy.Suppression
@@ -84,7 +83,7 @@ type Options struct {
 	Open func(folder string, e Encoding, log func(string)) (h Host, dir string, err error)
 }
 
-// A server is one conversation with an editor.
+// A server is a session with an editor.
 type server struct {
 	Options
 	writer
@@ -141,10 +140,10 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) int {
 	}
 }
 
-// notified takes a notification. One that makes no sense is logged.
+// notified handles a notification. An invalid one is logged.
 func (s *server) notified(ctx context.Context, m *message) {
 	if s.host == nil {
-		return // as the specification asks
+		return // required by the specification
 	}
 	var err error
 	switch m.Method {
@@ -167,7 +166,7 @@ func (s *server) notified(ctx context.Context, m *message) {
 	}
 }
 
-// take decodes the parameters of a message for a function.
+// take decodes the parameters of a message and calls do with them.
 func take[P any](m *message, do func(*P) error) error {
 	p := new(P)
 	if err := json.Unmarshal(m.Params, p); err != nil {
@@ -176,7 +175,7 @@ func take[P any](m *message, do func(*P) error) error {
 	return do(p)
 }
 
-// log has the editor log a message, and show has it show one.
+// log makes the editor log a message, and show makes it show one.
 func (s *server) log(severity Severity, text string)  { s.tell("window/logMessage", severity, text) }
 func (s *server) show(severity Severity, text string) { s.tell("window/showMessage", severity, text) }
 
@@ -184,7 +183,7 @@ func (s *server) tell(method string, severity Severity, text string) {
 	s.notify(method, map[string]any{"type": severity, "message": "preadmit: " + text})
 }
 
-// ask sends a request to the editor. done takes whether it succeeded.
+// ask sends a request to the editor. It calls done with whether the request succeeded.
 func (s *server) ask(method string, params any, done func(ok bool)) {
 	s.state.Lock()
 	s.number++
@@ -194,7 +193,7 @@ func (s *server) ask(method string, params any, done func(ok bool)) {
 	s.send(&message{ID: id, Method: method, Params: encoded(params)})
 }
 
-// answered takes the editor's answer to a request.
+// answered handles the editor's answer to a request.
 func (s *server) answered(m *message) {
 	s.state.Lock()
 	done := s.asked[string(m.ID)]

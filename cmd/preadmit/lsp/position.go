@@ -15,7 +15,7 @@ const (
 	UTF16 Encoding = "utf-16"
 )
 
-// width returns the number of characters of a code point that takes so many bytes.
+// width returns the number of characters of a code point with the given size in UTF-8.
 func (e Encoding) width(r rune, bytes int) int {
 	switch {
 	case e == UTF8:
@@ -26,8 +26,8 @@ func (e Encoding) width(r rune, bytes int) int {
 	return 1
 }
 
-// Character returns the character at a column of a line: columns count code points
-// from 1. Behind the line it is the line's end.
+// Character converts a column of a line, which counts code points from 1, to a character. Columns
+// beyond the line become the line's end.
 func (e Encoding) Character(line string, column int) int {
 	n := 0
 	for i := 1; i < column && line != ""; i++ {
@@ -38,8 +38,8 @@ func (e Encoding) Character(line string, column int) int {
 	return n
 }
 
-// offset returns the offset of a character in a line: the start of the code point that
-// it is in, or the line's end.
+// offset returns the byte offset of a character in a line: the start of its code point, or the
+// line's end.
 func (e Encoding) offset(line string, character int) int {
 	at := 0
 	for at < len(line) {
@@ -52,8 +52,8 @@ func (e Encoding) offset(line string, character int) int {
 	return at
 }
 
-// offsetIn returns the offset of a position in a text: at most the end of its line, and
-// of the text.
+// offsetIn returns the byte offset of a position in a text. Positions beyond a line or the text
+// become its end.
 func (e Encoding) offsetIn(text string, p Position) int {
 	start := 0
 	for range p.Line {
@@ -81,7 +81,7 @@ func lineEnd(text string, start int) (end, next int) {
 	return end, next
 }
 
-// apply returns a text after a change of the editor.
+// apply returns the text after a change in the editor.
 func (e Encoding) apply(text string, c contentChange) string {
 	if c.Range == nil {
 		return c.Text
@@ -104,7 +104,7 @@ func (e Encoding) positionAt(text string, offset int) Position {
 	}
 }
 
-// edit returns the change that makes one text of another: the lines that differ.
+// edit returns the edit that replaces the differing lines of before to get after.
 func (e Encoding) edit(before, after string) textEdit {
 	from := 0
 	for from < len(before) && from < len(after) && before[from] == after[from] {
@@ -115,7 +115,7 @@ func (e Encoding) edit(before, after string) textEdit {
 	for end > from && to > from && before[end-1] == after[to-1] {
 		end, to = end-1, to-1
 	}
-	rest := 0 // of the line that differs
+	rest := 0 // of the last differing line
 	if end > 0 && before[end-1] != '\n' {
 		_, rest = lineEnd(before[end:], 0)
 	}

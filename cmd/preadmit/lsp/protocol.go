@@ -4,14 +4,14 @@ import "encoding/json"
 
 // The types of the specification that the server needs, with its names and its fields.
 type (
-	// A Position is a place in a text: the line, and the character in it, from 0. What
-	// a character is depends on the Encoding.
+	// A Position is a line and a character in it, both from 0. The Encoding defines the unit of
+	// characters.
 	Position struct {
 		Line      int `json:"line"`
 		Character int `json:"character"`
 	}
 
-	// A Range ends before its end.
+	// A Range is a range of a text. Its end is exclusive.
 	Range struct {
 		Start Position `json:"start"`
 		End   Position `json:"end"`

@@ -63,7 +63,7 @@ func (s *server) answer(ctx context.Context, m *message) (result any, err error)
 	return result, err
 }
 
-// initialize opens the repository that the editor names: its first folder.
+// initialize opens the repository of the editor's first folder.
 func (s *server) initialize(p *initializeParams) error {
 	if s.host != nil {
 		return failf(invalidRequest, "initialize comes twice")
@@ -116,7 +116,7 @@ func (s *server) capabilities() any {
 	}
 }
 
-// at returns the findings of the lines of a range.
+// at returns the findings on the lines of a range.
 func (s *server) at(doc textDocument, r Range) []Finding {
 	name, err := s.root.name(doc.URI)
 	if err != nil {
@@ -149,7 +149,7 @@ func (s *server) hover(p *textDocumentPositionParams) any {
 	return hover{markupContent{"plaintext", strings.Join(texts, "\n\n---\n\n")}, found[0].Range}
 }
 
-// definition returns the lines of the policies of the findings of a line.
+// definition returns the policy lines for the findings on a line.
 func (s *server) definition(p *textDocumentPositionParams) any {
 	all := []Location{}
 	for _, f := range s.on(p) {
@@ -163,7 +163,7 @@ func (s *server) definition(p *textDocumentPositionParams) any {
 	return all
 }
 
-// actions returns for each finding the edits that accept it, and its explanation.
+// actions returns for each finding the edits that accept it and a command that explains it.
 func (s *server) actions(ctx context.Context, p *codeActionParams) []codeAction {
 	all := []codeAction{}
 	if len(p.Context.Only) > 0 && !slices.Contains(p.Context.Only, "quickfix") {
@@ -193,8 +193,8 @@ func (s *server) actions(ctx context.Context, p *codeActionParams) []codeAction 
 	return all
 }
 
-// editOf is a change as the editor understands it: one that creates files, or one that
-// does so by itself.
+// editOf converts a change to an edit that the editor supports. An editor that can't create files
+// on request creates them itself.
 func (s *server) editOf(c *Change) *workspaceEdit {
 	s.state.Lock()
 	uri := s.uriOf(c.File)
@@ -215,8 +215,8 @@ func (s *server) editOf(c *Change) *workspaceEdit {
 	return &workspaceEdit{DocumentChanges: append(steps, textDocumentEdit{doc, edits})}
 }
 
-// execute returns the explanations of the findings of a line: of all, or of one rule,
-// which is then also shown.
+// execute explains the findings on a line: all of them, or those of one rule, whose explanation is
+// also shown.
 func (s *server) execute(ctx context.Context, p *executeCommandParams) (string, error) {
 	var at textDocumentPositionParams
 	var rule string

@@ -37,12 +37,12 @@ func uriOf(file string) string {
 	return (&url.URL{Scheme: "file", Path: p}).String()
 }
 
-// A root is the directory of the repository, as the system has it and as the editor
-// names it, which may be by a link.
+// A root is the directory of the repository: its real path, and the path that the editor uses,
+// which may contain a link.
 type root struct{ real, named string }
 
-// newRoot returns the root of a repository at dir, in which the editor opened a
-// folder.
+// newRoot returns the root of the repository at dir. folder is the directory in it that the editor
+// opened.
 func newRoot(dir, folder string) root {
 	r := root{dir, dir}
 	real, err := filepath.EvalSymlinks(folder)
@@ -61,7 +61,7 @@ func newRoot(dir, folder string) root {
 	return r
 }
 
-// name returns the name in the repository of a file of the editor, with slashes.
+// name returns the slash-separated name in the repository of a file with the editor's URI.
 func (r root) name(uri string) (string, error) {
 	file, err := pathOf(uri)
 	if err != nil {
@@ -75,7 +75,7 @@ func (r root) name(uri string) (string, error) {
 	return "", fmt.Errorf("%.200q is not in %s", uri, r.named)
 }
 
-// uri returns the URI of a file by its name in the repository; "" if it is not in there.
+// uri returns the URI of a file in the repository, or "" if the name leads outside.
 func (r root) uri(name string) string {
 	rel := filepath.FromSlash(name)
 	if !filepath.IsLocal(rel) {

@@ -12,7 +12,7 @@ import (
 	"sync"
 )
 
-// maxMessage bounds a message of the editor, and maxHeader a line before it.
+// maxMessage limits a message of the editor, and maxHeader a header line.
 const (
 	maxMessage = 32 << 20
 	maxHeader  = 4 << 10
@@ -45,8 +45,8 @@ type reader struct{ in *bufio.Reader }
 
 func newReader(in io.Reader) *reader { return &reader{bufio.NewReaderSize(in, maxHeader)} }
 
-// next returns the next message. After a *responseError about a message others may
-// follow; any other error ends the input.
+// next returns the next message. A *responseError concerns one message, and more may follow; any
+// other error ends the input.
 func (r *reader) next() (*message, error) {
 	n, err := r.header()
 	if err != nil {
@@ -72,12 +72,11 @@ func (r *reader) next() (*message, error) {
 	return m, nil
 }
 
-// validID reports whether an id is neither an object nor a list, and of a length to send
-// back.
+// validID reports whether an id is neither an object nor a list, and not too long to send back.
 func validID(id json.RawMessage) bool { return len(id) < 1000 && id[0] != '{' && id[0] != '[' }
 
-// header reads the lines before a message, and returns its length. It passes over
-// lines that are none of a header.
+// header reads the header of a message and returns the length of its body. It ignores invalid
+// lines.
 func (r *reader) header() (int64, error) {
 	length := int64(-1)
 	for {
@@ -112,11 +111,11 @@ func (w *writer) send(m *message) {
 	m.JSONRPC = "2.0"
 	data, err := json.Marshal(m)
 	if err != nil {
-		return // nothing that is sent can't be written
+		return // can't happen with the values that are sent
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	// An editor that ended has closed the input, too.
+	// If the editor has ended, its input is closed too, and the server ends.
 	_, _ = fmt.Fprintf(w.out, "Content-Length: %d\r\n\r\n%s", len(data), data)
 }
 
@@ -124,7 +123,7 @@ func (w *writer) notify(method string, params any) {
 	w.send(&message{Method: method, Params: encoded(params)})
 }
 
-// respond answers a request: with the error, if there is one.
+// respond answers a request with err, or with result if err is nil.
 func (w *writer) respond(id json.RawMessage, result any, err error) {
 	m := &message{ID: id}
 	var failed *responseError

@@ -47,7 +47,7 @@ func Change(w io.Writer, in *load.Input, d *evaluate.Difference, revision string
 	return nil
 }
 
-// ChangeJSON prints an array with an object that changes a line.
+// ChangeJSON prints an array with one changed object per line.
 func ChangeJSON(w io.Writer, in *load.Input, d *evaluate.Difference) error {
 	var lines []renderedObject
 	for _, r := range d.Requests {
@@ -114,7 +114,7 @@ func placeLine(t *load.Tree, at []render.Origin) string {
 
 // A renderedObject is one line of render's JSON output.
 type renderedObject struct {
-	// Operation is what the change does to the object, with --base.
+	// Operation is the change of the object, with --base.
 	Operation policy.Operation `json:"operation,omitempty"`
 
 	Unit    string          `json:"unit"`
@@ -128,7 +128,7 @@ type renderedObject struct {
 	Fields map[string][]render.Origin `json:"fields,omitempty"`
 }
 
-// JSON prints an array with an object a line.
+// JSON prints an array with one object per line.
 func JSON(w io.Writer, in *load.Input, stored *evaluate.Admitted, origins bool) error {
 	return printArray(w, func(yield func(renderedObject) bool) {
 		for _, u := range in.Head {
@@ -145,7 +145,7 @@ func JSON(w io.Writer, in *load.Input, stored *evaluate.Admitted, origins bool) 
 	})
 }
 
-// printArray prints a JSON array with an object a line.
+// printArray prints a JSON array with one object per line.
 func printArray(w io.Writer, all iter.Seq[renderedObject]) error {
 	separator := "[\n"
 	for r := range all {
@@ -183,8 +183,8 @@ func writeLines(w io.Writer, lines []objects.Line) error {
 	return nil
 }
 
-// Diffs prints a unified diff for each object, from its rendered to its
-// stored form, with the mutations that are part of it.
+// Diffs prints a unified diff for each object, from its rendered to its stored form, below the list
+// of the mutations that change it.
 func Diffs(w io.Writer, in *load.Input, a *evaluate.Admitted) error {
 	for _, u := range in.Head {
 		for _, o := range u.Objects {

@@ -17,7 +17,7 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// Drafts writes the files of tests, and prints which cases each test has and lacks.
+// Drafts writes the files of tests, and prints the cases that each test has and that are missing.
 type Drafts struct {
 	Out                       io.Writer
 	Tree                      *load.Tree
@@ -28,7 +28,7 @@ type Drafts struct {
 	rules, both            int
 }
 
-// Put writes the tests, but for existing ones without Overwrite, and prints a summary.
+// Put writes the tests and prints a summary. Existing tests are kept unless Overwrite is set.
 func (d *Drafts) Put(all []policytest.Draft) error {
 	for i := range all {
 		if err := d.put(&all[i]); err != nil {
@@ -76,7 +76,7 @@ func (d *Drafts) path(name string) string {
 	return filepath.Join(d.Tree.Dir, filepath.FromSlash(name))
 }
 
-// draft prints what a test contains and lacks.
+// draft prints the cases of a test, and the results and branches that are missing.
 func (d *Drafts) draft(t *policytest.Draft) {
 	both := 0
 	for _, r := range t.Rules {
@@ -108,7 +108,7 @@ func (d *Drafts) draft(t *policytest.Draft) {
 	}
 }
 
-// cutText returns text in one line that is not long.
+// cutText returns text on one line of at most 100 characters.
 func cutText(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if r := []rune(text); len(r) > 100 {

@@ -1,9 +1,9 @@
-// Package suites lets the engines evaluate the policies of test suites: the suites
-// of Kyverno, gator and kaptest that package policytest reads and compares.
+// Package suites connects the engines to test suites: package policytest reads the suites of
+// Kyverno, gator and kaptest and compares the results.
 //
-// [Engines] returns an adapter for each kind of suite, in a file of its name. An
-// adapter gives an engine what the suite's own tool would give it: no cluster, the
-// values and mocks of the test, every authorizer check allowed.
+// [Engines] returns an adapter for each kind of suite, in a file of its name. An adapter sets up an
+// engine as the suite's own tool does: without a cluster, with the values and mocks of the test,
+// and with every authorizer check allowed.
 package suites
 
 import (
@@ -19,7 +19,7 @@ import (
 // Options configure how policies of suites are evaluated.
 type Options struct {
 	KubeVersion string           // "" is the newest
-	Coverage    *policy.Coverage // counts the branches that they take; nil counts nothing
+	Coverage    *policy.Coverage // counts the branches taken; nil counts nothing
 
 	// Templates keeps compiled templates of Gatekeeper for further engines that
 	// count nothing; nil keeps none.

@@ -10,7 +10,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// gatorTest is the constraint of a test of gator's.
+// gatorTest is the constraint of a gator test.
 type gatorTest struct {
 	engine *gatekeeper.Engine
 }
@@ -29,7 +29,7 @@ func newGatorTest(o Options) func(*policytest.GatorSetup) (policytest.GatorPolic
 	}
 }
 
-// withSchemaRule marks the errors that say that a constraint breaks its
+// withSchemaRule sets RuleConstraintSchema in the errors about constraints that violate their
 // template's schema.
 func withSchemaRule(err error) error {
 	var all []error
@@ -62,7 +62,7 @@ func (g gatorTest) Evaluate(ctx context.Context, o *render.Object) ([]policy.Res
 	return results, nil
 }
 
-// GatorResult returns a response as gator counts it.
+// GatorResult converts a response to a result as gator counts it.
 func GatorResult(r *gatekeeper.Response) policy.Result {
 	outcome := r.Outcome
 	if r.Violation() {
@@ -74,7 +74,7 @@ func GatorResult(r *gatekeeper.Response) policy.Result {
 	}
 }
 
-// actionAmong is the strongest of Gatekeeper's enforcement actions.
+// actionAmong returns the strongest of Gatekeeper's enforcement actions.
 func actionAmong(actions []string) policy.Action {
 	strongest := policy.Audit
 	for _, a := range actions {

@@ -14,8 +14,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// mutationTest is a MutatingAdmissionPolicy of a kaptest suite, which matches
-// everything and is bound with the parameter at hand.
+// mutationTest is a MutatingAdmissionPolicy of a kaptest suite. It matches everything, and is bound
+// with the parameter of each test case.
 type mutationTest struct {
 	policy  *render.Object
 	options admission.Options
@@ -39,7 +39,7 @@ func newMutationTest(o Options) func(*render.Object, policy.Kinds, *policy.Clust
 	}
 }
 
-// unconstrained is a policy that matches everything.
+// unconstrained returns a copy of a policy that matches everything.
 func unconstrained(p *render.Object) *render.Object {
 	c := *p
 	c.Unstructured = &unstructured.Unstructured{Object: runtime.DeepCopyJSON(p.Object)}
@@ -66,7 +66,7 @@ func (t *mutationTest) Mutate(ctx context.Context, req *policy.Request, params *
 	return m.Mutate(ctx, req)
 }
 
-// with is a cluster with one more object.
+// with returns a cluster with one more object.
 func with(c *policy.Cluster, o *render.Object) *policy.Cluster {
 	objects := []*render.Object{o}
 	for _, kind := range c.Kinds() {
@@ -75,7 +75,7 @@ func with(c *policy.Cluster, o *render.Object) *policy.Cluster {
 	return policy.NewCluster(objects...)
 }
 
-// bindingTo is a binding of a policy with one parameter.
+// bindingTo returns a binding of a policy with one parameter.
 func bindingTo(p, params *render.Object) *render.Object {
 	ref := map[string]any{"name": params.GetName(), "parameterNotFoundAction": "Deny"}
 	if ns := params.GetNamespace(); ns != "" {

@@ -47,7 +47,7 @@ func newRulesTest(p *render.Object, s *policytest.KyvernoSetup, o Options) (poli
 	return t, err
 }
 
-// phaseOf is the phase in which a rule runs.
+// phaseOf returns the phase in which a rule runs.
 func phaseOf(r *kyverno.Rule) policytest.Phase {
 	switch {
 	case r.Mutate != nil:
@@ -68,9 +68,9 @@ func (t *rulesTest) Rules() []string {
 	return names
 }
 
-// Evaluate implements policytest.KyvernoPolicy. Kyverno's command line responds
-// for policies that have rules of a phase, also when none of them matches; to
-// generate rules only when one does.
+// Evaluate implements policytest.KyvernoPolicy. For a policy with rules of a phase, Kyverno's
+// command line has a response even if none of the rules matches, except that it has one for
+// generate rules only if one matches.
 func (t *rulesTest) Evaluate(ctx context.Context, phase policytest.Phase, req *policytest.KyvernoRequest) (policytest.KyvernoVerdict, error) {
 	if !t.phases[phase] || req.Payload != "" {
 		return policytest.KyvernoVerdict{Silent: true}, nil
@@ -99,7 +99,7 @@ func (t *rulesTest) add(v *policytest.KyvernoVerdict, r *kyverno.Response) {
 	v.Rules = append(v.Rules, said)
 }
 
-// mocks are the values that the test supplies for a request.
+// mocks returns the values that the test supplies for a request.
 func (t *rulesTest) mocks(req *policytest.KyvernoRequest) *kyverno.Mocks {
 	s := t.setup
 	m := &kyverno.Mocks{
@@ -117,7 +117,7 @@ func (t *rulesTest) mocks(req *policytest.KyvernoRequest) *kyverno.Mocks {
 	return m
 }
 
-// firstOfEach takes the first value of each list: Kyverno never uses another.
+// firstOfEach replaces each list by its first value, because Kyverno uses no other.
 func firstOfEach(foreach map[string]map[string]any) map[string]map[string]any {
 	all := make(map[string]map[string]any, len(foreach))
 	for rule, values := range foreach {

@@ -39,7 +39,7 @@ func newAdmissionTest(p *render.Object, s *policytest.KyvernoSetup, o Options) (
 	return whereRules(&validatingTest{p.GetName(), e}, len(e.Rules()), err)
 }
 
-// whereRules returns the policy if it has rules that can be evaluated.
+// whereRules returns the policy, or err if none of its rules can be evaluated.
 func whereRules(p policytest.KyvernoPolicy, rules int, err error) (policytest.KyvernoPolicy, error) {
 	if err != nil && rules == 0 {
 		return nil, err
@@ -66,7 +66,7 @@ func testNamespaces(s *policytest.KyvernoSetup) []*render.Object {
 	return all
 }
 
-// created is the request as one that creates its object.
+// created returns the request as a CREATE of its object.
 func created(req *policy.Request) *policy.Request {
 	r := *req
 	if r.Object == nil {
@@ -123,7 +123,7 @@ type mutatingTest struct {
 // Rules implements policytest.KyvernoPolicy: mutations have no names.
 func (*mutatingTest) Rules() []string { return nil }
 
-// Evaluate implements policytest.KyvernoPolicy. What changes nothing is a skip.
+// Evaluate implements policytest.KyvernoPolicy. A policy that changes nothing is a skip.
 func (m *mutatingTest) Evaluate(ctx context.Context, _ policytest.Phase, req *policytest.KyvernoRequest) (policytest.KyvernoVerdict, error) {
 	if req.Payload != "" {
 		return policytest.KyvernoVerdict{Silent: true}, nil

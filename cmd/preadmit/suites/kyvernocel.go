@@ -35,8 +35,7 @@ func newCELTest(p *render.Object, s *policytest.KyvernoSetup, o Options) (policy
 	return &celTest{setup: s, engine: engine, name: p.GetName(), kind: strings.TrimPrefix(p.GetKind(), "Namespaced")}, err
 }
 
-// Rules implements policytest.KyvernoPolicy: such policies have no rules of
-// names of their own.
+// Rules implements policytest.KyvernoPolicy: the rules of these policies have no names.
 func (*celTest) Rules() []string { return nil }
 
 // Evaluate implements policytest.KyvernoPolicy.

@@ -17,8 +17,8 @@ import (
 type RegoTests struct {
 	Modules []rego.Module
 	Data    []rego.Document
-	Broken  error               // about the data
-	Now     time.Time           // for policies
+	Broken  error               // errors about the data
+	Now     time.Time           // current time for policies
 	Display func(string) string // names files in reports
 }
 

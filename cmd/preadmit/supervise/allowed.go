@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// mayWrite reports whether a child may have a file replaced: one that the
-// command line names, or one in the repository outside .git. A configuration
-// can't name other files either.
+// mayWrite reports whether the parent may replace a file for a child: a file of the command line,
+// or one in the repository outside .git. A configuration file can't allow others.
 func (p *parent) mayWrite(name string) bool {
 	if slices.ContainsFunc(p.args, func(a string) bool { return a == name || strings.HasSuffix(a, "="+name) }) {
 		return true
@@ -29,12 +28,12 @@ func (p *parent) mayWrite(name string) bool {
 	})
 }
 
-// realDir resolves the links in the path of a directory, which need not be there.
+// realDir resolves the links in the path of a directory that may not exist.
 func realDir(dir string) (string, error) {
 	real, err := filepath.EvalSymlinks(dir)
 	if errors.Is(err, os.ErrNotExist) && filepath.Dir(dir) != dir {
 		if _, gone := os.Lstat(dir); gone == nil {
-			return "", err // a link that leads nowhere yet
+			return "", err // a link to a missing target
 		}
 		real, err = realDir(filepath.Dir(dir))
 		return filepath.Join(real, filepath.Base(dir)), err
@@ -42,8 +41,8 @@ func realDir(dir string) (string, error) {
 	return real, err
 }
 
-// repository returns the nearest directory from a path up that contains .git,
-// else the directory itself, or "" if the path does not exist.
+// repository returns the nearest directory at or above a path that contains .git, else the path's
+// own directory. It returns "" if the path does not exist.
 func repository(path string) string {
 	dir, err := filepath.Abs(path)
 	if err == nil {

@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// A file replaces another as a whole or not at all. It does not follow a link,
-// and writes to a device or pipe directly.
+// A file replaces another completely or not at all. It does not follow links. It writes to a device
+// or pipe directly.
 type file struct {
 	name string
 	temp *os.File
@@ -31,7 +31,7 @@ func createFile(name string) *file {
 	return f
 }
 
-// Write writes to the file, unless that failed before.
+// Write writes to the file, unless an earlier write failed.
 func (f *file) Write(data []byte) (n int, err error) {
 	if f.err == nil {
 		n, f.err = f.temp.Write(data)
@@ -39,7 +39,7 @@ func (f *file) Write(data []byte) (n int, err error) {
 	return n, f.err
 }
 
-// commit puts the file in its place.
+// commit moves the file to its name.
 func (f *file) commit() error {
 	switch {
 	case f.temp == nil:
@@ -60,7 +60,7 @@ func (f *file) commit() error {
 	return err
 }
 
-// drop forgets a file that was begun.
+// drop removes an uncommitted file. f may be nil.
 func (f *file) drop() {
 	if f != nil && f.temp != nil {
 		f.temp.Close()
@@ -70,8 +70,8 @@ func (f *file) drop() {
 	}
 }
 
-// WriteFile replaces a file as a whole or not at all. It does not follow a
-// link, and writes to a device or pipe directly.
+// WriteFile replaces a file completely or not at all. It does not follow links. It writes to a
+// device or pipe directly.
 func WriteFile(name string, content func(io.Writer) error) error {
 	f := createFile(name)
 	w := bufio.NewWriterSize(f, 64<<10)
@@ -79,7 +79,7 @@ func WriteFile(name string, content func(io.Writer) error) error {
 		f.drop()
 		return err
 	}
-	w.Flush() // its error is the file's
+	w.Flush() // commit returns its error
 	return f.commit()
 }
 

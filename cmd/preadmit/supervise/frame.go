@@ -16,52 +16,52 @@ type Kind byte
 const (
 	Stdout  Kind = 'o' // bytes for standard output
 	Stderr  Kind = 'e' // bytes for standard error
-	Create  Kind = 'f' // a Named file is to be replaced; its Data follows
+	Create  Kind = 'f' // the name of a file to replace; its Data follows
 	Data    Kind = 'd'
 	Commit  Kind = 'c' // the file is complete; the response is Written
 	AskIn   Kind = 'n' // requests standard input; the response is Stdin
 	Begin   Kind = 'b' // a Task is in flight
-	End     Kind = 'z' // the task of this number is done
+	End     Kind = 'z' // the number of a finished task
 	Phase   Kind = 'p' // the phase of the run between tasks
-	Until   Kind = 't' // the run's time in milliseconds, from when the first child began
+	Until   Kind = 't' // the run's time limit in milliseconds from the start of the first child
 	Overrun Kind = 'w' // an Excess; the child then waits to be ended
 	Expect  Kind = 'q' // an Expected number of tasks
 	Done    Kind = 'g' // an Expected with the number of finished tasks
 	Exit    Kind = 'x' // one byte, the exit code; nothing follows
 
-	// Each has a question's number, of four bytes, and a part of a message.
+	// Each of these contains the number of a question in four bytes, and a part of a message.
 	Part    Kind = 'm' // more follows
-	News    Kind = 'l' // the last part of one before the answer
+	News    Kind = 'l' // the last part of a message before the answer
 	Answer  Kind = 'a' // the last part of the answer
-	Refusal Kind = 'y' // the last part of why there is none
+	Refusal Kind = 'y' // the last part of an error instead of an answer
 )
 
 // The frames of a parent.
 const (
-	Hello     Kind = 'H' // an Order, the first
-	Written   Kind = 'r' // why a file was not written; empty where it was
+	Hello     Kind = 'H' // an Order; the first frame
+	Written   Kind = 'r' // the error of writing a file, or empty
 	Stdin     Kind = 'i' // all of standard input
 	Terminate Kind = 'T' // end with a report of the results so far
 	Ask       Kind = 'A' // a number, of four bytes, and a question
 )
 
-// maxFrame is the largest frame. A child's frames are as hostile as its input.
+// maxFrame limits a frame. Frames of a child can't be trusted, because its input may be hostile.
 const maxFrame = 64 << 20
 
-// maxRoom bounds the memory that is kept for the next frame.
+// maxRoom limits the buffer that is reused for the next frame.
 const maxRoom = 2 << 20
 
 // A Pipe sends frames. It is safe for concurrent use.
 type Pipe struct {
 	mu   sync.Mutex
 	w    io.Writer
-	room []byte // for a frame
+	room []byte // buffer for a frame
 }
 
 // NewPipe returns a Pipe that sends to w.
 func NewPipe(w io.Writer) *Pipe { return &Pipe{w: w} }
 
-// Send sends frames of a kind, several where the payload is long.
+// Send sends a frame. Output and file data that are long are split into several frames.
 func (p *Pipe) Send(k Kind, payload []byte) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -94,7 +94,7 @@ func NewReader(r io.Reader) *Reader { return &Reader{bufio.NewReaderSize(r, 64<<
 // Next returns the next frame.
 func (r *Reader) Next() (Kind, []byte, error) { return r.nextIn(nil) }
 
-// nextIn does what Next does, with the payload in room if it fits.
+// nextIn is Next with a buffer for the payload, which is used if it is large enough.
 func (r *Reader) nextIn(room []byte) (Kind, []byte, error) {
 	var head [5]byte
 	if _, err := io.ReadFull(r.r, head[:]); err != nil {

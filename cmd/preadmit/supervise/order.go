@@ -5,19 +5,19 @@ import "slices"
 // An Order holds the instructions of a parent to a child besides the command line.
 type Order struct {
 	Magic   string
-	Apart   []Apart  // tasks that are not begun
-	Careful bool     // do one task after the other, and journal each
-	Closely []string // engines whose policies are a task each
+	Apart   []Apart  // work to skip
+	Careful bool     // do one task at a time, and report each to the parent
+	Closely []string // engines for which each policy is a task
 	Fatal   string   // why the run failed; the child only reports that
-	Columns int      // of the terminal that standard output is; 0 for none
-	Elapsed int64    // milliseconds of the run's time that earlier children took
+	Columns int      // width of the terminal on standard output; 0 without one
+	Elapsed int64    // milliseconds that earlier children took
 }
 
 // Magic identifies this version of the protocol.
 const Magic = "preadmit.child/v1"
 
-// An Apart is work that is skipped, because it ended a child or exceeded its
-// limits. With an empty Name it is skipped in all tasks.
+// An Apart is work that is skipped because it ended a child or exceeded its limits. If Name is
+// empty, it is skipped in all tasks.
 type Apart struct {
 	Work
 	Why string
@@ -30,18 +30,18 @@ type Work struct {
 	Policy string `json:",omitempty"`
 }
 
-// Holds reports whether other is a part of the work.
+// Holds reports whether other is a proper part of the work.
 func (w Work) Holds(other Work) bool {
 	return w.Name == other.Name && w != other && (w.Engine == "" || w.Engine == other.Engine && w.Policy == "")
 }
 
-// WithoutWhole leaves out the work of which a part is there, too.
+// WithoutWhole returns all without the work that contains other work in all.
 func WithoutWhole(all []Work) []Work {
 	return slices.DeleteFunc(slices.Clone(all), func(w Work) bool { return slices.ContainsFunc(all, w.Holds) })
 }
 
-// A Task is a task in flight in a child. Only a careful child journals every
-// task, because a message for each costs time.
+// A Task is a running task of a child. Only a careful child reports every task, because the
+// messages cost time.
 type Task struct {
 	Number int
 	Work

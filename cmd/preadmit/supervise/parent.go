@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	maxApart    = 3               // tasks in which a policy or an engine is skipped
+	maxApart    = 3               // tasks in which a policy or engine is skipped before it is skipped in all
 	maxChildren = 40              // of one run
 	maxStdin    = 10<<20 + 1      // the most that a child reads
 	grace       = 8 * time.Second // beyond the run's time, for the report
@@ -32,11 +32,11 @@ type parent struct {
 	began   time.Time
 	until   time.Time // end of the run's time; zero until a child sends it
 	stdin   []byte
-	doubted Work // the task in flight when a careful child was killed, once
+	doubted Work // the task that ran when a careful child was killed for the first time
 	signals chan os.Signal
 	ending  bool // SIGTERM was received
 
-	writesNothing bool // no file is replaced for the child
+	writesNothing bool // the parent replaces no files for the child
 
 	progress *progress // nil without a terminal
 }
@@ -69,7 +69,7 @@ func (p *parent) run() int {
 		case end.exited:
 			defer c.out.close()
 			return p.finish(c, end.code)
-		case p.order.Fatal != "": // not even that could be reported
+		case p.order.Fatal != "": // the child that should have reported it ended too
 			fmt.Fprintf(os.Stderr, "preadmit: %s, and no report could be written\n", p.order.Fatal)
 			return exitBroken
 		}
@@ -97,23 +97,23 @@ type ending struct {
 	exited      bool
 	code        int
 	interrupted bool
-	why         string // where it did not exit
+	why         string // if it did not exit
 	inFlight    []Task
-	overran     []Work // tasks that are known to be why
-	narrowest   bool   // they have none within them
+	overran     []Work // tasks that exceeded their limits
+	narrowest   bool   // overran contains no tasks with other tasks inside
 	phase       string
 }
 
-// learn decides what the next child does differently. The first child is fast
-// and journals nothing, so a careful one must find the task that ended it,
-// unless that is known to be a task with no others inside.
+// learn decides what the next child does differently. The first child is fast and does not report
+// its tasks, so a careful one must find the task that ended it, unless the first child reported
+// that a task with no others inside exceeded its limits.
 func (p *parent) learn(e ending, n int) {
 	over := n >= maxChildren || p.ending || !p.until.IsZero() && time.Now().After(p.until)
 	suspects := e.suspects()
 	switch {
 	case over:
 		p.order.Fatal = e.inPhase()
-	case len(suspects) == 1 && p.closer(suspects[0]): // its policies are watched next
+	case len(suspects) == 1 && p.closer(suspects[0]): // the next child watches each of its policies
 	case len(suspects) == 1 && e.isNarrowest(suspects[0]):
 		p.setApart(suspects[0], e.why)
 	case !p.order.Careful:
@@ -121,7 +121,7 @@ func (p *parent) learn(e ending, n int) {
 	case len(suspects) != 1:
 		p.order.Fatal = e.inPhase()
 	case e.why == killed && p.doubted != suspects[0]:
-		p.doubted = suspects[0] // it may be an accident
+		p.doubted = suspects[0] // the system may have killed it for another reason
 	default:
 		p.setApart(suspects[0], e.why)
 	}
@@ -135,8 +135,8 @@ func (e *ending) inPhase() string {
 	return e.phase + ": " + e.why
 }
 
-// closer has later children watch each policy of the engine that ended a child. It
-// reports false if they did so, or if no engine is known to be why.
+// closer makes later children watch each policy of the engine that ended a child. It returns false
+// if they do so already, or if w is no engine's work.
 func (p *parent) closer(w Work) bool {
 	if w.Engine == "" || w.Policy != "" || slices.Contains(p.order.Closely, w.Engine) {
 		return false
@@ -145,10 +145,10 @@ func (p *parent) closer(w Work) bool {
 	return true
 }
 
-// setApart lets later children skip work. A policy or an engine that is skipped in
-// maxApart tasks is skipped in all, because then it is the cause rather than an object.
-// An engine is skipped in a task in which maxApart of its policies are, and in all if
-// many are, so that the number of children is bounded.
+// setApart lets later children skip work. A policy or an engine that is skipped in maxApart tasks
+// is skipped in all, because then it is the cause rather than an object. If maxApart policies of an
+// engine are skipped in one task, so is the engine, and if many are, it is skipped in all tasks.
+// This limits the number of children.
 func (p *parent) setApart(w Work, why string) {
 	p.order.Apart = append(p.order.Apart, Apart{w, why})
 	engine := Work{Name: w.Name, Engine: w.Engine}
@@ -163,7 +163,7 @@ func (p *parent) setApart(w Work, why string) {
 	}
 }
 
-// countApart counts the work that is skipped in single tasks.
+// countApart counts the work skipped in single tasks for which is returns true.
 func (p *parent) countApart(is func(Work) bool) int {
 	n := 0
 	for _, a := range p.order.Apart {
@@ -197,7 +197,7 @@ func (e *ending) isNarrowest(w Work) bool {
 	return slices.Contains(e.overran, w) && (e.narrowest || w.Engine != "")
 }
 
-// A child is a process at work.
+// A child is a running child process.
 type child struct {
 	*process
 	to     *Pipe
@@ -206,8 +206,8 @@ type child struct {
 	flying map[int]Task
 	phase  string
 	began  time.Time
-	wrote  time.Time   // when it last sent a part of its output, or a phase
-	late   atomic.Bool // it was ended since it took too long
+	wrote  time.Time   // when it last sent output or a phase
+	late   atomic.Bool // it was ended because it took too long
 }
 
 func (p *parent) start() (*child, error) {
@@ -222,7 +222,7 @@ func (p *parent) start() (*child, error) {
 		c.wait()
 		return nil, err
 	}
-	_ = c.to.Send(Hello, order) // one that has ended already is seen by whoever attends it
+	_ = c.to.Send(Hello, order) // attend notices if the child has ended already
 	return c, nil
 }
 
@@ -288,7 +288,7 @@ type received struct {
 
 func receive(from io.Reader, to chan<- received) {
 	defer close(to)
-	var rooms [2][]byte // of the frame that is handled, and of the next
+	var rooms [2][]byte // buffers for the current frame and the next
 	for r, i := NewReader(from), 0; ; i = 1 - i {
 		k, payload, err := r.nextIn(rooms[i])
 		if cap(payload) <= maxRoom {
@@ -379,7 +379,7 @@ func (p *parent) frame(c *child, f received) (e ending, done bool) {
 	return ending{}, false
 }
 
-// commit replaces the file, and returns why it could not, or "".
+// commit replaces the file. It returns the reason if it can't, or "".
 func (c *child) commit() string {
 	f := c.file
 	c.file = nil
@@ -426,8 +426,7 @@ func (c *child) causeOfDeath() string {
 	return killed
 }
 
-// killed is the reason for skipping a task that ended its process without a
-// message.
+// killed is the reason given for a task that ended its process without an error message.
 const killed = "ends the process that does it"
 
 // OutOfMemory is the reason for skipping a task that needs more memory than

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// A process is a child as the system has it.
+// A process is the operating system's process of a child.
 type process struct {
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
@@ -25,8 +25,8 @@ var environment = []string{
 	"NO_COLOR", "TERM", "TZ", "GOGC", "GOMEMLIMIT", "GOMAXPROCS", "GOTRACEBACK", "GOCOVERDIR", "UPDATE_GOLDEN",
 }
 
-// CollectLate is the variable that tells a child that the parent, not the user,
-// turned off its garbage collector for the initialization.
+// CollectLate is the environment variable that is set if the parent, not the user, turned off the
+// child's garbage collector for the initialization.
 const CollectLate = "PREADMIT_COLLECT_LATE"
 
 func startProcess(args []string) (*process, error) {

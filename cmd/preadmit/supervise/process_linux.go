@@ -6,8 +6,8 @@ import "syscall"
 // been replaced.
 func executable() (string, error) { return "/proc/self/exe", syscall.Access("/proc/self/exe", 1) }
 
-// attributes has the child get no signal of the terminal, and end with the
-// parent, which starts it on the main thread.
+// attributes keeps signals of the terminal from the child, and ends it when the parent's thread
+// ends, which is the main thread.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -9,5 +9,5 @@ import (
 
 func executable() (string, error) { return os.Executable() }
 
-// attributes has the child get no signal of the terminal.
+// attributes keeps signals of the terminal from the child.
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

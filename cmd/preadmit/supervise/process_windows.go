@@ -7,7 +7,7 @@ import (
 
 func executable() (string, error) { return os.Executable() }
 
-// attributes has the child get no signal of the console.
+// attributes keeps signals of the console from the child.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }

@@ -12,40 +12,39 @@ import (
 
 // An Expected is the number of tasks of a kind that a child will do.
 type Expected struct {
-	Task string // how their names begin
+	Task string // prefix of their names
 	N    int
 }
 
 // Writing is the phase after all tasks, in which a child writes reports.
 const Writing = "writing the report"
 
-// How the names of tasks begin.
+// Prefixes of the names of tasks.
 const (
 	RenderTask   = "render "
 	EvaluateTask = "evaluate "
 )
 
-// Failures identifies the number of failures found so far among the numbers of
-// finished tasks.
+// Failures is used instead of a prefix for the number of failures found so far.
 const Failures = "failures"
 
 const (
 	drawEvery = 100 * time.Millisecond
 	quietFor  = 700 * time.Millisecond // a run that is faster shows nothing
-	longTask  = 3 * time.Second        // a task that is named
+	longTask  = 3 * time.Second        // a task that takes longer is named
 )
 
-// A progress shows on one line of a terminal how far a child is. The line is
-// overwritten, and removed at the end. A nil *progress draws nothing.
+// A progress shows a child's progress on one line of a terminal. The line is overwritten, and
+// removed at the end. A nil *progress draws nothing.
 type progress struct {
 	to      io.Writer
 	columns func() int
 	began   time.Time
-	shown   int // columns that the line takes on the screen
+	shown   int // width of the line on the screen
 
 	done, expected map[string]int
 	tasks          map[int]started // in flight
-	counted        bool            // the child reports how many are done
+	counted        bool            // the child reports the number of finished tasks
 }
 
 type started struct {
@@ -70,7 +69,7 @@ func (p *progress) restart() {
 }
 
 func (p *progress) begin(t Task, now time.Time) {
-	if p != nil && t.Engine == "" { // else it is a part of another
+	if p != nil && t.Engine == "" { // otherwise it is a part of another task
 		p.tasks[t.Number] = started{t.Name, now}
 	}
 }
@@ -138,14 +137,14 @@ func (p *progress) draw(phase string, now time.Time) {
 	text := p.line(phase, now)
 	room := p.columns() - 1
 	if room < 1 {
-		room = 79 // a terminal that does not say
+		room = 79 // the terminal does not report its width
 	}
 	text = text[:min(len(text), room)]
 	fmt.Fprintf(p.to, "\r%s%s", text, strings.Repeat(" ", max(0, min(p.shown, room)-len(text))))
 	p.shown = len(text)
 }
 
-// clear takes the line away.
+// clear removes the line.
 func (p *progress) clear() {
 	if p != nil && p.shown > 0 {
 		fmt.Fprintf(p.to, "\r%s\r", strings.Repeat(" ", p.shown))
@@ -153,7 +152,7 @@ func (p *progress) clear() {
 	}
 }
 
-// ticks returns a channel that says when to draw, or nil if nothing is drawn.
+// ticks returns a channel that receives when to draw, or nil if nothing is drawn.
 func (p *progress) ticks() (ticks <-chan time.Time, stop func()) {
 	if p == nil {
 		return nil, func() {}

@@ -19,21 +19,21 @@ import (
 // the Service starts another one that leaves out the task at fault. The child can't
 // replace files.
 type Service struct {
-	Died func(why string) // is called when a child ends on the way; may be nil
+	Died func(why string) // called when a child ends before it has answered; may be nil
 
 	mu      sync.Mutex
 	p       *parent
-	c       *child // nil where none runs
+	c       *child // nil if none is running
 	starts  int
 	number  uint32
 	waiting map[uint32]*question
 	closed  bool
 }
 
-// A question is one that the child has not answered yet.
+// A question is a request that the child has not answered yet.
 type question struct {
-	part bytes.Buffer // of the message that is under way
-	most int          // bytes that it may have
+	part bytes.Buffer // of the current message
+	most int          // most bytes of a message
 	news chan []byte
 	done chan reply
 }
@@ -45,10 +45,10 @@ type reply struct {
 
 // A Question is a request to the child, with the limits of its answer.
 type Question struct {
-	Text  any           // is sent as JSON
-	Limit time.Duration // after which the child is ended
+	Text  any           // sent as JSON
+	Limit time.Duration // the child is ended after this time
 	Most  int           // most bytes of a message; 0 means those of a frame
-	News  func([]byte)  // takes messages before the answer, not all where it is slow; may be nil
+	News  func([]byte)  // called with messages before the answer, some of which are dropped if it is slow; may be nil
 }
 
 // An Ended is the error of Ask if the child ended the command without an
@@ -117,7 +117,7 @@ func (s *Service) askOnce(ctx context.Context, q *Question, text []byte) ([]byte
 	}()
 	late := time.AfterFunc(q.Limit, func() { c.late.Store(true); c.kill() })
 	defer late.Stop()
-	go c.to.Send(Ask, append(binary.LittleEndian.AppendUint32(nil, number), text...)) // whether it arrives is seen by whoever attends the child
+	go c.to.Send(Ask, append(binary.LittleEndian.AppendUint32(nil, number), text...)) // attend notices if it does not arrive
 	for {
 		select {
 		case news := <-open.news:
@@ -163,7 +163,7 @@ func (s *Service) running() (*child, error) {
 	}
 	result := make(chan started)
 	go func() {
-		runtime.LockOSThread() // with which the child would end
+		runtime.LockOSThread() // the child ends with its parent's thread
 		defer runtime.UnlockOSThread()
 		c, err := s.p.start()
 		result <- started{c, err}
@@ -191,7 +191,7 @@ func (s *Service) attend(c *child) {
 		if done {
 			s.over(c, e)
 			c.kill()
-			for range frames { // until the reader has seen the end
+			for range frames { // drain until the reader ends
 			}
 			c.wait()
 			return
@@ -205,7 +205,7 @@ func (s *Service) attend(c *child) {
 	s.over(c, c.ended(why))
 }
 
-// frame takes a frame of an answer, and others as every command's.
+// frame handles a frame. Frames other than those of answers are handled as for other commands.
 func (s *Service) frame(c *child, f received) (ending, bool) {
 	if f.err != nil || f.kind != Part && f.kind != News && f.kind != Answer && f.kind != Refusal {
 		return s.p.frame(c, f)
@@ -237,14 +237,13 @@ func (s *Service) frame(c *child, f received) (ending, bool) {
 	default:
 		select {
 		case q.news <- message:
-		default: // there will be other
+		default: // dropped; more will come
 		}
 	}
 	return ending{}, false
 }
 
-// over records how a child ended, and repeats its requests or fails them with
-// the reason.
+// over records how a child ended, and makes Ask repeat or fail the requests that it did not answer.
 func (s *Service) over(c *child, e ending) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

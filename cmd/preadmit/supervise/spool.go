@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// A spool keeps a child's output until the child has ended successfully: in
-// memory, and from inMemory bytes on in a file without a name.
+// A spool stores a child's output until the child has ended successfully: in memory, or in an
+// unlinked file if it is larger than inMemory.
 type spool struct {
 	memory bytes.Buffer
 	file   *os.File

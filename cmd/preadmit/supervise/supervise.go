@@ -1,13 +1,12 @@
 // Package supervise runs a command in a child of the same program, and reports
 // when the child crashes.
 //
-// Go can't recover from a stack overflow or from memory exhaustion, and some
-// libraries can't be stopped. So the parent reads nothing from the repository. It
-// starts the child, and writes the child's output and files once the child has
-// ended successfully. The child reports which task is in flight, such as a unit
-// that is rendered. If the child crashes, the next one does the same work without
-// the task that ended it, which becomes an error in the report. Parent and child
-// exchange frames over the child's standard input and output.
+// Go can't recover from a stack overflow or from memory exhaustion, and some libraries can't be
+// stopped. So the parent reads nothing from the repository. It starts the child, and writes the
+// child's output and files once the child has ended successfully. The child reports its running
+// tasks, such as rendering a unit. If the child crashes, the next one does the same work without
+// the task that ended it, which becomes an error in the report. Parent and child exchange frames
+// over the child's standard input and output.
 //
 // A [Service] is for a command that continues after its evaluation, such as a
 // screen: its child answers requests until the parent ends it.
@@ -23,8 +22,7 @@ import (
 	"strings"
 )
 
-// Marker is argument zero of a child, which a user does not set by accident.
-// The order that follows is decisive.
+// Marker is argument zero of a child process. The child also requires an Order on standard input.
 const Marker = "preadmit-supervised-child"
 
 // commands lists the commands that run completely in a child.
@@ -53,7 +51,7 @@ func supervised(args []string) bool {
 	return true
 }
 
-// wanted reports whether a command line is one for a child.
+// wanted reports whether a command line is run in a child.
 func wanted(args []string) bool {
 	if len(args) < 2 || args[0] == Marker || isTest(args[0]) {
 		return false
@@ -71,7 +69,7 @@ func wanted(args []string) bool {
 	return false
 }
 
-// isTest reports whether a program is one of go test.
+// isTest reports whether a program was built by go test.
 func isTest(program string) bool {
 	return strings.HasSuffix(strings.TrimSuffix(filepath.Base(program), ".exe"), ".test")
 }

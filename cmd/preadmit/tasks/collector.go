@@ -9,17 +9,16 @@ import (
 	"github.com/preadmit/preadmit/cmd/preadmit/confine"
 )
 
-// collectAt is the memory that a process may use before its first collection.
+// collectAt is the memory that a process may use before its first garbage collection.
 const collectAt = 80 << 20
 
-// collectMore is the size of the process from which on garbage may be a quarter of
-// what is in use, rather than as much as that, if three quarters of it are text,
-// which costs a collection nothing.
+// collectMore limits the size of a process if less than a quarter of its memory must be scanned,
+// such as one that holds mostly text. Collections are cheap then. A process with more memory in use
+// may exceed it by a quarter of that memory.
 const collectMore = 512 << 20
 
-// CollectLate has the garbage collector wait until there is something to collect. A
-// run over a small repository, or one that takes most results from the cache, ends
-// before. From then on the collector works as usual.
+// CollectLate turns off the garbage collector until the process uses collectAt bytes. A run over a
+// small repository, or one that takes most results from the cache, ends before that.
 func CollectLate() {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
@@ -28,7 +27,7 @@ func CollectLate() {
 	debug.SetMemoryLimit(collectAt)
 	sentinel := new(*int)
 	runtime.AddCleanup(sentinel, func(int) {
-		if debug.SetMemoryLimit(-1) == collectAt { // else a collector has set its limits
+		if debug.SetMemoryLimit(-1) == collectAt { // otherwise a collector has set other limits
 			debug.SetGCPercent(100)
 			debug.SetMemoryLimit(math.MaxInt64)
 		}
@@ -38,12 +37,12 @@ func CollectLate() {
 // Limits of garbage. A collection reads all memory in use, so a few large ones
 // cost less than many small ones.
 const (
-	usual    = 272 << 20 // a process of this size is no reason to collect
-	moderate = 104 << 20 // nor is as much garbage as this, in a larger one,
-	least    = 2         // or as the part of what is in use that this divides
+	usual    = 272 << 20 // a smaller process is not collected
+	moderate = 104 << 20 // a larger process may keep this much garbage,
+	least    = 2         // or 1/least of the memory in use
 
-	// A process that uses less than small has a short collection, and may keep little
-	// garbage. A larger one may keep three times the memory used beyond small as well.
+	// In a process that uses less than small, collections are fast, and it may keep little bytes of
+	// garbage. A larger one may also keep three times the memory used beyond small.
 	small  = 30 << 20
 	little = 48 << 20
 
@@ -64,13 +63,13 @@ const (
 // A collector sets the limits of Go's garbage collector from the memory that is
 // available and in use.
 type collector struct {
-	most    uint64 // bytes that the process may take, 0 if unknown
+	most    uint64 // bytes that the process may use; 0 if unknown
 	fixed   bool   // the user has set GOGC
-	percent int    // percentage that is set, or 0
+	percent int    // GC percentage last set, or 0
 }
 
-// newCollector reads how much memory there is, and leaves a part of it to the
-// parent and the rest of the system.
+// newCollector reads the amount of memory, and leaves an eighth of it to the parent and the rest of
+// the system.
 func newCollector() collector {
 	c := collector{most: confine.MachineMemory(), fixed: os.Getenv("GOGC") != ""}
 	c.most -= c.most / 8
@@ -83,8 +82,7 @@ func newCollector() collector {
 	return c
 }
 
-// adjust sets the limits of the garbage collector for a process that may take
-// limit bytes.
+// adjust sets the limits of the garbage collector for a process that may use limit bytes.
 func (c *collector) adjust(now footprint, limit uint64) {
 	soft := limit - limit/8
 	if c.most > 0 {
@@ -96,7 +94,7 @@ func (c *collector) adjust(now footprint, limit uint64) {
 	if now.collected && !c.fixed {
 		soft = min(soft, now.live+garbage(now.live)+apart+now.live/between)
 	}
-	if (now.collected || limit < collectAt) && debug.SetMemoryLimit(-1) != int64(soft) { // before that, CollectLate has its way
+	if (now.collected || limit < collectAt) && debug.SetMemoryLimit(-1) != int64(soft) { // CollectLate controls the first collection
 		debug.SetMemoryLimit(int64(soft))
 	}
 	if !now.collected || c.fixed {

@@ -26,7 +26,7 @@ type Limits struct {
 	Sandbox string
 }
 
-// Check returns an error if no run can keep the limits.
+// Check returns an error if the limits are too low for any run.
 func (l *Limits) Check() error {
 	switch {
 	case l.Memory < MinMemory:

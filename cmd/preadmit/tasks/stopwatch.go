@@ -12,8 +12,8 @@ import (
 	"github.com/preadmit/preadmit/policy"
 )
 
-// A stopwatch adds up the time that units take to render and policies to
-// evaluate, so that a run whose time ends can name the slowest.
+// A stopwatch sums the time spent on rendering each unit and evaluating each policy, so that a run
+// that is out of time can name the slowest.
 type stopwatch struct {
 	mu      sync.Mutex
 	spent   map[timed]time.Duration
@@ -21,7 +21,7 @@ type stopwatch struct {
 	free    []int // of running
 }
 
-// timed identifies something that takes time: a task, or a policy of an engine.
+// timed identifies a task, or a policy of an engine, whose time is measured.
 type timed struct{ name, engine string }
 
 func (t timed) String() string {
@@ -37,7 +37,7 @@ type lap struct {
 	began time.Time
 }
 
-// start begins to measure; the function that it returns ends that.
+// start starts a measurement. The caller must call end.
 func (s *stopwatch) start(what timed) (end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

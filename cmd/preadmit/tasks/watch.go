@@ -1,7 +1,7 @@
-// Package tasks enforces the limits of tasks in a child. A [Watch] tells the
-// parent (package supervise) which unit, request or policy is in work, skips
-// those that ended an earlier child, and stops the process if one takes more
-// memory or time than allowed. It also sets the limits of garbage.
+// Package tasks enforces the limits of tasks in a child process. A [Watch] reports to the parent
+// (package supervise) which unit, request or policy is running, skips those that ended an earlier
+// child, and stops the process if one uses more memory or time than allowed. The package also tunes
+// the garbage collector.
 package tasks
 
 import (
@@ -24,9 +24,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A Watch tells a parent which task is in flight, skips tasks that are set
-// apart, and enforces the limits of each. A nil *Watch, for a process without a
-// parent, does nothing.
+// A Watch reports running tasks to the parent, skips tasks that are set apart, and enforces the
+// limits of each task. A nil *Watch, for a process without a parent, does nothing.
 type Watch struct {
 	to     *supervise.Pipe
 	Order  supervise.Order
@@ -36,13 +35,13 @@ type Watch struct {
 	mu     sync.Mutex
 	next   int
 	flying map[int]*Task
-	asked  map[*policy.Request]*Task // of requests
+	asked  map[*policy.Request]*Task // tasks of running requests
 	now    footprint                 // at the last check
-	floor  footprint                 // when the phase began, or a task ended and none was left
+	floor  footprint                 // when the phase began, or when the last running task ended
 	over   bool
-	writes bool           // the phase is the last: reports are written
-	done   map[string]int // tasks by how their names begin
-	told   map[string]int // finished tasks that were reported to the parent
+	writes bool           // reports are being written, which is the last phase
+	done   map[string]int // finished tasks by prefix of their names
+	told   map[string]int // as done, but already reported to the parent
 
 	Unconfined error // why a part of the sandbox is missing
 
@@ -51,20 +50,20 @@ type Watch struct {
 	collector collector
 }
 
-// A Task is in flight.
+// A Task is a running task.
 type Task struct {
 	supervise.Task
 	began  time.Time
 	at     footprint // the process when it began
-	engine any       // of a request: the one that evaluates it
+	engine any       // the engine that evaluates the request of this task
 	named  bool      // reported to the parent
-	extent int       // how many times a task's time it may take; 0 is once
+	extent int       // factor for its time limit; 0 means 1
 }
 
-// A footprint is the memory and time that the process takes.
+// A footprint is the memory and time that the process uses.
 type footprint struct {
-	live  uint64        // bytes that the last garbage collection found in use
-	total uint64        // bytes that it holds from the system
+	live  uint64        // bytes in use at the last garbage collection
+	total uint64        // bytes obtained from the system
 	cpu   time.Duration // of all threads
 
 	scanned uint64 // bytes that a garbage collection scans
@@ -79,7 +78,7 @@ type limits struct {
 	wall   time.Duration
 }
 
-// What rendering one unit or evaluating one object may take by default.
+// Default limits for rendering one unit or evaluating one object.
 const (
 	DefaultMemory = 1024 // MiB
 	DefaultTime   = 20 * time.Second
@@ -131,8 +130,7 @@ func Of(ctx context.Context) *Watch {
 	return w
 }
 
-// Fatal returns why the parent gave up starting children for the work, so that this
-// child only reports it; empty otherwise.
+// Fatal returns the reason why the parent gave up, which this child must only report, or "".
 func (w *Watch) Fatal() string {
 	if w == nil || w.Order.Fatal == "" {
 		return ""
@@ -150,14 +148,14 @@ func (w *Watch) Phase(name string) {
 	w.writes = w.writes || name == supervise.Writing
 	w.mu.Unlock()
 	if name == supervise.Writing {
-		confine.CPU(math.MaxInt64) // the parent limits it, because a large report takes long
+		confine.CPU(math.MaxInt64) // the parent limits this phase, because a large report takes long
 	}
 	w.to.Send(supervise.Phase, []byte(name))
 }
 
-// Stopping tells the parent that the run's time has ended, no task is in
-// flight, and results are being put together. For a large run that takes longer
-// than the parent waits for one that hangs.
+// Stopping tells the parent, when the run's time has ended and no task is running, that the report
+// is being written. For a large run this takes longer than the parent waits for a process that
+// hangs.
 func (w *Watch) Stopping(ctx context.Context) {
 	if !IsTimeUp(ctx, ctx.Err()) {
 		return
@@ -186,7 +184,7 @@ func (w *Watch) Bound(ctx context.Context, timeout time.Duration) (context.Conte
 	w.send(supervise.Until, timeout.Milliseconds())
 	confine.CPU(confine.UsedCPU() + (timeout+Grace)*time.Duration(runtime.NumCPU()))
 	left := timeout
-	if w.Order.Careful { // an earlier child took some of the time
+	if w.Order.Careful { // earlier children used some of the time
 		left = max(timeout-time.Duration(w.Order.Elapsed)*time.Millisecond, time.Second)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, left, fmt.Errorf("not done after --timeout %s", timeout))
@@ -216,8 +214,8 @@ func (w *Watch) Expect(task string, n int) {
 	}
 }
 
-// Begin starts a task. The caller must call done at its end. A narrowest task
-// has no other tasks inside. The error is the reason why the task is skipped.
+// Begin starts a task. The caller must call done at its end. narrowest means that no other tasks
+// run inside it. If the task must be skipped, Begin returns the reason as an error.
 func (w *Watch) Begin(name string, narrowest bool) (done func(), err error) {
 	if w == nil {
 		return func() {}, nil
@@ -245,7 +243,7 @@ func (w *Watch) start(x supervise.Work, narrowest bool) (t *Task, done func(), e
 	return t, func() { w.end(t) }, nil
 }
 
-// name reports to the parent that a task is in flight.
+// name reports a running task to the parent.
 func (w *Watch) name(t *Task) {
 	t.named = true
 	w.send(supervise.Begin, t.Task)
@@ -255,7 +253,7 @@ func (w *Watch) end(t *Task) {
 	w.settle(t)
 	w.mu.Lock()
 	if delete(w.flying, t.Number); len(w.flying) == 0 {
-		w.floor = w.now // memory that tasks leave behind does not count for the phase
+		w.floor = w.now // memory that finished tasks still hold does not count for the phase
 	}
 	if kind, _, _ := strings.Cut(t.Name, " "); t.Engine == "" {
 		w.done[kind+" "]++
@@ -277,8 +275,8 @@ func (w *Watch) Fails(n int) {
 	w.done[supervise.Failures] += n
 }
 
-// report reports, in a child that is not careful, how many tasks are finished,
-// and which ones have run for long.
+// report reports to the parent the number of finished tasks, and tasks that have been running for
+// long. It is used if not every task is reported.
 func (w *Watch) report() {
 	var done []supervise.Expected
 	w.mu.Lock()
@@ -320,10 +318,10 @@ func (w *Watch) send(k supervise.Kind, v any) {
 	}
 }
 
-// Apart returns why a task is set apart, nil if it is not.
+// Apart returns the reason why a task is set apart, or nil.
 func (w *Watch) Apart(name string) error { return w.skips(supervise.Work{Name: name}) }
 
-// skips returns why work is set apart, in its task or in all, nil if it is not.
+// skips returns the reason why work is set apart, in its task or in all tasks, or nil.
 func (w *Watch) skips(x supervise.Work) error {
 	why, found := w.apart[x]
 	if !found && x.Engine != "" {
@@ -336,7 +334,7 @@ func (w *Watch) skips(x supervise.Work) error {
 	return &setApart{w.reason(why)}
 }
 
-// reason extends the parent's reason by the limits, which only a child knows.
+// reason adds the limits, which only the child knows, to a reason of the parent.
 func (w *Watch) reason(why string) string {
 	switch why {
 	case supervise.OutOfMemory:
@@ -354,9 +352,8 @@ type setApart struct{ why string }
 
 func (s *setApart) Error() string { return s.why }
 
-// KeepLimits checks the resources of the process regularly, and stops it if a
-// task exceeds its limits. For sudden excess the kernel enforces the same
-// limits.
+// KeepLimits checks the resources of the process regularly, and stops it if a task exceeds its
+// limits. The kernel enforces the memory limit too, in case memory grows faster than that.
 func (w *Watch) KeepLimits() {
 	var known uint64
 	for n := 1; ; n++ {
@@ -366,7 +363,7 @@ func (w *Watch) KeepLimits() {
 		now := look()
 		w.mu.Lock()
 		w.now = now
-		for _, t := range w.flying { // memory that others held when it began may be free now
+		for _, t := range w.flying { // memory that was in use when the task began may be free now
 			t.at.live = min(t.at.live, now.live)
 		}
 		limit := w.limit()
@@ -375,7 +372,7 @@ func (w *Watch) KeepLimits() {
 		w.mu.Unlock()
 		if over {
 			w.send(supervise.Overrun, x)
-			select {} // for the parent to end
+			select {} // until the parent ends the process
 		}
 		if known != limit {
 			known = limit
@@ -386,10 +383,10 @@ func (w *Watch) KeepLimits() {
 	}
 }
 
-// limit returns how many bytes the process may use now. Between tasks the
-// results of all of them are put together, which the limit of a single task
-// does not cover. Writing the reports must not fail for a low limit of tasks, nor for
-// a task that was abandoned at the end of the run's time.
+// limit returns how many bytes the process may use now. Between tasks, results of all tasks are
+// combined, which may need more than the limit of one task. Writing the reports must not fail
+// because of a low task limit, or because of a task that was abandoned at the end of the run's
+// time.
 func (w *Watch) limit() uint64 {
 	const tasks = 4
 	switch {
@@ -401,8 +398,7 @@ func (w *Watch) limit() uint64 {
 	return w.floorOf().live + w.limits.memory
 }
 
-// floorOf returns the memory in use before the tasks in flight, or the phase,
-// began.
+// floorOf returns the memory in use before the running tasks, or the phase, began.
 func (w *Watch) floorOf() footprint {
 	low := w.floor
 	first := true
@@ -510,8 +506,8 @@ func renderApart(at render.Span, why error) *render.Error {
 	return &render.Error{Span: at, Rule: "set-apart", Err: fmt.Errorf("rendering it %w: it is set apart", why), Hint: LimitsHint}
 }
 
-// unlessStuck returns what f returns, and calls done after it. If the run's
-// time has ended and f does not stop, it is abandoned, and the error says so.
+// unlessStuck calls f, then done, and returns the result of f. If the run's time has ended and f
+// does not stop, unlessStuck returns the context's error and leaves f running.
 func unlessStuck[T any](ctx context.Context, done func(), f func() T) (T, error) {
 	result := make(chan T, 1)
 	go func() {
@@ -566,7 +562,7 @@ func (w watchedResolver) Resolve(ctx context.Context, o *render.Object, world *r
 
 const LimitsHint = "where it is meant to take that much, allow more by --task-memory or --task-time"
 
-// innermost returns the tasks in flight that have no others inside.
+// innermost returns the running tasks that have no others inside.
 func (w *Watch) innermost() []*Task {
 	var narrowest, all []*Task
 	for _, t := range w.flying {
@@ -582,7 +578,7 @@ func (w *Watch) innermost() []*Task {
 	})
 }
 
-// excess returns the message to the parent if tasks are known to be the reason.
+// excess returns the message to the parent about tasks that exceeded a limit.
 func excess(why string, tasks []*Task) supervise.Excess {
 	x := supervise.Excess{Why: why, Narrowest: true}
 	for _, t := range tasks {
@@ -608,14 +604,14 @@ func (w *Watch) Suites() func(name string) (func(), error) {
 	return func(name string) (func(), error) { return w.Begin("test "+name, true) }
 }
 
-// Requests returns the hook for a chain that makes each request a task. In a careful
-// child each engine's part of it is one, too, and each policy's if the engine is watched
+// Requests returns the hook for a policy.Chain that makes each request a task. In a careful child,
+// each engine's part of a request is a task too, and each policy's part if the engine is watched
 // closely.
 func (w *Watch) Requests() policy.Watch {
 	if w == nil {
 		return nil
 	}
-	var names sync.Map // of engines, which make all their rules to give one
+	var names sync.Map // names of engines, because getting an engine's rules is slow
 	return func(req *policy.Request, engine any) (policy.Watched, error) {
 		if engine == nil {
 			done, err := w.request(req)

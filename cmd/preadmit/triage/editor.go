@@ -15,8 +15,8 @@ import (
 	"github.com/preadmit/preadmit/tui"
 )
 
-// Opener returns a function that makes the host for a folder of the editor, which
-// becomes the working directory.
+// Opener returns a function that returns the host for a folder of the editor, and makes the folder
+// the working directory.
 func Opener(args []string) func(string, lsp.Encoding, func(string)) (lsp.Host, string, error) {
 	return func(folder string, e lsp.Encoding, log func(string)) (lsp.Host, string, error) {
 		if !supervise.CanServe() {
@@ -32,7 +32,7 @@ func Opener(args []string) func(string, lsp.Encoding, func(string)) (lsp.Host, s
 	}
 }
 
-// An editorHost has a child evaluate the repository, a new one each time.
+// An editorHost evaluates the repository in a new child process each time.
 type editorHost struct {
 	Remote
 	encoding lsp.Encoding
@@ -63,7 +63,7 @@ func (e *editorHost) Evaluate(ctx context.Context, texts map[string]string, tell
 	return found.Findings, nil
 }
 
-// maxAnswer bounds the findings of a child: maxFindings are far smaller.
+// maxAnswer limits the size of a child's answer. maxFindings findings are far smaller.
 const maxAnswer = 256 << 20
 
 func (e *editorHost) findings(ctx context.Context, s *supervise.Service, texts map[string]string, tell func(lsp.Progress), found *editorFindings) error {
@@ -80,7 +80,7 @@ func (e *editorHost) findings(ctx context.Context, s *supervise.Service, texts m
 	return json.Unmarshal(data, found)
 }
 
-// askNow has the child of the last evaluation answer.
+// askNow asks the child of the last evaluation.
 func (e *editorHost) askNow(ctx context.Context, q question, answer any) error {
 	if e.current() == nil {
 		return errors.New("nothing is rendered yet")

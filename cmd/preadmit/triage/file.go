@@ -17,8 +17,8 @@ import (
 	"github.com/preadmit/preadmit/tui"
 )
 
-// suppressionsPath is the file to write: the one that is asked for, or the
-// repository's own. A link in a checkout must not lead it elsewhere.
+// suppressionsPath returns the suppressions file to write: that of --suppressions, or the
+// repository's own. It is an error if a link in the checkout leads outside the repository.
 func (h *Host) suppressionsPath() (path, display string, err error) {
 	if f := h.options.Suppressions; f != "" {
 		return f, f, nil
@@ -36,7 +36,7 @@ func (h *Host) suppressionsPath() (path, display string, err error) {
 	return path, evaluate.SuppressionsFile, nil
 }
 
-// Propose returns the new content of the file with the decisions, and the diff.
+// Propose returns the suppressions file with the decisions applied, and the diff.
 func (h *Host) Propose(d tui.Decisions) (*tui.Change, error) {
 	path, display, err := h.suppressionsPath()
 	if err != nil {
@@ -53,7 +53,7 @@ func (h *Host) Propose(d tui.Decisions) (*tui.Change, error) {
 	return withDiff(&tui.Change{File: display, Before: before, After: after}), nil
 }
 
-// decided returns a suppressions file after decisions.
+// decided applies decisions to the content of a suppressions file.
 func decided(d tui.Decisions, display string, before []byte) ([]byte, error) {
 	return policy.SuppressionEdit{Add: d.Add, Remove: d.Remove, Header: evaluate.SchemaLine("suppressions")}.Apply(display, before)
 }
@@ -89,7 +89,7 @@ func (h *Host) Write(c *tui.Change) error {
 	return writeChange(path, c)
 }
 
-// writeChange writes a change to the file of a path.
+// writeChange writes a change to the file at path.
 func writeChange(path string, c *tui.Change) error {
 	now, err := readIfThere(path)
 	if err != nil {
@@ -106,7 +106,7 @@ func writeChange(path string, c *tui.Change) error {
 			return supervise.NotWritten(c.File, err)
 		}
 		if dir := filepath.Dir(path); filepath.Base(dir) == filepath.Dir(evaluate.SuppressionsFile) {
-			_ = os.Remove(dir) // which was made for it, unless there is something else in it
+			_ = os.Remove(dir) // removes the directory only if it is empty now
 		}
 		return nil
 	}

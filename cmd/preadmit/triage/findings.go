@@ -23,20 +23,20 @@ import (
 	"github.com/preadmit/preadmit/tui"
 )
 
-// editorFindings is a child's answer: findings with the editor's ranges, and one line for
-// each finding without a place in the tree.
+// editorFindings is a child's answer: findings with ranges in the editor's encoding, and a line of
+// text for each finding without a place in the tree.
 type editorFindings struct {
 	Findings  []lsp.Finding
 	Placeless []string
 }
 
-// maxFindings is the most findings that an editor gets, the worst first.
+// maxFindings limits the findings that an editor gets, the worst ones first.
 const maxFindings = 5000
 
 // findings evaluates the repository with the texts of an editor.
 func (h *Host) findings(ctx context.Context, q *question, news func([]byte)) (*editorFindings, error) {
 	h.mu.Lock()
-	delete(h.texts, h.configuration()) // it counts once it is saved, since flags are read from it
+	delete(h.texts, h.configuration()) // flags are read from the file, so changes count once it is saved
 	h.mu.Unlock()
 	r, err := h.firstOrNext(ctx, news)
 	if err != nil {
@@ -58,7 +58,7 @@ func (h *Host) findings(ctx context.Context, q *question, news func([]byte)) (*e
 	return all, nil
 }
 
-// configuration is the name in the tree of the configuration file.
+// configuration returns the name in the tree of the configuration file.
 func (h *Host) configuration() string {
 	if dir, err := load.Root(h.args); err == nil && h.options.Config != "" {
 		if file, err := filepath.Abs(h.options.Config); err == nil {
@@ -70,7 +70,7 @@ func (h *Host) configuration() string {
 	return config.Path
 }
 
-// unitsOfObjects counts the units of objects that one pattern of a suppression matches.
+// unitsOfObjects counts, by the object pattern of suppressions, the units with matching objects.
 func unitsOfObjects(r *report.Report) map[string]int {
 	seen := make(map[[2]string]bool)
 	units := make(map[string]int)
@@ -121,8 +121,8 @@ func (m *findingMaker) place(at report.Marked) lsp.Place {
 	return lsp.Place{File: at.File, Range: lsp.Range{Start: position(at.From), End: position(at.To)}, Label: at.Label}
 }
 
-// acceptances returns the suppressions that would accept a finding: for its
-// object, if it is about one, and for all in the file.
+// acceptances returns the suppressions that would accept a finding: for its object, if it is about
+// a single one, and for all objects of the file.
 func (m *findingMaker) acceptances(f *report.Finding) []lsp.Acceptance {
 	x := f.Results[0]
 	file := tui.AcceptFile(x)
@@ -164,12 +164,12 @@ func (m *findingMaker) value(x *policy.Result) string {
 	return name + " as rendered:\n" + render.Cut(strings.TrimSpace(string(text)), 1000)
 }
 
-// reasonWanted is a comment in place of the reason. Until a reason is written,
-// the file is refused.
+// reasonWanted is a comment in place of the reason. The file is invalid until somebody writes the
+// reason.
 const reasonWanted = "why is this accepted?"
 
-// accept returns the suppressions file with one more suppression, for which a person
-// still has to write the reason.
+// accept returns the suppressions file with one more suppression, whose reason the user still has
+// to write.
 func (h *Host) accept(q *question) (*lsp.Change, error) {
 	path, display, err := h.suppressionsPath()
 	if err != nil {

@@ -1,15 +1,14 @@
-// Package triage evaluates for a screen or an editor, and answers what they ask about
-// the results.
+// Package triage evaluates for a screen or an editor, and answers their requests about the results.
 //
-// In: evaluate.Options and paths. Out: a Remote or what Opener returns, which have a child
-// evaluate, or a Host, which evaluates in this process.
+// A Host evaluates in this process. A Remote, and the host that Opener returns, evaluate in child
+// processes.
 //
 //   - host.go, saved.go: the Host, and reports that were saved; serve.go: the child's answers
 //   - remote.go: the screen's questions; editor.go, findings.go: an editor's
 //   - file.go: the suppressions file; watch.go: changes of files
 //
-// The one thing to know: a Remote starts a new child for each evaluation, which answers
-// until the next one has its results. It alone writes files and starts the editor.
+// A Remote starts a new child for each evaluation. The child answers requests until the next child
+// has its results. Only the Remote writes files and starts the editor.
 package triage
 
 import (
@@ -36,8 +35,8 @@ import (
 	"github.com/preadmit/preadmit/tui"
 )
 
-// A Host does everything for the screen that touches the world: it evaluates,
-// renders, explains, writes the suppressions file and names the editor.
+// A Host does for the screen everything outside of the screen: it evaluates, renders, explains,
+// writes the suppressions file and returns the command of the editor.
 type Host struct {
 	watcher
 	options  *evaluate.Options
@@ -45,15 +44,15 @@ type Host struct {
 	Editor   tui.EditorCommand
 	stdin    []byte
 
-	quiet     bool       // no results are shown before the end
-	rendering sync.Mutex // while a saved report's tree is rendered
+	quiet     bool       // show no results before the end
+	rendering sync.Mutex // held while the tree of a saved report is rendered
 
 	mu         sync.Mutex
 	run        *shownRun
-	trees      []*load.Tree      // of the last runs: a screen still reads from the one before
-	evaluating bool              // for the first time
-	partial    *report.Source    // of the results so far, while it is
-	texts      map[string]string // of files that an editor has open
+	trees      []*load.Tree      // of the last runs, because a screen may still read the previous one
+	evaluating bool              // the first evaluation is running
+	partial    *report.Source    // for the results so far, during the first evaluation
+	texts      map[string]string // of open files of an editor
 }
 
 // A shownRun holds the results of one evaluation.
@@ -62,7 +61,7 @@ type shownRun struct {
 	source     *report.Source
 	in         *load.Input
 	engines    *engines.Set
-	compiled   map[string]*engines.Set // of clusters, where there are several
+	compiled   map[string]*engines.Set // by cluster, if there are several
 	was        *load.Input
 	evaluation *evaluate.Evaluation
 	note       string
@@ -78,7 +77,7 @@ func (h *Host) Evaluate(ctx context.Context, tell func(tui.Progress)) (*report.R
 	o := *h.options
 	o.Progress, o.Notes = &load.Progress{Tell: tell, Quiet: h.quiet}, io.Discard
 	if h.quiet {
-		o.Passes, o.Forgets = new(policy.Passes), true // the screen does not show them
+		o.Passes, o.Forgets = new(policy.Passes), true // an editor does not show them
 	}
 	h.mu.Lock()
 	o.Texts = h.texts
@@ -126,7 +125,7 @@ func (h *Host) evaluate(ctx context.Context, o *evaluate.Options) (*report.Repor
 	return r, run, nil
 }
 
-// failed returns the run of a report without any object.
+// failed returns a report and the run for it, which has no objects.
 func (h *Host) failed(r *report.Report) (*report.Report, *shownRun, error) {
 	t, err := load.Open(h.args)
 	return r, &shownRun{tree: t, in: &load.Input{Tree: t}, source: report.NewSource(r)}, err
@@ -140,8 +139,8 @@ func newTriageRun(in *load.Input, j *evaluate.Evaluation) *shownRun {
 	return run
 }
 
-// byKey returns the objects by their names in reports. An object without a
-// namespace has the namespace of its request.
+// byKey returns the objects by their keys in reports. An object without a namespace is also found
+// by its effective one.
 func byKey(in *load.Input) map[render.Key]*render.Object {
 	all := make(map[render.Key]*render.Object)
 	for _, o := range render.Objects(in.Head) {
@@ -161,7 +160,7 @@ func byKey(in *load.Input) map[render.Key]*render.Object {
 	return all
 }
 
-// keep takes the run in the place of the one before.
+// keep replaces the current run.
 func (h *Host) keep(run *shownRun, before stamp) {
 	h.begun(before)
 	h.mu.Lock()
@@ -173,8 +172,7 @@ func (h *Host) keep(run *shownRun, before stamp) {
 	}
 }
 
-// readSaved reads the report, and marks the results that the current suppressions
-// accept.
+// readSaved reads the saved report, and marks the results that the current suppressions accept.
 func (h *Host) readSaved(ctx context.Context) (*report.Report, error) {
 	before, err := h.look()
 	if err != nil {
@@ -211,8 +209,8 @@ func (h *Host) readSaved(ctx context.Context) (*report.Report, error) {
 	return r, nil
 }
 
-// stillHeld drops the suppression of a saved result when it was taken out of
-// the file that it names. One of a file that is not here stays.
+// stillHeld returns the suppression of a saved result, or nil if it was removed from the
+// suppressions file. If held is empty, there may be no such file here, so the suppression is kept.
 func stillHeld(was *policy.Suppression, held []policy.Suppression) *policy.Suppression {
 	if was == nil || len(held) == 0 {
 		return was
@@ -259,7 +257,7 @@ func (h *Host) looked(ctx context.Context) (*shownRun, error) {
 	return run, nil
 }
 
-// Object is the object that a result is about, as it is rendered now.
+// Object returns the object of a result, as it is rendered now.
 func (h *Host) Object(ctx context.Context, x *policy.Result) (*tui.Rendered, error) {
 	if x.Object.Kind == "" {
 		return nil, errors.New("this is about no object: nothing was rendered there")
@@ -287,7 +285,7 @@ func (h *Host) Object(ctx context.Context, x *policy.Result) (*tui.Rendered, err
 	return r, run.compare(r, old, now)
 }
 
-// oldOf is the object at the base: of the same unit, else the only one of that name.
+// oldOf returns the object at the base: that of the same unit, else the only one with that name.
 func (s *shownRun) oldOf(k render.Key) *render.Object {
 	if o := s.old[k]; o != nil {
 		return o
@@ -340,15 +338,15 @@ func renderedOf(t *load.Tree, o *render.Object) (*tui.Rendered, error) {
 	return r, nil
 }
 
-// enginesOf returns the engines for the cluster of an object. Where there are several
-// clusters, or all results were cached, it is made when it is first asked for.
+// enginesOf returns the engines for the cluster of an object. If there are several clusters, or if
+// all results were cached, they are compiled when first needed.
 func (h *Host) enginesOf(run *shownRun, o *render.Object) (*engines.Set, engines.Options, error) {
 	options, _, err := h.options.EngineOptions(run.in)
 	if err != nil {
 		return nil, options, err
 	}
 	there, s := options.There(run.in, o.Unit.Cluster)
-	if there == run.in && run.engines.Cluster != nil { // it is compiled
+	if there == run.in && run.engines.Cluster != nil { // they are compiled
 		return run.engines, s, nil
 	}
 	h.mu.Lock()
@@ -388,7 +386,7 @@ func (h *Host) Explain(ctx context.Context, x *policy.Result) (string, error) {
 	return b.String(), err
 }
 
-// decision returns the request that a result is about, with the engines that decide on it.
+// decision returns the request of a result and its engines.
 func (h *Host) decision(ctx context.Context, run *shownRun, x *policy.Result) (*evaluate.Decision, error) {
 	object := run.objects[x.Object]
 	if object == nil {
@@ -410,7 +408,7 @@ func (h *Host) decision(ctx context.Context, run *shownRun, x *policy.Result) (*
 // Lines returns the lines of a file of the run's tree.
 func (h *Host) Lines(_ context.Context, file string) ([]string, error) {
 	h.mu.Lock()
-	defer h.mu.Unlock() // a Source is for one at a time
+	defer h.mu.Unlock() // a Source is not safe for concurrent use
 	source := h.partial
 	if h.run != nil {
 		source = h.run.source
@@ -425,7 +423,7 @@ func (h *Host) Lines(_ context.Context, file string) ([]string, error) {
 	return lines, nil
 }
 
-// Edit is the editor at a place of the repository.
+// Edit returns the editor command for a place of the repository.
 func (h *Host) Edit(at render.Span) (*tui.Editor, error) {
 	if at.File == "" {
 		return nil, errors.New("no file is known for this")
@@ -437,7 +435,7 @@ func (h *Host) Edit(at render.Span) (*tui.Editor, error) {
 	return h.Editor.Open(file, at)
 }
 
-// real is the path of a file of the run, by its name in reports.
+// real returns the path of a file of the run, given its name in reports.
 func (h *Host) real(file string) (string, error) {
 	h.mu.Lock()
 	run := h.run

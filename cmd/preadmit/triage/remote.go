@@ -20,11 +20,11 @@ import (
 	"github.com/preadmit/preadmit/tui"
 )
 
-// A Remote starts a child to read the repository. It writes the suppressions file and
-// names the editor itself.
+// A Remote is a host that reads the repository in child processes. It writes the suppressions file
+// and starts the editor itself.
 type Remote struct {
 	watcher
-	line     []string // of the command
+	line     []string // command line for the child
 	stdin    []byte
 	editor   tui.EditorCommand
 	readOnly bool
@@ -32,7 +32,7 @@ type Remote struct {
 
 	mu      sync.Mutex
 	service *supervise.Service // of the last evaluation
-	fresh   bool               // it has evaluated nothing yet
+	fresh   bool               // the service has evaluated nothing yet
 }
 
 // lookLimit is the time limit for one request to the child.
@@ -58,19 +58,19 @@ func (h *Remote) Close() {
 	h.current().Close()
 }
 
-// current is the service of the last evaluation.
+// current returns the service of the last evaluation.
 func (h *Remote) current() *supervise.Service {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.service
 }
 
-// ask has the child of the last evaluation answer.
+// ask asks the child of the last evaluation and decodes its answer.
 func (h *Remote) ask(ctx context.Context, q question, answer any) error {
 	return h.askOf(ctx, h.current(), q, answer)
 }
 
-// askOf has a child answer.
+// askOf asks a child and decodes its answer.
 func (h *Remote) askOf(ctx context.Context, s *supervise.Service, q question, answer any) error {
 	data, err := s.Ask(ctx, supervise.Question{Text: q, Limit: max(lookLimit, h.facts.Timeout+tasks.Grace)})
 	if err != nil {
@@ -79,7 +79,7 @@ func (h *Remote) askOf(ctx context.Context, s *supervise.Service, q question, an
 	return json.Unmarshal(data, answer)
 }
 
-// stepsOf reads the news of a child that evaluates.
+// stepsOf returns a function that decodes progress messages of a child and passes them to tell.
 func stepsOf(tell func(n step, results []byte)) func([]byte) {
 	return func(message []byte) {
 		var n step
@@ -90,8 +90,8 @@ func stepsOf(tell func(n step, results []byte)) func([]byte) {
 	}
 }
 
-// Evaluate starts a child to evaluate, which then answers questions about its
-// results. The previous child answers until then.
+// Evaluate starts a child that evaluates. When it is done, it replaces the previous child for
+// requests about results.
 func (h *Remote) Evaluate(ctx context.Context, tell func(tui.Progress)) (*report.Report, error) {
 	before, err := h.look()
 	if err != nil {
@@ -118,7 +118,7 @@ func (h *Remote) Evaluate(ctx context.Context, tell func(tui.Progress)) (*report
 	return r, nil
 }
 
-// use has a service answer from now on, in the place of that of the evaluation before.
+// use makes a service the current one, and closes the previous one.
 func (h *Remote) use(s *supervise.Service) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -173,8 +173,7 @@ func (h *Remote) Propose(d tui.Decisions) (c *tui.Change, err error) {
 	return withDiff(c), nil
 }
 
-// Write implements tui.Host. The file is the one that the command line names, or
-// one in the repository.
+// Write implements tui.Host. It writes only a file of the command line or in the repository.
 func (h *Remote) Write(c *tui.Change) error {
 	switch {
 	case h.readOnly:
@@ -185,7 +184,7 @@ func (h *Remote) Write(c *tui.Change) error {
 	return writeChange(h.facts.Path, c)
 }
 
-// Edit is the editor at a place of the repository, or of sources beside it.
+// Edit returns the editor command for a place in the repository or in sources beside it.
 func (h *Remote) Edit(at render.Span) (*tui.Editor, error) {
 	if at.File == "" {
 		return nil, errors.New("no file is known for this")

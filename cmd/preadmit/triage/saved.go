@@ -14,8 +14,7 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// NewHost returns a host for the saved report that args name, otherwise for an
-// evaluation of the paths.
+// NewHost returns a host for the saved report in args, or for an evaluation of the paths in args.
 func NewHost(o *evaluate.Options, readOnly bool, args []string, stdin io.Reader) (*Host, error) {
 	h := &Host{watcher: watcher{args: args}, options: o, readOnly: readOnly}
 	if slices.Contains(args, "-") {
@@ -42,7 +41,7 @@ func NewHost(o *evaluate.Options, readOnly bool, args []string, stdin io.Reader)
 	return h, nil
 }
 
-// reportIn is the content of a file that may be a report.
+// reportIn returns the content of a file if its name may be that of a report, or nil.
 func reportIn(name string) []byte {
 	info, err := os.Stat(name)
 	if err != nil || !info.Mode().IsRegular() || !strings.EqualFold(ext(name), ".json") || info.Size() > load.MaxReport {
@@ -83,8 +82,8 @@ func isReport(data []byte) bool {
 	return false
 }
 
-// RepositoryPaths returns the paths that select the repository: that of the working
-// directory if the arguments are a report.
+// RepositoryPaths returns the paths that select the repository. It returns none, which means the
+// working directory, if args is a saved report.
 func RepositoryPaths(args []string) []string {
 	if len(args) == 1 && isReport(reportIn(args[0])) {
 		return nil

@@ -18,8 +18,7 @@ import (
 	"github.com/preadmit/preadmit/tui"
 )
 
-// A question is a request of the screen's process to the process that reads the
-// repository.
+// A question is a request from the parent process, which has the screen or editor, to its child.
 type question struct {
 	Do        string         `json:"do"`
 	Result    *policy.Result `json:"result,omitempty"`
@@ -32,21 +31,20 @@ type question struct {
 	Encoding lsp.Encoding      `json:"encoding,omitempty"`
 }
 
-// facts are the facts that the screen's process needs before it draws.
+// facts are the facts that the parent needs before it starts.
 type facts struct {
 	Timeout time.Duration
 	Path    string // of the suppressions file
 	Saved   string // the saved report that is shown instead of evaluating
 }
 
-// A step precedes a report that is incomplete, if there is one.
+// A step is a progress message. An incomplete report may follow it.
 type step struct {
 	Step        string
 	Done, Total int
 }
 
-// Serve answers the questions of the process that has the screen, until that ends
-// this one.
+// Serve answers the parent's questions until the parent ends this process.
 func (h *Host) Serve(ctx context.Context, asked <-chan []byte, to *supervise.Pipe) error {
 	if tasks.Of(ctx).Order.Careful {
 		runtime.GOMAXPROCS(1) // one task at a time
@@ -64,7 +62,7 @@ func (h *Host) Serve(ctx context.Context, asked <-chan []byte, to *supervise.Pip
 	}
 }
 
-// answer sends the answer to a question, or why there is none.
+// answer sends the answer to a question, or an error.
 func (h *Host) answer(ctx context.Context, to *supervise.Pipe, payload []byte) {
 	var q question
 	if len(payload) < 4 {
@@ -157,7 +155,7 @@ func (h *Host) firstOrNext(ctx context.Context, news func([]byte)) (*report.Repo
 	return r, err
 }
 
-// about answers a question about a rendering. Each is a task, as units are.
+// about answers a question about the results. Each question is a task with limits.
 func (h *Host) about(ctx context.Context, q *question) ([]byte, error) {
 	name := q.File
 	if q.Result != nil {
@@ -188,7 +186,7 @@ func (h *Host) about(ctx context.Context, q *question) ([]byte, error) {
 	return nil, fmt.Errorf("unknown request %q", q.Do)
 }
 
-// evaluated evaluates everything again, in the place of a child that ended.
+// evaluated evaluates if this child has no results, because it replaces one that ended.
 func (h *Host) evaluated(ctx context.Context) error {
 	h.rendering.Lock()
 	defer h.rendering.Unlock()

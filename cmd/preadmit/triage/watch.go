@@ -27,7 +27,7 @@ type watcher struct {
 
 	watched sync.Mutex
 	stamp   stamp // of the files when the last evaluation began
-	looked  bool  // there was one
+	looked  bool  // stamp is set
 }
 
 // begun records the state of the files that an evaluation read.
