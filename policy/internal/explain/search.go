@@ -58,7 +58,7 @@ func (c *collector) exactlyOne(n *node, want bool, k rank) bool {
 // otherwise it blames all candidates.
 func (c *collector) miss(n *node, want bool, k rank) bool {
 	if len(n.turns) == 0 {
-		return c.nobody(n, k)
+		return c.emptyList(n, k)
 	}
 	best, lookup := 0, true
 	for i := range n.turns {
@@ -206,10 +206,10 @@ func (c *collector) absent(n *node, k rank) bool {
 	return c.lists(rng, k)
 }
 
-// nobody blames a search in an empty list: the filter that removed all
+// emptyList blames a search in an empty list: the filter that removed all
 // elements, or the list itself, and the value that was searched for if the list
 // is not the object's own.
-func (c *collector) nobody(n *node, k rank) bool {
+func (c *collector) emptyList(n *node, k rank) bool {
 	rng := n.kids[0]
 	if made := maker(rng); len(made.turns) > 0 && made.x.args[argTest] != nil {
 		return c.miss(made, true, k)
