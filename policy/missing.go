@@ -35,7 +35,7 @@ var questionForms = []struct {
 	{MissingUser, ": give the user with --as", regexp.MustCompile(`\bwho makes the request(): give the user with --as$`)},
 	{MissingAnswer, "needs the answer to GET ", regexp.MustCompile(`\bneeds the answer to GET (.+): give it with --with$`)},
 	{"", "needs a parameter of kind ", regexp.MustCompile(`\bneeds a parameter of kind (.+?): give it(?:, and a binding,)? with --with$`)},
-	{"", "the ", regexp.MustCompile(`\bneeds (?:to know )?the (\S+) (?:there are: give them|of GlobalContextEntry .*: give it) with --with$`)},
+	{"", "the ", regexp.MustCompile(`\bneeds (?:to know )?the (?:list of )?(\S+?)(?:: give them| of GlobalContextEntry .*: give it) with --with$`)},
 	{"", ": give it with --with", regexp.MustCompile(`\bneeds (?:to know )?([^\s,:]+ [^\s,:]+)(?:, which it clones)?: give it with --with$`)},
 }
 

@@ -25,12 +25,12 @@ func TestMissingIn(t *testing.T) {
 		"needs to know whether the cluster serves x.io/v1, Kind=Limit: give its CustomResourceDefinition with --with":              {{"CustomResourceDefinition", "x.io/v1, Kind=Limit"}},
 		"needs to know the resource of kind Limit in x.io/v1: give its CustomResourceDefinition with --with":                       {{"CustomResourceDefinition", "Limit in x.io/v1"}},
 		"needs to know configmaps a/b: give it with --with":                                                                        {{"configmaps", "a/b"}},
-		"needs to know the limits.x.io there are: give them with --with":                                                           {{"limits.x.io", ""}},
+		"needs the list of limits.x.io: give them with --with":                                                                     {{"limits.x.io", ""}},
 		"needs the answer to GET /api/v1/pods: give it with --with":                                                                {{MissingAnswer, "/api/v1/pods"}},
 		"needs to know who makes the request: give the user with --as":                                                             {{MissingUser, ""}},
 		"needs Secret a/b, which it clones: give it with --with":                                                                   {{"Secret", "a/b"}},
-		"needs what a registry says of image a":                                                                                    nil,
-		"needs ConfigMap a/b: give it with --with; needs what a registry says of image a":                                          nil,
+		"needs the registry's data about image a":                                                                                  nil,
+		"needs ConfigMap a/b: give it with --with; needs the registry's data about image a":                                        nil,
 		"": nil,
 	} {
 		if diff := cmp.Diff(want, missingIn(message)); diff != "" {

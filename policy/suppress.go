@@ -113,7 +113,7 @@ func (s *suppressionParser) entry(n *yaml.Node) {
 		}
 	}
 	if _, err := time.Parse(dateFormat, sup.Expires); err != nil && sup.Expires != "" {
-		s.fail(n, "expires: %q is no date such as 2027-03-31", sup.Expires)
+		s.fail(n, "expires: %q is not a date such as 2027-03-31", sup.Expires)
 	}
 	if len(s.errs) == before {
 		s.found = append(s.found, sup)

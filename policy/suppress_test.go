@@ -24,8 +24,8 @@ func TestParseSuppressions(t *testing.T) {
 		"twice":          {"suppressions:\n- {rule: p, rule: q, object: o, reason: r, expires: 2027-03-31}\n", "s.yaml:2:13: rule is here twice"},
 		"no reason":      {"suppressions:\n- rule: p\n  object: o\n  expires: 2027-03-31\n", "s.yaml:2:3: reason is required"},
 		"empty reason":   {"suppressions:\n- {rule: p, object: o, reason: ' ', expires: 2027-03-31}\n", "s.yaml:2:3: reason is required"},
-		"no date":        {"suppressions:\n- {rule: p, object: o, reason: r, expires: never}\n", `"never" is no date`},
-		"impossible day": {"suppressions:\n- {rule: p, object: o, reason: r, expires: 2027-02-30}\n", `"2027-02-30" is no date`},
+		"no date":        {"suppressions:\n- {rule: p, object: o, reason: r, expires: never}\n", `"never" is not a date`},
+		"impossible day": {"suppressions:\n- {rule: p, object: o, reason: r, expires: 2027-02-30}\n", `"2027-02-30" is not a date`},
 		"a list of text": {"suppressions:\n- p\n", "s.yaml:2:3: want a suppression"},
 		"a nested value": {"suppressions:\n- {rule: [p], object: o, reason: r, expires: 2027-03-31}\n", "s.yaml:2:10: rule: want text"},
 	} {

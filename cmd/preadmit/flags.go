@@ -152,7 +152,7 @@ func (d *date) String() string {
 func (d *date) Set(s string) error {
 	day, err := time.Parse(time.DateOnly, s)
 	if err != nil {
-		return fmt.Errorf("%q is no date such as 2027-03-31", s)
+		return fmt.Errorf("%q is not a date such as 2027-03-31", s)
 	}
 	*d = date(day)
 	return nil

@@ -136,7 +136,7 @@ func (k kyvernoRow) differs(c policytest.Case) string {
 	case c.OK != (k.result == "Pass"):
 		return fmt.Sprintf("want %s, got %q: %s", c.Want, c.Got, c.Reason)
 	case k.reason == "Excluded" && !c.Vacuous && c.Got == c.Want:
-		return "" // a copy of the policy is not about it, and another is
+		return "" // a copy of the policy does not match it, and another is
 	case c.Vacuous != (k.reason == "Excluded"):
 		return fmt.Sprintf("want %s, got %q, vacuous: %v", k.reason, c.Got, c.Vacuous)
 	case !c.Vacuous && squeezed(c.Reason) != squeezed(k.message):

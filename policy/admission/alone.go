@@ -15,7 +15,7 @@ import (
 func (e *Engine) Evaluate(ctx context.Context, req *policy.Request, name string, params *render.Object) ([]policy.Result, error) {
 	named := e.named(name, req.Subject().Unit)
 	if len(named) == 0 {
-		return nil, fmt.Errorf("there is no ValidatingAdmissionPolicy %s to check by", name)
+		return nil, fmt.Errorf("there is no ValidatingAdmissionPolicy %s", name)
 	}
 	b, p := named[0], nullParam
 	if kind := b.policy.Spec.ParamKind; params != nil && kind != nil {

@@ -66,12 +66,12 @@ func includes(versions string, v int) (bool, error) {
 		from, to, _ := strings.Cut(span, "-")
 		low, err := strconv.Atoi(from)
 		if err != nil {
-			return false, fmt.Errorf("%q is no range of versions", versions)
+			return false, fmt.Errorf("%q is not a range of versions", versions)
 		}
 		high := v
 		if to != "" {
 			if high, err = strconv.Atoi(to); err != nil {
-				return false, fmt.Errorf("%q is no range of versions", versions)
+				return false, fmt.Errorf("%q is not a range of versions", versions)
 			}
 		}
 		if low <= v && v <= high {

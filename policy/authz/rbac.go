@@ -113,7 +113,7 @@ func (w *walk) allows(namespace string) (reason string, ok bool) {
 		case a.grant == maybe:
 			w.doubt = fmt.Sprintf("%s grants %s, %s", b.title(), b.role.title, a.why)
 		default:
-			w.doubt = fmt.Sprintf("%s is there %d times, and they differ", b.title(), b.of)
+			w.doubt = fmt.Sprintf("%s is defined %d times, differently", b.title(), b.of)
 		}
 	}
 	if broken := w.broken[namespace]; len(broken) > 0 && w.doubt == "" {

@@ -194,11 +194,11 @@ roleRef: {kind: ClusterRole, name: fixed}
 	a := mustNew(t, "rbac", Options{Cluster: policy.NewCluster(append(one, two...)...)})
 	for check, want := range map[string]string{
 		"jane get pods":    `allow: RBAC: allowed by ClusterRoleBinding "same" of ClusterRole "r" to User "jane"`,
-		"jane get nodes":   `unknown: needs to know whether jane may "get" nodes: ClusterRoleBinding "same" grants ClusterRole "r", which is there 2 times, and they differ`,
-		"jane list pods":   `unknown: needs to know whether jane may "list" pods: ClusterRoleBinding "same" grants ClusterRole "r", which is there 2 times, and they differ`,
+		"jane get nodes":   `unknown: needs to know whether jane may "get" nodes: ClusterRoleBinding "same" grants ClusterRole "r", which is defined 2 times, differently`,
+		"jane list pods":   `unknown: needs to know whether jane may "list" pods: ClusterRoleBinding "same" grants ClusterRole "r", which is defined 2 times, differently`,
 		"jane delete pods": "noopinion",
 		"jim get pods":     `allow: RBAC: allowed by ClusterRoleBinding "b" of ClusterRole "fixed" to User "jim"`,
-		"joe get pods":     `unknown: needs to know whether joe may "get" pods: ClusterRoleBinding "b" is there 2 times, and they differ`,
+		"joe get pods":     `unknown: needs to know whether joe may "get" pods: ClusterRoleBinding "b" is defined 2 times, differently`,
 		"joe list pods":    "noopinion",
 	} {
 		if got := ask(t, a, check); got != want {
@@ -422,7 +422,7 @@ metadata: {name: middle}
 	a := mustNew(t, "rbac", Options{Cluster: policy.NewCluster(append(one, two...)...)})
 	for check, want := range map[string]string{
 		"jane get pods": `unknown: needs to know whether jane may "get" pods: ClusterRoleBinding "jane" grants ClusterRole "top", ` +
-			`which aggregates ClusterRole "middle", which is there 2 times, and they differ`,
+			`which aggregates ClusterRole "middle", which is defined 2 times, differently`,
 		"jane get nodes": "noopinion",
 	} {
 		if got := ask(t, a, check); got != want {

@@ -70,7 +70,7 @@ func (w *walk) askRole(r *role) answer {
 	case granting == len(r.variants):
 		return answer{grant: yes}
 	case why == "":
-		why = fmt.Sprintf("which is there %d times, and they differ", len(r.variants))
+		why = fmt.Sprintf("which is defined %d times, differently", len(r.variants))
 	}
 	return answer{maybe, why}
 }

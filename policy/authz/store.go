@@ -254,7 +254,7 @@ type selection struct {
 func (s selection) take(n *named[*roleObject]) (parts []part, next []selection) {
 	doubt := s.doubt
 	if len(n.variants) > 1 {
-		doubt = fmt.Sprintf("which aggregates ClusterRole %s, which is there %d times, and they differ", quote(n.key.name), len(n.variants))
+		doubt = fmt.Sprintf("which aggregates ClusterRole %s, which is defined %d times, differently", quote(n.key.name), len(n.variants))
 	}
 	for _, v := range n.variants {
 		switch {

@@ -78,7 +78,7 @@ func (r *reader) done() error {
 		return x.Column - y.Column
 	})
 	if more := len(r.errs) - maxErrors; more > 0 {
-		r.errs = append(r.errs[:maxErrors:maxErrors], r.error(render.Span{File: r.file}, "and %d errors more", more))
+		r.errs = append(r.errs[:maxErrors:maxErrors], r.error(render.Span{File: r.file}, "and %d more errors", more))
 	}
 	return errors.Join(r.errs...)
 }

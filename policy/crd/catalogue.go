@@ -26,7 +26,7 @@ func Catalogued(kind schema.GroupKind, schemas map[string][]byte) (map[string]an
 	for _, version := range slices.Sorted(maps.Keys(schemas)) {
 		var root map[string]any
 		if err := json.Unmarshal(schemas[version], &root); err != nil {
-			return nil, fmt.Errorf("the schema of %s %s is no JSON Schema", kind, version)
+			return nil, fmt.Errorf("the schema of %s %s is not a JSON Schema", kind, version)
 		}
 		if err := (&restorer{}).restore(root); err != nil {
 			return nil, fmt.Errorf("the schema of %s %s: %w", kind, version, err)

@@ -53,7 +53,7 @@ func TestCatalogued(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		`[]`: "no JSON Schema", `{"properties":{"a":1}}`: "has no schema", `{"properties":{"a":{"$ref":"https://example.org/x.json"}}}`: "refers to another schema",
+		`[]`: "not a JSON Schema", `{"properties":{"a":1}}`: "has no schema", `{"properties":{"a":{"$ref":"https://example.org/x.json"}}}`: "refers to another schema",
 		`{"type":"object","properties":{"a":{"type":"string","anyOf":[{"type":"integer"}]}}}`: "is not that of a CustomResourceDefinition",
 		`{"type":"object","properties":{"a":{"type":7}}}`:                                     "fields of another type",
 	} {

@@ -349,7 +349,7 @@ func (r *review) violation(v violation) {
 		result.Outcome, result.Reason = policy.Error, ""
 	case v.ratchet:
 		result.Action, result.Reason = policy.Warn, ""
-		result.Message += " (only warned of: the value was there before)"
+		result.Message += " (a warning, because the value is unchanged)"
 	}
 	if v.rule == nil {
 		result.Rule = schemaRule

@@ -164,7 +164,7 @@ func (d *definitionReview) mostExpensive(pointer string) string {
 			names = append(names, strings.TrimPrefix(schemaPath(x.pointer), "."))
 		}
 	}
-	return "mostly of " + strings.Join(names, ", ")
+	return "most of the cost is that of " + strings.Join(names, ", ")
 }
 
 // costs estimates each rule of a schema as upstream does, in stable order.

@@ -96,7 +96,7 @@ func (c *config) readConfig(o *render.Object) []error {
 		for j, n := range m.ExcludedNamespaces {
 			pointer := base + render.Pointer("excludedNamespaces", j)
 			if !gatekeeperdoc.WildcardPattern.MatchString(string(n)) {
-				errs = append(errs, policy.ErrorAt(o, pointer, "config", fmt.Errorf("%q is no name, with a * at its front or end at most", n)))
+				errs = append(errs, policy.ErrorAt(o, pointer, "config", fmt.Errorf("%q is not a name; it may begin or end with *", n)))
 				continue
 			}
 			c.excluded = append(c.excluded, exclusion{o, pointer, n, m.Processes})
@@ -159,7 +159,7 @@ func requirements(o *render.Object) ([]requirement, []error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&clauses); err != nil {
-		return nil, []error{gatekeeperdoc.Warning(o, render.Pointer("metadata", "annotations", syncAnnotation), "template", fmt.Errorf("the annotation is no list of lists of {groups, versions, kinds}, in JSON"))}
+		return nil, []error{gatekeeperdoc.Warning(o, render.Pointer("metadata", "annotations", syncAnnotation), "template", fmt.Errorf("the annotation is not a list of lists of {groups, versions, kinds}, in JSON"))}
 	}
 	var all []requirement
 	for _, alternatives := range clauses {

@@ -123,7 +123,7 @@ func nameFault(o *render.Object) *fault {
 		return &fault{"/metadata", errors.New("the constraint has no name")}
 	}
 	if wrong := validation.IsDNS1123Subdomain(o.GetName()); len(wrong) > 0 {
-		return &fault{"/metadata/name", fmt.Errorf("%q is no name of a constraint: %s", o.GetName(), wrong[0])}
+		return &fault{"/metadata/name", fmt.Errorf("%q is not a valid name of a constraint: %s", o.GetName(), wrong[0])}
 	}
 	return nil
 }

@@ -256,7 +256,7 @@ func (c *constraint) place(err error) string {
 var modulePlace = regexp.MustCompile(`/spec/targets/0/[a-z0-9/]*:\d+`)
 
 // inventoryAssumed is the assumption of results that read data.inventory.
-const inventoryAssumed = "data.inventory holds the objects of the tree, and those given with --with, alone"
+const inventoryAssumed = "data.inventory holds only the objects of the tree and those given with --with"
 
 // assumed returns the assumptions of a result.
 func (r *review) assumed(c *constraint) []string {

@@ -155,7 +155,7 @@ func (e *expansionRun) room(object map[string]any, depth int) error {
 		return fmt.Errorf("unable to expand object: maximum recursion depth of %d reached", maxDepth)
 	case e.count > maxExpanded || e.weight > maxExpandedWeight:
 		e.full = true
-		return errors.New("unable to expand object: too much is made of it")
+		return errors.New("unable to expand object: it would create too many objects")
 	}
 	return nil
 }

@@ -217,7 +217,7 @@ func TestHostileExpansion(t *testing.T) {
 		return fmt.Sprintf(`{"apiVersion": "expansion.gatekeeper.sh/v1beta1", "kind": "ExpansionTemplate", "metadata": {"name": %q}, "spec": {"applyTo": [{"groups": ["x"], "versions": ["v1"], "kinds": [%q]}], "templateSource": "s", "generatedGVK": {"group": "x", "version": "v1", "kind": %q}}}
 `, name, from, to)
 	}
-	for wide, want := range map[int]string{1: "maximum recursion depth of 30 reached", 2: "too much is made of it", 3: "could not find source field"} {
+	for wide, want := range map[int]string{1: "maximum recursion depth of 30 reached", 2: "it would create too many objects", 3: "could not find source field"} {
 		depth := map[int]int{1: 35, 2: 12, 3: 5}[wide]
 		spec := map[string]any{}
 		for range depth {

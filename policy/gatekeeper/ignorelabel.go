@@ -56,7 +56,7 @@ func (e *Engine) refuseLabel(r *review) []policy.Result {
 		Message: ignoreLabelMessage, Fields: []string{render.Pointer("metadata", "labels", ignoreLabel)}, PolicyOrigin: e.label.origin(),
 	}
 	if !known {
-		result.Assumed = []string{"--exempt-namespace of Gatekeeper's controller names " + ownNamespace + " alone"}
+		result.Assumed = []string{"--exempt-namespace of Gatekeeper's controller names only " + ownNamespace}
 	}
 	return []policy.Result{result}
 }

@@ -62,7 +62,7 @@ func TestRefused(t *testing.T) {
 			[]string{`policy.yaml:27:8: schema validation failed: spec.parameters: Invalid value: too many`},
 		},
 		{"match", templateOf(labelled) + strings.TrimSpace(plainConstraint) + "\nspec: {match: {excludeNamespaces: [a]}}\n", []string{`policy.yaml:26:16: unknown field "spec.match.excludeNamespaces": the template's schema does not have it`}},
-		{"another template of the name", templateOf(labelled) + "---" + templateOf("package k\nviolation[{\"msg\": \"x\"}]"), []string{"policy.yaml:25:18: template k is another one than that of policy.yaml:3:18, which is used"}},
+		{"another template of the name", templateOf(labelled) + "---" + templateOf("package k\nviolation[{\"msg\": \"x\"}]"), []string{"policy.yaml:25:18: template k differs from the one at policy.yaml:3:18, which is used"}},
 		{"CEL", nativeTemplate("validations:\n- expression: 'object.spec.x <'"), []string{"policy.yaml:17:39: syntax error: the expression is incomplete"}},
 		{"CEL has no params but in variables", nativeTemplate("validations:\n- expression: 'params.spec.x'"), []string{`policy.yaml:17:24: there is no variable or function "params"`}},
 		{"variable of Gatekeeper's", nativeTemplate("variables: [{name: params, expression: '1'}]\nvalidations: [{expression: 'true'}]"), []string{"policy.yaml:16:28: variable params: Gatekeeper has one of that name itself"}},

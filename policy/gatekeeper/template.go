@@ -161,7 +161,7 @@ func (t *templateTarget) operationsFault() *fault {
 		case !slices.Contains(operations, op):
 			return &fault{pointer, fmt.Errorf("operation %q is none of %s", op, strings.Join(operations, ", "))}
 		case op == "*" && len(t.Operations) > 1:
-			return &fault{pointer, errors.New("where an operation is *, there are no others")}
+			return &fault{pointer, errors.New("* must be the only operation")}
 		}
 	}
 	return nil

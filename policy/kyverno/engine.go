@@ -151,7 +151,7 @@ func (m *Mocks) subresource(t *kyvernodoc.Target) {
 // assumeUser records the assumption made about an unknown user.
 func (r *review) assumeUser() {
 	if !r.engine.options.CLI {
-		r.assume("user unknown: assumed to be one whom the rule matches and nothing exempts; set it with --as")
+		r.assume("user unknown: assumed to be matched by the rule and exempt from nothing; set it with --as")
 	}
 }
 
@@ -159,7 +159,7 @@ func (r *review) assumeUser() {
 // bindings in the tree give.
 func (r *review) assumeRoles() {
 	if !r.engine.options.CLI {
-		r.assume("the user has no roles but those that bindings in the tree give")
+		r.assume("the user is assumed to have only the roles that bindings in the tree grant")
 	}
 }
 

@@ -64,7 +64,7 @@ func TestHostile(t *testing.T) {
 	}{
 		{
 			"a variable that holds itself", `validate: {deny: {conditions: {any: [{key: "x` + read + `", operator: Equals, value: x}]}}}`,
-			podWith(annotation("y"+read), nil), "do not come to an end",
+			podWith(annotation("y"+read), nil), "keep expanding to variables",
 		},
 		{
 			"a map that holds itself", `validate: {deny: {conditions: {any: [{key: "{{ request.object.metadata }}", operator: Equals, value: x}]}}}`,

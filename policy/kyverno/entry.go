@@ -78,7 +78,7 @@ func (e *entry) load(s *scope) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		return nil, s.review.ask("needs what a registry says of image " + ref)
+		return nil, s.review.ask("needs the registry's data about image " + ref)
 	case e.GlobalReference != nil:
 		return e.loadGlobal(s)
 	default:
@@ -94,7 +94,7 @@ func (e *entry) text(s *scope, field string) (string, error) {
 	}
 	text, ok := v.(string)
 	if !ok {
-		return "", fmt.Errorf("%s is no text", field)
+		return "", fmt.Errorf("%s is not a string", field)
 	}
 	return text, nil
 }

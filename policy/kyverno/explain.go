@@ -177,9 +177,9 @@ func (r *ruleExplainer) whyNotRun() string {
 	case r.program.broken:
 		return "the rule can't work; preadmit check shows why"
 	case r.program.rule.Mutate != nil && r.review.object == nil:
-		return "nothing is left to change of an object that is deleted"
+		return "the object is deleted, so there is nothing to change"
 	case p.ApplyOne:
-		return "applyRules is One: a rule before it was applied"
+		return "applyRules is One, and an earlier rule was applied"
 	default:
 		return "the rule does not apply to objects of this kind"
 	}

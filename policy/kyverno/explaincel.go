@@ -105,7 +105,7 @@ func (r *ruleExplainer) celTrial(t *policy.Trial, g *celProgram, params *render.
 			e.Message = &m
 		}
 		if t.Validations = append(t.Validations, e); exempt == "" && e.Value != "true" {
-			exempt = "the one before it decides"
+			exempt = "an earlier one decides"
 		}
 	}
 	for i, n := range g.variables {

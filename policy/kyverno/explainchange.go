@@ -107,7 +107,7 @@ func (r *ruleExplainer) generation() []policy.Evaluation {
 		r.outcome(&e, resp)
 		for _, o := range resp.Generated {
 			kind, namespace, name := nameOf(o)
-			e.Parts = append(e.Parts, policy.Part{Text: kind[1] + " " + strings.TrimPrefix(namespace+"/"+name, "/"), Value: "made once the request is admitted"})
+			e.Parts = append(e.Parts, policy.Part{Text: kind[1] + " " + strings.TrimPrefix(namespace+"/"+name, "/"), Value: "created when the request is admitted"})
 		}
 	}
 	if e.Value == "true" && len(e.Parts) == 0 {

@@ -85,7 +85,7 @@ func (r *ruleExplainer) deny(c *clause) policy.Evaluation {
 	}
 	n := r.block(c.deny)
 	if n == nil {
-		e.NotRun = "it was not come to"
+		e.NotRun = "not reached"
 		return e
 	}
 	if n.err != nil {
@@ -119,7 +119,7 @@ func (r *ruleExplainer) denying(n *tracedBlock, base string, depth int, loop str
 	})
 	switch len(holds) {
 	case 0:
-		return parts, "all of nothing holds"
+		return parts, "it has no conditions, so it holds"
 	case 1:
 		return parts, holds[0] + " holds"
 	default:
@@ -213,7 +213,7 @@ func (r *ruleExplainer) verification() []policy.Evaluation {
 			e.Parts = append(e.Parts, p)
 		}
 		if len(e.Parts) == 0 {
-			e.NotRun = "no image was held against it"
+			e.NotRun = "no image was compared with it"
 			e.Value = ""
 		}
 		e.Parts = cutParts(e.Parts)

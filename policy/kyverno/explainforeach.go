@@ -14,7 +14,7 @@ func (r *ruleExplainer) foreach(pointer, text string) policy.Evaluation {
 	e := r.described(r.name(pointer), pointer, text)
 	n := r.list(r.trace.whole, pointer)
 	if n == nil {
-		e.NotRun = "those before it decide"
+		e.NotRun = "earlier ones decide"
 		return e
 	}
 	if n.err != nil {
@@ -28,7 +28,7 @@ func (r *ruleExplainer) foreach(pointer, text string) policy.Evaluation {
 	failing := n.failing()
 	switch {
 	case failing == nil && !applied:
-		e.Value, e.Summary = "skipped", "no element is concerned"
+		e.Value, e.Summary = "skipped", "every element is skipped"
 	case failing == nil:
 		e.Value = "true"
 	case failing.verdict.status == StatusError:

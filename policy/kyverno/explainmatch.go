@@ -65,7 +65,7 @@ func (r *ruleExplainer) matches() (policy.Answer, []policy.Check) {
 		all = answer(p.InScope(t))
 	}
 	if !p.Admission && !r.review.engine.options.CLI {
-		m.add("admission", "/spec/admission", "false", policy.No, "the policy is for scans in the background alone")
+		m.add("admission", "/spec/admission", "false", policy.No, "the policy applies only in background scans")
 		all = policy.No
 	}
 	if !r.generated(m) {
@@ -148,7 +148,7 @@ func (m *matching) filter(f *kyvernodoc.Filter, excludes bool) {
 	ask(len(f.Names) > 0, at, few(f.Names, fits(t.Name())), pattern.AnyWildcard(f.Names, t.Name()), fmt.Sprintf("the name is %q", t.Name()))
 	ask(len(f.Namespaces) > 0, "/resources/namespaces", few(f.Namespaces, fits(t.Namespace())), pattern.AnyWildcard(f.Namespaces, t.Namespace()), namespaceText(t.Namespace()))
 	ask(len(f.Operations) > 0, "/resources/operations", strings.Join(f.Operations, ", "), slices.Contains(f.Operations, t.Operation), "the operation is "+t.Operation)
-	ask(len(f.Annotations) > 0, "/resources/annotations", pairs(f.Annotations), t.Annotated(f.Annotations), "the object's annotations are others")
+	ask(len(f.Annotations) > 0, "/resources/annotations", pairs(f.Annotations), t.Annotated(f.Annotations), "the object has other annotations")
 	if f.Selector != nil {
 		ask(true, "/resources/selector", selectorText(f.Selector), f.Selector.Matches(t.StringMap("labels")), "the object "+labelsText(t.StringMap("labels")))
 	}
@@ -221,7 +221,7 @@ func (m *matching) users(f *kyvernodoc.Filter, name func(string) string, exclude
 		{"/clusterRoles", strings.Join(f.ClusterRoles, ", "), len(f.ClusterRoles) > 0, func() bool { return t.HasClusterRole(f.ClusterRoles) }, "no binding in the tree gives the user one"},
 		{"/subjects", subjectsText(f.Subjects), len(f.Subjects) > 0, func() bool {
 			return t.User != nil && slices.ContainsFunc(f.Subjects, func(s kyvernodoc.Subject) bool { return s.Is(t.User) })
-		}, "the user is another"},
+		}, "the user does not match"},
 	} {
 		switch {
 		case !q.there:

@@ -18,10 +18,10 @@ func (r *ruleExplainer) pattern(c *clause, i int, at string, written any) policy
 	n := r.matched(r.trace.whole, c, i)
 	switch {
 	case n == nil && r.review.object == nil:
-		e.NotRun = "nothing is left of an object that is deleted"
+		e.NotRun = "the object is deleted, so there is nothing to match"
 		return e
 	case n == nil:
-		e.NotRun = "those before it decide"
+		e.NotRun = "earlier ones decide"
 		return e
 	}
 	e.Parts = cutParts(r.steps(n, 0, ""))
@@ -173,9 +173,9 @@ func (r *ruleExplainer) outcomeOf(s *pattern.Step) string {
 	case !s.Found && holds && s.Anchor != pattern.None:
 		return "yes, there is none, and none is needed"
 	case s.Anchor == pattern.Existence && holds:
-		return "yes, one of them is so"
+		return "yes, one of them matches"
 	case s.Anchor == pattern.Existence && s.Status == pattern.Fail:
-		return "no, none of them is so"
+		return "no, none of them matches"
 	case !s.Found:
 		it = "there is none"
 	}

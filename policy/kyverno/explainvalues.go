@@ -140,7 +140,7 @@ func (r *ruleExplainer) evaluations(n *tracedBlock, o *render.Object, base, pref
 		}
 		switch {
 		case t == nil:
-			e.NotRun = "those before it decide"
+			e.NotRun = "earlier ones decide"
 		case t.err != nil:
 			e.Error, e.Unknown = r.broken(t.err)
 		default:

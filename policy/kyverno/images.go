@@ -124,7 +124,7 @@ func (i *imageFinder) take(v any, at string, x kyvernodoc.ImageExtractor) error 
 		text, ok = value.(string)
 	}
 	if !ok {
-		return fmt.Errorf("the image at %s is no text", at+render.Pointer(x.Value))
+		return fmt.Errorf("the image at %s is not a string", at+render.Pointer(x.Value))
 	}
 	if strings.TrimSpace(text) == "" {
 		return nil // Kyverno skips empty strings

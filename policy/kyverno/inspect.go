@@ -51,7 +51,7 @@ func constants(p *Policy, rule *Rule) []policy.Result {
 		return []policy.Result{policy.NewFinding(kind, p.Name, p.Object.Span(rule.Pointer+pointer), format, name)}
 	}
 	if held, decided := conditions.Constant(rule.Preconditions); decided && !held {
-		return find(policy.NeverApplies, "/preconditions", "%s: the preconditions can't hold, whatever the object is, so the rule decides on nothing")
+		return find(policy.NeverApplies, "/preconditions", "%s: the preconditions can't hold, whatever the object is, so the rule never applies")
 	}
 	if rule.Validate == nil || rule.Validate.Deny == nil || rule.Validate.Deny.Conditions == nil {
 		return nil // deny: {} is the usual way to deny everything

@@ -135,7 +135,7 @@ func (r *referrer) value(ref, at string) (string, error) {
 	case string:
 		return operator + v, nil
 	case nil:
-		return "", errors.New("nothing stands there")
+		return "", errors.New("there is no value")
 	case int64, float64:
 		if operator != "" {
 			return fmt.Sprint(operator, v), nil

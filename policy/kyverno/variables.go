@@ -70,7 +70,7 @@ func newTemplate(value any, path ...string) *template {
 
 func newNode(value any, path []string) (node, error) {
 	if len(path) > maxNesting {
-		return nil, fmt.Errorf("what variables stand in nests deeper than %d levels", maxNesting)
+		return nil, fmt.Errorf("a value with variables nests deeper than %d levels", maxNesting)
 	}
 	switch t := value.(type) {
 	case string:
@@ -270,7 +270,7 @@ func (t *textNode) fill(f *filling) (any, error) {
 			break
 		}
 		if pass == kyvernodoc.MaxPasses {
-			return nil, fmt.Errorf("variables of variables do not come to an end at path %s", t.at())
+			return nil, fmt.Errorf("variables keep expanding to variables at path %s", t.at())
 		}
 		if next.whole != nil {
 			return f.value(next.whole)
@@ -328,7 +328,7 @@ func textOf(v any) (string, error) {
 	}
 	text, err := json.Marshal(v)
 	if err != nil {
-		return "", errors.New("a variable's value is no JSON")
+		return "", errors.New("a variable's value is not JSON")
 	}
 	return string(text), nil
 }
@@ -377,7 +377,7 @@ func holds(value any, mark string, depth int) bool {
 
 func (f *filling) expand(value any, path []string) (any, error) {
 	if f.expanded++; f.expanded > maxExpanded {
-		return nil, fmt.Errorf("variables of variables do not come to an end at path %s", pathText(path))
+		return nil, fmt.Errorf("variables keep expanding to variables at path %s", pathText(path))
 	}
 	n, err := newNode(value, path)
 	if err != nil {

@@ -45,7 +45,7 @@ func TestVariables(t *testing.T) {
 		{"braces that do not close", "{{ x", "{{ x", ""},
 		{"multiselect", "{{ " + m("{n: name}") + " }}", map[string]any{"n": "p"}, ""},
 		{"keys", map[string]any{"{{ " + m("name") + " }}-x": []any{"{{ " + m("name") + " }}"}}, map[string]any{"p-x": []any{"p"}}, ""},
-		{"a key that is no text", map[string]any{"{{ " + m("labels") + " }}": "x"}, nil, "expected string"},
+		{"a key that is not a string", map[string]any{"{{ " + m("labels") + " }}": "x"}, nil, "expected string"},
 		{"missing", []any{"a", "{{ " + m("nope") + " }}"}, nil, `failed to resolve request.object.metadata.nope at path /1: JMESPath query failed: Unknown key "nope" in path`},
 		{"no JMESPath", "{{ a b }}", nil, "SyntaxError"},
 		{"reference", map[string]any{"a": "x", "b": []any{map[string]any{"(c)": "$(./../../../a)y"}}}, map[string]any{"a": "x", "b": []any{map[string]any{"(c)": "xy"}}}, ""},

@@ -213,7 +213,7 @@ func (c *checker) deleting() {
 		c.add("/spec", "policy", "spec.schedule: required")
 	}
 	if n := len(strings.Fields(s.Schedule)); n != 0 && (n < 5 || n > 7) && !strings.HasPrefix(s.Schedule, "@") {
-		c.add("/spec/schedule", "policy", "spec.schedule: %q is no schedule such as 0 * * * *", s.Schedule)
+		c.add("/spec/schedule", "policy", "spec.schedule: %q is not a schedule such as 0 * * * *", s.Schedule)
 	}
 	if d := s.DeletionPropagationPolicy; d != "" && d != "Foreground" && d != "Background" && d != "Orphan" {
 		c.add("/spec/deletionPropagationPolicy", "policy", "spec.deletionPropagationPolicy: unsupported value %q: must be Foreground, Background or Orphan", d)

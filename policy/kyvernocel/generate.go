@@ -217,7 +217,7 @@ func (r *run) make(m *generator) (*cel.Expression, error) {
 		}
 		object, ok := v.(map[string]any)
 		if !ok {
-			return e, fmt.Errorf("%s: a document is no object", m.rule)
+			return e, fmt.Errorf("%s: a document is not an object", m.rule)
 		}
 		r.generated = append(r.generated, object)
 	}
@@ -304,7 +304,7 @@ func nativeOf(v ref.Val) (any, error) {
 			key := it.Next()
 			name, ok := key.(types.String)
 			if !ok {
-				return nil, errors.New("a key is no text")
+				return nil, errors.New("a key is not a string")
 			}
 			value, err := nativeOf(t.Get(key))
 			if err != nil {
@@ -357,7 +357,7 @@ func (r *review) apply(args []ref.Val) ref.Val {
 	for _, entry := range list.([]any) {
 		object, ok := entry.(map[string]any)
 		if !ok {
-			return types.NewErr("generator.Apply: an element is no object")
+			return types.NewErr("generator.Apply: an element is not an object")
 		}
 		items := []any{object}
 		if kind, _ := object["kind"].(string); strings.HasSuffix(kind, "List") {

@@ -104,7 +104,7 @@ func (r *run) extracted() ([]namedImage, *cel.Expression, error) {
 		for it := list.Iterator(); it.HasNext() == types.True; {
 			s, ok := it.Next().(types.String)
 			if !ok {
-				return nil, e, fmt.Errorf("%s gives what is no text", e.Rule)
+				return nil, e, fmt.Errorf("%s returns a list with an element that is not a string", e.Rule)
 			}
 			all = append(all, namedImage{list: e.Name, name: string(s)})
 		}
@@ -154,7 +154,7 @@ func (r *run) withoutDigest(image namedImage) []verdict {
 	}
 	if m := r.c.spec.ValidationConfigurations.MutateDigest; r.mocks == nil && (m == nil || *m) {
 		v.outcome, v.fields = policy.Unknown, nil
-		v.message = policy.Shorten(fmt.Sprintf("needs to know the digest of image %q, which its registry has", image.name), maxText)
+		v.message = policy.Shorten(fmt.Sprintf("needs the digest of image %q from its registry", image.name), maxText)
 	}
 	return []verdict{v}
 }

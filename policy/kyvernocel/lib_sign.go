@@ -22,9 +22,9 @@ func signatureFunctions() []celgo.EnvOption {
 		})))
 	}
 	return []celgo.EnvOption{
-		ask("verifyImageSignatures", "needs to know the signatures of image %q, which its registry has", []*celgo.Type{text, list}, celgo.IntType),
-		ask("verifyAttestationSignatures", "needs to know the attestations of image %q, which its registry has", []*celgo.Type{text, text, list}, celgo.IntType),
-		ask("getImageData", "needs to know the metadata of image %q, which its registry has", []*celgo.Type{text}, celgo.DynType),
-		ask("extractPayload", "needs to know the attestations of image %q, which its registry has", []*celgo.Type{text, text}, celgo.DynType),
+		ask("verifyImageSignatures", "needs the signatures of image %q from its registry", []*celgo.Type{text, list}, celgo.IntType),
+		ask("verifyAttestationSignatures", "needs the attestations of image %q from its registry", []*celgo.Type{text, text, list}, celgo.IntType),
+		ask("getImageData", "needs the metadata of image %q from its registry", []*celgo.Type{text}, celgo.DynType),
+		ask("extractPayload", "needs the attestations of image %q from its registry", []*celgo.Type{text, text}, celgo.DynType),
 	}
 }

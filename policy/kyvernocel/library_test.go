@@ -205,7 +205,7 @@ func TestBroken(t *testing.T) {
 		{`random('[') == ''`, "error error: invalid regular expression"},
 		{`random('a{1000}b{1000}c{1000}d{1000}e{1000}') == ''`, "error error: a random string of more than 4096 bytes refused"},
 		{`http.Get('http://u:p@svc/none?token=x').statusCode == 200`, "unknown needs the answer of http://svc/none to GET"},
-		{`image.GetMetadata('busybox').config.user == ''`, `unknown needs to know the metadata of image "busybox", which its registry has`},
+		{`image.GetMetadata('busybox').config.user == ''`, `unknown needs the metadata of image "busybox" from its registry`},
 		{`true || http.Get('http://svc/none').statusCode == 200`, "pass success"},
 		{`object.spec.containers.exists(c, http.Get('http://' + c.image).statusCode == 200)`, "unknown needs the answer of http://nginx:1.25 to GET"},
 		{`resource.Post('v1', 'pods', 'prod', {'a': dyn(1)}).a == 1`, "unknown needs the answer of the API server to a new object of pods"},

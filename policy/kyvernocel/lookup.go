@@ -130,13 +130,13 @@ func (r *review) resourceList(args []ref.Val) ref.Val {
 	q, _ := r.query(args)
 	candidates := r.candidates(q)
 	if len(candidates) == 0 && r.mocks == nil {
-		return ask("needs to know the %s there are: give them with --with", q)
+		return ask("needs the list of %s: give them with --with", q)
 	}
 	if len(candidates) == 0 && !r.mocks.HasCluster {
 		return types.NewErr("failed to list resource: %s resource not found", q.gvr.Resource)
 	}
 	if r.mocks == nil {
-		r.assume(fmt.Sprintf("the %s there are assumed to be those rendered and given", q))
+		r.assume(fmt.Sprintf("assumed that there are no %s except those rendered or given", q))
 	}
 	kind := "List"
 	if len(candidates) > 0 {
@@ -243,9 +243,9 @@ func (r *review) globalEntry(name string) ref.Val {
 	r.secret = r.secret || q.gvr.Resource == "secrets"
 	candidates := r.candidates(q)
 	if len(candidates) == 0 {
-		return ask("needs to know the %s there are: give them with --with", q)
+		return ask("needs the list of %s: give them with --with", q)
 	}
-	r.assume(fmt.Sprintf("the %s there are assumed to be those rendered and given", q))
+	r.assume(fmt.Sprintf("assumed that there are no %s except those rendered or given", q))
 	return kyvernolib.Frozen(r.items(q, candidates, nil))
 }
 
@@ -271,7 +271,7 @@ func (r *review) imageMetadata(args []ref.Val) ref.Val {
 			}
 		}
 	}
-	return ask("needs to know the metadata of image %q, which its registry has", name)
+	return ask("needs the metadata of image %q from its registry", name)
 }
 
 func sameImage(a, b string) bool {

@@ -162,7 +162,7 @@ func (p *Policy) respondProxy(r *review) (Response, error) {
 	of := proxies[p.spec.Evaluation.Mode]
 	object, err := of.request.decode(r.req.Object.Object, of.lenient)
 	if err != nil {
-		return Response{}, &render.Error{Span: r.req.Object.Span(""), Err: fmt.Errorf("is no %s: %w", of.request.name, err)}
+		return Response{}, &render.Error{Span: r.req.Object.Span(""), Err: fmt.Errorf("is not a valid %s: %w", of.request.name, err)}
 	}
 	x := r.run(p.main, policy.Version{})
 	x.object, x.meter = object, cel.Meter{}

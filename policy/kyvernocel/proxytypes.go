@@ -31,7 +31,7 @@ func scalar(decl *apiservercel.DeclType, zero ref.Val, decode func(any) (ref.Val
 		if decoded, ok := decode(v); ok {
 			return decoded, nil
 		}
-		return nil, fmt.Errorf("%.100v is no %s", v, decl.TypeName())
+		return nil, fmt.Errorf("%.100v is not of type %s", v, decl.TypeName())
 	}}
 }
 
@@ -101,7 +101,7 @@ func listOf(of *fieldType) *fieldType {
 	return &fieldType{apiservercel.NewListType(of.decl, -1), list(nil), func(v any, lenient bool) (ref.Val, error) {
 		items, ok := v.([]any)
 		if !ok {
-			return nil, fmt.Errorf("%.100v is no list", v)
+			return nil, fmt.Errorf("%.100v is not a list", v)
 		}
 		elems := make([]ref.Val, len(items))
 		for i, item := range items {
@@ -121,7 +121,7 @@ func mapOf(of *fieldType) *fieldType {
 	return &fieldType{apiservercel.NewMapType(apiservercel.StringType, of.decl, -1), mapping(nil), func(v any, lenient bool) (ref.Val, error) {
 		given, ok := v.(map[string]any)
 		if !ok {
-			return nil, fmt.Errorf("%.100v is no mapping", v)
+			return nil, fmt.Errorf("%.100v is not a mapping", v)
 		}
 		m := make(map[string]ref.Val, len(given))
 		for _, key := range slices.Sorted(maps.Keys(given)) {
@@ -171,7 +171,7 @@ func (m *messageType) of(given map[string]ref.Val) *message { return &message{m,
 func (m *messageType) decode(v any, lenient bool) (ref.Val, error) {
 	given, ok := v.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("%.100v is no mapping", v)
+		return nil, fmt.Errorf("%.100v is not a mapping", v)
 	}
 	fields := make(map[string]ref.Val, len(given))
 	for _, key := range slices.Sorted(maps.Keys(given)) {

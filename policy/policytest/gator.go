@@ -69,7 +69,7 @@ func gator(s *suite) {
 		return
 	}
 	for i := 1; i < len(docs); i++ {
-		s.fail(&render.Error{Span: docs[i].Span, Rule: "suite", Err: errors.New("a suite is one document: this one is not looked at")})
+		s.fail(&render.Error{Span: docs[i].Span, Rule: "suite", Err: errors.New("a suite is one document: this one is ignored")})
 	}
 	root := node{s: s, doc: &docs[0], value: docs[0].Value}
 	f := root.folded("apiVersion", "kind", "metadata", "name", "namespace", "labels", "annotations", "tests", "skip")
@@ -179,7 +179,7 @@ func (g *gatorTest) first(item, at node, group, kind string) *render.Object {
 		return nil
 	}
 	for _, o := range objects[1:] {
-		g.note("%s: is not looked at: of a %s gator reads the first document", g.shown(o.Span("")), at.name())
+		g.note("%s: is ignored: gator reads only the first document of a %s", g.shown(o.Span("")), at.name())
 	}
 	return objects[0]
 }
@@ -192,7 +192,7 @@ func isKind(o *render.Object, group, kind string) error {
 		return nil
 	}
 	want := cmp.Or(kind, "constraint")
-	return fmt.Errorf("is no %s of %s, but a %.63s of %.253q", want, group, gvk.Kind, gvk.GroupVersion())
+	return fmt.Errorf("want %s of %s, got %.63s of %.253q", want, group, gvk.Kind, gvk.GroupVersion())
 }
 
 // all returns the objects of a file of the test, and refuses one that has none.
@@ -256,17 +256,17 @@ func (g *gatorSuite) readFile(name string) gatorFile {
 func objectOf(v any, at *render.Positions) (*render.Object, error) {
 	m, ok := v.(map[string]any)
 	if !ok {
-		return nil, errors.New("is no mapping, and no Kubernetes object")
+		return nil, errors.New("is not a mapping, so not a Kubernetes object")
 	}
 	o := &render.Object{Unstructured: &unstructured.Unstructured{Object: m}}
 	if at != nil {
 		o.Provenance = at
 	}
 	if kind, ok := m["kind"].(string); !ok || kind == "" {
-		return nil, errors.New("is no Kubernetes object: kind is missing")
+		return nil, errors.New("is not a Kubernetes object: kind is missing")
 	}
 	if v, ok := m["apiVersion"].(string); m["apiVersion"] != nil && (!ok || strings.Count(v, "/") > 1) {
-		return nil, errors.New("is no Kubernetes object: apiVersion is none")
+		return nil, errors.New("is not a Kubernetes object: apiVersion is invalid")
 	}
 	return o, nil
 }
@@ -353,7 +353,7 @@ func (g *gatorTest) invalid(item node) {
 	case len(schema) > 0:
 		c.Got, c.OK, c.Reason = "invalid", true, g.text(schema...)
 	default:
-		c.Got, c.Reason = "valid", "the constraint keeps its template's schema"
+		c.Got, c.Reason = "valid", "the constraint is valid by its template's schema"
 	}
 }
 
@@ -366,7 +366,7 @@ func (g *gatorTest) accepted(item node) {
 		c.Reason = g.text(errs...)
 	} else {
 		c.Got, c.OK = "valid", true
-		c.Notes = append(c.Notes, "the test has no cases: it holds that the template and the constraint are valid")
+		c.Notes = append(c.Notes, "the test has no cases: it checks only that the template and the constraint are valid")
 	}
 	g.Cases = append(g.Cases, c)
 }

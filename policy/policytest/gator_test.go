@@ -174,7 +174,7 @@ func TestGatorAssertions(t *testing.T) {
 		{"pass", "{violations: true}", "ERROR: want ?, got : suite.yaml:4:115: violations must be \"yes\", \"no\" or a number that is not negative"},
 		{"pass", "{violations: 1.5}", "ERROR: want ?, got : suite.yaml:4:115: violations must be \"yes\", \"no\" or a number that is not negative"},
 		{"pass", "{violations: '2'}", "ERROR: want ?, got : suite.yaml:4:115: violations must be \"yes\", \"no\" or a number that is not negative"},
-		{"pass", "{violations: no, message: '('}", "ERROR: want no violations, got : suite.yaml:4:131: message is no regular expression: error parsing regexp: missing closing ): `(`"},
+		{"pass", "{violations: no, message: '('}", "ERROR: want no violations, got : suite.yaml:4:131: message is not a regular expression: error parsing regexp: missing closing ): `(`"},
 		{"pass", "{violations: no, mesage: a}", `ERROR: want no violations, got : suite.yaml:4:131: unknown key "mesage" in assertions[0]; did you mean message?`},
 	} {
 		r := runGator(t, gatorHead+", cases: [{name: n, object: o.yaml, assertions: ["+c.assertions+"]}]}\n", map[string]string{"o.yaml": aPod(c.says)}, nil)
@@ -225,19 +225,19 @@ func TestGatorTests(t *testing.T) {
 			"suite.yaml:4:4: ../t.yaml: path leads out of the tree", "suite.yaml:4:25: \"/etc/passwd\" is not a path relative to the suite", "suite.yaml:4:50: \"https://x/y\" is not a path relative to the suite",
 		}},
 		{"swapped", "template: constraint.yaml, constraint: template.yaml" + object, []string{
-			`ERROR 4 n / Pod ns/pod: want no violations, got : suite.yaml:4:4: constraint.yaml: is no ConstraintTemplate of templates.gatekeeper.sh, but a Limits of "constraints.gatekeeper.sh/v1beta1"; suite.yaml:4:31: template.yaml: is no constraint of constraints.gatekeeper.sh, but a ConstraintTemplate of "templates.gatekeeper.sh/v1"`,
-			`suite.yaml:4:4: constraint.yaml: is no ConstraintTemplate of templates.gatekeeper.sh, but a Limits of "constraints.gatekeeper.sh/v1beta1"`,
-			`suite.yaml:4:31: template.yaml: is no constraint of constraints.gatekeeper.sh, but a ConstraintTemplate of "templates.gatekeeper.sh/v1"`,
+			`ERROR 4 n / Pod ns/pod: want no violations, got : suite.yaml:4:4: constraint.yaml: want ConstraintTemplate of templates.gatekeeper.sh, got Limits of "constraints.gatekeeper.sh/v1beta1"; suite.yaml:4:31: template.yaml: want constraint of constraints.gatekeeper.sh, got ConstraintTemplate of "templates.gatekeeper.sh/v1"`,
+			`suite.yaml:4:4: constraint.yaml: want ConstraintTemplate of templates.gatekeeper.sh, got Limits of "constraints.gatekeeper.sh/v1beta1"`,
+			`suite.yaml:4:31: template.yaml: want constraint of constraints.gatekeeper.sh, got ConstraintTemplate of "templates.gatekeeper.sh/v1"`,
 		}},
 		{"the first document", "template: template.yaml, constraint: more.yaml" + object, []string{
 			"ok 4 n c/Limits Pod ns/pod: want no violations, got no violations: ",
-			"note more.yaml:7:18: is not looked at: of a constraint gator reads the first document",
+			"note more.yaml:7:18: is ignored: gator reads only the first document of a constraint",
 		}},
 		{"refused", "template: template.yaml, constraint: broken.yaml" + object, []string{"ERROR 4 n c/Limits Pod ns/pod: want no violations, got : broken.yaml:3:18: is broken"}},
 		{"refused, without cases", "template: template.yaml, constraint: broken.yaml", []string{"ERROR 4  c/Limits Limits c: want valid, got : broken.yaml:3:18: is broken"}},
 		{"accepted", "template: template.yaml, constraint: constraint.yaml, cases: []", []string{"ok 4  c/Limits Limits c: want valid, got valid: "}},
 		{"invalid", "name: i, template: template.yaml, constraint: schema.yaml, invalid: true", []string{"ok 4 i c/Limits Limits c: want invalid, got invalid: schema.yaml:3:18: is broken"}},
-		{"invalid, but valid", "template: template.yaml, constraint: constraint.yaml, invalid: true", []string{"FAIL 4  c/Limits Limits c: want invalid, got valid: the constraint keeps its template's schema"}},
+		{"invalid, but valid", "template: template.yaml, constraint: constraint.yaml, invalid: true", []string{"FAIL 4  c/Limits Limits c: want invalid, got valid: the constraint is valid by its template's schema"}},
 		{"invalid otherwise", "template: template.yaml, constraint: broken.yaml, invalid: true", []string{"ERROR 4  c/Limits Limits c: want invalid, got : broken.yaml:3:18: is broken"}},
 		{"invalid, of a file that is not there", "template: x.yaml, constraint: schema.yaml, invalid: true", []string{
 			"ERROR 4  c/Limits Limits c: want invalid, got : suite.yaml:4:4: x.yaml: no such file", "suite.yaml:4:4: x.yaml: no such file",
@@ -259,13 +259,13 @@ func TestGatorTests(t *testing.T) {
 		}},
 		{"no objects", "template: template.yaml, constraint: constraint.yaml, cases: [{object: empty.yaml, assertions: [{}]}, {object: text.yaml, assertions: [{}]}, {object: nokind.yaml, assertions: [{}]}, {object: bad.yaml, assertions: [{}]}, {assertions: [{}]}]", []string{
 			"ERROR 4  c/Limits  : want violations, got : suite.yaml:4:67: empty.yaml: contains no object",
-			"ERROR 4  c/Limits  : want violations, got : suite.yaml:4:107: text.yaml: line 1: is no mapping, and no Kubernetes object",
-			"ERROR 4  c/Limits  : want violations, got : suite.yaml:4:146: nokind.yaml: line 1: is no Kubernetes object: kind is missing",
+			"ERROR 4  c/Limits  : want violations, got : suite.yaml:4:107: text.yaml: line 1: is not a mapping, so not a Kubernetes object",
+			"ERROR 4  c/Limits  : want violations, got : suite.yaml:4:146: nokind.yaml: line 1: is not a Kubernetes object: kind is missing",
 			"ERROR 4  c/Limits  : want violations, got : suite.yaml:4:187: bad.yaml:1:4: the [ that opens here is never closed",
 			"ERROR 4  c/Limits  : want violations, got : suite.yaml:4:224: object is missing",
 			"suite.yaml:4:67: empty.yaml: contains no object",
-			"suite.yaml:4:107: text.yaml: line 1: is no mapping, and no Kubernetes object",
-			"suite.yaml:4:146: nokind.yaml: line 1: is no Kubernetes object: kind is missing",
+			"suite.yaml:4:107: text.yaml: line 1: is not a mapping, so not a Kubernetes object",
+			"suite.yaml:4:146: nokind.yaml: line 1: is not a Kubernetes object: kind is missing",
 			"suite.yaml:4:187: bad.yaml:1:4: the [ that opens here is never closed",
 			"suite.yaml:4:224: object is missing",
 		}},
@@ -283,8 +283,8 @@ func TestGatorTests(t *testing.T) {
 			`ok 4  c/Limits Pod ns/pod: want violations with "2", got violations with "2": 2`,
 		}},
 		{"no expansion", "template: template.yaml, constraint: constraint.yaml, expansion: two.yaml", []string{
-			`ERROR 4  c/Limits Limits c: want valid, got : suite.yaml:4:58: two.yaml: is no ExpansionTemplate of expansion.gatekeeper.sh, but a Pod of "v1"`,
-			`suite.yaml:4:58: two.yaml: is no ExpansionTemplate of expansion.gatekeeper.sh, but a Pod of "v1"`,
+			`ERROR 4  c/Limits Limits c: want valid, got : suite.yaml:4:58: two.yaml: want ExpansionTemplate of expansion.gatekeeper.sh, got Pod of "v1"`,
+			`suite.yaml:4:58: two.yaml: want ExpansionTemplate of expansion.gatekeeper.sh, got Pod of "v1"`,
 		}},
 	} {
 		files := map[string]string{"o.yaml": aPod("pass"), "inv.yaml": aPod("inventory"), "exp.yaml": aPod("expansions")}
@@ -311,7 +311,7 @@ func TestGatorSuites(t *testing.T) {
 			`suite.yaml:3:1: unknown key "test" in the suite; did you mean tests?`, "note suite.yaml:4:9: test  is skipped",
 		}},
 		{"second suite", head + "kind: Suite\ntests: [{skip: true}]\n---\n" + head + "kind: Suite\ntests: [{skip: true}]\n", []string{
-			"suite.yaml:5:1: a suite is one document: this one is not looked at", "note suite.yaml:3:9: test  is skipped",
+			"suite.yaml:5:1: a suite is one document: this one is ignored", "note suite.yaml:3:9: test  is skipped",
 		}},
 		{"nothing is a number", head + "kind: Suite\ntests: [{template: 1, constraint: [], cases: 7, skip: maybe}, 7]\n", []string{
 			"ERROR 3  /  : want valid, got : suite.yaml:3:10: 1: no such file; suite.yaml:3:9: constraint is missing",
@@ -345,8 +345,8 @@ func TestGatorReview(t *testing.T) {
 		{"delete without", "request: {operation: DELETE, object: " + pod + "}", "ERROR  AdmissionReview : suite.yaml:4:76: review.yaml: is an AdmissionReview of a DELETE without an oldObject"},
 		{"no request", "response: {uid: x, allowed: true}", "ERROR  AdmissionReview : suite.yaml:4:76: review.yaml: is an AdmissionReview without a request"},
 		{"no object", "request: {operation: CREATE}", "ERROR  AdmissionReview : suite.yaml:4:76: review.yaml: is an AdmissionReview with neither an object nor an oldObject"},
-		{"object without kind", "request: {object: {apiVersion: v1}}", "ERROR  AdmissionReview : suite.yaml:4:76: review.yaml: its request's object is no Kubernetes object: kind is missing"},
-		{"unknown field", "request: {operaton: CREATE, object: " + pod + "}", `ERROR  AdmissionReview : suite.yaml:4:76: review.yaml: is no AdmissionReview: strict decoding error: unknown field "request.operaton"`},
+		{"object without kind", "request: {object: {apiVersion: v1}}", "ERROR  AdmissionReview : suite.yaml:4:76: review.yaml: its request's object is not a Kubernetes object: kind is missing"},
+		{"unknown field", "request: {operaton: CREATE, object: " + pod + "}", `ERROR  AdmissionReview : suite.yaml:4:76: review.yaml: is not an AdmissionReview: strict decoding error: unknown field "request.operaton"`},
 	} {
 		var got []*render.Object
 		r := runGator(t, suite, map[string]string{"review.yaml": "apiVersion: admission.k8s.io/v1\nkind: AdmissionReview\n" + c.request + "\n"}, &got)

@@ -114,7 +114,7 @@ func (g *gatorCase) readAssertions(item, list node) {
 		if m := f["message"]; m.value != nil {
 			var err error
 			if one.message, err = regexp.Compile(m.text()); err != nil {
-				m.fail("message is no regular expression: %w", err)
+				m.fail("message is not a regular expression: %w", err)
 			}
 		}
 		g.assertions = append(g.assertions, one)

@@ -32,7 +32,7 @@ func isReview(o *render.Object) bool {
 func reviewOf(o *render.Object) (*gatorReview, error) {
 	var review admissionv1.AdmissionReview
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, &review, true); err != nil {
-		return nil, fmt.Errorf("is no AdmissionReview: %s", bounded(err))
+		return nil, fmt.Errorf("is not an AdmissionReview: %s", bounded(err))
 	}
 	if review.Request == nil {
 		return nil, errors.New("is an AdmissionReview without a request")
@@ -63,11 +63,11 @@ func reviewOf(o *render.Object) (*gatorReview, error) {
 func typedReview(o *render.Object, request *admissionv1.AdmissionRequest) (*render.Object, error) {
 	data, err := json.Marshal(request)
 	if err != nil {
-		return nil, fmt.Errorf("is no AdmissionReview: %s", bounded(err))
+		return nil, fmt.Errorf("is not an AdmissionReview: %s", bounded(err))
 	}
 	var tree map[string]any
 	if err := json.Unmarshal(data, &tree); err != nil {
-		return nil, fmt.Errorf("is no AdmissionReview: %s", bounded(err))
+		return nil, fmt.Errorf("is not an AdmissionReview: %s", bounded(err))
 	}
 	typed := *o
 	typed.Unstructured = &unstructured.Unstructured{Object: maps.Clone(o.Object)}

@@ -100,7 +100,7 @@ func (k *kaptestSuite) load(f map[string]node) {
 		v.fail("version %q of the manifest is not known; there is v1alpha1", v.text())
 	}
 	if len(f["schemaLocations"].texts()) > 0 {
-		k.note("schemaLocations are not used: resources are not held against their schemas")
+		k.note("schemaLocations are not used: resources are not validated by their schemas")
 	}
 	f["skipSchemaValidation"].flag()
 	policies := cmp.Or(f["policies"].pointer, f["validatingAdmissionPolicies"].pointer)
@@ -203,7 +203,7 @@ func (k *kaptestSuite) compile(o *render.Object) {
 	case kind == mutatingKind:
 		all = k.mutating
 	case kind != validatingKind:
-		k.fail(&render.Error{Span: at, Err: fmt.Errorf("%.63s is no admission policy", kind)})
+		k.fail(&render.Error{Span: at, Err: fmt.Errorf("%.63s is not an admission policy", kind)})
 		return
 	}
 	if was := all[o.GetName()]; was != nil {

@@ -174,7 +174,7 @@ func (k *kyvernoTest) compile(at node, objects []*render.Object) {
 		case isPolicyKind(kind):
 			policies = append(policies, o)
 		default:
-			k.note("%s: %.63s %.253s is no policy, and is left out", k.shown(o.Span("")), kind, o.GetName())
+			k.note("%s: %.63s %.253s is not a policy, and is ignored", k.shown(o.Span("")), kind, o.GetName())
 		}
 	}
 	if len(policies) == 0 && len(k.errs) == 0 {

@@ -15,7 +15,7 @@ func (k *kyvernoEntry) evaluate(s subject, policies []*kyvernoPolicy) []Case {
 	c.Notes = []string{}
 	if k.Rule != "" && k.byPolicy(policies) {
 		c.Rule = ""
-		c.Notes = append(c.Notes, fmt.Sprintf("rule %q counts for nothing: the policy has no rules with names", k.Rule))
+		c.Notes = append(c.Notes, fmt.Sprintf("rule %q is ignored: the policy's rules have no names", k.Rule))
 	}
 	c.Kind, c.Resource = tested(s.object, s.file)
 	c.Kind = cmp.Or(c.Kind, k.Kind)
@@ -86,9 +86,9 @@ func (k *kyvernoEntry) add(c *Case, r ruleOutcome) {
 // passes, unless the policy gives no response at all.
 func (k *kyvernoEntry) excluded(c *Case, silent bool) {
 	c.Got, c.Vacuous, c.OK = statusExcluded, true, !silent
-	c.Reason = "the policy is not about it"
+	c.Reason = "the policy does not match it"
 	if c.Rule != "" {
-		c.Reason = fmt.Sprintf("rule %s is not about it", c.Rule)
+		c.Reason = fmt.Sprintf("rule %s does not match it", c.Rule)
 	}
 	if c.OK {
 		c.Notes = append(c.Notes, "Kyverno passes it as Excluded, whatever is expected")

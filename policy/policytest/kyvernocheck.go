@@ -188,7 +188,7 @@ func project(key string, value any) (any, error) {
 	}
 	m, ok := value.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("has no field %s: it is no map", key)
+		return nil, fmt.Errorf("has no field %s: it is not a map", key)
 	}
 	return m[key], nil
 }

@@ -56,7 +56,7 @@ func (k *kyvernoTest) readEntries(list node) {
 		m, _ := item.value.(map[string]any)
 		for _, key := range slices.Sorted(maps.Keys(m)) {
 			if better := kyvernoRenamed[key]; better != "" {
-				node{s: item.s, doc: item.doc, pointer: item.pointer + render.Pointer(key)}.fail("%s is no longer known in results: use %s", key, better)
+				node{s: item.s, doc: item.doc, pointer: item.pointer + render.Pointer(key)}.fail("%s was removed from results: use %s", key, better)
 			}
 		}
 		f := item.folded(append(slices.Clone(keys), slices.Sorted(maps.Keys(kyvernoRenamed))...)...)

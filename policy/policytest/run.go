@@ -167,7 +167,7 @@ func look(fsys fs.FS, name string) found {
 		}
 	}
 	if f.err == nil && f.format == nil {
-		f.err = &render.Error{Span: render.Span{File: name}, Err: fmt.Errorf("is no test suite: want %s", formatDocs())}
+		f.err = &render.Error{Span: render.Span{File: name}, Err: fmt.Errorf("is not a test suite: want %s", formatDocs())}
 	}
 	return f
 }

@@ -186,7 +186,7 @@ func (d *draft) watched(ctx context.Context, samples []*render.Object) {
 	}
 }
 
-const outOfTime = "there was no time for it"
+const outOfTime = "not enough time"
 
 // write finds samples and writes the test.
 func (d *draft) write(ctx context.Context, objects []*render.Object) error {

@@ -37,7 +37,7 @@ func (d *draft) kyvernoDrafter(e Engines) (drafter, error) {
 	}
 	t.compile(node{s: s}, append(d.bindings(), d.object))
 	if len(t.policies) == 0 {
-		return nil, errors.New("is no policy of Kyverno")
+		return nil, errors.New("is not a policy of Kyverno")
 	}
 	w.policy = t.policies[0]
 	if broken := w.policy.broken(); len(broken) > 0 {

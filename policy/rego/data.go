@@ -105,7 +105,7 @@ func newData(documents []Document) (*data, []error) {
 		}
 		tree, ok := value.(map[string]any)
 		if !ok {
-			errs = append(errs, dataError(d.File, errors.New("data is no mapping of names to values")))
+			errs = append(errs, dataError(d.File, errors.New("data is not a mapping")))
 			continue
 		}
 		if at := merge(merged, tree); at != nil {
@@ -127,7 +127,7 @@ func (d Document) decode() (any, []error) {
 		return nil, errs
 	}
 	if len(docs) > 1 {
-		e := dataError(d.File, fmt.Errorf("there are %d documents, of which only the first is data", len(docs)))
+		e := dataError(d.File, fmt.Errorf("only the first of %d documents is data", len(docs)))
 		e.Warning, e.Span = true, docs[1].Span
 		errs = append(errs, e)
 	}
@@ -137,7 +137,7 @@ func (d Document) decode() (any, []error) {
 // conflict returns the error about a key that another file sets to another
 // value.
 func (d Document) conflict(at []string) error {
-	e := dataError(d.File, fmt.Errorf("data.%s stands in another file too", strings.Join(at, ".")))
+	e := dataError(d.File, fmt.Errorf("data.%s is also set in another file", strings.Join(at, ".")))
 	if docs, _ := render.Documents(d.File, []byte(d.Text), render.YAML11); len(docs) > 0 && len(at) > len(d.Under) {
 		if key, _, ok := docs[0].Positions.Field(render.PathPointer(at[len(d.Under):])); ok {
 			e.Span = key

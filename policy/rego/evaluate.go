@@ -291,7 +291,7 @@ func whyNoMessage(v ast.Value) string {
 		if msg := o.Get(ast.StringTerm("msg")); msg == nil {
 			return "a violation without msg"
 		} else if _, ok := msg.Value.(ast.String); !ok {
-			return "a violation whose msg is no string"
+			return "a violation whose msg is not a string"
 		}
 		return "a violation whose msg is empty, which conftest treats as a pass"
 	}

@@ -140,7 +140,7 @@ func (s *sources) rule(program *opa.Program, n *namespace, name string, src *sou
 	rules := program.Rules(ref)
 	if len(rules) == 0 {
 		s.failAt(src, firstRule(src, name), "entry-rule", "name it "+strings.ReplaceAll(flat(src, name), ".", "_"),
-			"conftest asks for %s.%s, and not for what is below it: nothing is ever violated", n.name, name)
+			"conftest evaluates %s.%s, but not the rules below it: nothing is ever violated", n.name, name)
 		return nil
 	}
 	if only := constants(rules); only != "" {

@@ -98,7 +98,7 @@ func (u *unitTest) run(ctx context.Context, program *opa.Program, data *opa.Data
 		u.Outcome = policy.Skip
 		return nil
 	case u.cases:
-		u.Outcome, u.Message = policy.Unknown, "it is not run: it has cases, or is no true or false"
+		u.Outcome, u.Message = policy.Unknown, "not run: it has cases, or its value is not true or false"
 		return nil
 	}
 	query, err := program.Prepare(u.ref)

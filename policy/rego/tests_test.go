@@ -64,7 +64,7 @@ a_test.rego:9:1 main_test.todo_test_later skip
 a_test.rego:10:1 main_test.test_breaks fail it is not true
 a_test.rego:11:1 main_test.test_breaks#01 fail it is not true
 a_test.rego:12:1 main_test.test_two error rule data.main_test.conflict produced conflicting values
-a_test.rego:15:1 main_test.test_case unknown it is not run: it has cases, or is no true or false
+a_test.rego:15:1 main_test.test_case unknown not run: it has cases, or its value is not true or false
 src_test.rego:2:1 k8srequired.test_missing pass 
 `
 	if diff := cmp.Diff(want, got); diff != "" {

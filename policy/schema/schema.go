@@ -115,7 +115,7 @@ func parseRelease(version string) (release, error) {
 	if r := release(minor); r >= oldest && r <= newest {
 		return r, nil
 	}
-	return 0, fmt.Errorf("%q is not a Kubernetes version that is known; there are %s to %s", version, oldest, newest)
+	return 0, fmt.Errorf("%q is not a known Kubernetes version; the known ones are %s to %s", version, oldest, newest)
 }
 
 // Resource returns the resource of a kind. An unknown kind gets the name that

@@ -276,9 +276,9 @@ func (s *strict) when(u unknownField, r release) string {
 	case len(in) == 0:
 		return ""
 	case in[0] > r:
-		return fmt.Sprintf("Kubernetes knows it from %s on", in[0])
+		return fmt.Sprintf("added in Kubernetes %s", in[0])
 	default:
-		return fmt.Sprintf("Kubernetes %s is the last that knows it", in[len(in)-1])
+		return fmt.Sprintf("Kubernetes %s was the last version with it", in[len(in)-1])
 	}
 }
 

@@ -232,11 +232,11 @@ spec:
 	for version, want := range map[string][]string{
 		"1.29": {
 			"/spec/containers/0/securityContext/fsGroup: fsGroup is a field of spec.securityContext",
-			"/spec/hostnameOverride: Kubernetes knows it from 1.34 on",
+			"/spec/hostnameOverride: added in Kubernetes 1.34",
 		},
 		"1.36": {
 			"/spec/containers/0/securityContext/fsGroup: fsGroup is a field of spec.securityContext",
-			"/spec/resourceClaims/0/source: Kubernetes 1.30 is the last that knows it",
+			"/spec/resourceClaims/0/source: Kubernetes 1.30 was the last version with it",
 		},
 	} {
 		kinds := newKinds(t, version)

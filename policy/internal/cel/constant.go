@@ -29,7 +29,7 @@ func (n *Names) Constants(name string, variables, conditions, validations []*Exp
 			continue
 		}
 		if v, ok := given.Truth(e.AST); ok && !v {
-			find(policy.NeverApplies, e, "can't hold%s, so the policy decides on nothing", given.because(alone, e, "given the conditions before it"))
+			find(policy.NeverApplies, e, "can't hold%s, so the policy never applies", given.because(alone, e, "given the conditions before it"))
 			return all // the rest never runs
 		}
 		given = given.Assume(e.AST, true)

@@ -121,7 +121,7 @@ func plainSyntax(text string) string {
 		if strings.HasSuffix(m[1], "<EOF>'") {
 			return "syntax error: the expression is incomplete"
 		}
-		return fmt.Sprintf("syntax error: %s is no expression", token(m[1]))
+		return fmt.Sprintf("syntax error: %s is not an expression", token(m[1]))
 	}
 	if m := noToken.FindStringSubmatch(text); m != nil {
 		return plainCharacter(strings.TrimSpace(strings.TrimSuffix(m[1], "'")), m[1])
@@ -135,11 +135,11 @@ func plainCharacter(c, raw string) string {
 	case strings.HasPrefix(raw, "'"), strings.HasPrefix(raw, `"`):
 		return fmt.Sprintf("syntax error: the quote %s that opens here is never closed", raw[:1])
 	case strings.HasPrefix(c, "="):
-		return "syntax error: = is no operator; did you mean ==?"
+		return "syntax error: = is not an operator; did you mean ==?"
 	case strings.HasPrefix(c, "&"):
-		return "syntax error: & is no operator; did you mean &&?"
+		return "syntax error: & is not an operator; did you mean &&?"
 	case strings.HasPrefix(c, "|"):
-		return "syntax error: | is no operator; did you mean ||?"
+		return "syntax error: | is not an operator; did you mean ||?"
 	}
 	return fmt.Sprintf("syntax error: %s means nothing in CEL", c)
 }

@@ -20,9 +20,9 @@ func TestPlainErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for source, want := range map[string]string{
-		"object.spec.replicas = 3":         "syntax error: = is no operator; did you mean ==?",
-		"object.spec.replicas > 1 & true":  "syntax error: & is no operator; did you mean &&?",
-		"object.spec.replicas > 1 | true":  "syntax error: | is no operator; did you mean ||?",
+		"object.spec.replicas = 3":         "syntax error: = is not an operator; did you mean ==?",
+		"object.spec.replicas > 1 & true":  "syntax error: & is not an operator; did you mean &&?",
+		"object.spec.replicas > 1 | true":  "syntax error: | is not an operator; did you mean ||?",
 		"true and false":                   "syntax error: unexpected and; did you mean &&?",
 		"has(object.spec":                  "syntax error: a ) is missing at the end",
 		"object.spec.replicas <":           "syntax error: the expression is incomplete",

@@ -52,7 +52,7 @@ func ParseVersion(s string) (Version, error) {
 	minor, _, _ := strings.Cut(rest, ".")
 	n, err := strconv.ParseUint(strings.TrimRight(minor, "+"), 10, 16)
 	if !ok || major != "1" || err != nil {
-		return 0, fmt.Errorf("%q is no Kubernetes version such as 1.31", s)
+		return 0, fmt.Errorf("%q is not a Kubernetes version such as 1.31", s)
 	}
 	return min(max(Version(n), oldest), Newest()), nil
 }

@@ -45,7 +45,7 @@ func Decode(o *render.Object, pointer string, value, into any, rule string) []er
 func typeError(err error) error {
 	var e *json.UnmarshalTypeError
 	if !errors.As(err, &e) || e.Field == "" {
-		return errors.New("its fields are not of the types that they should be of")
+		return errors.New("a field has the wrong type")
 	}
 	want := map[reflect.Kind]string{
 		reflect.Slice: "a list", reflect.Struct: "an object", reflect.Map: "an object", reflect.String: "a string", reflect.Bool: "a boolean",
@@ -76,5 +76,5 @@ func Equal(a, b *render.Object) bool {
 // OtherOf returns the error of an object whose name another object already has.
 func OtherOf(what, name string, first *render.Object) error {
 	where := cmp.Or(first.Span("").String(), "before it")
-	return fmt.Errorf("%s %s is another one than that of %s, which is used", what, name, where)
+	return fmt.Errorf("%s %s differs from the one at %s, which is used", what, name, where)
 }

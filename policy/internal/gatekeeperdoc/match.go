@@ -115,7 +115,7 @@ func (m *matchBlock) check(o *render.Object, pointer string) (errs []error) {
 	add := func(field string, err error) { errs = append(errs, policy.ErrorAt(o, pointer+field, "match", err)) }
 	named := func(pointer string, w Wildcard) {
 		if !WildcardPattern.MatchString(string(w)) {
-			add(pointer, fmt.Errorf("%q is no name, with a * at its front or end at most", w))
+			add(pointer, fmt.Errorf("%q is not a name; it may begin or end with *", w))
 		}
 	}
 	for i, w := range m.Namespaces {

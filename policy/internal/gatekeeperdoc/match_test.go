@@ -125,8 +125,8 @@ func TestMatchFaults(t *testing.T) {
 		match, want string
 		usable      bool
 	}{
-		"pattern":         {`{namespaces: [a, "kube-*-system"]}`, `"kube-*-system" is no name, with a * at its front or end at most`, false},
-		"upper case":      {`{name: Web}`, `"Web" is no name, with a * at its front or end at most`, false},
+		"pattern":         {`{namespaces: [a, "kube-*-system"]}`, `"kube-*-system" is not a name; it may begin or end with *`, false},
+		"upper case":      {`{name: Web}`, `"Web" is not a name; it may begin or end with *`, false},
 		"source":          {`{source: Mine}`, `source "Mine" is none of All, Generated and Original`, false},
 		"operator":        {`{labelSelector: {matchExpressions: [{key: a, operator: Is}]}}`, `Invalid value: "Is": not a valid selector operator`, false},
 		"values":          {`{namespaceSelector: {matchExpressions: [{key: a, operator: In}]}}`, "Required value: must be specified when `operator` is 'In' or 'NotIn'", false},

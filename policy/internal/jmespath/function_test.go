@@ -166,7 +166,7 @@ var functionRows = []row{
 	{expr: "multiply(`0.5`, '1h')", want: `"30m0s"`},
 	{expr: "multiply('2Ki', '3Ki')", err: "JMESPath function 'multiply': Types mismatch"},
 	{expr: "multiply('1h', `1e300`)", err: "JMESPath function 'multiply': the result is out of the bounds of a duration"},
-	{expr: "multiply(`1e300`, `1e300`)", err: "JMESPath function 'multiply': the result is no number that JSON can hold"},
+	{expr: "multiply(`1e300`, `1e300`)", err: "JMESPath function 'multiply': the result is not a number that JSON can hold"},
 	{expr: "divide(`7`, `2`)", want: `3.5`},
 	{expr: "divide('10', `3`)", want: `"3"`},
 	{expr: "divide('1h', '30m0s')", want: `2`},

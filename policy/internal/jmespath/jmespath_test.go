@@ -121,7 +121,7 @@ var grammarRows = []row{
 	{expr: "spec.volumes.*.length(@)", err: `Invalid type for: <nil>, expected: []jmespath.JpType{"string", "array", "object"}`},
 	{expr: "values(spec.volumes)[*].length(@)", want: `[2, 1]`},
 	{expr: "spec.volumes.*.type(@)", want: `["null", "null", "object", "object"]`},
-	{expr: "&metadata", err: "an expression reference is no value"},
+	{expr: "&metadata", err: "an expression reference is not a value"},
 }
 
 func TestGrammar(t *testing.T) {

@@ -438,5 +438,5 @@ func ordered(operator kind, a, b float64) bool {
 
 // eval is only called for an expression reference that is not an argument.
 func (r *reference) eval(*search, val) (val, error) {
-	return val{}, &FunctionError{Message: "an expression reference is no value"}
+	return val{}, &FunctionError{Message: "an expression reference is not a value"}
 }

@@ -66,7 +66,7 @@ func (s *search) grow(n int) error {
 
 func (s *search) now(function string) (time.Time, error) {
 	if s.options == nil || s.options.Now == nil {
-		return time.Time{}, &UndecidedError{Function: function, Reason: "what time it will be is not known offline"}
+		return time.Time{}, &UndecidedError{Function: function, Reason: "the time is not known offline"}
 	}
 	return s.options.Now(), nil
 }

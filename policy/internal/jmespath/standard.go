@@ -14,7 +14,7 @@ import (
 // finite returns a number as a function's result, if JSON can hold it.
 func finite(function string, x float64) (val, error) {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return val{}, errorf(function, "the result is no number that JSON can hold")
+		return val{}, errorf(function, "the result is not a number that JSON can hold")
 	}
 	return val{v: x}, nil
 }

@@ -43,7 +43,7 @@ func (c checker) names() {
 		c.add("/metadata/name", "the name of a policy has at most %d characters", maxName)
 	}
 	if c.Object.GetAnnotations()[autogenAnnotation] == "all" {
-		c.add(render.Pointer("metadata", "annotations", autogenAnnotation), "all is no kind: leave the annotation out to have rules for every kind")
+		c.add(render.Pointer("metadata", "annotations", autogenAnnotation), "all is not a kind: leave the annotation out to have rules for every kind")
 	}
 	seen := make(map[string]bool)
 	for _, r := range c.Rules {
@@ -68,7 +68,7 @@ func (c checker) webhook(spec field) {
 		c.add(old.pointer, "webhookTimeoutSeconds is also given as webhookConfiguration.timeoutSeconds: leave this one out")
 	}
 	if spec.at("failurePolicy").there() && config.at("failurePolicy").there() {
-		c.add("/spec/failurePolicy", "failurePolicy stands in webhookConfiguration, too: leave this one out")
+		c.add("/spec/failurePolicy", "failurePolicy is also set in webhookConfiguration: remove this one")
 	}
 }
 
@@ -100,7 +100,7 @@ func (c checker) processing(spec field) {
 // onUpdate checks the settings that apply when the policy itself changes.
 func (c checker) onUpdate(spec field) {
 	if old := spec.at("generateExistingOnPolicyUpdate"); old.there() {
-		c.add(old.pointer, "generateExistingOnPolicyUpdate is no more: use generateExisting of the rule")
+		c.add(old.pointer, "generateExistingOnPolicyUpdate was removed: use generateExisting of the rule")
 	}
 	for _, r := range c.Rules {
 		if r.Mutate == nil || !c.updatesExisting(r, spec) || len(r.Mutate.Targets) > 0 {

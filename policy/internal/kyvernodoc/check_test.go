@@ -63,7 +63,7 @@ func found(err error) []string {
 		if e.Hint != "" {
 			s += " (" + e.Hint + ")"
 		}
-		for _, cut := range []string{" is none of HostProcess", "SyntaxError", "no list of patches"} {
+		for _, cut := range []string{" is none of HostProcess", "SyntaxError", "not a list of patches"} {
 			if before, _, ok := strings.Cut(s, cut); ok {
 				s = before + strings.TrimSuffix(cut, "HostProcess")
 			}

@@ -46,7 +46,7 @@ func last(pointer string) string { return pointer[strings.LastIndexByte(pointer,
 func (c checker) source(x field) {
 	list := len(x.at("cloneList").texts("kinds")) > 0
 	if list && (x.text("name") != "" || x.text("kind") != "") {
-		c.add(x.pointer, "with cloneList there is no name and no kind")
+		c.add(x.pointer, "cloneList excludes name and kind")
 	}
 	for _, key := range []string{"apiVersion", "kind", "name"} {
 		if !list && x.text(key) == "" {
@@ -119,7 +119,7 @@ func (c checker) ownNamespace(x field) {
 	}
 	for _, x := range namespaces {
 		if x.value != c.Namespace {
-			c.add(x.pointer, "a Policy generates from and into its own namespace alone")
+			c.add(x.pointer, "a Policy may generate only from and into its own namespace")
 		}
 	}
 	if kind := x.text("kind"); !c.offline && isClusterKind(x.text("apiVersion"), kind) {

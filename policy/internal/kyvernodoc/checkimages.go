@@ -8,7 +8,7 @@ import (
 // images checks verifyImages with its image extractors.
 func (c checker) images(r *Rule, x field) {
 	if len(r.ImageExtractors) > 0 && len(r.VerifyImages) == 0 {
-		c.add(x.at("imageExtractors").pointer, "imageExtractors go with verifyImages alone")
+		c.add(x.at("imageExtractors").pointer, "imageExtractors are allowed only with verifyImages")
 	}
 	digests := false
 	for i, v := range r.VerifyImages {
@@ -35,7 +35,7 @@ func (c checker) verify(v *VerifyImages, x field) {
 	c.noVariables(x.at("image"), "a variable can't stand in an image reference")
 	action := cmp.Or(v.Action, c.Action)
 	if v.MutateDigest && action == actionAudit {
-		c.add(x.pointer, "mutateDigest has to be false where a failure is audited alone")
+		c.add(x.pointer, "mutateDigest must be false if failures are only audited")
 	}
 	c.attestors(x.at("attestors"))
 	if x.text("type") == "Notary" {

@@ -77,7 +77,7 @@ func (c checker) named(r *Rule) {
 	for _, f := range filters {
 		switch {
 		case !f.NamesObjects():
-			c.add(f.Pointer, "match names users alone: it has to name resources")
+			c.add(f.Pointer, "match names only users: it must also name resources")
 		case len(f.Kinds) == 0:
 			c.add(f.Pointer+"/resources", "match names no kinds")
 		}
@@ -200,7 +200,7 @@ func (c checker) everything(r *Rule, f *Filter) {
 	case r.Generate != nil || len(r.VerifyImages) > 0 || r.Validate != nil && len(r.Validate.Foreach) > 0:
 		c.add(at, "a rule for every kind can't have generate, verifyImages or foreach")
 	case r.beyondMetadata() || r.deniesBeyondMetadata():
-		c.add(at, "a rule for every kind can look at metadata alone")
+		c.add(at, "a rule for every kind may read only metadata")
 	}
 }
 

@@ -67,7 +67,7 @@ func readPatches(s string) ([]patch, error) {
 	}
 	docs, err := render.Documents("", []byte(withoutVariables(s)), render.YAML11)
 	if len(docs) != 1 {
-		return nil, fmt.Errorf("patchesJson6902 is no list of patches: %w", cmp.Or(err, errors.New("nothing is in it")))
+		return nil, fmt.Errorf("patchesJson6902 is not a list of patches: %w", cmp.Or(err, errors.New("it is empty")))
 	}
 	list, ok := docs[0].Value.([]any)
 	if !ok {

@@ -15,7 +15,7 @@ func (c checker) rule(r *Rule) {
 	c.context(r, x.at("context"))
 	c.complete(x.at("preconditions"))
 	if len(r.CELPreconditions) > 0 && (r.Validate == nil || r.Validate.CEL == nil) {
-		c.add(r.Pointer+"/celPreconditions", "celPreconditions go with validate.cel alone")
+		c.add(r.Pointer+"/celPreconditions", "celPreconditions are allowed only with validate.cel")
 	}
 	if r.Validate != nil {
 		c.validate(r.Validate, x.at("validate"))

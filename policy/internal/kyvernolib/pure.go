@@ -247,7 +247,7 @@ func listObjToMap(args ...ref.Val) ref.Val {
 func field(of, name ref.Val) (value, err ref.Val) {
 	m, ok := of.(traits.Mapper)
 	if !ok {
-		return nil, types.NewErr("listObjToMap: an element is no object")
+		return nil, types.NewErr("listObjToMap: an element is not an object")
 	}
 	v, ok := m.Find(name)
 	if !ok {

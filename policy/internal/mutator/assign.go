@@ -95,7 +95,7 @@ func (c *checker) assignMetadata(m *Mutator) {
 		return
 	}
 	if len(spec.ApplyTo) > 0 {
-		c.warn("/spec/applyTo", errors.New("applyTo counts for nothing: AssignMetadata is about every kind"))
+		c.warn("/spec/applyTo", errors.New("applyTo is ignored: AssignMetadata applies to every kind"))
 	}
 	if l := m.location; len(l) > 0 && !isMetadataLocation(l) {
 		c.add("/spec/location", fmt.Errorf("location %s is neither a label, metadata.labels.NAME, nor an annotation, metadata.annotations.NAME", l))

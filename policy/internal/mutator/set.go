@@ -128,7 +128,7 @@ type mutationRun struct {
 	without []Unsettled // mutators that are not applied
 
 	original map[string]any
-	reported     map[*Mutator]bool // mutators that have a step
+	reported map[*Mutator]bool // mutators that have a step
 	steps    []Change
 	unknowns []Unsettled
 }

@@ -61,12 +61,12 @@ func operations(text string) ([]operation, error) {
 	if !strings.HasPrefix(text, "[") {
 		var err error
 		if data, err = yaml.YAMLToJSON(data); err != nil {
-			return nil, errors.New("the patch is no YAML")
+			return nil, errors.New("the patch is not YAML")
 		}
 	}
 	var list []operation
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &list); err != nil {
-		return nil, errors.New("the patch is no list of operations with op, path and value")
+		return nil, errors.New("the patch is not a list of operations with op, path and value")
 	}
 	for i, o := range list {
 		if o.Path == nil {

@@ -55,7 +55,7 @@ func walk(v any, parts []string) (any, error) {
 func index(part string, limit, end int) (int, error) {
 	i, err := strconv.Atoi(part)
 	if err != nil || part[0] == '+' {
-		return 0, fmt.Errorf("%.32q is no index of a list", part)
+		return 0, fmt.Errorf("%.32q is not an index of a list", part)
 	}
 	if i < 0 {
 		i += end

@@ -150,5 +150,5 @@ func (p printer) Print(c print.Context, text string) error {
 type noSeed struct{}
 
 func (noSeed) Read([]byte) (int, error) {
-	return 0, errors.New("policies are evaluated without chance")
+	return 0, errors.New("policies are evaluated without randomness")
 }

@@ -71,16 +71,16 @@ var refused = map[string]string{
 	"net.lookup_ip_addr":     offline,
 	"providers.aws.sign_req": "it signs requests, and " + offline,
 	"opa.runtime":            "policies are evaluated without the environment",
-	"rand.intn":              withoutChance,
-	"uuid.rfc4122":           withoutChance,
+	"rand.intn":              withoutRandomness,
+	"uuid.rfc4122":           withoutRandomness,
 	"crypto.x509.parse_and_verify_certificates": "it asks the clock, and crypto.x509.parse_and_verify_certificates_with_options takes the time",
-	"io.jwt.encode_sign":                        "it signs with chance, and " + withoutChance,
-	"io.jwt.encode_sign_raw":                    "it signs with chance, and " + withoutChance,
+	"io.jwt.encode_sign":                        "it signs with randomness, and " + withoutRandomness,
+	"io.jwt.encode_sign_raw":                    "it signs with randomness, and " + withoutRandomness,
 }
 
 const (
-	offline       = "policies are evaluated offline"
-	withoutChance = "policies are evaluated without chance"
+	offline           = "policies are evaluated offline"
+	withoutRandomness = "policies are evaluated without randomness"
 )
 
 // capabilities returns the allowed functions of a version, without schemas from the

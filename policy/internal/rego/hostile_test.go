@@ -39,7 +39,7 @@ func TestWhatLooksOutsideDoesNotCompile(t *testing.T) {
 		{"with of a built-in", "package a\ndeny contains m if m := count([]) with count as net.lookup_ip_addr", "a.rego:2:49: net.lookup_ip_addr is not available: policies are evaluated offline\n"},
 		{"v0", "package a\ndeny[m] { m := net.lookup_ip_addr(\"a\") }", "a.rego:2:16: net.lookup_ip_addr is not available: policies are evaluated offline\n"},
 		{"environment", "package a\np := {x | x := opa.runtime().env}", "a.rego:2:16: opa.runtime is not available: policies are evaluated without the environment\n"},
-		{"chance", "package a\np := rand.intn(\"a\", 2)", "a.rego:2:6: rand.intn is not available: policies are evaluated without chance\n"},
+		{"chance", "package a\np := rand.intn(\"a\", 2)", "a.rego:2:6: rand.intn is not available: policies are evaluated without randomness\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
