@@ -19,7 +19,7 @@ type SyntaxError struct {
 
 func (s *SyntaxError) Error() string { return "SyntaxError: " + s.Message }
 
-// A NotFoundError reports a key that a map lacks.
+// A NotFoundError reports a key that a map does not have.
 type NotFoundError struct{ Key string }
 
 func (n *NotFoundError) Error() string {

@@ -2,9 +2,9 @@
 // language of jmespath.org, in which a missing key is an error of its own
 // ([NotFoundError]) and to which Kyverno adds functions.
 //
-// In goes an expression ([Compile]) and a JSON value, or a [Scope] that loads
-// it as it is asked for; out come a value and, from [Expression.Trace], where
-// in the data it was taken from.
+// The input is an expression ([Compile]) and a JSON value, or a [Scope] that loads the
+// value on demand. [Expression.Search] returns the expression's value, and
+// [Expression.Trace] also the places in the data that it was taken from.
 package jmespath
 
 import "time"
@@ -64,9 +64,9 @@ func Compile(expression string) (*Expression, error) {
 // String returns the source of the expression.
 func (e *Expression) String() string { return e.text }
 
-// Search gives the expression's value of data: a JSON value (map[string]any,
-// []any, string, bool, nil, float64, int64), or a Scope. It changes nothing in
-// data, and what it returns may share parts with it and with the expression.
+// Search returns the expression's value of data: a JSON value (map[string]any,
+// []any, string, bool, nil, float64, int64), or a Scope. It does not
+// change data, and the result may share memory with it and with the expression.
 // o may be nil.
 //
 // Besides the errors of the Scope there are *NotFoundError, *FunctionError,

@@ -1,18 +1,18 @@
 package jmespath
 
-// A Parted holds what an expression such as items[?a].b makes of each element of the
-// list items, so that the list without one of them need not be searched. It is
-// read-only.
+// A Parted holds the results of an expression such as items[?a].b for each element of
+// the list items, so that the result without one element is found without a new search.
+// It is read-only.
 type Parted struct {
 	expression *Expression
-	rest       node // what is made of the whole, as in items[?a].b | length(@); may be nil
+	rest       node // is applied to the joined results, as length(@) in items[?a].b | length(@); may be nil
 	out        []any
-	parts      []madePart
-	all        madePart
+	parts      []partCost
+	all        partCost
 }
 
-// A madePart says how many values came of an element, and what finding them took.
-type madePart struct{ values, steps, bytes int }
+// A partCost has the number of an element's results, and the cost of the search in it.
+type partCost struct{ values, steps, bytes int }
 
 // Part searches a list that is a field of the data, element by element. It returns nil
 // if the expression reads the list as a whole, fails for an element, or assumes something.
@@ -38,21 +38,21 @@ func (e *Expression) Part(field string, list []any, o *Options) *Parted {
 		if err != nil || assumed || !ok {
 			return nil
 		}
-		part := madePart{len(found), steps - s.steps, bytes - s.bytes}
+		part := partCost{len(found), steps - s.steps, bytes - s.bytes}
 		p.out, p.parts = append(p.out, found...), append(p.parts, part)
 		p.all.add(part, 1)
 	}
 	return p
 }
 
-func (m *madePart) add(other madePart, times int) {
+func (m *partCost) add(other partCost, times int) {
 	m.values += times * other.values
 	m.steps += times * other.steps
 	m.bytes += times * other.bytes
 }
 
-// elementwise reports whether a node makes of a list, a field of the data, what it makes
-// of the elements, one after another.
+// elementwise reports whether a node's value of a list, a field of the data, is the
+// concatenation of its values of the list's elements.
 func elementwise(n node, list string) bool {
 	p, ok := n.(*projection)
 	if !ok {
@@ -64,8 +64,8 @@ func elementwise(n node, list string) bool {
 
 // Without is Search of the list without the element of an index.
 func (p *Parted) Without(index int, o *Options) (any, error) {
-	made := joined{took: p.all, list: make([]any, 0, len(p.out))}
-	made.took.add(p.parts[index], -1)
+	made := joined{cost: p.all, list: make([]any, 0, len(p.out))}
+	made.cost.add(p.parts[index], -1)
 	first := 0
 	for _, part := range p.parts[:index] {
 		first += part.values
@@ -78,15 +78,16 @@ func (p *Parted) Without(index int, o *Options) (any, error) {
 	return e.Search(nil, o)
 }
 
-// joined is the list of the elements' results, and the cost of computing them.
+// joined is a node whose value is the list of the elements' results. Evaluating it
+// counts the cost of the searches that found them.
 type joined struct {
 	list []any
-	took madePart
+	cost partCost
 }
 
 func (j *joined) eval(s *search, _ val) (val, error) {
-	if err := s.spend(j.took.steps); err != nil {
+	if err := s.spend(j.cost.steps); err != nil {
 		return val{}, err
 	}
-	return val{v: j.list}, s.grow(j.took.bytes)
+	return val{v: j.list}, s.grow(j.cost.bytes)
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Whole in [Expression.Roots] means the whole root.
+// Whole is the name in [Expression.Roots] for the whole root.
 const Whole = "@"
 
 // Roots returns the names of the root's fields that the expression reads, sorted;

@@ -184,7 +184,7 @@ var (
 	podControls       = []string{"Host Namespaces", "HostPath Volumes", "Sysctls", "AppArmor", "Volume Types"}
 )
 
-// restrictedControls are the controls that the baseline lacks.
+// restrictedControls are the controls of level restricted that baseline does not have.
 var restrictedControls = []string{"Volume Types", "Privilege Escalation", "Running as Non-root", "Running as Non-root user"}
 
 func (c checker) podSecurity(x field) {

@@ -217,7 +217,7 @@ func (c checker) variable(text, pointer string, n names) bool {
 		c.add(pointer, "%.200s is the element of a foreach, but is not inside one", expr)
 		return false
 	}
-	if expr == "null" { // what stood here was a variable itself
+	if expr == "null" { // the whole expression was a variable
 		return true
 	}
 	compiled, err := jmespath.Compile(expr)

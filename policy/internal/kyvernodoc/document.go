@@ -2,14 +2,14 @@
 // ClusterPolicy, Policy and PolicyException of kyverno.io.
 //
 // [Read] takes objects and returns [Policy] and [Exception] values, and an error
-// for each reason why Kyverno would refuse one. The values know which requests
-// they apply to ([Rule.Matches], [Exception.Concerns], [Index]) and with which
-// action, but evaluate nothing: package kyverno does, the only caller.
+// for each reason why Kyverno would refuse one. Their methods return
+// which requests they apply to ([Rule.Matches], [Exception.Concerns], [Index]) and the
+// action ([Policy.ActionFor]). Package policy/kyverno evaluates the rules.
 //
 // document.go has the types. A document's shape is compared with that of the
 // CustomResourceDefinition (strict.go, shapes.go), decoded (read*.go) and checked
 // as Kyverno's webhook does (check*.go). autogen.go generates the rules for
-// controllers of pods. match.go and roles.go answer whom a rule applies to.
+// controllers of pods. match.go and roles.go select the objects and users that a rule applies to.
 package kyvernodoc
 
 import (

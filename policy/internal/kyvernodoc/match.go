@@ -10,8 +10,8 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/pattern"
 )
 
-// A Target is a request as match and exclude blocks see it. The engine makes
-// one for each request.
+// A Target is the part of a request that match and exclude blocks read. The engine
+// creates one for each request.
 type Target struct {
 	Object      map[string]any // the new one, or the old one of a DELETE
 	Kind        schema.GroupVersionKind

@@ -54,7 +54,7 @@ func ruleShape(match *shape) *shape {
 		"match":                  match,
 		"exclude":                match,
 		"context":                contextShape,
-		"preconditions":          freeShape, // conditions.Parse says what may stand in it
+		"preconditions":          freeShape, // conditions.Parse checks it
 		"celPreconditions":       listOf(namedShape),
 		"imageExtractors":        mapOf(listOf(extractorShape)),
 		"skipBackgroundRequests": flagShape,

@@ -197,13 +197,13 @@ func (e *expression) negated(s segment) (text, words string) {
 	case first.text == "!" && len(inside) > 1:
 		return e.source[inside[1].from:inside[len(inside)-1].to], "! left out"
 	case first.text == "(" && e.tokens[first.mate].to == inside[len(inside)-1].to:
-		return "", "" // what is in brackets is changed itself
+		return "", "" // the expression in brackets is changed instead
 	}
 	return "!(" + source + ")", shortened(source) + " negated"
 }
 
-// around returns the offsets of the parts around a token, the innermost first, as
-// Coverage has them, without brackets.
+// around returns the offsets of the segments around a token, the innermost first,
+// without opening brackets, as policy.Coverage has them.
 func (e *expression) around(at int) []int {
 	var all []int
 	segments := e.segments()

@@ -135,8 +135,8 @@ type change struct {
 	at       int // the token that it changes
 }
 
-// comparisons maps an operator to its opposite and to the one that differs at the
-// bound.
+// comparisons maps an operator to its opposite and to the one that differs only for
+// equal operands.
 var comparisons = map[string][]string{
 	"==": {"!="}, "!=": {"=="},
 	"<": {"<=", ">="}, "<=": {"<", ">"}, ">": {">=", "<="}, ">=": {">", "<"},

@@ -1,11 +1,11 @@
 // Package mutation makes mutants of policies: their files with one small change
 // that should matter, such as a comparison turned round or a condition left out.
 //
-// In go a file and the policies in it ([OfPolicy]), or a Rego module ([OfModule]);
-// out come [Mutant] values in the order of their places. A mutant is a byte range
-// of the file with its replacement, so its line and its diff are those of the
-// file that a person edits. A change is only made if the document, read again,
-// differs at the intended field alone.
+// The input is a file and a policy in it ([OfPolicy]), or a Rego module ([OfModule]).
+// The result is a list of [Mutant] values in the order of their places. A mutant is a
+// byte range of the file with its replacement, so its line and its diff are those of
+// the file that a person edits. A mutant is only returned if the changed document,
+// parsed again, differs only at the intended field.
 package mutation
 
 import (
@@ -221,7 +221,7 @@ func (e *editor) text(pointer string) string {
 	return s
 }
 
-// within calls look for a part, with its place in Reach.
+// within calls look with the place of the value at a pointer added to Reach.
 func (e *editor) within(pointer string, look func()) {
 	before := e.reach
 	e.reach = append([]render.Span{e.o.Span(pointer)}, before...)

@@ -154,7 +154,7 @@ func (f *failure) sentence() string {
 	}
 }
 
-// goType names a type as Kyverno's messages do, which know no integers.
+// goType returns the Go type of a value in Kyverno, where every number is a float64.
 func goType(v any) string {
 	if _, ok := Number(v); ok {
 		return "float64"

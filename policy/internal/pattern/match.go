@@ -8,7 +8,7 @@ type matcher struct {
 	few  [1]presence
 	many []presence // in place of few, for more than 64 keys
 
-	told *tracer // nil if no trace is wanted
+	trace *tracer // nil: no trace is recorded
 
 	at   [24]segment // the path to the current value
 	deep []segment   // the segments for which at has no room
@@ -163,8 +163,8 @@ func (m *matcher) matchEntry(value map[string]any, key string, e *entry) *failur
 	v, found := value[key]
 	m.push(segment{key: key, index: -1})
 	defer m.pop()
-	if m.told != nil {
-		return m.told.entry(m, v, found, e)
+	if m.trace != nil {
+		return m.trace.entry(m, v, found, e)
 	}
 	return m.matchAnchored(v, found, e)
 }

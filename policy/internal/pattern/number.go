@@ -29,8 +29,7 @@ func Number(v any) (float64, bool) {
 	return 0, false
 }
 
-// Limits of quantities. Nobody writes longer ones, and parsing takes longer the
-// larger the exponent is.
+// Limits of quantities. Parsing takes longer the larger the exponent is.
 const (
 	maxQuantity = 128
 	maxExponent = 3 // digits

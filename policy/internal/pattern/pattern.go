@@ -35,14 +35,14 @@ type Verdict struct {
 // A Pattern is compiled, and safe for concurrent use.
 type Pattern struct {
 	root *node
-	keys int // how many conditions and existence anchors have keys of their own
+	keys int // number of different keys with condition and existence anchors
 }
 
 // Match compares a JSON value with the pattern. A nil value is a missing one.
 func (p *Pattern) Match(value any) Verdict { return p.match(value, nil) }
 
-func (p *Pattern) match(value any, told *tracer) Verdict {
-	m := matcher{told: told}
+func (p *Pattern) match(value any, trace *tracer) Verdict {
+	m := matcher{trace: trace}
 	if p.keys > len(m.few)*64 {
 		m.many = make([]presence, (p.keys+63)/64)
 	}

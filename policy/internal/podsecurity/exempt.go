@@ -18,14 +18,15 @@ type Exclude struct {
 	Values          []string
 }
 
-// Exempt returns what the excludes leave of the violations that
-// [Standard.Check] found.
+// Exempt returns the violations that [Standard.Check] found without those that the
+// excludes exempt.
 //
-// As in Kyverno an exclude is tried on a pod that shows what it is about: the
-// pod with one container of no properties in place of its own, or nothing but
-// the containers with its images. Each field that the checks find at fault
-// there, and that the exclude means, takes one of the same name from the
-// violations: of the same container, if it is about images.
+// As in Kyverno, each exclude is evaluated with a reduced pod ([Exclude.probe]): the
+// pod with one empty container in place of its own, or, if the exclude names images,
+// only the containers with these images. For each field that violates the exclude's
+// control there, and that the exclude covers, one field of the same name is removed
+// from the violations. If the exclude names images, the field must be of the same
+// container.
 func (s *Standard) Exempt(violations []Violation, excludes []Exclude, pod *Pod) []Violation {
 	left := make([]Violation, len(violations))
 	for i, v := range violations {
@@ -45,19 +46,19 @@ func (s *Standard) Exempt(violations []Violation, excludes []Exclude, pod *Pod) 
 	return left
 }
 
-// maxExempt bounds the fields of one violation that can be excluded. Nobody writes a
-// pod with more, and each is searched among all.
+// maxExempt bounds the fields of a violation that can be excluded, since the search
+// takes quadratic time.
 const maxExempt = 1 << 11
 
-// exempt removes from the violations the excluded fields of a violation of the probe.
+// exempt removes the excluded fields of a probe's violation from the violations.
 func (e *Exclude) exempt(left []Violation, probed Violation) []Violation {
 	i := slices.IndexFunc(left, func(v Violation) bool { return v.CheckID == probed.CheckID })
 	if i < 0 || len(left[i].Fields) > maxExempt {
 		return left
 	}
 	for _, f := range probed.Fields {
-		if e.means(f) {
-			left[i].Fields = e.take(left[i].Fields, f)
+		if e.covers(f) {
+			left[i].Fields = e.remove(left[i].Fields, f)
 		}
 	}
 	if len(left[i].Fields) == 0 {
@@ -66,9 +67,9 @@ func (e *Exclude) exempt(left []Violation, probed Violation) []Violation {
 	return left
 }
 
-// take removes the first field of the same name. As in Kyverno the last one moves to
-// its place.
-func (e *Exclude) take(fields []FieldError, like FieldError) []FieldError {
+// remove removes the first field of the same name. As in Kyverno, the last field
+// takes its place.
+func (e *Exclude) remove(fields []FieldError, like FieldError) []FieldError {
 	name := anyIndex(like.Field)
 	i := slices.IndexFunc(fields, func(f FieldError) bool {
 		return (len(e.Images) == 0 || f.Container == like.Container) && anyIndex(f.Field) == name
@@ -97,8 +98,8 @@ func anyIndex(field string) string {
 	return b.String()
 }
 
-// means reports whether the exclude covers a field and all of its values.
-func (e *Exclude) means(f FieldError) bool {
+// covers reports whether the exclude covers a field and all of its values.
+func (e *Exclude) covers(f FieldError) bool {
 	if e.RestrictedField != "" && e.RestrictedField != anyIndex(f.Field) {
 		return false
 	}
@@ -128,7 +129,7 @@ func badValues(v any) []string {
 	return nil
 }
 
-// probe returns the pod on which an exclude is tried.
+// probe returns the reduced pod with which Kyverno evaluates the exclude.
 func (e *Exclude) probe(pod *Pod) *Pod {
 	if len(e.Images) == 0 {
 		shown := *pod

@@ -34,8 +34,9 @@ var finders = map[string]func(*finder){
 	"windowsHostProcess":         (*finder).windowsHostProcess,
 }
 
-// allowPrivilegeEscalation is "required" without a security context, and "nil" with
-// one.
+// allowPrivilegeEscalation finds containers that don't forbid privilege escalation. As
+// in Kyverno, an unset field is reported as required if the container has no security
+// context, else as forbidden, with the value "nil".
 func (f *finder) allowPrivilegeEscalation() {
 	f.containers(func(p place, c *corev1.Container) {
 		p = p.child("securityContext", "allowPrivilegeEscalation")
@@ -278,7 +279,7 @@ func (f *finder) hostPathVolumes() {
 	}
 }
 
-// volumeTypes finds the source of a volume, which Kyverno doesn't call a value.
+// volumeTypes finds the source of a volume. Kyverno reports no value for it.
 func (f *finder) volumeTypes() {
 	for i, v := range f.pod.Spec.Volumes {
 		if !f.refuses(corev1.PodSpec{Volumes: []corev1.Volume{v}}, nil) {

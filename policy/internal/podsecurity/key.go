@@ -12,9 +12,9 @@ import (
 // maxKey bounds the length of a key.
 const maxKey = 16 << 10
 
-// Key returns a text that is equal for pods that [Read] reads alike, except for
-// images, which no check reads; see [ImageKey]. It is "" if there is no pod, or if
-// the pod is large or not a tree of JSON.
+// Key returns a key that is equal for objects whose pods get the same result from all
+// checks: it holds all that [Read] reads except images, for which see [ImageKey]. It is
+// "" if there is no pod, or if the pod is larger than maxKey or not JSON.
 func Key(object map[string]any, at string) string {
 	v, _ := render.Lookup(object, at)
 	template, ok := v.(map[string]any)
@@ -41,8 +41,8 @@ func Key(object map[string]any, at string) string {
 	return string(k.bytes)
 }
 
-// ImageKey returns a text that is the same for images that excludes exempt alike. Images
-// are those of the containers of a pod ([Images]).
+// ImageKey returns a key that is equal for lists of images of which the excludes select
+// the same ones. The images are those of a pod's containers ([Images]).
 func ImageKey(excludes []Exclude, images []string) string {
 	var b []byte
 	for i := range excludes {

@@ -49,8 +49,8 @@ var inMessages = map[string]func(*finder){
 // inherited finds a required field that containers take from the pod unless
 // they have their own.
 //
-// Where nothing sets the field, both places that would hold it are named, the
-// pod's first: that is one line for all containers.
+// If neither the pod nor a container sets the field, it finds both places, the pod's
+// first, since setting the field there corrects all containers.
 func (f *finder) inherited(name string, explicit, missing func(*finder)) {
 	explicit(f)
 	pod := contextPlace.child(name)

@@ -2,12 +2,12 @@
 // field. Kyverno's rules that name the standards use it, and the native engine
 // (policy/podsecurity) to find the fields at fault.
 //
-// In goes a pod ([Read]) and a level at a version ([New]); out come the
-// [Violation]s, each with the fields at fault, from which [Standard.Exempt]
-// takes what a rule excludes, and which [Message] words. [Locate] names the
-// fields as the API server's messages do. Verdicts are those of
-// k8s.io/pod-security-admission; Kyverno's own copy of it differs in naming
-// fields.
+// The input is a pod ([Read]) and a level at a version ([New]). [Standard.Check]
+// returns [Violation] values, each with the fields at fault; [Standard.Exempt] removes
+// those that a rule excludes, and [Message] returns Kyverno's message for the rest.
+// [Locate] returns the fields in the order of the API server's messages. The checks
+// are those of k8s.io/pod-security-admission; Kyverno's copy of it differs only in the
+// names of fields.
 package podsecurity
 
 import (
@@ -83,7 +83,7 @@ func (s *Standard) Check(pod *Pod) []Violation {
 		return nil
 	}
 	found := apply(s.checks, pod)
-	if has(found, "procMount") { // says the same already
+	if has(found, "procMount") { // the same violation
 		found = slices.DeleteFunc(found, func(v Violation) bool { return v.CheckID == "procMount_restricted" })
 	}
 	return found
