@@ -482,6 +482,9 @@ func Errors(engine string, unit *render.Unit, err error) []Result {
 		if source := e.MissingSource(); source != "" {
 			r.Missing = []Missing{{Kind: MissingSource, Name: source}}
 		}
+		if e.Maker != "" {
+			r.Missing = []Missing{{Kind: MissingUnit, Name: e.Maker}}
+		}
 		if unit != nil {
 			r.Policy, r.Object.Unit = unit.Kind, unit.Identity()
 		}

@@ -21,6 +21,7 @@ const (
 	MissingUser   = "user"   // the user who makes the request
 	MissingAnswer = "answer" // a response of the API server; Name is the path
 	MissingSource = "source" // a chart, repository or base; Name says which
+	MissingUnit   = "unit"   // the objects of a unit that could not be rendered; Name is its ID
 )
 
 // questionForms match the sentences in which engines ask for something, such as

@@ -27,6 +27,8 @@ type Error struct {
 	// Source is the missing source, such as the URL of a base, if it is no
 	// Remote.
 	Source string
+	// Maker is the ID of the failed unit that this error follows from, or "".
+	Maker string
 	// Warning is true if the object was rendered nevertheless.
 	Warning bool
 	// Undecided is true for a Warning if the cluster may be sent another object

@@ -473,15 +473,14 @@ func (f *following) bounded(n *maker, r *reach) bool {
 		n.turns++
 		return true
 	}
-	n.unit = f.broken(n, rule, why)
+	n.unit = f.broken(n, &Error{Rule: rule, Err: why})
 	n.asked = nil
 	return false
 }
 
 // broken returns the unit of an object that can't be resolved.
-func (f *following) broken(n *maker, rule string, why error) *Unit {
+func (f *following) broken(n *maker, e *Error) *Unit {
 	u := &Unit{Source: Source{Kind: kindOf(n.kind)}, Name: n.name, Cluster: n.cluster, ID: n.id(), State: Failed}
-	e := &Error{Rule: rule, Err: why}
 	if at := n.object.At(""); len(at) > 0 {
 		e.Span = at[0].Span
 	}
@@ -656,8 +655,8 @@ func (f *following) notFollowed(nodes []*maker, all []candidate) []*Unit {
 		seen[t] = true
 		owned := *o
 		owned.Unit = n.unit
-		u := f.broken(&maker{target: t, object: &owned}, "not-followed", fmt.Errorf(
-			"what %s %s deploys is not known, since %s makes it and can't be rendered", t.kind.Kind, t.name, n.unit.ID))
+		u := f.broken(&maker{target: t, object: &owned}, &Error{Rule: "not-followed", Maker: n.unit.ID, Err: fmt.Errorf(
+			"what %s %s deploys is not known, since %s makes it and can't be rendered", t.kind.Kind, t.name, n.unit.ID)})
 		u.State, u.Owner = NotRendered, &owned
 		units = append(units, u)
 	}

@@ -95,7 +95,7 @@ func lackKeys(g *group) []lackKey {
 }
 
 func keyOfMissing(x *policy.Result, m policy.Missing) lackKey {
-	if m.Kind == policy.MissingSource {
+	if byUnit(m.Kind) {
 		return lackKey{m.Kind, ruleName(x.Engine, x.Policy, x.Rule)}
 	}
 	return lackKey{kind: m.Kind}
@@ -126,9 +126,12 @@ func (l *lack) thing(name string) *thing {
 	return l.things[len(l.things)-1]
 }
 
-// count counts the units that need a source, or else the results.
+// byUnit reports whether units, not results, need a kind of missing data.
+func byUnit(kind string) bool { return kind == policy.MissingSource || kind == policy.MissingUnit }
+
+// count counts the units that need a source or another unit, or else the results.
 func (l *lack) count(results selection) int {
-	if l.kind != policy.MissingSource {
+	if !byUnit(l.kind) {
 		return results.len()
 	}
 	return len(unitsOf(results))
@@ -136,7 +139,7 @@ func (l *lack) count(results selection) int {
 
 // counted returns count with its noun.
 func (l *lack) counted(results selection) string {
-	if l.kind != policy.MissingSource {
+	if !byUnit(l.kind) {
 		return policy.Plural(results.len(), "result")
 	}
 	return policy.Plural(l.count(results), "unit")
@@ -167,6 +170,8 @@ func (l *lack) headline() string {
 	switch {
 	case l.kind == policy.MissingSource:
 		return fmt.Sprintf("%s that %s not in the tree %s %s from being rendered", policy.Plural(n, "source"), verb("is", "are"), verb("keeps", "keep"), waiting)
+	case l.kind == policy.MissingUnit:
+		return fmt.Sprintf("%s that can't be rendered %s %s, which can't be rendered either", policy.Plural(n, "unit"), verb("makes", "make"), waiting)
 	case l.kind == policy.MissingUser:
 		return "the user is unknown, and decides " + waiting
 	case l.kind == policy.MissingAnswer:
@@ -198,7 +203,7 @@ var commandWord = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]*$`)
 // get returns the command that gets the missing objects from a cluster, or "".
 func (l *lack) get() string {
 	switch l.kind {
-	case policy.MissingSource, policy.MissingUser, policy.MissingAnswer, "Secret", "secrets":
+	case policy.MissingSource, policy.MissingUnit, policy.MissingUser, policy.MissingAnswer, "Secret", "secrets":
 		return ""
 	}
 	kind := strings.ToLower(l.kind)
@@ -221,7 +226,7 @@ func (l *lack) file() string { return strings.ToLower(strings.TrimSuffix(l.kind,
 // give returns the flag that passes the missing objects to preadmit, or "".
 func (l *lack) give() string {
 	switch {
-	case l.kind == policy.MissingSource:
+	case byUnit(l.kind):
 		return ""
 	case l.kind == policy.MissingUser:
 		return "--as USER"

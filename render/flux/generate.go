@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"reflect"
 	"strings"
 
 	"sigs.k8s.io/kustomize/api/konfig"
@@ -76,6 +77,9 @@ func (g *generated) read(a artifact) error {
 		g.file = &render.Object{Provenance: a.provenance(docs[0].Positions)}
 	}
 	if err := yaml.Unmarshal(data, &g.spec); err != nil {
+		if len(docs) > 0 && reflect.TypeOf(docs[0].Value) != reflect.TypeFor[map[string]any]() {
+			return a.errors(&render.Error{Span: docs[0].Span, Rule: "not-a-kustomization", Err: errors.New("kustomization is not an object: does a key lack its colon?")})
+		}
 		return a.errors(&render.Error{Span: render.Span{File: g.name}, Rule: "not-a-kustomization", Err: errors.New("kustomization has a field of the wrong type")})
 	}
 	if len(g.spec.Resources) == 0 {

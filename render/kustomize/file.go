@@ -190,6 +190,7 @@ func (f *file) error(rule string, err error, at ...any) *render.Error {
 
 var (
 	unknownField = regexp.MustCompile(`unknown field "([^"]*)"`)
+	wrongRoot    = regexp.MustCompile(`cannot unmarshal (\w+) into Go value of type`)
 	wrongType    = regexp.MustCompile(`cannot unmarshal (\w+)(?: [^ ]+)? into Go struct field ([\w.]+) of type (\S+)`)
 )
 
@@ -208,6 +209,9 @@ func (f *file) refused(err error) *render.Error {
 		}
 		field = strings.TrimPrefix(field, "Kustomization.")
 		return f.error("wrong-type", fmt.Errorf("%s is %s, not %s", field, article(m[1]), wanted(m[3])), typed(field)...)
+	}
+	if m := wrongRoot.FindStringSubmatch(err.Error()); m != nil {
+		return &render.Error{Span: f.doc.Span, Rule: "wrong-type", Err: fmt.Errorf("kustomization is %s, not an object: does a key lack its colon?", article(m[1]))}
 	}
 	return f.error("yaml-syntax", errors.New("kustomization cannot be read"))
 }

@@ -257,7 +257,7 @@ func (w *walk) follow(n *node, r ref) {
 	switch {
 	case errors.Is(p.err, errEscapes), errors.Is(p.err, errLinks):
 		w.reject(n, r, "outside-tree", "%s %s %w", nouns[r.kind], show(r.text), p.err)
-	case p.err != nil && ambiguous(r.text):
+	case p.err != nil && (ambiguous(r.text) || strings.Contains(r.text, " - ")):
 		w.reject(n, r, "missing-"+rule(r.kind), "%s %q not found: are these two entries, the second indented too far?", nouns[r.kind], show(r.text))
 	case errors.Is(p.err, fs.ErrNotExist):
 		near := ""
