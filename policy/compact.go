@@ -244,7 +244,12 @@ func (l *CompactList) Keep(parts ...CompactResults) {
 	if len(variants) == 0 {
 		return
 	}
-	known := make(map[[fingerprintSize]byte]bool)
+	type said struct {
+		fingerprint [fingerprintSize]byte
+		outcome     Outcome
+		action      Action
+	}
+	known := make(map[said]bool)
 	only := func(x *compactResult) (r *Result, is bool) {
 		r = &l.rules.rules[x.rule]
 		return r, r.Only != ""
@@ -252,16 +257,17 @@ func (l *CompactList) Keep(parts ...CompactResults) {
 	for i := range l.results[first:] {
 		x := &l.results[first+i]
 		if r, is := only(x); !is && variants[l.objects[x.object].Unit] && (r.Outcome == Fail || r.Undecided()) {
-			known[x.fingerprint] = true
+			known[said{x.fingerprint, r.Outcome, r.Action}] = true
 		}
 	}
 	kept := l.results[:first]
 	for _, x := range l.results[first:] {
 		if r, is := only(&x); is {
-			if r.Outcome == Pass || r.Outcome == Skip || known[x.fingerprint] {
+			as := said{x.fingerprint, r.Outcome, r.Action}
+			if r.Outcome == Pass || r.Outcome == Skip || known[as] {
 				continue
 			}
-			known[x.fingerprint] = true
+			known[as] = true
 		}
 		kept = append(kept, x)
 	}

@@ -28,13 +28,19 @@ func (r *Result) inVariant(v render.Variant) {
 }
 
 // WithoutRepeats drops the results of variants that add nothing to those of the
-// default or an earlier variant: passes, and results with the fingerprint of a
-// failure among results or defaults.
+// default or an earlier variant: passes, and results with the fingerprint, outcome and
+// action of a failure among results or defaults.
 func WithoutRepeats(results []Result, defaults ...Result) []Result {
-	known := make(map[string]bool)
+	type said struct {
+		fingerprint string
+		outcome     Outcome
+		action      Action
+	}
+	known := make(map[said]bool)
+	of := func(r *Result) said { return said{r.Fingerprint, r.Outcome, r.Action} }
 	learn := func(r *Result) {
 		if r.Outcome == Fail || r.Undecided() {
-			known[r.Fingerprint] = true
+			known[of(r)] = true
 		}
 	}
 	any := false
@@ -55,7 +61,7 @@ func WithoutRepeats(results []Result, defaults ...Result) []Result {
 	for i := range results {
 		r := &results[i]
 		if r.Only != "" {
-			if r.Outcome == Pass || r.Outcome == Skip || known[r.Fingerprint] {
+			if r.Outcome == Pass || r.Outcome == Skip || known[of(r)] {
 				continue
 			}
 			learn(r)

@@ -75,9 +75,15 @@ func TestExempted(t *testing.T) {
 	}
 	fails := policy.Result{Outcome: policy.Fail, Fingerprint: "1", Message: "no", Object: render.Key{Namespace: "shop"}}
 	known := policy.Result{Outcome: policy.Fail, Fingerprint: "2"}
-	got := Exempted([]policy.Result{fails, known, {Outcome: policy.Pass}}, []policy.Result{known}, changed)
-	if len(got) != 1 || got[0].Message != "exempted by this change of Namespace shop: no" {
+	denied := policy.Result{Outcome: policy.Fail, Fingerprint: "3", Action: policy.Deny, Message: "denied", Object: render.Key{Namespace: "shop"}}
+	warned := denied
+	warned.Action = policy.Warn
+	got := Exempted([]policy.Result{fails, known, denied, {Outcome: policy.Pass}}, []policy.Result{known, warned}, changed)
+	if len(got) != 2 || got[0].Message != "exempted by this change of Namespace shop: no" || got[1].Message != "exempted by this change of Namespace shop: denied" {
 		t.Errorf("%+v", got)
+	}
+	if got := Exempted([]policy.Result{warned}, []policy.Result{denied}, changed); len(got) > 0 {
+		t.Errorf("the change makes it stronger: %+v", got)
 	}
 }
 

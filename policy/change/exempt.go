@@ -78,20 +78,23 @@ func Concerned(reqs, changed []policy.Request) []policy.Request {
 	})
 }
 
-// Exempted returns the failed and undecided results that a change alone makes pass:
-// those of results, which use the base's exemptions, that are not among found, which
-// use the head's. Each names the object that exempts. Fields that only the head's
+// Exempted returns the failed and undecided results that a change alone makes pass, or
+// makes weaker, such as a warning: those of results, which use the base's exemptions, that
+// are not among found, which use the head's. Each names the object that exempts. Fields that only the head's
 // definition of a kind has exempt from nothing.
 func Exempted(results, found []policy.Result, changed []policy.Request) []policy.Result {
 	counts := func(r *policy.Result) bool { return r.Outcome == policy.Fail || r.Undecided() }
-	known := make(map[string]bool)
+	known := make(map[string]policy.Action) // the strongest
 	for i := range found {
 		if r := &found[i]; counts(r) {
-			known[r.Fingerprint] = true
+			if action, is := known[r.Fingerprint]; !is || r.Action.AtLeast(action) {
+				known[r.Fingerprint] = r.Action
+			}
 		}
 	}
 	results = slices.DeleteFunc(results, func(r policy.Result) bool {
-		return !counts(&r) || r.Operation == policy.Delete || known[r.Fingerprint] || r.Engine == policy.EngineCRD && r.Rule == "unknown-fields"
+		action, is := known[r.Fingerprint]
+		return !counts(&r) || r.Operation == policy.Delete || is && action.AtLeast(r.Action) || r.Engine == policy.EngineCRD && r.Rule == "unknown-fields"
 	})
 	for i := range results {
 		explainExemption(&results[i], changed)
