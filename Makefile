@@ -51,9 +51,10 @@ FOR ?= 60s # how long each target runs
 # the engine would compare after each execution.
 FUZZED := github.com/preadmit/preadmit
 fuzz: ## every fuzz target in turn; minimizing an interesting input would take most of the time
-	@grep -rhoE --include='*_test.go' '^func Fuzz[A-Za-z0-9]+' --with-filename cmd render policy report tui | sed -E 's,(.*)/[^/]*:func (.*),\1 \2,' | sort | while read dir target; do \
+	@grep -rhoE --include='*_test.go' '^func Fuzz[A-Za-z0-9]+' --with-filename cmd render policy report tui | sed -E 's,(.*)/[^/]*:func (.*),\1 \2,' | sort | { while read dir target; do \
 		test "$$dir" = "$$built" || $(GO) test -c -gcflags='$(FUZZED)/...=-d=libfuzzer' -o bin/fuzz.test ./$$dir || exit 1; built=$$dir; echo "$$dir $$target"; \
-		(cd $$dir && $(CURDIR)/bin/fuzz.test -test.run '^$$' -test.fuzz "^$$target$$" -test.fuzztime $(firstword $(FOR)) -test.fuzzminimizetime 10x -test.fuzzcachedir "$$($(GO) env GOCACHE)/fuzz/$(FUZZED)/$$dir") || exit 1; done
+		(cd $$dir && $(CURDIR)/bin/fuzz.test -test.run '^$$' -test.fuzz "^$$target$$" -test.fuzztime $(firstword $(FOR)) -test.fuzzminimizetime 10x -test.fuzzcachedir "$$($(GO) env GOCACHE)/fuzz/$(FUZZED)/$$dir") || failed="$$failed $$target"; done; \
+		test -z "$$failed" || { echo "failed:$$failed"; exit 1; }; }
 
 fidelity: ## rendered objects beside those of the helm and kustomize binaries, where they are on PATH
 	PREADMIT_FIDELITY=1 $(GO) test -count=1 -timeout 30m -run TestFidelity -v ./cmd/preadmit
