@@ -191,21 +191,26 @@ func (c *Compact) expand(x *compactResult, r *Result) {
 		r.Origins = slices.Clone(r.Origins)
 		return
 	}
-	r.Message = c.messages.all[x.message]
+	c.placed(x, r, make([]render.Origin, 0, x.places.n))
 	for _, f := range of(x.fields, c.pointers) {
 		r.Fields = append(r.Fields, c.fields.all[f])
-	}
-	if x.places.n > 0 {
-		r.Origins = make([]render.Origin, 0, x.places.n)
-	}
-	for _, p := range of(x.places, c.places) {
-		r.Origins = append(r.Origins, c.origin(p))
 	}
 	var digits [4 * fingerprintSize]byte
 	hex.Encode(digits[:2*fingerprintSize], x.identity[:])
 	hex.Encode(digits[2*fingerprintSize:], x.fingerprint[:])
 	prints := string(digits[:])
 	r.Identity, r.Fingerprint = prints[:2*fingerprintSize], prints[2*fingerprintSize:]
+}
+
+// placed sets the message and the places of r, which is the outline of a result, in room.
+func (c *Compact) placed(x *compactResult, r *Result, room []render.Origin) {
+	r.Message = c.messages.all[x.message]
+	for _, p := range of(x.places, c.places) {
+		room = append(room, c.origin(p))
+	}
+	if len(room) > 0 {
+		r.Origins = room
+	}
 }
 
 // outline sets r to a result, which may lack its message, fields, places and prints.
@@ -309,6 +314,20 @@ func (l *CompactList) Outline(i int, r *Result) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.outline(&l.results[i], r)
+}
+
+// Placed sets r to a result, which may lack its fields, fingerprint and identity. The
+// memory of its places is that of those in r.
+func (l *CompactList) Placed(i int, r *Result) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	x, room := &l.results[i], r.Origins[:0]
+	if x.whole > 0 {
+		l.expand(x, r)
+		return
+	}
+	l.outline(x, r)
+	l.placed(x, r, room)
 }
 
 // All yields the results. A result is valid until the next one comes.

@@ -94,7 +94,7 @@ func groupBy(l *list, keep func(*policy.Result) bool) []*group {
 	var all []*group
 	rules, files := make(map[classKey]uint32), make(map[string]uint32)
 	byLine := make(map[lineKey]*group)
-	for n, x := range l.all() {
+	for n, x := range l.placed() {
 		c, ok := classOf(x)
 		if !ok || !keep(x) {
 			continue
@@ -141,7 +141,7 @@ func sameMessage(s selection) []selection {
 	}
 	var all []selection
 	index := make(map[messageKey]uint32)
-	for n, x := range s.all() {
+	for n, x := range s.placed() {
 		c, _ := classOf(x)
 		i := numberOf(index, messageKey{classKey{c, ruleKeyOf(x)}, x.Message})
 		if int(i) == len(all) {
@@ -162,7 +162,7 @@ type spot struct {
 func (g *group) spots() []*spot {
 	var all []*spot
 	byLine := make(map[line]uint32)
-	for n, x := range g.results.all() {
+	for n, x := range g.results.placed() {
 		p := place(x)
 		i := numberOf(byLine, line{p.File, p.Line})
 		if int(i) == len(all) {

@@ -22,6 +22,12 @@ func newList(r *Report) *list {
 	l := &list{results: sorted(r.Results), held: r.Held}
 	l.order = make([]uint32, 0, l.held.Len()+len(l.results))
 	next, first := 0, l.held.Len()
+	if len(l.results) == 0 {
+		for n := range first {
+			l.order = append(l.order, uint32(n))
+		}
+		return l
+	}
 	for x := range policy.Merged(l.held.All(), policy.Each(l.results)) {
 		if next < len(l.results) && x == &l.results[next] {
 			l.order = append(l.order, uint32(first+next))
@@ -85,6 +91,12 @@ func (l *list) all() iter.Seq2[uint32, *policy.Result] {
 	return l.each(l.order, (*policy.CompactList).Expand)
 }
 
+// placed yields the results, which may lack their fields, fingerprint and identity. A
+// result and its places are valid until the next one comes.
+func (l *list) placed() iter.Seq2[uint32, *policy.Result] {
+	return l.each(l.order, (*policy.CompactList).Placed)
+}
+
 // outlines yields the results, which may lack what Report.Outlines says.
 func (l *list) outlines() iter.Seq2[uint32, *policy.Result] {
 	return l.each(l.order, (*policy.CompactList).Outline)
@@ -105,6 +117,11 @@ func (s *selection) at(i int) *policy.Result { return s.of.at(s.numbers[i]) }
 // all yields the results with their numbers. A result is valid until the next one comes.
 func (s *selection) all() iter.Seq2[uint32, *policy.Result] {
 	return s.of.each(s.numbers, (*policy.CompactList).Expand)
+}
+
+// placed yields the results as list.placed does.
+func (s *selection) placed() iter.Seq2[uint32, *policy.Result] {
+	return s.of.each(s.numbers, (*policy.CompactList).Placed)
 }
 
 // values yields the results. One is valid until the next one comes.

@@ -71,7 +71,7 @@ func lacksOf(all []*group) (rest []*group, lacks []*lack) {
 // messages counts the different messages of the group.
 func (g *group) messages() int {
 	seen := make(map[string]bool)
-	for _, x := range g.results.all() {
+	for _, x := range g.results.placed() {
 		seen[x.Message] = true
 	}
 	return len(seen)

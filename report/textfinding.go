@@ -78,7 +78,7 @@ func (p *printer) frame(o render.Origin, x *policy.Result) {
 func (p *printer) messages(g *group) {
 	seen := map[string]bool{g.first().Message: true}
 	more := 0
-	for _, x := range g.results.all() {
+	for _, x := range g.results.placed() {
 		if seen[x.Message] {
 			continue
 		}
@@ -165,7 +165,7 @@ func (p *printer) rule(x *policy.Result, primary render.Origin) string {
 
 func (p *printer) assumed(g *group) {
 	var all []string
-	for _, x := range g.results.all() {
+	for _, x := range g.results.outlines() {
 		for _, a := range x.Assumed {
 			if p.repeated[a] == 0 && !slices.Contains(all, a) && (len(all) < maxNames || p.Verbose) {
 				all = append(all, a)
