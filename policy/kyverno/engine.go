@@ -322,16 +322,7 @@ func (r *review) evaluate(p *phase, pol *Policy, rule *Rule, t *kyvernodoc.Targe
 // validates is the phase of validate rules.
 var validates = phase{
 	concerns: func(r *Rule) bool { return r.Validate != nil },
-	run: func(x *run) []Response {
-		v := x.validate()
-		if v == nil && len(x.review.questions) == 0 {
-			return nil
-		}
-		if v == nil {
-			v = &verdict{}
-		}
-		return x.only(v)
-	},
+	run:      (*run).validated,
 }
 
 // A Phase is one of the steps in which Kyverno processes a request.

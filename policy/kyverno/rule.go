@@ -9,6 +9,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 	"github.com/preadmit/preadmit/policy/internal/podsecurity"
+	"github.com/preadmit/preadmit/policy/internal/reads"
 	"github.com/preadmit/preadmit/policy/internal/signed"
 	"github.com/preadmit/preadmit/render"
 )
@@ -34,6 +35,9 @@ type program struct {
 	mutation      *mutation
 	generation    *generation
 	reported      reported
+
+	reads   func() ruleReads // computed on first use; nil unless the rule validates
+	repeats reads.Repeats[Response]
 }
 
 // reported holds the parts of a result that are the same for all results of the
@@ -55,6 +59,7 @@ func (e *Engine) newProgram(p *Policy, rule *Rule) *program {
 	if v := rule.Validate; v != nil {
 		g.message = newTemplate(v.Message)
 		g.clause = newClause(v)
+		g.reads = sync.OnceValue(func() ruleReads { return e.readsOf(g) })
 		if v.CEL != nil {
 			g.cel = sync.OnceValue(func() *celProgram { return e.newCEL(rule) })
 		}
@@ -99,6 +104,30 @@ type run struct {
 func (r *run) only(v *verdict) []Response {
 	r.one[0] = r.response(v)
 	return r.one[:]
+}
+
+// validated returns the response of a validate rule: that for an earlier request which is
+// equal in all that the rule reads, or a new one.
+func (r *run) validated() []Response {
+	if !r.repeatable() {
+		return r.respond()
+	}
+	return r.program.repeats.Verdicts(&r.review.key, requestKey{r}, func(r *Response) policy.Outcome { return outcomes[r.Status] }, func() ([]Response, bool) {
+		responses := r.respond()
+		return responses, r.review.work <= maxSharedWork && r.review.ctx.Err() == nil
+	})
+}
+
+// respond evaluates a validate rule.
+func (r *run) respond() []Response {
+	v := r.validate()
+	if v == nil && len(r.review.questions) == 0 {
+		return nil
+	}
+	if v == nil {
+		v = &verdict{}
+	}
+	return r.only(v)
 }
 
 // validate evaluates a validate rule: its context, preconditions and

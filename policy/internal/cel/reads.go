@@ -2,7 +2,6 @@ package cel
 
 import (
 	"encoding/binary"
-	"maps"
 	"math"
 	"slices"
 
@@ -11,60 +10,20 @@ import (
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/preadmit/preadmit/policy/internal/reads"
 )
 
 // Reads are the parts of `object` that expressions may read. Two objects with the same
 // [Reads.Key] are equal in all of them, so expressions that read nothing else have equal
 // values, errors and fields at fault.
-type Reads struct{ root *part }
-
-// A part is a place of an object, or of each element of a list there. Whether its
-// value exists, the value's type, whether it is empty and the length of a list always
-// count as read.
-type part struct {
-	fields   map[string]*part
-	names    []string // of fields, sorted
-	elements *part
-	all      bool // the whole value is read
-	lists    bool // the whole value is read if it is a list
-	others   bool // the whole value is read if it is no list
-}
-
-func (p *part) field(name string) *part {
-	if p.fields[name] == nil {
-		if p.fields == nil {
-			p.fields = map[string]*part{}
-		}
-		p.fields[name] = &part{}
-	}
-	return p.fields[name]
-}
-
-// each returns the part for the elements. A map is read whole if its elements are.
-func (p *part) each() *part {
-	if p.elements == nil {
-		p.elements = &part{}
-	}
-	p.others = true
-	return p.elements
-}
-
-// seal sorts the names of fields. No more may be added.
-func (p *part) seal() {
-	p.names = slices.Sorted(maps.Keys(p.fields))
-	for _, f := range p.fields {
-		f.seal()
-	}
-	if p.elements != nil {
-		p.elements.seal()
-	}
-}
+type Reads struct{ root *reads.Part }
 
 // ReadsOf returns the parts of the object that expressions may read. It returns nil
 // if they read anything else, or call a function that may depend on more than its
 // arguments. variable returns the expression of the i-th variable.
 func ReadsOf(expressions []*cel.Ast, names *Names, variable func(i int) *cel.Ast) *Reads {
-	r := &reader{root: &part{}, names: names, variable: variable, variables: map[int]flow{}, left: maxRead}
+	r := &reader{root: &reads.Part{}, names: names, variable: variable, variables: map[int]flow{}, left: maxRead}
 	for _, a := range expressions {
 		if a != nil {
 			r.consume(r.of(a.NativeRep().Expr(), nil))
@@ -73,13 +32,13 @@ func ReadsOf(expressions []*cel.Ast, names *Names, variable func(i int) *cel.Ast
 	if r.more {
 		return nil
 	}
-	r.root.seal()
+	r.root.Seal()
 	return &Reads{r.root}
 }
 
 // A reader follows parts of the object through expressions.
 type reader struct {
-	root      *part
+	root      *reads.Part
 	names     *Names
 	variable  func(i int) *cel.Ast
 	variables map[int]flow
@@ -94,7 +53,7 @@ const maxRead = 20_000
 // texts, a list that the expression makes (with the flow of its elements), or any other
 // computed value. The zero flow is no value.
 type flow struct {
-	parts    []*part
+	parts    []*reads.Part
 	texts    []string
 	elements *flow
 	other    bool
@@ -105,7 +64,7 @@ var computed = flow{other: true}
 
 // or returns the flow of either value.
 func (f flow) or(g flow) flow {
-	joined := flow{parts: union(f.parts, g.parts), texts: union(f.texts, g.texts), elements: f.elements, other: f.other || g.other}
+	joined := flow{parts: reads.Union(f.parts, g.parts), texts: reads.Union(f.texts, g.texts), elements: f.elements, other: f.other || g.other}
 	switch {
 	case joined.elements == nil:
 		joined.elements = g.elements
@@ -116,37 +75,33 @@ func (f flow) or(g flow) flow {
 	return joined
 }
 
-func union[T comparable](a, b []T) []T {
-	joined := slices.Clone(a)
-	for _, x := range b {
-		if !slices.Contains(joined, x) {
-			joined = append(joined, x)
-		}
-	}
-	return joined
-}
-
 // covers reports whether g adds nothing to f.
 func (f flow) covers(g flow) bool {
-	return len(union(f.parts, g.parts)) == len(f.parts) && len(union(f.texts, g.texts)) == len(f.texts) && (f.other || !g.other) &&
+	return len(reads.Union(f.parts, g.parts)) == len(f.parts) && len(reads.Union(f.texts, g.texts)) == len(f.texts) && (f.other || !g.other) &&
 		(g.elements == nil || f.elements != nil && f.elements.covers(*g.elements))
 }
 
 // consume records that a value is read whole.
 func (r *reader) consume(f flow) {
 	for _, p := range f.parts {
-		p.all = true
+		p.All = true
 	}
 	if f.elements != nil {
 		r.consume(*f.elements)
 	}
 }
 
+// each returns the part for the elements. A map is read whole if its elements are.
+func each(p *reads.Part) *reads.Part {
+	p.Others = true
+	return p.Each()
+}
+
 // items returns the flow of a value's elements.
 func (f flow) items() flow {
 	e := flow{other: f.other}
 	for _, p := range f.parts {
-		e.parts = append(e.parts, p.each())
+		e.parts = append(e.parts, each(p))
 	}
 	if f.elements != nil {
 		e = e.or(*f.elements)
@@ -162,7 +117,7 @@ func (f flow) field(names ...string) flow {
 	}
 	for _, p := range f.parts {
 		for _, name := range names {
-			e.parts = append(e.parts, p.field(name))
+			e.parts = append(e.parts, p.Field(name))
 		}
 	}
 	return e
@@ -234,7 +189,7 @@ func (r *reader) ident(name string, scope *local) flow {
 		return f
 	}
 	if name == "object" {
-		return flow{parts: []*part{r.root}}
+		return flow{parts: []*reads.Part{r.root}}
 	}
 	r.more = r.more || !slices.Contains(typeNames, name)
 	return computed
@@ -322,7 +277,7 @@ func (r *reader) each(args []ast.Expr, scope *local) (f flow) {
 // another value.
 func (r *reader) measure(f flow) {
 	for _, p := range f.parts {
-		p.others = true
+		p.Others = true
 	}
 }
 
@@ -345,7 +300,7 @@ func (r *reader) contains(args []ast.Expr, scope *local) flow {
 	}
 	f.field(key.texts...) // whether it is there always counts
 	for _, p := range f.parts {
-		p.lists = true
+		p.Lists = true
 	}
 	if f.elements != nil {
 		r.consume(*f.elements)
@@ -396,14 +351,14 @@ func (r *Reads) Key(buffer []byte, object ref.Val) (key []byte, ok bool) {
 	if r == nil {
 		return buffer, false
 	}
-	return r.root.append(buffer, object)
+	return appendPart(buffer, r.root, object)
 }
 
-// append writes each value after its type and length, so that different values have
+// appendPart writes each value after its type and length, so that different values have
 // different texts.
-func (p *part) append(b []byte, v ref.Val) ([]byte, bool) {
+func appendPart(b []byte, p *reads.Part, v ref.Val) ([]byte, bool) {
 	list, isList := v.(*List)
-	if p.all || isList && p.lists || !isList && p.others {
+	if p.All || isList && p.Lists || !isList && p.Others {
 		return appendWhole(b, v)
 	}
 	ok := true
@@ -413,21 +368,21 @@ func (p *part) append(b []byte, v ref.Val) ([]byte, bool) {
 			return append(b, 'e'), true
 		}
 		b = append(b, 'm')
-		for _, name := range p.names {
+		for _, name := range p.Names {
 			field, found := v.Lookup(name)
 			if !found {
 				b = append(b, '-')
 				continue
 			}
-			if b, ok = p.fields[name].append(b, field); !ok {
+			if b, ok = appendPart(b, p.Fields[name], field); !ok {
 				return b, false
 			}
 		}
 		return b, true
 	case *List:
 		b = binary.AppendUvarint(append(b, 'l'), uint64(len(list.elems)))
-		for i := 0; p.elements != nil && i < len(list.elems); i++ {
-			if b, ok = p.elements.append(b, list.elems[i]); !ok {
+		for i := 0; p.Elements != nil && i < len(list.elems); i++ {
+			if b, ok = appendPart(b, p.Elements, list.elems[i]); !ok {
 				return b, false
 			}
 		}
