@@ -185,6 +185,23 @@ func (c *Compact) Append(to []Result, held CompactResults) []Result {
 	return to
 }
 
+// Each yields results that c holds. A result is valid until the next one comes.
+func (c *Compact) Each(parts ...CompactResults) iter.Seq[*Result] {
+	return func(yield func(*Result) bool) {
+		var r Result
+		for _, part := range parts {
+			for i := range part {
+				c.mu.Lock()
+				c.expand(&part[i], &r)
+				c.mu.Unlock()
+				if !yield(&r) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // expand sets r to a result.
 func (c *Compact) expand(x *compactResult, r *Result) {
 	if c.outline(x, r); x.whole > 0 {

@@ -168,6 +168,7 @@ func (p *Passes) Change(f func(*Result)) {
 	for i := range p.rules {
 		f(&p.rules[i])
 	}
+	p.ids = nil // of the rules before
 }
 
 // Objects yields the objects of passes, in the fields Object, Origins and
@@ -328,6 +329,16 @@ func (p *Passes) All() iter.Seq[*Result] {
 			}
 		}
 	}
+}
+
+// AppendTo appends the passes to results.
+func (p *Passes) AppendTo(results []Result) []Result {
+	results = slices.Grow(results, p.Len())
+	for pass := range p.All() {
+		results = append(results, *pass)
+		results[len(results)-1].Origins = slices.Clone(pass.Origins) // which passes of an object share
+	}
+	return results
 }
 
 func (p *Passes) expand(o *passed, rule uint32, r *Result) {

@@ -1,6 +1,10 @@
 package policy
 
-import "github.com/preadmit/preadmit/render"
+import (
+	"iter"
+
+	"github.com/preadmit/preadmit/render"
+)
 
 // VariantRequests returns the requests that create the objects, and forms of
 // objects, that only some installations of units have.
@@ -30,7 +34,7 @@ func (r *Result) inVariant(v render.Variant) {
 // WithoutRepeats drops the results of variants that add nothing to those of the
 // default or an earlier variant: passes, and results with the fingerprint, outcome and
 // action of a failure among results or defaults.
-func WithoutRepeats(results []Result, defaults ...Result) []Result {
+func WithoutRepeats(results []Result, defaults ...iter.Seq[*Result]) []Result {
 	type said struct {
 		fingerprint string
 		outcome     Outcome
@@ -50,10 +54,10 @@ func WithoutRepeats(results []Result, defaults ...Result) []Result {
 	if !any {
 		return results
 	}
-	for _, list := range [][]Result{results, defaults} {
-		for i := range list {
-			if list[i].Only == "" {
-				learn(&list[i])
+	for _, list := range append(defaults, Each(results)) {
+		for r := range list {
+			if r.Only == "" {
+				learn(r)
 			}
 		}
 	}

@@ -78,11 +78,11 @@ func TestExempted(t *testing.T) {
 	denied := policy.Result{Outcome: policy.Fail, Fingerprint: "3", Action: policy.Deny, Message: "denied", Object: render.Key{Namespace: "shop"}}
 	warned := denied
 	warned.Action = policy.Warn
-	got := Exempted([]policy.Result{fails, known, denied, {Outcome: policy.Pass}}, []policy.Result{known, warned}, changed)
+	got := Exempted([]policy.Result{fails, known, denied, {Outcome: policy.Pass}}, changed, policy.Each([]policy.Result{known, warned}))
 	if len(got) != 2 || got[0].Message != "exempted by this change of Namespace shop: no" || got[1].Message != "exempted by this change of Namespace shop: denied" {
 		t.Errorf("%+v", got)
 	}
-	if got := Exempted([]policy.Result{warned}, []policy.Result{denied}, changed); len(got) > 0 {
+	if got := Exempted([]policy.Result{warned}, changed, policy.Each([]policy.Result{denied})); len(got) > 0 {
 		t.Errorf("the change makes it stronger: %+v", got)
 	}
 }

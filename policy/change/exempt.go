@@ -2,6 +2,7 @@ package change
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -82,11 +83,14 @@ func Concerned(reqs, changed []policy.Request) []policy.Request {
 // makes weaker, such as a warning: those of results, which use the base's exemptions, that
 // are not among found, which use the head's. Each names the object that exempts. Fields that only the head's
 // definition of a kind has exempt from nothing.
-func Exempted(results, found []policy.Result, changed []policy.Request) []policy.Result {
+func Exempted(results []policy.Result, changed []policy.Request, found ...iter.Seq[*policy.Result]) []policy.Result {
 	counts := func(r *policy.Result) bool { return r.Outcome == policy.Fail || r.Undecided() }
 	known := make(map[string]policy.Action) // the strongest
-	for i := range found {
-		if r := &found[i]; counts(r) {
+	for _, list := range found {
+		for r := range list {
+			if !counts(r) {
+				continue
+			}
 			if action, is := known[r.Fingerprint]; !is || r.Action.AtLeast(action) {
 				known[r.Fingerprint] = r.Action
 			}

@@ -1,10 +1,12 @@
 package evaluate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"slices"
 	"time"
 
@@ -115,7 +117,8 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	variants, oldVariants := e.shard.requests(s.By(policy.VariantRequests(in.Head))), e.shard.requests(s.By(policy.VariantRequests(b.in.Head)))
 	cached := newResultCache(o.Memory, in, trusted, s)
 	cached.distrust(was, now, nil)
-	v := cached.reviews(same, changed, variants, oldVariants)
+	held := cmp.Or(e.held, new(policy.CompactList))
+	v := cached.reviews(&held.Compact, same, changed, variants, oldVariants)
 	proposes := !samePolicies(b.in, in, s.NoTreePolicies)
 	start := time.Now()
 	if err := e.makeEngines(in, trusted, s, cached.engines(), v.left() > 0 || proposes || len(b.asOthers(s, v.requests())) > 0); err != nil {
@@ -132,7 +135,7 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	if err != nil {
 		return err
 	}
-	found := slices.Concat(kept, fresh)
+	found := []iter.Seq[*policy.Result]{v.same.held.Each(kept...), policy.Each(fresh)}
 	exempted, err := b.exempted(ctx, s, e.Engines, in, v, found)
 	if err != nil {
 		return err
@@ -156,9 +159,9 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 		return err
 	}
 	c := policy.Comparison{Moved: moved, Incomparable: half, Stopped: change.Stopped(was, now)}
-	c.Base = slices.Concat(e.shard.once(b.in.Found, e.Engines.Results, c.InBase(standing), policy.OnlyInVariants(b.in.Head, lint.IsPart)), c.InBase(kept), old, restOld)
+	c.Base = slices.Concat(e.shard.once(b.in.Found, e.Engines.Results, c.InBase(standing), policy.OnlyInVariants(b.in.Head, lint.IsPart)), old, restOld)
 	again := change.ChangedInputs(was, now)
-	e.Results = c.Compare(slices.Concat(e.shard.once(in.Found, e.Engines.Results, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart)), kept, fresh, exempted, rest))
+	e.Results = c.Compare(slices.Concat(e.shard.once(in.Found, e.Engines.Results, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart)), fresh, exempted, rest))
 	for i := range e.Results {
 		r := &e.Results[i]
 		if r.Baseline == policy.Unchanged && failsAgain(r, again) {
@@ -174,10 +177,28 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	e.Results = append(e.Results, e.shard.once(b.undeployed(in, reqs), b.newlyExcluded(o, in))...)
 	e.notes = append(e.notes, b.notes(in)...)
 	cached.keep(e.Engines)
-	if !proposes {
-		return nil
+	if proposes {
+		if err := e.propose(ctx, s, in, v, found); err != nil {
+			return err
+		}
 	}
-	return e.propose(ctx, s, in, v, found)
+	e.addUnchanged(held, kept, v.passes)
+	return nil
+}
+
+// addUnchanged adds the results of requests that change nothing. The base has them, too.
+func (e *Evaluation) addUnchanged(held *policy.CompactList, kept []policy.CompactResults, passes *policy.Passes) {
+	unchanged := func(r *policy.Result) { r.Baseline = policy.Unchanged }
+	held.Keep(kept...)
+	held.Change(unchanged)
+	if e.held == nil {
+		e.Results = append(e.Results, held.Sorted()...)
+	}
+	passes.Change(unchanged)
+	if e.passes == nil {
+		e.Results = passes.AppendTo(e.Results)
+	}
+	e.passes.Join(passes)
 }
 
 // failsAgain reports whether a result is about a unit that neither side could render and
@@ -215,7 +236,7 @@ func applied(reqs []policy.Request) []*render.Object {
 
 // exempted returns the failures that only pass because of what the change
 // exempts. found are the results with the head's exemptions.
-func (b *base) exempted(ctx context.Context, s engines.Options, with *engines.Set, head *load.Input, v *reviews, found []policy.Result) ([]policy.Result, error) {
+func (b *base) exempted(ctx context.Context, s engines.Options, with *engines.Set, head *load.Input, v *reviews, found []iter.Seq[*policy.Result]) ([]policy.Result, error) {
 	was, now := b.in.Side(), head.Side()
 	kinds, _ := with.Cluster.Asked()
 	if v.cache.covers(kinds) { // the change exempts nothing, see distrust
@@ -227,7 +248,7 @@ func (b *base) exempted(ctx context.Context, s engines.Options, with *engines.Se
 		return nil, err
 	}
 	changed, is = change.LookedUp(was, now, kinds)
-	allowed, err := b.reviewExempting(ctx, s, head, v, slices.Concat(found, exempted), changed, is)
+	allowed, err := b.reviewExempting(ctx, s, head, v, append(found, policy.Each(exempted)), changed, is)
 	for i := range allowed { // objects that need each other may be added together
 		allowed[i].Outcome = policy.Fail
 		if allowed[i].Action == policy.Deny {
@@ -238,7 +259,7 @@ func (b *base) exempted(ctx context.Context, s engines.Options, with *engines.Se
 }
 
 // reviewExempting reviews requests with the objects that is selects as the base has them.
-func (b *base) reviewExempting(ctx context.Context, s engines.Options, head *load.Input, v *reviews, found []policy.Result, changed []policy.Request, is func(*render.Object) bool) ([]policy.Result, error) {
+func (b *base) reviewExempting(ctx context.Context, s engines.Options, head *load.Input, v *reviews, found []iter.Seq[*policy.Result], changed []policy.Request, is func(*render.Object) bool) ([]policy.Result, error) {
 	if len(changed) == 0 {
 		return nil, nil
 	}
@@ -256,12 +277,12 @@ func (b *base) reviewExempting(ctx context.Context, s engines.Options, head *loa
 	if err != nil {
 		return nil, err
 	}
-	return change.Exempted(results, found, changed), nil
+	return change.Exempted(results, changed, found...), nil
 }
 
 // propose evaluates the head with its own policies, which differ from the base's, and
 // keeps the results that are new or gone.
-func (e *Evaluation) propose(ctx context.Context, s engines.Options, in *load.Input, v *reviews, trusted []policy.Result) error {
+func (e *Evaluation) propose(ctx context.Context, s engines.Options, in *load.Input, v *reviews, trusted []iter.Seq[*policy.Result]) error {
 	reqs, err := v.stored(ctx)
 	if err != nil {
 		return err
@@ -278,7 +299,12 @@ func (e *Evaluation) propose(ctx context.Context, s engines.Options, in *load.In
 		return err
 	}
 	results = policy.WithoutRepeats(results)
-	c := policy.Comparison{Base: slices.Concat(e.shard.once(e.Engines.Results), trusted)}
+	c := policy.Comparison{Base: slices.Clone(e.shard.once(e.Engines.Results))}
+	for _, list := range trusted {
+		for r := range list {
+			c.Base = append(c.Base, *r)
+		}
+	}
 	e.proposed = append(e.proposed, policy.Differing(c.Compare(slices.Concat(e.shard.once(set.Results), results)))...)
 	e.notes = append(e.notes, "the change touches policies, or objects that policies may read: the base's policies decide, and results that the changed ones would change are listed apart")
 	return nil

@@ -22,15 +22,17 @@ type reviews struct {
 	old           *part // what changes, as the base applies it again
 	oldVariants   *part
 	written       []*render.Object // the old objects of what changes, as the base has them
+	passes        *policy.Passes   // of what stays the same
 }
 
 // reviews finds the cached results of the requests of a change. Their old objects are
-// still as the base has them.
-func (r *resultCache) reviews(same, changed, variants, oldVariants []policy.Request) *reviews {
+// still as the base has them. The results of what stays the same are put into held.
+func (r *resultCache) reviews(held *policy.Compact, same, changed, variants, oldVariants []policy.Request) *reviews {
 	written := policy.OldObjects(changed)
 	v := &reviews{
-		cache: r, same: r.part("same", same), changed: r.part("changed", changed), variants: r.part("variants", variants),
-		old: r.part("old", policy.Reapplying(changed, written)), oldVariants: r.part("old variants", oldVariants), written: written,
+		cache: r, same: r.part("same", held, same), changed: r.part("changed", new(policy.Compact), changed), variants: r.part("variants", new(policy.Compact), variants),
+		old: r.part("old", new(policy.Compact), policy.Reapplying(changed, written)), oldVariants: r.part("old variants", new(policy.Compact), oldVariants),
+		written: written, passes: new(policy.Passes),
 	}
 	v.same.stores = true
 	r.changes = v.parts()
@@ -54,8 +56,9 @@ func (v *reviews) left() int {
 	return n
 }
 
-// forget forgets all cached results.
+// forget forgets all cached results, and those of head.
 func (v *reviews) forget() {
+	v.passes = new(policy.Passes)
 	for _, p := range v.parts() {
 		clear(p.known)
 		for _, g := range p.groups {
@@ -79,8 +82,9 @@ func (v *reviews) stored(ctx context.Context) ([]policy.Request, error) {
 	return v.requests(), nil
 }
 
-// head returns the results of what stays the same and of what changes.
-func (v *reviews) head(ctx context.Context) (kept, fresh []policy.Result, err error) {
+// head returns the results of what stays the same, without the passes, and of what
+// changes.
+func (v *reviews) head(ctx context.Context) (kept []policy.CompactResults, fresh []policy.Result, err error) {
 	before := make(map[int]bool) // needed for the base's results
 	n := 0
 	for i := range v.changed.reqs {
@@ -101,20 +105,20 @@ func (v *reviews) head(ctx context.Context) (kept, fresh []policy.Result, err er
 	}
 	last := v.chain
 	last.Forgets = true // a unit of which nothing changes is seldom looked at again
-	kept, err = v.same.review(ctx, last)
-	return kept, policy.WithoutRepeats(slices.Concat(fresh, only), kept...), err
+	kept, err = v.same.hold(ctx, last, v.passes)
+	return kept, policy.WithoutRepeats(slices.Concat(fresh, only), v.same.held.Each(kept...)), err
 }
 
 // base returns the results of what changes, as the base applies it. kept are those of what
 // stays the same.
-func (v *reviews) base(ctx context.Context, c policy.Chain, kept []policy.Result) ([]policy.Result, error) {
+func (v *reviews) base(ctx context.Context, c policy.Chain, kept []policy.CompactResults) ([]policy.Result, error) {
 	v.old.reqs = policy.Reapplying(v.changed.reqs, v.written)
 	old, err := v.old.review(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	only, err := v.oldVariants.review(ctx, c)
-	return policy.WithoutRepeats(slices.Concat(old, only), kept...), err
+	return policy.WithoutRepeats(slices.Concat(old, only), v.same.held.Each(kept...)), err
 }
 
 // A part holds requests of a change that are evaluated together, with the cached results
@@ -127,6 +131,7 @@ func (v *reviews) base(ctx context.Context, c policy.Chain, kept []policy.Result
 type part struct {
 	cache  *resultCache
 	name   string
+	held   *policy.Compact // holds the results
 	reqs   []policy.Request
 	groups []*requestGroup
 	known  []bool // by request: its results are cached
@@ -137,18 +142,18 @@ type part struct {
 // A requestGroup holds the requests of a part about one unit.
 type requestGroup struct {
 	requests []int32
-	units    []*render.Unit  // of both sides, that the requests depend on
-	text     string          // everything else that determines them; "" if that is not known
-	known    bool            // there are cached results
-	from     cache.Key       // of these
-	results  []policy.Result // these, without the passes
+	units    []*render.Unit        // of both sides, that the requests depend on
+	text     string                // everything else that determines them; "" if that is not known
+	known    bool                  // there are cached results
+	from     cache.Key             // of these
+	results  policy.CompactResults // these, without the passes
 	passes   *policy.Passes
 	learned  []byte // new results, encoded
 }
 
 // part returns the part with some requests.
-func (r *resultCache) part(name string, reqs []policy.Request) *part {
-	p := &part{cache: r, name: name, reqs: reqs, known: make([]bool, len(reqs)), stored: make([]bool, len(reqs))}
+func (r *resultCache) part(name string, held *policy.Compact, reqs []policy.Request) *part {
+	p := &part{cache: r, name: name, held: held, reqs: reqs, known: make([]bool, len(reqs)), stored: make([]bool, len(reqs))}
 	if r.off {
 		return p
 	}
@@ -262,7 +267,7 @@ func (p *part) recall(g *requestGroup, around string) {
 	if !ok {
 		return
 	}
-	g.results, g.passes, g.known, g.from = kept.Results, passes, true, key
+	g.results, g.passes, g.known, g.from = p.held.Add(kept.Results), passes, true, key
 	for _, i := range g.requests {
 		p.known[i] = true
 	}
@@ -288,46 +293,62 @@ func (p *part) storeOld(ctx context.Context, c policy.Chain, need func(i int) bo
 
 // review evaluates the requests without cached results and returns the results of all.
 func (p *part) review(ctx context.Context, c policy.Chain) ([]policy.Result, error) {
-	held := new(policy.Compact)
-	parts, err := p.evaluate(ctx, c, held)
+	parts, err := p.evaluate(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	n := 0
-	for _, results := range parts {
-		n += len(results)
-	}
-	for _, g := range p.groups {
-		n += len(g.results) + g.passes.Len()
-	}
-	all := make([]policy.Result, 0, n)
+	var all []policy.Result
 	if p.groups == nil { // nothing is cached
 		for i := range parts {
-			all, parts[i] = held.Append(all, parts[i]), nil
+			all = p.held.Append(all, parts[i])
 		}
 	}
 	for _, g := range p.groups {
 		if g.known {
-			all = append(all, g.results...)
-			for pass := range g.passes.All() {
-				all = append(all, *pass)
-				all[len(all)-1].Origins = slices.Clone(pass.Origins) // which passes of an object share
-			}
+			all = g.passes.AppendTo(p.held.Append(all, g.results))
 			continue
 		}
 		first := len(all)
 		for _, i := range g.requests {
-			all = held.Append(all, parts[i])
+			all = p.held.Append(all, parts[i])
 		}
-		p.learn(g, all[first:])
+		passes := new(policy.Passes)
+		p.learn(g, passes.Take(slices.Clone(all[first:])), passes)
 	}
 	policy.Sort(all)
 	return all, nil
 }
 
+// hold evaluates the requests without cached results and returns the results of all, as
+// p.held has them, but for the passes, which it adds to passes. No two groups may have
+// units of one identity.
+func (p *part) hold(ctx context.Context, c policy.Chain, passes *policy.Passes) ([]policy.CompactResults, error) {
+	fresh := new(policy.Passes)
+	c.Passes = fresh
+	parts, err := p.evaluate(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	passed := fresh.By(func(k render.Key) string { return k.Unit })
+	for _, g := range p.groups {
+		if g.known {
+			parts = append(parts, g.results)
+			passes.Join(g.passes)
+			continue
+		}
+		var own []policy.Result
+		for _, i := range g.requests {
+			own = p.held.Append(own, parts[i])
+		}
+		p.learn(g, own, passed[p.reqs[g.requests[0]].Subject().Key().Unit])
+	}
+	passes.Join(fresh)
+	return parts, nil
+}
+
 // evaluate evaluates the requests without cached results, and returns the results by
 // request.
-func (p *part) evaluate(ctx context.Context, c policy.Chain, held *policy.Compact) ([]policy.CompactResults, error) {
+func (p *part) evaluate(ctx context.Context, c policy.Chain) ([]policy.CompactResults, error) {
 	const enough = 512 // requests at a time, and more of one unit, which may forget its places then
 	all := make([]policy.CompactResults, len(p.reqs))
 	var at []int
@@ -338,7 +359,7 @@ func (p *part) evaluate(ctx context.Context, c policy.Chain, held *policy.Compac
 				return err
 			}
 		}
-		results, err := c.ReviewEach(ctx, reqs, held)
+		results, err := c.ReviewEach(ctx, reqs, p.held)
 		for k, i := range at {
 			all[i] = results[k]
 		}
@@ -364,15 +385,13 @@ func (p *part) evaluate(ctx context.Context, c policy.Chain, held *policy.Compac
 
 // learn sorts the results of a group and keeps them for the next run, unless that could
 // find others.
-func (p *part) learn(g *requestGroup, results []policy.Result) {
-	policy.Sort(results)
+func (p *part) learn(g *requestGroup, results []policy.Result, passes *policy.Passes) {
 	if g.text == "" || slices.ContainsFunc(results, isFault) {
 		return
 	}
-	passes := new(policy.Passes)
-	rest := passes.Take(slices.Clone(results))
+	policy.Sort(results)
 	var e cache.Encoder
-	e.Plain(unitResults{rest, passes.Pack()})
+	e.Plain(unitResults{results, passes.Pack()})
 	if data, err := e.Data(); err == nil {
 		g.learned = data
 	}

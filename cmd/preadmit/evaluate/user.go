@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -55,7 +56,7 @@ func controller(head []*render.Object) string {
 // applied as another user, such as by spec.serviceAccountName. For units that the change
 // adds they are warnings, since each unit has to name some user. Found are the results of
 // the requests as the head's users make them.
-func (b *base) impersonated(ctx context.Context, s engines.Options, v *reviews, found []policy.Result) ([]policy.Result, error) {
+func (b *base) impersonated(ctx context.Context, s engines.Options, v *reviews, found []iter.Seq[*policy.Result]) ([]policy.Result, error) {
 	if len(b.asOthers(s, v.requests())) == 0 {
 		return nil, nil
 	}
@@ -71,7 +72,7 @@ func (b *base) impersonated(ctx context.Context, s engines.Options, v *reviews, 
 			return nil, err
 		}
 		u := asOther[0].Object.Unit
-		results = change.Exempted(results, found, []policy.Request{{Object: u.Owner}})
+		results = change.Exempted(results, []policy.Request{{Object: u.Owner}}, found...)
 		for i := range results {
 			if was[u.Identity()] == nil && results[i].Action == policy.Deny {
 				results[i].Action = policy.Warn
