@@ -63,8 +63,8 @@ type Engine struct {
 	options    Options
 	policies   []*Policy
 	exceptions []*exception
-	resources  map[schema.GroupResource]schema.GroupKind // resources of the cluster's objects
-	frozen     sync.Map                                  // lookedUp to ref.Val
+	resources  func() map[schema.GroupResource]schema.GroupKind // resources of the cluster's objects
+	frozen     sync.Map                                         // lookedUp to ref.Val
 }
 
 // New compiles the policies among the objects, with their exceptions; other
@@ -75,7 +75,8 @@ func New(objects []*render.Object, o Options) (*Engine, error) {
 	if o.Mergers == nil {
 		o.Mergers, _ = o.Kinds.(patch.Mergers)
 	}
-	e := &Engine{options: o, resources: resourcesOf(o)}
+	e := &Engine{options: o}
+	e.resources = sync.OnceValue(e.resourcesOfCluster)
 	all := make([]*Policy, len(objects))
 	faults := make([][]error, len(objects))
 	k := &compiler{proxies: o.CLI}
@@ -121,11 +122,11 @@ func (e *Engine) bind() {
 	slices.SortStableFunc(e.policies, func(a, b *Policy) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// resourcesOf returns the kinds of the resources in the cluster.
-func resourcesOf(o Options) map[schema.GroupResource]schema.GroupKind {
+// resourcesOfCluster returns the kinds of the resources in the cluster.
+func (e *Engine) resourcesOfCluster() map[schema.GroupResource]schema.GroupKind {
 	resources := map[schema.GroupResource]schema.GroupKind{}
-	for _, gvk := range o.Cluster.Versions() {
-		resources[o.Kinds.Resource(gvk).GroupResource()] = gvk.GroupKind()
+	for _, gvk := range e.options.Cluster.Versions() {
+		resources[e.options.Kinds.Resource(gvk).GroupResource()] = gvk.GroupKind()
 	}
 	return resources
 }

@@ -56,7 +56,7 @@ func (q query) String() string {
 func (r *review) candidates(q query) []*render.Object {
 	var all []*render.Object
 	if r.mocks == nil {
-		if gk, ok := r.engine.resources[q.gvr.GroupResource()]; ok {
+		if gk, ok := r.engine.resources()[q.gvr.GroupResource()]; ok {
 			all = r.engine.options.Cluster.List(gk)
 		}
 		return all

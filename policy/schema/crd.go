@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -227,4 +228,6 @@ func (k *Kinds) suggestCustom(gvk schema.GroupVersionKind) string {
 	return ""
 }
 
-func compareKinds(a, b schema.GroupKind) int { return strings.Compare(a.String(), b.String()) }
+func compareKinds(a, b schema.GroupKind) int {
+	return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Group, b.Group))
+}

@@ -100,12 +100,14 @@ func (s *Served) kinds(defined []*render.Object, version string) (*schema.Kinds,
 func compile(in, trusted *load.Input, o Options) (*Set, error) {
 	b := &Set{Chain: policy.Chain{Watch: o.Watch.Requests(), Fails: o.Watch.Fails}}
 	head, given, context := render.Objects(in.Head), render.Objects(trusted.Given), render.Objects(slices.Concat(in.Context, in.Anywhere))
-	all := slices.Concat(head, given, context)
+	compiled := func(units []*render.Unit) []*render.Object { return load.Only(render.Objects(units), lint.IsCompiled) }
+	own, anywhere := compiled(in.Head), compiled(in.Anywhere)
 
-	defined := load.Only(all, lint.IsCompiled)
+	defined := slices.Concat(own, compiled(trusted.Given), compiled(in.Context), anywhere)
 	validated := defined
 	if trusted != in {
-		was := load.Only(render.Objects(slices.Concat(trusted.Head, trusted.Context)), lint.IsCompiled)
+		own, anywhere = compiled(trusted.Head), compiled(trusted.Anywhere)
+		was := slices.Concat(own, compiled(trusted.Context))
 		defined = change.Definitions(defined, was)
 		validated = defined
 		if trusted.Exempts != nil {
@@ -127,16 +129,17 @@ func compile(in, trusted *load.Input, o Options) (*Set, error) {
 		return nil, fmt.Errorf("--kube-version: %w", err)
 	}
 	b.Chain.Validators = append(b.Chain.Validators, definitions)
-	cluster := policy.NewCluster(all...)
-	policies := given
-	if !o.NoTreePolicies {
-		policies = slices.Concat(given, render.Objects(trusted.Head), render.Objects(trusted.Anywhere))
-	}
 	if trusted != in {
-		cluster = change.Cluster(in.Side(), trusted.Side(), trusted.Exempts)
+		b.Cluster = change.Cluster(in.Side(), trusted.Side(), trusted.Exempts)
+	} else {
+		b.Cluster = policy.NewCluster(slices.Concat(head, given, context)...)
 	}
-	policies = Distinct(load.Only(policies, lint.IsCompiled))
-	b.Cluster = cluster
+	cluster := b.Cluster
+	policies := compiled(trusted.Given)
+	if !o.NoTreePolicies {
+		policies = slices.Concat(policies, own, anywhere)
+	}
+	policies = Distinct(policies)
 	b.broken(lint.Check(policies, given, context, kinds))
 	authorizer, err := newAuthorizer(in, o.Settings, cluster)
 	if err != nil {
