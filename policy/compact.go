@@ -387,8 +387,9 @@ func (l *CompactList) Change(f func(*Result)) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	var r Result
 	for i := range l.objects {
-		r := Result{Object: l.objects[i].Key}
+		r = Result{Object: l.objects[i].Key}
 		f(&r)
 		l.objects[i] = compactObject{r.Object, r.Unreached}
 	}
@@ -396,12 +397,12 @@ func (l *CompactList) Change(f func(*Result)) {
 		f(&l.rules.rules[i])
 	}
 	for i := range l.messages.all {
-		r := Result{Message: l.messages.all[i]}
+		r = Result{Message: l.messages.all[i]}
 		f(&r)
 		l.messages.all[i] = r.Message
 	}
 	for i := range l.files.all {
-		r := Result{Origins: []render.Origin{{Span: render.Span{File: l.files.all[i]}}}}
+		r = Result{Origins: []render.Origin{{Span: render.Span{File: l.files.all[i]}}}}
 		f(&r)
 		l.files.all[i] = r.Origins[0].File
 	}

@@ -159,9 +159,10 @@ func (p *Passes) Change(f func(*Result)) {
 	if p == nil {
 		return
 	}
+	var r Result
 	for i := range p.objects {
 		o := &p.objects[i]
-		r := Result{Object: o.Object, Origins: o.Origins, Unreached: o.Unreached}
+		r = Result{Object: o.Object, Origins: o.Origins, Unreached: o.Unreached}
 		f(&r)
 		*o = passed{r.Object, r.Origins, r.Unreached, o.Printed}
 	}

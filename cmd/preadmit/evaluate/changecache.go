@@ -168,14 +168,10 @@ func (r *resultCache) part(name string, held *policy.Compact, reqs []policy.Requ
 		}
 		g.requests = append(g.requests, int32(i))
 	}
-	around := ""
-	if r.around != nil {
-		around = r.around.sum()
-	}
 	for _, g := range p.groups {
 		p.describe(g)
-		if around != "" {
-			p.recall(g, around)
+		if r.around != nil {
+			p.recall(g, r.aroundSum)
 		}
 	}
 	return p

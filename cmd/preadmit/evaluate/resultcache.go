@@ -126,9 +126,10 @@ type resultCache struct {
 	kinds    string   // kinds of the head's objects, which notes depend on
 	off      bool     // nothing is cached
 
-	around *surroundings           // recorded ones that still hold; nil: none
-	put    map[*render.Unit][]byte // new results
-	got    map[*render.Unit]bool   // units whose results come from the cache
+	around    *surroundings           // recorded ones that still hold; nil: none
+	aroundSum string                  // of around
+	put       map[*render.Unit][]byte // new results
+	got       map[*render.Unit]bool   // units whose results come from the cache
 
 	changes   []*part                                 // the requests of a change
 	positions map[*render.Unit]map[*render.Object]int // see position
@@ -335,7 +336,7 @@ func (r *resultCache) findAround() {
 	}
 	for _, s := range r.surroundings() {
 		if r.holds(&s) {
-			r.around = &s
+			r.around, r.aroundSum = &s, s.sum()
 			return
 		}
 	}
@@ -390,13 +391,12 @@ func (r *resultCache) results(passes *policy.Passes, held *policy.Compact) map[*
 	if r.around == nil {
 		return known
 	}
-	around := r.around.sum()
 	for _, u := range r.head {
 		id, ok := r.id(u)
 		if !ok {
 			continue
 		}
-		data, ok := r.memory.Store.Get(r.resultsKey(u, id, around))
+		data, ok := r.memory.Store.Get(r.resultsKey(u, id, r.aroundSum))
 		if !ok {
 			continue
 		}
@@ -467,7 +467,7 @@ func (r *resultCache) engines() *engines.Set {
 	if r.around == nil {
 		return nil
 	}
-	data, ok := r.memory.Store.Get(r.enginesKey(r.around.sum()))
+	data, ok := r.memory.Store.Get(r.enginesKey(r.aroundSum))
 	if !ok {
 		return nil
 	}
@@ -508,9 +508,9 @@ func (r *resultCache) keep(b *engines.Set) {
 		switch {
 		case r.around == nil:
 			r.keepAround(now)
-		case r.around.sum() != around:
+		case r.aroundSum != around:
 			r.keepAround(now)
-			r.copy(r.around.sum(), around)
+			r.copy(r.aroundSum, around)
 		}
 	})
 }

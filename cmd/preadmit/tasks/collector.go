@@ -10,7 +10,7 @@ import (
 )
 
 // collectAt is the memory that a process may use before its first garbage collection.
-const collectAt = 80 << 20
+const collectAt = 96 << 20
 
 // collectMore limits the size of a process if less than a quarter of its memory must be scanned,
 // such as one that holds mostly text. Collections are cheap then. A process with more memory in use
