@@ -37,7 +37,7 @@ func CollectLate() {
 // Limits of garbage. A collection reads all memory in use, so a few large ones
 // cost less than many small ones.
 const (
-	usual    = 272 << 20 // a smaller process is not collected
+	usual    = 320 << 20 // a smaller process is not collected
 	moderate = 104 << 20 // a larger process may keep this much garbage,
 	least    = 2         // or 1/least of the memory in use
 
