@@ -358,7 +358,7 @@ func holds(value any, mark string, depth int) bool {
 	}
 	switch t := value.(type) {
 	case string:
-		return strings.Contains(t, mark)
+		return strings.IndexByte(t, mark[0]) >= 0 && strings.Contains(t, mark)
 	case []any:
 		for _, e := range t {
 			if holds(e, mark, depth+1) {

@@ -22,12 +22,15 @@ func (m membership) holds(key, value any) bool {
 			return m.one(true)
 		}
 		v, ok := valuesOf(value, m.scalars)
+		if ok && len(keys) > fewKeys {
+			v.index()
+		}
 		return ok && m.many(texts(keys), v)
 	}
 	if !isScalar(key) {
 		return false
 	}
-	found, ok := isAmong(fmt.Sprint(key), value)
+	found, ok := isAmong(text(key), value)
 	return ok && m.one(found)
 }
 
@@ -46,9 +49,17 @@ func isScalar(v any) bool {
 func texts(list []any) []string {
 	found := make([]string, len(list))
 	for i, e := range list {
-		found[i] = fmt.Sprint(e)
+		found[i] = text(e)
 	}
 	return found
+}
+
+// text returns a value as it is printed. Lists may be long, and mostly hold strings.
+func text(v any) string {
+	if s, ok := v.(string); ok {
+		return s
+	}
+	return fmt.Sprint(v)
 }
 
 // isAmong reports whether a key is in a value: a list, with wildcards on either
@@ -57,7 +68,7 @@ func texts(list []any) []string {
 func isAmong(key string, value any) (found, ok bool) {
 	switch v := value.(type) {
 	case []any:
-		return slices.ContainsFunc(v, func(e any) bool { return alike(key, fmt.Sprint(e)) }), true
+		return values{list: texts(v)}.has(key), true
 	case string:
 		if pattern.Wildcard(v, key) {
 			return true, true
@@ -70,8 +81,6 @@ func isAmong(key string, value any) (found, ok bool) {
 	}
 	return false, false
 }
-
-func alike(a, b string) bool { return pattern.Wildcard(a, b) || pattern.Wildcard(b, a) }
 
 // listInText parses a list of strings in JSON, such as ConfigMaps hold. Other JSON
 // gives no value, and any other text is itself the only value.
@@ -95,38 +104,41 @@ func isOnly(keys []any, value any) bool {
 	return ok && len(keys) == 1 && fmt.Sprint(keys[0]) == s
 }
 
-// values is the list or range in which keys are searched.
+// values is the list or range in which keys are searched, with wildcards on either side.
 type values struct {
 	list  []string
 	wild  []string        // those of list that hold wildcards
-	exact map[string]bool // all of list
+	exact map[string]bool // all of list; nil if wild is not set either
 	span  string
 }
 
-func listed(list []string) values {
-	v := values{list: list, exact: make(map[string]bool, len(list))}
-	for _, e := range list {
+// fewKeys is the number of keys beyond which an index of the list saves time.
+const fewKeys = 8
+
+// index prepares for a search of many keys.
+func (v *values) index() {
+	v.exact = make(map[string]bool, len(v.list))
+	for _, e := range v.list {
 		v.exact[e] = true
 		if pattern.HasWildcard(e) {
 			v.wild = append(v.wild, e)
 		}
 	}
-	return v
 }
 
 // valuesOf converts a value; ok is false if the value can't contain a list.
 func valuesOf(value any, scalars bool) (v values, ok bool) {
 	switch x := value.(type) {
 	case []any:
-		return listed(texts(x)), true
+		return values{list: texts(x)}, true
 	case string:
 		if pattern.Range(x) {
 			return values{span: x}, true
 		}
 		list, ok := listInText(x)
-		return listed(list), ok
+		return values{list: list}, ok
 	}
-	return listed([]string{fmt.Sprint(value)}), scalars && isScalar(value)
+	return values{list: []string{text(value)}}, scalars && isScalar(value)
 }
 
 func (v values) has(key string) bool {
@@ -139,7 +151,11 @@ func (v values) has(key string) bool {
 	if pattern.HasWildcard(key) && slices.ContainsFunc(v.list, func(e string) bool { return pattern.Wildcard(key, e) }) {
 		return true
 	}
-	return slices.ContainsFunc(v.wild, func(e string) bool { return pattern.Wildcard(e, key) })
+	wild := v.wild
+	if v.exact == nil {
+		wild = v.list
+	}
+	return slices.ContainsFunc(wild, func(e string) bool { return pattern.Wildcard(e, key) })
 }
 
 // lacks reports whether a key is not in the list, or is a number outside of the range.
