@@ -20,20 +20,20 @@ func writeConcise(w io.Writer, r *Report, o Options) error {
 	p := &printer{Options: o, out: bufio.NewWriterSize(w, 64<<10), src: newSource(r), embedded: true}
 	p.Hyperlinks = ""
 	results := newList(r)
-	found, lacks := lacksOf(groups(results, p.shown))
+	found, missing := splitMissing(groups(results, p.shown))
 	for _, g := range found {
 		for _, s := range g.spots() {
 			p.concise(g.class, s)
 		}
 	}
-	for _, l := range lacks {
+	for _, l := range missing {
 		p.line(classes[l.class].word, ": ", l.headline(), l.next())
 	}
-	told, before := unitsTold(results, p.shown), unitsTold(results, unchanged)
+	reported, before := unitsReported(results, p.shown), unitsReported(results, unchanged)
 	n := 0
 	for _, u := range r.Units {
 		switch id := u.Identity(); {
-		case !u.missing() || told[id]:
+		case !u.missing() || reported[id]:
 		case before[id]:
 			n++
 		default:
@@ -64,7 +64,7 @@ func (p *printer) concise(c class, s *spot) {
 }
 
 // next says in one line how to provide the missing object or setting.
-func (l *lack) next() string {
+func (l *missingKind) next() string {
 	steps := slices.DeleteFunc([]string{l.get(), l.give(), prose(l.hint)}, func(s string) bool { return s == "" })
 	if len(steps) == 0 {
 		return ""

@@ -19,7 +19,7 @@ type digest struct {
 	unreachedCut int                  // units that nothing deploys and that were not rendered whole
 	beforeCut    int                  // units that were not rendered whole before the change either, for the same reason
 	found        [numClasses][]*group // findings that count, worst severity first
-	lacks        []*lack              // missing objects and settings of undecided findings
+	missingKinds []*missingKind       // missing objects and settings of undecided findings
 	repeated     map[string]int       // assumptions that are shown once, with the number of findings
 	changes      []unitChanges        // changes on the cluster
 	newly        []proposal           // what changed policies find, or enforce more strictly
@@ -36,12 +36,12 @@ func newDigest(r *Report) *digest {
 	d := &digest{Report: r, results: l, changes: changesByUnit(r.Changes), fixed: none, suppressed: none, unreached: none, unchanged: none}
 	d.tally = newTally(d.results, r.Passes)
 	all := groups(d.results, open)
-	found, lacks := lacksOf(all)
-	d.lacks, d.repeated = lacks, repeatedAssumptions(found, lacks)
-	told, before := unitsTold(d.results, open), unitsTold(d.results, unchanged)
+	found, missing := splitMissing(all)
+	d.missingKinds, d.repeated = missing, repeatedAssumptions(found, missing)
+	reported, before := unitsReported(d.results, open), unitsReported(d.results, unchanged)
 	for _, u := range r.Units {
 		switch {
-		case !u.missing() && u.Reason == "" || told[u.Identity()]:
+		case !u.missing() && u.Reason == "" || reported[u.Identity()]:
 		case before[u.Identity()]:
 			d.beforeCut++
 		case u.unreached():

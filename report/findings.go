@@ -90,7 +90,7 @@ func (f *finder) finding(g *group, at render.Origin) Finding {
 // preadmit fetch is not an error of its line.
 func findingLevel(g *group) string {
 	level := annotationLevel(g)
-	if len(lackKeys(g)) > 0 && level == "error" {
+	if len(missingKeys(g)) > 0 && level == "error" {
 		return "warning"
 	}
 	return level

@@ -40,15 +40,15 @@ func writeGitHub(w io.Writer, r *Report, _ Options) error {
 		p.line("deployed: ", r.Summary.Completeness())
 	}
 	byLevel := make(map[string][]*group)
-	found, lacks := lacksOf(groupBy(results, open))
+	found, missing := splitMissing(groupBy(results, open))
 	for _, g := range found {
 		byLevel[annotationLevel(g)] = append(byLevel[annotationLevel(g)], g)
 	}
-	for _, l := range lacks {
+	for _, l := range missing {
 		p.line(classes[l.class].word, ": ", l.headline())
-		p.lackDetails(l)
+		p.missingDetails(l)
 	}
-	p.told, p.before = unitsTold(results, open), unitsTold(results, unchanged)
+	p.reported, p.before = unitsReported(results, open), unitsReported(results, unchanged)
 	var left []string
 	for _, kind := range annotationKinds {
 		found := byLevel[kind.level]

@@ -48,7 +48,7 @@ type pageWriter struct {
 	err      error
 }
 
-// A pagePart is a section as the template knows it.
+// A pagePart is the template's data for a section.
 type pagePart struct {
 	ID, Title string
 	N, Left   int

@@ -193,26 +193,26 @@ func (p *pageWriter) places(f *pageFinding, spots []*spot) {
 // missing shows the data that undecided findings need, with the names of those that need
 // it folded.
 func (p *pageWriter) missing() {
-	p.section("missing", "Missing", shareMissing, len(p.lacks), func(i int) string {
-		l := p.lacks[i]
-		type thingOnPage struct{ Count, Name, Waiting string }
-		var things []thingOnPage
-		for j, t := range l.things {
+	p.section("missing", "Missing", shareMissing, len(p.missingKinds), func(i int) string {
+		l := p.missingKinds[i]
+		type item struct{ Count, Name, Waiting string }
+		var items []item
+		for j, t := range l.items {
 			if j == maxFolded {
-				things = append(things, thingOnPage{Name: policy.Plural(len(l.things)-j, "more")})
+				items = append(items, item{Name: policy.Plural(len(l.items)-j, "more")})
 				break
 			}
-			names := t.waiting()
+			names := t.neededBy()
 			if more := len(names) - maxFacts; more > 0 {
 				names = append(names[:maxFacts], "and "+strconv.Itoa(more)+" more")
 			}
-			things = append(things, thingOnPage{l.counted(t.results), cmp.Or(t.name, "any"), strings.Join(names, ", ")})
+			items = append(items, item{l.counted(t.results), cmp.Or(t.name, "any"), strings.Join(names, ", ")})
 		}
 		f := pageFinding{Class: classes[l.class].word, Word: classes[l.class].word, Message: l.headline(), Open: true}
 		f.mono("rules", strings.Join(l.rules(), ", "))
 		f.add("help", prose(l.hint))
 		f.mono("get", l.get())
 		f.mono("give", l.give())
-		return p.render("missing", map[string]any{"Finding": f, "Things": things})
+		return p.render("missing", map[string]any{"Finding": f, "Items": items})
 	})
 }

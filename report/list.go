@@ -97,7 +97,7 @@ func (l *list) placed() iter.Seq2[uint32, *policy.Result] {
 	return l.each(l.order, (*policy.CompactList).Placed)
 }
 
-// outlines yields the results, which may lack what Report.Outlines says.
+// outlines yields the results, which may be incomplete, see Report.Outlines.
 func (l *list) outlines() iter.Seq2[uint32, *policy.Result] {
 	return l.each(l.order, (*policy.CompactList).Outline)
 }

@@ -170,23 +170,23 @@ func (m *markdownWriter) findings(title string, share int, found []*group) {
 // missing writes the missing objects and settings of undecided findings, with
 // the names of those findings folded.
 func (m *markdownWriter) missing() {
-	m.section("Missing", shareMissing, len(m.lacks), func(i int) string {
-		l := m.lacks[i]
-		body := m.text.embed(&m.frame, func() { m.text.lackDetails(l) })
-		return "**" + classes[l.class].word + "**: " + plainText(l.headline()) + "\n\n" + fenced(body) + "\n\n" + folded(l) + strings.Repeat("\n", min(1, len(m.lacks)-1-i))
+	m.section("Missing", shareMissing, len(m.missingKinds), func(i int) string {
+		l := m.missingKinds[i]
+		body := m.text.embed(&m.frame, func() { m.text.missingDetails(l) })
+		return "**" + classes[l.class].word + "**: " + plainText(l.headline()) + "\n\n" + fenced(body) + "\n\n" + folded(l) + strings.Repeat("\n", min(1, len(m.missingKinds)-1-i))
 	})
 }
 
 // folded lists the findings that need each missing object, below a line that
 // unfolds them.
-func folded(l *lack) string {
+func folded(l *missingKind) string {
 	var b strings.Builder
 	b.WriteString("<details><summary>needed by</summary>\n\n")
 	n := 0
-	for i, t := range l.things {
-		names := t.waiting()
+	for i, t := range l.items {
+		names := t.neededBy()
 		if n += len(names); n > maxFolded {
-			fmt.Fprintf(&b, "- … and %s\n", policy.Plural(len(l.things)-i, "other"))
+			fmt.Fprintf(&b, "- … and %s\n", policy.Plural(len(l.items)-i, "other"))
 			break
 		}
 		for j := range names {

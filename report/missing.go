@@ -15,57 +15,57 @@ import (
 // need the labels of one Namespace, or fifty units one chart. They are shown as
 // one block for each kind, with the command that gets the missing objects.
 
-const maxThings = 10 // of a block, but for -v
+const maxItems = 10 // items of a block without -v
 
-// A lack is one kind of missing data that leaves findings undecided.
-type lack struct {
+// A missingKind is one kind of missing objects or settings that leaves findings undecided.
+type missingKind struct {
 	class   class
-	kind    string // as policy.Missing has it
-	rule    string // of sources
+	kind    string // as in policy.Missing
+	rule    string // for sources
 	hint    string // the next step
-	things  []*thing
+	items   []*missingItem
 	results selection // each once
 }
 
-// A thing is a missing source or answer with the findings that wait for it.
-type thing struct {
+// A missingItem is a missing object, source or answer, with the findings that need it.
+type missingItem struct {
 	name    string // may be empty; safe to show
 	results selection
 }
 
-type lackKey struct{ kind, rule string }
+type missingKey struct{ kind, rule string }
 
-// lacksOf takes the groups that wait for something apart from the others. One
-// that waits alone for things of its kind stays a group.
-func lacksOf(all []*group) (rest []*group, lacks []*lack) {
-	waiting := make(map[lackKey]int) // how many groups and messages
+// splitMissing separates the groups that need missing data from the others. A group that is the
+// only one to need data of a kind stays a group.
+func splitMissing(all []*group) (rest []*group, missing []*missingKind) {
+	waiting := make(map[missingKey]int) // how many groups and messages
 	for _, g := range all {
-		for _, k := range lackKeys(g) {
+		for _, k := range missingKeys(g) {
 			waiting[k] += g.messages()
 		}
 	}
-	byKey := make(map[lackKey]*lack)
+	byKey := make(map[missingKey]*missingKind)
 	for _, g := range all {
-		keys := lackKeys(g)
-		if len(keys) == 0 || slices.ContainsFunc(keys, func(k lackKey) bool { return waiting[k] < 2 }) {
+		keys := missingKeys(g)
+		if len(keys) == 0 || slices.ContainsFunc(keys, func(k missingKey) bool { return waiting[k] < 2 }) {
 			rest = append(rest, g)
 			continue
 		}
 		for _, k := range keys {
 			if byKey[k] == nil {
-				byKey[k] = &lack{class: g.class, kind: k.kind, rule: k.rule, hint: g.first().Hint, results: selection{of: g.results.of}}
-				lacks = append(lacks, byKey[k])
+				byKey[k] = &missingKind{class: g.class, kind: k.kind, rule: k.rule, hint: g.first().Hint, results: selection{of: g.results.of}}
+				missing = append(missing, byKey[k])
 			}
 			byKey[k].add(g)
 		}
 	}
-	for _, l := range lacks {
-		slices.SortStableFunc(l.things, func(a, b *thing) int {
+	for _, l := range missing {
+		slices.SortStableFunc(l.items, func(a, b *missingItem) int {
 			return cmp.Or(cmp.Compare(l.count(b.results), l.count(a.results)), strings.Compare(a.name, b.name))
 		})
 	}
-	slices.SortStableFunc(lacks, func(a, b *lack) int { return cmp.Compare(b.results.len(), a.results.len()) })
-	return rest, lacks
+	slices.SortStableFunc(missing, func(a, b *missingKind) int { return cmp.Compare(b.results.len(), a.results.len()) })
+	return rest, missing
 }
 
 // messages counts the different messages of the group.
@@ -77,10 +77,10 @@ func (g *group) messages() int {
 	return len(seen)
 }
 
-// lackKeys returns the kinds of missing objects of a group, or none if the
+// missingKeys returns the kinds of missing objects of a group, or none if the
 // group has another cause too.
-func lackKeys(g *group) []lackKey {
-	var keys []lackKey
+func missingKeys(g *group) []missingKey {
+	var keys []missingKey
 	for _, x := range g.results.outlines() {
 		if !x.Undecided() || len(x.Missing) == 0 {
 			return nil
@@ -94,55 +94,55 @@ func lackKeys(g *group) []lackKey {
 	return keys
 }
 
-func keyOfMissing(x *policy.Result, m policy.Missing) lackKey {
+func keyOfMissing(x *policy.Result, m policy.Missing) missingKey {
 	if byUnit(m.Kind) {
-		return lackKey{m.Kind, ruleName(x.Engine, x.Policy, x.Rule)}
+		return missingKey{m.Kind, ruleName(x.Engine, x.Policy, x.Rule)}
 	}
-	return lackKey{kind: m.Kind}
+	return missingKey{kind: m.Kind}
 }
 
-func (l *lack) add(g *group) {
+func (m *missingKind) add(g *group) {
 	for n, x := range g.results.outlines() {
-		l.results.add(n)
-		if x.Hint != l.hint {
-			l.hint = ""
+		m.results.add(n)
+		if x.Hint != m.hint {
+			m.hint = ""
 		}
-		for _, m := range x.Missing {
-			if keyOfMissing(x, m) == (lackKey{l.kind, l.rule}) {
-				t := l.thing(visible(m.Name, maxMessage))
+		for _, missing := range x.Missing {
+			if keyOfMissing(x, missing) == (missingKey{m.kind, m.rule}) {
+				t := m.item(visible(missing.Name, maxMessage))
 				t.results.add(n)
 			}
 		}
 	}
 }
 
-func (l *lack) thing(name string) *thing {
-	for _, t := range l.things {
+func (m *missingKind) item(name string) *missingItem {
+	for _, t := range m.items {
 		if t.name == name {
 			return t
 		}
 	}
-	l.things = append(l.things, &thing{name: name, results: selection{of: l.results.of}})
-	return l.things[len(l.things)-1]
+	m.items = append(m.items, &missingItem{name: name, results: selection{of: m.results.of}})
+	return m.items[len(m.items)-1]
 }
 
 // byUnit reports whether units, not results, need a kind of missing data.
 func byUnit(kind string) bool { return kind == policy.MissingSource || kind == policy.MissingUnit }
 
 // count counts the units that need a source or another unit, or else the results.
-func (l *lack) count(results selection) int {
-	if !byUnit(l.kind) {
+func (m *missingKind) count(results selection) int {
+	if !byUnit(m.kind) {
 		return results.len()
 	}
 	return len(unitsOf(results))
 }
 
 // counted returns count with its noun.
-func (l *lack) counted(results selection) string {
-	if !byUnit(l.kind) {
+func (m *missingKind) counted(results selection) string {
+	if !byUnit(m.kind) {
 		return policy.Plural(results.len(), "result")
 	}
-	return policy.Plural(l.count(results), "unit")
+	return policy.Plural(m.count(results), "unit")
 }
 
 // unitsOf returns the units of results, in order and without duplicates.
@@ -159,8 +159,8 @@ func unitsOf(s selection) []string {
 }
 
 // headline says how many objects are missing and how many findings need them.
-func (l *lack) headline() string {
-	n, waiting := len(l.things), l.counted(l.results)
+func (m *missingKind) headline() string {
+	n, waiting := len(m.items), m.counted(m.results)
 	verb := func(singular, pluralForm string) string {
 		if n == 1 {
 			return singular
@@ -168,25 +168,25 @@ func (l *lack) headline() string {
 		return pluralForm
 	}
 	switch {
-	case l.kind == policy.MissingSource:
+	case m.kind == policy.MissingSource:
 		return fmt.Sprintf("%s that %s not in the tree %s %s from being rendered", policy.Plural(n, "source"), verb("is", "are"), verb("keeps", "keep"), waiting)
-	case l.kind == policy.MissingUnit:
+	case m.kind == policy.MissingUnit:
 		return fmt.Sprintf("%s that can't be rendered %s %s, which can't be rendered either", policy.Plural(n, "unit"), verb("makes", "make"), waiting)
-	case l.kind == policy.MissingUser:
+	case m.kind == policy.MissingUser:
 		return "the user is unknown, and decides " + waiting
-	case l.kind == policy.MissingAnswer:
+	case m.kind == policy.MissingAnswer:
 		return fmt.Sprintf("%s of the API server that %s not known %s %s", policy.Plural(n, "answer"), verb("is", "are"), verb("decides", "decide"), waiting)
-	case n == 1 && l.things[0].name == "":
-		return fmt.Sprintf("objects of kind %s that are not here decide %s", name(l.kind), waiting)
+	case n == 1 && m.items[0].name == "":
+		return fmt.Sprintf("objects of kind %s that are not here decide %s", name(m.kind), waiting)
 	default:
-		return fmt.Sprintf("%s that %s not here %s %s", l.noun(), verb("is", "are"), verb("decides", "decide"), waiting)
+		return fmt.Sprintf("%s that %s not here %s %s", m.noun(), verb("is", "are"), verb("decides", "decide"), waiting)
 	}
 }
 
 // noun returns the number and name of the missing objects. A resource's name is
 // plural already.
-func (l *lack) noun() string {
-	kind, n := name(l.kind), len(l.things)
+func (m *missingKind) noun() string {
+	kind, n := name(m.kind), len(m.items)
 	switch {
 	case n == 1 || kind == "" || !unicode.IsUpper([]rune(kind)[0]):
 		return fmt.Sprintf("%d %s", n, kind)
@@ -201,47 +201,49 @@ func (l *lack) noun() string {
 var commandWord = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]*$`)
 
 // get returns the command that gets the missing objects from a cluster, or "".
-func (l *lack) get() string {
-	switch l.kind {
+func (m *missingKind) get() string {
+	switch m.kind {
 	case policy.MissingSource, policy.MissingUnit, policy.MissingUser, policy.MissingAnswer, "Secret", "secrets":
 		return ""
 	}
-	kind := strings.ToLower(l.kind)
+	kind := strings.ToLower(m.kind)
 	if !commandWord.MatchString(kind) {
 		return ""
 	}
-	to := " -o yaml > " + l.file()
-	if l.kind == "Namespace" || l.kind == "CustomResourceDefinition" {
+	to := " -o yaml > " + m.file()
+	if m.kind == "Namespace" || m.kind == "CustomResourceDefinition" {
 		return "kubectl get " + kind + "s" + to
 	}
-	namespace, object, namespaced := strings.Cut(l.things[0].name, "/")
-	if len(l.things) == 1 && namespaced && commandWord.MatchString(namespace) && commandWord.MatchString(object) {
+	namespace, object, namespaced := strings.Cut(m.items[0].name, "/")
+	if len(m.items) == 1 && namespaced && commandWord.MatchString(namespace) && commandWord.MatchString(object) {
 		return "kubectl get " + kind + " " + object + " -n " + namespace + to
 	}
 	return "kubectl get " + kind + " --all-namespaces" + to
 }
 
-func (l *lack) file() string { return strings.ToLower(strings.TrimSuffix(l.kind, "s")) + "s.yaml" }
+func (m *missingKind) file() string {
+	return strings.ToLower(strings.TrimSuffix(m.kind, "s")) + "s.yaml"
+}
 
 // give returns the flag that passes the missing objects to preadmit, or "".
-func (l *lack) give() string {
+func (m *missingKind) give() string {
 	switch {
-	case byUnit(l.kind):
+	case byUnit(m.kind):
 		return ""
-	case l.kind == policy.MissingUser:
+	case m.kind == policy.MissingUser:
 		return "--as USER"
-	case l.get() == "":
+	case m.get() == "":
 		return "--with FILE"
 	default:
-		return "--with " + l.file()
+		return "--with " + m.file()
 	}
 }
 
 // rules returns the names of the rules that need the missing objects, without
 // duplicates.
-func (l *lack) rules() []string {
+func (m *missingKind) rules() []string {
 	var names []string
-	for _, x := range l.results.outlines() {
+	for _, x := range m.results.outlines() {
 		if n := ruleName(x.Engine, x.Policy, x.Rule); !slices.Contains(names, n) {
 			names = append(names, n)
 		}
@@ -249,10 +251,10 @@ func (l *lack) rules() []string {
 	return names
 }
 
-// text returns the thing's name. If a single finding waits for it, that one is named
-// behind it, unless a list follows.
-func (l *lack) text(t *thing, listed bool) string {
-	if l.count(t.results) > 1 || listed && t.name != "" {
+// text returns the item's name. If a single finding needs it, the finding's object or unit follows,
+// unless the caller lists the findings anyway.
+func (m *missingKind) text(t *missingItem, listed bool) string {
+	if m.count(t.results) > 1 || listed && t.name != "" {
 		return t.name
 	}
 	x := t.results.at(0)
@@ -270,17 +272,17 @@ func (l *lack) text(t *thing, listed bool) string {
 	}
 }
 
-// waiting returns the names of the objects that wait for the missing data.
-func (t *thing) waiting() []string {
+// neededBy returns the names of the objects and units that need the item.
+func (m *missingItem) neededBy() []string {
 	var names []string
-	for _, k := range objects(t.results) {
+	for _, k := range objects(m.results) {
 		names = append(names, short(k)+inUnit(k.Unit))
 	}
 	withObjects := make(map[string]bool) // units
-	for _, x := range t.results.outlines() {
+	for _, x := range m.results.outlines() {
 		withObjects[x.Object.Unit] = withObjects[x.Object.Unit] || x.Object.Kind != ""
 	}
-	for _, u := range unitsOf(t.results) {
+	for _, u := range unitsOf(m.results) {
 		if len(names) == 0 || !withObjects[u] {
 			names = append(names, visible(u, maxMessage))
 		}
@@ -288,25 +290,25 @@ func (t *thing) waiting() []string {
 	return names
 }
 
-// lack writes a block.
-func (p *printer) lack(l *lack) {
+// missingKind writes a block.
+func (p *printer) missingKind(l *missingKind) {
 	p.line(p.paint(l.class.colour(), classes[l.class].word), p.paint(bold, ": "+l.headline()))
-	p.lackDetails(l)
+	p.missingDetails(l)
 	p.line()
 }
 
-func (p *printer) lackDetails(l *lack) {
+func (p *printer) missingDetails(l *missingKind) {
 	p.pad = " "
-	for i, t := range l.things {
-		if i == maxThings && !p.Verbose {
-			p.line(p.pad, p.paint(blue, " = "), unlisted(len(l.things)-i), p.flag("lists them"))
+	for i, t := range l.items {
+		if i == maxItems && !p.Verbose {
+			p.line(p.pad, p.paint(blue, " = "), unlisted(len(l.items)-i), p.flag("lists them"))
 			break
 		}
-		if t.name != "" || len(l.things) > 1 {
+		if t.name != "" || len(l.items) > 1 {
 			p.note(l.counted(t.results), l.text(t, p.Verbose))
 		}
 		if p.Verbose {
-			p.list("     ", t.waiting())
+			p.list("     ", t.neededBy())
 		}
 	}
 	p.ruleNames(l)
@@ -315,7 +317,7 @@ func (p *printer) lackDetails(l *lack) {
 	p.note("give", l.give())
 }
 
-func (p *printer) ruleNames(l *lack) {
+func (p *printer) ruleNames(l *missingKind) {
 	rules := l.rules()
 	if len(rules) > maxRelated && !p.Verbose {
 		rules = append(slices.Clone(rules[:maxRelated]), unlisted(len(rules)-maxRelated)+p.flag("names them"))

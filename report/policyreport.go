@@ -15,18 +15,17 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// The policyreport format is what Kyverno and its dashboards work with:
-// wgpolicyk8s.io/v1alpha2, a PolicyReport for each namespace and a
-// ClusterPolicyReport for what has none, as YAML documents. Here a report says
-// what would be on the cluster: all results but those that are gone, passes
-// too. What is suppressed is a skip that says so.
+// The policyreport format is the one of Kyverno and its dashboards: wgpolicyk8s.io/v1alpha2, a
+// PolicyReport for each namespace and a ClusterPolicyReport for what has none, as YAML documents. A
+// report contains the results for the objects as they would be on the cluster: all results,
+// including passes, except fixed ones. A suppressed result is a skip whose message says so.
 //
-// Every text is written in double quotes, as JSON has it, which is YAML too.
-// etcd takes no object of more than 1.5 MiB, so a report goes on in another
-// one from 1 MiB. There is no timestamp: a report has no clock.
+// Every text is written as a JSON string, which is valid YAML. etcd rejects objects of more than
+// 1.5 MiB, so after 1 MiB a report continues in another object. There is no timestamp, so that
+// output is reproducible.
 const maxReportBytes = 1 << 20
 
-// The results as PolicyReport has them, in the order of its summary.
+// The values of result in a PolicyReport, in the order of its summary.
 var reportResults = []string{"pass", "fail", "warn", "error", "skip"}
 
 // reportResult maps an outcome and action.
@@ -45,7 +44,7 @@ func reportResult(x *policy.Result) string {
 	}
 }
 
-// A clusterReport is one document in the making.
+// A clusterReport is a document that is being written.
 type clusterReport struct {
 	kind, name, namespace string
 	counts                map[string]int
@@ -79,7 +78,7 @@ func writePolicyReport(w io.Writer, r *Report, _ Options) error {
 	}
 	passes := r.Passes.By(func(k render.Key) string { return k.Namespace })
 	for namespace := range passes {
-		of(namespace) // which may have passes alone
+		of(namespace) // a namespace may have only passes
 	}
 	if len(byNamespace) == 0 {
 		of("")

@@ -29,7 +29,7 @@ type printer struct {
 	embedded bool            // in another format, which has no -v
 	wrap     bool            // long texts are broken at Width
 	repeated map[string]int  // assumptions that are written once, at the end, with the number of findings
-	told     map[string]bool // units that were not rendered, for a reason that is written already
+	reported map[string]bool // units that were not rendered, for a reason that is written already
 	before   map[string]bool // units that were not rendered before the change either, for the same reason
 }
 

@@ -15,15 +15,15 @@ import (
 	"github.com/preadmit/preadmit/report/internal/sarif"
 )
 
-// The SARIF format, for GitHub code scanning first of all. What GitHub does
-// with a file was read in its documentation and in github/codeql-action in
-// November 2026; what follows from it here:
+// The SARIF format, for GitHub code scanning first of all. GitHub's behaviour is taken from its
+// documentation and from github/codeql-action in November 2026. The consequences are:
 //
-//   - An alert is (rule, file, line), so a result is, too. Further objects at the
-//     line are in the message, occurrenceCount and properties.
-//   - A result without a location has the whole upload refused, and a path that
-//     is not in the repository is never shown. A result whose line is not in
-//     the tree goes to the nearest file that is; without any it becomes a
+//   - GitHub identifies an alert by rule, file and line, so there is one result for
+//     each of them. Further objects at the line are in the message,
+//     occurrenceCount and properties.
+//   - GitHub refuses an upload with a result without a location, and never shows a
+//     path that is not in the repository. A result whose line is not in the tree
+//     is placed at the nearest file that is. If there is none, it becomes a
 //     notification.
 //   - GitHub shows only results, neither notifications nor a result's kind. So an
 //     error of rendering or compiling, or an undecided result, is a result in both
@@ -40,9 +40,10 @@ import (
 //   - A link in message.text is the only way to show a related location, and a
 //     region of several lines is shown on a pull request only when all of
 //     them changed: every location is linked, and every region is one line.
-//   - 25,000 results, 25,000 rules or 10 MB (compressed) have a file refused,
-//     and of more than 5,000 results GitHub picks: we pick, the worst first,
-//     and say how many were left out.
+//   - GitHub refuses files with more than 25,000 results, 25,000 rules or 10 MB
+//     (compressed), and of more than 5,000 results it keeps some of its own choice.
+//     So a file has at most 5,000 results, the worst ones, and a notification with
+//     the number of those left out.
 const (
 	maxAlerts        = 5000
 	maxAlertBytes    = 8 << 20 // compressed, of the 10 MB
@@ -95,7 +96,8 @@ func encodeSARIF(w io.Writer, log sarif.Log) error {
 	return out.Flush()
 }
 
-// A jsonSafeWriter gets whole documents, as json.Encoder writes them.
+// A jsonSafeWriter applies jsonSafe. Each Write must contain a whole document, as those of
+// json.Encoder do.
 type jsonSafeWriter struct{ io.Writer }
 
 func (j jsonSafeWriter) Write(b []byte) (int, error) {
@@ -105,7 +107,7 @@ func (j jsonSafeWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// A sarifRun gathers one run.
+// A sarifRun builds a run.
 type sarifRun struct {
 	full          bool // the full profile
 	baseline      bool // the report compares with a base
@@ -118,19 +120,19 @@ type sarifRun struct {
 // An alert is a finding of one rule at one line.
 type alert struct {
 	*alertOutline
-	at      render.Origin // in the tree, if that is at hand
-	exact   bool          // at is where the finding is, not just near it
+	at      render.Origin // in the tree, if there is one
+	exact   bool          // at is the place of the finding, not just the nearest file
 	results selection     // the worst first
 }
 
-// An alertOutline is what decides which alerts are shown, since most are not where
-// there are very many.
+// An alertOutline is the part of an alert that decides whether it is shown. The rest is computed
+// for shown alerts only, because there may be very many others.
 type alertOutline struct {
 	id        string
 	file      string
 	line      int
 	class     class // the worst
-	unreached bool  // nothing found in the tree deploys what it is about, so that it is a note
+	unreached bool  // nothing found in the tree deploys its objects, so it is a note
 	open      bool  // one of the results counts
 	all       selection
 }
@@ -171,8 +173,7 @@ func (s *sarifRun) alerts(results *list) []*alertOutline {
 	return all
 }
 
-// add adds a result. Those of units that are deployed decide on the class, if there are
-// any.
+// add adds a result. If some results are of deployed units, only those decide the class.
 func (a *alertOutline) add(number uint32, c class, x *policy.Result) {
 	switch {
 	case a.unreached == x.Unreached:
@@ -223,8 +224,7 @@ func mustClass(x *policy.Result) class {
 	return c
 }
 
-// worstFirst is the order in which alerts are kept: by what follows from them,
-// new ones before others, by severity, and then by rule and place.
+// worstFirst sorts alerts: by class, new ones first, by severity, and then by rule and place.
 func (s *sarifRun) worstFirst(all []*alertOutline) {
 	slices.SortStableFunc(all, func(a, b *alertOutline) int {
 		return cmp.Or(
@@ -239,8 +239,8 @@ func (s *sarifRun) worstFirst(all []*alertOutline) {
 	})
 }
 
-// results makes the results of as many alerts as GitHub takes, and says how
-// many are left out.
+// results returns the results for as many alerts as GitHub accepts, and the number of alerts left
+// out.
 func (s *sarifRun) results(alerts []*alertOutline) ([]sarif.Result, int) {
 	results := []sarif.Result{}
 	s.trimRules(alerts[:min(maxAlerts, len(alerts))])
@@ -266,8 +266,7 @@ func (s *sarifRun) results(alerts []*alertOutline) ([]sarif.Result, int) {
 	return results, omitted
 }
 
-// trimRules leaves out rules that none of the alerts needs where there are more
-// than GitHub takes.
+// trimRules removes rules that none of the alerts needs if there are more than GitHub accepts.
 func (s *sarifRun) trimRules(alerts []*alertOutline) {
 	used := make(map[string]bool)
 	for _, a := range alerts {
@@ -306,7 +305,7 @@ func (s *sarifRun) level(a *alert) string {
 	return levelOf(a.class)
 }
 
-// fullResult adds what GitHub does not read.
+// fullResult adds the fields that GitHub ignores.
 func (s *sarifRun) fullResult(res *sarif.Result, a *alert) {
 	x := a.results.at(0)
 	res.Kind = "fail"
@@ -330,7 +329,8 @@ func (s *sarifRun) fullResult(res *sarif.Result, a *alert) {
 	}
 }
 
-// baselineOf is new if anything is; SARIF wants a state of all or none.
+// baselineOf returns the baseline state of an alert: new if one of its results is new, else
+// unchanged if one is unchanged.
 func baselineOf(a *alert) string {
 	states := []policy.Baseline{policy.New, policy.Unchanged, policy.Absent}
 	best := len(states) - 1
@@ -353,8 +353,8 @@ func (s *sarifRun) properties(a *alert) sarif.ResultProperties {
 	return p
 }
 
-// fingerprints are GitHub's, which it recomputes and compares, and our own,
-// which also survives a changed line.
+// fingerprints returns two fingerprints: GitHub's hash of the line, which GitHub recomputes and
+// compares, and our own, which does not change if the line does.
 func (s *sarifRun) fingerprints(a *alert) map[string]string {
 	prints := map[string]string{}
 	if f := s.src.file(a.at.File); f != nil {
@@ -368,8 +368,8 @@ func (s *sarifRun) fingerprints(a *alert) map[string]string {
 	return prints
 }
 
-// flow is the way of the field through the files, in the order in which they
-// act; nil for fewer than two places.
+// flow returns the places that made the field, in the order in which they take effect. It returns
+// nil for fewer than two places.
 func (s *sarifRun) flow(x *policy.Result) []sarif.CodeFlow {
 	order := []render.Role{render.Reference, render.Value, render.Generated, render.Manifest, render.Template, render.Patch}
 	var steps []sarif.FlowLocation

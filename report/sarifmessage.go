@@ -11,8 +11,8 @@ import (
 	"github.com/preadmit/preadmit/report/internal/sarif"
 )
 
-// message is the text of an alert and the locations that it links to. Its first
-// sentence, which is the alert's title, names the object.
+// message returns the text of an alert and the locations that it links to. The first sentence,
+// which GitHub uses as the title, names the object.
 func (s *sarifRun) message(a *alert) ([]sarif.Location, string) {
 	x := a.results.at(0)
 	m := &linked{src: s.src, object: x.Object, seen: map[line]bool{{a.at.File, a.at.Line}: true}}
@@ -74,7 +74,7 @@ func others(a *alert) string {
 	return unlinked("And " + policy.Plural(len(rest), "more object") + ": " + strings.Join(names, ", "))
 }
 
-// differing are the messages that are not the first's, safe to show.
+// differing returns the messages that differ from the first result's, safe to show.
 func differing(s selection) []string {
 	var all []string
 	seen := map[string]bool{s.at(0).Message: true}

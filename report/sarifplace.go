@@ -41,8 +41,8 @@ func (s *source) locate(x *policy.Result) (o render.Origin, exact, ok bool) {
 	return o, false, ok
 }
 
-// within returns o with its file's true path and a line that the file has;
-// without a tree it is o when it could be in one. ok is false when it is not.
+// within returns o with the file's path after resolving links and with a line that the file has. ok
+// is false if the file is not in the tree. Without a tree, ok is true if the path could be in one.
 func (s *source) within(o render.Origin) (_ render.Origin, ok bool) {
 	if s.tree == nil {
 		return o, uri(o.File) != ""
@@ -58,8 +58,8 @@ func (s *source) within(o render.Origin) (_ render.Origin, ok bool) {
 	return o, true
 }
 
-// nearest is the file that represents the path, or the closest directory
-// above it that has one.
+// nearest returns the file that represents a path, or else the closest directory above it that has
+// such a file.
 func (s *source) nearest(p string) string {
 	if p == "" || path.IsAbs(p) {
 		return ""
@@ -77,7 +77,7 @@ func (s *source) nearest(p string) string {
 	}
 }
 
-// location is a place as SARIF has it, for a result about that object.
+// location returns the SARIF location of a place, for a result about object.
 func (s *source) location(o render.Origin, object render.Key) sarif.Location {
 	return sarif.Location{Physical: sarif.PhysicalLocation{
 		Artifact: sarif.ArtifactLocation{URI: uri(o.File), URIBaseID: srcRoot},
@@ -85,8 +85,8 @@ func (s *source) location(o render.Origin, object render.Key) sarif.Location {
 	}}
 }
 
-// region is the part of a span on its first line, with its text unless it may
-// be a secret. A whole file is its first line.
+// region returns the first line of a span, or the span's part of it, with the text unless it may be
+// a secret. For a whole file it is the file's first line.
 func (s *source) region(sp render.Span, object render.Key) sarif.Region {
 	r := sarif.Region{StartLine: max(sp.Line, 1), EndLine: max(sp.Line, 1)}
 	oneLine := sp.EndLine == 0 || sp.EndLine == sp.Line
@@ -116,7 +116,7 @@ func (s *source) region(sp render.Span, object render.Key) sarif.Region {
 	return r
 }
 
-// columns is the part of a line from one column to before another, which count
+// columns returns the part of a line from column from up to but not including to. Columns count
 // code points from 1.
 func columns(text string, from, to int) string {
 	start, end, i := len(text), len(text), 1

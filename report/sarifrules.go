@@ -29,9 +29,8 @@ type ruleKey struct{ engine, policy, rule string }
 
 func ruleKeyOf(x *policy.Result) ruleKey { return ruleKey{x.Engine, x.Policy, x.Rule} }
 
-// ruleIDs gives rules their SARIF ids: policy/rule, with the engine before it
-// where two engines have the same. An alert is known by its rule's id, so it
-// must not change with anything but the rule.
+// ruleIDs assigns SARIF ids to rules: policy/rule, preceded by the engine if two engines have the
+// same policy/rule. GitHub identifies alerts by the id, so it must depend on the rule only.
 type ruleIDs struct {
 	byKey map[ruleKey]string
 	rules map[string]*policy.Rule
@@ -39,8 +38,8 @@ type ruleIDs struct {
 	index map[string]int // in ids
 }
 
-// newRuleIDs takes the rules that were applied and, from the results, those
-// that nobody documented, such as what can go wrong in rendering.
+// newRuleIDs returns the ids of the evaluated rules and of undocumented rules in results, such as
+// errors of rendering.
 func newRuleIDs(r *Report, results *list) *ruleIDs {
 	rules := make(map[ruleKey]*policy.Rule)
 	for i := range r.Rules {
@@ -111,7 +110,7 @@ func (r *ruleIDs) id(x *policy.Result) string {
 
 func (r *ruleIDs) severity(id string) policy.Severity { return r.rules[id].Severity }
 
-// securitySeverity is the number by which GitHub shows a severity.
+// securitySeverity returns GitHub's number for a severity.
 func securitySeverity(s policy.Severity) string {
 	return map[policy.Severity]string{
 		policy.Critical: "9.5", policy.High: "8.0", policy.Medium: "5.5", policy.Low: "2.5", policy.Info: "0.5",
@@ -131,8 +130,8 @@ func (r *ruleIDs) descriptors() []sarif.Descriptor {
 	return all
 }
 
-// trim leaves out rules without results where there are more than GitHub
-// takes, and returns how many.
+// trim removes rules without results if there are more rules than GitHub accepts. It returns the
+// number removed.
 func (r *ruleIDs) trim(used map[string]bool) int {
 	excess := len(r.ids) - maxDescriptors
 	if excess <= 0 {
@@ -167,7 +166,7 @@ func descriptor(id string, r *policy.Rule) sarif.Descriptor {
 	return d
 }
 
-// undocumented describes a rule by its place in its engine.
+// undocumented returns a description of a rule that has none.
 func undocumented(r *policy.Rule) string {
 	switch r.Engine {
 	case policy.EngineRender:
@@ -181,7 +180,8 @@ func undocumented(r *policy.Rule) string {
 	}
 }
 
-// help says why, what the rule is, how to fix a failure and where it is written.
+// help returns the help text of a rule: its description and expression, how to fix a failure, its
+// place and its URL.
 func help(r *policy.Rule, long string) *sarif.Text {
 	written := r.Origin
 	written.File = visible(written.File, maxMessage)
@@ -239,7 +239,7 @@ func problemSeverity(a policy.Action) string {
 
 var word = regexp.MustCompile(`[A-Za-z0-9]+`)
 
-// pascal is a name as CamelCase, the way SARIF wants it.
+// pascal converts a name to CamelCase, as SARIF recommends for rule names.
 func pascal(s string) string {
 	var b strings.Builder
 	for _, w := range word.FindAllString(s, -1) {
@@ -253,13 +253,13 @@ func pascal(s string) string {
 
 var hump = regexp.MustCompile(`([a-z0-9])([A-Z])`)
 
-// kebab is ValidatingAdmissionPolicy as validating-admission-policy.
+// kebab converts a name such as ValidatingAdmissionPolicy to validating-admission-policy.
 func kebab(s string) string {
 	words := word.FindAllString(hump.ReplaceAllString(name(s), "$1-$2"), -1)
 	return strings.ToLower(strings.Join(words, "-"))
 }
 
-// sentences is a text on one line that ends like a sentence.
+// sentences puts a text on one line and ends it with a full stop.
 func sentences(s string) string {
 	s = prose(s)
 	if s != "" && !strings.ContainsAny(s[len(s)-1:], ".!?") {
@@ -282,7 +282,7 @@ func cutRunes(s string, n int) string {
 	return string([]rune(s)[:n-1]) + "…"
 }
 
-// lines makes text of several lines safe to show: breaks stay.
+// lines makes text of several lines safe to show, and keeps the line breaks.
 func lines(s string) string {
 	all := splitLines(strings.TrimRightFunc(s, unicode.IsSpace))
 	for i, l := range all {
@@ -291,7 +291,7 @@ func lines(s string) string {
 	return strings.Join(all, "\n")
 }
 
-// webURL is the URL if it is one to browse, and "" otherwise.
+// webURL returns the URL if it is http or https, and "" otherwise.
 func webURL(s string) string {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {

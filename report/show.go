@@ -79,15 +79,15 @@ func Excerpt(text string, sp render.Span, width int) (shown string, from, to int
 // Unrendered returns results for the units that were not rendered and have no
 // result that says so.
 func Unrendered(r *Report) []policy.Result {
-	told := make(map[string]bool)
+	reported := make(map[string]bool)
 	for x := range r.Outlines() {
 		if x.Engine == policy.EngineRender && x.Undecided() {
-			told[x.Object.Unit] = true
+			reported[x.Object.Unit] = true
 		}
 	}
 	var results []policy.Result
 	for _, u := range r.Units {
-		if u.missing() && !told[u.Identity()] {
+		if u.missing() && !reported[u.Identity()] {
 			results = append(results, unrendered(u))
 		}
 	}

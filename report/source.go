@@ -1,7 +1,6 @@
 package report
 
 import (
-	"errors"
 	"io/fs"
 	"path"
 	"regexp"
@@ -12,15 +11,14 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A source reads the files that results point to, each once, as long as they are
-// together no larger than maxHeld.
+// A source reads the files that results point to, and keeps up to maxHeld bytes of them.
 type source struct {
 	tree  fs.FS
-	files map[string]*file // by the path as named; nil for what is not a file
+	files map[string]*file // by their name in results; nil if that is no file
 	held  int              // bytes of their texts
-	// secret are lines with a value of a Secret, whose text is never shown.
+	// secret contains the lines with values of Secrets, whose text is never shown.
 	secret map[line]bool
-	// public are lines that set a field of a Secret which is no secret, such as a label.
+	// public contains the lines that set harmless fields of a Secret, such as labels.
 	public map[line]bool
 }
 
@@ -35,11 +33,11 @@ type file struct {
 	path   string // without symbolic links
 	text   string
 	lines  []string // without line ends; there is always one
-	hashes []string // made when first asked for
+	hashes []string // computed when first needed
 	secret bool     // a Secret is written in it
 }
 
-// newSource reads from the tree of r. Without one it knows no file.
+// newSource returns a source for the tree of r, which may be nil.
 func newSource(r *Report) *source {
 	s := &source{tree: r.Tree, files: make(map[string]*file), secret: make(map[line]bool), public: make(map[line]bool)}
 	for _, results := range [][]policy.Result{r.Results, r.Proposed} {
@@ -60,7 +58,7 @@ func newSource(r *Report) *source {
 	return s
 }
 
-// keepSecret remembers the lines of a result about a Secret.
+// keepSecret records the lines of a result about a Secret as secret or public.
 func (s *source) keepSecret(x *policy.Result) {
 	if x.Object.Kind != "Secret" {
 		return
@@ -110,11 +108,10 @@ func (s *source) file(name string) *file {
 	return f
 }
 
-// maxHeld bounds the texts in memory. Results are in the order of their units, so
-// that files are seldom read again.
+// maxHeld limits the texts in memory. Results are sorted by unit, so files are seldom read again.
 const maxHeld = 64 << 20
 
-// at is the line of a span, by the file's true path.
+// at returns the line of a span, with the file's path after resolving links.
 func (s *source) at(sp render.Span) line {
 	if f := s.file(sp.File); f != nil {
 		sp.File = f.path
@@ -122,7 +119,7 @@ func (s *source) at(sp render.Span) line {
 	return line{sp.File, sp.Line}
 }
 
-// line returns the text at a span's first line; ok is false where there is none.
+// line returns the text of a span's first line. ok is false if there is no such line.
 func (s *source) line(sp render.Span) (text string, ok bool) {
 	f := s.file(sp.File)
 	if f == nil || sp.Line < 1 || sp.Line > len(f.lines) {
@@ -131,9 +128,9 @@ func (s *source) line(sp render.Span) (text string, ok bool) {
 	return f.lines[sp.Line-1], true
 }
 
-// hidden says that the line at sp may hold what must not be shown, for a result
-// about that object: it makes a Secret, or something that has no object yet
-// went wrong in a file or at a key where one is written.
+// hidden reports whether the text at sp may contain a secret, for a result about object. It may if
+// the line sets a value of a Secret. If the result is about no object, it may if the file contains
+// a Secret, or if the line's key looks like a credential.
 func (s *source) hidden(sp render.Span, object render.Key) bool {
 	at := s.at(sp)
 	switch {
@@ -155,7 +152,7 @@ var (
 	keyOfLine  = regexp.MustCompile(`^\s*(?:- +)*(?:[A-Za-z0-9_./-]+|"[A-Za-z0-9_./-]+"|'[A-Za-z0-9_./-]+')\s*:(?:\s|$)`)
 )
 
-// mask leaves of a line its key, if it has one.
+// mask replaces everything but the key of a line.
 func mask(text string) string {
 	key := keyOfLine.FindString(text)
 	if len(key) == len(text) {
@@ -164,7 +161,7 @@ func mask(text string) string {
 	return key + "…"
 }
 
-// hash is the line's primaryLocationLineHash; a whole file has its first line's.
+// hash returns the primaryLocationLineHash of a line, or of the first line for number 0.
 func (f *file) hash(number int) string {
 	if f.hashes == nil {
 		f.hashes = lineHashes([]byte(f.text))
@@ -177,7 +174,10 @@ func (f *file) hash(number int) string {
 }
 
 func readFile(tree fs.FS, name string) (*file, error) {
-	p, err := resolve(tree, name)
+	if !fs.ValidPath(name) {
+		return nil, fs.ErrInvalid
+	}
+	p, err := render.Resolve(tree, name)
 	if err != nil {
 		return nil, err
 	}
@@ -189,53 +189,14 @@ func readFile(tree fs.FS, name string) (*file, error) {
 	return &file{path: p, text: text, lines: splitLines(text), secret: hasSecret(text)}, nil
 }
 
-// hasSecret reports whether a Secret may be written in a text. The expression alone
-// would take most of the time that a large file takes.
+// hasSecret reports whether a text may contain a Secret. The expression alone would be slow for
+// large files.
 func hasSecret(text string) bool {
 	return strings.Contains(text, "Secret") && secretKind.MatchString(text)
 }
 
-var (
-	errOutside = errors.New("is outside of the tree")
-	errLinks   = errors.New("goes through too many symbolic links")
-)
-
-// resolve returns the path of name once its symbolic links are
-// followed. The error says why it is none of the tree's.
-func resolve(tree fs.FS, name string) (string, error) {
-	if !fs.ValidPath(name) {
-		return "", errOutside
-	}
-	rest, done := strings.Split(name, "/"), "."
-	for links := 0; len(rest) > 0; {
-		next := path.Join(done, rest[0])
-		info, err := fs.Lstat(tree, next)
-		if err != nil {
-			return "", err
-		}
-		rest = rest[1:]
-		if info.Mode()&fs.ModeSymlink == 0 {
-			done = next
-			continue
-		}
-		if links++; links > 40 {
-			return "", errLinks
-		}
-		target, err := fs.ReadLink(tree, next)
-		if err != nil {
-			return "", err
-		}
-		target = path.Join(done, target)
-		if path.IsAbs(target) || !fs.ValidPath(target) {
-			return "", errOutside
-		}
-		rest, done = append(strings.Split(target, "/"), rest...), "."
-	}
-	return done, nil
-}
-
-// splitLines cuts at LF, CRLF and CR, as editors and GitHub count lines. After
-// a last line end comes one more line, which is empty.
+// splitLines splits at LF, CRLF and CR, as editors and GitHub do. After a final line end there is
+// one more, empty line.
 func splitLines(s string) []string {
 	lines := make([]string, 0, strings.Count(s, "\n")+1)
 	for {
@@ -251,8 +212,9 @@ func splitLines(s string) []string {
 	}
 }
 
-// unitFile is the file that represents a unit: itself, or the one in its
-// directory that makes it a unit, or any; "" when the tree has none.
+// unitFile returns the file that represents a unit: the unit itself if it is a file, else the
+// Chart.yaml or kustomization in its directory, else any file there. It returns "" if there is
+// none.
 func (s *source) unitFile(unit string) string {
 	if s.tree == nil || unit == "" || !fs.ValidPath(unit) {
 		return ""
@@ -274,8 +236,8 @@ func (s *source) unitFile(unit string) string {
 	return ""
 }
 
-// place is where a result is shown: the line that a person would edit first, or
-// for a policy's own fault the policy. The zero Origin is an unknown place.
+// place returns the place at which a result is shown: the line to edit first, or for a fault of a
+// policy the policy's line. It returns the zero Origin if the place is unknown.
 func place(x *policy.Result) render.Origin {
 	for _, o := range x.Origins {
 		if o.File != "" {

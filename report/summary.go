@@ -97,15 +97,15 @@ func (p *printer) proposed(r *Report) {
 // reason unless it is shown already. It returns those that were not rendered
 // before the change either.
 func (p *printer) units(r *Report) (before []string) {
-	told, unreached := 0, 0
+	reported, unreached := 0, 0
 	var left []string // units to list, by their line
 	names := make(map[string][]string)
 	for _, u := range r.Units {
 		switch {
 		case !u.missing() && u.Reason == "":
 			continue
-		case !p.Verbose && p.told[u.Identity()]:
-			told++
+		case !p.Verbose && p.reported[u.Identity()]:
+			reported++
 			continue
 		case !p.Verbose && p.before[u.Identity()]:
 			before = append(before, u.Identity())
@@ -127,8 +127,8 @@ func (p *printer) units(r *Report) (before []string) {
 		}
 		p.unit(line, names[line])
 	}
-	if told > 0 {
-		p.remark("not rendered, or only partly", policy.Plural(told, "unit")+", for the reasons above"+p.flag("lists them"))
+	if reported > 0 {
+		p.remark("not rendered, or only partly", policy.Plural(reported, "unit")+", for the reasons above"+p.flag("lists them"))
 	}
 	if unreached > 0 {
 		p.remark("partly rendered", policy.Plural(unreached, "unit")+" that nothing found here deploys"+p.flag("lists them"))

@@ -157,25 +157,25 @@ func policies(n int) string {
 	return fmt.Sprintf("%d policies", n)
 }
 
-// unitsTold returns the units that one of the results reports as not rendered.
-// It reads the results that keep allows.
-func unitsTold(results *list, keep func(*policy.Result) bool) map[string]bool {
-	told := make(map[string]bool)
+// unitsReported returns the units that a result reports as not rendered. It considers only results
+// for which keep returns true.
+func unitsReported(results *list, keep func(*policy.Result) bool) map[string]bool {
+	reported := make(map[string]bool)
 	for _, x := range results.outlines() {
 		if x.Engine == policy.EngineRender && x.Undecided() && keep(x) {
-			told[x.Object.Unit] = true
+			reported[x.Object.Unit] = true
 		}
 	}
-	return told
+	return reported
 }
 
-// unchanged reports whether a result was there before the change.
+// unchanged reports whether the base has the same result.
 func unchanged(x *policy.Result) bool { return x.Baseline == policy.Unchanged }
 
 // repeatedAssumptions counts the findings of each assumption that several
 // findings share, or that belongs to a finding which is shown without its
 // assumptions.
-func repeatedAssumptions(found []*group, lacks []*lack) map[string]int {
+func repeatedAssumptions(found []*group, missing []*missingKind) map[string]int {
 	counts := make(map[string]int)
 	for _, g := range found {
 		for _, a := range assumptions(g.results, maxAssumed) {
@@ -187,7 +187,7 @@ func repeatedAssumptions(found []*group, lacks []*lack) map[string]int {
 			delete(counts, a)
 		}
 	}
-	for _, l := range lacks {
+	for _, l := range missing {
 		for _, a := range assumptions(l.results, maxAssumed) {
 			for _, x := range l.results.outlines() {
 				if slices.Contains(x.Assumed, a) {

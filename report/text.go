@@ -30,14 +30,14 @@ func writeText(w io.Writer, r *Report, o Options) error {
 		p.verdict(r, results)
 		return p.out.Flush()
 	}
-	found, lacks := lacksOf(all)
-	p.repeated = repeatedAssumptions(found, lacks)
-	p.told, p.before = unitsTold(results, p.shown), unitsTold(results, unchanged)
+	found, missing := splitMissing(all)
+	p.repeated = repeatedAssumptions(found, missing)
+	p.reported, p.before = unitsReported(results, p.shown), unitsReported(results, unchanged)
 	for _, g := range found {
 		p.finding(g)
 	}
-	for _, l := range lacks {
-		p.lack(l)
+	for _, l := range missing {
+		p.missingKind(l)
 	}
 	if p.Verbose {
 		p.accepted(results)

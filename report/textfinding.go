@@ -37,8 +37,8 @@ func (p *printer) details(g *group) {
 	}
 	p.assumed(g)
 	p.note("help", prose(x.Hint))
-	if _, lacks := lacksOf([]*group{g, g}); len(lacks) == 1 { // as if there were several, for the command
-		p.note("get", lacks[0].get())
+	if _, missing := splitMissing([]*group{g, g}); len(missing) == 1 { // as if there were several, for the command
+		p.note("get", missing[0].get())
 	}
 	p.moreSpots(spots[1:])
 }

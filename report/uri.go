@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// uri is the relative URI of a file of the tree; "" for a path that is none:
-// absolute, empty, or with "." or ".." in it. What RFC 3986 does not allow in a
-// path segment is percent-encoded, byte by byte, and so is the colon, since
-// the first segment of a relative reference can't hold one.
+// uri returns the relative URI of a file of the tree. It returns "" for an invalid path: absolute,
+// empty, or with "." or ".." in it. Bytes that RFC 3986 does not allow in a path segment are
+// percent-encoded, and so is the colon, which the first segment of a relative reference can't
+// contain.
 func uri(p string) string {
 	if p == "." || !validTreePath(p) {
 		return ""
@@ -30,7 +30,8 @@ func validTreePath(p string) bool {
 	return fs.ValidPath(strings.ToValidUTF8(p, "_")) && !strings.Contains(p, "\x00")
 }
 
-// pchar are the characters of a path segment without the colon (RFC 3986, 3.3).
+// pchar reports whether a path segment may contain a character other than the colon (RFC 3986,
+// 3.3).
 func pchar(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
 		strings.IndexByte("-._~!$&'()*+,;=@", c) >= 0

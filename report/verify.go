@@ -11,8 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// A Problem is something in a SARIF file that is not so, or that GitHub would
-// refuse or not show.
+// A Problem is an error in a SARIF file, or something that GitHub would refuse or not show.
 type Problem struct {
 	Pointer string `json:"pointer"` // RFC 6901, into the file
 	Message string `json:"message"` // a sentence, safe to show
@@ -57,7 +56,7 @@ func gzipped(data []byte) int {
 	return g.n
 }
 
-// A verifier gathers problems.
+// A verifier collects problems.
 type verifier struct {
 	src      *source
 	problems []Problem
@@ -65,7 +64,7 @@ type verifier struct {
 	run      *runFacts
 }
 
-// runFacts are the facts that a run's results are held against.
+// runFacts are the facts about a run that its results are checked against.
 type runFacts struct {
 	full       bool              // preadmit's full profile, which is not for GitHub
 	columnKind string            //
@@ -192,8 +191,8 @@ func (v *verifier) reference(ref node, descriptors []node, what string) {
 	}
 }
 
-// sameRule reports whether a result's rule id is the descriptor's, or a
-// sub-rule's: the descriptor's and more path segments (SARIF 2.1.0, 3.27.5).
+// sameRule reports whether a result's rule id equals the descriptor's, or is the id of a sub-rule:
+// the descriptor's id with more path segments (SARIF 2.1.0, 3.27.5).
 func sameRule(id, descriptor string) bool {
 	return id == descriptor || descriptor != "" && strings.HasPrefix(id, descriptor+"/")
 }
@@ -284,7 +283,7 @@ func (v *verifier) result(r node) {
 	v.once(r, id, suppressed)
 }
 
-// ruleOf checks the ways in which a result names its rule, and returns its id.
+// ruleOf checks the fields in which a result names its rule, and returns the rule's id.
 func (v *verifier) ruleOf(r node) string {
 	ref := r.get("rule")
 	component := ""
@@ -321,7 +320,8 @@ func (v *verifier) ruleOf(r node) string {
 	return id.text()
 }
 
-// suppressed reports whether somebody accepted the result, which GitHub would not see.
+// suppressed reports whether the result is suppressed. It reports suppressed and absent results as
+// problems, since GitHub would open alerts for them.
 func (v *verifier) suppressed(r node) bool {
 	all := r.get("suppressions")
 	accepted := slices.ContainsFunc(all.list(), func(s node) bool {
@@ -337,8 +337,7 @@ func (v *verifier) suppressed(r node) bool {
 	return accepted
 }
 
-// once checks that a rule has one result at a line, since GitHub makes one
-// alert of several.
+// once checks that a rule has only one result at a line, because GitHub shows only one.
 func (v *verifier) once(r node, rule string, suppressed bool) {
 	physical := r.get("locations").first().get("physicalLocation")
 	line, _ := physical.get("region", "startLine").number()
@@ -393,8 +392,8 @@ func (v *verifier) flows(flows node) {
 // link is [words](target) in a message (SARIF 2.1.0, 3.11.6).
 var link = regexp.MustCompile(`\[(?:[^\[\]\\]|\\.)*\]\(([^)\s]*)\)`)
 
-// related checks that links lead somewhere and that every related location has
-// one, for GitHub shows no others.
+// related checks that each link has a location, and each related location a link, because GitHub
+// shows no others.
 func (v *verifier) related(r node) {
 	all := r.get("relatedLocations")
 	if n := len(all.list()); n > 1000 {
@@ -440,7 +439,7 @@ func (v *verifier) ids(r node) map[string]bool {
 	return ids
 }
 
-// fingerprint recomputes what GitHub recomputes.
+// fingerprint checks the hash of the line, which GitHub recomputes too.
 func (v *verifier) fingerprint(r node) {
 	print := r.get("partialFingerprints", "primaryLocationLineHash")
 	physical := r.get("locations").first().get("physicalLocation")

@@ -39,8 +39,8 @@ func (v *verifier) place(l node) {
 	}
 }
 
-// path checks the uri as GitHub wants it and, with a tree, that it is a
-// regular file of it. It returns false when the file can't be looked at.
+// path checks that a uri has the form that GitHub requires and, with a tree, that it is a regular
+// file of the tree. It returns false if the file can't be read.
 func (v *verifier) path(artifact node) bool {
 	uri := artifact.get("uri")
 	if uri.text() == "" {
@@ -61,8 +61,8 @@ func (v *verifier) path(artifact node) bool {
 	return true
 }
 
-// uriFault says what keeps a relative reference from being the clean path of a
-// file in a repository.
+// uriFault returns the reason why a relative reference is no clean path of a file in a repository,
+// or "".
 func uriFault(s string) string {
 	decoded, err := url.PathUnescape(s)
 	switch {
@@ -90,8 +90,7 @@ func notInURI(r rune) bool {
 	return r >= utf8.RuneSelf || !pchar(byte(r)) && !strings.ContainsRune("/:%", r)
 }
 
-// treePath is the path in the tree: the uri, below its base where that is a
-// relative one.
+// treePath returns the path in the tree: the uri, below its base if that is relative.
 func (v *verifier) treePath(artifact node) string {
 	p, err := url.PathUnescape(artifact.get("uri").text())
 	if err != nil {
@@ -104,7 +103,7 @@ func (v *verifier) treePath(artifact node) string {
 	return p
 }
 
-// fileFault says why a path is no regular file of the tree.
+// fileFault returns the reason why a path is no regular file of the tree, or "".
 func (v *verifier) fileFault(p string) string {
 	if !fs.ValidPath(p) {
 		return "is no path of the tree"
@@ -131,7 +130,7 @@ func (v *verifier) fileFault(p string) string {
 	return ""
 }
 
-// fileOf is the file of a location that path found nothing wrong with, or nil.
+// fileOf returns the file of a location, or nil if its path is invalid.
 func (v *verifier) fileOf(artifact node) *file {
 	s := artifact.get("uri").text()
 	if v.src.tree == nil || uriFault(s) != "" {
@@ -144,7 +143,7 @@ func (v *verifier) fileOf(artifact node) *file {
 // is the line's start or end.
 type area struct{ line, column, endLine, endColumn int }
 
-// around reports whether a is more than b and holds it (SARIF 2.1.0, 3.29.5).
+// around reports whether a contains b and is larger (SARIF 2.1.0, 3.29.5).
 func (a area) around(b area) bool {
 	if a == b || a.line == 0 || b.line == 0 {
 		return a != b
@@ -217,7 +216,8 @@ func (v *verifier) inside(r node, a area, f *file) bool {
 	return false
 }
 
-// widths are the ways to count columns that the run may mean.
+// widths returns the functions that count columns as the run may: one, or both if the run does not
+// say.
 func (v *verifier) widths() []func(rune) int {
 	switch v.run.columnKind {
 	case "utf16CodeUnits":
@@ -240,8 +240,8 @@ func (v *verifier) hasColumn(text string, column int) bool {
 	})
 }
 
-// offset is where in a line a column begins; the one after the last is its end.
-// A column of 0 is the first.
+// offset returns the byte offset at which a column begins. The column after the last one is the
+// line's end, and column 0 is the first.
 func offset(text string, column int, width func(rune) int) (int, bool) {
 	at := 1
 	for i, r := range text {
@@ -259,7 +259,7 @@ func (v *verifier) offsets(r node, f *file) {
 	v.offset(r.get("charOffset"), r.get("charLength"), func() int {
 		size := 0
 		for _, r := range f.text {
-			size += utf16Width(r) // the larger count, for either may be meant
+			size += utf16Width(r) // the larger count, because either may be meant
 		}
 		return size
 	})
@@ -292,7 +292,7 @@ func (v *verifier) snippet(r node, a area, f *file) {
 
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
-// quoted is the text of an area.
+// quoted returns the text of an area.
 func quoted(a area, f *file, width func(rune) int) (string, bool) {
 	lines := slices.Clone(f.lines[a.line-1 : a.endLine])
 	last := len(lines) - 1

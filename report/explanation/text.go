@@ -264,8 +264,8 @@ func keyText(k render.Key) string {
 	return k.Kind + " " + strings.TrimPrefix(k.Namespace+"/"+k.Name, "/")
 }
 
-// trial writes an evaluation with one parameter, the only rule with all parts
-// also where it holds.
+// trial writes an evaluation with one parameter. If there is only one rule, it writes all parts
+// even if they hold.
 func (p *printer) trial(t *policy.Trial, only bool) {
 	if t.Param != nil {
 		p.heading("with %s %s", keyText(*t.Param), firstPlace(t.ParamOrigin))

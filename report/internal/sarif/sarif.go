@@ -45,7 +45,7 @@ type ArtifactBase struct {
 	Description Text `json:"description"`
 }
 
-// A Tool is what made the run.
+// A Tool is the program that wrote the run.
 type Tool struct {
 	Driver Driver `json:"driver"`
 }
@@ -91,7 +91,7 @@ type Text struct {
 	Markdown string `json:"markdown,omitempty"`
 }
 
-// An Invocation tells how the run went.
+// An Invocation says whether the run succeeded.
 type Invocation struct {
 	ExecutionSuccessful bool           `json:"executionSuccessful"`
 	Notifications       []Notification `json:"toolExecutionNotifications"`
