@@ -66,7 +66,7 @@ func (s *suppressionParser) document(n *yaml.Node) {
 		key, value := n.Content[i], n.Content[i+1]
 		switch {
 		case i > 0 && key.Value == "suppressions":
-			s.fail(key, "suppressions is here twice")
+			s.fail(key, "suppressions is set twice")
 		case key.Value != "suppressions":
 			s.fail(key, "unknown key %q; there is suppressions", key.Value)
 		case value.Kind == yaml.ScalarNode && value.Tag == "!!null":
@@ -99,7 +99,7 @@ func (s *suppressionParser) entry(n *yaml.Node) {
 			s.fail(key, "unknown key %q; %s", key.Value, render.Instead(key.Value, suppressionKeys))
 			seen[render.Nearest(key.Value, suppressionKeys)] = true // don't report the key that was meant as missing
 		case seen[key.Value]:
-			s.fail(key, "%s is here twice", key.Value)
+			s.fail(key, "%s is set twice", key.Value)
 		case value.Kind != yaml.ScalarNode:
 			s.fail(value, "%s: want text", key.Value)
 		default:

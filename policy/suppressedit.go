@@ -24,7 +24,7 @@ type SuppressionEdit struct {
 func (s SuppressionEdit) Apply(file string, data []byte) ([]byte, error) {
 	old, err := ParseSuppressions(file, data)
 	if err != nil {
-		return nil, fmt.Errorf("nothing can be added until this is mended: %w", firstOf(err))
+		return nil, fmt.Errorf("nothing can be added until this is fixed: %w", firstOf(err))
 	}
 	gone := make([]bool, len(old))
 	var want []Suppression

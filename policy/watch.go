@@ -93,7 +93,7 @@ func (c Chain) steps(ctx context.Context, m Mutator, req *Request) (taken []Step
 func leftOutResult(engine any, why error) Result {
 	r := Result{
 		Engine: EngineCompile, Policy: "all", Rule: "set-apart", Outcome: Error, Action: Deny,
-		Message: fmt.Sprintf("evaluating this object %v: it is set apart, and no policy is evaluated on it", why),
+		Message: fmt.Sprintf("evaluating this object %v: it is skipped, and no policy is evaluated on it", why),
 	}
 	if e, ok := engine.(interface{ Rules() []Rule }); ok {
 		r.Policy = fmt.Sprintf("%T", engine)
@@ -121,6 +121,6 @@ func leftOutPolicy(engine any, name string, why error) Result {
 	if e, ok := engine.(interface{ PolicyOrigin(string) render.Span }); ok && r.PolicyOrigin.File == "" {
 		r.PolicyOrigin = e.PolicyOrigin(name)
 	}
-	r.Message = fmt.Sprintf("evaluating %s on this object %v: it is set apart for this object", what, why)
+	r.Message = fmt.Sprintf("evaluating %s on this object %v: it is skipped for this object", what, why)
 	return r
 }

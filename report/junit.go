@@ -216,7 +216,7 @@ func (j *junitWriter) suite(s *suite) {
 		j.testCase(c)
 	}
 	if left > 0 {
-		j.line(`<system-out>`, policy.Plural(left, "more result"), ` of this unit left out, of which the counts tell: the JSON report has all</system-out>`)
+		j.line(`<system-out>`, policy.Plural(left, "more result"), ` of this unit are left out here; the counts include them, and the JSON report has all</system-out>`)
 	}
 	j.line(`</testsuite>`)
 }
@@ -233,7 +233,7 @@ func (j *junitWriter) testCase(c *testCase) {
 	object := "(no object)"
 	switch needs := needsOf(x); {
 	case needs != "" && c.results.len() > 1:
-		object = policy.Plural(c.results.len(), "result") + " that wait for " + needs
+		object = policy.Plural(c.results.len(), "result") + " that need " + needs
 	case x.Object.Kind != "":
 		object = full(x.Object)
 	}

@@ -68,7 +68,7 @@ func TestFlood(t *testing.T) {
 	}{
 		{"markdown", MaxMarkdown, "of these 10000 are not shown here"},
 		{"github", 64 << 10, "more in the summary (-o markdown)"},
-		{"junit", 30 << 20, "of this unit left out"},
+		{"junit", 30 << 20, "of this unit are left out"},
 		{"gitlab", 10 << 20, "12000 more findings are left out"},
 		{"html", 9 << 20, "of these 20000 are not shown here"},
 		{"policyreport", 160 << 20, ""},

@@ -27,7 +27,7 @@ func (e *EditorCommand) Open(file string, at render.Span) (*Editor, error) {
 	}
 	program, err := lookPath(words[0], e.variable("PATH"))
 	if err != nil {
-		return nil, fmt.Errorf("%s: no such program: name your editor by --editor or EDITOR", words[0])
+		return nil, fmt.Errorf("%s: no such program: set your editor with --editor or EDITOR", words[0])
 	}
 	args, known := editorArgs(program, words[1:], file, max(at.Line, 1), max(at.Column, 1))
 	cmd := exec.Command(program, args...)

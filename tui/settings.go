@@ -61,7 +61,7 @@ func eachKey(n *yaml.Node, at func(*yaml.Node, string, ...any) error, f func(key
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
 		if seen[key.Value] {
-			return at(key, "%s is here twice", key.Value)
+			return at(key, "%s is set twice", key.Value)
 		}
 		seen[key.Value] = true
 		if err := f(key, n.Content[i+1]); err != nil {

@@ -25,7 +25,7 @@ func runChild() int {
 	to, from := supervise.NewPipe(os.Stdout), supervise.NewReader(os.Stdin)
 	order, err := readOrder(from)
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "preadmit: started as a part of itself: %v\n", err)
+		fmt.Fprintf(os.Stderr, "preadmit: in a child process: %v\n", err)
 		return exitUsage
 	}
 	if os.Getenv(supervise.CollectLate) != "" {

@@ -62,7 +62,7 @@ func configureFrom(flags *pflag.FlagSet, root, file string, node *yaml.Node) err
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key, value := node.Content[i], node.Content[i+1]
 		if seen[key.Value] {
-			return fmt.Errorf("%s:%d: %s is here twice", file, key.Line, key.Value)
+			return fmt.Errorf("%s:%d: %s is set twice", file, key.Line, key.Value)
 		}
 		seen[key.Value] = true
 		if slices.Contains(config.Keys(), key.Value) {
@@ -83,7 +83,7 @@ func setFlag(flags *pflag.FlagSet, root, file string, key, value *yaml.Node) err
 		return fmt.Errorf("%s:%d: unknown key %q; %s", file, key.Line, key.Value, render.Instead(key.Value, slices.Sorted(slices.Values(slices.Concat(configurable, config.Keys())))))
 	}
 	if slices.Contains(trusted, key.Value) && (flags.Lookup("base") == nil || flags.Lookup("base").Value.String() == "") {
-		return fmt.Errorf("%s:%d: %s: only the configuration at --base may allow more, or the flag", configFile, key.Line, key.Value)
+		return fmt.Errorf("%s:%d: %s: set it with the flag, or in the configuration at --base", configFile, key.Line, key.Value)
 	}
 	flag := flags.Lookup(key.Value)
 	if flag == nil || flag.Changed {
@@ -163,9 +163,9 @@ func (o *checkOptions) loosened(then *checkOptions) map[string]string {
 	note(o.requireComplete && !then.requireComplete, "require-complete", "require-complete is false, and was true")
 	note(!o.AllowNew && then.AllowNew, "allow-new-suppressions", "allow-new-suppressions is true, and was false")
 	note(then.Suppressions != o.Suppressions, "suppressions", "other suppressions are read")
-	note(then.Limits.Memory < o.Limits.Memory, "task-memory", "task-memory is %d, and was %d: what needs more is not evaluated", then.Limits.Memory, o.Limits.Memory)
-	note(then.Limits.Time < o.Limits.Time, "task-time", "task-time is %s, and was %s: what takes longer is not evaluated", then.Limits.Time, o.Limits.Time)
-	note(then.Timeout < o.Timeout, "timeout", "timeout is %s, and was %s: what takes longer is not evaluated", then.Timeout, o.Timeout)
+	note(then.Limits.Memory < o.Limits.Memory, "task-memory", "task-memory is %d, and was %d: units and objects that need more are not evaluated", then.Limits.Memory, o.Limits.Memory)
+	note(then.Limits.Time < o.Limits.Time, "task-time", "task-time is %s, and was %s: units and objects that take longer are not evaluated", then.Limits.Time, o.Limits.Time)
+	note(then.Timeout < o.Timeout, "timeout", "timeout is %s, and was %s: a run that takes longer is incomplete", then.Timeout, o.Timeout)
 	return all
 }
 

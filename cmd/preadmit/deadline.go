@@ -65,7 +65,7 @@ func bounded(ctx context.Context, timeout time.Duration, stderr io.Writer) (cont
 			if context.Cause(ctx) == over {
 				code = exitIncomplete
 			}
-			fmt.Fprintf(stderr, "preadmit: %v, and something did not stop: ended\n", context.Cause(ctx))
+			fmt.Fprintf(stderr, "preadmit: %v; ended, because a part of the run did not stop\n", context.Cause(ctx))
 			os.Exit(code)
 		}
 	})

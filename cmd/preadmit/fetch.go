@@ -80,7 +80,7 @@ func (o *fetchOptions) addFlags(f *pflag.FlagSet) {
 	own.BoolVar(&o.locked, "locked", false, "fetch only what the lock names, and do not change the lock")
 	own.StringVar(&o.update, "update", "", "resolve tags and ranges of versions again: all of them, or those of sources with `NAME` in their name or address")
 	own.Lookup("update").NoOptDefVal = "*"
-	own.BoolVar(&o.checkOnly, "check", false, "without fetching, exit 1 if the lock lacks something, or has something that nothing needs")
+	own.BoolVar(&o.checkOnly, "check", false, "without fetching, exit 1 if the lock is incomplete or has entries that nothing needs")
 	own.BoolVar(&o.dryRun, "dry-run", false, "without fetching, list what would be fetched")
 	own.StringVarP(&o.format, "output", "o", "text", "`FORMAT` of --dry-run: text or json")
 	own.BoolVar(&o.git, "git", false, "clone with the git program, its credential helpers and ssh")
@@ -99,11 +99,11 @@ func (o *fetchOptions) check() error {
 	}
 	switch {
 	case modes > 1:
-		return errors.New("--locked, --update, --check and --dry-run: take one")
+		return errors.New("use only one of --locked, --update, --check and --dry-run")
 	case o.format != "text" && o.format != "json":
 		return fmt.Errorf("--output %q: no such format; there are text, json", o.format)
 	case o.Timeout <= 0:
-		return fmt.Errorf("--timeout %s is no time to run in", o.Timeout)
+		return fmt.Errorf("--timeout %s: must be longer than 0", o.Timeout)
 	}
 	return nil
 }
@@ -253,7 +253,7 @@ func (o *fetchOptions) checkLock(ctx context.Context, f *download.Fetch, t *load
 	case code != exitOK:
 		f.Say("the lock is not current: run `preadmit fetch`")
 	case absent:
-		f.Say("the lock has all that is known to be needed; the store lacks content: run `preadmit fetch --locked`")
+		f.Say("the lock is complete as far as known, but content is missing from the store: run `preadmit fetch --locked`")
 	default:
 		f.Say("the lock is complete: ", policy.Plural(len(needs), "source"))
 	}

@@ -28,7 +28,7 @@ One server checks one repository: that of the first folder that the editor opene
 Each PATH, and each path of a flag, is relative to that folder.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if slices.Contains(args, "-") {
-				return errors.New("lsp has the editor on standard input: - is no path here")
+				return errors.New("lsp can't read a path from standard input (-), because the editor uses it")
 			}
 			return nil
 		},

@@ -37,7 +37,7 @@ func TestLSPSupervised(t *testing.T) {
 	for len(e.shown) < 2 {
 		e.next()
 	}
-	if got := fmt.Sprint(e.shown); !strings.Contains(got, "needs more than 160 MiB of memory: it is set apart") || !strings.Contains(got, "baseline/privileged") {
+	if got := fmt.Sprint(e.shown); !strings.Contains(got, "needs more than 160 MiB of memory: it is skipped") || !strings.Contains(got, "baseline/privileged") {
 		t.Error(got)
 	}
 	if said := e.untilSaid("the process that evaluates ended, and is started again"); !strings.Contains(said, "memory") {

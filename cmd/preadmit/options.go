@@ -20,7 +20,7 @@ func (o *checkOptions) start() error {
 	case o.jobs < 0:
 		return fmt.Errorf("--jobs %d is negative; 0 is the number of processors", o.jobs)
 	case o.Timeout <= 0:
-		return fmt.Errorf("--timeout %s is no time to run in", o.Timeout)
+		return fmt.Errorf("--timeout %s: must be longer than 0", o.Timeout)
 	}
 	if err := o.Limits.Check(); err != nil {
 		return err

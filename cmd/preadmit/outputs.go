@@ -250,7 +250,7 @@ func checkExtra(flag string, values, formats []string, text bool) error {
 			continue
 		}
 		if stdouts++; stdouts > 1 || !text || format != "text" {
-			return errors.New(flag + " " + format + " would stand among other output: give it a file, " + flag + "=" + format + "=FILE")
+			return errors.New(flag + " " + format + " would be mixed with other output: give it a file, " + flag + "=" + format + "=FILE")
 		}
 	}
 	return nil

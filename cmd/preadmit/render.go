@@ -38,7 +38,7 @@ notes on standard error.`,
 	o.addBaseFlag(cmd.Flags())
 	cmd.Flags().Lookup("base").Usage = "print only deployed objects that differ from git revision `REV`, as a diff"
 	cmd.Flags().StringVarP(&o.format, "output", "o", "yaml", "`FORMAT` of the objects: yaml or json")
-	cmd.Flags().BoolVar(&o.admitted, "admitted", false, "show what defaults and mutating policies would make of each object, as a diff")
+	cmd.Flags().BoolVar(&o.admitted, "admitted", false, "show how defaults and mutating policies would change each object, as a diff")
 	cmd.Flags().BoolVar(&o.origins, "origins", false, "put the line to edit before each line, as git blame does; in JSON the places of each field")
 	return cmd
 }

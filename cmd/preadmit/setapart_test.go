@@ -38,7 +38,7 @@ func TestSetApartPolicy(t *testing.T) {
 	out, _ := cmd.Output()
 	for _, want := range []string{
 		"= rule: small/validations[0] at policies.yaml",
-		"error: compiling ValidatingAdmissionPolicy large needs more than 180 MiB of memory: it is set apart",
+		"error: compiling ValidatingAdmissionPolicy large needs more than 180 MiB of memory: it is skipped",
 		"1 denied, 2 in error",
 	} {
 		if !strings.Contains(string(out), want) {
@@ -241,7 +241,7 @@ func TestSetApartPair(t *testing.T) {
 			if s := got["usual large"]; s == "" || strings.Contains(s, "set apart") {
 				t.Errorf("the object that is not large: %q", s)
 			}
-			if s := got["vast large"]; !strings.HasPrefix(s, "error evaluating the policy large") || !strings.Contains(s, "on this object needs more than 160 MiB of memory: it is set apart for this object p/large") {
+			if s := got["vast large"]; !strings.HasPrefix(s, "error evaluating the policy large") || !strings.Contains(s, "on this object needs more than 160 MiB of memory: it is skipped for this object p/large") {
 				t.Errorf("the pair: %q", s)
 			}
 		})
@@ -277,7 +277,7 @@ spec:
 	cmd.Dir = dir
 	out, _ := cmd.Output()
 	for _, want := range []string{
-		"error: evaluating the policy xs.e.com on this object needs more than 160 MiB of memory: it is set apart for this object",
+		"error: evaluating the policy xs.e.com on this object needs more than 160 MiB of memory: it is skipped for this object",
 		"= rule: xs.e.com/set-apart at crd.yaml",
 		"= also at vast.yaml:2:7: X default/vast in vast.yaml",
 		"result: 2 denied, 1 in error",

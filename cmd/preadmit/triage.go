@@ -184,7 +184,7 @@ func runTriage(ctx context.Context, o *triageOptions, flags *pflag.FlagSet, args
 	case o.plain:
 		run = tui.RunPlain
 	case !canDraw(input, std.out):
-		return errors.New("triage draws on a terminal, and this is none (or TERM is dumb): use --plain, or preadmit check")
+		return errors.New("triage needs a terminal, and this is none (or TERM is dumb): use --plain, or preadmit check")
 	}
 	host, done, err := o.host(ctx, flags, args, data, ed)
 	if err != nil {

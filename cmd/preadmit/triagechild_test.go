@@ -93,7 +93,7 @@ func TestTriageSupervised(t *testing.T) {
 	d := newConversation(t, dir, "--task-memory", "160")
 	d.expect("", "1. denied: Pod default/good")
 	d.expect("s undecided", "large")
-	d.expect("1", "rendering it needs more than 160 MiB of memory: it is set apart")
+	d.expect("1", "rendering it needs more than 160 MiB of memory: it is skipped")
 	d.say("s open")
 	for range 2 { // the second is asked of the child that took the first one's place
 		if !killChild(d.cmd.Process.Pid) {

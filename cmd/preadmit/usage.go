@@ -142,7 +142,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("--%s %w", value.GetFlag().Name, valueError(value.GetFlag(), value.GetValue(), value.Unwrap()))
 	case errors.As(err, &needs):
 		name, _ := pflag.UnquoteUsage(needs.GetFlag())
-		return fmt.Errorf("--%s lacks its value: --%[1]s %s", needs.GetFlag().Name, name)
+		return fmt.Errorf("--%s needs a value: --%[1]s %s", needs.GetFlag().Name, name)
 	}
 	return err
 }

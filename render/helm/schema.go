@@ -50,7 +50,7 @@ type schemaMeter struct{ checks, matching int }
 // Validate counts a subschema: the meter is an extension of each.
 func (s *schemaMeter) Validate(*jsonschema.ValidatorContext, any) {
 	if s.checks++; s.checks > maxChecks {
-		panic(&exceeded{fmt.Sprintf("values are held against more than %d subschemas", maxChecks)})
+		panic(&exceeded{fmt.Sprintf("values are checked against more than %d subschemas", maxChecks)})
 	}
 }
 
@@ -214,7 +214,7 @@ func (r *release) against(c *chart.Chart, values map[string]any, path []string) 
 	at, _, _ := r.reader.chartFile(c, "values.schema.json")
 	schema := r.schemaOf(c)
 	for _, url := range schema.remote {
-		e := at.errorAt("helm-schema", 0, 0, fmt.Errorf("schema refers to %s, which is not read: values are not held against it", sentence(url)))
+		e := at.errorAt("helm-schema", 0, 0, fmt.Errorf("schema refers to %s, which is not read: values are not checked against it", sentence(url)))
 		if e.Warning = true; isFetchable(url) {
 			e.Hint = "run `preadmit fetch`"
 		}
@@ -230,7 +230,7 @@ func (r *release) against(c *chart.Chart, values map[string]any, path []string) 
 	} else if errors.As(err, &limit) {
 		return []error{at.errorAt("helm-schema", 0, 0, limit)}
 	} else if !errors.As(err, &invalid) {
-		return []error{at.errorAt("helm-schema", 0, 0, errors.New("values can't be held against the schema"))}
+		return []error{at.errorAt("helm-schema", 0, 0, errors.New("values can't be checked against the schema"))}
 	}
 	var errs []error
 	for _, leaf := range sorted(leaves(invalid)) {
@@ -312,7 +312,7 @@ func reason(k jsonschema.ErrorKind) string {
 	case *kind.Format:
 		return "is not a valid " + k.Want
 	case *kind.ContentEncoding, *kind.ContentMediaType, *kind.ContentSchema:
-		return "has not the encoding that the schema asks for"
+		return "doesn't have the encoding that the schema requires"
 	}
 	return k.LocalizedString(message.NewPrinter(language.English))
 }

@@ -62,7 +62,7 @@ var explanations = sync.OnceValue(func() []explanation {
 		{regexp.MustCompile(`missing (metadata\.name|kind|apiVersion) in object|[Mm]issing (metadata)`), "not-an-object", "a resource has no %s", "resources"},
 		{regexp.MustCompile(`empty item at \[([^\]]*)\]`), "empty-item", "a list in a resource has an empty item at %s", "resources"},
 		{regexp.MustCompile(`expected array in (\w+)/items`), "not-an-object", "items of a %s is not a list", "resources"},
-		{regexp.MustCompile(`mapping key .* already defined at line (\d+)`), "duplicate-key", "a key stands twice in one map, the first on line %s of its document", "resources"},
+		{regexp.MustCompile(`mapping key .* already defined at line (\d+)`), "duplicate-key", "a map has a key twice, the first time on line %s of its document", "resources"},
 		{regexp.MustCompile(`invalid document separator`), "document-separator", "text follows a document separator", "resources"},
 		{regexp.MustCompile(`builtin version and custom schema provided`), "wrong-value", "openapi: version and path exclude each other", "openapi"},
 		{regexp.MustCompile(`specified OpenAPI version is not built in`), "wrong-value", "openapi: this version is not built in", "openapi"},

@@ -54,8 +54,8 @@ func (w *walk) inflateAll(n *node) {
 	if w.options.NoHelm {
 		w.fail(&render.Error{
 			Span: requests[0].at(), Rule: "helm-not-enabled",
-			Err:  fmt.Errorf("chart %s is not rendered by who deploys this kustomization: it builds without --enable-helm", show(requests[0].Name)),
-			Hint: "where Argo CD builds with it, name the file of its ConfigMap argocd-cm, which has kustomize.buildOptions, under clusters[].with in .preadmit/config.yaml",
+			Err:  fmt.Errorf("chart %s is not rendered: this kustomization is built without --enable-helm where it is deployed", show(requests[0].Name)),
+			Hint: "if Argo CD builds with --enable-helm, list the file of its ConfigMap argocd-cm, which has kustomize.buildOptions, under clusters[].with in .preadmit/config.yaml",
 		})
 		return
 	}
@@ -103,7 +103,7 @@ func (w *walk) generatorChart(n *node, r ref, doc render.Document) {
 		err = json.Unmarshal(data, c)
 	}
 	if err != nil {
-		w.reject(n, r, "wrong-type", "configuration of a chart is not as it should be")
+		w.reject(n, r, "wrong-type", "the configuration of the chart has a field of the wrong type")
 		return
 	}
 	n.generators = append(n.generators, c)

@@ -51,7 +51,7 @@ func plainValues(fsys fs.FS, c *chart, own bool, file string, additional []strin
 		return &render.Helm{ValueFiles: append([]string{file}, additional...)}, nil
 	}
 	if _, err := fs.Stat(fsys, file); errors.Is(err, fs.ErrNotExist) {
-		return nil, c.error("missing-values-file", "chart "+show(c.Name)+" has no values.yaml, which kustomize asks for", "name")
+		return nil, c.error("missing-values-file", "chart "+show(c.Name)+" has no values.yaml, which kustomize requires", "name")
 	}
 	return &render.Helm{ValueFiles: additional}, nil
 }

@@ -68,7 +68,7 @@ func decodeStruct(n *yaml.Node, to reflect.Value, at string) error {
 		case !ok || key.Value == "" || key.Value == "-":
 			return Errorf(key.Line, "unknown key %q; %s", name, render.Instead(key.Value, keysOf(to.Type())))
 		case seen[key.Value]:
-			return Errorf(key.Line, "%s is here twice", name)
+			return Errorf(key.Line, "%s is set twice", name)
 		}
 		seen[key.Value] = true
 		if err := decodeStrictly(n.Content[i+1], to.FieldByIndex(field.Index), name); err != nil {

@@ -453,7 +453,7 @@ func (f *Fetch) Alone(ctx context.Context) (release func(), err error) {
 			return release, nil
 		}
 		if !said {
-			fmt.Fprintln(f.Stderr, "another preadmit fetch is at work here: waiting for it")
+			fmt.Fprintln(f.Stderr, "another preadmit fetch is running here: waiting for it")
 		}
 		select {
 		case <-ctx.Done():

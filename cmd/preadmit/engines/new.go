@@ -143,5 +143,5 @@ func withoutApart(w *tasks.Watch, in *load.Input, none bool) (*load.Input, []err
 }
 
 func setApartError(at render.Span, what string, why error) error {
-	return &render.Error{Span: at, Rule: "set-apart", Hint: tasks.LimitsHint, Err: fmt.Errorf("compiling %.253s %w: it is set apart", what, why)}
+	return &render.Error{Span: at, Rule: "set-apart", Hint: tasks.LimitsHint, Err: fmt.Errorf("compiling %.253s %w: it is skipped", what, why)}
 }

@@ -211,7 +211,7 @@ func TestEachPolicySetApart(t *testing.T) {
 		refused = p
 		now, left := review()
 		if len(left) == 0 {
-			t.Errorf("%s: no result says that it is set apart", p)
+			t.Errorf("%s: no result says that it is skipped", p)
 		}
 		builtIn := strings.HasPrefix(p.engine, "*schema.") || strings.HasPrefix(p.engine, "*podsecurity.")
 		for _, r := range left {

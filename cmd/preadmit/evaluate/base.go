@@ -353,9 +353,9 @@ func (b *base) notes(head *load.Input) []string {
 	switch len(half) {
 	case 0:
 	case 1:
-		notes = append(notes, fmt.Sprintf("%s could not be rendered whole at the base, so all its results count that the base lacks: %v", half[0], why))
+		notes = append(notes, fmt.Sprintf("%s could only be partly rendered at the base, so all its results that the base does not have count: %v", half[0], why))
 	default:
-		notes = append(notes, fmt.Sprintf("%d units could not be rendered whole at the base, so all their results count that the base lacks: %s", len(half), policy.Few(half)))
+		notes = append(notes, fmt.Sprintf("%d units could only be partly rendered at the base, so all their results that the base does not have count: %s", len(half), policy.Few(half)))
 	}
 	return notes
 }

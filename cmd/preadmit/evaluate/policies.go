@@ -109,7 +109,7 @@ func (v *PolicyReview) look(o *Options, in *load.Input, parts []clusterPart, who
 	}
 	_, unused := policy.Suppress(v.Results, nil, held, o.Day())
 	for _, s := range unused {
-		v.findings = append(v.findings, policy.NewFinding(policy.AcceptsNone, s.Rule, s.Origin, "%s accepts nothing: it can go", described(s)))
+		v.findings = append(v.findings, policy.NewFinding(policy.AcceptsNone, s.Rule, s.Origin, "%s accepts nothing: remove it", described(s)))
 	}
 	return nil
 }

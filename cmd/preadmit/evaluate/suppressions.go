@@ -60,7 +60,7 @@ func (e *Evaluation) suppress(o *Options, base, in *load.Input, whole bool) erro
 		if s.Malformed() {
 			e.notes = append(e.notes, described(s)+" accepts nothing: write its object as group/Kind/namespace/name, such as apps/Deployment/shop/web, or /ConfigMap/shop/settings for the core group")
 		} else {
-			e.notes = append(e.notes, described(s)+" accepts nothing: it can go")
+			e.notes = append(e.notes, described(s)+" accepts nothing: remove it")
 		}
 	}
 	return nil

@@ -100,11 +100,11 @@ func (d *Drafts) draft(t *policytest.Draft) {
 	}
 	for _, r := range t.Rules {
 		if len(r.Missing) > 0 {
-			d.line("  lacks: %s: no object here gives %s", cmp.Or(r.Name, t.Policy), strings.Join(r.Missing, " or "))
+			d.line("  missing: %s: no object here gives %s", cmp.Or(r.Name, t.Policy), strings.Join(r.Missing, " or "))
 		}
 	}
 	for _, b := range t.Untaken {
-		d.line("  lacks: %s: never %s: %s", d.at(b.Origin), b.Case, cutText(b.Part))
+		d.line("  missing: %s: never %s: %s", d.at(b.Origin), b.Case, cutText(b.Part))
 	}
 }
 

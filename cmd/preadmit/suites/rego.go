@@ -87,7 +87,7 @@ func regoCase(t *rego.Test) policytest.Case {
 	}
 	switch t.Outcome {
 	case policy.Skip:
-		c.OK, c.Vacuous, c.Got, c.Reason = true, true, c.Want, "put off by its name"
+		c.OK, c.Vacuous, c.Got, c.Reason = true, true, c.Want, "skipped: its name begins with todo_"
 	case policy.Error, policy.Unknown:
 		c.Got = ""
 	default:

@@ -52,7 +52,7 @@ func (p *printer) results(r *policytest.Report) {
 		}
 	}
 	if unmatched > 0 && !p.Quiet {
-		p.line("note: on a cluster the policy would not see the request of %d cases, by what it matches (-v says why)", unmatched)
+		p.line("note: on a cluster, the requests of %d cases would not match their policy (-v says why)", unmatched)
 	}
 	s := r.Summary
 	p.line("%s, %s: %d passed, %d failed, %s, %d vacuous", policy.Plural(s.Suites, "suite"), policy.Plural(s.Cases, "case"), s.Passed, s.Failed, policy.Plural(s.Errors, "error"), s.Vacuous)

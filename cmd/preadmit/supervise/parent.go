@@ -58,7 +58,7 @@ func (p *parent) run() int {
 		p.order.Elapsed = time.Since(p.began).Milliseconds()
 		c, err := p.start()
 		if err != nil {
-			fmt.Fprintf(os.Stderr, "preadmit: can't start a process of its own: %v\n", err)
+			fmt.Fprintf(os.Stderr, "preadmit: can't start a child process: %v\n", err)
 			return exitBroken
 		}
 		end := p.attend(c)
@@ -262,7 +262,7 @@ func (p *parent) attend(c *child) ending {
 		case now := <-ticks:
 			p.progress.draw(c.phase, now)
 		case <-over.C:
-			return c.ended("its time is over, and it did not stop")
+			return c.ended("the run's time is over, and it did not stop")
 		}
 	}
 }

@@ -87,7 +87,7 @@ func NewService(args []string, stdin []byte) (*Service, error) {
 func (s *Service) Ask(ctx context.Context, q Question) ([]byte, error) {
 	text, err := json.Marshal(q.Text)
 	if err != nil || len(text) > maxFrame-4 {
-		return nil, errors.Join(err, errors.New("this is too much to ask"))
+		return nil, errors.Join(err, errors.New("the request is too large"))
 	}
 	for {
 		answer, err := s.askOnce(ctx, &q, text)
@@ -173,7 +173,7 @@ func (s *Service) running() (*child, error) {
 	}()
 	r := <-result
 	if r.err != nil {
-		return nil, fmt.Errorf("can't start a process of its own: %w", r.err)
+		return nil, fmt.Errorf("can't start a child process: %w", r.err)
 	}
 	s.c, s.starts = r.c, s.starts+1
 	return s.c, nil
@@ -262,7 +262,7 @@ func (s *Service) over(c *child, e ending) {
 		s.died(e)
 		s.p.learn(e, s.starts)
 		if s.p.order.Fatal != "" {
-			r.err = fmt.Errorf("%s: nothing that could be set apart is why", s.p.order.Fatal)
+			r.err = fmt.Errorf("%s: no single unit, object or policy is the cause", s.p.order.Fatal)
 			s.p.order.Fatal = ""
 		}
 	}

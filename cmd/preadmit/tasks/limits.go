@@ -32,7 +32,7 @@ func (l *Limits) Check() error {
 	case l.Memory < MinMemory:
 		return fmt.Errorf("--task-memory %d: %d MiB is the least that is useful, since evaluating any object takes that much", l.Memory, MinMemory)
 	case l.Time <= 0:
-		return fmt.Errorf("--task-time %s is no time to work in", l.Time)
+		return fmt.Errorf("--task-time %s: must be longer than 0", l.Time)
 	}
 	return nil
 }
@@ -65,7 +65,7 @@ func (w *Watch) ConfineFiles(mode string, read []string, cache string, notes io.
 	if mode == "off" {
 		return nil
 	}
-	missing := errors.New("this command has no process of its own")
+	missing := errors.New("this command has no child process")
 	if w != nil {
 		missing = errors.Join(w.Unconfined, confine.DenyFiles(read, cache))
 		confine.FileSize(cache != "")

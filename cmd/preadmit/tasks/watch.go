@@ -503,7 +503,7 @@ func (r renderer) Name(src render.Source) string {
 
 // renderApart returns the error of a unit that is skipped.
 func renderApart(at render.Span, why error) *render.Error {
-	return &render.Error{Span: at, Rule: "set-apart", Err: fmt.Errorf("rendering it %w: it is set apart", why), Hint: LimitsHint}
+	return &render.Error{Span: at, Rule: "set-apart", Err: fmt.Errorf("rendering it %w: it is skipped", why), Hint: LimitsHint}
 }
 
 // unlessStuck calls f, then done, and returns the result of f. If the run's time has ended and f
@@ -560,7 +560,7 @@ func (w watchedResolver) Resolve(ctx context.Context, o *render.Object, world *r
 	return u
 }
 
-const LimitsHint = "where it is meant to take that much, allow more by --task-memory or --task-time"
+const LimitsHint = "if it really needs that much, raise --task-memory or --task-time"
 
 // innermost returns the running tasks that have no others inside.
 func (w *Watch) innermost() []*Task {

@@ -20,7 +20,7 @@ import (
 func Opener(args []string) func(string, lsp.Encoding, func(string)) (lsp.Host, string, error) {
 	return func(folder string, e lsp.Encoding, log func(string)) (lsp.Host, string, error) {
 		if !supervise.CanServe() {
-			return nil, "", errors.New("no process of its own can be started")
+			return nil, "", errors.New("no child process can be started")
 		}
 		if folder != "" {
 			if err := os.Chdir(folder); err != nil {

@@ -207,7 +207,7 @@ func (c *checker) operations(pointer string, ops []string) {
 		case !slices.Contains([]string{"CREATE", "UPDATE", "*"}, op):
 			c.add(pointer+render.Pointer(i), fmt.Errorf("operation %q is none of CREATE, UPDATE and *", op))
 		case slices.Index(ops, op) < i:
-			c.add(pointer+render.Pointer(i), fmt.Errorf("operation %q is here twice", op))
+			c.add(pointer+render.Pointer(i), fmt.Errorf("operation %q is listed twice", op))
 		case op == "*" && len(ops) > 1:
 			c.add(pointer+render.Pointer(i), errors.New("* must be the only operation"))
 		}
