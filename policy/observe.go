@@ -2,12 +2,12 @@ package policy
 
 import "context"
 
-// A Timer is called when the policy of that name begins to evaluate a request,
-// and returns a function to call at the end. It is called by several goroutines
-// at a time. Engines do not read the clock themselves.
+// A Timer is called when a policy begins to evaluate a request, and returns a function to call at
+// the end. It must be safe for concurrent use. Engines do not read the clock themselves.
 type Timer func(engine, policy string) (end func())
 
-// observers are called for each policy that evaluates a request. Either may be nil.
+// observers contains functions that are called for each policy that evaluates a request. Either may
+// be nil.
 type observers struct {
 	time  Timer
 	watch func(policy string) (done func(), left bool)
@@ -34,7 +34,7 @@ func WithTimer(ctx context.Context, t Timer) context.Context {
 	return withObservers(ctx, o)
 }
 
-// IsObserved reports whether Observed does more than to call its function.
+// IsObserved reports whether Observed does more than call its function.
 func IsObserved(ctx context.Context) bool {
 	o := observersOf(ctx)
 	return o.time != nil || o.watch != nil
@@ -43,9 +43,8 @@ func IsObserved(ctx context.Context) bool {
 // IsWatched reports whether policies must be evaluated one by one.
 func IsWatched(ctx context.Context) bool { return observersOf(ctx).watch != nil }
 
-// Observed calls f, which evaluates a policy of an engine, between the calls of the
-// Timer. It does not call f if the chain's Watch leaves the policy out; the chain
-// adds the result that says so.
+// Observed calls f, which evaluates a policy of an engine, and measures it with the Timer. It does
+// not call f if the chain's Watch skips the policy; the chain then adds a result about that.
 func Observed(ctx context.Context, engine, policy string, f func()) {
 	o, _ := ctx.Value(observersKey{}).(*observers)
 	if o == nil {

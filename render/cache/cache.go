@@ -1,13 +1,12 @@
-// Package cache keeps rendered units between runs, with everything that their
+// Package cache stores rendered units between runs, with a record of everything that their
 // rendering read.
 //
-// A [Graph] renders as [render.Graph] does and returns the same units. For each
-// unit it records what was read from the tree: files with their content, names that
-// were found or missing, and listings of directories. An entry in the [Store] is
-// valid if the tree still gives the same answers. So the base and the
-// work tree share entries, and so do runs in other directories. An entry also
-// holds the places of the fields that earlier runs asked for. If another field is asked for, the unit
-// is rendered again.
+// A [Graph] renders as [render.Graph] does and returns the same units. For each unit it records the
+// reads from the tree: content of files, names that exist or are missing, and listings of
+// directories. An entry in the [Store] is valid if the tree still gives the same results. So the
+// base and the work tree share entries, and so do runs in other directories. An entry also contains
+// the origins of the fields that earlier runs looked up. If the origin of another field is needed,
+// the unit is rendered again.
 package cache
 
 import (
@@ -30,12 +29,11 @@ type Options struct {
 	Store *Store
 	Build string // identifies the program; other programs' entries are not used
 	Label string // identifies the tree and paths of cached discoveries
-	Apart string // a directory of the tree that its parents' listings omit
-	Other *Graph // of the other side of a change, or of the same tree, which is rendered already
+	Apart string // a directory of the tree that listings omit
+	Other *Graph // the graph of the other side of a change, or of the same tree, which has already rendered
 }
 
-// A Graph is a render.Graph that remembers. It is for one tree and safe for
-// concurrent use.
+// A Graph is a render.Graph with a cache. It is for one tree, and safe for concurrent use.
 type Graph struct {
 	graph   render.Graph
 	options Options
@@ -45,7 +43,7 @@ type Graph struct {
 	mu      sync.Mutex
 	units   map[*render.Unit]*unit
 	byKey   map[Key][]*unit
-	digests map[*unstructured.Unstructured]string // of objects that resolvers are given
+	digests map[*unstructured.Unstructured]string // of the objects passed to resolvers
 }
 
 // New returns a Graph for a tree.
@@ -60,7 +58,7 @@ func New(g render.Graph, tree fs.FS, o Options) *Graph {
 	}
 }
 
-// Discover does what render.Graph.Discover does, in the Graph's own tree.
+// Discover is render.Graph.Discover for the Graph's own tree.
 func (g *Graph) Discover(_ fs.FS, paths ...string) render.Discovery {
 	if g.options.Store == nil {
 		return g.graph.Discover(g.tree, paths...)
@@ -72,7 +70,7 @@ func (g *Graph) Discover(_ fs.FS, paths ...string) render.Discovery {
 	return detecting.Discover(g.tree, paths...)
 }
 
-// Render does what render.Graph.Render does.
+// Render is render.Graph.Render with the cache.
 func (g *Graph) Render(ctx context.Context, srcs ...render.Source) ([]*render.Unit, error) {
 	units := make([]*render.Unit, len(srcs))
 	group, ctx := errgroup.WithContext(ctx)
@@ -125,8 +123,8 @@ func (g *Graph) alike(k Key) []*unit {
 	return g.byKey[k]
 }
 
-// Rest frees what only makes rendering quicker, once most is rendered. A nil Graph has
-// nothing.
+// Rest frees memory that only speeds up rendering. It is called when most units are rendered. g may
+// be nil.
 func (g *Graph) Rest() {
 	if g != nil {
 		g.tree.empty()
@@ -139,9 +137,9 @@ func (g *Graph) renderUncached(ctx context.Context, src render.Source) (*render.
 	return units[0], err
 }
 
-// key returns the key of a source's entry. ok is false if the source is not
-// cached: values from the command line may be secrets, and the key does not
-// cover what other objects say about the source.
+// key returns the key of a source's entry. ok is false if the source is not cached: values from the
+// command line may be secrets, and the key does not cover settings of the GitOps object that
+// deploys the source.
 func (g *Graph) key(src render.Source) (Key, bool) {
 	if src.Owner != nil || src.Kustomize != nil || g.isApart(src.Path) && src.Kind == "manifest" && path.Dir(src.Path) == g.options.Apart {
 		return Key{}, false
@@ -187,8 +185,7 @@ func (g *Graph) Digest(name string) (sum string, ok bool) {
 	return out, strings.HasPrefix(out, content)
 }
 
-// Recalled reports whether a unit comes from the store, in which case there may
-// be more about it.
+// Recalled reports whether a unit comes from the store or from the other side of a change.
 func (g *Graph) Recalled(u *render.Unit) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -196,8 +193,7 @@ func (g *Graph) Recalled(u *render.Unit) bool {
 	return r != nil && r.recalled
 }
 
-// Save writes new entries to the store. The caller must not ask for lines of
-// units afterwards.
+// Save writes new entries to the store. The caller must not look up origins of fields afterwards.
 func (g *Graph) Save() {
 	g.claims.save()
 	var group errgroup.Group

@@ -8,21 +8,20 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// claims caches how renderers claimed the directories of a tree. One entry
-// holds all claims, since they are many and small.
+// claims caches the renderers' claims to directories of a tree. One entry contains all claims,
+// because there are many and they are small.
 type claims struct {
 	options Options
 	tree    *Tree
-	other   *claims                    // of the other side of a change, which is discovered already
+	other   *claims                    // of the other side of a change, whose discovery is complete
 	kept    func() map[string][]*claim // from the store, by directory
 
 	mu    sync.Mutex
-	now   map[string][]*claim // those that the other side lacks
-	fresh bool                // one is not in the store
+	now   map[string][]*claim // the claims that the other side does not have
+	fresh bool                // some of them are not in the store
 }
 
-// A claim is a renderer's claim to a directory, with the reads that it rests
-// on.
+// A claim is a renderer's claim to a directory, with the reads that it depends on.
 type claim struct {
 	render.Claim
 	kind  string // of the renderer
@@ -70,7 +69,7 @@ func storedClaims(o Options) map[string][]*claim {
 	return all
 }
 
-// save keeps the claims of this run.
+// save stores the claims of this run.
 func (c *claims) save() {
 	if !c.fresh && (c.other != nil || len(c.now) == len(c.kept())) {
 		return
@@ -143,7 +142,7 @@ func (c *claims) add(dir string, x *claim, fresh bool) {
 	c.fresh = c.fresh || fresh
 }
 
-// holds reports whether a tree answers as it is noted.
+// holds reports whether reads still have the recorded outcomes.
 func (t *Tree) holds(reads []read) bool {
 	return !slices.ContainsFunc(reads, func(r read) bool { return t.outcome(r.access) != r.outcome })
 }

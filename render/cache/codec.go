@@ -65,7 +65,7 @@ func (e *Encoder) length(n int, absent bool) {
 	}
 }
 
-// The values of rendered objects, by their types.
+// Tags for the types of values in rendered objects.
 const (
 	tagNil = iota
 	tagFalse
@@ -77,8 +77,8 @@ const (
 	tagMap
 )
 
-// Value writes a value as rendered objects have them, keys sorted, so that
-// equal values are equal bytes at the same place.
+// Value writes a value of a rendered object. Keys are sorted, so equal values give equal bytes at
+// the same position.
 func (e *Encoder) Value(v any) {
 	switch v := v.(type) {
 	case nil:
@@ -157,7 +157,7 @@ func (e *Encoder) plain(v reflect.Value) {
 	}
 }
 
-// plainMap writes a map by strings, keys sorted.
+// plainMap writes a map with string keys, sorted.
 func (e *Encoder) plainMap(v reflect.Value) {
 	if v.Type().Key().Kind() != reflect.String {
 		e.err = fmt.Errorf("data of type %s", v.Type())
@@ -195,15 +195,15 @@ type Decoder struct {
 	depth  int
 }
 
-// NewDecoder returns a Decoder of data, which must not change any more: the strings that
-// it reads are parts of it.
+// NewDecoder returns a Decoder for data. The caller must not change data, because decoded strings
+// share its memory.
 func NewDecoder(data []byte) *Decoder {
 	return &Decoder{data: unsafe.String(unsafe.SliceData(data), len(data))}
 }
 
 var errBroken = errors.New("not what was written")
 
-// Err reports whether anything was amiss so far.
+// Err returns an error if the input read so far was malformed.
 func (d *Decoder) Err() error {
 	if d.broken {
 		return errBroken
@@ -247,7 +247,7 @@ func (d *Decoder) float() float64 {
 	return math.Float64frombits(binary.LittleEndian.Uint64([]byte(d.take(8))))
 }
 
-// take reads n bytes, zeros where there are fewer.
+// take reads n bytes. If there are fewer, it fails and returns zeros.
 func (d *Decoder) take(n uint64) string {
 	if n > uint64(len(d.data)) {
 		d.fail()

@@ -7,7 +7,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// inquiryFor returns the inquiry for something that is not in the tree.
+// inquiryFor returns the inquiry for a Remote.
 func inquiryFor(r *render.Remote) inquiry {
 	return inquiry{"fetched", string(r.Kind), r.URL, r.Name, r.Version}
 }
@@ -58,7 +58,7 @@ func (r *recordingStore) condition() condition {
 	return c
 }
 
-// holds reports whether the Graph's store answers as is noted.
+// holds reports whether the Graph's store still gives the recorded answers.
 func (g *Graph) holds(c *condition) bool {
 	store := newHeardStore(g.graph.Store, nil).of
 	return !slices.ContainsFunc(c.Asked, func(a asked) bool {

@@ -18,9 +18,9 @@ func isOwn(info fs.FileInfo) bool {
 	return ok && int(stat.Uid) == os.Geteuid()
 }
 
-// readEntry reads a regular file of limited size, and when it was written. If the size
-// changes meanwhile, the file's checksum differs. A run reads hundreds of entries, and
-// this costs half the system calls of an [os.File].
+// readEntry returns the content and modification time of a regular file of limited size. If the
+// file changes meanwhile, its checksum is wrong. A run reads hundreds of entries, and this takes
+// half the system calls of an [os.File].
 func readEntry(name string, limit int64) (data []byte, written time.Time, err error) {
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {

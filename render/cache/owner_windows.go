@@ -11,8 +11,8 @@ import (
 // the user.
 func isOwn(fs.FileInfo) bool { return true }
 
-// readEntry reads a regular file of limited size, and when it was written. If the size
-// changes meanwhile, the file's checksum differs.
+// readEntry returns the content and modification time of a regular file of limited size. If the
+// file changes meanwhile, its checksum is wrong.
 func readEntry(name string, limit int64) (data []byte, written time.Time, err error) {
 	info, err := os.Lstat(name)
 	if err != nil || !info.Mode().IsRegular() || info.Size() > limit {

@@ -10,25 +10,24 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// places is the Provenance of an object. It records its answers.
+// places is a Provenance that records its answers.
 type places struct {
 	of    placed
 	index int
 
 	mu   sync.Mutex
 	told map[question]answer
-	kept string // text of what was told in an earlier run; "" once somebody asks
+	kept string // encoded answers of an earlier run, until they are needed
 }
 
-// placed is implemented by objects and provenances that return places.
+// placed is implemented by types that hold the provenances of objects.
 type placed interface {
 	provenance(index int) render.Provenance
-	wasAsked()  // something for the first time
-	overflows() // more than is kept
+	wasAsked()  // is called when a question is asked for the first time
+	overflows() // is called if there are more answers than maxAnswers
 }
 
-// A question asks an object's provenance for the place of a field, a line, a
-// part or a character.
+// A question asks for the origin of a field, or of a line, part or character in it.
 type question struct {
 	Kind    string // "at", "line", "part", "inside"
 	Pointer string
@@ -42,8 +41,8 @@ type answer struct {
 	OK      bool
 }
 
-// maxAnswers is the most answers that are kept for an object. `render
-// --origins` asks about each field.
+// maxAnswers limits the answers that are recorded for an object. `render --origins` asks about each
+// field.
 const maxAnswers = 4096
 
 // At implements render.Provenance.
@@ -54,7 +53,7 @@ func (p *places) At(pointer string) []render.Origin {
 	return slices.Clone(a.Origins)
 }
 
-// Line does what [render.Object.Line] does.
+// Line is [render.Object.Line] with a record.
 func (p *places) Line(pointer string, n int) []render.Origin {
 	a := p.ask(question{Kind: "line", Pointer: pointer, N: n}, func(inner render.Provenance) answer {
 		return answer{Origins: (&render.Object{Provenance: inner}).Line(pointer, n)}
@@ -62,7 +61,7 @@ func (p *places) Line(pointer string, n int) []render.Origin {
 	return slices.Clone(a.Origins)
 }
 
-// Part does what [render.Object.Part] does.
+// Part is [render.Object.Part] with a record.
 func (p *places) Part(pointer, part string) []render.Origin {
 	a := p.ask(question{Kind: "part", Pointer: pointer, Text: part}, func(inner render.Provenance) answer {
 		return answer{Origins: (&render.Object{Provenance: inner}).Part(pointer, part)}
@@ -70,7 +69,7 @@ func (p *places) Part(pointer, part string) []render.Origin {
 	return slices.Clone(a.Origins)
 }
 
-// Inside does what [render.Object.Inside] does.
+// Inside is [render.Object.Inside] with a record.
 func (p *places) Inside(pointer, text string, n int) (render.Span, bool) {
 	a := p.ask(question{Kind: "inside", Pointer: pointer, Text: text, N: n}, func(inner render.Provenance) answer {
 		span, ok := (&render.Object{Provenance: inner}).Inside(pointer, text, n)
@@ -104,7 +103,7 @@ func (p *places) ask(q question, of func(render.Provenance) answer) answer {
 	return a
 }
 
-// text is what was told, in order.
+// text returns the recorded answers in encoded form, sorted by question.
 func (p *places) text() (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -130,7 +129,7 @@ func compareQuestions(a, b question) int {
 	return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Pointer, b.Pointer), strings.Compare(a.Text, b.Text), cmp.Compare(a.N, b.N))
 }
 
-// recall decodes what is kept. Bytes that no Encoder wrote tell nothing.
+// recall decodes the answers of an earlier run. Malformed ones are ignored.
 func (p *places) recall() {
 	if p.told == nil {
 		p.told, _ = toldIn(p.kept)
@@ -155,8 +154,8 @@ func toldIn(text string) (map[question]answer, error) {
 	return told, nil
 }
 
-// Told returns the places that were asked about an object so far, with the
-// answers, in encoded form. ok is false if nothing records them.
+// Told returns the questions asked about an object so far, with the answers, in encoded form. ok is
+// false if they are not recorded.
 func Told(o *render.Object) (string, bool) {
 	if o.Provenance == nil {
 		return "", true
@@ -169,8 +168,8 @@ func Told(o *render.Object) (string, bool) {
 	return told, err == nil
 }
 
-// Tells reports whether an object gives the same answers as another object
-// did. Its answers are recorded.
+// Tells reports whether an object gives the answers in told, which Told returned for another
+// object. It records its answers.
 func Tells(o *render.Object, told string) bool {
 	if told == "" {
 		return o.Provenance == nil
@@ -179,8 +178,7 @@ func Tells(o *render.Object, told string) bool {
 	return ok && confirms(o, told)
 }
 
-// confirms reports whether an object with any provenance gives the same answers
-// as another object did.
+// confirms is Tells for objects whose answers may not be recorded.
 func confirms(o *render.Object, told string) bool {
 	d := &Decoder{data: told}
 	for n := d.Uint(); n > 0; n-- {

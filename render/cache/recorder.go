@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A recorder is a view of a Tree for one reader. It records what the reader
-// sees. It is safe for concurrent use.
+// A recorder is a view of a Tree that records the reads of one reader. It is safe for concurrent
+// use.
 type recorder struct {
 	tree *Tree
 
@@ -29,8 +29,8 @@ type read struct {
 	outcome string
 }
 
-// reads returns the reads in order. ok is false if they are not known, because
-// files changed in the meantime or were read in part.
+// reads returns the recorded reads, sorted. ok is false if the record is incomplete, because files
+// changed in the meantime or were read in part.
 func (r *recorder) reads() ([]read, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -165,7 +165,7 @@ type entry struct {
 
 func (e entry) Info() (fs.FileInfo, error) { return e.r.Lstat(e.name) }
 
-// info exposes only those facts about a file that a recorder records.
+// info exposes only the facts about a file that a recorder records.
 type info struct {
 	fs.FileInfo
 	sized func()

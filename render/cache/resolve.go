@@ -17,9 +17,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Resolvers returns resolvers that cache their units as Render does for
-// sources. An entry depends on the object, the files that were read, and every
-// answer of the World, including the places of fields that were asked for.
+// Resolvers returns resolvers that cache their units as Render does for sources. An entry depends
+// on the object, the files that were read, and every answer of the World, including origins of
+// fields.
 func (g *Graph) Resolvers(all []render.Resolver) []render.Resolver {
 	remembering := make([]render.Resolver, len(all))
 	for i, r := range all {
@@ -68,8 +68,8 @@ func (g *Graph) objectKey(o *render.Object, w *render.World) (Key, bool) {
 	return KeyOf("object", g.options.Build, string(data)), err == nil && !strings.HasPrefix(g.digest(o), failure)
 }
 
-// digest returns a digest of an object without the places of its fields. It
-// begins with failure if the digest is not known.
+// digest returns a digest of an object without the origins of its fields. It begins with failure if
+// the object can't be encoded.
 func (g *Graph) digest(o *render.Object) string {
 	if o == nil {
 		return isMissing
@@ -113,7 +113,7 @@ func opened(reads []read) []string {
 // A condition holds all answers that a resolver got, except the content of
 // files. The cached unit is valid as long as a World gives the same answers.
 type condition struct {
-	Own     []string // the object's answers about places of its fields
+	Own     []string // the object's answers about origins of its fields
 	Asked   []asked
 	Fetched bool // fetched content was used
 }
@@ -122,7 +122,7 @@ type condition struct {
 type asked struct {
 	Question inquiry
 	Answer   string
-	Told     []toldOf // answers about places of the objects in the answer
+	Told     []toldOf // answers about origins, of the objects in Answer
 }
 
 // An inquiry asks a World for an object, a list, a repository, a source or
@@ -149,7 +149,7 @@ type resolution struct {
 	spoiled bool
 }
 
-// A reply is an answer with the objects in it as the resolver got them.
+// A reply is an answer with the objects that the resolver received.
 type reply struct {
 	answer  string
 	objects []*render.Object
@@ -162,7 +162,7 @@ func (c *condition) sort() {
 	})
 }
 
-// and returns the condition that both hold.
+// and returns the condition that c and o both hold.
 func (c condition) and(o condition) condition {
 	both := condition{Own: slices.Concat(c.Own, o.Own), Asked: slices.Concat(c.Asked, o.Asked), Fetched: c.Fetched || o.Fetched}
 	slices.Sort(both.Own)
@@ -172,7 +172,7 @@ func (c condition) and(o condition) condition {
 	return both
 }
 
-// resolve calls the resolver for the object and records what it asks.
+// resolve calls the resolver for the object and records its inquiries.
 func (r *resolution) resolve(ctx context.Context, rec *recorder) *render.Unit {
 	object := r.witness(r.object)
 	r.mu.Lock()
@@ -187,8 +187,7 @@ func (r *resolution) resolve(ctx context.Context, rec *recorder) *render.Unit {
 	return u
 }
 
-// witness returns a copy of an object that records what it is asked about
-// places.
+// witness returns a copy of an object that records questions about origins.
 func (r *resolution) witness(o *render.Object) *render.Object {
 	if o == nil || o.Provenance == nil {
 		return o
@@ -214,7 +213,7 @@ func (r *resolution) spoil() {
 	r.spoiled = true
 }
 
-// condition returns the answers so far. ok is false if they are not known.
+// condition returns the answers so far. ok is false if the record is incomplete.
 func (r *resolution) condition() (condition, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -236,8 +235,7 @@ func (r *resolution) condition() (condition, bool) {
 	return c, !r.spoiled
 }
 
-// answersOf returns the recorded answers about places. ok is false if there are
-// none.
+// answersOf returns the recorded answers about origins. ok is false if there are none.
 func answersOf(p *places) (string, bool) {
 	if p == nil {
 		return "", false
@@ -326,8 +324,8 @@ func rootOf(repo render.Repository, err error) string {
 	return failure + err.Error()
 }
 
-// note records an answer and returns it with objects that record what they are
-// asked. A repeated inquiry gets the first answer again.
+// note sends an inquiry, records the answer, and returns it with objects that record questions. A
+// repeated inquiry gets the first answer again.
 func (r *resolution) note(q inquiry) *reply {
 	r.mu.Lock()
 	known := r.asked[q]
@@ -396,8 +394,8 @@ func (l *listening) Fetched(remote *render.Remote) (render.Repository, error) {
 	return l.recorded(repo), err
 }
 
-// Render implements [render.WorldAnswers]. It also records what a renderer asks
-// a store for.
+// Render implements [render.WorldAnswers]. It also records the Remotes that a renderer requests
+// from the store.
 func (l *listening) Render(ctx context.Context, src render.Source) ([]*render.Object, error) {
 	src.Store = l
 	return l.WorldAnswers.Render(ctx, src)

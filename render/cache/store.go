@@ -30,10 +30,9 @@ func KeyOf(parts ...string) Key {
 	return Key(h.Sum(nil))
 }
 
-// A Store keeps entries in a directory, one file each. Files are written under
-// a temporary name and renamed, and a checksum covers key and content. So
-// several runs may use the store at once, and an entry that is cut short,
-// changed or foreign counts as missing. A nil Store is empty.
+// A Store keeps entries in a directory, one file each. Files are written under a temporary name and
+// renamed, and a checksum covers key and content. So several runs may use the store at once, and a
+// truncated, changed or foreign entry counts as missing. A nil Store is empty.
 type Store struct {
 	dir   string
 	limit int64 // of a shard, in bytes
@@ -108,10 +107,10 @@ func sealed(k Key, content []byte) []byte {
 	return h.Sum([]byte(format))
 }
 
-// use makes an entry young again, if it has not been used for a while.
+// use sets the time of an entry to now if it is more than a day old.
 func (s *Store) use(name string, written time.Time) {
 	if s.now.Sub(written) > 24*time.Hour {
-		_ = os.Chtimes(name, time.Time{}, s.now) // it only ages sooner otherwise
+		_ = os.Chtimes(name, time.Time{}, s.now) // on failure the entry is only removed earlier
 	}
 }
 

@@ -14,11 +14,11 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A Tree is a file system that caches reads, so that each file is read and
-// hashed once a run. It is safe for concurrent use.
+// A Tree is a file system that caches reads, so that each file is read and hashed once in a run. It
+// is safe for concurrent use.
 type Tree struct {
 	fsys  fs.FS
-	apart string // a directory that listings do not show in full
+	apart string // a directory that listings do not show completely
 
 	mu       sync.Mutex
 	lists    map[string]*listing
@@ -83,7 +83,7 @@ const (
 	opRead
 )
 
-// accesses summarises file reads by kind of file, or else by path prefix.
+// Outcomes of accesses: the type of a file, or a prefix of other outcomes.
 const (
 	isFile    = "f"
 	isDir     = "d"
@@ -94,10 +94,10 @@ const (
 	failure   = "!"
 )
 
-// outcome describes the result of an access. Equal outcomes mean that the
-// reader sees the same.
+// outcome returns a description of the result of an access. Accesses with equal outcomes have equal
+// results.
 func (t *Tree) outcome(a access) string {
-	if a.op == opStat || a.op == opLstat { // which takes no longer than to look the answer up
+	if a.op == opStat || a.op == opLstat { // as fast as looking up the outcome
 		if out := t.listed(a.name); out != "" && (out != isLink || a.op == opLstat) {
 			return out
 		}
@@ -211,7 +211,7 @@ func (t *Tree) digest(name string) (sum string, size uint64, ok bool) {
 // readAll reads a file and describes the outcome. A file above the size limit
 // is a failure.
 func readAll(f io.Reader, info fs.FileInfo) (data []byte, outcome string) {
-	data = make([]byte, 0, min(info.Size(), render.Limit)+1) // there is room for a byte more when all is read
+	data = make([]byte, 0, min(info.Size(), render.Limit)+1) // one more byte, so that the last read returns io.EOF
 	for {
 		n, err := f.Read(data[len(data):cap(data)])
 		switch data = data[:len(data)+n]; {
@@ -249,9 +249,9 @@ func (t *Tree) list(dir string) *listing {
 	t.mu.Unlock()
 	l.once.Do(func() {
 		l.entries, l.err = fs.ReadDir(t.fsys, dir)
-		var text []byte // names and types, each with a zero byte behind it
+		var text []byte // names and types, each followed by a zero byte
 		for _, x := range l.entries {
-			if x.Name() == ".git" { // which a revision's tree lacks, and nothing is rendered from
+			if x.Name() == ".git" { // not in the tree of a revision, and not used for rendering
 				continue
 			}
 			text = append(append(text, x.Name()...), 0)
@@ -287,7 +287,7 @@ func (t *Tree) listed(name string) string {
 	return isMissing
 }
 
-// alike reports whether a listing has a name that differs from base in case at most.
+// alike reports whether a listing has a name that equals base except for case.
 func (l *listing) alike(base string) bool {
 	const few = 32
 	if len(l.entries) <= few {
@@ -324,7 +324,7 @@ func (t *Tree) Open(name string) (fs.File, error) {
 	return &file{File: f, read: read, keep: func(c *contents) { t.keep(name, c) }}, nil
 }
 
-// keep caches a file's content, as long as there is room.
+// keep caches a file's content if there is room.
 func (t *Tree) keep(name string, c *contents) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -377,12 +377,12 @@ func (t *Tree) ReadDir(name string) ([]fs.DirEntry, error) {
 	return slices.Clone(l.entries), l.err
 }
 
-// A file is read as a whole at the first Read.
+// A file is read completely at the first Read.
 type file struct {
 	fs.File
-	read func(outcome string) // is called with the outcome of reading it
+	read func(outcome string) // called with the outcome of reading it
 	keep func(*contents)      // called with the content
-	kept *contents            // of an earlier reading; nil for none
+	kept *contents            // cached content, or nil
 	data *bytes.Reader
 }
 

@@ -13,8 +13,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A unit is a source or object with its rendered unit, from this run or an
-// earlier one.
+// A unit is a source or GitOps object and the unit rendered from it, in this run or an earlier one.
 type unit struct {
 	graph *Graph
 	ctx   context.Context
@@ -22,31 +21,30 @@ type unit struct {
 	key   Key
 	unit  *render.Unit
 
-	result     render.Unit // as rendered; others add to unit
-	resolution *resolution // of an object; nil for a source
+	result     render.Unit // unit as rendered, before callers change it
+	resolution *resolution // for a GitOps object; nil for a source
 
-	variants []variant // of the source's index, the one that was recalled first
+	variants []variant // variants in the store; the first one is the one in use
 	recalled bool
-	adopted  *unit // of the other side, which keeps it
+	adopted  *unit // the unit of the other side that this one shares, which is saved there
 
 	mu     sync.Mutex
-	rec    *recorder       // of a rendering in this run
-	heard  *recordingStore // by it, of a source
+	rec    *recorder       // of the rendering in this run; nil if there was none
+	heard  *recordingStore // for a source: the store used by that rendering
 	inner  []render.Provenance
 	places []*places
-	asked  bool // something was asked that the entry does not hold
+	asked  bool // a question was asked that the entry does not answer
 }
 
-// A variant holds the reads and answers that one rendering saw, and the key of
-// the entry with its result.
+// A variant contains the reads and answers of one rendering, and the key of the entry with its
+// result.
 type variant struct {
 	reads     []read
 	condition condition
 	id        Key
 }
 
-// maxVariants is how many variants of a source or object are kept, the latest
-// ones.
+// maxVariants limits the variants of a source or object in the store. The latest ones are kept.
 const maxVariants = 8
 
 // identified returns a variant with its ID.
@@ -64,8 +62,8 @@ func (u *unit) holds(v *variant) bool {
 	return u.graph.tree.holds(v.reads) && u.resolution.holds(&v.condition)
 }
 
-// adopt takes the unit of the other side of a change, if nothing that it depends
-// on is another here.
+// adopt uses the unit of the other side of a change if everything that it depends on is the same on
+// this side.
 func (u *unit) adopt() bool {
 	for _, other := range u.graph.options.Other.alike(u.key) {
 		v, ok := other.seen()
@@ -101,7 +99,7 @@ func (u *unit) own(objects []*render.Object) []*render.Object {
 	return all
 }
 
-// recall takes the unit from the store, if it is there.
+// recall loads the unit from the store, if it is there and still valid.
 func (u *unit) recall() bool {
 	u.variants = u.stored()
 	for i := range u.variants {
@@ -157,13 +155,13 @@ func (u *unit) renderAnew(ctx context.Context) error {
 // allOf returns the objects of a unit and of its variants.
 func allOf(u *render.Unit) []*render.Object { return slices.Concat(u.Objects, u.Variants) }
 
-// keepResult keeps the unit as it is now, whatever others add to it.
+// keepResult copies the unit, because callers may change it later.
 func (u *unit) keepResult() {
 	u.result = *u.unit
 	u.result.Objects, u.result.Variants = slices.Clone(u.unit.Objects), slices.Clone(u.unit.Variants)
 }
 
-// made renders the unit. The error is for cancellation alone.
+// made renders the unit. It returns an error only if ctx is cancelled.
 func (u *unit) made(ctx context.Context) (*render.Unit, error) {
 	u.rec = newRecorder(u.graph.tree)
 	if u.resolution != nil {
@@ -179,7 +177,7 @@ func (u *unit) made(ctx context.Context) (*render.Unit, error) {
 	return units[0], nil
 }
 
-// remember records what is asked about an object's lines.
+// remember makes an object record the questions about its origins.
 func (u *unit) remember(i int, o *render.Object) {
 	p := &places{of: u, index: i}
 	u.places = append(u.places, p)
@@ -220,7 +218,7 @@ func (u *unit) wasAsked() {
 	u.asked = true
 }
 
-func (u *unit) overflows() {} // the unit renders again for answers that are not kept
+func (u *unit) overflows() {} // the unit is rendered again for answers that are not recorded
 
 func sameObject(a, b *render.Object) bool { return reflect.DeepEqual(a.Object, b.Object) }
 
@@ -230,10 +228,10 @@ func (r *recorder) spoil() {
 	r.spoiled = true
 }
 
-// seen returns everything that the unit read and was told, in this run and in
-// the one that it was loaded from.
+// seen returns all reads and answers of the unit's rendering, in this run and in the run that
+// stored it.
 func (u *unit) seen() (variant, bool) {
-	if u.adopted != nil { // whose objects answer for the unit's
+	if u.adopted != nil { // the adopted unit's objects answer the questions about this one's
 		return u.adopted.seen()
 	}
 	u.mu.Lock()
@@ -257,9 +255,9 @@ func (u *unit) seen() (variant, bool) {
 	return u.identified(reads, c), ok
 }
 
-// storable reports whether a unit would be the same at any time. A rendering that
-// takes too long may be done in time another day, and how a missing file is
-// called differs between kinds of trees.
+// storable reports whether rendering the unit again would give the same result. It would not if
+// rendering took too long, or if an error contains the message for a missing file, which differs
+// between kinds of trees.
 func storable(u *render.Unit) bool {
 	for _, e := range render.Errors(u.Err) {
 		text := e.Err.Error()
@@ -271,7 +269,7 @@ func storable(u *render.Unit) bool {
 	return true
 }
 
-// save keeps the unit, where there is anything new to keep.
+// save stores the unit if there is something new.
 func (u *unit) save() {
 	if u.adopted != nil || u.recalled && u.rec == nil && !u.asked || !storable(&u.result) {
 		return
@@ -299,7 +297,7 @@ func (u *unit) save() {
 	}
 }
 
-// failure as it is kept.
+// A problem is a rendering error in the store.
 type problem struct {
 	Span             render.Span
 	Rule, Text, Hint string
@@ -315,7 +313,7 @@ type made struct {
 
 	State  render.State
 	Origin render.Origin
-	Files  bool // its source has files
+	Files  bool // the source has files
 	Noted  render.Noted
 }
 

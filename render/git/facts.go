@@ -9,17 +9,17 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// A Fact is about an object, in whatever repository: an object's name is a hash of its
-// content.
+// A Fact is what is known about a Git object. It is valid in every repository, because an object's
+// name is a hash of its content.
 type Fact struct {
-	Object string // name, in bytes
-	Tree   string // content of a tree
-	Size   uint64 // of a file
-	Digest string // SHA-256 of a file, in bytes; "" for a tree
+	Object string // hash of the object, as bytes
+	Tree   string // content, if it is a tree
+	Size   uint64 // in bytes, if it is a file
+	Digest string // SHA-256 of a file's content, as bytes; "" for a tree
 }
 
-// Facts are what is known about objects without reading them. They are safe for
-// concurrent use. Nil Facts know nothing.
+// Facts is a set of facts about objects, which save reading the objects. It is safe for concurrent
+// use. A nil *Facts is empty.
 type Facts struct {
 	mu    sync.Mutex
 	known map[plumbing.Hash]*Fact
@@ -27,7 +27,7 @@ type Facts struct {
 	fresh bool
 }
 
-// NewFacts returns what earlier runs learned.
+// NewFacts returns the facts of earlier runs.
 func NewFacts(known []Fact) *Facts {
 	f := &Facts{known: make(map[plumbing.Hash]*Fact, len(known)), used: make(map[plumbing.Hash]*Fact, len(known))}
 	for i := range known {
@@ -39,8 +39,8 @@ func NewFacts(known []Fact) *Facts {
 	return f
 }
 
-// Used returns the facts that this run used or learned, sorted, and whether a later run
-// would gain by keeping them instead of those that it was given.
+// Used returns the facts that this run used or added, sorted. changed reports whether it is worth
+// storing them in place of those given to NewFacts.
 func (f *Facts) Used() (all []Fact, changed bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -68,7 +68,7 @@ func (f *Facts) of(h plumbing.Hash) *Fact {
 	return x
 }
 
-// learn adds the fact about an object that was read.
+// learn adds a fact about an object that was read.
 func (f *Facts) learn(h plumbing.Hash, kind plumbing.ObjectType, data []byte) {
 	if f == nil {
 		return
@@ -85,8 +85,8 @@ func (f *Facts) learn(h plumbing.Hash, kind plumbing.ObjectType, data []byte) {
 	f.used[h], f.fresh = x, true
 }
 
-// Remember gives the repository facts, which save reading its objects. They are not
-// used where an object may be missing, since that is an error.
+// Remember makes the repository use facts instead of reading objects. It does nothing if objects
+// may be missing, because reading them must fail then.
 func (r *Repository) Remember(f *Facts) {
 	if !r.partial && len(r.objects.gone) == 0 {
 		r.facts = f
@@ -105,8 +105,8 @@ func (t *Tree) treeContent(n *node, dir string) ([]byte, error) {
 	return data, err
 }
 
-// Digest returns the SHA-256 and the size of the file that a name leads to. ok is false if
-// there is none that can be read.
+// Digest returns the SHA-256 and the size of the file with a name, following links. ok is false if
+// the file can't be read or the repository has no Facts.
 func (t *Tree) Digest(name string) (sum string, size uint64, ok bool) {
 	n, _, err := t.lookup("open", name, true)
 	if err != nil || n.mode.IsDir() || n.repo.facts == nil {

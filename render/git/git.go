@@ -1,5 +1,4 @@
-// Package git reads revisions of a Git repository as file systems, directly
-// from its objects.
+// Package git reads revisions of a Git repository as file systems, directly from its objects.
 //
 // [Open] takes the directory that holds .git, [Repository.Resolve] a revision
 // as a person writes it, and [Repository.Tree] returns an [fs.FS] of its files.
@@ -31,8 +30,8 @@ type Repository struct {
 	mu      sync.Mutex          // guards the storage, which isn't safe for concurrent use
 	store   *filesystem.Storage // for the references
 	objects *objectStore
-	shallow map[plumbing.Hash]bool // commits whose parents are not here
-	partial bool                   // the clone left out objects
+	shallow map[plumbing.Hash]bool // commits whose parents were not cloned
+	partial bool                   // a partial clone, without some objects
 	facts   *Facts                 // may be nil
 
 	dir        string // the work tree
@@ -234,8 +233,8 @@ func (r *Repository) readFormat(common string) error {
 	return nil // a line over 64 KiB ends the search: no extension is that long
 }
 
-// object reads one object. If it is missing, the error names the kind of clone
-// that may lack it.
+// object reads an object. If it is missing, the error explains which kind of clone may be the
+// reason.
 func (r *Repository) object(t plumbing.ObjectType, h plumbing.Hash) ([]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// A looseObject is an open object that has a file of its own.
+// A looseObject is an object stored in a file of its own, opened for reading.
 type looseObject struct {
 	kind plumbing.ObjectType
 	size int64
@@ -20,8 +20,9 @@ type looseObject struct {
 	file *os.File
 }
 
-// loose opens an object that has a file of its own. ok is false if there is none or it is
-// broken. go-git lists all such files before it opens the first, which may be thousands.
+// loose opens an object that is stored in a file of its own. ok is false if there is no such file
+// or it is damaged. go-git is not used because it lists all such files, maybe thousands, before it
+// opens the first.
 func (o *objectStore) loose(h plumbing.Hash) (l looseObject, ok bool) {
 	for _, dir := range o.dirs {
 		name := h.String()
@@ -59,8 +60,8 @@ func readLoose(f *os.File) (l looseObject, ok bool) {
 	return l, err == nil
 }
 
-// content reads an object of a type and closes it. ok is false unless it has the size that
-// its header says.
+// content reads the object and closes it. ok is false if it is of another type or does not have the
+// size in its header.
 func (l looseObject) content(t plumbing.ObjectType) (data []byte, ok bool) {
 	defer l.file.Close()
 	if l.kind != t || l.size > maxFile {
@@ -70,6 +71,6 @@ func (l looseObject) content(t plumbing.ObjectType) (data []byte, ok bool) {
 	if _, err := io.ReadFull(l, data); err != nil {
 		return nil, false
 	}
-	n, err := l.Read(make([]byte, 1)) // which compares the checksum
+	n, err := l.Read(make([]byte, 1)) // also checks the checksum
 	return data, n == 0 && err == io.EOF
 }

@@ -18,10 +18,10 @@ import (
 	"github.com/go-git/go-git/v5/storage/filesystem"
 )
 
-// An objectStore holds a repository's own objects and those of the repositories
-// that it borrows from. A clone made with --shared or --reference lists their
-// object directories in objects/info/alternates. go-git follows alternates too,
-// but opens them again for every object and hides their errors.
+// An objectStore reads a repository's own objects and those of the repositories that it borrows
+// from. A clone made with --shared or --reference lists their object directories in
+// objects/info/alternates. go-git follows alternates too, but opens them again for every object and
+// hides their errors.
 type objectStore struct {
 	stores []*filesystem.Storage
 	dirs   []string // of objects
@@ -105,8 +105,8 @@ func alternatesOf(dir string) []string {
 	return dirs
 }
 
-// content reads an object, from the first store that has it intact. Its name is the hash of
-// its content: git fsck, and git clone by network, refuse an object that holds something else.
+// content reads an object from the first store in which its content matches its hash. git fsck and
+// git clone refuse objects whose content does not match too.
 func (o *objectStore) content(t plumbing.ObjectType, h plumbing.Hash) ([]byte, error) {
 	return first(o, func(store *filesystem.Storage) ([]byte, error) {
 		object, err := store.EncodedObject(t, h)
@@ -134,8 +134,8 @@ func (o *objectStore) content(t plumbing.ObjectType, h plumbing.Hash) ([]byte, e
 
 var errMismatch = errors.New("hash mismatch")
 
-// size returns an object's size in bytes. It asks for each object once, since
-// go-git leaves a loose object's file open until the next garbage collection.
+// size returns an object's size in bytes. It caches sizes, because go-git leaves a loose object's
+// file open until the next garbage collection.
 func (o *objectStore) size(h plumbing.Hash) (int64, error) {
 	if n, ok := o.sizes[h]; ok {
 		return n, nil

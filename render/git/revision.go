@@ -21,10 +21,9 @@ type Commit struct {
 	parents []plumbing.Hash
 }
 
-// Resolve finds the commit that a revision names, in the grammar of
-// gitrevisions(7): a hash or its abbreviation, a branch, a tag, HEAD or @, or a
-// full reference, followed by any of ~N, ^, ^N, ^0 and ^{commit}. Forms that
-// need a reflog, a search or a range are errors that say so.
+// Resolve returns the commit of a revision in the syntax of gitrevisions(7): a hash or its
+// abbreviation, a branch, a tag, HEAD or @, or a full reference, followed by any of ~N, ^, ^N, ^0
+// and ^{commit}. Forms that need a reflog, a search or a range are errors that say so.
 func (r *Repository) Resolve(revision string) (*Commit, error) {
 	c, err := r.resolve(revision)
 	if err != nil {
@@ -189,8 +188,8 @@ func (r *Repository) commit(h plumbing.Hash) (*Commit, error) {
 	return nil, fmt.Errorf("is a tag of a tag, more than %d deep", depth)
 }
 
-// parseCommit reads a commit as Git does: its tree is in the first line, and its parents
-// follow at once. Other headers of these names are none.
+// parseCommit parses a commit as Git does: the tree is on the first line, and the parents are on
+// the lines directly below. Later headers with these names are ignored.
 func parseCommit(h plumbing.Hash, data []byte) (*Commit, error) {
 	c := &Commit{Hash: h.String()}
 	tree, rest, ok := hashLine(data, "tree ")
@@ -207,8 +206,7 @@ func parseCommit(h plumbing.Hash, data []byte) (*Commit, error) {
 	}
 }
 
-// hashLine returns the hash in the first line, which begins with a header's name, and the
-// lines behind it.
+// hashLine returns the hash on the first line, which must begin with name, and the remaining lines.
 func hashLine(data []byte, name string) (h plumbing.Hash, rest []byte, ok bool) {
 	line, rest, _ := bytes.Cut(data, []byte("\n"))
 	text, ok := strings.CutPrefix(string(line), name)
@@ -294,7 +292,7 @@ func (r *Repository) parent(c *Commit, n int) (*Commit, error) {
 // A Clone describes where a repository was cloned from. Unknown fields are "".
 type Clone struct {
 	Origin  string // the URL of the remote "origin"
-	Branch  string // the one checked out
+	Branch  string // the branch checked out
 	Default string // the default branch of the remote
 }
 

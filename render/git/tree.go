@@ -52,9 +52,8 @@ func (t *Tree) AbsentSubmodules() []string {
 	return slices.Clone(t.absent)
 }
 
-// AbsentModules names the submodules of the work tree that are not checked out: the
-// directories that .gitmodules or the index declares as submodules, and that hold
-// nothing.
+// AbsentModules returns the submodules of the work tree that are not checked out: the empty
+// directories that .gitmodules or the index declares as submodules, sorted.
 func (r *Repository) AbsentModules(tree fs.FS) []string {
 	data, err := render.ReadFile(tree, ".gitmodules")
 	modules := config.NewModules()
@@ -86,13 +85,13 @@ func (r *Repository) AbsentModules(tree fs.FS) []string {
 	return slices.Compact(absent)
 }
 
-// LeftOut names the files of the index that a sparse checkout leaves out of the work tree,
+// LeftOut returns the files of the index that a sparse checkout leaves out of the work tree,
 // sorted.
 func (r *Repository) LeftOut(tree fs.FS) (files []string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, err := r.store.Filesystem().Stat("info/sparse-checkout"); err != nil {
-		return nil, nil // spares reading the index
+		return nil, nil // no need to read the index
 	}
 	staged, err := r.store.Index()
 	if err != nil {
@@ -110,9 +109,8 @@ func (r *Repository) LeftOut(tree fs.FS) (files []string, err error) {
 	return files, nil
 }
 
-// Err returns an error that names the files read so far whose content the
-// repository lacks or can't read. A caller that compares the tree with another
-// must not treat these files as absent.
+// Err returns an error that names the files whose content was requested and is missing or can't be
+// read. A caller that compares the tree with another must not treat these files as absent.
 func (t *Tree) Err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -144,7 +142,7 @@ func (t *Tree) failed(name string, err error) error {
 func (t *Tree) object(kind plumbing.ObjectType, n *node, name string) ([]byte, error) {
 	data, err := n.repo.object(kind, n.hash)
 	if errors.Is(err, errTooLarge) {
-		return data, err // as in a work tree
+		return data, err // same as in a work tree, where it does not count as unreadable
 	}
 	return data, t.failed(name, err)
 }
@@ -155,7 +153,7 @@ type node struct {
 	name   string
 	mode   fs.FileMode
 	hash   plumbing.Hash
-	repo   *Repository // the repository that holds it
+	repo   *Repository // the repository that contains it
 	module bool        // it is a submodule, and hash is that of a commit
 
 	once    sync.Once
@@ -186,7 +184,7 @@ func (n *node) list(t *Tree, dir string) ([]*node, error) {
 // Limits against a tree that contains the same directories again and again: a
 // few objects can make more files than can be walked.
 const (
-	manyListed = 2000 // number of directories from which on repetition is checked
+	manyListed = 2000 // number of directories above which repetition is checked
 	mostAgain  = 50   // how often a directory's object may occur in the tree, on average
 )
 
@@ -208,8 +206,8 @@ func (t *Tree) again(h plumbing.Hash) error {
 	return nil
 }
 
-// enter makes the node of a submodule the root of its files in its own
-// repository. It returns false if there are none: n.err says why, or it is not
+// enter turns the node of a submodule into the root directory of its commit in its own repository.
+// It returns false if that is not possible: n.err is the reason, or nil if the submodule is not
 // checked out.
 func (n *node) enter(t *Tree, dir string) bool {
 	repo, err := t.root.repo.submodule(dir)
@@ -230,8 +228,8 @@ func (n *node) enter(t *Tree, dir string) bool {
 	return true
 }
 
-// parseTree decodes a tree object. It drops names that no checkout would
-// create; of several entries of one name it keeps the first.
+// parseTree decodes a tree object. It drops names that no checkout would create. If several entries
+// have the same name, it keeps the first.
 func parseTree(data []byte) ([]*node, error) {
 	var entries []*node
 	for len(data) > 0 {
@@ -414,10 +412,10 @@ func (t *Tree) dirEntries(dir string, nodes []*node) []fs.DirEntry {
 	return entries
 }
 
-// Stat describes the file that a name leads to.
+// Stat returns the FileInfo of a name, following links.
 func (t *Tree) Stat(name string) (fs.FileInfo, error) { return t.stat("stat", name, true) }
 
-// Lstat describes a name without following it if it is a link.
+// Lstat returns the FileInfo of a name; of the link itself if it is one.
 func (t *Tree) Lstat(name string) (fs.FileInfo, error) { return t.stat("lstat", name, false) }
 
 func (t *Tree) stat(op, name string, follow bool) (fs.FileInfo, error) {
@@ -464,7 +462,8 @@ func (t *Tree) info(n *node, name string) (fs.FileInfo, error) {
 	return n.info(size), nil
 }
 
-// info describes a file or directory. Commits do not record when it changed.
+// info returns the FileInfo of a file or directory. It has no time, because commits do not record
+// when a file changed.
 func (n *node) info(size int64) memfile.Info { return memfile.New(cmp.Or(n.name, "."), size, n.mode) }
 
 type dirEntry struct {
