@@ -11,11 +11,11 @@ import (
 
 // Admitted holds the objects as the API server would store them.
 type Admitted struct {
-	stored map[*render.Object]*render.Object // by the rendered one
-	Steps  map[render.Key][]policy.Result    // changes by object
+	stored map[*render.Object]*render.Object // by rendered object
+	Steps  map[render.Key][]policy.Result    // mutations of each object
 }
 
-// Tree returns the stored form of an object; nil for no object.
+// Tree returns the stored form of a rendered object, or nil if there is none.
 func (a *Admitted) Tree(rendered *render.Object) map[string]any {
 	if a == nil || a.stored[rendered] == nil {
 		return nil
@@ -23,8 +23,8 @@ func (a *Admitted) Tree(rendered *render.Object) map[string]any {
 	return a.stored[rendered].Object
 }
 
-// Admit takes the rendered objects through defaults and mutating policies.
-// It adds errors to the input's results.
+// Admit applies defaults and mutating policies to the rendered objects. It adds errors to the
+// input's results.
 func Admit(ctx context.Context, in *load.Input, o *Options) (*Admitted, error) {
 	s, _, err := o.EngineOptions(in)
 	if err != nil {
@@ -60,7 +60,7 @@ func (a *Admitted) admit(ctx context.Context, in, there *load.Input, s engines.O
 		switch {
 		case r.Outcome == policy.Pass && len(r.Fields) > 0:
 			key := r.Object
-			key.Namespace = "" // the result's is the request's
+			key.Namespace = "" // results have the request's namespace
 			a.Steps[key] = append(a.Steps[key], r)
 		case r.Outcome == policy.Fail || r.Undecided():
 			in.Found = append(in.Found, r)

@@ -62,7 +62,7 @@ type base struct {
 	named map[documentAt][]policy.Named // of documents of the head
 }
 
-// load renders the base as the head was.
+// load renders the base with the options of the head.
 func (b *base) load(ctx context.Context, o *Options, args []string, stdin io.Reader) error {
 	in, err := load.From(ctx, &o.Sources, b.Tree, orHere(args), stdin)
 	if err != nil {
@@ -83,7 +83,7 @@ func orHere(args []string) []string {
 	return args
 }
 
-// held returns an error for paths that exist on neither side.
+// held returns an error for a path that exists on neither side.
 func (b *base) held(head *load.Tree, paths ...string) error {
 	for _, p := range paths {
 		name, err := head.NameOf(p, nil)
@@ -207,9 +207,9 @@ func failsAgain(r *policy.Result, again map[string]bool) bool {
 	return r.Engine == policy.EngineRender && r.Undecided() && again[r.Object.Unit]
 }
 
-// trusted returns the base, whose policies evaluate the head. An object that
-// the head has unchanged gets the head's lines, which a reader can look up.
-// Others get places of the base's commit.
+// trusted returns the base, whose policies evaluate the head. Objects that the change leaves alone
+// get the places of the head, which a reader can open. Other objects get places in the base's
+// commit.
 func (b *base) trusted(head *load.Input) *load.Input {
 	in := *b.in
 	in.Head, in.Given, in.Context = change.Standing(b.in.Head, head.Head, b.name), change.Standing(b.in.Given, head.Given, b.name), change.Standing(b.in.Context, head.Context, b.name)
@@ -234,8 +234,8 @@ func applied(reqs []policy.Request) []*render.Object {
 	return all
 }
 
-// exempted returns the failures that only pass because of what the change
-// exempts. found are the results with the head's exemptions.
+// exempted returns the failures that pass only because the change adds an exemption. found are the
+// results with the head's exemptions.
 func (b *base) exempted(ctx context.Context, s engines.Options, with *engines.Set, head *load.Input, v *reviews, found []iter.Seq[*policy.Result]) ([]policy.Result, error) {
 	was, now := b.in.Side(), head.Side()
 	kinds, _ := with.Cluster.Asked()
@@ -249,7 +249,7 @@ func (b *base) exempted(ctx context.Context, s engines.Options, with *engines.Se
 	}
 	changed, is = change.LookedUp(was, now, kinds)
 	allowed, err := b.reviewExempting(ctx, s, head, v, append(found, policy.Each(exempted)), changed, is)
-	for i := range allowed { // objects that need each other may be added together
+	for i := range allowed { // they are warnings, because objects that need each other may be added together
 		allowed[i].Outcome = policy.Fail
 		if allowed[i].Action == policy.Deny {
 			allowed[i].Action = policy.Warn
@@ -258,7 +258,8 @@ func (b *base) exempted(ctx context.Context, s engines.Options, with *engines.Se
 	return append(exempted, allowed...), err
 }
 
-// reviewExempting reviews requests with the objects that is selects as the base has them.
+// reviewExempting reviews requests with the base's version of the objects for which is returns
+// true.
 func (b *base) reviewExempting(ctx context.Context, s engines.Options, head *load.Input, v *reviews, found []iter.Seq[*policy.Result], changed []policy.Request, is func(*render.Object) bool) ([]policy.Result, error) {
 	if len(changed) == 0 {
 		return nil, nil
@@ -280,8 +281,8 @@ func (b *base) reviewExempting(ctx context.Context, s engines.Options, head *loa
 	return change.Exempted(results, changed, found...), nil
 }
 
-// propose evaluates the head with its own policies, which differ from the base's, and
-// keeps the results that are new or gone.
+// propose evaluates the head with its own policies, which differ from the base's, and records the
+// results that are new or gone.
 func (e *Evaluation) propose(ctx context.Context, s engines.Options, in *load.Input, v *reviews, trusted []iter.Seq[*policy.Result]) error {
 	reqs, err := v.stored(ctx)
 	if err != nil {
@@ -310,9 +311,8 @@ func (e *Evaluation) propose(ctx context.Context, s engines.Options, in *load.In
 	return nil
 }
 
-// samePolicies reports whether both sides have the same policies, apart from
-// their lines, with everything that they read: bindings, parameters,
-// exceptions.
+// samePolicies reports whether both sides have the same policies, bindings, parameters and
+// exceptions, except for their lines.
 func samePolicies(base, head *load.Input, noTreePolicies bool) bool {
 	return change.SamePolicies(policyObjects(base, noTreePolicies), policyObjects(head, noTreePolicies), base.Side(), head.Side()) && sameRego(base, head)
 }
@@ -368,8 +368,8 @@ func sameRego(base, head *load.Input) bool {
 		})
 }
 
-// trustedRego returns the modules and data of the base. Those that the head
-// changes have Git's names.
+// trustedRego returns the modules and data of the base. Those that the change touches get names in
+// the base's commit.
 func (b *base) trustedRego(head *load.Input) (modules []rego.Module, data []rego.Document) {
 	modules, data = slices.Clone(b.in.Modules), slices.Clone(b.in.Data)
 	for i, m := range modules {

@@ -12,21 +12,22 @@ import (
 	"github.com/preadmit/preadmit/render/cache"
 )
 
-// reviews holds the requests of a change, by the ways in which they are evaluated, with
-// their cached results.
+// reviews holds the requests of a change and their cached results, divided by how they are
+// evaluated.
 type reviews struct {
 	cache         *resultCache
 	chain         policy.Chain // of the base's policies
 	same, changed *part        // as the head applies objects
 	variants      *part
-	old           *part // what changes, as the base applies it again
+	old           *part // requests that apply the base's version of changed objects
 	oldVariants   *part
-	written       []*render.Object // the old objects of what changes, as the base has them
+	written       []*render.Object // old objects of changed, as written in the base
 	passes        *policy.Passes   // of what stays the same
 }
 
-// reviews finds the cached results of the requests of a change. Their old objects are
-// still as the base has them. The results of what stays the same are put into held.
+// reviews finds the cached results of the requests of a change. The old objects of the requests are
+// as written in the base; storeOld replaces them later. The results of what stays the same are put
+// into held.
 func (r *resultCache) reviews(held *policy.Compact, same, changed, variants, oldVariants []policy.Request) *reviews {
 	written := policy.OldObjects(changed)
 	v := &reviews{
@@ -70,8 +71,8 @@ func (v *reviews) forget() {
 // requests returns the requests of the change.
 func (v *reviews) requests() []policy.Request { return slices.Concat(v.same.reqs, v.changed.reqs) }
 
-// stored returns the requests of the change, with old objects as the base's policies store
-// them.
+// stored returns the requests of the change, with old objects as they are after the base's mutating
+// policies.
 func (v *reviews) stored(ctx context.Context) ([]policy.Request, error) {
 	all := func(int) bool { return true }
 	for _, p := range []*part{v.same, v.changed} {
@@ -85,7 +86,7 @@ func (v *reviews) stored(ctx context.Context) ([]policy.Request, error) {
 // head returns the results of what stays the same, without the passes, and of what
 // changes.
 func (v *reviews) head(ctx context.Context) (kept []policy.CompactResults, fresh []policy.Result, err error) {
-	before := make(map[int]bool) // needed for the base's results
+	before := make(map[int]bool) // requests whose old objects the base's results need
 	n := 0
 	for i := range v.changed.reqs {
 		if v.written[i] != nil {
@@ -104,13 +105,13 @@ func (v *reviews) head(ctx context.Context) (kept []policy.CompactResults, fresh
 		return nil, nil, err
 	}
 	last := v.chain
-	last.Forgets = true // a unit of which nothing changes is seldom looked at again
+	last.Forgets = true // the origins of unchanged units are seldom needed again
 	kept, err = v.same.hold(ctx, last, v.passes)
 	return kept, policy.WithoutRepeats(slices.Concat(fresh, only), v.same.held.Each(kept...)), err
 }
 
-// base returns the results of what changes, as the base applies it. kept are those of what
-// stays the same.
+// base returns the results for the base's version of changed objects. kept are the results for
+// unchanged objects.
 func (v *reviews) base(ctx context.Context, c policy.Chain, kept []policy.CompactResults) ([]policy.Result, error) {
 	v.old.reqs = policy.Reapplying(v.changed.reqs, v.written)
 	old, err := v.old.review(ctx, c)
@@ -121,29 +122,28 @@ func (v *reviews) base(ctx context.Context, c policy.Chain, kept []policy.Compac
 	return policy.WithoutRepeats(slices.Concat(old, only), v.same.held.Each(kept...)), err
 }
 
-// A part holds requests of a change that are evaluated together, with the cached results
-// of those that were evaluated in the same way before.
+// A part holds requests of a change that are evaluated together, and their cached results.
 //
-// Requests about one unit have one entry. Its key is the key of the resultCache with
-// everything that determines the requests: operations, users, and the units of the new and
-// of the old objects. The old object that a policy sees is the base's object as the base's
-// policies store it, so it depends on nothing else.
+// The requests about a unit share a cache entry. Its key contains the key of the resultCache and
+// everything that determines the requests: operations, users, and the units of the new and old
+// objects. The old object of a request is the base's object after the base's mutating policies, so
+// it depends on nothing else.
 type part struct {
 	cache  *resultCache
 	name   string
 	held   *policy.Compact // holds the results
 	reqs   []policy.Request
 	groups []*requestGroup
-	known  []bool // by request: its results are cached
-	stored []bool // by request: its old object is as policies store it
-	stores bool   // old objects are stored while their requests are evaluated
+	known  []bool // for each request: its results are cached
+	stored []bool // for each request: its old object is mutated
+	stores bool   // old objects are mutated when their requests are evaluated
 }
 
 // A requestGroup holds the requests of a part about one unit.
 type requestGroup struct {
 	requests []int32
-	units    []*render.Unit        // of both sides, that the requests depend on
-	text     string                // everything else that determines them; "" if that is not known
+	units    []*render.Unit        // units of both sides that the requests depend on
+	text     string                // everything else that determines the requests; "" if unknown
 	known    bool                  // there are cached results
 	from     cache.Key             // of these
 	results  policy.CompactResults // these, without the passes
@@ -151,7 +151,7 @@ type requestGroup struct {
 	learned  []byte // new results, encoded
 }
 
-// part returns the part with some requests.
+// part returns a part with the given requests and their cached results.
 func (r *resultCache) part(name string, held *policy.Compact, reqs []policy.Request) *part {
 	p := &part{cache: r, name: name, held: held, reqs: reqs, known: make([]bool, len(reqs)), stored: make([]bool, len(reqs))}
 	if r.off {
@@ -244,7 +244,7 @@ func (p *part) key(g *requestGroup, around string) (key cache.Key, ok bool) {
 	return cache.KeyOf(parts...), true
 }
 
-// recall sets the cached results of a group, if there are any.
+// recall loads the cached results of a group, if there are any.
 func (p *part) recall(g *requestGroup, around string) {
 	key, ok := p.key(g, around)
 	if !ok {
@@ -269,8 +269,8 @@ func (p *part) recall(g *requestGroup, around string) {
 	}
 }
 
-// storeOld replaces the old objects of the requests that need selects by those that the
-// base's policies store, each once.
+// storeOld applies the base's mutating policies to the old objects of the requests for which need
+// returns true, once to each.
 func (p *part) storeOld(ctx context.Context, c policy.Chain, need func(i int) bool) error {
 	var at []int
 	var reqs []policy.Request
@@ -294,7 +294,7 @@ func (p *part) review(ctx context.Context, c policy.Chain) ([]policy.Result, err
 		return nil, err
 	}
 	var all []policy.Result
-	if p.groups == nil { // nothing is cached
+	if p.groups == nil { // without a cache
 		for i := range parts {
 			all = p.held.Append(all, parts[i])
 		}
@@ -345,7 +345,7 @@ func (p *part) hold(ctx context.Context, c policy.Chain, passes *policy.Passes) 
 // evaluate evaluates the requests without cached results, and returns the results by
 // request.
 func (p *part) evaluate(ctx context.Context, c policy.Chain) ([]policy.CompactResults, error) {
-	const enough = 512 // requests at a time, and more of one unit, which may forget its places then
+	const enough = 512 // requests at a time; those of a unit are kept together, because the unit's origins may be dropped after them
 	all := make([]policy.CompactResults, len(p.reqs))
 	var at []int
 	var reqs []policy.Request
@@ -379,8 +379,8 @@ func (p *part) evaluate(ctx context.Context, c policy.Chain) ([]policy.CompactRe
 	return all, flush()
 }
 
-// learn sorts the results of a group and keeps them for the next run, unless that could
-// find others.
+// learn sorts the results of a group and encodes them for the cache, unless another run could find
+// other results.
 func (p *part) learn(g *requestGroup, results []policy.Result, passes *policy.Passes) {
 	if g.text == "" || slices.ContainsFunc(results, isFault) {
 		return
@@ -393,7 +393,8 @@ func (p *part) learn(g *requestGroup, results []policy.Result, passes *policy.Pa
 	}
 }
 
-// keep stores the results of the part for the surroundings with a sum, unless they are.
+// keep stores the results of the part under the sum of the surroundings, unless they are stored
+// already.
 func (p *part) keep(around string) {
 	for _, g := range p.groups {
 		key, ok := p.key(g, around)
@@ -410,21 +411,20 @@ func (p *part) keep(around string) {
 	}
 }
 
-// covers reports whether the recorded surroundings hold and say that all of the kinds were
-// looked up.
+// covers reports whether there are valid recorded surroundings that include all of the kinds.
 func (r *resultCache) covers(kinds []schema.GroupKind) bool {
 	return r.around != nil && !slices.ContainsFunc(kinds, func(k schema.GroupKind) bool { return !slices.Contains(r.around.Kinds, k) })
 }
 
-// distrust forgets the recorded surroundings if the change touches objects that exempt
-// others from policies, as far as these say what policies look up, or the cluster does:
-// who is exempted depends on everything that policies look up in a run.
+// distrust forgets the recorded surroundings if the change touches objects that exempt others from
+// policies. It reports whether it did. An exemption depends on everything that policies look up in
+// a run. These kinds are taken from the surroundings and, if c is not nil, from the lookups in c.
 func (r *resultCache) distrust(was, now *change.Side, c *policy.Cluster) bool {
 	if r.around == nil {
 		return false
 	}
 	kinds, _ := c.Asked()
-	if c != nil && r.covers(kinds) { // as before the reviews
+	if c != nil && r.covers(kinds) { // nothing new since the check before the reviews
 		return false
 	}
 	kinds = slices.Concat(kinds, r.around.Kinds)

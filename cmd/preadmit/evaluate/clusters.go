@@ -12,8 +12,8 @@ import (
 	"github.com/preadmit/preadmit/policy"
 )
 
-// eachCluster evaluates each cluster by what is on it, and puts the results
-// together: those so far, if the time is over.
+// eachCluster calls one for each cluster with the input's objects on it, and joins the results. If
+// the time is over, e contains the results so far.
 func (e *Evaluation) eachCluster(ctx context.Context, o engines.Options, was, in *load.Input, one func(j *Evaluation, o engines.Options, on func(*load.Input) *load.Input) error) error {
 	names := load.ClusterNames(was, in)
 	if len(names) < 2 {
@@ -39,7 +39,7 @@ func (e *Evaluation) eachCluster(ctx context.Context, o engines.Options, was, in
 	return nil
 }
 
-// join adds what was found on one cluster.
+// join adds the results for one cluster.
 func (e *Evaluation) join(part *Evaluation) {
 	e.Results = appendNew(e.Results, part.Results)
 	e.proposed = appendNew(e.proposed, part.proposed)
@@ -55,15 +55,15 @@ func (e *Evaluation) join(part *Evaluation) {
 	said.Results = appendNew(said.Results, part.Engines.Results)
 }
 
-// appendNew appends results. What is said about no object is the same on every
-// cluster, and stands once.
+// appendNew appends results. Results about no object are the same for every cluster, and are added
+// only once.
 func appendNew(all, more []policy.Result) []policy.Result {
 	type text struct{ policy, rule, unit, message string }
 	if len(all) == 0 {
 		all = more[:0]
 	}
 	all = slices.Grow(all, len(more))
-	known := make(map[text][]int) // by a key that nearly all results have alone
+	known := make(map[text][]int) // by a key that is unique for nearly all results
 	for i := range all {
 		if r := &all[i]; r.Object.Kind == "" {
 			k := text{r.Policy, r.Rule, r.Object.Unit, r.Message}

@@ -20,11 +20,11 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// A Reconfigured has the options of a run with another configuration.
+// A Reconfigured contains the options of a run with another configuration.
 type Reconfigured struct {
 	Options
 	FailOn   string            // the least action that fails this run, or "never"
-	Loosened map[string]string // keys with which less fails a run, and how
+	Loosened map[string]string // keys that let more failures pass, each with a sentence about the change
 }
 
 // configurationFile returns the name of the configuration file in a tree.
@@ -35,10 +35,9 @@ func (o *Options) configurationFile(t *load.Tree) (string, error) {
 	return load.ConfigName(t, o.Config)
 }
 
-// configurationChange returns results about a changed configuration file. A run with
-// --base uses the base's file, so it can't see what the new one leaves out. Each
-// result is about what is checked or fails now, and no longer does once the change is
-// merged.
+// configurationChange returns results about a changed configuration file. A run with --base uses
+// the base's file, so it does not see the effect of the new one. The results are about objects that
+// are no longer checked, and failures that no longer count, once the change is merged.
 func (b *base) configurationChange(ctx context.Context, o *Options, head *load.Input, args []string, stdin io.Reader) (results []policy.Result, notes []string) {
 	file, err := o.configurationFile(head.Tree)
 	if err != nil {
@@ -46,7 +45,7 @@ func (b *base) configurationChange(ctx context.Context, o *Options, head *load.I
 	}
 	was, err := config.ReadNode(b.in.Tree, file)
 	if err != nil {
-		return nil, nil // as before
+		return nil, nil // the base's file was already invalid
 	}
 	now, err := config.ReadNode(head.Tree, file)
 	if err != nil {
@@ -96,8 +95,9 @@ func (b *base) configurationChange(ctx context.Context, o *Options, head *load.I
 	return results, notes
 }
 
-// lost names the rules that are evaluated over the head with the base's configuration and
-// not with that of then, or else the failures that are found. Without any it is "".
+// lost returns a sentence about the rules that are evaluated with the base's configuration but not
+// with that of then, or else about the failures that are found only with the base's. It returns ""
+// if there are none.
 func (o *Options) lost(ctx context.Context, then *Reconfigured, head, later *load.Input) (string, error) {
 	today, err := then.standing(ctx, o, head)
 	if err != nil {
@@ -116,7 +116,7 @@ func (o *Options) lost(ctx context.Context, then *Reconfigured, head, later *loa
 	return "", nil
 }
 
-// missing returns the names of what was has more of than now, sorted.
+// missing returns the names in was that exceed those in now, for each finding, sorted.
 func missing(was, now map[finding][]string) []string {
 	var names []string
 	for f, have := range was {
@@ -134,8 +134,8 @@ type finding struct {
 	object               render.Key
 }
 
-// findingOf identifies a rule. Those of Pod Security are only counted, because a control
-// of the restricted level may replace one of the baseline.
+// findingOf identifies a rule. All controls of Pod Security count as the same rule, because a
+// control of the restricted level may replace one of the baseline.
 func findingOf(engine, name, rule string) finding {
 	if engine == policy.EnginePodSecurity {
 		name, rule = "", ""
@@ -143,8 +143,8 @@ func findingOf(engine, name, rule string) finding {
 	return finding{engine: engine, policy: name, rule: rule}
 }
 
-// A standing holds the rules that a run without a base evaluates and the failures that
-// it finds, if they can fail the run. The values are their names.
+// A standing holds the rules and failures of a run without a base, as far as they can fail the run.
+// The values are their names.
 type standing struct{ rules, failures map[finding][]string }
 
 // standing evaluates all objects of an input.
@@ -180,8 +180,7 @@ func (r *Reconfigured) standing(ctx context.Context, o *Options, in *load.Input)
 	return s, nil
 }
 
-// unusable returns the result about a configuration that the next run can't
-// use.
+// unusable returns the result about a configuration that is invalid.
 func (b *base) unusable(file string, line int, err error) []policy.Result {
 	return []policy.Result{b.configured("unusable-configuration", file, line, "once this change is merged, no run can use this configuration: "+report.Plain(err.Error()))}
 }
@@ -199,8 +198,8 @@ func (b *base) configured(rule, file string, line int, message string) policy.Re
 	return r.Fingerprinted()
 }
 
-// after returns the options of a run without a base once the configuration now, which may
-// be nil, is merged.
+// after returns the options of a run without a base after the configuration now is merged. now may
+// be nil.
 func (o *Options) after(t *load.Tree, file string, now *yaml.Node) (*Reconfigured, error) {
 	s := &config.File{Name: t.Display(file)}
 	if now != nil {
@@ -223,7 +222,7 @@ func (o *Options) after(t *load.Tree, file string, now *yaml.Node) (*Reconfigure
 	return then, nil
 }
 
-// otherwise is the note about a changed configuration that leaves out nothing.
+// otherwise returns the note about a changed configuration that leaves out nothing.
 func otherwise(file string, keys []string, other []*render.Object) string {
 	note := fmt.Sprintf("%s is changed (%s): this run used the base's", file, report.Plain(strings.Join(keys, ", ")))
 	if len(other) == 0 {
@@ -232,8 +231,8 @@ func otherwise(file string, keys []string, other []*render.Object) string {
 	return note + fmt.Sprintf("; the changed one renders %s differently, the first %s", policy.Plural(len(other), "object"), change.Where(other[0]))
 }
 
-// replacedContent returns results about locked content that is another while its version is
-// the same.
+// replacedContent returns results about locked content that changed although its version is the
+// same.
 func (b *base) replacedContent(head *load.Input) []policy.Result {
 	was, _ := store.ReadLock(b.in.Tree.Repository())
 	now, _ := store.ReadLock(head.Tree.Repository())

@@ -13,10 +13,10 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A Decision is a request with the engines that decide on it.
+// A Decision is a request with the engines that evaluate it.
 type Decision struct {
 	Engines *engines.Set
-	Trusted *load.Input // whose policies the engines have
+	Trusted *load.Input // provides the engines' policies
 	Request policy.Request
 
 	tree   *load.Tree
@@ -27,18 +27,17 @@ type Decision struct {
 type decidedChange struct {
 	*Evaluation
 	revision string
-	from, to *load.Input // what the base and the head have for the request's cluster
+	from, to *load.Input // the base and the head, of the request's cluster
 	options  engines.Options
 	same     bool // the change does not touch the object
 }
 
-// NewDecision returns the request that creates an object, which the engines decide on.
+// NewDecision returns a Decision about the creation of an object.
 func NewDecision(in *load.Input, s engines.Options, set *engines.Set, object *render.Object) *Decision {
 	return &Decision{Engines: set, Trusted: in, Request: s.By(policy.Requests(nil, []*render.Object{object}))[0], tree: in.Tree}
 }
 
-// Decision returns the request of a run with --base about an object of either side,
-// with the engines that decided on it.
+// Decision returns a Decision about the request of a run with --base for an object of either side.
 func (e *Evaluation) Decision(ctx context.Context, o *Options, in *load.Input, object *render.Object) (*Decision, error) {
 	s, _, err := o.EngineOptions(in)
 	if err != nil {
@@ -67,7 +66,7 @@ func (e *Evaluation) Decision(ctx context.Context, o *Options, in *load.Input, o
 				return err
 			}
 		}
-		d.Trusted.Tree = in.Tree // by which reports name files
+		d.Trusted.Tree = in.Tree // used to name files in reports
 		err = d.Engines.Chain.StoreOld(ctx, made)
 		d.Request = made[0]
 		return err
@@ -78,8 +77,8 @@ func (e *Evaluation) Decision(ctx context.Context, o *Options, in *load.Input, o
 	return d, err
 }
 
-// Explain explains how a policy, or one of its rules, decides on the request. With a base
-// the results are those of the run, and notes say what the change has to do with them.
+// Explain explains how a policy, or one of its rules, decides on the request. With a base the
+// results are those of the run, and notes explain how the change affects them.
 func (d *Decision) Explain(ctx context.Context, name, rule string) ([]policy.Explanation, error) {
 	es, err := d.Engines.Chain.Explain(ctx, d.Request, name, rule)
 	if err != nil {
@@ -107,9 +106,8 @@ func (d *Decision) Explain(ctx context.Context, name, rule string) ([]policy.Exp
 	return es, nil
 }
 
-// Suppress marks the suppressed results of explanations, and notes on them which of their
-// suppressions have expired. With a base, Explain returns the results as the run marked
-// them.
+// Suppress marks the suppressed results of explanations, and adds notes about expired suppressions.
+// With a base it does nothing, because the run has marked the results.
 func (d *Decision) Suppress(o *Options, in *load.Input, es []policy.Explanation) error {
 	if d.change != nil {
 		return nil
@@ -130,8 +128,8 @@ func (d *Decision) Suppress(o *Options, in *load.Input, es []policy.Explanation)
 	return nil
 }
 
-// adopt replaces the results of explanations by those of the run, and adds failures that
-// the run finds otherwise, such as those that only an exemption in the change hides.
+// adopt replaces the results of explanations by those of the run. It adds failures that only the
+// run finds, such as those hidden by an exemption that the change adds.
 func (c *decidedChange) adopt(es []policy.Explanation, name, rule string) {
 	for i := range c.Results {
 		r := &c.Results[i]
@@ -173,10 +171,10 @@ func (c *decidedChange) note(es []policy.Explanation, name string) (string, erro
 	return "the change also changes this policy: that of " + c.revision + " decides, the proposed one is at " + proposed, nil
 }
 
-// names reports whether name gave a file its name.
+// names reports whether a file name was returned by name.
 func (b *base) names(file string) bool { return strings.HasPrefix(file, b.Commit[:12]+":") }
 
-// proposedPolicy returns the place of a policy of the head, or "" if it has none of that name.
+// proposedPolicy returns the place of the head's policy with a name, or "" if there is none.
 func (c *decidedChange) proposedPolicy(name string) (string, error) {
 	set, err := engines.New(c.to, c.to, c.options)
 	if err != nil {
@@ -192,7 +190,7 @@ func (c *decidedChange) proposedPolicy(name string) (string, error) {
 	return "", nil
 }
 
-// Unknown returns an error that says where the change adds a policy, if it does.
+// Unknown returns an error with the place of the policy if the change adds it, and nil otherwise.
 func (d *Decision) Unknown(name string) error {
 	if d.change == nil {
 		return nil

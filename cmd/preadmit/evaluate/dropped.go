@@ -9,8 +9,8 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// leaveOut renders the head again without its roots that the change stops deploying, if it
-// has any.
+// leaveOut renders the head again without the roots that the change stops deploying, if there are
+// any.
 func (b *base) leaveOut(ctx context.Context, o *Options, head *load.Input, args []string, stdin io.Reader) error {
 	sources := o.Sources
 	if sources.Dropped = b.dropped(head); len(sources.Dropped) == 0 {
@@ -23,10 +23,9 @@ func (b *base) leaveOut(ctx context.Context, o *Options, head *load.Input, args 
 	return err
 }
 
-// dropped returns the paths of the head's roots that a kustomization of the base built,
-// and that it no longer builds although it is still there, each with the kustomization's
-// path. With nothing else to deploy them, they would count as deployed by a person; but the
-// change stops deploying them.
+// dropped returns the paths of roots of the head that a kustomization built at the base and no
+// longer builds, although it still exists. The values are the kustomizations' paths. Such roots
+// would count as deployed by a person, but the change stops deploying them.
 func (b *base) dropped(head *load.Input) map[string]string {
 	was := make(map[string]bool) // paths that are units at the base
 	for _, u := range b.in.Head {
@@ -51,8 +50,7 @@ func (b *base) dropped(head *load.Input) map[string]string {
 	return dropped
 }
 
-// builds reports whether a unit is a kustomization with an object from a path that is
-// not its own.
+// builds reports whether a unit is a kustomization with objects from another path.
 func builds(u *render.Unit, path string) bool {
 	if u.Kind != "kustomize" && u.Renderer != "kustomize" || u.Path == path {
 		return false

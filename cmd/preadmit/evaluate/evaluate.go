@@ -1,8 +1,8 @@
-// Package evaluate reviews what is loaded: all of it, or the change from a revision or
-// from another version of the API server.
+// Package evaluate evaluates the loaded objects: all of them, or the change from a revision or from
+// another version of the API server.
 //
-// In: Options and the load.Input of the work tree. Out: an Evaluation, with the results
-// and the engines that gave them, of which NewReport makes a report.
+// Run takes Options and the load.Input of the work tree, and returns an Evaluation with the results
+// and engines. NewReport converts it to a report.
 //
 //   - evaluate.go: one input; clusters.go: each cluster by what is on it; shard.go: a part of the units
 //   - base.go, undeployed.go, configchange.go: the change from a revision; decision.go: one request of it; rehearse.go: other versions and actions
@@ -10,8 +10,8 @@
 //   - policies.go, admitted.go: the reviews of the commands policies and render --admitted
 //   - notes.go: what a report says besides results
 //
-// The one thing to know: whatever results depend on is a field of engineInputs in
-// resultcache.go, or is recorded when an engine looks it up in the policy.Cluster.
+// Everything that results depend on must be a field of engineInputs in resultcache.go, unless it is
+// an object that an engine looks up in the policy.Cluster, which is recorded.
 package evaluate
 
 import (
@@ -36,14 +36,14 @@ import (
 // An Evaluation is the result of a run: of one input, or of a change from a base.
 type Evaluation struct {
 	Engines *engines.Set
-	Was     *load.Input // the base; nil when there was nothing to compare with
+	Was     *load.Input // the base; nil without one
 	Results []policy.Result
 	shard   *shard              // the shard to evaluate; nil means all
-	passes  *policy.Passes      // results, too, where they are kept apart; nil where they are not
-	held    *policy.CompactList // as passes: the other results about objects
+	passes  *policy.Passes      // passes that are not in Results; nil if all are
+	held    *policy.CompactList // other results about objects that are not in Results; may be nil
 	notes   []string
-	base    *report.Base // nil when there was nothing to compare with
-	against *base        // what base describes
+	base    *report.Base // nil without a base
+	against *base        // the base, rendered
 
 	rehearsal *report.Rehearsal // nil when nothing is rehearsed
 	changes   []report.Change   // from the base
@@ -88,7 +88,7 @@ func Run(ctx context.Context, o *Options, in *load.Input, args []string, stdin i
 
 // all evaluates every object as if it were created.
 func (e *Evaluation) all(ctx context.Context, o *Options, in *load.Input, s engines.Options) error {
-	if o.Memory != nil && !o.Progress.Early() { // a screen shows results as they come
+	if o.Memory != nil && !o.Progress.Early() { // a screen gets the results so far, which this function can't give
 		return e.reviewCached(ctx, o, in, s)
 	}
 	var err error
@@ -97,7 +97,7 @@ func (e *Evaluation) all(ctx context.Context, o *Options, in *load.Input, s engi
 	}
 	defer e.keepPasses()()
 	reqs := e.shard.requests(s.By(allRequests(in.Head)))
-	// These need places, which are dropped once their unit is evaluated.
+	// These need origins, which are dropped once their unit is evaluated.
 	apart := [][]policy.Result{in.Found, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart)}
 	o.Watch.Expect(supervise.EvaluateTask, len(reqs))
 	results, err := e.review(ctx, o, in, reqs)
@@ -111,14 +111,13 @@ func (e *Evaluation) all(ctx context.Context, o *Options, in *load.Input, s engi
 	return err
 }
 
-// keepPasses makes the chain keep passes apart, if requested, and drop the
-// places of evaluated units that are not compared. The returned function adds
-// the passes to those of the evaluation.
+// keepPasses makes the chain collect passes separately, if requested, and drop the origins of
+// evaluated units. The returned function adds the passes to e.passes.
 func (e *Evaluation) keepPasses() (done func()) {
 	if e.passes == nil {
 		return func() {}
 	}
-	found := new(policy.Passes) // of its own: a review that does not end in time may still add to it
+	found := new(policy.Passes) // a separate list, because a review that does not end in time may still add to it
 	e.Engines.Chain.Passes, e.Engines.Chain.Forgets = found, true
 	return func() { e.passes.Join(found) }
 }
@@ -129,8 +128,7 @@ func allRequests(units []*render.Unit) []policy.Request {
 	return slices.Concat(policy.Requests(nil, render.Objects(units)), policy.VariantRequests(units))
 }
 
-// NewReport makes the report of an evaluation, with the names that places have
-// in reports.
+// NewReport returns the report of an evaluation. It converts file names to those of reports.
 func NewReport(in *load.Input, j *Evaluation) *report.Report {
 	unreached := in.Unreached()
 	for i := range j.Results {
@@ -161,7 +159,7 @@ func NewReport(in *load.Input, j *Evaluation) *report.Report {
 		r.Units[i].Reason = in.Tree.DisplayIn(r.Units[i].Reason)
 	}
 	r.Notes = slices.Concat(r.Notes, withoutSchema(j.Engines.Unknown, render.Objects(in.Head)), notes(render.Objects(in.Head)), assumptions(in), j.notes)
-	if j.shard == nil { // of all parts, when they are joined
+	if j.shard == nil { // parts get these notes when they are joined
 		r.Notes = append(r.Notes, BrokenPasses(r)...)
 	}
 	r.Base, r.Changes, r.Proposed = j.base, j.changes, j.proposed
@@ -171,7 +169,7 @@ func NewReport(in *load.Input, j *Evaluation) *report.Report {
 	return r
 }
 
-// Relabel names places as reports do.
+// Relabel converts the file names in results to those of reports.
 func Relabel(t *load.Tree, results []policy.Result) {
 	for i := range results {
 		results[i].Rename(t)
@@ -221,8 +219,8 @@ func FailedReport(why, hint string) *report.Report {
 	return report.New(report.Tool{Name: "preadmit", Version: supervise.Version()}, nil, nil, policy.Incomplete(why, hint))
 }
 
-// review returns the results that are not held. If results are shown early, it calls
-// the chain's Review for a part of the requests at a time.
+// review evaluates requests and returns the results, except those collected in e.held. If results
+// are shown early, it evaluates a part of the requests at a time.
 func (e *Evaluation) review(ctx context.Context, o *Options, in *load.Input, reqs []policy.Request) ([]policy.Result, error) {
 	p := o.Progress
 	if !p.Early() && e.held == nil {

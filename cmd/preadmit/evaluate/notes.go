@@ -86,8 +86,8 @@ func unique(names []string) []string {
 	return slices.Compact(names)
 }
 
-// BrokenPasses say which objects pass only because a function of a template
-// failed, which Gatekeeper treats as no violation.
+// BrokenPasses returns a note about objects that pass only because a function of a template failed,
+// which Gatekeeper treats as no violation.
 func BrokenPasses(r *report.Report) []string {
 	var objects []string
 	is := func(r *policy.Result) bool {
@@ -121,8 +121,8 @@ func BrokenPasses(r *report.Report) []string {
 	return []string{fmt.Sprintf("%d passed only because a function of the template failed, which Gatekeeper treats as no violation: %s", len(objects), policy.Few(unique(objects)))}
 }
 
-// assumptions returns notes about default values with which charts were
-// rendered, if templates write more with other values.
+// assumptions returns notes about the assumed version and release names with which charts were
+// rendered, if templates render more with others.
 func assumptions(in *load.Input) []string {
 	var notes []string
 	for _, a := range []struct{ rule, what, set string }{
@@ -144,8 +144,7 @@ func assumptions(in *load.Input) []string {
 	return notes
 }
 
-// CountCovered counts how much of the tree a report covers: the files that
-// are left out, and where what is deployed begins.
+// CountCovered counts the excluded files and the deployed roots for the summary of a report.
 func CountCovered(s *report.Summary, in *load.Input) {
 	excluded := make(map[string]bool)
 	for _, d := range in.Documents() {
@@ -165,7 +164,7 @@ func CountCovered(s *report.Summary, in *load.Input) {
 	}
 }
 
-// addDocuments puts into a report what happens to the documents of the tree.
+// addDocuments adds the states of the tree's documents to a report.
 func addDocuments(r *report.Report, in *load.Input) {
 	CountCovered(&r.Summary, in)
 	for _, d := range in.Documents() {
@@ -180,7 +179,7 @@ func addDocuments(r *report.Report, in *load.Input) {
 	r.CountDocuments()
 }
 
-// InUnit is the end of a sentence that names a unit; "" for none.
+// InUnit returns the end of a sentence that names a unit, or "" for no unit.
 func InUnit(unit string) string {
 	if unit == "" {
 		return ""

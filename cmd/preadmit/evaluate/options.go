@@ -22,23 +22,23 @@ type Options struct {
 	NoTreePolicies bool
 	As             string
 	AsGroups       []string
-	Namespaces     []string // packages of Rego
+	Namespaces     []string // Rego packages
 	Combine        bool
 
-	AllowNew        bool // suppressions that the change adds count
+	AllowNew        bool // suppressions that the change adds apply
 	Date            time.Time
-	FromKubeVersion string   // rehearse the upgrade from there
-	Enforce         []string // rehearse that these deny
+	FromKubeVersion string   // rehearse the upgrade from this version
+	Enforce         []string // rehearse enforcing these policies
 	EnforceBy       string
 
-	// Reconfigured returns the options of a run with another configuration, or an error
-	// if that holds wrong flags.
+	// Reconfigured returns the options of a run with another configuration, or an error if that
+	// holds wrong flags.
 	Reconfigured func(root, file string, node *yaml.Node) (*Reconfigured, error)
 
 	Part     *shard              // nil means the whole run
 	Prints   *engines.Prints     // output of print in policies, or nil
-	Passes   *policy.Passes      // where passes are kept apart; nil where each is looked at
-	Held     *policy.CompactList // where other results about objects are kept apart; nil where they are changed later
+	Passes   *policy.Passes      // collects passes; nil keeps them among the results
+	Held     *policy.CompactList // collects other results about objects; nil keeps them among the results
 	Branches *policy.Coverage    // branches that policies take, or nil without coverage
 }
 
@@ -54,8 +54,8 @@ func (o *Options) Day() time.Time {
 // all runs of a day give the same results.
 func (o *Options) Midnight() time.Time { return o.Day().UTC().Truncate(24 * time.Hour) }
 
-// EngineOptions returns the engines' options from the command line and the
-// files that it names. assumed is a note about the user.
+// EngineOptions returns the engines' options from the command line and its files. assumed is a note
+// about an assumed user, or "".
 func (o *Options) EngineOptions(in *load.Input) (b engines.Options, assumed string, err error) {
 	s := &engines.Settings{
 		KubeVersion: o.KubeVersion, Day: o.Day().UTC().Format(time.DateOnly), Authorizer: o.Authorizer,

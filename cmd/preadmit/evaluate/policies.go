@@ -14,8 +14,7 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// A PolicyReview counts the verdicts of policies over an input, and has the findings about
-// the policies.
+// A PolicyReview contains the counts of results for each rule, and the findings about policies.
 type PolicyReview struct {
 	Evaluation
 	uses     *policy.Uses
@@ -85,9 +84,8 @@ func (v *PolicyReview) unmatched(ctx context.Context, parts []clusterPart) error
 	return nil
 }
 
-// look adds the other findings: those from the counts, those of engines and the
-// API server about policies as written, and exceptions and suppressions that
-// exempt nothing.
+// look adds the other findings: those from the counts, problems in the policies' text, and
+// exceptions and suppressions that exempt nothing.
 func (v *PolicyReview) look(o *Options, in *load.Input, parts []clusterPart, whole bool) error {
 	v.findings = append(v.findings, v.uses.Findings()...)
 	for _, r := range v.Results {

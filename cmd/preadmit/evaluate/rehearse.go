@@ -51,8 +51,8 @@ func (e *Evaluation) upgrade(ctx context.Context, o *Options, in *load.Input, ar
 	})
 }
 
-// compareVersions evaluates the objects rendered for each version by the rules of
-// that version. Results are marked new or fixed, as with --base.
+// compareVersions evaluates the objects rendered for each version by the rules of that version, and
+// marks results as new or fixed, as with --base.
 func (e *Evaluation) compareVersions(ctx context.Context, o *Options, was, in *load.Input, s engines.Options) error {
 	older := *s.Settings
 	older.KubeVersion = o.FromKubeVersion
@@ -119,8 +119,8 @@ func unrenderedUnits(in *load.Input) map[string]bool {
 	return lost
 }
 
-// enforced makes failures of the policies that --enforce names denials, and counts
-// them. Those are new, everything else is unchanged.
+// enforced turns failures of the policies of --enforce into denials, and counts them. Denials are
+// marked new and all other results unchanged.
 func (e *Evaluation) enforced(o *Options, in *load.Input) error {
 	if err := e.namesRules(o.Enforce); err != nil {
 		return err
@@ -160,7 +160,7 @@ func (e *Evaluation) enforced(o *Options, in *load.Input) error {
 	return nil
 }
 
-// matchesRule reports whether one of the patterns is about a policy or its rule.
+// matchesRule reports whether one of the patterns matches a policy or its rule.
 func matchesRule(patterns []string, policyName, rule string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		return render.Glob(p, policyName) || render.Glob(p, policyName+"/"+rule)
@@ -186,8 +186,7 @@ func (e *Evaluation) namesRules(patterns []string) error {
 	return nil
 }
 
-// labelsOf returns the group of an object: its namespace, or the value of a
-// label.
+// labelsOf determines the group of an object: its namespace, or the value of a label.
 type labelsOf struct {
 	label      string
 	objects    map[render.Key]string // value of the label

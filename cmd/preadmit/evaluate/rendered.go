@@ -12,17 +12,16 @@ import (
 	"github.com/preadmit/preadmit/report/objects"
 )
 
-// A Difference is what a change makes of the rendered objects.
+// A Difference is the difference between the rendered objects of a base and a head.
 type Difference struct {
-	Requests []policy.Request // those that change something
+	Requests []policy.Request // for objects that differ
 	Found    []policy.Result  // errors of rendering that the base does not have
 	Notes    []string
 
 	base *base
 }
 
-// Origins returns the places of a field as reports name them: those of a deleted object
-// have the base's commit.
+// Origins returns the places of a field. Those of a deleted object are in the base's commit.
 func (d *Difference) Origins(r policy.Request, pointer string) []render.Origin {
 	if r.Object != nil {
 		return r.Object.At(pointer)

@@ -50,7 +50,7 @@ func (e *Evaluation) reviewCached(ctx context.Context, o *Options, in *load.Inpu
 		defer func() { e.Results = append(held.Sorted(), e.Results...) }()
 	}
 	if err != nil {
-		for _, u := range r.head { // units that were evaluated, now or earlier
+		for _, u := range r.head { // results of units that were evaluated, in this run or an earlier one
 			held.Keep(known[u])
 		}
 		held.Keep(parts...)
@@ -81,13 +81,13 @@ func (e *Evaluation) reviewCached(ctx context.Context, o *Options, in *load.Inpu
 	return nil
 }
 
-// compiled turns the cache off if engines may have ended compilations that take too
-// long, which differs between runs.
+// compiled turns the cache off if compilations may have failed because they took too long, since
+// another run may be faster.
 func (r *resultCache) compiled(s *engines.Set, took time.Duration) {
 	r.off = r.off || len(s.Results) > 0 && took > quickCompile
 }
 
-// quickCompile is shorter than every time limit of engines for compiling.
+// quickCompile is shorter than every compile time limit of engines.
 const quickCompile = 10 * time.Second
 
 // makeEngines returns the engines. If every result is cached it returns the cached
@@ -117,16 +117,16 @@ type resultCache struct {
 	head    []*render.Unit
 	byKind  map[schema.GroupKind][]member
 	digests map[*unstructured.Unstructured]string // see digest
-	sums    map[schema.GroupKind]string           // of the objects of a kind, once they are computed
-	served  func() string                         // the kinds there are, with their versions
+	sums    map[schema.GroupKind]string           // of the objects of a kind, computed when needed
+	served  func() string                         // the existing kinds and versions
 
 	lists    int      // number of indexed lists of units
-	policies []member // policies, and the objects that belong to them
+	policies []member // policies and the objects that belong to them
 	key      string   // hash of engineInputs
 	kinds    string   // kinds of the head's objects, which notes depend on
 	off      bool     // nothing is cached
 
-	around    *surroundings           // recorded ones that still hold; nil: none
+	around    *surroundings           // recorded surroundings that are still valid, or nil
 	aroundSum string                  // of around
 	put       map[*render.Unit][]byte // new results
 	got       map[*render.Unit]bool   // units whose results come from the cache
@@ -135,14 +135,14 @@ type resultCache struct {
 	positions map[*render.Unit]map[*render.Object]int // see position
 }
 
-// A member is an object, and the list of the input that it is in.
+// A member is an object and the number of its list in the input.
 type member struct {
 	*render.Object
 	list int
 }
 
-// newResultCache returns the cached results for the requests of in, which the policies
-// of trusted evaluate: those of in itself, or of its base. A nil Memory has none.
+// newResultCache returns the cached results for the requests of in, evaluated by the policies of
+// trusted, which is in itself or its base. With a nil Memory there are none.
 func newResultCache(m *load.Memory, in, trusted *load.Input, s engines.Options) *resultCache {
 	r := &resultCache{
 		memory: m, graphs: []*cache.Graph{in.Graph}, head: in.Head, off: m == nil, digests: make(map[*unstructured.Unstructured]string), sums: make(map[schema.GroupKind]string),
@@ -156,8 +156,8 @@ func newResultCache(m *load.Memory, in, trusted *load.Input, s engines.Options) 
 		r.index(trusted.Head, trusted.Given, trusted.Context, trusted.Anywhere)
 	}
 	r.served = sync.OnceValue(func() string { return servedBy(in, trusted) })
-	// Policies that print say it in every run, and with --combine an object's
-	// results depend on all the others.
+	// Policies must print in every run, and with --combine an object's results depend on all other
+	// objects.
 	r.off = s.Combine || s.Verbose && len(trusted.Modules) > 0
 	var e cache.Encoder
 	e.Plain(engineInputs{m.Build, *s.Settings, trusted.Modules, trusted.Data, r.sum(r.policies), trusted != in, in.Partial})
@@ -196,7 +196,7 @@ func (r *resultCache) keyOf(parts ...string) string {
 	return string(k[:])
 }
 
-// index adds the objects of a side. Lists are numbered in the order of the calls.
+// index adds the objects of a side. Lists are numbered in the order in which they are added.
 func (r *resultCache) index(lists ...[]*render.Unit) {
 	for _, units := range lists {
 		for _, o := range render.Objects(units) {
@@ -244,8 +244,8 @@ func (r *resultCache) sum(objects []member) string {
 	return string(s[:])
 }
 
-// digest returns a hash of an object, without its lines. Most objects of a base are also
-// the head's, and so have theirs.
+// digest returns a hash of an object, without its lines. Most objects of a base are shared with the
+// head, so they are hashed once.
 func (r *resultCache) digest(o *render.Object) string {
 	sum, ok := r.digests[o.Unstructured]
 	if !ok {
@@ -298,8 +298,8 @@ func rendered(o member) (*render.Object, string) {
 	return &was, p.Name("-")
 }
 
-// engineInputs is everything that results of a unit depend on besides the unit
-// and its surroundings. The cache key is the hash of the whole struct.
+// engineInputs is everything that results of a unit depend on besides the unit and its
+// surroundings. The cache key is the hash of the whole struct.
 type engineInputs struct {
 	Build    string
 	Settings engines.Settings
@@ -310,15 +310,15 @@ type engineInputs struct {
 	Partial  bool   // see load.Input
 }
 
-// surroundings records the other objects that engines looked at.
+// surroundings records the other objects that engines looked up.
 type surroundings struct {
-	Kinds  []schema.GroupKind // kinds of the objects that were looked at
-	Sums   []string           // of these
+	Kinds  []schema.GroupKind // kinds of the objects that engines looked up
+	Sums   []string           // a hash of the objects of each kind
 	Served string             // the existing kinds if engines asked for them, else empty
 	Told   []string           // the lines of the policies, and of objects of the kinds
 }
 
-// sum returns a hash, which keys of entries have.
+// sum returns a hash of the surroundings for the keys of entries.
 func (s *surroundings) sum() string {
 	var e cache.Encoder
 	e.Plain(*s)
@@ -329,7 +329,7 @@ func (s *surroundings) sum() string {
 
 const maxSurroundings = 4
 
-// findAround looks for recorded surroundings that still hold.
+// findAround sets around to recorded surroundings that are still valid.
 func (r *resultCache) findAround() {
 	if r.off {
 		return
@@ -365,7 +365,7 @@ func (r *resultCache) holds(s *surroundings) bool {
 	return slices.EqualFunc(r.about(s.Kinds), s.Told, tells)
 }
 
-// about returns the objects whose lines results of other objects may name.
+// about returns the objects whose lines may appear in results of other objects.
 func (r *resultCache) about(kinds []schema.GroupKind) []member {
 	all := slices.Clone(r.policies)
 	for _, k := range kinds {
@@ -384,8 +384,8 @@ type unitResults struct {
 	Passes  policy.PackedPasses
 }
 
-// results returns the cached results, by unit, in held. Passes go to passes,
-// unless that is nil.
+// results returns the cached results by unit. It adds them to held, except passes, which it adds to
+// passes unless that is nil.
 func (r *resultCache) results(passes *policy.Passes, held *policy.Compact) map[*render.Unit]policy.CompactResults {
 	known := make(map[*render.Unit]policy.CompactResults)
 	if r.around == nil {
@@ -430,7 +430,7 @@ func (r *resultCache) resultsKey(u *render.Unit, id cache.Key, around string) ca
 	return cache.KeyOf("results", r.key, around, string(id[:]), u.Identity(), u.Cluster, u.User, u.Namespace)
 }
 
-// learn stores the results of a unit, unless another run could differ.
+// learn encodes the results of a unit for the cache, unless another run could find others.
 func (r *resultCache) learn(u *render.Unit, results []policy.Result, passes *policy.Passes) {
 	if r.got[u] || r.off || slices.ContainsFunc(results, isFault) {
 		return
@@ -442,8 +442,8 @@ func (r *resultCache) learn(u *render.Unit, results []policy.Result, passes *pol
 	}
 }
 
-// isFault reports whether another run may give another result: an engine broke
-// down, or Rego failed, which it also does when it runs out of time or memory.
+// isFault reports whether another run may give another result: a compile error, or an error of
+// Rego, which may be due to a time or memory limit.
 func isFault(r policy.Result) bool {
 	rego := r.Engine == policy.EngineRego || r.Engine == policy.EngineGatekeeper
 	return r.Engine == policy.EngineCompile || rego && r.Outcome == policy.Error
@@ -462,7 +462,7 @@ func (r *resultCache) enginesKey(around string) cache.Key {
 	return cache.KeyOf("bench", r.key, around, r.kinds)
 }
 
-// engines returns the cached compile errors and rules, nil if there are none.
+// engines returns a Set with the cached compile errors and rules, or nil.
 func (r *resultCache) engines() *engines.Set {
 	if r.around == nil {
 		return nil
@@ -479,7 +479,7 @@ func (r *resultCache) engines() *engines.Set {
 	return &engines.Set{Results: e.Results, Notes: e.Notes, Unknown: e.Unknown, Implied: e.Implied, Said: append([]policy.Rule{}, e.Rules...)}
 }
 
-// keep stores new results once the report is written.
+// keep registers the new results to be stored after the report is written.
 func (r *resultCache) keep(b *engines.Set) {
 	if r.off || b.Cluster == nil {
 		return
@@ -515,7 +515,7 @@ func (r *resultCache) keep(b *engines.Set) {
 	})
 }
 
-// copy stores the results that come from the cache for other surroundings, too.
+// copy stores the results that came from the cache under the key of other surroundings too.
 func (r *resultCache) copy(from, to string) {
 	for u := range r.got {
 		id, _ := r.id(u)

@@ -16,7 +16,7 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// MaxShards bounds the parts of a run.
+// MaxShards limits the parts of a run.
 const MaxShards = 256
 
 // A shard is one of several parts of a run, in which different processes evaluate
@@ -24,10 +24,10 @@ const MaxShards = 256
 // objects. A nil shard is the whole run.
 type shard struct {
 	number, of int
-	units      map[string]bool // that this one evaluates, by identity
+	units      map[string]bool // identities of the units that this shard evaluates
 }
 
-// ParseShard reads "3/8"; "" is nil.
+// ParseShard parses a value of --shard such as "3/8". It returns nil for "".
 func ParseShard(text string) (*shard, error) {
 	if text == "" {
 		return nil, nil
@@ -43,9 +43,9 @@ func ParseShard(text string) (*shard, error) {
 	return s, nil
 }
 
-// divide chooses the units of the shard: the unit with the most objects first,
-// each goes to the shard with the fewest objects so far. That depends only on the
-// rendered objects, so each shard computes the same division.
+// divide chooses the units of the shard. Starting with the largest, each unit goes to the shard
+// with the fewest objects so far. This depends only on the rendered objects, so each shard computes
+// the same division.
 func (s *shard) divide(inputs ...*load.Input) {
 	if s == nil {
 		return
@@ -96,8 +96,8 @@ func (s *shard) unitsOf(units []*render.Unit) []*render.Unit {
 	return slices.DeleteFunc(slices.Clone(units), func(u *render.Unit) bool { return !s.has(u) })
 }
 
-// once returns results that every shard finds, but only in the first shard, so that
-// the joined report holds them once.
+// once returns results that every shard finds if this is the first shard, and none otherwise, so
+// that the joined report contains them once.
 func (s *shard) once(results ...[]policy.Result) []policy.Result {
 	if s != nil && s.number != 1 {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// SuppressionsFile holds a repository's suppressions.
+// SuppressionsFile is the path of a repository's suppressions.
 const SuppressionsFile = ".preadmit/suppressions.yaml"
 
 // SchemaURL returns the URL of the JSON Schema of a kind of file.
@@ -54,7 +54,7 @@ func (e *Evaluation) suppress(o *Options, base, in *load.Input, whole bool) erro
 		e.notes = append(e.notes, fmt.Sprintf("%s expired on %s and accepts nothing more", described(s), s.Expires))
 	}
 	if !whole || base != nil {
-		return nil // objects of the other suppressions were not evaluated
+		return nil // objects of unused suppressions may not have been evaluated
 	}
 	for _, s := range unused {
 		if s.Malformed() {
@@ -66,7 +66,7 @@ func (e *Evaluation) suppress(o *Options, base, in *load.Input, whole bool) erro
 	return nil
 }
 
-// described names a suppression by its place.
+// described returns a description of a suppression with its place.
 func described(s policy.Suppression) string {
 	return fmt.Sprintf("the suppression of %s for %s (%s:%d)", s.Rule, s.Object, s.Origin.File, s.Origin.Line)
 }

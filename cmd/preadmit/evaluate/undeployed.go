@@ -14,7 +14,7 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// undeployed returns results about objects that the change deletes although
+// undeployed returns results about objects that are no longer deployed after the change although
 // they are still in the tree.
 func (b *base) undeployed(head *load.Input, reqs []policy.Request) []policy.Result {
 	stopped := change.Stopped(b.in.Side(), head.Side())
@@ -35,8 +35,8 @@ func (b *base) undeployed(head *load.Input, reqs []policy.Request) []policy.Resu
 	return slices.Concat(u.Results(reqs), u.HeldNoMore(reqs), units)
 }
 
-// namedIn returns a function that returns the kinds and names of a document's objects. It
-// keeps them for the comparisons of the other clusters.
+// namedIn returns a function that returns the kinds and names of a document's objects. It caches
+// them in b.named, for the other clusters.
 func (b *base) namedIn(objects func(render.TreeDocument) []*render.Object) func(render.TreeDocument) []policy.Named {
 	return func(d render.TreeDocument) []policy.Named {
 		at := documentAt{d.File, d.Index}
@@ -57,8 +57,8 @@ type documentAt struct {
 	index int
 }
 
-// withoutUnits drops each result about a unit that nothing deploys any more if a
-// document in the same file has a result itself, on any cluster.
+// withoutUnits removes a result about a unit that nothing deploys any more if there is a result
+// about a document in the same file, on any cluster.
 func withoutUnits(results []policy.Result) []policy.Result {
 	known := make(map[string]bool)
 	for i := range results {
@@ -71,8 +71,8 @@ func withoutUnits(results []policy.Result) []policy.Result {
 	})
 }
 
-// unchecked returns results about objects that the change adds without anything that
-// checks them, without those that already say so.
+// unchecked returns results about objects that the change adds and that are not checked, except
+// where there is such a result already.
 func (b *base) unchecked(o *Options, head *load.Input, already []policy.Result) []policy.Result {
 	known := make(map[string]bool)
 	for i := range already {
@@ -107,8 +107,8 @@ func (b *base) unchecked(o *Options, head *load.Input, already []policy.Result) 
 	}}.Results()
 }
 
-// leftOut returns a result if a sparse checkout leaves out files below the paths that the
-// base does not have, since nobody knows what is in them.
+// leftOut returns a result if a sparse checkout leaves out files, below the paths, that the base
+// does not have, because their content is unknown.
 func (b *base) leftOut(head *load.Input, args []string) []policy.Result {
 	all, err := b.Repo.LeftOut(head.Tree)
 	if err != nil {
@@ -135,8 +135,8 @@ func sameContent(base, head *load.Input, name string) bool {
 	return ok && known && was == now
 }
 
-// isAmong reports whether one of the objects has the kind of o and, but for what
-// kustomize adds to it, the name.
+// isAmong reports whether one of the objects has the kind of o and its name, to which kustomize may
+// add a prefix or suffix.
 func isAmong(o *render.Object, objects []*render.Object) bool {
 	gk := o.GroupVersionKind().GroupKind()
 	return slices.ContainsFunc(objects, func(x *render.Object) bool {

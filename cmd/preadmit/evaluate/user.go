@@ -52,10 +52,9 @@ func controller(head []*render.Object) string {
 	return ""
 }
 
-// impersonated returns the failures that the change alone makes pass by having a unit
-// applied as another user, such as by spec.serviceAccountName. For units that the change
-// adds they are warnings, since each unit has to name some user. Found are the results of
-// the requests as the head's users make them.
+// impersonated returns the failures that pass only because the change makes another user apply a
+// unit, such as by spec.serviceAccountName. For units that the change adds they are warnings,
+// because each unit must name some user. found are the results with the head's users.
 func (b *base) impersonated(ctx context.Context, s engines.Options, v *reviews, found []iter.Seq[*policy.Result]) ([]policy.Result, error) {
 	if len(b.asOthers(s, v.requests())) == 0 {
 		return nil, nil
@@ -83,8 +82,8 @@ func (b *base) impersonated(ctx context.Context, s engines.Options, v *reviews, 
 	return all, nil
 }
 
-// asOthers returns, for each unit that the change has applied as another user, the
-// requests as the base's user would make them.
+// asOthers returns, for each unit that another user applies after the change, the requests by the
+// base's user.
 func (b *base) asOthers(s engines.Options, reqs []policy.Request) [][]policy.Request {
 	if s.UserGiven {
 		return nil
