@@ -10,7 +10,7 @@ type gathered struct {
 	closed  bool
 }
 
-// add keeps the results of request i, unless the run has ended meanwhile.
+// add records the results of request i, unless the run has ended.
 func (g *gathered) add(i int, results []Result) {
 	held := g.compact.Add(results)
 	g.mu.Lock()

@@ -23,7 +23,7 @@ func ErrorAt(o *render.Object, pointer, rule string, err error) *render.Error {
 	return &render.Error{Span: o.Span(pointer), Rule: rule, Err: &NamedError{Policy: o.GetName(), Err: ShortError(err)}}
 }
 
-// MaxMessage bounds the bytes of a message, which may quote values of objects.
+// MaxMessage limits the bytes of a message, which may quote values of objects.
 const MaxMessage = 4 << 10
 
 // ShortError returns err, shortened to at most [MaxMessage] bytes of text.

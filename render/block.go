@@ -317,7 +317,7 @@ func (r *blockReader) item(off, indent, depth int) *yaml.Node {
 	return r.value(off, indent, false, depth)
 }
 
-// hasKey reports whether a key stands at an offset.
+// hasKey reports whether there is a key at an offset.
 func (r *blockReader) hasKey(from int) bool {
 	switch c := r.text[from]; c {
 	case '"', '\'':

@@ -54,7 +54,7 @@ var holders = map[schema.GroupKind]holder{
 	{Group: "core.oam.dev", Kind: "Application"}:                              {unread: "the components that %s deploys"},
 }
 
-// Holds reports whether objects of a kind hold what is applied from them.
+// Holds reports whether objects of a kind contain other objects that a controller applies.
 func Holds(kind schema.GroupKind) bool {
 	_, ok := holders[kind]
 	return ok
@@ -169,7 +169,7 @@ func (u *Unit) hold(o *Object, pointer string, v any, depth int) {
 	}
 }
 
-// isObserved reports whether an object of Crossplane only observes what it names.
+// isObserved reports whether an object of Crossplane only observes the object in it.
 func isObserved(o *Object) bool {
 	v, _ := Lookup(o.Object, "/spec/managementPolicies")
 	policies, _ := v.([]any)

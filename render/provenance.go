@@ -69,7 +69,7 @@ type Provenance interface {
 	At(pointer string) []Origin
 }
 
-// File is the Provenance of an object of which only the file is known.
+// File is the Provenance of an object whose file is known, but not its lines.
 type File Origin
 
 // At returns the file for every pointer.

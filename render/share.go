@@ -65,7 +65,7 @@ type sharer struct {
 	known map[uint64]any
 }
 
-// share makes objects that nobody else holds yet share their equal parts.
+// share makes objects share their equal parts. No other goroutine may use them yet.
 func share(objects []*Object) {
 	if len(objects) < 2 {
 		return

@@ -288,7 +288,7 @@ func within(set map[string]bool, name string) bool {
 	return false
 }
 
-// result returns what was found, sorted, each thing once.
+// result returns the results, sorted and without duplicates.
 func (w *walk) result() Discovery {
 	slices.SortStableFunc(w.out.Sources, func(a, b Source) int {
 		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Kind, b.Kind))

@@ -78,7 +78,7 @@ func (p paneKind) needs(e *entry) []fetchKey {
 	return keys
 }
 
-// want requests what the preview lacks, one thing at a time.
+// want requests the next item that is missing from the preview.
 func (m *model) want() tea.Cmd {
 	e := m.selected()
 	if e == nil || m.fetched.busy || !m.layout.previews() {

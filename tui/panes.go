@@ -14,7 +14,7 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// A paneKind selects what the preview shows.
+// A paneKind is a kind of preview.
 type paneKind int
 
 const (

@@ -21,7 +21,7 @@ type fileKey struct {
 	dialect render.Dialect
 }
 
-// A parsed is a file with its documents. It is shared: nobody may change it.
+// A parsed is a file with its documents. It is shared and must not be changed.
 type parsed struct {
 	data []byte
 	docs []render.Document

@@ -1,14 +1,13 @@
 // Package engines lists the engines of a run, and compiles the policies for them.
 //
-// In: two inputs, the objects to evaluate and the trusted policies, and Options. Out: a
-// Set, whose Chain reviews requests. New leaves out policies that ended an earlier child.
+// New takes two inputs, the objects to evaluate and the trusted policies, and Options. It returns
+// a Set, whose Chain reviews requests. It leaves out policies that ended an earlier child.
 //
-//   - engines.go: the one list; webhooks.go, rego.go, packs.go, authorizer.go: its longer entries
-//   - settings.go: everything that engines get besides objects, which is the key of cached
-//     results, and the options for one of several clusters
+//   - engines.go: the list; webhooks.go, rego.go, packs.go, authorizer.go: its longer entries
+//   - settings.go: the options that engines get, which are part of the key of cached results, and
+//     the options for one of several clusters
 //
-// The one thing to know: results are cached by Settings, so an engine must get nothing of
-// the command line but through them.
+// The key contains Settings and no other options, so an engine must get options only through them.
 package engines
 
 import (

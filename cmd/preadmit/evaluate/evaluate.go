@@ -4,11 +4,11 @@
 // Run takes Options and the load.Input of the work tree, and returns an Evaluation with the results
 // and engines. NewReport converts it to a report.
 //
-//   - evaluate.go: one input; clusters.go: each cluster by what is on it; shard.go: a part of the units
+//   - evaluate.go: one input; clusters.go: each cluster by itself; shard.go: a part of the units
 //   - base.go, undeployed.go, configchange.go: the change from a revision; decision.go: one request of it; rehearse.go: other versions and actions
-//   - resultcache.go: cached results, changecache.go: those of a change; user.go, suppressions.go: who asks, and what is accepted
+//   - resultcache.go: cached results, changecache.go: those of a change; user.go: the requesting user; suppressions.go: accepted results
 //   - policies.go, admitted.go: the reviews of the commands policies and render --admitted
-//   - notes.go: what a report says besides results
+//   - notes.go: the notes of a report
 //
 // Everything that results depend on must be a field of engineInputs in resultcache.go, unless it is
 // an object that an engine looks up in the policy.Cluster, which is recorded.

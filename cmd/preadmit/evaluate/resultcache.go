@@ -272,14 +272,15 @@ func (r *resultCache) sumOf(k schema.GroupKind) string {
 	return sum
 }
 
-// told returns the places of an object that engines asked for, with the answers.
+// told returns the engines' questions about origins of an object, with the answers, in encoded
+// form.
 func told(o member) (string, bool) {
 	at, commit := rendered(o)
 	told, ok := cache.Told(at)
 	return commit + "\x00" + told, ok
 }
 
-// tells reports whether an object gives the answers that told returned.
+// tells reports whether an object still gives the answers in told.
 func tells(o member, told string) bool {
 	at, commit := rendered(o)
 	of, told, _ := strings.Cut(told, "\x00")

@@ -1,17 +1,16 @@
 // Package load renders the paths of a command line, and determines what is deployed to which
 // cluster.
 //
-// In: Sources, the options of a run, and paths. Out: an Input, with the units to
-// evaluate, the policies, the objects that are on the cluster, and results about what
-// could not be read or rendered. Commands call Load; a comparison calls From for its
-// other side.
+// Load takes Sources, which are the options of a run, and paths. It returns an Input, with
+// the units to evaluate, the policies, the objects on the cluster, and results about files
+// and units that could not be read or rendered. A comparison calls From for its other side.
 //
-//   - tree.go: the tree with what was fetched; checkouts.go: other repositories
-//   - deployed.go, clusters.go: what GitOps objects and the configuration deploy, and where
-//   - catalogue.go, clusterresources.go, rego.go: what is no unit by itself
+//   - tree.go: the tree with fetched content; checkouts.go: other repositories
+//   - deployed.go, clusters.go: the units that GitOps objects and the configuration deploy
+//   - catalogue.go, clusterresources.go, rego.go: schemas, cluster descriptions, Rego modules
 //   - cache.go: the cache of rendered units
 //
-// The one thing to know: a comparison loads two trees, and each must see the files of
+// A comparison loads two trees, and each must see the files of
 // its own side only, so everything is read through the Tree of the Input.
 package load
 
