@@ -1,11 +1,8 @@
 package admission
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
@@ -32,7 +29,7 @@ type questioner struct {
 }
 
 func (a *questioner) Authorize(ctx context.Context, attrs authorizer.Attributes) (authorizer.Decision, string, error) {
-	u := &Undecided{Question: question(attrs)}
+	u := &Undecided{Question: cel.AuthorizerQuestion(attrs)}
 	if a.inner != nil {
 		decision, reason, err := a.inner.Authorize(ctx, attrs)
 		if !errors.As(err, &u) {
@@ -42,30 +39,4 @@ func (a *questioner) Authorize(ctx context.Context, attrs authorizer.Attributes)
 	}
 	a.review.questions.Add(u.Question)
 	return authorizer.DecisionNoOpinion, "", u
-}
-
-// question puts a check in words.
-func question(a authorizer.Attributes) string {
-	who := "the user"
-	if u := a.GetUser(); u != nil && u.GetName() != "" {
-		who = u.GetName()
-	}
-	if !a.IsResourceRequest() {
-		return fmt.Sprintf("needs to know whether %s may %s %s", who, a.GetVerb(), a.GetPath())
-	}
-	what := a.GetResource()
-	if a.GetAPIGroup() != "" {
-		what += "." + a.GetAPIGroup()
-	}
-	if a.GetSubresource() != "" {
-		what += "/" + a.GetSubresource()
-	}
-	if a.GetName() != "" {
-		what += fmt.Sprintf(" %q", a.GetName())
-	}
-	where := ""
-	if a.GetNamespace() != "" {
-		where = " in namespace " + a.GetNamespace()
-	}
-	return strings.TrimSpace(fmt.Sprintf("needs to know whether %s may %s %s%s", who, a.GetVerb(), cmp.Or(what, "resources"), where))
 }

@@ -107,11 +107,11 @@ func cluster(t testing.TB, text string) Options {
 func TestModes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ mode, check, want string }{
-		{"", "jane get pods -n prod", `unknown: needs to know whether jane may "get" pods in namespace prod`},
-		{"unknown", "system:serviceaccount:prod:web get secrets -n prod", `unknown: needs to know whether system:serviceaccount:prod:web may "get" secrets in namespace prod`},
-		{"unknown", "root;system:masters update deployments.apps/scale web -n prod", `unknown: needs to know whether root may "update" deployments.apps/scale "web" in namespace prod`},
-		{"unknown", "- get /healthz", `unknown: needs to know whether the user may "get" /healthz`},
-		{"unknown", "jane list pods -f spec.nodeName=n1,metadata.name!=x -l b=c,a", `unknown: needs to know whether jane may "list" pods where metadata.name!=x,spec.nodeName=n1 labelled a,b=c`},
+		{"", "jane get pods -n prod", `unknown: needs to know whether jane may get pods in namespace prod`},
+		{"unknown", "system:serviceaccount:prod:web get secrets -n prod", `unknown: needs to know whether system:serviceaccount:prod:web may get secrets in namespace prod`},
+		{"unknown", "root;system:masters update deployments.apps/scale web -n prod", `unknown: needs to know whether root may update deployments.apps/scale "web" in namespace prod`},
+		{"unknown", "- get /healthz", `unknown: needs to know whether the user may get /healthz`},
+		{"unknown", "jane list pods -f spec.nodeName=n1,metadata.name!=x -l b=c,a", `unknown: needs to know whether jane may list pods where metadata.name!=x,spec.nodeName=n1 labelled a,b=c`},
 		{"allow", "jane delete nodes", "allow"},
 		{"allow", "- delete nodes", "allow"},
 		{"deny", "root;system:masters get pods", "deny: every check is assumed to be denied"},
@@ -126,7 +126,7 @@ func TestModes(t *testing.T) {
 func TestLongQuestion(t *testing.T) {
 	t.Parallel()
 	got := ask(t, mustNew(t, "unknown", Options{}), "jane get pods "+strings.Repeat("x", 1<<20))
-	if len(got) > 2000 || !strings.HasPrefix(got, `unknown: needs to know whether jane may "get" pods "xxx`) {
+	if len(got) > 2000 || !strings.HasPrefix(got, `unknown: needs to know whether jane may get pods "xxx`) {
 		t.Errorf("%d bytes: %.100s", len(got), got)
 	}
 }

@@ -1,8 +1,6 @@
 package authz
 
 import (
-	"strings"
-
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/preadmit/preadmit/policy"
@@ -22,45 +20,17 @@ func cannotTell(a authorizer.Attributes, why string) (authorizer.Decision, strin
 	return authorizer.DecisionNoOpinion, "", &cel.Undecided{Question: policy.Shorten(q, maxQuestion)}
 }
 
-// question returns what must be known to decide a check.
+// question returns the question whether the user may do what the attributes describe,
+// with the selectors of a request for several objects.
 func question(a authorizer.Attributes) string {
-	var b strings.Builder
-	b.WriteString("needs to know whether ")
-	b.WriteString(who(a))
-	b.WriteString(" may ")
-	b.WriteString(quote(a.GetVerb()))
-	b.WriteByte(' ')
-	if !a.IsResourceRequest() {
-		b.WriteString(a.GetPath())
-		return b.String()
-	}
-	b.WriteString(a.GetResource())
-	if a.GetAPIGroup() != "" {
-		b.WriteString("." + a.GetAPIGroup())
-	}
-	if a.GetSubresource() != "" {
-		b.WriteString("/" + a.GetSubresource())
-	}
-	if a.GetName() != "" {
-		b.WriteString(" " + quote(a.GetName()))
-	}
-	if a.GetNamespace() != "" {
-		b.WriteString(" in namespace " + a.GetNamespace())
-	}
+	q := cel.AuthorizerQuestion(a)
 	if s := fieldsOf(a); s != "" {
-		b.WriteString(" where " + s)
+		q += " where " + s
 	}
 	if s := labelsOf(a); s != "" {
-		b.WriteString(" labelled " + s)
+		q += " labelled " + s
 	}
-	return b.String()
-}
-
-func who(a authorizer.Attributes) string {
-	if u := a.GetUser(); u != nil && u.GetName() != "" {
-		return u.GetName()
-	}
-	return "the user"
+	return q
 }
 
 func quote(s string) string { return `"` + s + `"` }

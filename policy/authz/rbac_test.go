@@ -69,10 +69,10 @@ func TestRBAC(t *testing.T) {
 		"system:serviceaccount:x:y;system:serviceaccounts:ci get pods -n default": `allow: RBAC: allowed by RoleBinding "anyone/default" of ClusterRole "pods" to Group "system:serviceaccounts:ci"`,
 		"system:serviceaccount:default:web get pods -n default":                   "noopinion", // the account needs a namespace there
 		"root;system:masters delete nodes":                                        "allow",
-		"- get pods":                                                              `unknown: needs to know whether the user may "get" pods`,
+		"- get pods":                                                              `unknown: needs to know whether the user may get pods`,
 
 		"-;ops get pods":  `allow: RBAC: allowed by ClusterRoleBinding "jane" of ClusterRole "pods" to Group "ops"`,
-		"-;ops get nodes": `unknown: needs to know whether the user may "get" nodes`,
+		"-;ops get nodes": `unknown: needs to know whether the user may get nodes`,
 
 		// What.
 		"jane get pods x -n prod":                byJane,
@@ -129,14 +129,14 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: pods}
 `
 	a := mustNew(t, "rbac", cluster(t, open))
 	for check, want := range map[string]string{
-		"jane get secrets -n prod":                        `unknown: needs to know whether jane may "get" secrets in namespace prod: RoleBinding "prod/missing" grants Role "elsewhere", which is neither in the tree nor in --with`,
+		"jane get secrets -n prod":                        `unknown: needs to know whether jane may get secrets in namespace prod: RoleBinding "prod/missing" grants Role "elsewhere", which is neither in the tree nor in --with`,
 		"jane get pods -n prod":                           `allow: RBAC: allowed by ClusterRoleBinding "jane" of ClusterRole "pods" to User "jane"`,
 		"jane get secrets -n ci":                          "noopinion",
 		"jane get secrets":                                "noopinion",
-		"joe get nodes":                                   `unknown: needs to know whether joe may "get" nodes: ClusterRoleBinding "joe" grants ClusterRole "broken", which can't be read`,
+		"joe get nodes":                                   `unknown: needs to know whether joe may get nodes: ClusterRoleBinding "joe" grants ClusterRole "broken", which can't be read`,
 		"jim get nodes":                                   "noopinion",
-		"jim get pods -n dev":                             `unknown: needs to know whether jim may "get" pods in namespace dev: RoleBinding "dev/unreadable" can't be read`,
-		"system:node:n1;system:nodes get secrets x -n ci": `unknown: needs to know whether system:node:n1 may "get" secrets "x" in namespace ci: the Node authorizer decides as well, by what runs on the node`,
+		"jim get pods -n dev":                             `unknown: needs to know whether jim may get pods in namespace dev: RoleBinding "dev/unreadable" can't be read`,
+		"system:node:n1;system:nodes get secrets x -n ci": `unknown: needs to know whether system:node:n1 may get secrets "x" in namespace ci: the Node authorizer decides as well, by what runs on the node`,
 		"system:node:n1 get secrets x -n ci":              "noopinion",
 		"root;system:masters get nodes -n dev":            "allow",
 	} {
@@ -194,11 +194,11 @@ roleRef: {kind: ClusterRole, name: fixed}
 	a := mustNew(t, "rbac", Options{Cluster: policy.NewCluster(append(one, two...)...)})
 	for check, want := range map[string]string{
 		"jane get pods":    `allow: RBAC: allowed by ClusterRoleBinding "same" of ClusterRole "r" to User "jane"`,
-		"jane get nodes":   `unknown: needs to know whether jane may "get" nodes: ClusterRoleBinding "same" grants ClusterRole "r", which is defined 2 times, differently`,
-		"jane list pods":   `unknown: needs to know whether jane may "list" pods: ClusterRoleBinding "same" grants ClusterRole "r", which is defined 2 times, differently`,
+		"jane get nodes":   `unknown: needs to know whether jane may get nodes: ClusterRoleBinding "same" grants ClusterRole "r", which is defined 2 times, differently`,
+		"jane list pods":   `unknown: needs to know whether jane may list pods: ClusterRoleBinding "same" grants ClusterRole "r", which is defined 2 times, differently`,
 		"jane delete pods": "noopinion",
 		"jim get pods":     `allow: RBAC: allowed by ClusterRoleBinding "b" of ClusterRole "fixed" to User "jim"`,
-		"joe get pods":     `unknown: needs to know whether joe may "get" pods: ClusterRoleBinding "b" is defined 2 times, differently`,
+		"joe get pods":     `unknown: needs to know whether joe may get pods: ClusterRoleBinding "b" is defined 2 times, differently`,
 		"joe list pods":    "noopinion",
 	} {
 		if got := ask(t, a, check); got != want {
@@ -321,7 +321,7 @@ roleRef: {kind: ClusterRole, name: admin}
 		"editor create rolebindings.rbac.authorization.k8s.io":        "noopinion",
 		"admin create rolebindings.rbac.authorization.k8s.io -n prod": `allow: RBAC: allowed by RoleBinding "admin/prod" of ClusterRole "admin" to User "admin"`,
 		"admin get secrets -n prod":                                   `allow: RBAC: allowed by RoleBinding "admin/prod" of ClusterRole "admin" to User "admin"`,
-		"admin get nodes -n prod":                                     `unknown: needs to know whether admin may "get" nodes in namespace prod: RoleBinding "prod/admin" grants ClusterRole "admin", which aggregates ClusterRole "bad", which can't be read`,
+		"admin get nodes -n prod":                                     `unknown: needs to know whether admin may get nodes in namespace prod: RoleBinding "prod/admin" grants ClusterRole "admin", which aggregates ClusterRole "bad", which can't be read`,
 		"admin get secrets -n dev":                                    "noopinion",
 	} {
 		if got := ask(t, a, check); got != want {
@@ -369,7 +369,7 @@ roleRef: {kind: Role, name: no-aggregation}
 	a := mustNew(t, "rbac", Options{Cluster: policy.NewCluster(all...)})
 	for check, want := range map[string]string{
 		"jane get pods":                       "noopinion",
-		"- get pods":                          `unknown: needs to know whether the user may "get" pods`,
+		"- get pods":                          `unknown: needs to know whether the user may get pods`,
 		"system:serviceaccount::web get pods": "noopinion",
 		"joe get pods -n team":                `allow: RBAC: allowed by RoleBinding "no-aggregation/team" of Role "no-aggregation" to User "joe"`,
 		"joe get pods -n default":             "noopinion",
@@ -421,7 +421,7 @@ metadata: {name: middle}
 `)
 	a := mustNew(t, "rbac", Options{Cluster: policy.NewCluster(append(one, two...)...)})
 	for check, want := range map[string]string{
-		"jane get pods": `unknown: needs to know whether jane may "get" pods: ClusterRoleBinding "jane" grants ClusterRole "top", ` +
+		"jane get pods": `unknown: needs to know whether jane may get pods: ClusterRoleBinding "jane" grants ClusterRole "top", ` +
 			`which aggregates ClusterRole "middle", which is defined 2 times, differently`,
 		"jane get nodes": "noopinion",
 	} {

@@ -31,7 +31,7 @@ func TestAuthorizer(t *testing.T) {
 		want    policy.Result
 	}{
 		"nobody answers": {Options{}, policy.Result{
-			Outcome: policy.Unknown, Message: "needs to know whether the user may create pods",
+			Outcome: policy.Unknown, Message: "needs to know whether the user may create pods in namespace x",
 		}},
 		"command line": {Options{CLI: true, Authorizer: answering{authorizer.DecisionAllow, nil}}, policy.Result{
 			Outcome: policy.Fail, Message: "not by you",

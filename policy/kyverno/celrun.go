@@ -1,7 +1,6 @@
 package kyverno
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -192,7 +191,7 @@ func (c *celAuthorizer) Authorize(ctx context.Context, attrs authorizer.Attribut
 	case o.CLI:
 		return authorizer.DecisionNoOpinion, "", nil
 	case o.Authorizer == nil:
-		return authorizer.DecisionNoOpinion, "", c.ask(question(attrs))
+		return authorizer.DecisionNoOpinion, "", c.ask(cel.AuthorizerQuestion(attrs))
 	}
 	decision, reason, err := o.Authorizer.Authorize(ctx, attrs)
 	if u, ok := errors.AsType[*Undecided](err); ok {
@@ -202,11 +201,6 @@ func (c *celAuthorizer) Authorize(ctx context.Context, attrs authorizer.Attribut
 		c.assume(o.AuthorizerAssumed)
 	}
 	return decision, reason, err
-}
-
-func question(attrs authorizer.Attributes) string {
-	what := cmp.Or(attrs.GetResource(), attrs.GetPath())
-	return fmt.Sprintf("needs to know whether the user may %s %s", attrs.GetVerb(), what)
 }
 
 // variable evaluates the i-th variable.

@@ -1,6 +1,8 @@
 package cel
 
 import (
+	"cmp"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -9,6 +11,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
 // Questions collects facts that the running expression needs and that are unknown. A
@@ -53,6 +56,33 @@ func QuestionsText(questions []string) string {
 		}
 	}
 	return strings.Join(unique, "; ")
+}
+
+// AuthorizerQuestion returns the question for a check of an authorizer that can't be
+// decided, such as "needs to know whether jane may create pods in namespace a".
+func AuthorizerQuestion(a authorizer.Attributes) string {
+	who := "the user"
+	if u := a.GetUser(); u != nil && u.GetName() != "" {
+		who = u.GetName()
+	}
+	if !a.IsResourceRequest() {
+		return fmt.Sprintf("needs to know whether %s may %s %s", who, a.GetVerb(), a.GetPath())
+	}
+	resource := a.GetResource()
+	if a.GetAPIGroup() != "" {
+		resource += "." + a.GetAPIGroup()
+	}
+	if a.GetSubresource() != "" {
+		resource += "/" + a.GetSubresource()
+	}
+	if a.GetName() != "" {
+		resource += fmt.Sprintf(" %q", a.GetName())
+	}
+	where := ""
+	if a.GetNamespace() != "" {
+		where = " in namespace " + a.GetNamespace()
+	}
+	return strings.TrimSpace(fmt.Sprintf("needs to know whether %s may %s %s%s", who, a.GetVerb(), cmp.Or(resource, "resources"), where))
 }
 
 // Quietly calls f, and drops the questions that it asks.
