@@ -139,7 +139,7 @@ func (m *mutation) known(kind schema.GroupVersionKind, before, after map[string]
 		return nil // decoding reports other errors
 	}
 	if _, was := converter.ObjectToTyped(&unstructured.Unstructured{Object: before}, smd.AllowDuplicates); was != nil {
-		return nil // the schema lacks fields of the object before, too
+		return nil // the object before also has fields that are not in the schema
 	}
 	var unknown []string
 	for line := range strings.Lines(err.Error()) {

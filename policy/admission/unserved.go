@@ -73,7 +73,7 @@ func names(resource string, s metav1.APIResource) bool {
 	return match.Resource([]string{resource}, name, sub)
 }
 
-// whyUnserved says why a rule's resource matches nothing, with a suggestion.
+// whyUnserved returns why a rule's resource matches nothing, with a suggestion.
 func (t *typeChecker) whyUnserved(r *v1.Rule, resource string) string {
 	groups, versions := quotedList(r.APIGroups), quotedList(r.APIVersions)
 	for _, s := range t.served() {

@@ -18,7 +18,7 @@
 //	- user: jane              # who asks: the user's name,
 //	  groups: [admins, ops]   # the groups, of which the user has one,
 //	  serviceAccount: prod/web # or namespace/name
-//	  verb: [get, list]       # what is asked, in the words of CEL's authorizer:
+//	  verb: [get, list]       # the request, in the terms of CEL's authorizer:
 //	  group: apps             # the API group, "" is the core group
 //	  resource: deployments   # "pods/log" and "*/scale" are as in RBAC
 //	  subresource: scale      # beside a resource, none means the resource itself, unless that is "*"

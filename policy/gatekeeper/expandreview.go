@@ -71,7 +71,7 @@ func (e *Engine) validateImplied(r *review, own []Response) ([]policy.Result, er
 	return results, nil
 }
 
-// reviewImplied does what validateImplied does, for gator. gator does not
+// reviewImplied is validateImplied for gator. gator does not
 // review an object if some expansion fails, and does not expand the object of
 // an AdmissionReview.
 func (e *Engine) reviewImplied(r *review, o *render.Object) ([]Response, error) {

@@ -51,7 +51,7 @@ func (r *review) insideReview() *rego.Inside {
 	return &r.inside
 }
 
-// blamed returns the fields at fault according to what the evaluation read:
+// blamed returns the fields at fault by the fields that the evaluation read:
 // those of failed expressions, else all.
 func (r *review) blamed(cause rego.Cause) (b blame) {
 	roots := [][]string{{"review", "object"}}

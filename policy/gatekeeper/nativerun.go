@@ -126,7 +126,7 @@ func (n *nativeRun) begin(conditions bool) {
 }
 
 // errOpen is the error of an expression that reads an unknown value.
-// review.questions says which.
+// they are in review.questions.
 var errOpen = errors.New("undecided")
 
 // eval evaluates an expression. Its error is cel.ErrBudget or errOpen, or worded

@@ -60,7 +60,7 @@ type celProgram struct {
 	paramRef    map[string]any // nil: no params
 }
 
-// celReads says whether an expression reads the user, or more of the namespace than its
+// celReads reports whether an expression reads the user, or more of the namespace than its
 // name.
 type celReads struct{ user, namespace bool }
 

@@ -177,7 +177,7 @@ type picks[T any] struct {
 
 type pickKey struct{ url, path string }
 
-// A picked is the value that a query gave, its cost and what it assumed.
+// A picked is the result of a query: its value, cost and assumptions.
 type picked struct {
 	value   any
 	spent   int

@@ -170,7 +170,7 @@ func (r *ruleExplainer) explanation() policy.Explanation {
 	return ex
 }
 
-// whyNotRun says why a rule that matches was not evaluated.
+// whyNotRun returns why a rule that matches was not evaluated.
 func (r *ruleExplainer) whyNotRun() string {
 	p := r.program.policy
 	switch {
@@ -200,7 +200,7 @@ func (r *ruleExplainer) trials() []policy.Trial {
 }
 
 // conditions adds the preconditions, exceptions and other steps before the
-// rule's own checks to t. exempt says which of them ended the rule, or is "".
+// rule's own checks to t. exempt names the one that ended the rule, or is "".
 func (r *ruleExplainer) conditions(t *policy.Trial) (exempt string) {
 	exempt = r.matchConditions(t)
 	if n := r.block(r.program.preconditions); n != nil {
@@ -291,7 +291,7 @@ func explains(e *policy.Evaluation, s Status) bool {
 	}
 }
 
-// kind names what the rule does.
+// kind returns the rule's kind, such as validate.
 func (r *ruleExplainer) kind() string {
 	switch rule := r.program.rule; {
 	case rule.Validate != nil:

@@ -12,7 +12,7 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/podsecurity"
 )
 
-// checks describes the rule's checks, or says why they were not evaluated.
+// checks describes the rule's checks, or why they were not evaluated.
 func (r *ruleExplainer) checks(exempt string) []policy.Evaluation {
 	rule := r.program.rule
 	var all []policy.Evaluation

@@ -66,7 +66,7 @@ func (t *tracedList) failing() *tracedElement {
 	return nil
 }
 
-// whyElement says in one line why an element failed.
+// whyElement describes in one line why an element failed.
 func (r *ruleExplainer) whyElement(el *tracedElement) string {
 	where := " for " + r.loop(el)
 	for _, note := range el.notes {

@@ -39,7 +39,7 @@ func (m *matching) add(name, pointer, text string, answer policy.Answer, why str
 // maxChecked is the longest text of a check.
 const maxChecked = 400
 
-// rest returns the checks. If some were left out, the last says how many.
+// rest returns the checks. If some were left out, the last has their number.
 func (m *matching) rest() []policy.Check {
 	if m.more > 0 {
 		m.checks = append(m.checks, policy.Check{Name: "…", Text: fmt.Sprintf("and %d more", m.more), Answer: policy.Undecided})

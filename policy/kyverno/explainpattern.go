@@ -44,7 +44,7 @@ func (r *ruleExplainer) pattern(c *clause, i int, at string, written any) policy
 	return e
 }
 
-// because says in one line which part of a pattern does not match.
+// because describes in one line which part of a pattern does not match.
 func (r *ruleExplainer) because(failed policy.Part) string {
 	if failed.Text == "" {
 		return ""

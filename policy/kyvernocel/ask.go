@@ -11,7 +11,7 @@ import (
 )
 
 // A question is the error of an expression that reads something unknown. Its
-// text says what is missing. `a || question` is true if a is true, and otherwise
+// text names the missing data. `a || question` is true if a is true, and otherwise
 // undecided.
 type question struct{ text string }
 

@@ -111,7 +111,7 @@ func (f flavour) variables() []celgo.EnvOption {
 func declared() celgo.EnvOption {
 	return func(env *celgo.Env) (*celgo.Env, error) {
 		request, namespace := plugincel.BuildRequestType(), plugincel.BuildNamespaceType()
-		for _, name := range []string{"object", "oldObject"} { // which the API server's type lacks
+		for _, name := range []string{"object", "oldObject"} { // which are missing in the API server's type
 			request.Fields[name] = apiservercel.NewDeclField(name, apiservercel.DynType, false, nil, nil)
 		}
 		list := apiservercel.NewListType(apiservercel.StringType, -1)

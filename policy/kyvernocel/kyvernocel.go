@@ -16,7 +16,7 @@
 // validations, mutations or generation, in a file each.
 //
 // A result that depends on a cluster, a registry or a service is Unknown and
-// says what is missing. Time and randomness are stubs, and results that depend
+// names the missing data. Time and randomness are stubs, and results that depend
 // on them say so.
 package kyvernocel
 

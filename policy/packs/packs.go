@@ -3,7 +3,7 @@
 // In go a pack's name and the API server's version; out come the policies and
 // bindings of the pack as objects, to be used like anybody's. A pack is a
 // directory here: one file a policy, which documents itself by annotations
-// (their names stand in package admission) and can be applied to a cluster as
+// (package admission has their names) and can be applied to a cluster as
 // it is. The tests hold that the examples in the documentation fail and pass
 // as they say.
 package packs

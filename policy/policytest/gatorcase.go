@@ -197,7 +197,7 @@ func (g *gatorCase) compare(results []policy.Result) {
 		g.Reason = joined(undecided)
 		return
 	}
-	g.Got, g.OK = g.says(messages), true
+	g.Got, g.OK = g.found(messages), true
 	for _, a := range g.assertions {
 		g.OK = g.OK && a.holds(a.count(messages))
 	}
@@ -223,9 +223,9 @@ func (g *gatorCase) wants() string {
 	return strings.Join(words, ", ")
 }
 
-// says describes the violations in the form of the assertions. If the
+// found describes the violations in the form of the assertions. If the
 // assertions hold, the text equals theirs.
-func (g *gatorCase) says(messages []string) string {
+func (g *gatorCase) found(messages []string) string {
 	words := make([]string, len(g.assertions))
 	for i, a := range g.assertions {
 		words[i] = a.withMessage(a.words)

@@ -112,7 +112,7 @@ type policyPlace struct {
 type testOutcome struct {
 	failed, vacuous map[string]int
 	where           map[string]string // FILE:LINE of a case
-	broken          map[string]int    // what does not compile, by file; of Rego modules ""
+	broken          map[string]int    // number of mutants that do not compile, by file; "" for Rego modules
 }
 
 // A recorder records which policies are compiled, and their errors.

@@ -271,7 +271,7 @@ func (c *Combined) blamed(f *finding) (int, bool) {
 	return 0, false
 }
 
-// sharing says why a violation is reported for the first of several objects.
+// sharing returns why a violation is reported for the first of several objects.
 func (c *Combined) sharing(some []int) string {
 	text := "all objects are checked together, and the violation depends on this one"
 	for i, o := range some[1:] {

@@ -285,7 +285,7 @@ func (r *rule) violation(q *question, v ast.Value) finding {
 	return f
 }
 
-// whyNoMessage says why a violation has no message.
+// whyNoMessage returns why a violation has no message.
 func whyNoMessage(v ast.Value) string {
 	if o, ok := v.(ast.Object); ok {
 		if msg := o.Get(ast.StringTerm("msg")); msg == nil {

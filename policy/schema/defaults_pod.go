@@ -93,7 +93,7 @@ func requestLimits(r *corev1.ResourceRequirements) {
 	fillList(r.Requests, r.Limits)
 }
 
-// fillList copies the quantities that a list lacks.
+// fillList copies the quantities missing in a list.
 func fillList(list, from corev1.ResourceList) {
 	for name, q := range from {
 		if _, ok := list[name]; !ok {

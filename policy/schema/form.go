@@ -358,7 +358,7 @@ func (f *form) read(v reflect.Value, tree any) error {
 	return nil
 }
 
-// encode does what json.Marshal does, but faster for common values.
+// encode is json.Marshal, faster for common values.
 func encode(tree any) ([]byte, error) {
 	switch t := tree.(type) {
 	case int64:

@@ -148,7 +148,7 @@ func hpaStatusV2(in *autoscalingv1.HorizontalPodAutoscaler) autoscalingv2.Horizo
 	return out
 }
 
-// hpaV1 converts an autoscaling/v2 object to v1. Fields that v1 lacks become
+// hpaV1 converts an autoscaling/v2 object to v1. Fields missing in v1 become
 // annotations.
 func hpaV1(in *autoscalingv2.HorizontalPodAutoscaler) *autoscalingv1.HorizontalPodAutoscaler {
 	out := &autoscalingv1.HorizontalPodAutoscaler{TypeMeta: in.TypeMeta, ObjectMeta: in.ObjectMeta}

@@ -23,7 +23,7 @@ type hostileError string
 
 func (h hostileError) Error() string { return string(h) }
 
-// takesQuantity accepts what guardQuantity and resource.Quantity accept.
+// takesQuantity accepts the quantities that guardQuantity and resource.Quantity accept.
 func takesQuantity(value any) error {
 	switch v := value.(type) {
 	case string:

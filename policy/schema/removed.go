@@ -79,7 +79,7 @@ func useInstead(replacement string) string {
 	return "; use " + replacement
 }
 
-// whenServed says why the release does not serve a kind of kinds.tsv.
+// whenServed returns why the release does not serve a kind of kinds.tsv.
 func (k *Kinds) whenServed(r *row) string {
 	first := oldest + release(bits.TrailingZeros32(r.served))
 	last := oldest + release(bits.Len32(r.served)) - 1

@@ -232,7 +232,7 @@ func (f *faults) pointer() string {
 // errType marks a value of a wrong type. Users see the decoder's error instead.
 var errType = errors.New("wrong type")
 
-// takesScalar accepts what the decoder accepts for a bool, string or number.
+// takesScalar accepts the values that the decoder accepts for a bool, string or number.
 func takesScalar(typ reflect.Type) func(any) error {
 	probe := reflect.Zero(typ)
 	kind := typ.Kind()
@@ -266,7 +266,7 @@ func fitsInt(probe reflect.Value, v int64) bool {
 	}
 }
 
-// takesVia accepts what the type's own decoder accepts.
+// takesVia accepts the values that the type's own decoder accepts.
 func takesVia(typ reflect.Type) func(any) error {
 	return func(value any) error {
 		data, err := json.Marshal(value)

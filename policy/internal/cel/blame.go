@@ -66,7 +66,7 @@ func (f Failure) Fields(ctx context.Context, x *explain.Explainer, roots map[str
 
 // Pointer returns the place of a culprit. If the field is missing and its name is not
 // in the expression, the name may come from a Secret's values; then it returns the
-// place of the value that lacks the field.
+// place of the value that does not have the field.
 func (f Failure) Pointer(c *explain.Culprit) string {
 	path := render.Path(c.Pointer)
 	if n := len(path); c.Missing && n > 0 && f.Secret && !strings.Contains(f.Source, path[n-1]) {

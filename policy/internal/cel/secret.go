@@ -48,7 +48,7 @@ const gram = 6
 
 // Reveals reports whether a text contains a piece of the objects' values, besides
 // those that identify them: as written, in base64, in upper or lower case. So a
-// message that quotes a value is told from one that names its key.
+// message that quotes a value is distinguished from one that names its key.
 func Reveals(text string, objects ...map[string]any) bool {
 	text = strings.ToLower(text)
 	grams := make(map[string]bool, len(text))

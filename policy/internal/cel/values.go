@@ -22,7 +22,7 @@ type List struct {
 	elems []ref.Val
 }
 
-// tagOf returns a tag by which most keys can be told apart without reading them.
+// tagOf returns a tag by which most keys can be distinguished without being read.
 func tagOf(key string) uint32 {
 	n := len(key)
 	if n == 0 {

@@ -35,7 +35,7 @@ func Constant(blocks ...*Block) (held, decided bool) {
 	return true, decided
 }
 
-// constant does what Constant does for a group, with each condition alone.
+// constant is Constant for a group, with each condition alone.
 func (g *Group) constant() (held, decided bool) {
 	decided = true
 	for i := range g.All {

@@ -158,8 +158,8 @@ func (v values) has(key string) bool {
 	return slices.ContainsFunc(wild, func(e string) bool { return pattern.Wildcard(e, key) })
 }
 
-// lacks reports whether a key is not in the list, or is a number outside of the range.
-func (v values) lacks(key string) bool {
+// excludes reports whether a key is not in the list, or is a number outside of the range.
+func (v values) excludes(key string) bool {
 	if v.span != "" {
 		return pattern.Leaf(key, strings.Replace(v.span, "-", "!-", 1))
 	}
@@ -167,7 +167,7 @@ func (v values) lacks(key string) bool {
 }
 
 func anyIn(keys []string, v values) bool    { return slices.ContainsFunc(keys, v.has) }
-func anyNotIn(keys []string, v values) bool { return slices.ContainsFunc(keys, v.lacks) }
+func anyNotIn(keys []string, v values) bool { return slices.ContainsFunc(keys, v.excludes) }
 func allNotIn(keys []string, v values) bool { return !slices.ContainsFunc(keys, v.has) }
 
 func allIn(keys []string, v values) bool {

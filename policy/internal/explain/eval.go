@@ -101,7 +101,7 @@ func (r *run) kids(n int) []*node {
 	return r.links[from : from : from+n]
 }
 
-// reset prepares r for another evaluation and drops what it holds.
+// reset prepares r for another evaluation and drops the values that it holds.
 func (r *run) reset() {
 	for i := range r.slab {
 		clear(r.slabs[i])

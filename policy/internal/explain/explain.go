@@ -9,8 +9,8 @@
 // where it was read, the nodes from which it was computed, and each iteration
 // of a macro. blame then walks these nodes down from the result. CEL stops at
 // the first element that decides a quantifier; this interpreter continues, so
-// that all elements at fault are named. The package knows nothing of admission
-// and works for CEL over any JSON.
+// that all elements at fault are named. The package does not depend on admission:
+// it works for CEL over any JSON.
 package explain
 
 import (
@@ -89,7 +89,7 @@ type Step struct {
 	Error bool
 }
 
-// An Explanation says why an expression failed.
+// An Explanation is the reason why an expression failed.
 type Explanation struct {
 	// Culprits are ordered by root (the request's objects before policies'
 	// parameters), then by likelihood, then as in the document. They are nil if

@@ -107,8 +107,8 @@ func (r *run) mapNodes(m traits.Mapper) (keys, values []*node) {
 }
 
 // quantify evaluates the predicate for every element, also after the verdict is
-// known, so that all elements at fault can be named. What comes after the
-// verdict has half of the budget only.
+// known, so that all elements at fault can be named. Elements after the
+// verdict have only half of the budget.
 func (r *run) quantify(n *node, turns []turn, absorbing bool) {
 	n.val = types.Bool(!absorbing)
 	decided := false
@@ -230,7 +230,7 @@ func (r *run) entriesOf(n *node) (keys, values []*node) {
 	return nil, nil
 }
 
-// fold evaluates a comprehension that no macro of ours makes, as CEL does.
+// fold evaluates a comprehension of any other macro, as CEL does.
 func (r *run) fold(n *node, turns []turn, f *frame) {
 	accu := r.eval(n.x.args[argInit], f)
 	n.turns = turns

@@ -85,7 +85,7 @@ func (c *collector) joint(n *node, conjunction bool, k rank) bool {
 
 // alternatives ranks the findings of several operands of an ||, which failed together.
 // A field that is missing is a less likely cause than one with a wrong value, since
-// such an operand is often an exemption. But a field that the object lacks is a
+// such an operand is often an exemption. But a field missing in the object is a
 // likelier cause than a field of the request.
 func (c *collector) alternatives(n *node, before int, k rank) {
 	found := c.found[before:]
@@ -280,7 +280,7 @@ func (c *collector) compared(a, b *node, name string, k rank) bool {
 }
 
 // side blames a in `a name b`. If a is a size, it blames the surplus elements,
-// or the candidates of which there are too few.
+// or the candidates if there are too few.
 func (c *collector) side(a, b *node, name string, k rank) bool {
 	if list := sized(a); list != nil {
 		return c.size(list, excess(a, b, name), k)

@@ -51,7 +51,7 @@ func (c *collector) exactlyOne(n *node, want bool, k rank) bool {
 }
 
 // miss blames a search, such as exists(), that found no element whose test is
-// want. If some candidates came closest, it blames the fields that they lack.
+// want. If some candidates came closest, it blames the fields missing in them.
 // Otherwise it blames the value that was searched for if that comes from the
 // object, such as an image that is not in a list of allowed ones. If the list
 // comes from the object and its elements have a key, it blames the list;
@@ -266,7 +266,7 @@ func (c *collector) size(list *node, what amount, k rank) bool {
 	return c.lists(list, k)
 }
 
-// filtered blames the elements that a filter kept, or says that it kept none.
+// filtered blames the elements that a filter kept, or reports that it kept none.
 func (c *collector) filtered(n *node, what amount, k rank) bool {
 	found := false
 	if what != tooFew {
@@ -331,8 +331,8 @@ func (c *collector) member(n *node, want bool, k rank) bool {
 	return c.sought(c.apart(func() { c.trace(a, strong) }), b, k)
 }
 
-// sought blames a list that lacks a value, or the value for not being in the
-// list: whichever comes from the object.
+// sought blames a list for not containing a value, or the value for not being in
+// the list: whichever comes from the object.
 func (c *collector) sought(what []finding, list *node, k rank) bool {
 	lists := c.apart(func() { c.lists(list, strong) })
 	if len(what) > 0 && (len(lists) == 0 || class(what) <= class(lists)) {

@@ -135,7 +135,7 @@ const (
 	maxAtom = 400
 )
 
-// summary says in one line which part failed, for which elements, and with
+// summary describes in one line which part failed, for which elements, and with
 // which values.
 func (r *run) summary(top *node, found []ranked) string {
 	if len(found) == 0 {

@@ -47,7 +47,7 @@ type matchKinds struct {
 	Kinds     []string `json:"kinds,omitempty"`
 }
 
-// A Source says whether a request or an expansion template created an object.
+// A Source is the creator of an object: a request or an expansion template.
 type Source string
 
 // The sources.

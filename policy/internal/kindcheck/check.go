@@ -7,8 +7,8 @@
 // faults; it is the only caller.
 //
 // To add a check of a kind: write a method of check in the file of the kind, and
-// call it from kind in check.go, or from update in update.go for what may not
-// change. What is not written here is let through.
+// call it from kind in check.go, or from update in update.go if it refuses a
+// change. Fields without a check here pass.
 package kindcheck
 
 import (

@@ -296,9 +296,9 @@ func (c *checker) mounts(o *corev1.Container, p *Spot) {
 	}
 }
 
-func (c *checker) subPath(value string, said, at *Spot) {
+func (c *checker) subPath(value string, reported, at *Spot) {
 	for _, text := range descending(value) {
-		c.invalid(said, value, text).at(at)
+		c.invalid(reported, value, text).at(at)
 	}
 }
 
@@ -327,14 +327,16 @@ func notReserved(value string) []string {
 	return texts
 }
 
-func (c *checker) propagation(o *corev1.Container, m *corev1.VolumeMount, said, at *Spot) {
+// propagation validates how a volume is mounted at a place. reported is the place in the
+// server's errors.
+func (c *checker) propagation(o *corev1.Container, m *corev1.VolumeMount, reported, at *Spot) {
 	if m.MountPropagation != nil {
 		name := "mountPropagation"
 		before := len(c.faults)
-		oneOf(c.check, said.In(name), *m.MountPropagation, corev1.MountPropagationBidirectional, corev1.MountPropagationHostToContainer, corev1.MountPropagationNone)
+		oneOf(c.check, reported.In(name), *m.MountPropagation, corev1.MountPropagationBidirectional, corev1.MountPropagationHostToContainer, corev1.MountPropagationNone)
 		privileged := o.SecurityContext != nil && o.SecurityContext.Privileged != nil && *o.SecurityContext.Privileged
 		if *m.MountPropagation == corev1.MountPropagationBidirectional && !privileged {
-			c.forbidden(said.In(name), "Bidirectional mount propagation is available only to privileged containers")
+			c.forbidden(reported.In(name), "Bidirectional mount propagation is available only to privileged containers")
 		}
 		for _, f := range c.faults[before:] {
 			f.at(at.In(name))
@@ -344,7 +346,7 @@ func (c *checker) propagation(o *corev1.Container, m *corev1.VolumeMount, said, 
 		return
 	}
 	if !m.ReadOnly {
-		c.forbidden(said.In("recursiveReadOnly"), "may only be specified when readOnly is true").at(at.In("recursiveReadOnly"))
+		c.forbidden(reported.In("recursiveReadOnly"), "may only be specified when readOnly is true").at(at.In("recursiveReadOnly"))
 	}
 }
 

@@ -163,7 +163,7 @@ func (c *checker) fieldRef(r *corev1.ObjectFieldSelector, p *Spot, valid []strin
 		}
 	case ok:
 		c.invalid(at, r.FieldPath, "error converting fieldPath: field label does not support subscript: "+r.FieldPath)
-	case path == "spec.host": // what spec.nodeName was called
+	case path == "spec.host": // the former name of spec.nodeName
 	case !slices.Contains(downwardFields, path):
 		c.invalid(at, r.FieldPath, "error converting fieldPath: field label not supported: "+path)
 	case !slices.Contains(valid, path):

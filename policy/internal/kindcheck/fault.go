@@ -164,7 +164,7 @@ func (f *Fault) Rule() string {
 	return RuleInvalid
 }
 
-// Action returns what follows from the fault.
+// Action returns the action of the fault: a denial or a warning.
 func (f *Fault) Action() policy.Action {
 	if f.Warns {
 		return policy.Warn

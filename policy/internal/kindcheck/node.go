@@ -22,11 +22,11 @@ func (c *check) runtimeClass(o *nodev1.RuntimeClass) {
 	}
 }
 
-// overhead validates what a pod needs besides its containers. The server validates it
-// like a container's limits.
-func (c *check) overhead(list corev1.ResourceList, said, at *Spot) {
+// overhead validates the resources that a pod needs besides its containers. The server
+// validates them like a container's limits, and reports their place as reported.limits.
+func (c *check) overhead(list corev1.ResourceList, reported, at *Spot) {
 	before := len(c.faults)
-	limits := said.In("limits")
+	limits := reported.In("limits")
 	c.resourceList(list, limits, containerResource)
 	for _, f := range c.faults[before:] {
 		f.Fields[0] = at.Pointer() + strings.TrimPrefix(f.Fields[0], limits.Pointer())

@@ -109,11 +109,11 @@ const sharesInSpec release = 37
 func (c *checker) podSecurity(p *Spot) {
 	s, at := c.spec.SecurityContext, p.In("securityContext")
 	if share := c.spec.ShareProcessNamespace; share != nil && *share && c.spec.HostPID {
-		said := at
+		reported := at
 		if c.release >= sharesInSpec {
-			said = p
+			reported = p
 		}
-		c.invalid(said.In("shareProcessNamespace"), *share, "ShareProcessNamespace and HostPID cannot both be enabled").
+		c.invalid(reported.In("shareProcessNamespace"), *share, "ShareProcessNamespace and HostPID cannot both be enabled").
 			at(p.In("shareProcessNamespace")).also(p.In("hostPID"))
 	}
 	if s == nil {

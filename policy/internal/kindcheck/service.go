@@ -337,16 +337,16 @@ func (c *check) sourceRanges(o *corev1.Service, p *Spot) {
 	const text = "may only be used when `type` is 'LoadBalancer'"
 	s := &o.Spec
 	at := p.In("loadBalancerSourceRanges")
-	said := p.In("LoadBalancerSourceRanges")
+	reported := p.In("LoadBalancerSourceRanges")
 	if len(s.LoadBalancerSourceRanges) > 0 && s.Type != corev1.ServiceTypeLoadBalancer {
-		c.forbidden(said, text).at(at)
+		c.forbidden(reported, text).at(at)
 	}
 	if len(s.LoadBalancerSourceRanges) == 0 {
 		c.annotatedRanges(o)
 	}
 	for i, cidr := range s.LoadBalancerSourceRanges {
 		before := len(c.faults)
-		c.legacyCIDR(said.In(i), strings.TrimSpace(cidr))
+		c.legacyCIDR(reported.In(i), strings.TrimSpace(cidr))
 		for _, f := range c.faults[before:] {
 			f.at(at.In(i))
 		}

@@ -45,14 +45,14 @@ func (c *checker) source(s *corev1.VolumeSource, p *Spot) {
 	case 1:
 	default:
 		for _, kind := range kinds[1:] {
-			said := kind
+			name := kind
 			switch kind {
 			case "cephfs":
-				said = "cephFS"
+				name = "cephFS"
 			case "downwardAPI":
-				said = "downwarAPI"
+				name = "downwarAPI"
 			}
-			c.forbidden(p.In(said), "may not specify more than 1 volume type").at(p.In(kind)).also(p.In(kinds[0]))
+			c.forbidden(p.In(name), "may not specify more than 1 volume type").at(p.In(kind)).also(p.In(kinds[0]))
 		}
 		return
 	}
@@ -204,30 +204,30 @@ func (c *check) keyToPath(k *corev1.KeyToPath, p *Spot) {
 	c.fileMode(k.Mode, p.In("mode"))
 }
 
-// downwardFile validates a file of the downward API. The server's paths leave out the
-// index.
-func (c *checker) downwardFile(f *corev1.DownwardAPIVolumeFile, said, at *Spot) {
+// downwardFile validates a file of the downward API at a place. reported is the place in
+// the server's errors, which leave out the index.
+func (c *checker) downwardFile(f *corev1.DownwardAPIVolumeFile, reported, at *Spot) {
 	before := len(c.faults)
 	if f.Path == "" {
-		c.required(said.In("path"), "")
+		c.required(reported.In("path"), "")
 	}
-	c.invalids(said.In("path"), f.Path, notReserved(f.Path))
+	c.invalids(reported.In("path"), f.Path, notReserved(f.Path))
 	switch {
 	case f.FieldRef != nil && f.ResourceFieldRef != nil:
-		c.fieldRef(f.FieldRef, said.In("fieldRef"), volumeFields)
-		c.invalid(said, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously")
+		c.fieldRef(f.FieldRef, reported.In("fieldRef"), volumeFields)
+		c.invalid(reported, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously")
 	case f.FieldRef != nil:
-		c.fieldRef(f.FieldRef, said.In("fieldRef"), volumeFields)
+		c.fieldRef(f.FieldRef, reported.In("fieldRef"), volumeFields)
 	case f.ResourceFieldRef != nil:
-		c.resourceFieldRef(f.ResourceFieldRef, said.In("resourceFieldRef"), true)
+		c.resourceFieldRef(f.ResourceFieldRef, reported.In("resourceFieldRef"), true)
 	default:
-		c.required(said, "one of fieldRef and resourceFieldRef is required")
+		c.required(reported, "one of fieldRef and resourceFieldRef is required")
 	}
 	if f.Mode != nil && (*f.Mode < 0 || *f.Mode > 0o777) {
-		c.invalid(said.In("mode"), *f.Mode, fileModeText)
+		c.invalid(reported.In("mode"), *f.Mode, fileModeText)
 	}
 	for _, fault := range c.faults[before:] {
-		fault.Fields[0] = at.Pointer() + strings.TrimPrefix(fault.Fields[0], said.Pointer())
+		fault.Fields[0] = at.Pointer() + strings.TrimPrefix(fault.Fields[0], reported.Pointer())
 	}
 }
 
@@ -304,11 +304,11 @@ func (c *check) claim(s *corev1.PersistentVolumeClaimSpec, p *Spot) {
 	}
 	c.selector(s.Selector, p.In("selector"))
 	c.accessModes(s.AccessModes, p.In("accessModes"))
-	said, at := p.In("resources", mapKey("storage")), p.In("resources", "requests", "storage")
+	reported, at := p.In("resources", mapKey("storage")), p.In("resources", "requests", "storage")
 	if size, ok := s.Resources.Requests[corev1.ResourceStorage]; !ok {
-		c.required(said, "").at(at)
+		c.required(reported, "").at(at)
 	} else if size.Sign() <= 0 {
-		c.invalid(said, size.String(), mustBePositive).at(at)
+		c.invalid(reported, size.String(), mustBePositive).at(at)
 	}
 	if name := s.StorageClassName; name != nil && *name != "" {
 		c.invalids(p.In("storageClassName"), *name, dnsSubdomain(*name))
@@ -398,14 +398,14 @@ func (c *check) volume(s *corev1.PersistentVolumeSpec, p *Spot) {
 		c.required(p, "must specify a volume type")
 	}
 	for _, kind := range kinds[min(1, len(kinds)):] {
-		said := kind
+		name := kind
 		switch kind {
 		case "cephfs":
-			said = "cephFS"
-		case "flexVolume", "flocker": // not told
+			name = "cephFS"
+		case "flexVolume", "flocker": // the server reports no fault
 			continue
 		}
-		c.forbidden(p.In(said), "may not specify more than 1 volume type").at(p.In(kind)).also(p.In(kinds[0]))
+		c.forbidden(p.In(name), "may not specify more than 1 volume type").at(p.In(kind)).also(p.In(kinds[0]))
 	}
 	if len(kinds) == 1 {
 		c.volumeSource(&s.PersistentVolumeSource, p)

@@ -344,7 +344,7 @@ func (p podTemplate) replaced(source map[string]any, cel bool) map[string]any {
 	}
 	var out map[string]any
 	if err := utiljson.Unmarshal([]byte(text), &out); err != nil {
-		return source // what was JSON still is: no quote or brace was touched
+		return source // can't happen: replaced text has no quotes or braces
 	}
 	return out
 }

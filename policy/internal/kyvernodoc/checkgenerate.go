@@ -23,7 +23,7 @@ func (c checker) generate(r *Rule, x field) {
 	}
 }
 
-// sources returns the fields that describe what is generated.
+// sources returns the fields that describe generated objects.
 func (c checker) sources(x field) []field {
 	return []field{x.at("data"), x.at("clone"), x.at("cloneList")}
 }

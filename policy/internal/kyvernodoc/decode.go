@@ -11,11 +11,11 @@ import (
 // decode sets the fields of the struct that into points to from those of x that their tags
 // name: kyverno:"a/b" is b in a, and "." is x itself. After a comma a tag has
 //
-//	has      for a flag, whether the field is there
-//	true     for a flag, what it is if the field is not there
+//	has      for a flag that is true if the field is set
+//	true     for a flag, its value if the field is missing
 //	pointer  for the pointer of the field in the policy
 //	action   for an action, in today's spelling
-//	filled   for a struct that an empty map leaves out
+//	filled   for a struct that is nil if its map is empty
 //
 // or the default of a string. Fields without a tag are left to the caller.
 func (r reader) decode(x field, into any) {

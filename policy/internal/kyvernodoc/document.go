@@ -61,7 +61,7 @@ type Rule struct {
 	Name    string         `kyverno:"name"` // as reported
 	Base    *Rule          // the rule it was generated from; nil for one as written
 	Pointer string         `kyverno:".,pointer"` // of the rule as written, in the policy's object: /spec/rules/0
-	Source  map[string]any `kyverno:"."`         // what the rule was read from, with what autogen changed; read-only
+	Source  map[string]any `kyverno:"."`         // the rule's JSON value, as changed by autogen; read-only
 	Prefix  string         // of the pod in a controller's object: "", /spec/template, /spec/jobTemplate/spec/template
 
 	Match            *Match                      `kyverno:"match"`

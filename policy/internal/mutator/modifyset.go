@@ -34,7 +34,7 @@ func (c *checker) modifySet(m *Mutator) {
 	m.set = newSetSetter(p.Values.FromList, p.Operation == "prune")
 }
 
-// A setSetter adds values to a list that lacks them, or removes them from it.
+// A setSetter adds missing values to a list, or removes values from it.
 type setSetter struct {
 	values setValues
 	gator  setValues // the same, as gator reads them

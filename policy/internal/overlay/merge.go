@@ -274,7 +274,7 @@ func grouped(object, patch []any, keys []string, at string) ([]*group, error) {
 	return first, nil
 }
 
-// halfKeyed reports whether one of two elements lacks a key that the other has.
+// halfKeyed reports whether only one of two elements has a key.
 // kustomize treats them as the same, and keeps the object's unchanged.
 func halfKeyed(object any, patch map[string]any, keys []string) bool {
 	o, _ := object.(map[string]any)

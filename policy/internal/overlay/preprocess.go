@@ -198,7 +198,7 @@ func processElement(element any, there []any, missing bool) (made []any, err err
 	return made, nil
 }
 
-// processShared does what process does, and keeps the value on an error.
+// processShared is process that keeps the value on an error.
 func processShared(shared, object any) (any, error) {
 	after, err := process(shared, object)
 	if err != nil {
@@ -278,7 +278,7 @@ func removeConditions(m map[string]any) {
 }
 
 // remove returns a value without conditions, and whether nothing is left of it.
-// scalars says that scalars are conditions.
+// If scalars is true, scalars are conditions.
 func remove(v any, scalars bool) (any, bool) {
 	switch v := v.(type) {
 	case map[string]any:

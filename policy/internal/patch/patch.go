@@ -65,7 +65,7 @@ func Merge(converter managedfields.TypeConverter, kind schema.GroupVersionKind, 
 	return merged.(*unstructured.Unstructured).Object, nil
 }
 
-// MergeAtomics does what Merge does, but also replaces lists and maps that are
+// MergeAtomics is Merge that also replaces lists and maps that are
 // atomic in the kind's structure, which Merge refuses.
 func MergeAtomics(converter managedfields.TypeConverter, kind schema.GroupVersionKind, before, configuration map[string]any) (map[string]any, error) {
 	apply := &unstructured.Unstructured{Object: configuration}

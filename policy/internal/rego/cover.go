@@ -109,7 +109,7 @@ func (c *coverTracer) Enabled() bool { return true }
 func (c *coverTracer) Config() topdown.TraceConfig { return topdown.TraceConfig{} }
 
 // TraceEvent implements topdown.QueryTracer. An expression counts as true if it
-// is evaluated and no event says that it failed. Several events may say so. If an
+// is evaluated and no event reports that it failed. Several events may report it. If an
 // expression that the compiler generated from it fails, it failed too.
 func (c *coverTracer) TraceEvent(e topdown.Event) {
 	x, ok := e.Node.(*ast.Expr)

@@ -8,7 +8,7 @@ import (
 )
 
 // difference returns the reads that a difference of sets depends on. If the second set
-// holds the keys of an object, these are the elements that it lacks, as paths below
+// holds the keys of an object, these are the elements missing in it, as paths below
 // the object.
 func (t *tracer) difference(f *frame, x *ast.Expr, terms []*ast.Term, value *ast.Term, depth int) []read {
 	second := t.reads(f, x, terms[2], depth+1)

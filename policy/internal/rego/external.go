@@ -12,7 +12,7 @@ var externalData = &ast.Builtin{
 	Decl: types.NewFunction(types.Args(types.A), types.A),
 }
 
-// ownBuiltins are functions that OPA lacks.
+// ownBuiltins are functions that OPA does not have.
 var ownBuiltins = map[string]*topdown.Builtin{
 	externalData.Name: {Decl: externalData, Func: askProvider},
 }

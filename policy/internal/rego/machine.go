@@ -120,7 +120,7 @@ func (q *Query) machine(ctx context.Context, in *Question, b *bound) *machine {
 	return m
 }
 
-// release keeps what a machine has allocated for the next question.
+// release keeps the memory of a machine for its next evaluation.
 func (q *Query) release(m *machine) {
 	clear(m.values)
 	clear(m.calls)
@@ -184,7 +184,7 @@ func (m *machine) enter(parent *scope, d *definition) *scope {
 	return s
 }
 
-// leave ends what enter began.
+// leave ends a call of enter.
 func (m *machine) leave(s *scope) {
 	clear(s.slots)
 	if n := len(m.slots) - len(s.slots); n >= 0 && len(s.slots) > 0 && &m.slots[n] == &s.slots[0] {
@@ -410,7 +410,7 @@ func (m *machine) unify(s *scope, o *operand, t *ast.Term, next resume) *stop {
 }
 
 // match binds the variables of an operand so that it equals a value, if possible.
-// undo lists what it bound.
+// undo lists the bindings to undo.
 func (m *machine) match(s *scope, o *operand, t *ast.Term) bool {
 	switch o.kind {
 	case constant:

@@ -30,7 +30,7 @@ func (m *machine) refer(s *scope, r *reference, other *operand, next sink) *stop
 type walk struct {
 	scope     *scope
 	reference *reference
-	want      *ast.Term // what the value is compared with, if that is known
+	want      *ast.Term // the term that the value is compared with, if known
 	next      sink
 }
 

@@ -117,13 +117,13 @@ func parseAs(s Source, v ast.RegoVersion) (*ast.Module, []*Error) {
 	return m, nil
 }
 
-// saysV1 matches what only authors of v1 write.
-var saysV1 = regexp.MustCompile(`(?m)^\s*import\s+rego\.v1\b|^[^#"\n]*\b(if|contains)\b`)
+// v1Syntax matches syntax that only v1 allows.
+var v1Syntax = regexp.MustCompile(`(?m)^\s*import\s+rego\.v1\b|^[^#"\n]*\b(if|contains)\b`)
 
 // looksV1 reports which version the author meant, if neither parses: the one that
 // parses further, since the mistake is where it ends.
 func looksV1(text string, errs1, errs0 []*Error) bool {
-	if saysV1.MatchString(text) {
+	if v1Syntax.MatchString(text) {
 		return true
 	}
 	a, b := errs1[0], errs0[0]

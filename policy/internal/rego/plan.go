@@ -106,7 +106,7 @@ type planner struct {
 	plan      *plan
 	documents map[*ast.TreeNode]*virtual
 	names     map[ast.Var]int // of the rule that is planned
-	depends   bool            // what is planned depends on the input or data
+	depends   bool            // the planned term depends on the input or data
 	failed    bool
 }
 

@@ -25,7 +25,7 @@ func (s Secrets) Hide(text string) string {
 	return text
 }
 
-// Fields drops the JSON pointers that the object lacks and whose names may come from
+// Fields drops the JSON pointers that are missing in the object and whose names may come from
 // a Secret's values.
 func (s Secrets) Fields(object any, pointers []string) []string {
 	if len(s) == 0 {

@@ -68,7 +68,7 @@ type Finder struct {
 
 	hits    map[policy.Branch]int64 // so far
 	best    map[Goal]*Sample
-	seen    map[string]bool // what samples reach, with the fields at fault
+	seen    map[string]bool // signatures of the samples
 	samples []*Sample       // to change next
 	missing map[Goal]bool   // goals that no sample reaches
 	idle    int             // effort since a goal was reached

@@ -19,9 +19,9 @@ import (
 // newestBit is the place of the newest version in the bits.
 const newestBit = newest - 29
 
-// addNewest says what the newest version serves: what the release before it
-// did and k8s.io/api still has and has not declared removed, and what came
-// with it. The schemas are those of the release before it.
+// addNewest adds the kinds that the newest version serves: those of the release before it
+// that k8s.io/api still has and does not declare removed, and those that the newest
+// version introduces. Schemas are taken from the release before it.
 func (t *tables) addNewest() error {
 	before := uint32(1) << (newestBit - 1)
 	for k, in := range t.served {
@@ -77,7 +77,7 @@ func (t *tables) addIntroduced() error {
 }
 
 // addIfNew adds a kind that came with the newest version. Whether it is
-// namespaced stands in the markers above its type, as the client generator
+// namespaced is in the markers above its type, as the client generator
 // reads them.
 func (t *tables) addIfNew(root string, gvk schema.GroupVersionKind, goType reflect.Type) error {
 	introduced, ok := reflect.New(goType).Interface().(interface{ APILifecycleIntroduced() (int, int) })
