@@ -159,9 +159,9 @@ func (r *Request) Unchanged() bool {
 type Comparison struct {
 	// Base are the results of the base.
 	Base []Result
-	// Moved maps the keys of head objects to the unit that they had in the
-	// base, if it was another one.
-	Moved map[render.Key]string
+	// Updates are the requests that change an object of the base, by the key of
+	// the head's object; see [Updates].
+	Updates map[render.Key]*Request
 	// Incomparable reports whether the other side of a unit was rendered only
 	// in part, so that a missing result there says nothing.
 	Incomparable func(unit string) bool
@@ -170,27 +170,30 @@ type Comparison struct {
 	Stopped map[string]bool
 }
 
-// Moves returns, for a Comparison, the objects that requests update from
-// another unit.
-func Moves(reqs []Request) map[render.Key]string {
-	moved := make(map[render.Key]string)
+// Updates returns the UPDATE requests for a Comparison.
+func Updates(reqs []Request) map[render.Key]*Request {
+	updates := make(map[render.Key]*Request)
 	for i := range reqs {
-		r := &reqs[i]
-		if r.Operation == Update && r.Object.Key().Unit != r.OldObject.Key().Unit {
-			moved[r.Object.Key()] = r.OldObject.Key().Unit
+		if r := &reqs[i]; r.Operation == Update {
+			updates[r.Object.Key()] = r
 		}
 	}
-	return moved
+	return updates
 }
 
 // Compare marks results of the head as New or Unchanged, by fingerprint and
 // outcome, and appends the Absent ones: failures and undecided results of the
-// base that the head no longer has. Of units that can't be compared only Unchanged
-// results get a mark; the others count, as do those that say that the run ended early.
+// base that the head no longer has. A failure of more fields than in the base is New, too.
+// Of units that can't be compared only Unchanged results get a mark; the others count, as
+// do those that say that the run ended early.
 func (c Comparison) Compare(head []Result) []Result {
-	known := make(map[string]int, len(c.Base))
+	known, failing := make(map[string]int, len(c.Base)), make(map[string][]string)
 	for i := range c.Base {
-		known[c.Base[i].comparable(c.Base[i].Object.Unit)]++
+		id := c.Base[i].comparable(c.Base[i].Object.Unit)
+		known[id]++
+		if len(c.Base[i].Fields) > 0 && c.Base[i].Outcome == Fail {
+			failing[id] = append(failing[id], c.Base[i].Fields...)
+		}
 	}
 	for i := range head {
 		r := &head[i]
@@ -200,6 +203,9 @@ func (c Comparison) Compare(head []Result) []Result {
 		if id := r.comparable(c.BaseUnit(r.Object)); known[id] > 0 {
 			known[id]--
 			r.Baseline = Unchanged
+			if r.Outcome == Fail && c.more(r, failing[id]) {
+				r.Baseline = New
+			}
 		} else if !c.incomparable(r) {
 			r.Baseline = New
 		}
@@ -250,19 +256,36 @@ func Differing(compared []Result) []Result {
 	})
 }
 
-// BaseUnit returns the unit that an object had in the base. A result names the
-// namespace even if its object leaves that to the unit.
+// more reports whether a result's fields include one that is not among those of the
+// base's object. Elements of lists are compared by name, as in fingerprints.
+func (c Comparison) more(r *Result, was []string) bool {
+	update := c.update(r.Object)
+	if update == nil || len(r.Fields) < 2 {
+		return false
+	}
+	names := make(map[string]bool, len(was))
+	for _, f := range was {
+		names[stablePointer(update.OldObject, f)] = true
+	}
+	return slices.ContainsFunc(r.Fields, func(f string) bool { return !names[stablePointer(update.Object, f)] })
+}
+
+// BaseUnit returns the unit that an object had in the base.
 func (c Comparison) BaseUnit(o render.Key) string {
-	unit := o.Unit
-	from, ok := c.Moved[o]
-	if !ok {
-		o.Namespace = ""
-		from, ok = c.Moved[o]
+	if update := c.update(o); update != nil {
+		return update.OldObject.Key().Unit
 	}
-	if ok {
-		return from
+	return o.Unit
+}
+
+// update returns the request that changes an object, or nil. A result names the
+// namespace even if its object leaves that to the unit.
+func (c Comparison) update(o render.Key) *Request {
+	if update := c.Updates[o]; update != nil {
+		return update
 	}
-	return unit
+	o.Namespace = ""
+	return c.Updates[o]
 }
 
 func (c Comparison) incomparable(r *Result) bool {

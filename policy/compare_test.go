@@ -163,7 +163,7 @@ func TestCompare(t *testing.T) {
 			base, head := units(c.base), units(c.head)
 			comparison := Comparison{
 				Base:         review(t, c.baseFields, base),
-				Moved:        Moves(Requests(base, head)),
+				Updates:      Updates(Requests(base, head)),
 				Incomparable: func(unit string) bool { return unit == c.broken },
 			}
 			results := comparison.Compare(review(t, c.headFields, head))
@@ -174,6 +174,43 @@ func TestCompare(t *testing.T) {
 			slices.Sort(got)
 			if diff := cmp.Diff(c.want, strings.Join(got, " ")); diff != "" {
 				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestCompareMore holds that a rule which fails at one field more is new, and that a
+// list in another order, or a field that was fixed, is not.
+func TestCompareMore(t *testing.T) {
+	t.Parallel()
+	const one, two = "{name: one, image: x}", "{name: two, image: x}"
+	pod := func(containers string) []*render.Object {
+		return objectsOf(t, "manifest", "a.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: ["+containers+"]}\n")
+	}
+	first, second := "/spec/containers/0/image", "/spec/containers/1/image"
+	for what, c := range map[string]struct {
+		base, head             string
+		baseFields, headFields []string
+		want                   Baseline
+	}{
+		"both before":       {one + ", " + two, one + ", " + two, []string{first, second}, []string{first, second}, Unchanged},
+		"the second now":    {one + ", " + two, one + ", " + two, []string{first}, []string{first, second}, New},
+		"the second fixed":  {one + ", " + two, one + ", " + two, []string{first, second}, []string{first}, Unchanged},
+		"another order":     {one + ", " + two, two + ", " + one, []string{first, second}, []string{second, first}, Unchanged},
+		"another container": {one + ", " + two, one + ", {name: three, image: x}", []string{first, second}, []string{first, second}, New},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			result := func(objects []*render.Object, fields []string) []Result {
+				r := Result{Engine: "e", Policy: "p", Rule: "r", Outcome: Fail, Action: Deny, Object: objects[0].Key(), Fields: fields}
+				r.setFingerprint(objects[0])
+				return []Result{r}
+			}
+			base, head := pod(c.base), pod(c.head)
+			head[0].Object["metadata"].(map[string]any)["labels"] = map[string]any{"changed": "true"}
+			comparison := Comparison{Base: result(base, c.baseFields), Updates: Updates(Requests(base, head))}
+			if got := comparison.Compare(result(head, c.headFields)); len(got) != 1 || got[0].Baseline != c.want {
+				t.Errorf("got %v, want %s", got, c.want)
 			}
 		})
 	}

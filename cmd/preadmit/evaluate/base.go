@@ -107,7 +107,6 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	reqs, left := policy.Pruned(s.By(reqs), was.Identities(), now.Identities())
 	e.notes = append(e.notes, left...)
 	e.changes = objects.Changes(reqs, objects.Sides{Base: was.Units, Head: now.Units, BaseFile: b.in.Tree.Display, HeadFile: in.Tree.Display, Half: half})
-	moved := policy.Moves(reqs)
 	same, changed := policy.Divide(reqs)
 	standing := policy.NotFollowed(applied(same), o.GitOps != load.GitOpsOff)
 	same, changed = e.shard.requests(same), e.shard.requests(changed)
@@ -158,7 +157,7 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	if err != nil {
 		return err
 	}
-	c := policy.Comparison{Moved: moved, Incomparable: half, Stopped: change.Stopped(was, now)}
+	c := policy.Comparison{Updates: policy.Updates(reqs), Incomparable: half, Stopped: change.Stopped(was, now)}
 	c.Base = slices.Concat(e.shard.once(b.in.Found, e.Engines.Results, c.InBase(standing), policy.OnlyInVariants(b.in.Head, lint.IsPart)), old, restOld)
 	again := change.ChangedInputs(was, now)
 	e.Results = c.Compare(slices.Concat(e.shard.once(in.Found, e.Engines.Results, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart)), fresh, exempted, rest))
