@@ -113,7 +113,7 @@ func (d detector) Detect(_ fs.FS, dir string) (render.Claim, bool) {
 	}
 	r := newRecorder(c.tree)
 	made, ok := d.Renderer.Detect(r, dir)
-	if reads, told := r.reads(); told {
+	if reads, whole := r.reads(); whole {
 		c.add(dir, &claim{made, kind, ok, reads}, true)
 	}
 	return made, ok

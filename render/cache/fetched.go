@@ -27,7 +27,7 @@ type recordingStore struct {
 	asked map[inquiry]string
 }
 
-func newHeardStore(of render.Store, rec *recorder) *recordingStore {
+func newRecordingStore(of render.Store, rec *recorder) *recordingStore {
 	if of == nil {
 		of = render.NoStore{}
 	}
@@ -60,7 +60,7 @@ func (r *recordingStore) condition() condition {
 
 // holds reports whether the Graph's store still gives the recorded answers.
 func (g *Graph) holds(c *condition) bool {
-	store := newHeardStore(g.graph.Store, nil).of
+	store := newRecordingStore(g.graph.Store, nil).of
 	return !slices.ContainsFunc(c.Asked, func(a asked) bool {
 		return a.Question.What != "fetched" || rootOf(store.Fetched(remoteOf(a.Question))) != a.Answer
 	})

@@ -15,9 +15,9 @@ type places struct {
 	of    placed
 	index int
 
-	mu   sync.Mutex
-	told map[question]answer
-	kept string // encoded answers of an earlier run, until they are needed
+	mu      sync.Mutex
+	answers map[question]answer
+	kept    string // encoded answers of an earlier run, until they are needed
 }
 
 // placed is implemented by types that hold the provenances of objects.
@@ -81,7 +81,7 @@ func (p *places) Inside(pointer, text string, n int) (render.Span, bool) {
 func (p *places) ask(q question, of func(render.Provenance) answer) answer {
 	p.mu.Lock()
 	p.recall()
-	a, ok := p.told[q]
+	a, ok := p.answers[q]
 	p.mu.Unlock()
 	if ok {
 		return a
@@ -92,9 +92,9 @@ func (p *places) ask(q question, of func(render.Provenance) answer) answer {
 	}
 	p.of.wasAsked()
 	p.mu.Lock()
-	full := len(p.told) >= maxAnswers
+	full := len(p.answers) >= maxAnswers
 	if !full {
-		p.told[q] = a
+		p.answers[q] = a
 	}
 	p.mu.Unlock()
 	if full {
@@ -110,8 +110,8 @@ func (p *places) text() (string, error) {
 	if p.kept != "" {
 		return p.kept, nil
 	}
-	questions := make([]question, 0, len(p.told))
-	for q := range p.told {
+	questions := make([]question, 0, len(p.answers))
+	for q := range p.answers {
 		questions = append(questions, q)
 	}
 	slices.SortFunc(questions, compareQuestions)
@@ -119,7 +119,7 @@ func (p *places) text() (string, error) {
 	e.Uint(uint64(len(questions)))
 	for _, q := range questions {
 		e.Plain(q)
-		e.Plain(p.told[q])
+		e.Plain(p.answers[q])
 	}
 	data, err := e.Data()
 	return string(data), err
@@ -131,32 +131,32 @@ func compareQuestions(a, b question) int {
 
 // recall decodes the answers of an earlier run. Malformed ones are ignored.
 func (p *places) recall() {
-	if p.told == nil {
-		p.told, _ = toldIn(p.kept)
+	if p.answers == nil {
+		p.answers, _ = decodeAnswers(p.kept)
 		p.kept = ""
 	}
 }
 
-// toldIn is the inverse of text.
-func toldIn(text string) (map[question]answer, error) {
-	told := make(map[question]answer)
+// decodeAnswers is the inverse of text.
+func decodeAnswers(text string) (map[question]answer, error) {
+	answers := make(map[question]answer)
 	d := &Decoder{data: text}
 	for n := d.Uint(); n > 0 && d.Err() == nil; n-- {
 		var q question
 		var a answer
 		d.Plain(&q)
 		d.Plain(&a)
-		told[q] = a
+		answers[q] = a
 	}
 	if err := d.End(); err != nil {
 		return make(map[question]answer), err
 	}
-	return told, nil
+	return answers, nil
 }
 
-// Told returns the questions asked about an object so far, with the answers, in encoded form. ok is
+// PlaceAnswers returns the questions asked about an object so far, with the answers, in encoded form. ok is
 // false if they are not recorded.
-func Told(o *render.Object) (string, bool) {
+func PlaceAnswers(o *render.Object) (string, bool) {
 	if o.Provenance == nil {
 		return "", true
 	}
@@ -164,23 +164,23 @@ func Told(o *render.Object) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	told, err := p.text()
-	return told, err == nil
+	answers, err := p.text()
+	return answers, err == nil
 }
 
-// Tells reports whether an object gives the answers in told, which Told returned for another
+// GivesAnswers reports whether an object gives the answers in answers, which PlaceAnswers returned for another
 // object. It records its answers.
-func Tells(o *render.Object, told string) bool {
-	if told == "" {
+func GivesAnswers(o *render.Object, answers string) bool {
+	if answers == "" {
 		return o.Provenance == nil
 	}
 	_, ok := o.Provenance.(*places)
-	return ok && confirms(o, told)
+	return ok && confirms(o, answers)
 }
 
-// confirms is Tells for objects whose answers may not be recorded.
-func confirms(o *render.Object, told string) bool {
-	d := &Decoder{data: told}
+// confirms is GivesAnswers for objects whose answers may not be recorded.
+func confirms(o *render.Object, answers string) bool {
+	d := &Decoder{data: answers}
 	for n := d.Uint(); n > 0; n-- {
 		var q question
 		var want answer

@@ -122,16 +122,16 @@ type condition struct {
 type asked struct {
 	Question inquiry
 	Answer   string
-	Told     []toldOf // answers about origins, of the objects in Answer
+	Places   []objectPlaces // answers about origins, of the objects in Answer
 }
 
 // An inquiry asks a World for an object, a list, a repository, a source or
 // parameters.
 type inquiry struct{ What, Cluster, A, B, C string }
 
-type toldOf struct {
-	Index int // of the object in the answer
-	Told  string
+type objectPlaces struct {
+	Index   int // of the object in the answer
+	Answers string
 }
 
 // A resolution records how a unit was made from an object.
@@ -174,12 +174,12 @@ func (c condition) and(o condition) condition {
 
 // resolve calls the resolver for the object and records its inquiries.
 func (r *resolution) resolve(ctx context.Context, rec *recorder) *render.Unit {
-	object := r.witness(r.object)
+	object := r.recording(r.object)
 	r.mu.Lock()
 	r.own, _ = object.Provenance.(*places)
 	r.asked = make(map[inquiry]*reply)
 	r.mu.Unlock()
-	u := r.resolver.Resolve(ctx, object, r.world.With(&listening{r, r.world.Answers(), rec}))
+	u := r.resolver.Resolve(ctx, object, r.world.With(&recordingAnswers{r, r.world.Answers(), rec}))
 	u.Owner = r.object
 	if u.FS != nil {
 		u.FS = r.graph.tree
@@ -187,8 +187,8 @@ func (r *resolution) resolve(ctx context.Context, rec *recorder) *render.Unit {
 	return u
 }
 
-// witness returns a copy of an object that records questions about origins.
-func (r *resolution) witness(o *render.Object) *render.Object {
+// recording returns a copy of an object that records questions about origins.
+func (r *resolution) recording(o *render.Object) *render.Object {
 	if o == nil || o.Provenance == nil {
 		return o
 	}
@@ -218,15 +218,15 @@ func (r *resolution) condition() (condition, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := condition{Fetched: r.world.UsedFetched()}
-	if told, ok := answersOf(r.own); ok {
-		c.Own = []string{told}
+	if answers, ok := answersOf(r.own); ok {
+		c.Own = []string{answers}
 	}
 	for q, a := range r.asked {
 		x := asked{Question: q, Answer: a.answer}
 		for i, o := range a.objects {
 			p, _ := o.Provenance.(*places)
-			if told, ok := answersOf(p); ok {
-				x.Told = append(x.Told, toldOf{i, told})
+			if answers, ok := answersOf(p); ok {
+				x.Places = append(x.Places, objectPlaces{i, answers})
 			}
 		}
 		c.Asked = append(c.Asked, x)
@@ -241,19 +241,19 @@ func answersOf(p *places) (string, bool) {
 		return "", false
 	}
 	p.mu.Lock()
-	n := len(p.told)
+	n := len(p.answers)
 	p.mu.Unlock()
 	if n == 0 {
 		return "", false
 	}
-	told, err := p.text()
-	return told, err == nil
+	answers, err := p.text()
+	return answers, err == nil
 }
 
 // holds reports whether the World still gives the recorded answers.
 func (r *resolution) holds(c *condition) bool {
-	for _, told := range c.Own {
-		if !confirms(r.object, told) {
+	for _, answers := range c.Own {
+		if !confirms(r.object, answers) {
 			return false
 		}
 	}
@@ -262,8 +262,8 @@ func (r *resolution) holds(c *condition) bool {
 		if now.answer != a.Answer {
 			return false
 		}
-		for _, t := range a.Told {
-			if t.Index >= len(now.objects) || !confirms(now.objects[t.Index], t.Told) {
+		for _, t := range a.Places {
+			if t.Index >= len(now.objects) || !confirms(now.objects[t.Index], t.Answers) {
 				return false
 			}
 		}
@@ -335,7 +335,7 @@ func (r *resolution) note(q inquiry) *reply {
 	}
 	a := r.ask(q)
 	for i, o := range a.objects {
-		a.objects[i] = r.witness(o)
+		a.objects[i] = r.recording(o)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -346,66 +346,66 @@ func (r *resolution) note(q inquiry) *reply {
 	return a
 }
 
-// listening implements [render.WorldAnswers] for a resolver. It asks the World
+// recordingAnswers implements [render.WorldAnswers] for a resolver. It asks the World
 // and records the inquiries.
-type listening struct {
+type recordingAnswers struct {
 	*resolution
 	render.WorldAnswers
 	rec *recorder
 }
 
 // Object implements render.WorldAnswers.
-func (l *listening) Object(cluster string, kind schema.GroupKind, namespace, name string) *render.Object {
-	if a := l.note(inquiry{"object", cluster, kind.String(), namespace, name}); len(a.objects) > 0 {
+func (r *recordingAnswers) Object(cluster string, kind schema.GroupKind, namespace, name string) *render.Object {
+	if a := r.note(inquiry{"object", cluster, kind.String(), namespace, name}); len(a.objects) > 0 {
 		return a.objects[0]
 	}
 	return nil
 }
 
 // Objects implements render.WorldAnswers.
-func (l *listening) Objects(cluster string, kind schema.GroupKind) []*render.Object {
-	return append([]*render.Object(nil), l.note(inquiry{What: "objects", Cluster: cluster, A: kind.String()}).objects...)
+func (r *recordingAnswers) Objects(cluster string, kind schema.GroupKind) []*render.Object {
+	return append([]*render.Object(nil), r.note(inquiry{What: "objects", Cluster: cluster, A: kind.String()}).objects...)
 }
 
 // Repository implements render.WorldAnswers.
-func (l *listening) Repository(url, revision string) (render.Repository, error) {
-	l.note(inquiry{What: "repository", A: url, B: revision})
-	repo, err := l.WorldAnswers.Repository(url, revision)
-	return l.recorded(repo), err
+func (r *recordingAnswers) Repository(url, revision string) (render.Repository, error) {
+	r.note(inquiry{What: "repository", A: url, B: revision})
+	repo, err := r.WorldAnswers.Repository(url, revision)
+	return r.recorded(repo), err
 }
 
 // Source implements render.WorldAnswers.
-func (l *listening) Source(kind, namespace, name string) (render.Repository, bool) {
-	l.note(inquiry{"source", "", kind, namespace, name})
-	repo, ok := l.WorldAnswers.Source(kind, namespace, name)
-	return l.recorded(repo), ok
+func (r *recordingAnswers) Source(kind, namespace, name string) (render.Repository, bool) {
+	r.note(inquiry{"source", "", kind, namespace, name})
+	repo, ok := r.WorldAnswers.Source(kind, namespace, name)
+	return r.recorded(repo), ok
 }
 
 // Params implements render.WorldAnswers.
-func (l *listening) Params(namespace, name string) ([]map[string]any, bool) {
-	l.note(inquiry{What: "params", A: namespace, B: name})
-	return l.WorldAnswers.Params(namespace, name)
+func (r *recordingAnswers) Params(namespace, name string) ([]map[string]any, bool) {
+	r.note(inquiry{What: "params", A: namespace, B: name})
+	return r.WorldAnswers.Params(namespace, name)
 }
 
 // Fetched implements render.WorldAnswers.
-func (l *listening) Fetched(remote *render.Remote) (render.Repository, error) {
-	l.note(inquiryFor(remote))
-	repo, err := l.WorldAnswers.Fetched(remote)
-	return l.recorded(repo), err
+func (r *recordingAnswers) Fetched(remote *render.Remote) (render.Repository, error) {
+	r.note(inquiryFor(remote))
+	repo, err := r.WorldAnswers.Fetched(remote)
+	return r.recorded(repo), err
 }
 
 // Render implements [render.WorldAnswers]. It also records the Remotes that a renderer requests
 // from the store.
-func (l *listening) Render(ctx context.Context, src render.Source) ([]*render.Object, error) {
-	src.Store = l
-	return l.WorldAnswers.Render(ctx, src)
+func (r *recordingAnswers) Render(ctx context.Context, src render.Source) ([]*render.Object, error) {
+	src.Store = r
+	return r.WorldAnswers.Render(ctx, src)
 }
 
-func (l *listening) recorded(repo render.Repository) render.Repository {
+func (r *recordingAnswers) recorded(repo render.Repository) render.Repository {
 	if repo.FS != nil {
-		repo.FS = l.rec
+		repo.FS = r.rec
 	}
 	return repo
 }
 
-var _ render.WorldAnswers = (*listening)(nil)
+var _ render.WorldAnswers = (*recordingAnswers)(nil)

@@ -30,7 +30,7 @@ type unit struct {
 
 	mu     sync.Mutex
 	rec    *recorder       // of the rendering in this run; nil if there was none
-	heard  *recordingStore // for a source: the store used by that rendering
+	store  *recordingStore // for a source: the store used by that rendering
 	inner  []render.Provenance
 	places []*places
 	asked  bool // a question was asked that the entry does not answer
@@ -168,8 +168,8 @@ func (u *unit) made(ctx context.Context) (*render.Unit, error) {
 		return u.resolution.resolve(ctx, u.rec), ctx.Err()
 	}
 	src, graph := u.src, u.graph.graph
-	u.heard = newHeardStore(graph.Store, u.rec)
-	src.FS, graph.Store = u.rec, u.heard
+	u.store = newRecordingStore(graph.Store, u.rec)
+	src.FS, graph.Store = u.rec, u.store
 	units, err := graph.Render(ctx, src)
 	if err != nil {
 		return nil, err
@@ -242,10 +242,10 @@ func (u *unit) seen() (variant, bool) {
 	reads, ok := u.rec.reads()
 	var c condition
 	if u.resolution == nil {
-		c = u.heard.condition()
+		c = u.store.condition()
 	} else {
-		told, known := u.resolution.condition()
-		c, ok = told, ok && known
+		answers, known := u.resolution.condition()
+		c, ok = answers, ok && known
 	}
 	if u.recalled {
 		all := slices.Concat(reads, u.variants[0].reads)
@@ -340,11 +340,11 @@ func (u *unit) encode() ([]byte, error) {
 		e.Strings(o.Assumed)
 		e.Plain(o.Variant)
 		e.Bool(o.Provenance != nil)
-		told, err := u.places[i].text()
+		answers, err := u.places[i].text()
 		if err != nil {
 			return nil, err
 		}
-		e.String(told)
+		e.String(answers)
 	}
 	return e.Data()
 }

@@ -272,19 +272,19 @@ func (r *resultCache) sumOf(k schema.GroupKind) string {
 	return sum
 }
 
-// told returns the engines' questions about origins of an object, with the answers, in encoded
-// form.
-func told(o member) (string, bool) {
+// placeAnswers returns the engines' questions about origins of an object, with the answers, in
+// encoded form.
+func placeAnswers(o member) (string, bool) {
 	at, commit := rendered(o)
-	told, ok := cache.Told(at)
-	return commit + "\x00" + told, ok
+	answers, ok := cache.PlaceAnswers(at)
+	return commit + "\x00" + answers, ok
 }
 
-// tells reports whether an object still gives the answers in told.
-func tells(o member, told string) bool {
+// givesAnswers reports whether an object still gives the answers of placeAnswers.
+func givesAnswers(o member, was string) bool {
 	at, commit := rendered(o)
-	of, told, _ := strings.Cut(told, "\x00")
-	return of == commit && cache.Tells(at, told)
+	of, answers, _ := strings.Cut(was, "\x00")
+	return of == commit && cache.GivesAnswers(at, answers)
 }
 
 // rendered returns an object as it was rendered, and the commit in the names of its
@@ -316,7 +316,7 @@ type surroundings struct {
 	Kinds  []schema.GroupKind // kinds of the objects that engines looked up
 	Sums   []string           // a hash of the objects of each kind
 	Served string             // the existing kinds if engines asked for them, else empty
-	Told   []string           // the lines of the policies, and of objects of the kinds
+	Places []string           // the lines of the policies, and of objects of the kinds
 }
 
 // sum returns a hash of the surroundings for the keys of entries.
@@ -363,7 +363,7 @@ func (r *resultCache) holds(s *surroundings) bool {
 			return false
 		}
 	}
-	return slices.EqualFunc(r.about(s.Kinds), s.Told, tells)
+	return slices.EqualFunc(r.about(s.Kinds), s.Places, givesAnswers)
 }
 
 // about returns the objects whose lines may appear in results of other objects.
@@ -543,11 +543,11 @@ func (r *resultCache) seen(c *policy.Cluster) (surroundings, bool) {
 		s.Sums = append(s.Sums, r.sumOf(k))
 	}
 	for _, o := range r.about(kinds) {
-		told, ok := told(o)
+		answers, ok := placeAnswers(o)
 		if !ok {
 			return s, false
 		}
-		s.Told = append(s.Told, told)
+		s.Places = append(s.Places, answers)
 	}
 	return s, true
 }
