@@ -9,7 +9,7 @@
 // [policy.Comparison] marks.
 //
 // The one thing to know: if a side could not be rendered completely, a missing
-// object there means nothing ([Halves]).
+// object there means nothing ([PartlyRendered]).
 package change
 
 import (
@@ -47,7 +47,7 @@ func (s *Side) Identities() map[string]bool {
 // side could not render completely, because missing objects there may only be
 // invisible.
 func Comparable(base, head *Side) (old, now []*render.Object) {
-	half := Halves(base, head)
+	half := PartlyRendered(base, head)
 	seen := make(map[render.Key]bool)
 	for _, o := range render.Objects(head.Units) {
 		if half(o.Unit.Identity()) {
@@ -111,9 +111,9 @@ func undeployed(base, head *Side) map[render.Key]bool {
 	return apart
 }
 
-// Halves returns a function that reports whether a side could not render a unit
+// PartlyRendered returns a function that reports whether a side could not render a unit
 // completely, or may have missed it because it could not read a directory.
-func Halves(sides ...*Side) func(unit string) bool {
+func PartlyRendered(sides ...*Side) func(unit string) bool {
 	half := make(map[string]bool)
 	var unread []string
 	for _, in := range sides {

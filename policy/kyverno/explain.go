@@ -121,7 +121,7 @@ func (e *explainer) explanation(r *review, p *Policy, rule *Rule) (policy.Explan
 	if done && x.Matches != policy.No {
 		return x, true
 	}
-	if own := rule.Base != nil && rule.Name == e.rule; !own && (!slices.Contains(p.RulesFor(r.req.Kind), rule) || p.MadeOver(rule, r.req.Kind)) {
+	if own := rule.Base != nil && rule.Name == e.rule; !own && (!slices.Contains(p.RulesFor(r.req.Kind), rule) || p.HasGenerated(rule, r.req.Kind)) {
 		return policy.Explanation{}, false
 	}
 	if done {

@@ -109,7 +109,7 @@ func (r *ruleExplainer) generated(m *matching) bool {
 	if !made {
 		why = "the object is a " + kind
 	}
-	m.add("autogen", rule.Pointer, "made from rule "+rule.Base.Name+" for "+few(p.MadeFor(rule), func(k string) bool { return k == kind }), answer(made), why)
+	m.add("autogen", rule.Pointer, "made from rule "+rule.Base.Name+" for "+few(p.GeneratedFor(rule), func(k string) bool { return k == kind }), answer(made), why)
 	return made
 }
 

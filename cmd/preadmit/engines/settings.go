@@ -71,9 +71,9 @@ func (o Options) AmongClusters(trusted *load.Input) Options {
 	return o
 }
 
-// There returns the part of an input that is used to evaluate the objects of a cluster, and the
+// ForCluster returns the part of an input that is used to evaluate the objects of a cluster, and the
 // options for it.
-func (o Options) There(in *load.Input, cluster string) (*load.Input, Options) {
+func (o Options) ForCluster(in *load.Input, cluster string) (*load.Input, Options) {
 	names := load.ClusterNames(in)
 	if len(names) < 2 {
 		return in, o.OnCluster(in, append(names, "")[0])

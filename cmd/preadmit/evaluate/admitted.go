@@ -32,7 +32,7 @@ func Admit(ctx context.Context, in *load.Input, o *Options) (*Admitted, error) {
 	}
 	a := &Admitted{stored: map[*render.Object]*render.Object{}, Steps: map[render.Key][]policy.Result{}}
 	for _, name := range append(load.ClusterNames(in), "")[:max(1, len(load.ClusterNames(in)))] {
-		there, s := s.There(in, name)
+		there, s := s.ForCluster(in, name)
 		if err := a.admit(ctx, in, there, s); err != nil {
 			return nil, err
 		}

@@ -102,7 +102,7 @@ func (b *base) held(head *load.Tree, paths ...string) error {
 // policies, and marks new results. Unchanged objects are evaluated once.
 func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.Input, s engines.Options) error {
 	trusted, was, now := b.trusted(in), b.in.Side(), in.Side()
-	half := change.Halves(was, now)
+	half := change.PartlyRendered(was, now)
 	reqs := policy.Requests(change.Comparable(was, now))
 	reqs, left := policy.Pruned(s.By(reqs), was.Identities(), now.Identities())
 	e.notes = append(e.notes, left...)

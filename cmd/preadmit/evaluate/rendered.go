@@ -48,7 +48,7 @@ func Compare(ctx context.Context, o *Options, in *load.Input, args []string, std
 	was, now := b.in.Side(), in.Side()
 	reqs, left := policy.Pruned(policy.Requests(change.Comparable(was, now)), was.Identities(), now.Identities())
 	d := &Difference{Notes: append(left, b.notes(in)...), base: b}
-	half := change.Halves(was, now)
+	half := change.PartlyRendered(was, now)
 	c := policy.Comparison{Base: b.in.Found, Updates: policy.Updates(reqs), Incomparable: half, Stopped: change.Stopped(was, now)}
 	again := change.ChangedInputs(was, now)
 	for _, f := range c.Compare(in.Found) {

@@ -30,7 +30,7 @@ func kinds(in *load.Input, o engines.Options) (policy.Kinds, error) {
 
 // Decide returns the request that creates the object, with the engines of its cluster.
 func Decide(in *load.Input, s engines.Options, object *render.Object) (*evaluate.Decision, error) {
-	in, s = s.There(in, object.Unit.Cluster)
+	in, s = s.ForCluster(in, object.Unit.Cluster)
 	b, err := engines.New(in, in, s)
 	if err != nil {
 		return nil, err

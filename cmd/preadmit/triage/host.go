@@ -345,7 +345,7 @@ func (h *Host) enginesOf(run *shownRun, o *render.Object) (*engines.Set, engines
 	if err != nil {
 		return nil, options, err
 	}
-	there, s := options.There(run.in, o.Unit.Cluster)
+	there, s := options.ForCluster(run.in, o.Unit.Cluster)
 	if there == run.in && run.engines.Cluster != nil { // they are compiled
 		return run.engines, s, nil
 	}

@@ -349,12 +349,12 @@ func (p podTemplate) replaced(source map[string]any, cel bool) map[string]any {
 	return out
 }
 
-// MadeFor returns the kinds for which autogen generated the rule.
-func (p *Policy) MadeFor(rule *Rule) []string {
+// GeneratedFor returns the kinds for which autogen generated the rule.
+func (p *Policy) GeneratedFor(rule *Rule) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(p.controllers)), func(kind string) bool { return !slices.Contains(p.controllers[kind], rule) })
 }
 
-// MadeOver reports whether autogen generated a rule for the kind from this one.
-func (p *Policy) MadeOver(rule *Rule, gvk schema.GroupVersionKind) bool {
+// HasGenerated reports whether autogen generated a rule for the kind from this one.
+func (p *Policy) HasGenerated(rule *Rule, gvk schema.GroupVersionKind) bool {
 	return slices.ContainsFunc(p.RulesFor(gvk), func(other *Rule) bool { return other.Base == rule })
 }
