@@ -3,7 +3,6 @@ package cel
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/interpreter"
@@ -49,11 +48,7 @@ func weighedEval(t *testing.T, expression string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	began := time.Now()
 	v, err := p.Eval(interpreter.EmptyActivation())
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("%.80s takes %s", expression, took)
-	}
 	if err != nil {
 		return err.Error()
 	}
