@@ -68,9 +68,9 @@ metadata: {name: v, namespace: default}
 spec: {a: "1", i: 0, m: {}, l: []}
 `
 
-// TestRepeats holds that verdicts on objects that are equal in what a rule reads are those
-// that evaluating each gives: over rules of every kind, over published policies where they
-// are present, and over objects that differ a little.
+// TestRepeats evaluates each object alone, and again with shared verdicts for objects that
+// are equal in all that a rule reads. Both must give the same results, for rules of every
+// kind, for published policies where they are present, and for objects that differ a little.
 func TestRepeats(t *testing.T) {
 	t.Parallel()
 	t.Run("rules", func(t *testing.T) {

@@ -48,7 +48,7 @@ type Question struct {
 	Text  any           // sent as JSON
 	Limit time.Duration // the child is ended after this time
 	Most  int           // most bytes of a message; 0 means those of a frame
-	News  func([]byte)  // called with messages before the answer, some of which are dropped if it is slow; may be nil
+	News  func([]byte)  // gets the messages that come before the answer; while it is busy, others are dropped; may be nil
 }
 
 // An Ended is the error of Ask if the child ended the command without an
