@@ -5,6 +5,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 func TestKeepDefaults(t *testing.T) {
@@ -35,9 +37,7 @@ func TestKeepDefaults(t *testing.T) {
 			t.Parallel()
 			values := make([]any, 5)
 			for i, text := range []string{c.admitted, c.live, c.applied, c.was, c.want} {
-				if err := yaml.Unmarshal([]byte(text), &values[i]); err != nil {
-					t.Fatal(err)
-				}
+				rendertest.OK(t, yaml.Unmarshal([]byte(text), &values[i]))
 			}
 			keepDefaults(values[0], values[1], values[2], values[3])
 			if diff := cmp.Diff(values[4], values[0]); diff != "" {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestWrittenFields: what the API server moved is told by where it was written.
@@ -32,9 +33,7 @@ func TestWrittenFields(t *testing.T) {
 		{"{apiVersion: v1, kind: Secret, metadata: {name: a}}", nil, nil},
 	} {
 		objects, err := render.Parse("o.yaml", []byte(c.object))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		before := slices.Clone(c.fields)
 		if got := written(c.fields, objects[0]); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.object, got, c.want)
@@ -88,9 +87,7 @@ func TestDefaulted(t *testing.T) {
 func TestDefaultedInResults(t *testing.T) {
 	t.Parallel()
 	objects, err := render.Parse("o.yaml", []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: prod}, data: {a: x}}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	set := mutatorFunc(func(req *Request) []Step {
 		after := runtime.DeepCopyJSON(req.Admitted)
 		after["immutable"] = true
@@ -168,9 +165,7 @@ func TestForgets(t *testing.T) {
 	}
 	var times atomic.Int32
 	units, err := render.Graph{Renderers: []render.Renderer{rendersCounted{times: &times}}, Forgets: true}.Render(t.Context(), srcs...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	refusing := func(*Request, any) (Watched, error) { return Watched{}, errors.New("is refused") } // whose result has a place
 	for _, forgets := range []bool{false, true} {
 		results, err := Chain{Forgets: forgets, Watch: refusing}.Review(t.Context(), Requests(nil, render.Objects(units)))

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestClusterByName holds that objects found by their names are those, in order, that
@@ -19,9 +20,7 @@ func TestClusterByName(t *testing.T) {
 		text += fmt.Sprintf("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c%d, namespace: n%d}\n", i%4, i%3)
 	}
 	objects, err := render.Parse("o.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	kind := schema.GroupKind{Kind: "ConfigMap"}
 	c := NewCluster(objects...)
 	for _, name := range []string{"c0", "c1", "c2", "c3", "none"} {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // objectsOf parses manifests as one unit each: file, then its YAML.
@@ -18,9 +19,7 @@ func objectsOf(t *testing.T, kind string, files ...string) []*render.Object {
 	var all []*render.Object
 	for i := 0; i+1 < len(files); i += 2 {
 		objects, err := render.Parse(files[i], []byte(files[i+1]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		unit := &render.Unit{Source: render.Source{Path: files[i], Kind: kind}, Objects: objects}
 		for _, o := range objects {
 			o.Unit = unit
@@ -107,9 +106,7 @@ func (f fails) Validate(_ context.Context, r *Request) ([]Result, error) {
 func review(t *testing.T, fields []string, objects []*render.Object) []Result {
 	t.Helper()
 	results, err := Chain{Kinds: plainKinds{}, Validators: []Validator{fails(fields)}}.Review(t.Context(), Requests(nil, objects))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return results
 }
 

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 func tree(t testing.TB, text string) map[string]any {
@@ -209,9 +210,7 @@ func mutateTree(r *rand.Rand, value any) any {
 func TestChainMutates(t *testing.T) {
 	t.Parallel()
 	objects, err := render.Parse("o.yaml", []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata:\n  a: x\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	add := func(key string) Mutator {
 		return mutatorFunc(func(req *Request) []Step {
 			after := runtime.DeepCopyJSON(req.Admitted)
@@ -230,9 +229,7 @@ func TestChainMutates(t *testing.T) {
 		})},
 	}
 	results, err := chain.Review(context.Background(), Requests(nil, objects))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if fmt.Sprint(seen) != "map[a:x b:1 c:2]" {
 		t.Errorf("the validator saw %v", seen)
 	}
@@ -260,15 +257,11 @@ func TestChainMutates(t *testing.T) {
 func TestPanicsAreResults(t *testing.T) {
 	t.Parallel()
 	objects, err := render.Parse("o.yaml", []byte("apiVersion: v1\nkind: T\nmetadata: {name: bad}\n---\napiVersion: v1\nkind: T\nmetadata: {name: good}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	fails := validatorFunc(func(*Request) []Result { return []Result{{Engine: "V", Outcome: Fail}} })
 	chain := Chain{Kinds: brokenKinds{}, Validators: []Validator{fails}}
 	results, err := chain.Review(context.Background(), Requests(nil, objects))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	var got []string
 	for _, r := range results {
 		got = append(got, fmt.Sprint(r.Engine, " ", r.Object.Name, " ", r.Outcome, " ", r.Origins, " ", r.Message))

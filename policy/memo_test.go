@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestMemo holds that requests about equal objects share what engines remember, and that
@@ -23,9 +24,7 @@ func TestMemo(t *testing.T) {
 	} {
 		file := fmt.Sprintf("%d.yaml", i)
 		parsed, err := render.Parse(file, []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		parsed[0].Unit = &render.Unit{Source: render.Source{Path: file, Kind: "manifest"}, Objects: parsed}
 		objects = append(objects, parsed...)
 	}
@@ -66,17 +65,13 @@ func TestMemo(t *testing.T) {
 	var want []Result
 	for i := range reqs {
 		alone, err := chain.Review(t.Context(), reqs[i:i+1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		want = append(want, alone...)
 	}
 	Sort(want)
 	clear(evaluated)
 	got, err := chain.Review(t.Context(), reqs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("reviewed alone -, together +\n%s", diff)
 	}
@@ -93,9 +88,7 @@ func TestOrderOfReviews(t *testing.T) {
 	var reqs []Request
 	for i := range 1000 {
 		objects, err := render.Parse("o.yaml", fmt.Appendf(nil, "{apiVersion: v1, kind: ConfigMap, metadata: {name: a%d}, data: {a: '%d'}}", i%7%3, i%7))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		reqs = append(reqs, Requests(nil, objects)...)
 	}
 	memos, batches := memosOf(reqs)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 func TestParseSuppressions(t *testing.T) {
@@ -53,9 +54,7 @@ func TestSuppress(t *testing.T) {
 - {rule: gone, object: "**", reason: nothing left, expires: 2027-01-01}
 `
 	all, err := ParseSuppressions("s.yaml", []byte(file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	of := func(apiVersion, kind, name, unit, file string, o Outcome) Result {
 		return Result{
 			Policy: "limits", Rule: "validations[0]", Outcome: o, Object: render.Key{APIVersion: apiVersion, Kind: kind, Namespace: "prod", Name: name, Unit: unit},

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestManyObjects holds that a unit with too many objects says at the first that
@@ -22,9 +23,7 @@ func TestManyObjects(t *testing.T) {
 	fsys := fstest.MapFS{"all.yaml": {Data: []byte(strings.Repeat(one, 20_001))}}
 	g := render.Graph{Renderers: []render.Renderer{render.Manifests{}}}
 	units, err := g.Render(context.Background(), render.Source{FS: fsys, Path: "all.yaml", Kind: "manifest"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	errs := render.Errors(units[0].Err)
 	if len(units[0].Objects) != 20_000 || len(errs) != 1 || errs[0].Rule != "too-many-objects" || errs[0].Span.Line != 80_003 {
 		t.Errorf("%d objects, %v", len(units[0].Objects), errs)

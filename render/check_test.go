@@ -9,6 +9,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // The rows of table 3.2 of the security study that hold for any kind. Every
@@ -40,7 +41,7 @@ func TestChecks(t *testing.T) {
 			t.Parallel()
 			fsys := fstest.MapFS{"x.yaml": file(test.in)}
 			units, err := graph.Render(t.Context(), render.Source{FS: fsys, Path: "x.yaml", Kind: "manifest"})
-			must(t, err)
+			rendertest.OK(t, err)
 			if len(units[0].Objects) != strings.Count(test.in, "apiVersion") {
 				t.Errorf("%d objects", len(units[0].Objects))
 			}
@@ -74,7 +75,7 @@ metadata:
     helm.sh/hook: pre-install
 `)}
 	units, err := graph.Render(t.Context(), render.Source{FS: fsys, Path: "x.yaml", Kind: "manifest"})
-	must(t, err)
+	rendertest.OK(t, err)
 	if n := len(units[0].Objects[0].Assumed); n != 4 || units[0].Err != nil {
 		t.Errorf("%q, %v", units[0].Objects[0].Assumed, units[0].Err)
 	}

@@ -13,9 +13,7 @@ import (
 func TestEach(t *testing.T) {
 	t.Parallel()
 	docs, err := Documents("a.yaml", []byte("# above\na: &x 1\nb: [*x, \"é\", c]\nd:\n  e: f\n"), YAML11)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	var got []string
 	docs[0].Positions.Each(func(pointer string, line, column int) {
 		got = append(got, fmt.Sprintf("%s %d:%d", pointer, line, column))

@@ -65,9 +65,7 @@ func follow(t *testing.T, objects ...*Object) (ids []string, roots int, d *Deplo
 	}
 	f := Follower{Resolvers: []Resolver{tree}}
 	d, err := f.Follow(t.Context(), nil, []*Unit{u})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	for _, u := range d.Units {
 		ids = append(ids, u.ID+" "+u.Status())
 	}
@@ -157,9 +155,7 @@ func TestFollowClusters(t *testing.T) {
 	}
 	f := Follower{Resolvers: []Resolver{deploys{}}, Clusters: []Cluster{{Name: "one"}, {Name: "two"}}}
 	d, err := f.Follow(t.Context(), units, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	var ids []string
 	for _, u := range d.Units {
 		ids = append(ids, u.ID)

@@ -96,9 +96,7 @@ func TestForgetNothing(t *testing.T) {
 	t.Parallel()
 	units, err := Graph{Renderers: []Renderer{Manifests{}}}.Render(t.Context(),
 		Source{FS: fstest.MapFS{"a.yaml": {Data: []byte(twoMaps)}}, Path: "a.yaml", Kind: "manifest"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	units[0].Forget()
 	if units[0].Objects[0].At("/data") == nil {
 		t.Error("the places are gone")

@@ -165,7 +165,7 @@ func FuzzPointer(f *testing.F) {
 			return
 		}
 		j, err := json.Marshal(value)
-		must(t, err)
+		ok(t, err)
 		docs, err := Documents("x.json", j, YAML11)
 		if err != nil {
 			return // control characters
@@ -176,7 +176,7 @@ func FuzzPointer(f *testing.F) {
 	})
 }
 
-func must(t *testing.T, err error) {
+func ok(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

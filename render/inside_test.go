@@ -36,9 +36,7 @@ func TestInside(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			docs, err := Documents("f", []byte(c.yaml), YAML11)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ok(t, err)
 			pointer := "/v"
 			text, ok := Lookup(docs[0].Value, pointer)
 			if !ok {
@@ -62,9 +60,7 @@ func TestInside(t *testing.T) {
 func TestInsideElsewhere(t *testing.T) {
 	t.Parallel()
 	docs, err := Documents("f", []byte("v: abc\nm: {a: b}\nempty:\nlast: abc"), YAML11)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	for _, c := range []struct {
 		pointer, text string
 		n             int

@@ -20,33 +20,25 @@ func TestOverlay(t *testing.T) {
 	}
 	o := NewOverlay(base, func(name string) bool { return name == "app/ignored.yaml" })
 	value := map[string]any{"resources": []any{"deploy.yaml", "b.yaml"}, "patches": []any{map[string]any{"patch": "a: 1\nb: 2\n"}}}
-	if err := o.Write("app/kustomization.yaml", value, func(pointer string) []Origin {
+	ok(t, o.Write("app/kustomization.yaml", value, func(pointer string) []Origin {
 		return []Origin{{Span: Span{File: "clusters/prod/app.yaml", Line: len(pointer)}, Role: Manifest}, {Span: Span{File: pointer}}}
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	o.LinkTo("app/b.yaml", base, "lib/b.yaml")
 
 	var names []string
-	if err := fs.WalkDir(o, ".", func(name string, d fs.DirEntry, err error) error {
+	ok(t, fs.WalkDir(o, ".", func(name string, d fs.DirEntry, err error) error {
 		names = append(names, name)
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	want := []string{".", "app", "app/b.yaml", "app/deploy.yaml", "app/kustomization.yaml", "lib", "lib/b.yaml"}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Error(diff)
 	}
 
 	data, err := fs.ReadFile(o, "app/kustomization.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	docs, err := Documents("app/kustomization.yaml", data, YAML11)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	p := o.Provenance(docs[0].Positions)
 	for _, pointer := range []string{"/resources", "/resources/1", "/patches/0/patch"} {
 		at := p.At(pointer)
@@ -55,9 +47,7 @@ func TestOverlay(t *testing.T) {
 		}
 	}
 	lines := NewOverlay(base, nil)
-	if err := lines.WriteFrom("k.yaml", value, lineOf{}); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, lines.WriteFrom("k.yaml", value, lineOf{}))
 	data, _ = fs.ReadFile(lines, "k.yaml")
 	docs, _ = Documents("k.yaml", data, YAML11)
 	at := docs[0].Positions.Line("/patches/0/patch", 1)
@@ -98,15 +88,11 @@ func TestFileOf(t *testing.T) {
 func TestOverlayItems(t *testing.T) {
 	o := NewOverlay(fstest.MapFS{}, nil)
 	value := map[string]any{"generators": []any{map[string]any{"files": []any{"a"}, "name": "n"}}}
-	if err := o.Write("k.yaml", value, func(pointer string) []Origin {
+	ok(t, o.Write("k.yaml", value, func(pointer string) []Origin {
 		return []Origin{{Span: Span{File: pointer, Line: 1}}}
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	data, err := fs.ReadFile(o, "k.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	docs, _ := Documents("k.yaml", data, YAML11)
 	for _, pointer := range []string{"/generators", "/generators/0", "/generators/0/files/0", "/generators/0/name"} {
 		at := docs[0].Positions.At(pointer)[0]

@@ -17,9 +17,9 @@ func TestPlaces(t *testing.T) {
 	t.Parallel()
 	rendertest.Run(t, "testdata/places", func(t *testing.T, fsys fs.FS) string {
 		data, err := fs.ReadFile(fsys, "x.yaml")
-		must(t, err)
+		rendertest.OK(t, err)
 		ask, err := fs.ReadFile(fsys, "ask")
-		must(t, err)
+		rendertest.OK(t, err)
 		objects, err := render.Parse("x.yaml", data)
 		var b strings.Builder
 		for _, o := range objects {
@@ -53,7 +53,7 @@ func TestPlacesAreEditors(t *testing.T) {
 	doc := "apiVersion: v1\nkind: Pod\nmetadata: {name: é, labels: {ключ: '😀 x'}}\n---\n# second\napiVersion: v1\nkind: Pod\nmetadata:\n  name: b\n"
 	show := func(data string) []string {
 		objects, err := render.Parse("x.yaml", []byte(data))
-		must(t, err)
+		rendertest.OK(t, err)
 		var all []string
 		for _, o := range objects {
 			for _, p := range []string{"", "/kind", "/metadata/labels/ключ", "/metadata/name", "/metadata/nope"} {

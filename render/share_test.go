@@ -24,9 +24,7 @@ spec: {containers: [{name: c, ports: [{containerPort: 80}]}, {name: c, ports: [{
 `
 	parse := func() []*Object {
 		objects, err := Parse("a.yaml", []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		return objects
 	}
 	want, got := parse(), parse()
@@ -60,9 +58,7 @@ func TestParts(t *testing.T) {
 	parts := NewParts()
 	unit := func(name string) *Unit {
 		objects, err := Parse("a.yaml", []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {name: "+name+"}\nlist: [{a: 1}]\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		u := &Unit{Objects: objects}
 		parts.Share(u)
 		return u

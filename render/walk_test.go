@@ -136,15 +136,8 @@ error     apps/up.yaml: symbolic link leads out of the tree [escapes-tree]
 
 func create(t *testing.T, name string) string {
 	t.Helper()
-	must(t, os.WriteFile(name, nil, 0o600))
+	rendertest.OK(t, os.WriteFile(name, nil, 0o600))
 	return name
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // Files and directories that can't be read are errors, and the rest is found.
@@ -238,7 +231,7 @@ func TestManifestsRender(t *testing.T) {
 	var got []string
 	for _, name := range []string{"pod.yaml", "values.yaml", "broken.yaml", "empty.yaml", "none.yaml"} {
 		units, err := graph.Render(t.Context(), render.Source{FS: fsys, Path: name, Kind: "manifest"})
-		must(t, err)
+		rendertest.OK(t, err)
 		for _, e := range render.Errors(units[0].Err) {
 			got = append(got, fmt.Sprintf("%s %d [%s] %s", units[0].Status(), len(units[0].Objects), e.Rule, e))
 		}
@@ -270,9 +263,7 @@ func TestUnreadable(t *testing.T) {
 	} {
 		d := render.Graph{Renderers: []render.Renderer{render.Manifests{}}}.Discover(fstest.MapFS{"a.yaml": {Data: []byte(text)}}, ".")
 		units, err := render.Graph{Renderers: []render.Renderer{render.Manifests{}}}.Render(t.Context(), d.Sources...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		if d.Err == nil && (len(units) != 1 || units[0].Err == nil) {
 			t.Errorf("%s: passed over: %v", name, d.Skipped)
 		}

@@ -13,28 +13,29 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 func TestDiscoverOnDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	outside := filepath.Join(t.TempDir(), "canary.yaml")
-	must(t, os.WriteFile(outside, []byte(pod), 0o600))
-	must(t, os.WriteFile(filepath.Join(dir, "ok.yaml"), []byte(pod), 0o600))
-	must(t, os.Symlink(outside, filepath.Join(dir, "abs.yaml")))
-	must(t, os.Symlink("../"+filepath.Base(filepath.Dir(outside))+"/canary.yaml", filepath.Join(dir, "rel.yaml")))
-	must(t, os.Symlink("../"+filepath.Base(dir)+"/ok.yaml", filepath.Join(dir, "back.yaml")))
-	must(t, syscall.Mkfifo(filepath.Join(dir, "pipe.yaml"), 0o600))
-	must(t, os.Mkdir(filepath.Join(dir, "dir.yaml"), 0o700))
-	must(t, os.WriteFile(filepath.Join(dir, "bad\xff.yaml"), []byte(pod), 0o600))
+	rendertest.OK(t, os.WriteFile(outside, []byte(pod), 0o600))
+	rendertest.OK(t, os.WriteFile(filepath.Join(dir, "ok.yaml"), []byte(pod), 0o600))
+	rendertest.OK(t, os.Symlink(outside, filepath.Join(dir, "abs.yaml")))
+	rendertest.OK(t, os.Symlink("../"+filepath.Base(filepath.Dir(outside))+"/canary.yaml", filepath.Join(dir, "rel.yaml")))
+	rendertest.OK(t, os.Symlink("../"+filepath.Base(dir)+"/ok.yaml", filepath.Join(dir, "back.yaml")))
+	rendertest.OK(t, syscall.Mkfifo(filepath.Join(dir, "pipe.yaml"), 0o600))
+	rendertest.OK(t, os.Mkdir(filepath.Join(dir, "dir.yaml"), 0o700))
+	rendertest.OK(t, os.WriteFile(filepath.Join(dir, "bad\xff.yaml"), []byte(pod), 0o600))
 	for _, hidden := range []string{`..\x`, ".GIT", ".git. ", ".github", ".git/x"} {
-		must(t, os.MkdirAll(filepath.Join(dir, hidden), 0o700))
-		must(t, os.WriteFile(filepath.Join(dir, hidden, "pod.yaml"), []byte(pod), 0o600))
+		rendertest.OK(t, os.MkdirAll(filepath.Join(dir, hidden), 0o700))
+		rendertest.OK(t, os.WriteFile(filepath.Join(dir, hidden, "pod.yaml"), []byte(pod), 0o600))
 	}
-	must(t, os.WriteFile(filepath.Join(dir, "lfs.yaml"), []byte("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"), 0o600))
-	must(t, os.Truncate(create(t, filepath.Join(dir, "big.yaml")), 10<<30))
+	rendertest.OK(t, os.WriteFile(filepath.Join(dir, "lfs.yaml"), []byte("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"), 0o600))
+	rendertest.OK(t, os.Truncate(create(t, filepath.Join(dir, "big.yaml")), 10<<30))
 	root, err := os.OpenRoot(dir)
-	must(t, err)
+	rendertest.OK(t, err)
 	defer root.Close()
 	want := `manifest  ok.yaml
 skipped   ..\x: hidden directory

@@ -157,9 +157,7 @@ func eachShared(tb testing.TB, f func(name string, data []byte)) {
 		}
 		return nil
 	})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	ok(tb, err)
 }
 
 func TestDecodesCorporaAsSigs(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // goldens are the sample report in each format; the first of a format is its
@@ -79,15 +80,11 @@ func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	file := filepath.Join("testdata", "want."+name)
 	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.WriteFile(file, got, 0o644))
 		return
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", file, diff)
 	}
@@ -121,9 +118,7 @@ func TestFormatsAgreeAfterRead(t *testing.T) {
 	for _, g := range goldens {
 		before := g.of(t)
 		after, err := Read(bytes.NewReader(write(t, "json", before, Options{})))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		after.Tree = before.Tree
 		if diff := cmp.Diff(string(write(t, g.format, before, g.options)), string(write(t, g.format, after, g.options))); diff != "" {
 			t.Errorf("%s (-before +after):\n%s", g.file, diff)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // manyResults are findings of one rule at a line each, in the tree of the sample.
@@ -48,9 +49,7 @@ func TestGitHubTakesTheWorst(t *testing.T) {
 	})
 	out := write(t, "github", r, Options{})
 	all, err := commands(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	counts := make(map[string]int)
 	for _, c := range all {
 		counts[c.name]++
@@ -163,9 +162,7 @@ func TestJUnitCases(t *testing.T) {
 		}
 	})
 	all, err := readJUnit(write(t, "junit", r, Options{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	got := make(map[string][]junitCase)
 	for _, s := range all.Suites {
 		got[s.Name] = s.Cases
@@ -223,9 +220,7 @@ func TestGitLabFingerprints(t *testing.T) {
 			t.Error(err)
 		}
 		all, err := readQuality(out)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		var prints []string
 		for _, e := range all {
 			prints = append(prints, e.Fingerprint)
@@ -303,9 +298,7 @@ func TestHTMLPolicy(t *testing.T) {
 func TestPolicyReportResults(t *testing.T) {
 	t.Parallel()
 	all, err := readClusterReports(write(t, "policyreport", sample(t), Options{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	var got []string
 	for _, doc := range all {
 		got = append(got, fmt.Sprintf("%s %q %+v", doc.Kind, doc.Metadata.Namespace, doc.Summary))

@@ -13,15 +13,14 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 func TestReadIsIdentity(t *testing.T) {
 	t.Parallel()
 	r := sample(t)
 	got, err := Read(bytes.NewReader(write(t, "json", r, Options{})))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	want := sample(t)
 	want.Results, want.Rules, want.Tree = sorted(want.Results), sortedRules(want), nil
 	want.fill()
@@ -45,9 +44,7 @@ func TestJSONContract(t *testing.T) {
 	var doc map[string]json.RawMessage
 	var results, units []json.RawMessage
 	for _, err := range []error{json.Unmarshal(data, &doc), json.Unmarshal(doc["results"], &results), json.Unmarshal(doc["units"], &units)} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 	}
 	var first struct{ Origins []json.RawMessage }
 	for _, raw := range results {
@@ -87,14 +84,10 @@ func keys(t *testing.T, raw []byte) []string {
 	var all []string
 	for dec.More() {
 		key, err := dec.Token()
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		all = append(all, key.(string))
 		var skip json.RawMessage
-		if err := dec.Decode(&skip); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, dec.Decode(&skip))
 	}
 	return all
 }
@@ -237,9 +230,7 @@ func TestResultsInParts(t *testing.T) {
 		j.text("\n")
 		w.text("\n")
 	}
-	if err := errors.Join(j.flush(), w.flush()); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, errors.Join(j.flush(), w.flush()))
 	if diff := cmp.Diff(strings.Split(want.String(), "\n"), strings.Split(got.String(), "\n")); diff != "" {
 		t.Errorf("(-whole +in parts):\n%s", diff)
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // The vectors in testdata were made by another program, which rolls a window
@@ -19,9 +21,7 @@ func TestLineHashes(t *testing.T) {
 			t.Logf("%s is not here: left out", file)
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		var vectors []struct {
 			Name, Content string
 			Lines         []string

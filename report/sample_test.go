@@ -11,6 +11,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // sample is a report with every outcome, action and kind of place there is.
@@ -91,9 +92,7 @@ func sampleChange(t testing.TB) *Report {
 
 func sampleTree(t testing.TB) fs.FS {
 	data, err := os.ReadFile("testdata/sample.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	tree := fstest.MapFS{}
 	for _, f := range txtar.Parse(data).Files {
 		tree[f.Name] = &fstest.MapFile{Data: f.Data}

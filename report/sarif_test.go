@@ -15,6 +15,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 	"github.com/preadmit/preadmit/report/internal/sarif"
 )
 
@@ -32,9 +33,7 @@ func checkSARIF(t *testing.T, r *Report, data []byte) {
 			continue
 		}
 		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		if err := schema.Validate(doc); err != nil {
 			t.Errorf("%s: %v", file, err)
 		}
@@ -51,22 +50,14 @@ func compileSchema(t *testing.T, file string) *jsonschema.Schema {
 		t.Logf("%s is not here: left out", file)
 		return nil
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	defer f.Close()
 	doc, err := jsonschema.UnmarshalJSON(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	c := jsonschema.NewCompiler()
-	if err := c.AddResource("schema.json", doc); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, c.AddResource("schema.json", doc))
 	schema, err := c.Compile("schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return schema
 }
 
@@ -75,9 +66,7 @@ func sarifOf(t *testing.T, r *Report, o Options) sarif.Run {
 	data := write(t, "sarif", r, o)
 	checkSARIF(t, r, data)
 	var log sarif.Log
-	if err := json.Unmarshal(data, &log); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, json.Unmarshal(data, &log))
 	return log.Runs[0]
 }
 
@@ -335,9 +324,7 @@ func TestSARIFTruncates(t *testing.T) {
 		t.Errorf("verify: %s", p)
 	}
 	var log sarif.Log
-	if err := json.Unmarshal(data, &log); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, json.Unmarshal(data, &log))
 	run := log.Runs[0]
 	if len(run.Results) != 5000 || run.Properties.Omitted != 2000 {
 		t.Errorf("%d results, %d omitted", len(run.Results), run.Properties.Omitted)

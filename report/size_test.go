@@ -9,6 +9,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // flood is a report of n findings at n lines, each with a message of its own,
@@ -74,9 +75,7 @@ func TestFlood(t *testing.T) {
 		{"policyreport", 160 << 20, ""},
 	} {
 		m := &meter{}
-		if err := Write(m, c.format, r, Options{}); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, Write(m, c.format, r, Options{}))
 		used := (m.most - before) >> 20
 		t.Logf("%s: %d KiB written, %d MiB held", c.format, m.out.Len()>>10, used)
 		if m.out.Len() > c.most || used > 256 {
@@ -99,9 +98,7 @@ func TestMarkdownLimit(t *testing.T) {
 	r := flood(2_000)
 	for _, limit := range []int{1, MinMarkdown, 60_000, 2 * MaxMarkdown} {
 		var b bytes.Buffer
-		if err := Write(&b, "markdown", r, Options{Limit: limit}); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, Write(&b, "markdown", r, Options{Limit: limit}))
 		if most := max(MinMarkdown, min(limit, MaxMarkdown)); b.Len() > most {
 			t.Errorf("limit %d: %d bytes", limit, b.Len())
 		}

@@ -11,6 +11,7 @@ import (
 	"testing/fstest"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // honest is a SARIF file in which all is true, with its tree. Its first result
@@ -27,9 +28,7 @@ func honest(t *testing.T, profile string) (any, fstest.MapFS) {
 	var doc any
 	dec := json.NewDecoder(bytes.NewReader(write(t, "sarif", r, Options{Profile: profile})))
 	dec.UseNumber()
-	if err := dec.Decode(&doc); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, dec.Decode(&doc))
 	return doc, tree
 }
 
@@ -277,9 +276,7 @@ func TestVerifyFindsLies(t *testing.T) {
 func verified(t *testing.T, doc any, tree fstest.MapFS) []Problem {
 	t.Helper()
 	data, err := json.Marshal(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return Verify(data, tree)
 }
 
@@ -392,9 +389,7 @@ func TestVerifyWithoutTree(t *testing.T) {
 	put(t, doc, result+uriAt, "gone.yaml")
 	put(t, doc, result+"/ruleIndex", 99)
 	data, err := json.Marshal(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if got := Verify(data, nil); len(got) != 1 || !strings.Contains(got[0].Message, "index 99") {
 		t.Errorf("%v", got)
 	}

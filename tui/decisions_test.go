@@ -8,6 +8,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/preadmit/preadmit/render/rendertest"
 	"github.com/preadmit/preadmit/report"
 )
 
@@ -220,9 +221,7 @@ func TestDefaultKeys(t *testing.T) {
 func TestOwnKeys(t *testing.T) {
 	t.Parallel()
 	keys := Keys{"accept": {"a", "f2"}, "mark-all": {"A"}, "undo": {}}
-	if err := keys.Check([]string{"accept", "mark-all", "undo"}); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, keys.Check([]string{"accept", "mark-all", "undo"}))
 	d := newDriver(t, 120, 40, func(_ *fakeHost, o *Options) { o.Keys = keys })
 	d.press("w")
 	if d.mode != modeList {

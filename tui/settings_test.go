@@ -10,15 +10,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 func TestEditor(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, name := range []string{"vim", "code", "my editor", "hx", "vi", "myed", "micro", "idea", "nano"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"), 0o755))
 	}
 	at := render.Span{File: "a.yaml", Line: 3, Column: 7}
 	for _, c := range []struct {

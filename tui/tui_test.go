@@ -17,6 +17,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 	"github.com/preadmit/preadmit/report"
 )
 
@@ -32,9 +33,7 @@ func TestScreens(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			t.Parallel()
 			a, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			var width, height int
 			size := file[strings.LastIndexByte(file, '-')+1:]
 			if _, err := fmt.Sscanf(size, "%dx%d", &width, &height); err != nil {
@@ -45,9 +44,7 @@ func TestScreens(t *testing.T) {
 			got := screen(d.model)
 			if os.Getenv("UPDATE_GOLDEN") != "" {
 				a.Files = []txtar.File{a.Files[0], {Name: "want", Data: []byte(got)}}
-				if err := os.WriteFile(file, txtar.Format(a), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				rendertest.OK(t, os.WriteFile(file, txtar.Format(a), 0o644))
 				return
 			}
 			if diff := cmp.Diff(string(a.Files[1].Data), got); diff != "" {

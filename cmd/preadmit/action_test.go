@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/preadmit/preadmit/render/rendertest"
 	"github.com/preadmit/preadmit/report"
 	"github.com/preadmit/preadmit/testdata/action/runner"
 )
@@ -241,9 +242,7 @@ func loosen(t *testing.T, at string) {
 	put(t, filepath.Join(at, ".preadmit/suppressions.yaml"), "suppressions:\n- {rule: '**', object: '**', reason: x, expires: 2099-01-01}\n")
 	policy := filepath.Join(at, "policies/replicas.yaml")
 	data, err := os.ReadFile(policy)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	put(t, policy, strings.ReplaceAll(string(data), "[Deny]", "[Audit]"))
 }
 
@@ -251,9 +250,7 @@ func loosen(t *testing.T, at string) {
 func checkUpload(t *testing.T, c *actionCase) {
 	t.Helper()
 	root, err := os.OpenRoot(c.at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	defer root.Close()
 	if problems := report.Verify(c.sent, root.FS()); len(problems) > 0 {
 		t.Errorf("the SARIF file: %v", problems)
@@ -446,9 +443,7 @@ func testActionOutputs(t *testing.T, s *shop) {
 		t.Errorf("summary:\n%s", r.Summary)
 	}
 	f, err := os.Open(r.Outputs["report-json"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	defer f.Close()
 	rep, err := report.Read(f)
 	if err != nil || rep.Base == nil || rep.Base.Commit != c.shop.main {
@@ -540,13 +535,9 @@ func testActionIncomplete(t *testing.T, s *shop) {
 func TestActionFile(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("../../action.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	a, err := runner.Load("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	for name, in := range a.Inputs {
 		if n := strings.Count(string(data), "inputs."+name+" "); n == 0 || in.Description == "" {
 			t.Errorf("the input %s is used %d times, and described as %q", name, n, in.Description)
@@ -557,9 +548,7 @@ func TestActionFile(t *testing.T) {
 	uses := regexp.MustCompile(`(?m)^\s*(?:- )?uses: (.*)$`)
 	for _, file := range append(files, "../../action.yml") {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		for _, m := range uses.FindAllStringSubmatch(string(data), -1) {
 			if !pinned.MatchString(m[1]) {
 				t.Errorf("%s: %s is not pinned", file, m[1])

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // testActionFetch brings what both sides of a change are locked to, which is not
@@ -59,9 +61,7 @@ func testActionFetch(t *testing.T, _ *shop) {
 	if outputs, _ = run(func(c *actionCase) { c.input("fetch", "maybe") }); outputs["exit-code"] != "2" {
 		t.Errorf("fetch: maybe: %v", outputs)
 	}
-	if err := os.RemoveAll(filepath.Join(repo, ".preadmit")); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.RemoveAll(filepath.Join(repo, ".preadmit")))
 	s.change = commitAll(t, repo, "no lock")
 	if outputs, log = run(func(c *actionCase) { c.input("fetch", "locked") }); outputs["exit-code"] != "2" || !strings.Contains(log, "preadmit fetch writes it") {
 		t.Errorf("without a lock: %v\n%s", outputs, log)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/preadmit/preadmit/render/rendertest"
 	"github.com/preadmit/preadmit/testdata/action/runner"
 )
 
@@ -124,9 +125,7 @@ func testActionEnvironment(t *testing.T, s *shop) {
 	put(t, program, "#!/bin/bash\n[ \"$1\" = version ] && { echo 'preadmit 1 x'; exit; }\nexport -p >"+seen+"\n"+strings.TrimPrefix(stubScript("1", false), "#!/bin/bash\n"))
 	want(t, c.input("binary-path", program).run(), outputsOf{"exit-code": "0", "denied": "0"})
 	data, err := os.ReadFile(seen)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	names := regexp.MustCompile(`declare -x ([A-Z_]+)`).FindAllStringSubmatch(string(data), -1)
 	for _, n := range names {
 		if !slices.Contains([]string{"NO_COLOR", "TMPDIR", "OLDPWD", "PWD", "SHLVL"}, n[1]) {

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // testActionRelease holds that a release is run when it is the file whose
@@ -141,13 +143,9 @@ func tarball(t *testing.T, name, content string) []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	w := tar.NewWriter(z)
-	if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(content))}); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(content))}))
 	_, err := io.WriteString(w, content)
-	if err := errors.Join(err, w.Close(), z.Close()); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, errors.Join(err, w.Close(), z.Close()))
 	return b.Bytes()
 }
 
@@ -157,9 +155,7 @@ func actionCopy(t *testing.T, checksums string) string {
 	dir := filepath.Join(t.TempDir(), "the action")
 	for _, f := range []string{"action.yml", "go.mod"} {
 		data, err := os.ReadFile(filepath.Join("../..", f))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		put(t, filepath.Join(dir, f), string(data))
 	}
 	copyFiles(t, "../../.github/action", filepath.Join(dir, ".github/action"))

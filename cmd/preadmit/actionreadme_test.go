@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // A workflow has the keys that README.md's has.
@@ -59,9 +61,7 @@ func testActionReadme(t *testing.T, s *shop) {
 func readmeWorkflow(t *testing.T) workflow {
 	t.Helper()
 	data, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	for block := range strings.SplitSeq(string(data), "```yaml\n") {
 		text, _, _ := strings.Cut(block, "```\n")
 		if !strings.Contains(text, "\njobs:\n") {
@@ -70,9 +70,7 @@ func readmeWorkflow(t *testing.T) workflow {
 		var w workflow
 		d := yaml.NewDecoder(bytes.NewReader([]byte(text)))
 		d.KnownFields(true)
-		if err := d.Decode(&w); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, d.Decode(&w))
 		return w
 	}
 	t.Fatal("README.md has no workflow")

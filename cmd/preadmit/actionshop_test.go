@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/preadmit/preadmit/render/rendertest"
 	"github.com/preadmit/preadmit/testdata/action/runner"
 )
 
@@ -51,13 +52,9 @@ func newActionCase(t *testing.T, s *shop) *actionCase {
 	t.Helper()
 	c := &actionCase{t: t, shop: s, at: filepath.Join(t.TempDir(), "work space")}
 	temp := filepath.Join(t.TempDir(), "run ner")
-	if err := os.Mkdir(temp, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.Mkdir(temp, 0o777))
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	program := filepath.Join(temp, "preadmit")
 	if err := os.Symlink(self, program); err != nil {
 		t.Skip(err)
@@ -149,7 +146,7 @@ func commitAll(t *testing.T, repo, message string) string {
 
 func copyFiles(t *testing.T, from, to string) {
 	t.Helper()
-	if err := filepath.WalkDir(from, func(name string, d os.DirEntry, err error) error {
+	rendertest.OK(t, filepath.WalkDir(from, func(name string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -159,9 +156,7 @@ func copyFiles(t *testing.T, from, to string) {
 		}
 		rel, _ := filepath.Rel(from, name)
 		return errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(to, rel)), 0o777), os.WriteFile(filepath.Join(to, rel), data, 0o666))
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // checkout does what actions/checkout does: a fetch of one commit, with as
@@ -257,7 +252,5 @@ func said(r *runner.Result, kind string) string {
 
 func put(t *testing.T, name, content string) {
 	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o777), os.WriteFile(name, []byte(content), 0o777)); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, errors.Join(os.MkdirAll(filepath.Dir(name), 0o777), os.WriteFile(name, []byte(content), 0o777)))
 }

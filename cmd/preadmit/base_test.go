@@ -13,6 +13,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render/git/gittest"
+	"github.com/preadmit/preadmit/render/rendertest"
 	"github.com/preadmit/preadmit/report"
 )
 
@@ -53,13 +54,9 @@ func TestEditsThatChangeNothing(t *testing.T) {
 // copyRepository copies a repository and commits it.
 func copyRepository(t *testing.T, from, to string) {
 	t.Helper()
-	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.CopyFS(to, os.DirFS(from)))
 	repo, err := gittest.Init(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if _, err := repo.CommitAll("base"); err != nil {
 		t.Fatal(err)
 	}
@@ -87,9 +84,7 @@ func eachManifest(t *testing.T, dir string, edit func(string) string) {
 		if err == nil {
 			err = os.WriteFile(file, []byte(edit(string(data))), 0o666)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 	}
 }
 
@@ -124,12 +119,8 @@ func moveManifests(t *testing.T, dir string) {
 	t.Helper()
 	for _, file := range manifests(t, dir) {
 		to := filepath.Join(filepath.Dir(file), "elsewhere", "x-"+filepath.Base(file))
-		if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(file, to); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.MkdirAll(filepath.Dir(to), 0o777))
+		rendertest.OK(t, os.Rename(file, to))
 	}
 }
 
@@ -144,15 +135,11 @@ func TestChangeOfPublishedRepository(t *testing.T) {
 	known := func(file string) {
 		substitute(t, filepath.Join(dir, file), "    spec:\n", "    spec:\n      hostNetwork: true\n")
 	}
-	if err := os.CopyFS(dir, os.DirFS(published)); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.CopyFS(dir, os.DirFS(published)))
 	known("deploy/webapp/frontend/deployment.yaml")
 	known("deploy/webapp/backend/deployment.yaml")
 	repo, err := gittest.Init(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if _, err := repo.CommitAll("base"); err != nil {
 		t.Fatal(err)
 	}
@@ -212,9 +199,7 @@ func TestChangeOfPublishedRepository(t *testing.T) {
 func substitute(t *testing.T, file, was, is string) {
 	t.Helper()
 	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	text := strings.Replace(string(data), was, is, 1)
 	if text == string(data) {
 		t.Fatalf("%s has no %q", file, was)
@@ -223,7 +208,5 @@ func substitute(t *testing.T, file, was, is string) {
 	if err == nil {
 		err = os.WriteFile(file, []byte(text), 0o644)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render/cache"
 	"github.com/preadmit/preadmit/render/git/gittest"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestCacheChangesNothing edits repositories one step at a time. After each the
@@ -93,9 +94,7 @@ func reports(t *testing.T, args ...string) string {
 	}
 	for _, name := range []string{"text", "sarif"} {
 		data, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		out.Write(data)
 	}
 	return fmt.Sprintf("%d\n%s%s", code, out.String(), errs.String())
@@ -111,14 +110,10 @@ func edit(t *testing.T, dir string, random *rand.Rand) string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	name := files[random.IntN(len(files))]
 	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	lines := strings.SplitAfter(string(data), "\n")
 	at := random.IntN(len(lines))
 	kind := random.IntN(8)
@@ -151,9 +146,7 @@ func edit(t *testing.T, dir string, random *rand.Rand) string {
 	if err == nil && kind < 5 {
 		err = os.WriteFile(name, []byte(strings.Join(lines, "")), 0o644)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return fmt.Sprintf("edit %d of line %d of %s", kind, at+1, name)
 }
 
@@ -164,9 +157,7 @@ func merge(t *testing.T, dir string) {
 	if err == nil {
 		_, err = repo.CommitAll("all")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 }
 
 // TestCacheIsUsed holds that the property above is not one of an empty cache.
@@ -190,20 +181,14 @@ func TestCacheIsUsed(t *testing.T) {
 func TestCacheKeepsSurroundings(t *testing.T) {
 	t.Parallel()
 	dir, kept := t.TempDir(), t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS("../../testdata/repos/shop")); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.CopyFS(dir, os.DirFS("../../testdata/repos/shop")))
 	args := []string{"check", dir, "--pack", "best-practices", "--cache", kept}
 	reports(t, args...)
 	before := len(entries(t, kept))
 	values := filepath.Join(dir, "charts/web/values.yaml")
 	data, err := os.ReadFile(values)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(values, append(data, "# changed\n"...), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
+	rendertest.OK(t, os.WriteFile(values, append(data, "# changed\n"...), 0o644))
 	reports(t, args...)
 	if added := len(entries(t, kept)) - before; added > 2 { // the chart and its results
 		t.Errorf("%d entries more", added)
@@ -246,9 +231,7 @@ func entries(t *testing.T, dir string) map[string]fs.FileMode {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return all
 }
 
@@ -268,15 +251,11 @@ func TestCacheIsBroken(t *testing.T) {
 	} {
 		for name := range entries(t, kept) {
 			data, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			if random.IntN(4) == 0 {
 				continue
 			}
-			if err := os.WriteFile(name, do(data), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, os.WriteFile(name, do(data), 0o600))
 		}
 		if d := cmp.Diff(want, reports(t, args...)); d != "" {
 			t.Fatalf("damage %d changes the report:\n%s", damage, d)
@@ -294,9 +273,7 @@ func TestCacheKeepsResults(t *testing.T) {
 	var e cache.Encoder
 	e.Plain(want)
 	data, err := e.Data()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	d := cache.NewDecoder(data)
 	if d.Plain(&got); d.End() != nil {
 		t.Fatal(d.End())
@@ -413,9 +390,7 @@ func TestCacheSeesCommit(t *testing.T) {
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, "NOTES.md"), []byte(text), 0o644)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		merge(t, dir)
 		fileEdit{"message", policy, "workloads need a label team", "whose is it?"}.apply(t, policy)
 		want := reports(t, append(args[:len(args):len(args)], "--no-cache")...)
@@ -428,9 +403,7 @@ func TestCacheSeesCommit(t *testing.T) {
 			t.Error("the reports are the same: nothing is shown")
 		}
 		seen[want] = true
-		if err := os.WriteFile(policy, was, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.WriteFile(policy, was, 0o644))
 	}
 }
 
@@ -453,14 +426,10 @@ func seesEngineInputs(t *testing.T, base []string) {
 	dirs := []string{t.TempDir(), t.TempDir()}
 	for i, dir := range dirs {
 		for name, text := range map[string]string{"pod.yaml": inputsPod, "policies.yaml": strings.ReplaceAll(inputsPolicies, "MESSAGE", "message "+strconv.Itoa(i))} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 		}
 		merge(t, dir)
-		if err := os.WriteFile(filepath.Join(dir, "pod.yaml"), []byte(inputsPod+"---\n"+strings.ReplaceAll(inputsPod, "name: web", "name: new")), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.WriteFile(filepath.Join(dir, "pod.yaml"), []byte(inputsPod+"---\n"+strings.ReplaceAll(inputsPod, "name: web", "name: new")), 0o644))
 	}
 	var runs [][]string
 	for _, date := range []string{"2026-01-01", "2027-01-01"} {
@@ -558,9 +527,7 @@ func (f fileEdit) apply(t *testing.T, name string) {
 		}
 		err = os.WriteFile(name, []byte(strings.Replace(text, f.old, f.now, 1)), 0o644)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 }
 
 const definition = `apiVersion: apiextensions.k8s.io/v1

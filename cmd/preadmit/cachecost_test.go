@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/preadmit/preadmit/render/git/gittest"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestCacheCost prints what a first and a second run over 300 units take, the
@@ -37,14 +38,10 @@ func TestCacheCost(t *testing.T) {
 	if err == nil {
 		_, err = made.CommitAll("base")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	values := filepath.Join(repo, "team-050/charts/web/values.yaml")
 	original, err := os.ReadFile(values)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	edit := func(replicas string) {
 		t.Helper()
 		data := bytes.Replace(original, []byte("replicaCount: 2"), []byte(replicas), 1)
@@ -73,9 +70,7 @@ func TestCacheCost(t *testing.T) {
 
 func copyDir(t *testing.T, to, part string) {
 	t.Helper()
-	if err := os.CopyFS(to, os.DirFS(filepath.Join("../../testdata/repos/shop", part))); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.CopyFS(to, os.DirFS(filepath.Join("../../testdata/repos/shop", part))))
 }
 
 func ratio(a, b time.Duration) float64 { return a.Seconds() / b.Seconds() }

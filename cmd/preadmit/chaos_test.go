@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/preadmit/preadmit/render/rendertest"
 	"github.com/preadmit/preadmit/report"
 )
 
@@ -66,12 +67,8 @@ func chaosTree(t *testing.T) string {
 	dir := t.TempDir()
 	write := func(name, text string) {
 		name = filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		rendertest.OK(t, os.WriteFile(name, []byte(text), 0o644))
 	}
 	pod := "apiVersion: v1\nkind: Pod\nmetadata: {name: p%d}\nspec: {hostNetwork: true, containers: [{name: a, image: a}]}\n"
 	for i := range 30 {
@@ -89,9 +86,7 @@ func chaosRun(t *testing.T, dir string, disturb func(pid int)) (data []byte, std
 	cmd.Dir = dir
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, cmd.Start())
 	if disturb != nil {
 		disturb(cmd.Process.Pid)
 	}

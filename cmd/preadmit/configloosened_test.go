@@ -14,6 +14,7 @@ import (
 
 	"github.com/preadmit/preadmit/cmd/preadmit/config"
 	"github.com/preadmit/preadmit/render/git/gittest"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // A keyChange is a change of one key of the configuration, in a tree whose objects stay.
@@ -165,9 +166,7 @@ func TestLoosenedConfiguration(t *testing.T) {
 				t.Parallel()
 				dir := t.TempDir()
 				repo, err := gittest.Init(dir)
-				if err != nil {
-					t.Fatal(err)
-				}
+				rendertest.OK(t, err)
 				writeFiles(t, dir, files("pod.yaml", deniedObjects["pod"], "fine.yaml", fineObject))
 				writeFiles(t, dir, c.more)
 				configuration := func(text string) map[string]string { return files(config.Path, "# the configuration\n"+text) }

@@ -14,6 +14,7 @@ import (
 	"github.com/preadmit/preadmit/policy/rego"
 	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // A conftestSample is policies and data with the objects that they evaluate.
@@ -70,9 +71,7 @@ func contents(t *testing.T, files []string) (all []string) {
 	t.Helper()
 	for _, f := range files {
 		data, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		all = append(all, string(data))
 	}
 	return all
@@ -159,9 +158,7 @@ func (c *conftestSample) evaluate(t *testing.T, objects []map[string]any) (said 
 		}
 	}
 	kinds, err := schema.New(nil, schema.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	said, broke = make([][]string, len(objects)), make([]string, len(objects))
 	for i, tree := range objects {
 		object := objectOf(tree)
@@ -170,9 +167,7 @@ func (c *conftestSample) evaluate(t *testing.T, objects []map[string]any) (said 
 			Operation: policy.Create, Object: object, Admitted: tree,
 			Kind: gvk, Resource: kinds.Resource(gvk), Namespace: object.GetNamespace(), Name: object.GetName(),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		for _, r := range results {
 			rule := r.Policy + "." + r.Rule
 			switch r.Outcome {
@@ -245,10 +240,6 @@ func exempted(namespace, msg string) string {
 
 func putFile(t testing.TB, name, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	rendertest.OK(t, os.WriteFile(name, []byte(text), 0o644))
 }

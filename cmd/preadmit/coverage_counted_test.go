@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestCountedBranches holds the number of branches of published policies, counted by
@@ -17,9 +18,7 @@ func TestCountedBranches(t *testing.T) {
 	t.Parallel()
 	const corpora = "../../../shared/corpora/"
 	object := filepath.Join(t.TempDir(), "object.yaml")
-	if err := os.WriteFile(object, []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.WriteFile(object, []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"), 0o600))
 	const (
 		match, outcome, both = 1, 2, 2 // match: all are about kinds alone, so that it has no false
 		list                 = 2       // empty and not
@@ -115,13 +114,9 @@ func TestCountedBranches(t *testing.T) {
 				t.Fatal(errOut.String())
 			}
 			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			var report struct{ Branches []policy.Branch }
-			if err := json.Unmarshal(data, &report); err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, json.Unmarshal(data, &report))
 			for end, want := range engine.counts {
 				got := 0
 				for _, b := range report.Branches {

@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // Each document of a repository that is a Kubernetes object has one state. The
@@ -40,9 +41,7 @@ func TestDocumentsAddUp(t *testing.T) {
 			graph := render.Graph{Renderers: renderers()}
 			found := graph.Discover(tree)
 			units, err := graph.Render(context.Background(), found.Sources...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			got := make(map[string]int)
 			for _, d := range found.Documents(units) {
 				if !slices.Contains(render.DocumentStates, d.State) {
@@ -85,9 +84,7 @@ func countObjects(t *testing.T, tree fs.FS) map[string]int {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	maps.DeleteFunc(counts, func(_ string, n int) bool { return n == 0 })
 	return counts
 }

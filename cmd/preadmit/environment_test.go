@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // timeLimits are the files outside cmd that may read the clock: they measure how
@@ -51,9 +53,7 @@ func TestSurroundings(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 	}
 	for _, file := range timeLimits {
 		if !used[file] {
@@ -68,9 +68,7 @@ func calls(t *testing.T, file string) map[string]string {
 	t.Helper()
 	set := token.NewFileSet()
 	parsed, err := parser.ParseFile(set, path.Join("../..", file), nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	imports := map[string]string{}
 	for _, i := range parsed.Imports {
 		full, _ := strconv.Unquote(i.Path.Value)

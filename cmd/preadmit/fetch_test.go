@@ -14,6 +14,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/git"
 	"github.com/preadmit/preadmit/render/git/gittest"
+	"github.com/preadmit/preadmit/render/rendertest"
 	"github.com/preadmit/preadmit/render/store"
 	"github.com/preadmit/preadmit/report"
 )
@@ -120,9 +121,7 @@ func TestFetch(t *testing.T) {
 	}
 
 	// What nothing needs any more is found, and goes.
-	if err := os.Remove(filepath.Join(dir, "backend.yaml")); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.Remove(filepath.Join(dir, "backend.yaml")))
 	writeFiles(t, dir, map[string]string{"podinfo.yaml": fluxRelease("podinfo", d.URL+"/charts", "7.x")})
 	code, out, _ = program(t, dir, nil, "fetch", "--check")
 	if code != exitDenied || !strings.Contains(out, "not locked: chart podinfo 7.x") || !strings.Contains(out, "not needed: chart backend") {
@@ -143,9 +142,7 @@ func TestFetch(t *testing.T) {
 func readFileText(t *testing.T, dir, name string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return string(data)
 }
 
@@ -153,9 +150,7 @@ func readFileText(t *testing.T, dir, name string) string {
 func commitFiles(t *testing.T, dir string) {
 	t.Helper()
 	repo, err := gittest.Init(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if _, err := repo.CommitAll("all"); err != nil {
 		t.Fatal(err)
 	}
@@ -186,9 +181,7 @@ func TestFetchTen(t *testing.T) {
 	}
 	_, whole, _ := program(t, dir, nil, "check", "-o", "json")
 	for _, b := range blobs[:10] {
-		if err := os.Remove(filepath.Join(vendor, b.Name())); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.Remove(filepath.Join(vendor, b.Name())))
 	}
 	before := d.requests.Load()
 	code, _, errs := program(t, dir, nil, "fetch")
@@ -196,9 +189,7 @@ func TestFetchTen(t *testing.T) {
 		t.Errorf("exit code %d, %d requests\n%s", code, n, errs)
 	}
 	elsewhere := t.TempDir()
-	if err := os.RemoveAll(filepath.Join(dir, ".preadmit/vendor")); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.RemoveAll(filepath.Join(dir, ".preadmit/vendor")))
 	if code, _, errs := program(t, dir, nil, "fetch", "--locked", "--store", elsewhere); code != exitOK {
 		t.Fatalf("--store: exit code %d\n%s", code, errs)
 	}
@@ -221,9 +212,7 @@ func TestFetchBump(t *testing.T) {
 	dir := repositoryOf(t, map[string]string{
 		"kept.yaml": fluxRelease("kept", d.URL+"/charts", "1.0.0"), "bumped.yaml": fluxRelease("bumped", d.URL+"/charts", "1.0.0"), configFile: allow(d.host()),
 	})
-	if err := os.Remove(filepath.Join(dir, ".git")); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.Remove(filepath.Join(dir, ".git")))
 	for _, version := range []string{"1.0.0", "1.1.0"} {
 		writeFiles(t, dir, map[string]string{"bumped.yaml": fluxRelease("bumped", d.URL+"/charts", version)})
 		if code, _, errs := program(t, dir, nil, "fetch"); code != exitOK {
@@ -245,9 +234,7 @@ metadata: {name: no-update}
 spec: {policyName: no-update, validationActions: [Deny]}
 `
 	file := filepath.Join(t.TempDir(), "policy.yaml")
-	if err := os.WriteFile(file, []byte(policy), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.WriteFile(file, []byte(policy), 0o644))
 	base := parentOf(t, dir)
 	code, out, errs := program(t, dir, nil, "check", "--base", base, "-p", file)
 	if code != exitDenied || !strings.Contains(out, "bumped changes to 1.1.0") || strings.Contains(out, "kept changes") {
@@ -259,9 +246,7 @@ spec: {policyName: no-update, validationActions: [Deny]}
 
 	// A job that keeps the content elsewhere brings that of both sides.
 	elsewhere := t.TempDir()
-	if err := os.RemoveAll(filepath.Join(dir, ".preadmit/vendor")); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.RemoveAll(filepath.Join(dir, ".preadmit/vendor")))
 	commitFiles(t, dir)
 	code, said, errs := program(t, dir, nil, "fetch", "--locked", "--store", elsewhere, "--base", base)
 	if code != exitOK || !strings.Contains(said, "3 fetched") {
@@ -276,14 +261,10 @@ spec: {policyName: no-update, validationActions: [Deny]}
 func parentOf(t *testing.T, dir string) string {
 	t.Helper()
 	repo, err := git.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	defer repo.Close()
 	c, err := repo.Resolve("HEAD~1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return c.Hash
 }
 
@@ -297,12 +278,8 @@ func TestFetchHomeOps(t *testing.T) {
 		t.Skip("no ../shared/repos/home-ops here")
 	}
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(home)); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(filepath.Join(dir, ".git"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.CopyFS(dir, os.DirFS(home)))
+	rendertest.OK(t, os.MkdirAll(filepath.Join(dir, ".git"), 0o755))
 	var was struct {
 		Remotes []store.Need
 		Units   []report.Unit
@@ -323,9 +300,7 @@ func TestFetchHomeOps(t *testing.T) {
 		t.Fatalf("%d artifacts are asked for", wanted)
 	}
 	// The registries are other ones there: their names lead to the depot.
-	if err := replaceIn(dir, "oci://", "oci://"+d.host()+"/"); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, replaceIn(dir, "oci://", "oci://"+d.host()+"/"))
 	writeFiles(t, dir, map[string]string{configFile: allow(d.host())})
 	code, out, errs := program(t, dir, nil, "fetch")
 	fetched := strings.Count(out, "locked: artifact")

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/preadmit/preadmit/render/git/gittest"
+	"github.com/preadmit/preadmit/render/rendertest"
 	"github.com/preadmit/preadmit/render/store"
 )
 
@@ -27,9 +28,7 @@ func gitServer(t *testing.T, repositories map[string]map[string]string) (*depot,
 		work := t.TempDir()
 		writeFiles(t, work, files)
 		r, err := gittest.Init(work)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		if commits[repo], err = r.CommitAll("one"); err != nil {
 			t.Fatal(err)
 		}
@@ -132,9 +131,7 @@ spec:
 	}
 
 	// The git program brings the same content, byte for byte.
-	if err := os.RemoveAll(filepath.Join(dir, ".preadmit/vendor")); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.RemoveAll(filepath.Join(dir, ".preadmit/vendor")))
 	if code, out, errs := program(t, dir, nil, "fetch", "--locked", "--git"); code != exitOK {
 		t.Errorf("--git: exit code %d\n%s%s", code, out, errs)
 	}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestFetchHelmCache takes the archive that is locked from Helm's cache, without
@@ -22,9 +24,7 @@ func TestFetchHelmCache(t *testing.T) {
 		}
 		helm := t.TempDir()
 		again := func() (requests int64, errs string) {
-			if err := os.RemoveAll(filepath.Join(dir, ".preadmit/vendor")); err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, os.RemoveAll(filepath.Join(dir, ".preadmit/vendor")))
 			before := d.requests.Load()
 			code, out, errs := program(t, dir, []string{"HELM_REPOSITORY_CACHE=" + helm}, "fetch", "--locked")
 			if code != exitOK || !strings.Contains(out, "1 fetched") {
@@ -72,9 +72,7 @@ func TestStoreLayout(t *testing.T) {
 	if code, out, errs := program(t, dir, nil, "fetch", "--locked", "--store", layout); code != exitOK || !strings.Contains(out, "0 fetched") {
 		t.Errorf("--locked: exit code %d\n%s%s", code, out, errs)
 	}
-	if err := os.RemoveAll(filepath.Join(layout, "blobs")); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.RemoveAll(filepath.Join(layout, "blobs")))
 	if code, _, _ := program(t, dir, nil, "render", "--store", layout); code != exitIncomplete || d.requests.Load() != before {
 		t.Errorf("without blobs: exit code %d, %d requests", code, d.requests.Load()-before)
 	}

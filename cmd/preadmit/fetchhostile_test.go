@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/preadmit/preadmit/render/rendertest"
 	"github.com/preadmit/preadmit/render/store"
 )
 
@@ -30,9 +31,7 @@ func storeIsSound(t *testing.T, dir string) *store.Lock {
 	files, _ := os.ReadDir(vendor)
 	for _, f := range files {
 		data, err := os.ReadFile(filepath.Join(vendor, f.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		if !strings.HasPrefix(f.Name(), ".preadmit-") && store.Digest(data) != "sha256:"+f.Name() {
 			t.Errorf("the store's file %s holds something else", f.Name())
 		}
@@ -139,20 +138,14 @@ func bombArchive(t *testing.T, size int64) []byte {
 	var head, block bytes.Buffer
 	z := gzip.NewWriter(&head)
 	w := tar.NewWriter(z)
-	if err := w.WriteHeader(&tar.Header{Name: "podinfo/Chart.yaml", Mode: 0o644, Size: size, Typeflag: tar.TypeReg}); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, w.WriteHeader(&tar.Header{Name: "podinfo/Chart.yaml", Mode: 0o644, Size: size, Typeflag: tar.TypeReg}))
+	rendertest.OK(t, z.Close())
 	z = gzip.NewWriter(&block)
 	const unit = 64 << 20
 	if _, err := io.CopyN(z, zeroReader{}, unit); err != nil {
 		t.Fatal(err)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, z.Close())
 	for range size / unit {
 		head.Write(block.Bytes())
 	}
@@ -209,9 +202,7 @@ func TestFetchBaseHosts(t *testing.T) {
 	d.chart("podinfo", "6.9.2", standIn(t, "podinfo", "6.9.2"))
 	other.chart("evil", "1.0.0", standIn(t, "evil", "1.0.0"))
 	dir := repositoryOf(t, map[string]string{"a.yaml": fluxRelease("podinfo", d.URL+"/charts", "6.x"), configFile: allow(d.host())})
-	if err := os.Remove(filepath.Join(dir, ".git")); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.Remove(filepath.Join(dir, ".git")))
 	commitFiles(t, dir)
 	writeFiles(t, dir, map[string]string{"b.yaml": fluxRelease("evil", other.URL+"/charts", "1.x"), configFile: allow(d.host(), other.host())})
 	code, out, errs := program(t, dir, nil, "fetch", "--base", "HEAD")
@@ -338,9 +329,7 @@ func TestFetchKilled(t *testing.T) {
 	whole := time.Since(began)
 	for range kills {
 		cmd := programCommand(t, dir, nil, "fetch")
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, cmd.Start())
 		time.Sleep(time.Duration(random.Int64N(int64(whole))))
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()

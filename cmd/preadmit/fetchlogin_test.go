@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/preadmit/preadmit/render/git/gittest"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // loginSecret is the password of the servers of these tests.
@@ -102,9 +103,7 @@ func TestFetchRegistryLogins(t *testing.T) {
 			writeFiles(t, home, files)
 			helper := "#!/bin/sh\nread host\n[ \"$host\" = " + d.host() + " ] || { echo credentials not found in native keychain; exit 1; }\necho '{\"ServerURL\":\"x\",\"Username\":\"ann\",\"Secret\":\"" + loginSecret + "\"}'\n"
 			writeFiles(t, home, map[string]string{"bin/docker-credential-fake": helper})
-			if err := os.Chmod(filepath.Join(home, "bin/docker-credential-fake"), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, os.Chmod(filepath.Join(home, "bin/docker-credential-fake"), 0o755))
 			release := map[string]string{"a.yaml": artifactRelease("web", "oci://"+d.host()+"/apps/web", "1.0.0"), configFile: allow(d.host(), cdn.host())}
 			dir := repositoryOf(t, release)
 			code, out, errs := program(t, dir, env, "fetch")
@@ -194,9 +193,7 @@ func TestFetchSSH(t *testing.T) {
 	work, bare := t.TempDir(), filepath.Join(t.TempDir(), "base.git")
 	writeFiles(t, work, map[string]string{"kustomization.yaml": "resources: [deployment.yaml]\n", "deployment.yaml": deployment})
 	r, err := gittest.Init(work)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if _, err := r.CommitAll("one"); err != nil {
 		t.Fatal(err)
 	}
@@ -206,9 +203,7 @@ func TestFetchSSH(t *testing.T) {
 	home := t.TempDir()
 	// In the place of ssh: what the other side would run is run here.
 	writeFiles(t, home, map[string]string{"ssh": "#!/bin/sh\necho \"$@\" >>" + home + "/asked\nfor last; do :; done\nexec sh -c \"$last\"\n"})
-	if err := os.Chmod(filepath.Join(home, "ssh"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.Chmod(filepath.Join(home, "ssh"), 0o755))
 	env := []string{"GIT_SSH_COMMAND=" + filepath.Join(home, "ssh"), "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*"}
 	files := map[string]string{"kustomization.yaml": "resources:\n- ssh://git@git.example.org" + bare + "?ref=master\n", configFile: allow("git.example.org")}
 	if out, err := exec.Command(git, "-C", bare, "rev-parse", "--verify", "--quiet", "master").CombinedOutput(); err != nil {

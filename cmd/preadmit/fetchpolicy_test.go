@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/preadmit/preadmit/render/rendertest"
 	"github.com/preadmit/preadmit/render/store"
 )
 
@@ -110,9 +111,7 @@ func TestFetchPolicies(t *testing.T) {
 		if err == nil && strings.Contains(string(data), "by Kyverno") {
 			err = os.WriteFile(name, []byte(strings.Replace(string(data), "Enforce", "Audit", 1)), 0o644)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 	}
 	if code, out, errs = program(t, dir, nil, "check"); code != exitIncomplete || !strings.Contains(errs, "has other content: its digest is") {
 		t.Errorf("changed content: exit code %d\n%s%s", code, out, errs)
@@ -127,9 +126,7 @@ func TestFetchPoliciesBase(t *testing.T) {
 	d.pushPolicies(t)
 	at := "oci://" + d.host() + "/policies/kyverno:1"
 	dir := repositoryOf(t, map[string]string{configFile: allow(d.host()) + "policy: [" + at + "]\n"})
-	if err := os.Remove(filepath.Join(dir, ".git")); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.Remove(filepath.Join(dir, ".git")))
 	if code, _, errs := program(t, dir, nil, "fetch"); code != exitOK {
 		t.Fatalf("exit code %d\n%s", code, errs)
 	}
@@ -152,13 +149,9 @@ func TestFetchPoliciesBase(t *testing.T) {
 	}
 
 	// A lock of the change alone evaluates nothing.
-	if err := os.RemoveAll(filepath.Join(dir, ".git")); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.RemoveAll(filepath.Join(dir, ".git")))
 	lock := readFileText(t, dir, store.LockFile)
-	if err := os.Remove(filepath.Join(dir, filepath.FromSlash(store.LockFile))); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.Remove(filepath.Join(dir, filepath.FromSlash(store.LockFile))))
 	commitFiles(t, dir)
 	writeFiles(t, dir, map[string]string{store.LockFile: lock})
 	if code, out, errs = program(t, dir, nil, "check", "--base", "HEAD"); code != exitIncomplete || !strings.Contains(errs, "--base") || !strings.Contains(errs, "is not in the tree") {

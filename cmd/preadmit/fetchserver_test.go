@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/preadmit/preadmit/render/rendertest"
 	"github.com/preadmit/preadmit/render/store"
 )
 
@@ -211,9 +212,7 @@ func program(t testing.TB, dir string, env []string, args ...string) (code int, 
 func programCommand(t testing.TB, dir string, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	name, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	home := t.TempDir()
 	cmd := exec.Command(name)
 	cmd.Args = append([]string{"preadmit"}, args...)

@@ -23,6 +23,7 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
 	"helm.sh/helm/v3/pkg/provenance"
 
+	"github.com/preadmit/preadmit/render/rendertest"
 	"github.com/preadmit/preadmit/render/store"
 )
 
@@ -32,9 +33,7 @@ type pgpKey struct{ entity *openpgp.Entity }
 func newPGPKey(t *testing.T) pgpKey {
 	t.Helper()
 	e, err := openpgp.NewEntity("Ann", "", "ann@example.org", &packet.Config{Algorithm: packet.PubKeyAlgoEdDSA})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return pgpKey{e}
 }
 
@@ -42,9 +41,7 @@ func newPGPKey(t *testing.T) pgpKey {
 func (p pgpKey) public(t *testing.T) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := p.entity.Serialize(&b); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, p.entity.Serialize(&b))
 	return b.String()
 }
 
@@ -52,13 +49,9 @@ func (p pgpKey) public(t *testing.T) string {
 func (p pgpKey) sign(t *testing.T, name string, archive []byte) []byte {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(file, archive, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.WriteFile(file, archive, 0o600))
 	text, err := (&provenance.Signatory{Entity: p.entity}).ClearSign(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return []byte(text)
 }
 
@@ -68,18 +61,14 @@ type cosignKey struct{ crypto.Signer }
 func newCosignKey(t *testing.T) cosignKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return cosignKey{key}
 }
 
 func (c cosignKey) public(t *testing.T) string {
 	t.Helper()
 	der, err := x509.MarshalPKIXPublicKey(c.Public())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
 }
 
@@ -91,9 +80,7 @@ func (c cosignKey) sign(t *testing.T, text []byte) string {
 		signed, hash = text, 0
 	}
 	signature, err := c.Sign(rand.Reader, signed, hash)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return base64.StdEncoding.EncodeToString(signature)
 }
 
@@ -118,9 +105,7 @@ func (c cosignKey) bundle(t *testing.T, d *depot, name, digest, predicate string
 		"mediaType": bundleMediaType, "verificationMaterial": map[string]any{"publicKey": map[string]any{"hint": "x"}},
 		"dsseEnvelope": map[string]any{"payload": statement, "payloadType": kind, "signatures": []any{map[string]any{"sig": c.sign(t, text)}}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	d.refer(name, digest, bundleMediaType, d.pushLayers(name, "", ociLayer{mediaType: bundleMediaType, data: data}))
 }
 
@@ -138,14 +123,10 @@ func TestFetchSigned(t *testing.T) {
 	pgp, other := newPGPKey(t), newPGPKey(t)
 	cosign, another := newCosignKey(t), newCosignKey(t)
 	_, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	ed := cosignKey{private}
 	long, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	big := cosignKey{long}
 	archive := standIn(t, "web", "1.0.0")
 	provenanceOf := func(data []byte) func(d *depot) {
@@ -227,9 +208,7 @@ func TestFetchSigned(t *testing.T) {
 				t.Errorf("--check: exit code %d\n%s", code, out)
 			}
 			// Brought again it is verified again.
-			if err := os.RemoveAll(filepath.Join(dir, ".preadmit/vendor")); err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, os.RemoveAll(filepath.Join(dir, ".preadmit/vendor")))
 			if code, _, errs := program(t, dir, nil, "fetch", "--locked"); code != exitOK {
 				t.Errorf("--locked: exit code %d\n%s", code, errs)
 			}
@@ -254,9 +233,7 @@ func TestFetchSignedBase(t *testing.T) {
 	key.simple(t, d, "apps/web", digest, digest)
 	address := "oci://" + d.host() + "/apps/web"
 	dir := repositoryOf(t, map[string]string{"web.yaml": artifactRelease("web", address, "1.0.0"), configFile: verifying(d, "oci://"+d.host()+"/apps", "web.pub"), "web.pub": key.public(t)})
-	if err := os.Remove(filepath.Join(dir, ".git")); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.Remove(filepath.Join(dir, ".git")))
 	if code, _, errs := program(t, dir, nil, "fetch"); code != exitOK {
 		t.Fatalf("exit code %d\n%s", code, errs)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/helm"
 	"github.com/preadmit/preadmit/render/kustomize"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestFidelity holds what is rendered here against the helm and kustomize
@@ -98,9 +99,7 @@ func repositories(t *testing.T) []string {
 	roots = slices.DeleteFunc(roots, func(p string) bool { info, err := os.Stat(p); return err != nil || !info.IsDir() })
 	for i := range roots {
 		abs, err := filepath.Abs(roots[i])
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		roots[i] = abs
 	}
 	return roots
@@ -123,9 +122,7 @@ func claimed(t *testing.T, tr *load.Tree, r render.Renderer) []string {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return dirs
 }
 

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // decoders are the functions of libraries that parse bytes. A package that calls one has
@@ -56,9 +58,7 @@ func TestParsersAreFuzzed(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 	}
 	for dir, place := range parses {
 		if by, ok := fuzzedBy[dir]; !targets[dir] && !ok {

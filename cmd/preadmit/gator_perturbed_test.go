@@ -18,6 +18,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/gatekeeper"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // A published test is a template with a constraint and the objects of its cases.
@@ -126,9 +127,7 @@ func readSamples(t *testing.T, file string, seen map[string]bool) (samples []*ga
 func readDocuments(t *testing.T, file string) []render.Document {
 	t.Helper()
 	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	docs, err := render.Documents(file, data, render.YAML12)
 	if len(docs) == 0 {
 		t.Fatalf("%s: %v", file, err)

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestGitLabCI runs the script of the GitLab CI template as a runner would, on
@@ -15,9 +17,7 @@ import (
 func TestGitLabCI(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("../../.github/gitlab-ci.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	var file struct {
 		Job struct {
 			Script    []string
@@ -27,9 +27,7 @@ func TestGitLabCI(t *testing.T) {
 			}
 		} `yaml:"preadmit"`
 	}
-	if err := yaml.Unmarshal(data, &file); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, yaml.Unmarshal(data, &file))
 	s := newShop(t)
 	for _, test := range []struct {
 		name string

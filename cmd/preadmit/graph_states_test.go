@@ -19,6 +19,7 @@ import (
 
 	"github.com/preadmit/preadmit/cmd/preadmit/graph"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
+	"github.com/preadmit/preadmit/render/rendertest"
 	"github.com/preadmit/preadmit/report"
 )
 
@@ -63,9 +64,7 @@ deployments:
 func withClusters(t *testing.T, root string) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(root)); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.CopyFS(dir, os.DirFS(root)))
 	name := filepath.Base(root)
 	if clusterConfigs[name] == "" {
 		return dir
@@ -91,21 +90,15 @@ func statesAddUp(t *testing.T, root string) {
 	tr := treeOf(t, root)
 	o := &load.Sources{Renderers: renderers, Resolvers: resolvers}
 	in, err := load.From(context.Background(), o, tr, []string{root}, strings.NewReader(""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	var data, text bytes.Buffer
 	g := graph.New(in)
-	if err := errors.Join(graph.Formats.Write(&data, "json", g, report.Options{}), graph.Formats.Write(&text, "text", g, report.Options{})); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, errors.Join(graph.Formats.Write(&data, "json", g, report.Options{}), graph.Formats.Write(&text, "text", g, report.Options{})))
 	var drawn struct {
 		Units     []struct{ ID, Kind, Owner, Cluster, Status string }
 		Documents map[string]int
 	}
-	if err := json.Unmarshal(data.Bytes(), &drawn); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, json.Unmarshal(data.Bytes(), &drawn))
 	states, ids, owners, clusters := map[string]int{}, map[string]int{}, map[string]bool{}, map[string]bool{}
 	for _, u := range drawn.Units {
 		states[u.Status]++

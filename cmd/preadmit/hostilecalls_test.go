@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // hostileCalls is a tree that has every engine and renderer connect to a port, run a
@@ -63,9 +64,7 @@ func newTracedTree(t *testing.T) *tracedTree {
 		t.Skip("no strace on PATH: what processes do is not seen")
 	}
 	preadmit, err := exec.LookPath("preadmit")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Skip(err)
@@ -85,9 +84,7 @@ func newTracedTree(t *testing.T) *tracedTree {
 	secret := filepath.Join(tr.other, "secret.yaml")
 	writeFiles(t, tr.other, files("secret.yaml", "a: "+canary+"\n", "bin/git", "#!/bin/sh\n"))
 	writeFiles(t, tr.dir, hostileCalls(listener.Addr().String(), secret))
-	if err := os.Symlink(secret, filepath.Join(tr.dir, "link.yaml")); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.Symlink(secret, filepath.Join(tr.dir, "link.yaml")))
 	tr.trace = []string{strace, "-qq", "-f", "-y", "-s", "300", "-e", "trace=network,execve,open,openat,openat2", "-o", tr.log, preadmit}
 	return tr
 }
@@ -142,9 +139,7 @@ func TestHostileCallsOfEditor(t *testing.T) {
 	e := startEditor(t, tr.dir, exec.Command(tr.trace[0], append(tr.trace[1:], "lsp", "--sandbox=off", "--no-cache", "--policy", "policies", "--pack", "pod-security-baseline")...))
 	for _, name := range []string{"kust/kustomization.yaml", "good.yaml"} {
 		text, err := os.ReadFile(filepath.Join(tr.dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		e.open(name, string(text)+"# edited\n")
 	}
 	for len(e.shown["good.yaml"]) == 0 {
@@ -212,9 +207,7 @@ func TestHostileCorpusCalls(t *testing.T) {
 		t.Skip("no ../shared/hostile")
 	}
 	preadmit, err := exec.LookPath("preadmit")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	strace, err := exec.LookPath("strace")
 	if err != nil {
 		t.Skip("no strace on PATH: what processes do is not seen")
@@ -226,9 +219,7 @@ func TestHostileCorpusCalls(t *testing.T) {
 		"preadmit", "#!/bin/sh\ncommand=$1; shift\nexec "+preadmit+" \"$command\" --sandbox=off \"$@\"\n",
 		"bin/strace", "#!/bin/sh\nexec "+strace+" --seccomp-bpf -y \"$@\"\n"))
 	for _, name := range []string{unconfined, tracer} {
-		if err := os.Chmod(name, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.Chmod(name, 0o755))
 	}
 	out, err := exec.Command(runner, unconfined, scratch, "-a", areas, "-k", word, "--trace", "--keep").CombinedOutput()
 	t.Logf("%s%v", out, err)
@@ -241,9 +232,7 @@ func TestHostileCorpusCalls(t *testing.T) {
 	for _, log := range logs {
 		dir := filepath.Dir(filepath.Dir(log))
 		data, err := os.ReadFile(log)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		for line := range strings.Lines(string(data)) {
 			calls++
 			checkCall(t, line, unconfined, preadmit)

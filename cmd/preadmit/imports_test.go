@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 const module = "github.com/preadmit/preadmit/"
@@ -44,16 +46,12 @@ func TestImports(t *testing.T) {
 func TestDrawing(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../CONTRIBUTING.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	parts := strings.SplitN(string(text), "```", 3)
 	drawn := strings.Fields(parts[1])
 	for _, room := range rooms[:len(rooms)-1] {
 		entries, err := os.ReadDir("../../" + room)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		for _, e := range entries {
 			name := e.Name()
 			code, _ := filepath.Glob("../../" + room + "/" + name + "/*.go")
@@ -63,9 +61,7 @@ func TestDrawing(t *testing.T) {
 		}
 	}
 	entries, err := os.ReadDir("../../policy/internal")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	for _, e := range entries {
 		if !strings.Contains(string(text), "`"+e.Name()+"`") {
 			t.Errorf("policy/internal/%s is not in CONTRIBUTING.md", e.Name())

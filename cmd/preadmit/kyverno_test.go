@@ -20,6 +20,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy/policytest"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 const kyvernoCorpora = "../../../shared/corpora/"
@@ -70,9 +71,7 @@ type kyvernoRow struct{ test, policy, rule, resource, result, reason, message st
 func kyvernoRows(t *testing.T) []kyvernoRow {
 	t.Helper()
 	data, err := os.ReadFile(kyvernoCorpora + "kyverno-rows.tsv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	var rows []kyvernoRow
 	for _, line := range strings.Split(strings.TrimSpace(string(data)), "\n")[1:] {
 		f := strings.Split(line, "\t")
@@ -266,9 +265,7 @@ func kyvernoTree(t *testing.T, source string) string {
 		t.Skip("../shared/corpora is absent")
 	}
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.CopyFS(dir, os.DirFS(from)))
 	cases, _ := filepath.Glob(kyvernoCorpora + source + "/*/case.json")
 	for _, file := range cases {
 		var c struct{ Upstream []string }
@@ -297,12 +294,8 @@ func supply(t *testing.T, to, from string) {
 	if err != nil {
 		return
 	}
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(to, data, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.MkdirAll(filepath.Dir(to), 0o755))
+	rendertest.OK(t, os.WriteFile(to, data, 0o644))
 }
 
 // testedAll runs preadmit test -o json, whatever it comes to.
@@ -367,7 +360,5 @@ func misspell(t *testing.T, dir string, pattern *regexp.Regexp) {
 		}
 		return os.WriteFile(name, []byte(head+"\nresults:"+results), 0o644)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 }

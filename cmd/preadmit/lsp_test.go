@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // An editor is a run of lsp that a test talks to.
@@ -40,9 +42,7 @@ func newEditor(t *testing.T, dir string, args ...string) *editor {
 func startEditor(t *testing.T, dir string, cmd *exec.Cmd) *editor {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	e := &editor{t: t, dir: dir, cmd: cmd, shown: make(map[string][]string)}
 	e.cmd.Dir, e.cmd.Stderr = t.TempDir(), os.Stderr
 	e.cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+t.TempDir())
@@ -50,13 +50,9 @@ func startEditor(t *testing.T, dir string, cmd *exec.Cmd) *editor {
 		t.Fatal(err)
 	}
 	out, err := e.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	e.out = bufio.NewReader(out)
-	if err := e.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, e.cmd.Start())
 	t.Cleanup(func() { e.cmd.Process.Kill(); e.cmd.Wait() })
 	e.ask("initialize", object{
 		"rootUri":      e.uri(""),
@@ -190,12 +186,8 @@ func (e *editor) quit() {
 func shopCopy(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS("../../testdata/repos/shop")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(dir, ".git"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.CopyFS(dir, os.DirFS("../../testdata/repos/shop")))
+	rendertest.OK(t, os.Mkdir(filepath.Join(dir, ".git"), 0o755))
 	return dir
 }
 
@@ -215,9 +207,7 @@ func TestLSP(t *testing.T) {
 	e.until(lspPatch, lspDenied)
 	e.until(lspBackup, lspWarned)
 	text, err := os.ReadFile(filepath.Join(e.dir, filepath.FromSlash(lspPatch)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	e.open(lspPatch, string(text))
 	e.notify("textDocument/didChange", object{
 		"textDocument":   object{"uri": e.uri(lspPatch), "version": 2},

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestLSPSupervised holds that the server outlives its children: a unit that takes too
@@ -25,12 +27,8 @@ func TestLSPSupervised(t *testing.T) {
 		"large/templates/all.yaml": "{{- range until 100 }}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: x{{ . }}}\ndata: {a: \"{{ repeat 550000 \"x\" }}\"}\n{{- end }}\n",
 	} {
 		file := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		rendertest.OK(t, os.WriteFile(file, []byte(text), 0o644))
 	}
 	e := newEditor(t, dir, "--no-cache", "--task-memory", "160", "--pack", "pod-security-baseline")
 	e.open("good.yaml", strings.Replace(pod, "false", "true", 1))

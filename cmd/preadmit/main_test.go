@@ -15,6 +15,7 @@ import (
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/render/git"
 	"github.com/preadmit/preadmit/render/git/gittest"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 func TestMain(m *testing.M) {
@@ -34,9 +35,7 @@ func TestMain(m *testing.M) {
 func TestScript(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	testscript.Run(t, testscript.Params{
 		Dir:                 "../../testdata/script",
 		UpdateScripts:       os.Getenv("UPDATE_GOLDEN") != "",

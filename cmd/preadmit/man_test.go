@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestManPages makes the man pages, in PREADMIT_MAN where that names a
@@ -17,17 +19,13 @@ func TestManPages(t *testing.T) {
 	dir := t.TempDir()
 	if to := os.Getenv("PREADMIT_MAN"); to != "" {
 		dir = filepath.Join("../..", to)
-		if err := os.MkdirAll(dir, 0o777); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.MkdirAll(dir, 0o777))
 	}
 	var code int
 	root := newRootCommand(&code)
 	root.DisableAutoGenTag = true
 	header := &doc.GenManHeader{Section: "1", Source: "preadmit", Manual: "preadmit", Date: new(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))}
-	if err := doc.GenManTree(root, header, dir); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, doc.GenManTree(root, header, dir))
 	check := func(c *cobra.Command) {
 		name := strings.ReplaceAll(c.CommandPath(), " ", "-")
 		page, err := os.ReadFile(filepath.Join(dir, name+".1"))

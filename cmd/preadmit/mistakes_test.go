@@ -14,6 +14,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/preadmit/preadmit/render/git/gittest"
+	"github.com/preadmit/preadmit/render/rendertest"
 	"github.com/preadmit/preadmit/tui"
 )
 
@@ -50,9 +51,7 @@ func TestMistakes(t *testing.T) {
 // runTable compares one table and returns how many commands of preadmit it has.
 func runTable(t *testing.T, file string) (commands int) {
 	archive, err := txtar.ParseFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	was := txtar.Format(archive)
 	for i, f := range archive.Files {
 		name, ok := strings.CutSuffix(f.Name, ".said")
@@ -67,9 +66,7 @@ func runTable(t *testing.T, file string) (commands int) {
 		archive.Files[i].Data = []byte(said)
 	}
 	if now := txtar.Format(archive); os.Getenv("UPDATE_GOLDEN") != "" && !bytes.Equal(was, now) {
-		if err := os.WriteFile(file, now, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.WriteFile(file, now, 0o644))
 	}
 	return commands
 }
@@ -77,9 +74,7 @@ func runTable(t *testing.T, file string) (commands int) {
 // mistakenTree writes the files of a case.
 func mistakenTree(t *testing.T, archive *txtar.Archive, name string) (dir string) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	for _, f := range archive.Files {
 		rest, ok := strings.CutPrefix(f.Name, name+"/")
 		if !ok {
@@ -88,14 +83,10 @@ func mistakenTree(t *testing.T, archive *txtar.Archive, name string) (dir string
 			}
 		}
 		to := filepath.Join(dir, rest)
-		if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.MkdirAll(filepath.Dir(to), 0o777))
 		// A tab at the beginning of a line is written <tab>, which editors keep.
 		data := strings.ReplaceAll(string(f.Data), "<tab>", "\t")
-		if err := os.WriteFile(to, []byte(data), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.WriteFile(to, []byte(data), 0o666))
 	}
 	return dir
 }
@@ -112,9 +103,7 @@ func transcript(t *testing.T, dir, said string) string {
 		}
 		fmt.Fprintln(&out, line)
 		words, err := tui.EditorWords("command", command)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		if words[0] != "preadmit" {
 			prepare(t, words)
 			continue
@@ -153,7 +142,5 @@ func prepare(t *testing.T, words []string) {
 	default:
 		err = fmt.Errorf("unknown command %s", words[0])
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 }

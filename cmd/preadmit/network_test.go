@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestNetworkRoom holds that no way leads from a command to the network but
@@ -46,9 +48,7 @@ func TestNetworkRoom(t *testing.T) {
 	}
 
 	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	declared := make(map[string]bool) // in fetch.go, at the top
 	var others []*ast.File
 	for _, name := range files {
@@ -56,9 +56,7 @@ func TestNetworkRoom(t *testing.T) {
 			continue
 		}
 		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		if name == "fetch.go" {
 			declare(declared, f)
 			continue

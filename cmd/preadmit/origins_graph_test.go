@@ -13,6 +13,7 @@ import (
 
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestOriginsGraph is TestOrigins over what GitOps objects deploy: it changes the
@@ -74,9 +75,7 @@ func (o *oracle) made(t *testing.T, dir, kept string) []*render.Unit {
 	tr := treeOf(t, dir)
 	flags := &load.Sources{Renderers: renderers, Resolvers: resolvers}
 	flags.Cache, flags.Notes = kept, io.Discard
-	if err := flags.OpenCache(context.Background(), tr); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, flags.OpenCache(context.Background(), tr))
 	in, err := load.From(context.Background(), flags, tr, []string{dir}, strings.NewReader(""))
 	if err != nil {
 		t.Fatalf("%s: %v", dir, err)
@@ -98,17 +97,13 @@ func (o *oracle) tryGraph(t *testing.T, n *tally, tree graphTree, u *render.Unit
 		return
 	}
 	defer func() {
-		if err := os.WriteFile(name, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.WriteFile(name, data, 0o644))
 	}()
 	left := q.fields
 	var broken error
 	rendered := false
 	for _, content := range edits(data, q.at.Span) {
-		if err := os.WriteFile(name, content, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.WriteFile(name, content, 0o644))
 		again, err := o.remade(t, tree, u)
 		if err != nil {
 			broken = cmp.Or(broken, err)

@@ -52,9 +52,7 @@ func TestOrigins(t *testing.T) {
 	}
 	for _, file := range cases(t) {
 		archive, err := txtar.ParseFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		fsys, _ := rendertest.Tree(archive)
 		o.tree(t, strings.TrimPrefix(filepath.ToSlash(file), "../../"), fsys)
 	}

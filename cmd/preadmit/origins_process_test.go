@@ -17,6 +17,7 @@ import (
 
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestOriginsProcesses renders 300 overlays and 100 releases in this process,
@@ -46,9 +47,7 @@ func TestOriginsProcesses(t *testing.T) {
 	n := 0
 	for _, sources := range [][]render.Source{overlaySources(t, root), charts} {
 		units, err := graph.Render(context.Background(), sources...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		for _, u := range units {
 			for _, o := range u.Objects {
 				o.At("/metadata/name")
@@ -70,9 +69,7 @@ func overlays(t *testing.T, root string, n int) {
 	t.Helper()
 	put := func(name, content string) {
 		name = filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.MkdirAll(filepath.Dir(name), 0o755))
 		write(t, name, content)
 	}
 	put("base/kustomization.yaml", "resources: [all.yaml]\n")

@@ -17,6 +17,7 @@ import (
 	"github.com/preadmit/preadmit/cmd/preadmit/rendered"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/disk"
+	"github.com/preadmit/preadmit/render/rendertest"
 	"github.com/preadmit/preadmit/report"
 )
 
@@ -28,16 +29,12 @@ func FuzzRendered(f *testing.F) {
 	}
 	f.Add(strings.Repeat("long ", 300), "<<")
 	opened, err := disk.OpenTree(f.TempDir())
-	if err != nil {
-		f.Fatal(err)
-	}
+	rendertest.OK(f, err)
 	f.Cleanup(func() { _ = opened.Close() })
 	f.Fuzz(func(t *testing.T, key, text string) {
 		value := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a"}, "data": map[string]any{key: text, "z": "last"}}
 		data, err := json.Marshal(value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		docs, err := render.Documents("a.json", data, render.YAML11)
 		if err != nil || len(docs) != 1 {
 			t.Skip(err) // no such object can come out of a file
@@ -48,9 +45,7 @@ func FuzzRendered(f *testing.F) {
 		}
 		in := &load.Input{Tree: &load.Tree{Tree: opened}, Head: []*render.Unit{{Source: render.Source{Kind: "helm", Path: text}, Objects: []*render.Object{{Unstructured: &unstructured.Unstructured{Object: object}}}}}}
 		var out bytes.Buffer
-		if err := rendered.YAML(&out, in, false); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, rendered.YAML(&out, in, false))
 		var again map[string]any
 		if err := yaml.Unmarshal(out.Bytes(), &again); err != nil {
 			t.Fatalf("%q: %v\n%s", text, err, &out)
@@ -78,9 +73,7 @@ func FuzzGraph(f *testing.F) {
 		u.ID, u.Path, u.Reason, u.Status = s, s, s, string(render.Failed)
 		lines := func(format string) []string {
 			var out bytes.Buffer
-			if err := graph.Formats.Write(&out, format, g, report.Options{}); err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, graph.Formats.Write(&out, format, g, report.Options{}))
 			if bad := strings.IndexFunc(out.String(), func(r rune) bool { return r < ' ' && r != '\n' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e }); bad >= 0 {
 				t.Errorf("%q: a control character in %q", s, out.String())
 			}
@@ -97,9 +90,7 @@ func FuzzGraph(f *testing.F) {
 		}
 		var out bytes.Buffer
 		var again graph.Graph
-		if err := graph.Formats.Write(&out, "json", g, report.Options{}); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, graph.Formats.Write(&out, "json", g, report.Options{}))
 		if err := json.Unmarshal(out.Bytes(), &again); err != nil || utf8.ValidString(s) && again.Units[0].ID != s {
 			t.Errorf("%q: read again %+v, %v", s, again, err)
 		}

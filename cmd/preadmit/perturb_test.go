@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // otherValues are what fields are set to in turn.
@@ -135,9 +136,7 @@ func doubled(o map[string]any, path []any) bool {
 func TestPerturbed(t *testing.T) {
 	t.Parallel()
 	docs, err := render.Documents("o.yaml", []byte("kind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: b, image: c}]}\n"), render.YAML11)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	object := docs[0].Value.(map[string]any)
 	before := toJSON(object)
 	all := perturbed(object, 1000)

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestPictures holds the pictures of README.md against what they show: the
@@ -20,17 +22,11 @@ import (
 // draws them. make pictures rewrites them.
 func TestPictures(t *testing.T) {
 	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	screen, err := os.ReadFile(filepath.Join(root, "testdata/screens/explain.ansi"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join(root, "testdata/repos/shop"))); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.CopyFS(dir, os.DirFS(filepath.Join(root, "testdata/repos/shop"))))
 	t.Chdir(dir)
 	var report, errs bytes.Buffer
 	if code := run(context.Background(), []string{"check", "apps", "charts", "-p", "policies", "--with", "infra", "--color", "always"}, nil, &report, &errs); code != exitDenied {
@@ -40,12 +36,8 @@ func TestPictures(t *testing.T) {
 		file := filepath.Join(root, ".github/pictures", name)
 		want := terminalSVG(text)
 		if os.Getenv("UPDATE_GOLDEN") != "" {
-			if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, os.MkdirAll(filepath.Dir(file), 0o777))
+			rendertest.OK(t, os.WriteFile(file, []byte(want), 0o644))
 		}
 		if got, err := os.ReadFile(file); err != nil || string(got) != want {
 			t.Errorf("%s does not show what there is (%v); make pictures writes it", name, err)

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"runtime/pprof"
 	"testing"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestProfile prints the functions that take most of three runs: `make profile`.
@@ -36,13 +38,9 @@ func TestProfile(t *testing.T) {
 func profiled(t *testing.T, file string, args []string) []byte {
 	t.Helper()
 	f, err := os.Create(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	defer f.Close()
-	if err := pprof.StartCPUProfile(f); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, pprof.StartCPUProfile(f))
 	var stderr bytes.Buffer
 	code := run(t.Context(), args, nil, io.Discard, &stderr)
 	pprof.StopCPUProfile()
@@ -50,9 +48,7 @@ func profiled(t *testing.T, file string, args []string) []byte {
 		t.Fatalf("exit code %d: %s", code, stderr.Bytes())
 	}
 	top, err := exec.Command("go", "tool", "pprof", "-top", "-cum", "-nodecount=10", "-focus=preadmit", "-show=preadmit", file).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return top
 }
 
@@ -79,9 +75,7 @@ spec:
         resources: {requests: {cpu: 100m, memory: 64Mi}, limits: {memory: 128Mi}}
 `, i, i/100)
 		if (i+1)%100 == 0 || i+1 == n {
-			if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("team-%d.yaml", i/100)), file.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("team-%d.yaml", i/100)), file.Bytes(), 0o644))
 			file.Reset()
 		}
 	}

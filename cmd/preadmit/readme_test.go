@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestReadme runs the commands of README.md's console blocks in a copy of
@@ -15,13 +17,9 @@ import (
 func TestReadme(t *testing.T) {
 	const file = "../../README.md"
 	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	root := t.TempDir()
-	if err := os.CopyFS(root, os.DirFS("../../testdata/repos/shop")); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.CopyFS(root, os.DirFS("../../testdata/repos/shop")))
 	blocks := strings.Split(string(data), "```console\n$ preadmit ")
 	for i := 1; i < len(blocks); i++ {
 		block, rest, ok := strings.Cut(blocks[i], "```\n")
@@ -41,21 +39,15 @@ func TestReadme(t *testing.T) {
 		t.Fatal("README.md shows no command")
 	}
 	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(file, []byte(strings.Join(blocks, "```console\n$ preadmit ")), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.WriteFile(file, []byte(strings.Join(blocks, "```console\n$ preadmit ")), 0o644))
 	}
 }
 
 func printed(t *testing.T, dir string, args []string) string {
 	t.Helper()
 	old, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chdir(dir); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
+	rendertest.OK(t, os.Chdir(dir))
 	defer os.Chdir(old)
 	var stdout, stderr bytes.Buffer
 	run(context.Background(), args, strings.NewReader(""), &stdout, &stderr)
@@ -67,22 +59,16 @@ func TestReadmeScreen(t *testing.T) {
 	t.Parallel()
 	const file, begin, end = "../../README.md", "\n```text\n", "```\n"
 	readme, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	want, err := os.ReadFile("../../testdata/screens/explain.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	before, rest, ok := strings.Cut(string(readme), begin)
 	got, after, ok2 := strings.Cut(rest, end)
 	if !ok || !ok2 {
 		t.Fatal("README.md shows no screen")
 	}
 	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(file, []byte(before+begin+string(want)+end+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.WriteFile(file, []byte(before+begin+string(want)+end+after), 0o644))
 		return
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestRegoCost prints what gator, conftest and this program take for the same
@@ -33,9 +35,7 @@ func TestRegoCost(t *testing.T) {
 	libraryPolicies(t, alone, false)
 	libraryPolicies(t, all, true)
 	policies, err := filepath.Abs(regoPolicies)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	data, _ := filepath.Abs(regoData)
 	for _, n := range []int{1000, 10_000} {
 		objects := filepath.Join(dir, fmt.Sprint(n))

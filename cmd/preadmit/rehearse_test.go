@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render/rendertest"
 	"github.com/preadmit/preadmit/report"
 )
 
@@ -20,9 +21,7 @@ import (
 // refused before and after.
 func TestPublishedRemovals(t *testing.T) {
 	data, err := os.ReadFile("../../testdata/removals.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	line := regexp.MustCompile(`(?m)^1\.(\d+) (\S+) (\S+): (.+)$`)
 	removals := line.FindAllStringSubmatch(string(data), -1)
 	if len(removals) < 20 {
@@ -32,9 +31,7 @@ func TestPublishedRemovals(t *testing.T) {
 		minor, _ := strconv.Atoi(m[1])
 		dir := t.TempDir()
 		object := fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata: {name: a}\n", m[2], m[3])
-		if err := os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(object), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(object), 0o666))
 		want := policy.New
 		from, to := minor-1, minor
 		if minor <= 29 {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render/rendertest"
 	"github.com/preadmit/preadmit/report"
 )
 
@@ -99,18 +100,14 @@ func TestBroken(t *testing.T) {
 func checked(t *testing.T, repo string, code int, args ...string) *report.Report {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(repo)); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.CopyFS(dir, os.DirFS(repo)))
 	t.Chdir(dir)
 	var stdout, stderr bytes.Buffer
 	if got := run(context.Background(), append(args, "-o", "json"), strings.NewReader(""), &stdout, &stderr); got != code {
 		t.Fatalf("exit code %d, want %d: %s", got, code, stderr.String())
 	}
 	r, err := report.Read(&stdout)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return r
 }
 
@@ -152,9 +149,7 @@ func holds(t *testing.T, repo, place, text string) {
 	t.Helper()
 	file, line, _ := strings.Cut(place, ":")
 	data, err := os.ReadFile(filepath.Join(repo, file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	n, _ := strconv.Atoi(line)
 	lines := strings.Split(string(data), "\n")
 	if n < 1 || n > len(lines) || strings.TrimSpace(lines[n-1]) != text {
@@ -167,9 +162,7 @@ func holds(t *testing.T, repo, place, text string) {
 func rows(t *testing.T, file string, columns int) [][]string {
 	t.Helper()
 	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	var all [][]string
 	for i, line := range strings.Split(string(data), "\n") {
 		cells := strings.Split(strings.Trim(line, "|"), " | ")

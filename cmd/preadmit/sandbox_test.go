@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // trySandbox is a command of scripts that tries, in the sandbox of a child, what
@@ -69,9 +70,7 @@ func TestConfined(t *testing.T) {
 	}
 	dir := t.TempDir()
 	cache := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o644))
 	cmd := exec.Command("try-sandbox", cache)
 	cmd.Dir = dir
 	out, err := cmd.Output()
@@ -92,9 +91,7 @@ func TestSandboxRequired(t *testing.T) {
 	}
 	dir := t.TempDir()
 	pod := "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: a}]}\n"
-	if err := os.WriteFile(filepath.Join(dir, "pod.yaml"), []byte(pod), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.WriteFile(filepath.Join(dir, "pod.yaml"), []byte(pod), 0o644))
 	for lacks, why := range map[string]string{
 		"landlock_create_ruleset": "the kernel has no Landlock",
 		"landlock_restrict_self":  "Landlock: ",

@@ -26,6 +26,7 @@ import (
 	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/policytest"
+	"github.com/preadmit/preadmit/render/rendertest"
 	"github.com/preadmit/preadmit/render/store"
 	"github.com/preadmit/preadmit/report"
 )
@@ -54,9 +55,7 @@ func TestSchemas(t *testing.T) {
 		e := json.NewEncoder(&b)
 		e.SetEscapeHTML(false)
 		e.SetIndent("", "  ")
-		if err := e.Encode(schema); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, e.Encode(schema))
 		file := filepath.Join(schemaDir, name+".json")
 		if os.Getenv("UPDATE_GOLDEN") != "" {
 			put(t, file, b.String())
@@ -100,26 +99,16 @@ func TestSchemasAccept(t *testing.T) {
 func validateBySchema(t *testing.T, name, text string) error {
 	t.Helper()
 	schema, err := jsonschema.NewCompiler().Compile(filepath.Join(schemaDir, name+".json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	var doc yaml.Node
-	if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, yaml.Unmarshal([]byte(text), &doc))
 	datesAsText(&doc)
 	var v any
-	if err := doc.Decode(&v); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, doc.Decode(&v))
 	plain, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	instance, err := jsonschema.UnmarshalJSON(bytes.NewReader(plain))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return schema.Validate(instance)
 }
 
@@ -228,9 +217,7 @@ func newTypeSchemas(t *testing.T, dirs ...string) *typeSchemas {
 		}
 		for _, file := range files {
 			f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			for _, decl := range f.Decls {
 				if g, ok := decl.(*ast.GenDecl); ok {
 					s.read(f.Name.Name, g)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render/rendertest"
 	"github.com/preadmit/preadmit/report"
 )
 
@@ -29,9 +30,7 @@ func TestSetApartPolicy(t *testing.T) {
 		"pod.yaml":      "apiVersion: v1\nkind: Pod\nmetadata: {name: good}\nspec: {containers: [{name: a, image: a}]}\n",
 		"policies.yaml": admission("small", "false") + admission("large", "["+strings.Repeat("1,", 45_000)+"1].size() > 0"),
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	cmd := exec.Command("preadmit", "check", "--no-cache", "--task-memory", "180")
 	cmd.Dir = dir
@@ -61,9 +60,7 @@ func TestSetApartSuite(t *testing.T) {
 			"testSuites: [{policy: " + name + ", tests: [{object: {kind: Pod, name: good}, expect: deny}]}]\n"
 	}
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	cmd := exec.Command("preadmit", "test", "--task-memory", "200")
 	cmd.Dir = dir
@@ -222,9 +219,7 @@ func TestSetApartPair(t *testing.T) {
 				t.Errorf("with two jobs the report is another one:\n%s\n%s", reports[0], reports[1])
 			}
 			var r report.Report
-			if err := json.Unmarshal([]byte(reports[0]), &r); err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, json.Unmarshal([]byte(reports[0]), &r))
 			got := make(map[string]string)
 			for _, x := range r.Results {
 				if x.Engine == strings.TrimSuffix(engine, "Mutates") || x.Engine == policy.EngineCompile {

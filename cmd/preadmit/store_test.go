@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 	"github.com/preadmit/preadmit/render/store"
 )
 
@@ -22,19 +23,13 @@ func archived(t testing.TB, files map[string]string) []byte {
 	z := gzip.NewWriter(&b)
 	w := tar.NewWriter(z)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(files[name])), Typeflag: tar.TypeReg}); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(files[name])), Typeflag: tar.TypeReg}))
 		if _, err := w.Write([]byte(files[name])); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, w.Close())
+	rendertest.OK(t, z.Close())
 	return b.Bytes()
 }
 
@@ -85,9 +80,7 @@ spec:
 func repositoryOf(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, ".git"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.Mkdir(filepath.Join(dir, ".git"), 0o755))
 	writeFiles(t, dir, files)
 	return dir
 }
@@ -103,9 +96,7 @@ func vendored(t *testing.T, entries map[store.Entry][]byte) map[string]string {
 		files[store.VendorDir+"/"+store.BlobName(e.Digest)] = string(data)
 	}
 	data, err := lock.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	files[store.LockFile] = string(data)
 	return files
 }
@@ -139,9 +130,7 @@ func TestVendored(t *testing.T) {
 	report := filepath.Join(t.TempDir(), "report.sarif")
 	ran(t, "check", dir, "-o", "sarif="+report)
 	data, err := os.ReadFile(report)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if bytes.Contains(data, []byte("templates/deployment.yaml\"")) {
 		t.Errorf("a location of SARIF is in the chart:\n%s", data)
 	}
@@ -153,16 +142,12 @@ func TestVendored(t *testing.T) {
 		t.Fatal(names, err)
 	}
 	blob = filepath.Join(blob, names[0].Name())
-	if err := os.WriteFile(blob, standIn(t, "podinfo", "6.9.3"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.WriteFile(blob, standIn(t, "podinfo", "6.9.3"), 0o644))
 	code, out, _ = ran(t, "check", dir, "--pack", "pod-security-baseline")
 	if code != exitIncomplete || !strings.Contains(out, "has other content: its digest is") {
 		t.Errorf("wrong content: exit code %d\n%s", code, out)
 	}
-	if err := os.Remove(blob); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.Remove(blob))
 	code, out, _ = ran(t, "check", dir, "--pack", "pod-security-baseline")
 	if code != exitIncomplete || !strings.Contains(out, "run `preadmit fetch --locked`") {
 		t.Errorf("no content: exit code %d\n%s", code, out)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/preadmit/preadmit/policy/policytest"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestKaptest runs kaptest's own suites. Those named invalid-* are to fail,
@@ -87,25 +88,19 @@ func kaptestTree(t *testing.T) string {
 		t.Skip("../shared/corpora is absent")
 	}
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(corpora+"upstream/kaptest")); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.CopyFS(dir, os.DirFS(corpora+"upstream/kaptest")))
 	places := map[string]string{
 		"examples__simple__simple-policy": "examples/simple", "examples__complicated__complicated-policy": "examples/complicated",
 	}
 	policies, _ := filepath.Glob(corpora + "kaptest/*/policies/*.yaml")
 	for _, from := range policies {
 		data, err := os.ReadFile(from)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		place, ok := places[filepath.Base(filepath.Dir(filepath.Dir(from)))]
 		if !ok {
 			place = "internal/tester/testdata"
 		}
-		if err := writeBelow(dir, filepath.Join(place, filepath.Base(from)), data); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, writeBelow(dir, filepath.Join(place, filepath.Base(from)), data))
 	}
 	return dir
 }
@@ -127,8 +122,6 @@ func tested(t *testing.T, dir string, want int) *policytest.Report {
 		t.Errorf("exit code %d, want %d: %s", got, want, stderr.String())
 	}
 	r := &policytest.Report{}
-	if err := json.Unmarshal(stdout.Bytes(), r); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, json.Unmarshal(stdout.Bytes(), r))
 	return r
 }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestWrittenTests has tests written for published policies from published objects,
@@ -31,9 +33,7 @@ func TestWrittenTests(t *testing.T) {
 		t.Run(lib.name, func(t *testing.T) {
 			program := needProgram(t, lib.variable, lib.program)
 			dir := t.TempDir()
-			if err := os.Mkdir(filepath.Join(dir, ".git"), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, os.Mkdir(filepath.Join(dir, ".git"), 0o755))
 			copyCorpora(t, filepath.Join(dir, "policies"), lib.policies)
 			copyCorpora(t, filepath.Join(dir, "objects"), lib.objects)
 			var out, errOut bytes.Buffer
@@ -75,20 +75,12 @@ func copyCorpora(t *testing.T, to string, globs []string) {
 		}
 		for _, file := range files {
 			rel, err := filepath.Rel(gatekeeperCorpora, file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			name := filepath.Join(to, strings.ReplaceAll(filepath.ToSlash(rel), "/.", "/"))
-			if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(name, data, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, os.MkdirAll(filepath.Dir(name), 0o755))
+			rendertest.OK(t, os.WriteFile(name, data, 0o644))
 		}
 	}
 }

@@ -8,30 +8,23 @@ import (
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/disk"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 func treeOf(t *testing.T, dir string) *load.Tree {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	opened, err := disk.OpenTree(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	t.Cleanup(func() { opened.Close() })
 	return &load.Tree{Tree: opened}
 }
 
 func write(t *testing.T, name, content string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	rendertest.OK(t, os.WriteFile(name, []byte(content), 0o644))
 }
 
 // TestBoundObjects holds that units beyond what a run evaluates are errors, and

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render/rendertest"
 	"github.com/preadmit/preadmit/report"
 )
 
@@ -42,12 +43,8 @@ func FuzzBeside(f *testing.F) {
 	for name, text := range files(".git/HEAD", "ref: refs/heads/main\n", "good.yaml", strings.Replace(deniedObjects["pod"], "hidden", "good", 1),
 		"x/z.yaml", fineObject) {
 		name = filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
-			f.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
-			f.Fatal(err)
-		}
+		rendertest.OK(f, os.MkdirAll(filepath.Dir(name), 0o777))
+		rendertest.OK(f, os.WriteFile(name, []byte(text), 0o666))
 	}
 	f.Fuzz(func(t *testing.T, n uint8, data []byte) {
 		if len(data) > 4<<10 {
@@ -59,12 +56,8 @@ func FuzzBeside(f *testing.F) {
 			writeFiles(t, dir, files("x/Chart.yaml", chartFile))
 			defer os.Remove(chart)
 		}
-		if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, data, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.MkdirAll(filepath.Dir(name), 0o777))
+		rendertest.OK(t, os.WriteFile(name, data, 0o666))
 		defer os.Remove(name)
 		var out, errs bytes.Buffer
 		code := run(context.Background(), []string{"check", "--no-cache", "--gitops", "off", "--pack", "pod-security-baseline", "-o", "json", dir}, strings.NewReader(""), &out, &errs)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // A terminal is one of tmux's, with a program in it.
@@ -25,9 +27,7 @@ func newTerminal(t *testing.T, width, height int, dir, command string) *terminal
 		t.Skip("no tmux on PATH: the screen is not driven")
 	}
 	sockets, err := os.MkdirTemp("", "tmux") // a socket's path is short
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	x := &terminal{t, filepath.Join(sockets, "s")}
 	t.Cleanup(func() {
 		x.tmux("kill-server")
@@ -99,15 +99,11 @@ func shot(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("../../testdata/screens", name+".txt")
 	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.WriteFile(file, []byte(got), 0o644))
 		return
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s: %s", name, diff)
 	}
@@ -119,15 +115,11 @@ func coloured(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("../../testdata/screens", name+".ansi")
 	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.WriteFile(file, []byte(got), 0o644))
 		return
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if diff := cmp.Diff(withoutColours(string(want)), withoutColours(got)); diff != "" {
 		t.Errorf("%s: %s", name, diff)
 	}
@@ -145,14 +137,10 @@ func withoutColours(screen string) string {
 func shopTerminal(t *testing.T) (dir, program string) {
 	t.Helper()
 	program, err := exec.LookPath("preadmit") // which testscript put there
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	dir = filepath.Join(t.TempDir(), "shop")
 	for _, err := range []error{os.CopyFS(dir, os.DirFS("../../testdata/repos/shop")), os.MkdirAll(filepath.Join(dir, ".git"), 0o755)} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 	}
 	return dir, program
 }
@@ -164,9 +152,7 @@ func TestTriageInTerminal(t *testing.T) {
 	dir, program := shopTerminal(t)
 	editor := filepath.Join(t.TempDir(), "edit")
 	script := "#!/bin/sh\necho \"$@\" >\"$0.args\"\nsed -i 's/count: 12/count: 3/' \"$1\"\n"
-	if err := os.WriteFile(editor, []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.WriteFile(editor, []byte(script), 0o755))
 	x := newTerminal(t, 120, 32, dir, fmt.Sprintf("EDITOR=%s %s triage --theme dark --date 2026-11-21 -p policies --with infra apps charts", editor, program))
 	shot(t, "list", x.wait("Open 3", "✗ denied images/validations[1]", "^^^^^^ denied"))
 
@@ -218,12 +204,8 @@ func TestTriageInTerminal(t *testing.T) {
 	x.wait("✗ denied require-limits")
 	kustomization := filepath.Join(dir, "apps/api/overlays/staging/kustomization.yaml")
 	data, err = os.ReadFile(kustomization)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(kustomization, bytes.ReplaceAll(data, []byte("newTag: latest"), []byte("newTag: 4.8.0")), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
+	rendertest.OK(t, os.WriteFile(kustomization, bytes.ReplaceAll(data, []byte("newTag: latest"), []byte("newTag: 4.8.0")), 0o644))
 	x.wait("Open 1", "✗ denied require-limits")
 
 	x.press("y", "p")
@@ -275,9 +257,7 @@ func TestTriageSizes(t *testing.T) {
 	_, program := shopTerminal(t)
 	dir := filepath.Join(t.TempDir(), "flux")
 	for _, err := range []error{os.CopyFS(dir, os.DirFS("../../testdata/repos/flux")), os.MkdirAll(filepath.Join(dir, ".git"), 0o755)} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 	}
 	x := newTerminal(t, 120, 40, dir, program+" triage --theme dark --date 2026-11-21")
 	x.wait("✗ denied", "Graph 23")

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // A conversation is a run of triage --plain that a test talks to.
@@ -36,13 +37,9 @@ func newConversation(t *testing.T, dir string, args ...string) *conversation {
 		t.Fatal(err)
 	}
 	out, err := d.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	d.out = bufio.NewReader(out)
-	if err := d.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, d.cmd.Start())
 	t.Cleanup(func() { d.cmd.Process.Kill(); d.cmd.Wait() })
 	return d
 }
@@ -83,12 +80,8 @@ func TestTriageSupervised(t *testing.T) {
 		"large/templates/all.yaml": "{{- range until 100 }}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: x{{ . }}}\ndata: {a: \"{{ repeat 550000 \"x\" }}\"}\n{{- end }}\n",
 	} {
 		file := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		rendertest.OK(t, os.WriteFile(file, []byte(text), 0o644))
 	}
 	d := newConversation(t, dir, "--task-memory", "160")
 	d.expect("", "1. denied: Pod default/good")
@@ -106,9 +99,7 @@ func TestTriageSupervised(t *testing.T) {
 	}
 	d.expect("r", "1. denied: Pod default/good")
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.cmd.Process.Pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	for line := range strings.Lines(string(status)) {
 		var kb int
 		if n, _ := fmt.Sscanf(line, "VmHWM: %d kB", &kb); n == 1 && kb > 300<<10 {
@@ -144,9 +135,7 @@ func TestTriageSavedConfined(t *testing.T) {
 		t.Skip("no strace on PATH: what processes do is not seen")
 	}
 	preadmit, err := exec.LookPath("preadmit")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	dir := slowTree(t)
 	saved := filepath.Join(t.TempDir(), "saved.json")
 	check := exec.Command(preadmit, "check", "--no-cache", "--sandbox", "require", "-o", "json="+saved, "pod.yaml")
@@ -165,9 +154,7 @@ func TestTriageSavedConfined(t *testing.T) {
 		t.Errorf("the report is shown %d times, not again when it is read again:\n%s", n, out)
 	}
 	trace, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if !strings.Contains(string(trace), "landlock_restrict_self(") {
 		t.Error("its child may read every file")
 	}
@@ -182,14 +169,10 @@ func TestTriageReadsNothing(t *testing.T) {
 		t.Skip("no strace on PATH: what processes open is not seen")
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "pod.yaml"), []byte("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {hostPID: true, containers: [{name: a, image: a}]}\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.WriteFile(filepath.Join(dir, "pod.yaml"), []byte("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {hostPID: true, containers: [{name: a, image: a}]}\n"), 0o644))
 	log := filepath.Join(t.TempDir(), "log")
 	preadmit, err := exec.LookPath("preadmit")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	cmd := exec.Command(strace, "-qq", "-f", "-ff", "-e", "trace=openat,openat2,execve,clone,clone3", "-o", log, preadmit, "triage", "--plain", "--no-cache", "--sandbox=off", "--pack", "pod-security-baseline")
 	cmd.Dir, cmd.Stdin = dir, strings.NewReader("1\nx 1\no 1\nq\n")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -199,9 +182,7 @@ func TestTriageReadsNothing(t *testing.T) {
 	files, _ := filepath.Glob(log + ".*")
 	for _, f := range files {
 		data, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		logs[filepath.Ext(f)[1:]] = string(data)
 	}
 	ofChild := make(map[string]bool)

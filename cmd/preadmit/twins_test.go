@@ -12,6 +12,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/preadmit/preadmit/render/git/gittest"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // A twin is a tree in which an object is denied in plain sight, and the tree
@@ -236,9 +237,7 @@ func TestNoTwinIsGreenAndSilent(t *testing.T) {
 				t.Parallel()
 				dir := t.TempDir()
 				repo, err := gittest.Init(dir)
-				if err != nil {
-					t.Fatal(err)
-				}
+				rendertest.OK(t, err)
 				writeFiles(t, dir, tw.plain)
 				if code, said := checkTree(dir); code != exitDenied {
 					t.Fatalf("in plain sight: exit %d\n%s", code, said)
@@ -247,9 +246,7 @@ func TestNoTwinIsGreenAndSilent(t *testing.T) {
 					t.Fatal(err)
 				}
 				for name := range tw.plain {
-					if err := os.Remove(filepath.Join(dir, name)); err != nil {
-						t.Fatal(err)
-					}
+					rendertest.OK(t, os.Remove(filepath.Join(dir, name)))
 				}
 				writeFiles(t, dir, tw.head)
 				alone, said := checkTree(dir)
@@ -271,12 +268,8 @@ func writeFiles(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
 		name = filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.MkdirAll(filepath.Dir(name), 0o777))
+		rendertest.OK(t, os.WriteFile(name, []byte(text), 0o666))
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // valuedDisguises are the twins of an object of a chart, which a change renders only with
@@ -247,9 +249,7 @@ func (tw *twin) repeats(t *testing.T) {
 func replaceFiles(t *testing.T, dir string, old, now map[string]string) {
 	t.Helper()
 	for name := range old {
-		if err := os.Remove(filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.Remove(filepath.Join(dir, name)))
 	}
 	writeFiles(t, dir, now)
 }

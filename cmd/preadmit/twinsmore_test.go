@@ -14,6 +14,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/index"
 
 	"github.com/preadmit/preadmit/render/git/gittest"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 const (
@@ -543,9 +544,7 @@ func (tw *twin) repository(t *testing.T, plain int) string {
 	t.Helper()
 	dir := t.TempDir()
 	repo, err := gittest.Init(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	writeFiles(t, dir, tw.plain)
 	if code, said := checkTree(dir); code != plain && plain >= 0 {
 		t.Fatalf("in plain sight: exit %d\n%s", code, said)
@@ -554,9 +553,7 @@ func (tw *twin) repository(t *testing.T, plain int) string {
 		t.Fatal(err)
 	}
 	for name := range tw.plain {
-		if err := os.Remove(filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.Remove(filepath.Join(dir, name)))
 	}
 	writeFiles(t, dir, tw.head)
 	return dir
@@ -568,24 +565,18 @@ func TestSubmoduleIsNotSilent(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	repo, err := gittest.Init(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	writeFiles(t, dir, files("fine.yaml", fineObject, "apps/h.yaml", deniedObjects["pod"]))
 	if _, err := repo.CommitAll("base"); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(filepath.Join(dir, "apps/h.yaml")); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.Remove(filepath.Join(dir, "apps/h.yaml")))
 	if code, said := checkTree(dir, "--base", "HEAD"); code != exitOK {
 		t.Errorf("deleted: exit %d\n%s", code, said)
 	}
 	var staged bytes.Buffer
 	link := &index.Entry{Name: "apps", Mode: filemode.Submodule, Hash: plumbing.NewHash("1234567890123456789012345678901234567890")}
-	if err := index.NewEncoder(&staged).Encode(&index.Index{Version: 2, Entries: []*index.Entry{link}}); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, index.NewEncoder(&staged).Encode(&index.Index{Version: 2, Entries: []*index.Entry{link}}))
 	writeFiles(t, dir, files(".git/index", staged.String()))
 	if code, said := checkTree(dir, "--base", "HEAD"); code != exitIncomplete || !strings.Contains(said, "in the submodule apps now, which is not checked out") {
 		t.Errorf("a submodule: exit %d\n%s", code, said)

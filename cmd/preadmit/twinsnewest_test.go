@@ -12,6 +12,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/index"
 
 	"github.com/preadmit/preadmit/render/git/gittest"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // newestDisguises are twins about what a chart writes by several conditions, about objects
@@ -237,24 +238,18 @@ func TestSparseCheckoutIsNotSilent(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	repo, err := gittest.Init(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	writeFiles(t, dir, files("in/fine.yaml", fineObject, "out/h.yaml", deniedObjects["pod"]))
 	if _, err := repo.CommitAll("base"); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.RemoveAll(filepath.Join(dir, "out")); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.RemoveAll(filepath.Join(dir, "out")))
 	var staged bytes.Buffer
 	entries := []*index.Entry{{Name: "in/fine.yaml", Mode: filemode.Regular}}
 	for _, name := range []string{"out/h.yaml", "out/new.yaml"} {
 		entries = append(entries, &index.Entry{Name: name, Mode: filemode.Regular, SkipWorktree: true})
 	}
-	if err := index.NewEncoder(&staged).Encode(&index.Index{Version: 3, Entries: entries}); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, index.NewEncoder(&staged).Encode(&index.Index{Version: 3, Entries: entries}))
 	writeFiles(t, dir, files(".git/index", staged.String(), ".git/info/sparse-checkout", "/in/\n"))
 	code, said := checkTree(dir, "--base", "HEAD")
 	for _, want := range []string{

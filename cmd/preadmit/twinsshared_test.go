@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/preadmit/preadmit/render/git/gittest"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // admissionPolicy denies objects of a resource for which the expression is false. Each of
@@ -62,9 +63,7 @@ func TestWeakerResultHidesNone(t *testing.T) {
 			flags := []string{"-p", filepath.Join(dir, "p")}
 			if c.base != nil {
 				repo, err := gittest.Init(dir)
-				if err != nil {
-					t.Fatal(err)
-				}
+				rendertest.OK(t, err)
 				writeFiles(t, dir, c.base)
 				if _, err := repo.CommitAll("base"); err != nil {
 					t.Fatal(err)
@@ -149,9 +148,7 @@ func TestSharedResultHidesNone(t *testing.T) {
 			if code, said := checkTree(dir, "-p", filepath.Join(dir, "p")); code != exitDenied || !strings.Contains(said, "result: 1 denied") {
 				t.Errorf("among others: exit %d\n%s", code, said)
 			}
-			if err := os.Remove(filepath.Join(dir, "denied.yaml")); err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, os.Remove(filepath.Join(dir, "denied.yaml")))
 			if code, said := checkTree(dir, "-p", filepath.Join(dir, "p")); code != exitOK {
 				t.Errorf("the others alone: exit %d\n%s", code, said)
 			}

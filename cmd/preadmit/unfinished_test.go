@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // slowTree is a repository of a denied Pod and charts that take seconds each.
@@ -25,12 +27,8 @@ func slowTree(t *testing.T) string {
 	}
 	for name, text := range files {
 		name = filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		rendertest.OK(t, os.WriteFile(name, []byte(text), 0o644))
 	}
 	return dir
 }
@@ -60,9 +58,7 @@ func TestTerminated(t *testing.T) {
 	cmd.Dir = slowTree(t)
 	var out bytes.Buffer
 	cmd.Stdout = &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, cmd.Start())
 	time.Sleep(700 * time.Millisecond)
 	for range 2 {
 		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestGolden evaluates the objects of each archive and compares the results, one
@@ -36,9 +37,7 @@ func TestGolden(t *testing.T) {
 
 func golden(t *testing.T, file string) {
 	a, err := txtar.ParseFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	got := evaluateArchive(t, a)
 	if again := evaluateArchive(t, a); again != got {
 		t.Errorf("a second run differs:\n%s", again)
@@ -53,9 +52,7 @@ func golden(t *testing.T, file string) {
 		a.Files[i].Data = []byte(got)
 	}
 	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(file, txtar.Format(a), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.WriteFile(file, txtar.Format(a), 0o644))
 	}
 }
 
@@ -86,9 +83,7 @@ func evaluateArchive(t *testing.T, a *txtar.Archive) string {
 	}
 	chain := policy.Chain{Kinds: options.Kinds, Validators: []policy.Validator{e}}
 	results, err := chain.Review(context.Background(), reqs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	for _, r := range results {
 		writeResult(&out, &r)
 	}
@@ -134,9 +129,7 @@ func settings(comment string) map[string]string {
 func parse(t testing.TB, name string, data []byte) []*render.Object {
 	t.Helper()
 	objects, err := render.Parse(name, data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return objects
 }
 

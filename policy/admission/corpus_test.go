@@ -17,6 +17,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/match"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 func readLines(t *testing.T, name string, line func([]byte)) {
@@ -39,9 +40,7 @@ func TestMatchingTable(t *testing.T) {
 	n := 0
 	readLines(t, "vap-tables/k8s-vap-match.jsonl", func(line []byte) {
 		var c matchCase
-		if err := json.Unmarshal(line, &c); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, json.Unmarshal(line, &c))
 		n++
 		c.check(t)
 	})
@@ -256,9 +255,7 @@ func TestBudgets(t *testing.T) {
 			Exprs                            []string
 			Params                           map[string]any
 		}
-		if err := json.Unmarshal(line, &c); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, json.Unmarshal(line, &c))
 		if c.Budget < 0 {
 			return // the limit for one call, see the hostile cases
 		}
@@ -289,9 +286,7 @@ func spend(t *testing.T, object map[string]any, expressions []string, params boo
 		fmt.Fprintf(&text, "  - expression: %q\n", x)
 	}
 	e, err := New(parse(t, "p.yaml", []byte(text.String())), Options{Kinds: testKinds{}, Authorizer: lawyer{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	b := e.policies[0]
 	req := &policy.Request{
 		Operation: policy.Create, Kind: schema.GroupVersionKind{Version: "v1", Kind: "Endpoints"}, Name: "endpoints1", Namespace: "default",

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestCost holds the cost that results tell against what the API server
@@ -30,9 +31,7 @@ spec:
 `
 	object := parse(t, "o.yaml", []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: prod}\ndata: {a: x, b: bbb, c: bb}\n"))
 	e, err := New(parse(t, "p.yaml", []byte(text)), Options{Kinds: testKinds{}, AssumeBound: always, Cost: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	results, err := policy.Chain{Kinds: testKinds{}, Validators: []policy.Validator{e}}.Review(context.Background(), policy.Requests(nil, object))
 	if err != nil || len(results) != 3 {
 		t.Fatal(results, err)
@@ -55,15 +54,11 @@ spec:
 func upstreamCost(t *testing.T, expression string, object map[string]any) int64 {
 	t.Helper()
 	compiler, err := plugincel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	c := compiler.CompileCondition([]plugincel.ExpressionAccessor{&validating.ValidationCondition{Expression: expression}}, plugincel.OptionalVariableDeclarations{}, environment.StoredExpressions)
 	attrs := &upstream.VersionedAttributes{}
 	attrs.VersionedObject.Set(typed(t, object))
 	_, remaining, err := c.ForInput(context.Background(), attrs, nil, plugincel.OptionalVariableBindings{}, nil, celconfig.RuntimeCELCostBudget)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return celconfig.RuntimeCELCostBudget - remaining
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestExplanationsAgree holds what is explained against what is evaluated: on
@@ -23,9 +24,7 @@ func TestExplanationsAgree(t *testing.T) {
 	archives, _ := filepath.Glob("testdata/*.txtar")
 	for _, file := range archives {
 		a, err := txtar.ParseFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		h.archive(a)
 	}
 	folders, _ := filepath.Glob("../../../shared/corpora/kubescape-vap/*")
@@ -238,9 +237,7 @@ func (a *agreement) alone(e *Engine, whole *policy.Explanation, req *policy.Requ
 func TestExplainNothing(t *testing.T) {
 	t.Parallel()
 	e, err := New(nil, Options{Kinds: testKinds{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	es, err := e.Explain(context.Background(), &policy.Request{}, "p", "")
 	if err != nil || len(es) > 0 {
 		t.Errorf("%v %v", es, err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestOutOfBudget spends more than there is.
@@ -55,9 +56,7 @@ spec: {policyName: costly, validationActions: [Deny]}
 func TestHostileObject(t *testing.T) {
 	t.Parallel()
 	e, err := New(parse(t, "p.yaml", []byte(costlyPolicy)), Options{Kinds: testKinds{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	object := fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {quantity: 1e2147483647x, text: %q}\n", strings.Repeat("x", 1<<20))
 	object = strings.Replace(object, "1e2147483647x", `"1e2147483647"`, 1)
 	chain := policy.Chain{Kinds: testKinds{}, Validators: []policy.Validator{e}}
@@ -85,9 +84,7 @@ func TestConcurrentUse(t *testing.T) {
 	text := fmt.Sprintf(expressionPolicy, 1, "Fail", "[]", "object.metadata.name == 'x'", "object.metadata.name == 'x'", "true")
 	options := Options{Kinds: testKinds{}, Cluster: policy.NewCluster(cluster...), AssumeBound: always, Authorizer: lawyer{}}
 	e, err := New(parse(t, "p.yaml", []byte(text)), options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	chain := policy.Chain{Kinds: options.Kinds, Validators: []policy.Validator{e}}
 	all := make([][]policy.Result, 8)
 	var group sync.WaitGroup
@@ -108,9 +105,7 @@ func TestConcurrentUse(t *testing.T) {
 func TestCancelled(t *testing.T) {
 	t.Parallel()
 	e, err := New(parse(t, "p.yaml", []byte(costlyPolicy)), Options{Kinds: testKinds{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := e.Validate(ctx, &policy.Request{}); !errors.Is(err, context.Canceled) {
@@ -122,9 +117,7 @@ func TestCancelled(t *testing.T) {
 func TestRules(t *testing.T) {
 	t.Parallel()
 	e, err := New(parse(t, "p.yaml", []byte(costlyPolicy)), Options{Kinds: testKinds{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	rules := e.Rules()
 	if len(rules) != 6 {
 		t.Fatal(rules)

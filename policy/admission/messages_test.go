@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestCostlyMessages holds that messageExpressions whose cost can't be bounded count
@@ -24,9 +26,7 @@ func TestCostlyMessages(t *testing.T) {
 	policies, objects := parse(t, "p.yaml", []byte(text.String())), parse(t, "o.yaml", []byte(data.String()))
 	compareWithOracle(t, policies, objects, nil)
 	e, err := New(append(policies, parse(t, "b.yaml", []byte("apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicyBinding\nmetadata: {name: costly}\nspec: {policyName: costly, validationActions: [Deny]}\n"))...), Options{Kinds: testKinds{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	req := requestsAbout(t, e.options.Kinds, objects[0])[0]
 	results, err := e.Validate(t.Context(), &req)
 	if err != nil || len(results) == 0 || !strings.Contains(results[0].Message, "running out of cost budget") {

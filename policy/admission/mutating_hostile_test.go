@@ -15,6 +15,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // mutatedBy takes an object through one policy, and gives what would be stored
@@ -30,9 +31,7 @@ func mutatedBy(t testing.TB, p mutationPolicy, o *render.Object) (*render.Object
 		t.Fatal(faults.String())
 	}
 	stored, results, err := chain.Stored(context.Background(), policy.Requests(nil, []*render.Object{o}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return stored[0], results
 }
 
@@ -103,9 +102,7 @@ func publishedMutation(t *testing.T, dir string) bool {
 		files, _ := filepath.Glob(filepath.Join(dir, sub, "*.yaml"))
 		for _, f := range files {
 			data, err := os.ReadFile(f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			objects, _ := render.Parse(filepath.Base(f), data)
 			all = append(all, objects...)
 		}
@@ -122,9 +119,7 @@ func publishedMutation(t *testing.T, dir string) bool {
 		reqs[i].UserInfo = policy.UserInfo{Username: "e2e", Groups: []string{"system:authenticated"}}
 	}
 	stored, results, err := chain.Stored(context.Background(), reqs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	got := map[string]*render.Object{}
 	for _, o := range stored {
 		got[o.GetName()] = o
@@ -163,9 +158,7 @@ func labelsIn(t *testing.T, dir, namespace string) string {
 		if err == nil {
 			err = yaml.Unmarshal(data, &values)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 	}
 	for _, n := range values.NamespaceSelector {
 		if n.Name == namespace {

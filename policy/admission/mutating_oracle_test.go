@@ -35,6 +35,7 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/match"
 	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // A server is the API server's mutating admission: its dispatcher, its patchers
@@ -51,9 +52,7 @@ func newServer(t testing.TB, kinds *schema.Kinds) *server {
 	t.Helper()
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{appsv1.AddToScheme, corev1.AddToScheme} {
-		if err := add(s); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, add(s))
 	}
 	for _, o := range []runtime.Object{&appsv1.Deployment{}, &corev1.Pod{}, &corev1.Service{}} {
 		s.AddTypeDefaultingFunc(o, func(obj any) { setDefaults(kinds, obj.(runtime.Object), s) })
@@ -95,9 +94,7 @@ func (everyNamespace) List(labels.Selector) ([]*corev1.Namespace, error) { retur
 func hook(t testing.TB, p *v1.MutatingAdmissionPolicy) mutating.PolicyHook {
 	t.Helper()
 	compiler, err := plugincel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	vars := plugincel.OptionalVariableDeclarations{HasParams: p.Spec.ParamKind != nil, HasAuthorizer: true}
 	for _, v := range p.Spec.Variables {
 		compiler.CompileAndStoreVariable(&validating.Variable{Name: v.Name, Expression: v.Expression}, vars, environment.StoredExpressions)
@@ -128,17 +125,11 @@ func hook(t testing.TB, p *v1.MutatingAdmissionPolicy) mutating.PolicyHook {
 func (s *server) mutate(t testing.TB, kinds *schema.Kinds, hooks []mutating.PolicyHook, o *render.Object) (map[string]any, error) {
 	t.Helper()
 	admitted, err := kinds.Admit(o, "default")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	gvk := o.GroupVersionKind()
 	into, err := s.scheme.New(gvk)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(admitted, into); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
+	rendertest.OK(t, runtime.DefaultUnstructuredConverter.FromUnstructured(admitted, into))
 	into.GetObjectKind().SetGroupVersionKind(gvk)
 	attrs := upstream.NewAttributesRecord(into, nil, gvk, "default", o.GetName(), kinds.Resource(gvk).GroupVersionResource, "",
 		upstream.Create, &metav1.CreateOptions{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "CreateOptions"}}, false, &user.DefaultInfo{Name: "alice"})
@@ -153,15 +144,11 @@ func (s *server) mutate(t testing.TB, kinds *schema.Kinds, hooks []mutating.Poli
 		}
 	}
 	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(into)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	u := &unstructured.Unstructured{Object: tree}
 	u.SetGroupVersionKind(gvk)
 	held, err := kinds.Admit(&render.Object{Unstructured: u}, "default")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return held, nil
 }
 
@@ -330,9 +317,7 @@ const oracleObjects = `
 func TestMutatingOracle(t *testing.T) {
 	t.Parallel()
 	kinds, err := schema.New(nil, schema.Options{KubeVersion: "1.36"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	s := newServer(t, kinds)
 	var sets [][]mutationPolicy
 	for _, p := range oracleMutations {
@@ -370,22 +355,16 @@ func TestMutatingOracle(t *testing.T) {
 func tree(t testing.TB, o any) map[string]any {
 	t.Helper()
 	data, err := json.Marshal(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	var m map[string]any
-	if err := json.Unmarshal(data, &m); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, json.Unmarshal(data, &m))
 	return m
 }
 
 func compareMutation(t *testing.T, name string, chain policy.Chain, o *render.Object, want map[string]any, refusal error) (worded int) {
 	t.Helper()
 	stored, results, err := chain.Stored(context.Background(), []policy.Request{{Operation: policy.Create, Object: o, UserInfo: policy.UserInfo{Username: "alice"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	i := slices.IndexFunc(results, func(r policy.Result) bool { return r.Outcome == policy.Error && r.Action == policy.Deny })
 	switch {
 	case refusal == nil && i >= 0:

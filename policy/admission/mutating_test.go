@@ -16,6 +16,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestMutating takes the objects of each archive through a chain and compares
@@ -38,9 +39,7 @@ func TestMutating(t *testing.T) {
 
 func goldenMutations(t *testing.T, file string) {
 	a, err := txtar.ParseFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	got := mutateArchive(t, a)
 	if again := mutateArchive(t, a); again != got {
 		t.Errorf("a second run differs:\n%s", again)
@@ -51,9 +50,7 @@ func goldenMutations(t *testing.T, file string) {
 	}
 	if os.Getenv("UPDATE_GOLDEN") != "" {
 		last.Data = []byte(got)
-		if err := os.WriteFile(file, txtar.Format(a), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.WriteFile(file, txtar.Format(a), 0o644))
 	} else if string(last.Data) != got {
 		t.Errorf("want:\n%s\ngot:\n%s", last.Data, got)
 	}
@@ -74,9 +71,7 @@ func mutateArchive(t *testing.T, a *txtar.Archive) string {
 		reqs[i].UserInfo.Username = setting["user"]
 	}
 	results, err := chain.Review(context.Background(), reqs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	for _, r := range results {
 		out.WriteString(r.Engine[:1] + " ")
 		writeResult(&out, &r)
@@ -85,9 +80,7 @@ func mutateArchive(t *testing.T, a *txtar.Archive) string {
 		}
 	}
 	stored, _, err := chain.Stored(context.Background(), reqs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	for _, o := range stored {
 		if o != nil {
 			writeObject(t, &out, o)
@@ -98,9 +91,7 @@ func mutateArchive(t *testing.T, a *txtar.Archive) string {
 
 func writeObject(t *testing.T, out *strings.Builder, o *render.Object) {
 	data, err := yaml.Marshal(o.Object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	fmt.Fprintf(out, "---\n%s", data)
 }
 
@@ -109,9 +100,7 @@ func newChain(t testing.TB, objects map[string][]*render.Object, setting map[str
 	t.Helper()
 	all := append(objects["cluster.yaml"], objects["object.yaml"]...)
 	kinds, err := schema.New(all, schema.Options{KubeVersion: setting["version"]})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	options := Options{Kinds: kinds, Cluster: policy.NewCluster(all...), KubeVersion: setting["version"]}
 	if setting["unbound"] == "assume" {
 		options.AssumeBound = always
@@ -134,9 +123,7 @@ func TestMutationTable(t *testing.T) {
 	n, right := 0, 0
 	readLines(t, "vap-tables/k8s-map.jsonl", func(line []byte) {
 		var c mutationCase
-		if err := json.Unmarshal(line, &c); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, json.Unmarshal(line, &c))
 		n++
 		if c.check(t) {
 			right++
@@ -195,9 +182,7 @@ func (m *mutationCase) compare(t *testing.T, chain policy.Chain, faults string) 
 	t.Helper()
 	reqs := []policy.Request{{Operation: policy.Create, Object: object(t, m.Object), UserInfo: policy.UserInfo{Username: "u"}}}
 	stored, results, err := chain.Stored(context.Background(), reqs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if m.Error != "" {
 		for _, r := range results {
 			if strings.Contains(r.Message, m.Error) && r.Outcome == policy.Error {
@@ -224,9 +209,7 @@ func (m *mutationCase) compare(t *testing.T, chain policy.Chain, faults string) 
 func object(t testing.TB, tree map[string]any) *render.Object {
 	t.Helper()
 	data, err := json.Marshal(tree)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return parse(t, "table.json", data)[0]
 }
 

@@ -32,6 +32,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // oracle is the API server's validator of a policy, put together as its plugin
@@ -41,9 +42,7 @@ func oracle(t testing.TB, p *v1.ValidatingAdmissionPolicy) validating.Validator 
 	full := plugincel.OptionalVariableDeclarations{HasParams: p.Spec.ParamKind != nil, HasAuthorizer: true}
 	plain := plugincel.OptionalVariableDeclarations{HasParams: p.Spec.ParamKind != nil}
 	compiler, err := plugincel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	for _, v := range p.Spec.Variables {
 		compiler.CompileAndStoreVariable(&validating.Variable{Name: v.Name, Expression: v.Expression}, full, environment.StoredExpressions)
 	}
@@ -82,9 +81,7 @@ func typed(t testing.TB, tree map[string]any) runtime.Object {
 	if err != nil {
 		return u
 	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(tree, o); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, runtime.DefaultUnstructuredConverter.FromUnstructured(tree, o))
 	o.GetObjectKind().SetGroupVersionKind(u.GroupVersionKind())
 	return o
 }
@@ -290,9 +287,7 @@ func namespaceOf(t *testing.T, e *Engine, req *policy.Request) *corev1.Namespace
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: req.Namespace, Labels: map[string]string{corev1.LabelMetadataName: req.Namespace}}}
 	if o := e.options.Cluster.Namespace(nil, req.Namespace); o != nil {
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(namespaceTree(o, req.Namespace), ns); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, runtime.DefaultUnstructuredConverter.FromUnstructured(namespaceTree(o, req.Namespace), ns))
 	}
 	return ns
 }
@@ -335,9 +330,7 @@ func TestAgreesWithUpstream(t *testing.T) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			t.Parallel()
 			a, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			if strings.Contains(string(a.Comment), "oracle: no") {
 				t.Skip("the archive is about what upstream does not know")
 			}

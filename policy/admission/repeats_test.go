@@ -12,6 +12,7 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/enginetest"
 	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // readingExpressions read objects in every way that the reads of a policy tell apart.
@@ -49,9 +50,7 @@ func TestRepeats(t *testing.T) {
 		var policies []*render.Object
 		for _, f := range files {
 			data, err := os.ReadFile(f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			policies = append(policies, parse(t, f, data)...)
 		}
 		holdRepeats(t, policies, parse(t, "o.yaml", []byte(fmt.Sprintf(benchObject, 1)+restlessObject)))
@@ -106,15 +105,11 @@ spec:
 func holdRepeats(t *testing.T, policies, objects []*render.Object) {
 	t.Helper()
 	kinds, err := schema.New(nil, schema.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	cluster := policy.NewCluster()
 	engine := func() *Engine {
 		e, err := New(policies, Options{Cluster: cluster, Kinds: kinds})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		return e
 	}
 	with, without := engine(), engine()

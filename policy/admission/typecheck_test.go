@@ -21,14 +21,13 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 func kindsOf(t testing.TB, crds ...*render.Object) *schema.Kinds {
 	t.Helper()
 	kinds, err := schema.New(crds, schema.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return kinds
 }
 
@@ -82,9 +81,7 @@ func upstreamWarnings(checker *validating.TypeChecker, p *v1.ValidatingAdmission
 func ourWarnings(t testing.TB, checker *typeChecker, c *compiled) []string {
 	t.Helper()
 	found, err := checker.find(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	var all []string
 	for _, w := range found {
 		for _, kind := range w.kinds {
@@ -251,9 +248,7 @@ func eachPolicyFile(t testing.TB, root string, f func(string, []*render.Object))
 		f(path, objects)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 }
 
 // BenchmarkTypes compiles 30 policies of three validations, each about three

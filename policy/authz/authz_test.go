@@ -15,6 +15,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // The interface of k8s.io/apiserver that engines ask.
@@ -81,9 +82,7 @@ func parseCheck(t testing.TB, line string) authorizer.AttributesRecord {
 func objects(t testing.TB, file, text string) []*render.Object {
 	t.Helper()
 	all, err := render.Parse(file, []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	unit := &render.Unit{Source: render.Source{Path: file}}
 	for _, o := range all {
 		o.Unit = unit
@@ -94,9 +93,7 @@ func objects(t testing.TB, file, text string) []*render.Object {
 func mustNew(t testing.TB, mode string, o Options) *Authorizer {
 	t.Helper()
 	a, err := New(mode, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return a
 }
 

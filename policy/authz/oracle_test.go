@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // An oracleCluster and its checks are what the nested module oracle reads, one
@@ -60,22 +61,16 @@ func askOracle(t *testing.T, clusters []oracleCluster) [][]oracleAnswer {
 	binary := needOracle(t)
 	var in bytes.Buffer
 	for _, c := range clusters {
-		if err := json.NewEncoder(&in).Encode(c); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, json.NewEncoder(&in).Encode(c))
 	}
 	command := exec.Command(binary)
 	command.Stdin, command.Stderr = &in, os.Stderr
 	out, err := command.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	var all [][]oracleAnswer
 	for d := json.NewDecoder(bytes.NewReader(out)); d.More(); {
 		var answers []oracleAnswer
-		if err := d.Decode(&answers); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, d.Decode(&answers))
 		all = append(all, answers)
 	}
 	return all
@@ -194,9 +189,7 @@ func TestDefaults(t *testing.T) {
 		record(t, golden, checks)
 	}
 	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	o := cluster(t, defaultBindings)
 	o.KubeVersion = "1.36"
 	a := mustNew(t, "rbac", o)
@@ -213,9 +206,7 @@ func record(t *testing.T, golden string, checks []string) {
 	o := oracleCluster{Defaults: true}
 	for _, b := range objects(t, "b.yaml", defaultBindings) {
 		data, err := b.MarshalJSON()
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		if b.GetKind() == "RoleBinding" {
 			o.RoleBindings = append(o.RoleBindings, decode[rbacv1.RoleBinding](t, data))
 		} else {
@@ -226,16 +217,12 @@ func record(t *testing.T, golden string, checks []string) {
 		o.Checks = append(o.Checks, oracleCheckOf(parseCheck(t, c)))
 	}
 	text := allowed(checks, askOracle(t, []oracleCluster{o})[0])
-	if err := os.WriteFile(golden, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.WriteFile(golden, []byte(text), 0o644))
 }
 
 func decode[T any](t *testing.T, data []byte) *T {
 	var v T
-	if err := json.Unmarshal(data, &v); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, json.Unmarshal(data, &v))
 	return &v
 }
 

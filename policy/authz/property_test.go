@@ -18,6 +18,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // A naive cluster decides without an index, by what Kubernetes exports for it:
@@ -56,9 +57,7 @@ func (n *naive) selected(t *testing.T, r *rbacv1.ClusterRole) []rbacv1.PolicyRul
 	}
 	for i := range r.AggregationRule.ClusterRoleSelectors {
 		selector, err := metav1.LabelSelectorAsSelector(&r.AggregationRule.ClusterRoleSelectors[i])
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		for _, other := range n.clusterRoles {
 			if other != r && selector.Matches(labelSet(other.Labels)) {
 				rules = append(rules, other.Rules...)
@@ -242,9 +241,7 @@ func (n *naive) inOrder(t *testing.T) []*render.Object {
 	var all []*render.Object
 	add := func(kind string, o any) {
 		tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		tree["apiVersion"], tree["kind"] = "rbac.authorization.k8s.io/v1", kind
 		all = append(all, &render.Object{Unstructured: &unstructured.Unstructured{Object: tree}})
 	}

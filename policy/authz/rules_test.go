@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 const ruleFile = `
@@ -33,9 +34,7 @@ rules:
 func mustParse(t testing.TB, text string) *Authorizer {
 	t.Helper()
 	a, err := Parse("r.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if a.Assumed != "authorizer: decided by the rules of r.yaml" {
 		t.Errorf("assumed %q", a.Assumed)
 	}
@@ -159,9 +158,7 @@ func TestErrors(t *testing.T) {
 		"testdata/user.errors":  func(data []byte) error { _, err := ParseUser("f.yaml", data); return err },
 	} {
 		want, err := os.ReadFile(golden)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		var got strings.Builder
 		for section := range strings.SplitSeq(strings.TrimPrefix(string(want), "==== "), "\n==== ") {
 			title, rest, _ := strings.Cut(section, "\n")
@@ -182,9 +179,7 @@ func TestErrors(t *testing.T) {
 			}
 		}
 		if os.Getenv("UPDATE_GOLDEN") != "" {
-			if err := os.WriteFile(golden, []byte(got.String()), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, os.WriteFile(golden, []byte(got.String()), 0o644))
 		} else if diff := cmp.Diff(string(want), got.String()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", golden, diff)
 		}

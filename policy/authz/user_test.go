@@ -7,14 +7,13 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 func parseLabels(t testing.TB, s string) labels.Requirements {
 	t.Helper()
 	r, err := labels.ParseToRequirements(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return r
 }
 

@@ -11,23 +11,20 @@ import (
 	"github.com/preadmit/preadmit/policy/crd"
 	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // archive parses a file of an archive in testdata.
 func archive(t testing.TB, name, file string) []*render.Object {
 	t.Helper()
 	a, err := txtar.ParseFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	for _, f := range a.Files {
 		if f.Name != file {
 			continue
 		}
 		objects, err := render.Parse(file, f.Data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		return objects
 	}
 	t.Fatalf("%s has no %s", name, file)

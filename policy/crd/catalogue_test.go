@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestCatalogued turns schemas as catalogues write them back into those of
@@ -31,9 +33,7 @@ func TestCatalogued(t *testing.T) {
 			continue
 		}
 		data, err := json.Marshal(d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		var got struct {
 			Metadata struct{ Name string }
 			Spec     struct {

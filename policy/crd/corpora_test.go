@@ -13,6 +13,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestPublishedDefinitions evaluates the CustomResourceDefinitions of published
@@ -76,9 +77,7 @@ func TestKubectlValidate(t *testing.T) {
 	if err != nil {
 		t.Skip("no corpus here")
 	}
-	if err := json.Unmarshal(data, &cases); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, json.Unmarshal(data, &cases))
 	for _, c := range cases {
 		objects := parse(t, os.DirFS(dir), c.Resource.File)
 		var got strings.Builder

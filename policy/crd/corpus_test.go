@@ -19,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/common"
 
 	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // A row is a case of the API server's own tests of CEL in CRDs.
@@ -58,9 +59,7 @@ func TestCorpus(t *testing.T) {
 	score := map[string][2]int{}
 	for line := range bytes.Lines(data) {
 		var x row
-		if err := json.Unmarshal(line, &x); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, json.Unmarshal(line, &x))
 		ok, all := x.run(t)
 		s := score[x.Kind]
 		score[x.Kind] = [2]int{s[0] + ok, s[1] + all}

@@ -55,14 +55,10 @@ func evaluateBy(t testing.TB, version string, known *crd.Reviews, all, old, obje
 		t.Fatal(err)
 	}
 	engine, err := crd.New(all, crd.Options{KubeVersion: version, Reviews: known})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	chain := policy.Chain{Kinds: kinds, Validators: []policy.Validator{engine}}
 	results, err := chain.Review(context.Background(), policy.Requests(old, objects))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return results
 }
 
@@ -73,9 +69,7 @@ func parse(t testing.TB, fsys fs.FS, name string) []*render.Object {
 		return nil
 	}
 	objects, err := render.Parse(name, data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return objects
 }
 
@@ -107,9 +101,7 @@ func TestRules(t *testing.T) {
 	t.Parallel()
 	definitions, objects := archive(t, "testdata/cel.txtar", "with.yaml"), archive(t, "testdata/cel.txtar", "object.yaml")
 	engine, err := crd.New(definitions, crd.Options{KubeVersion: "1.31"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	documented := map[string]render.Span{}
 	for _, r := range engine.Rules() {
 		documented[r.Policy+" "+r.Name] = r.Origin

@@ -24,6 +24,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestOracle holds our evaluation of rules against the API server's own
@@ -98,23 +99,17 @@ func oracleCases(t *testing.T) map[string]*oracleCase {
 	cases := map[string]*oracleCase{}
 	for _, file := range []string{"testdata/cel.txtar", "testdata/update.txtar"} {
 		a, err := txtar.ParseFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		var trees []*render.Object
 		for _, f := range a.Files {
 			if strings.HasSuffix(f.Name, ".yaml") {
 				objects, err := render.Parse(f.Name, f.Data)
-				if err != nil {
-					t.Fatal(err)
-				}
+				rendertest.OK(t, err)
 				trees = append(trees, objects...)
 			}
 		}
 		compiled, err := newDefinition(trees[0], cel.Newest()).versions[0].compile()
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		for i, o := range trees[1:] {
 			cases[fmt.Sprint(filepath.Base(file), i)] = newOracleCase(compiled.structural, true, o.Object, nil)
 		}
@@ -122,9 +117,7 @@ func oracleCases(t *testing.T) map[string]*oracleCase {
 	data, _ := os.ReadFile("../../../shared/corpora/crd-cel/crd-cel.jsonl")
 	for line := range bytes.Lines(data) {
 		var x row
-		if err := json.Unmarshal(line, &x); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, json.Unmarshal(line, &x))
 		if x.Kind == "compile" || x.Kind == "fieldPath" {
 			continue
 		}

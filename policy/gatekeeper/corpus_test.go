@@ -10,6 +10,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // corpora are gator's own suites, and those of the Gatekeeper library, each
@@ -54,17 +55,11 @@ func runCorpusCase(t *testing.T, dir string) {
 		objects = append(objects, parseFile(t, p)...)
 	}
 	e, err := New(objects, Options{Written: true, EnforcementPoint: PointGator})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	data, err := os.ReadFile(filepath.Join(dir, "expect.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	var cases []expected
-	if err := json.Unmarshal(data, &cases); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, json.Unmarshal(data, &cases))
 	for _, c := range cases {
 		var inventory []*render.Object
 		for _, f := range c.Inventory {
@@ -72,9 +67,7 @@ func runCorpusCase(t *testing.T, dir string) {
 		}
 		subject := parseFile(t, filepath.Join(dir, c.Resource.File))[c.Resource.Doc]
 		responses, err := e.With(policy.NewCluster(inventory...)).Review(t.Context(), Review{Object: subject})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		for _, a := range c.Assertions {
 			if n := counted(responses, a.Message); !holds(a.Violations, n) {
 				t.Errorf("%s: %d violations, want %v: %v", c.Case, n, a.Violations, responses)
@@ -108,9 +101,7 @@ func holds(want any, n int) bool {
 func parseFile(t testing.TB, path string) []*render.Object {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	objects, err := render.Parse(filepath.Base(path), data)
 	for _, e := range render.Errors(err) {
 		if !e.Warning {

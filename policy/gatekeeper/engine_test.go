@@ -11,6 +11,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // templateOf is a template of kind K in Rego.
@@ -84,9 +85,7 @@ func parseOne(t testing.TB, text string) *render.Object {
 func parseAll(t testing.TB, text string) []*render.Object {
 	t.Helper()
 	objects, err := render.Parse("policy.yaml", []byte(strings.TrimLeft(text, "\n")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return objects
 }
 
@@ -106,9 +105,7 @@ func requestOf(t testing.TB, text string) *policy.Request {
 func said(t testing.TB, e *Engine, req *policy.Request) []string {
 	t.Helper()
 	results, err := e.Validate(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	var lines []string
 	for _, r := range results {
 		line := fmt.Sprintf("%s %s %s/%s: %s", r.Outcome, r.Action, r.Rule, r.Policy, r.Message)
@@ -321,9 +318,7 @@ spec:
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			e, err := New(parseAll(t, c.policies), Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			if diff := cmp.Diff(c.want, said(t, e, requestOf(t, c.object))); diff != "" {
 				t.Error(diff)
 			}
@@ -418,9 +413,7 @@ validations:
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			e, err := New(parseAll(t, c.policies), Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			req := requestOf(t, deployment)
 			if diff := cmp.Diff(c.want, said(t, e, req)); diff != "" {
 				t.Error(diff)
@@ -455,9 +448,7 @@ func TestFields(t *testing.T) {
 			t.Parallel()
 			rego := "package k\nviolation[{\"msg\": \"x\", \"details\": " + c.details + "}]"
 			e, err := New(parseAll(t, templateOf(rego)+plainConstraint), Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			req := requestOf(t, `{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: shop}, spec: {containers: [{name: a, image: b}]}}`)
 			results, err := e.Validate(t.Context(), req)
 			if err != nil || len(results) != 1 {
@@ -483,9 +474,7 @@ violation[{"msg": msg}] {
 	old := parseOne(t, `{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: shop, labels: {v: old}}}`)
 	req.Operation, req.OldObject, req.OldAdmitted = policy.Update, old, old.Object
 	e, err := New(parseAll(t, policies), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if got := said(t, e, req); len(got) != 1 || got[0] != `fail deny K/c: UPDATE {"v": "new"} {"v": "old"}` {
 		t.Error(got)
 	}
@@ -535,13 +524,9 @@ spec:
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			e, err := New(parseAll(t, c.policies), Options{Cluster: policy.NewCluster(objects...), Now: time.Now})
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			results, err := e.Validate(t.Context(), requestOf(t, pod))
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			var got []string
 			for _, r := range results {
 				got = append(got, r.Message)

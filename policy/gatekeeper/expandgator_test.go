@@ -20,6 +20,7 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
 	"github.com/preadmit/preadmit/policy/internal/mutator"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestBesideGator takes what was written for it through mutators and expansion
@@ -59,9 +60,7 @@ func besideGator(t *testing.T, file string) {
 	made, errs := expandAll(t, "input.yaml", input)
 	if os.Getenv("UPDATE_GOLDEN") != "" {
 		said.Data = []byte(errs)
-		if err := os.WriteFile(file, txtar.Format(a), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.WriteFile(file, txtar.Format(a), 0o600))
 	}
 	if diff := cmp.Diff(string(said.Data), errs); diff != "" {
 		t.Error(diff)
@@ -83,9 +82,7 @@ var runID = regexp.MustCompile(`mutation [0-9a-f-]{36} `)
 // askGator gives what gator prints, without what is another each time.
 func askGator(t *testing.T, bin string, input []byte) []byte {
 	file := filepath.Join(t.TempDir(), "input.yaml")
-	if err := os.WriteFile(file, input, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.WriteFile(file, input, 0o600))
 	cmd := exec.Command(bin, "expand", "--filename", file)
 	var said bytes.Buffer
 	cmd.Stderr = &said
@@ -127,9 +124,7 @@ func expandAll(t testing.TB, file string, input []byte) (made []any, said string
 			}
 		}
 		found, results, err := e.expand(t.Context(), x)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		for _, r := range results {
 			fmt.Fprintf(&b, "%s: %s/%s: %s %v\n", r.Outcome, r.Rule, r.Policy, r.Message, r.Fields)
 		}
@@ -149,9 +144,7 @@ func plainly(t testing.TB, v any) any {
 	if err == nil {
 		err = yaml.Unmarshal(data, &out)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return out
 }
 

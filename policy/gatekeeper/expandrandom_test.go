@@ -10,6 +10,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // randomCases is how many random inputs were recorded.
@@ -27,14 +29,10 @@ func TestRandomBesideGator(t *testing.T) {
 		for i := range randomCases {
 			fmt.Fprintln(&b, gatorSum(t, askGator(t, bin, randomInput(uint64(i)))))
 		}
-		if err := os.WriteFile(file, b.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.WriteFile(file, b.Bytes(), 0o600))
 	}
 	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	want := strings.Fields(string(data))
 	refused, kinds := 0, map[string]bool{}
 	for i := range randomCases {
@@ -66,9 +64,7 @@ func gatorSum(t *testing.T, said []byte) string {
 
 func sum(t *testing.T, v any) string {
 	data, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	h := sha256.Sum256(data)
 	return hex.EncodeToString(h[:6])
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestImplied evaluates what expansion templates make of objects, with the lines
@@ -30,9 +31,7 @@ func TestImplied(t *testing.T) {
 		}
 		chain := policy.Chain{Kinds: bareKinds{}, Validators: []policy.Validator{e}}
 		results, err := chain.Review(t.Context(), policy.Requests(nil, objects))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		for _, r := range results {
 			place := "nowhere"
 			if len(r.Origins) > 0 {
@@ -58,19 +57,13 @@ func TestImpliedBesideGator(t *testing.T) {
 	}
 	for _, record := range records {
 		a, err := txtar.ParseFile(strings.TrimSuffix(record, ".gator") + ".txtar")
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		policies, objects := a.Files[0].Data, evaluated(t, a.Files[1].Data)
 		if bin := os.Getenv("GATOR"); bin != "" && os.Getenv("UPDATE_GOLDEN") != "" {
-			if err := os.WriteFile(record, testWithGator(t, bin, policies, objects), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, os.WriteFile(record, testWithGator(t, bin, policies, objects), 0o600))
 		}
 		want, err := os.ReadFile(record)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		if diff := cmp.Diff(string(want), reviewAll(t, policies, objects)); diff != "" {
 			t.Errorf("%s: %s", record, diff)
 		}
@@ -88,9 +81,7 @@ func evaluated(t *testing.T, objects []byte) []byte {
 func testWithGator(t *testing.T, bin string, policies, objects []byte) []byte {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "input.yaml")
-	if err := os.WriteFile(file, slices.Concat(policies, []byte("---\n"), objects), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.WriteFile(file, slices.Concat(policies, []byte("---\n"), objects), 0o600))
 	out, _ := exec.Command(bin, "test", "--filename", file, "--output", "json").Output() // fails where there are violations
 	var found []struct {
 		Msg               string
@@ -119,15 +110,11 @@ func testWithGator(t *testing.T, bin string, policies, objects []byte) []byte {
 func reviewAll(t *testing.T, policies, objects []byte) string {
 	t.Helper()
 	e, err := New(parseAll(t, string(policies)), Options{Written: true, EnforcementPoint: PointGator})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	var lines []string
 	for _, o := range parseFrom(t, "objects.yaml", objects) {
 		responses, err := e.Review(t.Context(), Review{Object: o})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		for _, r := range responses {
 			lines = append(lines, fmt.Sprintf("%s/%s %s %s/%s: %s\n", o.GetKind(), o.GetName(), strings.Join(r.Actions, ","), r.Constraint.GetKind(), r.Constraint.GetName(), r.Message))
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 func TestExplain(t *testing.T) {
@@ -65,9 +66,7 @@ namespaceSelector: unknown (labels of namespace shop are unknown: give the Names
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			e, err := New(parseAll(t, c.policies), Options{Cluster: policy.NewCluster(parseAll(t, c.cluster)...)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			all, err := e.Explain(t.Context(), requestOf(t, c.object), "c", "")
 			if err != nil || len(all) != 1 {
 				t.Fatal(all, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
 	"github.com/preadmit/preadmit/policy/internal/mutator"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // everything is one of each kind that the package reads, with all their fields.
@@ -231,9 +232,7 @@ func TestHostileExpansion(t *testing.T) {
 			}
 		}
 		e, err := newExpansions(parseAll(t, strings.Join(texts, "---\n")), &mutator.Set{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		inTwoMinutes(t, func() {
 			made, results, err := e.expand(t.Context(), gatekeeperdoc.Matchable{Object: spec, Source: gatekeeperdoc.SourceOriginal})
 			if err != nil || len(made) > maxExpanded || len(results) == 0 || len(results) > maxExpandErrors || !strings.Contains(results[0].Message, want) {

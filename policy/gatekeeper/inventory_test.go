@@ -10,6 +10,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // seesServices says what it finds of Services, in all namespaces.
@@ -30,9 +31,7 @@ func TestInventoryBefore(t *testing.T) {
 {apiVersion: v1, kind: Service, metadata: {name: b, namespace: shop}, spec: {port: 81}}
 `)
 	e, err := New(parseAll(t, templateOf(seesServices)+plainConstraint), Options{Cluster: policy.NewCluster(objects...)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	req := requestOf(t, `{apiVersion: v1, kind: Service, metadata: {name: a, namespace: shop}, spec: {port: 80}}`)
 	if diff := cmp.Diff([]string{"fail deny K/c: shop/b 81"}, said(t, e, req)); diff != "" {
 		t.Error(diff)
@@ -61,9 +60,7 @@ func TestInventoryUnits(t *testing.T) {
 		in(prod, `{apiVersion: v1, kind: Service, metadata: {name: b, namespace: shop}, spec: {port: 3}}`),
 	}
 	e, err := New(parseAll(t, templateOf(seesServices)+plainConstraint), Options{Cluster: policy.NewCluster(objects...)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	for unit, want := range map[*render.Unit][]string{
 		dev:  {"fail deny K/c: shop/a 1"},
 		prod: {"fail deny K/c: shop/a 2", "fail deny K/c: shop/b 3"},
@@ -92,9 +89,7 @@ func TestInventoryClusters(t *testing.T) {
 		objects = append(objects, o)
 	}
 	e, err := New(parseAll(t, templateOf(seesServices)+plainConstraint), Options{Cluster: policy.NewCluster(objects...)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	dev, prod := []string{"fail deny K/c: shop/s0 0", "fail deny K/c: shop/s1 1"}, []string{"fail deny K/c: shop/s2 2"}
 	for _, c := range []struct {
 		unit *render.Unit

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestTelling holds that a violation tells which texts its rule looks for, so
@@ -18,9 +20,7 @@ violation[{"msg": msg}] {
   msg := sprintf("no curl in %v", [c.name])
 }
 violation[{"msg": "no app"}] { not input.review.object.metadata.labels.app }`)+plainConstraint), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	results, err := e.Validate(t.Context(), requestOf(t, `{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: shop}, spec: {containers: [{name: a, command: [sh, "curl x"]}]}}`))
 	if err != nil || len(results) != 2 {
 		t.Fatal(results, err)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // bareKinds takes every object as it is, but for one whose spec.replicas is no
@@ -61,9 +62,7 @@ func TestMutating(t *testing.T) {
 		chain := policy.Chain{Kinds: bareKinds{}, Mutators: []policy.Mutator{m}}
 		for _, req := range reqs {
 			stored, results, err := chain.Stored(t.Context(), []policy.Request{req})
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			writeStored(t, &b, stored[0], results)
 		}
 		return b.String()
@@ -76,9 +75,7 @@ func writeStored(t *testing.T, b *strings.Builder, o *render.Object, results []p
 		fmt.Fprintf(b, "%s %s/%s: %s %s\n", r.Outcome, r.Rule, r.Policy, r.Message, r.PolicyOrigin)
 	}
 	data, err := yaml.Marshal(o.Object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	b.Write(data)
 	for _, a := range o.Assumed {
 		fmt.Fprintf(b, "# assumed: %s\n", a)
@@ -88,9 +85,7 @@ func writeStored(t *testing.T, b *strings.Builder, o *render.Object, results []p
 func parseFrom(t testing.TB, file string, data []byte) []*render.Object {
 	t.Helper()
 	objects, err := render.Parse(file, data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return objects
 }
 
@@ -105,9 +100,7 @@ func goldens(t *testing.T, dir string, f func(*testing.T, *txtar.Archive) string
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			t.Parallel()
 			a, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			got := f(t, a)
 			if again := f(t, a); again != got {
 				t.Errorf("says something else the second time: %s", cmp.Diff(got, again))
@@ -115,9 +108,7 @@ func goldens(t *testing.T, dir string, f func(*testing.T, *txtar.Archive) string
 			want := &a.Files[len(a.Files)-1]
 			if os.Getenv("UPDATE_GOLDEN") != "" {
 				want.Data = []byte(got)
-				if err := os.WriteFile(file, txtar.Format(a), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				rendertest.OK(t, os.WriteFile(file, txtar.Format(a), 0o600))
 			}
 			if diff := cmp.Diff(string(want.Data), got); diff != "" {
 				t.Error(diff)

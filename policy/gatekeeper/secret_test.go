@@ -11,6 +11,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/rego"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestInventorySecret holds that a policy that looks at Secrets does not tell
@@ -24,9 +25,7 @@ violation[{"msg": msg, "details": {"value": value}}] {
   value := data.inventory.namespace[_]["v1"]["Secret"][_].stringData.key
   msg := sprintf("the key is %v", [value])
 }`)+plainConstraint), Options{Cluster: cluster})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if diff := cmp.Diff([]string{"fail deny K/c: " + rego.Hidden}, said(t, e, requestOf(t, pod))); diff != "" {
 		t.Error(diff)
 	}
@@ -51,9 +50,7 @@ func TestSecretsAreNotTold(t *testing.T) {
 			e, err := New(parseAll(t, templateOf("package k\n"+c.code)+plainConstraint), Options{
 				Print: func(_ string, _ render.Span, text string) { printed = append(printed, text) },
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			results, err := e.Validate(t.Context(), requestOf(t, secret))
 			if err != nil || len(results) != 1 {
 				t.Fatal(results, err)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestWebhook holds that the configuration of Gatekeeper's webhook says what it
@@ -29,9 +30,7 @@ webhooks:
 {apiVersion: v1, kind: Namespace, metadata: {name: other, labels: {admission.gatekeeper.sh/ignore: "yes"}}}
 `)...)
 	e, err := New(parseAll(t, templateOf(labelled)+plainConstraint), Options{Cluster: cluster})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	for object, want := range map[string]string{
 		pod: "skip deny K/c: Gatekeeper's webhook is not called for a Pod in namespace shop, by its configuration at policy.yaml:3:18",
 		`{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: other}}`:             "fail deny K/c: Pod web has no label app",
@@ -86,9 +85,7 @@ kind: ValidatingWebhookConfiguration
 metadata: {name: gatekeeper-validating-webhook-configuration}
 webhooks: [{name: validation.gatekeeper.sh, `+c.webhook+"}]")...)
 			e, err := New(parseAll(t, templateOf(labelled)+plainConstraint), Options{Cluster: cluster})
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			if got := strings.Join(said(t, e, requestOf(t, c.object)), "\n"); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
@@ -122,9 +119,7 @@ func TestIgnoreLabel(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e, err := New(parseAll(t, templateOf(labelled)+plainConstraint), Options{Cluster: policy.NewCluster(parseAll(t, c.cluster)...)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			lines := slices.DeleteFunc(said(t, e, requestOf(t, c.object)), func(s string) bool { return !strings.Contains(s, "ignore-label/") })
 			if got := strings.Join(lines, "\n"); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)

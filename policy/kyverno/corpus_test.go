@@ -15,6 +15,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // A published is what Kyverno's own command line said in a published test.
@@ -88,9 +89,7 @@ func decodeFile(t *testing.T, file string, into any) {
 	if err == nil {
 		err = yaml.Unmarshal(data, into)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 }
 
 func objectsOf(t *testing.T, dir string, files []string) []*render.Object {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // onPods is a policy about Pods with one rule.
@@ -30,9 +31,7 @@ spec:
 func engineOf(t testing.TB, text string, o Options) *Engine {
 	t.Helper()
 	e, err := New(parse(t, "policy.yaml", text), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return e
 }
 

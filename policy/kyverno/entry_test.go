@@ -10,6 +10,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // listPolicy has queries of lists that are the same for all Pods, but not for the
@@ -53,21 +54,15 @@ func TestQueriesOfLists(t *testing.T) {
 	}
 	objects := parse(t, "objects.yaml", text)
 	kinds, err := schema.New(nil, schema.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	chain := func() policy.Chain {
 		e, err := New(parse(t, "p.yaml", listPolicy), Options{Kinds: kinds, Cluster: policy.NewCluster(objects...)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		return policy.Chain{Kinds: kinds, Validators: []policy.Validator{e.Validator()}}
 	}
 	review := func(c policy.Chain, object *render.Object) []policy.Result {
 		results, err := c.Review(t.Context(), policy.Requests(nil, []*render.Object{object}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		return results
 	}
 	used := chain()

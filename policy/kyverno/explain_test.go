@@ -12,6 +12,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestExplanationsAgree holds what is explained against what is evaluated: on the
@@ -22,9 +23,7 @@ func TestExplanationsAgree(t *testing.T) {
 	archives, _ := filepath.Glob("testdata/rules/*.txtar")
 	for _, file := range archives {
 		a, err := txtar.ParseFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		o := Options{Kinds: plainKinds{}, Cluster: policy.NewCluster(parse(t, "cluster.yaml", fileOf(a, "cluster.yaml"))...)}
 		engine, _ := New(parse(t, "policy.yaml", fileOf(a, "policy.yaml")), o)
 		for _, req := range archiveRequests(t, a) {
@@ -275,9 +274,7 @@ func TestSecretsAreNotExplained(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"testdata/rules/secret-quotes.txtar", "testdata/rules/secret.txtar", "testdata/explain/secret.txtar"} {
 		a, err := txtar.ParseFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		engine, _ := New(parse(t, "policy.yaml", fileOf(a, "policy.yaml")), Options{
 			Kinds: plainKinds{}, Cluster: policy.NewCluster(parse(t, "cluster.yaml", fileOf(a, "cluster.yaml"))...),
 		})
@@ -286,9 +283,7 @@ func TestSecretsAreNotExplained(t *testing.T) {
 			for _, x := range []any{engine.Validator(), engine.Mutator()} {
 				for _, p := range engine.Policies() {
 					es, err := x.(policy.Explainer).Explain(context.Background(), req, p.Name, "")
-					if err != nil {
-						t.Fatal(err)
-					}
+					rendertest.OK(t, err)
 					for i := range es {
 						told++
 						es[i].Rules = nil // the policy's own text

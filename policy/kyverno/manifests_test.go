@@ -20,6 +20,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // A signedCase is an object with its signed manifest. Its outcome is that of the
@@ -41,13 +42,9 @@ func TestSignedManifests(t *testing.T) {
 	t.Parallel()
 	ec, other, large := newECDSA(t, elliptic.P256()), newECDSA(t, elliptic.P256()), newECDSA(t, elliptic.P384())
 	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	_, edKey, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	const a, b = "}, spec: {image: a, m: 1}", "}, spec: {image: b, m: 1}"
 	both := entries(publicKey(t, ec), publicKey(t, other))
 	text := publicKey(t, ec) + publicKey(t, other)
@@ -171,18 +168,14 @@ func entries(keys ...string) string {
 func newECDSA(t *testing.T, curve elliptic.Curve) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(curve, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return key
 }
 
 func publicKey(t *testing.T, s crypto.Signer) string {
 	t.Helper()
 	der, err := x509.MarshalPKIXPublicKey(s.Public())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
 }
 
@@ -194,9 +187,7 @@ func signatureOf(t *testing.T, s crypto.Signer, text []byte) string {
 		digest, hash = text, crypto.Hash(0)
 	}
 	signature, err := s.Sign(rand.Reader, digest, hash)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return base64.StdEncoding.EncodeToString(signature)
 }
 
@@ -208,9 +199,7 @@ func compressed(t *testing.T, data []byte) []byte {
 	if err == nil {
 		err = w.Close()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return out.Bytes()
 }
 
@@ -225,8 +214,6 @@ func archive(t *testing.T, name, content string) []byte {
 	if err == nil {
 		err = w.Close()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return compressed(t, out.Bytes())
 }

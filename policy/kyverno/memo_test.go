@@ -8,6 +8,7 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/enginetest"
 	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // memoPolicies have rules whose responses are the same for equal objects, and rules for
@@ -73,13 +74,9 @@ func TestEqualObjects(t *testing.T) {
 		objects = append(objects, parsed...)
 	}
 	kinds, err := schema.New(nil, schema.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	e, err := New(parse(t, "p.yaml", memoPolicies), Options{Kinds: kinds, Cluster: policy.NewCluster(objects...)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	chain := policy.Chain{Kinds: kinds, Mutators: []policy.Mutator{e.Mutator()}, Validators: []policy.Validator{e.Validator()}}
 	reqs := policy.Requests(nil, objects)
 	want := enginetest.Together(t, chain, reqs)

@@ -12,6 +12,7 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/enginetest"
 	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // readingRules read objects in every way that the reads of a rule tell apart.
@@ -84,9 +85,7 @@ func TestRepeats(t *testing.T) {
 		var policies []*render.Object
 		for _, f := range files {
 			data, err := os.ReadFile(f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			objects, _ := render.Parse(f, data)
 			policies = append(policies, objects...)
 		}
@@ -182,9 +181,7 @@ func sharing(e *Engine, a, b map[string]any) string {
 func holdRepeats(t *testing.T, policies, objects []*render.Object, n, least int) {
 	t.Helper()
 	kinds, err := schema.New(nil, schema.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	engine := func() *Engine {
 		e, err := New(policies, Options{Cluster: policy.NewCluster(), Kinds: kinds})
 		if e == nil {

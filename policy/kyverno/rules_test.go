@@ -17,6 +17,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestRules evaluates each archive's object by its policies. In it are
@@ -35,9 +36,7 @@ func TestRules(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			t.Parallel()
 			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			got := evaluateArchive(t, archive)
 			if os.Getenv("UPDATE_GOLDEN") != "" {
 				rewrite(t, file, archive, got)
@@ -69,9 +68,7 @@ func rewrite(t *testing.T, file string, a *txtar.Archive, want string) {
 	if fileOf(a, "want") == "" {
 		a.Files = append(a.Files, txtar.File{Name: "want", Data: []byte(want)})
 	}
-	if err := os.WriteFile(file, txtar.Format(a), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.WriteFile(file, txtar.Format(a), 0o644))
 }
 
 // plainKinds take objects as they are, and give them a namespace.
@@ -163,18 +160,14 @@ func admitRequest(t *testing.T, r *policy.Request) {
 	if r.OldObject != nil && err == nil {
 		r.OldAdmitted, err = plainKinds{}.Admit(r.OldObject, r.Namespace)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 }
 
 func evaluateRequest(t *testing.T, out *bytes.Buffer, engine *Engine, req *policy.Request) {
 	t.Helper()
 	before := asJSON(req.Admitted)
 	steps, err := engine.Mutator().Mutate(context.Background(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if asJSON(req.Admitted) != before {
 		t.Error("a mutation changed the request's object")
 	}
@@ -187,9 +180,7 @@ func evaluateRequest(t *testing.T, out *bytes.Buffer, engine *Engine, req *polic
 	}
 	before = asJSON(req.Admitted)
 	results, err := engine.Validator().Validate(context.Background(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if asJSON(req.Admitted) != before {
 		t.Error("a validation changed the request's object")
 	}
@@ -211,9 +202,7 @@ func tell(out *bytes.Buffer, req *policy.Request, r *policy.Result) {
 func respondTo(t *testing.T, out *bytes.Buffer, engine *Engine, req *policy.Request) {
 	t.Helper()
 	responses, err := engine.Respond(context.Background(), req, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	for _, r := range responses {
 		fmt.Fprintf(out, "%s %s/%s %s %s: %s\n", req.Subject().GetName(), r.Policy.Name, r.Name, req.Operation, r.Status, r.Message)
 		for _, f := range r.Fields {

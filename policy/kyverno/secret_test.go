@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"golang.org/x/tools/txtar"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestSecretsAreNotQuoted holds that nothing that is said about a Secret, or of
@@ -12,9 +14,7 @@ import (
 func TestSecretsAreNotQuoted(t *testing.T) {
 	t.Parallel()
 	archive, err := txtar.ParseFile("testdata/rules/secret-quotes.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	got := 0
 	for line := range strings.Lines(evaluateArchive(t, archive)) {
 		if _, made, _ := strings.Cut(line, " "); !strings.HasPrefix(made, "sec/") {

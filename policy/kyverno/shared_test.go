@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // corpora is other people's data, beside the project where it is there at all.
@@ -13,8 +14,6 @@ const corpora = "../../../shared/corpora"
 func parse(t testing.TB, file, text string) []*render.Object {
 	t.Helper()
 	objects, err := render.Parse(file, []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return objects
 }

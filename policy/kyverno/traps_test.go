@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestTraps asks what Kyverno's binary was asked where others go wrong. What
@@ -77,9 +78,7 @@ func trapResponses(t *testing.T, dir string) []Response {
 	var all []Response
 	for _, o := range prepared(objectsOf(t, dir, []string{"resources.yaml"})) {
 		rs, err := engine.Respond(context.Background(), requestFor(o, op), &Mocks{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		all = append(all, rs...)
 	}
 	return all

@@ -10,6 +10,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // A clusterCase is what happened on a cluster.
@@ -58,9 +59,7 @@ func readCase(t *testing.T, dir string) *clusterCase {
 		if err == nil {
 			err = yaml.Unmarshal(data, into)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 	}
 	return c
 }
@@ -85,9 +84,7 @@ func (c *clusterCase) hold(t *testing.T, w clusterWant) {
 	}
 	admitRequest(t, req)
 	results, err := engine.Validator().Validate(context.Background(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	denied := false
 	for _, r := range results {
 		denied = denied || r.Action == policy.Deny && r.Outcome != policy.Pass && r.Outcome != policy.Skip

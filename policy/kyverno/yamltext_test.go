@@ -5,6 +5,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 const yamlShown = `validate:
@@ -47,9 +49,7 @@ func TestYAMLText(t *testing.T) {
 	} {
 		doc := map[string]any{"v": v, "w": []any{v}}
 		want, err := yaml.Marshal(doc)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		var a, b any
 		if err := yaml.Unmarshal([]byte(yamlText(doc, 1<<20)), &a); err != nil {
 			t.Errorf("%#v: %v in\n%s", v, err, yamlText(doc, 1<<20))

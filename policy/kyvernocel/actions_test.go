@@ -12,6 +12,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestMutations holds what mutating policies leave.
@@ -43,9 +44,7 @@ func TestMutations(t *testing.T) {
 			continue
 		}
 		var want map[string]any
-		if err := json.Unmarshal([]byte(c.want), &want); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, json.Unmarshal([]byte(c.want), &want))
 		if d := cmp.Diff(tidy(want), tidy(within(want, got[0].Patched))); d != "" {
 			t.Errorf("%s: %s", c.name, d)
 		}
@@ -242,9 +241,7 @@ func TestConcurrent(t *testing.T) {
 	t.Parallel()
 	kinds := kindsOf(t)
 	e, err := New(benchPolicies(t, 4), Options{Kinds: kinds})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	reqs := benchRequests(t, kinds, 40)
 	var all sync.WaitGroup
 	for range 4 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // benchPolicies are policies about pods as security standards have them.
@@ -107,8 +108,6 @@ func BenchmarkRespond(b *testing.B) {
 func parsed(t testing.TB, text string) []*render.Object {
 	t.Helper()
 	objects, err := render.Parse("policy.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return objects
 }

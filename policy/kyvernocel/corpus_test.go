@@ -19,6 +19,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 const corpora = "../../../shared/corpora"
@@ -66,9 +67,7 @@ func TestPublished(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	rows, right := 0, 0
 	messages := recorded(t)
 	for _, file := range files {
@@ -86,9 +85,7 @@ func TestPublished(t *testing.T) {
 // without white space.
 func recorded(t *testing.T) map[string]string {
 	data, err := os.ReadFile(filepath.Join(corpora, "kyverno-rows.tsv"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	all := map[string]string{}
 	for line := range strings.Lines(string(data)) {
 		f := strings.Split(strings.TrimRight(line, "\n"), "\t")
@@ -114,9 +111,7 @@ type published struct {
 
 func (p *published) run() {
 	data, err := os.ReadFile(filepath.Join(p.dir, "kyverno-test.yaml"))
-	if err != nil {
-		p.Fatal(err)
-	}
+	rendertest.OK(p, err)
 	if err := yaml.Unmarshal(data, &p.suite); err != nil {
 		return
 	}
@@ -326,9 +321,7 @@ func (p *published) row(q *Policy, o *render.Object, want, operation, patched, g
 	}
 	req := requestOf(p.engine.options.Kinds, subject, policy.Operation(operation))
 	responses, err := p.engine.Respond(context.Background(), req, &p.mocks)
-	if err != nil {
-		p.Fatal(err)
-	}
+	rendertest.OK(p, err)
 	responses = slices.DeleteFunc(responses, func(r Response) bool { return r.Policy != q || r.Target != nil && r.Target != o })
 	if len(responses) == 0 {
 		p.Errorf("%s: %s on %s: nothing is said, want %s", p.file, q, o.GetName(), want)

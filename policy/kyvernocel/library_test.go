@@ -10,6 +10,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 const aPod = `
@@ -28,9 +29,7 @@ spec:
 func policyOf(t testing.TB, kind, spec string) *render.Object {
 	t.Helper()
 	var tree map[string]any
-	if err := yaml.Unmarshal([]byte(spec), &tree); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, yaml.Unmarshal([]byte(spec), &tree))
 	if tree["matchConstraints"] == nil {
 		tree["matchConstraints"] = map[string]any{"resourceRules": []any{map[string]any{
 			"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "operations": []any{"*"}, "resources": []any{"pods"},
@@ -41,9 +40,7 @@ func policyOf(t testing.TB, kind, spec string) *render.Object {
 		metadata["namespace"] = "prod"
 	}
 	data, err := yaml.Marshal(map[string]any{"apiVersion": "policies.kyverno.io/v1", "kind": kind, "metadata": metadata, "spec": tree})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return parsed(t, string(data))[0]
 }
 
@@ -62,9 +59,7 @@ func respond(t testing.TB, p *render.Object, object string, mocks *Mocks, more .
 		t.Fatal(err)
 	}
 	responses, err := e.Respond(context.Background(), requestOf(kinds, parsed(t, object)[0], policy.Create), mocks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return responses
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // FuzzPlaceholder holds that what is read of a placeholder, and what follows,
@@ -56,17 +57,13 @@ func slowGlob(pattern, text string) bool {
 func TestCertificates(t *testing.T) {
 	t.Parallel()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(7), Subject: pkix.Name{CommonName: "web"}, DNSNames: []string{"web.example"},
 		NotBefore: time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC), NotAfter: time.Date(2034, 1, 1, 0, 0, 0, 0, time.UTC),
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	mocks := libraryMocks(t)
 	secret := parsed(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: tls, namespace: prod}, data: {}}")[0]
 	secret.Object["data"] = map[string]any{"crt": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))}

@@ -11,6 +11,7 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/enginetest"
 	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 const repeatedPolicies = `
@@ -45,33 +46,21 @@ spec: {containers: [{name: a, image: b, securityContext: {privileged: true}}], h
 func TestRepeats(t *testing.T) {
 	t.Parallel()
 	objects, err := render.Parse("p.yaml", []byte(repeatedPolicies))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	files, err := filepath.Glob("../../../shared/corpora/kyverno-policies/pod-security-vpol__*/*/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	for _, f := range files {
 		data, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		more, err := render.Parse(f, data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		objects = append(objects, more...)
 	}
 	kinds, err := schema.New(nil, schema.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	engine := func() *Engine {
 		e, err := New(objects, Options{Cluster: policy.NewCluster(), Kinds: kinds})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		return e
 	}
 	with, without := engine(), engine()

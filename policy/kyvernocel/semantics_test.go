@@ -12,6 +12,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 const aDeployment = `
@@ -144,9 +145,7 @@ func TestExpiry(t *testing.T) {
 		{}: policy.Skip,
 	} {
 		e, err := New(objects, Options{Kinds: kinds, Now: now})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		results, err := e.Validator().Validate(context.Background(), requestOf(kinds, parsed(t, aPod)[0], policy.Create))
 		if err != nil || len(results) != 1 || results[0].Outcome != want || now.IsZero() != (len(results[0].Assumed) > 0) {
 			t.Errorf("%v: %+v %v", now, results, err)
@@ -212,23 +211,17 @@ func TestOthersWork(t *testing.T) {
 func chainOf(t testing.TB, o Options, policies ...*render.Object) policy.Chain {
 	t.Helper()
 	kinds, err := schema.New(nil, schema.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	o.Kinds = kinds
 	e, err := New(policies, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return policy.Chain{Kinds: kinds, Mutators: []policy.Mutator{e.Mutator()}, Validators: []policy.Validator{e.Validator()}}
 }
 
 func reviewed(t testing.TB, c policy.Chain, object string) []string {
 	t.Helper()
 	results, err := c.Review(context.Background(), policy.Requests(nil, parsed(t, object)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	var lines []string
 	for _, r := range results {
 		var line strings.Builder

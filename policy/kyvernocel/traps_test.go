@@ -10,6 +10,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestTraps holds small policies, each about one thing that implementations
@@ -22,41 +23,29 @@ func TestTraps(t *testing.T) {
 	}
 	read := func(name string) []*render.Object {
 		data, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		objects, err := render.Parse(name, data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		return objects
 	}
 	kinds := kindsOf(t)
 	e, err := New(read("policy.yaml"), Options{CLI: true, Kinds: kinds})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	said := map[string]Response{}
 	for _, o := range read("resources.yaml") {
 		responses, err := e.Respond(context.Background(), requestOf(kinds, o, policy.Create), &Mocks{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		for _, r := range responses {
 			said[r.Policy.Name+" default/"+o.GetKind()+"/"+o.GetName()] = r
 		}
 	}
 	f, err := os.Open(filepath.Join(dir, "expected.tsv"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	defer f.Close()
 	r := csv.NewReader(f)
 	r.Comma, r.LazyQuotes = '\t', true
 	rows, err := r.ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	for _, row := range rows[1:] {
 		got := said[row[0]+" "+row[2]]
 		if !strings.EqualFold(string(got.Status), row[3]) || row[4] != "skip" && got.Message != row[4] {

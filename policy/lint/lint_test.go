@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // served are the kinds of the tests: two built in, one of a group of its own.
@@ -27,9 +28,7 @@ func (served) BuiltinGroup(group string) bool { return group == "" || group == "
 func parse(t *testing.T, text string) []*render.Object {
 	t.Helper()
 	objects, err := render.Parse("p.yaml", []byte(strings.TrimPrefix(text, "\n")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return objects
 }
 

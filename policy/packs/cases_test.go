@@ -12,6 +12,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestCases evaluates the objects of each archive by the policies that its
@@ -26,9 +27,7 @@ func TestCases(t *testing.T) {
 	tested := map[string]bool{}
 	for _, file := range files {
 		a, err := txtar.ParseFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		names := policiesOf(string(a.Comment))
 		for _, name := range names {
 			tested["best-practices-"+name] = true
@@ -76,9 +75,7 @@ func cases(t *testing.T, file string, a *txtar.Archive, names []string) {
 		a.Files[i].Data = []byte(out.String())
 	}
 	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(file, txtar.Format(a), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.WriteFile(file, txtar.Format(a), 0o644))
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/preadmit/preadmit/policy/packs"
 	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // versions are the API servers that policies must hold for: from the first
@@ -41,9 +42,7 @@ type evaluate struct {
 func newKindValidator(t testing.TB, kubeVersion string, objects []*render.Object) evaluate {
 	t.Helper()
 	kinds, err := kindsOf[kubeVersion]()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	engine, err := admission.New(objects, admission.Options{Kinds: kinds, Cluster: policy.NewCluster(), KubeVersion: kubeVersion})
 	if err != nil {
 		t.Fatalf("%s: %v", kubeVersion, err)
@@ -54,18 +53,14 @@ func newKindValidator(t testing.TB, kubeVersion string, objects []*render.Object
 func (e evaluate) review(t testing.TB, objects []*render.Object) []policy.Result {
 	t.Helper()
 	results, err := policy.Chain{Kinds: e.kinds, Validators: []policy.Validator{e.engine}}.Review(t.Context(), policy.Requests(nil, objects))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return results
 }
 
 func objects(t testing.TB, kubeVersion string) []*render.Object {
 	t.Helper()
 	all, err := packs.Objects("best-practices", kubeVersion)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return all
 }
 
@@ -91,14 +86,10 @@ func TestExamples(t *testing.T) {
 	}
 	const file = "testdata/examples.txt"
 	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(file, got.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.WriteFile(file, got.Bytes(), 0o644))
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if d := cmp.Diff(string(want), got.String()); d != "" {
 		t.Errorf("%s (UPDATE_GOLDEN=1 rewrites it):\n%s", file, d)
 	}

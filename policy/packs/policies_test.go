@@ -13,6 +13,7 @@ import (
 	"github.com/preadmit/preadmit/policy/admission"
 	"github.com/preadmit/preadmit/policy/packs"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 func TestObjects(t *testing.T) {
@@ -54,9 +55,7 @@ func TestObjectsAreNobodysElse(t *testing.T) {
 func TestPolicies(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("best-practices/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	all := pairs(t, objects(t, newest))
 	if len(files) != len(all) {
 		t.Fatalf("%d files, %d policies", len(files), len(all))
@@ -159,9 +158,7 @@ func TestTypes(t *testing.T) {
 	t.Parallel()
 	for _, v := range []string{"1.29", "1.32", newest} {
 		kinds, err := kindsOf[v]()
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		_, err = admission.New(objects(t, v), admission.Options{Kinds: kinds, Types: kinds, KubeVersion: v})
 		for _, e := range render.Errors(err) {
 			t.Errorf("%s: %s: %v", v, e.Rule, e)
@@ -199,9 +196,7 @@ func TestRealTrees(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	evaluated := 0
 	for _, r := range newKindValidator(t, newest, objects(t, newest)).review(t, all) {
 		if r.Engine != policy.EngineAdmission {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestUpstreamFixtures evaluates the pods that the library is tested with on real
@@ -34,19 +35,13 @@ func TestUpstreamFixtures(t *testing.T) {
 func evaluateFixture(t *testing.T, file, level, version string, pass bool) {
 	t.Helper()
 	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	e, err := New(Options{Level: level, KubeVersion: version})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	o := object(t, string(data))
 	defaultVolumes(o)
 	rs, err := e.Validate(t.Context(), request(t, policy.Create, o, nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	failed := make(map[string]bool)
 	for _, r := range rs {
 		if r.Outcome == policy.Fail {

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestEveryControlIsKnown fails when a newer library brings a control that is
@@ -74,9 +75,7 @@ func TestLabelExamples(t *testing.T) {
 	for text, want := range map[string]policy.Outcome{documents[labelsRule].bad: policy.Fail, documents[labelsRule].good: policy.Pass} {
 		o := object(t, "apiVersion: v1\nkind: Namespace\n"+text)
 		e, err := New(Options{Level: "baseline"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		got, err := e.Validate(t.Context(), request(t, policy.Create, o, nil))
 		if err != nil || len(got) != 1 || got[0].Outcome != want {
 			t.Errorf("%s: %v %v", text, got, err)
@@ -89,9 +88,7 @@ func TestRules(t *testing.T) {
 	t.Parallel()
 	for _, level := range []string{"baseline", "restricted"} {
 		e, err := New(Options{Level: level})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		rules := e.Rules()
 		want := map[string]bool{level + "/" + labelsRule: true}
 		for _, r := range results(t, e, policy.Create, "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c}]}\n") {

@@ -7,6 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/pod-security-admission/api"
 	psa "k8s.io/pod-security-admission/policy"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestLevels holds the choice of controls against the library's evaluator, for
@@ -21,9 +23,7 @@ func TestLevels(t *testing.T) {
 		t.Run(server.String(), func(t *testing.T) {
 			t.Parallel()
 			want, err := psa.NewEvaluator(psa.DefaultChecks(), &server)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			got := newLevels(psa.DefaultChecks(), server)
 			for _, level := range []api.Level{api.LevelPrivileged, api.LevelBaseline, api.LevelRestricted} {
 				for minor := range 45 {

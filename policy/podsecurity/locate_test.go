@@ -12,6 +12,7 @@ import (
 	psa "k8s.io/pod-security-admission/policy"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // revisions are all controls in all their revisions.
@@ -96,9 +97,7 @@ func duplicate(fields []string) string {
 func repaired(t *testing.T, c control, p *pod, fields []string) psa.CheckResult {
 	t.Helper()
 	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(p.spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	annotations := make(map[string]any)
 	for k, v := range p.meta.Annotations {
 		annotations[k] = v
@@ -112,9 +111,7 @@ func repaired(t *testing.T, c control, p *pod, fields []string) psa.CheckResult 
 		repair(t, tree, render.Path(pointer))
 	}
 	fixed, err := extract(tree, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return c.check(fixed.meta, fixed.spec)
 }
 
@@ -159,9 +156,7 @@ func child(t *testing.T, at any, key, next string) any {
 func index(t *testing.T, s string) int {
 	t.Helper()
 	i, err := strconv.Atoi(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return i
 }
 

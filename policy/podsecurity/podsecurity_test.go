@@ -22,6 +22,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // places is a Provenance whose files are the pointers.
@@ -63,9 +64,7 @@ func objects(t testing.TB, text string) []*render.Object {
 		if err == nil {
 			err = sigsyaml.Unmarshal(doc, &tree)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		integers(tree)
 		all = append(all, &render.Object{Unstructured: &unstructured.Unstructured{Object: tree}, Provenance: places{}})
 	}
@@ -101,9 +100,7 @@ func request(t testing.TB, op policy.Operation, o, old *render.Object) *policy.R
 func results(t testing.TB, e *Engine, op policy.Operation, text string) []policy.Result {
 	t.Helper()
 	got, err := e.Validate(t.Context(), request(t, op, object(t, text), nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return got
 }
 
@@ -127,9 +124,7 @@ func TestGolden(t *testing.T) {
 func golden(t *testing.T, file string) {
 	t.Helper()
 	archive, err := txtar.ParseFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	content := make(map[string]string)
 	for _, f := range archive.Files {
 		content[f.Name] = string(f.Data)
@@ -141,9 +136,7 @@ func golden(t *testing.T, file string) {
 				archive.Files[i].Data = []byte(got)
 			}
 		}
-		if err := os.WriteFile(file, txtar.Format(archive), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.WriteFile(file, txtar.Format(archive), 0o666))
 		return
 	}
 	if diff := cmp.Diff(content["want"], got); diff != "" {
@@ -160,17 +153,13 @@ func evaluate(t *testing.T, comment string, content map[string]string) string {
 		opts.KubeVersion = words[1]
 	}
 	e, err := New(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	reqs := policy.Requests(objects(t, content["old.yaml"]), objects(t, content["objects.yaml"]))
 	var b strings.Builder
 	for i := range reqs {
 		req := request(t, reqs[i].Operation, reqs[i].Object, reqs[i].OldObject)
 		rs, err := e.Validate(t.Context(), req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		checkDocumented(t, e.Rules(), rs)
 		fmt.Fprintf(&b, "%s %s %s/%s\n", req.Operation, req.Kind.Kind, req.Namespace, req.Name)
 		printResults(&b, rs)
@@ -218,9 +207,7 @@ func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	e, err := New(Options{Level: "baseline"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if _, err := e.Validate(ctx, request(t, policy.Create, object(t, "kind: Pod\napiVersion: v1"), nil)); err != context.Canceled {
 		t.Errorf("got %v", err)
 	}
@@ -230,9 +217,7 @@ func TestCancelled(t *testing.T) {
 func TestHostile(t *testing.T) {
 	t.Parallel()
 	e, err := New(Options{Level: "restricted"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	endless := results(t, e, policy.Create, `
 apiVersion: v1
 kind: Pod
@@ -264,9 +249,7 @@ spec:
 func TestSubresources(t *testing.T) {
 	t.Parallel()
 	e, err := New(Options{Level: "baseline"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	tests := []struct {
 		kind, sub string
 		evaluated bool
@@ -293,9 +276,7 @@ func TestAssumed(t *testing.T) {
 	t.Parallel()
 	ns := object(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: known}\n")
 	e, err := New(Options{Level: "baseline", Cluster: policy.NewCluster(ns)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	for name, want := range map[string]string{
 		"known": "[]", "other": `[namespace "other" is not in the tree: assumed to have no pod-security labels]`,
 	} {
@@ -348,9 +329,7 @@ spec:
 func TestDefaultedPorts(t *testing.T) {
 	t.Parallel()
 	e, err := New(Options{Level: "baseline"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	req := request(t, policy.Create, object(t, `
 apiVersion: v1
 kind: Pod
@@ -359,9 +338,7 @@ spec: {hostNetwork: true, containers: [{name: c, ports: [{containerPort: 80}]}]}
 	ports, _ := render.Lookup(req.Admitted, "/spec/containers/0/ports/0")
 	ports.(map[string]any)["hostPort"] = int64(80)
 	rs, err := e.Validate(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	for _, r := range rs {
 		if r.Rule == "hostPorts" {
 			if diff := cmp.Diff([]string{"/spec/hostNetwork", "/spec/containers/0/ports/0/hostPort"}, r.Fields); diff != "" {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // aConstraint says about an object what its annotation "says" tells it to: a word
@@ -105,9 +106,7 @@ func aPod(says string) string {
 func runGator(t *testing.T, suite string, more map[string]string, got *[]*render.Object) *Report {
 	t.Helper()
 	r, err := Run(context.Background(), Options{FS: withGatorFiles(suite, more), Engines: gatorEngines(got)}, "suite.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if len(r.Suites) != 1 || r.Suites[0].Kind != "gator" {
 		t.Fatalf("%+v", r)
 	}
@@ -373,9 +372,7 @@ func TestGatorDiscovery(t *testing.T) {
 		"a/suite.txt": {Data: []byte(suite)},
 	})
 	r, err := Run(context.Background(), Options{FS: fsys, Engines: gatorEngines(nil)}, ".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	var got []string
 	for _, s := range r.Suites {
 		got = append(got, s.File+s.Error)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // obedient is a policy whose annotation "rules" names its rules. What they say
@@ -123,9 +124,7 @@ func runKyvernoSuite(t *testing.T, text string, files map[string]string, seen fu
 	fsys := kyvernoFiles(files)
 	fsys["kyverno-test.yaml"] = &fstest.MapFile{Data: []byte(text)}
 	r, err := Run(context.Background(), Options{FS: fsys, Engines: kyvernoEngines(seen)}, "kyverno-test.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return r.Suites[0]
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // scripted says about a request what the object's annotation "says" tells it to:
@@ -69,9 +70,7 @@ func runSuite(t *testing.T, files map[string]string) *Report {
 		fsys[name] = &fstest.MapFile{Data: []byte(text)}
 	}
 	r, err := Run(context.Background(), Options{FS: fsys, Engines: testEngines(new([]*policy.Request))}, ".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	again, err := Run(context.Background(), Options{FS: fsys, Engines: testEngines(new([]*policy.Request))}, ".")
 	if d := cmp.Diff(r, again); d != "" || err != nil {
 		t.Errorf("a second run differs: %s %v", d, err)
@@ -145,9 +144,7 @@ func TestRequest(t *testing.T) {
 	fsys["objects.yaml"].Data = []byte(strings.Replace(string(fsys["objects.yaml"].Data), "name: 1,", "name: '1',", 1))
 	var got []*policy.Request
 	r, err := Run(context.Background(), Options{FS: fsys, Engines: testEngines(&got), Name: func(s string) string { return "shown/" + s }}, "d/kaptest.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if len(got) != 1 {
 		t.Fatalf("%d requests: %+v", len(got), r)
 	}
@@ -213,9 +210,7 @@ func TestUnwalked(t *testing.T) {
 		"a/locked/kaptest.yaml": {Data: []byte("testSuites: []")}, deep + "kaptest.yaml": {Data: []byte("testSuites: []")},
 		"z/kaptest.yaml": {Data: []byte("testSuites: []")},
 	}}}, ".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	var got []string
 	for _, s := range r.Suites {
 		got = append(got, s.Error)

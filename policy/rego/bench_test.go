@@ -9,6 +9,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // twenty are that many rules about Deployments, of the kinds that people write.
@@ -143,9 +144,7 @@ func BenchmarkNew(b *testing.B) {
 func TestBenchmarksJudge(t *testing.T) {
 	t.Parallel()
 	e, err := New(twenty(), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	failed := 0
 	for _, o := range deployments(20) {
 		for _, r := range validate(t, e, o) {

@@ -8,6 +8,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	opa "github.com/preadmit/preadmit/policy/internal/rego"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 const several = `
@@ -31,9 +32,7 @@ func together(t *testing.T, text string) string {
 		said += lines(o.GetKind()+" "+o.GetName(), validate(t, c, o))
 	}
 	rest, err := c.Rest(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return said + lines("rest", rest)
 }
 

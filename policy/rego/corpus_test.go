@@ -12,6 +12,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // A corpusCase is a test of conftest's, with what its files are.
@@ -45,17 +46,13 @@ func readCase(t *testing.T, dir string) corpusCase {
 
 func decode(t *testing.T, file string, into any) {
 	t.Helper()
-	if err := json.Unmarshal(read(t, file), into); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, json.Unmarshal(read(t, file), into))
 }
 
 func read(t *testing.T, file string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return data
 }
 
@@ -104,16 +101,12 @@ func (c corpusCase) check(t *testing.T) {
 	}
 	for _, obj := range objs {
 		found, err := v.Validate(t.Context(), &policy.Request{Operation: policy.Create, Object: obj})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		results = append(results, found...)
 	}
 	if combined, ok := v.(*Combined); ok {
 		rest, err := combined.Rest(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		results = append(results, rest...)
 	}
 	c.compare(t, results, printed)

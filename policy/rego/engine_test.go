@@ -15,6 +15,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	opa "github.com/preadmit/preadmit/policy/internal/rego"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // engine is that of the files of a text, which must have no errors.
@@ -25,18 +26,14 @@ func engine(t testing.TB, text string, set ...func(*Options)) (*Engine, []*rende
 		f(&g.options)
 	}
 	e, err := New(g.modules, g.options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return e, g.objects
 }
 
 func validate(t testing.TB, v policy.Validator, o *render.Object) []policy.Result {
 	t.Helper()
 	results, err := v.Validate(t.Context(), &policy.Request{Operation: policy.Create, Object: o})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return results
 }
 

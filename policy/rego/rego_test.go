@@ -15,6 +15,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	opa "github.com/preadmit/preadmit/policy/internal/rego"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // given are the files of a test: *.rego, data/*, and objects in *.yaml.
@@ -45,9 +46,7 @@ func files(t testing.TB, text string) given {
 func objects(t testing.TB, file string, text []byte) []*render.Object {
 	t.Helper()
 	docs, err := render.Documents(file, text, render.YAML11)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	var all []*render.Object
 	for _, d := range docs {
 		all = append(all, &render.Object{
@@ -78,9 +77,7 @@ func (g given) said(t testing.TB) string {
 	}
 	for _, o := range g.objects {
 		results, err := e.Validate(t.Context(), &policy.Request{Operation: policy.Create, Object: o})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		b.WriteString(lines(o.GetName(), results))
 	}
 	return b.String()
@@ -130,16 +127,12 @@ func TestSaid(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			t.Parallel()
 			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			want := &archive.Files[len(archive.Files)-1]
 			got := files(t, pod+string(txtar.Format(archive))).said(t)
 			if os.Getenv("UPDATE_GOLDEN") != "" {
 				want.Data = []byte(got)
-				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				rendertest.OK(t, os.WriteFile(file, txtar.Format(archive), 0o644))
 			}
 			if diff := cmp.Diff(string(want.Data), got); diff != "" {
 				t.Error(diff)

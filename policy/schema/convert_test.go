@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 func TestEquivalent(t *testing.T) {
@@ -96,21 +97,15 @@ kind: PriorityLevelConfiguration
 metadata: {name: a}
 spec: {type: Limited, limited: {nominalConcurrencyShares: 0}}
 `), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	beta := schema.GroupVersionKind{Group: "flowcontrol.apiserver.k8s.io", Version: "v1beta3", Kind: "PriorityLevelConfiguration"}
 	v1beta3, err := kinds.Convert(v1, beta)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if _, ok := render.Lookup(v1beta3, zero); !ok {
 		t.Errorf("v1beta3 doesn't say that no shares are meant: %v", v1beta3)
 	}
 	back, err := kinds.Convert(v1beta3, gvk("flowcontrol.apiserver.k8s.io/v1 PriorityLevelConfiguration"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if _, ok := render.Lookup(back, zero); ok {
 		t.Errorf("the annotation stays in v1: %v", back)
 	}
@@ -124,15 +119,11 @@ func TestComponents(t *testing.T) {
 	for _, version := range []string{"1.29", "1.33", ""} {
 		kinds := newKinds(t, version)
 		all, err := kinds.Components()
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		missing := 0
 		for gvk, b := range kinds.builtins {
 			name, err := kinds.ComponentOf(gvk)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			if all[name] == nil {
 				missing++
 				if b.served&(1<<(newest-oldest-1)) != 0 || kinds.release != newest {

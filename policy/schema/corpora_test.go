@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	serverjson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // Other people's manifests are completed as the API server completes them.
@@ -61,9 +63,7 @@ func corpora(t *testing.T) []*unstructured.Unstructured {
 		t.Skip("no corpora beside the project")
 	}
 	objects, err := readCorpora()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return objects
 }
 

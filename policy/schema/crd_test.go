@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 const widgets = `
@@ -46,9 +47,7 @@ metadata: {name: a, unknown: 1, labels: {a: b}, creationTimestamp: null}
 spec: {mode: null, parts: [{}, {kind: nut, bogus: 1}], free: {a: {b: 1}}, bogus: true}
 status: {bogus: true}
 `), "team")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	want := parse(t, `
 apiVersion: example.com/v1
 kind: Widget

@@ -16,6 +16,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // What Kubernetes 1.36.3 itself makes of the objects in testdata/defaults is
@@ -23,9 +24,7 @@ import (
 func TestAdmitAsRecorded(t *testing.T) {
 	t.Parallel()
 	kinds, err := New(nil, Options{KubeVersion: "1.36"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	files, err := filepath.Glob("testdata/defaults/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no objects: %v", err)
@@ -57,9 +56,7 @@ func compare(t *testing.T, kinds *Kinds, d document, want oracleAnswer) {
 	t.Helper()
 	got, err := kinds.Admit(d.object, "")
 	if want.Error == "" {
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		if diff := cmp.Diff(expected(t, kinds, want.Object), normal(t, got)); diff != "" {
 			t.Errorf("(-recorded +ours)\n%s", diff)
 		}
@@ -77,9 +74,7 @@ func compare(t *testing.T, kinds *Kinds, d document, want oracleAnswer) {
 func readDocuments(t *testing.T, file string) []document {
 	t.Helper()
 	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	var documents []document
 	for _, text := range strings.Split(string(data), "\n---\n") {
 		comment, _, _ := strings.Cut(strings.TrimPrefix(text, "# "), "\n")
@@ -92,13 +87,9 @@ func readDocuments(t *testing.T, file string) []document {
 func parse(t testing.TB, text string) *render.Object {
 	t.Helper()
 	data, err := yaml.YAMLToJSON([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	u := &unstructured.Unstructured{}
-	if err := serverjson.Unmarshal(data, &u.Object); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, serverjson.Unmarshal(data, &u.Object))
 	return &render.Object{Unstructured: u}
 }
 
@@ -114,18 +105,12 @@ func recorded(t *testing.T, file string, documents []document) []oracleAnswer {
 		var b bytes.Buffer
 		for _, a := range askOracle(t, requests) {
 			line, err := json.Marshal(a)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			b.Write(append(line, '\n'))
 		}
-		if err := os.WriteFile(golden, b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.WriteFile(golden, b.Bytes(), 0o644))
 	}
 	data, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return readAnswers(t, data)
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestDeprecatedBeforeRemoval holds, for each removal that Kubernetes published, that the
@@ -18,9 +19,7 @@ import (
 func TestDeprecatedBeforeRemoval(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("../../testdata/removals.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	tested := 0
 	for _, m := range regexp.MustCompile(`(?m)^1\.(\d+) (\S+) (\S+): (.+)$`).FindAllStringSubmatch(string(data), -1) {
 		minor, _ := strconv.Atoi(m[1])
@@ -29,9 +28,7 @@ func TestDeprecatedBeforeRemoval(t *testing.T) {
 		}
 		tested++
 		k, err := New(nil, Options{KubeVersion: fmt.Sprintf("1.%d", minor-1)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		got := k.Deprecated(policy.ParseGroupVersion(m[2]).WithKind(m[3]))
 		if want := fmt.Sprintf(", unavailable in v1.%s+; use %s", m[1], m[4]); !strings.HasSuffix(got, want) {
 			t.Errorf("%s: got %q, want %q at its end", m[0], got, want)
@@ -49,9 +46,7 @@ func TestDeprecatedIsServed(t *testing.T) {
 	removes := regexp.MustCompile(`unavailable in v1\.(\d+)\+`)
 	for _, v := range Versions() {
 		k, err := New(nil, Options{KubeVersion: v})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		for gvk := range k.builtins {
 			text := k.Deprecated(gvk)
 			if m := removes.FindStringSubmatch(text); m != nil {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestForms holds the conversion of every built-in kind against the library's,
@@ -52,13 +54,9 @@ func TestForms(t *testing.T) {
 func sameTree(t *testing.T, typ *goType, typed reflect.Value) {
 	t.Helper()
 	want, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed.Interface())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	got, err := typ.form.object(typed.Elem())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%v: the trees differ: %s", typ.typ, diff)
 	}

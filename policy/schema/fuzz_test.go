@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // FuzzUnknownFields holds that the fields of a Pod which the strict decoder of Kubernetes
@@ -23,9 +25,7 @@ func FuzzUnknownFields(f *testing.F) {
 	}
 	gvk := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
 	known, err := knownOf(gvk, newest)
-	if err != nil {
-		f.Fatal(err)
-	}
+	rendertest.OK(f, err)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var value map[string]any
 		if json.Unmarshal(data, &value) != nil {

@@ -5,19 +5,17 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // normal is a value as it comes back from JSON, with nothing but its numbers.
 func normal(t *testing.T, value map[string]any) map[string]any {
 	t.Helper()
 	data, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	var back map[string]any
-	if err := json.Unmarshal(data, &back); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, json.Unmarshal(data, &back))
 	return back
 }
 
@@ -41,9 +39,7 @@ func expected(t *testing.T, kinds *Kinds, answer map[string]any) map[string]any 
 		if !has {
 			finalizers = append(finalizers, "kubernetes")
 		}
-		if err := unstructured.SetNestedSlice(answer, finalizers, "spec", "finalizers"); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, unstructured.SetNestedSlice(answer, finalizers, "spec", "finalizers"))
 	}
 	return normal(t, answer)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // Whether an image is pulled always is decided as the API server decides it,
@@ -30,9 +31,7 @@ func TestImagesAsTheOracle(t *testing.T) {
 	o.Object["spec"] = map[string]any{"containers": containers}
 	answer := askOracle(t, []oracleRequest{{Object: o.Object}})[0]
 	held, err := newKinds(t, "1.36").Admit(o, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	for i := range containers {
 		at := render.Pointer("spec", "containers", i)
 		got, _ := render.Lookup(held, at+"/imagePullPolicy")

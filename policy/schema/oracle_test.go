@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // An oracleRequest and an oracleAnswer are what the nested module oracle reads
@@ -54,17 +56,13 @@ func askOracle(t *testing.T, requests []oracleRequest) []oracleAnswer {
 	var in bytes.Buffer
 	for _, r := range requests {
 		data, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		in.Write(append(data, '\n'))
 	}
 	c := exec.Command(binary)
 	c.Stdin, c.Stderr = &in, os.Stderr
 	out, err := c.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return readAnswers(t, out)
 }
 
@@ -75,9 +73,7 @@ func readAnswers(t *testing.T, out []byte) []oracleAnswer {
 	lines.Buffer(nil, 64<<20)
 	for lines.Scan() {
 		var a oracleAnswer
-		if err := json.Unmarshal(lines.Bytes(), &a); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, json.Unmarshal(lines.Bytes(), &a))
 		answers = append(answers, a)
 	}
 	return answers

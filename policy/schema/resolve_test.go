@@ -14,6 +14,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestSchemaIsPublished holds every built-in kind's schema against what the
@@ -22,13 +23,9 @@ func TestSchemaIsPublished(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{"1.29", ""} {
 		k, err := New(nil, Options{KubeVersion: version})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		raw, err := k.Components()
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		n := 0
 		for gvk, b := range k.builtins {
 			name, _ := k.ComponentOf(gvk)
@@ -44,9 +41,7 @@ func TestSchemaIsPublished(t *testing.T) {
 				err := json.Unmarshal(raw[strings.TrimPrefix(ref, refPrefix)], s)
 				return s, err == nil
 			}, refPrefix+name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			got, ok := k.Schema(gvk)
 			if !ok {
 				t.Errorf("%v is not there", gvk)
@@ -110,9 +105,7 @@ spec:
 func TestCustomSchema(t *testing.T) {
 	t.Parallel()
 	k, err := New([]*render.Object{parse(t, widgetCRD)}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	meta := []string{".metadata.labels object", ".metadata.labels{} string", ".metadata.creationTimestamp string date-time", ".apiVersion string", ".kind string"}
 	for version, want := range map[string][]string{
 		"v1": append([]string{
@@ -171,9 +164,7 @@ func fields(s *spec.Schema) []string {
 func TestResources(t *testing.T) {
 	t.Parallel()
 	k, err := New([]*render.Object{parse(t, widgetCRD)}, Options{KubeVersion: "1.31"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	var got []string
 	for _, r := range k.Resources() {
 		if r.Kind == "Widget" || r.Kind == "Deployment" {

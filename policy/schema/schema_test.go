@@ -12,6 +12,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 func newKinds(t *testing.T, version string, crds ...string) *Kinds {
@@ -21,9 +22,7 @@ func newKinds(t *testing.T, version string, crds ...string) *Kinds {
 		objects = append(objects, parse(t, text))
 	}
 	kinds, err := New(objects, Options{KubeVersion: version})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return kinds
 }
 
@@ -110,9 +109,7 @@ func TestAdmitUnknown(t *testing.T) {
 		o := object(apiVersion, "Thing")
 		o.Object["spec"] = map[string]any{"cpu": "1e2147483647", "list": []any{int64(1), 0.5}}
 		held, err := newKinds(t, "").Admit(o, "team")
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		if diff := cmp.Diff(o.Object, held); diff != "" {
 			t.Error(diff)
 		}
@@ -139,9 +136,7 @@ func TestNamespaces(t *testing.T) {
 			o.SetNamespace(c.own)
 		}
 		held, err := kinds.Admit(o, "team")
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		if got := (&unstructured.Unstructured{Object: held}).GetNamespace(); got != c.want {
 			t.Errorf("%s in %q: %q, want %q", c.kind, c.own, got, c.want)
 		}
@@ -201,9 +196,7 @@ spec:
 		"":     {"hostnameOverride", "restartPolicyRules", "mode"},
 	} {
 		held, err := newKinds(t, version).Admit(parse(t, text), "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		all := fmt.Sprint(held)
 		for _, name := range []string{"creationTimestamp", "hostnameOverride", "restartPolicyRules", "mode"} {
 			wanted := strings.Contains(fmt.Sprint(want), name)

@@ -11,6 +11,7 @@ import (
 	serverjson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // An object with one value of a wrong type has a fault exactly if the API
@@ -28,9 +29,7 @@ func TestFaultsAsTheDecoder(t *testing.T) {
 			put(object, pointer, wrong[g.IntN(len(wrong))])
 			f := b.goType().shape.faults(object)
 			data, err := json.Marshal(object)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			err = serverjson.Unmarshal(data, reflect.New(b.goType().typ).Interface())
 			if (err != nil) != (f.first != "") {
 				value, _ := render.Lookup(object, pointer)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // Other people's manifests, as they are, are refused only where the API server
@@ -242,9 +243,7 @@ func faultsOf(t *testing.T, kinds *Kinds, v *Validator, req oracleRequest) (foun
 		found[strings.TrimPrefix(u.Message, "strict decoding error: ")] = true
 	}
 	faults, err := j.faults(&r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	for _, f := range faults {
 		line, _, _ := strings.Cut(f.Err.Error(), "\n")
 		if f.Warns {

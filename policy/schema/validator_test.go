@@ -20,6 +20,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/kindcheck"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // A case is the first object of a file with the changes that a further
@@ -64,14 +65,10 @@ func TestValidateAsRecorded(t *testing.T) {
 func golden(t *testing.T, file, got string) {
 	t.Helper()
 	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.WriteFile(file, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s (-want +got)\n%s", file, diff)
 	}
@@ -201,19 +198,13 @@ func recordedFaults(t *testing.T, file string, cases []validateCase) []oracleAns
 			// The server goes through maps in any order.
 			slices.SortFunc(a.Faults, func(a, b oracleFault) int { return strings.Compare(a.String(), b.String()) })
 			line, err := json.Marshal(a)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			b.Write(append(line, '\n'))
 		}
-		if err := os.WriteFile(recorded, b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.WriteFile(recorded, b.Bytes(), 0o644))
 	}
 	data, err := os.ReadFile(recorded)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return readAnswers(t, data)
 }
 
@@ -241,9 +232,7 @@ spec:
 	} {
 		kinds := newKinds(t, version)
 		results, err := validateObject(kinds, NewValidator(kinds, nil), parse(t, text).Object)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		var got []string
 		for _, r := range results {
 			if r.Rule == ruleUnknown {
@@ -415,9 +404,7 @@ spec:
 	kinds := newKinds(t, "1.36")
 	chain := policy.Chain{Kinds: kinds, Validators: []policy.Validator{NewValidator(kinds, nil)}}
 	results, err := chain.Review(t.Context(), []policy.Request{{Operation: policy.Create, Object: o}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	var got []string
 	for _, r := range results {
 		_, text, _ := strings.Cut(r.Message, "cannot be handled as a Deployment: ")

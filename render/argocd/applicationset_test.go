@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // canonical writes a value as the recorded outcomes do: keys sorted, numbers as Go
@@ -22,19 +23,13 @@ import (
 func canonical(t *testing.T, value any) string {
 	t.Helper()
 	data, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	var plain any
-	if err := json.Unmarshal(data, &plain); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, json.Unmarshal(data, &plain))
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(plain); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, enc.Encode(plain))
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
@@ -67,9 +62,7 @@ func newGeneration(t *testing.T, spec map[string]any, files fstest.MapFS, secret
 	var typed struct {
 		Spec applicationSetSpec `json:"spec"`
 	}
-	if err := decode(o.Object, &typed); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, decode(o.Object, &typed))
 	g := &generation{set: o, world: f.world(), spec: &typed.Spec, namespace: "argocd"}
 	g.lister.ctx = t.Context()
 	g.engine = *newTestEngine(t, typed.Spec.GoTemplate, typed.Spec.GoTemplateOptions)
@@ -105,9 +98,7 @@ func (r *generatorRow) asGit(t *testing.T, g *generation) bool {
 			continue
 		}
 		re, err := g.fileGlob(call.Pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		for _, other := range r.Repo {
 			for name := range other.Files {
 				if _, found := call.Files[name]; found != re.MatchString(name) {
@@ -254,9 +245,7 @@ func TestApplicationsAsArgoCD(t *testing.T) {
 		}
 		g := newGeneration(t, spec, nil, nil)
 		template, err := encode(g.spec.Template)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		if row.Template["spec"].(map[string]any)["project"] == "" {
 			template["spec"].(map[string]any)["project"] = ""
 		}
@@ -322,26 +311,18 @@ func TestExamplesOfArgoCD(t *testing.T) {
 func readOutcome(t *testing.T, file string) outcome {
 	t.Helper()
 	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	var o outcome
-	if err := json.Unmarshal(data, &o); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, json.Unmarshal(data, &o))
 	return o
 }
 
 func stubsOf(t *testing.T, file string) []map[string]any {
 	t.Helper()
 	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	var stubs struct{ PullRequest []map[string]any }
-	if err := yaml.Unmarshal(data, &stubs); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, yaml.Unmarshal(data, &stubs))
 	return stubs.PullRequest
 }
 

@@ -16,13 +16,9 @@ func TestResolve(t *testing.T) {
 	t.Parallel()
 	rendertest.Run(t, "testdata", func(t *testing.T, fsys fs.FS) string {
 		data, err := fs.ReadFile(fsys, "argocd.yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		objects, err := render.Parse("argocd.yaml", data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		f := &fakeWorld{tree: fsys, objects: objects, repositories: map[string]string{
 			"https://git.example.com/r": ".", "https://git.example.com/values": "values",
 		}}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // Argo CD reads the Secrets of its own namespace: where several namespaces have
@@ -40,9 +41,7 @@ stringData: {name: c, server: "https://c.example"}
 		{"openshift-gitops", "", []string{"a", "b"}},
 	} {
 		objects, err := render.Parse("all.yaml", []byte(strings.ReplaceAll(secrets, "NAMESPACE", c.namespace)+c.more))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		f := &fakeWorld{objects: objects}
 		var names []string
 		for _, known := range knownClusters(f.world()) {

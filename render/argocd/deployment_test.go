@@ -15,15 +15,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // newObject makes an object of a value tree.
 func newObject(t *testing.T, tree map[string]any) *render.Object {
 	t.Helper()
 	plain, err := encode(tree)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return &render.Object{Unstructured: &unstructured.Unstructured{Object: plain}}
 }
 
@@ -97,9 +96,7 @@ func TestKustomizeAsArgoCD(t *testing.T) {
 func compareApplication(t *testing.T, dir, name string, source map[string]any, world *fakeWorld, want []any, failure *string) {
 	t.Helper()
 	root, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	defer root.Close()
 	world.tree = root.FS()
 	o := newObject(t, map[string]any{
@@ -163,9 +160,7 @@ func TestManifestsAsArgoCD(t *testing.T) {
 		var want []any
 		for _, m := range row.Response.Manifests {
 			var v any
-			if err := json.Unmarshal([]byte(m), &v); err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, json.Unmarshal([]byte(m), &v))
 			want = append(want, v)
 		}
 		dir := filepath.Join(corpus, "argo-upstream-tests/generate-manifests/in", tree)
@@ -218,12 +213,8 @@ func followAll(t *testing.T, dir, repo string) {
 		}
 	}
 	data, err := os.ReadFile(filepath.Join(dir, "want.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(data, &want); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
+	rendertest.OK(t, json.Unmarshal(data, &want))
 	world := &fakeWorld{tree: os.DirFS(repo), clusters: []render.Cluster{{Name: "main", KubeVersion: "1.33"}}}
 	if _, err := os.Stat(filepath.Join(dir, "clusters.yaml")); err == nil {
 		world.objects = parseFile(t, filepath.Join(dir, "clusters.yaml"))
@@ -278,9 +269,7 @@ func rootsOf(t *testing.T, world *fakeWorld, file string) []*render.Object {
 	t.Helper()
 	objects := parseFile(t, file)
 	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	for line := range strings.Lines(string(data)) {
 		k, ok := strings.CutPrefix(strings.TrimSpace(line), "# kustomization: ")
 		if !ok {

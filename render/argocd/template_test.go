@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/preadmit/preadmit/render/internal/gotemplate"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 const corpus = "../../../shared/corpora/gitops"
@@ -31,9 +32,7 @@ func rows[R any](t *testing.T, kind string, f func(t *testing.T, row R)) {
 		}
 		var name struct{ Case string }
 		var row R
-		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, json.Unmarshal(lines.Bytes(), &row))
 		_ = json.Unmarshal(lines.Bytes(), &name)
 		t.Run(strings.TrimPrefix(name.Case, "argo-"+kind+"/"), func(t *testing.T) { f(t, row) })
 		n++

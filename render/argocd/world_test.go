@@ -16,6 +16,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/helm"
 	kustomizations "github.com/preadmit/preadmit/render/kustomize"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // A fakeWorld answers from objects and a tree that is every repository, unless
@@ -92,9 +93,7 @@ func (f *fakeWorld) Render(ctx context.Context, src render.Source) ([]*render.Ob
 func parseFile(t *testing.T, file string) []*render.Object {
 	t.Helper()
 	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	objects, err := render.Parse(filepath.Base(file), data)
 	if err != nil {
 		t.Log(err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/cache"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // claiming is a renderer that claims directories with a file named mine, and counts how
@@ -31,9 +32,7 @@ func (claiming) Render(context.Context, render.Source) ([]*render.Object, error)
 func TestClaimsOfBothSides(t *testing.T) {
 	t.Parallel()
 	store, err := cache.Open(t.TempDir(), cache.Limit, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 	base := fstest.MapFS{"same/mine": file("a"), "same/sub/x": file(""), "other/mine": file("a"), "gone/mine": file("a"), "new/x": file("")}
 	head := fstest.MapFS{"same/mine": file("a"), "same/sub/x": file(""), "other/mine": file("b"), "gone/x": file(""), "new/mine": file("a")}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/cache"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // fetched answers for Remotes by the digests of their content, which lies in a
@@ -85,9 +86,7 @@ func (f fetchedFiles) Fetched(r *render.Remote) (render.Repository, error) {
 func TestFetchedAnswers(t *testing.T) {
 	t.Parallel()
 	store, err := cache.Open(t.TempDir(), cache.Limit, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	const old, now, none = "aaaaaaaaaaaa", "bbbbbbbbbbbb", ""
 	render1 := func(digests map[string]string, o cache.Options) (*cache.Graph, []string) {
 		tree := fstest.MapFS{"one.chart": {}, "two.chart": {}, "charts.yaml": {Data: []byte("apiVersion: a/v1\nkind: Chart\nmetadata: {name: one}\n---\napiVersion: a/v1\nkind: Chart\nmetadata: {name: two}\n")}}
@@ -101,14 +100,10 @@ func TestFetchedAnswers(t *testing.T) {
 		f := &fetcher{made: &made}
 		g := cache.New(render.Graph{Renderers: []render.Renderer{f, render.Manifests{}}, Store: from}, tree, o)
 		units, err := g.Render(t.Context(), render.Source{Path: "one.chart", Kind: "chart"}, render.Source{Path: "two.chart", Kind: "chart"}, render.Source{Path: "charts.yaml", Kind: "manifest"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		follower := render.Follower{Resolvers: g.Resolvers([]render.Resolver{f}), Outside: fetchedFiles{files{FS: tree}, from}}
 		d, err := follower.Follow(t.Context(), nil, units)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		got := make(map[string]int)
 		for _, u := range slices.Concat(units[:2], d.Units) {
 			for _, o := range u.Objects {

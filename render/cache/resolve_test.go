@@ -14,6 +14,7 @@ import (
 
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/cache"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // A copier makes of each Copy the manifest that it names, with the data of a
@@ -85,22 +86,16 @@ func tree(change ...string) fstest.MapFS {
 // read, an object that was asked for, or a place of one is another.
 func TestResolvers(t *testing.T) {
 	store, err := cache.Open(t.TempDir(), cache.Limit, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	follow := func(t *testing.T, tree fs.FS, o cache.Options) (*render.Deployment, *cache.Graph, int) {
 		t.Helper()
 		g := cache.New(render.Graph{Renderers: []render.Renderer{render.Manifests{}}}, tree, o)
 		found, err := g.Render(t.Context(), g.Discover(tree, ".").Sources...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		var n atomic.Int32
 		f := render.Follower{Resolvers: g.Resolvers([]render.Resolver{copier{&n}}), Outside: files{FS: tree}}
 		d, err := f.Follow(t.Context(), nil, found)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		if len(d.Units) != 2 || len(d.Units[0].Objects) != 1 || d.Units[0].User != "copier" || len(d.Reads[d.Units[0]]) != 1 {
 			t.Fatalf("units %+v", d.Units)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/cache"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestSharedParts holds that objects of different units share their equal parts,
@@ -25,15 +26,11 @@ func TestSharedParts(t *testing.T) {
 	}
 	for _, recalled := range []bool{false, true} {
 		store, err := cache.Open(dir, cache.Limit, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		graph := render.Graph{Renderers: []render.Renderer{render.Manifests{}}, Forgets: true, Parts: render.NewParts()}
 		g := cache.New(graph, tree, cache.Options{Store: store, Build: "test"})
 		units, err := g.Render(t.Context(), srcs...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		data := func(u *render.Unit) uintptr { return reflect.ValueOf(u.Objects[0].Object["data"]).Pointer() }
 		if data(units[0]) != data(units[1]) {
 			t.Errorf("recalled %v: data is not shared", recalled)

@@ -12,14 +12,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 func open(t *testing.T, dir string, limit int64, now time.Time) *Store {
 	t.Helper()
 	s, err := Open(dir, limit, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return s
 }
 
@@ -51,9 +51,7 @@ func TestStoreTellsForeignEntries(t *testing.T) {
 	s.Put(b, []byte("of b"))
 	_, from := s.file(a)
 	_, to := s.file(b)
-	if err := os.Rename(from, to); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.Rename(from, to))
 	if got, ok := s.Get(b); ok {
 		t.Errorf("the entry of another key is taken: %q", got)
 	}
@@ -72,21 +70,15 @@ func TestStoreIsBounded(t *testing.T) {
 		s.Put(last, make([]byte, 3_000))
 		_, name := s.file(last)
 		then := now.Add(time.Duration(i) * time.Second)
-		if err := os.Chtimes(name, then, then); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.Chtimes(name, then, then))
 		s.Trim()
 	}
 	var size int64
 	files, err := filepath.Glob(filepath.Join(dir, "*", "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	for _, f := range files {
 		info, err := os.Stat(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		size += info.Size()
 	}
 	if size > limit || size < limit/2 {
@@ -112,14 +104,10 @@ func TestValuesComeBack(t *testing.T) {
 	var e Encoder
 	e.Value(want)
 	data, err := e.Data()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	d := NewDecoder(data)
 	got := d.Value()
-	if err := d.End(); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, d.End())
 	if diff := cmp.Diff(any(want), got); diff != "" {
 		t.Error(diff)
 	}
@@ -165,9 +153,7 @@ func TestReads(t *testing.T) {
 	}
 	_, _ = r.Stat("d/none")
 	f, err := r.Open("d/a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if _, err := f.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
@@ -217,9 +203,7 @@ func TestStoreReadsNoOtherFiles(t *testing.T) {
 	const limit = 64 << 10
 	dir := t.TempDir()
 	s, err := Open(dir, limit, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	for what, replace := range map[string]func(name string) error{
 		"link":      func(name string) error { return os.Symlink("/dev/zero", name) },
 		"directory": func(name string) error { return os.Mkdir(name, 0o700) },
@@ -238,9 +222,7 @@ func TestStoreReadsNoOtherFiles(t *testing.T) {
 			t.Fatalf("%s: the entry is not kept", what)
 		}
 		_, name := s.file(k)
-		if err := os.Remove(name); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.Remove(name))
 		if err := replace(name); err != nil {
 			t.Skip(what, err)
 		}

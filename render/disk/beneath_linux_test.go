@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestOpenBeneath holds that openBeneath refuses names with a link in them, and that its
@@ -21,14 +23,10 @@ func TestOpenBeneath(t *testing.T) {
 	write(t, filepath.Join(dir, "secret"), "outside")
 	write(t, filepath.Join(repo, "a/in.yaml"), "inside")
 	for link, target := range map[string]string{"link.yaml": "a/in.yaml", "b": "a", "up": "..", "secret": "../secret"} {
-		if err := os.Symlink(target, filepath.Join(repo, link)); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.Symlink(target, filepath.Join(repo, link)))
 	}
 	root, err := os.OpenRoot(repo)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	defer root.Close()
 	d := Open(root)
 	if _, err := unix.Openat2(d.fd, "a", &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC}); err == unix.ENOSYS {
@@ -67,16 +65,10 @@ func TestListBeneath(t *testing.T) {
 	for i := range 600 { // more than one call returns
 		write(t, filepath.Join(dir, fmt.Sprintf("file-with-a-longer-name-%d.yaml", i)), "x")
 	}
-	if err := os.Symlink("a", filepath.Join(dir, "link")); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.Symlink("a", filepath.Join(dir, "link")))
+	rendertest.OK(t, unix.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
 	root, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	defer root.Close()
 	d := Open(root)
 	if _, err := unix.Openat2(d.fd, "a", &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC}); err == unix.ENOSYS {

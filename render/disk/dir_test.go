@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestReadEnough holds that files beyond what a run may read are errors.
@@ -14,14 +15,10 @@ func TestReadEnough(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, name := range []string{"a.yaml", "b.yaml"} {
-		if err := os.WriteFile(filepath.Join(dir, name), make([]byte, 1000), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.WriteFile(filepath.Join(dir, name), make([]byte, 1000), 0o644))
 	}
 	root, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	defer root.Close()
 	d := Open(root)
 	d.left.Store(1500)

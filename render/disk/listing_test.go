@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestListedOnce holds that a directory is read once, and that what its listing can't
@@ -22,9 +24,7 @@ func TestListedOnce(t *testing.T) {
 	list := func() (names []string) {
 		t.Helper()
 		entries, err := fs.ReadDir(tree, "a")
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		for i, e := range entries {
 			if info, err := e.Info(); err != nil || info.Name() != e.Name() || info.Mode().Type() != e.Type() {
 				t.Errorf("%s: %v, %v", e.Name(), info, err)
@@ -36,9 +36,7 @@ func TestListedOnce(t *testing.T) {
 	list()
 	write(t, filepath.Join(dir, "a/d.yaml"), "z: 3\n")
 	write(t, filepath.Join(dir, "a/B.yaml"), "x: 1\n")
-	if err := os.Remove(filepath.Join(dir, "a/c.yaml")); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.Remove(filepath.Join(dir, "a/c.yaml")))
 	if got := list(); len(got) != 3 || got[0] != "b.yaml" || got[1] != "c.yaml" || got[2] != "link" {
 		t.Errorf("listed again: %q", got)
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 func TestTreeLetsNothingOut(t *testing.T) {
@@ -23,9 +25,7 @@ func TestTreeLetsNothingOut(t *testing.T) {
 		"environ":  "/proc/self/environ",
 		"dir":      "..",
 	} {
-		if err := os.Symlink(target, filepath.Join(repo, link)); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.Symlink(target, filepath.Join(repo, link)))
 	}
 	tr := treeOf(t, repo)
 	for _, name := range []string{"up", "absolute", "back", "self", "environ", "dir/secret", "../secret", "/etc/passwd"} {
@@ -42,9 +42,7 @@ func TestTreeFollowsLinksInside(t *testing.T) {
 	t.Parallel()
 	repo := t.TempDir()
 	write(t, filepath.Join(repo, "a/in.yaml"), "inside")
-	if err := os.Symlink("a/in.yaml", filepath.Join(repo, "link.yaml")); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.Symlink("a/in.yaml", filepath.Join(repo, "link.yaml")))
 	tr := treeOf(t, repo)
 	if data, err := fs.ReadFile(tr, "link.yaml"); err != nil || string(data) != "inside" {
 		t.Errorf("link.yaml: %q, %v", data, err)
@@ -72,9 +70,7 @@ func TestTreeMounts(t *testing.T) {
 	tr := treeOf(t, filepath.Join(dir, "repo"))
 
 	name, err := tr.Name(filepath.Join(dir, "policies/p.yaml"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if data, err := fs.ReadFile(tr, name); err != nil || string(data) != "policy" {
 		t.Errorf("%s: %q, %v", name, data, err)
 	}
@@ -86,9 +82,7 @@ func TestTreeMounts(t *testing.T) {
 	}
 
 	name, err = tr.Name("-", strings.NewReader("from stdin"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if data, err := fs.ReadFile(tr, name); err != nil || string(data) != "from stdin" {
 		t.Errorf("%s: %q, %v", name, data, err)
 	}
@@ -103,9 +97,7 @@ func TestTreeMounts(t *testing.T) {
 func TestTreeRoot(t *testing.T) {
 	t.Parallel()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	write(t, filepath.Join(dir, "repo/.git/HEAD"), "ref: refs/heads/main")
 	write(t, filepath.Join(dir, "repo/apps/web/x.yaml"), "")
 	write(t, filepath.Join(dir, "plain/x.yaml"), "")
@@ -128,23 +120,15 @@ func TestTreeRoot(t *testing.T) {
 func treeOf(t *testing.T, dir string) *Tree {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	tree, err := OpenTree(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	t.Cleanup(func() { tree.Close() })
 	return tree
 }
 
 func write(t *testing.T, name, content string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	rendertest.OK(t, os.WriteFile(name, []byte(content), 0o644))
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestPrivateAddresses tells addresses of the public internet from those that
@@ -65,9 +66,7 @@ func TestNamedHosts(t *testing.T) {
 	}
 	for address, want := range map[string]bool{"https://ghcr.io/x": true, "https://charts.example.org:8080": true, "https://evil.example": false, "https://ghcr.io.evil.example": false} {
 		u, err := url.Parse(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		if got := o.allows(u) == nil; got != want {
 			t.Errorf("%s: %t", address, got)
 		}

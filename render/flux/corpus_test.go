@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 const corpora = "../../../shared/corpora/gitops"
@@ -45,12 +46,8 @@ func cases(t *testing.T, table string) []string {
 func readWant(t *testing.T, dir string, into any) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, "want.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(data, into); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
+	rendertest.OK(t, json.Unmarshal(data, into))
 }
 
 // damaged are cases that the table does not hold as they were.
@@ -76,9 +73,7 @@ func TestBuild(t *testing.T) {
 				lax := k.Strict
 				if string(k.Lax) != `"same"` {
 					lax = outcome{}
-					if err := json.Unmarshal(k.Lax, &lax); err != nil {
-						t.Fatal(err)
-					}
+					rendertest.OK(t, json.Unmarshal(k.Lax, &lax))
 				}
 				compare(t, k.Strict, buildCase(t, dir, "2.9"))
 				compare(t, lax, buildCase(t, dir, "2.8"))
@@ -127,13 +122,9 @@ func compare(t *testing.T, want outcome, u *render.Unit) {
 func canonical(t *testing.T, v map[string]any) map[string]any {
 	t.Helper()
 	data, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	var out map[string]any
-	if err := json.Unmarshal(data, &out); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, json.Unmarshal(data, &out))
 	return out
 }
 

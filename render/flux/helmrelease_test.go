@@ -8,6 +8,8 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // valuesChart prints the values that it is rendered with.
@@ -40,9 +42,7 @@ func TestValues(t *testing.T) {
 			}
 			readWant(t, dir, &want)
 			in, err := os.ReadFile(filepath.Join(dir, "in", "in.yaml"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			u := releaseCase(t, string(in), valuesChart).resolve(t)[0]
 			w := want.HelmReleases[0]
 			if (w.Error == "") != (u.Status() == "rendered") {
@@ -70,9 +70,7 @@ func TestPostRenderers(t *testing.T) {
 			var want outcome
 			readWant(t, dir, &want)
 			in, err := os.ReadFile(filepath.Join(dir, "in", "in.yaml"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			release, template, _ := strings.Cut(string(in), "\n---\n")
 			compare(t, want, releaseCase(t, release, template).resolve(t)[0])
 		})

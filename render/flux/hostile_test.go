@@ -9,6 +9,7 @@ import (
 	"testing/fstest"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 const gitSource = `
@@ -74,12 +75,8 @@ func TestSymbolicLinks(t *testing.T) {
 		"real/b.txt":               "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b, namespace: a}\n",
 		"named/kustomization.yaml": "resources: [link.yaml]\n",
 	} {
-		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755))
+		rendertest.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(data), 0o644))
 	}
 	for _, in := range []string{"found", "named"} {
 		if err := os.Symlink("../real/b.txt", filepath.Join(dir, in, "link.yaml")); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/preadmit/preadmit/render/flux"
 	"github.com/preadmit/preadmit/render/helm"
 	"github.com/preadmit/preadmit/render/kustomize"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // A world answers a resolver from a list of objects and folders of one tree.
@@ -100,9 +101,7 @@ func parse(t *testing.T, fsys fs.FS, name string) []*render.Object {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	objects, err := render.Parse(name, data)
 	if err != nil && !strings.Contains(err.Error(), "ambiguous") {
 		t.Logf("%s: %v", name, err)

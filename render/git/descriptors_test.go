@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/preadmit/preadmit/render/git/gittest"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestDescriptors holds that a file which is read many times, as the files of a
@@ -21,29 +22,19 @@ func TestDescriptors(t *testing.T) {
 		return len(entries)
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "values.yaml"), []byte("a: b\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.WriteFile(filepath.Join(dir, "values.yaml"), []byte("a: b\n"), 0o666))
 	made, err := gittest.Init(dir)
 	if err == nil {
 		_, err = made.CommitAll("base")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	r, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	defer r.Close()
 	c, err := r.Resolve("HEAD")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	tree, err := r.Tree(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // which would close them
 	before := open()
 	for range 200 {

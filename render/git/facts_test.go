@@ -9,6 +9,7 @@ import (
 
 	"github.com/preadmit/preadmit/render/git"
 	"github.com/preadmit/preadmit/render/git/gittest"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestFacts holds that what one run learns about a repository's objects answers another
@@ -17,36 +18,22 @@ func TestFacts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for name, text := range map[string]string{"a.yaml": "a: 1\n", "sub/b.yaml": "b: 2\n", "sub/deep/c.yaml": ""} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o777))
+		rendertest.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666))
 	}
 	made, err := gittest.Init(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	commit, err := made.CommitAll("all")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	read := func(facts *git.Facts) map[string]string {
 		repo, err := git.Open(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		defer repo.Close()
 		repo.Remember(facts)
 		c, err := repo.Resolve(commit)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		tree, err := repo.Tree(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		sums := make(map[string]string)
 		err = fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
@@ -57,9 +44,7 @@ func TestFacts(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		return sums
 	}
 	facts := git.NewFacts(nil)
@@ -74,25 +59,15 @@ func TestFacts(t *testing.T) {
 
 	// A blob of another content in the place of one, and one that is gone.
 	other, err := made.Object("blob", []byte("b: 3\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	object := func(name string) string { return filepath.Join(made.Dir, "objects", name[:2], name[2:]) }
 	b, err := made.Object("blob", []byte("b: 2\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	a, err := made.Object("blob", []byte("a: 1\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	os.Remove(object(b))
-	if err := os.Rename(object(other), object(b)); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(object(a)); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.Rename(object(other), object(b)))
+	rendertest.OK(t, os.Remove(object(a)))
 	again := git.NewFacts(used)
 	if got := read(again); len(got) != 3 || got["sub/b.yaml"] != want["sub/b.yaml"] || got["a.yaml"] != want["a.yaml"] {
 		t.Errorf("with facts: %q, want %q", got, want)

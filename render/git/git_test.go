@@ -17,6 +17,7 @@ import (
 
 	"github.com/preadmit/preadmit/render/git"
 	"github.com/preadmit/preadmit/render/git/gittest"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // history is a repository with three commits on main, a merge and tags.
@@ -32,46 +33,39 @@ func newHistory(t *testing.T) *history {
 	h := &history{dir: t.TempDir()}
 	var err error
 	h.repo, err = gittest.Init(h.dir)
-	ok(t, err)
+	rendertest.OK(t, err)
 	write(t, h.dir, "apps/web.yaml", "a: 1\n")
 	write(t, h.dir, "deep/er/x.yaml", "x: 1\n")
 	h.first, err = h.repo.CommitAll("first")
-	ok(t, err)
+	rendertest.OK(t, err)
 	write(t, h.dir, "apps/web.yaml", "a: 2\n")
 	h.second, err = h.repo.CommitAll("second")
-	ok(t, err)
+	rendertest.OK(t, err)
 	tree, err := h.repo.TreeOf(h.dir)
-	ok(t, err)
+	rendertest.OK(t, err)
 	h.side, err = h.repo.Commit(tree, "side", h.first)
-	ok(t, err)
+	rendertest.OK(t, err)
 	h.merge, err = h.repo.Commit(tree, "merge", h.second, h.side)
-	ok(t, err)
-	ok(t, h.repo.SetRef("refs/heads/main", h.merge))
-	ok(t, h.repo.SetRef("refs/remotes/origin/release", h.first))
+	rendertest.OK(t, err)
+	rendertest.OK(t, h.repo.SetRef("refs/heads/main", h.merge))
+	rendertest.OK(t, h.repo.SetRef("refs/remotes/origin/release", h.first))
 	tag, err := h.repo.Object("tag", []byte("object "+h.second+"\ntype commit\ntag v1\ntagger A <a@b> 1 +0000\n\nm\n"))
-	ok(t, err)
-	ok(t, h.repo.SetRef("refs/tags/v1", tag))
+	rendertest.OK(t, err)
+	rendertest.OK(t, h.repo.SetRef("refs/tags/v1", tag))
 	return h
-}
-
-func ok(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func write(t *testing.T, dir, name, content string) {
 	t.Helper()
 	file := filepath.Join(dir, name)
-	ok(t, os.MkdirAll(filepath.Dir(file), 0o777))
-	ok(t, os.WriteFile(file, []byte(content), 0o666))
+	rendertest.OK(t, os.MkdirAll(filepath.Dir(file), 0o777))
+	rendertest.OK(t, os.WriteFile(file, []byte(content), 0o666))
 }
 
 func open(t *testing.T, dir string) *git.Repository {
 	t.Helper()
 	r, err := git.Open(dir)
-	ok(t, err)
+	rendertest.OK(t, err)
 	t.Cleanup(func() { _ = r.Close() })
 	return r
 }
@@ -79,9 +73,9 @@ func open(t *testing.T, dir string) *git.Repository {
 func tree(t *testing.T, r *git.Repository, revision string) *git.Tree {
 	t.Helper()
 	c, err := r.Resolve(revision)
-	ok(t, err)
+	rendertest.OK(t, err)
 	files, err := r.Tree(c)
-	ok(t, err)
+	rendertest.OK(t, err)
 	return files
 }
 
@@ -127,10 +121,10 @@ func TestTreeIsAFileSystem(t *testing.T) {
 	t.Parallel()
 	h := newHistory(t)
 	write(t, h.dir, "run.sh", "#!/bin/sh\n")
-	ok(t, os.Symlink("apps/web.yaml", filepath.Join(h.dir, "link.yaml")))
-	ok(t, os.Symlink("../deep", filepath.Join(h.dir, "apps/deep")))
+	rendertest.OK(t, os.Symlink("apps/web.yaml", filepath.Join(h.dir, "link.yaml")))
+	rendertest.OK(t, os.Symlink("../deep", filepath.Join(h.dir, "apps/deep")))
 	_, err := h.repo.CommitAll("links")
-	ok(t, err)
+	rendertest.OK(t, err)
 	files := tree(t, open(t, h.dir), "HEAD")
 	if err := fstest.TestFS(files, "apps/web.yaml", "deep/er/x.yaml", "run.sh"); err != nil {
 		t.Error(err)
@@ -153,7 +147,7 @@ func TestHostileTree(t *testing.T) {
 	h := newHistory(t)
 	blob := func(s string) string {
 		hash, err := h.repo.Object("blob", []byte(s))
-		ok(t, err)
+		rendertest.OK(t, err)
 		return hash
 	}
 	entries := []gittest.Entry{
@@ -170,12 +164,12 @@ func TestHostileTree(t *testing.T) {
 		{Mode: "100644", Name: "gone.yaml", Hash: strings.Repeat("2", 40)},
 	}
 	hash, err := h.repo.Tree(entries...)
-	ok(t, err)
+	rendertest.OK(t, err)
 	commit, err := h.repo.Commit(hash, "hostile")
-	ok(t, err)
+	rendertest.OK(t, err)
 	files := tree(t, open(t, h.dir), commit)
 	list, err := fs.ReadDir(files, ".")
-	ok(t, err)
+	rendertest.OK(t, err)
 	var names []string
 	for _, e := range list {
 		names = append(names, e.Name())
@@ -208,21 +202,21 @@ func TestTreeOfTheSameTrees(t *testing.T) {
 	t.Parallel()
 	h := newHistory(t)
 	blob, err := h.repo.Object("blob", []byte("a: 1\n"))
-	ok(t, err)
+	rendertest.OK(t, err)
 	entries := []gittest.Entry{{Mode: "100644", Name: "a.yaml", Hash: blob}}
 	hash := ""
 	for range 10 {
 		hash, err = h.repo.Tree(entries...)
-		ok(t, err)
+		rendertest.OK(t, err)
 		entries = nil
 		for i := range 10 {
 			entries = append(entries, gittest.Entry{Mode: "40000", Name: fmt.Sprintf("d%d", i), Hash: hash})
 		}
 	}
 	hash, err = h.repo.Tree(entries...)
-	ok(t, err)
+	rendertest.OK(t, err)
 	commit, err := h.repo.Commit(hash, "bomb")
-	ok(t, err)
+	rendertest.OK(t, err)
 	files, seen := tree(t, open(t, h.dir), commit), 0
 	_ = fs.WalkDir(files, ".", func(string, fs.DirEntry, error) error {
 		if seen++; seen > 100_000 {
@@ -313,7 +307,7 @@ func TestBesideGit(t *testing.T) {
 			}
 			files := tree(t, r, revision)
 			compare(t, files, want, func(args ...string) string { return run(dir, args...) })
-			ok(t, files.Err())
+			rendertest.OK(t, files.Err())
 		}
 	}
 }
@@ -343,10 +337,10 @@ func bigHistory(t *testing.T) (*history, func(dir string, args ...string) string
 		write(t, h.dir, "apps/big.yaml", text.String())
 	}
 	_, err := h.repo.CommitAll("big")
-	ok(t, err)
+	rendertest.OK(t, err)
 	write(t, h.dir, "apps/big.yaml", text.String()+"more\n")
 	_, err = h.repo.CommitAll("bigger")
-	ok(t, err)
+	rendertest.OK(t, err)
 	run(h.dir, "gc", "--aggressive", "--prune=now", "--quiet")
 	run(h.dir, "pack-refs", "--all")
 	return h, run
@@ -366,7 +360,7 @@ func borrowing(t *testing.T, from string, run func(dir string, args ...string) s
 	referring := clone("referring", "--reference", from, "file://"+from)
 	relative := clone("relative", "--shared", from)
 	to, err := filepath.Rel(filepath.Join(relative, ".git/objects"), filepath.Join(from, ".git/objects"))
-	ok(t, err)
+	rendertest.OK(t, err)
 	write(t, relative, ".git/objects/info/alternates", "# relative\n"+to+"\n")
 	run(relative, "fsck")
 	return []string{shared, chained, referring, relative}
@@ -387,7 +381,7 @@ func TestWhatIsNotThere(t *testing.T) {
 		t.Errorf("beside an alternate that is gone: %v, %v", err, whole.Err())
 	}
 	partial := tree(t, open(t, filepath.Join(dir, "partial")), "HEAD~1")
-	ok(t, partial.Err())
+	rendertest.OK(t, partial.Err())
 	if _, err := fs.ReadFile(partial, "apps/big.yaml"); err == nil || errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a file that is not there is read: %v", err)
 	}
@@ -420,19 +414,19 @@ func TestOtherContent(t *testing.T) {
 			h := newHistory(t)
 			object := func(kind, content string) string {
 				name, err := h.repo.Object(kind, []byte(content))
-				ok(t, err)
+				rendertest.OK(t, err)
 				return name
 			}
 			victim := map[string]string{"commit": h.second, "blob": object("blob", "a: 2\n"), "tag": strings.TrimSpace(read(t, filepath.Join(h.repo.Dir, "refs/tags/v1")))}[kind]
 			if kind == "tree" {
 				var err error
 				victim, err = h.repo.TreeOf(h.dir)
-				ok(t, err)
+				rendertest.OK(t, err)
 			}
 			file := func(dir, name string) string { return filepath.Join(dir, "objects", name[:2], name[2:]) }
 			intact := read(t, file(h.repo.Dir, victim))
 			name := object(kind, strings.Replace(other, "%s", h.first, 1))
-			ok(t, os.Rename(file(h.repo.Dir, name), file(h.repo.Dir, victim)))
+			rendertest.OK(t, os.Rename(file(h.repo.Dir, name), file(h.repo.Dir, victim)))
 
 			content := func() (string, error) {
 				c, err := open(t, h.dir).Resolve("v1")
@@ -474,7 +468,7 @@ func TestOtherContentPacked(t *testing.T) {
 	count := int(binary.BigEndian.Uint32(index[head+fanout-4:]))
 	offset := func(name string) []byte {
 		raw, err := hex.DecodeString(name)
-		ok(t, err)
+		rendertest.OK(t, err)
 		i := (bytes.Index(index, raw) - head - fanout) / len(raw)
 		at := head + fanout + count*(len(raw)+4) + i*4
 		return index[at : at+4]
@@ -485,8 +479,8 @@ func TestOtherContentPacked(t *testing.T) {
 	}
 	sum := sha1.Sum(index[:len(index)-sha1.Size])
 	copy(index[len(index)-sha1.Size:], sum[:])
-	ok(t, os.Chmod(found[0], 0o600))
-	ok(t, os.WriteFile(found[0], index, 0o600))
+	rendertest.OK(t, os.Chmod(found[0], 0o600))
+	rendertest.OK(t, os.WriteFile(found[0], index, 0o600))
 	got, err := fs.ReadFile(tree(t, open(t, h.dir), h.second), "apps/web.yaml")
 	if err == nil || !strings.Contains(err.Error(), "hash mismatch: it holds the content of "+a) {
 		t.Errorf("read %q, %v", got, err)
@@ -496,7 +490,7 @@ func TestOtherContentPacked(t *testing.T) {
 func read(t *testing.T, file string) string {
 	t.Helper()
 	data, err := os.ReadFile(file)
-	ok(t, err)
+	rendertest.OK(t, err)
 	return string(data)
 }
 
@@ -517,7 +511,7 @@ func TestSubmodule(t *testing.T) {
 	if want := run(h.dir, "show", "HEAD~1:apps/big.yaml"); err != nil || strings.TrimSpace(string(data)) != want {
 		t.Errorf("the submodule's file has %d bytes (%v), git shows %d", len(data), err, len(want))
 	}
-	ok(t, files.Err())
+	rendertest.OK(t, files.Err())
 	clone := filepath.Join(t.TempDir(), "clone")
 	run(outer, "clone", "--quiet", outer, clone)
 	files = tree(t, open(t, clone), "HEAD")
@@ -533,7 +527,7 @@ func TestSubmodule(t *testing.T) {
 func compare(t *testing.T, files *git.Tree, commit string, run func(...string) string) {
 	t.Helper()
 	var got []string
-	ok(t, fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
+	rendertest.OK(t, fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			got = append(got, name)
 			data, readErr := fs.ReadFile(files, name)

@@ -12,6 +12,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/preadmit/preadmit/render/git/gittest"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestLoose holds that objects with files of their own are read as go-git reads them, and
@@ -20,35 +21,23 @@ func TestLoose(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for name, text := range map[string]string{"a.yaml": "a: 1\n", "b/empty": "", "c": strings.Repeat("long ", 20_000)} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o777))
+		rendertest.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666))
 	}
 	made, err := gittest.Init(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if _, err := made.CommitAll("all"); err != nil {
 		t.Fatal(err)
 	}
 	repo, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	defer repo.Close()
 	read := 0
 	for name, h := range looseFiles(t, dir) {
 		want, err := repo.store.EncodedObject(plumbing.AnyObject, h)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		text, err := repo.objects.content(want.Type(), h)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		l, ok := repo.objects.loose(h)
 		if !ok || l.kind != want.Type() || l.size != want.Size() {
 			t.Fatalf("%s: %v, %v of %d bytes, want %v of %d", h, ok, l.kind, l.size, want.Type(), want.Size())
@@ -71,12 +60,8 @@ func TestLoose(t *testing.T) {
 			"endless":      deflated("blob 5" + strings.Repeat("0", 100)),
 			"checksum":     append(deflated("blob 5\x00short")[:12], 0, 0, 0, 0, 0, 0, 0, 0),
 		} {
-			if err := os.Chmod(name, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(name, broken, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, os.Chmod(name, 0o600))
+			rendertest.OK(t, os.WriteFile(name, broken, 0o600))
 			l, ok := repo.objects.loose(h)
 			if !ok {
 				continue
@@ -103,9 +88,7 @@ func looseFiles(t *testing.T, dir string) map[string]plumbing.Hash {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return files
 }
 

@@ -31,9 +31,7 @@ func TestCharts(t *testing.T) {
 		fsys = pack(t, fsys)
 		src := sourceOf(t, fsys)
 		dir := t.TempDir()
-		if err := os.CopyFS(dir, fsys); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.CopyFS(dir, fsys))
 		objects, err := New(Options{}).Render(context.Background(), src)
 		if !exists(fsys, "not-stock") {
 			both := sameAsStock(t, filepath.Join(dir, src.Path), src)
@@ -62,9 +60,7 @@ func sourceOf(t *testing.T, fsys fs.FS) render.Source {
 		Path, Namespace string
 		render.Helm
 	}
-	if err := json.Unmarshal(data, &more); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, json.Unmarshal(data, &more))
 	if more.Path != "" {
 		src.Path = more.Path
 	}
@@ -89,9 +85,7 @@ func pack(t testing.TB, fsys fs.FS) fs.FS {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	for name, entries := range archives {
 		tree[name] = &fstest.MapFile{Data: tgz(t, entries...), Mode: 0o644}
 	}
@@ -118,19 +112,13 @@ func tgz(t testing.TB, entries ...entry) []byte {
 			h.Linkname, h.Size = string(e.data), 0
 			e.data = nil
 		}
-		if err := w.WriteHeader(h); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, w.WriteHeader(h))
 		if _, err := w.Write(e.data); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := zip.Close(); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, w.Close())
+	rendertest.OK(t, zip.Close())
 	return out.Bytes()
 }
 

@@ -15,6 +15,7 @@ import (
 	"helm.sh/helm/v3/pkg/releaseutil"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // unlike are functions whose results are not those of Helm's engine: random ones,
@@ -48,9 +49,7 @@ func FuzzTemplate(f *testing.F) {
 		{Name: "templates/a.yaml"},
 	}
 	stock, err := loader.LoadFiles(files)
-	if err != nil {
-		f.Fatal(err)
-	}
+	rendertest.OK(f, err)
 	tree := fstest.MapFS{}
 	for _, file := range files {
 		tree["c/"+file.Name] = &fstest.MapFile{Data: file.Data}

@@ -13,6 +13,7 @@ import (
 	"testing/fstest"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 const (
@@ -323,9 +324,7 @@ func TestRemoteSchema(t *testing.T) {
 func TestLinks(t *testing.T) {
 	t.Parallel()
 	outside := t.TempDir()
-	if err := os.WriteFile(filepath.Join(outside, "secret"), []byte("kind: Secret"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.WriteFile(filepath.Join(outside, "secret"), []byte("kind: Secret"), 0o600))
 	cases := []struct{ name, link, target, want string }{
 		{"to a file outside", "c/templates/p.yaml", filepath.Join(outside, "secret"), "leads out of the tree"},
 		{"to a process", "c/leak", "/proc/self/environ", "leads out of the tree"},
@@ -342,16 +341,12 @@ func TestLinks(t *testing.T) {
 			dir := t.TempDir()
 			tree := chartOf(podYAML)
 			tree["shared.yaml"] = &fstest.MapFile{Data: []byte(podYAML)}
-			if err := os.CopyFS(dir, tree); err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, os.CopyFS(dir, tree))
 			if err := os.Symlink(c.target, filepath.Join(dir, c.link)); err != nil {
 				t.Skip(err)
 			}
 			root, err := os.OpenRoot(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			defer root.Close()
 			objects, err := New(Options{}).Render(context.Background(), render.Source{FS: root.FS(), Path: "c"})
 			checkHostile(t, objects, err, c.want)

@@ -70,9 +70,7 @@ func TestValuePerturbation(t *testing.T) {
 	p := perturbation{Renderer: New(Options{})}
 	for _, dir := range charts(t, root) {
 		rel, err := filepath.Rel(root, dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		p.chart(t, os.DirFS(root), filepath.ToSlash(rel), perChart)
 	}
 	t.Logf("%d fields, %d of them with values; %d lines edited: %d changed the field, %d did not; %d edits more broke the rendering",
@@ -177,9 +175,7 @@ func TestMissingFields(t *testing.T) {
 func txtarOf(t *testing.T, name string) fs.FS {
 	t.Helper()
 	archive, err := txtar.ParseFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	fsys, _ := rendertest.Tree(archive)
 	return fsys
 }
@@ -202,9 +198,7 @@ func TestBox(t *testing.T) {
 		var got any
 		tmpl := template.Must(template.New("").Funcs(template.FuncMap{"see": func(v any) string { got = v; return "" }}).Parse(
 			`{{ $x := index .list 0 }}{{ with $x | or nil }}{{ end }}{{ range .list }}{{ $y := . }}{{ see $y }}{{ end }}`))
-		if err := tmpl.Execute(io.Discard, map[string]any{"list": []any{a}}); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, tmpl.Execute(io.Discard, map[string]any{"list": []any{a}}))
 		if word(got) != word(a) {
 			t.Errorf("%T %v: lost its address in a template", v, v)
 		}

@@ -18,6 +18,7 @@ import (
 	"helm.sh/helm/v3/pkg/releaseutil"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // stock is what `helm template --include-crds` prints for a chart on disk, as
@@ -206,9 +207,7 @@ func charts(t testing.TB, root string) (dirs []string) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return dirs
 }
 
@@ -222,9 +221,7 @@ func TestRepositories(t *testing.T) {
 	rendered := 0
 	for _, dir := range charts(t, root) {
 		rel, err := filepath.Rel(root, dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		t.Run(rel, func(t *testing.T) {
 			if len(sameAsStock(t, dir, render.Source{FS: os.DirFS(root), Path: filepath.ToSlash(rel)})) > 0 {
 				rendered++

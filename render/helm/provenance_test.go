@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestEveryField holds what is said about each field of other people's charts
@@ -30,9 +31,7 @@ func TestEveryField(t *testing.T) {
 	r := New(Options{})
 	for _, dir := range charts(t, root) {
 		rel, err := filepath.Rel(root, dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		objects, _ := r.Render(context.Background(), render.Source{FS: fsys, Path: filepath.ToSlash(rel)})
 		for _, o := range objects {
 			eachLeaf(o.Object, "", func(pointer string, v any) {
@@ -115,9 +114,7 @@ func checkLiteral(t *testing.T, at render.Origin, text, pointer string, v any) {
 func lineText(t *testing.T, fsys fs.FS, s render.Span) string {
 	t.Helper()
 	data, err := fs.ReadFile(fsys, s.File)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	lines := strings.Split(string(data), "\n")
 	if s.Line > len(lines) {
 		t.Fatalf("%s: the file has %d lines", s, len(lines))
@@ -155,9 +152,7 @@ func TestPerturbation(t *testing.T) {
 	var tried, same, broken int
 	for _, dir := range charts(t, root) {
 		rel, err := filepath.Rel(root, dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		fsys := os.DirFS(root)
 		src := render.Source{FS: fsys, Path: filepath.ToSlash(rel)}
 		objects, _ := r.Render(context.Background(), src)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // counting is a renderer that counts its renderings.
@@ -32,14 +33,10 @@ func TestVariantsOfPublishedCharts(t *testing.T) {
 	}
 	for _, dir := range charts(t, root) {
 		rel, err := filepath.Rel(root, dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		c := &counting{Renderer: New(Options{})}
 		units, err := render.Graph{Renderers: []render.Renderer{c}}.Render(context.Background(), render.Source{FS: os.DirFS(root), Path: filepath.ToSlash(rel), Kind: "helm"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		n++
 		more := c.n.Load() - 1
 		again += more

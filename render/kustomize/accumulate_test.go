@@ -13,6 +13,7 @@ import (
 
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/kustomize"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // sharedBase is a base of a base, in which names, labels and hashes change.
@@ -95,9 +96,7 @@ func TestOverlaysOfOneBase(t *testing.T) {
 		}
 		files["base/web.yaml"] = &fstest.MapFile{Data: bytes.Replace(files["base/web.yaml"].Data, []byte("nginx:1.14"), []byte(image), 1)}
 		dir := t.TempDir()
-		if err := os.CopyFS(dir, files); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.CopyFS(dir, files))
 		t.Run(image, func(t *testing.T) {
 			for name := range overlaysOfOne {
 				for range 2 {

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestPrintedBlocks holds that printing and parsing does not change a literal scalar
@@ -30,9 +31,7 @@ func TestPrintedBlocks(t *testing.T) {
 		list := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Content: []*yaml.Node{scalar(), scalar()}, HeadComment: "# list"}
 		node := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Content: []*yaml.Node{key("a"), scalar(), key("b"), list, key("c"), scalar()}}
 		var direct, printed any
-		if err := node.Decode(&direct); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, node.Decode(&direct))
 		text, err := yaml.String(node)
 		if err == nil {
 			err = yaml.Unmarshal([]byte(text), &printed)

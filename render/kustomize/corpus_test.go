@@ -16,6 +16,7 @@ import (
 
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/kustomize"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestCorpus builds every kustomization of real repositories and compares with
@@ -26,9 +27,7 @@ func TestCorpus(t *testing.T) {
 		t.Skip("no repositories beside the project")
 	}
 	entries, err := os.ReadDir(repos)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	for _, e := range entries {
 		if e.IsDir() {
 			t.Run(e.Name(), func(t *testing.T) { t.Parallel(); compareAll(t, filepath.Join(repos, e.Name())) })
@@ -58,9 +57,7 @@ func compareAll(t *testing.T, root string) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	t.Logf("%d built and equal, %d components, %d need what is not in the tree, %d fail on both sides, %d wrong", n.built, n.component, n.missing, n.failed, n.wrong)
 }
 

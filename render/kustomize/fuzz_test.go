@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // FuzzBuild holds that a kustomization which renders makes the objects that kustomize
@@ -36,9 +37,7 @@ func FuzzBuild(f *testing.F) {
 		}
 		disk := filesys.MakeFsInMemory()
 		for name, text := range map[string]string{"/app/kustomization.yaml": kustomization, "/app/a.yaml": resource} {
-			if err := disk.WriteFile(name, []byte(text)); err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, disk.WriteFile(name, []byte(text)))
 		}
 		m, err := krusty.MakeKustomizer(options).Run(disk, "/app")
 		if err != nil {
@@ -47,9 +46,7 @@ func FuzzBuild(f *testing.F) {
 		var want []map[string]any
 		for _, r := range m.Resources() {
 			text, err := r.AsYAML()
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			docs, err := render.Documents("out.yaml", text, render.YAML11)
 			if err != nil || len(docs) != 1 {
 				t.Skip(err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/kustomize"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 func tree(files ...string) fstest.MapFS {
@@ -47,9 +48,7 @@ func TestOffline(t *testing.T) {
 	bin := t.TempDir()
 	mark := filepath.Join(bin, "called")
 	script := "#!/bin/sh\necho called >" + mark + "\n"
-	if err := os.WriteFile(filepath.Join(bin, "git"), []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.WriteFile(filepath.Join(bin, "git"), []byte(script), 0o755))
 	t.Setenv("PATH", bin)
 	host := server.Addr().String()
 	for _, url := range []string{
@@ -239,18 +238,12 @@ func TestLinks(t *testing.T) {
 		}
 	}
 	root, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	defer root.Close()
 	objects, err := renderApp(root.FS())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	want, err := kustomizeBuild(filepath.Join(dir, "app"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if diff := cmp.Diff(want, values(objects)); diff != "" {
 		t.Error(diff)
 	}
@@ -267,12 +260,8 @@ func TestLinks(t *testing.T) {
 
 func write(t *testing.T, name, data string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(data), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	rendertest.OK(t, os.WriteFile(name, []byte(data), 0o644))
 }
 
 // TestDetect says what is made of directories.

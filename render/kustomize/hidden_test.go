@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // definitions returns two CustomResourceDefinitions, in which last is the schema of
@@ -55,9 +56,7 @@ func TestSchemas(t *testing.T) {
 			write(t, filepath.Join(dir, name), string(file.Data))
 		}
 		want, err := kustomizeBuild(filepath.Join(dir, "app"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		if diff := cmp.Diff(want, values(objects)); diff != "" {
 			t.Errorf("%s, %s: objects differ from kustomize's (-want +got)\n%s", c.kustomization, c.last, diff)
 		}

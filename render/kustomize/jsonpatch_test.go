@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 var patchable = []string{
@@ -56,14 +57,10 @@ func TestPatchNodes(t *testing.T) {
 		`{"op": "test", "path": "/kind", "value": "A"}`,
 	} {
 		patch, err := jsonpatch.DecodePatch([]byte("[" + ops + "]"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		for _, text := range patchable {
 			resource, err := provider.NewDefaultDepProvider().GetResourceFactory().FromBytes([]byte(text))
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			before := yaml.CopyYNode(resource.YNode())
 			n := patchNodes(resource.YNode(), patch)
 			if diff := cmp.Diff(before, resource.YNode()); diff != "" {

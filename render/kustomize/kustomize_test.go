@@ -144,9 +144,7 @@ func sameAsKustomize(t *testing.T, fsys fs.FS, objects []*render.Object, err err
 		return
 	}
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, fsys); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.CopyFS(dir, fsys))
 	want, err := kustomizeBuild(filepath.Join(dir, "app"))
 	if err != nil {
 		t.Fatalf("kustomize does not build it: %v", err)

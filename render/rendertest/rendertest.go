@@ -1,4 +1,5 @@
-// Package rendertest runs tests that are written as trees of files.
+// Package rendertest runs tests that are written as trees of files, and holds what the
+// tests of all packages have in common.
 //
 // Each .txtar file of a directory is one case: its files are the tree, and the
 // file `want` among them is the expected result of the tree. The comment before
@@ -19,6 +20,14 @@ import (
 
 	"github.com/preadmit/preadmit/render"
 )
+
+// OK ends the test if err is not nil.
+func OK(t testing.TB, err error) {
+	if err != nil {
+		t.Helper()
+		t.Fatal(err)
+	}
+}
 
 // Run calls f with the tree of each .txtar file in dir, in parallel, and
 // compares what it returns with the file `want`, which f doesn't see. With

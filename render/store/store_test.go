@@ -12,6 +12,7 @@ import (
 	"testing/fstest"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestLock reads a lock and writes the same bytes, in whatever order its entries
@@ -19,13 +20,9 @@ import (
 func TestLock(t *testing.T) {
 	t.Parallel()
 	want, err := os.ReadFile("testdata/lock.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	lock, err := ParseLock(want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	turned := &Lock{Version: 1}
 	for i := range lock.Entries {
 		turned.Entries = append([]Entry{lock.Entries[i]}, turned.Entries...)
@@ -58,16 +55,12 @@ func packedFiles(t *testing.T, headers ...tar.Header) []byte {
 	w := tar.NewWriter(z)
 	for _, h := range headers {
 		h.Mode = 0o644
-		if err := w.WriteHeader(&h); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, w.WriteHeader(&h))
 		if _, err := w.Write(make([]byte, h.Size)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(w.Close(), z.Close()); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, errors.Join(w.Close(), z.Close()))
 	return b.Bytes()
 }
 
@@ -124,9 +117,7 @@ func TestStore(t *testing.T) {
 	files := fstest.MapFS{BlobName(entry.Digest): {Data: data}}
 	s := New(lock, Dirs{files}, nil, fstest.MapFS{})
 	repo, err := s.Fetched(entry.Remote())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if label, _, ok := render.Fetched(repo.Root); !ok || label != "chart a 1.2.3" {
 		t.Errorf("the files are at %s", repo.Root)
 	}

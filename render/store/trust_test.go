@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestTrustOf finds who has to sign content in whatever spelling its address is
@@ -15,20 +16,14 @@ import (
 func TestTrustOf(t *testing.T) {
 	t.Parallel()
 	public, _, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	der, err := x509.MarshalPKIXPublicKey(public)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	key := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
 	var trust Trust
 	for _, address := range []string{"oci://ghcr.io/Example/charts/web", "https://charts.example.org/stable"} {
 		s, err := NewSigner(address, "key.pub", key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		trust = append(trust, s)
 	}
 	for _, test := range []struct {

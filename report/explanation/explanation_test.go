@@ -9,6 +9,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 	"github.com/preadmit/preadmit/report"
 )
 
@@ -51,9 +52,7 @@ func TestExplanations(t *testing.T) {
 		t.Run(f.Name, func(t *testing.T) {
 			t.Parallel()
 			var b bytes.Buffer
-			if err := Write(&b, f.Name, report.Tool{Name: "preadmit", Version: "0.1.0"}, sampleExplanations(), report.Options{}); err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, Write(&b, f.Name, report.Tool{Name: "preadmit", Version: "0.1.0"}, sampleExplanations(), report.Options{}))
 			golden(t, "testdata/want."+f.Name, b.Bytes())
 		})
 	}
@@ -65,14 +64,10 @@ func TestExplanations(t *testing.T) {
 func golden(t *testing.T, file string, got []byte) {
 	t.Helper()
 	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.WriteFile(file, got, 0o644))
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", file, diff)
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // Clusters share the kinds that they serve only if they have the same definitions and version.
@@ -11,17 +12,13 @@ func TestServed(t *testing.T) {
 	t.Parallel()
 	parse := func(name string) []*render.Object {
 		objects, err := render.Parse(name+".yaml", []byte("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: "+name+".example.com}\nspec: {group: example.com, scope: Namespaced, names: {plural: "+name+", kind: K}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		return objects
 	}
 	one, other := parse("ones"), parse("others")
 	var s Served
 	first, _, err := s.kinds(one, "1.37")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	for _, c := range []struct {
 		defined []*render.Object
 		version string

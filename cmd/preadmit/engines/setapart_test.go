@@ -15,6 +15,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/rego"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // everyEngine holds a policy for each engine, and for each kind that has an engine's policies
@@ -149,9 +150,7 @@ func TestEachPolicySetApart(t *testing.T) {
 	unit := func(name, text string) *render.Unit {
 		u := &render.Unit{Source: render.Source{Path: name}}
 		objects, err := render.Parse(name+".yaml", []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		for _, o := range objects {
 			o.Unit = u
 		}
@@ -167,9 +166,7 @@ func TestEachPolicySetApart(t *testing.T) {
 		{File: "r.rego", Text: "package r\n\ndeny contains \"m\" if true\n"}, {File: "s.rego", Text: "package s\n\ndeny contains \"m\" if input.kind == \"Pod\"\n"},
 	}}
 	set, err := New(in, in, Options{Settings: &Settings{Packs: []string{restrictedPack}, PoliciesGiven: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	for _, r := range set.Results {
 		t.Errorf("not compiled: %s %s: %s", r.Policy, r.PolicyOrigin, r.Message)
 	}
@@ -192,9 +189,7 @@ func TestEachPolicySetApart(t *testing.T) {
 	type result struct{ engine, policy, rule, object string }
 	review := func() (found map[result]bool, left []policy.Result) {
 		results, err := set.Chain.Review(t.Context(), policy.Requests(nil, head.Objects))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		found = make(map[result]bool)
 		for _, r := range results {
 			if found[result{r.Engine, r.Policy, r.Rule, r.Object.Name}] = true; r.Rule == "set-apart" {

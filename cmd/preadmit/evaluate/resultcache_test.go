@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/preadmit/preadmit/render/cache"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestEverySettingIsInTheCacheKey gives each field of what engines are made of
@@ -32,9 +33,7 @@ func encoded(t *testing.T, in engineInputs) string {
 	var e cache.Encoder
 	e.Plain(in)
 	data, err := e.Data()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return string(data)
 }
 

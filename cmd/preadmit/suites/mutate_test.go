@@ -18,6 +18,7 @@ import (
 	"github.com/preadmit/preadmit/policy/policytest"
 	"github.com/preadmit/preadmit/policy/rego"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 const shouldBe = "# SHOULD BE: "
@@ -33,9 +34,7 @@ type plantedFault struct {
 func planted(t *testing.T) (wrong, right fstest.MapFS, faults []plantedFault) {
 	t.Helper()
 	data, err := os.ReadFile("testdata/planted.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	wrong, right = fstest.MapFS{}, fstest.MapFS{}
 	for _, f := range txtar.Parse(data).Files {
 		lines := strings.Split(string(f.Data), "\n")
@@ -87,13 +86,9 @@ func regoTests(files fstest.MapFS) *policytest.ModuleTests {
 func passing(t *testing.T, files fstest.MapFS, what string) {
 	t.Helper()
 	r, err := policytest.Run(t.Context(), policytest.Options{FS: files, Engines: Engines(Options{})}, ".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	unit, err := regoTests(files).Run(t.Context(), "", nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	r.Add(unit...)
 	for _, s := range r.Suites {
 		if s.Error != "" {
@@ -119,9 +114,7 @@ func TestPlantedFaults(t *testing.T) {
 		NewEngines: func(c *policy.Coverage) policytest.Engines { return Engines(Options{Coverage: c}) },
 		Modules:    regoTests(wrong), Time: time.Hour, MutantTime: time.Minute,
 	}, ".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	unnoticed := func(f plantedFault) bool {
 		for i := range mutants {
 			m := &mutants[i]
@@ -179,9 +172,7 @@ func TestMutantsLeaveOthersAlone(t *testing.T) {
 	mutants, err := policytest.Mutate(t.Context(), policytest.MutateOptions{
 		Options: policytest.Options{FS: files}, NewEngines: engines, Time: time.Minute, MutantTime: time.Minute,
 	}, ".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	tried := map[string]int{}
 	for _, m := range mutants {
 		if len(m.Tests) > 0 {

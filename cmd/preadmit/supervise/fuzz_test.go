@@ -3,6 +3,8 @@ package supervise
 import (
 	"bytes"
 	"testing"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // FuzzFrames holds that the frames which a child sent are those that the parent reads,
@@ -19,9 +21,7 @@ func FuzzFrames(f *testing.F) {
 			if err != nil {
 				break
 			}
-			if err := p.Send(kind, payload); err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, p.Send(kind, payload))
 		}
 		if rest := len(data) - sent.Len(); !bytes.HasPrefix(data, sent.Bytes()) || rest >= 5 && uint32(data[sent.Len()+1])|uint32(data[sent.Len()+2])<<8|uint32(data[sent.Len()+3])<<16|uint32(data[sent.Len()+4])<<24 <= uint32(rest-5) {
 			t.Errorf("%q was read as the frames %q", data, sent.Bytes())

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestImports holds that the parent needs no library: what it imports is
@@ -150,9 +152,7 @@ func TestFrames(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	large := strings.Repeat("x", 3<<20)
-	if err := NewPipe(&b).Send(Stdout, []byte(large)); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, NewPipe(&b).Send(Stdout, []byte(large)))
 	var got strings.Builder
 	r := NewReader(strings.NewReader(b.String()))
 	for {

@@ -11,6 +11,7 @@ import (
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestResultsAreNoTask holds that what a run keeps between tasks may take more
@@ -24,9 +25,7 @@ func TestResultsAreNoTask(t *testing.T) {
 	}
 	w.now = footprint{live: 400 << 20}
 	_, done, err := w.Start("one", true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	defer done()
 	if got, want := w.limit(), uint64(500<<20); got != want {
 		t.Errorf("with a task a run may have %d MiB, want %d", got>>20, want>>20)
@@ -41,9 +40,7 @@ func TestReportsOutliveTasks(t *testing.T) {
 	w.Allow(160, time.Second)
 	w.now = footprint{live: 80 << 20}
 	stuck, done, err := w.Start("stuck", true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	defer done()
 	stuck.began = stuck.began.Add(-time.Hour)
 	now := footprint{live: 300 << 20, total: 1100 << 20, cpu: stuck.at.cpu + time.Hour}
@@ -106,9 +103,7 @@ func TestManyPoliciesTakeLonger(t *testing.T) {
 	w.Allow(1<<20, time.Minute)
 	late := func(extent int, cpu, wall time.Duration) bool {
 		all, done, err := w.Start("compile policies", false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		defer done()
 		w.Extend(all, extent)
 		all.began = time.Now().Add(-wall)
@@ -143,9 +138,7 @@ func TestEnginesAreNamedOnce(t *testing.T) {
 	for range 3 {
 		req := &policy.Request{Object: &render.Object{Unstructured: &unstructured.Unstructured{}}}
 		request, err := watch(req, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		if _, err := watch(req, engine); err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 	"github.com/preadmit/preadmit/tui"
 )
 
@@ -26,12 +27,8 @@ func FuzzAnswer(f *testing.F) {
 	pod := "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: a, securityContext: {privileged: true}}]}\n"
 	for name, text := range map[string]string{"tree/.git/HEAD": "ref: refs/heads/main\n", "tree/pod.yaml": pod, "outside.txt": outside} {
 		file := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			f.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			f.Fatal(err)
-		}
+		rendertest.OK(f, os.MkdirAll(filepath.Dir(file), 0o755))
+		rendertest.OK(f, os.WriteFile(file, []byte(text), 0o644))
 	}
 	o := &evaluate.Options{
 		Sources: load.Sources{
@@ -41,9 +38,7 @@ func FuzzAnswer(f *testing.F) {
 		AllowNew: true, Packs: []string{"pod-security-baseline"}, Date: time.Date(2026, 11, 24, 0, 0, 0, 0, time.UTC),
 	}
 	h, err := NewHost(o, true, []string{tree}, bytes.NewReader(nil))
-	if err != nil {
-		f.Fatal(err)
-	}
+	rendertest.OK(f, err)
 	r, err := h.Evaluate(context.Background(), func(tui.Progress) {})
 	if err != nil || r.Summary.Fail == 0 {
 		f.Fatal(err, "the Pod is not denied")
@@ -51,9 +46,7 @@ func FuzzAnswer(f *testing.F) {
 	for _, do := range []string{"facts", "findings", "accept", "propose", "lines", "object", "explain", "real", "none"} {
 		for _, file := range []string{"pod.yaml", "../outside.txt", filepath.Join(dir, "outside.txt")} {
 			data, err := json.Marshal(question{Do: do, File: file, Result: &r.Results[0], Decisions: &tui.Decisions{}})
-			if err != nil {
-				f.Fatal(err)
-			}
+			rendertest.OK(f, err)
 			f.Add(data)
 		}
 		f.Add([]byte(`{"do": "` + do + `"}`)) // without what it is about

@@ -13,6 +13,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/disk"
+	"github.com/preadmit/preadmit/render/rendertest"
 	"github.com/preadmit/preadmit/tui"
 )
 
@@ -79,13 +80,9 @@ func TestWriteChecks(t *testing.T) {
 	h := &Host{options: &evaluate.Options{}}
 	h.options.Suppressions = file
 	c, err := h.Propose(tui.Decisions{Add: []policy.Suppression{suppression("x")}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	other := []byte("suppressions: []\n")
-	if err := os.WriteFile(file, other, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.WriteFile(file, other, 0o644))
 	if err := h.Write(c); err != tui.ErrChanged {
 		t.Errorf("write over another's work: %v", err)
 	}
@@ -94,9 +91,7 @@ func TestWriteChecks(t *testing.T) {
 	}
 	repo := t.TempDir()
 	for _, err := range []error{os.Mkdir(filepath.Join(repo, ".git"), 0o755), os.Symlink(dir, filepath.Join(repo, ".preadmit"))} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 	}
 	h = &Host{options: &evaluate.Options{}, watcher: watcher{args: []string{repo}}}
 	if _, err := h.Propose(tui.Decisions{}); err == nil || !strings.Contains(err.Error(), "leads out") {
@@ -111,9 +106,7 @@ func TestWriteReversed(t *testing.T) {
 	for _, before := range []string{"", "# mine\r\nsuppressions: []", "none"} {
 		file := filepath.Join(t.TempDir(), "s.yaml")
 		if before != "none" {
-			if err := os.WriteFile(file, []byte(before), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, os.WriteFile(file, []byte(before), 0o644))
 		}
 		h := &Host{options: &evaluate.Options{}}
 		h.options.Suppressions = file
@@ -124,9 +117,7 @@ func TestWriteReversed(t *testing.T) {
 		if err == nil {
 			err = h.Write(&tui.Change{File: c.File, Before: c.After, After: c.Before})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		if got, err := os.ReadFile(file); (err != nil) != (before == "none") || err == nil && string(got) != before {
 			t.Errorf("%q: the file is %q, %v", before, got, err)
 		}

@@ -14,6 +14,8 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // A published expression, with what it yields.
@@ -39,9 +41,7 @@ func readPublished(t *testing.T, name string) []published {
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var p published
-		if err := json.Unmarshal(lines.Bytes(), &p); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, json.Unmarshal(lines.Bytes(), &p))
 		all = append(all, p)
 	}
 	return all
@@ -74,9 +74,7 @@ func yields(t *testing.T, env *cel.Env, expression string) (ref.Val, error) {
 func newestEnv(t *testing.T) *cel.Env {
 	t.Helper()
 	env, err := (Newest() + 1).Env(Declarations{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return env
 }
 
@@ -112,9 +110,7 @@ func TestKubernetesLibraries(t *testing.T) {
 		env := newestEnv(t)
 		if p.K8sVersion != "" {
 			minor, err := strconv.Atoi(strings.TrimPrefix(p.K8sVersion, "1."))
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			if env, err = Version(minor + 1).Env(Declarations{}); err != nil {
 				t.Fatal(err)
 			}
@@ -228,9 +224,7 @@ func TestJoinBound(t *testing.T) {
 func TestContainerBound(t *testing.T) {
 	t.Parallel()
 	env, err := Newest().Env(Declarations{Variables: map[string]*cel.Type{"object": cel.DynType}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	long := strings.Repeat("x", 5000)
 	lists, sizes := Freeze(map[string]any{"a": []any{long, "b"}, "b": []any{"c"}, "c": []any{"d", long, "e"}})
 	texts, textSizes := Freeze(map[string]any{"a": long, "b": long, "c": []any{"d", "e"}})
@@ -259,9 +253,7 @@ func TestContainerBound(t *testing.T) {
 			sizes  Sizes
 		}{{lists, sizes}, {texts, textSizes}} {
 			input, err := cel.NewActivation(map[string]any{"object": c.object})
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			_, cost, _ := program.EvalExact(t.Context(), input)
 			if bound := Cost(ast, Roots{Inputs: c.sizes}); cost == 0 || bound < uint64(cost) {
 				t.Errorf("%s: bound %d, cost %d", expression, bound, cost)

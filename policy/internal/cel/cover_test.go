@@ -10,6 +10,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestCover counts by hand: each line is a branch with how often it was taken over the
@@ -34,17 +35,13 @@ func TestCover(t *testing.T) {
 		{"object.list.filter(x, x > 6).size() > 0", "object.list.filter(x, x > 6).size() > 0: true 1, false 2; object.list: not empty 2, empty 1; x > 6: true 1, false 2"},
 	} {
 		env, err := cel.NewEnv(cel.Variable("object", cel.DynType), cel.EnableMacroCallTracking())
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		ast, err := Compile(env, test.source)
 		if err != nil {
 			t.Fatalf("%s: %v", test.source, err)
 		}
 		p, err := Plan(ast)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		c := policy.NewCoverage()
 		(&Expression{Source: test.source, Program: p}).Cover(c, &render.Object{}, policy.Branch{Policy: "p", Rule: "r"})
 		for _, o := range objects {
@@ -62,9 +59,7 @@ func activationOf(t *testing.T, object map[string]any) cel.Activation {
 	t.Helper()
 	v, _ := Freeze(object)
 	a, err := cel.NewActivation(map[string]any{"object": v})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return a
 }
 

@@ -7,15 +7,15 @@ import (
 	"time"
 
 	"github.com/google/cel-go/cel"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestFold decides expressions for every object: T and F are constants, ? depends on
 // the object. The values of the fields are not known.
 func TestFold(t *testing.T) {
 	env, err := cel.NewEnv(cel.Variable("object", cel.DynType), cel.Variable("variables", cel.DynType))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	compile := func(source string) *cel.Ast {
 		a, issues := env.Compile(source)
 		if issues.Err() != nil {
@@ -104,9 +104,7 @@ func TestFold(t *testing.T) {
 // TestFoldHostile decides in bounded time what doubles with each variable.
 func TestFoldHostile(t *testing.T) {
 	env, err := cel.NewEnv(cel.Variable("object", cel.DynType), cel.Variable("variables", cel.DynType))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	compile := func(source string) *cel.Ast {
 		a, issues := env.Compile(source)
 		if issues.Err() != nil {

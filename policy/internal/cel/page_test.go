@@ -14,6 +14,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/cel/library"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // An example is an expression of the Kubernetes documentation's page on CEL,
@@ -198,9 +200,7 @@ func pageEnv(t *testing.T, v Version) *cel.Env {
 		d.Variables[name] = cel.DynType
 	}
 	env, err := v.Env(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return env
 }
 

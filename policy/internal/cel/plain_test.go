@@ -5,6 +5,8 @@ import (
 
 	"github.com/google/cel-go/cel"
 	apiservercel "k8s.io/apiserver/pkg/cel"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestPlainErrors holds what a person reads of expressions with one mistake each.
@@ -16,9 +18,7 @@ func TestPlainErrors(t *testing.T) {
 	spec := apiservercel.NewObjectType("Deployment.spec", field("replicas", apiservercel.IntType))
 	object := apiservercel.NewObjectType("Deployment", field("spec", spec))
 	env, err := Newest().Env(Declarations{Variables: map[string]*cel.Type{"object": object.CelType()}, Types: []*apiservercel.DeclType{object}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	for source, want := range map[string]string{
 		"object.spec.replicas = 3":         "syntax error: = is not an operator; did you mean ==?",
 		"object.spec.replicas > 1 & true":  "syntax error: & is not an operator; did you mean &&?",

@@ -4,14 +4,14 @@ import (
 	"testing"
 
 	"github.com/google/cel-go/cel"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 func TestQuotes(t *testing.T) {
 	t.Parallel()
 	env, err := cel.NewEnv(cel.Variable("object", cel.DynType), cel.Variable("oldObject", cel.DynType), cel.Variable("variables", cel.DynType), cel.Variable("request", cel.DynType))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	for source, want := range map[string]bool{
 		"'no object'": false,
 		"'Secret ' + object.metadata.name + ' in ' + object.metadata.namespace": false,

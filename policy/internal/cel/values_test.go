@@ -12,6 +12,8 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/go-cmp/cmp"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestRunsWhatIsChecked holds the functions that programs run with against
@@ -19,9 +21,7 @@ import (
 func TestRunsWhatIsChecked(t *testing.T) {
 	t.Parallel()
 	r, err := theRunner()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	run := overloads(r.env)
 	for id := range overloads((Newest() + 1).base().StoredExpressionsEnv()) {
 		if !run[id] {
@@ -59,9 +59,7 @@ func TestFrozenIsNative(t *testing.T) {
 		t.Errorf("sizes %v", sizes)
 	}
 	env, err := (Newest() + 1).Env(Declarations{Variables: map[string]*cel.Type{"o": cel.DynType}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	for _, x := range []string{
 		`o == o`, `o.m == o.m`, `o.m == {'a': 1}`, `{'a': 1, 'b': 2, 'c': 3, 'd': 4, 'e': 5, 'f': 6, 'g': 7, 'h': 8, 'i': 9, 'j': 10} == o.m`, `o.m == {'a': 1.0, 'b': 2, 'c': 3, 'd': 4, 'e': 5, 'f': 6, 'g': 7, 'h': 8, 'i': 9, 'j': 10u}`,
 		`o.l[0]`, `o.l[4].k`, `o.l[5]`, `o.l[-1]`, `o.l['x']`, `o.l[1.0]`, `o.l[0u]`, `o.m['a']`, `o.m['q']`, `o.m[1]`, `'a' in o.m`, `1 in o.m`, `1 in o.l`, `null in o.l`, `{'k': 'v'} in o.l`, `[] in o.l`, `1.0 in o.l`,
@@ -81,9 +79,7 @@ func compareFrozen(t *testing.T, env *cel.Env, x string, tree map[string]any, fr
 		return
 	}
 	p, err := Plan(ast)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	native, _ := cel.NewActivation(map[string]any{"o": tree})
 	ours, _ := cel.NewActivation(map[string]any{"o": frozen})
 	want, wantErr := p.Eval(native)
@@ -146,9 +142,7 @@ func TestVersions(t *testing.T) {
 	} {
 		for v := Version(26); v <= Newest(); v++ {
 			env, err := v.Env(Declarations{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			if _, err := Compile(env, x); (err == nil) != (v >= since) {
 				t.Errorf("%s in %v: %v", x, v, err)
 			}
@@ -162,9 +156,7 @@ func TestHostileValues(t *testing.T) {
 	t.Parallel()
 	big := strings.Repeat("x", 3<<20)
 	env, err := Newest().Env(Declarations{Variables: map[string]*cel.Type{"o": cel.DynType}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	for x, o := range map[string]any{
 		`quantity(o).isInteger()`:                                        "1e2147483647",
 		`isQuantity(o)`:                                                  "1e-2147483647",

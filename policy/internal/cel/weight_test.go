@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/interpreter"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestWeight holds that values which hold the same parts again and again are
@@ -37,17 +39,13 @@ func TestWeight(t *testing.T) {
 func weighedEval(t *testing.T, expression string) string {
 	t.Helper()
 	env, err := RunEnv()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	ast, issues := env.Compile(expression)
 	if issues.Err() != nil {
 		t.Fatalf("%.80s: %v", expression, issues.Err())
 	}
 	p, err := Plan(ast)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	v, err := p.Eval(interpreter.EmptyActivation())
 	if err != nil {
 		return err.Error()

@@ -9,14 +9,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 func parse(t testing.TB, text string) any {
 	t.Helper()
 	var v any
-	if err := yaml.Unmarshal([]byte(text), &v); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, yaml.Unmarshal([]byte(text), &v))
 	return v
 }
 

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"os"
 	"testing"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 func TestRecordedConditions(t *testing.T) {
@@ -21,9 +23,7 @@ func TestRecordedConditions(t *testing.T) {
 			Key, Value   any
 			Result       bool
 		}
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, json.Unmarshal(lines.Bytes(), &r))
 		if got := Compare(r.Operator, r.Key, r.Value); got != r.Result {
 			t.Errorf("%s: %v %s %v is %v", r.ID, r.Key, r.Operator, r.Value, got)
 		}

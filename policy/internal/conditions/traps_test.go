@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestTraps evaluates the trap policies' deny rules whose variables are plain
@@ -47,9 +49,7 @@ func TestTraps(t *testing.T) {
 			}
 			s := substitution{object: object}
 			denied, _, err := Evaluate(b, s.eval)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			if s.hard {
 				continue
 			}
@@ -68,12 +68,8 @@ func TestTraps(t *testing.T) {
 func read(t *testing.T, path string, into any) {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.Unmarshal(data, into); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
+	rendertest.OK(t, yaml.Unmarshal(data, into))
 }
 
 // substitution knows fields alone; others are too hard for it.

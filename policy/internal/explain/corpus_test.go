@@ -17,6 +17,8 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 const corpora = "../../../../shared/corpora"
@@ -54,15 +56,11 @@ func TestEvaluation(t *testing.T) {
 
 func expressions(t *testing.T, file string) []string {
 	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	var exprs []string
 	for lines := bufio.NewScanner(bytes.NewReader(data)); lines.Scan(); {
 		var line struct{ Expr string }
-		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, json.Unmarshal(lines.Bytes(), &line))
 		exprs = append(exprs, line.Expr)
 	}
 	return exprs
@@ -100,9 +98,7 @@ func alike(got, want ref.Val) bool {
 func ours(t testing.TB, ast *cel.Ast, roots map[string]any, variables []Variable) ref.Val {
 	t.Helper()
 	e, err := New(testEnv(), ast, variables)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	r := &run{
 		e: e, ctx: t.Context(), limit: defaultNodes, input: Input{Roots: roots, Want: true},
 		roots: make(map[string]*node), vars: make([]*node, len(e.variables)),
@@ -129,9 +125,7 @@ type corpusExpr struct {
 func documents(t testing.TB, file string) []map[string]any {
 	t.Helper()
 	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	var docs []map[string]any
 	reader := yamlutil.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
 	for {
@@ -233,9 +227,7 @@ func TestCorpus(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dirs, err := os.ReadDir(corpus(t, name))
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			var sum tally
 			for _, d := range dirs {
 				c := loadCase(t, filepath.Join(corpora, name, d.Name()))
@@ -265,9 +257,7 @@ func (t *tally) report(tb *testing.T) {
 func (t *tally) dispatch(tb *testing.T, c *corpusCase, x corpusExpr, object map[string]any) {
 	roots := c.roots(object)
 	want, err := evaluateAST(x.ast, roots, x.variables)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	rendertest.OK(tb, err)
 	if got := ours(tb, x.ast, roots, x.variables); types.IsError(got) != types.IsError(want) || !types.IsError(got) && got.Equal(want) != types.True {
 		tb.Errorf("%s: %s: %v, CEL says %v", c.dir, x.text, got, want)
 		t.disagreed++
@@ -277,13 +267,9 @@ func (t *tally) dispatch(tb *testing.T, c *corpusCase, x corpusExpr, object map[
 		return
 	}
 	e, err := New(testEnv(), x.ast, x.variables)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	rendertest.OK(tb, err)
 	ex, err := e.Explain(tb.Context(), Input{Roots: roots, Want: true, Steps: 50})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	rendertest.OK(tb, err)
 	if types.IsError(want) {
 		t.errors++
 		if len(ex.Culprits) > 0 {

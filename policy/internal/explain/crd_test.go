@@ -16,6 +16,8 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/apiserver/pkg/cel/openapi"
 	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // A ruleRow is a schema with the rules that the API server's own tests hold
@@ -36,9 +38,7 @@ type ruleRow struct {
 func TestRulesCorpus(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile(filepath.Join(corpus(t, "crd-cel"), "crd-cel.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	lines := bufio.NewScanner(bytes.NewReader(data))
 	lines.Buffer(nil, 1<<20)
 	rules, failures, explained := 0, 0, 0
@@ -55,9 +55,7 @@ func TestRulesCorpus(t *testing.T) {
 			}
 			rules++
 			e, err := New(env, ast, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			got, ex := e.verdict(t, map[string]any{"self": self})
 			if got != *rule.Valid {
 				t.Errorf("%s: %s: %v", row.ID, rule.Rule, got)
@@ -81,9 +79,7 @@ func TestRulesCorpus(t *testing.T) {
 func (e *Explainer) verdict(t *testing.T, roots map[string]any) (bool, Explanation) {
 	t.Helper()
 	ex, err := e.Explain(t.Context(), Input{Roots: roots, Want: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	r := &run{e: e, ctx: t.Context(), limit: defaultNodes, input: Input{Roots: roots}, roots: make(map[string]*node)}
 	return r.eval(e.code, nil).val == types.True, ex
 }
@@ -99,16 +95,10 @@ func (r *ruleRow) self(t *testing.T) (*cel.Env, any) {
 	provider := apiservercel.NewDeclTypeProvider(decl)
 	base := environment.MustBaseEnvSet(version.MajorMinor(1, 37)).StoredExpressionsEnv()
 	opts, err := provider.EnvOptions(base.CELTypeProvider())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	env, err := base.Extend(append(opts, cel.Variable("self", decl.CelType()))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	var object any
-	if err := json.Unmarshal(r.Object, &object); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, json.Unmarshal(r.Object, &object))
 	return env, common.UnstructuredToVal(integers(object), schema)
 }

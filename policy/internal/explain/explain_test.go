@@ -19,6 +19,8 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/apiserver/pkg/cel/library"
 	"sigs.k8s.io/yaml"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 var rootNames = []string{"object", "oldObject", "params", "request", "namespaceObject", "self", "oldSelf"}
@@ -58,9 +60,7 @@ func (f *fixture) load(t testing.TB, name string, data []byte) {
 	t.Helper()
 	if name == "variables" {
 		var vars []struct{ Name, Expression string }
-		if err := yaml.UnmarshalStrict(data, &vars); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, yaml.UnmarshalStrict(data, &vars))
 		for _, v := range vars {
 			f.variables = append(f.variables, Variable{v.Name, compileExpr(t, testEnv(), v.Expression)})
 		}
@@ -72,9 +72,7 @@ func (f *fixture) load(t testing.TB, name string, data []byte) {
 func parseYAML(t testing.TB, data []byte) any {
 	t.Helper()
 	var v any
-	if err := yaml.Unmarshal(data, &v); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, yaml.Unmarshal(data, &v))
 	return integers(v)
 }
 
@@ -119,13 +117,9 @@ func (denyAll) ConditionsAwareAuthorize(context.Context, authorizer.Attributes) 
 func (f *fixture) explain(t testing.TB, expr string, steps int) Explanation {
 	t.Helper()
 	e, err := New(testEnv(), compileExpr(t, testEnv(), expr), f.variables)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	ex, err := e.Explain(t.Context(), Input{Roots: f.roots, Want: true, Steps: steps})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return ex
 }
 
@@ -180,9 +174,7 @@ func TestGolden(t *testing.T) {
 
 func golden(t *testing.T, file string) {
 	ar, err := txtar.ParseFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	f := newFixture()
 	var out []txtar.File
 	for i, part := range ar.Files {
@@ -211,9 +203,7 @@ func golden(t *testing.T, file string) {
 	}
 	if os.Getenv("UPDATE_GOLDEN") != "" {
 		ar.Files = out
-		if err := os.WriteFile(file, txtar.Format(ar), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, os.WriteFile(file, txtar.Format(ar), 0o644))
 	}
 }
 
@@ -222,9 +212,7 @@ func (f *fixture) check(t *testing.T, name, expr string) {
 	t.Helper()
 	want := f.evaluate(t, expr)
 	e, err := New(testEnv(), compileExpr(t, testEnv(), expr), f.variables)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	r := &run{
 		e: e, ctx: t.Context(), limit: defaultNodes, input: Input{Roots: f.roots},
 		roots: make(map[string]*node), vars: make([]*node, len(e.variables)),

@@ -10,6 +10,8 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // A generator makes an expression of choices.
@@ -148,9 +150,7 @@ func (g *generator) value() string {
 func fuzzFixture(t testing.TB) *fixture {
 	t.Helper()
 	ar, err := txtar.ParseFile("testdata/deployment.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	f := newFixture()
 	for _, part := range ar.Files {
 		if name, ok := strings.CutSuffix(part.Name, ".yaml"); ok {

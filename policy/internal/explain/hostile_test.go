@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 func list(n int, element any) []any {
@@ -62,9 +64,7 @@ func TestHostile(t *testing.T) {
 				t.Fatal(issues.Err())
 			}
 			e, err := New(testEnv(), ast, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			ex, err := e.Explain(t.Context(), Input{Roots: map[string]any{"object": object}, Want: true, Steps: 20})
 			if !errors.Is(err, c.err) || len(ex.Culprits) != c.culprits {
 				t.Errorf("%v, %d culprits; want %v, %d", err, len(ex.Culprits), c.err, c.culprits)
@@ -110,9 +110,7 @@ func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	e, err := New(testEnv(), compileExpr(t, testEnv(), "object.all(x, x == 1)"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	_, err = e.Explain(ctx, Input{Roots: map[string]any{"object": list(5000, int64(2))}, Want: true})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
@@ -136,14 +134,10 @@ func TestUnexplained(t *testing.T) {
 func TestWantFalse(t *testing.T) {
 	t.Parallel()
 	e, err := New(testEnv(), compileExpr(t, testEnv(), "object.a == 1 && object.b.exists(x, x > 1)"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	object := map[string]any{"a": int64(1), "b": []any{int64(1), int64(2)}}
 	ex, err := e.Explain(t.Context(), Input{Roots: map[string]any{"object": object}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if diff := cmp.Diff([]string{"object#/b/1", "object#/a"}, pointers(ex)); diff != "" {
 		t.Error(diff)
 	}
@@ -197,9 +191,7 @@ func TestSecret(t *testing.T) {
 func TestConcurrent(t *testing.T) {
 	t.Parallel()
 	e, err := New(testEnv(), compileExpr(t, testEnv(), "object.l.all(x, x.startsWith(params.p))"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	var group sync.WaitGroup
 	for i := range 8 {
 		group.Go(func() {
@@ -231,9 +223,7 @@ func TestPartsHeldAgain(t *testing.T) {
 	}
 	for _, expr := range []string{"variables.v40 == variables.v40", "'%s'.format([variables.v40]) == ''", "variables.v40 in [variables.v40]"} {
 		e, err := New(testEnv(), compileExpr(t, testEnv(), expr), variables)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		if _, err = e.Explain(t.Context(), Input{Want: true}); !errors.Is(err, ErrLimit) {
 			t.Errorf("%s: %v", expr, err)
 		}

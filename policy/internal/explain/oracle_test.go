@@ -7,15 +7,15 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // evaluate is what CEL itself makes of an expression over plain values.
 func (f *fixture) evaluate(t testing.TB, expr string) ref.Val {
 	t.Helper()
 	v, err := evaluateAST(compileExpr(t, testEnv(), expr), f.roots, f.variables)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return v
 }
 

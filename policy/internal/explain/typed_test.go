@@ -10,6 +10,8 @@ import (
 	"k8s.io/apiserver/pkg/cel/openapi"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/yaml"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 const typedSchema = `
@@ -56,20 +58,14 @@ extra:
 func typedSelf(t testing.TB) (*cel.Env, any) {
 	t.Helper()
 	var s spec.Schema
-	if err := yaml.Unmarshal([]byte(typedSchema), &s); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, yaml.Unmarshal([]byte(typedSchema), &s))
 	schema := &openapi.Schema{Schema: &s}
 	decl := common.SchemaDeclType(schema, true).MaybeAssignTypeName("self")
 	provider := apiservercel.NewDeclTypeProvider(decl)
 	opts, err := provider.EnvOptions(testEnv().CELTypeProvider())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	env, err := testEnv().Extend(append(opts, cel.Variable("typed", decl.CelType()))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return env, common.UnstructuredToVal(parseYAML(t, []byte(typedObject)), schema)
 }
 
@@ -97,20 +93,14 @@ func TestTypedRoot(t *testing.T) {
 	} {
 		ast := compileExpr(t, env, expr)
 		e, err := New(env, ast, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		ex, err := e.Explain(t.Context(), Input{Roots: map[string]any{"typed": self}, Want: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		if diff := cmp.Diff(want, pointers(ex)); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", expr, diff)
 		}
 		program, err := env.Program(ast)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		if v, _, err := program.Eval(map[string]any{"typed": self}); err == nil && v.Value() == true {
 			t.Errorf("%s: does not fail", expr)
 		}
@@ -127,29 +117,19 @@ func TestTypedVariables(t *testing.T) {
 	})
 	provider := apiservercel.NewDeclTypeProvider(decl)
 	base, err := cel.NewEnv(cel.Variable("object", cel.DynType), cel.EnableMacroCallTracking())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	opts, err := provider.EnvOptions(base.CELTypeProvider())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	env, err := base.Extend(append(opts, cel.Variable("variables", decl.CelType()))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	e, err := New(env, compileExpr(t, env, "has(variables.double) && variables.double < 10"), []Variable{
 		{"replicas", compileExpr(t, env, "object.spec.replicas")},
 		{"double", compileExpr(t, env, "variables.replicas * 2")},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	object := map[string]any{"spec": map[string]any{"replicas": int64(9)}}
 	ex, err := e.Explain(t.Context(), Input{Roots: map[string]any{"object": object}, Want: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if diff := cmp.Diff([]string{"object#/spec/replicas"}, pointers(ex)); diff != "" {
 		t.Error(diff)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 func read(t testing.TB, text string) *render.Object {
@@ -23,9 +24,7 @@ func read(t testing.TB, text string) *render.Object {
 func matchOf(t testing.TB, text string) (*Match, []error) {
 	t.Helper()
 	var block any
-	if err := yaml.Unmarshal([]byte(text), &block); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, yaml.Unmarshal([]byte(text), &block))
 	o := read(t, "apiVersion: constraints.gatekeeper.sh/v1beta1\nkind: K\nmetadata: {name: c}\n")
 	return NewMatch(o, "/spec/match", block)
 }

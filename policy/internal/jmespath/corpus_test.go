@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 const table = "../../../../shared/corpora/kyverno-tables/kyverno-jmespath.jsonl"
@@ -31,15 +33,11 @@ func TestKyvernoTable(t *testing.T) {
 			ID, Expr, Error string
 			Input, Value    any
 		}
-		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, json.Unmarshal(lines.Bytes(), &row))
 		t.Run(row.ID, func(t *testing.T) {
 			t.Parallel()
 			e, err := Compile(row.Expr)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			got, err := e.Search(row.Input, nil)
 			if message(err) != row.Error {
 				t.Errorf("%s\ngot error  %s\nwant error %s", row.Expr, message(err), row.Error)
@@ -61,13 +59,9 @@ func message(err error) string {
 func throughJSON(t *testing.T, v any) any {
 	t.Helper()
 	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	var out any
-	if err := json.Unmarshal(text, &out); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, json.Unmarshal(text, &out))
 	return out
 }
 
@@ -92,9 +86,7 @@ func TestKyvernoPolicies(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	for text := range seen {
 		e, err := Compile(strings.TrimSpace(text))
 		if err != nil {

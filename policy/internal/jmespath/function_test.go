@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // A row is an expression, the data it searches, and what comes of it: JSON, or
@@ -314,9 +316,7 @@ func TestSecretsStayOutOfErrors(t *testing.T) {
 	t.Parallel()
 	for _, expression := range []string{"keys(data)", "keys(data.password)", "to_boolean(data.password)", "abs([data])", "map(&abs(@), values(data))", "add(data.password, `1`)", "join('', data.*.{a: @})"} {
 		e, err := Compile(expression)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		_, err = e.Search(map[string]any{"data": map[string]any{"password": "hunter2"}}, nil)
 		if strings.Contains(message(err), "hunter2") {
 			t.Errorf("%s: %v", expression, err)
@@ -332,9 +332,7 @@ func TestUndecided(t *testing.T) {
 		"time_now().*", "time_now()[]", "time_now()[?a]", "is_external_url('https://a.b') || 'x'",
 	} {
 		e, err := Compile(expression)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		_, err = e.Search(nil, nil)
 		if _, ok := errors.AsType[*UndecidedError](err); !ok {
 			t.Errorf("%s: %v", expression, err)
@@ -345,9 +343,7 @@ func TestUndecided(t *testing.T) {
 func TestRandom(t *testing.T) {
 	t.Parallel()
 	e, err := Compile("random('a{2}')")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	var assumed []string
 	got, err := e.Search(nil, &Options{Assumed: func(s string) { assumed = append(assumed, s) }})
 	if err != nil || got != "aa" || len(assumed) != 1 || assumed[0] != `random(a{2}) gives "aa"` {

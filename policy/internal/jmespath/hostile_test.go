@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // What a pull request may write ends soon, in an error that says why.
@@ -49,9 +51,7 @@ func TestHostile(t *testing.T) { // not beside others, whose memory would count
 		t.Run(name, func(t *testing.T) {
 			expression = strings.ReplaceAll(expression, "$)", "'"+strings.Repeat("a", 4000)+"')")
 			e, err := Compile(expression)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			before := allocated()
 			_, err = e.Search(data, nil)
 			if err == nil || len(err.Error()) > 4096 {
@@ -92,9 +92,7 @@ func TestHostileExpressions(t *testing.T) {
 	}
 	deepest := strings.Repeat("(", 400) + strings.Repeat("a.", 90) + "a" + strings.Repeat(")", 400)
 	e, err := Compile(deepest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if _, err := e.Search(map[string]any{}, nil); !IsNotFound(err) {
 		t.Error(err)
 	}
@@ -109,9 +107,7 @@ func TestLimits(t *testing.T) {
 		"replace_all('aa','a','b')": {Bytes: 1},
 	} {
 		e, err := Compile(expression)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		_, err = e.Search(list, &Options{Limits: limits})
 		if _, ok := errors.AsType[*LimitError](err); !ok {
 			t.Errorf("%s: %v", expression, err)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 const pod = `{
@@ -200,9 +202,7 @@ func TestScope(t *testing.T) {
 	} {
 		scope := &lazy{data: map[string]any{"a": map[string]any{"b": 1.0}, "l": []any{map[string]any{"a": 2.0}}}}
 		e, err := Compile(c.expr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		got, err := e.Search(scope, nil)
 		if message(err) != c.err {
 			t.Errorf("%s: %v", c.expr, err)
@@ -243,9 +243,7 @@ func TestRoots(t *testing.T) {
 		"request.object.metadata.labels.\"a-b\" || @.z": "request z",
 	} {
 		e, err := Compile(expression)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		if got := strings.Join(e.Roots(), " "); got != want {
 			t.Errorf("%s reads %s, not %s", expression, got, want)
 		}
@@ -255,9 +253,7 @@ func TestRoots(t *testing.T) {
 func TestFunctionNames(t *testing.T) {
 	t.Parallel()
 	e, err := Compile("a[?contains(b, 'c')] | map(&to_upper(@), sort_by(@, &length(x))) && nosuch(`1`) && length('a')")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	want := []string{"contains", "length", "map", "nosuch", "sort_by", "to_upper"}
 	if diff := cmp.Diff(want, e.Functions()); diff != "" {
 		t.Error(diff)
@@ -278,9 +274,7 @@ func TestIntegers(t *testing.T) {
 		"i": int64(1), "i == i": true, "i == n": false, "i < `2`": nil, "to_string(i)": "1", "i || 'x'": int64(1), "[i] == [i]": true,
 	} {
 		e, err := Compile(expression)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		got, err := e.Search(data, nil)
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("%s: %v %s", expression, err, diff)
@@ -291,9 +285,7 @@ func TestIntegers(t *testing.T) {
 		"abs(i)": `Invalid type for: 1, expected: []jmespath.JpType{"number"}`,
 	} {
 		e, err := Compile(expression)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		if _, err := e.Search(data, nil); message(err) != want {
 			t.Errorf("%s: %v", expression, err)
 		}
@@ -303,9 +295,7 @@ func TestIntegers(t *testing.T) {
 func TestConcurrentSearches(t *testing.T) {
 	t.Parallel()
 	e, err := Compile("spec.containers[?regex_match('^t', name)] | sort_by(@, &name)[].name")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	data := decode(t, pod)
 	var group sync.WaitGroup
 	for range 8 {

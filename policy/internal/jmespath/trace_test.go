@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // Where the values of the pod in jmespath_test.go were taken from.
@@ -91,9 +93,7 @@ func TestTrace(t *testing.T) {
 		"time_now()": "-",
 	} {
 		e, err := Compile(expression)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		data := decode(t, pod)
 		value, pointers, err := e.Trace(data, atNoon())
 		got := strings.Join(pointers, " ")
@@ -121,9 +121,7 @@ func TestTraceIsBounded(t *testing.T) {
 	}
 	for _, expression := range []string{"@[].a", "@[].b", "@ | [@, @, @] | [@, @, @] | [@, @, @]", "[].a | [?@ > `5`] | sort(@)"} {
 		e, err := Compile(expression)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		_, pointers, err := e.Trace(list, nil)
 		if err != nil || len(pointers) == 0 || len(pointers) > maxPointers {
 			t.Errorf("%s: %d pointers, %v", expression, len(pointers), err)

@@ -13,26 +13,22 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 func TestX509(t *testing.T) {
 	t.Parallel()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(7), Subject: pkix.Name{CommonName: "web"}, DNSNames: []string{"a.example"},
 		NotBefore: time.Unix(0, 0), NotAfter: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC),
 	}
 	certificate, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	request, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: template.Subject}, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	data := map[string]any{
 		"certificate": toPEM("CERTIFICATE", certificate), "request": toPEM("CERTIFICATE REQUEST", request),
 		"broken": toPEM("CERTIFICATE", certificate[:40]), "other": toPEM("CERTIFICATE", ellipticCertificate(t, template)),
@@ -43,9 +39,7 @@ func TestX509(t *testing.T) {
 		"x509_decode(request).[Subject.CommonName, PublicKey.E]":                             []any{"web", 65537.0},
 	} {
 		e, err := Compile(expression)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		got, err := e.Search(data, nil)
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("%s: %v %s", expression, err, diff)
@@ -56,9 +50,7 @@ func TestX509(t *testing.T) {
 		"x509_decode(other)":  "certificate should use rsa algorithm",
 	} {
 		e, err := Compile(expression)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		if _, err := e.Search(data, nil); message(err) != want {
 			t.Errorf("%s: %v", expression, err)
 		}
@@ -72,12 +64,8 @@ func toPEM(kind string, der []byte) string {
 func ellipticCertificate(t *testing.T, template *x509.Certificate) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return der
 }

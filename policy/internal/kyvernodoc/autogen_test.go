@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestAutogen compares what is generated of a policy with the archive's file
@@ -27,15 +29,11 @@ func TestAutogen(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			t.Parallel()
 			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			got := generatedText(t, one(t, string(archive.Files[0].Data)))
 			if os.Getenv("UPDATE_GOLDEN") != "" {
 				archive.Files = append(archive.Files[:1], txtar.File{Name: "want", Data: []byte(got)})
-				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				rendertest.OK(t, os.WriteFile(file, txtar.Format(archive), 0o644))
 				return
 			}
 			if diff := cmp.Diff(string(archive.Files[1].Data), got); diff != "" {
@@ -63,9 +61,7 @@ func generatedText(t *testing.T, p *Policy) string {
 		enc := json.NewEncoder(&out)
 		enc.SetEscapeHTML(false)
 		enc.SetIndent("", "  ")
-		if err := enc.Encode(r.Source); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, enc.Encode(r.Source))
 		fmt.Fprintf(&b, "\n%s of %s at %s, pods at %s\n%s", r.Name, r.Base.Name, r.Pointer, r.Prefix, &out)
 	}
 	return b.String()

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestInvalid reads the policies of invalid.txtar, which say themselves what
@@ -17,9 +18,7 @@ import (
 func TestInvalid(t *testing.T) {
 	t.Parallel()
 	archive, err := txtar.ParseFile("testdata/invalid.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	for _, f := range archive.Files {
 		t.Run(strings.TrimSuffix(f.Name, ".yaml"), func(t *testing.T) {
 			t.Parallel()

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // corpora is other people's data, beside the project where it is there at all.
@@ -19,9 +20,7 @@ const corpora = "../../../../shared/corpora"
 func parse(t testing.TB, file, text string) []*render.Object {
 	t.Helper()
 	objects, err := render.Parse(file, []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return objects
 }
 
@@ -41,9 +40,7 @@ func TestPublishedPolicies(t *testing.T) {
 			policies, exceptions := 0, 0
 			for _, file := range yamlFiles(t, filepath.Join(corpora, dir)) {
 				data, err := os.ReadFile(file)
-				if err != nil {
-					t.Fatal(err)
-				}
+				rendertest.OK(t, err)
 				objects, _ := render.Parse(strings.TrimPrefix(file, corpora+"/"), data)
 				p, e, err := Read(objects, Options{CLI: strings.Contains(dir, "kyverno-cli") || strings.Contains(dir, "policies")})
 				if err != nil {
@@ -70,9 +67,7 @@ func TestPublishedRules(t *testing.T) {
 	byName := make(map[string][]*Policy)
 	for _, file := range yamlFiles(t, filepath.Join(corpora, "upstream")) {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		objects, _ := render.Parse(file, data)
 		policies, _, _ := Read(objects, Options{CLI: true})
 		for _, p := range policies {
@@ -114,8 +109,6 @@ func yamlFiles(t testing.TB, dir string) []string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return files
 }

@@ -11,22 +11,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // mutantsOf are the mutants of all that is in a file.
 func mutantsOf(t testing.TB, file string) ([]Mutant, []byte) {
 	t.Helper()
 	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if strings.HasSuffix(file, ".rego") {
 		return OfModule(file, data), data
 	}
 	objects, err := render.Parse(file, data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	var all []Mutant
 	for _, o := range objects {
 		all = append(all, OfPolicy(t.Context(), o, data, true)...)
@@ -52,9 +49,7 @@ func TestMutants(t *testing.T) {
 		}
 		golden := file + ".txt"
 		if os.Getenv("UPDATE_GOLDEN") != "" {
-			if err := os.WriteFile(golden, []byte(b.String()), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, os.WriteFile(golden, []byte(b.String()), 0o644))
 		}
 		want, _ := os.ReadFile(golden)
 		if diff := cmp.Diff(string(want), b.String()); diff != "" {
@@ -69,9 +64,7 @@ func TestMatchNotEvaluated(t *testing.T) {
 	t.Parallel()
 	data, _ := os.ReadFile("testdata/vap.yaml")
 	objects, err := render.Parse("vap.yaml", data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	all := OfPolicy(t.Context(), objects[0], data, false)
 	for i := range all {
 		if all[i].Mutator == Match {

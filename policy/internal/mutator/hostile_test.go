@@ -15,6 +15,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // mutatorOf is a mutator for ConfigMaps in JSON.
@@ -30,9 +31,7 @@ func mutatorOf(kind, name, location, parameters string) string {
 func readAll(t testing.TB, text string) []*render.Object {
 	t.Helper()
 	objects, err := render.Parse("policy.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return objects
 }
 
@@ -40,9 +39,7 @@ func readAll(t testing.TB, text string) []*render.Object {
 func mutatorsOf(t testing.TB, texts ...string) *Set {
 	t.Helper()
 	all, err := New(readAll(t, strings.Join(texts, "---\n")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return all
 }
 
@@ -111,9 +108,7 @@ func TestHostileSets(t *testing.T) {
 		m := mutatorsOf(t, mutatorOf("ModifySet", "a", "spec.l", fmt.Sprintf(parameters, operation)))
 		within(t, 20*time.Second, func() {
 			done, err := m.Mutate(t.Context(), configMap(map[string]any{"l": list}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			if got, _ := render.Lookup(done.Object, "/spec/l"); len(got.([]any)) != want {
 				t.Errorf("%s: %d values", operation, len(got.([]any)))
 			}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/preadmit/preadmit/policy/internal/pattern"
+	"github.com/preadmit/preadmit/render/rendertest"
 	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
 )
 
@@ -33,9 +34,7 @@ func TestPublishedPatches(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	t.Logf("%d objects compared", compared)
 	if compared < 20 {
 		t.Error("too few objects were compared")

@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 func TestJSON6902(t *testing.T) {
@@ -54,9 +56,7 @@ func TestJSON6902(t *testing.T) {
 			t.Parallel()
 			before := object(t, c.object)
 			got, err := JSON6902(before, asYAML(c.patch))
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			if !reflect.DeepEqual(before, object(t, c.object)) {
 				t.Error("what went in was changed")
 			}
@@ -164,9 +164,7 @@ func TestJSON6902IsTheLibrarys(t *testing.T) {
 		}
 		patchText := text(ops)
 		decoded, err := jsonpatch.DecodePatch([]byte(patchText))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		want, err := decoded.Apply([]byte(start))
 		if err != nil {
 			continue

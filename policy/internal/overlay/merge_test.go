@@ -8,14 +8,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 func parse(t testing.TB, text string) any {
 	t.Helper()
 	var v any
-	if err := yaml.Unmarshal([]byte(text), &v); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, yaml.Unmarshal([]byte(text), &v))
 	return v
 }
 
@@ -165,9 +165,7 @@ func TestStrategicMerge(t *testing.T) {
 			t.Parallel()
 			before, patch := object(t, c.object), parse(t, c.patch)
 			got, err := StrategicMerge(before, patch)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			if !reflect.DeepEqual(before, object(t, c.object)) || !reflect.DeepEqual(patch, parse(t, c.patch)) {
 				t.Error("what went in was changed")
 			}
@@ -216,9 +214,7 @@ func TestResultIsAlone(t *testing.T) {
 	t.Parallel()
 	before, patch := object(t, "{a: {b: [1]}, c: {d: 1}}"), parse(t, "{x: [{z: 1}]}")
 	r, err := StrategicMerge(before, patch)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	r.Object["c"].(map[string]any)["d"] = 2
 	r.Object["x"].([]any)[0].(map[string]any)["z"] = 2
 	if !reflect.DeepEqual(before, object(t, "{a: {b: [1]}, c: {d: 1}}")) || !reflect.DeepEqual(patch, parse(t, "{x: [{z: 1}]}")) {
@@ -289,9 +285,7 @@ func TestMergeOfManyElements(t *testing.T) {
 	}
 	pod := map[string]any{"apiVersion": "v1", "kind": "Pod", "spec": map[string]any{"containers": containers}}
 	r, err := StrategicMerge(pod, parse(t, "{spec: {containers: [{(name): '*', tty: true}]}}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	got := r.Object["spec"].(map[string]any)["containers"].([]any)
 	if len(got) != 20000 || got[19999].(map[string]any)["tty"] != true {
 		t.Errorf("%d containers, the last %v", len(got), got[len(got)-1])

@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/kustomize/api/filters/patchstrategicmerge"
 	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // kustomized is what kustomize makes of an object and a patch.
@@ -17,9 +19,7 @@ func kustomized(t *testing.T, object, patch map[string]any) (map[string]any, err
 	t.Helper()
 	parse := func(v any) *kyaml.RNode {
 		text, err := json.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		return kyaml.MustParse(string(text))
 	}
 	nodes, err := patchstrategicmerge.Filter{Patch: parse(patch)}.Filter([]*kyaml.RNode{parse(object)})
@@ -39,9 +39,7 @@ func kustomized(t *testing.T, object, patch map[string]any) (map[string]any, err
 func decode(t *testing.T, text string) map[string]any {
 	t.Helper()
 	var m map[string]any
-	if err := json.Unmarshal([]byte(text), &m); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, json.Unmarshal([]byte(text), &m))
 	return m
 }
 

@@ -12,6 +12,8 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/structpb"
 	"k8s.io/apiserver/pkg/cel/mutation/dynamic"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // twins is a value made of our literals, and the same of the API server's.
@@ -166,9 +168,7 @@ func TestDeepLiteral(t *testing.T) {
 		v = of.Val(map[string]ref.Val{"f": v})
 	}
 	m, err := Configuration(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	for range depth {
 		m = m["f"].(map[string]any)
 	}

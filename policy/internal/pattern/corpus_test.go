@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // rows reads a table that was recorded from Kyverno, if it is here.
@@ -21,9 +23,7 @@ func rows[R any](t *testing.T, name string) []R {
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var r R
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, json.Unmarshal(lines.Bytes(), &r))
 		found = append(found, r)
 	}
 	if len(found) == 0 {
@@ -52,9 +52,7 @@ func TestRecordedPatterns(t *testing.T) {
 		Resource, Pattern any
 	}](t, "kyverno-match-pattern.jsonl") {
 		p, err := Compile(r.Pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		got := p.Match(r.Resource)
 		if got.Status.String() != r.Result || got.Path != r.Path {
 			t.Errorf("%s: %s at %q, want %s at %q\n%s", r.ID, got.Status, got.Path, r.Result, r.Path, got.Err)

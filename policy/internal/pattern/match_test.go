@@ -8,14 +8,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 func parse(t testing.TB, text string) any {
 	t.Helper()
 	var v any
-	if err := yaml.Unmarshal([]byte(text), &v); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, yaml.Unmarshal([]byte(text), &v))
 	return v
 }
 
@@ -117,9 +117,7 @@ func TestMatch(t *testing.T) {
 			t.Parallel()
 			pattern, value := parse(t, c.pattern), parse(t, c.value)
 			p, err := Compile(pattern)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			got := p.Match(value)
 			want := Verdict{Status: c.status, Path: c.path, Pointer: c.pointer, Err: got.Err}
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -155,9 +153,7 @@ func TestWords(t *testing.T) {
 		{"{l: [[1], [2]]}", "{l: [[1]]}", "validate Array failed, array length mismatch, resource Array len is 1 and pattern Array len is 2"},
 	} {
 		p, err := Compile(parse(t, c.pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		if got := p.Match(parse(t, c.value)).Err; got != c.want {
 			t.Errorf("%s %s:\n got %s\nwant %s", c.pattern, c.value, got, c.want)
 		}
@@ -206,9 +202,7 @@ func TestLargePatterns(t *testing.T) {
 		wide["("+key+")"], value[key] = "v", "v"
 	}
 	p, err := Compile(wide)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if v := p.Match(value); v.Status != Pass {
 		t.Errorf("%v", v)
 	}
@@ -345,9 +339,7 @@ spec:
 // What matches costs no memory.
 func TestMatchAllocatesNothing(t *testing.T) {
 	p, err := Compile(parse(t, benchPattern))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	value := parse(t, benchPod)
 	if v := p.Match(value); v.Status != Pass {
 		t.Fatal(v)

@@ -11,6 +11,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/yaml"
 	sigs "sigs.k8s.io/yaml"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 const upstream = "../../../../shared/corpora/upstream/kyverno-policies/"
@@ -42,9 +44,7 @@ func TestPublishedRows(t *testing.T) {
 			continue
 		}
 		compiled, err := Compile(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		compared++
 		v := compiled.Match(object)
 		statuses[v.Status.String()]++

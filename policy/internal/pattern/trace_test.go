@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 func TestTrace(t *testing.T) {
@@ -78,18 +80,14 @@ func TestTraceIsBounded(t *testing.T) {
 func compiled(t *testing.T, text string) *Pattern {
 	t.Helper()
 	p, err := Compile(decoded(t, text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return p
 }
 
 func decoded(t *testing.T, text string) any {
 	t.Helper()
 	var v any
-	if err := yaml.Unmarshal([]byte(text), &v); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, yaml.Unmarshal([]byte(text), &v))
 	return v
 }
 
@@ -116,9 +114,7 @@ func TestSteps(t *testing.T) {
 			"^(ports)":       []any{map[string]any{"port": int64(80)}},
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	var got []string
 	for _, s := range p.Steps() {
 		got = append(got, fmt.Sprintf("%s %t", s.Place, s.Scalar))

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestTraps matches the trap policies' patterns without variables, with the
@@ -36,9 +38,7 @@ func TestTraps(t *testing.T) {
 				continue
 			}
 			compiled, err := Compile(r.Validate.Pattern)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			for line := range strings.Lines(string(table)) {
 				if f := strings.Split(strings.TrimSuffix(line, "\n"), "\t"); f[1] == r.Name {
 					evaluated++
@@ -71,10 +71,6 @@ func worded(rule string, v Verdict) string {
 func read(t *testing.T, path string, into any) {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.Unmarshal(data, into); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
+	rendertest.OK(t, yaml.Unmarshal(data, into))
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 const corpora = "../../../../shared/corpora/"
@@ -15,12 +17,8 @@ const corpora = "../../../../shared/corpora/"
 func readYAML(t *testing.T, path string, into any) {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.Unmarshal(data, into); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
+	rendertest.OK(t, yaml.Unmarshal(data, into))
 }
 
 type rule struct {
@@ -43,14 +41,10 @@ func (r *rule) evaluate(t *testing.T, object map[string]any) (string, bool) {
 		place = "/spec/template"
 	}
 	pod, err := Read(object, place)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	p := r.Validate.PodSecurity
 	found, err := checked(p.Level, p.Version, pod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	left := exempted(found, p.Exclude, p.Level, p.Version, pod)
 	return Message(r.Name, p.Level, p.Version, pod, left), len(left) == 0
 }
@@ -115,9 +109,7 @@ func publishedOutcomes(t *testing.T, dir string) int {
 		return 0
 	}
 	text, err := os.ReadFile(dir + "/expect.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	var expected []struct {
 		Resource struct {
 			File string
@@ -125,18 +117,12 @@ func publishedOutcomes(t *testing.T, dir string) int {
 		}
 		Result string
 	}
-	if err := json.Unmarshal(text, &expected); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, json.Unmarshal(text, &expected))
 	for _, e := range expected {
 		data, err := os.ReadFile(filepath.Join(dir, e.Resource.File))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		var object map[string]any
-		if err := yaml.Unmarshal([]byte(documentOf(string(data), e.Resource.Doc)), &object); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, yaml.Unmarshal([]byte(documentOf(string(data), e.Resource.Doc)), &object))
 		if e.Result != "pass" && e.Result != "fail" {
 			continue
 		}

@@ -9,6 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 const keyedPod = `
@@ -32,13 +34,9 @@ spec:
 func TestKey(t *testing.T) {
 	t.Parallel()
 	var pod map[string]any
-	if err := yaml.Unmarshal([]byte(keyedPod), &pod); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, yaml.Unmarshal([]byte(keyedPod), &pod))
 	standard, err := New("restricted", "latest")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	random := rand.New(rand.NewPCG(1, 2))
 	excludes := []Exclude{{ControlName: "Capabilities", Images: []string{"b*"}}, {ControlName: "Privileged Containers", Images: []string{"*", "a"}}, {ControlName: "Seccomp"}}
 	known := make(map[string]string)

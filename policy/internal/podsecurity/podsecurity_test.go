@@ -10,14 +10,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	psa "k8s.io/pod-security-admission/policy"
 	"sigs.k8s.io/yaml"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 func podOf(t testing.TB, text string) *Pod {
 	t.Helper()
 	var object map[string]any
-	if err := yaml.Unmarshal([]byte(text), &object); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, yaml.Unmarshal([]byte(text), &object))
 	pod, err := Read(object, "")
 	if err != nil || pod == nil {
 		t.Fatal(text, pod, err)
@@ -178,9 +178,7 @@ func TestCheck(t *testing.T) {
 		{"restricted", "v1.99", "{spec: {hostUsers: false, containers: [{name: a, securityContext: {allowPrivilegeEscalation: false, runAsUser: 0, capabilities: {drop: [ALL]}, seccompProfile: {type: Localhost}}}]}}", ""},
 	} {
 		found, err := checked(c.level, c.version, podOf(t, c.pod))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		if got := said(found); got != c.want {
 			t.Errorf("%s:%s %s\n got %s\nwant %s", c.level, c.version, c.pod, got, c.want)
 		}
@@ -251,17 +249,11 @@ func TestPointers(t *testing.T) {
 		},
 	} {
 		var object map[string]any
-		if err := yaml.Unmarshal([]byte(c.object), &object); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, yaml.Unmarshal([]byte(c.object), &object))
 		pod, err := Read(object, c.at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		found, err := checked("baseline", "latest", pod)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		if diff := cmp.Diff([]string{c.pointer}, Fields(found)); diff != "" {
 			t.Error(diff)
 		}
@@ -288,9 +280,7 @@ func TestRead(t *testing.T) {
 		{"", "{metadata: {annotations: {a: 1, b: x}}}", true, false},
 	} {
 		var object map[string]any
-		if err := yaml.Unmarshal([]byte(c.object), &object); err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, yaml.Unmarshal([]byte(c.object), &object))
 		pod, err := Read(object, c.at)
 		if (pod != nil) != c.pod || (err != nil) != c.fails {
 			t.Errorf("%s: %v, %v", c.object, pod, err)
@@ -330,9 +320,7 @@ func TestExempt(t *testing.T) {
 	} {
 		pod := podOf(t, two)
 		found, err := checked("baseline", "latest", pod)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		before := said(found)
 		if got := said(exempted(found, c.excludes, "baseline", "latest", pod)); got != c.want {
 			t.Errorf("%s\n got %s\nwant %s", c.name, got, c.want)
@@ -428,9 +416,7 @@ func FuzzCheck(f *testing.F) {
 		}
 		for _, version := range []string{"latest", "v1.18", "v1.25"} {
 			found, err := checked("restricted", version, pod)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			for _, v := range found {
 				if len(v.Fields) == 0 {
 					t.Errorf("%s without fields", v.CheckID)

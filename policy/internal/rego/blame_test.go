@@ -14,6 +14,8 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 	"golang.org/x/tools/txtar"
 	"sigs.k8s.io/yaml"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestBlame asks policies as people write them what their violations are
@@ -28,9 +30,7 @@ func TestBlame(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			t.Parallel()
 			a, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			got := blameCase(t, a)
 			for i, f := range a.Files {
 				if f.Name != "want" {
@@ -38,9 +38,7 @@ func TestBlame(t *testing.T) {
 				}
 				if os.Getenv("UPDATE_GOLDEN") != "" {
 					a.Files[i].Data = []byte(got)
-					if err := os.WriteFile(file, txtar.Format(a), 0o644); err != nil {
-						t.Fatal(err)
-					}
+					rendertest.OK(t, os.WriteFile(file, txtar.Format(a), 0o644))
 				} else if diff := godiff.Diff(string(f.Data), got); diff != "" {
 					t.Error(diff)
 				}
@@ -98,16 +96,12 @@ func inventory() *Data {
 
 func blameRule(t *testing.T, p *Program, ref ast.Ref, in Question, b *strings.Builder) {
 	q, err := p.Prepare(ref)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	var values []ast.Value
 	each(ask(t, q, in).Value, func(v *ast.Term) { values = append(values, v.Value) })
 	slices.SortFunc(values, func(x, y ast.Value) int { return cmp.Compare(x.String(), y.String()) })
 	blamed, err := blame(q, in, values)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	for i, v := range values {
 		fmt.Fprintf(b, "%s\n", said(v))
 		for _, f := range blamed[i] {
@@ -125,9 +119,7 @@ func said(v ast.Value) string {
 
 func document(t *testing.T, data []byte) any {
 	var x any
-	if err := yaml.Unmarshal(data, &x); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, yaml.Unmarshal(data, &x))
 	return x
 }
 

@@ -12,6 +12,8 @@ import (
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"sigs.k8s.io/yaml"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 const corpora = "../../../../shared/corpora"
@@ -121,9 +123,7 @@ func libraryObject(t *testing.T, dir string, q *Query, data *Data, constraint, o
 	each(a.Value, func(v *ast.Term) { values = append(values, v.Value) })
 	slices.SortFunc(values, func(x, y ast.Value) int { return cmp.Compare(x.String(), y.String()) })
 	fields, err := blame(q, in, values)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	var out []blamed
 	for i, v := range values {
 		b := blamed{text: fmt.Sprintf("%s: %.150s", strings.TrimPrefix(dir, corpora+"/"), said(v))}
@@ -176,9 +176,7 @@ func documents(t *testing.T, dir string) []map[string]any {
 	files, _ := filepath.Glob(dir + "/*.yaml")
 	for _, file := range files {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		for _, d := range bytes.Split(data, []byte("\n---")) {
 			var m map[string]any
 			if err := yaml.Unmarshal(d, &m); err == nil && m != nil {

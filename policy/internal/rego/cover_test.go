@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/open-policy-agent/opa/v1/ast"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestCover counts by hand how often each expression held and failed over the inputs.
@@ -38,9 +40,7 @@ deny contains "both" if {
 
 test_it if input.kind
 `})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	type count struct{ held, failed atomic.Int64 }
 	counts := make(map[string]*count)
 	p, err := Compile(map[string]*ast.Module{"a.rego": module}, Options{Cover: func(e CoveredExpr) (*atomic.Int64, *atomic.Int64) {
@@ -48,13 +48,9 @@ test_it if input.kind
 		counts[fmt.Sprintf("%02d %s %s", e.Location.Row, e.Rule, e.Text)] = c
 		return &c.held, &c.failed
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	q, err := p.Prepare(ast.MustParseRef("data.main.deny"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	for _, input := range []string{
 		`{"kind": "Pod", "containers": [{"name": "a", "image": "a"}, {"name": "", "image": "b"}]}`,
 		`{"kind": "Job", "containers": [{"name": "", "image": "b"}]}`,

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // texts are what the errors in err say, with their places.
@@ -85,9 +87,7 @@ func TestSchemasReadNothing(t *testing.T) {
 		}
 	}()
 	file := filepath.Join(t.TempDir(), "schema.json")
-	if err := os.WriteFile(file, []byte(`{"type": "string"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, os.WriteFile(file, []byte(`{"type": "string"}`), 0o600))
 	for _, schema := range []string{
 		`{"$ref": "http://` + l.Addr().String() + `/x"}`,
 		`{"$ref": "file://` + file + `"}`,

@@ -11,6 +11,8 @@ import (
 	"github.com/open-policy-agent/opa/v1/test/cases"
 	"github.com/open-policy-agent/opa/v1/test/cases/testdata"
 	"github.com/open-policy-agent/opa/v1/util"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // besideOPA holds that a query's plan gives the answer of OPA's evaluator, and the
@@ -91,9 +93,7 @@ func conformanceCases(t *testing.T) []cases.TestCase {
 		all = append(all, set.Cases...)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return all
 }
 

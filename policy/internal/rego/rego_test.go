@@ -7,15 +7,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/open-policy-agent/opa/v1/ast"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // program compiles texts, or ends the test.
 func program(t testing.TB, texts ...string) *Program {
 	t.Helper()
 	p, err := tryProgram(texts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return p
 }
 
@@ -38,18 +38,14 @@ func place(e *Error) string { return fmt.Sprintf("%s:%d:%d", e.Name, e.Line, e.C
 func query(t testing.TB, p *Program, ref string) *Query {
 	t.Helper()
 	q, err := p.Prepare(ast.MustParseRef(ref))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return q
 }
 
 func ask(t testing.TB, q *Query, in Question) Answer {
 	t.Helper()
 	a, err := q.Ask(context.Background(), in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	return a
 }
 

@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/open-policy-agent/opa/v1/ast"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestBroken shows what is said of modules that are wrong: a place, one
@@ -145,9 +147,7 @@ p contains x if x := external_data({"provider": "a", "keys": [1]})`), "data.a.p"
 		t.Error(a.Value, diff)
 	}
 	m, err := Parse(Source{Name: "a.rego", Text: "package a\np := external_data({})"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if _, err := Compile(map[string]*ast.Module{"a.rego": m}, Options{}); err == nil {
 		t.Error("it is known where nobody asked for it")
 	}
@@ -201,9 +201,7 @@ func TestSlowCompilationEnds(t *testing.T) {
 		fmt.Fprintf(&b, "x%d := [x%d]\n", i+1, i)
 	}
 	m, err := Parse(Source{Name: "a.rego", Text: b.String()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	_, err = compile(map[string]*ast.Module{"a.rego": m}, Options{}, 100*time.Millisecond)
 	checkFault(t, err, "a.rego:1:1: the modules take more than 100ms to compile")
 }
@@ -218,9 +216,7 @@ func TestOrderAndParallel(t *testing.T) {
 		modules := map[string]*ast.Module{}
 		for n, i := range rand.New(rand.NewSource(int64(seed))).Perm(len(sources)) {
 			m, err := Parse(Source{Name: fmt.Sprint(n), Text: sources[i]})
-			if err != nil {
-				t.Fatal(err)
-			}
+			rendertest.OK(t, err)
 			modules[fmt.Sprint(n)] = m
 		}
 		p, err := Compile(modules, Options{})

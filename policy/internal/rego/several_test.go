@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 func TestAskSeveralAtOnce(t *testing.T) {
@@ -17,9 +19,7 @@ func TestAskSeveralAtOnce(t *testing.T) {
 		var refs []ast.Ref
 		ast.MustParseTerm(tt.refs).Value.(*ast.Array).Foreach(func(r *ast.Term) { refs = append(refs, r.Value.(ast.Ref)) })
 		q, err := p.PrepareAll(refs)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		got := ""
 		if v := ask(t, q, Question{Input: ast.MustParseTerm(tt.input)}).Value; v != nil {
 			got = v.String()

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"slices"
 	"testing"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestFiles names the files of artifacts as their tools do, and never twice or
@@ -30,13 +32,9 @@ func TestFiles(t *testing.T) {
 		{[]Descriptor{layer(rego, title, "../../x"), layer(rego, title, "/etc/x"), layer(kyverno, kind, "x", name, "../y")}, []string{"layer-1.rego", "layer-2.rego", "layer-3.yaml"}},
 	} {
 		manifest, err := json.Marshal(map[string]any{"layers": test.layers})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		files, err := Files(manifest)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendertest.OK(t, err)
 		var got []string
 		for _, f := range files {
 			got = append(got, f.Name)
@@ -46,9 +44,7 @@ func TestFiles(t *testing.T) {
 		}
 	}
 	large, err := json.Marshal(map[string]any{"layers": []Descriptor{{MediaType: rego, Digest: Digest(nil), Size: MaxBlob}, {MediaType: rego, Digest: Digest(nil), Size: 1}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	if _, err := Files(large); err == nil {
 		t.Error("layers of more than 100 MiB are taken")
 	}

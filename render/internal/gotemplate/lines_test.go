@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 func TestLines(t *testing.T) {
@@ -22,9 +24,7 @@ d: {{ template "part" }}
 e: 2{{ end }}
 `
 	template, err := Parse(context.Background(), text, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendertest.OK(t, err)
 	params := map[string]any{"on": true, "list": []string{"x", "y"}, "lines": "1\n  2"}
 	got, err := template.Execute(params)
 	if want := "\na: 1\nb:\n- x\n- y\nc: 1\n  2\nd: 1\ne: 2\n"; err != nil || got != want {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/ProtonMail/go-crypto/openpgp"
 	"github.com/ProtonMail/go-crypto/openpgp/clearsign"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // FuzzSignature holds that nothing but what the key signed is accepted, whatever a
@@ -22,49 +24,29 @@ import (
 func FuzzSignature(f *testing.F) {
 	digest := strings.Repeat("0", 64)
 	entity, err := openpgp.NewEntity("a", "", "a@example.org", nil)
-	if err != nil {
-		f.Fatal(err)
-	}
+	rendertest.OK(f, err)
 	chart := "name: c\nversion: 1.0.0\n\n...\nfiles:\n  c-1.0.0.tgz: sha256:" + digest + "\n"
 	var signed bytes.Buffer
 	w, err := clearsign.Encode(&signed, entity.PrivateKey, nil)
-	if err != nil {
-		f.Fatal(err)
-	}
+	rendertest.OK(f, err)
 	_, _ = w.Write([]byte(chart))
-	if err := w.Close(); err != nil {
-		f.Fatal(err)
-	}
+	rendertest.OK(f, w.Close())
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		f.Fatal(err)
-	}
+	rendertest.OK(f, err)
 	public, err := x509.MarshalPKIXPublicKey(&private.PublicKey)
-	if err != nil {
-		f.Fatal(err)
-	}
+	rendertest.OK(f, err)
 	payload := []byte(`{"critical": {"type": "` + simpleType + `", "image": {"docker-manifest-digest": "sha256:` + digest + `"}}}`)
 	sum := sha256.Sum256(payload)
 	made, err := ecdsa.SignASN1(rand.Reader, private, sum[:])
-	if err != nil {
-		f.Fatal(err)
-	}
+	rendertest.OK(f, err)
 	simple, err := json.Marshal(Simple{Payload: payload, Signature: made})
-	if err != nil {
-		f.Fatal(err)
-	}
+	rendertest.OK(f, err)
 	ring := &Key{ring: openpgp.EntityList{entity}}
 	key, err := ParseKey(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}))
-	if err != nil {
-		f.Fatal(err)
-	}
+	rendertest.OK(f, err)
 	wanted := Chart{Name: "c", Version: "1.0.0", Digest: "sha256:" + digest}
-	if err := ring.VerifyChart(wanted, signed.Bytes()); err != nil {
-		f.Fatal(err)
-	}
-	if err := key.verifyCosign("sha256:"+digest, simple); err != nil {
-		f.Fatal(err)
-	}
+	rendertest.OK(f, ring.VerifyChart(wanted, signed.Bytes()))
+	rendertest.OK(f, key.verifyCosign("sha256:"+digest, simple))
 	// An input is a change of the signed file: bytes that replace those at a place.
 	f.Add(0, 0, []byte(""))
 	f.Add(10, 20, []byte("version: 2.0.0\n"))
