@@ -32,8 +32,7 @@ func TestWrittenFields(t *testing.T) {
 		{"{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, stringData: {a: x}}", []string{"/data/a"}, []string{"/data/a"}},
 		{"{apiVersion: v1, kind: Secret, metadata: {name: a}}", nil, nil},
 	} {
-		objects, err := render.Parse("o.yaml", []byte(c.object))
-		rendertest.OK(t, err)
+		objects := rendertest.Parse(t, "o.yaml", c.object)
 		before := slices.Clone(c.fields)
 		if got := written(c.fields, objects[0]); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.object, got, c.want)
@@ -86,8 +85,7 @@ func TestDefaulted(t *testing.T) {
 // mutators left or about what was there before, of old objects too.
 func TestDefaultedInResults(t *testing.T) {
 	t.Parallel()
-	objects, err := render.Parse("o.yaml", []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: prod}, data: {a: x}}"))
-	rendertest.OK(t, err)
+	objects := rendertest.Parse(t, "o.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: prod}, data: {a: x}}")
 	set := mutatorFunc(func(req *Request) []Step {
 		after := runtime.DeepCopyJSON(req.Admitted)
 		after["immutable"] = true

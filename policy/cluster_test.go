@@ -19,8 +19,7 @@ func TestClusterByName(t *testing.T) {
 	for i := range 40 {
 		text += fmt.Sprintf("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c%d, namespace: n%d}\n", i%4, i%3)
 	}
-	objects, err := render.Parse("o.yaml", []byte(text))
-	rendertest.OK(t, err)
+	objects := rendertest.Parse(t, "o.yaml", text)
 	kind := schema.GroupKind{Kind: "ConfigMap"}
 	c := NewCluster(objects...)
 	for _, name := range []string{"c0", "c1", "c2", "c3", "none"} {

@@ -18,8 +18,7 @@ func objectsOf(t *testing.T, kind string, files ...string) []*render.Object {
 	t.Helper()
 	var all []*render.Object
 	for i := 0; i+1 < len(files); i += 2 {
-		objects, err := render.Parse(files[i], []byte(files[i+1]))
-		rendertest.OK(t, err)
+		objects := rendertest.Parse(t, files[i], files[i+1])
 		unit := &render.Unit{Source: render.Source{Path: files[i], Kind: kind}, Objects: objects}
 		for _, o := range objects {
 			o.Unit = unit

@@ -209,8 +209,7 @@ func mutateTree(r *rand.Rand, value any) any {
 // the one before left, and one that panics hides nothing.
 func TestChainMutates(t *testing.T) {
 	t.Parallel()
-	objects, err := render.Parse("o.yaml", []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata:\n  a: x\n"))
-	rendertest.OK(t, err)
+	objects := rendertest.Parse(t, "o.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata:\n  a: x\n")
 	add := func(key string) Mutator {
 		return mutatorFunc(func(req *Request) []Step {
 			after := runtime.DeepCopyJSON(req.Admitted)
@@ -256,8 +255,7 @@ func TestChainMutates(t *testing.T) {
 // and the others are evaluated.
 func TestPanicsAreResults(t *testing.T) {
 	t.Parallel()
-	objects, err := render.Parse("o.yaml", []byte("apiVersion: v1\nkind: T\nmetadata: {name: bad}\n---\napiVersion: v1\nkind: T\nmetadata: {name: good}\n"))
-	rendertest.OK(t, err)
+	objects := rendertest.Parse(t, "o.yaml", "apiVersion: v1\nkind: T\nmetadata: {name: bad}\n---\napiVersion: v1\nkind: T\nmetadata: {name: good}\n")
 	fails := validatorFunc(func(*Request) []Result { return []Result{{Engine: "V", Outcome: Fail}} })
 	chain := Chain{Kinds: brokenKinds{}, Validators: []Validator{fails}}
 	results, err := chain.Review(context.Background(), Requests(nil, objects))

@@ -23,8 +23,7 @@ func TestMemo(t *testing.T) {
 		"\n\n" + fmt.Sprintf(pod, "a", "x", "old"), "# b\n" + fmt.Sprintf(pod, "a", "z", "old"), fmt.Sprintf(pod, "b", "x", "old"),
 	} {
 		file := fmt.Sprintf("%d.yaml", i)
-		parsed, err := render.Parse(file, []byte(text))
-		rendertest.OK(t, err)
+		parsed := rendertest.Parse(t, file, text)
 		parsed[0].Unit = &render.Unit{Source: render.Source{Path: file, Kind: "manifest"}, Objects: parsed}
 		objects = append(objects, parsed...)
 	}
@@ -87,8 +86,7 @@ func TestOrderOfReviews(t *testing.T) {
 	t.Parallel()
 	var reqs []Request
 	for i := range 1000 {
-		objects, err := render.Parse("o.yaml", fmt.Appendf(nil, "{apiVersion: v1, kind: ConfigMap, metadata: {name: a%d}, data: {a: '%d'}}", i%7%3, i%7))
-		rendertest.OK(t, err)
+		objects := rendertest.Parse(t, "o.yaml", fmt.Appendf(nil, "{apiVersion: v1, kind: ConfigMap, metadata: {name: a%d}, data: {a: '%d'}}", i%7%3, i%7))
 		reqs = append(reqs, Requests(nil, objects)...)
 	}
 	memos, batches := memosOf(reqs)

@@ -78,16 +78,7 @@ func TestEveryFormatHasGolden(t *testing.T) {
 
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
-	file := filepath.Join("testdata", "want."+name)
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		rendertest.OK(t, os.WriteFile(file, got, 0o644))
-		return
-	}
-	want, err := os.ReadFile(file)
-	rendertest.OK(t, err)
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", file, diff)
-	}
+	rendertest.Golden(t, filepath.Join("testdata", "want."+name), string(got))
 }
 
 func write(t testing.TB, format string, r *Report, o Options) []byte {

@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"io/fs"
-	"os"
 	"testing"
 	"testing/fstest"
 
@@ -91,8 +90,7 @@ func sampleChange(t testing.TB) *Report {
 }
 
 func sampleTree(t testing.TB) fs.FS {
-	data, err := os.ReadFile("testdata/sample.txtar")
-	rendertest.OK(t, err)
+	data := rendertest.ReadFile(t, "testdata/sample.txtar")
 	tree := fstest.MapFS{}
 	for _, f := range txtar.Parse(data).Files {
 		tree[f.Name] = &fstest.MapFile{Data: f.Data}

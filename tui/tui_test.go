@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -25,33 +24,25 @@ import (
 // the size that the name ends in. UPDATE_GOLDEN=1 rewrites them.
 func TestScreens(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no screens", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			a, err := txtar.ParseFile(file)
-			rendertest.OK(t, err)
-			var width, height int
-			size := file[strings.LastIndexByte(file, '-')+1:]
-			if _, err := fmt.Sscanf(size, "%dx%d", &width, &height); err != nil {
-				t.Fatal(err)
-			}
-			d := newDriver(t, width, height, nil)
-			d.press(strings.ReplaceAll(string(a.Files[0].Data), "\n", " "))
-			got := screen(d.model)
-			if os.Getenv("UPDATE_GOLDEN") != "" {
-				a.Files = []txtar.File{a.Files[0], {Name: "want", Data: []byte(got)}}
-				rendertest.OK(t, os.WriteFile(file, txtar.Format(a), 0o644))
-				return
-			}
-			if diff := cmp.Diff(string(a.Files[1].Data), got); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
+	rendertest.Each(t, "testdata", func(t *testing.T, file string) {
+		a := rendertest.ParseArchive(t, file)
+		var width, height int
+		size := file[strings.LastIndexByte(file, '-')+1:]
+		if _, err := fmt.Sscanf(size, "%dx%d", &width, &height); err != nil {
+			t.Fatal(err)
+		}
+		d := newDriver(t, width, height, nil)
+		d.press(strings.ReplaceAll(string(a.Files[0].Data), "\n", " "))
+		got := screen(d.model)
+		if os.Getenv("UPDATE_GOLDEN") != "" {
+			a.Files = []txtar.File{a.Files[0], {Name: "want", Data: []byte(got)}}
+			rendertest.OK(t, os.WriteFile(file, txtar.Format(a), 0o644))
+			return
+		}
+		if diff := cmp.Diff(string(a.Files[1].Data), got); diff != "" {
+			t.Error(diff)
+		}
+	})
 }
 
 // screen is what is seen, without colours and blanks at line ends.

@@ -241,8 +241,7 @@ func loosen(t *testing.T, at string) {
 	put(t, filepath.Join(at, ".preadmit/config.yaml"), "fail-on: never\n")
 	put(t, filepath.Join(at, ".preadmit/suppressions.yaml"), "suppressions:\n- {rule: '**', object: '**', reason: x, expires: 2099-01-01}\n")
 	policy := filepath.Join(at, "policies/replicas.yaml")
-	data, err := os.ReadFile(policy)
-	rendertest.OK(t, err)
+	data := rendertest.ReadFile(t, policy)
 	put(t, policy, strings.ReplaceAll(string(data), "[Deny]", "[Audit]"))
 }
 
@@ -534,8 +533,7 @@ func testActionIncomplete(t *testing.T, s *shop) {
 // TestActionFile holds what no run shows: pins, and that each input arrives.
 func TestActionFile(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile("../../action.yml")
-	rendertest.OK(t, err)
+	data := rendertest.ReadFile(t, "../../action.yml")
 	a, err := runner.Load("../..")
 	rendertest.OK(t, err)
 	for name, in := range a.Inputs {
@@ -547,8 +545,7 @@ func TestActionFile(t *testing.T) {
 	pinned := regexp.MustCompile(`^(\./|[\w.-]+/[\w./-]+@[0-9a-f]{40} # v[0-9.]+$)`)
 	uses := regexp.MustCompile(`(?m)^\s*(?:- )?uses: (.*)$`)
 	for _, file := range append(files, "../../action.yml") {
-		data, err := os.ReadFile(file)
-		rendertest.OK(t, err)
+		data := rendertest.ReadFile(t, file)
 		for _, m := range uses.FindAllStringSubmatch(string(data), -1) {
 			if !pinned.MatchString(m[1]) {
 				t.Errorf("%s: %s is not pinned", file, m[1])

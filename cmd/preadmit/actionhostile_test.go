@@ -124,8 +124,7 @@ func testActionEnvironment(t *testing.T, s *shop) {
 	program := filepath.Join(t.TempDir(), "preadmit")
 	put(t, program, "#!/bin/bash\n[ \"$1\" = version ] && { echo 'preadmit 1 x'; exit; }\nexport -p >"+seen+"\n"+strings.TrimPrefix(stubScript("1", false), "#!/bin/bash\n"))
 	want(t, c.input("binary-path", program).run(), outputsOf{"exit-code": "0", "denied": "0"})
-	data, err := os.ReadFile(seen)
-	rendertest.OK(t, err)
+	data := rendertest.ReadFile(t, seen)
 	names := regexp.MustCompile(`declare -x ([A-Z_]+)`).FindAllStringSubmatch(string(data), -1)
 	for _, n := range names {
 		if !slices.Contains([]string{"NO_COLOR", "TMPDIR", "OLDPWD", "PWD", "SHLVL"}, n[1]) {

@@ -154,8 +154,7 @@ func actionCopy(t *testing.T, checksums string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "the action")
 	for _, f := range []string{"action.yml", "go.mod"} {
-		data, err := os.ReadFile(filepath.Join("../..", f))
-		rendertest.OK(t, err)
+		data := rendertest.ReadFile(t, filepath.Join("../..", f))
 		put(t, filepath.Join(dir, f), string(data))
 	}
 	copyFiles(t, "../../.github/action", filepath.Join(dir, ".github/action"))

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"os"
 	"strings"
 	"testing"
 
@@ -60,8 +59,7 @@ func testActionReadme(t *testing.T, s *shop) {
 // an error.
 func readmeWorkflow(t *testing.T) workflow {
 	t.Helper()
-	data, err := os.ReadFile("../../README.md")
-	rendertest.OK(t, err)
+	data := rendertest.ReadFile(t, "../../README.md")
 	for block := range strings.SplitSeq(string(data), "```yaml\n") {
 		text, _, _ := strings.Cut(block, "```\n")
 		if !strings.Contains(text, "\njobs:\n") {

@@ -176,14 +176,10 @@ func (c *actionCase) event(name, head, before string) *actionCase {
 	c.t.Helper()
 	file := strings.TrimSuffix(name, "_target") + ".json"
 	data, err := os.ReadFile(filepath.Join(actionDir, "events", file))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	rendertest.OK(c.t, err)
 	values := map[string]string{"MAIN": c.shop.main, "CHANGE": c.shop.change, "MERGE": c.shop.merge, "BEFORE": before, "HEAD_REPOSITORY": head}
 	c.job.Event = nil
-	if err := json.Unmarshal([]byte(os.Expand(string(data), func(k string) string { return values[k] })), &c.job.Event); err != nil {
-		c.t.Fatal(err)
-	}
+	rendertest.OK(c.t, json.Unmarshal([]byte(os.Expand(string(data), func(k string) string { return values[k] })), &c.job.Event))
 	c.job.GitHub["event_name"] = name
 	return c
 }
@@ -204,20 +200,14 @@ func (c *actionCase) upload(with map[string]string) (map[string]string, error) {
 func (c *actionCase) run() *runner.Result {
 	c.t.Helper()
 	dir, err := filepath.Abs("../..")
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	rendertest.OK(c.t, err)
 	if c.dir != "" {
 		dir = c.dir
 	}
 	a, err := runner.Load(dir)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	rendertest.OK(c.t, err)
 	r, err := a.Run(c.t.Context(), c.job)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	rendertest.OK(c.t, err)
 	if strings.Contains(strings.ReplaceAll(r.Log, "::add-mask::", ""), actionToken) {
 		c.t.Error("the token is in the log")
 	}

@@ -198,15 +198,11 @@ func TestChangeOfPublishedRepository(t *testing.T) {
 // substitute replaces the first place of a text in a file.
 func substitute(t *testing.T, file, was, is string) {
 	t.Helper()
-	data, err := os.ReadFile(file)
-	rendertest.OK(t, err)
+	data := rendertest.ReadFile(t, file)
 	text := strings.Replace(string(data), was, is, 1)
 	if text == string(data) {
 		t.Fatalf("%s has no %q", file, was)
 	}
-	err = os.Chmod(file, 0o644)
-	if err == nil {
-		err = os.WriteFile(file, []byte(text), 0o644)
-	}
-	rendertest.OK(t, err)
+	rendertest.OK(t, os.Chmod(file, 0o644))
+	rendertest.OK(t, os.WriteFile(file, []byte(text), 0o644))
 }

@@ -93,8 +93,7 @@ func reports(t *testing.T, args ...string) string {
 		t.Fatalf("%v: %s", args, errs.String())
 	}
 	for _, name := range []string{"text", "sarif"} {
-		data, err := os.ReadFile(filepath.Join(dir, name))
-		rendertest.OK(t, err)
+		data := rendertest.ReadFile(t, filepath.Join(dir, name))
 		out.Write(data)
 	}
 	return fmt.Sprintf("%d\n%s%s", code, out.String(), errs.String())
@@ -112,8 +111,7 @@ func edit(t *testing.T, dir string, random *rand.Rand) string {
 	})
 	rendertest.OK(t, err)
 	name := files[random.IntN(len(files))]
-	data, err := os.ReadFile(name)
-	rendertest.OK(t, err)
+	data := rendertest.ReadFile(t, name)
 	lines := strings.SplitAfter(string(data), "\n")
 	at := random.IntN(len(lines))
 	kind := random.IntN(8)
@@ -186,8 +184,7 @@ func TestCacheKeepsSurroundings(t *testing.T) {
 	reports(t, args...)
 	before := len(entries(t, kept))
 	values := filepath.Join(dir, "charts/web/values.yaml")
-	data, err := os.ReadFile(values)
-	rendertest.OK(t, err)
+	data := rendertest.ReadFile(t, values)
 	rendertest.OK(t, os.WriteFile(values, append(data, "# changed\n"...), 0o644))
 	reports(t, args...)
 	if added := len(entries(t, kept)) - before; added > 2 { // the chart and its results
@@ -250,8 +247,7 @@ func TestCacheIsBroken(t *testing.T) {
 		func([]byte) []byte { return nil },
 	} {
 		for name := range entries(t, kept) {
-			data, err := os.ReadFile(name)
-			rendertest.OK(t, err)
+			data := rendertest.ReadFile(t, name)
 			if random.IntN(4) == 0 {
 				continue
 			}

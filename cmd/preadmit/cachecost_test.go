@@ -40,8 +40,7 @@ func TestCacheCost(t *testing.T) {
 	}
 	rendertest.OK(t, err)
 	values := filepath.Join(repo, "team-050/charts/web/values.yaml")
-	original, err := os.ReadFile(values)
-	rendertest.OK(t, err)
+	original := rendertest.ReadFile(t, values)
 	edit := func(replicas string) {
 		t.Helper()
 		data := bytes.Replace(original, []byte("replicaCount: 2"), []byte(replicas), 1)

@@ -67,8 +67,7 @@ func chaosTree(t *testing.T) string {
 	dir := t.TempDir()
 	write := func(name, text string) {
 		name = filepath.Join(dir, name)
-		rendertest.OK(t, os.MkdirAll(filepath.Dir(name), 0o755))
-		rendertest.OK(t, os.WriteFile(name, []byte(text), 0o644))
+		rendertest.WriteFile(t, name, text)
 	}
 	pod := "apiVersion: v1\nkind: Pod\nmetadata: {name: p%d}\nspec: {hostNetwork: true, containers: [{name: a, image: a}]}\n"
 	for i := range 30 {

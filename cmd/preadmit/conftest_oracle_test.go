@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -70,8 +69,7 @@ func conftestSamples(t *testing.T) []conftestSample {
 func contents(t *testing.T, files []string) (all []string) {
 	t.Helper()
 	for _, f := range files {
-		data, err := os.ReadFile(f)
-		rendertest.OK(t, err)
+		data := rendertest.ReadFile(t, f)
 		all = append(all, string(data))
 	}
 	return all
@@ -240,6 +238,5 @@ func exempted(namespace, msg string) string {
 
 func putFile(t testing.TB, name, text string) {
 	t.Helper()
-	rendertest.OK(t, os.MkdirAll(filepath.Dir(name), 0o755))
-	rendertest.OK(t, os.WriteFile(name, []byte(text), 0o644))
+	rendertest.WriteFile(t, name, text)
 }

@@ -113,8 +113,7 @@ func TestCountedBranches(t *testing.T) {
 			if code := run(t.Context(), append(engine.args, "--coverage=json="+file), nil, new(bytes.Buffer), &errOut); code == exitUsage {
 				t.Fatal(errOut.String())
 			}
-			data, err := os.ReadFile(file)
-			rendertest.OK(t, err)
+			data := rendertest.ReadFile(t, file)
 			var report struct{ Branches []policy.Branch }
 			rendertest.OK(t, json.Unmarshal(data, &report))
 			for end, want := range engine.counts {

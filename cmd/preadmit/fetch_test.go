@@ -141,8 +141,7 @@ func TestFetch(t *testing.T) {
 
 func readFileText(t *testing.T, dir, name string) string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
-	rendertest.OK(t, err)
+	data := rendertest.ReadFile(t, filepath.Join(dir, filepath.FromSlash(name)))
 	return string(data)
 }
 

@@ -30,8 +30,7 @@ func storeIsSound(t *testing.T, dir string) *store.Lock {
 	vendor := filepath.Join(dir, ".preadmit/vendor/sha256")
 	files, _ := os.ReadDir(vendor)
 	for _, f := range files {
-		data, err := os.ReadFile(filepath.Join(vendor, f.Name()))
-		rendertest.OK(t, err)
+		data := rendertest.ReadFile(t, filepath.Join(vendor, f.Name()))
 		if !strings.HasPrefix(f.Name(), ".preadmit-") && store.Digest(data) != "sha256:"+f.Name() {
 			t.Errorf("the store's file %s holds something else", f.Name())
 		}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -126,8 +125,7 @@ func readSamples(t *testing.T, file string, seen map[string]bool) (samples []*ga
 
 func readDocuments(t *testing.T, file string) []render.Document {
 	t.Helper()
-	data, err := os.ReadFile(file)
-	rendertest.OK(t, err)
+	data := rendertest.ReadFile(t, file)
 	docs, err := render.Documents(file, data, render.YAML12)
 	if len(docs) == 0 {
 		t.Fatalf("%s: %v", file, err)
@@ -205,7 +203,7 @@ func (g *gatorSample) askTest(t *testing.T, gator string, objects []*render.Obje
 		fmt.Fprintf(&b, "---\n%s\n", toJSON(o.Object))
 	}
 	file := filepath.Join(t.TempDir(), "all.yaml")
-	write(t, file, b.String())
+	rendertest.WriteFile(t, file, b.String())
 	out, errOut := runProgram(t, "", gator, "test", "-f", file, "-o", "json")
 	var results []struct {
 		Msg               string

@@ -16,8 +16,7 @@ import (
 // checkouts of a repository.
 func TestGitLabCI(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile("../../.github/gitlab-ci.yml")
-	rendertest.OK(t, err)
+	data := rendertest.ReadFile(t, "../../.github/gitlab-ci.yml")
 	var file struct {
 		Job struct {
 			Script    []string

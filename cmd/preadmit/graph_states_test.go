@@ -69,10 +69,10 @@ func withClusters(t *testing.T, root string) string {
 	if clusterConfigs[name] == "" {
 		return dir
 	}
-	write(t, filepath.Join(dir, ".preadmit/config.yaml"), clusterConfigs[name])
+	rendertest.WriteFile(t, filepath.Join(dir, ".preadmit/config.yaml"), clusterConfigs[name])
 	secrets, err := os.ReadFile("../../../shared/corpora/gitops/" + name + "/argo-appset-development/clusters.yaml")
 	if err == nil {
-		write(t, filepath.Join(dir, ".preadmit/state/clusters.yaml"), string(secrets))
+		rendertest.WriteFile(t, filepath.Join(dir, ".preadmit/state/clusters.yaml"), string(secrets))
 	}
 	return dir
 }

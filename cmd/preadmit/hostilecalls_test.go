@@ -138,8 +138,7 @@ func TestHostileCallsOfEditor(t *testing.T) {
 	tr := newTracedTree(t)
 	e := startEditor(t, tr.dir, exec.Command(tr.trace[0], append(tr.trace[1:], "lsp", "--sandbox=off", "--no-cache", "--policy", "policies", "--pack", "pod-security-baseline")...))
 	for _, name := range []string{"kust/kustomization.yaml", "good.yaml"} {
-		text, err := os.ReadFile(filepath.Join(tr.dir, name))
-		rendertest.OK(t, err)
+		text := rendertest.ReadFile(t, filepath.Join(tr.dir, name))
 		e.open(name, string(text)+"# edited\n")
 	}
 	for len(e.shown["good.yaml"]) == 0 {
@@ -231,8 +230,7 @@ func TestHostileCorpusCalls(t *testing.T) {
 	calls := 0
 	for _, log := range logs {
 		dir := filepath.Dir(filepath.Dir(log))
-		data, err := os.ReadFile(log)
-		rendertest.OK(t, err)
+		data := rendertest.ReadFile(t, log)
 		for line := range strings.Lines(string(data)) {
 			calls++
 			checkCall(t, line, unconfined, preadmit)

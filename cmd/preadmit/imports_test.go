@@ -45,8 +45,7 @@ func TestImports(t *testing.T) {
 // rooms, and that the page stays short.
 func TestDrawing(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../CONTRIBUTING.md")
-	rendertest.OK(t, err)
+	text := rendertest.ReadFile(t, "../../CONTRIBUTING.md")
 	parts := strings.SplitN(string(text), "```", 3)
 	drawn := strings.Fields(parts[1])
 	for _, room := range rooms[:len(rooms)-1] {

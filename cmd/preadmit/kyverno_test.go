@@ -70,8 +70,7 @@ type kyvernoRow struct{ test, policy, rule, resource, result, reason, message st
 
 func kyvernoRows(t *testing.T) []kyvernoRow {
 	t.Helper()
-	data, err := os.ReadFile(kyvernoCorpora + "kyverno-rows.tsv")
-	rendertest.OK(t, err)
+	data := rendertest.ReadFile(t, kyvernoCorpora+"kyverno-rows.tsv")
 	var rows []kyvernoRow
 	for _, line := range strings.Split(strings.TrimSpace(string(data)), "\n")[1:] {
 		f := strings.Split(line, "\t")

@@ -70,9 +70,7 @@ func (e *editor) uri(name string) string {
 func (e *editor) send(m object) {
 	m["jsonrpc"] = "2.0"
 	data, err := json.Marshal(m)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	rendertest.OK(e.t, err)
 	fmt.Fprintf(e.in, "Content-Length: %d\r\n\r\n%s", len(data), data)
 }
 
@@ -166,12 +164,8 @@ func (e *editor) change(name string, version int, text string) {
 func (e *editor) write(name, text string) {
 	e.t.Helper()
 	file := filepath.Join(e.dir, name)
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		e.t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		e.t.Fatal(err)
-	}
+	rendertest.OK(e.t, os.MkdirAll(filepath.Dir(file), 0o755))
+	rendertest.OK(e.t, os.WriteFile(file, []byte(text), 0o644))
 }
 
 func (e *editor) quit() {
@@ -206,8 +200,7 @@ func TestLSP(t *testing.T) {
 	e := newEditor(t, shopCopy(t))
 	e.until(lspPatch, lspDenied)
 	e.until(lspBackup, lspWarned)
-	text, err := os.ReadFile(filepath.Join(e.dir, filepath.FromSlash(lspPatch)))
-	rendertest.OK(t, err)
+	text := rendertest.ReadFile(t, filepath.Join(e.dir, filepath.FromSlash(lspPatch)))
 	e.open(lspPatch, string(text))
 	e.notify("textDocument/didChange", object{
 		"textDocument":   object{"uri": e.uri(lspPatch), "version": 2},

@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -27,8 +26,7 @@ func TestLSPSupervised(t *testing.T) {
 		"large/templates/all.yaml": "{{- range until 100 }}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: x{{ . }}}\ndata: {a: \"{{ repeat 550000 \"x\" }}\"}\n{{- end }}\n",
 	} {
 		file := filepath.Join(dir, filepath.FromSlash(name))
-		rendertest.OK(t, os.MkdirAll(filepath.Dir(file), 0o755))
-		rendertest.OK(t, os.WriteFile(file, []byte(text), 0o644))
+		rendertest.WriteFile(t, file, text)
 	}
 	e := newEditor(t, dir, "--no-cache", "--task-memory", "160", "--pack", "pod-security-baseline")
 	e.open("good.yaml", strings.Replace(pod, "false", "true", 1))

@@ -50,8 +50,7 @@ func TestMistakes(t *testing.T) {
 
 // runTable compares one table and returns how many commands of preadmit it has.
 func runTable(t *testing.T, file string) (commands int) {
-	archive, err := txtar.ParseFile(file)
-	rendertest.OK(t, err)
+	archive := rendertest.ParseArchive(t, file)
 	was := txtar.Format(archive)
 	for i, f := range archive.Files {
 		name, ok := strings.CutSuffix(f.Name, ".said")

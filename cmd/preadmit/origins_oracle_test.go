@@ -19,7 +19,6 @@ import (
 	"testing"
 	"text/tabwriter"
 
-	"github.com/rogpeppe/go-internal/txtar"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/preadmit/preadmit/render"
@@ -51,8 +50,7 @@ func TestOrigins(t *testing.T) {
 		o.tree(t, "shop", treeOf(t, "../../testdata/repos/shop"))
 	}
 	for _, file := range cases(t) {
-		archive, err := txtar.ParseFile(file)
-		rendertest.OK(t, err)
+		archive := rendertest.ParseArchive(t, file)
 		fsys, _ := rendertest.Tree(archive)
 		o.tree(t, strings.TrimPrefix(filepath.ToSlash(file), "../../"), fsys)
 	}

@@ -70,7 +70,7 @@ func overlays(t *testing.T, root string, n int) {
 	put := func(name, content string) {
 		name = filepath.Join(root, name)
 		rendertest.OK(t, os.MkdirAll(filepath.Dir(name), 0o755))
-		write(t, name, content)
+		rendertest.WriteFile(t, name, content)
 	}
 	put("base/kustomization.yaml", "resources: [all.yaml]\n")
 	put("base/all.yaml", `apiVersion: apps/v1

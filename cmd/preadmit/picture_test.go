@@ -23,8 +23,7 @@ import (
 func TestPictures(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	rendertest.OK(t, err)
-	screen, err := os.ReadFile(filepath.Join(root, "testdata/screens/explain.ansi"))
-	rendertest.OK(t, err)
+	screen := rendertest.ReadFile(t, filepath.Join(root, "testdata/screens/explain.ansi"))
 	dir := t.TempDir()
 	rendertest.OK(t, os.CopyFS(dir, os.DirFS(filepath.Join(root, "testdata/repos/shop"))))
 	t.Chdir(dir)
@@ -36,8 +35,7 @@ func TestPictures(t *testing.T) {
 		file := filepath.Join(root, ".github/pictures", name)
 		want := terminalSVG(text)
 		if os.Getenv("UPDATE_GOLDEN") != "" {
-			rendertest.OK(t, os.MkdirAll(filepath.Dir(file), 0o777))
-			rendertest.OK(t, os.WriteFile(file, []byte(want), 0o644))
+			rendertest.WriteFile(t, file, want)
 		}
 		if got, err := os.ReadFile(file); err != nil || string(got) != want {
 			t.Errorf("%s does not show what there is (%v); make pictures writes it", name, err)

@@ -16,8 +16,7 @@ import (
 // testdata/repos/shop and holds what they print. UPDATE_GOLDEN=1 rewrites it.
 func TestReadme(t *testing.T) {
 	const file = "../../README.md"
-	data, err := os.ReadFile(file)
-	rendertest.OK(t, err)
+	data := rendertest.ReadFile(t, file)
 	root := t.TempDir()
 	rendertest.OK(t, os.CopyFS(root, os.DirFS("../../testdata/repos/shop")))
 	blocks := strings.Split(string(data), "```console\n$ preadmit ")
@@ -58,10 +57,8 @@ func printed(t *testing.T, dir string, args []string) string {
 func TestReadmeScreen(t *testing.T) {
 	t.Parallel()
 	const file, begin, end = "../../README.md", "\n```text\n", "```\n"
-	readme, err := os.ReadFile(file)
-	rendertest.OK(t, err)
-	want, err := os.ReadFile("../../testdata/screens/explain.txt")
-	rendertest.OK(t, err)
+	readme := rendertest.ReadFile(t, file)
+	want := rendertest.ReadFile(t, "../../testdata/screens/explain.txt")
 	before, rest, ok := strings.Cut(string(readme), begin)
 	got, after, ok2 := strings.Cut(rest, end)
 	if !ok || !ok2 {

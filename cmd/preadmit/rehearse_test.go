@@ -20,8 +20,7 @@ import (
 // the version that replaces it. What the oldest known release already lacks is
 // refused before and after.
 func TestPublishedRemovals(t *testing.T) {
-	data, err := os.ReadFile("../../testdata/removals.txt")
-	rendertest.OK(t, err)
+	data := rendertest.ReadFile(t, "../../testdata/removals.txt")
 	line := regexp.MustCompile(`(?m)^1\.(\d+) (\S+) (\S+): (.+)$`)
 	removals := line.FindAllStringSubmatch(string(data), -1)
 	if len(removals) < 20 {

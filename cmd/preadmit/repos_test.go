@@ -148,8 +148,7 @@ func unquote(cell string) string { return strings.Trim(cell, "`") }
 func holds(t *testing.T, repo, place, text string) {
 	t.Helper()
 	file, line, _ := strings.Cut(place, ":")
-	data, err := os.ReadFile(filepath.Join(repo, file))
-	rendertest.OK(t, err)
+	data := rendertest.ReadFile(t, filepath.Join(repo, file))
 	n, _ := strconv.Atoi(line)
 	lines := strings.Split(string(data), "\n")
 	if n < 1 || n > len(lines) || strings.TrimSpace(lines[n-1]) != text {
@@ -161,8 +160,7 @@ func holds(t *testing.T, repo, place, text string) {
 // its line number added; heads and rules are left out.
 func rows(t *testing.T, file string, columns int) [][]string {
 	t.Helper()
-	data, err := os.ReadFile(file)
-	rendertest.OK(t, err)
+	data := rendertest.ReadFile(t, file)
 	var all [][]string
 	for i, line := range strings.Split(string(data), "\n") {
 		cells := strings.Split(strings.Trim(line, "|"), " | ")

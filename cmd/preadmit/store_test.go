@@ -129,8 +129,7 @@ func TestVendored(t *testing.T) {
 	}
 	report := filepath.Join(t.TempDir(), "report.sarif")
 	ran(t, "check", dir, "-o", "sarif="+report)
-	data, err := os.ReadFile(report)
-	rendertest.OK(t, err)
+	data := rendertest.ReadFile(t, report)
 	if bytes.Contains(data, []byte("templates/deployment.yaml\"")) {
 		t.Errorf("a location of SARIF is in the chart:\n%s", data)
 	}

@@ -94,8 +94,7 @@ func kaptestTree(t *testing.T) string {
 	}
 	policies, _ := filepath.Glob(corpora + "kaptest/*/policies/*.yaml")
 	for _, from := range policies {
-		data, err := os.ReadFile(from)
-		rendertest.OK(t, err)
+		data := rendertest.ReadFile(t, from)
 		place, ok := places[filepath.Base(filepath.Dir(filepath.Dir(from)))]
 		if !ok {
 			place = "internal/tester/testdata"

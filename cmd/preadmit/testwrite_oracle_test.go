@@ -76,8 +76,7 @@ func copyCorpora(t *testing.T, to string, globs []string) {
 		for _, file := range files {
 			rel, err := filepath.Rel(gatekeeperCorpora, file)
 			rendertest.OK(t, err)
-			data, err := os.ReadFile(file)
-			rendertest.OK(t, err)
+			data := rendertest.ReadFile(t, file)
 			name := filepath.Join(to, strings.ReplaceAll(filepath.ToSlash(rel), "/.", "/"))
 			rendertest.OK(t, os.MkdirAll(filepath.Dir(name), 0o755))
 			rendertest.OK(t, os.WriteFile(name, data, 0o644))

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -19,12 +18,6 @@ func treeOf(t *testing.T, dir string) *load.Tree {
 	rendertest.OK(t, err)
 	t.Cleanup(func() { opened.Close() })
 	return &load.Tree{Tree: opened}
-}
-
-func write(t *testing.T, name, content string) {
-	t.Helper()
-	rendertest.OK(t, os.MkdirAll(filepath.Dir(name), 0o755))
-	rendertest.OK(t, os.WriteFile(name, []byte(content), 0o644))
 }
 
 // TestBoundObjects holds that units beyond what a run evaluates are errors, and

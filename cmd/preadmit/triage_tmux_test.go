@@ -97,16 +97,7 @@ func (x *terminal) wait(texts ...string) string {
 // make screens, rewrites it.
 func shot(t *testing.T, name, got string) {
 	t.Helper()
-	file := filepath.Join("../../testdata/screens", name+".txt")
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		rendertest.OK(t, os.WriteFile(file, []byte(got), 0o644))
-		return
-	}
-	want, err := os.ReadFile(file)
-	rendertest.OK(t, err)
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s: %s", name, diff)
-	}
+	rendertest.Golden(t, filepath.Join("../../testdata/screens", name+".txt"), got)
 }
 
 // coloured keeps a screen with its colours, for a picture. Only the text is
@@ -118,8 +109,7 @@ func coloured(t *testing.T, name, got string) {
 		rendertest.OK(t, os.WriteFile(file, []byte(got), 0o644))
 		return
 	}
-	want, err := os.ReadFile(file)
-	rendertest.OK(t, err)
+	want := rendertest.ReadFile(t, file)
 	if diff := cmp.Diff(withoutColours(string(want)), withoutColours(got)); diff != "" {
 		t.Errorf("%s: %s", name, diff)
 	}
@@ -203,8 +193,7 @@ func TestTriageInTerminal(t *testing.T) {
 	x.press("G")
 	x.wait("✗ denied require-limits")
 	kustomization := filepath.Join(dir, "apps/api/overlays/staging/kustomization.yaml")
-	data, err = os.ReadFile(kustomization)
-	rendertest.OK(t, err)
+	data = rendertest.ReadFile(t, kustomization)
 	rendertest.OK(t, os.WriteFile(kustomization, bytes.ReplaceAll(data, []byte("newTag: latest"), []byte("newTag: 4.8.0")), 0o644))
 	x.wait("Open 1", "✗ denied require-limits")
 

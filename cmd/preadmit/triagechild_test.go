@@ -80,8 +80,7 @@ func TestTriageSupervised(t *testing.T) {
 		"large/templates/all.yaml": "{{- range until 100 }}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: x{{ . }}}\ndata: {a: \"{{ repeat 550000 \"x\" }}\"}\n{{- end }}\n",
 	} {
 		file := filepath.Join(dir, name)
-		rendertest.OK(t, os.MkdirAll(filepath.Dir(file), 0o755))
-		rendertest.OK(t, os.WriteFile(file, []byte(text), 0o644))
+		rendertest.WriteFile(t, file, text)
 	}
 	d := newConversation(t, dir, "--task-memory", "160")
 	d.expect("", "1. denied: Pod default/good")
@@ -98,8 +97,7 @@ func TestTriageSupervised(t *testing.T) {
 		d.expect("1", "line: spec:")
 	}
 	d.expect("r", "1. denied: Pod default/good")
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.cmd.Process.Pid))
-	rendertest.OK(t, err)
+	status := rendertest.ReadFile(t, fmt.Sprintf("/proc/%d/status", d.cmd.Process.Pid))
 	for line := range strings.Lines(string(status)) {
 		var kb int
 		if n, _ := fmt.Sscanf(line, "VmHWM: %d kB", &kb); n == 1 && kb > 300<<10 {
@@ -153,8 +151,7 @@ func TestTriageSavedConfined(t *testing.T) {
 	if n := strings.Count(string(out), "Pod default/good"); n < 2 {
 		t.Errorf("the report is shown %d times, not again when it is read again:\n%s", n, out)
 	}
-	trace, err := os.ReadFile(log)
-	rendertest.OK(t, err)
+	trace := rendertest.ReadFile(t, log)
 	if !strings.Contains(string(trace), "landlock_restrict_self(") {
 		t.Error("its child may read every file")
 	}
@@ -181,8 +178,7 @@ func TestTriageReadsNothing(t *testing.T) {
 	logs := make(map[string]string) // of threads
 	files, _ := filepath.Glob(log + ".*")
 	for _, f := range files {
-		data, err := os.ReadFile(f)
-		rendertest.OK(t, err)
+		data := rendertest.ReadFile(t, f)
 		logs[filepath.Ext(f)[1:]] = string(data)
 	}
 	ofChild := make(map[string]bool)

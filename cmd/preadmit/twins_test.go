@@ -268,8 +268,7 @@ func writeFiles(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
 		name = filepath.Join(dir, filepath.FromSlash(name))
-		rendertest.OK(t, os.MkdirAll(filepath.Dir(name), 0o777))
-		rendertest.OK(t, os.WriteFile(name, []byte(text), 0o666))
+		rendertest.WriteFile(t, name, text)
 	}
 }
 

@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -27,8 +26,7 @@ func slowTree(t *testing.T) string {
 	}
 	for name, text := range files {
 		name = filepath.Join(dir, name)
-		rendertest.OK(t, os.MkdirAll(filepath.Dir(name), 0o755))
-		rendertest.OK(t, os.WriteFile(name, []byte(text), 0o644))
+		rendertest.WriteFile(t, name, text)
 	}
 	return dir
 }

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -23,37 +21,7 @@ import (
 // `unbound: assume` and `types: check`.
 func TestGolden(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no archives", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			golden(t, file)
-		})
-	}
-}
-
-func golden(t *testing.T, file string) {
-	a, err := txtar.ParseFile(file)
-	rendertest.OK(t, err)
-	got := evaluateArchive(t, a)
-	if again := evaluateArchive(t, a); again != got {
-		t.Errorf("a second run differs:\n%s", again)
-	}
-	for i := range a.Files {
-		if a.Files[i].Name != "want" {
-			continue
-		}
-		if want := string(a.Files[i].Data); want != got && os.Getenv("UPDATE_GOLDEN") == "" {
-			t.Errorf("want:\n%s\ngot:\n%s", want, got)
-		}
-		a.Files[i].Data = []byte(got)
-	}
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		rendertest.OK(t, os.WriteFile(file, txtar.Format(a), 0o644))
-	}
+	rendertest.Archives(t, "testdata", rendertest.Twice(evaluateArchive))
 }
 
 func evaluateArchive(t *testing.T, a *txtar.Archive) string {
@@ -61,7 +29,7 @@ func evaluateArchive(t *testing.T, a *txtar.Archive) string {
 	objects := map[string][]*render.Object{}
 	for _, f := range a.Files {
 		if strings.HasSuffix(f.Name, ".yaml") {
-			objects[f.Name] = parse(t, f.Name, f.Data)
+			objects[f.Name] = rendertest.Parse(t, f.Name, f.Data)
 		}
 	}
 	all := append(objects["cluster.yaml"], objects["object.yaml"]...)
@@ -124,13 +92,6 @@ func settings(comment string) map[string]string {
 		m["user"] = ""
 	}
 	return m
-}
-
-func parse(t testing.TB, name string, data []byte) []*render.Object {
-	t.Helper()
-	objects, err := render.Parse(name, data)
-	rendertest.OK(t, err)
-	return objects
 }
 
 func crds(objects []*render.Object) []*render.Object {

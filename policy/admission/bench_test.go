@@ -10,6 +10,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 const benchPolicy = `
@@ -65,12 +66,12 @@ func benchEngine(b *testing.B, policies int) (*Engine, []policy.Request) {
 	for i := range 1000 {
 		fmt.Fprintf(&objects, benchObject, i)
 	}
-	e, err := New(parse(b, "p.yaml", []byte(text.String())), Options{Kinds: testKinds{}})
+	e, err := New(rendertest.Parse(b, "p.yaml", text.String()), Options{Kinds: testKinds{}})
 	if err != nil {
 		b.Fatal(err)
 	}
 	var reqs []policy.Request
-	for _, o := range parse(b, "o.yaml", []byte(objects.String())) {
+	for _, o := range rendertest.Parse(b, "o.yaml", objects.String()) {
 		req := policy.Request{Operation: policy.Create, Object: o, Kind: o.GroupVersionKind(), Name: o.GetName(), Namespace: "prod"}
 		req.Resource = e.options.Kinds.Resource(req.Kind)
 		req.UserInfo.Username = "alice"
@@ -146,7 +147,7 @@ func BenchmarkNew(b *testing.B) {
 	for i := range 20 {
 		fmt.Fprintf(&text, benchPolicy, i)
 	}
-	objects := parse(b, "p.yaml", []byte(text.String()))
+	objects := rendertest.Parse(b, "p.yaml", text.String())
 	for b.Loop() {
 		if _, err := New(objects, Options{Kinds: testKinds{}}); err != nil {
 			b.Fatal(err)

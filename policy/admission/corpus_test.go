@@ -168,9 +168,7 @@ func (p *publishedCase) outcome(policies, cluster []*render.Object, want publish
 	req := policy.Request{Operation: policy.Create, Object: objects[want.Resource.Doc]}
 	req.UserInfo.Username = "alice"
 	results, err := policy.Chain{Kinds: kinds, Validators: []policy.Validator{e}}.Review(context.Background(), []policy.Request{req})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	rendertest.OK(p.t, err)
 	for _, r := range results {
 		if r.Policy == want.Policy && (r.Outcome == policy.Error || r.Outcome == policy.Fail && r.Action == policy.Deny) {
 			return "fail"
@@ -285,7 +283,7 @@ func spend(t *testing.T, object map[string]any, expressions []string, params boo
 	for _, x := range expressions {
 		fmt.Fprintf(&text, "  - expression: %q\n", x)
 	}
-	e, err := New(parse(t, "p.yaml", []byte(text.String())), Options{Kinds: testKinds{}, Authorizer: lawyer{}})
+	e, err := New(rendertest.Parse(t, "p.yaml", text.String()), Options{Kinds: testKinds{}, Authorizer: lawyer{}})
 	rendertest.OK(t, err)
 	b := e.policies[0]
 	req := &policy.Request{

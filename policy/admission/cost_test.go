@@ -29,8 +29,8 @@ spec:
   - expression: object.data.all(k, k.startsWith('a') || object.data[k].matches('^b+$'))
   - expression: object.metadata.name == 'other'
 `
-	object := parse(t, "o.yaml", []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: prod}\ndata: {a: x, b: bbb, c: bb}\n"))
-	e, err := New(parse(t, "p.yaml", []byte(text)), Options{Kinds: testKinds{}, AssumeBound: always, Cost: true})
+	object := rendertest.Parse(t, "o.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: prod}\ndata: {a: x, b: bbb, c: bb}\n")
+	e, err := New(rendertest.Parse(t, "p.yaml", text), Options{Kinds: testKinds{}, AssumeBound: always, Cost: true})
 	rendertest.OK(t, err)
 	results, err := policy.Chain{Kinds: testKinds{}, Validators: []policy.Validator{e}}.Review(context.Background(), policy.Requests(nil, object))
 	if err != nil || len(results) != 3 {

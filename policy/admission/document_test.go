@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 const documented = `
@@ -45,7 +46,7 @@ func TestDocuments(t *testing.T) {
 		{"empty and odd", `preadmit.dev/title: " ", preadmit.dev/severity: dire, policies.kyverno.io/title: t`, policy.Rule{Title: "t"}},
 		{"long", `preadmit.dev/help: ` + strings.Repeat("x", 20<<10), policy.Rule{Title: "true", Help: strings.Repeat("x", 16<<10-len(" … (shortened)")) + " … (shortened)"}},
 	} {
-		e, err := New(parse(t, "p.yaml", fmt.Appendf(nil, documented, c.annotations)), Options{Kinds: testKinds{}})
+		e, err := New(rendertest.Parse(t, "p.yaml", fmt.Appendf(nil, documented, c.annotations)), Options{Kinds: testKinds{}})
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}

@@ -23,8 +23,7 @@ func TestExplanationsAgree(t *testing.T) {
 	h := &agreement{t: t}
 	archives, _ := filepath.Glob("testdata/*.txtar")
 	for _, file := range archives {
-		a, err := txtar.ParseFile(file)
-		rendertest.OK(t, err)
+		a := rendertest.ParseArchive(t, file)
 		h.archive(a)
 	}
 	folders, _ := filepath.Glob("../../../shared/corpora/kubescape-vap/*")
@@ -49,7 +48,7 @@ func (a *agreement) archive(txt *txtar.Archive) {
 	objects := map[string][]*render.Object{}
 	for _, f := range txt.Files {
 		if strings.HasSuffix(f.Name, ".yaml") {
-			objects[f.Name] = parse(a.t, f.Name, f.Data)
+			objects[f.Name] = rendertest.Parse(a.t, f.Name, f.Data)
 		}
 	}
 	cluster := append(objects["cluster.yaml"], objects["object.yaml"]...)
@@ -67,9 +66,7 @@ func (a *agreement) engine(policies, cluster, objects []*render.Object) {
 	for _, o := range objects {
 		for _, req := range requestsAbout(a.t, kinds, o) {
 			results, err := e.Validate(context.Background(), &req)
-			if err != nil {
-				a.t.Fatal(err)
-			}
+			rendertest.OK(a.t, err)
 			for _, b := range e.policies {
 				if !b.namesake {
 					a.policy(e, b, &req, results)
@@ -112,9 +109,7 @@ func (a *agreement) policy(e *Engine, b *bound, req *policy.Request, all []polic
 func (a *agreement) explain(e *Engine, req *policy.Request, name, rule string) []policy.Explanation {
 	a.t.Helper()
 	es, err := e.Explain(context.Background(), req, name, rule)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	rendertest.OK(a.t, err)
 	again, _ := e.Explain(context.Background(), req, name, rule)
 	x, _ := json.Marshal(es)
 	y, _ := json.Marshal(again)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // expressions are evaluated on expressionObjects both by us and by the API
@@ -140,7 +142,7 @@ spec:
 
 func TestExpressionsAgreeWithUpstream(t *testing.T) {
 	t.Parallel()
-	objects, cluster := parse(t, "objects.yaml", []byte(expressionObjects)), parse(t, "cluster.yaml", []byte(expressionCluster))
+	objects, cluster := rendertest.Parse(t, "objects.yaml", expressionObjects), rendertest.Parse(t, "cluster.yaml", expressionCluster)
 	n := 0
 	for i, x := range expressions {
 		conditions, failure := "[]", "Fail"
@@ -152,7 +154,7 @@ func TestExpressionsAgreeWithUpstream(t *testing.T) {
 		}
 		inside := strings.ReplaceAll(strings.ReplaceAll(x, `\`, `\\`), `"`, `\"`)
 		text := fmt.Sprintf(expressionPolicy, i, failure, conditions, x, inside, inside)
-		policies := parse(t, "policy.yaml", []byte(text))
+		policies := rendertest.Parse(t, "policy.yaml", text)
 		if _, err := New(policies, Options{Kinds: testKinds{}}); err != nil {
 			t.Logf("%s: %v", x, strings.ReplaceAll(err.Error(), "\n", " "))
 		}

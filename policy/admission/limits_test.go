@@ -55,12 +55,12 @@ spec: {policyName: costly, validationActions: [Deny]}
 // and that errors stay short.
 func TestHostileObject(t *testing.T) {
 	t.Parallel()
-	e, err := New(parse(t, "p.yaml", []byte(costlyPolicy)), Options{Kinds: testKinds{}})
+	e, err := New(rendertest.Parse(t, "p.yaml", costlyPolicy), Options{Kinds: testKinds{}})
 	rendertest.OK(t, err)
 	object := fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {quantity: 1e2147483647x, text: %q}\n", strings.Repeat("x", 1<<20))
 	object = strings.Replace(object, "1e2147483647x", `"1e2147483647"`, 1)
 	chain := policy.Chain{Kinds: testKinds{}, Validators: []policy.Validator{e}}
-	results, err := chain.Review(context.Background(), policy.Requests(nil, parse(t, "o.yaml", []byte(object))))
+	results, err := chain.Review(context.Background(), policy.Requests(nil, rendertest.Parse(t, "o.yaml", object)))
 	if err != nil || len(results) == 0 {
 		t.Fatal(results, err)
 	}
@@ -80,10 +80,10 @@ func TestHostileObject(t *testing.T) {
 // TestConcurrentUse evaluates the same requests from several sides at once.
 func TestConcurrentUse(t *testing.T) {
 	t.Parallel()
-	objects, cluster := parse(t, "objects.yaml", []byte(expressionObjects)), parse(t, "cluster.yaml", []byte(expressionCluster))
+	objects, cluster := rendertest.Parse(t, "objects.yaml", expressionObjects), rendertest.Parse(t, "cluster.yaml", expressionCluster)
 	text := fmt.Sprintf(expressionPolicy, 1, "Fail", "[]", "object.metadata.name == 'x'", "object.metadata.name == 'x'", "true")
 	options := Options{Kinds: testKinds{}, Cluster: policy.NewCluster(cluster...), AssumeBound: always, Authorizer: lawyer{}}
-	e, err := New(parse(t, "p.yaml", []byte(text)), options)
+	e, err := New(rendertest.Parse(t, "p.yaml", text), options)
 	rendertest.OK(t, err)
 	chain := policy.Chain{Kinds: options.Kinds, Validators: []policy.Validator{e}}
 	all := make([][]policy.Result, 8)
@@ -104,7 +104,7 @@ func TestConcurrentUse(t *testing.T) {
 // TestCancelled stops between policies.
 func TestCancelled(t *testing.T) {
 	t.Parallel()
-	e, err := New(parse(t, "p.yaml", []byte(costlyPolicy)), Options{Kinds: testKinds{}})
+	e, err := New(rendertest.Parse(t, "p.yaml", costlyPolicy), Options{Kinds: testKinds{}})
 	rendertest.OK(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -116,7 +116,7 @@ func TestCancelled(t *testing.T) {
 // TestRules documents every validation.
 func TestRules(t *testing.T) {
 	t.Parallel()
-	e, err := New(parse(t, "p.yaml", []byte(costlyPolicy)), Options{Kinds: testKinds{}})
+	e, err := New(rendertest.Parse(t, "p.yaml", costlyPolicy), Options{Kinds: testKinds{}})
 	rendertest.OK(t, err)
 	rules := e.Rules()
 	if len(rules) != 6 {

@@ -23,9 +23,9 @@ func TestCostlyMessages(t *testing.T) {
 	for i := range 40 {
 		fmt.Fprintf(&data, "  k%d: v\n", i)
 	}
-	policies, objects := parse(t, "p.yaml", []byte(text.String())), parse(t, "o.yaml", []byte(data.String()))
+	policies, objects := rendertest.Parse(t, "p.yaml", text.String()), rendertest.Parse(t, "o.yaml", data.String())
 	compareWithOracle(t, policies, objects, nil)
-	e, err := New(append(policies, parse(t, "b.yaml", []byte("apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicyBinding\nmetadata: {name: costly}\nspec: {policyName: costly, validationActions: [Deny]}\n"))...), Options{Kinds: testKinds{}})
+	e, err := New(append(policies, rendertest.Parse(t, "b.yaml", "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicyBinding\nmetadata: {name: costly}\nspec: {policyName: costly, validationActions: [Deny]}\n")...), Options{Kinds: testKinds{}})
 	rendertest.OK(t, err)
 	req := requestsAbout(t, e.options.Kinds, objects[0])[0]
 	results, err := e.Validate(t.Context(), &req)

@@ -25,7 +25,7 @@ func mutatedBy(t testing.TB, p mutationPolicy, o *render.Object) (*render.Object
 	var faults strings.Builder
 	chain := newChain(t, map[string][]*render.Object{
 		"policy.yaml":  {object(t, tree(t, p.build()))},
-		"cluster.yaml": parse(t, "ns.yaml", []byte("{apiVersion: v1, kind: Namespace, metadata: {name: default}}")),
+		"cluster.yaml": rendertest.Parse(t, "ns.yaml", "{apiVersion: v1, kind: Namespace, metadata: {name: default}}"),
 	}, map[string]string{"unbound": "assume"}, &faults)
 	if faults.Len() > 0 {
 		t.Fatal(faults.String())
@@ -39,8 +39,8 @@ func mutatedBy(t testing.TB, p mutationPolicy, o *render.Object) (*render.Object
 // soon.
 func TestHostileMutations(t *testing.T) {
 	t.Parallel()
-	config := parse(t, "c.yaml", []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: c, annotations: {a: b}}, data: {k: "+strings.Repeat("x", 1000)+"}}"))[0]
-	gadget := parse(t, "g.yaml", []byte("{apiVersion: example.com/v1, kind: Gadget, metadata: {name: g}, spec: {a: {b: "+strings.Repeat("x", 1000)+"}}}"))[0]
+	config := rendertest.Parse(t, "c.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: c, annotations: {a: b}}, data: {k: "+strings.Repeat("x", 1000)+"}}")[0]
+	gadget := rendertest.Parse(t, "g.yaml", "{apiVersion: example.com/v1, kind: Gadget, metadata: {name: g}, spec: {a: {b: "+strings.Repeat("x", 1000)+"}}}")[0]
 	doubling := `["a", "b", "c", "d"].map(i, ["a", "b", "c", "d", "e"].map(j, JSONPatch{op: "copy", from: "/spec", path: "/spec/a/" + i + j})).flatten()`
 	for _, c := range []struct {
 		name, expression, want string
@@ -101,8 +101,7 @@ func publishedMutation(t *testing.T, dir string) bool {
 	read := func(sub string) (all []*render.Object) {
 		files, _ := filepath.Glob(filepath.Join(dir, sub, "*.yaml"))
 		for _, f := range files {
-			data, err := os.ReadFile(f)
-			rendertest.OK(t, err)
+			data := rendertest.ReadFile(t, f)
 			objects, _ := render.Parse(filepath.Base(f), data)
 			all = append(all, objects...)
 		}
@@ -110,7 +109,7 @@ func publishedMutation(t *testing.T, dir string) bool {
 	}
 	cluster := read("params")
 	for _, n := range []string{"staging", "production", "testing", "default"} {
-		cluster = append(cluster, parse(t, "ns.yaml", fmt.Appendf(nil, "{apiVersion: v1, kind: Namespace, metadata: {name: %s, labels: %s}}", n, labelsIn(t, dir, n)))...)
+		cluster = append(cluster, rendertest.Parse(t, "ns.yaml", fmt.Appendf(nil, "{apiVersion: v1, kind: Namespace, metadata: {name: %s, labels: %s}}", n, labelsIn(t, dir, n)))...)
 	}
 	var faults strings.Builder
 	chain := newChain(t, map[string][]*render.Object{"policy.yaml": read("policies"), "cluster.yaml": cluster}, map[string]string{"unbound": "assume"}, &faults)
@@ -182,11 +181,11 @@ func BenchmarkMutate(b *testing.B) {
 			m.name = fmt.Sprintf("p%d", i)
 			policies = append(policies, object(b, tree(b, m.build())))
 		}
-		objects := parse(b, "objects.yaml", []byte(oracleObjects))[:1]
+		objects := rendertest.Parse(b, "objects.yaml", oracleObjects)[:1]
 		var faults strings.Builder
 		chain := newChain(b, map[string][]*render.Object{
 			"policy.yaml":  policies,
-			"cluster.yaml": parse(b, "ns.yaml", []byte("{apiVersion: v1, kind: Namespace, metadata: {name: default}}")),
+			"cluster.yaml": rendertest.Parse(b, "ns.yaml", "{apiVersion: v1, kind: Namespace, metadata: {name: default}}"),
 		}, map[string]string{"unbound": "assume"}, &faults)
 		b.Run(kind, func(b *testing.B) {
 			b.ReportAllocs()

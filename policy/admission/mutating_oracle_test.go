@@ -335,12 +335,12 @@ func TestMutatingOracle(t *testing.T) {
 			})))
 			hooks = append(hooks, hook(t, p))
 		}
-		ns := parse(t, "ns.yaml", []byte("{apiVersion: v1, kind: Namespace, metadata: {name: default}}"))
+		ns := rendertest.Parse(t, "ns.yaml", "{apiVersion: v1, kind: Namespace, metadata: {name: default}}")
 		m, err := NewMutating(objects, Options{Kinds: kinds, Cluster: policy.NewCluster(ns...), Authorizer: lawyer{}})
 		if err != nil {
 			t.Fatalf("%d: %v", i, err)
 		}
-		for _, o := range parse(t, "objects.yaml", []byte(oracleObjects)) {
+		for _, o := range rendertest.Parse(t, "objects.yaml", oracleObjects) {
 			n++
 			want, refusal := s.mutate(t, kinds, hooks, o)
 			worded += compareMutation(t, fmt.Sprintf("%v on %s", set, o.GetKind()), policy.Chain{Kinds: kinds, Mutators: []policy.Mutator{m}}, o, want, refusal)

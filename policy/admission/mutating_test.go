@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -25,35 +23,7 @@ import (
 // and cluster.yaml (context); settings are those of TestGolden.
 func TestMutating(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/mutating/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no archives", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			goldenMutations(t, file)
-		})
-	}
-}
-
-func goldenMutations(t *testing.T, file string) {
-	a, err := txtar.ParseFile(file)
-	rendertest.OK(t, err)
-	got := mutateArchive(t, a)
-	if again := mutateArchive(t, a); again != got {
-		t.Errorf("a second run differs:\n%s", again)
-	}
-	last := &a.Files[len(a.Files)-1]
-	if last.Name != "want" {
-		t.Fatal("the last file is not the wanted one")
-	}
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		last.Data = []byte(got)
-		rendertest.OK(t, os.WriteFile(file, txtar.Format(a), 0o644))
-	} else if string(last.Data) != got {
-		t.Errorf("want:\n%s\ngot:\n%s", last.Data, got)
-	}
+	rendertest.Archives(t, "testdata/mutating", rendertest.Twice(mutateArchive))
 }
 
 func mutateArchive(t *testing.T, a *txtar.Archive) string {
@@ -61,7 +31,7 @@ func mutateArchive(t *testing.T, a *txtar.Archive) string {
 	objects := map[string][]*render.Object{}
 	for _, f := range a.Files {
 		if strings.HasSuffix(f.Name, ".yaml") {
-			objects[f.Name] = parse(t, f.Name, f.Data)
+			objects[f.Name] = rendertest.Parse(t, f.Name, f.Data)
 		}
 	}
 	var out strings.Builder
@@ -210,7 +180,7 @@ func object(t testing.TB, tree map[string]any) *render.Object {
 	t.Helper()
 	data, err := json.Marshal(tree)
 	rendertest.OK(t, err)
-	return parse(t, "table.json", data)[0]
+	return rendertest.Parse(t, "table.json", data)[0]
 }
 
 type allowing struct{}

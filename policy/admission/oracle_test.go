@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/rogpeppe/go-internal/txtar"
 	v1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -329,15 +328,14 @@ func TestAgreesWithUpstream(t *testing.T) {
 	for _, file := range append(files, more...) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			t.Parallel()
-			a, err := txtar.ParseFile(file)
-			rendertest.OK(t, err)
+			a := rendertest.ParseArchive(t, file)
 			if strings.Contains(string(a.Comment), "oracle: no") {
 				t.Skip("the archive is about what upstream does not know")
 			}
 			objects := map[string][]*render.Object{}
 			for _, f := range a.Files {
 				if strings.HasSuffix(f.Name, ".yaml") {
-					objects[f.Name] = parse(t, f.Name, f.Data)
+					objects[f.Name] = rendertest.Parse(t, f.Name, f.Data)
 				}
 			}
 			compareWithOracle(t, objects["policy.yaml"], objects["object.yaml"], objects["cluster.yaml"])
@@ -413,9 +411,7 @@ func (p *publishedCase) objects(kind string) []*render.Object {
 
 func (p *publishedCase) file(name string) []*render.Object {
 	data, err := os.ReadFile(filepath.Join(p.folder, name))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	rendertest.OK(p.t, err)
 	objects, err := render.Parse(name, data)
 	if err != nil {
 		p.t.Logf("%s: %v", p.folder, err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestNeededVersions: an expression of each library that the documentation
@@ -45,7 +46,7 @@ func TestNeededVersions(t *testing.T) {
 // compileErrors is what is wrong with a policy of the expression.
 func compileErrors(t *testing.T, expression, version string) string {
 	t.Helper()
-	policies := parse(t, "policy.yaml", fmt.Appendf(nil, `
+	policies := rendertest.Parse(t, "policy.yaml", fmt.Appendf(nil, `
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
 metadata: {name: p}

@@ -2,7 +2,6 @@ package admission
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -40,7 +39,7 @@ var readingExpressions = []string{
 func TestRepeats(t *testing.T) {
 	t.Parallel()
 	t.Run("expressions", func(t *testing.T) {
-		holdRepeats(t, parse(t, "p.yaml", []byte(readingPolicies())), parse(t, "o.yaml", []byte(readObjects)))
+		holdRepeats(t, rendertest.Parse(t, "p.yaml", readingPolicies()), rendertest.Parse(t, "o.yaml", readObjects))
 	})
 	t.Run("pack", func(t *testing.T) {
 		files, err := filepath.Glob("../packs/best-practices/*.yaml")
@@ -49,11 +48,10 @@ func TestRepeats(t *testing.T) {
 		}
 		var policies []*render.Object
 		for _, f := range files {
-			data, err := os.ReadFile(f)
-			rendertest.OK(t, err)
-			policies = append(policies, parse(t, f, data)...)
+			data := rendertest.ReadFile(t, f)
+			policies = append(policies, rendertest.Parse(t, f, data)...)
 		}
-		holdRepeats(t, policies, parse(t, "o.yaml", []byte(fmt.Sprintf(benchObject, 1)+restlessObject)))
+		holdRepeats(t, policies, rendertest.Parse(t, "o.yaml", fmt.Sprintf(benchObject, 1)+restlessObject))
 	})
 }
 

@@ -131,7 +131,7 @@ const deploymentsRule = `{apiGroups: [apps], apiVersions: [v1], operations: [CRE
 // the API server's own.
 func TestTypesAsUpstream(t *testing.T) {
 	t.Parallel()
-	kinds := kindsOf(t, parse(t, "crd.yaml", []byte(gadgetCRD))...)
+	kinds := kindsOf(t, rendertest.Parse(t, "crd.yaml", gadgetCRD)...)
 	checker, upstream := newTypeChecker(cel.Newest(), kinds), upstreamTypes(kinds)
 	total, quirks := 0, 0
 	for _, rule := range []string{
@@ -144,7 +144,7 @@ func TestTypesAsUpstream(t *testing.T) {
 		`{apiGroups: [apps, batch, "", autoscaling], apiVersions: [v1], operations: [CREATE], resources: [pods, deployments, jobs, cronjobs, services, secrets, configmaps, events, nodes, endpoints, statefulsets, daemonsets]}`,
 	} {
 		text := fmt.Sprintf(typeHead, rule) + typeProbes
-		_, n, q := compareTypes(t, rule, parse(t, "p.yaml", []byte(text)), kinds, checker, upstream)
+		_, n, q := compareTypes(t, rule, rendertest.Parse(t, "p.yaml", text), kinds, checker, upstream)
 		total, quirks = total+n, quirks+q
 	}
 	t.Logf("%d warnings, %d of the API server's left out", total, quirks)
@@ -260,7 +260,7 @@ func BenchmarkTypes(b *testing.B) {
 		p := fmt.Sprintf(benchPolicy, i)
 		text.WriteString(strings.ReplaceAll(p, "resources: [deployments]", "resources: [deployments, statefulsets, daemonsets]"))
 	}
-	objects := parse(b, "p.yaml", []byte(text.String()))
+	objects := rendertest.Parse(b, "p.yaml", text.String())
 	for _, with := range []bool{false, true} {
 		b.Run(fmt.Sprint(with), func(b *testing.B) {
 			for b.Loop() {

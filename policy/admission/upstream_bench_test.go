@@ -21,6 +21,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // BenchmarkUpstream is what BenchmarkValidate does, by the API server's own
@@ -104,7 +105,7 @@ func publishedSet(b *testing.B) (ours, theirs func(int), n, validations int) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			*into = append(*into, parse(b, file, data)...)
+			*into = append(*into, rendertest.Parse(b, file, data)...)
 		}
 	}
 	if len(policies) == 0 {

@@ -81,8 +81,7 @@ func parseCheck(t testing.TB, line string) authorizer.AttributesRecord {
 // objects parses YAML, with the file's name as its unit.
 func objects(t testing.TB, file, text string) []*render.Object {
 	t.Helper()
-	all, err := render.Parse(file, []byte(text))
-	rendertest.OK(t, err)
+	all := rendertest.Parse(t, file, text)
 	unit := &render.Unit{Source: render.Source{Path: file}}
 	for _, o := range all {
 		o.Unit = unit

@@ -188,8 +188,7 @@ func TestDefaults(t *testing.T) {
 	if os.Getenv("PREADMIT_RBAC_ORACLE") != "" && os.Getenv("UPDATE_GOLDEN") != "" {
 		record(t, golden, checks)
 	}
-	want, err := os.ReadFile(golden)
-	rendertest.OK(t, err)
+	want := rendertest.ReadFile(t, golden)
 	o := cluster(t, defaultBindings)
 	o.KubeVersion = "1.36"
 	a := mustNew(t, "rbac", o)

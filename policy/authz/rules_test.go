@@ -1,11 +1,8 @@
 package authz
 
 import (
-	"os"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/rendertest"
@@ -157,8 +154,7 @@ func TestErrors(t *testing.T) {
 		"testdata/rules.errors": func(data []byte) error { _, err := Parse("f.yaml", data); return err },
 		"testdata/user.errors":  func(data []byte) error { _, err := ParseUser("f.yaml", data); return err },
 	} {
-		want, err := os.ReadFile(golden)
-		rendertest.OK(t, err)
+		want := rendertest.ReadFile(t, golden)
 		var got strings.Builder
 		for section := range strings.SplitSeq(strings.TrimPrefix(string(want), "==== "), "\n==== ") {
 			title, rest, _ := strings.Cut(section, "\n")
@@ -178,10 +174,6 @@ func TestErrors(t *testing.T) {
 				}
 			}
 		}
-		if os.Getenv("UPDATE_GOLDEN") != "" {
-			rendertest.OK(t, os.WriteFile(golden, []byte(got.String()), 0o644))
-		} else if diff := cmp.Diff(string(want), got.String()); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", golden, diff)
-		}
+		rendertest.Golden(t, golden, got.String())
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"os"
 	"testing"
 
-	"github.com/rogpeppe/go-internal/txtar"
-
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/crd"
 	"github.com/preadmit/preadmit/policy/schema"
@@ -17,15 +15,12 @@ import (
 // archive parses a file of an archive in testdata.
 func archive(t testing.TB, name, file string) []*render.Object {
 	t.Helper()
-	a, err := txtar.ParseFile(name)
-	rendertest.OK(t, err)
+	a := rendertest.ParseArchive(t, name)
 	for _, f := range a.Files {
 		if f.Name != file {
 			continue
 		}
-		objects, err := render.Parse(file, f.Data)
-		rendertest.OK(t, err)
-		return objects
+		return rendertest.Parse(t, file, f.Data)
 	}
 	t.Fatalf("%s has no %s", name, file)
 	return nil

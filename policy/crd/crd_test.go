@@ -68,9 +68,7 @@ func parse(t testing.TB, fsys fs.FS, name string) []*render.Object {
 	if err != nil {
 		return nil
 	}
-	objects, err := render.Parse(name, data)
-	rendertest.OK(t, err)
-	return objects
+	return rendertest.Parse(t, name, data)
 }
 
 func writeResult(out *strings.Builder, r *policy.Result) {

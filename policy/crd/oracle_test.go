@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/rogpeppe/go-internal/txtar"
 	v1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	schemacel "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
@@ -98,13 +97,11 @@ func oracleCases(t *testing.T) map[string]*oracleCase {
 	t.Helper()
 	cases := map[string]*oracleCase{}
 	for _, file := range []string{"testdata/cel.txtar", "testdata/update.txtar"} {
-		a, err := txtar.ParseFile(file)
-		rendertest.OK(t, err)
+		a := rendertest.ParseArchive(t, file)
 		var trees []*render.Object
 		for _, f := range a.Files {
 			if strings.HasSuffix(f.Name, ".yaml") {
-				objects, err := render.Parse(f.Name, f.Data)
-				rendertest.OK(t, err)
+				objects := rendertest.Parse(t, f.Name, f.Data)
 				trees = append(trees, objects...)
 			}
 		}

@@ -2,7 +2,6 @@ package gatekeeper
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -56,8 +55,7 @@ func runCorpusCase(t *testing.T, dir string) {
 	}
 	e, err := New(objects, Options{Written: true, EnforcementPoint: PointGator})
 	rendertest.OK(t, err)
-	data, err := os.ReadFile(filepath.Join(dir, "expect.json"))
-	rendertest.OK(t, err)
+	data := rendertest.ReadFile(t, filepath.Join(dir, "expect.json"))
 	var cases []expected
 	rendertest.OK(t, json.Unmarshal(data, &cases))
 	for _, c := range cases {
@@ -100,8 +98,7 @@ func holds(want any, n int) bool {
 
 func parseFile(t testing.TB, path string) []*render.Object {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	rendertest.OK(t, err)
+	data := rendertest.ReadFile(t, path)
 	objects, err := render.Parse(filepath.Base(path), data)
 	for _, e := range render.Errors(err) {
 		if !e.Warning {

@@ -84,9 +84,7 @@ func parseOne(t testing.TB, text string) *render.Object {
 
 func parseAll(t testing.TB, text string) []*render.Object {
 	t.Helper()
-	objects, err := render.Parse("policy.yaml", []byte(strings.TrimLeft(text, "\n")))
-	rendertest.OK(t, err)
-	return objects
+	return rendertest.Parse(t, "policy.yaml", strings.TrimLeft(text, "\n"))
 }
 
 // requestOf is a request to create an object, as the chain completes it.

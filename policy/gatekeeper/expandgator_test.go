@@ -30,16 +30,7 @@ import (
 // UPDATE_GOLDEN=1 alone what we say.
 func TestBesideGator(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/gator/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no files", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			besideGator(t, file)
-		})
-	}
+	rendertest.Each(t, "testdata/gator", besideGator)
 }
 
 func besideGator(t *testing.T, file string) {

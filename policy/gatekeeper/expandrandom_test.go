@@ -31,8 +31,7 @@ func TestRandomBesideGator(t *testing.T) {
 		}
 		rendertest.OK(t, os.WriteFile(file, b.Bytes(), 0o600))
 	}
-	data, err := os.ReadFile(file)
-	rendertest.OK(t, err)
+	data := rendertest.ReadFile(t, file)
 	want := strings.Fields(string(data))
 	refused, kinds := 0, map[string]bool{}
 	for i := range randomCases {

@@ -22,8 +22,8 @@ import (
 // of what they are made from.
 func TestImplied(t *testing.T) {
 	t.Parallel()
-	goldens(t, "testdata/implied", func(t *testing.T, a *txtar.Archive) string {
-		policies, objects := parseAll(t, string(a.Files[0].Data)), parseFrom(t, "objects.yaml", a.Files[1].Data)
+	rendertest.Archives(t, "testdata/implied", rendertest.Twice(func(t *testing.T, a *txtar.Archive) string {
+		policies, objects := parseAll(t, string(a.Files[0].Data)), rendertest.Parse(t, "objects.yaml", a.Files[1].Data)
 		e, err := New(policies, Options{Kinds: bareKinds{}, Cluster: policy.NewCluster(append(policies, objects...)...)})
 		var b strings.Builder
 		for _, e := range render.Errors(err) {
@@ -43,7 +43,7 @@ func TestImplied(t *testing.T) {
 			}
 		}
 		return b.String()
-	})
+	}))
 }
 
 // TestImpliedBesideGator asks about the same objects as gator does, and compares
@@ -56,14 +56,12 @@ func TestImpliedBesideGator(t *testing.T) {
 		t.Fatal("no records", err)
 	}
 	for _, record := range records {
-		a, err := txtar.ParseFile(strings.TrimSuffix(record, ".gator") + ".txtar")
-		rendertest.OK(t, err)
+		a := rendertest.ParseArchive(t, strings.TrimSuffix(record, ".gator")+".txtar")
 		policies, objects := a.Files[0].Data, evaluated(t, a.Files[1].Data)
 		if bin := os.Getenv("GATOR"); bin != "" && os.Getenv("UPDATE_GOLDEN") != "" {
 			rendertest.OK(t, os.WriteFile(record, testWithGator(t, bin, policies, objects), 0o600))
 		}
-		want, err := os.ReadFile(record)
-		rendertest.OK(t, err)
+		want := rendertest.ReadFile(t, record)
 		if diff := cmp.Diff(string(want), reviewAll(t, policies, objects)); diff != "" {
 			t.Errorf("%s: %s", record, diff)
 		}
@@ -112,7 +110,7 @@ func reviewAll(t *testing.T, policies, objects []byte) string {
 	e, err := New(parseAll(t, string(policies)), Options{Written: true, EnforcementPoint: PointGator})
 	rendertest.OK(t, err)
 	var lines []string
-	for _, o := range parseFrom(t, "objects.yaml", objects) {
+	for _, o := range rendertest.Parse(t, "objects.yaml", objects) {
 		responses, err := e.Review(t.Context(), Review{Object: o})
 		rendertest.OK(t, err)
 		for _, r := range responses {

@@ -3,13 +3,10 @@ package gatekeeper
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -47,8 +44,8 @@ func (b bareKinds) Admit(o *render.Object, namespace string) (map[string]any, er
 // where a comment above the file says so; want is what is said and stored.
 func TestMutating(t *testing.T) {
 	t.Parallel()
-	goldens(t, "testdata/mutate", func(t *testing.T, a *txtar.Archive) string {
-		policies, objects := parseAll(t, string(a.Files[0].Data)), parseFrom(t, "objects.yaml", a.Files[1].Data)
+	rendertest.Archives(t, "testdata/mutate", rendertest.Twice(func(t *testing.T, a *txtar.Archive) string {
+		policies, objects := parseAll(t, string(a.Files[0].Data)), rendertest.Parse(t, "objects.yaml", a.Files[1].Data)
 		options := Options{Kinds: bareKinds{}, Cluster: policy.NewCluster(append(policies, objects...)...)}
 		m, err := NewMutating(policies, options)
 		var b strings.Builder
@@ -66,7 +63,7 @@ func TestMutating(t *testing.T) {
 			writeStored(t, &b, stored[0], results)
 		}
 		return b.String()
-	})
+	}))
 }
 
 func writeStored(t *testing.T, b *strings.Builder, o *render.Object, results []policy.Result) {
@@ -79,40 +76,5 @@ func writeStored(t *testing.T, b *strings.Builder, o *render.Object, results []p
 	b.Write(data)
 	for _, a := range o.Assumed {
 		fmt.Fprintf(b, "# assumed: %s\n", a)
-	}
-}
-
-func parseFrom(t testing.TB, file string, data []byte) []*render.Object {
-	t.Helper()
-	objects, err := render.Parse(file, data)
-	rendertest.OK(t, err)
-	return objects
-}
-
-// goldens compares what f makes of each file of a directory with the last file
-// in it, want.
-func goldens(t *testing.T, dir string, f func(*testing.T, *txtar.Archive) string) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.txtar"))
-	if err != nil || len(files) == 0 {
-		t.Fatal("no files", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			a, err := txtar.ParseFile(file)
-			rendertest.OK(t, err)
-			got := f(t, a)
-			if again := f(t, a); again != got {
-				t.Errorf("says something else the second time: %s", cmp.Diff(got, again))
-			}
-			want := &a.Files[len(a.Files)-1]
-			if os.Getenv("UPDATE_GOLDEN") != "" {
-				want.Data = []byte(got)
-				rendertest.OK(t, os.WriteFile(file, txtar.Format(a), 0o600))
-			}
-			if diff := cmp.Diff(string(want.Data), got); diff != "" {
-				t.Error(diff)
-			}
-		})
 	}
 }

@@ -30,7 +30,7 @@ spec:
 
 func engineOf(t testing.TB, text string, o Options) *Engine {
 	t.Helper()
-	e, err := New(parse(t, "policy.yaml", text), o)
+	e, err := New(rendertest.Parse(t, "policy.yaml", text), o)
 	rendertest.OK(t, err)
 	return e
 }
@@ -131,7 +131,7 @@ mutate:
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			objects := parse(t, "policy.yaml", onPods(c.rule))
+			objects := rendertest.Parse(t, "policy.yaml", onPods(c.rule))
 			e, err := New(objects, Options{CLI: true})
 			if err != nil {
 				t.Skip("Kyverno refuses the policy:", err)

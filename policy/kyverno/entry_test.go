@@ -52,11 +52,11 @@ func TestQueriesOfLists(t *testing.T) {
 		text += fmt.Sprintf("---\napiVersion: v1\nkind: Pod\nmetadata: {name: p%d, namespace: n%d}\nspec: {containers: [{name: c, image: c}]}\n", i, i%2)
 		text += fmt.Sprintf("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c%d, namespace: n%d}\n", i, i%2)
 	}
-	objects := parse(t, "objects.yaml", text)
+	objects := rendertest.Parse(t, "objects.yaml", text)
 	kinds, err := schema.New(nil, schema.Options{})
 	rendertest.OK(t, err)
 	chain := func() policy.Chain {
-		e, err := New(parse(t, "p.yaml", listPolicy), Options{Kinds: kinds, Cluster: policy.NewCluster(objects...)})
+		e, err := New(rendertest.Parse(t, "p.yaml", listPolicy), Options{Kinds: kinds, Cluster: policy.NewCluster(objects...)})
 		rendertest.OK(t, err)
 		return policy.Chain{Kinds: kinds, Validators: []policy.Validator{e.Validator()}}
 	}

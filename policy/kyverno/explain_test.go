@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/tools/txtar"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render/rendertest"
@@ -22,10 +21,9 @@ func TestExplanationsAgree(t *testing.T) {
 	h := &explained{t: t}
 	archives, _ := filepath.Glob("testdata/rules/*.txtar")
 	for _, file := range archives {
-		a, err := txtar.ParseFile(file)
-		rendertest.OK(t, err)
-		o := Options{Kinds: plainKinds{}, Cluster: policy.NewCluster(parse(t, "cluster.yaml", fileOf(a, "cluster.yaml"))...)}
-		engine, _ := New(parse(t, "policy.yaml", fileOf(a, "policy.yaml")), o)
+		a := rendertest.ParseArchive(t, file)
+		o := Options{Kinds: plainKinds{}, Cluster: policy.NewCluster(rendertest.Parse(t, "cluster.yaml", fileOf(a, "cluster.yaml"))...)}
+		engine, _ := New(rendertest.Parse(t, "policy.yaml", fileOf(a, "policy.yaml")), o)
 		for _, req := range archiveRequests(t, a) {
 			h.request(engine, req)
 		}
@@ -101,13 +99,9 @@ func (e *explained) file(file string) {
 func (e *explained) request(engine *Engine, req *policy.Request) {
 	e.t.Helper()
 	results, err := engine.Validator().Validate(context.Background(), req)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	rendertest.OK(e.t, err)
 	steps, err := engine.Mutator().Mutate(context.Background(), req)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	rendertest.OK(e.t, err)
 	var mutations []policy.Result
 	for _, s := range steps {
 		mutations = append(mutations, s.Result)
@@ -131,9 +125,7 @@ func (e *explained) request(engine *Engine, req *policy.Request) {
 func (e *explained) agrees(x policy.Explainer, req *policy.Request, p *Policy, rule string, results []policy.Result) {
 	e.t.Helper()
 	es, err := x.Explain(context.Background(), req, p.Name, rule)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	rendertest.OK(e.t, err)
 	var got, want []policy.Result
 	for i := range es {
 		got = append(got, es[i].Results...)
@@ -273,10 +265,9 @@ func allOf(filters map[string]policy.Answer, order []string) policy.Answer {
 func TestSecretsAreNotExplained(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"testdata/rules/secret-quotes.txtar", "testdata/rules/secret.txtar", "testdata/explain/secret.txtar"} {
-		a, err := txtar.ParseFile(file)
-		rendertest.OK(t, err)
-		engine, _ := New(parse(t, "policy.yaml", fileOf(a, "policy.yaml")), Options{
-			Kinds: plainKinds{}, Cluster: policy.NewCluster(parse(t, "cluster.yaml", fileOf(a, "cluster.yaml"))...),
+		a := rendertest.ParseArchive(t, file)
+		engine, _ := New(rendertest.Parse(t, "policy.yaml", fileOf(a, "policy.yaml")), Options{
+			Kinds: plainKinds{}, Cluster: policy.NewCluster(rendertest.Parse(t, "cluster.yaml", fileOf(a, "cluster.yaml"))...),
 		})
 		told := 0
 		for _, req := range archiveRequests(t, a) {

@@ -150,7 +150,7 @@ func (s *signedCase) signed(t *testing.T) *render.Object {
 	for name, value := range s.notes {
 		notes[domain+name] = value
 	}
-	o := parse(t, "pod.yaml", head+s.object+"}")[0]
+	o := rendertest.Parse(t, "pod.yaml", head+s.object+"}")[0]
 	meta := o.Object["metadata"].(map[string]any)
 	meta["annotations"] = notes
 	return o

@@ -66,7 +66,7 @@ func TestEqualObjects(t *testing.T) {
 		text += fmt.Sprintf("---\napiVersion: v1\nkind: Namespace\nmetadata: {name: several, labels: {strict: '%s'}}\n", []string{"no", "yes"}[i%2])
 		text += fmt.Sprintf("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: params, namespace: one}\ndata: {allow: '%s'}\n", []string{"no", "yes"}[i%2])
 		file := fmt.Sprintf("%d.yaml", i)
-		parsed := parse(t, file, text)
+		parsed := rendertest.Parse(t, file, text)
 		u := &render.Unit{Source: render.Source{Path: file, Kind: "manifest"}, Objects: parsed}
 		for _, o := range parsed {
 			o.Unit = u
@@ -75,7 +75,7 @@ func TestEqualObjects(t *testing.T) {
 	}
 	kinds, err := schema.New(nil, schema.Options{})
 	rendertest.OK(t, err)
-	e, err := New(parse(t, "p.yaml", memoPolicies), Options{Kinds: kinds, Cluster: policy.NewCluster(objects...)})
+	e, err := New(rendertest.Parse(t, "p.yaml", memoPolicies), Options{Kinds: kinds, Cluster: policy.NewCluster(objects...)})
 	rendertest.OK(t, err)
 	chain := policy.Chain{Kinds: kinds, Mutators: []policy.Mutator{e.Mutator()}, Validators: []policy.Validator{e.Validator()}}
 	reqs := policy.Requests(nil, objects)

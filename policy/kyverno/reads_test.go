@@ -2,7 +2,6 @@ package kyverno
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -75,7 +74,7 @@ spec: {a: "1", i: 0, m: {}, l: []}
 func TestRepeats(t *testing.T) {
 	t.Parallel()
 	t.Run("rules", func(t *testing.T) {
-		holdRepeats(t, parse(t, "p.yaml", readingPolicies()), parse(t, "o.yaml", readObjects), 1000, len(readingRules)/2)
+		holdRepeats(t, rendertest.Parse(t, "p.yaml", readingPolicies()), rendertest.Parse(t, "o.yaml", readObjects), 1000, len(readingRules)/2)
 	})
 	t.Run("published", func(t *testing.T) {
 		files, err := filepath.Glob(filepath.Join(corpora, "upstream/kyverno-policies/*/*/*.yaml"))
@@ -84,12 +83,11 @@ func TestRepeats(t *testing.T) {
 		}
 		var policies []*render.Object
 		for _, f := range files {
-			data, err := os.ReadFile(f)
-			rendertest.OK(t, err)
+			data := rendertest.ReadFile(t, f)
 			objects, _ := render.Parse(f, data)
 			policies = append(policies, objects...)
 		}
-		holdRepeats(t, policies, parse(t, "o.yaml", publishedObject), 1000, 20)
+		holdRepeats(t, policies, rendertest.Parse(t, "o.yaml", publishedObject), 1000, 20)
 	})
 }
 
@@ -141,13 +139,13 @@ func TestRequestKeys(t *testing.T) {
 		{"message: 'of {{ found }}', foreach: [{list: request.object.spec.l, context: [{name: found, variable: {value: '{{ element.v }}'}}], pattern: {k: k}}]", "{l: [{k: v}]}", "{l: [{k: v}]}", "same, without messages"},
 		{"message: 'a {{', deny: {conditions: {any: [{key: a, operator: Equals, value: a, message: ' request.object.spec.i }}'}]}}", "{a: 1}", "{a: 1}", "same, without messages"},
 	} {
-		e, err := New(parse(t, "p.yaml", "apiVersion: kyverno.io/v1\nkind: ClusterPolicy\nmetadata: {name: p}\nspec:\n  background: false\n  rules:\n  - {name: r, match: {any: [{resources: {kinds: [Thing]}}]}, "+
+		e, err := New(rendertest.Parse(t, "p.yaml", "apiVersion: kyverno.io/v1\nkind: ClusterPolicy\nmetadata: {name: p}\nspec:\n  background: false\n  rules:\n  - {name: r, match: {any: [{resources: {kinds: [Thing]}}]}, "+
 			"context: [{name: found, variable: {value: found}}], validate: {"+test.rule+"}}\n"), Options{Cluster: policy.NewCluster()})
 		if e == nil || len(e.policies) == 0 {
 			t.Errorf("%s: %v", test.rule, err)
 			continue
 		}
-		got := sharing(e, parse(t, "a.yaml", "apiVersion: example.org/v1\nkind: Thing\nspec: "+test.a)[0].Object, parse(t, "b.yaml", "apiVersion: example.org/v1\nkind: Thing\nspec: "+test.b)[0].Object)
+		got := sharing(e, rendertest.Parse(t, "a.yaml", "apiVersion: example.org/v1\nkind: Thing\nspec: "+test.a)[0].Object, rendertest.Parse(t, "b.yaml", "apiVersion: example.org/v1\nkind: Thing\nspec: "+test.b)[0].Object)
 		if got != test.want {
 			t.Errorf("%s: %s and %s: %s, want %s", test.rule, test.a, test.b, got, test.want)
 		}

@@ -5,13 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -28,25 +25,7 @@ import (
 // Kyverno's command line does.
 func TestRules(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/rules/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no archives", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			archive, err := txtar.ParseFile(file)
-			rendertest.OK(t, err)
-			got := evaluateArchive(t, archive)
-			if os.Getenv("UPDATE_GOLDEN") != "" {
-				rewrite(t, file, archive, got)
-				return
-			}
-			if diff := cmp.Diff(fileOf(archive, "want"), got); diff != "" {
-				t.Errorf("results (-want +got):\n%s", diff)
-			}
-		})
-	}
+	rendertest.Archives(t, "testdata/rules", evaluateArchive)
 }
 
 func fileOf(a *txtar.Archive, name string) string {
@@ -56,19 +35,6 @@ func fileOf(a *txtar.Archive, name string) string {
 		}
 	}
 	return ""
-}
-
-func rewrite(t *testing.T, file string, a *txtar.Archive, want string) {
-	t.Helper()
-	for i := range a.Files {
-		if a.Files[i].Name == "want" {
-			a.Files[i].Data = []byte(want)
-		}
-	}
-	if fileOf(a, "want") == "" {
-		a.Files = append(a.Files, txtar.File{Name: "want", Data: []byte(want)})
-	}
-	rendertest.OK(t, os.WriteFile(file, txtar.Format(a), 0o644))
 }
 
 // plainKinds take objects as they are, and give them a namespace.
@@ -100,12 +66,12 @@ func (plainKinds) Convert(o map[string]any, _ schema.GroupVersionKind) (map[stri
 func evaluateArchive(t *testing.T, a *txtar.Archive) string {
 	t.Helper()
 	options := Options{
-		Kinds: plainKinds{}, Cluster: policy.NewCluster(parse(t, "cluster.yaml", fileOf(a, "cluster.yaml"))...),
+		Kinds: plainKinds{}, Cluster: policy.NewCluster(rendertest.Parse(t, "cluster.yaml", fileOf(a, "cluster.yaml"))...),
 		Now: func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) },
 	}
 	first, _, _ := strings.Cut(string(a.Comment), "\n")
 	options.CLI = strings.Contains(first, "cli")
-	engine, err := New(parse(t, "policy.yaml", fileOf(a, "policy.yaml")), options)
+	engine, err := New(rendertest.Parse(t, "policy.yaml", fileOf(a, "policy.yaml")), options)
 	var out bytes.Buffer
 	for _, e := range render.Errors(err) {
 		fmt.Fprintf(&out, "refused: %s: %v\n", e.Span, e.Err)
@@ -123,8 +89,8 @@ func evaluateArchive(t *testing.T, a *txtar.Archive) string {
 func archiveRequests(t *testing.T, a *txtar.Archive) []*policy.Request {
 	t.Helper()
 	var reqs []*policy.Request
-	old := parse(t, "old.yaml", fileOf(a, "old.yaml"))
-	objects := parse(t, "object.yaml", fileOf(a, "object.yaml"))
+	old := rendertest.Parse(t, "old.yaml", fileOf(a, "old.yaml"))
+	objects := rendertest.Parse(t, "object.yaml", fileOf(a, "object.yaml"))
 	for i, o := range objects {
 		req := &policy.Request{Operation: policy.Create, Object: o}
 		if i < len(old) {

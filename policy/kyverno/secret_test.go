@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/tools/txtar"
-
 	"github.com/preadmit/preadmit/render/rendertest"
 )
 
@@ -13,8 +11,7 @@ import (
 // what a rule holds against one, has its values.
 func TestSecretsAreNotQuoted(t *testing.T) {
 	t.Parallel()
-	archive, err := txtar.ParseFile("testdata/rules/secret-quotes.txtar")
-	rendertest.OK(t, err)
+	archive := rendertest.ParseArchive(t, "testdata/rules/secret-quotes.txtar")
 	got := 0
 	for line := range strings.Lines(evaluateArchive(t, archive)) {
 		if _, made, _ := strings.Cut(line, " "); !strings.HasPrefix(made, "sec/") {

@@ -107,7 +107,5 @@ func BenchmarkRespond(b *testing.B) {
 
 func parsed(t testing.TB, text string) []*render.Object {
 	t.Helper()
-	objects, err := render.Parse("policy.yaml", []byte(text))
-	rendertest.OK(t, err)
-	return objects
+	return rendertest.Parse(t, "policy.yaml", text)
 }

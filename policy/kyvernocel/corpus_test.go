@@ -84,8 +84,7 @@ func TestPublished(t *testing.T) {
 // recorded are the messages of Kyverno's own run, by test, policy and object,
 // without white space.
 func recorded(t *testing.T) map[string]string {
-	data, err := os.ReadFile(filepath.Join(corpora, "kyverno-rows.tsv"))
-	rendertest.OK(t, err)
+	data := rendertest.ReadFile(t, filepath.Join(corpora, "kyverno-rows.tsv"))
 	all := map[string]string{}
 	for line := range strings.Lines(string(data)) {
 		f := strings.Split(strings.TrimRight(line, "\n"), "\t")
@@ -110,8 +109,7 @@ type published struct {
 }
 
 func (p *published) run() {
-	data, err := os.ReadFile(filepath.Join(p.dir, "kyverno-test.yaml"))
-	rendertest.OK(p, err)
+	data := rendertest.ReadFile(p, filepath.Join(p.dir, "kyverno-test.yaml"))
 	if err := yaml.Unmarshal(data, &p.suite); err != nil {
 		return
 	}

@@ -1,7 +1,6 @@
 package kyvernocel
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -45,15 +44,12 @@ spec: {containers: [{name: a, image: b, securityContext: {privileged: true}}], h
 // those that evaluating each gives, for published policies, too, where they are present.
 func TestRepeats(t *testing.T) {
 	t.Parallel()
-	objects, err := render.Parse("p.yaml", []byte(repeatedPolicies))
-	rendertest.OK(t, err)
+	objects := rendertest.Parse(t, "p.yaml", repeatedPolicies)
 	files, err := filepath.Glob("../../../shared/corpora/kyverno-policies/pod-security-vpol__*/*/*.yaml")
 	rendertest.OK(t, err)
 	for _, f := range files {
-		data, err := os.ReadFile(f)
-		rendertest.OK(t, err)
-		more, err := render.Parse(f, data)
-		rendertest.OK(t, err)
+		data := rendertest.ReadFile(t, f)
+		more := rendertest.Parse(t, f, data)
 		objects = append(objects, more...)
 	}
 	kinds, err := schema.New(nil, schema.Options{})

@@ -22,11 +22,8 @@ func TestTraps(t *testing.T) {
 		t.Skip("no traps here")
 	}
 	read := func(name string) []*render.Object {
-		data, err := os.ReadFile(filepath.Join(dir, name))
-		rendertest.OK(t, err)
-		objects, err := render.Parse(name, data)
-		rendertest.OK(t, err)
-		return objects
+		data := rendertest.ReadFile(t, filepath.Join(dir, name))
+		return rendertest.Parse(t, name, data)
 	}
 	kinds := kindsOf(t)
 	e, err := New(read("policy.yaml"), Options{CLI: true, Kinds: kinds})

@@ -27,9 +27,7 @@ func (served) BuiltinGroup(group string) bool { return group == "" || group == "
 
 func parse(t *testing.T, text string) []*render.Object {
 	t.Helper()
-	objects, err := render.Parse("p.yaml", []byte(strings.TrimPrefix(text, "\n")))
-	rendertest.OK(t, err)
-	return objects
+	return rendertest.Parse(t, "p.yaml", strings.TrimPrefix(text, "\n"))
 }
 
 func kyverno(kinds string) string {

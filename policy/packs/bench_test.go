@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // BenchmarkReview evaluates a Deployment that passes and one that fails by the
@@ -12,7 +13,7 @@ import (
 func BenchmarkReview(b *testing.B) {
 	j := newKindValidator(b, newest, objects(b, newest))
 	for name, image := range map[string]string{"good": "registry.example/web:1.4.2", "bad": "web"} {
-		all := parse(b, "web.yaml", []byte(strings.ReplaceAll(deployment, "IMAGE", image)))
+		all := rendertest.Parse(b, "web.yaml", strings.ReplaceAll(deployment, "IMAGE", image))
 		chain := policy.Chain{Kinds: j.kinds, Validators: []policy.Validator{j.engine}}
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {

@@ -26,8 +26,7 @@ func TestCases(t *testing.T) {
 	}
 	tested := map[string]bool{}
 	for _, file := range files {
-		a, err := txtar.ParseFile(file)
-		rendertest.OK(t, err)
+		a := rendertest.ParseArchive(t, file)
 		names := policiesOf(string(a.Comment))
 		for _, name := range names {
 			tested["best-practices-"+name] = true
@@ -63,7 +62,7 @@ func cases(t *testing.T, file string, a *txtar.Archive, names []string) {
 	var out strings.Builder
 	for i := range a.Files {
 		if a.Files[i].Name != "want" {
-			all := parse(t, a.Files[i].Name, a.Files[i].Data)
+			all := rendertest.Parse(t, a.Files[i].Name, a.Files[i].Data)
 			for _, r := range j.review(t, all) {
 				line(&out, &r)
 			}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // bodies have little in them, or nulls and empty elements where policies look.
@@ -45,7 +46,7 @@ func TestEmptyObjects(t *testing.T) {
 		apiVersion, kind := gvk.ToAPIVersionAndKind()
 		for i, body := range bodies {
 			text := fmt.Sprintf("{apiVersion: %s, kind: %s, %s}", apiVersion, kind, body)
-			results := j.review(t, parse(t, "o.yaml", []byte(text)))
+			results := j.review(t, rendertest.Parse(t, "o.yaml", text))
 			if i == 0 && len(results) == 0 {
 				break // no policy is asked about this kind
 			}
@@ -68,7 +69,7 @@ func TestLargeObjects(t *testing.T) {
 	t.Parallel()
 	j := newKindValidator(t, newest, objects(t, newest))
 	for name, text := range map[string]string{"deployment": largeDeployment(), "role": largeRole(), "service": largeService(), "secret": largeSecret()} {
-		results := j.review(t, parse(t, name+".yaml", []byte(text)))
+		results := j.review(t, rendertest.Parse(t, name+".yaml", text))
 		if len(results) == 0 {
 			t.Errorf("%s was not judged", name)
 		}

@@ -3,12 +3,9 @@ package packs_test
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/admission"
@@ -64,15 +61,6 @@ func objects(t testing.TB, kubeVersion string) []*render.Object {
 	return all
 }
 
-func parse(t testing.TB, name string, data []byte) []*render.Object {
-	t.Helper()
-	all, err := render.Parse(name, data)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	return all
-}
-
 // TestExamples evaluates the examples of each policy's documentation by that
 // policy: the good ones pass, each bad one fails, and together they fail by
 // every validation. Which fields are blamed, in which words, is held by
@@ -84,15 +72,7 @@ func TestExamples(t *testing.T) {
 		fmt.Fprintf(&got, "# %s: %s\n", p.name, p.policy.GetAnnotations()["preadmit.dev/title"])
 		p.examples(t, &got)
 	}
-	const file = "testdata/examples.txt"
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		rendertest.OK(t, os.WriteFile(file, got.Bytes(), 0o644))
-	}
-	want, err := os.ReadFile(file)
-	rendertest.OK(t, err)
-	if d := cmp.Diff(string(want), got.String()); d != "" {
-		t.Errorf("%s (UPDATE_GOLDEN=1 rewrites it):\n%s", file, d)
-	}
+	rendertest.Golden(t, "testdata/examples.txt", got.String())
 }
 
 // A pair is a policy and its binding.
@@ -127,7 +107,7 @@ func (p pair) examples(t *testing.T, out *bytes.Buffer) {
 	}
 	failed := map[string]bool{}
 	for i, example := range bad {
-		results := j.review(t, parse(t, fmt.Sprintf("bad%d.yaml", i+1), []byte(example)))
+		results := j.review(t, rendertest.Parse(t, fmt.Sprintf("bad%d.yaml", i+1), example))
 		n := len(failed)
 		for _, r := range results {
 			write(out, &r)
@@ -145,7 +125,7 @@ func (p pair) examples(t *testing.T, out *bytes.Buffer) {
 		}
 	}
 	for _, example := range good {
-		for _, r := range j.review(t, parse(t, "good.yaml", []byte(example))) {
+		for _, r := range j.review(t, rendertest.Parse(t, "good.yaml", example)) {
 			if r.Outcome != policy.Pass {
 				t.Errorf("%s: a good example does not pass: %s %s %s\n%s", p.name, r.Rule, r.Outcome, r.Message, example)
 			}

@@ -139,12 +139,12 @@ func TestVersions(t *testing.T) {
 				if since, ok := ofVersion[p.name]; ok && v < since {
 					want = policy.Pass
 				}
-				if got := worst(j.review(t, parse(t, "bad.yaml", []byte(example)))); got != want {
+				if got := worst(j.review(t, rendertest.Parse(t, "bad.yaml", example))); got != want {
 					t.Errorf("%s %s: %s for\n%s", v, p.name, got, example)
 				}
 			}
 			for _, example := range good {
-				if got := worst(j.review(t, parse(t, "good.yaml", []byte(example)))); got != policy.Pass && got != "" {
+				if got := worst(j.review(t, rendertest.Parse(t, "good.yaml", example))); got != policy.Pass && got != "" {
 					t.Errorf("%s %s: %s for\n%s", v, p.name, got, example)
 				}
 			}

@@ -34,8 +34,7 @@ func TestUpstreamFixtures(t *testing.T) {
 
 func evaluateFixture(t *testing.T, file, level, version string, pass bool) {
 	t.Helper()
-	data, err := os.ReadFile(file)
-	rendertest.OK(t, err)
+	data := rendertest.ReadFile(t, file)
 	e, err := New(Options{Level: level, KubeVersion: version})
 	rendertest.OK(t, err)
 	o := object(t, string(data))

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -109,39 +107,13 @@ func results(t testing.TB, e *Engine, op policy.Operation, text string) []policy
 // ends in a line "level [version]".
 func TestGolden(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no archives: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			golden(t, file)
-		})
-	}
-}
-
-func golden(t *testing.T, file string) {
-	t.Helper()
-	archive, err := txtar.ParseFile(file)
-	rendertest.OK(t, err)
-	content := make(map[string]string)
-	for _, f := range archive.Files {
-		content[f.Name] = string(f.Data)
-	}
-	got := evaluate(t, string(archive.Comment), content)
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		for i := range archive.Files {
-			if archive.Files[i].Name == "want" {
-				archive.Files[i].Data = []byte(got)
-			}
+	rendertest.Archives(t, "testdata", func(t *testing.T, a *txtar.Archive) string {
+		content := make(map[string]string)
+		for _, f := range a.Files {
+			content[f.Name] = string(f.Data)
 		}
-		rendertest.OK(t, os.WriteFile(file, txtar.Format(archive), 0o666))
-		return
-	}
-	if diff := cmp.Diff(content["want"], got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+		return evaluate(t, string(a.Comment), content)
+	})
 }
 
 func evaluate(t *testing.T, comment string, content map[string]string) string {

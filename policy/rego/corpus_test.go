@@ -2,7 +2,6 @@ package rego
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -46,14 +45,7 @@ func readCase(t *testing.T, dir string) corpusCase {
 
 func decode(t *testing.T, file string, into any) {
 	t.Helper()
-	rendertest.OK(t, json.Unmarshal(read(t, file), into))
-}
-
-func read(t *testing.T, file string) []byte {
-	t.Helper()
-	data, err := os.ReadFile(file)
-	rendertest.OK(t, err)
-	return data
+	rendertest.OK(t, json.Unmarshal(rendertest.ReadFile(t, file), into))
 }
 
 func TestConftestCorpus(t *testing.T) {
@@ -76,11 +68,11 @@ func TestConftestCorpus(t *testing.T) {
 func (c corpusCase) check(t *testing.T) {
 	var modules []Module
 	for _, f := range c.Files.Policies {
-		modules = append(modules, Module{f, string(read(t, filepath.Join(c.dir, f)))})
+		modules = append(modules, Module{f, string(rendertest.ReadFile(t, filepath.Join(c.dir, f)))})
 	}
 	var o Options
 	for _, f := range c.Files.Data {
-		o.Data = append(o.Data, Document{File: f, Text: string(read(t, filepath.Join(c.dir, f)))})
+		o.Data = append(o.Data, Document{File: f, Text: string(rendertest.ReadFile(t, filepath.Join(c.dir, f)))})
 	}
 	if o.Namespaces = c.Args.Namespaces; slices.Contains(c.Args.Flags, "--all-namespaces") {
 		o.Namespaces = nil
@@ -91,7 +83,7 @@ func (c corpusCase) check(t *testing.T) {
 	var objs []*render.Object
 	for _, f := range c.Files.Resources {
 		if strings.HasSuffix(f, ".yaml") {
-			objs = append(objs, objects(t, f, read(t, filepath.Join(c.dir, f)))...)
+			objs = append(objs, objects(t, f, rendertest.ReadFile(t, filepath.Join(c.dir, f)))...)
 		}
 	}
 	results := policy.Errors(policy.EngineCompile, nil, err)

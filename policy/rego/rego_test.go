@@ -2,13 +2,10 @@ package rego
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -119,26 +116,9 @@ spec: {containers: [{name: a, image: "web:latest"}, {name: b, image: "db:1"}]}
 // Pod, and what is said about them.
 func TestSaid(t *testing.T) {
 	t.Parallel()
-	golden, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(golden) == 0 {
-		t.Fatal("no testdata", err)
-	}
-	for _, file := range golden {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			archive, err := txtar.ParseFile(file)
-			rendertest.OK(t, err)
-			want := &archive.Files[len(archive.Files)-1]
-			got := files(t, pod+string(txtar.Format(archive))).said(t)
-			if os.Getenv("UPDATE_GOLDEN") != "" {
-				want.Data = []byte(got)
-				rendertest.OK(t, os.WriteFile(file, txtar.Format(archive), 0o644))
-			}
-			if diff := cmp.Diff(string(want.Data), got); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
+	rendertest.Archives(t, "testdata", func(t *testing.T, a *txtar.Archive) string {
+		return files(t, pod+string(txtar.Format(a))).said(t)
+	})
 }
 
 // withoutPasses leaves out the lines of rules that hold.

@@ -73,8 +73,7 @@ func compare(t *testing.T, kinds *Kinds, d document, want oracleAnswer) {
 
 func readDocuments(t *testing.T, file string) []document {
 	t.Helper()
-	data, err := os.ReadFile(file)
-	rendertest.OK(t, err)
+	data := rendertest.ReadFile(t, file)
 	var documents []document
 	for _, text := range strings.Split(string(data), "\n---\n") {
 		comment, _, _ := strings.Cut(strings.TrimPrefix(text, "# "), "\n")
@@ -110,7 +109,6 @@ func recorded(t *testing.T, file string, documents []document) []oracleAnswer {
 		}
 		rendertest.OK(t, os.WriteFile(golden, b.Bytes(), 0o644))
 	}
-	data, err := os.ReadFile(golden)
-	rendertest.OK(t, err)
+	data := rendertest.ReadFile(t, golden)
 	return readAnswers(t, data)
 }

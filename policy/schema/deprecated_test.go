@@ -2,7 +2,6 @@ package schema
 
 import (
 	"fmt"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -18,8 +17,7 @@ import (
 // release before it says so of the version, with what to use instead.
 func TestDeprecatedBeforeRemoval(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile("../../testdata/removals.txt")
-	rendertest.OK(t, err)
+	data := rendertest.ReadFile(t, "../../testdata/removals.txt")
 	tested := 0
 	for _, m := range regexp.MustCompile(`(?m)^1\.(\d+) (\S+) (\S+): (.+)$`).FindAllStringSubmatch(string(data), -1) {
 		minor, _ := strconv.Atoi(m[1])

@@ -57,20 +57,8 @@ func TestValidateAsRecorded(t *testing.T) {
 				fmt.Fprintf(&text, "# %s\n", c.name)
 				text.WriteString(tellCase(t, kinds, v, c, answers[i]))
 			}
-			golden(t, strings.TrimSuffix(file, ".yaml")+".txt", text.String())
+			rendertest.Golden(t, strings.TrimSuffix(file, ".yaml")+".txt", text.String())
 		})
-	}
-}
-
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		rendertest.OK(t, os.WriteFile(file, []byte(got), 0o644))
-	}
-	want, err := os.ReadFile(file)
-	rendertest.OK(t, err)
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got)\n%s", file, diff)
 	}
 }
 
@@ -203,8 +191,7 @@ func recordedFaults(t *testing.T, file string, cases []validateCase) []oracleAns
 		}
 		rendertest.OK(t, os.WriteFile(recorded, b.Bytes(), 0o644))
 	}
-	data, err := os.ReadFile(recorded)
-	rendertest.OK(t, err)
+	data := rendertest.ReadFile(t, recorded)
 	return readAnswers(t, data)
 }
 

@@ -310,8 +310,7 @@ func TestExamplesOfArgoCD(t *testing.T) {
 
 func readOutcome(t *testing.T, file string) outcome {
 	t.Helper()
-	data, err := os.ReadFile(file)
-	rendertest.OK(t, err)
+	data := rendertest.ReadFile(t, file)
 	var o outcome
 	rendertest.OK(t, json.Unmarshal(data, &o))
 	return o
@@ -319,8 +318,7 @@ func readOutcome(t *testing.T, file string) outcome {
 
 func stubsOf(t *testing.T, file string) []map[string]any {
 	t.Helper()
-	data, err := os.ReadFile(file)
-	rendertest.OK(t, err)
+	data := rendertest.ReadFile(t, file)
 	var stubs struct{ PullRequest []map[string]any }
 	rendertest.OK(t, yaml.Unmarshal(data, &stubs))
 	return stubs.PullRequest

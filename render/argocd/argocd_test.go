@@ -17,8 +17,7 @@ func TestResolve(t *testing.T) {
 	rendertest.Run(t, "testdata", func(t *testing.T, fsys fs.FS) string {
 		data, err := fs.ReadFile(fsys, "argocd.yaml")
 		rendertest.OK(t, err)
-		objects, err := render.Parse("argocd.yaml", data)
-		rendertest.OK(t, err)
+		objects := rendertest.Parse(t, "argocd.yaml", data)
 		f := &fakeWorld{tree: fsys, objects: objects, repositories: map[string]string{
 			"https://git.example.com/r": ".", "https://git.example.com/values": "values",
 		}}

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/rendertest"
 )
 
@@ -40,8 +39,7 @@ stringData: {name: c, server: "https://c.example"}
 		{"elsewhere", settings, []string{"a"}},
 		{"openshift-gitops", "", []string{"a", "b"}},
 	} {
-		objects, err := render.Parse("all.yaml", []byte(strings.ReplaceAll(secrets, "NAMESPACE", c.namespace)+c.more))
-		rendertest.OK(t, err)
+		objects := rendertest.Parse(t, "all.yaml", strings.ReplaceAll(secrets, "NAMESPACE", c.namespace)+c.more)
 		f := &fakeWorld{objects: objects}
 		var names []string
 		for _, known := range knownClusters(f.world()) {

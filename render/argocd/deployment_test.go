@@ -212,8 +212,7 @@ func followAll(t *testing.T, dir, repo string) {
 			}
 		}
 	}
-	data, err := os.ReadFile(filepath.Join(dir, "want.json"))
-	rendertest.OK(t, err)
+	data := rendertest.ReadFile(t, filepath.Join(dir, "want.json"))
 	rendertest.OK(t, json.Unmarshal(data, &want))
 	world := &fakeWorld{tree: os.DirFS(repo), clusters: []render.Cluster{{Name: "main", KubeVersion: "1.33"}}}
 	if _, err := os.Stat(filepath.Join(dir, "clusters.yaml")); err == nil {
@@ -268,8 +267,7 @@ func followAll(t *testing.T, dir, repo string) {
 func rootsOf(t *testing.T, world *fakeWorld, file string) []*render.Object {
 	t.Helper()
 	objects := parseFile(t, file)
-	data, err := os.ReadFile(file)
-	rendertest.OK(t, err)
+	data := rendertest.ReadFile(t, file)
 	for line := range strings.Lines(string(data)) {
 		k, ok := strings.CutPrefix(strings.TrimSpace(line), "# kustomization: ")
 		if !ok {

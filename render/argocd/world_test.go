@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -92,8 +91,7 @@ func (f *fakeWorld) Render(ctx context.Context, src render.Source) ([]*render.Ob
 // parseFile returns the objects of a file of the machine.
 func parseFile(t *testing.T, file string) []*render.Object {
 	t.Helper()
-	data, err := os.ReadFile(file)
-	rendertest.OK(t, err)
+	data := rendertest.ReadFile(t, file)
 	objects, err := render.Parse(filepath.Base(file), data)
 	if err != nil {
 		t.Log(err)

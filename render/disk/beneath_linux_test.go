@@ -20,8 +20,8 @@ func TestOpenBeneath(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	repo := filepath.Join(dir, "repo")
-	write(t, filepath.Join(dir, "secret"), "outside")
-	write(t, filepath.Join(repo, "a/in.yaml"), "inside")
+	rendertest.WriteFile(t, filepath.Join(dir, "secret"), "outside")
+	rendertest.WriteFile(t, filepath.Join(repo, "a/in.yaml"), "inside")
 	for link, target := range map[string]string{"link.yaml": "a/in.yaml", "b": "a", "up": "..", "secret": "../secret"} {
 		rendertest.OK(t, os.Symlink(target, filepath.Join(repo, link)))
 	}
@@ -61,9 +61,9 @@ func TestOpenBeneath(t *testing.T) {
 func TestListBeneath(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, "a/in.yaml"), "inside")
+	rendertest.WriteFile(t, filepath.Join(dir, "a/in.yaml"), "inside")
 	for i := range 600 { // more than one call returns
-		write(t, filepath.Join(dir, fmt.Sprintf("file-with-a-longer-name-%d.yaml", i)), "x")
+		rendertest.WriteFile(t, filepath.Join(dir, fmt.Sprintf("file-with-a-longer-name-%d.yaml", i)), "x")
 	}
 	rendertest.OK(t, os.Symlink("a", filepath.Join(dir, "link")))
 	rendertest.OK(t, unix.Mkfifo(filepath.Join(dir, "pipe"), 0o600))

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestEdit holds that texts of an editor are read in the place of files, and that
@@ -14,8 +15,8 @@ import (
 func TestEdit(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, "a/b.yaml"), "x: 1\n")
-	write(t, filepath.Join(dir, "c.yaml"), "y: 2\n")
+	rendertest.WriteFile(t, filepath.Join(dir, "a/b.yaml"), "x: 1\n")
+	rendertest.WriteFile(t, filepath.Join(dir, "c.yaml"), "y: 2\n")
 	tree := treeOf(t, dir)
 	tree.Edit(map[string]string{"a/b.yaml": "x: 12345\n", ".preadmit/new.yaml": "new"})
 	if !tree.WorkTree() {

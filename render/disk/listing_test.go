@@ -15,8 +15,8 @@ import (
 func TestListedOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, "a/b.yaml"), "x: 1\n")
-	write(t, filepath.Join(dir, "a/c.yaml"), "y: 2\n")
+	rendertest.WriteFile(t, filepath.Join(dir, "a/b.yaml"), "x: 1\n")
+	rendertest.WriteFile(t, filepath.Join(dir, "a/c.yaml"), "y: 2\n")
 	if err := os.Symlink("b.yaml", filepath.Join(dir, "a/link")); err != nil {
 		t.Skip(err)
 	}
@@ -34,8 +34,8 @@ func TestListedOnce(t *testing.T) {
 		return names
 	}
 	list()
-	write(t, filepath.Join(dir, "a/d.yaml"), "z: 3\n")
-	write(t, filepath.Join(dir, "a/B.yaml"), "x: 1\n")
+	rendertest.WriteFile(t, filepath.Join(dir, "a/d.yaml"), "z: 3\n")
+	rendertest.WriteFile(t, filepath.Join(dir, "a/B.yaml"), "x: 1\n")
 	rendertest.OK(t, os.Remove(filepath.Join(dir, "a/c.yaml")))
 	if got := list(); len(got) != 3 || got[0] != "b.yaml" || got[1] != "c.yaml" || got[2] != "link" {
 		t.Errorf("listed again: %q", got)

@@ -14,9 +14,9 @@ import (
 func TestTreeLetsNothingOut(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, "secret"), "outside")
+	rendertest.WriteFile(t, filepath.Join(dir, "secret"), "outside")
 	repo := filepath.Join(dir, "repo")
-	write(t, filepath.Join(repo, "in.yaml"), "inside")
+	rendertest.WriteFile(t, filepath.Join(repo, "in.yaml"), "inside")
 	for link, target := range map[string]string{
 		"up":       "../secret",
 		"absolute": filepath.Join(dir, "secret"),
@@ -41,7 +41,7 @@ func TestTreeLetsNothingOut(t *testing.T) {
 func TestTreeFollowsLinksInside(t *testing.T) {
 	t.Parallel()
 	repo := t.TempDir()
-	write(t, filepath.Join(repo, "a/in.yaml"), "inside")
+	rendertest.WriteFile(t, filepath.Join(repo, "a/in.yaml"), "inside")
 	rendertest.OK(t, os.Symlink("a/in.yaml", filepath.Join(repo, "link.yaml")))
 	tr := treeOf(t, repo)
 	if data, err := fs.ReadFile(tr, "link.yaml"); err != nil || string(data) != "inside" {
@@ -55,8 +55,8 @@ func TestTreeFollowsLinksInside(t *testing.T) {
 func TestTreeIsAFileSystem(t *testing.T) {
 	t.Parallel()
 	repo := t.TempDir()
-	write(t, filepath.Join(repo, "a/b/c.yaml"), "x: 1\n")
-	write(t, filepath.Join(repo, "d.yaml"), "y: 2\n")
+	rendertest.WriteFile(t, filepath.Join(repo, "a/b/c.yaml"), "x: 1\n")
+	rendertest.WriteFile(t, filepath.Join(repo, "d.yaml"), "y: 2\n")
 	if err := fstest.TestFS(treeOf(t, repo), "a/b/c.yaml", "d.yaml"); err != nil {
 		t.Error(err)
 	}
@@ -65,8 +65,8 @@ func TestTreeIsAFileSystem(t *testing.T) {
 func TestTreeMounts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, "repo/in.yaml"), "inside")
-	write(t, filepath.Join(dir, "policies/p.yaml"), "policy")
+	rendertest.WriteFile(t, filepath.Join(dir, "repo/in.yaml"), "inside")
+	rendertest.WriteFile(t, filepath.Join(dir, "policies/p.yaml"), "policy")
 	tr := treeOf(t, filepath.Join(dir, "repo"))
 
 	name, err := tr.Name(filepath.Join(dir, "policies/p.yaml"), nil)
@@ -98,9 +98,9 @@ func TestTreeRoot(t *testing.T) {
 	t.Parallel()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	rendertest.OK(t, err)
-	write(t, filepath.Join(dir, "repo/.git/HEAD"), "ref: refs/heads/main")
-	write(t, filepath.Join(dir, "repo/apps/web/x.yaml"), "")
-	write(t, filepath.Join(dir, "plain/x.yaml"), "")
+	rendertest.WriteFile(t, filepath.Join(dir, "repo/.git/HEAD"), "ref: refs/heads/main")
+	rendertest.WriteFile(t, filepath.Join(dir, "repo/apps/web/x.yaml"), "")
+	rendertest.WriteFile(t, filepath.Join(dir, "plain/x.yaml"), "")
 	for path, want := range map[string]string{
 		"repo/apps/web":        "repo",
 		"repo/apps/web/x.yaml": "repo",
@@ -125,10 +125,4 @@ func treeOf(t *testing.T, dir string) *Tree {
 	rendertest.OK(t, err)
 	t.Cleanup(func() { tree.Close() })
 	return tree
-}
-
-func write(t *testing.T, name, content string) {
-	t.Helper()
-	rendertest.OK(t, os.MkdirAll(filepath.Dir(name), 0o755))
-	rendertest.OK(t, os.WriteFile(name, []byte(content), 0o644))
 }

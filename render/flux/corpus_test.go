@@ -45,8 +45,7 @@ func cases(t *testing.T, table string) []string {
 
 func readWant(t *testing.T, dir string, into any) {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(dir, "want.json"))
-	rendertest.OK(t, err)
+	data := rendertest.ReadFile(t, filepath.Join(dir, "want.json"))
 	rendertest.OK(t, json.Unmarshal(data, into))
 }
 

@@ -1,7 +1,6 @@
 package flux_test
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -41,8 +40,7 @@ func TestValues(t *testing.T) {
 				} `json:"helmReleases"`
 			}
 			readWant(t, dir, &want)
-			in, err := os.ReadFile(filepath.Join(dir, "in", "in.yaml"))
-			rendertest.OK(t, err)
+			in := rendertest.ReadFile(t, filepath.Join(dir, "in", "in.yaml"))
 			u := releaseCase(t, string(in), valuesChart).resolve(t)[0]
 			w := want.HelmReleases[0]
 			if (w.Error == "") != (u.Status() == "rendered") {
@@ -69,8 +67,7 @@ func TestPostRenderers(t *testing.T) {
 			t.Parallel()
 			var want outcome
 			readWant(t, dir, &want)
-			in, err := os.ReadFile(filepath.Join(dir, "in", "in.yaml"))
-			rendertest.OK(t, err)
+			in := rendertest.ReadFile(t, filepath.Join(dir, "in", "in.yaml"))
 			release, template, _ := strings.Cut(string(in), "\n---\n")
 			compare(t, want, releaseCase(t, release, template).resolve(t)[0])
 		})

@@ -57,9 +57,7 @@ func newHistory(t *testing.T) *history {
 
 func write(t *testing.T, dir, name, content string) {
 	t.Helper()
-	file := filepath.Join(dir, name)
-	rendertest.OK(t, os.MkdirAll(filepath.Dir(file), 0o777))
-	rendertest.OK(t, os.WriteFile(file, []byte(content), 0o666))
+	rendertest.WriteFile(t, filepath.Join(dir, name), content)
 }
 
 func open(t *testing.T, dir string) *git.Repository {
@@ -489,8 +487,7 @@ func TestOtherContentPacked(t *testing.T) {
 
 func read(t *testing.T, file string) string {
 	t.Helper()
-	data, err := os.ReadFile(file)
-	rendertest.OK(t, err)
+	data := rendertest.ReadFile(t, file)
 	return string(data)
 }
 

@@ -12,8 +12,6 @@ import (
 	"testing"
 	"text/template"
 
-	"github.com/rogpeppe/go-internal/txtar"
-
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/rendertest"
 )
@@ -174,8 +172,7 @@ func TestMissingFields(t *testing.T) {
 
 func txtarOf(t *testing.T, name string) fs.FS {
 	t.Helper()
-	archive, err := txtar.ParseFile(name)
-	rendertest.OK(t, err)
+	archive := rendertest.ParseArchive(t, name)
 	fsys, _ := rendertest.Tree(archive)
 	return fsys
 }

@@ -227,7 +227,7 @@ func TestLinks(t *testing.T) {
 		"broken/kustomization.yaml":      "resources: [dangling]\n",
 	}
 	for name, data := range files {
-		write(t, filepath.Join(dir, name), data)
+		rendertest.WriteFile(t, filepath.Join(dir, name), data)
 	}
 	for name, target := range map[string]string{
 		"app/link": "../base/real", "base/beside/data": "real-data", "out/passwd.yaml": "/etc/passwd", "out/up": "../../..",
@@ -256,12 +256,6 @@ func TestLinks(t *testing.T) {
 			t.Errorf("error names a path outside: %s", s)
 		}
 	}
-}
-
-func write(t *testing.T, name, data string) {
-	t.Helper()
-	rendertest.OK(t, os.MkdirAll(filepath.Dir(name), 0o755))
-	rendertest.OK(t, os.WriteFile(name, []byte(data), 0o644))
 }
 
 // TestDetect says what is made of directories.

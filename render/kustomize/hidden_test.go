@@ -53,7 +53,7 @@ func TestSchemas(t *testing.T) {
 		}
 		dir := t.TempDir()
 		for name, file := range fsys {
-			write(t, filepath.Join(dir, name), string(file.Data))
+			rendertest.WriteFile(t, filepath.Join(dir, name), string(file.Data))
 		}
 		want, err := kustomizeBuild(filepath.Join(dir, "app"))
 		rendertest.OK(t, err)

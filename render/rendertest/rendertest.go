@@ -11,12 +11,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
+	"sigs.k8s.io/yaml"
 
 	"github.com/preadmit/preadmit/render"
 )
@@ -29,10 +31,71 @@ func OK(t testing.TB, err error) {
 	}
 }
 
-// Run calls f with the tree of each .txtar file in dir, in parallel, and
-// compares what it returns with the file `want`, which f doesn't see. With
-// UPDATE_GOLDEN=1 in the environment it writes `want` instead.
-func Run(t *testing.T, dir string, f func(t *testing.T, fsys fs.FS) string) {
+// ReadFile returns the content of a file.
+func ReadFile(t testing.TB, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	OK(t, err)
+	return data
+}
+
+// WriteFile writes a file and makes the directories above it.
+func WriteFile(t testing.TB, name, content string) {
+	t.Helper()
+	OK(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	OK(t, os.WriteFile(name, []byte(content), 0o644))
+}
+
+// ParseArchive reads a .txtar file.
+func ParseArchive(t testing.TB, name string) *txtar.Archive {
+	t.Helper()
+	archive, err := txtar.ParseFile(name)
+	OK(t, err)
+	return archive
+}
+
+// Parse returns the objects of a file with the given content.
+func Parse[T string | []byte](t testing.TB, file string, content T) []*render.Object {
+	t.Helper()
+	objects, err := render.Parse(file, []byte(content))
+	OK(t, err)
+	return objects
+}
+
+// Value returns the value of a text in YAML, as JSON has it.
+func Value(t testing.TB, text string) any {
+	t.Helper()
+	var v any
+	OK(t, yaml.Unmarshal([]byte(text), &v))
+	return v
+}
+
+// ReadYAML decodes a file of YAML or JSON into a value, by its json tags.
+func ReadYAML(t testing.TB, file string, into any) {
+	t.Helper()
+	OK(t, yaml.Unmarshal(ReadFile(t, file), into))
+}
+
+// Golden compares got with the content of a file. With UPDATE_GOLDEN=1 in the
+// environment it writes the file instead.
+func Golden(t testing.TB, file, got string) {
+	t.Helper()
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		OK(t, os.WriteFile(file, []byte(got), 0o644))
+		return
+	}
+	compare(t, file, string(ReadFile(t, file)), got)
+}
+
+func compare(t testing.TB, file, want, got string) {
+	t.Helper()
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("%s: -want +got (UPDATE_GOLDEN=1 writes it):\n%s", file, d)
+	}
+}
+
+// Each calls f with the name of each .txtar file in dir, in parallel subtests.
+func Each(t *testing.T, dir string, f func(t *testing.T, file string)) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.txtar"))
 	if err != nil || len(files) == 0 {
@@ -41,31 +104,55 @@ func Run(t *testing.T, dir string, f func(t *testing.T, fsys fs.FS) string) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			t.Parallel()
-			runCase(t, file, f)
+			f(t, file)
 		})
 	}
 }
 
-func runCase(t *testing.T, file string, f func(t *testing.T, fsys fs.FS) string) {
+// Archives calls f with each .txtar file in dir, in parallel, and compares what it
+// returns with the file `want` of the archive. With UPDATE_GOLDEN=1 in the environment
+// it writes `want` instead.
+func Archives(t *testing.T, dir string, f func(t *testing.T, a *txtar.Archive) string) {
 	t.Helper()
-	archive, err := txtar.ParseFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	fsys, want := Tree(archive)
-	got := f(t, fsys)
-	if got != "" && !strings.HasSuffix(got, "\n") {
-		got += "\n"
-	}
-	if os.Getenv("UPDATE_GOLDEN") == "1" {
-		if err := update(file, archive, got); err != nil {
-			t.Fatal(err)
+	Each(t, dir, func(t *testing.T, file string) {
+		a := ParseArchive(t, file)
+		got := f(t, a)
+		if got != "" && !strings.HasSuffix(got, "\n") {
+			got += "\n"
 		}
-		return
+		i := slices.IndexFunc(a.Files, func(f txtar.File) bool { return f.Name == "want" })
+		if i < 0 {
+			a.Files, i = append(a.Files, txtar.File{Name: "want"}), len(a.Files)
+		}
+		if os.Getenv("UPDATE_GOLDEN") != "" {
+			a.Files[i].Data = []byte(got)
+			OK(t, os.WriteFile(file, txtar.Format(a), 0o644))
+			return
+		}
+		compare(t, file, string(a.Files[i].Data), got)
+	})
+}
+
+// Twice is f, for [Archives], and checks that a second call returns the same.
+func Twice(f func(t *testing.T, a *txtar.Archive) string) func(t *testing.T, a *txtar.Archive) string {
+	return func(t *testing.T, a *txtar.Archive) string {
+		t.Helper()
+		got := f(t, a)
+		if d := cmp.Diff(got, f(t, a)); d != "" {
+			t.Errorf("-first call +second call:\n%s", d)
+		}
+		return got
 	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("%s: -want +got (UPDATE_GOLDEN=1 writes it):\n%s", file, d)
-	}
+}
+
+// Run calls f with the tree of each .txtar file in dir, without `want`, and compares
+// as [Archives] does.
+func Run(t *testing.T, dir string, f func(t *testing.T, fsys fs.FS) string) {
+	t.Helper()
+	Archives(t, dir, func(t *testing.T, a *txtar.Archive) string {
+		fsys, _ := Tree(a)
+		return f(t, fsys)
+	})
 }
 
 // Tree returns the files of an archive, `want` apart.
@@ -79,17 +166,6 @@ func Tree(archive *txtar.Archive) (fsys fs.FS, want string) {
 		tree[f.Name] = &fstest.MapFile{Data: f.Data, Mode: 0o644}
 	}
 	return tree, want
-}
-
-func update(file string, archive *txtar.Archive, got string) error {
-	for i := range archive.Files {
-		if archive.Files[i].Name == "want" {
-			archive.Files[i].Data = []byte(got)
-			return os.WriteFile(file, txtar.Format(archive), 0o644)
-		}
-	}
-	archive.Files = append(archive.Files, txtar.File{Name: "want", Data: []byte(got)})
-	return os.WriteFile(file, txtar.Format(archive), 0o644)
 }
 
 // WriteUnit writes the given facts about a unit, its errors, and its objects with the

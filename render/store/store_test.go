@@ -6,7 +6,6 @@ import (
 	"compress/gzip"
 	"errors"
 	"io/fs"
-	"os"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -19,8 +18,7 @@ import (
 // stood.
 func TestLock(t *testing.T) {
 	t.Parallel()
-	want, err := os.ReadFile("testdata/lock.yaml")
-	rendertest.OK(t, err)
+	want := rendertest.ReadFile(t, "testdata/lock.yaml")
 	lock, err := ParseLock(want)
 	rendertest.OK(t, err)
 	turned := &Lock{Version: 1}

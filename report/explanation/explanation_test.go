@@ -2,10 +2,7 @@ package explanation
 
 import (
 	"bytes"
-	"os"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
@@ -53,22 +50,10 @@ func TestExplanations(t *testing.T) {
 			t.Parallel()
 			var b bytes.Buffer
 			rendertest.OK(t, Write(&b, f.Name, report.Tool{Name: "preadmit", Version: "0.1.0"}, sampleExplanations(), report.Options{}))
-			golden(t, "testdata/want."+f.Name, b.Bytes())
+			rendertest.Golden(t, "testdata/want."+f.Name, b.String())
 		})
 	}
 	if err := Write(nil, "sarif", report.Tool{}, nil, report.Options{}); err == nil {
 		t.Error("no error for a format that there is not")
-	}
-}
-
-func golden(t *testing.T, file string, got []byte) {
-	t.Helper()
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		rendertest.OK(t, os.WriteFile(file, got, 0o644))
-	}
-	want, err := os.ReadFile(file)
-	rendertest.OK(t, err)
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", file, diff)
 	}
 }

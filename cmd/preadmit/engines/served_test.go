@@ -11,9 +11,7 @@ import (
 func TestServed(t *testing.T) {
 	t.Parallel()
 	parse := func(name string) []*render.Object {
-		objects, err := render.Parse(name+".yaml", []byte("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: "+name+".example.com}\nspec: {group: example.com, scope: Namespaced, names: {plural: "+name+", kind: K}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}\n"))
-		rendertest.OK(t, err)
-		return objects
+		return rendertest.Parse(t, name+".yaml", "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: "+name+".example.com}\nspec: {group: example.com, scope: Namespaced, names: {plural: "+name+", kind: K}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}\n")
 	}
 	one, other := parse("ones"), parse("others")
 	var s Served

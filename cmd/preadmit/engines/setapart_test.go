@@ -149,8 +149,7 @@ func TestEachPolicySetApart(t *testing.T) {
 	t.Parallel()
 	unit := func(name, text string) *render.Unit {
 		u := &render.Unit{Source: render.Source{Path: name}}
-		objects, err := render.Parse(name+".yaml", []byte(text))
-		rendertest.OK(t, err)
+		objects := rendertest.Parse(t, name+".yaml", text)
 		for _, o := range objects {
 			o.Unit = u
 		}

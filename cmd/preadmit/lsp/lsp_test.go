@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // A fakeHost finds the word bad in texts.
@@ -127,9 +128,7 @@ func (c *client) published() publishDiagnosticsParams {
 	c.t.Helper()
 	m := c.until(func(m *message) bool { return m.Method == "textDocument/publishDiagnostics" })
 	var p publishDiagnosticsParams
-	if err := json.Unmarshal(m.Params, &p); err != nil {
-		c.t.Fatal(err)
-	}
+	rendertest.OK(c.t, json.Unmarshal(m.Params, &p))
 	return p
 }
 

@@ -3,7 +3,6 @@ package suites
 import (
 	"context"
 	"maps"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -33,8 +32,7 @@ type plantedFault struct {
 // the faults in them.
 func planted(t *testing.T) (wrong, right fstest.MapFS, faults []plantedFault) {
 	t.Helper()
-	data, err := os.ReadFile("testdata/planted.txtar")
-	rendertest.OK(t, err)
+	data := rendertest.ReadFile(t, "testdata/planted.txtar")
 	wrong, right = fstest.MapFS{}, fstest.MapFS{}
 	for _, f := range txtar.Parse(data).Files {
 		lines := strings.Split(string(f.Data), "\n")

@@ -13,13 +13,6 @@ import (
 	"github.com/preadmit/preadmit/render/rendertest"
 )
 
-func parse(t testing.TB, text string) any {
-	t.Helper()
-	var v any
-	rendertest.OK(t, yaml.Unmarshal([]byte(text), &v))
-	return v
-}
-
 func TestParse(t *testing.T) {
 	t.Parallel()
 	c := func(pointer string, key any) Condition {
@@ -127,7 +120,7 @@ func TestParse(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			in := parse(t, test.text)
+			in := rendertest.Value(t, test.text)
 			b, problems := Parse(in, "/p", test.form)
 			if diff := cmp.Diff(&Block{Groups: test.want}, b); diff != "" {
 				t.Error(diff)
@@ -135,7 +128,7 @@ func TestParse(t *testing.T) {
 			if diff := cmp.Diff(test.problems, problems); diff != "" {
 				t.Error(diff)
 			}
-			if !reflect.DeepEqual(in, parse(t, test.text)) {
+			if !reflect.DeepEqual(in, rendertest.Value(t, test.text)) {
 				t.Error("what went in was changed")
 			}
 		})
@@ -176,7 +169,7 @@ func TestEvaluate(t *testing.T) {
 			var b *Block
 			if c.block != "" {
 				var problems []Problem
-				if b, problems = Parse(expand(parse(t, c.block)), "", Legacy); problems != nil {
+				if b, problems = Parse(expand(rendertest.Value(t, c.block)), "", Legacy); problems != nil {
 					t.Fatal(problems)
 				}
 			}

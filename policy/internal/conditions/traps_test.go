@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/preadmit/preadmit/render/rendertest"
 )
 
@@ -37,8 +35,8 @@ func TestTraps(t *testing.T) {
 			}
 		}
 		var object map[string]any
-		read(t, dir+"/policy.yaml", &p)
-		read(t, dir+"/resources.yaml", &object)
+		rendertest.ReadYAML(t, dir+"/policy.yaml", &p)
+		rendertest.ReadYAML(t, dir+"/resources.yaml", &object)
 		for _, r := range p.Spec.Rules {
 			if r.Validate.Deny == nil || r.Preconditions != nil || want[r.Name] == "" {
 				continue
@@ -63,13 +61,6 @@ func TestTraps(t *testing.T) {
 	if evaluated < 30 {
 		t.Error("too few rules were judged")
 	}
-}
-
-func read(t *testing.T, path string, into any) {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	rendertest.OK(t, err)
-	rendertest.OK(t, yaml.Unmarshal(data, into))
 }
 
 // substitution knows fields alone; others are too hard for it.

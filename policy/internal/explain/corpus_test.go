@@ -55,8 +55,7 @@ func TestEvaluation(t *testing.T) {
 }
 
 func expressions(t *testing.T, file string) []string {
-	data, err := os.ReadFile(file)
-	rendertest.OK(t, err)
+	data := rendertest.ReadFile(t, file)
 	var exprs []string
 	for lines := bufio.NewScanner(bytes.NewReader(data)); lines.Scan(); {
 		var line struct{ Expr string }
@@ -124,8 +123,7 @@ type corpusExpr struct {
 
 func documents(t testing.TB, file string) []map[string]any {
 	t.Helper()
-	data, err := os.ReadFile(file)
-	rendertest.OK(t, err)
+	data := rendertest.ReadFile(t, file)
 	var docs []map[string]any
 	reader := yamlutil.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
 	for {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -37,8 +36,7 @@ type ruleRow struct {
 // server published them, and explains those that fail.
 func TestRulesCorpus(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile(filepath.Join(corpus(t, "crd-cel"), "crd-cel.jsonl"))
-	rendertest.OK(t, err)
+	data := rendertest.ReadFile(t, filepath.Join(corpus(t, "crd-cel"), "crd-cel.jsonl"))
 	lines := bufio.NewScanner(bytes.NewReader(data))
 	lines.Buffer(nil, 1<<20)
 	rules, failures, explained := 0, 0, 0

@@ -3,7 +3,6 @@ package explain
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -160,21 +159,11 @@ func describe(ex Explanation) string {
 // NAME.want its explanation. A name that ends in -steps asks for the steps too.
 func TestGolden(t *testing.T) {
 	t.Parallel()
-	files, err := fs.Glob(os.DirFS("testdata"), "*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no goldens", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(file, ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			golden(t, filepath.Join("testdata", file))
-		})
-	}
+	rendertest.Each(t, "testdata", golden)
 }
 
 func golden(t *testing.T, file string) {
-	ar, err := txtar.ParseFile(file)
-	rendertest.OK(t, err)
+	ar := rendertest.ParseArchive(t, file)
 	f := newFixture()
 	var out []txtar.File
 	for i, part := range ar.Files {

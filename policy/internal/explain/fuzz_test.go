@@ -9,7 +9,6 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/tools/txtar"
 
 	"github.com/preadmit/preadmit/render/rendertest"
 )
@@ -149,8 +148,7 @@ func (g *generator) value() string {
 
 func fuzzFixture(t testing.TB) *fixture {
 	t.Helper()
-	ar, err := txtar.ParseFile("testdata/deployment.txtar")
-	rendertest.OK(t, err)
+	ar := rendertest.ParseArchive(t, "testdata/deployment.txtar")
 	f := newFixture()
 	for _, part := range ar.Files {
 		if name, ok := strings.CutSuffix(part.Name, ".yaml"); ok {

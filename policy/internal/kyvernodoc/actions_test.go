@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 func TestAction(t *testing.T) {
@@ -42,7 +43,7 @@ func TestAction(t *testing.T) {
 
 func TestException(t *testing.T) {
 	t.Parallel()
-	_, exceptions, err := Read(parse(t, "e.yaml", `
+	_, exceptions, err := Read(rendertest.Parse(t, "e.yaml", `
 apiVersion: kyverno.io/v2
 kind: PolicyException
 metadata: {name: e, namespace: ns}
@@ -91,7 +92,7 @@ spec:
 
 func TestRolesOf(t *testing.T) {
 	t.Parallel()
-	c := policy.NewCluster(parse(t, "rbac.yaml", `
+	c := policy.NewCluster(rendertest.Parse(t, "rbac.yaml", `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
 metadata: {name: a, namespace: team}

@@ -4,13 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -21,26 +18,9 @@ import (
 // want: for each kind the names of its rules, then each rule.
 func TestAutogen(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/autogen/*.txtar")
-	if err != nil || len(files) < 12 {
-		t.Fatalf("%d archives: %v", len(files), err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			archive, err := txtar.ParseFile(file)
-			rendertest.OK(t, err)
-			got := generatedText(t, one(t, string(archive.Files[0].Data)))
-			if os.Getenv("UPDATE_GOLDEN") != "" {
-				archive.Files = append(archive.Files[:1], txtar.File{Name: "want", Data: []byte(got)})
-				rendertest.OK(t, os.WriteFile(file, txtar.Format(archive), 0o644))
-				return
-			}
-			if diff := cmp.Diff(string(archive.Files[1].Data), got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
-	}
+	rendertest.Archives(t, "testdata/autogen", func(t *testing.T, a *txtar.Archive) string {
+		return generatedText(t, one(t, string(a.Files[0].Data)))
+	})
 }
 
 func generatedText(t *testing.T, p *Policy) string {

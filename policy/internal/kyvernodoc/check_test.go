@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/tools/txtar"
 
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/rendertest"
@@ -17,13 +16,12 @@ import (
 // is wrong with which of their lines.
 func TestInvalid(t *testing.T) {
 	t.Parallel()
-	archive, err := txtar.ParseFile("testdata/invalid.txtar")
-	rendertest.OK(t, err)
+	archive := rendertest.ParseArchive(t, "testdata/invalid.txtar")
 	for _, f := range archive.Files {
 		t.Run(strings.TrimSuffix(f.Name, ".yaml"), func(t *testing.T) {
 			t.Parallel()
 			text := whole(string(f.Data))
-			policies, exceptions, err := Read(parse(t, f.Name, text), Options{})
+			policies, exceptions, err := Read(rendertest.Parse(t, f.Name, text), Options{})
 			if diff := cmp.Diff(wanted(text), found(err)); diff != "" {
 				t.Errorf("errors (-want +got):\n%s", diff)
 			}
@@ -76,7 +74,7 @@ func found(err error) []string {
 // TestOthersSurvive holds that an invalid policy takes none with it.
 func TestOthersSurvive(t *testing.T) {
 	t.Parallel()
-	policies, exceptions, err := Read(parse(t, "p.yaml", `
+	policies, exceptions, err := Read(rendertest.Parse(t, "p.yaml", `
 apiVersion: v1
 kind: List
 items:
@@ -142,7 +140,7 @@ rules:
 // one reads a single policy.
 func one(t testing.TB, text string) *Policy {
 	t.Helper()
-	policies, _, err := Read(parse(t, "p.yaml", text), Options{})
+	policies, _, err := Read(rendertest.Parse(t, "p.yaml", text), Options{})
 	if err != nil || len(policies) != 1 {
 		t.Fatalf("got %d policies: %v", len(policies), err)
 	}

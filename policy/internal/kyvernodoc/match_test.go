@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 func TestKindSelector(t *testing.T) {
@@ -179,7 +180,7 @@ exclude: {all: [{resources: {names: [web]}}, {resources: {namespaces: [x]}}]}`, 
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			source := parse(t, "rule.yaml", "apiVersion: v1\nkind: Rule\nmetadata: {name: a}\n"+row.rule)[0].Object
+			source := rendertest.Parse(t, "rule.yaml", "apiVersion: v1\nkind: Rule\nmetadata: {name: a}\n"+row.rule)[0].Object
 			rule := reader{faults: &faults{}}.rule(field{source, ""})
 			matched, assumed := rule.Matches(row.thing.target())
 			got := map[bool]string{true: "yes", false: "no"}[matched]
@@ -197,7 +198,7 @@ exclude: {all: [{resources: {names: [web]}}, {resources: {namespaces: [x]}}]}`, 
 func TestManyKinds(t *testing.T) {
 	t.Parallel()
 	text := "match: {any: [{resources: {kinds: [Pod/exec, apps/v1/Deployment, \"Job*\", " + strings.Repeat("Other, ", manyKinds) + "Last]}}]}"
-	m := match(field{parse(t, "rule.yaml", "apiVersion: v1\nkind: Rule\nmetadata: {name: a}\n"+text)[0].Object, ""}.at("match"))
+	m := match(field{rendertest.Parse(t, "rule.yaml", "apiVersion: v1\nkind: Rule\nmetadata: {name: a}\n"+text)[0].Object, ""}.at("match"))
 	if m.Any[0].byKind == nil {
 		t.Fatal("the kinds are not sorted")
 	}

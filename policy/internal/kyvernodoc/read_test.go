@@ -16,14 +16,6 @@ import (
 // corpora is other people's data, beside the project where it is there at all.
 const corpora = "../../../../shared/corpora"
 
-// parse reads the objects of a test, which have to be free of errors.
-func parse(t testing.TB, file, text string) []*render.Object {
-	t.Helper()
-	objects, err := render.Parse(file, []byte(text))
-	rendertest.OK(t, err)
-	return objects
-}
-
 // TestPublishedPolicies holds that what Kyverno accepts is accepted: it called
 // no published policy invalid.
 func TestPublishedPolicies(t *testing.T) {
@@ -39,8 +31,7 @@ func TestPublishedPolicies(t *testing.T) {
 			t.Parallel()
 			policies, exceptions := 0, 0
 			for _, file := range yamlFiles(t, filepath.Join(corpora, dir)) {
-				data, err := os.ReadFile(file)
-				rendertest.OK(t, err)
+				data := rendertest.ReadFile(t, file)
 				objects, _ := render.Parse(strings.TrimPrefix(file, corpora+"/"), data)
 				p, e, err := Read(objects, Options{CLI: strings.Contains(dir, "kyverno-cli") || strings.Contains(dir, "policies")})
 				if err != nil {
@@ -66,8 +57,7 @@ func TestPublishedRules(t *testing.T) {
 	}
 	byName := make(map[string][]*Policy)
 	for _, file := range yamlFiles(t, filepath.Join(corpora, "upstream")) {
-		data, err := os.ReadFile(file)
-		rendertest.OK(t, err)
+		data := rendertest.ReadFile(t, file)
 		objects, _ := render.Parse(file, data)
 		policies, _, _ := Read(objects, Options{CLI: true})
 		for _, p := range policies {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // twentyTwo are as many policies as the pod security set of Kyverno's library
@@ -35,7 +36,7 @@ spec:
         deny: {conditions: {all: [{key: "{{ element.securityContext.capabilities.drop[].to_upper(@) || '' }}", operator: AnyNotIn, value: [ALL]}]}}
 `, i)
 	}
-	return parse(b, "policies.yaml", text.String())
+	return rendertest.Parse(b, "policies.yaml", text.String())
 }
 
 func BenchmarkRead(b *testing.B) {

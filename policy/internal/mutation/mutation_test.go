@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/rendertest"
 )
@@ -17,13 +15,11 @@ import (
 // mutantsOf are the mutants of all that is in a file.
 func mutantsOf(t testing.TB, file string) ([]Mutant, []byte) {
 	t.Helper()
-	data, err := os.ReadFile(file)
-	rendertest.OK(t, err)
+	data := rendertest.ReadFile(t, file)
 	if strings.HasSuffix(file, ".rego") {
 		return OfModule(file, data), data
 	}
-	objects, err := render.Parse(file, data)
-	rendertest.OK(t, err)
+	objects := rendertest.Parse(t, file, data)
 	var all []Mutant
 	for _, o := range objects {
 		all = append(all, OfPolicy(t.Context(), o, data, true)...)
@@ -47,14 +43,7 @@ func TestMutants(t *testing.T) {
 			}
 			fmt.Fprintf(&b, "\n%s\n", strings.Join(m.Diff(data), "\n"))
 		}
-		golden := file + ".txt"
-		if os.Getenv("UPDATE_GOLDEN") != "" {
-			rendertest.OK(t, os.WriteFile(golden, []byte(b.String()), 0o644))
-		}
-		want, _ := os.ReadFile(golden)
-		if diff := cmp.Diff(string(want), b.String()); diff != "" {
-			t.Errorf("%s: -want +got:\n%s", golden, diff)
-		}
+		rendertest.Golden(t, file+".txt", b.String())
 	}
 }
 
@@ -63,8 +52,7 @@ func TestMutants(t *testing.T) {
 func TestMatchNotEvaluated(t *testing.T) {
 	t.Parallel()
 	data, _ := os.ReadFile("testdata/vap.yaml")
-	objects, err := render.Parse("vap.yaml", data)
-	rendertest.OK(t, err)
+	objects := rendertest.Parse(t, "vap.yaml", data)
 	all := OfPolicy(t.Context(), objects[0], data, false)
 	for i := range all {
 		if all[i].Mutator == Match {

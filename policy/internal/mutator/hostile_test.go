@@ -30,9 +30,7 @@ func mutatorOf(kind, name, location, parameters string) string {
 
 func readAll(t testing.TB, text string) []*render.Object {
 	t.Helper()
-	objects, err := render.Parse("policy.yaml", []byte(text))
-	rendertest.OK(t, err)
-	return objects
+	return rendertest.Parse(t, "policy.yaml", text)
 }
 
 // mutatorsOf reads mutators, all of which must be good.

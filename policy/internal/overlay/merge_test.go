@@ -12,13 +12,6 @@ import (
 	"github.com/preadmit/preadmit/render/rendertest"
 )
 
-func parse(t testing.TB, text string) any {
-	t.Helper()
-	var v any
-	rendertest.OK(t, yaml.Unmarshal([]byte(text), &v))
-	return v
-}
-
 func parseAny(text string) (map[string]any, bool) {
 	var v map[string]any
 	err := yaml.Unmarshal([]byte(text), &v)
@@ -27,7 +20,7 @@ func parseAny(text string) (map[string]any, bool) {
 
 func object(t testing.TB, text string) map[string]any {
 	t.Helper()
-	m, _ := parse(t, text).(map[string]any)
+	m, _ := rendertest.Value(t, text).(map[string]any)
 	return m
 }
 
@@ -163,10 +156,10 @@ func TestStrategicMerge(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			before, patch := object(t, c.object), parse(t, c.patch)
+			before, patch := object(t, c.object), rendertest.Value(t, c.patch)
 			got, err := StrategicMerge(before, patch)
 			rendertest.OK(t, err)
-			if !reflect.DeepEqual(before, object(t, c.object)) || !reflect.DeepEqual(patch, parse(t, c.patch)) {
+			if !reflect.DeepEqual(before, object(t, c.object)) || !reflect.DeepEqual(patch, rendertest.Value(t, c.patch)) {
 				t.Error("what went in was changed")
 			}
 			want := c.want
@@ -202,7 +195,7 @@ func TestStrategicMergeRefuses(t *testing.T) {
 		{"{apiVersion: v1, kind: Pod, spec: {containers: [{name: a}]}}", "{spec: {containers: [a]}}", "the patch has a string in a list of maps: /spec/containers"},
 		{"{a: 1}", deep, "it nests deeper than 256 levels"},
 	} {
-		_, err := StrategicMerge(object(t, c.object), parse(t, c.patch))
+		_, err := StrategicMerge(object(t, c.object), rendertest.Value(t, c.patch))
 		if err == nil || err.Error() != c.want {
 			t.Errorf("%.60s: %v, want %s", c.patch, err, c.want)
 		}
@@ -212,12 +205,12 @@ func TestStrategicMergeRefuses(t *testing.T) {
 // Neither what goes in nor another result sees what happens to a result.
 func TestResultIsAlone(t *testing.T) {
 	t.Parallel()
-	before, patch := object(t, "{a: {b: [1]}, c: {d: 1}}"), parse(t, "{x: [{z: 1}]}")
+	before, patch := object(t, "{a: {b: [1]}, c: {d: 1}}"), rendertest.Value(t, "{x: [{z: 1}]}")
 	r, err := StrategicMerge(before, patch)
 	rendertest.OK(t, err)
 	r.Object["c"].(map[string]any)["d"] = 2
 	r.Object["x"].([]any)[0].(map[string]any)["z"] = 2
-	if !reflect.DeepEqual(before, object(t, "{a: {b: [1]}, c: {d: 1}}")) || !reflect.DeepEqual(patch, parse(t, "{x: [{z: 1}]}")) {
+	if !reflect.DeepEqual(before, object(t, "{a: {b: [1]}, c: {d: 1}}")) || !reflect.DeepEqual(patch, rendertest.Value(t, "{x: [{z: 1}]}")) {
 		t.Error("shared")
 	}
 }
@@ -254,7 +247,7 @@ func FuzzStrategicMerge(f *testing.F) {
 		if !reflect.DeepEqual(first, again) || (err == nil) != (errAgain == nil) {
 			t.Error("another result")
 		}
-		if !reflect.DeepEqual(m, object(t, objectText)) || !reflect.DeepEqual(p, parse(t, patchText)) {
+		if !reflect.DeepEqual(m, object(t, objectText)) || !reflect.DeepEqual(p, rendertest.Value(t, patchText)) {
 			t.Error("what went in was changed")
 		}
 		if _, err := json.Marshal(first.Object); err != nil {
@@ -266,7 +259,7 @@ func FuzzStrategicMerge(f *testing.F) {
 func BenchmarkStrategicMerge(b *testing.B) {
 	o := object(b, `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a, labels: {a: b}}, spec: {template: {spec: {containers: [
 		{name: a, image: x, env: [{name: e, value: v}], ports: [{containerPort: 80, protocol: TCP}]}, {name: b, image: z}]}}}}`)
-	p := parse(b, "{spec: {template: {spec: {containers: [{(name): '*', securityContext: {+(privileged): false}}]}}}}")
+	p := rendertest.Value(b, "{spec: {template: {spec: {containers: [{(name): '*', securityContext: {+(privileged): false}}]}}}}")
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := StrategicMerge(o, p); err != nil {
@@ -284,7 +277,7 @@ func TestMergeOfManyElements(t *testing.T) {
 		containers = append(containers, map[string]any{"name": "c" + text(i)})
 	}
 	pod := map[string]any{"apiVersion": "v1", "kind": "Pod", "spec": map[string]any{"containers": containers}}
-	r, err := StrategicMerge(pod, parse(t, "{spec: {containers: [{(name): '*', tty: true}]}}"))
+	r, err := StrategicMerge(pod, rendertest.Value(t, "{spec: {containers: [{(name): '*', tty: true}]}}"))
 	rendertest.OK(t, err)
 	got := r.Object["spec"].(map[string]any)["containers"].([]any)
 	if len(got) != 20000 || got[19999].(map[string]any)["tty"] != true {

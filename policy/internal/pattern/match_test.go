@@ -12,13 +12,6 @@ import (
 	"github.com/preadmit/preadmit/render/rendertest"
 )
 
-func parse(t testing.TB, text string) any {
-	t.Helper()
-	var v any
-	rendertest.OK(t, yaml.Unmarshal([]byte(text), &v))
-	return v
-}
-
 func TestMatch(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -115,7 +108,7 @@ func TestMatch(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			pattern, value := parse(t, c.pattern), parse(t, c.value)
+			pattern, value := rendertest.Value(t, c.pattern), rendertest.Value(t, c.value)
 			p, err := Compile(pattern)
 			rendertest.OK(t, err)
 			got := p.Match(value)
@@ -126,7 +119,7 @@ func TestMatch(t *testing.T) {
 			if (got.Err == "") != (got.Status == Pass) {
 				t.Errorf("%s says %q", got.Status, got.Err)
 			}
-			if !reflect.DeepEqual(pattern, parse(t, c.pattern)) || !reflect.DeepEqual(value, parse(t, c.value)) {
+			if !reflect.DeepEqual(pattern, rendertest.Value(t, c.pattern)) || !reflect.DeepEqual(value, rendertest.Value(t, c.value)) {
 				t.Error("what went in was changed")
 			}
 		})
@@ -152,9 +145,9 @@ func TestWords(t *testing.T) {
 		{"{^(l): [{a: 1}]}", "{l: []}", "existence anchor validation failed at path /l/"},
 		{"{l: [[1], [2]]}", "{l: [[1]]}", "validate Array failed, array length mismatch, resource Array len is 1 and pattern Array len is 2"},
 	} {
-		p, err := Compile(parse(t, c.pattern))
+		p, err := Compile(rendertest.Value(t, c.pattern))
 		rendertest.OK(t, err)
-		if got := p.Match(parse(t, c.value)).Err; got != c.want {
+		if got := p.Match(rendertest.Value(t, c.value)).Err; got != c.want {
 			t.Errorf("%s %s:\n got %s\nwant %s", c.pattern, c.value, got, c.want)
 		}
 	}
@@ -278,7 +271,7 @@ func TestCheck(t *testing.T) {
 		{"{spec: {metadata: {labels: {a: true}}}}", false, nil},
 		{"x", false, nil},
 	} {
-		if diff := cmp.Diff(c.want, Check(parse(t, c.pattern), c.mutate)); diff != "" {
+		if diff := cmp.Diff(c.want, Check(rendertest.Value(t, c.pattern), c.mutate)); diff != "" {
 			t.Errorf("%s: %s", c.pattern, diff)
 		}
 	}
@@ -287,7 +280,7 @@ func TestCheck(t *testing.T) {
 func TestHasAnchors(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{"{a: [{b: 1}]}": false, "{a: [{(b): 1}]}": true, "{+(a): 1}": true, "[x]": false, "x": false} {
-		if HasAnchors(parse(t, text)) != want {
+		if HasAnchors(rendertest.Value(t, text)) != want {
 			t.Errorf("%s: %v", text, !want)
 		}
 	}
@@ -296,8 +289,8 @@ func TestHasAnchors(t *testing.T) {
 // A pattern is for many at once.
 func TestMatchConcurrently(t *testing.T) {
 	t.Parallel()
-	p, _ := Compile(parse(t, benchPattern))
-	good, bad := parse(t, benchPod), parse(t, strings.Replace(benchPod, "registry.example/app:1.0", "docker.io/app:latest", 1))
+	p, _ := Compile(rendertest.Value(t, benchPattern))
+	good, bad := rendertest.Value(t, benchPod), rendertest.Value(t, strings.Replace(benchPod, "registry.example/app:1.0", "docker.io/app:latest", 1))
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -338,9 +331,9 @@ spec:
 
 // What matches costs no memory.
 func TestMatchAllocatesNothing(t *testing.T) {
-	p, err := Compile(parse(t, benchPattern))
+	p, err := Compile(rendertest.Value(t, benchPattern))
 	rendertest.OK(t, err)
-	value := parse(t, benchPod)
+	value := rendertest.Value(t, benchPod)
 	if v := p.Match(value); v.Status != Pass {
 		t.Fatal(v)
 	}
@@ -350,12 +343,12 @@ func TestMatchAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkMatch(b *testing.B) {
-	p, err := Compile(parse(b, benchPattern))
+	p, err := Compile(rendertest.Value(b, benchPattern))
 	if err != nil {
 		b.Fatal(err)
 	}
-	value := parse(b, benchPod)
-	failing := parse(b, strings.Replace(benchPod, "privileged: false", "privileged: true", 1))
+	value := rendertest.Value(b, benchPod)
+	failing := rendertest.Value(b, strings.Replace(benchPod, "privileged: false", "privileged: true", 1))
 	b.Run("pass", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -370,7 +363,7 @@ func BenchmarkMatch(b *testing.B) {
 	})
 	b.Run("compile", func(b *testing.B) {
 		b.ReportAllocs()
-		source := parse(b, benchPattern)
+		source := rendertest.Value(b, benchPattern)
 		for b.Loop() {
 			_, _ = Compile(source)
 		}
@@ -398,7 +391,7 @@ func FuzzMatch(f *testing.F) {
 			t.Errorf("%v, then %v", first, again)
 		}
 		Check(p, false)
-		if !reflect.DeepEqual(v, parse(t, value)) || !reflect.DeepEqual(p, parse(t, pattern)) {
+		if !reflect.DeepEqual(v, rendertest.Value(t, value)) || !reflect.DeepEqual(p, rendertest.Value(t, pattern)) {
 			t.Error("what went in was changed")
 		}
 	})

@@ -30,8 +30,8 @@ func TestTraps(t *testing.T) {
 			}
 		}
 		var object map[string]any
-		read(t, dir+"/policy.yaml", &p)
-		read(t, dir+"/resources.yaml", &object)
+		rendertest.ReadYAML(t, dir+"/policy.yaml", &p)
+		rendertest.ReadYAML(t, dir+"/resources.yaml", &object)
 		for _, r := range p.Spec.Rules {
 			text, _ := yaml.Marshal(r.Validate.Pattern)
 			if r.Validate.Pattern == nil || strings.Contains(string(text), "{{") || strings.Contains(string(text), "$(") {
@@ -66,11 +66,4 @@ func worded(rule string, v Verdict) string {
 		return "Error: validation error: m. rule " + rule + " execution error: " + v.Err
 	}
 	return "Skip: " + v.Err
-}
-
-func read(t *testing.T, path string, into any) {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	rendertest.OK(t, err)
-	rendertest.OK(t, yaml.Unmarshal(data, into))
 }

@@ -14,13 +14,6 @@ import (
 
 const corpora = "../../../../shared/corpora/"
 
-func readYAML(t *testing.T, path string, into any) {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	rendertest.OK(t, err)
-	rendertest.OK(t, yaml.Unmarshal(data, into))
-}
-
 type rule struct {
 	Name     string
 	Validate struct {
@@ -59,8 +52,8 @@ func TestRecordedMessages(t *testing.T) {
 	}
 	var p policy
 	var object map[string]any
-	readYAML(t, dir+"policy.yaml", &p)
-	readYAML(t, dir+"resources.yaml", &object)
+	rendertest.ReadYAML(t, dir+"policy.yaml", &p)
+	rendertest.ReadYAML(t, dir+"resources.yaml", &object)
 	compared := 0
 	for i := range p.Spec.Rules {
 		r := &p.Spec.Rules[i]
@@ -104,12 +97,11 @@ func publishedOutcomes(t *testing.T, dir string) int {
 	compared := 0
 	files, _ := filepath.Glob(dir + "/policies/*.yaml")
 	var p policy
-	readYAML(t, files[0], &p)
+	rendertest.ReadYAML(t, files[0], &p)
 	if len(p.Spec.Rules) != 1 || p.Spec.Rules[0].Validate.PodSecurity == nil {
 		return 0
 	}
-	text, err := os.ReadFile(dir + "/expect.json")
-	rendertest.OK(t, err)
+	text := rendertest.ReadFile(t, dir+"/expect.json")
 	var expected []struct {
 		Resource struct {
 			File string
@@ -119,8 +111,7 @@ func publishedOutcomes(t *testing.T, dir string) int {
 	}
 	rendertest.OK(t, json.Unmarshal(text, &expected))
 	for _, e := range expected {
-		data, err := os.ReadFile(filepath.Join(dir, e.Resource.File))
-		rendertest.OK(t, err)
+		data := rendertest.ReadFile(t, filepath.Join(dir, e.Resource.File))
 		var object map[string]any
 		rendertest.OK(t, yaml.Unmarshal([]byte(documentOf(string(data), e.Resource.Doc)), &object))
 		if e.Result != "pass" && e.Result != "fail" {

@@ -4,13 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	godiff "github.com/google/go-cmp/cmp"
 	"github.com/open-policy-agent/opa/v1/ast"
 	"golang.org/x/tools/txtar"
 	"sigs.k8s.io/yaml"
@@ -22,29 +19,7 @@ import (
 // about. UPDATE_GOLDEN=1 rewrites what is wanted.
 func TestBlame(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/blame/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal(err, "no cases")
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			a, err := txtar.ParseFile(file)
-			rendertest.OK(t, err)
-			got := blameCase(t, a)
-			for i, f := range a.Files {
-				if f.Name != "want" {
-					continue
-				}
-				if os.Getenv("UPDATE_GOLDEN") != "" {
-					a.Files[i].Data = []byte(got)
-					rendertest.OK(t, os.WriteFile(file, txtar.Format(a), 0o644))
-				} else if diff := godiff.Diff(string(f.Data), got); diff != "" {
-					t.Error(diff)
-				}
-			}
-		})
-	}
+	rendertest.Archives(t, "testdata/blame", blameCase)
 }
 
 // blameCase is what the rules of a case say, with the fields of each.

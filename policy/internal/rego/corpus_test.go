@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -175,8 +174,7 @@ func documents(t *testing.T, dir string) []map[string]any {
 	var out []map[string]any
 	files, _ := filepath.Glob(dir + "/*.yaml")
 	for _, file := range files {
-		data, err := os.ReadFile(file)
-		rendertest.OK(t, err)
+		data := rendertest.ReadFile(t, file)
 		for _, d := range bytes.Split(data, []byte("\n---")) {
 			var m map[string]any
 			if err := yaml.Unmarshal(d, &m); err == nil && m != nil {
