@@ -256,6 +256,7 @@ func TestValidationByRelease(t *testing.T) {
 		{"1.35", "1.36", "apiVersion: v1\nkind: Service\nmetadata: {name: 1web}\nspec: {ports: [{port: 1}]}\n"},
 		{"1.33", "1.32", "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: a}\nspec: {serviceName: a.b, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: b}]}}}\n"},
 		{"1.34", "1.33", "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: a}\nspec: {maxReplicas: 1, scaleTargetRef: {apiVersion: v1, kind: ReplicationController, name: a}}\n"},
+		{"1.36", "1.37", "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: a}\nspec: {minReplicas: 0, maxReplicas: 1, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: a}, metrics: [{type: External, external: {metric: {name: a}, target: {type: Value, value: 1}}}]}\n"},
 		{"1.32", "1.33", pod(`, lifecycle: {preStop: {sleep: {seconds: 0}}}`)},
 		{"1.37", "1.36", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: b}], volumes: [{name: a, image: {}}]}}}\n"},
 		{"1.36", "1.37", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {securityContext: {seLinuxChangePolicy: MountOption}, containers: [{name: a, image: b}]}\n"},

@@ -19,8 +19,8 @@ func (c *check) autoscaler(s *autoscalingv2.HorizontalPodAutoscalerSpec, p *Spot
 	switch {
 	case s.MinReplicas == nil || *s.MinReplicas > 0:
 	case *s.MinReplicas < 0:
-		c.invalid(p.In("minReplicas"), *s.MinReplicas, "must be greater than or equal to 1")
-	default:
+		c.invalid(p.In("minReplicas"), *s.MinReplicas, fmt.Sprintf("must be greater than or equal to %d", c.fewestReplicas()))
+	case c.fewestReplicas() > 0:
 		f := c.invalid(p.In("minReplicas"), *s.MinReplicas, "must be greater than or equal to 1")
 		f.Warns, f.Assumed = true, []string{"the feature gate HPAScaleToZero is off, as it is by default"}
 	}
@@ -38,13 +38,27 @@ func (c *check) autoscaler(s *autoscalingv2.HorizontalPodAutoscalerSpec, p *Spot
 	if v := s.ScaleTargetRef.APIVersion; c.release >= scaledGroup && !strings.Contains(v, "/") {
 		c.invalid(target.In("apiVersion"), v, "apiVersion must specify API group")
 	}
+	scalesToZero := false
 	for i := range s.Metrics {
-		c.metric(&s.Metrics[i], p.In("metrics", i))
+		m := &s.Metrics[i]
+		c.metric(m, p.In("metrics", i))
+		scalesToZero = scalesToZero || m.Type == autoscalingv2.ObjectMetricSourceType || m.Type == autoscalingv2.ExternalMetricSourceType
+	}
+	if s.MinReplicas != nil && *s.MinReplicas == 0 && !scalesToZero {
+		c.forbidden(p.In("metrics"), "must specify at least one Object or External metric to support scaling to zero replicas").also(p.In("minReplicas"))
 	}
 	if b := s.Behavior; b != nil {
 		c.scalingRules(b.ScaleUp, p.In("behavior", "scaleUp"))
 		c.scalingRules(b.ScaleDown, p.In("behavior", "scaleDown"))
 	}
+}
+
+// fewestReplicas returns the smallest minReplicas: HPAScaleToZero is on by default since 1.37.
+func (c *check) fewestReplicas() int {
+	if c.release >= 37 {
+		return 0
+	}
+	return 1
 }
 
 // scaledGroup is the release since which the target of an autoscaler has to
@@ -73,38 +87,38 @@ func (c *check) metric(m *autoscalingv2.MetricSpec, p *Spot) {
 	if m.Type == "" {
 		c.required(p.In("type"), "must specify a metric source type")
 	}
-	if !oneOf(c, p.In("type"), m.Type, metricTypes...) {
-		return
-	}
-	want := strings.ToLower(string(m.Type[:1])) + string(m.Type[1:])
 	set := sourceKinds(reflect.ValueOf(m).Elem())
-	if !slices.Contains(set, want) {
-		c.required(p.In(want), "must populate information for the given metric source")
+	if len(set) > 0 {
+		c.metricSource(m, p)
 	}
-	if len(set) == 1 {
-		c.metricSource(m, p.In(set[0]))
-		return
+	want := ""
+	if oneOf(c, p.In("type"), m.Type, metricTypes...) {
+		want = strings.ToLower(string(m.Type[:1])) + string(m.Type[1:])
+		if !slices.Contains(set, want) {
+			c.required(p.In(want), "must populate information for the given metric source")
+		}
 	}
 	for _, name := range set {
-		if name != want {
+		if len(set) > 1 && name != want {
 			c.forbidden(p.In(name), "must populate the given metric source only")
 		}
 	}
 }
 
+// metricSource validates the first of the sources, in the order of the server.
 func (c *check) metricSource(m *autoscalingv2.MetricSpec, p *Spot) {
 	const either = "must set either a target raw value or a target utilization"
 	var target *autoscalingv2.MetricTarget
 	switch {
 	case m.Object != nil:
-		target = &m.Object.Target
+		p, target = p.In("object"), &m.Object.Target
 		c.metricName(m.Object.Metric.Name, p)
 		c.scaled(m.Object.DescribedObject, p.In("describedObject"))
 		if target.Value == nil && target.AverageValue == nil {
 			c.required(p.In("target", "averageValue"), "must set either a target value or averageValue")
 		}
 	case m.External != nil:
-		target = &m.External.Target
+		p, target = p.In("external"), &m.External.Target
 		c.metricName(m.External.Metric.Name, p)
 		if target.Value == nil && target.AverageValue == nil {
 			c.required(p.In("target", "averageValue"), "must set either a target value for metric or a per-pod target")
@@ -113,16 +127,16 @@ func (c *check) metricSource(m *autoscalingv2.MetricSpec, p *Spot) {
 			c.forbidden(p.In("target", "value"), "may not set both a target value for metric and a per-pod target")
 		}
 	case m.Pods != nil:
-		target = &m.Pods.Target
+		p, target = p.In("pods"), &m.Pods.Target
 		c.metricName(m.Pods.Metric.Name, p)
 		if target.AverageValue == nil {
 			c.required(p.In("target", "averageValue"), "must specify a positive target averageValue")
 		}
 	case m.Resource != nil:
-		target = &m.Resource.Target
+		p, target = p.In("resource"), &m.Resource.Target
 		c.resourceTarget(string(m.Resource.Name), target, p, either)
 	default:
-		target = &m.ContainerResource.Target
+		p, target = p.In("containerResource"), &m.ContainerResource.Target
 		c.resourceTarget(string(m.ContainerResource.Name), target, p, either)
 		if m.ContainerResource.Container == "" {
 			c.required(p.In("container"), "must specify a container")

@@ -123,7 +123,9 @@ func (c *check) kind(all Object) {
 	case *policyv1.PodDisruptionBudget:
 		c.disruptionBudget(&o.Spec, spec)
 	case *schedulingv1.PriorityClass:
-		c.priorityClass(o)
+		if old == nil { // updates are validated by updatePriorityClass alone
+			c.priorityClass(o)
+		}
 	case *admissionv1.ValidatingWebhookConfiguration:
 		was, ok := old.(*admissionv1.ValidatingWebhookConfiguration)
 		if !ok {

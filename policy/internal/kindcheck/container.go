@@ -127,7 +127,7 @@ func (c *checker) noProbes(container *corev1.Container, p *Spot) {
 		name string
 		set  bool
 	}{
-		{"lifecycle", container.Lifecycle != nil},
+		{"lifecycle", container.Lifecycle != nil && !onlyStopSignal(container.Lifecycle)},
 		{"livenessProbe", container.LivenessProbe != nil},
 		{"readinessProbe", container.ReadinessProbe != nil},
 		{"startupProbe", container.StartupProbe != nil},
@@ -136,6 +136,12 @@ func (c *checker) noProbes(container *corev1.Container, p *Spot) {
 			c.forbidden(p.In(f.name), "may not be set for init containers without restartPolicy=Always")
 		}
 	}
+}
+
+// onlyStopSignal reports whether the server drops the field: the feature gate
+// ContainerStopSignals is off by default.
+func onlyStopSignal(l *corev1.Lifecycle) bool {
+	return l.StopSignal != nil && l.PostStart == nil && l.PreStop == nil
 }
 
 // container validates the fields that all kinds of containers share.
@@ -342,11 +348,19 @@ func (c *checker) propagation(o *corev1.Container, m *corev1.VolumeMount, report
 			f.at(at.In(name))
 		}
 	}
+	c.recursiveReadOnly(m, reported.In("recursiveReadOnly"), at.In("recursiveReadOnly"))
+}
+
+func (c *checker) recursiveReadOnly(m *corev1.VolumeMount, reported, at *Spot) {
 	if m.RecursiveReadOnly == nil || *m.RecursiveReadOnly == corev1.RecursiveReadOnlyDisabled {
 		return
 	}
-	if !m.ReadOnly {
-		c.forbidden(reported.In("recursiveReadOnly"), "may only be specified when readOnly is true").at(at.In("recursiveReadOnly"))
+	before := len(c.faults)
+	if oneOf(c.check, reported, *m.RecursiveReadOnly, corev1.RecursiveReadOnlyDisabled, corev1.RecursiveReadOnlyEnabled, corev1.RecursiveReadOnlyIfPossible) && !m.ReadOnly {
+		c.forbidden(reported, "may only be specified when readOnly is true")
+	}
+	for _, f := range c.faults[before:] {
+		f.at(at)
 	}
 }
 

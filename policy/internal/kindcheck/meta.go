@@ -76,9 +76,6 @@ func (c *check) meta(m *metav1.ObjectMeta, o Object, create bool) {
 	if o.Namespaced {
 		c.invalids(p.In("namespace"), m.Namespace, dnsLabel(m.Namespace))
 	}
-	if m.Generation < 0 {
-		c.invalid(p.In("generation"), m.Generation, notNegative)
-	}
 	c.labels(m.Labels, p.In("labels"))
 	c.annotations(m.Annotations, p.In("annotations"))
 	if len(m.OwnerReferences) > 0 {
@@ -234,10 +231,12 @@ func matches(s *metav1.LabelSelector, have map[string]string) bool {
 }
 
 // immutable adds a fault for a change.
-func (c *check) immutable(p *Spot, now, old any) {
+func (c *check) immutable(p *Spot, now, old any) []*Fault {
+	before := len(c.faults)
 	for _, e := range apivalidation.ValidateImmutableField(now, old, nil) {
 		c.add(p, e).immutable = true
 	}
+	return c.faults[before:]
 }
 
 func (c *check) notNegative(p *Spot, name string, value int64) {

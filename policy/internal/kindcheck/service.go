@@ -7,10 +7,14 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 )
 
 // service validates a Service (validateService).
 func (c *check) service(o, old *corev1.Service) {
+	if old != nil {
+		o = withoutUnneeded(o, old)
+	}
 	s, p := &o.Spec, Top.In("spec")
 	headless := isHeadless(s)
 	c.topologyAnnotations(o.Annotations)
@@ -19,7 +23,7 @@ func (c *check) service(o, old *corev1.Service) {
 		c.required(p.In("ports"), "")
 	}
 	oneOf(c, p.In("type"), s.Type, corev1.ServiceTypeClusterIP, corev1.ServiceTypeExternalName, corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeNodePort)
-	if headless && (s.Type == corev1.ServiceTypeLoadBalancer || s.Type == corev1.ServiceTypeNodePort) {
+	if headless && hasNodePorts(s) {
 		c.invalid(p.In("clusterIPs", 0), corev1.ClusterIPNone, fmt.Sprintf("may not be set to 'None' for %s services", s.Type)).at(clusterIPAt(s, p)).also(p.In("type"))
 	}
 	if external {
@@ -27,8 +31,7 @@ func (c *check) service(o, old *corev1.Service) {
 	} else {
 		c.clusterIPs(s, p)
 	}
-	// If the type changes, an update drops unchanged fields of the old type.
-	c.servicePorts(s, p.In("ports"), old == nil || old.Spec.Type == s.Type)
+	c.servicePorts(s, p.In("ports"))
 	c.labels(s.Selector, p.In("selector"))
 	c.affinityOfSessions(s, p)
 	for i, ip := range s.ExternalIPs {
@@ -36,6 +39,62 @@ func (c *check) service(o, old *corev1.Service) {
 	}
 	c.sourceRanges(o, p)
 	c.trafficPolicies(s, p)
+}
+
+// withoutUnneeded returns a copy without the fields that the server drops if an update changes
+// the type: those that the old type needs, the new one doesn't, and the update leaves unchanged
+// (dropTypeDependentFields).
+func withoutUnneeded(o, old *corev1.Service) *corev1.Service {
+	o = o.DeepCopy()
+	now, was := &o.Spec, &old.Spec
+	ends := func(needs func(*corev1.ServiceSpec) bool) bool { return needs(was) && !needs(now) }
+	if ends(func(s *corev1.ServiceSpec) bool { return s.Type != corev1.ServiceTypeExternalName }) {
+		if now.ClusterIP == was.ClusterIP && slices.Equal(now.ClusterIPs, was.ClusterIPs) {
+			now.ClusterIP, now.ClusterIPs = "", nil
+		}
+		if slices.Equal(now.IPFamilies, was.IPFamilies) {
+			now.IPFamilies = nil
+		}
+		if equality.Semantic.DeepEqual(now.IPFamilyPolicy, was.IPFamilyPolicy) {
+			now.IPFamilyPolicy = nil
+		}
+	}
+	if ends(hasNodePorts) && !slices.ContainsFunc(now.Ports, func(p corev1.ServicePort) bool {
+		return p.NodePort != 0 && !slices.ContainsFunc(was.Ports, func(q corev1.ServicePort) bool { return q.NodePort == p.NodePort })
+	}) {
+		for i := range now.Ports {
+			now.Ports[i].NodePort = 0
+		}
+	}
+	if ends(checksHealth) && now.HealthCheckNodePort == was.HealthCheckNodePort {
+		now.HealthCheckNodePort = 0
+	}
+	if ends(func(s *corev1.ServiceSpec) bool { return s.Type == corev1.ServiceTypeLoadBalancer }) {
+		if equality.Semantic.DeepEqual(now.AllocateLoadBalancerNodePorts, was.AllocateLoadBalancerNodePorts) {
+			now.AllocateLoadBalancerNodePorts = nil
+		}
+		if equality.Semantic.DeepEqual(now.LoadBalancerClass, was.LoadBalancerClass) {
+			now.LoadBalancerClass = nil
+		}
+	}
+	if ends(isReachable) && now.ExternalTrafficPolicy == was.ExternalTrafficPolicy {
+		now.ExternalTrafficPolicy = ""
+	}
+	return o
+}
+
+func hasNodePorts(s *corev1.ServiceSpec) bool {
+	return s.Type == corev1.ServiceTypeNodePort || s.Type == corev1.ServiceTypeLoadBalancer
+}
+
+// isReachable reports whether traffic from outside of the cluster reaches the Service.
+func isReachable(s *corev1.ServiceSpec) bool {
+	return hasNodePorts(s) || s.Type == corev1.ServiceTypeClusterIP && len(s.ExternalIPs) > 0
+}
+
+// checksHealth reports whether the Service has a node port for health checks.
+func checksHealth(s *corev1.ServiceSpec) bool {
+	return s.Type == corev1.ServiceTypeLoadBalancer && s.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 }
 
 // address returns the first address that a Service asks for, or "".
@@ -219,8 +278,7 @@ func (c *check) updateService(now, old *corev1.ServiceSpec, p *Spot) {
 	if is, was := now.LoadBalancerClass, old.LoadBalancerClass; (is == nil) != (was == nil) || is != nil && *is != *was {
 		c.invalid(p.In("loadBalancerClass"), is, text).immutable = true
 	}
-	local := corev1.ServiceExternalTrafficPolicyLocal
-	if is, was := now.HealthCheckNodePort, old.HealthCheckNodePort; is != was && is != 0 && was != 0 && now.ExternalTrafficPolicy == local && old.ExternalTrafficPolicy == local {
+	if is, was := now.HealthCheckNodePort, old.HealthCheckNodePort; is != was && is != 0 && was != 0 && checksHealth(now) && checksHealth(old) {
 		c.forbidden(p.In("healthCheckNodePort"), "field is immutable").immutable = true
 	}
 }
@@ -246,7 +304,7 @@ func (c *check) keepAddress(now, old *corev1.ServiceSpec, p *Spot) {
 // The default range of node ports.
 const firstNodePort, lastNodePort = 30000, 32767
 
-func (c *check) servicePorts(s *corev1.ServiceSpec, p *Spot, sameType bool) {
+func (c *check) servicePorts(s *corev1.ServiceSpec, p *Spot) {
 	type key struct {
 		protocol corev1.Protocol
 		number   int32
@@ -271,7 +329,7 @@ func (c *check) servicePorts(s *corev1.ServiceSpec, p *Spot, sameType bool) {
 		switch {
 		case s.Type != corev1.ServiceTypeClusterIP:
 			c.nodePort(port.NodePort, at.In("nodePort"))
-		case sameType:
+		default:
 			c.forbidden(at.In("nodePort"), "may not be used when `type` is 'ClusterIP'")
 		}
 		if first, ok := nodePorts[key{port.Protocol, port.NodePort}]; ok {
@@ -382,16 +440,14 @@ func (c *check) annotatedRanges(o *corev1.Service) {
 }
 
 func (c *check) trafficPolicies(s *corev1.ServiceSpec, p *Spot) {
-	reached := s.Type == corev1.ServiceTypeLoadBalancer || s.Type == corev1.ServiceTypeNodePort || s.Type == corev1.ServiceTypeClusterIP && len(s.ExternalIPs) > 0
 	at := p.In("externalTrafficPolicy")
 	switch policy := s.ExternalTrafficPolicy; {
-	case !reached && policy != "":
+	case !isReachable(s) && policy != "":
 		c.invalid(at, policy, "may only be set for externally-accessible services")
 	case policy != "":
 		oneOf(c, at, policy, corev1.ServiceExternalTrafficPolicyCluster, corev1.ServiceExternalTrafficPolicyLocal)
 	}
-	checked := s.Type == corev1.ServiceTypeLoadBalancer && s.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
-	if s.HealthCheckNodePort != 0 && !checked {
+	if s.HealthCheckNodePort != 0 && !checksHealth(s) {
 		c.invalid(p.In("healthCheckNodePort"), s.HealthCheckNodePort, "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'")
 	}
 	if policy := s.InternalTrafficPolicy; policy != nil {

@@ -61,6 +61,12 @@ func (c *check) update(now, old any) {
 			c.forbidden(Top.In("value"), "may not be changed in an update.").immutable = true
 		}
 		c.immutable(Top.In("preemptionPolicy"), o.PreemptionPolicy, was.PreemptionPolicy)
+	case *storagev1.CSIDriver:
+		was := old.(*storagev1.CSIDriver)
+		for _, f := range c.immutable(spec.In("attachedRequired"), o.Spec.AttachRequired, was.Spec.AttachRequired) { // so the server's path
+			f.at(spec.In("attachRequired"))
+		}
+		c.immutable(spec.In("volumeLifecycleModes"), o.Spec.VolumeLifecycleModes, was.Spec.VolumeLifecycleModes)
 	case *corev1.PersistentVolume:
 		c.updateVolume(&o.Spec, &old.(*corev1.PersistentVolume).Spec, spec)
 	case *networkingv1.IngressClass:
@@ -99,9 +105,12 @@ func (c *check) updateVolume(now, old *corev1.PersistentVolumeSpec, p *Spot) {
 			f.also(p)
 		}
 	}
-	before := len(c.faults)
-	c.immutable(Top.In("volumeMode"), now.VolumeMode, old.VolumeMode)
-	for _, f := range c.faults[before:] {
+	c.volumeMode(now.VolumeMode, old.VolumeMode, p)
+}
+
+// volumeMode refuses a change of the mode of a volume or claim; the server's path lacks spec.
+func (c *check) volumeMode(now, old *corev1.PersistentVolumeMode, p *Spot) {
+	for _, f := range c.immutable(Top.In("volumeMode"), now, old) {
 		f.at(p.In("volumeMode"))
 	}
 }
@@ -168,10 +177,51 @@ func (c *check) statefulFields() string {
 	return "'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds'"
 }
 
-// updateJob refuses changes of a Job's immutable fields. The template is mutable
-// while the Job is suspended.
+// suspendedResources is the release since which the resources of suspended Jobs are
+// mutable by default (MutablePodResourcesForSuspendedJobs).
+const suspendedResources release = 36
+
+// updateSuspended refuses changes of a suspended Job's template except where its Pods
+// run and, in newer releases, their resources.
+func (c *check) updateSuspended(now, old *corev1.PodTemplateSpec, p *Spot) {
+	same := old.DeepCopy()
+	same.Labels, same.Annotations, same.Spec.NodeSelector = now.Labels, now.Annotations, now.Spec.NodeSelector
+	same.Spec.Tolerations, same.Spec.SchedulingGates = now.Spec.Tolerations, now.Spec.SchedulingGates
+	var affinity corev1.Affinity
+	if same.Spec.Affinity != nil {
+		affinity = *same.Spec.Affinity
+	}
+	affinity.NodeAffinity = nil
+	if now.Spec.Affinity != nil {
+		affinity.NodeAffinity = now.Spec.Affinity.NodeAffinity
+	}
+	if same.Spec.Affinity = &affinity; now.Spec.Affinity == nil && affinity == (corev1.Affinity{}) {
+		same.Spec.Affinity = nil
+	}
+	if c.release >= suspendedResources {
+		p = p.In("spec")
+		same.ObjectMeta = now.ObjectMeta
+		keepResources(same.Spec.Containers, now.Spec.Containers)
+		keepResources(same.Spec.InitContainers, now.Spec.InitContainers)
+	}
+	if !equality.Semantic.DeepEqual(now, same) {
+		c.omitted(p, apivalidation.FieldImmutableErrorMsg)
+	}
+}
+
+func keepResources(same, now []corev1.Container) {
+	for i := range same {
+		if len(same) == len(now) && same[i].Name == now[i].Name {
+			same[i].Resources = now[i].Resources
+		}
+	}
+}
+
+// updateJob refuses changes of a Job's immutable fields.
 func (c *check) updateJob(now, old *batchv1.JobSpec, p *Spot) {
-	if suspended := old.Suspend != nil && *old.Suspend; !suspended && !equality.Semantic.DeepEqual(now.Template, old.Template) {
+	if suspended := old.Suspend != nil && *old.Suspend; suspended {
+		c.updateSuspended(&now.Template, &old.Template, p.In("template"))
+	} else if !equality.Semantic.DeepEqual(now.Template, old.Template) {
 		c.omitted(p.In("template"), apivalidation.FieldImmutableErrorMsg)
 	}
 	if !indexed(now) && !equality.Semantic.DeepEqual(now.Completions, old.Completions) {
@@ -210,17 +260,47 @@ func (c *check) roleRef(now, old rbacv1.RoleRef) {
 // updateClaim refuses changes of a claim, except growth and fields that the cluster
 // fills in.
 func (c *check) updateClaim(now, old *corev1.PersistentVolumeClaimSpec, p *Spot) {
-	same := *now
-	same.AccessModes, same.Selector = old.AccessModes, old.Selector
-	if old.StorageClassName != nil {
-		same.StorageClassName = old.StorageClassName
+	same := now.DeepCopy()
+	same.VolumeAttributesClassName = old.VolumeAttributesClassName
+	same.DataSource, same.DataSourceRef = old.DataSource, old.DataSourceRef // compared below
+	if old.VolumeName == "" {
+		same.VolumeName = ""
 	}
-	if !equality.Semantic.DeepEqual(&same, now) {
+	if old.StorageClassName == nil {
+		same.StorageClassName = nil
+	}
+	if same.Resources.Requests == nil {
+		same.Resources.Requests = corev1.ResourceList{}
+	}
+	same.Resources.Requests[corev1.ResourceStorage] = old.Resources.Requests[corev1.ResourceStorage]
+	if !equality.Semantic.DeepEqual(same, old) || sourceOf(now) != sourceOf(old) {
 		c.forbidden(p, "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims").immutable = true
 	}
+	c.volumeMode(now.VolumeMode, old.VolumeMode, p)
 	size, was := now.Resources.Requests[corev1.ResourceStorage], old.Resources.Requests[corev1.ResourceStorage]
 	if size.Cmp(was) < 0 {
 		f := c.forbidden(p.In("resources", "requests", "storage"), "field can not be less than status.capacity")
 		f.Assumed = []string{"the claim has the capacity that it requested"}
 	}
+}
+
+// sourceOf returns the API group, kind and name of what fills a claim: the server keeps a
+// dataSource and a dataSourceRef equal.
+func sourceOf(s *corev1.PersistentVolumeClaimSpec) [3]string {
+	group := func(g *string) string {
+		if g == nil {
+			return ""
+		}
+		return *g
+	}
+	if r := s.DataSourceRef; r != nil {
+		if group(r.Namespace) != "" {
+			return [3]string{}
+		}
+		return [3]string{group(r.APIGroup), r.Kind, r.Name}
+	}
+	if d := s.DataSource; d != nil && fills(group(d.APIGroup), d.Kind) {
+		return [3]string{group(d.APIGroup), d.Kind, d.Name}
+	}
+	return [3]string{}
 }

@@ -239,6 +239,9 @@ func (c *checker) projected(s *corev1.ProjectedVolumeSource, p *Spot) {
 	}
 }
 
+// podCertificates is the release since which PodCertificateRequest is on by default.
+const podCertificates release = 37
+
 func (c *checker) projection(s *corev1.VolumeProjection, volume, p *Spot, paths map[string]bool) {
 	once := func(path, value string, at *Spot) {
 		if path != "" && paths[path] {
@@ -246,8 +249,12 @@ func (c *checker) projection(s *corev1.VolumeProjection, volume, p *Spot, paths 
 		}
 		paths[path] = true
 	}
-	kinds := sourceKinds(reflect.ValueOf(s).Elem())
-	if len(kinds) > 1 {
+	kept := *s
+	kept.ClusterTrustBundle = nil // dropped: the feature gate ClusterTrustBundleProjection is off by default
+	if c.release < podCertificates {
+		kept.PodCertificate = nil
+	}
+	if len(sourceKinds(reflect.ValueOf(kept))) > 1 {
 		c.forbidden(p, "may not specify more than 1 volume type per source")
 	}
 	if s.Secret != nil {
@@ -329,13 +336,18 @@ func (c *check) dataSources(s *corev1.PersistentVolumeClaimSpec, p *Spot) {
 		if d.APIGroup != nil {
 			group = *d.APIGroup
 		}
-		if group == "" && d.Kind == "PersistentVolumeClaim" || group == "snapshot.storage.k8s.io" && d.Kind == "VolumeSnapshot" {
+		if fills(group, d.Kind) {
 			c.required(p.In("dataSource", "name"), "")
 		}
 	}
 	if r != nil && !other {
 		c.dataSource(r.APIGroup, r.Kind, r.Name, p.In("dataSourceRef"))
 	}
+}
+
+// fills reports whether the server keeps a dataSource of the kind.
+func fills(group, kind string) bool {
+	return group == "" && kind == "PersistentVolumeClaim" || group == "snapshot.storage.k8s.io" && kind == "VolumeSnapshot"
 }
 
 func (c *check) dataSource(group *string, kind, name string, p *Spot) {

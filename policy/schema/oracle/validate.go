@@ -15,6 +15,7 @@ import (
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	"k8s.io/kubernetes/pkg/apis/batch"
 	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/apis/core/validation"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingadmissionpolicy"
@@ -179,10 +180,16 @@ func validate(req request) ([]fault, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s, ok := object.(*core.Service); ok {
-		keepAllocated(s, old.(*core.Service))
-	}
 	was.SetUID("u")
+	switch o := object.(type) {
+	case *core.Service:
+		keepAllocated(o, old.(*core.Service))
+	case *core.PersistentVolumeClaim:
+		bind(old.(*core.PersistentVolumeClaim))
+	case *batch.Job:
+		s.PrepareForCreate(ctx, old)
+		keepGenerated(o, old.(*batch.Job))
+	}
 	was.SetResourceVersion("1")
 	accessor.SetUID("u")
 	accessor.SetResourceVersion("1")
@@ -299,6 +306,27 @@ func keepAllocated(now, old *core.Service) {
 	}
 	if len(old.Spec.IPFamilies) == 0 {
 		old.Spec.IPFamilies = now.Spec.IPFamilies
+	}
+}
+
+// bind gives a claim the status of one that is bound to a volume of the size that it requests.
+func bind(c *core.PersistentVolumeClaim) {
+	c.Status.Phase = core.ClaimBound
+	c.Status.Capacity = core.ResourceList{core.ResourceStorage: c.Spec.Resources.Requests[core.ResourceStorage]}
+}
+
+// keepGenerated gives a Job that is updated the selector and labels that the server generated for
+// the old one, which clients leave alone.
+func keepGenerated(now, old *batch.Job) {
+	if now.Spec.Selector != nil || *now.Spec.ManualSelector {
+		return
+	}
+	now.Spec.Selector = old.Spec.Selector
+	for key, value := range old.Spec.Selector.MatchLabels {
+		metav1.SetMetaDataLabel(&now.Spec.Template.ObjectMeta, key, value)
+	}
+	for _, key := range []string{batch.JobNameLabel, "job-name", "controller-uid"} {
+		metav1.SetMetaDataLabel(&now.Spec.Template.ObjectMeta, key, old.Spec.Template.Labels[key])
 	}
 }
 
