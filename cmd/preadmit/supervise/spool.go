@@ -11,28 +11,30 @@ import (
 type spool struct {
 	memory bytes.Buffer
 	file   *os.File
+	to     *Pipe // into memory or the file
 	err    error
 }
 
 const inMemory = 32 << 20
 
 func (s *spool) add(k Kind, payload []byte) {
+	if s.err != nil {
+		return
+	}
 	if s.file == nil && s.memory.Len()+len(payload) > inMemory {
-		if s.file, s.err = os.CreateTemp("", "preadmit-*"); s.err == nil {
-			os.Remove(s.file.Name())
-			_, s.err = s.memory.WriteTo(s.file)
+		if s.file, s.err = os.CreateTemp("", "preadmit-*"); s.err != nil {
+			return
 		}
+		os.Remove(s.file.Name())
+		if _, s.err = s.memory.WriteTo(s.file); s.err != nil {
+			return
+		}
+		s.to = NewPipe(s.file)
 	}
-	if s.err == nil {
-		s.err = NewPipe(s.writer()).Send(k, payload)
+	if s.to == nil {
+		s.to = NewPipe(&s.memory)
 	}
-}
-
-func (s *spool) writer() io.Writer {
-	if s.file != nil {
-		return s.file
-	}
-	return &s.memory
+	s.err = s.to.Send(k, payload)
 }
 
 // print writes everything to standard output and standard error, in order. It
@@ -49,8 +51,10 @@ func (s *spool) print(stdout, stderr io.Writer) error {
 		from = s.file
 	}
 	var failed error
+	var room []byte
 	for r := NewReader(from); ; {
-		k, payload, err := r.Next()
+		k, payload, err := r.nextIn(room)
+		room = payload
 		switch {
 		case err == io.EOF:
 			return failed
