@@ -234,7 +234,7 @@ func TestResultsInParts(t *testing.T) {
 	if diff := cmp.Diff(strings.Split(want.String(), "\n"), strings.Split(got.String(), "\n")); diff != "" {
 		t.Errorf("(-whole +in parts):\n%s", diff)
 	}
-	if inParts != 34 {
-		t.Errorf("%d results are written in parts, want 22", inParts)
+	if inParts != 36 {
+		t.Errorf("%d results are written in parts, want 36", inParts)
 	}
 }

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"encoding/binary"
 	"slices"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 // object's results share once. It writes the same bytes as encoding each result whole.
 type partWriter struct {
 	rules   map[sharedRule]*encodedRule
+	assumed assumedIDs
 	key     render.Key
 	object  []byte // of key
 	from    []render.Origin
@@ -21,7 +23,7 @@ type partWriter struct {
 
 // sharedRule has the fields that are equal in many results of a rule.
 type sharedRule struct {
-	engine, policy, rule, message, hint, reason, only, assumed string
+	engine, policy, rule, message, hint, reason, only string
 
 	operation policy.Operation
 	outcome   policy.Outcome
@@ -30,7 +32,46 @@ type sharedRule struct {
 	baseline  policy.Baseline
 	origin    render.Span
 	unreached bool
-	assumes   int // number of texts in assumed
+	assumed   int // number of the list
+}
+
+// assumedIDs numbers lists of assumptions. Equal lists usually have one number. Results that
+// are held compactly share lists, so that most are known by their address.
+type assumedIDs struct {
+	last  int
+	known map[textList]int
+	equal map[string]int
+}
+
+// A textList is the address of a list that is not empty.
+type textList struct {
+	first *string
+	n     int
+}
+
+func (a *assumedIDs) id(texts []string) int {
+	if len(texts) == 0 {
+		return 0
+	}
+	at := textList{&texts[0], len(texts)}
+	id, ok := a.known[at]
+	if ok {
+		return id
+	}
+	if a.known == nil || len(a.known) >= maxRules {
+		a.known, a.equal = make(map[textList]int), make(map[string]int)
+	}
+	var key []byte
+	for _, text := range texts {
+		key = append(binary.AppendUvarint(key, uint64(len(text))), text...)
+	}
+	if id, ok = a.equal[string(key)]; !ok {
+		a.last++
+		id = a.last
+		a.equal[string(key)] = id
+	}
+	a.known[at] = id
+	return id
 }
 
 // encodedRule is an encoded result without its object, fields, origins and fingerprint.
@@ -81,23 +122,18 @@ func (j *jsonWriter) inParts(r *policy.Result) bool {
 	return true
 }
 
-// maxRules bounds how many rules are kept encoded, since each message is one.
+// maxRules bounds how many rules are kept encoded, since each message is one, and how many lists
+// of assumptions are known.
 const maxRules = 8 << 10
 
 // rule returns nil for a result that can't be cut.
 func (j *jsonWriter) rule(r *policy.Result) *encodedRule {
 	key := sharedRule{
-		r.Engine, r.Policy, r.Rule, r.Message, r.Hint, r.Reason, r.Only, strings.Join(r.Assumed, "\x00"),
-		r.Operation, r.Outcome, r.Action, r.Severity, r.Baseline, r.PolicyOrigin, r.Unreached, len(r.Assumed),
-	}
-	if strings.Count(key.assumed, "\x00") != max(0, len(r.Assumed)-1) {
-		return nil
+		r.Engine, r.Policy, r.Rule, r.Message, r.Hint, r.Reason, r.Only,
+		r.Operation, r.Outcome, r.Action, r.Severity, r.Baseline, r.PolicyOrigin, r.Unreached, j.parts.assumed.id(r.Assumed),
 	}
 	if e, ok := j.parts.rules[key]; ok {
 		return e
-	}
-	if len(j.parts.rules) >= maxRules {
-		return nil
 	}
 	x := *r
 	x.Object, x.Fields, x.Origins, x.Fingerprint = render.Key{}, nil, nil, ""
@@ -110,7 +146,7 @@ func (j *jsonWriter) rule(r *policy.Result) *encodedRule {
 	if !ok || !ok2 || !ok3 {
 		e = nil
 	}
-	if j.parts.rules == nil {
+	if j.parts.rules == nil || len(j.parts.rules) >= maxRules {
 		j.parts.rules = make(map[sharedRule]*encodedRule)
 	}
 	j.parts.rules[key] = e
