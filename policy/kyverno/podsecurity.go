@@ -13,11 +13,11 @@ import (
 // The verdict is cached and reused for pods that are equal in all fields that
 // the checks read.
 func (r *run) evaluatePodSecurity(exceptions []*exemption) *verdict {
-	key := r.review.podKey()
-	if len(exceptions) > 0 || r.review.trace != nil || key == "" {
+	pod := r.review.podKey()
+	if len(exceptions) > 0 || r.review.trace != nil || pod == "" {
 		return r.checkPod(exceptions)
 	}
-	key += podsecurity.ImageKey(r.program.excludes, r.review.podImages)
+	key := podKey{pod, podsecurity.ImageKey(r.program.excludes, r.review.podImages)}
 	v, known := r.program.pods.find(key)
 	if !known {
 		if v = *r.checkPod(nil); v.status != StatusError {
@@ -30,24 +30,27 @@ func (r *run) evaluatePodSecurity(exceptions []*exemption) *verdict {
 // podVerdicts caches a rule's verdicts by pod. It is safe for concurrent use.
 type podVerdicts struct {
 	mu    sync.RWMutex
-	known map[string]verdict
+	known map[podKey]verdict
 }
+
+// A podKey identifies what the checks read of a pod. Rules share the text of an object's pod.
+type podKey struct{ pod, images string }
 
 // mostPods is the most verdicts of a rule that are cached.
 const mostPods = 1024
 
-func (p *podVerdicts) find(key string) (verdict, bool) {
+func (p *podVerdicts) find(key podKey) (verdict, bool) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	v, known := p.known[key]
 	return v, known
 }
 
-func (p *podVerdicts) add(key string, v verdict) {
+func (p *podVerdicts) add(key podKey, v verdict) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.known == nil {
-		p.known = make(map[string]verdict)
+		p.known = make(map[podKey]verdict)
 	}
 	if len(p.known) < mostPods {
 		v.fields = slices.Clip(v.fields)

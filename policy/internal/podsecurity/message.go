@@ -16,15 +16,14 @@ func Message(rule, level, version string, pod *Pod, violations []Violation) stri
 		return fmt.Sprintf("Validation rule '%s' passed.", rule)
 	}
 	version = cmp.Or(version, "latest")
-	var b strings.Builder
-	fmt.Fprintf(&b, `Validation rule '%s' failed. It violates PodSecurity "%s:%s": `, rule, level, version)
+	b := fmt.Appendf(nil, `Validation rule '%s' failed. It violates PodSecurity "%s:%s": `, rule, level, version)
 	for _, v := range violations {
-		fmt.Fprintf(&b, "(Forbidden reason: %s, field error list: [%s])", v.Reason, strings.Join(v.words(pod), ", "))
+		b = fmt.Appendf(b, "(Forbidden reason: %s, field error list: [%s])", v.Reason, strings.Join(v.words(pod), ", "))
 	}
-	if b.Len() > maxMessage {
-		return strings.ToValidUTF8(b.String()[:maxMessage-3], "") + "..."
+	if len(b) > maxMessage {
+		return strings.ToValidUTF8(string(b[:maxMessage-3]), "") + "..."
 	}
-	return b.String()
+	return string(b)
 }
 
 func (v *Violation) words(pod *Pod) []string {
