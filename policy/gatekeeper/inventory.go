@@ -217,12 +217,13 @@ func (i *inventory) common(cluster string) *view {
 func (i *inventory) fill() {
 	i.own, i.keyed, i.clusters = map[entryKey]bool{}, map[*render.Unit][]*entry{}, map[string]bool{}
 	first := map[entryKey]*entry{}
+	t := terms{floats: true, texts: map[string]*ast.Term{}}
 	for _, kind := range i.options.Cluster.Kinds() {
 		if !i.use.all && !i.use.kinds[kind.Kind] || !i.syncs(kind) {
 			continue
 		}
 		for _, o := range i.options.Cluster.List(kind) {
-			e := i.entry(o)
+			e := i.entry(o, t)
 			if e == nil {
 				continue
 			}
@@ -273,14 +274,14 @@ func (i *inventory) syncs(kind schema.GroupKind) bool {
 
 // entry returns an object as it is in the inventory, or nil if it is not
 // synced.
-func (i *inventory) entry(o *render.Object) *entry {
+func (i *inventory) entry(o *render.Object, t terms) *entry {
 	if e, ok := i.terms.Load(o); ok {
 		return e.(*entry)
 	}
 	var e *entry
 	if tree, namespace := i.held(o); i.config.excludes(processSync, cmp.Or(namespace, namespaceName(tree))) == nil {
 		version, _ := tree["apiVersion"].(string)
-		e = &entry{o, entryKey{namespace, version, o.GetKind(), o.GetName()}, overJSON.term(tree)}
+		e = &entry{o, entryKey{namespace, version, o.GetKind(), o.GetName()}, t.term(tree)}
 	}
 	i.terms.Store(o, e)
 	return e

@@ -126,3 +126,20 @@ func TestKindsOfInventory(t *testing.T) {
 		}
 	}
 }
+
+// TestSharedTexts holds that terms which share their texts equal those that do not.
+func TestSharedTexts(t *testing.T) {
+	t.Parallel()
+	shared := terms{floats: true, texts: map[string]*ast.Term{}}
+	for _, v := range []any{
+		map[string]any{"name": "name", "labels": map[string]any{"name": "a", "a": "name"}, "n": int64(1e6)},
+		[]any{"a", "name", map[string]any{"": ""}, nil, true, 1.5, "1.5"},
+	} {
+		if got, want := shared.term(v), overJSON.term(v); !got.Equal(want) || got.String() != want.String() {
+			t.Errorf("%v, want %v", got, want)
+		}
+	}
+	if len(shared.texts) != 6 {
+		t.Errorf("%d texts are shared, want 6: %v", len(shared.texts), shared.texts)
+	}
+}

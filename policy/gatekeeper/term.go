@@ -14,6 +14,8 @@ type terms struct {
 	// objects to Rego through JSON, so its policies print 1e+06. Parameters
 	// keep integers.
 	floats bool
+	// texts are terms of the texts so far, which many objects share, or nil.
+	texts map[string]*ast.Term
 }
 
 var (
@@ -27,7 +29,7 @@ func (t terms) term(x any) *ast.Term {
 	case nil:
 		return ast.NullTerm()
 	case string:
-		return ast.StringTerm(x)
+		return t.text(x)
 	case bool:
 		return ast.BooleanTerm(x)
 	case int64:
@@ -43,7 +45,7 @@ func (t terms) term(x any) *ast.Term {
 	case map[string]any:
 		pairs := make([][2]*ast.Term, 0, len(x))
 		for k, v := range x {
-			pairs = append(pairs, [2]*ast.Term{ast.StringTerm(k), t.term(v)})
+			pairs = append(pairs, [2]*ast.Term{t.text(k), t.term(v)})
 		}
 		return ast.NewTerm(ast.NewObject(pairs...))
 	case int:
@@ -52,6 +54,17 @@ func (t terms) term(x any) *ast.Term {
 		return ast.NumberTerm(x)
 	}
 	return ast.NullTerm()
+}
+
+func (t terms) text(s string) *ast.Term {
+	known := t.texts[s]
+	if known == nil {
+		known = ast.StringTerm(s)
+		if t.texts != nil {
+			t.texts[s] = known
+		}
+	}
+	return known
 }
 
 func (t terms) integer(n int64) ast.Number {
