@@ -38,6 +38,9 @@ func newHistory() *history { return &history{traced: make(map[tracedField]trace)
 
 // trace traces a field through change i. Many results are about the same few fields.
 func (h *history) trace(i int, pointer string) trace {
+	if h.changes[i].leaves(pointer) {
+		return trace{was: pointer, how: untouched}
+	}
 	if h.traced == nil {
 		was, touched, how := h.changes[i].trace(pointer)
 		return trace{was, touched, how}
@@ -55,6 +58,44 @@ func (h *history) trace(i int, pointer string) trace {
 type change struct {
 	before, after map[string]any
 	by            Result
+	left          []string // keys of the object whose values are equal before and after
+}
+
+// newChange returns the change from an object to another by a result's rule.
+func newChange(before, after map[string]any, by Result) change {
+	c := change{before: before, after: after, by: by}
+	for key, is := range after {
+		if was, ok := before[key]; ok && render.Equal(was, is) {
+			c.left = append(c.left, key)
+		}
+	}
+	return c
+}
+
+// leaves reports whether a pointer certainly leads to the same place before and after the change.
+// Most mutations change the metadata alone, and most results are about the spec.
+func (c *change) leaves(pointer string) bool {
+	if !strings.HasPrefix(pointer, "/") || strings.Contains(pointer, "~") {
+		return false
+	}
+	key, rest, more := strings.Cut(pointer[1:], "/")
+	if !slices.Contains(c.left, key) {
+		return false
+	}
+	for at := c.after[key]; more; {
+		key, rest, more = strings.Cut(rest, "/")
+		switch t := at.(type) {
+		case map[string]any:
+			at = t[key]
+		case []any:
+			i, err := strconv.Atoi(key)
+			if err != nil || i < 0 || i >= len(t) || strconv.Itoa(i) != key {
+				return false
+			}
+			at = t[i]
+		}
+	}
+	return true
 }
 
 // silent returns the history for results of the mutators themselves: it leads

@@ -77,13 +77,21 @@ func TestTrace(t *testing.T) {
 func TestTraceIsNeverWrong(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
-	fields := 0
+	fields, left := 0, 0
 	for range 3000 {
 		before := randomTree(r, 4).(map[string]any)
 		after := mutateTree(r, runtime.DeepCopyJSON(before)).(map[string]any)
-		c := change{before: before, after: after}
+		c := newChange(before, after, Result{})
 		eachLeaf("", after, func(pointer string, leaf any) {
 			fields++
+			for _, p := range []string{pointer, pointer + "/x/0", pointer[:strings.LastIndexByte(pointer, '/')] + "/9", pointer[:len(pointer)-1]} {
+				if was, _, how := c.trace(p); c.leaves(p) {
+					left++
+					if was != p || how != untouched {
+						t.Fatalf("%s is said to be left, and %s as %s\n%s\n%s", p, how, was, show(before), show(after))
+					}
+				}
+			}
 			was, _, how := c.trace(pointer)
 			value, found := render.Lookup(before, was)
 			if !found {
@@ -94,7 +102,10 @@ func TestTraceIsNeverWrong(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("%d fields", fields)
+	t.Logf("%d fields, %d pointers to what the change leaves", fields, left)
+	if left == 0 {
+		t.Error("no change leaves a pointer")
+	}
 }
 
 // FuzzTrace: fields of any two trees can be traced, to places that are there.
@@ -108,8 +119,13 @@ func FuzzTrace(f *testing.F) {
 			return
 		}
 		kept := runtime.DeepCopyJSON(map[string]any{"b": c.before, "a": c.after})
+		c = newChange(c.before, c.after, Result{})
 		trace := func(pointer string, _ any) {
-			if was, _, how := c.trace(pointer); how == replaced {
+			was, _, how := c.trace(pointer)
+			if c.leaves(pointer) && (was != pointer || how != untouched) {
+				t.Errorf("%s is said to be left, and %s as %s", pointer, how, was)
+			}
+			if how == replaced {
 				if _, found := render.Lookup(c.before, was); !found {
 					t.Errorf("%s is traced to %s, which is not there", pointer, was)
 				}

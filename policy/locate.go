@@ -17,6 +17,7 @@ type locator struct {
 	key     render.Key
 	fields  map[locatedField]*located
 	whole   *located // of the object as a whole
+	assumed []string // of results without assumptions of their own
 	apart   bool     // Passes takes the results, and computes the fingerprints of those that it holds
 }
 
@@ -51,10 +52,7 @@ func (l *locator) locate(r *Result) {
 	if l.asWritten(r) {
 		h = &history{}
 	}
-	assumed := make([]string, 0, 4)
-	for _, list := range [][]string{r.Assumed, l.subject.Assumed, h.doubts} {
-		assumed = append(assumed, list...)
-	}
+	var assumed []string // about the fields
 	switch len(r.Fields) {
 	case 0:
 		assumed = l.add(r, "", h, assumed)
@@ -64,17 +62,34 @@ func (l *locator) locate(r *Result) {
 		}
 	}
 	r.Fields, r.Literals = written(r.Fields, l.subject), nil
-	if len(assumed) != 1 || len(r.Assumed) != 1 {
-		r.Assumed = nil
-		for _, a := range assumed {
-			r.Assumed = appendNew(r.Assumed, a)
-		}
-	}
+	r.Assumed = l.assume(r.Assumed, h, assumed)
 	if l.apart && l.subject.Variant.IsDefault() && r.plainPass() {
 		return
 	}
 	r.setFingerprint(l.subject)
 	r.inVariant(l.subject.Variant)
+}
+
+// assume returns the assumptions of a result: its own, those about the object, and those about
+// its fields. Results with only those about the object share a list.
+func (l *locator) assume(own []string, h *history, fields []string) []string {
+	if len(own)+len(fields) > 0 || h != l.h {
+		return distinct(own, l.subject.Assumed, h.doubts, fields)
+	}
+	if l.assumed == nil {
+		l.assumed = slices.Clip(distinct(l.subject.Assumed, h.doubts))
+	}
+	return l.assumed
+}
+
+// distinct returns each text of the lists once.
+func distinct(lists ...[]string) (all []string) {
+	for _, list := range lists {
+		for _, text := range list {
+			all = appendNew(all, text)
+		}
+	}
+	return all
 }
 
 // printed returns the unit in the fingerprint of a result that has none yet.

@@ -43,10 +43,11 @@ func (c Chain) mutate(ctx context.Context, req *Request, h *history) ([]Result, 
 		if err != nil {
 			return nil, err
 		}
+		results = slices.Grow(results, len(steps))
 		for i := range steps {
 			s := &steps[i]
 			if s.Admitted != nil {
-				h.change(change{req.Admitted, s.Admitted, s.Result})
+				h.change(newChange(req.Admitted, s.Admitted, s.Result))
 				req.Admitted, req.Typed = s.Admitted, nil
 			}
 			locate(&s.Result, req, h.silent())
