@@ -20,6 +20,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -115,3 +116,31 @@ points at the line to edit.
 
 Exit codes: 0 nothing denied, 1 denied, 2 bad command line or configuration,
 3 something could not be rendered, compiled or decided, 130 interrupted.`
+
+// The exit codes, one table for all commands.
+const (
+	exitOK          = 0   // nothing denied
+	exitDenied      = 1   // denied: a failure at or above --fail-on
+	exitUsage       = 2   // bad command line or configuration
+	exitIncomplete  = 3   // something could not be rendered, compiled or decided
+	exitInterrupted = 130 // SIGINT
+)
+
+// stdio holds the streams of a command.
+type stdio struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// exitCode returns the exit code for an error.
+func exitCode(err error) int {
+	var ended *supervise.Ended
+	var incomplete *supervise.Incomplete
+	switch {
+	case errors.As(err, &ended):
+		return ended.Code
+	case errors.As(err, &incomplete):
+		return exitIncomplete
+	}
+	return exitUsage
+}

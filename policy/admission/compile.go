@@ -7,6 +7,7 @@ import (
 
 	celgo "github.com/google/cel-go/cel"
 	v1 "k8s.io/api/admissionregistration/v1"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 
 	"github.com/preadmit/preadmit/policy"
@@ -283,4 +284,31 @@ func (c *compiler) explain(p *v1.ValidatingAdmissionPolicy, m *mutates, e *cel.E
 		return err
 	}
 	return fmt.Errorf("needs Kubernetes %v or newer: %w", needed, err)
+}
+
+// The groups of a policy's expressions that share a budget.
+const (
+	conditionsGroup = iota
+	validationsGroup
+	annotationsGroup
+)
+
+// plan returns the plans of the policy's expressions. Validations and their messages
+// share a budget, but not the variables.
+func (c *compiled) plan() *cel.Plans {
+	return cel.NewPlans(&c.names, cel.Programs(c.variables),
+		cel.Group{Budget: celconfig.RuntimeCELCostBudgetMatchConditions, Rounds: 1, Programs: cel.Programs(c.conditions)},
+		cel.Group{Budget: celconfig.RuntimeCELCostBudget, Rounds: 2, Programs: cel.Programs(c.validations, c.messages)},
+		cel.Group{Budget: celconfig.RuntimeCELCostBudget, Rounds: 1, Programs: cel.Programs(c.annotations)},
+	)
+}
+
+// cover counts the branches of the policy's expressions.
+func (c *compiled) cover(coverage *policy.Coverage) {
+	if coverage == nil || c.object.Span("").File == "" { // a policy of a pack
+		return
+	}
+	c.each(func(e *cel.Expression) {
+		e.Cover(coverage, c.object, policy.Branch{Engine: c.engine(), Policy: c.policy.Name, Rule: e.Rule})
+	})
 }

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/policy/internal/match"
+	"github.com/preadmit/preadmit/render"
 )
 
 // evaluate adds the results of one policy with its bindings.
@@ -253,4 +255,51 @@ func (b *bound) actionOf(v *verdict, action policy.Action) policy.Action {
 	default:
 		return action
 	}
+}
+
+// Evaluate evaluates the expressions of one policy for a request, for tests of
+// expressions. It ignores the policy's match constraints and bindings. params
+// is the parameter; nil is null. The request must be one that a Chain has
+// completed, with a user. It fails if ctx ends or if there is no such policy.
+func (e *Engine) Evaluate(ctx context.Context, req *policy.Request, name string, params *render.Object) ([]policy.Result, error) {
+	named := e.named(name, req.Subject().Unit)
+	if len(named) == 0 {
+		return nil, fmt.Errorf("there is no ValidatingAdmissionPolicy %s", name)
+	}
+	b, p := named[0], nullParam
+	if kind := b.policy.Spec.ParamKind; params != nil && kind != nil {
+		p = e.param(params, policy.ParseGroupVersion(kind.APIVersion).WithKind(kind.Kind))
+		if p.err != nil {
+			return nil, p.err
+		}
+	}
+	as := policy.Version{Resource: req.Resource.GroupVersionResource, Kind: req.Kind}
+	all := results{expected: len(b.validations)}
+	r := newReview(ctx, e, req)
+	r.userKnown = true
+	for _, v := range r.run.setUp(b.compiled, p, as).verdicts() {
+		all.add(b, policy.Deny, v)
+	}
+	return all.list, ctx.Err()
+}
+
+// verdictsOf evaluates a policy with a parameter, or reuses the verdicts on an
+// object whose fields are equal, as far as the policy reads them.
+func (r *review) verdictsOf(c *compiled, p *param, as policy.Version) []verdict {
+	o := r.objects.In(as.Kind)
+	if o.Err != nil || !r.repeatable(p, as) {
+		return r.run.setUp(c, p, as).verdicts()
+	}
+	return c.repeats.Verdicts(&r.key, o.Object, (*verdict).decided, func() ([]verdict, bool) {
+		return r.run.setUp(c, p, as).verdicts(), true
+	})
+}
+
+func (v *verdict) decided() policy.Outcome { return v.outcome }
+
+// repeatable reports whether verdicts depend on the object alone.
+func (r *review) repeatable(p *param, as policy.Version) bool {
+	o := &r.engine.options
+	return !o.Cost && o.Coverage == nil && p.object == nil && p.assumed == "" &&
+		r.req.Operation != policy.Delete && as.Kind == r.req.Kind && as.Kind.Kind != "Secret"
 }

@@ -2,6 +2,8 @@ package explain
 
 import (
 	"reflect"
+	"regexp"
+	"strings"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -329,3 +331,30 @@ func (i *iterator) Next() ref.Val {
 }
 func (i *iterator) Type() ref.Type { return types.IteratorType }
 func (i *iterator) Value() any     { return nil }
+
+// Literals returns the string literals in the failed part of the expression,
+// with which the field was compared.
+func (c *Culprit) Literals() []string {
+	if c.failed == nil {
+		return nil
+	}
+	return c.failed.literals()
+}
+
+// literals returns the texts that the expression has in quotes.
+func (c *code) literals() []string {
+	c.quoting.Do(func() {
+		text := c.shortSource()
+		if !strings.ContainsAny(text, `'"`) {
+			return
+		}
+		for _, m := range literal.FindAllStringSubmatch(text, -1) {
+			if s := strings.ReplaceAll(m[1]+m[2], `\\`, `\`); s != "" {
+				c.quoted = append(c.quoted, s)
+			}
+		}
+	})
+	return c.quoted
+}
+
+var literal = regexp.MustCompile(`'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"`)

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/jmespath"
 )
 
 // MaxData bounds the bytes that functions read or return.
@@ -258,3 +259,32 @@ func field(of, name ref.Val) (value, err ref.Val) {
 
 // FixedNow is the time for policies if no time is set.
 func FixedNow() time.Time { return time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC) }
+
+// decodeCertificate is JMESPath's x509_decode, with the exponent as an integer.
+func decodeCertificate(text string) ref.Val {
+	tree, err := jmespath.Certificate(text)
+	if err != nil {
+		return types.NewErr("%s", err)
+	}
+	key := tree["PublicKey"].(map[string]any)
+	key["E"] = int64(key["E"].(float64))
+	return Frozen(tree)
+}
+
+// defaultPattern is the pattern of random() without an argument.
+const defaultPattern = "[0-9a-z]{8}"
+
+const maxRandom = 4 << 10 // bytes
+
+// randomString returns a string that a regular expression matches. It is always
+// the same one, and results that depend on it have an assumption.
+func randomString(pattern string) ref.Val {
+	switch text, err := jmespath.Example(pattern); {
+	case err != nil:
+		return types.NewErr("invalid regular expression")
+	case len(text) > maxRandom:
+		return types.NewErr("a random string of more than %d bytes refused", maxRandom)
+	default:
+		return types.String(text)
+	}
+}

@@ -133,3 +133,15 @@ func (p *Program) prepare(term *ast.Term, refs []ast.Ref) (*Query, error) {
 	_, isOne := term.Value.(ast.Ref)
 	return &Query{p, refs[0], qc, body, new(atomic.Int32), newPlan(p.compiler, refs, !isOne), new(usage), new(sync.Pool)}, nil
 }
+
+// PrepareAll prepares one query for several documents. Its answer is the array of
+// their values, in order, and rules that they share are evaluated once. If one is
+// undefined, so is the answer; therefore each must be defined for every input, like a
+// partial set.
+func (p *Program) PrepareAll(refs []ast.Ref) (*Query, error) {
+	terms := make([]*ast.Term, len(refs))
+	for i, ref := range refs {
+		terms[i] = ast.NewTerm(ref)
+	}
+	return p.prepare(ast.ArrayTerm(terms...), refs)
+}
