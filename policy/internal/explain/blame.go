@@ -30,6 +30,7 @@ type collector struct {
 	r      *run
 	found  []finding
 	atom   *node
+	choice bool // below an || or a search, of which one alternative suffices
 	gen    uint32
 	budget int
 }

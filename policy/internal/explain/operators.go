@@ -8,19 +8,24 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// logic blames the operands of && and ||. Of a false && it is the first false
-// operand, because it guards the later ones. Of a true || it is every true
-// operand. Otherwise all operands share the blame.
+// logic blames the operands of && and ||. Of a false && it is every false operand, the
+// first one most, and of a true || every true one, also those that CEL does not reach.
+// Within a choice it is only the first false operand of an &&, which guards the later
+// ones. Otherwise all operands share the blame.
 func (c *collector) logic(n *node, want bool, k rank) bool {
 	conjunction := n.x.op == opAnd
-	switch {
-	case conjunction && want:
-		return c.blame(n.kids[len(n.kids)-1], want, k)
-	case !conjunction && !want:
+	if conjunction == want {
 		found := false
 		for _, kid := range c.further(n) {
-			if kid.val == types.True {
-				found = c.blame(kid, want, k) || found
+			if kid.val != types.Bool(!want) {
+				continue
+			}
+			found = c.blame(kid, want, k) || found
+			if conjunction && c.choice {
+				break
+			}
+			if conjunction {
+				k = max(k, second)
 			}
 		}
 		return found
@@ -53,6 +58,9 @@ func parts(n *node, o op, to []*node) []*node {
 // they only test for presence before a ||, or if another alternative was closer
 // to being true.
 func (c *collector) joint(n *node, conjunction bool, k rank) bool {
+	outer := c.choice
+	c.choice = c.choice || !conjunction
+	defer func() { c.choice = outer }()
 	kids, before := parts(n, n.x.op, nil), len(c.found)
 	best, telling, found := 0, 0, false
 	for _, kid := range kids {

@@ -119,12 +119,12 @@ func isWithin(p *place, of []finding) bool {
 
 // apart collects into a list of its own.
 func (c *collector) apart(walk func()) []finding {
-	found, gen := c.found, c.gen
-	c.found = nil
+	found, gen, choice := c.found, c.gen, c.choice
+	c.found, c.choice = nil, true
 	c.begin(c.budget)
 	walk()
 	sub := c.found
-	c.found, c.gen = found, gen
+	c.found, c.gen, c.choice = found, gen, choice
 	return sub
 }
 
