@@ -183,7 +183,8 @@ func Updates(reqs []Request) map[render.Key]*Request {
 
 // Compare marks results of the head as New or Unchanged, by fingerprint and
 // outcome, and appends the Absent ones: failures and undecided results of the
-// base that the head no longer has. A failure of more fields than in the base is New, too.
+// base that the head no longer has. A failure at more fields than in the base is New,
+// and one at fewer fields is Unchanged, also if the first field is another.
 // Of units that can't be compared only Unchanged results get a mark; the others count, as
 // do those that say that the run ended early.
 func (c Comparison) Compare(head []Result) []Result {
@@ -195,32 +196,75 @@ func (c Comparison) Compare(head []Result) []Result {
 			failing[id] = append(failing[id], c.Base[i].Fields...)
 		}
 	}
+	var unknown []*Result
 	for i := range head {
 		r := &head[i]
 		if r.CutShort() {
 			continue
 		}
-		if id := r.comparable(c.BaseUnit(r.Object)); known[id] > 0 {
-			known[id]--
-			r.Baseline = Unchanged
-			if r.Outcome == Fail && c.more(r, failing[id]) {
-				r.Baseline = New
-			}
-		} else if !c.incomparable(r) {
-			r.Baseline = New
-		}
-	}
-	for i := range c.Base {
-		r := c.Base[i]
-		id := r.comparable(r.Object.Unit)
-		if known[id] == 0 || r.Outcome == Pass || r.Outcome == Skip || r.CutShort() || c.Stopped[r.Object.Unit] || c.incomparable(&r) {
+		id := r.comparable(c.BaseUnit(r.Object))
+		if known[id] == 0 {
+			unknown = append(unknown, r)
 			continue
 		}
 		known[id]--
-		r.Baseline = Absent
-		head = append(head, r)
+		r.Baseline = Unchanged
+		if r.Outcome == Fail && len(r.Fields) > 1 && c.update(r.Object) != nil && c.more(r, failing[id]) {
+			r.Baseline = New
+		}
+	}
+	var gone []*Result
+	for i := range c.Base {
+		r := &c.Base[i]
+		if id := r.comparable(r.Object.Unit); known[id] > 0 && r.Outcome != Pass && r.Outcome != Skip && !r.CutShort() {
+			known[id]--
+			gone = append(gone, r)
+		}
+	}
+	for _, r := range c.compareFields(unknown, gone) {
+		if !c.Stopped[r.Object.Unit] && !c.incomparable(r) {
+			absent := *r
+			absent.Baseline = Absent
+			head = append(head, absent)
+		}
 	}
 	return head
+}
+
+// compareFields marks results of the head whose first field does not fail so in the base.
+// It returns those of the base's results that no longer fail at any of their fields.
+func (c Comparison) compareFields(head, base []*Result) []*Result {
+	were := make(map[string][]*Result)
+	for _, r := range base {
+		if r.Outcome == Fail && len(r.Fields) > 0 {
+			id := r.failure(r.Object.Unit)
+			were[id] = append(were[id], r)
+		}
+	}
+	remain := make(map[*Result]bool) // results of the base whose failure the head has, too
+	for _, r := range head {
+		if !c.incomparable(r) {
+			r.Baseline = New
+		}
+		if r.Outcome != Fail || len(r.Fields) == 0 {
+			continue
+		}
+		for _, was := range were[r.failure(c.BaseUnit(r.Object))] {
+			if !remain[was] && !c.more(r, was.Fields) {
+				r.Baseline, remain[was] = Unchanged, true
+				break
+			}
+		}
+	}
+	for _, r := range head {
+		if r.Baseline != New || len(r.Fields) < 2 {
+			continue
+		}
+		for _, was := range were[r.failure(c.BaseUnit(r.Object))] {
+			remain[was] = remain[was] || c.any(r, was.Fields)
+		}
+	}
+	return slices.DeleteFunc(base, func(r *Result) bool { return remain[r] })
 }
 
 // Differing returns the failures and undecided results among compared ones that are not
@@ -257,17 +301,30 @@ func Differing(compared []Result) []Result {
 }
 
 // more reports whether a result's fields include one that is not among those of the
-// base's object. Elements of lists are compared by name, as in fingerprints.
+// base's object.
 func (c Comparison) more(r *Result, was []string) bool {
-	update := c.update(r.Object)
-	if update == nil || len(r.Fields) < 2 {
-		return false
+	same := c.among(r, was)
+	return slices.ContainsFunc(r.Fields, func(f string) bool { return !same(f) })
+}
+
+// any reports whether a result's fields include one that is among those of the base's
+// object.
+func (c Comparison) any(r *Result, was []string) bool {
+	return slices.ContainsFunc(r.Fields, c.among(r, was))
+}
+
+// among returns a function that reports whether a field of a result is one of those of
+// the base's object. Elements of lists are compared by name, as in fingerprints.
+func (c Comparison) among(r *Result, was []string) func(field string) bool {
+	var base, head *render.Object
+	if update := c.update(r.Object); update != nil {
+		base, head = update.OldObject, update.Object
 	}
 	names := make(map[string]bool, len(was))
 	for _, f := range was {
-		names[stablePointer(update.OldObject, f)] = true
+		names[stablePointer(base, f)] = true
 	}
-	return slices.ContainsFunc(r.Fields, func(f string) bool { return !names[stablePointer(update.Object, f)] })
+	return func(field string) bool { return names[stablePointer(head, field)] }
 }
 
 // BaseUnit returns the unit that an object had in the base.
@@ -290,6 +347,17 @@ func (c Comparison) update(o render.Key) *Request {
 
 func (c Comparison) incomparable(r *Result) bool {
 	return r.Object.Unit != "" && r.Object.Kind != "" && c.Incomparable != nil && c.Incomparable(r.Object.Unit)
+}
+
+// failure returns a key that is equal for failures of the same rule and object of a unit
+// in the base, whichever fields fail. A rule of Rego can have several failures, which
+// differ by their message.
+func (r *Result) failure(unit string) string {
+	key := []string{r.Engine, r.Policy, r.Rule, group(r.Object.APIVersion), r.Object.Kind, r.Object.Namespace, r.Object.Name, unit, string(r.Action)}
+	if r.Engine == EngineGatekeeper || r.Engine == EngineRego {
+		key = append(key, r.Message)
+	}
+	return strings.Join(key, "\x00")
 }
 
 // comparable returns a key that is equal for results which say the same about

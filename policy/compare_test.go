@@ -176,7 +176,8 @@ func TestCompare(t *testing.T) {
 }
 
 // TestCompareMore holds that a rule which fails at one field more is new, and that a
-// list in another order, or a field that was fixed, is not.
+// list in another order, or a field that was fixed, is not. A failure is fixed only if it
+// is at none of its fields any more.
 func TestCompareMore(t *testing.T) {
 	t.Parallel()
 	const one, two = "{name: one, image: x}", "{name: two, image: x}"
@@ -187,13 +188,17 @@ func TestCompareMore(t *testing.T) {
 	for what, c := range map[string]struct {
 		base, head             string
 		baseFields, headFields []string
-		want                   Baseline
+		want                   string
 	}{
-		"both before":       {one + ", " + two, one + ", " + two, []string{first, second}, []string{first, second}, Unchanged},
-		"the second now":    {one + ", " + two, one + ", " + two, []string{first}, []string{first, second}, New},
-		"the second fixed":  {one + ", " + two, one + ", " + two, []string{first, second}, []string{first}, Unchanged},
-		"another order":     {one + ", " + two, two + ", " + one, []string{first, second}, []string{second, first}, Unchanged},
-		"another container": {one + ", " + two, one + ", {name: three, image: x}", []string{first, second}, []string{first, second}, New},
+		"both before":       {one + ", " + two, one + ", " + two, []string{first, second}, []string{first, second}, "unchanged"},
+		"the second now":    {one + ", " + two, one + ", " + two, []string{first}, []string{first, second}, "new"},
+		"the second fixed":  {one + ", " + two, one + ", " + two, []string{first, second}, []string{first}, "unchanged"},
+		"another order":     {one + ", " + two, two + ", " + one, []string{first, second}, []string{second, first}, "unchanged"},
+		"another container": {one + ", " + two, one + ", {name: three, image: x}", []string{first, second}, []string{first, second}, "new"},
+		"the first fixed":   {one + ", " + two, one + ", " + two, []string{first, second}, []string{second}, "unchanged"},
+		"the first now":     {one + ", " + two, one + ", " + two, []string{second}, []string{first, second}, "new"},
+		"one for the other": {one + ", " + two, one + ", " + two, []string{first}, []string{second}, "new absent"},
+		"fixed by its name": {one + ", " + two, two, []string{first, second}, []string{first}, "unchanged"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -205,8 +210,12 @@ func TestCompareMore(t *testing.T) {
 			base, head := pod(c.base), pod(c.head)
 			head[0].Object["metadata"].(map[string]any)["labels"] = map[string]any{"changed": "true"}
 			comparison := Comparison{Base: result(base, c.baseFields), Updates: Updates(Requests(base, head))}
-			if got := comparison.Compare(result(head, c.headFields)); len(got) != 1 || got[0].Baseline != c.want {
-				t.Errorf("got %v, want %s", got, c.want)
+			var got []string
+			for _, r := range comparison.Compare(result(head, c.headFields)) {
+				got = append(got, string(r.Baseline))
+			}
+			if diff := cmp.Diff(c.want, strings.Join(got, " ")); diff != "" {
+				t.Error(diff)
 			}
 		})
 	}
@@ -220,6 +229,27 @@ func TestCompareCutShort(t *testing.T) {
 		r := Result{Engine: EngineRender, Rule: rule, Outcome: Error, Action: Deny, Identity: "same"}
 		if got := (Comparison{Base: []Result{r}}).Compare([]Result{r}); len(got) != 1 || got[0].Baseline != "" {
 			t.Errorf("%s: %+v, want one result without a mark", rule, got)
+		}
+	}
+}
+
+// TestCompareMessages holds that another failure of a Rego rule is new, also if it is at
+// a field at which the rule failed before, because one rule can have several failures.
+func TestCompareMessages(t *testing.T) {
+	t.Parallel()
+	failure := func(message string, fields ...string) Result {
+		r := Result{Engine: EngineRego, Policy: "main", Rule: "deny", Outcome: Fail, Action: Deny, Message: message, Fields: fields}
+		r.Object = render.Key{APIVersion: "v1", Kind: "ConfigMap", Name: "a"}
+		return r.Fingerprinted()
+	}
+	comparison := Comparison{Base: []Result{failure("one", "/data/a", "/data/b")}}
+	for message, want := range map[string]string{"one": "unchanged", "two": "new absent"} {
+		var got []string
+		for _, r := range comparison.Compare([]Result{failure(message, "/data/b")}) {
+			got = append(got, string(r.Baseline))
+		}
+		if diff := cmp.Diff(want, strings.Join(got, " ")); diff != "" {
+			t.Errorf("%s: %s", message, diff)
 		}
 	}
 }
