@@ -1,8 +1,6 @@
 package gatekeeper
 
 import (
-	"sync/atomic"
-
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/policy/internal/rego"
@@ -10,29 +8,18 @@ import (
 
 // cover declares expressions as branches of the template's rules. nil counts nothing.
 func (r *regoCompiler) cover() rego.Cover {
-	if r.coverage == nil {
-		return nil
-	}
-	return func(e rego.CoveredExpr) (held, failed *atomic.Int64) {
+	return rego.NewCover(r.coverage, func(e rego.CoveredExpr) (b policy.Branch, ok bool) {
 		text, ok := r.texts[e.Module]
 		if !ok {
-			return nil, nil // the hook module
+			return b, false // the hook module
 		}
 		at := inside(r.object, e.Module, text, e.Location.Row, e.Location.Col)
 		if at.File == "" {
 			at = r.object.Span(e.Module)
 		}
-		b := policy.Branch{
-			Engine: policy.EngineGatekeeper, Policy: r.object.GetName(), Rule: e.Rule, Part: policy.Shorten(e.Text, maxCoveredText), Case: "true", Origin: at,
-		}
-		held = r.coverage.Declare(b)
-		b.Case = "false"
-		return held, r.coverage.Declare(b)
-	}
+		return policy.Branch{Engine: policy.EngineGatekeeper, Policy: r.object.GetName(), Origin: at}, true
+	})
 }
-
-// maxCoveredText bounds the text of an expression.
-const maxCoveredText = 200
 
 // cover counts the branches of a template's CEL expressions.
 func (t *template) cover(coverage *policy.Coverage) {

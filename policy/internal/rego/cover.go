@@ -6,6 +6,8 @@ import (
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/topdown"
+
+	"github.com/preadmit/preadmit/policy"
 )
 
 // A CoveredExpr is an expression of a rule's body whose outcomes are counted.
@@ -18,6 +20,28 @@ type CoveredExpr struct {
 
 // A Cover returns the counters of how often an expression held and failed.
 type Cover func(CoveredExpr) (held, failed *atomic.Int64)
+
+// NewCover returns a Cover that declares a branch for each outcome of an expression.
+// branchOf returns the expression's policy and place; ok is false if it is not counted.
+// If c is nil, the Cover is nil, too.
+func NewCover(c *policy.Coverage, branchOf func(CoveredExpr) (b policy.Branch, ok bool)) Cover {
+	if c == nil {
+		return nil
+	}
+	return func(e CoveredExpr) (held, failed *atomic.Int64) {
+		b, ok := branchOf(e)
+		if !ok {
+			return nil, nil
+		}
+		b.Rule, b.Part, b.Case = e.Rule, policy.Shorten(e.Text, maxCoveredText), "true"
+		held = c.Declare(b)
+		b.Case = "false"
+		return held, c.Declare(b)
+	}
+}
+
+// maxCoveredText bounds the text of an expression.
+const maxCoveredText = 200
 
 // coverage holds the counters of a program's expressions.
 type coverage map[exprKey]*exprCount
