@@ -58,9 +58,9 @@ func (c *collector) add(at *place, k rank) bool {
 	return true
 }
 
-// once reports whether the question is asked for the first time, and otherwise
+// firstAsked reports whether the question is asked for the first time, and otherwise
 // the earlier answer. Because of variables the nodes form a graph, not a tree.
-func (c *collector) once(n *node, question uint16) (first, found bool) {
+func (c *collector) firstAsked(n *node, question uint16) (first, found bool) {
 	if n.gen != c.gen {
 		n.gen, n.seen, n.hit = c.gen, 0, 0
 	}
@@ -71,7 +71,7 @@ func (c *collector) once(n *node, question uint16) (first, found bool) {
 	return true, false
 }
 
-func question(want bool, k rank) uint16 {
+func questionBit(want bool, k rank) uint16 {
 	q := uint16(1) << k
 	if want {
 		q <<= 3
@@ -82,8 +82,8 @@ func question(want bool, k rank) uint16 {
 // blame collects the places that kept n from having the value want. It reports
 // whether it found any.
 func (c *collector) blame(n *node, want bool, k rank) bool {
-	q := question(want, k)
-	first, found := c.once(n, q)
+	q := questionBit(want, k)
+	first, found := c.firstAsked(n, q)
 	if !first {
 		return found
 	}
@@ -176,7 +176,7 @@ func (c *collector) operands(n *node, k rank) bool {
 // whether it found any.
 func (c *collector) trace(n *node, k rank) bool {
 	q := uint16(1) << (6 + k)
-	first, found := c.once(n, q)
+	first, found := c.firstAsked(n, q)
 	if !first {
 		return found
 	}

@@ -210,7 +210,7 @@ func (r *run) listLiteral(n *node) {
 	for i, k := range n.kids {
 		if n.x.optional[i] {
 			var err ref.Val
-			if k, err = r.present(k); err != nil {
+			if k, err = r.optionalValue(k); err != nil {
 				n.val = err
 				return
 			}
@@ -226,7 +226,7 @@ func (r *run) entries(n *node) (keys, values []*node, err ref.Val) {
 	for i := 0; i < len(n.kids); i += 2 {
 		k, v := n.kids[i], n.kids[i+1]
 		if n.x.optional[i/2] {
-			if v, err = r.present(v); err != nil {
+			if v, err = r.optionalValue(v); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -248,8 +248,8 @@ func validKey(v ref.Val) bool {
 	return false
 }
 
-// present returns the node of an optional's value, or nil if it has none.
-func (r *run) present(k *node) (*node, ref.Val) {
+// optionalValue returns the node of an optional's value, or nil if it has none.
+func (r *run) optionalValue(k *node) (*node, ref.Val) {
 	o, ok := k.val.(*types.Optional)
 	switch {
 	case !ok:

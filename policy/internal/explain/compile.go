@@ -133,7 +133,7 @@ const (
 func (c *compiler) program(a *cel.Ast) (*code, error) {
 	c.ast = a.NativeRep()
 	x, err := c.compile(c.ast.Expr())
-	if err == nil && whole(x) {
+	if err == nil && readsAllVariables(x) {
 		for _, i := range c.variables {
 			c.needed = append(c.needed, i)
 		}
@@ -141,12 +141,12 @@ func (c *compiler) program(a *cel.Ast) (*code, error) {
 	return x, err
 }
 
-// whole reports whether x uses variables as a map, not by name.
-func whole(x *code) bool {
+// readsAllVariables reports whether x uses variables as a map, not by name.
+func readsAllVariables(x *code) bool {
 	if x == nil || x.op == opRoot {
 		return x != nil && x.name == "variables"
 	}
-	return slices.ContainsFunc(x.args, whole)
+	return slices.ContainsFunc(x.args, readsAllVariables)
 }
 
 func (c *compiler) compile(e ast.Expr) (*code, error) {
@@ -179,12 +179,12 @@ func (c *compiler) compile(e ast.Expr) (*code, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.mark(x)
+	c.markFrames(x)
 	return x, nil
 }
 
-// mark records on which enclosing frames x depends, counted from the outermost.
-func (c *compiler) mark(x *code) {
+// markFrames records on which enclosing frames x depends, counted from the outermost.
+func (c *compiler) markFrames(x *code) {
 	if x.op == opLocal {
 		x.uses |= 1 << min(len(c.scopes)-1-x.depth, 63)
 	}

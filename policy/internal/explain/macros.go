@@ -20,25 +20,25 @@ func (c *compiler) comprehension(x *code, e ast.ComprehensionExpr) error {
 	if e.HasIterVar2() {
 		x.vars = 2
 	}
-	if err := c.part(x, argRange, e.IterRange()); err != nil {
+	if err := c.compileArg(x, argRange, e.IterRange()); err != nil {
 		return err
 	}
 	if s.op == opBind || s.op == opFold {
 		return c.fold(x, e)
 	}
 	c.scopes = append(c.scopes, scope{[3]string{e.IterVar(), e.IterVar2(), ""}})
-	defer c.leave()
+	defer c.leaveScope()
 	for i, part := range []ast.Expr{argTest: s.test, argBody: s.body, argBody2: s.body2} {
-		if err := c.part(x, i, part); err != nil {
+		if err := c.compileArg(x, i, part); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *compiler) leave() { c.scopes = c.scopes[:len(c.scopes)-1] }
+func (c *compiler) leaveScope() { c.scopes = c.scopes[:len(c.scopes)-1] }
 
-func (c *compiler) part(x *code, i int, e ast.Expr) (err error) {
+func (c *compiler) compileArg(x *code, i int, e ast.Expr) (err error) {
 	if e != nil {
 		x.args[i], err = c.compile(e)
 	}
@@ -47,7 +47,7 @@ func (c *compiler) part(x *code, i int, e ast.Expr) (err error) {
 
 // fold compiles the parts of a comprehension as CEL evaluates it.
 func (c *compiler) fold(x *code, e ast.ComprehensionExpr) error {
-	if err := c.part(x, argInit, e.AccuInit()); err != nil {
+	if err := c.compileArg(x, argInit, e.AccuInit()); err != nil {
 		return err
 	}
 	s := scope{[3]string{e.IterVar(), e.IterVar2(), e.AccuVar()}}
@@ -55,16 +55,16 @@ func (c *compiler) fold(x *code, e ast.ComprehensionExpr) error {
 		s = scope{[3]string{"", "", e.AccuVar()}}
 	}
 	c.scopes = append(c.scopes, s)
-	defer c.leave()
+	defer c.leaveScope()
 	if x.op == opFold {
-		if err := c.part(x, argCond, e.LoopCondition()); err != nil {
+		if err := c.compileArg(x, argCond, e.LoopCondition()); err != nil {
 			return err
 		}
-		if err := c.part(x, argStep, e.LoopStep()); err != nil {
+		if err := c.compileArg(x, argStep, e.LoopStep()); err != nil {
 			return err
 		}
 	}
-	return c.part(x, argResult, e.Result())
+	return c.compileArg(x, argResult, e.Result())
 }
 
 func recognise(e ast.ComprehensionExpr) shape {

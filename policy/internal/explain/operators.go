@@ -16,7 +16,7 @@ func (c *collector) logic(n *node, want bool, k rank) bool {
 	conjunction := n.x.op == opAnd
 	if conjunction == want {
 		found := false
-		for _, kid := range c.further(n) {
+		for _, kid := range c.evalRest(n) {
 			if kid.val != types.Bool(!want) {
 				continue
 			}
@@ -30,11 +30,11 @@ func (c *collector) logic(n *node, want bool, k rank) bool {
 		}
 		return found
 	}
-	return c.joint(n, conjunction, k)
+	return c.decidedTogether(n, conjunction, k)
 }
 
-// further evaluates the operands that CEL leaves out once one has decided.
-func (c *collector) further(n *node) []*node {
+// evalRest evaluates the operands that CEL leaves out once one has decided.
+func (c *collector) evalRest(n *node) []*node {
 	for len(n.kids) < len(n.x.args) {
 		n.kids = append(n.kids, c.r.eval(n.x.args[len(n.kids)], n.frame))
 	}
@@ -52,12 +52,12 @@ func parts(n *node, o op, to []*node) []*node {
 	return to
 }
 
-// joint blames operands that decided together: of an || all operands were
+// decidedTogether blames operands that decided together: of an || all operands were
 // false, or of an && all were true and should not have been. The last operand
 // is the likeliest cause. Earlier ones are conditions; they are weak causes if
 // they only test for presence before a ||, or if another alternative was closer
 // to being true.
-func (c *collector) joint(n *node, conjunction bool, k rank) bool {
+func (c *collector) decidedTogether(n *node, conjunction bool, k rank) bool {
 	outer := c.choice
 	c.choice = c.choice || !conjunction
 	defer func() { c.choice = outer }()
@@ -98,14 +98,14 @@ func (c *collector) joint(n *node, conjunction bool, k rank) bool {
 func (c *collector) alternatives(n *node, before int, k rank) {
 	found := c.found[before:]
 	exists := slices.ContainsFunc(found, func(f finding) bool {
-		return f.rank == k && f.there() && f.at.root.class == class(found)
+		return f.rank == k && f.isPresent() && f.at.root.class == firstClass(found)
 	})
 	for i := range found {
 		f := &found[i]
 		if f.rank != k {
 			continue
 		}
-		if exists && !f.there() {
+		if exists && !f.isPresent() {
 			f.rank = k.below()
 		}
 		if len(n.x.source()) <= maxLine {
@@ -114,7 +114,7 @@ func (c *collector) alternatives(n *node, before int, k rank) {
 	}
 }
 
-func (f *finding) there() bool {
+func (f *finding) isPresent() bool {
 	_, there := f.at.value()
 	return there
 }
@@ -195,15 +195,15 @@ func (c *collector) alternative(n *node, want bool, k rank) bool {
 	if len(n.kids) == 2 {
 		return c.optional(n, k)
 	}
-	if inner := content(n.kids[0]); inner != nil && c.blame(inner, want, k) {
+	if inner := optionalContent(n.kids[0]); inner != nil && c.blame(inner, want, k) {
 		return true
 	}
 	return c.trace(n.kids[0], k)
 }
 
-// content returns the node of the value in an optional, if the expression made
+// optionalContent returns the node of the value in an optional, if the expression made
 // the optional.
-func content(n *node) *node {
+func optionalContent(n *node) *node {
 	for n != nil && n.x != nil {
 		switch {
 		case n.via != nil:

@@ -12,7 +12,7 @@ import (
 // every blames a failed all().
 func (c *collector) every(n *node, want bool, k rank) bool {
 	if !want {
-		return c.miss(n, false, k)
+		return c.noneFound(n, false, k)
 	}
 	return c.each(n, want, k)
 }
@@ -36,7 +36,7 @@ func (c *collector) each(n *node, want bool, k rank) bool {
 // some blames a failed exists().
 func (c *collector) some(n *node, want bool, k rank) bool {
 	if want {
-		return c.miss(n, true, k)
+		return c.noneFound(n, true, k)
 	}
 	return c.each(n, false, k)
 }
@@ -47,16 +47,16 @@ func (c *collector) exactlyOne(n *node, want bool, k rank) bool {
 			return c.each(n, false, k)
 		}
 	}
-	return want && c.miss(n, true, k)
+	return want && c.noneFound(n, true, k)
 }
 
-// miss blames a search, such as exists(), that found no element whose test is
+// noneFound blames a search, such as exists(), that found no element whose test is
 // want. If some candidates came closest, it blames the fields missing in them.
 // Otherwise it blames the value that was searched for if that comes from the
 // object, such as an image that is not in a list of allowed ones. If the list
 // comes from the object and its elements have a key, it blames the list;
 // otherwise it blames all candidates.
-func (c *collector) miss(n *node, want bool, k rank) bool {
+func (c *collector) noneFound(n *node, want bool, k rank) bool {
 	if len(n.turns) == 0 {
 		return c.emptyList(n, k)
 	}
@@ -72,18 +72,18 @@ func (c *collector) miss(n *node, want bool, k rank) bool {
 	}
 	inside, outside := c.candidates(n, want, best)
 	switch {
-	case len(outside) > 0 && (len(inside) == 0 || class(outside) <= class(inside)):
+	case len(outside) > 0 && (len(inside) == 0 || firstClass(outside) <= firstClass(inside)):
 		rest := weak
 		if best > 0 {
 			rest = k.below()
 		}
-		c.take(inside, rest)
-		return c.take(outside, k)
+		c.addAll(inside, rest)
+		return c.addAll(outside, k)
 	case best == 0 && lookup && c.absent(n, k):
 	default:
-		c.take(inside, k)
+		c.addAll(inside, k)
 	}
-	c.take(outside, k)
+	c.addAll(outside, k)
 	return len(inside)+len(outside) > 0
 }
 
@@ -97,9 +97,9 @@ func (c *collector) candidates(n *node, want bool, best int) (inside, outside []
 		}
 		own := []finding{{at: t.elem.at}}
 		if t.elem.at == nil {
-			own = c.apart(func() { c.trace(t.elem, strong) })
+			own = c.separately(func() { c.trace(t.elem, strong) })
 		}
-		for _, f := range c.apart(func() { c.blame(t.test, want, strong) }) {
+		for _, f := range c.separately(func() { c.blame(t.test, want, strong) }) {
 			if isWithin(f.at, own) {
 				inside = append(inside, f)
 			} else {
@@ -117,8 +117,8 @@ func isWithin(p *place, of []finding) bool {
 	return slices.ContainsFunc(of, func(f finding) bool { return f.at != nil && p.within(f.at) })
 }
 
-// apart collects into a list of its own.
-func (c *collector) apart(walk func()) []finding {
+// separately collects into a list of its own.
+func (c *collector) separately(walk func()) []finding {
 	found, gen, choice := c.found, c.gen, c.choice
 	c.found, c.choice = nil, true
 	c.begin(c.budget)
@@ -128,8 +128,8 @@ func (c *collector) apart(walk func()) []finding {
 	return sub
 }
 
-// take adds findings collected apart.
-func (c *collector) take(found []finding, k rank) bool {
+// addAll adds findings collected apart.
+func (c *collector) addAll(found []finding, k rank) bool {
 	for _, f := range found {
 		if len(c.found) < maxFindings {
 			c.found = append(c.found, finding{f.at, max(k, f.rank), f.atom})
@@ -138,8 +138,8 @@ func (c *collector) take(found []finding, k rank) bool {
 	return len(found) > 0
 }
 
-// class returns the class of the first root among findings.
-func class(found []finding) int {
+// firstClass returns the class of the first root among findings.
+func firstClass(found []finding) int {
 	best := len(classes)
 	for _, f := range found {
 		if f.rank != weak {
@@ -212,17 +212,17 @@ func (c *collector) absent(n *node, k rank) bool {
 func (c *collector) emptyList(n *node, k rank) bool {
 	rng := n.kids[0]
 	if made := maker(rng); len(made.turns) > 0 && made.x.args[argTest] != nil {
-		return c.miss(made, true, k)
+		return c.noneFound(made, true, k)
 	}
-	lists := c.apart(func() { c.lists(rng, strong) })
+	lists := c.separately(func() { c.lists(rng, strong) })
 	var outer []finding
 	if test := n.x.args[argTest]; test != nil {
-		outer = c.apart(func() { c.outer(test, n.x.level, &frame{up: n.frame}) })
+		outer = c.separately(func() { c.outsideLoop(test, n.x.level, &frame{up: n.frame}) })
 	}
-	if len(lists) == 0 || class(outer) < class(lists) {
-		c.take(outer, k)
+	if len(lists) == 0 || firstClass(outer) < firstClass(lists) {
+		c.addAll(outer, k)
 	}
-	return c.take(lists, k) || len(outer) > 0
+	return c.addAll(lists, k) || len(outer) > 0
 }
 
 // maker returns the node that made a list, looking through variables.
@@ -233,8 +233,8 @@ func maker(n *node) *node {
 	return n
 }
 
-// outer traces the fields of a predicate that don't depend on its loop.
-func (c *collector) outer(x *code, level int, f *frame) {
+// outsideLoop traces the fields of a predicate that don't depend on its loop.
+func (c *collector) outsideLoop(x *code, level int, f *frame) {
 	if !x.reads(level) && (x.op == opSelect || x.op == opIndex || x.op == opVariable) {
 		if n := c.r.eval(x, f); !failed(n) {
 			c.trace(n, strong)
@@ -245,7 +245,7 @@ func (c *collector) outer(x *code, level int, f *frame) {
 		return // code inside has its own frames
 	}
 	for _, a := range x.args {
-		c.outer(a, level, f)
+		c.outsideLoop(a, level, f)
 	}
 }
 
@@ -277,7 +277,7 @@ func (c *collector) filtered(n *node, what amount, k rank) bool {
 	case slices.ContainsFunc(n.turns, func(t turn) bool { return t.kept }):
 		found = c.each(n, true, k)
 	default:
-		found = c.miss(n, true, k)
+		found = c.noneFound(n, true, k)
 	}
 	return found
 }
@@ -328,19 +328,19 @@ func (c *collector) member(n *node, want bool, k rank) bool {
 		found := c.trace(a, k)
 		return c.equal(b, a.val, k) || found
 	}
-	return c.sought(c.apart(func() { c.trace(a, strong) }), b, k)
+	return c.notContained(c.separately(func() { c.trace(a, strong) }), b, k)
 }
 
-// sought blames a list for not containing a value, or the value for not being in
+// notContained blames a list for not containing a value, or the value for not being in
 // the list: whichever comes from the object.
-func (c *collector) sought(what []finding, list *node, k rank) bool {
-	lists := c.apart(func() { c.lists(list, strong) })
-	if len(what) > 0 && (len(lists) == 0 || class(what) <= class(lists)) {
-		c.take(lists, weak)
-		return c.take(what, k)
+func (c *collector) notContained(what []finding, list *node, k rank) bool {
+	lists := c.separately(func() { c.lists(list, strong) })
+	if len(what) > 0 && (len(lists) == 0 || firstClass(what) <= firstClass(lists)) {
+		c.addAll(lists, weak)
+		return c.addAll(what, k)
 	}
-	c.take(what, k)
-	return c.take(lists, k) || len(what) > 0
+	c.addAll(what, k)
+	return c.addAll(lists, k) || len(what) > 0
 }
 
 func (c *collector) key(a, b *node, m traits.Mapper, k rank) bool {
@@ -371,7 +371,7 @@ func (c *collector) contains(a, b *node, want bool, k rank) bool {
 		if has(x, e.val) {
 			continue
 		}
-		found = c.sought(c.apart(func() { c.trace(e, strong) }), a, k) || found
+		found = c.notContained(c.separately(func() { c.trace(e, strong) }), a, k) || found
 	}
 	return found
 }

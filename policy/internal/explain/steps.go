@@ -43,7 +43,7 @@ func (t *tracer) walk(n *node, depth int, loop string) {
 		return
 	}
 	for _, kid := range n.kids {
-		if own(n.x, kid.x) {
+		if isArgument(n.x, kid.x) {
 			t.walk(kid, depth+1, loop)
 		}
 	}
@@ -51,16 +51,16 @@ func (t *tracer) walk(n *node, depth int, loop string) {
 		turn := &n.turns[i]
 		name := strings.Join(slices.DeleteFunc([]string{loop, t.label(n.x, turn)}, func(s string) bool { return s == "" }), ", ")
 		for _, part := range []*node{turn.test, turn.body, turn.last} {
-			if part != nil && own(n.x, part.x) {
+			if part != nil && isArgument(n.x, part.x) {
 				t.walk(part, depth+1, name)
 			}
 		}
 	}
 }
 
-// own reports whether sub is part of x's own text. Loop variables lead to nodes
+// isArgument reports whether sub is part of x's own text. Loop variables lead to nodes
 // of other places.
-func own(x, sub *code) bool {
+func isArgument(x, sub *code) bool {
 	return sub != nil && slices.Contains(x.args, sub)
 }
 

@@ -31,7 +31,7 @@ func (c *collector) reduce() []ranked {
 	slices.SortStableFunc(all, func(a, b ranked) int {
 		return firstOf(a.at.root.compare(b.at.root), compare(a.path, b.path), int(a.rank)-int(b.rank))
 	})
-	all = nested(all)
+	all = dropNested(all)
 	slices.SortStableFunc(all, func(a, b ranked) int {
 		return firstOf(a.at.root.compare(b.at.root), int(a.rank)-int(b.rank))
 	})
@@ -47,8 +47,8 @@ func firstOf(orders ...int) int {
 	return 0
 }
 
-// nested drops repeated findings, and the less likely one of two that contain each other.
-func nested(sorted []ranked) []ranked {
+// dropNested drops repeated findings, and the less likely one of two that contain each other.
+func dropNested(sorted []ranked) []ranked {
 	var kept []ranked
 	for _, f := range sorted {
 		drop := false

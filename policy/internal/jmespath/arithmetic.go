@@ -87,18 +87,20 @@ func parseQuantity(text string) (resource.Quantity, bool) {
 	return q, err == nil
 }
 
-func (s scalar) plus(b operand) (any, error) {
-	if b, ok := b.(scalar); ok {
-		return float64(s + b), nil
+// withSame calls compute if the operand is of the type T, otherwise it fails.
+func withSame[T operand](b operand, compute func(T) any) (any, error) {
+	if b, ok := b.(T); ok {
+		return compute(b), nil
 	}
 	return nil, mismatch
 }
 
+func (s scalar) plus(b operand) (any, error) {
+	return withSame(b, func(b scalar) any { return float64(s + b) })
+}
+
 func (s scalar) minus(b operand) (any, error) {
-	if b, ok := b.(scalar); ok {
-		return float64(s - b), nil
-	}
-	return nil, mismatch
+	return withSame(b, func(b scalar) any { return float64(s - b) })
 }
 
 func (s scalar) times(b operand) (any, error) {
@@ -144,23 +146,19 @@ func integers(a, b float64) (int64, int64, error) {
 }
 
 func (q quantity) plus(b operand) (any, error) {
-	other, ok := b.(quantity)
-	if !ok {
-		return nil, mismatch
-	}
-	total := resource.Quantity(q).DeepCopy()
-	total.Add(resource.Quantity(other))
-	return total.String(), nil
+	return withSame(b, func(b quantity) any {
+		total := resource.Quantity(q).DeepCopy()
+		total.Add(resource.Quantity(b))
+		return total.String()
+	})
 }
 
 func (q quantity) minus(b operand) (any, error) {
-	other, ok := b.(quantity)
-	if !ok {
-		return nil, mismatch
-	}
-	total := resource.Quantity(q).DeepCopy()
-	total.Sub(resource.Quantity(other))
-	return total.String(), nil
+	return withSame(b, func(b quantity) any {
+		total := resource.Quantity(q).DeepCopy()
+		total.Sub(resource.Quantity(b))
+		return total.String()
+	})
 }
 
 // decimals converts a quantity and a number for exact computation.
@@ -225,17 +223,11 @@ func (q quantity) modulo(b operand) (any, error) {
 }
 
 func (d duration) plus(b operand) (any, error) {
-	if b, ok := b.(duration); ok {
-		return time.Duration(d + b).String(), nil
-	}
-	return nil, mismatch
+	return withSame(b, func(b duration) any { return time.Duration(d + b).String() })
 }
 
 func (d duration) minus(b operand) (any, error) {
-	if b, ok := b.(duration); ok {
-		return time.Duration(d - b).String(), nil
-	}
-	return nil, mismatch
+	return withSame(b, func(b duration) any { return time.Duration(d - b).String() })
 }
 
 // seconds converts seconds to a duration, or fails if it is out of range.

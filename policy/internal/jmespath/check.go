@@ -7,27 +7,27 @@ func (e *Expression) Check() error {
 	var err error
 	visit(e.root, true, func(n node, _ bool) {
 		if c, ok := n.(*call); ok && err == nil {
-			err = c.sound()
+			err = c.staticError()
 		}
 	})
 	return err
 }
 
-func (c *call) sound() error {
+func (c *call) staticError() error {
 	if c.function == nil {
 		return c.unknown()
 	}
 	if err := c.arity(len(c.args)); err != nil {
 		return err
 	}
-	return c.soundRegex()
+	return c.staticRegexError()
 }
 
 // regexFunctions are the functions whose first argument is a regular expression. The
 // value is whether their errors quote it.
 var regexFunctions = map[string]bool{"regex_match": false, "regex_replace_all": true, "regex_replace_all_literal": true}
 
-func (c *call) soundRegex() error {
+func (c *call) staticRegexError() error {
 	named, ok := regexFunctions[c.name]
 	if !ok {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// times parses arguments as times.
-func times(function string, a ...val) ([]time.Time, error) {
+// parseTimes parses arguments as times.
+func parseTimes(function string, a ...val) ([]time.Time, error) {
 	out := make([]time.Time, len(a))
 	for i, text := range a {
 		t, err := time.Parse(time.RFC3339, text.v.(string))
@@ -48,15 +48,15 @@ func timeNowUTC(s *search, _ []val) (val, error) {
 }
 
 func timeAdd(_ *search, a []val) (val, error) {
-	return moved("time_add", a, time.Time.Add)
+	return changeTime("time_add", a, time.Time.Add)
 }
 
 func timeTruncate(_ *search, a []val) (val, error) {
-	return moved("time_truncate", a, time.Time.Truncate)
+	return changeTime("time_truncate", a, time.Time.Truncate)
 }
 
-func moved(function string, a []val, move func(time.Time, time.Duration) time.Time) (val, error) {
-	t, err := times(function, a[0])
+func changeTime(function string, a []val, move func(time.Time, time.Duration) time.Time) (val, error) {
+	t, err := parseTimes(function, a[0])
 	if err != nil {
 		return val{}, err
 	}
@@ -85,7 +85,7 @@ func timeParse(_ *search, a []val) (val, error) {
 }
 
 func timeToCron(_ *search, a []val) (val, error) {
-	t, err := times("time_to_cron", a[0])
+	t, err := parseTimes("time_to_cron", a[0])
 	if err != nil {
 		return val{}, err
 	}
@@ -94,7 +94,7 @@ func timeToCron(_ *search, a []val) (val, error) {
 }
 
 func timeUTC(_ *search, a []val) (val, error) {
-	t, err := times("time_utc", a[0])
+	t, err := parseTimes("time_utc", a[0])
 	if err != nil {
 		return val{}, err
 	}
@@ -102,7 +102,7 @@ func timeUTC(_ *search, a []val) (val, error) {
 }
 
 func timeDiff(_ *search, a []val) (val, error) {
-	t, err := times("time_diff", a...)
+	t, err := parseTimes("time_diff", a...)
 	if err != nil {
 		return val{}, err
 	}
@@ -110,16 +110,16 @@ func timeDiff(_ *search, a []val) (val, error) {
 }
 
 func timeBefore(_ *search, a []val) (val, error) {
-	t, err := times("time_before", a...)
+	t, err := parseTimes("time_before", a...)
 	return val{v: err == nil && t[0].Before(t[1])}, err
 }
 
 func timeAfter(_ *search, a []val) (val, error) {
-	t, err := times("time_after", a...)
+	t, err := parseTimes("time_after", a...)
 	return val{v: err == nil && t[0].After(t[1])}, err
 }
 
 func timeBetween(_ *search, a []val) (val, error) {
-	t, err := times("time_between", a...)
+	t, err := parseTimes("time_between", a...)
 	return val{v: err == nil && t[0].After(t[1]) && t[0].Before(t[2])}, err
 }

@@ -57,7 +57,7 @@ func (c *call) eval(s *search, in val) (val, error) {
 			out.at = out.at.and(a.at)
 		}
 		if out.at != nil {
-			out.at = made(out.at)
+			out.at = derivedPlace(out.at)
 		}
 	}
 	s.stack = s.stack[:base]
@@ -68,7 +68,7 @@ func (s *search) argument(arg node, in val) (val, error) {
 	if ref, ok := arg.(*reference); ok {
 		return val{v: ref}, nil
 	}
-	return s.orNull(arg, in)
+	return s.evalOrNull(arg, in)
 }
 
 func (c *call) run(s *search, args []val) (val, error) {
@@ -193,7 +193,7 @@ func (p param) String() string {
 // show returns an argument for an error. Kyverno prints it whole; since data may be a
 // Secret's, this prints only whether it is text, a list or a map.
 func (c *call) show(s *search, i int, v any) string {
-	if !readsData(c.args[i]) && s.weigh(v) == nil {
+	if !readsData(c.args[i]) && s.spendValues(v) == nil {
 		return clip(fmt.Sprint(v), 256)
 	}
 	switch v := v.(type) {
@@ -213,5 +213,5 @@ func (s *search) apply(ref *reference, e val) (val, error) {
 	if err := s.spend(ref.cost); err != nil {
 		return val{}, err
 	}
-	return s.orNull(ref.of, e)
+	return s.evalOrNull(ref.of, e)
 }

@@ -101,5 +101,5 @@ func imageNormalize(s *search, a []val) (val, error) {
 	if err != nil {
 		return val{}, errorf("image_normalize", "%s", err)
 	}
-	return s.text(image.String())
+	return s.newText(image.String())
 }

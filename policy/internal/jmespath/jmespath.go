@@ -57,7 +57,7 @@ func Compile(expression string) (*Expression, error) {
 	}
 	e := &Expression{text: expression, root: root}
 	e.path = plainPath(root)
-	e.made = makes(root)
+	e.made = makesContainers(root)
 	return e, nil
 }
 
@@ -96,7 +96,7 @@ func (s *search) run(e *Expression, in val) (val, error) {
 	steps, bytes := s.steps, s.bytes
 	out, err := e.root.eval(s, in)
 	if err == nil && e.made {
-		err = s.weigh(out.v)
+		err = s.spendValues(out.v)
 	}
 	if s.options != nil && s.options.Spent != nil {
 		*s.options.Spent += steps - s.steps + (bytes-s.bytes)/bytesPerStep

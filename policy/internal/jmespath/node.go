@@ -210,12 +210,12 @@ func (p *projection) swallows(err error) bool {
 	if _, missing := err.(*NotFoundError); missing {
 		return true
 	}
-	return (p.flat || p.when != nil) && ordinary(err)
+	return (p.flat || p.when != nil) && isExpressionError(err)
 }
 
-// ordinary reports whether an error is one of the expression and its data. Other
+// isExpressionError reports whether an error is one of the expression and its data. Other
 // errors (undecided, limits, failed loading) are never swallowed.
-func ordinary(err error) bool {
+func isExpressionError(err error) bool {
 	switch err.(type) {
 	case *NotFoundError, *FunctionError:
 		return true
@@ -228,7 +228,7 @@ func (p *projection) project(b *builder, e val) error {
 		return err
 	}
 	if p.when != nil {
-		held, err := b.s.orNull(p.when, e)
+		held, err := b.s.evalOrNull(p.when, e)
 		if err != nil {
 			b.failed = held
 			return err
@@ -243,7 +243,7 @@ func (p *projection) project(b *builder, e val) error {
 func (n *values) eval(s *search, in val) (val, error) {
 	of, err := n.of.eval(s, in)
 	if err != nil {
-		if ordinary(err) {
+		if isExpressionError(err) {
 			err = nil
 		}
 		return val{at: of.at}, err
@@ -293,7 +293,7 @@ func (b *builder) add(v val) {
 
 // project adds the expression's value for an element, unless it is null.
 func (b *builder) project(each node, e val) error {
-	out, err := b.s.orNull(each, e)
+	out, err := b.s.evalOrNull(each, e)
 	if err != nil {
 		b.failed = out
 		return err
@@ -317,9 +317,9 @@ func (b *builder) list() val {
 	case len(b.out) > 0:
 		out.at = &place{elements: b.elements}
 	case len(b.dropped) > 0:
-		out.at = made(b.dropped...)
+		out.at = derivedPlace(b.dropped...)
 	default:
-		out.at = made(b.of.at)
+		out.at = derivedPlace(b.of.at)
 	}
 	return out
 }
@@ -330,7 +330,7 @@ func (n *multiList) eval(s *search, in val) (val, error) {
 	}
 	b := newBuilder(s, in, len(n.members))
 	for _, m := range n.members {
-		v, err := s.orNull(m, in)
+		v, err := s.evalOrNull(m, in)
 		if err != nil {
 			return v, err
 		}
@@ -349,7 +349,7 @@ func (n *multiHash) eval(s *search, in val) (val, error) {
 		out.at = &place{fields: make(map[string]*place, len(n.keys))}
 	}
 	for i, m := range n.members {
-		v, err := s.orNull(m, in)
+		v, err := s.evalOrNull(m, in)
 		if err != nil {
 			return v, err
 		}
@@ -362,19 +362,19 @@ func (n *multiHash) eval(s *search, in val) (val, error) {
 }
 
 func (n *stages) eval(s *search, in val) (val, error) {
-	left, err := s.orNull(n.left, in)
+	left, err := s.evalOrNull(n.left, in)
 	if err != nil {
 		return left, err
 	}
-	return s.orNull(n.right, left)
+	return s.evalOrNull(n.right, left)
 }
 
 func (e *either) eval(s *search, in val) (val, error) {
-	left, err := s.orNull(e.left, in)
+	left, err := s.evalOrNull(e.left, in)
 	if err != nil || !falsy(left.v) {
 		return left, err
 	}
-	right, err := s.orNull(e.right, in)
+	right, err := s.evalOrNull(e.right, in)
 	if s.tracing {
 		right.at = right.at.and(left.at)
 	}
@@ -382,7 +382,7 @@ func (e *either) eval(s *search, in val) (val, error) {
 }
 
 func (b *both) eval(s *search, in val) (val, error) {
-	left, err := s.orNull(b.left, in)
+	left, err := s.evalOrNull(b.left, in)
 	if err != nil || falsy(left.v) {
 		return left, err
 	}
@@ -394,23 +394,23 @@ func (b *both) eval(s *search, in val) (val, error) {
 }
 
 func (n *negation) eval(s *search, in val) (val, error) {
-	of, err := s.orNull(n.of, in)
+	of, err := s.evalOrNull(n.of, in)
 	if err != nil {
 		return of, err
 	}
-	return val{falsy(of.v), s.made(of.at)}, nil
+	return val{falsy(of.v), s.derivedPlace(of.at)}, nil
 }
 
 func (c *comparison) eval(s *search, in val) (val, error) {
-	left, err := s.orNull(c.left, in)
+	left, err := s.evalOrNull(c.left, in)
 	if err != nil {
 		return left, err
 	}
-	right, err := s.orNull(c.right, in)
+	right, err := s.evalOrNull(c.right, in)
 	if err != nil {
 		return right, err
 	}
-	out := val{at: s.made(left.at, right.at)}
+	out := val{at: s.derivedPlace(left.at, right.at)}
 	if c.operator == equal || c.operator == unequal {
 		same, err := s.equal(left.v, right.v)
 		out.v = same == (c.operator == equal)

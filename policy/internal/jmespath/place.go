@@ -27,7 +27,7 @@ type place struct {
 	from []*place
 }
 
-func made(from ...*place) *place {
+func derivedPlace(from ...*place) *place {
 	var p *place
 	for _, f := range from {
 		if f != nil {

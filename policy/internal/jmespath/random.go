@@ -22,14 +22,14 @@ func random(s *search, a []val) (val, error) {
 		if err != nil {
 			return val{}, plain("random", err)
 		}
-		return s.text(text)
+		return s.newText(text)
 	}
 	var b strings.Builder
 	if !example(tree, &b) {
 		return val{}, errLongRandom
 	}
 	s.assume("random(%s) gives %q", clip(source, 128), clip(b.String(), 128))
-	return s.text(b.String())
+	return s.newText(b.String())
 }
 
 var errLongRandom = &LimitError{Message: "a random text is longer than a search may make"}

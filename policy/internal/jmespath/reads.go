@@ -7,7 +7,7 @@ import "github.com/preadmit/preadmit/policy/internal/reads"
 // field may be anything. ok is false if the expression may read anything else.
 func (e *Expression) Reads(root func(name string) (f reads.Flow, ok bool)) (f reads.Flow, ok bool) {
 	r := &reader{root: root, left: maxRead}
-	f = r.of(e.root, reads.Flow{}, true)
+	f = r.flow(e.root, reads.Flow{}, true)
 	return f, !r.more
 }
 
@@ -21,9 +21,9 @@ type reader struct {
 	left int  // nodes that may still be visited
 }
 
-// of returns the flow of a node's value if it is evaluated against in, or against the
+// flow returns the flow of a node's value if it is evaluated against in, or against the
 // root.
-func (r *reader) of(n node, in reads.Flow, atRoot bool) reads.Flow {
+func (r *reader) flow(n node, in reads.Flow, atRoot bool) reads.Flow {
 	if r.left--; r.left < 0 {
 		r.more = true
 	}
@@ -39,31 +39,31 @@ func (r *reader) of(n node, in reads.Flow, atRoot bool) reads.Flow {
 	case *field:
 		return r.field(n.name, in, atRoot)
 	case *chain:
-		return r.of(n.right, r.of(n.left, in, atRoot), atRoot && isHere(n.left))
+		return r.flow(n.right, r.flow(n.left, in, atRoot), atRoot && isHere(n.left))
 	case *stages:
-		return r.of(n.right, r.of(n.left, in, atRoot), atRoot && isHere(n.left))
+		return r.flow(n.right, r.flow(n.left, in, atRoot), atRoot && isHere(n.left))
 	case *element:
-		return r.of(n.of, in, atRoot).Items()
+		return r.flow(n.of, in, atRoot).Items()
 	case *slice:
-		items := r.of(n.of, in, atRoot).Items()
+		items := r.flow(n.of, in, atRoot).Items()
 		return reads.Flow{Elements: &items}
 	case *projection:
 		return r.projection(n, in, atRoot)
 	case *either:
-		return r.of(n.left, in, atRoot).Or(r.of(n.right, in, atRoot))
+		return r.flow(n.left, in, atRoot).Or(r.flow(n.right, in, atRoot))
 	case *both:
-		return r.of(n.left, in, atRoot).Or(r.of(n.right, in, atRoot))
+		return r.flow(n.left, in, atRoot).Or(r.flow(n.right, in, atRoot))
 	case *negation:
-		r.of(n.of, in, atRoot) // whether a value is empty or false always counts as read
+		r.flow(n.of, in, atRoot) // whether a value is empty or false always counts as read
 		return reads.Flow{}
 	case *multiList:
 		var items reads.Flow
 		for _, m := range n.members {
-			items = items.Or(r.of(m, in, atRoot))
+			items = items.Or(r.flow(m, in, atRoot))
 		}
 		return reads.Flow{Elements: &items}
 	}
-	r.whole(n, in, atRoot)
+	r.readWhole(n, in, atRoot)
 	return reads.Flow{}
 }
 
@@ -77,30 +77,30 @@ func (r *reader) field(name string, in reads.Flow, atRoot bool) reads.Flow {
 }
 
 func (r *reader) projection(n *projection, in reads.Flow, atRoot bool) reads.Flow {
-	items := r.of(n.of, in, atRoot).Items()
+	items := r.flow(n.of, in, atRoot).Items()
 	if n.flat {
 		items = items.Or(items.Items())
 	}
 	if n.when != nil {
-		r.of(n.when, items, false)
+		r.flow(n.when, items, false)
 	}
-	each := r.of(n.each, items, false)
+	each := r.flow(n.each, items, false)
 	return reads.Flow{Elements: &each}
 }
 
-// whole records that all operands of a node are read whole.
-func (r *reader) whole(n node, in reads.Flow, atRoot bool) {
+// readWhole records that all operands of a node are read whole.
+func (r *reader) readWhole(n node, in reads.Flow, atRoot bool) {
 	switch n := n.(type) {
 	case *values:
-		r.of(n.of, in, atRoot).Consume()
-		r.of(n.each, reads.Flow{}, false)
+		r.flow(n.of, in, atRoot).Consume()
+		r.flow(n.each, reads.Flow{}, false)
 	case *multiHash:
 		r.consume(n.members, in, atRoot)
 	case *comparison:
 		r.consume([]node{n.left, n.right}, in, atRoot)
 	case *call:
 		if n.name == "keys" && len(n.args) == 1 {
-			r.of(n.args[0], in, atRoot).Named()
+			r.flow(n.args[0], in, atRoot).Named()
 			return
 		}
 		r.consume(n.args, in, atRoot)
@@ -112,7 +112,7 @@ func (r *reader) whole(n node, in reads.Flow, atRoot bool) {
 
 func (r *reader) consume(nodes []node, in reads.Flow, atRoot bool) {
 	for _, n := range nodes {
-		r.of(n, in, atRoot).Consume()
+		r.flow(n, in, atRoot).Consume()
 	}
 }
 

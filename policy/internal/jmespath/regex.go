@@ -83,7 +83,7 @@ func regexMatch(s *search, a []val) (val, error) {
 // regexError returns Kyverno's error for an invalid regular expression.
 func regexError(function string, err error, named bool) error {
 	switch {
-	case !ordinary(err) && isLimit(err):
+	case !isExpressionError(err) && isLimit(err):
 		return err
 	case named:
 		return errorf(function, "%s", err)
@@ -134,5 +134,5 @@ func (s *search) regexReplace(function string, a []val, expand expander) (val, e
 		out = expand(r, out, with, in, match)
 		last = match[1]
 	}
-	return s.text(string(append(out, in[last:]...)))
+	return s.newText(string(append(out, in[last:]...)))
 }

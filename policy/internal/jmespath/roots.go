@@ -106,9 +106,9 @@ func readsData(n node) bool {
 	return reads
 }
 
-// makes reports whether a node can make lists or maps that contain a value more than
+// makesContainers reports whether a node can make lists or maps that contain a value more than
 // once.
-func makes(n node) bool {
+func makesContainers(n node) bool {
 	found := false
 	visit(n, true, func(n node, _ bool) {
 		switch n.(type) {

@@ -77,17 +77,17 @@ func (s *search) assume(format string, args ...any) {
 	}
 }
 
-// made returns the place of a value that was computed from others; nil unless
+// derivedPlace returns the place of a value that was computed from others; nil unless
 // tracing.
-func (s *search) made(from ...*place) *place {
+func (s *search) derivedPlace(from ...*place) *place {
 	if !s.tracing {
 		return nil
 	}
-	return made(from...)
+	return derivedPlace(from...)
 }
 
-// orNull evaluates a node; a missing key is null.
-func (s *search) orNull(n node, in val) (val, error) {
+// evalOrNull evaluates a node; a missing key is null.
+func (s *search) evalOrNull(n node, in val) (val, error) {
 	out, err := n.eval(s, in)
 	if _, missing := err.(*NotFoundError); missing {
 		out.v, err = nil, nil
@@ -176,22 +176,22 @@ func sameScalar(a, b any) bool {
 	return false
 }
 
-// weigh counts every value in v, as often as it would be printed. It finds values
+// spendValues counts every value in v, as often as it would be printed. It finds values
 // that are small in memory but endless in print.
-func (s *search) weigh(v any) error {
+func (s *search) spendValues(v any) error {
 	if err := s.spend(1); err != nil {
 		return err
 	}
 	switch v := v.(type) {
 	case map[string]any:
 		for _, x := range v {
-			if err := s.weigh(x); err != nil {
+			if err := s.spendValues(x); err != nil {
 				return err
 			}
 		}
 	case []any:
 		for _, x := range v {
-			if err := s.weigh(x); err != nil {
+			if err := s.spendValues(x); err != nil {
 				return err
 			}
 		}

@@ -47,7 +47,7 @@ func contains(s *search, a []val) (val, error) {
 	}
 	for i, x := range list {
 		if sameScalar(x, a[1].v) {
-			return val{true, s.made(a[0].at.element(i), a[1].at)}, nil
+			return val{true, s.derivedPlace(a[0].at.element(i), a[1].at)}, nil
 		}
 	}
 	return val{v: false}, nil
@@ -197,7 +197,7 @@ func toString(s *search, a []val) (val, error) {
 	if text, ok := a[0].v.(string); ok {
 		return val{v: text}, nil
 	}
-	if err := s.measure(a[0].v); err != nil {
+	if err := s.spendPrinted(a[0].v); err != nil {
 		return val{}, err
 	}
 	text, err := json.Marshal(a[0].v)
@@ -207,8 +207,8 @@ func toString(s *search, a []val) (val, error) {
 	return val{v: string(text)}, nil
 }
 
-// measure counts the values in v and their text, as if printed.
-func (s *search) measure(v any) error {
+// spendPrinted counts the values in v and their text, as if printed.
+func (s *search) spendPrinted(v any) error {
 	if err := s.spend(1); err != nil {
 		return err
 	}
@@ -217,13 +217,13 @@ func (s *search) measure(v any) error {
 		return s.grow(len(v) + 2)
 	case map[string]any:
 		for key, x := range v {
-			if err := cmp.Or(s.grow(len(key)+4), s.measure(x)); err != nil {
+			if err := cmp.Or(s.grow(len(key)+4), s.spendPrinted(x)); err != nil {
 				return err
 			}
 		}
 	case []any:
 		for _, x := range v {
-			if err := s.measure(x); err != nil {
+			if err := s.spendPrinted(x); err != nil {
 				return err
 			}
 		}

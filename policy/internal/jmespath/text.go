@@ -10,9 +10,9 @@ import (
 	"github.com/preadmit/preadmit/policy/internal/pattern"
 )
 
-// text counts a text that a function made and that can't be much longer than its
+// newText counts a text that a function made and that can't be much longer than its
 // arguments.
-func (s *search) text(made string) (val, error) {
+func (s *search) newText(made string) (val, error) {
 	return val{v: made}, s.grow(len(made))
 }
 
@@ -43,8 +43,8 @@ func (s *search) replace(a []val, most int) (val, error) {
 	return val{v: strings.Replace(in, old, with, count)}, nil
 }
 
-func toUpper(s *search, a []val) (val, error) { return s.text(strings.ToUpper(a[0].v.(string))) }
-func toLower(s *search, a []val) (val, error) { return s.text(strings.ToLower(a[0].v.(string))) }
+func toUpper(s *search, a []val) (val, error) { return s.newText(strings.ToUpper(a[0].v.(string))) }
+func toLower(s *search, a []val) (val, error) { return s.newText(strings.ToLower(a[0].v.(string))) }
 
 func trim(s *search, a []val) (val, error) {
 	in, cutset := a[0].v.(string), a[1].v.(string)
@@ -82,7 +82,7 @@ func truncate(s *search, a []val) (val, error) {
 	return val{v: in}, s.spend(len(in) / 64)
 }
 
-func canonicalPath(s *search, a []val) (val, error) { return s.text(path.Join(a[0].v.(string))) }
+func canonicalPath(s *search, a []val) (val, error) { return s.newText(path.Join(a[0].v.(string))) }
 
 func toBoolean(s *search, a []val) (val, error) {
 	switch strings.ToLower(a[0].v.(string)) {

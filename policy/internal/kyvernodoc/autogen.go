@@ -267,7 +267,7 @@ func (p podTemplate) validate(source map[string]any) map[string]any {
 		out["anyPattern"], pivot = wrapped, "anyPattern"
 	}
 	if message, ok := source["message"].(string); ok && pivot != "" {
-		out["message"] = p.shifted(message, pivot)
+		out["message"] = p.shiftReferences(message, pivot)
 	}
 	return out
 }
@@ -284,9 +284,9 @@ func (p podTemplate) wrap(v any) any {
 // messageReference is $(path), in which a message names a value of the pattern.
 var messageReference = regexp.MustCompile(`^\$\(.[^\ ]*\)|[^\\]\$\(.[^\ ]*\)`)
 
-// shifted adapts the references in a message to the places that values have in the
+// shiftReferences adapts the references in a message to the places that values have in the
 // adapted pattern.
-func (p podTemplate) shifted(message, pivot string) string {
+func (p podTemplate) shiftReferences(message, pivot string) string {
 	at := pivot
 	if pivot == "anyPattern" {
 		at += `/[^/]+`

@@ -64,10 +64,10 @@ func (c checker) webhook(spec field) {
 			c.add(x.pointer, "a timeout is from 1 to 30 seconds")
 		}
 	}
-	if old.there() && now.there() {
+	if old.isSet() && now.isSet() {
 		c.add(old.pointer, "webhookTimeoutSeconds is also given as webhookConfiguration.timeoutSeconds: leave this one out")
 	}
-	if spec.at("failurePolicy").there() && config.at("failurePolicy").there() {
+	if spec.at("failurePolicy").isSet() && config.at("failurePolicy").isSet() {
 		c.add("/spec/failurePolicy", "failurePolicy is also set in webhookConfiguration: remove this one")
 	}
 }
@@ -99,7 +99,7 @@ func (c checker) processing(spec field) {
 
 // onUpdate checks the settings that apply when the policy itself changes.
 func (c checker) onUpdate(spec field) {
-	if old := spec.at("generateExistingOnPolicyUpdate"); old.there() {
+	if old := spec.at("generateExistingOnPolicyUpdate"); old.isSet() {
 		c.add(old.pointer, "generateExistingOnPolicyUpdate was removed: use generateExisting of the rule")
 	}
 	for _, r := range c.Rules {
@@ -118,7 +118,7 @@ func (c checker) updatesExisting(r *Rule, spec field) bool {
 // updateFlag returns the rule's mutateExistingOnPolicyUpdate, else the policy's.
 func updateFlag(r *Rule, spec field) field {
 	const name = "mutateExistingOnPolicyUpdate"
-	if own := (field{r.Source, r.Pointer}).at("mutate", name); own.there() {
+	if own := (field{r.Source, r.Pointer}).at("mutate", name); own.isSet() {
 		return own
 	}
 	return spec.at(name)

@@ -31,15 +31,15 @@ func (c checker) sources(x field) []field {
 func (c checker) oneSource(x field, sources []field) {
 	some := slices.DeleteFunc(sources, func(s field) bool {
 		m, isMap := s.value.(map[string]any)
-		return !s.there() || isMap && len(m) == 0 && s.pointer != x.at("data").pointer
+		return !s.isSet() || isMap && len(m) == 0 && s.pointer != x.at("data").pointer
 	})
 	if len(some) > 1 {
-		c.add(some[1].pointer, "%s and %s can't be used together", last(some[0].pointer), last(some[1].pointer))
+		c.add(some[1].pointer, "%s and %s can't be used together", lastKey(some[0].pointer), lastKey(some[1].pointer))
 	}
 }
 
-// last returns the last key of a pointer without escapes.
-func last(pointer string) string { return pointer[strings.LastIndexByte(pointer, '/')+1:] }
+// lastKey returns the last key of a pointer without escapes.
+func lastKey(pointer string) string { return pointer[strings.LastIndexByte(pointer, '/')+1:] }
 
 // source checks the source of generated objects: data, one object, or a list of
 // objects.

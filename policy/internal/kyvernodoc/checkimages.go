@@ -47,9 +47,9 @@ func (c checker) verify(v *VerifyImages, x field) {
 			reader{faults: c.faults}.conditions(block, 0)
 		}
 	}
-	if deny := x.at("validate", "deny", "conditions"); deny.there() {
+	if deny := x.at("validate", "deny", "conditions"); deny.isSet() {
 		reader{faults: c.faults}.conditions(deny, 0)
-		c.complete(deny)
+		c.conditionsComplete(deny)
 	}
 }
 
@@ -64,7 +64,7 @@ func (c checker) notary(sets field) {
 	for _, set := range sets.list() {
 		for _, e := range set.at("entries").list() {
 			for _, key := range []string{"keys", "keyless"} {
-				if e.at(key).there() {
+				if e.at(key).isSet() {
 					c.add(e.at(key).pointer, "Notary has certificates, not %s", key)
 				}
 			}
@@ -94,24 +94,24 @@ func (c checker) attestorSet(set field, depth int) {
 
 func (c checker) attestor(e field, depth int) {
 	c.exactlyOne(e, map[string]bool{
-		"keys": e.at("keys").there(), "certificates": e.at("certificates").there(),
-		"keyless": e.at("keyless").there(), "attestor": e.at("attestor").there(),
+		"keys": e.at("keys").isSet(), "certificates": e.at("certificates").isSet(),
+		"keyless": e.at("keyless").isSet(), "attestor": e.at("attestor").isSet(),
 	}, "keys", "certificates", "keyless", "attestor")
 	keys, certificates := e.at("keys"), e.at("certificates")
-	if keys.there() && keys.text("publicKeys") == "" && keys.text("kms") == "" && !keys.at("secret").there() {
+	if keys.isSet() && keys.text("publicKeys") == "" && keys.text("kms") == "" && !keys.at("secret").isSet() {
 		c.add(keys.pointer, "keys have publicKeys, kms or secret")
 	}
 	if a := keys.text("signatureAlgorithm"); a != "" && !slices.Contains([]string{"sha224", "sha256", "sha384", "sha512"}, a) {
 		c.add(keys.at("signatureAlgorithm").pointer, "the signature algorithm is not one that Kyverno knows")
 	}
-	if certificates.there() && certificates.text("cert") == "" && certificates.text("certChain") == "" {
+	if certificates.isSet() && certificates.text("cert") == "" && certificates.text("certChain") == "" {
 		c.add(certificates.pointer, "certificates have cert or certChain")
 	}
 	keyless := e.at("keyless")
-	if rekor := keyless.at("rekor"); rekor.there() && rekor.text("url") == "" || keyless.there() && !rekor.there() && keyless.text("roots") == "" {
+	if rekor := keyless.at("rekor"); rekor.isSet() && rekor.text("url") == "" || keyless.isSet() && !rekor.isSet() && keyless.text("roots") == "" {
 		c.add(keyless.pointer, "keyless has roots, or rekor with its url")
 	}
-	if nested := e.at("attestor"); nested.there() {
+	if nested := e.at("attestor"); nested.isSet() {
 		c.attestorSet(nested, depth-1)
 	}
 }

@@ -19,22 +19,22 @@ func (c checker) blocks(r *Rule) {
 	if r.Exclude != nil {
 		c.block(r, r.Exclude, x.at("exclude"))
 	}
-	c.named(r)
-	if sameBlock(r) {
+	c.namesKinds(r)
+	if excludesAll(r) {
 		c.add(r.Pointer+"/exclude", "the rule excludes everything that it matches")
 	}
 }
 
 func (c checker) block(r *Rule, m *Match, block field) {
-	c.form(block)
+	c.oneForm(block)
 	checkMatch(m, block.pointer, c.faults)
 	c.scope(m)
-	c.noVariables(block, "a variable can't stand in "+last(block.pointer))
+	c.noVariables(block, "a variable can't stand in "+lastKey(block.pointer))
 	if c.Background {
 		checkNoUser(m, c.faults)
 	}
 	for _, f := range m.Filters() {
-		c.everything(r, f)
+		c.everyKind(r, f)
 		c.subresources(r, f)
 	}
 }
@@ -57,8 +57,8 @@ var subresourceKinds = []string{
 	"ServiceProxyOptions", "TokenRequest",
 }
 
-// form refuses filters that are written in two ways at once.
-func (c checker) form(block field) {
+// oneForm refuses filters that are written in two ways at once.
+func (c checker) oneForm(block field) {
 	some, all := len(block.at("any").list()) > 0, len(block.at("all").list()) > 0
 	if some && all {
 		c.add(block.at("all").pointer, "any and all can't be used together")
@@ -68,8 +68,8 @@ func (c checker) form(block field) {
 	}
 }
 
-// named refuses a match that names no kinds.
-func (c checker) named(r *Rule) {
+// namesKinds refuses a match that names no kinds.
+func (c checker) namesKinds(r *Rule) {
 	filters := r.Match.Filters()
 	if len(filters) == 0 {
 		c.add(r.Pointer+"/match", "match names no resources")
@@ -185,8 +185,8 @@ func (c checker) scope(m *Match) {
 	}
 }
 
-// everything checks a filter that names every kind by a lone "*".
-func (c checker) everything(r *Rule, f *Filter) {
+// everyKind checks a filter that names every kind by a lone "*".
+func (c checker) everyKind(r *Rule, f *Filter) {
 	i := slices.Index(f.Kinds, kindSelector("*"))
 	if i < 0 {
 		return
@@ -236,7 +236,7 @@ var ofRequest = regexp.MustCompile(`\{\{\s*(request\.|serviceAccountName|service
 func (r *Rule) deniesBeyondMetadata() bool {
 	for _, x := range (field{value: r.Source}).at("validate", "deny", "conditions").list() {
 		key := x.text("key")
-		if x.at("any").there() || x.at("all").there() || strings.Contains(key, "request.object.metadata.") {
+		if x.at("any").isSet() || x.at("all").isSet() || strings.Contains(key, "request.object.metadata.") {
 			continue
 		}
 		if !ofRequest.MatchString(key) || strings.Contains(key, "request.object.spec") {
@@ -249,11 +249,11 @@ func (r *Rule) deniesBeyondMetadata() bool {
 // maxPairs bounds the pairs of filters of match and exclude that are compared.
 const maxPairs = 100_000
 
-// sameBlock reports whether exclude obviously excludes all that match selects.
-func sameBlock(r *Rule) bool {
+// excludesAll reports whether exclude obviously excludes all that match selects.
+func excludesAll(r *Rule) bool {
 	x := field{r.Source, ""}
 	match, exclude := x.at("match"), x.at("exclude")
-	if !exclude.there() || len(match.at("all").list())+len(exclude.at("all").list()) > 0 {
+	if !exclude.isSet() || len(match.at("all").list())+len(exclude.at("all").list()) > 0 {
 		return false
 	}
 	some, others := match.at("any").list(), exclude.at("any").list()

@@ -29,12 +29,12 @@ func (c checker) mutate(m *Mutate, x field) {
 func (c checker) foreachMutate(list field) {
 	for _, x := range list.list() {
 		c.exactlyOne(x, map[string]bool{
-			"patchStrategicMerge": x.at("patchStrategicMerge").there(), "patchesJson6902": x.text("patchesJson6902") != "",
+			"patchStrategicMerge": x.at("patchStrategicMerge").isSet(), "patchesJson6902": x.text("patchesJson6902") != "",
 			"foreach": len(x.at("foreach").list()) > 0,
 		}, "patchStrategicMerge", "patchesJson6902", "foreach")
 		c.labelsAreStrings(x.at("patchStrategicMerge"))
 		for _, key := range []string{"context", "preconditions"} {
-			if inner := x.at("foreach").list(); len(inner) > 0 && x.at(key).there() {
+			if inner := x.at("foreach").list(); len(inner) > 0 && x.at(key).isSet() {
 				c.add(x.at(key).pointer, "%s can't be beside a nested foreach: move it into that", key)
 			}
 		}

@@ -13,7 +13,7 @@ func (c checker) rule(r *Rule) {
 	c.kind(r, x)
 	c.blocks(r)
 	c.context(r, x.at("context"))
-	c.complete(x.at("preconditions"))
+	c.conditionsComplete(x.at("preconditions"))
 	if len(r.CELPreconditions) > 0 && (r.Validate == nil || r.Validate.CEL == nil) {
 		c.add(r.Pointer+"/celPreconditions", "celPreconditions are allowed only with validate.cel")
 	}
@@ -52,8 +52,8 @@ func (c checker) kind(r *Rule, x field) {
 	}
 }
 
-// complete refuses conditions without a value.
-func (c checker) complete(block field) {
+// conditionsComplete refuses conditions without a value.
+func (c checker) conditionsComplete(block field) {
 	for _, x := range conditionsIn(block) {
 		if x.at("key").value == nil || x.at("value").value == nil {
 			c.add(x.pointer, "a condition has key, operator and value")
@@ -68,7 +68,7 @@ func conditionsIn(block field) []field {
 		all = append(all, block.at(key).list()...)
 	}
 	for _, x := range block.list() {
-		if x.at("any").there() || x.at("all").there() {
+		if x.at("any").isSet() || x.at("all").isSet() {
 			all = append(all, conditionsIn(x)...)
 		} else {
 			all = append(all, x)
@@ -91,7 +91,7 @@ func (c checker) exactlyOne(x field, some map[string]bool, keys ...string) {
 
 func (c checker) validate(v *Validate, x field) {
 	some := map[string]bool{
-		"pattern": v.HasPattern, "anyPattern": x.at("anyPattern").there(), "deny": v.Deny != nil, "foreach": len(v.Foreach) > 0,
+		"pattern": v.HasPattern, "anyPattern": x.at("anyPattern").isSet(), "deny": v.Deny != nil, "foreach": len(v.Foreach) > 0,
 		"podSecurity": v.PodSecurity != nil, "cel": v.CEL != nil, "manifests": v.Manifests != nil,
 	}
 	c.exactlyOne(x, some, "pattern", "anyPattern", "deny", "foreach", "podSecurity", "cel", "manifests") // assert is none since 1.19
@@ -105,7 +105,7 @@ func (c checker) validate(v *Validate, x field) {
 	for _, p := range x.at("anyPattern").list() {
 		c.pattern(p)
 	}
-	c.complete(x.at("deny", "conditions"))
+	c.conditionsComplete(x.at("deny", "conditions"))
 	c.foreachValidate(x.at("foreach"))
 	c.podSecurity(x.at("podSecurity"))
 	if v.CEL != nil {
@@ -125,12 +125,12 @@ func (c checker) cel(v *CEL, x field) {
 		}
 	}
 	switch {
-	case kind.there() != ref.there():
+	case kind.isSet() != ref.isSet():
 		c.add(x.pointer, "paramKind and paramRef must be used together")
-	case !kind.there():
+	case !kind.isSet():
 	case kind.text("apiVersion") == "" || kind.text("kind") == "":
 		c.add(kind.pointer, "paramKind has apiVersion and kind")
-	case (ref.text("name") != "") == ref.at("selector").there():
+	case (ref.text("name") != "") == ref.at("selector").isSet():
 		c.add(ref.pointer, "paramRef has a name or a selector")
 	case ref.text("parameterNotFoundAction") == "":
 		c.add(ref.pointer, "paramRef has no parameterNotFoundAction")
@@ -170,7 +170,7 @@ func (c checker) foreachValidate(list field) {
 			c.add(x.pointer, "foreach has no list")
 		}
 		c.exactlyOne(x, map[string]bool{
-			"pattern": x.at("pattern").there(), "anyPattern": x.at("anyPattern").there(), "deny": x.at("deny").there(),
+			"pattern": x.at("pattern").isSet(), "anyPattern": x.at("anyPattern").isSet(), "deny": x.at("deny").isSet(),
 			"foreach": len(x.at("foreach").list()) > 0,
 		}, "pattern", "anyPattern", "deny", "foreach")
 		c.foreachValidate(x.at("foreach"))
@@ -188,7 +188,7 @@ var (
 var restrictedControls = []string{"Volume Types", "Privilege Escalation", "Running as Non-root", "Running as Non-root user"}
 
 func (c checker) podSecurity(x field) {
-	if x.there() && x.text("level") == "" {
+	if x.isSet() && x.text("level") == "" {
 		c.add(x.pointer, "podSecurity has no level")
 	}
 	level := x.text("level")

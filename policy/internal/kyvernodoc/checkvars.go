@@ -225,14 +225,14 @@ func (c checker) variable(text, pointer string, n names) bool {
 		c.add(pointer, "variable %.200s: %s", expr, err)
 		return false
 	}
-	if !n.have(strings.ReplaceAll(expr, `"`, "")) && len(compiled.Roots()) > 0 {
+	if !n.defines(strings.ReplaceAll(expr, `"`, "")) && len(compiled.Roots()) > 0 {
 		c.add(pointer, "variable %.200s is defined neither by Kyverno nor in the rule's context", expr)
 		return false
 	}
 	return true
 }
 
-func (n *names) have(expr string) bool {
+func (n *names) defines(expr string) bool {
 	if n.known.MatchString(expr) || n.target && strings.Contains(expr, "target.") {
 		return true
 	}

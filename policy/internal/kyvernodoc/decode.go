@@ -58,7 +58,7 @@ func (r reader) set(v reflect.Value, x field, option string) {
 	case **conditions.Block:
 		*to = r.conditions(x, r.form)
 	case **Match:
-		if x.there() {
+		if x.isSet() {
 			*to = match(x)
 		}
 	case *KindSelector:
@@ -75,7 +75,7 @@ func (r reader) setAny(v reflect.Value, x field, option string) {
 	case reflect.Struct:
 		r.decode(x, v.Addr().Interface())
 	case reflect.Pointer:
-		if x.there() && (option != "filled" || len(x.keys()) > 0) {
+		if x.isSet() && (option != "filled" || len(x.keys()) > 0) {
 			v.Set(reflect.New(v.Type().Elem()))
 			r.set(v.Elem(), x, "")
 		}
@@ -91,7 +91,7 @@ func (r reader) setAny(v reflect.Value, x field, option string) {
 			v.Set(reflect.Append(v, e))
 		}
 	case reflect.Map:
-		if x.there() {
+		if x.isSet() {
 			v.Set(reflect.MakeMap(v.Type()))
 		}
 		for key := range x.keys() {
@@ -115,7 +115,7 @@ func (f field) asText(option string) string {
 
 func (f field) asFlag(option string) bool {
 	if option == "has" {
-		return f.there()
+		return f.isSet()
 	}
 	b, ok := f.value.(bool)
 	return b || !ok && option == "true"

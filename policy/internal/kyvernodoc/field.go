@@ -36,7 +36,7 @@ func (f field) get(key string) any {
 	return m[key]
 }
 
-func (f field) there() bool { return f.value != nil }
+func (f field) isSet() bool { return f.value != nil }
 
 func (f field) list() []field {
 	items, _ := f.value.([]any)

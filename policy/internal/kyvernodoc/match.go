@@ -234,14 +234,14 @@ func anySelector(selectors []KindSelector, t *Target) bool {
 // Matches reports whether the selector names the kind and subresource. In
 // Kyverno, Pod also names the subresource that adds ephemeral containers.
 func (k *KindSelector) Matches(gvk schema.GroupVersionKind, subresource string) bool {
-	if !part(k.Kind, gvk.Kind) || !part(k.Group, gvk.Group) || !part(k.Version, gvk.Version) {
+	if !matchesPart(k.Kind, gvk.Kind) || !matchesPart(k.Group, gvk.Group) || !matchesPart(k.Version, gvk.Version) {
 		return false
 	}
-	return part(k.Subresource, subresource) ||
+	return matchesPart(k.Subresource, subresource) ||
 		gvk.Group == "" && gvk.Kind == "Pod" && subresource == "ephemeralcontainers"
 }
 
-func part(wanted, actual string) bool {
+func matchesPart(wanted, actual string) bool {
 	return wanted == "*" || wanted == actual || pattern.HasWildcard(wanted) && pattern.Wildcard(wanted, actual)
 }
 

@@ -122,13 +122,13 @@ func (r reader) rule(x field) *Rule {
 		v.Manifests = nil
 	}
 	for i, x := range x.at("verifyImages").list() {
-		rule.VerifyImages[i].old(x)
+		rule.VerifyImages[i].formerFields(x)
 	}
 	return rule
 }
 
-// old reads the fields of an entry's former form.
-func (v *VerifyImages) old(x field) {
+// formerFields reads the fields of an entry's former form.
+func (v *VerifyImages) formerFields(x field) {
 	if image := x.text("image"); image != "" {
 		v.ImageReferences = append([]string{image}, v.ImageReferences...)
 	}
@@ -142,7 +142,7 @@ func (v *VerifyImages) old(x field) {
 
 // conditions reads a block, and adds its problems to the policy's.
 func (r reader) conditions(x field, form conditions.Form) *conditions.Block {
-	if !x.there() {
+	if !x.isSet() {
 		return nil
 	}
 	block, problems := conditions.Parse(x.value, x.pointer, form)
@@ -173,7 +173,7 @@ func attestorOf(x field, depth int) *Attestor {
 	a := &Attestor{}
 	reader{}.decode(x, a)
 	for _, form := range []string{"attestor", "keys", "certificates", "keyless"} {
-		if x.at(form).there() {
+		if x.at(form).isSet() {
 			a.Form = form
 			break
 		}

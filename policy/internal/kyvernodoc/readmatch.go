@@ -40,7 +40,7 @@ func filter(x field) *Filter {
 func SelectorOf(value any) *Selector { return selector(field{value: value}) }
 
 func selector(x field) *Selector {
-	if !x.there() {
+	if !x.isSet() {
 		return nil
 	}
 	s := &Selector{}
@@ -82,7 +82,7 @@ func kindSelector(s string) KindSelector {
 	case 1:
 		k.Kind = parts[0]
 	case 2:
-		k.two(parts[0], parts[1])
+		k.twoParts(parts[0], parts[1])
 	case 3:
 		if isVersion.MatchString(parts[0]) {
 			k.Version, k.Kind, k.Subresource = parts[0], parts[1], parts[2]
@@ -97,7 +97,7 @@ func kindSelector(s string) KindSelector {
 	return k
 }
 
-func (k *KindSelector) two(a, b string) {
+func (k *KindSelector) twoParts(a, b string) {
 	switch {
 	case a == "*" && strings.ToLower(b) == b: // */scale, and */*
 		k.Kind, k.Subresource = "*", b

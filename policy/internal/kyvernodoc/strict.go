@@ -71,10 +71,10 @@ type faults struct {
 }
 
 func (f *faults) add(pointer, format string, args ...any) {
-	f.put(fault{pointer: pointer, rule: ruleInvalid, message: fmt.Sprintf(format, args...)})
+	f.addOnce(fault{pointer: pointer, rule: ruleInvalid, message: fmt.Sprintf(format, args...)})
 }
 
-func (f *faults) put(x fault) {
+func (f *faults) addOnce(x fault) {
 	if f.seen[x.pointer] || len(f.all) == MaxErrors {
 		return
 	}
@@ -165,7 +165,7 @@ func (s *shape) checkMap(m map[string]any, pointer string, f *faults) {
 		case field != nil:
 			field.check(m[key], at, f)
 		case s.fields != nil && !s.open:
-			f.put(s.unknown(key, at))
+			f.addOnce(s.unknown(key, at))
 		}
 	}
 	for _, key := range s.needs {

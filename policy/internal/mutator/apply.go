@@ -62,10 +62,10 @@ func (b *bounds) keep(weight int) error {
 	return b.step(weight)
 }
 
-// once returns the copy of a value for this application. All places that are set to
+// sharedCopy returns the copy of a value for this application. All places that are set to
 // it share the copy, as in Gatekeeper: if a later mutator changes it in one place, it
 // changes in all.
-func (a *application) once(v any) any {
+func (a *application) sharedCopy(v any) any {
 	if a.value == nil {
 		a.value = render.Copy(v)
 	}
@@ -74,13 +74,13 @@ func (a *application) once(v any) any {
 
 // apply changes the object in place. On error it may be half changed.
 func (a *application) apply() error {
-	_, _, err := a.part(a.object, 0)
+	_, _, err := a.applyAt(a.object, 0)
 	return err
 }
 
-// part applies the mutator at the part of the location at a depth, to the value current.
+// applyAt applies the mutator at the part of the location at a depth, to the value current.
 // mutated is false if a test prevented that; otherwise next is the new value.
-func (a *application) part(current any, depth int) (mutated bool, next any, err error) {
+func (a *application) applyAt(current any, depth int) (mutated bool, next any, err error) {
 	if err := a.bounds.step(1); err != nil {
 		return false, nil, err
 	}
@@ -122,7 +122,7 @@ func (a *application) field(object map[string]any, depth int) (bool, any, error)
 	if !exists {
 		next = a.missingAt(depth)
 	}
-	mutated, next, err := a.part(next, depth+1)
+	mutated, next, err := a.applyAt(next, depth+1)
 	if mutated {
 		object[name] = next
 		a.changed = a.changed || !exists
@@ -151,13 +151,13 @@ func (a *application) elements(list []any, depth int) (mutated bool, next any, e
 	}
 	found := false
 	for _, e := range list {
-		if !p.glob && !p.is(e) {
+		if !p.glob && !p.selects(e) {
 			continue
 		}
 		if !a.tests.existing(depth) {
 			return false, nil, nil
 		}
-		m, _, err := a.part(e, depth+1)
+		m, _, err := a.applyAt(e, depth+1)
 		if err != nil {
 			return false, nil, err
 		}
@@ -170,7 +170,7 @@ func (a *application) elements(list []any, depth int) (mutated bool, next any, e
 		return false, nil, nil
 	}
 	added := a.missingAt(depth)
-	mutated, _, err = a.part(added, depth+1)
+	mutated, _, err = a.applyAt(added, depth+1)
 	if err != nil {
 		return false, nil, err
 	}
@@ -178,8 +178,8 @@ func (a *application) elements(list []any, depth int) (mutated bool, next any, e
 	return mutated, append(list[:len(list):len(list)], added), nil
 }
 
-// is reports whether the part's key selects an element.
-func (p part) is(element any) bool {
+// selects reports whether the part's key selects an element.
+func (p part) selects(element any) bool {
 	object, _ := element.(map[string]any)
 	v, ok := object[p.name]
 	return ok && p.key == v
@@ -188,7 +188,7 @@ func (p part) is(element any) bool {
 // setElement replaces an element by the value, or appends it.
 func (a *application) setElement(list []any, depth int) (bool, any, error) {
 	p := a.location[depth]
-	value, _ := a.once(a.set.element()).(map[string]any)
+	value, _ := a.sharedCopy(a.set.element()).(map[string]any)
 	if err := a.bounds.add(Weight(value)); err != nil {
 		return false, nil, err
 	}
@@ -197,7 +197,7 @@ func (a *application) setElement(list []any, depth int) (bool, any, error) {
 		if _, ok := e.(map[string]any); !ok {
 			return false, nil, fmt.Errorf("location %s is about another kind of object: an element is %s, and should be an object", a.location, TypeName(e))
 		}
-		if !p.is(e) {
+		if !p.selects(e) {
 			continue
 		}
 		if !a.tests.existing(depth) {

@@ -43,8 +43,8 @@ func (c *checker) assign(m *Mutator) {
 		return
 	}
 	c.kinds(m, spec.ApplyTo)
-	c.body(m)
-	c.keyKept(m)
+	c.notMetadata(m)
+	c.notKey(m)
 	field := &parameters.Assign
 	m.set, m.terminates = c.value(field), field.ExternalData != nil
 	m.tests = c.newPathTests(m.location, parameters.PathTests)
@@ -169,7 +169,7 @@ func (v *valueSetter) setField(x *application, object map[string]any, field stri
 	if err := x.bounds.add(v.weight); err != nil {
 		return false, err
 	}
-	return put(object, field, x.once(v.value)), nil
+	return put(object, field, x.sharedCopy(v.value)), nil
 }
 
 func (v *valueSetter) element() map[string]any {

@@ -22,8 +22,8 @@ func (c *checker) assignImage(m *Mutator) {
 		return
 	}
 	c.kinds(m, spec.ApplyTo)
-	c.body(m)
-	c.keyKept(m)
+	c.notMetadata(m)
+	c.notKey(m)
 	if m.location.last().list {
 		c.add("/spec/location", errors.New("location ends with elements of a list: it must be that of an image"))
 	}

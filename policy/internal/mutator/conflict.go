@@ -34,7 +34,7 @@ func findConflicts(all []*Mutator) []error {
 			continue
 		}
 		m.conflicts = others
-		errs = append(errs, policy.ErrorAt(m.object, "/spec/location", "mutator-conflict", fmt.Errorf("location %s takes objects for something else than %s: Gatekeeper applies none of them", m.location, m.opponents())))
+		errs = append(errs, policy.ErrorAt(m.object, "/spec/location", "mutator-conflict", fmt.Errorf("location %s takes objects for something else than %s: Gatekeeper applies none of them", m.location, m.conflictingNames())))
 	}
 	return errs
 }
@@ -43,8 +43,8 @@ func findConflicts(all []*Mutator) []error {
 // one less.
 const maxOpponents = 4
 
-// opponents formats the names of the conflicting mutators.
-func (m *Mutator) opponents() string {
+// conflictingNames formats the names of the conflicting mutators.
+func (m *Mutator) conflictingNames() string {
 	var words []string
 	for i, o := range m.conflicts {
 		if i == maxOpponents-1 {
@@ -131,7 +131,7 @@ func (c *conflictFinder) visit(root *schemaNode) {
 // field compares the mutators that have the field in their locations, if they can
 // disagree at all.
 func (c *conflictFinder) field(field *schemaField, depth int) {
-	if !field.disputed(depth) {
+	if !field.hasConflict(depth) {
 		return
 	}
 	for i, a := range field.mutators {
@@ -140,24 +140,24 @@ func (c *conflictFinder) field(field *schemaField, depth int) {
 			if len(c.found[a]) == maxOpponents && len(c.found[b]) == maxOpponents {
 				continue
 			}
-			if c.work--; field.atOdds(i, j, depth) && a.meets(b) {
-				c.note(a, b)
-				c.note(b, a)
+			if c.work--; field.typesDiffer(i, j, depth) && a.overlaps(b) {
+				c.addConflict(a, b)
+				c.addConflict(b, a)
 			}
 		}
 	}
 }
 
-func (c *conflictFinder) note(a, b *Mutator) {
+func (c *conflictFinder) addConflict(a, b *Mutator) {
 	if len(c.found[a]) < maxOpponents && !slices.Contains(c.found[a], b) {
 		c.found[a] = append(c.found[a], b)
 	}
 }
 
-// disputed reports whether mutators disagree about the field.
-func (s *schemaField) disputed(depth int) bool {
+// hasConflict reports whether mutators disagree about the field.
+func (s *schemaField) hasConflict(depth int) bool {
 	for i := range s.mutators {
-		if s.atOdds(0, i, depth) || s.mutators[i].terminates && s.ends[i] {
+		if s.typesDiffer(0, i, depth) || s.mutators[i].terminates && s.ends[i] {
 			return true
 		}
 		if s.shapes[0] == shapeUnknown && s.shapes[i] != shapeUnknown {
@@ -167,8 +167,8 @@ func (s *schemaField) disputed(depth int) bool {
 	return false
 }
 
-// atOdds reports whether two mutators imply different types of the field.
-func (s *schemaField) atOdds(i, j, depth int) bool {
+// typesDiffer reports whether two mutators imply different types of the field.
+func (s *schemaField) typesDiffer(i, j, depth int) bool {
 	a, b := s.mutators[i], s.mutators[j]
 	x, y := s.shapes[i], s.shapes[j]
 	switch {
@@ -180,8 +180,8 @@ func (s *schemaField) atOdds(i, j, depth int) bool {
 	return s.ends[i] && a.terminates && !s.ends[j] || s.ends[j] && b.terminates && !s.ends[i]
 }
 
-// meets reports whether both mutators apply to a common kind and operation.
-func (m *Mutator) meets(o *Mutator) bool {
+// overlaps reports whether both mutators apply to a common kind and operation.
+func (m *Mutator) overlaps(o *Mutator) bool {
 	for i := range m.appliesTo {
 		for j := range o.appliesTo {
 			if m.appliesTo[i].Meets(&o.appliesTo[j]) {

@@ -22,7 +22,7 @@ func (c *checker) modifySet(m *Mutator) {
 		return
 	}
 	c.kinds(m, spec.ApplyTo)
-	c.body(m)
+	c.notMetadata(m)
 	if m.location.last().list {
 		c.add("/spec/location", errors.New("location ends with elements of a list: it must be that of a list of values"))
 	}

@@ -152,12 +152,12 @@ func (c *checker) spec(m *Mutator, parameters any) (spec mutatorSpec, ok bool) {
 	if gatekeeperdoc.Broken(errs) {
 		return spec, false
 	}
-	c.common(m, &spec)
+	c.commonFields(m, &spec)
 	return spec, true
 }
 
-// common reads the fields that all kinds of mutators have.
-func (c *checker) common(m *Mutator, spec *mutatorSpec) {
+// commonFields reads the fields that all kinds of mutators have.
+func (c *checker) commonFields(m *Mutator, spec *mutatorSpec) {
 	var errs []error
 	m.match, errs = gatekeeperdoc.NewMatch(c.object, "/spec/match", spec.Match)
 	c.errs = append(c.errs, errs...)
@@ -214,15 +214,15 @@ func (c *checker) operations(pointer string, ops []string) {
 	}
 }
 
-// body refuses locations that lead into the metadata of objects.
-func (c *checker) body(m *Mutator) {
+// notMetadata refuses locations that lead into the metadata of objects.
+func (c *checker) notMetadata(m *Mutator) {
 	if len(m.location) > 0 && m.location[0] == (part{name: "metadata"}) {
 		c.add("/spec/location", fmt.Errorf("%s can't change metadata: use AssignMetadata", m.Kind))
 	}
 }
 
-// keyKept refuses locations that lead to the key of a list's elements.
-func (c *checker) keyKept(m *Mutator) {
+// notKey refuses locations that lead to the key of a list's elements.
+func (c *checker) notKey(m *Mutator) {
 	if n := len(m.location); n >= 2 && m.location[n-2].list && m.location[n-2].name == m.location[n-1].name {
 		c.add("/spec/location", fmt.Errorf("location %s is the key of the elements, which must not be changed", m.location))
 	}

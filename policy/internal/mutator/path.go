@@ -245,8 +245,8 @@ func quoteName(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// under reports whether a location begins with another one.
-func (l location) under(prefix location) bool {
+// hasPrefix reports whether a location begins with another one.
+func (l location) hasPrefix(prefix location) bool {
 	return len(prefix) <= len(l) && slices.Equal(l[:len(prefix)], prefix)
 }
 

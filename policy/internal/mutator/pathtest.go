@@ -47,7 +47,7 @@ func (c *checker) newPathTests(l location, written []pathTest) pathTests {
 		if !ok {
 			continue
 		}
-		if !l.under(sub) {
+		if !l.hasPrefix(sub) {
 			c.add(pointer+"/subPath", fmt.Errorf("subPath %s is not how location %s begins", sub, l))
 		}
 		switch w.Condition {

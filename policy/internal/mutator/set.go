@@ -109,7 +109,7 @@ func (m *Set) Mutate(ctx context.Context, x Target) (Mutation, error) {
 	r := &mutationRun{Set: m, x: x, bounds: newBounds()}
 	err := r.run(ctx)
 	if err == nil {
-		if asked := r.externals(); len(asked) > 0 {
+		if asked := r.unsettledExternals(); len(asked) > 0 {
 			// If the mutators don't settle because of values from providers,
 			// run them without these values.
 			r = &mutationRun{Set: m, x: x, bounds: newBounds(), without: asked}
@@ -135,7 +135,7 @@ type mutationRun struct {
 
 func (m *mutationRun) run(ctx context.Context) error {
 	m.original = m.x.Object
-	if !m.concerned() {
+	if !m.anyMatches() {
 		return nil
 	}
 	m.x.Object, _ = render.Copy(m.original).(map[string]any)
@@ -166,8 +166,8 @@ func (m *mutationRun) run(ctx context.Context) error {
 
 func (m *Mutator) label() string { return m.Kind + " " + m.Name }
 
-// concerned reports whether any mutator matches the original object.
-func (m *mutationRun) concerned() bool {
+// anyMatches reports whether any mutator matches the original object.
+func (m *mutationRun) anyMatches() bool {
 	return slices.ContainsFunc(m.Set.Applied, func(mut *Mutator) bool {
 		concerned, err := mut.concerns(&m.x.Matchable, m.x.Kind, m.x.Operation)
 		return concerned || err != nil
@@ -182,7 +182,7 @@ func (m *mutationRun) round(ctx context.Context) error {
 			return err
 		}
 		var err error
-		policy.Observed(ctx, policy.EngineGatekeeper, mut.ID, func() { err = m.one(mut) })
+		policy.Observed(ctx, policy.EngineGatekeeper, mut.ID, func() { err = m.applyIfMatches(mut) })
 		if err != nil {
 			return &Error{mut, err}
 		}
@@ -190,8 +190,8 @@ func (m *mutationRun) round(ctx context.Context) error {
 	return nil
 }
 
-// one applies a mutator if it matches the current object.
-func (m *mutationRun) one(mut *Mutator) error {
+// applyIfMatches applies a mutator if it matches the current object.
+func (m *mutationRun) applyIfMatches(mut *Mutator) error {
 	if err := m.bounds.step(1); err != nil {
 		return err
 	}
@@ -202,7 +202,7 @@ func (m *mutationRun) one(mut *Mutator) error {
 	var undecided *cel.Undecided
 	switch {
 	case errors.As(err, &undecided):
-		m.ask(mut, undecided)
+		m.addUnknown(mut, undecided)
 		return nil
 	case err != nil || !concerned:
 		return err
@@ -210,7 +210,7 @@ func (m *mutationRun) one(mut *Mutator) error {
 	return m.apply(mut)
 }
 
-func (m *mutationRun) ask(mut *Mutator, u *cel.Undecided) {
+func (m *mutationRun) addUnknown(mut *Mutator, u *cel.Undecided) {
 	if !slices.ContainsFunc(m.unknowns, func(o Unsettled) bool { return o.by == mut }) {
 		m.unknowns = append(m.unknowns, Unsettled{by: mut, question: u.Question})
 	}
@@ -226,7 +226,7 @@ func (m *mutationRun) apply(mut *Mutator) error {
 		if err := m.bounds.keep(Weight(m.x.Object)); err != nil {
 			return err
 		}
-		after, _ := settled(m.x.Object).(map[string]any)
+		after, _ := withoutExternals(m.x.Object).(map[string]any)
 		m.steps = append(m.steps, Change{mut, after})
 	case !m.reported[mut]:
 		m.steps = append(m.steps, Change{By: mut})
@@ -271,8 +271,8 @@ func (m *mutationRun) last() *Mutator {
 	return m.Set.Applied[len(m.Set.Applied)-1]
 }
 
-// externals returns the mutators whose values only an external data provider knows.
-func (m *mutationRun) externals() []Unsettled {
+// unsettledExternals returns the mutators whose values only an external data provider knows.
+func (m *mutationRun) unsettledExternals() []Unsettled {
 	if !slices.ContainsFunc(m.steps, func(s Change) bool { _, is := s.By.set.(*externalSetter); return is && s.After != nil }) {
 		return nil
 	}

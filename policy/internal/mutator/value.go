@@ -37,9 +37,9 @@ func (n number) plain() any {
 	return float64(n)
 }
 
-// settled returns a deep copy with numbers as objects hold them, without values of
+// withoutExternals returns a deep copy with numbers as objects hold them, without values of
 // external data providers.
-func settled(v any) any {
+func withoutExternals(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		out := make(map[string]any, len(v))
@@ -47,13 +47,13 @@ func settled(v any) any {
 			if x, open := e.(*external); open && !x.had {
 				continue
 			}
-			out[k] = settled(e)
+			out[k] = withoutExternals(e)
 		}
 		return out
 	case []any:
 		out := make([]any, len(v))
 		for i, e := range v {
-			out[i] = settled(e)
+			out[i] = withoutExternals(e)
 		}
 		return out
 	case *external:

@@ -249,7 +249,7 @@ func (d *document) replace(pointer string, value any) error {
 		if _, err := walk(parent, []string{last}); err != nil {
 			return nil, err
 		}
-		return place(parent, last, value, nil)
+		return putAt(parent, last, value, nil)
 	})
 }
 

@@ -37,7 +37,7 @@ func (m *merger) merge(object, patch any, s shape, at string) (any, error) {
 		return cleared{}, nil
 	}
 	if object == nil {
-		return m.added(patch, s, at)
+		return m.addPatch(patch, s, at)
 	}
 	if render.TypeName(object) != render.TypeName(patch) && (isTree(object) || isTree(patch)) {
 		return nil, fmt.Errorf("the patch has %s where the object has %s: %s", render.TypeName(patch), render.TypeName(object), at)
@@ -105,8 +105,8 @@ func (m *merger) replacement(object any, patch any, s shape, at string) (any, er
 	return value, err
 }
 
-// added returns a patch for a place where the object has nothing.
-func (m *merger) added(patch any, s shape, at string) (any, error) {
+// addPatch returns a patch for a place where the object has nothing.
+func (m *merger) addPatch(patch any, s shape, at string) (any, error) {
 	value, err := clean(patch, s, at)
 	if _, gone := value.(cleared); err == nil && !gone {
 		m.set(at)
@@ -163,10 +163,10 @@ func takeDirective(patch map[string]any, at string) (string, error) {
 		return "merge", nil
 	}
 	delete(patch, directive)
-	return known(v, at)
+	return parseDirective(v, at)
 }
 
-func known(v any, at string) (string, error) {
+func parseDirective(v any, at string) (string, error) {
 	switch v {
 	case "merge", "replace", "delete":
 		return v.(string), nil
@@ -191,7 +191,7 @@ func takeListDirective(patch []any, at string) (string, []any, error) {
 	if i < 0 || len(patch[i].(map[string]any)) > 1 {
 		return "merge", patch, nil
 	}
-	how, err := known(patch[i].(map[string]any)[directive], at)
+	how, err := parseDirective(patch[i].(map[string]any)[directive], at)
 	return how, slices.Delete(slices.Clone(patch), i, i+1), err
 }
 
@@ -253,7 +253,7 @@ func grouped(object, patch []any, keys []string, at string) ([]*group, error) {
 		}
 		g := old.find(p)
 		switch {
-		case g != nil && halfKeyed(g.object, p, keys):
+		case g != nil && onlyOneHasKey(g.object, p, keys):
 			continue
 		case g != nil && len(keys) == 1 && len(g.patches) == 0:
 			first = append(first, g)
@@ -274,9 +274,9 @@ func grouped(object, patch []any, keys []string, at string) ([]*group, error) {
 	return first, nil
 }
 
-// halfKeyed reports whether only one of two elements has a key.
+// onlyOneHasKey reports whether only one of two elements has a key.
 // kustomize treats them as the same, and keeps the object's unchanged.
-func halfKeyed(object any, patch map[string]any, keys []string) bool {
+func onlyOneHasKey(object any, patch map[string]any, keys []string) bool {
 	o, _ := object.(map[string]any)
 	return slices.ContainsFunc(keys, func(key string) bool {
 		return (keyText(o[key]) == "") != (keyText(patch[key]) == "")

@@ -80,14 +80,14 @@ func ensure(v any, parts []string) (any, error) {
 	}
 	if child != nil {
 		after, err := ensure(child, parts[1:])
-		return place(v, parts[0], after, err)
+		return putAt(v, parts[0], after, err)
 	}
 	made, err := container(parts[1])
 	if err != nil {
 		return nil, err
 	}
 	after, err := ensure(made, parts[1:])
-	return place(v, parts[0], after, err)
+	return putAt(v, parts[0], after, err)
 }
 
 // container returns an empty list or map for a part of a path: an index or a key.
@@ -105,8 +105,8 @@ func container(part string) (any, error) {
 	return make([]any, max(0, n)), nil
 }
 
-// place puts a value at a part of its list or map.
-func place(v any, part string, value any, err error) (any, error) {
+// putAt puts a value at a part of its list or map.
+func putAt(v any, part string, value any, err error) (any, error) {
 	if err != nil {
 		return nil, err
 	}

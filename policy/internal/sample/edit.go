@@ -32,15 +32,15 @@ const each = "*"
 // difference.
 func (e Edit) apply(object map[string]any) (copied map[string]any, changed bool) {
 	copied = runtime.DeepCopyJSON(object)
-	after, _ := e.at(copied, e.path).(map[string]any)
+	after, _ := e.changeAt(copied, e.path).(map[string]any)
 	return after, after != nil && !reflect.DeepEqual(after, object)
 }
 
-// at returns v with the rest of the path changed.
-func (e Edit) at(v any, path []string) any {
+// changeAt returns v with the rest of the path changed.
+func (e Edit) changeAt(v any, path []string) any {
 	if len(path) == 0 {
 		if e.merge {
-			return merged(v, e.value)
+			return mergeLeaves(v, e.value)
 		}
 		return runtime.DeepCopyJSONValue(e.value)
 	}
@@ -50,9 +50,9 @@ func (e Edit) at(v any, path []string) any {
 			list = []any{nil}
 		}
 		for i := range list {
-			list[i] = e.at(list[i], path[1:])
+			list[i] = e.changeAt(list[i], path[1:])
 		}
-		return orSame(list, v)
+		return listOr(list, v)
 	}
 	m, ok := v.(map[string]any)
 	if !ok {
@@ -66,22 +66,22 @@ func (e Edit) at(v any, path []string) any {
 		return m
 	}
 	if below, ok := m[path[0]]; ok || !e.remove {
-		m[path[0]] = e.at(below, path[1:])
+		m[path[0]] = e.changeAt(below, path[1:])
 	}
 	return m
 }
 
-// orSame returns list, or v where there is no list.
-func orSame(list []any, v any) any {
+// listOr returns list, or v where there is no list.
+func listOr(list []any, v any) any {
 	if list == nil {
 		return v
 	}
 	return list
 }
 
-// merged returns v with the leaves of a tree set. The first element of a list in
+// mergeLeaves returns v with the leaves of a tree set. The first element of a list in
 // the tree is merged into every element.
-func merged(v, tree any) any {
+func mergeLeaves(v, tree any) any {
 	switch tree := tree.(type) {
 	case map[string]any:
 		m, _ := v.(map[string]any)
@@ -89,7 +89,7 @@ func merged(v, tree any) any {
 			m = map[string]any{}
 		}
 		for k, below := range tree {
-			m[k] = merged(m[k], below)
+			m[k] = mergeLeaves(m[k], below)
 		}
 		return m
 	case []any:
@@ -101,7 +101,7 @@ func merged(v, tree any) any {
 			list = []any{nil}
 		}
 		for i := range list {
-			list[i] = merged(list[i], tree[0])
+			list[i] = mergeLeaves(list[i], tree[0])
 		}
 		return list
 	}
@@ -217,7 +217,7 @@ func (v *vocabulary) readKey(key string, value any, pattern bool, path []string)
 // overlay reads a pattern of Kyverno.
 func (v *vocabulary) overlay(pattern any) {
 	v.read(pattern, true, nil)
-	if tree := instance(pattern); tree != nil {
+	if tree := exampleOf(pattern); tree != nil {
 		v.trees = append(v.trees, tree)
 	}
 }
@@ -363,9 +363,9 @@ func matching(re *syntax.Regexp, depth int) string {
 	return b.String()
 }
 
-// instance returns a tree that a pattern of Kyverno accepts, as far as its leaves
+// exampleOf returns a tree that a pattern of Kyverno accepts, as far as its leaves
 // show.
-func instance(pattern any) any {
+func exampleOf(pattern any) any {
 	switch p := pattern.(type) {
 	case map[string]any:
 		tree := make(map[string]any, len(p))
@@ -373,7 +373,7 @@ func instance(pattern any) any {
 			if strings.HasPrefix(k, "X(") {
 				continue
 			}
-			if below := instance(v); below != nil {
+			if below := exampleOf(v); below != nil {
 				tree[unanchored(k)] = below
 			}
 		}
@@ -385,7 +385,7 @@ func instance(pattern any) any {
 		if len(p) == 0 {
 			return nil
 		}
-		if below := instance(p[0]); below != nil {
+		if below := exampleOf(p[0]); below != nil {
 			return []any{below}
 		}
 		return nil
@@ -515,7 +515,7 @@ func (v *vocabulary) mappings(now map[string]any) []any {
 func (v *vocabulary) edits(object map[string]any, named []string, admits func(path []string) bool, yield func(Edit) bool) {
 	all := patterns(object, nil, nil)
 	on := func(path []string) bool {
-		now, present := first(object, path)
+		now, present := firstAt(object, path)
 		for _, value := range v.values(now) {
 			if !yield(Edit{path: path, value: value}) {
 				return false
@@ -526,42 +526,42 @@ func (v *vocabulary) edits(object map[string]any, named []string, admits func(pa
 	done := make(map[string]bool)
 	once := func(path []string) bool {
 		key := strings.Join(path, "\x00")
-		if fixed(path) || done[key] {
+		if isIdentity(path) || done[key] {
 			return true
 		}
 		done[key] = true
 		return on(path)
 	}
 	for _, f := range named {
-		path := generalised(object, render.Path(f))
+		path := withoutIndexes(object, render.Path(f))
 		if len(path) > 0 && !once(path) {
 			return
 		}
 	}
 	for _, tree := range v.trees {
 		for _, at := range [][]string{nil, {"spec", "template"}, {"spec", "jobTemplate", "spec", "template"}} {
-			if _, ok := first(object, at); ok && !yield(Edit{path: at, merge: true, value: tree}) {
+			if _, ok := firstAt(object, at); ok && !yield(Edit{path: at, merge: true, value: tree}) {
 				return
 			}
 		}
 	}
 	for _, path := range all { // the likeliest single step: without a field
-		if fixed(path) || !v.words[path[len(path)-1]] {
+		if isIdentity(path) || !v.words[path[len(path)-1]] {
 			continue
 		}
-		if now, _ := first(object, path); isList(now) && !yield(Edit{path: path, value: []any{}}) || !yield(Edit{path: path, remove: true}) {
+		if now, _ := firstAt(object, path); isList(now) && !yield(Edit{path: path, value: []any{}}) || !yield(Edit{path: path, remove: true}) {
 			return
 		}
 	}
 	for _, path := range all {
-		if now, _ := first(object, path); v.words[path[len(path)-1]] && !isMapping(now) && !isList(now) && !once(path) {
+		if now, _ := firstAt(object, path); v.words[path[len(path)-1]] && !isMapping(now) && !isList(now) && !once(path) {
 			return
 		}
 	}
 	for _, m := range append([][]string{nil}, mappingsOf(object, all)...) {
 		for _, p := range v.paths {
 			path := append(slices.Clone(m), p...)
-			if _, present := first(object, path); !present && admits(path) && !once(path) {
+			if _, present := firstAt(object, path); !present && admits(path) && !once(path) {
 				return
 			}
 		}
@@ -579,7 +579,7 @@ func (v *vocabulary) edits(object map[string]any, named []string, admits func(pa
 func mappingsOf(object map[string]any, paths [][]string) [][]string {
 	var all [][]string
 	for _, path := range paths {
-		switch now, _ := first(object, path); now := now.(type) {
+		switch now, _ := firstAt(object, path); now := now.(type) {
 		case map[string]any:
 			all = append(all, path)
 		case []any:
@@ -595,8 +595,8 @@ func isMapping(v any) bool { _, ok := v.(map[string]any); return ok }
 
 func isList(v any) bool { _, ok := v.([]any); return ok }
 
-// fixed reports whether a path is a part of the object's identity.
-func fixed(path []string) bool {
+// isIdentity reports whether a path is a part of the object's identity.
+func isIdentity(path []string) bool {
 	return len(path) == 1 && (path[0] == "apiVersion" || path[0] == "kind" || path[0] == "metadata" || path[0] == "status")
 }
 
@@ -628,8 +628,8 @@ func patterns(v any, path []string, all [][]string) [][]string {
 	return all
 }
 
-// first returns the first value at a path.
-func first(v any, path []string) (any, bool) {
+// firstAt returns the first value at a path.
+func firstAt(v any, path []string) (any, bool) {
 	for i, step := range path {
 		switch x := v.(type) {
 		case map[string]any:
@@ -640,7 +640,7 @@ func first(v any, path []string) (any, bool) {
 			v = below
 		case []any:
 			for _, e := range x {
-				if found, ok := first(e, path[i+1:]); ok && step == each {
+				if found, ok := firstAt(e, path[i+1:]); ok && step == each {
 					return found, true
 				}
 			}
@@ -652,8 +652,8 @@ func first(v any, path []string) (any, bool) {
 	return v, true
 }
 
-// generalised replaces the indexes of lists in a path.
-func generalised(v any, path []string) []string {
+// withoutIndexes replaces the indexes of lists in a path.
+func withoutIndexes(v any, path []string) []string {
 	var all []string
 	for _, step := range path {
 		switch x := v.(type) {

@@ -122,10 +122,10 @@ func (f *Finder) run(objects []*render.Object) {
 			f.missing[g] = true
 		}
 	}
-	f.allow()
+	f.setEffortLimit()
 	for range maxRounds {
 		round := f.samples
-		slices.SortStableFunc(round, func(a, b *Sample) int { return cmp.Or(cmp.Compare(a.faults(), b.faults()), cheaper(a, b)) })
+		slices.SortStableFunc(round, func(a, b *Sample) int { return cmp.Or(cmp.Compare(a.countFaults(), b.countFaults()), cheaper(a, b)) })
 		round, f.samples = round[:min(len(round), maxSamples)], nil
 		for done := 0; done < maxEach; done += atOnce {
 			for _, x := range round {
@@ -149,9 +149,9 @@ func (s *Sample) Renamed(made map[string]any) map[string]any {
 	return o.Object
 }
 
-// faults counts a sample's results that are not passes, and their fields. Samples with
+// countFaults counts a sample's results that are not passes, and their fields. Samples with
 // few are changed first.
-func (s *Sample) faults() int {
+func (s *Sample) countFaults() int {
 	n := 0
 	for _, r := range s.Results {
 		if r.Status != "pass" && r.Status != "admit" {
@@ -198,8 +198,8 @@ func (f *Finder) tryChange(x *Sample, o *render.Object, e Edit, namespace string
 	}
 }
 
-// allow sets the limit of effort without success, by the missing goals.
-func (f *Finder) allow() {
+// setEffortLimit sets the limit of effort without success, by the missing goals.
+func (f *Finder) setEffortLimit() {
 	f.idle, f.allowed = 0, 0
 	rules := make(map[string]bool)
 	for g := range f.missing {
@@ -231,7 +231,7 @@ func (f *Finder) hasField(o *render.Object, namespace string, path []string, val
 		}
 		key := strings.Join(part, "\x00")
 		ok, found := known[key]
-		if _, present := first(o.Object, part); !found && present {
+		if _, present := firstAt(o.Object, part); !found && present {
 			ok, found = true, true
 		}
 		if !found {
@@ -326,7 +326,7 @@ func (f *Finder) offer(x *Sample) {
 		f.best[g] = x
 		if f.missing[g] {
 			delete(f.missing, g)
-			f.allow()
+			f.setEffortLimit()
 		}
 	}
 	if signature := x.signature(); !f.seen[signature] {
