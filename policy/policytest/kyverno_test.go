@@ -164,7 +164,7 @@ func TestKyvernoCases(t *testing.T) {
 		{"flags in any case, a rule's name for nothing", "{policy: v, ISVALIDATINGPOLICY: true, rule: whatever, kind: Pod, resources: [good], result: pass}", []string{"ok v/ Pod default/good: want pass, got pass: success"}},
 		{"no response at all", "{policy: silent, isValidatingPolicy: true, kind: Pod, resources: [good], result: fail}", []string{"FAIL silent/ Pod default/good: want fail, got excluded: the policy does not match it"}},
 		{"misspelt rule", "{policy: p, rule: c, kind: Pod, resources: [good], result: pass}", []string{`ERROR p/c Pod good: want pass, got : kyverno-test.yaml:7:15: policy p has no rule "c"; there are a, b, mutate-it, generate-it`}},
-		{"no rule", "{policy: p, kind: Pod, resources: [good], result: pass}", []string{"ERROR p/ Pod good: want pass, got : kyverno-test.yaml:7:4: rule is missing: which of policy p is expected to say so; there are a, b, mutate-it, generate-it"}},
+		{"no rule", "{policy: p, kind: Pod, resources: [good], result: pass}", []string{"ERROR p/ Pod good: want pass, got : kyverno-test.yaml:7:4: rule is missing: name the rule of policy p that gives the result; there are a, b, mutate-it, generate-it"}},
 		{"misspelt policy", "{policy: q, rule: a, kind: Pod, resources: [good], result: pass}", []string{`ERROR q/a Pod good: want pass, got : kyverno-test.yaml:7:4: there is no policy "q" among the policies; there are p, v, silent, broken`}},
 		{"misspelt resource", "{policy: p, rule: a, kind: Pod, resources: [good, godo], result: pass}", []string{
 			"ok p/a Pod default/good: want pass, got pass: fine",

@@ -138,7 +138,7 @@ func (k *kyvernoEntry) faults(policies []*kyvernoPolicy) []error {
 	switch byPolicy := k.byPolicy(policies); {
 	case byPolicy || len(errs) > 0:
 	case k.Rule == "":
-		add(k.at["policy"], "rule is missing: which of policy %s is expected to say so%s", k.Policy, ruleNames(policies))
+		add(k.at["policy"], "rule is missing: name the rule of policy %s that gives the result%s", k.Policy, ruleNames(policies))
 	case !hasRule(policies, k.Rule):
 		add(k.at["rule"], "policy %s has no rule %q%s", k.Policy, k.Rule, ruleNames(policies))
 	}
