@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/preadmit/preadmit/policy"
@@ -213,6 +215,9 @@ func (c *checker) names(p *v1.ValidatingAdmissionPolicy) {
 	}
 	for i, a := range p.Spec.AuditAnnotations {
 		named("auditAnnotations", "key", i, a.Key)
+		if text := validation.IsQualifiedName(p.Name + "/" + a.Key); a.Key != "" && len(text) > 0 {
+			c.add(render.Pointer("spec", "auditAnnotations", i, "key"), "auditAnnotations["+a.Key+"]", "spec.auditAnnotations[%d].key: %s", i, text[0])
+		}
 	}
 }
 
@@ -234,10 +239,9 @@ var reserved = map[string]bool{
 	"loop": true, "package": true, "namespace": true, "return": true, "var": true, "void": true, "while": true,
 }
 
-var reasons = map[metav1.StatusReason]bool{
-	metav1.StatusReasonForbidden: true, metav1.StatusReasonInvalid: true,
-	metav1.StatusReasonRequestEntityTooLarge: true, metav1.StatusReasonUnauthorized: true,
-}
+// reasons are those that the API server takes, which its documentation says of
+// Unauthorized, too.
+var reasons = []metav1.StatusReason{metav1.StatusReasonForbidden, metav1.StatusReasonInvalid, metav1.StatusReasonRequestEntityTooLarge}
 
 func (c *checker) validations(validations []v1.Validation) {
 	for i, v := range validations {
@@ -254,8 +258,8 @@ func (c *checker) validations(validations []v1.Validation) {
 		if v.MessageExpression != "" && strings.TrimSpace(v.MessageExpression) == "" {
 			add("messageExpression", "must be non-empty if specified")
 		}
-		if v.Reason != nil && !reasons[*v.Reason] {
-			add("reason", "unsupported value %q: must be Forbidden, Invalid, RequestEntityTooLarge or Unauthorized", *v.Reason)
+		if v.Reason != nil && !slices.Contains(reasons, *v.Reason) {
+			add("reason", "unsupported value %q: must be Forbidden, Invalid or RequestEntityTooLarge", *v.Reason)
 		}
 	}
 }
@@ -283,6 +287,12 @@ func (c *checker) rules(pointer, rule string, rules []v1.NamedRuleWithOperations
 		c.required(p, rule, "apiGroups", len(r.APIGroups))
 		c.required(p, rule, "apiVersions", len(r.APIVersions))
 		c.required(p, rule, "resources", len(r.Resources))
+		if j := slices.Index(r.APIVersions, ""); j >= 0 {
+			c.required(p, rule, fmt.Sprintf("apiVersions[%d]", j), 0)
+		}
+		if j := slices.Index(r.Resources, ""); j >= 0 {
+			c.required(p, rule, fmt.Sprintf("resources[%d]", j), 0)
+		}
 		for j, op := range r.Operations {
 			switch op {
 			case v1.Create, v1.Update, v1.Delete, v1.Connect, v1.OperationAll:

@@ -182,13 +182,13 @@ func (c *checker) patch(pointer, rule string, field patchFields, has, hasOther b
 	}
 }
 
-// mutable checks that rules match only requests that can be changed.
+// mutable checks that no rule is for the deletion of objects.
 // anyOperation has already reported rules without operations.
 func (c *checker) mutable(pointer, rule string, rules []v1.NamedRuleWithOperations) {
 	for i, r := range rules {
 		for j, op := range r.Operations {
-			if op == v1.Delete || op == v1.Connect {
-				c.add(pointer+render.Pointer(i, "operations", j), rule, "operations: unsupported value %q: only CREATE and UPDATE can be mutated", op)
+			if op == v1.Delete {
+				c.add(pointer+render.Pointer(i, "operations", j), rule, "operations: unsupported value %q: must be *, CONNECT, CREATE or UPDATE", op)
 			}
 		}
 	}
