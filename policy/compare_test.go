@@ -67,9 +67,7 @@ func TestRequests(t *testing.T) {
 				}
 				got = append(got, line)
 			}
-			if diff := cmp.Diff(c.want, strings.Join(got, ", ")); diff != "" {
-				t.Error(diff)
-			}
+			rendertest.Equal(t, c.want, strings.Join(got, ", "))
 		})
 	}
 }
@@ -168,9 +166,7 @@ func TestCompare(t *testing.T) {
 				got = append(got, string(r.Baseline))
 			}
 			slices.Sort(got)
-			if diff := cmp.Diff(c.want, strings.Join(got, " ")); diff != "" {
-				t.Error(diff)
-			}
+			rendertest.Equal(t, c.want, strings.Join(got, " "))
 		})
 	}
 }
@@ -214,9 +210,7 @@ func TestCompareMore(t *testing.T) {
 			for _, r := range comparison.Compare(result(head, c.headFields)) {
 				got = append(got, string(r.Baseline))
 			}
-			if diff := cmp.Diff(c.want, strings.Join(got, " ")); diff != "" {
-				t.Error(diff)
-			}
+			rendertest.Equal(t, c.want, strings.Join(got, " "))
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestGathered holds that results are the same in whatever order requests are done.
@@ -62,9 +63,7 @@ func TestCompact(t *testing.T) {
 			}
 		}
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	rendertest.Equal(t, want, got)
 	if whole == 0 || whole > len(want)/2 {
 		t.Errorf("%d of %d results are held whole", whole, len(want))
 	}
@@ -128,9 +127,7 @@ func TestCompactList(t *testing.T) {
 			suppressed++
 		}
 	}
-	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-		t.Error(diff)
-	}
+	rendertest.Equal(t, want, got, cmpopts.EquateEmpty())
 	if suppressed == 0 || suppressed == len(got) {
 		t.Errorf("%d of %d results are suppressed", suppressed, len(got))
 	}

@@ -3,7 +3,6 @@ package policy
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
 	"github.com/preadmit/preadmit/render/rendertest"
@@ -40,9 +39,7 @@ func TestKeepDefaults(t *testing.T) {
 				rendertest.OK(t, yaml.Unmarshal([]byte(text), &values[i]))
 			}
 			keepDefaults(values[0], values[1], values[2], values[3])
-			if diff := cmp.Diff(values[4], values[0]); diff != "" {
-				t.Error(diff)
-			}
+			rendertest.Equal(t, values[4], values[0])
 		})
 	}
 }

@@ -78,9 +78,7 @@ func TestSuppress(t *testing.T) {
 		}
 		got = append(got, r.Suppression.Reason)
 	}
-	if diff := cmp.Diff([]string{"sized elsewhere", "all of web", "all of web", "", "", ""}, got); diff != "" {
-		t.Error(diff)
-	}
+	rendertest.Equal(t, []string{"sized elsewhere", "all of web", "all of web", "", "", ""}, got)
 	if len(over) != 1 || over[0].Reason != "over" || len(unused) != 1 || unused[0].Rule != "gone" {
 		t.Errorf("over %+v, unused %+v", over, unused)
 	}

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"testing/fstest"
 
-	gocmp "github.com/google/go-cmp/cmp"
-
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/rendertest"
 )
@@ -53,9 +51,7 @@ func TestChecks(t *testing.T) {
 				}
 				got = append(got, s)
 			}
-			if d := gocmp.Diff(test.want, got); d != "" {
-				t.Error(d)
-			}
+			rendertest.Equal(t, test.want, got)
 		})
 	}
 }

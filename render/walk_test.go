@@ -12,8 +12,6 @@ import (
 	"testing"
 	"testing/fstest"
 
-	gocmp "github.com/google/go-cmp/cmp"
-
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/rendertest"
 )
@@ -129,9 +127,7 @@ error     apps/gone.yaml: symbolic link leads nowhere [dangling-link]
 error     apps/self.yaml: symbolic link can't be followed [dangling-link]
 error     apps/up.yaml: symbolic link leads out of the tree [escapes-tree]
 `
-	if d := gocmp.Diff(want, show(graph.Discover(fsys, "apps"))); d != "" {
-		t.Error(d)
-	}
+	rendertest.Equal(t, want, show(graph.Discover(fsys, "apps")))
 }
 
 func create(t *testing.T, name string) string {
@@ -148,9 +144,7 @@ func TestDiscoverFaults(t *testing.T) {
 error     b.yaml: permission denied [unreadable]
 error     dir: permission denied [unreadable]
 `
-	if d := gocmp.Diff(want, show(graph.Discover(fsys))); d != "" {
-		t.Error(d)
-	}
+	rendertest.Equal(t, want, show(graph.Discover(fsys)))
 }
 
 type faults struct {
@@ -243,9 +237,7 @@ func TestManifestsRender(t *testing.T) {
 		`failed 0 [no-objects] empty.yaml: contains no Kubernetes object`,
 		`failed 0 [not-found] none.yaml: no such file`,
 	}
-	if d := gocmp.Diff(want, got); d != "" {
-		t.Error(d)
-	}
+	rendertest.Equal(t, want, got)
 }
 
 // TestUnreadable: what is refused here may be read elsewhere, so a file that

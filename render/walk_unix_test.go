@@ -10,8 +10,6 @@ import (
 	"syscall"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
-
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/rendertest"
 )
@@ -53,9 +51,7 @@ error     lfs.yaml: content is not in the tree, only its Git LFS pointer is [lfs
 error     pipe.yaml: is a named pipe, not a regular file [not-a-regular-file]
 error     rel.yaml: symbolic link leads out of the tree [escapes-tree]
 `
-	if d := gocmp.Diff(want, show(graph.Discover(root.FS()))); d != "" {
-		t.Error(d)
-	}
+	rendertest.Equal(t, want, show(graph.Discover(root.FS())))
 	for name, rule := range map[string]string{
 		"abs.yaml": "escapes-tree", "rel.yaml": "escapes-tree", "pipe.yaml": "not-a-regular-file", "dir.yaml": "not-a-regular-file",
 		"big.yaml": "file-too-large", "none.yaml": "not-found", "../x": "escapes-tree", "lfs.yaml": "lfs-pointer",

@@ -308,9 +308,7 @@ func TestPolicyReportResults(t *testing.T) {
 		`PolicyReport "dev" {Pass:0 Fail:0 Warn:0 Error:1 Skip:0}`,
 		`PolicyReport "prod" {Pass:1 Fail:14 Warn:4 Error:4 Skip:2}`,
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	rendertest.Equal(t, want, got)
 }
 
 // A namespace with more than etcd takes is in several reports of other names.

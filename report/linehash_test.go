@@ -66,8 +66,6 @@ func TestLineHashLongLines(t *testing.T) {
 	long := strings.Repeat("x\U0001F600", hashBlock)
 	for _, eol := range []string{"\n", "\r", "\r\n"} {
 		with, without := []string{"a", long + strings.Repeat(" y", 200), "b", long + "z"}, []string{"a", long, "b", long}
-		if diff := cmp.Diff(lineHashes([]byte(strings.Join(without, eol))), lineHashes([]byte(strings.Join(with, eol)))); diff != "" {
-			t.Error(diff)
-		}
+		rendertest.Equal(t, lineHashes([]byte(strings.Join(without, eol))), lineHashes([]byte(strings.Join(with, eol))))
 	}
 }

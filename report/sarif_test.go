@@ -295,9 +295,7 @@ func TestRuleIDs(t *testing.T) {
 		"Kyverno/a/b/c", "Kyverno/a/b/c~2", "Kyverno/limits/check", "ValidatingPolicy/limits/check",
 		"baseline/privileged", "helm/yaml-syntax", "main", "render/yaml-syntax",
 	}
-	if diff := cmp.Diff(want, newRuleIDs(r, results).ids); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	rendertest.Equal(t, want, newRuleIDs(r, results).ids)
 }
 
 // Of more results than GitHub takes, the worst are kept, and it is said.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // The marker stands under the span, whatever the width of what is before it.
@@ -170,9 +171,7 @@ func TestTextKeepsApart(t *testing.T) {
 		}
 	}
 	want := []string{"denied", "denied", "denied", "denied", "error", "unknown", "warning", "audit"}
-	if diff := cmp.Diff(want, words); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	rendertest.Equal(t, want, words)
 }
 
 // Absent is not clean: what was not looked at is said, also of a run that found

@@ -39,9 +39,7 @@ func TestScreens(t *testing.T) {
 			rendertest.OK(t, os.WriteFile(file, txtar.Format(a), 0o644))
 			return
 		}
-		if diff := cmp.Diff(string(a.Files[1].Data), got); diff != "" {
-			t.Error(diff)
-		}
+		rendertest.Equal(t, string(a.Files[1].Data), got)
 	})
 }
 
@@ -316,9 +314,7 @@ func TestEditorFails(t *testing.T) {
 	if got := screen(d.model); !strings.Contains(got, "no such program") {
 		t.Errorf("no word of it:\n%s", got)
 	}
-	if diff := cmp.Diff([]string{"charts/web/values.yaml:5:11", "charts/web/values.yaml:5:11"}, d.host.edits); diff != "" {
-		t.Error(diff)
-	}
+	rendertest.Equal(t, []string{"charts/web/values.yaml:5:11", "charts/web/values.yaml:5:11"}, d.host.edits)
 }
 
 // TestKeepsPlace evaluates again with a result gone and one more: the cursor

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render/git/gittest"
 	"github.com/preadmit/preadmit/render/rendertest"
@@ -169,7 +167,7 @@ func TestChangeOfPublishedRepository(t *testing.T) {
 	}
 	slices.Sort(changes)
 	slices.Sort(results)
-	if diff := cmp.Diff([]string{
+	rendertest.Equal(t, []string{
 		"DELETE deploy/secure/frontend/hpa.yaml HorizontalPodAutoscaler",
 		"UPDATE deploy/overlays/dev Deployment",
 		"UPDATE deploy/overlays/production Deployment",
@@ -179,10 +177,8 @@ func TestChangeOfPublishedRepository(t *testing.T) {
 		"UPDATE deployment Deployment from kustomize",
 		"UPDATE deployment HorizontalPodAutoscaler from kustomize",
 		"UPDATE deployment Service from kustomize",
-	}, changes); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff([]string{
+	}, changes)
+	rendertest.Equal(t, []string{
 		"absent hostNamespaces deploy/webapp/frontend/deployment.yaml",
 		"new hostNamespaces deploy/overlays/dev",
 		"new hostNamespaces deploy/overlays/production",
@@ -190,9 +186,7 @@ func TestChangeOfPublishedRepository(t *testing.T) {
 		"new hostNamespaces deploy/secure/backend/deployment.yaml",
 		"unchanged hostNamespaces deploy/webapp/backend/deployment.yaml",
 		"unchanged hostPorts deploy/secure/frontend/deployment.yaml",
-	}, results); diff != "" {
-		t.Error(diff)
-	}
+	}, results)
 }
 
 // substitute replaces the first place of a text in a file.

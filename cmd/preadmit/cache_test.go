@@ -274,18 +274,14 @@ func TestCacheKeepsResults(t *testing.T) {
 	if d.Plain(&got); d.End() != nil {
 		t.Fatal(d.End())
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	rendertest.Equal(t, want, got)
 	empty := []policy.Result{{Fields: []string{}}, {}}
 	e = cache.Encoder{}
 	e.Plain(empty)
 	data, _ = e.Data()
 	var back []policy.Result
 	cache.NewDecoder(data).Plain(&back)
-	if diff := cmp.Diff(empty, back); diff != "" {
-		t.Error(diff)
-	}
+	rendertest.Equal(t, empty, back)
 }
 
 // fill gives every field of a value a value of its own.

@@ -68,7 +68,5 @@ func TestReadmeScreen(t *testing.T) {
 		rendertest.OK(t, os.WriteFile(file, []byte(before+begin+string(want)+end+after), 0o644))
 		return
 	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Error(diff)
-	}
+	rendertest.Equal(t, string(want), got)
 }

@@ -48,9 +48,7 @@ func TestParseUser(t *testing.T) {
 
 func TestCompleteNobody(t *testing.T) {
 	t.Parallel()
-	if diff := cmp.Diff(policy.UserInfo{}, Complete(policy.UserInfo{})); diff != "" {
-		t.Error(diff)
-	}
+	rendertest.Equal(t, policy.UserInfo{}, Complete(policy.UserInfo{}))
 }
 
 func TestCompleteKeepsItsArgument(t *testing.T) {

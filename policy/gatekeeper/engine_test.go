@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
@@ -317,9 +316,7 @@ spec:
 			t.Parallel()
 			e, err := New(parseAll(t, c.policies), Options{})
 			rendertest.OK(t, err)
-			if diff := cmp.Diff(c.want, said(t, e, requestOf(t, c.object))); diff != "" {
-				t.Error(diff)
-			}
+			rendertest.Equal(t, c.want, said(t, e, requestOf(t, c.object)))
 		})
 	}
 }
@@ -413,13 +410,9 @@ validations:
 			e, err := New(parseAll(t, c.policies), Options{})
 			rendertest.OK(t, err)
 			req := requestOf(t, deployment)
-			if diff := cmp.Diff(c.want, said(t, e, req)); diff != "" {
-				t.Error(diff)
-			}
+			rendertest.Equal(t, c.want, said(t, e, req))
 			results, _ := e.Validate(t.Context(), req)
-			if diff := cmp.Diff(c.fields, results[0].Fields); diff != "" {
-				t.Error(diff)
-			}
+			rendertest.Equal(t, c.fields, results[0].Fields)
 		})
 	}
 }
@@ -452,9 +445,7 @@ func TestFields(t *testing.T) {
 			if err != nil || len(results) != 1 {
 				t.Fatal(results, err)
 			}
-			if diff := cmp.Diff(c.want, results[0].Fields); diff != "" {
-				t.Error(diff)
-			}
+			rendertest.Equal(t, c.want, results[0].Fields)
 		})
 	}
 }
@@ -528,13 +519,9 @@ spec:
 			var got []string
 			for _, r := range results {
 				got = append(got, r.Message)
-				if diff := cmp.Diff(r.Assumed, []string{inventoryAssumed}); diff != "" {
-					t.Error(diff)
-				}
+				rendertest.Equal(t, []string{inventoryAssumed}, r.Assumed)
 			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Error(diff)
-			}
+			rendertest.Equal(t, c.want, got)
 		})
 	}
 }

@@ -53,17 +53,13 @@ func besideGator(t *testing.T, file string) {
 		said.Data = []byte(errs)
 		rendertest.OK(t, os.WriteFile(file, txtar.Format(a), 0o600))
 	}
-	if diff := cmp.Diff(string(said.Data), errs); diff != "" {
-		t.Error(diff)
-	}
+	rendertest.Equal(t, string(said.Data), errs)
 	refused := bytes.HasPrefix(gator.Data, []byte("error"))
 	if refused != strings.Contains(errs, "error: ") {
 		t.Errorf("gator says %s, and we %s", gator.Data, errs)
 	}
 	if !refused {
-		if diff := cmp.Diff(documents(t, gator.Data), made); diff != "" {
-			t.Error(diff)
-		}
+		rendertest.Equal(t, documents(t, gator.Data), made)
 	}
 }
 

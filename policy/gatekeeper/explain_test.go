@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render/rendertest"
 )
@@ -71,9 +69,7 @@ namespaceSelector: unknown (labels of namespace shop are unknown: give the Names
 			if err != nil || len(all) != 1 {
 				t.Fatal(all, err)
 			}
-			if diff := cmp.Diff(strings.TrimSpace(c.want), strings.TrimSpace(explained(&all[0]))); diff != "" {
-				t.Error(diff)
-			}
+			rendertest.Equal(t, strings.TrimSpace(c.want), strings.TrimSpace(explained(&all[0])))
 		})
 	}
 }

@@ -33,14 +33,10 @@ func TestInventoryBefore(t *testing.T) {
 	e, err := New(parseAll(t, templateOf(seesServices)+plainConstraint), Options{Cluster: policy.NewCluster(objects...)})
 	rendertest.OK(t, err)
 	req := requestOf(t, `{apiVersion: v1, kind: Service, metadata: {name: a, namespace: shop}, spec: {port: 80}}`)
-	if diff := cmp.Diff([]string{"fail deny K/c: shop/b 81"}, said(t, e, req)); diff != "" {
-		t.Error(diff)
-	}
+	rendertest.Equal(t, []string{"fail deny K/c: shop/b 81"}, said(t, e, req))
 	old := parseOne(t, `{apiVersion: v1, kind: Service, metadata: {name: a, namespace: shop}, spec: {port: 70}}`)
 	req.Operation, req.OldObject, req.OldAdmitted = policy.Update, old, old.Object
-	if diff := cmp.Diff([]string{"fail deny K/c: shop/a 70", "fail deny K/c: shop/b 81"}, said(t, e, req)); diff != "" {
-		t.Error(diff)
-	}
+	rendertest.Equal(t, []string{"fail deny K/c: shop/a 70", "fail deny K/c: shop/b 81"}, said(t, e, req))
 }
 
 // TestInventoryUnits holds that of an object that several overlays apply each
@@ -67,9 +63,7 @@ func TestInventoryUnits(t *testing.T) {
 	} {
 		req := requestOf(t, pod)
 		req.Object.Unit = unit
-		if diff := cmp.Diff(want, said(t, e, req)); diff != "" {
-			t.Error(diff)
-		}
+		rendertest.Equal(t, want, said(t, e, req))
 	}
 }
 

@@ -25,9 +25,7 @@ violation[{"msg": "no app"}] { not input.review.object.metadata.labels.app }`)+p
 	if err != nil || len(results) != 2 {
 		t.Fatal(results, err)
 	}
-	if diff := cmp.Diff([]string{"no app", "/metadata/labels/app"}, []string{results[0].Message, results[0].Fields[0]}); diff != "" {
-		t.Error(diff)
-	}
+	rendertest.Equal(t, []string{"no app", "/metadata/labels/app"}, []string{results[0].Message, results[0].Fields[0]})
 	if diff := cmp.Diff([]string{"curl"}, results[1].Literals); diff != "" || results[1].Fields[0] != "/spec/containers/0/command/1" {
 		t.Error(diff, results[1].Fields)
 	}

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestRefused holds that what Gatekeeper or the API server would refuse is an
@@ -71,9 +71,7 @@ func TestRefused(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			e, err := New(parseAll(t, c.policies), Options{})
-			if diff := cmp.Diff(c.want, faultsOf(err)); diff != "" {
-				t.Error(diff)
-			}
+			rendertest.Equal(t, c.want, faultsOf(err))
 			if len(e.constraints) > 0 {
 				t.Error("a broken one is judged by")
 			}
@@ -98,9 +96,7 @@ spec: {sync: {syncOnly: [{version: v1, kind: Pod}]}}
       "[[{"groups":["networking.k8s.io"],"versions":["v1"],"kinds":["Ingress"]}]]"`, 1)
 	_, err := New(parseAll(t, needs+plainConstraint+config), Options{})
 	want := []string{"warning: policy.yaml:6:48: template k needs networking.k8s.io/v1 Ingress in data.inventory, which neither the Config nor a SyncSet syncs: it does not see any"}
-	if diff := cmp.Diff(want, faultsOf(err)); diff != "" {
-		t.Error(diff)
-	}
+	rendertest.Equal(t, want, faultsOf(err))
 }
 
 // TestTwice holds that what overlays repeat counts once.

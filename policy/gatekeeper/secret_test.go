@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/preadmit/preadmit/policy"
@@ -26,9 +25,7 @@ violation[{"msg": msg, "details": {"value": value}}] {
   msg := sprintf("the key is %v", [value])
 }`)+plainConstraint), Options{Cluster: cluster})
 	rendertest.OK(t, err)
-	if diff := cmp.Diff([]string{"fail deny K/c: " + rego.Hidden}, said(t, e, requestOf(t, pod))); diff != "" {
-		t.Error(diff)
-	}
+	rendertest.Equal(t, []string{"fail deny K/c: " + rego.Hidden}, said(t, e, requestOf(t, pod)))
 }
 
 // TestSecretsAreNotTold holds that no field is named by a Secret's values, and
@@ -55,9 +52,7 @@ func TestSecretsAreNotTold(t *testing.T) {
 			if err != nil || len(results) != 1 {
 				t.Fatal(results, err)
 			}
-			if diff := cmp.Diff(c.fields, results[0].Fields, cmpopts.EquateEmpty()); diff != "" {
-				t.Error(diff)
-			}
+			rendertest.Equal(t, c.fields, results[0].Fields, cmpopts.EquateEmpty())
 			if text := fmt.Sprint(results, printed); strings.Contains(text, "hunter2") {
 				t.Error(text)
 			}

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render/rendertest"
 )
@@ -36,16 +34,12 @@ webhooks:
 		`{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: other}}`:             "fail deny K/c: Pod web has no label app",
 		`{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: gatekeeper-system}}`: "fail deny K/c: Pod web has no label app",
 	} {
-		if diff := cmp.Diff([]string{want}, said(t, e, requestOf(t, object))); diff != "" {
-			t.Error(diff)
-		}
+		rendertest.Equal(t, []string{want}, said(t, e, requestOf(t, object)))
 	}
 	req := requestOf(t, `{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: other}}`)
 	req.Operation, req.OldObject, req.OldAdmitted = policy.Delete, req.Object, req.Admitted
 	req.Object, req.Admitted = nil, nil
-	if diff := cmp.Diff([]string{"fail deny K/c: Pod web has no label app"}, said(t, e, req)); diff != "" {
-		t.Error(diff)
-	}
+	rendertest.Equal(t, []string{"fail deny K/c: Pod web has no label app"}, said(t, e, req))
 }
 
 // TestAskedByConfiguration holds that what the webhook's configuration does not

@@ -4,10 +4,10 @@ import (
 	"context"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // answering is an authorizer with one answer.
@@ -54,9 +54,7 @@ func TestAuthorizer(t *testing.T) {
 				t.Fatal(results, err)
 			}
 			got := policy.Result{Outcome: results[0].Outcome, Message: results[0].Message, Assumed: results[0].Assumed}
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			rendertest.Equal(t, c.want, got)
 		})
 	}
 }

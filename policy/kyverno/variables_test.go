@@ -66,9 +66,7 @@ func TestVariables(t *testing.T) {
 				return
 			}
 			rendertest.OK(t, err)
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Error(diff)
-			}
+			rendertest.Equal(t, c.want, got)
 		})
 	}
 }

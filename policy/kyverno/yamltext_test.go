@@ -36,9 +36,7 @@ func TestYAMLText(t *testing.T) {
 			"pattern": map[string]any{"image": "*:*", "names": []any{[]any{"a", "{{ b }}"}, map[string]any{}}},
 		}},
 	}}
-	if diff := cmp.Diff(yamlShown, yamlText(value, 1<<20)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	rendertest.Equal(t, yamlShown, yamlText(value, 1<<20))
 	for _, v := range []any{
 		value, "plain", "", " ", "a b", "no", "~", "1", "0x1f", "1.5", "1e3", ".5", ".inf", "- a", "? b", "a: b", "a #b", "#", "'", `"`, "\\", "a\\b", "!x", "&x", "*x", "%x", "@x", "`x",
 		"|", ">", "a\nb", "a\nb\n", "a\nb\n\n", " a\nb", "\ta", "\x00", "é", "a:", ":a", "-", "--- a", "...", "2001-01-01", "null", "True", "$(x)", "<<", "=",

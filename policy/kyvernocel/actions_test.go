@@ -117,9 +117,7 @@ func TestTargets(t *testing.T) {
 		data, _ := r.Patched["data"].(map[string]any)
 		got = append(got, fmt.Sprint(r.Target.GetName(), " ", r.Status, " ", data["seen"]))
 	}
-	if d := cmp.Diff([]string{"cm pass yes", "other skip <nil>"}, got); d != "" {
-		t.Error(d)
-	}
+	rendertest.Equal(t, []string{"cm pass yes", "other skip <nil>"}, got)
 }
 
 // TestGenerated holds what generating policies make.
@@ -168,9 +166,7 @@ func TestExplain(t *testing.T) {
 		trial.Variables[1].NotRun, string(es[0].Results[0].Outcome), es[0].Rules[0].Name,
 	}
 	want := []string{"yes", "resourceRules[0]", "true", "false", "/spec/template/spec/containers/0/securityContext/privileged", "true", "nothing read it", "fail", "validations[0]"}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
-	}
+	rendertest.Equal(t, want, got)
 }
 
 // TestSecrets holds that no value of a Secret is told.

@@ -129,9 +129,7 @@ func TestCheck(t *testing.T) {
 				}
 				got = append(got, line)
 			}
-			if diff := cmp.Diff(c.want, strings.Join(got, "\n")); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			rendertest.Equal(t, c.want, strings.Join(got, "\n"))
 		})
 	}
 }

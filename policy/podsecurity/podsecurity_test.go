@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -313,9 +312,7 @@ spec: {hostNetwork: true, containers: [{name: c, ports: [{containerPort: 80}]}]}
 	rendertest.OK(t, err)
 	for _, r := range rs {
 		if r.Rule == "hostPorts" {
-			if diff := cmp.Diff([]string{"/spec/hostNetwork", "/spec/containers/0/ports/0/hostPort"}, r.Fields); diff != "" {
-				t.Error(diff)
-			}
+			rendertest.Equal(t, []string{"/spec/hostNetwork", "/spec/containers/0/ports/0/hostPort"}, r.Fields)
 			return
 		}
 	}

@@ -377,9 +377,7 @@ func TestGatorDiscovery(t *testing.T) {
 	for _, s := range r.Suites {
 		got = append(got, s.File+s.Error)
 	}
-	if d := cmp.Diff([]string{"a/any.yaml", "a/b.yml", "a/c.json"}, got); d != "" {
-		t.Error(d)
-	}
+	rendertest.Equal(t, []string{"a/any.yaml", "a/b.yml", "a/c.json"}, got)
 }
 
 // TestHostileGatorSuites holds that no form of a file passes, or breaks the run.

@@ -184,9 +184,7 @@ func TestDiscovery(t *testing.T) {
 		}
 	}
 	want := []string{"kaptest a/kaptest.yaml", "kaptest a/kaptest.yml", "kaptest b/other.yaml", "kaptest b/v2.yaml", "kyverno c/kyverno-test.yaml", "gator c/suite.yaml"}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
-	}
+	rendertest.Equal(t, want, got)
 	if r.Summary.Errors != 6 || r.Summary.Passed != 0 {
 		t.Errorf("%+v", r.Summary)
 	}

@@ -103,9 +103,7 @@ func TestCombinedPassesWhatIsNotViolated(t *testing.T) {
 	t.Parallel()
 	e, objects := engine(t, several+"-- a.rego --\npackage main\ndeny contains {\"msg\": \"x\", \"path\": \"c.yaml\"}\n")
 	c := e.Combine(objects)
-	if diff := cmp.Diff(e.Rules(), c.Rules()); diff != "" {
-		t.Error(diff)
-	}
+	rendertest.Equal(t, e.Rules(), c.Rules())
 	passes := 0
 	for _, o := range objects {
 		for _, r := range validate(t, c, o) {

@@ -133,9 +133,7 @@ deny contains "x" if {
 		validate(t, e, x)
 	}
 	want := []string{"a.rego:3: web ::error:: <undefined>", "a.rego:3: " + opa.Hidden}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	rendertest.Equal(t, want, got)
 }
 
 func TestManyViolationsAreCounted(t *testing.T) {
@@ -272,9 +270,7 @@ deny contains "y" if input.y
 			Expression: "warn contains \"one\" if input.one\n\nwarn contains \"two\" if input.two",
 		},
 	}
-	if diff := cmp.Diff(want, e.Rules()); diff != "" {
-		t.Error(diff)
-	}
+	rendertest.Equal(t, want, e.Rules())
 }
 
 func TestLoadData(t *testing.T) {
@@ -290,9 +286,7 @@ func TestLoadData(t *testing.T) {
 		{File: "d/x.json", Text: `{"b": 2}`},
 		{File: "top.yaml", Under: []string{"under", "here"}, Text: "a: 1"},
 	}
-	if diff := cmp.Diff(want, docs); diff != "" {
-		t.Error(diff)
-	}
+	rendertest.Equal(t, want, docs)
 	if errs := render.Errors(err); len(errs) != 1 || errs[0].Span.File != "missing" {
 		t.Error(err)
 	}
@@ -382,7 +376,5 @@ deny contains msg if {
 deny contains "other" if input.spec.x == "other text"
 `)
 	want := []string{"registry", ".example", ":latest", "Pod"}
-	if diff := cmp.Diff(want, validate(t, e, o[0])[0].Literals); diff != "" {
-		t.Error(diff)
-	}
+	rendertest.Equal(t, want, validate(t, e, o[0])[0].Literals)
 }

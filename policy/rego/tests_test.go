@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 func TestRunTests(t *testing.T) {
@@ -67,9 +66,7 @@ a_test.rego:12:1 main_test.test_two error rule data.main_test.conflict produced 
 a_test.rego:15:1 main_test.test_case unknown not run: it has cases, or its value is not true or false
 src_test.rego:2:1 k8srequired.test_missing pass 
 `
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	rendertest.Equal(t, want, got)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := RunTests(ctx, g.modules, g.options); !errors.Is(err, context.Canceled) {

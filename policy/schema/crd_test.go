@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/rendertest"
 )
@@ -54,9 +52,7 @@ kind: Widget
 metadata: {name: a, labels: {a: b}}
 spec: {mode: null, size: 3, parts: [{kind: bolt}, {kind: nut}], free: {a: {b: 1}}}
 `)
-	if diff := cmp.Diff(want.Object, held); diff != "" {
-		t.Error(diff)
-	}
+	rendertest.Equal(t, want.Object, held)
 }
 
 func TestAdmitCustomErrors(t *testing.T) {

@@ -175,9 +175,7 @@ func TestResources(t *testing.T) {
 		"apps/v1 deployments Deployment", "apps/v1 deployments/scale Deployment", "apps/v1 deployments/status Deployment",
 		"example.com/v1 widgets Widget", "example.com/v1 widgets/status Widget", "example.com/v2 widgets Widget",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	rendertest.Equal(t, want, got)
 	if !k.BuiltinGroup("") || !k.BuiltinGroup("apps") || k.BuiltinGroup("example.com") {
 		t.Error("groups that are built in")
 	}

@@ -310,9 +310,7 @@ func TestManyUnknownFields(t *testing.T) {
 		t.Fatalf("%d results, %v", len(first), err)
 	}
 	second, _ := validateObject(kinds, NewValidator(kinds, nil), o.Object)
-	if diff := cmp.Diff(first, second); diff != "" {
-		t.Error(diff)
-	}
+	rendertest.Equal(t, first, second)
 }
 
 // Many ask at once, of kinds that nobody asked about before.
@@ -349,9 +347,7 @@ func TestRulesOfTheKindsThatAreThere(t *testing.T) {
 			policies = append(policies, r.Policy)
 		}
 	}
-	if diff := cmp.Diff([]string{"Deployment.apps", "Pod"}, policies); diff != "" {
-		t.Error(diff)
-	}
+	rendertest.Equal(t, []string{"Deployment.apps", "Pod"}, policies)
 }
 
 // What fails has a documented rule.
@@ -406,7 +402,5 @@ spec:
 		"decode /spec/template/spec/containers/0/ports json: cannot unmarshal object into Go struct field Container.spec.template.spec.containers.ports of type []v1.ContainerPort",
 		"decode /spec/template/spec/containers/1 json: cannot unmarshal string into Go struct field PodSpec.spec.template.spec.containers of type v1.Container",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+	rendertest.Equal(t, want, got)
 }

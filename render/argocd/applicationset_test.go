@@ -194,9 +194,7 @@ func TestGeneratorsAsArgoCD(t *testing.T) {
 					want = append(want, canonical(t, p))
 				}
 				slices.Sort(want)
-				if d := cmp.Diff(want, sorted(t, batches[0].params)); d != "" {
-					t.Errorf("-want +got:\n%s", d)
-				}
+				rendertest.Equal(t, want, sorted(t, batches[0].params))
 			})
 		})
 	}
@@ -216,9 +214,7 @@ func TestTransformAsArgoCD(t *testing.T) {
 				want = append(want, canonical(t, p))
 			}
 			slices.Sort(want)
-			if d := cmp.Diff(want, sorted(t, b.params)); d != "" {
-				t.Errorf("-want +got:\n%s", d)
-			}
+			rendertest.Equal(t, want, sorted(t, b.params))
 			if d := cmp.Diff(canonical(t, row.Results[i].Template), canonical(t, b.template)); d != "" {
 				t.Errorf("template: -want +got:\n%s", d)
 			}
@@ -256,9 +252,7 @@ func TestApplicationsAsArgoCD(t *testing.T) {
 		if err != nil {
 			return
 		}
-		if d := cmp.Diff(comparable(t, row.Application), comparable(t, o.Object)); d != "" {
-			t.Errorf("-want +got:\n%s", d)
-		}
+		rendertest.Equal(t, comparable(t, row.Application), comparable(t, o.Object))
 	})
 }
 

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/preadmit/preadmit/render"
@@ -113,9 +112,7 @@ func compareApplication(t *testing.T, dir, name string, source map[string]any, w
 	if failure != nil {
 		return
 	}
-	if d := cmp.Diff(sortedText(t, want), texts(t, objects)); d != "" {
-		t.Errorf("-want +got:\n%s", d)
-	}
+	rendertest.Equal(t, sortedText(t, want), texts(t, objects))
 }
 
 func TestManifestsAsArgoCD(t *testing.T) {

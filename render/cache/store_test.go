@@ -11,8 +11,6 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/preadmit/preadmit/render/rendertest"
 )
 
@@ -108,9 +106,7 @@ func TestValuesComeBack(t *testing.T) {
 	d := NewDecoder(data)
 	got := d.Value()
 	rendertest.OK(t, d.End())
-	if diff := cmp.Diff(any(want), got); diff != "" {
-		t.Error(diff)
-	}
+	rendertest.Equal(t, any(want), got)
 	for i := range data { // whatever is cut off, it says so
 		d := NewDecoder(data[:i])
 		d.Value()

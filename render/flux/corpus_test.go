@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/rendertest"
 )
@@ -113,9 +111,7 @@ func compare(t *testing.T, want outcome, u *render.Unit) {
 	}
 	order(have)
 	order(wanted)
-	if d := cmp.Diff(wanted, have); d != "" {
-		t.Errorf("-want +got:\n%s", d)
-	}
+	rendertest.Equal(t, wanted, have)
 }
 
 func canonical(t *testing.T, v map[string]any) map[string]any {

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/preadmit/preadmit/render/rendertest"
 )
 
@@ -52,9 +50,7 @@ func TestValues(t *testing.T) {
 			if w.Error != "" || strings.Contains(string(in), "kind: Secret") {
 				return
 			}
-			if d := cmp.Diff(canonical(t, w.Values), canonical(t, u.Values)); d != "" {
-				t.Errorf("-want +got:\n%s", d)
-			}
+			rendertest.Equal(t, canonical(t, w.Values), canonical(t, u.Values))
 		})
 	}
 }

@@ -12,8 +12,6 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/kustomize"
 	"github.com/preadmit/preadmit/render/rendertest"
@@ -244,9 +242,7 @@ func TestLinks(t *testing.T) {
 	rendertest.OK(t, err)
 	want, err := kustomizeBuild(filepath.Join(dir, "app"))
 	rendertest.OK(t, err)
-	if diff := cmp.Diff(want, values(objects)); diff != "" {
-		t.Error(diff)
-	}
+	rendertest.Equal(t, want, values(objects))
 	for _, unit := range []string{"out", "broken"} {
 		objects, err := kustomize.New(kustomize.Options{}).Render(context.Background(), render.Source{FS: root.FS(), Path: unit})
 		if err == nil || len(objects) > 0 {
@@ -298,9 +294,7 @@ func TestDetect(t *testing.T) {
 		}
 		got[dir] = strings.Join(words, " ")
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	rendertest.Equal(t, want, got)
 }
 
 // TestCancelled does nothing for a caller that is gone.

@@ -113,7 +113,5 @@ func TestLinesAfterJSONPatch(t *testing.T) {
 		t.Error("the unit was built again to find lines")
 	}
 	want := []render.Input{{File: "base/map.yaml", State: render.DocRendered}}
-	if diff := cmp.Diff(want, in.All()); diff != "" {
-		t.Error(diff)
-	}
+	rendertest.Equal(t, want, in.All())
 }

@@ -31,6 +31,14 @@ func OK(t testing.TB, err error) {
 	}
 }
 
+// Equal compares two values as cmp.Diff does, and reports the difference as an error.
+func Equal(t testing.TB, want, got any, options ...cmp.Option) {
+	t.Helper()
+	if d := cmp.Diff(want, got, options...); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+}
+
 // ReadFile returns the content of a file.
 func ReadFile(t testing.TB, name string) []byte {
 	t.Helper()

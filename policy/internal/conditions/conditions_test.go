@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
 	"github.com/preadmit/preadmit/render/rendertest"
@@ -122,12 +121,8 @@ func TestParse(t *testing.T) {
 			t.Parallel()
 			in := rendertest.Value(t, test.text)
 			b, problems := Parse(in, "/p", test.form)
-			if diff := cmp.Diff(&Block{Groups: test.want}, b); diff != "" {
-				t.Error(diff)
-			}
-			if diff := cmp.Diff(test.problems, problems); diff != "" {
-				t.Error(diff)
-			}
+			rendertest.Equal(t, &Block{Groups: test.want}, b)
+			rendertest.Equal(t, test.problems, problems)
 			if !reflect.DeepEqual(in, rendertest.Value(t, test.text)) {
 				t.Error("what went in was changed")
 			}

@@ -88,9 +88,7 @@ func TestVariablesDoubling(t *testing.T) {
 		f.variables = append(f.variables, Variable{fmt.Sprintf("v%d", i+1), compileExpr(t, testEnv(), expr)})
 	}
 	ex := f.explain(t, "variables.v60", 1000)
-	if diff := cmp.Diff([]string{"object#/n"}, pointers(ex)); diff != "" {
-		t.Error(diff)
-	}
+	rendertest.Equal(t, []string{"object#/n"}, pointers(ex))
 }
 
 func TestVariablesInACircle(t *testing.T) {
@@ -138,9 +136,7 @@ func TestWantFalse(t *testing.T) {
 	object := map[string]any{"a": int64(1), "b": []any{int64(1), int64(2)}}
 	ex, err := e.Explain(t.Context(), Input{Roots: map[string]any{"object": object}})
 	rendertest.OK(t, err)
-	if diff := cmp.Diff([]string{"object#/b/1", "object#/a"}, pointers(ex)); diff != "" {
-		t.Error(diff)
-	}
+	rendertest.Equal(t, []string{"object#/b/1", "object#/a"}, pointers(ex))
 }
 
 // TestVariablesAsMap uses variables without naming one, and only some of them.

@@ -255,9 +255,7 @@ func TestFunctionNames(t *testing.T) {
 	e, err := Compile("a[?contains(b, 'c')] | map(&to_upper(@), sort_by(@, &length(x))) && nosuch(`1`) && length('a')")
 	rendertest.OK(t, err)
 	want := []string{"contains", "length", "map", "nosuch", "sort_by", "to_upper"}
-	if diff := cmp.Diff(want, e.Functions()); diff != "" {
-		t.Error(diff)
-	}
+	rendertest.Equal(t, want, e.Functions())
 	if Known("nosuch") || !Known("x509_decode") {
 		t.Error("what is known is not")
 	}

@@ -60,9 +60,7 @@ func TestJSON6902(t *testing.T) {
 			if !reflect.DeepEqual(before, object(t, c.object)) {
 				t.Error("what went in was changed")
 			}
-			if diff := cmp.Diff(tidyNumbers(object(t, c.want)), tidyNumbers(got.Object)); diff != "" {
-				t.Error(diff)
-			}
+			rendertest.Equal(t, tidyNumbers(object(t, c.want)), tidyNumbers(got.Object))
 			if p := strings.Join(got.Pointers, " "); p != c.pointers {
 				t.Errorf("pointers %q, want %q", p, c.pointers)
 			}

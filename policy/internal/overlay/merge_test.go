@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
 	"github.com/preadmit/preadmit/render/rendertest"
@@ -169,9 +168,7 @@ func TestStrategicMerge(t *testing.T) {
 			if got.Applied != (c.want != "SKIP") {
 				t.Errorf("applied: %v", got.Applied)
 			}
-			if diff := cmp.Diff(object(t, want), got.Object); diff != "" {
-				t.Error(diff)
-			}
+			rendertest.Equal(t, object(t, want), got.Object)
 			if p := strings.Join(got.Pointers, " "); p != c.pointers {
 				t.Errorf("pointers %q, want %q", p, c.pointers)
 			}

@@ -55,9 +55,7 @@ func TestTrace(t *testing.T) {
 			if d := cmp.Diff(p.Match(value), v); d != "" {
 				t.Error("other than Match:", d)
 			}
-			if d := cmp.Diff(c.want, written(steps)); d != "" {
-				t.Error(d)
-			}
+			rendertest.Equal(t, c.want, written(steps))
 		})
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	psa "k8s.io/pod-security-admission/policy"
 	"sigs.k8s.io/yaml"
 
@@ -254,9 +253,7 @@ func TestPointers(t *testing.T) {
 		rendertest.OK(t, err)
 		found, err := checked("baseline", "latest", pod)
 		rendertest.OK(t, err)
-		if diff := cmp.Diff([]string{c.pointer}, Fields(found)); diff != "" {
-			t.Error(diff)
-		}
+		rendertest.Equal(t, []string{c.pointer}, Fields(found))
 		if m := Message("r", "baseline", "", pod, found); !strings.Contains(m, "["+c.field+" is forbidden, forbidden values found: ") || !strings.Contains(m, `"baseline:latest"`) {
 			t.Errorf("%s: %s", c.field, m)
 		}

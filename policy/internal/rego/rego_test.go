@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/open-policy-agent/opa/v1/ast"
 
 	"github.com/preadmit/preadmit/render/rendertest"
@@ -57,9 +56,7 @@ deny[msg] { not input.spec.replicas; msg := data.lib.text("replicas") }`,
 text(x) := sprintf("no %s", [x]) if x != ""`)
 	q := query(t, p, "data.old.deny")
 	a := ask(t, q, Question{Input: Value(map[string]any{"spec": map[string]any{}})})
-	if diff := cmp.Diff([]any{"no replicas"}, Plain(a.Value)); diff != "" {
-		t.Error(diff)
-	}
+	rendertest.Equal(t, []any{"no replicas"}, Plain(a.Value))
 	if len(p.Rules(ast.MustParseRef("data.old.deny"))) == 0 || len(p.Rules(ast.MustParseRef("data.old.dney"))) > 0 {
 		t.Error("Has is wrong")
 	}

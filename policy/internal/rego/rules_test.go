@@ -131,9 +131,7 @@ func TestPrintIsCaught(t *testing.T) {
 	ask(t, q, Question{Input: Value(map[string]any{"x": "y"}), Print: func(name string, line int, text string) {
 		got = append(got, fmt.Sprintf("%s:%d: %s", name, line, text))
 	}})
-	if diff := cmp.Diff([]string{"a.rego:3: ::error:: y <undefined>"}, got); diff != "" {
-		t.Error(diff)
-	}
+	rendertest.Equal(t, []string{"a.rego:3: ::error:: y <undefined>"}, got)
 	ask(t, q, Question{Input: Value(map[string]any{"x": "y"})})
 }
 
@@ -268,12 +266,8 @@ func TestPlain(t *testing.T) {
 		"a": []any{int64(1), 1.5, int64(9007199254740993), 1e300, nil, true},
 		"s": []any{int64(3), "a", "b"}, "7": map[string]any{}, "big": 1.2345678901234568e29,
 	}
-	if diff := cmp.Diff(want, Plain(v.Value)); diff != "" {
-		t.Error(diff)
-	}
+	rendertest.Equal(t, want, Plain(v.Value))
 	x := map[string]any{"i": int64(1 << 62), "f": 1.5, "whole": 2.0, "s": "", "n": nil, "l": []any{true}}
 	want = map[string]any{"i": int64(1 << 62), "f": 1.5, "whole": int64(2), "s": "", "n": nil, "l": []any{true}}
-	if diff := cmp.Diff(want, Plain(Value(x).Value)); diff != "" {
-		t.Error(diff)
-	}
+	rendertest.Equal(t, want, Plain(Value(x).Value))
 }

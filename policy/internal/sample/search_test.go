@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // anyKinds takes every object but those with spec.invalid.
@@ -82,9 +82,7 @@ func TestFind(t *testing.T) {
 			got := chosen(f)
 			slices.Sort(got)
 			slices.Sort(tt.want)
-			if d := cmp.Diff(tt.want, got); d != "" {
-				t.Error(d)
-			}
+			rendertest.Equal(t, tt.want, got)
 		})
 	}
 }
