@@ -109,7 +109,7 @@ func review(t *testing.T, fields []string, objects []*render.Object) []Result {
 
 const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  containers:\n  - {name: a, image: x}\n  - {name: b, image: z}\n"
 
-func TestFingerprintLasts(t *testing.T) {
+func TestFingerprintIsStable(t *testing.T) {
 	t.Parallel()
 	reordered := "# moved\nkind: Pod\napiVersion: v1\nmetadata: {name: web}\nspec:\n  containers:\n\n  - {image: z, name: b}\n  - {name: a, image: x}\n"
 	was := review(t, []string{"/spec/containers/0/image"}, objectsOf(t, "manifest", "a.yaml", pod))

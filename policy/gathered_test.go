@@ -13,8 +13,9 @@ import (
 	"github.com/preadmit/preadmit/render/rendertest"
 )
 
-// TestGathered holds that results are the same in whatever order requests are done.
-func TestGathered(t *testing.T) {
+// TestOrderOfRequests holds that results do not depend on the order in which
+// requests are evaluated.
+func TestOrderOfRequests(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
 	for n := range 100 {

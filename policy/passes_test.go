@@ -46,8 +46,9 @@ func reported(r Result) Result {
 	return r
 }
 
-// Passes that are kept apart come back as they were, where they were.
-func TestPassesComeBack(t *testing.T) {
+// TestPassesRoundTrip holds that stored passes are restored unchanged, at their
+// places.
+func TestPassesRoundTrip(t *testing.T) {
 	t.Parallel()
 	want := passesSample()
 	var a, b Passes

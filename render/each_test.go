@@ -8,9 +8,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestEach holds where the parser has values begin: properties are part of them,
+// TestWhereValuesBegin holds where the parser has values begin: properties are part of them,
 // and an alias stands for what it brings.
-func TestEach(t *testing.T) {
+func TestWhereValuesBegin(t *testing.T) {
 	t.Parallel()
 	docs, err := Documents("a.yaml", []byte("# above\na: &x 1\nb: [*x, \"é\", c]\nd:\n  e: f\n"), YAML11)
 	ok(t, err)

@@ -220,7 +220,7 @@ func TestErrorsKeepSecrets(t *testing.T) {
 }
 
 // Text beside a document takes nothing away from it.
-func TestNeutralText(t *testing.T) {
+func TestTextBesideDocuments(t *testing.T) {
 	t.Parallel()
 	doc := "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  k: |\n    x\n"
 	for _, around := range [][2]string{

@@ -48,7 +48,7 @@ func showPlaces(b *strings.Builder, lines []string, o *render.Object, pointer st
 }
 
 // Line ends and marks that editors hide change no place.
-func TestPlacesAreEditors(t *testing.T) {
+func TestPlacesAsInEditors(t *testing.T) {
 	t.Parallel()
 	doc := "apiVersion: v1\nkind: Pod\nmetadata: {name: é, labels: {ключ: '😀 x'}}\n---\n# second\napiVersion: v1\nkind: Pod\nmetadata:\n  name: b\n"
 	show := func(data string) []string {

@@ -117,8 +117,9 @@ func TestFormatsAgreeAfterRead(t *testing.T) {
 	}
 }
 
-// The order of results in memory does not show, and writing changes nothing.
-func TestOrderDoesNotShow(t *testing.T) {
+// TestOrderInMemoryDoesNotMatter holds that the order of results in memory does not
+// change the output, and that writing changes no results.
+func TestOrderInMemoryDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	for _, g := range goldens {
 		r, turned := g.of(t), g.of(t)

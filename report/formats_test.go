@@ -30,8 +30,9 @@ func manyResults(n int, of func(i int, x *policy.Result)) []policy.Result {
 	return results
 }
 
-// Ten of a kind are the worst that are new, and the others are counted.
-func TestGitHubTakesTheWorst(t *testing.T) {
+// TestGitHubShowsTheWorst holds that of each level the ten worst new findings are
+// shown, and the others counted.
+func TestGitHubShowsTheWorst(t *testing.T) {
 	t.Parallel()
 	r := sample(t)
 	r.Results = manyResults(40, func(i int, x *policy.Result) {

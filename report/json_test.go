@@ -159,8 +159,9 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// What later versions add does not keep a report from being read.
-func TestReadTakes(t *testing.T) {
+// TestReadAcceptsNewerFields holds that a report with fields of a later version is
+// read.
+func TestReadAcceptsNewerFields(t *testing.T) {
 	t.Parallel()
 	for name, in := range map[string]string{
 		"more-keys": `{"later":{},"schema":"preadmit.report/v1","results":[{"outcome":"fail","later":1}]}`,

@@ -85,8 +85,8 @@ func TestWriteTakenBack(t *testing.T) {
 	d.expect(t, "evaluated", 3, 1, 0)
 }
 
-// TestOpenOrNew holds that results are new only where there is a base.
-func TestOpenOrNew(t *testing.T) {
+// TestNewNeedsABase holds that results are new only in a run with a base.
+func TestNewNeedsABase(t *testing.T) {
 	t.Parallel()
 	for word, base := range map[string]*report.Base{"Open 3": nil, "New 3": {Revision: "main"}} {
 		d := newDriver(t, 120, 40, func(h *fakeHost, _ *Options) { h.report.Base = base })

@@ -441,8 +441,8 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// TestArrange holds that no grouping or ordering loses or doubles a result.
-func TestArrange(t *testing.T) {
+// TestArrangeKeepsEveryResult holds that no grouping or ordering loses or doubles a result.
+func TestArrangeKeepsEveryResult(t *testing.T) {
 	t.Parallel()
 	s := newSession()
 	s.load(newIndex(sample()))

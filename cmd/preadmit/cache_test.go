@@ -311,9 +311,9 @@ func fill(t *testing.T, v reflect.Value, n *int) {
 	}
 }
 
-// TestCacheSeesWhatMatters changes one thing after the other that results hang
-// on, each of which changes the report. With --base, each is also merged.
-func TestCacheSeesWhatMatters(t *testing.T) {
+// TestCacheSeesEachInput changes the inputs of results one after the other. Each
+// changes the report. With --base, each is also merged.
+func TestCacheSeesEachInput(t *testing.T) {
 	t.Parallel()
 	for name, base := range map[string][]string{"tree": nil, "change": {"--base", "HEAD"}} {
 		t.Run(name, func(t *testing.T) {

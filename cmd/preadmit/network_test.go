@@ -13,11 +13,11 @@ import (
 	"github.com/preadmit/preadmit/render/rendertest"
 )
 
-// TestNetworkRoom holds that no way leads from a command to the network but
-// fetch: package render/fetch alone opens connections, package download alone
-// imports it, the file fetch.go alone imports that, and newFetchCommand is all of
-// this file that others use.
-func TestNetworkRoom(t *testing.T) {
+// TestOnlyFetchOpensConnections holds that of all commands only fetch can open
+// connections: package render/fetch alone does so, package download alone imports
+// it, the file fetch.go alone imports that, and other files use newFetchCommand
+// only.
+func TestOnlyFetchOpensConnections(t *testing.T) {
 	t.Parallel()
 	const (
 		command  = module + "cmd/preadmit"

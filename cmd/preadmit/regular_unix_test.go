@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestNamedPipesBlockNobody opens named pipes that nobody writes to, or reads.
-func TestNamedPipesBlockNobody(t *testing.T) {
+// TestNamedPipesDoNotBlock opens named pipes that nobody writes to, or reads.
+func TestNamedPipesDoNotBlock(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe.json")

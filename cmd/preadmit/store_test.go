@@ -109,9 +109,9 @@ func ran(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// TestVendored renders a chart from what is committed of the store: with the
-// lines of the values in the repository, and those of the chart behind them.
-func TestVendored(t *testing.T) {
+// TestVendoredChart renders a chart from committed files of the store. Places are in
+// the values of the repository, and behind them in the chart.
+func TestVendoredChart(t *testing.T) {
 	t.Parallel()
 	entry := store.Entry{Kind: render.HelmChart, URL: "https://charts.example.org", Name: "podinfo", Requested: "6.x", Resolved: "6.9.2"}
 	files := vendored(t, map[store.Entry][]byte{entry: standIn(t, "podinfo", "6.9.2")})

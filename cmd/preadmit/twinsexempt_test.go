@@ -62,9 +62,9 @@ func TestHooksAreApplied(t *testing.T) {
 	}
 }
 
-// TestLoosenedDefinitionIsTold holds that a change can't have its objects pass in silence
+// TestLoosenedDefinitionIsReported holds that a change can't have its objects pass in silence
 // by loosening the definition of their kind.
-func TestLoosenedDefinitionIsTold(t *testing.T) {
+func TestLoosenedDefinitionIsReported(t *testing.T) {
 	t.Parallel()
 	defined := edited(t, definitionOfA, "properties: {x: {type: string, enum: [good]}}",
 		"properties: {x: {type: string, enum: [good], maxLength: 9}}, x-kubernetes-validations: [{rule: '!has(self.x) || self.x.size() < 5', message: too long}]")

@@ -418,9 +418,9 @@ func TestDefinitionsOfTheBaseHold(t *testing.T) {
 	}
 }
 
-// TestChangedUserIsTold holds that a change can't have its objects pass in silence by
+// TestChangedUserIsReported holds that a change can't have its objects pass in silence by
 // having Flux apply them as a user whom a policy exempts.
-func TestChangedUserIsTold(t *testing.T) {
+func TestChangedUserIsReported(t *testing.T) {
 	t.Parallel()
 	policy := edited(t, parameterPolicy, "  validations:", "  matchConditions: [{name: c, expression: 'request.userInfo.username != \"system:serviceaccount:flux-system:admin\"'}]\n  validations:")
 	policy = edited(t, policy, "  paramKind: {apiVersion: v1, kind: ConfigMap}\n", "")

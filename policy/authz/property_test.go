@@ -285,8 +285,9 @@ func TestCovers(t *testing.T) {
 	}
 }
 
-// TestMore holds that RBAC adds up: more objects never take an allowance back.
-func TestMore(t *testing.T) {
+// TestMoreObjectsNeverForbid holds that further objects never take a permission
+// away.
+func TestMoreObjectsNeverForbid(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(50) {
 		d := dice{rand.New(rand.NewPCG(seed, 2))}
@@ -325,10 +326,10 @@ func either[T any](d dice, a, b T) T {
 	return b
 }
 
-// TestMixes holds decisions over two trees with objects of the same names, of
-// which a cluster has either: what is allowed is so with any mix of them, what
-// is not allowed is not with any.
-func TestMixes(t *testing.T) {
+// TestEitherOfTwoTrees holds decisions about two trees with objects of the same
+// names, of which a cluster has one or the other: an allowed request is allowed with
+// any mix of them, and a forbidden one with none.
+func TestEitherOfTwoTrees(t *testing.T) {
 	t.Parallel()
 	decided, undecided := 0, 0
 	for seed := range uint64(200) {

@@ -207,9 +207,9 @@ roleRef: {kind: ClusterRole, name: fixed}
 	}
 }
 
-// TestGiven holds which object counts: the tree's before the cluster's before
-// the API server's own.
-func TestGiven(t *testing.T) {
+// TestWhichObjectCounts holds which of several objects of one name counts: the
+// tree's before the cluster's, and that before the API server's own.
+func TestWhichObjectCounts(t *testing.T) {
 	t.Parallel()
 	tree := objects(t, "tree.yaml", `
 apiVersion: rbac.authorization.k8s.io/v1
@@ -330,8 +330,8 @@ roleRef: {kind: ClusterRole, name: admin}
 	}
 }
 
-// TestCorners holds what only odd objects can tell.
-func TestCorners(t *testing.T) {
+// TestOddRoles holds decisions about roles that hardly anybody writes.
+func TestOddRoles(t *testing.T) {
 	t.Parallel()
 	all := objects(t, "tree.yaml", `
 apiVersion: rbac.authorization.k8s.io/v1

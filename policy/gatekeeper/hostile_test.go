@@ -96,9 +96,9 @@ var oddities = []any{
 	[]any{[]any{map[string]any{"a": []any{}}}},
 }
 
-// TestOddities holds that whatever stands at whatever place of a policy, or of an
+// TestOddPolicies holds that whatever stands at whatever place of a policy, or of an
 // object, it is evaluated or refused.
-func TestOddities(t *testing.T) {
+func TestOddPolicies(t *testing.T) {
 	t.Parallel()
 	objects := []string{
 		pod, `{apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {a: b}}}`,

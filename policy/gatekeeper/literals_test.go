@@ -8,9 +8,9 @@ import (
 	"github.com/preadmit/preadmit/render/rendertest"
 )
 
-// TestTelling holds that a violation tells which texts its rule looks for, so
-// that the part of a long value can be pointed at.
-func TestTelling(t *testing.T) {
+// TestLiteralsOfViolations holds that a violation names the texts that its rule
+// looks for, so that the part of a long value can be pointed at.
+func TestLiteralsOfViolations(t *testing.T) {
 	t.Parallel()
 	e, err := New(parseAll(t, templateOf(`
 package k

@@ -79,8 +79,9 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestWarned holds that what the API server would drop is said.
-func TestWarned(t *testing.T) {
+// TestDroppedFieldsAreReported holds that fields which the API server would drop are
+// reported.
+func TestDroppedFieldsAreReported(t *testing.T) {
 	t.Parallel()
 	const config = `
 ---
@@ -99,8 +100,9 @@ spec: {sync: {syncOnly: [{version: v1, kind: Pod}]}}
 	rendertest.Equal(t, want, faultsOf(err))
 }
 
-// TestTwice holds that what overlays repeat counts once.
-func TestTwice(t *testing.T) {
+// TestRepeatedObjectsCountOnce holds that objects which several overlays contain
+// count once.
+func TestRepeatedObjectsCountOnce(t *testing.T) {
 	t.Parallel()
 	both := templateOf(labelled) + plainConstraint
 	e, err := New(append(parseAll(t, both), parseAll(t, both)...), Options{})

@@ -28,9 +28,9 @@ violation[{"msg": msg, "details": {"value": value}}] {
 	rendertest.Equal(t, []string{"fail deny K/c: " + rego.Hidden}, said(t, e, requestOf(t, pod)))
 }
 
-// TestSecretsAreNotTold holds that no field is named by a Secret's values, and
-// that what policies print is not told.
-func TestSecretsAreNotTold(t *testing.T) {
+// TestSecretsAreNotQuoted holds that no field is named by a Secret's values, and
+// that output of print is not shown if it quotes them.
+func TestSecretsAreNotQuoted(t *testing.T) {
 	t.Parallel()
 	const secret = `{apiVersion: v1, kind: Secret, metadata: {name: s, namespace: a}, stringData: {key: hunter2hunter2}}`
 	for name, c := range map[string]struct {

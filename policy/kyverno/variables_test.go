@@ -71,8 +71,8 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-// TestPlace holds what {{ @ }} stands for.
-func TestPlace(t *testing.T) {
+// TestCurrentKey holds the value of {{ @ }}.
+func TestCurrentKey(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]string{
 		"mutate/patchStrategicMerge/metadata/labels/a.b/c": `request.object."metadata"."labels"."a.b"."c"`,

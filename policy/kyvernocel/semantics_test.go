@@ -196,8 +196,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestOthersWork holds that a broken policy hides no other.
-func TestOthersWork(t *testing.T) {
+// TestBrokenPolicyHidesNoOther holds that a broken policy hides no other.
+func TestBrokenPolicyHidesNoOther(t *testing.T) {
 	t.Parallel()
 	good, bad := policyOf(t, Validating, validating("true")), policyOf(t, Validating, validating("object."))
 	bad.SetName("bad")

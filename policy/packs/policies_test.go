@@ -42,8 +42,8 @@ func TestObjects(t *testing.T) {
 	}
 }
 
-// TestObjectsAreNobodysElse: what one caller does to them, others don't see.
-func TestObjectsAreNobodysElse(t *testing.T) {
+// TestObjectsAreCopies holds that callers do not see each other's changes.
+func TestObjectsAreCopies(t *testing.T) {
 	t.Parallel()
 	objects(t, newest)[0].Object["spec"] = nil
 	if _, ok := render.Lookup(objects(t, newest)[0].Object, "/spec/validations"); !ok {

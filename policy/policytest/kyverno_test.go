@@ -205,8 +205,8 @@ func TestKyvernoCases(t *testing.T) {
 	}
 }
 
-// TestKyvernoMade holds what mutations and generations are compared with.
-func TestKyvernoMade(t *testing.T) {
+// TestKyvernoMutatedAndGenerated holds what mutations and generations are compared with.
+func TestKyvernoMutatedAndGenerated(t *testing.T) {
 	t.Parallel()
 	const pod = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: %s\n  annotations: {p: \"a=pass:fine,mutate-it=pass:done,generate-it=pass\", v: \"cel=pass:success\"}\n  labels: {mutate-it: \"%s\"}\n"
 	files := map[string]string{

@@ -200,8 +200,9 @@ func (u unreadable) ReadDir(name string) ([]fs.DirEntry, error) {
 	return u.MapFS.ReadDir(name)
 }
 
-// TestUnwalked holds that what can't be walked is said, and hides nothing else.
-func TestUnwalked(t *testing.T) {
+// TestUnreadableDirectories holds that a directory that can't be read is reported,
+// and hides nothing else.
+func TestUnreadableDirectories(t *testing.T) {
 	t.Parallel()
 	deep := strings.Repeat("d/", maxDepth+2)
 	r, err := Run(context.Background(), Options{Engines: testEngines(new([]*policy.Request)), FS: unreadable{fstest.MapFS{

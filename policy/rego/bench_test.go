@@ -141,7 +141,7 @@ func BenchmarkNew(b *testing.B) {
 	}
 }
 
-func TestBenchmarksJudge(t *testing.T) {
+func TestBenchmarkPoliciesEvaluate(t *testing.T) {
 	t.Parallel()
 	e, err := New(twenty(), Options{})
 	rendertest.OK(t, err)

@@ -37,7 +37,7 @@ func validate(t testing.TB, v policy.Validator, o *render.Object) []policy.Resul
 	return results
 }
 
-func TestUpdateJudgesTheNewObjectAndDeleteNone(t *testing.T) {
+func TestUpdateEvaluatesNewObjectDeleteNone(t *testing.T) {
 	t.Parallel()
 	e, o := engine(t, pod+`
 -- old.yaml --
@@ -64,7 +64,7 @@ deny contains input.metadata.name
 	}
 }
 
-func TestWhatIsWrittenIsJudged(t *testing.T) {
+func TestObjectsAreEvaluatedAsWritten(t *testing.T) {
 	t.Parallel()
 	e, o := engine(t, pod+"-- a.rego --\npackage main\ndeny contains \"served\" if input.spec.restartPolicy\n")
 	req := &policy.Request{Operation: policy.Create, Object: o[0], Admitted: map[string]any{"spec": map[string]any{"restartPolicy": "Always"}}}
@@ -113,7 +113,7 @@ x := 1
 	}
 }
 
-func TestPrintIsHeardAndTellsNoSecret(t *testing.T) {
+func TestPrintIsReportedWithoutSecrets(t *testing.T) {
 	t.Parallel()
 	var got []string
 	e, o := engine(t, pod+`
@@ -153,7 +153,7 @@ warn contains concat("", [s | some i in numbers.range(1, 1000); s := "0123456789
 	}
 }
 
-func TestCancelledIsNoVerdict(t *testing.T) {
+func TestCancelledGivesNoResult(t *testing.T) {
 	t.Parallel()
 	e, o := engine(t, pod+"-- a.rego --\npackage main\ndeny contains \"x\" if { some a in numbers.range(1, 1000); some b in numbers.range(1, 1000); a+b == 0 }\n")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -166,7 +166,7 @@ func TestCancelledIsNoVerdict(t *testing.T) {
 	}
 }
 
-func TestRunningAwayIsAnError(t *testing.T) {
+func TestEndlessRuleIsAnError(t *testing.T) {
 	t.Parallel()
 	e, o := engine(t, pod+`
 -- a.rego --
@@ -186,7 +186,7 @@ warn contains "y"
 	}
 }
 
-func TestWhatBreaksIsToldOfItsRule(t *testing.T) {
+func TestErrorsNameTheirRule(t *testing.T) {
 	t.Parallel()
 	var rego strings.Builder
 	rego.WriteString("package main\n")
@@ -296,7 +296,7 @@ func TestLoadData(t *testing.T) {
 	}
 }
 
-func TestJudgingInParallel(t *testing.T) {
+func TestConcurrent(t *testing.T) {
 	t.Parallel()
 	e, o := engine(t, pod+`
 -- a.rego --
@@ -341,7 +341,7 @@ func TestHostileTextsAreShortErrors(t *testing.T) {
 	}
 }
 
-func TestManyBrokenModulesLoseNoOther(t *testing.T) {
+func TestBrokenModulesHideNoOther(t *testing.T) {
 	t.Parallel()
 	var modules []Module
 	for i := range 300 {
@@ -361,7 +361,7 @@ func TestManyBrokenModulesLoseNoOther(t *testing.T) {
 	}
 }
 
-func TestTheTextsThatARuleLooksForAreTelling(t *testing.T) {
+func TestLiteralsOfRules(t *testing.T) {
 	t.Parallel()
 	e, o := engine(t, pod+`
 -- a.rego --

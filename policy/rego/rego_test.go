@@ -112,9 +112,9 @@ metadata: {name: web, labels: {app: web}}
 spec: {containers: [{name: a, image: "web:latest"}, {name: b, image: "db:1"}]}
 `
 
-// TestSaid goes through testdata: each has modules, data and objects beside a
-// Pod, and what is said about them.
-func TestSaid(t *testing.T) {
+// TestGolden evaluates the modules of each archive in testdata, with its data, its
+// objects and a Pod.
+func TestGolden(t *testing.T) {
 	t.Parallel()
 	rendertest.Archives(t, "testdata", func(t *testing.T, a *txtar.Archive) string {
 		return files(t, pod+string(txtar.Format(a))).said(t)

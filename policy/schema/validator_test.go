@@ -274,8 +274,9 @@ func TestValidationByRelease(t *testing.T) {
 	}
 }
 
-// No result says what is in a Secret, and none is beyond bounds.
-func TestValidateSaysNoSecrets(t *testing.T) {
+// TestValidateQuotesNoSecrets holds that no result quotes a Secret, and that results
+// are bounded.
+func TestValidateQuotesNoSecrets(t *testing.T) {
 	t.Parallel()
 	kinds := newKinds(t, "")
 	v := NewValidator(kinds, nil)

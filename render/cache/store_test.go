@@ -41,7 +41,7 @@ func TestStoreIsSharedByRuns(t *testing.T) {
 	runs.Wait()
 }
 
-func TestStoreTellsForeignEntries(t *testing.T) {
+func TestStoreIgnoresForeignEntries(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir(), Limit, time.Now())
 	a, b := KeyOf("a"), KeyOf("b")
@@ -136,9 +136,9 @@ type variantOfTest struct {
 	D []variantOfTest
 }
 
-// TestReads holds that each way to look at a tree is noted, and that any other
-// answer is told from it.
-func TestReads(t *testing.T) {
+// TestEachReadIsRecorded holds that each way to read a tree is recorded, and that a
+// record does not fit other answers.
+func TestEachReadIsRecorded(t *testing.T) {
 	t.Parallel()
 	files := func() fstest.MapFS {
 		return fstest.MapFS{"d/a": {Data: []byte("1")}, "d/b": {Data: []byte("2")}}

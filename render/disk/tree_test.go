@@ -11,7 +11,7 @@ import (
 	"github.com/preadmit/preadmit/render/rendertest"
 )
 
-func TestTreeLetsNothingOut(t *testing.T) {
+func TestTreeConfines(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	rendertest.WriteFile(t, filepath.Join(dir, "secret"), "outside")

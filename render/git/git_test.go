@@ -264,9 +264,9 @@ func TestFormatsThatCantBeRead(t *testing.T) {
 	}
 }
 
-// TestConfigurationHasNoSay reads a repository whose configuration would make
+// TestConfigurationIsIgnored reads a repository whose configuration would make
 // git run programs.
-func TestConfigurationHasNoSay(t *testing.T) {
+func TestConfigurationIsIgnored(t *testing.T) {
 	t.Parallel()
 	h := newHistory(t)
 	planted := filepath.Join(h.dir, "ran")
@@ -364,9 +364,9 @@ func borrowing(t *testing.T, from string, run func(dir string, args ...string) s
 	return []string{shared, chained, referring, relative}
 }
 
-// TestWhatIsNotThere holds that content which a clone lacks is an error of the
+// TestMissingContent holds that content which a clone lacks is an error of the
 // whole tree, not an absent file.
-func TestWhatIsNotThere(t *testing.T) {
+func TestMissingContent(t *testing.T) {
 	t.Parallel()
 	h, run := bigHistory(t)
 	dir := t.TempDir()

@@ -177,9 +177,10 @@ func txtarOf(t *testing.T, name string) fs.FS {
 	return fsys
 }
 
-// TestBox holds what identity rests on: that the copies of a value have
-// addresses of their own, and keep them on the way through a template.
-func TestBox(t *testing.T) {
+// TestCopiesHaveOwnAddresses holds that the copies of a value have addresses of
+// their own, and keep them on the way through a template. Finding places depends on
+// it.
+func TestCopiesHaveOwnAddresses(t *testing.T) {
 	t.Parallel()
 	for _, v := range []any{"", "a", "text", true, false, 0.0, 1.0, 1e9, 0, int64(7), []any{}, []any{"a"}} {
 		a, b := box(v), box(v)
@@ -202,8 +203,8 @@ func TestBox(t *testing.T) {
 	}
 }
 
-// TestKeys holds that planting gives the keys of a map addresses of their own.
-func TestKeys(t *testing.T) {
+// TestKeysHaveOwnAddresses holds that planting gives the keys of a map addresses of their own.
+func TestKeysHaveOwnAddresses(t *testing.T) {
 	t.Parallel()
 	shared := strings.Clone("key")
 	a, b := map[string]any{shared: "x"}, map[string]any{shared: "y"}

@@ -10,8 +10,9 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 )
 
-// TestCuts holds the cutting of outputs against Helm's regular expression.
-func TestCuts(t *testing.T) {
+// TestManifestsAsHelm compares how output is divided into manifests with Helm's
+// regular expression.
+func TestManifestsAsHelm(t *testing.T) {
 	t.Parallel()
 	separator := regexp.MustCompile(`(?:^|\s*\n)---\s*`)
 	tokens := []string{"---", "\n", "\n", " ", "\t", "a: b", "-", "#", "\r\n", "\u0085", "---\n---", "é", "\f", "\v"}

@@ -187,9 +187,9 @@ func TestConversation(t *testing.T) {
 	}
 }
 
-// TestStale holds that a change ends the evaluation under way, but for the first, and
-// that errors keep what was found before.
-func TestStale(t *testing.T) {
+// TestChangeEndsEvaluation holds that a change ends the running evaluation, except
+// for the first, and that the previous findings stay after an error.
+func TestChangeEndsEvaluation(t *testing.T) {
 	t.Parallel()
 	h := &fakeHost{block: make(chan struct{})}
 	c := started(t, h)

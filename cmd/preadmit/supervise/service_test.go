@@ -22,9 +22,9 @@ func message(k Kind, number uint32, text string) received {
 	return received{kind: k, payload: append(binary.LittleEndian.AppendUint32(nil, number), text...)}
 }
 
-// TestAnswers holds that messages come together of their parts, and that no
-// child can send more than was asked for, or answer what was not asked.
-func TestAnswers(t *testing.T) {
+// TestAnswersInParts holds that messages are put together from their parts, and that
+// no child can send more than was asked for, or answer what was not asked.
+func TestAnswersInParts(t *testing.T) {
 	t.Parallel()
 	s, c, q := answering(100)
 	for _, f := range []received{
@@ -64,8 +64,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestOver is what happens to questions whose child ends.
-func TestOver(t *testing.T) {
+// TestQuestionsOfEndedChild holds what becomes of questions whose child ends.
+func TestQuestionsOfEndedChild(t *testing.T) {
 	t.Parallel()
 	unit := Task{Number: 1, Work: Work{Name: "render a"}, Narrowest: true}
 	s, c, q := answering(0)

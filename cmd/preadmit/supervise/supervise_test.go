@@ -49,8 +49,8 @@ func TestWanted(t *testing.T) {
 	}
 }
 
-// TestLearn is how parents find out what ended a child.
-func TestLearn(t *testing.T) {
+// TestCauseOfEnd holds that parents find out why a child ended.
+func TestCauseOfEnd(t *testing.T) {
 	t.Parallel()
 	work := func(text string) Work {
 		parts := append(strings.Split(text, "|"), "", "")

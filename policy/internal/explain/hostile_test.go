@@ -115,9 +115,9 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// TestUnexplained gives no culprits where there is nothing to point at, or
+// TestNoCulprits gives no culprits where there is nothing to point at, or
 // where the expression did not fail.
-func TestUnexplained(t *testing.T) {
+func TestNoCulprits(t *testing.T) {
 	t.Parallel()
 	f := newFixture()
 	f.roots["object"] = map[string]any{"n": int64(1)}
@@ -205,9 +205,9 @@ func TestConcurrent(t *testing.T) {
 	group.Wait()
 }
 
-// TestPartsHeldAgain holds that a list whose parts are held twice, and theirs
-// twice again, is not gone through.
-func TestPartsHeldAgain(t *testing.T) {
+// TestSharedParts holds that a list which contains another twice, and so on, is not
+// expanded.
+func TestSharedParts(t *testing.T) {
 	t.Parallel()
 	variables := []Variable{{"v0", compileExpr(t, testEnv(), "[1, 2]")}}
 	for i := range 40 {

@@ -71,8 +71,9 @@ func found(err error) []string {
 	return all
 }
 
-// TestOthersSurvive holds that an invalid policy takes none with it.
-func TestOthersSurvive(t *testing.T) {
+// TestInvalidPolicyAffectsNoOther holds that an invalid policy does not keep others
+// from being read.
+func TestInvalidPolicyAffectsNoOther(t *testing.T) {
 	t.Parallel()
 	policies, exceptions, err := Read(rendertest.Parse(t, "p.yaml", `
 apiVersion: v1

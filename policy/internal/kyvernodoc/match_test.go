@@ -220,8 +220,9 @@ func TestManyKinds(t *testing.T) {
 	}
 }
 
-// TestRolesAsked holds that it is told when an answer rests on the roles.
-func TestRolesAsked(t *testing.T) {
+// TestAnswersFromRolesAreAssumed holds that the caller learns whether an answer
+// depends on the roles of the user.
+func TestAnswersFromRolesAreAssumed(t *testing.T) {
 	t.Parallel()
 	byRole := &Match{Any: []*Filter{{Kinds: []KindSelector{kindSelector("Pod")}, ClusterRoles: []string{"admin"}}}}
 	byName := &Match{Any: []*Filter{{Kinds: []KindSelector{kindSelector("Pod")}, Subjects: []Subject{{Kind: "User", Name: "jane"}}}}}

@@ -143,9 +143,9 @@ func TestJSON6902OfHostilePatch(t *testing.T) {
 	}
 }
 
-// TestJSON6902IsTheLibrarys applies patches at random as the library does that
-// knows none of Kyverno's options, where both accept them.
-func TestJSON6902IsTheLibrarys(t *testing.T) {
+// TestJSON6902AsLibrary compares random patches with the results of a library
+// without Kyverno's options, where both accept them.
+func TestJSON6902AsLibrary(t *testing.T) {
 	t.Parallel()
 	const start = `{"a":{"b":[1,2,{"c":"d"}],"e":null},"f":"g"}`
 	agreed := 0

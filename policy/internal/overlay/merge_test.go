@@ -199,8 +199,9 @@ func TestStrategicMergeRefuses(t *testing.T) {
 	}
 }
 
-// Neither what goes in nor another result sees what happens to a result.
-func TestResultIsAlone(t *testing.T) {
+// TestResultSharesNothing holds that changes to a result change neither the inputs
+// nor other results.
+func TestResultSharesNothing(t *testing.T) {
 	t.Parallel()
 	before, patch := object(t, "{a: {b: [1]}, c: {d: 1}}"), rendertest.Value(t, "{x: [{z: 1}]}")
 	r, err := StrategicMerge(before, patch)
@@ -212,7 +213,7 @@ func TestResultIsAlone(t *testing.T) {
 	}
 }
 
-func TestPointersAreFew(t *testing.T) {
+func TestPointersAreBounded(t *testing.T) {
 	t.Parallel()
 	labels := map[string]any{}
 	for i := range 5000 {

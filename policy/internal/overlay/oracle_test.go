@@ -43,8 +43,8 @@ func decode(t *testing.T, text string) map[string]any {
 	return m
 }
 
-// TestMergeIsKustomizes merges patches made at random with both.
-func TestMergeIsKustomizes(t *testing.T) {
+// TestMergeAsKustomize compares merges of random patches with kustomize's.
+func TestMergeAsKustomize(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(800) {
 		g := generator{rand.New(rand.NewPCG(seed, 1))}

@@ -349,7 +349,7 @@ func TestExemptBothProcMounts(t *testing.T) {
 }
 
 // Each error found in the probe takes one away, and the last takes its place.
-func TestExemptTakesOneAway(t *testing.T) {
+func TestExemptRemovesOneError(t *testing.T) {
 	t.Parallel()
 	pod := podOf(t, "{spec: {containers: [{name: a}, {name: b}, {name: c}]}}")
 	found, _ := checked("restricted", "v1.7", pod)

@@ -33,7 +33,7 @@ func texts(err error) string {
 	return b.String()
 }
 
-func TestWhatLooksOutsideDoesNotCompile(t *testing.T) {
+func TestFunctionsThatReachOutsideDoNotCompile(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, text, want string }{
 		{"http", "package a\ndeny contains m if m := http.send({})", "a.rego:2:25: http.send is not available: policies are evaluated offline\n"},
@@ -56,7 +56,7 @@ func TestWhatLooksOutsideDoesNotCompile(t *testing.T) {
 	}
 }
 
-func TestEveryBuiltinIsDecidedAbout(t *testing.T) {
+func TestEveryBuiltinIsAllowedOrRefused(t *testing.T) {
 	t.Parallel()
 	for _, b := range ast.Builtins {
 		inOne := 0
@@ -108,7 +108,7 @@ func TestSchemasReadNothing(t *testing.T) {
 	}
 }
 
-func TestRunawaysEnd(t *testing.T) {
+func TestEndlessQueriesEnd(t *testing.T) {
 	const limit = time.Second / 2
 	doubling := func(call string) string {
 		b := strings.Builder{}

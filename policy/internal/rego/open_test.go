@@ -16,7 +16,7 @@ func whoInput() Question {
 	}}
 }
 
-func TestOpenPlacesTellWhenTheyAreRead(t *testing.T) {
+func TestUnknownFieldsAreReportedWhenRead(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, text, want string }{
 		{"directly", `p if input.review.userInfo.username == "me"`, "the user"},
@@ -43,7 +43,7 @@ func TestOpenPlacesTellWhenTheyAreRead(t *testing.T) {
 	}
 }
 
-func TestOpenPlacesChangeNothingElse(t *testing.T) {
+func TestUnknownFieldsChangeNothingElse(t *testing.T) {
 	t.Parallel()
 	q := query(t, program(t, "package a\nname(r) := r.name\np := [name(input.review), count(input.review), input.parameters, {k | input.review.kind[k]}]"), "data.a.p")
 	in := whoInput()
@@ -54,7 +54,7 @@ func TestOpenPlacesChangeNothingElse(t *testing.T) {
 	}
 }
 
-func TestNobodyAsksTheClock(t *testing.T) {
+func TestTimeIsUnknownOrFixed(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, tt := range []struct{ name, text, unknown, want string }{

@@ -76,9 +76,9 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestSwallowed shows what is undefined elsewhere and told here (1/0), and
-// what is an error in any case.
-func TestSwallowed(t *testing.T) {
+// TestErrorsOfBuiltins holds which errors of functions OPA takes for undefined and
+// the engine reports, such as 1/0, and which always end the evaluation.
+func TestErrorsOfBuiltins(t *testing.T) {
 	t.Parallel()
 	input := Value(map[string]any{"n": int64(0), "x": "zzz", "list": []any{int64(1), int64(2)}})
 	for _, tt := range []struct{ body, swallowed, fault string }{
@@ -151,7 +151,7 @@ p contains x if x := external_data({"provider": "a", "keys": [1]})`), "data.a.p"
 	}
 }
 
-func TestEndedQueriesAreNotAskedForever(t *testing.T) {
+func TestQueryOverTimeIsNotBegunAgain(t *testing.T) {
 	t.Parallel()
 	m, err := Parse(Source{Name: "a.rego", Text: "package a\np if {\n\tsome i in numbers.range(1, 100000)\n\tsome j in numbers.range(1, 100000)\n\ti * j == -1\n}"})
 	if err != nil {
@@ -170,7 +170,7 @@ func TestEndedQueriesAreNotAskedForever(t *testing.T) {
 	checkFault(t, err, "a.rego:2:1: the evaluation of data.a.p took too much for other objects, and is not begun again")
 }
 
-func TestLargeAnswersAreFaults(t *testing.T) {
+func TestLargeAnswersAreErrors(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	b.WriteString("package a\nx0 := [1, 2]\np := x40\n")
@@ -181,7 +181,7 @@ func TestLargeAnswersAreFaults(t *testing.T) {
 	checkFault(t, err, "a.rego:3:1: the value of data.a.p is larger than 32 MiB")
 }
 
-func TestCancelledIsNoFault(t *testing.T) {
+func TestCancelledIsNoError(t *testing.T) {
 	t.Parallel()
 	q := query(t, program(t, "package a\np := count([1 | some i in numbers.range(1, 1000); i > 2])"), "data.a.p")
 	ctx, cancel := context.WithCancel(context.Background())

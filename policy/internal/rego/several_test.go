@@ -8,7 +8,7 @@ import (
 	"github.com/preadmit/preadmit/render/rendertest"
 )
 
-func TestAskSeveralAtOnce(t *testing.T) {
+func TestPrepareAll(t *testing.T) {
 	t.Parallel()
 	p := program(t, "package main\na contains 1 if input.x\nb contains 2\nc := 3 if input.x\n")
 	for _, tt := range []struct{ refs, input, want string }{
