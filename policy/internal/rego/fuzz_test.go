@@ -16,7 +16,7 @@ func FuzzProgram(f *testing.F) {
 		"deny contains input.a if input.b == 1", "deny contains x if { some x in input.l; x > 1 }", "deny contains m if { m := sprintf(\"%v %d\", [input, count(input.l)]) }",
 		"f(x) := x if x == 1\nf(x) := 2 if x != 1\ndeny contains f(input.b)", "default allow := false\nallow if not input.b\ndeny contains allow", "deny contains x if { x := data.main.deny }",
 		"p contains {\"m\": x, \"f\": f} if { some f in [\"a\", \"b\"]; x := input[f] }\ndeny contains m if data.main.p[{\"m\": m, \"f\": \"a\"}]", "deny contains x if { [x, 1] = [input.a, input.b]; not input.c.e }", "g(x, y) := z if { z := x + y }\ndeny contains g(input.l[_], input.b)", "deny contains y if { input.l[i] = input.b; y := {i: input.c.d[j] | j := i} }",
-		"deny contains walk(input)[0][_]", "deny contains x if x := [y | some y in input.l][_]", "deny contains object.get(input, [\"c\", \"d\"], 3)", "deny contains x if { regex.match(\"a+\", input.a); x := json.unmarshal(\"{}\") }",
+		"deny contains 1 if not {x | x := input.l[_]} == input", "deny contains walk(input)[0][_]", "deny contains x if x := [y | some y in input.l][_]", "deny contains object.get(input, [\"c\", \"d\"], 3)", "deny contains x if { regex.match(\"a+\", input.a); x := json.unmarshal(\"{}\") }",
 	} {
 		f.Add(s)
 	}

@@ -386,6 +386,9 @@ func (m *machine) sink(s *scope, k sink, t *ast.Term) *stop {
 func (m *machine) unify(s *scope, o *operand, t *ast.Term, next resume) *stop {
 	switch o.kind {
 	case referring, comprehended:
+		if o.kind == comprehended && !o.made.maybe(t) {
+			return nil // OPA does not evaluate it
+		}
 		return m.each(s, o, &operand{term: t}, sink{then: func(v *ast.Term) *stop {
 			if !m.same(v, t) {
 				return nil
@@ -665,6 +668,17 @@ func (m *machine) comprehend(s *scope, c *comprehension) (*ast.Term, *stop) {
 		made.Insert(elements[i], elements[i+1])
 	}
 	return ast.NewTerm(made), nil
+}
+
+// maybe reports whether a comprehension makes values of a term's kind.
+func (c *comprehension) maybe(t *ast.Term) bool {
+	switch t.Value.(type) {
+	case *ast.Array, ast.Object:
+		return ast.ValueName(c.kind) == ast.ValueName(t.Value)
+	case ast.Set:
+		return true
+	}
+	return false
 }
 
 // setOf returns the set of elements. Of equal elements it keeps the first.

@@ -75,9 +75,12 @@ func stored(t, key *ast.Term) bool {
 	return isText != isArray
 }
 
-// unreadable reports whether a step, or any step if key is nil, may lead to an
-// unknown field.
+// unreadable reports whether a step, or any step if key is nil, may read an unknown
+// field.
 func (m *machine) unreadable(t, key *ast.Term) bool {
+	if key != nil && m.hides(key) {
+		return true
+	}
 	for i := range m.hidden {
 		h := &m.hidden[i]
 		if h.object != t.Value {

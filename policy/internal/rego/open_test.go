@@ -28,6 +28,7 @@ func TestUnknownFieldsAreReportedWhenRead(t *testing.T) {
 		{"in a text", `p if contains(sprintf("%v", [input.review]), "me")`, "the namespace, the user"},
 		{"in a negation", `p if not input.review.namespaceObject.metadata.labels.a`, "the namespace"},
 		{"whole", `p if input.review.userInfo == {}`, "the user"},
+		{"as a key", `p if {"a": 1}[input.review]`, "the namespace, the user"},
 		{"not reached", "p if { input.review.kind.kind == \"Service\"; input.review.userInfo.username == \"me\" }", ""},
 		{"not reached, whatever is looked up first", "p if { input.review.kind.kind == \"Service\"; input.review.userInfo.username == \"me\" }\np if { input.review.name == \"b\"; input.review.userInfo.username == \"you\" }", ""},
 		{"handed on and not read", "is_update(r) if r.operation == \"UPDATE\"\np if not is_update(input.review)", ""},
