@@ -97,14 +97,50 @@ func (s *sources) namespace(program *opa.Program, name string) *namespace {
 		s.checkUnused(name)
 		return nil
 	}
-	pkg := s.packagePath(name)
-	if rules := program.Rules(pkg.Append(ast.StringTerm("exception"))); len(rules) > 0 {
-		n.exceptions, _ = program.Prepare(pkg.Append(ast.StringTerm("exception")))
-		for _, b := range bodies(program, rules) {
-			n.exempting = append(n.exempting, b.origin.String())
+	s.checkFunctions(name)
+	s.exceptions(program, n)
+	return n
+}
+
+// exceptions prepares a package's exceptions, or records why they exempt nothing.
+func (s *sources) exceptions(program *opa.Program, n *namespace) {
+	ref := s.packagePath(n.name).Append(ast.StringTerm("exception"))
+	rules := program.Rules(ref)
+	if len(rules) == 0 {
+		return
+	}
+	if _, err := program.Prepare(append(ref, ast.VarTerm("list"), ast.VarTerm("name"))); err != nil {
+		s.failAt(s.byFile(rules[0].Location.File), rules[0].Location, "entry-rule", "write `exception contains rules if { rules := [\"name\"] }`",
+			"%s.exception does not contain lists of names of rules: it exempts nothing, and conftest fails", n.name)
+		return
+	}
+	n.exceptions, _ = program.Prepare(ref)
+	for _, b := range bodies(program, rules) {
+		n.exempting = append(n.exempting, b.origin.String())
+	}
+}
+
+func (s *sources) byFile(file string) *source {
+	return s.all[slices.IndexFunc(s.all, func(src *source) bool { return src.file == file })]
+}
+
+// checkFunctions adds an error for each function of a package whose name is that of a
+// rule that conftest evaluates.
+func (s *sources) checkFunctions(pkg string) {
+	for _, src := range s.of[pkg] {
+		if src.out() {
+			continue
+		}
+		seen := map[string]bool{}
+		for _, r := range src.module.Rules {
+			name := ruleName(r)
+			if seen[name] || len(r.Head.Args) == 0 || !entry.MatchString(name) {
+				continue
+			}
+			seen[name] = true
+			s.failAt(src, r.Location, "entry-rule", "call it something else", "%s.%s is a function: nothing is ever violated, and conftest fails", pkg, name)
 		}
 	}
-	return n
 }
 
 func (s *sources) packagePath(name string) ast.Ref {
