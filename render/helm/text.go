@@ -32,8 +32,8 @@ func (r *run) textFunctions() template.FuncMap {
 		"indent":           r.indent,
 		"nindent":          r.nindent,
 		"replace":          r.replace,
-		"wrap":             func(n int, s string) (string, error) { return r.wrap(n, "\n", s) },
-		"wrapWith":         r.wrap,
+		"wrap":             r.wrap,
+		"wrapWith":         r.wrapWith,
 		"b64enc":           r.grown(func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }),
 		"b32enc":           func(s string) (string, error) { return r.text(base32.StdEncoding.EncodeToString([]byte(s))) },
 		"lower":            r.grown(strings.ToLower),
@@ -210,7 +210,13 @@ func (r *run) replace(old, new, s string) (string, error) {
 	return r.text(out)
 }
 
-func (r *run) wrap(width int, sep, s string) (string, error) {
+// wrap is sprig's. It makes lines at spaces, so the text hardly grows.
+func (r *run) wrap(width int, s string) (string, error) {
+	return r.text(library()["wrap"].(func(int, string) string)(width, s))
+}
+
+// wrapWith also breaks words that are longer than a line.
+func (r *run) wrapWith(width int, sep, s string) (string, error) {
 	if width < 1 {
 		width = 1
 	}
