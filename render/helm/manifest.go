@@ -112,7 +112,7 @@ func (r *release) crds() ([]*render.Object, error) {
 	var errs []error
 	for _, crd := range r.chart.CRDObjects() {
 		at := r.reader.places[crd.File]
-		found, err := render.Parse(at.file, bytes.Clone(crd.File.Data))
+		found, err := parseCRDs(at.file, bytes.Clone(crd.File.Data))
 		if at.entry != "" {
 			for _, o := range found {
 				o.Provenance = render.File{Span: at.span(0, 0), Role: render.Manifest}
@@ -124,6 +124,30 @@ func (r *release) crds() ([]*render.Object, error) {
 		r.note(at, render.DocRendered, "")
 	}
 	return objects, errors.Join(errs...)
+}
+
+// parseCRDs is [render.Parse] for a file that must hold objects: Helm can't install others,
+// such as those with the actions of a template.
+func parseCRDs(file string, data []byte) ([]*render.Object, error) {
+	objects, err := render.Parse(file, data)
+	if len(objects) > 0 || err != nil {
+		return objects, err
+	}
+	docs, err := render.Documents(file, data, render.YAML11)
+	errs := []error{err}
+	for _, doc := range docs {
+		if doc.Value != nil {
+			fields, _ := doc.Value.(map[string]any)
+			errs = append(errs, noObject(doc, fields))
+		}
+	}
+	err = errors.Join(errs...)
+	for _, e := range render.Errors(err) {
+		if bytes.Contains(data, []byte("{{")) {
+			e.Hint = "crds/ has no templates: move the file to templates/"
+		}
+	}
+	return nil, err
 }
 
 // note records the state of the documents of a file of the chart, unless it is in an
@@ -313,16 +337,16 @@ func noObject(doc render.Document, fields map[string]any) error {
 	return &render.Error{Span: doc.Span, Rule: "not-an-object", Err: errors.New("not a Kubernetes object: " + what)}
 }
 
-// hooks sets whether a document is a hook. Helm silently drops a hook none of
-// whose events it knows.
+// hooks sets whether a document is a hook. Helm silently drops a hook with an
+// event that it does not know. It takes numbers for texts, here and in the other
+// annotations.
 func (m *manifest) hooks(doc render.Document, fields map[string]any) error {
-	u := unstructured.Unstructured{Object: fields}
-	events, ok := u.GetAnnotations()[helmrelease.HookAnnotation]
-	if !ok {
+	events, ok, _ := unstructured.NestedFieldNoCopy(fields, "metadata", "annotations", helmrelease.HookAnnotation)
+	if _, isMap := events.(map[string]any); !ok || isMap {
 		return nil
 	}
 	m.hook = true
-	for _, event := range strings.Split(events, ",") {
+	for _, event := range strings.Split(fmt.Sprint(events), ",") {
 		event = strings.ToLower(strings.TrimSpace(event))
 		switch {
 		case event == "test" || event == "test-success":
@@ -337,7 +361,7 @@ func (m *manifest) hooks(doc render.Document, fields map[string]any) error {
 	key, _, _ := doc.Positions.Field(render.Pointer("metadata", "annotations", helmrelease.HookAnnotation))
 	return &render.Error{
 		Span: key, Rule: "helm-output", Warning: true,
-		Err: fmt.Errorf("%s %s is a hook of an event that Helm does not know, so Helm leaves it out", sentence(m.kind), sentence(u.GetName())),
+		Err: fmt.Errorf("%s %s is a hook of an event that Helm does not know, so Helm leaves it out", sentence(m.kind), sentence((&unstructured.Unstructured{Object: fields}).GetName())),
 	}
 }
 
