@@ -127,6 +127,7 @@ func TestHostileTemplates(t *testing.T) {
 		{"cyclic eq and string", cyclic + `{{ eq $d "x" }}`, "", "incompatible types for comparison"},
 		{"cyclic YAML method", `{{ $_ := set .Values "self" .Values }}{{ .Values.YAML }}`, "", "contains itself"},
 		{"shared YAML method", shared + `{{ $_ := set .Values "x" $x }}{{ .Values.YAML }}`, "", "too many parts"},
+		{"deepCopy of nothing", `{{ deepCopy .Values.x }}`, "", "not nil"},
 		{"cyclic deepCopy", cyclic + `{{ $x := deepCopy $d }}`, "", "contains itself"},
 		{"cyclic merge", cyclic + `{{ $x := merge (dict) $d }}`, "", "contains itself"},
 		{"cyclic mergeOverwrite", cyclic + `{{ $x := mustMergeOverwrite (dict) $d }}`, "", "contains itself"},

@@ -158,6 +158,9 @@ func (r *run) deepCopy(v any) (any, error) {
 	if err := r.measureAny(v); err != nil {
 		return nil, err
 	}
+	if v == nil {
+		return nil, errors.New("deepCopy wants a value, not nil")
+	}
 	return copyTree(v)
 }
 
