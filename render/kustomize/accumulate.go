@@ -252,9 +252,38 @@ func (a *accumulation) base(n *node) ([]*resource.Resource, error) {
 	a.inputs = outer
 	copied := make([]*resource.Resource, len(b.objects))
 	for i, r := range b.objects {
-		copied[i] = a.short(r).DeepCopy()
+		copied[i] = copyOf(a.short(r))
 	}
 	return copied, nil
+}
+
+// copyOf returns a deep copy. A label that kustomize adds in several places of an object is one
+// node there, so setting it in one place later sets it in all. The copy keeps this.
+func copyOf(r *resource.Resource) *resource.Resource {
+	hollow := *r
+	hollow.RNode = *yaml.NewRNode(nil)
+	c := hollow.DeepCopy()
+	c.RNode = *yaml.NewRNode(copyNode(r.YNode(), map[*yaml.Node]*yaml.Node{}))
+	return c
+}
+
+// copyNode copies a node. shared has the copies of scalars that kustomize made.
+func copyNode(n *yaml.Node, shared map[*yaml.Node]*yaml.Node) *yaml.Node {
+	made := n.Kind == yaml.ScalarNode && n.Line < firstLines
+	if c := shared[n]; made && c != nil {
+		return c
+	}
+	c := *n
+	if made {
+		shared[n] = &c
+	}
+	if len(n.Content) > 0 {
+		c.Content = make([]*yaml.Node, len(n.Content))
+		for i, below := range n.Content {
+			c.Content[i] = copyNode(below, shared)
+		}
+	}
+	return &c
 }
 
 // short returns the resource, or a copy with only its metadata if its kind is

@@ -74,6 +74,8 @@ var overlaysOfOne = map[string]string{
 	"generated":   "resources: [../base]\ngeneratorOptions: {labels: {gen: x}}\nconfigMapGenerator: [{name: conf, behavior: merge, literals: [a=2, c=3]}, {name: kept, behavior: replace, literals: [d=4]}]\n",
 	"counted":     "resources: [../base]\nreplicas: [{name: web, count: 7}]\nimages: [{name: nginx, newTag: '2'}]\n",
 	"labelled":    "resources: [../base]\nlabels: [{pairs: {a: x}, includeTemplates: true}, {pairs: {b: other}, fields: [{path: spec/own, create: true}]}]\ncommonLabels: {c: z}\ncommonAnnotations: {note: o}\n",
+	"relabelled":  "resources: [../base]\nlabels: [{pairs: {from: overlay}}]\n",
+	"unlabelled":  "resources: [../base]\npatches: [{target: {kind: Deployment}, patch: '[{\"op\": \"add\", \"path\": \"/spec/replicas\", \"value\": 5}]'}]\nlabels: [{pairs: {from: overlay}}]\n",
 	"replaced":    "resources: [../base]\nreplacements: [{source: {kind: Role, fieldPath: metadata.name}, targets: [{select: {kind: Deployment}, fieldPaths: [spec.template.metadata.annotations.role], options: {create: true}}]}]\n",
 	"with-part":   "resources: [../base]\ncomponents: [../part]\nimages: [{name: nginx, digest: sha256:24a0c4b4a4c0eb97a1aabb8e29f18e917d05abfe1b7a7c07857230879ce7d3d3}]\n",
 	"in-order":    "resources: [../base]\nsortOptions: {order: fifo}\n",

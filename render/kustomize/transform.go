@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/kustomize/api/resource"
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/kio/kioutil"
+	"sigs.k8s.io/kustomize/kyaml/yaml"
 	yamljson "sigs.k8s.io/yaml"
 )
 
@@ -186,7 +187,7 @@ func patched(r *resource.Resource, patch jsonpatch.Patch) error {
 	r.StorePreviousId()
 	own := kioutil.GetInternalAnnotations(&r.RNode)
 	if n := patchNodes(r.YNode(), patch); n != nil {
-		r.SetYNode(n)
+		r.SetYNode(yaml.CopyYNode(n)) // see copyOf: the nodes of JSON are not shared
 	} else if err := patchJSON(r, patch); err != nil {
 		return err
 	}
