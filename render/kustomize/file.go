@@ -82,6 +82,11 @@ func (d *documents) load(fsys fs.FS, dir string) (*file, error) {
 func parse(name string, data []byte) (*file, error) {
 	f := &file{name: name, data: data}
 	docs, err := render.Documents(name, data, render.YAML11)
+	for _, e := range render.Errors(err) {
+		if text, ok := strings.CutSuffix(e.Err.Error(), "kubectl takes the last, kustomize refuses both"); ok {
+			e.Warning, e.Err = true, errors.New(text+"kustomize takes the last") // in a kustomization
+		}
+	}
 	if len(docs) > 0 {
 		f.doc = docs[0]
 		f.index()

@@ -475,7 +475,7 @@ func (w *walk) yaml(real string, data []byte, dialect render.Dialect) []render.D
 func (w *walk) publishAll() {
 	configured := false
 	for _, n := range w.nodes {
-		configured = configured || n != nil && (len(n.spec.Configurations) > 0 || n.spec.OpenAPI != nil)
+		configured = configured || n != nil && (len(n.spec.Configurations) > 0 || n.spec.OpenAPI != nil || slices.Contains(n.spec.BuildMetadata, types.TransformerAnnotations))
 	}
 	for _, dir := range sorted(w.nodes) {
 		if n := w.nodes[dir]; n != nil {
@@ -489,8 +489,8 @@ func (w *walk) publishAll() {
 
 // relabel rewrites deprecated fields so that kustomize prints no warnings:
 // commonLabels becomes the last entry of labels, which is equivalent unless a
-// configuration adds field specs for commonLabels. bases and imageTags are
-// rewritten likewise.
+// configuration adds field specs for commonLabels, or annotations name each
+// transformer. bases and imageTags are rewritten likewise.
 func (n *node) relabel() {
 	if len(n.build.CommonLabels) > 0 {
 		n.build.Labels = append(slices.Clip(n.build.Labels), types.Label{Pairs: n.build.CommonLabels, IncludeSelectors: true})
