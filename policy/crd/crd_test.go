@@ -117,3 +117,36 @@ func TestRules(t *testing.T) {
 		t.Error("takes any version")
 	}
 }
+
+// TestReasonBehindLongValue keeps what is wrong with a value that is longer than a message.
+func TestReasonBehindLongValue(t *testing.T) {
+	t.Parallel()
+	var fields strings.Builder
+	for i := range 20 {
+		fmt.Fprintf(&fields, "          f%d: {type: string}\n", i)
+	}
+	objects := rendertest.Parse(t, "crd.yaml", []byte(`apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.com}
+spec:
+  group: example.com
+  names: {kind: Widget, plural: widgets}
+  scope: Namespaced
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema:
+      openAPIV3Schema:
+        type: object
+        x-kubernetes-embedded-resource: true
+        properties:
+`+fields.String()))
+	for _, r := range evaluate(t, "", objects, nil, objects) {
+		if strings.HasSuffix(r.Message, "at the root of the schema if the status subresource is enabled") {
+			return
+		}
+	}
+	t.Error("no such message")
+}

@@ -281,12 +281,18 @@ func (r *review) failure(e *field.Error) policy.Result {
 	}
 }
 
-// message returns the API server's message. It has none for the object itself.
+// message returns the API server's message, which has no field for the object itself. A
+// value that would leave no room for what is wrong with it is left out.
 func message(e *field.Error) string {
 	if e.Field == "<nil>" {
 		return e.ErrorBody()
 	}
-	return e.Error()
+	if text := e.Error(); len(text) <= policy.MaxMessage {
+		return text
+	}
+	short := *e
+	short.BadValue = field.OmitValueType{}
+	return short.Error()
 }
 
 // blocking lists the errors after which the API server does not evaluate CEL
