@@ -155,14 +155,17 @@ func (e *entry) pickWithout(s *scope, url string, answer any, from *store) (any,
 		return answer, err
 	}
 	r, key := s.review, pickKey{url, path.String()}
-	p, ok := r.engine.parted.get(key)
-	if !ok {
+	p, asked := r.engine.parted.get(key)
+	switch {
+	case !asked && e.static == nil:
+		r.engine.parted.put(key, p)
+	case !p.tried:
 		options := r.search
 		options.Spent = nil
-		p = path.Part("items", from.parts.all, &options)
+		p = partedPick{path.Part("items", from.parts.all, &options), true}
 		r.engine.parted.put(key, p)
 	}
-	if p == nil {
+	if p.Parted == nil {
 		return e.pick(s, answer)
 	}
 	v, err := p.Without(from.without, &r.search)
@@ -176,6 +179,13 @@ type picks[T any] struct {
 }
 
 type pickKey struct{ url, path string }
+
+// A partedPick holds the results of a query by object. If the query has variables, it is tried
+// when the query is asked again, since each object may have a query of its own.
+type partedPick struct {
+	*jmespath.Parted // nil if it is not tried, or if the query has no such results
+	tried            bool
+}
 
 // A picked is the result of a query: its value, cost and assumptions.
 type picked struct {

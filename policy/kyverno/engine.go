@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/jmespath"
 	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 	"github.com/preadmit/preadmit/policy/internal/podsecurity"
 	"github.com/preadmit/preadmit/render"
@@ -29,13 +28,13 @@ type Engine struct {
 	programs   map[*Rule]*program
 	conditions map[*Policy]*celProgram // webhookConfiguration.matchConditions
 	celEnvs    *celEnvs
-	held       sync.Map                // by *render.Object: the cluster's other objects as the API server holds them
-	listed     sync.Map                // by listing: the cluster's objects in it
-	selected   sync.Map                // by selection: the *items in an answer
-	picked     picks[picked]           // results of queries over such lists
-	parted     picks[*jmespath.Parted] // these results by object
-	covered    *covered                // nil without Options.Coverage
-	granted    sync.Map                // by user, groups and namespace: the roles that bindings grant, see roles
+	held       sync.Map          // by *render.Object: the cluster's other objects as the API server holds them
+	listed     sync.Map          // by listing: the cluster's objects in it
+	selected   sync.Map          // by selection: the *items in an answer
+	picked     picks[picked]     // results of queries over such lists
+	parted     picks[partedPick] // these results by object
+	covered    *covered          // nil without Options.Coverage
+	granted    sync.Map          // by user, groups and namespace: the roles that bindings grant, see roles
 }
 
 // New compiles the policies and exceptions among the objects. The error joins a
