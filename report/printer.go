@@ -197,40 +197,19 @@ func cellsOf(s string) int {
 
 var ownEscapes = regexp.MustCompile("\x1b\\[[0-9;]*m|\x1b\\]8;;[^\x1b]*\x1b\\\\")
 
-// primaryLabel says how a person set the value at the marked line.
-func primaryLabel(r render.Role) string {
-	switch r {
-	case render.Value:
-		return "set here"
-	case render.Template:
-		return "written by this template"
-	case render.Patch:
-		return "patched here"
-	case render.Generated:
-		return "generated from this"
-	case render.Reference:
-		return "asked for here"
-	default:
-		return ""
-	}
+// roleLabels are the words for places by role: at the marked line, where a person set the
+// value, and at other places.
+var roleLabels = map[render.Role]struct{ primary, related string }{
+	render.Value:     {"set here", "set at"},
+	render.Template:  {"written by this template", "template"},
+	render.Patch:     {"patched here", "patch"},
+	render.Generated: {"generated from this", "generated from"},
+	render.Reference: {"asked for here", "asked for at"},
 }
 
-func relatedLabel(r render.Role) string {
-	switch r {
-	case render.Value:
-		return "set at"
-	case render.Template:
-		return "template"
-	case render.Patch:
-		return "patch"
-	case render.Generated:
-		return "generated from"
-	case render.Reference:
-		return "asked for at"
-	default:
-		return "written at"
-	}
-}
+func primaryLabel(r render.Role) string { return roleLabels[r].primary }
+
+func relatedLabel(r render.Role) string { return cmp.Or(roleLabels[r].related, "written at") }
 
 // The colours, as ANSI has them.
 const (

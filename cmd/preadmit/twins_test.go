@@ -224,6 +224,8 @@ func disguises(h string) []twin {
 	}
 }
 
+// TestNoTwinIsGreenAndSilent holds that no change can disguise a denied object: the changed
+// tree is denied, or the change is, and a tree that passes alone says what is not deployed.
 func TestNoTwinIsGreenAndSilent(t *testing.T) {
 	t.Parallel()
 	n := 0

@@ -248,12 +248,5 @@ func encodedDisguises(t *testing.T, h string) []twin {
 func TestNoBuiltTwinIsGreenAndSilent(t *testing.T) {
 	t.Parallel()
 	object := deniedObjects["pod"]
-	for _, list := range [][]twin{builtDisguises(t, object), packedDisguises(t, object), encodedDisguises(t, object)} {
-		for _, tw := range list {
-			t.Run(tw.name, func(t *testing.T) {
-				t.Parallel()
-				tw.compare(t, exitDenied)
-			})
-		}
-	}
+	compareTwins(t, exitDenied, builtDisguises(t, object), packedDisguises(t, object), encodedDisguises(t, object))
 }

@@ -18,6 +18,9 @@ import (
 	"github.com/preadmit/preadmit/render/rendertest"
 )
 
+// corpora is other people's data, beside the project where it is there at all.
+const corpora = "../../../shared/corpora"
+
 // A published is what Kyverno's own command line said in a published test.
 type published struct{ test, policy, rule, resource, reason, message string }
 

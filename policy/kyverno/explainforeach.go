@@ -117,11 +117,7 @@ func (r *ruleExplainer) loop(el *tracedElement) string {
 func (r *ruleExplainer) elementParts(n *tracedList, depth int, loop string) []policy.Part {
 	head := policy.Part{Depth: depth, Loop: loop, Text: n.text(), Value: policy.Plural(n.count, "element"), Origin: r.program.policy.Object.Span(n.pointer + "/list")}
 	if n.err != nil {
-		failed, unknown := r.broken(n.err)
-		head.Value, head.Error = "error: "+failed, true
-		if unknown != "" {
-			head.Value, head.Error = "unknown: "+unknown, false
-		}
+		r.setError(&head, n.err)
 		return []policy.Part{head}
 	}
 	var elements [][]policy.Part
@@ -195,14 +191,10 @@ func (r *ruleExplainer) partsOf(n *tracedList, el *tracedElement, depth int) []p
 // entryPart describes a context entry of an element.
 func (r *ruleExplainer) entryPart(n *tracedEntry, depth int, loop string) policy.Part {
 	p := policy.Part{Depth: depth, Loop: loop, Text: "context[" + n.Name + "] " + policy.Shorten(n.source(), maxExpression), Origin: r.program.policy.Object.Span(n.Pointer)}
-	if n.err == nil {
+	if n.err != nil {
+		r.setError(&p, n.err)
+	} else {
 		p.Value = r.show(n.value, r.entryOpens(n))
-		return p
-	}
-	failed, unknown := r.broken(n.err)
-	p.Value, p.Error = "error: "+failed, true
-	if unknown != "" {
-		p.Value, p.Error = "unknown: "+unknown, false
 	}
 	return p
 }

@@ -152,6 +152,15 @@ func (r *ruleExplainer) evaluations(n *tracedBlock, o *render.Object, base, pref
 	return all
 }
 
+// setError sets the value of a part whose evaluation ended with an error.
+func (r *ruleExplainer) setError(p *policy.Part, err error) {
+	failed, unknown := r.broken(err)
+	p.Value, p.Error = "error: "+failed, true
+	if unknown != "" {
+		p.Value, p.Error = "unknown: "+unknown, false
+	}
+}
+
 // compared returns a condition as parts: its result, and below it the values of
 // its variables.
 func (r *ruleExplainer) compared(n *tracedBlock, t *tracedCondition, depth int, loop, name string) []policy.Part {
@@ -161,11 +170,7 @@ func (r *ruleExplainer) compared(n *tracedBlock, t *tracedCondition, depth int, 
 		whole.Origin = r.program.policy.Object.Span(c.Pointer)
 	}
 	if t.err != nil {
-		failed, unknown := r.broken(t.err)
-		whole.Value, whole.Error = "error: "+failed, true
-		if unknown != "" {
-			whole.Value, whole.Error = "unknown: "+unknown, false
-		}
+		r.setError(&whole, t.err)
 		return []policy.Part{whole}
 	}
 	whole.Value = strconv.FormatBool(conditions.Compare(c.Operator, t.key, t.value))

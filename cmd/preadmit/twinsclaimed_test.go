@@ -197,23 +197,13 @@ func withPath(all map[string]string) map[string]string {
 // TestNoClaimedTwinIsGreenAndSilent holds the same for what other units claim.
 func TestNoClaimedTwinIsGreenAndSilent(t *testing.T) {
 	t.Parallel()
-	for _, tw := range claimedDisguises(deniedObjects["pod"]) {
-		t.Run(tw.name, func(t *testing.T) {
-			t.Parallel()
-			tw.compare(t, exitDenied)
-		})
-	}
+	compareTwins(t, exitDenied, claimedDisguises(deniedObjects["pod"]))
 }
 
 // TestNoNewestTwinIsGreenAndSilent holds the same for the newest disguises.
 func TestNoNewestTwinIsGreenAndSilent(t *testing.T) {
 	t.Parallel()
-	for _, tw := range newestDisguises(t, deniedObjects["pod"]) {
-		t.Run(tw.name, func(t *testing.T) {
-			t.Parallel()
-			tw.compare(t, exitDenied)
-		})
-	}
+	compareTwins(t, exitDenied, newestDisguises(t, deniedObjects["pod"]))
 }
 
 // TestNoAddedTwinIsGreenAndSilent holds the same for objects that the base does not have.
