@@ -126,9 +126,7 @@ func moveManifests(t *testing.T, dir string) {
 // it is published.
 func TestChangeOfPublishedRepository(t *testing.T) {
 	const published = "../../../shared/repos/podinfo"
-	if _, err := os.Stat(published); err != nil {
-		t.Skip("../shared is absent: no published repository to change")
-	}
+	rendertest.SkipWithout(t, published)
 	dir := t.TempDir()
 	known := func(file string) {
 		substitute(t, filepath.Join(dir, file), "    spec:\n", "    spec:\n      hostNetwork: true\n")

@@ -105,9 +105,7 @@ func TestCountedBranches(t *testing.T) {
 	} {
 		t.Run(engine.name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := os.Stat(corpora); err != nil {
-				t.Skip("../shared/corpora is absent")
-			}
+			rendertest.SkipWithout(t, corpora)
 			file := filepath.Join(t.TempDir(), "coverage.json")
 			var errOut bytes.Buffer
 			if code := run(t.Context(), append(engine.args, "--coverage=json="+file), nil, new(bytes.Buffer), &errOut); code == exitUsage {

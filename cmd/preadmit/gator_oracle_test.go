@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/preadmit/preadmit/policy/policytest"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 const gatekeeperCorpora = "../../../shared/corpora/upstream/"
@@ -51,9 +52,7 @@ func runProgram(t testing.TB, dir, program string, args ...string) (out, errOut 
 func TestGatorSuites(t *testing.T) {
 	t.Parallel()
 	for _, part := range []string{"gatekeeper", "gatekeeper-library"} {
-		if _, err := os.Stat(gatekeeperCorpora + part); err != nil {
-			t.Skip("../shared/corpora is absent")
-		}
+		rendertest.SkipWithout(t, gatekeeperCorpora+part)
 		r := testedAll(t, gatekeeperCorpora+part)
 		right := 0
 		for _, s := range r.Suites {
@@ -84,9 +83,7 @@ func TestGatorSuitesOracle(t *testing.T) {
 	t.Parallel()
 	gator := needProgram(t, "PREADMIT_GATOR", "gator")
 	for _, part := range []string{"gatekeeper", "gatekeeper-library"} {
-		if _, err := os.Stat(gatekeeperCorpora + part); err != nil {
-			t.Skip("../shared/corpora is absent")
-		}
+		rendertest.SkipWithout(t, gatekeeperCorpora+part)
 		compareSuites(t, gator, gatekeeperCorpora+part)
 	}
 }

@@ -260,9 +260,7 @@ func listed(suite, key string) []string {
 func kyvernoTree(t *testing.T, source string) string {
 	t.Helper()
 	from := kyvernoCorpora + "upstream/" + source
-	if _, err := os.Stat(from); err != nil {
-		t.Skip("../shared/corpora is absent")
-	}
+	rendertest.SkipWithout(t, from)
 	dir := t.TempDir()
 	rendertest.OK(t, os.CopyFS(dir, os.DirFS(from)))
 	cases, _ := filepath.Glob(kyvernoCorpora + source + "/*/case.json")

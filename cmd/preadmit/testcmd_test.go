@@ -62,9 +62,7 @@ func mustFail(t *testing.T, s policytest.Suite) {
 func TestKaptestWithoutPolicies(t *testing.T) {
 	t.Parallel()
 	dir := "../../../shared/corpora/upstream/kaptest"
-	if _, err := os.Stat(dir); err != nil {
-		t.Skip("../shared/corpora is absent")
-	}
+	rendertest.SkipWithout(t, dir)
 	if _, err := os.Stat(dir + "/examples/simple/simple-policy.yaml"); err == nil {
 		t.Skip("the policies are there")
 	}
@@ -84,9 +82,7 @@ func TestKaptestWithoutPolicies(t *testing.T) {
 func kaptestTree(t *testing.T) string {
 	t.Helper()
 	const corpora = "../../../shared/corpora/"
-	if _, err := os.Stat(corpora + "upstream/kaptest"); err != nil {
-		t.Skip("../shared/corpora is absent")
-	}
+	rendertest.SkipWithout(t, corpora+"upstream/kaptest")
 	dir := t.TempDir()
 	rendertest.OK(t, os.CopyFS(dir, os.DirFS(corpora+"upstream/kaptest")))
 	places := map[string]string{

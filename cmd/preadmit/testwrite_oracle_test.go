@@ -65,9 +65,7 @@ func TestWrittenTests(t *testing.T) {
 // alike.
 func copyCorpora(t *testing.T, to string, globs []string) {
 	t.Helper()
-	if _, err := os.Stat(gatekeeperCorpora); err != nil {
-		t.Skip("../shared/corpora is absent")
-	}
+	rendertest.SkipWithout(t, gatekeeperCorpora)
 	for _, glob := range globs {
 		files, err := filepath.Glob(gatekeeperCorpora + glob)
 		if err != nil || len(files) == 0 {

@@ -73,10 +73,7 @@ func TestKubectlValidate(t *testing.T) {
 			}
 		}
 	}
-	data, err := os.ReadFile(filepath.Join(dir, "expect.json"))
-	if err != nil {
-		t.Skip("no corpus here")
-	}
+	data := rendertest.ReadOrSkip(t, filepath.Join(dir, "expect.json"))
 	rendertest.OK(t, json.Unmarshal(data, &cases))
 	for _, c := range cases {
 		objects := parse(t, os.DirFS(dir), c.Resource.File)

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"math"
-	"os"
 	"strings"
 	"testing"
 
@@ -52,10 +51,7 @@ type row struct {
 // TestCorpus decides each published case as the API server does.
 func TestCorpus(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile("../../../shared/corpora/crd-cel/crd-cel.jsonl")
-	if err != nil {
-		t.Skip("no corpus here")
-	}
+	data := rendertest.ReadOrSkip(t, "../../../shared/corpora/crd-cel/crd-cel.jsonl")
 	score := map[string][2]int{}
 	for line := range bytes.Lines(data) {
 		var x row

@@ -26,10 +26,7 @@ type published struct{ test, policy, rule, resource, reason, message string }
 
 func publishedRows(t *testing.T) []published {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(corpora, "kyverno-rows.tsv"))
-	if err != nil {
-		t.Skip("no corpora beside the project")
-	}
+	data := rendertest.ReadOrSkip(t, filepath.Join(corpora, "kyverno-rows.tsv"))
 	var rows []published
 	for _, line := range strings.Split(strings.TrimSpace(string(data)), "\n")[1:] {
 		c := strings.Split(line, "\t")

@@ -181,9 +181,7 @@ func worst(results []policy.Result) policy.Outcome {
 func TestRealTrees(t *testing.T) {
 	t.Parallel()
 	const root = "../../../shared/repos"
-	if _, err := os.Stat(root); err != nil {
-		t.Skip("../shared/repos is absent")
-	}
+	rendertest.SkipWithout(t, root)
 	var all []*render.Object
 	err := filepath.WalkDir(root, func(name string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() || filepath.Ext(name) != ".yaml" {

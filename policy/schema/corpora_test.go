@@ -59,9 +59,7 @@ const corporaRoot = "../../../shared"
 // any: each different one once.
 func corpora(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
-	if _, err := os.Stat(corporaRoot); err != nil {
-		t.Skip("no corpora beside the project")
-	}
+	rendertest.SkipWithout(t, corporaRoot)
 	objects, err := readCorpora()
 	rendertest.OK(t, err)
 	return objects

@@ -23,9 +23,7 @@ import (
 // `kustomize build` on disk. It needs those repositories beside the project.
 func TestCorpus(t *testing.T) {
 	const repos = "../../../shared/repos"
-	if _, err := os.Stat(repos); err != nil {
-		t.Skip("no repositories beside the project")
-	}
+	rendertest.SkipWithout(t, repos)
 	entries, err := os.ReadDir(repos)
 	rendertest.OK(t, err)
 	for _, e := range entries {

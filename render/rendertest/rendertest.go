@@ -47,6 +47,22 @@ func ReadFile(t testing.TB, name string) []byte {
 	return data
 }
 
+// SkipWithout skips the test if there is no file or directory of that name, such as
+// those of ../shared.
+func SkipWithout(t testing.TB, name string) {
+	t.Helper()
+	if _, err := os.Stat(name); err != nil {
+		t.Skipf("%s is absent", name)
+	}
+}
+
+// ReadOrSkip returns the content of a file, or skips the test if it is absent.
+func ReadOrSkip(t testing.TB, name string) []byte {
+	t.Helper()
+	SkipWithout(t, name)
+	return ReadFile(t, name)
+}
+
 // WriteFile writes a file and makes the directories above it.
 func WriteFile(t testing.TB, name, content string) {
 	t.Helper()

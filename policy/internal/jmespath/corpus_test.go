@@ -22,10 +22,7 @@ const table = "../../../../shared/corpora/kyverno-tables/kyverno-jmespath.jsonl"
 // What Kyverno 1.19.1 says about its own tests.
 func TestKyvernoTable(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile(filepath.FromSlash(table))
-	if err != nil {
-		t.Skip("the published table is not beside this checkout")
-	}
+	data := rendertest.ReadOrSkip(t, filepath.FromSlash(table))
 	lines := bufio.NewScanner(bytes.NewReader(data))
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -71,9 +68,7 @@ var variable = regexp.MustCompile(`\{\{-?((?:\{[^{}]*\}|[^{}])*)\}\}`)
 // calls functions that there are.
 func TestKyvernoPolicies(t *testing.T) {
 	t.Parallel()
-	if _, err := os.Stat(policies); err != nil {
-		t.Skip("the published policies are not beside this checkout")
-	}
+	rendertest.SkipWithout(t, policies)
 	seen := map[string]bool{}
 	err := filepath.WalkDir(policies, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".yaml" {

@@ -20,9 +20,7 @@ const corpora = "../../../../shared/corpora"
 // no published policy invalid.
 func TestPublishedPolicies(t *testing.T) {
 	t.Parallel()
-	if _, err := os.Stat(corpora); err != nil {
-		t.Skip("no corpora beside the project")
-	}
+	rendertest.SkipWithout(t, corpora)
 	for _, dir := range []string{
 		"upstream/kyverno-policies", "upstream/kyverno-cli", "kyverno-policies", "kyverno-cli", "kyverno-chainsaw",
 		"kyverno-policies-chainsaw", "kyverno-traps",
@@ -51,10 +49,7 @@ func TestPublishedPolicies(t *testing.T) {
 // one of the policy's for the kind, generated ones too.
 func TestPublishedRules(t *testing.T) {
 	t.Parallel()
-	rows, err := os.ReadFile(filepath.Join(corpora, "kyverno-rows.tsv"))
-	if err != nil {
-		t.Skip("no corpora beside the project")
-	}
+	rows := rendertest.ReadOrSkip(t, filepath.Join(corpora, "kyverno-rows.tsv"))
 	byName := make(map[string][]*Policy)
 	for _, file := range yamlFiles(t, filepath.Join(corpora, "upstream")) {
 		data := rendertest.ReadFile(t, file)

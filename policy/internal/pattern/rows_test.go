@@ -22,10 +22,7 @@ const upstream = "../../../../shared/corpora/upstream/kyverno-policies/"
 // command line printed of each: passed, or at which path it failed.
 func TestPublishedRows(t *testing.T) {
 	t.Parallel()
-	table, err := os.ReadFile("../../../../shared/corpora/kyverno-rows.tsv")
-	if err != nil {
-		t.Skip("../shared/corpora is absent")
-	}
+	table := rendertest.ReadOrSkip(t, "../../../../shared/corpora/kyverno-rows.tsv")
 	compared, statuses := 0, map[string]int{}
 	tests := map[string]*published{}
 	for line := range strings.Lines(string(table)) {

@@ -2,7 +2,6 @@ package podsecurity
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -46,10 +45,7 @@ func (r *rule) evaluate(t *testing.T, object map[string]any) (string, bool) {
 func TestRecordedMessages(t *testing.T) {
 	t.Parallel()
 	dir := corpora + "kyverno-traps/patterns-2/"
-	table, err := os.ReadFile(dir + "expected.tsv")
-	if err != nil {
-		t.Skip("../shared/corpora is absent")
-	}
+	table := rendertest.ReadOrSkip(t, dir+"expected.tsv")
 	var p policy
 	var object map[string]any
 	rendertest.ReadYAML(t, dir+"policy.yaml", &p)
