@@ -2,6 +2,7 @@ package kindcheck
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -97,14 +98,32 @@ const (
 
 func (c *check) priorityClass(o *schedulingv1.PriorityClass) {
 	if strings.HasPrefix(o.Name, systemPrefix) {
-		return
-	}
-	if o.Value > highestPriority {
+		c.systemPriority(o)
+	} else if o.Value > highestPriority {
 		c.forbidden(Top.In("value"), "maximum allowed value of a user defined priority is 1000000000")
 	}
 	if o.PreemptionPolicy != nil && *o.PreemptionPolicy != "" {
 		oneOf(c, Top.In("preemptionPolicy"), *o.PreemptionPolicy, corev1.PreemptLowerPriority, corev1.PreemptNever)
 	}
+}
+
+// systemPriorities are the values of the classes that the API server makes itself.
+var systemPriorities = map[string]int32{"system-cluster-critical": 2000000000, "system-node-critical": 2000001000}
+
+func (c *check) systemPriority(o *schedulingv1.PriorityClass) {
+	value, known := systemPriorities[o.Name]
+	var why string
+	switch {
+	case !known:
+		why = o.Name + " is not a known system priority class"
+	case o.Value != value:
+		why = fmt.Sprintf("value of %s PriorityClass must be %d", o.Name, value)
+	case o.GlobalDefault:
+		why = fmt.Sprintf("globalDefault of %s PriorityClass must be false", o.Name)
+	default:
+		return
+	}
+	c.forbidden(Top.In("metadata", "name"), "priority class names with 'system-' prefix are reserved for system use only. error: "+why)
 }
 
 func (c *check) storageClass(o *storagev1.StorageClass) {
