@@ -130,6 +130,12 @@ var podSecurityExcludeShape = object(map[string]*shape{
 	"controlName": enum(controlNames...), "images": textsShape, "restrictedField": textShape, "values": textsShape,
 }, "controlName")
 
+// podSecurityVersions are the versions in the CRDs of Kyverno 1.19. It has the
+// checks of later versions as "latest".
+var podSecurityVersions = []string{
+	"v1.19", "v1.20", "v1.21", "v1.22", "v1.23", "v1.24", "v1.25", "v1.26", "v1.27", "v1.28", "v1.29", "v1.30", "v1.31", "v1.32", "latest",
+}
+
 // controlNames are the controls of the Pod Security Standards.
 var controlNames = []string{
 	"HostProcess", "Host Namespaces", "Privileged Containers", "Capabilities", "HostPath Volumes", "Host Ports", "AppArmor", "SELinux",
@@ -161,10 +167,10 @@ var manifestsShape = object(map[string]*shape{
 })
 
 var validateShape = object(map[string]*shape{
-	"message": textShape, "failureAction": actionShape, "failureActionOverrides": listOf(overrideShape), "allowExistingViolations": flagShape,
+	"message": textShape, "failureAction": enum("Audit", "Enforce"), "failureActionOverrides": listOf(overrideShape), "allowExistingViolations": flagShape,
 	"pattern": freeShape, "anyPattern": freeShape, "deny": denyShape, "foreach": listOf(foreachValidateShape), "cel": celShape, "assert": freeShape,
 	"podSecurity": object(map[string]*shape{
-		"level": enum("privileged", "baseline", "restricted"), "version": textShape, "exclude": listOf(podSecurityExcludeShape),
+		"level": enum("privileged", "baseline", "restricted"), "version": enum(podSecurityVersions...), "exclude": listOf(podSecurityExcludeShape),
 	}),
 	"manifests": manifestsShape,
 })
@@ -219,7 +225,7 @@ var attestorSetShape = object(map[string]*shape{
 })
 
 var verifyImagesShape = object(map[string]*shape{
-	"type": enum("Cosign", "SigstoreBundle", "Notary"), "failureAction": actionShape,
+	"type": enum("Cosign", "SigstoreBundle", "Notary"), "failureAction": enum("Audit", "Enforce"),
 	"image": textShape, "imageReferences": textsShape, "skipImageReferences": textsShape,
 	"key": textShape, "roots": textShape, "subject": textShape, "issuer": textShape, "additionalExtensions": textMapShape, "annotations": textMapShape,
 	"repository": textShape, "cosignOCI11": flagShape, "mutateDigest": flagShape, "verifyDigest": flagShape, "required": flagShape, "useCache": flagShape,

@@ -13,7 +13,6 @@ package podsecurity
 import (
 	"cmp"
 	"fmt"
-	"slices"
 
 	"k8s.io/pod-security-admission/api"
 	psa "k8s.io/pod-security-admission/policy"
@@ -77,16 +76,13 @@ func New(level, version string) (*Standard, error) {
 }
 
 // Check returns the violations of a pod, in the library's order. Unlike the API
-// server, Kyverno also runs the baseline checks that those of restricted replace.
+// server, Kyverno also runs the baseline checks that those of restricted
+// replace, and at level privileged all checks.
 func (s *Standard) Check(pod *Pod) []Violation {
 	if pod == nil {
 		return nil
 	}
-	found := apply(s.checks, pod)
-	if has(found, "procMount") { // the same violation
-		found = slices.DeleteFunc(found, func(v Violation) bool { return v.CheckID == "procMount_restricted" })
-	}
-	return found
+	return apply(s.checks, pod)
 }
 
 func apply(checks []check, pod *Pod) []Violation {
@@ -97,10 +93,6 @@ func apply(checks []check, pod *Pod) []Violation {
 		}
 	}
 	return found
-}
-
-func has(violations []Violation, id string) bool {
-	return slices.ContainsFunc(violations, func(v Violation) bool { return v.CheckID == id })
 }
 
 // A check is a check at one version.
@@ -121,7 +113,7 @@ func checksOf(level, version string) ([]check, error) {
 	}
 	var found []check
 	for _, c := range psa.DefaultChecks() {
-		if api.CompareLevels(c.Level, l) > 0 {
+		if l == api.LevelBaseline && c.Level != l {
 			continue
 		}
 		if fn := revision(c, at); fn != nil {
@@ -131,10 +123,15 @@ func checksOf(level, version string) ([]check, error) {
 	return found, nil
 }
 
-// revision returns the last revision of a check up to a version.
+// newest is the Kubernetes version of the checks in Kyverno 1.19.
+var newest = api.MajorMinorVersion(1, 34)
+
+// revision returns the last revision of a check up to a version, or else its
+// first one: unlike the API server, Kyverno runs checks also at versions before
+// them. It returns nil if Kyverno does not have the check.
 func revision(c psa.Check, at api.Version) (found psa.CheckPodFn) {
-	for _, v := range c.Versions {
-		if !at.Older(v.MinimumVersion) {
+	for i, v := range c.Versions {
+		if !newest.Older(v.MinimumVersion) && (i == 0 || !at.Older(v.MinimumVersion)) {
 			found = v.CheckPod
 		}
 	}

@@ -50,7 +50,10 @@ const safe = "securityContext: {allowPrivilegeEscalation: false, runAsNonRoot: t
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ level, version, pod, want string }{
-		{"privileged", "latest", "{spec: {hostPID: true, containers: [{name: a}]}}", ""},
+		{
+			"privileged", "latest", "{spec: {hostPID: true, volumes: [{name: v, nfs: {server: s, path: p}}], containers: [{name: a, " + safe + "}]}}",
+			"hostNamespaces: hostPID=true; restrictedVolumes: volumes[0].nfs",
+		},
 		{"baseline", "latest", "{spec: {containers: [{name: a}]}}", ""},
 		{"restricted", "latest", "{spec: {containers: [{name: a, " + safe + "}]}}", ""},
 		{
@@ -79,13 +82,12 @@ func TestCheck(t *testing.T) {
 		},
 		{
 			"restricted", "latest", "{spec: {hostUsers: false, containers: [{name: a, securityContext: {procMount: Unmasked, " + safe[len("securityContext: {"):] + "}]}}",
-			"procMount_restricted: containers[0].securityContext.procMount=Unmasked",
-		},
-		{
-			"baseline", "v1.34", "{spec: {hostUsers: false, containers: [{name: a, securityContext: {procMount: Unmasked}}]}}",
 			"procMount: containers[0].securityContext.procMount=Unmasked",
 		},
-		{"baseline", "v1.35", "{spec: {hostUsers: false, containers: [{name: a, securityContext: {procMount: Unmasked}}]}}", ""},
+		{
+			"baseline", "latest", "{spec: {hostUsers: false, containers: [{name: a, securityContext: {procMount: Unmasked}}]}}",
+			"procMount: containers[0].securityContext.procMount=Unmasked",
+		},
 		{
 			"baseline", "latest", "{spec: {containers: [{name: a, securityContext: {capabilities: {add: [CHOWN, SYS_ADMIN, NET_ADMIN]}}}]}}",
 			"capabilities_baseline: containers[0].securityContext.capabilities.add=[SYS_ADMIN NET_ADMIN]",
@@ -128,7 +130,10 @@ func TestCheck(t *testing.T) {
 			"baseline", "latest", "{spec: {containers: [{name: a, livenessProbe: {httpGet: {host: h, port: 1}}, startupProbe: {tcpSocket: {host: t, port: 1}}, lifecycle: {preStop: {httpGet: {host: p, port: 1}}, postStart: {tcpSocket: {host: q, port: 1}}}}]}}",
 			"hostProbesAndHostLifecycle: containers[0].livenessProbe.httpGet.host=h, containers[0].startupProbe.tcpSocket.host=t, containers[0].lifecycle.postStart.tcpSocket.host=q, containers[0].lifecycle.preStop.httpGet.host=p",
 		},
-		{"baseline", "v1.33", "{spec: {containers: [{name: a, livenessProbe: {httpGet: {host: h, port: 1}}}]}}", ""},
+		{
+			"baseline", "v1.19", "{spec: {containers: [{name: a, livenessProbe: {httpGet: {host: h, port: 1}}}]}}",
+			"hostProbesAndHostLifecycle: containers[0].livenessProbe.httpGet.host=h",
+		},
 		{
 			"restricted", "latest", "{spec: {containers: [{name: a}]}}",
 			"allowPrivilegeEscalation: containers[0].securityContext.allowPrivilegeEscalation required; " +
@@ -169,12 +174,18 @@ func TestCheck(t *testing.T) {
 			"restricted", "latest", "{spec: {securityContext: {runAsNonRoot: true, seccompProfile: {type: Unconfined}}, containers: [{name: a, securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}]}}",
 			"seccompProfile_baseline: securityContext.seccompProfile.type=Unconfined; seccompProfile_restricted: securityContext.seccompProfile.type=Unconfined",
 		},
-		{"restricted", "v1.7", "{spec: {securityContext: {runAsNonRoot: true}, containers: [{name: a}]}}", ""},
+		{
+			"restricted", "v1.19", "{spec: {securityContext: {runAsUser: 0}, containers: [{name: a, " + safe + "}]}}",
+			"runAsUser: securityContext.runAsUser=0",
+		},
 		{
 			"restricted", "", "{spec: {containers: [{name: a, securityContext: {allowPrivilegeEscalation: false, runAsNonRoot: true, capabilities: {drop: [ALL]}}}]}}",
 			"seccompProfile_restricted: containers[0].securityContext.seccompProfile.type required",
 		},
-		{"restricted", "v1.99", "{spec: {hostUsers: false, containers: [{name: a, securityContext: {allowPrivilegeEscalation: false, runAsUser: 0, capabilities: {drop: [ALL]}, seccompProfile: {type: Localhost}}}]}}", ""},
+		{
+			"restricted", "latest", "{spec: {hostUsers: false, containers: [{name: a, securityContext: {allowPrivilegeEscalation: false, runAsUser: 0, capabilities: {drop: [ALL]}, seccompProfile: {type: Localhost}}}]}}",
+			"runAsNonRoot: containers[0].securityContext.runAsNonRoot required; runAsUser: containers[0].securityContext.runAsUser=0",
+		},
 	} {
 		found, err := checked(c.level, c.version, podOf(t, c.pod))
 		rendertest.OK(t, err)
@@ -351,9 +362,10 @@ func TestExemptBothProcMounts(t *testing.T) {
 // Each error found in the probe takes one away, and the last takes its place.
 func TestExemptRemovesOneError(t *testing.T) {
 	t.Parallel()
-	pod := podOf(t, "{spec: {containers: [{name: a}, {name: b}, {name: c}]}}")
-	found, _ := checked("restricted", "v1.7", pod)
-	left := exempted(found, []Exclude{{ControlName: "Running as Non-root"}}, "restricted", "v1.7", pod)
+	const mostly = "securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}, seccompProfile: {type: RuntimeDefault}}"
+	pod := podOf(t, "{spec: {containers: [{name: a, "+mostly+"}, {name: b, "+mostly+"}, {name: c, "+mostly+"}]}}")
+	found, _ := checked("restricted", "latest", pod)
+	left := exempted(found, []Exclude{{ControlName: "Running as Non-root"}}, "restricted", "latest", pod)
 	if got := said(left); got != "runAsNonRoot: containers[2].securityContext.runAsNonRoot required, containers[1].securityContext.runAsNonRoot required" {
 		t.Error(got)
 	}
