@@ -36,8 +36,8 @@ func TestParse(t *testing.T) {
 		{"a list of conditions", "[" + one + "]", Legacy, []Group{{All: []Condition{c("/0", "k")}}}, nil},
 		{
 			"a list of groups", "[{any: [" + one + "]}, {all: [" + one + "]}]", Legacy,
-			[]Group{{Any: []Condition{c("/0/any/0", "k")}, HasAny: true}, {All: []Condition{c("/1/all/0", "k")}}},
-			nil,
+			[]Group{{}},
+			[]Problem{{"/p/0", "a list contains conditions, not any and all of them"}, {"/p/1", "a list contains conditions, not any and all of them"}},
 		},
 		{"an empty list", "[]", Legacy, []Group{{}}, nil},
 		{
@@ -48,7 +48,6 @@ func TestParse(t *testing.T) {
 		{"an unknown key", "{some: []}", Legacy, []Group{{}}, []Problem{{"/p/some", `unknown field "some": conditions have any and all`}}},
 		{"any that is no list", "{any: {}}", Legacy, []Group{{}}, []Problem{{"/p/any", "a list of conditions expected, not a map"}}},
 		{"an element that is no condition", "{all: [x]}", Legacy, []Group{{}}, []Problem{{"/p/all/0", "a condition expected, not a string"}}},
-		{"a group that is none", "[{any: []}, 5]", Legacy, []Group{{HasAny: true}}, []Problem{{"/p/1", "any and all expected, not a number"}}},
 		{"no key", "{all: [{operator: Equals}]}", Legacy, []Group{{}}, []Problem{{"/p/all/0", "the condition has no key"}}},
 		{"no operator", "{all: [{key: k, value: v}]}", Legacy, []Group{{}}, []Problem{{"/p/all/0", "the condition has no operator"}}},
 		{
@@ -155,8 +154,6 @@ func TestEvaluate(t *testing.T) {
 		{"an error", "{all: [t1, e1, t2]}", false, "t1 e1", "", true},
 		{"an error behind what decides", "{any: [t1, e1]}", true, "t1", "t1", false},
 		{"an error in all behind any that fails", "{any: [f1], all: [e1]}", false, "f1 e1", "", true},
-		{"groups", "[{all: [t1]}, {any: [t2]}]", true, "t1 t2", "t1 t2", false},
-		{"groups stop at the first that fails", "[{all: [f1]}, {any: [t2]}]", false, "f1", "f1", false},
 		{"a list of conditions", "[t1, f1, t2]", false, "t1 f1", "f1", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -53,43 +53,13 @@ func (p *parser) add(pointer, format string, args ...any) {
 	p.problems = append(p.problems, Problem{Pointer: pointer, Message: fmt.Sprintf(format, args...)})
 }
 
-// list reads a list of conditions, or of any and all.
+// list reads a list of conditions.
 func (p *parser) list(v []any, pointer string) []Group {
 	if p.form == AnyAll {
 		p.add(pointer, "conditions must be under any or all in this API version")
 		return nil
 	}
-	if !isGroups(v) {
-		return []Group{{All: p.conditions(v, pointer)}}
-	}
-	var groups []Group
-	for i, e := range v {
-		at := pointer + "/" + strconv.Itoa(i)
-		m, ok := e.(map[string]any)
-		if !ok {
-			p.add(at, "any and all expected, not %s", render.TypeName(e))
-			continue
-		}
-		groups = append(groups, p.group(m, at))
-	}
-	return groups
-}
-
-// isGroups reports whether the elements are any and all, by the first one that is
-// clear.
-func isGroups(v []any) bool {
-	for _, e := range v {
-		m, _ := e.(map[string]any)
-		for _, key := range []string{"any", "all"} {
-			if _, ok := m[key]; ok {
-				return true
-			}
-		}
-		if len(m) > 0 {
-			return false
-		}
-	}
-	return false
+	return []Group{{All: p.conditions(v, pointer)}}
 }
 
 func (p *parser) group(m map[string]any, pointer string) Group {
@@ -124,6 +94,10 @@ func (p *parser) conditions(list []any, pointer string) []Condition {
 		m, ok := e.(map[string]any)
 		if !ok {
 			p.add(at, "a condition expected, not %s", render.TypeName(e))
+			continue
+		}
+		if m["any"] != nil || m["all"] != nil {
+			p.add(at, "a list contains conditions, not any and all of them")
 			continue
 		}
 		if c, ok := p.condition(m, at); ok {

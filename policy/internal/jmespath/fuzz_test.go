@@ -21,7 +21,6 @@ func FuzzSearch(f *testing.F) {
 		if err != nil {
 			return
 		}
-		e.Roots()
 		var data, copied any
 		if json.Unmarshal([]byte(text), &data) == nil {
 			_ = json.Unmarshal([]byte(text), &copied)

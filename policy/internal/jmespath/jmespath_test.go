@@ -216,40 +216,6 @@ func TestScope(t *testing.T) {
 	}
 }
 
-func TestRoots(t *testing.T) {
-	t.Parallel()
-	for expression, want := range map[string]string{
-		"request.object.spec.x || 'y'":   "request",
-		"request.object.a[?b == c].d":    "request",
-		"a[?b][c].d | e.f":               "a",
-		"@.a.b":                          "a",
-		"@":                              "@",
-		"length(@)":                      "@",
-		"*.a":                            "@",
-		"[].a":                           "@",
-		"element.map(&x, y)":             "element",
-		"map(&x.y, images.containers.*)": "images",
-		"contains(allowed, element.image) && !c.d": "allowed c element",
-		"[a, b.c].{d: e}":                          "a b",
-		"{x: a, y: b}":                             "a b",
-		"a[0] > b[1:2] && (c == `1` || 'd' == e)":  "a b c e",
-		"merge(a, `{}`) | keys(@)":                 "a",
-		"a.join(b, c)":                             "a",
-		"`1`":                                      "",
-		"sort_by(a, &b)[0].c":                      "a",
-		"@ | x":                                    "@ x",
-		`"quoted name".x`:                          "quoted name",
-		"a.*.b[*].c":                               "a",
-		"request.object.metadata.labels.\"a-b\" || @.z": "request z",
-	} {
-		e, err := Compile(expression)
-		rendertest.OK(t, err)
-		if got := strings.Join(e.Roots(), " "); got != want {
-			t.Errorf("%s reads %s, not %s", expression, got, want)
-		}
-	}
-}
-
 func TestFunctionNames(t *testing.T) {
 	t.Parallel()
 	e, err := Compile("a[?contains(b, 'c')] | map(&to_upper(@), sort_by(@, &length(x))) && nosuch(`1`) && length('a')")

@@ -61,20 +61,13 @@ func (c checker) conditionsComplete(block field) {
 	}
 }
 
-// conditionsIn returns the conditions of a block in any form.
+// conditionsIn returns the conditions of a block in either form.
 func conditionsIn(block field) []field {
 	var all []field
 	for _, key := range []string{"any", "all"} {
 		all = append(all, block.at(key).list()...)
 	}
-	for _, x := range block.list() {
-		if x.at("any").isSet() || x.at("all").isSet() {
-			all = append(all, conditionsIn(x)...)
-		} else {
-			all = append(all, x)
-		}
-	}
-	return all
+	return append(all, block.list()...)
 }
 
 // exactlyOne refuses x unless it has exactly one of the keys in some.

@@ -217,15 +217,11 @@ func (c checker) variable(text, pointer string, n names) bool {
 		c.add(pointer, "%.200s is the element of a foreach, but is not inside one", expr)
 		return false
 	}
-	if expr == "null" { // the whole expression was a variable
-		return true
-	}
-	compiled, err := jmespath.Compile(expr)
-	if err != nil {
+	if _, err := jmespath.Compile(expr); err != nil {
 		c.add(pointer, "variable %.200s: %s", expr, err)
 		return false
 	}
-	if !n.defines(strings.ReplaceAll(expr, `"`, "")) && len(compiled.Roots()) > 0 {
+	if !n.defines(strings.ReplaceAll(expr, `"`, "")) {
 		c.add(pointer, "variable %.200s is defined neither by Kyverno nor in the rule's context", expr)
 		return false
 	}

@@ -1,32 +1,5 @@
 package jmespath
 
-import (
-	"maps"
-	"slices"
-)
-
-// Whole is the name in [Expression.Roots] for the whole root.
-const Whole = "@"
-
-// Roots returns the names of the root's fields that the expression reads, sorted;
-// with "@" it reads the whole root.
-func (e *Expression) Roots() []string {
-	names := map[string]bool{}
-	visit(e.root, true, func(n node, atRoot bool) {
-		switch n := n.(type) {
-		case *field:
-			if atRoot {
-				names[n.name] = true
-			}
-		case here:
-			if atRoot {
-				names[Whole] = true
-			}
-		}
-	})
-	return slices.Sorted(maps.Keys(names))
-}
-
 // visit calls f with n and the nodes below it, and whether they are evaluated
 // against the root.
 func visit(n node, atRoot bool, f func(n node, atRoot bool)) {
