@@ -99,10 +99,22 @@ func (c *compiler) compileMap(p map[string]any, depth int) (*node, error) {
 	n.order()
 	n.each("metadata", func(metadata *node) {
 		for _, tag := range []string{"labels", "annotations"} {
-			metadata.each(tag, func(tags *node) { tags.expand = true })
+			metadata.each(tag, func(tags *node) {
+				tags.expand = true
+				tags.anchors, tags.rest = texts(tags.anchors), texts(tags.rest)
+			})
 		}
 	})
 	return n, nil
+}
+
+// texts returns the entries whose patterns are strings. When Kyverno expands
+// wildcards in labels and annotations, it drops all others.
+func texts(entries []entry) []entry {
+	return slices.DeleteFunc(entries, func(e entry) bool {
+		_, ok := e.value.leaf.pattern.(string)
+		return !ok
+	})
 }
 
 func (c *compiler) entry(raw string, source any, value *node) entry {

@@ -100,6 +100,7 @@ func TestMatch(t *testing.T) {
 		{"labels with wildcards, none", "{metadata: {labels: {'a*': x}}}", "{metadata: {labels: {b: x}}}", Fail, "/metadata/labels/a*/", "/metadata/labels/a*"},
 		{"labels with wildcards in anchors", "{=(metadata): {=(labels): {X(a*): 'null'}}}", "{metadata: {labels: {ab: x}}}", Fail, "/metadata/labels/ab/", "/metadata/labels/ab"},
 		{"annotations of a template", "{spec: {template: {metadata: {annotations: {'?/b': 'true'}}}}}", "{spec: {template: {metadata: {annotations: {a/b: 'true'}}}}}", Pass, "", ""},
+		{"labels whose patterns are no strings do not count", "{metadata: {=(labels): {a: true, X(b): [x], (c): null}}}", "{metadata: {labels: {b: x}}}", Pass, "", ""},
 		{"other keys have no wildcards", "{data: {'a*': x}}", "{data: {ab: x}}", Fail, "/data/a*/", "/data/a*"},
 		{"labels with wildcards, a star", "{metadata: {labels: {'team*': '*'}}}", "{metadata: {labels: {team-a: b}}}", Pass, "", ""},
 
