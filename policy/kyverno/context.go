@@ -76,10 +76,15 @@ func (s *scope) load(b *binding, i int) (any, error) {
 		return nil, fmt.Errorf("context entry %s refers to itself", b.name)
 	}
 	b.state = loading
-	b.value, b.err = b.entry.load(s.before(i))
-	b.value = floats(b.value)
-	if b.err != nil {
-		b.err = fmt.Errorf("failed to load context entry %s: %w", b.name, b.err)
+	if same, in, j := s.before(i).find(b.name); same != nil { // Kyverno loads all entries of a name; the last one counts
+		_, b.err = in.load(same, j)
+	}
+	if b.err == nil {
+		b.value, b.err = b.entry.load(s.before(i))
+		b.value = floats(b.value)
+		if b.err != nil {
+			b.err = fmt.Errorf("failed to load context entry %s: %w", b.name, b.err)
+		}
 	}
 	b.state = loaded
 	s.review.trace.loaded(b, s, i)

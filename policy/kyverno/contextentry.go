@@ -35,7 +35,7 @@ func newEntry(c *kyvernodoc.ContextEntry) *entry {
 	switch {
 	case c.Variable != nil:
 		path = c.Variable.JMESPath
-		if c.Variable.HasValue {
+		if c.Variable.Value != nil {
 			e.value = newTemplate(c.Variable.Value)
 		}
 		if c.Variable.HasDefault {
@@ -213,38 +213,55 @@ func (p *picks[T]) put(key pickKey, value T) {
 }
 
 // loadVariable returns the variable's value, with jmesPath applied. Without a
-// value, jmesPath searches the whole scope. The default replaces null and
-// errors.
+// value, jmesPath searches the whole scope. The default replaces errors of the
+// search, and null if there is no value.
 func (e *entry) loadVariable(s *scope) (any, error) {
-	v, err := e.variable(s)
-	if _, open := errors.AsType[*openError](err); open {
-		return nil, err
-	}
-	if v != nil && err == nil {
-		return v, nil
-	}
-	if e.preset != nil {
-		return e.preset.fill(s)
-	}
-	return nil, cmp.Or(err, errors.New("its value is null, and it has no default"))
-}
-
-func (e *entry) variable(s *scope) (any, error) {
-	if e.value == nil {
-		path, err := e.path(s)
-		if err != nil {
-			return nil, err
-		}
-		if path == nil {
-			return nil, errors.New("it has neither value nor jmesPath")
-		}
-		return s.query(path, aboutUser.MatchString(path.String()))
-	}
-	v, err := e.value.fill(s)
+	path, err := e.path(s)
 	if err != nil {
 		return nil, err
 	}
-	return e.pick(s, v)
+	preset, err := e.fallback(s)
+	if err != nil {
+		return nil, err
+	}
+	var v any
+	switch {
+	case e.value != nil:
+		if v, err = e.value.fill(s); err != nil {
+			return nil, err
+		}
+		if path != nil {
+			v, err = path.Search(v, &s.review.search)
+			err = s.review.searched(err)
+		}
+	case path != nil:
+		if v, err = s.query(path, aboutUser.MatchString(path.String())); v == nil && err == nil {
+			v = preset
+		}
+	}
+	switch {
+	case err != nil:
+		return preset, unreplaced(err, preset)
+	case v == nil:
+		return nil, errors.New("its value is null")
+	}
+	return v, nil
+}
+
+// fallback returns the entry's default, or nil if it has none.
+func (e *entry) fallback(s *scope) (any, error) {
+	if e.preset == nil {
+		return nil, nil
+	}
+	return e.preset.fill(s)
+}
+
+// unreplaced returns err if no default replaces it. None replaces what is unknown.
+func unreplaced(err error, preset any) error {
+	if _, open := errors.AsType[*openError](err); open || preset == nil {
+		return err
+	}
+	return nil
 }
 
 // loadConfigMap returns a ConfigMap of the cluster, as data and metadata.
@@ -279,54 +296,53 @@ func (r *review) missing(question string) error {
 	return r.ask(question + ": give it with --with")
 }
 
-// loadAPICall returns the response of the API server, or of a test.
+// loadAPICall returns the response of the API server, or of a test. The default
+// replaces a failed call only.
 func (e *entry) loadAPICall(s *scope) (any, error) {
-	v, url, from, err := e.call(s)
-	if _, open := errors.AsType[*openError](err); open {
-		return nil, err
-	}
-	switch {
-	case err == nil && from != nil && from.parts != nil:
-		v, err = e.pickWithout(s, url, v, from)
-	case err == nil && from != nil && from.shared:
-		v, err = e.pickOnce(s, url, v)
-	case err == nil:
-		v, err = e.pick(s, v)
-	}
-	if (err != nil || v == nil) && e.preset != nil {
-		return e.preset.fill(s)
-	}
-	return v, err
-}
-
-// call answers the entry's call. If the answer is from the cluster's objects, it is from
-// a store.
-func (e *entry) call(s *scope) (answer any, url string, from *store, err error) {
-	method := cmp.Or(e.APICall.Method, "GET")
-	url, err = e.text(s, "urlPath")
+	url, err := e.text(s, "urlPath")
 	if err == nil && url == "" {
 		url, err = e.text(s, "url")
 	}
 	if err != nil {
-		return nil, url, nil, err
+		return nil, err
 	}
+	preset, err := e.fallback(s)
+	if err != nil {
+		return nil, err
+	}
+	v, from, err := e.call(s, url)
+	switch {
+	case err != nil:
+		return preset, unreplaced(err, preset)
+	case from != nil && from.parts != nil:
+		return e.pickWithout(s, url, v, from)
+	case from != nil && from.shared:
+		return e.pickOnce(s, url, v)
+	}
+	return e.pick(s, v)
+}
+
+// call answers the entry's call to url. If the answer is from the cluster's
+// objects, it is from a store.
+func (e *entry) call(s *scope, url string) (answer any, from *store, err error) {
+	method := cmp.Or(e.APICall.Method, "GET")
 	for _, c := range s.review.mocks.APICalls {
 		if c.URL == url && cmp.Or(c.Method, "GET") == method {
 			if c.Status >= 400 {
-				return nil, url, nil, fmt.Errorf("the API call to %s was answered with status %d", url, c.Status)
+				return nil, nil, fmt.Errorf("the API call to %s was answered with status %d", url, c.Status)
 			}
-			return c.Body, url, nil, nil
+			return c.Body, nil, nil
 		}
 	}
 	if method != "GET" || e.APICall.ServiceURL != "" {
 		if s.review.engine.options.CLI {
-			return nil, url, nil, fmt.Errorf("no answer to %s %s is mocked", method, url)
+			return nil, nil, fmt.Errorf("no answer to %s %s is mocked", method, url)
 		}
-		return nil, url, nil, s.review.ask(fmt.Sprintf("needs the answer to %s %s", method, url))
+		return nil, nil, s.review.ask(fmt.Sprintf("needs the answer to %s %s", method, url))
 	}
 	from = s.review.store()
 	answer, err = from.call(url)
-	return answer, url, from, err
+	return answer, from, err
 }
 
 // loadGlobal returns the value of a GlobalContextEntry or of one of its

@@ -73,7 +73,7 @@ func newLoops(entries []*kyvernodoc.ForeachValidate) []*loop {
 		c := &clause{pointer: f.Pointer, entries: newEntries(f.Context), preconditions: newBlock(f.Preconditions), loops: newLoops(f.Foreach)}
 		c.denies, c.deny = newDeny(f.Deny)
 		if f.HasPattern {
-			c.pattern = newComparison(f.Pattern)
+			c.pattern = newComparison(newTemplate(f.Pattern))
 		}
 		c.anyPattern = newComparisons(f.AnyPattern)
 		loops = append(loops, &loop{list: newList(f.List), scope: f.ElementScope, clause: c})

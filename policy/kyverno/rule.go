@@ -84,7 +84,7 @@ func newClause(v *kyvernodoc.Validate) *clause {
 	c := &clause{anyPattern: newComparisons(v.AnyPattern), loops: newLoops(v.Foreach)}
 	c.denies, c.deny = newDeny(v.Deny)
 	if v.HasPattern {
-		c.pattern = newComparison(v.Pattern)
+		c.pattern = newComparison(newTemplate(v.Pattern))
 	}
 	return c
 }

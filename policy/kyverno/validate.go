@@ -31,8 +31,8 @@ type comparison struct {
 	err      error
 }
 
-func newComparison(p any, path ...string) *comparison {
-	s := &comparison{template: newTemplate(p, path...)}
+func newComparison(t *template) *comparison {
+	s := &comparison{template: t}
 	if s.template.static && s.template.err == nil {
 		v, _ := s.template.fill(nil)
 		s.compiled, s.err = pattern.Compile(v)
@@ -40,10 +40,12 @@ func newComparison(p any, path ...string) *comparison {
 	return s
 }
 
+// newComparisons returns the patterns of anyPattern, which are one document for
+// references and {{ @ }}.
 func newComparisons(list []any) []*comparison {
 	var all []*comparison
-	for _, p := range list {
-		all = append(all, newComparison(p))
+	for _, t := range newTemplate(list).elements(len(list)) {
+		all = append(all, newComparison(t))
 	}
 	return all
 }

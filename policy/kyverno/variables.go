@@ -68,6 +68,23 @@ func newTemplate(value any, path ...string) *template {
 	return &template{root: root, static: static}
 }
 
+// elements returns the templates of the n elements of a list.
+func (t *template) elements(n int) []*template {
+	all := make([]*template, n)
+	for i := range all {
+		e := &template{err: t.err}
+		switch root := t.root.(type) {
+		case fixed:
+			e.root = fixed{root.value.([]any)[i]}
+		case listNode:
+			e.root = root[i]
+		}
+		_, e.static = e.root.(fixed)
+		all[i] = e
+	}
+	return all
+}
+
 func newNode(value any, path []string) (node, error) {
 	if len(path) > maxNesting {
 		return nil, fmt.Errorf("a value with variables nests deeper than %d levels", maxNesting)
