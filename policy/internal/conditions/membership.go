@@ -174,18 +174,16 @@ func allIn(keys []string, v values) bool {
 	return !slices.ContainsFunc(keys, func(key string) bool { return !v.has(key) })
 }
 
-// exactMembership implements In and NotIn. Each string of a list must equal one
-// of the values; NotIn holds if one does not. A single string is compared with
-// a string value in the same way.
+// exactMembership implements In and NotIn. A single key is in a list if it
+// matches an element, with wildcards on either side. Each string of a list must
+// equal one of the values; NotIn holds if one does not. A value that is a string
+// is a wildcard for a single key, or a list in JSON.
 func exactMembership(not bool) comparison {
-	one := membership{one: in}
-	if not {
-		one.one = notIn
-	}
 	return func(key, value any) bool {
 		keys, ok := key.([]any)
 		if !ok {
-			return one.holds(key, value)
+			found, ok := isExactly(key, value)
+			return ok && found != not
 		}
 		if isOnly(keys, value) {
 			return true
@@ -199,12 +197,29 @@ func exactMembership(not bool) comparison {
 	}
 }
 
-func exactValues(value any) ([]string, bool) {
+// isExactly is isAmong for In and NotIn.
+func isExactly(key, value any) (found, ok bool) {
+	if !isScalar(key) {
+		return false, false
+	}
+	s, isText := value.(string)
+	if !isText {
+		return isAmong(text(key), value)
+	}
+	if pattern.Wildcard(s, text(key)) {
+		return true, true
+	}
+	list, ok := exactValues(value)
+	return slices.Contains(list, text(key)), ok
+}
+
+func exactValues(value any) (list []string, ok bool) {
 	switch v := value.(type) {
 	case []any:
 		return texts(v), allStrings(v)
 	case string:
-		return listInText(v)
+		err := json.Unmarshal([]byte(v), &list)
+		return list, err == nil
 	}
 	return nil, false
 }

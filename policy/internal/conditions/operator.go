@@ -75,14 +75,6 @@ const (
 func equals(key, value any) bool { return compareEqual(key, value) == same }
 
 func notEquals(key, value any) bool {
-	// A key that is a quantity is neither equal nor unequal to another text, unless
-	// that is empty.
-	s, isString := key.(string)
-	if isString && value == "" {
-		if _, ok := pattern.Quantity(s); ok {
-			return !pattern.Wildcard("", s)
-		}
-	}
 	v := compareEqual(key, value)
 	return v == unequal || v == mismatch
 }
@@ -131,10 +123,7 @@ func equalString(key string, value any) verdict {
 	}
 	if k, ok := pattern.Quantity(key); ok {
 		q, ok := pattern.Quantity(v)
-		if !ok {
-			return neither
-		}
-		return typed(true, k.Cmp(q) == 0)
+		return typed(ok, k.Cmp(q) == 0)
 	}
 	return typed(true, pattern.Wildcard(v, key))
 }
