@@ -19,43 +19,64 @@ var verifies = phase{
 			return nil
 		}
 		s := x.review.scopeOf(x.program.rule, x.program.entries)
-		if v, _ := x.admits(s); v != nil {
-			return []Response{x.response(v)}
+		images, err := x.matchingImages(s)
+		switch {
+		case err != nil:
+			return []Response{x.response(broken("failed to extract images", err))}
+		case len(images) == 0:
+			return nil
 		}
-		if v := x.evaluateImages(s); v != nil || len(x.review.questions) > 0 {
-			if v == nil {
-				v = &verdict{}
-			}
-			return []Response{x.response(v)}
+		v, _ := x.admits(s)
+		if v == nil {
+			v = x.evaluateImages(images)
 		}
-		return nil
+		return []Response{x.response(v)}
 	},
 }
 
-// evaluateImages evaluates the entries in order and returns the first verdict
-// that is not a pass. It returns nil if no entry matches an image.
-func (r *run) evaluateImages(s *scope) *verdict {
+// An imageMatch is an image of the object that an entry of verifyImages names.
+type imageMatch struct {
+	entry *kyvernodoc.VerifyImages
+	image map[string]any
+}
+
+// matchingImages returns the images that the entries name, in the order of the
+// entries.
+func (r *run) matchingImages(s *scope) ([]imageMatch, error) {
 	images, _, err := s.Lookup("images")
 	if err != nil {
-		return broken("failed to extract images", err)
+		return nil, err
 	}
 	groups, _ := images.(map[string]any)
-	var result *verdict
+	var found []imageMatch
 	for _, entry := range r.program.rule.VerifyImages {
 		for _, group := range slices.Sorted(maps.Keys(groups)) {
 			in, _ := groups[group].(map[string]any)
 			for _, name := range slices.Sorted(maps.Keys(in)) {
 				image, _ := in[name].(map[string]any)
-				v := r.evaluateImage(entry, image)
-				r.review.trace.image(entry, image, v)
-				switch {
-				case v == nil:
-				case v.status != StatusPass && v.status != StatusSkip:
-					return v
-				case result == nil || result.status == StatusSkip:
-					result = v
+				if ref, _ := image["reference"].(string); pattern.AnyWildcard(entry.ImageReferences, ref) {
+					found = append(found, imageMatch{entry, image})
+				} else {
+					r.review.trace.image(entry, image, nil)
 				}
 			}
+		}
+	}
+	return found, nil
+}
+
+// evaluateImages evaluates the images in order and returns the first verdict
+// that is neither a pass nor a skip.
+func (r *run) evaluateImages(images []imageMatch) *verdict {
+	var result *verdict
+	for _, m := range images {
+		v := r.evaluateImage(m.entry, m.image)
+		r.review.trace.image(m.entry, m.image, v)
+		switch {
+		case v.status != StatusPass && v.status != StatusSkip:
+			return v
+		case result == nil || result.status == StatusSkip:
+			result = v
 		}
 	}
 	return result
@@ -64,9 +85,6 @@ func (r *run) evaluateImages(s *scope) *verdict {
 func (r *run) evaluateImage(entry *kyvernodoc.VerifyImages, image map[string]any) *verdict {
 	ref, _ := image["reference"].(string)
 	at, _ := image["jsonPointer"].(string)
-	if !pattern.AnyWildcard(entry.ImageReferences, ref) {
-		return nil
-	}
 	if pattern.AnyWildcard(entry.SkipImageReferences, ref) {
 		return &verdict{status: StatusSkip, message: "skipping image verification since image reference " + ref + " is skipped"}
 	}

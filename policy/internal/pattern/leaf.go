@@ -23,7 +23,8 @@ func Leaf(value, pattern any) bool {
 
 // A leaf is a scalar of a pattern.
 type leaf struct {
-	pattern any // nil, bool, float64 or string
+	pattern any  // nil, bool, float64 or string
+	whole   bool // the pattern is a number written without a fraction
 	any     [][]term
 }
 
@@ -56,7 +57,8 @@ const (
 // compileLeaf compiles a scalar; ok is false for other values.
 func compileLeaf(p any) (leaf, bool) {
 	if f, ok := Number(p); ok {
-		return leaf{pattern: f}, true
+		_, fraction := p.(float64)
+		return leaf{pattern: f, whole: !fraction}, true
 	}
 	switch p := p.(type) {
 	case nil, bool:
@@ -135,7 +137,7 @@ func (l *leaf) matches(value any) bool {
 		b, ok := value.(bool)
 		return ok && b == p
 	case float64:
-		return equalsNumber(value, p)
+		return equalsNumber(value, p, l.whole)
 	case string:
 		if s, ok := value.(string); ok && s == p {
 			return true
@@ -162,9 +164,11 @@ func isZero(value any) bool {
 	return ok && f == 0
 }
 
-func equalsNumber(value any, p float64) bool {
+// equalsNumber compares a value with a number. A text must be written without a
+// fraction and exponent if the number is.
+func equalsNumber(value any, p float64, whole bool) bool {
 	if s, ok := value.(string); ok {
-		if s == "" || len(s) > maxQuantity {
+		if s == "" || len(s) > maxQuantity || whole && strings.ContainsAny(s, ".eE") {
 			return false
 		}
 		f, err := strconv.ParseFloat(s, 64)
