@@ -33,6 +33,7 @@ spec:
       - name: web
         image: nginx:1.14
         envFrom: [{configMapRef: {name: conf}}]
+        env: [{name: LEVEL, value: "1"}]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
@@ -74,6 +75,7 @@ var overlaysOfOne = map[string]string{
 	"generated":   "resources: [../base]\ngeneratorOptions: {labels: {gen: x}}\nconfigMapGenerator: [{name: conf, behavior: merge, literals: [a=2, c=3]}, {name: kept, behavior: replace, literals: [d=4]}]\n",
 	"counted":     "resources: [../base]\nreplicas: [{name: web, count: 7}]\nimages: [{name: nginx, newTag: '2'}]\n",
 	"labelled":    "resources: [../base]\nlabels: [{pairs: {a: x}, includeTemplates: true}, {pairs: {b: other}, fields: [{path: spec/own, create: true}]}]\ncommonLabels: {c: z}\ncommonAnnotations: {note: o}\n",
+	"quoted":      "resources: [../base]\npatches:\n- patch: |\n    apiVersion: apps/v1\n    kind: Deployment\n    metadata: {name: web}\n    spec: {template: {spec: {containers: [{name: web, env: [{name: LEVEL, value: 2}]}]}}}\n",
 	"annotated":   "resources: [../base]\ncommonLabels: {c: z}\nbuildMetadata: [transformerAnnotations]\n",
 	"relabelled":  "resources: [../base]\nlabels: [{pairs: {from: overlay}}]\n",
 	"repeated":    "resources: []\nnamePrefix: a-\nresources: [../base]\nnamePrefix: b-\n",

@@ -147,13 +147,15 @@ func decode(node *yaml.Node, value *any) error {
 }
 
 // printChanges reports whether a node may hold another value once it is printed and parsed: if it
-// holds folded scalars, literal ones that are not simple, or null without a text between braces or
-// brackets, which is printed as an empty string.
+// holds folded scalars, literal ones that are not simple, null without a text between braces or
+// brackets, which is printed as an empty string, or a number or the like that keeps the quotes of
+// the string it replaced, and so is printed as a string.
 func printChanges(node *yaml.Node, inFlow bool) bool {
 	inFlow = inFlow || node.Style&yaml.FlowStyle != 0
 	switch {
 	case node.Style&yaml.FoldedStyle != 0, node.Style&yaml.LiteralStyle != 0 && !isSimple(node),
-		inFlow && node.Kind == yaml.ScalarNode && node.Style == 0 && node.Value == "":
+		inFlow && node.Kind == yaml.ScalarNode && node.Style == 0 && node.Value == "",
+		node.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle) != 0 && node.ShortTag() != yaml.NodeTagString:
 		return true
 	}
 	return slices.ContainsFunc(node.Content, func(n *yaml.Node) bool { return printChanges(n, inFlow) })
