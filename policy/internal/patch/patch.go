@@ -10,10 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"reflect"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -27,8 +24,6 @@ import (
 	apiservermutation "k8s.io/apiserver/pkg/cel/mutation"
 	kjson "sigs.k8s.io/json"
 	smd "sigs.k8s.io/structured-merge-diff/v6/typed"
-
-	"github.com/preadmit/preadmit/render"
 )
 
 // Mergers return the converter of a kind, by whose structure apply configurations are
@@ -199,51 +194,11 @@ func JSON(before map[string]any, value ref.Val) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if after, done := patchedInPart(before, operations); done {
-		return after, nil
-	}
-	return patched(before, operations, maxPatched)
-}
-
-// patchedInPart writes only those parts of the object as JSON that the operations concern, most
-// often its metadata, and copies the others. The result is that of patched; if it would be an
-// error, or may be another, done is false.
-func patchedInPart(before map[string]any, operations jsonpatch.Patch) (after map[string]any, done bool) {
-	keys, bounded := keysOf(operations)
-	if !bounded {
-		return nil, false
-	}
-	part, room := make(map[string]any, len(keys)), maxPatched
-	for key, v := range before {
-		if !utf8.ValidString(key) {
-			return nil, false
-		}
-		if size, settled := sizeOf(v); settled && !keys[key] {
-			room -= size + len(key)*6 + len(`"":,`)
-		} else {
-			part[key] = v
-		}
-	}
-	after, err := patched(part, operations, room)
-	if err != nil || after == nil {
-		return nil, err == nil
-	}
-	for key, v := range before {
-		if _, ok := part[key]; !ok {
-			after[key] = render.Copy(v)
-		}
-	}
-	return after, true
-}
-
-// patched applies operations to an object in JSON, of at most so many bytes. It returns nil
-// without an error if a test among them fails.
-func patched(object map[string]any, operations jsonpatch.Patch, most int) (map[string]any, error) {
-	data, err := json.Marshal(object)
+	data, err := json.Marshal(before)
 	if err != nil {
 		return nil, fmt.Errorf("failed to create JSON patch: %w", err)
 	}
-	if data, err = applyOperations(operations, data, most); data == nil || err != nil {
+	if data, err = applyOperations(operations, data); data == nil || err != nil {
 		return nil, err
 	}
 	var after map[string]any
@@ -251,66 +206,6 @@ func patched(object map[string]any, operations jsonpatch.Patch, most int) (map[s
 		return nil, Refuse("Internal error occurred: %w", err)
 	}
 	return after, nil
-}
-
-// keysOf returns the keys of the object that operations can read or change, such as metadata. It
-// is not bounded to them if an operation concerns the whole object, or makes copies, for which
-// the size of the object counts.
-func keysOf(operations jsonpatch.Patch) (keys map[string]bool, bounded bool) {
-	keys = make(map[string]bool)
-	for _, o := range operations {
-		path, err := o.Path()
-		paths := []string{path}
-		switch {
-		case err != nil || o.Kind() == "copy":
-			return nil, false
-		case o.Kind() == "move":
-			from, err := o.From()
-			if err != nil {
-				return nil, false
-			}
-			paths = append(paths, from)
-		}
-		for _, p := range paths {
-			if !strings.HasPrefix(p, "/") {
-				return nil, false
-			}
-			keys[render.Path(p)[0]] = true
-		}
-	}
-	return keys, true
-}
-
-// sizeOf returns a size that a value's JSON does not exceed. settled is false if the value may be
-// another one after it was written as JSON and read again.
-func sizeOf(v any) (size int, settled bool) {
-	switch v := v.(type) {
-	case nil, bool, int64:
-		return 24, true
-	case string:
-		return len(v)*6 + 2, utf8.ValidString(v)
-	case float64:
-		return 32, math.Abs(v-math.Trunc(v)) > 0 // an integral one is read as an integer
-	case []any:
-		for _, e := range v {
-			n, ok := sizeOf(e)
-			if !ok {
-				return 0, false
-			}
-			size += n + 1
-		}
-		return size + 2, v != nil
-	case map[string]any:
-		for key, e := range v {
-			n, ok := sizeOf(e)
-			if !ok || !utf8.ValidString(key) {
-				return 0, false
-			}
-			size += n + len(key)*6 + 4
-		}
-		return size + 2, v != nil
-	}
-	return 0, false
 }
 
 // Limits of a patch. A copy can double an object.
@@ -322,13 +217,13 @@ const (
 
 // applyOperations applies operations to a JSON document; nil if a test among them
 // fails. It measures the document before copies could have made it too large.
-func applyOperations(operations jsonpatch.Patch, data []byte, most int) ([]byte, error) {
+func applyOperations(operations jsonpatch.Patch, data []byte) ([]byte, error) {
 	if len(operations) > maxOperations || copies(operations) > maxCopies {
 		return nil, fmt.Errorf("JSON Patch: %d operations refused, of which %d are copies", len(operations), copies(operations))
 	}
 	for len(operations) > 0 {
 		n, size := 0, len(data)
-		for n < len(operations) && (size <= most || n == 0) {
+		for n < len(operations) && (size <= maxPatched || n == 0) {
 			if operations[n].Kind() == "copy" {
 				size *= 2
 			}
@@ -340,7 +235,7 @@ func applyOperations(operations jsonpatch.Patch, data []byte, most int) ([]byte,
 			return nil, nil
 		case err != nil:
 			return nil, fmt.Errorf("JSON Patch: %w", err)
-		case len(data) > most:
+		case len(data) > maxPatched:
 			return nil, errors.New("JSON Patch: copies refused that make the object too large")
 		}
 		operations = operations[n:]
