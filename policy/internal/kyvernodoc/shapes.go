@@ -120,7 +120,19 @@ var contextShape = listOf(object(map[string]*shape{
 
 var denyShape = object(map[string]*shape{"conditions": freeShape})
 
-var foreachFields = map[string]*shape{"list": textShape, "context": contextShape, "preconditions": freeShape}
+// conditionShape is a condition where the CRDs describe it: in foreach. They let
+// rules have conditions of any form, which the conditions package reads.
+var conditionShape = object(map[string]*shape{
+	"key": freeShape, "value": freeShape, "message": textShape,
+	"operator": enum("Equals", "NotEquals", "In", "AnyIn", "AllIn", "NotIn", "AnyNotIn", "AllNotIn",
+		"GreaterThanOrEquals", "GreaterThan", "LessThanOrEquals", "LessThan",
+		"DurationGreaterThanOrEquals", "DurationGreaterThan", "DurationLessThanOrEquals", "DurationLessThan"),
+})
+
+var foreachFields = map[string]*shape{
+	"list": textShape, "context": contextShape,
+	"preconditions": object(map[string]*shape{"any": listOf(conditionShape), "all": listOf(conditionShape)}),
+}
 
 var foreachValidateShape = object(foreachFields).with(map[string]*shape{
 	"elementScope": flagShape, "pattern": freeShape, "anyPattern": freeShape, "deny": denyShape, "foreach": listOf(&shape{nested: "validate"}),
