@@ -270,7 +270,9 @@ var (
 
 // text charges a string that a function made to the budget.
 func (r *run) text(s string) (string, error) {
-	r.made += len(s)
+	if r.made += len(s); strings.Contains(s, "0x") {
+		s = r.withoutPointers(s)
+	}
 	switch {
 	case len(s) > maxString:
 		return "", errLong

@@ -150,6 +150,7 @@ func (r *release) execute(ctx context.Context) ([]*output, error) {
 	}
 	x.addTree(&tree{}, r.values["Values"])
 	x.valueIndex = newValueIndex(x, r)
+	x.pointers = append(x.pointers, fmt.Sprintf("%p", r.values["Capabilities"]))
 	x.collect(r.reader, r.chart, table(r.values))
 	if err := x.parse(); err != nil {
 		return nil, err
@@ -180,6 +181,12 @@ func (e *execution) collect(r *reader, c *chart.Chart, above table) map[string]a
 	subcharts := map[string]any{}
 	files := newFiles(c.Files)
 	e.valueIndex.files(r, c.Files)
+	for _, m := range c.Metadata.Maintainers {
+		e.pointers = append(e.pointers, fmt.Sprintf("%p", m))
+	}
+	for _, d := range c.Metadata.Dependencies {
+		e.pointers = append(e.pointers, fmt.Sprintf("%p", d))
+	}
 	scope := map[string]any{
 		"Chart": struct {
 			chart.Metadata
