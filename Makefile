@@ -27,7 +27,7 @@ fmt: ## fails when a file is not gofmt'ed
 	@files=$$(gofmt -l cmd render policy report tui); test -z "$$files" || { echo "not formatted:"; echo "$$files"; exit 1; }
 
 lint: fmt vet
-	$(GO) run $(GOFUMPT) -l cmd render policy report tui
+	@files=$$($(GO) run $(GOFUMPT) -l cmd render policy report tui) && test -z "$$files" || { echo "not formatted by gofumpt:"; echo "$$files"; exit 1; }
 	$(GO) run $(STATICCHECK) -checks inherit,-SA1019,-ST1005 ./... # kustomize's old fields are still to be read; Kubernetes is a name
 	$(GO) mod tidy -diff
 

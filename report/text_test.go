@@ -181,8 +181,10 @@ func TestTextSummary(t *testing.T) {
 	clean := Summary{Units: 1, Rendered: 1, Objects: 3, Policies: 1, Rules: 2}
 	rules := []policy.Rule{{Engine: "Kyverno", Policy: "p", Name: "a"}, {Engine: "Kyverno", Policy: "p", Name: "b"}}
 	schemas := []policy.Rule{
-		{Engine: policy.EngineSchema, Policy: "Pod", Name: "decode"}, {Engine: policy.EngineSchema, Policy: "Pod", Name: "validate"},
-		{Engine: policy.EngineSchema, Policy: "Deployment.apps", Name: "decode"}, {Engine: policy.EngineCRD, Policy: "xs.example.com", Name: "schema"},
+		{Engine: policy.EngineSchema, Policy: "Pod", Name: "decode"},
+		{Engine: policy.EngineSchema, Policy: "Pod", Name: "validate"},
+		{Engine: policy.EngineSchema, Policy: "Deployment.apps", Name: "decode"},
+		{Engine: policy.EngineCRD, Policy: "xs.example.com", Name: "schema"},
 	}
 	failed := []Unit{{Path: "charts/db", Kind: "helm", Status: "failed", Reason: "charts/db/Chart.yaml:1: not a chart"}}
 	partly := []Unit{{Path: "charts/db", Kind: "helm", Status: "rendered", Objects: 2, Reason: "one template broke"}}
@@ -195,7 +197,9 @@ func TestTextSummary(t *testing.T) {
 		{"clean", Report{Summary: clean, Rules: rules}, Options{}, "checked: 3 objects of 1 unit by 2 rules of 1 policy\nresult: 0 denied\n"},
 		{"schema", Report{Summary: clean, Rules: schemas[:2]}, Options{}, "checked: 3 objects of 1 unit by the schema of 1 kind\nresult: 0 denied\n"},
 		{
-			"all", Report{Summary: clean, Rules: slices.Concat(rules, schemas)}, Options{},
+			"all",
+			Report{Summary: clean, Rules: slices.Concat(rules, schemas)},
+			Options{},
 			"checked: 3 objects of 1 unit by 2 rules of 1 policy, 1 CustomResourceDefinition and the schemas of 2 kinds\nresult: 0 denied\n",
 		},
 		{"clean-quiet", Report{Summary: clean}, Options{Quiet: true}, ""},

@@ -49,8 +49,12 @@ func TestCacheCost(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{
-		{"-o", "text"}, {"-o", "json"}, {"-o", "text", "--pack", "best-practices"},
-		{"--base", "HEAD", "-o", "text"}, {"--base", "HEAD", "-o", "json"}, {"--base", "HEAD", "-o", "text", "--pack", "best-practices"},
+		{"-o", "text"},
+		{"-o", "json"},
+		{"-o", "text", "--pack", "best-practices"},
+		{"--base", "HEAD", "-o", "text"},
+		{"--base", "HEAD", "-o", "json"},
+		{"--base", "HEAD", "-o", "text", "--pack", "best-practices"},
 	} {
 		edit("replicaCount: 2")
 		args = append([]string{"check", repo, "-q", "--cache", filepath.Join(kept, fmt.Sprint(args))}, args...)

@@ -116,7 +116,11 @@ func holdRepeats(t *testing.T, policies, objects []*render.Object) {
 	}
 	enginetest.Repeats(t, kinds, with, without, objects, 1000, enginetest.Changes{Fields: []string{"spec", "metadata"}, Key: "k", Values: []any{
 		"k", "v", "", "longer than nine", "1", int64(2), int64(0), 2.0, true, nil,
-		map[string]any{}, map[string]any{"k": "v"}, []any{}, []any{"k"}, []any{map[string]any{"k": "k"}},
+		map[string]any{},
+		map[string]any{"k": "v"},
+		[]any{},
+		[]any{"k"},
+		[]any{map[string]any{"k": "k"}},
 	}})
 	looked := 0
 	for _, b := range with.policies {

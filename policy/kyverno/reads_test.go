@@ -193,7 +193,12 @@ func holdRepeats(t *testing.T, policies, objects []*render.Object, n, least int)
 	}
 	enginetest.Repeats(t, kinds, with.Validator(), without.Validator(), objects, n, enginetest.Changes{Fields: []string{"spec", "metadata"}, Key: "k", Values: []any{
 		"k", "v", "", "1", "{{ request.name }}", "{", int64(2), int64(0), 2.5, true, nil,
-		map[string]any{}, map[string]any{"k": "v"}, []any{}, []any{"k"}, []any{map[string]any{"k": "k"}}, slices.Repeat([]any{map[string]any{"k": "k"}}, 12),
+		map[string]any{},
+		map[string]any{"k": "v"},
+		[]any{},
+		[]any{"k"},
+		[]any{map[string]any{"k": "k"}},
+		slices.Repeat([]any{map[string]any{"k": "k"}}, 12),
 	}})
 	looked := 0
 	for _, g := range with.programs {
