@@ -231,8 +231,9 @@ func (c Comparison) Compare(head []Result) []Result {
 	return head
 }
 
-// compareFields marks results of the head whose first field does not fail so in the base.
-// It returns those of the base's results that no longer fail at any of their fields.
+// compareFields compares results of head and base that have no pair with the same first
+// field. It marks those of the head, and returns those of the base that fail at none of
+// their fields in the head.
 func (c Comparison) compareFields(head, base []*Result) []*Result {
 	were := make(map[string][]*Result)
 	for _, r := range base {

@@ -118,7 +118,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestReasonBehindLongValue keeps what is wrong with a value that is longer than a message.
+// TestReasonBehindLongValue holds that a message keeps its reason if the value before it is
+// too long to show.
 func TestReasonBehindLongValue(t *testing.T) {
 	t.Parallel()
 	var fields strings.Builder

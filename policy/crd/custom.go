@@ -281,8 +281,9 @@ func (r *review) failure(e *field.Error) policy.Result {
 	}
 }
 
-// message returns the API server's message, which has no field for the object itself. A
-// value that would leave no room for what is wrong with it is left out.
+// message returns the API server's message, which has no field for the object itself. If
+// the message is too long because it quotes a long value, the value is left out, so that
+// the reason is shown.
 func message(e *field.Error) string {
 	if e.Field == "<nil>" {
 		return e.ErrorBody()
