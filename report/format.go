@@ -40,12 +40,6 @@ func (f FormatList[T]) Write(w io.Writer, name string, v T, o Options) error {
 	return fmt.Errorf("unknown output format %q: there are %s", name, strings.Join(f.Names(), ", "))
 }
 
-// The SARIF profiles.
-const (
-	ProfileGitHub = "github" // results that GitHub opens as alerts; no suppressed ones
-	ProfileFull   = "full"   // with suppressions, baseline states and logical locations
-)
-
 // Options are the settings of formats. The zero value is the default. A format
 // ignores settings of others.
 type Options struct {
@@ -56,7 +50,6 @@ type Options struct {
 	Verbose    bool          // text: include passes, suppressed and unchanged results, and every object
 	Quiet      bool          // text: only findings that fail the run or were not evaluated
 	FailOn     policy.Action // text, junit: the least action that fails the run; "" is deny, "never" none
-	Profile    string        // sarif: ProfileGitHub, which is the default, or ProfileFull
 	Category   string        // sarif: automationDetails.id; "" is "preadmit/"
 	Links      string        // markdown, html: URL of the tree's root at a web page, which places lead to; "" is none
 	Limit      int           // markdown: the most bytes, at least MinMarkdown; 0 is MaxMarkdown

@@ -33,7 +33,6 @@ var goldens = []struct {
 	{"json", "json", Options{}, sample},
 	{"json-change", "json", Options{}, sampleChange},
 	{"sarif", "sarif", Options{}, sample},
-	{"sarif-full", "sarif", Options{Profile: ProfileFull}, sample},
 	{"markdown", "markdown", Options{}, sample},
 	{"markdown-change", "markdown", Options{}, sampleChange},
 	{"github", "github", Options{}, sample},

@@ -26,14 +26,13 @@ import (
 //     is placed at the nearest file that is. If there is none, it becomes a
 //     notification.
 //   - GitHub shows only results, neither notifications nor a result's kind. So an
-//     error of rendering or compiling, or an undecided result, is a result in both
-//     profiles, and a notification for tools that read those. SARIF has the kind
-//     "open" with the level "none" for undecided results (3.27.9). GitHub has no
-//     such alert, and without a result the line would look clean: in the github
-//     profile it is a warning (a note if the rule only audits) whose message begins
-//     with "Not decided".
-//   - GitHub would open alerts for suppressed and for fixed results: only the full
-//     profile has them.
+//     error of rendering or compiling, or an undecided result, is a result, and a
+//     notification for tools that read those. SARIF has the kind "open" with the
+//     level "none" for undecided results (3.27.9). GitHub has no such alert, and
+//     without a result the line would look clean: it is a warning (a note if the
+//     rule only audits) whose message begins with "Not decided".
+//   - GitHub would open alerts for suppressed and for fixed results: they are left
+//     out.
 //   - An upload replaces the one before, so it holds unchanged results. An upload
 //     without results closes all alerts, so results is an array even then.
 //   - executionSuccessful says that preadmit ran, not that nothing was found.
@@ -54,18 +53,8 @@ const (
 )
 
 func writeSARIF(w io.Writer, r *Report, o Options) error {
-	profile := cmp.Or(o.Profile, ProfileGitHub)
-	if profile != ProfileGitHub && profile != ProfileFull {
-		return fmt.Errorf("unknown SARIF profile %q: there are %s, %s", profile, ProfileGitHub, ProfileFull)
-	}
 	results := newList(r)
-	s := &sarifRun{full: profile == ProfileFull, src: newSource(r), rules: newRuleIDs(r, results)}
-	for _, x := range results.outlines() {
-		s.baseline = s.baseline || x.Baseline != ""
-	}
-	for x := range r.Passes.Rules() {
-		s.baseline = s.baseline || x.Baseline != ""
-	}
+	s := &sarifRun{src: newSource(r), rules: newRuleIDs(r, results)}
 	alerts, omitted := s.results(s.alerts(results))
 	s.units(r)
 	completeness := ""
@@ -80,7 +69,7 @@ func writeSARIF(w io.Writer, r *Report, o Options) error {
 		OriginalURIBaseIDs: map[string]sarif.ArtifactBase{srcRoot: {Description: sarif.Text{Text: "The root of the repository."}}},
 		Invocations:        []sarif.Invocation{{ExecutionSuccessful: true, Notifications: s.capped()}},
 		Results:            alerts,
-		Properties:         sarif.RunProperties{Profile: profile, Omitted: omitted, Deployed: completeness, Notes: proses(r.Notes)},
+		Properties:         sarif.RunProperties{Profile: "github", Omitted: omitted, Deployed: completeness, Notes: proses(r.Notes)},
 	}
 	return encodeSARIF(w, sarif.Log{Schema: sarif.Schema, Version: sarif.Version, Runs: []sarif.Run{run}})
 }
@@ -109,8 +98,6 @@ func (j jsonSafeWriter) Write(b []byte) (int, error) {
 
 // A sarifRun builds a run.
 type sarifRun struct {
-	full          bool // the full profile
-	baseline      bool // the report compares with a base
 	src           *source
 	rules         *ruleIDs
 	notifications []sarif.Notification
@@ -137,20 +124,15 @@ type alertOutline struct {
 	all       selection
 }
 
-type alertKey struct {
-	lineKey
-	suppressed bool
-}
-
-// alerts joins the findings that the profile shows. Those without any place in
-// the tree become notifications.
+// alerts joins the findings that are neither suppressed nor fixed. Those without any
+// place in the tree become notifications.
 func (s *sarifRun) alerts(results *list) []*alertOutline {
 	var all []*alertOutline
 	rules, files := make(map[string]uint32), make(map[string]uint32)
-	byKey := make(map[alertKey]*alertOutline)
+	byKey := make(map[lineKey]*alertOutline)
 	for n, x := range results.all() {
 		c, finding := classOf(x)
-		if !finding || !s.full && (x.Suppression != nil || x.Baseline == policy.Absent) {
+		if !finding || x.Suppression != nil || x.Baseline == policy.Absent {
 			continue
 		}
 		id := s.rules.id(x)
@@ -160,7 +142,7 @@ func (s *sarifRun) alerts(results *list) []*alertOutline {
 			s.notify("no-place", &alert{alertOutline: &alertOutline{id: id, class: c, all: one}, results: one})
 			continue
 		}
-		key := alertKey{lineKey{numberOf(rules, id), numberOf(files, o.File), max(o.Line, 1)}, x.Suppression != nil}
+		key := lineKey{numberOf(rules, id), numberOf(files, o.File), max(o.Line, 1)}
 		a := byKey[key]
 		if a == nil {
 			a = &alertOutline{id: id, file: o.File, line: o.Line, class: c, unreached: x.Unreached, all: selection{of: results}}
@@ -288,56 +270,16 @@ func (s *sarifRun) result(a *alert) sarif.Result {
 	res.RelatedLocations, res.Message.Text = s.message(a)
 	res.CodeFlows = s.flow(x)
 	res.PartialFingerprints = s.fingerprints(a)
-	if s.full {
-		s.fullResult(&res, a)
-	}
 	return res
 }
 
 func (s *sarifRun) level(a *alert) string {
-	if x := a.results.at(0); x.Outcome == policy.Unknown && s.full {
-		return "none"
-	} else if a.unreached {
+	if a.unreached {
 		return "note"
-	} else if x.Undecided() {
+	} else if x := a.results.at(0); x.Undecided() {
 		return actionLevel(x.Action, levelOf(a.class))
 	}
 	return levelOf(a.class)
-}
-
-// fullResult adds the fields that GitHub ignores.
-func (s *sarifRun) fullResult(res *sarif.Result, a *alert) {
-	x := a.results.at(0)
-	res.Kind = "fail"
-	if x.Outcome == policy.Unknown {
-		res.Kind = "open"
-	}
-	for _, k := range objects(a.results)[:min(maxListed, len(objects(a.results)))] {
-		res.Locations[0].Logical = append(res.Locations[0].Logical, sarif.LogicalLocation{
-			Name: qualified(k), FullyQualifiedName: visible(k.Unit, maxMessage) + "/" + name(k.APIVersion) + "/" + name(k.Kind) + "/" + qualified(k), Kind: "resource",
-		})
-	}
-	if s.baseline {
-		res.BaselineState = baselineOf(a)
-	}
-	if sup := x.Suppression; sup != nil {
-		why := prose(sup.Reason)
-		if sup.Expires != "" {
-			why += " (until " + name(sup.Expires) + ")"
-		}
-		res.Suppressions = []sarif.Suppression{{Kind: "external", Status: "accepted", Justification: why}}
-	}
-}
-
-// baselineOf returns the baseline state of an alert: new if one of its results is new, else
-// unchanged if one is unchanged.
-func baselineOf(a *alert) string {
-	states := []policy.Baseline{policy.New, policy.Unchanged, policy.Absent}
-	best := len(states) - 1
-	for _, x := range a.results.outlines() {
-		best = min(best, max(slices.Index(states, x.Baseline), 0))
-	}
-	return string(states[best])
 }
 
 func (s *sarifRun) properties(a *alert) sarif.ResultProperties {

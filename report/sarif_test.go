@@ -72,18 +72,8 @@ func sarifOf(t *testing.T, r *Report, o Options) sarif.Run {
 
 func TestSARIFIsTrue(t *testing.T) {
 	t.Parallel()
-	for _, profile := range []string{ProfileGitHub, ProfileFull} {
-		r := sample(t)
-		checkSARIF(t, r, write(t, "sarif", r, Options{Profile: profile}))
-	}
-}
-
-func TestSARIFUnknownProfile(t *testing.T) {
-	t.Parallel()
-	err := Write(&bytes.Buffer{}, "sarif", sample(t), Options{Profile: "gitlab"})
-	if err == nil || !strings.Contains(err.Error(), "github, full") {
-		t.Errorf("got %v", err)
-	}
+	r := sample(t)
+	checkSARIF(t, r, write(t, "sarif", r, Options{}))
 }
 
 // An empty run closes all alerts, so it has an array of results and all rules.
@@ -234,7 +224,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 		r.Results = append(r.Results, broken)
 	}
 	for _, f := range Formats {
-		for _, o := range []Options{{}, {Verbose: true, Width: 200, Profile: ProfileFull}} {
+		for _, o := range []Options{{}, {Verbose: true, Width: 200}} {
 			if out := write(t, f.Name, r, o); bytes.Contains(out, []byte("hunter2")) {
 				t.Errorf("%s shows it:\n%s", f.Name, out)
 			}
@@ -366,28 +356,24 @@ func TestSARIFIsNeverTooLarge(t *testing.T) {
 	}
 }
 
-// What is not decided is a result in both profiles, as each can show it.
+// A result that is not decided is an alert, since without one the line would look clean.
 func TestSARIFUndecided(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		profile string
-		action  policy.Action
-		want    string
+		action policy.Action
+		want   string
 	}{
-		{ProfileGitHub, policy.Deny, "/warning"},
-		{ProfileGitHub, policy.Warn, "/warning"},
-		{ProfileGitHub, policy.Audit, "/note"},
-		{ProfileFull, policy.Deny, "open/none"},
-		{ProfileFull, policy.Audit, "open/none"},
+		{policy.Deny, "warning"},
+		{policy.Warn, "warning"},
+		{policy.Audit, "note"},
 	} {
 		r := sample(t)
 		r.Units = nil
 		r.Results = slices.DeleteFunc(r.Results, func(x policy.Result) bool { return x.Outcome != policy.Unknown || len(x.Missing) > 0 })
 		r.Results[0].Action = c.action
-		run := sarifOf(t, r, Options{Profile: c.profile})
-		res := run.Results[0]
-		if got := res.Kind + "/" + res.Level; got != c.want {
-			t.Errorf("%s, %s: got %s, want %s", c.profile, c.action, got, c.want)
+		run := sarifOf(t, r, Options{})
+		if got := run.Results[0].Level; got != c.want {
+			t.Errorf("%s: got %s, want %s", c.action, got, c.want)
 		}
 		if n := run.Invocations[0].Notifications; len(n) != 1 || n[0].Descriptor.ID != "not-decided" {
 			t.Errorf("notifications: %+v", n)
@@ -396,42 +382,24 @@ func TestSARIFUndecided(t *testing.T) {
 }
 
 // Suppressed results would be opened as alerts, and so would those that are gone.
-func TestSARIFProfiles(t *testing.T) {
+func TestSARIFLeavesOutAccepted(t *testing.T) {
 	t.Parallel()
-	states := func(profile string) []string {
-		var all []string
-		r := sample(t)
-		r.Units = nil
-		var results []policy.Result
-		for i, state := range []policy.Baseline{policy.New, policy.Unchanged, policy.Absent, policy.New} {
-			x := webResult(i)
-			x.Baseline = state
-			x.Origins = []render.Origin{{Span: render.Span{File: "charts/web/values.yaml", Line: i + 1}}}
-			if i == 3 {
-				x.Suppression = &policy.Suppression{Reason: "known", Expires: "2027-01-01"}
-			}
-			results = append(results, x)
+	r := sample(t)
+	r.Units, r.Results = nil, nil
+	for i, state := range []policy.Baseline{policy.New, policy.Unchanged, policy.Absent, policy.New} {
+		x := webResult(i)
+		x.Baseline = state
+		x.Origins = []render.Origin{{Span: render.Span{File: "charts/web/values.yaml", Line: i + 1}}}
+		if i == 3 {
+			x.Suppression = &policy.Suppression{Reason: "known", Expires: "2027-01-01"}
 		}
-		r.Results = results
-		for _, res := range sarifOf(t, r, Options{Profile: profile}).Results {
-			state := res.BaselineState
-			if len(res.Suppressions) > 0 {
-				state += " suppressed: " + res.Suppressions[0].Justification
-			}
-			all = append(all, state)
-		}
-		return all
+		r.Results = append(r.Results, x)
 	}
-	if diff := cmp.Diff([]string{"", ""}, states(ProfileGitHub)); diff != "" {
-		t.Errorf("github (-want +got):\n%s", diff)
+	var lines []int
+	for _, res := range sarifOf(t, r, Options{}).Results {
+		lines = append(lines, res.Locations[0].Physical.Region.StartLine)
 	}
-	want := []string{"new", "unchanged", "absent", "new suppressed: known (until 2027-01-01)"}
-	got := states(ProfileFull)
-	slices.Sort(want)
-	slices.Sort(got)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("full (-want +got):\n%s", diff)
-	}
+	rendertest.Equal(t, []int{1, 2}, lines)
 }
 
 // A unit of which no result says that it failed is still in the file.

@@ -66,7 +66,6 @@ type verifier struct {
 
 // runFacts are the facts about a run that its results are checked against.
 type runFacts struct {
-	full       bool              // preadmit's full profile, which is not for GitHub
 	columnKind string            //
 	bases      node              // originalUriBaseIds
 	rules      map[string][]node // by component: "" is the driver, else its index or name
@@ -107,7 +106,6 @@ func (v *verifier) log(root node) {
 func (v *verifier) runOf(run node) {
 	v.category(run)
 	v.run = &runFacts{
-		full:       run.get("properties", "preadmit/profile").text() == ProfileFull,
 		columnKind: run.get("columnKind").text(),
 		bases:      run.get("originalUriBaseIds"),
 		rules:      make(map[string][]node),
@@ -125,7 +123,7 @@ func (v *verifier) runOf(run node) {
 		v.add(results, "there is no array of results, without which GitHub refuses the file; a clean run has an empty one")
 	case n > 25000:
 		v.add(results, "there are %d results, and GitHub refuses more than 25,000", n)
-	case n > maxAlerts && !v.run.full:
+	case n > maxAlerts:
 		v.add(results, "there are %d results, of which GitHub keeps 5,000 of its own choice", n)
 	}
 	for _, r := range results.list() {
@@ -328,10 +326,10 @@ func (v *verifier) suppressed(r node) bool {
 		status := s.get("status").text()
 		return status == "" || status == "accepted"
 	})
-	if accepted && !v.run.full {
+	if accepted {
 		v.add(all, "the result is suppressed, and GitHub would open it as an alert")
 	}
-	if state := r.get("baselineState"); state.text() == "absent" && !v.run.full {
+	if state := r.get("baselineState"); state.text() == "absent" {
 		v.add(state, "the result is gone, and GitHub would open it as an alert")
 	}
 	return accepted

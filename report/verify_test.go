@@ -16,7 +16,7 @@ import (
 
 // honest is a SARIF file in which all is true, with its tree. Its first result
 // is at charts/web/values.yaml:5 and links to two locations.
-func honest(t *testing.T, profile string) (any, fstest.MapFS) {
+func honest(t *testing.T) (any, fstest.MapFS) {
 	t.Helper()
 	r := sample(t)
 	r.Results = r.Results[:12]
@@ -26,7 +26,7 @@ func honest(t *testing.T, profile string) (any, fstest.MapFS) {
 	tree["linked"] = &fstest.MapFile{Data: []byte("charts"), Mode: os.ModeSymlink}
 	tree["weird/😀.yaml"] = &fstest.MapFile{Data: []byte("😀: 1\n")}
 	var doc any
-	dec := json.NewDecoder(bytes.NewReader(write(t, "sarif", r, Options{Profile: profile})))
+	dec := json.NewDecoder(bytes.NewReader(write(t, "sarif", r, Options{})))
 	dec.UseNumber()
 	rendertest.OK(t, dec.Decode(&doc))
 	return doc, tree
@@ -250,7 +250,7 @@ func TestVerifyFindsLies(t *testing.T) {
 	for _, lie := range lies {
 		t.Run(lie.name, func(t *testing.T) {
 			t.Parallel()
-			doc, tree := honest(t, ProfileGitHub)
+			doc, tree := honest(t)
 			if got := verified(t, doc, tree); len(got) > 0 {
 				t.Fatalf("not honest: %v", got)
 			}
@@ -317,7 +317,7 @@ func TestVerifyTakesWhatIsTrue(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			doc, tree := honest(t, ProfileGitHub)
+			doc, tree := honest(t)
 			if got := verified(t, put(t, doc, c.pointer, c.value), tree); len(got) > 0 {
 				t.Errorf("%v", got)
 			}
@@ -341,7 +341,7 @@ func TestVerifyColumnKinds(t *testing.T) {
 		{nil, 3, 0},
 		{nil, 4, 1},
 	} {
-		doc, tree := honest(t, ProfileGitHub)
+		doc, tree := honest(t)
 		put(t, doc, "/runs/0/columnKind", c.kind)
 		put(t, doc, "/runs/0/results", []any{object{
 			"ruleId": "require-limits/validations[0]", "message": object{"text": "x"},
@@ -350,17 +350,6 @@ func TestVerifyColumnKinds(t *testing.T) {
 		if got := verified(t, doc, tree); len(got) != c.want {
 			t.Errorf("%v to column %d: %v", c.kind, c.end, got)
 		}
-	}
-}
-
-// The full profile is not for GitHub, so it may hold what GitHub would misread.
-func TestVerifyFullProfile(t *testing.T) {
-	t.Parallel()
-	doc, tree := honest(t, ProfileFull)
-	put(t, doc, result+"/suppressions", []any{object{"kind": "external"}})
-	put(t, doc, result+"/baselineState", "absent")
-	if got := verified(t, doc, tree); len(got) > 0 {
-		t.Errorf("%v", got)
 	}
 }
 
@@ -385,7 +374,7 @@ func TestVerifyNotSARIF(t *testing.T) {
 // A nil tree leaves out what needs one, and nothing else.
 func TestVerifyWithoutTree(t *testing.T) {
 	t.Parallel()
-	doc, _ := honest(t, ProfileGitHub)
+	doc, _ := honest(t)
 	put(t, doc, result+uriAt, "gone.yaml")
 	put(t, doc, result+"/ruleIndex", 99)
 	data, err := json.Marshal(doc)

@@ -29,7 +29,7 @@ type Run struct {
 
 // RunProperties are ours: what a run holds and leaves out.
 type RunProperties struct {
-	Profile  string   `json:"preadmit/profile"`
+	Profile  string   `json:"preadmit/profile"` // "github"
 	Deployed string   `json:"preadmit/deployed,omitempty"`
 	Omitted  int      `json:"preadmit/omittedResults,omitempty"`
 	Notes    []string `json:"preadmit/notes,omitempty"`
@@ -116,7 +116,6 @@ type Reference struct {
 type Result struct {
 	RuleID              string            `json:"ruleId"`
 	RuleIndex           int               `json:"ruleIndex"`
-	Kind                string            `json:"kind,omitempty"`
 	Level               string            `json:"level"`
 	Message             Text              `json:"message"`
 	Locations           []Location        `json:"locations"`
@@ -124,8 +123,6 @@ type Result struct {
 	CodeFlows           []CodeFlow        `json:"codeFlows,omitempty"`
 	PartialFingerprints map[string]string `json:"partialFingerprints,omitempty"`
 	OccurrenceCount     int               `json:"occurrenceCount,omitempty"`
-	BaselineState       string            `json:"baselineState,omitempty"`
-	Suppressions        []Suppression     `json:"suppressions,omitempty"`
 	Properties          ResultProperties  `json:"properties"`
 }
 
@@ -138,19 +135,11 @@ type ResultProperties struct {
 	Assumed     []string `json:"assumed,omitempty"`
 }
 
-// A Suppression is why a result is accepted.
-type Suppression struct {
-	Kind          string `json:"kind"`
-	Status        string `json:"status"`
-	Justification string `json:"justification,omitempty"`
-}
-
 // A Location is a place that a result names.
 type Location struct {
-	ID       int               `json:"id,omitempty"`
-	Physical PhysicalLocation  `json:"physicalLocation"`
-	Logical  []LogicalLocation `json:"logicalLocations,omitempty"`
-	Message  *Text             `json:"message,omitempty"`
+	ID       int              `json:"id,omitempty"`
+	Physical PhysicalLocation `json:"physicalLocation"`
+	Message  *Text            `json:"message,omitempty"`
 }
 
 // A PhysicalLocation is a region of a file.
@@ -172,13 +161,6 @@ type Region struct {
 	EndLine     int   `json:"endLine,omitempty"`
 	EndColumn   int   `json:"endColumn,omitempty"`
 	Snippet     *Text `json:"snippet,omitempty"`
-}
-
-// A LogicalLocation is a Kubernetes object.
-type LogicalLocation struct {
-	Name               string `json:"name"`
-	FullyQualifiedName string `json:"fullyQualifiedName"`
-	Kind               string `json:"kind"`
 }
 
 // A CodeFlow is the way of a value through the files.
