@@ -72,7 +72,6 @@ type Question struct {
 	Subject string
 	API     string // for AsksAPI
 	Span    Span   // place of the template's action
-	Text    string // text of the action
 }
 
 // Ask adds a question, unless it is there already.
@@ -105,7 +104,6 @@ func (i *Inputs) Questions() []Question {
 // time, decides.
 type Branch struct {
 	Span  Span
-	Else  bool
 	Taken bool
 	Why   string // what decides it, such as "what lookup finds"
 

@@ -28,7 +28,7 @@ const scopeField = 3
 // open begins a form for entries.
 func (f *form) open(targets []*entry, o *Options) {
 	if f.last.expires == "" {
-		f.last.expires, f.last.owner = o.Today.AddDate(0, 0, 90).Format(time.DateOnly), o.Owner
+		f.last.expires = o.Today.AddDate(0, 0, 90).Format(time.DateOnly)
 	}
 	f.targets, f.at, f.err, f.scope = targets, 0, nil, thisObject
 	f.fields = [3]field{

@@ -104,7 +104,6 @@ type Options struct {
 	Theme    string    // "auto" ("" too), "light" or "dark"
 	ReadOnly bool      // disables decisions and the editor
 	Watch    bool      // evaluate again when files change
-	Owner    string    // default for forms
 	Filter   string    // initial filter
 	Keys     Keys      // override the default keys
 

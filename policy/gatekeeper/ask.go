@@ -20,9 +20,6 @@ type Review struct {
 	// Options.Cluster.
 	Namespace *render.Object
 
-	// Generated marks an object that an expansion template created.
-	Generated bool
-
 	// Passes also returns responses of matching constraints that hold.
 	Passes bool
 }
@@ -65,9 +62,6 @@ func (r *Response) Violation() bool {
 
 func (e *Engine) writtenReview(ctx context.Context, x Review) (*review, error) {
 	r := &review{ctx: ctx, engine: e, unit: x.Object.Unit, source: gatekeeperdoc.SourceOriginal, userKnown: true}
-	if x.Generated {
-		r.source = gatekeeperdoc.SourceGenerated
-	}
 	gvk := x.Object.GroupVersionKind()
 	if gvk.Group == "admission.k8s.io" && gvk.Kind == "AdmissionReview" {
 		if err := r.admission(x.Object.Object); err != nil {

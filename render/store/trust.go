@@ -12,9 +12,6 @@ import (
 	"github.com/preadmit/preadmit/render/internal/signature"
 )
 
-// MaxKey limits the size of a file with keys.
-const MaxKey = 1 << 20
-
 // A Signer holds keys, one of which must have signed the content at and below
 // an address.
 type Signer struct {

@@ -99,7 +99,7 @@ func ours(t testing.TB, ast *cel.Ast, roots map[string]any, variables []Variable
 	e, err := New(testEnv(), ast, variables)
 	rendertest.OK(t, err)
 	r := &run{
-		e: e, ctx: t.Context(), limit: defaultNodes, input: Input{Roots: roots, Want: true},
+		e: e, ctx: t.Context(), input: Input{Roots: roots, Want: true},
 		roots: make(map[string]*node), vars: make([]*node, len(e.variables)),
 	}
 	top := r.eval(e.code, nil)

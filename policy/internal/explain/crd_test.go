@@ -78,7 +78,7 @@ func (e *Explainer) verdict(t *testing.T, roots map[string]any) (bool, Explanati
 	t.Helper()
 	ex, err := e.Explain(t.Context(), Input{Roots: roots, Want: true})
 	rendertest.OK(t, err)
-	r := &run{e: e, ctx: t.Context(), limit: defaultNodes, input: Input{Roots: roots}, roots: make(map[string]*node)}
+	r := &run{e: e, ctx: t.Context(), input: Input{Roots: roots}, roots: make(map[string]*node)}
 	return r.eval(e.code, nil).val == types.True, ex
 }
 

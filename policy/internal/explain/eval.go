@@ -49,7 +49,6 @@ type run struct {
 	input Input
 
 	nodes  int // evaluated so far
-	limit  int
 	weight int // bytes of strings made so far
 	stop   error
 
@@ -65,11 +64,11 @@ type run struct {
 // Limits of one evaluation of hostile expressions. They are far above what the
 // API server's cost limits allow.
 const (
-	defaultNodes = 200_000
-	maxWeight    = 16 << 20
-	maxParts     = 1 << 18
-	slabSize     = 128
-	keptSlabs    = 16
+	maxNodes  = 200_000
+	maxWeight = 16 << 20
+	maxParts  = 1 << 18
+	slabSize  = 128
+	keptSlabs = 16
 )
 
 var (
@@ -123,7 +122,7 @@ func (r *run) step() bool {
 	if r.stop != nil {
 		return false
 	}
-	if r.nodes++; r.nodes > r.limit {
+	if r.nodes++; r.nodes > maxNodes {
 		r.stop = errNodes
 	} else if r.nodes%512 == 0 {
 		r.stop = r.ctx.Err()

@@ -60,9 +60,6 @@ type Input struct {
 	// Places leaves out texts: culprits have only the root, the pointer,
 	// Missing and literals, and there is no summary.
 	Places bool
-
-	// Nodes limits how many sub-expressions are evaluated; 0 means 200,000.
-	Nodes int
 }
 
 // MaxCulprits is the most culprits that an explanation names.
@@ -153,10 +150,7 @@ func (e *Explainer) Explain(ctx context.Context, in Input) (Explanation, error) 
 		r.reset()
 		e.runs.Put(r)
 	}()
-	r.ctx, r.input, r.limit = ctx, in, in.Nodes
-	if r.limit <= 0 {
-		r.limit = defaultNodes
-	}
+	r.ctx, r.input = ctx, in
 	top := r.eval(e.code, nil)
 	if r.stop != nil {
 		if err := ctx.Err(); err != nil {

@@ -203,7 +203,7 @@ func (f *fixture) check(t *testing.T, name, expr string) {
 	e, err := New(testEnv(), compileExpr(t, testEnv(), expr), f.variables)
 	rendertest.OK(t, err)
 	r := &run{
-		e: e, ctx: t.Context(), limit: defaultNodes, input: Input{Roots: f.roots},
+		e: e, ctx: t.Context(), input: Input{Roots: f.roots},
 		roots: make(map[string]*node), vars: make([]*node, len(e.variables)),
 	}
 	got := r.eval(e.code, nil).val

@@ -114,7 +114,7 @@ func (r *run) quantify(n *node, turns []turn, absorbing bool) {
 	decided := false
 	var problem ref.Val
 	for i := range turns {
-		if decided && r.nodes > r.limit/2 {
+		if decided && r.nodes > maxNodes/2 {
 			turns, r.incomplete = turns[:i], true
 			break
 		}

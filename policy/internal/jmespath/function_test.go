@@ -349,14 +349,6 @@ func TestRandom(t *testing.T) {
 	if err != nil || got != "aa" || len(assumed) != 1 || assumed[0] != `random(a{2}) gives "aa"` {
 		t.Errorf("got %v, %v, assumed %q", got, err, assumed)
 	}
-	got, err = e.Search(nil, &Options{Random: func(string) (string, error) { return "xy", nil }})
-	if err != nil || got != "xy" {
-		t.Errorf("got %v, %v", got, err)
-	}
-	_, err = e.Search(nil, &Options{Random: func(string) (string, error) { return "", errors.New("no luck") }})
-	if message(err) != "no luck" {
-		t.Errorf("got %v", err)
-	}
 }
 
 func TestParseImage(t *testing.T) {

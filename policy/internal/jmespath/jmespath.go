@@ -30,9 +30,6 @@ type Scope interface {
 type Options struct {
 	// Now returns the time. If nil, calls that need it fail with an *UndecidedError.
 	Now func() time.Time
-	// Random returns a string that matches a regular expression. If nil, the string
-	// is the same every time, and Assumed is called.
-	Random func(regex string) (string, error)
 	// Assumed is called with each assumption of the result. It may be nil.
 	Assumed func(string)
 	Limits  Limits

@@ -17,13 +17,6 @@ func random(s *search, a []val) (val, error) {
 	if err != nil {
 		return val{}, regexError("random", err, false)
 	}
-	if s.options != nil && s.options.Random != nil {
-		text, err := s.options.Random(source)
-		if err != nil {
-			return val{}, plain("random", err)
-		}
-		return s.newText(text)
-	}
 	var b strings.Builder
 	if !example(tree, &b) {
 		return val{}, errLongRandom

@@ -90,7 +90,6 @@ func (q *Query) run(ctx context.Context, in Question, b *bound, s setup) (ast.Va
 		WithCancel(b).
 		WithMetrics(metrics.NoOp()).
 		WithBuiltins(ownBuiltins).
-		WithStrictBuiltinErrors(in.Strict).
 		WithBuiltinErrorList(&swallowed)
 	if in.Print != nil {
 		t = t.WithPrintHook(printer(in.Print))

@@ -24,7 +24,7 @@ func (q *Query) Prints() bool { return q.plan == nil || q.plan.prints }
 // evaluate answers a question by the query's plan. ok is false if OPA's evaluator has
 // to answer.
 func (q *Query) evaluate(ctx context.Context, in *Question) (ast.Value, bool) {
-	if q.plan == nil || in.Print != nil && q.plan.prints || in.Strict || q.program.covered != nil || q.usage.hopeless() {
+	if q.plan == nil || in.Print != nil && q.plan.prints || q.program.covered != nil || q.usage.hopeless() {
 		return nil, false
 	}
 	q.usage.all.Add(1)
@@ -45,7 +45,7 @@ func (q *Query) evaluate(ctx context.Context, in *Question) (ast.Value, bool) {
 // trace evaluates the query's plan for a tracer. It returns false if OPA's evaluator
 // has to do so.
 func (q *Query) trace(ctx context.Context, in *Question, t *tracer) bool {
-	if q.plan == nil || !q.plan.traceable || q.plan.several || len(q.body) != 1 || in.Strict {
+	if q.plan == nil || !q.plan.traceable || q.plan.several || len(q.body) != 1 {
 		return false
 	}
 	b := newBound(ctx, q.program.time)

@@ -58,11 +58,10 @@ func NewData(documents ast.Object) *Data {
 
 // A Question is the input of a query.
 type Question struct {
-	Input  *ast.Term // nil: undefined
-	Open   []Open    // places of the input that are unknown
-	Data   *Data     // nil: none
-	Now    time.Time // for time.now_ns; zero: unknown
-	Strict bool      // an error of a built-in function ends the evaluation; otherwise it is undefined
+	Input *ast.Term // nil: undefined
+	Open  []Open    // places of the input that are unknown
+	Data  *Data     // nil: none
+	Now   time.Time // for time.now_ns; zero: unknown
 	// Print gets the output of print(), with its place; nil discards it.
 	Print func(name string, line int, text string)
 	// Inside keeps data about the input for other questions about the same input; nil
