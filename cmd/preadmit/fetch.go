@@ -128,6 +128,9 @@ func passedOn(flags, own *pflag.FlagSet) []string {
 
 // runFetch runs fetch and returns the exit code.
 func runFetch(ctx context.Context, o *fetchOptions, args []string, stdout, stderr io.Writer) (int, error) {
+	if slices.Contains(args, "-") {
+		return 0, errors.New("a lock is for the files of a repository, not for standard input")
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, o.Timeout, fmt.Errorf("not done after --timeout %s", o.Timeout))
 	defer cancel()
 	t, err := load.Open(args)
@@ -177,7 +180,7 @@ func (o *fetchOptions) newFetch(t *load.Tree, args []string, stdout, stderr io.W
 	vendor := filepath.Join(t.Dir, filepath.FromSlash(store.VendorDir))
 	f := &download.Fetch{
 		Dir: t.Dir, Content: vendor, Graph: slices.Concat(o.discovery, args), Addresses: o.addresses(),
-		Whole:  t.HoldsAll(args, nil) && !slices.ContainsFunc(o.discovery, narrows),
+		Whole:  t.HoldsAll(args) && !slices.ContainsFunc(o.discovery, narrows),
 		Locked: o.locked, Git: o.git, Update: o.update, Header: evaluate.SchemaLine("lock"),
 		Path: os.Getenv(editorPath), Stderr: stderr, Quiet: o.quiet, Plain: report.Plain,
 		Say: func(parts ...string) {

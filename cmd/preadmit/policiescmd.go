@@ -85,7 +85,7 @@ func (o *policiesOptions) runPolicies(ctx context.Context, args []string, std st
 	if err != nil {
 		return 0, evaluate.TimedOut(ctx, err)
 	}
-	v, err := evaluate.ReviewPolicies(o.Watch.Timed(ctx), &o.Options, in, in.Tree.HoldsAll(args, in.Stdin))
+	v, err := evaluate.ReviewPolicies(o.Watch.Timed(ctx), &o.Options, in, in.Tree.HoldsAll(args))
 	if err != nil {
 		return 0, evaluate.TimedOut(ctx, err)
 	}

@@ -34,7 +34,7 @@ func (f *File) check() error {
 		if d.Cluster != "" && !names[d.Cluster] {
 			return Errorf(d.Line, "deployments: no cluster %q is declared under clusters", d.Cluster)
 		}
-		for _, p := range append([]string{d.Path, d.ValuesEach}, d.Values...) {
+		for _, p := range append([]string{d.Path, path.Join(d.Path, d.ValuesEach)}, d.Values...) {
 			if err := inRepository(d.Line, p); err != nil {
 				return err
 			}

@@ -71,7 +71,7 @@ func Run(ctx context.Context, o *Options, in *load.Input, args []string, stdin i
 		})
 	}
 	if err == nil {
-		err = j.suppress(o, was, in, in.Tree.HoldsAll(args, in.Stdin))
+		err = j.suppress(o, was, in, in.Tree.HoldsAll(args))
 	}
 	if err == nil && len(o.Enforce) > 0 {
 		err = j.enforced(o, in)

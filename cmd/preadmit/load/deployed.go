@@ -60,13 +60,16 @@ func (d *deployer) declare(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		onCluster(c.Name, entry, with)
+		d.declareOn(c.Name, slices.Concat(entry, with))
 		d.declared = append(d.declared, entry...)
 		d.present = append(d.present, with...)
 	}
 	for _, x := range d.configuration.Deployments {
 		units, err := d.deploy(ctx, x)
 		if err != nil {
+			return err
+		}
+		if err := d.distinct(x.Line, units); err != nil {
 			return err
 		}
 		d.declared = append(d.declared, units...)
@@ -77,8 +80,34 @@ func (d *deployer) declare(ctx context.Context) error {
 	return nil
 }
 
-func onCluster(name string, lists ...[]*render.Unit) {
-	for _, u := range slices.Concat(lists...) {
+// distinct returns an error if a declared unit has the id of one that was declared before.
+func (d *deployer) distinct(line int, units []*render.Unit) error {
+	taken := make(map[string]bool)
+	for _, u := range d.declared {
+		taken[u.Identity()] = true
+	}
+	for _, u := range units {
+		if id := u.Identity(); taken[id] {
+			return config.Errorf(line, "deployments: another unit is called %q; give each a name", id)
+		}
+		taken[u.Identity()] = true
+	}
+	return nil
+}
+
+// declareOn sets the cluster of declared units, which several clusters may have alike, and
+// their ids if there are several clusters.
+func (d *deployer) declareOn(cluster string, units []*render.Unit) {
+	onCluster(cluster, units)
+	for _, u := range units {
+		if len(d.configuration.Clusters) > 1 && cluster != "" {
+			u.ID = cluster + ":" + u.Identity()
+		}
+	}
+}
+
+func onCluster(name string, units []*render.Unit) {
+	for _, u := range units {
 		u.Cluster = name
 	}
 }
@@ -139,17 +168,30 @@ func (d *deployer) deploy(ctx context.Context, x config.Deployment) ([]*render.U
 			return nil, err
 		}
 		for i, u := range units {
-			if len(d.configuration.Clusters) > 1 && name != "" {
-				ids[i] = name + ":" + ids[i]
-			}
-			u.ID, u.Cluster, u.State = ids[i], name, render.State(u.Status())
+			u.ID, u.State = ids[i], render.State(u.Status())
 			if u.Kind == "helm" {
 				u.Release = cmp.Or(u.Helm.ReleaseName, u.Name)
 			}
 		}
 		all = append(all, units...)
 	}
-	return all, nil
+	d.declareOn(name, all)
+	return all, d.unused(x, all)
+}
+
+// unused returns an error if a deployment has keys that none of its units uses.
+func (d *deployer) unused(x config.Deployment, units []*render.Unit) error {
+	charts := slices.DeleteFunc(slices.Clone(units), func(u *render.Unit) bool { return u.Kind != "helm" })
+	given := x.Release != "" || x.ValuesEach != "" || len(x.Values) > 0 || len(x.Set) > 0
+	switch {
+	case len(units) == 0:
+		return nil
+	case given && len(charts) == 0:
+		return config.Errorf(x.Line, "deployments: no chart is at %s, so release, values, values-each and set have no effect", x.Path)
+	case x.ValuesEach != "" && !d.in.Tree.Paired && !slices.ContainsFunc(charts, func(u *render.Unit) bool { return len(u.Helm.ValueFiles) > len(x.Values) }):
+		return config.Errorf(x.Line, "deployments: values-each: no file matches %s in %s", x.ValuesEach, x.Path)
+	}
+	return nil
 }
 
 // glob returns the directories, manifests and packed charts that match a
@@ -221,21 +263,37 @@ func (d *deployer) parameters(x config.Deployment, srcs []render.Source, several
 			all, ids = append(all, src), append(ids, id)
 			continue
 		}
-		each, err := fs.Glob(d.in.Tree, path.Join(src.Path, x.ValuesEach))
+		each, names, err := d.valuesEach(x, src.Path)
 		if err != nil {
-			return nil, nil, config.Errorf(x.Line, "deployments: values-each: %v", err)
+			return nil, nil, err
 		}
 		if len(each) == 0 {
 			all, ids = append(all, src), append(ids, id)
 		}
-		for _, file := range each {
+		for i, file := range each {
 			one, h := src, helm
 			h.ValueFiles = append(slices.Clone(helm.ValueFiles), file)
 			one.Helm = &h
-			all, ids = append(all, one), append(ids, id+":"+path.Base(file))
+			all, ids = append(all, one), append(ids, id+":"+names[i])
 		}
 	}
 	return all, ids, nil
+}
+
+// valuesEach returns the values files that values-each matches from a chart's path, and their
+// names in unit ids: the last elements of their paths, or the whole paths if two are equal.
+func (d *deployer) valuesEach(x config.Deployment, chart string) (files, names []string, err error) {
+	if files, err = fs.Glob(d.in.Tree, path.Join(chart, x.ValuesEach)); err != nil {
+		return nil, nil, config.Errorf(x.Line, "deployments: values-each: %v", err)
+	}
+	for _, file := range files {
+		if name := path.Base(file); slices.Contains(names, name) {
+			return files, files, nil
+		} else {
+			names = append(names, name)
+		}
+	}
+	return files, names, nil
 }
 
 // find renders the paths of the command line. With --gitops only, units at the paths are not needed

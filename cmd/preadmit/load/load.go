@@ -117,7 +117,7 @@ func From(ctx context.Context, o *Sources, t *Tree, args []string, stdin io.Read
 	if err := t.OpenStore(o.Store, s.Trust); err != nil {
 		return nil, err
 	}
-	in := &Input{Tree: t, Stdin: stdin, Partial: !slices.ContainsFunc(args, t.isWhole)}
+	in := &Input{Tree: t, Stdin: stdin, Partial: !t.HoldsAll(args)}
 	l := loader{in: in, stdin: stdin, options: o}
 	l.graph, in.Graph = o.graph(t, args)
 	if err := l.rego(o); err != nil {

@@ -88,12 +88,6 @@ func (t *Tree) NameOfNew(dir string) (string, error) {
 	}
 }
 
-// isWhole reports whether a path of the command line is the tree itself.
-func (t *Tree) isWhole(p string) bool {
-	name, err := t.NameOf(p, nil)
-	return err == nil && name == "."
-}
-
 // fetched returns the name in the tree of the files at the address of an OCI artifact, or of the
 // directory with the file at a URL. They must be in the store.
 func (t *Tree) fetched(address string) (string, error) {
@@ -112,9 +106,12 @@ func (t *Tree) fetched(address string) (string, error) {
 }
 
 // HoldsAll reports whether one of the paths is the whole tree. No paths mean ".".
-func (t *Tree) HoldsAll(paths []string, stdin io.Reader) bool {
-	return len(paths) == 0 && t.HoldsAll([]string{"."}, stdin) || slices.ContainsFunc(paths, func(p string) bool {
-		name, err := t.NameOf(p, stdin)
+func (t *Tree) HoldsAll(paths []string) bool {
+	return len(paths) == 0 && t.HoldsAll([]string{"."}) || slices.ContainsFunc(paths, func(p string) bool {
+		if p == "-" { // standard input
+			return false
+		}
+		name, err := t.NameOf(p, nil)
 		return err == nil && name == "."
 	})
 }
