@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -417,14 +418,28 @@ func (c *child) causeOfDeath() string {
 		{"cannot allocate memory", OutOfMemory},
 		{"failed to create new OS thread", OutOfMemory}, // no memory for its stack
 		{"runtime.(*spanQueue).", OutOfMemory},          // Go 1.26's collector does not check whether it got memory for its queue
-		{"panic:", "fails by an internal error"},
 	} {
 		if strings.Contains(text, cause.sign) {
 			return cause.words
 		}
 	}
+	if _, trace, ok := strings.Cut(text, "panic: "); ok {
+		return internalError(trace)
+	}
 	return killed
 }
+
+// internalError describes a panic by the first function of this program in the trace.
+func internalError(trace string) string {
+	const words = "fails by an internal error"
+	if m := ownFunction.FindStringSubmatch(trace); m != nil {
+		return words + ", in " + m[1] + ": please report it"
+	}
+	return words + ": please report it"
+}
+
+// ownFunction matches a line of a stack trace with a function of this program.
+var ownFunction = regexp.MustCompile(`(?m)^github\.com/preadmit/preadmit/([\w/]+\.(?:\(\*?\w+\)\.)?[\w.]+)(?:\[\.\.\.\])?\(`)
 
 // killed is the reason given for a task that ended its process without an error message.
 const killed = "ends the process that does it"

@@ -201,3 +201,18 @@ func TestTimeToReport(t *testing.T) {
 		t.Errorf("with a failure to report: %s are left", got)
 	}
 }
+
+func TestInternalError(t *testing.T) {
+	const first = "runtime error: index out of range [3] with length 2\n\ngoroutine 1 [running]:\nio.ReadAll({0x3827760, 0xdc1bd8ecd08})\n\tio/io.go:722 +0x10d\n"
+	for trace, want := range map[string]string{
+		first + "github.com/preadmit/preadmit/render/disk.(*Tree).mountStdin(0xdc1, {0x0, 0x0})\n":  "fails by an internal error, in render/disk.(*Tree).mountStdin: please report it",
+		first + "github.com/preadmit/preadmit/policy.Requests[...](...)\n":                          "fails by an internal error, in policy.Requests: please report it",
+		first + "github.com/preadmit/preadmit/render.Graph.Render.func1({0x1, 0x2})\nmain.main()\n": "fails by an internal error, in render.Graph.Render.func1: please report it",
+		first + "main.main()\n":                                 "fails by an internal error: please report it",
+		"github.com/preadmit/preadmit/\x1b[2Jx.F(0x1) and more": "fails by an internal error: please report it",
+	} {
+		if got := internalError(trace); got != want {
+			t.Errorf("%s:\ngot  %s\nwant %s", trace, got, want)
+		}
+	}
+}
