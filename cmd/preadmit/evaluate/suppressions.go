@@ -95,7 +95,7 @@ func ReadSuppressions(o *Options, in *load.Input) ([]policy.Suppression, error) 
 		return nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, load.Places(in.Tree, err)
 	}
 	found, err := policy.ParseSuppressions(in.Tree.Display(name), data)
 	if err != nil {

@@ -497,8 +497,10 @@ func ConfigName(t *Tree, path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	_, err = render.ReadFile(t, name)
-	return name, err
+	if _, err = render.ReadFile(t, name); err != nil {
+		return "", Places(t, err)
+	}
+	return name, nil
 }
 
 // rootCharts returns a note about charts with objects of Argo CD or Flux that
