@@ -146,6 +146,7 @@ func From(ctx context.Context, o *Sources, t *Tree, args []string, stdin io.Read
 		return in, err
 	}
 	l.catalogued(o.KubeVersion, s.Fetch.CRDs)
+	in.Notes = append(in.Notes, t.unreadConfigurations(args)...)
 	return in, nil
 }
 

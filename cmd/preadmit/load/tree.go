@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -86,6 +87,28 @@ func (t *Tree) NameOfNew(dir string) (string, error) {
 		}
 		return name, nil
 	}
+}
+
+// unreadConfigurations returns a note for each directory with a configuration of its own that
+// is a path of the command line, or contains one, and that is not the tree's root.
+func (t *Tree) unreadConfigurations(paths []string) (notes []string) {
+	const folder = ".preadmit"
+	for _, p := range paths {
+		if p == "-" || render.IsAddress(p) {
+			continue
+		}
+		dir, err := t.NameOf(p, nil)
+		for ; err == nil && dir != "."; dir = path.Dir(dir) {
+			if info, err := fs.Stat(t, path.Join(dir, folder)); err != nil || !info.IsDir() {
+				continue
+			}
+			note := fmt.Sprintf("%s/%s is not read, since the tree begins above it: to use it, run preadmit in %[1]s", t.Display(dir), folder)
+			if !slices.Contains(notes, note) {
+				notes = append(notes, note)
+			}
+		}
+	}
+	return notes
 }
 
 // fetched returns the name in the tree of the files at the address of an OCI artifact, or of the
