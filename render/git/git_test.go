@@ -106,7 +106,7 @@ func TestResolveRefuses(t *testing.T) {
 		"HEAD@{1}": "the log of references, which is not read", "main:apps": "is not the name of a commit", ":/first": "is not the name of a commit",
 		"a\nb": "is not the name of a commit", "nowhere": "no such branch, tag or commit here", "HEAD^3": "has 2 parents",
 		"HEAD~9": "has no parent", "HEAD^{tree}": "only ^{commit} is supported", "HEAD~1x": "is not the name of a commit",
-		"HEAD~99999999999999999999": "goes back more than", strings.Repeat("0", 40): "is not in the repository",
+		"HEAD~99999999999999999999": "goes back more than", strings.Repeat("0", 40): "no such commit here",
 		"../../etc/passwd": "is a range", "deadbeef": "no such branch",
 	} {
 		if _, err := r.Resolve(revision); err == nil || !strings.Contains(err.Error(), want) {
@@ -238,7 +238,7 @@ func TestShallowClone(t *testing.T) {
 	if _, err := r.Resolve("HEAD~1"); err != nil {
 		t.Error(err)
 	}
-	for _, revision := range []string{"HEAD~2", "nowhere"} {
+	for _, revision := range []string{"HEAD~2", "nowhere", strings.Repeat("0", 40)} {
 		if _, err := r.Resolve(revision); err == nil || !strings.Contains(err.Error(), "shallow") {
 			t.Errorf("%s: %v, want an error that says shallow", revision, err)
 		}

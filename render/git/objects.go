@@ -204,5 +204,7 @@ func (r *Repository) missing(h plumbing.Hash, err error) error {
 	case len(r.objects.gone) > 0:
 		return fmt.Errorf("object %s is not in the repository; it borrows objects from %s, which can't be read", h, strings.Join(r.objects.gone, " and "))
 	}
-	return fmt.Errorf("object %s is not in the repository; git fsck lists missing objects", h)
+	return fmt.Errorf("object %s is not in the repository; %w", h, errAbsent)
 }
+
+var errAbsent = errors.New("git fsck lists missing objects")

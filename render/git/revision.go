@@ -45,7 +45,10 @@ func (r *Repository) resolve(revision string) (*Commit, error) {
 		return nil, err
 	}
 	c, err := r.commit(h)
-	if err != nil {
+	switch {
+	case errors.Is(err, errAbsent) && strings.EqualFold(name, h.String()):
+		return nil, r.nowhere("no such commit here")
+	case err != nil:
 		return nil, err
 	}
 	return r.walk(c, steps)
@@ -83,14 +86,19 @@ func (r *Repository) named(name string) (plumbing.Hash, error) {
 	if len(name) >= 4 && isHex(name) {
 		return r.abbreviated(name)
 	}
-	hint := "no such branch, tag or commit here"
+	why := "no such branch, tag or commit here"
 	if meant := render.DidYouMean(name, r.Names()); meant != "" {
-		hint += "; " + meant
+		why += "; " + meant
 	}
+	return plumbing.ZeroHash, r.nowhere(why)
+}
+
+// nowhere returns an error about a revision that is not in the repository.
+func (r *Repository) nowhere(why string) error {
 	if len(r.shallow) > 0 {
-		hint += "; the clone is shallow, it may not have been fetched"
+		why += "; the clone is shallow, it may not have been fetched"
 	}
-	return plumbing.ZeroHash, errors.New(hint)
+	return errors.New(why)
 }
 
 // Names returns the short names of the branches and tags, sorted: main,
