@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
@@ -137,23 +136,10 @@ func (r *review) newNamespace() (ref.Val, cel.Sizes) {
 		return types.NullValue, cel.Sizes{}
 	}
 	if o := r.NamespaceObject(); o != nil {
-		return cel.Freeze(namespaceTree(o, r.Namespace))
+		tree := maps.Clone(o.Object)
+		tree["metadata"] = cel.NamespaceMetadata(o, r.Namespace)
+		return cel.Freeze(tree)
 	}
 	ask := asking(fmt.Sprintf("needs to know namespace %s: give the Namespace with --with", r.Namespace))
 	return cel.PartialNamespace(r.Namespace, ask), cel.Sizes{Items: 1, Length: 256}
-}
-
-// namespaceTree returns a Namespace with the label that the API server sets.
-func namespaceTree(o *render.Object, name string) map[string]any {
-	tree := maps.Clone(o.Object)
-	given, _ := o.Object["metadata"].(map[string]any)
-	metadata := maps.Clone(given)
-	labels := make(map[string]any)
-	if all, ok := given["labels"].(map[string]any); ok {
-		maps.Copy(labels, all)
-	}
-	labels[corev1.LabelMetadataName] = name // the API server overwrites the manifest's value
-	metadata["labels"] = labels
-	tree["metadata"] = metadata
-	return tree
 }

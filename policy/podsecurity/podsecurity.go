@@ -77,33 +77,33 @@ func (e *Engine) Validate(ctx context.Context, req *policy.Request) (results []p
 	if err := ctx.Err(); err != nil || req.Object == nil {
 		return nil, err
 	}
-	policy.Observed(ctx, policy.EnginePodSecurity, string(e.defaults.Enforce.Level), func() { results, err = e.validate(req) })
+	policy.Observed(ctx, policy.EnginePodSecurity, string(e.defaults.Enforce.Level), func() { results = e.validate(req) })
 	return results, err
 }
 
-func (e *Engine) validate(req *policy.Request) ([]policy.Result, error) {
+func (e *Engine) validate(req *policy.Request) []policy.Result {
 	if req.Kind.GroupKind() == namespaceKind {
-		return e.validateLabels(req), nil
+		return e.validateLabels(req)
 	}
 	path, ok := templates[req.Kind.GroupKind()]
 	if !ok || !examined(req) {
-		return nil, nil
+		return nil
 	}
 	p, err := typedPod(req.Typed, path), error(nil)
 	if p == nil {
 		p, err = extract(req.Admitted, path)
 	}
 	if err != nil {
-		return []policy.Result{e.undecided(path, err)}, nil
+		return []policy.Result{e.undecided(path, err)}
 	}
 	if p == nil {
-		return nil, nil
+		return nil
 	}
 	ns := e.namespace(req)
 	if !significant(req, p) {
-		return e.unchanged(ns), nil
+		return e.unchanged(ns)
 	}
-	return e.evaluate(req, ns, p), nil
+	return e.evaluate(req, ns, p)
 }
 
 // evaluate checks a pod with the policy of its namespace.

@@ -114,11 +114,12 @@ func NamespaceTree(o *render.Object, name string) map[string]any {
 			tree[field] = m
 		}
 	}
-	tree["metadata"] = namespaceMetadata(o, name)
+	tree["metadata"] = NamespaceMetadata(o, name)
 	return tree
 }
 
-func namespaceMetadata(o *render.Object, name string) map[string]any {
+// NamespaceMetadata returns the metadata of a Namespace, labelled with its name.
+func NamespaceMetadata(o *render.Object, name string) map[string]any {
 	given, _ := o.Object["metadata"].(map[string]any)
 	metadata := map[string]any{}
 	maps.Copy(metadata, given)

@@ -23,10 +23,10 @@ type Reads struct{ root *reads.Part }
 // if they read anything else, or call a function that may depend on more than its
 // arguments. variable returns the expression of the i-th variable.
 func ReadsOf(expressions []*cel.Ast, names *Names, variable func(i int) *cel.Ast) *Reads {
-	r := &reader{root: &reads.Part{}, names: names, variable: variable, variables: map[int]flow{}, left: maxRead}
+	r := &reader{root: &reads.Part{}, names: names, variable: variable, variables: map[int]reads.Flow{}, left: maxRead}
 	for _, a := range expressions {
 		if a != nil {
-			r.consume(r.of(a.NativeRep().Expr(), nil))
+			r.of(a.NativeRep().Expr(), nil).Consume()
 		}
 	}
 	if r.more {
@@ -41,7 +41,7 @@ type reader struct {
 	root      *reads.Part
 	names     *Names
 	variable  func(i int) *cel.Ast
-	variables map[int]flow
+	variables map[int]reads.Flow
 	more      bool // something else is read
 	left      int  // expressions that may still be visited; those in nested macros are several times
 }
@@ -49,46 +49,13 @@ type reader struct {
 // maxRead bounds the expressions that are visited.
 const maxRead = 20_000
 
-// A flow describes the possible values of an expression: parts of the object, constant
-// texts, a list that the expression makes (with the flow of its elements), or any other
-// computed value. The zero flow is no value.
-type flow struct {
-	parts    []*reads.Part
-	texts    []string
-	elements *flow
-	other    bool
-}
-
 // computed is a value that shares nothing with the object.
-var computed = flow{other: true}
-
-// or returns the flow of either value.
-func (f flow) or(g flow) flow {
-	joined := flow{parts: reads.Union(f.parts, g.parts), texts: reads.Union(f.texts, g.texts), elements: f.elements, other: f.other || g.other}
-	switch {
-	case joined.elements == nil:
-		joined.elements = g.elements
-	case g.elements != nil && g.elements != joined.elements:
-		both := joined.elements.or(*g.elements)
-		joined.elements = &both
-	}
-	return joined
-}
+var computed = reads.Flow{Other: true}
 
 // covers reports whether g adds nothing to f.
-func (f flow) covers(g flow) bool {
-	return len(reads.Union(f.parts, g.parts)) == len(f.parts) && len(reads.Union(f.texts, g.texts)) == len(f.texts) && (f.other || !g.other) &&
-		(g.elements == nil || f.elements != nil && f.elements.covers(*g.elements))
-}
-
-// consume records that a value is read whole.
-func (r *reader) consume(f flow) {
-	for _, p := range f.parts {
-		p.All = true
-	}
-	if f.elements != nil {
-		r.consume(*f.elements)
-	}
+func covers(f, g reads.Flow) bool {
+	return len(reads.Union(f.Parts, g.Parts)) == len(f.Parts) && len(reads.Union(f.Texts, g.Texts)) == len(f.Texts) && (f.Other || !g.Other) &&
+		(g.Elements == nil || f.Elements != nil && covers(*f.Elements, *g.Elements))
 }
 
 // each returns the part for the elements. A map is read whole if its elements are.
@@ -98,65 +65,65 @@ func each(p *reads.Part) *reads.Part {
 }
 
 // items returns the flow of a value's elements.
-func (f flow) items() flow {
-	e := flow{other: f.other}
-	for _, p := range f.parts {
-		e.parts = append(e.parts, each(p))
+func items(f reads.Flow) reads.Flow {
+	e := reads.Flow{Other: f.Other}
+	for _, p := range f.Parts {
+		e.Parts = append(e.Parts, each(p))
 	}
-	if f.elements != nil {
-		e = e.or(*f.elements)
+	if f.Elements != nil {
+		e = e.Or(*f.Elements)
 	}
 	return e
 }
 
 // field returns the flow of a value's fields of these names.
-func (f flow) field(names ...string) flow {
-	e := flow{other: f.other || f.elements != nil}
-	if f.elements != nil { // the field is an index of it
-		e = e.or(*f.elements)
+func field(f reads.Flow, names ...string) reads.Flow {
+	e := reads.Flow{Other: f.Other || f.Elements != nil}
+	if f.Elements != nil { // the field is an index of it
+		e = e.Or(*f.Elements)
 	}
-	for _, p := range f.parts {
+	for _, p := range f.Parts {
 		for _, name := range names {
-			e.parts = append(e.parts, p.Field(name))
+			e.Parts = append(e.Parts, p.Field(name))
 		}
 	}
 	return e
 }
 
 // constant reports whether a value is one of the texts.
-func (f flow) constant() bool {
-	return len(f.texts) > 0 && len(f.parts) == 0 && f.elements == nil && !f.other
+func constant(f reads.Flow) bool {
+	return len(f.Texts) > 0 && len(f.Parts) == 0 && f.Elements == nil && !f.Other
 }
 
 // A local is a variable of a macro.
 type local struct {
 	name  string
-	value flow
+	value reads.Flow
 	outer *local
 }
 
-func (l *local) find(name string) (flow, bool) {
+func (l *local) find(name string) (reads.Flow, bool) {
 	for ; l != nil; l = l.outer {
 		if l.name == name {
 			return l.value, true
 		}
 	}
-	return flow{}, false
+	return reads.Flow{}, false
 }
 
 // of returns the flow of an expression's value, and records the parts of the object that
 // the expression reads.
-func (r *reader) of(e ast.Expr, scope *local) flow {
+func (r *reader) of(e ast.Expr, scope *local) reads.Flow {
 	if r.left--; r.left < 0 {
 		r.more = true
 	}
 	if r.more {
-		return flow{}
+		return reads.Flow{}
 	}
 	switch e.Kind() {
 	case ast.LiteralKind:
 		if s, ok := e.AsLiteral().(types.String); ok {
-			return flow{texts: []string{string(s)}}
+			return reads.Flow{Texts: []string{string(s)}}
 		}
 		return computed
 	case ast.IdentKind:
@@ -166,30 +133,30 @@ func (r *reader) of(e ast.Expr, scope *local) flow {
 	case ast.CallKind:
 		return r.call(e.AsCall(), scope)
 	case ast.ListKind:
-		var elements flow
+		var elements reads.Flow
 		for _, x := range e.AsList().Elements() {
-			elements = elements.or(r.of(x, scope))
+			elements = elements.Or(r.of(x, scope))
 		}
-		return flow{elements: &elements}
+		return reads.Flow{Elements: &elements}
 	case ast.MapKind:
 		for _, x := range e.AsMap().Entries() {
-			r.consume(r.of(x.AsMapEntry().Key(), scope))
-			r.consume(r.of(x.AsMapEntry().Value(), scope))
+			r.of(x.AsMapEntry().Key(), scope).Consume()
+			r.of(x.AsMapEntry().Value(), scope).Consume()
 		}
 		return computed
 	case ast.ComprehensionKind:
 		return r.fold(e.AsComprehension(), scope)
 	}
 	r.more = true
-	return flow{}
+	return reads.Flow{}
 }
 
-func (r *reader) ident(name string, scope *local) flow {
+func (r *reader) ident(name string, scope *local) reads.Flow {
 	if f, ok := scope.find(name); ok {
 		return f
 	}
 	if name == "object" {
-		return flow{parts: []*reads.Part{r.root}}
+		return reads.Flow{Parts: []*reads.Part{r.root}}
 	}
 	r.more = r.more || !slices.Contains(typeNames, name)
 	return computed
@@ -197,13 +164,13 @@ func (r *reader) ident(name string, scope *local) flow {
 
 var typeNames = []string{"bool", "bytes", "double", "int", "list", "map", "null_type", "string", "uint"}
 
-func (r *reader) selected(s ast.SelectExpr, scope *local) flow {
+func (r *reader) selected(s ast.SelectExpr, scope *local) reads.Flow {
 	if o := s.Operand(); o.Kind() == ast.IdentKind && o.AsIdent() == variablesRoot {
 		if _, shadowed := scope.find(variablesRoot); !shadowed && !s.IsTestOnly() {
 			return r.composited(s.FieldName())
 		}
 	}
-	f := r.of(s.Operand(), scope).field(s.FieldName())
+	f := field(r.of(s.Operand(), scope), s.FieldName())
 	if s.IsTestOnly() {
 		return computed
 	}
@@ -211,22 +178,22 @@ func (r *reader) selected(s ast.SelectExpr, scope *local) flow {
 }
 
 // composited returns the flow of a variable of the policy.
-func (r *reader) composited(name string) flow {
+func (r *reader) composited(name string) reads.Flow {
 	i, ok := r.names.Index(name)
 	if !ok || r.variable(i) == nil {
 		r.more = true
-		return flow{}
+		return reads.Flow{}
 	}
 	f, known := r.variables[i]
 	if !known {
-		r.variables[i] = flow{} // of one that reads itself, which is an error wherever it is read
+		r.variables[i] = reads.Flow{} // of one that reads itself, which is an error wherever it is read
 		f = r.of(r.variable(i).NativeRep().Expr(), nil)
 		r.variables[i] = f
 	}
 	return f
 }
 
-func (r *reader) call(c ast.CallExpr, scope *local) flow {
+func (r *reader) call(c ast.CallExpr, scope *local) reads.Flow {
 	args := c.Args()
 	if c.IsMemberFunction() {
 		args = append([]ast.Expr{c.Target()}, args...)
@@ -237,14 +204,14 @@ func (r *reader) call(c ast.CallExpr, scope *local) flow {
 	case operators.In:
 		return r.contains(args, scope)
 	case operators.Conditional:
-		r.consume(r.of(args[0], scope))
-		return r.of(args[1], scope).or(r.of(args[2], scope))
+		r.of(args[0], scope).Consume()
+		return r.of(args[1], scope).Or(r.of(args[2], scope))
 	case "size":
 		r.measure(r.each(args, scope))
 	case operators.Add:
 		f := r.each(args, scope)
 		r.measure(f)
-		f.texts, f.other = nil, f.other || len(f.texts) > 0
+		f.Texts, f.Other = nil, f.Other || len(f.Texts) > 0
 		return f
 	case "orValue", "kyverno_orValue", "or", "value", "optional.of", "dyn":
 		return r.each(args, scope)
@@ -252,10 +219,10 @@ func (r *reader) call(c ast.CallExpr, scope *local) flow {
 		r.each(args, scope)
 	case operators.Equals, operators.NotEquals:
 		if f := r.each(args, scope); !slices.ContainsFunc(args, isNull) { // which is a type, too
-			r.consume(f)
+			f.Consume()
 		}
 	default:
-		r.consume(r.each(args, scope))
+		r.each(args, scope).Consume()
 		r.more = r.more || !slices.Contains(computing, name)
 	}
 	return computed
@@ -266,68 +233,68 @@ func isNull(e ast.Expr) bool {
 }
 
 // each returns the flow of any of the values.
-func (r *reader) each(args []ast.Expr, scope *local) (f flow) {
+func (r *reader) each(args []ast.Expr, scope *local) (f reads.Flow) {
 	for _, a := range args {
-		f = f.or(r.of(a, scope))
+		f = f.Or(r.of(a, scope))
 	}
 	return f
 }
 
 // measure records that the size of a value is read: the length of a list, or all of
 // another value.
-func (r *reader) measure(f flow) {
-	for _, p := range f.parts {
+func (r *reader) measure(f reads.Flow) {
+	for _, p := range f.Parts {
 		p.Others = true
 	}
 }
 
-func (r *reader) index(args []ast.Expr, scope *local) flow {
+func (r *reader) index(args []ast.Expr, scope *local) reads.Flow {
 	f, key := r.of(args[0], scope), r.of(args[1], scope)
-	if key.constant() {
-		return f.field(key.texts...)
+	if constant(key) {
+		return field(f, key.Texts...)
 	}
-	r.consume(key)
-	return f.items()
+	key.Consume()
+	return items(f)
 }
 
 // contains returns the flow of the operator in.
-func (r *reader) contains(args []ast.Expr, scope *local) flow {
+func (r *reader) contains(args []ast.Expr, scope *local) reads.Flow {
 	key, f := r.of(args[0], scope), r.of(args[1], scope)
-	if !key.constant() {
-		r.consume(key)
-		r.consume(f)
+	if !constant(key) {
+		key.Consume()
+		f.Consume()
 		return computed
 	}
-	f.field(key.texts...) // whether it is there always counts
-	for _, p := range f.parts {
+	field(f, key.Texts...) // whether it is there always counts
+	for _, p := range f.Parts {
 		p.Lists = true
 	}
-	if f.elements != nil {
-		r.consume(*f.elements)
+	if f.Elements != nil {
+		f.Elements.Consume()
 	}
 	return computed
 }
 
 // fold returns the flow of a macro, whose accumulator may grow with each turn.
-func (r *reader) fold(c ast.ComprehensionExpr, scope *local) flow {
+func (r *reader) fold(c ast.ComprehensionExpr, scope *local) reads.Flow {
 	over := r.of(c.IterRange(), scope)
-	turn := &local{c.IterVar(), over.items(), scope}
+	turn := &local{c.IterVar(), items(over), scope}
 	if c.HasIterVar2() {
-		turn = &local{c.IterVar2(), over.items(), turn}
+		turn = &local{c.IterVar2(), items(over), turn}
 	}
 	result := r.of(c.AccuInit(), scope)
 	const turns = 8
 	for range turns {
 		inner := &local{c.AccuVar(), result, turn}
-		r.consume(r.of(c.LoopCondition(), inner))
+		r.of(c.LoopCondition(), inner).Consume()
 		next := r.of(c.LoopStep(), inner)
-		if result.covers(next) {
+		if covers(result, next) {
 			return r.of(c.Result(), &local{c.AccuVar(), result, scope})
 		}
-		result = result.or(next)
+		result = result.Or(next)
 	}
 	r.more = true
-	return flow{}
+	return reads.Flow{}
 }
 
 // computing lists functions whose value depends on their arguments alone, besides

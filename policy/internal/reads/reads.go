@@ -54,15 +54,18 @@ func (p *Part) Seal() {
 
 // A Flow describes the possible values of an expression: parts of the object, or a list
 // that the expression makes of them. The zero Flow is a value that shares nothing with
-// the object.
+// the object. Texts and Other are set where constants matter: for CEL, whose indexes may
+// name a field.
 type Flow struct {
 	Parts    []*Part
-	Elements *Flow // of a list that is made
+	Elements *Flow    // of a list that is made
+	Texts    []string // constants
+	Other    bool     // any other value that is computed
 }
 
 // Or returns the flow of either value.
 func (f Flow) Or(g Flow) Flow {
-	joined := Flow{Parts: Union(f.Parts, g.Parts), Elements: f.Elements}
+	joined := Flow{Parts: Union(f.Parts, g.Parts), Texts: Union(f.Texts, g.Texts), Elements: f.Elements, Other: f.Other || g.Other}
 	switch {
 	case joined.Elements == nil:
 		joined.Elements = g.Elements
