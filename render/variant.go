@@ -104,6 +104,7 @@ func (i *Inputs) Questions() []Question {
 // time, decides.
 type Branch struct {
 	Span  Span
+	Else  bool // the side of else; both sides have the same Span
 	Taken bool
 	Why   string // what decides it, such as "what lookup finds"
 

@@ -483,7 +483,7 @@ func (r *release) reportBranches(x *execution) {
 		at := x.spanOf(asked{src: b.src, spot: b.spot, file: b.file})
 		for side, taken := range b.taken {
 			if s.sides[side] {
-				r.src.Inputs.Branch(render.Branch{Span: at, Taken: taken, Why: doubts[b.doubted], Assumed: assumptions[b.doubted]})
+				r.src.Inputs.Branch(render.Branch{Span: at, Else: side == 1, Taken: taken, Why: doubts[b.doubted], Assumed: assumptions[b.doubted]})
 			}
 		}
 	}
