@@ -51,6 +51,7 @@ those that no longer match anything.`,
 	o.addPolicyFlags(f)
 	o.addUserFlags(f)
 	o.addSuppressionFlags(f)
+	ignored(f, "allow-new-suppressions")
 	return cmd
 }
 

@@ -39,8 +39,8 @@ policies and CRDs that the configuration names by their addresses.
 keep the content in another directory with --store.
 
 This is the only command that uses the network. Logins are taken from docker's
-and Helm's configuration and from netrc, and sent to their own hosts alone. With
-fetch.hosts in .preadmit/config.yaml no other host is asked. Hosts with private
+and Helm's configuration and from netrc, and sent to their own hosts alone. If
+.preadmit/config.yaml has fetch.hosts, no other host is asked. Hosts with private
 addresses are asked only if they are named there.
 
 Exit codes: 0 complete, 1 with --check when the lock is incomplete or has entries

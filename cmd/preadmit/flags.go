@@ -158,6 +158,14 @@ func (d *date) Set(s string) error {
 	return nil
 }
 
+// ignored hides flags that a command accepts, so that it takes the command lines of
+// check, but that change nothing in it.
+func ignored(flags *pflag.FlagSet, names ...string) {
+	for _, name := range names {
+		flags.Lookup(name).Hidden = true
+	}
+}
+
 // without returns the flags except the named ones.
 func without(flags *pflag.FlagSet, names ...string) *pflag.FlagSet {
 	rest := pflag.NewFlagSet("rest", pflag.ContinueOnError)

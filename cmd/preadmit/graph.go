@@ -23,13 +23,15 @@ func newGraphCommand(code *int) *cobra.Command {
 		Use:   "graph [PATH ...]",
 		Short: "Show which objects deploy which units, on which cluster",
 		Long: `Show the units that Argo CD and Flux objects at each PATH (default: the current
-directory) deploy, with the objects that make them, and what nothing deploys.`,
+directory) deploy, with the objects that make them, and what nothing deploys. The
+flags of check for policies, users and --base are accepted and change nothing.`,
 		RunE: runs(code, o.runGraph, "output"),
 	}
 	o.addSourceFlags(cmd.Flags())
 	o.addPolicyFlags(cmd.Flags())
 	o.addUserFlags(cmd.Flags())
 	o.addChangeFlags(cmd.Flags())
+	ignored(cmd.Flags(), "policy", "pack", "no-tree-policies", "as", "as-group", "as-file", "authorizer", "data", "rego-namespace", "combine", "fail-on", "base", "require-complete")
 	cmd.Flags().StringVarP(&o.format, "output", "o", "text", "`FORMAT`: text, json, dot or mermaid")
 	return cmd
 }

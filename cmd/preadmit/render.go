@@ -36,6 +36,7 @@ notes on standard error.`,
 	o.addPolicyFlags(cmd.Flags())
 	o.addUserFlags(cmd.Flags())
 	o.addBaseFlag(cmd.Flags())
+	ignored(cmd.Flags(), "fail-on")
 	cmd.Flags().Lookup("base").Usage = "print only deployed objects that differ from git revision `REV`, as a diff"
 	cmd.Flags().StringVarP(&o.format, "output", "o", "yaml", "`FORMAT` of the objects: yaml or json")
 	cmd.Flags().BoolVar(&o.admitted, "admitted", false, "show how defaults and mutating policies would change each object, as a diff")
