@@ -248,3 +248,17 @@ func elements[T any](j *jsonWriter, s []T, value func(*T) any) {
 	}
 	j.text("]")
 }
+
+// WriteValue writes v as indented JSON, for commands other than check. As in reports,
+// characters that control a terminal or a runner are escaped.
+func WriteValue(w io.Writer, v any) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := w.Write(jsonSafe(b.Bytes()))
+	return err
+}

@@ -9,6 +9,8 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	flowcontrolv1beta3 "k8s.io/api/flowcontrol/v1beta3"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -147,4 +149,62 @@ func sameShape(a, b reflect.Type, seen map[[2]reflect.Type]bool) bool {
 	default:
 		return true
 	}
+}
+
+func eventsEvent(in *corev1.Event) *eventsv1.Event {
+	out := &eventsv1.Event{
+		TypeMeta: in.TypeMeta, ObjectMeta: in.ObjectMeta, EventTime: in.EventTime,
+		ReportingController: in.ReportingController, ReportingInstance: in.ReportingInstance,
+		Action: in.Action, Reason: in.Reason, Regarding: in.InvolvedObject, Related: in.Related, Note: in.Message, Type: in.Type,
+		DeprecatedSource: in.Source, DeprecatedFirstTimestamp: in.FirstTimestamp,
+		DeprecatedLastTimestamp: in.LastTimestamp, DeprecatedCount: in.Count,
+	}
+	if in.Series != nil {
+		out.Series = &eventsv1.EventSeries{Count: in.Series.Count, LastObservedTime: in.Series.LastObservedTime}
+	}
+	out.APIVersion = eventsv1.SchemeGroupVersion.String()
+	return out
+}
+
+func coreEvent(in *eventsv1.Event) *corev1.Event {
+	out := &corev1.Event{
+		TypeMeta: in.TypeMeta, ObjectMeta: in.ObjectMeta, EventTime: in.EventTime,
+		ReportingController: in.ReportingController, ReportingInstance: in.ReportingInstance,
+		Action: in.Action, Reason: in.Reason, InvolvedObject: in.Regarding, Related: in.Related, Message: in.Note, Type: in.Type,
+		Source: in.DeprecatedSource, FirstTimestamp: in.DeprecatedFirstTimestamp,
+		LastTimestamp: in.DeprecatedLastTimestamp, Count: in.DeprecatedCount,
+	}
+	if in.Series != nil {
+		out.Series = &corev1.EventSeries{Count: in.Series.Count, LastObservedTime: in.Series.LastObservedTime}
+	}
+	out.APIVersion = corev1.SchemeGroupVersion.String()
+	return out
+}
+
+// priorityLevel converts a PriorityLevelConfiguration between v1beta3 and v1.
+// They differ in the shares of a limited level: in v1beta3 zero means 30, and
+// an annotation marks a real zero.
+func priorityLevel(admitted map[string]any, apiVersion string) map[string]any {
+	const zeroMeant = flowcontrolv1beta3.PriorityLevelPreserveZeroConcurrencySharesKey
+	converted := unstructured.Unstructured{Object: runtime.DeepCopyJSON(admitted)}
+	converted.SetAPIVersion(apiVersion)
+	annotations := converted.GetAnnotations()
+	delete(annotations, zeroMeant)
+	limited, ok, _ := unstructured.NestedMap(converted.Object, "spec", "limited")
+	if shares, _ := limited["nominalConcurrencyShares"].(int64); ok && shares == 0 {
+		if apiVersion == flowcontrolv1beta3.SchemeGroupVersion.String() {
+			annotations = with(annotations, zeroMeant)
+		}
+		_ = unstructured.SetNestedField(converted.Object, int64(0), "spec", "limited", "nominalConcurrencyShares")
+	}
+	converted.SetAnnotations(annotations)
+	return converted.Object
+}
+
+func with(annotations map[string]string, key string) map[string]string {
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[key] = ""
+	return annotations
 }

@@ -13,6 +13,20 @@
 // package does not change those globals: a command that wants clean output must
 // redirect standard error while it renders. Other deprecated fields are replaced by
 // their successors before kustomize sees them.
+//
+// The files, in the order of a build:
+//
+//   - detect.go finds kustomizations; walk.go, file.go, ref.go and fsys.go read what they
+//     refer to, fetched.go what is not in the tree
+//   - build.go runs kustomize; accumulate.go and transform.go call its transformers so
+//     that overlays share their bases (bases.go), hidden.go keeps large schemas out,
+//     jsonpatch.go applies JSON patches to nodes
+//   - generator.go, plugin.go, helm.go and helmvalues.go: resources that a kustomization
+//     makes
+//   - tag.go marks each document's lines before the build, and mark.go keeps them;
+//     origin.go, layer.go, align.go, patch.go, target.go and replacement.go find the
+//     places of a field from them
+//   - explain.go words kustomize's errors without values
 package kustomize
 
 import (

@@ -2,7 +2,10 @@ package rego
 
 import (
 	"cmp"
+	"context"
 	"slices"
+
+	"github.com/open-policy-agent/opa/v1/ast"
 
 	"github.com/preadmit/preadmit/render"
 )
@@ -124,4 +127,78 @@ func isGuard(path []string) bool {
 		return path[0] == "metadata" && (path[1] == "namespace" || path[1] == "name")
 	}
 	return false
+}
+
+// A Cause explains why a value is in a query's answer.
+type Cause struct {
+	Fields []Field   // the places of the input that it depends on, the likeliest first
+	Rule   *ast.Rule // the first definition that yields the value; nil if unknown
+}
+
+// Causes evaluates the query again and returns the cause of each of the values,
+// elements of its set. A value that isn't in the answer, or doesn't depend on the
+// input, has no fields.
+func (q *Query) Causes(ctx context.Context, in Question, values []ast.Value) ([]Cause, error) {
+	o := in.origins()
+	in.Input, in.Print = o.input, nil
+	t := q.tracer(o, values)
+	if !q.trace(ctx, &in, t) {
+		t = q.tracer(o, values)
+		_, _, err := q.run(ctx, in, newBound(ctx, q.program.time), setup{cache: noCache{}, tracer: t})
+		if err != nil && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+	causes := make([]Cause, len(values))
+	for i, reads := range t.found {
+		causes[i] = Cause{fields(reads, o.about()), t.from[i]}
+	}
+	return causes, nil
+}
+
+func (q *Query) tracer(o *origins, values []ast.Value) *tracer {
+	t := newTracer(o, values)
+	t.rules = &q.program.seen
+	return t
+}
+
+// maxLiterals bounds the texts of a definition.
+const maxLiterals = 20
+
+// Literals returns the texts in a rule's body, except names of fields and parts of
+// messages, the last first: rules select objects before they test them.
+func Literals(b ast.Body) []string {
+	var found []string
+	var look func(*ast.Term) bool
+	walk := func(terms []*ast.Term) {
+		if len(terms) > 0 && terms[0].Equal(ast.NewTerm(ast.Sprintf.Ref())) {
+			return
+		}
+		for _, t := range terms {
+			ast.WalkTerms(t, look)
+		}
+	}
+	look = func(t *ast.Term) bool {
+		switch v := t.Value.(type) {
+		case ast.Ref:
+			return true
+		case ast.Call:
+			walk(v)
+			return true
+		case ast.String:
+			if len(v) > 1 && !slices.Contains(found, string(v)) {
+				found = append(found, string(v))
+			}
+		}
+		return false
+	}
+	for _, x := range slices.Backward(b) {
+		switch terms := x.Terms.(type) {
+		case *ast.Term:
+			ast.WalkTerms(terms, look)
+		case []*ast.Term:
+			walk(terms)
+		}
+	}
+	return found[:min(len(found), maxLiterals)]
 }

@@ -7,6 +7,19 @@
 // outside: one that calls a built-in function which connects somewhere, reads the
 // environment, or answers differently from run to run does not compile. Each
 // evaluation is bounded in time and in memory.
+//
+// The files:
+//
+//   - parse.go, compile.go, error.go: from texts to a [Program]; capabilities.go lists the
+//     built-in functions, guard*.go estimate what they allocate, clock.go and external.go
+//     replace some
+//   - ask.go answers a question: by plan.go, machine.go and machinewalk.go, which evaluate
+//     most rules several times faster than OPA, else by OPA; bound.go limits both,
+//     results.go keeps results of functions, open.go notes reads of unknown places
+//   - blame.go finds the places of the input that a violation depends on: trace.go watches
+//     an evaluation, origin.go follows values to the input, resolve.go, difference.go and
+//     succeed.go say what an expression read, hint.go what a violation names itself
+//   - cover.go counts branches; value.go converts values; secret.go hides some
 package rego
 
 import (
