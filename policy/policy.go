@@ -10,6 +10,18 @@
 // compare.go, reapply.go and prune.go handle a change from a base,
 // explanation.go the steps of a decision, history.go the fields that mutators
 // set, suppress.go the failures that people accept.
+//
+// The files, besides:
+//
+//   - chain.go evaluates requests; locate.go, literals.go and defaulted.go find the places
+//     of a result, memo.go reuses results of equal objects, watch.go limits and times steps
+//   - result.go, fingerprint.go: a result and its identity; passes.go, compact.go: many of
+//     them in little memory
+//   - cluster.go: the objects that policies look up; missing.go: those that are not there
+//   - variant.go, undeployed.go, gitops.go, encrypted.go: objects that only some
+//     installations have, that are not deployed any more, or that nobody can read
+//   - ruleuse.go, unmatched.go, finding.go: what a run shows about its policies
+//   - coverage.go, mutant.go: what tests show about them
 package policy
 
 import (

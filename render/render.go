@@ -7,6 +7,21 @@
 // could not be rendered. The root package holds these types, finds sources
 // ([Graph.Discover]) and reads plain YAML ([Parse]); each child package renders
 // one kind of source. Rendering opens no connection and runs no program.
+//
+// The files:
+//
+//   - walk.go, shape.go, units.go, selection.go: which files and directories are sources
+//   - graph.go renders the sources; follow.go, gitops.go and overlay.go follow objects of
+//     GitOps controllers to further ones, holder.go finds objects inside of objects
+//   - manifests.go and yaml.go read files: split.go divides them, yamlblock.go, json.go
+//     and the YAML library make nodes, decode.go and scalar.go values, tree.go and
+//     source.go their places
+//   - object.go, provenance.go, positions.go, textspan.go: objects and where their fields
+//     are written; documents.go: what became of each document
+//   - variant.go renders charts as they would be on other clusters
+//   - remote.go: sources that are not in the tree
+//   - share.go, forget.go: memory of large runs
+//   - error.go, objectcheck.go, placeholder.go: errors with their places
 package render
 
 import (

@@ -4,6 +4,13 @@
 // The package draws the screen and handles input. Everything else is done by
 // its [Host], which cmd implements: rendering objects, explaining results,
 // reading and writing files, and opening the editor.
+//
+// model.go holds the screen, update.go changes it and view.go draws it, without changing
+// it. session.go is what the screen shares with plain.go, the dialogue: the results and
+// the decisions (decide.go). arrange.go, filter.go and list.go are the list, panes.go and
+// fetch.go the previews, form.go and field.go the input, graph.go the units. keys.go lists
+// the keys and their actions (actions.go), which palette.go offers by name and settings.go
+// changes.
 package tui
 
 import (

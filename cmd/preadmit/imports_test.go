@@ -1,9 +1,14 @@
 package main
 
 import (
+	"go/parser"
+	"go/token"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -120,4 +125,40 @@ func room(name string) int {
 		}
 	}
 	return -1
+}
+
+// TestChapters holds that the comment of a package with many files says what some of
+// them are for, and names no file that is not there.
+func TestChapters(t *testing.T) {
+	t.Parallel()
+	const many = 12
+	named := regexp.MustCompile(`(?:^|[^/\w*])([a-z0-9_*]+\.go)\b`)
+	dirs := map[string][]string{}
+	for _, room := range rooms {
+		rendertest.OK(t, fs.WalkDir(os.DirFS("../.."), room, func(file string, d fs.DirEntry, err error) error {
+			if err == nil && d.Name() == "testdata" {
+				return fs.SkipDir
+			}
+			if strings.HasSuffix(file, ".go") && !strings.HasSuffix(file, "_test.go") {
+				dirs[path.Dir(file)] = append(dirs[path.Dir(file)], path.Base(file))
+			}
+			return err
+		}))
+	}
+	for dir, files := range dirs {
+		told := false
+		for _, file := range files {
+			parsed, err := parser.ParseFile(token.NewFileSet(), path.Join("../..", dir, file), nil, parser.PackageClauseOnly|parser.ParseComments)
+			rendertest.OK(t, err)
+			for _, m := range named.FindAllStringSubmatch(parsed.Doc.Text(), -1) {
+				told = true
+				if !slices.ContainsFunc(files, func(f string) bool { ok, _ := path.Match(m[1], f); return ok }) {
+					t.Errorf("%s: the package's comment names %s, which is not there", dir, m[1])
+				}
+			}
+		}
+		if len(files) > many && !told {
+			t.Errorf("%s has %d files, and its comment names none", dir, len(files))
+		}
+	}
 }

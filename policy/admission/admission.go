@@ -7,7 +7,7 @@
 // [Mutating.Mutate] and then [Engine.Validate] for each request.
 //
 // Policies are decoded and compiled as the API server of the given version does
-// when they are created (decode.go, compile.go), matched (match.go) and
+// when they are created (decode.go, compile.go), matched (package match) and
 // evaluated with its cost limits (run.go). invoke.go evaluates mutations,
 // patch.go applies them. If a result depends on something that only a live
 // cluster knows, it is Unknown.

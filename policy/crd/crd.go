@@ -6,7 +6,7 @@
 // context. The chain calls [Engine.Validate] with each completed request.
 //
 // A definition is validated by the API server's own code
-// (definition.go, written.go), with the CEL environment of the wanted version
+// (definition.go), with the CEL environment of the wanted version
 // (gate.go). A custom resource is validated in the order of its strategy in
 // k8s.io/apiextensions-apiserver/pkg/registry/customresource: unknown
 // fields, metadata, schema, embedded objects, list types (custom.go), then

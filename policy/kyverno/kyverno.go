@@ -8,7 +8,7 @@
 //
 // Package kyvernodoc reads and checks the policies, and decides which requests
 // they apply to. Here engine.go evaluates a request by the policies and rule.go
-// by one rule. context.go and entry.go build the data of JMESPath, variables.go
+// by one rule. context.go and contextentry.go build the data of JMESPath, variables.go
 // substitutes {{ }}, and each kind of rule has a file: validate.go, mutate.go,
 // generate.go, verifyimages.go. fields.go finds the fields of the object that
 // made a rule fail, and explain*.go describe the evaluation.

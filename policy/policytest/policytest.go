@@ -7,6 +7,10 @@
 // tool does for which the suites were written. Files that can't be read or
 // found, and policies that can't be run, are errors of the suite or of the
 // case, and such a case never passes.
+//
+// run.go lists the formats; kyverno*.go, gator*.go and kaptest*.go are one each. decode.go
+// and files.go read suites, mutate.go runs tests with changed policies, write*.go write
+// tests.
 package policytest
 
 import (

@@ -12,6 +12,12 @@
 // [Validator] is the policy.Validator of the built-in kinds. It reports fields
 // that the server's strict decoding refuses (unknown.go), and its validation,
 // which package kindcheck reproduces.
+//
+// table.go reads kinds.tsv, removed.go and deprecated.go know the other versions;
+// openapi.go, resolve.go and merge.go serve the schemas. admit.go completes an object:
+// decode.go, shape.go and form.go convert it to and from Go's types, plan.go applies
+// defaults, convert.go and older.go make other versions and releases of it, hpa.go the
+// annotations of autoscalers. crd.go and crd_schema.go do so for custom resources.
 package schema
 
 import (

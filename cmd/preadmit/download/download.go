@@ -7,7 +7,7 @@
 // (helm.go), or cloned with git (git.go). Then they are verified and written (download.go).
 // progress.go draws progress bars.
 //
-// This package is the only importer of render/fetch, and the command's file fetch.go is its only
+// This package is the only importer of render/fetch, and cmd/preadmit/fetch.go is its only
 // importer, so no other command can use the network.
 package download
 

@@ -13,6 +13,11 @@
 //
 // The parent runs before package main and its libraries are initialized, because
 // that takes several times as long as everything that the parent does.
+//
+// parent.go runs children (process*.go) until one ends well, service.go those that answer.
+// frame.go is what they exchange, order.go what a child is told to leave out, progress.go
+// what it reports. spool.go and file.go hold its output back, allowed.go names the files
+// that it may have written, terminal_*.go are about the screen.
 package supervise
 
 import (

@@ -11,6 +11,10 @@
 // the first element that decides a quantifier; this interpreter continues, so
 // that all elements at fault are named. The package does not depend on admission:
 // it works for CEL over any JSON.
+//
+// compile.go makes code of an AST; eval.go, call.go, loops.go and macros.go run it on the
+// values of value.go, with the places of place.go. blame.go, operators.go and search.go
+// find the culprits, summary.go the likeliest ones, steps.go lists the parts.
 package explain
 
 import (

@@ -5,6 +5,12 @@
 // The input is an expression ([Compile]) and a JSON value, or a [Scope] that loads the
 // value on demand. [Expression.Search] returns the expression's value, and
 // [Expression.Trace] also the places in the data that it was taken from.
+//
+// lex.go and parse.go make the nodes of node.go, and search.go evaluates them. table.go
+// lists the functions: standard.go, arithmetic.go, text.go, regex.go, clock.go, objects.go,
+// order.go, encoding.go, yaml.go, image.go and random.go have their code, function.go their
+// arguments. place.go finds the places of a value, reads.go what an expression reads,
+// parted.go the results for parts of a list; check.go finds errors without data.
 package jmespath
 
 import "time"
