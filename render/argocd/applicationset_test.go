@@ -97,11 +97,11 @@ func (r *generatorRow) asGit(t *testing.T, g *generation) bool {
 		if call.Pattern == "" {
 			continue
 		}
-		re, err := g.fileGlob(call.Pattern)
+		match, err := g.fileGlob(render.Repository{}, call.Pattern)
 		rendertest.OK(t, err)
 		for _, other := range r.Repo {
 			for name := range other.Files {
-				if _, found := call.Files[name]; found != re.MatchString(name) {
+				if _, found := call.Files[name]; found != match(name) {
 					return false
 				}
 			}

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bmatcuk/doublestar/v4"
+
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/internal/gotemplate"
 )
@@ -132,22 +134,22 @@ func (g *generation) files(gen *gitGenerator, repo render.Repository, pointer st
 	if err != nil {
 		return nil, g.errorAt(pointer, err)
 	}
-	var with, without []*regexp.Regexp
+	var with, without []func(name string) bool
 	for i, p := range gen.Files {
-		re, err := g.fileGlob(p.Path)
+		match, err := g.fileGlob(repo, p.Path)
 		if err != nil {
 			return nil, g.errorAt(pointer+render.Pointer("files", i, "path"), err)
 		}
 		if p.Exclude {
-			without = append(without, re)
+			without = append(without, match)
 		} else {
-			with = append(with, re)
+			with = append(with, match)
 		}
 	}
 	var params []*paramSet
 	for _, name := range all {
-		match := func(re *regexp.Regexp) bool { return re.MatchString(name) }
-		if !slices.ContainsFunc(with, match) || slices.ContainsFunc(without, match) {
+		matches := func(match func(string) bool) bool { return match(name) }
+		if !slices.ContainsFunc(with, matches) || slices.ContainsFunc(without, matches) {
 			continue
 		}
 		more, err := g.file(gen, repo, name)
@@ -275,61 +277,75 @@ const (
 // fileGlob compiles a pattern for files: with git's rules for paths on its
 // command line or, if Argo CD's parameters select that, with a * that stays
 // within a directory.
-func (g *generation) fileGlob(pattern string) (*regexp.Regexp, error) {
+func (g *generation) fileGlob(repo render.Repository, pattern string) (func(name string) bool, error) {
+	if setting(g.world, g.namespace, "argocd-cmd-params-cm", "applicationsetcontroller.enable.new.git.file.globbing") == "true" {
+		return globstar(repo, pattern)
+	}
 	if path.IsAbs(pattern) || !fs.ValidPath(path.Clean(pattern)) {
 		return nil, errors.New("path leads out of the repository")
 	}
-	if setting(g.world, g.namespace, "argocd-cmd-params-cm", "applicationsetcontroller.enable.new.git.file.globbing") == "true" {
-		return globstar(path.Clean(pattern))
+	if strings.HasPrefix(pattern, ":") {
+		return nil, errors.New("path begins with a colon, which git reads as a special pattern that preadmit doesn't know")
 	}
-	expr, err := globExpr(strings.TrimSuffix(path.Clean(pattern), "/"), ".*", ".")
+	if path.Clean(pattern) == "." {
+		return func(string) bool { return true }, nil
+	}
+	expr, err := globExpr(path.Clean(pattern))
 	if err != nil {
 		return nil, err
 	}
-	below := ""
 	if !strings.ContainsAny(pattern, `*?[\`) {
-		below = "(?:/.*)?" // a directory matches everything below it
+		expr += "(?:/.*)?" // a directory matches everything below it
 	}
-	return regexp.Compile("^(?s:" + expr + below + ")$")
+	re, err := regexp.Compile("^(?s:" + expr + ")$")
+	if err != nil {
+		return nil, errPattern
+	}
+	return re.MatchString, nil
 }
 
-// globstar compiles a pattern in which ** matches any directories.
-func globstar(pattern string) (*regexp.Regexp, error) {
-	var b strings.Builder
-	for i, part := range strings.Split(pattern, "/") {
-		if part == "**" {
-			b.WriteString(`(?:[^/]+/)*`)
-			continue
-		}
-		expr, err := globExpr(part, "[^/]*", "[^/]")
-		if err != nil {
-			return nil, err
-		}
-		if i > 0 && !strings.HasSuffix(b.String(), `/)*`) {
-			b.WriteByte('/')
-		}
-		b.WriteString(expr)
+// globstar compiles a pattern in which ** matches any directories. Argo CD reads all that it
+// matches, and fails at a directory.
+func globstar(repo render.Repository, pattern string) (func(name string) bool, error) {
+	names, err := matching(repo, path.Clean(strings.TrimLeft(pattern, "/")))
+	if err != nil {
+		return nil, err
 	}
-	expr := strings.TrimSuffix(b.String(), `(?:[^/]+/)*`)
-	if expr != b.String() {
-		expr += ".*"
+	for _, name := range names {
+		if info, err := fs.Stat(repo.FS, repo.Path(name)); err == nil && info.IsDir() {
+			return nil, fmt.Errorf("path matches the directory %s, which Argo CD can't read as a file", name)
+		}
 	}
-	return regexp.Compile("^(?s:" + expr + ")$")
+	return func(name string) bool { return slices.Contains(names, name) }, nil
+}
+
+// matching returns what a pattern matches in a repository, in the order of Argo CD.
+func matching(repo render.Repository, pattern string) ([]string, error) {
+	fsys, err := fs.Sub(repo.FS, repo.Path("."))
+	if err != nil {
+		return nil, err
+	}
+	if pattern == "." { // which doublestar doesn't know
+		return []string{"."}, nil
+	}
+	names, err := doublestar.Glob(fsys, pattern)
+	if err != nil {
+		return nil, errPattern
+	}
+	return names, nil
 }
 
 var errPattern = errors.New("is no valid pattern")
 
-// globExpr converts a pattern to a regular expression: many replaces *, one
-// replaces ?, and {a,b} becomes alternatives.
-func globExpr(pattern, many, one string) (string, error) {
+// globExpr converts a pattern of git to a regular expression.
+func globExpr(pattern string) (string, error) {
 	var b strings.Builder
-	depth := 0
 	for i := 0; i < len(pattern); i++ {
 		switch c := pattern[i]; {
 		case c == '*':
-			b.WriteString(many)
+			b.WriteString(".*")
 		case c == '?':
-			b.WriteString(one)
+			b.WriteString(".")
 		case c == '[':
 			end := strings.IndexByte(pattern[min(i+2, len(pattern)):], ']')
 			if end < 0 {
@@ -344,20 +360,9 @@ func globExpr(pattern, many, one string) (string, error) {
 		case c == '\\' && i+1 < len(pattern):
 			i++
 			b.WriteString(regexp.QuoteMeta(pattern[i : i+1]))
-		case c == '{' && one != ".":
-			depth++
-			b.WriteString("(?:")
-		case c == '}' && depth > 0:
-			depth--
-			b.WriteString(")")
-		case c == ',' && depth > 0:
-			b.WriteString("|")
 		default:
 			b.WriteString(regexp.QuoteMeta(pattern[i : i+1]))
 		}
-	}
-	if depth > 0 {
-		return "", errPattern
 	}
 	return b.String(), nil
 }

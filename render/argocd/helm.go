@@ -71,35 +71,38 @@ func (r *release) add(name string, values map[string]any) {
 	r.values = mergevalues.Merge(r.values, values)
 }
 
-// files finds the values files, in order.
+// files finds the values files, in order. A file that several entries name counts once: where it is
+// named without a pattern, else at the first one.
 func (r *release) files(options *helmOptions) {
-	var explicit []string
-	for _, entry := range options.ValueFiles {
-		if !isGlob(entry) {
-			explicit = append(explicit, entry)
+	type entry struct {
+		repo *located
+		name string
+		err  error
+	}
+	type file struct{ url, name string }
+	entries := make([]entry, len(options.ValueFiles))
+	explicit, seen := make(map[file]bool), make(map[file]bool)
+	for i, text := range options.ValueFiles {
+		e := &entries[i]
+		if e.repo, e.name, e.err = r.resolve(text); e.err == nil && !isGlob(e.name) {
+			explicit[file{e.repo.RepoURL, e.name}] = true
 		}
 	}
-	for i, entry := range options.ValueFiles {
-		pointer := render.Pointer("helm", "valueFiles", i)
-		repo, name, err := r.resolve(entry)
-		if err != nil {
-			r.fail(pointer, err)
+	for i, e := range entries {
+		names := []string{e.name}
+		if e.err == nil && isGlob(e.name) {
+			names, e.err = matching(e.repo.repo, e.name)
+		}
+		if e.err != nil {
+			r.fail(render.Pointer("helm", "valueFiles", i), e.err)
 			continue
 		}
-		names := []string{name}
-		if isGlob(entry) {
-			if names, err = r.glob(repo, name); err != nil {
-				r.fail(pointer, err)
-				continue
-			}
-			names = slices.DeleteFunc(names, func(n string) bool {
-				return slices.ContainsFunc(explicit, func(e string) bool {
-					other, found, err := r.resolve(e)
-					return err == nil && found == n && other.RepoURL == repo.RepoURL
-				})
-			})
-		}
-		r.include(repo, names, i, options)
+		r.include(e.repo, names, i, options, func(name string) bool {
+			f := file{e.repo.RepoURL, name}
+			skip := seen[f] || isGlob(e.name) && explicit[f]
+			seen[f] = seen[f] || !skip
+			return skip
+		})
 	}
 }
 
@@ -117,8 +120,8 @@ func noValues(entry string, names []string) error {
 	return fmt.Errorf("there is no values file %s", names[0])
 }
 
-// include adds values files of a repository.
-func (r *release) include(repo *located, names []string, i int, options *helmOptions) {
+// include adds values files of a repository, except those that skip returns true for.
+func (r *release) include(repo *located, names []string, i int, options *helmOptions, skip func(name string) bool) {
 	pointer := render.Pointer("helm", "valueFiles", i)
 	found := 0
 	for _, name := range names {
@@ -127,6 +130,9 @@ func (r *release) include(repo *located, names []string, i int, options *helmOpt
 			continue
 		}
 		found++
+		if skip(name) {
+			continue
+		}
 		if err := r.file(repo, file); err != nil {
 			r.fail(pointer, err)
 		}
@@ -209,25 +215,6 @@ func (r *release) fetchedFile(address string) (*located, string, error) {
 	}
 	l := &located{source: source{RepoURL: remote.URL}, app: r.app, pointer: r.pointer, repo: repo, dir: "."}
 	return l, entries[0].Name(), nil
-}
-
-// glob returns the files that a pattern matches, sorted.
-func (r *release) glob(repo *located, pattern string) ([]string, error) {
-	re, err := globstar(pattern)
-	if err != nil {
-		return nil, err
-	}
-	all, err := r.d.list(repo.repo, listing{repo.RepoURL, repo.TargetRevision, files})
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, name := range all {
-		if re.MatchString(name) {
-			names = append(names, name)
-		}
-	}
-	return names, nil
 }
 
 // inline adds the values written in the Application: an object, else a text.
