@@ -132,7 +132,7 @@ func (c *compiled) fill(params map[string]any) string {
 }
 
 func (e *engine) compileGo(text string) *compiled {
-	t, err := gotemplate.Parse(e.ctx, text, gotemplate.Options{Options: e.options})
+	t, err := gotemplate.Parse(e.ctx, text, gotemplate.Options{Options: e.options, Tpl: true})
 	if err != nil {
 		return &compiled{err: err}
 	}

@@ -21,6 +21,7 @@ const (
 	maxDepth = 100       // nested maps and lists in a function's result
 	maxSteps = 1_000_000 // loop iterations and function calls in one execution
 	maxCalls = 500       // nested calls of templates
+	maxTpls  = 3         // nested calls of tpl, as in Argo CD
 )
 
 // Options configure the parsing of a template.
@@ -28,6 +29,7 @@ type Options struct {
 	Options     []string // of text/template, such as "missingkey=error"
 	Left, Right string   // delimiters; "" is {{ and }}
 	Data        string   // name of a function that returns the parameters; "" for none
+	Tpl         bool     // the function tpl renders a text as a template
 }
 
 // A Template is parsed once and may be executed many times, by one goroutine at
@@ -41,6 +43,7 @@ type Template struct {
 	data  any // the parameters of the current execution
 	steps int
 	depth int // of nested template calls
+	tpls  int // nested calls of tpl
 }
 
 // Parse parses a template.
@@ -53,18 +56,52 @@ func Parse(ctx context.Context, text string, o Options) (*Template, error) {
 	if o.Data != "" {
 		fns[o.Data] = func() any { return t.data }
 	}
+	if o.Tpl {
+		fns["tpl"] = t.guard(t.tpl)
+	}
 	tree, err := template.New("").Delims(o.Left, o.Right).Funcs(fns).Option(o.Options...).Parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("template can't be parsed: %w", Brief(err))
 	}
 	t.tree = tree
+	t.prepare(tree, nil)
+	return t, nil
+}
+
+// prepare reads and changes the parsed templates, except known ones.
+func (t *Template) prepare(tree *template.Template, known []*parse.Tree) {
 	for _, defined := range tree.Templates() {
-		if defined.Tree != nil {
+		if defined.Tree != nil && !slices.Contains(known, defined.Tree) {
 			unsorted(defined.Root, false)
 			t.read(defined.Root)
 		}
 	}
-	return t, nil
+}
+
+// tpl renders a text with the templates that this one defines.
+func (t *Template) tpl(text string, params any) (string, error) {
+	if t.tpls++; t.tpls > maxTpls {
+		return "", fmt.Errorf("calls tpl to a depth of more than %d", maxTpls)
+	}
+	uses := t.Uses
+	defer func() { t.tpls, t.Uses = t.tpls-1, uses }()
+	tree, err := t.tree.Clone()
+	if err != nil {
+		return "", err
+	}
+	var known []*parse.Tree
+	for _, defined := range tree.Templates() {
+		known = append(known, defined.Tree)
+	}
+	if tree, err = tree.New("").Parse(text); err != nil {
+		return "", fmt.Errorf("tpl can't parse its text: %w", Brief(err))
+	}
+	t.prepare(tree, known)
+	out := &bounded{}
+	if err := tree.Execute(out, params); err != nil {
+		return "", Brief(err)
+	}
+	return strings.ReplaceAll(out.String(), "<no value>", ""), nil
 }
 
 // valid reports whether options are known to text/template, which panics at others.
@@ -140,7 +177,7 @@ func (t *Template) branch(n *parse.BranchNode) {
 
 // Execute renders the template with parameters.
 func (t *Template) Execute(params any) (string, error) {
-	t.steps, t.depth, t.data = 0, 0, params
+	t.steps, t.depth, t.tpls, t.data = 0, 0, 0, params
 	out := &bounded{}
 	if err := t.tree.Execute(out, params); err != nil {
 		return "", fmt.Errorf("template fails: %w", Brief(err))

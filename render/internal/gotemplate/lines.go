@@ -8,7 +8,7 @@ import (
 // Lines executes the template and returns, for each line of its output, the line of the template
 // that wrote the beginning. Both count from 0.
 func (t *Template) Lines(params any) ([]int, error) {
-	t.steps, t.depth, t.data = 0, 0, params
+	t.steps, t.depth, t.tpls, t.data = 0, 0, 0, params
 	w := &lineWriter{texts: make(map[*byte]int), lines: []int{0}}
 	for _, defined := range t.tree.Templates() {
 		if defined.Tree != nil {
