@@ -27,7 +27,7 @@ type applicationMeta struct {
 	Namespace   string            `json:"namespace,omitempty"`
 	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
-	Finalizers  []string          `json:"finalizers,omitempty"`
+	Finalizers  []string          `json:"finalizers,omitempty" patchStrategy:"merge"`
 }
 
 type applicationSpec struct {
@@ -134,15 +134,25 @@ type replicas struct {
 }
 
 type patch struct {
-	Path    string            `json:"path,omitempty"`
-	Patch   string            `json:"patch,omitempty"`
-	Target  map[string]string `json:"target,omitempty"`
-	Options map[string]bool   `json:"options,omitempty"`
+	Path    string          `json:"path,omitempty"`
+	Patch   string          `json:"patch,omitempty"`
+	Target  *patchTarget    `json:"target,omitempty"`
+	Options map[string]bool `json:"options,omitempty"`
+}
+
+type patchTarget struct {
+	Group              string `json:"group,omitempty"`
+	Version            string `json:"version,omitempty"`
+	Kind               string `json:"kind,omitempty"`
+	Name               string `json:"name,omitempty"`
+	Namespace          string `json:"namespace,omitempty"`
+	AnnotationSelector string `json:"annotationSelector,omitempty"`
+	LabelSelector      string `json:"labelSelector,omitempty"`
 }
 
 type directory struct {
 	Recurse bool           `json:"recurse,omitempty"`
-	Jsonnet jsonnetOptions `json:"jsonnet"`
+	Jsonnet jsonnetOptions `json:"jsonnet,omitzero"`
 	Exclude string         `json:"exclude,omitempty"`
 	Include string         `json:"include,omitempty"`
 }

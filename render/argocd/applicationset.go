@@ -3,6 +3,7 @@ package argocd
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
 	"github.com/preadmit/preadmit/render"
@@ -22,13 +24,12 @@ import (
 // An applicationSetSpec holds the fields of an ApplicationSet that Argo CD
 // reads.
 type applicationSetSpec struct {
-	GoTemplate           bool             `json:"goTemplate"`
-	GoTemplateOptions    []string         `json:"goTemplateOptions"`
-	Generators           []map[string]any `json:"generators"`
-	Template             appTemplate      `json:"template"`
-	TemplatePatch        string           `json:"templatePatch"`
-	ApplyNestedSelectors bool             `json:"applyNestedSelectors"`
-	SyncPolicy           struct {
+	GoTemplate        bool             `json:"goTemplate"`
+	GoTemplateOptions []string         `json:"goTemplateOptions"`
+	Generators        []map[string]any `json:"generators"`
+	Template          appTemplate      `json:"template"`
+	TemplatePatch     string           `json:"templatePatch"`
+	SyncPolicy        struct {
 		PreserveResourcesOnDeletion bool   `json:"preserveResourcesOnDeletion"`
 		ApplicationsSync            string `json:"applicationsSync"`
 	} `json:"syncPolicy"`
@@ -140,10 +141,15 @@ func (g *generation) application(b batch, p *paramSet) (*render.Object, error) {
 }
 
 // normalized returns an Application as Argo CD's types write it: without
-// unknown and without empty fields.
+// unknown and without empty fields. The case of names doesn't matter, since
+// Argo CD reads a patched Application with encoding/json.
 func normalized(tree map[string]any) (map[string]any, error) {
 	var app application
-	if err := decode(tree, &app); err != nil {
+	data, err := json.Marshal(tree)
+	if err == nil {
+		err = json.Unmarshal(data, &app)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("template makes no Application: %w", shapeError(err))
 	}
 	made, err := encode(app)
@@ -225,6 +231,9 @@ func (m *generated) deep(tree any, from, to string) (any, error) {
 	case map[string]any:
 		filled := make(map[string]any, len(v))
 		for _, key := range sortedKeys(v) {
+			if v[key] == nil {
+				continue // Argo CD drops it, also in valuesObject
+			}
 			name, _, err := m.g.replace(key, m.params.values)
 			if err != nil {
 				return nil, m.errorAt(from+render.Pointer(key), err)
@@ -262,9 +271,9 @@ func (m *generated) patch(app map[string]any) (map[string]any, error) {
 	if err != nil {
 		return nil, m.g.errorAt(pointer, err)
 	}
-	var patch map[string]any
-	if err := yaml.Unmarshal([]byte(text), &patch); err != nil {
-		return nil, m.g.errorAt(pointer, errors.New("templatePatch renders to something that is no YAML map"))
+	patch, err := patchOf(text)
+	if err != nil {
+		return nil, m.g.errorAt(pointer, err)
 	}
 	project := app["spec"].(map[string]any)["project"]
 	var merged map[string]any
@@ -283,6 +292,23 @@ func (m *generated) patch(app map[string]any) (map[string]any, error) {
 	}
 	m.note(app, merged, "", func(p string) []render.Origin { return m.patchPlaces(w, p) })
 	return merged, nil
+}
+
+// patchOf reads a rendered templatePatch: JSON if it begins with a brace, else YAML.
+func patchOf(text string) (patch map[string]any, err error) {
+	data := []byte(text)
+	if !strings.HasPrefix(strings.TrimSpace(text), "{") {
+		if data, err = yaml.YAMLToJSON(data); err != nil {
+			return nil, errors.New("templatePatch renders to something that is no YAML map")
+		}
+	}
+	if err := json.Unmarshal(data, &application{}); err != nil {
+		return nil, fmt.Errorf("templatePatch renders to something that is no Application: %w", err)
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &patch); err != nil {
+		return nil, errors.New("templatePatch renders to something that is no YAML map")
+	}
+	return patch, nil
 }
 
 // note records the places of the fields that a patch changed.

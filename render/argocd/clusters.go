@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/render"
@@ -103,12 +105,12 @@ func secretValue(o *render.Object, key string) string {
 }
 
 func (g *generation) clusters(gen *clusterGenerator, pointer string) ([]*paramSet, error) {
-	selector, err := newSelector(&gen.Selector)
+	selector, err := metav1.LabelSelectorAsSelector(&gen.Selector)
 	if err != nil {
-		return nil, g.errorAt(pointer+"/selector", err)
+		return nil, g.errorAt(pointer+"/selector", fmt.Errorf("selector is invalid: %w", err))
 	}
 	var params []*paramSet
-	local := len(selector) == 0
+	local := selector.Empty()
 	known := knownClusters(g.world)
 	if len(known) == 0 && !local {
 		e := g.errorAt(pointer+"/selector", errors.New("this generator selects clusters by label, and none is known here, so its Applications are not checked"))
@@ -118,7 +120,7 @@ func (g *generation) clusters(gen *clusterGenerator, pointer string) ([]*paramSe
 	}
 	for _, c := range known {
 		local = local && c.server != inClusterServer
-		if selector.matches(c.labels) {
+		if selector.Matches(labels.Set(c.labels)) {
 			p := g.clusterParams(c)
 			if err := g.addValues(p, gen.Values, pointer+"/values"); err != nil {
 				return nil, err
@@ -150,20 +152,28 @@ func flatList(params []*paramSet) *paramSet {
 	return flat
 }
 
+// ownAnnotations are the annotations of a cluster's Secret that Argo CD makes no parameters of.
+var ownAnnotations = []string{
+	"argocd.argoproj.io/refresh", "argocd.argoproj.io/refresh-timestamp", "argocd.argoproj.io/hydrate", "argocd.argoproj.io/hydrate-timestamp",
+	trackingID, "argocd.argoproj.io/installation-id", "kubectl.kubernetes.io/last-applied-configuration",
+}
+
 func (g *generation) clusterParams(c knownCluster) *paramSet {
 	values := map[string]any{"name": c.name, "nameNormalized": gotemplate.Normalize(c.name), "server": c.server, "project": c.project}
 	p := &paramSet{values: values}
+	annotations := maps.Clone(c.annotations)
+	maps.DeleteFunc(annotations, func(key, _ string) bool { return slices.Contains(ownAnnotations, key) })
 	if g.golang {
 		meta := make(map[string]any)
 		if len(c.annotations) > 0 {
-			meta["annotations"] = c.annotations
+			meta["annotations"] = annotations
 		}
 		if len(c.labels) > 0 {
 			meta["labels"] = c.labels
 		}
 		values["metadata"] = meta
 	} else {
-		for k, v := range c.annotations {
+		for k, v := range annotations {
 			values["metadata.annotations."+k] = v
 		}
 		for k, v := range c.labels {

@@ -3,7 +3,10 @@ package argocd
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"regexp"
 	"slices"
+	"strings"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,6 +34,7 @@ type generator struct {
 	Matrix      *combination          `json:"matrix"`
 	Merge       *combination          `json:"merge"`
 	Plugin      *outsideGenerator     `json:"plugin"`
+	OCI         *outsideGenerator     `json:"oci"`
 	Selector    *metav1.LabelSelector `json:"selector"`
 }
 
@@ -84,7 +88,7 @@ type appTemplate struct {
 
 // kinds are the kinds of generators, in the order in which Argo CD runs those
 // of an entry.
-var kinds = []string{"list", "clusters", "git", "scmProvider", "clusterDecisionResource", "pullRequest", "matrix", "merge", "plugin"}
+var kinds = []string{"list", "clusters", "git", "scmProvider", "clusterDecisionResource", "pullRequest", "matrix", "merge", "plugin", "oci"}
 
 // A generation generates the Applications of one ApplicationSet.
 type generation struct {
@@ -122,20 +126,24 @@ func (g *generation) transform(e entry, under *paramSet) ([]batch, error) {
 	if err := g.engine.ctx.Err(); err != nil {
 		return nil, err
 	}
-	if under != nil && len(under.values) > 0 {
-		value, err := g.interpolate(e, under)
-		if err != nil {
-			return nil, err
-		}
-		e.value = value
-	}
 	var typed generator
 	if err := decode(e.value, &typed); err != nil {
 		return nil, misshapen(g.set, e.pointer, err)
 	}
-	selector, err := newSelector(typed.Selector)
+	filter := typed.Selector // Argo CD fills no parameters into it
+	selector, err := newSelector(filter)
 	if err != nil {
 		return nil, g.errorAt(e.pointer+"/selector", err)
+	}
+	if under != nil && len(under.values) > 0 {
+		filled, err := g.deep(e.value, under.values, e.pointer)
+		if err != nil {
+			return nil, err
+		}
+		e.value, typed = filled.(map[string]any), generator{}
+		if err := decode(e.value, &typed); err != nil {
+			return nil, misshapen(g.set, e.pointer, err)
+		}
 	}
 	var batches []batch
 	for _, kind := range kinds {
@@ -151,7 +159,7 @@ func (g *generation) transform(e entry, under *paramSet) ([]batch, error) {
 			return nil, err
 		}
 		for _, p := range params {
-			if typed.Selector == nil || selector.matches(flatten(p.values)) {
+			if filter == nil || selector.matches(flatten(p.values)) {
 				b.params = append(b.params, p)
 			}
 		}
@@ -227,6 +235,8 @@ func (g *generator) template(kind string) appTemplate {
 		return g.Merge.Template
 	case "plugin":
 		return g.Plugin.Template
+	case "oci":
+		return g.OCI.Template
 	case "scmProvider":
 		return g.SCMProvider.Template
 	case "pullRequest":
@@ -235,41 +245,12 @@ func (g *generator) template(kind string) appTemplate {
 	return g.Decision.Template
 }
 
-// interpolate fills parameters into keys and values of a generator. Entries of its `values` that
-// name parameters which the generator itself makes are left to the generator.
-func (g *generation) interpolate(e entry, under *paramSet) (map[string]any, error) {
-	kept := make(map[string]any)
-	value := clone(e.value)
-	for _, kind := range kinds {
-		inner, _ := value[kind].(map[string]any)
-		values, _ := inner["values"].(map[string]any)
-		if len(values) == 0 {
-			continue
-		}
-		strict := g.engine
-		strict.options = append(slices.Clone(g.options), "missingkey=error")
-		strict.templates = make(map[string]*compiled)
-		for key, v := range values {
-			text, _ := v.(string)
-			if replaced, _, err := strict.replace(text, under.values); err == nil {
-				values[key] = replaced
-			}
-		}
-		kept[kind] = values
-		delete(inner, "values")
-	}
-	replaced, err := g.deep(value, under.values, e.pointer)
-	if err != nil {
-		return nil, err
-	}
-	value = replaced.(map[string]any)
-	for kind, values := range kept {
-		value[kind].(map[string]any)["values"] = values
-	}
-	return value, nil
-}
+// ownValues matches the pointer of a generator's `values`, which may also name the parameters that
+// the generator itself makes.
+var ownValues = regexp.MustCompile("/generators/[0-9]+/(clusters|git|scmProvider|clusterDecisionResource|pullRequest|plugin|oci)/values$")
 
-// deep fills parameters into each text of a tree.
+// deep fills the parameters of the previous generator of a matrix into the keys and values of a
+// generator.
 func (g *generation) deep(tree any, params map[string]any, pointer string) (any, error) {
 	switch v := tree.(type) {
 	case string:
@@ -288,8 +269,14 @@ func (g *generation) deep(tree any, params map[string]any, pointer string) (any,
 		}
 		return list, nil
 	case map[string]any:
+		if ownValues.MatchString(pointer) {
+			return g.resolve(v, params, pointer)
+		}
 		m := make(map[string]any, len(v))
 		for _, key := range sortedKeys(v) {
+			if v[key] == nil {
+				continue // Argo CD drops it, also in a list's elements
+			}
 			name, _, err := g.replace(key, params)
 			if err != nil {
 				return nil, g.errorAt(pointer+render.Pointer(key), err)
@@ -301,6 +288,28 @@ func (g *generation) deep(tree any, params map[string]any, pointer string) (any,
 		return m, nil
 	}
 	return tree, nil
+}
+
+// resolve fills parameters into a generator's `values`. Texts that name other parameters are left
+// to the generator.
+func (g *generation) resolve(values, params map[string]any, pointer string) (any, error) {
+	strict := g.engine
+	strict.options = append(slices.Clone(g.options), "missingkey=error")
+	strict.templates = make(map[string]*compiled)
+	resolved := maps.Clone(values)
+	for _, key := range sortedKeys(values) {
+		text, ok := values[key].(string)
+		if !ok {
+			continue
+		}
+		switch filled, _, err := strict.replace(text, params); {
+		case err == nil:
+			resolved[key] = filled
+		case !strings.Contains(err.Error(), "map has no entry for key") && !strings.Contains(err.Error(), "can't evaluate field"):
+			return nil, g.errorAt(pointer+render.Pointer(key), err)
+		}
+	}
+	return resolved, nil
 }
 
 // params makes the parameters of one generator of an entry.
@@ -493,22 +502,19 @@ func (g *generation) merge(m *combination, pointer string) ([]*paramSet, error) 
 	return params, nil
 }
 
-// children returns the generators of a matrix or merge. Selectors of generators
-// two levels deep apply only with applyNestedSelectors.
+// children returns the generators of a matrix or merge.
 func (g *generation) children(c *combination, pointer string) ([]entry, error) {
 	entries := make([]entry, len(c.Generators))
 	for i, value := range c.Generators {
 		entries[i] = entry{value, pointer + render.Pointer("generators", i)}
 		for _, kind := range []string{"matrix", "merge"} {
 			inner, _ := value[kind].(map[string]any)
+			delete(inner, "template") // Argo CD drops it before it fills in parameters
 			nested, _ := inner["generators"].([]any)
 			for j, n := range nested {
 				child, _ := n.(map[string]any)
 				if child["matrix"] != nil || child["merge"] != nil {
 					return nil, g.errorAt(entries[i].pointer+render.Pointer(kind, "generators", j), errors.New("a matrix or merge within another one can't hold a third"))
-				}
-				if !g.spec.ApplyNestedSelectors {
-					delete(child, "selector")
 				}
 			}
 		}

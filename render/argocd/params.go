@@ -111,45 +111,30 @@ func (g *generation) addValues(p *paramSet, values map[string]string, pointer st
 }
 
 // flatten flattens a tree to one level, with keys joined by dots and values as
-// texts.
+// texts. Empty maps and lists disappear.
 func flatten(tree map[string]any) map[string]string {
 	flat := make(map[string]string)
-	var walk func(prefix string, value any)
-	walk = func(prefix string, value any) {
+	var walk func(key string, value any)
+	walk = func(key string, value any) {
 		switch v := value.(type) {
 		case map[string]any:
 			for k, e := range v {
-				walk(prefix+"."+k, e)
-			}
-			if len(v) > 0 {
-				return
+				walk(key+"."+k, e)
 			}
 		case map[string]string:
 			for k, e := range v {
-				walk(prefix+"."+k, e)
-			}
-			if len(v) > 0 {
-				return
+				walk(key+"."+k, e)
 			}
 		case []any:
 			for i, e := range v {
-				walk(prefix+"."+strconv.Itoa(i), e)
+				walk(key+"."+strconv.Itoa(i), e)
 			}
-			if len(v) > 0 {
-				return
-			}
-		case []string:
-			for i, e := range v {
-				walk(prefix+"."+strconv.Itoa(i), e)
-			}
-			if len(v) > 0 {
-				return
-			}
+		default:
+			flat[key] = fmt.Sprint(value)
 		}
-		flat[strings.TrimPrefix(prefix, ".")] = fmt.Sprint(value)
 	}
 	for k, e := range tree {
-		walk("."+k, e)
+		walk(k, e)
 	}
 	return flat
 }
@@ -158,8 +143,8 @@ func flatten(tree map[string]any) map[string]string {
 func (g *generation) combine(a, b *paramSet) (*paramSet, error) {
 	joined := &paramSet{values: make(map[string]any), layers: slices.Concat(a.layers, b.layers)}
 	if g.golang {
-		joined.values = copyParams(a.values).(map[string]any)
-		return joined, merge(joined.values, copyParams(b.values).(map[string]any))
+		joined.values = copyParams(b.values).(map[string]any)
+		return joined, merge(joined.values, copyParams(a.values).(map[string]any))
 	}
 	for k, v := range a.values {
 		joined.values[k] = fmt.Sprint(v)
@@ -179,45 +164,24 @@ func (g *generation) override(a, b *paramSet) (*paramSet, error) {
 	joined := &paramSet{values: make(map[string]any), layers: slices.Concat(b.layers, a.layers)}
 	if g.golang {
 		joined.values = copyParams(a.values).(map[string]any)
-		return joined, merge(joined.values, copyParams(b.values).(map[string]any), mergo.WithOverride)
+		return joined, merge(joined.values, copyParams(b.values).(map[string]any))
 	}
-	for _, values := range []map[string]any{a.values, b.values} {
-		for k, v := range values {
-			joined.values[k] = fmt.Sprint(v)
-		}
-	}
+	maps.Copy(joined.values, a.values)
+	maps.Copy(joined.values, b.values)
 	return joined, nil
 }
 
 // merge merges maps with the library that Argo CD uses, since the library has its own notion of an
-// empty value. It converts a map of strings that is merged with another map, since the library
-// panics if their types differ.
-func merge(dst, src map[string]any, options ...func(*mergo.Config)) error {
-	for key, value := range src {
-		if _, ok := value.(map[string]any); !ok {
-			continue
-		}
-		if m, ok := dst[key].(map[string]string); ok {
-			dst[key] = loosen(m)
+// empty value. The library panics at a map that it merges into a map of texts; Argo CD then
+// generates nothing.
+func merge(dst, src map[string]any) error {
+	for _, key := range sortedKeys(src) {
+		_, texts := dst[key].(map[string]string)
+		if m, ok := src[key].(map[string]any); ok && texts && len(m) > 0 {
+			return fmt.Errorf("both generators set %s, one of them by its option values, which Argo CD can't merge", key)
 		}
 	}
-	for key, value := range dst {
-		if _, ok := value.(map[string]any); !ok {
-			continue
-		}
-		if m, ok := src[key].(map[string]string); ok {
-			src[key] = loosen(m)
-		}
-	}
-	return mergo.Merge(&dst, src, options...)
-}
-
-func loosen(m map[string]string) map[string]any {
-	loose := make(map[string]any, len(m))
-	for k, v := range m {
-		loose[k] = v
-	}
-	return loose
+	return mergo.Merge(&dst, src, mergo.WithOverride)
 }
 
 // mergeKey returns the key by which the sets of a merge are matched.
