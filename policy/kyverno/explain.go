@@ -235,9 +235,7 @@ func (r *ruleExplainer) exemptBy(e *exemption, n *tracedBlock) (exempt string) {
 		v := r.program.rule.Validate
 		switch {
 		case !concerned || byUser || e.block != nil && n == nil:
-		case n != nil && n.err != nil:
-			exempt = "the conditions of exception " + e.key() + " could not be evaluated"
-		case n != nil && !n.held, len(e.PodSecurity) > 0 && v != nil && v.PodSecurity != nil:
+		case n != nil && (n.err != nil || !n.held), len(e.PodSecurity) > 0 && v != nil && v.PodSecurity != nil:
 		default:
 			exempt = "exempt by exception " + e.key()
 		}

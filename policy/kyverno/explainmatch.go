@@ -147,7 +147,7 @@ func (m *matching) filter(f *kyvernodoc.Filter, excludes bool) {
 	}
 	ask(len(f.Names) > 0, at, few(f.Names, fits(t.Name())), pattern.AnyWildcard(f.Names, t.Name()), fmt.Sprintf("the name is %q", t.Name()))
 	ask(len(f.Namespaces) > 0, "/resources/namespaces", few(f.Namespaces, fits(t.Namespace())), pattern.AnyWildcard(f.Namespaces, t.Namespace()), namespaceText(t.Namespace()))
-	ask(len(f.Operations) > 0, "/resources/operations", strings.Join(f.Operations, ", "), slices.Contains(f.Operations, t.Operation), "the operation is "+t.Operation)
+	ask(len(f.Operations) > 0, "/resources/operations", strings.Join(f.Operations, ", "), f.NamesOperation(t), "the operation is "+t.Operation)
 	ask(len(f.Annotations) > 0, "/resources/annotations", pairs(f.Annotations), t.Annotated(f.Annotations), "the object has other annotations")
 	if f.Selector != nil {
 		ask(true, "/resources/selector", selectorText(f.Selector), f.Selector.Matches(t.StringMap("labels")), "the object "+labelsText(t.StringMap("labels")))
@@ -156,6 +156,9 @@ func (m *matching) filter(f *kyvernodoc.Filter, excludes bool) {
 		m.namespaces(f, name("/resources/namespaceSelector"))
 	}
 	m.users(f, name, excludes)
+	if excludes && f.ExcludesAll() {
+		m.add(name(""), f.Pointer, "everything", policy.Yes, "it has only an empty list of users")
+	}
 }
 
 func (m *matching) kind() string {
@@ -188,7 +191,7 @@ func labelsText(labels map[string]string) string {
 func (m *matching) namespaces(f *kyvernodoc.Filter, name string) {
 	at, s := f.Pointer+"/resources/namespaceSelector", f.NamespaceSelector
 	if m.target.Kind.Kind == "Namespace" {
-		m.add(name, at, selectorText(s), policy.No, "a Namespace is in no namespace")
+		m.add(name, at, selectorText(s), answer(f.Exempts), "a Namespace is in no namespace")
 		return
 	}
 	var labels map[string]string

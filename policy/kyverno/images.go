@@ -35,9 +35,12 @@ func (r *review) imagesOf(rule *Rule) (any, bool, error) {
 }
 
 // extract returns the images at the paths of the rule's extractors, or else at
-// the paths known for the kind.
+// the paths known for the kind. A DELETE has none.
 func (r *review) extract(rule *Rule) (map[string]any, error) {
-	object := r.subject()
+	object := r.object
+	if object == nil {
+		return nil, nil
+	}
 	found := &imageFinder{groups: map[string]any{}, search: &r.search}
 	if custom := rule.ImageExtractors[r.req.Kind.Kind]; custom != nil {
 		for _, x := range custom {

@@ -11,8 +11,11 @@ import (
 // evaluatePodSecurity checks the object's pod at the rule's level, less the
 // rule's exclusions. If exceptions exempt all violations, the rule is skipped.
 // The verdict is cached and reused for pods that are equal in all fields that
-// the checks read.
+// the checks read. A DELETE has no verdict.
 func (r *run) evaluatePodSecurity(exceptions []*exemption) *verdict {
+	if r.ignoresDelete() {
+		return nil
+	}
 	pod := r.review.podKey()
 	if len(exceptions) > 0 || r.review.trace != nil || pod == "" {
 		return r.checkPod(exceptions)
@@ -25,6 +28,13 @@ func (r *run) evaluatePodSecurity(exceptions []*exemption) *verdict {
 		}
 	}
 	return &v
+}
+
+// ignoresDelete reports whether the request is a DELETE and the rule checks podSecurity,
+// which Kyverno then leaves out.
+func (r *run) ignoresDelete() bool {
+	v := r.program.rule.Validate
+	return r.review.operation == opDelete && v != nil && v.PodSecurity != nil
 }
 
 // podVerdicts caches a rule's verdicts by pod. It is safe for concurrent use.

@@ -65,7 +65,10 @@ func (r *review) newRequest() map[string]any {
 		m = r.req.Fields(r.req.Version())
 		delete(m, "userInfo")
 	}
-	m["operation"], m["namespace"] = r.operation, r.req.Namespace
+	m["operation"] = r.operation
+	if r.engine.options.CLI {
+		m["namespace"] = r.req.Namespace
+	}
 	if r.object != nil {
 		m["object"] = floats(r.object)
 	}
@@ -84,7 +87,6 @@ func (r *review) newRequest() map[string]any {
 	if r.req.Kind == namespaceKind {
 		m["namespace"] = r.req.Name // as the API server sets it
 	}
-	m["name"] = r.req.Name
 	m["options"] = map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": optionsKinds[r.operation]}
 	return m
 }
@@ -102,5 +104,9 @@ func (r *review) addUser(m map[string]any) {
 	info["username"] = u.Username
 	m["userInfo"] = info
 	roles, clusterRoles := r.roles()
-	m["roles"], m["clusterRoles"] = policy.Anys(roles), policy.Anys(clusterRoles)
+	for name, names := range map[string][]string{"roles": roles, "clusterRoles": clusterRoles} {
+		if len(names) > 0 { // else Kyverno sets no such key
+			m[name] = policy.Anys(names)
+		}
+	}
 }

@@ -48,6 +48,7 @@ type reported struct {
 	origin          render.Span
 	warns, unscored bool // emitWarning; scored: "false"
 	selects         bool // the action may depend on labels of namespaces
+	enforces        bool // a validate rule of the policy has the action Enforce somewhere
 }
 
 func (e *Engine) newProgram(p *Policy, rule *Rule) *program {
@@ -160,6 +161,9 @@ func (r *run) admits(s *scope) (*verdict, []*exemption) {
 // exceptions returns a result if an exception covers the rule and the request.
 // Otherwise it returns the exceptions that cover some Pod Security controls.
 func (r *run) exceptions(s *scope) (*verdict, []*exemption) {
+	if r.ignoresDelete() {
+		return nil, nil
+	}
 	var whole, controls []*exemption
 	for _, e := range r.review.engine.exceptions {
 		if !e.Covers(r.program.policy, r.program.rule.Name) {
@@ -172,11 +176,7 @@ func (r *run) exceptions(s *scope) (*verdict, []*exemption) {
 		if !concerned || byUser { // an unknown user is not exempt
 			continue
 		}
-		held, _, err := e.block.holds(s)
-		if err != nil {
-			return broken("failed to evaluate the conditions of exception "+e.key(), err), nil
-		}
-		if !held {
+		if held, _, err := e.block.holds(s); !held || err != nil {
 			continue
 		}
 		if len(e.PodSecurity) > 0 && r.program.rule.Validate != nil && r.program.rule.Validate.PodSecurity != nil {
@@ -240,25 +240,39 @@ func (r *run) existing(v *verdict) *verdict {
 	if validate.Action != "" {
 		action = validate.Action
 	}
-	if rev.operation != opUpdate || action != kyvernodoc.ActionEnforce || !validate.AllowExisting || validate.PodSecurity != nil || validate.CEL != nil || validate.Manifests != nil {
+	if rev.operation != opUpdate || action != kyvernodoc.ActionEnforce || !validate.AllowExisting || validate.CEL != nil || validate.Manifests != nil {
+		return v
+	}
+	if r.program.rule.Source["preconditions"] != nil { // Kyverno fails to read them here, and compares nothing
 		return v
 	}
 	before := &run{review: rev.with(opCreate, rev.old, nil), program: r.program}
+	_, _, _ = rev.imagesOf(r.program.rule) // Kyverno keeps the images of the new object
+	before.review.images, before.review.imagesErr = rev.images, rev.imagesErr
+	before.review.imagesDone, before.review.imagesFor = true, rev.imagesFor
 	before.review.trace = nil
 	before.target = r.target.For(rev.old, opCreate)
-	if matched, _ := r.program.rule.Matches(before.target); !matched {
+	if matched, _ := r.program.rule.Matches(before.target.ByNobody()); !matched {
 		return v
 	}
-	s := before.review.scopeOf(r.program.rule, r.program.entries)
-	held, _, err := r.program.preconditions.holds(s)
-	if err != nil || !held {
-		return v
-	}
-	prior := r.program.clause.body(before, s, nil)
+	prior := before.violation(before.review.scopeOf(r.program.rule, r.program.entries))
 	if prior == nil || prior.status != StatusFail {
 		return v
 	}
 	return &verdict{status: StatusSkip, message: "skipping the rule evaluation as pre-existing violations are allowed"}
+}
+
+// violation evaluates the checks of an object that is on the cluster. Kyverno
+// regards exceptions from podSecurity only.
+func (r *run) violation(s *scope) *verdict {
+	if r.program.rule.Validate.PodSecurity == nil {
+		return r.program.clause.body(r, s, nil)
+	}
+	v, exempt := r.exceptions(s)
+	if v == nil {
+		v = r.evaluatePodSecurity(exempt)
+	}
+	return v
 }
 
 // response returns the response for a verdict. It is undecided if the verdict
@@ -293,6 +307,7 @@ func reportedOf(p *Policy, rule *Rule) reported {
 	if rule.Validate != nil {
 		overrides = slices.Concat(overrides, rule.Validate.Overrides)
 	}
+	t.enforces = rule.Validate != nil && p.Enforces()
 	t.selects = slices.ContainsFunc(overrides, func(o kyvernodoc.ActionOverride) bool { return o.NamespaceSelector != nil })
 	return t
 }

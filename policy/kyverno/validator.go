@@ -64,15 +64,18 @@ func withoutRoot(fields []string) []string {
 	return slices.DeleteFunc(slices.Clone(fields), func(f string) bool { return f == "" })
 }
 
-// action returns the action for a response. Kyverno denies the failures and
-// errors of an Enforce rule, unless the policy ignores errors.
+// action returns the action for a response. Kyverno denies the failures of an Enforce
+// rule, and the errors of all validate rules of a policy that has one, unless the policy
+// ignores errors.
 func (r *review) action(resp *Response, t *reported) policy.Action {
 	p := resp.Policy
 	var labels map[string]string
 	if t.selects {
 		labels = r.namespaceLabels()
 	}
-	switch enforced := p.ActionFor(resp.Rule, r.req.Namespace, labels) == kyvernodoc.ActionEnforce; {
+	enforced := p.ActionFor(resp.Rule, r.req.Namespace, labels) == kyvernodoc.ActionEnforce ||
+		resp.Status == StatusError && t.enforces && p.FailurePolicy != "Ignore"
+	switch {
 	case enforced && resp.Status == StatusError && p.FailurePolicy == "Ignore":
 		return policy.Warn
 	case enforced:

@@ -88,3 +88,13 @@ func (p *Policy) Strongest(rule *Rule) string {
 	}
 	return actionAudit
 }
+
+// Enforces reports whether any validate rule of the policy has the action Enforce in any
+// namespace. Kyverno then denies requests for which any of its rules is in error.
+func (p *Policy) Enforces() bool {
+	return p.Action == ActionEnforce || slices.ContainsFunc(p.Overrides, ActionOverride.enforces) || slices.ContainsFunc(p.Rules, func(r *Rule) bool {
+		return r.Validate != nil && (r.Validate.Action == ActionEnforce || slices.ContainsFunc(r.Validate.Overrides, ActionOverride.enforces))
+	})
+}
+
+func (a ActionOverride) enforces() bool { return a.Action == ActionEnforce }

@@ -20,8 +20,12 @@ func (c checker) blocks(r *Rule) {
 		c.block(r, r.Exclude, x.at("exclude"))
 	}
 	c.namesKinds(r)
-	if excludesAll(r) {
-		c.add(r.Pointer+"/exclude", "the rule excludes everything that it matches")
+	switch match, exclude := x.at("match"), x.at("exclude"); {
+	case !excludesAll(match, exclude):
+	case len(match.at("any").list()) > 0 == (len(exclude.at("any").list()) > 0):
+		c.add(exclude.pointer, "the rule excludes everything that it matches")
+	default:
+		c.add(exclude.pointer, "Kyverno refuses this exclude because only one of match and exclude has any: use any in both")
 	}
 }
 
@@ -249,44 +253,62 @@ func (r *Rule) deniesBeyondMetadata() bool {
 // maxPairs bounds the pairs of filters of match and exclude that are compared.
 const maxPairs = 100_000
 
-// excludesAll reports whether exclude obviously excludes all that match selects.
-func excludesAll(r *Rule) bool {
-	x := field{r.Source, ""}
-	match, exclude := x.at("match"), x.at("exclude")
-	if !exclude.isSet() || len(match.at("all").list())+len(exclude.at("all").list()) > 0 {
-		return false
-	}
+// excludesAll reports whether Kyverno refuses the rule because exclude obviously
+// excludes all that match selects. If only one of them has any, Kyverno compares the
+// fields beside any, which may all be missing.
+func excludesAll(match, exclude field) bool {
 	some, others := match.at("any").list(), exclude.at("any").list()
-	if len(some) > 0 && len(others) > 0 {
-		if len(some)*len(others) > maxPairs {
-			return false
-		}
-		return slices.ContainsFunc(some, func(a field) bool {
+	switch {
+	case len(match.at("all").list())+len(exclude.at("all").list()) > 0:
+		return false
+	case len(some) > 0 && len(others) > 0:
+		return len(some)*len(others) <= maxPairs && slices.ContainsFunc(some, func(a field) bool {
 			return slices.ContainsFunc(others, func(b field) bool { return reflect.DeepEqual(a.value, b.value) })
 		})
 	}
-	if len(some)+len(others) > 0 || len(r.Match.All) == 0 || len(r.Exclude.All) == 0 {
-		return false
-	}
-	return r.Exclude.All[0].covers(r.Match.All[0])
+	return !exclude.isBlank() && covers(exclude, match)
 }
 
-// covers reports whether f selects all that the other filter selects, as far as
-// Kyverno compares them: each list is contained, or empty.
-func (f *Filter) covers(other *Filter) bool {
-	for _, lists := range [][2][]string{
-		{f.Roles, other.Roles},
-		{f.ClusterRoles, other.ClusterRoles},
-		{f.Namespaces, other.Namespaces},
-		{f.Operations, other.Operations},
-	} {
-		if !coversList(lists[0], lists[1]) {
+// isBlank reports whether a match or exclude block has no fields.
+func (f field) isBlank() bool {
+	resources := f.at("resources")
+	return len(resources.keys()) == 0 && (len(f.keys()) == 0 || len(f.keys()) == 1 && resources.isSet())
+}
+
+// covers reports whether exclude selects all that match selects, as far as Kyverno
+// compares the fields beside any and all: each list is contained, or empty.
+func covers(exclude, match field) bool {
+	f, other := filter(exclude), filter(match)
+	if !coversList(f.Roles, other.Roles) || !coversList(f.ClusterRoles, other.ClusterRoles) || !coversList(f.Subjects, other.Subjects) {
+		return false
+	}
+	exclude, match = exclude.at("resources"), match.at("resources")
+	if name := exclude.text("name"); name != "" && !pattern.Wildcard(name, match.text("name")) {
+		return false
+	}
+	if names := exclude.texts("names"); len(names) > 0 {
+		return slices.ContainsFunc(match.texts("names"), func(name string) bool { return pattern.AnyWildcard(names, name) })
+	}
+	return coversList(f.Namespaces, other.Namespaces) && coversList(f.Kinds, other.Kinds) &&
+		f.Selector.covers(other.Selector) && f.NamespaceSelector.covers(other.NamespaceSelector) &&
+		reflect.DeepEqual(f.Annotations, other.Annotations)
+}
+
+func (s *Selector) covers(other *Selector) bool {
+	if s == nil || other == nil {
+		return s == other
+	}
+	for key, value := range other.MatchLabels {
+		if len(s.MatchLabels) > 0 && s.MatchLabels[key] != value {
 			return false
 		}
 	}
-	return coversList(f.Kinds, other.Kinds) && coversList(f.Subjects, other.Subjects) && f.coversNames(other) &&
-		reflect.DeepEqual(f.Selector, other.Selector) && reflect.DeepEqual(f.NamespaceSelector, other.NamespaceSelector) &&
-		reflect.DeepEqual(f.Annotations, other.Annotations)
+	for _, x := range other.MatchExpressions {
+		if len(s.MatchExpressions) > 0 && !slices.ContainsFunc(s.MatchExpressions, func(y SelectorRequirement) bool { return reflect.DeepEqual(x, y) }) {
+			return false
+		}
+	}
+	return (len(s.MatchLabels) == 0 || len(other.MatchLabels) > 0) && (len(s.MatchExpressions) == 0 || len(other.MatchExpressions) > 0)
 }
 
 func coversList[T comparable](list, other []T) bool {
@@ -294,11 +316,4 @@ func coversList[T comparable](list, other []T) bool {
 		return true
 	}
 	return len(other) > 0 && !slices.ContainsFunc(other, func(x T) bool { return !slices.Contains(list, x) })
-}
-
-func (f *Filter) coversNames(other *Filter) bool {
-	if len(f.Names) == 0 {
-		return true
-	}
-	return len(other.Names) > 0 && !slices.ContainsFunc(other.Names, func(name string) bool { return !pattern.AnyWildcard(f.Names, name) })
 }

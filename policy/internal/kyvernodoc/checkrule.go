@@ -131,11 +131,9 @@ func (c checker) cel(v *CEL, x field) {
 }
 
 func (c checker) namespacedOverrides(v *Validate, x field) {
-	at := x.at("failureActionOverrides").pointer
-	if !c.Cluster && len(v.Overrides) > 0 {
-		c.add(at, "only a ClusterPolicy has failureActionOverrides")
+	if c.Cluster { // Kyverno does not look at those of a Policy
+		c.overrides(v.Overrides, x.at("failureActionOverrides").pointer)
 	}
-	c.overrides(v.Overrides, at)
 }
 
 // pattern checks a pattern, which may have its labels in a pod's template.
@@ -174,7 +172,7 @@ func (c checker) foreachValidate(list field) {
 // for the pod are not.
 var (
 	containerControls = []string{"Capabilities", "Privileged Containers", "Host Ports", "/proc Mount Type", "Privilege Escalation"}
-	podControls       = []string{"Host Namespaces", "HostPath Volumes", "Sysctls", "AppArmor", "Volume Types"}
+	podControls       = []string{"Host Namespaces", "HostPath Volumes", "Sysctls", "Volume Types"}
 )
 
 // restrictedControls are the controls of level restricted that baseline does not have.
@@ -184,19 +182,23 @@ func (c checker) podSecurity(x field) {
 	if x.isSet() && x.text("level") == "" {
 		c.add(x.pointer, "podSecurity has no level")
 	}
-	level := x.text("level")
-	for _, x := range x.at("exclude").list() {
+	c.excludes(x.at("exclude"), x.text("level"))
+}
+
+// excludes checks the excluded controls of a level, or of an exception.
+func (f *faults) excludes(list field, level string) {
+	for _, x := range list.list() {
 		images, values := len(x.texts("images")) > 0, len(x.texts("values")) > 0
 		switch name := x.text("controlName"); {
 		case slices.Contains(containerControls, name) && !images:
-			c.add(x.pointer, "control %s is excluded for images", name)
+			f.add(x.pointer, "control %s is excluded for images", name)
 		case slices.Contains(podControls, name) && images:
-			c.add(x.at("images").pointer, "control %s is about the pod, not about images", name)
+			f.add(x.at("images").pointer, "control %s is about the pod, not about images", name)
 		case level == "baseline" && slices.Contains(restrictedControls, name):
-			c.add(x.at("controlName").pointer, "the level baseline has no control %s", name)
+			f.add(x.at("controlName").pointer, "the level baseline has no control %s", name)
 		}
 		if (x.text("restrictedField") != "") != values {
-			c.add(x.pointer, "restrictedField and values must be used together")
+			f.add(x.pointer, "restrictedField and values must be used together")
 		}
 	}
 }

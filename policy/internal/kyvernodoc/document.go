@@ -110,6 +110,8 @@ type Filter struct {
 	Roles             []string                  `kyverno:"roles"`
 	ClusterRoles      []string                  `kyverno:"clusterRoles"`
 	Subjects          []Subject                 `kyverno:"subjects"`
+	listsUsers        bool                      // one of the last three was given, if only as an empty list
+	Exempts           bool                      // of an exception, where Kyverno ignores operations, and namespaceSelector for a Namespace
 }
 
 // A Subject is a user, group or service account.

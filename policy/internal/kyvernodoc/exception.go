@@ -18,6 +18,9 @@ func readException(o *render.Object, f *faults) *Exception {
 	e := &Exception{Object: o, Name: o.GetName(), Namespace: cmp.Or(o.GetNamespace(), "default")}
 	r.decode(field{o.Object, ""}.at("spec"), e)
 	checkException(e, f)
+	for _, x := range e.Match.Filters() {
+		x.Exempts = true
+	}
 	return e
 }
 
@@ -26,6 +29,7 @@ func checkException(e *Exception, f *faults) {
 	if e.Background {
 		checkNoUser(e.Match, f)
 	}
+	f.excludes(field{e.Object.Object, ""}.at("spec", "podSecurity"), "")
 	for i, x := range e.Exceptions {
 		at := "/spec/exceptions" + render.Pointer(i)
 		if x.PolicyName == "" {

@@ -144,16 +144,22 @@ func (f *Filter) matches(t *Target) (matched, assumed bool) {
 }
 
 func (f *Filter) excludes(t *Target) (excluded, assumed bool) {
-	switch users := f.namesUsers(); {
-	case !f.NamesObjects() && !users, !f.namesObject(t):
+	switch {
+	case f.ExcludesAll():
+		return true, false
+	case !f.NamesObjects() && !f.namesUsers(), !f.namesObject(t):
 		return false, false
-	case !users:
+	case !f.namesUsers():
 		return true, false
 	case !t.UserKnown:
 		return false, true
 	}
 	return f.namesUser(t), false
 }
+
+// ExcludesAll reports whether the filter has nothing but empty lists of users. In an
+// exclude block Kyverno then excludes everything.
+func (f *Filter) ExcludesAll() bool { return f.listsUsers && !f.NamesObjects() && !f.namesUsers() }
 
 func (f *Filter) namesUsers() bool { return len(f.Roles)+len(f.ClusterRoles)+len(f.Subjects) > 0 }
 
@@ -166,7 +172,7 @@ func (f *Filter) NamesObjects() bool {
 // namesObject compares names, kinds and other fields. Cheap and selective comparisons
 // come first.
 func (f *Filter) namesObject(t *Target) bool {
-	if len(f.Kinds) > 0 && !f.NamesKind(t) || len(f.Operations) > 0 && !slices.Contains(f.Operations, t.Operation) {
+	if len(f.Kinds) > 0 && !f.NamesKind(t) || len(f.Operations) > 0 && !f.NamesOperation(t) {
 		return false
 	}
 	if len(f.Names) > 0 && !pattern.AnyWildcard(f.Names, t.Name()) || len(f.Namespaces) > 0 && !pattern.AnyWildcard(f.Namespaces, t.Namespace()) {
@@ -178,7 +184,13 @@ func (f *Filter) namesObject(t *Target) bool {
 	if f.Selector != nil && !f.Selector.Matches(t.StringMap("labels")) {
 		return false
 	}
-	return f.NamespaceSelector == nil || t.Kind.Kind != "Namespace" && f.NamespaceSelector.Matches(t.LabelsOfNamespace())
+	switch {
+	case f.NamespaceSelector == nil:
+		return true
+	case t.Kind.Kind == "Namespace":
+		return f.Exempts
+	}
+	return f.NamespaceSelector.Matches(t.LabelsOfNamespace())
 }
 
 // LabelsOfNamespace returns the labels of the object's namespace; nil: none.
@@ -209,6 +221,9 @@ func anyPair(key, value string, actual map[string]string) bool {
 	}
 	return false
 }
+
+// NamesOperation reports whether one of the filter's operations is that of the request.
+func (f *Filter) NamesOperation(t *Target) bool { return f.Exempts || slices.Contains(f.Operations, t.Operation) }
 
 // NamesKind reports whether one of the filter's kinds is that of the request.
 func (f *Filter) NamesKind(t *Target) bool {
@@ -342,3 +357,12 @@ func (t *Target) For(object map[string]any, operation string) *Target {
 	n.Object, n.Operation = object, operation
 	return &n
 }
+
+// ByNobody returns the same request of a user that no policy names.
+func (t *Target) ByNobody() *Target {
+	n := *t
+	n.UserKnown, n.User, n.Roles, n.ClusterRoles = true, nobody, []string{"kyverno:invalidrole"}, []string{"kyverno:invalidrole"}
+	return &n
+}
+
+var nobody = &policy.UserInfo{Username: "kyverno:kyverno-invalid-controller", UID: "kyverno:invaliduid", Groups: []string{"kyverno:invalidgroup"}}

@@ -18,7 +18,7 @@ func match(x field) *Match {
 		m.All = append(m.All, filter(x))
 	}
 	if len(m.Any) == 0 && len(m.All) == 0 {
-		if f := filter(x); f.NamesObjects() || f.namesUsers() {
+		if f := filter(x); f.NamesObjects() || f.listsUsers {
 			m.All = []*Filter{f}
 		}
 	}
@@ -29,6 +29,7 @@ func filter(x field) *Filter {
 	f := &Filter{}
 	reader{}.decode(x, f)
 	f.sort()
+	f.listsUsers = x.at("roles").isSet() || x.at("clusterRoles").isSet() || x.at("subjects").isSet()
 	if name := x.at("resources").text("name"); name != "" {
 		f.both = len(f.Names) > 0
 		f.Names = append(f.Names, name)

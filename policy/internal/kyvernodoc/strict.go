@@ -105,10 +105,17 @@ func Invalid(o *render.Object, at render.Span, message string) *render.Error {
 	return &render.Error{Span: at, Rule: ruleInvalid, Err: err}
 }
 
-// check compares a value with the shape. A null counts as missing.
+// check compares a value with the shape. A null counts as missing, except in a list.
 func (s *shape) check(value any, pointer string, f *faults) {
+	if value != nil {
+		s.checkItem(value, pointer, f)
+	}
+}
+
+// checkItem compares a value that may not be null with the shape.
+func (s *shape) checkItem(value any, pointer string, f *faults) {
 	s = s.resolved()
-	if value == nil || s.kind == "" {
+	if s.kind == "" {
 		return
 	}
 	if !s.is(value) {
@@ -121,7 +128,7 @@ func (s *shape) check(value any, pointer string, f *faults) {
 	case []any:
 		for i, item := range v {
 			if s.items != nil {
-				s.items.check(item, pointer+"/"+strconv.Itoa(i), f)
+				s.items.checkItem(item, pointer+"/"+strconv.Itoa(i), f)
 			}
 		}
 	case string:
