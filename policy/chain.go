@@ -188,6 +188,10 @@ func (c Chain) review(ctx context.Context, req *Request) (results []Result, err 
 
 func (c Chain) reviewUnguarded(ctx context.Context, req *Request) ([]Result, error) {
 	asRendered := req.Subject()
+	others, err := c.clusterScoped(ctx, req)
+	if err != nil {
+		return nil, err
+	}
 	refused, admitted := c.admit(req)
 	req.memo.admitted(req)
 	h := req.memo.history()
@@ -201,7 +205,6 @@ func (c Chain) reviewUnguarded(ctx context.Context, req *Request) ([]Result, err
 		results = append(results, written...)
 	}
 	if admitted {
-		var err error
 		if mutations, err = c.mutate(ctx, req, h); err != nil {
 			return nil, err
 		}
@@ -212,6 +215,9 @@ func (c Chain) reviewUnguarded(ctx context.Context, req *Request) ([]Result, err
 				return nil, err
 			}
 			results = append(results, rs...)
+		}
+		if c.scopeUnknown(req) && !req.clusterScoped {
+			results = req.decideScope(results, others)
 		}
 	}
 	l := newLocator(req, h)
@@ -255,6 +261,9 @@ func (c Chain) admit(req *Request) (results []Result, admitted bool) {
 	req.Kind = subject.GroupVersionKind()
 	req.Resource = c.Kinds.Resource(req.Kind)
 	req.Name = subject.GetName()
+	if req.clusterScoped {
+		req.Resource.Namespaced = false
+	}
 	if req.Resource.Namespaced {
 		req.Namespace = subject.EffectiveNamespace()
 	}
@@ -275,6 +284,9 @@ func (c Chain) admit(req *Request) (results []Result, admitted bool) {
 			return decodeErrors(req, err), false
 		}
 		req.applied()
+	}
+	if c.scopeUnknown(req) {
+		req.place()
 	}
 	return nil, true
 }

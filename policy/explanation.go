@@ -169,6 +169,10 @@ func (c Chain) Explain(ctx context.Context, req Request, policy, rule string) (e
 func (c Chain) explainUnguarded(ctx context.Context, req Request, policy, rule string) ([]Explanation, error) {
 	var h history
 	asRendered := req.Subject()
+	others, err := c.clusterScoped(ctx, &req)
+	if err != nil {
+		return nil, err
+	}
 	results, admitted := c.admit(&req)
 	if !admitted {
 		for i := range results {
@@ -189,6 +193,9 @@ func (c Chain) explainUnguarded(ctx context.Context, req Request, policy, rule s
 			return nil, err
 		}
 		for i := range es {
+			if c.scopeUnknown(&req) {
+				es[i].decideScope(&req, others)
+			}
 			for k := range es[i].Results {
 				c.undecide(&es[i].Results[k], asRendered)
 			}

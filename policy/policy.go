@@ -13,7 +13,8 @@
 //
 // The files, besides:
 //
-//   - chain.go evaluates requests; locate.go, literals.go and defaulted.go find the places
+//   - chain.go evaluates requests, scope.go those whose kind may be namespaced or not;
+//     locate.go, literals.go and defaulted.go find the places
 //     of a result, memo.go reuses results of equal objects, watch.go limits and times steps
 //   - result.go, fingerprint.go: a result and its identity; passes.go, compact.go: many of
 //     them in little memory
@@ -65,6 +66,8 @@ type Request struct {
 	// Typed is a pointer to Admitted in its Go type, as defaulting made it. It is nil
 	// if there is none at hand, as after a mutation.
 	Typed any
+
+	clusterScoped bool // the kind is unknown and assumed to be cluster-scoped
 
 	buffer []Result
 	memo   *memo // shared with requests whose objects are equal; nil if there are none

@@ -223,7 +223,9 @@ func anyPair(key, value string, actual map[string]string) bool {
 }
 
 // NamesOperation reports whether one of the filter's operations is that of the request.
-func (f *Filter) NamesOperation(t *Target) bool { return f.Exempts || slices.Contains(f.Operations, t.Operation) }
+func (f *Filter) NamesOperation(t *Target) bool {
+	return f.Exempts || slices.Contains(f.Operations, t.Operation)
+}
 
 // NamesKind reports whether one of the filter's kinds is that of the request.
 func (f *Filter) NamesKind(t *Target) bool {

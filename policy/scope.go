@@ -1,0 +1,86 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// An object without a namespace, of a kind without a definition, may be cluster-scoped
+// or in the namespace of its unit. Such a request is evaluated both ways.
+
+// scopeUnknown reports whether a request is about such an object.
+func (c Chain) scopeUnknown(req *Request) bool {
+	o := req.Subject()
+	return o.GetNamespace() == "" && !c.Kinds.Resource(o.GroupVersionKind()).Known
+}
+
+// place puts the objects of an admitted request into its namespace, or into none if
+// its kind is assumed to be cluster-scoped. The API server does so for kinds it knows.
+func (r *Request) place() {
+	for _, held := range []map[string]any{r.Admitted, r.OldAdmitted} {
+		if held == nil {
+			continue
+		}
+		u := unstructured.Unstructured{Object: held}
+		if r.clusterScoped || u.GetNamespace() == "" {
+			u.SetNamespace(r.Namespace)
+		}
+	}
+}
+
+// clusterScoped returns the failures of a request if its kind is cluster-scoped. It
+// returns none if the scope is known.
+func (c Chain) clusterScoped(ctx context.Context, req *Request) ([]Result, error) {
+	if !c.scopeUnknown(req) || req.clusterScoped {
+		return nil, nil
+	}
+	other := *req
+	other.clusterScoped, other.memo, other.buffer = true, nil, nil
+	c.Passes = nil
+	results, err := c.reviewUnguarded(ctx, &other)
+	return slices.DeleteFunc(results, func(r Result) bool { return !r.fails() }), err
+}
+
+// fails reports whether the result is neither a pass nor a skip.
+func (r *Result) fails() bool { return r.Outcome != Pass && r.Outcome != Skip }
+
+// decideScope replaces the results of rules that fail or not depending on the scope
+// of the kind by undecided ones. The results are those in a namespace, and others the
+// failures without one.
+func (req *Request) decideScope(results, others []Result) []Result {
+	same := func(a, b *Result) bool {
+		return a.Engine == b.Engine && a.Policy == b.Policy && a.Rule == b.Rule
+	}
+	differs := func(r *Result) bool {
+		here := slices.ContainsFunc(results, func(x Result) bool { return same(&x, r) && x.fails() && x.Outcome == r.Outcome && x.Action == r.Action })
+		there := slices.ContainsFunc(others, func(x Result) bool { return same(&x, r) && x.Outcome == r.Outcome && x.Action == r.Action })
+		return here != there
+	}
+	var open []Result
+	for _, list := range [][]Result{results, others} {
+		for i := range list {
+			r := list[i]
+			if r.fails() && differs(&r) && !slices.ContainsFunc(open, func(x Result) bool { return same(&x, &r) }) {
+				r.Outcome, r.Fields, r.Origins = Unknown, nil, nil
+				r.Message = fmt.Sprintf("needs to know whether %s is namespaced: give its CustomResourceDefinition with --with", req.Kind.GroupKind())
+				open = append(open, r)
+			}
+		}
+	}
+	if len(open) == 0 {
+		return results
+	}
+	kept := slices.DeleteFunc(results, func(r Result) bool { return slices.ContainsFunc(open, func(x Result) bool { return same(&x, &r) }) })
+	return append(kept, open...)
+}
+
+// decideScope is Request.decideScope for the results of the explained rules.
+func (e *Explanation) decideScope(req *Request, others []Result) {
+	e.Results = req.decideScope(e.Results, slices.DeleteFunc(slices.Clone(others), func(o Result) bool {
+		return o.Engine != e.Engine || o.Policy != e.Policy ||
+			!slices.ContainsFunc(e.Rules, func(r Rule) bool { return r.Name == o.Rule }) && !slices.ContainsFunc(e.Results, func(r Result) bool { return r.Rule == o.Rule })
+	}))
+}
