@@ -70,7 +70,28 @@ func (r *review) evaluate(c *constraint) []Response {
 		return nil
 	case r.exemption.why != "":
 		return []Response{c.respond(r.exemption.outcome(), r.exemption.why)}
-	case c.template.native != nil:
+	case r.shares && c.inventory() == nil:
+		return r.shared(c)
+	}
+	return r.evaluateCode(c)
+}
+
+// shared evaluates a constraint's template, or returns its responses to an equal object of another
+// unit.
+func (r *review) shared(c *constraint) []Response {
+	if known, ok := r.request.Recall(c, r.object); ok {
+		return known.([]Response)
+	}
+	responses := r.evaluateCode(c)
+	if r.ctx.Err() == nil {
+		r.request.Remember(c, r.object, responses)
+	}
+	return responses
+}
+
+// evaluateCode evaluates a constraint's template.
+func (r *review) evaluateCode(c *constraint) []Response {
+	if c.template.native != nil {
 		return r.hide(c, r.evaluateNative(c))
 	}
 	return r.hide(c, r.evaluateRego(c))
@@ -129,7 +150,7 @@ func (r *review) question(c *constraint) rego.Question {
 		[2]*ast.Term{ast.StringTerm("parameters"), c.parameters},
 	)
 	q := rego.Question{Input: ast.NewTerm(input), Open: r.openPlaces(c.template.rego), Inside: r.insideReview()}
-	if c.template.rego.inventory != nil {
+	if c.inventory() != nil {
 		q.Data = r.engine.inventory.data(r)
 	}
 	if r.engine.options.Now != nil {
@@ -260,7 +281,7 @@ const inventoryAssumed = "data.inventory holds only the objects of the tree and 
 
 // assumed returns the assumptions of a result.
 func (r *review) assumed(c *constraint) []string {
-	if c.template.rego != nil && c.template.rego.inventory != nil && !r.engine.options.Written {
+	if c.inventory() != nil && !r.engine.options.Written {
 		return []string{inventoryAssumed}
 	}
 	return nil

@@ -20,6 +20,14 @@ type inventoryUse struct {
 	all   bool
 }
 
+// inventory returns the use that a constraint's template makes of data.inventory, or nil.
+func (c *constraint) inventory() *inventoryUse {
+	if c.template.rego == nil {
+		return nil
+	}
+	return c.template.rego.inventory
+}
+
 // add records a reference to data.inventory. A reference that names no kind may
 // read all kinds.
 func (i *inventoryUse) add(ref ast.Ref) {

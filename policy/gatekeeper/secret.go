@@ -19,7 +19,7 @@ func (r *review) secrets(c *constraint) rego.Secrets {
 	if r.secret() {
 		secrets = append(secrets, r.object, r.old)
 	}
-	if code := c.template.rego; code != nil && code.inventory != nil && (code.inventory.all || code.inventory.kinds["Secret"]) {
+	if use := c.inventory(); use != nil && (use.all || use.kinds["Secret"]) {
 		secrets = append(secrets, r.engine.inventory.secrets()...)
 	}
 	return secrets
