@@ -28,6 +28,7 @@ type Engine struct {
 	programs   map[*Rule]*program
 	conditions map[*Policy]*celProgram // webhookConfiguration.matchConditions
 	celEnvs    *celEnvs
+	candidates sync.Map          // by candidateKey: []candidate
 	held       sync.Map          // by *render.Object: the cluster's other objects as the API server holds them
 	listed     sync.Map          // by listing: the cluster's objects in it
 	selected   sync.Map          // by selection: the *items in an answer
@@ -195,18 +196,15 @@ type phase struct {
 // first rule that passes or fails.
 func (r *review) each(p *phase, respond func(Response)) error {
 	t, timed := r.targetOf(), policy.IsObserved(r.ctx)
-	for _, pol := range r.engine.index.For(t.Kind.Kind) {
+	for _, c := range r.candidates(p, t.Kind) {
 		if err := r.ctx.Err(); err != nil {
 			return err
 		}
-		if !r.applies(pol, t) || r.explainer.skips(pol) {
+		if !r.applies(c.policy, t) || r.explainer.skips(c.policy) {
 			continue
 		}
-		for _, rule := range pol.RulesFor(t.Kind) {
-			if !p.concerns(rule) || r.engine.programs[rule].broken {
-				continue
-			}
-			if r.timedRule(timed, p, pol, rule, t, respond) {
+		for _, g := range c.programs {
+			if r.timedRule(timed, p, c.policy, g, t, respond) {
 				break
 			}
 		}
@@ -214,14 +212,52 @@ func (r *review) each(p *phase, respond func(Response)) error {
 	return nil
 }
 
+// A candidate is a policy with its rules that may match objects of a kind.
+type candidate struct {
+	policy   *Policy
+	programs []*program
+}
+
+// A candidateKey identifies the candidates of a phase.
+type candidateKey struct {
+	phase *phase
+	kind  string
+	every bool // even those rules that name other kinds, to explain them or to count their branches
+}
+
+// candidates returns the policies that may have responses in a phase, in order.
+func (r *review) candidates(p *phase, gvk schema.GroupVersionKind) (all []candidate) {
+	e := r.engine
+	named := e.index.Names(gvk.Kind)
+	key := candidateKey{p, gvk.Kind, !named || r.explainer != nil || e.covered != nil}
+	if known, ok := e.candidates.Load(key); ok {
+		return known.([]candidate)
+	}
+	for _, pol := range e.index.For(gvk.Kind) {
+		c := candidate{policy: pol}
+		for _, rule := range pol.RulesFor(gvk) {
+			if g := e.programs[rule]; p.concerns(rule) && !g.broken && (key.every || rule.Match.MayMatch(gvk.Kind)) {
+				c.programs = append(c.programs, g)
+			}
+		}
+		if len(c.programs) > 0 {
+			all = append(all, c)
+		}
+	}
+	if named { // an object may be of any other kind
+		e.candidates.Store(key, all)
+	}
+	return all
+}
+
 // timedRule evaluates one rule and calls respond for each response. It reports whether the
 // policy stops there.
-func (r *review) timedRule(timed bool, p *phase, pol *Policy, rule *Rule, t *kyvernodoc.Target, respond func(Response)) (stop bool) {
+func (r *review) timedRule(timed bool, p *phase, pol *Policy, g *program, t *kyvernodoc.Target, respond func(Response)) (stop bool) {
 	if timed {
-		policy.Observed(r.ctx, policy.EngineKyverno, r.engine.programs[rule].name, func() { stop = r.timedRule(false, p, pol, rule, t, respond) })
+		policy.Observed(r.ctx, policy.EngineKyverno, g.name, func() { stop = r.timedRule(false, p, pol, g, t, respond) })
 		return stop
 	}
-	for _, resp := range r.runRule(p, pol, rule, t) {
+	for _, resp := range r.runRule(p, pol, g.rule, t) {
 		respond(resp)
 		stop = stop || pol.ApplyOne && (resp.Status == StatusPass || resp.Status == StatusFail || resp.Status == StatusWarn)
 	}

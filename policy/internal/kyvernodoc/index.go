@@ -52,6 +52,12 @@ func (i *Index) For(kind string) []*Policy {
 	return i.any
 }
 
+// Names reports whether some policy names the kind without wildcards.
+func (i *Index) Names(kind string) bool {
+	_, ok := i.byKind[kind]
+	return ok
+}
+
 // A kindSet holds the kinds that a policy names, with and without wildcards.
 type kindSet struct {
 	named map[string]bool
@@ -69,6 +75,13 @@ func (p *Policy) kinds() kindSet {
 		}
 	}
 	return s
+}
+
+// MayMatch reports whether the block may select objects of a kind.
+func (m *Match) MayMatch(kind string) bool {
+	s := kindSet{named: make(map[string]bool)}
+	s.add(m)
+	return s.named[kind] || pattern.AnyWildcard(s.wild, kind)
 }
 
 func (k *kindSet) add(m *Match) {
