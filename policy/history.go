@@ -58,32 +58,69 @@ func (h *history) trace(i int, pointer string) trace {
 type change struct {
 	before, after map[string]any
 	by            Result
-	left          []string // keys of the object whose values are equal before and after
+	left          left
 }
 
 // newChange returns the change from an object to another by a result's rule.
 func newChange(before, after map[string]any, by Result) change {
-	c := change{before: before, after: after, by: by}
+	return change{before, after, by, leftOf(before, after)}
+}
+
+// A left holds what a change left of a map that it changed.
+type left struct {
+	keys  []string // of equal values
+	below map[string]*left
+}
+
+func leftOf(before, after map[string]any) left {
+	var l left
 	for key, is := range after {
-		if was, ok := before[key]; ok && render.Equal(was, is) {
-			c.left = append(c.left, key)
+		was, ok := before[key]
+		if ok && render.Equal(was, is) {
+			l.keys = append(l.keys, key)
+			continue
+		}
+		b, ok := was.(map[string]any)
+		if a, too := is.(map[string]any); ok && too {
+			if l.below == nil {
+				l.below = make(map[string]*left)
+			}
+			below := leftOf(b, a)
+			l.below[key] = &below
 		}
 	}
-	return c
+	return l
 }
 
 // leaves reports whether a pointer certainly leads to the same place before and after the change.
-// Most mutations change the metadata alone, and most results are about the spec.
+// Most mutations change a few fields, and most results are about others.
 func (c *change) leaves(pointer string) bool {
-	if !strings.HasPrefix(pointer, "/") || strings.Contains(pointer, "~") {
+	if pointer != "" && pointer[0] != '/' || strings.Contains(pointer, "~") {
 		return false
 	}
-	key, rest, more := strings.Cut(pointer[1:], "/")
-	if !slices.Contains(c.left, key) {
-		return false
-	}
-	for at := c.after[key]; more; {
+	before, after, l := c.before, c.after, &c.left
+	for _, rest, more := strings.Cut(pointer, "/"); more; {
+		var key string
 		key, rest, more = strings.Cut(rest, "/")
+		if slices.Contains(l.keys, key) {
+			return !more || leads(after[key], rest)
+		}
+		if l.below[key] == nil {
+			_, was := before[key]
+			_, is := after[key]
+			return !was && !is
+		}
+		before, after, l = before[key].(map[string]any), after[key].(map[string]any), l.below[key]
+	}
+	return true
+}
+
+// leads reports whether a pointer without its first slash, below a value, names no element of a
+// list that is not there.
+func leads(at any, pointer string) bool {
+	for more := true; more; {
+		var key string
+		key, pointer, more = strings.Cut(pointer, "/")
 		switch t := at.(type) {
 		case map[string]any:
 			at = t[key]
