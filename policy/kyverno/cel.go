@@ -55,6 +55,7 @@ type celProgram struct {
 	variables   []*cel.Expression
 	names       cel.Names // names of the variables
 	plans       *cel.Plans
+	repeats     *cel.Repeats[verdict] // nil if verdicts depend on more than the object
 	validations []*celValidation
 	ofPolicy    bool // it holds a policy's match conditions
 	reads       map[*cel.Expression]celReads
@@ -146,9 +147,14 @@ const (
 
 // plan prepares evaluation, after all expressions are compiled.
 func (c *celProgram) plan() {
-	var validations []*cel.Expression
+	var rules, messages []*cel.Expression
 	for _, v := range c.validations {
-		validations = append(validations, v.Expression, v.expression)
+		rules, messages = append(rules, v.Expression), append(messages, v.expression)
+	}
+	validations := slices.Concat(rules, messages)
+	if c.paramRef == nil && !slices.ContainsFunc(slices.Concat(c.conditions, c.variables, rules), func(e *cel.Expression) bool { return e.Err != nil }) {
+		c.repeats = new(cel.Repeats[verdict])
+		c.repeats.Reading(&c.names, c.variables, messages, c.conditions, rules)
 	}
 	c.plans = cel.NewPlans(&c.names, cel.Programs(c.variables),
 		cel.Group{Budget: celconfig.RuntimeCELCostBudgetMatchConditions, Rounds: 1, Programs: cel.Programs(c.conditions)},
@@ -211,11 +217,25 @@ func (c *celCompiler) variable(x kyvernodoc.Expression, pointer string) *cel.Exp
 }
 
 // evaluate evaluates the CEL preconditions, then the expressions until one is
-// false.
+// false. It returns the verdict on an earlier object that is equal in all that they read, if there
+// is one.
 func (c *celProgram) evaluate(x *run) *verdict {
 	if x.review.object == nil {
 		return nil // Kyverno skips these rules on DELETE
 	}
+	rev := x.review
+	if c.repeats == nil || !x.repeatable() || rev.engine.options.CLI || rev.engine.covered != nil {
+		return c.evaluateAlone(x)
+	}
+	v := c.repeats.Verdicts(&rev.key, rev.celValues().object, func(v *verdict) policy.Outcome { return outcomes[v.status] }, func() ([]verdict, bool) {
+		v := c.evaluateAlone(x)
+		return []verdict{*v}, len(rev.questions) == 0 && rev.ctx.Err() == nil
+	})[0]
+	return &v
+}
+
+// evaluateAlone is evaluate without the verdicts on other objects.
+func (c *celProgram) evaluateAlone(x *run) *verdict {
 	params, v := c.params(x)
 	if v != nil {
 		return v
