@@ -36,7 +36,7 @@ type compactResult struct {
 	object, rule, message uint32
 	whole                 uint32 // of Compact.whole, counted from 1; 0 if the other numbers are all there is
 	fields, places        part
-	identity, fingerprint [fingerprintSize]byte
+	unitless, fingerprint [fingerprintSize]byte
 }
 
 // A part is n elements of a table.
@@ -107,7 +107,7 @@ func (c *Compact) set(x *compactResult, r *Result, before []compactResult) {
 	rule.Message = ""
 	x.rule = c.rules.rule(&rule)
 	fits := c.setPlaces(x, r.Origins, before)
-	prints := setPrint(&x.fingerprint, r.Fingerprint) && setPrint(&x.identity, r.Identity)
+	prints := setPrint(&x.fingerprint, r.Fingerprint) && setPrint(&x.unitless, r.UnitlessPrint)
 	if !fits || !prints || !r.compacts() {
 		c.whole = append(c.whole, *r)
 		x.whole = uint32(len(c.whole))
@@ -213,10 +213,10 @@ func (c *Compact) expand(x *compactResult, r *Result) {
 		r.Fields = append(r.Fields, c.fields.all[f])
 	}
 	var digits [4 * fingerprintSize]byte
-	hex.Encode(digits[:2*fingerprintSize], x.identity[:])
+	hex.Encode(digits[:2*fingerprintSize], x.unitless[:])
 	hex.Encode(digits[2*fingerprintSize:], x.fingerprint[:])
 	prints := string(digits[:])
-	r.Identity, r.Fingerprint = prints[:2*fingerprintSize], prints[2*fingerprintSize:]
+	r.UnitlessPrint, r.Fingerprint = prints[:2*fingerprintSize], prints[2*fingerprintSize:]
 }
 
 // placed sets the message and the places of r, which is the outline of a result, in room.
@@ -325,15 +325,15 @@ func (l *CompactList) Expand(i int, r *Result) {
 	l.expand(&l.results[i], r)
 }
 
-// Outline sets r to a result, which may lack its message, fields, places, fingerprint
-// and identity.
+// Outline sets r to a result, which may lack its message, fields, places and
+// fingerprints.
 func (l *CompactList) Outline(i int, r *Result) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.outline(&l.results[i], r)
 }
 
-// Placed sets r to a result, which may lack its fields, fingerprint and identity. The
+// Placed sets r to a result, which may lack its fields and fingerprints. The
 // memory of its places is that of those in r.
 func (l *CompactList) Placed(i int, r *Result) {
 	l.mu.Lock()
@@ -491,6 +491,6 @@ func (r *Result) ruleKey(key []byte) []byte {
 
 // forObject drops a result's data about an object, so that the rest can be of any.
 func (r *Result) forObject() {
-	r.Object, r.Origins, r.Unreached, r.Fingerprint, r.Identity = render.Key{}, nil, false, "", ""
+	r.Object, r.Origins, r.Unreached, r.Fingerprint, r.UnitlessPrint = render.Key{}, nil, false, "", ""
 	r.Fields, r.Literals, r.AsWritten, r.Cost, r.Suppression = nil, nil, false, nil, nil
 }

@@ -273,7 +273,7 @@ func (c Comparison) compareFields(head, base []*Result) []*Result {
 // enforce it differently.
 func Differing(compared []Result) []Result {
 	undecided := func(r *Result) string {
-		return strings.Join([]string{r.Identity, r.Object.Unit, string(r.Outcome), r.Message}, "\x00")
+		return strings.Join([]string{r.UnitlessPrint, r.Object.Unit, string(r.Outcome), r.Message}, "\x00")
 	}
 	absent := make(map[string]int)
 	for i := range compared {
@@ -364,5 +364,5 @@ func (r *Result) failure(unit string) string {
 // comparable returns a key that is equal for results which say the same about
 // the same object of a unit in the base.
 func (r *Result) comparable(unit string) string {
-	return strings.Join([]string{r.Identity, unit, string(r.Outcome), string(r.Action)}, "\x00")
+	return strings.Join([]string{r.UnitlessPrint, unit, string(r.Outcome), string(r.Action)}, "\x00")
 }

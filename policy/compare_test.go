@@ -220,7 +220,7 @@ func TestCompareMore(t *testing.T) {
 func TestCompareCutShort(t *testing.T) {
 	t.Parallel()
 	for _, rule := range []string{RuleIncomplete, RuleOutOfTime} {
-		r := Result{Engine: EngineRender, Rule: rule, Outcome: Error, Action: Deny, Identity: "same"}
+		r := Result{Engine: EngineRender, Rule: rule, Outcome: Error, Action: Deny, UnitlessPrint: "same"}
 		if got := (Comparison{Base: []Result{r}}).Compare([]Result{r}); len(got) != 1 || got[0].Baseline != "" {
 			t.Errorf("%s: %+v, want one result without a mark", rule, got)
 		}

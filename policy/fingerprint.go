@@ -11,25 +11,24 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Fingerprinted returns the result with its Identity and Fingerprint. The chain
-// sets them for results of engines; the maker of any other result must call
-// this.
+// Fingerprinted returns the result with its fingerprints. The chain sets them for
+// results of engines; the maker of any other result must call this.
 func (r Result) Fingerprinted() Result {
 	r.setFingerprint(nil)
 	return r
 }
 
-// setFingerprint sets Identity and Fingerprint. The identity is computed from
-// the rule, the object and the first field, so that it survives moved lines and
-// reordered lists. The fingerprint adds the unit, but not the path of a plain
-// manifest, so that it survives a renamed file. A result without an object is
-// identified by its file and message. o may be nil.
+// setFingerprint sets both fingerprints. UnitlessPrint is computed from the rule, the
+// object and the first field, so that it survives moved lines and reordered lists.
+// Fingerprint adds the unit, but not the path of a plain manifest, so that it survives
+// a renamed file. A result without an object is identified by its file and message. o
+// may be nil.
 func (r *Result) setFingerprint(o *render.Object) {
-	r.Identity = r.identity(o)
-	r.Fingerprint = fingerprint(r.Identity, unitInPrint(r.Object.Unit, o))
+	r.UnitlessPrint = r.unitlessPrint(o)
+	r.Fingerprint = fingerprint(r.UnitlessPrint, unitInPrint(r.Object.Unit, o))
 }
 
-func (r *Result) identity(o *render.Object) string {
+func (r *Result) unitlessPrint(o *render.Object) string {
 	var room [11]string
 	parts := append(room[:0], r.Engine, r.Policy, r.Rule, group(r.Object.APIVersion), r.Object.Kind, r.Object.Namespace, r.Object.Name)
 	if len(r.Fields) > 0 {
@@ -44,7 +43,7 @@ func (r *Result) identity(o *render.Object) string {
 	return digest(parts...)
 }
 
-func fingerprint(identity, unit string) string { return digest(identity, unit) }
+func fingerprint(unitless, unit string) string { return digest(unitless, unit) }
 
 // unitInPrint returns the unit as fingerprints of its objects have it.
 func unitInPrint(unit string, o *render.Object) string {

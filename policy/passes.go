@@ -72,11 +72,11 @@ func printedUnit(r *Result) (unit string, ok bool) {
 	if !r.plainPass() {
 		return "", false
 	}
-	identity := r.identity(nil)
+	unitless := r.unitlessPrint(nil)
 	switch r.Fingerprint {
-	case fingerprint(identity, r.Object.Unit):
+	case fingerprint(unitless, r.Object.Unit):
 		return r.Object.Unit, true
-	case fingerprint(identity, ""):
+	case fingerprint(unitless, ""):
 		return "", true
 	}
 	return "", false
@@ -345,8 +345,8 @@ func (p *Passes) AppendTo(results []Result) []Result {
 func (p *Passes) expand(o *passed, rule uint32, r *Result) {
 	*r = p.rules[rule]
 	r.Object, r.Origins, r.Unreached = o.Object, o.Origins, o.Unreached
-	r.Identity = r.identity(nil)
-	r.Fingerprint = fingerprint(r.Identity, o.Printed)
+	r.UnitlessPrint = r.unitlessPrint(nil)
+	r.Fingerprint = fingerprint(r.UnitlessPrint, o.Printed)
 }
 
 // Each yields the results of a slice.

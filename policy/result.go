@@ -118,7 +118,7 @@ type Result struct {
 	Suppression  *Suppression    `json:"suppression"`
 	Fingerprint  string          `json:"fingerprint"`
 
-	Identity string `json:"-"` // Fingerprint without the unit; set together with it
+	UnitlessPrint string `json:"-"` // Fingerprint without the unit; set together with it
 }
 
 // A RuleCost is the cost of CEL expressions on one request, in the API server's
