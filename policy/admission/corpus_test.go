@@ -1,11 +1,8 @@
 package admission
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -20,34 +17,19 @@ import (
 	"github.com/preadmit/preadmit/render/rendertest"
 )
 
-func readLines(t *testing.T, name string, line func([]byte)) {
-	t.Helper()
-	f, err := os.Open("../../../shared/corpora/" + name)
-	if err != nil {
-		t.Skip("../shared/corpora is absent")
-	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		line(lines.Bytes())
-	}
-}
+const corpora = "../../../shared/corpora/"
 
 // TestMatchingTable holds matching against the API server's own table.
 func TestMatchingTable(t *testing.T) {
 	t.Parallel()
-	n := 0
-	readLines(t, "vap-tables/k8s-vap-match.jsonl", func(line []byte) {
-		var c matchCase
-		rendertest.OK(t, json.Unmarshal(line, &c))
-		n++
+	cases := rendertest.Rows[matchCase](t, corpora+"vap-tables/k8s-vap-match.jsonl")
+	for _, c := range cases {
 		c.check(t)
-	})
-	if n < 15 {
-		t.Errorf("only %d cases", n)
 	}
-	tell(t, "VAP matching", n)
+	if len(cases) < 15 {
+		t.Errorf("only %d cases", len(cases))
+	}
+	tell(t, "VAP matching", len(cases))
 }
 
 // tell logs the line that make conformance reads, of a test that fails at
@@ -128,10 +110,7 @@ func (t tableKinds) Equivalent(r schema.GroupVersionResource) []policy.Version {
 // compares with the outcomes that they publish.
 func TestPublishedOutcomes(t *testing.T) {
 	t.Parallel()
-	folders, _ := filepath.Glob("../../../shared/corpora/kubescape-vap/*")
-	if len(folders) == 0 {
-		t.Skip("../shared/corpora is absent")
-	}
+	folders := rendertest.GlobOrSkip(t, corpora+"kubescape-vap/*")
 	n, wrong := 0, 0
 	for _, folder := range folders {
 		c := loadCase(t, folder)
@@ -181,10 +160,7 @@ func (p *publishedCase) outcome(policies, cluster []*render.Object, want publish
 // the parameter and the user that each row names, whatever the policy matches.
 func TestPublishedExpressions(t *testing.T) {
 	t.Parallel()
-	folders, _ := filepath.Glob("../../../shared/corpora/kaptest/*")
-	if len(folders) == 0 {
-		t.Skip("../shared/corpora is absent")
-	}
+	folders := rendertest.GlobOrSkip(t, corpora+"kaptest/*")
 	n := 0
 	for _, folder := range folders {
 		c := loadCase(t, folder)
@@ -244,18 +220,16 @@ func (p *publishedCase) evaluate(e *Engine, want publishedOutcome) string {
 func TestBudgets(t *testing.T) {
 	t.Parallel()
 	n := 0
-	readLines(t, "cel-expr/k8s-cel-budget.jsonl", func(line []byte) {
-		var c struct {
-			ID                               string
-			Attrs                            struct{ Object map[string]any }
-			Budget, Remaining                int64
-			ExceedBudget, ExceedPerCallLimit bool
-			Exprs                            []string
-			Params                           map[string]any
-		}
-		rendertest.OK(t, json.Unmarshal(line, &c))
+	for _, c := range rendertest.Rows[struct {
+		ID                               string
+		Attrs                            struct{ Object map[string]any }
+		Budget, Remaining                int64
+		ExceedBudget, ExceedPerCallLimit bool
+		Exprs                            []string
+		Params                           map[string]any
+	}](t, corpora+"cel-expr/k8s-cel-budget.jsonl") {
 		if c.Budget < 0 {
-			return // the limit for one call, see the hostile cases
+			continue // the limit for one call, see the hostile cases
 		}
 		c.Attrs.Object = runtime.DeepCopyJSON(map[string]any{"apiVersion": "v1", "kind": "Endpoints", "metadata": c.Attrs.Object["metadata"], "subsets": c.Attrs.Object["subsets"]})
 		if c.Attrs.Object["metadata"] == nil {
@@ -266,7 +240,7 @@ func TestBudgets(t *testing.T) {
 		if (err != nil) != c.ExceedBudget || err == nil && remaining != c.Remaining {
 			t.Errorf("%s: %d remain of %d, want %d: %v", c.ID, remaining, c.Budget, c.Remaining, err)
 		}
-	})
+	}
 	tell(t, "VAP budgets", n)
 }
 

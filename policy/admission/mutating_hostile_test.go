@@ -77,10 +77,7 @@ func TestHostileMutations(t *testing.T) {
 // others publish beside their policies.
 func TestPublishedMutations(t *testing.T) {
 	t.Parallel()
-	cases, err := filepath.Glob("../../../shared/corpora/kyverno-cli/cli__test-mutating-admission-policy__*")
-	if err != nil || len(cases) == 0 {
-		t.Skip("../shared/corpora is absent")
-	}
+	cases := rendertest.GlobOrSkip(t, corpora+"kyverno-cli/cli__test-mutating-admission-policy__*")
 	right := 0
 	for _, dir := range cases {
 		if strings.HasSuffix(dir, "-two-params") {

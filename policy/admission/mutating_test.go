@@ -90,18 +90,15 @@ func newChain(t testing.TB, objects map[string][]*render.Object, setting map[str
 // table.
 func TestMutationTable(t *testing.T) {
 	t.Parallel()
-	n, right := 0, 0
-	readLines(t, "vap-tables/k8s-map.jsonl", func(line []byte) {
-		var c mutationCase
-		rendertest.OK(t, json.Unmarshal(line, &c))
-		n++
+	cases, right := rendertest.Rows[mutationCase](t, corpora+"vap-tables/k8s-map.jsonl"), 0
+	for _, c := range cases {
 		if c.check(t) {
 			right++
 		}
-	})
-	t.Logf("table MAP: %d / %d", right, n)
-	if n < 10 {
-		t.Errorf("only %d cases", n)
+	}
+	t.Logf("table MAP: %d / %d", right, len(cases))
+	if len(cases) < 10 {
+		t.Errorf("only %d cases", len(cases))
 	}
 }
 

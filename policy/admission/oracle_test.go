@@ -347,13 +347,8 @@ func TestAgreesWithUpstream(t *testing.T) {
 // policies.
 func TestAgreesWithUpstreamOnPublished(t *testing.T) {
 	t.Parallel()
-	folders, _ := filepath.Glob("../../../shared/corpora/kubescape-vap/*")
-	more, _ := filepath.Glob("../../../shared/corpora/kaptest/*")
-	if len(folders)+len(more) == 0 {
-		t.Skip("../shared/corpora is absent")
-	}
 	n := 0
-	for _, folder := range append(folders, more...) {
+	for _, folder := range rendertest.GlobOrSkip(t, corpora+"kubescape-vap/*", corpora+"kaptest/*") {
 		c := loadCase(t, folder)
 		if c == nil {
 			continue

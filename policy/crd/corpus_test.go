@@ -1,7 +1,6 @@
 package crd
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"math"
@@ -51,11 +50,8 @@ type row struct {
 // TestCorpus decides each published case as the API server does.
 func TestCorpus(t *testing.T) {
 	t.Parallel()
-	data := rendertest.ReadOrSkip(t, "../../../shared/corpora/crd-cel/crd-cel.jsonl")
 	score := map[string][2]int{}
-	for line := range bytes.Lines(data) {
-		var x row
-		rendertest.OK(t, json.Unmarshal(line, &x))
+	for _, x := range rendertest.Rows[row](t, "../../../shared/corpora/crd-cel/crd-cel.jsonl") {
 		ok, all := x.run(t)
 		s := score[x.Kind]
 		score[x.Kind] = [2]int{s[0] + ok, s[1] + all}

@@ -33,11 +33,7 @@ type expected struct {
 func TestCorpus(t *testing.T) {
 	t.Parallel()
 	for _, corpus := range corpora {
-		dirs, _ := filepath.Glob(filepath.Join("..", "..", "..", "shared", "corpora", corpus, "*"))
-		if len(dirs) == 0 {
-			t.Skipf("no %s corpus beside the repository", corpus)
-		}
-		for _, dir := range dirs {
+		for _, dir := range rendertest.GlobOrSkip(t, filepath.Join("../../../shared/corpora", corpus, "*")) {
 			t.Run(filepath.Base(dir), func(t *testing.T) {
 				t.Parallel()
 				runCorpusCase(t, dir)

@@ -18,9 +18,7 @@ import (
 func TestTraps(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(corpora, "kyverno-traps", "vpol")
-	if _, err := os.Stat(dir); err != nil {
-		t.Skip("no traps here")
-	}
+	rendertest.SkipWithout(t, dir)
 	read := func(name string) []*render.Object {
 		data := rendertest.ReadFile(t, filepath.Join(dir, name))
 		return rendertest.Parse(t, name, data)

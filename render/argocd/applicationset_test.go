@@ -286,10 +286,7 @@ type outcome struct {
 
 func TestExamplesOfArgoCD(t *testing.T) {
 	t.Parallel()
-	wants, err := filepath.Glob(filepath.Join(corpus, "argo-cd-examples/*/want.json"))
-	if err != nil || len(wants) == 0 {
-		t.Skipf("no examples of Argo CD: %v", err)
-	}
+	wants := rendertest.GlobOrSkip(t, filepath.Join(corpus, "argo-cd-examples/*/want.json"))
 	clusters := parseFile(t, filepath.Join(corpus, "argo-cd-examples/clusters.yaml"))
 	stubs := stubsOf(t, filepath.Join(corpus, "argo-cd-examples/stubs.yaml"))
 	for _, want := range wants {

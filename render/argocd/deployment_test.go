@@ -175,11 +175,7 @@ func TestManifestsAsArgoCD(t *testing.T) {
 // that the recorded program made of charts are compared by digest.
 func TestRepositoriesAsArgoCD(t *testing.T) {
 	t.Parallel()
-	roots, _ := filepath.Glob(filepath.Join(corpus, "*/argo-manifests-*/roots.yaml"))
-	if len(roots) == 0 {
-		t.Skip("no recorded repositories")
-	}
-	for _, root := range roots {
+	for _, root := range rendertest.GlobOrSkip(t, filepath.Join(corpus, "*/argo-manifests-*/roots.yaml")) {
 		dir := filepath.Dir(root)
 		name := filepath.Base(filepath.Dir(dir))
 		t.Run(filepath.Base(dir), func(t *testing.T) {
@@ -193,9 +189,7 @@ func TestRepositoriesAsArgoCD(t *testing.T) {
 
 func followAll(t *testing.T, dir, repo string) {
 	t.Helper()
-	if _, err := os.Stat(repo); err != nil {
-		t.Skip("no repository")
-	}
+	rendertest.SkipWithout(t, repo)
 	var want struct {
 		Applications []struct {
 			Name, Namespace string

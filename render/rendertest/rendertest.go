@@ -7,7 +7,10 @@
 package rendertest
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -61,6 +64,36 @@ func ReadOrSkip(t testing.TB, name string) []byte {
 	t.Helper()
 	SkipWithout(t, name)
 	return ReadFile(t, name)
+}
+
+// GlobOrSkip returns the files that match one of the patterns, or skips the test if there
+// are none.
+func GlobOrSkip(t testing.TB, patterns ...string) (files []string) {
+	t.Helper()
+	for _, p := range patterns {
+		found, err := filepath.Glob(p)
+		OK(t, err)
+		files = append(files, found...)
+	}
+	if len(files) == 0 {
+		t.Skipf("%s is absent", strings.Join(patterns, ", "))
+	}
+	return files
+}
+
+// Rows returns the rows of a table, a JSON value each, or skips the test if the file is
+// absent.
+func Rows[R any](t testing.TB, name string) (rows []R) {
+	t.Helper()
+	for d := json.NewDecoder(bytes.NewReader(ReadOrSkip(t, name))); ; {
+		var row R
+		err := d.Decode(&row)
+		if err == io.EOF && len(rows) > 0 {
+			return rows
+		}
+		OK(t, err)
+		rows = append(rows, row)
+	}
 }
 
 // WriteFile writes a file and makes the directories above it.

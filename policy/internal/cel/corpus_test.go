@@ -1,11 +1,9 @@
 package cel
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -29,23 +27,7 @@ type published struct {
 	Vars, Types                                               json.RawMessage
 }
 
-func readPublished(t *testing.T, name string) []published {
-	t.Helper()
-	f, err := os.Open("../../../../shared/corpora/cel-expr/" + name)
-	if err != nil {
-		t.Skip("../shared/corpora is absent")
-	}
-	defer f.Close()
-	var all []published
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var p published
-		rendertest.OK(t, json.Unmarshal(lines.Bytes(), &p))
-		all = append(all, p)
-	}
-	return all
-}
+const tables = "../../../../shared/corpora/cel-expr/"
 
 var noInput, _ = cel.NewActivation(map[string]any{})
 
@@ -84,7 +66,7 @@ func TestCELSpec(t *testing.T) {
 	t.Parallel()
 	env := newestEnv(t)
 	n := 0
-	for _, p := range readPublished(t, "cel-spec.jsonl") {
+	for _, p := range rendertest.Rows[published](t, tables+"cel-spec.jsonl") {
 		if p.K8s137 != "same" || p.Container != "" || p.NeedsProto || p.DisableCheck || p.CheckOnly || p.Vars != nil || p.Types != nil {
 			continue
 		}
@@ -103,7 +85,7 @@ func TestCELSpec(t *testing.T) {
 func TestKubernetesLibraries(t *testing.T) {
 	t.Parallel()
 	n := 0
-	for _, p := range readPublished(t, "k8s-cel.jsonl") {
+	for _, p := range rendertest.Rows[published](t, tables+"k8s-cel.jsonl") {
 		if p.NeedsCustomVariables || p.CompileOnly || strings.HasPrefix(p.Library, "vap") || p.EnvType == "StoredExpressions" {
 			continue
 		}
@@ -181,7 +163,7 @@ func TestCosts(t *testing.T) {
 	env := newestEnv(t)
 	n := 0
 	for _, name := range []string{"k8s-cel-cost.jsonl", "k8s-cel.jsonl", "cel-spec.jsonl"} {
-		for _, p := range readPublished(t, name) {
+		for _, p := range rendertest.Rows[published](t, tables+name) {
 			ast, err := Compile(env, p.Expr)
 			if err != nil {
 				continue // it reads variables, or is about not compiling

@@ -1,9 +1,7 @@
 package explain
 
 import (
-	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
@@ -26,9 +24,7 @@ const corpora = "../../../../shared/corpora"
 func corpus(t testing.TB, name string) string {
 	t.Helper()
 	dir := filepath.Join(corpora, name)
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("no corpus %s here", name)
-	}
+	rendertest.SkipWithout(t, dir)
 	return dir
 }
 
@@ -39,7 +35,8 @@ func TestEvaluation(t *testing.T) {
 	dir := corpus(t, "cel-expr")
 	compared := 0
 	for _, file := range []string{"cel-spec.jsonl", "k8s-cel.jsonl", "k8s-cel-cost.jsonl"} {
-		for _, expr := range expressions(t, filepath.Join(dir, file)) {
+		for _, row := range rendertest.Rows[struct{ Expr string }](t, filepath.Join(dir, file)) {
+			expr := row.Expr
 			ast, issues := testEnv().Compile(expr)
 			if issues.Err() != nil {
 				continue
@@ -52,17 +49,6 @@ func TestEvaluation(t *testing.T) {
 	if compared < 500 {
 		t.Error("too few")
 	}
-}
-
-func expressions(t *testing.T, file string) []string {
-	data := rendertest.ReadFile(t, file)
-	var exprs []string
-	for lines := bufio.NewScanner(bytes.NewReader(data)); lines.Scan(); {
-		var line struct{ Expr string }
-		rendertest.OK(t, json.Unmarshal(lines.Bytes(), &line))
-		exprs = append(exprs, line.Expr)
-	}
-	return exprs
 }
 
 func sameAsCEL(t *testing.T, expr string, ast *cel.Ast, roots map[string]any) {

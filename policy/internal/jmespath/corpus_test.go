@@ -1,8 +1,6 @@
 package jmespath
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"io/fs"
 	"os"
@@ -22,15 +20,10 @@ const table = "../../../../shared/corpora/kyverno-tables/kyverno-jmespath.jsonl"
 // What Kyverno 1.19.1 says about its own tests.
 func TestKyvernoTable(t *testing.T) {
 	t.Parallel()
-	data := rendertest.ReadOrSkip(t, filepath.FromSlash(table))
-	lines := bufio.NewScanner(bytes.NewReader(data))
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var row struct {
-			ID, Expr, Error string
-			Input, Value    any
-		}
-		rendertest.OK(t, json.Unmarshal(lines.Bytes(), &row))
+	for _, row := range rendertest.Rows[struct {
+		ID, Expr, Error string
+		Input, Value    any
+	}](t, table) {
 		t.Run(row.ID, func(t *testing.T) {
 			t.Parallel()
 			e, err := Compile(row.Expr)

@@ -74,11 +74,7 @@ func TestRecordedMessages(t *testing.T) {
 // TestPublishedOutcomes evaluates the pods of published tests by their policies.
 func TestPublishedOutcomes(t *testing.T) {
 	t.Parallel()
-	dirs, _ := filepath.Glob(corpora + "kyverno-chainsaw/*psa*")
-	more, _ := filepath.Glob(corpora + "kyverno-policies/pod-security__subrule__*")
-	if dirs = append(dirs, more...); len(dirs) == 0 {
-		t.Skip("../shared/corpora is absent")
-	}
+	dirs := rendertest.GlobOrSkip(t, corpora+"kyverno-chainsaw/*psa*", corpora+"kyverno-policies/pod-security__subrule__*")
 	compared := 0
 	for _, dir := range dirs {
 		compared += publishedOutcomes(t, dir)

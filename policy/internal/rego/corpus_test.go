@@ -22,12 +22,7 @@ const corpora = "../../../../shared/corpora"
 // missing below a place that is there.
 func TestBlameLibrary(t *testing.T) {
 	t.Parallel()
-	cases, _ := filepath.Glob(corpora + "/gatekeeper-library/*/case.json")
-	cases2, _ := filepath.Glob(corpora + "/gatekeeper/*/case.json")
-	cases = append(cases, cases2...)
-	if len(cases) == 0 {
-		t.Skip("no corpora beside the module")
-	}
+	cases := rendertest.GlobOrSkip(t, corpora+"/gatekeeper-library/*/case.json", corpora+"/gatekeeper/*/case.json")
 	violations, placed := 0, 0
 	for _, file := range cases {
 		for _, said := range libraryCase(t, filepath.Dir(file)) {
