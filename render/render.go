@@ -29,6 +29,7 @@ import (
 	"context"
 	"io/fs"
 	"runtime"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -63,8 +64,22 @@ type Helm struct {
 	AtCommit    []string // last parts of the names of values that hold the commit, which is not known before the merge
 	SkipCRDs    bool     // leaves out the chart's crds/ directory
 	SkipSchema  bool
-	SkipTests   bool // leaves out hooks that are tests
-	SkipHooks   bool // leaves out all hooks
+	SkipTests   bool    // leaves out hooks that are tests
+	SkipHooks   bool    // leaves out all hooks
+	Dialect     Dialect // in which the manifests that templates write are read
+}
+
+// SkipsHook reports whether an object with the given annotation helm.sh/hook is left out.
+func (h *Helm) SkipsHook(events string) bool {
+	if events == "" || h.SkipHooks {
+		return events != ""
+	}
+	for event := range strings.SplitSeq(events, ",") {
+		if event = strings.ToLower(strings.TrimSpace(event)); event == "test" || event == "test-success" {
+			return h.SkipTests
+		}
+	}
+	return false
 }
 
 // Kustomize holds the options of a kustomization's build. The zero value, like

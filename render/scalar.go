@@ -289,13 +289,16 @@ func wholeNumber(f float64) any {
 	return i
 }
 
-// keyText converts a key to a string as sigs.k8s.io/yaml does.
+// keyText converts a key to a string as sigs.k8s.io/yaml does. kyaml converts none.
 func (d Dialect) keyText(n *yaml.Node, v any) (string, error) {
 	if s, ok := v.(string); ok && n.Style&yaml.TaggedStyle != 0 {
 		return s, nil
 	}
-	if d == YAML12 && v != nil {
-		return n.Value, nil
+	if d == YAML12 {
+		if v == any(n.Value) {
+			return n.Value, nil
+		}
+		return "", errors.New("key is no string, and kustomize and Flux take no others")
 	}
 	switch v := v.(type) {
 	case string:

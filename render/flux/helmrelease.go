@@ -86,7 +86,7 @@ func (t *task) helmRelease() error {
 	if objects, err = t.postRender(objects, chart, &spec); err != nil {
 		return err
 	}
-	if spec.Install.CreateNamespace {
+	if spec.Install.CreateNamespace && spec.TargetNamespace != "" {
 		objects = append(objects, t.namespace())
 	}
 	t.unit.Objects = objects
@@ -123,7 +123,7 @@ func (t *task) install(a artifact, chart string, values *composed, spec *helmRel
 			ReleaseName: t.unit.Release, ValueFiles: []string{file}, KubeVersion: c.KubeVersion,
 			APIVersions: t.world.APIVersions(c, t.object, a.fsys, chart),
 			SkipCRDs:    spec.Install.CRDs == "Skip" || spec.Install.SkipCRDs, SkipSchema: spec.Install.DisableSchemaValidation,
-			SkipTests: !spec.Test.Enable, SkipHooks: spec.Install.DisableHooks,
+			Dialect: render.YAML12, // post-rendering is kustomize's
 		},
 	})
 	return t.traced(over, objects, err)
@@ -331,9 +331,6 @@ func (t *task) namespace() *render.Object {
 // inCRDs reports whether an object is from a chart's crds directory.
 // Post-renderers don't get those.
 func inCRDs(o *render.Object, chart string) bool {
-	if o.GetKind() != "CustomResourceDefinition" {
-		return false
-	}
 	for _, at := range o.At("/kind") {
 		rest, ok := strings.CutPrefix(at.File, strings.TrimPrefix(chart+"/", "./"))
 		if ok && !strings.Contains("/"+rest, "/templates/") && strings.Contains("/"+rest, "/crds/") {

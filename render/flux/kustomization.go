@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/kustomize/api/types"
 
 	"github.com/preadmit/preadmit/render"
@@ -166,29 +165,37 @@ func notApplied(o *render.Object) bool {
 // withMetadata returns an object with labels and annotations of commonMetadata,
 // which overwrite its own.
 func (t *task) withMetadata(o *render.Object, common commonMetadata) *render.Object {
-	if len(common.Labels) == 0 && len(common.Annotations) == 0 {
+	return t.with(o, common, func(field, key string) string { return render.Pointer("spec", "commonMetadata", field, key) })
+}
+
+// with returns an object with more labels and annotations. from returns where in
+// the task's object one is written.
+func (t *task) with(o *render.Object, add commonMetadata, from func(field, key string) string) *render.Object {
+	if len(add.Labels) == 0 && len(add.Annotations) == 0 {
 		return o
 	}
-	changed := &unstructured.Unstructured{Object: o.DeepCopy().Object}
-	places := make(map[string]string)
-	set := func(field string, now, add map[string]string) map[string]string {
-		if now == nil {
-			now = make(map[string]string, len(add))
-		}
-		for key, v := range add {
-			now[key] = v
-			places[render.Pointer("metadata", field, key)] = render.Pointer("spec", "commonMetadata", field, key)
-		}
-		return now
-	}
-	if len(common.Labels) > 0 {
-		changed.SetLabels(set("labels", changed.GetLabels(), common.Labels))
-	}
-	if len(common.Annotations) > 0 {
-		changed.SetAnnotations(set("annotations", changed.GetAnnotations(), common.Annotations))
-	}
 	copied := *o
-	copied.Unstructured = changed
+	copied.Unstructured = o.DeepCopy()
+	metadata, ok := copied.Object["metadata"].(map[string]any)
+	if !ok {
+		metadata = make(map[string]any, 1)
+		copied.Object["metadata"] = metadata
+	}
+	places := make(map[string]string)
+	for field, values := range map[string]map[string]string{"labels": add.Labels, "annotations": add.Annotations} {
+		if len(values) == 0 {
+			continue
+		}
+		now, ok := metadata[field].(map[string]any)
+		if !ok {
+			now = make(map[string]any, len(values))
+			metadata[field] = now
+		}
+		for key, v := range values {
+			now[key] = v
+			places[render.Pointer("metadata", field, key)] = from(field, key)
+		}
+	}
 	copied.Provenance = &replaced{Provenance: o.Provenance, object: t.object, places: places}
 	return &copied
 }

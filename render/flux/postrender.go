@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
-	"maps"
 	"slices"
 	"strings"
 
@@ -23,17 +22,22 @@ type postRenderer struct {
 	} `json:"kustomize"`
 }
 
+const hookKey = "helm.sh/hook"
+
 // postRender changes a chart's rendered objects as the release's post-renderers
-// do, then adds common metadata and the labels with the release's name. Objects
-// of crds directories get only the labels.
+// do, then adds common metadata and the labels with the release's name. CRDs of
+// crds directories get only the labels, and Flux ignores other objects there.
+// Hooks that are not run are post-rendered, too.
 func (t *task) postRender(objects []*render.Object, chart string, spec *helmReleaseSpec) ([]*render.Object, error) {
-	var crds, hooks, rest []*render.Object
+	var crds, ignored, hooks, rest []*render.Object
 	strategy := t.hookStrategy(spec)
 	for _, o := range objects {
 		switch {
+		case inCRDs(o, chart) && o.GetKind() == "CustomResourceDefinition":
+			crds = append(crds, t.withOrigin(o))
 		case inCRDs(o, chart):
-			crds = append(crds, o)
-		case strategy != "combined" && o.GetAnnotations()["helm.sh/hook"] != "":
+			ignored = append(ignored, o)
+		case strategy != "combined" && o.GetAnnotations()[hookKey] != "":
 			hooks = append(hooks, o)
 		default:
 			rest = append(rest, o)
@@ -47,11 +51,20 @@ func (t *task) postRender(objects []*render.Object, chart string, spec *helmRele
 		return nil, err
 	}
 	all := slices.Concat(crds, hooks, rest)
-	t.world.Skips(lost(objects, all), all, "deleted by a post-renderer of its HelmRelease")
-	for i, o := range all {
-		all[i] = t.withOrigin(o)
+	gone := lost(objects, slices.Concat(all, ignored))
+	options := render.Helm{SkipHooks: spec.Install.DisableHooks, SkipTests: !spec.Test.Enable}
+	var run, skipped []*render.Object
+	for _, o := range all {
+		if options.SkipsHook(o.GetAnnotations()[hookKey]) {
+			skipped = append(skipped, o)
+		} else {
+			run = append(run, o)
+		}
 	}
-	return all, nil
+	t.world.Skips(gone, run, "deleted by a post-renderer of its HelmRelease")
+	t.world.Skips(ignored, run, "no CustomResourceDefinition, and Flux applies nothing else of a chart's crds directory")
+	t.world.Skips(skipped, run, "a hook that the HelmRelease does not run")
+	return run, nil
 }
 
 // lost returns the objects that post-rendering removed. An object is kept if one of after has its
@@ -83,8 +96,8 @@ func (t *task) hookStrategy(spec *helmReleaseSpec) string {
 	return "nohooks"
 }
 
-// postRendered applies the post-renderers, one after another, and the common
-// metadata.
+// postRendered applies the post-renderers, one after another, the common
+// metadata and the labels with the release's name.
 func (t *task) postRendered(rest []*render.Object, spec *helmReleaseSpec) ([]*render.Object, error) {
 	var err error
 	for i, r := range spec.PostRenderers {
@@ -98,8 +111,19 @@ func (t *task) postRendered(rest []*render.Object, spec *helmReleaseSpec) ([]*re
 			return nil, err
 		}
 	}
+	seen := make(map[identity]bool, len(rest))
+	for _, o := range rest {
+		name, _ := render.Lookup(o.Object, "/metadata/name")
+		switch {
+		case name == nil || name == "":
+			return nil, errorAt(o, "/metadata", "no-name", "%s has no name, so Flux can't post-render the release and applies nothing of it", o.GetKind())
+		case seen[identityOf(o)]:
+			return nil, errorAt(o, "/metadata/name", "duplicate-object", "%s %s is there twice, so Flux can't post-render the release and applies nothing of it", o.GetKind(), o.GetName())
+		}
+		seen[identityOf(o)] = true
+	}
 	for i, o := range rest {
-		rest[i] = t.withMetadata(o, spec.CommonMetadata)
+		rest[i] = t.withOrigin(t.withMetadata(o, spec.CommonMetadata))
 	}
 	return rest, nil
 }
@@ -132,19 +156,8 @@ func (t *task) patched(objects []*render.Object, pointer string, spec *kustomiza
 
 // withOrigin returns an object with the labels that name its release.
 func (t *task) withOrigin(o *render.Object) *render.Object {
-	changed := *o
-	changed.Unstructured = o.DeepCopy()
-	labels := maps.Clone(changed.GetLabels())
-	if labels == nil {
-		labels = make(map[string]string, 2)
-	}
-	labels[helmGroup+"/name"], labels[helmGroup+"/namespace"] = t.object.GetName(), t.object.GetNamespace()
-	changed.SetLabels(labels)
-	changed.Provenance = &replaced{Provenance: o.Provenance, object: t.object, places: map[string]string{
-		render.Pointer("metadata", "labels", helmGroup+"/name"):      "/metadata/name",
-		render.Pointer("metadata", "labels", helmGroup+"/namespace"): "/metadata/namespace",
-	}}
-	return &changed
+	labels := map[string]string{helmGroup + "/name": t.object.GetName(), helmGroup + "/namespace": t.object.GetNamespace()}
+	return t.with(o, commonMetadata{Labels: labels}, func(_, key string) string { return "/metadata" + strings.TrimPrefix(key, helmGroup) })
 }
 
 // noFiles is a tree without files.

@@ -1,6 +1,7 @@
 package flux
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -130,14 +131,14 @@ func (v variables) size(text string) int {
 
 var validName = regexp.MustCompile(`^[_[:alpha:]][_[:alpha:][:digit:]]*$`)
 
-// check returns a name that Flux refuses, or "".
-func (v variables) check() string {
+// check returns a name that Flux refuses and false, or true.
+func (v variables) check() (string, bool) {
 	for _, name := range slices.Sorted(maps.Keys(v)) {
 		if !validName.MatchString(name) {
-			return name
+			return name, false
 		}
 	}
-	return ""
+	return "", true
 }
 
 const substituteKey = kustomizeGroup + "/substitute"
@@ -159,7 +160,7 @@ func (t *task) substitute(objects []*render.Object, post *postBuild) ([]*render.
 			if values, absent, err = t.variables(post); err != nil {
 				return nil, err
 			}
-			if name := values.check(); name != "" {
+			if name, ok := values.check(); !ok {
 				return nil, t.errorOf(values[name], "invalid-variable", "%q is no name of a variable, so Flux substitutes none", name)
 			}
 		}
@@ -315,17 +316,15 @@ func spanOf(o *render.Object, pointer string, line int, known render.Span) rende
 
 // twice reports whether another object has the identity of objects[i].
 func twice(objects []*render.Object, i int) bool {
-	return slices.IndexFunc(objects, func(o *render.Object) bool { return o != objects[i] && sameIdentity(o, objects[i]) }) >= 0
+	id := identityOf(objects[i])
+	return slices.ContainsFunc(objects, func(o *render.Object) bool { return o != objects[i] && identityOf(o) == id })
 }
 
-func sameIdentity(a, b *render.Object) bool {
-	namespace := func(o *render.Object) string {
-		if ns := o.GetNamespace(); ns != "" {
-			return ns
-		}
-		return "default"
-	}
-	return a.GetKind() == b.GetKind() && a.GetAPIVersion() == b.GetAPIVersion() && a.GetName() == b.GetName() && namespace(a) == namespace(b)
+// An identity is what kustomize tells objects apart by.
+type identity struct{ apiVersion, kind, namespace, name string }
+
+func identityOf(o *render.Object) identity {
+	return identity{o.GetAPIVersion(), o.GetKind(), cmp.Or(o.GetNamespace(), "default"), o.GetName()}
 }
 
 // variables collects the variables of a Kustomization; later ones win. It returns the

@@ -280,7 +280,7 @@ func (o *output) manifests() ([]manifest, error) {
 func (o *output) manifest(from, to int) (manifest, error) {
 	part := &part{output: o, from: from, to: to}
 	data := append([]byte(o.text[from:to]), '\n')
-	docs, err := render.Documents("", data, render.YAML11)
+	docs, err := render.Documents("", data, o.dialect)
 	errs := []error{part.errors(err)}
 	var m manifest
 	for _, doc := range docs {
@@ -374,7 +374,8 @@ var hookEvents = []string{
 
 // errors places errors about a document at the template that wrote it. Helm and
 // its users read documents in one way only, so a disagreement of tools is at
-// most a warning.
+// most a warning. Kustomize, which reads them for Flux, refuses a key that is
+// written twice.
 func (p *part) errors(err error) error {
 	var errs []error
 	for _, e := range render.Errors(err) {
@@ -388,7 +389,7 @@ func (p *part) errors(err error) error {
 		}
 		switch e.Rule {
 		case "duplicate-key", "ambiguous-merge":
-			moved.Warning = true
+			moved.Warning = p.dialect == render.YAML11 || e.Rule == "ambiguous-merge"
 			moved.Err = errors.New(otherLine.ReplaceAllString(moved.Err.Error(), ""))
 		case "yaml-syntax":
 			moved.Rule = "helm-output"

@@ -134,6 +134,7 @@ type output struct {
 	trace   *trace
 	cut     []int // offsets in the trace's text at which "<no value>" was removed
 	assumed []string
+	dialect render.Dialect
 	x       *execution
 }
 
@@ -298,7 +299,7 @@ func (e *execution) file(f *templateFile) (*output, error) {
 	if err != nil {
 		return nil, e.failed(f, err)
 	}
-	out := &output{file: f, text: t.text, trace: t, assumed: sortedKeys(e.assumed), x: e}
+	out := &output{file: f, text: t.text, trace: t, assumed: sortedKeys(e.assumed), dialect: params(e.src).Dialect, x: e}
 	if strings.Contains(t.text, noValue) {
 		out.text = out.withoutNoValue()
 	}

@@ -125,9 +125,9 @@ func (w *walk) inflate(n *node, c *chart) []*render.Object {
 // records the assumptions.
 func (c *chart) keep(objects []*render.Object) []*render.Object {
 	var kept []*render.Object
+	options := render.Helm{SkipHooks: c.SkipHooks, SkipTests: c.SkipTests}
 	for _, o := range objects {
-		hook := o.GetAnnotations()["helm.sh/hook"]
-		if c.SkipHooks && hook != "" || c.SkipTests && isTest(hook) {
+		if options.SkipsHook(o.GetAnnotations()["helm.sh/hook"]) {
 			continue
 		}
 		if c.ReleaseName == "" && c.NameTemplate == "" {
@@ -158,16 +158,6 @@ func (w *walk) assumed(value map[string]any) []string {
 		}
 	}
 	return all
-}
-
-// isTest reports whether a hook runs on `helm test`.
-func isTest(hook string) bool {
-	for event := range strings.SplitSeq(hook, ",") {
-		if event = strings.ToLower(strings.TrimSpace(event)); event == "test" || event == "test-success" {
-			return true
-		}
-	}
-	return false
 }
 
 // error makes an error at a field of the request.
