@@ -30,6 +30,7 @@ type Options struct {
 	Left, Right string   // delimiters; "" is {{ and }}
 	Data        string   // name of a function that returns the parameters; "" for none
 	Tpl         bool     // the function tpl renders a text as a template
+	Operator    bool     // the functions are those of flux-operator, not of Argo CD
 }
 
 // A Template is parsed once and may be executed many times, by one goroutine at
@@ -37,13 +38,14 @@ type Options struct {
 type Template struct {
 	Uses [][]string // paths of the parameters in its text
 
-	ctx   context.Context
-	text  string
-	tree  *template.Template
-	data  any // the parameters of the current execution
-	steps int
-	depth int // of nested template calls
-	tpls  int // nested calls of tpl
+	ctx    context.Context
+	text   string
+	tree   *template.Template
+	data   any  // the parameters of the current execution
+	byName bool // a function returns the parameters, and dot is nil
+	steps  int
+	depth  int // of nested template calls
+	tpls   int // nested calls of tpl
 }
 
 // Parse parses a template.
@@ -53,7 +55,11 @@ func Parse(ctx context.Context, text string, o Options) (*Template, error) {
 	}
 	t := &Template{ctx: ctx, text: text}
 	fns := t.functions()
+	if o.Operator {
+		t.operator(fns)
+	}
 	if o.Data != "" {
+		t.byName = true
 		fns[o.Data] = func() any { return t.data }
 	}
 	if o.Tpl {
@@ -179,7 +185,11 @@ func (t *Template) branch(n *parse.BranchNode) {
 func (t *Template) Execute(params any) (string, error) {
 	t.steps, t.depth, t.tpls, t.data = 0, 0, 0, params
 	out := &bounded{}
-	if err := t.tree.Execute(out, params); err != nil {
+	dot := params
+	if t.byName {
+		dot = nil
+	}
+	if err := t.tree.Execute(out, dot); err != nil {
 		return "", fmt.Errorf("template fails: %w", Brief(err))
 	}
 	return out.String(), nil
