@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -83,7 +82,7 @@ func (t *task) helmRelease() error {
 	if err != nil {
 		return err
 	}
-	if objects, err = t.postRender(objects, chart, &spec); err != nil {
+	if objects, err = t.postRender(objects, &spec); err != nil {
 		return err
 	}
 	if spec.Install.CreateNamespace && spec.TargetNamespace != "" {
@@ -239,6 +238,9 @@ func (t *task) sourceChart(spec chartSpec, ref reference, pointer string) (artif
 	if err != nil {
 		return a, "", err
 	}
+	if path.IsAbs(spec.Chart) {
+		return a, "", t.error(chartField(pointer), "missing-chart", "chart %s of %s must be a relative path", spec.Chart, ref)
+	}
 	chart := a.path(spec.Chart)
 	if !exists(a.fsys, chart) {
 		return a, "", t.error(chartField(pointer), "missing-chart", "%s has no chart %s", ref, spec.Chart)
@@ -328,14 +330,15 @@ func (t *task) namespace() *render.Object {
 	return o
 }
 
-// inCRDs reports whether an object is from a chart's crds directory.
-// Post-renderers don't get those.
-func inCRDs(o *render.Object, chart string) bool {
+// inCRDs reports whether an object is from a crds directory of a chart or its
+// subcharts, which are no templates. Post-renderers don't get those.
+func inCRDs(o *render.Object) bool {
+	manifest := false
 	for _, at := range o.At("/kind") {
-		rest, ok := strings.CutPrefix(at.File, strings.TrimPrefix(chart+"/", "./"))
-		if ok && !strings.Contains("/"+rest, "/templates/") && strings.Contains("/"+rest, "/crds/") {
-			return true
+		if at.Role == render.Template {
+			return false
 		}
+		manifest = manifest || at.Role == render.Manifest
 	}
-	return false
+	return manifest
 }

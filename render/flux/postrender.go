@@ -28,14 +28,14 @@ const hookKey = "helm.sh/hook"
 // do, then adds common metadata and the labels with the release's name. CRDs of
 // crds directories get only the labels, and Flux ignores other objects there.
 // Hooks that are not run are post-rendered, too.
-func (t *task) postRender(objects []*render.Object, chart string, spec *helmReleaseSpec) ([]*render.Object, error) {
+func (t *task) postRender(objects []*render.Object, spec *helmReleaseSpec) ([]*render.Object, error) {
 	var crds, ignored, hooks, rest []*render.Object
 	strategy := t.hookStrategy(spec)
 	for _, o := range objects {
 		switch {
-		case inCRDs(o, chart) && o.GetKind() == "CustomResourceDefinition":
+		case inCRDs(o) && o.GetKind() == "CustomResourceDefinition":
 			crds = append(crds, t.withOrigin(o))
-		case inCRDs(o, chart):
+		case inCRDs(o):
 			ignored = append(ignored, o)
 		case strategy != "combined" && o.GetAnnotations()[hookKey] != "":
 			hooks = append(hooks, o)
