@@ -184,7 +184,8 @@ func (m *Match) Matches(x *Matchable) (bool, error) {
 }
 
 func inScope(scope string, x *Matchable) bool {
-	namespaced := !IsNamespace(x.Object) && x.in() != ""
+	_, namespaced := x.in()
+	namespaced = namespaced && !IsNamespace(x.Object)
 	switch scope {
 	case "Cluster":
 		return !namespaced
@@ -194,23 +195,25 @@ func inScope(scope string, x *Matchable) bool {
 	return true // invalid scopes are ignored
 }
 
-// in returns the object's namespace, or for a Namespace its name. It is "" for
-// other cluster-scoped objects.
-func (m *Matchable) in() string {
+// in returns the object's namespace, or for a Namespace its name. It returns false for
+// other cluster-scoped objects. A namespace without a name is one, since gator puts
+// objects without a namespace there.
+func (m *Matchable) in() (name string, ok bool) {
 	switch {
 	case IsNamespace(m.Object):
-		return MetaText(m.Object, "name")
+		return MetaText(m.Object, "name"), true
 	case m.Namespace != nil:
-		return m.Namespace.Name
+		return m.Namespace.Name, true
 	}
-	return MetaText(m.Object, "namespace")
+	name = MetaText(m.Object, "namespace")
+	return name, name != ""
 }
 
 // inAny reports whether the object is in one of the namespaces. It returns
 // otherwise for an object that is in none.
 func (m *Matchable) inAny(list []Wildcard, otherwise bool) bool {
-	name := m.in()
-	if name == "" && !IsNamespace(m.Object) {
+	name, ok := m.in()
+	if !ok {
 		return otherwise
 	}
 	return slices.ContainsFunc(list, func(w Wildcard) bool { return w.Matches(name) })
@@ -219,19 +222,20 @@ func (m *Matchable) inAny(list []Wildcard, otherwise bool) bool {
 // selectsNamespace reports whether the namespaceSelector holds. It holds for
 // cluster-scoped objects.
 func (m *Match) selectsNamespace(x *Matchable) (bool, error) {
+	name, ok := x.in()
 	switch {
 	case m.namespaces == nil:
 		return true, nil
 	case IsNamespace(x.Object):
 		return m.namespaces.Matches(labels.Set(LabelsOf(x.Object))), nil
-	case x.in() == "":
+	case !ok:
 		return true, nil
 	case x.Namespace != nil && x.Namespace.Known:
 		return m.namespaces.Matches(labels.Set(x.Namespace.Labels)), nil
 	case x.Written:
 		return false, errors.New("failed to run Match criteria: namespace selector for namespace-scoped object but missing Namespace")
 	}
-	return selectsByName(m.namespaces, x.in())
+	return selectsByName(m.namespaces, name)
 }
 
 // selectsByName reports whether a selector selects a namespace. Only its name is known;
