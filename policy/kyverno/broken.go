@@ -25,6 +25,7 @@ func (e *Engine) brokenRules(p *Policy) error {
 	for _, rule := range p.Rules {
 		before := len(b.errs)
 		b.expressions(rule)
+		b.references(rule)
 		g := e.programs[rule]
 		if g.noStandard != nil {
 			b.add(p.Object.Span(rule.Pointer+"/validate/podSecurity"), "%s", g.noStandard)
@@ -60,6 +61,15 @@ func (b *breakage) add(at render.Span, format string, args ...any) {
 		return
 	}
 	b.errs = append(b.errs, kyvernodoc.Invalid(b.policy.Object, at, fmt.Sprintf(format, args...)))
+}
+
+// references adds an error for a reference $(path) to a field that the rule does not
+// have. Kyverno refuses the policy.
+func (b *breakage) references(rule *Rule) {
+	_, err := resolveReferences(rule.Source)
+	if wrong, ok := errors.AsType[*referenceError](err); ok {
+		b.add(b.policy.Object.Span(rule.Pointer+wrong.at), "%s", err)
+	}
 }
 
 // cel adds an error for each expression that does not compile, with the place

@@ -35,6 +35,16 @@ func resolveReferences(document any) (any, error) {
 // without anchors.
 type referrer struct{ leaves map[string]any }
 
+// A referenceError is about a reference that can't be resolved.
+type referenceError struct {
+	ref, at string // the reference and the path of its leaf
+	err     error
+}
+
+func (e *referenceError) Error() string {
+	return fmt.Sprintf("failed to resolve %s at path %s: %s", e.ref, e.at, e.err)
+}
+
 func (r *referrer) index(value any, at, key string) {
 	if key != "" {
 		at += step(key)
@@ -106,7 +116,7 @@ func (r *referrer) text(s, at string) (string, error) {
 		}
 		value, err := r.value(ref, at)
 		if err != nil {
-			return "", fmt.Errorf("failed to resolve %s at path %s: %w", ref, at, err)
+			return "", &referenceError{ref, at, err}
 		}
 		if s = strings.Replace(s, found, before+value, 1); len(s) > maxText {
 			return "", fmt.Errorf("text with its references is longer than %d bytes at path %s", maxText, at)

@@ -4,7 +4,10 @@ package conditions
 
 // A Block holds preconditions or the conditions of deny, in any of their forms: every
 // group must hold. An empty block holds.
-type Block struct{ Groups []Group }
+type Block struct {
+	Groups  []Group
+	Unknown []Problem // fields that Kyverno ignores
+}
 
 // A Group has conditions under any and all; if both are given, both must hold. The
 // legacy list of conditions is All. HasAny marks an empty `any`, which never holds.

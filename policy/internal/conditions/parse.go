@@ -41,16 +41,22 @@ func Parse(block any, pointer string, form Form) (*Block, []Problem) {
 	default:
 		p.add(pointer, "conditions are any and all of them, not %s", render.TypeName(v))
 	}
+	b.Unknown = p.ignored
 	return b, p.problems
 }
 
 type parser struct {
-	form     Form
-	problems []Problem
+	form              Form
+	problems, ignored []Problem
 }
 
 func (p *parser) add(pointer, format string, args ...any) {
 	p.problems = append(p.problems, Problem{Pointer: pointer, Message: fmt.Sprintf(format, args...)})
+}
+
+// ignore adds a problem that Kyverno ignores.
+func (p *parser) ignore(pointer, format string, args ...any) {
+	p.ignored = append(p.ignored, Problem{Pointer: pointer, Message: fmt.Sprintf(format, args...)})
 }
 
 // list reads a list of conditions.
@@ -67,7 +73,7 @@ func (p *parser) group(m map[string]any, pointer string) Group {
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		at := pointer + render.Pointer(key)
 		if key != "any" && key != "all" {
-			p.add(at, "unknown field %q: conditions have any and all", key)
+			p.ignore(at, "unknown field %q: conditions have any and all", key)
 			continue
 		}
 		if m[key] == nil {
@@ -121,7 +127,7 @@ func (p *parser) condition(m map[string]any, pointer string) (Condition, bool) {
 				p.add(at, "a message is a string, not %s", render.TypeName(m[key]))
 			}
 		default:
-			p.add(at, "unknown field %q: a condition has key, operator, value and message", key)
+			p.ignore(at, "unknown field %q: a condition has key, operator, value and message", key)
 		}
 	}
 	if _, ok := m["key"]; !ok {

@@ -11,7 +11,7 @@ import (
 
 func readException(o *render.Object, f *faults) *Exception {
 	exceptionShape.check(o.Object, "", f)
-	if len(f.all) > 0 {
+	if f.refuse() {
 		return nil
 	}
 	r := reader{faults: f, form: conditions.AnyAll}

@@ -42,11 +42,11 @@ func Read(objects []*render.Object, opts Options) (policies []*Policy, exception
 		case !slices.Contains(known, gvk.Version):
 			f.add("/apiVersion", "Kyverno has no %s in version %s", gvk.Kind, gvk.Version)
 		case gvk.Kind == "PolicyException":
-			if e := readException(o, &f); len(f.all) == 0 {
+			if e := readException(o, &f); !f.refuse() {
 				exceptions = append(exceptions, e)
 			}
 		default:
-			if p := readPolicy(o, opts, &f); len(f.all) == 0 {
+			if p := readPolicy(o, opts, &f); !f.refuse() {
 				policies = append(policies, p)
 			}
 		}
@@ -63,13 +63,13 @@ func readPolicy(o *render.Object, opts Options, f *faults) *Policy {
 		s = policyV2Beta1Shape
 	}
 	s.check(o.Object, "", f)
-	if len(f.all) > 0 {
+	if f.refuse() {
 		return nil
 	}
 	r := reader{faults: f, form: formOf(o)}
 	p := r.policy(o)
 	check(p, opts, f)
-	if len(f.all) > 0 {
+	if f.refuse() {
 		return nil
 	}
 	p.controllers = r.autogen(p)
@@ -148,6 +148,9 @@ func (r reader) conditions(x field, form conditions.Form) *conditions.Block {
 	block, problems := conditions.Parse(x.value, x.pointer, form)
 	for _, p := range problems {
 		r.add(p.Pointer, "%s: %s", Dotted(p.Pointer), p.Message)
+	}
+	for _, p := range block.Unknown {
+		r.addOnce(fault{pointer: p.Pointer, rule: ruleUnknownField, message: Dotted(p.Pointer) + ": " + p.Message, ignored: true})
 	}
 	return block
 }

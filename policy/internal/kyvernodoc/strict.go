@@ -62,6 +62,7 @@ type fault struct {
 	pointer, rule string
 	message       string
 	hint          string
+	ignored       bool // Kyverno ignores it
 }
 
 // faults collects errors, at most one for each place.
@@ -72,6 +73,11 @@ type faults struct {
 
 func (f *faults) add(pointer, format string, args ...any) {
 	f.addOnce(fault{pointer: pointer, rule: ruleInvalid, message: fmt.Sprintf(format, args...)})
+}
+
+// refuse reports whether Kyverno refuses the policy.
+func (f *faults) refuse() bool {
+	return slices.ContainsFunc(f.all, func(x fault) bool { return !x.ignored })
 }
 
 func (f *faults) addOnce(x fault) {
@@ -93,7 +99,7 @@ func (f *faults) err(o *render.Object) error {
 	errs := make([]error, len(f.all))
 	for i, x := range f.all {
 		e := Invalid(o, o.Span(x.pointer), x.message)
-		e.Rule, e.Hint = x.rule, x.hint
+		e.Rule, e.Hint, e.Warning = x.rule, x.hint, x.ignored
 		errs[i] = e
 	}
 	return errors.Join(errs...)
