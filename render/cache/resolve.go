@@ -21,11 +21,11 @@ import (
 // on the object, the files that were read, and every answer of the World, including origins of
 // fields.
 func (g *Graph) Resolvers(all []render.Resolver) []render.Resolver {
-	remembering := make([]render.Resolver, len(all))
+	caching := make([]render.Resolver, len(all))
 	for i, r := range all {
-		remembering[i] = resolver{r, g}
+		caching[i] = resolver{r, g}
 	}
-	return remembering
+	return caching
 }
 
 type resolver struct {

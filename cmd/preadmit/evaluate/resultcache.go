@@ -460,7 +460,7 @@ type Compiled struct {
 }
 
 func (r *resultCache) enginesKey(around string) cache.Key {
-	return cache.KeyOf("bench", r.key, around, r.kinds)
+	return cache.KeyOf("engines", r.key, around, r.kinds)
 }
 
 // engines returns a Set with the cached compile errors and rules, or nil.
