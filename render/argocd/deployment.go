@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -105,6 +106,9 @@ func (d *deployment) cluster(to destination) render.Cluster {
 	return render.Cluster{Name: cmp.Or(name, to.Server), Server: to.Server}
 }
 
+// refName matches the refs that Argo CD allows.
+var refName = regexp.MustCompile("^[a-zA-Z0-9_-]+$")
+
 // render renders the sources, one after another. Those that only serve as ref
 // give no objects.
 func (d *deployment) render() ([]*render.Object, error) {
@@ -113,8 +117,15 @@ func (d *deployment) render() ([]*render.Object, error) {
 	}
 	var all []*render.Object
 	var errs []error
-	kinds := 0
+	kinds, refs := 0, make(map[string]bool)
 	for _, l := range d.sources {
+		if l.Ref != "" && !refName.MatchString(l.Ref) {
+			return nil, l.errorAt("/ref", errors.New("ref may have letters, digits, - and _ only"))
+		}
+		if refs[l.Ref] {
+			return nil, l.errorAt("/ref", fmt.Errorf("two sources have the ref %s", l.Ref))
+		}
+		refs[l.Ref] = l.Ref != ""
 		if l.Ref != "" && l.Path == "" && l.Chart == "" {
 			continue
 		}

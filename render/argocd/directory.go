@@ -3,6 +3,7 @@ package argocd
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -119,13 +120,23 @@ func manifest(name string, data []byte) ([]*render.Object, error) {
 	data = utf8(data)
 	objects, err := render.Parse(name, data)
 	if strings.HasSuffix(name, ".json") {
-		if docs, _ := render.Documents(name, data, render.YAML11); len(docs) > 1 {
+		docs, _ := render.Documents(name, data, render.YAML11)
+		if len(docs) > 1 {
 			return nil, &render.Error{Span: render.Span{File: name}, Rule: "argocd-application", Err: errors.New("JSON file holds several objects; Argo CD allows only one")}
+		}
+		var object struct{ Kind string }
+		if err := json.Unmarshal(data, &object); err != nil || object.Kind == "" {
+			return nil, &render.Error{Span: render.Span{File: name}, Rule: "argocd-application", Err: errors.New("JSON file holds no Kubernetes object, at which Argo CD fails")}
 		}
 		return objects, tolerated(err)
 	}
 	if len(objects) == 0 && !looksLikeManifest(data) {
-		return nil, nil
+		if !hasKind(name, data) {
+			return nil, nil
+		}
+		if err == nil {
+			err = &render.Error{Span: render.Span{File: name}, Rule: "argocd-application", Err: errors.New("file has a kind and no apiVersion, at which Argo CD fails")}
+		}
 	}
 	return objects, tolerated(err)
 }
@@ -152,6 +163,18 @@ func tolerated(err error) error {
 		errs = append(errs, e)
 	}
 	return errors.Join(errs...)
+}
+
+// hasKind reports whether the first document of a file has a kind, which is all that Argo CD needs
+// to apply it.
+func hasKind(name string, data []byte) bool {
+	docs, _ := render.Documents(name, data, render.YAML11)
+	if len(docs) == 0 {
+		return false
+	}
+	kind, _ := render.Lookup(docs[0].Value, "/kind")
+	text, _ := kind.(string)
+	return text != ""
 }
 
 func looksLikeManifest(data []byte) bool {

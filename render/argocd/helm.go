@@ -33,6 +33,9 @@ func (d *deployment) helm(l *located) ([]*render.Object, error) {
 		ReleaseName: options.ReleaseName, SkipCRDs: options.SkipCrds, SkipTests: true, SkipSchema: options.SkipSchemaValidation,
 		KubeVersion: options.KubeVersion, APIVersions: options.APIVersions,
 	}
+	if v := options.Version; v != "" && v != "v3" && v != "v4" {
+		return nil, l.errorAt("/helm/version", fmt.Errorf("Argo CD doesn't support version %s of Helm", v))
+	}
 	r.helm.ReleaseName = cmp.Or(r.helm.ReleaseName, d.object.GetName())
 	r.helm.KubeVersion = cmp.Or(r.helm.KubeVersion, d.target.KubeVersion)
 	if len(r.helm.APIVersions) == 0 {
@@ -242,7 +245,7 @@ func (r *release) inline(options *helmOptions) {
 		values, _ = docs[0].Value.(map[string]any)
 	}
 	if values == nil {
-		if len(docs) > 0 || err != nil {
+		if len(docs) > 0 && docs[0].Value != nil || err != nil {
 			r.fail(pointer, errors.New("values is no YAML map"))
 		}
 		return

@@ -132,10 +132,20 @@ func jsonnetObjects(name, text string) ([]*render.Object, error) {
 		if !ok || m["kind"] == nil {
 			return nil, jsonnetError(name, errors.New("makes something that is no Kubernetes object"))
 		}
-		all = append(all, &render.Object{
-			Unstructured: &unstructured.Unstructured{Object: m},
-			Provenance:   render.File{Span: render.Span{File: name}, Role: render.Template},
-		})
+		objects := []any{m}
+		if list, ok := m["items"].([]any); ok {
+			objects = list
+		}
+		for _, o := range objects {
+			m, _ := o.(map[string]any)
+			if m["kind"] == nil {
+				return nil, jsonnetError(name, errors.New("makes a list with something that is no Kubernetes object"))
+			}
+			all = append(all, &render.Object{
+				Unstructured: &unstructured.Unstructured{Object: m},
+				Provenance:   render.File{Span: render.Span{File: name}, Role: render.Template},
+			})
+		}
 	}
 	return all, nil
 }

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"sigs.k8s.io/kustomize/api/pkg/util"
 
 	"github.com/preadmit/preadmit/render"
 )
@@ -64,7 +66,7 @@ type edit struct {
 
 func newEdit(l *located) (*edit, error) {
 	e := &edit{located: l, tree: map[string]any{}, set: make(map[string]string)}
-	for _, name := range []string{"kustomization.yaml", "kustomization.yml", "Kustomization"} {
+	for _, name := range kustomizationFiles {
 		e.file = path.Join(l.root(), name)
 		data, err := render.ReadFile(l.repo.FS, e.file)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -175,19 +177,28 @@ func (e *edit) append(key string, item any, option string) {
 	e.tree[key] = append(list, item)
 }
 
-// replace adds items to a list, replacing those of the same name.
+// replace adds items to a list, replacing those of the same name. Of several items with the same
+// name the last counts.
 func (e *edit) replace(key string, n int, item func(i int) (map[string]any, error)) error {
+	items := make([]map[string]any, n)
 	for i := range n {
-		made, err := item(i)
-		if err != nil {
+		var err error
+		if items[i], err = item(i); err != nil {
 			return e.errorAt(render.Pointer("kustomize", key, i), err)
+		}
+	}
+	for i, made := range items {
+		named := func(m map[string]any) bool { return m["name"] == made["name"] }
+		if slices.ContainsFunc(items[i+1:], named) {
+			continue
 		}
 		list, _ := e.tree[key].([]any)
 		at := slices.IndexFunc(list, func(v any) bool {
 			m, _ := v.(map[string]any)
-			return m["name"] == made["name"]
+			return named(m)
 		})
 		if at < 0 {
+			keep(made, nil)
 			e.append(key, made, render.Pointer(key, i))
 			continue
 		}
@@ -199,9 +210,9 @@ func (e *edit) replace(key string, n int, item func(i int) (map[string]any, erro
 	return nil
 }
 
-// keep keeps the name or tag that an image had, if the new one is an asterisk.
+// keep keeps the name, tag or digest that an image had, if the new one is an asterisk.
 func keep(image, old map[string]any) {
-	for _, key := range []string{"newName", "newTag"} {
+	for _, key := range []string{"newName", "newTag", "digest"} {
 		if image[key] != "*" {
 			continue
 		}
@@ -212,34 +223,22 @@ func keep(image, old map[string]any) {
 	}
 }
 
-var imageTag = regexp.MustCompile(`^(.*):([a-zA-Z0-9._-]*|\*)$`)
-
 // parseImage parses an image as `kustomize edit set image` does:
-// name=newName:tag@digest, where at least one part after the name must be
-// given.
+// name=newName:tag@digest, where a tag or digest must be given if there is no =.
 func parseImage(text string) (map[string]any, error) {
-	name, value, renamed := strings.Cut(text, "=")
+	key, value, renamed := strings.Cut(text, "=")
 	if !renamed {
-		name, value = "", text
+		key, value = "", text
 	}
-	image := make(map[string]any)
-	rest, digest, hasDigest := strings.Cut(value, "@")
-	if hasDigest {
-		image["digest"] = digest
-	}
-	if m := imageTag.FindStringSubmatch(rest); m != nil && !strings.Contains(m[2], "/") {
-		rest = m[1]
-		image["newTag"] = m[2]
-	}
-	if !renamed && len(image) == 0 || value == "" {
+	name, tag, digest := util.SplitImageName(value)
+	if name == text {
 		return nil, errors.New("image has neither a new name nor a tag or digest, such as name=new:tag")
 	}
-	if renamed {
-		image["newName"] = rest
-	} else {
-		name = rest
+	image := map[string]any{"name": cmp.Or(key, name), "newTag": tag, "digest": digest}
+	if key != "" {
+		image["newName"] = name
 	}
-	image["name"] = name
+	maps.DeleteFunc(image, func(_ string, v any) bool { return v == "" })
 	return image, nil
 }
 
@@ -249,6 +248,9 @@ func (e *edit) labels(k *kustomize) error {
 		return nil
 	}
 	if !k.LabelWithoutSelector {
+		if k.LabelIncludeTemplates {
+			return e.errorAt("/kustomize/labelIncludeTemplates", errors.New("labelIncludeTemplates needs labelWithoutSelector"))
+		}
 		return e.pairs(e.child("commonLabels"), "/commonLabels", "commonLabels", k.CommonLabels, k.ForceCommonLabels)
 	}
 	list, _ := e.tree["labels"].([]any)
@@ -308,18 +310,30 @@ func (e *edit) pairs(into map[string]any, pointer, field string, pairs map[strin
 		if e.env != nil {
 			value = e.env.expand(value)
 		}
+		if len(value) > 1 && strings.HasPrefix(value, `"`) && strings.HasSuffix(value, `"`) {
+			value = value[1 : len(value)-1]
+		}
 		into[key] = value
 		e.set[pointer+render.Pointer(key)] = render.Pointer(field, key)
 	}
 	return nil
 }
 
-// components adds the components that exist.
+// components adds the components. With ignoreMissingComponents, Argo CD adds only the first one
+// that exists.
 func (e *edit) components(k *kustomize) error {
 	for i, name := range k.Components {
 		dir := path.Join(e.dir, name)
-		_, err := fs.Stat(e.repo.FS, path.Join(e.repo.Root, dir))
-		if err != nil || !fs.ValidPath(dir) {
+		exists := fs.ValidPath(dir)
+		if k.IgnoreMissingComponents {
+			exists = exists && slices.ContainsFunc(kustomizationFiles, func(name string) bool {
+				info, err := fs.Stat(e.repo.FS, e.repo.Path(path.Join(dir, name)))
+				return err == nil && info.Mode().IsRegular()
+			})
+		} else if _, err := fs.Stat(e.repo.FS, e.repo.Path(dir)); err != nil {
+			exists = false
+		}
+		if !exists {
 			if k.IgnoreMissingComponents {
 				continue
 			}
@@ -328,6 +342,9 @@ func (e *edit) components(k *kustomize) error {
 		list, _ := e.tree["components"].([]any)
 		if !slices.Contains(list, any(name)) {
 			e.append("components", name, render.Pointer("components", i))
+		}
+		if k.IgnoreMissingComponents {
+			break
 		}
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
@@ -219,6 +220,9 @@ func mergeOverride(s source, data []byte) (merged source, err error) {
 	if err != nil {
 		return s, err
 	}
+	if err := json.Unmarshal(base, &merged); err != nil { // what the file sets to null stays
+		return s, err
+	}
 	patch, err := yaml.YAMLToJSON(data)
 	if err != nil {
 		return s, err
@@ -292,16 +296,14 @@ func (l *located) discovered(enabled func(kind string) bool) string {
 		switch {
 		case strings.HasSuffix(e.Name(), "Chart.yaml") && enabled(kindHelm):
 			kind = kindHelm
-		case isKustomization(e.Name()) && enabled(kindKustomize):
+		case slices.Contains(kustomizationFiles, e.Name()) && enabled(kindKustomize):
 			kind = kindKustomize
 		}
 	}
 	return kind
 }
 
-func isKustomization(name string) bool {
-	return name == "kustomization.yaml" || name == "kustomization.yml" || name == "Kustomization"
-}
+var kustomizationFiles = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
 
 // An environment holds the values of `$NAME` and `${NAME}` in options.
 type environment map[string]string
