@@ -47,10 +47,10 @@ const (
 	little = 48 << 20
 
 	// A process that uses more than large has a long run, and collecting garbage would
-	// take a third of its time. It may keep more garbage: twice the memory used beyond
+	// take a third of its time. It may keep more garbage: four times the memory used beyond
 	// large, up to ample.
 	large = 192 << 20
-	ample = 384 << 20
+	ample = 320 << 20
 
 	// A process may keep some memory that is neither used nor garbage, such as gaps
 	// between objects: apart, and the memory in use divided by between. Memory beyond
@@ -109,7 +109,7 @@ func (c *collector) adjust(now footprint, limit uint64) {
 
 // garbage returns how many bytes of garbage are allowed with live bytes in use.
 func garbage(live uint64) uint64 {
-	most := max(moderate, live/least, usual-min(usual, live+apart), min(ample, 2*(max(live, large)-large)))
+	most := max(moderate, live/least, usual-min(usual, live+apart), min(ample, 4*(max(live, large)-large)))
 	return min(most, little+3*(max(live, small)-small))
 }
 
