@@ -45,14 +45,23 @@ func (r *Result) CutShort() bool {
 // the order of base. Without base objects they are all CREATEs. Objects are the
 // same if their group, kind, namespace, name and unit are; an object that
 // differs only in its unit has moved, if no other has its name. Objects with
-// generateName are created each time and never deleted.
+// generateName are created each time and never deleted. If the base creates an
+// equal one, the request is marked as Again.
 func Requests(base, head []*render.Object) []Request {
 	was := counterparts(base, head)
 	reqs := make([]Request, 0, len(head))
 	stays := make(map[*render.Object]bool, len(was))
+	generated := make(map[pairKey][]*render.Object) // objects of the base without a name
+	for _, o := range base {
+		if o.GetName() == "" {
+			generated[pairKeyOf(o)] = append(generated[pairKeyOf(o)], o)
+		}
+	}
 	for _, o := range head {
 		r := Request{Operation: Create, Object: o}
-		if old := was[o]; old != nil {
+		if o.GetName() == "" {
+			r.Again = slices.ContainsFunc(generated[pairKeyOf(o)], func(old *render.Object) bool { return reflect.DeepEqual(old.Object, o.Object) })
+		} else if old := was[o]; old != nil {
 			r.Operation, r.OldObject = Update, old
 			stays[old] = true
 		}
@@ -149,10 +158,10 @@ func match(was map[*render.Object]*render.Object, base, head []*render.Object, o
 	return oldRest, newRest
 }
 
-// Unchanged reports whether an update would change nothing, so that the API
-// server would not be asked. Line numbers don't count.
+// Unchanged reports whether the base makes the same request, or an update would
+// change nothing, so that the API server would not be asked. Line numbers don't count.
 func (r *Request) Unchanged() bool {
-	return r.Operation == Update && reflect.DeepEqual(r.OldObject.Object, r.Object.Object)
+	return r.Again || r.Operation == Update && reflect.DeepEqual(r.OldObject.Object, r.Object.Object)
 }
 
 // A Comparison compares results of the head with those of the base.

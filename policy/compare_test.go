@@ -54,7 +54,12 @@ func TestRequests(t *testing.T) {
 		"generated names": {
 			[]string{"a.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {generateName: x-}\n"},
 			[]string{"a.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {generateName: x-}\n"},
-			"CREATE ",
+			"CREATE again ",
+		},
+		"a changed one of two generated names": {
+			[]string{"a.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {generateName: x-}\n---\napiVersion: v1\nkind: Pod\nmetadata: {generateName: y-}\n"},
+			[]string{"a.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {generateName: y-}\n---\napiVersion: v1\nkind: Pod\nmetadata: {generateName: x-, labels: {a: b}}\n"},
+			"CREATE again , CREATE ",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -62,6 +67,9 @@ func TestRequests(t *testing.T) {
 			var got []string
 			for _, r := range Requests(objectsOf(t, "manifest", c.base...), objectsOf(t, "manifest", c.head...)) {
 				line := string(r.Operation) + " " + r.Subject().GetName()
+				if r.Again {
+					line = string(r.Operation) + " again " + r.Subject().GetName()
+				}
 				if r.Operation == Update && r.OldObject.Unit.Path != r.Object.Unit.Path {
 					line += " from " + r.OldObject.Unit.Path
 				}

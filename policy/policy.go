@@ -51,6 +51,7 @@ type Request struct {
 	SubResource string
 	UserInfo    UserInfo
 	DryRun      bool
+	Again       bool // a CREATE with generateName that the base makes as well
 
 	// Chain.Review sets the following fields from its Kinds. They are
 	// read-only.

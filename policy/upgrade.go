@@ -33,7 +33,7 @@ func (u Upgrade) Changes(reqs []Request) []Result {
 		req := &reqs[i]
 		var found []Result
 		switch {
-		case req.Operation == Create:
+		case req.Operation == Create && !req.Again:
 			found = append(found, u.result("rendered", "the object is rendered for %[2]s, and not for %[1]s", ""))
 		case req.Operation == Delete:
 			found = append(found, u.result("rendered", "the object is rendered for %[1]s, and not for %[2]s", ""))
