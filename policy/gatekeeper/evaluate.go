@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
@@ -120,10 +121,20 @@ func (r *review) evaluateRego(c *constraint) []Response {
 	if broken != "" {
 		return []Response{c.respond(policy.Error, broken)}
 	}
+	if len(violations) == 0 && r.readsNamespaces(c) && r.namespaceOpen() {
+		return []Response{c.respond(policy.Unknown, "needs "+r.needsNamespace())}
+	}
 	if len(violations) == 0 {
 		return []Response{r.passed(c, answer.Errors, ignored)}
 	}
 	return r.failed(c, q, violations)
+}
+
+// readsNamespaces reports whether the template reads Namespaces in data.inventory, and
+// Gatekeeper syncs them.
+func (r *review) readsNamespaces(c *constraint) bool {
+	use := c.template.rego.inventory
+	return use != nil && use.kinds["Namespace"] && r.engine.inventory.syncs(schema.GroupKind{Kind: "Namespace"})
 }
 
 // Limits on the time of slow evaluations of a constraint, after which it is not
