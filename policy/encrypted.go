@@ -3,6 +3,8 @@ package policy
 import (
 	"encoding/base64"
 	"maps"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -34,13 +36,17 @@ func decrypted(o *render.Object) *render.Object {
 
 // undecide changes a failure to Unknown if it follows from a text that is
 // replaced before it is deployed: one that SOPS encrypted, a variable that Flux
-// replaces, a placeholder of a template. o is the rendered object.
+// replaces, a placeholder of a template, data that Flux Operator copies from an
+// object that is not in the tree. o is the rendered object.
 func (c Chain) undecide(r *Result, o *render.Object) {
 	if r.Outcome != Fail || o == nil {
 		return
 	}
 	why := ""
+	copied := slices.IndexFunc(o.Assumed, func(a string) bool { return strings.HasPrefix(a, render.AssumedCopy) })
 	switch {
+	case copied >= 0 && concernsData(r.Fields):
+		why = o.Assumed[copied]
 	case render.HasSOPS(o.Object) && touches(r, o, render.IsEncrypted, true):
 		why = "the value is encrypted by SOPS"
 	case c.Variables && touches(r, o, render.HasVariable, false):
@@ -52,6 +58,15 @@ func (c Chain) undecide(r *Result, o *render.Object) {
 	}
 	r.Outcome = Unknown
 	r.Message = why + ", so this is not decided: " + r.Message
+}
+
+// concernsData reports whether a result with these fields may follow from the data of a
+// ConfigMap or Secret. One without fields may follow from any field.
+func concernsData(fields []string) bool {
+	return len(fields) == 0 || slices.ContainsFunc(fields, func(f string) bool {
+		top, _, _ := strings.Cut(strings.TrimPrefix(f, "/"), "/")
+		return slices.Contains([]string{"", "data", "stringData", "type"}, top)
+	})
 }
 
 // touches reports whether the function is returns true for the text in a field of the result. With

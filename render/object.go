@@ -18,6 +18,10 @@ type Object struct {
 	Variant    Variant    // the variant that has this object, if not the default
 }
 
+// AssumedCopy begins the assumption of an object whose data is not known, because it is
+// copied from an object that is not in the tree.
+const AssumedCopy = "its data is copied from "
+
 // A Key identifies an object in reports: what it is and which unit applies it.
 type Key struct {
 	APIVersion string `json:"apiVersion"`

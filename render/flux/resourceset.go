@@ -440,7 +440,7 @@ func (t *task) copied(o *render.Object) *render.Object {
 	from := t.world.Object(schema.GroupKind{Kind: o.GetKind()}, namespace, name)
 	changed := *o
 	if from == nil {
-		changed.Assumed = append(slices.Clone(o.Assumed), fmt.Sprintf("its data is copied from %s %s/%s, which is not in the tree", o.GetKind(), namespace, name))
+		changed.Assumed = append(slices.Clone(o.Assumed), fmt.Sprintf(render.AssumedCopy+"%s %s/%s, which is not in the tree", o.GetKind(), namespace, name))
 		return &changed
 	}
 	changed.Unstructured = o.DeepCopy()
