@@ -210,8 +210,12 @@ func (s sources) repository(ref reference, o *render.Object, spec sourceSpec) (r
 
 const folderHint = "declare the folder with its content under `sources` in .preadmit/config.yaml"
 
-// ociArtifact returns the files of a fetched artifact.
+// ociArtifact returns the files of an artifact that the configuration declares
+// for its address, or that was fetched.
 func (s sources) ociArtifact(ref reference, o *render.Object, spec sourceSpec) (render.Repository, error) {
+	if repo, ok := s.world.Declared(spec.URL); ok {
+		return repo, nil
+	}
 	remote := render.NewRemote(render.OCIArtifact, spec.URL, "", spec.Ref.artifact())
 	repo, err := s.world.Fetched(remote)
 	if err == nil {

@@ -143,9 +143,9 @@ func writeText(w io.Writer, g *Graph, _ report.Options) error {
 			t.unit(u, 0)
 		}
 	}
-	for i := range g.Units { // units that only deploy each other
-		if u := &g.Units[i]; u.Status != string(render.Unreached) {
-			t.unit(u, 0)
+	for i := range g.Units { // units that only deploy each other, and what these deploy
+		if u := &g.Units[i]; u.Status != string(render.Unreached) && !t.done[u.ID] {
+			t.unit(g.loop(u), 0)
 		}
 	}
 	if g.summary.Unreached > 0 {
@@ -157,6 +157,21 @@ func writeText(w io.Writer, g *Graph, _ report.Options) error {
 		}
 	}
 	return nil
+}
+
+// loop returns u's nearest owner that deploys itself, directly or through others, or
+// else its last owner that something deploys.
+func (g *Graph) loop(u *Unit) *Unit {
+	owners := make(map[string]*Unit)
+	for i := range g.Units {
+		if o := &g.Units[i]; o.Status != string(render.Unreached) {
+			owners[o.ID] = o
+		}
+	}
+	for seen := make(map[string]bool); !seen[u.ID] && owners[u.Owner] != nil; u = owners[u.Owner] {
+		seen[u.ID] = true
+	}
+	return u
 }
 
 // A tree writes units below the units that deploy them.
