@@ -223,12 +223,12 @@ func (r *run) handle(s *scope, exempt []*exemption) *verdict {
 }
 
 // unverifiable returns the verdict of a check that needs keys or a registry.
-func (r *run) unverifiable(what string) *verdict {
+func (r *run) unverifiable(what string, fields ...string) *verdict {
 	question := "needs to verify " + what
 	if r.review.engine.options.CLI {
 		return &verdict{status: StatusError, message: question}
 	}
-	return &verdict{status: StatusUndecided, message: r.review.ask(question).Error()}
+	return &verdict{status: StatusUndecided, message: r.review.ask(question).Error(), fields: fields}
 }
 
 // existing turns a failure on UPDATE into a skip if the old object failed as
@@ -287,7 +287,10 @@ func (r *run) response(v *verdict) Response {
 		resp.Message = hidden
 	}
 	if len(r.review.questions) > 0 {
-		resp.Status, resp.Message, resp.Fields = StatusUndecided, strings.Join(r.review.questions, "; "), nil
+		if v.status != StatusUndecided {
+			resp.Fields = nil
+		}
+		resp.Status, resp.Message = StatusUndecided, strings.Join(r.review.questions, "; ")
 	}
 	if resp.Status == StatusFail && p.reported.unscored {
 		resp.Status = StatusWarn

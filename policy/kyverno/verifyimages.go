@@ -94,9 +94,9 @@ func (r *run) evaluateImage(entry *kyvernodoc.VerifyImages, image map[string]any
 	case entry.VerifyDigest && digest == "" && (!entry.MutateDigest || r.review.engine.options.CLI):
 		return &verdict{status: StatusFail, message: "missing digest for " + ref, fields: []string{at}}
 	case entry.MutateDigest && digest == "" && !r.review.engine.options.CLI:
-		return r.unverifiable(fmt.Sprintf("image %s: its digest is in the registry", ref))
+		return r.unverifiable(fmt.Sprintf("image %s: its digest is in the registry", ref), at)
 	case entry.Attestors+entry.Attestations > 0 && !verified:
-		return r.unverifiable("image " + ref)
+		return r.unverifiable("image "+ref, at)
 	case entry.Required && !verified:
 		return &verdict{status: StatusFail, message: "unverified image " + ref, fields: []string{at}}
 	}
