@@ -140,8 +140,8 @@ func ruleText(rule *v1.NamedRuleWithOperations) string {
 			groups[i] = `""`
 		}
 	}
-	text := fmt.Sprintf("%s of %s in %s/%s", strings.Join(operations, ", "), strings.Join(rule.Resources, ", "),
-		strings.Join(groups, ","), strings.Join(rule.APIVersions, ","))
+	in := strings.Join(groups, ",") + "/" + strings.Join(rule.APIVersions, ",")
+	text := fmt.Sprintf("%s of %s in %s", strings.Join(operations, ", "), strings.Join(rule.Resources, ", "), strings.TrimPrefix(in, `""/`))
 	if rule.Scope != nil && *rule.Scope != v1.AllScopes {
 		text += ", " + string(*rule.Scope)
 	}
