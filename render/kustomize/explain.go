@@ -32,6 +32,7 @@ var explanations = sync.OnceValue(func() []explanation {
 		{regexp.MustCompile(`no matches for Id ([^;]+); failed to find unique target for patch`), "unmatched-patch", "no resource matches the patch for %s", "patchesStrategicMerge"},
 		{regexp.MustCompile(`multiple matches for Id ([^;]+); failed to find unique target`), "unmatched-patch", "several resources match the patch for %s", "patches"},
 		{regexp.MustCompile(`may not add resource with an already registered id: (\S+)`), "duplicate-object", "two resources are %s", "resources"},
+		{regexp.MustCompile(`namespace transformation produces ID conflict: .*?"kind":"(\w+)","metadata":\{"annotations":\{[^}]*\},(?:"labels":\{[^}]*\},)?"name":"([^"]+)"`), "duplicate-object", "two resources become one by the namespace: %s %s", "namespace"},
 		{regexp.MustCompile(`namespace transformation produces ID conflict`), "duplicate-object", "two resources become one by the namespace", "namespace"},
 		{regexp.MustCompile(`resource with name (\S+) does not match a config`), "unmatched-replicas", "replicas: no resource with the name %s has replicas", "replicas"},
 		{regexp.MustCompile(`Multiple Strategic-Merge Patches in one .patches. entry`), "invalid-patch", "a patch with a target must be one document", "patches"},
@@ -67,6 +68,7 @@ var explanations = sync.OnceValue(func() []explanation {
 		{regexp.MustCompile(`builtin version and custom schema provided`), "wrong-value", "openapi: version and path exclude each other", "openapi"},
 		{regexp.MustCompile(`specified OpenAPI version is not built in`), "wrong-value", "openapi: this version is not built in", "openapi"},
 		{regexp.MustCompile(`sortOptions`), "wrong-value", "sortOptions are not valid", "sortOptions"},
+		{regexp.MustCompile(`json: unknown field "([^"]+)"`), "wrong-value", "a file of configurations has the field %s, which kustomize does not know", "configurations"},
 		{regexp.MustCompile(`error parsing regexp`), "wrong-value", "a target is not a valid regular expression", "patches"},
 		{regexp.MustCompile(`kustomize broke on this input`), "internal", "kustomize breaks on this input", ""},
 	}
@@ -82,9 +84,35 @@ func (w *walk) explain(root *node, err error) *render.Error {
 		if m == nil {
 			continue
 		}
-		return n.error(e.rule, sentence(e.format, m[1:]), n.blame(e.field, m[1:])...)
+		explained := n.error(e.rule, sentence(e.format, m[1:]), n.blame(e.field, m[1:])...)
+		if e.rule == "unmatched-patch" {
+			explained.Hint = w.elsewhere(m[1:])
+		}
+		return explained
 	}
 	return n.error("kustomize", fmt.Errorf("kustomize does not build this: %s", w.redact(msg)))
+}
+
+// elsewhere returns a hint for a patch without a namespace if a resource with its kind
+// and name has one.
+func (w *walk) elsewhere(groups []string) string {
+	if len(groups) == 0 {
+		return ""
+	}
+	kind, name, _ := strings.Cut(tidy(groups[0]), " ")
+	var namespaces []string
+	for _, p := range w.docs {
+		for _, doc := range p.docs {
+			namespace := text(doc.Value, "metadata", "namespace")
+			if namespace != "" && kindOf(doc) == kind && text(doc.Value, "metadata", "name") == name {
+				namespaces = append(namespaces, namespace)
+			}
+		}
+	}
+	if len(namespaces) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("there is a %s %s in namespace %s, which the patch must name", kind, name, slices.Min(namespaces))
 }
 
 func sentence(format string, groups []string) error {

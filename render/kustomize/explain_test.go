@@ -31,10 +31,13 @@ func TestExplain(t *testing.T) {
 		{"configMapGenerator:\n- {literals: [a=hunter2]}", "generator: a configmap must have a name"},
 		{"openapi: {version: v0}", "openapi: this version is not built in"},
 		{"sortOptions: {order: hunter2}", "sortOptions are not valid"},
+		{"configurations: [cm.yaml]", "2:17: a file of configurations has the field apiVersion, which kustomize does not know"},
+		{"namespace: web\ngenerators: [g.yaml]", "2:12: two resources become one by the namespace: ConfigMap c"},
 		{"generators: [cm.yaml]", "plugin ConfigMap is not built into kustomize: not evaluated"},
 	} {
 		objects, err := renderApp(tree(
 			"app/kustomization.yaml", "resources: [cm.yaml]\n"+c.kustomization,
+			"app/g.yaml", "apiVersion: builtin\nkind: ConfigMapGenerator\nmetadata: {name: c, namespace: other}\noptions: {disableNameSuffixHash: true}\n",
 			"app/cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {k: hunter2}\n",
 		))
 		if len(objects) > 0 || err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "app/kustomization.yaml") {
