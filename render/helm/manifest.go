@@ -322,8 +322,13 @@ func (p *part) objects(doc render.Document, kind string, data []byte) ([]*render
 	return objects, err
 }
 
+// fromYAMLError matches the error that Helm's fromYaml returns as a map with the key
+// Error, without the text that it may quote.
+var fromYAMLError = regexp.MustCompile("^error converting YAML to JSON: (yaml: line [0-9]+: [^`\"]+)")
+
 func noObject(doc render.Document, fields map[string]any) error {
 	what := "it has no apiVersion and no kind"
+	failed, _ := fields["Error"].(string)
 	switch {
 	case fields == nil:
 		what = "it is no map"
@@ -333,6 +338,8 @@ func noObject(doc render.Document, fields map[string]any) error {
 		what = "it has no kind"
 	case fields["kind"] != nil:
 		what = "its apiVersion or kind is no string"
+	case fromYAMLError.MatchString(failed):
+		what = "it is the error of a fromYaml in its template: " + fromYAMLError.FindStringSubmatch(failed)[1]
 	}
 	return &render.Error{Span: doc.Span, Rule: "not-an-object", Err: errors.New("not a Kubernetes object: " + what)}
 }
