@@ -192,7 +192,8 @@ func Updates(reqs []Request) map[render.Key]*Request {
 
 // Compare marks results of the head as New or Unchanged, by fingerprint and
 // outcome, and appends the Absent ones: failures and undecided results of the
-// base that the head no longer has. A failure at more fields than in the base is New,
+// base that the head no longer has, except those of objects that the API server can't
+// decode now, so that no policy is asked about them. A failure at more fields than in the base is New,
 // and one at fewer fields is Unchanged, also if the first field is another.
 // Of units that can't be compared only Unchanged results get a mark; the others count, as
 // do those that say that the run ended early.
@@ -206,10 +207,16 @@ func (c Comparison) Compare(head []Result) []Result {
 		}
 	}
 	var unknown []*Result
+	refused := make(map[render.Key]bool) // objects that the API server can't decode
 	for i := range head {
 		r := &head[i]
 		if r.CutShort() {
 			continue
+		}
+		if r.undecoded() && r.Outcome == Fail {
+			key := r.Object
+			key.Unit = c.BaseUnit(r.Object)
+			refused[key] = true
 		}
 		id := r.comparable(c.BaseUnit(r.Object))
 		if known[id] == 0 {
@@ -231,7 +238,7 @@ func (c Comparison) Compare(head []Result) []Result {
 		}
 	}
 	for _, r := range c.compareFields(unknown, gone) {
-		if !c.Stopped[r.Object.Unit] && !c.incomparable(r) {
+		if !c.Stopped[r.Object.Unit] && !c.incomparable(r) && (r.undecoded() || !refused[r.Object]) {
 			absent := *r
 			absent.Baseline = Absent
 			head = append(head, absent)
@@ -239,6 +246,9 @@ func (c Comparison) Compare(head []Result) []Result {
 	}
 	return head
 }
+
+// undecoded reports whether the result says that the API server can't decode the object.
+func (r *Result) undecoded() bool { return r.Engine == EngineSchema && r.Rule == "decode" }
 
 // compareFields compares results of head and base that have no pair with the same first
 // field. It marks those of the head, and returns those of the base that fail at none of

@@ -237,6 +237,21 @@ func TestCompareCutShort(t *testing.T) {
 
 // TestCompareMessages holds that another failure of a Rego rule is new, also if it is at
 // a field at which the rule failed before, because one rule can have several failures.
+// TestCompareUndecoded holds that failures are not fixed if nobody looks for them any
+// more, because the API server can't decode the object.
+func TestCompareUndecoded(t *testing.T) {
+	t.Parallel()
+	result := func(engine, rule, name string, fields ...string) Result {
+		return Result{Engine: engine, Rule: rule, Object: render.Key{Kind: "Pod", Name: name}, Outcome: Fail, UnitlessPrint: fmt.Sprint(engine, rule, name, fields), Fields: fields}
+	}
+	base := []Result{result("Kyverno", "tag", "web"), result("Kyverno", "tag", "db"), result(EngineSchema, "decode", "web", "/spec/a")}
+	var got []string
+	for _, r := range (Comparison{Base: base}).Compare([]Result{result(EngineSchema, "decode", "web", "/spec/b")}) {
+		got = append(got, fmt.Sprint(r.Baseline, " ", r.Rule, " ", r.Object.Name))
+	}
+	rendertest.Equal(t, []string{"new decode web", "absent tag db", "absent decode web"}, got)
+}
+
 func TestCompareMessages(t *testing.T) {
 	t.Parallel()
 	failure := func(message string, fields ...string) Result {
