@@ -285,7 +285,7 @@ func (c Chain) admit(req *Request) (results []Result, admitted bool) {
 		}
 		req.applied()
 	}
-	if c.scopeUnknown(req) {
+	if c.unplaced(req) {
 		req.place()
 	}
 	return nil, true

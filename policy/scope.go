@@ -4,17 +4,36 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // An object without a namespace, of a kind without a definition, may be cluster-scoped
-// or in the namespace of its unit. Such a request is evaluated both ways.
+// or in the namespace of its unit. Such a request is evaluated both ways, except for
+// kinds of Argo and Flux, whose scope is known.
 
-// scopeUnknown reports whether a request is about such an object.
-func (c Chain) scopeUnknown(req *Request) bool {
+// unplaced reports whether a request is about such an object.
+func (c Chain) unplaced(req *Request) bool {
 	o := req.Subject()
 	return o.GetNamespace() == "" && !c.Kinds.Resource(o.GroupVersionKind()).Known
+}
+
+// scopeUnknown reports whether the object of an unplaced request may be cluster-scoped.
+func (c Chain) scopeUnknown(req *Request) bool {
+	return c.unplaced(req) && !namespaced(req.Subject().GroupVersionKind().GroupKind())
+}
+
+// namespaced reports whether a kind of Argo or Flux is namespaced.
+func namespaced(k schema.GroupKind) bool {
+	switch k.Group {
+	case "argoproj.io":
+		return !strings.HasPrefix(k.Kind, "Cluster") // ClusterWorkflowTemplate, ClusterAnalysisTemplate
+	case "fluxcd.controlplane.io":
+		return true
+	}
+	return strings.HasSuffix(k.Group, ".toolkit.fluxcd.io")
 }
 
 // place puts the objects of an admitted request into its namespace, or into none if
