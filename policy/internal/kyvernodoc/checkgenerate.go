@@ -73,9 +73,9 @@ func (c checker) generatedNamespace(x field) {
 	kind, apiVersion := x.text("kind"), x.text("apiVersion")
 	known := isNamespacedKind(apiVersion, kind) || c.offline && kind != ""
 	if none := x.text("namespace") == ""; none && known {
-		c.add(x.pointer, "%s is in a namespace, which has to be named", kind)
+		c.add(x.pointer, "%s is namespaced: name the namespace", kind)
 	} else if !none && !c.offline && isClusterKind(apiVersion, kind) {
-		c.add(x.at("namespace").pointer, "%s is in no namespace", kind)
+		c.add(x.at("namespace").pointer, "%s is cluster-scoped: leave out the namespace", kind)
 	}
 	c.cloneList(x.at("cloneList"))
 }
@@ -99,11 +99,11 @@ func (c checker) cloneList(x field) {
 	case wide > 0 && c.isNamespaced():
 		c.add(x.at("kinds").pointer, "a Policy can clone only from its own namespace: use a ClusterPolicy")
 	case wide > 0 && wide < len(kinds):
-		c.add(x.at("kinds").pointer, "kinds that are in a namespace stand beside such that are in none")
+		c.add(x.at("kinds").pointer, "namespaced and cluster-scoped kinds can't be cloned together")
 	case wide > 0 && namespace.value != nil:
-		c.add(namespace.pointer, "the kinds are in no namespace")
+		c.add(namespace.pointer, "the kinds are cluster-scoped: leave out the namespace")
 	case wide == 0 && x.text("namespace") == "":
-		c.add(x.pointer, "the kinds are in a namespace, which has to be named")
+		c.add(x.pointer, "the kinds are namespaced: name their namespace")
 	}
 }
 
@@ -123,6 +123,6 @@ func (c checker) ownNamespace(x field) {
 		}
 	}
 	if kind := x.text("kind"); !c.offline && isClusterKind(x.text("apiVersion"), kind) {
-		c.add(x.at("kind").pointer, "%s is in no namespace: use a ClusterPolicy", kind)
+		c.add(x.at("kind").pointer, "%s is cluster-scoped: use a ClusterPolicy", kind)
 	}
 }

@@ -30,9 +30,9 @@ func (c checker) verify(v *VerifyImages, x field) {
 		c.add(x.pointer, "%s has no imageReferences", Dotted(x.pointer))
 	}
 	for _, ref := range x.at("imageReferences").list() {
-		c.noVariables(ref, "a variable can't stand in an image reference")
+		c.noVariables(ref, "a variable can't be used in an image reference")
 	}
-	c.noVariables(x.at("image"), "a variable can't stand in an image reference")
+	c.noVariables(x.at("image"), "a variable can't be used in an image reference")
 	action := cmp.Or(v.Action, c.Action)
 	if v.MutateDigest && action == actionAudit {
 		c.add(x.pointer, "mutateDigest must be false if failures are only audited")

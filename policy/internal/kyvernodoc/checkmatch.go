@@ -33,7 +33,7 @@ func (c checker) block(r *Rule, m *Match, block field) {
 	c.oneForm(block)
 	checkMatch(m, block.pointer, c.faults)
 	c.scope(m)
-	c.noVariables(block, "a variable can't stand in "+lastKey(block.pointer))
+	c.noVariables(block, "a variable can't be used in "+lastKey(block.pointer))
 	if c.Background {
 		checkNoUser(m, c.faults)
 	}
@@ -68,7 +68,7 @@ func (c checker) oneForm(block field) {
 		c.add(block.at("all").pointer, "any and all can't be used together")
 	}
 	if (some || all) && len(block.at("resources").keys()) > 0 {
-		c.add(block.at("resources").pointer, "resources can't stand beside any or all: put them into a filter")
+		c.add(block.at("resources").pointer, "resources can't be used together with any or all: put them into a filter")
 	}
 }
 
@@ -183,7 +183,7 @@ func (c checker) scope(m *Match) {
 		}
 		for i, k := range f.Kinds {
 			if !c.offline && slices.Contains(clusterKinds, k.Kind) && (k.Group == "*" || builtIn(k.Group+"/")) {
-				c.add(f.Pointer+"/resources/kinds/"+strconv.Itoa(i), "%s is in no namespace: use a ClusterPolicy", k.Kind)
+				c.add(f.Pointer+"/resources/kinds/"+strconv.Itoa(i), "%s is cluster-scoped: use a ClusterPolicy", k.Kind)
 			}
 		}
 	}
@@ -200,7 +200,7 @@ func (c checker) everyKind(r *Rule, f *Filter) {
 	case c.Background:
 		c.add(at, "a background scan can't look at every kind: set spec.background to false")
 	case len(f.Kinds) > 1:
-		c.add(at, "every kind is named beside others")
+		c.add(at, "* is listed beside other kinds")
 	case r.Generate != nil || len(r.VerifyImages) > 0 || r.Validate != nil && len(r.Validate.Foreach) > 0:
 		c.add(at, "a rule for every kind can't have generate, verifyImages or foreach")
 	case r.beyondMetadata() || r.deniesBeyondMetadata():

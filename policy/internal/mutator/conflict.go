@@ -34,7 +34,7 @@ func findConflicts(all []*Mutator) []error {
 			continue
 		}
 		m.conflicts = others
-		errs = append(errs, policy.ErrorAt(m.object, "/spec/location", "mutator-conflict", fmt.Errorf("location %s takes objects for something else than %s: Gatekeeper applies none of them", m.location, m.conflictingNames())))
+		errs = append(errs, policy.ErrorAt(m.object, "/spec/location", "mutator-conflict", fmt.Errorf("location %s implies another type for a field than %s: Gatekeeper applies none of them", m.location, m.conflictingNames())))
 	}
 	return errs
 }
