@@ -217,7 +217,7 @@ func (c Chain) reviewUnguarded(ctx context.Context, req *Request) ([]Result, err
 			results = append(results, rs...)
 		}
 		if c.scopeUnknown(req) && !req.clusterScoped {
-			results = req.decideScope(results, others)
+			results = req.decideScope(results, mutations, others)
 		}
 	}
 	l := newLocator(req, h)

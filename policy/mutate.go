@@ -126,8 +126,12 @@ func (c Chain) storedUnguarded(ctx context.Context, req *Request) (*render.Objec
 		return nil, nil, err
 	}
 	h.traced = nil // several goroutines may ask for the object's places
+	held := req.Admitted
+	if c.scopeUnknown(req) {
+		held = req.unplaced()
+	}
 	return &render.Object{
-		Unstructured: &unstructured.Unstructured{Object: req.Admitted},
+		Unstructured: &unstructured.Unstructured{Object: held},
 		Unit:         req.Object.Unit,
 		Provenance:   mutated{req.Object, h},
 		Assumed:      slices.Concat(req.Object.Assumed, h.doubts),

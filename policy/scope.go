@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -50,6 +51,19 @@ func (r *Request) place() {
 	}
 }
 
+// unplaced returns the admitted object without the namespace that place gave it.
+func (r *Request) unplaced() map[string]any {
+	metadata, _ := r.Admitted["metadata"].(map[string]any)
+	if metadata["namespace"] != r.Namespace {
+		return r.Admitted
+	}
+	held := maps.Clone(r.Admitted)
+	metadata = maps.Clone(metadata)
+	delete(metadata, "namespace")
+	held["metadata"] = metadata
+	return held
+}
+
 // clusterScoped returns the failures of a request if its kind is cluster-scoped. It
 // returns none if the scope is known.
 func (c Chain) clusterScoped(ctx context.Context, req *Request) ([]Result, error) {
@@ -67,16 +81,18 @@ func (c Chain) clusterScoped(ctx context.Context, req *Request) ([]Result, error
 func (r *Result) fails() bool { return r.Outcome != Pass && r.Outcome != Skip }
 
 // decideScope replaces the results of rules that fail or not depending on the scope
-// of the kind by undecided ones. The results are those in a namespace, and others the
-// failures without one.
-func (req *Request) decideScope(results, others []Result) []Result {
+// of the kind by undecided ones. The results and those of mutations are those in a
+// namespace, and others the failures without one.
+func (req *Request) decideScope(results, mutations, others []Result) []Result {
 	same := func(a, b *Result) bool {
 		return a.Engine == b.Engine && a.Policy == b.Policy && a.Rule == b.Rule
 	}
 	differs := func(r *Result) bool {
-		here := slices.ContainsFunc(results, func(x Result) bool { return same(&x, r) && x.fails() && x.Outcome == r.Outcome && x.Action == r.Action })
-		there := slices.ContainsFunc(others, func(x Result) bool { return same(&x, r) && x.Outcome == r.Outcome && x.Action == r.Action })
-		return here != there
+		fails := func(x Result) bool {
+			return same(&x, r) && x.fails() && x.Outcome == r.Outcome && x.Action == r.Action
+		}
+		here := slices.ContainsFunc(results, fails) || slices.ContainsFunc(mutations, fails)
+		return here != slices.ContainsFunc(others, fails)
 	}
 	var open []Result
 	for _, list := range [][]Result{results, others} {
@@ -98,7 +114,7 @@ func (req *Request) decideScope(results, others []Result) []Result {
 
 // decideScope is Request.decideScope for the results of the explained rules.
 func (e *Explanation) decideScope(req *Request, others []Result) {
-	e.Results = req.decideScope(e.Results, slices.DeleteFunc(slices.Clone(others), func(o Result) bool {
+	e.Results = req.decideScope(e.Results, nil, slices.DeleteFunc(slices.Clone(others), func(o Result) bool {
 		return o.Engine != e.Engine || o.Policy != e.Policy ||
 			!slices.ContainsFunc(e.Rules, func(r Rule) bool { return r.Name == o.Rule }) && !slices.ContainsFunc(e.Results, func(r Result) bool { return r.Rule == o.Rule })
 	}))
