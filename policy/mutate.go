@@ -128,7 +128,7 @@ func (c Chain) storedUnguarded(ctx context.Context, req *Request) (*render.Objec
 	h.traced = nil // several goroutines may ask for the object's places
 	held := req.Admitted
 	if c.scopeUnknown(req) {
-		held = req.unplaced()
+		held = req.withoutNamespace()
 	}
 	return &render.Object{
 		Unstructured: &unstructured.Unstructured{Object: held},

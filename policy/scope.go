@@ -13,7 +13,7 @@ import (
 
 // An object without a namespace, of a kind without a definition, may be cluster-scoped
 // or in the namespace of its unit. Such a request is evaluated both ways, except for
-// kinds of Argo and Flux, whose scope is known.
+// widely used kinds, whose scope is known.
 
 // unplaced reports whether a request is about such an object.
 func (c Chain) unplaced(req *Request) bool {
@@ -26,15 +26,39 @@ func (c Chain) scopeUnknown(req *Request) bool {
 	return c.unplaced(req) && !namespaced(req.Subject().GroupVersionKind().GroupKind())
 }
 
-// namespaced reports whether a kind of Argo or Flux is namespaced.
+// namespacedGroups are widely used groups whose kinds are namespaced, but for those named
+// Cluster and more, such as ClusterIssuer. The source is each project's own definitions.
+var namespacedGroups = map[string]bool{
+	"acme.cert-manager.io":           true,
+	"argoproj.io":                    true,
+	"autoscaling.k8s.io":             true,
+	"bitnami.com":                    true,
+	"cert-manager.io":                true,
+	"external-secrets.io":            true,
+	"fluxcd.controlplane.io":         true,
+	"generators.external-secrets.io": true,
+	"helm.cattle.io":                 true,
+	"helm.toolkit.fluxcd.io":         true,
+	"image.toolkit.fluxcd.io":        true,
+	"keda.sh":                        true,
+	"kustomize.toolkit.fluxcd.io":    true,
+	"monitoring.coreos.com":          true,
+	"networking.istio.io":            true,
+	"notification.toolkit.fluxcd.io": true,
+	"postgresql.cnpg.io":             true,
+	"security.istio.io":              true,
+	"serving.knative.dev":            true,
+	"source.extensions.fluxcd.io":    true,
+	"source.toolkit.fluxcd.io":       true,
+	"tekton.dev":                     true,
+	"telemetry.istio.io":             true,
+	"traefik.io":                     true,
+	"velero.io":                      true,
+}
+
+// namespaced reports whether a kind without a definition is known to be namespaced.
 func namespaced(k schema.GroupKind) bool {
-	switch k.Group {
-	case "argoproj.io":
-		return !strings.HasPrefix(k.Kind, "Cluster") // ClusterWorkflowTemplate, ClusterAnalysisTemplate
-	case "fluxcd.controlplane.io":
-		return true
-	}
-	return strings.HasSuffix(k.Group, ".toolkit.fluxcd.io")
+	return namespacedGroups[k.Group] && (k.Kind == "Cluster" || !strings.HasPrefix(k.Kind, "Cluster"))
 }
 
 // place puts the objects of an admitted request into its namespace, or into none if
@@ -51,8 +75,8 @@ func (r *Request) place() {
 	}
 }
 
-// unplaced returns the admitted object without the namespace that place gave it.
-func (r *Request) unplaced() map[string]any {
+// withoutNamespace returns the admitted object without the namespace that place gave it.
+func (r *Request) withoutNamespace() map[string]any {
 	metadata, _ := r.Admitted["metadata"].(map[string]any)
 	if metadata["namespace"] != r.Namespace {
 		return r.Admitted
