@@ -26,8 +26,9 @@ func (c Chain) scopeUnknown(req *Request) bool {
 	return c.unplaced(req) && !namespaced(req.Subject().GroupVersionKind().GroupKind())
 }
 
-// namespacedGroups are widely used groups whose kinds are namespaced, but for those named
-// Cluster and more, such as ClusterIssuer. The source is each project's own definitions.
+// namespacedGroups are widely used groups. Their kinds are namespaced, except those whose
+// names begin with Cluster, such as ClusterIssuer; a kind named just Cluster is
+// namespaced, too. The source is each project's own CustomResourceDefinitions.
 var namespacedGroups = map[string]bool{
 	"acme.cert-manager.io":           true,
 	"argoproj.io":                    true,
@@ -104,9 +105,9 @@ func (c Chain) clusterScoped(ctx context.Context, req *Request) ([]Result, error
 // fails reports whether the result is neither a pass nor a skip.
 func (r *Result) fails() bool { return r.Outcome != Pass && r.Outcome != Skip }
 
-// decideScope replaces the results of rules that fail or not depending on the scope
-// of the kind by undecided ones. The results and those of mutations are those in a
-// namespace, and others the failures without one.
+// decideScope returns the results with one undecided result for each rule that fails
+// only with a namespace, or only without one. results and mutations were evaluated with
+// a namespace; others are the failures without one.
 func (req *Request) decideScope(results, mutations, others []Result) []Result {
 	same := func(a, b *Result) bool {
 		return a.Engine == b.Engine && a.Policy == b.Policy && a.Rule == b.Rule

@@ -152,7 +152,7 @@ func flatList(params []*paramSet) *paramSet {
 	return flat
 }
 
-// ownAnnotations are the annotations of a cluster's Secret that Argo CD makes no parameters of.
+// ownAnnotations are the annotations of a cluster's Secret that Argo CD does not offer as parameters.
 var ownAnnotations = []string{
 	"argocd.argoproj.io/refresh", "argocd.argoproj.io/refresh-timestamp", "argocd.argoproj.io/hydrate", "argocd.argoproj.io/hydrate-timestamp",
 	trackingID, "argocd.argoproj.io/installation-id", "kubectl.kubernetes.io/last-applied-configuration",

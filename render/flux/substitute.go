@@ -320,7 +320,7 @@ func twice(objects []*render.Object, i int) bool {
 	return slices.ContainsFunc(objects, func(o *render.Object) bool { return o != objects[i] && identityOf(o) == id })
 }
 
-// An identity is what kustomize tells objects apart by.
+// An identity distinguishes objects from each other, as kustomize does.
 type identity struct{ apiVersion, kind, namespace, name string }
 
 func identityOf(o *render.Object) identity {

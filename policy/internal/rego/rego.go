@@ -17,8 +17,9 @@
 //     most rules several times faster than OPA, else by OPA; bound.go limits both,
 //     results.go keeps results of functions, open.go notes reads of unknown places
 //   - blame.go finds the places of the input that a violation depends on: trace.go watches
-//     an evaluation, origin.go follows values to the input, resolve.go, difference.go and
-//     succeed.go say what an expression read, hint.go what a violation names itself
+//     an evaluation, origin.go follows values to the input; resolve.go, difference.go and
+//     succeed.go find the places that an expression read; hint.go reads the places that
+//     a violation's own details name
 //   - cover.go counts branches; value.go converts values; secret.go hides some
 package rego
 
