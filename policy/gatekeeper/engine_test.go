@@ -191,6 +191,28 @@ violation[{"msg": "a", "details": {"n": 1}}]`) + plainConstraint, pod,
 			[]string{`pass deny K/c: built-in functions failed, so expressions that call them count as not violated: to_number: strconv.ParseFloat: parsing "web": invalid syntax at policy.yaml:18:33`},
 		},
 		{
+			"divisions by zero", templateOf(`
+package k
+violation[{"msg": "x"}] { 1 / count(input.review.object.spec) > 5 }
+violation[{"msg": "x"}] { 7 % count(input.review.object.spec) > 5 }
+violation[{"msg": "x"}] { to_number(input.review.name) > 1 }`) + plainConstraint, `{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {}}`,
+			[]string{
+				"error warn K/c: ignored error: the template's Rego divides by zero at policy.yaml:18:33",
+				"error warn K/c: ignored error: the template's Rego divides by zero at policy.yaml:19:33",
+			},
+		},
+		{
+			"a division by zero beside a violation and many other errors", templateOf(`
+package k
+violation[{"msg": "x"}] { to_number(sprintf("x%d", [numbers.range(1, 100)[_]])) > 1 }
+violation[{"msg": "found"}] { true }
+violation[{"msg": "x"}] { 1 / 0 > 1 }`) + plainConstraint, pod,
+			[]string{
+				"fail deny K/c: found",
+				"error warn K/c: ignored error: the template's Rego divides by zero at policy.yaml:20:33",
+			},
+		},
+		{
 			"a conflict", templateOf("package k\nviolation[{\"msg\": x}] { x := f }\nf = \"a\" { true }\nf = \"b\" { input.review.name }") + plainConstraint, pod,
 			[]string{"error deny K/c: the template's Rego fails at policy.yaml:20:7: rule data.template.f produced conflicting values"},
 		},

@@ -32,7 +32,7 @@ type Response struct {
 	Assumed    []string
 
 	constraint *constraint
-	ignored    bool     // an error that the template's failurePolicy ignores
+	ignored    bool     // an error that Gatekeeper ignores, by failurePolicy or always
 	literals   []string // for policy.Result
 	override   string   // action of the expansion template that created the object
 }
@@ -124,10 +124,28 @@ func (r *review) evaluateRego(c *constraint) []Response {
 	if len(violations) == 0 && r.readsNamespaces(c) && r.namespaceOpen() {
 		return []Response{c.respond(policy.Unknown, "needs "+r.needsNamespace())}
 	}
-	if len(violations) == 0 {
-		return []Response{r.passed(c, answer.Errors, ignored)}
+	switch divided := r.dividedByZero(c, answer.ByZero); {
+	case len(violations) > 0:
+		return append(r.failed(c, q, violations), divided...)
+	case len(divided) > 0:
+		return divided
 	}
-	return r.failed(c, q, violations)
+	return []Response{r.passed(c, answer.Errors, ignored)}
+}
+
+// dividedByZero returns the errors of divisions by zero. They hide violations, because Gatekeeper
+// counts the expressions around them as not violated.
+func (r *review) dividedByZero(c *constraint, errs []*rego.Error) []Response {
+	if r.engine.options.Written { // gator says nothing of them
+		return nil
+	}
+	var all []Response
+	for _, e := range errs {
+		x := c.respond(policy.Error, "ignored error: the template's Rego divides by zero"+c.place(e))
+		x.ignored, x.Assumed = true, r.assumed(c)
+		all = append(all, x)
+	}
+	return all
 }
 
 // readsNamespaces reports whether the template reads Namespaces in data.inventory, and

@@ -40,9 +40,13 @@ func (q *Query) Ask(ctx context.Context, in Question) (Answer, error) {
 	}
 	a.Value = value
 	for i := range swallowed {
-		a.Errors = append(a.Errors, evalError(&swallowed[i]))
+		e := evalError(&swallowed[i])
+		a.Errors = append(a.Errors, e)
+		if e.byZero() {
+			a.ByZero = append(a.ByZero, e)
+		}
 	}
-	a.Errors = tidy(a.Errors)
+	a.Errors, a.ByZero = tidy(a.Errors), tidy(a.ByZero)
 	return q.sized(a)
 }
 

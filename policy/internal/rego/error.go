@@ -20,6 +20,13 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Text }
 
+// byZero reports whether a division failed because it has no value for any number,
+// which no policy does on purpose. to_number of a text without a number, in contrast,
+// is left undefined by many.
+func (e *Error) byZero() bool {
+	return e.Text == "div: divide by zero" || e.Text == "rem: modulo by zero"
+}
+
 // maxText bounds an error's text: OPA quotes the input that it could not read.
 const maxText = 2 << 10
 

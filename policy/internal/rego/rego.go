@@ -87,5 +87,6 @@ type Question struct {
 type Answer struct {
 	Value   ast.Value // nil: undefined
 	Errors  []*Error  // of built-in functions, whose calls were undefined
+	ByZero  []*Error  // those of divisions by zero
 	Unknown []string  // needs that only a live cluster can answer
 }
