@@ -19,7 +19,6 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/preadmit/preadmit/render"
 )
@@ -43,7 +42,7 @@ type Graph struct {
 	mu      sync.Mutex
 	units   map[*render.Unit]*unit
 	byKey   map[Key][]*unit
-	digests map[*unstructured.Unstructured]string // of the objects passed to resolvers
+	digests *Digests // of the objects passed to resolvers
 }
 
 // New returns a Graph for a tree.
@@ -54,7 +53,7 @@ func New(g render.Graph, tree fs.FS, o Options) *Graph {
 	}
 	return &Graph{
 		graph: g, options: o, tree: t, claims: newClaims(o, t),
-		units: make(map[*render.Unit]*unit), byKey: make(map[Key][]*unit), digests: make(map[*unstructured.Unstructured]string),
+		units: make(map[*render.Unit]*unit), byKey: make(map[Key][]*unit), digests: NewDigests(),
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 type Encoder struct {
 	data  []byte
 	known map[string]uint64
+	whole bool // repeated strings are written in full, which is faster
 	err   error
 }
 
@@ -27,14 +28,16 @@ func (e *Encoder) Uint(n uint64) { e.data = binary.AppendUvarint(e.data, n) }
 
 // String writes a string.
 func (e *Encoder) String(s string) {
-	if n, ok := e.known[s]; ok {
-		e.Uint(n << 1)
-		return
+	if !e.whole {
+		if n, ok := e.known[s]; ok {
+			e.Uint(n << 1)
+			return
+		}
+		if e.known == nil {
+			e.known = make(map[string]uint64)
+		}
+		e.known[s] = uint64(len(e.known))
 	}
-	if e.known == nil {
-		e.known = make(map[string]uint64)
-	}
-	e.known[s] = uint64(len(e.known))
 	e.Uint(uint64(len(s))<<1 | 1)
 	e.data = append(e.data, s...)
 }

@@ -74,22 +74,11 @@ func (g *Graph) digest(o *render.Object) string {
 	if o == nil {
 		return isMissing
 	}
-	g.mu.Lock()
-	sum, ok := g.digests[o.Unstructured]
-	g.mu.Unlock()
-	if !ok {
-		var e Encoder
-		e.Value(o.Object)
-		data, err := e.Data()
-		if err != nil {
-			return failure + err.Error()
-		}
-		hash := sha256.Sum256(data)
-		sum = content + string(hash[:])
-		g.mu.Lock()
-		g.digests[o.Unstructured] = sum
-		g.mu.Unlock()
+	sum, err := g.digests.Of(o)
+	if err != nil {
+		return failure + err.Error()
 	}
+	sum = content + sum
 	if o.Unit != nil {
 		sum += o.Unit.Namespace
 		if by := o.Unit.Owner; by != nil {

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/engines"
@@ -112,13 +111,12 @@ func (e *Evaluation) makeEngines(in, trusted *load.Input, s engines.Options, kno
 // engines look at is recorded during a run, for all requests together, and its
 // hash is part of the key.
 type resultCache struct {
-	memory  *load.Memory
-	graphs  []*cache.Graph // of the head and of the base
-	head    []*render.Unit
-	byKind  map[schema.GroupKind][]member
-	digests map[*unstructured.Unstructured]string // see digest
-	sums    map[schema.GroupKind]string           // of the objects of a kind, computed when needed
-	served  func() string                         // the existing kinds and versions
+	memory *load.Memory
+	graphs []*cache.Graph // of the head and of the base
+	head   []*render.Unit
+	byKind map[schema.GroupKind][]member
+	sums   map[schema.GroupKind]string // of the objects of a kind, computed when needed
+	served func() string               // the existing kinds and versions
 
 	lists    int      // number of indexed lists of units
 	policies []member // policies and the objects that belong to them
@@ -145,7 +143,7 @@ type member struct {
 // trusted, which is in itself or its base. With a nil Memory there are none.
 func newResultCache(m *load.Memory, in, trusted *load.Input, s engines.Options) *resultCache {
 	r := &resultCache{
-		memory: m, graphs: []*cache.Graph{in.Graph}, head: in.Head, off: m == nil, digests: make(map[*unstructured.Unstructured]string), sums: make(map[schema.GroupKind]string),
+		memory: m, graphs: []*cache.Graph{in.Graph}, head: in.Head, off: m == nil, sums: make(map[schema.GroupKind]string),
 		byKind: make(map[schema.GroupKind][]member), positions: make(map[*render.Unit]map[*render.Object]int), put: make(map[*render.Unit][]byte), got: make(map[*render.Unit]bool),
 	}
 	if m == nil {
@@ -229,8 +227,10 @@ func versions(objects []*render.Object) []string {
 func (r *resultCache) sum(objects []member) string {
 	var e cache.Encoder
 	for _, o := range objects {
+		content, err := r.memory.Digests.Of(o.Object)
+		r.off = r.off || err != nil
 		e.Uint(uint64(o.list))
-		e.String(r.digest(o.Object))
+		e.String(content)
 		e.Strings(o.Assumed)
 		if u := o.Unit; u != nil {
 			e.Strings([]string{u.Identity(), u.Path, u.Kind, u.Namespace, u.Cluster})
@@ -242,24 +242,6 @@ func (r *resultCache) sum(objects []member) string {
 	}
 	s := sha256.Sum256(data)
 	return string(s[:])
-}
-
-// digest returns a hash of an object, without its lines. Most objects of a base are shared with the
-// head, so they are hashed once.
-func (r *resultCache) digest(o *render.Object) string {
-	sum, ok := r.digests[o.Unstructured]
-	if !ok {
-		var e cache.Encoder
-		e.Value(o.Object)
-		data, err := e.Data()
-		if err != nil {
-			r.off = true
-		}
-		hash := sha256.Sum256(data)
-		sum = string(hash[:])
-		r.digests[o.Unstructured] = sum
-	}
-	return sum
 }
 
 // sumOf returns the sum of the objects of a kind.

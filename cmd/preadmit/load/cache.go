@@ -23,10 +23,11 @@ import (
 
 // A Memory is the open cache, with functions that add the entries of this run.
 type Memory struct {
-	Store  *cache.Store
-	Build  string
-	graphs []*cache.Graph
-	Put    []func()
+	Store   *cache.Store
+	Build   string
+	Digests *cache.Digests // of the objects that are evaluated
+	graphs  []*cache.Graph
+	Put     []func()
 }
 
 // dir returns the directory of the cache, or "" without one.
@@ -74,7 +75,7 @@ func (o *Sources) OpenCache(ctx context.Context, t *Tree) error {
 		o.noCacheHere(dir, err)
 		return nil
 	}
-	o.Memory = &Memory{Store: store, Build: build}
+	o.Memory = &Memory{Store: store, Build: build, Digests: cache.NewDigests()}
 	return nil
 }
 
