@@ -189,6 +189,8 @@ type phase struct {
 	// run returns the rule's responses. It may change the review's object for
 	// later rules.
 	run func(*run) []Response
+	// byKind evaluates only rules that autogen generates for the object's kind.
+	byKind bool
 }
 
 // each evaluates the rules of a phase that match the request and calls respond
@@ -235,7 +237,11 @@ func (r *review) candidates(p *phase, gvk schema.GroupVersionKind) (all []candid
 	}
 	for _, pol := range e.index.For(gvk.Kind) {
 		c := candidate{policy: pol}
-		for _, rule := range pol.RulesFor(gvk) {
+		rules := pol.RulesForAll()
+		if p.byKind {
+			rules = pol.RulesFor(gvk)
+		}
+		for _, rule := range rules {
 			if g := e.programs[rule]; p.concerns(rule) && !g.broken && (key.every || rule.Match.MayMatch(gvk.Kind)) {
 				c.programs = append(c.programs, g)
 			}
@@ -358,6 +364,7 @@ func (r *review) evaluate(p *phase, pol *Policy, rule *Rule, t *kyvernodoc.Targe
 var validates = phase{
 	concerns: func(r *Rule) bool { return r.Validate != nil },
 	run:      (*run).validated,
+	byKind:   true,
 }
 
 // A Phase is one of the steps in which Kyverno processes a request.

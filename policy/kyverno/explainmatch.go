@@ -98,13 +98,13 @@ func (r *ruleExplainer) concerns() policy.Answer {
 }
 
 // generated adds the relation between an autogen rule and the rule it was
-// generated from. It returns false if the rule is not for objects of the kind.
+// generated from. It returns false if Kyverno does not evaluate the rule for objects of the kind.
 func (r *ruleExplainer) generated(m *matching) bool {
 	p, rule, kind := r.program.policy, r.program.rule, r.review.req.Kind.Kind
 	if rule.Base == nil {
 		return true
 	}
-	made := slices.Contains(p.RulesFor(r.review.req.Kind), rule)
+	made := rule.Validate == nil || slices.Contains(p.RulesFor(r.review.req.Kind), rule)
 	why := ""
 	if !made {
 		why = "the object is a " + kind

@@ -38,6 +38,22 @@ func (p *Policy) RulesFor(gvk schema.GroupVersionKind) []*Rule {
 	return p.Rules
 }
 
+// RulesForAll returns the rules that Kyverno evaluates for objects of every kind where it
+// mutates them or verifies images. So a rule generated from one for Pods and Services is
+// evaluated for Services, too.
+func (p *Policy) RulesForAll() []*Rule { return p.forAll }
+
+func (p *Policy) rulesForAll() []*Rule {
+	if len(p.controllers) == 0 {
+		return p.Rules
+	}
+	return slices.DeleteFunc(p.AllRules(), func(r *Rule) bool { return r.Base == nil && isGeneratedName(r.Name) })
+}
+
+// isGeneratedName reports whether a written rule is named like a generated one. Where rules are
+// generated, Kyverno ignores it.
+func isGeneratedName(name string) bool { return strings.HasPrefix(name, "autogen-") }
+
 // autogen returns the policy's rules for each kind for which rules are
 // generated. As in Kyverno, rules are generated for the whole policy or not at
 // all.
@@ -48,7 +64,7 @@ func (r reader) autogen(p *Policy) map[string][]*Rule {
 	}
 	var written, pods, crons []*Rule
 	for _, rule := range p.Rules {
-		if strings.HasPrefix(rule.Name, "autogen-") {
+		if isGeneratedName(rule.Name) {
 			continue
 		}
 		written = append(written, rule)

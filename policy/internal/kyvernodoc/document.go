@@ -40,6 +40,7 @@ type Policy struct {
 	// controllers are the rules for kinds with rules of autogen, by kind; other kinds
 	// have Rules.
 	controllers map[string][]*Rule
+	forAll      []*Rule // RulesForAll
 }
 
 // An ActionOverride sets another action in some namespaces.

@@ -73,6 +73,7 @@ func readPolicy(o *render.Object, opts Options, f *faults) *Policy {
 		return nil
 	}
 	p.controllers = r.autogen(p)
+	p.forAll = p.rulesForAll()
 	return p
 }
 
