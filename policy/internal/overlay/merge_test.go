@@ -98,7 +98,8 @@ func TestStrategicMerge(t *testing.T) {
 		{"a condition on a boolean", "{a: true}", "{(a): true, b: 1}", "{a: true, b: 1}", "/b"},
 		{"a condition on a map", "{a: {c: x, d: x}}", "{(a): {(c): x}, b: 1}", "{a: {c: x, d: x}, b: 1}", "/b"},
 		{"a condition on a list", "{a: [{c: x}]}", "{(a): [{(c): x}], b: 1}", "{a: [{c: x}], b: 1}", "/b"},
-		{"a condition whose value adds", "{a: {c: x}}", "{(a): {+(d): 1}, b: 1}", "{a: {c: x, d: 1}, b: 1}", "/a/d /b"},
+		{"a condition whose value adds", "{s: {a: {c: x}}}", "{s: {(a): {+(d): 1}}, b: 1}", "{s: {a: {c: x, d: 1}}, b: 1}", "/b /s/a/d"},
+		{"a condition whose value adds, at the root", "{a: {c: x}}", "{(a): {+(d): 1}, b: 1}", "{a: {c: x}, (a): {d: 1}, b: 1}", "/(a) /b"},
 		{"a condition whose value stays", "{a: {c: x}}", "{s: {(a): 1}}", "SKIP", ""},
 		{"a condition that does not hold", "{a: z}", "{(a): x, b: 1}", "SKIP", ""},
 		{"a condition without its key", "{}", "{(a): x, b: 1}", "SKIP", ""},
@@ -119,8 +120,16 @@ func TestStrategicMerge(t *testing.T) {
 			"{" + pod + ", spec: {containers: [{name: a, image: 'x:1'}]}}", "",
 		},
 		{
-			"two conditions, two elements", "{" + pod + ", spec: {containers: [{name: a}, {name: b}]}}", "{spec: {containers: [{(name): a, image: x}, {(name): b, image: z}]}}",
-			"{" + pod + ", spec: {containers: [{name: a, image: x}, {name: b, image: z}]}}", "/spec/containers/0/image /spec/containers/1/image",
+			"one condition, two elements", "{" + pod + ", spec: {containers: [{name: a}, {name: b}]}}", "{spec: {containers: [{(name): '*', image: x}]}}",
+			"{" + pod + ", spec: {containers: [{name: a, image: x}, {name: b, image: x}]}}", "/spec/containers/0/image /spec/containers/1/image",
+		},
+		{
+			"a global condition on a list that is null", "{" + pod + ", spec: {containers: null}}", "{spec: {hostNetwork: true, containers: [{<(name): a, image: x}]}}",
+			"{" + pod + ", spec: {hostNetwork: true, containers: null}}", "/spec/hostNetwork",
+		},
+		{
+			"a global condition on a list that is missing", "{" + pod + "}", "{spec: {hostNetwork: true, containers: [{<(name): a, image: x}]}}",
+			"SKIP", "",
 		},
 		{
 			"defaults of containers", "{" + pod + ", spec: {containers: [{name: a, resources: {limits: {cpu: 1}}}]}}", "{spec: {containers: [{(name): '*', resources: {limits: {+(memory): 1Gi, +(cpu): 2}}}]}}",
@@ -190,6 +199,7 @@ func TestStrategicMergeRefuses(t *testing.T) {
 		{"{a: {b: 1}}", "{$patch: 5}", "$patch at the root is none of merge, replace and delete"},
 		{"{a: 1}", "{$patch: delete}", "the patch deletes the whole object"},
 		{"{apiVersion: v1, kind: Pod, spec: {containers: [{name: a}]}}", "{spec: {containers: [a]}}", "the patch has a string in a list of maps: /spec/containers"},
+		{"{a: [{name: b}, {name: c}]}", "{a: [{(name): b, x: 1}, {(name): c, x: 2}]}", "several elements of a list have anchors, or only conditions: Kyverno drops the wrong elements or crashes"},
 		{"{a: 1}", deep, "it nests deeper than 256 levels"},
 	} {
 		_, err := StrategicMerge(object(t, c.object), rendertest.Value(t, c.patch))

@@ -23,19 +23,30 @@ func (u *unmet) Error() string { return "the object does not meet the condition 
 
 // preprocess returns the patch without its anchors, as they apply to this
 // object. It changes the patch. The error is an [unmet] if the anchors exclude
-// the object.
+// the object. As in Kyverno, a condition on a field of the object itself that sets
+// something, such as (spec), keeps its anchor, so it sets a field of that name.
 //
 // Source: Kyverno's pkg/engine/mutate/patch, before it merges.
 func preprocess(patch, object map[string]any) (map[string]any, error) {
 	if err := processMap(patch, object); err != nil {
 		return nil, err
 	}
-	removeConditions(patch)
-	return patch, nil
+	var r remover
+	for _, key := range slices.Sorted(maps.Keys(patch)) {
+		a, _ := pattern.ParseKey(key)
+		value, gone := r.remove(patch[key], isConditional(a))
+		if patch[key] = value; gone {
+			delete(patch, key)
+		}
+	}
+	return patch, r.err
 }
 
+// missing is the object's value at a place that it does not have, unlike null.
+type missing struct{}
+
 // processMap applies the anchors of a map of the patch. object is the object's value
-// at the same place, or nil.
+// at the same place, or missing.
 func processMap(patch map[string]any, object any) error {
 	there, _ := object.(map[string]any)
 	addMissing(patch, there)
@@ -48,7 +59,11 @@ func processMap(patch map[string]any, object any) error {
 		if isAnchor(key) {
 			continue
 		}
-		value, err := process(patch[key], there[key])
+		inner, ok := there[key]
+		if !ok {
+			inner = missing{}
+		}
+		value, err := process(patch[key], inner)
 		if err != nil {
 			return err
 		}
@@ -146,7 +161,8 @@ func scalarText(v any) any {
 // from which earlier ones may have removed keys.
 func processList(list []any, object any) ([]any, error) {
 	there, ok := object.([]any)
-	if object != nil && !ok {
+	_, absent := object.(missing)
+	if object != nil && !ok && !absent {
 		return nil, fmt.Errorf("the patch has a list where the object has %s", render.TypeName(object))
 	}
 	result := list
@@ -154,7 +170,7 @@ func processList(list []any, object any) ([]any, error) {
 		if !hasAnchors(e, isAnchor) {
 			continue
 		}
-		made, err := processElement(e, there, object == nil)
+		made, err := processElement(e, there, absent)
 		if err != nil {
 			return nil, err
 		}
@@ -165,7 +181,7 @@ func processList(list []any, object any) ([]any, error) {
 
 // processElement returns the patches for an element with anchors. Elements with
 // <() only require that some element of the object meets them.
-func processElement(element any, there []any, missing bool) (made []any, err error) {
+func processElement(element any, there []any, absent bool) (made []any, err error) {
 	global := hasAnchors(element, isGlobal)
 	shared := render.Copy(element)
 	var failed *unmet
@@ -183,12 +199,14 @@ func processElement(element any, there []any, missing bool) (made []any, err err
 		case global:
 			met = true
 		default:
-			made = appendNamed(made, shared, o)
+			if made, err = appendNamed(made, shared, o); err != nil {
+				return nil, err
+			}
 		}
 	}
-	if missing {
+	if absent {
 		var e *unmet
-		if _, err = processShared(shared, nil); err != nil && (!errors.As(err, &e) || e.global) {
+		if _, err = processShared(shared, missing{}); err != nil && (!errors.As(err, &e) || e.global) {
 			return nil, err
 		}
 	}
@@ -209,18 +227,19 @@ func processShared(shared, object any) (any, error) {
 
 // appendNamed appends the element, without conditions, for an element of the
 // object that has a name.
-func appendNamed(made []any, element, there any) []any {
+func appendNamed(made []any, element, there any) ([]any, error) {
 	o, _ := there.(map[string]any)
 	name := o["name"]
 	if empty(name) {
-		return made
+		return made, nil
 	}
+	var r remover
 	e, ok := render.Copy(element).(map[string]any)
-	if !ok || removeFromMap(e) {
-		return made
+	if !ok || r.removeFromMap(e) || r.err != nil {
+		return made, r.err
 	}
 	e["name"] = render.Copy(name)
-	return append(made, e)
+	return append(made, e), nil
 }
 
 func empty(v any) bool {
@@ -259,13 +278,16 @@ func isGlobal(key string) bool {
 	return a == pattern.Global
 }
 
+// A remover removes conditions. err says what it can't remove.
+type remover struct{ err error }
+
 // removeConditions removes from a map the fields that are only compared, and the
 // anchors from other keys. It removes maps that become empty, since merging them
 // would remove the object's own fields.
-func removeConditions(m map[string]any) {
+func (r *remover) removeConditions(m map[string]any) {
 	for _, raw := range slices.Sorted(maps.Keys(m)) {
 		a, key := pattern.ParseKey(raw)
-		value, gone := remove(m[raw], isConditional(a))
+		value, gone := r.remove(m[raw], isConditional(a))
 		delete(m, raw)
 		switch {
 		case gone:
@@ -279,33 +301,38 @@ func removeConditions(m map[string]any) {
 
 // remove returns a value without conditions, and whether nothing is left of it.
 // If scalars is true, scalars are conditions.
-func remove(v any, scalars bool) (any, bool) {
+func (r *remover) remove(v any, scalars bool) (any, bool) {
 	switch v := v.(type) {
 	case map[string]any:
-		return v, removeFromMap(v)
+		return v, r.removeFromMap(v)
 	case []any:
-		left := removeFromList(v)
+		left := r.removeFromList(v)
 		return left, len(left) == 0 && len(v) > 0
 	}
 	return v, scalars
 }
 
 // removeFromMap reports whether nothing is left, or the map was empty before.
-func removeFromMap(m map[string]any) bool {
-	removeConditions(m)
+func (r *remover) removeFromMap(m map[string]any) bool {
+	r.removeConditions(m)
 	return len(m) == 0
 }
 
-// removeFromList drops the elements with anchors, which processList has replaced.
-func removeFromList(list []any) []any {
+// removeFromList drops the elements with anchors, which processList has replaced. If
+// there are several, that is an error: Kyverno drops wrong ones instead, so the object loses
+// elements, or crashes.
+func (r *remover) removeFromList(list []any) []any {
 	left := make([]any, 0, len(list))
 	for _, e := range list {
 		if hasAnchors(e, isAnchor) {
 			continue
 		}
-		if value, gone := remove(e, false); !gone {
+		if value, gone := r.remove(e, false); !gone {
 			left = append(left, value)
 		}
+	}
+	if len(list)-len(left) > 1 {
+		r.err = errors.New("several elements of a list have anchors, or only conditions: Kyverno drops the wrong elements or crashes")
 	}
 	return left
 }
