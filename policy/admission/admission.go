@@ -79,7 +79,8 @@ type Engine struct {
 	options  Options
 	family   *family
 	policies []*bound
-	rules    int // how many validations they have
+	rules    int  // how many validations they have
+	reflects bool // see [cel.FreezeTyped]
 
 	frozen sync.Map // paramKey to *param
 }
@@ -100,9 +101,11 @@ type family struct {
 	compile         func(*compiler, *render.Object) (*compiled, []error)
 	// read decodes a binding and returns the name of its policy.
 	read func(*render.Object) (b *binding, policyName string, errs []error)
+	// changes reports whether they change objects.
+	changes bool
 }
 
-var validatingFamily = family{policyKind, bindingKind, newPolicy, newBinding}
+var validatingFamily = family{policyKind, bindingKind, newPolicy, newBinding, false}
 
 // A binding is a ValidatingAdmissionPolicyBinding or a
 // MutatingAdmissionPolicyBinding.
@@ -130,6 +133,7 @@ func newEngine(f *family, objects []*render.Object, options Options) (*Engine, e
 	if err != nil {
 		return e, err
 	}
+	e.reflects = v >= 37
 	policies := slices.DeleteFunc(slices.Clone(objects), func(o *render.Object) bool { return !isKind(o, f.policy) })
 	k := &compiler{version: v, envs: map[cel.Version]*environments{}}
 	k.types = newTypeChecker(v, options.Types)

@@ -22,7 +22,7 @@ type Mutating struct{ engine *Engine }
 
 var _ policy.Mutator = (*Mutating)(nil)
 
-var mutatingFamily = family{"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", newMutatingPolicy, newMutatingBinding}
+var mutatingFamily = family{"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", newMutatingPolicy, newMutatingBinding, true}
 
 // NewMutating compiles the MutatingAdmissionPolicies among the objects, with
 // their bindings. Errors are as for [New]. Policies run in the order of their

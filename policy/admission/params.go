@@ -161,7 +161,11 @@ func (e *Engine) newParam(o *render.Object, kind schema.GroupVersionKind) *param
 		return &param{err: err}
 	}
 	p := &param{object: o, assumed: assumed}
-	p.value, p.sizes = cel.Freeze(tree)
+	if e.reflects && builtIn(kind) {
+		p.value, p.sizes = cel.FreezeTyped(tree)
+	} else {
+		p.value, p.sizes = cel.Freeze(tree)
+	}
 	return p
 }
 

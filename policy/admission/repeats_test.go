@@ -31,6 +31,7 @@ var readingExpressions = []string{
 	"variables.list.all(x, x.?v.orValue('v') != '')", "dyn(object.spec.i) == 2.0", "object.spec.i == 2", "object.spec.l.exists(x, x == null)",
 	"object.spec.l == object.spec.more", "!(object.spec.a in ['k', 'v'])", "object.spec.l[?0].?k.orValue('') != 'k'", "has(object.spec.m.k) ? object.spec.m.k != 'k' : true",
 	"object.spec.m.size() == 0", "object.spec.m.map(k, k).join(',') == 'k,v'", "object.spec.l.map(x, x.k).join(',') != 'k,k'", "object.spec.a.split('').size() < 3",
+	"object.spec.m != 'x'", "object.spec.l == 'x'", // errors for kinds that are built in
 }
 
 // TestRepeats holds that verdicts on objects that are equal in what a policy reads are
@@ -78,6 +79,11 @@ apiVersion: v1
 kind: Pod
 metadata: {name: v}
 spec: {a: "1", i: 0, m: {}, l: []}
+---
+apiVersion: example.com/v1
+kind: Thing
+metadata: {name: k}
+spec: {a: k, i: 2, m: {k: k, v: v}, l: [{k: k, v: v}, {k: v}], more: [{k: k}]}
 `
 
 const restlessObject = `

@@ -8,6 +8,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
@@ -58,9 +59,17 @@ func newReview(ctx context.Context, e *Engine, req *policy.Request) *review {
 	r := &review{ctx: ctx, engine: e, req: req, subject: match.NewReview(req, e.options.Cluster, e.options.Kinds)}
 	r.namespace = r.subject.Namespace
 	r.objects = cel.Objects{Request: req, Kinds: e.options.Kinds}
+	if e.reflects && !e.family.changes {
+		r.objects.Typed = builtIn
+	}
 	r.run.review, r.run.act.review = r, r
 	r.run.act.variables = cel.NewVariables(&cel.Names{}, &r.questions, r.run.variable)
 	return r
+}
+
+// builtIn reports whether the API server has a Go type for a kind.
+func builtIn(kind schema.GroupVersionKind) bool {
+	return scheme.Scheme.Recognizes(kind) || kind.Group == "apiextensions.k8s.io" || kind.Group == "apiregistration.k8s.io"
 }
 
 // namespaceVar returns the `namespaceObject` variable: null for a

@@ -29,6 +29,16 @@ func Freeze(tree any) (ref.Val, Sizes) {
 	return v, f.Sizes
 }
 
+// FreezeTyped is Freeze for the tree of an object that the API server holds in a Go
+// type. From Kubernetes 1.37 on, ValidatingAdmissionPolicies read its fields by
+// reflection, and it is an error, not false, whether one of its maps or lists equals a
+// value of another type (k8s.io/apiserver/pkg/cel/common.SchemalessTypedToVal).
+func FreezeTyped(tree any) (ref.Val, Sizes) {
+	f := freezer{typed: true}
+	v := f.freeze(tree)
+	return v, f.Sizes
+}
+
 // Fits reports whether the lists, maps and texts that an expression made are no
 // larger than s. It does not look into maps of [Freeze], whose sizes are known. A
 // value with more than maxParts parts does not fit.
@@ -85,6 +95,7 @@ func (f *fitting) all(size ref.Val, elements traits.Iterator, fits func(ref.Val)
 // time, since they are freed together.
 type freezer struct {
 	Sizes
+	typed bool
 	vals  slab[ref.Val]
 	keys  slab[string]
 	tags  slab[uint32]
@@ -132,7 +143,7 @@ func (f *freezer) freeze(tree any) ref.Val {
 func (f *freezer) list(list []any) *List {
 	f.Items = max(f.Items, uint64(len(list)))
 	l := &f.lists.take(1, 8)[0]
-	l.elems = f.vals.take(len(list), 32)
+	l.elems, l.typed = f.vals.take(len(list), 32), f.typed
 	for i, e := range list {
 		l.elems[i] = f.freeze(e)
 	}
@@ -148,6 +159,7 @@ func (f *freezer) mapping(m map[string]any) *Map {
 	}
 	slices.SortFunc(f.open[first:], func(a, b entry) int { return strings.Compare(a.key, b.key) })
 	made := &f.maps.take(1, 8)[0]
+	made.typed = f.typed
 	made.keys, made.tags, made.vals = f.keys.take(len(m), 32), f.tags.take(len(m), 32), f.vals.take(len(m), 32)
 	for i := range made.keys {
 		e := f.open[first+i]

@@ -21,6 +21,8 @@ type Objects struct {
 	Request *policy.Request
 	Kinds   policy.Kinds
 	Absent  any // the value of a missing object in expressions
+	// Typed freezes objects of kinds for which it is true by FreezeTyped; nil freezes none so.
+	Typed func(schema.GroupVersionKind) bool
 
 	versions []*Versioned
 }
@@ -75,17 +77,21 @@ func (o *Objects) In(kind schema.GroupVersionKind) *Versioned {
 	}
 	if v.Err == nil {
 		var s Sizes
-		v.Object, v.Sizes = o.freeze(v.Tree)
-		v.Old, s = o.freeze(v.OldTree)
+		typed := o.Typed != nil && o.Typed(kind)
+		v.Object, v.Sizes = o.freeze(v.Tree, typed)
+		v.Old, s = o.freeze(v.OldTree, typed)
 		v.Sizes = v.Sizes.Max(s)
 	}
 	o.versions = append(o.versions, v)
 	return v
 }
 
-func (o *Objects) freeze(tree map[string]any) (ref.Val, Sizes) {
-	if tree == nil {
+func (o *Objects) freeze(tree map[string]any, typed bool) (ref.Val, Sizes) {
+	switch {
+	case tree == nil:
 		return Freeze(o.Absent)
+	case typed:
+		return FreezeTyped(tree)
 	}
 	return Freeze(tree)
 }

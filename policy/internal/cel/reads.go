@@ -318,6 +318,9 @@ func (r *Reads) Key(buffer []byte, object ref.Val) (key []byte, ok bool) {
 	if r == nil {
 		return buffer, false
 	}
+	if m, ok := object.(*Map); ok && m.typed {
+		buffer = append(buffer, 't')
+	}
 	return appendPart(buffer, r.root, object)
 }
 

@@ -12,14 +12,16 @@ import (
 // A Map is an immutable CEL map with string keys, in the order of its keys. It
 // is safe for concurrent use.
 type Map struct {
-	keys []string // sorted
-	tags []uint32 // of the keys
-	vals []ref.Val
+	keys  []string // sorted
+	tags  []uint32 // of the keys
+	vals  []ref.Val
+	typed bool // see FreezeTyped
 }
 
 // A List is an immutable CEL list, safe for concurrent use.
 type List struct {
 	elems []ref.Val
+	typed bool // see FreezeTyped
 }
 
 // tagOf returns a tag by which most keys can be distinguished without being read.
@@ -99,18 +101,39 @@ func (m *Map) Fold(f traits.Folder) {
 func (m *Map) Equal(other ref.Val) ref.Val {
 	o, ok := other.(traits.Mapper)
 	if !ok {
-		return types.False
+		return unequal(m.typed)
 	}
 	if o.Size() != m.Size() {
 		return types.False
 	}
+	typed, _ := other.(*Map)
+	both := typed != nil && typed.typed
 	for i, k := range m.keys {
 		v, found := o.Find(types.String(k))
-		if !found || types.Equal(m.vals[i], v) == types.False {
+		switch {
+		case !found:
 			return types.False
+		case !m.typed:
+			if types.Equal(m.vals[i], v) == types.False {
+				return types.False
+			}
+		default:
+			if equal := m.vals[i].Equal(v); equal != types.True && both {
+				return types.False
+			} else if equal != types.True {
+				return equal
+			}
 		}
 	}
 	return types.True
+}
+
+// unequal is the answer whether a map or list equals a value of another type.
+func unequal(typed bool) ref.Val {
+	if typed {
+		return types.NoSuchOverloadErr()
+	}
+	return types.False
 }
 
 // ConvertToNative implements ref.Val.
@@ -181,14 +204,14 @@ func (l *List) Add(other ref.Val) ref.Val {
 // and concatenates two lists.
 func (l *List) and(m *List) *List {
 	switch {
-	case len(m.elems) == 0:
+	case len(m.elems) == 0 && !l.typed:
 		return l
-	case len(l.elems) == 0:
+	case len(l.elems) == 0 && !m.typed:
 		return m
 	}
 	both := make([]ref.Val, len(l.elems)+len(m.elems))
 	copy(both[copy(both, l.elems):], m.elems)
-	return &List{both}
+	return &List{elems: both}
 }
 
 // Size implements traits.Sizer.
@@ -213,13 +236,14 @@ func (l *List) Fold(f traits.Folder) {
 func (l *List) Equal(other ref.Val) ref.Val {
 	o, ok := other.(traits.Lister)
 	if !ok {
-		return types.False
+		return unequal(l.typed)
 	}
 	if o.Size() != l.Size() {
 		return types.False
 	}
 	for i, e := range l.elems {
-		if types.Equal(e, o.Get(types.Int(i))) == types.False {
+		other := o.Get(types.Int(i))
+		if l.typed && e.Equal(other) != types.True || types.Equal(e, other) == types.False {
 			return types.False
 		}
 	}
