@@ -94,25 +94,39 @@ func (r reader) autogen(p *Policy) map[string][]*Rule {
 func isCronJob(kind string) bool { return kind == cronJob }
 
 func selectors(kinds []string) []any {
-	var all []any
-	for _, c := range controllerKinds {
-		if slices.Contains(kinds, c.kind) {
-			all = append(all, c.selector)
+	all := make([]any, len(kinds))
+	for i, kind := range kinds {
+		all[i] = kind
+		for _, c := range controllerKinds {
+			if c.kind == kind {
+				all[i] = c.selector
+			}
 		}
 	}
 	return all
 }
 
-// autogenKinds returns the kinds for which rules are generated.
+// autogenKinds returns the kinds for which rules are generated. As in Kyverno's webhook,
+// other kinds that the annotation names, such as Rollout, count only if it names none of
+// Kubernetes, besides CronJob.
 func (p *Policy) autogenKinds() []string {
 	if !p.allowsAutogen() {
 		return nil
 	}
 	var kinds []string
-	wanted, some := p.Object.GetAnnotations()[autogenAnnotation]
+	text, some := p.Object.GetAnnotations()[autogenAnnotation]
+	wanted := strings.Split(text, ",")
 	for _, c := range controllerKinds {
-		if !some || slices.Contains(strings.Split(wanted, ","), c.kind) {
+		if !some || slices.Contains(wanted, c.kind) {
 			kinds = append(kinds, c.kind)
+		}
+	}
+	if !some || slices.ContainsFunc(kinds, func(kind string) bool { return !isCronJob(kind) }) {
+		return kinds
+	}
+	for _, kind := range wanted {
+		if kind != "" && kind != "none" && !isCronJob(kind) {
+			kinds = append(kinds, kind)
 		}
 	}
 	return kinds
