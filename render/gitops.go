@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -51,10 +52,23 @@ type Cluster struct {
 	KubeVersion string // such as "1.34"; "" is the newest known
 	APIVersions []string
 	FluxVersion string // such as "2.9"; "" is the newest known
+	// ArgoCDVersion is the version of the Argo CD that runs there, such as "3.6"; "" is the newest
+	// known.
+	ArgoCDVersion string
 
 	// Substitute holds the data of ConfigMaps and Secrets that are on the
 	// cluster and not in git, by namespace/name.
 	Substitute map[string]map[string]string
+}
+
+// Since reports whether a version such as "2.9" or "v2.9.1" is not older than major.minor. A version
+// that it can't read is not older.
+func Since(version string, major, minor int) bool {
+	first, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
+	second, _, _ := strings.Cut(rest, ".")
+	m, err := strconv.Atoi(first)
+	n, err2 := strconv.Atoi(second)
+	return err != nil || err2 != nil || m > major || m == major && n >= minor
 }
 
 // A Repository is the file tree that a GitOps object names as its source.

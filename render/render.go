@@ -52,6 +52,7 @@ type Source struct {
 // Helm holds the parameters of a chart's release, as `helm template` takes
 // them. The zero value renders a chart with its own values.
 type Helm struct {
+	Version     string   // of Helm, such as "v4.2"; "" is the version 3 that the project uses
 	ReleaseName string   // default: the chart's name
 	ValueFiles  []string // paths from the root of the source's FS; later ones win
 	Set         []string // key=value, parsed as by Helm's --set

@@ -30,7 +30,7 @@ func (d *deployment) helm(l *located) ([]*render.Object, error) {
 	}
 	r := &release{d: d, located: l, env: newEnvironment(d.object.GetName(), d.spec, &l.source), overlay: render.NewOverlay(l.repo.FS, nil)}
 	r.helm = render.Helm{
-		ReleaseName: options.ReleaseName, SkipCRDs: options.SkipCrds, SkipTests: true, SkipSchema: options.SkipSchemaValidation,
+		Version: d.helmVersion(), ReleaseName: options.ReleaseName, SkipCRDs: options.SkipCrds, SkipTests: true, SkipSchema: options.SkipSchemaValidation,
 		KubeVersion: options.KubeVersion, APIVersions: options.APIVersions,
 	}
 	if v := options.Version; v != "" && v != "v3" && v != "v4" {
@@ -53,6 +53,14 @@ func (d *deployment) helm(l *located) ([]*render.Object, error) {
 	}
 	d.unit.Release, d.unit.Values = r.helm.ReleaseName, r.values
 	return d.rendered(l, r.overlay, render.Source{Kind: kindHelm, Namespace: namespace, Helm: &r.helm})
+}
+
+// helmVersion returns the version of Helm that is part of Argo CD: since 3.5 it is 4.
+func (d *deployment) helmVersion() string {
+	if render.Since(d.world.Cluster.ArgoCDVersion, 3, 5) {
+		return "v4.3.1"
+	}
+	return ""
 }
 
 // A release collects the parameters for rendering a chart.

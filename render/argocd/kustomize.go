@@ -33,7 +33,7 @@ func (d *deployment) kustomize(l *located) ([]*render.Object, error) {
 			return nil, err
 		}
 	}
-	src := render.Source{Kind: kindKustomize, Kustomize: d.buildOptions(), Helm: &render.Helm{KubeVersion: d.target.KubeVersion, APIVersions: d.target.APIVersions}}
+	src := render.Source{Kind: kindKustomize, Kustomize: d.buildOptions(), Helm: &render.Helm{Version: d.helmVersion(), KubeVersion: d.target.KubeVersion, APIVersions: d.target.APIVersions}}
 	if k := l.Kustomize; k != nil {
 		src.Helm.KubeVersion = cmp.Or(k.KubeVersion, src.Helm.KubeVersion)
 		if len(k.APIVersions) > 0 {

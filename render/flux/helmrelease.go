@@ -119,13 +119,21 @@ func (t *task) install(a artifact, chart string, values *composed, spec *helmRel
 	objects, err := t.world.Render(t.ctx, render.Source{
 		FS: over.fsys, Path: chart, Kind: "helm", Namespace: t.unit.Namespace, Owner: t.object,
 		Helm: &render.Helm{
-			ReleaseName: t.unit.Release, ValueFiles: []string{file}, KubeVersion: c.KubeVersion,
+			Version: t.helmVersion(), ReleaseName: t.unit.Release, ValueFiles: []string{file}, KubeVersion: c.KubeVersion,
 			APIVersions: t.world.APIVersions(c, t.object, a.fsys, chart),
 			SkipCRDs:    spec.Install.CRDs == "Skip" || spec.Install.SkipCRDs, SkipSchema: spec.Install.DisableSchemaValidation,
 			Dialect: render.YAML12, // post-rendering is kustomize's
 		},
 	})
 	return t.traced(over, objects, err)
+}
+
+// helmVersion returns the version of Helm that is part of helm-controller: since Flux 2.8 it is 4.
+func (t *task) helmVersion() string {
+	if render.Since(t.world.Cluster.FluxVersion, 2, 8) {
+		return "v4.2"
+	}
+	return ""
 }
 
 // traced replaces places of rendered objects in an artifact by places in the

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/fluxcd/pkg/envsubst"
@@ -232,11 +231,7 @@ func (t *task) errorOf(v *variable, rule, format string, args ...any) *render.Er
 // since29 reports whether Flux is 2.9 or newer. From then on a variable without
 // a value is an error, and post-renderers get hooks.
 func (t *task) since29() bool {
-	major, rest, _ := strings.Cut(strings.TrimPrefix(t.world.Cluster.FluxVersion, "v"), ".")
-	minor, _, _ := strings.Cut(rest, ".")
-	m, err := strconv.Atoi(major)
-	n, err2 := strconv.Atoi(minor)
-	return err != nil || err2 != nil || m > 2 || m == 2 && n >= 9
+	return render.Since(t.world.Cluster.FluxVersion, 2, 9)
 }
 
 // object replaces the variables in an object's YAML.

@@ -37,7 +37,9 @@ type valuesSource struct {
 	at   place
 	data []byte
 	read bool
-	doc  *render.Document
+	all  bool // the file's documents are merged, as Helm 4 does
+	docs []render.Document
+	doc  *render.Document // the one with the value that was looked up last
 	// The values themselves, if there is no file: a release's own or those of
 	// flags.
 	values map[string]any
@@ -52,7 +54,7 @@ func newChartValues(r *reader, c *chart.Chart, above *chartValues, all map[*char
 	h := &chartValues{name: c.Name(), above: above}
 	all[c] = h
 	if at, data, ok := r.chartFile(c, "values.yaml"); ok {
-		h.own = &valuesSource{at: at, data: data}
+		h.own = &valuesSource{at: at, data: data, all: r.helm4}
 	}
 	if at, data, ok := r.chartFile(c, "Chart.yaml"); ok {
 		h.manifest = &valuesSource{at: at, data: data}
@@ -106,7 +108,7 @@ func given(src render.Source, layers []layer) (all []*valuesSource) {
 	}
 	all = append(all, &valuesSource{values: flags, flags: true}, &valuesSource{values: h.Values, owner: src.Owner})
 	for _, l := range slices.Backward(layers) {
-		all = append(all, &valuesSource{at: l.at, data: l.data})
+		all = append(all, &valuesSource{at: l.at, data: l.data, all: isHelm4(src)})
 	}
 	return all
 }
@@ -181,8 +183,8 @@ func (h *chartValues) find(path []string, want any, at wanted) (render.Origin, b
 		v, ok := s.lookup(s.path)
 		_, isMap := v.(map[string]any)
 		switch {
-		case !ok, isMap && s.values != nil:
-			continue // flags may set only a part of a map
+		case !ok, isMap && s.values != nil, v == nil && want != nil:
+			continue // flags may set only a part of a map, and Helm 4 ignores nulls of charts
 		case s.flags:
 			return fileOrigin(v)
 		}
@@ -206,15 +208,18 @@ func (v *valuesSource) lookup(path []string) (any, bool) {
 	}
 	if !v.read {
 		v.read = true
-		docs, _ := render.Documents(v.at.file, bytes.Clone(v.data), render.YAML11)
-		if len(docs) > 0 {
-			v.doc = &docs[0]
+		v.docs, _ = render.Documents(v.at.file, bytes.Clone(v.data), render.YAML11)
+		if !v.all {
+			v.docs = v.docs[:min(len(v.docs), 1)]
 		}
 	}
-	if v.doc == nil {
-		return nil, false
+	for i := range v.docs {
+		v.doc = &v.docs[len(v.docs)-1-i]
+		if value, ok := render.Lookup(v.doc.Value, render.PathPointer(path)); ok {
+			return value, true
+		}
 	}
-	return render.Lookup(v.doc.Value, render.PathPointer(path))
+	return nil, false
 }
 
 // A wanted selects a part of a value: its key, or its text from an offset on.

@@ -58,7 +58,7 @@ func plainParseError(err error) error {
 		return errors.New("the template ends where an {{ end }} is missing")
 	}
 	if m := noFunction.FindStringSubmatch(text); m != nil {
-		text = suggest("there is no function "+m[1], m[1], slices.DeleteFunc(slices.Collect(maps.Keys(functionNames())), func(name string) bool { return strings.HasPrefix(name, "__") }))
+		text = suggest("there is no function "+m[1], m[1], slices.DeleteFunc(slices.Collect(maps.Keys(functionNames(""))), func(name string) bool { return strings.HasPrefix(name, "__") }))
 	}
 	return errors.New(sentence(strings.ReplaceAll(text, idPrefix, "")))
 }

@@ -26,13 +26,13 @@ var builtins = []string{
 }
 
 // functionNames returns the names of all functions that a template may call,
-// for the parser.
-func functionNames() map[string]any {
+// for the parser. version is that of Helm.
+func functionNames(version string) map[string]any {
 	names := map[string]any{}
 	for _, name := range builtins {
 		names[name] = true
 	}
-	for name := range (&run{}).functions() {
+	for name := range (&run{src: render.Source{Helm: &render.Helm{Version: version}}}).functions() {
 		names[name] = true
 	}
 	return names
@@ -54,6 +54,9 @@ func (r *run) functions() template.FuncMap {
 	fns := maps.Clone(library())
 	for _, more := range []template.FuncMap{r.helmFunctions(), r.textFunctions(), r.listFunctions(), r.scalarFunctions(), r.regexFunctions(), r.stubs(), r.hooks()} {
 		maps.Copy(fns, more)
+	}
+	if isHelm4(r.src) {
+		maps.Copy(fns, r.helm4Functions())
 	}
 	return fns
 }
@@ -145,11 +148,13 @@ func parses[V any](r *run, f func(string) (V, error)) func(string) (V, error) {
 }
 
 func toYAML(v any) string {
+	text, _ := mustToYAML(v)
+	return text
+}
+
+func mustToYAML(v any) (string, error) {
 	data, err := yaml.Marshal(v)
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSuffix(string(data), "\n")
+	return strings.TrimSuffix(string(data), "\n"), err
 }
 
 func toYAMLPretty(v any) string {
@@ -171,11 +176,17 @@ func toJSON(v any) string {
 }
 
 func toTOML(v any) string {
-	var data bytes.Buffer
-	if err := toml.NewEncoder(&data).Encode(v); err != nil {
+	text, err := mustToTOML(v)
+	if err != nil {
 		return err.Error()
 	}
-	return data.String()
+	return text
+}
+
+func mustToTOML(v any) (string, error) {
+	var data bytes.Buffer
+	err := toml.NewEncoder(&data).Encode(v)
+	return data.String(), err
 }
 
 // The from functions return errors within their results, as Helm's do.

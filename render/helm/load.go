@@ -35,6 +35,7 @@ type reader struct {
 	places map[*chart.File]place
 	// missing holds the dependencies without a chart in the tree.
 	missing []missingDependency
+	helm4   bool
 }
 
 func newReader(fsys fs.FS) *reader {

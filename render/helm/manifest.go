@@ -231,14 +231,21 @@ func inArchive(at place, err error) error {
 // cuts returns the offsets of the documents of an output, without blanks around
 // them. Helm cuts at matches of (?:^|\s*\n)---\s* and trims the rest. Thus
 // "---" at the beginning of a line separates whatever follows it, except right
-// below another separator.
-func cuts(text string) (docs [][2]int) {
+// below another separator. Helm 4 cuts at (?m)^---[ \t]* and keeps the blanks at
+// the end.
+func cuts(text string, helm4 bool) (docs [][2]int) {
 	top := len(text) - len(strings.TrimLeftFunc(text, unicode.IsSpace))
-	body := strings.TrimSpace(text)
+	body, blanks := strings.TrimSpace(text), " \t\n\f\r"
+	if helm4 {
+		body, blanks = text[top:], " \t"
+	}
 	add := func(from, to int) {
 		doc := strings.TrimLeftFunc(body[from:to], unicode.IsSpace)
 		from = to - len(doc)
-		if doc = strings.TrimRightFunc(doc, unicode.IsSpace); doc != "" {
+		if !helm4 {
+			doc = strings.TrimRightFunc(doc, unicode.IsSpace)
+		}
+		if doc != "" {
 			docs = append(docs, [2]int{top + from, top + from + len(doc)})
 		}
 	}
@@ -249,12 +256,12 @@ func cuts(text string) (docs [][2]int) {
 			break
 		}
 		at += n
-		if at > 0 && (at == from || body[at-1] != '\n') {
+		if at > 0 && (body[at-1] != '\n' || at == from && !helm4) {
 			at++
 			continue
 		}
 		add(from, at)
-		for at += len("---"); at < len(body) && strings.IndexByte(" \t\n\f\r", body[at]) >= 0; at++ {
+		for at += len("---"); at < len(body) && strings.IndexByte(blanks, body[at]) >= 0; at++ {
 		}
 		from = at
 	}
@@ -265,7 +272,7 @@ func cuts(text string) (docs [][2]int) {
 func (o *output) manifests() ([]manifest, error) {
 	var all []manifest
 	var errs []error
-	for _, cut := range cuts(o.text) {
+	for _, cut := range cuts(o.text, isHelm4(o.x.src)) {
 		m, err := o.manifest(cut[0], cut[1])
 		errs = append(errs, err)
 		if len(m.objects) > 0 {

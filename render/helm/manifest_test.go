@@ -29,7 +29,7 @@ func TestManifestsAsHelm(t *testing.T) {
 				want = append(want, doc)
 			}
 		}
-		for _, cut := range cuts(text) {
+		for _, cut := range cuts(text, false) {
 			got = append(got, text[cut[0]:cut[1]])
 		}
 		if d := cmp.Diff(want, got); d != "" {

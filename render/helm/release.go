@@ -35,7 +35,7 @@ type release struct {
 // first dependencies, which change the chart, then values, then the schema.
 func (c *caches) prepare(src render.Source) (*release, error) {
 	rel := &release{src: src, reader: newReader(src.FS), cache: c}
-	rel.reader.store = src.Store
+	rel.reader.store, rel.reader.helm4 = src.Store, isHelm4(src)
 	var err error
 	if rel.chart, err = rel.reader.load(path.Clean(src.Path), nil); err != nil {
 		return nil, err
@@ -50,8 +50,17 @@ func (c *caches) prepare(src render.Source) (*release, error) {
 	}
 	rel.layers = layers
 	rel.warnings = rel.reader.mismatched(rel.chart)
-	if err := chartutil.ProcessDependenciesWithMerge(rel.chart, user); err != nil {
+	enabling := user
+	if isHelm4(src) {
+		if enabling, err = rel.asHelm4(user); err != nil {
+			return nil, err
+		}
+	}
+	if err := chartutil.ProcessDependenciesWithMerge(rel.chart, enabling); err != nil {
 		return nil, at.errorAt("helm-values", 0, 0, errors.New("values of the chart and its subcharts don't fit together"))
+	}
+	if isHelm4(src) {
+		dropNulls(rel.chart, user, map[*chart.Chart]map[string]any{})
 	}
 	fatal, warnings := rel.reader.unmet(rel.chart)
 	if len(fatal) > 0 {
@@ -118,6 +127,7 @@ func (o Options) capabilities(h render.Helm) (*chartutil.Capabilities, error) {
 		return nil, fmt.Errorf("%s is no version of Kubernetes", sentence(want))
 	}
 	caps.KubeVersion = *kube
+	caps.HelmVersion.Version = cmp.Or(h.Version, caps.HelmVersion.Version)
 	if o.APIVersions != nil {
 		if served := o.APIVersions(h.KubeVersion); len(served) > 0 {
 			caps.APIVersions = served
@@ -188,16 +198,20 @@ func (e *execution) collect(r *reader, c *chart.Chart, above table) map[string]a
 	for _, d := range c.Metadata.Dependencies {
 		e.pointers = append(e.pointers, fmt.Sprintf("%p", d))
 	}
+	metadata := e.metadata(e.valueIndex.charts[c], *c.Metadata)
 	scope := map[string]any{
 		"Chart": struct {
 			chart.Metadata
 			IsRoot bool
-		}{e.metadata(e.valueIndex.charts[c], *c.Metadata), c.IsRoot()},
+		}{metadata, c.IsRoot()},
 		"Files":        files,
 		"Release":      above["Release"],
 		"Capabilities": above["Capabilities"],
 		"Values":       table{},
 		"Subcharts":    subcharts,
+	}
+	if isHelm4(e.src) {
+		scope["Chart"] = chartFields(metadata, c.IsRoot())
 	}
 	if values, ok := above["Values"].(chartutil.Values); c.IsRoot() && ok {
 		scope["Values"] = table(values)
@@ -227,7 +241,7 @@ func (e *execution) parse() error {
 	var errs []error
 	for _, name := range e.order {
 		f := e.files[name]
-		src, err := e.cache.parse(f.templateText, e.fields)
+		src, err := e.cache.parse(f.templateText, e.fields, isHelm4(e.src))
 		if err != nil {
 			errs = append(errs, parseError(f, err))
 			continue
@@ -260,7 +274,7 @@ func (e *execution) doubtfulFields() map[string]doubt {
 			if !strings.Contains(f.text, "set") && !strings.Contains(f.text, "erge") {
 				continue
 			}
-			src, err := e.cache.parse(f.templateText, fields)
+			src, err := e.cache.parse(f.templateText, fields, isHelm4(e.src))
 			if err != nil {
 				continue
 			}

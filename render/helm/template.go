@@ -56,7 +56,7 @@ type sources struct {
 	mu    sync.Mutex
 	known map[[sha256.Size]byte]*parsing
 	bytes int
-	names map[string]any // names of functions
+	names map[bool]map[string]any // names of functions; true is Helm 4
 }
 
 type parsing struct {
@@ -84,16 +84,17 @@ func newTemplateText(data []byte) templateText {
 
 // parse returns the source of a text. fields are the fields that templates of its chart set to
 // doubtful values. The error is that of the parser, or says that the text is nested too deep.
-func (s *sources) parse(t templateText, fields map[string]doubt) (*source, error) {
+func (s *sources) parse(t templateText, fields map[string]doubt, helm4 bool) (*source, error) {
 	key := t.sum
-	if len(fields) > 0 {
-		key = sha256.Sum256(fmt.Appendf(key[:], "%v", fields)) // which prints its keys in order
+	if len(fields) > 0 || helm4 {
+		key = sha256.Sum256(fmt.Appendf(key[:], "%v%v", fields, helm4)) // which prints its keys in order
 	}
 	s.mu.Lock()
 	p := s.known[key]
 	if s.names == nil {
-		s.names = functionNames()
+		s.names = map[bool]map[string]any{false: functionNames(""), true: functionNames("v4")}
 	}
+	names := s.names[helm4]
 	if p == nil {
 		if s.known == nil || s.bytes > maxCached {
 			s.known, s.bytes = map[[sha256.Size]byte]*parsing{}, 0
@@ -103,7 +104,7 @@ func (s *sources) parse(t templateText, fields map[string]doubt) (*source, error
 		s.bytes += len(t.text) + 256
 	}
 	s.mu.Unlock()
-	p.once.Do(func() { p.src, p.err = newSource(fmt.Sprintf("%s%x", idPrefix, key[:12]), t.text, s.names, fields) })
+	p.once.Do(func() { p.src, p.err = newSource(fmt.Sprintf("%s%x", idPrefix, key[:12]), t.text, names, fields) })
 	return p.src, p.err
 }
 

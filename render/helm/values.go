@@ -1,6 +1,7 @@
 package helm
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -86,7 +87,13 @@ func valuesFile(src render.Source, name string) (map[string]any, []byte, error) 
 		return nil, nil, err
 	}
 	m := map[string]any{}
-	if line, err := decodeYAML(data, &m); err != nil {
+	var line int
+	if isHelm4(src) && bytes.Contains(data, separator) {
+		m, line, err = decodeDocuments(data)
+	} else {
+		line, err = decodeYAML(data, &m)
+	}
+	if err != nil {
 		return nil, nil, place{file: path.Clean(name)}.errorAt("helm-values", line, 0, err)
 	}
 	return m, data, nil

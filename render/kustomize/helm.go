@@ -188,7 +188,7 @@ func (w *walk) chartSource(n *node, c *chart) (render.Source, error) {
 	helm.SkipCRDs = !c.IncludeCRDs
 	helm.KubeVersion, helm.APIVersions = c.KubeVersion, c.ApiVersions
 	if d := w.src.Helm; d != nil {
-		helm.SkipSchema = d.SkipSchema
+		helm.Version, helm.SkipSchema = d.Version, d.SkipSchema
 		helm.KubeVersion = cmp.Or(helm.KubeVersion, d.KubeVersion)
 		if len(helm.APIVersions) == 0 {
 			helm.APIVersions = d.APIVersions

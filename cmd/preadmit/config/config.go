@@ -53,7 +53,7 @@ type Cluster struct {
 	KubeVersion   string                       `yaml:"kube-version"`
 	APIVersions   []string                     `yaml:"api-versions"`
 	FluxVersion   string                       `yaml:"flux-version"`
-	ArgoCDVersion string                       `yaml:"argocd-version"` // accepted; all versions render alike so far
+	ArgoCDVersion string                       `yaml:"argocd-version"`
 	With          []string                     `yaml:"with"`
 	Substitute    map[string]map[string]string `yaml:"substitute"`
 }
@@ -217,7 +217,7 @@ func (f *File) RenderClusters() []render.Cluster {
 	for _, c := range f.Clusters {
 		all = append(all, render.Cluster{
 			Name: c.Name, Server: c.Server, Labels: c.Labels, Annotations: c.Annotations,
-			KubeVersion: c.KubeVersion, APIVersions: c.APIVersions, FluxVersion: c.FluxVersion,
+			KubeVersion: c.KubeVersion, APIVersions: c.APIVersions, FluxVersion: c.FluxVersion, ArgoCDVersion: c.ArgoCDVersion,
 			Substitute: c.Substitute,
 		})
 	}
