@@ -152,7 +152,7 @@ func (p *Policy) allowsAutogen() bool {
 }
 
 func patchesJSON(all []*ForeachMutate) bool {
-	return slices.ContainsFunc(all, func(f *ForeachMutate) bool { return f.JSON6902 != "" || patchesJSON(f.Foreach) })
+	return slices.ContainsFunc(all, func(f *ForeachMutate) bool { return f.JSON6902 != "" })
 }
 
 func isPodOrController(k KindSelector) bool {
@@ -338,16 +338,17 @@ func (p podTemplate) mutate(source map[string]any) map[string]any {
 	return map[string]any{"foreach": p.foreach(foreach)}
 }
 
+// foreach leaves out order and what is nested, as Kyverno does. An entry without a patch of
+// its own becomes one that sets the pod template to null, which removes it.
 func (p podTemplate) foreach(entries []any) []any {
 	out := make([]any, len(entries))
 	for i, x := range entries {
 		source, _ := x.(map[string]any)
-		entry := maps.Clone(source)
-		if patch := source["patchStrategicMerge"]; patch != nil {
-			entry["patchStrategicMerge"] = p.wrap(patch)
-		}
-		if inner, ok := source["foreach"].([]any); ok {
-			entry["foreach"] = p.foreach(inner)
+		entry := map[string]any{"patchStrategicMerge": p.wrap(source["patchStrategicMerge"])}
+		for _, key := range []string{"list", "context", "preconditions"} {
+			if v, ok := source[key]; ok {
+				entry[key] = v
+			}
 		}
 		out[i] = entry
 	}
