@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -429,17 +428,27 @@ func (c *child) causeOfDeath() string {
 	return killed
 }
 
-// internalError describes a panic by the first function of this program in the trace.
+// internalError describes a panic by the first function of this program in the trace. It uses no
+// regular expression: package regexp, and what waits for it, would be initialized before the parent
+// runs.
 func internalError(trace string) string {
-	const words = "fails by an internal error"
-	if m := ownFunction.FindStringSubmatch(trace); m != nil {
-		return words + ", in " + m[1] + ": please report it"
+	const (
+		words = "fails by an internal error"
+		own   = "github.com/preadmit/preadmit/"
+		names = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_/.*()"
+	)
+	for line := range strings.Lines(trace) {
+		call, ok := strings.CutPrefix(line, own)
+		arguments := strings.LastIndexByte(call, '(')
+		if !ok || arguments < 0 {
+			continue
+		}
+		if name := strings.TrimSuffix(call[:arguments], "[...]"); strings.Trim(name, names) == "" && strings.Contains(name, ".") {
+			return words + ", in " + name + ": please report it"
+		}
 	}
 	return words + ": please report it"
 }
-
-// ownFunction matches a line of a stack trace with a function of this program.
-var ownFunction = regexp.MustCompile(`(?m)^github\.com/preadmit/preadmit/([\w/]+\.(?:\(\*?\w+\)\.)?[\w.]+)(?:\[\.\.\.\])?\(`)
 
 // killed is the reason given for a task that ended its process without an error message.
 const killed = "ends the process that does it"
