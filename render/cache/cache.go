@@ -48,8 +48,12 @@ type Graph struct {
 // New returns a Graph for a tree.
 func New(g render.Graph, tree fs.FS, o Options) *Graph {
 	t := NewTree(tree, o.Apart)
-	if o.Other != nil && reflect.TypeOf(tree).Comparable() && o.Other.tree.fsys == tree {
+	switch {
+	case o.Other == nil:
+	case reflect.TypeOf(tree).Comparable() && o.Other.tree.fsys == tree:
 		t = o.Other.tree
+	default:
+		t.other = o.Other.tree
 	}
 	return &Graph{
 		graph: g, options: o, tree: t, claims: newClaims(o, t),

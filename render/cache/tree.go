@@ -19,6 +19,7 @@ import (
 type Tree struct {
 	fsys  fs.FS
 	apart string // a directory that listings do not show completely
+	other *Tree  // the tree of the other side of a change, or nil
 
 	mu       sync.Mutex
 	lists    map[string]*listing
@@ -311,9 +312,10 @@ func (t *Tree) isApart(name string) bool {
 // Open implements fs.FS.
 func (t *Tree) Open(name string) (fs.File, error) {
 	read := func(out string) { t.remember(access{opRead, name}, out) }
-	t.mu.Lock()
-	kept := t.contents[name]
-	t.mu.Unlock()
+	kept := t.kept(name)
+	if kept == nil && t.other != nil {
+		kept = t.keptByOther(name)
+	}
 	if kept != nil {
 		return &file{File: kept, kept: kept, read: read}, nil
 	}
@@ -322,6 +324,26 @@ func (t *Tree) Open(name string) (fs.File, error) {
 		return nil, err
 	}
 	return &file{File: f, read: read, keep: func(c *contents) { t.keep(name, c) }}, nil
+}
+
+// kept returns the cached content of a file, or nil.
+func (t *Tree) kept(name string) *contents {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.contents[name]
+}
+
+// keptByOther returns the content that the other side has cached, if the file is the same here.
+// That saves unpacking it.
+func (t *Tree) keptByOther(name string) *contents {
+	kept := t.other.kept(name)
+	if kept == nil {
+		return nil
+	}
+	if sum, _, ok := t.digest(name); !ok || kept.outcome != content+sum {
+		return nil
+	}
+	return kept
 }
 
 // keep caches a file's content if there is room.
