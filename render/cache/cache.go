@@ -7,6 +7,10 @@
 // base and the work tree share entries, and so do runs in other directories. An entry also contains
 // the origins of the fields that earlier runs looked up. If the origin of another field is needed,
 // the unit is rendered again.
+//
+// unit.go recalls and stores units, resolve.go and fetched.go what resolvers were answered, claims.go
+// discoveries, places.go origins. tree.go and recorder.go know what was read, store.go and codec.go
+// write entries, digest.go hashes objects.
 package cache
 
 import (
