@@ -73,9 +73,13 @@ func TestDefaulted(t *testing.T) {
 		object := &render.Object{Unstructured: &unstructured.Unstructured{Object: tree(t, c.object)}}
 		var h history
 		if c.after != "" {
-			h.changes = []change{{before: tree(t, c.held), after: tree(t, c.after)}}
+			h.changes = []change{newChange(tree(t, c.held), tree(t, c.after), Result{})}
 		}
-		if got := defaulted(c.field, object, tree(t, c.held), &h); got != c.want {
+		got := ""
+		if was, touches := h.back(c.field); len(touches) == 0 {
+			got = defaulted(c.field, was, object, tree(t, c.held))
+		}
+		if got != c.want {
 			t.Errorf("%s of %s held as %s, then %s:\ngot  %s\nwant %s", c.field, c.object, c.held, c.after, got, c.want)
 		}
 	}

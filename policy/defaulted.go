@@ -8,15 +8,11 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// defaulted returns an assumption about a field that nobody wrote and no
-// mutation set: the API server of the chosen version defaults it. It returns ""
-// for all other fields. held is the object as the API server had it before any
-// mutation.
-func defaulted(field string, rendered *render.Object, held map[string]any, h *history) string {
-	was, touched := h.before(field)
-	if touched {
-		return ""
-	}
+// defaulted returns an assumption about a field that no mutation set, if nobody
+// wrote it either: the API server of the chosen version defaults it. Otherwise
+// it returns "". was is the field's pointer in held, which is the object as the
+// API server had it before any mutation.
+func defaulted(field, was string, rendered *render.Object, held map[string]any) string {
 	value, _ := render.Lookup(held, was)
 	text, found := render.Lookup(rendered.Object, written([]string{was}, rendered)[0])
 	if value == nil || found && text != nil {
@@ -34,17 +30,6 @@ func defaulted(field string, rendered *render.Object, held map[string]any, h *hi
 	default:
 		return field + how + ": the API server defaults it to " + brief(value)
 	}
-}
-
-// before returns the pointer that a field of the current object had before all
-// mutations, and whether any of them touched it.
-func (h *history) before(pointer string) (was string, touched bool) {
-	was = pointer
-	for i := len(h.changes) - 1; i >= 0; i-- {
-		t := h.trace(i, was)
-		was, touched = t.was, touched || t.how != untouched
-	}
-	return was, touched
 }
 
 // first returns the object before all mutations; held is the object after them.

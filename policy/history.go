@@ -36,11 +36,32 @@ type trace struct {
 // newHistory returns a history that traces each field once. It is for one goroutine.
 func newHistory() *history { return &history{traced: make(map[tracedField]trace)} }
 
+// back traces a field to where it was before all changes. touches are the changes that touched it,
+// the latest first.
+func (h *history) back(pointer string) (was string, touches []tracedTouch) {
+	was = pointer
+	level := 0
+	for i := len(h.changes) - 1; i >= 0; i-- {
+		if level = h.changes[i].leaves(was, level); level != unsure {
+			continue
+		}
+		level = 0
+		t := h.trace(i, was)
+		if was = t.was; t.how != untouched {
+			touches = append(touches, tracedTouch{&h.changes[i], t})
+		}
+	}
+	return was, touches
+}
+
+// A tracedTouch is a change that touched a field.
+type tracedTouch struct {
+	change *change
+	trace
+}
+
 // trace traces a field through change i. Many results are about the same few fields.
 func (h *history) trace(i int, pointer string) trace {
-	if h.changes[i].leaves(pointer) {
-		return trace{was: pointer, how: untouched}
-	}
 	if h.traced == nil {
 		was, touched, how := h.changes[i].trace(pointer)
 		return trace{was, touched, how}
@@ -56,24 +77,24 @@ func (h *history) trace(i int, pointer string) trace {
 
 // A change is one step of a mutator that changed the object.
 type change struct {
-	before, after map[string]any
-	by            Result
-	left          left
+	left
+	by Result
 }
 
 // newChange returns the change from an object to another by a result's rule.
 func newChange(before, after map[string]any, by Result) change {
-	return change{before, after, by, leftOf(before, after)}
+	return change{leftOf(before, after), by}
 }
 
-// A left holds what a change left of a map that it changed.
+// A left is a map before and after a change, and what the change left of it.
 type left struct {
-	keys  []string // of equal values
-	below map[string]*left
+	before, after map[string]any
+	keys          []string // of equal values
+	below         map[string]*left
 }
 
 func leftOf(before, after map[string]any) left {
-	var l left
+	l := left{before: before, after: after}
 	for key, is := range after {
 		was, ok := before[key]
 		if ok && render.Equal(was, is) {
@@ -92,27 +113,39 @@ func leftOf(before, after map[string]any) left {
 	return l
 }
 
-// leaves reports whether a pointer certainly leads to the same place before and after the change.
-// Most mutations change a few fields, and most results are about others.
-func (c *change) leaves(pointer string) bool {
+// unsure is the level of a pointer that a change may have touched.
+const unsure = -1
+
+// leaves returns the level of the equal values that a pointer certainly leads to before and after the
+// change, 0 if it leads to none, or unsure. later is the level of the next change, after which the
+// pointer led to values that are equal, too. Most mutations change a few fields, and most results are
+// about others.
+func (c *change) leaves(pointer string, later int) int {
 	if pointer != "" && pointer[0] != '/' || strings.Contains(pointer, "~") {
-		return false
+		return unsure
 	}
-	before, after, l := c.before, c.after, &c.left
+	l, level := &c.left, 0
 	for _, rest, more := strings.Cut(pointer, "/"); more; {
 		var key string
 		key, rest, more = strings.Cut(rest, "/")
+		level++
 		if slices.Contains(l.keys, key) {
-			return !more || leads(after[key], rest)
+			if more && level != later && !leads(l.after[key], rest) {
+				return unsure
+			}
+			return level
 		}
-		if l.below[key] == nil {
-			_, was := before[key]
-			_, is := after[key]
-			return !was && !is
+		below := l.below[key]
+		if below == nil {
+			_, was := l.before[key]
+			if _, is := l.after[key]; was || is {
+				return unsure
+			}
+			return 0
 		}
-		before, after, l = before[key].(map[string]any), after[key].(map[string]any), l.below[key]
+		l = below
 	}
-	return true
+	return 0
 }
 
 // leads reports whether a pointer without its first slash, below a value, names no element of a
@@ -145,28 +178,27 @@ func (h *history) silent() *history {
 // expression of the policy that set it, then the lines of the rendered field.
 // set describes which policies set it.
 func (h *history) at(rendered *render.Object, pointer string) (origins []render.Origin, set []string) {
-	was := pointer
+	was, touches := h.back(pointer)
+	return h.places(rendered, was, touches)
+}
+
+// places is at for a field that back has traced.
+func (h *history) places(rendered *render.Object, was string, touches []tracedTouch) (origins []render.Origin, set []string) {
 	var later []render.Origin
-	for i := len(h.changes) - 1; i >= 0; i-- {
-		c := &h.changes[i]
-		t := h.trace(i, was)
-		how := t.how
-		place := render.Origin{Span: c.by.PolicyOrigin, Role: render.Patch}
-		if h.mute {
-			how = untouched
-		}
+	if h.mute {
+		touches = nil
+	}
+	for _, t := range touches {
+		by := &t.change.by
+		place := render.Origin{Span: by.PolicyOrigin, Role: render.Patch}
 		switch {
-		case how == untouched:
 		case place.File == "":
-		case how == replaced || how == removed:
+		case t.how == replaced || t.how == removed:
 			origins = appendNew(origins, place)
 		default:
 			later = appendNew(later, place)
 		}
-		if how != untouched {
-			set = appendNew(set, fmt.Sprintf("%s %s by %s %s", t.touched, how, c.by.Engine, c.by.Policy))
-		}
-		was = t.was
+		set = appendNew(set, fmt.Sprintf("%s %s by %s %s", t.touched, t.how, by.Engine, by.Policy))
 	}
 	for _, o := range slices.Concat(rendered.At(written([]string{was}, rendered)[0]), later) {
 		origins = appendNew(origins, o)

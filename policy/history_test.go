@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,7 +58,7 @@ func TestTrace(t *testing.T) {
 		{"{a: [{path: {v: 1}}]}", "{a: [{path: {v: 1}, method: GET}]}", "/a/0/method", "/a/0 is set at /a/0/method"},
 		{"{a: [{name: [x]}]}", "{a: [{name: [x]}, {name: [z]}]}", "/a/0/name", "/a/0/name is left"},
 	} {
-		change := change{before: tree(t, c.before), after: tree(t, c.after)}
+		change := newChange(tree(t, c.before), tree(t, c.after), Result{})
 		was, touched, how := change.trace(c.pointer)
 		got := fmt.Sprintf("%s %s", was, how)
 		if touched != was {
@@ -85,7 +86,7 @@ func TestTraceIsNeverWrong(t *testing.T) {
 		eachLeaf("", after, func(pointer string, leaf any) {
 			fields++
 			for _, p := range []string{pointer, pointer + "/x/0", pointer[:strings.LastIndexByte(pointer, '/')] + "/9", pointer[:len(pointer)-1]} {
-				if was, _, how := c.trace(p); c.leaves(p) {
+				if was, _, how := c.trace(p); c.leaves(p, 0) != unsure {
 					left++
 					if was != p || how != untouched {
 						t.Fatalf("%s is said to be left, and %s as %s\n%s\n%s", p, how, was, show(before), show(after))
@@ -108,6 +109,34 @@ func TestTraceIsNeverWrong(t *testing.T) {
 	}
 }
 
+// TestBack: a field is traced through several changes as through one after the other.
+func TestBack(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 1000 {
+		h, last := newHistory(), randomTree(r, 4).(map[string]any)
+		for range 4 {
+			next := mutateTree(r, runtime.DeepCopyJSON(last)).(map[string]any)
+			h.changes = append(h.changes, newChange(last, next, Result{}))
+			last = next
+		}
+		eachLeaf("", last, func(pointer string, _ any) {
+			for _, p := range []string{pointer, pointer + "/x/0", pointer[:strings.LastIndexByte(pointer, '/')] + "/9", pointer[:len(pointer)-1]} {
+				want, touched := p, 0
+				for _, c := range slices.Backward(h.changes) {
+					var how touch
+					if want, _, how = c.trace(want); how != untouched {
+						touched++
+					}
+				}
+				if was, touches := h.back(p); was != want || len(touches) != touched {
+					t.Fatalf("%s is traced to %s, by %d changes; want %s, %d\n%s", p, was, len(touches), want, touched, show(last))
+				}
+			}
+		})
+	}
+}
+
 // FuzzTrace: fields of any two trees can be traced, to places that are there.
 func FuzzTrace(f *testing.F) {
 	f.Add("{a: [{path: {v: 1}}]}", "{a: [{path: {v: 1}, method: GET}]}", "/a/0/method")
@@ -122,7 +151,7 @@ func FuzzTrace(f *testing.F) {
 		c = newChange(c.before, c.after, Result{})
 		trace := func(pointer string, _ any) {
 			was, _, how := c.trace(pointer)
-			if c.leaves(pointer) && (was != pointer || how != untouched) {
+			if c.leaves(pointer, 0) != unsure && (was != pointer || how != untouched) {
 				t.Errorf("%s is said to be left, and %s as %s", pointer, how, was)
 			}
 			if how == replaced {

@@ -138,8 +138,12 @@ func (l *locator) find(field string, h *history) *located {
 		held = l.req.OldAdmitted
 	}
 	at := new(located)
-	at.origins, at.assumed = h.at(l.subject, field)
-	if d := defaulted(field, l.subject, held, h); d != "" {
+	was, touches := h.back(field)
+	at.origins, at.assumed = h.places(l.subject, was, touches)
+	if len(touches) > 0 {
+		return at
+	}
+	if d := defaulted(field, was, l.subject, held); d != "" {
 		at.assumed = append(at.assumed, d)
 	}
 	return at
