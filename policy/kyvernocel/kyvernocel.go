@@ -26,6 +26,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -65,6 +66,8 @@ type Engine struct {
 	exceptions []*exception
 	resources  func() map[schema.GroupResource]schema.GroupKind // resources of the cluster's objects
 	frozen     sync.Map                                         // lookedUp to ref.Val
+	candidates sync.Map                                         // candidateKey to []*Policy
+	cached     atomic.Int32                                     // number of candidates
 }
 
 // New compiles the policies among the objects, with their exceptions; other

@@ -30,18 +30,15 @@ func (e *Engine) Mutator() policy.Mutator { return mutator{e} }
 
 // Mutate implements policy.Mutator.
 func (m mutator) Mutate(ctx context.Context, req *policy.Request) ([]policy.Step, error) {
-	if req.Admitted == nil || req.Operation == policy.Delete {
+	if req.Admitted == nil || req.Operation == policy.Delete || len(m.policies) == 0 {
 		return nil, nil
 	}
 	var steps []policy.Step
-	var r *review // of the object as it is now; nil until a policy needs it
 	now, shares := *req, m.shares(req)
-	for _, p := range m.policies {
+	r := m.review(ctx, &now, nil) // of the object as it is now; nil until a policy needs it
+	for _, p := range r.policiesFor(true) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
-		}
-		if p.Kind != Mutating || p.spec.Evaluation.Mode != modeKubernetes {
-			continue
 		}
 		known, ok := now.Recall(p, now.Admitted)
 		made, _ := known.([]policy.Step)

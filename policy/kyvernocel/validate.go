@@ -3,9 +3,11 @@ package kyvernocel
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/google/cel-go/common/types"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
@@ -27,22 +29,18 @@ func (e *Engine) Validator() policy.Validator { return validator{e} }
 // Validate implements policy.Validator.
 func (v validator) Validate(ctx context.Context, req *policy.Request) ([]policy.Result, error) {
 	all := req.Room()
-	var r *review
-	shares := v.shares(req)
-	for _, p := range v.policies {
+	if len(v.policies) == 0 {
+		return all, ctx.Err()
+	}
+	r, shares := v.review(ctx, req, nil), v.shares(req)
+	for _, p := range r.policiesFor(false) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
-		}
-		if p.Kind != Validating && p.Kind != ImageValidating || p.spec.Evaluation.Mode != modeKubernetes {
-			continue
 		}
 		policy.Observed(ctx, policy.EngineValidating, p.Name, func() {
 			known, ok := req.Recall(p, req.Admitted)
 			verdicts, _ := known.([]verdict)
 			if !ok {
-				if r == nil {
-					r = v.review(ctx, req, nil)
-				}
 				r.alone = false
 				if verdicts = p.evaluate(r); shares && !r.alone && ctx.Err() == nil {
 					req.Remember(p, req.Admitted, verdicts)
@@ -123,6 +121,47 @@ func (p *Policy) unknownNamespace(r *review) verdict {
 		rule: "matchConstraints", origin: p.Object.Span("/spec/matchConstraints/namespaceSelector"), outcome: policy.Unknown,
 		message: match.UnknownNamespace(r.Namespace),
 	}
+}
+
+// A candidateKey holds all that the candidates for a request depend on.
+type candidateKey struct {
+	mutating    bool
+	resource    schema.GroupVersionResource
+	subResource string
+	operation   policy.Operation
+	clustered   bool
+}
+
+// mostCandidates bounds the number of lists of candidates that are kept.
+const mostCandidates = 1024
+
+// policiesFor returns the policies that may match the request, of those that mutate objects or of
+// those that validate them.
+func (r *review) policiesFor(mutating bool) []*Policy {
+	e := r.engine
+	key := candidateKey{mutating, r.req.Resource.GroupVersionResource, r.req.SubResource, r.req.Operation, r.In() == ""}
+	if known, ok := e.candidates.Load(key); ok {
+		return known.([]*Policy)
+	}
+	var all []*Policy
+	for _, p := range e.policies {
+		concerned := p.Kind == Mutating
+		if !mutating {
+			concerned = p.Kind == Validating || p.Kind == ImageValidating
+		}
+		if concerned && p.spec.Evaluation.Mode == modeKubernetes && p.mayMatch(r) {
+			all = append(all, p)
+		}
+	}
+	if e.cached.Add(1) <= mostCandidates {
+		e.candidates.Store(key, all)
+	}
+	return all
+}
+
+func (p *Policy) mayMatch(r *review) bool {
+	return p.main.criteria != nil && p.main.criteria.MayMatch(r) ||
+		slices.ContainsFunc(p.copies, func(c *compiled) bool { return c.criteria.MayMatch(r) })
 }
 
 // unfit returns an Error verdict and true if the copy did not compile or the

@@ -79,7 +79,7 @@ func set(all map[string]string) string {
 func (c *checkList) rules(list string, rules []v1.NamedRuleWithOperations) {
 	requested := requested(c.subject.Request())
 	for i := range rules {
-		as, ok := c.matchRules(rules[i:i+1], c.subject, requested)
+		as, ok := c.matchRules(rules[i:i+1], c.subject, requested, matchRule)
 		why := ""
 		switch {
 		case ok && as != requested:

@@ -116,17 +116,27 @@ func (c *Criteria) Match(s Subject) (Truth, policy.Version) {
 	if !c.matchObjects(s) {
 		return No, requested
 	}
-	if _, excluded := c.matchRules(c.exclude, s, requested); excluded {
+	if _, excluded := c.matchRules(c.exclude, s, requested, matchRule); excluded {
 		return No, requested
 	}
 	as := requested
 	if len(c.include) > 0 {
 		var ok bool
-		if as, ok = c.matchRules(c.include, s, requested); !ok {
+		if as, ok = c.matchRules(c.include, s, requested, matchRule); !ok {
 			return No, requested
 		}
 	}
 	return c.matchNamespace(s), as
+}
+
+// MayMatch reports whether the criteria may match a request with the resource, the operation and the
+// scope of this one. Its other fields do not matter.
+func (c *Criteria) MayMatch(s Subject) bool {
+	if c == nil || len(c.include) == 0 {
+		return true
+	}
+	_, ok := c.matchRules(c.include, s, requested(s.Request()), matchUnnamed)
+	return ok
 }
 
 func (c *Criteria) matchObjects(s Subject) bool {
@@ -158,11 +168,11 @@ func (c *Criteria) matchNamespace(s Subject) Truth {
 	return result
 }
 
-// matchRules searches a rule with the requested resource or, if the policy includes
-// equivalent resources, with one of those.
-func (c *Criteria) matchRules(rules []v1.NamedRuleWithOperations, s Subject, requested policy.Version) (policy.Version, bool) {
+// matchRules searches a rule that matches the requested resource or, if the policy includes
+// equivalent resources, one of those.
+func (c *Criteria) matchRules(rules []v1.NamedRuleWithOperations, s Subject, requested policy.Version, matches matcher) (policy.Version, bool) {
 	for i := range rules {
-		if matchRule(&rules[i], s, requested.Resource) {
+		if matches(&rules[i], s, requested.Resource) {
 			return requested, true
 		}
 	}
@@ -171,7 +181,7 @@ func (c *Criteria) matchRules(rules []v1.NamedRuleWithOperations, s Subject, req
 	}
 	for i := range rules {
 		for _, other := range s.Equivalents() {
-			if other.Resource != requested.Resource && matchRule(&rules[i], s, other.Resource) {
+			if other.Resource != requested.Resource && matches(&rules[i], s, other.Resource) {
 				return other, true
 			}
 		}
@@ -179,14 +189,22 @@ func (c *Criteria) matchRules(rules []v1.NamedRuleWithOperations, s Subject, req
 	return requested, false
 }
 
+// A matcher reports whether a rule matches a request about a resource.
+type matcher func(*v1.NamedRuleWithOperations, Subject, schema.GroupVersionResource) bool
+
 func matchRule(rule *v1.NamedRuleWithOperations, s Subject, resource schema.GroupVersionResource) bool {
+	return matchUnnamed(rule, s, resource) &&
+		(len(rule.ResourceNames) == 0 || slices.Contains(rule.ResourceNames, s.Request().Name))
+}
+
+// matchUnnamed is matchRule for a request with any name.
+func matchUnnamed(rule *v1.NamedRuleWithOperations, s Subject, resource schema.GroupVersionResource) bool {
 	r := s.Request()
 	return matchScope(rule.Scope, s, resource) &&
 		matchOperation(rule.Operations, r.Operation) &&
 		Wildcard(rule.APIGroups, resource.Group) &&
 		Wildcard(rule.APIVersions, resource.Version) &&
-		Resource(rule.Resources, resource.Resource, r.SubResource) &&
-		(len(rule.ResourceNames) == 0 || slices.Contains(rule.ResourceNames, r.Name))
+		Resource(rule.Resources, resource.Resource, r.SubResource)
 }
 
 // Namespaces returns the resource of namespaces.
