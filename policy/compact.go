@@ -244,11 +244,11 @@ func (c *Compact) outline(x *compactResult, r *Result) {
 // not safe for concurrent use, but its Compact is.
 type CompactList struct {
 	Compact
-	results CompactResults
+	results []*compactResult // in the memory of CompactResults: a copy would be large
 }
 
 // Keep adds results that the Compact holds to the list, without repeats as in
-// WithoutRepeats. They must be all results of their units.
+// WithoutRepeats. The caller must not change them. They must be all results of their units.
 func (l *CompactList) Keep(parts ...CompactResults) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -257,11 +257,12 @@ func (l *CompactList) Keep(parts ...CompactResults) {
 	variants := make(map[string]bool) // units with results of variants
 	for _, part := range parts {
 		for i := range part {
-			if x := &part[i]; l.rules.rules[x.rule].Only != "" {
+			x := &part[i]
+			if l.rules.rules[x.rule].Only != "" {
 				variants[l.objects[x.object].Unit] = true
 			}
+			l.results = append(l.results, x)
 		}
-		l.results = append(l.results, part...)
 	}
 	if len(variants) == 0 {
 		return
@@ -276,15 +277,14 @@ func (l *CompactList) Keep(parts ...CompactResults) {
 		r = &l.rules.rules[x.rule]
 		return r, r.Only != ""
 	}
-	for i := range l.results[first:] {
-		x := &l.results[first+i]
+	for _, x := range l.results[first:] {
 		if r, is := only(x); !is && variants[l.objects[x.object].Unit] && (r.Outcome == Fail || r.Undecided()) {
 			known[said{x.fingerprint, r.Outcome, r.Action}] = true
 		}
 	}
 	kept := l.results[:first]
 	for _, x := range l.results[first:] {
-		if r, is := only(&x); is {
+		if r, is := only(x); is {
 			as := said{x.fingerprint, r.Outcome, r.Action}
 			if r.Outcome == Pass || r.Outcome == Skip || known[as] {
 				continue
@@ -307,7 +307,11 @@ func lengths(parts []CompactResults) int {
 // Sorted returns all results, sorted.
 func (l *CompactList) Sorted() []Result {
 	l.Sort()
-	return l.Append(make([]Result, 0, len(l.results)), l.results)
+	all := make([]Result, len(l.results))
+	for i := range all {
+		l.Expand(i, &all[i])
+	}
+	return all
 }
 
 // Len returns the number of results.
@@ -322,7 +326,7 @@ func (l *CompactList) Len() int {
 func (l *CompactList) Expand(i int, r *Result) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.expand(&l.results[i], r)
+	l.expand(l.results[i], r)
 }
 
 // Outline sets r to a result, which may lack its message, fields, places and
@@ -330,7 +334,7 @@ func (l *CompactList) Expand(i int, r *Result) {
 func (l *CompactList) Outline(i int, r *Result) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.outline(&l.results[i], r)
+	l.outline(l.results[i], r)
 }
 
 // Placed sets r to a result, which may lack its fields and fingerprints. The
@@ -338,7 +342,7 @@ func (l *CompactList) Outline(i int, r *Result) {
 func (l *CompactList) Placed(i int, r *Result) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	x, room := &l.results[i], r.Origins[:0]
+	x, room := l.results[i], r.Origins[:0]
 	if x.whole > 0 {
 		l.expand(x, r)
 		return
@@ -372,7 +376,7 @@ func (l *CompactList) replace(f func(*Result) bool) {
 	for r := range l.All() {
 		if f(r) {
 			changed := *r
-			l.results[i] = l.Add([]Result{changed})[0]
+			l.results[i] = &l.Add([]Result{changed})[0]
 		}
 		i++
 	}
@@ -421,7 +425,7 @@ func (l *CompactList) Sort() {
 	defer l.mu.Unlock()
 	objects := ranks(len(l.objects), func(i, j uint32) int { return compareObjects(&l.objects[i].Key, &l.objects[j].Key) })
 	rules := ranks(len(l.rules.rules), func(i, j uint32) int { return compareRules(&l.rules.rules[i], &l.rules.rules[j]) })
-	sortMoving(l.results, func(a, b *compactResult) int {
+	slices.SortStableFunc(l.results, func(a, b *compactResult) int {
 		if c := cmp.Or(cmp.Compare(objects[a.object], objects[b.object]), cmp.Compare(rules[a.rule], rules[b.rule])); c != 0 {
 			return c
 		}
@@ -445,10 +449,29 @@ type ruleSet struct {
 	rules []Result          // without data of an object
 	ids   map[string]uint32 // nil until a rule is added
 	key   []byte            // memory of the last key
+	last  uint32            // the last number
+	after []uint32          // by number, the one that came after it; 0 if unknown
 }
 
-// rule returns the number of a rule's data.
+// rule returns the number of a rule's data. Results of similar objects are about the same rules in
+// the same order, so it looks first at the one that came after the last one before.
 func (s *ruleSet) rule(r *Result) uint32 {
+	if int(s.last) < len(s.after) {
+		if next := s.after[s.last]; next > 0 && s.rules[next].sameRule(r) {
+			s.last = next
+			return next
+		}
+	}
+	id := s.find(r)
+	for len(s.after) < len(s.rules) {
+		s.after = append(s.after, 0)
+	}
+	s.after[s.last], s.last = id, id
+	return id
+}
+
+// find returns the number of a rule's data by its key.
+func (s *ruleSet) find(r *Result) uint32 {
 	if s.ids == nil {
 		s.ids = make(map[string]uint32, len(s.rules))
 		for i := range s.rules {
@@ -465,6 +488,14 @@ func (s *ruleSet) rule(r *Result) uint32 {
 	rule.forObject()
 	s.rules = append(s.rules, rule)
 	return id
+}
+
+// sameRule reports whether two results have the same ruleKey.
+func (r *Result) sameRule(o *Result) bool {
+	return r.Rule == o.Rule && r.Policy == o.Policy && r.Outcome == o.Outcome && r.Message == o.Message && r.Engine == o.Engine &&
+		r.Operation == o.Operation && r.Action == o.Action && r.Severity == o.Severity && r.PolicyOrigin == o.PolicyOrigin &&
+		r.Hint == o.Hint && r.Reason == o.Reason && r.Baseline == o.Baseline && r.Only == o.Only &&
+		slices.Equal(r.Assumed, o.Assumed) && slices.Equal(r.Missing, o.Missing)
 }
 
 // ruleKey appends everything that results of a rule have in common.

@@ -14,6 +14,7 @@ import (
 // object's results share once. It writes the same bytes as encoding each result whole.
 type partWriter struct {
 	rules   map[sharedRule]*encodedRule
+	last    *encodedRule // that was written last; may be nil
 	assumed assumedIDs
 	key     render.Key
 	object  []byte // of key
@@ -75,7 +76,11 @@ func (a *assumedIDs) id(texts []string) int {
 }
 
 // encodedRule is an encoded result without its object, fields, origins and fingerprint.
-type encodedRule struct{ before, middle, after, end []byte }
+type encodedRule struct {
+	key                        sharedRule
+	next                       *encodedRule // that was written after it the last time; may be nil
+	before, middle, after, end []byte
+}
 
 // The values of a result that is cut into an encodedRule. No text of a result can
 // have them: it has no quotes that are not escaped.
@@ -126,19 +131,34 @@ func (j *jsonWriter) inParts(r *policy.Result) bool {
 // of assumptions are known.
 const maxRules = 8 << 10
 
-// rule returns nil for a result that can't be cut.
+// rule returns nil for a result that can't be cut. Results of similar objects are about the same
+// rules in the same order, so it looks first at the rule that came after the last one before.
 func (j *jsonWriter) rule(r *policy.Result) *encodedRule {
 	key := sharedRule{
 		r.Engine, r.Policy, r.Rule, r.Message, r.Hint, r.Reason, r.Only,
 		r.Operation, r.Outcome, r.Action, r.Severity, r.Baseline, r.PolicyOrigin, r.Unreached, j.parts.assumed.id(r.Assumed),
 	}
+	last := j.parts.last
+	if last != nil && last.next != nil && last.next.key == key {
+		j.parts.last = last.next
+		return last.next
+	}
+	e := j.encodedRule(r, key)
+	if last != nil {
+		last.next = e
+	}
+	j.parts.last = e
+	return e
+}
+
+func (j *jsonWriter) encodedRule(r *policy.Result, key sharedRule) *encodedRule {
 	if e, ok := j.parts.rules[key]; ok {
 		return e
 	}
 	x := *r
 	x.Object, x.Fields, x.Origins, x.Fingerprint = render.Key{}, nil, nil, ""
 	data := bytes.Clone(j.encoded(whole(x)))
-	e := &encodedRule{}
+	e := &encodedRule{key: key}
 	var ok, ok2, ok3 bool
 	e.before, data, ok = bytes.Cut(data, noObject)
 	e.middle, data, ok2 = bytes.Cut(data, noFields)
@@ -147,7 +167,7 @@ func (j *jsonWriter) rule(r *policy.Result) *encodedRule {
 		e = nil
 	}
 	if j.parts.rules == nil || len(j.parts.rules) >= maxRules {
-		j.parts.rules = make(map[sharedRule]*encodedRule)
+		j.parts.rules, j.parts.last = make(map[sharedRule]*encodedRule), nil
 	}
 	j.parts.rules[key] = e
 	return e
