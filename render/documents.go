@@ -158,7 +158,10 @@ func (d Discovery) Documents(units []*Unit) []TreeDocument {
 	if d.walk == nil {
 		return nil
 	}
-	a := &accounting{walk: d.walk, sources: make(map[string]*Unit), inputs: make(map[string][]unitInput), whole: make(map[string]*Unit)}
+	a := &accounting{
+		walk: d.walk, sources: make(map[string]*Unit), inputs: make(map[string][]unitInput), whole: make(map[string]*Unit),
+		failed: make(map[string]bool), alone: make(map[string]bool),
+	}
 	a.learn(units)
 	files := a.files()
 	found := make([][]TreeDocument, len(files))
@@ -210,7 +213,8 @@ type accounting struct {
 	whole   map[string]*Unit // charts, by directory
 	inputs  map[string][]unitInput
 	left    map[string]Skipped // by path
-	failed  bool               // a unit could not be rendered
+	failed  map[string]bool    // paths of units that could not be rendered
+	alone   map[string]bool    // files that no kustomization and no chart includes
 	taken   map[string]bool    // files and directories in Claim.Uses: whether a unit uses the claim
 }
 
@@ -230,7 +234,14 @@ func (a *accounting) learn(units []*Unit) {
 		case "helm":
 			a.whole[u.Path] = u
 		}
-		a.failed = a.failed || u.Status() == string(Failed) || u.Status() == string(NotRendered)
+		if s := u.Status(); s == string(Failed) || s == string(NotRendered) {
+			a.failed[u.Path] = true
+		}
+	}
+	for _, s := range a.out.Sources {
+		if s.Kind == "manifest" {
+			a.alone[s.Path] = true
+		}
 	}
 	a.left = make(map[string]Skipped)
 	for _, s := range a.out.Skipped {
@@ -425,12 +436,24 @@ func (a *accounting) unread(doc *TreeDocument, c chunk) {
 		return
 	}
 	doc.State, doc.Reason = DocFailed, "part of a kustomization that could not be rendered"
-	if !a.failed {
+	if !a.ofFailed(doc.File) {
 		doc.State, doc.Reason = DocUnused, "in no unit that is deployed"
 	}
 	if used, ok := a.takenAt(doc.File); ok && !used {
 		doc.State, doc.Reason = DocUnused, "part of a component that no kustomization uses"
 	}
+}
+
+// ofFailed reports whether a file that no unit reads may belong to a unit that could not be
+// rendered. A file that nothing includes belongs only to units at directories above it.
+func (a *accounting) ofFailed(name string) bool {
+	if !a.alone[name] {
+		return len(a.failed) > 0
+	}
+	for name != "." && !a.failed[name] {
+		name = path.Dir(name)
+	}
+	return a.failed[name]
 }
 
 func (a *accounting) leftAt(name string) (Skipped, bool) {
