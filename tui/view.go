@@ -450,7 +450,7 @@ func (m *model) headLines(e *entry, r rect) []string {
 		state = " suppression removed, not written"
 	case e.Unreached && e.state() == isKnown:
 		state = " in units that nothing found here deploys"
-	case e.state() != isNew && e.state() != isPassed:
+	case e.state() == isKnown || e.state() == isSuppressed || e.state() == isFixed:
 		state = " " + stateWords[e.state()]
 	}
 	lines := []string{fit(style.Render(symbol+" "+e.class)+m.theme.dim.Render(state)+" "+m.theme.title.Render(report.RuleName(e.Result)), r.w)}
