@@ -189,7 +189,9 @@ func help(r *policy.Rule, long string) *sarif.Text {
 	add := func(plain, markdown string) {
 		text, md = append(text, plain), append(md, markdown)
 	}
-	add(long, escapeMarkdown(long))
+	if long != sentences(r.Expression) {
+		add(long, escapeMarkdown(long))
+	}
 	if r.Expression != "" {
 		e := lines(r.Expression)
 		add("Expression: "+e, fenced(e))

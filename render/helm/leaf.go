@@ -81,11 +81,13 @@ func (p *provenance) Line(pointer string, n int) []render.Origin {
 	}
 	span := found[0].Span
 	from, to := p.part.offset(span.Line, span.Column), p.part.offset(span.EndLine, span.EndColumn)
-	return append(p.lineValues(from, to), p.part.origins(from, to)...)
+	values, _ := p.lineValues(from, to)
+	return append(values, p.part.origins(from, to)...)
 }
 
-// Part returns the values that supplied a part of a text, if the output has
-// that part unchanged.
+// Part returns the values that supplied a part of a text, if the output has that part
+// unchanged. If none can, as for a part that the template itself or a flag such as --set
+// supplied, it returns the places in templates that wrote the field.
 func (p *provenance) Part(pointer, part string) []render.Origin {
 	positions, ok := p.positions.(*render.Positions)
 	field, _ := render.Lookup(p.object, pointer)
@@ -100,10 +102,16 @@ func (p *provenance) Part(pointer, part string) []render.Origin {
 		return nil
 	}
 	from += first + at
-	return p.lineValues(from, from+len(part))
+	found, possible := p.lineValues(from, from+len(part))
+	if !possible {
+		return p.templates(pointer)
+	}
+	return found
 }
 
-func (p *provenance) lineValues(from, to int) (found []render.Origin) {
+// lineValues returns the values that visibly supplied the output between two offsets, and
+// whether any value in a file can have supplied it.
+func (p *provenance) lineValues(from, to int) (found []render.Origin, possible bool) {
 	s := p.part.x.valueIndex
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,14 +119,13 @@ func (p *provenance) lineValues(from, to int) (found []render.Origin) {
 	line := p.part.text[from:to]
 	f := fieldText{part: p.part, valueIndex: s, value: line}
 	for _, h := range f.search(from, to, false) {
-		if !h.proves(line, line) {
-			continue
-		}
-		if at, ok := s.place(h, h.want()); ok && !slices.Contains(found, at) {
+		at, ok := s.place(h, h.want())
+		possible = possible || ok
+		if ok && h.proves(line, line) && !slices.Contains(found, at) {
 			found = append(found, at)
 		}
 	}
-	return found
+	return found, possible
 }
 
 // want returns the value that must be at the place of a hit.
