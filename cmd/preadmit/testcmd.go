@@ -84,7 +84,10 @@ found, or one that can't be read.`,
 			if err := configure(shared(cmd.Flags(), "kube-version", "timeout", "task-memory", "task-time", "quiet", "verbose"), args); err != nil {
 				return err
 			}
-			if err := o.writeFlags.check(o.output == "text" && len(o.coverage)+len(o.mutate) == 0 && o.failUnder == 0); err != nil {
+			if f := cmd.Flags(); len(o.mutate) == 0 && o.failUnderScore == 0 && (f.Changed("mutate-time") || f.Changed("mutant-time")) {
+				return errors.New("--mutate-time and --mutant-time belong to --mutate")
+			}
+			if err := o.writeFlags.check(o.output == "text" && len(o.coverage)+len(o.add)+len(o.mutate) == 0 && o.failUnder == 0 && o.failUnderScore == 0); err != nil {
 				return err
 			}
 			c, err := 0, error(nil)

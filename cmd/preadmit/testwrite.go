@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -38,12 +39,14 @@ func (w *writeFlags) addFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&w.with, "with", nil, "with --write: objects that exist on the cluster, such as parameters, Namespaces and CRDs, in a file or directory `PATH` (repeatable)")
 }
 
-func (w *writeFlags) check(text bool) error {
+// check returns an error if flags do not belong together. only reports whether no flag asks for
+// a report of a suite.
+func (w *writeFlags) check(only bool) error {
 	switch {
 	case w.write == "" && (w.overwrite || len(w.with) > 0):
 		return errors.New("--overwrite and --with belong to --write")
-	case w.write != "" && !text:
-		return errors.New("--write prints text only: leave out --output")
+	case w.write != "" && !only:
+		return errors.New("--write runs no suite and prints text only: leave out --output, --coverage and --mutate")
 	}
 	return nil
 }
@@ -69,6 +72,9 @@ func runTestWrite(ctx context.Context, o *testOptions, args []string, stdin io.R
 	dir, err := in.Tree.NameOfNew(o.write)
 	if err != nil {
 		return 0, fmt.Errorf("--write %s: %w", o.write, err)
+	}
+	if info, err := fs.Stat(in.Tree, dir); err == nil && !info.IsDir() {
+		return 0, fmt.Errorf("--write %s: is a file, not a directory", o.write)
 	}
 	c.Watch.Phase("writing tests")
 	drafts, late := policytest.Write(ctx, writeOptions(in, c, dir))

@@ -2,10 +2,8 @@ package suites
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,7 +53,7 @@ func (d *Drafts) put(t *policytest.Draft) error {
 	}
 	if !d.Overwrite {
 		for _, f := range t.Files {
-			if _, err := os.Lstat(d.path(f.Name)); !errors.Is(err, fs.ErrNotExist) {
+			if _, err := os.Lstat(d.path(f.Name)); err == nil {
 				d.kept++
 				d.line("kept: %s is there already; --overwrite replaces it", d.Tree.Display(f.Name))
 				return nil
