@@ -63,7 +63,11 @@ func undeployed(counts map[render.DocumentState]int, first map[render.DocumentSt
 	if len(parts) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d of %s in the files are not deployed: %s", total-counts[render.DocRendered], policy.Plural(total, "Kubernetes object"), strings.Join(parts, ", "))
+	n, verb := total-counts[render.DocRendered], "are"
+	if n == 1 {
+		verb = "is"
+	}
+	return fmt.Sprintf("%d of %s in the files %s not deployed: %s", n, policy.Plural(total, "Kubernetes object"), verb, strings.Join(parts, ", "))
 }
 
 // documents lists the documents that are not deployed.

@@ -94,8 +94,8 @@ x := 1
 		{nil, "a b", "c.rego:1:1: package helper defines no deny, violation or warn rule, and no other package uses it"},
 		{[]string{"main"}, "a", ""},
 		{[]string{"main.*"}, "b", ""},
-		{[]string{"mian"}, "", "no package is called mian: it checks nothing"},
-		{[]string{"[", "main"}, "a", "no package is called [: it checks nothing"},
+		{[]string{"mian"}, "", "--rego-namespace mian checks nothing: it matches no package"},
+		{[]string{"[", "main"}, "a", "--rego-namespace [ checks nothing: it matches no package"},
 	} {
 		g := files(t, text)
 		g.options.Namespaces = tt.patterns

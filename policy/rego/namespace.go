@@ -81,7 +81,7 @@ func (s *sources) checkPatterns(patterns, names []string) {
 type errNoPackage string
 
 func (e errNoPackage) Error() string {
-	return "no package is called " + string(e) + ": it checks nothing"
+	return "--rego-namespace " + string(e) + " checks nothing: it matches no package"
 }
 
 // namespace prepares a package, or records why it can't be evaluated.

@@ -72,11 +72,15 @@ func FindObject(in *load.Input, s engines.Options, ref Ref, unit string) (*rende
 		return o.EffectiveNamespace()
 	}
 	var found []*render.Object
-	var like []string
+	var like, units []string
 	for _, o := range slices.Concat(render.Objects(in.Head), render.Variants(in.Head)) {
+		meant, at := ref.means(o, kinds.Resource(o.GroupVersionKind()), namespace(o)), in.Tree.Display(o.Unit.Identity())
 		switch {
-		case unit != "" && in.Tree.Display(o.Unit.Identity()) != strings.TrimSuffix(unit, "/"):
-		case ref.means(o, kinds.Resource(o.GroupVersionKind()), namespace(o)):
+		case unit != "" && at != strings.TrimSuffix(unit, "/"):
+			if meant && !slices.Contains(units, at) {
+				units = append(units, at)
+			}
+		case meant:
 			if o.Variant.IsDefault() || len(found) == 0 { // another variant of it is used only if there is no default one
 				found = append(found, o)
 			}
@@ -89,6 +93,8 @@ func FindObject(in *load.Input, s engines.Options, ref Ref, unit string) (*rende
 		return found[0], nil
 	case len(found) > 1:
 		return nil, newSeveral(in, ref, found, namespace)
+	case len(units) > 0:
+		return nil, fmt.Errorf("no object %s%s; it is in %s", ref.text, evaluate.InUnit(unit), policy.Few(units))
 	case len(like) > 0:
 		return nil, fmt.Errorf("no object %s%s; %s", ref.text, evaluate.InUnit(unit), policy.Instead(ref.text, like))
 	}

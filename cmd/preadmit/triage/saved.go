@@ -34,8 +34,12 @@ func NewHost(o *evaluate.Options, readOnly bool, args []string, stdin io.Reader)
 	if !isReport(data) {
 		return h, nil
 	}
-	if _, err := report.Read(bytes.NewReader(data)); err != nil {
+	r, err := report.Read(bytes.NewReader(data))
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", args[0], err)
+	}
+	if s := r.Shard; s != nil {
+		return nil, fmt.Errorf("%s: this is part %d of %d of a run: join the parts with preadmit convert -o json=report.json", args[0], s.Number, s.Of)
 	}
 	h.saved, h.args = args[0], nil
 	return h, nil
