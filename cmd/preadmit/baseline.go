@@ -51,6 +51,7 @@ those that no longer match anything.`,
 	o.addPolicyFlags(f)
 	o.addUserFlags(f)
 	o.addSuppressionFlags(f)
+	f.Lookup("suppressions").Usage = "add suppressions to `FILE` (default: " + evaluate.SuppressionsFile + ")"
 	ignored(f, "allow-new-suppressions")
 	return cmd
 }
@@ -67,6 +68,7 @@ func (o *baselineOptions) runBaseline(ctx context.Context, args []string, std st
 	if err := engines.CheckPacks(o.Packs); err != nil {
 		return 0, err
 	}
+	o.Accepts = true
 	ctx, cancel, in, err := o.load(ctx, args, std)
 	if err != nil {
 		return 0, err

@@ -26,6 +26,7 @@ type Options struct {
 	Combine        bool
 
 	AllowNew        bool // suppressions that the change adds apply
+	Accepts         bool // the command writes the suppressions file, which may not exist yet
 	Date            time.Time
 	FromKubeVersion string   // rehearse the upgrade from this version
 	Enforce         []string // rehearse enforcing these policies

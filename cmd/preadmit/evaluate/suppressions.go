@@ -85,6 +85,14 @@ func missingFrom(base, head []policy.Suppression) []policy.Suppression {
 func ReadSuppressions(o *Options, in *load.Input) ([]policy.Suppression, error) {
 	name := SuppressionsFile
 	if o.Suppressions != "" {
+		if o.Accepts {
+			if o.Suppressions == "-" {
+				return nil, errors.New("--suppressions -: suppressions are written to a file, not to standard input")
+			}
+			if _, err := in.Tree.Name(o.Suppressions, nil); errors.Is(err, fs.ErrNotExist) {
+				return nil, nil
+			}
+		}
 		var err error
 		if name, err = in.Tree.NameOf(o.Suppressions, in.Stdin); err != nil {
 			return nil, fmt.Errorf("--suppressions: %w", err)

@@ -16,6 +16,7 @@ import (
 
 // NewHost returns a host for the saved report in args, or for an evaluation of the paths in args.
 func NewHost(o *evaluate.Options, readOnly bool, args []string, stdin io.Reader) (*Host, error) {
+	o.Accepts = true
 	h := &Host{watcher: watcher{args: args}, options: o, readOnly: readOnly}
 	if slices.Contains(args, "-") {
 		data, err := io.ReadAll(io.LimitReader(stdin, load.MaxReport))
