@@ -41,7 +41,11 @@ func wants(least, most int, what, example string) cobra.PositionalArgs {
 		if len(args) >= least && (most < 0 || len(args) <= most) {
 			return nil
 		}
-		return fmt.Errorf("%s takes %s, and %s given; for example: %s", cmd.Name(), what, given(args), example)
+		only := ""
+		if len(args) > 0 && len(args) < least {
+			only = "only "
+		}
+		return fmt.Errorf("%s takes %s, and %s%s given; for example: %s", cmd.Name(), what, only, given(args), example)
 	}
 }
 
@@ -50,7 +54,7 @@ func given(args []string) string {
 	case 0:
 		return "nothing is"
 	case 1:
-		return strconv.Quote(args[0]) + " alone is"
+		return strconv.Quote(args[0]) + " is"
 	default:
 		return fmt.Sprintf("%d arguments are", len(args))
 	}

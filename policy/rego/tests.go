@@ -116,9 +116,9 @@ func (u *unitTest) run(ctx context.Context, program *opa.Program, data *opa.Data
 	case len(answer.Unknown) > 0:
 		u.Outcome, u.Message = policy.Unknown, "it needs "+strings.Join(answer.Unknown, "; ")
 	case answer.Value == nil:
-		u.Outcome, u.Message = policy.Fail, "it is undefined"
+		u.Outcome, u.Message = policy.Fail, "its body does not hold"
 	case answer.Value.Compare(ast.Boolean(true)) != 0:
-		u.Outcome, u.Message = policy.Fail, "it is not true"
+		u.Outcome, u.Message = policy.Fail, "its value is not true"
 	default:
 		u.Outcome = policy.Pass
 	}

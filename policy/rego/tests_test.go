@@ -54,14 +54,14 @@ kinds: {bad: Pod}
 	}
 	const want = `broken_test.rego:2:11: undefined function parse_config_file false
 a_test.rego:3:1 main_test.test_pod pass 
-a_test.rego:4:1 main_test.test_pod#01 fail it is undefined
+a_test.rego:4:1 main_test.test_pod#01 fail its body does not hold
 a_test.rego:5:1 main_test.test_data pass 
-a_test.rego:6:1 main_test.test_false fail it is not true
-a_test.rego:7:1 main_test.test_number fail it is not true
-a_test.rego:8:1 main_test.test_fails fail it is undefined: to_number: strconv.ParseFloat: parsing "x": invalid syntax (a_test.rego:8:15)
+a_test.rego:6:1 main_test.test_false fail its value is not true
+a_test.rego:7:1 main_test.test_number fail its value is not true
+a_test.rego:8:1 main_test.test_fails fail its body does not hold: to_number: strconv.ParseFloat: parsing "x": invalid syntax (a_test.rego:8:15)
 a_test.rego:9:1 main_test.todo_test_later skip 
-a_test.rego:10:1 main_test.test_breaks fail it is not true
-a_test.rego:11:1 main_test.test_breaks#01 fail it is not true
+a_test.rego:10:1 main_test.test_breaks fail its value is not true
+a_test.rego:11:1 main_test.test_breaks#01 fail its value is not true
 a_test.rego:12:1 main_test.test_two error rule data.main_test.conflict produced conflicting values
 a_test.rego:15:1 main_test.test_case unknown not run: it has cases, or its value is not true or false
 src_test.rego:2:1 k8srequired.test_missing pass 

@@ -93,7 +93,7 @@ func newCoverage(modules map[string]*ast.Module, declare Cover) coverage {
 
 func (c coverage) declare(declare Cover, module, rule string, e *ast.Expr) {
 	key, ok := keyOf(e)
-	if t, is := e.Terms.(*ast.Term); !ok || c[key] != nil || is && isConstantTerm(t) {
+	if !ok || c[key] != nil || alwaysHolds(e) {
 		return
 	}
 	held, failed := declare(CoveredExpr{module, rule, strings.Join(strings.Fields(string(e.Location.Text)), " "), e.Location})
@@ -102,9 +102,17 @@ func (c coverage) declare(declare Cover, module, rule string, e *ast.Expr) {
 	}
 }
 
-// isConstantTerm reports whether an expression is the constant true or false, such as
-// the body of a rule without one.
-func isConstantTerm(t *ast.Term) bool {
+// alwaysHolds reports whether an expression is the constant true or false, such as the body of a
+// rule without one, or assigns a constant to a variable, such as a message.
+func alwaysHolds(e *ast.Expr) bool {
+	if e.IsAssignment() {
+		_, isVar := e.Operand(0).Value.(ast.Var)
+		return isVar && ast.IsScalar(e.Operand(1).Value)
+	}
+	t, _ := e.Terms.(*ast.Term)
+	if t == nil {
+		return false
+	}
 	_, ok := t.Value.(ast.Boolean)
 	return ok
 }
