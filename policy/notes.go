@@ -105,6 +105,9 @@ func Instead(name string, names []string) string {
 	if meant := render.DidYouMean(name, names); meant != "" {
 		return meant
 	}
+	if len(names) == 1 {
+		return "there is only " + names[0]
+	}
 	return "there are " + Few(names)
 }
 

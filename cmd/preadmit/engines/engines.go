@@ -181,11 +181,11 @@ func (b *Set) packs(s *Settings, policies []*render.Object, partial bool) []stri
 		return withoutRepeats(s.Packs)
 	}
 	b.Implied = true
-	where, enforced := "in the tree", "; nothing in this repository enforces it"
+	where, elsewhere := "in the tree", "; nothing in this repository enforces it"
 	if partial {
-		where, enforced = "at the paths given (others in the repository are not read; name them with --policy)", ""
+		where, elsewhere = "at these paths", "; policies elsewhere in the repository are read with --policy"
 	}
-	b.Notes = append(b.Notes, "no --policy, no --pack and no policies "+where+": the pack "+DefaultPack+" warns, as preadmit's default"+enforced+". To deny by it, and to keep it when policies are added: --pack "+DefaultPack)
+	b.Notes = append(b.Notes, "no policies are given by --policy or --pack, and none are "+where+", so the pack "+DefaultPack+" is used and only warns"+elsewhere+". To deny by it, and to keep it when policies are added: --pack "+DefaultPack)
 	return []string{DefaultPack}
 }
 

@@ -117,7 +117,11 @@ func noSuchRule(in *load.Input, b *engines.Set, packs []string, rules []policy.R
 	if len(policies) == 0 {
 		return fmt.Errorf("there is no policy %q, nor any other: name some with --policy or --pack", policyName)
 	}
-	return fmt.Errorf("there is no policy %q; %s", policyName, policy.Instead(policyName, policies))
+	elsewhere := ""
+	if b.Implied && in.Partial {
+		elsewhere = "; policies elsewhere in the repository are read with --policy"
+	}
+	return fmt.Errorf("there is no policy %q; %s%s", policyName, policy.Instead(policyName, policies), elsewhere)
 }
 
 func packHas(name, policyName string) bool {
