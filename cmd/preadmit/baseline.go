@@ -35,9 +35,9 @@ func newBaselineCommand(code *int) *cobra.Command {
 		Use:   "baseline [PATH ...]",
 		Short: "Accept today's failures until a date, as suppressions",
 		Long: `Evaluate as check does, and add a suppression to the suppressions file for each
-failure that would count, with the reason and the last day given. Units that could
-not be rendered, and undecided results, are not suppressed: they are counted, and
-the exit code is 3.
+failure that would count, with the reason and the last day given. The file is made
+if it is not there. Units that could not be rendered, and undecided results, are not
+suppressed: they are counted, and the exit code is 3.
 
 Review the file like code. Remove entries as the failures are fixed: check names
 those that no longer match anything.`,
@@ -51,7 +51,6 @@ those that no longer match anything.`,
 	o.addPolicyFlags(f)
 	o.addUserFlags(f)
 	o.addSuppressionFlags(f)
-	f.Lookup("suppressions").Usage = "add suppressions to `FILE` (default: " + evaluate.SuppressionsFile + ")"
 	ignored(f, "allow-new-suppressions")
 	return cmd
 }
