@@ -230,6 +230,9 @@ func (p podTemplate) rule(source map[string]any) map[string]any {
 		out["exclude"] = p.match(exclude, false)
 	}
 	if v, ok := source["validate"].(map[string]any); ok {
+		if v["manifests"] != nil {
+			return nil
+		}
 		out["validate"] = p.validate(v)
 	}
 	if m, ok := source["mutate"].(map[string]any); ok {
