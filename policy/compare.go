@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 	"strings"
@@ -45,23 +46,16 @@ func (r *Result) CutShort() bool {
 // the order of base. Without base objects they are all CREATEs. Objects are the
 // same if their group, kind, namespace, name and unit are; an object that
 // differs only in its unit has moved, if no other has its name. Objects with
-// generateName are created each time and never deleted. If the base creates an
-// equal one, the request is marked as Again.
+// generateName are created each time and never deleted; their requests name what
+// the base creates instead.
 func Requests(base, head []*render.Object) []Request {
 	was := counterparts(base, head)
 	reqs := make([]Request, 0, len(head))
 	stays := make(map[*render.Object]bool, len(was))
-	generated := make(map[pairKey][]*render.Object) // objects of the base without a name
-	for _, o := range base {
-		if o.GetName() == "" {
-			generated[pairKeyOf(o)] = append(generated[pairKeyOf(o)], o)
-		}
-	}
+	instead := generatedInstead(base, head)
 	for _, o := range head {
-		r := Request{Operation: Create, Object: o}
-		if o.GetName() == "" {
-			r.Again = slices.ContainsFunc(generated[pairKeyOf(o)], func(old *render.Object) bool { return reflect.DeepEqual(old.Object, o.Object) })
-		} else if old := was[o]; old != nil {
+		r := Request{Operation: Create, Object: o, Instead: instead[o]}
+		if old := was[o]; old != nil {
 			r.Operation, r.OldObject = Update, old
 			stays[old] = true
 		}
@@ -93,6 +87,42 @@ func pairKeyOf(o *render.Object) pairKey {
 		id.unreached = o.Unit.State == render.Unreached
 	}
 	return id
+}
+
+// generatedInstead returns the base object of head objects with generateName: an equal one,
+// else the only other one with the same prefix, if the head has no other, either.
+func generatedInstead(base, head []*render.Object) map[*render.Object]*render.Object {
+	was := make(map[*render.Object]*render.Object)
+	olds, news := make(map[pairKey][]*render.Object), make(map[pairKey][]*render.Object)
+	key := func(o *render.Object) pairKey {
+		id := pairKeyOf(o)
+		id.name = o.GetGenerateName()
+		return id
+	}
+	for _, o := range base {
+		if o.GetName() == "" {
+			olds[key(o)] = append(olds[key(o)], o)
+		}
+	}
+	stays := make(map[*render.Object]bool)
+	for _, o := range head {
+		if o.GetName() != "" {
+			continue
+		}
+		id := key(o)
+		if i := slices.IndexFunc(olds[id], func(old *render.Object) bool { return reflect.DeepEqual(old.Object, o.Object) }); i >= 0 {
+			was[o], stays[olds[id][i]] = olds[id][i], true
+		} else {
+			news[id] = append(news[id], o)
+		}
+	}
+	for id, changed := range news {
+		rest := slices.DeleteFunc(olds[id], func(o *render.Object) bool { return stays[o] })
+		if len(changed) == 1 && len(rest) == 1 {
+			was[changed[0]] = rest[0]
+		}
+	}
+	return was
 }
 
 // counterparts returns the base object of each head object that has one.
@@ -161,15 +191,19 @@ func match(was map[*render.Object]*render.Object, base, head []*render.Object, o
 // Unchanged reports whether the base makes the same request, or an update would
 // change nothing, so that the API server would not be asked. Line numbers don't count.
 func (r *Request) Unchanged() bool {
-	return r.Again || r.Operation == Update && reflect.DeepEqual(r.OldObject.Object, r.Object.Object)
+	old := r.inBase()
+	return old != nil && r.Object != nil && reflect.DeepEqual(old.Object, r.Object.Object)
 }
+
+// inBase returns the base's version of the request's object, or nil.
+func (r *Request) inBase() *render.Object { return cmp.Or(r.OldObject, r.Instead) }
 
 // A Comparison compares results of the head with those of the base.
 type Comparison struct {
 	// Base are the results of the base.
 	Base []Result
-	// Updates are the requests that change an object of the base, by the key of
-	// the head's object; see [Updates].
+	// Updates are the requests for objects that the base has in another version, by
+	// the key of the head's object; see [Updates].
 	Updates map[render.Key]*Request
 	// Incomparable reports whether the other side of a unit was rendered only
 	// in part, so that a missing result there says nothing.
@@ -179,11 +213,11 @@ type Comparison struct {
 	Stopped map[string]bool
 }
 
-// Updates returns the UPDATE requests for a Comparison.
+// Updates returns the requests for a Comparison whose objects the base has, too.
 func Updates(reqs []Request) map[render.Key]*Request {
 	updates := make(map[render.Key]*Request)
 	for i := range reqs {
-		if r := &reqs[i]; r.Operation == Update {
+		if r := &reqs[i]; r.Object != nil && r.inBase() != nil {
 			updates[r.Object.Key()] = r
 		}
 	}
@@ -338,7 +372,7 @@ func (c Comparison) any(r *Result, was []string) bool {
 func (c Comparison) among(r *Result, was []string) func(field string) bool {
 	var base, head *render.Object
 	if update := c.update(r.Object); update != nil {
-		base, head = update.OldObject, update.Object
+		base, head = update.inBase(), update.Object
 	}
 	names := make(map[string]bool, len(was))
 	for _, f := range was {
@@ -350,7 +384,7 @@ func (c Comparison) among(r *Result, was []string) func(field string) bool {
 // BaseUnit returns the unit that an object had in the base.
 func (c Comparison) BaseUnit(o render.Key) string {
 	if update := c.update(o); update != nil {
-		return update.OldObject.Key().Unit
+		return update.inBase().Key().Unit
 	}
 	return o.Unit
 }

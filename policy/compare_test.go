@@ -59,7 +59,17 @@ func TestRequests(t *testing.T) {
 		"a changed one of two generated names": {
 			[]string{"a.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {generateName: x-}\n---\napiVersion: v1\nkind: Pod\nmetadata: {generateName: y-}\n"},
 			[]string{"a.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {generateName: y-}\n---\napiVersion: v1\nkind: Pod\nmetadata: {generateName: x-, labels: {a: b}}\n"},
-			"CREATE again , CREATE ",
+			"CREATE again , CREATE instead of ",
+		},
+		"of several that changed, which replaces which is unknown": {
+			[]string{"a.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {generateName: x-, labels: {a: '1'}}\n---\napiVersion: v1\nkind: Pod\nmetadata: {generateName: x-, labels: {a: '2'}}\n"},
+			[]string{"a.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {generateName: x-, labels: {a: '3'}}\n---\napiVersion: v1\nkind: Pod\nmetadata: {generateName: x-, labels: {a: '4'}}\n"},
+			"CREATE , CREATE ",
+		},
+		"one of several changed": {
+			[]string{"a.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {generateName: x-, labels: {a: '1'}}\n---\napiVersion: v1\nkind: Pod\nmetadata: {generateName: x-, labels: {a: '2'}}\n"},
+			[]string{"a.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {generateName: x-, labels: {a: '2'}}\n---\napiVersion: v1\nkind: Pod\nmetadata: {generateName: x-, labels: {a: '3'}}\n"},
+			"CREATE again , CREATE instead of 1",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -67,7 +77,10 @@ func TestRequests(t *testing.T) {
 			var got []string
 			for _, r := range Requests(objectsOf(t, "manifest", c.base...), objectsOf(t, "manifest", c.head...)) {
 				line := string(r.Operation) + " " + r.Subject().GetName()
-				if r.Again {
+				if r.Instead != nil {
+					line = string(r.Operation) + " instead of " + r.Instead.GetLabels()["a"]
+				}
+				if r.Operation == Create && r.Unchanged() {
 					line = string(r.Operation) + " again " + r.Subject().GetName()
 				}
 				if r.Operation == Update && r.OldObject.Unit.Path != r.Object.Unit.Path {

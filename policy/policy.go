@@ -51,7 +51,7 @@ type Request struct {
 	SubResource string
 	UserInfo    UserInfo
 	DryRun      bool
-	Again       bool // a CREATE with generateName that the base makes as well
+	Instead     *render.Object // of the base, if this is a CREATE with generateName for another version of it
 
 	// Chain.Review sets the following fields from its Kinds. They are
 	// read-only.

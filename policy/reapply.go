@@ -60,17 +60,21 @@ func OldObjects(reqs []Request) []*render.Object {
 
 // Reapplying returns the requests that apply the base's objects again, as
 // written there. Their results are the state before the change. written has the
-// object of each request, see [OldObjects].
+// object of each request, see [OldObjects]. Requests that create an object instead
+// of one of the base come last.
 func Reapplying(reqs []Request, written []*render.Object) []Request {
-	var before []Request
+	var before, created []Request
 	for i, r := range reqs {
-		if r.OldObject == nil {
-			continue
+		switch {
+		case r.OldObject != nil:
+			r.Operation, r.Object = Update, written[i]
+			before = append(before, r)
+		case r.Instead != nil:
+			r.Object, r.Instead = r.Instead, nil
+			created = append(created, r)
 		}
-		r.Operation, r.Object = Update, written[i]
-		before = append(before, r)
 	}
-	return before
+	return append(before, created...)
 }
 
 // InBase returns results of objects that the change does not touch, with the

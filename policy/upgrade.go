@@ -33,7 +33,7 @@ func (u Upgrade) Changes(reqs []Request) []Result {
 		req := &reqs[i]
 		var found []Result
 		switch {
-		case req.Operation == Create && !req.Again:
+		case req.Operation == Create && req.Instead == nil:
 			found = append(found, u.result("rendered", "the object is rendered for %[2]s, and not for %[1]s", ""))
 		case req.Operation == Delete:
 			found = append(found, u.result("rendered", "the object is rendered for %[1]s, and not for %[2]s", ""))
@@ -72,7 +72,7 @@ const maxUpgradeFields = 20
 // rendered returns the differences between the objects rendered for the
 // versions.
 func (u Upgrade) rendered(req *Request) []Result {
-	fields := differences(req.OldObject.Object, req.Object.Object)
+	fields := differences(req.inBase().Object, req.Object.Object)
 	r := u.result("rendered", "the object is rendered differently for %[2]s than for %[1]s", "")
 	for _, d := range fields[:min(len(fields), maxUpgradeFields)] {
 		r.Fields = append(r.Fields, d.pointer)

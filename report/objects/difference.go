@@ -46,7 +46,7 @@ func Changes(reqs []policy.Request, s Sides) []report.Change {
 	changes := []report.Change{}
 	for i := range reqs {
 		r := &reqs[i]
-		if r.Again || s.LeavesOut(r) {
+		if r.Instead != nil && r.Unchanged() || s.LeavesOut(r) {
 			continue
 		}
 		c := report.Change{Operation: r.Operation, Object: r.Subject().Key()}
