@@ -114,20 +114,20 @@ func (s *source) document(c *chunk, d Dialect, first bool) (Document, error) {
 		return Document{}, err
 	}
 	root, err := s.parse(c)
-	if err != nil || root == nil {
+	if root == nil {
 		return Document{}, err
 	}
 	dec := newDecoder(s, c, d)
-	r, err := dec.value(root, 1)
-	if err != nil {
-		return Document{}, err
+	r, wrong := dec.value(root, 1)
+	if wrong != nil {
+		return Document{}, wrong
 	}
 	p := &Positions{src: s, tree: dec.finish(), entry: entry{node: r.node}}
-	return Document{Value: r.value, Positions: p, Span: s.span(p.extent(r.node))}, errors.Join(dec.errs...)
+	return Document{Value: r.value, Positions: p, Span: s.span(p.extent(r.node))}, errors.Join(append(dec.errs, err)...)
 }
 
-// parse returns the node tree of a chunk. It is an error if text follows the
-// document, since most tools silently drop that.
+// parse returns the node tree of a chunk. If text follows the document, the error
+// says so, since most tools silently drop that.
 func (s *source) parse(c *chunk) (*yaml.Node, error) {
 	text := bytes.TrimPrefix(c.text, bom)
 	if n := parseJSON(text); n != nil {
@@ -151,7 +151,7 @@ func (s *source) parse(c *chunk) (*yaml.Node, error) {
 	if err != nil {
 		line, _ = errorLine(err)
 	}
-	return nil, s.errorAt(min(c.line+max(line, 1), s.lineCount())-1, 1, "trailing-content",
+	return doc.Content[0], s.errorAt(min(c.line+max(line, 1), s.lineCount())-1, 1, "trailing-content",
 		"content follows the end of the document: kubectl, Helm and kustomize drop it")
 }
 

@@ -128,7 +128,7 @@ func manifest(name string, data []byte) ([]*render.Object, error) {
 		if err := json.Unmarshal(data, &object); err != nil || object.Kind == "" {
 			return nil, &render.Error{Span: render.Span{File: name}, Rule: "argocd-application", Err: errors.New("JSON file holds no Kubernetes object, at which Argo CD fails")}
 		}
-		return objects, tolerated(err)
+		return objects, tolerated(err, true)
 	}
 	if len(objects) == 0 && !looksLikeManifest(data) {
 		if !hasKind(name, data) {
@@ -138,7 +138,7 @@ func manifest(name string, data []byte) ([]*render.Object, error) {
 			err = &render.Error{Span: render.Span{File: name}, Rule: "argocd-application", Err: errors.New("file has a kind and no apiVersion, at which Argo CD fails")}
 		}
 	}
-	return objects, tolerated(err)
+	return objects, tolerated(err, isJSON(data))
 }
 
 // isNullList reports whether Argo CD treats an object as an empty list.
@@ -147,9 +147,12 @@ func isNullList(o *render.Object) bool {
 	return ok && items == nil && o.Object["spec"] == nil && o.Object["status"] == nil
 }
 
+// isJSON reports whether Argo CD reads a file as a stream of JSON values.
+func isJSON(data []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) }
+
 // tolerated turns errors that Argo CD ignores into warnings, and drops those
-// about Lists without items.
-func tolerated(err error) error {
+// about Lists without items. What follows the end of a document in YAML is lost.
+func tolerated(err error, json bool) error {
 	var errs []error
 	for _, e := range render.Errors(err) {
 		switch {
@@ -158,6 +161,10 @@ func tolerated(err error) error {
 		case e.Rule == "duplicate-key" || e.Rule == "ambiguous-merge" || e.Rule == "imprecise-number":
 			read := *e
 			read.Warning = true
+			e = &read
+		case e.Rule == "trailing-content" && !json:
+			read := *e
+			read.Warning, read.Undecided, read.Err = true, true, errors.New("content follows the end of the document: Argo CD drops it")
 			e = &read
 		}
 		errs = append(errs, e)

@@ -405,6 +405,9 @@ func (p *part) errors(err error) error {
 		case "duplicate-key", "ambiguous-merge":
 			moved.Warning = p.dialect == render.YAML11 || e.Rule == "ambiguous-merge"
 			moved.Err = errors.New(otherLine.ReplaceAllString(moved.Err.Error(), ""))
+		case "trailing-content": // which Helm and Argo CD drop
+			moved.Warning = p.dialect == render.YAML11
+			moved.Undecided = moved.Warning
 		case "yaml-syntax":
 			moved.Rule = "helm-output"
 			moved.Err = fmt.Errorf("the template's output is not YAML: %w", moved.Err)
