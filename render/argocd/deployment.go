@@ -138,11 +138,16 @@ func (d *deployment) render() ([]*render.Object, error) {
 		for _, o := range objects {
 			if isNullList(o) {
 				d.lists = append(d.lists, o)
-			} else {
-				all = append(all, o)
+				continue
+			}
+			items, err := itemsOf(o)
+			all, errs = append(all, items...), append(errs, err)
+		}
+		for _, e := range render.Errors(err) {
+			if e.Rule != "ambiguous-list" { // Argo CD applies the items
+				errs = append(errs, e)
 			}
 		}
-		errs = append(errs, err)
 	}
 	return all, errors.Join(errs...)
 }

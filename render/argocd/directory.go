@@ -13,6 +13,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/gobwas/glob"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/preadmit/preadmit/render"
 )
@@ -146,6 +147,33 @@ func isNullList(o *render.Object) bool {
 	items, ok := o.Object["items"]
 	return ok && items == nil && o.Object["spec"] == nil && o.Object["status"] == nil
 }
+
+// itemsOf returns the items of an object that has any, whatever its kind, as Argo CD does, else the
+// object.
+func itemsOf(o *render.Object) ([]*render.Object, error) {
+	if o.HeldObjects() == nil {
+		return []*render.Object{o}, nil
+	}
+	var all []*render.Object
+	for i, v := range o.Object["items"].([]any) {
+		pointer := render.Pointer("items", i)
+		m, _ := v.(map[string]any)
+		if kind, _ := m["kind"].(string); kind == "" {
+			return nil, placed(o, pointer, errors.New("item is no Kubernetes object, at which Argo CD fails"))
+		}
+		all = append(all, &render.Object{Unstructured: &unstructured.Unstructured{Object: m}, Provenance: item{o.Provenance, pointer}, Assumed: o.Assumed})
+	}
+	return all, nil
+}
+
+// An item is the Provenance of an item of an object.
+type item struct {
+	of      render.Provenance
+	pointer string
+}
+
+// At implements render.Provenance.
+func (i item) At(pointer string) []render.Origin { return i.of.At(i.pointer + pointer) }
 
 // isJSON reports whether Argo CD reads a file as a stream of JSON values.
 func isJSON(data []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) }

@@ -275,10 +275,12 @@ func (r *release) inline(options *helmOptions) {
 // change an item of a list remain flags, since a file would replace the list.
 func (r *release) parameters(options *helmOptions) {
 	values, at := map[string]any{}, map[string]int{}
+	given := map[string]any{} // by files and earlier parameters
+	maps.Copy(given, render.Copy(r.values).(map[string]any))
 	for _, force := range []bool{false, true} {
 		for i, p := range options.Parameters {
 			if p.ForceString == force && !overridden(options.Parameters, i) {
-				r.parameter(p, i, values, at)
+				r.parameter(p, i, given, values, at)
 			}
 		}
 	}
@@ -369,10 +371,23 @@ func (r *release) copied(repo *located, name string) (string, error) {
 	return target, nil
 }
 
-func (r *release) parameter(p helmParameter, i int, values map[string]any, at map[string]int) {
+func (r *release) parameter(p helmParameter, i int, given, values map[string]any, at map[string]int) {
 	set := p.Name + "=" + commas(r.env.expand(p.Value))
 	if namesCommit(p.Value) {
 		r.helm.AtCommit = append(r.helm.AtCommit, p.Name[strings.LastIndexByte(p.Name, '.')+1:])
+	}
+	parse, into := strvals.Parse, strvals.ParseInto
+	if p.ForceString {
+		parse, into = strvals.ParseString, strvals.ParseIntoString
+	}
+	one, err := parse(set)
+	if err != nil {
+		r.fail(render.Pointer("helm", "parameters", i), errors.New("Helm can't parse this parameter"))
+		return
+	}
+	if into(set, given) != nil {
+		r.fail(render.Pointer("helm", "parameters", i), errors.New("Helm can't set this parameter: the values already hold something else than a map or list above it"))
+		return
 	}
 	if strings.Contains(p.Name, "[") {
 		if p.ForceString {
@@ -380,15 +395,6 @@ func (r *release) parameter(p helmParameter, i int, values map[string]any, at ma
 		} else {
 			r.helm.Set = append(r.helm.Set, set)
 		}
-		return
-	}
-	parse := strvals.Parse
-	if p.ForceString {
-		parse = strvals.ParseString
-	}
-	one, err := parse(set)
-	if err != nil {
-		r.fail(render.Pointer("helm", "parameters", i), errors.New("Helm can't parse this parameter"))
 		return
 	}
 	maps.Copy(values, mergevalues.Merge(values, one))
