@@ -34,7 +34,9 @@ func (r *release) asHelm4(user map[string]any) (map[string]any, error) {
 	if err := r.reader.allDocuments(r.chart); err != nil {
 		return nil, err
 	}
-	r.reader.ownAliases(r.chart)
+	if err := r.reader.ownAliases(r.chart); err != nil {
+		return nil, err
+	}
 	before := map[*chart.Chart]map[string]any{}
 	dropNulls(r.chart, user, before)
 	values, err := chartutil.CoalesceValues(r.chart, user)
@@ -88,9 +90,9 @@ func decodeDocuments(data []byte) (values map[string]any, line int, err error) {
 
 // ownAliases gives each alias of a dependency a copy of the chart and of the charts below it. In
 // Helm 3 aliases of one chart share these, so that only the last one's templates are rendered.
-func (r *reader) ownAliases(c *chart.Chart) {
+func (r *reader) ownAliases(c *chart.Chart) error {
 	if c.Metadata.Dependencies == nil {
-		return // Helm does not process what is below
+		return nil // Helm does not process what is below
 	}
 	var subs []*chart.Chart
 	for _, sub := range c.Dependencies() {
@@ -105,7 +107,12 @@ func (r *reader) ownAliases(c *chart.Chart) {
 				continue
 			}
 			dep.Name = dep.Alias
-			subs = append(subs, r.copied(sub, dep.Alias))
+			own, ok := r.copied(sub, dep.Alias)
+			if !ok {
+				return r.manifestOf(c).errorAt("helm-chart", line(r, c, "dependencies"), 0,
+					fmt.Errorf("with a copy for each alias, the chart and its dependencies have more than %d files", maxEntries))
+			}
+			subs = append(subs, own)
 		}
 		if kept || !listed {
 			subs = append(subs, sub)
@@ -113,11 +120,18 @@ func (r *reader) ownAliases(c *chart.Chart) {
 	}
 	c.SetDependencies(subs...)
 	for _, sub := range subs {
-		r.ownAliases(sub)
+		if err := r.ownAliases(sub); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
-func (r *reader) copied(c *chart.Chart, name string) *chart.Chart {
+// copied returns a copy of a chart and of those below it. Without ok they would have too many files.
+func (r *reader) copied(c *chart.Chart, name string) (_ *chart.Chart, ok bool) {
+	if r.entries += len(c.Raw); r.entries > maxEntries {
+		return nil, false
+	}
 	out, metadata := *c, *c.Metadata
 	metadata.Name = name
 	metadata.Dependencies = nil
@@ -133,9 +147,13 @@ func (r *reader) copied(c *chart.Chart, name string) *chart.Chart {
 	out.Metadata = &metadata
 	out.SetDependencies()
 	for _, sub := range c.Dependencies() {
-		out.AddDependency(r.copied(sub, sub.Name()))
+		own, ok := r.copied(sub, sub.Name())
+		if !ok {
+			return nil, false
+		}
+		out.AddDependency(own)
 	}
-	return &out
+	return &out, true
 }
 
 // dropNulls removes the nulls from the default values of a chart and its subcharts that Helm 4

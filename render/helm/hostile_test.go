@@ -54,6 +54,23 @@ func aliasBomb() string {
 	return "a: &a " + strings.Repeat("x", 50_000) + "\nb: [" + strings.Repeat("*a,", 16_000) + "]\n"
 }
 
+// aliasTree is a chart with a dependency under n aliases, and so on, depth times.
+func aliasTree(depth, n int) fstest.MapFS {
+	tree := fstest.MapFS{}
+	for i, dir := 0, "c"; i <= depth; i, dir = i+1, fmt.Sprintf("%s/charts/c%d", dir, i+1) {
+		manifest := fmt.Sprintf("apiVersion: v2\nname: c%d\nversion: 1.0.0\n", i)
+		if i < depth {
+			manifest += "dependencies:\n"
+			for a := range n {
+				manifest += fmt.Sprintf("- {name: c%d, version: 1.0.0, alias: a%d}\n", i+1, a)
+			}
+		}
+		tree[dir+"/Chart.yaml"] = &fstest.MapFile{Data: []byte(manifest)}
+		tree[dir+"/templates/pod.yaml"] = &fstest.MapFile{Data: []byte(podYAML)}
+	}
+	return tree
+}
+
 // TestHostileTemplates are the rows H1 to H11 of the security study and their
 // like: what hangs Helm's engine or kills its process is an error here, short
 // and at the template.
@@ -227,6 +244,7 @@ func TestHostileTrees(t *testing.T) {
 		{"archives within archives", with("c/charts/s.tgz", file(string(nested(t, 6, 1, 10)))), render.Helm{}, "archives are nested more than 4 deep"},
 		{"archives of one large file", with("c/charts/s.tgz", file(string(nested(t, 3, 4, 4<<20)))), render.Helm{}, "larger than 100 MiB"},
 		{"archive of many entries", sub(many...), render.Helm{}, "more than 10000 files"},
+		{"aliases of aliases", aliasTree(5, 20), render.Helm{Version: "v4.3.1"}, "charts/c4/Chart.yaml:5: with a copy for each alias, the chart and its dependencies have more than 10000 files"},
 		{"archive entry of 6 MiB", sub(chart, entry{name: "s/big", data: make([]byte, 6<<20)}), render.Helm{}, "larger than 5 MiB"},
 		{"archive with ..", sub(chart, entry{name: "s/../../x"}), render.Helm{}, "leads out of it"},
 		{"archive with an absolute path", sub(chart, entry{name: "/abs"}), render.Helm{}, "absolute path"},
