@@ -371,7 +371,7 @@ func testActionInputs(t *testing.T, s *shop) {
 		{"fail-on", "sometimes", outputsOf{"exit-code": "2", "denied": "", "sarif-file": ""}, "none of deny, warn"},
 		{"paths", "apps/web.yaml\r\n\n  apps/legacy.yaml  ", outputsOf{"exit-code": "1", "denied": "1"}, ""},
 		{"paths", "--help", outputsOf{"exit-code": "2"}, "no such file"},
-		{"policies", "", outputsOf{"exit-code": "0", "denied": "0"}, "pod-security-baseline warns"},
+		{"policies", "", outputsOf{"exit-code": "0", "denied": "0"}, "pod-security-baseline is used and only warns"},
 		{"packs", "pod-security-restricted", outputsOf{"exit-code": "1"}, "of 2 policies"},
 		{"args", "--timeout=1ns", outputsOf{"exit-code": "3"}, "not done after"},
 		{"args", "--verbose\n--kube-version=1.33", outputsOf{"exit-code": "1", "denied": "1"}, "unchanged"},

@@ -13,7 +13,7 @@ import (
 )
 
 // TestCountedBranches holds the number of branches of published policies, counted by
-// hand from their text.
+// hand from their text. A constant that gets a name, as in msg := "text", is none.
 func TestCountedBranches(t *testing.T) {
 	t.Parallel()
 	const corpora = "../../../shared/corpora/"
@@ -57,14 +57,14 @@ func TestCountedBranches(t *testing.T) {
 			"/require-run-as-non-root-user.yaml":   match + outcome + 2*both + 2*3*both + 2*both,
 		}},
 		{"Gatekeeper", []string{"test", "-q", corpora + "upstream/gatekeeper-library/library", corpora + "upstream/gatekeeper"}, map[string]int{
-			"/block-nodeport-services/template.yaml":          both * 3,
-			"/block-endpoint-edit-default-role/template.yaml": both * (3 + 2 + 1 + 1 + 1),
+			"/block-nodeport-services/template.yaml":          both * 2,
+			"/block-endpoint-edit-default-role/template.yaml": both * (2 + 2 + 1 + 1 + 1),
 			"/allowedrepos/template.yaml":                     both * 3 * 3,
 			"/externalip/template.yaml":                       both * (7 + 2), // two comprehensions
 			"/uniqueingresshost/template.yaml":                both * (2 + 8),
 			"/volumes/template.yaml":                          both * (5 + 2 + 1 + 1 + update),
 			"/automount-serviceaccount-token/template.yaml":   both * (4 + 1 + 2 + 1 + 1 + 1 + update),
-			"/disallowanonymous/template.yaml":                both * (4 + 5 + 1 + 1 + 1),
+			"/disallowanonymous/template.yaml":                both * (4 + 4 + 1 + 1 + 1),
 			"/requiredannotations/template.yaml":              both * (5 + 2 + 6),
 			"/requiredprobes/template.yaml":                   both * (1 + 1 + 5 + 1 + 1 + 3 + 1 + 1 + update),
 			"/horizontalpodautoscaler/template.yaml":          both * (4 + 4 + 5 + 3 + 2 + 2),
