@@ -86,7 +86,8 @@ func newChange(before, after map[string]any, by Result) change {
 	return change{leftOf(before, after), by}
 }
 
-// A left is a map before and after a change, and what the change left of it.
+// A left records the fields of a map that a change did not touch: keys at this level, below
+// those of maps in which only some fields changed.
 type left struct {
 	before, after map[string]any
 	keys          []string // of equal values
