@@ -32,7 +32,7 @@ type parent struct {
 	began   time.Time
 	until   time.Time // end of the run's time; zero until a child sends it
 	stdin   []byte
-	doubted Work // the task that ran when a careful child was killed for the first time
+	doubted *Work // what a careful child was doing when it was killed for no known reason, Work{} if that is not known; nil if none was killed yet
 	signals chan os.Signal
 	ending  bool // SIGTERM was received
 
@@ -110,6 +110,10 @@ type ending struct {
 func (p *parent) learn(e ending, n int) {
 	over := n >= maxChildren || p.ending || !p.until.IsZero() && time.Now().After(p.until)
 	suspects := e.suspects()
+	var suspect Work
+	if len(suspects) == 1 {
+		suspect = suspects[0]
+	}
 	switch {
 	case over:
 		p.order.Fatal = e.inPhase()
@@ -118,10 +122,10 @@ func (p *parent) learn(e ending, n int) {
 		p.setApart(suspects[0], e.why)
 	case !p.order.Careful:
 		p.order.Careful = true
+	case e.why == killed && (p.doubted == nil || *p.doubted != suspect):
+		p.doubted = &suspect // the system may have killed it for another reason
 	case len(suspects) != 1:
 		p.order.Fatal = e.inPhase()
-	case e.why == killed && p.doubted != suspects[0]:
-		p.doubted = suspects[0] // the system may have killed it for another reason
 	default:
 		p.setApart(suspects[0], e.why)
 	}

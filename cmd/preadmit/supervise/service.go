@@ -229,6 +229,7 @@ func (s *Service) frame(c *child, f received) (ending, bool) {
 	q.part = bytes.Buffer{}
 	switch {
 	case f.kind == Answer:
+		s.p.doubted = nil
 		q.done <- reply{answer: message}
 		delete(s.waiting, number)
 	case f.kind == Refusal:

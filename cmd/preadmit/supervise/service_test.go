@@ -73,9 +73,24 @@ func TestQuestionsOfEndedChild(t *testing.T) {
 	if r := <-q.done; !errors.Is(r.err, errAgain) || s.c != nil || len(s.p.order.Apart) != 1 {
 		t.Errorf("%v, apart %v", r.err, s.p.order.Apart)
 	}
-	s, c, q = answering(0)
-	s.p.order.Careful = true // and yet nobody knows why
+	s, c, q = answering(100)
+	s.p.order.Careful = true
 	s.over(c, ending{why: killed, phase: "evaluating"})
+	if r := <-q.done; !errors.Is(r.err, errAgain) { // it may be an accident
+		t.Errorf("killed once: %v", r.err)
+	}
+	s.waiting[7] = q
+	s.frame(c, message(Answer, 7, "answer"))
+	if r := <-q.done; r.err != nil {
+		t.Errorf("answered: %v", r.err)
+	}
+	s.waiting[7] = q
+	s.over(c, ending{why: killed, phase: "evaluating"})
+	if r := <-q.done; !errors.Is(r.err, errAgain) {
+		t.Errorf("killed after an answer: %v", r.err)
+	}
+	s.waiting[7] = q
+	s.over(c, ending{why: killed, phase: "evaluating"}) // nobody knows why
 	if r := <-q.done; r.err == nil || errors.Is(r.err, errAgain) || !strings.Contains(r.err.Error(), "evaluating: "+killed) || s.p.order.Fatal != "" {
 		t.Errorf("%v, fatal %q", r.err, s.p.order.Fatal)
 	}

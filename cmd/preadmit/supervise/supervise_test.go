@@ -122,6 +122,13 @@ func TestCauseOfEnd(t *testing.T) {
 	expect("", "", true, "") // it may be an accident
 	p.learn(ending{why: killed, inFlight: flying("a!")}, 3)
 	expect("a", "", true, "")
+
+	p = &parent{}
+	p.order.Careful = true
+	p.learn(ending{why: killed, phase: "evaluating"}, 1)
+	expect("", "", true, "")
+	p.learn(ending{why: killed, phase: "evaluating"}, 2)
+	expect("", "", true, "evaluating: "+killed)
 }
 
 // TestMayWrite holds that a child has no other files replaced than a command
