@@ -57,8 +57,11 @@ func (d *deployment) helm(l *located) ([]*render.Object, error) {
 
 // helmVersion returns the version of Helm that is part of Argo CD: since 3.5 it is 4.
 func (d *deployment) helmVersion() string {
-	if render.Since(d.world.Cluster.ArgoCDVersion, 3, 5) {
+	switch version := d.world.Cluster.ArgoCDVersion; {
+	case render.Since(version, 3, 6):
 		return "v4.3.1"
+	case render.Since(version, 3, 5):
+		return "v4.2.1"
 	}
 	return ""
 }

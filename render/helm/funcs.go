@@ -57,6 +57,9 @@ func (r *run) functions() template.FuncMap {
 	}
 	if isHelm4(r.src) {
 		maps.Copy(fns, r.helm4Functions())
+		if render.Since(params(r.src).Version, 4, 3) {
+			maps.Copy(fns, durationFunctions)
+		}
 	}
 	return fns
 }
