@@ -3,7 +3,8 @@
 //
 // The functions take two [Side]s. They return the objects to compare
 // (change.go), the objects that policies of the base can look up (cluster.go),
-// the failures that a change hides by exempting objects (exempt.go), and the
+// the failures that a change hides by exempting objects (exempt.go), those that only
+// objects that nothing deploys hide (unreached.go), and the
 // objects that are no longer checked once it is merged (missing.go). The
 // command calls them before and after [policy.Chain.Review], whose results
 // [policy.Comparison] marks.

@@ -22,14 +22,7 @@ func Exempting(base, head *Side, lookedUp []schema.GroupKind) (changed []policy.
 	if configMap := (schema.GroupKind{Kind: "ConfigMap"}); slices.Contains(lookedUp, configMap) {
 		parameters[configMap] = true
 	}
-	is = func(o *render.Object) bool {
-		gk := o.GroupVersionKind().GroupKind()
-		switch {
-		case gk == schema.GroupKind{Kind: "Namespace"}, gk.Kind == "PolicyException", gk.Group == "rbac.authorization.k8s.io":
-			return true
-		}
-		return parameters[gk]
-	}
+	is = exempts(parameters)
 	defined := make(map[string]bool)
 	for _, o := range was {
 		if isDefinition(o) {
@@ -39,6 +32,19 @@ func Exempting(base, head *Side, lookedUp []schema.GroupKind) (changed []policy.
 	return changes(base, head, func(o *render.Object) bool {
 		return is(o) || isDefinition(o) && defined[o.GetName()]
 	}), is
+}
+
+// exempts returns a function that selects objects that may exempt others from policies
+// with parameters of the given kinds.
+func exempts(parameters map[schema.GroupKind]bool) func(*render.Object) bool {
+	return func(o *render.Object) bool {
+		gk := o.GroupVersionKind().GroupKind()
+		switch {
+		case gk == schema.GroupKind{Kind: "Namespace"}, gk.Kind == "PolicyException", gk.Group == "rbac.authorization.k8s.io":
+			return true
+		}
+		return parameters[gk]
+	}
 }
 
 // LookedUp is Exempting for other objects that policies looked up, such as in
@@ -101,15 +107,15 @@ func Exempted(results []policy.Result, changed []policy.Request, found ...iter.S
 		return !counts(&r) || r.Operation == policy.Delete || is && action.AtLeast(r.Action) || r.Engine == policy.EngineCRD && r.Rule == "unknown-fields"
 	})
 	for i := range results {
-		explainExemption(&results[i], changed)
+		by, others := exemptedBy(&results[i], changed)
+		explainExemption(&results[i], by, others, "exempted by this change of %s: %s")
 	}
 	return results
 }
 
-// explainExemption adds the object of the change that exempts a result's
-// object.
-func explainExemption(r *policy.Result, changed []policy.Request) {
-	by, others := exemptedBy(r, changed)
+// explainExemption adds the object that exempts a result's object, or one of several, to
+// the result. Its message becomes text, with these objects and the message before.
+func explainExemption(r *policy.Result, by policy.Request, others int, text string) {
 	pointer := ""
 	for key, value := range by.Object.GetLabels() {
 		if by.OldObject == nil || by.OldObject.GetLabels()[key] != value {
@@ -132,9 +138,9 @@ func explainExemption(r *policy.Result, changed []policy.Request) {
 		r.Origins = append(slices.Clone(r.Origins), o)
 	}
 	if others > 0 {
-		what += " or in " + policy.Plural(others, "other object")
+		what += " or " + policy.Plural(others, "other object")
 	}
-	r.Message = fmt.Sprintf("exempted by this change of %s: %s", what, r.Message)
+	r.Message = fmt.Sprintf(text, what, r.Message)
 }
 
 // exemptedBy returns the object that exempts a result's object, as far as that is

@@ -144,6 +144,15 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 		return err
 	}
 	exempted = append(exempted, impersonated...)
+	ofHead := func() ([]policy.Request, error) {
+		stored, err := v.stored(ctx)
+		return slices.Concat(stored, variants), err
+	}
+	undeployed, err := unsupported(ctx, in, trusted, s, ofHead, append(found, policy.Each(exempted))...)
+	if err != nil {
+		return err
+	}
+	exempted = append(exempted, undeployed...)
 	before := e.Engines.Among(render.Objects(b.in.Head))
 	old, err := v.base(ctx, before.Chain, kept)
 	if err != nil {
@@ -159,6 +168,14 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	}
 	c := policy.Comparison{Updates: policy.Updates(reqs), Incomparable: half, Stopped: change.Stopped(was, now)}
 	c.Base = slices.Concat(e.shard.once(b.in.Found, e.Engines.Results, c.InBase(standing), policy.OnlyInVariants(b.in.Head, lint.IsPart)), old, restOld)
+	ofBase := func() ([]policy.Request, error) {
+		return slices.Concat(v.same.reqs, v.old.reqs, v.oldVariants.reqs), nil
+	}
+	undeployed, err = unsupported(ctx, b.in, b.in, s, ofBase, policy.Each(c.Base), v.same.held.Each(kept...))
+	if err != nil {
+		return err
+	}
+	c.Base = append(c.Base, undeployed...)
 	again := change.ChangedInputs(was, now)
 	e.Results = c.Compare(slices.Concat(e.shard.once(in.Found, e.Engines.Results, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart)), fresh, exempted, rest))
 	for i := range e.Results {

@@ -5,6 +5,7 @@
 // and engines. NewReport converts it to a report.
 //
 //   - evaluate.go: one input; clusters.go: each cluster by itself; shard.go: a part of the units
+//   - unsupported.go: what passes only because of objects that nothing deploys
 //   - base.go, undeployed.go, configchange.go: the change from a revision; decision.go: one request of it; rehearse.go: other versions and actions
 //   - resultcache.go: cached results, changecache.go: those of a change; user.go: the requesting user; suppressions.go: accepted results
 //   - policies.go, admitted.go: the reviews of the commands policies and render --admitted
@@ -67,7 +68,14 @@ func Run(ctx context.Context, o *Options, in *load.Input, args []string, stdin i
 	default:
 		j.shard.divide(in)
 		err = j.eachCluster(ctx, s, nil, in, func(j *Evaluation, s engines.Options, on func(*load.Input) *load.Input) error {
-			return j.all(ctx, o, on(in), s)
+			in := on(in)
+			if err := j.all(ctx, o, in, s); err != nil {
+				return err
+			}
+			all := func() ([]policy.Request, error) { return j.shard.requests(s.By(allRequests(in.Head))), nil }
+			unsupported, err := unsupported(ctx, in, in, s, all, policy.Each(j.Results), j.held.All())
+			j.Results = append(j.Results, unsupported...)
+			return err
 		})
 	}
 	if err == nil {

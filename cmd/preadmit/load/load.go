@@ -396,6 +396,22 @@ func (in *Input) Documents() []render.TreeDocument {
 	return in.treeDocuments
 }
 
+// Without returns the input without some objects of its units.
+func (in *Input) Without(left func(*render.Object) bool) *Input {
+	less := *in
+	for _, units := range []*[]*render.Unit{&less.Head, &less.Anywhere} {
+		*units = slices.Clone(*units)
+		for i, u := range *units {
+			if slices.ContainsFunc(u.Objects, left) {
+				copied := *u
+				copied.Objects = slices.DeleteFunc(slices.Clone(u.Objects), left)
+				(*units)[i] = &copied
+			}
+		}
+	}
+	return &less
+}
+
 // Only returns the objects for which holds returns true.
 func Only(objects []*render.Object, holds func(*render.Object) bool) []*render.Object {
 	return slices.DeleteFunc(slices.Clone(objects), func(o *render.Object) bool { return !holds(o) })
