@@ -241,7 +241,7 @@ func (e *execution) parse() error {
 	var errs []error
 	for _, name := range e.order {
 		f := e.files[name]
-		src, err := e.cache.parse(f.templateText, e.fields, isHelm4(e.src))
+		src, err := e.cache.parse(f.templateText, e.fields, params(e.src).Version)
 		if err != nil {
 			errs = append(errs, parseError(f, err))
 			continue
@@ -274,7 +274,7 @@ func (e *execution) doubtfulFields() map[string]doubt {
 			if !strings.Contains(f.text, "set") && !strings.Contains(f.text, "erge") {
 				continue
 			}
-			src, err := e.cache.parse(f.templateText, fields, isHelm4(e.src))
+			src, err := e.cache.parse(f.templateText, fields, params(e.src).Version)
 			if err != nil {
 				continue
 			}

@@ -110,7 +110,7 @@ func eachVariable(n parse.Node, f func(name string)) {
 func (e *execution) doubtfulResults(fields map[string]doubt) {
 	returns, uses := map[string]*returned{}, map[string]resultUse{}
 	for _, f := range e.files {
-		src, err := e.cache.parse(f.templateText, fields, isHelm4(e.src))
+		src, err := e.cache.parse(f.templateText, fields, params(e.src).Version)
 		if err != nil {
 			continue
 		}

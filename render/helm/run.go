@@ -357,7 +357,7 @@ func (r *run) tpl(text string, data any) (string, error) {
 	if err := r.step(100); err != nil {
 		return "", err
 	}
-	src, err := r.cache.parse(newTemplateText([]byte(text)), r.fields, isHelm4(r.src))
+	src, err := r.cache.parse(newTemplateText([]byte(text)), r.fields, params(r.src).Version)
 	if err != nil {
 		return "", fmt.Errorf("text given to tpl: %w", plainParseError(err))
 	}

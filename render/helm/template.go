@@ -56,7 +56,7 @@ type sources struct {
 	mu    sync.Mutex
 	known map[[sha256.Size]byte]*parsing
 	bytes int
-	names map[bool]map[string]any // names of functions; true is Helm 4
+	names map[string]map[string]any // names of functions by the version of Helm
 }
 
 type parsing struct {
@@ -83,18 +83,23 @@ func newTemplateText(data []byte) templateText {
 }
 
 // parse returns the source of a text. fields are the fields that templates of its chart set to
-// doubtful values. The error is that of the parser, or says that the text is nested too deep.
-func (s *sources) parse(t templateText, fields map[string]doubt, helm4 bool) (*source, error) {
+// doubtful values; version is that of Helm. The error is that of the parser, or says that the text
+// is nested too deep.
+func (s *sources) parse(t templateText, fields map[string]doubt, version string) (*source, error) {
 	key := t.sum
-	if len(fields) > 0 || helm4 {
-		key = sha256.Sum256(fmt.Appendf(key[:], "%v%v", fields, helm4)) // which prints its keys in order
+	if len(fields) > 0 || version != "" {
+		key = sha256.Sum256(fmt.Appendf(key[:], "%v%v", fields, version)) // which prints its keys in order
 	}
 	s.mu.Lock()
 	p := s.known[key]
-	if s.names == nil {
-		s.names = map[bool]map[string]any{false: functionNames(""), true: functionNames("v4")}
+	names := s.names[version]
+	if names == nil {
+		names = functionNames(version)
+		if s.names == nil {
+			s.names = map[string]map[string]any{}
+		}
+		s.names[version] = names
 	}
-	names := s.names[helm4]
 	if p == nil {
 		if s.known == nil || s.bytes > maxCached {
 			s.known, s.bytes = map[[sha256.Size]byte]*parsing{}, 0
