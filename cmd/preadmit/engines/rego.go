@@ -20,6 +20,9 @@ import (
 // on its own or, with --combine, all together.
 func (b *Set) rego(in, trusted *load.Input, o Options) {
 	if len(trusted.Modules) == 0 {
+		if len(o.RegoNamespaces) > 0 {
+			b.broken(&render.Error{Rule: "namespace", Err: fmt.Errorf("--rego-namespace %s checks nothing: --policy gives no Rego files", strings.Join(o.RegoNamespaces, ", "))})
+		}
 		return
 	}
 	engine, err := rego.New(trusted.Modules, rego.Options{
