@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path"
 	"path/filepath"
 	"slices"
@@ -86,7 +87,31 @@ func Load(ctx context.Context, o *Sources, args []string, stdin io.Reader) (*Inp
 	if flag := o.chartFlag(); flag != "" && !slices.ContainsFunc(in.Head, func(u *render.Unit) bool { return u.Kind == "helm" }) {
 		in.Notes = append(in.Notes, flag+" changes nothing: there is no chart among the paths")
 	}
+	for _, glob := range o.Selection.Exclude {
+		if !in.excludes(glob) {
+			in.Notes = append(in.Notes, "exclude "+glob+" changes nothing: no path in the repository matches it (paths begin at its root, * matches within a name, ** across directories)")
+		}
+	}
 	return in, nil
+}
+
+// excludes reports whether a glob matches a path in the tree.
+func (in *Input) excludes(glob string) bool {
+	if slices.ContainsFunc(in.Skipped, func(s render.Skipped) bool { return s.Reason == "excluded by "+glob }) {
+		return true // without another walk
+	}
+	only := render.Selection{Exclude: []string{glob}}
+	found := false
+	_ = fs.WalkDir(in.Tree, ".", func(name string, d fs.DirEntry, err error) error {
+		if found = only.Excludes(name); found {
+			return fs.SkipAll
+		}
+		if name == ".git" && err == nil && d.IsDir() {
+			return fs.SkipDir
+		}
+		return nil // what can't be read is reported elsewhere
+	})
+	return found
 }
 
 // Confine opens the cache, and restricts the process to reading the tree and the files named on the
