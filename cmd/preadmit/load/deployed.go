@@ -366,6 +366,9 @@ func (d *deployer) follow(ctx context.Context) error {
 	}
 	maps.DeleteFunc(d.in.Deployed.Roots, func(u *render.Unit, _ bool) bool { return d.elsewhere(u) })
 	d.complain(d.in.Head)
+	if d.options.GitOps == GitOpsOnly && len(d.in.Deployed.Units) == 0 && !d.configuration.HasEntries() {
+		d.in.Notes = append(d.in.Notes, "--gitops only changes nothing: no object of Argo CD or Flux is at these paths, so everything in them is evaluated")
+	}
 	if d.options.chartFlag() == "" {
 		d.in.Notes = append(d.in.Notes, rootCharts(d.in, d.found)...)
 	}
