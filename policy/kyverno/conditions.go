@@ -2,9 +2,11 @@ package kyverno
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/preadmit/preadmit/policy/internal/conditions"
+	"github.com/preadmit/preadmit/policy/internal/pattern"
 )
 
 // A block is the preconditions of a rule, or the conditions of deny, with their
@@ -119,3 +121,25 @@ func (b *block) fields(decided []*conditions.Condition, s *scope) []string {
 	}
 	return p.pointers
 }
+
+// literals returns the texts of conditions' values that a compared text must not have.
+func (b *block) literals(decided []*conditions.Condition) (found []string) {
+	for _, c := range decided {
+		if !slices.Contains(equalities, c.Operator) {
+			continue
+		}
+		values, ok := c.Value.([]any)
+		if !ok {
+			values = []any{c.Value}
+		}
+		for _, v := range values {
+			if text, ok := v.(string); ok && !strings.Contains(text, "{{") {
+				found = append(found, pattern.Texts(text)...)
+			}
+		}
+	}
+	return found
+}
+
+// equalities are the operators that hold for texts that match a value.
+var equalities = []string{"Equal", "Equals", "In", "AnyIn", "AllIn"}

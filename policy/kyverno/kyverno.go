@@ -92,6 +92,7 @@ type Response struct {
 	Status    Status
 	Message   string
 	Fields    []string         // JSON pointers into the evaluated object, the field at fault first
+	Literals  []string         // texts in these fields that the rule does not allow
 	Assumed   []string         // assumptions that the response rests on
 	Patched   map[string]any   // mutate: the patched object or target; nil if unchanged
 	Target    map[string]any   // mutate: for a rule with targets, the target before the patch

@@ -281,7 +281,7 @@ func (r *run) response(v *verdict) Response {
 	p := r.program
 	resp := Response{
 		Policy: p.policy, Rule: p.rule, Name: p.rule.Name, Status: v.status, Message: v.message,
-		Fields: v.fields, Assumed: slices.Clip(r.review.assumed),
+		Fields: v.fields, Literals: v.literals, Assumed: slices.Clip(r.review.assumed),
 	}
 	if v.status == StatusError && r.secret() && !strings.Contains(v.message, "Unknown key") {
 		resp.Message = hidden

@@ -72,9 +72,10 @@ func newDeny(d *kyvernodoc.Deny) (bool, *block) {
 // A verdict is the outcome of a rule. A nil verdict means that there is no
 // response.
 type verdict struct {
-	status  Status
-	message string
-	fields  []string
+	status   Status
+	message  string
+	fields   []string
+	literals []string // see [policy.Result]
 }
 
 // broken returns the verdict for an error, with Kyverno's wording.
@@ -126,7 +127,7 @@ func (c *clause) evaluateDeny(x *run, s *scope) *verdict {
 	case !held:
 		return x.passed()
 	}
-	return &verdict{status: StatusFail, message: x.denyMessage(c.deny, decided, s), fields: c.deny.fields(decided, s)}
+	return &verdict{status: StatusFail, message: x.denyMessage(c.deny, decided, s), fields: c.deny.fields(decided, s), literals: c.deny.literals(decided)}
 }
 
 func (r *run) passed() *verdict {
@@ -171,13 +172,13 @@ func (r *run) matchOne(v pattern.Verdict, s *scope, at *element) *verdict {
 	case pattern.Error:
 		return &verdict{status: StatusError, message: r.patternMessage(s, "", r.quoting(v.Err)), fields: at.fields(v)}
 	default:
-		return &verdict{status: StatusFail, message: r.patternMessage(s, v.Path, v.Err), fields: at.fields(v)}
+		return &verdict{status: StatusFail, message: r.patternMessage(s, v.Path, v.Err), fields: at.fields(v), literals: v.Literals}
 	}
 }
 
 // matchAny passes if one of the patterns matches. It stops at the first.
 func (r *run) matchAny(c *clause, patterns []*pattern.Pattern, value any, at *element) *verdict {
-	var failed, skipped, fields []string
+	var failed, skipped, fields, literals []string
 	for i, p := range patterns {
 		r.review.engine.covered.pattern(r.program, c, i, p, value)
 		v := r.review.trace.match(c, i, p, value, at)
@@ -193,6 +194,7 @@ func (r *run) matchAny(c *clause, patterns []*pattern.Pattern, value any, at *el
 		default:
 			failed = append(failed, name+" failed at path "+v.Path)
 		}
+		literals = append(literals, v.Literals...)
 		for _, f := range at.fields(v) {
 			if len(fields) < maxFields && f != "" && !slices.Contains(fields, f) {
 				fields = append(fields, f)
@@ -202,7 +204,7 @@ func (r *run) matchAny(c *clause, patterns []*pattern.Pattern, value any, at *el
 	if len(failed) == 0 {
 		return &verdict{status: StatusSkip, message: strings.Join(skipped, " ")}
 	}
-	return &verdict{status: StatusFail, message: r.anyMessage(failed), fields: fields}
+	return &verdict{status: StatusFail, message: r.anyMessage(failed), fields: fields, literals: literals}
 }
 
 // An element is the map that patterns inside foreach match, with its pointer.

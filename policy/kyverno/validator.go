@@ -46,7 +46,7 @@ func (r *review) result(resp *Response) policy.Result {
 	return policy.Result{
 		Engine: policy.EngineKyverno, Policy: t.policy, Rule: resp.Name,
 		Outcome: outcomes[resp.Status], Action: r.action(resp, t), Severity: t.severity,
-		Message: policy.Shorten(resp.Message, maxResultMessage), Fields: withoutRoot(resp.Fields), Assumed: filters.With(resp.Assumed, r.req),
+		Message: policy.Shorten(resp.Message, maxResultMessage), Fields: withoutRoot(resp.Fields), Literals: resp.Literals, Assumed: filters.With(resp.Assumed, r.req),
 		PolicyOrigin: t.origin,
 	}
 }

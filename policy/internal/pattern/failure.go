@@ -52,6 +52,23 @@ func (m *matcher) fail(f failure) *failure {
 	return &f
 }
 
+// literals returns the texts in the value that negated wildcards of the pattern match.
+func (f *failure) literals() (found []string) {
+	value, ok := f.value.(string)
+	p, isText := f.pattern.(string)
+	if !ok || !isText {
+		return nil
+	}
+	for _, all := range alternatives(p) {
+		for _, t := range all {
+			if t.op == notEqual && t.isWild && !t.matches(value) {
+				found = append(found, Texts(t.text)...)
+			}
+		}
+	}
+	return found
+}
+
 // path returns the first length segments in Kyverno's form.
 func (m *matcher) path(length int) string {
 	var b strings.Builder

@@ -30,6 +30,8 @@ type Verdict struct {
 	Path    string // in Kyverno's form: /spec/containers/0/image/; "" for Pass and Error
 	Pointer string // JSON pointer into the value: the compared value, or the missing field
 	Err     string // Kyverno's message, which names the compared values; "" for Pass
+
+	Literals []string // texts in the compared value that the pattern does not allow: :latest for !*:latest
 }
 
 // A Pattern is compiled, and safe for concurrent use.
@@ -50,7 +52,7 @@ func (p *Pattern) match(value any, trace *tracer) Verdict {
 	if f == nil {
 		return Verdict{}
 	}
-	v := Verdict{Status: f.status, Path: f.path, Pointer: f.pointer, Err: f.Error()}
+	v := Verdict{Status: f.status, Path: f.path, Pointer: f.pointer, Err: f.Error(), Literals: f.literals()}
 	if f.status == Fail && !f.negation && (f.path == "" || m.keysMissing()) {
 		v.Status, v.Path = Error, ""
 	}

@@ -36,6 +36,11 @@ func AnyWildcard(patterns []string, text string) bool {
 // HasWildcard reports whether a text contains * or ?.
 func HasWildcard(s string) bool { return strings.ContainsAny(s, "*?") }
 
+// Texts returns the parts of a pattern between its wildcards.
+func Texts(pattern string) []string {
+	return strings.FieldsFunc(pattern, func(c rune) bool { return c == '*' || c == '?' })
+}
+
 // prefix reports whether a text starts with a segment, in which ? is any
 // character, and returns where the segment ends.
 func prefix(text, segment string) (end int, ok bool) {
