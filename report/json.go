@@ -125,7 +125,7 @@ func checkSchema(data []byte) error {
 	family, _, _ := strings.Cut(Schema, "/")
 	switch {
 	case schema == "" && head.SARIF != nil:
-		return fmt.Errorf("this is a SARIF file, not a %s: a SARIF file can't be converted, only verified", Schema)
+		return fmt.Errorf("this is a SARIF file, not a %s, which check -o json writes; a SARIF file can only be verified", Schema)
 	case strings.HasPrefix(schema, family+"/"):
 		return fmt.Errorf("this report is a %s%s, and this preadmit reads %s", name(schema), madeBy(head.Tool), Schema)
 	case schema != "":

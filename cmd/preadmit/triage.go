@@ -123,6 +123,8 @@ func readTriageSettings(given string) (tui.Settings, error) {
 	switch {
 	case given == "" && errors.Is(err, fs.ErrNotExist):
 		return tui.Settings{}, nil
+	case given != "" && errors.Is(err, fs.ErrNotExist):
+		return tui.Settings{}, fmt.Errorf("--settings %s: there is no such file; it sets keys, editor and theme, see preadmit triage --help", given)
 	case given != "" && err != nil:
 		return tui.Settings{}, fmt.Errorf("--settings: %w", err)
 	case err != nil:

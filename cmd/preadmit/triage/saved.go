@@ -49,7 +49,7 @@ func NewHost(o *evaluate.Options, readOnly bool, args []string, stdin io.Reader)
 // reportIn returns the content of a file if its name may be that of a report, or nil.
 func reportIn(name string) []byte {
 	info, err := os.Stat(name)
-	if err != nil || !info.Mode().IsRegular() || !strings.EqualFold(ext(name), ".json") || info.Size() > load.MaxReport {
+	if err != nil || !info.Mode().IsRegular() || !slices.Contains([]string{".json", ".sarif"}, strings.ToLower(ext(name))) || info.Size() > load.MaxReport {
 		return nil
 	}
 	data, err := os.ReadFile(name)
@@ -61,8 +61,8 @@ func reportIn(name string) []byte {
 
 func ext(name string) string { return name[max(0, strings.LastIndexByte(name, '.')):] }
 
-// isReport reports whether a file is a report of any version, rather than manifests:
-// it begins with the key schema.
+// isReport reports whether a file is a report of any version, or of SARIF, rather than
+// manifests: it begins with the key schema, or has the key runs.
 func isReport(data []byte) bool {
 	d := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(data, []byte("\uFEFF"))))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -76,6 +76,9 @@ func isReport(data []byte) bool {
 		var value json.RawMessage
 		if err := d.Decode(&value); err != nil {
 			return key == "schema"
+		}
+		if key == "runs" {
+			return true
 		}
 		if key == "schema" {
 			return bytes.HasPrefix(value, []byte(`"preadmit.`))
