@@ -22,6 +22,9 @@ func decodeStrictly(n *yaml.Node, to reflect.Value, at string) error {
 		return decodeStruct(n, to, at)
 	case reflect.Slice:
 		if n.Kind != yaml.SequenceNode {
+			if n.Kind == yaml.ScalarNode && n.Tag != "!!null" {
+				return Errorf(n.Line, "%s: want a list, such as [%s]", at, n.Value)
+			}
 			return Errorf(n.Line, "%s: want a list", at)
 		}
 		for _, item := range n.Content {
