@@ -24,6 +24,7 @@ import (
 	"github.com/preadmit/preadmit/policy/lint"
 	"github.com/preadmit/preadmit/policy/policytest"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/report"
 )
 
 // writeFlags are the flags of test --write.
@@ -82,7 +83,7 @@ func runTestWrite(ctx context.Context, o *testOptions, args []string, stdin io.R
 		return 0, late
 	}
 	if len(drafts) == 0 && late == nil {
-		return 0, fmt.Errorf("no policy to write a test of in %s: there are tests for Kyverno's policies, constraints of Gatekeeper and admission policies", strings.Join(slices.Concat(o.policies, args), ", "))
+		return 0, noPolicy(in, slices.Concat(o.policies, args))
 	}
 	p := suites.Drafts{Out: stdout, Tree: in.Tree, Overwrite: o.overwrite, Quiet: o.quiet, Verbose: o.verbose, Write: func(name string, data []byte) error {
 		if _, ok := stdout.(fileWriter); !ok { // WriteFile of the parent makes directories itself
@@ -103,6 +104,17 @@ func runTestWrite(ctx context.Context, o *testOptions, args []string, stdin io.R
 		return exitIncomplete, nil
 	}
 	return exitOK, nil
+}
+
+// noPolicy returns the error of a run without a policy at the given paths.
+func noPolicy(in *load.Input, paths []string) error {
+	text := fmt.Sprintf("no policy to write a test of in %s: give the policies with --policy, of Kyverno, Gatekeeper (constraints with their templates) or admission policies", strings.Join(paths, ", "))
+	for _, s := range in.Skipped {
+		if s.State == render.DocFixture && len(in.Head) == 0 {
+			return fmt.Errorf("%s; %s was left out, since it holds fixtures of a test suite: name its files to use them", text, report.Plain(in.Tree.Display(s.Path)))
+		}
+	}
+	return errors.New(text)
 }
 
 // asCheck returns the equivalent options of check, for rendering.
