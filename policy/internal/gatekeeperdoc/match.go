@@ -285,6 +285,9 @@ func (m *Match) Parts() []MatchPart {
 	add := func(name string, value any, set bool, only Match) {
 		if set {
 			text, _ := json.Marshal(value)
+			if name == "kinds" {
+				text = []byte(kindWords(b.Kinds))
+			}
 			all = append(all, MatchPart{name, string(text), &only})
 		}
 	}
@@ -297,6 +300,30 @@ func (m *Match) Parts() []MatchPart {
 	add("name", b.Name, b.Name != "", Match{block: matchBlock{Name: b.Name}})
 	add("source", b.Source, b.Source != "", Match{block: matchBlock{Source: b.Source}})
 	return all
+}
+
+// kindWords describes kinds in words: "Pod, Service, or Job in batch".
+func kindWords(kinds []matchKinds) string {
+	var texts []string
+	for _, k := range kinds {
+		text := strings.Join(k.Kinds, ", ")
+		groups := strings.Join(slices.DeleteFunc(slices.Clone(k.APIGroups), func(g string) bool { return g == "" }), ", ")
+		if len(k.Kinds) == 0 || slices.Contains(k.Kinds, "*") {
+			text = "any kind"
+		}
+		switch {
+		case len(k.APIGroups) == 0 || slices.Contains(k.APIGroups, "*"):
+		case groups == "" && text == "any kind":
+			text += " in the core group"
+		case groups != "":
+			text += " in " + groups
+			if slices.Contains(k.APIGroups, "") {
+				text += " or the core group"
+			}
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, ", or ")
 }
 
 // A Wildcard is a name that may begin or end with *, which matches any text
