@@ -22,10 +22,14 @@ import (
 // joins the reasons.
 func (e *Engine) brokenRules(p *Policy) error {
 	b := breakage{policy: p}
+	generated := map[*Rule][]*Rule{}
+	for _, rule := range p.AllRules() {
+		generated[rule.Base] = append(generated[rule.Base], rule)
+	}
 	for _, rule := range p.Rules {
 		before := len(b.errs)
 		b.expressions(rule)
-		b.references(rule)
+		b.references(rule, generated[rule])
 		g := e.programs[rule]
 		if g.noStandard != nil {
 			b.add(p.Object.Span(rule.Pointer+"/validate/podSecurity"), "%s", g.noStandard)
@@ -63,12 +67,21 @@ func (b *breakage) add(at render.Span, format string, args ...any) {
 	b.errs = append(b.errs, kyvernodoc.Invalid(b.policy.Object, at, fmt.Sprintf(format, args...)))
 }
 
-// references adds an error for a reference $(path) to a field that the rule does not
-// have. Kyverno refuses the policy.
-func (b *breakage) references(rule *Rule) {
+// references adds an error for a reference $(path) to a field that the rule, or one that
+// is generated from it, does not have. Kyverno refuses the policy.
+func (b *breakage) references(rule *Rule, generated []*Rule) {
 	_, err := resolveReferences(rule.Source)
 	if wrong, ok := errors.AsType[*referenceError](err); ok {
 		b.add(b.policy.Object.Span(rule.Pointer+wrong.at), "%s", err)
+		return
+	}
+	for _, g := range generated {
+		_, err := resolveReferences(g.Source)
+		if wrong, ok := errors.AsType[*referenceError](err); ok {
+			at := b.policy.Object.Span(rule.Pointer + strings.Replace(wrong.at, g.Prefix, "", 1))
+			b.add(at, "the rule %s, which Kyverno generates from it: %s", g.Name, err)
+			return
+		}
 	}
 }
 

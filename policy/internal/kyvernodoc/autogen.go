@@ -288,19 +288,18 @@ func (p podTemplate) resources(source map[string]any) map[string]any {
 
 func (p podTemplate) validate(source map[string]any) map[string]any {
 	out := maps.Clone(source)
-	pivot := ""
 	if pattern := source["pattern"]; pattern != nil {
-		out["pattern"], pivot = p.wrap(pattern), "pattern"
+		out["pattern"] = p.wrap(pattern)
 	}
 	if patterns, ok := source["anyPattern"].([]any); ok {
 		wrapped := make([]any, len(patterns))
 		for i, pattern := range patterns {
 			wrapped[i] = p.wrap(pattern)
 		}
-		out["anyPattern"], pivot = wrapped, "anyPattern"
+		out["anyPattern"] = wrapped
 	}
-	if message, ok := source["message"].(string); ok && pivot != "" {
-		out["message"] = p.shiftReferences(message, pivot)
+	if message, ok := source["message"].(string); ok {
+		out["message"] = p.shiftReferences(message, source)
 	}
 	return out
 }
@@ -317,16 +316,35 @@ func (p podTemplate) wrap(v any) any {
 // messageReference is $(path), in which a message names a value of the pattern.
 var messageReference = regexp.MustCompile(`^\$\(.[^\ ]*\)|[^\\]\$\(.[^\ ]*\)`)
 
-// shiftReferences adapts the references in a message to the places that values have in the
-// adapted pattern.
-func (p podTemplate) shiftReferences(message, pivot string) string {
-	at := pivot
-	if pivot == "anyPattern" {
-		at += `/[^/]+`
+// shiftReferences adapts the references in a message as Kyverno does: also those to conditions
+// and foreach, which stay where they are, and for CronJobs twice, so that they lead nowhere and
+// Kyverno refuses the policy.
+func (p podTemplate) shiftReferences(message string, validate map[string]any) string {
+	for _, key := range []string{"pattern", "deny", "podSecurity", "anyPattern", "foreach"} {
+		if validate[key] == nil {
+			continue
+		}
+		if key == "foreach" {
+			key = "pattern"
+		}
+		if p.isCron() {
+			message = shifted(message, key, "/spec/template")
+		}
+		return shifted(message, key, p.prefix)
 	}
-	path := regexp.MustCompile(at)
+	return message
+}
+
+// shifted inserts prefix behind key in the references of a message. Behind anyPattern it is
+// inserted behind the number in the first reference.
+func shifted(message, key, prefix string) string {
 	return messageReference.ReplaceAllStringFunc(message, func(ref string) string {
-		return path.ReplaceAllStringFunc(ref, func(s string) string { return s + p.prefix })
+		if key == "anyPattern" {
+			_, rest, _ := strings.Cut(ref, key+"/")
+			number, _, _ := strings.Cut(rest, "/")
+			key += "/" + number
+		}
+		return strings.ReplaceAll(ref, key, key+prefix)
 	})
 }
 
