@@ -46,7 +46,25 @@ func (l *loader) deployed(ctx context.Context, o *Sources, args []string) error 
 	if err := d.find(ctx, args); err != nil {
 		return err
 	}
-	return config.InFile(s.Name, d.follow(ctx))
+	if err := config.InFile(s.Name, d.follow(ctx)); err != nil || len(s.Clusters) > 0 {
+		return err
+	}
+	return l.in.hasClusters(o.Clusters)
+}
+
+// hasClusters returns an error if clusters are found in the tree, but one of names is not among
+// them. If none is found it adds a note.
+func (in *Input) hasClusters(names []string) error {
+	found := slices.DeleteFunc(ClusterNames(in, &Input{Head: in.Others}), func(name string) bool { return name == "" })
+	for _, name := range names {
+		switch {
+		case len(found) == 0:
+			in.Notes = append(in.Notes, fmt.Sprintf("--cluster %s changes nothing: no cluster is declared in %s or found in the tree", name, config.Path))
+		case !slices.Contains(found, name) && !in.Tree.Paired:
+			return fmt.Errorf("--cluster %q: no such cluster in the tree; %s", name, render.Instead(name, found))
+		}
+	}
+	return nil
 }
 
 // declare renders the clusters and deployments of the configuration.
