@@ -234,15 +234,24 @@ func usedKeys(object, patch []any, keys []string) []string {
 // A group is an element of the object, if there is one, and the elements of the patch
 // with its keys.
 type group struct {
-	object  any
-	patches []map[string]any
+	object   any
+	patches  []map[string]any
+	replaced bool // other elements of the object
 }
 
 // grouped returns the elements in their final order. If two keys identify them, the
-// object's keep their order, behind the new ones.
+// object's keep their order, behind the new ones. If one does, the object's last element
+// with a key replaces the others, also a patched one, and of the patch's the first counts.
 func grouped(object, patch []any, keys []string, at string) ([]*group, error) {
 	old, added := elementIndex{keys: keys}, elementIndex{keys: keys}
+	last := map[*group]any{}
 	for _, e := range object {
+		if elem, _ := e.(map[string]any); len(keys) == 1 {
+			if g := old.find(elem); g != nil {
+				last[g] = e
+				continue
+			}
+		}
 		old.append(&group{object: e}, e)
 	}
 	var first []*group
@@ -264,12 +273,17 @@ func grouped(object, patch []any, keys []string, at string) ([]*group, error) {
 				first = append(first, g)
 			}
 		}
-		g.patches = append(g.patches, p)
+		if len(keys) > 1 || len(g.patches) == 0 {
+			g.patches = append(g.patches, p)
+		}
 	}
 	for _, g := range old.groups {
 		if len(g.patches) == 0 || len(keys) > 1 {
 			first = append(first, g)
 		}
+	}
+	for g, e := range last {
+		*g = group{object: e, replaced: true}
 	}
 	return first, nil
 }
@@ -339,6 +353,7 @@ func (m *merger) mergeGroups(groups []*group, s shape, at string) (any, error) {
 		} else {
 			removed = removed || g.object != nil
 		}
+		removed = removed || g.replaced
 	}
 	if removed {
 		m.set(at)

@@ -64,6 +64,42 @@ func TestMergeAsKustomize(t *testing.T) {
 	}
 }
 
+// TestDuplicatesAsKustomize compares merges of lists that have elements with the same
+// name with kustomize's.
+func TestDuplicatesAsKustomize(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(800) {
+		g := generator{rand.New(rand.NewPCG(seed, 2))}
+		list := func() []any {
+			list := []any{}
+			for range 1 + g.IntN(4) {
+				e := map[string]any{"name": g.pick("a", "b", "c")}
+				if g.maybe() {
+					e["value"] = g.pick("x", "y", "z")
+				} else {
+					e["valueFrom"] = map[string]any{"fieldRef": map[string]any{"fieldPath": g.pick("x", "y")}}
+				}
+				list = append(list, e)
+			}
+			return list
+		}
+		pod := func(env []any) map[string]any {
+			return map[string]any{"apiVersion": "v1", "kind": "Pod", "spec": map[string]any{"containers": []any{map[string]any{"name": "c", "env": env}}}}
+		}
+		object, patch := pod(list()), pod(list())
+		want, err := kustomized(t, object, patch)
+		rendertest.OK(t, err)
+		o, _ := cloneObject(object)
+		c, _ := cloneObject(patch)
+		var m merger
+		got, err := m.merge(o, c, shape{}, "")
+		rendertest.OK(t, err)
+		if diff := cmp.Diff(any(want), got); diff != "" {
+			t.Fatalf("%d: %s\nobject %s\npatch  %s", seed, diff, text(object), text(patch))
+		}
+	}
+}
+
 func text(v any) string {
 	b, _ := json.Marshal(v)
 	return string(b)
