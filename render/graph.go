@@ -28,7 +28,7 @@ func (g Graph) renderOnce(ctx context.Context, src Source) *Unit {
 		return u
 	}
 	store := storeOf(g.Store)
-	src.Inputs, src.Store, src.Made = new(Inputs), store, new(Made)
+	src.Inputs, src.Store = new(Inputs), store
 	u.Objects, u.Err = r.Render(ctx, src)
 	if store.used.Load() {
 		u.edited(src.Owner)

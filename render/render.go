@@ -46,7 +46,6 @@ type Source struct {
 	Store     Store   // fetched content; nil if there is none
 	Inputs    *Inputs // collects the use of documents and the questions of templates; may be nil
 	Variant   Variant // the variant to render charts with
-	Made      *Made   // the objects of other variants; nil if there are none
 }
 
 // Helm holds the parameters of a chart's release, as `helm template` takes

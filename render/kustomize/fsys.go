@@ -2,9 +2,7 @@ package kustomize
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"path"
@@ -120,17 +118,6 @@ func (s *snapshot) addFile(name, real string, data []byte) {
 // clone returns a snapshot that can be changed without changing s.
 func (s *snapshot) clone() *snapshot {
 	return &snapshot{places: maps.Clone(s.places), files: maps.Clone(s.files)}
-}
-
-// digest returns a digest of all files and their names.
-func (s *snapshot) digest() (sum [sha256.Size]byte) {
-	h := sha256.New()
-	for _, name := range sorted(s.files) {
-		fmt.Fprintf(h, "%q %d\n", name, len(s.files[name]))
-		h.Write(s.files[name])
-	}
-	h.Sum(sum[:0])
-	return sum
 }
 
 func (s *snapshot) find(name string) (place, error) {

@@ -31,7 +31,6 @@ package kustomize
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -84,13 +83,6 @@ func (r *Renderer) Render(ctx context.Context, src render.Source) ([]*render.Obj
 		return nil, errors.Join(append(w.errs, err)...)
 	}
 	w.publishAll()
-	var digest [sha256.Size]byte
-	if len(w.inflated) > 0 && src.Made != nil {
-		digest = w.snap.digest()
-		if objects, ok := src.Made.Objects(digest); ok {
-			return objects, errors.Join(w.errs...)
-		}
-	}
 	origins := newOrigins(w, root)
 	resources, err := origins.build()
 	if err != nil {
@@ -100,9 +92,6 @@ func (r *Renderer) Render(ctx context.Context, src render.Source) ([]*render.Obj
 	objects, err := w.objects(origins, resources)
 	w.fail(err)
 	origins.noteDocuments()
-	if len(w.inflated) > 0 && src.Made != nil && !w.failed() {
-		src.Made.Keep(digest, objects)
-	}
 	w.release()
 	return objects, errors.Join(w.errs...)
 }
