@@ -59,13 +59,17 @@ func newReview(ctx context.Context, e *Engine, req *policy.Request) *review {
 	r := &review{ctx: ctx, engine: e, req: req, subject: match.NewReview(req, e.options.Cluster, e.options.Kinds)}
 	r.namespace = r.subject.Namespace
 	r.objects = cel.Objects{Request: req, Kinds: e.options.Kinds}
-	if e.reflects && !e.family.changes {
+	if r.typed() {
 		r.objects.Typed = builtIn
 	}
 	r.run.review, r.run.act.review = r, r
 	r.run.act.variables = cel.NewVariables(&cel.Names{}, &r.questions, r.run.variable)
 	return r
 }
+
+// typed reports whether objects of built-in kinds, the request and its namespace are read as
+// [cel.FreezeTyped] says.
+func (r *review) typed() bool { return r.engine.reflects && !r.engine.family.changes }
 
 // builtIn reports whether the API server has a Go type for a kind.
 func builtIn(kind schema.GroupVersionKind) bool {
@@ -136,7 +140,11 @@ func (e *Engine) namespace(o *render.Object, name string) *frozenNamespace {
 	if n, ok := e.frozen.Load(key); ok {
 		return n.(*frozenNamespace)
 	}
-	value, sizes := cel.Freeze(namespaceTree(o, name))
+	freeze := cel.Freeze
+	if e.reflects && !e.family.changes {
+		freeze = cel.FreezeTyped
+	}
+	value, sizes := freeze(namespaceTree(o, name))
 	n, _ := e.frozen.LoadOrStore(key, &frozenNamespace{value, sizes})
 	return n.(*frozenNamespace)
 }

@@ -53,7 +53,7 @@ type run struct {
 func (r *run) setUp(c *compiled, p *param, as policy.Version) *run {
 	r.policy, r.params, r.as, r.objects = c, p, as, r.review.objects.In(as.Kind)
 	var request cel.Sizes
-	r.request, request = r.review.requests.As(as, r.review.requestFields)
+	r.request, request = r.review.requests.As(as, r.review.typed(), r.review.requestFields)
 	if r.review.engine.options.Cost {
 		r.meter = c.plans.Counting()
 	} else {
@@ -82,7 +82,7 @@ func (r *run) bind(namespace, authorizer bool, as policy.Version) {
 	r.act.object, r.act.oldObject, r.act.params = r.objects.Object, r.objects.Old, r.params.value
 	r.act.request = r.request
 	if as != r.as {
-		r.act.request, _ = r.review.requests.As(as, r.review.requestFields)
+		r.act.request, _ = r.review.requests.As(as, r.review.typed(), r.review.requestFields)
 	}
 	r.act.namespace, r.act.authorizer = namespace, authorizer
 	r.act.variables.Reset(&r.policy.names)

@@ -49,7 +49,7 @@ func (r *review) run(c *compiled, as policy.Version) *run {
 	x.variables = cel.NewVariables(&c.names, nil, x.variable)
 	x.object = x.objects.Object
 	var request cel.Sizes
-	x.request, request = r.requests.As(as, r.requestTree)
+	x.request, request = r.requests.As(as, false, r.requestTree)
 	_, namespace := r.namespaceVar()
 	if len(c.broken) == 0 {
 		s := x.objects.Sizes.Max(request).Max(namespace)

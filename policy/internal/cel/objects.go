@@ -49,14 +49,18 @@ type requestAs struct {
 }
 
 // As returns the variable for a version, and its sizes. fields is called for the first
-// policy of the version.
-func (r *Requests) As(version policy.Version, fields func(policy.Version) map[string]any) (ref.Val, Sizes) {
+// policy of the version; typed as for [FreezeTyped].
+func (r *Requests) As(version policy.Version, typed bool, fields func(policy.Version) map[string]any) (ref.Val, Sizes) {
 	for _, v := range *r {
 		if v.as == version {
 			return v.value, v.sizes
 		}
 	}
-	value, sizes := Freeze(fields(version))
+	freeze := Freeze
+	if typed {
+		freeze = FreezeTyped
+	}
+	value, sizes := freeze(fields(version))
 	*r = append(*r, requestAs{version, value, sizes})
 	return value, sizes
 }
