@@ -114,6 +114,7 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 		same, changed = nil, reqs
 	}
 	variants, oldVariants := e.shard.requests(s.By(policy.VariantRequests(in.Head))), e.shard.requests(s.By(policy.VariantRequests(b.in.Head)))
+	written := slices.Clone(changed) // the old objects of changed will be replaced
 	cached := newResultCache(o.Memory, in, trusted, s)
 	cached.distrust(was, now, nil)
 	held := cmp.Or(e.held, new(policy.CompactList))
@@ -144,11 +145,8 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 		return err
 	}
 	exempted = append(exempted, impersonated...)
-	ofHead := func() ([]policy.Request, error) {
-		stored, err := v.stored(ctx)
-		return slices.Concat(stored, variants), err
-	}
-	undeployed, err := unsupported(ctx, in, trusted, s, ofHead, append(found, policy.Each(exempted))...)
+	ofHead := func() []policy.Request { return slices.Concat(same, written, variants) }
+	undeployed, err := o.unsupported(ctx, in, trusted, s, cached.graphs, ofHead, append(found, policy.Each(exempted))...)
 	if err != nil {
 		return err
 	}
@@ -168,10 +166,10 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	}
 	c := policy.Comparison{Updates: policy.Updates(reqs), Incomparable: half, Stopped: change.Stopped(was, now)}
 	c.Base = slices.Concat(e.shard.once(b.in.Found, e.Engines.Results, c.InBase(standing), policy.OnlyInVariants(b.in.Head, lint.IsPart)), old, restOld)
-	ofBase := func() ([]policy.Request, error) {
-		return slices.Concat(v.same.reqs, v.old.reqs, v.oldVariants.reqs), nil
+	ofBase := func() []policy.Request {
+		return slices.Concat(same, policy.Reapplying(written, v.written), oldVariants)
 	}
-	undeployed, err = unsupported(ctx, b.in, b.in, s, ofBase, policy.Each(c.Base), v.same.held.Each(kept...))
+	undeployed, err = o.unsupported(ctx, b.in, b.in, s, cached.graphs, ofBase, policy.Each(c.Base), v.same.held.Each(kept...))
 	if err != nil {
 		return err
 	}

@@ -48,10 +48,17 @@ func (v *reviews) parts() []*part {
 func (v *reviews) left() int {
 	n := 0
 	for _, p := range v.parts() {
-		for _, known := range p.known {
-			if !known {
-				n++
-			}
+		n += p.left()
+	}
+	return n
+}
+
+// left returns the number of requests without cached results.
+func (p *part) left() int {
+	n := 0
+	for _, known := range p.known {
+		if !known {
+			n++
 		}
 	}
 	return n

@@ -29,6 +29,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/lint"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/cache"
 	"github.com/preadmit/preadmit/render/disk"
 	"github.com/preadmit/preadmit/report"
 	"github.com/preadmit/preadmit/tui"
@@ -72,8 +73,8 @@ func Run(ctx context.Context, o *Options, in *load.Input, args []string, stdin i
 			if err := j.all(ctx, o, in, s); err != nil {
 				return err
 			}
-			all := func() ([]policy.Request, error) { return j.shard.requests(s.By(allRequests(in.Head))), nil }
-			unsupported, err := unsupported(ctx, in, in, s, all, policy.Each(j.Results), j.held.All())
+			all := func() []policy.Request { return j.shard.requests(s.By(allRequests(in.Head))) }
+			unsupported, err := o.unsupported(ctx, in, in, s, []*cache.Graph{in.Graph}, all, policy.Each(j.Results), j.held.All())
 			j.Results = append(j.Results, unsupported...)
 			return err
 		})
