@@ -159,6 +159,9 @@ func TestExpressionsAgreeWithUpstream(t *testing.T) {
 		policies := rendertest.Parse(t, "policy.yaml", text)
 		if _, err := New(policies, Options{Kinds: testKinds{}}); err != nil {
 			t.Logf("%s: %v", x, strings.ReplaceAll(err.Error(), "\n", " "))
+			if conditions == "[]" {
+				continue // upstream reports what does not compile for each request, and we once
+			}
 		}
 		n += compareWithOracle(t, policies, objects, cluster)
 	}
