@@ -121,23 +121,23 @@ func (o *checkOptions) runCheck(ctx context.Context, args []string, std stdio) (
 	}
 	o.SaveCache()
 	if len(r.Units) == 0 && len(r.Results) == 0 && o.Base == "" {
-		return 0, o.nothingChecked(in, args)
+		return 0, nothing("checked", &o.Options, in, args)
 	}
 	return o.writeCoverage(verdict(r, o, outs, std.err), in.Tree, std.out, std.err, report.Options{Color: o.colored(std.out), Width: width(std.out)})
 }
 
-// nothingChecked returns the error of a run without units. It is a usage error if the globs of
+// nothing returns the error of a run without units. It is a usage error if the globs of
 // --exclude or of the configuration leave out everything.
-func (o *checkOptions) nothingChecked(in *load.Input, args []string) error {
+func nothing(done string, o *evaluate.Options, in *load.Input, args []string) error {
 	for _, d := range in.Documents() {
 		if o.Selection.Excludes(d.File) {
-			return fmt.Errorf("nothing was checked: exclude leaves out every Kubernetes object, the first at %s:%d", report.Plain(in.Tree.Display(d.File)), d.Line)
+			return fmt.Errorf("nothing was %s: exclude leaves out every Kubernetes object, the first at %s:%d", done, report.Plain(in.Tree.Display(d.File)), d.Line)
 		}
 	}
 	if o.Selection.Excludes("any name") {
-		return errors.New("nothing was checked: exclude leaves out every path")
+		return fmt.Errorf("nothing was %s: exclude leaves out every path", done)
 	}
-	return &supervise.Incomplete{Err: fmt.Errorf("nothing was checked: there is no chart, kustomization or manifest in %s", cmp.Or(strings.Join(args, ", "), "."))}
+	return &supervise.Incomplete{Err: fmt.Errorf("nothing was %s: there is no chart, kustomization or manifest in %s", done, cmp.Or(strings.Join(args, ", "), "."))}
 }
 
 // reportFailure writes the reports of a run that ended because its input, such as

@@ -112,7 +112,13 @@ func runVerify(file string, stdin io.Reader) ([]report.Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	return report.Verify(data, t), nil
+	problems := report.Verify(data, t)
+	if len(problems) > 0 {
+		if _, err := report.Read(bytes.NewReader(data)); err == nil {
+			return nil, fmt.Errorf("%s is a report that check -o json writes, and verify checks SARIF: preadmit convert %s -o sarif=preadmit.sarif", file, file)
+		}
+	}
+	return problems, nil
 }
 
 // readArgument reads a file that the command line names, "-" being standard input.

@@ -101,6 +101,9 @@ func (o *renderOptions) runRender(ctx context.Context, args []string, std stdio)
 			fmt.Fprintf(std.err, "note: %s\n", report.Plain(note))
 		}
 	}
+	if len(in.Head) == 0 && len(in.Found) == 0 {
+		return 0, nothing("rendered", &o.Options, in, args)
+	}
 	return complain(std.err, in.Found), nil
 }
 
