@@ -19,8 +19,8 @@ var documentWords = map[render.DocumentState]string{
 	render.DocFailed:      "of units that could not be rendered",
 	render.DocUnused:      "that nothing deploys",
 	render.DocExcluded:    "in excluded or hidden directories",
-	render.DocFixture:     "fixtures of test suites",
-	render.DocTemplate:    "templates that something has to fill in",
+	render.DocFixture:     "used as fixtures by test suites",
+	render.DocTemplate:    "with placeholders that something has to fill in",
 }
 
 // CountDocuments counts the report's documents by state, and adds a note about
