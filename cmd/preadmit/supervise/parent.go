@@ -27,12 +27,15 @@ const (
 
 // A parent runs children until one ends well.
 type parent struct {
-	args    []string
-	order   Order
-	began   time.Time
-	until   time.Time // end of the run's time; zero until a child sends it
-	stdin   []byte
-	doubted *Work // what a careful child was doing when it was killed for no known reason, Work{} if that is not known; nil if none was killed yet
+	args  []string
+	order Order
+	began time.Time
+	until time.Time // end of the run's time; zero until a child sends it
+	stdin []byte
+	// doubted is the task that ran when a careful child was killed, which the system may
+	// have done: the zero Work if no single task is known. It is nil if none was killed since
+	// the last answer of a [Service].
+	doubted *Work
 	signals chan os.Signal
 	ending  bool // SIGTERM was received
 
