@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -17,9 +18,16 @@ import (
 // concurrent use.
 type Cluster struct {
 	byKind map[schema.GroupKind][]*render.Object
-	byName sync.Map // of schema.GroupKind to map[string][]*render.Object, see Named
+	byName sync.Map // of schema.GroupKind to map[string]*namesakes, see Named
 	asked  sync.Map // of schema.GroupKind, see Asked
+	listed sync.Map // of schema.GroupKind, see HasShown
 	kinds  []schema.GroupKind
+}
+
+// A namesakes holds the objects of a kind that have a name.
+type namesakes struct {
+	objects []*render.Object
+	asked   atomic.Bool
 }
 
 // NewCluster indexes objects. Of several with one identity the first counts.
@@ -62,19 +70,29 @@ func (c *Cluster) Get(unit *render.Unit, kind schema.GroupKind, namespace, name 
 // Named returns the objects of a kind that have a name, whatever their namespace, in
 // the order in which they were given. The caller must not change the slice.
 func (c *Cluster) Named(kind schema.GroupKind, name string) []*render.Object {
-	all := c.List(kind)
+	all := c.ask(kind)
 	if len(all) == 0 {
 		return nil
 	}
 	index, ok := c.byName.Load(kind)
 	if !ok {
-		names := make(map[string][]*render.Object, len(all))
+		names := make(map[string]*namesakes, len(all))
 		for _, o := range all {
-			names[o.GetName()] = append(names[o.GetName()], o)
+			if names[o.GetName()] == nil {
+				names[o.GetName()] = new(namesakes)
+			}
+			names[o.GetName()].objects = append(names[o.GetName()].objects, o)
 		}
 		index, _ = c.byName.LoadOrStore(kind, names)
 	}
-	return index.(map[string][]*render.Object)[name]
+	n := index.(map[string]*namesakes)[name]
+	if n == nil {
+		return nil
+	}
+	if !n.asked.Load() { // goroutines share the variable
+		n.asked.Store(true)
+	}
+	return n.objects
 }
 
 // List returns the objects of a kind in the order in which they were given.
@@ -83,8 +101,34 @@ func (c *Cluster) List(kind schema.GroupKind) []*render.Object {
 	if c == nil {
 		return nil
 	}
+	c.listed.LoadOrStore(kind, true)
+	return c.ask(kind)
+}
+
+// ask returns the objects of a kind for a lookup of some or all.
+func (c *Cluster) ask(kind schema.GroupKind) []*render.Object {
+	if c == nil {
+		return nil
+	}
 	c.asked.LoadOrStore(kind, true)
 	return c.byKind[kind]
+}
+
+// HasShown reports whether an object was among those returned so far.
+func (c *Cluster) HasShown(o *render.Object) bool {
+	if c == nil {
+		return false
+	}
+	kind := o.GroupVersionKind().GroupKind()
+	if _, listed := c.listed.Load(kind); listed {
+		return true
+	}
+	index, ok := c.byName.Load(kind)
+	if !ok {
+		return false
+	}
+	n := index.(map[string]*namesakes)[o.GetName()]
+	return n != nil && n.asked.Load()
 }
 
 // anyKind is stored in asked when somebody asks which kinds there are.

@@ -19,7 +19,7 @@ import (
 func Exempting(base, head *Side, lookedUp []schema.GroupKind) (changed []policy.Request, is func(*render.Object) bool) {
 	was := render.Objects(base.Units)
 	parameters := parameterKinds(slices.Concat(was, render.Objects(base.Given)))
-	if configMap := (schema.GroupKind{Kind: "ConfigMap"}); slices.Contains(lookedUp, configMap) {
+	if slices.Contains(lookedUp, configMap) {
 		parameters[configMap] = true
 	}
 	is = exempts(parameters)
@@ -33,6 +33,8 @@ func Exempting(base, head *Side, lookedUp []schema.GroupKind) (changed []policy.
 		return is(o) || isDefinition(o) && defined[o.GetName()]
 	}), is
 }
+
+var configMap = schema.GroupKind{Kind: "ConfigMap"}
 
 // exempts returns a function that selects objects that may exempt others from policies
 // with parameters of the given kinds.
@@ -182,7 +184,7 @@ func parameterKinds(policies []*render.Object) map[schema.GroupKind]bool {
 	kinds := make(map[schema.GroupKind]bool)
 	for _, p := range policies {
 		if p.GroupVersionKind().Group == "kyverno.io" {
-			kinds[schema.GroupKind{Kind: "ConfigMap"}] = true
+			kinds[configMap] = true
 		}
 		if kind, ok := render.Lookup(p.Object, "/spec/paramKind/kind"); ok {
 			version, _ := render.Lookup(p.Object, "/spec/paramKind/apiVersion")

@@ -2,10 +2,9 @@ package change
 
 import (
 	"iter"
+	"path"
 	"slices"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
@@ -15,28 +14,31 @@ import (
 // others pass the policies: those that Exempting returns for a change, Gatekeeper's
 // Configs, and policies that mutate. permissions adds those that the authorizer reads.
 // The returned function selects these objects.
-func ExemptingUnreached(s *Side, permissions bool) (exempting []policy.Request, is func(*render.Object) bool) {
-	all := slices.Concat(render.Objects(s.Units), render.Objects(s.Given))
-	parameters := parameterKinds(all)
-	if slices.ContainsFunc(all, func(o *render.Object) bool { return o.GroupVersionKind().Group == "policies.kyverno.io" }) {
-		parameters[schema.GroupKind{Kind: "ConfigMap"}] = true
-	}
+func ExemptingUnreached(s *Side, permissions bool) (exempting []*render.Object, is func(*render.Object) bool) {
+	parameters := parameterKinds(slices.Concat(render.Objects(s.Units), render.Objects(s.Given)))
+	parameters[configMap] = true
 	may := exempts(parameters)
 	is = func(o *render.Object) bool {
-		switch {
-		case !isUnreached(o):
+		if !isUnreached(o) {
 			return false
-		case o.GroupVersionKind().Group == "rbac.authorization.k8s.io":
+		}
+		group := o.GroupVersionKind().Group
+		if group == "rbac.authorization.k8s.io" {
 			return permissions
 		}
-		return may(o) || mutates(o) || o.GroupVersionKind().Group == gatekeeperConfig
+		return may(o) || mutates(o) || group == gatekeeperConfig
 	}
 	for _, o := range slices.Concat(render.Objects(s.Units), render.Objects(s.Anywhere)) {
 		if is(o) {
-			exempting = append(exempting, policy.Request{Operation: policy.Create, Object: o})
+			exempting = append(exempting, o)
 		}
 	}
 	return exempting, is
+}
+
+// Deploys reports whether something deploys one of the side's objects.
+func (s *Side) Deploys() bool {
+	return slices.ContainsFunc(s.Units, func(u *render.Unit) bool { return u.State != render.Unreached && len(u.Objects) > 0 })
 }
 
 func isUnreached(o *render.Object) bool { return o.Unit != nil && o.Unit.State == render.Unreached }
@@ -65,26 +67,54 @@ func mutates(o *render.Object) bool {
 	return false
 }
 
-// Deployed returns the requests about deployed objects that exempting objects, as
-// returned by ExemptingUnreached, may concern.
-func Deployed(reqs, exempting []policy.Request) []policy.Request {
-	named := make(map[string]bool) // the exempting Namespaces
-	for _, x := range exempting {
-		if x.Object.GetKind() == "Namespace" {
-			named[x.Object.GetName()] = true
+// Concerns returns the requests about deployed objects that exempting objects, as returned
+// by ExemptingUnreached, may let pass: those in an exempting Namespace, those with results of
+// an exempted or mutating policy, and all if policies read other exempting objects. read
+// reports whether policies may have read an object; found and passes are the results.
+func Concerns(reqs []policy.Request, exempting []*render.Object, read func(*render.Object) bool, passes *policy.Passes, found ...iter.Seq[*policy.Result]) []policy.Request {
+	reqs = slices.DeleteFunc(slices.Clone(reqs), func(r policy.Request) bool { return r.Object == nil || isUnreached(r.Object) })
+	var all bool
+	namespaces, policies := make(map[string]bool), make(map[string]bool)
+	for _, o := range exempting {
+		switch {
+		case o.GetKind() == "PolicyException":
+			for _, name := range excepted(o) {
+				policies[path.Base(name)] = true
+			}
+		case mutates(o):
+			policies[o.GetName()] = true
+		case o.GroupVersionKind().Group == gatekeeperConfig:
+			all = true
+		case !read(o):
+		case o.GetKind() == "Namespace":
+			namespaces[o.GetName()] = true
+		default:
+			all = true
 		}
 	}
-	only := !slices.ContainsFunc(exempting, func(x policy.Request) bool { return x.Object.GetKind() != "Namespace" })
-	return slices.DeleteFunc(slices.Clone(reqs), func(r policy.Request) bool {
-		o := r.Object
-		return o == nil || isUnreached(o) || only && !named[o.Key().Namespace]
+	touched := make(map[render.Key]bool) // by these policies
+	if !all && len(policies) > 0 {
+		deployed := make(map[render.Key]bool)
+		for i := range reqs {
+			deployed[reqs[i].Object.Key()] = true
+		}
+		for _, list := range append(found, passes.About(func(k *render.Key) bool { return deployed[*k] })) {
+			for r := range list {
+				if policies[path.Base(r.Policy)] {
+					touched[r.Object] = true
+				}
+			}
+		}
+	}
+	return slices.DeleteFunc(reqs, func(r policy.Request) bool {
+		return !all && !namespaces[r.Object.Key().Namespace] && !touched[r.Object.Key()]
 	})
 }
 
-// Unsupported returns an Unknown result for each failed or undecided result, found without
-// the exempting objects of ExemptingUnreached, if found, with them, has no such result of
-// that policy about the object: what nothing deploys decides it.
-func Unsupported(results []policy.Result, exempting []policy.Request, found ...iter.Seq[*policy.Result]) []policy.Result {
+// Unsupported returns an Unknown result for each failed or undecided one of results, found
+// without the exempting objects of ExemptingUnreached, if found, with them, has no such
+// result of that policy about the object: what nothing deploys decides it.
+func Unsupported(results iter.Seq[*policy.Result], exempting []*render.Object, found ...iter.Seq[*policy.Result]) []policy.Result {
 	type verdict struct {
 		engine, policy string
 		object         render.Key
@@ -102,47 +132,50 @@ func Unsupported(results []policy.Result, exempting []policy.Request, found ...i
 			}
 		}
 	}
-	results = slices.DeleteFunc(results, func(r policy.Result) bool {
-		action, is := known[of(&r)]
-		return !counts(&r) || is && action.AtLeast(r.Action)
-	})
-	for i := range results {
-		r := &results[i]
+	var unsupported []policy.Result
+	for r := range results {
+		if action, is := known[of(r)]; counts(r) && !(is && action.AtLeast(r.Action)) {
+			unsupported = append(unsupported, *r)
+		}
+	}
+	unsupported = policy.WithoutRepeats(unsupported)
+	for i := range unsupported {
+		r := &unsupported[i]
 		r.Outcome = policy.Unknown
 		by := supporting(r, exempting)
-		explainExemption(r, by[0], len(by)-1, "passes only because of %s, which nothing found here deploys; otherwise: %s")
+		explainExemption(r, policy.Request{Object: by[0]}, len(by)-1, "passes only because of %s, which nothing found here deploys; otherwise: %s")
 		given := "--with"
-		if slices.ContainsFunc(by, func(x policy.Request) bool { return mutates(x.Object) }) {
+		if slices.ContainsFunc(by, mutates) {
 			given = "--with, or in --policy for a policy"
 		}
 		r.Hint = "if it is on the cluster, name its file in " + given + "; if not, leave it out with --exclude"
 	}
-	return results
+	return unsupported
 }
 
 // supporting returns those of the exempting objects that may be why a result's object
 // passes.
-func supporting(r *policy.Result, exempting []policy.Request) []policy.Request {
-	var named, may []policy.Request
-	for _, x := range exempting {
-		switch o := x.Object; {
+func supporting(r *policy.Result, exempting []*render.Object) []*render.Object {
+	var named, may []*render.Object
+	for _, o := range exempting {
+		switch {
 		case o.GetKind() == "PolicyException":
-			if excepts(o, r.Policy) {
-				named = append(named, x)
+			if slices.Contains(excepted(o), r.Policy) {
+				named = append(named, o)
 			}
 		case o.GetKind() == "Namespace":
 			if o.GetName() != r.Object.Namespace {
 				continue
 			}
 			if strings.Contains(r.Message, "namespace "+o.GetName()) {
-				return []policy.Request{x}
+				return []*render.Object{o}
 			}
-			may = append(may, x)
+			may = append(may, o)
 		case o.GroupVersionKind().Group != gatekeeperConfig || r.Engine == policy.EngineGatekeeper:
-			may = append(may, x)
+			may = append(may, o)
 		}
 	}
-	for _, list := range [][]policy.Request{named, may} {
+	for _, list := range [][]*render.Object{named, may} {
 		if len(list) > 0 {
 			return list
 		}
@@ -150,19 +183,17 @@ func supporting(r *policy.Result, exempting []policy.Request) []policy.Request {
 	return exempting
 }
 
-// excepts reports whether an object is a PolicyException that names a policy.
-func excepts(o *render.Object, policy string) bool {
-	if o.GetKind() != "PolicyException" {
-		return false
-	}
+// excepted returns the policies that a PolicyException names.
+func excepted(o *render.Object) (names []string) {
 	for _, list := range []struct{ pointer, key string }{{"/spec/exceptions", "policyName"}, {"/spec/policyRefs", "name"}} {
 		value, _ := render.Lookup(o.Object, list.pointer)
 		entries, _ := value.([]any)
 		for _, e := range entries {
-			if entry, _ := e.(map[string]any); entry[list.key] == policy {
-				return true
+			entry, _ := e.(map[string]any)
+			if name, ok := entry[list.key].(string); ok {
+				names = append(names, name)
 			}
 		}
 	}
-	return false
+	return names
 }

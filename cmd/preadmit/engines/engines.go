@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy"
@@ -34,9 +36,10 @@ type Set struct {
 	Cluster *policy.Cluster // the cluster that the engines see
 	Results []policy.Result // compile errors
 	Notes   []string
-	Unknown []ClusterKind // kinds without a schema
-	Implied bool          // the default pack is used because there are no policies
-	Said    []policy.Rule // rules cached from an earlier run; the Set then has no chain
+	Unknown []ClusterKind         // kinds without a schema
+	Implied bool                  // the default pack is used because there are no policies
+	Said    []policy.Rule         // rules cached from an earlier run; the Set then has no chain
+	Asked   []apischema.GroupKind // kinds that policies looked up in earlier runs, whose results are cached
 
 	together *rego.Engine   // with --combine
 	all      *rego.Combined // together's validator for the objects of this run
@@ -193,11 +196,19 @@ func (b *Set) broken(err error) {
 	b.Results = append(b.Results, policy.Errors(policy.EngineCompile, nil, err)...)
 }
 
+// Release frees the compiled policies. The Set reviews no more requests.
+func (b *Set) Release() { b.Said, b.Chain, b.together, b.all = b.Rules(), policy.Chain{}, nil, nil }
+
+// MayHaveRead reports whether policies may have looked up an object.
+func (b *Set) MayHaveRead(o *render.Object) bool {
+	return b.Cluster.HasShown(o) || slices.Contains(b.Asked, o.GroupVersionKind().GroupKind())
+}
+
 func (b *Set) Rules() []policy.Rule {
 	if b.Said != nil {
 		return slices.Clone(b.Said)
 	}
-	var rules []policy.Rule
+	rules := []policy.Rule{}
 	for _, m := range b.Chain.Mutators {
 		rules = append(rules, m.Rules()...)
 	}

@@ -146,7 +146,7 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	}
 	exempted = append(exempted, impersonated...)
 	ofHead := func() []policy.Request { return slices.Concat(same, written, variants) }
-	undeployed, err := o.unsupported(ctx, in, trusted, s, cached.graphs, ofHead, append(found, policy.Each(exempted))...)
+	undeployed, err := o.unsupported(ctx, in, trusted, s, e.Engines, cached.graphs, ofHead, v.passes, append(found, policy.Each(exempted))...)
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	ofBase := func() []policy.Request {
 		return slices.Concat(same, policy.Reapplying(written, v.written), oldVariants)
 	}
-	undeployed, err = o.unsupported(ctx, b.in, b.in, s, cached.graphs, ofBase, policy.Each(c.Base), v.same.held.Each(kept...))
+	undeployed, err = o.unsupported(ctx, b.in, b.in, s, before, cached.graphs, ofBase, v.passes, policy.Each(c.Base), v.same.held.Each(kept...))
 	if err != nil {
 		return err
 	}

@@ -323,8 +323,8 @@ func (p *part) review(ctx context.Context, c policy.Chain) ([]policy.Result, err
 }
 
 // hold evaluates the requests without cached results and returns the results of all, as
-// p.held has them, but for the passes, which it adds to passes. No two groups may have
-// units of one identity.
+// p.held has them, but for the passes, which it adds to passes unless that is nil. No two groups may
+// have units of one identity.
 func (p *part) hold(ctx context.Context, c policy.Chain, passes *policy.Passes) ([]policy.CompactResults, error) {
 	fresh := new(policy.Passes)
 	c.Passes = fresh
@@ -332,7 +332,10 @@ func (p *part) hold(ctx context.Context, c policy.Chain, passes *policy.Passes) 
 	if err != nil {
 		return nil, err
 	}
-	passed := fresh.By(func(k render.Key) string { return k.Unit })
+	var passed map[string]*policy.Passes
+	if passes != nil {
+		passed = fresh.By(func(k render.Key) string { return k.Unit })
+	}
 	for _, g := range p.groups {
 		if g.known {
 			parts = append(parts, g.results)

@@ -73,8 +73,11 @@ func Run(ctx context.Context, o *Options, in *load.Input, args []string, stdin i
 			if err := j.all(ctx, o, in, s); err != nil {
 				return err
 			}
+			if j.held != nil { // the results are for a report, and nobody asks for explanations
+				j.Engines.Release()
+			}
 			all := func() []policy.Request { return j.shard.requests(s.By(allRequests(in.Head))) }
-			unsupported, err := o.unsupported(ctx, in, in, s, []*cache.Graph{in.Graph}, all, policy.Each(j.Results), j.held.All())
+			unsupported, err := o.unsupported(ctx, in, in, s, j.Engines, []*cache.Graph{in.Graph}, all, j.passes, policy.Each(j.Results), j.held.All())
 			j.Results = append(j.Results, unsupported...)
 			return err
 		})

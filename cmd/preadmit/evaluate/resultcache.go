@@ -99,7 +99,7 @@ func (e *Evaluation) makeEngines(in, trusted *load.Input, s engines.Options, kno
 	if e.Engines, err = engines.New(in, trusted, s); err != nil || known == nil {
 		return err
 	}
-	e.Engines.Results, e.Engines.Notes, e.Engines.Unknown, e.Engines.Said = known.Results, known.Notes, known.Unknown, known.Said
+	e.Engines.Results, e.Engines.Notes, e.Engines.Unknown, e.Engines.Said, e.Engines.Asked = known.Results, known.Notes, known.Unknown, known.Said, known.Asked
 	return nil
 }
 
@@ -459,7 +459,7 @@ func (r *resultCache) engines() *engines.Set {
 	if d.Plain(&e); d.End() != nil {
 		return nil
 	}
-	return &engines.Set{Results: e.Results, Notes: e.Notes, Unknown: e.Unknown, Implied: e.Implied, Said: append([]policy.Rule{}, e.Rules...)}
+	return &engines.Set{Results: e.Results, Notes: e.Notes, Unknown: e.Unknown, Implied: e.Implied, Asked: r.around.Kinds, Said: append([]policy.Rule{}, e.Rules...)}
 }
 
 // keep registers the new results to be stored after the report is written.

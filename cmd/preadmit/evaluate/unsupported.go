@@ -14,15 +14,19 @@ import (
 )
 
 // unsupported returns results about deployed objects that pass only because of an object that
-// nothing deploys, such as an exempting label of a Namespace. It evaluates their requests without
-// such objects. found are the results with them. The old objects of requests are as written, and
-// graphs know the units of their objects.
-func (o *Options) unsupported(ctx context.Context, in, trusted *load.Input, s engines.Options, graphs []*cache.Graph, requests func() []policy.Request, found ...iter.Seq[*policy.Result]) ([]policy.Result, error) {
-	exempting, is := change.ExemptingUnreached(in.Side(), s.Authorizer == "rbac")
+// nothing deploys, such as an exempting label of its Namespace. It evaluates their requests without
+// such objects. found and passes are the results with them, by the engines with. The old objects of
+// requests are as written, and graphs know the units of their objects.
+func (o *Options) unsupported(ctx context.Context, in, trusted *load.Input, s engines.Options, with *engines.Set, graphs []*cache.Graph, requests func() []policy.Request, passes *policy.Passes, found ...iter.Seq[*policy.Result]) ([]policy.Result, error) {
+	side := in.Side()
+	if !side.Deploys() {
+		return nil, nil
+	}
+	exempting, is := change.ExemptingUnreached(side, s.Authorizer == "rbac")
 	if len(exempting) == 0 {
 		return nil, nil
 	}
-	reqs := change.Deployed(requests(), exempting)
+	reqs := change.Concerns(requests(), exempting, with.MayHaveRead, passes, found...)
 	if len(reqs) == 0 {
 		return nil, nil
 	}
@@ -48,9 +52,9 @@ func (o *Options) unsupported(ctx context.Context, in, trusted *load.Input, s en
 		o.Watch.Expect(supervise.EvaluateTask, left)
 		chain = set.Chain
 	}
-	results, err := p.review(ctx, chain)
+	results, err := p.hold(ctx, chain, nil)
 	if err != nil {
 		return nil, err
 	}
-	return change.Unsupported(policy.WithoutRepeats(results), exempting, found...), nil
+	return change.Unsupported(p.held.Each(results...), exempting, found...), nil
 }
