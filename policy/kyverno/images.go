@@ -4,12 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
+	"github.com/preadmit/preadmit/policy/internal/image"
 	"github.com/preadmit/preadmit/policy/internal/jmespath"
 	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 	"github.com/preadmit/preadmit/render"
@@ -132,18 +131,18 @@ func (i *imageFinder) take(v any, at string, x kyvernodoc.ImageExtractor) error 
 	if strings.TrimSpace(text) == "" {
 		return nil // Kyverno skips empty strings
 	}
-	image, err := parseImage(text)
+	parts, err := parseImage(text)
 	if err != nil {
 		return err
 	}
-	image["jsonPointer"] = at + render.Pointer(x.Value)
-	i.put(at, holder, x, image)
+	parts["jsonPointer"] = at + render.Pointer(x.Value)
+	i.put(at, holder, x, parts)
 	return nil
 }
 
 // put adds an image to its group, under the value of its key or else under its
 // path.
-func (i *imageFinder) put(at string, holder map[string]any, x kyvernodoc.ImageExtractor, image map[string]any) {
+func (i *imageFinder) put(at string, holder map[string]any, x kyvernodoc.ImageExtractor, parts map[string]any) {
 	name, ok := holder[x.Key].(string)
 	if !ok || x.Key == "" {
 		name = at + render.Pointer(x.Value)
@@ -154,60 +153,24 @@ func (i *imageFinder) put(at string, holder map[string]any, x kyvernodoc.ImageEx
 		in = map[string]any{}
 		i.groups[group] = in
 	}
-	in[name] = image
+	in[name] = parts
 }
 
-const defaultRegistry = "docker.io"
-
-var (
-	imagePath = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*$`)
-	})
-	imageTag    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\w[\w.-]{0,127}$`) })
-	imageDigest = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}$`)
-	})
-	imageHost = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*|\[[0-9a-fA-F:]+\])(?::[0-9]+)?$`)
-	})
-)
-
-// parseImage splits an image reference as Kyverno does: the default registry is
-// docker.io, and the default tag is latest if there is no digest either. It
-// adds no library/.
-func parseImage(image string) (map[string]any, error) {
-	bad := fmt.Errorf("bad image: %s, invalid reference format", image)
-	rest, digest, hasDigest := strings.Cut(withRegistry(image), "@")
-	registry, path, _ := strings.Cut(rest, "/")
-	tag := ""
-	if i := strings.LastIndexByte(path, ':'); i >= 0 {
-		path, tag = path[:i], path[i+1:]
-		if !imageTag().MatchString(tag) {
-			return nil, bad
-		}
+// parseImage returns the parts of an image reference as the variable images has them.
+func parseImage(text string) (map[string]any, error) {
+	r, err := image.Parse(text)
+	if err != nil {
+		return nil, err
 	}
-	if !imageHost().MatchString(registry) || !imagePath().MatchString(path) || hasDigest && !imageDigest().MatchString(digest) {
-		return nil, bad
+	m := map[string]any{
+		"registry": r.Registry, "path": r.Path, "name": r.Name,
+		"reference": r.String(), "referenceWithTag": r.Registry + "/" + r.Path + ":" + r.Tag,
 	}
-	if tag == "" && digest == "" {
-		tag = "latest"
+	if r.Tag != "" {
+		m["tag"] = r.Tag
 	}
-	m := map[string]any{"registry": registry, "path": path, "name": path[strings.LastIndexByte(path, '/')+1:]}
-	base := registry + "/" + path
-	m["reference"], m["referenceWithTag"] = base+":"+tag, base+":"+tag
-	if tag != "" {
-		m["tag"] = tag
-	}
-	if digest != "" {
-		m["digest"], m["reference"] = digest, base+"@"+digest
+	if r.Digest != "" {
+		m["digest"] = r.Digest
 	}
 	return m, nil
-}
-
-func withRegistry(image string) string {
-	host, _, found := strings.Cut(image, "/")
-	if !found || !strings.ContainsAny(host, ".:") && host != "localhost" && strings.ToLower(host) == host {
-		return defaultRegistry + "/" + image
-	}
-	return image
 }

@@ -89,18 +89,19 @@ func TestImages(t *testing.T) {
 	t.Parallel()
 	digest := "sha256:" + strings.Repeat("a", 64)
 	for image, want := range map[string]map[string]any{
-		"nginx":                  {"registry": "docker.io", "path": "nginx", "name": "nginx", "tag": "latest", "reference": "docker.io/nginx:latest", "referenceWithTag": "docker.io/nginx:latest"},
-		"ghcr.io/a/b:1":          {"registry": "ghcr.io", "path": "a/b", "name": "b", "tag": "1", "reference": "ghcr.io/a/b:1", "referenceWithTag": "ghcr.io/a/b:1"},
-		"localhost:5000/b:1":     {"registry": "localhost:5000", "path": "b", "name": "b", "tag": "1", "reference": "localhost:5000/b:1", "referenceWithTag": "localhost:5000/b:1"},
-		"a/b:1@" + digest:        {"registry": "docker.io", "path": "a/b", "name": "b", "tag": "1", "digest": digest, "reference": "docker.io/a/b@" + digest, "referenceWithTag": "docker.io/a/b:1"},
-		"Registry/b":             {"registry": "Registry", "path": "b", "name": "b", "tag": "latest", "reference": "Registry/b:latest", "referenceWithTag": "Registry/b:latest"},
-		"ghcr.io/A/b":            nil,
-		"":                       nil,
-		"a:b:c":                  nil,
-		"a@sha256:1":             nil,
-		"ghcr.io/a/b:" + "ta g":  nil,
-		"ghcr.io//b":             nil,
-		"{{ request.object.x }}": nil,
+		"nginx":                            {"registry": "docker.io", "path": "nginx", "name": "nginx", "tag": "latest", "reference": "docker.io/nginx:latest", "referenceWithTag": "docker.io/nginx:latest"},
+		"ghcr.io/a/b:1":                    {"registry": "ghcr.io", "path": "a/b", "name": "b", "tag": "1", "reference": "ghcr.io/a/b:1", "referenceWithTag": "ghcr.io/a/b:1"},
+		"localhost:5000/b:1":               {"registry": "localhost:5000", "path": "b", "name": "b", "tag": "1", "reference": "localhost:5000/b:1", "referenceWithTag": "localhost:5000/b:1"},
+		"a/b:1@" + digest:                  {"registry": "docker.io", "path": "a/b", "name": "b", "tag": "1", "digest": digest, "reference": "docker.io/a/b@" + digest, "referenceWithTag": "docker.io/a/b:1"},
+		"Registry/b":                       {"registry": "Registry", "path": "b", "name": "b", "tag": "latest", "reference": "Registry/b:latest", "referenceWithTag": "Registry/b:latest"},
+		"ghcr.io/A/b":                      nil,
+		"":                                 nil,
+		"a:b:c":                            nil,
+		"a@sha256:1":                       nil,
+		"a@md5:" + strings.Repeat("0", 32): nil,
+		"ghcr.io/a/b:" + "ta g":            nil,
+		"ghcr.io//b":                       nil,
+		"{{ request.object.x }}":           nil,
 	} {
 		got, err := parseImage(image)
 		if diff := cmp.Diff(want, got); diff != "" || (err == nil) != (want != nil) {

@@ -3,7 +3,6 @@ package kyvernocel
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	celgo "github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
@@ -13,6 +12,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/policy/internal/kyvernolib"
+	"github.com/preadmit/preadmit/policy/internal/pattern"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -170,7 +170,7 @@ func (r *run) concerns(image string) (bool, *cel.Expression, error) {
 	for i, m := range r.c.spec.MatchImageReferences {
 		e := r.c.references[i]
 		if e == nil {
-			if glob(m.Glob, image) {
+			if pattern.Wildcard(m.Glob, image) {
 				return true, nil, nil
 			}
 			continue
@@ -198,27 +198,6 @@ func imagesByList(images []namedImage, extractors []*cel.Expression) ref.Val {
 		lists[image.list] = append(lists[image.list].([]any), image.name)
 	}
 	return kyvernolib.Frozen(lists)
-}
-
-// glob matches a text with * for anything and ? for one character.
-func glob(pattern, text string) bool {
-	p, t, star, from := 0, 0, -1, 0
-	for t < len(text) {
-		switch {
-		case p < len(pattern) && pattern[p] == '*':
-			star, from = p, t
-			p++
-		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == text[t]):
-			p++
-			t++
-		case star >= 0: // the star matches one more byte
-			from++
-			p, t = star+1, from
-		default:
-			return false
-		}
-	}
-	return strings.Trim(pattern[p:], "*") == ""
 }
 
 // signatureFunctions returns the functions of ImageValidatingPolicies. Their

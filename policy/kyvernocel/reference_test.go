@@ -28,31 +28,6 @@ func FuzzPlaceholder(f *testing.F) {
 	})
 }
 
-// FuzzGlob holds our glob against one that tries everything.
-func FuzzGlob(f *testing.F) {
-	f.Add("a*b?", "axxbc")
-	f.Add("**", "")
-	f.Fuzz(func(t *testing.T, pattern, text string) {
-		if len(pattern) > 12 || len(text) > 12 {
-			return
-		}
-		if got, want := glob(pattern, text), slowGlob(pattern, text); got != want {
-			t.Errorf("%q on %q: %v", pattern, text, got)
-		}
-	})
-}
-
-func slowGlob(pattern, text string) bool {
-	switch {
-	case pattern == "":
-		return text == ""
-	case pattern[0] == '*':
-		return slowGlob(pattern[1:], text) || text != "" && slowGlob(pattern, text[1:])
-	default:
-		return text != "" && (pattern[0] == '?' || pattern[0] == text[0]) && slowGlob(pattern[1:], text[1:])
-	}
-}
-
 // TestCertificates holds what x509.decode tells.
 func TestCertificates(t *testing.T) {
 	t.Parallel()

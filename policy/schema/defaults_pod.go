@@ -2,10 +2,14 @@ package schema
 
 import (
 	"maps"
+	"regexp"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	podresources "k8s.io/component-helpers/resource"
+
+	"github.com/preadmit/preadmit/policy/internal/image"
 )
 
 // First releases in which the feature gates of some defaults are on.
@@ -57,8 +61,23 @@ func container(c *corev1.Container) {
 	fill(&c.TerminationMessagePolicy, corev1.TerminationMessageReadFile)
 }
 
-func pullPolicy(image string) corev1.PullPolicy {
-	if latest(image) {
+// imageID matches an image that is named by its ID alone, which has no tag.
+var imageID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-f0-9]{64}$`) })
+
+// pullPolicy returns Always for an image with the tag latest, or with neither a tag nor
+// a digest.
+func pullPolicy(name string) corev1.PullPolicy {
+	if imageID().MatchString(name) {
+		return corev1.PullIfNotPresent
+	}
+	official, ok := strings.CutPrefix(name, "index.docker.io/")
+	if !ok {
+		official = strings.TrimPrefix(name, "docker.io/")
+	}
+	if !strings.Contains(official, "/") {
+		name = "library/" + official // which counts for the length
+	}
+	if r, err := image.Parse(name); err == nil && r.Tag == "latest" {
 		return corev1.PullAlways
 	}
 	return corev1.PullIfNotPresent

@@ -7,6 +7,7 @@ import (
 
 	"github.com/blang/semver/v4"
 
+	"github.com/preadmit/preadmit/policy/internal/image"
 	"github.com/preadmit/preadmit/policy/internal/pattern"
 )
 
@@ -144,4 +145,12 @@ func semverCompare(s *search, a []val) (val, error) {
 		return val{}, plain("semver_compare", err)
 	}
 	return val{v: within(version)}, nil
+}
+
+func imageNormalize(s *search, a []val) (val, error) {
+	r, err := image.Parse(a[0].v.(string))
+	if err != nil {
+		return val{}, errorf("image_normalize", "%s", err)
+	}
+	return s.newText(r.String())
 }

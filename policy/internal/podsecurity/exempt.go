@@ -106,11 +106,7 @@ func (e *Exclude) covers(f FieldError) bool {
 	if len(e.Values) == 0 {
 		return true
 	}
-	return !slices.ContainsFunc(badValues(f.BadValue), func(v string) bool { return !matchesAny(e.Values, v) })
-}
-
-func matchesAny(patterns []string, text string) bool {
-	return slices.ContainsFunc(patterns, func(p string) bool { return pattern.Wildcard(p, text) })
+	return !slices.ContainsFunc(badValues(f.BadValue), func(v string) bool { return !pattern.AnyWildcard(e.Values, v) })
 }
 
 func badValues(v any) []string {
@@ -139,17 +135,17 @@ func (e *Exclude) probe(pod *Pod) *Pod {
 	}
 	var shown Pod
 	for _, c := range pod.Spec.InitContainers {
-		if matchesAny(e.Images, c.Image) {
+		if pattern.AnyWildcard(e.Images, c.Image) {
 			shown.Spec.InitContainers = append(shown.Spec.InitContainers, c)
 		}
 	}
 	for _, c := range pod.Spec.Containers {
-		if matchesAny(e.Images, c.Image) {
+		if pattern.AnyWildcard(e.Images, c.Image) {
 			shown.Spec.Containers = append(shown.Spec.Containers, c)
 		}
 	}
 	for _, c := range pod.Spec.EphemeralContainers {
-		if matchesAny(e.Images, c.Image) {
+		if pattern.AnyWildcard(e.Images, c.Image) {
 			shown.Spec.EphemeralContainers = append(shown.Spec.EphemeralContainers, c)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/preadmit/preadmit/policy/internal/pattern"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -50,7 +51,7 @@ func ImageKey(excludes []Exclude, images []string) string {
 			continue
 		}
 		for _, image := range images {
-			if matchesAny(excludes[i].Images, image) {
+			if pattern.AnyWildcard(excludes[i].Images, image) {
 				b = append(b, '+')
 			} else {
 				b = append(b, '-')

@@ -1,16 +1,20 @@
-package jmespath
+// Package image parses references of container images by the grammar of
+// github.com/distribution/reference, which API servers and Kyverno use.
+package image
 
 import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
+
+	"github.com/preadmit/preadmit/render"
 )
 
-// DefaultRegistry is the registry that Kyverno adds to an image without one.
-const DefaultRegistry = "docker.io"
+const defaultRegistry = "docker.io"
 
-// An Image is a container image's reference, in parts.
-type Image struct {
+// A Reference is a container image's reference, in parts.
+type Reference struct {
 	Registry string // docker.io
 	Path     string // bitnami/nginx
 	Name     string // nginx
@@ -19,14 +23,13 @@ type Image struct {
 }
 
 // String returns the canonical reference, by the digest if there is one.
-func (i Image) String() string {
-	if i.Digest != "" {
-		return i.Registry + "/" + i.Path + "@" + i.Digest
+func (r Reference) String() string {
+	if r.Digest != "" {
+		return r.Registry + "/" + r.Path + "@" + r.Digest
 	}
-	return i.Registry + "/" + i.Path + ":" + i.Tag
+	return r.Registry + "/" + r.Path + ":" + r.Tag
 }
 
-// References are parsed by the grammar of github.com/distribution/reference.
 const (
 	domainPart = `(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])`
 	domainRule = `(?:` + domainPart + `(?:\.` + domainPart + `)*|\[(?:[a-fA-F0-9:]+)\])(?::[0-9]+)?`
@@ -35,25 +38,27 @@ const (
 	digestRule = `[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}`
 )
 
-var imageRule = regexp.MustCompile(`^(?:(` + domainRule + `)/)?(` + pathRule + `)(?::(\w[\w.-]{0,127}))?(?:@(` + digestRule + `))?$`)
+var rule = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:(` + domainRule + `)/)?(` + pathRule + `)(?::(\w[\w.-]{0,127}))?(?:@(` + digestRule + `))?$`)
+})
 
-// ParseImage parses the image of a container. The error is worded as Kyverno's.
-func ParseImage(image string) (Image, error) {
+// Parse parses the image of a container. The error is worded as Kyverno's.
+func Parse(image string) (Reference, error) {
 	full := image
 	if !namesRegistry(image) {
-		full = DefaultRegistry + "/" + image
+		full = defaultRegistry + "/" + image
 	}
-	parts, problem := splitImage(full)
+	parts, problem := split(full)
 	if problem != "" {
-		return Image{}, fmt.Errorf("bad image: %s, defaultRegistry: %s, enableDefaultRegistryMutation: true: %s",
-			clip(full, 256), DefaultRegistry, problem)
+		return Reference{}, fmt.Errorf("bad image: %s, defaultRegistry: %s, enableDefaultRegistryMutation: true: %s",
+			render.Cut(full, 256), defaultRegistry, problem)
 	}
-	i := Image{Registry: parts[1], Path: parts[2], Tag: parts[3], Digest: parts[4]}
-	i.Name = i.Path[strings.LastIndexByte(i.Path, '/')+1:]
-	if i.Tag == "" && i.Digest == "" {
-		i.Tag = "latest"
+	r := Reference{Registry: parts[1], Path: parts[2], Tag: parts[3], Digest: parts[4]}
+	r.Name = r.Path[strings.LastIndexByte(r.Path, '/')+1:]
+	if r.Tag == "" && r.Digest == "" {
+		r.Tag = "latest"
 	}
-	return i, nil
+	return r, nil
 }
 
 // namesRegistry reports whether the part before the first slash is a host.
@@ -62,13 +67,13 @@ func namesRegistry(image string) bool {
 	return found && (strings.ContainsAny(host, ".:") || host == "localhost" || strings.ToLower(host) != host)
 }
 
-func splitImage(image string) (parts []string, problem string) {
+func split(image string) (parts []string, problem string) {
 	if len(image) > 4096 {
 		return nil, "invalid reference format"
 	}
-	parts = imageRule.FindStringSubmatch(image)
+	parts = rule().FindStringSubmatch(image)
 	switch {
-	case parts == nil && imageRule.MatchString(strings.ToLower(image)):
+	case parts == nil && rule().MatchString(strings.ToLower(image)):
 		return nil, "repository name must be lowercase"
 	case parts == nil:
 		return nil, "invalid reference format"
@@ -94,12 +99,4 @@ func digestProblem(digest string) string {
 		return "invalid checksum digest format"
 	}
 	return ""
-}
-
-func imageNormalize(s *search, a []val) (val, error) {
-	image, err := ParseImage(a[0].v.(string))
-	if err != nil {
-		return val{}, errorf("image_normalize", "%s", err)
-	}
-	return s.newText(image.String())
 }
