@@ -15,8 +15,11 @@ import (
 // Configs, and policies that mutate. permissions adds those that the authorizer reads.
 // The returned function selects these objects.
 func ExemptingUnreached(s *Side, permissions bool) (exempting []*render.Object, is func(*render.Object) bool) {
-	parameters := parameterKinds(slices.Concat(render.Objects(s.Units), render.Objects(s.Given)))
-	parameters[configMap] = true
+	all := slices.Concat(render.Objects(s.Units), render.Objects(s.Given))
+	parameters := parameterKinds(all)
+	if slices.ContainsFunc(all, func(o *render.Object) bool { return o.GroupVersionKind().Group == "policies.kyverno.io" }) {
+		parameters[configMap] = true
+	}
 	may := exempts(parameters)
 	is = func(o *render.Object) bool {
 		if !isUnreached(o) {
