@@ -3,11 +3,13 @@ package helm
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"text/template"
 
 	"helm.sh/helm/v3/pkg/chart"
@@ -24,29 +26,19 @@ import (
 // isHelm4 reports whether the source is rendered as by Helm 4.
 func isHelm4(src render.Source) bool { return params(src).Version != "" }
 
-// asHelm4 changes the chart so that Helm 3 processes its dependencies as Helm 4 does. It returns the
-// values for that.
-func (r *release) asHelm4(user map[string]any) (map[string]any, error) {
+// asHelm4 processes the dependencies of the release's chart as Helm 4 does.
+func (r *release) asHelm4(user map[string]any) error {
 	if v := r.chart.Metadata.APIVersion; v != chart.APIVersionV1 && v != chart.APIVersionV2 {
-		return nil, r.reader.manifestOf(r.chart).errorAt("helm-chart", line(r.reader, r.chart, "apiVersion"), 0,
+		return r.reader.manifestOf(r.chart).errorAt("helm-chart", line(r.reader, r.chart, "apiVersion"), 0,
 			fmt.Errorf("Helm 4 does not support charts with apiVersion %s", sentence(v)))
 	}
 	if err := r.reader.allDocuments(r.chart); err != nil {
-		return nil, err
+		return err
 	}
-	if err := r.reader.ownAliases(r.chart); err != nil {
-		return nil, err
+	if err := r.reader.enable(r.chart, user, ""); err != nil {
+		return err
 	}
-	before := map[*chart.Chart]map[string]any{}
-	dropNulls(r.chart, user, before)
-	values, err := chartutil.CoalesceValues(r.chart, user)
-	for c, was := range before {
-		c.Values = was // importing values heeds their nulls
-	}
-	if err != nil {
-		return user, nil // which is reported later
-	}
-	return chartutil.MergeTables(render.Copy(user).(map[string]any), values), nil
+	return r.reader.importValues(r.chart)
 }
 
 // allDocuments merges the documents of the charts' values.yaml. Helm 3 reads the first one.
@@ -88,79 +80,173 @@ func decodeDocuments(data []byte) (values map[string]any, line int, err error) {
 	}
 }
 
-// ownAliases gives each alias of a dependency a copy of the chart and of the charts below it. In
-// Helm 3 aliases of one chart share these, so that only the last one's templates are rendered.
-func (r *reader) ownAliases(c *chart.Chart) error {
-	if c.Metadata.Dependencies == nil {
+// enable removes the disabled dependencies of a chart and of the charts below it. Unlike Helm 3 it
+// copies the charts below an aliased one, and renames dependencies on one level after the other.
+// path is the chart's path in the values, which are the release's.
+func (r *reader) enable(c *chart.Chart, values map[string]any, path string) error {
+	deps := c.Metadata.Dependencies
+	if deps == nil {
 		return nil // Helm does not process what is below
 	}
-	var subs []*chart.Chart
-	for _, sub := range c.Dependencies() {
-		name, listed, kept := sub.Name(), false, false
-		for _, dep := range c.Metadata.Dependencies {
-			if dep.Name != name || !chartutil.IsCompatibleRange(dep.Version, sub.Metadata.Version) {
-				continue
-			}
-			listed = true
-			if dep.Alias == "" {
-				kept = true
-				continue
-			}
-			dep.Name = dep.Alias
-			own, ok := r.copied(sub, dep.Alias)
+	subs := slices.DeleteFunc(slices.Clone(c.Dependencies()), func(sub *chart.Chart) bool {
+		return slices.ContainsFunc(deps, func(dep *chart.Dependency) bool { return fits(sub, dep) })
+	})
+	for _, dep := range deps {
+		if i := slices.IndexFunc(c.Dependencies(), func(sub *chart.Chart) bool { return fits(sub, dep) }); i >= 0 {
+			sub, ok := r.copied(c.Dependencies()[i], cmp.Or(dep.Alias, dep.Name), dep.Alias != "")
 			if !ok {
 				return r.manifestOf(c).errorAt("helm-chart", line(r, c, "dependencies"), 0,
 					fmt.Errorf("with a copy for each alias, the chart and its dependencies have more than %d files", maxEntries))
 			}
-			subs = append(subs, own)
-		}
-		if kept || !listed {
 			subs = append(subs, sub)
+		}
+		dep.Name = cmp.Or(dep.Alias, dep.Name)
+	}
+	c.SetDependencies(subs...)
+	values, err := coalesced(c, values)
+	if err != nil {
+		return r.unfit(c)
+	}
+	checked := copies(deps, func(dep *chart.Dependency) {
+		dep.ImportValues = nil
+		conditions := strings.Split(strings.TrimSpace(dep.Condition), ",")
+		for i, condition := range conditions {
+			if condition != "" {
+				conditions[i] = path + condition
+			}
+		}
+		dep.Condition = strings.Join(conditions, ",")
+	})
+	if _, err := processed(values, checked); err != nil {
+		return r.unfit(c)
+	}
+	disabled := map[string]bool{}
+	for i, dep := range deps {
+		dep.Enabled = checked[i].Enabled
+		disabled[dep.Name] = disabled[dep.Name] || !dep.Enabled
+	}
+	subs = slices.DeleteFunc(subs, func(sub *chart.Chart) bool { return disabled[sub.Name()] })
+	for _, sub := range subs {
+		if err := r.enable(sub, values, path+sub.Name()+"."); err != nil {
+			return err
+		}
+	}
+	c.Metadata.Dependencies = nil // stays nil if none is left, and then no values are imported
+	for _, dep := range deps {
+		if !disabled[dep.Name] {
+			c.Metadata.Dependencies = append(c.Metadata.Dependencies, dep)
 		}
 	}
 	c.SetDependencies(subs...)
-	for _, sub := range subs {
-		if err := r.ownAliases(sub); err != nil {
+	return nil
+}
+
+func fits(sub *chart.Chart, dep *chart.Dependency) bool {
+	return sub.Name() == dep.Name && chartutil.IsCompatibleRange(dep.Version, sub.Metadata.Version)
+}
+
+func (r *reader) unfit(c *chart.Chart) error {
+	return r.manifestOf(c).errorAt("helm-values", 0, 0, errors.New("values of the chart and its subcharts don't fit together"))
+}
+
+// importValues adds the values that charts import from the charts below them.
+func (r *reader) importValues(c *chart.Chart) error {
+	for _, sub := range c.Dependencies() {
+		if err := r.importValues(sub); err != nil {
 			return err
 		}
+	}
+	deps := c.Metadata.Dependencies
+	if deps == nil {
+		return nil
+	}
+	values, err := chartutil.MergeValues(c, nil)
+	if err != nil {
+		return r.unfit(c)
+	}
+	importing := copies(deps, func(dep *chart.Dependency) { dep.Condition, dep.Tags = "", nil })
+	if c.Values, err = processed(values, importing); err != nil {
+		return r.unfit(c)
+	}
+	for i, dep := range deps {
+		dep.ImportValues = importing[i].ImportValues
 	}
 	return nil
 }
 
-// copied returns a copy of a chart and of those below it. Without ok they would have too many files.
-func (r *reader) copied(c *chart.Chart, name string) (_ *chart.Chart, ok bool) {
-	if r.entries += len(c.Raw); r.entries > maxEntries {
-		return nil, false
+// processed has Helm 3 process dependencies whose charts' values are part of the given ones.
+func processed(values map[string]any, deps []*chart.Dependency) (map[string]any, error) {
+	c := &chart.Chart{Metadata: &chart.Metadata{Dependencies: deps}, Values: values}
+	err := chartutil.ProcessDependenciesWithMerge(c, nil)
+	return c.Values, err
+}
+
+func copies(deps []*chart.Dependency, change func(*chart.Dependency)) (all []*chart.Dependency) {
+	for _, dep := range deps {
+		own := *dep
+		change(&own)
+		all = append(all, &own)
+	}
+	return all
+}
+
+// coalesced returns the values of a chart and those below it over their defaults, without the nulls
+// that Helm 4 ignores.
+func coalesced(c *chart.Chart, values map[string]any) (map[string]any, error) {
+	before := map[*chart.Chart]map[string]any{}
+	dropNulls(c, values, before)
+	defer func() {
+		for c, was := range before {
+			c.Values = was // importing values heeds their nulls
+		}
+	}()
+	return chartutil.CoalesceValues(c, values)
+}
+
+// copied returns a copy of a chart for a dependency. As in Helm 4, copies share what is two levels
+// below, until that is copied for dependencies there. Without ok there are too many files.
+func (r *reader) copied(c *chart.Chart, name string, aliased bool) (_ *chart.Chart, ok bool) {
+	if aliased {
+		r.entries += fileCount(c)
 	}
 	out, metadata := *c, *c.Metadata
 	metadata.Name = name
-	metadata.Dependencies = nil
-	for _, dep := range c.Metadata.Dependencies {
-		own := *dep
-		metadata.Dependencies = append(metadata.Dependencies, &own)
+	metadata.Dependencies = copies(c.Metadata.Dependencies, func(*chart.Dependency) {})
+	for i, dep := range metadata.Dependencies {
 		for _, m := range r.missing {
-			if m.dep == dep {
-				r.missing = append(r.missing, missingDependency{&own, m.err})
+			if m.dep == c.Metadata.Dependencies[i] {
+				r.missing = append(r.missing, missingDependency{dep, m.err})
 			}
 		}
+	}
+	if metadata.Dependencies == nil && c.Metadata.Dependencies != nil {
+		metadata.Dependencies = []*chart.Dependency{}
 	}
 	out.Metadata = &metadata
 	out.SetDependencies()
 	for _, sub := range c.Dependencies() {
-		own, ok := r.copied(sub, sub.Name())
-		if !ok {
-			return nil, false
-		}
-		out.AddDependency(own)
+		own := *sub
+		out.AddDependency(&own)
 	}
-	return &out, true
+	return &out, r.entries <= maxEntries
+}
+
+// fileCount counts the files of a chart and of those below it.
+func fileCount(c *chart.Chart) int {
+	n := len(c.Raw)
+	for _, sub := range c.Dependencies() {
+		n += fileCount(sub)
+	}
+	return n
 }
 
 // dropNulls removes the nulls from the default values of a chart and its subcharts that Helm 4
 // ignores. given are the values that replace the chart's own. before gets the values as they were.
 func dropNulls(c *chart.Chart, given map[string]any, before map[*chart.Chart]map[string]any) {
-	before[c] = c.Values
-	c.Values, _ = render.Copy(c.Values).(map[string]any)
+	if _, ok := before[c]; !ok {
+		before[c] = c.Values
+	}
+	c.Values, _ = render.Copy(before[c]).(map[string]any)
 	subs := map[string]bool{}
 	for _, sub := range c.Dependencies() {
 		subs[sub.Name()] = true

@@ -50,17 +50,13 @@ func (c *caches) prepare(src render.Source) (*release, error) {
 	}
 	rel.layers = layers
 	rel.warnings = rel.reader.mismatched(rel.chart)
-	enabling := user
 	if isHelm4(src) {
-		if enabling, err = rel.asHelm4(user); err != nil {
+		if err := rel.asHelm4(user); err != nil {
 			return nil, err
 		}
-	}
-	if err := chartutil.ProcessDependenciesWithMerge(rel.chart, enabling); err != nil {
-		return nil, at.errorAt("helm-values", 0, 0, errors.New("values of the chart and its subcharts don't fit together"))
-	}
-	if isHelm4(src) {
 		dropNulls(rel.chart, user, map[*chart.Chart]map[string]any{})
+	} else if err := chartutil.ProcessDependenciesWithMerge(rel.chart, user); err != nil {
+		return nil, rel.reader.unfit(rel.chart)
 	}
 	fatal, warnings := rel.reader.unmet(rel.chart)
 	if len(fatal) > 0 {
