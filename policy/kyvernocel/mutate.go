@@ -77,22 +77,28 @@ func (p *Policy) mutate(r *review) []policy.Step {
 	if v, done := x.beforeMutations(); done {
 		return []policy.Step{{Result: p.result(v)}}
 	}
-	tree := x.objects.Tree
+	// Kyverno hands the object on from mutation to mutation as the patch left it: an empty
+	// map stays, which the API server drops when it decodes the result.
+	tree, held := x.objects.Tree, x.objects.Tree
 	steps := make([]policy.Step, 0, len(c.mutations))
 	for i, e := range c.mutations {
-		after, err := x.mutation(i, as.Kind, tree)
-		if err == nil && after != nil {
-			after, err = x.admit(tree, after)
+		patched, err := x.mutation(i, as.Kind, tree)
+		var after map[string]any
+		if err == nil && patched != nil {
+			after, err = x.admit(held, patched)
 		}
 		if err != nil {
 			return []policy.Step{{Result: p.result(x.broken(e, "", err))}}
 		}
 		v := verdict{rule: e.Rule, origin: e.Origin, outcome: policy.Pass, assumed: x.assumptions(), message: "changes nothing"}
-		if after != nil {
-			v.fields = patch.Differences(tree, after)
-			v.message = "sets " + patch.OrList(v.fields)
-			tree = after
+		if patched != nil {
+			tree = patched
 			x.object = kyvernolib.Frozen(tree)
+		}
+		if after != nil {
+			v.fields = patch.Differences(held, after)
+			v.message = "sets " + patch.OrList(v.fields)
+			held = after
 		}
 		steps = append(steps, policy.Step{Result: p.result(v), Admitted: after})
 	}
