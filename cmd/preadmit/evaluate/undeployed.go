@@ -30,7 +30,7 @@ func (b *base) undeployed(head *load.Input, reqs []policy.Request) []policy.Resu
 			_, err := fs.Stat(b.in.Tree, file)
 			return err != nil
 		},
-		Unreadable: head.Unreadable(b.Repo),
+		Unreadable: head.Unreadable(b.Repo, b.in.Tree),
 	}
 	return slices.Concat(u.Results(reqs), u.HeldNoMore(reqs), units)
 }

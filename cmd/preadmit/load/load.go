@@ -353,8 +353,9 @@ func (in *Input) Unread() []string {
 
 // Unreadable returns a function that says why the objects in a file can't be known:
 // the file is not YAML, for example encrypted, or it belongs to a submodule that is
-// not checked out.
-func (in *Input) Unreadable(repo *git.Repository) func(file string) string {
+// not checked out. A file that is no YAML at base either, such as a chart's template,
+// hides nothing.
+func (in *Input) Unreadable(repo *git.Repository, base fs.FS) func(file string) string {
 	absent := repo.AbsentModules(in.Tree)
 	left, _ := repo.LeftOut(in.Tree) // the error is reported during evaluation
 	return func(file string) string {
@@ -366,7 +367,7 @@ func (in *Input) Unreadable(repo *git.Repository) func(file string) string {
 				return "in the submodule " + module + " now, which is not checked out"
 			}
 		}
-		if render.Unreadable(in.Tree, file) {
+		if render.Unreadable(in.Tree, file) && !render.Unreadable(base, file) {
 			return "no YAML that can be read now, such as a file that is encrypted or binary"
 		}
 		return ""
