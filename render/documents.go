@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // A DocumentState reports whether a Kubernetes object in a file of the tree is
@@ -355,6 +356,22 @@ func objectIn(src *source, c chunk) (kind string, line int) {
 	}
 	at := doc.Positions.At("/kind")[0]
 	return text(doc.Value.(map[string]any)["kind"]), at.Line
+}
+
+// Headings returns an object with the apiVersion and kind of each document of a file that has
+// both at its left margin, even if the document can't be read. Templates are left out.
+func Headings(data []byte) []*Object {
+	var all []*Object
+	for _, c := range newSource("", data).split() {
+		version, kind := marginKey(c.text, "apiVersion:"), marginKey(c.text, "kind:")
+		if version == "" || kind == "" || templateMark.Match(c.text) {
+			continue
+		}
+		all = append(all, &Object{Unstructured: &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": strings.Trim(version, `"'`), "kind": strings.Trim(kind, `"'`),
+		}}})
+	}
+	return all
 }
 
 // read sets the state of a document that units read. It returns false if none

@@ -369,7 +369,7 @@ func (d *deployer) follow(ctx context.Context) error {
 	}
 	d.in.Found = append(d.in.Found, policy.Errors(policy.EngineRender, nil, d.in.Deployed.Err)...)
 	d.objects = BoundObjects(d.in.Deployed.Units, d.objects, maxObjects) // those at paths are counted already
-	units := d.units()
+	units := d.units(f)
 	if !d.options.Flat {
 		held := heldUnits(units, f)
 		d.objects = BoundObjects(held, d.objects, maxObjects)
@@ -431,7 +431,7 @@ func (d *deployer) given() []*render.Unit {
 
 // units returns all units: those that objects deploy, those that the configuration
 // declares, and those found in the tree that neither includes.
-func (d *deployer) units() []*render.Unit {
+func (d *deployer) units(f render.Follower) []*render.Unit {
 	made := d.in.Deployed.Units
 	all := slices.Clone(made)
 	builders := make(map[string]bool)
@@ -448,7 +448,7 @@ func (d *deployer) units() []*render.Unit {
 		case len(made) == 0:
 		case d.in.Deployed.Reaches(&u.Source):
 			continue
-		case !d.in.Deployed.Roots[u] && !d.in.Deployed.Sources[u] && !builders[u.Path]:
+		case !d.in.Deployed.Roots[u] && !d.in.Deployed.Sources[u] && !builders[u.Path] && !d.mayBeRoot(u, f):
 			if d.options.GitOps == GitOpsOnly {
 				continue
 			}
@@ -460,6 +460,16 @@ func (d *deployer) units() []*render.Unit {
 		return cmp.Or(compareReach(a, b), strings.Compare(a.Identity(), b.Identity()), strings.Compare(a.Kind, b.Kind))
 	})
 	return all
+}
+
+// mayBeRoot reports whether a manifest that can't be read holds objects that f follows, going by the
+// kinds in its text. Nobody knows what it deploys, so its errors count.
+func (d *deployer) mayBeRoot(u *render.Unit, f render.Follower) bool {
+	if u.Kind != (render.Manifests{}).Kind() || len(render.Failures(u.Err)) == 0 {
+		return false
+	}
+	data, err := fs.ReadFile(d.in.Tree, u.Path)
+	return err == nil && slices.ContainsFunc(render.Headings(data), f.Follows)
 }
 
 // compareReach orders deployed units before those that nothing deploys. If objects have the same
