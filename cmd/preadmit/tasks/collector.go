@@ -50,7 +50,7 @@ const (
 	// take a third of its time. It may keep more garbage: four times the memory used beyond
 	// large, up to ample.
 	large = 192 << 20
-	ample = 320 << 20
+	ample = 256 << 20
 
 	// A process may keep some memory that is neither used nor garbage, such as gaps
 	// between objects: apart, and the memory in use divided by between. Memory beyond
