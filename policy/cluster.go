@@ -24,10 +24,10 @@ type Cluster struct {
 	kinds  []schema.GroupKind
 }
 
-// A namesakes holds the objects of a kind that have a name.
+// namesakes are the objects of a kind with one name.
 type namesakes struct {
 	objects []*render.Object
-	asked   atomic.Bool
+	asked   atomic.Bool // whether Named returned them
 }
 
 // NewCluster indexes objects. Of several with one identity the first counts.
@@ -89,7 +89,7 @@ func (c *Cluster) Named(kind schema.GroupKind, name string) []*render.Object {
 	if n == nil {
 		return nil
 	}
-	if !n.asked.Load() { // goroutines share the variable
+	if !n.asked.Load() { // writing it each time would slow down other goroutines
 		n.asked.Store(true)
 	}
 	return n.objects

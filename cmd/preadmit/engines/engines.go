@@ -208,7 +208,7 @@ func (b *Set) Rules() []policy.Rule {
 	if b.Said != nil {
 		return slices.Clone(b.Said)
 	}
-	rules := []policy.Rule{}
+	rules := []policy.Rule{} // not nil, which Said must not be after Release
 	for _, m := range b.Chain.Mutators {
 		rules = append(rules, m.Rules()...)
 	}

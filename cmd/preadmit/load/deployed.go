@@ -462,8 +462,8 @@ func (d *deployer) units(f render.Follower) []*render.Unit {
 	return all
 }
 
-// mayBeRoot reports whether a manifest that can't be read holds objects that f follows, going by the
-// kinds in its text. Nobody knows what it deploys, so its errors count.
+// mayBeRoot reports whether a manifest that can't be read seems to hold objects that f follows,
+// judged by the kinds in its text. What these deploy is unknown, so the errors count.
 func (d *deployer) mayBeRoot(u *render.Unit, f render.Follower) bool {
 	if u.Kind != (render.Manifests{}).Kind() || len(render.Failures(u.Err)) == 0 {
 		return false
