@@ -3,7 +3,7 @@
 //
 // This package contains the command lines, the lists of renderers and resolvers (lists.go), and the
 // writing of output files. main.go lists the commands; each command has a file with its name
-// (check.go, render.go, explain.go, policiescmd.go, packscmd.go, testcmd.go with testwrite.go and
+// (check.go, render.go, explain.go, policiescmd.go, packscmd.go, testcmd.go and
 // mutate.go, graph.go, fetch.go with package download, triage.go, lsp.go). A run uses
 //
 //   - options.go, flags.go, config.go: the flags; package config: the configuration file

@@ -41,7 +41,6 @@ type testOptions struct {
 	tasks.Limits
 	coverageFlags
 	mutationFlags
-	writeFlags
 }
 
 func newTestCommand(code *int) *cobra.Command {
@@ -67,16 +66,6 @@ left out. The tests that evaluate the changed part run again, and should fail. T
 report lists the changes that no test notices. The score is the percentage of changes
 that a test notices, among those that compile and make a difference.
 
-With --write DIR, no suite is run: a test is written for each policy of --policy, or
-among the objects of PATH. It has a few objects of this repository that together pass
-and fail each rule and take each branch. If none does, an object is changed at a field
-that the policy reads. The test is a kyverno-test.yaml for Kyverno's policies and for a
-MutatingAdmissionPolicy, a suite of gator verify for constraints, and a kaptest
-manifest for a ValidatingAdmissionPolicy. Branches that no object takes are listed
-with their lines.
-
-  preadmit test --write tests -p policies apps
-
 Exit codes: 0 every case passed; 1 some did not, or the coverage is below
 --fail-under or the score below --fail-under-score; 2 bad command line, no suite
 found, or one that can't be read.`,
@@ -87,22 +76,14 @@ found, or one that can't be read.`,
 			if f := cmd.Flags(); len(o.mutate) == 0 && o.failUnderScore == 0 && (f.Changed("mutate-time") || f.Changed("mutant-time")) {
 				return errors.New("--mutate-time and --mutant-time belong to --mutate")
 			}
-			if err := o.writeFlags.check(o.output == "text" && len(o.coverage)+len(o.add)+len(o.mutate) == 0 && o.failUnder == 0 && o.failUnderScore == 0); err != nil {
-				return err
-			}
-			c, err := 0, error(nil)
-			if o.write != "" {
-				c, err = runTestWrite(cmd.Context(), &o, args, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
-			} else {
-				c, err = runTest(cmd.Context(), &o, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
-			}
+			c, err := runTest(cmd.Context(), &o, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
 			*code = c
 			return err
 		},
 	}
 	f := cmd.Flags()
 	f.StringVarP(&o.output, "output", "o", "text", "`FORMAT[=FILE]` of the results: text or json")
-	f.StringArrayVarP(&o.policies, "policy", "p", nil, "Rego modules with unit tests, in a file or directory `PATH`, or fetched from oci://REGISTRY/NAME:TAG or a URL by preadmit fetch (repeatable); with --write the policies to test")
+	f.StringArrayVarP(&o.policies, "policy", "p", nil, "Rego modules with unit tests, in a file or directory `PATH`, or fetched from oci://REGISTRY/NAME:TAG or a URL by preadmit fetch (repeatable)")
 	f.StringArrayVar(&o.data, "data", nil, "data of these modules: a YAML or JSON file, or a directory, at `PATH` (repeatable)")
 	f.StringVar(&o.store, "store", "", "read fetched content also from `DIR`, filled by preadmit fetch --store or an OCI image layout")
 	f.BoolVar(&o.strict, "strict", false, "fail cases for which no rule ran")
@@ -111,7 +92,6 @@ found, or one that can't be read.`,
 	addLimitFlags(f, &o.Limits)
 	o.coverageFlags.addFlags(f)
 	o.mutationFlags.addFlags(f)
-	o.writeFlags.addFlags(f)
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "list only cases that did not pass")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "also report why cases passed, and what was assumed")
 	return cmd

@@ -9,8 +9,7 @@
 // case, and such a case never passes.
 //
 // run.go lists the formats; kyverno*.go, gator*.go and kaptest*.go are one each. decode.go
-// and files.go read suites, mutate.go runs tests with changed policies, write*.go write
-// tests.
+// and files.go read suites, mutate.go runs tests with changed policies.
 package policytest
 
 import (
