@@ -78,7 +78,7 @@ func (s *spec) targets() *v1.MatchResources {
 
 // errProxy is the reason why policies about requests of a proxy are not
 // evaluated.
-var errProxy = errors.New("checks requests of a proxy, not objects; preadmit test runs its tests")
+var errProxy = errors.New("checks requests of a proxy, not objects")
 
 func (c *checker) mode() {
 	switch mode := c.policy.spec.Evaluation.Mode; mode {

@@ -48,18 +48,10 @@ type compiled struct {
 	assumed     []string
 }
 
-// compiler compiles policies and exceptions. It is safe for concurrent use.
-type compiler struct {
-	proxies bool // also compile policies about a proxy's requests
-}
-
-// policy reads, checks and compiles a policy. If Kyverno would refuse it, policy
+// readPolicy reads, checks and compiles a policy. If Kyverno would refuse it, readPolicy
 // returns nil and the errors; otherwise the errors are warnings.
-func (c *compiler) policy(o *render.Object) (*Policy, []error) {
+func readPolicy(o *render.Object) (*Policy, []error) {
 	p, errs := read(o)
-	if len(errs) == 1 && errors.Is(errs[0], errProxy) && c.proxies {
-		errs = nil
-	}
 	if p == nil || len(errs) > 0 {
 		return nil, errs
 	}
@@ -117,9 +109,6 @@ func (c *compiled) ready() *compiled {
 	c.once.Do(func() {
 		c.sources()
 		f := flavour{kind: c.policy.Kind, namespaced: c.policy.Namespace != ""}
-		if m := c.spec.Evaluation.Mode; proxies[m] != nil {
-			f.proxy = m
-		}
 		var err error
 		if c.dialect, err = f.dialect(); err == nil {
 			err = c.compile()
@@ -183,14 +172,10 @@ func (c *compiled) named(list string, conditions []v1.MatchCondition) []*cel.Exp
 }
 
 func (c *compiled) validationSources() {
-	want := boolean
-	if p := proxies[c.spec.Evaluation.Mode]; p != nil {
-		want = []*celgo.Type{p.response.celType(), celgo.NullType}
-	}
 	for i, v := range c.spec.Validations {
 		rule := fmt.Sprintf("validations[%d]", i)
 		c.validations = append(c.validations, c.add(cel.Expression{
-			Rule: rule, Pointer: render.Pointer("spec", "validations", i, "expression"), Source: v.Expression, Want: want,
+			Rule: rule, Pointer: render.Pointer("spec", "validations", i, "expression"), Source: v.Expression, Want: boolean,
 		}))
 		c.messages = append(c.messages, nil)
 		if v.MessageExpression != "" {

@@ -226,7 +226,7 @@ func (p *published) load(policies []*render.Object) error {
 		if data, err := os.ReadFile(filepath.Join(p.dir, f)); f != "" && err == nil {
 			var tree map[string]any
 			if yaml.Unmarshal(data, &tree) == nil {
-				p.mocks.Payload = modeJSON
+				p.mocks.JSON = true
 				p.resources = append(p.resources, &render.Object{Unstructured: &unstructured.Unstructured{Object: tree}})
 			}
 		}

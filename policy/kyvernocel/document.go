@@ -132,10 +132,12 @@ type evaluation struct {
 	UseServerSideApply *bool    `json:"useServerSideApply"`
 }
 
-// The evaluation modes that evaluate objects; others evaluate requests of proxies.
+// The evaluation modes. Envoy and HTTP are for requests of a proxy (kyverno-authz), not for objects.
 const (
 	modeKubernetes = "Kubernetes"
 	modeJSON       = "JSON"
+	modeEnvoy      = "Envoy"
+	modeHTTP       = "HTTP"
 )
 
 type targets struct {
@@ -304,13 +306,13 @@ func read(o *render.Object) (*Policy, []error) {
 	c := &checker{policy: p}
 	c.fields()
 	c.check()
-	if len(c.errs) > 0 && !errors.Is(c.errs[0], errProxy) {
+	if len(c.errs) > 0 {
 		return nil, c.errs
 	}
 	p.spec.defaults()
 	p.action = p.spec.action()
 	p.Plain = plain(p)
-	return p, c.errs
+	return p, nil
 }
 
 // defaults sets Kyverno's defaults.

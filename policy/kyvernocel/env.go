@@ -25,7 +25,6 @@ type flavour struct {
 	kind       string // of policies; "" for exceptions
 	namespaced bool   // the policies' lookups are in their own namespace
 	strict     bool   // orValue accepts only optionals, as explanations need
-	proxy      string // the evaluation mode of policies about a proxy's requests
 }
 
 // Limits on the cost of one evaluation, in the API server's units; Kyverno has
@@ -66,9 +65,6 @@ const (
 // options returns the options of Kyverno's environments (pkg/cel/compiler of
 // Kyverno, cel/libs of kyverno/sdk).
 func (f flavour) options() []celgo.EnvOption {
-	if p := proxies[f.proxy]; p != nil {
-		return p.options()
-	}
 	opts := []celgo.EnvOption{
 		celgo.EnableMacroCallTracking(), // for the texts of explanations
 		celgo.EagerlyValidateDeclarations(true), celgo.DefaultUTCTimeZone(true), celgo.CrossTypeNumericComparisons(true),

@@ -44,9 +44,9 @@ type exceptionSpec struct {
 	EvaluationMode  string              `json:"evaluationMode"`
 }
 
-// exception reads and compiles a PolicyException. If Kyverno would refuse it,
-// exception returns nil and the errors.
-func (c *compiler) exception(o *render.Object) (*exception, []error) {
+// readException reads and compiles a PolicyException. If Kyverno would refuse it,
+// readException returns nil and the errors.
+func readException(o *render.Object) (*exception, []error) {
 	var d struct {
 		APIVersion string            `json:"apiVersion"`
 		Kind       string            `json:"kind"`

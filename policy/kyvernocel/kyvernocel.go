@@ -82,13 +82,12 @@ func New(objects []*render.Object, o Options) (*Engine, error) {
 	e.resources = sync.OnceValue(e.resourcesOfCluster)
 	all := make([]*Policy, len(objects))
 	faults := make([][]error, len(objects))
-	k := &compiler{proxies: o.CLI}
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, obj := range objects {
 		if kindOf(obj) != "" {
 			group.Go(func() error {
-				all[i], faults[i] = k.policy(obj)
+				all[i], faults[i] = readPolicy(obj)
 				return nil
 			})
 		}
@@ -97,7 +96,7 @@ func New(objects []*render.Object, o Options) (*Engine, error) {
 	var errs []error
 	for i, obj := range objects {
 		if isException(obj) {
-			x, xs := k.exception(obj)
+			x, xs := readException(obj)
 			if faults[i] = xs; x != nil {
 				e.exceptions = append(e.exceptions, x)
 			}
@@ -177,9 +176,7 @@ type Mocks struct {
 	Global     map[string]any   // GlobalContextEntries, by name or name.projection
 	Targets    []*render.Object // existing objects that MutatingPolicies may change
 
-	// Payload is the evaluation mode of the policies to evaluate, if the
-	// request's object is not a Kubernetes object: JSON, Envoy or HTTP.
-	Payload string
+	JSON bool // the request's object is JSON for policies of evaluation mode JSON, not a Kubernetes object
 }
 
 // An HTTPCall is a mocked answer to http.Get, Post, Put or Patch.

@@ -20,7 +20,7 @@ import (
 // It returns one response for each policy, or for each target of a policy that
 // changes existing objects. A Plain policy that does not match has none. The
 // request must come from a Chain, or have Kind, Resource, Name and Namespace
-// set. It fails if ctx ends, or if the payload is not a request of a proxy.
+// set. It fails if ctx ends.
 func (e *Engine) Respond(ctx context.Context, req *policy.Request, mocks *Mocks) ([]Response, error) {
 	if mocks == nil {
 		mocks = &Mocks{}
@@ -31,22 +31,14 @@ func (e *Engine) Respond(ctx context.Context, req *policy.Request, mocks *Mocks)
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if proxies[mocks.Payload] == nil {
-			all = append(all, p.respond(r)...)
-		} else if p.spec.Evaluation.Mode == mocks.Payload {
-			response, err := p.respondProxy(r)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, response)
-		}
+		all = append(all, p.respond(r)...)
 	}
 	return all, ctx.Err()
 }
 
 func (p *Policy) respond(r *review) []Response {
-	mode, payload := p.spec.Evaluation.Mode, r.mocks.Payload == modeJSON
-	if proxies[mode] != nil || payload && mode != modeJSON && p.Kind != Deleting {
+	mode, payload := p.spec.Evaluation.Mode, r.mocks.JSON
+	if payload && mode != modeJSON && p.Kind != Deleting {
 		return nil
 	}
 	json := mode == modeJSON || payload && r.req.Kind.Empty()

@@ -95,7 +95,6 @@ func (r *run) ResolveName(name string) (any, bool) {
 
 var handles = map[string]*types.Type{
 	"resource": resourceType, "http": httpType, "globalContext": globalType, "image": imageDataType, "generator": generatorType,
-	"json": jsonType, "mcp": mcpType,
 }
 
 // Parent implements cel.Activation.

@@ -176,7 +176,7 @@ func TestErrors(t *testing.T) {
 		{Validating, "  validations: []\n", "policy.yaml:4:1: spec.validations: required"},
 		{Validating, "  failurePolicy: Maybe\n  validations: [{expression: 'true'}]\n", `policy.yaml:6:18: spec.failurePolicy: unsupported value "Maybe"`},
 		{Validating, "  validationActions: [Enforce]\n  validations: [{expression: 'true'}]\n", `policy.yaml:6:23: spec.validationActions[0]: unsupported value "Enforce": must be Audit, Deny or Warn`},
-		{Validating, "  evaluation: {mode: Envoy}\n  validations: [{expression: 'true'}]\n", "policy.yaml:6:22: spec.evaluation.mode Envoy: checks requests of a proxy, not objects; preadmit test runs its tests"},
+		{Validating, "  evaluation: {mode: Envoy}\n  validations: [{expression: 'true'}]\n", "policy.yaml:6:22: spec.evaluation.mode Envoy: checks requests of a proxy, not objects"},
 		{Validating, "  evaluation: {mode: Other}\n  validations: [{expression: 'true'}]\n", "policy.yaml:6:22: spec.evaluation.mode: unsupported value"},
 		{Validating, "  variables: [{name: a, expression: '1'}, {name: a, expression: '2'}]\n  validations: [{expression: 'true'}]\n", `policy.yaml:6:50: spec.variables[1].name: duplicate value "a"`},
 		{Mutating, "  mutations: []\n", "policy.yaml:4:1: spec.mutations: required"},

@@ -45,7 +45,6 @@ type kyvernoPolicy struct {
 type payload struct {
 	file   string
 	object *render.Object
-	mode   string // the evaluation mode that it is for
 }
 
 // maxCases is the most cases of a suite.
@@ -127,9 +126,11 @@ func (k *kyvernoTest) load(f map[string]node) {
 		*list = k.normalise(*list)
 	}
 	k.setup.Resources = k.unique(resources)
-	for _, mode := range []string{"JSON", "HTTP", "Envoy"} {
-		for _, key := range []string{"Payload", "Payloads"} {
-			k.readPayloads(f[strings.ToLower(mode)+key], mode)
+	k.readPayloads(f["jsonPayload"])
+	k.readPayloads(f["jsonPayloads"])
+	for _, key := range []string{"httpPayload", "httpPayloads", "envoyPayload", "envoyPayloads"} {
+		if f[key].value != nil {
+			f[key].fail("%s: requests of a proxy are not evaluated, only objects and jsonPayloads", key)
 		}
 	}
 	if len(k.setup.Resources)+len(k.payloads) == 0 && len(k.errs) == 0 {

@@ -22,7 +22,7 @@ func (k *kyvernoEntry) evaluate(s subject, policies []*kyvernoPolicy) []Case {
 	if s.target {
 		return k.target(c, s, policies)
 	}
-	v := k.t.evaluate(s.object, k.Operation, s.payload)
+	v := k.t.evaluate(s.object, k.Operation, s.json)
 	var outcomes []ruleOutcome
 	silent := true
 	for _, p := range policies {
@@ -151,7 +151,7 @@ func (k *kyvernoEntry) differs(expected []*render.Object, o map[string]any, key 
 func (k *kyvernoTest) changes(s subject, policies []*kyvernoPolicy) bool {
 	for _, o := range k.setup.Resources {
 		for _, p := range policies {
-			for _, one := range k.evaluate(o, "", "").of(p) {
+			for _, one := range k.evaluate(o, "", false).of(p) {
 				for _, r := range one.Rules {
 					if isOf(r.Target, s.object) {
 						return true
@@ -178,7 +178,7 @@ func (k *kyvernoEntry) target(c Case, s subject, policies []*kyvernoPolicy) []Ca
 	var outcomes []ruleOutcome
 	for _, o := range k.t.setup.Resources {
 		for _, p := range policies {
-			for _, one := range k.t.evaluate(o, k.Operation, "").of(p) {
+			for _, one := range k.t.evaluate(o, k.Operation, false).of(p) {
 				for _, r := range one.Rules {
 					if isOf(r.Target, s.object) && (sameRule(k.Rule, r.Rule) || k.byPolicy(policies)) {
 						changed := *one

@@ -35,7 +35,7 @@ func (k *kyvernoTest) check(n node) []Case {
 		if s.target {
 			continue
 		}
-		for _, one := range k.evaluate(s.object, "", s.payload).ones {
+		for _, one := range k.evaluate(s.object, "", s.json).ones {
 			cases = append(cases, k.checked(c, f, m, s, one)...)
 		}
 	}

@@ -33,7 +33,7 @@ const (
 // A KyvernoRequest is one object to evaluate, with the mocks for the policy.
 type KyvernoRequest struct {
 	*policy.Request
-	Payload   string                    // evaluation mode if the object is not a Kubernetes object: JSON, Envoy, HTTP
+	JSON      bool                      // the object is JSON of a jsonPayload, not a Kubernetes object
 	Variables map[string]any            // by dotted name: global values, and values for the policy and the object
 	Rules     map[string]map[string]any // values, by the rule's own name
 	Foreach   map[string]map[string]any // foreachValues, by the rule's own name

@@ -241,9 +241,9 @@ func (k *kyvernoTest) readClusterResources(list node) {
 	}
 }
 
-// readPayloads reads files of JSON, in a list or one alone, for policies of an
-// evaluation mode.
-func (k *kyvernoTest) readPayloads(list node, mode string) {
+// readPayloads reads files of JSON, in a list or one alone, for policies of
+// evaluation mode JSON.
+func (k *kyvernoTest) readPayloads(list node) {
 	items := []node{list}
 	if _, one := list.value.(string); !one {
 		items = list.items()
@@ -265,7 +265,7 @@ func (k *kyvernoTest) readPayloads(list node, mode string) {
 				continue
 			}
 			o := &render.Object{Unstructured: &unstructured.Unstructured{Object: m}, Provenance: docs[i].Positions}
-			k.payloads = append(k.payloads, payload{file: item.text(), object: o, mode: mode})
+			k.payloads = append(k.payloads, payload{file: item.text(), object: o})
 		}
 	}
 }

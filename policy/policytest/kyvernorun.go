@@ -15,7 +15,7 @@ import (
 type verdicts struct {
 	t       *kyvernoTest
 	subject *render.Object
-	payload string // evaluation mode of a payload, or ""
+	json    bool   // the subject is of a jsonPayload
 	given   string // operation of the expected result, or ""
 
 	object *render.Object // as mutations left it
@@ -59,11 +59,11 @@ func (s stage) has(kind string) bool {
 
 // evaluate returns the policies' outcomes for an object and operation. It
 // evaluates them once.
-func (k *kyvernoTest) evaluate(o *render.Object, op, payload string) *verdicts {
+func (k *kyvernoTest) evaluate(o *render.Object, op string, json bool) *verdicts {
 	key := op + "\x00" + fmt.Sprintf("%p", o)
 	v := k.verdicts[key]
 	if v == nil {
-		v = &verdicts{t: k, subject: o, object: o, payload: payload, given: op}
+		v = &verdicts{t: k, subject: o, object: o, json: json, given: op}
 		for _, s := range stages {
 			v.run(s)
 		}
@@ -116,7 +116,7 @@ func (v *verdicts) seen(p *kyvernoPolicy, s stage) *render.Object {
 
 func (v *verdicts) request(p *kyvernoPolicy, o *render.Object) *KyvernoRequest {
 	policyName := p.object.GetName()
-	req := &KyvernoRequest{Payload: v.payload, Variables: v.t.variables(policyName, v.subject.GetName()), Sources: v.t.sources[p]}
+	req := &KyvernoRequest{JSON: v.json, Variables: v.t.variables(policyName, v.subject.GetName()), Sources: v.t.sources[p]}
 	req.Rules, req.Foreach = v.t.rules(policyName)
 	op := operation(v.given, req.Variables)
 	if v.given != "" {

@@ -12,10 +12,10 @@ import (
 
 // A subject is an object that an entry is about.
 type subject struct {
-	object  *render.Object
-	target  bool   // of mutations of existing objects
-	payload string // evaluation mode of a payload, or ""
-	file    string // of a payload
+	object *render.Object
+	target bool   // of mutations of existing objects
+	json   bool   // of a jsonPayload
+	file   string // of JSON
 }
 
 // all returns the objects that an entry may name, targets first as in Kyverno.
@@ -28,7 +28,7 @@ func (k *kyvernoTest) all() []subject {
 			k.subjects = append(k.subjects, subject{object: o})
 		}
 		for _, p := range k.payloads {
-			k.subjects = append(k.subjects, subject{object: p.object, payload: p.mode, file: p.file})
+			k.subjects = append(k.subjects, subject{object: p.object, json: true, file: p.file})
 		}
 		k.byName = make(map[string][]subject, len(k.subjects))
 		for _, s := range k.subjects {
@@ -41,7 +41,7 @@ func (k *kyvernoTest) all() []subject {
 	return k.subjects
 }
 
-// called returns the objects with a name, and payloads of files with that name.
+// called returns the objects with a name, and JSON of files with that name.
 func (k *kyvernoTest) called(name string) []subject {
 	k.all()
 	return k.byName[name]
@@ -138,7 +138,7 @@ func (k *kyvernoEntry) kindIsWrong(subjects []subject) bool {
 	if k.Kind == "" || len(subjects) == 0 {
 		return false
 	}
-	return !slices.ContainsFunc(subjects, func(s subject) bool { return s.object.GetKind() == k.Kind || s.payload != "" })
+	return !slices.ContainsFunc(subjects, func(s subject) bool { return s.object.GetKind() == k.Kind || s.json })
 }
 
 func kindsOf(subjects []subject) string {

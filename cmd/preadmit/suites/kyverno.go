@@ -72,7 +72,7 @@ func (t *rulesTest) Rules() []string {
 // command line has a response even if none of the rules matches, except that it has one for
 // generate rules only if one matches.
 func (t *rulesTest) Evaluate(ctx context.Context, phase policytest.Phase, req *policytest.KyvernoRequest) (policytest.KyvernoVerdict, error) {
-	if !t.phases[phase] || req.Payload != "" {
+	if !t.phases[phase] || req.JSON {
 		return policytest.KyvernoVerdict{Silent: true}, nil
 	}
 	responses, err := t.engine.Respond(ctx, req.Request, t.mocks(req))

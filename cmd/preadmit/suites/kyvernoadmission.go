@@ -88,7 +88,7 @@ func (*validatingTest) Rules() []string { return nil }
 // Evaluate implements policytest.KyvernoPolicy. The first validation that does
 // not hold is the verdict.
 func (v *validatingTest) Evaluate(ctx context.Context, _ policytest.Phase, req *policytest.KyvernoRequest) (policytest.KyvernoVerdict, error) {
-	if req.Payload != "" {
+	if req.JSON {
 		return policytest.KyvernoVerdict{Silent: true}, nil
 	}
 	results, err := v.engine.Validate(ctx, created(req.Request))
@@ -125,7 +125,7 @@ func (*mutatingTest) Rules() []string { return nil }
 
 // Evaluate implements policytest.KyvernoPolicy. A policy that changes nothing is a skip.
 func (m *mutatingTest) Evaluate(ctx context.Context, _ policytest.Phase, req *policytest.KyvernoRequest) (policytest.KyvernoVerdict, error) {
-	if req.Payload != "" {
+	if req.JSON {
 		return policytest.KyvernoVerdict{Silent: true}, nil
 	}
 	steps, err := m.engine.Mutate(ctx, created(req.Request))

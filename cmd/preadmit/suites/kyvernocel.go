@@ -78,7 +78,7 @@ func (t *celTest) mocks(req *policytest.KyvernoRequest) *kyvernocel.Mocks {
 	s := t.setup
 	m := &kyvernocel.Mocks{
 		Resources: s.Context, Images: s.Images, HasCluster: s.HasCluster, UserInfo: s.User, Global: s.Global, Targets: s.Targets,
-		Labels: s.NamespaceLabels, Namespaces: make(map[string]*render.Object, len(s.Namespaces)), Payload: req.Payload,
+		Labels: s.NamespaceLabels, Namespaces: make(map[string]*render.Object, len(s.Namespaces)), JSON: req.JSON,
 	}
 	if s.HasCluster {
 		m.Cluster = slices.Concat(s.Resources, s.Targets, s.Params, s.Cluster)
