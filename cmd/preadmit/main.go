@@ -7,7 +7,7 @@
 // mutate.go, graph.go, fetch.go with package download, triage.go, lsp.go). A run uses
 //
 //   - options.go, flags.go, config.go: the flags; package config: the configuration file
-//   - deadline.go: --timeout; usage.go, completion.go: help, errors and completion
+//   - deadline.go: --timeout; help.go, usage.go, completion.go: help, errors and completion
 //   - package load: rendering, and finding out what is deployed to which cluster
 //   - package engines: the list of engines; package evaluate: the results of a tree or of a change
 //   - outputs.go, coverage.go: reports
@@ -104,6 +104,7 @@ func newRootCommand(code *int) *cobra.Command {
 	root.InitDefaultCompletionCmd()
 	suggestCommands(root)
 	completions(root)
+	groupFlags(root)
 	return root
 }
 

@@ -164,6 +164,8 @@ func unknownFlag(cmd *cobra.Command, e *pflag.NotExistError) error {
 	switch meant := render.Nearest(name, flags); {
 	case e.GetSpecifiedShortnames() == "" && meant != "":
 		return fmt.Errorf("unknown flag %s; did you mean %s?", name, meant)
+	case e.GetSpecifiedShortnames() == "" && elsewhere(e.GetSpecifiedName()) != "":
+		return fmt.Errorf("unknown flag %s; here it is %s", name, elsewhere(e.GetSpecifiedName()))
 	case e.GetSpecifiedShortnames() == "" && otherCommand(cmd, e.GetSpecifiedName()) != "":
 		return fmt.Errorf("unknown flag %s; it is one of preadmit %s", name, otherCommand(cmd, e.GetSpecifiedName()))
 	}
