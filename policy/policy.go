@@ -181,14 +181,15 @@ func Anys(list []string) []any {
 type Resource struct {
 	schema.GroupVersionResource
 	Namespaced bool
-	Known      bool // false if the kind is neither built in nor defined by a CRD; the name is then a guess
+	Known      bool // whether the kind is built in or its schema is known
+	Guessed    bool // the name is a regular plural, which may be wrong, and the scope is unknown
 }
 
 // Kinds knows the kinds that the API server serves: the built-in ones and
 // those of CustomResourceDefinitions. It is safe for concurrent use.
 type Kinds interface {
 	// Resource returns the kind's resource name and whether it is namespaced.
-	// For an unknown kind it guesses, and Known is false.
+	// For an unknown kind it returns ResourceOf.
 	Resource(schema.GroupVersionKind) Resource
 
 	// Admit returns the object as the API server holds it: decoded into its

@@ -2,10 +2,12 @@ package policy
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -18,48 +20,82 @@ import (
 // unplaced reports whether a request is about such an object.
 func (c Chain) unplaced(req *Request) bool {
 	o := req.Subject()
-	return o.GetNamespace() == "" && !c.Kinds.Resource(o.GroupVersionKind()).Known
+	r := c.Kinds.Resource(o.GroupVersionKind())
+	return o.GetNamespace() == "" && (!r.Known || r.Guessed)
 }
 
 // scopeUnknown reports whether the object of an unplaced request may be cluster-scoped.
 func (c Chain) scopeUnknown(req *Request) bool {
-	return c.unplaced(req) && !namespaced(req.Subject().GroupVersionKind().GroupKind())
+	return c.unplaced(req) && c.Kinds.Resource(req.Subject().GroupVersionKind()).Guessed
 }
 
-// namespacedGroups are widely used groups. Their kinds are namespaced, except those whose
-// names begin with Cluster, such as ClusterIssuer; a kind named just Cluster is
-// namespaced, too. The source is each project's own CustomResourceDefinitions.
-var namespacedGroups = map[string]bool{
-	"acme.cert-manager.io":           true,
-	"argoproj.io":                    true,
-	"autoscaling.k8s.io":             true,
-	"bitnami.com":                    true,
-	"cert-manager.io":                true,
-	"external-secrets.io":            true,
-	"fluxcd.controlplane.io":         true,
-	"generators.external-secrets.io": true,
-	"helm.cattle.io":                 true,
-	"helm.toolkit.fluxcd.io":         true,
-	"image.toolkit.fluxcd.io":        true,
-	"keda.sh":                        true,
-	"kustomize.toolkit.fluxcd.io":    true,
-	"monitoring.coreos.com":          true,
-	"networking.istio.io":            true,
-	"notification.toolkit.fluxcd.io": true,
-	"postgresql.cnpg.io":             true,
-	"security.istio.io":              true,
-	"serving.knative.dev":            true,
-	"source.extensions.fluxcd.io":    true,
-	"source.toolkit.fluxcd.io":       true,
-	"tekton.dev":                     true,
-	"telemetry.istio.io":             true,
-	"traefik.io":                     true,
-	"velero.io":                      true,
+//go:embed groups.tsv
+var groupsTable string
+
+// A knownGroup holds what groups.tsv says about a group.
+type knownGroup struct {
+	clustered []string          // cluster-scoped kinds, or "*"
+	plurals   map[string]string // irregular names of resources, by kind; "" is the key of "="
 }
 
-// namespaced reports whether a kind without a definition is known to be namespaced.
-func namespaced(k schema.GroupKind) bool {
-	return namespacedGroups[k.Group] && (k.Kind == "Cluster" || !strings.HasPrefix(k.Kind, "Cluster"))
+// knownGroups returns the groups of groups.tsv; the names of those that begin with "*." are
+// also in wide, in the table's order.
+var knownGroups = sync.OnceValues(func() (groups map[string]knownGroup, wide []string) {
+	groups = make(map[string]knownGroup)
+	for line := range strings.Lines(groupsTable) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		columns := append(strings.Split(strings.TrimSuffix(line, "\n"), "\t"), "", "")
+		g := knownGroup{strings.Fields(columns[1]), make(map[string]string)}
+		for _, name := range strings.Fields(columns[2]) {
+			kind, plural, _ := strings.Cut(name, "=")
+			g.plurals[kind] = plural
+		}
+		if groups[columns[0]] = g; strings.HasPrefix(columns[0], "*.") {
+			wide = append(wide, columns[0])
+		}
+	}
+	return groups, wide
+})
+
+// GuessedResource is an annotation of definitions made of a schema that does not say how the
+// resource is called and whether it is namespaced.
+const GuessedResource = "preadmit.dev/guessed-resource"
+
+// ResourceOf returns the resource of a kind without a definition. If its project is widely used,
+// its name and scope are facts. Otherwise they are guessed: a regular plural, and namespaced.
+func ResourceOf(gvk schema.GroupVersionKind) Resource {
+	groups, wide := knownGroups()
+	g, known := groups[gvk.Group]
+	for i := 0; !known && i < len(wide); i++ {
+		if strings.HasSuffix(gvk.Group, wide[i][1:]) {
+			g, known = groups[wide[i]], true
+		}
+	}
+	plural := pluralOf(strings.ToLower(gvk.Kind))
+	if irregular, ok := g.plurals[gvk.Kind]; ok {
+		plural = irregular
+	} else if _, ok := g.plurals[""]; ok {
+		plural = strings.ToLower(gvk.Kind)
+	}
+	clustered := slices.Contains(g.clustered, gvk.Kind) || slices.Contains(g.clustered, "*") ||
+		known && gvk.Kind != "Cluster" && strings.HasPrefix(gvk.Kind, "Cluster")
+	return Resource{GroupVersionResource: gvk.GroupVersion().WithResource(plural), Namespaced: !clustered, Guessed: !known}
+}
+
+// pluralOf returns the plural that the generators of CustomResourceDefinitions give to a regular
+// noun in lower case: gateways, policies, meshes, ingresses.
+func pluralOf(noun string) string {
+	before, ending := strings.CutSuffix(noun, "y")
+	switch {
+	case ending && before != "" && !strings.ContainsAny(before[len(before)-1:], "aeiou"):
+		return before + "ies"
+	case strings.HasSuffix(noun, "s"), strings.HasSuffix(noun, "x"), strings.HasSuffix(noun, "ch"), strings.HasSuffix(noun, "sh"):
+		return noun + "es"
+	default:
+		return noun + "s"
+	}
 }
 
 // place puts the objects of an admitted request into its namespace, or into none if

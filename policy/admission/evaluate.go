@@ -58,7 +58,8 @@ func (b *bound) matches(r *review) (as policy.Version, why *verdict, ok bool) {
 			message: fmt.Sprintf("no %s names this policy, so it is not %s", kind, effect),
 		}, false
 	case matches == match.Unknown:
-		return as, &verdict{rule: "matchConstraints", origin: b.object.Span("/spec/matchConstraints/namespaceSelector"), outcome: policy.Unknown, message: match.UnknownNamespace(r.namespace)}, false
+		question, pointer := b.criteria.Question(&r.subject)
+		return as, &verdict{rule: "matchConstraints", origin: b.object.Span("/spec/matchConstraints" + pointer), outcome: policy.Unknown, message: question}, false
 	}
 	return as, nil, true
 }
@@ -70,7 +71,8 @@ func (e *Engine) paramsBy(r *review, b *bound, bind *binding) ([]*param, []verdi
 	case match.No:
 		return nil, nil
 	case match.Unknown:
-		return nil, []verdict{{rule: "matchResources", origin: bind.object.Span("/spec/matchResources/namespaceSelector"), outcome: policy.Unknown, message: fmt.Sprintf("binding %s: %s", bind.name, match.UnknownNamespace(r.namespace))}}
+		question, pointer := bind.criteria.Question(&r.subject)
+		return nil, []verdict{{rule: "matchResources", origin: bind.object.Span("/spec/matchResources" + pointer), outcome: policy.Unknown, message: fmt.Sprintf("binding %s: %s", bind.name, question)}}
 	}
 	params, err := e.paramsOf(r, b, bind)
 	switch {

@@ -94,7 +94,7 @@ func (e *Engine) paramNamespace(r *review, kind schema.GroupVersionKind, ref *v1
 // namespaced reports whether a kind of parameters is namespaced. If the kind is
 // unknown, its objects decide, or else whether the binding names a namespace.
 func (e *Engine) namespaced(kind schema.GroupVersionKind, ref *v1.ParamRef) bool {
-	if res := e.options.Kinds.Resource(kind); res.Known {
+	if res := e.options.Kinds.Resource(kind); !res.Guessed {
 		return res.Namespaced
 	}
 	for _, o := range e.options.Cluster.List(kind.GroupKind()) {

@@ -11,17 +11,18 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/preadmit/preadmit/policy"
 )
 
 // Catalogued builds a CustomResourceDefinition for a kind from its JSON Schemas
 // by version, as catalogues of schemas publish them. They were generated from
 // definitions, for validators that do not know Kubernetes. The name of the
-// resource is guessed, and it is assumed to be namespaced. Catalogued fails if
-// the schemas make no valid definition.
+// resource and its scope are those of policy.ResourceOf. Catalogued fails if the
+// schemas make no valid definition.
 func Catalogued(kind schema.GroupKind, schemas map[string][]byte) (map[string]any, error) {
-	plural, _ := meta.UnsafeGuessKindToResource(kind.WithVersion("v1"))
+	resource := policy.ResourceOf(kind.WithVersion("v1"))
 	var versions []any
 	for _, version := range slices.Sorted(maps.Keys(schemas)) {
 		var root map[string]any
@@ -40,11 +41,19 @@ func Catalogued(kind schema.GroupKind, schemas map[string][]byte) (map[string]an
 			"name": version, "served": true, "storage": len(versions) == 0, "schema": map[string]any{"openAPIV3Schema": root},
 		})
 	}
+	metadata := map[string]any{"name": resource.Resource + "." + kind.Group}
+	if resource.Guessed {
+		metadata["annotations"] = map[string]any{policy.GuessedResource: "true"}
+	}
+	scope := apiextensionsv1.ClusterScoped
+	if resource.Namespaced {
+		scope = apiextensionsv1.NamespaceScoped
+	}
 	return map[string]any{
-		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": plural.Resource + "." + kind.Group},
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": metadata,
 		"spec": map[string]any{
-			"group": kind.Group, "scope": "Namespaced", "versions": versions,
-			"names": map[string]any{"kind": kind.Kind, "listKind": kind.Kind + "List", "plural": plural.Resource, "singular": strings.ToLower(kind.Kind)},
+			"group": kind.Group, "scope": string(scope), "versions": versions,
+			"names": map[string]any{"kind": kind.Kind, "listKind": kind.Kind + "List", "plural": resource.Resource, "singular": strings.ToLower(kind.Kind)},
 		},
 	}, nil
 }

@@ -165,10 +165,10 @@ func (r *review) metadata() {
 	}
 	var errs field.ErrorList
 	if r.old == nil {
-		errs = metavalidation.ValidateObjectMetaDeclaratively(r.ctx, operation.Create, now, nil, r.definition.namespaced, metavalidation.NameIsDNSSubdomain, path, true)
+		errs = metavalidation.ValidateObjectMetaDeclaratively(r.ctx, operation.Create, now, nil, r.req.Resource.Namespaced, metavalidation.NameIsDNSSubdomain, path, true)
 	} else if was, err := metaOf(r.old); err == nil {
 		copyServerFields(now, was)
-		errs = metavalidation.ValidateObjectMetaDeclaratively(r.ctx, operation.Update, now, was, r.definition.namespaced, nil, path, true)
+		errs = metavalidation.ValidateObjectMetaDeclaratively(r.ctx, operation.Update, now, was, r.req.Resource.Namespaced, nil, path, true)
 	}
 	for _, e := range errs {
 		r.report(metadataRule, "", e)

@@ -29,7 +29,6 @@ type definition struct {
 	object      *render.Object
 	target      cel.Version
 	group, kind string
-	namespaced  bool
 	decoded     func() (*apiextensions.CustomResourceDefinition, error)
 	versions    []*servedVersion
 }
@@ -61,8 +60,6 @@ func newDefinition(o *render.Object, target cel.Version) *definition {
 	d := &definition{object: o, target: target}
 	d.group, _, _ = unstructured.NestedString(o.Object, "spec", "group")
 	d.kind, _, _ = unstructured.NestedString(o.Object, "spec", "names", "kind")
-	scope, _, _ := unstructured.NestedString(o.Object, "spec", "scope")
-	d.namespaced = scope == string(v1.NamespaceScoped)
 	d.decoded = sync.OnceValues(func() (*apiextensions.CustomResourceDefinition, error) { return decode(o.Object) })
 	for i, name := range versionNames(o.Object) {
 		pointer := schemaPointer(o.Object, i)

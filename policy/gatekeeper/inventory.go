@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
-	"github.com/preadmit/preadmit/policy/internal/mutator"
 	"github.com/preadmit/preadmit/policy/internal/rego"
 	"github.com/preadmit/preadmit/render"
 )
@@ -309,7 +308,7 @@ func (i *inventory) held(o *render.Object) (tree map[string]any, namespace strin
 		return o.Object, o.GetNamespace()
 	}
 	gvk := o.GroupVersionKind()
-	if resource := kinds.Resource(gvk); resource.Namespaced && (resource.Known || !isClustered(gvk.Group)) {
+	if kinds.Resource(gvk).Namespaced {
 		namespace = o.EffectiveNamespace()
 	}
 	tree, err := kinds.Admit(o, namespace)
@@ -327,12 +326,6 @@ func (i *inventory) held(o *render.Object) (tree map[string]any, namespace strin
 		}
 	}
 	return tree, namespace
-}
-
-// isClustered reports whether kinds of one of Gatekeeper's groups are
-// cluster-scoped. The API server knows this once Gatekeeper is installed.
-func isClustered(group string) bool {
-	return group == templatesGroup || group == constraintsGroup || group == mutator.Group || group == expansionGroup || group == syncSetGroup
 }
 
 // secrets returns the Secrets of the inventory.

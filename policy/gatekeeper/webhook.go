@@ -145,8 +145,12 @@ func (w *webhook) exempts(s *webhookRequest) exemption {
 			return exemption{"needs to know namespace " + s.In() + ", whose labels decide whether Gatekeeper's webhook is called: give the Namespace with --with", true}
 		}
 	}
-	if answer == matching.Yes {
+	switch answer {
+	case matching.Yes:
 		return exemption{}
+	case matching.Unknown:
+		question, _ := w.criteria.Question(s)
+		return exemption{question, true}
 	}
 	what := "a " + s.req.Kind.Kind
 	switch {

@@ -71,7 +71,7 @@ func (p *Policy) mutate(r *review) []policy.Step {
 	case matches == match.No:
 		return nil
 	case matches == match.Unknown:
-		return []policy.Step{{Result: p.result(p.unknownNamespace(r))}}
+		return []policy.Step{{Result: p.result(p.unmatched(c, r))}}
 	}
 	x := r.run(c, as)
 	if v, done := x.beforeMutations(); done {

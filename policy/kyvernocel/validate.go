@@ -69,7 +69,7 @@ func (p *Policy) evaluate(r *review) []verdict {
 	case match.No:
 		return nil
 	case match.Unknown:
-		return []verdict{p.unknownNamespace(r)}
+		return []verdict{p.unmatched(c, r)}
 	}
 	o := r.objects.In(as.Kind)
 	if o.Err != nil || !r.repeatable(p, as) {
@@ -116,11 +116,10 @@ func (p *Policy) copyFor(r *review) (*compiled, policy.Version, match.Truth) {
 	return nil, policy.Version{}, match.No
 }
 
-func (p *Policy) unknownNamespace(r *review) verdict {
-	return verdict{
-		rule: "matchConstraints", origin: p.Object.Span("/spec/matchConstraints/namespaceSelector"), outcome: policy.Unknown,
-		message: match.UnknownNamespace(r.Namespace),
-	}
+// unmatched returns the verdict of a policy if it is unknown whether it matches.
+func (p *Policy) unmatched(c *compiled, r *review) verdict {
+	question, pointer := c.criteria.Question(r)
+	return verdict{rule: "matchConstraints", origin: p.Object.Span("/spec/matchConstraints" + pointer), outcome: policy.Unknown, message: question}
 }
 
 // A candidateKey holds all that the candidates for a request depend on.

@@ -20,6 +20,7 @@ import (
 type custom struct {
 	group, kind, plural string
 	namespaced          bool
+	guessed             bool              // the plural and the scope, in a definition made of a catalogue's schema
 	served              []string          // versions, as listed
 	deprecated          map[string]string // warnings, by version
 	webhook             bool              // converts between the versions
@@ -78,6 +79,8 @@ func readCRD(object map[string]any) (c *custom, pointer string, err error) {
 		return nil, "/spec/scope", errors.New(`spec.scope: Unsupported value: supported values: "Cluster", "Namespaced"`)
 	}
 	c.namespaced = scope == "Namespaced"
+	guessed, _, _ := unstructured.NestedString(object, "metadata", "annotations", policy.GuessedResource)
+	c.guessed = guessed != ""
 	strategy, _, _ := unstructured.NestedString(spec, "conversion", "strategy")
 	c.webhook = strategy == "Webhook"
 	c.schemas = readSchemas(object)

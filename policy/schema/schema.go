@@ -27,7 +27,6 @@ import (
 	"strconv"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
@@ -124,18 +123,16 @@ func parseRelease(version string) (release, error) {
 	return 0, fmt.Errorf("%q is not a known Kubernetes version; the known ones are %s to %s", version, oldest, newest)
 }
 
-// Resource returns the resource of a kind. An unknown kind gets the name that
-// REST mappers guess, and counts as namespaced.
+// Resource returns the resource of a kind.
 func (k *Kinds) Resource(gvk schema.GroupVersionKind) policy.Resource {
 	if b := k.builtins[gvk]; b != nil {
 		return policy.Resource{GroupVersionResource: b.gvr(), Namespaced: b.namespaced, Known: true}
 	}
 	if c := k.customs[gvk.GroupKind()]; c != nil && slices.Contains(c.served, gvk.Version) {
-		return policy.Resource{GroupVersionResource: c.gvr(gvk.Version), Namespaced: c.namespaced, Known: true}
+		return policy.Resource{GroupVersionResource: c.gvr(gvk.Version), Namespaced: c.namespaced, Known: true, Guessed: c.guessed}
 	}
 	if b := gone(gvk); b != nil {
 		return policy.Resource{GroupVersionResource: b.gvr(), Namespaced: b.namespaced}
 	}
-	plural, _ := meta.UnsafeGuessKindToResource(gvk)
-	return policy.Resource{GroupVersionResource: plural, Namespaced: true}
+	return policy.ResourceOf(gvk)
 }

@@ -80,14 +80,17 @@ func (c *checkList) rules(list string, rules []v1.NamedRuleWithOperations) {
 	requested := requested(c.subject.Request())
 	for i := range rules {
 		as, ok := c.matchRules(rules[i:i+1], c.subject, requested, matchRule)
-		why := ""
+		why, answer := "", truthOf(ok)
 		switch {
+		case !ok && mayName(rules[i:i+1], c.subject, matchRule):
+			answer = Unknown
+			why = fmt.Sprintf("%q is a guess: the tree has no CustomResourceDefinition", requested.Resource.Resource)
 		case ok && as != requested:
 			why = "the same objects are served as " + ResourceText(as.Resource)
 		case !ok:
 			why = mismatch(&rules[i], c.subject, requested.Resource)
 		}
-		c.add(fmt.Sprintf("%s[%d]", list, i), render.Pointer(list, i), ruleText(&rules[i]), truthOf(ok), why)
+		c.add(fmt.Sprintf("%s[%d]", list, i), render.Pointer(list, i), ruleText(&rules[i]), answer, why)
 	}
 }
 
@@ -154,6 +157,15 @@ func ruleText(rule *v1.NamedRuleWithOperations) string {
 // ResourceText describes a resource in words.
 func ResourceText(r schema.GroupVersionResource) string {
 	return r.Resource + " in " + r.GroupVersion().String()
+}
+
+// Question returns the fact that the criteria need where Match returns Unknown, and the pointer of
+// the criterion that needs it.
+func (c *Criteria) Question(s Subject) (fact, pointer string) {
+	if c.matchNamespace(s) == Unknown {
+		return UnknownNamespace(s.In()), "/namespaceSelector"
+	}
+	return fmt.Sprintf("needs to know the resource of kind %s: give its CustomResourceDefinition with --with", s.Request().Kind.GroupKind()), "/resourceRules"
 }
 
 // UnknownNamespace returns the needed fact about an unknown namespace.

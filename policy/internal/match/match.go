@@ -12,12 +12,14 @@ package match
 import (
 	"slices"
 	"strings"
+	"sync"
 
 	v1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/preadmit/preadmit/policy"
 )
@@ -119,14 +121,21 @@ func (c *Criteria) Match(s Subject) (Truth, policy.Version) {
 	if _, excluded := c.matchRules(c.exclude, s, requested, matchRule); excluded {
 		return No, requested
 	}
+	named := Yes
+	if mayName(c.exclude, s, matchRule) {
+		named = Unknown
+	}
 	as := requested
 	if len(c.include) > 0 {
 		var ok bool
 		if as, ok = c.matchRules(c.include, s, requested, matchRule); !ok {
-			return No, requested
+			if !mayName(c.include, s, matchRule) {
+				return No, requested
+			}
+			named = Unknown
 		}
 	}
-	return c.matchNamespace(s), as
+	return c.matchNamespace(s).and(named), as
 }
 
 // MayMatch reports whether the criteria may match a request with the resource, the operation and the
@@ -136,7 +145,7 @@ func (c *Criteria) MayMatch(s Subject) bool {
 		return true
 	}
 	_, ok := c.matchRules(c.include, s, requested(s.Request()), matchUnnamed)
-	return ok
+	return ok || mayName(c.include, s, matchUnnamed)
 }
 
 func (c *Criteria) matchObjects(s Subject) bool {
@@ -188,6 +197,48 @@ func (c *Criteria) matchRules(rules []v1.NamedRuleWithOperations, s Subject, req
 	}
 	return requested, false
 }
+
+// mayName reports whether one of the rules would match the request if the guessed name of its
+// resource were wrong: it names a resource that can be an irregular plural of the kind.
+func mayName(rules []v1.NamedRuleWithOperations, s Subject, matches matcher) bool {
+	r := s.Request()
+	if !r.Resource.Guessed {
+		return false
+	}
+	for i := range rules {
+		for _, name := range rules[i].Resources {
+			name, _, _ = strings.Cut(name, "/")
+			as := r.Resource.GroupVersionResource
+			as.Resource = name
+			if mayBePlural(name, strings.ToLower(r.Kind.Kind), slices.Contains(rules[i].APIGroups, r.Kind.Group)) && matches(&rules[i], s, as) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// mayBePlural reports whether a resource can have a name, such as oxen, for a noun. A rule for
+// all groups usually means a built-in kind.
+func mayBePlural(name, noun string, ofGroup bool) bool {
+	same := 1
+	if !ofGroup {
+		if same = 2; builtInNames()[name] {
+			return false
+		}
+	}
+	const longest = 4 // as in leaf, leaves or person, people
+	return len(noun) >= same && strings.HasPrefix(name, noun[:same]) && max(len(name)-len(noun), len(noun)-len(name)) <= longest
+}
+
+// builtInNames holds the names of the built-in resources, in any version.
+var builtInNames = sync.OnceValue(func() map[string]bool {
+	names := make(map[string]bool)
+	for kind := range scheme.Scheme.AllKnownTypes() {
+		names[policy.ResourceOf(kind).Resource] = true
+	}
+	return names
+})
 
 // A matcher reports whether a rule matches a request about a resource.
 type matcher func(*v1.NamedRuleWithOperations, Subject, schema.GroupVersionResource) bool
