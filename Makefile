@@ -15,7 +15,7 @@ test: ## every test that needs Go alone
 
 # The packages whose code or tests run in parallel; CI's job for them has an hour.
 RACE := ./render/... ./policy ./policy/admission ./policy/crd ./policy/gatekeeper ./policy/internal/cel ./policy/internal/explain \
-	./policy/internal/kyvernodoc ./policy/internal/rego ./policy/kyverno ./policy/kyvernocel ./policy/rego ./policy/schema ./tui ./cmd/preadmit/supervise ./cmd/preadmit/tasks
+	./policy/internal/rego ./policy/kyverno/... ./policy/kyvernocel ./policy/rego ./policy/schema ./tui ./cmd/preadmit/supervise ./cmd/preadmit/tasks
 race: ## data races, where code runs in parallel, and in the command's own goroutines
 	CGO_ENABLED=1 $(GO) test -race -timeout 40m $(RACE)
 	CGO_ENABLED=1 $(GO) test -race -timeout 20m -run '^TestScript$$/^(base|cache|gitops|shard|triage)$$' ./cmd/preadmit
@@ -91,7 +91,7 @@ REGO := ^Test(GatorSuites|ConftestCases)$$
 conformance: build ## the published cases in ../shared/corpora; where they are absent it says so, and fails in CI
 	@test -x ../shared/corpora/score || { echo "NOTHING COMPARED: ../shared/corpora is absent"; test -z "$$CI"; exit; }; \
 	{ $(GO) test -count=1 -v -run '$(TABLES)' ./policy/admission ./policy/crd ./policy/internal/cel 2>&1; \
-	$(GO) test -count=1 -v -run '$(KYVERNO)' ./cmd/preadmit ./policy/kyverno ./policy/kyvernocel ./policy/internal/... 2>&1; \
+	$(GO) test -count=1 -v -run '$(KYVERNO)' ./cmd/preadmit ./policy/kyverno/... ./policy/kyvernocel/... ./policy/internal/... 2>&1; \
 	$(GO) test -count=1 -v -run '$(REGO)' ./cmd/preadmit 2>&1; \
 	../shared/corpora/score --bin bin/preadmit --engine vap -v; \
 	../shared/corpora/score --bin bin/preadmit --engine gatekeeper-rego -v; \

@@ -23,12 +23,12 @@ var decoders = []string{
 
 // fuzzedBy are packages whose parsing a target of another package reaches.
 var fuzzedBy = map[string]string{
-	"cmd/preadmit/download":      "cmd/preadmit FuzzGraph", // whose JSON it reads
-	"policy/gatekeeper":          "cmd/preadmit FuzzBeside",
-	"policy/internal/kindcheck":  "cmd/preadmit FuzzBeside",
-	"policy/internal/kyvernodoc": "cmd/preadmit FuzzBeside",
-	"render/fetch":               "render/internal/artifact FuzzFiles",
-	"render/internal/gotemplate": "render/argocd FuzzTemplate",
+	"cmd/preadmit/download":            "cmd/preadmit FuzzGraph", // whose JSON it reads
+	"policy/gatekeeper":                "cmd/preadmit FuzzBeside",
+	"policy/internal/kindcheck":        "cmd/preadmit FuzzBeside",
+	"policy/kyverno/internal/document": "cmd/preadmit FuzzBeside",
+	"render/fetch":                     "render/internal/artifact FuzzFiles",
+	"render/internal/gotemplate":       "render/argocd FuzzTemplate",
 }
 
 var fuzzTarget = regexp.MustCompile(`(?m)^func (Fuzz\w+)\(f \*testing\.F\)`)

@@ -6,7 +6,7 @@ import (
 	"maps"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
+	"github.com/preadmit/preadmit/policy/gatekeeper/internal/document"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -61,7 +61,7 @@ func (r *Response) Violation() bool {
 }
 
 func (e *Engine) writtenReview(ctx context.Context, x Review) (*review, error) {
-	r := &review{ctx: ctx, engine: e, unit: x.Object.Unit, source: gatekeeperdoc.SourceOriginal, userKnown: true}
+	r := &review{ctx: ctx, engine: e, unit: x.Object.Unit, source: document.SourceOriginal, userKnown: true}
 	gvk := x.Object.GroupVersionKind()
 	if gvk.Group == "admission.k8s.io" && gvk.Kind == "AdmissionReview" {
 		if err := r.admission(x.Object.Object); err != nil {
@@ -83,7 +83,7 @@ func (e *Engine) writtenReview(ctx context.Context, x Review) (*review, error) {
 	name, _ := r.fields["namespace"].(string)
 	r.namespace = e.namespaceOf(r.unit, name)
 	if x.Namespace != nil {
-		r.namespace = &gatekeeperdoc.Namespace{Name: x.Namespace.GetName(), Labels: x.Namespace.GetLabels(), Known: true, Object: x.Namespace}
+		r.namespace = &document.Namespace{Name: x.Namespace.GetName(), Labels: x.Namespace.GetLabels(), Known: true, Object: x.Namespace}
 	}
 	return r, nil
 }

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
+	"github.com/preadmit/preadmit/policy/gatekeeper/internal/document"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -26,7 +26,7 @@ type config struct {
 type exclusion struct {
 	object    *render.Object
 	pointer   string
-	namespace gatekeeperdoc.Wildcard
+	namespace document.Wildcard
 	processes []string
 }
 
@@ -42,8 +42,8 @@ var processes = []string{"*", processWebhook, processMutation, processSync, proc
 
 type configSpec struct {
 	Match []struct {
-		Processes          []string                 `json:"processes"`
-		ExcludedNamespaces []gatekeeperdoc.Wildcard `json:"excludedNamespaces"`
+		Processes          []string            `json:"processes"`
+		ExcludedNamespaces []document.Wildcard `json:"excludedNamespaces"`
 	} `json:"match"`
 	Sync struct {
 		SyncOnly []syncedKind `json:"syncOnly"`
@@ -82,20 +82,20 @@ func (c *config) readConfig(o *render.Object) []error {
 		return []error{policy.ErrorAt(o, "/metadata/name", "config", fmt.Errorf("Gatekeeper reads only a Config with the name config, and this one is %q", o.GetName()))}
 	}
 	var spec configSpec
-	errs := gatekeeperdoc.Decode(o, "/spec", o.Object["spec"], &spec, "config")
-	if gatekeeperdoc.Broken(errs) {
+	errs := document.Decode(o, "/spec", o.Object["spec"], &spec, "config")
+	if document.Broken(errs) {
 		return errs
 	}
 	for i, m := range spec.Match {
 		base := render.Pointer("spec", "match", i)
 		for j, p := range m.Processes {
 			if !slices.Contains(processes, p) {
-				errs = append(errs, gatekeeperdoc.Warning(o, base+render.Pointer("processes", j), "config", fmt.Errorf("process %q is none of %s", p, strings.Join(processes, ", "))))
+				errs = append(errs, document.Warning(o, base+render.Pointer("processes", j), "config", fmt.Errorf("process %q is none of %s", p, strings.Join(processes, ", "))))
 			}
 		}
 		for j, n := range m.ExcludedNamespaces {
 			pointer := base + render.Pointer("excludedNamespaces", j)
-			if !gatekeeperdoc.WildcardPattern.MatchString(string(n)) {
+			if !document.WildcardPattern.MatchString(string(n)) {
 				errs = append(errs, policy.ErrorAt(o, pointer, "config", fmt.Errorf("%q is not a name; it may begin or end with *", n)))
 				continue
 			}
@@ -108,8 +108,8 @@ func (c *config) readConfig(o *render.Object) []error {
 
 func (c *config) readSyncSet(o *render.Object) []error {
 	var spec syncSetSpec
-	errs := gatekeeperdoc.Decode(o, "/spec", o.Object["spec"], &spec, "syncset")
-	if !gatekeeperdoc.Broken(errs) {
+	errs := document.Decode(o, "/spec", o.Object["spec"], &spec, "syncset")
+	if !document.Broken(errs) {
 		c.sync(spec.GVKs)
 	}
 	return errs
@@ -159,7 +159,7 @@ func requirements(o *render.Object) ([]requirement, []error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&clauses); err != nil {
-		return nil, []error{gatekeeperdoc.Warning(o, render.Pointer("metadata", "annotations", syncAnnotation), "template", fmt.Errorf("the annotation is not a list of lists of {groups, versions, kinds}, in JSON"))}
+		return nil, []error{document.Warning(o, render.Pointer("metadata", "annotations", syncAnnotation), "template", fmt.Errorf("the annotation is not a list of lists of {groups, versions, kinds}, in JSON"))}
 	}
 	var all []requirement
 	for _, alternatives := range clauses {
@@ -189,7 +189,7 @@ func (c *config) unsynced(all templates) []error {
 		t := all[name]
 		for _, r := range t.requires {
 			if !slices.ContainsFunc(r, func(k schema.GroupVersionKind) bool { return c.synced[k] }) {
-				errs = append(errs, gatekeeperdoc.Warning(t.object, render.Pointer("metadata", "annotations", syncAnnotation), "template",
+				errs = append(errs, document.Warning(t.object, render.Pointer("metadata", "annotations", syncAnnotation), "template",
 					fmt.Errorf("template %s needs %s in data.inventory, which neither the Config nor a SyncSet syncs: it does not see any", name, r)))
 			}
 		}

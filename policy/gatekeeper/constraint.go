@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/gatekeeper/internal/document"
 	"github.com/preadmit/preadmit/policy/internal/cel"
-	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -26,7 +26,7 @@ type constraint struct {
 	id         string         // name/kind
 	tree       map[string]any // the object with the defaults of its template's schema
 	template   *template
-	match      *gatekeeperdoc.Match
+	match      *document.Match
 	actions    []string  // actions at the enforcement point, in order; empty if it is not enforced there
 	parameters *ast.Term // of Rego
 	severity   policy.Severity
@@ -98,7 +98,7 @@ func (c *compiler) newConstraint(o *render.Object, all templates) (*constraint, 
 	}
 	spec, _ := made.tree["spec"].(map[string]any)
 	var errs []error
-	if made.match, errs = gatekeeperdoc.NewMatch(o, "/spec/match", spec["match"]); gatekeeperdoc.Broken(errs) {
+	if made.match, errs = document.NewMatch(o, "/spec/match", spec["match"]); document.Broken(errs) {
 		return nil, errs
 	}
 	if f := c.enforce(made, spec); f != nil {
@@ -173,7 +173,7 @@ func (c *compiler) scope(con *constraint, spec map[string]any) *fault {
 		return &fault{"/spec", fmt.Errorf("enforcementAction is scoped, and there are no scopedEnforcementActions")}
 	}
 	var scoped []scopedAction
-	if errs := gatekeeperdoc.Decode(con.object, field, spec["scopedEnforcementActions"], &scoped, "constraint"); gatekeeperdoc.Broken(errs) {
+	if errs := document.Decode(con.object, field, spec["scopedEnforcementActions"], &scoped, "constraint"); document.Broken(errs) {
 		return &fault{field, fmt.Errorf("scopedEnforcementActions are a list of {action, enforcementPoints: [{name}]}")}
 	}
 	found := map[string]bool{}

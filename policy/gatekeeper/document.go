@@ -4,20 +4,20 @@ import (
 	"strings"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
+	"github.com/preadmit/preadmit/policy/gatekeeper/internal/document"
 )
 
 // documentation returns a constraint's rule, documented by its annotations, and by
 // those of its template.
 func documentation(c *constraint) policy.Rule {
 	notes := policy.Notes{c.object.GetAnnotations(), c.template.object.GetAnnotations()}
-	c.severity = gatekeeperdoc.Severity(notes)
+	c.severity = document.Severity(notes)
 	r := policy.Rule{
 		Engine: policy.EngineGatekeeper, Policy: c.object.GetName(), Name: c.object.GetKind(),
 		Severity: c.severity, Action: c.action(),
-		Expression: policy.Shorten(strings.TrimSpace(c.template.text()), gatekeeperdoc.MaxDocument), Origin: c.origin,
+		Expression: policy.Shorten(strings.TrimSpace(c.template.text()), document.MaxDocument), Origin: c.origin,
 	}
-	gatekeeperdoc.Describe(&r, notes)
+	document.Describe(&r, notes)
 	return r
 }
 

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/gatekeeper/internal/document"
 	"github.com/preadmit/preadmit/policy/internal/cel"
-	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
 	"github.com/preadmit/preadmit/policy/internal/rego"
 	"github.com/preadmit/preadmit/render"
 )
@@ -40,9 +40,9 @@ type Response struct {
 // respond evaluates the constraints for a review, in order. The error is for
 // cancellation.
 func (e *Engine) respond(r *review) ([]Response, error) {
-	kind := gatekeeperdoc.GroupKindOf(r.subject())
+	kind := document.GroupKindOf(r.subject())
 	candidates := e.of(kind)
-	if r.object != nil && r.old != nil && gatekeeperdoc.GroupKindOf(r.old) != kind {
+	if r.object != nil && r.old != nil && document.GroupKindOf(r.old) != kind {
 		candidates = e.constraints
 	}
 	all := make([]Response, 0, len(candidates))
@@ -66,7 +66,7 @@ func (r *review) evaluate(c *constraint) []Response {
 	case errors.As(err, &undecided):
 		return []Response{c.respond(policy.Unknown, undecided.Question)}
 	case err != nil: // Gatekeeper counts this as a violation
-		return []Response{c.respond(policy.Fail, fmt.Sprintf("unable to match constraints: error matching the requested object: %s :%v", gatekeeperdoc.MetaText(r.subject(), "name"), err))}
+		return []Response{c.respond(policy.Fail, fmt.Sprintf("unable to match constraints: error matching the requested object: %s :%v", document.MetaText(r.subject(), "name"), err))}
 	case !matched:
 		return nil
 	case r.exemption.why != "":

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
-	"github.com/preadmit/preadmit/policy/internal/mutator"
+	"github.com/preadmit/preadmit/policy/gatekeeper/internal/document"
+	"github.com/preadmit/preadmit/policy/gatekeeper/internal/mutator"
 	"github.com/preadmit/preadmit/policy/internal/patch"
 	"github.com/preadmit/preadmit/render"
 )
@@ -28,12 +28,12 @@ type expansions struct {
 
 // An expanded is an object that a controller will create from another one.
 type expanded struct {
-	gatekeeperdoc.Matchable // its Source is SourceGenerated
-	template                *expansionTemplate
-	prefix                  string         // pointer into parent of the part from which it is created
-	parent                  map[string]any // the object that the request is about
-	assumed                 []string       // mutations that could not be applied
-	set                     []setBy        // changes made by mutators
+	document.Matchable // its Source is SourceGenerated
+	template           *expansionTemplate
+	prefix             string         // pointer into parent of the part from which it is created
+	parent             map[string]any // the object that the request is about
+	assumed            []string       // mutations that could not be applied
+	set                []setBy        // changes made by mutators
 }
 
 // A setBy holds the fields that a mutator set in an expanded object.
@@ -57,7 +57,7 @@ const (
 // that can't be created. Objects created from created objects come first. If x
 // is as written, the mutators change it first, as in gator; otherwise the chain
 // has applied them. It fails only if ctx ends.
-func (e *expansions) expand(ctx context.Context, x gatekeeperdoc.Matchable) ([]expanded, []policy.Result, error) {
+func (e *expansions) expand(ctx context.Context, x document.Matchable) ([]expanded, []policy.Result, error) {
 	if e.none() {
 		return nil, nil, nil
 	}
@@ -91,7 +91,7 @@ type expansionRun struct {
 	full    bool
 }
 
-func (e *expansionRun) recurse(x gatekeeperdoc.Matchable, prefix string, depth int) {
+func (e *expansionRun) recurse(x document.Matchable, prefix string, depth int) {
 	gvk := kindOf(x.Object)
 	var found []expanded
 	for _, t := range e.byKind[gvk.Kind] {
@@ -107,7 +107,7 @@ func (e *expansionRun) recurse(x gatekeeperdoc.Matchable, prefix string, depth i
 	e.made = append(e.made, found...)
 }
 
-func (e *expansionRun) one(t *expansionTemplate, x gatekeeperdoc.Matchable, prefix string, depth int) (expanded, bool) {
+func (e *expansionRun) one(t *expansionTemplate, x document.Matchable, prefix string, depth int) (expanded, bool) {
 	made := expanded{template: t, prefix: prefix + t.pointer(), parent: e.root}
 	var object map[string]any
 	var err error
@@ -124,7 +124,7 @@ func (e *expansionRun) one(t *expansionTemplate, x gatekeeperdoc.Matchable, pref
 		e.full = e.full || len(e.results) == maxExpandErrors
 		return made, false
 	}
-	made.Matchable = gatekeeperdoc.Matchable{Object: object, Namespace: x.Namespace, Source: gatekeeperdoc.SourceGenerated, Written: x.Written}
+	made.Matchable = document.Matchable{Object: object, Namespace: x.Namespace, Source: document.SourceGenerated, Written: x.Written}
 	after, err := e.mutators.Mutate(e.ctx, mutator.Target{Matchable: made.Matchable, Kind: t.generates})
 	if err != nil {
 		e.results = append(e.results, e.refused(err, t, made.prefix)...)
@@ -212,7 +212,7 @@ func given(pointer string) bool {
 }
 
 // make returns the object that will be created from x.
-func (e *expansionTemplate) make(x gatekeeperdoc.Matchable) (map[string]any, error) {
+func (e *expansionTemplate) make(x document.Matchable) (map[string]any, error) {
 	parent := &unstructured.Unstructured{Object: x.Object}
 	found, ok := render.Lookup(x.Object, e.pointer())
 	if !ok {

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/tools/txtar"
 	"sigs.k8s.io/yaml"
 
-	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
-	"github.com/preadmit/preadmit/policy/internal/mutator"
+	"github.com/preadmit/preadmit/policy/gatekeeper/internal/document"
+	"github.com/preadmit/preadmit/policy/gatekeeper/internal/mutator"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/rendertest"
 )
@@ -97,16 +97,16 @@ func expandAll(t testing.TB, file string, input []byte) (made []any, said string
 		fmt.Fprintf(&b, "%s: %s [%s]\n", level, e, e.Rule)
 	}
 	for _, o := range objects {
-		x := gatekeeperdoc.Matchable{Object: o.Object, Source: gatekeeperdoc.SourceOriginal, Written: true}
+		x := document.Matchable{Object: o.Object, Source: document.SourceOriginal, Written: true}
 		switch ns := o.GetNamespace(); ns {
 		case "":
-			x.Namespace = &gatekeeperdoc.Namespace{Known: true}
+			x.Namespace = &document.Namespace{Known: true}
 		case "default":
-			x.Namespace = &gatekeeperdoc.Namespace{Name: ns, Known: true}
+			x.Namespace = &document.Namespace{Name: ns, Known: true}
 		default:
 			for _, n := range objects {
-				if gatekeeperdoc.IsNamespace(n.Object) && n.GetName() == ns {
-					x.Namespace = &gatekeeperdoc.Namespace{Name: ns, Labels: n.GetLabels(), Known: true}
+				if document.IsNamespace(n.Object) && n.GetName() == ns {
+					x.Namespace = &document.Namespace{Name: ns, Labels: n.GetLabels(), Known: true}
 				}
 			}
 		}

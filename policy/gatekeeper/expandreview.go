@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
-	"github.com/preadmit/preadmit/policy/internal/mutator"
+	"github.com/preadmit/preadmit/policy/gatekeeper/internal/document"
+	"github.com/preadmit/preadmit/policy/gatekeeper/internal/mutator"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -91,7 +91,7 @@ func (e *Engine) implied(r *review) ([]Response, []policy.Result, error) {
 	if e.expansions == nil || r.exemption.why != "" && !r.exemption.open {
 		return nil, nil, nil
 	}
-	x := gatekeeperdoc.Matchable{Object: r.subject(), Namespace: r.expandedIn(), Source: r.source, Written: e.options.Written}
+	x := document.Matchable{Object: r.subject(), Namespace: r.expandedIn(), Source: r.source, Written: e.options.Written}
 	made, results, err := e.expansions.expand(r.ctx, x)
 	if err != nil {
 		return nil, nil, err
@@ -111,13 +111,13 @@ func (e *Engine) implied(r *review) ([]Response, []policy.Result, error) {
 
 // expandedIn returns the namespace of the created objects. gator assumes there that an
 // object without a namespace has none, and that the namespace default has no labels.
-func (r *review) expandedIn() *gatekeeperdoc.Namespace {
+func (r *review) expandedIn() *document.Namespace {
 	switch ns := r.namespace; {
 	case !r.engine.options.Written:
 	case ns == nil:
-		return &gatekeeperdoc.Namespace{Known: true}
+		return &document.Namespace{Known: true}
 	case ns.Name == "default" && !ns.Known:
-		return &gatekeeperdoc.Namespace{Name: ns.Name, Known: true}
+		return &document.Namespace{Name: ns.Name, Known: true}
 	}
 	return r.namespace
 }
@@ -127,7 +127,7 @@ func (r *review) of(x *expanded) *review {
 	kind := x.template.generates
 	made := &review{
 		ctx: r.ctx, engine: r.engine, unit: r.unit, kind: kind, operation: r.operation,
-		namespace: r.namespace, source: gatekeeperdoc.SourceGenerated, userKnown: true, exemption: r.exemption,
+		namespace: r.namespace, source: document.SourceGenerated, userKnown: true, exemption: r.exemption,
 	}
 	if made.object = x.Object; r.operation == string(policy.Delete) {
 		made.object, made.old = nil, x.Object
@@ -136,9 +136,9 @@ func (r *review) of(x *expanded) *review {
 		"uid": "", "operation": r.operation, "userInfo": map[string]any{}, "options": nil,
 		"kind":     map[string]any{"group": kind.Group, "version": kind.Version, "kind": kind.Kind},
 		"resource": map[string]any{"group": "", "version": "", "resource": ""},
-		"name":     gatekeeperdoc.MetaText(x.Object, "name"),
+		"name":     document.MetaText(x.Object, "name"),
 	}
-	if ns := gatekeeperdoc.MetaText(x.Object, "namespace"); ns != "" {
+	if ns := document.MetaText(x.Object, "namespace"); ns != "" {
 		made.fields["namespace"] = ns
 	}
 	return made

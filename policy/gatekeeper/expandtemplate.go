@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
-	"github.com/preadmit/preadmit/policy/internal/mutator"
+	"github.com/preadmit/preadmit/policy/gatekeeper/internal/document"
+	"github.com/preadmit/preadmit/policy/gatekeeper/internal/mutator"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -28,7 +28,7 @@ func isExpansionTemplate(o *render.Object) bool {
 type expansionTemplate struct {
 	object    *render.Object
 	name      string
-	appliesTo []gatekeeperdoc.ApplyTo
+	appliesTo []document.ApplyTo
 	source    string // the field that objects are made from, such as spec.template
 	generates schema.GroupVersionKind
 	action    string // enforcement action; "" means the constraint's
@@ -102,8 +102,8 @@ func withExpansionTemplate(all []*expansionTemplate, t *expansionTemplate) ([]*e
 	switch {
 	case i < 0:
 		return append(all, t), nil
-	case !gatekeeperdoc.Equal(all[i].object, t.object):
-		return all, []error{policy.ErrorAt(t.object, "/metadata/name", ruleExpansion, gatekeeperdoc.OtherOf(expansionKind, t.name, all[i].object))}
+	case !document.Equal(all[i].object, t.object):
+		return all, []error{policy.ErrorAt(t.object, "/metadata/name", ruleExpansion, document.OtherOf(expansionKind, t.name, all[i].object))}
 	}
 	return all, nil
 }
@@ -123,19 +123,19 @@ func newExpansionTemplate(o *render.Object) (*expansionTemplate, []error) {
 		add("/spec", "has no spec")
 		return nil, errs
 	}
-	if errs = gatekeeperdoc.Decode(o, "/spec", written, &spec, ruleExpansion); gatekeeperdoc.Broken(errs) {
+	if errs = document.Decode(o, "/spec", written, &spec, ruleExpansion); document.Broken(errs) {
 		return nil, errs
 	}
 	t := &expansionTemplate{object: o, name: o.GetName(), source: spec.TemplateSource, action: spec.EnforcementAction}
 	t.generates = schema.GroupVersionKind(spec.GeneratedGVK)
 	for _, a := range spec.ApplyTo {
-		t.appliesTo = append(t.appliesTo, gatekeeperdoc.ApplyTo{Groups: a.Groups, Kinds: a.Kinds, Versions: a.Versions})
+		t.appliesTo = append(t.appliesTo, document.ApplyTo{Groups: a.Groups, Kinds: a.Kinds, Versions: a.Versions})
 	}
 	if v := o.GroupVersionKind().Version; v != "v1beta1" && v != "v1alpha1" {
-		errs = append(errs, gatekeeperdoc.Warning(o, "/apiVersion", ruleExpansion, fmt.Errorf("%s has no version %s in Gatekeeper: it is read as v1beta1", expansionKind, v)))
+		errs = append(errs, document.Warning(o, "/apiVersion", ruleExpansion, fmt.Errorf("%s has no version %s in Gatekeeper: it is read as v1beta1", expansionKind, v)))
 	}
 	t.check(add)
-	if gatekeeperdoc.Broken(errs) {
+	if document.Broken(errs) {
 		return nil, errs
 	}
 	return t, errs
@@ -148,8 +148,8 @@ func (e *expansionTemplate) check(add func(pointer, format string, args ...any))
 	if e.name == "" {
 		add("/metadata", "has no name")
 	}
-	if len(e.name) > gatekeeperdoc.MaxName {
-		add("/metadata/name", "the name must be shorter than %d characters", gatekeeperdoc.MaxName+1)
+	if len(e.name) > document.MaxName {
+		add("/metadata/name", "the name must be shorter than %d characters", document.MaxName+1)
 	}
 	if e.source == "" {
 		add("/spec/templateSource", "templateSource is required: the field that objects are made from, such as spec.template")
@@ -168,7 +168,7 @@ func (e *expansionTemplate) check(add func(pointer, format string, args ...any))
 }
 
 func (e *expansionTemplate) concerns(gvk schema.GroupVersionKind) bool {
-	return slices.ContainsFunc(e.appliesTo, func(a gatekeeperdoc.ApplyTo) bool { return a.HasKind(gvk) })
+	return slices.ContainsFunc(e.appliesTo, func(a document.ApplyTo) bool { return a.HasKind(gvk) })
 }
 
 // pointer returns the pointer of the source field.

@@ -10,7 +10,7 @@
 //
 //   - template.go reads a template; regocode.go and native.go compile its code,
 //     schema.go its parameters
-//   - constraint.go reads constraints; policy/internal/gatekeeperdoc decides which
+//   - constraint.go reads constraints; policy/internal/document decides which
 //     objects they match
 //   - webhook.go decides whether Gatekeeper gets the request, ignorelabel.go
 //     evaluates its second validating webhook
@@ -44,7 +44,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
+	"github.com/preadmit/preadmit/policy/gatekeeper/internal/document"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -155,8 +155,8 @@ func (c *compiler) templates(objects []*render.Object) (templates, []error) {
 		switch same := slices.IndexFunc(given, func(g *render.Object) bool { return g.GetName() == o.GetName() }); {
 		case same < 0:
 			given = append(given, o)
-		case !gatekeeperdoc.Equal(given[same], o):
-			errs = append(errs, policy.ErrorAt(o, "/metadata/name", "template", gatekeeperdoc.OtherOf("template", o.GetName(), given[same])))
+		case !document.Equal(given[same], o):
+			errs = append(errs, policy.ErrorAt(o, "/metadata/name", "template", document.OtherOf("template", o.GetName(), given[same])))
 		}
 	}
 	made, faults := make([]*template, len(given)), make([][]error, len(given))
@@ -190,7 +190,7 @@ func (c *compiler) constraints(objects []*render.Object, all templates) (made []
 			continue
 		}
 		id := o.GetKind() + "/" + o.GetName()
-		if slices.ContainsFunc(seen[id], func(s *render.Object) bool { return gatekeeperdoc.Equal(s, o) }) {
+		if slices.ContainsFunc(seen[id], func(s *render.Object) bool { return document.Equal(s, o) }) {
 			continue
 		}
 		seen[id] = append(seen[id], o)

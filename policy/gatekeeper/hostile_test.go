@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
-	"github.com/preadmit/preadmit/policy/internal/mutator"
+	"github.com/preadmit/preadmit/policy/gatekeeper/internal/document"
+	"github.com/preadmit/preadmit/policy/gatekeeper/internal/mutator"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/rendertest"
 )
@@ -234,7 +234,7 @@ func TestHostileExpansion(t *testing.T) {
 		e, err := newExpansions(parseAll(t, strings.Join(texts, "---\n")), &mutator.Set{})
 		rendertest.OK(t, err)
 		inTwoMinutes(t, func() {
-			made, results, err := e.expand(t.Context(), gatekeeperdoc.Matchable{Object: spec, Source: gatekeeperdoc.SourceOriginal})
+			made, results, err := e.expand(t.Context(), document.Matchable{Object: spec, Source: document.SourceOriginal})
 			if err != nil || len(made) > maxExpanded || len(results) == 0 || len(results) > maxExpandErrors || !strings.Contains(results[0].Message, want) {
 				t.Errorf("%d made, %d results, %v", len(made), len(results), err)
 			}

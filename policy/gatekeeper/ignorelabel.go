@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
+	"github.com/preadmit/preadmit/policy/gatekeeper/internal/document"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -37,10 +37,10 @@ func (e *Engine) ignoreLabelRule() policy.Rule {
 
 // refuseLabel returns the webhook's result for a Namespace with the label.
 func (e *Engine) refuseLabel(r *review) []policy.Result {
-	if e.options.Written || r.operation == string(policy.Delete) || !gatekeeperdoc.IsNamespace(r.object) || r.request.SubResource != "" {
+	if e.options.Written || r.operation == string(policy.Delete) || !document.IsNamespace(r.object) || r.request.SubResource != "" {
 		return nil
 	}
-	if _, has := gatekeeperdoc.LabelsOf(r.object)[ignoreLabel]; !has {
+	if _, has := document.LabelsOf(r.object)[ignoreLabel]; !has {
 		return nil
 	}
 	s := e.webhookRequest(r.request, nil)
@@ -48,7 +48,7 @@ func (e *Engine) refuseLabel(r *review) []policy.Result {
 		return nil
 	}
 	exempt, known := e.exemptNamespaces()
-	if slices.ContainsFunc(exempt, func(w gatekeeperdoc.Wildcard) bool { return w.Matches(s.In()) }) {
+	if slices.ContainsFunc(exempt, func(w document.Wildcard) bool { return w.Matches(s.In()) }) {
 		return nil
 	}
 	result := policy.Result{
@@ -72,7 +72,7 @@ func (w *webhook) origin() render.Span {
 // exemptNamespaces returns the namespaces that may have the label according to
 // the arguments of Gatekeeper's controller. known is false if the controller is
 // not in the tree.
-func (e *Engine) exemptNamespaces() (names []gatekeeperdoc.Wildcard, known bool) {
+func (e *Engine) exemptNamespaces() (names []document.Wildcard, known bool) {
 	for _, o := range e.options.Cluster.List(schema.GroupKind{Group: "apps", Kind: "Deployment"}) {
 		if o.GetName() != controllerName || o.GetNamespace() != ownNamespace {
 			continue
@@ -90,22 +90,22 @@ func (e *Engine) exemptNamespaces() (names []gatekeeperdoc.Wildcard, known bool)
 		}
 	}
 	if !known {
-		names = []gatekeeperdoc.Wildcard{ownNamespace}
+		names = []document.Wildcard{ownNamespace}
 	}
 	return names, known
 }
 
 // exemptArgument returns the namespaces that an argument of the controller
 // exempts.
-func exemptArgument(text string) (gatekeeperdoc.Wildcard, bool) {
+func exemptArgument(text string) (document.Wildcard, bool) {
 	flag, value, _ := strings.Cut(strings.TrimLeft(text, "-"), "=")
 	switch flag {
 	case "exempt-namespace":
-		return gatekeeperdoc.Wildcard(value), value != ""
+		return document.Wildcard(value), value != ""
 	case "exempt-namespace-prefix":
-		return gatekeeperdoc.Wildcard(value + "*"), value != ""
+		return document.Wildcard(value + "*"), value != ""
 	case "exempt-namespace-suffix":
-		return gatekeeperdoc.Wildcard("*" + value), value != ""
+		return document.Wildcard("*" + value), value != ""
 	}
 	return "", false
 }

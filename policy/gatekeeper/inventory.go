@@ -8,7 +8,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
+	"github.com/preadmit/preadmit/policy/gatekeeper/internal/document"
 	"github.com/preadmit/preadmit/policy/internal/rego"
 	"github.com/preadmit/preadmit/render"
 )
@@ -155,7 +155,7 @@ func (i *inventory) data(r *review) *rego.Data {
 // key returns the inventory's key of the review's object.
 func (r *review) key() entryKey {
 	version, _ := r.subject()["apiVersion"].(string)
-	k := entryKey{version: version, kind: r.kind.Kind, name: gatekeeperdoc.MetaText(r.subject(), "name")}
+	k := entryKey{version: version, kind: r.kind.Kind, name: document.MetaText(r.subject(), "name")}
 	if r.namespace != nil {
 		k.namespace = r.namespace.Name
 	}
@@ -295,8 +295,8 @@ func (i *inventory) entry(o *render.Object, t terms) *entry {
 }
 
 func namespaceName(tree map[string]any) string {
-	if gatekeeperdoc.IsNamespace(tree) {
-		return gatekeeperdoc.MetaText(tree, "name")
+	if document.IsNamespace(tree) {
+		return document.MetaText(tree, "name")
 	}
 	return ""
 }

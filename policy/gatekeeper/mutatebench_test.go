@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
-	"github.com/preadmit/preadmit/policy/internal/mutator"
+	"github.com/preadmit/preadmit/policy/gatekeeper/internal/document"
+	"github.com/preadmit/preadmit/policy/gatekeeper/internal/mutator"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -101,7 +101,7 @@ spec: {location: metadata.labels.owner, parameters: {assign: {value: team}}}
 	if err != nil {
 		b.Fatal(err)
 	}
-	x := gatekeeperdoc.Matchable{Object: parseAll(b, benchDeployment)[0].Object, Namespace: &gatekeeperdoc.Namespace{Name: "shop", Known: true}, Source: gatekeeperdoc.SourceOriginal}
+	x := document.Matchable{Object: parseAll(b, benchDeployment)[0].Object, Namespace: &document.Namespace{Name: "shop", Known: true}, Source: document.SourceOriginal}
 	b.ReportAllocs()
 	for b.Loop() {
 		if made, _, err := e.expand(b.Context(), x); err != nil || len(made) != 1 {

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
-	"github.com/preadmit/preadmit/policy/internal/mutator"
+	"github.com/preadmit/preadmit/policy/gatekeeper/internal/document"
+	"github.com/preadmit/preadmit/policy/gatekeeper/internal/mutator"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -43,7 +43,7 @@ func (m *Mutating) Mutate(ctx context.Context, req *policy.Request) ([]policy.St
 		return nil, nil
 	}
 	x := mutator.Target{Kind: req.Kind, Operation: req.Operation}
-	x.Matchable = gatekeeperdoc.Matchable{Object: req.Admitted, Source: gatekeeperdoc.SourceOriginal}
+	x.Matchable = document.Matchable{Object: req.Admitted, Source: document.SourceOriginal}
 	if req.Resource.Namespaced {
 		x.Namespace = m.engine.namespaceOf(req.Subject().Unit, req.Namespace)
 	}

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/gatekeeper/internal/document"
 	"github.com/preadmit/preadmit/policy/internal/cel"
-	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -67,8 +67,8 @@ func (c *compiler) newNative(o *render.Object, pointer string, source map[string
 		return nil, []error{policy.ErrorAt(o, pointer, "cel", errors.New("the code has no source"))}
 	}
 	var s nativeSource
-	errs := gatekeeperdoc.Decode(o, pointer, source, &s, "cel")
-	if gatekeeperdoc.Broken(errs) {
+	errs := document.Decode(o, pointer, source, &s, "cel")
+	if document.Broken(errs) {
 		return nil, errs
 	}
 	if f := s.fault(); f != nil {

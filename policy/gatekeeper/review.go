@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/gatekeeper/internal/document"
 	"github.com/preadmit/preadmit/policy/internal/cel"
-	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
 	"github.com/preadmit/preadmit/policy/internal/rego"
 	"github.com/preadmit/preadmit/render"
 )
@@ -24,8 +24,8 @@ type review struct {
 	object, old map[string]any // nil where there is none
 	kind        schema.GroupVersionKind
 	operation   string
-	namespace   *gatekeeperdoc.Namespace // nil for an object without one
-	source      gatekeeperdoc.Source
+	namespace   *document.Namespace // nil for an object without one
+	source      document.Source
 	fields      map[string]any // of input.review, except the objects and the namespace
 	userKnown   bool
 	request     *policy.Request // nil in gator's tests
@@ -43,7 +43,7 @@ type review struct {
 func (e *Engine) reviewOf(ctx context.Context, req *policy.Request) *review {
 	r := &review{
 		ctx: ctx, engine: e, unit: req.Subject().Unit, object: req.Admitted, old: req.OldAdmitted,
-		kind: req.Kind, operation: string(req.Operation), source: gatekeeperdoc.SourceOriginal, request: req,
+		kind: req.Kind, operation: string(req.Operation), source: document.SourceOriginal, request: req,
 	}
 	r.userKnown = req.UserInfo.Known()
 	if req.Resource.Namespaced {
@@ -66,11 +66,11 @@ func requestFields(req *policy.Request) map[string]any {
 }
 
 // namespaceOf returns the known facts of a namespace.
-func (e *Engine) namespaceOf(unit *render.Unit, name string) *gatekeeperdoc.Namespace {
+func (e *Engine) namespaceOf(unit *render.Unit, name string) *document.Namespace {
 	if name == "" {
 		return nil
 	}
-	ns := &gatekeeperdoc.Namespace{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name}}
+	ns := &document.Namespace{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name}}
 	if o := e.options.Cluster.Namespace(unit, name); o != nil {
 		ns.Object, ns.Known = o, true
 		maps.Copy(ns.Labels, o.GetLabels())
@@ -89,18 +89,18 @@ func (r *review) subject() map[string]any {
 
 // matchables returns the new and the old object for match blocks. A match block
 // need match only one of them.
-func (r *review) matchables() []gatekeeperdoc.Matchable {
-	var all []gatekeeperdoc.Matchable
+func (r *review) matchables() []document.Matchable {
+	var all []document.Matchable
 	for _, o := range []map[string]any{r.object, r.old} {
 		if o != nil {
-			all = append(all, gatekeeperdoc.Matchable{Object: o, Namespace: r.namespace, Source: r.source, Written: r.engine.options.Written})
+			all = append(all, document.Matchable{Object: o, Namespace: r.namespace, Source: r.source, Written: r.engine.options.Written})
 		}
 	}
 	return all
 }
 
 // matches reports whether a match block matches the review.
-func (r *review) matches(m *gatekeeperdoc.Match) (bool, error) {
+func (r *review) matches(m *document.Match) (bool, error) {
 	if m == nil {
 		return true, nil
 	}

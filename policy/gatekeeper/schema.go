@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 
-	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
+	"github.com/preadmit/preadmit/policy/gatekeeper/internal/document"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -109,7 +109,7 @@ func list(of apiextensions.JSONSchemaProps) apiextensions.JSONSchemaProps {
 
 var (
 	text     = apiextensions.JSONSchemaProps{Type: "string"}
-	wildName = apiextensions.JSONSchemaProps{Type: "string", Pattern: gatekeeperdoc.WildcardPattern.String()}
+	wildName = apiextensions.JSONSchemaProps{Type: "string", Pattern: document.WildcardPattern.String()}
 )
 
 // matchSchema returns the schema of a match block
@@ -122,7 +122,7 @@ var matchSchema = sync.OnceValue(func() apiextensions.JSONSchemaProps {
 	}
 	selector := object(props{"matchLabels": labels, "matchExpressions": list(requirement)})
 	sources := text
-	for _, s := range []gatekeeperdoc.Source{gatekeeperdoc.SourceAll, gatekeeperdoc.SourceGenerated, gatekeeperdoc.SourceOriginal} {
+	for _, s := range []document.Source{document.SourceAll, document.SourceGenerated, document.SourceOriginal} {
 		sources.Enum = append(sources.Enum, string(s))
 	}
 	return object(props{

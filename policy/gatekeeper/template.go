@@ -9,7 +9,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
+	"github.com/preadmit/preadmit/policy/gatekeeper/internal/document"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -103,8 +103,8 @@ func (c *compiler) newTemplate(o *render.Object) (*template, []error) {
 		return nil, []error{policy.ErrorAt(o, "/apiVersion", "template", fmt.Errorf("Gatekeeper has no ConstraintTemplate in version %s", version))}
 	}
 	var spec templateSpec
-	errs := gatekeeperdoc.Decode(o, "/spec", o.Object["spec"], &spec, "template")
-	if gatekeeperdoc.Broken(errs) {
+	errs := document.Decode(o, "/spec", o.Object["spec"], &spec, "template")
+	if document.Broken(errs) {
 		return nil, errs
 	}
 	if f := spec.fault(o.GetName()); f != nil {
@@ -118,7 +118,7 @@ func (c *compiler) newTemplate(o *render.Object) (*template, []error) {
 	target := &spec.Targets[0]
 	t.operations = target.Operations
 	more := c.code(t, target)
-	if errs = append(errs, more...); gatekeeperdoc.Broken(more) {
+	if errs = append(errs, more...); document.Broken(more) {
 		return nil, errs
 	}
 	t.requires, more = requirements(o)

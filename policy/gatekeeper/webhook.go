@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/gatekeeperdoc"
+	"github.com/preadmit/preadmit/policy/gatekeeper/internal/document"
 	matching "github.com/preadmit/preadmit/policy/internal/match"
 	"github.com/preadmit/preadmit/render"
 )
@@ -85,12 +85,12 @@ func conditional(o *render.Object, i int, w *v1.ValidatingWebhook) []error {
 		return nil
 	}
 	err := errors.New("matchConditions of Gatekeeper's webhooks are not evaluated: they are assumed to hold")
-	return []error{gatekeeperdoc.Warning(o, render.Pointer("webhooks", i, "matchConditions"), "webhook", err)}
+	return []error{document.Warning(o, render.Pointer("webhooks", i, "matchConditions"), "webhook", err)}
 }
 
 func newWebhook(o *render.Object, w *v1.ValidatingWebhook) (webhook, bool) {
 	for _, s := range []*metav1.LabelSelector{w.NamespaceSelector, w.ObjectSelector} {
-		if _, err := gatekeeperdoc.SelectorOf(s); err != nil {
+		if _, err := document.SelectorOf(s); err != nil {
 			return webhook{}, false
 		}
 	}
@@ -154,7 +154,7 @@ func (w *webhook) exempts(s *webhookRequest) exemption {
 	}
 	what := "a " + s.req.Kind.Kind
 	switch {
-	case gatekeeperdoc.IsNamespace(s.subject()):
+	case document.IsNamespace(s.subject()):
 		what = "Namespace " + s.In()
 	case s.In() != "":
 		what += " in namespace " + s.In()
@@ -185,14 +185,14 @@ func exemptByChart(s *webhookRequest) exemption {
 // A webhookRequest is a request as the rules of webhooks see it.
 type webhookRequest struct {
 	req       *policy.Request
-	kinds     policy.Kinds             // may be nil
-	namespace *gatekeeperdoc.Namespace // that the object is in, or nil
-	bare      bool                     // use only the known labels of the namespace
+	kinds     policy.Kinds        // may be nil
+	namespace *document.Namespace // that the object is in, or nil
+	bare      bool                // use only the known labels of the namespace
 }
 
 var _ matching.Subject = (*webhookRequest)(nil)
 
-func (e *Engine) webhookRequest(req *policy.Request, ns *gatekeeperdoc.Namespace) *webhookRequest {
+func (e *Engine) webhookRequest(req *policy.Request, ns *document.Namespace) *webhookRequest {
 	return &webhookRequest{req: req, kinds: e.options.Kinds, namespace: ns}
 }
 
@@ -210,8 +210,8 @@ func (w *webhookRequest) Request() *policy.Request { return w.req }
 // In implements matching.Subject.
 func (w *webhookRequest) In() string {
 	switch {
-	case gatekeeperdoc.IsNamespace(w.subject()):
-		return gatekeeperdoc.MetaText(w.subject(), "name")
+	case document.IsNamespace(w.subject()):
+		return document.MetaText(w.subject(), "name")
 	case w.namespace != nil:
 		return w.namespace.Name
 	}
@@ -221,8 +221,8 @@ func (w *webhookRequest) In() string {
 // NamespaceLabels implements matching.Subject.
 func (w *webhookRequest) NamespaceLabels() (set map[string]string, complete bool) {
 	switch {
-	case gatekeeperdoc.IsNamespace(w.subject()):
-		set = gatekeeperdoc.LabelsOf(w.subject())
+	case document.IsNamespace(w.subject()):
+		set = document.LabelsOf(w.subject())
 		set[corev1.LabelMetadataName] = w.In()
 		return set, true
 	case w.namespace != nil:

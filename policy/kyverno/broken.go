@@ -8,7 +8,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/policy/internal/jmespath"
-	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
+	"github.com/preadmit/preadmit/policy/kyverno/internal/document"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -61,10 +61,10 @@ type breakage struct {
 }
 
 func (b *breakage) add(at render.Span, format string, args ...any) {
-	if len(b.errs) == kyvernodoc.MaxErrors {
+	if len(b.errs) == document.MaxErrors {
 		return
 	}
-	b.errs = append(b.errs, kyvernodoc.Invalid(b.policy.Object, at, fmt.Sprintf(format, args...)))
+	b.errs = append(b.errs, document.Invalid(b.policy.Object, at, fmt.Sprintf(format, args...)))
 }
 
 // references adds an error for a reference $(path) to a field that the rule, or one that
@@ -105,7 +105,7 @@ func (b *breakage) cel(g *celProgram) {
 			message = wrong.Plain()
 			at = b.inside(x.Pointer, x.Source, i.Offset(x.Source))
 		}
-		b.add(at, "%s: %s", kyvernodoc.Dotted(x.Pointer), message)
+		b.add(at, "%s: %s", document.Dotted(x.Pointer), message)
 	}
 }
 
@@ -131,7 +131,7 @@ func (b *breakage) expressions(rule *Rule) {
 				err = compiled.Check()
 			}
 			if err != nil {
-				b.add(b.policy.Object.Span(pointer), "%s: %s", kyvernodoc.Dotted(pointer), err)
+				b.add(b.policy.Object.Span(pointer), "%s: %s", document.Dotted(pointer), err)
 			}
 		}
 	}
@@ -145,7 +145,7 @@ var bareExpressions = regexp.MustCompile(`/foreach/\d+/list$|/context/\d+/\w+/jm
 // other variables, because their expression is known only when a request is
 // evaluated.
 func (b *breakage) variables(s, pointer string) {
-	for _, v := range kyvernodoc.VariablePattern.FindAllStringSubmatch(s, -1) {
+	for _, v := range document.VariablePattern.FindAllStringSubmatch(s, -1) {
 		expr := strings.TrimSpace(strings.TrimPrefix(strings.NewReplacer("{{", "", "}}", "").Replace(v[2]), "-"))
 		compiled, err := jmespath.Compile(expr)
 		if err != nil {

@@ -18,7 +18,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
-	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
+	"github.com/preadmit/preadmit/policy/kyverno/internal/document"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -206,7 +206,7 @@ func (c *celCompiler) compile(source, pointer string, want ...*celgo.Type) *cel.
 	return e
 }
 
-func (c *celCompiler) variable(x kyvernodoc.Expression, pointer string) *cel.Expression {
+func (c *celCompiler) variable(x document.Expression, pointer string) *cel.Expression {
 	e := c.compile(x.Expression, pointer)
 	var t *celgo.Type
 	if e.AST != nil {
@@ -310,7 +310,7 @@ func (c *celProgram) params(x *run) ([]*render.Object, *verdict) {
 			found = append(found, o)
 		}
 	} else {
-		sel := kyvernodoc.SelectorOf(c.paramRef["selector"])
+		sel := document.SelectorOf(c.paramRef["selector"])
 		for _, o := range cluster.List(gk) {
 			if (o.GetNamespace() == "" || o.GetNamespace() == namespace) && sel != nil && sel.Matches(o.GetLabels()) {
 				found = append(found, o)

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/preadmit/preadmit/policy/internal/conditions"
 	"github.com/preadmit/preadmit/policy/internal/pattern"
+	"github.com/preadmit/preadmit/policy/kyverno/internal/conditions"
 )
 
 // A block is the preconditions of a rule, or the conditions of deny, with their

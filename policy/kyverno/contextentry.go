@@ -8,12 +8,12 @@ import (
 	"sync"
 
 	"github.com/preadmit/preadmit/policy/internal/jmespath"
-	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
+	"github.com/preadmit/preadmit/policy/kyverno/internal/document"
 )
 
 // An entry is a context entry with its templates parsed.
 type entry struct {
-	*kyvernodoc.ContextEntry
+	*document.ContextEntry
 	fields map[string]*template // strings of the entry, by field name
 	value  *template            // variable.value, or nil
 	preset *template            // the default, or nil
@@ -21,7 +21,7 @@ type entry struct {
 	err    error
 }
 
-func newEntries(list []*kyvernodoc.ContextEntry) []*entry {
+func newEntries(list []*document.ContextEntry) []*entry {
 	entries := make([]*entry, len(list))
 	for i, c := range list {
 		entries[i] = newEntry(c)
@@ -29,7 +29,7 @@ func newEntries(list []*kyvernodoc.ContextEntry) []*entry {
 	return entries
 }
 
-func newEntry(c *kyvernodoc.ContextEntry) *entry {
+func newEntry(c *document.ContextEntry) *entry {
 	e := &entry{ContextEntry: c, fields: map[string]*template{}}
 	path := ""
 	switch {

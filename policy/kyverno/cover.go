@@ -9,9 +9,9 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
-	"github.com/preadmit/preadmit/policy/internal/conditions"
-	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 	"github.com/preadmit/preadmit/policy/internal/pattern"
+	"github.com/preadmit/preadmit/policy/kyverno/internal/conditions"
+	"github.com/preadmit/preadmit/policy/kyverno/internal/document"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -97,8 +97,8 @@ func (c *covered) declarePatterns(p *Policy, rule *Rule, branch declareBranch) {
 	for i, x := range v.AnyPattern {
 		c.declarePattern(p, base+render.Pointer("anyPattern", i), x, branch)
 	}
-	var each func(all []*kyvernodoc.ForeachValidate)
-	each = func(all []*kyvernodoc.ForeachValidate) {
+	var each func(all []*document.ForeachValidate)
+	each = func(all []*document.ForeachValidate) {
 		for _, f := range all {
 			if f.HasPattern {
 				c.declarePattern(p, f.Pointer+"/pattern", f.Pattern, branch)
@@ -166,7 +166,7 @@ const maxCoveredSteps = 1 << 16
 // selective reports whether a rule selects among the objects of its kinds. It
 // gives no responses about other objects.
 func selective(rule *Rule) bool {
-	return rule.Exclude != nil || slices.ContainsFunc(rule.Match.Filters(), func(f *kyvernodoc.Filter) bool {
+	return rule.Exclude != nil || slices.ContainsFunc(rule.Match.Filters(), func(f *document.Filter) bool {
 		return len(f.Names)+len(f.Namespaces)+len(f.Operations)+len(f.Annotations)+len(f.Roles)+len(f.ClusterRoles)+len(f.Subjects) > 0 ||
 			f.Selector != nil || f.NamespaceSelector != nil
 	})

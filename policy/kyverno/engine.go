@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 	"github.com/preadmit/preadmit/policy/internal/podsecurity"
+	"github.com/preadmit/preadmit/policy/kyverno/internal/document"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -24,7 +24,7 @@ type Engine struct {
 	options    Options
 	policies   []*Policy
 	exceptions []*exemption
-	index      *kyvernodoc.Index
+	index      *document.Index
 	programs   map[*Rule]*program
 	conditions map[*Policy]*celProgram // webhookConfiguration.matchConditions
 	celEnvs    *celEnvs
@@ -42,9 +42,9 @@ type Engine struct {
 // *render.Error for each reason why Kyverno would refuse one. The Engine has the
 // valid ones.
 func New(objects []*render.Object, o Options) (*Engine, error) {
-	policies, exceptions, err := kyvernodoc.Read(objects, kyvernodoc.Options{CLI: o.CLI})
+	policies, exceptions, err := document.Read(objects, document.Options{CLI: o.CLI})
 	e := &Engine{
-		options: o, policies: policies, index: kyvernodoc.NewIndex(policies),
+		options: o, policies: policies, index: document.NewIndex(policies),
 		programs: map[*Rule]*program{}, conditions: map[*Policy]*celProgram{},
 	}
 	if o.Coverage != nil {
@@ -84,9 +84,9 @@ func (e *Engine) resource(gvk schema.GroupVersionKind) string {
 }
 
 // targetOf returns the request as match and exclude see it.
-func (r *review) targetOf() *kyvernodoc.Target {
+func (r *review) targetOf() *document.Target {
 	roles, clusterRoles := r.roles()
-	t := &kyvernodoc.Target{
+	t := &document.Target{
 		Object: r.subject(), Kind: r.req.Kind, Subresource: r.req.SubResource, Operation: r.operation,
 		NamespaceLabels: r.namespaceLabels,
 		UserKnown:       r.matchesUsers(), User: r.user(), Roles: roles, ClusterRoles: clusterRoles,
@@ -123,7 +123,7 @@ func (r *review) roles() (roles, clusterRoles []string) {
 	key := strings.Join(append([]string{r.req.Namespace, u.Username}, u.Groups...), "\x00")
 	known, ok := r.engine.granted.Load(key)
 	if !ok {
-		roles, clusterRoles := kyvernodoc.RolesOf(r.engine.options.Cluster, u, r.req.Namespace)
+		roles, clusterRoles := document.RolesOf(r.engine.options.Cluster, u, r.req.Namespace)
 		known, _ = r.engine.granted.LoadOrStore(key, [2][]string{slices.Clip(roles), slices.Clip(clusterRoles)})
 	}
 	given := known.([2][]string)
@@ -132,7 +132,7 @@ func (r *review) roles() (roles, clusterRoles []string) {
 
 // subresource makes t the body of a subresource if the test declares the
 // object's kind as one.
-func (m *Mocks) subresource(t *kyvernodoc.Target) {
+func (m *Mocks) subresource(t *document.Target) {
 	for _, s := range m.Subresources {
 		if s.Kind == t.Kind.Kind && s.Group == t.Kind.Group && (s.Version == "" || s.Version == t.Kind.Version) {
 			_, name, ok := strings.Cut(s.Name, "/")
@@ -258,7 +258,7 @@ func (r *review) candidates(p *phase, gvk schema.GroupVersionKind) (all []candid
 
 // timedRule evaluates one rule and calls respond for each response. It reports whether the
 // policy stops there.
-func (r *review) timedRule(timed bool, p *phase, pol *Policy, g *program, t *kyvernodoc.Target, respond func(Response)) (stop bool) {
+func (r *review) timedRule(timed bool, p *phase, pol *Policy, g *program, t *document.Target, respond func(Response)) (stop bool) {
 	if timed {
 		policy.Observed(r.ctx, policy.EngineKyverno, g.name, func() { stop = r.timedRule(false, p, pol, g, t, respond) })
 		return stop
@@ -271,13 +271,13 @@ func (r *review) timedRule(timed bool, p *phase, pol *Policy, g *program, t *kyv
 }
 
 // applies reports whether the policy's rules are evaluated at all.
-func (r *review) applies(pol *Policy, t *kyvernodoc.Target) bool {
+func (r *review) applies(pol *Policy, t *document.Target) bool {
 	return pol.InScope(t) && (pol.Admission || r.engine.options.CLI)
 }
 
 // runRule evaluates one rule. If it is being explained, the explainer evaluates
 // it.
-func (r *review) runRule(p *phase, pol *Policy, rule *Rule, t *kyvernodoc.Target) []Response {
+func (r *review) runRule(p *phase, pol *Policy, rule *Rule, t *document.Target) []Response {
 	if r.explainer != nil {
 		return r.explainer.run(r, p, pol, rule, t)
 	}
@@ -295,7 +295,7 @@ type part struct {
 
 // shared evaluates one rule, or returns its responses to an equal request of another
 // unit.
-func (r *review) shared(p *phase, pol *Policy, rule *Rule, t *kyvernodoc.Target) []Response {
+func (r *review) shared(p *phase, pol *Policy, rule *Rule, t *document.Target) []Response {
 	object := r.object
 	if known, ok := r.req.Recall(part{p, rule}, object); ok {
 		responses := known.([]Response)
@@ -315,7 +315,7 @@ func (r *review) shared(p *phase, pol *Policy, rule *Rule, t *kyvernodoc.Target)
 }
 
 // newRun returns a run of a rule. Rules that are not explained use the same one in turn.
-func (r *review) newRun(rule *Rule, t *kyvernodoc.Target) *run {
+func (r *review) newRun(rule *Rule, t *document.Target) *run {
 	x := r.run
 	if x == nil || r.explainer != nil {
 		x = new(run)
@@ -327,7 +327,7 @@ func (r *review) newRun(rule *Rule, t *kyvernodoc.Target) *run {
 
 // evaluate evaluates one rule. The responses are valid until the next one is evaluated,
 // unless rules are explained.
-func (r *review) evaluate(p *phase, pol *Policy, rule *Rule, t *kyvernodoc.Target) []Response {
+func (r *review) evaluate(p *phase, pol *Policy, rule *Rule, t *document.Target) []Response {
 	r.questions, r.assumed = r.questions[:0:0], r.assumed[:0:0]
 	if t.Object = r.subject(); t.Object == nil {
 		return nil
@@ -399,7 +399,7 @@ func (e *Engine) Respond(ctx context.Context, req *policy.Request, mocks *Mocks,
 	return all, nil
 }
 
-func excludesOf(list []kyvernodoc.PodSecurityExclude) []podsecurity.Exclude {
+func excludesOf(list []document.PodSecurityExclude) []podsecurity.Exclude {
 	var all []podsecurity.Exclude
 	for _, x := range list {
 		all = append(all, podsecurity.Exclude(x))

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
+	"github.com/preadmit/preadmit/policy/kyverno/internal/document"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -63,7 +63,7 @@ func (e *explainer) includes(p *Policy, rule *Rule) bool {
 }
 
 // run evaluates a rule and explains it.
-func (e *explainer) run(r *review, p *phase, pol *Policy, rule *Rule, target *kyvernodoc.Target) []Response {
+func (e *explainer) run(r *review, p *phase, pol *Policy, rule *Rule, target *document.Target) []Response {
 	if !e.includes(pol, rule) {
 		return r.evaluate(p, pol, rule, target)
 	}
@@ -138,7 +138,7 @@ type ruleExplainer struct {
 	review    *review
 	trace     *trace
 	program   *program
-	target    *kyvernodoc.Target
+	target    *document.Target
 	before    map[string]any // the object that the rule evaluated
 	responses []Response
 	results   []policy.Result

@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 	"github.com/preadmit/preadmit/policy/internal/pattern"
+	"github.com/preadmit/preadmit/policy/kyverno/internal/document"
 )
 
 // actions returns the settings that decide the action when the rule fails: the
@@ -18,7 +18,7 @@ func (r *ruleExplainer) actions() []policy.Bound {
 		s.overrides(v.Overrides, rule.Pointer, "/validate/failureActionOverrides")
 		s.is(v.Action, rule.Pointer, "/validate/failureAction")
 	}
-	if a := kyvernodoc.ImagesAction(rule.VerifyImages); a != "" {
+	if a := document.ImagesAction(rule.VerifyImages); a != "" {
 		for _, v := range rule.VerifyImages {
 			if v.Action == a {
 				s.is(a, "", v.Pointer+"/failureAction")
@@ -70,10 +70,10 @@ func (s *settings) called(base, at string) string {
 	if base == "" && strings.HasPrefix(at, s.program.rule.Pointer) {
 		return s.name(at)
 	}
-	return kyvernodoc.Dotted(strings.TrimPrefix(at, "/spec"))
+	return document.Dotted(strings.TrimPrefix(at, "/spec"))
 }
 
-func (s *settings) overrides(all []kyvernodoc.ActionOverride, base, at string) {
+func (s *settings) overrides(all []document.ActionOverride, base, at string) {
 	req := s.review.req
 	for i := range all {
 		o := &all[i]

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/conditions"
-	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 	"github.com/preadmit/preadmit/policy/internal/podsecurity"
+	"github.com/preadmit/preadmit/policy/kyverno/internal/conditions"
+	"github.com/preadmit/preadmit/policy/kyverno/internal/document"
 )
 
 // checks describes the rule's checks, or why they were not evaluated.
@@ -44,7 +44,7 @@ func (r *ruleExplainer) checks(exempt string) []policy.Evaluation {
 
 // name returns the readable form of a pointer relative to the rule.
 func (r *ruleExplainer) name(pointer string) string {
-	return kyvernodoc.Dotted(strings.TrimPrefix(pointer, r.program.rule.Pointer))
+	return document.Dotted(strings.TrimPrefix(pointer, r.program.rule.Pointer))
 }
 
 // at returns the pointer of a clause: validate, or an entry of its foreach.
@@ -108,7 +108,7 @@ func (r *ruleExplainer) denying(n *tracedBlock, base string, depth int, loop str
 	var holds []string
 	n.each(func(c *conditions.Condition, t *tracedCondition) {
 		name := strings.TrimPrefix(strings.TrimPrefix(c.Pointer, base), "conditions/")
-		name = kyvernodoc.Dotted("/" + strings.Replace(name, "deny/conditions/", "deny/", 1))
+		name = document.Dotted("/" + strings.Replace(name, "deny/conditions/", "deny/", 1))
 		if t == nil || len(parts) >= maxParts {
 			return
 		}

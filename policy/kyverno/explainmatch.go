@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 	"github.com/preadmit/preadmit/policy/internal/pattern"
+	"github.com/preadmit/preadmit/policy/kyverno/internal/document"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -18,7 +18,7 @@ const maxChecks = 100
 // A matching collects the checks that decide whether a rule matches a request.
 type matching struct {
 	review *review
-	target *kyvernodoc.Target
+	target *document.Target
 	object *render.Object // the policy or exception whose filters are checked
 	base   string         // the pointer that names are relative to
 	prefix string         // prefix of names
@@ -114,7 +114,7 @@ func (r *ruleExplainer) generated(m *matching) bool {
 }
 
 // block adds the checks of every filter of a match or exclude block.
-func (m *matching) block(name string, block *kyvernodoc.Match, excludes bool) {
+func (m *matching) block(name string, block *document.Match, excludes bool) {
 	if block == nil {
 		return
 	}
@@ -128,9 +128,9 @@ func (m *matching) block(name string, block *kyvernodoc.Match, excludes bool) {
 }
 
 // filter adds the checks of a filter, in the order of its fields.
-func (m *matching) filter(f *kyvernodoc.Filter, excludes bool) {
+func (m *matching) filter(f *document.Filter, excludes bool) {
 	t := m.target
-	name := func(at string) string { return kyvernodoc.Dotted("/" + strings.TrimPrefix(f.Pointer+at, m.base)) }
+	name := func(at string) string { return document.Dotted("/" + strings.TrimPrefix(f.Pointer+at, m.base)) }
 	ask := func(there bool, at, text string, yes bool, why string) {
 		switch {
 		case !there:
@@ -188,7 +188,7 @@ func labelsText(labels map[string]string) string {
 
 // namespaces adds the checks of the namespace's labels. They are undecided if
 // the labels are unknown.
-func (m *matching) namespaces(f *kyvernodoc.Filter, name string) {
+func (m *matching) namespaces(f *document.Filter, name string) {
 	at, s := f.Pointer+"/resources/namespaceSelector", f.NamespaceSelector
 	if m.target.Kind.Kind == "Namespace" {
 		m.add(name, at, selectorText(s), answer(f.Exempts), "a Namespace is in no namespace")
@@ -212,7 +212,7 @@ func (m *matching) namespaces(f *kyvernodoc.Filter, name string) {
 
 // users adds the checks of the user. If the user is unknown, a match block is
 // taken to match and an exclude block is not.
-func (m *matching) users(f *kyvernodoc.Filter, name func(string) string, excludes bool) {
+func (m *matching) users(f *document.Filter, name func(string) string, excludes bool) {
 	t := m.target
 	for _, q := range []struct {
 		at, text string
@@ -223,7 +223,7 @@ func (m *matching) users(f *kyvernodoc.Filter, name func(string) string, exclude
 		{"/roles", strings.Join(f.Roles, ", "), len(f.Roles) > 0, func() bool { return t.HasRole(f.Roles) }, "no binding in the tree gives the user one"},
 		{"/clusterRoles", strings.Join(f.ClusterRoles, ", "), len(f.ClusterRoles) > 0, func() bool { return t.HasClusterRole(f.ClusterRoles) }, "no binding in the tree gives the user one"},
 		{"/subjects", subjectsText(f.Subjects), len(f.Subjects) > 0, func() bool {
-			return t.User != nil && slices.ContainsFunc(f.Subjects, func(s kyvernodoc.Subject) bool { return s.Is(t.User) })
+			return t.User != nil && slices.ContainsFunc(f.Subjects, func(s document.Subject) bool { return s.Is(t.User) })
 		}, "the user does not match"},
 	} {
 		switch {
@@ -285,7 +285,7 @@ func fits(text string) func(string) bool {
 }
 
 // kinds formats selectors of kinds as policies write them.
-func (m *matching) kinds(kinds []kyvernodoc.KindSelector) string {
+func (m *matching) kinds(kinds []document.KindSelector) string {
 	var all []string
 	means := map[string]bool{}
 	for _, k := range kinds {
@@ -314,7 +314,7 @@ func pairs(m map[string]string) string {
 	return strings.Join(all, ", ")
 }
 
-func selectorText(s *kyvernodoc.Selector) string {
+func selectorText(s *document.Selector) string {
 	all := []string{}
 	if len(s.MatchLabels) > 0 {
 		all = append(all, pairs(s.MatchLabels))
@@ -332,7 +332,7 @@ func selectorText(s *kyvernodoc.Selector) string {
 	return strings.Join(all, ", ")
 }
 
-func subjectsText(subjects []kyvernodoc.Subject) string {
+func subjectsText(subjects []document.Subject) string {
 	var all []string
 	for _, s := range subjects {
 		all = append(all, s.Kind+" "+strings.TrimPrefix(s.Namespace+"/"+s.Name, "/"))

@@ -3,12 +3,12 @@ package kyverno
 import (
 	"slices"
 
-	"github.com/preadmit/preadmit/policy/internal/conditions"
 	"github.com/preadmit/preadmit/policy/internal/jmespath"
-	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 	diff "github.com/preadmit/preadmit/policy/internal/patch"
 	"github.com/preadmit/preadmit/policy/internal/pattern"
 	"github.com/preadmit/preadmit/policy/internal/podsecurity"
+	"github.com/preadmit/preadmit/policy/kyverno/internal/conditions"
+	"github.com/preadmit/preadmit/policy/kyverno/internal/document"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -109,7 +109,7 @@ type tracedEntry struct {
 // A tracedImage records the comparison of an image with an entry of
 // verifyImages.
 type tracedImage struct {
-	entry   *kyvernodoc.VerifyImages
+	entry   *document.VerifyImages
 	ref     string
 	verdict *verdict // nil: the entry does not match the image
 }
@@ -257,7 +257,7 @@ func (t *trace) violations(violations []podsecurity.Violation) {
 	}
 }
 
-func (t *trace) image(entry *kyvernodoc.VerifyImages, image map[string]any, v *verdict) {
+func (t *trace) image(entry *document.VerifyImages, image map[string]any, v *verdict) {
 	if t == nil || len(t.images) == maxSteps {
 		return
 	}

@@ -9,9 +9,9 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
-	"github.com/preadmit/preadmit/policy/internal/conditions"
 	"github.com/preadmit/preadmit/policy/internal/explain"
-	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
+	"github.com/preadmit/preadmit/policy/kyverno/internal/conditions"
+	"github.com/preadmit/preadmit/policy/kyverno/internal/document"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -136,7 +136,7 @@ func (r *ruleExplainer) evaluations(n *tracedBlock, o *render.Object, base, pref
 			return
 		}
 		e := policy.Evaluation{
-			Name: prefix + kyvernodoc.Dotted(strings.TrimPrefix(c.Pointer, base)), Expression: policy.Shorten(r.conditionText(c), maxExpression), Origin: o.Span(c.Pointer),
+			Name: prefix + document.Dotted(strings.TrimPrefix(c.Pointer, base)), Expression: policy.Shorten(r.conditionText(c), maxExpression), Origin: o.Span(c.Pointer),
 		}
 		switch {
 		case t == nil:

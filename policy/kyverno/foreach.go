@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/preadmit/preadmit/policy/internal/jmespath"
-	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
+	"github.com/preadmit/preadmit/policy/kyverno/internal/document"
 )
 
 // maxElements is the most elements over which a rule's foreach may run, nested
@@ -67,7 +67,7 @@ type loop struct {
 	clause *clause
 }
 
-func newLoops(entries []*kyvernodoc.ForeachValidate) []*loop {
+func newLoops(entries []*document.ForeachValidate) []*loop {
 	var loops []*loop
 	for _, f := range entries {
 		c := &clause{pointer: f.Pointer, entries: newEntries(f.Context), preconditions: newBlock(f.Preconditions), loops: newLoops(f.Foreach)}

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
+	"github.com/preadmit/preadmit/policy/kyverno/internal/document"
 )
 
 // A generation is a rule's generate with its templates parsed.
@@ -25,7 +25,7 @@ type generateLoop struct {
 	spec          *template
 }
 
-func newGeneration(g *kyvernodoc.Generate) *generation {
+func newGeneration(g *document.Generate) *generation {
 	n := &generation{}
 	if len(g.Foreach) == 0 {
 		n.spec = newTemplate(map[string]any{"generate": g.Spec})
@@ -164,7 +164,7 @@ func (r *run) wanted(spec map[string]any) ([]map[string]any, error) {
 func (r *run) cloneList(list map[string]any, namespace string) ([]map[string]any, error) {
 	from, _ := list["namespace"].(string)
 	kinds, _ := list["kinds"].([]any)
-	sel := kyvernodoc.SelectorOf(list["selector"])
+	sel := document.SelectorOf(list["selector"])
 	var all []map[string]any
 	for _, k := range kinds {
 		text, _ := k.(string)

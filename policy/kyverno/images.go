@@ -10,7 +10,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy/internal/image"
 	"github.com/preadmit/preadmit/policy/internal/jmespath"
-	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
+	"github.com/preadmit/preadmit/policy/kyverno/internal/document"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -54,7 +54,7 @@ func (r *review) extract(rule *Rule) (map[string]any, error) {
 		return nil, nil
 	}
 	for _, list := range containerLists {
-		x := kyvernodoc.ImageExtractor{Path: at + "/spec/" + list + "/*", Value: "image", Key: "name", Name: list}
+		x := document.ImageExtractor{Path: at + "/spec/" + list + "/*", Value: "image", Key: "name", Name: list}
 		if err := found.custom(object, x); err != nil {
 			return nil, err
 		}
@@ -69,7 +69,7 @@ type imageFinder struct {
 
 // custom follows an extractor's path to the value that holds an image. In the
 // path, * means every item of a list or map.
-func (i *imageFinder) custom(object map[string]any, x kyvernodoc.ImageExtractor) error {
+func (i *imageFinder) custom(object map[string]any, x document.ImageExtractor) error {
 	path := strings.Split(strings.Trim(x.Path, "/"), "/")
 	if x.Value == "" && len(path) > 0 {
 		x.Value, path = path[len(path)-1], path[:len(path)-1]
@@ -77,7 +77,7 @@ func (i *imageFinder) custom(object map[string]any, x kyvernodoc.ImageExtractor)
 	return i.walk(object, path, "", x)
 }
 
-func (i *imageFinder) walk(v any, path []string, at string, x kyvernodoc.ImageExtractor) error {
+func (i *imageFinder) walk(v any, path []string, at string, x document.ImageExtractor) error {
 	if list, ok := v.([]any); ok && (len(path) == 0 || path[0] != "*") {
 		path = append([]string{"*"}, path...)
 		v = list
@@ -105,7 +105,7 @@ func (i *imageFinder) walk(v any, path []string, at string, x kyvernodoc.ImageEx
 	return nil
 }
 
-func (i *imageFinder) take(v any, at string, x kyvernodoc.ImageExtractor) error {
+func (i *imageFinder) take(v any, at string, x document.ImageExtractor) error {
 	holder, ok := v.(map[string]any)
 	if !ok {
 		return nil
@@ -142,7 +142,7 @@ func (i *imageFinder) take(v any, at string, x kyvernodoc.ImageExtractor) error 
 
 // put adds an image to its group, under the value of its key or else under its
 // path.
-func (i *imageFinder) put(at string, holder map[string]any, x kyvernodoc.ImageExtractor, parts map[string]any) {
+func (i *imageFinder) put(at string, holder map[string]any, x document.ImageExtractor, parts map[string]any) {
 	name, ok := holder[x.Key].(string)
 	if !ok || x.Key == "" {
 		name = at + render.Pointer(x.Value)

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/conditions"
+	"github.com/preadmit/preadmit/policy/kyverno/internal/conditions"
 	"github.com/preadmit/preadmit/render"
 )
 

@@ -6,7 +6,7 @@
 // [Engine.Validator], as the API server calls Kyverno's webhooks. Policy tests
 // call [Engine.Respond] with their own answers for the cluster ([Mocks]).
 //
-// Package kyvernodoc reads and checks the policies, and decides which requests
+// Package document reads and checks the policies, and decides which requests
 // they apply to. Here engine.go evaluates a request by the policies and rule.go
 // by one rule. context.go and contextentry.go build the data of JMESPath, variables.go
 // substitutes {{ }}, and each kind of rule has a file: validate.go, mutate.go,
@@ -22,7 +22,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
-	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
+	"github.com/preadmit/preadmit/policy/kyverno/internal/document"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -78,10 +78,10 @@ const (
 )
 
 // A Policy is a ClusterPolicy or a Policy of kyverno.io, as read and checked.
-type Policy = kyvernodoc.Policy
+type Policy = document.Policy
 
 // A Rule is one rule of a [Policy].
-type Rule = kyvernodoc.Rule
+type Rule = document.Rule
 
 // A Response is the outcome of one rule for one request. A rule that does not
 // match gives no response.

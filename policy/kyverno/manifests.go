@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
-	"github.com/preadmit/preadmit/policy/internal/signed"
+	"github.com/preadmit/preadmit/policy/kyverno/internal/document"
+	"github.com/preadmit/preadmit/policy/kyverno/internal/signed"
 )
 
-func domainOf(m *kyvernodoc.Manifests) string { return cmp.Or(m.Domain, signed.DefaultDomain) }
+func domainOf(m *document.Manifests) string { return cmp.Or(m.Domain, signed.DefaultDomain) }
 
-func ignoredOf(m *kyvernodoc.Manifests) signed.Ignored {
+func ignoredOf(m *document.Manifests) signed.Ignored {
 	var list []signed.Ignore
 	for _, i := range m.IgnoreFields {
 		ignore := signed.Ignore{Fields: i.Fields}
@@ -27,7 +27,7 @@ func ignoredOf(m *kyvernodoc.Manifests) signed.Ignored {
 
 // A manifestCheck verifies the signed manifest of an object against attestors.
 type manifestCheck struct {
-	rule        *kyvernodoc.Manifests
+	rule        *document.Manifests
 	notes       map[string]any // the object's annotations
 	message     *signed.Message
 	unread      error // error of reading message
@@ -111,7 +111,7 @@ func (r *refusal) Error() string { return r.reason }
 
 // set verifies the manifest with a set of attestors and says how. The error is
 // a [refusal], a [signed.UndecidedError], or another error.
-func (m *manifestCheck) set(set *kyvernodoc.AttestorSet, at string) (string, error) {
+func (m *manifestCheck) set(set *document.AttestorSet, at string) (string, error) {
 	required, verified := set.Count, 0
 	entries := expand(set.Entries)
 	if required == 0 {
@@ -150,8 +150,8 @@ func (m *manifestCheck) set(set *kyvernodoc.AttestorSet, at string) (string, err
 const beginKey, endKey = "-----BEGIN PUBLIC KEY-----", "-----END PUBLIC KEY-----"
 
 // expand splits entries with several keys into an entry for each key.
-func expand(entries []*kyvernodoc.Attestor) []*kyvernodoc.Attestor {
-	var all []*kyvernodoc.Attestor
+func expand(entries []*document.Attestor) []*document.Attestor {
+	var all []*document.Attestor
 	for _, a := range entries {
 		keys := strings.SplitAfter(a.Key, endKey)
 		if len(keys) <= 2 {
@@ -167,7 +167,7 @@ func expand(entries []*kyvernodoc.Attestor) []*kyvernodoc.Attestor {
 	return all
 }
 
-func (m *manifestCheck) attestor(a *kyvernodoc.Attestor, at string) (string, error) {
+func (m *manifestCheck) attestor(a *document.Attestor, at string) (string, error) {
 	if a.Nested != nil {
 		return m.set(a.Nested, at+".attestor")
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/preadmit/preadmit/policy/internal/conditions"
+	"github.com/preadmit/preadmit/policy/kyverno/internal/conditions"
 )
 
 // message returns the rule's message with its variables substituted.

@@ -7,10 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
-	"github.com/preadmit/preadmit/policy/internal/overlay"
 	diff "github.com/preadmit/preadmit/policy/internal/patch"
 	"github.com/preadmit/preadmit/policy/internal/pattern"
+	"github.com/preadmit/preadmit/policy/kyverno/internal/document"
+	"github.com/preadmit/preadmit/policy/kyverno/internal/overlay"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -35,7 +35,7 @@ type patchLoop struct {
 
 // A patchTarget is an entry of mutate.targets.
 type patchTarget struct {
-	*kyvernodoc.MutateTarget
+	*document.MutateTarget
 	where         *template // template of apiVersion, kind, namespace and name
 	entries       []*entry
 	preconditions *block
@@ -53,7 +53,7 @@ func newMutation(rule *Rule) *mutation {
 	return m
 }
 
-func newPatchLoops(entries []*kyvernodoc.ForeachMutate) []*patchLoop {
+func newPatchLoops(entries []*document.ForeachMutate) []*patchLoop {
 	var loops []*patchLoop
 	for _, f := range entries {
 		l := &patchLoop{

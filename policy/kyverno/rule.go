@@ -7,10 +7,10 @@ import (
 	"sync"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 	"github.com/preadmit/preadmit/policy/internal/podsecurity"
 	"github.com/preadmit/preadmit/policy/internal/reads"
-	"github.com/preadmit/preadmit/policy/internal/signed"
+	"github.com/preadmit/preadmit/policy/kyverno/internal/document"
+	"github.com/preadmit/preadmit/policy/kyverno/internal/signed"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -81,7 +81,7 @@ func (e *Engine) newProgram(p *Policy, rule *Rule) *program {
 	return g
 }
 
-func newClause(v *kyvernodoc.Validate) *clause {
+func newClause(v *document.Validate) *clause {
 	c := &clause{anyPattern: newComparisons(v.AnyPattern), loops: newLoops(v.Foreach)}
 	c.denies, c.deny = newDeny(v.Deny)
 	if v.HasPattern {
@@ -94,7 +94,7 @@ func newClause(v *kyvernodoc.Validate) *clause {
 type run struct {
 	review   *review
 	program  *program
-	target   *kyvernodoc.Target
+	target   *document.Target
 	nesting  int // nesting of foreach
 	elements int // elements that foreach evaluated so far
 	one      [1]Response
@@ -201,7 +201,7 @@ func skippedBy(exceptions []*exemption) *verdict {
 
 // An exemption is an exception with its conditions compiled.
 type exemption struct {
-	*kyvernodoc.Exception
+	*document.Exception
 	block *block
 }
 
@@ -240,7 +240,7 @@ func (r *run) existing(v *verdict) *verdict {
 	if validate.Action != "" {
 		action = validate.Action
 	}
-	if rev.operation != opUpdate || action != kyvernodoc.ActionEnforce || !validate.AllowExisting || validate.CEL != nil || validate.Manifests != nil {
+	if rev.operation != opUpdate || action != document.ActionEnforce || !validate.AllowExisting || validate.CEL != nil || validate.Manifests != nil {
 		return v
 	}
 	if r.program.rule.Source["preconditions"] != nil { // Kyverno fails to read them here, and compares nothing
@@ -311,6 +311,6 @@ func reportedOf(p *Policy, rule *Rule) reported {
 		overrides = slices.Concat(overrides, rule.Validate.Overrides)
 	}
 	t.enforces = rule.Validate != nil && p.Enforces()
-	t.selects = slices.ContainsFunc(overrides, func(o kyvernodoc.ActionOverride) bool { return o.NamespaceSelector != nil })
+	t.selects = slices.ContainsFunc(overrides, func(o document.ActionOverride) bool { return o.NamespaceSelector != nil })
 	return t
 }

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/preadmit/preadmit/policy/internal/conditions"
-	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 	"github.com/preadmit/preadmit/policy/internal/pattern"
+	"github.com/preadmit/preadmit/policy/kyverno/internal/conditions"
+	"github.com/preadmit/preadmit/policy/kyverno/internal/document"
 )
 
 // A clause is the check of validate, or of an entry of its foreach: deny, else
@@ -62,7 +62,7 @@ func (c *comparison) with(s *scope) (*pattern.Pattern, error) {
 	return pattern.Compile(v)
 }
 
-func newDeny(d *kyvernodoc.Deny) (bool, *block) {
+func newDeny(d *document.Deny) (bool, *block) {
 	if d == nil {
 		return false, nil
 	}

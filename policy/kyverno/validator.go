@@ -7,7 +7,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/filters"
-	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
+	"github.com/preadmit/preadmit/policy/kyverno/internal/document"
 )
 
 // Validator returns the validator that evaluates the validate and verifyImages
@@ -73,7 +73,7 @@ func (r *review) action(resp *Response, t *reported) policy.Action {
 	if t.selects {
 		labels = r.namespaceLabels()
 	}
-	enforced := p.ActionFor(resp.Rule, r.req.Namespace, labels) == kyvernodoc.ActionEnforce ||
+	enforced := p.ActionFor(resp.Rule, r.req.Namespace, labels) == document.ActionEnforce ||
 		resp.Status == StatusError && t.enforces && p.FailurePolicy != "Ignore"
 	switch {
 	case enforced && resp.Status == StatusError && p.FailurePolicy == "Ignore":
@@ -112,7 +112,7 @@ func documentOf(p *Policy, rule *Rule) policy.Rule {
 		Title: notes["policies.kyverno.io/title"], Description: notes["policies.kyverno.io/description"],
 		Expression: ruleText(rule), Origin: p.Object.Span(rule.Pointer),
 	}
-	if p.Strongest(rule) == kyvernodoc.ActionEnforce {
+	if p.Strongest(rule) == document.ActionEnforce {
 		d.Action = policy.Deny
 	}
 	if rule.Validate != nil && d.Description == "" {

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/preadmit/preadmit/policy/internal/jmespath"
-	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
+	"github.com/preadmit/preadmit/policy/kyverno/internal/document"
 )
 
 // A template is a parsed JSON value of a policy that may contain variables.
@@ -196,7 +196,7 @@ func newText(s string, path []string) node {
 	if !strings.Contains(s, "{{") {
 		return fixed{s}
 	}
-	found := kyvernodoc.VariablePattern.FindAllStringSubmatchIndex(s, -1)
+	found := document.VariablePattern.FindAllStringSubmatchIndex(s, -1)
 	if len(found) == 0 {
 		return fixed{unescape(s)}
 	}
@@ -286,7 +286,7 @@ func (t *textNode) fill(f *filling) (any, error) {
 		if !ok {
 			break
 		}
-		if pass == kyvernodoc.MaxPasses {
+		if pass == document.MaxPasses {
 			return nil, fmt.Errorf("variables keep expanding to variables at path %s", t.at())
 		}
 		if next.whole != nil {

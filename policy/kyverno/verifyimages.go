@@ -6,8 +6,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/preadmit/preadmit/policy/internal/kyvernodoc"
 	"github.com/preadmit/preadmit/policy/internal/pattern"
+	"github.com/preadmit/preadmit/policy/kyverno/internal/document"
 )
 
 // verifies is the phase of verifyImages rules. Signatures and attestations need
@@ -36,7 +36,7 @@ var verifies = phase{
 
 // An imageMatch is an image of the object that an entry of verifyImages names.
 type imageMatch struct {
-	entry *kyvernodoc.VerifyImages
+	entry *document.VerifyImages
 	image map[string]any
 }
 
@@ -82,7 +82,7 @@ func (r *run) evaluateImages(images []imageMatch) *verdict {
 	return result
 }
 
-func (r *run) evaluateImage(entry *kyvernodoc.VerifyImages, image map[string]any) *verdict {
+func (r *run) evaluateImage(entry *document.VerifyImages, image map[string]any) *verdict {
 	ref, _ := image["reference"].(string)
 	at, _ := image["jsonPointer"].(string)
 	if pattern.AnyWildcard(entry.SkipImageReferences, ref) {

@@ -16,8 +16,8 @@ import (
 	"k8s.io/apiserver/pkg/cel/library"
 
 	"github.com/preadmit/preadmit/policy/internal/cel"
-	"github.com/preadmit/preadmit/policy/internal/kyvernolib"
 	"github.com/preadmit/preadmit/policy/internal/patch"
+	"github.com/preadmit/preadmit/policy/kyvernocel/internal/kyvernolib"
 )
 
 // A flavour selects the environment of a policy's expressions.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
-	"github.com/preadmit/preadmit/policy/internal/kyvernolib"
+	"github.com/preadmit/preadmit/policy/kyvernocel/internal/kyvernolib"
 	"github.com/preadmit/preadmit/render"
 )
 

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/kyvernolib"
+	"github.com/preadmit/preadmit/policy/kyvernocel/internal/kyvernolib"
 	"github.com/preadmit/preadmit/render"
 )
 

@@ -15,9 +15,9 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
-	"github.com/preadmit/preadmit/policy/internal/kyvernolib"
 	"github.com/preadmit/preadmit/policy/internal/match"
 	"github.com/preadmit/preadmit/policy/internal/patch"
+	"github.com/preadmit/preadmit/policy/kyvernocel/internal/kyvernolib"
 	"github.com/preadmit/preadmit/render"
 )
 

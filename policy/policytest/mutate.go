@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/mutation"
+	"github.com/preadmit/preadmit/policy/policytest/internal/mutation"
 	"github.com/preadmit/preadmit/render"
 )
 
