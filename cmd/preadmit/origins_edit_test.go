@@ -165,6 +165,9 @@ func tokenEdits(text string) []string {
 		all = []string{"9" + text, text + "9", "1", "7", text + "zz", "zz" + text}
 	default:
 		all = []string{text + "zz", "zz" + text, "zz", text + "9", " zz", "7", "true"}
+		if strings.Contains(text, ",") {
+			all = append(all, strings.ReplaceAll(text, ",", "zz,")) // every part of a list
+		}
 	}
 	for i := range all {
 		all[i] = quote + all[i] + quote

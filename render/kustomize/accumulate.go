@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/kustomize/api/resource"
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/kio"
+	"sigs.k8s.io/kustomize/kyaml/openapi"
 	"sigs.k8s.io/kustomize/kyaml/resid"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 	yamljson "sigs.k8s.io/yaml"
@@ -40,18 +41,19 @@ var errNotShared = errors.New("kustomize must build this unit")
 
 // An accumulation builds one unit.
 type accumulation struct {
-	o        *origins
-	bases    *bases
-	specs    *defaults
-	withJSON bool            // apply JSON patches, which make kustomize forget the lines of an object
-	kinds    map[string]bool // of resources that are built whole, not with their metadata alone; nil is all
-	inputs   *inputs
+	o       *origins
+	bases   *bases
+	specs   *defaults
+	inexact bool // the values may differ from kustomize's
+	inputs  *inputs
+	noted   []noted // room for recordings
 }
 
 // inputs lists the files and directories that a kustomization and those below it read.
 type inputs struct {
 	reads  map[string]read // by path from the root of the tree
 	pieces []piece         // of files, without their text
+	steps  []*step
 }
 
 // A read is the file or directory at a path.
@@ -65,25 +67,34 @@ type built struct {
 	resources []*resource.Resource // in the order of the kustomization's entries
 	order     []int                // their indices in the order of the output
 	tags      []tag
+	inexact   bool
 }
 
-// accumulate builds the unit. Resources of kinds other than the given ones have only
-// their metadata.
-func (o *origins) accumulate(withJSON bool, kinds map[string]bool) (all *built, err error) {
+// accumulate builds the unit.
+func (o *origins) accumulate() (all *built, err error) {
 	defer func() {
 		if recover() != nil {
 			err = errPanic
 		}
 	}()
-	if !o.w.shareable() {
-		return nil, errNotShared
+	a := &accumulation{o: o, bases: o.w.bases, inexact: !o.w.shareable(), inputs: newInputs()}
+	if o.w.openapi {
+		a.bases = newBases()
+		schema.Lock()
+		defer schema.Unlock()
+		defer openapi.ResetOpenAPI()
+		if err := o.w.setSchema(); err != nil {
+			return nil, err
+		}
+	} else {
+		defer shareSchema()()
 	}
-	defer shareSchema()()
-	specs, err := readFieldSpecs()
-	if err != nil {
+	if a.specs, err = readFieldSpecs(); err != nil {
 		return nil, err
 	}
-	a := &accumulation{o: o, bases: o.w.bases, specs: specs, withJSON: withJSON, kinds: kinds, inputs: newInputs()}
+	if a.specs, err = a.specs.and(o.w); err != nil {
+		return nil, err
+	}
 	m, err := a.target(o.root, resmap.New())
 	if err != nil {
 		return nil, err
@@ -91,17 +102,38 @@ func (o *origins) accumulate(withJSON bool, kinds map[string]bool) (all *built, 
 	if err := a.finish(m); err != nil {
 		return nil, err
 	}
-	all = &built{resources: m.Resources(), tags: o.tagsOf(a.inputs.pieces)}
+	all = &built{resources: m.Resources(), inexact: a.inexact}
 	all.order, err = sortedOrder(m.Resources(), o.root.build.SortOptions)
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range all.resources {
-		if err := removeOwnAnnotations(r); err != nil {
-			return nil, err
+	err = a.record(change{}, m.Resources, func() error {
+		for _, r := range all.resources {
+			if err := removeOwnAnnotations(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	all.tags = o.tagsOf(a.inputs)
+	return all, err
+}
+
+// setSchema sets the OpenAPI schema of the unit, for which the caller has locked schema.
+func (w *walk) setSchema() error {
+	openapi.ResetOpenAPI()
+	schemaParsed = false
+	for _, dir := range sorted(w.nodes) {
+		n := w.nodes[dir]
+		if n == nil || len(n.build.OpenAPI) == 0 {
+			continue
+		}
+		data, _ := w.snap.ReadFile(path.Join(n.dir, n.build.OpenAPI["path"]))
+		if err := openapi.SetSchema(n.build.OpenAPI, data, true); err != nil {
+			return err
 		}
 	}
-	return all, nil
+	return nil
 }
 
 // removeOwnAnnotations removes the annotations in which kustomize stores its
@@ -140,7 +172,8 @@ func setAnnotations(r *resource.Resource, annotations map[string]string) error {
 	return nil
 }
 
-// shareable reports whether accumulate knows every field of the unit.
+// shareable reports whether accumulate makes the same objects as kustomize of every field of
+// the unit.
 func (w *walk) shareable() bool {
 	for _, n := range w.nodes {
 		if n == nil {
@@ -148,7 +181,7 @@ func (w *walk) shareable() bool {
 		}
 		k := &n.build
 		if len(k.Configurations)+len(k.Crds)+len(k.OpenAPI)+len(k.Vars)+len(k.Generators)+len(k.Transformers)+len(k.Validators)+
-			len(k.BuildMetadata)+len(k.HelmCharts)+len(k.HelmChartInflationGenerator)+len(k.CommonLabels)+len(k.Bases)+len(k.ImageTags)+len(n.plugins) > 0 {
+			len(k.BuildMetadata)+len(k.HelmCharts)+len(k.HelmChartInflationGenerator)+len(k.CommonLabels)+len(k.Bases)+len(k.ImageTags) > 0 {
 			return false
 		}
 	}
@@ -198,7 +231,7 @@ func (a *accumulation) resource(n *node, entry string, m resmap.ResMap) error {
 		err = errNotShared
 	}
 	for i := 0; i < len(resources) && err == nil; i++ {
-		err = m.Append(a.short(resources[i]))
+		err = m.Append(resources[i])
 	}
 	return err
 }
@@ -209,12 +242,13 @@ func (a *accumulation) component(n *node, entry string) (*node, error) {
 		return nil, err
 	}
 	if child := a.o.w.nodes[real.real]; child != nil {
+		a.readsKustomization(child)
 		return child, nil
 	}
 	if entry != chartDir {
 		return nil, errNotShared
 	}
-	return &node{dir: real.real, build: types.Kustomization{Resources: []string{chartFile}}}, nil
+	return &node{file: &file{}, dir: real.real, build: types.Kustomization{Resources: []string{chartFile}}}, nil
 }
 
 // find looks up the file or directory of an entry and records that it was read.
@@ -230,29 +264,37 @@ func (a *accumulation) find(n *node, entry string) (place, error) {
 	return real, err
 }
 
+// reads records that the file of a patch was read.
+func (a *accumulation) reads(q *patch) {
+	a.inputs.reads[q.name] = read{a.o.w.snap.places[q.name], a.o.w.snap.files[q.file]}
+}
+
+func (a *accumulation) readsKustomization(n *node) {
+	a.inputs.reads[n.name] = read{place{real: n.name}, a.o.w.snap.files[n.name]}
+}
+
 // base returns a copy of the result of a kustomization, for an overlay to change.
 func (a *accumulation) base(n *node) ([]*resource.Resource, error) {
 	outer := a.inputs
-	key := baseKey{dir: n.dir, hides: a.o.hides, withJSON: a.withJSON}
+	key := baseKey{dir: n.dir, hides: a.o.hides}
 	b := a.bases.get(key)
-	if b == nil || !a.o.w.snap.has(b.inputs.reads) {
+	if b == nil || a.inexact || !a.o.w.snap.has(b.inputs.reads) {
 		a.inputs = newInputs()
-		a.inputs.reads[n.name] = read{place{real: n.name}, a.o.w.snap.files[n.name]}
-		kinds := a.kinds
-		a.kinds = nil
+		a.readsKustomization(n)
 		m, err := a.target(n, resmap.New())
 		if err != nil {
 			return nil, err
 		}
-		a.kinds = kinds
 		b = &base{inputs: a.inputs, objects: m.Resources()}
-		a.bases.put(key, b)
+		if !a.inexact {
+			a.bases.put(key, b)
+		}
 	}
 	outer.add(b.inputs)
 	a.inputs = outer
 	copied := make([]*resource.Resource, len(b.objects))
 	for i, r := range b.objects {
-		copied[i] = copyOf(a.short(r))
+		copied[i] = copyOf(r)
 	}
 	return copied, nil
 }
@@ -269,7 +311,7 @@ func copyOf(r *resource.Resource) *resource.Resource {
 
 // copyNode copies a node. shared has the copies of scalars that kustomize made.
 func copyNode(n *yaml.Node, shared map[*yaml.Node]*yaml.Node) *yaml.Node {
-	made := n.Kind == yaml.ScalarNode && n.Line < firstLines
+	made := n.Kind == yaml.ScalarNode && (n.Line < firstLines || n.Line >= firstSteps)
 	if c := shared[n]; made && c != nil {
 		return c
 	}
@@ -286,29 +328,12 @@ func copyNode(n *yaml.Node, shared map[*yaml.Node]*yaml.Node) *yaml.Node {
 	return &c
 }
 
-// short returns the resource, or a copy with only its metadata if its kind is
-// not in a.kinds.
-func (a *accumulation) short(r *resource.Resource) *resource.Resource {
-	n := r.YNode()
-	if a.kinds == nil || a.kinds[r.GetKind()] || n.Kind != yaml.MappingNode {
-		return r
-	}
-	only := *n
-	only.Content = nil
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		switch n.Content[i].Value {
-		case "apiVersion", "kind", "metadata":
-			only.Content = append(only.Content, n.Content[i], n.Content[i+1])
-		}
-	}
-	return &resource.Resource{RNode: *yaml.NewRNode(&only)}
-}
-
 func newInputs() *inputs { return &inputs{reads: map[string]read{}} }
 
 func (m *inputs) add(b *inputs) {
 	maps.Copy(m.reads, b.reads)
 	m.pieces = append(m.pieces, b.pieces...)
+	m.steps = append(m.steps, b.steps...)
 }
 
 // has reports whether the snapshot has the same files and directories at the
@@ -342,7 +367,7 @@ var splits = regexp.MustCompile(`^\n---[ \t]*(#.*)?\n$`)
 func (a *accumulation) documents(name string, data []byte, sources []*source) ([]*resource.Resource, error) {
 	pieces := piecesOf(name, data, sources)
 	if len(pieces) > 2 && slices.ContainsFunc(sources, func(s *source) bool { return strings.HasSuffix(kindOf(s.doc), "List") }) {
-		return nil, errNotShared // kustomize appends the items of lists at the end
+		a.inexact = true // kustomize appends the items of lists at the end
 	}
 	var all []*resource.Resource
 	for i, p := range pieces {
@@ -352,7 +377,7 @@ func (a *accumulation) documents(name string, data []byte, sources []*source) ([
 			}
 			continue
 		}
-		text := p.write(nil, nil)
+		text := p.write(nil)
 		if i < len(pieces)-2 {
 			text = append(text, '\n')
 		}
@@ -448,13 +473,13 @@ func moveDown(n *yaml.Node, by int) {
 	}
 }
 
-// tagsOf returns the tags of pieces for this unit's documents.
-func (o *origins) tagsOf(pieces []piece) []tag {
-	t := &tagger{o: o}
-	slices.SortFunc(pieces, func(a, b piece) int { return a.from - b.from })
-	for i := range pieces {
-		p := pieces[i]
-		if i > 0 && p.from == pieces[i-1].from {
+// tagsOf returns the tags of documents and steps for this unit.
+func (o *origins) tagsOf(in *inputs) []tag {
+	t := &tagger{}
+	slices.SortFunc(in.pieces, func(a, b piece) int { return a.from - b.from })
+	for i := range in.pieces {
+		p := in.pieces[i]
+		if i > 0 && p.from == in.pieces[i-1].from {
 			continue
 		}
 		sources := o.byFile[p.file]
@@ -465,21 +490,41 @@ func (o *origins) tagsOf(pieces []piece) []tag {
 			t.tag(&p)
 		}
 	}
+	slices.SortFunc(in.steps, func(a, b *step) int { return a.line - b.line })
+	for _, s := range slices.Compact(in.steps) {
+		t.tags = append(t.tags, tag{from: s.line, to: s.line + 1, step: s})
+	}
 	return t.tags
 }
 
 // generate adds the objects of generators.
 func (a *accumulation) generate(n *node, m resmap.ResMap) error {
 	k := &n.build
+	entries := n.generated()
 	for _, args := range k.ConfigMapGenerator {
 		args.Options = optionsOf(args.Options, k.GeneratorOptions)
-		if err := a.generator(n, m, builtins.NewConfigMapGeneratorPlugin(), args); err != nil {
+		if err := a.generator(n, m, builtins.NewConfigMapGeneratorPlugin(), args, entries[0]); err != nil {
 			return err
 		}
+		entries = entries[1:]
 	}
 	for _, args := range k.SecretGenerator {
 		args.Options = optionsOf(args.Options, k.GeneratorOptions)
-		if err := a.generator(n, m, builtins.NewSecretGeneratorPlugin(), args); err != nil {
+		if err := a.generator(n, m, builtins.NewSecretGeneratorPlugin(), args, entries[0]); err != nil {
+			return err
+		}
+		entries = entries[1:]
+	}
+	for _, p := range n.pluginsOf("generators") {
+		g, ok := newPlugin(kindOf(p.doc)).(resmap.GeneratorPlugin)
+		if !ok {
+			return errNotShared
+		}
+		made := &generator{args: &types.GeneratorArgs{}, configs: []config{p.config()}}
+		if kind, ok := strings.CutSuffix(kindOf(p.doc), "Generator"); ok {
+			made = p.generator(kind)
+		}
+		if err := a.generator(n, m, g, p.doc.Value, made); err != nil {
 			return err
 		}
 	}
@@ -497,7 +542,7 @@ func optionsOf(own, all *types.GeneratorOptions) *types.GeneratorOptions {
 	return types.MergeGlobalOptionsIntoLocal(own, all)
 }
 
-func (a *accumulation) generator(n *node, m resmap.ResMap, g resmap.GeneratorPlugin, args any) error {
+func (a *accumulation) generator(n *node, m resmap.ResMap, g resmap.GeneratorPlugin, args any, from *generator) error {
 	if err := a.configure(n, g, args); err != nil {
 		return err
 	}
@@ -505,7 +550,8 @@ func (a *accumulation) generator(n *node, m resmap.ResMap, g resmap.GeneratorPlu
 	if err != nil {
 		return err
 	}
-	return m.AbsorbAll(objects)
+	c := change{role: render.Generated, configs: from.configs, data: from.data(a.o.w, n)}
+	return a.record(c, m.Resources, func() error { return m.AbsorbAll(objects) })
 }
 
 // configure configures a plugin with args encoded as YAML, as kustomize does.
@@ -550,19 +596,33 @@ func (l *loader) Load(name string) ([]byte, error) {
 // references to names that changed, and drops objects with the annotation
 // local-config.
 func (a *accumulation) finish(m resmap.ResMap) error {
-	if err := a.plugin(a.o.root, m, builtins.NewHashTransformerPlugin(), nil); err != nil {
+	if err := a.run(a.o.root, m, change{}, builtins.NewHashTransformerPlugin(), nil); err != nil {
 		return err
 	}
-	were := map[string]bool{}
+	were := map[string][]*resource.Resource{}
 	for _, r := range m.Resources() {
 		for _, id := range r.PrevIds() {
-			were[id.Name] = true
+			were[id.Name] = append(were[id.Name], r)
 		}
 	}
-	for _, r := range m.Resources() {
-		if err := a.followNames(r, m, were); err != nil {
-			return err
+	c := change{renamed: func(was, now string) *yaml.Node {
+		for _, r := range were[was] {
+			if r.GetName() == now {
+				return entryOf(entryOf(r.YNode(), yaml.MetadataField), "name")
+			}
 		}
+		return nil
+	}}
+	err := a.record(c, m.Resources, func() error {
+		for _, r := range m.Resources() {
+			if err := a.followNames(r, m, were); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	nodes := make([]*yaml.RNode, m.Size())
 	for i, r := range m.Resources() {
@@ -589,7 +649,7 @@ func (a *accumulation) finish(m resmap.ResMap) error {
 // followNames updates an object's references to other objects whose names
 // changed. were holds all earlier names; a field with any other value does not
 // refer to a renamed object.
-func (a *accumulation) followNames(r *resource.Resource, m resmap.ResMap, were map[string]bool) (err error) {
+func (a *accumulation) followNames(r *resource.Resource, m resmap.ResMap, were map[string][]*resource.Resource) (err error) {
 	id := r.OrgId()
 	var candidates resmap.ResMap
 	if r.GetKind() == "RoleBinding" { // where this may fail
@@ -619,7 +679,7 @@ func (a *accumulation) followNames(r *resource.Resource, m resmap.ResMap, were m
 // mayName reports whether the value at a path may be one of the names. The path
 // has no steps for items of lists. False positives are allowed: only if it
 // returns false, kustomize's filter is skipped.
-func mayName(n *yaml.Node, path []string, names map[string]bool) bool {
+func mayName(n *yaml.Node, path []string, names map[string][]*resource.Resource) bool {
 	if n == nil || n.Tag == yaml.NodeTagNull {
 		return false
 	}
@@ -631,9 +691,9 @@ func mayName(n *yaml.Node, path []string, names map[string]bool) bool {
 			return mayName(entryOf(n, strings.TrimSuffix(path[0], "[]")), path[1:], names)
 		}
 		name := entryOf(n, "name")
-		return name == nil || name.Kind != yaml.ScalarNode || names[name.Value]
+		return name == nil || name.Kind != yaml.ScalarNode || names[name.Value] != nil
 	case yaml.ScalarNode:
-		return len(path) > 0 || names[n.Value]
+		return len(path) > 0 || names[n.Value] != nil
 	}
 	return true
 }

@@ -16,10 +16,11 @@ import (
 // takes about 200 bytes.
 const maxNodes = 40_000
 
-// The nodes of bases have lines from firstLines to lastLines. Those that kustomize
-// made itself have lower ones.
+// Nodes have lines from firstLines on if they were read from files, and from firstSteps to
+// lastLines if transformers wrote them. kustomize gives nodes that it makes lower ones.
 const (
 	firstLines = 1 << 28
+	firstSteps = 3 << 28
 	lastLines  = 1 << 30
 )
 
@@ -35,11 +36,12 @@ type bases struct {
 	used  list.List                 // the last one first
 	nodes int
 	line  int
+	step  int
 }
 
 type baseKey struct {
-	dir             string
-	hides, withJSON bool
+	dir   string
+	hides bool
 }
 
 // A base is the result of a kustomization before an overlay changes it. It is
@@ -55,7 +57,7 @@ func newBases() *bases {
 	p := provider.NewDepProvider()
 	return &bases{
 		factory: resmap.NewFactory(p.GetResourceFactory()), validator: p.GetFieldValidator(),
-		all: map[baseKey]*list.Element{}, line: firstLines,
+		all: map[baseKey]*list.Element{}, line: firstLines, step: firstSteps,
 	}
 }
 
@@ -106,10 +108,22 @@ func nodesIn(n *yaml.Node) int {
 func (b *bases) lines(count int) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if count > lastLines-b.line {
+	if count > firstSteps-b.line {
 		return 0, errors.New("no lines are left")
 	}
 	from := b.line
 	b.line += count
 	return from, nil
+}
+
+// nextStep reserves a line for a step. If none is left, it returns 0, for a step whose nodes
+// have no place.
+func (b *bases) nextStep() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.step == lastLines {
+		return 0
+	}
+	b.step++
+	return b.step - 1
 }

@@ -16,7 +16,8 @@ import (
 // find the base where the first left it, as long as nothing in it changed.
 func TestBasesAreKept(t *testing.T) {
 	tree := fstest.MapFS{
-		"base/kustomization.yaml": {Data: []byte("resources: [map.yaml]\nconfigMapGenerator: [{name: made, files: [data.txt]}]\n")},
+		"part/kustomization.yaml": {Data: []byte("kind: Component\napiVersion: kustomize.config.k8s.io/v1alpha1\nnamePrefix: a-\n")},
+		"base/kustomization.yaml": {Data: []byte("resources: [map.yaml]\ncomponents: [../part]\nconfigMapGenerator: [{name: made, files: [data.txt]}]\n")},
 		"base/map.yaml":           {Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: shared}\n")},
 		"base/data.txt":           {Data: []byte("one")},
 		"a/kustomization.yaml":    {Data: []byte("resources: [../base]\nnamespace: a\n")},
@@ -28,7 +29,7 @@ func TestBasesAreKept(t *testing.T) {
 		if err != nil || len(objects) != 2 || objects[0].GetNamespace() != overlay {
 			t.Fatalf("overlay %s: %v, %v", overlay, objects, err)
 		}
-		return r.bases.get(baseKey{dir: "base", hides: true, withJSON: true})
+		return r.bases.get(baseKey{dir: "base", hides: true})
 	}
 	first := built("a")
 	if first == nil {
@@ -37,9 +38,12 @@ func TestBasesAreKept(t *testing.T) {
 	if built("b") != first || built("a") != first {
 		t.Error("the base was built again")
 	}
-	tree["base/data.txt"] = &fstest.MapFile{Data: []byte("two")}
-	if built("b") == first {
-		t.Error("the base was not built again, though a file of it changed")
+	for file, text := range map[string]string{"base/data.txt": "two", "part/kustomization.yaml": strings.Replace(string(tree["part/kustomization.yaml"].Data), "a-", "b-", 1)} {
+		last := built("a")
+		tree[file] = &fstest.MapFile{Data: []byte(text)}
+		if built("b") == last {
+			t.Errorf("the base was not built again, though %s changed", file)
+		}
 	}
 }
 

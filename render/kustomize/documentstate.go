@@ -25,16 +25,6 @@ func (o *origins) noteDocuments() {
 			}
 		}
 	}
-	for _, n := range o.w.nodes {
-		if n == nil {
-			continue
-		}
-		for _, p := range n.patches {
-			if p.text == "" && len(p.docs) > 0 && p.json() {
-				o.w.src.Inputs.NotePatch(p.docs[0].Span.File, -1)
-			}
-		}
-	}
 	for file := range o.w.verbatim {
 		note(file, -1, render.DocData)
 	}
@@ -48,8 +38,8 @@ func (o *origins) used() map[*source]bool {
 	for _, p := range o.objects {
 		found := false
 		for _, m := range p.marks {
-			if s, _, ok := find(o.tags, int(m.line)); ok && s.patch == nil {
-				used[s], found = true, true
+			if t, ok := find(o.tags, int(m.line)); ok && t.step == nil && t.source.patch == nil {
+				used[t.source], found = true, true
 			}
 		}
 		if found {

@@ -1,6 +1,7 @@
 package kustomize
 
 import (
+	"path"
 	"slices"
 	"sort"
 	"sync"
@@ -49,10 +50,6 @@ var readFieldSpecs = sync.OnceValues(func() (*defaults, error) {
 	if err := yaml.Unmarshal(defaultFieldSpecs(), &s); err != nil {
 		return nil, err
 	}
-	all := []*types.FsSlice{
-		&s.NamePrefix, &s.NameSuffix, &s.Namespace, &s.CommonLabels, &s.Labels, &s.TemplateLabels,
-		&s.VolumeClaimTemplateLabels, &s.CommonAnnotations, &s.Images, &s.Replicas,
-	}
 	slices.SortFunc(s.NameReference, func(a, b nameReference) int {
 		switch {
 		case a.IsLessThan(b.Gvk):
@@ -63,12 +60,9 @@ var readFieldSpecs = sync.OnceValues(func() (*defaults, error) {
 		return 0
 	})
 	for i := range s.NameReference {
-		kind := &s.NameReference[i]
-		for _, field := range kind.Fields {
-			kind.paths = append(kind.paths, utils.PathSplitter(field.Path, "/"))
-		}
+		s.NameReference[i].index()
 	}
-	for _, specs := range all {
+	for _, specs := range s.lists() {
 		merged, err := types.FsSlice(nil).MergeAll(*specs)
 		if err != nil {
 			return nil, err
@@ -78,3 +72,59 @@ var readFieldSpecs = sync.OnceValues(func() (*defaults, error) {
 	}
 	return &s, nil
 })
+
+// and returns the field specs with those of the unit's configurations. They are needed only
+// to find places: kustomize itself builds such units, since a configuration counts for the
+// kustomization that names it and those above.
+func (d *defaults) and(w *walk) (*defaults, error) {
+	for _, dir := range sorted(w.nodes) {
+		n := w.nodes[dir]
+		if n == nil {
+			continue
+		}
+		for _, file := range n.build.Configurations {
+			var s defaults
+			data, err := w.snap.ReadFile(path.Join(n.dir, file))
+			if err != nil {
+				return nil, err
+			}
+			if err := yaml.Unmarshal(data, &s); err != nil {
+				return nil, err
+			}
+			if err := s.merge(d); err != nil {
+				return nil, err
+			}
+			d = &s
+		}
+	}
+	return d, nil
+}
+
+// merge adds other field specs.
+func (d *defaults) merge(other *defaults) (err error) {
+	theirs := other.lists()
+	for i, specs := range d.lists() {
+		if *specs, err = specs.MergeAll(*theirs[i]); err != nil {
+			return err
+		}
+	}
+	for i := range d.NameReference {
+		d.NameReference[i].index()
+	}
+	d.NameReference = append(d.NameReference, other.NameReference...)
+	return nil
+}
+
+// lists returns the field specs of each transformer.
+func (d *defaults) lists() []*types.FsSlice {
+	return []*types.FsSlice{
+		&d.NamePrefix, &d.NameSuffix, &d.Namespace, &d.CommonLabels, &d.Labels, &d.TemplateLabels,
+		&d.VolumeClaimTemplateLabels, &d.CommonAnnotations, &d.Images, &d.Replicas,
+	}
+}
+
+func (r *nameReference) index() {
+	for _, field := range r.Fields {
+		r.paths = append(r.paths, utils.PathSplitter(field.Path, "/"))
+	}
+}

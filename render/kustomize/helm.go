@@ -140,26 +140,6 @@ func (c *chart) keep(objects []*render.Object) []*render.Object {
 	return kept
 }
 
-// assumed returns the assumptions made when charts were rendered that concern
-// an object. The object is found by kind and by a name that may have got a
-// prefix and suffix.
-func (w *walk) assumed(value map[string]any) []string {
-	var all []string
-	for _, c := range w.inflated {
-		for _, o := range c.objects {
-			if len(o.Assumed) == 0 || alike(o.Object, value) == 0 {
-				continue
-			}
-			for _, a := range o.Assumed {
-				if !slices.Contains(all, a) {
-					all = append(all, a)
-				}
-			}
-		}
-	}
-	return all
-}
-
 // error makes an error at a field of the request.
 func (c *chart) error(rule, sentence string, field ...any) *render.Error {
 	return &render.Error{Span: c.at(field...), Rule: rule, Err: errors.New(sentence)}

@@ -171,20 +171,18 @@ func (o *origins) reveal(object map[string]any, node *yaml.Node) error {
 		if !ok || version["schema"] != schemaText {
 			continue
 		}
-		line := 0
-		n := follow(node, []string{"spec", "versions", strconv.Itoa(i), "schema"}, object)
-		if n != nil {
-			line = n.Line
-		}
-		s, line, ok := find(o.tags, line)
-		if !ok {
+		n := nodeAt(node, []string{"spec", "versions", strconv.Itoa(i), "schema"})
+		if n == nil {
 			return errors.New("has a schema that was lost")
 		}
-		for _, h := range s.hidden {
-			if h.line != line || h.column != n.Column {
-				continue
+		t, ok := find(o.tags, n.Line)
+		if !ok || t.source == nil {
+			return errors.New("has a schema that was lost")
+		}
+		for _, h := range t.source.hidden {
+			if h.line == n.Line+t.shift && h.column == n.Column {
+				version["schema"], _ = render.Lookup(t.source.doc.Value, h.pointer)
 			}
-			version["schema"], _ = render.Lookup(s.doc.Value, h.pointer)
 		}
 	}
 	return nil

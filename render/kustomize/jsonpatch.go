@@ -1,137 +1,122 @@
 package kustomize
 
 import (
-	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 
 	"github.com/preadmit/preadmit/render"
 )
 
 // kustomize applies a JSON patch to the JSON of an object and parses the
-// result, so that all of the object's nodes lose their lines. The operations
-// here change the nodes in place, and untouched nodes keep their lines. If the
-// result might differ from kustomize's, the library applies the patch, see
-// patched.
+// result, so that all of the object's nodes lose their lines. Therefore the
+// operations here change a copy of the nodes in the same way, and the result
+// takes its lines from that.
 
-// patchNodes returns an object with a patch applied, or nil if the library has to do
-// it. It does not change the nodes that it is given, but the result shares them.
-func patchNodes(n *yaml.Node, patch jsonpatch.Patch) *yaml.Node {
-	if !survivesJSON(n) {
+// operations returns the nodes of a JSON patch's operations, with lines that no other
+// node of this process has.
+func (a *accumulation) operations(n *node, q *patch) []*yaml.Node {
+	name, data, sources := q.file, a.o.w.snap.files[q.file], a.o.byFile[q.file]
+	if q.text != "" {
+		name, data, sources = q.virtual(n), []byte(q.text), a.o.inline[q]
+	}
+	p := piecesOf(name, data, sources)[0]
+	if p.source == nil {
 		return nil
 	}
-	for _, op := range patch {
-		path, err := op.Path()
-		if err != nil || !strings.HasPrefix(path, "/") {
-			return nil
+	list, err := yaml.Parse(string(p.write(nil)))
+	if err != nil {
+		return nil
+	}
+	if p.from, err = a.bases.lines(p.lines + 2); err != nil {
+		return nil
+	}
+	moveDown(list.YNode(), p.from)
+	p.text, p.source = nil, nil
+	a.inputs.pieces = append(a.inputs.pieces, p)
+	return list.YNode().Content
+}
+
+// patchNodes returns an object with operations applied, or nil if one fails. It does not
+// change the nodes that it is given, but the result shares them.
+func patchNodes(n *yaml.Node, ops []*yaml.Node) *yaml.Node {
+	for _, op := range ops {
+		kind, at := textOf(op, "op"), render.Path(textOf(op, "path"))
+		from, value := render.Path(textOf(op, "from")), entryOf(op, "value")
+		if kind == "copy" || kind == "move" {
+			value = nodeAt(n, from)
 		}
-		change := func(container *yaml.Node, key string) bool { return remove(container, key) }
-		switch op.Kind() {
-		case "add", "replace":
-			value := valueOf(op)
-			if value == nil {
-				return nil
+		if kind == "remove" || kind == "move" {
+			gone := from
+			if kind == "remove" {
+				gone = at
 			}
-			insert := op.Kind() == "add"
-			change = func(container *yaml.Node, key string) bool { return put(container, key, value, insert) }
-		case "remove":
+			n = changed(n, gone, remove)
+		}
+		switch kind {
+		case "test", "remove":
+		case "add", "replace", "copy", "move":
+			n = changed(n, at, func(container *yaml.Node, key string) bool { return put(container, key, value, kind != "replace") })
 		default:
 			return nil
 		}
-		if n = changed(n, render.Path(path), change); n == nil {
+		if n == nil || value == nil && kind != "test" && kind != "remove" {
 			return nil
 		}
 	}
 	return n
 }
 
-// survivesJSON reports whether a node has the same value after it is written as
-// JSON and parsed.
-func survivesJSON(n *yaml.Node) bool {
-	switch n.Kind {
-	case yaml.MappingNode:
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if key := n.Content[i]; key.Kind != yaml.ScalarNode || key.ShortTag() != yaml.NodeTagString {
-				return false
-			}
-		}
-	case yaml.ScalarNode:
-		switch n.ShortTag() {
-		case yaml.NodeTagString:
-			return n.Style&yaml.FoldedStyle == 0 && (n.Style&yaml.LiteralStyle != 0 || !strings.Contains(n.Value, "\n"))
-		case yaml.NodeTagBool, yaml.NodeTagNull:
-			return true
-		case yaml.NodeTagInt:
-			return len(n.Value) < 16 // a float64 holds it
-		}
-		return false
-	case yaml.SequenceNode:
-	default:
-		return false
+func textOf(n *yaml.Node, key string) string {
+	if e := entryOf(n, key); e != nil {
+		return e.Value
 	}
-	return !slices.ContainsFunc(n.Content, func(c *yaml.Node) bool { return !survivesJSON(c) })
+	return ""
 }
 
-// valueOf returns the value of an operation as a node without a line, or nil.
-func valueOf(op jsonpatch.Operation) *yaml.Node {
-	raw := op["value"]
-	var v any
-	if raw == nil || json.Unmarshal(*raw, &v) != nil {
-		return nil
-	}
-	return nodeOf(v)
-}
-
-// nodeOf returns the node of a JSON value. It is nil for texts of several lines,
-// which kyaml may change as it writes and reads them.
-func nodeOf(v any) *yaml.Node {
-	scalar := func(tag, text string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: text} }
-	switch v := v.(type) {
-	case map[string]any:
-		n := &yaml.Node{Kind: yaml.MappingNode, Tag: yaml.NodeTagMap}
-		for _, key := range sorted(v) {
-			e := nodeOf(v[key])
-			if e == nil {
-				return nil
-			}
-			n.Content = append(n.Content, scalar(yaml.NodeTagString, key), e)
-		}
-		return n
-	case []any:
-		n := &yaml.Node{Kind: yaml.SequenceNode, Tag: yaml.NodeTagSeq}
-		for _, item := range v {
-			e := nodeOf(item)
-			if e == nil {
-				return nil
-			}
-			n.Content = append(n.Content, e)
-		}
-		return n
-	case string:
-		if strings.Contains(v, "\n") {
+func nodeAt(n *yaml.Node, path []string) *yaml.Node {
+	for _, key := range path {
+		i := childAt(n, key)
+		if i < 0 {
 			return nil
 		}
-		return scalar(yaml.NodeTagString, v)
-	case float64:
-		text := strconv.FormatFloat(v, 'g', -1, 64)
-		if strings.ContainsAny(text, ".e") {
-			return scalar(yaml.NodeTagFloat, text)
-		}
-		return scalar(yaml.NodeTagInt, text)
-	case bool:
-		return scalar(yaml.NodeTagBool, strconv.FormatBool(v))
+		n = n.Content[i]
 	}
-	return scalar(yaml.NodeTagNull, "null")
+	return n
+}
+
+// copyLines gives the nodes of an object the lines of another version of it, as far as both
+// have the same fields. from may be nil.
+func copyLines(to, from *yaml.Node) {
+	if from == nil {
+		return
+	}
+	if from.Kind == yaml.AliasNode {
+		copyLines(to, from.Alias)
+	}
+	to.Line, to.Column = from.Line, from.Column
+	for i, c := range to.Content {
+		switch {
+		case to.Kind != from.Kind:
+		case to.Kind != yaml.MappingNode:
+			if len(to.Content) == len(from.Content) {
+				copyLines(c, from.Content[i])
+			}
+		case i%2 == 1:
+			copyLines(c, entryOf(from, to.Content[i-1].Value))
+		}
+	}
 }
 
 // changed applies change to the map or list that contains the value at path,
 // and returns the changed tree. The nodes on the way are copied. It returns nil
 // if the change fails.
 func changed(n *yaml.Node, path []string, change func(container *yaml.Node, key string) bool) *yaml.Node {
+	if n == nil || len(path) == 0 {
+		return nil
+	}
 	c := *n
 	c.Content = slices.Clone(n.Content)
 	if len(path) == 1 {
@@ -198,3 +183,5 @@ func remove(n *yaml.Node, key string) bool {
 	}
 	return true
 }
+
+func isIndex(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }

@@ -23,9 +23,10 @@
 //     jsonpatch.go applies JSON patches to nodes
 //   - generator.go, plugin.go, helm.go and helmvalues.go: resources that a kustomization
 //     makes
-//   - tag.go marks each document's lines before the build, and mark.go keeps them;
-//     origin.go, layer.go, align.go, patch.go, target.go and replacement.go find the
-//     places of a field from them
+//   - tag.go gives the nodes of each document lines of their own, record.go those that
+//     transformers write, and mark.go keeps them; origin.go and source.go find the places
+//     of a field from them
+//   - patch.go, target.go and replacement.go check patches and replacements
 //   - explain.go words kustomize's errors without values
 package kustomize
 
@@ -35,6 +36,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"weak"
 
 	"sigs.k8s.io/kustomize/api/resource"
@@ -114,19 +116,24 @@ func (w *walk) start() *node {
 // objects converts kustomize's resources to objects.
 func (w *walk) objects(origins *origins, resources []*resource.Resource) ([]*render.Object, error) {
 	objects := make([]*render.Object, 0, len(resources))
-	for i, r := range resources {
-		var at render.Provenance
+	for _, r := range resources {
+		var at *provenance
 		u, err := object(r.YNode())
 		if err == nil {
-			at, err = origins.object(i, u.Object, r.YNode())
+			at, err = origins.object(u.Object, r.YNode())
 		}
 		if err != nil {
 			return nil, origins.root.error("not-representable", fmt.Errorf("%s %s: %w", r.GetKind(), r.GetName(), err))
 		}
+		o := &render.Object{Unstructured: u, Provenance: at}
 		if len(w.asked) > 0 {
-			at = referred{at, w.asked}
+			o.Provenance = referred{at, w.asked}
 		}
-		o := &render.Object{Unstructured: u, Provenance: at, Assumed: w.assumed(u.Object)}
+		if len(w.inflated) > 0 {
+			if s, _ := at.base(); s != nil && s.chart != nil {
+				o.Assumed = slices.Clone(s.chart.Assumed)
+			}
+		}
 		objects = append(objects, o)
 		w.fail(o.HeldObjects())
 	}

@@ -10,8 +10,8 @@ import (
 // in the order of its value, maps by sorted keys. They take a fraction of the
 // memory of the nodes.
 type mark struct {
-	line, column int32
-	size         int32 // number of marks, this one and those inside it
+	spot
+	size int32 // number of marks, this one and those inside it
 }
 
 // marksOf returns the marks of a value that was decoded from a node.
@@ -27,7 +27,7 @@ func (m *marking) add(value any, n *yaml.Node) {
 	i := len(*m)
 	*m = append(*m, mark{})
 	if n != nil {
-		(*m)[i].line, (*m)[i].column = int32(n.Line), int32(n.Column)
+		(*m)[i].spot = spotOf(n)
 		if n.Kind == yaml.AliasNode {
 			n = n.Alias
 		}
@@ -68,39 +68,39 @@ func entriesOf(n *yaml.Node) func(key string) *yaml.Node {
 	return func(key string) *yaml.Node { return byKey[key] }
 }
 
-// markAt returns the line and column of the mark at a path of a value, 0 when
-// there is none, and how many elements of the path lead to the mark.
-func markAt(marks []mark, value any, path []string) (line, column, depth int) {
+// markAt returns the spot of the mark at a path of a value, and how many elements of the
+// path lead to the mark. ok is false if there is none.
+func markAt(marks []mark, value any, path []string) (at spot, depth int, ok bool) {
 	if len(marks) == 0 {
-		return 0, 0, 0
+		return spot{}, 0, false
 	}
-	at := int32(0)
+	next := int32(0)
 	for depth, key := range path {
-		if marks[at].size == 1 {
-			return int(marks[at].line), int(marks[at].column), depth
+		if marks[next].size == 1 {
+			return marks[next].spot, depth, true
 		}
-		at++ // the first mark inside it
+		next++ // the first mark inside it
 		switch v := value.(type) {
 		case map[string]any:
 			for _, k := range sorted(v) {
 				if k == key {
 					break
 				}
-				at += marks[at].size
+				next += marks[next].size
 			}
 			value = v[key]
 		case []any:
 			i, err := strconv.Atoi(key)
 			if err != nil || i >= len(v) {
-				return 0, 0, 0
+				return spot{}, 0, false
 			}
 			for range i {
-				at += marks[at].size
+				next += marks[next].size
 			}
 			value = v[i]
 		default:
-			return 0, 0, 0
+			return spot{}, 0, false
 		}
 	}
-	return int(marks[at].line), int(marks[at].column), len(path)
+	return marks[next].spot, len(path), true
 }

@@ -3,14 +3,15 @@ package kustomize
 import (
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"sigs.k8s.io/kustomize/api/types"
 
 	"github.com/preadmit/preadmit/render"
 )
 
-// A patch is an entry of one of a kustomization's three patch fields, or a file
-// that a transformer names.
+// A patch is an entry of one of a kustomization's three patch fields, or one
+// that a transformer has or names.
 type patch struct {
 	field  string // "patches", "patchesStrategicMerge", "patchesJson6902", or "" for a transformer's
 	entry  int
@@ -19,6 +20,9 @@ type patch struct {
 	target *types.Selector // nil when it finds its targets by kind and name
 	docs   []render.Document
 	text   string // text of an inline patch
+	within []byte // the file that holds it
+	name   string // of the patch's file, as it is referred to
+	file   string // the same without symbolic links
 
 	selection *selection // of the target
 }
@@ -32,8 +36,8 @@ func (p *patch) json() bool {
 }
 
 // patchFile checks a patch in a file.
-func (w *walk) patchFile(n *node, r ref, real string, data []byte) {
-	p := &patch{at: r.at, span: n.place(r), docs: w.yaml(real, data, render.YAML12)}
+func (w *walk) patchFile(n *node, r ref, name, real string, data []byte) {
+	p := &patch{at: r.at, span: n.place(r), docs: w.yaml(real, data, render.YAML12), name: name, file: real}
 	if field, ok := r.at[0].(string); ok && r.span == (render.Span{}) {
 		p.field, p.entry = field, r.at[1].(int)
 	}
@@ -50,6 +54,7 @@ func (w *walk) patchText(n *node, p *patch) {
 }
 
 func (w *walk) patch(n *node, p *patch) {
+	p.within = w.snap.files[p.span.File]
 	for _, doc := range p.docs {
 		w.copies += copiesIn(doc.Value)
 	}
@@ -105,24 +110,24 @@ func (n *node) patch(field string, i int) *patch {
 	return nil
 }
 
-// shift converts a span in a patch's text to a span in the kustomization.
-// Unless the text is a block scalar, whose lines are the kustomization's, it
-// returns the span of the whole patch.
-func (p *patch) shift(n *node, s render.Span) render.Span {
-	if p.field == "" {
-		return p.span
+// embedded converts a span in a text that is written at a place of a file to a span in the
+// file. If the lines of the text are not those of the file, because of quotes with
+// escapes or folding, it returns the place of the whole text.
+func embedded(file []byte, at render.Span, text string, s render.Span) render.Span {
+	meant := lineOf(text, s.Line)
+	for _, by := range []int{at.Line, at.Line - 1} { // a block scalar, or one that begins beside its key
+		written := lineOf(string(file), s.Line+by)
+		from := strings.LastIndex(written, meant)
+		if strings.TrimSpace(meant) == "" || from < 0 || by == at.Line && strings.TrimSpace(written[:from]) != "" || by < at.Line && s.Line > 1 {
+			continue
+		}
+		columns := utf8.RuneCountInString(written[:from])
+		return render.Span{
+			File: at.File, Line: s.Line + by, Column: s.Column + columns,
+			EndLine: s.EndLine + by, EndColumn: s.EndColumn + columns,
+		}
 	}
-	written := lineOf(string(n.data), p.span.Line+s.Line)
-	meant := lineOf(p.text, s.Line)
-	indent, ok := strings.CutSuffix(written, meant)
-	if !ok || strings.TrimSpace(indent) != "" || strings.TrimSpace(meant) == "" {
-		return p.span
-	}
-	by, columns := p.span.Line, len(indent)
-	return render.Span{
-		File: n.name, Line: s.Line + by, Column: s.Column + columns,
-		EndLine: s.EndLine + by, EndColumn: s.EndColumn + columns,
-	}
+	return at
 }
 
 // lineOf returns a line of a text, from 1, without its end.

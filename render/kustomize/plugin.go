@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -47,9 +46,6 @@ func (w *walk) inline(n *node, r ref) bool {
 		}
 		w.patch(n, p)
 		return true
-	}
-	for i := range docs {
-		docs[i].Positions = nil // positions in the text are not positions in the file
 	}
 	w.pluginDocs(n, r, docs)
 	return true
@@ -171,13 +167,16 @@ func (w *walk) plugin(n *node, r ref, doc render.Document) {
 		})
 		return
 	}
-	n.plugins = append(n.plugins, &plugin{doc, func(at ...any) render.Span { return placed(r, doc, n, at...) }})
+	p := &plugin{doc: doc, field: fmt.Sprint(r.at[0]), inline: doc.Span.File == n.name, at: func(at ...any) render.Span { return placed(r, doc, n, at...) }}
+	n.plugins = append(n.plugins, p)
+	before := len(n.patches)
+	defer func() { p.patches = n.patches[before:len(n.patches):len(n.patches)] }()
 	for _, key := range sorted(m) {
 		if kind, ok := pathFields[strings.ToLower(key)]; ok {
 			w.pluginPaths(n, r, doc, kind, key, m[key])
 		}
-		if strings.EqualFold(key, "replacements") {
-			w.pluginReplacements(n, r, doc, key, m[key])
+		if list, ok := m[key].([]any); ok && strings.EqualFold(key, "replacements") {
+			w.pluginReplacements(n, r, doc, key, list)
 		}
 		if text, ok := m[key].(string); ok && (strings.EqualFold(key, "patch") || strings.EqualFold(key, "patches") || strings.EqualFold(key, "jsonOp")) {
 			w.patchText(n, &patch{at: r.at, span: placed(r, doc, n, key), text: text})
@@ -189,6 +188,9 @@ func (w *walk) plugin(n *node, r ref, doc render.Document) {
 func placed(r ref, doc render.Document, n *node, key ...any) render.Span {
 	for i := len(key); i >= 0 && doc.Positions != nil; i-- {
 		if _, value, ok := doc.Positions.Field(render.Pointer(key[:i]...)); ok {
+			if doc.Span.File == n.name {
+				return embedded(n.data, n.place(r), r.text, value)
+			}
 			return value
 		}
 	}
@@ -215,11 +217,9 @@ func afterKey(kind refKind, text string) string {
 	return text
 }
 
-func (w *walk) pluginReplacements(n *node, r ref, doc render.Document, key string, value any) {
-	list, _ := value.([]any)
-	var inline []replacement
+// pluginReplacements follows the files of replacements.
+func (w *walk) pluginReplacements(n *node, r ref, doc render.Document, key string, list []any) {
 	for i, e := range list {
-		inline = append(inline, replacementsIn(doc, render.Pointer(key, i), e)...)
 		m, _ := e.(map[string]any)
 		for _, k := range sorted(m) {
 			if text, ok := m[k].(string); ok && strings.EqualFold(k, "path") {
@@ -227,8 +227,6 @@ func (w *walk) pluginReplacements(n *node, r ref, doc render.Document, key strin
 			}
 		}
 	}
-	slices.Reverse(inline)
-	w.grow(inline)
 }
 
 func isFunction(m map[string]any) bool {

@@ -61,21 +61,19 @@ type walk struct {
 // A node is one kustomization of the graph.
 type node struct {
 	*file
-	dir             string
-	namespace       string              // that charts get from overlays
-	build           types.Kustomization // as kustomize is to read it
-	rewritten       bool                // build differs from the file
-	items           []item              // its resources, in order
-	components      []*node
-	generators      []*chart // charts of chart generators
-	plugins         []*plugin
-	patches         []*patch
-	replaces        []render.Document // files of replacements
-	loads           int
-	objects         int
-	helm            bool          // a chart in it takes the namespace of the overlay
-	allReplacements []replacement // the kustomization's replacements, computed on first use
-	renamed         bool          // some kustomization of the unit changes names, see origins.prepare
+	dir        string
+	namespace  string              // that charts get from overlays
+	build      types.Kustomization // as kustomize is to read it
+	rewritten  bool                // build differs from the file
+	items      []item              // its resources, in order
+	components []*node
+	generators []*chart // charts of chart generators
+	plugins    []*plugin
+	patches    []*patch
+	replaces   map[string][]render.Document // files of replacements, by their paths as written
+	loads      int
+	objects    int
+	helm       bool // a chart in it takes the namespace of the overlay
 }
 
 // An item is an entry of resources: a manifest file or another kustomization.
@@ -431,9 +429,12 @@ func (w *walk) followFile(n *node, r ref, name, real string) {
 	case refPlugin:
 		w.pluginDocs(n, r, w.yaml(real, data, render.YAML12))
 	case refReplacement:
-		n.replaces = append(n.replaces, w.yaml(real, data, render.YAML12)...)
+		if n.replaces == nil {
+			n.replaces = map[string][]render.Document{}
+		}
+		n.replaces[r.text] = w.yaml(real, data, render.YAML12)
 	case refPatch, refMerge:
-		w.patchFile(n, r, real, data)
+		w.patchFile(n, r, name, real, data)
 	case refConfiguration:
 		for _, doc := range w.yaml(real, data, render.YAML12) {
 			w.fields += fieldSpecs(doc.Value)
