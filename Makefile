@@ -100,7 +100,7 @@ conformance: build ## the published cases in ../shared/corpora; where they are a
 	../shared/corpora/score --bin bin/preadmit --engine kyverno-vpol -v; \
 	../shared/corpora/score --bin bin/preadmit --source kubectl-validate -v; \
 	../shared/corpora/gitops/score --bin bin/preadmit -v; \
-	PREADMIT_CONFORMANCE=1 $(GO) test -count=1 -run '^TestStatesAddUp$$' ./cmd/preadmit 2>&1; } | awk -f testdata/conformance.awk testdata/conformance.tsv -
+	PREADMIT_CONFORMANCE=1 $(GO) test -count=1 -v -run '^Test(StatesAddUp|Cases)$$' ./cmd/preadmit 2>&1; } | awk -f testdata/conformance.awk testdata/conformance.tsv -
 
 offline: ## the same bytes without any network
 	$(GO) test -count=1 -run TestScript/offline -v ./cmd/preadmit
