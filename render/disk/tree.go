@@ -215,6 +215,9 @@ func (t *Tree) Locate(op, name string) (fs.FS, string, error) {
 		if rest, ok := strings.CutPrefix(name, m.Name+"/"); ok {
 			return m.FS, rest, nil
 		}
+		if strings.HasSuffix(op, "stat") && strings.HasPrefix(m.Name, name+"/") {
+			return m.FS, ".", nil // a directory above a mount is a directory, too
+		}
 	}
 	return t.files, name, nil
 }
