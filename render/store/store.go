@@ -20,6 +20,8 @@ import (
 	"strings"
 	"sync"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/internal/artifact"
 	"github.com/preadmit/preadmit/render/internal/tarball"
@@ -300,6 +302,24 @@ func Verify(e *Entry, data []byte, blob func(digest string) ([]byte, error)) err
 	if e.Kind == render.HelmChart || e.Kind == render.HelmOCIChart {
 		if _, ok := files.files["Chart.yaml"]; !ok {
 			return errors.New("it is no chart: it has no Chart.yaml")
+		}
+	}
+	if e.Kind == render.HelmChart {
+		return isListed(e, files.files["Chart.yaml"])
+	}
+	return nil
+}
+
+// isListed returns an error if a Chart.yaml has another name or version than the repository's index
+// has for it.
+func isListed(e *Entry, data []byte) error {
+	var is struct{ Name, Version string }
+	if err := yaml.Unmarshal(data, &is); err != nil {
+		return errors.New("its Chart.yaml is no valid YAML")
+	}
+	for _, f := range []struct{ field, is, listed string }{{"name", is.Name, e.Name}, {"version", strings.TrimPrefix(is.Version, "v"), strings.TrimPrefix(e.Resolved, "v")}} {
+		if f.is != "" && f.listed != "" && f.is != f.listed {
+			return fmt.Errorf("the repository's index lists it with the %s %q, but its Chart.yaml says %q", f.field, f.listed, f.is)
 		}
 	}
 	return nil

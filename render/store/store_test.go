@@ -62,10 +62,21 @@ func packedFiles(t *testing.T, headers ...tar.Header) []byte {
 	return b.Bytes()
 }
 
+func packedText(t *testing.T, name, text string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	w := tar.NewWriter(z)
+	rendertest.OK(t, w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(text))}))
+	_, err := w.Write([]byte(text))
+	rendertest.OK(t, errors.Join(err, w.Close(), z.Close()))
+	return b.Bytes()
+}
+
 // TestVerify refuses content that is not what it should be.
 func TestVerify(t *testing.T) {
 	t.Parallel()
-	chart := Entry{Kind: render.HelmChart, URL: "https://charts.example.org", Name: "a", Requested: "1"}
+	chart := Entry{Kind: render.HelmChart, URL: "https://charts.example.org", Name: "a", Requested: "1", Resolved: "1.0.0"}
 	tree := Entry{Kind: render.GitTree, URL: "https://example.org/a"}
 	for _, test := range []struct {
 		name, wrong string
@@ -74,6 +85,9 @@ func TestVerify(t *testing.T) {
 	}{
 		{"chart", "", chart, packedFiles(t, tar.Header{Name: "a/Chart.yaml"}, tar.Header{Name: "a/templates/x.yaml", Size: 3})},
 		{"no chart", "no Chart.yaml", chart, packedFiles(t, tar.Header{Name: "a/values.yaml"})},
+		{"another name", `lists it with the name "a", but its Chart.yaml says "b"`, chart, packedText(t, "a/Chart.yaml", "name: b\nversion: 1.0.0\n")},
+		{"another version", `lists it with the version "1.0.0", but its Chart.yaml says "1.0.1"`, chart, packedText(t, "a/Chart.yaml", "name: a\nversion: v1.0.1\n")},
+		{"the same chart", "", chart, packedText(t, "a/Chart.yaml", "name: a\nversion: v1.0.0\n")},
 		{"two directories", "more than one directory", chart, packedFiles(t, tar.Header{Name: "a/Chart.yaml"}, tar.Header{Name: "b/Chart.yaml"})},
 		{"outside", "outside of the chart's directory", chart, packedFiles(t, tar.Header{Name: "Chart.yaml"})},
 		{"twice", "twice", chart, packedFiles(t, tar.Header{Name: "a/Chart.yaml"}, tar.Header{Name: "a/./Chart.yaml"})},
