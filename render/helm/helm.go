@@ -134,7 +134,9 @@ func (r *Renderer) Render(ctx context.Context, src render.Source) (objects []*re
 	ctx, cancel := context.WithTimeout(ctx, maxWall)
 	defer cancel()
 	rel, err := r.caches.prepare(src)
-	if err != nil {
+	if err != nil && rel != nil {
+		return nil, errors.Join(append(rel.warnings, err)...)
+	} else if err != nil {
 		return nil, err
 	}
 	outputs, err := rel.execute(ctx)

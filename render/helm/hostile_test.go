@@ -239,7 +239,7 @@ func TestHostileTrees(t *testing.T) {
 		helm render.Helm
 		want string
 	}{
-		{"template of 2 MiB", chartOf(strings.Repeat("#\n", 1<<20)), render.Helm{}, "larger than 1 MiB"},
+		{"template of 6 MiB", chartOf(strings.Repeat("#\n", 3<<20)), render.Helm{}, "larger than 5 MiB"},
 		{"file of 6 MiB", with("c/big", file(strings.Repeat("x", 6<<20))), render.Helm{}, "larger than 5 MiB"},
 		{"archives within archives", with("c/charts/s.tgz", file(string(nested(t, 6, 1, 10)))), render.Helm{}, "archives are nested more than 4 deep"},
 		{"archives of one large file", with("c/charts/s.tgz", file(string(nested(t, 3, 4, 4<<20)))), render.Helm{}, "larger than 100 MiB"},

@@ -12,7 +12,6 @@ const (
 	maxLinks     = 8         // symbolic links on the way to a file
 	maxLocal     = 8         // file:// dependencies of file:// dependencies
 	maxFile      = 5 << 20   // one file, as Helm has it
-	maxTemplate  = 1 << 20   // one template
 	maxSyntax    = 256       // blocks and parentheses within one another
 	maxInclude   = 1000      // include, tpl and template within one another
 	maxTpl       = 100       // tpl within tpl

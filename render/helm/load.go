@@ -277,9 +277,6 @@ func check(f file) error {
 			return f.at.errorAt("helm-chart", line, 0, err)
 		}
 	}
-	if strings.HasPrefix(f.name, "templates/") && len(f.data) > maxTemplate {
-		return f.at.errorAt("helm-chart", 0, 0, fmt.Errorf("template is larger than %d MiB", maxTemplate>>20))
-	}
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	neturl "net/url"
 	"path"
 	"regexp"
 	"slices"
@@ -32,11 +33,12 @@ type schemas struct {
 }
 
 type compiled struct {
-	once   sync.Once
-	schema *jsonschema.Schema
-	docs   map[string][]byte // documents that it refers to, by URL
-	remote []string          // documents that it refers to and that could not be read
-	err    error
+	once    sync.Once
+	schema  *jsonschema.Schema
+	docs    map[string][]byte // documents that it refers to, by URL
+	remote  []string          // documents that it refers to and that could not be read
+	standIn map[string]any    // in their place
+	err     error
 
 	checking sync.Mutex // held while values are checked
 	meter    schemaMeter
@@ -120,6 +122,7 @@ func (c *compiled) compile(data []byte) {
 		c.err = errors.New("schema is not valid JSON")
 		return
 	}
+	c.standIn = standIn(slices.Concat([][]byte{data}, slices.Collect(maps.Values(c.docs)))...)
 	compiler := jsonschema.NewCompiler()
 	compiler.UseLoader(c)
 	compiler.UseRegexpEngine(func(expr string) (jsonschema.Regexp, error) {
@@ -139,9 +142,8 @@ func (c *compiled) compile(data []byte) {
 	}
 }
 
-// Load returns a document that a schema refers to, if it was fetched, or else a
-// schema that allows everything. Helm would fetch it, from the network or from
-// any file.
+// Load returns a document that a schema refers to, if it was fetched, or else one whose
+// schemas allow everything. Helm would fetch it, from the network or from any file.
 func (c *compiled) Load(url string) (any, error) {
 	if data, ok := c.docs[url]; ok {
 		if deep(data) {
@@ -150,7 +152,30 @@ func (c *compiled) Load(url string) (any, error) {
 		return jsonschema.UnmarshalJSON(bytes.NewReader(data))
 	}
 	c.remote = append(c.remote, url)
-	return true, nil
+	return c.standIn, nil
+}
+
+// reference matches a $ref to a part of another document, and the part's path in it.
+var reference = regexp.MustCompile(`"\$ref"\s*:\s*"[^"#]+#/([^"]*)"`)
+
+// standIn returns the document in the place of those that can't be read: a map that has each part
+// to which the schemas refer. It allows everything.
+func standIn(schemas ...[]byte) map[string]any {
+	all := map[string]any{}
+	for _, m := range reference.FindAllSubmatch(bytes.Join(schemas, nil), maxReferred) {
+		at := all
+		for _, key := range strings.Split(string(m[1]), "/") {
+			key, _ = neturl.PathUnescape(key)
+			key = strings.NewReplacer("~1", "/", "~0", "~").Replace(key)
+			next, ok := at[key].(map[string]any)
+			if !ok {
+				next = map[string]any{}
+				at[key] = next
+			}
+			at = next
+		}
+	}
+	return all
 }
 
 func schemaError(err error) error {
@@ -320,7 +345,6 @@ func reason(k jsonschema.ErrorKind) string {
 // violation places an error at the value that the user would change: in the
 // last file that sets it, else in the chart's own values, else at the schema.
 func (r *release) violation(c *chart.Chart, path []string, what string) error {
-	at, _, _ := r.reader.chartFile(c, "values.schema.json")
 	name := cmp.Or(strings.Join(path, "."), "values")
 	err := fmt.Errorf("%s: %s", sentence(name), sentence(what))
 	layers := r.valueLayers(c, path)
@@ -335,6 +359,10 @@ func (r *release) violation(c *chart.Chart, path []string, what string) error {
 			}
 		}
 	}
+	if len(layers) > 0 { // something is missing at the top
+		return layers[0].at.errorAt("helm-schema", 1, 1, err)
+	}
+	at, _, _ := r.reader.chartFile(c, "values.schema.json")
 	return at.errorAt("helm-schema", 0, 0, err)
 }
 
