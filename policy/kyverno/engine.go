@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/filters"
 	"github.com/preadmit/preadmit/policy/internal/podsecurity"
 	"github.com/preadmit/preadmit/policy/kyverno/internal/document"
 	"github.com/preadmit/preadmit/render"
@@ -25,6 +26,7 @@ type Engine struct {
 	policies   []*Policy
 	exceptions []*exemption
 	index      *document.Index
+	filters    *filters.Filters // nil for the command line
 	programs   map[*Rule]*program
 	conditions map[*Policy]*celProgram // webhookConfiguration.matchConditions
 	celEnvs    *celEnvs
@@ -46,6 +48,9 @@ func New(objects []*render.Object, o Options) (*Engine, error) {
 	e := &Engine{
 		options: o, policies: policies, index: document.NewIndex(policies),
 		programs: map[*Rule]*program{}, conditions: map[*Policy]*celProgram{},
+	}
+	if !o.CLI {
+		e.filters = filters.New(objects)
 	}
 	if o.Coverage != nil {
 		e.covered = newCovered(o.Coverage)

@@ -23,6 +23,9 @@ func (m *mutator) Mutate(ctx context.Context, req *policy.Request) ([]policy.Ste
 	if len(m.engine.policies) == 0 || req.Admitted == nil {
 		return nil, nil
 	}
+	if _, ignored := m.engine.filters.Ignores(req); ignored {
+		return nil, ctx.Err()
+	}
 	r := m.engine.newReview(ctx, req, nil)
 	var steps []policy.Step
 	err := r.each(&mutates, func(resp Response) {

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/filters"
 	"github.com/preadmit/preadmit/policy/kyverno/internal/document"
 )
 
@@ -43,12 +42,14 @@ func (v *validator) Validate(ctx context.Context, req *policy.Request) ([]policy
 // result converts a response to a result.
 func (r *review) result(resp *Response) policy.Result {
 	t := &r.engine.programs[resp.Rule].reported
-	return policy.Result{
+	made := policy.Result{
 		Engine: policy.EngineKyverno, Policy: t.policy, Rule: resp.Name,
 		Outcome: outcomes[resp.Status], Action: r.action(resp, t), Severity: t.severity,
-		Message: policy.Shorten(resp.Message, maxResultMessage), Fields: withoutRoot(resp.Fields), Literals: resp.Literals, Assumed: filters.With(resp.Assumed, r.req),
+		Message: policy.Shorten(resp.Message, maxResultMessage), Fields: withoutRoot(resp.Fields), Literals: resp.Literals, Assumed: resp.Assumed,
 		PolicyOrigin: t.origin,
 	}
+	r.engine.filters.Apply(&made, r.req)
+	return made
 }
 
 var outcomes = map[Status]policy.Outcome{

@@ -33,6 +33,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/filters"
 	"github.com/preadmit/preadmit/policy/internal/patch"
 	"github.com/preadmit/preadmit/render"
 )
@@ -64,6 +65,7 @@ type Engine struct {
 	options    Options
 	policies   []*Policy
 	exceptions []*exception
+	filters    *filters.Filters
 	resources  func() map[schema.GroupResource]schema.GroupKind // resources of the cluster's objects
 	frozen     sync.Map                                         // lookedUp to ref.Val
 	candidates sync.Map                                         // candidateKey to []*Policy
@@ -78,7 +80,7 @@ func New(objects []*render.Object, o Options) (*Engine, error) {
 	if o.Mergers == nil {
 		o.Mergers, _ = o.Kinds.(patch.Mergers)
 	}
-	e := &Engine{options: o}
+	e := &Engine{options: o, filters: filters.New(objects)}
 	e.resources = sync.OnceValue(e.resourcesOfCluster)
 	all := make([]*Policy, len(objects))
 	faults := make([][]error, len(objects))

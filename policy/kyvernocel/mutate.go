@@ -33,6 +33,9 @@ func (m mutator) Mutate(ctx context.Context, req *policy.Request) ([]policy.Step
 	if req.Admitted == nil || req.Operation == policy.Delete || len(m.policies) == 0 {
 		return nil, nil
 	}
+	if _, ignored := m.filters.Ignores(req); ignored {
+		return nil, ctx.Err()
+	}
 	var steps []policy.Step
 	now, shares := *req, m.shares(req)
 	r := m.review(ctx, &now, nil) // of the object as it is now; nil until a policy needs it

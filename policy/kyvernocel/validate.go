@@ -11,7 +11,6 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
-	"github.com/preadmit/preadmit/policy/internal/filters"
 	"github.com/preadmit/preadmit/policy/internal/match"
 	"github.com/preadmit/preadmit/render"
 )
@@ -47,8 +46,9 @@ func (v validator) Validate(ctx context.Context, req *policy.Request) ([]policy.
 				}
 			}
 			for _, verdict := range verdicts {
-				verdict.assumed = filters.With(verdict.assumed, req)
-				all = append(all, p.result(verdict))
+				result := p.result(verdict)
+				v.filters.Apply(&result, req)
+				all = append(all, result)
 			}
 		})
 	}

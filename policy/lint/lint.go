@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/filters"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -68,11 +69,14 @@ func IsPart(o *render.Object) bool {
 }
 
 // IsCompiled reports whether engines read o when they are compiled: a policy or a
-// part of one, or a definition of a kind.
+// part of one, a definition of a kind, or Kyverno's configuration.
 func IsCompiled(o *render.Object) bool {
 	group := o.GroupVersionKind().Group
-	return group == "apiextensions.k8s.io" || group == "apiregistration.k8s.io" || o.GetKind() == "PolicyException" || IsPart(o)
+	return group == "apiextensions.k8s.io" || group == "apiregistration.k8s.io" || o.GetKind() == "PolicyException" || IsPart(o) || IsKyvernoConfig(o)
 }
+
+// IsKyvernoConfig reports whether o is the ConfigMap with the resources that Kyverno leaves out.
+func IsKyvernoConfig(o *render.Object) bool { return filters.IsConfig(o) }
 
 // warning returns a warning at a field of a policy.
 func warning(o *render.Object, pointer, rule, text, hint string) error {

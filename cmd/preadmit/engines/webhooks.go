@@ -17,7 +17,7 @@ import (
 // same cluster and authorizer as those.
 func (b *Set) kyverno(in *load.Input, s *Settings, policies []*render.Object, evaluated admission.Options) error {
 	cluster := evaluated.Cluster
-	all := withParts(policies, slices.Concat(in.Head, in.Context), func(o *render.Object) bool { return o.GetKind() == "PolicyException" })
+	all := withParts(policies, slices.Concat(in.Head, in.Context), func(o *render.Object) bool { return o.GetKind() == "PolicyException" || lint.IsKyvernoConfig(o) })
 	rules, err := kyverno.New(all, kyverno.Options{
 		Cluster: cluster, Kinds: b.Chain.Kinds, KubeVersion: s.KubeVersion, Now: s.now,
 		Authorizer: evaluated.Authorizer, AuthorizerAssumed: evaluated.AuthorizerAssumed, Coverage: evaluated.Coverage,

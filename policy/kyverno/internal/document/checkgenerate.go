@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/preadmit/preadmit/policy/internal/filters"
 	"github.com/preadmit/preadmit/policy/internal/pattern"
 )
 
@@ -89,7 +90,7 @@ func (c checker) cloneList(x field) {
 	}
 	wide := 0
 	for _, kind := range kinds {
-		k := kindSelector(kind)
+		k := filters.ParseKindSelector(kind)
 		if !c.offline && isClusterKind(k.Group+"/"+k.Version, k.Kind) {
 			wide++
 		}

@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/preadmit/preadmit/policy/internal/filters"
 	"github.com/preadmit/preadmit/policy/internal/pattern"
 )
 
@@ -191,7 +192,7 @@ func (c checker) scope(m *Match) {
 
 // everyKind checks a filter that names every kind by a lone "*".
 func (c checker) everyKind(r *Rule, f *Filter) {
-	i := slices.Index(f.Kinds, kindSelector("*"))
+	i := slices.Index(f.Kinds, filters.ParseKindSelector("*"))
 	if i < 0 {
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/preadmit/preadmit/policy/internal/filters"
 	"github.com/preadmit/preadmit/policy/kyverno/internal/conditions"
 )
 
@@ -62,7 +63,7 @@ func (r reader) set(v reflect.Value, x field, option string) {
 			*to = match(x)
 		}
 	case *KindSelector:
-		*to = kindSelector(x.asText(""))
+		*to = filters.ParseKindSelector(x.asText(""))
 	case *[]*AttestorSet:
 		*to = attestorSets(x, maxAttestors)
 	default:

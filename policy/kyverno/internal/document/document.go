@@ -16,6 +16,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/preadmit/preadmit/policy/internal/filters"
 	"github.com/preadmit/preadmit/policy/kyverno/internal/conditions"
 	"github.com/preadmit/preadmit/render"
 )
@@ -122,8 +123,8 @@ type Subject struct {
 	Namespace string `kyverno:"namespace"`
 }
 
-// A KindSelector is a parsed entry of kinds. Each part may contain wildcards.
-type KindSelector struct{ Group, Version, Kind, Subresource string }
+// A KindSelector is a parsed entry of kinds.
+type KindSelector = filters.KindSelector
 
 // A Selector is a label selector. Its matchLabels may contain wildcards.
 type Selector struct {

@@ -248,20 +248,6 @@ func anySelector(selectors []KindSelector, t *Target) bool {
 	return false
 }
 
-// Matches reports whether the selector names the kind and subresource. In
-// Kyverno, Pod also names the subresource that adds ephemeral containers.
-func (k *KindSelector) Matches(gvk schema.GroupVersionKind, subresource string) bool {
-	if !matchesPart(k.Kind, gvk.Kind) || !matchesPart(k.Group, gvk.Group) || !matchesPart(k.Version, gvk.Version) {
-		return false
-	}
-	return matchesPart(k.Subresource, subresource) ||
-		gvk.Group == "" && gvk.Kind == "Pod" && subresource == "ephemeralcontainers"
-}
-
-func matchesPart(wanted, actual string) bool {
-	return wanted == "*" || wanted == actual || pattern.HasWildcard(wanted) && pattern.Wildcard(wanted, actual)
-}
-
 func (f *Filter) namesUser(t *Target) bool {
 	t.RolesAsked = t.RolesAsked || len(f.Roles)+len(f.ClusterRoles) > 0
 	if len(f.Roles) > 0 && !t.HasRole(f.Roles) || len(f.ClusterRoles) > 0 && !t.HasClusterRole(f.ClusterRoles) {

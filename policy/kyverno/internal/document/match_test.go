@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/internal/filters"
 	"github.com/preadmit/preadmit/render/rendertest"
 )
 
@@ -40,7 +41,7 @@ func TestKindSelector(t *testing.T) {
 		"v1/Pod.a.b":                        "v1,Pod,a,b",
 		strings.Repeat("a/", 100_000) + "b": ",,,",
 	} {
-		k := kindSelector(in)
+		k := filters.ParseKindSelector(in)
 		if got := strings.Join([]string{k.Group, k.Version, k.Kind, k.Subresource}, ","); got != want {
 			t.Errorf("%.40s: got %s, want %s", in, got, want)
 		}
@@ -224,8 +225,8 @@ func TestManyKinds(t *testing.T) {
 // depends on the roles of the user.
 func TestAnswersFromRolesAreAssumed(t *testing.T) {
 	t.Parallel()
-	byRole := &Match{Any: []*Filter{{Kinds: []KindSelector{kindSelector("Pod")}, ClusterRoles: []string{"admin"}}}}
-	byName := &Match{Any: []*Filter{{Kinds: []KindSelector{kindSelector("Pod")}, Subjects: []Subject{{Kind: "User", Name: "jane"}}}}}
+	byRole := &Match{Any: []*Filter{{Kinds: []KindSelector{filters.ParseKindSelector("Pod")}, ClusterRoles: []string{"admin"}}}}
+	byName := &Match{Any: []*Filter{{Kinds: []KindSelector{filters.ParseKindSelector("Pod")}, Subjects: []Subject{{Kind: "User", Name: "jane"}}}}}
 	for m, want := range map[*Match]bool{byRole: true, byName: false} {
 		x := thing{kind: "Pod", user: &policy.UserInfo{Username: "jane"}}.target()
 		m.matches(x)
@@ -262,7 +263,7 @@ func TestIndex(t *testing.T) {
 	make := func(name string, kinds ...string) *Policy {
 		f := &Filter{}
 		for _, k := range kinds {
-			f.Kinds = append(f.Kinds, kindSelector(k))
+			f.Kinds = append(f.Kinds, filters.ParseKindSelector(k))
 		}
 		return &Policy{Name: name, Rules: []*Rule{{Match: &Match{Any: []*Filter{f}}}}}
 	}

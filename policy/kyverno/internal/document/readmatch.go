@@ -1,9 +1,6 @@
 package document
 
 import (
-	"regexp"
-	"strings"
-
 	"github.com/preadmit/preadmit/policy/internal/pattern"
 )
 
@@ -65,46 +62,5 @@ func (f *Filter) sort() {
 			key = ""
 		}
 		f.byKind[key] = append(f.byKind[key], k)
-	}
-}
-
-// isVersion matches a version, unlike a group or a kind.
-var isVersion = regexp.MustCompile(`^(v\d+((alpha|beta)\d+)?|\*)$`)
-
-// kindSelector parses an entry of kinds: Kind, version/Kind or
-// group/version/Kind, each with an optional /subresource or .subresource. One
-// with more parts selects nothing.
-func kindSelector(s string) KindSelector {
-	parts := strings.Split(s, "/")
-	last := len(parts) - 1
-	parts = append(parts[:last], strings.Split(parts[last], ".")...)
-	k := KindSelector{Group: "*", Version: "*"}
-	switch len(parts) {
-	case 1:
-		k.Kind = parts[0]
-	case 2:
-		k.twoParts(parts[0], parts[1])
-	case 3:
-		if isVersion.MatchString(parts[0]) {
-			k.Version, k.Kind, k.Subresource = parts[0], parts[1], parts[2]
-		} else {
-			k.Group, k.Version, k.Kind = parts[0], parts[1], parts[2]
-		}
-	case 4:
-		k.Group, k.Version, k.Kind, k.Subresource = parts[0], parts[1], parts[2], parts[3]
-	default:
-		return KindSelector{}
-	}
-	return k
-}
-
-func (k *KindSelector) twoParts(a, b string) {
-	switch {
-	case a == "*" && strings.ToLower(b) == b: // */scale, and */*
-		k.Kind, k.Subresource = "*", b
-	case isVersion.MatchString(a):
-		k.Version, k.Kind = a, b
-	default:
-		k.Kind, k.Subresource = a, b
 	}
 }
