@@ -45,7 +45,8 @@ type change struct {
 	at      []render.Origin            // the place, if it is the same for every node
 	weak    bool                       // what the step writes has places of its own, except for what is new or another value
 	data    map[string][]render.Origin // the places of the keys that a generator writes into data
-	source  *yaml.Node                 // that a replacement copies
+	source  *yaml.Node                 // from which a replacement copies
+	copied  string                     // what it copies
 	patch   *yaml.Node                 // a strategic merge patch, of which kustomize writes some values anew
 	renamed func(was, now string) *yaml.Node
 }
@@ -248,8 +249,8 @@ func (r *recording) settle(n *yaml.Node, i int32, path []string) {
 		return
 	}
 	w.origin = r.origin(at, pointer)
-	if s := r.change.source; s != nil && s.Line >= firstLines && (strings.Contains(n.Value, s.Value) || strings.Contains(s.Value, n.Value)) {
-		w.from, text = spotOf(s), s.Value
+	if c := r.change; c.source != nil && c.source.Line >= firstLines && strings.Contains(n.Value, c.copied) {
+		w.from, text = spotOf(c.source), c.copied
 	}
 	if text != n.Value && was != nil {
 		w.was, w.wasFirst = was.spot, n.Value == text+held || n.Value == held+text

@@ -322,6 +322,14 @@ func (a *accumulation) replace(n *node, m resmap.ResMap, entries []types.Replace
 	}
 	for _, r := range written {
 		c := change{at: []render.Origin{{Span: r.at(), Role: render.Patch}}, source: sourceOf(m, r.Source)}
+		if c.source != nil {
+			c.copied = c.source.Value
+			if o := r.Source.Options; o != nil && o.Delimiter != "" {
+				if parts := strings.Split(c.copied, o.Delimiter); o.Index >= 0 && o.Index < len(parts) {
+					c.copied = parts[o.Index]
+				}
+			}
+		}
 		if r.SourceValue != nil {
 			c.at[0].Span = r.at("sourceValue")
 		}
