@@ -81,20 +81,28 @@ func generate(ctx context.Context, o *render.Object, w *render.World) ([]*render
 }
 
 // distinct drops Applications with the name of an earlier one, as Argo CD does,
-// and returns an error that names them.
+// and returns an error that names them. Since 3.2, Argo CD then creates none at all.
 func (g *generation) distinct(all []*render.Object) ([]*render.Object, error) {
+	none := render.Since(g.world.Cluster.ArgoCDVersion, 3, 2)
 	seen := make(map[string]bool, len(all))
 	var kept []*render.Object
 	var errs []error
 	for _, o := range all {
 		if name := o.GetName(); seen[name] {
-			e := g.errorAt("/spec/template/metadata/name", fmt.Errorf("two Applications are named %s; Argo CD creates the first one only", name))
-			e.Rule, e.Warning = "duplicate-application", true
+			creates := "the first one only"
+			if none {
+				creates = "none of the ApplicationSet"
+			}
+			e := g.errorAt("/spec/template/metadata/name", fmt.Errorf("two Applications are named %s; Argo CD creates %s", name, creates))
+			e.Rule, e.Warning = "duplicate-application", !none
 			errs = append(errs, e)
 			continue
 		}
 		seen[o.GetName()] = true
 		kept = append(kept, o)
+	}
+	if none && len(errs) > 0 {
+		kept = nil
 	}
 	return kept, errors.Join(errs...)
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/render"
 )
@@ -154,7 +155,7 @@ func (d *deployment) render() ([]*render.Object, error) {
 
 // source renders one source by its kind.
 func (d *deployment) source(l *located) ([]*render.Object, string, error) {
-	if err := l.open(d.world, d.object.GetName()); err != nil {
+	if err := l.open(d.world, d.instanceName()); err != nil {
 		return nil, "", err
 	}
 	kind, err := l.kind(d.enabled)
@@ -229,9 +230,48 @@ func (d *deployment) ref(name string) (*located, error) {
 }
 
 // setting returns an entry of the ConfigMap argocd-cm, which is in the namespace of
-// the Application or in argocd.
+// the Application or in argocd. Where an operator runs Argo CD, it makes the ConfigMap of an
+// object of the kind ArgoCD.
 func (d *deployment) setting(key string) string {
-	return cmp.Or(setting(d.world, namespaceOf(d.object), "argocd-cm", key), setting(d.world, "argocd", "argocd-cm", key))
+	for _, namespace := range []string{namespaceOf(d.object), "argocd"} {
+		if value := setting(d.world, namespace, "argocd-cm", key); value != "" {
+			return value
+		}
+		for _, o := range d.world.Objects(operated) {
+			if namespaceOf(o) != namespace {
+				continue
+			}
+			for _, pointer := range []string{render.Pointer("spec", "extraConfig", key), operatedFields[key]} {
+				if value, _ := render.Lookup(o.Object, pointer); pointer != "" && value != nil {
+					return fmt.Sprint(value)
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// operated is the kind of object of which an operator makes an Argo CD.
+var operated = schema.GroupKind{Group: group, Kind: "ArgoCD"}
+
+// operatedFields are the fields of such an object that become entries of argocd-cm, see
+// reconcileArgoConfigMap in argocd-operator.
+var operatedFields = map[string]string{
+	"kustomize.buildOptions": "/spec/kustomizeBuildOptions", "application.instanceLabelKey": "/spec/applicationInstanceLabelKey",
+	"application.resourceTrackingMethod": "/spec/resourceTrackingMethod", "installationID": "/spec/installationID",
+}
+
+// instanceName returns the name that Argo CD gives the Application itself: with its namespace,
+// if that is not Argo CD's own (InstanceName in Argo CD's pkg/apis/application/v1alpha1).
+func (d *deployment) instanceName() string {
+	namespace := namespaceOf(d.object)
+	own := namespace == "argocd" || namespace == "openshift-gitops" ||
+		d.world.Object(schema.GroupKind{Kind: "ConfigMap"}, namespace, "argocd-cm") != nil ||
+		slices.ContainsFunc(d.world.Objects(operated), func(o *render.Object) bool { return namespaceOf(o) == namespace })
+	if own {
+		return d.object.GetName()
+	}
+	return namespace + "_" + d.object.GetName()
 }
 
 // enabled reports whether Argo CD renders a kind of source.

@@ -7,7 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
 
 	"github.com/preadmit/preadmit/render"
 )
@@ -20,7 +23,7 @@ type project struct {
 		Destinations               []destination        `json:"destinations"`
 		ClusterResourceWhitelist   []projectKind        `json:"clusterResourceWhitelist"`
 		ClusterResourceBlacklist   []projectKind        `json:"clusterResourceBlacklist"`
-		NamespaceResourceWhitelist *[]projectKind       `json:"namespaceResourceWhitelist"`
+		NamespaceResourceWhitelist []projectKind        `json:"namespaceResourceWhitelist"`
 		NamespaceResourceBlacklist []projectKind        `json:"namespaceResourceBlacklist"`
 		DestinationServiceAccounts []destinationAccount `json:"destinationServiceAccounts"`
 	} `json:"spec"`
@@ -43,13 +46,50 @@ type destinationAccount struct {
 func (d *deployment) project() *project {
 	name := cmp.Or(d.spec.Project, "default")
 	for _, namespace := range []string{namespaceOf(d.object), "argocd"} {
-		o := d.world.Object(schema.GroupKind{Group: group, Kind: "AppProject"}, namespace, name)
-		p := &project{object: o}
-		if o != nil && decode(o.Object, p) == nil {
+		if p := d.projectOf(namespace, name); p != nil {
+			d.addGlobal(p, namespace)
 			return p
 		}
 	}
 	return nil
+}
+
+func (d *deployment) projectOf(namespace, name string) *project {
+	o := d.world.Object(schema.GroupKind{Group: group, Kind: "AppProject"}, namespace, name)
+	p := &project{object: o}
+	if o == nil || decode(o.Object, p) != nil {
+		return nil
+	}
+	return p
+}
+
+// addGlobal adds what the projects permit and forbid that `globalProjects` of argocd-cm
+// names for a project, see mergeVirtualProject in Argo CD's util/argo.
+func (d *deployment) addGlobal(p *project, namespace string) {
+	var settings []struct {
+		ProjectName   string               `json:"projectName"`
+		LabelSelector metav1.LabelSelector `json:"labelSelector"`
+	}
+	if yaml.Unmarshal([]byte(d.setting("globalProjects")), &settings) != nil {
+		return
+	}
+	for _, s := range settings {
+		selector, err := metav1.LabelSelectorAsSelector(&s.LabelSelector)
+		if err != nil || s.ProjectName == p.object.GetName() || !selector.Matches(labels.Set(p.object.GetLabels())) {
+			continue
+		}
+		g := d.projectOf(namespace, s.ProjectName)
+		if g == nil {
+			continue
+		}
+		to, from := &p.Spec, &g.Spec
+		to.SourceRepos = append(to.SourceRepos, from.SourceRepos...)
+		to.Destinations = append(to.Destinations, from.Destinations...)
+		to.ClusterResourceWhitelist = append(to.ClusterResourceWhitelist, from.ClusterResourceWhitelist...)
+		to.ClusterResourceBlacklist = append(to.ClusterResourceBlacklist, from.ClusterResourceBlacklist...)
+		to.NamespaceResourceWhitelist = append(to.NamespaceResourceWhitelist, from.NamespaceResourceWhitelist...)
+		to.NamespaceResourceBlacklist = append(to.NamespaceResourceBlacklist, from.NamespaceResourceBlacklist...)
+	}
 }
 
 // permitted returns an error for each source, destination and kind of object that
@@ -82,8 +122,16 @@ func (d *deployment) permitted(p *project, objects []*render.Object) error {
 		}
 	}
 	to := d.spec.Destination
-	if !p.allowsDestination(d.target, to.Namespace) {
+	server, name := d.server(), d.target.Name
+	switch may := p.allowsDestination(server, name, to.Namespace, true); {
+	case !may:
 		deny(d.object.At("/spec/destination"), "the destination %s, namespace %s", cmp.Or(to.Server, to.Name), cmp.Or(to.Namespace, "(none)"))
+	case !p.allowsDestination(server, name, to.Namespace, false):
+		errs = append(errs, &render.Error{
+			Span: d.object.Span("/spec/destination"), Rule: "argocd-project",
+			Err:  fmt.Errorf("the address of cluster %s is not known, so it is not decided whether project %s permits it", to.Name, p.object.GetName()),
+			Hint: "declare the cluster with its server under clusters in .preadmit/config.yaml",
+		})
 	}
 	reported := make(map[string]bool)
 	for _, o := range objects {
@@ -95,7 +143,7 @@ func (d *deployment) permitted(p *project, objects []*render.Object) error {
 		case !p.allowsKind(gvk.GroupKind(), o.GetName(), cluster) && !reported[what]:
 			reported[what] = true
 			deny(d.object.At("/spec/project"), "objects of the kind %s, such as %s", what, o.GetName())
-		case !cluster && namespace != to.Namespace && !reported["/"+namespace] && !p.allowsDestination(d.target, namespace):
+		case !cluster && namespace != to.Namespace && !reported["/"+namespace] && !p.allowsDestination(server, name, namespace, true):
 			reported["/"+namespace] = true
 			deny(d.object.At("/spec/project"), "the namespace %s, in which %s %s is", namespace, gvk.Kind, o.GetName())
 		}
@@ -129,18 +177,31 @@ func normalURL(url string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(url, "ssh://"), ".git")
 }
 
-// allowsDestination checks the patterns of destinations.
-func (p *project) allowsDestination(c render.Cluster, namespace string) bool {
-	server, name := c.Server, c.Name
-	if server == "" {
-		server, name = inClusterServer, cmp.Or(name, inCluster)
+// server returns the address of the Application's cluster, "" if only its name is known.
+func (d *deployment) server() string {
+	to, own := d.spec.Destination, d.target.Name == d.world.Cluster.Name
+	if d.target.Server == "" && (to.Server == inClusterServer || to.Name == inCluster || own) {
+		return inClusterServer
+	}
+	return d.target.Server
+}
+
+// allowsDestination checks the patterns of destinations. likely says whether a server that is
+// not known fits the patterns that allow, and none of those that forbid.
+func (p *project) allowsDestination(server, name, namespace string, likely bool) bool {
+	if server == inClusterServer {
+		name = cmp.Or(name, inCluster)
 	}
 	allowed := false
 	for _, to := range p.Spec.Destinations {
 		serverPattern, denyServer := strings.CutPrefix(to.Server, "!")
 		namePattern, denyName := strings.CutPrefix(to.Name, "!")
 		nsPattern, denyNS := strings.CutPrefix(to.Namespace, "!")
-		onCluster := to.Server != "" && matches(serverPattern, server) || to.Name != "" && (matches(namePattern, name) || server == inClusterServer && matches(namePattern, inCluster))
+		onServer := matches(serverPattern, server)
+		if server == "" && serverPattern != "*" {
+			onServer = likely != denyServer
+		}
+		onCluster := to.Server != "" && onServer || to.Name != "" && (matches(namePattern, name) || server == inClusterServer && matches(namePattern, inCluster))
 		inNamespace := matches(nsPattern, namespace)
 		switch {
 		case (denyServer || denyName) && onCluster, denyNS && inNamespace && (onCluster || denyServer || denyName):
@@ -163,7 +224,7 @@ func (p *project) allowsKind(kind schema.GroupKind, name string, cluster bool) b
 		return in(p.Spec.ClusterResourceWhitelist) && !in(p.Spec.ClusterResourceBlacklist)
 	}
 	white := p.Spec.NamespaceResourceWhitelist
-	return (white == nil || in(*white)) && !in(p.Spec.NamespaceResourceBlacklist)
+	return (white == nil || in(white)) && !in(p.Spec.NamespaceResourceBlacklist)
 }
 
 // clusterScoped reports whether objects of a kind are known to have no
