@@ -5,7 +5,7 @@ GO ?= go
 GOFUMPT     := mvdan.cc/gofumpt@v0.9.2
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 
-.PHONY: build test race lint vet fmt golden screens pictures bench fuzz fidelity origins recall profile oracle beside rego conformance offline action release-dry-run sarif ci hooks clean
+.PHONY: build test race lint vet fmt golden screens pictures bench fuzz fidelity origins recall profile beside rego conformance offline action release-dry-run sarif ci hooks clean
 
 build: ## the program, static, in bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o bin/preadmit ./cmd/preadmit
@@ -70,10 +70,6 @@ PROFILES ?= bin
 profile: ## what three runs spend their time on, the top ten; the profiles go to bin/, or to PROFILES
 	@mkdir -p $(PROFILES)
 	PREADMIT_PROFILE=$(abspath $(PROFILES)) $(GO) test -count=1 -run '^TestProfile$$' -v ./cmd/preadmit
-
-oracle: ## defaulting and decoding beside the API server's own code (a module of its own)
-	$(GO) -C policy/schema/oracle build -o $(CURDIR)/bin/oracle .
-	PREADMIT_ORACLE=$(CURDIR)/bin/oracle $(GO) test -count=1 ./policy/schema
 
 # The programs that Rego policies are held against, where they are not on PATH:
 # PREADMIT_GATOR and PREADMIT_CONFTEST name them.

@@ -25,7 +25,6 @@ var decoders = []string{
 var fuzzedBy = map[string]string{
 	"cmd/preadmit/download":            "cmd/preadmit FuzzGraph", // whose JSON it reads
 	"policy/gatekeeper":                "cmd/preadmit FuzzBeside",
-	"policy/internal/kindcheck":        "cmd/preadmit FuzzBeside",
 	"policy/kyverno/internal/document": "cmd/preadmit FuzzBeside",
 	"render/fetch":                     "render/internal/artifact FuzzFiles",
 	"render/internal/gotemplate":       "render/argocd FuzzTemplate",

@@ -99,21 +99,25 @@ func (k *Kinds) admitBuiltin(b *builtin, o *render.Object, namespace string) (he
 		place(held, b.namespaced, namespace)
 		return held, nil, nil
 	}
-	if typed, err = t.decode(o.Object); err != nil {
+	decoded, err := t.decode(o.Object)
+	if err != nil {
 		return nil, nil, t.refuseAll(b.gvk, o.Object, err)
 	}
-	t.complete(k.release, typed)
-	if held, err = t.toTree(typed); err != nil {
+	completed, err := t.complete(k.release, decoded)
+	if err != nil {
+		return nil, nil, badRequest(b.gvk, err)
+	}
+	if held, err = t.toTree(completed); err != nil {
 		return nil, nil, fmt.Errorf("%s in version %q: %w", b.gvk.Kind, b.gvk.Version, err)
 	}
 	t.older.adapt(held)
 	place(held, b.namespaced, namespace)
-	meta, ok := typed.(metav1.Object)
+	meta, ok := completed.(metav1.Object)
 	if !ok || t.older != nil {
 		return held, nil, nil
 	}
 	meta.SetNamespace((&unstructured.Unstructured{Object: held}).GetNamespace())
-	return held, typed, nil
+	return held, completed, nil
 }
 
 // refusals joins errors about several fields of an object. The API server stops

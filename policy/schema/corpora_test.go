@@ -17,20 +17,6 @@ import (
 	"github.com/preadmit/preadmit/render/rendertest"
 )
 
-// Other people's manifests are completed as the API server completes them.
-func TestCorporaAsTheOracle(t *testing.T) {
-	t.Parallel()
-	needOracle(t)
-	kinds := newKinds(t, "1.36")
-	var requests []oracleRequest
-	for _, o := range corpora(t) {
-		if b := kinds.builtins[o.GroupVersionKind()]; b != nil && b.goType() != nil {
-			requests = append(requests, oracleRequest{Object: o.Object})
-		}
-	}
-	compareAll(t, kinds, requests)
-}
-
 // Kinds of groups that are not built in may be anything.
 func TestCorporaKinds(t *testing.T) {
 	t.Parallel()

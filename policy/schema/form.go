@@ -374,20 +374,18 @@ func encode(tree any) ([]byte, error) {
 	return json.Marshal(tree)
 }
 
-// fromTree converts a value tree to a pointer to a typed object.
-func (g *goType) fromTree(object map[string]any) (any, error) {
-	if g.form != nil {
-		typed := reflect.New(g.typ)
-		if g.form.set(typed.Elem(), object) == nil {
-			return typed.Interface(), nil
-		}
+// fromTree converts a value tree to a typed object.
+func (g *goType) fromTree(object map[string]any) (runtime.Object, error) {
+	typed := g.new()
+	if g.form != nil && g.form.set(reflect.ValueOf(typed).Elem(), object) == nil {
+		return typed, nil
 	}
-	typed := reflect.New(g.typ).Interface()
+	typed = g.new()
 	return typed, runtime.DefaultUnstructuredConverter.FromUnstructured(object, typed)
 }
 
-// toTree converts a typed object, a pointer, to a value tree.
-func (g *goType) toTree(typed any) (map[string]any, error) {
+// toTree converts a typed object to a value tree.
+func (g *goType) toTree(typed runtime.Object) (map[string]any, error) {
 	if g.form == nil {
 		return runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
 	}

@@ -40,8 +40,9 @@ func TestForms(t *testing.T) {
 			}
 			all++
 			sameTree(t, typ, want)
-			typ.complete(kinds.release, want.Interface())
-			sameTree(t, typ, want)
+			completed, err := typ.complete(kinds.release, want.Interface().(runtime.Object))
+			rendertest.OK(t, err)
+			sameTree(t, typ, reflect.ValueOf(completed))
 		}
 	}
 	if all < 3000 {

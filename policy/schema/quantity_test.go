@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/kubernetes/pkg/apis/autoscaling"
+
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 )
@@ -39,7 +41,7 @@ func TestHostileQuantities(t *testing.T) {
 func TestHostileQuantityInAnnotation(t *testing.T) {
 	t.Parallel()
 	o := object("autoscaling/v1", "HorizontalPodAutoscaler")
-	o.SetAnnotations(map[string]string{hpaMetrics: `[{"type":"Pods","pods":{"metricName":"q","targetAverageValue":"1e2147483647"}}]`})
+	o.SetAnnotations(map[string]string{autoscaling.MetricSpecsAnnotation: `[{"type":"Pods","pods":{"metricName":"q","targetAverageValue":"1e2147483647"}}]`})
 	_, err := newKinds(t, "").Admit(o, "")
 	var fe *policy.FieldError
 	if !errors.As(err, &fe) || fe.Fields[0] != "/metadata/annotations/autoscaling.alpha.kubernetes.io~1metrics" {

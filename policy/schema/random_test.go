@@ -4,96 +4,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
-	"strings"
-	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
-
-	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/render"
 )
-
-// Objects of every kind with fields that are there or not by chance are
-// completed as the API server completes them.
-func TestRandomObjectsAsTheOracle(t *testing.T) {
-	t.Parallel()
-	needOracle(t)
-	kinds := newKinds(t, "1.36")
-	var requests []oracleRequest
-	for i, b := range kinds.sortedKinds(func(b *builtin) bool { return b.goType() != nil }) {
-		for seed := range 40 {
-			g := &generator{Rand: rand.New(rand.NewPCG(uint64(i), uint64(seed)))}
-			requests = append(requests, oracleRequest{Object: g.kind(b)})
-		}
-	}
-	compareAll(t, kinds, requests)
-}
-
-// compareAll holds Admit, or Convert where a request names a version, against
-// the oracle, and shows the first difference of each kind.
-func compareAll(t *testing.T, kinds *Kinds, requests []oracleRequest) {
-	t.Helper()
-	same, refused := 0, 0
-	different := map[string]int{}
-	for i, a := range askOracle(t, requests) {
-		o := &render.Object{Unstructured: &unstructured.Unstructured{Object: requests[i].Object}}
-		name := o.GetAPIVersion() + " " + o.GetKind() + " " + requests[i].To
-		got, err := kinds.Admit(o, "")
-		if to := requests[i].To; to != "" && err == nil {
-			got, err = kinds.Convert(got, policy.ParseGroupVersion(to).WithKind(o.GetKind()))
-		}
-		if (err != nil) != (a.Error != "") {
-			t.Errorf("%s %s: error %v, want %q", name, o.GetName(), err, a.Error)
-			continue
-		}
-		if err != nil {
-			if !strings.HasSuffix(err.Error(), a.Error) {
-				t.Errorf("%s %s: error %v, want %q", name, o.GetName(), err, a.Error)
-			}
-			refused++
-			continue
-		}
-		if diff := cmp.Diff(expected(t, kinds, a.Object), normal(t, got)); diff != "" {
-			if different[name]++; different[name] == 1 {
-				t.Errorf("%s (-oracle +ours):\n%s", name, diff)
-			}
-			continue
-		}
-		same++
-	}
-	t.Logf("%d objects the same, %d refused by both, %v different", same, refused, different)
-}
-
-// Objects of the kinds that are served in several versions are converted as
-// the API server converts them.
-func TestConversionsAsTheOracle(t *testing.T) {
-	t.Parallel()
-	needOracle(t)
-	kinds := newKinds(t, "1.36")
-	var requests []oracleRequest
-	for i, b := range kinds.sortedKinds(func(b *builtin) bool { return b.goType() != nil }) {
-		for _, to := range kinds.Equivalent(b.gvr()) {
-			if b.gvk.GroupVersion() == (schema.GroupVersion{Group: "resource.k8s.io", Version: "v1beta1"}) {
-				continue // whose shape differs: an error, see TestConvertErrors
-			}
-			for seed := range 200 {
-				object := (&generator{Rand: rand.New(rand.NewPCG(uint64(i), uint64(seed))), full: true}).kind(b)
-				delete(object, "status") // an autoscaler's loses what v1 has no field for on its way through Admit
-				requests = append(requests, oracleRequest{Object: object, To: to.Kind.GroupVersion().String()})
-			}
-		}
-	}
-	if len(requests) == 0 {
-		t.Fatal("no kind has another version")
-	}
-	compareAll(t, kinds, requests)
-}
 
 // omitted are the fields that random objects go without: what would have to
 // make sense, and what 1.36 shows otherwise than the types of 1.37. Taints

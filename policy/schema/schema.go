@@ -4,20 +4,19 @@
 // [New] takes a Kubernetes version and the CustomResourceDefinitions of the
 // tree, and returns [Kinds], the policy.Kinds of a policy.Chain. kinds.tsv
 // lists the built-in kinds and openapi.json.gz holds their schemas; gen writes
-// both. Objects are decoded into the types of client-go, defaulted as
-// k8s.io/kubernetes does (defaults*.go) and converted to the form that the
-// server holds and shows to admission (stored.go). The nested module oracle
-// contains the server's own code, with which the tests compare.
+// both. Objects are decoded into Go types; package apiserver, the server's own
+// code, defaults and converts them to the form that the server holds and shows to
+// admission.
 //
 // [Validator] is the policy.Validator of the built-in kinds. It reports fields
-// that the server's strict decoding refuses (unknown.go), and its validation,
-// which package kindcheck reproduces.
+// that the server's strict decoding refuses (unknown.go, spot.go), and runs its
+// validation; place.go finds the fields of the errors.
 //
 // table.go reads kinds.tsv, removed.go and deprecated.go know the other versions;
 // openapi.go, resolve.go and merge.go serve the schemas. admit.go completes an object:
-// decode.go, shape.go and form.go convert it to and from Go's types, plan.go applies
-// defaults, convert.go and older.go make other versions and releases of it, hpa.go the
-// annotations of autoscalers. crd.go and crd_schema.go do so for custom resources.
+// decode.go, shape.go and form.go convert it to and from Go's types, convert.go and
+// older.go make other versions and releases of it. crd.go and crd_schema.go do so for
+// custom resources.
 package schema
 
 import (

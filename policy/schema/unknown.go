@@ -11,7 +11,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/preadmit/preadmit/policy/internal/kindcheck"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -42,7 +41,7 @@ func (k *known) unknown(value map[string]any) []unknownField {
 		return nil
 	}
 	w := &strictWalk{}
-	w.object(k, value, kindcheck.Top)
+	w.object(k, value, &spot{})
 	return w.found
 }
 
@@ -77,7 +76,7 @@ type strictWalk struct {
 	found []unknownField
 }
 
-func (s *strictWalk) value(k *known, value any, p *kindcheck.Spot, name string) {
+func (s *strictWalk) value(k *known, value any, p *spot, name string) {
 	if k == nil || len(s.found) == maxUnknown {
 		return
 	}
@@ -87,25 +86,25 @@ func (s *strictWalk) value(k *known, value any, p *kindcheck.Spot, name string) 
 		s.object(k, v, p)
 	case []any:
 		for i, child := range v {
-			s.value(k.each, child, p.In(i), "")
+			s.value(k.each, child, p.in(i), "")
 		}
 	}
 	s.names = s.names[:len(s.names)-1]
 }
 
-func (s *strictWalk) object(k *known, value map[string]any, p *kindcheck.Spot) {
+func (s *strictWalk) object(k *known, value map[string]any, p *spot) {
 	for _, key := range slices.Sorted(maps.Keys(value)) {
 		below, ok := k.fields[key]
 		switch {
 		case len(s.found) == maxUnknown:
 			return
 		case k.fields == nil:
-			s.value(k.each, value[key], p.In(key), key)
+			s.value(k.each, value[key], p.in(key), key)
 		case ok:
-			s.value(below, value[key], p.In(key), key)
+			s.value(below, value[key], p.in(key), key)
 		default:
-			at := p.In(key)
-			s.found = append(s.found, unknownField{at.Path(), at.Pointer(), slices.Clone(s.names), key, k})
+			at := p.in(key)
+			s.found = append(s.found, unknownField{at.path(), at.pointer(), slices.Clone(s.names), key, k})
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -8,22 +9,37 @@ import (
 	"strconv"
 	"strings"
 
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
-	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/kindcheck"
+	"github.com/preadmit/preadmit/policy/schema/internal/apiserver"
 	"github.com/preadmit/preadmit/render"
 )
 
-// Rules of a Validator besides those of package kindcheck. For objects that
-// can't be decoded the chain has a rule "decode".
+// Rules of a Validator. For objects that can't be decoded the chain has a rule
+// "decode".
 const (
-	ruleUnknown    = "unknown-field"
-	ruleValid      = "valid"
-	ruleDeprecated = policy.DeprecatedVersion
+	ruleRequired    = "required"
+	ruleInvalid     = "invalid"
+	ruleUnsupported = "unsupported-value"
+	ruleDuplicate   = "duplicate"
+	ruleNotFound    = "not-found"
+	ruleForbidden   = "forbidden"
+	ruleTooLong     = "too-long"
+	ruleImmutable   = "immutable"
+	ruleUnknown     = "unknown-field"
+	ruleValid       = "valid"
+	ruleDeprecated  = policy.DeprecatedVersion
 )
+
+// causeRules maps types of causes to rules. All others are of the rule invalid.
+var causeRules = map[metav1.CauseType]string{
+	metav1.CauseTypeFieldValueRequired: ruleRequired, metav1.CauseTypeFieldValueNotSupported: ruleUnsupported,
+	metav1.CauseTypeFieldValueDuplicate: ruleDuplicate, metav1.CauseTypeForbidden: ruleForbidden,
+	metav1.CauseTypeFieldValueNotFound: ruleNotFound, metav1.CauseTypeTooLong: ruleTooLong, metav1.CauseTypeTooMany: ruleTooLong,
+}
 
 // A Validator applies the API server's strict decoding and validation to
 // objects of built-in kinds. It is safe for concurrent use.
@@ -32,8 +48,7 @@ const (
 // required, invalid, unsupported-value, duplicate, not-found, forbidden,
 // too-long or immutable. Each names its fields, has the server's message, and
 // denies. An object without failures has one pass of the rule valid. The
-// validation is not complete: an object that passes here may still be refused
-// by the server.
+// validation is the server's own code (package apiserver).
 //
 // A deprecated version gives a warning as well.
 //
@@ -156,63 +171,67 @@ func (k *kindValidator) unknownFields(req *policy.Request) []policy.Result {
 	return results
 }
 
+// A fault is an error of the API server's validation.
+type fault struct {
+	rule, message string
+	fields        []string
+	warns         bool
+	assumed       []string
+}
+
 // faults runs the validation of the kind.
-func (k *kindValidator) faults(req *policy.Request) ([]*kindcheck.Fault, error) {
+func (k *kindValidator) faults(req *policy.Request) ([]fault, error) {
 	if k.typ == nil {
 		return nil, nil
 	}
-	object, err := req.Typed, error(nil)
-	if object == nil {
-		if object, err = k.typ.fromTree(req.Admitted); err != nil {
-			return nil, err
-		}
+	r := apiserver.Request{Kind: k.gvk, Namespace: req.Namespace}
+	var err error
+	if typed, ok := req.Typed.(runtime.Object); ok {
+		r.Object = typed
+	} else if r.Object, err = k.typ.fromTree(req.Admitted); err != nil {
+		return nil, err
 	}
-	var old any
 	if req.OldAdmitted != nil {
-		if old, err = k.typ.fromTree(req.OldAdmitted); err != nil {
+		if r.Old, err = k.typ.fromTree(req.OldAdmitted); err != nil {
 			return nil, err
 		}
 	}
-	o := kindcheck.Object{Kind: k.gvk, Namespaced: k.namespaced, Now: object, Old: old}
-	if v1, ok := object.(*autoscalingv1.HorizontalPodAutoscaler); ok {
-		o.Autoscaler = hpaV2(v1)
+	answer, err := apiserver.Store(int(k.release), r)
+	if err != nil {
+		return nil, err
 	}
-	faults := kindcheck.Check(o, int(k.release))
-	if _, ok := object.(*corev1.Secret); ok {
-		asWritten(faults, req.Object.Object)
+	at := placer{object: req.Admitted, old: req.OldAdmitted}
+	if k.strict != nil {
+		at.fields = k.strict.now
 	}
+	var faults []fault
+	for i := range answer.Causes {
+		c := &answer.Causes[i]
+		f := fault{rule: causeRules[c.Type], warns: c.Warns}
+		if f.fields, f.message = at.place(c); c.Assumed != "" {
+			f.assumed = []string{c.Assumed}
+		}
+		if c.Changed {
+			f.rule = ruleImmutable
+		}
+		f.rule = cmp.Or(f.rule, ruleInvalid)
+		faults = append(faults, f)
+	}
+	// The server goes through maps in any order.
+	slices.SortStableFunc(faults, func(a, b fault) int { return strings.Compare(a.message, b.message) })
 	return faults, nil
 }
 
-// asWritten moves faults in a Secret's data to stringData if that is where the
-// value is written.
-func asWritten(faults []*kindcheck.Fault, written map[string]any) {
-	text, _ := written["stringData"].(map[string]any)
-	if text == nil {
-		return
-	}
-	for _, f := range faults {
-		for i, pointer := range f.Fields {
-			path := render.Path(pointer)
-			if len(path) == 0 || path[0] != "data" {
-				continue
-			}
-			_, there := render.Lookup(written, pointer)
-			if !there {
-				f.Fields[i] = "/stringData" + strings.TrimPrefix(pointer, "/data")
-			}
-		}
-	}
-}
-
 // results joins the faults of each field and rule into one result.
-func (k *kindValidator) results(faults []*kindcheck.Fault) []policy.Result {
+func (k *kindValidator) results(faults []fault) []policy.Result {
 	var results []policy.Result
 	index := map[[2]string]int{}
 	for _, f := range faults {
-		r := k.result(f.Rule(), policy.Fail)
-		r.Message, r.Fields, r.Reason = policy.Shorten(f.Err.Error(), policy.MaxMessage), f.Fields, "Invalid"
-		r.Action, r.Assumed, r.Hint = f.Action(), f.Assumed, f.Hint
+		r := k.result(f.rule, policy.Fail)
+		r.Message, r.Fields, r.Reason, r.Assumed = policy.Shorten(f.message, policy.MaxMessage), f.fields, "Invalid", f.assumed
+		if f.warns {
+			r.Action = policy.Warn
+		}
 		key := [2]string{r.Rule, r.Fields[0]}
 		i, ok := index[key]
 		if !ok {
@@ -274,18 +293,18 @@ const conventions = "https://kubernetes.io/docs/reference/using-api/api-concepts
 
 // documentation describes each rule.
 var documentation = []ruleText{
-	{kindcheck.RuleDuplicate, "Names and keys are unique", "A value that must be unique in its list occurs twice.", "", ""},
-	{kindcheck.RuleForbidden, "No forbidden field is set", "The API server forbids this field here, for example next to another one.", "", ""},
-	{kindcheck.RuleImmutable, "Immutable fields keep their values", "An update changes an immutable field. Delete the object and create it again.", "", ""},
-	{kindcheck.RuleInvalid, "Values are valid", "The API server's validation refuses a value.", "", ""},
-	{kindcheck.RuleNotFound, "References within the object exist", "A name refers to a missing part of the object: a volume mount, for example, to a volume.", "", ""},
-	{kindcheck.RuleRequired, "Required fields are set", "A field that the API server requires is missing.", "", ""},
-	{kindcheck.RuleTooLong, "Values are not too long", "A value or list is longer than the API server allows.", "", ""},
+	{ruleDuplicate, "Names and keys are unique", "A value that must be unique in its list occurs twice.", "", ""},
+	{ruleForbidden, "No forbidden field is set", "The API server forbids this field here, for example next to another one.", "", ""},
+	{ruleImmutable, "Immutable fields keep their values", "An update changes an immutable field. Delete the object and create it again.", "", ""},
+	{ruleInvalid, "Values are valid", "The API server's validation refuses a value.", "", ""},
+	{ruleNotFound, "References within the object exist", "A name refers to a missing part of the object: a volume mount, for example, to a volume.", "", ""},
+	{ruleRequired, "Required fields are set", "A field that the API server requires is missing.", "", ""},
+	{ruleTooLong, "Values are not too long", "A value or list is longer than the API server allows.", "", ""},
 	{
 		ruleUnknown, "Fields are known to Kubernetes",
 		"The API server does not know the field. With strict field validation, which kubectl asks for, and with server-side apply it refuses the object. Otherwise it drops the field silently.",
 		"Check the spelling, the letter case, the indentation, and which Kubernetes version introduced the field.", conventions,
 	},
-	{kindcheck.RuleUnsupported, "Values are supported", "The API server supports only certain values here, and this is none of them.", "", ""},
-	{ruleValid, "The object passes strict decoding and validation", "Passes if no other rule fails. Only part of the API server's validation is reproduced here.", "", ""},
+	{ruleUnsupported, "Values are supported", "The API server supports only certain values here, and this is none of them.", "", ""},
+	{ruleValid, "The object passes strict decoding and validation", "Passes if no other rule fails.", "", ""},
 }

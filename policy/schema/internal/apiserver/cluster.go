@@ -1,0 +1,153 @@
+package apiserver
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/kubernetes/pkg/apis/batch"
+	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/apis/core/validation"
+)
+
+// complete sets what validation expects and the cluster sets before it: the plugin
+// ServiceAccount, and the allocators of Services
+// (pkg/registry/core/service/storage/alloc.go).
+func complete(object runtime.Object) {
+	switch o := object.(type) {
+	case *core.Pod:
+		if o.Spec.ServiceAccountName == "" {
+			o.Spec.ServiceAccountName, o.Spec.DeprecatedServiceAccount = "default", "default"
+		}
+	case *core.Service:
+		if o.Spec.ClusterIP != "" && len(o.Spec.ClusterIPs) == 0 {
+			o.Spec.ClusterIPs = []string{o.Spec.ClusterIP}
+		}
+		local := o.Spec.ExternalTrafficPolicy == core.ServiceExternalTrafficPolicyLocal
+		if o.Spec.Type == core.ServiceTypeLoadBalancer && local && o.Spec.HealthCheckNodePort == 0 {
+			o.Spec.HealthCheckNodePort = minNodePort
+		}
+	}
+}
+
+// The range of --service-node-port-range, by default.
+const minNodePort, maxNodePort = 30000, 32767
+
+// allocated returns the causes for which the allocators of addresses and ports refuse a
+// Service, whatever else is in the cluster.
+func allocated(object runtime.Object) []Cause {
+	s, ok := object.(*core.Service)
+	if !ok {
+		return nil
+	}
+	spec := field.NewPath("spec")
+	var all []Cause
+	for _, e := range families(s, spec.Child("ipFamilyPolicy")) {
+		all = append(all, causeOf(e))
+	}
+	for i, p := range s.Spec.Ports {
+		if p.NodePort != 0 && (p.NodePort < minNodePort || p.NodePort > maxNodePort) {
+			text := fmt.Sprintf("provided port is not in the valid range. The range of valid ports is %d-%d", minNodePort, maxNodePort)
+			c := causeOf(field.Invalid(spec.Child("ports").Index(i).Child("nodePort"), p.NodePort, text))
+			c.Warns, c.Assumed = true, "the API server runs with its default --service-node-port-range"
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+func causeOf(e *field.Error) Cause {
+	return Cause{StatusCause: metav1.StatusCause{Type: metav1.CauseType(e.Type), Message: e.ErrorBody(), Field: e.Field}}
+}
+
+// families returns the errors of initIPFamilyFields that do not depend on the cluster.
+func families(s *core.Service, at *field.Path) field.ErrorList {
+	single := core.IPFamilyPolicySingleStack
+	policy := s.Spec.IPFamilyPolicy
+	headless := s.Spec.ClusterIP == core.ClusterIPNone && len(s.Spec.Selector) == 0
+	if policy == nil && !headless {
+		policy = &single
+	}
+	if s.Spec.Type == core.ServiceTypeExternalName || policy == nil || *policy != single || len(validation.ValidateServiceClusterIPsRelatedFields(s, nil)) > 0 {
+		return nil
+	}
+	var errs field.ErrorList
+	const text = "must be 'RequireDualStack' or 'PreferDualStack' when multiple "
+	if len(s.Spec.ClusterIPs) == 2 {
+		errs = append(errs, field.Invalid(at, single, text+"cluster IPs are specified"))
+	}
+	if len(s.Spec.IPFamilies) == 2 {
+		errs = append(errs, field.Invalid(at, single, text+"IP families are specified"))
+	}
+	return errs
+}
+
+// keepAllocated gives both objects of an update the fields that the cluster set when the
+// old one was created, and that clients leave alone.
+func keepAllocated(object, old runtime.Object) {
+	switch was := old.(type) {
+	case *core.Pod:
+		complete(was)
+		complete(object)
+	case *core.Service:
+		complete(was)
+		complete(object)
+		keepAddress(object.(*core.Service), was)
+	case *core.PersistentVolumeClaim: // bound to a volume of the size that it requests
+		was.Status.Phase = core.ClaimBound
+		was.Status.Capacity = core.ResourceList{core.ResourceStorage: was.Spec.Resources.Requests[core.ResourceStorage]}
+	case *batch.Job:
+		keepSelector(object.(*batch.Job), was)
+	}
+}
+
+// assume adds to a cause what keepAllocated assumes of the cluster.
+func (r Request) assume(c *Cause) {
+	switch old := r.Old.(type) {
+	case *corev1.Service:
+		if old.Spec.ClusterIP == "" && strings.HasPrefix(c.Field, "spec.clusterIP") {
+			c.Warns, c.Assumed = true, "the cluster gave the Service another address when it was created"
+		}
+	case *corev1.PersistentVolumeClaim:
+		if c.Field == "spec.resources.requests.storage" {
+			c.Assumed = "the claim has the capacity that it requested"
+		}
+	}
+}
+
+// keepAddress keeps the address of a Service, as normalizeClusterIPs and
+// patchAllocatedValues of pkg/registry/core/service/storage do.
+func keepAddress(now, old *core.Service) {
+	if now.Spec.Type == core.ServiceTypeExternalName || old.Spec.Type == core.ServiceTypeExternalName {
+		return
+	}
+	if old.Spec.ClusterIP == "" && len(old.Spec.ClusterIPs) == 0 {
+		old.Spec.ClusterIP, old.Spec.ClusterIPs = "10.96.0.1", []string{"10.96.0.1"}
+	}
+	if now.Spec.ClusterIP == "" && len(now.Spec.ClusterIPs) == 0 {
+		now.Spec.ClusterIP, now.Spec.ClusterIPs = old.Spec.ClusterIP, old.Spec.ClusterIPs
+	}
+	if len(now.Spec.IPFamilies) == 0 {
+		now.Spec.IPFamilies = old.Spec.IPFamilies
+	}
+	if len(old.Spec.IPFamilies) == 0 {
+		old.Spec.IPFamilies = now.Spec.IPFamilies
+	}
+}
+
+// keepSelector keeps the selector and labels that the server generated for a Job.
+func keepSelector(now, old *batch.Job) {
+	if now.Spec.Selector != nil || now.Spec.ManualSelector != nil && *now.Spec.ManualSelector || old.Spec.Selector == nil {
+		return
+	}
+	now.Spec.Selector = old.Spec.Selector
+	for key, value := range old.Spec.Selector.MatchLabels {
+		metav1.SetMetaDataLabel(&now.Spec.Template.ObjectMeta, key, value)
+	}
+	for _, key := range []string{batch.JobNameLabel, "job-name", "controller-uid"} {
+		metav1.SetMetaDataLabel(&now.Spec.Template.ObjectMeta, key, old.Spec.Template.Labels[key])
+	}
+}

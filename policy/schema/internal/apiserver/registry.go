@@ -1,0 +1,355 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/warning"
+	"k8s.io/kube-aggregator/pkg/registry/apiservice"
+	"k8s.io/kubernetes/pkg/capabilities"
+	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingadmissionpolicy"
+	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingadmissionpolicybinding"
+	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingwebhookconfiguration"
+	"k8s.io/kubernetes/pkg/registry/admissionregistration/validatingadmissionpolicy"
+	"k8s.io/kubernetes/pkg/registry/admissionregistration/validatingadmissionpolicybinding"
+	"k8s.io/kubernetes/pkg/registry/admissionregistration/validatingwebhookconfiguration"
+	"k8s.io/kubernetes/pkg/registry/apiserverinternal/storageversion"
+	"k8s.io/kubernetes/pkg/registry/apps/controllerrevision"
+	"k8s.io/kubernetes/pkg/registry/apps/daemonset"
+	"k8s.io/kubernetes/pkg/registry/apps/deployment"
+	"k8s.io/kubernetes/pkg/registry/apps/replicaset"
+	"k8s.io/kubernetes/pkg/registry/apps/statefulset"
+	"k8s.io/kubernetes/pkg/registry/autoscaling/horizontalpodautoscaler"
+	"k8s.io/kubernetes/pkg/registry/batch/cronjob"
+	"k8s.io/kubernetes/pkg/registry/batch/job"
+	"k8s.io/kubernetes/pkg/registry/certificates/certificates"
+	"k8s.io/kubernetes/pkg/registry/certificates/clustertrustbundle"
+	"k8s.io/kubernetes/pkg/registry/certificates/podcertificaterequest"
+	"k8s.io/kubernetes/pkg/registry/coordination/lease"
+	"k8s.io/kubernetes/pkg/registry/coordination/leasecandidate"
+	"k8s.io/kubernetes/pkg/registry/core/configmap"
+	"k8s.io/kubernetes/pkg/registry/core/endpoint"
+	"k8s.io/kubernetes/pkg/registry/core/event"
+	"k8s.io/kubernetes/pkg/registry/core/limitrange"
+	"k8s.io/kubernetes/pkg/registry/core/namespace"
+	"k8s.io/kubernetes/pkg/registry/core/node"
+	"k8s.io/kubernetes/pkg/registry/core/persistentvolume"
+	"k8s.io/kubernetes/pkg/registry/core/persistentvolumeclaim"
+	"k8s.io/kubernetes/pkg/registry/core/pod"
+	"k8s.io/kubernetes/pkg/registry/core/podtemplate"
+	"k8s.io/kubernetes/pkg/registry/core/replicationcontroller"
+	"k8s.io/kubernetes/pkg/registry/core/resourcequota"
+	"k8s.io/kubernetes/pkg/registry/core/secret"
+	"k8s.io/kubernetes/pkg/registry/core/service"
+	"k8s.io/kubernetes/pkg/registry/core/serviceaccount"
+	"k8s.io/kubernetes/pkg/registry/discovery/endpointslice"
+	"k8s.io/kubernetes/pkg/registry/flowcontrol/flowschema"
+	"k8s.io/kubernetes/pkg/registry/flowcontrol/prioritylevelconfiguration"
+	"k8s.io/kubernetes/pkg/registry/networking/ingress"
+	"k8s.io/kubernetes/pkg/registry/networking/ingressclass"
+	"k8s.io/kubernetes/pkg/registry/networking/ipaddress"
+	"k8s.io/kubernetes/pkg/registry/networking/networkpolicy"
+	"k8s.io/kubernetes/pkg/registry/networking/servicecidr"
+	"k8s.io/kubernetes/pkg/registry/node/runtimeclass"
+	"k8s.io/kubernetes/pkg/registry/policy/poddisruptionbudget"
+	"k8s.io/kubernetes/pkg/registry/rbac/clusterrole"
+	"k8s.io/kubernetes/pkg/registry/rbac/clusterrolebinding"
+	"k8s.io/kubernetes/pkg/registry/rbac/role"
+	"k8s.io/kubernetes/pkg/registry/rbac/rolebinding"
+	"k8s.io/kubernetes/pkg/registry/resource/deviceclass"
+	"k8s.io/kubernetes/pkg/registry/resource/devicetaintrule"
+	"k8s.io/kubernetes/pkg/registry/resource/resourceclaim"
+	"k8s.io/kubernetes/pkg/registry/resource/resourceclaimtemplate"
+	"k8s.io/kubernetes/pkg/registry/resource/resourcepoolstatusrequest"
+	"k8s.io/kubernetes/pkg/registry/resource/resourceslice"
+	"k8s.io/kubernetes/pkg/registry/scheduling/podgroup"
+	"k8s.io/kubernetes/pkg/registry/scheduling/priorityclass"
+	"k8s.io/kubernetes/pkg/registry/scheduling/workload"
+	"k8s.io/kubernetes/pkg/registry/storage/csidriver"
+	"k8s.io/kubernetes/pkg/registry/storage/csinode"
+	"k8s.io/kubernetes/pkg/registry/storage/csistoragecapacity"
+	"k8s.io/kubernetes/pkg/registry/storage/storageclass"
+	"k8s.io/kubernetes/pkg/registry/storage/volumeattachment"
+	"k8s.io/kubernetes/pkg/registry/storage/volumeattributesclass"
+	"k8s.io/kubernetes/pkg/registry/storagemigration/storagemigration"
+)
+
+// A strategy is the server's code for the objects of a kind.
+type strategy interface {
+	rest.RESTCreateStrategy
+	rest.RESTUpdateStrategy
+}
+
+// strategies returns the strategies by the kind that is stored. Those of policies
+// and bindings get no authorizer, so that everybody may refer to parameters.
+var strategies = sync.OnceValue(func() map[schema.GroupKind]strategy {
+	capabilities.Setup(true, 0) // --allow-privileged, which installers set
+	return map[schema.GroupKind]strategy{
+		{Group: "apiregistration.k8s.io", Kind: "APIService"}:                             apiservice.NewStrategy(extensions()),
+		{Group: "admissionregistration.k8s.io", Kind: "MutatingAdmissionPolicy"}:          mutatingadmissionpolicy.NewStrategy(nil, nil),
+		{Group: "admissionregistration.k8s.io", Kind: "MutatingAdmissionPolicyBinding"}:   mutatingadmissionpolicybinding.NewStrategy(nil, nil, nil),
+		{Group: "admissionregistration.k8s.io", Kind: "MutatingWebhookConfiguration"}:     mutatingwebhookconfiguration.Strategy,
+		{Group: "admissionregistration.k8s.io", Kind: "ValidatingAdmissionPolicy"}:        validatingadmissionpolicy.NewStrategy(nil, nil),
+		{Group: "admissionregistration.k8s.io", Kind: "ValidatingAdmissionPolicyBinding"}: validatingadmissionpolicybinding.NewStrategy(nil, nil, nil),
+		{Group: "admissionregistration.k8s.io", Kind: "ValidatingWebhookConfiguration"}:   validatingwebhookconfiguration.Strategy,
+		{Group: "internal.apiserver.k8s.io", Kind: "StorageVersion"}:                      storageversion.Strategy,
+		{Group: "apps", Kind: "ControllerRevision"}:                                       controllerrevision.Strategy,
+		{Group: "apps", Kind: "DaemonSet"}:                                                daemonset.Strategy,
+		{Group: "apps", Kind: "Deployment"}:                                               deployment.Strategy,
+		{Group: "apps", Kind: "ReplicaSet"}:                                               replicaset.Strategy,
+		{Group: "apps", Kind: "StatefulSet"}:                                              statefulset.Strategy,
+		{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}:                           horizontalpodautoscaler.Strategy,
+		{Group: "batch", Kind: "CronJob"}:                                                 cronjob.Strategy,
+		{Group: "batch", Kind: "Job"}:                                                     job.Strategy,
+		{Group: "certificates.k8s.io", Kind: "CertificateSigningRequest"}:                 certificates.Strategy,
+		{Group: "certificates.k8s.io", Kind: "ClusterTrustBundle"}:                        clustertrustbundle.Strategy,
+		{Group: "certificates.k8s.io", Kind: "PodCertificateRequest"}:                     podcertificaterequest.NewStrategy(),
+		{Group: "coordination.k8s.io", Kind: "Lease"}:                                     lease.Strategy,
+		{Group: "coordination.k8s.io", Kind: "LeaseCandidate"}:                            leasecandidate.Strategy,
+		{Kind: "ConfigMap"}:             configmap.Strategy,
+		{Kind: "Endpoints"}:             endpoint.Strategy,
+		{Kind: "Event"}:                 event.Strategy,
+		{Kind: "LimitRange"}:            limitrange.Strategy,
+		{Kind: "Namespace"}:             namespace.Strategy,
+		{Kind: "Node"}:                  node.Strategy,
+		{Kind: "PersistentVolume"}:      persistentvolume.Strategy,
+		{Kind: "PersistentVolumeClaim"}: persistentvolumeclaim.Strategy,
+		{Kind: "Pod"}:                   pod.Strategy,
+		{Kind: "PodTemplate"}:           podtemplate.Strategy,
+		{Kind: "ReplicationController"}: replicationcontroller.Strategy,
+		{Kind: "ResourceQuota"}:         resourcequota.Strategy,
+		{Kind: "Secret"}:                secret.Strategy,
+		{Kind: "Service"}:               service.Strategy,
+		{Kind: "ServiceAccount"}:        serviceaccount.Strategy,
+		{Group: "discovery.k8s.io", Kind: "EndpointSlice"}:                          endpointslice.Strategy,
+		{Group: "flowcontrol.apiserver.k8s.io", Kind: "FlowSchema"}:                 flowschema.Strategy,
+		{Group: "flowcontrol.apiserver.k8s.io", Kind: "PriorityLevelConfiguration"}: prioritylevelconfiguration.Strategy,
+		{Group: "networking.k8s.io", Kind: "IPAddress"}:                             ipaddress.Strategy,
+		{Group: "networking.k8s.io", Kind: "Ingress"}:                               ingress.Strategy,
+		{Group: "networking.k8s.io", Kind: "IngressClass"}:                          ingressclass.Strategy,
+		{Group: "networking.k8s.io", Kind: "NetworkPolicy"}:                         networkpolicy.Strategy,
+		{Group: "networking.k8s.io", Kind: "ServiceCIDR"}:                           servicecidr.Strategy,
+		{Group: "node.k8s.io", Kind: "RuntimeClass"}:                                runtimeclass.Strategy,
+		{Group: "policy", Kind: "PodDisruptionBudget"}:                              poddisruptionbudget.Strategy,
+		{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"}:                   clusterrole.Strategy,
+		{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"}:            clusterrolebinding.Strategy,
+		{Group: "rbac.authorization.k8s.io", Kind: "Role"}:                          role.Strategy,
+		{Group: "rbac.authorization.k8s.io", Kind: "RoleBinding"}:                   rolebinding.Strategy,
+		{Group: "resource.k8s.io", Kind: "DeviceClass"}:                             deviceclass.Strategy,
+		{Group: "resource.k8s.io", Kind: "DeviceTaintRule"}:                         devicetaintrule.Strategy,
+		{Group: "resource.k8s.io", Kind: "ResourceClaim"}:                           resourceclaim.NewStrategy(nil, nil),
+		{Group: "resource.k8s.io", Kind: "ResourceClaimTemplate"}:                   resourceclaimtemplate.NewStrategy(nil),
+		{Group: "resource.k8s.io", Kind: "ResourcePoolStatusRequest"}:               resourcepoolstatusrequest.Strategy,
+		{Group: "resource.k8s.io", Kind: "ResourceSlice"}:                           resourceslice.Strategy,
+		{Group: "scheduling.k8s.io", Kind: "PodGroup"}:                              podgroup.NewStrategy(),
+		{Group: "scheduling.k8s.io", Kind: "PriorityClass"}:                         priorityclass.Strategy,
+		{Group: "scheduling.k8s.io", Kind: "Workload"}:                              workload.Strategy,
+		{Group: "storage.k8s.io", Kind: "CSIDriver"}:                                csidriver.Strategy,
+		{Group: "storage.k8s.io", Kind: "CSINode"}:                                  csinode.Strategy,
+		{Group: "storage.k8s.io", Kind: "CSIStorageCapacity"}:                       csistoragecapacity.Strategy,
+		{Group: "storage.k8s.io", Kind: "StorageClass"}:                             storageclass.Strategy,
+		{Group: "storage.k8s.io", Kind: "VolumeAttachment"}:                         volumeattachment.Strategy,
+		{Group: "storage.k8s.io", Kind: "VolumeAttributesClass"}:                    volumeattributesclass.Strategy,
+		{Group: "storagemigration.k8s.io", Kind: "StorageVersionMigration"}:         storagemigration.Strategy,
+	}
+})
+
+// A Request asks to create an object, or to update Old to it. The objects are in the
+// request's version, and completed.
+type Request struct {
+	Kind      schema.GroupVersionKind
+	Namespace string
+	Object    runtime.Object
+	Old       runtime.Object // nil on creation
+}
+
+// A Cause is a reason for which the server refuses an object.
+type Cause struct {
+	metav1.StatusCause
+	Changed bool   // it refuses the change: it would create the object
+	Assumed string // holds of most clusters; "" if the cause holds of all
+	Warns   bool   // in a cluster for which this is not so, the object may well be stored
+}
+
+// An Answer is the object as the registry would store it, in the request's version, and
+// the causes for which it refuses it instead. Known is false if the kind is not
+// stored, and the answer empty.
+type Answer struct {
+	Object   runtime.Object
+	Causes   []Cause
+	Warnings []string
+	Known    bool
+}
+
+// Store prepares and validates an object as Kubernetes 1.minor does between mutating
+// and validating admission. The request's objects are not changed. The error is
+// not nil if the server could not convert an object.
+func Store(minor int, r Request) (answer Answer, err error) {
+	s := strategies()[stored(r.Kind.GroupKind())]
+	if s == nil {
+		return Answer{}, nil
+	}
+	as(minor, func() { answer, err = r.store(s) })
+	answer.Causes = slices.DeleteFunc(answer.Causes, func(c Cause) bool {
+		return slices.ContainsFunc(added, func(a addition) bool {
+			return minor < a.minor && a.kind[r.Kind.Kind] == a.of && strings.HasSuffix(c.Field, a.field)
+		})
+	})
+	return answer, err
+}
+
+// An addition is a check that a release added without a feature gate.
+type addition struct {
+	minor int
+	field string // the end of its path
+	kind  map[string]bool
+	of    bool // whether it concerns the kinds, or all others
+}
+
+var added = []addition{
+	{33, "spec.serviceName", map[string]bool{"StatefulSet": true}, true},
+	{37, ".image.reference", map[string]bool{"Pod": true}, false}, // of a volume
+}
+
+func (r Request) store(s strategy) (Answer, error) {
+	scheme := Scheme(r.Kind.Group)
+	object, err := r.internal(s, r.Object)
+	if err != nil {
+		return Answer{}, err
+	}
+	ctx, warnings := r.context(object)
+	var refusal error
+	if r.Old == nil {
+		complete(object)
+		refusal = rest.BeforeCreate(s, ctx, object)
+	} else {
+		var old runtime.Object
+		if old, err = r.internal(s, r.Old); err != nil {
+			return Answer{}, err
+		}
+		s.PrepareForCreate(ctx, old) // as when it was created
+		keepAllocated(object, old)
+		setResourceVersion(object, "1")
+		setResourceVersion(old, "1")
+		refusal = rest.BeforeUpdate(s, ctx, object, old)
+	}
+	answer := Answer{Known: true, Warnings: warnings.texts}
+	if answer.Causes, err = causes(refusal); err != nil {
+		return Answer{}, err
+	}
+	answer.Causes = append(answer.Causes, allocated(object)...)
+	if r.Old != nil && len(answer.Causes) > 0 {
+		r.markChanges(s, answer.Causes)
+	}
+	answer.Object, err = scheme.UnsafeConvertToVersion(object, r.Kind.GroupVersion())
+	return answer, err
+}
+
+// markChanges marks the causes for which the server would not refuse to create the object.
+func (r Request) markChanges(s strategy, all []Cause) {
+	object, err := r.internal(s, r.Object)
+	if err != nil {
+		return
+	}
+	ctx, _ := r.context(object)
+	complete(object)
+	alone, err := causes(rest.BeforeCreate(s, ctx, object))
+	if err != nil {
+		return
+	}
+	found := map[metav1.StatusCause]bool{}
+	for _, c := range alone {
+		found[c.StatusCause] = true
+	}
+	for i := range all {
+		all[i].Changed = !found[all[i].StatusCause]
+		r.assume(&all[i])
+	}
+}
+
+// What the server generates, in place of what it would take from its clock and from
+// random numbers.
+const (
+	uid      types.UID = "00000000-0000-4000-8000-000000000000"
+	suffix             = "xxxxx"
+	maxNamed           = 63 - len(suffix)
+)
+
+// internal returns a copy of an object in its internal type, with the metadata that the
+// server gives every object.
+func (r Request) internal(s strategy, object runtime.Object) (runtime.Object, error) {
+	object = object.DeepCopyObject()
+	object.GetObjectKind().SetGroupVersionKind(r.Kind)
+	internal, err := toInternal(Scheme(r.Kind.Group), object)
+	if err != nil {
+		return nil, err
+	}
+	m, err := meta.Accessor(internal)
+	if err != nil {
+		return nil, err
+	}
+	m.SetNamespace("")
+	if s.NamespaceScoped() {
+		m.SetNamespace(r.Namespace)
+	}
+	if name := m.GetGenerateName(); m.GetName() == "" && name != "" {
+		m.SetName(name[:min(len(name), maxNamed)] + suffix)
+	}
+	m.SetUID(uid)
+	m.SetCreationTimestamp(metav1.Unix(0, 0))
+	return internal, nil
+}
+
+func setResourceVersion(object runtime.Object, version string) {
+	if m, err := meta.Accessor(object); err == nil {
+		m.SetResourceVersion(version)
+	}
+}
+
+// context returns a request's context, and the warnings that are added to it.
+func (r Request) context(object runtime.Object) (context.Context, *warnings) {
+	name := ""
+	if m, err := meta.Accessor(object); err == nil {
+		name = m.GetName()
+	}
+	w := &warnings{}
+	ctx := apirequest.WithNamespace(context.Background(), r.Namespace)
+	ctx = warning.WithWarningRecorder(ctx, w)
+	return apirequest.WithRequestInfo(ctx, &apirequest.RequestInfo{
+		IsResourceRequest: true, APIGroup: r.Kind.Group, APIVersion: r.Kind.Version, Namespace: r.Namespace, Name: name,
+	}), w
+}
+
+// warnings records the server's warnings about an object.
+type warnings struct{ texts []string }
+
+// AddWarning implements warning.Recorder.
+func (w *warnings) AddWarning(_, text string) { w.texts = append(w.texts, text) }
+
+// causes returns the causes of a refusal. The error is one without causes.
+func causes(refusal error) ([]Cause, error) {
+	if refusal == nil {
+		return nil, nil
+	}
+	var status apierrors.APIStatus
+	if !errors.As(refusal, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 {
+		return nil, fmt.Errorf("validation: %w", refusal)
+	}
+	var all []Cause
+	for _, c := range status.Status().Details.Causes {
+		all = append(all, Cause{StatusCause: c})
+	}
+	return all, nil
+}
