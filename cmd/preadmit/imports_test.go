@@ -57,7 +57,7 @@ func TestImports(t *testing.T) {
 		}
 	}
 	for shared, by := range users {
-		if room, _, _ := strings.Cut(shared, "/"); len(by) < 2 && !by[room] && shared != "policy/internal/kindcheck" {
+		if room, _, _ := strings.Cut(shared, "/"); len(by) < 2 && !by[room] {
 			t.Errorf("%s has one user: it belongs below %v", shared, slices.Collect(maps.Keys(by)))
 		}
 	}
