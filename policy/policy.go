@@ -22,7 +22,7 @@
 //   - variant.go, undeployed.go, gitops.go, encrypted.go: objects that only some
 //     installations have, that are not deployed any more, or that nobody can read
 //   - ruleuse.go, unmatched.go, finding.go: what a run shows about its policies
-//   - coverage.go, mutant.go: what tests show about them
+//   - coverage.go, mutant.go: what tests show about them; fix.go: a change that makes a rule pass
 package policy
 
 import (

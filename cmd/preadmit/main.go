@@ -4,7 +4,7 @@
 // This package contains the command lines, the lists of renderers and resolvers (lists.go), and the
 // writing of output files. main.go lists the commands; each command has a file with its name
 // (check.go, render.go, explain.go, policiescmd.go, packscmd.go, testcmd.go and
-// mutate.go, graph.go, fetch.go with package download, triage.go, lsp.go). A run uses
+// mutate.go, fix.go with package fixes, graph.go, fetch.go with package download, triage.go, lsp.go). A run uses
 //
 //   - options.go, flags.go, config.go: the flags; package config: the configuration file
 //   - deadline.go: --timeout; help.go, usage.go, completion.go: help, errors and completion
@@ -85,6 +85,7 @@ func newRootCommand(code *int) *cobra.Command {
 	}
 	root.AddCommand(
 		newCheckCommand(code),
+		newFixCommand(code),
 		newBaselineCommand(code),
 		newRenderCommand(code),
 		newGraphCommand(code),

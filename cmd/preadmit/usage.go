@@ -89,6 +89,7 @@ func suggestCommands(root *cobra.Command) {
 	names := map[string][]string{
 		"check":    {"lint", "validate", "scan", "apply", "analyze", "run", "evaluate", "vet"},
 		"render":   {"template", "build", "kustomize", "helm", "manifests"},
+		"fix":      {"autofix", "repair", "patch"},
 		"graph":    {"tree", "inventory", "list", "ls"},
 		"explain":  {"why", "describe", "debug", "trace"},
 		"triage":   {"ui", "tui", "review"},

@@ -122,7 +122,7 @@ func unrenderedUnits(in *load.Input) map[string]bool {
 // enforced turns failures of the policies of --enforce into denials, and counts them. Denials are
 // marked new and all other results unchanged.
 func (e *Evaluation) enforced(o *Options, in *load.Input) error {
-	if err := e.namesRules(o.Enforce); err != nil {
+	if err := e.NameRules("--enforce", o.Enforce); err != nil {
 		return err
 	}
 	e.rehearsal = &report.Rehearsal{Enforced: o.Enforce, By: cmp.Or(o.EnforceBy, "namespace")}
@@ -132,7 +132,7 @@ func (e *Evaluation) enforced(o *Options, in *load.Input) error {
 	for i := range e.Results {
 		r := &e.Results[i]
 		r.Baseline = policy.Unchanged
-		if r.Outcome != policy.Fail || r.Action == policy.Deny || r.Engine == policy.EngineSchema || r.Object.Kind == "" || !matchesRule(o.Enforce, r.Policy, r.Rule) {
+		if r.Outcome != policy.Fail || r.Action == policy.Deny || r.Engine == policy.EngineSchema || r.Object.Kind == "" || !MatchesRule(o.Enforce, r.Policy, r.Rule) {
 			continue
 		}
 		r.Action, r.Baseline = policy.Deny, policy.New
@@ -160,28 +160,28 @@ func (e *Evaluation) enforced(o *Options, in *load.Input) error {
 	return nil
 }
 
-// matchesRule reports whether one of the patterns matches a policy or its rule.
-func matchesRule(patterns []string, policyName, rule string) bool {
+// MatchesRule reports whether one of the patterns matches a policy or its rule.
+func MatchesRule(patterns []string, policyName, rule string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		return render.Glob(p, policyName) || render.Glob(p, policyName+"/"+rule)
 	})
 }
 
-// namesRules returns an error if a pattern of --enforce matches no rule.
-func (e *Evaluation) namesRules(patterns []string) error {
+// NameRules returns an error if a pattern that a flag gives matches no rule.
+func (e *Evaluation) NameRules(flag string, patterns []string) error {
 	var names []string
 	rules := policyRules(e.Engines.Rules())
 	for _, r := range rules {
 		names = append(names, r.Policy)
 	}
 	for _, p := range patterns {
-		if slices.ContainsFunc(rules, func(r policy.Rule) bool { return matchesRule([]string{p}, r.Policy, r.Name) }) {
+		if slices.ContainsFunc(rules, func(r policy.Rule) bool { return MatchesRule([]string{p}, r.Policy, r.Name) }) {
 			continue
 		}
 		if len(names) == 0 {
-			return fmt.Errorf("--enforce %q: there is no policy", p)
+			return fmt.Errorf("%s %q: there is no policy", flag, p)
 		}
-		return fmt.Errorf("--enforce %q: there is no such policy; %s", p, policy.Instead(p, names))
+		return fmt.Errorf("%s %q: there is no such policy; %s", flag, p, policy.Instead(p, names))
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ import (
 const Marker = "preadmit-supervised-child"
 
 // commands lists the commands that run completely in a child.
-var commands = []string{"check", "render", "explain", "test", "graph", "baseline", "policies"}
+var commands = []string{"check", "render", "explain", "test", "graph", "baseline", "policies", "fix"}
 
 // others lists the commands that run in this process; triage and lsp have a
 // [Service].
