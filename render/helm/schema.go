@@ -359,7 +359,7 @@ func (r *release) violation(c *chart.Chart, path []string, what string) error {
 			}
 		}
 	}
-	if len(layers) > 0 { // something is missing at the top
+	if len(layers) > 0 && len(path) == len(chartPath(c)) { // something is missing at the top
 		return layers[0].at.errorAt("helm-schema", 1, 1, err)
 	}
 	at, _, _ := r.reader.chartFile(c, "values.schema.json")
