@@ -19,13 +19,27 @@ func normal(t *testing.T, value map[string]any) map[string]any {
 	return back
 }
 
-// expected is the oracle's answer with what the API server's create handler adds
-// to it.
+// expected is the oracle's answer with what the API server's create handler
+// and the strategy of namespaces add to it.
 func expected(t *testing.T, kinds *Kinds, answer map[string]any) map[string]any {
 	t.Helper()
 	u := unstructured.Unstructured{Object: answer}
 	if b := kinds.builtins[u.GroupVersionKind()]; b != nil && !b.namespaced {
 		u.SetNamespace("")
+	}
+	if u.GroupVersionKind().GroupKind().String() == "Namespace" {
+		var finalizers []any
+		if old, ok, _ := unstructured.NestedSlice(answer, "spec", "finalizers"); ok {
+			finalizers = old
+		}
+		has := false
+		for _, f := range finalizers {
+			has = has || f == "kubernetes"
+		}
+		if !has {
+			finalizers = append(finalizers, "kubernetes")
+		}
+		rendertest.OK(t, unstructured.SetNestedSlice(answer, finalizers, "spec", "finalizers"))
 	}
 	return normal(t, answer)
 }

@@ -14,8 +14,10 @@ package apiserver
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/install"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -75,9 +77,19 @@ func Complete(minor int, gvk schema.GroupVersionKind, object runtime.Object) (co
 	}
 	as(minor, func() {
 		scheme.Default(object)
+		if n, ok := object.(*corev1.Namespace); ok { // as its strategy does on creation
+			n.Spec.Finalizers = withFinalizer(n.Spec.Finalizers)
+		}
 		completed, err = convert(scheme, object, gvk.GroupVersion())
 	})
 	return completed, err
+}
+
+func withFinalizer(all []corev1.FinalizerName) []corev1.FinalizerName {
+	if slices.Contains(all, corev1.FinalizerKubernetes) {
+		return all
+	}
+	return append(all, corev1.FinalizerKubernetes)
 }
 
 // Convert returns an object in another version of its kind.
