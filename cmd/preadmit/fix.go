@@ -113,10 +113,21 @@ func summarize(w io.Writer, c *fixes.Change, each bool) {
 		}
 	}
 	for i := range c.Findings {
-		if f := &c.Findings[i]; each && f.Reason != "" {
-			fmt.Fprintf(w, "  %s: %s\n", report.Plain(fmt.Sprintf("%s/%s of %s/%s", f.Result.Policy, f.Result.Rule, f.Result.Object.Kind, f.Result.Object.Name)), f.Reason)
+		f := &c.Findings[i]
+		if !each || f.Reason == "" {
+			continue
 		}
+		fmt.Fprintf(w, "  %s: %s", named(&f.Result), f.Reason)
+		if f.Because != nil {
+			fmt.Fprintf(w, ": %s: %s", named(f.Because), report.Plain(f.Because.Message))
+		}
+		fmt.Fprintln(w)
 	}
+}
+
+// named returns the rule and the object of a result.
+func named(r *policy.Result) string {
+	return report.Plain(fmt.Sprintf("%s/%s of %s/%s", r.Policy, r.Rule, r.Object.Kind, r.Object.Name))
 }
 
 // writeFixes writes the edited files, each as a whole or not at all. A file that has changed since it

@@ -46,9 +46,10 @@ const (
 
 // A Finding is a failure of the run.
 type Finding struct {
-	Result policy.Result
-	Fixes  []policy.Fix
-	Reason Reason
+	Result  policy.Result
+	Fixes   []policy.Fix
+	Reason  Reason
+	Because *policy.Result // with Breaks, what else fails; may be nil
 
 	object   *render.Object
 	unplaced bool     // a fix with a value has no place

@@ -50,6 +50,9 @@ func (p *placer) edits(o *render.Object, f policy.Fix) (all []edit, ok bool) {
 		}
 		e := edit{at.File, document, f.Edit}
 		e.Pointer = pointer + render.PathPointer(below)
+		if _, isText := f.Value.(string); f.Source == policy.FixType && isText {
+			e.Value = written(p.texts[at.File], at.Span) // n and on are also texts
+		}
 		was, _ := render.Lookup(o.Object, field)
 		switch {
 		case appends:
@@ -68,6 +71,16 @@ func (p *placer) edits(o *render.Object, f policy.Fix) (all []edit, ok bool) {
 		all = p.chartValues(o, f, render.Path(field))
 	}
 	return all, len(all) > 0
+}
+
+// written returns the text of a place on one line.
+func written(data []byte, at render.Span) string {
+	lines := strings.Split(string(data), "\n")
+	if at.Line > len(lines) {
+		return ""
+	}
+	line := []rune(strings.TrimSuffix(lines[at.Line-1], "\r"))
+	return string(line[min(at.Column-1, len(line)):min(at.EndColumn-1, len(line))])
 }
 
 // chartValues returns the edits of mappings among a chart's values that a template may put at a field.

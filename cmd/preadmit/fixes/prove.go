@@ -134,8 +134,14 @@ func (c *Change) dropped(known map[outcome]bool, results []policy.Result, mayMov
 		}
 	}
 	any := false
+	var active []*Finding
 	for i := range c.Findings {
-		if f := &c.Findings[i]; f.Reason == "" && now[outcomeOf(&f.Result)] {
+		if c.Findings[i].Reason == "" {
+			active = append(active, &c.Findings[i])
+		}
+	}
+	for _, f := range active {
+		if now[outcomeOf(&f.Result)] {
 			if !mayMove || !f.moveOn() {
 				f.giveUp(Stays)
 			}
@@ -143,10 +149,8 @@ func (c *Change) dropped(known map[outcome]bool, results []policy.Result, mayMov
 		}
 	}
 	for _, r := range added {
-		if !c.blame(r) {
-			for i := range c.Findings {
-				c.Findings[i].giveUp(Breaks)
-			}
+		if !blame(active, r) {
+			drop(active, r, func(*Finding) bool { return true })
 		}
 		any = true
 	}
@@ -165,22 +169,25 @@ func (f *Finding) moveOn() bool {
 	return moved
 }
 
-// blame drops the findings whose edits are in a file of an added failure: those about its object if
-// there are any. It reports whether it dropped any.
-func (c *Change) blame(r *policy.Result) bool {
-	return c.drop(func(f *Finding) bool { return f.Result.Object == r.Object }) || c.drop(func(f *Finding) bool {
+// blame drops those of the findings whose edits were made that may be the reason for an added failure:
+// those about its object, else with edits in its files, else of its unit. It reports whether there
+// are any.
+func blame(active []*Finding, r *policy.Result) bool {
+	return drop(active, r, func(f *Finding) bool { return f.Result.Object == r.Object }) || drop(active, r, func(f *Finding) bool {
 		return slices.ContainsFunc(f.edits, func(edits []edit) bool {
-			return slices.ContainsFunc(r.Origins, func(o render.Origin) bool { return o.File == edits[0].file })
+			return len(edits) > 0 && slices.ContainsFunc(r.Origins, func(o render.Origin) bool { return o.File == edits[0].file })
 		})
-	}) || c.drop(func(f *Finding) bool { return f.Result.Object.Unit == r.Object.Unit })
+	}) || drop(active, r, func(f *Finding) bool { return f.Result.Object.Unit == r.Object.Unit })
 }
 
-func (c *Change) drop(of func(*Finding) bool) bool {
+func drop(active []*Finding, because *policy.Result, of func(*Finding) bool) bool {
 	any := false
-	for i := range c.Findings {
-		if f := &c.Findings[i]; f.Reason == "" && of(f) {
-			f.giveUp(Breaks)
-			any = true
+	for _, f := range active {
+		if !of(f) {
+			continue
+		}
+		if any = true; f.Reason == "" {
+			f.Reason, f.Because = Breaks, because
 		}
 	}
 	return any
