@@ -287,129 +287,48 @@ func (u Undeployed) result(r *Request, d render.TreeDocument) Result {
 	return x.Fingerprinted()
 }
 
-// Unchecked finds the objects that a change adds to the tree where no policy
-// evaluates them.
-type Unchecked struct {
-	Base []render.TreeDocument
-	Head []render.TreeDocument // of files that the change adds or edits
-	// Deployed reports whether the head deploys an object of a document, or nobody can
-	// tell what the document holds.
-	Deployed func(render.TreeDocument) bool
-}
-
-// Results returns an Unknown result for each directory in which the change adds
-// documents of one state that are not evaluated, unless the base already had
-// such documents there. Documents that could not be rendered count if the change
-// edits their file, too.
-func (u Unchecked) Results() []Result {
-	was := make(documentCounts)
-	for _, d := range u.Base {
-		was[documentID{d.File, d.Kind, d.State == render.DocRendered}]++
-	}
+// Unchecked returns an Unknown result for each directory in which documents of the head, of
+// files that the change adds or edits, are not evaluated although counted reports that the base
+// would have counted them: what the head adds, such as a test suite that names a file, hides
+// nothing.
+func Unchecked(head []render.TreeDocument, counted func(render.TreeDocument) bool) []Result {
 	type group struct {
 		dir    string
 		state  render.DocumentState
 		reason string
 	}
 	var order []group
-	added := make(map[group][]render.TreeDocument)
-	for _, d := range u.Head {
-		if rendered, ok := was.take(d); ok && (!rendered || d.State == render.DocRendered || u.Deployed(d)) {
-			continue
-		}
-		if !hides(d) || u.usual(d) {
+	hidden := make(map[group][]render.TreeDocument)
+	for _, d := range head {
+		if d.Usual || d.State == render.DocRendered || d.State == render.DocFailed || !counted(d) {
 			continue
 		}
 		g := group{path.Dir(d.File), d.State, d.Reason}
-		if added[g] == nil {
+		if hidden[g] == nil {
 			order = append(order, g)
 		}
-		added[g] = append(added[g], d)
+		hidden[g] = append(hidden[g], d)
 	}
 	var results []Result
 	for _, g := range order {
-		results = append(results, unchecked(added[g]))
+		results = append(results, unchecked(hidden[g]))
 	}
 	return results
 }
 
-// documentCounts counts documents of the base.
-type documentCounts map[documentID]int
-
-type documentID struct {
-	file, kind string
-	rendered   bool
-}
-
-// take removes the document of the base that a document of the head was, preferably one
-// that was rendered if the document is, and reports whether it was.
-func (c documentCounts) take(d render.TreeDocument) (rendered, ok bool) {
-	if d.State == render.DocFailed {
-		return false, false
-	}
-	is := d.State == render.DocRendered
-	for _, rendered := range []bool{is, !is} {
-		if id := (documentID{d.File, d.Kind, rendered}); c[id] > 0 {
-			c[id]--
-			return rendered, true
-		}
-	}
-	return false, false
-}
-
-// hides reports whether a document is neither evaluated nor reported. The error of a
-// unit that could not be rendered reports the documents that are known to be its own.
-func hides(d render.TreeDocument) bool {
-	return !d.Usual && d.State != render.DocRendered && (d.State != render.DocFailed || len(d.Units) == 0)
-}
-
-// usual reports whether the base had documents of that state in the document's
-// directory, or in the nearest directory above with any documents. Directories
-// of test suites and excluded ones have other documents as well.
-func (u Unchecked) usual(d render.TreeDocument) bool {
-	if d.State == render.DocFailed {
-		return false
-	}
-	for dir := path.Dir(d.File); dir != "."; dir = path.Dir(dir) {
-		same, other := 0, 0
-		for _, b := range u.Base {
-			switch {
-			case !strings.HasPrefix(b.File, dir+"/"):
-			case b.State == d.State:
-				same++
-			default:
-				other++
-			}
-		}
-		own := d.State == render.DocFixture || d.State == render.DocExcluded
-		switch {
-		case same > 0 && (own || other == 0 || dir == path.Dir(d.File)):
-			return true
-		case same+other > 0 && !own:
-			return false
-		}
-	}
-	return false
-}
-
-func unchecked(added []render.TreeDocument) Result {
-	d := added[0]
+func unchecked(hidden []render.TreeDocument) Result {
+	d := hidden[0]
 	what := fmt.Sprintf("%s %s:%d", d.Kind, d.File, d.Line)
-	if n := len(added); n > 1 {
+	if n := len(hidden); n > 1 {
 		what = fmt.Sprintf("%d Kubernetes objects, the first %s", n, what)
 	}
-	does, hint := "adds", "delete the document if nothing should deploy it; otherwise undo the change that hides it"
-	if d.State == render.DocFailed {
-		does, hint = "adds or edits", "it is checked once the kustomization can be rendered"
-	}
-	x := Result{
+	return Result{
 		Engine: EngineRender, Policy: "documents", Rule: "added-not-judged", Operation: Create,
 		Outcome: Unknown, Action: Deny, Baseline: New,
-		Message: fmt.Sprintf("this change %s what is not checked: %s, %s", does, what, d.Reason),
+		Message: fmt.Sprintf("this change adds what is not checked: %s, %s; without the change it would be", what, d.Reason),
 		Origins: []render.Origin{{Span: render.Span{File: d.File, Line: d.Line, Column: 1, EndLine: d.Line, EndColumn: 1}, Role: render.Manifest}},
-		Hint:    hint,
-	}
-	return x.Fingerprinted()
+		Hint:    "delete the document if nothing should deploy it; otherwise undo the change that hides it",
+	}.Fingerprinted()
 }
 
 // NewlyExcluded returns a result about a glob that a change adds at a place of the

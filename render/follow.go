@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"reflect"
 	"runtime"
@@ -46,6 +47,9 @@ func (d *Deployment) Reaches(s *Source) bool {
 	return slices.ContainsFunc(s.files(), func(name string) bool { return d.opened[name] })
 }
 
+// Opens reports whether a unit read a file of the tree.
+func (d *Deployment) Opens() bool { return len(d.opened) > 0 }
+
 // Without returns a copy of d whose Reaches ignores files that were opened only for units for which
 // left returns true. left gets the identity of a unit.
 func (d *Deployment) Without(left func(unit string) bool) *Deployment {
@@ -73,6 +77,10 @@ type Deployment struct {
 	Sources map[*Unit]bool
 	// Reads are the files that the rendering of each unit opened.
 	Reads map[*Unit][]string
+	// Asked are the objects that each unit was made from, besides its owner.
+	Asked map[*Unit][]*Object
+	// Named are the paths of this repository that the owners of units name; see named.go.
+	Named map[*Unit][]string
 	Err   error // joins *Error values that concern no single unit
 
 	opened map[string]bool
@@ -569,7 +577,7 @@ func (f *following) cluster(name string) Cluster {
 
 // deployment returns the result of Follow.
 func (f *following) deployment(roots, all []candidate) *Deployment {
-	d := &Deployment{Roots: make(map[*Unit]bool), Sources: make(map[*Unit]bool), Reads: make(map[*Unit][]string), opened: make(map[string]bool)}
+	d := &Deployment{Roots: make(map[*Unit]bool), Sources: make(map[*Unit]bool), Reads: make(map[*Unit][]string), Asked: make(map[*Unit][]*Object), Named: make(map[*Unit][]string), opened: make(map[string]bool)}
 	for _, c := range roots {
 		d.Roots[c.object.Unit] = true
 	}
@@ -583,9 +591,10 @@ func (f *following) deployment(roots, all []candidate) *Deployment {
 		n.unit.Owner = r.object
 		n.unit.Err = errors.Join(n.unit.Err, f.madeTwice(n, r))
 		d.Units = append(d.Units, n.unit)
-		d.Reads[n.unit] = n.reads
-		for _, o := range n.asked.used() {
-			if o.Unit != nil && !f.Follows(o) {
+		d.Reads[n.unit], d.Asked[n.unit] = n.reads, n.asked.used()
+		d.Named[n.unit] = f.named(d.Asked[n.unit], n.object)
+		for _, o := range d.Asked[n.unit] {
+			if o.Unit != nil && o.GroupVersionKind().Group != "" && !f.Follows(o) {
 				d.Sources[o.Unit] = true
 			}
 		}
@@ -793,15 +802,15 @@ func (q *questions) Objects(cluster string, kind schema.GroupKind) []*Object {
 	return slices.Clone(all)
 }
 
-// used returns the objects that were asked for by name, without ConfigMaps and
-// Secrets.
+// used returns the objects that were asked for by name, in order.
 func (q *questions) used() []*Object {
+	if q == nil {
+		return nil
+	}
 	var all []*Object
-	if q != nil {
-		for t, o := range q.objects {
-			if o != nil && t.kind.Group != "" {
-				all = append(all, o)
-			}
+	for _, t := range slices.SortedFunc(maps.Keys(q.objects), target.compare) {
+		if o := q.objects[t]; o != nil {
+			all = append(all, o)
 		}
 	}
 	return all

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -54,6 +55,9 @@ func (u *Unit) checkName(o *Object) error {
 		if v := meta[key]; v != nil && !isString(v) {
 			return u.errorAt(o, Pointer("metadata", key), "invalid-name", "metadata.%s is %s, not a string", key, TypeName(v))
 		}
+	}
+	if strings.HasPrefix(o.GetKind(), "ENC[") {
+		return u.errorAt(o, "/kind", "encrypted", "the object is encrypted by SOPS, its kind included, so it is not checked")
 	}
 	if o.GetName() == "" && o.GetGenerateName() == "" {
 		return u.errorAt(o, "/metadata", "no-name", "%.63s has neither metadata.name nor metadata.generateName", o.GetKind())

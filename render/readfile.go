@@ -15,10 +15,14 @@ const Limit = 10 << 20
 // https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md.
 var lfsPointer = []byte("version https://git-lfs.github.com/spec/v1\n")
 
+// gitCrypt is how a file begins that git-crypt has encrypted, see
+// https://github.com/AGWA/git-crypt/blob/master/commands.cpp (check_file_header).
+var gitCrypt = []byte("\x00GITCRYPT\x00")
+
 // ReadFile returns the content of a regular file of at most [Limit] bytes. All
 // files of a tree are read by it. The error is an *[Error] at the file with the
 // rule "file-too-large", "not-a-regular-file", "not-found", "unreadable",
-// "escapes-tree", "dangling-link" or "lfs-pointer"; errors.Is(err,
+// "escapes-tree", "dangling-link", "lfs-pointer" or "encrypted"; errors.Is(err,
 // fs.ErrNotExist) works.
 func ReadFile(fsys fs.FS, name string) ([]byte, error) {
 	if !fs.ValidPath(name) {
@@ -58,6 +62,10 @@ func readAll(f io.Reader, name string, size int64) ([]byte, error) {
 	case bytes.HasPrefix(data.Bytes(), lfsPointer):
 		e := fileError(name, "lfs-pointer", errors.New("content is not in the tree, only its Git LFS pointer is"))
 		e.Hint, e.Missing = "check out with LFS, such as `git lfs pull`", true
+		return nil, e
+	case bytes.HasPrefix(data.Bytes(), gitCrypt):
+		e := fileError(name, "encrypted", errors.New("content is encrypted by git-crypt, so it is not checked"))
+		e.Hint, e.Missing = "decrypt it first: `git-crypt unlock`; or leave it out with --exclude", true
 		return nil, e
 	}
 	return data.Bytes(), nil

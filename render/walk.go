@@ -26,6 +26,49 @@ type Discovery struct {
 	walk *walk // for Documents
 }
 
+// Beside reports whether a manifest that was found lies in the directory of a
+// kustomization, or another claim, that names other files and does not name it.
+func (d Discovery) Beside(file string) bool {
+	if d.walk == nil || !d.walk.files[file] {
+		return false
+	}
+	return slices.ContainsFunc(d.walk.asked[path.Dir(file)], func(c claim) bool { return len(c.Uses) > 0 && !c.Whole && !c.reads(file) })
+}
+
+// Claimed reports whether a renderer claims the directory or, as a whole, one above it.
+func (d Discovery) Claimed(dir string) bool {
+	if d.walk == nil {
+		return false
+	}
+	for own := true; ; dir, own = path.Dir(dir), false {
+		if own && len(d.walk.asked[dir]) > 0 || d.walk.isWhole(dir) {
+			return true
+		}
+		if dir == "." {
+			return false
+		}
+	}
+}
+
+// Uses returns the files and directories that the source at a directory uses, directly or
+// by others that it uses.
+func (d Discovery) Uses(dir string) []string {
+	if d.walk == nil || d.walk.used == nil {
+		return nil
+	}
+	var all []string
+	seen := make(map[int]bool)
+	for todo := slices.Clone(d.walk.used.byDir[dir]); len(todo) > 0; {
+		i := todo[0]
+		if todo = todo[1:]; !seen[i] {
+			seen[i] = true
+			all = append(all, d.walk.used.claims[i].Uses...)
+			todo = append(todo, d.walk.used.next(i)...)
+		}
+	}
+	return all
+}
+
 // A Skipped is a file or directory that is no source, and why.
 type Skipped struct {
 	Path, Reason string

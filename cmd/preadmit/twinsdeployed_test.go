@@ -501,8 +501,23 @@ func TestNoDeployedTwinIsGreenAndSilent(t *testing.T) {
 	t.Parallel()
 	object := deniedObjects["pod"]
 	compareTwins(t, exitDenied, graphDisguises(object), writtenDisguises(object), chartDisguises(object), renamedDisguises(object))
-	compareTwins(t, exitOK, addedDisguises(object), allowedDisguises(t))
+	compareTwins(t, exitOK, allowedDisguises(t))
 	compareTwins(t, exitIncomplete, brokenDisguises(object))
+}
+
+// TestAddedAndNotDeployedIsNoted holds that what a change adds and nothing deploys, where
+// nothing counted before, is said and is no reason to fail.
+func TestAddedAndNotDeployedIsNoted(t *testing.T) {
+	t.Parallel()
+	for _, tw := range addedDisguises(deniedObjects["pod"]) {
+		t.Run(tw.name, func(t *testing.T) {
+			t.Parallel()
+			dir := tw.repository(t, exitOK)
+			if code, said := checkTree(dir, "--base", "HEAD"); code != exitOK || !strings.Contains(said, "not deployed") && !strings.Contains(said, "in units that nothing deploys") {
+				t.Errorf("exit %d\n%s", code, said)
+			}
+		})
+	}
 }
 
 // compareTwins compares the twins of lists, whose plain trees end with the given exit code.

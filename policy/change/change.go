@@ -1,8 +1,10 @@
 // Package change compares two sides of a change, such as the work tree and the
 // revision that it is merged into, before and after policies evaluate them.
 //
-// The functions take two [Side]s. They return the objects to compare
-// (change.go), the objects that policies of the base can look up (cluster.go),
+// The functions take two [Side]s. First [Count] settles which units count (ledger.go): an
+// [Entry] has what each side does with a unit, and its Verdict is the only place that
+// decides. The others return the objects to compare (change.go), what
+// both sides leave undecided although its inputs change (inputs.go), the objects that policies of the base can look up (cluster.go),
 // the failures that a change hides by exempting objects (exempt.go), those that only
 // objects that nothing deploys hide (unreached.go), and the
 // objects that are no longer checked once it is merged (missing.go). The
@@ -14,10 +16,7 @@
 package change
 
 import (
-	"bytes"
 	"io/fs"
-	"path"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -32,6 +31,7 @@ type Side struct {
 	Context  []*render.Unit // by --with
 	Anywhere []*render.Unit // whose cluster is unknown
 	Deployed *render.Deployment
+	Walked   render.Discovery
 	Unread   []string // files and directories that could not be read
 }
 
@@ -56,9 +56,8 @@ func Comparable(base, head *Side) (old, now []*render.Object) {
 		}
 	}
 	only := onlyOnes(base, head)
-	apart := undeployed(base, head)
 	for _, o := range render.Objects(base.Units) {
-		if (!half(o.Unit.Identity()) || seen[o.Unversioned()] || only[anywhere(o)]) && !apart[o.Unversioned()] {
+		if !half(o.Unit.Identity()) || seen[o.Unversioned()] || only[anywhere(o)] {
 			old = append(old, o)
 		}
 	}
@@ -94,22 +93,6 @@ func anywhere(o *render.Object) placeless {
 	key := placeless{o.Unversioned(), o.Unit.Cluster, o.Unit.State != render.Unreached}
 	key.Unit = ""
 	return key
-}
-
-// undeployed returns the objects that nothing found in the head deploys, if the base
-// has no GitOps objects at all. How the base deploys them is unknown, so the change
-// does not delete them.
-func undeployed(base, head *Side) map[render.Key]bool {
-	if len(base.Deployed.Units) > 0 {
-		return nil
-	}
-	apart := make(map[render.Key]bool)
-	for _, o := range render.Objects(head.Units) {
-		if o.Unit.State == render.Unreached {
-			apart[o.Unversioned()] = true
-		}
-	}
-	return apart
 }
 
 // PartlyRendered returns a function that reports whether a side could not render a unit
@@ -199,67 +182,4 @@ func uncovered(half map[string]bool, sides []*Side) {
 			}
 		}
 	}
-}
-
-// ChangedInputs returns the units that neither side could render and whose inputs
-// differ between the sides, so that their objects may have changed, too.
-func ChangedInputs(base, head *Side) map[string]bool {
-	was := make(map[string]*render.Unit)
-	for _, u := range base.Units {
-		was[u.Identity()] = u
-	}
-	changed := make(map[string]bool)
-	for _, u := range head.Units {
-		old := was[u.Identity()]
-		if old == nil || len(u.Objects)+len(old.Objects) > 0 {
-			continue
-		}
-		differs := func(name string) bool { return !SameFile(base.Tree, head.Tree, name) }
-		switch {
-		case u.Owner == nil && old.Owner == nil:
-			files := slices.Concat(below(head.Tree, u.Path), below(base.Tree, u.Path))
-			changed[u.Identity()] = slices.ContainsFunc(files, func(name string) bool { return !isDocumentation(u, name) && differs(name) })
-		case u.Owner != nil && old.Owner != nil:
-			changed[u.Identity()] = !reflect.DeepEqual(u.Owner.Object, old.Owner.Object) || slices.ContainsFunc(head.Deployed.Reads[u], differs)
-		}
-	}
-	return changed
-}
-
-// isDocumentation reports whether a file is documentation of a chart, such as its
-// README.md.
-func isDocumentation(u *render.Unit, name string) bool {
-	return u.Kind == "helm" && path.Dir(name) == u.Path && slices.Contains([]string{"README.md", "README.md.gotmpl", "CHANGELOG.md", "LICENSE", "OWNERS"}, path.Base(name))
-}
-
-// below returns a file or directory and everything in it.
-func below(tree fs.FS, root string) []string {
-	var all []string
-	_ = fs.WalkDir(tree, root, func(name string, _ fs.DirEntry, _ error) error {
-		all = append(all, name)
-		return nil
-	})
-	return all
-}
-
-// SameFile reports whether a file is the same in two trees, except comments and blank
-// lines at its beginning.
-func SameFile(a, b fs.FS, name string) bool {
-	x, errX := render.ReadFile(a, name)
-	y, errY := render.ReadFile(b, name)
-	return (errX == nil) == (errY == nil) && bytes.Equal(content(x), content(y))
-}
-
-// content returns a text without blank lines and comments at its beginning. A comment
-// with an action of a template counts as text, since the action may write objects.
-func content(text []byte) []byte {
-	for len(text) > 0 {
-		line, rest, _ := bytes.Cut(text, []byte("\n"))
-		line = bytes.TrimSpace(line)
-		if len(line) > 0 && (line[0] != '#' || bytes.Contains(line, []byte("{{"))) {
-			break
-		}
-		text = rest
-	}
-	return text
 }

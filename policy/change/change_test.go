@@ -112,7 +112,7 @@ func TestChangedInputs(t *testing.T) {
 			}
 			s.Tree, s.Units[0].Kind = tree, "helm"
 		}
-		changed := ChangedInputs(base, head)
+		changed := changedInputs(base, head)
 		if changed[head.Units[0].Identity()] != c.want {
 			t.Errorf("%s: %v, want %v", name, changed, c.want)
 		}

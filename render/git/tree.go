@@ -53,23 +53,24 @@ func (t *Tree) AbsentSubmodules() []string {
 }
 
 // AbsentModules returns the submodules of the work tree that are not checked out: the empty
-// directories that .gitmodules or the index declares as submodules, sorted.
-func (r *Repository) AbsentModules(tree fs.FS) []string {
+// directories that .gitmodules or the index declares as submodules, each with its commit in the
+// index, if any.
+func (r *Repository) AbsentModules(tree fs.FS) map[string]string {
 	data, err := render.ReadFile(tree, ".gitmodules")
 	modules := config.NewModules()
 	if err != nil || modules.Unmarshal(data) != nil {
 		modules = config.NewModules()
 	}
-	var absent []string
-	add := func(dir string) {
+	absent := make(map[string]string)
+	add := func(dir, commit string) {
 		if dir = path.Clean(dir); fs.ValidPath(dir) {
 			if entries, _ := fs.ReadDir(tree, dir); len(entries) == 0 {
-				absent = append(absent, dir)
+				absent[dir] = commit
 			}
 		}
 	}
 	for _, m := range modules.Submodules {
-		add(m.Path)
+		add(m.Path, "")
 	}
 	r.mu.Lock()
 	staged, err := r.store.Index()
@@ -77,12 +78,11 @@ func (r *Repository) AbsentModules(tree fs.FS) []string {
 	if err == nil {
 		for _, e := range staged.Entries {
 			if e.Mode == filemode.Submodule {
-				add(e.Name)
+				add(e.Name, e.Hash.String())
 			}
 		}
 	}
-	slices.Sort(absent)
-	return slices.Compact(absent)
+	return absent
 }
 
 // LeftOut returns the files of the index that a sparse checkout leaves out of the work tree,

@@ -39,6 +39,7 @@ func (e *Evaluation) change(ctx context.Context, o *Options, in *load.Input, arg
 	if err := b.leaveOut(ctx, o, in, args, stdin); err != nil {
 		return nil, err
 	}
+	b.perhaps = change.Count(b.in.Side(), in.Side())
 	e.base, e.against = &report.Base{Revision: o.Base, Commit: b.Commit}, b
 	e.shard.divide(b.in, in)
 	err = e.eachCluster(ctx, s, b.in, in, func(j *Evaluation, s engines.Options, on func(*load.Input) *load.Input) error {
@@ -60,6 +61,8 @@ type base struct {
 	*load.Revision
 	in    *load.Input
 	named map[documentAt][]policy.Named // of documents of the head
+	// perhaps has the units that only perhaps are deployed, and why, by identity
+	perhaps map[string]string
 }
 
 // load renders the base with the options of the head.
@@ -174,12 +177,15 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 		return err
 	}
 	c.Base = append(c.Base, undeployed...)
-	again := change.ChangedInputs(was, now)
+	again := change.UndecidedAgain(was, now, reqs)
 	e.Results = c.Compare(slices.Concat(e.shard.once(in.Found, e.Engines.Results, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart)), fresh, exempted, rest))
 	for i := range e.Results {
 		r := &e.Results[i]
-		if r.Baseline == policy.Unchanged && failsAgain(r, again) {
+		if again(r) {
 			r.Baseline = policy.New
+		}
+		if why := b.perhaps[r.Object.Unit]; why != "" && r.Engine != policy.EngineRender {
+			r.Assumed = append(slices.Clone(r.Assumed), why)
 		}
 		if r.Baseline == policy.Absent || r.Operation == policy.Delete {
 			r.Origins = slices.Clone(r.Origins)
@@ -213,12 +219,6 @@ func (e *Evaluation) addUnchanged(held *policy.CompactList, kept []policy.Compac
 		e.Results = passes.AppendTo(e.Results)
 	}
 	e.passes.Join(passes)
-}
-
-// failsAgain reports whether a result is about a unit that neither side could render and
-// whose inputs, given by again, the change touches.
-func failsAgain(r *policy.Result, again map[string]bool) bool {
-	return r.Engine == policy.EngineRender && r.Undecided() && again[r.Object.Unit]
 }
 
 // trusted returns the base, whose policies evaluate the head. Objects that the change leaves alone

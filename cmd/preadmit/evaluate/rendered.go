@@ -46,13 +46,14 @@ func Compare(ctx context.Context, o *Options, in *load.Input, args []string, std
 		return nil, err
 	}
 	was, now := b.in.Side(), in.Side()
+	change.Count(was, now)
 	reqs, left := policy.Pruned(policy.Requests(change.Comparable(was, now)), was.Identities(), now.Identities())
 	d := &Difference{Notes: append(left, b.notes(in)...), base: b}
 	half := change.PartlyRendered(was, now)
 	c := policy.Comparison{Base: b.in.Found, Updates: policy.Updates(reqs), Incomparable: half, Stopped: change.Stopped(was, now)}
-	again := change.ChangedInputs(was, now)
+	again := change.UndecidedAgain(was, now, reqs)
 	for _, f := range c.Compare(in.Found) {
-		if f.Baseline != policy.Absent && (f.Baseline != policy.Unchanged || failsAgain(&f, again)) {
+		if f.Baseline != policy.Absent && (f.Baseline != policy.Unchanged || again(&f)) {
 			d.Found = append(d.Found, f)
 		}
 	}

@@ -3,6 +3,7 @@ package evaluate
 import (
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 	"strings"
 
@@ -99,12 +100,31 @@ func (b *base) unchecked(o *Options, head *load.Input, already []policy.Result) 
 	if !some {
 		return nil
 	}
+	type fileKind struct{ file, kind string }
+	was, inBase := make(map[fileKind]int), make(map[fileKind]bool)
+	loose := make(map[string]bool) // directories whose files the base deploys as they are
+	for _, d := range b.in.Documents() {
+		inBase[fileKind{d.File, d.Kind}] = true
+		if d.State == render.DocRendered {
+			was[fileKind{d.File, d.Kind}]++
+			loose[path.Dir(d.File)] = loose[path.Dir(d.File)] || !b.in.Walked.Claimed(path.Dir(d.File))
+		}
+	}
+	for _, d := range head.Documents() {
+		if d.State == render.DocRendered {
+			was[fileKind{d.File, d.Kind}]--
+		}
+	}
 	deployed := slices.Concat(render.Objects(head.Head), render.Objects(head.Others))
 	objectsOf := head.Walked.Objects()
-	return policy.Unchecked{Base: b.in.Documents(), Head: added, Deployed: func(d render.TreeDocument) bool {
-		objects := objectsOf(d)
-		return len(objects) == 0 || slices.ContainsFunc(objects, func(o *render.Object) bool { return isAmong(o, deployed) })
-	}}.Results()
+	return policy.Unchecked(added, func(d render.TreeDocument) bool {
+		is := fileKind{d.File, d.Kind}
+		if !inBase[is] {
+			return loose[path.Dir(d.File)]
+		}
+		was[is]--
+		return was[is] >= 0 && !slices.ContainsFunc(objectsOf(d), func(o *render.Object) bool { return isAmong(o, deployed) })
+	})
 }
 
 // leftOut returns a result if a sparse checkout leaves out files, below the paths, that the base

@@ -17,6 +17,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/lint"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/git"
 )
 
 // A deployer finds the units that are deployed by GitOps objects or by the configuration, or else
@@ -382,6 +383,7 @@ func (d *deployer) follow(ctx context.Context) error {
 			d.in.Head = append(d.in.Head, u)
 		}
 	}
+	d.absentModules()
 	maps.DeleteFunc(d.in.Deployed.Roots, func(u *render.Unit, _ bool) bool { return d.elsewhere(u) })
 	d.complain(d.in.Head)
 	if d.options.GitOps == GitOpsOnly && len(d.in.Deployed.Units) == 0 && !d.configuration.HasEntries() {
@@ -391,6 +393,41 @@ func (d *deployer) follow(ctx context.Context) error {
 		d.in.Notes = append(d.in.Notes, rootCharts(d.in, d.found)...)
 	}
 	return nil
+}
+
+// absentModules adds an error to each deployed unit in whose directory a submodule lies that is not
+// checked out. The error names the submodule's commit, so that another one is another error.
+func (d *deployer) absentModules() {
+	data, err := render.ReadFile(d.in.Tree, ".gitmodules")
+	if err != nil {
+		return
+	}
+	repo, err := git.Open(d.in.Tree.Dir)
+	if err != nil {
+		return // there is no repository
+	}
+	defer repo.Close()
+	absent := repo.AbsentModules(d.in.Tree)
+	for _, module := range slices.Sorted(maps.Keys(absent)) {
+		commit := absent[module]
+		if files, name, err := d.in.Tree.Locate("hash", module); err == nil {
+			if base, ok := files.(*git.Tree); ok {
+				commit, _ = base.Hash(name)
+			}
+		}
+		before, _, _ := strings.Cut(string(data), "path = "+module)
+		line := 1 + strings.Count(before, "\n")
+		for _, u := range d.in.Head {
+			if u.State == render.Unreached || u.Kind == "manifest" || !render.Below([]string{u.Path}, module) {
+				continue
+			}
+			u.Err = errors.Join(u.Err, &render.Error{
+				Span: render.Span{File: ".gitmodules", Line: line, Column: 1, EndLine: line, EndColumn: 1}, Rule: "absent-submodule", Missing: true,
+				Err:  fmt.Errorf("the submodule %s at commit %.12s is not checked out, so what it holds is not checked", module, cmp.Or(commit, "unknown")),
+				Hint: "run `git submodule update --init`",
+			})
+		}
+	}
 }
 
 // heldUnits returns the units for objects that are contained in other objects. It leaves out
@@ -445,7 +482,7 @@ func (d *deployer) units(f render.Follower) []*render.Unit {
 	}
 	for _, u := range d.found {
 		switch {
-		case len(made) == 0:
+		case len(made) == 0 && !d.in.Walked.Beside(u.Path):
 		case d.in.Deployed.Reaches(&u.Source):
 			continue
 		case !d.in.Deployed.Roots[u] && !d.in.Deployed.Sources[u] && !builders[u.Path] && !d.mayBeRoot(u, f):

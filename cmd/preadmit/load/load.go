@@ -336,7 +336,7 @@ func (l *loader) holdPolicies(p string, units []*render.Unit) {
 func (in *Input) Side() *change.Side {
 	return &change.Side{
 		Tree: in.Tree, Units: in.Head, Given: in.Given, Context: in.Context, Anywhere: in.Anywhere,
-		Deployed: in.Deployed, Unread: in.Unread(),
+		Deployed: in.Deployed, Walked: in.Walked, Unread: in.Unread(),
 	}
 }
 
@@ -362,7 +362,7 @@ func (in *Input) Unreadable(repo *git.Repository, base fs.FS) func(file string) 
 		if _, is := slices.BinarySearch(left, file); is {
 			return "left out of this sparse checkout"
 		}
-		for _, module := range absent {
+		for module := range absent {
 			if strings.HasPrefix(file, module+"/") {
 				return "in the submodule " + module + " now, which is not checked out"
 			}

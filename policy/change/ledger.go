@@ -1,0 +1,121 @@
+package change
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"slices"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A State says what a side of a change does with a unit.
+type State int
+
+// The states. Without objects of Argo CD or Flux, everything in a tree is PerhapsDeployed:
+// by a person or a script.
+const (
+	NotDeployed State = iota
+	PerhapsDeployed
+	Deployed
+)
+
+// An Entry has the states of a unit on both sides. A side that lacks the unit has the state
+// that the unit would have there.
+type Entry struct {
+	Base, Head State
+	Why        string // why it is perhaps deployed
+}
+
+// A Verdict says what follows from an Entry.
+type Verdict int
+
+// The verdicts.
+const (
+	Ignored Verdict = iota // the unit's results are listed apart
+	Counts                 // its results count
+	Stops                  // the change stops deploying it, which is undecided while its files stay
+)
+
+// Verdict decides whether a unit counts. Nothing that the head adds makes a unit stop
+// counting: only the removal of what deployed it does.
+func (e Entry) Verdict() Verdict {
+	switch {
+	case e.Head != NotDeployed, e.Base == PerhapsDeployed:
+		return Counts
+	case e.Base == Deployed:
+		return Stops
+	}
+	return Ignored
+}
+
+// Count makes the units of both sides count that perhaps are deployed, although no object
+// of their side deploys them. It returns the reasons by the units' identities.
+func Count(base, head *Side) map[string]string {
+	perhaps := make(map[string]string)
+	for _, s := range []*Side{base, head} {
+		for _, u := range s.Units {
+			if u.State != render.Unreached {
+				continue
+			}
+			if e := entry(base, head, u); e.Verdict() == Counts {
+				u.State, perhaps[u.Identity()] = "", e.Why
+			}
+		}
+	}
+	return perhaps
+}
+
+// entry returns the entry of a unit of either side.
+func entry(base, head *Side, u *render.Unit) Entry {
+	was, why := base.state(u)
+	is, now := head.state(u)
+	if now != "" {
+		why = now
+	}
+	return Entry{Base: was, Head: is, Why: why}
+}
+
+// state returns what the side does with a unit at a path, which it may lack, and why the
+// unit is perhaps deployed.
+func (s *Side) state(u *render.Unit) (state State, why string) {
+	if s.Walked.Beside(u.Path) {
+		return NotDeployed, ""
+	}
+	if !s.Deployed.Opens() {
+		return PerhapsDeployed, "deployed: by a person or a script, since without the change no object of Argo CD or Flux deploys anything of this tree"
+	}
+	for _, by := range s.Deployed.Units {
+		switch {
+		case unresolved(by) && render.Below(s.Deployed.Named[by], u.Path):
+			return PerhapsDeployed, "deployed: by " + by.Identity() + ", which names this path and can't be resolved here"
+		case s.takes(by, u.Path):
+			return PerhapsDeployed, "deployed: by " + by.Identity() + ", which without the change deploys all files of this directory"
+		}
+	}
+	if s.Deployed.Reaches(&u.Source) {
+		return Deployed, ""
+	}
+	return NotDeployed, ""
+}
+
+// takes reports whether a unit deploys all files of a directory, so that it would deploy a file that
+// the side lacks.
+func (s *Side) takes(by *render.Unit, file string) bool {
+	dir := path.Dir(file)
+	if s.Walked.Claimed(dir) || by.Owner == nil || !slices.Contains(s.Deployed.Named[by], dir) {
+		return false
+	}
+	for _, key := range []string{"include", "exclude"} {
+		if _, selects := render.Lookup(by.Owner.Object, "/spec/source/directory/"+key); selects {
+			return false
+		}
+	}
+	_, err := fs.Stat(s.Tree, file)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// unresolved reports whether it is unknown what a GitOps object deploys.
+func unresolved(u *render.Unit) bool {
+	return u.State != render.Suspended && u.State != render.Foreign && (len(u.Objects) == 0 || len(render.Failures(u.Err)) > 0)
+}
