@@ -26,10 +26,10 @@ type Discovery struct {
 	walk *walk // for Documents
 }
 
-// Beside reports whether a manifest that was found lies in the directory of a
+// Beside reports whether a manifest that is not given by name lies, or would lie, in the directory of a
 // kustomization, or another claim, that names other files and does not name it.
 func (d Discovery) Beside(file string) bool {
-	if d.walk == nil || !d.walk.files[file] {
+	if d.walk == nil || !d.walk.files[file] && slices.ContainsFunc(d.Sources, func(s Source) bool { return s.Path == file }) {
 		return false
 	}
 	return slices.ContainsFunc(d.walk.asked[path.Dir(file)], func(c claim) bool { return len(c.Uses) > 0 && !c.Whole && !c.reads(file) })

@@ -41,12 +41,12 @@ const (
 // counting: only the removal of what deployed it does.
 func (e Entry) Verdict() Verdict {
 	switch {
-	case e.Head != NotDeployed, e.Base == PerhapsDeployed:
-		return Counts
-	case e.Base == Deployed:
+	case e.Base == Deployed && e.Head != Deployed:
 		return Stops
+	case e.Base == NotDeployed && e.Head == NotDeployed:
+		return Ignored
 	}
-	return Ignored
+	return Counts
 }
 
 // Count makes the units of both sides count that perhaps are deployed, although no object
@@ -115,7 +115,9 @@ func (s *Side) takes(by *render.Unit, file string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// unresolved reports whether it is unknown what a GitOps object deploys.
+// unresolved reports whether it is unknown what a GitOps object deploys. An ApplicationSet that makes
+// nothing here may lack its clusters or parameters.
 func unresolved(u *render.Unit) bool {
-	return u.State != render.Suspended && u.State != render.Foreign && (len(u.Objects) == 0 || len(render.Failures(u.Err)) > 0)
+	generates := u.Owner != nil && (u.Owner.GetKind() == "ApplicationSet" || u.Owner.GetKind() == "ResourceSet")
+	return u.State != render.Suspended && u.State != render.Foreign && (len(render.Failures(u.Err)) > 0 || generates && len(u.Objects) == 0)
 }

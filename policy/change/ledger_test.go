@@ -14,7 +14,7 @@ func TestVerdict(t *testing.T) {
 	want := map[State]map[State]Verdict{ // by the base's state and the head's
 		NotDeployed:     {NotDeployed: Ignored, PerhapsDeployed: Counts, Deployed: Counts},
 		PerhapsDeployed: {NotDeployed: Counts, PerhapsDeployed: Counts, Deployed: Counts},
-		Deployed:        {NotDeployed: Stops, PerhapsDeployed: Counts, Deployed: Counts},
+		Deployed:        {NotDeployed: Stops, PerhapsDeployed: Stops, Deployed: Counts},
 	}
 	for base, row := range want {
 		for head, verdict := range row {

@@ -84,7 +84,11 @@ func (b *base) unchecked(o *Options, head *load.Input, already []policy.Result) 
 	same := make(map[string]bool)
 	var added []render.TreeDocument
 	some := false
+	unreached := head.Unreached()
 	for _, d := range head.Documents() {
+		if d.State == render.DocRendered && !slices.ContainsFunc(d.Units, func(unit string) bool { return !unreached[unit] }) {
+			d.State, d.Reason = render.DocUnused, "deployed by nothing that is found in the tree"
+		}
 		is, ok := same[d.File]
 		if !ok {
 			is = sameContent(b.in, head, d.File) || change.SameFile(b.in.Tree, head.Tree, d.File)
@@ -111,7 +115,7 @@ func (b *base) unchecked(o *Options, head *load.Input, already []policy.Result) 
 		}
 	}
 	for _, d := range head.Documents() {
-		if d.State == render.DocRendered {
+		if d.State == render.DocRendered && slices.ContainsFunc(d.Units, func(unit string) bool { return !unreached[unit] }) {
 			was[fileKind{d.File, d.Kind}]--
 		}
 	}
