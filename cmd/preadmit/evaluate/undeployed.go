@@ -105,11 +105,12 @@ func (b *base) unchecked(o *Options, head *load.Input, already []policy.Result) 
 		return nil
 	}
 	type fileKind struct{ file, kind string }
+	before := b.in.Unreached()
 	was, inBase := make(map[fileKind]int), make(map[fileKind]bool)
 	loose := make(map[string]bool) // directories whose files the base deploys as they are
 	for _, d := range b.in.Documents() {
 		inBase[fileKind{d.File, d.Kind}] = true
-		if d.State == render.DocRendered {
+		if d.State == render.DocRendered && slices.ContainsFunc(d.Units, func(unit string) bool { return !before[unit] }) {
 			was[fileKind{d.File, d.Kind}]++
 			loose[path.Dir(d.File)] = loose[path.Dir(d.File)] || !b.in.Walked.Claimed(path.Dir(d.File))
 		}
