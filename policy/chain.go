@@ -219,6 +219,11 @@ func (c Chain) reviewUnguarded(ctx context.Context, req *Request) ([]Result, err
 		if c.scopeUnknown(req) && !req.clusterScoped {
 			results = req.decideScope(results, mutations, others)
 		}
+		if req.OldUnknown {
+			if results, err = c.decideOld(ctx, req, results, mutations); err != nil {
+				return nil, err
+			}
+		}
 	}
 	l := newLocator(req, h)
 	l.apart = c.Passes != nil
@@ -280,10 +285,7 @@ func (c Chain) admit(req *Request) (results []Result, admitted bool) {
 		}
 	}
 	if req.OldObject != nil {
-		if err := c.admitOld(req); err != nil {
-			return decodeErrors(req, err), false
-		}
-		req.applied()
+		c.admitOld(req)
 	}
 	if c.unplaced(req) {
 		req.place()

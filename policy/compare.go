@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -44,15 +45,16 @@ func (r *Result) CutShort() bool {
 // Requests returns the requests that change a cluster from the base objects to
 // the head objects: CREATEs and UPDATEs in the order of head, then DELETEs in
 // the order of base. Without base objects they are all CREATEs. Objects are the
-// same if their group, kind, namespace, name and unit are; an object that
+// same if their group, kind, effective namespace, name and unit are; an object that
 // differs only in its unit has moved, if no other has its name. Objects with
 // generateName are created each time and never deleted; their requests name what
 // the base creates instead.
 func Requests(base, head []*render.Object) []Request {
-	was := counterparts(base, head)
+	keys := newKeys(base, head)
+	was := keys.counterparts(base, head)
 	reqs := make([]Request, 0, len(head))
 	stays := make(map[*render.Object]bool, len(was))
-	instead := generatedInstead(base, head)
+	instead := keys.generatedInstead(base, head)
 	for _, o := range head {
 		r := Request{Operation: Create, Object: o, Instead: instead[o]}
 		if old := was[o]; old != nil {
@@ -80,8 +82,37 @@ type pairKey struct {
 	unreached       bool
 }
 
-func pairKeyOf(o *render.Object) pairKey {
+// keys makes pairKeys. It remembers whether kinds are namespaced.
+type keys map[schema.GroupKind]bool
+
+func newKeys(sides ...[]*render.Object) keys {
+	k := make(keys)
+	for _, o := range slices.Concat(sides...) {
+		if o.GetKind() == "CustomResourceDefinition" {
+			group, _ := render.Lookup(o.Object, "/spec/group")
+			kind, _ := render.Lookup(o.Object, "/spec/names/kind")
+			scope, _ := render.Lookup(o.Object, "/spec/scope")
+			k[schema.GroupKind{Group: fmt.Sprint(group), Kind: fmt.Sprint(kind)}] = scope != "Cluster"
+		}
+	}
+	return k
+}
+
+// namespaced reports whether objects of a kind have a namespace, as far as that is known.
+func (k keys) namespaced(o *render.Object, gk schema.GroupKind) bool {
+	is, known := k[gk]
+	if !known {
+		is = !render.ClusterScoped(gk) && ResourceOf(o.GroupVersionKind()).Namespaced
+		k[gk] = is
+	}
+	return is
+}
+
+func (k keys) of(o *render.Object) pairKey {
 	id := pairKey{kind: o.GroupVersionKind().GroupKind(), namespace: o.GetNamespace(), name: o.GetName()}
+	if id.namespace == "" && k.namespaced(o, id.kind) {
+		id.namespace = o.HomeNamespace()
+	}
 	if o.Unit != nil {
 		id.cluster, id.unit = o.Unit.Cluster, o.Unit.Identity()
 		id.unreached = o.Unit.State == render.Unreached
@@ -91,11 +122,11 @@ func pairKeyOf(o *render.Object) pairKey {
 
 // generatedInstead returns the base object of head objects with generateName: an equal one,
 // else the only other one with the same prefix, if the head has no other, either.
-func generatedInstead(base, head []*render.Object) map[*render.Object]*render.Object {
+func (k keys) generatedInstead(base, head []*render.Object) map[*render.Object]*render.Object {
 	was := make(map[*render.Object]*render.Object)
 	olds, news := make(map[pairKey][]*render.Object), make(map[pairKey][]*render.Object)
 	key := func(o *render.Object) pairKey {
-		id := pairKeyOf(o)
+		id := k.of(o)
 		id.name = o.GetGenerateName()
 		return id
 	}
@@ -126,14 +157,14 @@ func generatedInstead(base, head []*render.Object) map[*render.Object]*render.Ob
 }
 
 // counterparts returns the base object of each head object that has one.
-func counterparts(base, head []*render.Object) map[*render.Object]*render.Object {
+func (k keys) counterparts(base, head []*render.Object) map[*render.Object]*render.Object {
 	if len(base) == 0 {
 		return nil
 	}
 	was := make(map[*render.Object]*render.Object, len(base))
-	base, head = match(was, base, head, pairKeyOf)
+	base, head = match(was, base, head, k.of)
 	match(was, base, head, func(o *render.Object) pairKey {
-		id := pairKeyOf(o)
+		id := k.of(o)
 		id.unit = ""
 		return id
 	})
@@ -192,7 +223,15 @@ func match(was map[*render.Object]*render.Object, base, head []*render.Object, o
 // change nothing, so that the API server would not be asked. Line numbers don't count.
 func (r *Request) Unchanged() bool {
 	old := r.inBase()
-	return old != nil && r.Object != nil && reflect.DeepEqual(old.Object, r.Object.Object)
+	return old != nil && r.Object != nil && !r.Recreated && reflect.DeepEqual(old.Object, r.Object.Object)
+}
+
+// Recreating returns the requests that delete the object of an update and create it again.
+func (r Request) Recreating() []Request {
+	gone, again := r, r
+	gone.Operation, gone.Object, gone.Recreated = Delete, nil, true
+	again.Operation, again.OldObject, again.Instead, again.Recreated = Create, nil, r.OldObject, true
+	return []Request{gone, again}
 }
 
 // inBase returns the base's version of the request's object, or nil.

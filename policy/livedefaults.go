@@ -1,6 +1,14 @@
 package policy
 
-import "github.com/preadmit/preadmit/render"
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/preadmit/preadmit/render"
+)
 
 // keepDefaults copies into a new object the values that the old object has on
 // the cluster for fields which neither manifest sets. A field that was
@@ -69,18 +77,50 @@ func (r *Request) applied() {
 	}
 }
 
-// admitOld converts the old object to the version of the request.
-func (c Chain) admitOld(req *Request) (err error) {
-	if req.OldAdmitted, err = c.Kinds.Admit(req.OldObject, req.Namespace); err != nil {
-		return err
+// admitOld sets the old object in the version of the request. If it can't be decoded or converted, it
+// is taken as the base writes it, and OldUnknown is set.
+func (c Chain) admitOld(req *Request) {
+	if req.OldAdmitted, req.oldError = c.convertOld(req); req.oldError == nil {
+		req.applied()
+		return
 	}
-	from := req.OldObject.GroupVersionKind()
-	if from == req.Kind || from.GroupKind() != req.Kind.GroupKind() {
-		return nil
+	req.OldUnknown = true
+	req.OldAdmitted = map[string]any{"metadata": map[string]any{"name": req.Name}}
+	if !req.oldBlank {
+		req.OldAdmitted = runtime.DeepCopyJSON(req.OldObject.Object)
 	}
-	converted, err := c.Kinds.Convert(req.OldAdmitted, req.Kind)
-	if err == nil {
-		req.OldAdmitted = converted
+	req.OldAdmitted["apiVersion"], req.OldAdmitted["kind"] = req.Kind.GroupVersion().String(), req.Kind.Kind
+	if u := (&unstructured.Unstructured{Object: req.OldAdmitted}); u.GetNamespace() == "" && req.Resource.Namespaced {
+		u.SetNamespace(req.Namespace)
 	}
-	return err
+}
+
+func (c Chain) convertOld(req *Request) (map[string]any, error) {
+	old, err := c.Kinds.Admit(req.OldObject, req.Namespace)
+	if from := req.OldObject.GroupVersionKind(); err != nil || from == req.Kind || from.GroupKind() != req.Kind.GroupKind() {
+		return old, err
+	}
+	return c.Kinds.Convert(old, req.Kind)
+}
+
+// decideOld returns the results of a request whose old object is unknown. Rules whose verdict is
+// another if nothing but the name of the old object is given are undecided.
+func (c Chain) decideOld(ctx context.Context, req *Request, results, mutations []Result) ([]Result, error) {
+	why := "the object at the base can't be read in this version and is taken as it is written: " + Shorten(req.oldError.Error(), MaxMessage)
+	if !req.oldBlank && req.Object != nil {
+		blank := *req
+		blank.oldBlank, blank.OldUnknown, blank.memo, blank.buffer = true, false, nil, nil
+		c.Passes = nil
+		others, err := c.reviewUnguarded(ctx, &blank)
+		if err != nil {
+			return nil, err
+		}
+		results = undecideDiffering(results, mutations, slices.DeleteFunc(others, func(r Result) bool { return !r.fails() }), "depends on the object at the base, which can't be read: "+Shorten(req.oldError.Error(), MaxMessage))
+	}
+	for i := range results {
+		if results[i].fails() {
+			results[i].Assumed = append(slices.Clone(results[i].Assumed), why)
+		}
+	}
+	return results, nil
 }

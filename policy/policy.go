@@ -7,7 +7,7 @@
 // pointers of the object ([Result.Fields]), never a file or a line; the chain
 // turns pointers into places.
 //
-// compare.go, reapply.go and prune.go handle a change from a base,
+// compare.go and reapply.go handle a change from a base,
 // explanation.go the steps of a decision, history.go the fields that mutators
 // set, suppress.go the failures that people accept.
 //
@@ -51,7 +51,8 @@ type Request struct {
 	SubResource string
 	UserInfo    UserInfo
 	DryRun      bool
-	Instead     *render.Object // of the base, if this is a CREATE with generateName for another version of it
+	Instead     *render.Object // of the base, if this is a CREATE for another version of it: with generateName, or after its DELETE
+	Recreated   bool           // the deployer deletes the object and creates it again; this is either request
 
 	// Chain.Review sets the following fields from its Kinds. They are
 	// read-only.
@@ -67,8 +68,13 @@ type Request struct {
 	// Typed is a pointer to Admitted in its Go type, as defaulting made it. It is nil
 	// if there is none at hand, as after a mutation.
 	Typed any
+	// OldUnknown reports that the old object can't be decoded or converted to the
+	// request's version. OldAdmitted is then as written in the base.
+	OldUnknown bool
 
 	clusterScoped bool // the kind is unknown and assumed to be cluster-scoped
+	oldBlank      bool // of an unknown old object, only the name is given
+	oldError      error
 
 	buffer []Result
 	memo   *memo // shared with requests whose objects are equal; nil if there are none

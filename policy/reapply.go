@@ -62,15 +62,18 @@ func OldObjects(reqs []Request) []*render.Object {
 // written there. Their results are the state before the change. written has the
 // object of each request, see [OldObjects]. Requests that create an object instead
 // of one of the base come last.
+//
+// An object that is recreated has two requests, and its CREATE is the one that counts.
 func Reapplying(reqs []Request, written []*render.Object) []Request {
 	var before, created []Request
 	for i, r := range reqs {
 		switch {
+		case r.Recreated && r.Operation == Delete:
 		case r.OldObject != nil:
 			r.Operation, r.Object = Update, written[i]
 			before = append(before, r)
 		case r.Instead != nil:
-			r.Object, r.Instead = r.Instead, nil
+			r.Object, r.Instead, r.Recreated = r.Instead, nil, false
 			created = append(created, r)
 		}
 	}

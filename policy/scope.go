@@ -145,6 +145,13 @@ func (r *Result) fails() bool { return r.Outcome != Pass && r.Outcome != Skip }
 // only with a namespace, or only without one. results and mutations were evaluated with
 // a namespace; others are the failures without one.
 func (req *Request) decideScope(results, mutations, others []Result) []Result {
+	return undecideDiffering(results, mutations, others,
+		fmt.Sprintf("needs to know whether %s is namespaced: give its CustomResourceDefinition with --with", req.Kind.GroupKind()))
+}
+
+// undecideDiffering returns the results with one undecided result, with a message, for each rule
+// whose failures in results and mutations are not those in others.
+func undecideDiffering(results, mutations, others []Result, message string) []Result {
 	same := func(a, b *Result) bool {
 		return a.Engine == b.Engine && a.Policy == b.Policy && a.Rule == b.Rule
 	}
@@ -161,7 +168,7 @@ func (req *Request) decideScope(results, mutations, others []Result) []Result {
 			r := list[i]
 			if r.fails() && differs(&r) && !slices.ContainsFunc(open, func(x Result) bool { return same(&x, &r) }) {
 				r.Outcome, r.Fields, r.Origins = Unknown, nil, nil
-				r.Message = fmt.Sprintf("needs to know whether %s is namespaced: give its CustomResourceDefinition with --with", req.Kind.GroupKind())
+				r.Message = message
 				open = append(open, r)
 			}
 		}

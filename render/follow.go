@@ -167,6 +167,28 @@ func (o *Object) EffectiveNamespace() string {
 	return cmp.Or(o.GetNamespace(), unit, "default")
 }
 
+// ClusterScoped reports whether a kind of Kubernetes has no namespace.
+func ClusterScoped(kind schema.GroupKind) bool {
+	return slices.Contains(clusterKinds[kind.Group], kind.Kind)
+}
+
+// clusterKinds are the kinds of Kubernetes without a namespace, by group.
+var clusterKinds = map[string][]string{
+	"":                             {"Namespace", "Node", "PersistentVolume", "ComponentStatus"},
+	"admissionregistration.k8s.io": {"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"},
+	"apiextensions.k8s.io":         {"CustomResourceDefinition"},
+	"apiregistration.k8s.io":       {"APIService"},
+	"certificates.k8s.io":          {"CertificateSigningRequest", "ClusterTrustBundle"},
+	"flowcontrol.apiserver.k8s.io": {"FlowSchema", "PriorityLevelConfiguration"},
+	"networking.k8s.io":            {"IngressClass", "IPAddress", "ServiceCIDR"},
+	"node.k8s.io":                  {"RuntimeClass"},
+	"policy":                       {"PodSecurityPolicy"},
+	"rbac.authorization.k8s.io":    {"ClusterRole", "ClusterRoleBinding"},
+	"resource.k8s.io":              {"DeviceClass", "ResourceSlice"},
+	"scheduling.k8s.io":            {"PriorityClass"},
+	"storage.k8s.io":               {"StorageClass", "VolumeAttachment", "CSIDriver", "CSINode", "VolumeAttributesClass"},
+}
+
 func (t target) compare(o target) int {
 	return cmp.Or(strings.Compare(t.cluster, o.cluster), strings.Compare(t.kind.Group, o.kind.Group),
 		strings.Compare(t.kind.Kind, o.kind.Kind), strings.Compare(t.namespace, o.namespace), strings.Compare(t.name, o.name))

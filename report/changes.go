@@ -16,11 +16,11 @@ const (
 	maxDiffLine    = 200 // bytes
 )
 
-// losses returns the deletions that delete more than the object.
+// losses returns the changes that delete more than the object.
 func losses(r *Report) []*Change {
 	var found []*Change
 	for i := range r.Changes {
-		if c := &r.Changes[i]; c.Takes != "" && c.Operation == policy.Delete {
+		if c := &r.Changes[i]; c.Takes != "" {
 			found = append(found, c)
 		}
 	}
@@ -41,7 +41,7 @@ func (c *Change) diffLines() []string {
 func (p *printer) losses(r *Report) {
 	found := losses(r)
 	for _, c := range found {
-		p.line(p.paint(red, "deleted"), p.paint(bold, ": "+full(c.Object)), " and with it ", prose(c.Takes))
+		p.line(p.paint(red, c.happens()), p.paint(bold, ": "+full(c.Object)), " and with it ", prose(c.Takes))
 		if c.Origin != nil {
 			p.note("was at", name(c.Origin.String()))
 		}

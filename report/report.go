@@ -90,6 +90,7 @@ type Change struct {
 	Cluster   string           `json:"cluster,omitempty"`   // cluster of its unit, if known
 	From      *render.Key      `json:"from,omitempty"`      // its earlier unit or version, if it had another
 	Unchanged bool             `json:"unchanged,omitempty"` // it moves only
+	Recreated bool             `json:"recreated,omitempty"` // its deployer deletes it and creates it again
 	Origin    *render.Span     `json:"origin,omitempty"`    // where the object is written; at the base where it is deleted
 	// Diff is the change of the object as rendered, in lines of a unified diff.
 	// Values of Secrets are covered, and long diffs are cut.
@@ -398,11 +399,13 @@ type EnforcedRow struct {
 	Policies []string `json:"policies"`
 }
 
-var happenings = []string{"created", "updated", "moved", "deleted"}
+var happenings = []string{"created", "updated", "moved", "recreated", "deleted"}
 
-// happens names the operation: created, updated or deleted.
+// happens names what happens to the object.
 func (c *Change) happens() string {
 	switch {
+	case c.Recreated:
+		return "recreated"
 	case c.Unchanged:
 		return "moved"
 	case c.Operation == policy.Create:

@@ -35,15 +35,6 @@ type Side struct {
 	Unread   []string // files and directories that could not be read
 }
 
-// Identities returns the identities of the side's units.
-func (s *Side) Identities() map[string]bool {
-	all := make(map[string]bool)
-	for _, u := range s.Units {
-		all[u.Identity()] = true
-	}
-	return all
-}
-
 // Comparable returns the objects of two sides, without units that the other
 // side could not render completely, because missing objects there may only be
 // invisible.

@@ -94,7 +94,7 @@ func (d *definitionReview) decode(req *policy.Request) (err error) {
 		return err
 	}
 	d.now.Status = apiextensions.CustomResourceDefinitionStatus{}
-	if req.OldAdmitted != nil {
+	if req.OldAdmitted != nil && !req.OldUnknown {
 		if d.old, err = decode(req.OldAdmitted); err != nil {
 			return err
 		}

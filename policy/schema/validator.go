@@ -41,6 +41,9 @@ var causeRules = map[metav1.CauseType]string{
 	metav1.CauseTypeFieldValueNotFound: ruleNotFound, metav1.CauseTypeTooLong: ruleTooLong, metav1.CauseTypeTooMany: ruleTooLong,
 }
 
+// RuleImmutable is the rule that an update of an immutable field breaks.
+const RuleImmutable = ruleImmutable
+
 // A Validator applies the API server's strict decoding and validation to
 // objects of built-in kinds. It is safe for concurrent use.
 //
@@ -191,7 +194,7 @@ func (k *kindValidator) faults(req *policy.Request) ([]fault, error) {
 	} else if r.Object, err = k.typ.fromTree(req.Admitted); err != nil {
 		return nil, err
 	}
-	if req.OldAdmitted != nil {
+	if req.OldAdmitted != nil && !req.OldUnknown {
 		if r.Old, err = k.typ.fromTree(req.OldAdmitted); err != nil {
 			return nil, err
 		}

@@ -231,7 +231,7 @@ func (p *project) allowsKind(kind schema.GroupKind, name string, cluster bool) b
 // namespace: Kubernetes' own kinds, and those with a CustomResourceDefinition
 // on the cluster.
 func (d *deployment) clusterScoped(kind schema.GroupKind) bool {
-	if slices.Contains(clusterKinds[kind.Group], kind.Kind) {
+	if render.ClusterScoped(kind) {
 		return true
 	}
 	for _, crd := range d.world.Objects(schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}) {
@@ -243,23 +243,6 @@ func (d *deployment) clusterScoped(kind schema.GroupKind) bool {
 		}
 	}
 	return false
-}
-
-// clusterKinds are the kinds of Kubernetes without a namespace, by group.
-var clusterKinds = map[string][]string{
-	"":                             {"Namespace", "Node", "PersistentVolume", "ComponentStatus"},
-	"admissionregistration.k8s.io": {"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"},
-	"apiextensions.k8s.io":         {"CustomResourceDefinition"},
-	"apiregistration.k8s.io":       {"APIService"},
-	"certificates.k8s.io":          {"CertificateSigningRequest", "ClusterTrustBundle"},
-	"flowcontrol.apiserver.k8s.io": {"FlowSchema", "PriorityLevelConfiguration"},
-	"networking.k8s.io":            {"IngressClass", "IPAddress", "ServiceCIDR"},
-	"node.k8s.io":                  {"RuntimeClass"},
-	"policy":                       {"PodSecurityPolicy"},
-	"rbac.authorization.k8s.io":    {"ClusterRole", "ClusterRoleBinding"},
-	"resource.k8s.io":              {"DeviceClass", "ResourceSlice"},
-	"scheduling.k8s.io":            {"PriorityClass"},
-	"storage.k8s.io":               {"StorageClass", "VolumeAttachment", "CSIDriver", "CSINode", "VolumeAttributesClass"},
 }
 
 // user returns who applies the objects: Argo CD's controller or, with

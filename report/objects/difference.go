@@ -46,10 +46,15 @@ func Changes(reqs []policy.Request, s Sides) []report.Change {
 	changes := []report.Change{}
 	for i := range reqs {
 		r := &reqs[i]
-		if r.Instead != nil && r.Unchanged() || s.LeavesOut(r) {
+		if r.Instead != nil && r.Unchanged() || r.Recreated && r.Operation == policy.Delete || s.LeavesOut(r) {
 			continue
 		}
-		c := report.Change{Operation: r.Operation, Object: r.Subject().Key()}
+		if r.Recreated { // a reader gets one change for both requests
+			both := *r
+			both.Operation, both.OldObject = policy.Update, r.Instead
+			r = &both
+		}
+		c := report.Change{Operation: r.Operation, Object: r.Subject().Key(), Recreated: r.Recreated}
 		if u := r.Subject().Unit; u != nil {
 			c.Cluster = u.Cluster
 		}
@@ -139,6 +144,9 @@ func (c *changeDiffs) describe(change *report.Change, r *policy.Request) {
 		change.Takes = c.taken(r.OldObject)
 	case policy.Update:
 		change.Origin = first(changedAt(r.OldObject, r.Object), c.sides.HeadFile)
+		if change.Recreated {
+			change.Takes = c.taken(r.OldObject)
+		}
 		if !change.Unchanged && c.left > 0 {
 			change.Diff = c.diff(r.OldObject, r.Object)
 			c.left--

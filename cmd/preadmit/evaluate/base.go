@@ -107,7 +107,10 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	trusted, was, now := b.trusted(in), b.in.Side(), in.Side()
 	half := change.PartlyRendered(was, now)
 	reqs := policy.Requests(change.Comparable(was, now))
-	reqs, left := policy.Pruned(s.By(reqs), was.Identities(), now.Identities())
+	reqs, left, err := delivered(ctx, s.By(reqs), b.in, in, s.KubeVersion)
+	if err != nil {
+		return err
+	}
 	e.notes = append(e.notes, left...)
 	e.changes = objects.Changes(reqs, objects.Sides{Base: was.Units, Head: now.Units, BaseFile: b.in.Tree.Display, HeadFile: in.Tree.Display, Half: half})
 	same, changed := policy.Divide(reqs)

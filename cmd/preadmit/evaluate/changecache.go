@@ -96,7 +96,7 @@ func (v *reviews) head(ctx context.Context) (kept []policy.CompactResults, fresh
 	before := make(map[int]bool) // requests whose old objects the base's results need
 	n := 0
 	for i := range v.changed.reqs {
-		if v.written[i] != nil {
+		if v.written[i] != nil && !v.changed.reqs[i].Recreated {
 			before[i] = !v.old.known[n]
 			n++
 		}

@@ -53,10 +53,14 @@ func (e *Evaluation) Decision(ctx context.Context, o *Options, in *load.Input, o
 		if i < 0 {
 			return nil // it may be on another cluster
 		}
-		made, left := policy.Pruned(s.By(reqs[i:i+1]), was.Identities(), now.Identities())
+		made, left, err := delivered(ctx, s.By(reqs[i:i+1]), b.in, to, s.KubeVersion)
+		if err != nil {
+			return err
+		}
 		if len(made) == 0 {
 			return fmt.Errorf("the change makes no request about %s: %s", object.GetName(), append(left, "nothing deployed it")[0])
 		}
+		made = made[len(made)-1:] // of an object that is recreated, the CREATE
 		d = &Decision{Trusted: b.trusted(to), tree: in.Tree, change: &decidedChange{e, o.Base, b.in, to, s, made[0].Unchanged()}}
 		if old := made[0].OldObject; old != nil && !d.change.same {
 			made[0].OldObject = change.AtCommit(old, b.name)

@@ -18,6 +18,7 @@ import (
 // undeployed returns results about objects that are no longer deployed after the change although
 // they are still in the tree.
 func (b *base) undeployed(head *load.Input, reqs []policy.Request) []policy.Result {
+	reqs = slices.DeleteFunc(slices.Clone(reqs), func(r policy.Request) bool { return r.Recreated })
 	stopped := change.Stopped(b.in.Side(), head.Side())
 	deployed := b.in.Deployed.Without(func(unit string) bool { return stopped[unit] })
 	units := policy.UndeployedUnits(reqs, func(u *render.Unit) bool { return deployed.Reaches(&u.Source) })

@@ -1,0 +1,69 @@
+package evaluate
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/schema"
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/delivery"
+)
+
+// delivered returns the requests that deployers make instead of reqs: none for an object that they
+// leave alone, and a DELETE and a CREATE for one that they recreate. notes list the objects left
+// alone, with reasons.
+func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input, kubeVersion string) (made []policy.Request, notes []string, err error) {
+	c := delivery.New(was.Head, now.Head)
+	var kinds *schema.Kinds // made if an object needs it
+	left := make(map[string]int)
+	for _, r := range reqs {
+		if r.Object == nil && r.OldObject.Unit != nil && r.OldObject.Unit.State == render.Unreached {
+			continue // it was never deployed
+		}
+		act, why := c.Act(r.OldObject, r.Object)
+		if act != delivery.Recreate && r.Unchanged() {
+			act = delivery.Apply
+		}
+		if act == delivery.RecreateIfRefused {
+			if kinds == nil {
+				if kinds, err = schema.New(nil, schema.Options{KubeVersion: kubeVersion}); err != nil {
+					return nil, nil, err
+				}
+			}
+			if act, err = ifRefused(ctx, kinds, r); err != nil {
+				return nil, nil, err
+			}
+		}
+		switch act {
+		case delivery.Leave:
+			text := " of " + r.Subject().Unit.Identity() + " left as it is on the cluster: " + why
+			if r.Operation == policy.Delete {
+				text = " of " + r.Subject().Unit.Identity() + " left on the cluster, though no longer deployed: " + why
+			}
+			left[text]++
+		case delivery.Recreate:
+			made = append(made, r.Recreating()...)
+		case delivery.CreateAgain:
+			made = append(made, r.Recreating()[1])
+		default:
+			made = append(made, r)
+		}
+	}
+	for _, text := range slices.Sorted(maps.Keys(left)) {
+		notes = append(notes, policy.Plural(left[text], "object")+text)
+	}
+	return made, notes, nil
+}
+
+// ifRefused returns Recreate if the API server refuses an update because a field is immutable.
+func ifRefused(ctx context.Context, kinds *schema.Kinds, r policy.Request) (delivery.Act, error) {
+	chain := policy.Chain{Kinds: kinds, Validators: []policy.Validator{schema.NewValidator(kinds, nil)}}
+	results, err := chain.Review(ctx, []policy.Request{r})
+	if slices.ContainsFunc(results, func(x policy.Result) bool { return x.Rule == schema.RuleImmutable && x.Outcome == policy.Fail }) {
+		return delivery.Recreate, err
+	}
+	return delivery.Apply, err
+}
