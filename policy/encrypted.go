@@ -51,7 +51,7 @@ func (c Chain) undecide(r *Result, o *render.Object) {
 		why = "the value is encrypted by SOPS"
 	case c.Variables && touches(r, o, render.HasVariable, false):
 		why = "the value has a variable that Flux replaces"
-	case r.Engine == EngineSchema && touches(r, o, render.HasPlaceholder, false):
+	case r.Engine == EngineSchema && touches(r, o, func(text string) bool { return render.HasPlaceholder(text) || render.HasVariable(text) }, false):
 		why = "the value is a placeholder"
 	default:
 		return

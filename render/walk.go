@@ -106,6 +106,10 @@ func (g Graph) Discover(fsys fs.FS, paths ...string) Discovery {
 	}
 	w.units()
 	w.manifests()
+	for _, e := range w.unfollowed {
+		e.Warning = len(w.out.Sources) > 0 // something else may deploy the rest
+		w.errs = append(w.errs, e)
+	}
 	return w.result()
 }
 
@@ -120,8 +124,11 @@ type walk struct {
 	links  []string           // targets of symbolic links to look at
 	tested map[string]string  // files that a test suite names, with the suite
 	count  int                // number of directory entries
-	out    Discovery
-	errs   []error
+
+	unfollowed []*Error // about files of tools that are not followed
+
+	out  Discovery
+	errs []error
 
 	selection Selection // for the current path
 	used      *uses     // graph of the claims, once they are complete
@@ -239,6 +246,7 @@ func (w *walk) dir(name string) {
 		}
 		w.suites(name, entries)
 	}
+	entries = w.tools(name, entries)
 	for _, e := range entries {
 		if w.count++; w.count > maxFiles {
 			if w.count == maxFiles+1 {
@@ -250,6 +258,45 @@ func (w *walk) dir(name string) {
 			w.entry(path.Join(name, e.Name()), e.Type())
 		}
 	}
+}
+
+// UnfollowedTool is the rule of errors about files from which a tool deploys that is not
+// followed, such as Helmfile.
+const UnfollowedTool = "unfollowed-tool"
+
+// tools records the files of a directory from which tools deploy that are not followed, and
+// returns the other entries.
+func (w *walk) tools(dir string, entries []fs.DirEntry) []fs.DirEntry {
+	has := func(name string) bool {
+		return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == name })
+	}
+	unfollowed := func(e fs.DirEntry) bool {
+		name, tool, command := e.Name(), "", ""
+		switch {
+		case e.IsDir():
+		case name == "helmfile.yaml", name == "helmfile.yml", name == "helmfile.yaml.gotmpl":
+			tool, command = "Helmfile", "helmfile template > FILE"
+		case name == "cdk8s.yaml":
+			tool, command = "cdk8s", "cdk8s synth"
+		case name == "fleet.yaml":
+			tool, command = "Fleet", "fleet apply -o FILE NAME ."
+		case name == "spec.json" && has("main.jsonnet"):
+			tool, command = "Tanka", "tk export DIR ."
+		}
+		if tool == "" {
+			return false
+		}
+		name = path.Join(dir, name)
+		w.unfollowed = append(w.unfollowed, &Error{
+			Span: Span{File: name}, Rule: UnfollowedTool, Missing: true,
+			Err:  fmt.Errorf("%s deploys from this file, which is not followed: what it deploys is not checked", tool),
+			Hint: "write what it deploys into the tree, such as by `" + command + "`, and check that; list this file under exclude in .preadmit/config.yaml then",
+		})
+		return true
+	}
+	return slices.DeleteFunc(slices.Clone(entries), func(e fs.DirEntry) bool {
+		return !w.selection.Excludes(path.Join(dir, e.Name())) && unfollowed(e)
+	})
 }
 
 func (w *walk) entry(name string, mode fs.FileMode) {

@@ -352,6 +352,11 @@ func (b *base) notes(head *load.Input) []string {
 			notes = append(notes, m+" is a submodule at the base and holds other files now, so all of it counts as new")
 		}
 	}
+	for _, r := range head.Found {
+		if r.Rule == render.UnfollowedTool && len(r.Origins) > 0 {
+			notes = append(notes, r.Origins[0].File+": "+r.Message)
+		}
+	}
 	for _, name := range b.in.Unread() {
 		notes = append(notes, name+" could not be read at the base, so all its results count")
 	}

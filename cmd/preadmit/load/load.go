@@ -344,7 +344,7 @@ func (in *Input) Side() *change.Side {
 func (in *Input) Unread() []string {
 	var names []string
 	for i := range in.Found {
-		if r := &in.Found[i]; r.Object.Unit == "" && r.Outcome == policy.Error && len(r.Origins) > 0 {
+		if r := &in.Found[i]; r.Object.Unit == "" && r.Outcome == policy.Error && r.Rule != render.UnfollowedTool && len(r.Origins) > 0 {
 			names = append(names, r.Origins[0].File)
 		}
 	}
