@@ -22,6 +22,7 @@ type Cluster struct {
 	asked  sync.Map // of schema.GroupKind, see Asked
 	listed sync.Map // of schema.GroupKind, see HasShown
 	kinds  []schema.GroupKind
+	whole  map[schema.GroupKind]bool // nil: all kinds
 }
 
 // namesakes are the objects of a kind with one name.
@@ -39,6 +40,20 @@ func NewCluster(objects ...*render.Object) *Cluster {
 	}
 	c.kinds = slices.SortedFunc(maps.Keys(c.byKind), compareGroupKinds)
 	return c
+}
+
+// Declared declares that the cluster may have objects besides these, except of the kinds of given:
+// whoever gives one object of a kind gives all. It must be called before the Cluster is used.
+func (c *Cluster) Declared(given []*render.Object) {
+	c.whole = make(map[schema.GroupKind]bool)
+	for _, o := range given {
+		c.whole[o.GroupVersionKind().GroupKind()] = true
+	}
+}
+
+// Lacks reports whether the cluster may have objects of a kind that are not here.
+func (c *Cluster) Lacks(kind schema.GroupKind) bool {
+	return c != nil && c.whole != nil && !c.whole[kind]
 }
 
 // Namespace returns the Namespace with that name, or nil. It prefers one of the

@@ -124,6 +124,9 @@ func (r *review) evaluateRego(c *constraint) []Response {
 	if len(violations) == 0 && r.readsNamespaces(c) && r.namespaceOpen() {
 		return []Response{c.respond(policy.Unknown, "needs "+r.needsNamespace())}
 	}
+	if missing := r.engine.inventory.missing(c.inventory()); len(violations) == 0 && len(missing) > 0 {
+		return []Response{c.respond(policy.Unknown, strings.Join(missing, "; "))}
+	}
 	switch divided := r.dividedByZero(c, answer.ByZero); {
 	case len(violations) > 0:
 		return append(r.failed(c, q, violations), divided...)

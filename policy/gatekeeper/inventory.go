@@ -2,12 +2,16 @@ package gatekeeper
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/gatekeeper/internal/document"
 	"github.com/preadmit/preadmit/policy/internal/rego"
 	"github.com/preadmit/preadmit/render"
@@ -326,6 +330,23 @@ func (i *inventory) held(o *render.Object) (tree map[string]any, namespace strin
 		}
 	}
 	return tree, namespace
+}
+
+// missing returns a question for each kind that code reads and of which there are no objects here,
+// though the cluster may have some. Namespaces have questions of their own.
+func (i *inventory) missing(use *inventoryUse) (questions []string) {
+	if use == nil || i.options.Written {
+		return nil
+	}
+	cluster := i.options.Cluster
+	for _, kind := range slices.Sorted(maps.Keys(use.kinds)) {
+		here := slices.ContainsFunc(cluster.Kinds(), func(k schema.GroupKind) bool { return k.Kind == kind })
+		if !here && kind != "Namespace" && cluster.Lacks(schema.GroupKind{Kind: kind}) {
+			name := policy.ResourceOf(schema.GroupVersionKind{Kind: kind}).Resource
+			questions = append(questions, fmt.Sprintf("needs the list of %s: give them with --with", name))
+		}
+	}
+	return questions
 }
 
 // secrets returns the Secrets of the inventory.

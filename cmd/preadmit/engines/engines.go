@@ -136,6 +136,7 @@ func compile(in, trusted *load.Input, o Options) (*Set, error) {
 	} else {
 		b.Cluster = policy.NewCluster(slices.Concat(head, given, context)...)
 	}
+	b.Cluster.Declared(render.Objects(in.Context))
 	cluster := b.Cluster
 	policies := compiled(trusted.Given)
 	if !o.NoTreePolicies {
