@@ -63,7 +63,6 @@ type compiled struct {
 	annotations []*cel.Expression
 	expressions int
 	plans       *cel.Plans
-	repeats     cel.Repeats[verdict]
 	severity    policy.Severity
 	mutates     *mutates // set for a MutatingAdmissionPolicy
 }
@@ -256,9 +255,6 @@ func (c *compiled) ready(o *render.Object) {
 	c.object, c.severity = o, policy.Notes{c.policy.Annotations}.Severity()
 	c.criteria = match.New(c.policy.Spec.MatchConstraints)
 	c.plans = c.plan()
-	if c.mutates == nil {
-		c.repeats.Reading(&c.names, c.variables, c.messages, c.conditions, c.validations, c.annotations)
-	}
 }
 
 func (c *compiler) check(v cel.Version, p *v1.ValidatingAdmissionPolicy, m *mutates) (*compiled, map[int]error, error) {

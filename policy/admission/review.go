@@ -33,7 +33,6 @@ type review struct {
 	room            []verdict       // buffer for the verdicts of one policy
 	free            []verdict       // unused part of room
 	evaluated       []paramVerdicts // of the policy under evaluation, by parameter
-	key             []byte          // buffer for the key of repeats
 	objects         cel.Objects
 	requests        cel.Requests
 	namespaceLooked bool

@@ -55,7 +55,6 @@ type celProgram struct {
 	variables   []*cel.Expression
 	names       cel.Names // names of the variables
 	plans       *cel.Plans
-	repeats     *cel.Repeats[verdict] // nil if verdicts depend on more than the object
 	validations []*celValidation
 	ofPolicy    bool // it holds a policy's match conditions
 	reads       map[*cel.Expression]celReads
@@ -152,10 +151,6 @@ func (c *celProgram) plan() {
 		rules, messages = append(rules, v.Expression), append(messages, v.expression)
 	}
 	validations := slices.Concat(rules, messages)
-	if c.paramRef == nil && !slices.ContainsFunc(slices.Concat(c.conditions, c.variables, rules), func(e *cel.Expression) bool { return e.Err != nil }) {
-		c.repeats = new(cel.Repeats[verdict])
-		c.repeats.Reading(&c.names, c.variables, messages, c.conditions, rules)
-	}
 	c.plans = cel.NewPlans(&c.names, cel.Programs(c.variables),
 		cel.Group{Budget: celconfig.RuntimeCELCostBudgetMatchConditions, Rounds: 1, Programs: cel.Programs(c.conditions)},
 		cel.Group{Budget: celconfig.RuntimeCELCostBudget, Rounds: 1, Programs: cel.Programs(validations)})
@@ -217,25 +212,11 @@ func (c *celCompiler) variable(x document.Expression, pointer string) *cel.Expre
 }
 
 // evaluate evaluates the CEL preconditions, then the expressions until one is
-// false. It returns the verdict on an earlier object that is equal in all that they read, if there
-// is one.
+// false.
 func (c *celProgram) evaluate(x *run) *verdict {
 	if x.review.object == nil {
 		return nil // Kyverno skips these rules on DELETE
 	}
-	rev := x.review
-	if c.repeats == nil || !x.repeatable() || rev.engine.options.CLI || rev.engine.covered != nil {
-		return c.evaluateAlone(x)
-	}
-	v := c.repeats.Verdicts(&rev.key, rev.celValues().object, func(v *verdict) policy.Outcome { return outcomes[v.status] }, func() ([]verdict, bool) {
-		v := c.evaluateAlone(x)
-		return []verdict{*v}, len(rev.questions) == 0 && rev.ctx.Err() == nil
-	})[0]
-	return &v
-}
-
-// evaluateAlone is evaluate without the verdicts on other objects.
-func (c *celProgram) evaluateAlone(x *run) *verdict {
 	params, v := c.params(x)
 	if v != nil {
 		return v

@@ -45,9 +45,6 @@ type review struct {
 	podKeyValue  string
 	podImages    []string // set with the key
 	podKeyed     bool
-	measured     bool   // small is set
-	small        bool   // the object has few values
-	key          []byte // room for keys of repeats
 
 	shares bool // rules share their responses with requests about equal objects, see shared
 
@@ -102,7 +99,7 @@ func (r *review) replace(object map[string]any) {
 
 // forget drops the values derived from the object.
 func (r *review) forget() {
-	r.requestValue, r.images, r.imagesDone, r.cel, r.measured = nil, nil, false, nil, false
+	r.requestValue, r.images, r.imagesDone, r.cel = nil, nil, false, nil
 	r.podValue, r.podErr, r.podRead, r.podKeyed, r.podKeyValue = nil, nil, false, false, ""
 }
 

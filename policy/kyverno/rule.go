@@ -8,7 +8,6 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/podsecurity"
-	"github.com/preadmit/preadmit/policy/internal/reads"
 	"github.com/preadmit/preadmit/policy/kyverno/internal/document"
 	"github.com/preadmit/preadmit/policy/kyverno/internal/signed"
 	"github.com/preadmit/preadmit/render"
@@ -35,9 +34,6 @@ type program struct {
 	mutation      *mutation
 	generation    *generation
 	reported      reported
-
-	reads   func() ruleReads // computed on first use; nil unless the rule validates
-	repeats reads.Repeats[Response]
 }
 
 // reported holds the parts of a result that are the same for all results of the
@@ -60,7 +56,6 @@ func (e *Engine) newProgram(p *Policy, rule *Rule) *program {
 	if v := rule.Validate; v != nil {
 		g.message = newTemplate(v.Message)
 		g.clause = newClause(v)
-		g.reads = sync.OnceValue(func() ruleReads { return e.readsOf(g) })
 		if v.CEL != nil {
 			g.cel = sync.OnceValue(func() *celProgram { return e.newCEL(rule) })
 		}
@@ -107,20 +102,8 @@ func (r *run) only(v *verdict) []Response {
 	return r.one[:]
 }
 
-// validated returns the response of a validate rule: that for an earlier request which is
-// equal in all that the rule reads, or a new one.
+// validated returns the response of a validate rule.
 func (r *run) validated() []Response {
-	if !r.repeatable() {
-		return r.respond()
-	}
-	return r.program.repeats.Verdicts(&r.review.key, requestKey{r}, func(r *Response) policy.Outcome { return outcomes[r.Status] }, func() ([]Response, bool) {
-		responses := r.respond()
-		return responses, r.review.work <= maxSharedWork && r.review.ctx.Err() == nil
-	})
-}
-
-// respond evaluates a validate rule.
-func (r *run) respond() []Response {
 	v := r.validate()
 	if v == nil && len(r.review.questions) == 0 {
 		return nil

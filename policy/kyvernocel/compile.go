@@ -44,7 +44,6 @@ type compiled struct {
 
 	expressions []*cel.Expression // all expressions
 	plans       *cel.Plans
-	repeats     cel.Repeats[verdict]
 	assumed     []string
 }
 
@@ -117,7 +116,6 @@ func (c *compiled) ready() *compiled {
 			c.broken = append(c.broken, policy.ErrorAt(c.policy.Object, "", "policy", err))
 		}
 		c.plans = c.plan()
-		c.repeats.Reading(&c.names, c.variables, c.messages, c.conditions, c.validations, c.annotations)
 		c.covered()
 	})
 	return c

@@ -34,7 +34,6 @@ type review struct {
 	secret    bool     // the policy under evaluation looked up a Secret
 	alone     bool     // its verdicts depend on the unit: not valid for equal objects in other units
 	generated []map[string]any
-	key       []byte // buffer for the key of repeats
 }
 
 func (e *Engine) review(ctx context.Context, req *policy.Request, mocks *Mocks) *review {

@@ -71,25 +71,6 @@ func (p *Policy) evaluate(r *review) []verdict {
 	case match.Unknown:
 		return []verdict{p.unmatched(c, r)}
 	}
-	o := r.objects.In(as.Kind)
-	if o.Err != nil || !r.repeatable(p, as) {
-		return p.verdicts(r, c, as)
-	}
-	return c.ready().repeats.Verdicts(&r.key, o.Object, (*verdict).decided, func() ([]verdict, bool) {
-		vs := p.verdicts(r, c, as)
-		return vs, len(r.assumed) == 0
-	})
-}
-
-func (v *verdict) decided() policy.Outcome { return v.outcome }
-
-// repeatable reports whether the policy's verdicts depend on the object alone.
-func (r *review) repeatable(p *Policy, as policy.Version) bool {
-	return p.Kind == Validating && len(p.exceptions) == 0 && r.mocks == nil && r.engine.options.Coverage == nil &&
-		r.req.Operation != policy.Delete && as.Kind == r.req.Kind && as.Kind.Kind != "Secret"
-}
-
-func (p *Policy) verdicts(r *review, c *compiled, as policy.Version) []verdict {
 	x := r.run(c, as)
 	if v, unfit := x.unfit(); unfit {
 		return []verdict{v}
