@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 )
@@ -103,7 +102,8 @@ func (i *Inputs) Questions() []Question {
 // time, decides.
 type Branch struct {
 	Span  Span
-	Else  bool // the side of else; both sides have the same Span
+	Call  uint64 // identifies the calls of templates that led to it
+	Else  bool   // the side of else; both sides have the same Span
 	Taken bool
 	Why   string // what decides it, such as "what lookup finds"
 
@@ -398,30 +398,35 @@ func (w *varying) key(o *Object) Key {
 
 // untaken reports as undecided the sides of branches that no rendering took.
 func (w *varying) untaken() {
-	taken := make(map[Branch]bool)
-	id := func(b Branch) Branch { b.Taken = false; return b }
+	taken := make(map[Branch]bool) // whatever decides them in each variant
+	id := func(b Branch) Branch { return Branch{Span: b.Span, Call: b.Call, Else: b.Else} }
 	for _, b := range w.branches {
 		taken[id(b)] = taken[id(b)] || b.Taken
 	}
-	for _, b := range slices.SortedFunc(maps.Keys(taken), compareBranches) {
-		switch {
-		case taken[b]:
-		case b.Assumed != "":
+	slices.SortStableFunc(w.branches, compareBranches)
+	said := make(map[Branch]bool)
+	for _, b := range w.branches {
+		place := Branch{Span: b.Span}
+		if taken[id(b)] || said[place] {
+			continue
+		}
+		said[place] = true
+		if b.Assumed != "" {
 			w.errs = append(w.errs, &Error{
 				Span: b.Span, Rule: b.Assumed, Warning: true,
 				Err: fmt.Errorf("the template may write more here: that depends on %s, which is not given", b.Why),
 			})
-		default:
-			w.errs = append(w.errs, &Error{
-				Span: b.Span, Rule: "condition", Warning: true, Undecided: true,
-				Err: fmt.Errorf("not decided: whether the template writes more here depends on %s", b.Why),
-			})
+			continue
 		}
+		w.errs = append(w.errs, &Error{
+			Span: b.Span, Rule: "condition", Warning: true, Undecided: true,
+			Err: fmt.Errorf("not decided: whether the template writes more here depends on %s", b.Why),
+		})
 	}
 }
 
 func compareBranches(a, b Branch) int {
-	return cmp.Or(strings.Compare(a.Span.File, b.Span.File), cmp.Compare(a.Span.Line, b.Span.Line), cmp.Compare(a.Span.Column, b.Span.Column), strings.Compare(a.Why, b.Why))
+	return cmp.Or(strings.Compare(a.Span.File, b.Span.File), cmp.Compare(a.Span.Line, b.Span.Line), cmp.Compare(a.Span.Column, b.Span.Column), strings.Compare(a.Assumed, b.Assumed), strings.Compare(a.Why, b.Why))
 }
 
 // unrendered reports the variants that are not rendered.
