@@ -88,16 +88,24 @@ func (c *Change) row(at step, o *render.Object) (Act, string) {
 	case o.Unit.Kind == "helm":
 		deployer = "Helm"
 	}
-	for i := range rows {
-		r := &rows[i]
-		if r.at&at != 0 && slices.Contains(r.deployers, deployer) && (r.when == nil || r.when(o, owner)) {
-			return r.act, r.why
-		}
+	if r := rowFor(deployer, at, o, owner); r != nil {
+		return r.act, r.why
 	}
 	if at == created && deployer == "HelmRelease" && c.before[o.Unit.Identity()] != nil && ofCRDs(o) && value(owner, "/spec/upgrade/crds") != "Create" {
 		return c.row(updated, o)
 	}
 	return Apply, ""
+}
+
+// rowFor returns the first row that fits, or nil.
+func rowFor(deployer string, at step, o, owner *render.Object) *row {
+	for i := range rows {
+		r := &rows[i]
+		if r.at&at != 0 && slices.Contains(r.deployers, deployer) && r.when(o, owner) {
+			return r
+		}
+	}
+	return nil
 }
 
 // deleted returns how a deployer acts on an object that is gone. An object of a deployer that is
@@ -131,7 +139,7 @@ func (c *Change) reinstalled(was, now *render.Object) (Act, string) {
 	if old == nil || old.Owner == nil || u.Owner == nil || old.Identity() != u.Identity() || u.Owner.GetKind() != "HelmRelease" {
 		return Apply, ""
 	}
-	if old.State == render.Suspended || isHook(now) || ofCRDs(now) || keeps(was, nil) {
+	if old.State == render.Suspended || isHook(now) || ofCRDs(now) || helmKeeps(was, nil) {
 		return Apply, ""
 	}
 	switch storage := "/spec/storageNamespace"; {

@@ -42,7 +42,7 @@ var rows = []row{
 	{kustomization, uninstalled, spec("/spec/deletionPolicy", "Delete", "WaitForTermination"), Apply, "", "kustomize-controller v1.7 finalize"},
 	{kustomization, pruned | uninstalled, unless(spec("/spec/prune", true)), Leave, "its Kustomization does not set spec.prune", "kustomize-controller v1.7 prune"},
 
-	{helm, pruned | uninstalled, keeps, Leave, keepKey + ": keep", "helm v3 pkg/action filterManifestsToKeep"},
+	{helm, pruned | uninstalled, helmKeeps, Leave, keepKey + ": keep", "helm v3 pkg/action filterManifestsToKeep"},
 	{helm, pruned | uninstalled, hook, Leave, "Helm does not delete hooks with the release", "helm v3 pkg/action Uninstall.deleteRelease"},
 	{helm, updated, recreatedHook, Recreate, "", "helm v3 pkg/action execHook, hookByWeight"},
 	{helm, updated, hook, CreateAgain, "", "helm v3 pkg/action execHook"},
@@ -129,7 +129,13 @@ func finalizer(_, owner *render.Object) bool {
 	return slices.ContainsFunc(owner.GetFinalizers(), func(f string) bool { return strings.HasPrefix(f, "resources-finalizer.argocd.argoproj.io") })
 }
 
-func keeps(o, _ *render.Object) bool { return o.GetAnnotations()[keepKey] == "keep" }
+// helmKeeps is the condition of Helm's filterManifestsToKeep.
+func helmKeeps(o, _ *render.Object) bool {
+	return strings.ToLower(strings.TrimSpace(o.GetAnnotations()[keepKey])) == "keep"
+}
+
+// keeps is gitops-engine's HasAnnotationOption for Helm's annotation.
+func keeps(o, _ *render.Object) bool { return listed(o.GetAnnotations()[keepKey], "keep") }
 
 func binding(o, _ *render.Object) bool {
 	return o.GroupVersionKind().Group == "rbac.authorization.k8s.io" && strings.HasSuffix(o.GetKind(), "Binding")

@@ -1,0 +1,148 @@
+package delivery
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
+)
+
+// objects reads an object that a test writes as YAML.
+func object(t *testing.T, text string) *render.Object {
+	t.Helper()
+	all, err := render.Parse("o.yaml", []byte(text))
+	rendertest.OK(t, err)
+	if len(all) != 1 {
+		t.Fatalf("%d objects in %s", len(all), text)
+	}
+	return all[0]
+}
+
+// TestRows holds what each deployer does with an object that is created, updated, pruned or left
+// over when the deployer itself goes, and that each row of the table decides one of the cases.
+func TestRows(t *testing.T) {
+	t.Parallel()
+	const (
+		flux     = "kustomize.toolkit.fluxcd.io/"
+		argo     = "argocd.argoproj.io/"
+		finalize = "metadata: {finalizers: [resources-finalizer.argocd.argoproj.io]}\n"
+	)
+	decided := make(map[int]bool)
+	for _, c := range []struct {
+		deployer, spec string // the object that deploys, and its fields
+		kind           string // of the object; "" is a ConfigMap
+		annotation     string // of the object, key=value, several separated by ;
+		at             step
+		want           Act
+	}{
+		{"Kustomization", "spec: {prune: true}", "", "", created | updated | pruned | uninstalled, Apply},
+		{"Kustomization", "spec: {prune: true}", "", flux + "reconcile=disabled", created | updated | pruned | uninstalled, Leave},
+		{"Kustomization", "spec: {prune: true}", "", flux + "ssa=ignore", created | updated | pruned | uninstalled, Leave},
+		{"Kustomization", "spec: {prune: true}", "", flux + "ssa=IfNotPresent", created | pruned | uninstalled, Apply},
+		{"Kustomization", "spec: {prune: true}", "", flux + "ssa=IfNotPresent", updated, Leave},
+		{"Kustomization", "spec: {prune: true}", "", flux + "force=enabled", updated, RecreateIfRefused},
+		{"Kustomization", "spec: {prune: true, force: true}", "", "", updated, RecreateIfRefused},
+		{"Kustomization", "spec: {prune: true}", "", flux + "prune=disabled", pruned | uninstalled, Leave},
+		{"Kustomization", "spec: {prune: false}", "", "", pruned | uninstalled, Leave},
+		{"Kustomization", "spec: {prune: true, deletionPolicy: Orphan}", "", "", pruned, Apply},
+		{"Kustomization", "spec: {prune: true, deletionPolicy: Orphan}", "", "", uninstalled, Leave},
+		{"Kustomization", "spec: {prune: false, deletionPolicy: Delete}", "", "", uninstalled, Apply},
+		{"Kustomization", "spec: {prune: false, deletionPolicy: Delete}", "", "", pruned, Leave},
+
+		{"HelmRelease", "spec: {}", "", "", created | updated | pruned | uninstalled, Apply},
+		{"HelmRelease", "spec: {}", "", "helm.sh/resource-policy= Keep", pruned | uninstalled, Leave},
+		{"HelmRelease", "spec: {}", "Job", "helm.sh/hook=pre-upgrade", pruned | uninstalled, Leave},
+		{"HelmRelease", "spec: {}", "Job", "helm.sh/hook=pre-upgrade", updated, Recreate},
+		{"HelmRelease", "spec: {}", "Job", "helm.sh/hook=pre-upgrade;helm.sh/hook-delete-policy=hook-succeeded", updated, CreateAgain},
+		{"HelmRelease", "spec: {}", "Job", "helm.sh/hook=pre-upgrade;helm.sh/hook-delete-policy=hook-succeeded,before-hook-creation", updated, Recreate},
+
+		{"Application", finalize + "spec: {}", "", "", created | updated | pruned | uninstalled, Apply},
+		{"Application", "spec: {}", "", "", uninstalled, Leave},
+		{"Application", finalize + "spec: {}", "Job", argo + "hook=PreSync", updated, Recreate},
+		{"Application", finalize + "spec: {}", "Job", argo + "hook=PreSync;" + argo + "hook-delete-policy=HookSucceeded", updated, CreateAgain},
+		{"Application", finalize + "spec: {}", "Job", "helm.sh/hook=post-install", updated, Recreate},
+		{"Application", finalize + "spec: {}", "Job", argo + "hook=PostSync", pruned, Leave},
+		{"Application", finalize + "spec: {}", "", argo + "sync-options=Force=true,Replace=true", updated, Recreate},
+		{"Application", finalize + "spec: {syncPolicy: {syncOptions: [Replace=true]}}", "", argo + "sync-options=Force=true", updated, Recreate},
+		{"Application", finalize + "spec: {}", "", argo + "sync-options=Force=true", updated, RecreateIfRefused},
+		{"Application", finalize + "spec: {}", "RoleBinding", "", updated, RecreateIfRefused},
+		{"Application", finalize + "spec: {}", "", argo + "sync-options=Prune=false", pruned, Leave},
+		{"Application", finalize + "spec: {}", "", argo + "sync-options=Prune=confirm", pruned, Leave},
+		{"Application", finalize + "spec: {syncPolicy: {syncOptions: [Prune=false]}}", "", "", pruned, Leave},
+		{"Application", finalize + "spec: {syncPolicy: {syncOptions: [Prune=confirm]}}", "", "", pruned, Leave},
+		{"Application", finalize + "spec: {syncPolicy: {automated: {}}}", "", "", pruned, Leave},
+		{"Application", finalize + "spec: {syncPolicy: {automated: {prune: true}}}", "", "", pruned, Apply},
+		{"Application", finalize + "spec: {syncPolicy: {automated: {enabled: false}}}", "", "", pruned, Apply},
+		{"Application", finalize + "spec: {}", "CustomResourceDefinition", "", uninstalled, Leave},
+		{"Application", finalize + "spec: {}", "CustomResourceDefinition", "", pruned, Apply},
+		{"Application", finalize + "spec: {}", "", "helm.sh/resource-policy=keep", uninstalled, Leave},
+		{"Application", finalize + "spec: {}", "", argo + "sync-options=Delete=false", uninstalled, Leave},
+		{"Application", finalize + "spec: {}", "", argo + "sync-options=Delete=confirm", uninstalled, Leave},
+		{"Application", finalize + "spec: {syncPolicy: {syncOptions: [Delete=false]}}", "", "", uninstalled, Leave},
+		{"Application", finalize + "spec: {syncPolicy: {syncOptions: [Delete=confirm]}}", "", "", uninstalled, Leave},
+
+		{"ApplicationSet", "spec: {}", "Application", "", created | updated | pruned, Apply},
+		{"ApplicationSet", "spec: {syncPolicy: {applicationsSync: create-only}}", "Application", "", updated | pruned, Leave},
+		{"ApplicationSet", "spec: {syncPolicy: {applicationsSync: create-delete}}", "Application", "", updated, Leave},
+		{"ApplicationSet", "spec: {syncPolicy: {applicationsSync: create-delete}}", "Application", "", pruned, Apply},
+		{"ApplicationSet", "spec: {syncPolicy: {applicationsSync: create-update}}", "Application", "", updated, Apply},
+		{"ApplicationSet", "spec: {syncPolicy: {applicationsSync: create-update}}", "Application", "", pruned, Leave},
+		{"ApplicationSet", "spec: {syncPolicy: {applicationsSync: sync}}", "Application", "", updated | pruned, Apply},
+	} {
+		owner := object(t, fmt.Sprintf("apiVersion: example.org/v1\nkind: %s\n%s\n", c.deployer, c.spec))
+		o := &render.Object{Unstructured: &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}}
+		switch c.kind {
+		case "RoleBinding":
+			o.SetAPIVersion("rbac.authorization.k8s.io/v1")
+			o.SetKind(c.kind)
+		case "":
+		default:
+			o.SetKind(c.kind)
+		}
+		annotations := make(map[string]string)
+		for pair := range strings.SplitSeq(c.annotation, ";") {
+			key, value, _ := strings.Cut(pair, "=")
+			annotations[key] = value
+		}
+		o.SetAnnotations(annotations)
+		for _, at := range []step{created, updated, pruned, uninstalled} {
+			if c.at&at == 0 {
+				continue
+			}
+			got := Apply
+			if r := rowFor(c.deployer, at, o, owner); r != nil {
+				got = r.act
+				decided[slices.IndexFunc(rows, func(x row) bool { return x.source == r.source && x.why == r.why && x.at == r.at && x.act == r.act })] = true
+				if r.act == Leave && r.why == "" {
+					t.Errorf("%s: a row that leaves an object gives no reason", r.source)
+				}
+			}
+			if got != c.want {
+				t.Errorf("%s {%s}, %s %q, step %d: act %d, want %d", c.deployer, c.spec, c.kind, c.annotation, at, got, c.want)
+			}
+		}
+	}
+	for i, r := range rows {
+		if r.source == "" || !decided[i] && !aboutDefinitions(r) && !sameAsOther(i) {
+			t.Errorf("row %d (%v, %s) decides no case", i, r.deployers, r.source)
+		}
+	}
+}
+
+// aboutDefinitions reports whether a row is about definitions in a chart's crds directory, which
+// need the places of a rendered chart.
+func aboutDefinitions(r row) bool {
+	return strings.Contains(r.why, "definitions of a chart") || strings.Contains(r.why, "upgrade.crds")
+}
+
+// sameAsOther reports whether another row cannot be told from row i by its act, reason and source.
+func sameAsOther(i int) bool {
+	return slices.IndexFunc(rows, func(x row) bool {
+		return x.source == rows[i].source && x.why == rows[i].why && x.at == rows[i].at && x.act == rows[i].act
+	}) != i
+}
