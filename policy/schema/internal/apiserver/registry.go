@@ -22,6 +22,7 @@ import (
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingadmissionpolicy"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingadmissionpolicybinding"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingwebhookconfiguration"
+	"k8s.io/kubernetes/pkg/registry/admissionregistration/resolver"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/validatingadmissionpolicy"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/validatingadmissionpolicybinding"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/validatingwebhookconfiguration"
@@ -92,6 +93,12 @@ type strategy interface {
 	rest.RESTUpdateStrategy
 }
 
+// unasked is the resolver of bindings, which must have one. Without an authorizer they
+// do not ask it.
+var unasked = resolver.ResourceResolverFunc(func(kind schema.GroupVersionKind) (schema.GroupVersionResource, error) {
+	return schema.GroupVersionResource{}, fmt.Errorf("the resource of %s is not known", kind)
+})
+
 // strategies returns the strategies by the kind that is stored. Those of policies
 // and bindings get no authorizer, so that everybody may refer to parameters.
 var strategies = sync.OnceValue(func() map[schema.GroupKind]strategy {
@@ -99,10 +106,10 @@ var strategies = sync.OnceValue(func() map[schema.GroupKind]strategy {
 	return map[schema.GroupKind]strategy{
 		{Group: "apiregistration.k8s.io", Kind: "APIService"}:                             apiservice.NewStrategy(extensions()),
 		{Group: "admissionregistration.k8s.io", Kind: "MutatingAdmissionPolicy"}:          mutatingadmissionpolicy.NewStrategy(nil, nil),
-		{Group: "admissionregistration.k8s.io", Kind: "MutatingAdmissionPolicyBinding"}:   mutatingadmissionpolicybinding.NewStrategy(nil, nil, nil),
+		{Group: "admissionregistration.k8s.io", Kind: "MutatingAdmissionPolicyBinding"}:   mutatingadmissionpolicybinding.NewStrategy(nil, nil, unasked),
 		{Group: "admissionregistration.k8s.io", Kind: "MutatingWebhookConfiguration"}:     mutatingwebhookconfiguration.Strategy,
 		{Group: "admissionregistration.k8s.io", Kind: "ValidatingAdmissionPolicy"}:        validatingadmissionpolicy.NewStrategy(nil, nil),
-		{Group: "admissionregistration.k8s.io", Kind: "ValidatingAdmissionPolicyBinding"}: validatingadmissionpolicybinding.NewStrategy(nil, nil, nil),
+		{Group: "admissionregistration.k8s.io", Kind: "ValidatingAdmissionPolicyBinding"}: validatingadmissionpolicybinding.NewStrategy(nil, nil, unasked),
 		{Group: "admissionregistration.k8s.io", Kind: "ValidatingWebhookConfiguration"}:   validatingwebhookconfiguration.Strategy,
 		{Group: "internal.apiserver.k8s.io", Kind: "StorageVersion"}:                      storageversion.Strategy,
 		{Group: "apps", Kind: "ControllerRevision"}:                                       controllerrevision.Strategy,
