@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -102,8 +103,7 @@ func (i *Inputs) Questions() []Question {
 // time, decides.
 type Branch struct {
 	Span  Span
-	Call  uint64 // identifies the calls of templates that led to it
-	Else  bool   // the side of else; both sides have the same Span
+	Else  bool // the side of else; both sides have the same Span
 	Taken bool
 	Why   string // what decides it, such as "what lookup finds"
 
@@ -398,35 +398,30 @@ func (w *varying) key(o *Object) Key {
 
 // untaken reports as undecided the sides of branches that no rendering took.
 func (w *varying) untaken() {
-	taken := make(map[Branch]bool) // whatever decides them in each variant
-	id := func(b Branch) Branch { return Branch{Span: b.Span, Call: b.Call, Else: b.Else} }
+	taken := make(map[Branch]bool)
+	id := func(b Branch) Branch { b.Taken = false; return b }
 	for _, b := range w.branches {
 		taken[id(b)] = taken[id(b)] || b.Taken
 	}
-	slices.SortStableFunc(w.branches, compareBranches)
-	said := make(map[Branch]bool)
-	for _, b := range w.branches {
-		place := Branch{Span: b.Span}
-		if taken[id(b)] || said[place] {
-			continue
-		}
-		said[place] = true
-		if b.Assumed != "" {
+	for _, b := range slices.SortedFunc(maps.Keys(taken), compareBranches) {
+		switch {
+		case taken[b]:
+		case b.Assumed != "":
 			w.errs = append(w.errs, &Error{
 				Span: b.Span, Rule: b.Assumed, Warning: true,
 				Err: fmt.Errorf("the template may write more here: that depends on %s, which is not given", b.Why),
 			})
-			continue
+		default:
+			w.errs = append(w.errs, &Error{
+				Span: b.Span, Rule: "condition", Warning: true, Undecided: true,
+				Err: fmt.Errorf("not decided: whether the template writes more here depends on %s", b.Why),
+			})
 		}
-		w.errs = append(w.errs, &Error{
-			Span: b.Span, Rule: "condition", Warning: true, Undecided: true,
-			Err: fmt.Errorf("not decided: whether the template writes more here depends on %s", b.Why),
-		})
 	}
 }
 
 func compareBranches(a, b Branch) int {
-	return cmp.Or(strings.Compare(a.Span.File, b.Span.File), cmp.Compare(a.Span.Line, b.Span.Line), cmp.Compare(a.Span.Column, b.Span.Column), strings.Compare(a.Assumed, b.Assumed), strings.Compare(a.Why, b.Why))
+	return cmp.Or(strings.Compare(a.Span.File, b.Span.File), cmp.Compare(a.Span.Line, b.Span.Line), cmp.Compare(a.Span.Column, b.Span.Column), strings.Compare(a.Why, b.Why))
 }
 
 // unrendered reports the variants that are not rendered.

@@ -8,10 +8,9 @@
 // limits and with the same output each time. Execution records which template
 // and which value each byte of the output comes from (provenance.go). A value
 // is recognised by its address wherever templates pass it on (identity.go,
-// valueindex.go), and traced to the file that set it (chartvalues.go, leaf.go). Hooks that
-// describe.go inserts follow values that only a cluster knows to conditions (flow.go, doubt.go).
-// Charts that Argo CD and Flux deploy are rendered as by their Helm 4 (helm4.go). Tests compare the
-// output with Helm's engine.
+// valueindex.go), and traced to the file that set it (chartvalues.go, leaf.go). Charts that Argo
+// CD and Flux deploy are rendered as by their Helm 4 (helm4.go). Tests compare the output with
+// Helm's engine.
 package helm
 
 import (

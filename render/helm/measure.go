@@ -2,6 +2,8 @@ package helm
 
 import (
 	"reflect"
+
+	"github.com/preadmit/preadmit/render"
 )
 
 var errLarge = &exceeded{"value has too many parts"}
@@ -13,7 +15,18 @@ func (r *run) measure(v reflect.Value) error {
 	if !v.IsValid() || !v.CanInterface() {
 		return nil
 	}
-	return r.measureAny(v.Interface())
+	return r.measureShown(v.Interface())
+}
+
+// measureShown is measureAny for a value that becomes text as a whole. If it contains the data of
+// the release, the text may differ for an upgrade, which is recorded.
+func (r *run) measureShown(v any) error {
+	m := meter{left: maxNodes, bytes: maxString}
+	err := r.measureBy(&m, v)
+	if m.release {
+		r.recordQuestion(asked{subject: render.AsksUpgrade})
+	}
+	return err
 }
 
 func (r *run) measureAny(v any) error {
@@ -21,7 +34,10 @@ func (r *run) measureAny(v any) error {
 	case nil, string, bool, int, int64, float64:
 		return nil
 	}
-	m := meter{left: maxNodes, bytes: maxString}
+	return r.measureBy(&meter{left: maxNodes, bytes: maxString}, v)
+}
+
+func (r *run) measureBy(m *meter, v any) error {
 	err := m.any(v, 0)
 	if err == nil {
 		err = r.step((maxNodes - m.left) / 64)
@@ -29,7 +45,10 @@ func (r *run) measureAny(v any) error {
 	return err
 }
 
-type meter struct{ left, bytes int }
+type meter struct {
+	left, bytes int
+	release     bool // it contains the data of the release
+}
 
 func (m *meter) any(v any, depth int) error {
 	if m.left--; m.left < 0 || m.bytes < 0 {
@@ -45,6 +64,7 @@ func (m *meter) any(v any, depth int) error {
 		m.bytes -= len(v)
 		return nil
 	case map[string]any:
+		m.release = m.release || isRelease(v)
 		for k, e := range v {
 			m.bytes -= len(k)
 			if err := m.any(e, depth+1); err != nil {

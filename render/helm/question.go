@@ -3,17 +3,193 @@ package helm
 import (
 	"cmp"
 	"maps"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
 	"text/template/parse"
 
+	"helm.sh/helm/v3/pkg/chartutil"
+
 	"github.com/preadmit/preadmit/render"
 )
 
-// isNotes reports whether a template writes text for the person who installs the chart.
-func isNotes(file string) bool { return path.Base(file) == "NOTES.txt" }
+// A question is something that a template may ask about the cluster or the release's history.
+// assumed is the assumption that the template's objects then list, or "".
+type question struct {
+	subject, assumed string
+	doubt            doubt
+}
+
+// The questions that instrument finds in a pipeline.
+const (
+	asksAPIVersion = iota
+	asksUpgrade
+	asksRelease // for all data of the release
+	asksAPIVersions
+	asksLookup
+	asksKubeVersion
+	asksHelmVersion
+	asksRevision
+	asksReleaseName
+	asksNamespace
+)
+
+var questions = [...]question{
+	asksAPIVersion:  {assumed: "template asks for API versions; those of Kubernetes itself and of --api-versions are assumed to exist"},
+	asksUpgrade:     {subject: render.AsksUpgrade, assumed: "template asks whether this is an upgrade; rendered as a first install"},
+	asksRelease:     {subject: render.AsksUpgrade},
+	asksAPIVersions: {subject: render.AsksAPIs},
+	asksLookup:      {subject: render.AsksLookup, assumed: assumedLookup},
+	asksKubeVersion: {doubt: byKubeVersion},
+	asksHelmVersion: {doubt: byHelm},
+	asksRevision:    {doubt: byRevision},
+	asksReleaseName: {doubt: byReleaseName},
+	asksNamespace:   {doubt: byNamespace},
+}
+
+type asks [len(questions)]bool
+
+// fields records the questions that a chain of fields asks. A chain that ends in Release passes on
+// all data of the release.
+func (a *asks) fields(idents []string) {
+	for i, ident := range idents {
+		last := i == len(idents)-1
+		switch ident {
+		case "APIVersions":
+			a[asksAPIVersion] = true
+			a[asksAPIVersions] = a[asksAPIVersions] || last
+		case "Capabilities":
+			a[asksAPIVersions] = a[asksAPIVersions] || last
+		case "KubeVersion":
+			a[asksKubeVersion] = true
+		case "HelmVersion":
+			a[asksHelmVersion] = true
+		case "IsUpgrade", "IsInstall":
+			a[asksUpgrade] = true
+		case "Revision":
+			a[asksRelease], a[asksRevision] = true, true
+		case "Release":
+			a[asksRelease] = a[asksRelease] || last
+		}
+	}
+	a[asksReleaseName] = a[asksReleaseName] || isOfRelease(idents, "Name")
+	a[asksNamespace] = a[asksNamespace] || isOfRelease(idents, "Namespace")
+}
+
+// key records the questions that a string asks if it is the key of a map, as in get .Release
+// "IsUpgrade".
+func (a *asks) key(text string) {
+	switch text {
+	case "IsUpgrade", "IsInstall", "Revision", "Release":
+		a[asksRelease] = true
+	case "APIVersions", "Capabilities":
+		a[asksAPIVersions] = true
+	}
+}
+
+// readers are functions that read whole maps, or by keys that a template may
+// compute.
+var readers = map[string]bool{
+	"get": true, "index": true, "pluck": true, "dig": true, "values": true, "pick": true, "omit": true, "keys": true,
+	"merge": true, "mergeOverwrite": true, "mustMerge": true, "mustMergeOverwrite": true, "deepCopy": true, "mustDeepCopy": true,
+	"deepEqual": true, "eq": true, "ne": true, "toString": true, "quote": true, "squote": true, "cat": true, "join": true,
+}
+
+// hookSee records whether a value that a function reads as a whole is, or
+// contains, the data of the release.
+func (r *run) hookSee(v any) string {
+	left := 256
+	if holdsRelease(v, 4, &left) {
+		r.recordQuestion(asked{subject: render.AsksUpgrade})
+		r.recordQuestion(asked{subject: render.AsksAPIs})
+	}
+	return ""
+}
+
+func holdsRelease(v any, depth int, left *int) bool {
+	if *left--; depth == 0 || *left < 0 {
+		return false
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		if isRelease(v) {
+			return true
+		}
+		if _, ok := v["Release"]; ok {
+			return true
+		}
+		if len(v) > 16 {
+			return false
+		}
+		for _, e := range v {
+			if holdsRelease(e, depth-1, left) {
+				return true
+			}
+		}
+	case table:
+		return holdsRelease(map[string]any(v), depth, left)
+	case chartutil.Values:
+		return holdsRelease(map[string]any(v), depth, left)
+	case []any:
+		for _, e := range v[:min(len(v), 16)] {
+			if holdsRelease(e, depth-1, left) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isRelease reports whether m is the .Release of templates.
+func isRelease(m map[string]any) bool {
+	if len(m) > 16 {
+		return false
+	}
+	_, upgrade := m["IsUpgrade"]
+	_, install := m["IsInstall"]
+	return upgrade && install
+}
+
+// has records the API version that a pipeline asks APIVersions.Has for.
+func (i *instrument) has(p *parse.PipeNode) {
+	for n := 0; n < len(p.Cmds); n++ {
+		c := p.Cmds[n]
+		if !isHas(c.Args[0]) {
+			continue
+		}
+		switch {
+		case len(c.Args) == 2:
+			pos := c.Args[1].Position()
+			arg := &parse.PipeNode{NodeType: parse.NodePipe, Pos: pos, Cmds: []*parse.CommandNode{command("__has", pos, i.spot(pos), c.Args[1])}}
+			c.Args = []parse.Node{c.Args[0], arg}
+		case len(c.Args) == 1 && n > 0:
+			p.Cmds = slices.Insert(p.Cmds, n, command("__has", c.Position(), i.spot(c.Position())))
+			n++
+		}
+	}
+}
+
+func isHas(n parse.Node) bool {
+	var idents []string
+	switch n := n.(type) {
+	case *parse.FieldNode:
+		idents = n.Ident
+	case *parse.VariableNode:
+		idents = n.Ident[1:]
+	case *parse.ChainNode:
+		idents = n.Field
+	}
+	return len(idents) > 0 && idents[len(idents)-1] == "Has"
+}
+
+// hookHas records an API version if only the cluster knows whether it is
+// served.
+func (r *run) hookHas(n int, version any) any {
+	if text, ok := version.(string); ok && r.unknownAPI(text) {
+		r.recordQuestion(asked{subject: render.AsksAPI, api: text, src: r.spot(r.frame, n), spot: n})
+	}
+	return version
+}
 
 var apiVersion = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/v[0-9]+((alpha|beta)[0-9]+)?(/[A-Z][A-Za-z0-9]*)?$`)
 
@@ -45,9 +221,10 @@ type asked struct {
 }
 
 func (r *run) recordQuestion(a asked) {
-	if a.file = r.file; isNotes(a.file) {
-		return // nothing that it writes is deployed
+	if a.src == nil && r.frame != nil {
+		a.src, a.spot = r.frame.src, -1
 	}
+	a.file = r.file
 	key := [3]string{a.subject, a.api, a.file}
 	if _, ok := r.raised[key]; !ok {
 		r.raised[key] = a
@@ -88,6 +265,9 @@ func (e *execution) spanOf(a asked) render.Span {
 	f := e.fileOf(a.src)
 	if f == nil {
 		return e.files[a.file].at.span(1, 1)
+	}
+	if a.spot < 0 {
+		return f.at.span(1, 1)
 	}
 	from := int(a.src.spots[a.spot-a.src.base].from)
 	line := 1 + strings.Count(string(a.src.text[:from]), "\n")

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"text/template"
-	"unsafe"
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
@@ -123,9 +122,7 @@ func (o Options) capabilities(h render.Helm) (*chartutil.Capabilities, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s is no version of Kubernetes", sentence(want))
 	}
-	if caps.KubeVersion = *kube; strings.ContainsAny(want, "+-") {
-		caps.KubeVersion.Version = "v" + strings.TrimPrefix(want, "v") // with its suffix
-	}
+	caps.KubeVersion = *kube
 	caps.HelmVersion.Version = cmp.Or(h.Version, caps.HelmVersion.Version)
 	if o.APIVersions != nil {
 		if served := o.APIVersions(h.KubeVersion); len(served) > 0 {
@@ -154,13 +151,11 @@ func (r *release) execute(ctx context.Context) ([]*output, error) {
 		run: &run{
 			ctx: ctx, cache: &r.cache.sources, traces: map[*byte]*trace{}, names: map[string]int{},
 			regex: map[string]*pattern{}, assumed: map[string]bool{},
-			src: r.src, served: r.served, raised: map[[3]string]asked{}, branches: map[branchKey]*branch{}, bodies: map[string]*changes{},
-			doubts: doubtfulValues{values: map[unsafe.Pointer]held{}, marks: map[unsafe.Pointer]map[string]doubts{}, names: map[string]doubts{}},
+			src: r.src, served: r.served, raised: map[[3]string]asked{}, branches: map[int]*branch{},
 		},
 		files: map[string]*templateFile{}, defined: map[string]*templateFile{}, bySrc: map[*source]*templateFile{},
 	}
 	x.addTree(&tree{}, r.values["Values"])
-	x.doubtCluster(r.values)
 	x.valueIndex = newValueIndex(x, r)
 	x.pointers = append(x.pointers, fmt.Sprintf("%p", r.values["Capabilities"]))
 	x.collect(r.reader, r.chart, table(r.values))
@@ -192,7 +187,6 @@ func (r *release) execute(ctx context.Context) ([]*output, error) {
 func (e *execution) collect(r *reader, c *chart.Chart, above table) map[string]any {
 	subcharts := map[string]any{}
 	files := newFiles(c.Files)
-	e.mutable = e.mutable || slices.ContainsFunc(c.Files, func(f *chart.File) bool { return changesMaps(string(f.Data)) })
 	e.valueIndex.files(r, c.Files)
 	for _, m := range c.Metadata.Maintainers {
 		e.pointers = append(e.pointers, fmt.Sprintf("%p", m))
@@ -239,10 +233,11 @@ func (e *execution) collect(r *reader, c *chart.Chart, above table) map[string]a
 func (e *execution) parse() error {
 	e.order = slices.SortedFunc(maps.Keys(e.files), deeperFirst)
 	e.set = template.New(rootName).Option("missingkey=zero").Funcs(e.functions())
+	e.fields = e.doubtfulFields()
 	var errs []error
 	for _, name := range e.order {
 		f := e.files[name]
-		src, err := e.cache.parse(f.templateText, params(e.src).Version)
+		src, err := e.cache.parse(f.templateText, e.fields, params(e.src).Version)
 		if err != nil {
 			errs = append(errs, parseError(f, err))
 			continue
@@ -261,6 +256,35 @@ func (e *execution) parse() error {
 	return errors.Join(errs...)
 }
 
+// doubtfulFields returns the fields that hold the commit, and those that templates set to doubtful
+// values or to values made from such fields.
+func (e *execution) doubtfulFields() map[string]doubt {
+	fields := map[string]doubt{}
+	for _, name := range params(e.src).AtCommit {
+		fields[name] = byCommit
+	}
+	e.doubtfulResults(fields)
+	for {
+		more := maps.Clone(fields)
+		for _, f := range e.files {
+			if !strings.Contains(f.text, "set") && !strings.Contains(f.text, "erge") {
+				continue
+			}
+			src, err := e.cache.parse(f.templateText, fields, params(e.src).Version)
+			if err != nil {
+				continue
+			}
+			for name, d := range src.sets {
+				more[name] = max(d, more[name])
+			}
+		}
+		if len(more) == len(fields) {
+			return more
+		}
+		fields = more
+	}
+}
+
 const maxErrors = 20
 
 // deeperFirst is the order in which Helm parses and executes templates.
@@ -273,11 +297,10 @@ func deeperFirst(a, b string) int {
 
 // file executes one template file.
 func (e *execution) file(f *templateFile) (*output, error) {
-	e.run.file, e.draws = f.name, 0
+	e.run.file, e.draws, e.inFile = f.name, 0, e.counts
 	clear(e.assumed)
 	f.values["Template"] = table{"Name": f.name, "BasePath": f.base}
-	e.last, e.from = seen{}, nil
-	frame, err := e.enter(f.values)
+	frame, err := e.enter()
 	if err != nil {
 		return nil, f.at.errorAt("helm-template", 0, 0, err)
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"sort"
@@ -43,15 +42,10 @@ type run struct {
 	raised map[[3]string]asked
 	read   [][]string // fields read of objects that lookup finds
 
-	doubted  doubts // raised by the function being called
-	doubts   doubtfulValues
-	last     seen  // the value that a hook saw last
-	from     *pipe // of it
-	inputs   []seen
-	branches map[branchKey]*branch
-	bodies   map[string]*changes // what templates may change, by their names
-	mutable  bool                // a text in values or files may change maps if it is given to tpl
-	versions []string            // of Kubernetes and Helm
+	counts   doubtCounts
+	inFile   doubtCounts      // before the file being rendered
+	fields   map[string]doubt // that templates set to doubtful values
+	branches map[int]*branch
 
 	treeBuilder
 	records   []record
@@ -76,7 +70,6 @@ type call struct {
 	src   *source
 	pos   int32 // number of the spot
 	above *call
-	scope *scope // of the caller
 }
 
 // A trace is the output of a template.
@@ -100,7 +93,6 @@ type frame struct {
 	next    event    // of the action about to print
 	src     *source  // of the last event
 	call    *call
-	scope   *scope
 	above   *frame
 }
 
@@ -109,7 +101,7 @@ type frame struct {
 func (f *frame) Write(p []byte) (int, error) {
 	r := f.run
 	if len(p) == 0 {
-		return 0, nil
+		return 0, r.turn(f, p)
 	}
 	if r.written += len(p); r.written > maxOutput {
 		return 0, r.exceeded("templates write more than %d MiB", maxOutput>>20)
@@ -138,6 +130,18 @@ func (r *run) withoutPointers(text string) string {
 		}
 	}
 	return text
+}
+
+// turn charges an iteration of a loop, if p is the empty text at the head of one.
+func (r *run) turn(f *frame, p []byte) error {
+	src, off, ok := r.locate(f, p)
+	if !ok {
+		return nil
+	}
+	if err := r.step(1); err != nil {
+		return src.failed(off, err)
+	}
+	return nil
 }
 
 // locate finds the text node that p belongs to.
@@ -170,7 +174,6 @@ func (r *run) spot(f *frame, n int) *source {
 
 // add registers a source with the run, once.
 func (r *run) add(s *source) {
-	maps.Copy(r.bodies, s.bodies)
 	if len(s.spots) > 0 {
 		r.bySpot = insert(r.bySpot, s, func(s *source) uintptr { return uintptr(s.base) })
 	}
@@ -195,7 +198,6 @@ func (r *run) hookOut(n int, v reflect.Value) (reflect.Value, error) {
 	}
 	f := r.frame
 	src := r.spot(f, n)
-	r.printed(src.spots[n-src.base].pipe, v)
 	e := event{pos: int32(n - src.base), src: src}
 	if len(f.kids) > 0 && src.spots[e.pos].carries {
 		e.kids = f.kids
@@ -221,36 +223,42 @@ func (r *run) hookOut(n int, v reflect.Value) (reflect.Value, error) {
 	return v, nil
 }
 
-func (r *run) hookIn(n int) (string, error) {
-	src := r.spot(r.frame, n)
-	r.last, r.from = seen{}, src.spots[n-src.base].pipe
-	return "", r.enterCall(r.from)
+func (r *run) hookTake(v reflect.Value) (reflect.Value, error) {
+	r.frame.kids = nil
+	return v, r.step(1)
 }
 
-// enterCall begins a {{template}} with the value seen last.
-func (r *run) enterCall(p *pipe) error {
+func (r *run) hookIn(n int) (string, error) {
 	if r.includes++; r.includes > maxInclude {
-		return r.exceeded("templates call one another more than %d deep", maxInclude)
+		return "", r.exceeded("templates call one another more than %d deep", maxInclude)
 	}
-	f := r.frame
-	s := r.newScope()
-	f.call, f.scope = &call{p.src, int32(p.spot), f.call, f.scope}, s
-	return r.step(10)
+	src := r.spot(r.frame, n)
+	r.frame.call = &call{src, int32(n - src.base), r.frame.call}
+	return "", r.step(10)
 }
 
 func (r *run) hookLeave() string {
 	r.includes--
-	f := r.frame
-	f.call.scope.printed |= f.scope.printed
-	f.call, f.scope = f.call.above, f.call.scope
+	r.frame.call = r.frame.call.above
 	return ""
 }
 
-// assume records what the file being rendered assumes, and the doubt about the result of the
-// function being called.
+func (r *run) hookAsk(i, n int) string {
+	r.counts[questions[i].doubt]++
+	q := questions[i]
+	if q.assumed != "" {
+		r.assume(q.assumed)
+	}
+	if q.subject != "" {
+		r.recordQuestion(asked{subject: q.subject, src: r.spot(r.frame, n), spot: n})
+	}
+	return ""
+}
+
+// ask records what the file being rendered assumes.
 func (r *run) assume(assumed string) {
 	r.assumed[assumed] = true
-	r.doubted |= assumedBy[assumed]
+	r.counts[assumedBy[assumed]]++
 }
 
 // step charges n steps to the budget, and checks from time to time whether the
@@ -280,13 +288,12 @@ func (r *run) exceeded(format string, args ...any) error {
 	return &exceeded{fmt.Sprintf(format, args...)}
 }
 
-// enter opens a frame for a template that the current frame calls with a value.
-func (r *run) enter(data any) (*frame, error) {
+// enter opens a frame for a template that the current frame calls.
+func (r *run) enter() (*frame, error) {
 	if r.includes++; r.includes > maxInclude {
 		return nil, r.exceeded("templates call one another more than %d deep", maxInclude)
 	}
-	r.last.v = reflect.ValueOf(data)
-	r.frame = &frame{run: r, scope: r.newScope(), above: r.frame}
+	r.frame = &frame{run: r, above: r.frame}
 	return r.frame, r.step(10)
 }
 
@@ -297,7 +304,6 @@ func (r *run) leave(f *frame) *trace {
 	t := &trace{text: f.out.String(), events: f.events, omitted: f.omitted}
 	if r.frame != nil {
 		r.frame.kids = append(r.frame.kids, t)
-		r.doubted |= f.scope.printed&texts | (f.scope.printed &^ texts).unsure()
 	}
 	if t.text != "" {
 		r.traces[unsafe.StringData(t.text)] = t
@@ -313,7 +319,7 @@ func (r *run) include(name string, data any) (string, error) {
 	if r.names[name] > maxNested {
 		return "", fmt.Errorf("template %q includes itself without end", name)
 	}
-	f, err := r.enter(data)
+	f, err := r.enter()
 	if err != nil {
 		return "", err
 	}
@@ -351,7 +357,7 @@ func (r *run) tpl(text string, data any) (string, error) {
 	if err := r.step(100); err != nil {
 		return "", err
 	}
-	src, err := r.cache.parse(newTemplateText([]byte(text)), params(r.src).Version)
+	src, err := r.cache.parse(newTemplateText([]byte(text)), r.fields, params(r.src).Version)
 	if err != nil {
 		return "", fmt.Errorf("text given to tpl: %w", plainParseError(err))
 	}
@@ -362,7 +368,7 @@ func (r *run) tpl(text string, data any) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	f, err := r.enter(data)
+	f, err := r.enter()
 	if err != nil {
 		return "", err
 	}
