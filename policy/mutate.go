@@ -34,43 +34,15 @@ type Step struct {
 	Admitted map[string]any
 }
 
-// A Reinvoker is a Mutator that the API server calls again if the object changed after its first
-// call (k8s.io/apiserver/pkg/admission/reinvocation.go).
-type Reinvoker interface {
-	Mutator
-
-	// Reinvoke is Mutate for that call. invoked reports whether the first call applied a policy.
-	Reinvoke(ctx context.Context, req *Request, invoked func(policy string) bool) ([]Step, error)
-}
-
-// A secondCall is the second call of a mutator.
-type secondCall struct {
-	Reinvoker
-	first []Result
-}
-
-// Mutate implements Mutator.
-func (s secondCall) Mutate(ctx context.Context, req *Request) ([]Step, error) {
-	steps, err := s.Reinvoke(ctx, req, func(name string) bool {
-		return slices.ContainsFunc(s.first, func(r Result) bool { return r.Policy == name && r.Outcome == Pass })
-	})
-	return slices.DeleteFunc(steps, func(x Step) bool {
-		return x.Admitted == nil && (x.Result.Outcome == Pass || slices.ContainsFunc(s.first, x.Result.like))
-	}), err
-}
-
-// like reports whether both results say the same about a rule.
-func (r Result) like(o Result) bool {
-	return r.Engine == o.Engine && r.Policy == o.Policy && r.Rule == o.Rule && r.Outcome == o.Outcome && r.Message == o.Message
-}
-
-// mutate runs the mutators in order, each on the result of the previous one, and a
-// second time those that the API server reinvokes. It returns their results with places.
+// mutate runs the mutators in order, each on the result of the previous one,
+// and returns their results with places.
 func (c Chain) mutate(ctx context.Context, req *Request, h *history) ([]Result, error) {
 	var results []Result
-	after := make([]map[string]any, len(c.Mutators)) // the object after each mutator's call
-	apply := func(i int, m Mutator) error {
+	for _, m := range c.Mutators {
 		steps, err := c.steps(ctx, m, req)
+		if err != nil {
+			return nil, err
+		}
 		results = slices.Grow(results, len(steps))
 		for i := range steps {
 			s := &steps[i]
@@ -81,23 +53,6 @@ func (c Chain) mutate(ctx context.Context, req *Request, h *history) ([]Result, 
 			locate(&s.Result, req, h.silent())
 			h.doubt(&s.Result)
 			results = append(results, s.Result)
-		}
-		after[i] = req.Admitted
-		return err
-	}
-	for i, m := range c.Mutators {
-		if err := apply(i, m); err != nil {
-			return nil, err
-		}
-	}
-	first := results
-	for i, m := range c.Mutators {
-		m, ok := m.(Reinvoker)
-		if !ok || req.Admitted == nil || address(after[i]) == address(req.Admitted) {
-			continue
-		}
-		if err := apply(i, secondCall{m, first}); err != nil {
-			return nil, err
 		}
 	}
 	return results, nil

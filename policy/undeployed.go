@@ -88,7 +88,7 @@ func (u Undeployed) Results(reqs []Request) []Result {
 		if d.Usual && (d.State == render.DocInChart || !before) {
 			continue
 		}
-		for _, r := range u.held(d, before && d.State != render.DocRendered, deletes) {
+		for _, r := range u.held(d, before && (d.State != render.DocRendered || idle[at]), deletes) {
 			if !reported[r] {
 				reported[r] = true
 				results = append(results, u.result(r, d))
@@ -247,7 +247,7 @@ func (u Undeployed) held(d render.TreeDocument, before bool, deletes map[schema.
 	for _, o := range objects {
 		for _, r := range deletes[o.GroupKind] {
 			name := r.OldObject.GetName()
-			if name == o.Name || before && strings.Contains(name, o.Name) {
+			if name == o.Name || before && (strings.Contains(name, o.Name) || r.from(d.File)) {
 				held = append(held, r)
 			}
 		}

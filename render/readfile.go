@@ -148,7 +148,8 @@ func DescribeMode(m fs.FileMode) string {
 func Unreadable(fsys fs.FS, file string) bool {
 	data, err := ReadFile(fsys, file)
 	if err != nil {
-		return false
+		var e *Error
+		return errors.As(err, &e) && e.Rule == "encrypted"
 	}
 	docs, err := Documents(file, data, YAML11)
 	text := len(Failures(err)) > 0

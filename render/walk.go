@@ -1,6 +1,7 @@
 package render
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -287,6 +288,9 @@ func (w *walk) tools(dir string, entries []fs.DirEntry) []fs.DirEntry {
 			return false
 		}
 		name = path.Join(dir, name)
+		if data, err := ReadFile(w.fsys, name); tool == "Fleet" && (err != nil || bytes.Contains(append([]byte("\n"), data...), []byte("\nkind:"))) {
+			return false // a manifest with that name
+		}
 		w.unfollowed = append(w.unfollowed, &Error{
 			Span: Span{File: name}, Rule: UnfollowedTool, Missing: true,
 			Err:  fmt.Errorf("%s deploys from this file, which is not followed: what it deploys is not checked", tool),

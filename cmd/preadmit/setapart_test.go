@@ -38,7 +38,7 @@ func TestSetApartPolicy(t *testing.T) {
 	for _, want := range []string{
 		"= rule: small/validations[0] at policies.yaml",
 		"error: compiling ValidatingAdmissionPolicy large needs more than 180 MiB of memory: it is skipped",
-		"1 denied, 2 in error",
+		"1 denied, 3 in error",
 	} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("%q is not in\n%s", want, out)

@@ -17,8 +17,9 @@ import (
 // A mutation applies the mutating policies to one request, as the API server's
 // dispatcher does (k8s.io/apiserver/pkg/admission/plugin/policy/mutating):
 // first all policies that match the original object, then again those with the
-// reinvocationPolicy IfNeeded if a later policy changed the object. If a
-// webhook changed it, the chain calls Reinvoke for another second round.
+// reinvocationPolicy IfNeeded if a later policy changed the object. The
+// webhooks and built-in plugins that the API server runs between the rounds are
+// not evaluated.
 type mutation struct {
 	ctx    context.Context
 	engine *Engine
@@ -31,7 +32,6 @@ type mutation struct {
 	refused bool    // the API server denies the request here
 	done    []invocation
 	again   []invocation
-	invoked func(policy string) bool // replaces again if the chain calls Reinvoke
 }
 
 // An invocation is a matching policy with a binding and a parameter.
@@ -127,10 +127,7 @@ func (m *mutation) invoke(i invocation) {
 		}
 		return
 	}
-	switch {
-	case m.invoked != nil && !(b.mutates.reinvoke && m.invoked(b.policy.Name)):
-		return
-	case m.invoked == nil && m.second && !slices.Contains(m.again, i):
+	if m.second && !slices.Contains(m.again, i) {
 		return
 	}
 	before := m.req.Admitted

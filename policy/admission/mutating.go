@@ -53,13 +53,6 @@ func (m *Mutating) Mutate(ctx context.Context, req *policy.Request) ([]policy.St
 	return x.steps, ctx.Err()
 }
 
-// Reinvoke implements policy.Reinvoker, for policies with the reinvocationPolicy IfNeeded.
-func (m *Mutating) Reinvoke(ctx context.Context, req *policy.Request, invoked func(string) bool) ([]policy.Step, error) {
-	x := &mutation{ctx: ctx, engine: m.engine, req: *req, second: true, invoked: invoked}
-	x.round()
-	return x.steps, ctx.Err()
-}
-
 // mutates holds the fields that only a MutatingAdmissionPolicy has. Its
 // mutations are compiled in place of validations.
 type mutates struct {

@@ -39,12 +39,6 @@ func (m *mutator) Mutate(ctx context.Context, req *policy.Request) ([]policy.Ste
 	return steps, err
 }
 
-// Reinvoke implements policy.Reinvoker: Kyverno registers its webhook with the reinvocationPolicy
-// IfNeeded.
-func (m *mutator) Reinvoke(ctx context.Context, req *policy.Request, _ func(string) bool) ([]policy.Step, error) {
-	return m.Mutate(ctx, req)
-}
-
 // mutationAction returns the action when a mutate rule breaks: the webhook
 // denies the request, unless the policy ignores failures.
 func mutationAction(resp *Response) policy.Action {

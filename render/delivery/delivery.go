@@ -130,7 +130,12 @@ func (c *Change) deleted(o *render.Object) (Act, string) {
 	return c.row(uninstalled, o)
 }
 
-func (c *Change) suspended(u *render.Unit) bool { return u.State == render.Suspended }
+// suspended reports whether the deployer of a unit stays suspended. One that the change suspends
+// counts as if it acted: it will once it is resumed, and then nobody looks at the change any more.
+func (c *Change) suspended(u *render.Unit) bool {
+	was := c.before[u.Identity()]
+	return u.State == render.Suspended && (was == nil || was.State == render.Suspended)
+}
 
 // reinstalled returns Recreate if Flux uninstalls the release of an object and installs another:
 // helm-controller v1.4 action.ReleaseTargetChanged.
