@@ -34,7 +34,7 @@ lint: fmt vet
 golden: ## rewrite every golden file
 	UPDATE_GOLDEN=1 $(GO) test ./...
 
-screens: ## rewrite the screens of triage in testdata/screens and README.md, from a terminal of tmux
+screens: ## rewrite the screens of triage in testdata/screens and the documentation, from a terminal of tmux
 	@command -v tmux >/dev/null || { echo "no tmux on PATH"; exit 1; }
 	UPDATE_GOLDEN=1 $(GO) test -count=1 -run '^TestScreens$$' ./tui
 	UPDATE_GOLDEN=1 $(GO) test -count=1 -run '^TestTriage(InTerminal|Sizes)$$' ./cmd/preadmit

@@ -2,12 +2,17 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/preadmit/preadmit/cmd/preadmit/docs"
 )
 
 // flagGroups are the headings of --help with their flags, in order. Flags of a command that are in
@@ -35,6 +40,9 @@ const helpWidth = 100
 func groupFlags(root *cobra.Command) {
 	plain := root.UsageFunc()
 	root.SetUsageFunc(func(c *cobra.Command) error {
+		if c == root {
+			return errors.Join(plain(c), listTopics(c.OutOrStdout()))
+		}
 		if c.HasAvailableSubCommands() {
 			return plain(c)
 		}
@@ -45,6 +53,16 @@ func groupFlags(root *cobra.Command) {
 		}
 		return nil
 	})
+}
+
+// listTopics lists the pages that preadmit help prints.
+func listTopics(w io.Writer) error {
+	fmt.Fprint(w, "\nTopics, for preadmit help TOPIC:\n")
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, p := range docs.Pages() {
+		fmt.Fprintf(t, "  %s\t%s\n", p.Topic, p.Title)
+	}
+	return t.Flush()
 }
 
 // A flagGroup is a group of one command's flags.

@@ -9,16 +9,28 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/docs"
 	"github.com/preadmit/preadmit/render/rendertest"
 )
 
-// TestReadme runs the commands of README.md's console blocks in a copy of
-// testdata/repos/shop and holds what they print. UPDATE_GOLDEN=1 rewrites it.
+// TestReadme runs the commands of the console blocks in README.md and in the pages of docs, in a copy
+// of testdata/repos/shop, and holds what they print. UPDATE_GOLDEN=1 rewrites it.
 func TestReadme(t *testing.T) {
-	const file = "../../README.md"
-	data := rendertest.ReadFile(t, file)
 	root := t.TempDir()
 	rendertest.OK(t, os.CopyFS(root, os.DirFS("../../testdata/repos/shop")))
+	n := testConsole(t, root, "../../README.md")
+	for _, p := range docs.Pages() {
+		n += testConsole(t, root, "docs/"+p.Topic+".md")
+	}
+	if n < 2 {
+		t.Fatal("README.md and docs show hardly a command")
+	}
+}
+
+// testConsole holds the console blocks of a file, and returns how many there are.
+func testConsole(t *testing.T, root, file string) int {
+	t.Helper()
+	data := rendertest.ReadFile(t, file)
 	blocks := strings.Split(string(data), "```console\n$ preadmit ")
 	for i := 1; i < len(blocks); i++ {
 		block, rest, ok := strings.Cut(blocks[i], "```\n")
@@ -29,17 +41,15 @@ func TestReadme(t *testing.T) {
 		want := command + "\n" + printed(t, root, strings.Fields(command))
 		if os.Getenv("UPDATE_GOLDEN") == "" {
 			if diff := cmp.Diff(want, block); diff != "" {
-				t.Errorf("preadmit %s: says -, README says +:\n%s", command, diff)
+				t.Errorf("preadmit %s: says -, %s says +:\n%s", command, file, diff)
 			}
 		}
 		blocks[i] = want + "```\n" + rest
 	}
-	if len(blocks) < 2 {
-		t.Fatal("README.md shows no command")
-	}
 	if os.Getenv("UPDATE_GOLDEN") != "" {
 		rendertest.OK(t, os.WriteFile(file, []byte(strings.Join(blocks, "```console\n$ preadmit ")), 0o644))
 	}
+	return len(blocks) - 1
 }
 
 func printed(t *testing.T, dir string, args []string) string {
@@ -53,20 +63,40 @@ func printed(t *testing.T, dir string, args []string) string {
 	return stdout.String()
 }
 
-// TestReadmeScreen holds the screen in README.md against testdata/screens.
+// TestReadmeScreen holds the screen in docs/editors.md against testdata/screens.
 func TestReadmeScreen(t *testing.T) {
 	t.Parallel()
-	const file, begin, end = "../../README.md", "\n```text\n", "```\n"
+	const file, begin, end = "docs/editors.md", "\n```text\n", "```\n"
 	readme := rendertest.ReadFile(t, file)
 	want := rendertest.ReadFile(t, "../../testdata/screens/explain.txt")
 	before, rest, ok := strings.Cut(string(readme), begin)
 	got, after, ok2 := strings.Cut(rest, end)
 	if !ok || !ok2 {
-		t.Fatal("README.md shows no screen")
+		t.Fatal("docs/editors.md shows no screen")
 	}
 	if os.Getenv("UPDATE_GOLDEN") != "" {
 		rendertest.OK(t, os.WriteFile(file, []byte(before+begin+string(want)+end+after), 0o644))
 		return
 	}
 	rendertest.Equal(t, string(want), got)
+}
+
+// TestPages holds that README.md links to each page, that help prints it, and that its topic is not
+// the name of a command, whose help it would hide.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	readme := string(rendertest.ReadFile(t, "../../README.md"))
+	var code int
+	root := newRootCommand(&code)
+	for _, p := range docs.Pages() {
+		if !strings.Contains(readme, "](cmd/preadmit/docs/"+p.Topic+".md)") {
+			t.Errorf("README.md has no link to docs/%s.md", p.Topic)
+		}
+		if c, _, err := root.Find([]string{p.Topic}); err == nil && c != root {
+			t.Errorf("%s is a command, too", p.Topic)
+		}
+		var stdout, stderr bytes.Buffer
+		run(t.Context(), []string{"help", p.Topic}, strings.NewReader(""), &stdout, &stderr)
+		rendertest.Equal(t, p.Text, stdout.String())
+	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/docs"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -102,6 +104,7 @@ func suggestCommands(root *cobra.Command) {
 		case "completion":
 			c.Args, c.RunE = cobra.ArbitraryArgs, noSuchShell
 		case "help":
+			c.Use, c.Short = "help [COMMAND | TOPIC]", "Show the help of a command, or a page of the documentation"
 			c.Run, c.RunE = nil, helpOn
 		default:
 			if c.Args == nil {
@@ -122,8 +125,14 @@ func noSuchShell(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("there is no completion for %q; %s", args[0], render.Instead(args[0], shells))
 }
 
-// helpOn writes the help of the command that arguments name.
+// helpOn writes the help of the command that arguments name, or the page of a topic.
 func helpOn(cmd *cobra.Command, args []string) error {
+	for _, p := range docs.Pages() {
+		if len(args) == 1 && args[0] == p.Topic {
+			_, err := io.WriteString(cmd.OutOrStdout(), p.Text)
+			return err
+		}
+	}
 	c, rest, err := cmd.Root().Find(args)
 	if err == nil && c == cmd.Root() {
 		err = noSuchCommand(c, rest)
