@@ -96,6 +96,9 @@ func (c Chain) admitOld(req *Request) {
 }
 
 func (c Chain) convertOld(req *Request) (map[string]any, error) {
+	if _, held := req.OldObject.Provenance.(mutated); !held && req.Object != nil && render.Equal(req.OldObject.Object, req.Object.Object) {
+		return req.Admitted, nil
+	}
 	old, err := c.Kinds.Admit(req.OldObject, req.Namespace)
 	if from := req.OldObject.GroupVersionKind(); err != nil || from == req.Kind || from.GroupKind() != req.Kind.GroupKind() {
 		return old, err
