@@ -115,7 +115,7 @@ func BenchmarkBare(b *testing.B) {
 			x.act.variables.Reset(&x.policy.names)
 			for _, list := range [][]*cel.Expression{x.policy.conditions, x.policy.validations} {
 				for _, c := range list {
-					if v, err := c.Program.Eval(&x.act); err != nil || v != types.True {
+					if v, _, err := c.Program.Eval(context.Background(), &x.act); err != nil || v != types.True {
 						b.Fatal(v, err)
 					}
 				}

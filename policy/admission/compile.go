@@ -7,7 +7,6 @@ import (
 
 	celgo "github.com/google/cel-go/cel"
 	v1 "k8s.io/api/admissionregistration/v1"
-	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 
 	"github.com/preadmit/preadmit/policy"
@@ -49,8 +48,7 @@ func newEnv(v cel.Version, d declares) (*celgo.Env, error) {
 	return v.Env(all)
 }
 
-// compiled is a policy that the API server would accept. It is read-only except
-// for plans, which are made on first use.
+// compiled is a policy that the API server would accept. It is read-only.
 type compiled struct {
 	object      *render.Object
 	policy      *v1.ValidatingAdmissionPolicy
@@ -62,7 +60,6 @@ type compiled struct {
 	messages    []*cel.Expression // by validation; nil without messageExpression
 	annotations []*cel.Expression
 	expressions int
-	plans       *cel.Plans
 	severity    policy.Severity
 	mutates     *mutates // set for a MutatingAdmissionPolicy
 }
@@ -254,7 +251,6 @@ func (c *compiled) ready(o *render.Object) {
 	c.each(func(e *cel.Expression) { e.Origin = o.Span(e.Pointer) })
 	c.object, c.severity = o, policy.Notes{c.policy.Annotations}.Severity()
 	c.criteria = match.New(c.policy.Spec.MatchConstraints)
-	c.plans = c.plan()
 }
 
 func (c *compiler) check(v cel.Version, p *v1.ValidatingAdmissionPolicy, m *mutates) (*compiled, map[int]error, error) {
@@ -280,23 +276,6 @@ func (c *compiler) explain(p *v1.ValidatingAdmissionPolicy, m *mutates, e *cel.E
 		return err
 	}
 	return fmt.Errorf("needs Kubernetes %v or newer: %w", needed, err)
-}
-
-// The groups of a policy's expressions that share a budget.
-const (
-	conditionsGroup = iota
-	validationsGroup
-	annotationsGroup
-)
-
-// plan returns the plans of the policy's expressions. Validations and their messages
-// share a budget, but not the variables.
-func (c *compiled) plan() *cel.Plans {
-	return cel.NewPlans(&c.names, cel.Programs(c.variables),
-		cel.Group{Budget: celconfig.RuntimeCELCostBudgetMatchConditions, Rounds: 1, Programs: cel.Programs(c.conditions)},
-		cel.Group{Budget: celconfig.RuntimeCELCostBudget, Rounds: 2, Programs: cel.Programs(c.validations, c.messages)},
-		cel.Group{Budget: celconfig.RuntimeCELCostBudget, Rounds: 1, Programs: cel.Programs(c.annotations)},
-	)
 }
 
 // cover counts the branches of the policy's expressions.

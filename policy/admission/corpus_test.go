@@ -265,7 +265,6 @@ func spend(t *testing.T, object map[string]any, expressions []string, params boo
 		Admitted: object, Object: &render.Object{},
 	}
 	x := newReview(context.Background(), e, req).run.setUp(b.compiled, nullParam, policy.Version{Kind: req.Kind})
-	x.meter = b.plans.Counting()
 	x.meter.Begin(budget)
 	x.bind(true, true, x.as)
 	for _, v := range b.validations {

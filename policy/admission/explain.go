@@ -147,7 +147,6 @@ func actionsOf(bind *binding) []string {
 // trial evaluates the policy with a parameter.
 func (e *explainer) trial(p *param, as policy.Version) policy.Trial {
 	run := e.review.run.setUp(e.bound.compiled, p, as)
-	run.meter = e.bound.plans.Counting()
 	e.hide = run.secret()
 	t := policy.Trial{ParamObject: p.object, NamespaceObject: e.review.subject.NamespaceObject()}
 	if p.object != nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/google/cel-go/common/types/ref"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
@@ -175,13 +176,10 @@ func (m *mutation) apply(i invocation, e *cel.Expression) {
 
 // evaluate returns the value of a mutation's expression. Each mutation has its
 // own cost budget.
-func (r *run) evaluate(e *cel.Expression) (v ref.Val, err error) {
-	err = r.meter.Group(validationsGroup, func() error {
-		r.bind(true, true, r.as)
-		v, err = r.eval(e)
-		return err
-	})
-	return v, err
+func (r *run) evaluate(e *cel.Expression) (ref.Val, error) {
+	r.meter.Begin(celconfig.RuntimeCELCostBudget)
+	r.bind(true, true, r.as)
+	return r.eval(e)
 }
 
 // applied records the result of a mutation. changed is nil if it changed

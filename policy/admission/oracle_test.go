@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -29,7 +28,6 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/rendertest"
 )
@@ -230,43 +228,14 @@ func compareObject(t *testing.T, e *Engine, b *bound, v validating.Validator, o 
 			r := newReview(context.Background(), e, &req)
 			as := policy.Version{Resource: req.Resource.GroupVersionResource, Kind: req.Kind}
 			want := decisions(t, v, &req, p, tree, namespaceOf(t, e, &req))
-			for _, exact := range []bool{false, true} {
-				x := r.run.setUp(b.compiled, param, as)
-				if exact {
-					x.meter = b.plans.Counting()
-				}
-				if got := ours(x.verdicts()); !cmp.Equal(withoutPanics(want, got), got) {
-					t.Errorf("%s on %s %s %s (exact %v): upstream -, ours +\n%s", b.policy.Name, req.Operation, o.GetKind(), o.GetName(), exact, cmp.Diff(want, got))
-				}
-				n += len(want)
+			x := r.run.setUp(b.compiled, param, as)
+			if got := ours(x.verdicts()); !cmp.Equal(withoutPanics(want, got), got) {
+				t.Errorf("%s on %s %s %s: upstream -, ours +\n%s", b.policy.Name, req.Operation, o.GetKind(), o.GetName(), cmp.Diff(want, got))
 			}
-			holdBound(t, r.run.setUp(b.compiled, param, as))
+			n += len(want)
 		}
 	}
 	return n
-}
-
-// holdBound evaluates the validations, counting, and holds what they cost
-// against the bound by which they would run without.
-func holdBound(t *testing.T, x *run) {
-	t.Helper()
-	for _, list := range [][]*cel.Expression{x.policy.variables, x.policy.validations, x.policy.messages} {
-		if slices.ContainsFunc(list, func(e *cel.Expression) bool { return e != nil && !x.meter.Uncounted(e.Program) }) {
-			return
-		}
-	}
-	bound := x.meter.Bound(validationsGroup)
-	x.meter = x.policy.plans.Counting()
-	_ = x.meter.Group(validationsGroup, func() error {
-		x.bind(true, true, x.as)
-		for _, e := range x.policy.validations {
-			_, _ = x.eval(e)
-		}
-		return nil
-	})
-	if spent := celconfig.RuntimeCELCostBudget - x.meter.Remaining(); spent > bound {
-		t.Errorf("%s: validations cost %d, more than their bound %d", x.policy.policy.Name, spent, bound)
-	}
 }
 
 // withoutPanics takes our error where upstream has one of its own making: its

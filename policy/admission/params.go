@@ -21,7 +21,6 @@ import (
 type param struct {
 	object *render.Object // nil for null
 	value  ref.Val
-	sizes  cel.Sizes
 	// assumed is the assumption that the parameter is used as written because
 	// it could not be defaulted. err says why it can't be used.
 	assumed string
@@ -162,9 +161,9 @@ func (e *Engine) newParam(o *render.Object, kind schema.GroupVersionKind) *param
 	}
 	p := &param{object: o, assumed: assumed}
 	if e.reflects && builtIn(kind) {
-		p.value, p.sizes = cel.FreezeTyped(tree)
+		p.value = cel.FreezeTyped(tree)
 	} else {
-		p.value, p.sizes = cel.Freeze(tree)
+		p.value = cel.Freeze(tree)
 	}
 	return p
 }
@@ -204,6 +203,6 @@ func (e *Engine) listParam(objects []*render.Object, kind schema.GroupVersionKin
 		object:  objects[0],
 		assumed: "Kyverno's command line gives the parameters that a selector finds as one list, params.items; an API server evaluates the policy once for each",
 	}
-	p.value, p.sizes = cel.Freeze(map[string]any{"items": items})
+	p.value = cel.Freeze(map[string]any{"items": items})
 	return p, nil
 }

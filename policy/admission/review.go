@@ -91,18 +91,6 @@ func (r *review) namespaceVar() ref.Val {
 	return r.namespaceValue
 }
 
-// namespaceSizes returns the sizes of namespaceVar's value.
-func (r *review) namespaceSizes() cel.Sizes {
-	switch known := r.knownNamespace(); {
-	case !r.inNamespace():
-		return cel.Sizes{}
-	case known != nil:
-		return known.sizes
-	default:
-		return cel.Sizes{Items: 1, Length: 256}
-	}
-}
-
 func (r *review) inNamespace() bool {
 	return r.namespace != "" && (r.req.Kind != corev1.SchemeGroupVersion.WithKind("Namespace"))
 }
@@ -111,7 +99,6 @@ func (r *review) inNamespace() bool {
 // requests in it.
 type frozenNamespace struct {
 	value ref.Val
-	sizes cel.Sizes
 }
 
 // knownNamespace returns the request's namespace, or nil if it is unknown or
@@ -143,8 +130,8 @@ func (e *Engine) namespace(o *render.Object, name string) *frozenNamespace {
 	if e.reflects && !e.family.changes {
 		freeze = cel.FreezeTyped
 	}
-	value, sizes := freeze(namespaceTree(o, name))
-	n, _ := e.frozen.LoadOrStore(key, &frozenNamespace{value, sizes})
+	value := freeze(namespaceTree(o, name))
+	n, _ := e.frozen.LoadOrStore(key, &frozenNamespace{value})
 	return n.(*frozenNamespace)
 }
 

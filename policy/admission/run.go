@@ -52,13 +52,7 @@ type run struct {
 // request that the policy matches.
 func (r *run) setUp(c *compiled, p *param, as policy.Version) *run {
 	r.policy, r.params, r.as, r.objects = c, p, as, r.review.objects.In(as.Kind)
-	var request cel.Sizes
-	r.request, request = r.review.requests.As(as, r.review.typed(), r.review.requestFields)
-	if r.review.engine.options.Cost {
-		r.meter = c.plans.Counting()
-	} else {
-		r.meter = c.plans.Meter(cel.Inputs{Objects: r.objects.Sizes, Others: request.Max(r.review.namespaceSizes()), Params: p.sizes})
-	}
+	r.request = r.review.requests.As(as, r.review.typed(), r.review.requestFields)
 	return r
 }
 
@@ -82,7 +76,7 @@ func (r *run) bind(namespace, authorizer bool, as policy.Version) {
 	r.act.object, r.act.oldObject, r.act.params = r.objects.Object, r.objects.Old, r.params.value
 	r.act.request = r.request
 	if as != r.as {
-		r.act.request, _ = r.review.requests.As(as, r.review.typed(), r.review.requestFields)
+		r.act.request = r.review.requests.As(as, r.review.typed(), r.review.requestFields)
 	}
 	r.act.namespace, r.act.authorizer = namespace, authorizer
 	r.act.variables.Reset(&r.policy.names)
@@ -114,7 +108,7 @@ func (r *run) secrets() []map[string]any {
 func (r *run) variable(i int) ref.Val {
 	e := r.policy.variables[i]
 	v, err := r.meter.Eval(r.review.ctx, e.Program, &r.act)
-	return r.meter.Variable(i, v, err)
+	return r.policy.names.Variable(i, v, err)
 }
 
 // conditions evaluates the match conditions. done reports that validations must
@@ -123,12 +117,9 @@ func (r *run) conditions() (vs []verdict, done bool) {
 	if len(r.policy.conditions) == 0 {
 		return nil, false
 	}
-	err := r.meter.Group(conditionsGroup, func() error {
-		r.bind(false, true, policy.Version{Resource: r.review.req.Resource.GroupVersionResource, Kind: r.as.Kind})
-		vs, done = nil, false
-		return r.eachCondition(&vs, &done)
-	})
-	if err != nil {
+	r.meter.Begin(celconfig.RuntimeCELCostBudgetMatchConditions)
+	r.bind(false, true, policy.Version{Resource: r.review.req.Resource.GroupVersionResource, Kind: r.as.Kind})
+	if err := r.eachCondition(&vs, &done); err != nil {
 		return []verdict{r.broken("matchConditions", r.policy.object.Span("/spec/matchConditions"), err)}, true
 	}
 	return vs, done
@@ -194,26 +185,17 @@ func (r *run) validations() []verdict {
 	if len(r.policy.validations) == 0 {
 		return nil
 	}
-	var vs []verdict
-	var last *cel.Expression
-	err := r.meter.Group(validationsGroup, func() error {
-		r.bind(true, true, r.as)
-		if vs == nil {
-			vs = r.review.verdicts(len(r.policy.validations))
+	r.meter.Begin(celconfig.RuntimeCELCostBudget)
+	r.bind(true, true, r.as)
+	vs := r.review.verdicts(len(r.policy.validations))
+	for i, e := range r.policy.validations {
+		before := r.meter.Remaining()
+		if err := r.validation(&vs[i], e); err != nil {
+			return []verdict{r.broken(e.Rule, e.Origin, err)}
 		}
-		for i, e := range r.policy.validations {
-			last = e
-			before := r.meter.Remaining()
-			if err := r.validation(&vs[i], e); err != nil {
-				return err
-			}
-			vs[i].spent = before - r.meter.Remaining()
-		}
-		return r.messages(vs)
-	})
-	if err != nil {
-		return []verdict{r.broken(last.Rule, last.Origin, err)}
+		vs[i].spent = before - r.meter.Remaining()
 	}
+	r.messages(vs)
 	r.setCosts(vs)
 	return vs
 }
@@ -240,13 +222,12 @@ func (r *run) validation(v *verdict, e *cel.Expression) error {
 }
 
 // messages sets the messages of failures. Messages of passing validations are
-// evaluated, too, if their cost is counted, because the API server evaluates
-// all.
-func (r *run) messages(vs []verdict) error {
+// evaluated, too, because the API server evaluates all, and they cost.
+func (r *run) messages(vs []verdict) {
 	bound := false
 	for i := range vs {
 		e := r.policy.messages[i]
-		if vs[i].outcome != policy.Fail && (e == nil || r.meter.Uncounted(e.Program)) {
+		if vs[i].outcome != policy.Fail && e == nil {
 			continue
 		}
 		if e != nil && !bound {
@@ -256,14 +237,14 @@ func (r *run) messages(vs []verdict) error {
 		before := r.meter.Remaining()
 		evaluated, err := r.message(e)
 		if err != nil {
-			return r.messagesOverBudget(vs, err)
+			r.messagesOverBudget(vs, err)
+			return
 		}
 		vs[i].spent += before - r.meter.Remaining()
 		if vs[i].outcome == policy.Fail {
 			r.setMessage(&vs[i], i, evaluated)
 		}
 	}
-	return nil
 }
 
 // message evaluates a messageExpression. It returns "" if there is none or its
@@ -288,13 +269,12 @@ func (r *run) message(e *cel.Expression) (string, error) {
 
 // messagesOverBudget changes the verdicts if messages exceed the cost limit. As
 // in the API server, only validations with errors keep their verdict.
-func (r *run) messagesOverBudget(vs []verdict, err error) error {
+func (r *run) messagesOverBudget(vs []verdict, err error) {
 	for i, e := range r.policy.validations {
 		if vs[i].outcome != policy.Error && vs[i].outcome != policy.Unknown {
 			vs[i] = r.broken(e.Rule, e.Origin, fmt.Errorf("failed messageExpression: %w", err))
 		}
 	}
-	return nil
 }
 
 // setMessage sets the message and reason of a failure.
@@ -314,28 +294,21 @@ func (r *run) annotations() []verdict {
 	if len(r.policy.annotations) == 0 {
 		return nil
 	}
+	r.meter.Begin(celconfig.RuntimeCELCostBudget)
+	r.bind(true, false, r.as)
 	var vs []verdict
-	err := r.meter.Group(annotationsGroup, func() error {
-		r.bind(true, false, r.as)
-		vs = nil
-		for _, e := range r.policy.annotations {
-			_, err := r.eval(e)
-			switch {
-			case errors.Is(err, cel.ErrBudget):
-				return err
-			case err != nil && r.review.questions.Any():
-				vs = append(vs, r.open(e))
-			case err != nil:
-				v := r.broken(e.Rule, e.Origin, err)
-				v.certain = true
-				vs = append(vs, v)
-			}
+	for _, e := range r.policy.annotations {
+		_, err := r.eval(e)
+		switch {
+		case errors.Is(err, cel.ErrBudget):
+			return []verdict{r.broken("auditAnnotations", r.policy.object.Span("/spec/auditAnnotations"), err)}
+		case err != nil && r.review.questions.Any():
+			vs = append(vs, r.open(e))
+		case err != nil:
+			v := r.broken(e.Rule, e.Origin, err)
+			v.certain = true
+			vs = append(vs, v)
 		}
-		return nil
-	})
-	if err != nil {
-		v := r.broken("auditAnnotations", r.policy.object.Span("/spec/auditAnnotations"), err)
-		return []verdict{v}
 	}
 	return vs
 }

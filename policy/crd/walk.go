@@ -167,7 +167,7 @@ func (w *walk) rule(v violation, value any, input *activation, c correlation) {
 		w.fail(v, invalid(at, n, "more than %d evaluations of validation rules: the rest was not run", maxEvaluations))
 		return
 	}
-	got, cost, err := r.program.EvalExact(w.ctx, input)
+	got, cost, err := r.program.Eval(w.ctx, input)
 	if cost > w.budget {
 		w.exhausted(v)
 		return
@@ -248,7 +248,7 @@ func (w *walk) detail(v violation, input *activation) (string, error) {
 // message evaluates messageExpression. It returns "" if the result is not a
 // usable message.
 func (w *walk) message(r *rule, input *activation) (string, error) {
-	v, cost, err := r.message.EvalExact(w.ctx, input)
+	v, cost, err := r.message.Eval(w.ctx, input)
 	switch {
 	case cost > w.budget:
 		return "", errors.New("messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run")

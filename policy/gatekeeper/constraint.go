@@ -15,7 +15,6 @@ import (
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/gatekeeper/internal/document"
-	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -33,9 +32,8 @@ type constraint struct {
 	origin     render.Span
 	rule       policy.Rule
 
-	freeze      sync.Once // guards the next fields, which CEL uses
-	frozenTree  ref.Val
-	frozenSizes cel.Sizes
+	freeze     sync.Once // guards the next fields, which CEL uses
+	frozenTree ref.Val
 
 	slow atomic.Int64 // nanoseconds of all slow evaluations
 }

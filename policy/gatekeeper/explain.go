@@ -178,14 +178,11 @@ func jsonText(v any) string {
 // counted.
 func (r *review) nativeTrial(c *constraint, t *policy.Trial) {
 	x := r.nativeRun(c)
-	x.meter = x.code.plans.Counting()
-	x.meter.Begin(nativeBudget)
-	x.begin(true)
+	x.begin(true, nativeBudget)
 	for _, e := range x.code.conditions {
 		t.Conditions = append(t.Conditions, x.evaluation("matchCondition["+e.Name+"]", e))
 	}
-	x.meter.Begin(nativeBudget)
-	x.begin(false)
+	x.begin(false, nativeBudget)
 	for i, e := range x.code.validations {
 		ev := x.evaluation(fmt.Sprintf("validations[%d]", i), e)
 		if ev.Value != "true" && ev.Unknown == "" {

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	celgo "github.com/google/cel-go/cel"
-	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
 
 	"github.com/preadmit/preadmit/policy"
@@ -29,7 +28,6 @@ type nativeCode struct {
 	messages    []*cel.Expression // by validation; nil without messageExpression
 	fixed       []string          // messages as written, by validation
 
-	plans *cel.Plans
 }
 
 // A nativeSource is the source of the K8sNativeValidation engine as written.
@@ -206,7 +204,4 @@ func (n *nativeCode) ready() {
 	for _, e := range n.validations {
 		e.Explainer = n.names.ExplainerOf(e.AST, n.variables)
 	}
-	n.plans = cel.NewPlans(&n.names, cel.Programs(n.variables),
-		cel.Group{Budget: celconfig.RuntimeCELCostBudgetMatchConditions, Rounds: 1, Programs: cel.Programs(n.conditions)},
-		cel.Group{Budget: nativeBudget, Rounds: 1, Programs: cel.Programs(n.validations, n.messages)})
 }

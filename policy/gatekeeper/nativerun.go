@@ -31,7 +31,6 @@ const nativeBudget = celconfig.PerCallLimit
 type nativeReview struct {
 	made                        bool
 	object, old, request, space ref.Val
-	sizes                       cel.Sizes
 }
 
 // frozen returns the CEL values of a review, built on first use. On DELETE, unlike
@@ -45,9 +44,7 @@ func (r *review) frozen() *nativeReview {
 		if tree == nil {
 			return types.NullValue
 		}
-		v, s := cel.Freeze(tree)
-		n.sizes = n.sizes.Max(s)
-		return v
+		return cel.Freeze(tree)
 	}
 	n.object, n.old = freeze(r.celObject()), freeze(r.old)
 	n.request, n.space = freeze(r.celRequest()), types.NullValue
@@ -94,34 +91,30 @@ type nativeRun struct {
 // evaluateNative evaluates a constraint whose template is in CEL.
 func (r *review) evaluateNative(c *constraint) []Response {
 	x := r.nativeRun(c)
-	var all []Response
-	done := false
-	_ = x.meter.Group(conditionsGroup, func() error { all, done = x.matchConditions(); return nil })
-	if !done {
-		_ = x.meter.Group(validationsGroup, func() error { all = x.validations(); return nil })
+	if all, done := x.matchConditions(); done {
+		return all
 	}
-	return all
+	return x.validations()
 }
 
 func (r *review) nativeRun(c *constraint) *nativeRun {
-	params, sizes := c.frozen()
-	values := r.frozen()
+	params, values := c.frozen(), r.frozen()
 	x := &nativeRun{review: r, c: c, code: c.template.native, values: values, params: params}
 	x.variables = cel.NewVariables(&x.code.names, &r.questions, x.variable)
-	x.meter = x.code.plans.Meter(cel.Inputs{Objects: values.sizes, Others: values.sizes, Params: sizes})
 	return x
 }
 
 // frozen returns the constraint as a CEL value, built once.
-func (c *constraint) frozen() (ref.Val, cel.Sizes) {
-	c.freeze.Do(func() { c.frozenTree, c.frozenSizes = cel.Freeze(c.tree) })
-	return c.frozenTree, c.frozenSizes
+func (c *constraint) frozen() ref.Val {
+	c.freeze.Do(func() { c.frozenTree = cel.Freeze(c.tree) })
+	return c.frozenTree
 }
 
-// begin prepares the run for a group of expressions, which evaluate the variables
-// again.
-func (n *nativeRun) begin(conditions bool) {
+// begin prepares the run for the match conditions or the validations. Each have a
+// budget, and evaluate the variables, of their own.
+func (n *nativeRun) begin(conditions bool, budget int64) {
 	n.conditions = conditions
+	n.meter.Begin(budget)
 	n.variables.Reset(&n.code.names)
 }
 
@@ -143,7 +136,7 @@ func (n *nativeRun) eval(e *cel.Expression) (ref.Val, error) {
 // variable evaluates a variable.
 func (n *nativeRun) variable(i int) ref.Val {
 	v, err := n.meter.Eval(n.ctx, n.code.variables[i].Program, n)
-	return n.meter.Variable(i, v, err)
+	return n.code.names.Variable(i, v, err)
 }
 
 // matchConditions evaluates the match conditions. If done, the validations must
@@ -153,7 +146,7 @@ func (n *nativeRun) matchConditions() (responses []Response, done bool) {
 	if len(n.code.conditions) == 0 {
 		return nil, false
 	}
-	n.begin(true)
+	n.begin(true, celconfig.RuntimeCELCostBudgetMatchConditions)
 	var wrong, needs []string
 	exempt, err := cel.FirstFalse(n.code.conditions, n.eval, func(_ *cel.Expression, err error) {
 		if errors.Is(err, errOpen) {
@@ -193,7 +186,7 @@ func (n *nativeRun) undecided(needs []string) Response {
 
 // validations evaluates the validations, and the messages of those that fail.
 func (n *nativeRun) validations() []Response {
-	n.begin(false)
+	n.begin(false, nativeBudget)
 	var all []Response
 	var needs []string
 	for i, e := range n.code.validations {

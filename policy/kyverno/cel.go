@@ -54,7 +54,6 @@ type celProgram struct {
 	conditions  []*cel.Expression
 	variables   []*cel.Expression
 	names       cel.Names // names of the variables
-	plans       *cel.Plans
 	validations []*celValidation
 	ofPolicy    bool // it holds a policy's match conditions
 	reads       map[*cel.Expression]celReads
@@ -151,9 +150,6 @@ func (c *celProgram) plan() {
 		rules, messages = append(rules, v.Expression), append(messages, v.expression)
 	}
 	validations := slices.Concat(rules, messages)
-	c.plans = cel.NewPlans(&c.names, cel.Programs(c.variables),
-		cel.Group{Budget: celconfig.RuntimeCELCostBudgetMatchConditions, Rounds: 1, Programs: cel.Programs(c.conditions)},
-		cel.Group{Budget: celconfig.RuntimeCELCostBudget, Rounds: 1, Programs: cel.Programs(validations)})
 	for _, e := range slices.Concat(c.conditions, c.variables, validations) {
 		if e != nil && e.AST != nil {
 			e.Explainer = c.names.ExplainerOf(e.AST, c.variables)
@@ -234,10 +230,11 @@ func (c *celProgram) evaluateWith(x *run, params *render.Object) *verdict {
 	if v := r.conditionsHold(); v != nil {
 		return v
 	}
-	return r.group(validationsGroup, r.validate)
+	return r.validate()
 }
 
 func (c *celRun) validate() *verdict {
+	c.begin(celconfig.RuntimeCELCostBudget)
 	for _, n := range c.program.validations {
 		v, err := c.eval(n.Expression)
 		switch {
@@ -258,9 +255,8 @@ func (c *celProgram) conditionsHold(x *run) *verdict {
 
 // conditionsHold evaluates the match conditions. If one is false, errors in
 // others do not count.
-func (c *celRun) conditionsHold() *verdict { return c.group(conditionsGroup, c.eachCondition) }
-
-func (c *celRun) eachCondition() *verdict {
+func (c *celRun) conditionsHold() *verdict {
+	c.begin(celconfig.RuntimeCELCostBudgetMatchConditions)
 	var first error
 	exempt, err := cel.FirstFalse(c.program.conditions, c.eval, func(_ *cel.Expression, err error) { first = cmp.Or(first, err) })
 	switch first = cmp.Or(first, err); {

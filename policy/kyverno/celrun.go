@@ -19,7 +19,6 @@ import (
 // once for all rules.
 type celReview struct {
 	object, old, request ref.Val
-	sizes                cel.Sizes
 	namespace            ref.Val
 	authorizer, resource ref.Val
 }
@@ -29,18 +28,13 @@ func (r *review) celValues() *celReview {
 		return r.cel
 	}
 	c := &celReview{object: types.NullValue, old: types.NullValue}
-	var s cel.Sizes
 	if r.object != nil {
-		c.object, c.sizes = cel.Freeze(r.object)
+		c.object = cel.Freeze(r.object)
 	}
 	if r.old != nil {
-		c.old, s = cel.Freeze(r.old)
-		c.sizes = c.sizes.Max(s)
+		c.old = cel.Freeze(r.old)
 	}
-	c.request, s = cel.Freeze(r.celRequest())
-	c.sizes = c.sizes.Max(s)
-	c.namespace, s = cel.Freeze(r.namespaceObject())
-	c.sizes = c.sizes.Max(s)
+	c.request, c.namespace = cel.Freeze(r.celRequest()), cel.Freeze(r.namespaceObject())
 	r.cel = c
 	return c
 }
@@ -99,25 +93,18 @@ var _ celgo.Activation = (*celRun)(nil)
 
 func newCELRun(g *celProgram, x *run, params *render.Object) *celRun {
 	r := &celRun{program: g, run: x, values: x.review.celValues(), params: types.NullValue}
-	sizes := r.values.sizes
 	if params != nil {
-		var s cel.Sizes
-		r.params, s = cel.Freeze(params.Object)
-		sizes = sizes.Max(s)
+		r.params = cel.Freeze(params.Object)
 	}
-	r.meter = g.plans.Meter(cel.Inputs{Objects: sizes, Others: sizes, Params: sizes})
 	r.variables = cel.NewVariables(&g.names, nil, r.variable)
 	return r
 }
 
-// group calls f, which evaluates expressions that share a cost budget.
-func (c *celRun) group(group int, f func() *verdict) (v *verdict) {
-	_ = c.meter.Group(group, func() error {
-		c.variables.Reset(&c.program.names)
-		v = f()
-		return nil
-	})
-	return v
+// begin prepares for expressions that share a cost budget. They evaluate the
+// variables again.
+func (c *celRun) begin(budget int64) {
+	c.meter.Begin(budget)
+	c.variables.Reset(&c.program.names)
 }
 
 // eval evaluates an expression. Its errors have the API server's wording.
@@ -210,5 +197,5 @@ func (c *celRun) variable(i int) ref.Val {
 		return types.NewErr("composited variable %q fails to compile: %v", c.program.names.At(i), e.Err)
 	}
 	v, err := c.eval(e)
-	return c.meter.Variable(i, v, err)
+	return c.program.names.Variable(i, v, err)
 }

@@ -38,7 +38,6 @@ func (r *ruleExplainer) matchConditions(t *policy.Trial) (exempt string) {
 // budget.
 func (r *ruleExplainer) celRun(g *celProgram, params *render.Object) *celRun {
 	c := newCELRun(g, &run{review: r.review, program: r.program, target: r.target}, params)
-	c.meter = g.plans.Counting()
 	c.meter.Begin(celconfig.RuntimeCELCostBudget)
 	return c
 }

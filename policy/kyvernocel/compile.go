@@ -43,7 +43,6 @@ type compiled struct {
 	extractors       []*cel.Expression
 
 	expressions []*cel.Expression // all expressions
-	plans       *cel.Plans
 	assumed     []string
 }
 
@@ -115,7 +114,6 @@ func (c *compiled) ready() *compiled {
 		if err != nil {
 			c.broken = append(c.broken, policy.ErrorAt(c.policy.Object, "", "policy", err))
 		}
-		c.plans = c.plan()
 		c.covered()
 	})
 	return c
@@ -269,20 +267,6 @@ func (c *compiled) assume(a *celgo.Ast) {
 			note(assumedToken)
 		}
 	}))
-}
-
-// plan returns the plans of the expressions. Kyverno has no budget that several
-// expressions share.
-func (c *compiled) plan() *cel.Plans {
-	var variables, others []*cel.Program
-	for _, e := range c.expressions {
-		if slices.Contains(c.variables, e) {
-			variables = append(variables, e.Program)
-		} else {
-			others = append(others, e.Program)
-		}
-	}
-	return cel.NewPlans(&c.names, variables, cel.Group{Programs: others})
 }
 
 // cover counts the branches of the policy's expressions.

@@ -145,7 +145,7 @@ func (r *run) exempt() (v verdict, done bool) {
 		if exc.expired(r.engine.options.Now) {
 			continue
 		}
-		held, culprit, err := r.excepted(exc)
+		held, culprit, err := r.all(exc.conditions)
 		switch {
 		case err != nil && len(full) == 0:
 			return r.broken(culprit, "failed to load context: ", err), true
@@ -171,15 +171,6 @@ func orNone(list []any) []any {
 		return []any{}
 	}
 	return list
-}
-
-// excepted evaluates an exception's conditions without a meter, because the
-// policy's plans do not include them.
-func (r *run) excepted(exc *exception) (bool, *cel.Expression, error) {
-	meter := r.meter
-	r.meter = cel.Meter{}
-	defer func() { r.meter = meter }()
-	return r.all(exc.conditions)
 }
 
 func (r *run) exemption(by []*exception) verdict {

@@ -28,7 +28,6 @@ type review struct {
 	objects        cel.Objects
 	requests       cel.Requests
 	namespaceValue ref.Val
-	namespaceSizes cel.Sizes
 
 	assumed   []string // assumptions of the policy under evaluation
 	secret    bool     // the policy under evaluation looked up a Secret
@@ -117,22 +116,22 @@ func (r *review) userTree() any {
 
 // namespaceVar returns the `namespaceObject` variable, which is null for a
 // cluster-scoped object.
-func (r *review) namespaceVar() (ref.Val, cel.Sizes) {
+func (r *review) namespaceVar() ref.Val {
 	if r.namespaceValue == nil {
-		r.namespaceValue, r.namespaceSizes = r.newNamespace()
+		r.namespaceValue = r.newNamespace()
 	}
-	return r.namespaceValue, r.namespaceSizes
+	return r.namespaceValue
 }
 
-func (r *review) newNamespace() (ref.Val, cel.Sizes) {
+func (r *review) newNamespace() ref.Val {
 	switch {
 	case r.req.Namespace == "":
-		return types.NullValue, cel.Sizes{}
+		return types.NullValue
 	case r.mocks != nil:
 		if o := r.mocks.Namespaces[r.req.Namespace]; o != nil {
 			return cel.Freeze(o.Object)
 		}
-		return types.NullValue, cel.Sizes{}
+		return types.NullValue
 	}
 	if o := r.NamespaceObject(); o != nil {
 		tree := maps.Clone(o.Object)
@@ -140,5 +139,5 @@ func (r *review) newNamespace() (ref.Val, cel.Sizes) {
 		return cel.Freeze(tree)
 	}
 	ask := asking(fmt.Sprintf("needs to know namespace %s: give the Namespace with --with", r.Namespace))
-	return cel.PartialNamespace(r.Namespace, ask), cel.Sizes{Items: 1, Length: 256}
+	return cel.PartialNamespace(r.Namespace, ask)
 }

@@ -32,7 +32,6 @@ type run struct {
 	c       *compiled
 	as      policy.Version
 	objects *cel.Versioned
-	meter   cel.Meter
 
 	variables *cel.Variables
 
@@ -48,13 +47,7 @@ func (r *review) run(c *compiled, as policy.Version) *run {
 	r.policy, r.assumed, r.secret = c.policy, nil, as.Kind.Kind == "Secret"
 	x.variables = cel.NewVariables(&c.names, nil, x.variable)
 	x.object = x.objects.Object
-	var request cel.Sizes
-	x.request, request = r.requests.As(as, false, r.requestTree)
-	_, namespace := r.namespaceVar()
-	if len(c.broken) == 0 {
-		s := x.objects.Sizes.Max(request).Max(namespace)
-		x.meter = c.plans.Meter(cel.Inputs{Objects: s, Others: s})
-	}
+	x.request = r.requests.As(as, false, r.requestTree)
 	return x
 }
 
@@ -72,8 +65,7 @@ func (r *run) ResolveName(name string) (any, bool) {
 	case "request":
 		return r.request, true
 	case "namespaceObject":
-		v, _ := r.namespaceVar()
-		return v, true
+		return r.namespaceVar(), true
 	case exceptionsName:
 		return r.exceptions, true
 	case nowName:
@@ -114,7 +106,7 @@ func byName(list []map[string]any) ref.Val {
 // eval evaluates an expression. Its error is a question, or worded like
 // Kyverno's.
 func (r *run) eval(e *cel.Expression) (ref.Val, error) {
-	v, err := r.meter.Eval(r.ctx, e.Program, r)
+	v, _, err := e.Program.Eval(r.ctx, r)
 	if err != nil {
 		if _, open := asked(err); !open {
 			err = policy.ShortError(cel.ShownError(e.Source, err, r.secret))

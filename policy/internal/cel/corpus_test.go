@@ -31,7 +31,7 @@ const tables = "../../../../shared/corpora/cel-expr/"
 
 var noInput, _ = cel.NewActivation(map[string]any{})
 
-// yields compiles and runs an expression both ways, and fails if these differ.
+// yields compiles and runs an expression.
 func yields(t *testing.T, env *cel.Env, expression string) (ref.Val, error) {
 	t.Helper()
 	ast, err := Compile(env, expression)
@@ -42,15 +42,8 @@ func yields(t *testing.T, env *cel.Env, expression string) (ref.Val, error) {
 	if err != nil {
 		return nil, err
 	}
-	fast, fastErr := p.Eval(noInput)
-	exact, cost, exactErr := p.EvalExact(context.Background(), noInput)
-	if (fastErr == nil) != (exactErr == nil) || fastErr == nil && types.Equal(fast, exact) == types.False && fast.Type() != types.DoubleType {
-		t.Errorf("%s: fast gives %v, %v, exact %v, %v", expression, fast, fastErr, exact, exactErr)
-	}
-	if bound := Cost(ast, Roots{}); exactErr == nil && uint64(cost) > bound {
-		t.Errorf("%s: costs %d, more than the bound %d", expression, cost, bound)
-	}
-	return fast, fastErr
+	v, _, err := p.Eval(context.Background(), noInput)
+	return v, err
 }
 
 func newestEnv(t *testing.T) *cel.Env {
@@ -156,8 +149,7 @@ func isPublished(v ref.Val, want map[string]any) bool {
 	return true
 }
 
-// TestCosts compares costs with those that the API server's own programs
-// count, and holds the bound against them.
+// TestCosts compares costs with those that the API server's own programs count.
 func TestCosts(t *testing.T) {
 	t.Parallel()
 	env := newestEnv(t)
@@ -178,72 +170,6 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// TestJoinBound holds the bound of joined lists that expressions make against their
-// cost, and far below the limit from which on costs are counted.
-func TestJoinBound(t *testing.T) {
-	t.Parallel()
-	env := newestEnv(t)
-	for _, expression := range []string{
-		"['a', 'bcd'].map(x, x + '-').join(', ')",
-		"['a', 'bcd'].filter(x, x != 'a').map(x, [x]).map(x, x[0] + '!').join()",
-		"'in ' + [['a', 'b'], ['c']].map(l, l.join(' and ')).join('; ')",
-		"[1, 22, 333].map(n, string(n)).join('------------------------------------------------')",
-		"'a b c d e f'.split(' ').map(x, x + x).join(', ').size() > 3",
-	} {
-		ast, err := Compile(env, expression)
-		if err != nil {
-			t.Fatalf("%s: %v", expression, err)
-		}
-		compareCost(t, env, ast, expression)
-		if bound := Cost(ast, Roots{}); bound > 50_000 {
-			t.Errorf("%s: the bound is %d", expression, bound)
-		}
-	}
-}
-
-// TestContainerBound holds that what an expression iterates is bounded as a list and not
-// as a text, and that the bound covers texts in the place of lists.
-func TestContainerBound(t *testing.T) {
-	t.Parallel()
-	env, err := Newest().Env(Declarations{Variables: map[string]*cel.Type{"object": cel.DynType}})
-	rendertest.OK(t, err)
-	long := strings.Repeat("x", 5000)
-	lists, sizes := Freeze(map[string]any{"a": []any{long, "b"}, "b": []any{"c"}, "c": []any{"d", long, "e"}})
-	texts, textSizes := Freeze(map[string]any{"a": long, "b": long, "c": []any{"d", "e"}})
-	for _, expression := range []string{
-		`(object.a + object.b).exists(x, x == "b")`,
-		`(object.a + object.b + object.a).filter(x, x in object.b).map(x, x + "b")`,
-		`object.c.exists(y, (object.a + object.b).exists(x, x == y) || false)`,
-		`object.c.all(y, (has(object.a) ? object.a + object.b : []).exists(x, x == y) || true)`,
-		`object.c.map(y, y in object.a || true)`,
-		`object.c.map(y, y in (object.a + object.b) || true)`,
-		`dyn(object.a).exists_one(x, x == "b")`,
-	} {
-		ast, err := Compile(env, expression)
-		if err != nil {
-			t.Fatal(expression, err)
-		}
-		program, err := Plan(ast)
-		if err != nil {
-			t.Fatal(expression, err)
-		}
-		if bound := Cost(ast, Roots{Inputs: sizes}); bound > 100_000 {
-			t.Errorf("%s: bound %d", expression, bound)
-		}
-		for _, c := range []struct {
-			object ref.Val
-			sizes  Sizes
-		}{{lists, sizes}, {texts, textSizes}} {
-			input, err := cel.NewActivation(map[string]any{"object": c.object})
-			rendertest.OK(t, err)
-			_, cost, _ := program.EvalExact(t.Context(), input)
-			if bound := Cost(ast, Roots{Inputs: c.sizes}); cost == 0 || bound < uint64(cost) {
-				t.Errorf("%s: bound %d, cost %d", expression, bound, cost)
-			}
-		}
-	}
-}
-
 func compareCost(t *testing.T, env *cel.Env, ast *cel.Ast, expression string) {
 	t.Helper()
 	upstream, err := env.Program(ast)
@@ -256,7 +182,7 @@ func compareCost(t *testing.T, env *cel.Env, ast *cel.Ast, expression string) {
 		return
 	}
 	want, details, wantErr := upstream.ContextEval(context.Background(), noInput)
-	got, cost, gotErr := program.EvalExact(context.Background(), noInput)
+	got, cost, gotErr := program.Eval(context.Background(), noInput)
 	if fmt.Sprint(wantErr) != fmt.Sprint(gotErr) || wantErr == nil && types.Equal(want, got) == types.False && want.Type() != types.DoubleType {
 		t.Errorf("%s: want %v, %v, got %v, %v", expression, want, wantErr, got, gotErr)
 	}
@@ -265,8 +191,5 @@ func compareCost(t *testing.T, env *cel.Env, ast *cel.Ast, expression string) {
 	}
 	if actual := *details.ActualCost(); actual != uint64(cost) {
 		t.Errorf("%s: costs %d, want %d", expression, cost, actual)
-	}
-	if bound := Cost(ast, Roots{}); bound < uint64(cost) {
-		t.Errorf("%s: bound %d is less than the cost %d", expression, bound, cost)
 	}
 }

@@ -62,7 +62,7 @@ func (p *Program) watch(w *branchWalk) {
 	if len(w.points) == 0 {
 		return
 	}
-	if observed, err := planned(func(a *cel.Ast) (cel.Program, error) { return p.plan(a, w.watching()) }, p.AST); err == nil {
+	if observed, err := planned(p.plan, p.AST, w.watching()); err == nil {
 		p.observed, p.counters = observed, w.counters
 	}
 }

@@ -45,7 +45,7 @@ func TestCover(t *testing.T) {
 		c := policy.NewCoverage()
 		(&Expression{Source: test.source, Program: p}).Cover(c, &render.Object{}, policy.Branch{Policy: "p", Rule: "r"})
 		for _, o := range objects {
-			if _, err := p.Eval(activationOf(t, o)); err != nil {
+			if _, _, err := p.Eval(t.Context(), activationOf(t, o)); err != nil {
 				t.Fatalf("%s: %v", test.source, err)
 			}
 		}
@@ -57,7 +57,7 @@ func TestCover(t *testing.T) {
 
 func activationOf(t *testing.T, object map[string]any) cel.Activation {
 	t.Helper()
-	v, _ := Freeze(object)
+	v := Freeze(object)
 	a, err := cel.NewActivation(map[string]any{"object": v})
 	rendertest.OK(t, err)
 	return a

@@ -1,34 +1,26 @@
 package cel
 
 import (
-	"slices"
-
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types/ref"
-	"github.com/google/cel-go/interpreter"
-	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/library"
 )
 
 // A Dialect runs programs with functions that the API server does not have.
 // It is safe for concurrent use.
 type Dialect struct {
-	run    *runner
-	limits Limits
-	costs  Costs
+	run   *runner
+	limit uint64 // of the cost of one evaluation
+	costs Costs
 }
-
-// Limits bound the cost of one evaluation: while it is counted, and when it is
-// estimated beforehand and so not counted.
-type Limits struct{ Counted, Bounded uint64 }
 
 // Costs returns the cost, in the API server's units, of calling a function that the
 // API server does not have; nil if it is unknown.
 type Costs func(overload string, args []ref.Val) *uint64
 
 // NewDialect returns the dialect of an environment, which must have no program
-// options.
-func NewDialect(env *cel.Env, limits Limits, costs Costs) (*Dialect, error) {
+// options. limit bounds the cost of one evaluation.
+func NewDialect(env *cel.Env, limit uint64, costs Costs) (*Dialect, error) {
 	r := &runner{env: env}
 	var err error
 	if r.guards, err = guardedOverloads(env); err != nil {
@@ -47,32 +39,18 @@ func NewDialect(env *cel.Env, limits Limits, costs Costs) (*Dialect, error) {
 			r.guards = append(r.guards, guardOverload(b, guardRegex))
 		}
 	}
-	return &Dialect{run: r, limits: limits, costs: costs}, nil
+	return &Dialect{run: r, limit: limit, costs: costs}, nil
 }
 
 // Env returns the environment of the dialect. Its functions are not guarded against
 // values that stall them.
 func (d *Dialect) Env() *cel.Env { return d.run.env }
 
-// Plan returns a program of a checked expression. EvalExact runs it under the
-// dialect's limit. The cost of functions that the API server does not have can't be
-// bounded, so calls of them are counted.
+// Plan returns a program of a checked expression, under the dialect's limit.
 func (d *Dialect) Plan(ast *cel.Ast) (*Program, error) {
-	uncounted := d.limits.Bounded
-	for _, r := range ast.NativeRep().ReferenceMap() {
-		if slices.ContainsFunc(r.OverloadIDs, func(id string) bool { return d.costs(id, nil) != nil }) {
-			uncounted = 0
-		}
-	}
-	return newProgram(ast, uncounted, d.run.fast, d.exact)
-}
-
-func (d *Dialect) exact(ast *cel.Ast) (cel.Program, error) {
-	return d.run.env.Program(ast,
-		cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost), cel.OptimizeRegex(guardedRegexes()...), cel.Functions(d.run.guards...),
-		cel.CostLimit(d.limits.Counted), cel.CostTracking(callCosts{costs: d.costs}),
-		cel.CostTrackerOptions(interpreter.PresenceTestHasCost(false)),
-		cel.InterruptCheckFrequency(celconfig.CheckFrequency))
+	return newProgram(ast, func(a *cel.Ast, more ...cel.ProgramOption) (cel.Program, error) {
+		return d.run.limited(a, d.limit, callCosts{costs: d.costs}, more...)
+	})
 }
 
 // callCosts returns the costs of calls, the dialect's first.

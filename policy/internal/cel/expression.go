@@ -49,16 +49,6 @@ func (e *Expression) Evaluation() policy.Evaluation {
 	return policy.Evaluation{Name: e.Rule, Expression: e.Source, Origin: e.Origin}
 }
 
-// Programs returns the programs of the expressions in lists, without nil expressions.
-func Programs(lists ...[]*Expression) (all []*Program) {
-	for _, e := range slices.Concat(lists...) {
-		if e != nil {
-			all = append(all, e.Program)
-		}
-	}
-	return all
-}
-
 // asts returns the ASTs of the expressions in lists, without nil expressions.
 func asts(lists ...[]*Expression) (all []*cel.Ast) {
 	for _, e := range slices.Concat(lists...) {

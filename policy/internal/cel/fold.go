@@ -1,6 +1,7 @@
 package cel
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -347,7 +348,7 @@ func evaluated(x folded) ref.Val {
 	if err != nil {
 		return nil
 	}
-	v, err := p.Eval(cel.NoVars())
+	v, _, err := p.Eval(context.Background(), cel.NoVars())
 	if err != nil || types.IsUnknownOrError(v) {
 		return nil
 	}

@@ -34,7 +34,6 @@ type Versioned struct {
 	Kind          schema.GroupVersionKind
 	Object, Old   ref.Val
 	Tree, OldTree map[string]any
-	Sizes         Sizes
 	Err           error
 }
 
@@ -45,24 +44,23 @@ type Requests []requestAs
 type requestAs struct {
 	as    policy.Version
 	value ref.Val
-	sizes Sizes
 }
 
-// As returns the variable for a version, and its sizes. fields is called for the first
+// As returns the variable for a version of policies. fields is called for the first
 // policy of the version; typed as for [FreezeTyped].
-func (r *Requests) As(version policy.Version, typed bool, fields func(policy.Version) map[string]any) (ref.Val, Sizes) {
+func (r *Requests) As(version policy.Version, typed bool, fields func(policy.Version) map[string]any) ref.Val {
 	for _, v := range *r {
 		if v.as == version {
-			return v.value, v.sizes
+			return v.value
 		}
 	}
 	freeze := Freeze
 	if typed {
 		freeze = FreezeTyped
 	}
-	value, sizes := freeze(fields(version))
-	*r = append(*r, requestAs{version, value, sizes})
-	return value, sizes
+	value := freeze(fields(version))
+	*r = append(*r, requestAs{version, value})
+	return value
 }
 
 // In returns the objects in the version of a kind.
@@ -80,17 +78,15 @@ func (o *Objects) In(kind schema.GroupVersionKind) *Versioned {
 		}
 	}
 	if v.Err == nil {
-		var s Sizes
 		typed := o.Typed != nil && o.Typed(kind)
-		v.Object, v.Sizes = o.freeze(v.Tree, typed)
-		v.Old, s = o.freeze(v.OldTree, typed)
-		v.Sizes = v.Sizes.Max(s)
+		v.Object = o.freeze(v.Tree, typed)
+		v.Old = o.freeze(v.OldTree, typed)
 	}
 	o.versions = append(o.versions, v)
 	return v
 }
 
-func (o *Objects) freeze(tree map[string]any, typed bool) (ref.Val, Sizes) {
+func (o *Objects) freeze(tree map[string]any, typed bool) ref.Val {
 	switch {
 	case tree == nil:
 		return Freeze(o.Absent)

@@ -245,7 +245,7 @@ func checkExample(t *testing.T, env *cel.Env, expression, in, want string) {
 }
 
 // pageValue evaluates an expression as engines do, under the API server's
-// limit, and checks that doing without gives the same.
+// limit.
 func pageValue(env *cel.Env, expression, in string) (ref.Val, error) {
 	ast, err := Compile(env, expression)
 	if err != nil {
@@ -263,18 +263,14 @@ func pageValue(env *cel.Env, expression, in string) (ref.Val, error) {
 		}
 	}
 	for name, value := range tree {
-		input[name], _ = Freeze(value)
+		input[name] = Freeze(value)
 	}
 	activation, err := cel.NewActivation(input)
 	if err != nil {
 		return nil, err
 	}
-	fast, fastErr := program.Eval(activation)
-	exact, _, err := program.EvalExact(context.Background(), activation)
-	if (err == nil) != (fastErr == nil) || err == nil && !sameValue(fast, exact) {
-		return fast, errDiffers
-	}
-	return exact, err
+	v, _, err := program.Eval(context.Background(), activation)
+	return v, err
 }
 
 // sameValue compares by type too, and quantities, which CEL does not compare.
@@ -285,12 +281,6 @@ func sameValue(a, b ref.Val) bool {
 	}
 	return a.Type().TypeName() == b.Type().TypeName() && types.Equal(a, b) == types.True
 }
-
-const errDiffers = differs("counting the cost makes a difference")
-
-type differs string
-
-func (d differs) Error() string { return string(d) }
 
 // documented allows what the page's examples ask for, and has no opinion of the rest.
 type documented struct{}

@@ -5,25 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync"
 	"sync/atomic"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
-	celconfig "k8s.io/apiserver/pkg/apis/cel"
 )
 
 // A Program runs one checked expression. It is safe for concurrent use.
 type Program struct {
-	AST   *cel.Ast
-	fast  cel.Program // does not count its cost
-	exact func() (cel.Program, error)
+	AST *cel.Ast
+	run cel.Program
 
-	uncounted uint64 // runs without counting if its cost is bounded by this
-	number    int    // its index in the policy
-
-	plan     planner         // of fast
+	plan     planner         // of run
 	observed cel.Program     // counts its branches; nil if nothing counts them
 	counters []*atomic.Int64 // of the branches, in the order of the expression
 }
@@ -31,53 +25,39 @@ type Program struct {
 // A planner makes a program of a checked expression.
 type planner func(*cel.Ast, ...cel.ProgramOption) (cel.Program, error)
 
-// Plan makes a program of a checked expression.
+// Plan makes a program of a checked expression, under the API server's limit for one
+// evaluation.
 func Plan(ast *cel.Ast) (*Program, error) {
 	r, err := theRunner()
 	if err != nil {
 		return nil, err
 	}
-	return newProgram(ast, celconfig.PerCallLimit, r.fast, r.exact)
+	return newProgram(ast, r.plan)
 }
 
-// newProgram plans the uncounted program at once, and the counted one when it is
-// first needed.
-func newProgram(ast *cel.Ast, uncounted uint64, fast planner, exact func(*cel.Ast) (cel.Program, error)) (*Program, error) {
-	p := &Program{AST: ast, uncounted: uncounted, plan: fast, exact: sync.OnceValues(func() (cel.Program, error) { return planned(exact, ast) })}
-	var err error
-	if p.fast, err = planned(func(a *cel.Ast) (cel.Program, error) { return fast(a) }, ast); err != nil {
+func newProgram(ast *cel.Ast, plan planner) (*Program, error) {
+	run, err := planned(plan, ast)
+	if err != nil {
 		return nil, errors.New("program instantiation failed: " + err.Error())
 	}
-	return p, nil
+	return &Program{AST: ast, run: run, plan: plan}, nil
 }
 
 // planned calls cel-go's planner, which evaluates constants and panics if they do:
 // {b'x': 1}.
-func planned(plan func(*cel.Ast) (cel.Program, error), ast *cel.Ast) (p cel.Program, err error) {
+func planned(plan planner, ast *cel.Ast, more ...cel.ProgramOption) (p cel.Program, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			p, err = nil, fmt.Errorf("internal error: %v", r)
 		}
 	}()
-	return plan(ast)
+	return plan(ast, more...)
 }
 
-// Eval runs the program without counting its cost. The caller must know that Cost is
-// within the limit.
-func (p *Program) Eval(input cel.Activation) (ref.Val, error) {
-	v, _, err := p.fast.Eval(input)
-	p.observe(input)
-	return v, err
-}
-
-// EvalExact runs the program under the API server's limit for one evaluation and
-// returns its cost.
-func (p *Program) EvalExact(ctx context.Context, input cel.Activation) (v ref.Val, cost int64, err error) {
-	program, err := p.exact()
-	if err != nil {
-		return nil, 0, err
-	}
-	v, details, err := program.ContextEval(ctx, input)
+// Eval runs the program and returns its cost. An evaluation that reaches the limit of
+// the cost, or whose context ends, fails.
+func (p *Program) Eval(ctx context.Context, input cel.Activation) (v ref.Val, cost int64, err error) {
+	v, details, err := p.run.ContextEval(ctx, input)
 	if details != nil && details.ActualCost() != nil {
 		cost = int64(min(*details.ActualCost(), math.MaxInt64))
 	}
@@ -87,7 +67,7 @@ func (p *Program) EvalExact(ctx context.Context, input cel.Activation) (v ref.Va
 	return v, cost, err
 }
 
-// WasStopped reports whether an error of EvalExact means that the limit of the cost
+// WasStopped reports whether an error of Eval means that the limit of the cost
 // or the context stopped the evaluation. Then no field is at fault, and looking for
 // one would take as long again.
 func WasStopped(err error) bool {

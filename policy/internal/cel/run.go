@@ -4,7 +4,6 @@ import (
 	"sync"
 
 	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/checker"
 	"github.com/google/cel-go/common/functions"
 	"github.com/google/cel-go/ext"
 	"github.com/google/cel-go/interpreter"
@@ -57,24 +56,17 @@ func RunEnv() (*cel.Env, error) {
 	return r.env, nil
 }
 
-// fast plans a program that does not count its cost.
-func (r *runner) fast(ast *cel.Ast, more ...cel.ProgramOption) (cel.Program, error) {
+// plan plans a program under the API server's limit for one evaluation, which can be
+// interrupted.
+func (r *runner) plan(ast *cel.Ast, more ...cel.ProgramOption) (cel.Program, error) {
+	return r.limited(ast, celconfig.PerCallLimit, &library.CostEstimator{}, more...)
+}
+
+// limited plans a program whose cost, which costs counts, is limited.
+func (r *runner) limited(ast *cel.Ast, limit uint64, costs interpreter.ActualCostEstimator, more ...cel.ProgramOption) (cel.Program, error) {
 	return r.env.Program(ast, append([]cel.ProgramOption{
-		cel.EvalOptions(cel.OptOptimize), cel.OptimizeRegex(guardedRegexes()...), cel.Functions(r.guards...), weighed(),
-	}, more...)...)
-}
-
-// exact plans a program under the API server's limit for one evaluation, which
-// can be interrupted.
-func (r *runner) exact(ast *cel.Ast) (cel.Program, error) {
-	return r.env.Program(ast,
 		cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost), cel.OptimizeRegex(guardedRegexes()...), cel.Functions(r.guards...), weighed(),
-		cel.CostLimit(celconfig.PerCallLimit),
-		cel.CostTracking(&library.CostEstimator{}),
-		cel.CostTrackerOptions(interpreter.PresenceTestHasCost(false)),
-		cel.InterruptCheckFrequency(celconfig.CheckFrequency))
-}
-
-func (r *runner) cost(ast *cel.Ast, sizes checker.CostEstimator) (checker.CostEstimate, error) {
-	return r.env.EstimateCost(ast, sizes, checker.PresenceTestHasCost(false))
+		cel.CostLimit(limit), cel.CostTracking(costs), cel.CostTrackerOptions(interpreter.PresenceTestHasCost(false)),
+		cel.InterruptCheckFrequency(celconfig.CheckFrequency),
+	}, more...)...)
 }

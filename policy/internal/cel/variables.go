@@ -116,8 +116,12 @@ func (v *Variables) value(i int) ref.Val {
 	return s.value
 }
 
-// VariableError is the value of a variable whose evaluation failed.
-func (n *Names) VariableError(i int, err error) ref.Val {
+// Variable returns the value of the i-th variable, whose evaluation gave v or err, as
+// other expressions read it.
+func (n *Names) Variable(i int, v ref.Val, err error) ref.Val {
+	if err == nil {
+		return v
+	}
 	return types.NewErr("composited variable %q fails to evaluate: %v", n.list[i], err)
 }
 

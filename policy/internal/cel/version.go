@@ -10,16 +10,12 @@
 // that of the newest (k8s.io/apiserver/pkg/cel/environment).
 //
 //   - version.go, compile.go, decltype.go, error.go: environments and checking
-//   - program.go, run.go, dialect.go, guard.go: running, under limits
-//   - bound.go, plan.go: upper bounds of costs, and programs that need no counting
+//   - program.go, run.go, dialect.go, meter.go, guard.go: running, under limits
 //   - freeze.go, values.go, objects.go: objects as immutable values
 //   - variables.go, question.go: values that are evaluated when they are read, or
 //     that are unknown offline
 //   - blame.go, words.go, secret.go: fields and messages of a failure, without
 //     values of Secrets
-//
-// A program runs without counting its cost if an upper bound of its cost ([Cost])
-// is under the limit. This gives the same answer several times faster.
 package cel
 
 import (

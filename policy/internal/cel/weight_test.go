@@ -46,7 +46,7 @@ func weighedEval(t *testing.T, expression string) string {
 	}
 	p, err := Plan(ast)
 	rendertest.OK(t, err)
-	v, err := p.Eval(interpreter.EmptyActivation())
+	v, _, err := p.Eval(t.Context(), interpreter.EmptyActivation())
 	if err != nil {
 		return err.Error()
 	}

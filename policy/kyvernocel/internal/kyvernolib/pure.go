@@ -103,8 +103,7 @@ func TextFunction(f func(string) ref.Val) func(ref.Val) ref.Val {
 
 // Frozen converts a JSON value to a CEL value.
 func Frozen(tree any) ref.Val {
-	v, _ := cel.Freeze(tree)
-	return v
+	return cel.Freeze(tree)
 }
 
 // ParseJSON returns the value of a JSON text.
