@@ -20,7 +20,12 @@ const (
 	New       Baseline = "new"       // the change causes it
 	Unchanged Baseline = "unchanged" // the base has it too
 	Absent    Baseline = "absent"    // the base had it, the head does not
+
+	AlreadyFailing Baseline = "already-failing" // the base has it too, and the API server refuses the change for it
 )
+
+// Counts reports whether a result with this baseline counts.
+func (b Baseline) Counts() bool { return b != Unchanged && b != Absent }
 
 // The rules of results of EngineRender that say that the run itself ended early.
 const (
@@ -318,6 +323,35 @@ func (c Comparison) Compare(head []Result) []Result {
 		}
 	}
 	return head
+}
+
+// MarkRefused marks the unchanged denials of requests that the change makes as AlreadyFailing: the
+// API server refuses them, so the change of the object does not take effect. A denial of the pods
+// that a controller makes is left unchanged if the change makes the same pods.
+func (c Comparison) MarkRefused(head []Result) {
+	for i := range head {
+		r := &head[i]
+		update := c.update(r.Object)
+		switch {
+		case r.Baseline != Unchanged || r.Outcome != Fail || r.Action != Deny || r.Engine == EngineRego:
+		case r.Operation != Delete && (update == nil || update.Unchanged()):
+		case r.Engine == EnginePodSecurity && update != nil && samePods(update.inBase(), update.Object):
+		default:
+			r.Baseline = AlreadyFailing
+		}
+	}
+}
+
+// samePods reports whether two versions of an object make equal pods. The update of a Pod is left to
+// the engine.
+func samePods(was, is *render.Object) bool {
+	for _, pointer := range []string{"/spec/template", "/spec/jobTemplate/spec/template", "/template"} {
+		before, _ := render.Lookup(was.Object, pointer)
+		if after, ok := render.Lookup(is.Object, pointer); ok {
+			return reflect.DeepEqual(before, after)
+		}
+	}
+	return false
 }
 
 // undecoded reports whether the result says that the API server can't decode the object.

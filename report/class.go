@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -228,7 +229,25 @@ func compareRules(a, b policy.Rule) int {
 // open reports whether a result counts: it is not suppressed, its unit is deployed, and the base
 // does not have it.
 func open(x *policy.Result) bool {
-	return x.Suppression == nil && !x.Unreached && (x.Baseline == "" || x.Baseline == policy.New)
+	return x.Suppression == nil && !x.Unreached && x.Baseline.Counts()
+}
+
+// refused says that failures are at the base, too, or how many of several are. It returns "" if none
+// is.
+func refused(s selection) string {
+	n := 0
+	for _, x := range s.outlines() {
+		if x.Baseline == policy.AlreadyFailing {
+			n++
+		}
+	}
+	switch n {
+	case 0:
+		return ""
+	case s.len():
+		return "already failing at the base; the change touches the object, so the API server refuses the change"
+	}
+	return fmt.Sprintf("%d of %d already failing at the base; the change touches their objects, so the API server refuses the change", n, s.len())
 }
 
 // sortedKeys sorts keys by a string of each, in place.

@@ -131,6 +131,7 @@ func (p *printer) annotationText(g *group, shown map[line]bool) string {
 	if n := len(objects(g.results)); n > 1 {
 		add("and ", policy.Plural(n-1, "more object"))
 	}
+	add("", refused(g.results))
 	for _, o := range x.Origins {
 		if key := (line{o.File, o.Line}); o.File != "" && !shown[key] && len(shown) <= maxRelated {
 			shown[key] = true

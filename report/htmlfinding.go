@@ -61,6 +61,7 @@ func (p *pageWriter) finding(g *group) *pageFinding {
 	p.objects(f, x, spots[0])
 	p.messages(f, g)
 	p.origins(f, x, at)
+	f.add("base", refused(g.results))
 	if rule := ruleName(x.Engine, x.Policy, x.Rule); x.PolicyOrigin == at.Span || x.PolicyOrigin.File == "" {
 		f.mono("rule", rule)
 	} else {

@@ -299,7 +299,7 @@ func (r *Report) count(x *policy.Result) {
 func (r *Report) Denied(least policy.Action) int {
 	n := 0
 	for x := range r.Outlines() {
-		if x.Outcome == policy.Fail && x.Action.AtLeast(least) && !x.Unreached && x.Suppression == nil && (x.Baseline == "" || x.Baseline == policy.New) {
+		if x.Outcome == policy.Fail && x.Action.AtLeast(least) && open(x) {
 			n++
 		}
 	}
@@ -311,7 +311,7 @@ func (r *Report) Denied(least policy.Action) int {
 func (r *Report) Incomplete() int {
 	n := 0
 	for x := range r.Outlines() {
-		if x.Undecided() && !x.Unreached && x.Suppression == nil && (x.Baseline == "" || x.Baseline == policy.New) {
+		if x.Undecided() && open(x) {
 			n++
 		}
 	}

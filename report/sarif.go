@@ -291,6 +291,7 @@ func (s *sarifRun) properties(a *alert) sarif.ResultProperties {
 	for _, f := range a.results.at(0).Fields[:min(maxListed, len(a.results.at(0).Fields))] {
 		p.Fields = append(p.Fields, visible(f, maxMessage))
 	}
+	p.Base = refused(a.results)
 	p.Assumed = proses(assumptions(a.results, maxListed))
 	return p
 }

@@ -18,6 +18,7 @@ func (s *sarifRun) message(a *alert) ([]sarif.Location, string) {
 	m := &linked{src: s.src, object: x.Object, seen: map[line]bool{{a.at.File, a.at.Line}: true}}
 	m.sentence(s.headline(a))
 	m.sentence(others(a))
+	m.sentence(sentenceStart(refused(a.results)))
 	for _, other := range differing(a.results)[:min(maxOthers, len(differing(a.results)))] {
 		m.sentence("Also: " + unlinked(other))
 	}
@@ -116,7 +117,7 @@ func (l *linked) origins(origins []render.Origin) {
 	}
 }
 
-func sentenceStart(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+func sentenceStart(s string) string { return strings.ToUpper(s[:min(1, len(s))]) + s[min(1, len(s)):] }
 
 func (l *linked) link(words string, o render.Origin) {
 	o, ok := l.src.within(o)

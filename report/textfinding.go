@@ -31,6 +31,7 @@ func (p *printer) details(g *group) {
 	}
 	p.moreObjects(spots[0])
 	p.related(x, spots[0].Origin)
+	p.note("base", refused(g.results))
 	p.note("rule", p.rule(x, spots[0].Origin))
 	if x.Reason != "Invalid" { // the API server's default reason
 		p.note("reason", name(x.Reason))

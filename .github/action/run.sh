@@ -16,6 +16,7 @@ main() {
   boolean sarif "$INPUT_SARIF"
   boolean summary "$INPUT_SUMMARY"
   boolean require-complete "$INPUT_REQUIRE_COMPLETE"
+  boolean only-new "${INPUT_ONLY_NEW:-false}"
   boolean comment "$INPUT_COMMENT"
   [[ $INPUT_SUMMARY_SIZE =~ ^([1-9][0-9]{0,3})?$ ]] || fail 2 "the input summary-size is \"$INPUT_SUMMARY_SIZE\", which is no number of KiB"
   case $INPUT_ANNOTATIONS in
@@ -66,6 +67,7 @@ arguments() {
   [ -z "$STORE" ] || args+=("--store=$STORE")
   [ -z "$INPUT_FAIL_ON" ] || args+=("--fail-on=$INPUT_FAIL_ON")
   [ "$INPUT_REQUIRE_COMPLETE" = false ] || args+=(--require-complete)
+  [ "${INPUT_ONLY_NEW:-false}" = false ] || args+=(--only-new)
   [ -z "${INPUT_SHARD:-}" ] || args+=("--shard=$INPUT_SHARD")
   [ -z "$INPUT_CATEGORY" ] || args+=("--category=$INPUT_CATEGORY")
   args+=(--)

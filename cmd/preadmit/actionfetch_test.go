@@ -47,7 +47,7 @@ func testActionFetch(t *testing.T, _ *shop) {
 		r := c.run()
 		return r.Outputs, r.Log
 	}
-	outputs, log := run(func(*actionCase) {})
+	outputs, log := run(func(c *actionCase) { c.input("only-new", "true") })
 	if outputs["exit-code"] != "1" || outputs["denied"] != "1" || outputs["undecided"] != "0" || outputs["unchanged"] != "1" || d.requests.Load()-before != 2 {
 		t.Errorf("%v, %d requests\n%s", outputs, d.requests.Load()-before, log)
 	}

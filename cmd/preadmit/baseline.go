@@ -116,7 +116,7 @@ func (o *baselineOptions) debt(results []policy.Result) []policy.Suppression {
 	for i := range results {
 		r := &results[i]
 		counts := r.Outcome == policy.Fail && o.failOn != "never" && r.Action.AtLeast(policy.Action(o.failOn))
-		if !counts || r.Suppression != nil || r.Baseline == policy.Unchanged || r.Baseline == policy.Absent {
+		if !counts || r.Suppression != nil || !r.Baseline.Counts() {
 			continue
 		}
 		s := policy.Suppression{

@@ -161,6 +161,7 @@ func (o *checkOptions) loosened(then *checkOptions) map[string]string {
 	loose := func(failOn string) int { return slices.Index([]string{"audit", "warn", "deny", "never"}, failOn) }
 	note(loose(then.failOn) > loose(o.failOn), "fail-on", "fail-on is %s, and was %s", then.failOn, o.failOn)
 	note(o.requireComplete && !then.requireComplete, "require-complete", "require-complete is false, and was true")
+	note(!o.OnlyNew && then.OnlyNew, "only-new", "only-new is true, and was false")
 	note(!o.AllowNew && then.AllowNew, "allow-new-suppressions", "allow-new-suppressions is true, and was false")
 	note(then.Suppressions != o.Suppressions, "suppressions", "other suppressions are read")
 	note(then.Limits.Memory < o.Limits.Memory, "task-memory", "task-memory is %d, and was %d: units and objects that need more are not evaluated", then.Limits.Memory, o.Limits.Memory)
@@ -172,7 +173,7 @@ func (o *checkOptions) loosened(then *checkOptions) map[string]string {
 // configurable lists the flags that a configuration file may set.
 var configurable = []string{
 	"allow-new-suppressions", "api-versions", "as", "as-file", "as-group", "authorizer", "color", "combine", "data", "exclude", "fail-on", "gitops", "include-crds", "include-hidden", "jobs", "kube-version", "namespace",
-	"no-tree-policies", "output", "pack", "policy", "quiet", "rego-namespace", "release", "require-complete", "set", "set-file", "set-string",
+	"no-tree-policies", "only-new", "output", "pack", "policy", "quiet", "rego-namespace", "release", "require-complete", "set", "set-file", "set-string",
 	"suppressions", "task-memory", "task-time", "timeout", "values", "verbose", "with",
 }
 

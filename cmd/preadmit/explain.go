@@ -158,7 +158,7 @@ func explainCode(es []policy.Explanation, o *explainOptions) int {
 		for j := range es[i].Results {
 			r := &es[i].Results[j]
 			switch {
-			case r.Suppression != nil || r.Unreached || r.Baseline == policy.Unchanged:
+			case r.Suppression != nil || r.Unreached || !r.Baseline.Counts():
 			case r.Outcome == policy.Fail && o.failOn != "never" && r.Action.AtLeast(policy.Action(o.failOn)):
 				return exitDenied
 			case r.Undecided():

@@ -66,6 +66,7 @@ func (o *checkOptions) addUserFlags(f *pflag.FlagSet) {
 func (o *checkOptions) addChangeFlags(f *pflag.FlagSet) {
 	o.addBaseFlag(f)
 	f.BoolVar(&o.requireComplete, "require-complete", false, "exit 3 if anything could not be rendered or decided, even if it is the same at --base")
+	f.BoolVar(&o.OnlyNew, "only-new", false, "with --base, count new failures alone, even if the API server refuses the change for an old one")
 }
 
 // addBaseFlag adds the flag that names the base.
@@ -73,7 +74,7 @@ func (o *checkOptions) addBaseFlag(f *pflag.FlagSet) {
 	o.Reconfigured = func(root, file string, node *yaml.Node) (*evaluate.Reconfigured, error) {
 		return o.reconfigured(f, root, file, node)
 	}
-	f.StringVar(&o.Base, "base", "", "compare with git revision `REV` and evaluate the change with its policies; only new failures count")
+	f.StringVar(&o.Base, "base", "", "compare with git revision `REV` and evaluate the change with its policies; only new failures count, and all denials of objects that the change touches")
 }
 
 // addRehearsalFlags adds the flags for rehearsals.

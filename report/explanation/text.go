@@ -490,7 +490,7 @@ func follows(r *policy.Result) string {
 	}
 	text := ", action " + string(r.Action)
 	if r.Baseline != "" {
-		text += ", " + string(r.Baseline)
+		text += ", " + strings.ReplaceAll(string(r.Baseline), "already-failing", "already failing at the base")
 	}
 	return text
 }

@@ -14,7 +14,7 @@ import (
 // that decide which failures fail a run, by their values, and exclude, glob by glob.
 var idle = []string{
 	"color", "jobs", "output", "quiet", "verbose", "fetch", "exclude",
-	"allow-new-suppressions", "fail-on", "require-complete", "suppressions", "task-memory", "task-time", "timeout",
+	"allow-new-suppressions", "fail-on", "only-new", "require-complete", "suppressions", "task-memory", "task-time", "timeout",
 }
 
 // Effective returns the keys that can change rendered objects or results.

@@ -182,6 +182,9 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	c.Base = append(c.Base, undeployed...)
 	again := change.UndecidedAgain(was, now, reqs)
 	e.Results = c.Compare(slices.Concat(e.shard.once(in.Found, e.Engines.Results, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart)), fresh, exempted, rest))
+	if !o.OnlyNew {
+		c.MarkRefused(e.Results)
+	}
 	for i := range e.Results {
 		r := &e.Results[i]
 		if again(r) {

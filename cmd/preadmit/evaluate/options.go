@@ -26,6 +26,7 @@ type Options struct {
 	Combine        bool
 
 	AllowNew        bool // suppressions that the change adds apply
+	OnlyNew         bool // denials that the base has, too, do not count, also of objects that the change touches
 	Accepts         bool // the command writes the suppressions file, which may not exist yet
 	Date            time.Time
 	FromKubeVersion string   // rehearse the upgrade from this version

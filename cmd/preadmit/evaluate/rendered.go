@@ -56,7 +56,7 @@ func Compare(ctx context.Context, o *Options, in *load.Input, args []string, std
 	c := policy.Comparison{Base: b.in.Found, Updates: policy.Updates(reqs), Incomparable: half, Stopped: change.Stopped(was, now)}
 	again := change.UndecidedAgain(was, now, reqs)
 	for _, f := range c.Compare(in.Found) {
-		if f.Baseline != policy.Absent && (f.Baseline != policy.Unchanged || again(&f)) {
+		if f.Baseline.Counts() || again(&f) {
 			d.Found = append(d.Found, f)
 		}
 	}

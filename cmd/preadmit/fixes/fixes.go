@@ -76,7 +76,7 @@ func Run(ctx context.Context, o *evaluate.Options, s Options, args []string) (*C
 	}
 	c := &Change{Tree: in.Tree, before: make(map[string][]byte)}
 	for i := range e.Results {
-		if r := &e.Results[i]; r.Undecided() && r.Baseline != policy.Unchanged && r.Baseline != policy.Absent && !r.Unreached {
+		if r := &e.Results[i]; r.Undecided() && r.Baseline.Counts() && !r.Unreached {
 			c.Incomplete++
 		}
 	}

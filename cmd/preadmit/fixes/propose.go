@@ -35,7 +35,7 @@ func (s *Options) findings(in *load.Input, e *evaluate.Evaluation) []Finding {
 	for i := range e.Results {
 		r := &e.Results[i]
 		o := objects[r.Object]
-		if r.Outcome == policy.Fail && o != nil && r.Suppression == nil && r.Baseline != policy.Unchanged && r.Baseline != policy.Absent && r.Operation != policy.Delete && s.selects(r) {
+		if r.Outcome == policy.Fail && o != nil && r.Suppression == nil && r.Baseline.Counts() && r.Operation != policy.Delete && s.selects(r) {
 			all = append(all, Finding{Result: *r, object: o, Reason: NoValue})
 		}
 	}

@@ -133,6 +133,7 @@ type ResultProperties struct {
 	ObjectCount int      `json:"objectCount"`
 	Fields      []string `json:"fields,omitempty"`
 	Assumed     []string `json:"assumed,omitempty"`
+	Base        string   `json:"base,omitempty"` // that the base fails, too
 }
 
 // A Location is a place that a result names.
