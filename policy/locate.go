@@ -2,7 +2,9 @@ package policy
 
 import (
 	"cmp"
+	"reflect"
 	"slices"
+	"strconv"
 
 	"github.com/preadmit/preadmit/render"
 )
@@ -57,7 +59,7 @@ func (l *locator) locate(r *Result) {
 	case 0:
 		assumed = l.add(r, "", h, assumed)
 	default:
-		for _, f := range r.Fields {
+		for _, f := range l.touchedFirst(r) {
 			assumed = l.add(r, f, h, assumed)
 		}
 	}
@@ -68,6 +70,48 @@ func (l *locator) locate(r *Result) {
 	}
 	r.setFingerprint(l.subject)
 	r.inVariant(l.subject.Variant)
+}
+
+// touchedFirst returns the fields of a failure. Those at which the change touches the object come
+// first, since their author is the one who reads the result.
+func (l *locator) touchedFirst(r *Result) []string {
+	was, is := l.req.OldAdmitted, l.req.Admitted
+	if was == nil && l.req.Instead != nil {
+		was, is = l.req.Instead.Object, l.req.Object.Object
+	}
+	if r.Outcome != Fail || len(r.Fields) < 2 || was == nil || is == nil {
+		return r.Fields
+	}
+	var touched, rest []string
+	for _, f := range r.Fields {
+		if sameAt(was, is, render.Path(f)) {
+			rest = append(rest, f)
+		} else {
+			touched = append(touched, f)
+		}
+	}
+	return append(touched, rest...)
+}
+
+// sameAt reports whether two versions of an object have equal values at a path of the second one, or
+// at the part of the path that exists there. Elements of lists are compared by name.
+func sameAt(was, is any, path []string) bool {
+	if len(path) > 0 {
+		switch now := is.(type) {
+		case map[string]any:
+			if next, ok := now[path[0]]; ok {
+				before, _ := was.(map[string]any)
+				return sameAt(before[path[0]], next, path[1:])
+			}
+		case []any:
+			if i, err := strconv.Atoi(path[0]); err == nil && i >= 0 && i < len(now) {
+				before, _ := was.([]any)
+				name, _ := nameOf(now[i])
+				return sameAt(named(before, name), now[i], path[1:])
+			}
+		}
+	}
+	return reflect.DeepEqual(was, is)
 }
 
 // assume returns the assumptions of a result: its own, those about the object, and those about

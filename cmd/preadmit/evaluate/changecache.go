@@ -211,6 +211,7 @@ func (p *part) describe(g *requestGroup) {
 		e.Plain(r.UserInfo)
 		place(r.Object)
 		place(r.OldObject)
+		place(r.Instead)
 	}
 	if data, err := e.Data(); known && err == nil {
 		g.text = string(data)
