@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -93,6 +94,21 @@ func (c Chain) admitOld(req *Request) {
 	if u := (&unstructured.Unstructured{Object: req.OldAdmitted}); u.GetNamespace() == "" && req.Resource.Namespaced {
 		u.SetNamespace(req.Namespace)
 	}
+}
+
+// UnreadOld returns a note about each request of reqs for another version of its object whose old
+// object can't be converted to that version.
+func (c Chain) UnreadOld(reqs []Request) (notes []string) {
+	for _, r := range reqs {
+		if r.Object == nil || r.OldObject == nil || r.Object.GetAPIVersion() == r.OldObject.GetAPIVersion() {
+			continue
+		}
+		if c.admit(&r); r.OldUnknown {
+			notes = append(notes, fmt.Sprintf("assumed of %s %s: the object at the base, which is %s, is on the cluster as it is written; it can't be converted here: %s",
+				r.Kind.Kind, r.Object.Key().Name, r.OldObject.GetAPIVersion(), Shorten(r.oldError.Error(), MaxMessage)))
+		}
+	}
+	return notes
 }
 
 func (c Chain) convertOld(req *Request) (map[string]any, error) {

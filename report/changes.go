@@ -124,7 +124,7 @@ func (p *printer) clusterChanges(r *Report) {
 	}
 }
 
-// alike groups updates that change the same lines in objects of one kind.
+// alike groups changes that happen alike and change the same lines in objects of one kind.
 // Groups are in the order of their first change. Every other change is a group
 // of its own.
 func alike(units []unitChanges) [][]*Change {
@@ -134,7 +134,7 @@ func alike(units []unitChanges) [][]*Change {
 		for j := range units[i].changes {
 			c := &units[i].changes[j]
 			if lines := c.changedLines(); lines != "" && c.From == nil {
-				key := c.Object.APIVersion + " " + c.Object.Kind + "\n" + lines
+				key := c.happens() + " " + c.Object.APIVersion + " " + c.Object.Kind + "\n" + lines
 				if k, ok := at[key]; ok {
 					groups[k] = append(groups[k], c)
 					continue

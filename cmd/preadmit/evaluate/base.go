@@ -201,7 +201,7 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 		}
 	}
 	e.Results = append(e.Results, e.shard.once(b.undeployed(in, reqs), b.newlyExcluded(o, in))...)
-	e.notes = append(e.notes, b.notes(in)...)
+	e.notes = slices.Concat(e.notes, b.notes(in), e.Engines.Chain.UnreadOld(v.changed.reqs))
 	cached.keep(e.Engines)
 	if proposes {
 		if err := e.propose(ctx, s, in, v, found); err != nil {
