@@ -101,7 +101,7 @@ func keyChanges() map[string][]keyChange {
 			{"no-tree-policies: true\n", "", "", admissionFiles("", "true")},
 		},
 		"only-new": {{"", "only-new: true\n", less, nil}},
-		"output": {{"", "output: [json=report.json]\n", "", nil}},
+		"output":   {{"", "output: [json=report.json]\n", "", nil}},
 		"pack": {
 			{"pack: [pod-security-baseline, best-practices]\n", "pack: [best-practices]\n", unevaluated, nil},
 			{baseline, "", unevaluated, nil}, // they only warn by default

@@ -367,11 +367,20 @@ func (in *Input) Unreadable(repo *git.Repository, base fs.FS) func(file string) 
 				return "in the submodule " + module + " now, which is not checked out"
 			}
 		}
-		if render.Unreadable(in.Tree, file) && !render.Unreadable(base, file) {
+		if render.Unreadable(in.Tree, file) && !render.Unreadable(base, file) && !in.rendersTemplate(file) {
 			return "no YAML that can be read now, such as a file that is encrypted or binary"
 		}
 		return ""
 	}
+}
+
+// rendersTemplate reports whether a file is a template of a chart that is rendered whole, so that an
+// object of it that is not rendered is not deployed.
+func (in *Input) rendersTemplate(file string) bool {
+	return slices.ContainsFunc(in.Head, func(u *render.Unit) bool {
+		inside, ok := strings.CutPrefix(file, strings.TrimPrefix(u.Path+"/", "./"))
+		return ok && (u.Kind == "helm" || u.Renderer == "helm") && u.State != render.Unreached && len(render.Failures(u.Err)) == 0 && strings.Contains("/"+inside, "/templates/")
+	})
 }
 
 // File reads a file of the command line. It returns the file's name in the tree, or "" on errors.
