@@ -51,11 +51,8 @@ func (c Chain) reviewAll(ctx context.Context, reqs []Request, held *Compact) (*g
 	if c.Forgets {
 		done = forgetful(reqs)
 	}
-	memos, batches := memosOf(reqs)
-	return inParallel(ctx, batches, held, func(ctx context.Context, i int) ([]Result, error) {
+	return inParallel(ctx, len(reqs), held, func(ctx context.Context, i int) ([]Result, error) {
 		req := reqs[i]
-		req.memo = memos[i]
-		defer memos[i].done()
 		defer done(reqs[i].Subject().Unit)
 		results, err := c.watchedRequest(ctx, &req, func() ([]Result, error) { return c.review(ctx, &req) })
 		if n := failures(results); n > 0 && c.Fails != nil {
@@ -94,58 +91,24 @@ func forgetful(reqs []Request) func(*render.Unit) {
 	}
 }
 
-// A batching divides numbers of requests into batches.
-type batching struct {
-	full [][]int32
-	last []int32
-}
-
-// add adds numbers that belong into one batch.
-func (b *batching) add(numbers ...int32) {
-	const enough = 16
-	if b.last = append(b.last, numbers...); len(b.last) >= enough {
-		b.full, b.last = append(b.full, b.last), nil
-	}
-}
-
-func (b *batching) batches() [][]int32 {
-	if len(b.last) > 0 {
-		b.full, b.last = append(b.full, b.last), nil
-	}
-	return b.full
-}
-
-// inOrder returns batches of the numbers from 0 to n-1.
-func inOrder(n int) [][]int32 {
-	var b batching
-	for i := range n {
-		b.add(int32(i))
-	}
-	return b.batches()
-}
-
-// inParallel calls f for the numbers in batches, which are those from 0 on, and gathers
-// the results in held. The numbers of a batch are for one goroutine, in their order. On error it
+// inParallel calls f for the numbers from 0 to n-1, and gathers the results in held. On error it
 // returns the results so far; calls that do not stop when ctx ends are abandoned.
-func inParallel(over context.Context, batches [][]int32, held *Compact, f func(context.Context, int) ([]Result, error)) (*gathered, error) {
-	n := 0
-	for _, numbers := range batches {
-		n += len(numbers)
-	}
+func inParallel(over context.Context, n int, held *Compact, f func(context.Context, int) ([]Result, error)) (*gathered, error) {
+	const batch = 16 // numbers for one goroutine
 	found := &gathered{compact: held, parts: make([]CompactResults, n)}
 	group, ctx := errgroup.WithContext(over)
 	group.SetLimit(goruntime.GOMAXPROCS(0))
-	for _, numbers := range batches {
+	for first := 0; first < n; first += batch {
 		group.Go(func() error {
-			for _, i := range numbers {
+			for i := first; i < min(first+batch, n); i++ {
 				if err := ctx.Err(); err != nil {
 					return err
 				}
-				results, err := f(ctx, int(i))
+				results, err := f(ctx, i)
 				if err != nil {
 					return err
 				}
-				found.add(int(i), results)
+				found.add(i, results)
 				free(results)
 			}
 			return nil
@@ -193,8 +156,7 @@ func (c Chain) reviewUnguarded(ctx context.Context, req *Request) ([]Result, err
 		return nil, err
 	}
 	refused, admitted := c.admit(req)
-	req.memo.admitted(req)
-	h := req.memo.history()
+	h := newHistory()
 	results := append(buffers.Get().(*buffer).results, refused...)
 	var mutations []Result
 	if !admitted && req.Admitted != nil {

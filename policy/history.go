@@ -18,7 +18,6 @@ type history struct {
 	doubts  []string // assumptions of all later results
 
 	traced map[tracedField]trace // nil: fields are traced each time they are asked for
-	memo   *memo                 // whose traces these are; may be nil
 }
 
 // A tracedField is a pointer into an object as one of the changes left it.

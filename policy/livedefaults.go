@@ -128,7 +128,7 @@ func (c Chain) decideOld(ctx context.Context, req *Request, results, mutations [
 	why := "the object at the base can't be read in this version and is taken as it is written: " + Shorten(req.oldError.Error(), MaxMessage)
 	if !req.oldBlank && req.Object != nil {
 		blank := *req
-		blank.oldBlank, blank.OldUnknown, blank.memo, blank.buffer = true, false, nil, nil
+		blank.oldBlank, blank.OldUnknown, blank.buffer = true, false, nil
 		c.Passes = nil
 		others, err := c.reviewUnguarded(ctx, &blank)
 		if err != nil {

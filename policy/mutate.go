@@ -47,7 +47,7 @@ func (c Chain) mutate(ctx context.Context, req *Request, h *history) ([]Result, 
 		for i := range steps {
 			s := &steps[i]
 			if s.Admitted != nil {
-				h.change(newChange(req.Admitted, s.Admitted, s.Result))
+				h.changes = append(h.changes, newChange(req.Admitted, s.Admitted, s.Result))
 				req.Admitted, req.Typed = s.Admitted, nil
 			}
 			locate(&s.Result, req, h.silent())
@@ -87,7 +87,7 @@ func (h *history) doubt(r *Result) {
 // set fields. The error is not nil only if ctx is done or there is a bug.
 func (c Chain) Stored(ctx context.Context, reqs []Request) ([]*render.Object, []Result, error) {
 	objects := make([]*render.Object, len(reqs))
-	results, err := inParallel(ctx, inOrder(len(reqs)), new(Compact), func(ctx context.Context, i int) ([]Result, error) {
+	results, err := inParallel(ctx, len(reqs), new(Compact), func(ctx context.Context, i int) ([]Result, error) {
 		req := reqs[i]
 		objects[i] = req.Object
 		return c.watchedRequest(ctx, &req, func() (found []Result, err error) {

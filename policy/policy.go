@@ -15,7 +15,7 @@
 //
 //   - chain.go evaluates requests, scope.go those whose kind may be namespaced or not;
 //     locate.go, literals.go and defaulted.go find the places
-//     of a result, memo.go reuses results of equal objects, watch.go limits and times steps
+//     of a result, watch.go limits and times steps
 //   - result.go, fingerprint.go: a result and its identity; passes.go, compact.go: many of
 //     them in little memory
 //   - cluster.go: the objects that policies look up; missing.go: those that are not there
@@ -77,7 +77,6 @@ type Request struct {
 	oldError      error
 
 	buffer []Result
-	memo   *memo // shared with requests whose objects are equal; nil if there are none
 }
 
 // Room returns memory for the results of a Validator: an empty slice to append to and to return.

@@ -132,7 +132,7 @@ func (c Chain) clusterScoped(ctx context.Context, req *Request) ([]Result, error
 		return nil, nil
 	}
 	other := *req
-	other.clusterScoped, other.memo, other.buffer = true, nil, nil
+	other.clusterScoped, other.buffer = true, nil
 	c.Passes = nil
 	results, err := c.reviewUnguarded(ctx, &other)
 	return slices.DeleteFunc(results, func(r Result) bool { return !r.fails() }), err

@@ -71,23 +71,8 @@ func (r *review) evaluate(c *constraint) []Response {
 		return nil
 	case r.exemption.why != "":
 		return []Response{c.respond(r.exemption.outcome(), r.exemption.why)}
-	case r.shares && c.inventory() == nil:
-		return r.shared(c)
 	}
 	return r.evaluateCode(c)
-}
-
-// shared evaluates a constraint's template, or returns its responses to an equal object of another
-// unit.
-func (r *review) shared(c *constraint) []Response {
-	if known, ok := r.request.Recall(c, r.object); ok {
-		return known.([]Response)
-	}
-	responses := r.evaluateCode(c)
-	if r.ctx.Err() == nil {
-		r.request.Remember(c, r.object, responses)
-	}
-	return responses
 }
 
 // evaluateCode evaluates a constraint's template.

@@ -29,7 +29,6 @@ type review struct {
 	fields      map[string]any // of input.review, except the objects and the namespace
 	userKnown   bool
 	request     *policy.Request // nil in gator's tests
-	shares      bool            // constraints share their responses with requests about equal objects
 
 	term      *ast.Term // input.review
 	inside    rego.Inside
@@ -50,7 +49,6 @@ func (e *Engine) reviewOf(ctx context.Context, req *policy.Request) *review {
 		r.namespace = e.namespaceOf(r.unit, req.Namespace)
 	}
 	r.fields = requestFields(req)
-	r.shares = req.Shares() && e.options.Coverage == nil && e.options.Print == nil && !req.InSeveralNamespaces(e.options.Cluster)
 	r.exemption = e.exempts(processWebhook, e.webhookRequest(req, r.namespace))
 	return r
 }

@@ -282,7 +282,6 @@ func (c *celProgram) params(x *run) ([]*render.Object, *verdict) {
 	cluster := x.review.store().cluster
 	var found []*render.Object
 	if name := text("name"); name != "" {
-		x.review.alone = x.review.alone || len(cluster.Named(gk, name)) > 1 // the unit's own counts
 		if o := cluster.Get(x.review.unit(), gk, namespace, name); o != nil {
 			found = append(found, o)
 		}

@@ -99,7 +99,6 @@ func (s *store) held(o *render.Object) map[string]any {
 	case s.engine.options.CLI:
 		return o.Object
 	case o == s.req.Object && s.req.OldObject == nil:
-		s.alone = true
 		return nil
 	case o == s.req.Object || o == s.req.OldObject:
 		return s.req.OldAdmitted
@@ -247,7 +246,7 @@ func (s *store) items(kind schema.GroupKind, p apiPath) ([]any, error) {
 	if !secrets && !s.engine.options.CLI && s.req.OldObject == nil {
 		if known := s.engine.itemsOf(objects, selection{kind, p.namespace, p.search}, p); known != nil {
 			i, own := known.at[s.req.Object]
-			s.alone, s.shared = s.alone || own, !own
+			s.shared = !own
 			if !own || i < 0 {
 				return known.all, nil
 			}

@@ -286,37 +286,7 @@ func (r *review) runRule(p *phase, pol *Policy, rule *Rule, t *document.Target) 
 	if r.explainer != nil {
 		return r.explainer.run(r, p, pol, rule, t)
 	}
-	if !r.shares {
-		return r.evaluate(p, pol, rule, t)
-	}
-	return r.shared(p, pol, rule, t)
-}
-
-// A part identifies a rule in a phase.
-type part struct {
-	phase *phase
-	rule  *Rule
-}
-
-// shared evaluates one rule, or returns its responses to an equal request of another
-// unit.
-func (r *review) shared(p *phase, pol *Policy, rule *Rule, t *document.Target) []Response {
-	object := r.object
-	if known, ok := r.req.Recall(part{p, rule}, object); ok {
-		responses := known.([]Response)
-		for i := range responses {
-			if resp := &responses[i]; resp.Patched != nil && resp.Target == nil {
-				r.replace(resp.Patched)
-			}
-		}
-		return responses
-	}
-	r.alone = false
-	responses := r.evaluate(p, pol, rule, t)
-	if !r.alone && r.ctx.Err() == nil {
-		r.req.Remember(part{p, rule}, object, slices.Clone(responses))
-	}
-	return responses
+	return r.evaluate(p, pol, rule, t)
 }
 
 // newRun returns a run of a rule. Rules that are not explained use the same one in turn.

@@ -46,8 +46,6 @@ type review struct {
 	podImages    []string // set with the key
 	podKeyed     bool
 
-	shares bool // rules share their responses with requests about equal objects, see shared
-
 	run *run // of the last rule
 
 	explainer *explainer // nil: no rule is explained
@@ -63,7 +61,6 @@ func (e *Engine) newReview(ctx context.Context, req *policy.Request, mocks *Mock
 		operation: string(req.Operation), object: req.Admitted, old: req.OldAdmitted,
 		notes: &notes{},
 	}
-	r.shares = req.Shares() && !e.options.CLI && e.covered == nil && !req.InSeveralNamespaces(e.options.Cluster)
 	r.search = jmespath.Options{Now: e.options.Now, Assumed: r.assume, Spent: &r.work}
 	if r.operation == opDelete {
 		r.object = nil
@@ -78,7 +75,6 @@ type notes struct {
 	assumed   []string         // assumptions
 	work      int              // cost so far, in steps of JMESPath searches and the like
 	secrets   []map[string]any // Secrets that the rule looked up
-	alone     bool             // the responses depend on the unit: not valid for equal objects in other units
 }
 
 // with returns a review of another state of the request: of a patched object,

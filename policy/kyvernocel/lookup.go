@@ -97,7 +97,6 @@ func (r *review) resourceGet(args []ref.Val) ref.Val {
 		if o.GetName() != q.name || r.namespaceOf(o) != q.namespace && r.namespaceOf(o) != "" {
 			continue
 		}
-		r.alone = r.alone || found != nil
 		if found == nil || o.Unit == r.unit() && found.Unit != o.Unit {
 			found = o
 		}
@@ -228,7 +227,6 @@ func (r *review) global(args []ref.Val) ref.Val {
 // services, and projections, are undecided.
 func (r *review) globalEntry(name string) ref.Val {
 	kind := schema.GroupKind{Group: "kyverno.io", Kind: "GlobalContextEntry"}
-	r.alone = r.alone || len(r.engine.options.Cluster.Named(kind, name)) > 1
 	entry := r.engine.options.Cluster.Get(r.unit(), kind, "", name)
 	if entry == nil {
 		return ask("needs to know GlobalContextEntry %s", name)

@@ -37,25 +37,19 @@ func (m mutator) Mutate(ctx context.Context, req *policy.Request) ([]policy.Step
 		return nil, ctx.Err()
 	}
 	var steps []policy.Step
-	now, shares := *req, m.shares(req)
+	now := *req
 	r := m.review(ctx, &now, nil) // of the object as it is now; nil until a policy needs it
 	for _, p := range r.policiesFor(true) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		known, ok := now.Recall(p, now.Admitted)
-		made, _ := known.([]policy.Step)
-		if !ok {
-			policy.Observed(ctx, policy.EngineMutating, p.Name, func() {
-				if r == nil {
-					r = m.review(ctx, &now, nil)
-				}
-				r.alone = false
-				if made = p.mutate(r); shares && !r.alone && ctx.Err() == nil {
-					now.Remember(p, now.Admitted, made)
-				}
-			})
-		}
+		var made []policy.Step
+		policy.Observed(ctx, policy.EngineMutating, p.Name, func() {
+			if r == nil {
+				r = m.review(ctx, &now, nil)
+			}
+			made = p.mutate(r)
+		})
 		for _, s := range made {
 			if s.Admitted != nil {
 				now.Admitted, now.Typed, r = s.Admitted, nil, nil

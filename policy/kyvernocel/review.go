@@ -31,7 +31,6 @@ type review struct {
 
 	assumed   []string // assumptions of the policy under evaluation
 	secret    bool     // the policy under evaluation looked up a Secret
-	alone     bool     // its verdicts depend on the unit: not valid for equal objects in other units
 	generated []map[string]any
 }
 

@@ -31,21 +31,13 @@ func (v validator) Validate(ctx context.Context, req *policy.Request) ([]policy.
 	if len(v.policies) == 0 {
 		return all, ctx.Err()
 	}
-	r, shares := v.review(ctx, req, nil), v.shares(req)
+	r := v.review(ctx, req, nil)
 	for _, p := range r.policiesFor(false) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		policy.Observed(ctx, policy.EngineValidating, p.Name, func() {
-			known, ok := req.Recall(p, req.Admitted)
-			verdicts, _ := known.([]verdict)
-			if !ok {
-				r.alone = false
-				if verdicts = p.evaluate(r); shares && !r.alone && ctx.Err() == nil {
-					req.Remember(p, req.Admitted, verdicts)
-				}
-			}
-			for _, verdict := range verdicts {
+			for _, verdict := range p.evaluate(r) {
 				result := p.result(verdict)
 				v.filters.Apply(&result, req)
 				all = append(all, result)
@@ -53,12 +45,6 @@ func (v validator) Validate(ctx context.Context, req *policy.Request) ([]policy.
 		})
 	}
 	return all, ctx.Err()
-}
-
-// shares reports whether verdicts on req may be reused for requests about equal
-// objects.
-func (e *Engine) shares(req *policy.Request) bool {
-	return req.Shares() && e.options.Coverage == nil && !req.InSeveralNamespaces(e.options.Cluster)
 }
 
 // evaluate returns the verdicts of the policy, or of its copy for the object's

@@ -1,5 +1,5 @@
-// Package enginetest has the tests that several engines must pass: results that they
-// reuse for equal objects are the results that they would compute.
+// Package enginetest has the tests that several engines must pass: a result does not depend on
+// the requests that an engine reviewed before.
 package enginetest
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/preadmit/preadmit/policy"
 )
 
-// Together checks that requests about equal objects, which a chain reviews together,
-// have the same results as when it reviews each alone. It returns the results.
+// Together checks that requests which a chain reviews together have the same results as when it
+// reviews each alone. It returns the results.
 func Together(t *testing.T, chain policy.Chain, reqs []policy.Request) []policy.Result {
 	t.Helper()
 	var want []policy.Result

@@ -9,9 +9,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// memoPolicies change and check Pods, by the object, its namespace and a ConfigMap, of which
+// equalPolicies change and check Pods, by the object, its namespace and a ConfigMap, of which
 // several units have one each.
-const memoPolicies = `
+const equalPolicies = `
 apiVersion: policies.kyverno.io/v1
 kind: MutatingPolicy
 metadata: {name: mutate}
@@ -73,7 +73,7 @@ func TestEqualObjects(t *testing.T) {
 		}
 		objects = append(objects, parsed...)
 	}
-	chain := chainOf(t, Options{Cluster: policy.NewCluster(objects...)}, parsed(t, memoPolicies)...)
+	chain := chainOf(t, Options{Cluster: policy.NewCluster(objects...)}, parsed(t, equalPolicies)...)
 	reqs := policy.Requests(nil, objects)
 	want := enginetest.Together(t, chain, reqs)
 	seen := map[string]bool{}

@@ -11,9 +11,9 @@ import (
 	"github.com/preadmit/preadmit/render/rendertest"
 )
 
-// memoPolicies have rules whose responses are the same for equal objects, and rules for
+// equalPolicies have rules whose responses are the same for equal objects, and rules for
 // which it matters which object of the cluster is under review, or in which unit it is.
-const memoPolicies = `
+const equalPolicies = `
 apiVersion: kyverno.io/v1
 kind: ClusterPolicy
 metadata: {name: same}
@@ -75,7 +75,7 @@ func TestEqualObjects(t *testing.T) {
 	}
 	kinds, err := schema.New(nil, schema.Options{})
 	rendertest.OK(t, err)
-	e, err := New(rendertest.Parse(t, "p.yaml", memoPolicies), Options{Kinds: kinds, Cluster: policy.NewCluster(objects...)})
+	e, err := New(rendertest.Parse(t, "p.yaml", equalPolicies), Options{Kinds: kinds, Cluster: policy.NewCluster(objects...)})
 	rendertest.OK(t, err)
 	chain := policy.Chain{Kinds: kinds, Mutators: []policy.Mutator{e.Mutator()}, Validators: []policy.Validator{e.Validator()}}
 	reqs := policy.Requests(nil, objects)
