@@ -19,21 +19,21 @@ func TestEveryControlIsKnown(t *testing.T) {
 	known := map[string]bool{labelsRule: true}
 	for _, c := range psa.DefaultChecks() {
 		known[string(c.ID)] = true
-		d, ok := documents[string(c.ID)]
+		d, ok := documents()[string(c.ID)]
 		if !ok {
 			t.Errorf("no document for %s", c.ID)
 		}
-		if d.level != c.Level {
-			t.Errorf("%s is documented as %s, but is %s", c.ID, d.level, c.Level)
+		if d.Level != c.Level {
+			t.Errorf("%s is documented as %s, but is %s", c.ID, d.Level, c.Level)
 		}
 	}
-	for id := range documents {
+	for id := range documents() {
 		if !known[id] {
 			t.Errorf("%s is documented, but is no control", id)
 		}
 	}
-	for id, d := range documents {
-		if d.title == "" || d.description == "" || d.fix == "" || d.severity == "" {
+	for id, d := range documents() {
+		if d.Title == "" || d.Description == "" || d.Fix == "" || d.Severity == "" {
 			t.Errorf("%s is not documented whole", id)
 		}
 	}
@@ -50,7 +50,7 @@ func TestExamples(t *testing.T) {
 		for _, example := range []struct {
 			yaml    string
 			allowed bool
-		}{{documents[c.id].bad, false}, {documents[c.id].good, true}} {
+		}{{documents()[c.id].Bad, false}, {documents()[c.id].Good, true}} {
 			var tree map[string]any
 			if err := yaml.UnmarshalStrict([]byte(example.yaml), &tree); err != nil {
 				t.Fatalf("%s: %v", c.id, err)
@@ -65,14 +65,14 @@ func TestExamples(t *testing.T) {
 			tested++
 		}
 	}
-	if tested < 2*len(documents) {
+	if tested < 2*len(documents()) {
 		t.Errorf("only %d examples were tested", tested)
 	}
 }
 
 func TestLabelExamples(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]policy.Outcome{documents[labelsRule].bad: policy.Fail, documents[labelsRule].good: policy.Pass} {
+	for text, want := range map[string]policy.Outcome{documents()[labelsRule].Bad: policy.Fail, documents()[labelsRule].Good: policy.Pass} {
 		o := object(t, "apiVersion: v1\nkind: Namespace\n"+text)
 		e, err := New(Options{Level: "baseline"})
 		rendertest.OK(t, err)

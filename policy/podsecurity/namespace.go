@@ -106,7 +106,7 @@ type requirement struct {
 func (r requirement) result(ns namespace) policy.Result {
 	result := policy.Result{
 		Engine: policy.EnginePodSecurity, Policy: string(r.level.Level), Rule: r.id,
-		Outcome: policy.Pass, Action: r.action, Severity: documents[r.id].severity,
+		Outcome: policy.Pass, Action: r.action, Severity: documents()[r.id].Severity,
 		PolicyOrigin: ns.origin(r.label), Assumed: ns.assumed,
 	}
 	if r.exempt {
@@ -191,7 +191,7 @@ func (e *Engine) validateLabels(req *policy.Request) []policy.Result {
 	}
 	r := policy.Result{
 		Engine: policy.EnginePodSecurity, Policy: string(e.defaults.Enforce.Level), Rule: labelsRule,
-		Outcome: policy.Pass, Action: policy.Deny, Severity: documents[labelsRule].severity,
+		Outcome: policy.Pass, Action: policy.Deny, Severity: documents()[labelsRule].Severity,
 	}
 	_, wrong := api.PolicyToEvaluate(found, e.defaults)
 	if len(wrong) > 0 && !e.wrongBefore(req, wrong) {
@@ -262,7 +262,7 @@ func (e *Engine) Rules() []policy.Rule {
 	})
 	rules := make([]policy.Rule, 0, len(names))
 	for _, n := range names {
-		rules = append(rules, documents[n.id].rule(n.level, n.id, actions[n]))
+		rules = append(rules, documents()[n.id].rule(n.level, n.id, actions[n]))
 	}
 	return rules
 }

@@ -2,7 +2,6 @@ package cel
 
 import (
 	"errors"
-	"slices"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -47,16 +46,6 @@ func (e *Expression) Broken(o *render.Object, rule string, err error) *render.Er
 // Evaluation returns an evaluation that describes the expression, without a value.
 func (e *Expression) Evaluation() policy.Evaluation {
 	return policy.Evaluation{Name: e.Rule, Expression: e.Source, Origin: e.Origin}
-}
-
-// asts returns the ASTs of the expressions in lists, without nil expressions.
-func asts(lists ...[]*Expression) (all []*cel.Ast) {
-	for _, e := range slices.Concat(lists...) {
-		if e != nil {
-			all = append(all, e.AST)
-		}
-	}
-	return all
 }
 
 // FirstFalse evaluates match conditions and returns the first false one, in which
