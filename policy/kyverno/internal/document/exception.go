@@ -10,7 +10,7 @@ import (
 )
 
 func readException(o *render.Object, f *faults) *Exception {
-	exceptionShape.check(o.Object, "", f)
+	shapes()["exception"].check(o.Object, "", f)
 	if f.refuse() {
 		return nil
 	}

@@ -58,9 +58,9 @@ func Read(objects []*render.Object, opts Options) (policies []*Policy, exception
 // readPolicy decodes and checks a policy. The policy must not be used if there are
 // faults.
 func readPolicy(o *render.Object, opts Options, f *faults) *Policy {
-	s := clusterPolicyShape
+	s := shapes()["policy"]
 	if o.GroupVersionKind().Version == "v2beta1" {
-		s = policyV2Beta1Shape
+		s = shapes()["policyV2beta1"]
 	}
 	s.check(o.Object, "", f)
 	if f.refuse() {

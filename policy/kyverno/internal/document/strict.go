@@ -40,23 +40,6 @@ const (
 	aNumber  = "a whole number"
 )
 
-func object(fields map[string]*shape, needs ...string) *shape {
-	return &shape{kind: aMap, fields: fields, needs: needs}
-}
-
-func listOf(items *shape) *shape { return &shape{kind: aList, items: items} }
-
-func mapOf(items *shape) *shape { return &shape{kind: aMap, items: items} }
-
-func enum(values ...string) *shape { return &shape{kind: aString, enum: values} }
-
-// with adds fields to a map's.
-func (s *shape) with(fields map[string]*shape) *shape {
-	all := maps.Clone(s.fields)
-	maps.Copy(all, fields)
-	return &shape{kind: aMap, fields: all, needs: s.needs}
-}
-
 // A fault is an error of a policy, with its place in the object.
 type fault struct {
 	pointer, rule string
@@ -142,19 +125,13 @@ func (s *shape) checkItem(value any, pointer string, f *faults) {
 	}
 }
 
-// resolved returns the shape. A foreach inside a foreach has the shape of the
-// outer one, which the definitions do not declare, and Kyverno ignores unknown
-// fields in it.
+// resolved returns the shape. A foreach inside a foreach has the shape of the outer one.
 func (s *shape) resolved() *shape {
-	var inner shape
-	switch s.nested {
-	case "validate":
-		inner = *foreachValidateShape
-	case "mutate":
-		inner = *foreachMutateShape
-	default:
+	if s.nested == "" {
 		return s
 	}
+	rule := shapes()["policy"].fields["spec"].fields["rules"].items
+	inner := *rule.fields[s.nested].fields["foreach"].items
 	inner.open = true
 	return &inner
 }
