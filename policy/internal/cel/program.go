@@ -5,11 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"sync/atomic"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/functions"
 	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/ext"
 	"github.com/google/cel-go/interpreter"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/cel/common"
+	"k8s.io/apiserver/pkg/cel/library"
+
+	"github.com/preadmit/preadmit/policy/internal/patch"
 )
 
 // A Program runs one checked expression. It is safe for concurrent use.
@@ -80,4 +88,94 @@ func (p *Program) observe(input cel.Activation) {
 	if p.observed != nil {
 		p.observed.Eval(input)
 	}
+}
+
+// A runner is the environment in which programs of every version run: the functions
+// of the newest environment for stored expressions, without its program options,
+// which can't be removed.
+type runner struct {
+	env    *cel.Env
+	guards []*functions.Overload // replace functions that hostile values can stall
+}
+
+// theRunner is built on first use; it never changes.
+var theRunner = sync.OnceValues(newRunner)
+
+func newRunner() (*runner, error) {
+	env, err := cel.NewEnv(
+		cel.DefaultUTCTimeZone(true),
+		cel.CrossTypeNumericComparisons(true),
+		cel.OptionalTypes(),
+		ext.Strings(ext.StringsVersion(2)),
+		ext.Sets(),
+		ext.TwoVarComprehensions(),
+		ext.Lists(ext.ListsVersion(3)),
+		library.URLs(), library.Regex(), library.Lists(library.ListsVersion(1)),
+		library.Authz(), library.AuthzSelectors(), library.Quantity(),
+		library.IP(), library.CIDR(), library.Format(), library.SemverLib(library.SemverVersion(1)),
+		library.JSONPatch(), common.ResolverEnvOption(&patch.Resolver{}),
+	)
+	if err != nil {
+		return nil, err
+	}
+	guards, err := guardedOverloads(env)
+	return &runner{env, guards}, err
+}
+
+// RunEnv returns the environment that programs run in, for other evaluators of
+// checked expressions. Its functions are not guarded against values that stall them.
+func RunEnv() (*cel.Env, error) {
+	r, err := theRunner()
+	if err != nil {
+		return nil, err
+	}
+	return r.env, nil
+}
+
+// plan plans a program under the API server's limit for one evaluation, which can be
+// interrupted.
+func (r *runner) plan(ast *cel.Ast, more ...cel.ProgramOption) (cel.Program, error) {
+	return r.limited(ast, celconfig.PerCallLimit, &library.CostEstimator{}, more...)
+}
+
+// limited plans a program whose cost, which costs counts, is limited.
+func (r *runner) limited(ast *cel.Ast, limit uint64, costs interpreter.ActualCostEstimator, more ...cel.ProgramOption) (cel.Program, error) {
+	return r.env.Program(ast, append([]cel.ProgramOption{
+		cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost), cel.OptimizeRegex(guardedRegexes()...), cel.Functions(r.guards...), weighed(),
+		cel.CostLimit(limit), cel.CostTracking(costs), cel.CostTrackerOptions(interpreter.PresenceTestHasCost(false)),
+		cel.InterruptCheckFrequency(celconfig.CheckFrequency),
+	}, more...)...)
+}
+
+// A Meter counts the cost of expressions that share a budget, for one request. It is
+// not for concurrent use.
+type Meter struct{ remaining int64 }
+
+// Begin sets the budget of the following evaluations.
+func (m *Meter) Begin(budget int64) { m.remaining = budget }
+
+// Remaining returns the rest of the budget, negative if too much was spent.
+func (m *Meter) Remaining() int64 { return m.remaining }
+
+// Out reports whether more than the budget is spent.
+func (m *Meter) Out() bool { return m.remaining < 0 }
+
+// Eval runs a program. If Out is true afterwards, the value must not be used.
+func (m *Meter) Eval(ctx context.Context, p *Program, input cel.Activation) (ref.Val, error) {
+	v, cost, err := p.Eval(ctx, input)
+	m.remaining -= min(cost, math.MaxInt64/2)
+	return v, err
+}
+
+// Evaluate runs the program of an expression. The error is ErrBudget, or has the API
+// server's words. secret hides values that may be a Secret's.
+func (m *Meter) Evaluate(ctx context.Context, p *Program, input cel.Activation, source string, secret bool) (ref.Val, error) {
+	v, err := m.Eval(ctx, p, input)
+	switch {
+	case m.Out():
+		return nil, ErrBudget
+	case err != nil:
+		return nil, fmt.Errorf("expression '%v' resulted in error: %w", source, ShownError(source, err, secret))
+	}
+	return v, nil
 }

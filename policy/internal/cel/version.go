@@ -9,12 +9,12 @@
 // is compiled in the CEL environment of the minor version before, and runs in
 // that of the newest (k8s.io/apiserver/pkg/cel/environment).
 //
-//   - version.go, compile.go, decltype.go, error.go: environments and checking
-//   - program.go, run.go, dialect.go, meter.go, guard.go: running, under limits
+//   - version.go, compile.go, error.go: environments and checking
+//   - program.go, dialect.go, guard.go: running, under limits
 //   - freeze.go, values.go, objects.go: objects as immutable values
 //   - variables.go, question.go: values that are evaluated when they are read, or
 //     that are unknown offline
-//   - blame.go, words.go, secret.go: fields and messages of a failure, without
+//   - blame.go, secret.go: fields and messages of a failure, without
 //     values of Secrets
 package cel
 

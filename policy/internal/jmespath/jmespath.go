@@ -8,7 +8,7 @@
 //
 // lex.go and parse.go make the nodes of node.go, and search.go evaluates them. table.go
 // lists the functions: standard.go, arithmetic.go, text.go, regex.go, clock.go, objects.go,
-// order.go, encoding.go, yaml.go and random.go have their code, function.go their
+// order.go, encoding.go and random.go have their code, function.go their
 // arguments. place.go finds the places of a value, parted.go the results for parts of a
 // list; check.go finds errors without data.
 package jmespath

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/preadmit/preadmit/policy/internal/pattern"
 	"github.com/preadmit/preadmit/policy/kyverno/internal/conditions"
 	"github.com/preadmit/preadmit/render"
 )
@@ -187,3 +188,111 @@ func attestorOf(x field, depth int) *Attestor {
 	}
 	return a
 }
+
+// match reads a match or exclude block. Fields outside any and all form one
+// filter.
+func match(x field) *Match {
+	m := &Match{}
+	for _, x := range x.at("any").list() {
+		m.Any = append(m.Any, filter(x))
+	}
+	for _, x := range x.at("all").list() {
+		m.All = append(m.All, filter(x))
+	}
+	if len(m.Any) == 0 && len(m.All) == 0 {
+		if f := filter(x); f.NamesObjects() || f.listsUsers {
+			m.All = []*Filter{f}
+		}
+	}
+	return m
+}
+
+func filter(x field) *Filter {
+	f := &Filter{}
+	reader{}.decode(x, f)
+	f.sort()
+	f.listsUsers = x.at("roles").isSet() || x.at("clusterRoles").isSet() || x.at("subjects").isSet()
+	if name := x.at("resources").text("name"); name != "" {
+		f.both = len(f.Names) > 0
+		f.Names = append(f.Names, name)
+	}
+	return f
+}
+
+// SelectorOf reads a label selector from a JSON value. It returns nil for nil.
+func SelectorOf(value any) *Selector { return selector(field{value: value}) }
+
+func selector(x field) *Selector {
+	if !x.isSet() {
+		return nil
+	}
+	s := &Selector{}
+	reader{}.decode(x, s)
+	return s
+}
+
+// manyKinds is the number of selectors from which on they are looked up by kind.
+const manyKinds = 16
+
+// sort groups the selectors of a filter that has many by the kind that they
+// name, and those with wildcards under "".
+func (f *Filter) sort() {
+	if len(f.Kinds) < manyKinds {
+		return
+	}
+	f.byKind = make(map[string][]KindSelector)
+	for _, k := range f.Kinds {
+		key := k.Kind
+		if pattern.HasWildcard(key) {
+			key = ""
+		}
+		f.byKind[key] = append(f.byKind[key], k)
+	}
+}
+
+func readException(o *render.Object, f *faults) *Exception {
+	shapes()["exception"].check(o.Object, "", f)
+	if f.refuse() {
+		return nil
+	}
+	r := reader{faults: f, form: conditions.AnyAll}
+	e := &Exception{Object: o, Name: o.GetName(), Namespace: cmp.Or(o.GetNamespace(), "default")}
+	r.decode(field{o.Object, ""}.at("spec"), e)
+	checkException(e, f)
+	for _, x := range e.Match.Filters() {
+		x.Exempts = true
+	}
+	return e
+}
+
+func checkException(e *Exception, f *faults) {
+	checkMatch(e.Match, "/spec/match", f)
+	if e.Background {
+		checkNoUser(e.Match, f)
+	}
+	f.excludes(field{e.Object.Object, ""}.at("spec", "podSecurity"), "")
+	for i, x := range e.Exceptions {
+		at := "/spec/exceptions" + render.Pointer(i)
+		if x.PolicyName == "" {
+			f.add(at+"/policyName", "an exception names a policy")
+		}
+	}
+}
+
+// Covers reports whether the exception names the policy and the rule. A rule
+// that autogen generated is named by its generated name.
+func (e *Exception) Covers(p *Policy, rule string) bool {
+	return slices.ContainsFunc(e.Exceptions, func(x ExceptionOf) bool { return x.PolicyName == p.key() && pattern.AnyWildcard(x.RuleNames, rule) })
+}
+
+// key returns the name by which exceptions name the policy.
+func (p *Policy) key() string {
+	if p.Namespace == "" {
+		return p.Name
+	}
+	return p.Namespace + "/" + p.Name
+}
+
+// Concerns reports whether the exception's match selects the request, like
+// [Rule.Matches]. The engine evaluates the exception's conditions.
+func (e *Exception) Concerns(t *Target) (matched, assumed bool) { return e.Match.matches(t) }
