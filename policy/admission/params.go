@@ -33,7 +33,7 @@ var nullParam = &param{value: types.NullValue}
 var errNoParams = errors.New("no params found for policy binding with `Deny` parameterNotFoundAction")
 
 // params returns the parameters of a binding: a single null if the policy takes
-// none, and an empty list if they are missing and parameterNotFoundAction is
+// none, and an empty list if the cluster has none and parameterNotFoundAction is
 // Allow (k8s.io/apiserver/pkg/admission/plugin/policy/generic.CollectParams).
 func (e *Engine) params(r *review, kind *v1.ParamKind, ref *v1.ParamRef) ([]*param, error) {
 	if kind == nil || ref == nil {
@@ -61,6 +61,9 @@ func (e *Engine) params(r *review, kind *v1.ParamKind, ref *v1.ParamRef) ([]*par
 	}
 	if len(found) == 0 && !e.options.Kinds.Resource(gvk).Known && len(e.options.Cluster.List(gvk.GroupKind())) == 0 {
 		return nil, &cel.Undecided{Question: fmt.Sprintf("needs to know whether the cluster serves %v: give its CustomResourceDefinition with --with", gvk)}
+	}
+	if len(found) == 0 && e.options.Cluster.Lacks(gvk.GroupKind()) {
+		return nil, &cel.Undecided{Question: policy.NeedsParameter(gvk.Kind, namespace, ref.Name)}
 	}
 	if e.options.ListParams && ref.Selector != nil && len(found) > 0 {
 		list, err := e.listParam(found, gvk)

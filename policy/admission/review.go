@@ -169,10 +169,12 @@ func (r *review) requestFields(as policy.Version) map[string]any {
 	if r.namespace != "" {
 		fields["namespace"] = r.namespace
 	}
-	if !r.userKnown && !r.req.UserInfo.Known() {
-		fields["userInfo"] = &cel.Partial{Ask: func() ref.Val {
-			return r.questions.Ask("needs to know who makes the request: give the user with --as")
-		}}
+	if r.userKnown {
+		return fields
+	}
+	fields["options"] = cel.PartialOptions(fields["options"], func() ref.Val { return r.questions.Ask(policy.NeedsOptions) })
+	if !r.req.UserInfo.Known() {
+		fields["userInfo"] = &cel.Partial{Ask: func() ref.Val { return r.questions.Ask(policy.NeedsUser) }}
 	}
 	return fields
 }

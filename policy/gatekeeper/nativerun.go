@@ -58,14 +58,16 @@ func (r *review) frozen() *nativeReview {
 	return n
 }
 
-// celRequest returns the request for CEL. If the user is unknown, reading userInfo makes
-// the verdict undecided.
+// celRequest returns the request for CEL. Reading its user, if that is unknown, or its options
+// makes the verdict undecided.
 func (r *review) celRequest() map[string]any {
-	if !r.userOpen() {
-		return r.fields
-	}
 	fields := maps.Clone(r.fields)
-	fields["userInfo"] = r.open(needsUser)
+	if r.userOpen() {
+		fields[userField] = r.open(needsUser)
+	}
+	if r.optionsOpen() {
+		fields[optionsField] = cel.PartialOptions(fields[optionsField], r.open(needsOptions).Ask)
+	}
 	return fields
 }
 

@@ -2,10 +2,12 @@ package gatekeeper
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 
+	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/policy/internal/rego"
 )
@@ -16,13 +18,20 @@ import (
 // Fields of input.review whose values are unknown.
 const (
 	userField      = "userInfo"
+	optionsField   = "options"
 	namespaceField = "namespaceObject"
 )
 
-const needsUser = "to know who makes the request: give the user with --as"
+var needsUser, needsOptions = strings.TrimPrefix(policy.NeedsUser, "needs "), strings.TrimPrefix(policy.NeedsOptions, "needs ")
 
 // userOpen reports whether the user of the request is unknown.
 func (r *review) userOpen() bool { return !r.userKnown && !r.engine.options.Written }
+
+// optionsOpen reports whether the options of the request are unknown: those of any that an API
+// server gets.
+func (r *review) optionsOpen() bool {
+	return r.fields[optionsField] != nil && !r.engine.options.Written
+}
 
 // namespaceOpen reports whether the object's namespace is unknown.
 func (r *review) namespaceOpen() bool {
@@ -38,6 +47,9 @@ func (r *review) openPlaces(code *regoCode) []rego.Open {
 	var places []rego.Open
 	if !code.opens {
 		return nil
+	}
+	if r.optionsOpen() {
+		places = append(places, rego.Open{Path: []string{"review", optionsField}, Needs: needsOptions})
 	}
 	if r.userOpen() {
 		places = append(places, rego.Open{Path: []string{"review", userField}, Needs: needsUser})

@@ -341,5 +341,5 @@ func settledRef(ref ast.Ref) bool {
 		return false
 	}
 	field, ok := ref[2].Value.(ast.String)
-	return ok && field != userField && field != namespaceField
+	return ok && field != userField && field != optionsField && field != namespaceField
 }

@@ -293,7 +293,7 @@ func (c *celProgram) params(x *run) ([]*render.Object, *verdict) {
 			}
 		}
 	}
-	if len(found) == 0 && text("parameterNotFoundAction") != "Allow" {
+	if len(found) == 0 && (text("parameterNotFoundAction") != "Allow" || cluster.Lacks(gk)) {
 		err := x.review.missing(fmt.Sprintf("needs a parameter of kind %s", c.paramKind.kind))
 		return nil, broken("error in parameterized resource", err)
 	}

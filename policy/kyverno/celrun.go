@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
 	"github.com/preadmit/preadmit/render"
 )
@@ -115,7 +116,7 @@ func (c *celRun) eval(e *cel.Expression) (ref.Val, error) {
 	review := c.run.review
 	reads := c.program.reads[e]
 	if reads.user && !review.userKnown() {
-		return nil, review.ask("needs to know who makes the request: give the user with --as")
+		return nil, review.ask(policy.NeedsUser)
 	}
 	if reads.namespace && !review.namespaceKnown() {
 		return nil, review.ask(fmt.Sprintf("needs to know namespace %s: give the Namespace with --with", review.req.Namespace))

@@ -47,6 +47,8 @@ func (b *block) holds(s *scope) (bool, []*conditions.Condition, error) {
 	if b == nil {
 		return true, nil, nil
 	}
+	s.review.search.Decides = !s.review.engine.options.CLI
+	defer func() { s.review.search.Decides = false }()
 	traced := s.review.trace.block(b, s)
 	held, decided, err := conditions.Evaluate(b.block, func(c *conditions.Condition) (any, any, error) {
 		key, value, err := b.compared(c, s)

@@ -148,11 +148,10 @@ func (s *scope) root(name string) (any, bool, error) {
 	return v, found, nil
 }
 
-// query evaluates a JMESPath expression in the scope. user says that the
-// expression reads the user's name, groups or roles.
-func (s *scope) query(expr *jmespath.Expression, user bool) (any, error) {
-	if user && !s.review.userKnown() {
-		return nil, s.review.ask("needs to know who makes the request: give the user with --as")
+// query evaluates a JMESPath expression in the scope. needs is what it asks of the live request.
+func (s *scope) query(expr *jmespath.Expression, needs string) (any, error) {
+	if err := s.review.unknown(needs); err != nil {
+		return nil, err
 	}
 	if err := s.review.spend(0); err != nil {
 		return nil, err

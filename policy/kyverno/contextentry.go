@@ -235,7 +235,7 @@ func (e *entry) loadVariable(s *scope) (any, error) {
 			err = s.review.searched(err)
 		}
 	case path != nil:
-		if v, err = s.query(path, aboutUser.MatchString(path.String())); v == nil && err == nil {
+		if v, err = s.query(path, needs(path.String())); v == nil && err == nil {
 			v = preset
 		}
 	}

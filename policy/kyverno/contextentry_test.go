@@ -83,11 +83,11 @@ func TestQueriesOfLists(t *testing.T) {
 		}
 	}
 	for text := range texts["random"] {
-		if !strings.Contains(text, "random([a-z]{6}) gives") {
-			t.Errorf("rule random does not say what it assumes: %s", text)
+		if !strings.Contains(text, "another one each time") {
+			t.Errorf("rule random does not say why it is undecided: %s", text)
 		}
 	}
-	for rule, n := range map[string]int{"all": 7, "namespaced": 8, "time": 1, "random": 2, "broken": 1} {
+	for rule, n := range map[string]int{"all": 7, "namespaced": 8, "time": 1, "random": 1, "broken": 1} {
 		if len(texts[rule]) < n {
 			t.Errorf("rule %s says %d things, want at least %d: %v", rule, len(texts[rule]), n, texts[rule])
 		}

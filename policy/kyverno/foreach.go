@@ -50,7 +50,7 @@ func (l *list) elements(s *scope) ([]any, *jmespath.Expression, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	v, err := s.query(expr, aboutUser.MatchString(expr.String()))
+	v, err := s.query(expr, needs(expr.String()))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -15,6 +15,25 @@ func (r *review) userKnown() bool {
 	return r.engine.options.CLI || r.user().Known()
 }
 
+// needs returns what a text asks of the live request: a question of package policy, or "".
+func needs(text string) string {
+	switch {
+	case aboutUser.MatchString(text):
+		return policy.NeedsUser
+	case aboutOptions.MatchString(text):
+		return policy.NeedsOptions
+	}
+	return ""
+}
+
+// unknown asks what needs returned, unless that is known.
+func (r *review) unknown(question string) error {
+	if question == policy.NeedsUser && !r.userKnown() || question == policy.NeedsOptions && !r.engine.options.CLI {
+		return r.ask(question)
+	}
+	return nil
+}
+
 func (r *review) user() *policy.UserInfo {
 	if r.engine.options.CLI {
 		return cmp.Or(r.mocks.UserInfo, &policy.UserInfo{})
@@ -25,8 +44,8 @@ func (r *review) user() *policy.UserInfo {
 // serviceAccount returns the name or the namespace in
 // system:serviceaccount:NAMESPACE:NAME.
 func (r *review) serviceAccount(which string) (any, bool, error) {
-	if !r.userKnown() {
-		return nil, false, r.ask("needs to know who makes the request: give the user with --as")
+	if err := r.unknown(policy.NeedsUser); err != nil {
+		return nil, false, err
 	}
 	if r.engine.options.CLI && r.mocks.UserInfo == nil {
 		return nil, false, nil

@@ -44,13 +44,16 @@ type variable struct {
 	path     []string
 	expr     *jmespath.Expression
 	onDelete *jmespath.Expression // expr with request.oldObject instead of request.object
-	user     bool                 // reads the user
+	needs    string               // what it asks of the live request
 	err      error
 }
 
 var (
 	escaped   = regexp.MustCompile(`\\\{\{(?:\{[^{}]*\}|[^{}])*\}\}`)
 	aboutUser = regexp.MustCompile(`request\.(userInfo|roles|clusterRoles)\b`)
+
+	// aboutOptions matches reads of options, except of the fields that are always known.
+	aboutOptions = regexp.MustCompile(`\brequest\.options\b(?:$|[^.]|\.(?:[^ak]|a[^p]|k[^i]))`)
 )
 
 // newTemplate parses a template. path is its place in the document, which is
@@ -240,7 +243,7 @@ func newVariable(text string, path []string) *variable {
 		v.here = true
 		return v
 	}
-	v.user = aboutUser.MatchString(v.source)
+	v.needs = needs(v.source)
 	v.expr, v.err = jmespath.Compile(v.source)
 	v.onDelete = v.expr
 	if v.err == nil && strings.Contains(v.source, "request.object") {
@@ -418,22 +421,22 @@ func (f *filling) resolve(v *variable) (any, error) {
 	if f.seen != nil {
 		f.seen(v, source)
 	}
-	value, err := f.evaluate(expr, v.user)
+	value, err := f.evaluate(expr, v.needs)
 	if err != nil {
 		return nil, fmt.Errorf("failed to resolve %s at path %s: %w", source, pathText(v.path), err)
 	}
 	return value, nil
 }
 
-func (f *filling) evaluate(expr *jmespath.Expression, user bool) (any, error) {
+func (f *filling) evaluate(expr *jmespath.Expression, needs string) (any, error) {
 	if f.search == nil {
-		return f.scope.query(expr, user)
+		return f.scope.query(expr, needs)
 	}
 	value, err := f.search(expr)
-	switch {
-	case user && !f.scope.review.userKnown():
-		return f.scope.query(expr, user)
-	case err != nil:
+	if open := f.scope.review.unknown(needs); open != nil {
+		return nil, open
+	}
+	if err != nil {
 		return nil, err
 	}
 	return value, f.scope.review.spend(0)

@@ -108,7 +108,7 @@ func (r *review) userTree() any {
 			u = *r.mocks.UserInfo
 		}
 	} else if !u.Known() {
-		return partial("needs to know who makes the request: give the user with --as")
+		return partial(policy.NeedsUser)
 	}
 	return u.Fields()
 }

@@ -123,6 +123,16 @@ func PartialNamespace(name string, ask func() ref.Val) *Partial {
 	return &Partial{map[string]ref.Val{"metadata": metadata}, ask}
 }
 
+// PartialOptions returns a request's options with their known fields; ask answers for those
+// that depend on the client, such as fieldManager.
+func PartialOptions(known any, ask func() ref.Val) *Partial {
+	p := &Partial{map[string]ref.Val{}, ask}
+	for name, v := range known.(map[string]any) {
+		p.Known[name] = types.DefaultTypeAdapter.NativeToValue(v)
+	}
+	return p
+}
+
 // Find implements traits.Mapper.
 func (p *Partial) Find(key ref.Val) (ref.Val, bool) {
 	if k, ok := key.(types.String); ok && p.Known[string(k)] != nil {

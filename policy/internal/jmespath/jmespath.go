@@ -36,6 +36,9 @@ type Scope interface {
 type Options struct {
 	// Now returns the time. If nil, calls that need it fail with an *UndecidedError.
 	Now func() time.Time
+	// Decides makes calls that give a random text fail with an *UndecidedError. Otherwise they
+	// give an example.
+	Decides bool
 	// Assumed is called with each assumption of the result. It may be nil.
 	Assumed func(string)
 	Limits  Limits

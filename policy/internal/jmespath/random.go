@@ -21,6 +21,9 @@ func random(s *search, a []val) (val, error) {
 	if !example(tree, &b) {
 		return val{}, errLongRandom
 	}
+	if s.options != nil && s.options.Decides {
+		return val{}, &UndecidedError{Function: "random", Reason: "its text is another one each time"}
+	}
 	s.assume("random(%s) gives %q", clip(source, 128), clip(b.String(), 128))
 	return s.newText(b.String())
 }
