@@ -53,12 +53,12 @@ func Mutate(ctx context.Context, o MutateOptions, paths ...string) ([]policy.Mut
 	if err := m.prepare(ctx, paths); err != nil {
 		return nil, err
 	}
-	all := m.mutants(ctx)
+	timed, cancel := context.WithTimeout(ctx, o.Time)
+	defer cancel()
+	all := m.mutants(timed)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	timed, cancel := context.WithTimeout(ctx, o.Time)
-	defer cancel()
 	done := make([]policy.Mutant, len(all))
 	group := new(errgroup.Group)
 	group.SetLimit(runtime.GOMAXPROCS(0))
@@ -335,6 +335,9 @@ func (m *mutator) ofFile(ctx context.Context, file string) []trial {
 		}
 		for _, x := range mutation.OfPolicy(ctx, o, data, mutation.MatchEvaluated(match)) {
 			all = append(all, trial{x, at, data, tests})
+		}
+		if ctx.Err() != nil {
+			all = append(all, trial{mutation.Mutant{Policy: o.GetName(), Change: "further changes, which the time did not suffice to make", Origin: o.Span("")}, at, data, tests})
 		}
 	}
 	return all

@@ -69,6 +69,9 @@ const maxDiffLines = 12
 
 // Diff returns the changed lines, before with - and after with +.
 func (m *Mutant) Diff(data []byte) []string {
+	if m.From == m.To && m.Text == "" {
+		return nil
+	}
 	from := bytes.LastIndexByte(data[:m.From], '\n') + 1
 	to := m.To
 	if m.To == m.From || data[m.To-1] != '\n' || m.Text != "" {
@@ -231,12 +234,12 @@ func (e *editor) within(pointer string, look func()) {
 
 // add adds a mutant if its document, parsed again, has the value want.
 func (e *editor) add(m Mutator, from, to int, text, change string, want map[string]any) {
+	if from < e.from || to > e.to || e.ctx.Err() != nil {
+		return
+	}
 	x := Mutant{
 		Policy: e.o.GetName(), Rule: e.rule, Mutator: m, Change: change, Origin: e.written(from, to),
 		From: from, To: to, Text: text, Reach: slices.Clone(e.reach),
-	}
-	if from < e.from || to > e.to || e.ctx.Err() != nil {
-		return
 	}
 	document := slices.Concat(e.data[e.from:from], []byte(text), e.data[to:e.to])
 	objects, err := render.Parse(e.file, document)
