@@ -32,8 +32,13 @@ func Join(parts []Part) (*Report, error) {
 		if s.Run != first.Shard.Run || s.Of != first.Shard.Of {
 			return nil, fmt.Errorf("%s: this is a part of another run than %s: they differ in what was rendered, in policies or in flags", p.File, first.File)
 		}
-		if again, ok := byNumber[s.Number]; ok {
-			return nil, fmt.Errorf("%s: part %d of %d of this run is given twice, %s is the other one", p.File, s.Number, s.Of, again.File)
+		if twin, ok := byNumber[s.Number]; ok {
+			return nil, fmt.Errorf("%s: part %d of %d of this run is given twice, %s is the other one", p.File, s.Number, s.Of, twin.File)
+		}
+		was, again := p.Summary, *p.Report
+		again.recount()
+		if is := again.Summary; is.Fail != was.Fail || is.Unknown != was.Unknown || is.Error != was.Error {
+			return nil, fmt.Errorf("%s: its summary counts other results than it has, so it was cut or edited: run check --shard %d/%d again", p.File, s.Number, s.Of)
 		}
 		byNumber[s.Number] = p
 	}
