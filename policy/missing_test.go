@@ -69,7 +69,7 @@ func TestQuestionsOfEngines(t *testing.T) {
 				return true // the end of a sentence that is put together
 			}
 			if _, ok := missingOf("needs " + strings.TrimPrefix(text, "needs ")); !ok {
-				t.Errorf("%s: %q is no form of a question that cluster.go knows", name, text)
+				t.Errorf("%s: %q is no form of a question that missing.go knows", name, text)
 			}
 			return true
 		})

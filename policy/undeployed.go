@@ -325,7 +325,7 @@ func unchecked(hidden []render.TreeDocument) Result {
 	return Result{
 		Engine: EngineRender, Policy: "documents", Rule: "added-not-judged", Operation: Create,
 		Outcome: Unknown, Action: Deny, Baseline: New,
-		Message: fmt.Sprintf("this change adds what is not checked: %s, %s; without the change it would be", what, d.Reason),
+		Message: fmt.Sprintf("not checked because of this change: %s, %s; without the change it counts", what, d.Reason),
 		Origins: []render.Origin{{Span: render.Span{File: d.File, Line: d.Line, Column: 1, EndLine: d.Line, EndColumn: 1}, Role: render.Manifest}},
 		Hint:    "delete the document if nothing should deploy it; otherwise undo the change that hides it",
 	}.Fingerprinted()

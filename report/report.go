@@ -11,18 +11,19 @@
 //
 //   - report.go, list.go: a report and its results; shard.go joins the reports of parts
 //   - format.go lists the formats, each in a file of its name: text.go (with printer.go,
-//     summary.go), concise.go, json.go, sarif.go (with sarif*.go), markdown.go, github.go,
-//     junit.go, gitlab.go, html.go (with htmlfinding.go), policyreport.go
+//     textfinding.go, summary.go), concise.go, json.go (with jsonparts.go), sarif.go
+//     (with sarif*.go), markdown.go, github.go, junit.go, gitlab.go, html.go (with
+//     htmlfinding.go), policyreport.go
 //   - class.go groups the findings that read as one; digest.go divides a report into the
-//     parts of markdown and HTML, and shares their space
-//   - tally.go, missing.go, changes.go, documents.go, rehearsal.go: what a report counts
-//     and lists besides findings
-//   - source.go, excerpt.go, links.go: lines of files, and their addresses
+//     parts of markdown and HTML, section.go shares their space
+//   - tally.go, missing.go, changes.go, policychange.go, documents.go, rehearsal.go: what
+//     a report counts and lists besides findings
+//   - source.go, excerpt.go, links.go, linehash.go: lines of files, and their addresses
 //   - escape.go: all text of others passes through it, so that none acts on a terminal,
 //     a runner or a page
 //   - verify.go, verifyplace.go, jsonnode.go: the command verify
 //   - policies.go, coverage.go, mutation.go: the reports of other commands
-//   - screen.go: what the screen and the editor need
+//   - screen.go, findings.go: what the screen and the editor need
 package report
 
 import (
@@ -138,15 +139,16 @@ type Summary struct {
 
 	// Units by each other state, and all of them; Clusters counts the clusters
 	// to which units are deployed.
-	Discovered  int `json:"discovered"`
-	Failed      int `json:"failed"`
-	NotRendered int `json:"notRendered"`
-	Suspended   int `json:"suspended"`
-	Foreign     int `json:"foreign"`
-	Unreached   int `json:"unreached"`
-	Excluded    int `json:"excluded"` // files with objects that are left out
-	Clusters    int `json:"clusters"`
-	Roots       int `json:"roots,omitempty"` // declared units, and units with GitOps objects that no other unit makes
+	Discovered  int    `json:"discovered"`
+	Failed      int    `json:"failed"`
+	NotRendered int    `json:"notRendered"`
+	Suspended   int    `json:"suspended"`
+	Foreign     int    `json:"foreign"`
+	Unreached   int    `json:"unreached"`
+	Excluded    int    `json:"excluded"` // files with objects that are left out
+	Clusters    int    `json:"clusters"`
+	Roots       int    `json:"roots,omitempty"` // declared units, and units with GitOps objects that no other unit makes
+	Doubt       string `json:"doubt,omitempty"` // a sentence about roots that seem not to be those of a cluster, with the line of the configuration that settles it
 
 	Objects    int `json:"objects"`
 	Policies   int `json:"policies"`
@@ -347,6 +349,9 @@ func (s *Summary) Completeness() string {
 	}
 	if s.Excluded > 0 {
 		text += "; " + policy.Plural(s.Excluded, "file") + " excluded"
+	}
+	if s.Doubt != "" {
+		text += ". " + prose(s.Doubt)
 	}
 	return text
 }

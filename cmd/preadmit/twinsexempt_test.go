@@ -44,7 +44,7 @@ func TestSkippedObjectsAreNamed(t *testing.T) {
 	added := changing(files(".preadmit/config.yaml", ownRepository, "app.yaml", application, "apps/x.yaml", fineObject))
 	tw := added("added", "apps/h.yaml", annotated(deniedObjects["pod"], "argocd.argoproj.io/hook: Skip"))
 	code, said := checkTree(tw.repository(t, exitOK), "--base", "HEAD")
-	if code != exitIncomplete || !strings.Contains(said, "this change adds what is not checked: Pod apps/h.yaml:2, not applied by Argo CD") {
+	if code != exitIncomplete || !strings.Contains(said, "not checked because of this change: Pod apps/h.yaml:2, not applied by Argo CD") {
 		t.Errorf("added: exit %d\n%s", code, said)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"reflect"
 	"slices"
 
 	"github.com/preadmit/preadmit/render"
@@ -50,20 +51,45 @@ func (e Entry) Verdict() Verdict {
 }
 
 // Count makes the units of both sides count that perhaps are deployed, although no object
-// of their side deploys them. It returns the reasons by the units' identities.
-func Count(base, head *Side) map[string]string {
-	perhaps := make(map[string]string)
+// of their side deploys them. It returns the reasons by the units' identities, and the units of
+// both sides that count because of the base alone: once the change is merged they don't.
+func Count(base, head *Side) (perhaps map[string]string, fading []*render.Unit) {
+	perhaps = make(map[string]string)
+	was := make(map[string]bool)
+	for _, u := range base.Units {
+		was[u.Identity()] = true
+	}
 	for _, s := range []*Side{base, head} {
 		for _, u := range s.Units {
 			if u.State != render.Unreached {
 				continue
 			}
-			if e := entry(base, head, u); e.Verdict() == Counts {
-				u.State, perhaps[u.Identity()] = "", e.Why
+			e := entry(base, head, u)
+			if e.Verdict() != Counts {
+				continue
+			}
+			u.State, perhaps[u.Identity()] = "", e.Why
+			if s == head && e.Head == NotDeployed && was[u.Identity()] {
+				fading = append(fading, u)
 			}
 		}
 	}
-	return perhaps
+	return perhaps, fading
+}
+
+// Leading returns the first object of Argo CD or Flux in the head that makes a unit and that the
+// base lacks or has otherwise, or nil.
+func Leading(base, head *Side) *render.Object {
+	was := make(map[string]*render.Object)
+	for _, u := range base.Deployed.Units {
+		was[u.Identity()] = u.Owner
+	}
+	for _, u := range head.Deployed.Units {
+		if old := was[u.Identity()]; u.Owner != nil && (old == nil || !reflect.DeepEqual(old.Object, u.Owner.Object)) {
+			return u.Owner
+		}
+	}
+	return nil
 }
 
 // entry returns the entry of a unit of either side.

@@ -35,7 +35,7 @@ func TestCount(t *testing.T) {
 		return s
 	}
 	base, head := side(), unreached()
-	perhaps := Count(base, head)
+	perhaps, _ := Count(base, head)
 	if head.Units[0].State == render.Unreached || perhaps["apps/h.yaml"] == "" {
 		t.Errorf("without objects in the base: %q, %v", head.Units[0].State, perhaps)
 	}

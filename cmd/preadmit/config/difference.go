@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -96,3 +97,11 @@ func Excludes(t Tree, file string) []*yaml.Node {
 	}
 	return []*yaml.Node{&doc.Exclude}
 }
+
+// Deploys returns the line of a configuration file that declares deployments of paths.
+func Deploys(paths []string) string {
+	return "deployments: [{path: " + strings.Join(paths, "}, {path: ") + "}]"
+}
+
+// Leaves returns the line of a configuration file that leaves out paths.
+func Leaves(paths []string) string { return "exclude: [" + strings.Join(paths, ", ") + "]" }

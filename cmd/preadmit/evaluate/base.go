@@ -39,7 +39,7 @@ func (e *Evaluation) change(ctx context.Context, o *Options, in *load.Input, arg
 	if err := b.leaveOut(ctx, o, in, args, stdin); err != nil {
 		return nil, err
 	}
-	b.perhaps = change.Count(b.in.Side(), in.Side())
+	b.perhaps, b.fading = change.Count(b.in.Side(), in.Side())
 	e.base, e.against = &report.Base{Revision: o.Base, Commit: b.Commit}, b
 	e.shard.divide(b.in, in)
 	err = e.eachCluster(ctx, s, b.in, in, func(j *Evaluation, s engines.Options, on func(*load.Input) *load.Input) error {
@@ -50,7 +50,7 @@ func (e *Evaluation) change(ctx context.Context, o *Options, in *load.Input, arg
 	e.Results = withoutUnits(e.Results)
 	if err == nil {
 		configured, notes := b.configurationChange(ctx, o, in, args, stdin)
-		e.Results = append(e.Results, e.shard.once(b.unchecked(o, in, e.Results), b.replacedContent(in), b.leftOut(in, args), configured, change.NewlyAssumed(b.in.Assumed, in.Assumed))...)
+		e.Results = append(e.Results, e.shard.once(b.unchecked(o, in, e.Results), b.replacedContent(in), b.leftOut(in, args), configured, b.faded(in), change.NewlyAssumed(b.in.Assumed, in.Assumed))...)
 		e.notes = append(e.notes, notes...)
 	}
 	return b.in, err
@@ -63,6 +63,8 @@ type base struct {
 	named map[documentAt][]policy.Named // of documents of the head
 	// perhaps has the units that only perhaps are deployed, and why, by identity
 	perhaps map[string]string
+	fading  []*render.Unit // that stop counting once the change is merged
+	later   *load.Input    // the head with its own configuration, if that differs
 }
 
 // load renders the base with the options of the head.

@@ -75,6 +75,7 @@ func (b *base) configurationChange(ctx context.Context, o *Options, head *load.I
 		if err != nil {
 			return b.unusable(file, line, err), nil
 		}
+		b.later = later
 		var gone []*render.Object
 		if gone, other = change.Missing(head.Head, later.Head); len(gone) > 0 {
 			results = append(results, b.configured("newly-unjudged", file, line, fmt.Sprintf(

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/config"
 	"github.com/preadmit/preadmit/cmd/preadmit/engines"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
@@ -164,9 +166,46 @@ func CountCovered(s *report.Summary, in *load.Input) {
 	}
 }
 
+// aside lists names of directories whose objects no cluster is expected to have.
+var aside = regexp.MustCompile(`(?i)(^|/)(examples?|samples?|demos?|docs?|documentation|tests?|testdata|fixtures|e2e)/`)
+
+// doubt returns a sentence if the roots leave out most units, or lie in directories of
+// examples, documentation or tests, and "" otherwise.
+func doubt(in *load.Input) string {
+	var roots, left []string
+	for u := range in.Deployed.Roots {
+		roots = append(roots, in.Tree.Display(u.Path))
+	}
+	for _, u := range in.Head {
+		if u.State == render.Unreached {
+			left = append(left, in.Tree.Display(u.Path))
+		}
+	}
+	switch all := len(roots) > 0 && !slices.ContainsFunc(roots, func(r string) bool { return !aside.MatchString(r) }); {
+	case len(left) == 0:
+	case all:
+		return fmt.Sprintf("Only objects of Argo CD or Flux among examples, documentation or tests (%s) say what is deployed. If they are not used, leave them out in %s: %s",
+			policy.Few(unique(roots)), config.Path, config.Leaves(tops(roots)))
+	case 2*len(left) > len(in.Head):
+		return fmt.Sprintf("Failures in most units do not count, since nothing found here deploys these. If a person or a script does, say so in %s: %s", config.Path, config.Deploys(tops(left)))
+	}
+	return ""
+}
+
+// tops returns the first elements of paths, without repetitions.
+func tops(paths []string) []string {
+	all := make([]string, len(paths))
+	for i, p := range paths {
+		all[i], _, _ = strings.Cut(p, "/")
+	}
+	return unique(all)
+}
+
 // addDocuments adds the states of the tree's documents to a report.
 func addDocuments(r *report.Report, in *load.Input) {
-	CountCovered(&r.Summary, in)
+	if CountCovered(&r.Summary, in); in.Deployed != nil {
+		r.Summary.Doubt = doubt(in)
+	}
 	for _, d := range in.Documents() {
 		units := make([]string, len(d.Units))
 		for i, u := range d.Units {

@@ -37,6 +37,35 @@ func (b *base) undeployed(head *load.Input, reqs []policy.Request) []policy.Resu
 	return slices.Concat(u.Results(reqs), u.HeldNoMore(reqs), units)
 }
 
+// faded returns the result about units that this run checks and that runs after the change don't count,
+// because an object of the change deploys others. The configuration of the head may settle it.
+func (b *base) faded(head *load.Input) []policy.Result {
+	gone := b.fading
+	if b.later != nil {
+		after := b.later.Unreached()
+		gone = slices.DeleteFunc(slices.Clone(gone), func(u *render.Unit) bool { return !after[u.Identity()] })
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	var names []string
+	for _, u := range gone {
+		names = append(names, head.Tree.Display(u.Path))
+	}
+	r := policy.Result{
+		Engine: policy.EngineRender, Policy: "documents", Rule: "newly-unreached", Operation: policy.Update,
+		Outcome: policy.Unknown, Action: policy.Deny, Baseline: policy.New,
+		Message: fmt.Sprintf("no longer counts once this change is merged: %s, which nothing found here deploys: %s", policy.Plural(len(gone), "unit"), policy.Few(unique(names))),
+		Hint:    "if a person or a script deploys them, say so in " + config.Path + ": " + config.Deploys(tops(names)),
+	}
+	if o := change.Leading(b.in.Side(), head.Side()); o != nil {
+		r.Origins = o.At("")[:1]
+		r.Message += fmt.Sprintf("; until now everything in the tree counts, from then on only what objects such as %s %s deploy", o.GetKind(), o.Key().Name)
+		r.Hint += fmt.Sprintf("; if %s is an example: %s", o.GetKind(), config.Leaves([]string{head.Tree.Display(r.Origins[0].File)}))
+	}
+	return []policy.Result{r.Fingerprinted()}
+}
+
 // namedIn returns a function that returns the kinds and names of a document's objects. It caches
 // them in b.named, for the other clusters.
 func (b *base) namedIn(objects func(render.TreeDocument) []*render.Object) func(render.TreeDocument) []policy.Named {
@@ -82,6 +111,13 @@ func (b *base) unchecked(o *Options, head *load.Input, already []policy.Result) 
 			known[fmt.Sprintf("%s:%d", r.Origins[0].File, r.Origins[0].Line)] = true
 		}
 	}
+	type fileKind struct{ file, kind string }
+	failed := make(map[fileKind]bool) // documents that the base could not render: true if each is a unit of its own
+	for _, d := range b.in.Documents() {
+		if d.State == render.DocFailed {
+			failed[fileKind{d.File, d.Kind}] = slices.Contains(d.Units, d.File)
+		}
+	}
 	same := make(map[string]bool)
 	var added []render.TreeDocument
 	some := false
@@ -95,8 +131,10 @@ func (b *base) unchecked(o *Options, head *load.Input, already []policy.Result) 
 			is = sameContent(b.in, head, d.File) || change.SameFile(b.in.Tree, head.Tree, d.File)
 			same[d.File] = is
 		}
+		alone, unknown := failed[fileKind{d.File, d.Kind}]
+		unknown = unknown && (alone || d.State != render.DocUnused) // unless a kustomization left it out to be fixed
 		excluded := d.State == render.DocExcluded && o.Selection.Excludes(d.File)
-		if is || excluded || known[fmt.Sprintf("%s:%d", d.File, d.Line)] {
+		if is && !unknown || excluded || known[fmt.Sprintf("%s:%d", d.File, d.Line)] {
 			continue
 		}
 		added = append(added, d)
@@ -105,7 +143,6 @@ func (b *base) unchecked(o *Options, head *load.Input, already []policy.Result) 
 	if !some {
 		return nil
 	}
-	type fileKind struct{ file, kind string }
 	before := b.in.Unreached()
 	was, inBase := make(map[fileKind]int), make(map[fileKind]bool)
 	loose := make(map[string]bool) // directories whose files the base deploys as they are
@@ -129,7 +166,8 @@ func (b *base) unchecked(o *Options, head *load.Input, already []policy.Result) 
 			return loose[path.Dir(d.File)]
 		}
 		was[is]--
-		return was[is] >= 0 && !slices.ContainsFunc(objectsOf(d), func(o *render.Object) bool { return isAmong(o, deployed) })
+		alone, unknown := failed[is]
+		return (was[is] >= 0 || unknown && (alone || d.State != render.DocUnused)) && !slices.ContainsFunc(objectsOf(d), func(o *render.Object) bool { return isAmong(o, deployed) })
 	})
 }
 
