@@ -1,10 +1,14 @@
 package policy
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/preadmit/preadmit/render"
 )
@@ -191,4 +195,102 @@ func (l *locator) find(field string, h *history) *located {
 		at.assumed = append(at.assumed, d)
 	}
 	return at
+}
+
+// literalsFirst moves to the front the origins of the part of the string that the
+// failure is about: of `image: repo:latest`, the tag rather than the repository.
+// The part is the one that matches Result.Literals, else the one that the message
+// quotes.
+func literalsFirst(r *Result, o *render.Object, field string, origins []render.Origin) []render.Origin {
+	if r.Outcome != Fail || len(origins) < 2 {
+		return origins
+	}
+	value, _ := render.Lookup(o.Object, field)
+	text, ok := value.(string)
+	if !ok {
+		return origins
+	}
+	for _, s := range slices.Concat(r.Literals, quoted(r.Message)) {
+		part := partOf(text, s)
+		if part == "" || part == text {
+			continue
+		}
+		made := o.Part(field, part)
+		first := slices.DeleteFunc(slices.Clone(origins), func(x render.Origin) bool { return !slices.Contains(made, x) })
+		if len(first) > 0 && len(first) < len(origins) {
+			rest := slices.DeleteFunc(slices.Clone(origins), func(x render.Origin) bool { return slices.Contains(made, x) })
+			return append(first, rest...)
+		}
+	}
+	return origins
+}
+
+// partOf returns the first match of literal in text. literal may be a regular
+// expression.
+func partOf(text, literal string) string {
+	if strings.Contains(text, literal) {
+		return literal
+	}
+	if regexp.QuoteMeta(literal) == literal || len(literal) > 1000 {
+		return ""
+	}
+	if x, err := regexp.Compile(literal); err == nil {
+		return x.FindString(text)
+	}
+	return ""
+}
+
+// quoted returns the quoted words of a message.
+func quoted(message string) []string {
+	var words []string
+	for _, m := range quotedWords.FindAllStringSubmatch(message, -1) {
+		words = append(words, m[1]+m[2]+m[3])
+	}
+	return words
+}
+
+var quotedWords = regexp.MustCompile("'([^'\\s]+)'|\"([^\"\\s]+)\"|`([^`\\s]+)`")
+
+// defaulted returns an assumption about a field that no mutation set, if nobody
+// wrote it either: the API server of the chosen version defaults it. Otherwise
+// it returns "". was is the field's pointer in held, which is the object as the
+// API server had it before any mutation.
+func defaulted(field, was string, rendered *render.Object, held map[string]any) string {
+	value, _ := render.Lookup(held, was)
+	text, found := render.Lookup(rendered.Object, written([]string{was}, rendered)[0])
+	if value == nil || found && text != nil {
+		return ""
+	}
+	how := " is not written"
+	if found {
+		how = " is null"
+	}
+	switch secret := rendered.GetKind() == "Secret"; {
+	case was == "/metadata/namespace":
+		return field + how + ": it is that of the request, " + brief(value)
+	case secret:
+		return field + how + ": the API server defaults it"
+	default:
+		return field + how + ": the API server defaults it to " + brief(value)
+	}
+}
+
+// first returns the object before all mutations; held is the object after them.
+func (h *history) first(held map[string]any) map[string]any {
+	if len(h.changes) > 0 {
+		return h.changes[0].before
+	}
+	return held
+}
+
+// brief returns the JSON of a value, cut to fit on a line.
+func brief(value any) string {
+	const most = 100
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(value); err != nil {
+		return "…"
+	}
+	return render.Cut(strings.TrimSuffix(text.String(), "\n"), most)
 }

@@ -14,15 +14,13 @@
 // The files, besides:
 //
 //   - chain.go evaluates requests, scope.go those whose kind may be namespaced or not;
-//     locate.go, literals.go and defaulted.go find the places
-//     of a result, watch.go limits and times steps
-//   - result.go, fingerprint.go: a result and its identity; passes.go, compact.go: many of
-//     them in little memory
-//   - cluster.go: the objects that policies look up; missing.go: those that are not there
+//     locate.go finds the places of a result, watch.go limits and times steps
+//   - result.go: a result and its identity; passes.go, compact.go: many of them in little memory
+//   - cluster.go: the objects that policies look up, and those that are not there
 //   - variant.go, undeployed.go, gitops.go, encrypted.go: objects that only some
 //     installations have, that are not deployed any more, or that nobody can read
 //   - ruleuse.go, unmatched.go, finding.go: what a run shows about its policies
-//   - coverage.go, mutant.go: what tests show about them; fix.go: a change that makes a rule pass
+//   - coverage.go: what tests show about them; fix.go: a change that makes a rule pass
 package policy
 
 import (

@@ -11,19 +11,18 @@
 //
 //   - report.go, list.go: a report and its results; shard.go joins the reports of parts
 //   - format.go lists the formats, each in a file of its name: text.go (with printer.go,
-//     textfinding.go, summary.go), concise.go, json.go (with jsonparts.go), sarif.go
-//     (with sarif*.go), markdown.go, github.go, junit.go, gitlab.go, html.go (with
-//     htmlfinding.go), policyreport.go
+//     summary.go), concise.go, json.go, sarif.go (with sarif*.go), markdown.go, github.go,
+//     junit.go, gitlab.go, html.go (with htmlfinding.go), policyreport.go
 //   - class.go groups the findings that read as one; digest.go divides a report into the
-//     parts of markdown and HTML, section.go shares their space
-//   - tally.go, missing.go, changes.go, policychange.go, documents.go, rehearsal.go: what
-//     a report counts and lists besides findings
-//   - source.go, excerpt.go, links.go, linehash.go: lines of files, and their addresses
+//     parts of markdown and HTML, and shares their space
+//   - tally.go, missing.go, changes.go, documents.go, rehearsal.go: what a report counts
+//     and lists besides findings
+//   - source.go, excerpt.go, links.go: lines of files, and their addresses
 //   - escape.go: all text of others passes through it, so that none acts on a terminal,
 //     a runner or a page
 //   - verify.go, verifyplace.go, jsonnode.go: the command verify
 //   - policies.go, coverage.go, mutation.go: the reports of other commands
-//   - screen.go, findings.go: what the screen and the editor need
+//   - screen.go: what the screen and the editor need
 package report
 
 import (

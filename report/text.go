@@ -5,8 +5,12 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
 )
 
 // The text format is for people: findings as compilers show them, worst first,
@@ -72,5 +76,173 @@ func (p *printer) costs(results *list) {
 		c := most[k]
 		p.line(fmt.Sprintf("%s %s/%s: cost at most %d of %d, of its policy %d of %d",
 			name(k.engine), name(k.policy), name(k.rule), c.Expression, c.ExpressionLimit, c.Policy, c.PolicyLimit))
+	}
+}
+
+// finding writes a group: the message, the source line, and the details.
+func (p *printer) finding(g *group) {
+	p.line(p.paint(g.class.colour(), classes[g.class].word), p.paint(bold, ": "+prose(g.first().Message)))
+	p.details(g)
+	p.line()
+}
+
+// details writes a finding's place and other details.
+func (p *printer) details(g *group) {
+	x, spots := g.first(), g.spots()
+	p.frame(spots[0].Origin, x)
+	p.messages(g)
+	if k := x.Object; k.Kind != "" {
+		p.note("object", full(k)+inUnit(k.Unit))
+	} else if units := unitsOf(spots[0].results); len(units) > 1 {
+		p.wrapped(policy.Plural(len(units), "unit")+": ", p.few(units))
+	} else if k.Unit != "" {
+		p.note("unit", name(k.Unit))
+	}
+	p.moreObjects(spots[0])
+	p.related(x, spots[0].Origin)
+	p.note("base", refused(g.results))
+	p.note("rule", p.rule(x, spots[0].Origin))
+	if x.Reason != "Invalid" { // the API server's default reason
+		p.note("reason", name(x.Reason))
+	}
+	p.assumed(g)
+	p.note("help", prose(x.Hint))
+	if _, missing := splitMissing([]*group{g, g}); len(missing) == 1 { // as if there were several, for the command
+		p.note("get", missing[0].get())
+	}
+	p.moreSpots(spots[1:])
+}
+
+// frame writes the place and, where it can be read and may be shown, the source
+// line with the span marked.
+func (p *printer) frame(o render.Origin, x *policy.Result) {
+	p.pad = strings.Repeat(" ", len(strconv.Itoa(max(o.Line, 1))))
+	if o.File == "" {
+		if x.Object == (render.Key{}) {
+			return // it concerns the whole run
+		}
+		p.line(p.pad, p.paint(blue, "--> "), "no line is known for this")
+		return
+	}
+	p.line(p.pad, p.paint(blue, "--> "), p.place(o.Span))
+	text, ok := p.src.line(o.Span)
+	if !ok {
+		return
+	}
+	sp := o.Span
+	if p.src.hidden(sp, x.Object) {
+		text, sp.Column = mask(text), 0
+	}
+	bar := p.paint(blue, " |")
+	e := newExcerpt(text, sp, p.Width-len(p.pad)-3)
+	p.line(p.pad, bar)
+	p.line(p.paint(blue, strconv.Itoa(o.Line)+" |"), " ", e.text)
+	if e.to > e.from {
+		mark := strings.Repeat("^", e.to-e.from) + strings.TrimRight(" "+primaryLabel(o.Role), " ")
+		p.line(p.pad, bar, " ", strings.Repeat(" ", e.from), p.paint(red, mark))
+	}
+	p.line(p.pad, bar)
+}
+
+// messages writes the rule's other messages at the same line.
+func (p *printer) messages(g *group) {
+	seen := map[string]bool{g.first().Message: true}
+	more := 0
+	for _, x := range g.results.placed() {
+		if seen[x.Message] {
+			continue
+		}
+		seen[x.Message] = true
+		if len(seen)-1 > maxOthers && !p.Verbose {
+			more++
+			continue
+		}
+		p.note("also", prose(x.Message))
+	}
+	if more > 0 {
+		p.note("also", policy.Plural(more, "more message")+" of this rule here"+p.flag("shows them"))
+	}
+}
+
+// moreObjects names the other objects of the finding at one place.
+func (p *printer) moreObjects(s *spot) {
+	if keys := objects(s.results); len(keys) > 1 {
+		p.wrapped("and "+policy.Plural(len(keys)-1, "more object")+": ", p.names(keys[1:], keys[0].Unit))
+	}
+}
+
+// moreSpots names the other places of the finding.
+func (p *printer) moreSpots(spots []*spot) {
+	for i, s := range spots {
+		if i == maxSpots && !p.Verbose {
+			p.note("also", "at "+policy.Plural(len(spots)-i, "more place")+p.flag("lists them"))
+			return
+		}
+		p.wrapped("also"+cmp.Or(at(p.place(s.Span)), " where no line is known")+": ", p.whose(s))
+	}
+}
+
+// whose returns the names of a place's objects, or of its units if it has no
+// objects.
+func (p *printer) whose(s *spot) []string {
+	if names := p.names(objects(s.results), ""); len(names) > 0 {
+		return names
+	}
+	return p.few(slices.DeleteFunc(unitsOf(s.results), func(u string) bool { return u == s.File }))
+}
+
+// related writes the other places that set the field's value.
+func (p *printer) related(x *policy.Result, primary render.Origin) {
+	more := 0
+	shown := map[line]bool{{primary.File, primary.Line}: true}
+	for _, o := range x.Origins {
+		if o.File == "" || shown[line{o.File, o.Line}] {
+			continue
+		}
+		shown[line{o.File, o.Line}] = true
+		if len(shown)-1 > maxRelated && !p.Verbose {
+			more++
+			continue
+		}
+		p.note(relatedLabel(o.Role), p.place(o.Span)+p.quote(o, x))
+	}
+	if more > 0 {
+		p.note("from", policy.Plural(more, "more place")+p.flag("lists them"))
+	}
+}
+
+// quote returns a related source line, for the end of its note.
+func (p *printer) quote(o render.Origin, x *policy.Result) string {
+	text, ok := p.src.line(o.Span)
+	if text = strings.TrimSpace(text); !ok || text == "" {
+		return ""
+	}
+	if p.src.hidden(o.Span, x.Object) {
+		text = mask(text)
+	}
+	room := p.Width - len(p.pad) - 3 - len(relatedLabel(o.Role)) - len(o.Span.String()) - 4
+	return ": " + newExcerpt(text, render.Span{}, room).text
+}
+
+// rule names the rule, and where it is written unless that is shown already.
+func (p *printer) rule(x *policy.Result, primary render.Origin) string {
+	text := ruleName(x.Engine, x.Policy, x.Rule)
+	if x.PolicyOrigin == primary.Span {
+		return text
+	}
+	return text + at(p.place(x.PolicyOrigin))
+}
+
+func (p *printer) assumed(g *group) {
+	var all []string
+	for _, x := range g.results.outlines() {
+		for _, a := range x.Assumed {
+			if p.repeated[a] == 0 && !slices.Contains(all, a) && (len(all) < maxNames || p.Verbose) {
+				all = append(all, a)
+			}
+		}
+	}
+	for _, a := range all {
+		p.note("assumed", prose(a))
 	}
 }

@@ -7,6 +7,7 @@
 package lint
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -109,3 +110,212 @@ func unbound(policies, given, context []*render.Object) []error {
 	}
 	return warnings
 }
+
+// misnamed returns a warning for each kind in the match of a Kyverno or Gatekeeper
+// policy that is obviously wrong: misspelt, a plural, or in a group that does not
+// have it. A kind unlike any other may belong to a CustomResourceDefinition outside
+// the tree, and is left alone. Admission policies have warnings of their own.
+func misnamed(policies []*render.Object, kinds Kinds) []error {
+	m := misnaming{kinds: kinds, served: kinds.Resources()}
+	var warnings []error
+	for _, o := range policies {
+		switch group := o.GroupVersionKind().Group; {
+		case group == "kyverno.io":
+			warnings = append(warnings, m.kyverno(o)...)
+		case group == "constraints.gatekeeper.sh", group == "mutations.gatekeeper.sh":
+			warnings = append(warnings, m.gatekeeper(o)...)
+		}
+	}
+	return warnings
+}
+
+// misnaming searches kinds that do not exist.
+type misnaming struct {
+	kinds  Kinds
+	served []metav1.APIResource
+}
+
+// kyverno checks a ClusterPolicy, Policy or PolicyException.
+func (m misnaming) kyverno(o *render.Object) []error {
+	kind := o.GetKind()
+	isPolicy := kind == "ClusterPolicy" || kind == "Policy"
+	rules := listAt(o, "/spec/rules")
+	if isPolicy && len(rules) == 0 {
+		return []error{warning(o, "/metadata/name", "no-rules", "the policy has no rules, so it has no effect", "")}
+	}
+	blocks := []string{"/spec/match"}
+	for i := range rules {
+		blocks = append(blocks, render.Pointer("spec", "rules", i, "match"), render.Pointer("spec", "rules", i, "exclude"))
+	}
+	var warnings []error
+	for _, block := range blocks {
+		filters := []string{block}
+		for _, form := range []string{"any", "all"} {
+			for i := range listAt(o, block+"/"+form) {
+				filters = append(filters, block+render.Pointer(form, i))
+			}
+		}
+		for _, filter := range filters {
+			for i, entry := range listAt(o, filter+"/resources/kinds") {
+				if w := m.entry(o, filter+render.Pointer("resources", "kinds", i), fmt.Sprint(entry)); w != nil {
+					warnings = append(warnings, w)
+				}
+			}
+		}
+	}
+	return warnings
+}
+
+// entry checks a kind in Kyverno's form: Kind, version/Kind or group/version/Kind,
+// with an optional subresource.
+func (m misnaming) entry(o *render.Object, pointer, entry string) error {
+	parts := strings.Split(entry, "/")
+	if strings.Contains(entry, "*") || len(parts) > 3 {
+		return nil
+	}
+	kind, groups := parts[0], []string(nil)
+	switch {
+	case len(parts) == 3 && !isVersion(parts[0]):
+		kind, groups = parts[2], []string{parts[0]}
+	case len(parts) > 1 && isVersion(parts[0]):
+		kind = parts[1]
+	}
+	kind, _, _ = strings.Cut(kind, ".")
+	return m.warning(o, pointer, kind, groups)
+}
+
+// isVersion reports whether s is a version such as v1 or v1beta1.
+func isVersion(s string) bool {
+	return len(s) > 1 && s[0] == 'v' && s[1] >= '0' && s[1] <= '9'
+}
+
+// gatekeeper checks a constraint or a mutator.
+func (m misnaming) gatekeeper(o *render.Object) []error {
+	var warnings []error
+	for i := range listAt(o, "/spec/match/kinds") {
+		at := render.Pointer("spec", "match", "kinds", i)
+		var groups []string
+		for _, g := range listAt(o, at+"/apiGroups") {
+			groups = append(groups, fmt.Sprint(g))
+		}
+		for j, kind := range listAt(o, at+"/kinds") {
+			if w := m.warning(o, at+render.Pointer("kinds", j), fmt.Sprint(kind), groups); w != nil {
+				warnings = append(warnings, w)
+			}
+		}
+	}
+	return warnings
+}
+
+// warning returns a warning if none of the groups, or without groups no group at all,
+// has the kind.
+func (m misnaming) warning(o *render.Object, pointer, kind string, groups []string) error {
+	if slices.Contains(groups, "*") {
+		groups = nil
+	}
+	elsewhere := func(g string) bool { return !m.kinds.BuiltinGroup(g) }
+	if strings.Contains(kind, "*") || kind == "" || slices.ContainsFunc(groups, elsewhere) {
+		return nil
+	}
+	in := func(r metav1.APIResource) bool { return len(groups) == 0 || slices.Contains(groups, r.Group) }
+	meant, groupOf, found := "", "", false
+	for _, r := range m.served {
+		switch {
+		case r.Kind == kind && in(r):
+			return nil
+		case r.Kind == kind && !found:
+			groupOf, found = r.Group, true
+		case meant == "" && in(r) && (render.Alike(kind, r.Kind) || strings.EqualFold(kind, r.Name)):
+			meant = r.Kind
+		}
+	}
+	switch {
+	case found:
+		return warning(o, pointer, "unknown-kind", fmt.Sprintf("kind %s matches nothing: it is not in API group %s, but in %q",
+			kind, `"`+strings.Join(groups, `" or "`)+`"`, groupOf), "")
+	case meant != "":
+		return warning(o, pointer, "unknown-kind", fmt.Sprintf(
+			"kind %q matches nothing: it is not built in, and no CustomResourceDefinition in the tree or --with defines it; did you mean %s?", kind, meant), "")
+	}
+	return nil
+}
+
+// listAt returns the list at a pointer of an object, or nil.
+func listAt(o *render.Object, pointer string) []any {
+	v, _ := render.Lookup(o.Object, pointer)
+	list, _ := v.([]any)
+	return list
+}
+
+// misspelt returns an error if o was meant to be a policy and has a kind or an API
+// version that does not exist.
+func misspelt(o *render.Object) error { return cmp.Or(misspeltAdmission(o), misspeltGatekeeper(o)) }
+
+// misspeltAdmission is misspelt for admission policies and bindings.
+func misspeltAdmission(o *render.Object) error {
+	const group = "admissionregistration.k8s.io"
+	kinds := []string{"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}
+	others := []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"}
+	gvk := o.GroupVersionKind()
+	pointer, hint := "/apiVersion", ""
+	switch {
+	case gvk.Group != group && slices.Contains(kinds, gvk.Kind),
+		gvk.Group == group && !slices.Contains([]string{"v1", "v1beta1", "v1alpha1"}, gvk.Version):
+		hint = "did you mean " + group + "/v1?"
+	case gvk.Group == group && !slices.Contains(kinds, gvk.Kind) && !slices.Contains(others, gvk.Kind):
+		pointer = "/kind"
+		hint = "there are " + strings.Join(append(kinds, others...), ", ")
+	default:
+		return nil
+	}
+	return unknownKind(o, pointer, hint)
+}
+
+func unknownKind(o *render.Object, pointer, hint string) error {
+	gvk := o.GroupVersionKind()
+	return &render.Error{
+		Span: o.Span(pointer), Rule: "unknown-kind", Hint: hint,
+		Err: fmt.Errorf("no matches for kind %q in version %q", gvk.Kind, gvk.GroupVersion()),
+	}
+}
+
+// gatekeeperKinds lists the kinds of Gatekeeper's groups, except constraints, whose
+// kinds templates define.
+var gatekeeperKinds = map[string][]string{
+	"config.gatekeeper.sh":       {"Config"},
+	"expansion.gatekeeper.sh":    {"ExpansionTemplate"},
+	"externaldata.gatekeeper.sh": {"Provider"},
+	"mutations.gatekeeper.sh":    {"Assign", "AssignImage", "AssignMetadata", "ModifySet"},
+	"syncset.gatekeeper.sh":      {"SyncSet"},
+	"templates.gatekeeper.sh":    {"ConstraintTemplate"},
+}
+
+// IsGatekeeper reports whether Gatekeeper reads objects of a group as configuration,
+// templates or mutators.
+func IsGatekeeper(group string) bool { return gatekeeperKinds[group] != nil }
+
+// misspeltGatekeeper is misspelt for Gatekeeper's kinds.
+func misspeltGatekeeper(o *render.Object) error {
+	gvk := o.GroupVersionKind()
+	kinds, known := gatekeeperKinds[gvk.Group]
+	pointer, hint := "/kind", ""
+	switch {
+	case known && slices.Contains(kinds, gvk.Kind):
+		return nil
+	case known:
+		hint = "there is " + strings.Join(kinds, ", ")
+	case strings.HasSuffix(gvk.Group, ".gatekeeper.sh") && !slices.Contains(othersOfGatekeeper, gvk.Group):
+		pointer = "/apiVersion"
+	case gvk.Kind == "ConstraintTemplate":
+		pointer, hint = "/apiVersion", "did you mean templates.gatekeeper.sh/v1?"
+	case gvk.Kind == "ExpansionTemplate":
+		pointer, hint = "/apiVersion", "did you mean expansion.gatekeeper.sh/v1beta1?"
+	default:
+		return nil
+	}
+	return unknownKind(o, pointer, hint)
+}
+
+// othersOfGatekeeper are groups whose objects Gatekeeper creates, or whose kinds
+// templates define.
+var othersOfGatekeeper = []string{"connection.gatekeeper.sh", "constraints.gatekeeper.sh", "status.gatekeeper.sh"}

@@ -9,7 +9,7 @@
 // case, and such a case never passes.
 //
 // run.go lists the formats; kyverno*.go, gator*.go and kaptest*.go are one each. decode.go
-// and files.go read suites, mutate.go runs tests with changed policies.
+// reads suites, mutate.go runs tests with changed policies.
 package policytest
 
 import (

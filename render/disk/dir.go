@@ -4,7 +4,7 @@
 // can't lead outside, only regular files and directories can be opened, each directory is listed
 // once, and the bytes that one run may read are limited (dir.go, held.go, listing.go,
 // beneath_linux.go). A [Tree] contains all that a run reads: the repository that [Root] finds, with
-// places outside of it, standard input and other revisions as mounts (tree.go, root.go). names.go
+// places outside of it, standard input and other revisions as mounts (tree.go). root.go also
 // converts the names of mounted files for reports.
 package disk
 
@@ -12,11 +12,13 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/internal/memfile"
 )
 
 // A Dir is a directory whose links and ".." can't lead outside. It is safe for concurrent use.
@@ -138,4 +140,44 @@ func (d Dir) Stat(name string) (fs.FileInfo, error) {
 		return nil, &fs.PathError{Op: "statat", Path: name, Err: syscall.ENOENT}
 	}
 	return in(d.dirs, name, (*os.Root).Stat)
+}
+
+// A File is a file system whose root is a single file, for standard input.
+type File []byte
+
+// Open implements fs.FS.
+func (f File) Open(name string) (fs.File, error) {
+	if name != "." {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return memfile.Open("-", f), nil
+}
+
+// Lstat implements fs.ReadLinkFS.
+func (f File) Lstat(name string) (fs.FileInfo, error) { return fs.Stat(f, name) }
+
+// ReadLink implements fs.ReadLinkFS: the file is no link.
+func (f File) ReadLink(name string) (string, error) {
+	return "", &fs.PathError{Op: "readlink", Path: name, Err: fs.ErrInvalid}
+}
+
+// A subtree is a directory of a file system. Its links are followed if and where the file system
+// follows them.
+type subtree struct {
+	fs.FS
+	dir string
+}
+
+// Sub returns the directory dir of a file system.
+func Sub(files fs.FS, dir string) fs.FS { return subtree{files, dir} }
+
+// Open implements fs.FS.
+func (s subtree) Open(name string) (fs.File, error) { return s.FS.Open(path.Join(s.dir, name)) }
+
+// Stat implements fs.StatFS.
+func (s subtree) Stat(name string) (fs.FileInfo, error) { return fs.Stat(s.FS, path.Join(s.dir, name)) }
+
+// ReadDir implements fs.ReadDirFS.
+func (s subtree) ReadDir(name string) ([]fs.DirEntry, error) {
+	return fs.ReadDir(s.FS, path.Join(s.dir, name))
 }

@@ -6,7 +6,7 @@
 // with their ranges. Serve evaluates again when a document or a file changed, and ends an
 // evaluation that became stale.
 //
-// wire.go reads and writes messages, position.go converts positions, uri.go converts file names,
+// wire.go reads and writes messages, position.go converts positions and file names,
 // documents.go stores open documents, evaluate.go evaluates and publishes findings, and requests.go
 // answers requests about a line.
 package lsp

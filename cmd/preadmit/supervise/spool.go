@@ -1,9 +1,15 @@
 package supervise
 
 import (
+	"bufio"
 	"bytes"
+	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"syscall"
 )
 
 // A spool stores a child's output until the child has ended successfully: in memory, or in an
@@ -72,4 +78,94 @@ func (s *spool) close() {
 	if s.file != nil {
 		s.file.Close()
 	}
+}
+
+// A file replaces another completely or not at all. It does not follow links. It writes to a device
+// or pipe directly.
+type file struct {
+	name string
+	temp *os.File
+	at   bool // temp is the final file itself
+	err  error
+}
+
+func createFile(name string) *file {
+	f := &file{name: name}
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		f.at = true
+		f.temp, f.err = os.OpenFile(name, os.O_WRONLY|os.O_TRUNC|syscall.O_NONBLOCK, 0o644) // a pipe without a reader is an error
+	} else {
+		f.temp, f.err = os.CreateTemp(filepath.Dir(name), ".preadmit-*")
+	}
+	return f
+}
+
+// Write writes to the file, unless an earlier write failed.
+func (f *file) Write(data []byte) (n int, err error) {
+	if f.err == nil {
+		n, f.err = f.temp.Write(data)
+	}
+	return n, f.err
+}
+
+// commit moves the file to its name.
+func (f *file) commit() error {
+	switch {
+	case f.temp == nil:
+		return f.err
+	case f.at:
+		return errors.Join(f.err, f.temp.Close())
+	}
+	if f.err == nil {
+		f.err = errors.Join(f.temp.Chmod(0o644), f.temp.Sync())
+	}
+	err := errors.Join(f.err, f.temp.Close())
+	if err == nil {
+		err = os.Rename(f.temp.Name(), f.name)
+	}
+	if err != nil {
+		os.Remove(f.temp.Name())
+	}
+	return err
+}
+
+// drop removes an uncommitted file. f may be nil.
+func (f *file) drop() {
+	if f != nil && f.temp != nil {
+		f.temp.Close()
+		if !f.at {
+			os.Remove(f.temp.Name())
+		}
+	}
+}
+
+// WriteFile replaces a file completely or not at all. It does not follow links. It writes to a
+// device or pipe directly.
+func WriteFile(name string, content func(io.Writer) error) error {
+	f := createFile(name)
+	w := bufio.NewWriterSize(f, 64<<10)
+	if err := content(w); err != nil {
+		f.drop()
+		return err
+	}
+	w.Flush() // commit returns its error
+	return f.commit()
+}
+
+// Bytes returns a function that writes data.
+func Bytes(data []byte) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	}
+}
+
+// NotWritten returns the error that a file could not be written, with the
+// reason.
+func NotWritten(name string, err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	return &Incomplete{Err: fmt.Errorf("%s: not written: %w", name, err)}
 }

@@ -15,14 +15,16 @@
 // that takes several times as long as everything that the parent does.
 //
 // parent.go runs children (process*.go) until one ends well, service.go those that answer.
-// frame.go is what they exchange, order.go what a child is told to leave out, progress.go
-// what it reports. spool.go and file.go hold its output back, allowed.go names the files
+// frame.go is what they exchange and what a child is told to leave out, progress.go
+// what it reports. spool.go holds its output back, allowed.go names the files
 // that it may have written, terminal_*.go are about the screen.
 package supervise
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 )
@@ -84,3 +86,24 @@ type Incomplete struct{ Err error }
 
 func (i *Incomplete) Error() string { return i.Err.Error() }
 func (i *Incomplete) Unwrap() error { return i.Err }
+
+// version is set by the release build (-ldflags -X .../supervise.version=...).
+var version = "0.1.0"
+
+// Version returns the program's version.
+func Version() string { return version }
+
+// VersionLine returns the output of the command version.
+func VersionLine() string {
+	return fmt.Sprintf("preadmit %s %s/%s %s\n", version, runtime.GOOS, runtime.GOARCH, runtime.Version())
+}
+
+// printVersion prints the version and returns true if the command line asks for
+// nothing else. It runs before the libraries initialize, which it does not need.
+func printVersion(args []string) bool {
+	if len(args) != 2 || args[1] != "version" || args[0] == Marker || isTest(args[0]) {
+		return false
+	}
+	_, err := os.Stdout.WriteString(VersionLine())
+	return err == nil
+}
