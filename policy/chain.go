@@ -170,13 +170,8 @@ func (c Chain) reviewUnguarded(ctx context.Context, req *Request) ([]Result, err
 		if mutations, err = c.mutate(ctx, req, h); err != nil {
 			return nil, err
 		}
-		for _, v := range c.Validators {
-			req.buffer = results[len(results):]
-			rs, err := c.validate(ctx, v, req)
-			if err != nil {
-				return nil, err
-			}
-			results = append(results, rs...)
+		if results, err = c.validateAll(ctx, req, h, results); err != nil {
+			return nil, err
 		}
 		if c.scopeUnknown(req) && !req.clusterScoped {
 			results = req.decideScope(results, mutations, others)
@@ -203,6 +198,46 @@ func (c Chain) reviewUnguarded(ctx context.Context, req *Request) ([]Result, err
 	}
 	return kept, nil
 }
+
+// validateAll appends the results of the validators, in order. Those that run after the object is
+// prepared see the prepared one. A rule is undecided if its verdict is another with other values of what
+// the cluster allocates.
+func (c Chain) validateAll(ctx context.Context, req *Request, h *history, results []Result) ([]Result, error) {
+	for i, v := range c.Validators {
+		req.buffer = results[len(results):]
+		rs, err := c.validate(ctx, v, req)
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, rs...)
+		p := req.prepared
+		if p == nil {
+			continue
+		}
+		req.prepare(h)
+		if p.Other == nil || i+1 == len(c.Validators) {
+			continue
+		}
+		rest := c
+		rest.Validators = c.Validators[i+1:]
+		first := len(results)
+		if results, err = rest.validateAll(ctx, req, h, results); err != nil {
+			return nil, err
+		}
+		other := *req
+		other.Admitted, other.Typed = p.Other.Admitted, p.Other.Typed
+		others, err := rest.validateAll(ctx, &other, newHistory(), nil)
+		if err != nil {
+			return nil, err
+		}
+		others = slices.DeleteFunc(others, func(r Result) bool { return !r.fails() })
+		decided := undecideDiffering(results[first:], nil, others, allocates)
+		return append(results[:first], decided...), nil
+	}
+	return results, nil
+}
+
+const allocates = "depends on an address or port that the cluster allocates"
 
 // A buffer is memory for the results of a request, which the next request reuses. Results are
 // large.

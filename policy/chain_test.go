@@ -111,7 +111,7 @@ func TestDefaultedInResults(t *testing.T) {
 		reqs []Request
 		want map[string][]string
 	}{
-		{Requests(nil, objects), map[string][]string{"": nil, "A": {"/immutable is set by  "}, "B": {immutable}, "C": {kept}}},
+		{Requests(nil, objects), map[string][]string{"": nil, "A": {"/immutable is set by the API server"}, "B": {immutable}, "C": {kept}}},
 		{Requests(objects, nil), map[string][]string{"A": {immutable}, "B": {immutable}, "C": {kept}}},
 	} {
 		mutating := chain

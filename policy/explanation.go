@@ -202,6 +202,11 @@ func (c Chain) explainUnguarded(ctx context.Context, req Request, policy, rule s
 			es[i].locate(&req, &h)
 		}
 		all = append(all, es...)
+		if p, ok := v.(Preparer); ok {
+			if p.Prepare(&req); req.prepared != nil {
+				req.prepare(&h)
+			}
+		}
 	}
 	return all, ctx.Err()
 }

@@ -198,7 +198,11 @@ func (h *history) places(rendered *render.Object, was string, touches []tracedTo
 		default:
 			later = appendNew(later, place)
 		}
-		set = appendNew(set, fmt.Sprintf("%s %s by %s %s", t.touched, t.how, by.Engine, by.Policy))
+		author := "the API server" // which prepares the object
+		if by.Engine != "" {
+			author = by.Engine + " " + by.Policy
+		}
+		set = appendNew(set, fmt.Sprintf("%s %s by %s", t.touched, t.how, author))
 	}
 	for _, o := range slices.Concat(rendered.At(written([]string{was}, rendered)[0]), later) {
 		origins = appendNew(origins, o)

@@ -74,12 +74,32 @@ type Request struct {
 	oldBlank      bool // of an unknown old object, only the name is given
 	oldError      error
 
-	buffer []Result
+	buffer   []Result
+	prepared *Prepared
 }
 
 // Room returns memory for the results of a Validator: an empty slice to append to and to return.
 // Elements beyond its length may not be zero.
 func (r *Request) Room() []Result { return r.buffer[:0] }
+
+// A Prepared is the object of a request as the API server holds it after mutation and the kind's own
+// preparation for storage. Other is the same with other values of what the cluster allocates, such as
+// addresses; nil if it allocates nothing.
+type Prepared struct {
+	Admitted map[string]any
+	Typed    any
+	Other    *Prepared
+}
+
+// Prepare gives the validators that run later the prepared object.
+func (r *Request) Prepare(p *Prepared) { r.prepared = p }
+
+// prepare replaces the admitted object by the prepared one.
+func (r *Request) prepare(h *history) {
+	p := r.prepared
+	h.changes = append(h.changes, newChange(r.Admitted, p.Admitted, Result{}))
+	r.Admitted, r.Typed, r.prepared = p.Admitted, p.Typed, nil
+}
 
 // Subject returns the object of the request: the new one, or the old one of a
 // DELETE.
@@ -240,7 +260,7 @@ func (f *FieldError) Unwrap() error { return f.Err }
 // A Validator evaluates requests by policies that it compiled once. It is safe
 // for concurrent use and does not change the request.
 type Validator interface {
-	// Validate returns a result for each rule that matches. It sets Engine,
+	// Validate returns a result for each rule that matches. It may call Request.Prepare. It sets Engine,
 	// Policy, Rule, Outcome, Action, Message, Fields, PolicyOrigin, Severity
 	// and Assumed; the chain sets the rest. What can't be decided is a result,
 	// not an error. The error is not nil only if ctx is done or there is a bug.
@@ -248,6 +268,12 @@ type Validator interface {
 
 	// Rules returns the documentation of every rule, in a stable order.
 	Rules() []Rule
+}
+
+// A Preparer is a Validator that calls Request.Prepare. It can do so without validating.
+type Preparer interface {
+	Validator
+	Prepare(*Request)
 }
 
 // A WrittenValidator also evaluates, as written, objects whose version the API

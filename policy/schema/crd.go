@@ -129,6 +129,25 @@ func servedVersions(spec map[string]any) []string {
 	return served
 }
 
+// prepareCustom gives later validators a custom resource as its strategy's PrepareForCreate
+// (pkg/registry/customresource of k8s.io/apiextensions-apiserver) leaves it.
+func (k *Kinds) prepareCustom(req *policy.Request) {
+	c := k.customs[req.Kind.GroupKind()]
+	if c == nil || req.Admitted == nil {
+		return
+	}
+	p := &policy.Prepared{Admitted: maps.Clone(req.Admitted)}
+	if slices.Contains(c.subresources[req.Kind.Version], "status") {
+		delete(p.Admitted, "status")
+	}
+	metadata, _ := p.Admitted["metadata"].(map[string]any)
+	if metadata = maps.Clone(metadata); metadata != nil {
+		metadata["generation"] = int64(1)
+		p.Admitted["metadata"] = metadata
+	}
+	req.Prepare(p)
+}
+
 func (c *custom) gvr(version string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: c.group, Version: version, Resource: c.plural}
 }

@@ -63,7 +63,7 @@ type Validator struct {
 	objects []*render.Object
 }
 
-var _ policy.Validator = (*Validator)(nil)
+var _ policy.Preparer = (*Validator)(nil)
 
 // NewValidator returns the validator of an API server that serves the kinds.
 // Rules documents the rules of the kinds of the objects; any object may be
@@ -106,6 +106,7 @@ func (v *Validator) Validate(ctx context.Context, req *policy.Request) ([]policy
 	warnings := v.warnings(req)
 	b := v.builtin(req.Kind)
 	if b == nil {
+		v.Prepare(req)
 		return warnings, nil
 	}
 	var results []policy.Result
@@ -203,6 +204,9 @@ func (k *kindValidator) faults(req *policy.Request) ([]fault, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := k.prepare(req, &answer); err != nil {
+		return nil, err
+	}
 	at := placer{object: req.Admitted, old: req.OldAdmitted}
 	if k.strict != nil {
 		at.fields = k.strict.now
@@ -223,6 +227,50 @@ func (k *kindValidator) faults(req *policy.Request) ([]fault, error) {
 	// The server goes through maps in any order.
 	slices.SortStableFunc(faults, func(a, b fault) int { return strings.Compare(a.message, b.message) })
 	return faults, nil
+}
+
+// prepare gives later validators the object of an answer to a request that creates it.
+func (k *kindValidator) prepare(req *policy.Request, answer *apiserver.Answer) error {
+	if req.Operation != policy.Create || req.OldAdmitted != nil || !answer.Known {
+		return nil
+	}
+	p, err := k.held(answer.Object)
+	if err != nil {
+		return err
+	}
+	if answer.Other != nil {
+		if p.Other, err = k.held(answer.Other); err != nil {
+			return err
+		}
+	}
+	req.Prepare(p)
+	return nil
+}
+
+// held returns a stored object as admission sees it.
+func (k *kindValidator) held(stored runtime.Object) (*policy.Prepared, error) {
+	tree, err := k.typ.toTree(stored)
+	if err != nil {
+		return nil, err
+	}
+	p := &policy.Prepared{Admitted: tree, Typed: stored}
+	if k.typ.older != nil {
+		k.typ.older.adapt(tree)
+		p.Typed = nil
+	}
+	return p, nil
+}
+
+// Prepare implements policy.Preparer.
+func (v *Validator) Prepare(req *policy.Request) {
+	b := v.builtin(req.Kind)
+	switch {
+	case req.Object == nil || req.SubResource != "" || req.Operation != policy.Create || req.OldAdmitted != nil:
+	case b != nil && b.validator().err == nil:
+		_, _ = b.validator().faults(req) // what it finds is the result of Validate
+	case b == nil:
+		v.kinds.prepareCustom(req)
+	}
 }
 
 // results joins the faults of each field and rule into one result.

@@ -33,6 +33,43 @@ func complete(object runtime.Object) {
 	}
 }
 
+// allocates reports whether the allocators give a Service an address or ports.
+func allocates(s *core.Service) bool {
+	return s.Spec.Type != core.ServiceTypeExternalName
+}
+
+// allocate gives a Service what pkg/registry/core/service/storage/alloc.go does: an address and its
+// family, unless it has one, and a port for each of its ports that needs one, from port on.
+func allocate(s *core.Service, address string, family core.IPFamily, port, step int32) {
+	if len(s.Spec.IPFamilies) > 0 {
+		family = s.Spec.IPFamilies[0]
+		if family == core.IPv4Protocol && strings.Contains(address, ":") {
+			address = "10.111.255.254"
+		} else if family == core.IPv6Protocol && !strings.Contains(address, ":") {
+			address = "fd00::1"
+		}
+	}
+	if s.Spec.ClusterIP == "" {
+		s.Spec.ClusterIP, s.Spec.ClusterIPs = address, []string{address}
+	} else if strings.Contains(s.Spec.ClusterIP, ":") {
+		family = core.IPv6Protocol
+	} else if s.Spec.ClusterIP != core.ClusterIPNone {
+		family = core.IPv4Protocol
+	}
+	if len(s.Spec.IPFamilies) == 0 {
+		s.Spec.IPFamilies = []core.IPFamily{family}
+	}
+	if single := core.IPFamilyPolicySingleStack; s.Spec.IPFamilyPolicy == nil {
+		s.Spec.IPFamilyPolicy = &single
+	}
+	balanced := s.Spec.Type == core.ServiceTypeLoadBalancer && (s.Spec.AllocateLoadBalancerNodePorts == nil || *s.Spec.AllocateLoadBalancerNodePorts)
+	for i := range s.Spec.Ports {
+		if p := &s.Spec.Ports[i]; p.NodePort == 0 && (balanced || s.Spec.Type == core.ServiceTypeNodePort) {
+			p.NodePort = port + int32(i)*step
+		}
+	}
+}
+
 // The range of --service-node-port-range, by default.
 const minNodePort, maxNodePort = 30000, 32767
 

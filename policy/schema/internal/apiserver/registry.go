@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/kube-aggregator/pkg/registry/apiservice"
+	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/capabilities"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingadmissionpolicy"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingadmissionpolicybinding"
@@ -190,11 +191,13 @@ type Cause struct {
 	Warns   bool   // in a cluster for which this is not so, the object may well be stored
 }
 
-// An Answer is the object as the registry would store it, in the request's version, and
-// the causes for which it refuses it instead. Known is false if the kind is not
-// stored, and the answer empty.
+// An Answer is the object as the registry would store it, in the request's version and without what it
+// takes from clocks and random numbers, and the causes for which it refuses it instead. Other is the object
+// with other values of what the cluster allocates; nil if there are none. Known is false if the kind is
+// not stored, and the answer empty.
 type Answer struct {
 	Object   runtime.Object
+	Other    runtime.Object
 	Causes   []Cause
 	Warnings []string
 	Known    bool
@@ -259,6 +262,20 @@ func (r Request) store(s strategy) (Answer, error) {
 	answer.Causes = append(answer.Causes, allocated(object)...)
 	if r.Old != nil && len(answer.Causes) > 0 {
 		r.markChanges(s, answer.Causes)
+	}
+	if m, err := meta.Accessor(object); err == nil {
+		m.SetUID("")
+		m.SetCreationTimestamp(metav1.Time{})
+	}
+	if other := object; r.Old == nil && len(answer.Causes) == 0 {
+		if s, ok := object.(*core.Service); ok && allocates(s) {
+			other = s.DeepCopy()
+			allocate(s, "10.96.0.1", core.IPv4Protocol, minNodePort, 1)
+			allocate(other.(*core.Service), "fd00::ffff", core.IPv6Protocol, maxNodePort, -1)
+			if answer.Other, err = scheme.UnsafeConvertToVersion(other, r.Kind.GroupVersion()); err != nil {
+				return Answer{}, err
+			}
+		}
 	}
 	answer.Object, err = scheme.UnsafeConvertToVersion(object, r.Kind.GroupVersion())
 	return answer, err
