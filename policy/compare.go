@@ -53,15 +53,18 @@ func (r *Result) CutShort() bool {
 // same if their group, kind, effective namespace, name and unit are; an object that
 // differs only in its unit has moved, if no other has its name. Objects with
 // generateName are created each time and never deleted; their requests name what
-// the base creates instead.
+// the base creates instead. So do those of objects whose names differ only in the hash
+// of their content, whose DELETEs and CREATEs are Recreated.
 func Requests(base, head []*render.Object) []Request {
 	keys := newKeys(base, head)
-	was := keys.counterparts(base, head)
+	was, hashed := keys.counterparts(base, head)
+	replaced := make(map[*render.Object]bool, len(hashed))
 	reqs := make([]Request, 0, len(head))
 	stays := make(map[*render.Object]bool, len(was))
 	instead := keys.generatedInstead(base, head)
 	for _, o := range head {
-		r := Request{Operation: Create, Object: o, Instead: instead[o]}
+		r := Request{Operation: Create, Object: o, Instead: cmp.Or(hashed[o], instead[o]), Recreated: hashed[o] != nil}
+		replaced[hashed[o]] = true
 		if old := was[o]; old != nil {
 			r.Operation, r.OldObject = Update, old
 			stays[old] = true
@@ -70,7 +73,7 @@ func Requests(base, head []*render.Object) []Request {
 	}
 	for _, o := range base {
 		if !stays[o] && o.GetName() != "" {
-			reqs = append(reqs, Request{Operation: Delete, OldObject: o})
+			reqs = append(reqs, Request{Operation: Delete, OldObject: o, Recreated: replaced[o]})
 		}
 	}
 	return reqs
@@ -161,19 +164,26 @@ func (k keys) generatedInstead(base, head []*render.Object) map[*render.Object]*
 	return was
 }
 
-// counterparts returns the base object of each head object that has one.
-func (k keys) counterparts(base, head []*render.Object) map[*render.Object]*render.Object {
+// counterparts returns the base object of each head object that has one. hashed are those of the
+// others whose names differ only in the hash of their content.
+func (k keys) counterparts(base, head []*render.Object) (was, hashed map[*render.Object]*render.Object) {
 	if len(base) == 0 {
-		return nil
+		return nil, nil
 	}
-	was := make(map[*render.Object]*render.Object, len(base))
+	was, hashed = make(map[*render.Object]*render.Object, len(base)), make(map[*render.Object]*render.Object)
 	base, head = match(was, base, head, k.of)
-	match(was, base, head, func(o *render.Object) pairKey {
+	base, head = match(was, base, head, func(o *render.Object) pairKey {
 		id := k.of(o)
 		id.unit = ""
 		return id
 	})
-	return was
+	lasts := func(o *render.Object) bool { return lastingName(o.Key()) == o.GetName() }
+	match(hashed, slices.DeleteFunc(base, lasts), slices.DeleteFunc(head, lasts), func(o *render.Object) pairKey {
+		id := k.of(o)
+		id.name = lastingName(o.Key())
+		return id
+	})
+	return was, hashed
 }
 
 // match pairs the objects whose pairKey is unique on both sides, and returns
@@ -480,7 +490,7 @@ func (c Comparison) incomparable(r *Result) bool {
 // in the base, whichever fields fail. A rule of Rego can have several failures, which
 // differ by their message.
 func (r *Result) failure(unit string) string {
-	key := []string{r.Engine, r.Policy, r.Rule, group(r.Object.APIVersion), r.Object.Kind, r.Object.Namespace, r.Object.Name, unit, string(r.Action)}
+	key := []string{r.Engine, r.Policy, r.Rule, group(r.Object.APIVersion), r.Object.Kind, r.Object.Namespace, lastingName(r.Object), unit, string(r.Action)}
 	if r.Engine == EngineGatekeeper || r.Engine == EngineRego {
 		key = append(key, r.Message)
 	}

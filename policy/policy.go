@@ -49,8 +49,8 @@ type Request struct {
 	SubResource string
 	UserInfo    UserInfo
 	DryRun      bool
-	Instead     *render.Object // of the base, if this is a CREATE for another version of it: with generateName, or after its DELETE
-	Recreated   bool           // the deployer deletes the object and creates it again; this is either request
+	Instead     *render.Object // of the base, if this is a CREATE for another version of it: with generateName or another hash in its name, or after its DELETE
+	Recreated   bool           // the object is deleted and created again, under the same name or one with another hash of its content; this is either request
 
 	// Chain.Review sets the following fields from its Kinds. They are
 	// read-only.

@@ -167,7 +167,7 @@ func (r *Result) setFingerprint(o *render.Object) {
 
 func (r *Result) unitlessPrint(o *render.Object) string {
 	var room [11]string
-	parts := append(room[:0], r.Engine, r.Policy, r.Rule, group(r.Object.APIVersion), r.Object.Kind, r.Object.Namespace, r.Object.Name)
+	parts := append(room[:0], r.Engine, r.Policy, r.Rule, group(r.Object.APIVersion), r.Object.Kind, r.Object.Namespace, lastingName(r.Object))
 	if len(r.Fields) > 0 {
 		parts = append(parts, stablePointer(o, r.Fields[0]))
 	}
@@ -179,6 +179,18 @@ func (r *Result) unitlessPrint(o *render.Object) string {
 	}
 	return digest(parts...)
 }
+
+// lastingName returns the name of an object. In that of a ConfigMap or Secret, * replaces the hash of
+// the content that kustomize appends (encode in its package hasher), so that the object keeps its
+// identity when its content changes.
+func lastingName(k render.Key) string {
+	if k.APIVersion == "v1" && (k.Kind == "ConfigMap" || k.Kind == "Secret") {
+		return hashes.ReplaceAllString(k.Name, "-*")
+	}
+	return k.Name
+}
+
+var hashes = regexp.MustCompile(`-[2456789bcdfghkmt]{10}$`)
 
 func fingerprint(unitless, unit string) string { return digest(unitless, unit) }
 

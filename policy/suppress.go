@@ -235,9 +235,9 @@ func yamlScalar(key, value string) string {
 	return strings.TrimSuffix(string(out), "\n")
 }
 
-// ObjectPattern returns the pattern by which a suppression names one object.
+// ObjectPattern returns the pattern by which a suppression names one object, whatever its content.
 func ObjectPattern(k render.Key) string {
-	return strings.Join([]string{group(k.APIVersion), k.Kind, k.Namespace, k.Name}, "/")
+	return strings.Join([]string{group(k.APIVersion), k.Kind, k.Namespace, lastingName(k)}, "/")
 }
 
 // A SuppressionEdit adds suppressions to a file and removes others.

@@ -33,6 +33,7 @@ func (u Upgrade) Changes(reqs []Request) []Result {
 		req := &reqs[i]
 		var found []Result
 		switch {
+		case req.Operation == Delete && req.Recreated: // the CREATE shows what is different
 		case req.Operation == Create && req.Instead == nil:
 			found = append(found, u.result("rendered", "the object is rendered for %[2]s, and not for %[1]s", ""))
 		case req.Operation == Delete:

@@ -49,12 +49,13 @@ func Changes(reqs []policy.Request, s Sides) []report.Change {
 		if r.Instead != nil && r.Unchanged() || r.Recreated && r.Operation == policy.Delete || s.LeavesOut(r) {
 			continue
 		}
+		recreated := r.Recreated && r.Instead.GetName() == r.Object.GetName()
 		if r.Recreated { // a reader gets one change for both requests
 			both := *r
 			both.Operation, both.OldObject = policy.Update, r.Instead
 			r = &both
 		}
-		c := report.Change{Operation: r.Operation, Object: r.Subject().Key(), Recreated: r.Recreated}
+		c := report.Change{Operation: r.Operation, Object: r.Subject().Key(), Recreated: recreated}
 		if u := r.Subject().Unit; u != nil {
 			c.Cluster = u.Cluster
 		}
