@@ -22,7 +22,7 @@ type process struct {
 // withheld.
 var environment = []string{
 	"HOME", "XDG_CACHE_HOME", "LocalAppData", "USERPROFILE", "SystemRoot", "TMPDIR", "TMP", "TEMP",
-	"NO_COLOR", "TERM", "TZ", "GOGC", "GOMEMLIMIT", "GOMAXPROCS", "GOTRACEBACK", "GOCOVERDIR", "UPDATE_GOLDEN",
+	"NO_COLOR", "TERM", "GOGC", "GOMEMLIMIT", "GOMAXPROCS", "GOTRACEBACK", "GOCOVERDIR", "UPDATE_GOLDEN",
 }
 
 // CollectLate is the environment variable that is set if the parent, not the user, turned off the
@@ -35,7 +35,7 @@ func startProcess(args []string) (*process, error) {
 		return nil, err
 	}
 	p := &process{cmd: &exec.Cmd{Path: name, Args: append([]string{Marker}, args...), SysProcAttr: attributes()}}
-	p.cmd.Env = []string{}
+	p.cmd.Env = []string{"TZ=UTC"} // templates can print times in the local zone
 	for _, name := range environment {
 		if v, ok := os.LookupEnv(name); ok {
 			p.cmd.Env = append(p.cmd.Env, name+"="+v)
