@@ -173,7 +173,10 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 		return err
 	}
 	c := policy.Comparison{Updates: policy.Updates(reqs), Incomparable: half, Stopped: change.Stopped(was, now)}
-	c.Base = slices.Concat(e.shard.once(b.in.Found, e.Engines.Results, c.InBase(standing), policy.OnlyInVariants(b.in.Head, lint.IsPart)), old, restOld)
+	foundOld := slices.DeleteFunc(slices.Clone(b.in.Found), func(r policy.Result) bool {
+		return r.Rule == render.UnfollowedTool && r.Outcome == policy.Error // what the tool deploys is not compared
+	})
+	c.Base = slices.Concat(e.shard.once(foundOld, e.Engines.Results, c.InBase(standing), policy.OnlyInVariants(b.in.Head, lint.IsPart)), old, restOld)
 	ofBase := func() []policy.Request {
 		return slices.Concat(same, policy.Reapplying(written, v.written), oldVariants)
 	}
@@ -358,12 +361,13 @@ func (b *base) notes(head *load.Input) []string {
 		}
 	}
 	for _, r := range head.Found {
-		if r.Rule == render.UnfollowedTool && len(r.Origins) > 0 {
+		if r.Rule == render.UnfollowedTool && r.Outcome != policy.Error && len(r.Origins) > 0 {
 			notes = append(notes, r.Origins[0].File+": "+r.Message)
 		}
 	}
-	for _, name := range b.in.Unread() {
-		notes = append(notes, name+" could not be read at the base, so all its results count")
+	names, reasons := b.in.Unread()
+	for i, name := range names {
+		notes = append(notes, name+" could not be read at the base, so all its results count: "+reasons[i])
 	}
 	results := make(map[string]bool) // units that can have results
 	for _, u := range head.Head {

@@ -334,21 +334,21 @@ func (l *loader) holdPolicies(p string, units []*render.Unit) {
 
 // Side returns the input as one side of a comparison.
 func (in *Input) Side() *change.Side {
+	unread, _ := in.Unread()
 	return &change.Side{
 		Tree: in.Tree, Units: in.Head, Given: in.Given, Context: in.Context, Anywhere: in.Anywhere,
-		Deployed: in.Deployed, Walked: in.Walked, Unread: in.Unread(),
+		Deployed: in.Deployed, Walked: in.Walked, Unread: unread,
 	}
 }
 
-// Unread returns the files and directories that could not be read.
-func (in *Input) Unread() []string {
-	var names []string
+// Unread returns the files and directories that could not be read, each with the reason.
+func (in *Input) Unread() (names, reasons []string) {
 	for i := range in.Found {
 		if r := &in.Found[i]; r.Object.Unit == "" && r.Outcome == policy.Error && r.Rule != render.UnfollowedTool && len(r.Origins) > 0 {
-			names = append(names, r.Origins[0].File)
+			names, reasons = append(names, r.Origins[0].File), append(reasons, r.Message)
 		}
 	}
-	return names
+	return names, reasons
 }
 
 // Unreadable returns a function that says why the objects in a file can't be known:
