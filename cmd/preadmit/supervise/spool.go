@@ -80,21 +80,25 @@ func (s *spool) close() {
 	}
 }
 
-// A file replaces another completely or not at all. It does not follow links. It writes to a device
-// or pipe directly.
+// A file replaces another, whose permissions it keeps, completely or not at all. It does not follow
+// links. It writes to a device or pipe directly.
 type file struct {
 	name string
+	mode fs.FileMode
 	temp *os.File
 	at   bool // temp is the final file itself
 	err  error
 }
 
 func createFile(name string) *file {
-	f := &file{name: name}
+	f := &file{name: name, mode: 0o644}
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
 		f.at = true
 		f.temp, f.err = os.OpenFile(name, os.O_WRONLY|os.O_TRUNC|syscall.O_NONBLOCK, 0o644) // a pipe without a reader is an error
 	} else {
+		if was, err := os.Lstat(name); err == nil && was.Mode().IsRegular() {
+			f.mode = was.Mode().Perm()
+		}
 		f.temp, f.err = os.CreateTemp(filepath.Dir(name), ".preadmit-*")
 	}
 	return f
@@ -117,7 +121,7 @@ func (f *file) commit() error {
 		return errors.Join(f.err, f.temp.Close())
 	}
 	if f.err == nil {
-		f.err = errors.Join(f.temp.Chmod(0o644), f.temp.Sync())
+		f.err = errors.Join(f.temp.Chmod(f.mode), f.temp.Sync())
 	}
 	err := errors.Join(f.err, f.temp.Close())
 	if err == nil {
