@@ -38,6 +38,16 @@ func DidYouMean(name string, names []string) string {
 	return ""
 }
 
+// Meant returns the name in what DidYouMean returned, or "" for other texts.
+func Meant(hint string) string {
+	name, begins := strings.CutPrefix(hint, "did you mean ")
+	name, ends := strings.CutSuffix(name, "?")
+	if !begins || !ends || strings.Contains(name, " ") {
+		return ""
+	}
+	return name
+}
+
 // Instead returns what to suggest for a wrong name: the nearest of the names,
 // or else all of them.
 func Instead(name string, names []string) string {

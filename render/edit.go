@@ -7,11 +7,12 @@ import (
 	"strconv"
 )
 
-// An Edit sets or removes the value at a JSON pointer.
+// An Edit sets, removes or renames the value at a JSON pointer.
 type Edit struct {
 	Pointer string `json:"pointer"` // missing parents are added; "-" or the length appends to a list
 	Delete  bool   `json:"delete,omitempty"`
-	Value   any    `json:"value,omitempty"` // of JSON; unused with Delete
+	Key     string `json:"key,omitempty"`   // the field gets this key and keeps its value
+	Value   any    `json:"value,omitempty"` // of JSON; unused with Delete and Key
 }
 
 // Apply returns v with the edit. It shares what is the same with v, which does not change.
@@ -44,6 +45,9 @@ func edited(v any, path []string, e Edit) (any, error) {
 			delete(copied, path[0])
 			return copied, nil
 		}
+		if e.Key != "" && len(path) == 1 {
+			return rekeyed(copied, path[0], e.Key)
+		}
 		child, err := edited(v[path[0]], path[1:], e)
 		copied[path[0]] = child
 		return copied, err
@@ -63,6 +67,16 @@ func edited(v any, path []string, e Edit) (any, error) {
 		return copied, err
 	}
 	return nil, errors.New("its parent is neither a mapping nor a list")
+}
+
+func rekeyed(m map[string]any, from, to string) (any, error) {
+	v, ok := m[from]
+	if _, there := m[to]; there || !ok {
+		return nil, errors.New("there is no such field, or one with the new name, too")
+	}
+	delete(m, from)
+	m[to] = v
+	return m, nil
 }
 
 // index returns the index that a segment of a pointer names in a list of a length.

@@ -104,19 +104,30 @@ func (t *text) endOf(line int) int {
 	return len(t.text)
 }
 
-// Find returns the field of a file's documents that a place is about, with its value. ok is false
-// if there is none, as in a template.
-func Find(docs []render.Document, at render.Span) (document int, pointer string, value any, ok bool) {
+// A Place is a field of a file's documents.
+type Place struct {
+	Document int
+	Pointer  string
+	Value    any
+}
+
+// Places returns the fields of a file's documents by the places of their values, which have no file.
+func Places(docs []render.Document) map[render.Span]Place {
+	all := make(map[render.Span]Place)
 	for _, d := range docs {
-		if at.Line < d.Span.Line || at.Line > d.Span.EndLine {
-			continue
-		}
 		for p, v := range render.Fields(d.Value, "") {
 			origins := d.Positions.At(p)
-			if last := origins[len(origins)-1].Span; last.Line == at.Line && last.Column == at.Column && last.EndLine == at.EndLine && last.EndColumn == at.EndColumn {
-				return d.Index, p, v, true
+			at := WithoutFile(origins[len(origins)-1].Span)
+			if _, known := all[at]; !known { // the outer one of two
+				all[at] = Place{d.Index, p, v}
 			}
 		}
 	}
-	return 0, "", nil, false
+	return all
+}
+
+// WithoutFile returns a place without the name of its file.
+func WithoutFile(at render.Span) render.Span {
+	at.File = ""
+	return at
 }

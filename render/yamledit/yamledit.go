@@ -30,9 +30,12 @@ func Apply(file string, data []byte, document int, e render.Edit) ([]byte, error
 		return nil, cannot(file, e.Pointer, err)
 	}
 	t := newText(string(data), docs[at])
-	if e.Delete {
+	switch {
+	case e.Delete:
 		err = t.remove(e.Pointer)
-	} else {
+	case e.Key != "":
+		err = t.rename(e.Pointer, e.Key)
+	default:
 		err = t.set(e.Pointer, e.Value)
 	}
 	if err != nil {
@@ -166,6 +169,23 @@ func (t *text) set(pointer string, value any) error {
 		}
 	}
 	return t.insert(render.PathPointer(path[:n]), path[n], value)
+}
+
+// rename changes the key of the field at a pointer.
+func (t *text) rename(pointer, key string) error {
+	f, ok := t.field(pointer)
+	if !ok || f.keyTo == 0 {
+		return errors.New("it is not found")
+	}
+	if t.aliased(pointer) {
+		return errAlias
+	}
+	quote := t.text[f.keyFrom : f.keyFrom+1]
+	if quote != `"` && quote != "'" {
+		quote = ""
+	}
+	t.replace(f.keyFrom, f.keyTo, flowText(key, quote))
+	return nil
 }
 
 // change replaces a value that is there.

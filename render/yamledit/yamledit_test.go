@@ -27,7 +27,9 @@ func TestApply(t *testing.T) {
 			line = strings.TrimSpace(line)
 			words := strings.SplitN(line, " ", 3)
 			e := render.Edit{Pointer: words[1], Delete: words[0] == "delete"}
-			if len(words) > 2 {
+			if words[0] == "rename" {
+				e.Key = words[2]
+			} else if len(words) > 2 {
 				if err := json.Unmarshal([]byte(words[2]), &e.Value); err != nil {
 					t.Fatal(err)
 				}
