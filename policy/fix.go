@@ -20,5 +20,6 @@ const (
 	FixStandard FixSource = "Pod Security Standards" // the only value, or the default, that the standards allow
 	FixPattern  FixSource = "policy"                 // the value that the policy itself asks for
 	FixMutation FixSource = "mutation"               // the value that a mutating policy would set
+	FixSchema   FixSource = "schema"                 // the name or version that the schema has instead
 	FixType     FixSource = "type"                   // the written value in the type of the field, without loss
 )

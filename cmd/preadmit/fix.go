@@ -34,12 +34,11 @@ func newFixCommand(code *int) *cobra.Command {
 		Short: "Change files so that findings are gone: shown as a diff, or written with --write",
 		Long: `Evaluate as check does, and print a diff of the files that removes findings whose
 value is determined: by the Pod Security Standards, by the policy or a mutating
-policy, or by the type of the field. The line is that of check: in a manifest, a
+policy, or by the schema of the field. The line is that of check: in a manifest, a
 patch, or the values of a chart. Templates are not changed.
 
-Each edit is proved: everything is rendered and evaluated again with the edited
-files. An edit is dropped if its finding stays, or if anything else fails or is
-undecided then. Standard error says how many findings are fixed, and why the
+Each edit is proved: what the edited files reach is rendered and evaluated again. An
+edit is dropped if its finding stays, or if anything else fails or is undecided then. Standard error says how many findings are fixed, and why the
 others are not.
 
 Without --unsafe, only fixes are made that running programs do not notice, such as

@@ -3,7 +3,7 @@
 // It takes a failure, the object, the policies' own objects and a function that evaluates a changed
 // object, and returns policy.Fixes. It proposes values that are determined: by the Pod Security
 // Standards (standards.go), by a value that the failing policy or a mutating one writes for the field
-// (values.go), or by the type of the field. Each proposal is evaluated, so a wrong one is never
+// (values.go, cel.go), or by the schema. Each proposal is evaluated, so a wrong one is never
 // returned. Values that only a person knows, such as an owner or a size, are not proposed.
 //
 // The command fix calls it. Which line to edit is not known here.
@@ -11,6 +11,7 @@ package fix
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
@@ -170,8 +171,9 @@ func (s *Search) proposals(object map[string]any, r *policy.Result) func(yield f
 	}
 }
 
-// typed returns the written value in another type, if that loses nothing: a number for its text, or
-// the text of a number. Only schemas refuse a value for its type.
+// typed returns what a schema wants: the written value in another type, if that loses nothing (a
+// number for its text, or the text of a number), the name that a misspelt field was meant to have, or
+// the apiVersion that replaced a removed one.
 func typed(object map[string]any, r *policy.Result, field string) []policy.Fix {
 	if r.Engine != policy.EngineSchema && r.Engine != policy.EngineCRD {
 		return nil
@@ -194,6 +196,14 @@ func typed(object map[string]any, r *policy.Result, field string) []policy.Fix {
 		as = append(as, strconv.FormatFloat(v, 'f', -1, 64))
 	}
 	var fixes []policy.Fix
+	if name := render.Meant(r.Hint); name != "" {
+		fixes = append(fixes, policy.Fix{Edit: render.Edit{Pointer: field, Key: name}, Source: policy.FixSchema})
+	}
+	if _, use, ok := strings.Cut(r.Message, "; use "); ok && field == "/apiVersion" {
+		if version, kind, _ := strings.Cut(use, " "); kind == object["kind"] {
+			fixes = append(fixes, policy.Fix{Edit: render.Edit{Pointer: field, Value: version}, Source: policy.FixSchema})
+		}
+	}
 	for _, v := range as {
 		fixes = append(fixes, policy.Fix{Edit: render.Edit{Pointer: field, Value: v}, Source: policy.FixType})
 	}

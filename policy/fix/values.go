@@ -1,17 +1,21 @@
 package fix
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 )
 
-// Values are the values that policies write for fields: in Kyverno's patterns and overlays, and in
-// Gatekeeper's mutators.
+// Values are the values that policies write for fields: in Kyverno's patterns, conditions and
+// overlays, in CEL expressions and their parameters, and in Gatekeeper's constraints and mutators.
 type Values struct {
 	byPolicy map[string][]leaf
 	mutated  []leaf
@@ -23,31 +27,152 @@ type leaf struct {
 	keys   []string
 	value  any
 	remove bool
+	below  bool               // the keys begin at some field, such as a container
+	kinds  []metav1.GroupKind // of the objects that a mutator is for; none means all
 }
 
-// NewValues collects the values in objects that are policies; others are ignored.
+func (l leaf) with(value any) leaf {
+	l.value = value
+	return l
+}
+
+// NewValues collects the values in objects that are policies, with their parameters among the objects.
 func NewValues(objects []*render.Object) *Values {
 	v := &Values{byPolicy: make(map[string][]leaf)}
 	for _, o := range objects {
+		group := o.GroupVersionKind().Group
+		name := o.GetName()
+		add := func(more ...leaf) { v.byPolicy[name] = append(v.byPolicy[name], more...) }
 		switch {
-		case strings.HasPrefix(o.GetAPIVersion(), "kyverno.io/"):
-			for key, x := range render.Values(o.Object) {
-				switch key {
+		case group == "kyverno.io":
+			for at, x := range render.Fields(o.Object, "") {
+				switch at[strings.LastIndexByte(at, '/')+1:] {
 				case "pattern", "anyPattern":
-					v.byPolicy[o.GetName()] = append(v.byPolicy[o.GetName()], leaves(nil, x)...)
+					add(leaves(nil, x)...)
+				case "conditions":
+					add(denied(x)...)
 				case "patchStrategicMerge":
 					v.mutated = append(v.mutated, leaves(nil, x)...)
+				case "expression":
+					add(expressionLeaves(x, nil)...)
 				}
 			}
-		case strings.HasPrefix(o.GetAPIVersion(), "mutations.gatekeeper.sh/"):
+		case group == "mutations.gatekeeper.sh":
 			location, _ := render.Lookup(o.Object, "/spec/location")
 			value, ok := render.Lookup(o.Object, "/spec/parameters/assign/value")
 			if path, isText := location.(string); isText && ok {
-				v.mutated = append(v.mutated, leaf{keys: locationKeys(path), value: value})
+				v.mutated = append(v.mutated, leaf{keys: locationKeys(path), value: value, kinds: applyTo(o.Object)})
+			}
+		case group == "constraints.gatekeeper.sh":
+			parameters, _ := render.Lookup(o.Object, "/spec/parameters")
+			for _, l := range leaves(nil, parameters) {
+				if n := len(l.keys); n > 0 && l.keys[n-1] != "-" {
+					l.keys, l.below = l.keys[n-1:], true
+					add(l)
+				}
+			}
+		case group == "admissionregistration.k8s.io" || group == "policies.kyverno.io" || group == "apiextensions.k8s.io":
+			params := paramsOf(objects, o)
+			for at, x := range render.Fields(o.Object, "") {
+				if strings.HasSuffix(at, "/expression") || strings.HasSuffix(at, "/rule") {
+					add(expressionLeaves(x, params)...)
+				}
 			}
 		}
 	}
 	return v
+}
+
+func expressionLeaves(x any, params []map[string]any) []leaf {
+	if text, ok := x.(string); ok {
+		return celLeaves(text, params)
+	}
+	return nil
+}
+
+// paramsOf returns the objects of the kind and with the names that the bindings of a policy name.
+func paramsOf(objects []*render.Object, o *render.Object) (all []map[string]any) {
+	kind, ok := render.Lookup(o.Object, "/spec/paramKind/kind")
+	if !ok {
+		return nil
+	}
+	for _, b := range objects {
+		if name, _ := render.Lookup(b.Object, "/spec/policyName"); name != o.GetName() {
+			continue
+		}
+		name, _ := render.Lookup(b.Object, "/spec/paramRef/name")
+		for _, p := range objects {
+			if p.GetKind() == kind && p.GetName() == name {
+				all = append(all, p.Object)
+			}
+		}
+	}
+	return all
+}
+
+// applyTo returns the kinds that a mutator of Gatekeeper is for.
+func applyTo(o map[string]any) (kinds []metav1.GroupKind) {
+	list, _ := render.Lookup(o, "/spec/applyTo")
+	var entries []struct{ Groups, Kinds []string }
+	if data, err := json.Marshal(list); err != nil || json.Unmarshal(data, &entries) != nil {
+		return nil
+	}
+	for _, e := range entries {
+		for _, g := range e.Groups {
+			for _, k := range e.Kinds {
+				kinds = append(kinds, metav1.GroupKind{Group: g, Kind: k})
+			}
+		}
+	}
+	return kinds
+}
+
+// denied returns the values with which Kyverno's conditions do not deny: those that they compare one
+// field with.
+// https://kyverno.io/docs/policy-types/cluster-policy/preconditions/
+func denied(v any) (all []leaf) {
+	for _, x := range render.Fields(v, "") {
+		m, _ := x.(map[string]any)
+		key, isText := m["key"].(string)
+		operator, _ := m["operator"].(string)
+		if !isText {
+			continue
+		}
+		path, _, _ := strings.Cut(strings.Trim(strings.TrimSpace(key), "{}"), "||")
+		path = strings.TrimSpace(path)
+		rest, rooted := strings.CutPrefix(path, "request.object.")
+		if !rooted {
+			_, rest, _ = strings.Cut(path, ".")
+		}
+		if rest == "" || strings.ContainsAny(rest, "()|&`?@ ") {
+			continue
+		}
+		l := leaf{below: !rooted}
+		for _, k := range locationKeys(rest) {
+			if k != "" {
+				l.keys = append(l.keys, k)
+			}
+		}
+		value := m["value"]
+		if list, ok := value.([]any); ok && len(list) == 1 {
+			value = list[0]
+		}
+		switch {
+		case operator == "Equals" && render.IsScalar(value):
+			if yes, isBool := value.(bool); isBool {
+				all = append(all, l.with(!yes))
+			}
+			l.remove = true
+			all = append(all, l)
+		case operator == "NotEquals" || operator == "GreaterThan" || operator == "LessThan" || strings.HasSuffix(operator, "NotIn"):
+			if render.IsScalar(value) {
+				for _, x := range determined(value) {
+					all = append(all, l.with(x))
+				}
+			}
+		}
+	}
+	return all
 }
 
 // leaves returns the leaves of a pattern or overlay with determined values.
@@ -109,8 +234,8 @@ func determined(v any) []any {
 			part = strings.TrimSpace(strings.TrimPrefix(part, op))
 		}
 		switch {
-		case part == "null":
-			all = append(all, nil)
+		case part == "null", len(part) > 1 && part[0] == '!' && !strings.ContainsAny(part[1:], "*?!"):
+			all = append(all, nil) // the field has a default
 		case part == "" || strings.ContainsAny(part, "*?!<>&{}$"):
 		case part == "true" || part == "false":
 			all = append(all, part == "true", part)
@@ -146,8 +271,11 @@ func (v *Values) of(name string, object map[string]any, field string) []policy.F
 		source policy.FixSource
 	}{{v.byPolicy[name], policy.FixPattern}, {v.mutated, policy.FixMutation}} {
 		for _, l := range known.leaves {
+			if len(l.kinds) > 0 && !slices.Contains(l.kinds, groupKind(object)) {
+				continue
+			}
 			for _, pointer := range l.pointers(object, render.Path(field)) {
-				if _, there := render.Lookup(object, pointer); l.remove && !there {
+				if _, there := render.Lookup(object, pointer); l.remove && !there || identity[pointer] {
 					continue
 				}
 				fixes = append(fixes, policy.Fix{
@@ -158,6 +286,16 @@ func (v *Values) of(name string, object map[string]any, field string) []policy.F
 		}
 	}
 	return fixes
+}
+
+// identity has the fields that say which object it is. With others, it is another object.
+var identity = map[string]bool{"/apiVersion": true, "/kind": true, "/metadata/name": true, "/metadata/namespace": true}
+
+func groupKind(object map[string]any) metav1.GroupKind {
+	version, _ := object["apiVersion"].(string)
+	kind, _ := object["kind"].(string)
+	gv, _ := schema.ParseGroupVersion(version)
+	return metav1.GroupKind{Group: gv.Group, Kind: kind}
 }
 
 // harmless reports whether no running program notices a field: labels, annotations, and the two
@@ -173,11 +311,20 @@ func harmless(keys []string) bool {
 func (l *leaf) pointers(object map[string]any, path []string) []string {
 	var all []string
 	prefixes := [][]string{nil}
-	if spec := podSpec(object); len(spec) > 1 {
+	if l.below {
+		for i, key := range path {
+			if key == l.keys[0] {
+				prefixes = append(prefixes, path[:i])
+			}
+		}
+		prefixes = prefixes[1:]
+	}
+	if spec := podSpec(object); len(spec) > 1 && !l.below {
 		prefixes = append(prefixes, spec[:len(spec)-1])
 	}
 	for _, prefix := range prefixes {
-		for _, p := range expand(object, slices.Concat(prefix, l.keys), nil) {
+		at, _ := render.Lookup(object, render.PathPointer(prefix))
+		for _, p := range expand(at, l.keys, slices.Clone(prefix)) {
 			if n := min(len(p), len(path)); slices.Equal(p[:n], path[:n]) {
 				all = append(all, render.PathPointer(p))
 			}

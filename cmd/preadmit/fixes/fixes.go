@@ -21,6 +21,7 @@ import (
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/cache"
 	"github.com/preadmit/preadmit/render/disk"
 	"github.com/preadmit/preadmit/report/objects"
 )
@@ -41,6 +42,7 @@ const (
 	NoPlace   Reason = "the field is written by a template, or where no edit is made"
 	Stays     Reason = "dropped: the finding stays after the edit"
 	Breaks    Reason = "dropped: something else fails, or is undecided, after the edit"
+	TooLong   Reason = "dropped: not proved after several rounds"
 	Unedited  Reason = "dropped: the way the file is written does not allow the edit"
 )
 
@@ -52,8 +54,10 @@ type Finding struct {
 	Because *policy.Result // with Breaks, what else fails; may be nil
 
 	object   *render.Object
+	tried    int      // the state of the object, counted from 1, with which no fix was found
 	unplaced bool     // a fix with a value has no place
 	edits    [][]edit // for each fix, the edits that may make it, the best first
+	waits    bool     // not tried in this round
 }
 
 // A Change holds what Run found.
@@ -67,7 +71,7 @@ type Change struct {
 
 // Run evaluates, and finds and proves the fixes.
 func Run(ctx context.Context, o *evaluate.Options, s Options, args []string) (*Change, error) {
-	in, e, err := evaluated(ctx, o, nil, args)
+	in, e, err := evaluated(ctx, o, nil, nil, args)
 	if err != nil {
 		return nil, err
 	}
@@ -81,17 +85,18 @@ func Run(ctx context.Context, o *evaluate.Options, s Options, args []string) (*C
 		}
 	}
 	c.Findings = s.findings(in, e)
-	p := &placer{in: in, files: make(map[string][]render.Document), texts: c.before}
+	p := &placer{in: in, files: make(map[string]*places), texts: c.before}
 	if err := s.propose(ctx, o, in, e, c.Findings, p); err != nil {
 		return nil, err
 	}
-	return c, c.prove(ctx, o, args, e.Results)
+	return c, c.prove(ctx, o, in.Graph, args, e.Results)
 }
 
-// evaluated runs an evaluation with other texts of some files.
-func evaluated(ctx context.Context, o *evaluate.Options, texts map[string]string, args []string) (*load.Input, *evaluate.Evaluation, error) {
+// evaluated runs an evaluation with other texts of some files. It uses units of a graph that has
+// rendered the tree without them, which may be nil, where no text reaches.
+func evaluated(ctx context.Context, o *evaluate.Options, texts map[string]string, other *cache.Graph, args []string) (*load.Input, *evaluate.Evaluation, error) {
 	fresh := *o
-	fresh.Texts = texts
+	fresh.Texts, fresh.Rendered, fresh.Again = texts, other, true
 	in, err := load.Load(ctx, &fresh.Sources, args, bytes.NewReader(nil))
 	if err != nil {
 		return nil, nil, err

@@ -23,8 +23,14 @@ type edit struct {
 // A placer translates changes of objects to edits of files.
 type placer struct {
 	in    *load.Input
-	files map[string][]render.Document // of the files that may be edited; nil for others
-	texts map[string][]byte            // of these files
+	files map[string]*places // of the files that may be edited; empty for others
+	texts map[string][]byte  // of these files
+}
+
+// places are the documents of a file, with the field at each place.
+type places struct {
+	documents []render.Document
+	fields    map[render.Span]yamledit.Place
 }
 
 // edits returns the edits that may make a fix, each in another place of those that determine the
@@ -36,11 +42,11 @@ func (p *placer) edits(o *render.Object, f policy.Fix) (all []edit, ok bool) {
 		if at.Role != render.Manifest && at.Role != render.Patch && at.Role != render.Value {
 			continue
 		}
-		docs := p.documents(at.File)
-		document, pointer, value, ok := yamledit.Find(docs, at.Span)
+		place, ok := p.places(at.File).fields[yamledit.WithoutFile(at.Span)]
 		if !ok {
 			continue
 		}
+		pointer, value := place.Pointer, place.Value
 		below, ok := aligned(render.Path(pointer), render.Path(field))
 		if at.Role == render.Value {
 			below, ok = valueBelow(render.Path(pointer), render.Path(field), value)
@@ -48,7 +54,7 @@ func (p *placer) edits(o *render.Object, f policy.Fix) (all []edit, ok bool) {
 		if !ok || len(below) > 0 && value != nil && render.IsScalar(value) {
 			continue
 		}
-		e := edit{at.File, document, f.Edit}
+		e := edit{at.File, place.Document, f.Edit}
 		e.Pointer = pointer + render.PathPointer(below)
 		if _, isText := f.Value.(string); f.Source == policy.FixType && isText {
 			e.Value = written(p.texts[at.File], at.Span) // n and on are also texts
@@ -92,7 +98,7 @@ func (p *placer) chartValues(o *render.Object, f policy.Fix, field []string) (al
 	template := p.template(o, field)
 	inContainer := strings.Contains(strings.ToLower(f.Pointer), "containers/")
 	for _, file := range slices.Backward(files) {
-		for _, d := range p.documents(file) {
+		for _, d := range p.places(file).documents {
 			for pointer, v := range render.Fields(d.Value, "") {
 				m, isMap := v.(map[string]any)
 				place := render.Path(pointer)
@@ -127,24 +133,27 @@ func (p *placer) template(o *render.Object, field []string) string {
 // maxPlaces limits the values that are tried for a field.
 const maxPlaces = 3
 
-// documents returns the documents of a file of the work tree that may be edited. It returns none for
+// places returns the documents of a file of the work tree that may be edited. It returns none for
 // files of git and preadmit, files outside of the repository, and links.
-func (p *placer) documents(file string) []render.Document {
-	docs, known := p.files[file]
-	if known || reserved(file) {
-		return docs
+func (p *placer) places(file string) *places {
+	if known := p.files[file]; known != nil {
+		return known
 	}
-	p.files[file] = nil
-	if info, err := p.in.Tree.Lstat(file); err != nil || !info.Mode().IsRegular() || !p.in.Tree.WorkTree() || linked(p.in.Tree, file) {
-		return nil
+	found := &places{}
+	p.files[file] = found
+	if reserved(file) || !p.in.Tree.WorkTree() || linked(p.in.Tree, file) {
+		return found
+	}
+	if info, err := p.in.Tree.Lstat(file); err != nil || !info.Mode().IsRegular() {
+		return found
 	}
 	data, err := render.ReadFile(p.in.Tree, file)
 	if err != nil {
-		return nil
+		return found
 	}
-	docs, _ = render.Documents(file, data, render.YAML11)
-	p.files[file], p.texts[file] = docs, data
-	return docs
+	found.documents, _ = render.Documents(file, data, render.YAML11)
+	found.fields, p.texts[file] = yamledit.Places(found.documents), data
+	return found
 }
 
 // linked reports whether a directory on the way to a file is a link.

@@ -66,30 +66,31 @@ func (s *Options) propose(ctx context.Context, o *evaluate.Options, in *load.Inp
 	if e.Was != nil {
 		p.policy = e.Was
 	}
-	var policies []*render.Object
-	for _, units := range [][]*render.Unit{p.policy.Given, p.policy.Head} {
-		policies = append(policies, load.Only(render.Objects(units), lint.IsPart)...)
-	}
+	all := slices.Concat(render.Objects(p.policy.Given), render.Objects(p.policy.Head))
+	policies := load.Only(all, lint.IsPart)
 	for _, x := range policies {
 		p.texts[x.GetName()] += textsOf(x.Object)
 		if x.GroupVersionKind().Group == "constraints.gatekeeper.sh" {
 			p.texts[x.GetName()] += textsOf(templateOf(policies, x.GetKind()))
 		}
 	}
-	p.values = fix.NewValues(policies)
+	p.values = fix.NewValues(all)
 	now := make(map[*render.Object]map[string]any)
+	states := make(map[*render.Object]int)
 	for again := true; again; {
 		again = false
 		for i := range findings {
 			f := &findings[i]
-			if f.Reason != NoValue {
+			if f.Reason != NoValue || f.tried > states[f.object] {
 				continue
 			}
+			f.tried = states[f.object] + 1
 			if err := p.search(ctx, f, now, s.Unsafe); err != nil {
 				return err
 			}
 			if f.Reason == "" {
 				again = true // what was refused before may be accepted now
+				states[f.object]++
 			}
 		}
 	}

@@ -2,50 +2,119 @@ package fixes
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/cache"
 	"github.com/preadmit/preadmit/render/yamledit"
 )
 
-// Limits of how often everything is rendered and evaluated again. Other places are tried in the first
-// rounds only.
-const (
-	maxRounds = 12
-	maxMoves  = 4
-)
+// maxRounds limits how often the edited files are rendered and evaluated.
+const maxRounds = 40
+
+// A part is findings that may depend on each other, because their edits are in the same files or
+// about the same objects. Parts are proved at the same time.
+type part struct {
+	tested []*Finding   // passed together
+	trying []*Finding   // tried in this round, together with the tested ones
+	later  [][]*Finding // tried in later rounds
+}
 
 // prove drops findings, and tries other places for their edits, until the edits of the rest remove
-// these findings and nothing else fails. If that does not end, no edit is left.
-func (c *Change) prove(ctx context.Context, o *evaluate.Options, args []string, before []policy.Result) error {
+// these findings and nothing else fails. Findings that fail together are halved until the one that
+// fails is alone. first is the graph of the run before, whose units are used where no edit reaches.
+func (c *Change) prove(ctx context.Context, o *evaluate.Options, first *cache.Graph, args []string, before []policy.Result) error {
 	known := make(map[outcome]bool)
 	for i := range before {
 		if r := &before[i]; wrong(r) {
 			known[outcomeOf(r)] = true
 		}
 	}
+	parts := c.parts()
 	for round := range maxRounds {
-		for c.Texts = c.apply(); c.Texts == nil; {
-			c.Texts = c.apply() // without the findings whose edits can't be made
+		if round == maxRounds-1 { // what passed so far is proved once more without the rest
+			for _, p := range parts {
+				for _, f := range slices.Concat(p.trying, slices.Concat(p.later...)) {
+					f.giveUp(TooLong)
+				}
+				p.trying, p.later = nil, nil
+			}
 		}
-		if len(c.Texts) == 0 {
-			return nil
+		for c.Texts = c.apply(); len(c.Texts) == 0; c.Texts = c.apply() {
+			if !start(parts) {
+				return nil
+			}
 		}
-		_, e, err := evaluated(ctx, o, c.Texts, args)
+		_, e, err := evaluated(ctx, o, c.Texts, first, args)
 		if err != nil {
 			return err
 		}
-		if !c.dropped(known, e.Results, round < maxMoves) {
+		if !c.judge(parts, known, e.Results) {
 			return nil
 		}
 	}
 	for i := range c.Findings {
-		c.Findings[i].giveUp(Breaks)
+		c.Findings[i].giveUp(TooLong)
 	}
 	c.Texts = nil
 	return nil
+}
+
+// parts divides the findings with edits into parts.
+func (c *Change) parts() []*part {
+	of := make(map[any]*part)
+	var all []*part
+	for i := range c.Findings {
+		f := &c.Findings[i]
+		if f.Reason != "" {
+			continue
+		}
+		keys := []any{f.object}
+		for _, edits := range f.edits {
+			for _, e := range edits {
+				keys = append(keys, e.file)
+			}
+		}
+		p := &part{}
+		for _, k := range keys {
+			if other := of[k]; other != nil && other != p {
+				p.trying = append(p.trying, other.trying...)
+				other.trying = nil
+				for k, x := range of {
+					if x == other {
+						of[k] = p
+					}
+				}
+			}
+			of[k] = p
+		}
+		p.trying = append(p.trying, f)
+		all = append(all, p)
+	}
+	return slices.DeleteFunc(all, func(p *part) bool { return len(p.trying) == 0 })
+}
+
+// start begins with what parts try later, where they try nothing now, and reports whether any does.
+func start(parts []*part) bool {
+	any := false
+	for _, p := range parts {
+		for p.trying = active(p.trying); len(p.trying) == 0 && len(p.later) > 0; p.trying = active(p.trying) {
+			p.trying, p.later = p.later[0], p.later[1:]
+			for _, f := range p.trying {
+				f.waits = false
+			}
+			any = true
+		}
+	}
+	return any
+}
+
+// active returns those of the findings that are not given up.
+func active(findings []*Finding) []*Finding {
+	return slices.DeleteFunc(findings, func(f *Finding) bool { return f.Reason != "" })
 }
 
 // An outcome identifies what is wrong with an object, or in a file, whatever the line.
@@ -57,6 +126,7 @@ type outcome struct {
 
 func outcomeOf(r *policy.Result) outcome {
 	x := outcome{r.Engine, r.Policy, r.Rule, "", r.Object, r.Undecided()}
+	x.object.APIVersion = "" // which an edit may change
 	if (r.Engine == policy.EngineSchema || r.Engine == policy.EngineCRD || r.Object.Kind == "") && len(r.Fields) > 0 {
 		x.field = r.Fields[0]
 	}
@@ -70,39 +140,57 @@ func wrong(r *policy.Result) bool {
 	return (r.Outcome == policy.Fail || r.Undecided()) && r.Baseline != policy.Absent
 }
 
-// apply returns the texts of the files with the current edits of all findings. If an edit can't be
-// made, its finding goes on to the next place, or is dropped, and the result is nil.
+// apply returns the texts of the files with the current edits of the findings that are tried. If an
+// edit can't be made, its finding goes on to the next place, or is dropped.
 func (c *Change) apply() map[string]string {
 	texts := make(map[string]string)
 	done := make(map[string][]render.Edit)
 	for i := range c.Findings {
 		f := &c.Findings[i]
-		if f.Reason != "" {
-			continue
-		}
-		for k := range f.edits {
-			e := f.edits[k][0]
-			if slices.ContainsFunc(done[e.file], func(x render.Edit) bool { return sameEdit(x, e.Edit) }) {
-				continue
+		for f.Reason == "" && !f.waits {
+			changed, made, failed := c.edit(f, texts, done)
+			if failed < 0 {
+				maps.Copy(texts, changed)
+				for file, edits := range made {
+					done[file] = append(done[file], edits...)
+				}
+				break
 			}
-			text, changed := texts[e.file]
-			if !changed {
-				text = string(c.before[e.file])
-			}
-			after, err := yamledit.Apply(e.file, []byte(text), e.document, e.Edit)
-			if err != nil {
-				f.next(k, Unedited)
-				return nil
-			}
-			texts[e.file] = string(after)
-			done[e.file] = append(done[e.file], e.Edit)
+			f.next(failed, Unedited)
 		}
 	}
 	return texts
 }
 
+// edit returns the texts of the files with the edits of a finding in addition to those that are done,
+// and the edits that are new. failed is the index of the fix whose edit can't be made, else negative.
+func (c *Change) edit(f *Finding, texts map[string]string, done map[string][]render.Edit) (changed map[string]string, made map[string][]render.Edit, failed int) {
+	changed, made = make(map[string]string), make(map[string][]render.Edit)
+	for k := range f.edits {
+		e := f.edits[k][0]
+		same := func(x render.Edit) bool { return sameEdit(x, e.Edit) }
+		if slices.ContainsFunc(done[e.file], same) || slices.ContainsFunc(made[e.file], same) {
+			continue
+		}
+		text, ok := changed[e.file]
+		if !ok {
+			text, ok = texts[e.file]
+		}
+		if !ok {
+			text = string(c.before[e.file])
+		}
+		after, err := yamledit.Apply(e.file, []byte(text), e.document, e.Edit)
+		if err != nil {
+			return nil, nil, k
+		}
+		changed[e.file] = string(after)
+		made[e.file] = append(made[e.file], e.Edit)
+	}
+	return changed, made, -1
+}
+
 func sameEdit(a, b render.Edit) bool {
-	return a.Pointer == b.Pointer && a.Delete == b.Delete && render.Equal(a.Value, b.Value)
+	return a.Pointer == b.Pointer && a.Delete == b.Delete && a.Key == b.Key && render.Equal(a.Value, b.Value)
 }
 
 // next goes on to the next place for a fix of a finding, or drops the finding.
@@ -118,43 +206,64 @@ func (f *Finding) giveUp(why Reason) {
 	}
 }
 
-// dropped compares the results with edits to those before. It moves on or drops the findings that stay,
-// and drops those whose edits may be the reason for something else that fails. It reports whether
-// there are any.
-func (c *Change) dropped(known map[outcome]bool, results []policy.Result, mayMove bool) bool {
+// judge compares the results of a round with those before. It reports whether another round is
+// needed.
+func (c *Change) judge(parts []*part, known map[outcome]bool, results []policy.Result) bool {
 	now := make(map[outcome]bool)
-	var added []*policy.Result
+	failed := make(map[*part]*policy.Result)
 	for i := range results {
-		if r := &results[i]; wrong(r) {
-			x := outcomeOf(r)
-			now[x] = true
-			if !known[x] {
-				added = append(added, r)
+		r := &results[i]
+		if !wrong(r) {
+			continue
+		}
+		x := outcomeOf(r)
+		if now[x] = true; !known[x] {
+			for _, p := range blamed(parts, r) {
+				failed[p] = r
 			}
 		}
 	}
-	any := false
-	var active []*Finding
-	for i := range c.Findings {
-		if c.Findings[i].Reason == "" {
-			active = append(active, &c.Findings[i])
-		}
-	}
-	for _, f := range active {
-		if now[outcomeOf(&f.Result)] {
-			if !mayMove || !f.moveOn() {
-				f.giveUp(Stays)
+	again := false
+	for _, p := range parts {
+		stays := false
+		for _, f := range slices.Concat(p.tested, p.trying) {
+			if f.Reason == "" && now[outcomeOf(&f.Result)] {
+				if stays = true; !f.moveOn() {
+					f.giveUp(Stays)
+				}
 			}
-			any = true
+		}
+		p.tested, p.trying = active(p.tested), active(p.trying)
+		r := failed[p]
+		again = again || stays || r != nil
+		switch {
+		case stays: // the rest is tried without what stays
+		case r == nil:
+			p.tested, p.trying = append(p.tested, p.trying...), nil
+		case len(p.trying) == 0: // together with another part
+			dropAll(p.tested, r)
+			p.tested = nil
+		case len(p.trying) == 1:
+			if !p.trying[0].moveOn() {
+				dropAll(p.trying, r)
+			}
+		default:
+			half := len(p.trying) / 2
+			p.later = slices.Insert(p.later, 0, slices.Clone(p.trying[half:]))
+			for _, f := range p.trying[half:] {
+				f.waits = true
+			}
+			p.trying = p.trying[:half]
 		}
 	}
-	for _, r := range added {
-		if !blame(active, r) {
-			drop(active, r, func(*Finding) bool { return true })
-		}
-		any = true
+	return start(parts) || again
+}
+
+func dropAll(findings []*Finding, because *policy.Result) {
+	for _, f := range findings {
+		f.Because = because
+		f.giveUp(Breaks)
 	}
-	return any
 }
 
 // moveOn goes on to the next places of all fixes of a finding that have one, and reports whether
@@ -169,26 +278,28 @@ func (f *Finding) moveOn() bool {
 	return moved
 }
 
-// blame drops those of the findings whose edits were made that may be the reason for an added failure:
-// those about its object, else with edits in its files, else of its unit. It reports whether there
-// are any.
-func blame(active []*Finding, r *policy.Result) bool {
-	return drop(active, r, func(f *Finding) bool { return f.Result.Object == r.Object }) || drop(active, r, func(f *Finding) bool {
-		return slices.ContainsFunc(f.edits, func(edits []edit) bool {
-			return len(edits) > 0 && slices.ContainsFunc(r.Origins, func(o render.Origin) bool { return o.File == edits[0].file })
-		})
-	}) || drop(active, r, func(f *Finding) bool { return f.Result.Object.Unit == r.Object.Unit })
-}
-
-func drop(active []*Finding, because *policy.Result, of func(*Finding) bool) bool {
-	any := false
-	for _, f := range active {
-		if !of(f) {
-			continue
+// blamed returns the parts whose edits may be the reason for an added failure: those about its
+// object, else those with edits in its files, else those of its unit, else all.
+func blamed(parts []*part, r *policy.Result) []*part {
+	for _, is := range []func(*Finding) bool{
+		func(f *Finding) bool { return f.Result.Object == r.Object },
+		func(f *Finding) bool {
+			return slices.ContainsFunc(f.edits, func(edits []edit) bool {
+				return len(edits) > 0 && slices.ContainsFunc(r.Origins, func(o render.Origin) bool { return o.File == edits[0].file })
+			})
+		},
+		func(f *Finding) bool { return f.Result.Object.Unit == r.Object.Unit },
+		func(*Finding) bool { return true },
+	} {
+		var found []*part
+		for _, p := range parts {
+			if slices.ContainsFunc(slices.Concat(p.tested, p.trying), is) {
+				found = append(found, p)
+			}
 		}
-		if any = true; f.Reason == "" {
-			f.Reason, f.Because = Breaks, because
+		if len(found) > 0 {
+			return found
 		}
 	}
-	return any
+	return nil
 }

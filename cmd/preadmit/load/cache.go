@@ -146,7 +146,7 @@ type rendering interface {
 func (o *Sources) graph(t *Tree, args []string) (rendering, *cache.Graph) {
 	side := t.side()
 	graph := render.Graph{Renderers: o.Progress.renderers(o.Watch.Renderers(o.Renderers(), side)), Selection: o.Selection, Store: t.Store, Forgets: o.Forgets, Parts: o.Parts}
-	if o.Memory == nil && o.Base == "" {
+	if o.Memory == nil && o.Base == "" && !o.Again {
 		return graph, nil
 	}
 	options := cache.Options{Label: strings.Join(append([]string{side, t.Dir}, args...), "\x00"), Apart: disk.Outside}

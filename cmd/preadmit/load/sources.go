@@ -57,6 +57,7 @@ type Sources struct {
 	Parts         *render.Parts     // parts that objects share; nil to share none
 	Flat          bool              // leave out objects that are contained in other objects
 	Sparse        bool              // leave out addresses of --with that are not fetched, see present
+	Again         bool              // Rendered is of the same tree with other texts, or another run follows
 	Texts         map[string]string // by file name, used instead of the files on disk
 }
 
