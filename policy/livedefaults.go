@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -96,17 +97,25 @@ func (c Chain) admitOld(req *Request) {
 	}
 }
 
-// UnreadOld returns a note about each request of reqs for another version of its object whose old
-// object can't be converted to that version.
+// OtherVersions returns the requests that change the version of their object.
+func OtherVersions(reqs []Request) []Request {
+	return slices.DeleteFunc(slices.Clone(reqs), func(r Request) bool {
+		return r.Object == nil || r.OldObject == nil || r.Object.GetAPIVersion() == r.OldObject.GetAPIVersion()
+	})
+}
+
+// UnreadOld returns a note about the requests whose old object can't be converted to the version of
+// the new one, for each reason.
 func (c Chain) UnreadOld(reqs []Request) (notes []string) {
+	names := make(map[string][]string)
 	for _, r := range reqs {
-		if r.Object == nil || r.OldObject == nil || r.Object.GetAPIVersion() == r.OldObject.GetAPIVersion() {
-			continue
-		}
 		if c.admit(&r); r.OldUnknown {
-			notes = append(notes, fmt.Sprintf("assumed of %s %s: the object at the base, which is %s, is on the cluster as it is written; it can't be converted here: %s",
-				r.Kind.Kind, r.Object.Key().Name, r.OldObject.GetAPIVersion(), Shorten(r.oldError.Error(), MaxMessage)))
+			why := Shorten(r.oldError.Error(), MaxMessage)
+			names[why] = append(names[why], r.Kind.Kind+" "+r.Object.Key().Name)
 		}
+	}
+	for _, why := range slices.Sorted(maps.Keys(names)) {
+		notes = append(notes, fmt.Sprintf("assumed to be on the cluster as the base writes it, in another version: %s; it is not converted, since %s", Few(names[why]), why))
 	}
 	return notes
 }

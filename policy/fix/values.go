@@ -1,13 +1,13 @@
 package fix
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
@@ -112,14 +112,13 @@ func paramsOf(objects []*render.Object, o *render.Object) (all []map[string]any)
 
 // applyTo returns the kinds that a mutator of Gatekeeper is for.
 func applyTo(o map[string]any) (kinds []metav1.GroupKind) {
-	list, _ := render.Lookup(o, "/spec/applyTo")
-	var entries []struct{ Groups, Kinds []string }
-	if data, err := json.Marshal(list); err != nil || json.Unmarshal(data, &entries) != nil {
-		return nil
-	}
+	entries, _, _ := unstructured.NestedSlice(o, "spec", "applyTo")
 	for _, e := range entries {
-		for _, g := range e.Groups {
-			for _, k := range e.Kinds {
+		entry, _ := e.(map[string]any)
+		groups, _, _ := unstructured.NestedStringSlice(entry, "groups")
+		named, _, _ := unstructured.NestedStringSlice(entry, "kinds")
+		for _, g := range groups {
+			for _, k := range named {
 				kinds = append(kinds, metav1.GroupKind{Group: g, Kind: k})
 			}
 		}

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -64,6 +65,9 @@ func (k *Kinds) Convert(admitted map[string]any, to schema.GroupVersionKind) (ma
 		return c.convert(admitted, from, to)
 	}
 	a, b := k.builtins[from], k.builtins[to]
+	if from.GroupKind() == to.GroupKind() && a == nil && b == nil {
+		return nil, errors.New("its CustomResourceDefinition is not in the tree or --with")
+	}
 	if a == nil || b == nil || storageOf(a.gvr().GroupResource()) != storageOf(b.gvr().GroupResource()) {
 		return nil, fmt.Errorf("%s %s is not another version of %s %s", to.GroupVersion(), to.Kind, from.GroupVersion(), from.Kind)
 	}

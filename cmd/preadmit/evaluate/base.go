@@ -127,9 +127,10 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	cached.distrust(was, now, nil)
 	held := cmp.Or(e.held, new(policy.CompactList))
 	v := cached.reviews(&held.Compact, same, changed, variants, oldVariants)
+	others := policy.OtherVersions(changed)
 	proposes := !samePolicies(b.in, in, s.NoTreePolicies)
 	start := time.Now()
-	if err := e.makeEngines(in, trusted, s, cached.engines(), v.left() > 0 || proposes || len(b.asOthers(s, v.requests())) > 0); err != nil {
+	if err := e.makeEngines(in, trusted, s, cached.engines(), v.left() > 0 || proposes || len(others) > 0 || len(b.asOthers(s, v.requests())) > 0); err != nil {
 		return err
 	}
 	cached.compiled(e.Engines, time.Since(start))
@@ -206,7 +207,7 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 		}
 	}
 	e.Results = append(e.Results, e.shard.once(b.undeployed(in, reqs), b.newlyExcluded(o, in))...)
-	e.notes = slices.Concat(e.notes, b.notes(in), e.Engines.Chain.UnreadOld(v.changed.reqs))
+	e.notes = slices.Concat(e.notes, b.notes(in), e.Engines.Chain.UnreadOld(others))
 	cached.keep(e.Engines)
 	if proposes {
 		if err := e.propose(ctx, s, in, v, found); err != nil {
