@@ -39,8 +39,8 @@ func (Manifests) Kind() string { return "manifest" }
 // Detect returns false: a manifest is a file, not a directory.
 func (Manifests) Detect(fs.FS, string) (Claim, bool) { return Claim{}, false }
 
-// Render returns the objects of the file src.Path. A file without objects is an
-// error.
+// Render returns the objects of the file src.Path. A file that holds something else is an
+// error; one that holds nothing, or comments alone, is not.
 func (Manifests) Render(_ context.Context, src Source) ([]*Object, error) {
 	data, err := ReadFile(src.FS, src.Path)
 	if err != nil {
@@ -51,10 +51,21 @@ func (Manifests) Render(_ context.Context, src Source) ([]*Object, error) {
 	for _, i := range f.indices {
 		src.Inputs.Note(src.Path, i, DocRendered)
 	}
-	if f.foreign.why != "" && f.err == nil {
+	if f.foreign.why != "" && f.err == nil && !isEmpty(data) {
 		f.err = fileError(src.Path, "no-objects", errors.New(f.foreign.why))
 	}
 	return f.objects, f.err
+}
+
+// isEmpty reports whether a file holds no value: such a file is written when there is nothing to
+// deploy.
+func isEmpty(data []byte) bool {
+	for line := range bytes.Lines(data) {
+		if text := bytes.TrimSpace(line); len(text) > 0 && text[0] != '#' && !bytes.Equal(text, []byte("---")) {
+			return false
+		}
+	}
+	return true
 }
 
 // A parsedFile holds the objects and documents of a file.

@@ -137,6 +137,9 @@ func (m *MutationCount) String() string {
 			text += fmt.Sprintf(", %d %s", more.n, more.what)
 		}
 	}
+	if m.Mutants == m.NotTried {
+		return text + "; no score"
+	}
 	text += "; score " + m.score() + "%"
 	if m.NotCovered > 0 {
 		text += fmt.Sprintf(" (%.1f%% of those that a test evaluates)", m.CoveredScore)

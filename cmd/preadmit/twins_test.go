@@ -24,6 +24,12 @@ type twin struct {
 	changeOnly bool // it is a deletion like others unless the change is seen
 }
 
+// deletion names a twin for what it does: whatever deploys the object no longer renders it, which is a
+// deletion like any other.
+func deletion(tw twin) twin { tw.name = deletes + tw.name; return tw }
+
+const deletes = "deletes: "
+
 // files are names and contents in turn.
 func files(pairs ...string) map[string]string {
 	m := make(map[string]string)

@@ -55,7 +55,7 @@ func builtDisguises(t *testing.T, h string) []twin {
 		release("release: values of a key that is not there", "hr.yaml", helmRelease+"  valuesFrom: [{kind: ConfigMap, name: v, valuesKey: k, optional: true}]\n", "v.yaml", configMap("other: 'x: true'"), "c/templates/h.yaml", gated(".Values.x")),
 		release("release: key that is not there for a path", "hr.yaml", helmRelease+"  valuesFrom: [{kind: Secret, name: v, valuesKey: k, targetPath: x, optional: true}]\n", "v.yaml", with(configMap(""), "ConfigMap", "Secret"), "c/templates/h.yaml", gated(".Values.x")),
 		release("release: values that are set", "hr.yaml", helmRelease+"  valuesFrom: [{kind: ConfigMap, name: v, targetPath: x, valuesKey: k}]\n", "v.yaml", configMap("k: 'true'"), "c/templates/h.yaml", gated(".Values.x")),
-		release("release: values files that are not there", "hr.yaml", with(helmRelease, "chart: c,", "chart: c, valuesFiles: [./c/none.yaml], ignoreMissingValuesFiles: true,"), "c/templates/h.yaml", gated(".Values.x")),
+		deletion(release("release: values files that are not there", "hr.yaml", with(helmRelease, "chart: c,", "chart: c, valuesFiles: [./c/none.yaml], ignoreMissingValuesFiles: true,"), "c/templates/h.yaml", gated(".Values.x"))),
 		release("release: hook after installation", "c/templates/h.yaml", annotated(h, "helm.sh/hook: post-install")),
 		release("release: hooks that are off", "hr.yaml", helmRelease+"  install: {disableHooks: true}\n  upgrade: {disableHooks: true}\n", "c/templates/h.yaml", annotated(h, "helm.sh/hook: post-install")),
 		release("release: moved to a hook that is off", "hr.yaml", helmRelease+"  install: {disableHooks: true}\n", "c/templates/h.yaml", "", "c/templates/other.yaml", annotated(h, "helm.sh/hook: post-install")),
@@ -176,7 +176,7 @@ func packedDisguises(t *testing.T, h string) []twin {
 		chart("a value with a manifest", template, "{{ tpl .Values.m . }}", "c/charts/s/values.yaml", "m: |\n"+indented(h, 2)),
 		chart("values that the chart's schema refuses", "c/values.schema.json", `{"type": "array"}`),
 		chart("a template that fails", "c/templates/x.yaml", `{{ fail "no" }}`),
-		chart("not the root", template, gated(".Chart.IsRoot")),
+		deletion(chart("not the root", template, gated(".Chart.IsRoot"))),
 	}
 }
 

@@ -56,7 +56,7 @@ func valuedDisguises(t *testing.T, h string) []twin {
 	return []twin{
 		argo("object", "helm: {valuesObject: {x: true}}"),
 		argo("text", "helm: {values: 'x: true'}"),
-		argo("text against object", "helm: {values: 'x: true', valuesObject: {y: 1}}"),
+		deletion(argo("text against object", "helm: {values: 'x: true', valuesObject: {y: 1}}")),
 		argo("parameter", "helm: {parameters: [{name: x, value: 'true'}]}"),
 		argo("parameter that is a text", "helm: {parameters: [{name: x, value: 'false', forceString: true}]}"),
 		argo("parameter twice", "helm: {parameters: [{name: x, value: 'false'}, {name: x, value: 'true'}]}"),

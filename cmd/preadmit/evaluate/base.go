@@ -127,7 +127,7 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	cached.distrust(was, now, nil)
 	held := cmp.Or(e.held, new(policy.CompactList))
 	v := cached.reviews(&held.Compact, same, changed, variants, oldVariants)
-	others := policy.OtherVersions(changed)
+	others := policy.OtherVersions(reqs) // of all parts, which give the same notes
 	proposes := !samePolicies(b.in, in, s.NoTreePolicies)
 	start := time.Now()
 	if err := e.makeEngines(in, trusted, s, cached.engines(), v.left() > 0 || proposes || len(others) > 0 || len(b.asOthers(s, v.requests())) > 0); err != nil {

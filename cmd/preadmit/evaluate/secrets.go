@@ -1,0 +1,70 @@
+package evaluate
+
+import (
+	"cmp"
+	"encoding/base64"
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+// A line is a line of a file of the tree.
+type line struct {
+	file   string
+	number int
+}
+
+// secretLines are the values that Secrets hold, by the line of each.
+type secretLines map[line][]string
+
+// secretsOf returns the values of the Secrets in the trees of the inputs.
+func secretsOf(inputs ...*load.Input) secretLines {
+	all := make(secretLines)
+	for _, in := range inputs {
+		for _, o := range slices.Concat(render.Objects(in.Head), render.Objects(in.Context)) {
+			if o.GetKind() == "Secret" && o.GetAPIVersion() == "v1" {
+				all.add(o)
+			}
+		}
+	}
+	for _, texts := range all { // the longest first, since one may be part of another
+		slices.SortFunc(texts, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+	}
+	return all
+}
+
+func (s secretLines) add(o *render.Object) {
+	for _, field := range []string{"data", "stringData"} {
+		values, _ := o.Object[field].(map[string]any)
+		for key, v := range values {
+			text, _ := v.(string)
+			if strings.TrimSpace(text) == "" {
+				continue
+			}
+			texts := []string{strings.TrimSpace(text)}
+			if decoded, err := base64.StdEncoding.DecodeString(text); field == "data" && err == nil && strings.TrimSpace(string(decoded)) != "" {
+				texts = append(texts, strings.TrimSpace(string(decoded)))
+			}
+			for _, at := range o.At(render.Pointer(field, key)) {
+				l := line{at.File, at.Line}
+				s[l] = append(s[l], texts...)
+			}
+		}
+	}
+}
+
+// cover replaces in a result's message the value that a field at fault got from a Secret: one of its
+// places is then the line of the Secret. Equal texts that came from elsewhere stay.
+func (s secretLines) cover(r *policy.Result) {
+	if r.Object.Kind == "" {
+		return
+	}
+	for _, at := range r.Origins {
+		for _, text := range s[line{at.File, at.Line}] {
+			r.Message = strings.ReplaceAll(r.Message, text, "…")
+		}
+	}
+}
