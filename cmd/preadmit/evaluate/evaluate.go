@@ -143,16 +143,8 @@ func allRequests(units []*render.Unit) []policy.Request {
 // NewReport returns the report of an evaluation. It converts file names to those of reports.
 func NewReport(in *load.Input, j *Evaluation) *report.Report {
 	unreached := in.Unreached()
-	secrets := secretsOf(in)
-	if j.against != nil {
-		secrets = secretsOf(in, j.against.in)
-	}
 	for i := range j.Results {
 		j.Results[i].Unreached = unreached[j.Results[i].Object.Unit]
-		secrets.cover(&j.Results[i])
-	}
-	for i := range j.proposed {
-		secrets.cover(&j.proposed[i])
 	}
 	for _, results := range [][]policy.Result{j.Results, j.proposed} {
 		Relabel(in.Tree, results)
@@ -160,7 +152,6 @@ func NewReport(in *load.Input, j *Evaluation) *report.Report {
 	}
 	change := func(r *policy.Result) {
 		r.Unreached = unreached[r.Object.Unit]
-		secrets.cover(r)
 		r.Rename(in.Tree)
 	}
 	j.passes.Change(change)

@@ -96,7 +96,11 @@ func (e *Evaluation) makeEngines(in, trusted *load.Input, s engines.Options, kno
 		return nil
 	}
 	s.Compiled = known != nil
-	if e.Engines, err = engines.New(in, trusted, s); err != nil || known == nil {
+	e.Engines, err = engines.New(in, trusted, s)
+	if e.Engines != nil {
+		e.Engines.Chain.Cover = secretsOf(in, trusted).cover
+	}
+	if err != nil || known == nil {
 		return err
 	}
 	e.Engines.Results, e.Engines.Notes, e.Engines.Unknown, e.Engines.Said, e.Engines.Asked = known.Results, known.Notes, known.Unknown, known.Said, known.Asked
