@@ -82,9 +82,9 @@ type Request struct {
 // Elements beyond its length may not be zero.
 func (r *Request) Room() []Result { return r.buffer[:0] }
 
-// A Prepared is the object of a request as the API server holds it after mutation and the kind's own
-// preparation for storage. Other is the same with other values of what the cluster allocates, such as
-// addresses; nil if it allocates nothing.
+// A Prepared is the object of a request as the API server prepares it for storage, after mutation.
+// The cluster allocates some values, such as addresses. Other is the object with different ones; it is
+// nil if there are none.
 type Prepared struct {
 	Admitted map[string]any
 	Typed    any
@@ -258,9 +258,9 @@ func (f *FieldError) Error() string { return f.Err.Error() }
 func (f *FieldError) Unwrap() error { return f.Err }
 
 // A Validator evaluates requests by policies that it compiled once. It is safe
-// for concurrent use and does not change the request.
+// for concurrent use, and changes the request by Request.Prepare alone.
 type Validator interface {
-	// Validate returns a result for each rule that matches. It may call Request.Prepare. It sets Engine,
+	// Validate returns a result for each rule that matches. It sets Engine,
 	// Policy, Rule, Outcome, Action, Message, Fields, PolicyOrigin, Severity
 	// and Assumed; the chain sets the rest. What can't be decided is a result,
 	// not an error. The error is not nil only if ctx is done or there is a bug.

@@ -24,8 +24,8 @@ type twin struct {
 	changeOnly bool // it is a deletion like others unless the change is seen
 }
 
-// deletion names a twin for what it does: whatever deploys the object no longer renders it, which is a
-// deletion like any other.
+// deletion marks a twin that deletes the object: its chart no longer renders it. Nothing is hidden then,
+// so the change may pass.
 func deletion(tw twin) twin { tw.name = deletes + tw.name; return tw }
 
 const deletes = "deletes: "

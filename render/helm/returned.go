@@ -6,7 +6,7 @@ import (
 	"text/template/parse"
 )
 
-// A returned lists what the result of a template depends on.
+// A returned says what decides the result of a template: the doubts in it, and the templates it calls.
 type returned struct {
 	doubts uint32   // bits
 	calls  []string // names of the templates that it calls
