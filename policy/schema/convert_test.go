@@ -64,7 +64,7 @@ func TestConvertErrors(t *testing.T) {
 		{"apps/v1 Deployment", "apps/v1 Deployment", ""},
 		{"apps/v1 Deployment", "apps/v1 StatefulSet", "not another version"},
 		{"apps/v1 Deployment", "extensions/v1beta1 Deployment", "not another version"},
-		{"other.io/v1 Foo", "other.io/v2 Foo", "not another version"},
+		{"other.io/v1 Foo", "other.io/v2 Foo", "its CustomResourceDefinition is not in the tree"},
 		{"resource.k8s.io/v1beta1 ResourceClaim", "resource.k8s.io/v1 ResourceClaim", ""},
 		{"resource.k8s.io/v1beta2 ResourceClaim", "resource.k8s.io/v1 ResourceClaim", ""},
 	} {
