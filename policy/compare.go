@@ -27,10 +27,11 @@ const (
 // Counts reports whether a result with this baseline counts.
 func (b Baseline) Counts() bool { return b != Unchanged && b != Absent }
 
-// The rules of results of EngineRender that say that the run itself ended early.
+// Rules of results of EngineRender. The first two say that the run itself ended early.
 const (
-	RuleIncomplete = "incomplete-run" // not everything was evaluated
-	RuleOutOfTime  = "out-of-time"    // the unit was not rendered within --timeout
+	RuleIncomplete      = "incomplete-run"   // not everything was evaluated
+	RuleOutOfTime       = "out-of-time"      // the unit was not rendered within --timeout
+	RuleStillReferenced = "still-referenced" // the object names one that the change deletes
 )
 
 // Incomplete is the result that says that a run is incomplete, with the next step.
@@ -56,12 +57,12 @@ func (r *Result) CutShort() bool {
 // the base creates instead. So do those of objects whose names differ only in the hash
 // of their content, whose DELETEs and CREATEs are Recreated.
 func Requests(base, head []*render.Object) []Request {
-	keys := newKeys(base, head)
-	was, hashed := keys.counterparts(base, head)
+	ids := NewIdentities(base, head)
+	was, hashed := ids.counterparts(base, head)
 	replaced := make(map[*render.Object]bool, len(hashed))
 	reqs := make([]Request, 0, len(head))
 	stays := make(map[*render.Object]bool, len(was))
-	instead := keys.generatedInstead(base, head)
+	instead := ids.generatedInstead(base, head)
 	for _, o := range head {
 		r := Request{Operation: Create, Object: o, Instead: cmp.Or(hashed[o], instead[o]), Recreated: hashed[o] != nil}
 		replaced[hashed[o]] = true
@@ -79,22 +80,23 @@ func Requests(base, head []*render.Object) []Request {
 	return reqs
 }
 
-// A pairKey identifies an object to the API server, with its cluster and unit.
-// Objects of base and head with the same pairKey are the same object. Objects
+// An Identity identifies an object to the API server, with its cluster and unit.
+// Objects of base and head with the same Identity are the same object. Objects
 // that nothing deploys are on no cluster, so they are never the same as
-// deployed ones.
-type pairKey struct {
-	kind            schema.GroupKind
-	namespace, name string
-	cluster, unit   string
-	unreached       bool
+// deployed ones. Namespace is empty if the kind is cluster-scoped.
+type Identity struct {
+	schema.GroupKind
+	Namespace, Name string
+	Cluster, Unit   string
+	Unreached       bool
 }
 
-// keys makes pairKeys. It remembers whether kinds are namespaced.
-type keys map[schema.GroupKind]bool
+// Identities makes each Identity. It remembers whether kinds are namespaced.
+type Identities map[schema.GroupKind]bool
 
-func newKeys(sides ...[]*render.Object) keys {
-	k := make(keys)
+// NewIdentities returns Identities that know the scope of the kinds that the objects define.
+func NewIdentities(sides ...[]*render.Object) Identities {
+	k := make(Identities)
 	for _, o := range slices.Concat(sides...) {
 		if o.GetKind() == "CustomResourceDefinition" {
 			group, _ := render.Lookup(o.Object, "/spec/group")
@@ -107,7 +109,7 @@ func newKeys(sides ...[]*render.Object) keys {
 }
 
 // namespaced reports whether objects of a kind have a namespace, as far as that is known.
-func (k keys) namespaced(o *render.Object, gk schema.GroupKind) bool {
+func (k Identities) namespaced(o *render.Object, gk schema.GroupKind) bool {
 	is, known := k[gk]
 	if !known {
 		is = !render.ClusterScoped(gk) && ResourceOf(o.GroupVersionKind()).Namespaced
@@ -116,26 +118,27 @@ func (k keys) namespaced(o *render.Object, gk schema.GroupKind) bool {
 	return is
 }
 
-func (k keys) of(o *render.Object) pairKey {
-	id := pairKey{kind: o.GroupVersionKind().GroupKind(), namespace: o.GetNamespace(), name: o.GetName()}
-	if id.namespace == "" && k.namespaced(o, id.kind) {
-		id.namespace = o.HomeNamespace()
+// Of returns the identity of an object.
+func (k Identities) Of(o *render.Object) Identity {
+	id := Identity{GroupKind: o.GroupVersionKind().GroupKind(), Namespace: o.GetNamespace(), Name: o.GetName()}
+	if id.Namespace == "" && k.namespaced(o, id.GroupKind) {
+		id.Namespace = o.HomeNamespace()
 	}
 	if o.Unit != nil {
-		id.cluster, id.unit = o.Unit.Cluster, o.Unit.Identity()
-		id.unreached = o.Unit.State == render.Unreached
+		id.Cluster, id.Unit = o.Unit.Cluster, o.Unit.Identity()
+		id.Unreached = o.Unit.State == render.Unreached
 	}
 	return id
 }
 
 // generatedInstead returns the base object of head objects with generateName: an equal one,
 // else the only other one with the same prefix, if the head has no other, either.
-func (k keys) generatedInstead(base, head []*render.Object) map[*render.Object]*render.Object {
+func (k Identities) generatedInstead(base, head []*render.Object) map[*render.Object]*render.Object {
 	was := make(map[*render.Object]*render.Object)
-	olds, news := make(map[pairKey][]*render.Object), make(map[pairKey][]*render.Object)
-	key := func(o *render.Object) pairKey {
-		id := k.of(o)
-		id.name = o.GetGenerateName()
+	olds, news := make(map[Identity][]*render.Object), make(map[Identity][]*render.Object)
+	key := func(o *render.Object) Identity {
+		id := k.Of(o)
+		id.Name = o.GetGenerateName()
 		return id
 	}
 	for _, o := range base {
@@ -166,32 +169,32 @@ func (k keys) generatedInstead(base, head []*render.Object) map[*render.Object]*
 
 // counterparts returns the base object of each head object that has one. hashed are those of the
 // others whose names differ only in the hash of their content.
-func (k keys) counterparts(base, head []*render.Object) (was, hashed map[*render.Object]*render.Object) {
+func (k Identities) counterparts(base, head []*render.Object) (was, hashed map[*render.Object]*render.Object) {
 	if len(base) == 0 {
 		return nil, nil
 	}
 	was, hashed = make(map[*render.Object]*render.Object, len(base)), make(map[*render.Object]*render.Object)
-	base, head = match(was, base, head, k.of)
-	base, head = match(was, base, head, func(o *render.Object) pairKey {
-		id := k.of(o)
-		id.unit = ""
+	base, head = match(was, base, head, k.Of)
+	base, head = match(was, base, head, func(o *render.Object) Identity {
+		id := k.Of(o)
+		id.Unit = ""
 		return id
 	})
 	lasts := func(o *render.Object) bool { return lastingName(o.Key()) == o.GetName() }
-	match(hashed, slices.DeleteFunc(base, lasts), slices.DeleteFunc(head, lasts), func(o *render.Object) pairKey {
-		id := k.of(o)
-		id.name = lastingName(o.Key())
+	match(hashed, slices.DeleteFunc(base, lasts), slices.DeleteFunc(head, lasts), func(o *render.Object) Identity {
+		id := k.Of(o)
+		id.Name = lastingName(o.Key())
 		return id
 	})
 	return was, hashed
 }
 
-// match pairs the objects whose pairKey is unique on both sides, and returns
+// match pairs the objects whose Identity is unique on both sides, and returns
 // the others. If a unit wrongly has several, the first are paired with the
 // first.
-func match(was map[*render.Object]*render.Object, base, head []*render.Object, of func(*render.Object) pairKey) (oldRest, newRest []*render.Object) {
+func match(was map[*render.Object]*render.Object, base, head []*render.Object, of func(*render.Object) Identity) (oldRest, newRest []*render.Object) {
 	type span struct{ first, last, n int32 } // objects of the base with a key
-	old, next := make(map[pairKey]span, len(base)), make([]int32, len(base))
+	old, next := make(map[Identity]span, len(base)), make([]int32, len(base))
 	for i, o := range base {
 		if o.GetName() == "" {
 			continue
@@ -206,9 +209,9 @@ func match(was map[*render.Object]*render.Object, base, head []*render.Object, o
 		at.last, at.n = int32(i), at.n+1
 		old[id] = at
 	}
-	ids, heads := make([]pairKey, len(head)), make(map[pairKey]int) // of those without a unit
+	ids, heads := make([]Identity, len(head)), make(map[Identity]int) // of those without a unit
 	for i, o := range head {
-		if ids[i] = of(o); ids[i].unit == "" && o.GetName() != "" {
+		if ids[i] = of(o); ids[i].Unit == "" && o.GetName() != "" {
 			heads[ids[i]]++
 		}
 	}
@@ -216,7 +219,7 @@ func match(was map[*render.Object]*render.Object, base, head []*render.Object, o
 	for i, o := range head {
 		id := ids[i]
 		at := old[id]
-		if o.GetName() == "" || at.n == 0 || id.unit == "" && (heads[id] > 1 || at.n > 1) {
+		if o.GetName() == "" || at.n == 0 || id.Unit == "" && (heads[id] > 1 || at.n > 1) {
 			newRest = append(newRest, o)
 			continue
 		}

@@ -170,6 +170,9 @@ func descriptor(id string, r *policy.Rule) sarif.Descriptor {
 func undocumented(r *policy.Rule) string {
 	switch r.Engine {
 	case policy.EngineRender:
+		if r.Name == policy.RuleStillReferenced {
+			return "An object names another one that the change deletes."
+		}
 		return fmt.Sprintf("A source could not be rendered as it stands (%s).", name(r.Name))
 	case policy.EngineCompile:
 		return fmt.Sprintf("A policy can't be used as it is written (%s).", name(r.Name))

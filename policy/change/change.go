@@ -6,8 +6,9 @@
 // decides. The others return the objects to compare (change.go), what
 // both sides leave undecided although its inputs change (inputs.go), the objects that policies of the base can look up (cluster.go),
 // the failures that a change hides by exempting objects (exempt.go), those that only
-// objects that nothing deploys hide (unreached.go), and the
-// objects that are no longer checked once it is merged (missing.go). The
+// objects that nothing deploys hide (unreached.go), the
+// objects that are no longer checked once it is merged (missing.go), and those that name
+// an object which the change deletes (referenced.go). The
 // command calls them before and after [policy.Chain.Review], whose results
 // [policy.Comparison] marks.
 //

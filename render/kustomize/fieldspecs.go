@@ -19,6 +19,10 @@ import (
 //go:linkname defaultFieldSpecs sigs.k8s.io/kustomize/api/internal/konfig/builtinpluginconsts.GetDefaultFieldSpecs
 func defaultFieldSpecs() []byte
 
+// DefaultFieldSpecs returns kustomize's own field specs as YAML. Its nameReference lists the fields
+// that hold the names of other objects.
+func DefaultFieldSpecs() []byte { return defaultFieldSpecs() }
+
 // defaults holds kustomize's default field specs by transformer. They are
 // shared: nobody may change them.
 type defaults struct {

@@ -18,6 +18,7 @@ import (
 	"github.com/preadmit/preadmit/policy/lint"
 	"github.com/preadmit/preadmit/policy/rego"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/kustomize"
 	"github.com/preadmit/preadmit/report"
 	"github.com/preadmit/preadmit/report/objects"
 )
@@ -206,7 +207,11 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 			}
 		}
 	}
-	e.Results = append(e.Results, e.shard.once(b.undeployed(in, reqs), b.newlyExcluded(o, in))...)
+	referenced, err := change.StillReferenced(reqs, was, now, kustomize.DefaultFieldSpecs(), b.name)
+	if err != nil {
+		return err
+	}
+	e.Results = append(e.Results, e.shard.once(b.undeployed(in, reqs), b.newlyExcluded(o, in), referenced)...)
 	e.notes = slices.Concat(e.notes, b.notes(in), e.Engines.Chain.UnreadOld(others))
 	cached.keep(e.Engines)
 	if proposes {

@@ -1,0 +1,243 @@
+package change
+
+import (
+	"cmp"
+	_ "embed"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/kustomize/kyaml/resid"
+	"sigs.k8s.io/kustomize/kyaml/utils"
+	"sigs.k8s.io/yaml"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+)
+
+//go:embed references.yaml
+var ownNameTable []byte
+
+// A nameTable lists fields that hold names of objects: of those that an object needs, and of those
+// that its operator makes.
+type nameTable struct {
+	Needs []nameFields `json:"nameReference"`
+	Makes []nameFields `json:"makes"`
+}
+
+// nameFields are the fields that hold names of objects of one kind.
+type nameFields struct {
+	resid.Gvk `json:",inline"`
+	Fields    types.FsSlice `json:"fieldSpecs"`
+}
+
+// is reports whether the fields name objects of a kind. In kustomize's table a kind with neither group
+// nor version is in any group, and one group has a version.
+func (n *nameFields) is(gk schema.GroupKind) bool {
+	group, _, _ := strings.Cut(n.Group, "/")
+	return n.Kind == gk.Kind && (group == gk.Group || n.Group == "" && n.Version == "")
+}
+
+// StillReferenced returns a warning for each object of the head that names an object which the
+// requests delete. defaults is kustomize's table of fields; name renames files of the base. It leaves
+// out optional references, names with variables, and objects that another unit, --with or an operator
+// still provides. Objects without a namespace share one if they are of one unit or directory.
+func StillReferenced(reqs []policy.Request, base, head *Side, defaults []byte, name func(file string) string) ([]policy.Result, error) {
+	f := &references{ids: policy.NewIdentities(render.Objects(base.Units), render.Objects(head.Units)), gone: make(map[policy.Identity]*render.Object), made: make(map[*render.Object]bool), pointers: make(map[reference][]string)}
+	for _, r := range reqs {
+		if r.Operation == policy.Delete && !render.HasVariable(r.OldObject.GetName()) && !render.HasPlaceholder(r.OldObject.GetName()) {
+			f.gone[f.identity(r.OldObject)] = r.OldObject
+		}
+	}
+	outside := make(map[policy.Identity]bool)
+	for _, o := range render.Objects(base.Context) {
+		outside[f.identity(o)] = true
+	}
+	for _, o := range slices.Concat(render.Objects(head.Units), render.Objects(head.Anywhere), render.Objects(head.Context)) {
+		if id := f.identity(o); !outside[id] {
+			delete(f.gone, id)
+		}
+	}
+	if len(f.gone) == 0 {
+		return nil, nil
+	}
+	var upstream, own nameTable
+	if err := cmp.Or(yaml.Unmarshal(defaults, &upstream), yaml.Unmarshal(ownNameTable, &own)); err != nil {
+		return nil, err
+	}
+	f.find(head, append(upstream.Needs, own.Needs...), func(o, gone *render.Object, pointer string, in map[string]any) {
+		if is := (reference{o, gone}); in["optional"] != true {
+			f.pointers[is] = append(f.pointers[is], pointer)
+		}
+		for _, key := range []string{"cert-manager.io/issuer", "cert-manager.io/cluster-issuer", "kubernetes.io/tls-acme"} {
+			if o.GetAnnotations()[key] != "" && gone.GetKind() == "Secret" {
+				f.made[gone] = true // by cert-manager, for the Ingress or Gateway
+			}
+		}
+	})
+	f.find(head, own.Makes, func(_, gone *render.Object, _ string, _ map[string]any) { f.made[gone] = true })
+	f.mayMake(reqs)
+	var results []policy.Result
+	for is, pointers := range f.pointers {
+		if !f.made[is.to] {
+			slices.Sort(pointers)
+			results = append(results, is.result(slices.Compact(pointers), name))
+		}
+	}
+	policy.Sort(results)
+	return results, nil
+}
+
+// references finds the objects of the head that name deleted ones.
+type references struct {
+	ids      policy.Identities
+	gone     map[policy.Identity]*render.Object // the deleted objects
+	made     map[*render.Object]bool            // those that an operator makes, or may make
+	pointers map[reference][]string
+}
+
+// A reference is an object of the head and a deleted one that it names.
+type reference struct{ from, to *render.Object }
+
+func (is reference) result(pointers []string, name func(file string) string) policy.Result {
+	r := policy.Result{
+		Engine: policy.EngineRender, Policy: "references", Rule: policy.RuleStillReferenced, Operation: policy.Update, Object: is.from.Key(),
+		Outcome: policy.Fail, Action: policy.Warn, Baseline: policy.New, Fields: pointers, Origins: is.from.At(pointers[0]),
+		Message: fmt.Sprintf("%s %s is named here, but the change deletes it", is.to.GetKind(), is.to.GetName()),
+		Hint:    "name an object that stays, or keep this one",
+	}
+	if at := is.to.At("/metadata/name"); len(at) > 0 {
+		r.Message += fmt.Sprintf("; at the base it is at %s:%d", name(at[0].File), at[0].Line)
+	}
+	return r.Fingerprinted()
+}
+
+// mayMake adds deleted objects that an operator of the change may make from now on: a custom
+// resource names them that did not at the base, in a field that is no reference.
+func (f *references) mayMake(reqs []policy.Request) {
+	named := make(map[string][]*render.Object)
+	for id, o := range f.gone {
+		if id.Group == "" {
+			named[id.Name] = append(named[id.Name], o)
+		}
+	}
+	for _, r := range reqs {
+		if r.Object == nil || !strings.Contains(r.Object.GroupVersionKind().Group, ".") || strings.HasSuffix(r.Object.GroupVersionKind().Group, ".k8s.io") {
+			continue
+		}
+		was := make(map[string]bool)
+		if old := cmp.Or(r.OldObject, r.Instead); old != nil {
+			for _, text := range render.Texts(old.Object, "") {
+				was[text] = true
+			}
+		}
+		for _, text := range render.Texts(r.Object.Object, "") {
+			for _, o := range named[text] {
+				f.made[o] = f.made[o] || !was[text] && f.pointers[reference{r.Object, o}] == nil
+			}
+		}
+	}
+}
+
+// identity returns the identity of an object on its cluster.
+func (f *references) identity(o *render.Object) policy.Identity {
+	id := f.ids.Of(o)
+	id.Cluster, id.Unit = "", ""
+	if id.Namespace != "" {
+		id.Namespace = namespaceOf(o)
+	}
+	return id
+}
+
+// namespaceOf returns the namespace of an object. If that is unknown, it returns a text that is equal for
+// objects which are deployed together.
+func namespaceOf(o *render.Object) string {
+	switch {
+	case o.GetNamespace() != "" || o.Unit == nil:
+		return o.GetNamespace()
+	case o.Unit.Namespace != "":
+		return o.Unit.Namespace
+	case o.Unit.Kind == "manifest":
+		return "/" + path.Dir(o.Unit.Path)
+	}
+	return "/" + o.Unit.Identity()
+}
+
+// find calls found for each field of the table in which an object that the head deploys names a deleted
+// one: with both, the pointer of the field, and the map that has it.
+func (f *references) find(head *Side, table []nameFields, found func(o, gone *render.Object, pointer string, in map[string]any)) {
+	kinds := make(map[schema.GroupKind]bool)
+	for id := range f.gone {
+		kinds[id.GroupKind] = true
+	}
+	for gk := range kinds {
+		for _, row := range table {
+			if !row.is(gk) {
+				continue
+			}
+			for _, field := range row.Fields {
+				ofPod := strings.HasPrefix(field.Path, "spec/template/") // also of kinds that kustomize does not know, such as Rollout
+				steps := utils.PathSplitter(field.Path, "/")
+				for _, o := range render.Objects(head.Units) {
+					gvk := o.GroupVersionKind()
+					if o.Unit.State == render.Unreached || field.Kind != "" && field.Kind != gvk.Kind && !ofPod || field.Group != "" && field.Group != gvk.Group {
+						continue
+					}
+					eachName(o.Object, steps, "", nil, func(pointer, name string, in map[string]any) {
+						if gone := f.named(o, gk, pointer, name, in); gone != nil {
+							found(o, gone, pointer, in)
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+// eachName calls found with each text at a path of kustomize below v, its pointer and the map that has
+// it. If a path ends at a map, the name in it counts.
+func eachName(v any, path []string, pointer string, in map[string]any, found func(pointer, name string, in map[string]any)) {
+	switch v := v.(type) {
+	case []any:
+		for i, e := range v {
+			eachName(e, path, pointer+render.Pointer(i), in, found)
+		}
+	case map[string]any:
+		if len(path) == 0 {
+			path = []string{"name"}
+		}
+		eachName(v[path[0]], path[1:], pointer+render.Pointer(path[0]), v, found)
+	case string:
+		if len(path) == 0 {
+			found(pointer, v, in)
+		}
+	}
+}
+
+// named returns the deleted object of a kind that a field of o names, or nil. in is the map with the
+// field, which may also have the kind, group and namespace. Without a kind it is the namespaced one.
+func (f *references) named(o *render.Object, gk schema.GroupKind, pointer, name string, in map[string]any) *render.Object {
+	if strings.HasSuffix(pointer, "/name") {
+		kind, typed := in["kind"].(string)
+		if typed && kind != gk.Kind || !typed && strings.HasPrefix(gk.Kind, "Cluster") {
+			return nil
+		}
+		if version, ok := in["apiVersion"].(string); ok && policy.ParseGroupVersion(version).Group != gk.Group {
+			return nil
+		}
+		if group, ok := cmp.Or(in["group"], in["apiGroup"]).(string); ok && group != gk.Group {
+			return nil
+		}
+	}
+	namespace, _ := in["namespace"].(string)
+	if before, after, ok := strings.Cut(name, "/"); ok { // in an annotation
+		namespace, name = before, after
+	}
+	id := policy.Identity{GroupKind: gk, Namespace: cmp.Or(namespace, namespaceOf(o)), Name: name}
+	clusterScoped := id
+	clusterScoped.Namespace = ""
+	return cmp.Or(f.gone[id], f.gone[clusterScoped])
+}
