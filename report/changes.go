@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -125,8 +126,8 @@ func (p *printer) clusterChanges(r *Report) {
 }
 
 // alike groups changes that happen alike and change the same lines in objects of one kind.
-// Groups are in the order of their first change. Every other change is a group
-// of its own.
+// Groups are in the order of their first change, those of routine changes last. Every other
+// change is a group of its own.
 func alike(units []unitChanges) [][]*Change {
 	var groups [][]*Change
 	at := make(map[string]int)
@@ -144,7 +145,19 @@ func alike(units []unitChanges) [][]*Change {
 			groups = append(groups, []*Change{c})
 		}
 	}
-	return groups
+	isRoutine := func(g []*Change) bool { return g[0].Diff != "" && Routine(strings.Split(g[0].Diff, "\n")) }
+	last := slices.DeleteFunc(slices.Clone(groups), func(g []*Change) bool { return !isRoutine(g) })
+	return append(slices.DeleteFunc(groups, isRoutine), last...)
+}
+
+// routine matches a changed line of a diff that follows from other changes: the label with a chart's version,
+// or an annotation with a checksum.
+var routine = regexp.MustCompile(`^[-+] *"?(helm\.sh/chart|checksum/[^: ]+)"?: `)
+
+// Routine reports whether a diff, of lines, changes labels and annotations alone that follow from other
+// changes. Readers get it last.
+func Routine(lines []string) bool {
+	return !slices.ContainsFunc(lines, func(line string) bool { return diffColour(line) != "" && !routine.MatchString(line) })
 }
 
 // changedLines returns the lines that an update removes and adds.

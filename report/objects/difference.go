@@ -1,7 +1,7 @@
 // Package objects writes objects for people.
 //
 // [Changes] takes the requests that a change makes, and returns which objects it creates,
-// updates and deletes, with a diff of each. [Lines] takes one object, and returns the lines
+// updates and deletes, with a diff of each that leaves out what is [Ignored]. [Lines] takes one object, and returns the lines
 // of its YAML with the place of each.
 package objects
 
@@ -35,15 +35,16 @@ type Sides struct {
 	Base, Head         []*render.Unit
 	BaseFile, HeadFile func(name string) string // names of files in reports
 	Half               func(unit string) bool   // one side could not render it whole
+	Ignore             []Ignored                // fields whose changes are not shown
 }
 
 // Changes returns the changes that requests make to the cluster. Units that one
 // side could not render completely are left out, because their changes are
 // unknown, and so are units that nothing deploys. Values of Secrets are
-// covered, also in other objects.
-func Changes(reqs []policy.Request, s Sides) []report.Change {
+// covered, also in other objects. notes are about changes that could not be left out.
+func Changes(reqs []policy.Request, s Sides) (changes []report.Change, notes []string) {
 	d := newChangeDiffs(s)
-	changes := []report.Change{}
+	changes = []report.Change{}
 	for i := range reqs {
 		r := &reqs[i]
 		if r.Instead != nil && r.Unchanged() || r.Recreated && r.Operation == policy.Delete || s.LeavesOut(r) {
@@ -73,7 +74,7 @@ func Changes(reqs []policy.Request, s Sides) []report.Change {
 		d.describe(&c, r)
 		changes = append(changes, c)
 	}
-	return changes
+	return changes, slices.Sorted(maps.Keys(d.notes))
 }
 
 // LeavesOut reports whether a request is about a unit that nothing deploys, or
@@ -97,6 +98,7 @@ type changeDiffs struct {
 	sides   Sides
 	secrets *strings.Replacer
 	left    int // how many diffs there is room for
+	notes   map[string]bool
 }
 
 func newChangeDiffs(s Sides) *changeDiffs {
@@ -113,7 +115,7 @@ func newChangeDiffs(s Sides) *changeDiffs {
 	for _, v := range values {
 		pairs = append(pairs, v, "…")
 	}
-	return &changeDiffs{sides: s, secrets: strings.NewReplacer(pairs...), left: maxDiffs}
+	return &changeDiffs{sides: s, secrets: strings.NewReplacer(pairs...), left: maxDiffs, notes: make(map[string]bool)}
 }
 
 // secretValues adds the values of a Secret, decoded and as written, line by line.
@@ -144,12 +146,13 @@ func (c *changeDiffs) describe(change *report.Change, r *policy.Request) {
 		change.Origin = first(r.OldObject.At(namePointer), c.sides.BaseFile)
 		change.Takes = c.taken(r.OldObject)
 	case policy.Update:
-		change.Origin = first(changedAt(r.OldObject, r.Object), c.sides.HeadFile)
+		was, now := c.without(r.OldObject, r.OldObject), c.without(r.Object, r.OldObject)
+		change.Origin = first(changedAt(was, now), c.sides.HeadFile)
 		if change.Recreated {
 			change.Takes = c.taken(r.OldObject)
 		}
 		if !change.Unchanged && c.left > 0 {
-			change.Diff = c.diff(r.OldObject, r.Object)
+			change.Diff = c.diff(was, now)
 			c.left--
 		}
 	default:
@@ -238,11 +241,30 @@ func (c *changeDiffs) diff(was, now *render.Object) string {
 		return ""
 	}
 	lines := strings.SplitAfter(UnifiedDiff("a", []byte(before), "b", []byte(after)), "\n")
-	lines = lines[min(2, len(lines)):] // the two names
+	lines = routineLast(lines[min(2, len(lines)):]) // without the two names
 	if more := len(lines) - 1 - maxShownDiff; more > 0 {
 		lines = append(lines[:maxShownDiff:maxShownDiff], fmt.Sprintf("… and %d more lines\n", more))
 	}
 	return strings.Join(lines, "")
+}
+
+// routineLast moves the hunks of a diff that change nothing but labels and annotations that follow from
+// the rest, such as a chart's version, behind the others.
+func routineLast(lines []string) []string {
+	var first, last []string
+	for len(lines) > 0 {
+		n := 1 + slices.IndexFunc(lines[1:], func(line string) bool { return strings.HasPrefix(line, "@@") })
+		if n == 0 {
+			n = len(lines)
+		}
+		if report.Routine(lines[:n]) {
+			last = append(last, lines[:n]...)
+		} else {
+			first = append(first, lines[:n]...)
+		}
+		lines = lines[n:]
+	}
+	return append(first, last...)
 }
 
 // shown returns an object as YAML with the values of Secrets covered. Values

@@ -17,6 +17,7 @@ import (
 
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/store"
+	"github.com/preadmit/preadmit/report/objects"
 )
 
 // Path is the configuration file of a repository.
@@ -31,6 +32,7 @@ type File struct {
 	Sources     []Source     `yaml:"sources"`
 	Generators  []Generator  `yaml:"generators"`
 	Fetch       Fetch        `yaml:"fetch"`
+	Diff        Diff         `yaml:"diff"`
 
 	Name  string      `yaml:"-"` // of the file, in reports
 	Trust store.Trust `yaml:"-"` // from Fetch.Verify
@@ -101,6 +103,11 @@ type Fetch struct {
 
 	// Verify lists the addresses whose content must be signed.
 	Verify []Verification `yaml:"verify"`
+}
+
+// A Diff configures how reports show the change of an object.
+type Diff struct {
+	Ignore []objects.Ignored `yaml:"ignore"` // fields whose changes are not shown
 }
 
 // A Verification lists the keys that sign the content at an address and below it.

@@ -14,7 +14,7 @@ import (
 // idle lists the keys that change no result, and those that are compared in another way: the keys
 // that decide which failures fail a run, by their values, and exclude, glob by glob.
 var idle = []string{
-	"color", "jobs", "output", "quiet", "verbose", "fetch", "exclude",
+	"color", "jobs", "output", "quiet", "verbose", "fetch", "diff", "exclude",
 	"allow-new-suppressions", "fail-on", "only-new", "require-complete", "suppressions", "task-memory", "task-time", "timeout",
 }
 

@@ -115,7 +115,10 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 		return err
 	}
 	e.notes = append(e.notes, left...)
-	e.changes = objects.Changes(reqs, objects.Sides{Base: was.Units, Head: now.Units, BaseFile: b.in.Tree.Display, HeadFile: in.Tree.Display, Half: half})
+	e.changes, left = objects.Changes(reqs, objects.Sides{
+		Base: was.Units, Head: now.Units, BaseFile: b.in.Tree.Display, HeadFile: in.Tree.Display, Half: half, Ignore: o.Configuration.Diff.Ignore,
+	})
+	e.notes = append(e.notes, left...)
 	same, changed := policy.Divide(reqs)
 	standing := policy.NotFollowed(applied(same), o.GitOps != load.GitOpsOff)
 	same, changed = e.shard.requests(same), e.shard.requests(changed)
