@@ -174,6 +174,11 @@ func (c Chain) reviewUnguarded(ctx context.Context, req *Request) ([]Result, err
 		if results, err = c.validateAll(ctx, req, h, results); err != nil {
 			return nil, err
 		}
+		pods, err := c.reviewPods(ctx, req, mutations, results)
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, pods...)
 		if c.scopeUnknown(req) && !req.clusterScoped {
 			results = req.decideScope(results, mutations, others)
 		}

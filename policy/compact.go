@@ -494,13 +494,16 @@ func (s *ruleSet) find(r *Result) uint32 {
 func (r *Result) sameRule(o *Result) bool {
 	return r.Rule == o.Rule && r.Policy == o.Policy && r.Outcome == o.Outcome && r.Message == o.Message && r.Engine == o.Engine &&
 		r.Operation == o.Operation && r.Action == o.Action && r.Severity == o.Severity && r.PolicyOrigin == o.PolicyOrigin &&
-		r.Hint == o.Hint && r.Reason == o.Reason && r.Baseline == o.Baseline && r.Only == o.Only &&
+		r.Hint == o.Hint && r.Reason == o.Reason && r.Baseline == o.Baseline && r.Only == o.Only && r.Pods == o.Pods &&
 		slices.Equal(r.Assumed, o.Assumed) && slices.Equal(r.Missing, o.Missing)
 }
 
 // ruleKey appends everything that results of a rule have in common.
 func (r *Result) ruleKey(key []byte) []byte {
 	add := func(text string) { key = append(binary.AppendUvarint(key, uint64(len(text))), text...) }
+	if r.Pods {
+		add("")
+	}
 	for _, s := range []string{
 		r.Engine, r.Policy, r.Rule, string(r.Operation), string(r.Action), string(r.Severity), r.Message, r.PolicyOrigin.File,
 		r.Hint, r.Reason, string(r.Baseline), string(r.Outcome), r.Only,

@@ -348,7 +348,7 @@ func (c Comparison) MarkRefused(head []Result) {
 		switch {
 		case r.Baseline != Unchanged || r.Outcome != Fail || r.Action != Deny || r.Engine == EngineRego:
 		case r.Operation != Delete && (update == nil || update.Unchanged()):
-		case r.Engine == EnginePodSecurity && update != nil && samePods(update.inBase(), update.Object):
+		case r.Pods && update != nil && samePods(update.inBase(), update.Object):
 		default:
 			r.Baseline = AlreadyFailing
 		}
@@ -358,13 +358,10 @@ func (c Comparison) MarkRefused(head []Result) {
 // samePods reports whether two versions of an object make equal pods. The update of a Pod is left to
 // the engine.
 func samePods(was, is *render.Object) bool {
-	for _, pointer := range []string{"/spec/template", "/spec/jobTemplate/spec/template", "/template"} {
-		before, _ := render.Lookup(was.Object, pointer)
-		if after, ok := render.Lookup(is.Object, pointer); ok {
-			return reflect.DeepEqual(before, after)
-		}
-	}
-	return false
+	at, _ := PodTemplate(is.GroupVersionKind().GroupKind())
+	before, _ := render.Lookup(was.Object, at)
+	after, _ := render.Lookup(is.Object, at)
+	return at != "" && reflect.DeepEqual(before, after)
 }
 
 // undecoded reports whether the result says that the API server can't decode the object.

@@ -50,7 +50,9 @@ func (c Chain) mutate(ctx context.Context, req *Request, h *history) ([]Result, 
 				h.changes = append(h.changes, newChange(req.Admitted, s.Admitted, s.Result))
 				req.Admitted, req.Typed = s.Admitted, nil
 			}
-			locate(&s.Result, req, h.silent())
+			if req.Maker == nil {
+				locate(&s.Result, req, h.silent())
+			}
 			h.doubt(&s.Result)
 			results = append(results, s.Result)
 		}

@@ -123,6 +123,7 @@ type Result struct {
 	Cost         *RuleCost       `json:"cost,omitempty"`      // set if costs were asked for
 	Only         string          `json:"only,omitempty"`      // the installations that have the object: "only on upgrade"
 	Baseline     Baseline        `json:"baseline"`            // "" if there is no base
+	Pods         bool            `json:"pods,omitempty"`      // about the pods that the object's controller creates
 	Unreached    bool            `json:"unreached,omitempty"` // nothing found in the tree deploys its unit, so the result does not count
 	Suppression  *Suppression    `json:"suppression"`
 	Fingerprint  string          `json:"fingerprint"`

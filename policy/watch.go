@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -25,7 +26,7 @@ func (c Chain) watched(ctx context.Context, req *Request, engine any, step func(
 	if c.Watch == nil {
 		return nil, step(ctx)
 	}
-	w, refused := c.Watch(req, engine)
+	w, refused := c.Watch(cmp.Or(req.Maker, req), engine)
 	if refused != nil {
 		return []Result{leftOutResult(engine, refused)}, nil
 	}

@@ -287,6 +287,7 @@ type sharedRule struct {
 	baseline  policy.Baseline
 	origin    render.Span
 	unreached bool
+	pods      bool
 	assumed   int // number of the list
 }
 
@@ -390,7 +391,7 @@ const maxRules = 8 << 10
 func (j *jsonWriter) rule(r *policy.Result) *encodedRule {
 	key := sharedRule{
 		r.Engine, r.Policy, r.Rule, r.Message, r.Hint, r.Reason, r.Only,
-		r.Operation, r.Outcome, r.Action, r.Severity, r.Baseline, r.PolicyOrigin, r.Unreached, j.parts.assumed.id(r.Assumed),
+		r.Operation, r.Outcome, r.Action, r.Severity, r.Baseline, r.PolicyOrigin, r.Unreached, r.Pods, j.parts.assumed.id(r.Assumed),
 	}
 	last := j.parts.last
 	if last != nil && last.next != nil && last.next.key == key {

@@ -25,6 +25,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	v1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
@@ -82,7 +83,8 @@ type Engine struct {
 	rules    int  // how many validations they have
 	reflects bool // see [cel.FreezeTyped]
 
-	frozen sync.Map // paramKey to *param
+	pods   func() bool // whether a policy selects pods
+	frozen sync.Map    // paramKey to *param
 }
 
 // bound is a policy with its bindings.
@@ -129,6 +131,10 @@ func New(objects []*render.Object, options Options) (*Engine, error) {
 
 func newEngine(f *family, objects []*render.Object, options Options) (*Engine, error) {
 	e := &Engine{options: options, family: f}
+	e.pods = sync.OnceValue(func() bool {
+		r := newReview(context.Background(), e, policy.PodRequest())
+		return slices.ContainsFunc(e.policies, func(b *bound) bool { return len(b.bindings) > 0 && b.criteria.MayMatch(&r.subject) })
+	})
 	v, err := cel.ParseVersion(options.KubeVersion)
 	if err != nil {
 		return e, err
@@ -307,6 +313,9 @@ func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Re
 	}
 	return all.list, ctx.Err()
 }
+
+// SelectsPods implements policy.PodEngine.
+func (e *Engine) SelectsPods(schema.GroupVersionKind) bool { return e.pods() }
 
 // Rules implements policy.Validator. There is one rule for each validation, in
 // the order of the policies.

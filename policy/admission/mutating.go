@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/cel-go/common/types"
 	v1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	celgo "github.com/google/cel-go/cel"
 
@@ -41,6 +42,9 @@ func NewMutating(objects []*render.Object, options Options) (*Mutating, error) {
 
 // Rules implements policy.Mutator. There is one rule for each mutation.
 func (m *Mutating) Rules() []policy.Rule { return m.engine.Rules() }
+
+// SelectsPods implements policy.PodEngine.
+func (m *Mutating) SelectsPods(of schema.GroupVersionKind) bool { return m.engine.SelectsPods(of) }
 
 // Mutate implements policy.Mutator. There is a step for each mutation with each
 // parameter, or a single one if the whole policy is skipped or fails.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
 	diff "github.com/preadmit/preadmit/policy/internal/patch"
@@ -361,6 +362,11 @@ type mutator struct{ engine *Engine }
 // Rules implements policy.Mutator.
 func (m *mutator) Rules() []policy.Rule {
 	return m.engine.rules(func(r *Rule) bool { return r.Mutate != nil })
+}
+
+// SelectsPods implements policy.PodEngine.
+func (m *mutator) SelectsPods(of schema.GroupVersionKind) bool {
+	return m.engine.selectsPods(&mutates, of.Kind)
 }
 
 // Mutate implements policy.Mutator.

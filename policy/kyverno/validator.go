@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/kyverno/internal/document"
 )
@@ -19,6 +21,28 @@ type validator struct{ engine *Engine }
 // Rules implements policy.Validator.
 func (v *validator) Rules() []policy.Rule {
 	return v.engine.rules(func(r *Rule) bool { return r.Validate != nil || len(r.VerifyImages) > 0 })
+}
+
+// SelectsPods implements policy.PodEngine.
+func (v *validator) SelectsPods(of schema.GroupVersionKind) bool {
+	return v.engine.selectsPods(&verifies, of.Kind) || v.engine.selectsPods(&validates, of.Kind)
+}
+
+// selectsPods reports whether a phase has rules about pods which autogen does not adapt for the pods of
+// a kind's objects.
+func (e *Engine) selectsPods(p *phase, of string) bool {
+	pod := policy.PodRequest().Kind
+	key := candidateKey{p, of, true}
+	if known, ok := e.pods.Load(key); ok {
+		return known.(bool)
+	}
+	selects := slices.ContainsFunc(e.index.For(pod.Kind), func(pol *Policy) bool {
+		return pol.Admission && !pol.Adapts(of) && slices.ContainsFunc(pol.RulesFor(pod), func(r *Rule) bool {
+			return p.concerns(r) && !e.programs[r].broken && r.Match.MayMatch(pod.Kind)
+		})
+	})
+	e.pods.Store(key, selects)
+	return selects
 }
 
 // EvaluatesWritten implements policy.WrittenValidator.

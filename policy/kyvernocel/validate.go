@@ -25,6 +25,25 @@ func (validator) EvaluatesWritten() {}
 // a result for each validation.
 func (e *Engine) Validator() policy.Validator { return validator{e} }
 
+// SelectsPods implements policy.PodEngine.
+func (v validator) SelectsPods(of schema.GroupVersionKind) bool { return v.selectsPods(false, of) }
+
+// SelectsPods implements policy.PodEngine.
+func (m mutator) SelectsPods(of schema.GroupVersionKind) bool { return m.selectsPods(true, of) }
+
+// selectsPods reports whether policies about pods have no copy for the pods of a kind's objects.
+func (e *Engine) selectsPods(mutating bool, of schema.GroupVersionKind) bool {
+	if len(e.policies) == 0 {
+		return false
+	}
+	maker := policy.PodRequest()
+	maker.Kind, maker.Resource = of, e.options.Kinds.Resource(of)
+	made := e.review(context.Background(), maker, nil).policiesFor(mutating)
+	return slices.ContainsFunc(e.review(context.Background(), policy.PodRequest(), nil).policiesFor(mutating), func(p *Policy) bool {
+		return len(p.copies) == 0 || !slices.Contains(made, p)
+	})
+}
+
 // Validate implements policy.Validator.
 func (v validator) Validate(ctx context.Context, req *policy.Request) ([]policy.Result, error) {
 	all := req.Room()

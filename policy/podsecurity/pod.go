@@ -13,23 +13,6 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// templates are the places of pods in the kinds that the plugin checks, the same in
-// every version of a kind.
-var templates = map[schema.GroupKind]string{
-	{Kind: "Pod"}:                             "",
-	{Kind: "PodTemplate"}:                     "/template",
-	{Kind: "ReplicationController"}:           "/spec/template",
-	{Group: "apps", Kind: "ReplicaSet"}:       "/spec/template",
-	{Group: "apps", Kind: "Deployment"}:       "/spec/template",
-	{Group: "apps", Kind: "StatefulSet"}:      "/spec/template",
-	{Group: "apps", Kind: "DaemonSet"}:        "/spec/template",
-	{Group: "extensions", Kind: "ReplicaSet"}: "/spec/template",
-	{Group: "extensions", Kind: "Deployment"}: "/spec/template",
-	{Group: "extensions", Kind: "DaemonSet"}:  "/spec/template",
-	{Group: "batch", Kind: "Job"}:             "/spec/template",
-	{Group: "batch", Kind: "CronJob"}:         "/spec/jobTemplate/spec/template",
-}
-
 // ignoredSubresources are subresources of pods without a pod.
 var ignoredSubresources = map[string]bool{
 	"exec": true, "attach": true, "binding": true, "eviction": true,

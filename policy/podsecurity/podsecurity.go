@@ -9,7 +9,8 @@
 // satisfy it.
 //
 // The plugin refuses only pods, and warns about workloads. Here a workload whose
-// pods would be refused is denied as well, because none of its pods would run.
+// pods would be refused is denied as well, as by policies of other engines: none of
+// its pods would run. The plugin reads templates, so it does not get pods from the chain.
 package podsecurity
 
 import (
@@ -85,7 +86,7 @@ func (e *Engine) validate(req *policy.Request) []policy.Result {
 	if req.Kind.GroupKind() == namespaceKind {
 		return e.validateLabels(req)
 	}
-	path, ok := templates[req.Kind.GroupKind()]
+	path, ok := policy.PodTemplate(req.Kind.GroupKind())
 	if !ok || !examined(req) {
 		return nil
 	}
@@ -122,7 +123,10 @@ func (e *Engine) evaluate(req *policy.Request, ns namespace, p *pod) []policy.Re
 		if !verdict.Allowed {
 			denied[d.id] = true
 			r.Outcome = policy.Fail
-			r.Message = render.Cut(message(d, verdict, p), policy.MaxMessage)
+			r.Message = render.Cut(message(d, verdict), policy.MaxMessage)
+			if p.at != "" {
+				r.AboutPods()
+			}
 			r.Fields = d.locate(p)
 			if d.id == "hostPorts" {
 				r.Fields = defaultedPorts(r.Fields, req.Object, p)
@@ -137,16 +141,12 @@ func (e *Engine) evaluate(req *policy.Request, ns namespace, p *pod) []policy.Re
 }
 
 // message returns the API server's message for a refusal.
-func message(d requirement, verdict psa.CheckResult, p *pod) string {
+func message(d requirement, verdict psa.CheckResult) string {
 	all := psa.AggregateCheckResults([]psa.CheckResult{verdict})
 	if d.action != policy.Deny {
 		return fmt.Sprintf("would violate PodSecurity %q: %s", d.level, all.ForbiddenDetail())
 	}
-	m := fmt.Sprintf("violates PodSecurity %q: %s", d.level, all.ForbiddenDetail())
-	if p.at != "" {
-		m += "; its pods would be rejected"
-	}
-	return m
+	return fmt.Sprintf("violates PodSecurity %q: %s", d.level, all.ForbiddenDetail())
 }
 
 // unchanged returns the results of an update that the plugin does not check.

@@ -38,6 +38,9 @@ func (p *Policy) RulesFor(gvk schema.GroupVersionKind) []*Rule {
 	return p.Rules
 }
 
+// Adapts reports whether autogen adapts the policy's rules about pods for a kind that creates pods.
+func (p *Policy) Adapts(kind string) bool { return p.controllers[kind] != nil }
+
 // RulesForAll returns the rules that Kyverno evaluates for objects of every kind where it
 // mutates them or verifies images. So a rule generated from one for Pods and Services is
 // evaluated for Services, too.

@@ -1,0 +1,327 @@
+package policy
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// A PodEngine is a Mutator or Validator that gets the pods that controllers create.
+type PodEngine interface {
+	// SelectsPods reports whether a policy may have a result about the pods of a kind's objects that it
+	// does not have about these objects themselves. Kyverno, for example, copies rules about pods.
+	SelectsPods(of schema.GroupVersionKind) bool
+}
+
+// A maker is a kind whose controller creates pods.
+type maker struct {
+	template   string // pointer of the template of pods
+	controller string // the controller's service account in the namespace kube-system
+	owner      string // apiVersion and kind of the object between, which owns the pods; "" if there is none
+}
+
+// makers holds the places of templates, which are the same in all versions of a kind, and what
+// kube-controller-manager creates of them. Argo Rollouts and OpenShift create ReplicaSets and
+// ReplicationControllers.
+var makers = map[schema.GroupKind]maker{
+	{Kind: "ReplicationController"}:                        {"/spec/template", "replication-controller", ""},
+	{Group: "apps", Kind: "ReplicaSet"}:                    {"/spec/template", "replicaset-controller", ""},
+	{Group: "apps", Kind: "Deployment"}:                    {"/spec/template", "replicaset-controller", "apps/v1 ReplicaSet"},
+	{Group: "apps", Kind: "StatefulSet"}:                   {"/spec/template", "statefulset-controller", ""},
+	{Group: "apps", Kind: "DaemonSet"}:                     {"/spec/template", "daemon-set-controller", ""},
+	{Group: "extensions", Kind: "ReplicaSet"}:              {"/spec/template", "replicaset-controller", ""},
+	{Group: "extensions", Kind: "Deployment"}:              {"/spec/template", "replicaset-controller", "apps/v1 ReplicaSet"},
+	{Group: "extensions", Kind: "DaemonSet"}:               {"/spec/template", "daemon-set-controller", ""},
+	{Group: "batch", Kind: "Job"}:                          {"/spec/template", "job-controller", ""},
+	{Group: "batch", Kind: "CronJob"}:                      {"/spec/jobTemplate/spec/template", "job-controller", "batch/v1 Job"},
+	{Group: "argoproj.io", Kind: "Rollout"}:                {"/spec/template", "replicaset-controller", "apps/v1 ReplicaSet"},
+	{Group: "apps.openshift.io", Kind: "DeploymentConfig"}: {"/spec/template", "replication-controller", "v1 ReplicationController"},
+}
+
+// PodTemplate returns the pointer of the pod in objects of a kind: "" in a Pod.
+func PodTemplate(kind schema.GroupKind) (pointer string, ok bool) {
+	switch kind {
+	case schema.GroupKind{Kind: "Pod"}:
+		return "", true
+	case schema.GroupKind{Kind: "PodTemplate"}:
+		return "/template", true
+	}
+	m, ok := makers[kind]
+	return m.template, ok
+}
+
+// PodRequest returns a request that creates a pod, without the pod.
+func PodRequest() *Request {
+	r := &Request{Operation: Create, Kind: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, Namespace: "default"}
+	r.Resource = Resource{GroupVersionResource: r.Kind.GroupVersion().WithResource("pods"), Namespaced: true, Known: true}
+	return r
+}
+
+// reviewPods returns the results of the policies on the pods that the controller of the request's
+// object creates. The API server asks these policies only then, and refuses each pod. The fields of
+// the results are those of the object. own are the results about the object itself: what a rule finds
+// there it does not find again in the pods.
+func (c Chain) reviewPods(ctx context.Context, req *Request, own ...[]Result) ([]Result, error) {
+	m, made := makers[req.Kind.GroupKind()]
+	if !made || req.Object == nil || req.SubResource != "" {
+		return nil, nil
+	}
+	all := c.Validators
+	c.Mutators, c.Validators = aboutPods(c.Mutators, req), aboutPods(c.Validators, req)
+	template, _ := render.Lookup(req.Admitted, m.template)
+	t, ok := template.(map[string]any)
+	if !ok || len(c.Mutators)+len(c.Validators) == 0 {
+		return nil, nil
+	}
+	pod, h := newPod(req, m, t), newHistory()
+	results, err := c.reviewPod(ctx, pod, h, all)
+	said := make(map[useKey]*Result)
+	for _, list := range own {
+		for i := range list {
+			said[useKey{list[i].Engine, list[i].Policy, WithoutAutogen(list[i].Rule)}] = &list[i]
+		}
+	}
+	return slices.DeleteFunc(results, func(r Result) bool {
+		o := said[useKey{r.Engine, r.Policy, r.Rule}]
+		return o != nil && (!r.fails() || o.fails() && o.Action.AtLeast(r.Action))
+	}), err
+}
+
+// aboutPods returns the engines that have policies about the pods of a request's object.
+func aboutPods[T any](engines []T, req *Request) []T {
+	var all []T
+	for _, e := range engines {
+		if p, ok := any(e).(PodEngine); ok && p.SelectsPods(req.Kind) {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// reviewPod reviews a request of newPod. preparers are validators, some of which prepare objects.
+func (c Chain) reviewPod(ctx context.Context, pod *Request, h *history, preparers []Validator) ([]Result, error) {
+	results, admitted := c.admit(pod)
+	if admitted {
+		mutations, err := c.mutate(ctx, pod, h)
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range preparers {
+			if p, ok := v.(Preparer); ok && pod.prepared == nil {
+				p.Prepare(pod)
+			}
+		}
+		if pod.prepared != nil {
+			pod.prepare(h)
+		}
+		other := *pod
+		other.Admitted, other.Typed = otherPod(pod), nil
+		var others []Result
+		for _, v := range c.Validators {
+			for _, r := range []*Request{pod, &other} {
+				rs, err := c.validate(ctx, v, r)
+				if err != nil {
+					return nil, err
+				}
+				if r == pod {
+					results = append(results, rs...)
+				} else {
+					others = append(others, slices.DeleteFunc(rs, func(r Result) bool { return !r.fails() })...)
+				}
+			}
+		}
+		results = append(mutations, undecideDiffering(results, nil, others, "depends on a name, label or node that its controller chooses")...)
+	}
+	for i := range results {
+		results[i].ofPod(pod, h)
+	}
+	return results, nil
+}
+
+// ofPod converts a result about a pod to one about the object whose controller creates it.
+func (r *Result) ofPod(pod *Request, h *history) {
+	at := makers[pod.Maker.Kind.GroupKind()].template
+	r.Assumed = distinct(r.Assumed, h.doubts)
+	for i, f := range r.Fields {
+		was, touches := h.back(f)
+		if _, set := h.places(pod.Object, was, touches); len(set) > 0 && strings.HasPrefix(f, was) {
+			was, r.Assumed = f, distinct(r.Assumed, set)
+		}
+		if r.Fields[i] = at; slices.ContainsFunc(copied, func(p string) bool { return was == p || strings.HasPrefix(was, p+"/") }) {
+			r.Fields[i] += was
+		}
+	}
+	if len(r.Fields) == 0 && r.fails() {
+		r.Fields = []string{at}
+	}
+	r.AboutPods()
+}
+
+// copied are the fields of a pod that its controller copies from the template.
+var copied = []string{"/spec", "/metadata/labels", "/metadata/annotations", "/metadata/finalizers"}
+
+// AboutPods makes a result one about the pods that the object's controller creates.
+func (r *Result) AboutPods() {
+	const rejected = "; its pods would be rejected"
+	if r.Pods = true; r.Outcome == Fail && r.Action == Deny {
+		r.Message = Shorten(r.Message, MaxMessage-len(rejected)) + rejected
+	}
+}
+
+// What a controller and the cluster choose for a pod, and what they may choose as well.
+const (
+	podHash, otherHash = "2456789245", "9786542978" // of a template's hash, or a time in minutes
+	podUID, otherUID   = "00000000-0000-4000-8000-000000000000", "ffffffff-ffff-4fff-bfff-ffffffffffff"
+	podNode, otherNode = "node-2", "node-9"
+	otherSuffix        = "zzzzz"
+)
+
+// newPod returns the request with which the controller of a request's object creates a pod
+// (GetPodFromTemplate in pkg/controller/controller_utils.go of Kubernetes).
+func newPod(req *Request, m maker, template map[string]any) *Request {
+	parent := &unstructured.Unstructured{Object: req.Admitted}
+	name := cmp.Or(parent.GetName(), parent.GetGenerateName()+podHash)
+	owner := map[string]any{"apiVersion": parent.GetAPIVersion(), "kind": parent.GetKind(), "controller": true, "blockOwnerDeletion": true, "uid": podUID}
+	if version, kind, between := strings.Cut(m.owner, " "); between {
+		owner["apiVersion"], owner["kind"] = version, kind
+		name += "-" + podHash
+	}
+	owner["name"] = name
+	from, _ := template["metadata"].(map[string]any)
+	spec, _ := template["spec"].(map[string]any)
+	if spec = maps.Clone(spec); spec == nil {
+		spec = map[string]any{}
+	}
+	metadata := map[string]any{"namespace": req.Namespace, "generateName": name + "-", "ownerReferences": []any{owner}}
+	for _, key := range []string{"annotations", "finalizers"} {
+		if v, ok := from[key]; ok {
+			metadata[key] = v
+		}
+	}
+	written, _ := from["labels"].(map[string]any)
+	labels := make(map[string]any, len(written)+4)
+	maps.Copy(labels, written)
+	switch {
+	case parent.GetKind() == "Rollout":
+		labels["rollouts-pod-template-hash"] = podHash
+	case parent.GetKind() == "Deployment":
+		labels["pod-template-hash"] = podHash
+	case owner["kind"] == "Job":
+		for _, prefix := range []string{"", "batch.kubernetes.io/"} {
+			labels[prefix+"controller-uid"], labels[prefix+"job-name"] = podUID, name
+		}
+		metadata["finalizers"] = append(slices.Clip(anyList(from["finalizers"])), "batch.kubernetes.io/job-tracking")
+	case owner["kind"] == "DaemonSet":
+		labels["controller-revision-hash"], labels["pod-template-generation"] = podHash, "1"
+		toNode(spec)
+	case owner["kind"] == "StatefulSet":
+		labels["controller-revision-hash"], labels["apps.kubernetes.io/pod-index"] = name+"-"+podHash, "0"
+		labels["statefulset.kubernetes.io/pod-name"], metadata["name"] = name+"-0", name+"-0"
+		identify(spec, name, parent)
+	}
+	if len(labels) > 0 {
+		metadata["labels"] = labels
+	}
+	pod := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}}
+	return &Request{
+		Operation: Create, Maker: req, Object: &render.Object{Unstructured: pod, Unit: req.Object.Unit},
+		UserInfo: UserInfo{
+			Username: "system:serviceaccount:kube-system:" + m.controller,
+			Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"},
+		},
+	}
+}
+
+// toNode does to the spec of a pod what the controller of DaemonSets does
+// (pkg/controller/daemon/util/daemonset_util.go).
+func toNode(spec map[string]any) {
+	tolerations := slices.Clip(anyList(spec["tolerations"]))
+	tolerate := func(key, effect string) {
+		tolerations = append(tolerations, map[string]any{"key": "node.kubernetes.io/" + key, "operator": "Exists", "effect": effect})
+	}
+	tolerate("not-ready", "NoExecute")
+	tolerate("unreachable", "NoExecute")
+	for _, key := range []string{"disk-pressure", "memory-pressure", "pid-pressure", "unschedulable"} {
+		tolerate(key, "NoSchedule")
+	}
+	if spec["hostNetwork"] == true {
+		tolerate("network-unavailable", "NoSchedule")
+	}
+	spec["tolerations"] = tolerations
+	affinity, _ := spec["affinity"].(map[string]any)
+	if affinity = maps.Clone(affinity); affinity == nil {
+		affinity = map[string]any{}
+	}
+	term := map[string]any{"matchFields": []any{map[string]any{"key": "metadata.name", "operator": "In", "values": []any{podNode}}}}
+	affinity["nodeAffinity"] = map[string]any{"requiredDuringSchedulingIgnoredDuringExecution": map[string]any{"nodeSelectorTerms": []any{term}}}
+	spec["affinity"] = affinity
+}
+
+// identify does to the spec of a pod what the controller of StatefulSets does
+// (pkg/controller/statefulset/stateful_set_utils.go).
+func identify(spec map[string]any, name string, set *unstructured.Unstructured) {
+	spec["hostname"] = name + "-0"
+	if service, _ := render.Lookup(set.Object, "/spec/serviceName"); service != nil {
+		spec["subdomain"] = service
+	}
+	claims, _ := render.Lookup(set.Object, "/spec/volumeClaimTemplates")
+	volumes := slices.Clone(anyList(spec["volumes"]))
+	for _, c := range anyList(claims) {
+		claim, _ := render.Lookup(c, "/metadata/name")
+		named, _ := claim.(string)
+		volumes = slices.DeleteFunc(volumes, func(v any) bool { other, _ := render.Lookup(v, "/name"); return other == claim })
+		volumes = append(volumes, map[string]any{"name": named, "persistentVolumeClaim": map[string]any{"claimName": named + "-" + name + "-0"}})
+	}
+	if len(volumes) > 0 {
+		spec["volumes"] = volumes
+	}
+}
+
+func anyList(v any) []any {
+	list, _ := v.([]any)
+	return list
+}
+
+// otherPod returns a pod with other values of what a controller and the cluster choose.
+func otherPod(pod *Request) map[string]any {
+	r := strings.NewReplacer(podHash, otherHash, podUID, otherUID, podNode, otherNode)
+	other := maps.Clone(pod.Admitted)
+	metadata, _ := otherValue(other["metadata"], r).(map[string]any)
+	if prefix, ok := metadata["generateName"].(string); ok && pod.Name == "" && metadata["name"] != nil {
+		metadata["name"] = prefix + otherSuffix
+	}
+	other["metadata"] = metadata
+	if spec, ok := other["spec"].(map[string]any); ok && spec["affinity"] != nil {
+		spec = maps.Clone(spec)
+		spec["affinity"], other["spec"] = otherValue(spec["affinity"], r), spec
+	}
+	return other
+}
+
+// otherValue returns a copy of a value with its texts replaced.
+func otherValue(v any, r *strings.Replacer) any {
+	switch v := v.(type) {
+	case string:
+		return r.Replace(v)
+	case map[string]any:
+		all := make(map[string]any, len(v))
+		for key, e := range v {
+			all[key] = otherValue(e, r)
+		}
+		return all
+	case []any:
+		all := make([]any, len(v))
+		for i, e := range v {
+			all[i] = otherValue(e, r)
+		}
+		return all
+	}
+	return v
+}
