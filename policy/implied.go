@@ -85,12 +85,15 @@ func (c Chain) reviewPods(ctx context.Context, req *Request, own ...[]Result) ([
 	said := make(map[useKey]*Result)
 	for _, list := range own {
 		for i := range list {
-			said[useKey{list[i].Engine, list[i].Policy, WithoutAutogen(list[i].Rule)}] = &list[i]
+			key := useKey{list[i].Engine, list[i].Policy, WithoutAutogen(list[i].Rule)}
+			if o := said[key]; o == nil || list[i].Outcome == Fail && (o.Outcome != Fail || list[i].Action.AtLeast(o.Action)) {
+				said[key] = &list[i]
+			}
 		}
 	}
 	return slices.DeleteFunc(results, func(r Result) bool {
 		o := said[useKey{r.Engine, r.Policy, r.Rule}]
-		return o != nil && (!r.fails() || o.fails() && o.Action.AtLeast(r.Action))
+		return o != nil && (!r.fails() || o.fails() && o.Action.AtLeast(r.Action) && (o.Outcome == Fail || r.Outcome != Fail))
 	}), err
 }
 
@@ -149,6 +152,7 @@ func (c Chain) reviewPod(ctx context.Context, pod *Request, h *history, preparer
 func (r *Result) ofPod(pod *Request, h *history) {
 	at := makers[pod.Maker.Kind.GroupKind()].template
 	r.Assumed = distinct(r.Assumed, h.doubts)
+	r.Fields = slices.Clone(r.Fields) // results of other requests may share them
 	for i, f := range r.Fields {
 		was, touches := h.back(f)
 		if _, set := h.places(pod.Object, was, touches); len(set) > 0 && strings.HasPrefix(f, was) {

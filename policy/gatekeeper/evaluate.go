@@ -98,7 +98,8 @@ func (r *review) evaluateRego(c *constraint) []Response {
 	case r.ctx.Err() != nil:
 		return nil
 	case len(answer.Unknown) > 0:
-		return []Response{c.respond(policy.Unknown, "needs "+strings.Join(answer.Unknown, "; "))}
+		certain, _, _ := violationsOf(c.template.rego.query.Certain(r.ctx, q))
+		return append(r.failed(c, q, certain), c.respond(policy.Unknown, "needs "+strings.Join(answer.Unknown, "; ")))
 	case err != nil:
 		return []Response{c.respond(policy.Error, "the template's Rego fails"+c.place(err)+": "+r.errorText(c, err))}
 	}

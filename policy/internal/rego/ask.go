@@ -50,6 +50,31 @@ func (q *Query) Ask(ctx context.Context, in Question) (Answer, error) {
 	return q.sized(a)
 }
 
+// Certain returns the elements of the query's partial set that a rule gives without reading an unknown
+// place, whatever the other rules depend on. It returns none for other documents.
+func (q *Query) Certain(ctx context.Context, in Question) ast.Set {
+	const element = ast.Var("__element__") // no variable of a policy begins so
+	in.Print = nil
+	all := ast.NewSet()
+	for _, rule := range q.program.Rules(q.ref) {
+		if rule.Head.Key == nil {
+			continue
+		}
+		one, found := *q, ast.NewSet()
+		one.body = rule.Body.Copy()
+		one.body.Append(ast.Equality.Expr(rule.Head.Key, ast.VarTerm(string(element))))
+		b := newBound(ctx, q.program.time)
+		b.timeless = in.Now.IsZero()
+		s := in
+		s.Input = in.watched(b)
+		_, _, err := one.run(ctx, s, b, setup{cache: openCache{topdown.NewVirtualCache()}, each: func(r topdown.QueryResult) { found.Add(r[element]) }})
+		if err == nil && len(b.unknown) == 0 {
+			all = all.Union(found)
+		}
+	}
+	return all
+}
+
 // sized returns an error for an answer that is too large.
 func (q *Query) sized(a Answer) (Answer, error) {
 	if a.Value != nil && size(a.Value, maxTree) >= maxTree {
@@ -75,6 +100,7 @@ type setup struct {
 	indexing bool                 // OPA's index selects the rules
 	cache    topdown.VirtualCache // nil: OPA's
 	tracer   topdown.QueryTracer  // nil: none
+	each     func(topdown.QueryResult)
 }
 
 // run evaluates the query with OPA's evaluator.
@@ -111,6 +137,10 @@ func (q *Query) run(ctx context.Context, in Question, b *bound, s setup) (ast.Va
 	}
 	var value ast.Value
 	err := t.Iter(ctx, func(r topdown.QueryResult) error {
+		if s.each != nil {
+			s.each(r)
+			return nil
+		}
 		value = r[answer].Value
 		return nil
 	})

@@ -135,7 +135,8 @@ type names struct {
 	foreach bool
 }
 
-// names returns the names that the rule's contexts define.
+// names returns the names that the rule's contexts define. As in Kyverno (buildContext in
+// pkg/validation/policy/validate.go), those of a nested foreach are not among them.
 func (r *Rule) names() []string {
 	var all []string
 	add := func(entries []*ContextEntry) {
@@ -150,10 +151,14 @@ func (r *Rule) names() []string {
 	}
 	add(r.Context)
 	if v := r.Validate; v != nil {
-		eachValidate(v.Foreach, func(f *ForeachValidate) { add(f.Context) })
+		for _, f := range v.Foreach {
+			add(f.Context)
+		}
 	}
 	if m := r.Mutate; m != nil {
-		eachMutate(m.Foreach, func(f *ForeachMutate) { add(f.Context) })
+		for _, f := range m.Foreach {
+			add(f.Context)
+		}
 		for _, t := range m.Targets {
 			add(t.Context)
 		}
@@ -178,20 +183,6 @@ func (r *Rule) attested() []string {
 		}
 	}
 	return all
-}
-
-func eachValidate(list []*ForeachValidate, f func(*ForeachValidate)) {
-	for _, x := range list {
-		f(x)
-		eachValidate(x.Foreach, f)
-	}
-}
-
-func eachMutate(list []*ForeachMutate, f func(*ForeachMutate)) {
-	for _, x := range list {
-		f(x)
-		eachMutate(x.Foreach, f)
-	}
 }
 
 // text checks the variables of a text, the innermost first. A variable within another
