@@ -83,7 +83,7 @@ func Requests(base, head []*render.Object) []Request {
 // An Identity identifies an object to the API server, with its cluster and unit.
 // Objects of base and head with the same Identity are the same object. Objects
 // that nothing deploys are on no cluster, so they are never the same as
-// deployed ones. Namespace is empty if the kind is cluster-scoped.
+// deployed ones. Namespace is the effective one, or empty if the kind is cluster-scoped.
 type Identity struct {
 	schema.GroupKind
 	Namespace, Name string
@@ -118,16 +118,22 @@ func (k Identities) namespaced(o *render.Object, gk schema.GroupKind) bool {
 	return is
 }
 
-// Of returns the identity of an object.
+// Of returns the identity of an object. As in [render.Object.Key], a generated name ends with "*".
 func (k Identities) Of(o *render.Object) Identity {
-	id := Identity{GroupKind: o.GroupVersionKind().GroupKind(), Namespace: o.GetNamespace(), Name: o.GetName()}
+	key := o.Key()
+	id := Identity{GroupKind: o.GroupVersionKind().GroupKind(), Namespace: key.Namespace, Name: key.Name, Unit: key.Unit}
 	if id.Namespace == "" && k.namespaced(o, id.GroupKind) {
 		id.Namespace = o.HomeNamespace()
 	}
 	if o.Unit != nil {
-		id.Cluster, id.Unit = o.Unit.Cluster, o.Unit.Identity()
-		id.Unreached = o.Unit.State == render.Unreached
+		id.Cluster, id.Unreached = o.Unit.Cluster, o.Unit.State == render.Unreached
 	}
+	return id
+}
+
+// Anywhere returns the identity without the cluster and the unit.
+func (id Identity) Anywhere() Identity {
+	id.Cluster, id.Unit = "", ""
 	return id
 }
 
@@ -136,14 +142,9 @@ func (k Identities) Of(o *render.Object) Identity {
 func (k Identities) generatedInstead(base, head []*render.Object) map[*render.Object]*render.Object {
 	was := make(map[*render.Object]*render.Object)
 	olds, news := make(map[Identity][]*render.Object), make(map[Identity][]*render.Object)
-	key := func(o *render.Object) Identity {
-		id := k.Of(o)
-		id.Name = o.GetGenerateName()
-		return id
-	}
 	for _, o := range base {
 		if o.GetName() == "" {
-			olds[key(o)] = append(olds[key(o)], o)
+			olds[k.Of(o)] = append(olds[k.Of(o)], o)
 		}
 	}
 	stays := make(map[*render.Object]bool)
@@ -151,7 +152,7 @@ func (k Identities) generatedInstead(base, head []*render.Object) map[*render.Ob
 		if o.GetName() != "" {
 			continue
 		}
-		id := key(o)
+		id := k.Of(o)
 		if i := slices.IndexFunc(olds[id], func(old *render.Object) bool { return reflect.DeepEqual(old.Object, o.Object) }); i >= 0 {
 			was[o], stays[olds[id][i]] = olds[id][i], true
 		} else {

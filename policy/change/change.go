@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -41,50 +42,31 @@ type Side struct {
 // invisible.
 func Comparable(base, head *Side) (old, now []*render.Object) {
 	half := PartlyRendered(base, head)
-	seen := make(map[render.Key]bool)
-	for _, o := range render.Objects(head.Units) {
-		if half(o.Unit.Identity()) {
-			seen[o.Unversioned()] = true
+	was, now := render.Objects(base.Units), render.Objects(head.Units)
+	ids := policy.NewIdentities(was, now)
+	anyUnit := func(o *render.Object) policy.Identity {
+		id := ids.Of(o)
+		id.Unit = ""
+		return id
+	}
+	seen, counts := make(map[policy.Identity]bool), make(map[policy.Identity][2]int)
+	for i, objects := range [][]*render.Object{was, now} {
+		for _, o := range objects {
+			n := counts[anyUnit(o)]
+			n[i]++
+			counts[anyUnit(o)] = n
+			if i == 1 && half(o.Unit.Identity()) {
+				seen[ids.Of(o)] = true
+			}
 		}
 	}
-	only := onlyOnes(base, head)
-	for _, o := range render.Objects(base.Units) {
-		if !half(o.Unit.Identity()) || seen[o.Unversioned()] || only[anywhere(o)] {
+	for _, o := range was {
+		// an object that each side has once, but in another unit because its own failed, is still the same
+		if !half(o.Unit.Identity()) || seen[ids.Of(o)] || counts[anyUnit(o)] == [2]int{1, 1} {
 			old = append(old, o)
 		}
 	}
-	return old, render.Objects(head.Units)
-}
-
-// onlyOnes returns the objects that each side has once, in any unit: an object that
-// moved to another unit because its own failed is still the same.
-func onlyOnes(base, head *Side) map[placeless]bool {
-	counts := make(map[placeless][2]int)
-	for i, in := range []*Side{base, head} {
-		for _, o := range render.Objects(in.Units) {
-			n := counts[anywhere(o)]
-			n[i]++
-			counts[anywhere(o)] = n
-		}
-	}
-	only := make(map[placeless]bool)
-	for key, n := range counts {
-		only[key] = n == [2]int{1, 1}
-	}
-	return only
-}
-
-// A placeless identifies an object on its cluster, without its unit.
-type placeless struct {
-	render.Key
-	cluster  string
-	deployed bool
-}
-
-func anywhere(o *render.Object) placeless {
-	key := placeless{o.Unversioned(), o.Unit.Cluster, o.Unit.State != render.Unreached}
-	key.Unit = ""
-	return key
+	return old, now
 }
 
 // PartlyRendered returns a function that reports whether a side could not render a unit

@@ -69,21 +69,16 @@ func clusterOf(lists ...[]*render.Object) *policy.Cluster {
 // base has them. It leaves out exempting objects that the change adds, except new
 // Namespaces, which lose their labels.
 func asInBase(head []*render.Object, base []*render.Object, exempts func(*render.Object) bool) []*render.Object {
-	identity := func(o *render.Object) render.Key {
-		k := o.Unversioned()
-		k.Unit = ""
-		return k
-	}
-	known := make(map[render.Key]bool)
+	known := make(map[string]bool) // Namespaces
 	for _, o := range base {
-		known[identity(o)] = true
+		known[o.GetName()] = known[o.GetName()] || o.GetKind() == "Namespace"
 	}
 	var all []*render.Object
 	for _, o := range head {
 		switch {
 		case !exempts(o):
 			all = append(all, o)
-		case o.GetKind() == "Namespace" && !known[identity(o)]:
+		case o.GetKind() == "Namespace" && !known[o.GetName()]:
 			bare := *o
 			bare.Unstructured = o.DeepCopy()
 			bare.SetLabels(nil)

@@ -13,9 +13,10 @@ import (
 // Missing compares the objects of two runs by identity. gone are objects that later lacks
 // or has fewer of, other are objects that differ there. Both are sorted by place.
 func Missing(now, later []*render.Unit) (gone, other []*render.Object) {
-	laterBy := counted(later)
-	for k, have := range counted(now) {
-		then := laterBy[k]
+	ids := policy.NewIdentities(render.Objects(now), render.Objects(later))
+	laterBy := counted(later, ids)
+	for id, have := range counted(now, ids) {
+		then := laterBy[id]
 		if len(then) < len(have) {
 			gone = append(gone, have[len(have)-1])
 		}
@@ -33,16 +34,15 @@ func Missing(now, later []*render.Unit) (gone, other []*render.Object) {
 
 // counted returns the evaluated objects, by identity. There are several if there are
 // several clusters.
-func counted(units []*render.Unit) map[render.Key][]*render.Object {
-	all := make(map[render.Key][]*render.Object)
+func counted(units []*render.Unit, ids policy.Identities) map[policy.Identity][]*render.Object {
+	all := make(map[policy.Identity][]*render.Object)
 	for _, u := range units {
 		if u.State == render.Unreached {
 			continue
 		}
 		for _, o := range u.Objects {
-			k := o.Unversioned()
-			k.Unit = ""
-			all[k] = append(all[k], o)
+			id := ids.Of(o).Anywhere()
+			all[id] = append(all[id], o)
 		}
 	}
 	return all

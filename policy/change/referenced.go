@@ -144,8 +144,7 @@ func (f *references) mayMake(reqs []policy.Request) {
 
 // identity returns the identity of an object on its cluster.
 func (f *references) identity(o *render.Object) policy.Identity {
-	id := f.ids.Of(o)
-	id.Cluster, id.Unit = "", ""
+	id := f.ids.Of(o).Anywhere()
 	if id.Namespace != "" {
 		id.Namespace = namespaceOf(o)
 	}
