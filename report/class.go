@@ -232,6 +232,9 @@ func open(x *policy.Result) bool {
 	return x.Suppression == nil && !x.Unreached && x.Baseline.Counts()
 }
 
+// AlreadyFailing explains the baseline of that name.
+const AlreadyFailing = "already failing at the base; the change touches the object, so the API server refuses the change"
+
 // refused says that failures are at the base, too, or how many of several are. It returns "" if none
 // is.
 func refused(s selection) string {
@@ -245,7 +248,7 @@ func refused(s selection) string {
 	case 0:
 		return ""
 	case s.len():
-		return "already failing at the base; the change touches the object, so the API server refuses the change"
+		return AlreadyFailing
 	}
 	return fmt.Sprintf("%d of %d already failing at the base; the change touches their objects, so the API server refuses the change", n, s.len())
 }

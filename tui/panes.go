@@ -258,6 +258,9 @@ func (s *session) rulePane(e *entry, width int) pane {
 	section("written at", e.PolicyOrigin.String(), noLanguage)
 	section("see", r.URL, noLanguage)
 	section("what follows", strings.TrimSpace(string(e.Action)+" "+string(e.Severity)), noLanguage)
+	if e.Baseline == policy.AlreadyFailing {
+		section("base", report.AlreadyFailing, noLanguage)
+	}
 	section("assumed", strings.Join(e.Assumed, "\n"), noLanguage)
 	if x := e.held; x != nil {
 		section("accepted", x.Reason+"\nuntil "+x.Expires+ownedBy(x.Owner)+"\n"+x.Origin.String(), noLanguage)

@@ -73,24 +73,32 @@ func isDefinition(o *render.Object) bool {
 // Concerned returns the requests that changed objects may exempt. If these are all
 // definitions, it returns the requests about the kinds that they define.
 func Concerned(reqs, changed []policy.Request) []policy.Request {
-	defined := make(map[schema.GroupKind]bool)
-	for _, c := range changed {
-		if !isDefinition(c.Object) {
-			return reqs
-		}
-		group, _ := render.Lookup(c.Object.Object, "/spec/group")
-		kind, _ := render.Lookup(c.Object.Object, "/spec/names/kind")
-		defined[schema.GroupKind{Group: fmt.Sprint(group), Kind: fmt.Sprint(kind)}] = true
+	defined := Defined(changed)
+	if slices.ContainsFunc(changed, func(c policy.Request) bool { return !isDefinition(c.Object) }) {
+		return reqs
 	}
 	return slices.DeleteFunc(slices.Clone(reqs), func(r policy.Request) bool {
 		return !defined[r.Subject().GroupVersionKind().GroupKind()]
 	})
 }
 
+// Defined returns the kinds that requests define or define differently.
+func Defined(reqs []policy.Request) map[schema.GroupKind]bool {
+	defined := make(map[schema.GroupKind]bool)
+	for _, r := range reqs {
+		if r.Object != nil && isDefinition(r.Object) && !r.Unchanged() {
+			group, _ := render.Lookup(r.Object.Object, "/spec/group")
+			kind, _ := render.Lookup(r.Object.Object, "/spec/names/kind")
+			defined[schema.GroupKind{Group: fmt.Sprint(group), Kind: fmt.Sprint(kind)}] = true
+		}
+	}
+	return defined
+}
+
 // Exempted returns the failed and undecided results that a change alone makes pass, or
 // makes weaker, such as a warning: those of results, which use the base's exemptions, that
 // are not among found, which use the head's. Each names the object that exempts. Fields that only the head's
-// definition of a kind has exempt from nothing.
+// definition of a kind has exempt from nothing. If only that serves a version, this is a warning.
 func Exempted(results []policy.Result, changed []policy.Request, found ...iter.Seq[*policy.Result]) []policy.Result {
 	counts := func(r *policy.Result) bool { return r.Outcome == policy.Fail || r.Undecided() }
 	known := make(map[string]policy.Action) // the strongest
@@ -109,8 +117,12 @@ func Exempted(results []policy.Result, changed []policy.Request, found ...iter.S
 		return !counts(&r) || r.Operation == policy.Delete || is && action.AtLeast(r.Action) || r.Engine == policy.EngineCRD && r.Rule == "unknown-fields"
 	})
 	for i := range results {
-		by, others := exemptedBy(&results[i], changed)
-		explainExemption(&results[i], by, others, "exempted by this change of %s: %s")
+		r, text := &results[i], "exempted by this change of %s: %s"
+		if r.Engine == policy.EngineCRD && r.Outcome == policy.Error && slices.Contains(r.Fields, "/apiVersion") {
+			r.Outcome, r.Action, text = policy.Fail, policy.Warn, "checked only by what this change adds to %s; at the base there are %s"
+		}
+		by, others := exemptedBy(r, changed)
+		explainExemption(r, by, others, text)
 	}
 	return results
 }

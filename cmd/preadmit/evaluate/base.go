@@ -10,6 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/preadmit/preadmit/cmd/preadmit/engines"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
@@ -189,7 +191,10 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	if err != nil {
 		return err
 	}
-	c.Base = append(c.Base, undeployed...)
+	defined := change.Defined(reqs)
+	c.Base = slices.DeleteFunc(append(c.Base, undeployed...), func(r policy.Result) bool { // the head's definitions can't read it, the base's could
+		return r.Engine == policy.EngineSchema && slices.Contains(r.Fields, "/apiVersion") && defined[schema.FromAPIVersionAndKind(r.Object.APIVersion, r.Object.Kind).GroupKind()]
+	})
 	again := change.UndecidedAgain(was, now, reqs)
 	e.Results = c.Compare(slices.Concat(e.shard.once(in.Found, e.Engines.Results, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart)), fresh, exempted, rest))
 	if !o.OnlyNew {

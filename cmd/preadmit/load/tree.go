@@ -66,29 +66,6 @@ func (t *Tree) NameOf(p string, stdin io.Reader) (string, error) {
 	return name, withNearest(err)
 }
 
-// NameOfNew returns the name in the tree of a directory that may not exist yet. A directory outside
-// of the tree is an error.
-func (t *Tree) NameOfNew(dir string) (string, error) {
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return "", err
-	}
-	for up, below := abs, ""; ; up, below = filepath.Dir(up), filepath.Join(filepath.Base(up), below) {
-		if _, err := os.Lstat(up); err != nil && filepath.Dir(up) != up {
-			continue
-		}
-		real, err := filepath.EvalSymlinks(up)
-		if err != nil {
-			return "", err
-		}
-		name, ok := disk.Within(t.Dir, filepath.Join(real, below))
-		if !ok {
-			return "", errors.New("is outside of the repository: a test names its policy by a path in it")
-		}
-		return name, nil
-	}
-}
-
 // unreadConfigurations returns a note for each directory with a configuration of its own that
 // is a path of the command line, or contains one, and that is not the tree's root.
 func (t *Tree) unreadConfigurations(paths []string) (notes []string) {

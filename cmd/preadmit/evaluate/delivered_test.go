@@ -1,0 +1,181 @@
+package evaluate
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/preadmit/preadmit/cmd/preadmit/load"
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
+)
+
+// A deployed is one side of a change: a deployer with one object.
+type deployed struct {
+	spec       string // of the deployer
+	suspended  bool
+	namespace  string // of the unit
+	release    string
+	chart      string
+	kind       string // of the object; "" is none
+	name, own  string // of the object, with its own namespace
+	field      string // that differs
+	annotation string // key=value
+}
+
+// unit returns the unit of a deployer of a kind: "" is kubectl.
+func (d *deployed) unit(t *testing.T, deployer string) *render.Unit {
+	t.Helper()
+	parse := func(text string) *render.Object {
+		all, err := render.Parse("o.yaml", []byte(text))
+		rendertest.OK(t, err)
+		return all[0]
+	}
+	u := &render.Unit{Source: render.Source{Path: "app", Kind: "manifest", Namespace: d.namespace}, ID: "u", Release: d.release, Name: d.chart}
+	if d.suspended {
+		u.State = render.Suspended
+	}
+	switch deployer {
+	case "":
+	case "Helm":
+		u.Kind = "helm"
+	default:
+		u.Owner = parse(fmt.Sprintf("apiVersion: example.org/v1\nkind: %s\nmetadata: {name: d, finalizers: [resources-finalizer.argocd.argoproj.io]}\nspec: %s\n", deployer, d.spec))
+		if d.spec == "" {
+			u.Owner = parse("apiVersion: example.org/v1\nkind: " + deployer + "\nmetadata: {name: d}\nspec: {prune: true}\n")
+		}
+	}
+	text := map[string]string{
+		"ConfigMap":   "apiVersion: v1\ndata: {field: %s}",
+		"Job":         "apiVersion: batch/v1\nspec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: %s}]}}}", // immutable
+		"RoleBinding": "apiVersion: rbac.authorization.k8s.io/v1\nroleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: %s}",
+		"Application": "apiVersion: argoproj.io/v1alpha1\nspec: {project: %s}",
+
+		"CustomResourceDefinition": "apiVersion: apiextensions.k8s.io/v1\nspec: {group: %s}",
+	}[d.kind]
+	if d.kind != "" {
+		o := parse(fmt.Sprintf(text, d.field) + fmt.Sprintf("\nkind: %s\nmetadata: {name: %s}\n", d.kind, d.name))
+		o.Unit = u
+		if d.own != "" {
+			o.SetNamespace(d.own)
+		}
+		if key, value, ok := strings.Cut(d.annotation, "="); ok {
+			o.SetAnnotations(map[string]string{key: value})
+		}
+		u.Objects = []*render.Object{o}
+	}
+	return u
+}
+
+// TestChangeMatrix holds the requests that each deployer makes for each edit: CREATE, UPDATE and DELETE of
+// an object, in their order. The last column is the function of the deployer that decides.
+func TestChangeMatrix(t *testing.T) {
+	t.Parallel()
+	const (
+		flux, argo = "kustomize.toolkit.fluxcd.io/", "argocd.argoproj.io/"
+		prune      = "{prune: true}"
+	)
+	object := deployed{spec: prune, namespace: "n", release: "r", chart: "c", kind: "ConfigMap", name: "o", field: "a"}
+	with := func(edits ...func(*deployed)) *deployed {
+		d := object
+		for _, edit := range edits {
+			edit(&d)
+		}
+		return &d
+	}
+	kind := func(k string) func(*deployed) { return func(d *deployed) { d.kind = k } }
+	annotated := func(a string) func(*deployed) { return func(d *deployed) { d.annotation = a } }
+	spec := func(s string) func(*deployed) { return func(d *deployed) { d.spec = s } }
+	edited := func(d *deployed) { d.field = "b" }
+	renamed := func(d *deployed) { d.name = "p" }
+	moved := func(d *deployed) { d.namespace = "m" }
+	placed := func(d *deployed) { d.own = "m" }
+	removed := func(d *deployed) { d.kind = "" }
+	suspended := func(d *deployed) { d.suspended = true }
+	released := func(d *deployed) { d.release = "s" }
+	charted := func(d *deployed) { d.chart = "e" }
+	const recreated, other = "DELETE n/o, CREATE n/o", "CREATE n/p, DELETE n/o"
+	for _, c := range []struct {
+		deployer  string
+		was, is   *deployed // nil without the deployer
+		want, why string
+	}{
+		{"", nil, with(), "CREATE n/o", "kubectl apply"},
+		{"", with(), with(edited), "UPDATE n/o", "kubectl apply"},
+		{"", with(), with(renamed), other, "kubectl apply, kubectl delete"},
+		{"", with(), with(placed), "CREATE m/o, DELETE n/o", "kubectl apply, kubectl delete"},
+		{"", with(), with(moved), "CREATE m/o, DELETE n/o", "kubectl apply --namespace"},
+		{"", with(), nil, "DELETE n/o", "kubectl delete"},
+		{"", with(kind("Job")), with(kind("Job"), edited), "UPDATE n/o", "kubectl apply: the server refuses it"},
+		{"", with(annotated(flux + "reconcile=disabled")), with(annotated(flux+"reconcile=disabled"), edited), "UPDATE n/o", "annotations of other deployers say nothing"},
+
+		{"Helm", with(), with(edited), "UPDATE n/o", "helm v3.19.0 pkg/kube Client.Update"},
+		{"Helm", with(annotated("helm.sh/resource-policy=keep")), with(removed), "", "helm v3.19.0 pkg/kube Client.Update"},
+		{"Helm", with(annotated("helm.sh/resource-policy=keep")), nil, "", "helm v3.19.0 pkg/action filterManifestsToKeep"},
+		{"Helm", with(kind("Job"), annotated("helm.sh/hook=pre-upgrade")), with(kind("Job"), annotated("helm.sh/hook=pre-upgrade"), edited), recreated, "helm v3.19.0 pkg/action Configuration.execHook"},
+
+		{"Kustomization", with(), with(edited), "UPDATE n/o", "fluxcd/pkg/ssa v0.70.0 ResourceManager.Apply"},
+		{"Kustomization", with(), with(renamed), other, "kustomize-controller v1.7.3 prune"},
+		{"Kustomization", with(spec("{prune: false}")), with(spec("{prune: false}"), renamed), "CREATE n/p", "kustomize-controller v1.7.3 prune"},
+		{"Kustomization", with(), with(moved), "CREATE m/o, DELETE n/o", "kustomize-controller v1.7.3 prune"},
+		{"Kustomization", with(annotated(flux + "prune=disabled")), with(placed), "CREATE m/o", "kustomize-controller v1.7.3 Exclusions of prune"},
+		{"Kustomization", with(), with(removed), "DELETE n/o", "kustomize-controller v1.7.3 prune"},
+		{"Kustomization", with(), nil, "DELETE n/o", "kustomize-controller v1.7.3 finalize"},
+		{"Kustomization", with(spec("{prune: true, deletionPolicy: Orphan}")), nil, "", "kustomize-controller v1.7.3 finalizerShouldDeleteResources"},
+		{"Kustomization", with(suspended), with(suspended, edited), "", "kustomize-controller v1.7.3 Reconcile"},
+		{"Kustomization", with(), with(suspended, edited), "UPDATE n/o", "kustomize-controller v1.7.3 Reconcile, once it is resumed"},
+		{"Kustomization", with(), with(suspended, removed), "", "kustomize-controller v1.7.3 Reconcile"},
+		{"Kustomization", with(suspended), nil, "", "kustomize-controller v1.7.3 finalize"},
+		{"Kustomization", with(kind("Job")), with(kind("Job"), edited), "UPDATE n/o", "fluxcd/pkg/ssa v0.70.0 shouldForceApply"},
+		{"Kustomization", with(kind("Job"), annotated(flux+"force=enabled")), with(kind("Job"), annotated(flux+"force=enabled"), edited), recreated, "fluxcd/pkg/ssa v0.70.0 shouldForceApply"},
+		{"Kustomization", with(annotated(flux + "force=enabled")), with(annotated(flux+"force=enabled"), edited), "UPDATE n/o", "fluxcd/pkg/ssa v0.70.0 shouldForceApply: the server refuses nothing"},
+		{"Kustomization", with(annotated(flux + "ssa=IfNotPresent")), with(annotated(flux+"ssa=IfNotPresent"), edited), "", "fluxcd/pkg/ssa v0.70.0 shouldSkipApply"},
+		{"Kustomization", nil, with(annotated(flux + "ssa=IfNotPresent")), "CREATE n/o", "fluxcd/pkg/ssa v0.70.0 shouldSkipApply"},
+
+		{"HelmRelease", with(), with(edited), "UPDATE n/o", "helm-controller v1.4 action.Upgrade"},
+		{"HelmRelease", with(), with(released), recreated, "helm-controller v1.4 action.ReleaseTargetChanged"},
+		{"HelmRelease", with(), with(charted), recreated, "helm-controller v1.4 action.ReleaseTargetChanged"},
+		{"HelmRelease", with(annotated("helm.sh/resource-policy=keep")), with(annotated("helm.sh/resource-policy=keep"), released, edited), "UPDATE n/o", "helm v3.19.0 pkg/action filterManifestsToKeep"},
+		{"HelmRelease", with(), with(moved), "CREATE m/o, DELETE n/o", "helm-controller v1.4 action.ReleaseTargetChanged"},
+		{"HelmRelease", with(), nil, "DELETE n/o", "helm-controller v1.4 reconcileDelete"},
+		{"HelmRelease", with(suspended), nil, "", "helm-controller v1.4 reconcileDelete"},
+		{"HelmRelease", with(suspended), with(suspended, released), "", "helm-controller v1.4 Reconcile"},
+
+		{"Application", with(), with(edited), "UPDATE n/o", "gitops-engine v0.7.3 applyObject"},
+		{"Application", with(), with(renamed), other, "gitops-engine v0.7.3 sync.Reconcile"},
+		{"Application", with(spec("{syncPolicy: {automated: {}}}")), with(spec("{syncPolicy: {automated: {}}}"), renamed), "CREATE n/p", "argo-cd v3.4.0 ApplicationController.autoSync"},
+		{"Application", with(annotated(argo + "sync-options=Prune=false")), with(moved), "CREATE m/o", "gitops-engine isPruningDisabled"},
+		{"Application", with(), nil, "DELETE n/o", "argo-cd v3.4.0 finalizeApplicationDeletion"},
+		{"Application", with(spec("")), nil, "", "argo-cd v3.4.0 Application.CascadedDeletion"},
+		{"Application", with(kind("CustomResourceDefinition")), nil, "", "argo-cd v3.4.0 shouldBeDeleted"},
+		{"Application", with(kind("Job")), with(kind("Job"), edited), "UPDATE n/o", "gitops-engine applyObject: the server refuses it"},
+		{"Application", with(kind("RoleBinding")), with(kind("RoleBinding"), edited), recreated, "gitops-engine rbacReconcile"},
+		{"Application", with(kind("Job"), annotated(argo+"sync-options=Force=true")), with(kind("Job"), annotated(argo+"sync-options=Force=true"), edited), recreated, "gitops-engine applyObject"},
+		{"Application", with(annotated(argo + "sync-options=Force=true,Replace=true")), with(annotated(argo+"sync-options=Force=true,Replace=true"), edited), recreated, "gitops-engine applyObject"},
+		{"Application", with(kind("Job"), annotated(argo+"hook=PreSync")), with(kind("Job"), annotated(argo+"hook=PreSync"), edited), recreated, "gitops-engine v0.7.3 deleteBeforeCreation"},
+		{"Application", with(kind("Job"), annotated(argo+"hook=PreSync")), with(removed), "", "gitops-engine v0.7.3 sync.Reconcile"},
+
+		{"ApplicationSet", with(kind("Application")), with(kind("Application"), edited), "UPDATE n/o", "argo-cd v3.4.0 AllowUpdate"},
+		{"ApplicationSet", with(kind("Application"), spec("{syncPolicy: {applicationsSync: create-only}}")), with(kind("Application"), spec("{syncPolicy: {applicationsSync: create-only}}"), edited), "", "argo-cd v3.4.0 AllowUpdate"},
+		{"ApplicationSet", with(kind("Application"), spec("{syncPolicy: {applicationsSync: create-update}}")), with(removed, spec("{syncPolicy: {applicationsSync: create-update}}")), "", "argo-cd v3.4.0 AllowDelete"},
+	} {
+		was, now := new(load.Input), new(load.Input)
+		for in, d := range map[*load.Input]*deployed{was: c.was, now: c.is} {
+			if d != nil {
+				in.Head = []*render.Unit{d.unit(t, c.deployer)}
+			}
+		}
+		reqs, _, err := delivered(t.Context(), policy.Requests(render.Objects(was.Head), render.Objects(now.Head)), was, now, "")
+		rendertest.OK(t, err)
+		var got []string
+		for _, r := range reqs {
+			if o := r.Subject(); r.Operation != policy.Update || !r.Unchanged() {
+				got = append(got, fmt.Sprintf("%s %s/%s", r.Operation, o.EffectiveNamespace(), o.GetName()))
+			}
+		}
+		if text := strings.Join(got, ", "); text != c.want {
+			t.Errorf("%s, %+v to %+v: %q, want %q by %s", c.deployer, c.was, c.is, text, c.want, c.why)
+		}
+	}
+}
