@@ -105,6 +105,8 @@ func Failures(err error) []*Error {
 	return slices.DeleteFunc(Errors(err), func(e *Error) bool { return e.Warning })
 }
 
-func onlyMissing(err error) bool {
+// OnlyMissing reports whether all failures that err joins are of sources that are not in
+// the tree. Objects that were rendered without these would be deployed with them.
+func OnlyMissing(err error) bool {
 	return !slices.ContainsFunc(Failures(err), func(e *Error) bool { return !e.Missing })
 }

@@ -546,7 +546,7 @@ func (f *following) resolve(ctx context.Context, n *maker) {
 		u.State = Foreign
 	}
 	n.lost = nil
-	if len(Failures(u.Err)) > 0 { // the objects are not those that would be applied
+	if !OnlyMissing(u.Err) { // the objects are not those that would be applied
 		n.lost = slices.DeleteFunc(slices.Clone(u.Objects), func(o *Object) bool { return !f.Follows(o) })
 		u.Objects, u.Inputs = nil, nil
 	}

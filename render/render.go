@@ -144,18 +144,19 @@ func (u *Unit) Identity() string { return cmp.Or(u.ID, u.Path) }
 
 // Status returns State, or else derives it from objects and errors: "rendered",
 // "failed" (nothing was rendered) or "not-rendered" (a source is not in the
-// tree).
+// tree, so some objects are unknown or all).
 func (u *Unit) Status() string {
 	switch {
 	case u.State != "":
 		return string(u.State)
-	case len(Failures(u.Err)) == 0 || len(u.Objects) > 0:
+	case len(Failures(u.Err)) == 0:
 		return "rendered"
-	case onlyMissing(u.Err):
+	case OnlyMissing(u.Err):
 		return "not-rendered"
-	default:
-		return "failed"
+	case len(u.Objects) > 0:
+		return "rendered"
 	}
+	return "failed"
 }
 
 // Graph renders each source by the renderer of its kind.

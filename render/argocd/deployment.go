@@ -39,12 +39,12 @@ func deploy(ctx context.Context, o *render.Object, w *render.World) *render.Unit
 	if u.State == render.Suspended {
 		return u
 	}
-	if len(render.Failures(err)) > 0 {
+	if len(render.Failures(err)) > 0 && !(len(objects) > 0 && render.OnlyMissing(err)) {
 		u.Objects, u.Err, u.State = objects, err, state(err) // objects that were rendered nevertheless show which ones are not followed
 		return u
 	}
 	objects, twice := d.distinct(d.finish(objects))
-	u.Objects, u.Err = objects, errors.Join(err, twice, d.permitted(project, objects))
+	u.Objects, u.Err, u.State = objects, errors.Join(err, twice, d.permitted(project, objects)), state(err)
 	return u
 }
 

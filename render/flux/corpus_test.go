@@ -98,6 +98,9 @@ func compare(t *testing.T, want outcome, u *render.Unit) {
 		t.Errorf("want %s (%s %s), got %s: %v", want.Status, want.Stage, want.Error, u.Status(), u.Err)
 		return
 	}
+	if want.Status != "ok" {
+		return // what was rendered without absent sources is not wanted there
+	}
 	var have, wanted []map[string]any
 	for _, o := range u.Objects {
 		have = append(have, canonical(t, o.Object))

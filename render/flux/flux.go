@@ -84,7 +84,7 @@ func (*Resolver) Resolve(ctx context.Context, o *render.Object, w *render.World)
 	}
 	err := m.resolve(t)
 	t.unit.Err = errors.Join(append(t.warnings, err)...)
-	if len(render.Failures(t.unit.Err)) > 0 {
+	if !render.OnlyMissing(t.unit.Err) {
 		t.unit.Objects = nil
 	}
 	return t.unit

@@ -137,21 +137,23 @@ func (t *task) helmVersion() string {
 }
 
 // traced replaces places of rendered objects in an artifact by places in the
-// tree. It records warnings, and returns other errors.
+// tree. It records warnings, and returns other errors. If these are only about sources
+// that are not in the tree, it returns what was rendered without them, too.
 func (t *task) traced(a artifact, objects []*render.Object, err error) ([]*render.Object, error) {
 	err = a.errors(err)
-	if len(render.Failures(err)) > 0 {
+	failures := render.Failures(err)
+	switch {
+	case len(failures) > 0 && !render.OnlyMissing(err):
 		return nil, err
-	}
-	if err != nil {
-		t.warnings = append(t.warnings, err)
+	case len(failures) == 0 && err != nil:
+		t.warnings, err = append(t.warnings, err), nil
 	}
 	for i, o := range objects {
 		copied := *o
 		copied.Provenance = a.provenance(o.Provenance)
 		objects[i] = &copied
 	}
-	return objects, nil
+	return objects, err
 }
 
 // chart returns the artifact with the chart of a release, and its directory or

@@ -94,9 +94,9 @@ func (t *task) kustomization() error {
 	if err != nil {
 		return err
 	}
-	objects, err := t.build(built, dir)
-	if err != nil {
-		return err
+	objects, missing := t.build(built, dir)
+	if len(objects) == 0 && missing != nil {
+		return missing
 	}
 	t.warnings = withoutGiven(t.warnings, given)
 	if objects, err = t.substitute(objects, spec.PostBuild); err != nil {
@@ -108,7 +108,7 @@ func (t *task) kustomization() error {
 	}
 	t.unit.Objects = objects
 	t.checkObjects()
-	return nil
+	return missing
 }
 
 func withNamespace(r reference, o *render.Object) reference {

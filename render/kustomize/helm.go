@@ -114,6 +114,9 @@ func (w *walk) inflate(n *node, c *chart) []*render.Object {
 	src, err := w.chartSource(n, c)
 	if err != nil {
 		w.fail(err)
+		if render.OnlyMissing(err) {
+			w.absent = append(w.absent, err)
+		}
 		return nil
 	}
 	objects, err := w.helm.Render(w.ctx, src)

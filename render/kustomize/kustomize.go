@@ -69,9 +69,10 @@ func (r *Renderer) Kind() string { return "kustomize" }
 
 // Render builds the kustomization at src.Path. Objects are in the order of
 // `kustomize build`: by kind, unless sortOptions differ. It returns either all
-// objects, with warnings at most, or none and errors. For every reference to
-// something that is not in the tree there is one error, whose Missing says what
-// it is.
+// objects, with warnings at most, or none and errors; only what is elsewhere or comes from
+// programs and adds resources (resources, charts, generators) leaves the others in place, if
+// these can be built alone. For every reference to something that is not in the tree there is one error,
+// whose Missing says what it is.
 func (r *Renderer) Render(ctx context.Context, src render.Source) ([]*render.Object, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -87,10 +88,14 @@ func (r *Renderer) Render(ctx context.Context, src render.Source) ([]*render.Obj
 	w.publishAll()
 	origins := newOrigins(w, root)
 	resources, err := origins.build()
-	if err != nil {
+	switch {
+	case err != nil && len(w.absent) > 0: // what refers to an absent resource fails, too
+		return nil, errors.Join(w.errs...)
+	case err != nil:
 		return nil, errors.Join(append(w.errs, w.explain(root, err))...)
+	case len(w.absent) == 0:
+		w.fail(w.unmatched())
 	}
-	w.fail(w.unmatched())
 	objects, err := w.objects(origins, resources)
 	w.fail(err)
 	origins.noteDocuments()

@@ -161,10 +161,14 @@ func (w *walk) plugin(n *node, r ref, doc render.Document) {
 		return
 	}
 	if apiVersionOf(doc) != builtinVersion || isFunction(m) {
-		w.fail(&render.Error{
+		e := &render.Error{
 			Span: n.place(r), Rule: "plugin", Missing: true,
 			Err: fmt.Errorf("plugin %s is not built into kustomize: not evaluated", kindOf(doc)),
-		})
+		}
+		w.fail(e)
+		if r.at[0] == "generators" {
+			w.absent = append(w.absent, e)
+		}
 		return
 	}
 	p := &plugin{doc: doc, field: fmt.Sprint(r.at[0]), inline: doc.Span.File == n.name, at: func(at ...any) render.Span { return placed(r, doc, n, at...) }}

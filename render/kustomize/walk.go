@@ -39,6 +39,7 @@ type walk struct {
 	docs      map[string]*parsed // YAML files, by real path
 	stack     []string           // directories from the root to here
 	errs      []error
+	absent    []error // those of errs about what adds resources and is not here: the build goes on without them
 	documents *documents
 	bases     *bases
 	openapi   bool // some kustomization brings its own schema
@@ -107,9 +108,9 @@ func (w *walk) fail(err error) {
 	}
 }
 
-// failed reports whether there is anything but warnings.
+// failed reports whether anything keeps the build from giving objects.
 func (w *walk) failed() bool {
-	return !warnings(errors.Join(w.errs...))
+	return slices.ContainsFunc(w.errs, func(err error) bool { return !warnings(err) && !slices.Contains(w.absent, err) })
 }
 
 // visit reads the kustomization of a real directory and the files it refers to.
@@ -300,6 +301,16 @@ func (w *walk) remote(n *node, r ref) {
 		e = e.Needs(remote, err, instead)
 	}
 	w.fail(e)
+	if r.kind == refResource && r.span == (render.Span{}) {
+		w.absent = append(w.absent, e)
+		n.leaveOut(r.text)
+	}
+}
+
+// leaveOut has the build go on without a resource that is elsewhere.
+func (n *node) leaveOut(text string) {
+	n.rewritten = true
+	n.build.Resources = slices.DeleteFunc(slices.Clone(n.build.Resources), func(entry string) bool { return entry == text })
 }
 
 // withoutSecrets takes user and password out of a URL.

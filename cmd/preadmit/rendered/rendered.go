@@ -68,7 +68,7 @@ func ChangeJSON(w io.Writer, in *load.Input, d *evaluate.Difference) error {
 // line has its place before it.
 func YAML(w io.Writer, in *load.Input, origins bool) error {
 	for _, u := range in.Head {
-		for _, o := range u.Objects {
+		for _, o := range whole(u) {
 			data, err := marshalObject(o.Object)
 			if err != nil {
 				return err
@@ -88,6 +88,14 @@ func YAML(w io.Writer, in *load.Input, origins bool) error {
 		}
 	}
 	return nil
+}
+
+// whole returns the objects of a unit, none if sources that are not in the tree may change them.
+func whole(u *render.Unit) []*render.Object {
+	if s := render.State(u.Status()); s == render.NotRendered || s == render.Foreign {
+		return nil
+	}
+	return u.Objects
 }
 
 // marshalObject writes an object as YAML. The first library does not quote the key `<<`,
@@ -132,7 +140,7 @@ type renderedObject struct {
 func JSON(w io.Writer, in *load.Input, stored *evaluate.Admitted, origins bool) error {
 	return printArray(w, func(yield func(renderedObject) bool) {
 		for _, u := range in.Head {
-			for _, o := range u.Objects {
+			for _, o := range whole(u) {
 				r := renderedObject{Unit: in.Tree.Display(u.Identity()), Kind: u.Kind, Origins: report.Displayed(o.At(""), in.Tree.Display), Assumed: o.Assumed, Object: o.Object, Stored: stored.Tree(o)}
 				if origins {
 					r.Fields = objects.FieldOrigins(o, in.Tree.Display)
@@ -187,7 +195,7 @@ func writeLines(w io.Writer, lines []objects.Line) error {
 // of the mutations that change it.
 func Diffs(w io.Writer, in *load.Input, a *evaluate.Admitted) error {
 	for _, u := range in.Head {
-		for _, o := range u.Objects {
+		for _, o := range whole(u) {
 			if _, err := fmt.Fprintf(w, "# %s %s\n%s", u.Kind, report.Plain(in.Tree.Display(u.Identity())), sourceLine(in.Tree, o)); err != nil {
 				return err
 			}
