@@ -25,12 +25,12 @@ type Chain struct {
 	Kinds      Kinds
 	Mutators   []Mutator
 	Validators []Validator
-	Watch      Watch         // may be nil
-	Passes     *Passes       // receives passes instead of the results; may be nil
-	Variables  bool          // Flux replaces variables such as ${NAME} in deployed objects
-	Fails      func(n int)   // called with the number of failures of a request; may be nil
-	Cover      func(*Result) // hides in a result with its places what must not be shown; may be nil
-	Forgets    bool          // units forget their places when all requests about them are evaluated
+	Watch      Watch       // may be nil
+	Passes     *Passes     // receives passes instead of the results; may be nil
+	Variables  bool        // Flux replaces variables such as ${NAME} in deployed objects
+	Fails      func(n int) // called with the number of failures of a request; may be nil
+	Secrets    Secrets     // may be nil
+	Forgets    bool        // units forget their places when all requests about them are evaluated
 }
 
 // Review evaluates the requests in parallel and returns the results, with their
@@ -193,9 +193,7 @@ func (c Chain) reviewUnguarded(ctx context.Context, req *Request) ([]Result, err
 	for i := range results {
 		c.undecide(&results[i], asRendered)
 		l.locate(&results[i])
-		if c.Cover != nil {
-			c.Cover(&results[i])
-		}
+		c.Secrets.cover(&results[i])
 	}
 	kept := append(buffers.Get().(*buffer).results, mutations...) // apart from the buffer, which another request gets
 	kept = append(kept, c.Passes.take(results, l.printed)...)

@@ -166,8 +166,9 @@ func (c Chain) Explain(ctx context.Context, req Request, policy, rule string) (e
 	return c.explainUnguarded(ctx, req, policy, rule)
 }
 
-func (c Chain) explainUnguarded(ctx context.Context, req Request, policy, rule string) ([]Explanation, error) {
+func (c Chain) explainUnguarded(ctx context.Context, req Request, policy, rule string) (es []Explanation, err error) {
 	var h history
+	defer func() { c.Secrets.explained(es, &req, &h) }()
 	asRendered := req.Subject()
 	others, err := c.clusterScoped(ctx, &req)
 	if err != nil {

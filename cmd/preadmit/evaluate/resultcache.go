@@ -98,7 +98,7 @@ func (e *Evaluation) makeEngines(in, trusted *load.Input, s engines.Options, kno
 	s.Compiled = known != nil
 	e.Engines, err = engines.New(in, trusted, s)
 	if e.Engines != nil {
-		e.Engines.Chain.Cover = secretsOf(in, trusted).cover
+		e.Engines.Chain.Secrets = secretsOf(in, trusted).at
 	}
 	if err != nil || known == nil {
 		return err

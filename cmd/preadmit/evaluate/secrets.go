@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
-	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -56,15 +55,10 @@ func (s secretLines) add(o *render.Object) {
 	}
 }
 
-// cover replaces in a result's message the value that a field at fault got from a Secret: one of its
-// places is then the line of the Secret. Equal texts that came from elsewhere stay.
-func (s secretLines) cover(r *policy.Result) {
-	if r.Object.Kind == "" {
-		return
+// at returns what Secrets hold at the places.
+func (s secretLines) at(places []render.Origin) (texts []string) {
+	for _, at := range places {
+		texts = append(texts, s[line{at.File, at.Line}]...)
 	}
-	for _, at := range r.Origins {
-		for _, text := range s[line{at.File, at.Line}] {
-			r.Message = strings.ReplaceAll(r.Message, text, "…")
-		}
-	}
+	return texts
 }
