@@ -121,11 +121,16 @@ func (c Chain) UnreadOld(reqs []Request) (notes []string) {
 }
 
 func (c Chain) convertOld(req *Request) (map[string]any, error) {
-	if _, held := req.OldObject.Provenance.(mutated); !held && req.Object != nil && render.Equal(req.OldObject.Object, req.Object.Object) {
+	from := req.OldObject.GroupVersionKind()
+	_, stored := req.OldObject.Provenance.(mutated)
+	switch {
+	case !stored && req.Object != nil && render.Equal(req.OldObject.Object, req.Object.Object):
 		return req.Admitted, nil
+	case stored && from == req.Kind && !c.scopeUnknown(req):
+		return req.OldObject.Object, nil // it was admitted
 	}
 	old, err := c.Kinds.Admit(req.OldObject, req.Namespace)
-	if from := req.OldObject.GroupVersionKind(); err != nil || from == req.Kind || from.GroupKind() != req.Kind.GroupKind() {
+	if err != nil || from == req.Kind || from.GroupKind() != req.Kind.GroupKind() {
 		return old, err
 	}
 	return c.Kinds.Convert(old, req.Kind)

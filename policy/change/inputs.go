@@ -76,13 +76,20 @@ func changedInputs(base, head *Side) map[string]bool {
 	for _, u := range base.Units {
 		was[u.Identity()] = u
 	}
-	changed := make(map[string]bool)
+	changed, differing := make(map[string]bool), make(map[string]bool)
+	differs := func(name string) bool { // several units read a file
+		d, known := differing[name]
+		if !known {
+			d = !SameFile(base.Tree, head.Tree, name)
+			differing[name] = d
+		}
+		return d
+	}
 	for _, u := range head.Units {
 		old := was[u.Identity()]
 		if old == nil || complete(u) || complete(old) {
 			continue
 		}
-		differs := func(name string) bool { return !SameFile(base.Tree, head.Tree, name) }
 		var files []string
 		for _, s := range []*Side{base, head} {
 			if u.Owner == nil {
