@@ -128,8 +128,8 @@ func (r *run) concat(n *node) bool {
 	if !ok {
 		return false
 	}
-	if typed, ok := a.(*typedList); ok {
-		n.val = r.merged(n, typed.Add(b))
+	if l, ok := a.(*placedList); ok && l.at.root.typed() {
+		n.val = r.merged(n, l.Add(b))
 		return true
 	}
 	items := r.elements(n.kids[0], a)
@@ -165,7 +165,7 @@ func (r *run) elements(list *node, l traits.Lister) []*node {
 		return b.items
 	}
 	size, _ := l.Size().(types.Int)
-	items := r.kids(min(int(size), 1024))
+	items := make([]*node, 0, min(int(size), 1024))
 	for i := range int(size) {
 		if !r.step() {
 			break
@@ -177,7 +177,7 @@ func (r *run) elements(list *node, l traits.Lister) []*node {
 
 // literal builds a list, map or object.
 func (r *run) literal(n *node, f *frame) {
-	n.kids = r.kids(len(n.x.args))
+	n.kids = make([]*node, 0, len(n.x.args))
 	for _, a := range n.x.args {
 		k := r.eval(a, f)
 		n.kids = append(n.kids, k)
@@ -206,7 +206,7 @@ func (r *run) literal(n *node, f *frame) {
 }
 
 func (r *run) listLiteral(n *node) {
-	items := r.kids(len(n.kids))
+	items := make([]*node, 0, len(n.kids))
 	for i, k := range n.kids {
 		if n.x.optional[i] {
 			var err ref.Val
@@ -257,7 +257,7 @@ func (r *run) optionalValue(k *node) (*node, ref.Val) {
 	case !o.HasValue():
 		return nil, nil
 	}
-	v := r.node(k.x)
+	v := &node{x: k.x}
 	v.val, v.at, v.kids = o.GetValue(), k.at, []*node{k}
 	return v, nil
 }

@@ -46,7 +46,7 @@ const (
 	opFilter    // filter
 	opTransform // transformMap, transformMapEntry
 	opBind      // optMap, optFlatMap, sortBy
-	opFold      // a comprehension that is none of the above
+	opUnknown   // a comprehension that is none of the above, which is not explained
 )
 
 // code is a checked expression, prepared for evaluation with a trace.
@@ -81,8 +81,6 @@ const (
 	argBody  // the expression that a map evaluates for an element
 	argBody2 // a transformMap's value
 	argInit
-	argCond
-	argStep
 	argResult
 	argCount
 )
@@ -120,14 +118,13 @@ type compiler struct {
 	known     map[string]bool // functions with overloads in overloads
 }
 
-// A scope holds the variables that one comprehension declares.
-type scope struct{ vars [3]string }
+// A scope holds the names of the variables that one comprehension declares: one or two.
+type scope [2]string
 
 // Slots of a frame.
 const (
 	slotFirst = iota
 	slotSecond
-	slotAccu
 )
 
 func (c *compiler) program(a *cel.Ast) (*code, error) {
@@ -208,7 +205,7 @@ func (c *compiler) compileAll(x *code, exprs ...ast.Expr) error {
 
 func (c *compiler) ident(x *code, name string) error {
 	for up := range len(c.scopes) {
-		for slot, v := range c.scopes[len(c.scopes)-1-up].vars {
+		for slot, v := range c.scopes[len(c.scopes)-1-up] {
 			if v == name && v != "" {
 				x.op, x.depth, x.slot, x.name = opLocal, up, slot, name
 				return nil

@@ -28,7 +28,7 @@ type node struct {
 // A frame binds the variables of one turn of a comprehension.
 type frame struct {
 	up   *frame
-	vars [3]*node
+	vars [2]*node
 }
 
 // A turn is a comprehension's evaluation for one element.
@@ -53,12 +53,7 @@ type run struct {
 	stop   error
 
 	incomplete bool // elements were left out once the verdict was known
-
-	slabs [][]node
-	slab  int
-	used  int
-	links []*node // room for kids of nodes
-	gen   uint32
+	gen        uint32
 }
 
 // Limits of one evaluation of hostile expressions. They are far above what the
@@ -67,8 +62,6 @@ const (
 	maxNodes  = 200_000
 	maxWeight = 16 << 20
 	maxParts  = 1 << 18
-	slabSize  = 128
-	keptSlabs = 16
 )
 
 var (
@@ -77,45 +70,6 @@ var (
 	errParts     = errors.New("expression makes a value of too many parts to be explained")
 	errRecursion = errors.New("variables refer to each other in a circle")
 )
-
-func (r *run) node(x *code) *node {
-	if r.slab == len(r.slabs) {
-		r.slabs = append(r.slabs, make([]node, slabSize))
-	}
-	n := &r.slabs[r.slab][r.used]
-	if r.used++; r.used == slabSize {
-		r.slab, r.used = r.slab+1, 0
-	}
-	n.x = x
-	return n
-}
-
-// kids returns an empty list with room for n kids.
-func (r *run) kids(n int) []*node {
-	if len(r.links)+n > cap(r.links) {
-		r.links = make([]*node, 0, max(4*slabSize, n))
-	}
-	from := len(r.links)
-	r.links = r.links[:from+n]
-	return r.links[from : from : from+n]
-}
-
-// reset prepares r for another evaluation and drops the values that it holds.
-func (r *run) reset() {
-	for i := range r.slab {
-		clear(r.slabs[i])
-	}
-	if r.slab < len(r.slabs) {
-		clear(r.slabs[r.slab][:r.used])
-	}
-	if len(r.slabs) > keptSlabs {
-		r.slabs = r.slabs[:keptSlabs]
-	}
-	clear(r.links)
-	*r = run{e: r.e, slabs: r.slabs, links: r.links[:0], roots: r.roots, vars: r.vars}
-	clear(r.roots)
-	clear(r.vars)
-}
 
 // step counts one evaluation and reports whether there may be more.
 func (r *run) step() bool {
@@ -144,7 +98,7 @@ func (r *run) eval(x *code, f *frame) *node {
 		}
 		return f.vars[x.slot]
 	}
-	n := r.node(x)
+	n := &node{x: x}
 	if !r.step() {
 		return r.fail(n, r.stop)
 	}
@@ -156,7 +110,7 @@ func (r *run) eval(x *code, f *frame) *node {
 	case opVariable:
 		r.variable(n)
 	case opSelect, opHas:
-		n.kids = append(r.kids(1), r.eval(x.args[0], f))
+		n.kids = []*node{r.eval(x.args[0], f)}
 		r.qualify(n, n.kids[0], x.val, false)
 	case opIndex:
 		r.index(n, f)
@@ -183,7 +137,7 @@ func (r *run) eval(x *code, f *frame) *node {
 }
 
 func (r *run) operands(n *node, f *frame) {
-	n.kids = r.kids(len(n.x.args))
+	n.kids = make([]*node, 0, len(n.x.args))
 	for _, a := range n.x.args {
 		k := r.eval(a, f)
 		n.kids = append(n.kids, k)
@@ -239,7 +193,7 @@ func (r *run) root(n *node) {
 func (r *run) variable(n *node) {
 	i := n.x.slot
 	if r.vars[i] == nil {
-		busy := r.node(nil)
+		busy := new(node)
 		r.vars[i] = r.fail(busy, errRecursion)
 		r.vars[i] = r.eval(r.e.variables[i], nil)
 	}
@@ -250,7 +204,7 @@ func (r *run) variable(n *node) {
 func (r *run) allVariables(n *node) {
 	var keys, values []*node
 	for i, name := range r.e.names {
-		k, v := r.node(nil), r.node(nil)
+		k, v := new(node), new(node)
 		k.val = types.String(name)
 		v.x = &code{op: opVariable, slot: i, name: name}
 		r.variable(v)
@@ -267,7 +221,7 @@ func (r *run) allVariables(n *node) {
 // after it are not evaluated.
 func (r *run) logic(n *node, absorbing bool) {
 	var problem ref.Val
-	n.kids = r.kids(len(n.x.args))
+	n.kids = make([]*node, 0, len(n.x.args))
 	for _, a := range n.x.args {
 		k := r.eval(a, n.frame)
 		n.kids = append(n.kids, k)
@@ -288,7 +242,7 @@ func (r *run) logic(n *node, absorbing bool) {
 
 func (r *run) cond(n *node, f *frame) {
 	test := r.eval(n.x.args[0], f)
-	n.kids = append(r.kids(2), test)
+	n.kids = []*node{test}
 	b, ok := test.val.(types.Bool)
 	if !ok {
 		n.val = types.MaybeNoSuchOverloadErr(test.val)
@@ -307,7 +261,7 @@ func (r *run) cond(n *node, f *frame) {
 // alternative only if needed.
 func (r *run) orElse(n *node, f *frame) {
 	first := r.eval(n.x.args[0], f)
-	n.kids = append(r.kids(2), first)
+	n.kids = []*node{first}
 	o, ok := first.val.(*types.Optional)
 	switch {
 	case failed(first):
@@ -330,7 +284,7 @@ func (r *run) orElse(n *node, f *frame) {
 
 func (r *run) index(n *node, f *frame) {
 	op, key := r.eval(n.x.args[0], f), r.eval(n.x.args[1], f)
-	n.kids = append(r.kids(2), op, key)
+	n.kids = []*node{op, key}
 	switch {
 	case failed(op):
 		n.val = op.val
@@ -413,18 +367,8 @@ func (r *run) findKey(n *node, m traits.Mapper, key ref.Val) (ref.Val, ref.Val) 
 		if n.via = m.entry(key); n.via != nil {
 			n.at = n.via.at
 		}
-	case *typedMap:
-		n.at = m.at.child(m.property(key))
-	case *jsonMap:
-		k, ok := key.(types.String)
-		if !ok {
-			return nil, nil
-		}
-		n.at = m.at.child(string(k))
-		if v, ok := m.raw[string(k)]; ok {
-			return wrap(v, n.at), nil
-		}
-		return nil, nil
+	case *placedMap:
+		n.at = m.property(key)
 	}
 	v, found := m.Find(key)
 	if v != nil && types.IsError(v) {
@@ -438,20 +382,14 @@ func (r *run) findKey(n *node, m traits.Mapper, key ref.Val) (ref.Val, ref.Val) 
 
 // element returns the node of a list's element.
 func (r *run) element(list *node, l traits.Lister, i int) *node {
-	switch l := l.(type) {
-	case *builtList:
+	if l, ok := l.(*builtList); ok {
 		return l.items[i]
-	case *jsonList:
-		n := r.node(nil)
-		n.at = l.at.item(i)
-		n.val = wrap(l.raw[i], n.at)
-		return n
 	}
-	n := r.node(nil)
+	n := new(node)
 	n.val = l.Get(types.Int(i))
 	if n.at = placeOf(n.val); n.at == nil {
 		if n.at = placeOf(l).item(i); n.at == nil {
-			n.kids = append(r.kids(1), list)
+			n.kids = []*node{list}
 		}
 	}
 	return n

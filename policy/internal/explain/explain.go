@@ -21,7 +21,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/functions"
@@ -35,7 +34,6 @@ type Explainer struct {
 	variables []*code
 	names     []string
 	provider  types.Provider
-	runs      sync.Pool
 }
 
 // A Variable is a composited variable that expressions read as variables.NAME.
@@ -146,15 +144,7 @@ func New(env *cel.Env, ast *cel.Ast, variables []Variable) (*Explainer, error) {
 // Explain explains why the expression did not have the value in.Want. It fails
 // with ctx's error or ErrLimit.
 func (e *Explainer) Explain(ctx context.Context, in Input) (Explanation, error) {
-	r, _ := e.runs.Get().(*run)
-	if r == nil {
-		r = &run{e: e, roots: make(map[string]*node), vars: make([]*node, len(e.variables))}
-	}
-	defer func() {
-		r.reset()
-		e.runs.Put(r)
-	}()
-	r.ctx, r.input = ctx, in
+	r := &run{e: e, ctx: ctx, input: in, roots: make(map[string]*node), vars: make([]*node, len(e.variables))}
 	top := r.eval(e.code, nil)
 	if r.stop != nil {
 		if err := ctx.Err(); err != nil {

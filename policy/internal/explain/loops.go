@@ -13,15 +13,15 @@ import (
 func (r *run) comprehension(n *node, f *frame) {
 	if n.x.op == opBind {
 		init := r.eval(n.x.args[argInit], f)
-		n.kids = append(r.kids(2), init)
-		inner := &frame{up: f, vars: [3]*node{slotAccu: init}}
+		n.kids = []*node{init}
+		inner := &frame{up: f, vars: [2]*node{init}}
 		result := r.eval(n.x.args[argResult], inner)
 		n.kids = append(n.kids, result)
 		n.alias(result)
 		return
 	}
 	rng := r.eval(n.x.args[argRange], f)
-	n.kids = append(r.kids(1), rng)
+	n.kids = []*node{rng}
 	if failed(rng) {
 		n.val = rng.val
 		return
@@ -36,8 +36,6 @@ func (r *run) comprehension(n *node, f *frame) {
 		r.quantify(n, turns, n.x.op == opExists)
 	case opExistsOne:
 		r.countOne(n, turns)
-	case opFold:
-		r.fold(n, turns, f)
 	default:
 		r.transform(n, turns)
 	}
@@ -52,11 +50,11 @@ func (r *run) turns(n, rng *node, f *frame) ([]turn, ref.Val) {
 		turns = make([]turn, len(items))
 		for i, item := range items {
 			t := &turns[i]
-			t.elem, t.frame = item, frame{up: f, vars: [3]*node{item}}
+			t.elem, t.frame = item, frame{up: f, vars: [2]*node{item}}
 			if n.x.vars == 2 {
-				index := r.node(nil)
+				index := new(node)
 				index.val, index.at, index.kids = types.Int(i), item.at, item.kids
-				t.frame.vars = [3]*node{index, item}
+				t.frame.vars = [2]*node{index, item}
 			}
 		}
 	case traits.Mapper:
@@ -75,7 +73,7 @@ func (r *run) mapTurns(n *node, m traits.Mapper, f *frame) []turn {
 	keys, values := r.mapNodes(m)
 	turns := make([]turn, len(keys))
 	for i, key := range keys {
-		turns[i] = turn{elem: values[i], frame: frame{up: f, vars: [3]*node{key}}}
+		turns[i] = turn{elem: values[i], frame: frame{up: f, vars: [2]*node{key}}}
 		if n.x.vars == 2 {
 			turns[i].frame.vars[slotSecond] = values[i]
 		}
@@ -95,7 +93,7 @@ func (r *run) mapNodes(m traits.Mapper) (keys, values []*node) {
 		return strings.Compare(fmt.Sprint(a.Value()), fmt.Sprint(b.Value()))
 	})
 	for _, k := range found {
-		key, value := r.node(nil), r.node(nil)
+		key, value := new(node), new(node)
 		value.val, _ = r.findKey(value, m, k)
 		if value.val == nil {
 			value.val = types.NullValue
@@ -228,25 +226,4 @@ func (r *run) entriesOf(n *node) (keys, values []*node) {
 		return r.mapNodes(m)
 	}
 	return nil, nil
-}
-
-// fold evaluates a comprehension of any other macro, as CEL does.
-func (r *run) fold(n *node, turns []turn, f *frame) {
-	accu := r.eval(n.x.args[argInit], f)
-	n.turns = turns
-	for i := range turns {
-		t := &turns[i]
-		t.frame.vars[slotAccu] = accu
-		t.test = r.eval(n.x.args[argCond], &t.frame)
-		if t.test.val == types.False || r.stop != nil {
-			n.turns = turns[:i]
-			break
-		}
-		accu = r.eval(n.x.args[argStep], &t.frame)
-		t.body = accu
-	}
-	n.kids = append(n.kids, accu)
-	result := r.eval(n.x.args[argResult], &frame{up: f, vars: [3]*node{slotAccu: accu}})
-	n.kids = append(n.kids, result)
-	n.alias(result)
 }

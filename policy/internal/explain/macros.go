@@ -1,6 +1,8 @@
 package explain
 
 import (
+	"errors"
+
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
@@ -23,10 +25,13 @@ func (c *compiler) comprehension(x *code, e ast.ComprehensionExpr) error {
 	if err := c.compileArg(x, argRange, e.IterRange()); err != nil {
 		return err
 	}
-	if s.op == opBind || s.op == opFold {
-		return c.fold(x, e)
+	switch s.op {
+	case opUnknown:
+		return errMacro
+	case opBind:
+		return c.bind(x, e)
 	}
-	c.scopes = append(c.scopes, scope{[3]string{e.IterVar(), e.IterVar2(), ""}})
+	c.scopes = append(c.scopes, scope{e.IterVar(), e.IterVar2()})
 	defer c.leaveScope()
 	for i, part := range []ast.Expr{argTest: s.test, argBody: s.body, argBody2: s.body2} {
 		if err := c.compileArg(x, i, part); err != nil {
@@ -45,25 +50,15 @@ func (c *compiler) compileArg(x *code, i int, e ast.Expr) (err error) {
 	return err
 }
 
-// fold compiles the parts of a comprehension as CEL evaluates it.
-func (c *compiler) fold(x *code, e ast.ComprehensionExpr) error {
+var errMacro = errors.New("expression has a macro that can't be explained")
+
+// bind compiles cel.bind and the macros that are made of it.
+func (c *compiler) bind(x *code, e ast.ComprehensionExpr) error {
 	if err := c.compileArg(x, argInit, e.AccuInit()); err != nil {
 		return err
 	}
-	s := scope{[3]string{e.IterVar(), e.IterVar2(), e.AccuVar()}}
-	if x.op == opBind {
-		s = scope{[3]string{"", "", e.AccuVar()}}
-	}
-	c.scopes = append(c.scopes, s)
+	c.scopes = append(c.scopes, scope{e.AccuVar()})
 	defer c.leaveScope()
-	if x.op == opFold {
-		if err := c.compileArg(x, argCond, e.LoopCondition()); err != nil {
-			return err
-		}
-		if err := c.compileArg(x, argStep, e.LoopStep()); err != nil {
-			return err
-		}
-	}
 	return c.compileArg(x, argResult, e.Result())
 }
 
@@ -93,7 +88,7 @@ func recognise(e ast.ComprehensionExpr) shape {
 	case init.Kind() == ast.MapKind && init.AsMap().Size() == 0 && isIdent(e.Result(), accu):
 		return mapShape(e, accu)
 	}
-	return shape{op: opFold}
+	return shape{op: opUnknown}
 }
 
 // stops reports whether the loop ends once the accumulator is at: true for
@@ -127,7 +122,7 @@ func listShape(e ast.ComprehensionExpr, accu string) shape {
 	test, step := guarded(e.LoopStep(), accu)
 	add := call(step, operators.Add, 2)
 	if add == nil || !isIdent(add[0], accu) || !isList(add[1], 1) {
-		return shape{op: opFold}
+		return shape{op: opUnknown}
 	}
 	body := add[1].AsList().Elements()[0]
 	if test != nil && !e.HasIterVar2() && isIdent(body, e.IterVar()) {
@@ -146,7 +141,7 @@ func mapShape(e ast.ComprehensionExpr, accu string) shape {
 	if args := call(step, insert, 2); args != nil && isIdent(args[0], accu) {
 		return shape{op: opTransform, test: test, body: args[1]}
 	}
-	return shape{op: opFold}
+	return shape{op: opUnknown}
 }
 
 // guarded splits `test ? step : accu`.

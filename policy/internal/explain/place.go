@@ -34,6 +34,13 @@ func newRoot(name string, raw any) *root {
 	return &root{name: name, class: class, raw: raw}
 }
 
+// typed reports whether the root is a CEL value, which a schema may have typed, and
+// not JSON.
+func (r *root) typed() bool {
+	_, is := r.raw.(ref.Val)
+	return is
+}
+
 // A place is where in a root a value is written, or would be.
 type place struct {
 	root  *root

@@ -344,17 +344,16 @@ func (c *collector) notContained(what []finding, list *node, k rank) bool {
 }
 
 func (c *collector) key(a, b *node, m traits.Mapper, k rank) bool {
-	at := placeOf(m)
-	key, ok := a.val.(types.String)
-	if at == nil || !ok {
+	var at *place
+	if m, ok := m.(*placedMap); ok {
+		at = m.property(a.val)
+	}
+	if at == nil {
 		found := c.trace(a, k)
 		return c.trace(b, weak) || found
 	}
-	if t, ok := m.(*typedMap); ok {
-		key = types.String(t.property(key))
-	}
 	c.trace(a, k)
-	return c.add(at.child(string(key)), k)
+	return c.add(at, k)
 }
 
 // contains blames sets.contains(a, b), which is true if all of b's elements are

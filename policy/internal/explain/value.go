@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"reflect"
 	"regexp"
 	"strings"
 
@@ -16,36 +15,17 @@ import (
 // types.
 
 // wrap converts a value at a place to a CEL value.
-func wrap(v any, at *place) ref.Val {
-	switch v := v.(type) {
-	case nil:
-		return types.NullValue
-	case string:
-		return types.String(v)
-	case bool:
-		return types.Bool(v)
-	case int64:
-		return types.Int(v)
-	case float64:
-		return types.Double(v)
-	case map[string]any:
-		return &jsonMap{raw: v, at: at}
-	case []any:
-		return &jsonList{raw: v, at: at}
-	case ref.Val:
-		return wrapVal(v, at)
-	}
-	return wrapVal(types.DefaultTypeAdapter.NativeToValue(v), at)
-}
+func wrap(v any, at *place) ref.Val { return wrapVal(types.DefaultTypeAdapter.NativeToValue(v), at) }
 
 func wrapVal(v ref.Val, at *place) ref.Val {
-	switch v := v.(type) {
-	case placed:
+	if _, done := v.(placed); done || at == nil {
 		return v
+	}
+	switch v := v.(type) {
 	case traits.Mapper:
-		return &typedMap{Mapper: v, at: at}
+		return &placedMap{Mapper: v, at: at}
 	case traits.Lister:
-		return &typedList{Lister: v, at: at}
+		return &placedList{Lister: v, at: at}
 	}
 	return v
 }
@@ -63,179 +43,89 @@ func placeOf(v ref.Val) *place {
 	return nil
 }
 
-// jsonMap is a JSON object.
-type jsonMap struct {
-	raw map[string]any
-	at  *place
-}
-
-func (j *jsonMap) where() *place { return j.at }
-func (j *jsonMap) plain() traits.Mapper {
-	return types.NewStringInterfaceMap(types.DefaultTypeAdapter, j.raw)
-}
-
-func (j *jsonMap) ConvertToNative(t reflect.Type) (any, error) { return j.plain().ConvertToNative(t) }
-func (j *jsonMap) ConvertToType(t ref.Type) ref.Val {
-	if t == types.MapType {
-		return j
-	}
-	return j.plain().ConvertToType(t)
-}
-func (j *jsonMap) Equal(other ref.Val) ref.Val { return j.plain().Equal(other) }
-func (j *jsonMap) Type() ref.Type              { return types.MapType }
-func (j *jsonMap) Value() any                  { return j.raw }
-func (j *jsonMap) IsZeroValue() bool           { return len(j.raw) == 0 }
-func (j *jsonMap) Size() ref.Val               { return types.Int(len(j.raw)) }
-func (j *jsonMap) Contains(key ref.Val) ref.Val {
-	_, ok := j.Find(key)
-	return types.Bool(ok)
-}
-
-func (j *jsonMap) Find(key ref.Val) (ref.Val, bool) {
-	k, ok := key.(types.String)
-	if !ok {
-		return nil, false
-	}
-	v, ok := j.raw[string(k)]
-	if !ok {
-		return nil, false
-	}
-	return wrap(v, j.at.child(string(k))), true
-}
-
-func (j *jsonMap) Get(key ref.Val) ref.Val {
-	if v, ok := j.Find(key); ok {
-		return v
-	}
-	return types.NewErr("no such key: %v", key)
-}
-
-func (j *jsonMap) Iterator() traits.Iterator { return j.plain().Iterator() }
-
-// jsonList is a JSON array.
-type jsonList struct {
-	raw []any
-	at  *place
-}
-
-func (j *jsonList) where() *place { return j.at }
-func (j *jsonList) plain() traits.Lister {
-	return types.NewDynamicList(types.DefaultTypeAdapter, j.raw)
-}
-
-func (j *jsonList) ConvertToNative(t reflect.Type) (any, error) { return j.plain().ConvertToNative(t) }
-func (j *jsonList) ConvertToType(t ref.Type) ref.Val {
-	if t == types.ListType {
-		return j
-	}
-	return j.plain().ConvertToType(t)
-}
-func (j *jsonList) Equal(other ref.Val) ref.Val   { return j.plain().Equal(other) }
-func (j *jsonList) Type() ref.Type                { return types.ListType }
-func (j *jsonList) Value() any                    { return j.raw }
-func (j *jsonList) IsZeroValue() bool             { return len(j.raw) == 0 }
-func (j *jsonList) Size() ref.Val                 { return types.Int(len(j.raw)) }
-func (j *jsonList) Add(other ref.Val) ref.Val     { return j.plain().Add(other) }
-func (j *jsonList) Contains(elem ref.Val) ref.Val { return j.plain().Contains(elem) }
-func (j *jsonList) Iterator() traits.Iterator     { return &iterator{list: j, size: len(j.raw)} }
-
-func (j *jsonList) Get(index ref.Val) ref.Val {
-	i, err := types.IndexOrError(index)
-	if err != nil {
-		return types.ValOrErr(index, "%v", err)
-	}
-	if i < 0 || i >= len(j.raw) {
-		return types.NewErr("index out of bounds: %v", index)
-	}
-	return wrap(j.raw[i], j.at.item(i))
-}
-
-// typedMap is an object with typed fields, such as one with a
-// CustomResourceDefinition's schema.
-type typedMap struct {
+// placedMap is a map that is read from a root: JSON, or an object typed by a schema.
+type placedMap struct {
 	traits.Mapper
 	at *place
 }
 
-func (t *typedMap) where() *place               { return t.at }
-func (t *typedMap) Equal(other ref.Val) ref.Val { return t.Mapper.Equal(unwrap(other)) }
+func (m *placedMap) where() *place               { return m.at }
+func (m *placedMap) Equal(other ref.Val) ref.Val { return m.Mapper.Equal(unwrap(other)) }
 
-func (t *typedMap) ConvertToType(typ ref.Type) ref.Val {
+func (m *placedMap) ConvertToType(typ ref.Type) ref.Val {
 	if typ == types.MapType {
-		return t
+		return m
 	}
-	return t.Mapper.ConvertToType(typ)
+	return m.Mapper.ConvertToType(typ)
 }
 
-func (t *typedMap) Find(key ref.Val) (ref.Val, bool) {
-	v, ok := t.Mapper.Find(key)
+func (m *placedMap) Find(key ref.Val) (ref.Val, bool) {
+	v, ok := m.Mapper.Find(key)
 	if !ok {
 		return v, false
 	}
-	return wrapVal(v, t.at.child(t.property(key))), true
+	return wrapVal(v, m.property(key)), true
 }
 
-func (t *typedMap) Get(key ref.Val) ref.Val {
-	return wrapVal(t.Mapper.Get(key), t.at.child(t.property(key)))
-}
+func (m *placedMap) Get(key ref.Val) ref.Val { return wrapVal(m.Mapper.Get(key), m.property(key)) }
 
-// property returns the property for a key. Properties of a schema may be
-// escaped (x__dash__prop), keys of a map are not.
-func (t *typedMap) property(key ref.Val) string {
+// property returns the place of a key. Properties of a schema may be escaped
+// (x__dash__prop), keys of a map are not.
+func (m *placedMap) property(key ref.Val) *place {
 	k, ok := key.(types.String)
 	if !ok {
-		return ""
+		return nil
 	}
-	if raw, ok := rawMap(t.Mapper); ok {
-		if _, literal := raw[string(k)]; literal {
-			return string(k)
+	if m.at.root.typed() {
+		raw, _ := rawMap(m.Mapper)
+		if _, literal := raw[string(k)]; !literal {
+			if name, ok := celtypes.Unescape(string(k)); ok {
+				return m.at.child(name)
+			}
 		}
 	}
-	if name, ok := celtypes.Unescape(string(k)); ok {
-		return name
-	}
-	return string(k)
+	return m.at.child(string(k))
 }
 
 // IsZeroValue makes optional.ofNonZeroValue work.
-func (t *typedMap) IsZeroValue() bool { return t.Size() == types.IntZero }
+func (m *placedMap) IsZeroValue() bool { return m.Size() == types.IntZero }
 
-// typedList is a list with typed elements.
-type typedList struct {
+// placedList is a list that is read from a root.
+type placedList struct {
 	traits.Lister
 	at *place
 }
 
-func (t *typedList) where() *place                 { return t.at }
-func (t *typedList) Equal(other ref.Val) ref.Val   { return t.Lister.Equal(unwrap(other)) }
-func (t *typedList) Add(other ref.Val) ref.Val     { return t.Lister.Add(unwrap(other)) }
-func (t *typedList) Contains(elem ref.Val) ref.Val { return t.Lister.Contains(unwrap(elem)) }
-func (t *typedList) IsZeroValue() bool             { return t.Size() == types.IntZero }
-func (t *typedList) Iterator() traits.Iterator {
-	n, _ := t.Size().(types.Int)
-	return &iterator{list: t, size: int(n)}
+func (l *placedList) where() *place                 { return l.at }
+func (l *placedList) Equal(other ref.Val) ref.Val   { return l.Lister.Equal(unwrap(other)) }
+func (l *placedList) Add(other ref.Val) ref.Val     { return l.Lister.Add(unwrap(other)) }
+func (l *placedList) Contains(elem ref.Val) ref.Val { return l.Lister.Contains(unwrap(elem)) }
+func (l *placedList) IsZeroValue() bool             { return l.Size() == types.IntZero }
+func (l *placedList) Iterator() traits.Iterator {
+	n, _ := l.Size().(types.Int)
+	return &iterator{list: l, size: int(n)}
 }
 
-func (t *typedList) ConvertToType(typ ref.Type) ref.Val {
+func (l *placedList) ConvertToType(typ ref.Type) ref.Val {
 	if typ == types.ListType {
-		return t
+		return l
 	}
-	return t.Lister.ConvertToType(typ)
+	return l.Lister.ConvertToType(typ)
 }
 
-func (t *typedList) Get(index ref.Val) ref.Val {
+func (l *placedList) Get(index ref.Val) ref.Val {
 	i, err := types.IndexOrError(index)
 	if err != nil {
-		return t.Lister.Get(index)
+		return l.Lister.Get(index)
 	}
-	return wrapVal(t.Lister.Get(index), t.at.item(i))
+	return wrapVal(l.Lister.Get(index), l.at.item(i))
 }
 
 func unwrap(v ref.Val) ref.Val {
 	switch v := v.(type) {
-	case *typedMap:
+	case *placedMap:
 		return v.Mapper
-	case *typedList:
+	case *placedList:
 		return v.Lister
 	}
 	return v
