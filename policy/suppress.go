@@ -246,9 +246,9 @@ type SuppressionEdit struct {
 	Header      string // the first line of a new file, with its line end
 }
 
-// Apply returns a suppressions file after the edit. Comments and order stay. Added
-// entries come last, and replace those for the same results. Removing an entry that is
-// not there is no error.
+// Apply returns a suppressions file after the edit. Comments and order stay; of a file that
+// has its entries in one line, only the comments above them do. Added entries come last, and
+// replace those for the same results. Removing an entry that is not there is no error.
 func (s SuppressionEdit) Apply(file string, data []byte) ([]byte, error) {
 	old, err := ParseSuppressions(file, data)
 	if err != nil {
@@ -266,17 +266,14 @@ func (s SuppressionEdit) Apply(file string, data []byte) ([]byte, error) {
 		return data, nil
 	}
 	want = append(want, s.Add...)
-	for _, make := range []func() ([]byte, error){
-		func() ([]byte, error) { return s.text(data, old, gone), nil },
-		func() ([]byte, error) { return s.nodes(data, gone) },
-		func() ([]byte, error) { return WriteSuppressions(want), nil },
-	} {
-		after, err := make()
-		if err == nil && after != nil && holds(file, after, want) {
-			return after, nil
-		}
+	after := s.text(data, old, gone)
+	if !holds(file, after, want) {
+		after = below(leadingComments(data), want)
 	}
-	return nil, errors.New("the decisions can't be written as YAML")
+	if !holds(file, after, want) {
+		return nil, errors.New("the decisions can't be written as YAML")
+	}
+	return after, nil
 }
 
 func firstOf(err error) error {
@@ -312,11 +309,11 @@ func holds(file string, data []byte, want []Suppression) bool {
 // check the result.
 func (s SuppressionEdit) text(data []byte, old []Suppression, gone []bool) []byte {
 	add := s.Add
-	if len(old) == 0 {
-		if contentEnd(strings.Split("\n"+string(data), "\n"), 0, strings.Count(string(data), "\n")+2) > 1 {
-			return nil
-		}
-		return firstSuppressions(data, add, s.Header)
+	switch {
+	case len(data) == 0:
+		return below([]byte(s.Header), add)
+	case len(old) == 0:
+		return below(data, add)
 	}
 	newline := "\n"
 	if bytes.Contains(data, []byte("\r\n")) {
@@ -354,13 +351,6 @@ func (s SuppressionEdit) text(data []byte, old []Suppression, gone []bool) []byt
 	return []byte(out.String())
 }
 
-func newlineAfter(data []byte) string {
-	if len(data) == 0 || bytes.HasSuffix(data, []byte("\n")) {
-		return ""
-	}
-	return "\n"
-}
-
 // contentEnd returns where an entry ends: the comments and blank lines below belong to
 // the next one.
 func contentEnd(lines []string, from, to int) int {
@@ -380,85 +370,22 @@ func writeLines(out *strings.Builder, lines []string) {
 	}
 }
 
-// nodes makes the edit in the YAML's node tree, which keeps comments but not the layout.
-func (s SuppressionEdit) nodes(data []byte, gone []bool) ([]byte, error) {
-	var doc yaml.Node
-	if err := yaml.Unmarshal(data, &doc); err != nil {
-		return nil, err
+// below writes suppressions below the comments of a file that has no others.
+func below(comments []byte, all []Suppression) []byte {
+	if len(comments) > 0 && !bytes.HasSuffix(comments, []byte("\n")) {
+		comments = append(slices.Clone(comments), '\n')
 	}
-	if list := suppressionNodes(&doc); list != nil && len(list.Content) == len(gone) {
-		var kept []*yaml.Node
-		for i, n := range list.Content {
-			if !gone[i] {
-				kept = append(kept, n)
-			}
-		}
-		list.Content = kept
-		var b bytes.Buffer
-		e := yaml.NewEncoder(&b)
-		e.SetIndent(2)
-		if err := errors.Join(e.Encode(&doc), e.Close()); err != nil {
-			return nil, err
-		}
-		data = b.Bytes()
-	}
-	if len(s.Add) == 0 {
-		return data, nil
-	}
-	return AddSuppressions(data, s.Add, s.Header)
+	return slices.Concat(comments, WriteSuppressions(all))
 }
 
-// AddSuppressions appends suppressions to a file's, with its comments. data must have
-// been read as suppressions, or be empty: a new file begins with the header.
-func AddSuppressions(data []byte, more []Suppression, header string) ([]byte, error) {
-	var doc, added yaml.Node
-	if err := yaml.Unmarshal(data, &doc); err != nil {
-		return nil, err
-	}
-	if err := yaml.Unmarshal(WriteSuppressions(more), &added); err != nil {
-		return nil, err
-	}
-	entries := added.Content[0].Content[1]
-	list := suppressionNodes(&doc)
-	if list == nil {
-		return firstSuppressions(data, more, header), nil
-	}
-	list.Content = append(list.Content, entries.Content...)
-	list.Style &^= yaml.FlowStyle
-	var b bytes.Buffer
-	e := yaml.NewEncoder(&b)
-	e.SetIndent(2)
-	if err := errors.Join(e.Encode(&doc), e.Close()); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
-}
-
-// suppressionNodes returns the list of a suppressions file, and adds an empty one if there is none.
-// It returns nil for a file that holds nothing or comments alone.
-func suppressionNodes(doc *yaml.Node) *yaml.Node {
-	if len(doc.Content) == 0 || doc.Content[0].Kind != yaml.MappingNode {
-		return nil
-	}
-	root := doc.Content[0]
-	for i := 0; i+1 < len(root.Content); i += 2 {
-		if root.Content[i].Value == "suppressions" {
-			if value := root.Content[i+1]; value.Kind != yaml.SequenceNode {
-				*value = yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
-			}
-			return root.Content[i+1]
+// leadingComments returns the comments and blank lines at the beginning of a file.
+func leadingComments(data []byte) []byte {
+	n := 0
+	for line := range bytes.Lines(data) {
+		if text := bytes.TrimSpace(line); len(text) > 0 && text[0] != '#' {
+			break
 		}
+		n += len(line)
 	}
-	list := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
-	root.Content = append(root.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: "suppressions"}, list)
-	return list
-}
-
-// firstSuppressions writes suppressions to a file that has none, below its
-// comments, if it has any. A new file begins with the header.
-func firstSuppressions(data []byte, all []Suppression, header string) []byte {
-	if len(data) == 0 {
-		data = []byte(header)
-	}
-	return slices.Concat(data, []byte(newlineAfter(data)), WriteSuppressions(all))
+	return data[:n]
 }

@@ -40,7 +40,11 @@ func TestSuppressionEditLayout(t *testing.T) {
 			"suppressions:\n- rule: new\n  object: /Pod/*/*\n  reason: once\n  expires: 2020-01-01\n",
 			"suppressions:\n- " + entry, add,
 		},
-		"an empty list": {"suppressions: []\n", "suppressions:\n  - " + strings.ReplaceAll(entry, "\n  ", "\n    "), add},
+		"an empty list": {"# reviewed weekly\n\nsuppressions: []\n", "# reviewed weekly\n\nsuppressions:\n- " + entry, add},
+		"entries in one line": {
+			"# reviewed weekly\nsuppressions: [{rule: a, object: b, reason: c, expires: 2027-01-01}]\n",
+			"# reviewed weekly\nsuppressions:\n- rule: \"a\"\n  object: \"b\"\n  reason: c\n  expires: 2027-01-01\n- " + entry, add,
+		},
 		"what is gone already": {
 			"suppressions: []\n", "suppressions: []\n",
 			SuppressionEdit{Remove: []Suppression{suppression("gone")}},

@@ -146,7 +146,8 @@ func addToFile(stdout io.Writer, file string, more []policy.Suppression) error {
 	if len(more) == 0 {
 		return nil
 	}
-	if data, err = policy.AddSuppressions(data, more, evaluate.SchemaLine("suppressions")); err != nil {
+	edit := policy.SuppressionEdit{Add: more, Header: evaluate.SchemaLine("suppressions")}
+	if data, err = edit.Apply(file, data); err != nil {
 		return supervise.NotWritten(file, err)
 	}
 	if _, ok := stdout.(fileWriter); !ok { // WriteFile of the parent makes directories itself

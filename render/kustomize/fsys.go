@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"io/fs"
-	"maps"
 	"path"
 	"path/filepath"
 	"strings"
@@ -113,11 +112,6 @@ func (s *snapshot) addFile(name, real string, data []byte) {
 	s.places[real] = place{real: real}
 	s.addDir(path.Dir(real), path.Dir(real))
 	s.files[real] = data
-}
-
-// clone returns a snapshot that can be changed without changing s.
-func (s *snapshot) clone() *snapshot {
-	return &snapshot{places: maps.Clone(s.places), files: maps.Clone(s.files)}
 }
 
 func (s *snapshot) find(name string) (place, error) {

@@ -49,14 +49,6 @@ func texts(value any) map[string]string {
 	return all
 }
 
-// add adds the earlier names of an object to a candidate.
-func (c *candidate) add(was candidate) {
-	c.names = append(c.names, was.names...)
-	c.namespaces = append(c.namespaces, was.namespaces...)
-	c.labels = append(c.labels, was.labels...)
-	c.notes = append(c.notes, was.notes...)
-}
-
 // A selection is a patch's target with compiled expressions. It is safe for
 // concurrent use.
 type selection struct {
