@@ -34,30 +34,75 @@ type Step struct {
 	Admitted map[string]any
 }
 
-// mutate runs the mutators in order, each on the result of the previous one,
-// and returns their results with places.
+// A Reinvoker is a Mutator that the API server calls again if the object changed after its first
+// call (k8s.io/apiserver/pkg/admission/reinvocation.go).
+type Reinvoker interface {
+	Mutator
+
+	// Reinvoke is Mutate for the second call. first has the results of the first call.
+	Reinvoke(ctx context.Context, req *Request, first []Result) ([]Step, error)
+}
+
+// A secondCall is the second call of a mutator.
+type secondCall struct {
+	Reinvoker
+	first []Result
+}
+
+// Mutate implements Mutator.
+func (s secondCall) Mutate(ctx context.Context, req *Request) ([]Step, error) {
+	return s.Reinvoke(ctx, req, s.first)
+}
+
+// mutate runs the mutators in order, each on the result of the previous one, and then again those that
+// the API server reinvokes. It returns their results with places.
 func (c Chain) mutate(ctx context.Context, req *Request, h *history) ([]Result, error) {
 	var results []Result
-	for _, m := range c.Mutators {
-		steps, err := c.steps(ctx, m, req)
+	changes := make([]int, len(c.Mutators)) // before and by each mutator
+	for i, m := range c.Mutators {
+		rs, err := c.apply(ctx, m, req, h, nil)
 		if err != nil {
 			return nil, err
 		}
-		results = slices.Grow(results, len(steps))
-		for i := range steps {
-			s := &steps[i]
-			if s.Admitted != nil {
-				h.changes = append(h.changes, newChange(req.Admitted, s.Admitted, s.Result))
-				req.Admitted, req.Typed = s.Admitted, nil
-			}
-			if req.Maker == nil {
-				locate(&s.Result, req, h.silent())
-			}
-			h.doubt(&s.Result)
-			results = append(results, s.Result)
+		results, changes[i] = append(results, rs...), len(h.changes)
+	}
+	for i, m := range c.Mutators {
+		r, ok := m.(Reinvoker)
+		if !ok || changes[i] == len(h.changes) {
+			continue
 		}
+		first := slices.Clip(results)
+		rs, err := c.apply(ctx, secondCall{r, first}, req, h, first)
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, rs...)
 	}
 	return results, nil
+}
+
+// apply runs one mutator. It leaves out steps that change nothing and repeat one of the results before.
+func (c Chain) apply(ctx context.Context, m Mutator, req *Request, h *history, before []Result) ([]Result, error) {
+	steps, err := c.steps(ctx, m, req)
+	steps = slices.DeleteFunc(steps, func(s Step) bool {
+		return s.Admitted == nil && slices.ContainsFunc(before, func(r Result) bool {
+			return r.Engine == s.Result.Engine && r.Policy == s.Result.Policy && r.Rule == s.Result.Rule && r.Outcome == s.Result.Outcome
+		})
+	})
+	results := make([]Result, 0, len(steps))
+	for i := range steps {
+		s := &steps[i]
+		if s.Admitted != nil {
+			h.changes = append(h.changes, newChange(req.Admitted, s.Admitted, s.Result))
+			req.Admitted, req.Typed = s.Admitted, nil
+		}
+		if req.Maker == nil {
+			locate(&s.Result, req, h.silent())
+		}
+		h.doubt(&s.Result)
+		results = append(results, s.Result)
+	}
+	return results, err
 }
 
 // steps converts a panic in an engine's libraries to a result, as validate

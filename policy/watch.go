@@ -79,7 +79,11 @@ func (c Chain) validate(ctx context.Context, v Validator, req *Request) (results
 
 // steps calls the function steps under the Watch.
 func (c Chain) steps(ctx context.Context, m Mutator, req *Request) (taken []Step, err error) {
-	leftOut, err := c.watched(ctx, req, m, func(ctx context.Context) (err error) {
+	var engine any = m
+	if second, ok := m.(secondCall); ok {
+		engine = second.Reinvoker // the Watch knows engines by their identity
+	}
+	leftOut, err := c.watched(ctx, req, engine, func(ctx context.Context) (err error) {
 		taken, err = steps(ctx, m, req)
 		return err
 	})

@@ -18,9 +18,8 @@ import (
 // A mutation applies the mutating policies to one request, as the API server's
 // dispatcher does (k8s.io/apiserver/pkg/admission/plugin/policy/mutating):
 // first all policies that match the original object, then again those with the
-// reinvocationPolicy IfNeeded if a later policy changed the object. The
-// webhooks and built-in plugins that the API server runs between the rounds are
-// not evaluated.
+// reinvocationPolicy IfNeeded if a later policy changed the object. If a webhook
+// changed it, the chain calls Reinvoke for another second round.
 type mutation struct {
 	ctx    context.Context
 	engine *Engine
@@ -33,6 +32,7 @@ type mutation struct {
 	refused bool    // the API server denies the request here
 	done    []invocation
 	again   []invocation
+	first   []policy.Result // of the first call, in a call of Reinvoke; nil otherwise
 }
 
 // An invocation is a matching policy with a binding and a parameter.
@@ -128,7 +128,7 @@ func (m *mutation) invoke(i invocation) {
 		}
 		return
 	}
-	if m.second && !slices.Contains(m.again, i) {
+	if m.first != nil && !m.invoked(b) || m.first == nil && m.second && !slices.Contains(m.again, i) {
 		return
 	}
 	before := m.req.Admitted
@@ -144,6 +144,13 @@ func (m *mutation) invoke(i invocation) {
 	if b.mutates.reinvoke {
 		m.done = append(m.done, i)
 	}
+}
+
+// invoked reports whether the first call applied a policy that Reinvoke applies again.
+func (m *mutation) invoked(b *bound) bool {
+	return b.mutates.reinvoke && slices.ContainsFunc(m.first, func(r policy.Result) bool {
+		return r.Engine == b.engine() && r.Policy == b.policy.Name && r.Outcome == policy.Pass
+	})
 }
 
 // apply evaluates and applies one mutation.

@@ -57,6 +57,17 @@ func (m *Mutating) Mutate(ctx context.Context, req *policy.Request) ([]policy.St
 	return x.steps, ctx.Err()
 }
 
+// Reinvoke implements policy.Reinvoker. It applies those policies of the first call that have the
+// reinvocationPolicy IfNeeded.
+func (m *Mutating) Reinvoke(ctx context.Context, req *policy.Request, first []policy.Result) ([]policy.Step, error) {
+	x := &mutation{ctx: ctx, engine: m.engine, req: *req, second: true, first: first}
+	if !slices.ContainsFunc(m.engine.policies, x.invoked) {
+		return nil, nil
+	}
+	x.round()
+	return x.steps, ctx.Err()
+}
+
 // mutates holds the fields that only a MutatingAdmissionPolicy has. Its
 // mutations are compiled in place of validations.
 type mutates struct {
