@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"reflect"
 	"slices"
 
 	"github.com/preadmit/preadmit/render"
@@ -24,64 +25,43 @@ func (r *Result) Rename(n Names) {
 }
 
 // Rename names files and units as reports do.
-func (e *Explanation) Rename(n Names) {
-	renameSpan(n, &e.Origin)
-	e.Object.Unit = n.Display(e.Object.Unit)
-	renameOrigins(n, &e.Origins)
-	for i := range e.Rules {
-		renameSpan(n, &e.Rules[i].Origin)
+func (e *Explanation) Rename(n Names) { rename(n, reflect.ValueOf(e).Elem()) }
+
+// rename names the files and units in v and its fields, except those of whole objects. Lists are copied,
+// since several explanations may share them.
+func rename(n Names, v reflect.Value) {
+	switch x := v.Addr().Interface().(type) {
+	case *render.Span:
+		x.File = n.Display(x.File)
+		return
+	case *render.Key:
+		x.Unit = n.Display(x.Unit)
+		return
+	case *Result:
+		x.Origins = slices.Clone(x.Origins)
+		x.Rename(n)
+		return
+	case **render.Object:
+		return
 	}
-	renameChecks(n, e.Match)
-	for i := range e.Bindings {
-		b := &e.Bindings[i]
-		renameSpan(n, &b.Origin)
-		renameChecks(n, b.Match)
-		for j := range b.Params {
-			b.Params[j].Unit = n.Display(b.Params[j].Unit)
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			rename(n, v.Elem())
 		}
-	}
-	for i := range e.Trials {
-		t := &e.Trials[i]
-		renameOrigins(n, &t.ParamOrigin)
-		if t.Param != nil {
-			t.Param.Unit = n.Display(t.Param.Unit)
+	case reflect.Slice:
+		copied := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+		if reflect.Copy(copied, v); !v.IsNil() {
+			v.Set(copied)
 		}
-		for _, list := range [][]Evaluation{t.Conditions, t.Variables, t.Validations, t.Annotations} {
-			for j := range list {
-				list[j].rename(n)
+		for i := range v.Len() {
+			rename(n, v.Index(i))
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				rename(n, v.Field(i))
 			}
 		}
-	}
-	for i := range e.Results {
-		e.Results[i].Rename(n)
-	}
-}
-
-func (e *Evaluation) rename(n Names) {
-	renameSpan(n, &e.Origin)
-	for i := range e.Parts {
-		renameSpan(n, &e.Parts[i].Origin)
-	}
-	for i := range e.Culprits {
-		renameOrigins(n, &e.Culprits[i].Origins)
-	}
-	if e.Message != nil {
-		renameSpan(n, &e.Message.Origin)
-	}
-}
-
-func renameSpan(n Names, s *render.Span) { s.File = n.Display(s.File) }
-
-// renameOrigins leaves the list as it was, which several may share.
-func renameOrigins(n Names, list *[]render.Origin) {
-	*list = slices.Clone(*list)
-	for i := range *list {
-		renameSpan(n, &(*list)[i].Span)
-	}
-}
-
-func renameChecks(n Names, list []Check) {
-	for i := range list {
-		renameSpan(n, &list[i].Origin)
 	}
 }

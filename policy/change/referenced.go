@@ -48,8 +48,8 @@ func (n *nameFields) is(gk schema.GroupKind) bool {
 func StillReferenced(reqs []policy.Request, base, head *Side, defaults []byte, name func(file string) string) ([]policy.Result, error) {
 	f := &references{ids: policy.NewIdentities(render.Objects(base.Units), render.Objects(head.Units)), gone: make(map[policy.Identity]*render.Object), made: make(map[*render.Object]bool), pointers: make(map[reference][]string)}
 	for _, r := range reqs {
-		if r.Operation == policy.Delete && !render.HasVariable(r.OldObject.GetName()) && !render.HasPlaceholder(r.OldObject.GetName()) {
-			f.gone[f.identity(r.OldObject)] = r.OldObject
+		if o := r.OldObject; r.Operation == policy.Delete && !render.HasVariable(o.GetName()) && !render.HasPlaceholder(o.GetName()) && !providedByCluster(o) {
+			f.gone[f.identity(o)] = o
 		}
 	}
 	outside := make(map[policy.Identity]bool)
@@ -89,6 +89,11 @@ func StillReferenced(reqs []policy.Request, base, head *Side, defaults []byte, n
 	}
 	policy.Sort(results)
 	return results, nil
+}
+
+// providedByCluster reports whether Kubernetes makes an object in each namespace.
+func providedByCluster(o *render.Object) bool {
+	return o.GetKind() == "ServiceAccount" && o.GetName() == "default" || o.GetKind() == "ConfigMap" && o.GetName() == "kube-root-ca.crt"
 }
 
 // references finds the objects of the head that name deleted ones.
@@ -168,30 +173,38 @@ func namespaceOf(o *render.Object) string {
 // find calls found for each field of the table in which an object that the head deploys names a deleted
 // one: with both, the pointer of the field, and the map that has it.
 func (f *references) find(head *Side, table []nameFields, found func(o, gone *render.Object, pointer string, in map[string]any)) {
-	kinds := make(map[schema.GroupKind]bool)
+	type field struct {
+		types.FieldSpec
+		of    schema.GroupKind
+		steps []string
+	}
+	kinds, fields := make(map[schema.GroupKind]bool), []field(nil)
 	for id := range f.gone {
 		kinds[id.GroupKind] = true
 	}
 	for gk := range kinds {
 		for _, row := range table {
-			if !row.is(gk) {
-				continue
-			}
-			for _, field := range row.Fields {
-				ofPod := strings.HasPrefix(field.Path, "spec/template/") // also of kinds that kustomize does not know, such as Rollout
-				steps := utils.PathSplitter(field.Path, "/")
-				for _, o := range render.Objects(head.Units) {
-					gvk := o.GroupVersionKind()
-					if o.Unit.State == render.Unreached || field.Kind != "" && field.Kind != gvk.Kind && !ofPod || field.Group != "" && field.Group != gvk.Group {
-						continue
-					}
-					eachName(o.Object, steps, "", nil, func(pointer, name string, in map[string]any) {
-						if gone := f.named(o, gk, pointer, name, in); gone != nil {
-							found(o, gone, pointer, in)
-						}
-					})
+			for _, x := range row.Fields {
+				if strings.HasPrefix(x.Path, "spec/template/") {
+					x.Kind = "" // kinds that kustomize does not know have such fields, too, such as Rollout
+				}
+				if row.is(gk) && x.Path != "rules/resourceNames" { // a permission needs no object
+					fields = append(fields, field{x, gk, utils.PathSplitter(x.Path, "/")})
 				}
 			}
+		}
+	}
+	for _, o := range render.Objects(head.Units) {
+		gvk := o.GroupVersionKind()
+		for _, x := range fields {
+			if o.Unit.State == render.Unreached || x.Kind != "" && x.Kind != gvk.Kind || x.Group != "" && x.Group != gvk.Group {
+				continue
+			}
+			eachName(o.Object, x.steps, "", nil, func(pointer, name string, in map[string]any) {
+				if gone := f.named(o, x.of, pointer, name, in); gone != nil {
+					found(o, gone, pointer, in)
+				}
+			})
 		}
 	}
 }

@@ -27,19 +27,8 @@ import (
 
 // change evaluates the change from --base and returns the base.
 func (e *Evaluation) change(ctx context.Context, o *Options, in *load.Input, args []string, stdin io.Reader, s engines.Options) (*load.Input, error) {
-	r, err := load.OpenBase(in.Tree, o.Base)
+	b, err := o.openBase(ctx, in, args, stdin, slices.Concat(args, o.Policies, o.With))
 	if err != nil {
-		return nil, err
-	}
-	o.RememberObjects(r)
-	b := &base{Revision: r, named: make(map[documentAt][]policy.Named)}
-	if err := b.load(ctx, o, args, stdin); err != nil {
-		return nil, err
-	}
-	if err := b.held(in.Tree, slices.Concat(args, o.Policies, o.With)...); err != nil {
-		return nil, err
-	}
-	if err := b.leaveOut(ctx, o, in, args, stdin); err != nil {
 		return nil, err
 	}
 	b.perhaps, b.fading = change.Count(b.in.Side(), in.Side())
@@ -70,17 +59,25 @@ type base struct {
 	later   *load.Input    // the head with its own configuration, if that differs
 }
 
-// load renders the base with the options of the head.
-func (b *base) load(ctx context.Context, o *Options, args []string, stdin io.Reader) error {
-	in, err := load.From(ctx, &o.Sources, b.Tree, orHere(args), stdin)
+// openBase renders the base with the options of the head. Each of the paths must exist on one side. The
+// head is rendered again if the change stops deploying roots of it.
+func (o *Options) openBase(ctx context.Context, head *load.Input, args []string, stdin io.Reader, paths []string) (*base, error) {
+	r, err := load.OpenBase(head.Tree, o.Base)
 	if err != nil {
-		return fmt.Errorf("--base: %w", err)
+		return nil, err
+	}
+	o.RememberObjects(r)
+	b := &base{Revision: r, named: make(map[documentAt][]policy.Named)}
+	if b.in, err = load.From(ctx, &o.Sources, b.Tree, orHere(args), stdin); err != nil {
+		return nil, fmt.Errorf("--base: %w", err)
 	}
 	if err := b.Files.Err(); err != nil {
-		return &supervise.Incomplete{Err: fmt.Errorf("--base %s: %w", o.Base, err)}
+		return nil, &supervise.Incomplete{Err: fmt.Errorf("--base %s: %w", o.Base, err)}
 	}
-	b.in = in
-	return nil
+	if err := b.held(head.Tree, paths); err != nil {
+		return nil, err
+	}
+	return b, b.leaveOut(ctx, o, head, args, stdin)
 }
 
 // orHere returns the paths of the command line, by default the current directory.
@@ -92,7 +89,7 @@ func orHere(args []string) []string {
 }
 
 // held returns an error for a path that exists on neither side.
-func (b *base) held(head *load.Tree, paths ...string) error {
+func (b *base) held(head *load.Tree, paths []string) error {
 	for _, p := range paths {
 		name, err := head.NameOf(p, nil)
 		if err != nil {

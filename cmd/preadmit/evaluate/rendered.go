@@ -31,18 +31,8 @@ func (d *Difference) Origins(r policy.Request, pointer string) []render.Origin {
 
 // Compare renders the base and compares its objects with those of the input.
 func Compare(ctx context.Context, o *Options, in *load.Input, args []string, stdin io.Reader) (*Difference, error) {
-	r, err := load.OpenBase(in.Tree, o.Base)
+	b, err := o.openBase(ctx, in, args, stdin, args)
 	if err != nil {
-		return nil, err
-	}
-	b := &base{Revision: r}
-	if err := b.load(ctx, o, args, stdin); err != nil {
-		return nil, err
-	}
-	if err := b.held(in.Tree, args...); err != nil {
-		return nil, err
-	}
-	if err := b.leaveOut(ctx, o, in, args, stdin); err != nil {
 		return nil, err
 	}
 	was, now := b.in.Side(), in.Side()
