@@ -264,7 +264,7 @@ func (w *doubtFinder) declare(p *parse.PipeNode) {
 		w.templates[v.Ident[0]] = joined(w.templates[v.Ident[0]], names)
 		w.variables[v.Ident[0]] = max(d, w.variables[v.Ident[0]])
 		w.called[v.Ident[0]] = calls || w.called[v.Ident[0]]
-		w.compared[v.Ident[0]] = d != sure && (w.compares(p) || p.IsAssign && w.under != sure) || w.compared[v.Ident[0]]
+		w.compared[v.Ident[0]] = d != sure && w.compares(p) || w.compared[v.Ident[0]]
 	}
 }
 
@@ -347,7 +347,8 @@ func (i *instrument) side(p *parse.PipeNode, spot *parse.NumberNode, side int) p
 	return h
 }
 
-// writes reports whether a list of nodes may write something but blanks.
+// writes reports whether a list of nodes may write something but blanks, or assign a variable, which
+// may decide what is written elsewhere.
 func writes(l *parse.ListNode) bool {
 	if l == nil {
 		return false
@@ -357,7 +358,7 @@ func writes(l *parse.ListNode) bool {
 		case *parse.TextNode:
 			return strings.TrimSpace(string(n.Text)) != ""
 		case *parse.ActionNode:
-			return len(n.Pipe.Decl) == 0 && !isSilent(n.Pipe)
+			return n.Pipe.IsAssign || len(n.Pipe.Decl) == 0 && !isSilent(n.Pipe)
 		case *parse.TemplateNode:
 			return !strings.HasPrefix(n.Name, "__")
 		case *parse.IfNode:
@@ -398,8 +399,11 @@ type branch struct {
 }
 
 // hookSide records that a side of a branch is taken, that the evaluation of its condition begins,
-// or that the branch has ended.
+// or that the branch has ended. What NOTES.txt writes is not deployed.
 func (r *run) hookSide(n, side int) string {
+	if isNotes(r.file) {
+		return ""
+	}
 	src := r.spot(r.frame, n)
 	s := src.spots[n-src.base]
 	b := r.branches[n]
@@ -473,11 +477,15 @@ func (r *release) given(d doubt) bool {
 	return false
 }
 
-// reportBranches reports which sides of doubtful branches were taken.
+// called are the doubts that only functions raise, which are counted while they are executed.
+var called = map[doubt]bool{byLookup: true, byTime: true, byChance: true}
+
+// reportBranches reports which sides of doubtful branches were taken. It leaves out doubts that
+// nothing raised in this run.
 func (r *release) reportBranches(x *execution) {
 	for _, b := range x.branches {
 		s := b.src.spots[b.spot-b.src.base]
-		if r.given(b.doubted) {
+		if r.given(b.doubted) || called[b.doubted] && x.counts[b.doubted] == 0 {
 			continue
 		}
 		at := x.spanOf(asked{src: b.src, spot: b.spot, file: b.file})

@@ -79,6 +79,7 @@ func (r *run) helmFunctions() template.FuncMap {
 		"required":      required,
 		"fail":          func(message string) (string, error) { return "", &failure{message} },
 		"lookup":        r.lookup,
+		"hasKey":        r.hasKey,
 		"getHostByName": r.getHostByName,
 		"toYaml":        marshals(r, toYAML),
 		"toYamlPretty":  marshals(r, toYAMLPretty),

@@ -36,7 +36,7 @@ func (r *release) objects(outputs []*output) ([]*render.Object, error) {
 	sort.Slice(outputs, func(i, j int) bool { return outputs[i].file.name < outputs[j].file.name })
 	var plain, hooks, dropped []manifest
 	for _, out := range outputs {
-		if strings.HasSuffix(out.file.name, "NOTES.txt") {
+		if isNotes(out.file.name) {
 			continue
 		}
 		manifests, err := out.manifests()
@@ -416,3 +416,6 @@ func (p *part) errors(err error) error {
 	}
 	return errors.Join(errs...)
 }
+
+// isNotes reports whether a template is the text that Helm shows after an installation.
+func isNotes(file string) bool { return strings.HasSuffix(file, "NOTES.txt") }

@@ -292,6 +292,9 @@ func (r *run) found(apiVersion, kind, namespace, name string) map[string]any {
 		meta["namespace"] = namespace
 	}
 	maps.Copy(o, map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": meta})
+	if data, ok := o["data"].(map[string]any); ok {
+		r.foundData = append(r.foundData, data)
+	}
 	if name != "" {
 		return o
 	}
@@ -301,6 +304,15 @@ func (r *run) found(apiVersion, kind, namespace, name string) map[string]any {
 // foundText is the text in each field of an object that lookup finds: base64 of
 // "lookup".
 const foundText = "bG9va3Vw"
+
+// hasKey is sprig's. What lookup finds has each key in its data that a template computes, too.
+func (r *run) hasKey(m map[string]any, key string) bool {
+	_, has := m[key]
+	if !has && slices.ContainsFunc(r.foundData, func(data map[string]any) bool { return word(data) == word(m) }) {
+		m[key], has = foundText, true
+	}
+	return has
+}
 
 // setFound sets foundText at a path, unless there is a value.
 func setFound(at map[string]any, path []string) {

@@ -41,6 +41,8 @@ type run struct {
 	served map[string]bool // groups whose served versions are known
 	raised map[[3]string]asked
 	read   [][]string // fields read of objects that lookup finds
+	// foundData are the data of those objects.
+	foundData []map[string]any
 
 	counts   doubtCounts
 	inFile   doubtCounts      // before the file being rendered

@@ -1,0 +1,66 @@
+package helm
+
+import (
+	"context"
+	"testing"
+	"testing/fstest"
+
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
+)
+
+// password is a helper as charts have it: a password that exists is kept, else one is made.
+const password = `{{- define "password" -}}
+{{- $p := "" -}}
+{{- $data := (lookup "v1" "Secret" "default" .secret).data -}}
+{{- if $data -}}
+  {{- if hasKey $data .key -}}{{- $p = index $data .key | b64dec -}}{{- else -}}{{- fail "no such key" -}}{{- end -}}
+{{- end -}}
+{{- if not $p -}}{{- include "checked" (dict "p" $p) -}}{{- $p = randAlphaNum 10 -}}{{- end -}}
+{{- printf "%s" $p | b64enc | quote -}}
+{{- end -}}
+{{- define "checked" -}}{{- if .wrong -}}{{- fail "wrong" -}}{{- end -}}{{- end -}}
+`
+
+const hidden = "\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: hidden}\n"
+
+// TestDoubt holds which templates leave it undecided what a chart writes: those in which a cluster,
+// the time or chance may decide it.
+func TestDoubt(t *testing.T) {
+	t.Parallel()
+	const secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n"
+	for name, c := range map[string]struct {
+		template  string
+		undecided bool
+	}{
+		"a password that is kept or made":     {password + secret + `data: {p: {{ include "password" (dict "secret" "s" "key" "computed") }}}`, false},
+		"a branch not taken makes a key":      {`{{ if .Values.tls }}{{ $_ := set .Values "ca" (genCA "a" 1).Cert }}{{ end }}{{ if eq (.Values.ca | default "") "x" }}` + hidden + `{{ end }}`, false},
+		"a branch taken makes a key":          {`{{ $_ := set .Values "ca" (genCA "a" 1).Cert }}{{ if eq .Values.ca "x" }}` + hidden + `{{ end }}`, true},
+		"a variable set by chance":            {`{{ $x := "" }}{{ if eq (randNumeric 3) "777" }}{{ $x = "y" }}{{ end }}{{ if $x }}` + hidden + `{{ end }}`, true},
+		"a variable set by chance, printed":   {`{{ $x := "" }}{{ if eq (randNumeric 3) "777" }}{{ $x = .Values.manifest }}{{ end }}{{ $x }}`, true},
+		"a variable set by the time, in else": {`{{ $x := "" }}{{ if ne (now | date "2006") "2031" }}{{ else }}{{ $x = .Values.manifest }}{{ end }}{{ $x }}`, true},
+		"a variable set in a loop by chance":  {`{{ $x := "" }}{{ range until (randInt 0 1) }}{{ $x = "y" }}{{ end }}{{ if $x }}` + hidden + `{{ end }}`, true},
+		"a choice that is printed":            {`{{ ternary .Values.manifest "" (eq (randNumeric 3) "777") }}`, true},
+		"a choice in a variable, printed":     {`{{ $x := ternary .Values.manifest "" (eq (randNumeric 3) "777") }}{{ $x }}`, true},
+		"a helper that compares":              {`{{ define "h" }}{{ if eq (randNumeric 3) "777" }}x{{ end }}{{ end }}{{ if include "h" . }}` + hidden + `{{ end }}`, true},
+		"what lookup finds lacks a key":       {`{{ $d := (lookup "v1" "Secret" "a" "b").data }}{{ if and $d (not (hasKey $d (print "a" "b"))) }}` + hidden + `{{ end }}`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fsys := fstest.MapFS{
+				"c/Chart.yaml":       {Data: []byte("apiVersion: v2\nname: c\nversion: 1.0.0\n")},
+				"c/values.yaml":      {Data: []byte("manifest: |\n  apiVersion: v1\n  kind: ConfigMap\n  metadata: {name: hidden}\n")},
+				"c/templates/a.yaml": {Data: []byte(c.template)},
+			}
+			units, err := render.Graph{Renderers: []render.Renderer{New(Options{})}}.Render(context.Background(), render.Source{FS: fsys, Path: "c", Kind: "helm"})
+			rendertest.OK(t, err)
+			undecided := false
+			for _, e := range render.Errors(units[0].Err) {
+				undecided = undecided || e.Undecided
+			}
+			if undecided != c.undecided {
+				t.Errorf("undecided %v\n%v", undecided, units[0].Err)
+			}
+		})
+	}
+}
