@@ -10,7 +10,7 @@ import (
 	celtypes "k8s.io/apiserver/pkg/cel"
 )
 
-// Maps and lists keep the place they were read from through variables,
+// Maps and lists that are read from a root keep their place through variables,
 // functions and optionals. Scalars can't, because functions require CEL's own
 // types.
 
@@ -18,7 +18,7 @@ import (
 func wrap(v any, at *place) ref.Val { return wrapVal(types.DefaultTypeAdapter.NativeToValue(v), at) }
 
 func wrapVal(v ref.Val, at *place) ref.Val {
-	if _, done := v.(placed); done || at == nil {
+	if at == nil || placeOf(v) != nil {
 		return v
 	}
 	switch v := v.(type) {
@@ -30,15 +30,13 @@ func wrapVal(v ref.Val, at *place) ref.Val {
 	return v
 }
 
-// placed is a container that may have a place.
-type placed interface {
-	ref.Val
-	where() *place
-}
-
-func placeOf(v ref.Val) *place {
-	if p, ok := v.(placed); ok {
-		return p.where()
+// placeOf returns the place of a container that was read from a root, or nil.
+func placeOf(v any) *place {
+	switch v := v.(type) {
+	case *placedMap:
+		return v.at
+	case *placedList:
+		return v.at
 	}
 	return nil
 }
@@ -49,7 +47,6 @@ type placedMap struct {
 	at *place
 }
 
-func (m *placedMap) where() *place               { return m.at }
 func (m *placedMap) Equal(other ref.Val) ref.Val { return m.Mapper.Equal(unwrap(other)) }
 
 func (m *placedMap) ConvertToType(typ ref.Type) ref.Val {
@@ -96,7 +93,6 @@ type placedList struct {
 	at *place
 }
 
-func (l *placedList) where() *place                 { return l.at }
 func (l *placedList) Equal(other ref.Val) ref.Val   { return l.Lister.Equal(unwrap(other)) }
 func (l *placedList) Add(other ref.Val) ref.Val     { return l.Lister.Add(unwrap(other)) }
 func (l *placedList) Contains(elem ref.Val) ref.Val { return l.Lister.Contains(unwrap(elem)) }
@@ -149,7 +145,6 @@ func newBuiltList(items []*node) *builtList {
 	return &builtList{Lister: types.NewRefValList(types.DefaultTypeAdapter, vals), items: items, parts: total}
 }
 
-func (b *builtList) where() *place     { return nil }
 func (b *builtList) IsZeroValue() bool { return len(b.items) == 0 }
 func (b *builtList) ConvertToType(t ref.Type) ref.Val {
 	if t == types.ListType {
@@ -189,7 +184,6 @@ func partsOf(v ref.Val) int {
 	return 1
 }
 
-func (b *builtMap) where() *place     { return nil }
 func (b *builtMap) IsZeroValue() bool { return len(b.keys) == 0 }
 func (b *builtMap) ConvertToType(t ref.Type) ref.Val {
 	if t == types.MapType {
