@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -48,7 +49,7 @@ func IsPolicy(o *render.Object) bool {
 		return kind == "ClusterPolicy" || kind == "Policy"
 	case "policies.kyverno.io":
 		return kind == "ValidatingPolicy" || kind == "ImageValidatingPolicy"
-	case "constraints.gatekeeper.sh":
+	case constraintGroup:
 		return true
 	}
 	return false
@@ -122,7 +123,7 @@ func misnamed(policies []*render.Object, kinds Kinds) []error {
 		switch group := o.GroupVersionKind().Group; {
 		case group == "kyverno.io":
 			warnings = append(warnings, m.kyverno(o)...)
-		case group == "constraints.gatekeeper.sh", group == "mutations.gatekeeper.sh":
+		case group == constraintGroup, group == "mutations.gatekeeper.sh":
 			warnings = append(warnings, m.gatekeeper(o)...)
 		}
 	}
@@ -298,14 +299,17 @@ func IsGatekeeper(group string) bool { return gatekeeperKinds[group] != nil }
 func misspeltGatekeeper(o *render.Object) error {
 	gvk := o.GroupVersionKind()
 	kinds, known := gatekeeperKinds[gvk.Group]
+	near := render.DidYouMean(gvk.Group, append(slices.Collect(maps.Keys(gatekeeperKinds)), constraintGroup))
 	pointer, hint := "/kind", ""
 	switch {
 	case known && slices.Contains(kinds, gvk.Kind):
 		return nil
 	case known:
 		hint = "there is " + strings.Join(kinds, ", ")
-	case strings.HasSuffix(gvk.Group, ".gatekeeper.sh") && !slices.Contains(othersOfGatekeeper, gvk.Group):
-		pointer = "/apiVersion"
+	case gvk.Group == constraintGroup:
+		return nil
+	case strings.HasSuffix(gvk.Group, ".gatekeeper.sh") && near != "": // other groups are those of operators and of Gatekeeper itself
+		pointer, hint = "/apiVersion", near
 	case gvk.Kind == "ConstraintTemplate":
 		pointer, hint = "/apiVersion", "did you mean templates.gatekeeper.sh/v1?"
 	case gvk.Kind == "ExpansionTemplate":
@@ -316,6 +320,5 @@ func misspeltGatekeeper(o *render.Object) error {
 	return unknownKind(o, pointer, hint)
 }
 
-// othersOfGatekeeper are groups whose objects Gatekeeper creates, or whose kinds
-// templates define.
-var othersOfGatekeeper = []string{"connection.gatekeeper.sh", "constraints.gatekeeper.sh", "status.gatekeeper.sh"}
+// constraintGroup has the kinds that templates define.
+const constraintGroup = "constraints.gatekeeper.sh"

@@ -85,7 +85,7 @@ func TestCheck(t *testing.T) {
 		},
 		"template": {
 			policies: "apiVersion: template.gatekeeper.sh/v1\nkind: ConstraintTemplate\nmetadata: {name: t}\n",
-			want:     `1:13 unknown-kind: no matches for kind "ConstraintTemplate" in version "template.gatekeeper.sh/v1"`,
+			want:     `1:13 unknown-kind: no matches for kind "ConstraintTemplate" in version "template.gatekeeper.sh/v1"; did you mean templates.gatekeeper.sh?`,
 		},
 		"template of another group": {
 			policies: "apiVersion: example.org/v1\nkind: ConstraintTemplate\nmetadata: {name: t}\n",
@@ -95,7 +95,12 @@ func TestCheck(t *testing.T) {
 			policies: "apiVersion: mutations.gatekeeper.sh/v1\nkind: Asign\nmetadata: {name: t}\n",
 			want:     `2:7 unknown-kind: no matches for kind "Asign" in version "mutations.gatekeeper.sh/v1"; there is Assign, AssignImage, AssignMetadata, ModifySet`,
 		},
-		"what Gatekeeper makes": {policies: "apiVersion: status.gatekeeper.sh/v1\nkind: Any\nmetadata: {name: t}\n"},
+		"what Gatekeeper makes": {policies: "apiVersion: status.gatekeeper.sh/v1\nkind: Any\nmetadata: {name: t}\n---\napiVersion: connection.gatekeeper.sh/v1\nkind: Any\nmetadata: {name: t}\n"},
+		"an operator's":         {policies: "apiVersion: operator.gatekeeper.sh/v1alpha1\nkind: Gatekeeper\nmetadata: {name: t}\n"},
+		"constraint": {
+			policies: "apiVersion: constraint.gatekeeper.sh/v1beta1\nkind: K8sAllowed\nmetadata: {name: t}\n",
+			want:     `1:13 unknown-kind: no matches for kind "K8sAllowed" in version "constraint.gatekeeper.sh/v1beta1"; did you mean constraints.gatekeeper.sh?`,
+		},
 
 		"no rules":             {policies: "apiVersion: kyverno.io/v1\nkind: Policy\nmetadata: {name: p}\n", want: "3:18 warning no-rules: the policy has no rules, so it has no effect"},
 		"Kyverno's kinds":      {policies: kyverno("Pod, v1/Pod, apps/v1/Deployment, Pod/exec, Pod.status, '*', '*/*', Gadget, example.org/v1/Gadget")},
