@@ -1,6 +1,7 @@
 package helm
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"text/template/parse"
@@ -98,6 +99,9 @@ func (w *doubtFinder) of(n parse.Node) (d doubt, calls bool) {
 			if name, ok := included(c); ok {
 				d = max(d, w.fields[resultOf+name])
 			}
+			if printsAddress(c) {
+				d = max(d, byChance)
+			}
 		}
 		if inMapOrder(n) {
 			d = max(d, byOrder)
@@ -117,6 +121,22 @@ func (w *doubtFinder) of(n parse.Node) (d doubt, calls bool) {
 		return doubtful[n.Ident], n.Ident == "include" || n.Ident == "tpl"
 	}
 	return d, calls
+}
+
+// addressVerb is a verb of printf that prints addresses.
+var addressVerb = regexp.MustCompile(`%[^%a-zA-Z]*p`)
+
+// printsAddress reports whether a command may print the address of a value, which differs in each run.
+// If it did is known once it is executed.
+func printsAddress(c *parse.CommandNode) bool {
+	if f, ok := c.Args[0].(*parse.IdentifierNode); !ok || f.Ident != "printf" {
+		return false
+	}
+	if len(c.Args) == 1 {
+		return true
+	}
+	format, ok := c.Args[1].(*parse.StringNode)
+	return !ok || addressVerb.MatchString(format.Text)
 }
 
 // of returns the doubt about a field of a value with doubt d. Of .Release, only Name and Namespace

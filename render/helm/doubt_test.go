@@ -43,6 +43,10 @@ func TestDoubt(t *testing.T) {
 		"a choice that is printed":            {`{{ ternary .Values.manifest "" (eq (randNumeric 3) "777") }}`, true},
 		"a choice in a variable, printed":     {`{{ $x := ternary .Values.manifest "" (eq (randNumeric 3) "777") }}{{ $x }}`, true},
 		"a helper that compares":              {`{{ define "h" }}{{ if eq (randNumeric 3) "777" }}x{{ end }}{{ end }}{{ if include "h" . }}` + hidden + `{{ end }}`, true},
+		"an address":                          {`{{ if eq (printf "%p" .Values | sha256sum | trunc 1) "0" }}` + hidden + `{{ end }}`, true},
+		"an address by a computed format":     {`{{ if eq (printf (print "%-20" "p") (list 1) | sha256sum | trunc 1) "0" }}` + hidden + `{{ end }}`, true},
+		"an address in a variable":            {`{{ $f := "%#p" }}{{ $x := $f | printf | printf "%s" }}{{ $x = printf $f .Values }}{{ if contains "7" $x }}` + hidden + `{{ end }}`, true},
+		"a computed format without one":       {`{{ if eq (printf .Values.manifest) "0" }}` + hidden + `{{ end }}`, false},
 		"what lookup finds lacks a key":       {`{{ $d := (lookup "v1" "Secret" "a" "b").data }}{{ if and $d (not (hasKey $d (print "a" "b"))) }}` + hidden + `{{ end }}`, true},
 	} {
 		t.Run(name, func(t *testing.T) {
