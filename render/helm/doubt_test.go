@@ -47,6 +47,11 @@ func TestDoubt(t *testing.T) {
 		"an address by a computed format":     {`{{ if eq (printf (print "%-20" "p") (list 1) | sha256sum | trunc 1) "0" }}` + hidden + `{{ end }}`, true},
 		"an address in a variable":            {`{{ $f := "%#p" }}{{ $x := $f | printf | printf "%s" }}{{ $x = printf $f .Values }}{{ if contains "7" $x }}` + hidden + `{{ end }}`, true},
 		"a computed format without one":       {`{{ if eq (printf .Values.manifest) "0" }}` + hidden + `{{ end }}`, false},
+		"a distribution of Kubernetes":        {`{{ if contains "+k3s" .Capabilities.KubeVersion.Version }}` + hidden + `{{ end }}`, true},
+		"a distribution in a helper":          {`{{ define "v" }}{{ .Capabilities.KubeVersion.GitVersion }}{{ end }}{{ if regexMatch "-eks-" (include "v" .) }}` + hidden + `{{ end }}`, true},
+		"a patch version of Kubernetes":       {`{{ if semverCompare ">1.37.2" .Capabilities.KubeVersion.Version }}` + hidden + `{{ end }}`, true},
+		"a minor version of Kubernetes":       {`{{ if semverCompare "<1.30-0" .Capabilities.KubeVersion.Version }}` + hidden + `{{ end }}`, false},
+		"another version's patch":             {`{{ if semverCompare "<1.30.5" .Capabilities.KubeVersion.Version }}` + hidden + `{{ end }}`, false},
 		"what lookup finds lacks a key":       {`{{ $d := (lookup "v1" "Secret" "a" "b").data }}{{ if and $d (not (hasKey $d (print "a" "b"))) }}` + hidden + `{{ end }}`, true},
 	} {
 		t.Run(name, func(t *testing.T) {

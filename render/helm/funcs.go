@@ -55,6 +55,7 @@ func (r *run) functions() template.FuncMap {
 	for _, more := range []template.FuncMap{r.helmFunctions(), r.textFunctions(), r.listFunctions(), r.scalarFunctions(), r.regexFunctions(), r.stubs(), r.hooks()} {
 		maps.Copy(fns, more)
 	}
+	maps.Copy(fns, r.kubeFunctions(fns))
 	if isHelm4(r.src) {
 		maps.Copy(fns, r.helm4Functions())
 		if render.Since(params(r.src).Version, 4, 3) {

@@ -123,6 +123,9 @@ func (o Options) capabilities(h render.Helm) (*chartutil.Capabilities, error) {
 		return nil, fmt.Errorf("%s is no version of Kubernetes", sentence(want))
 	}
 	caps.KubeVersion = *kube
+	if strings.ContainsAny(want, "+-") { // what a distribution appends, which clusters tell and Helm's parser drops
+		caps.KubeVersion.Version = "v" + strings.TrimPrefix(want, "v")
+	}
 	caps.HelmVersion.Version = cmp.Or(h.Version, caps.HelmVersion.Version)
 	if o.APIVersions != nil {
 		if served := o.APIVersions(h.KubeVersion); len(served) > 0 {
@@ -157,6 +160,9 @@ func (r *release) execute(ctx context.Context) ([]*output, error) {
 	}
 	x.addTree(&tree{}, r.values["Values"])
 	x.valueIndex = newValueIndex(x, r)
+	if caps, ok := r.values["Capabilities"].(*chartutil.Capabilities); ok {
+		x.kube = caps.KubeVersion.Version
+	}
 	x.pointers = append(x.pointers, fmt.Sprintf("%p", r.values["Capabilities"]))
 	x.collect(r.reader, r.chart, table(r.values))
 	if err := x.parse(); err != nil {

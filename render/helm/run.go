@@ -29,6 +29,7 @@ type run struct {
 	includes, tpls       int
 	names                map[string]int // how often each template is being included
 
+	kube    string // the version of Kubernetes
 	file    string // the file being rendered
 	draws   int    // number of random values drawn for the file
 	assumed map[string]bool

@@ -1,0 +1,87 @@
+package helm
+
+import (
+	"regexp"
+	"strings"
+	"text/template"
+
+	"github.com/Masterminds/semver/v3"
+)
+
+// kubeFunctions are the functions by which templates ask for the patch version of Kubernetes or for
+// what a distribution appends to it, such as +k3s1. A version such as 1.34 leaves both open; what
+// depends on them raises byKubeDetail.
+func (r *run) kubeFunctions(fns template.FuncMap) template.FuncMap {
+	compare := fns["semverCompare"].(func(string, string) (bool, error))
+	matches := fns["regexMatch"].(func(string, string) bool)
+	mustMatch := fns["mustRegexMatch"].(func(string, string) (bool, error))
+	return template.FuncMap{
+		"semverCompare": func(constraint, version string) (bool, error) {
+			is, err := compare(constraint, version)
+			for _, other := range r.otherPatches(constraint, version) {
+				also, _ := compare(constraint, other)
+				r.detailed(err == nil && also != is)
+			}
+			return is, err
+		},
+		"contains": func(part, text string) bool {
+			is := strings.Contains(text, part)
+			r.detailed(!is && r.isKubeVersion(text) && maySuffix.MatchString(part))
+			return is
+		},
+		"hasSuffix": func(end, text string) bool {
+			r.detailed(r.isKubeVersion(text) && maySuffix.MatchString(end))
+			return strings.HasSuffix(text, end)
+		},
+		"regexMatch": func(expr, text string) bool {
+			r.detailed(r.isKubeVersion(text) && asksSuffix.MatchString(expr))
+			return matches(expr, text)
+		},
+		"mustRegexMatch": func(expr, text string) (bool, error) {
+			r.detailed(r.isKubeVersion(text) && asksSuffix.MatchString(expr))
+			return mustMatch(expr, text)
+		},
+	}
+}
+
+var (
+	// maySuffix matches texts that the end of a version may hold.
+	maySuffix = regexp.MustCompile(`^[0-9A-Za-z.+-]+$`)
+	// asksSuffix matches expressions that may ask for the end of a version: with a letter but v, or a sign.
+	asksSuffix = regexp.MustCompile(`[a-uw-zA-Z]|\\?\+[a-z]|-`)
+	numbers    = regexp.MustCompile(`\d+`)
+)
+
+// detailed records that a result depends on the part of the version that is open.
+func (r *run) detailed(depends bool) {
+	if depends {
+		r.counts[byKubeDetail]++
+	}
+}
+
+// isKubeVersion reports whether a text is the version of Kubernetes.
+func (r *run) isKubeVersion(text string) bool {
+	return text != "" && strings.TrimPrefix(text, "v") == strings.TrimPrefix(r.kube, "v")
+}
+
+// otherPatches returns the version with the patch versions at which the result of a constraint may
+// change, if it is the version of Kubernetes.
+func (r *run) otherPatches(constraint, version string) (others []string) {
+	if !r.isKubeVersion(version) {
+		return nil
+	}
+	is, err := semver.NewVersion(version)
+	if err != nil {
+		return nil
+	}
+	for _, n := range append(numbers.FindAllString(constraint, 16), "0", "98") {
+		patch, err := semver.NewVersion("0.0." + n)
+		if err != nil {
+			continue
+		}
+		for _, p := range []uint64{patch.Patch() - min(1, patch.Patch()), patch.Patch(), patch.Patch() + 1} {
+			others = append(others, "v"+semver.New(is.Major(), is.Minor(), p, "", "").String())
+		}
+	}
+	return others
+}
