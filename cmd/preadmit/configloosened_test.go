@@ -70,6 +70,7 @@ func keyChanges() map[string][]keyChange {
 			{baseline + "gitops: only\ndeployments: [{path: pod.yaml}, {path: fine.yaml}]\n", baseline + "gitops: only\ndeployments: [{path: fine.yaml}]\n", unchecked, nil},
 			{baseline + "deployments: [{path: c, set: {host: \"yes\"}}]\n", baseline + "deployments: [{path: c, set: {host: \"no\"}}]\n", unfound, hostNetworkIf(`eq .Values.host "yes"`)},
 		},
+		"diff":    {{"", "diff: {ignore: [{kind: Pod, jsonPointers: [/spec]}]}\n", "", nil}},
 		"exclude": {{baseline, baseline + "exclude: ['pod.*']\n", "exclude", nil}},
 		"fail-on": {
 			{baseline, baseline + "fail-on: never\n", less, nil},

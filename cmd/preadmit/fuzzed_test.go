@@ -60,6 +60,9 @@ func TestParsersAreFuzzed(t *testing.T) {
 		rendertest.OK(t, err)
 	}
 	for dir, place := range parses {
+		if dir == "policy/change" {
+			continue // it parses kustomize's table of references and its own, which are parts of the program
+		}
 		if by, ok := fuzzedBy[dir]; !targets[dir] && !ok {
 			t.Errorf("%s: %s has no fuzz target", place, dir)
 		} else if ok && !targets[by] {

@@ -10,13 +10,12 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Missing compares the objects of two runs by identity. gone are objects that later lacks
+// Missing compares the objects that one tree deploys under two configurations. gone are objects that later lacks
 // or has fewer of, other are objects that differ there. Both are sorted by place.
 func Missing(now, later []*render.Unit) (gone, other []*render.Object) {
-	ids := policy.NewIdentities(render.Objects(now), render.Objects(later))
-	laterBy := counted(later, ids)
-	for id, have := range counted(now, ids) {
-		then := laterBy[id]
+	laterBy := counted(later)
+	for k, have := range counted(now) {
+		then := laterBy[k]
 		if len(then) < len(have) {
 			gone = append(gone, have[len(have)-1])
 		}
@@ -32,17 +31,18 @@ func Missing(now, later []*render.Unit) (gone, other []*render.Object) {
 	return gone, other
 }
 
-// counted returns the evaluated objects, by identity. There are several if there are
-// several clusters.
-func counted(units []*render.Unit, ids policy.Identities) map[policy.Identity][]*render.Object {
-	all := make(map[policy.Identity][]*render.Object)
+// counted returns the evaluated objects, as they are written: the configuration may put an
+// object into another namespace. There are several if there are several clusters.
+func counted(units []*render.Unit) map[render.Key][]*render.Object {
+	all := make(map[render.Key][]*render.Object)
 	for _, u := range units {
 		if u.State == render.Unreached {
 			continue
 		}
 		for _, o := range u.Objects {
-			id := ids.Of(o).Anywhere()
-			all[id] = append(all[id], o)
+			k := o.Unversioned()
+			k.Unit = ""
+			all[k] = append(all[k], o)
 		}
 	}
 	return all

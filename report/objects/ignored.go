@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/preadmit/preadmit/render"
 )
@@ -48,10 +48,13 @@ func (c *changeDiffs) without(o, was *render.Object) *render.Object {
 	}
 	if app := was.Unit; app != nil && app.Owner != nil && app.Owner.GetKind() == "Application" {
 		list, _ := render.Lookup(app.Owner.Object, "/spec/ignoreDifferences")
-		data, _ := yaml.Marshal(list)
-		var own []Ignored
-		if err := yaml.Unmarshal(data, &own); err == nil {
-			ignored = append(ignored, own...)
+		items, _ := list.([]any)
+		for _, item := range items {
+			var own Ignored
+			m, _ := item.(map[string]any)
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(m, &own); err == nil {
+				ignored = append(ignored, own)
+			}
 		}
 	}
 	rest := *o
