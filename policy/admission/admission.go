@@ -302,9 +302,16 @@ func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Re
 	}
 	r := newReview(ctx, e, req)
 	all := results{list: req.Room(), expected: e.rules}
+	var maker *review // of the workload that makes the pod
+	if req.Maker != nil {
+		maker = newReview(ctx, e, req.Maker)
+	}
 	for _, p := range e.policies {
 		if err := ctx.Err(); err != nil {
 			return nil, err
+		}
+		if maker != nil && p.judgesTemplates(maker) {
+			continue
 		}
 		if all.since = len(all.list); p.namesake {
 			all.since = 0
@@ -312,6 +319,16 @@ func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Re
 		policy.Observed(ctx, policy.EngineAdmission, p.object.GetName(), func() { e.evaluate(r, p, &all) })
 	}
 	return all.list, ctx.Err()
+}
+
+// judgesTemplates reports whether a policy has judged a pod in its workload: those of packs say the same
+// of a pod and of the template in a workload that they match.
+func (b *bound) judgesTemplates(workload *review) bool {
+	if b.object.Span("").File != "" {
+		return false
+	}
+	matches, _ := b.criteria.Match(&workload.subject)
+	return matches == match.Yes
 }
 
 // SelectsPods implements policy.PodEngine.

@@ -133,6 +133,67 @@ func (p pair) examples(t *testing.T, out *bytes.Buffer) {
 	}
 }
 
+// TestTemplates holds that a policy says the same of a pod and of the template of a workload that it
+// matches, since it is not asked again about the pods that the workload's controller creates.
+func TestTemplates(t *testing.T) {
+	t.Parallel()
+	compared := 0
+	for _, p := range pairs(t, objects(t, newest)) {
+		j := newKindValidator(t, newest, []*render.Object{p.policy, p.binding})
+		bad, good := examples(p.policy.GetAnnotations()["preadmit.dev/help"])
+		for _, example := range append(bad, good...) {
+			for _, o := range rendertest.Parse(t, "pod.yaml", example) {
+				if o.GetKind() != "Pod" {
+					continue
+				}
+				for _, kind := range []string{"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job"} {
+					w := workload(t, kind, o)
+					of := worst(j.review(t, []*render.Object{w}))
+					if of == "" {
+						continue // the policy does not match the workload
+					}
+					template, _ := render.Lookup(w.Object, "/spec/template/spec")
+					pod := *o
+					pod.Unstructured = o.DeepCopy()
+					pod.Object["spec"] = template
+					if want := worst(j.review(t, []*render.Object{&pod})); of != want {
+						t.Errorf("%s: %s of a %s, and %s of its pod\n%s", p.name, of, kind, want, example)
+					}
+					compared++
+				}
+			}
+		}
+	}
+	if compared < 100 {
+		t.Errorf("only %d templates were compared", compared)
+	}
+}
+
+// workload returns an object of a kind whose template is a pod.
+func workload(t *testing.T, kind string, pod *render.Object) *render.Object {
+	t.Helper()
+	group, more := "apps/v1", "  selector: {matchLabels: {app: a}}\n"
+	if kind == "Job" {
+		group, more = "batch/v1", ""
+	}
+	o := rendertest.Parse(t, "workload.yaml", fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata: {name: a}\nspec:\n  replicas: 2\n%s  template: {metadata: {labels: {app: a}}}\n", group, kind, more))[0]
+	o.SetNamespace(pod.GetNamespace())
+	spec := o.Object["spec"].(map[string]any)
+	if kind == "Job" || kind == "DaemonSet" {
+		delete(spec, "replicas")
+	}
+	template := spec["template"].(map[string]any)
+	template["spec"] = pod.DeepCopy().Object["spec"]
+	meta := template["metadata"].(map[string]any)
+	if all := pod.GetAnnotations(); len(all) > 0 {
+		meta["annotations"], _ = render.Lookup(pod.Object, "/metadata/annotations")
+	}
+	if kind == "Job" {
+		template["spec"].(map[string]any)["restartPolicy"] = "Never"
+	}
+	return o
+}
+
 // write writes what is not a pass, one line a result.
 func write(out *bytes.Buffer, r *policy.Result) {
 	if r.Outcome == policy.Pass {
