@@ -243,8 +243,9 @@ func newPod(req *Request, m maker, template map[string]any) *Request {
 	}
 }
 
-// toNode does to the spec of a pod what the controller of DaemonSets does
-// (pkg/controller/daemon/util/daemonset_util.go).
+// toNode adds to the spec of a pod of a DaemonSet the tolerations of node conditions and the affinity to
+// its node, as AddOrUpdateDaemonPodTolerations and ReplaceDaemonSetPodNodeNameNodeAffinity of Kubernetes'
+// pkg/controller/daemon/util/daemonset_util.go do.
 func toNode(spec map[string]any) {
 	tolerations := slices.Clip(anyList(spec["tolerations"]))
 	tolerate := func(key, effect string) {
@@ -268,8 +269,8 @@ func toNode(spec map[string]any) {
 	spec["affinity"] = affinity
 }
 
-// identify does to the spec of a pod what the controller of StatefulSets does
-// (pkg/controller/statefulset/stateful_set_utils.go).
+// identify gives the spec of a pod of a StatefulSet its host name, subdomain and volume claims, as
+// initIdentity and updateStorage of Kubernetes' pkg/controller/statefulset/stateful_set_utils.go do.
 func identify(spec map[string]any, name string, set *unstructured.Unstructured) {
 	spec["hostname"] = name + "-0"
 	if service, _ := render.Lookup(set.Object, "/spec/serviceName"); service != nil {

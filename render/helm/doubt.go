@@ -129,7 +129,7 @@ func (w *doubtFinder) of(n parse.Node) (d doubt, calls bool) {
 var addressVerb = regexp.MustCompile(`%[^%a-zA-Z]*p`)
 
 // printsAddress reports whether a command may print the address of a value, which differs in each run.
-// If it did is known once it is executed.
+// Only its execution shows whether it did.
 func printsAddress(c *parse.CommandNode) bool {
 	if f, ok := c.Args[0].(*parse.IdentifierNode); !ok || f.Ident != "printf" {
 		return false

@@ -24,8 +24,8 @@ const password = `{{- define "password" -}}
 
 const hidden = "\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: hidden}\n"
 
-// TestDoubt holds which templates leave it undecided what a chart writes: those in which a cluster,
-// the time or chance may decide it.
+// TestDoubt holds that a chart is undecided if the cluster, the time or chance may change what its
+// template writes, and decided otherwise.
 func TestDoubt(t *testing.T) {
 	t.Parallel()
 	const secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n"

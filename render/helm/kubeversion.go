@@ -8,9 +8,9 @@ import (
 	"github.com/Masterminds/semver/v3"
 )
 
-// kubeFunctions are the functions by which templates ask for the patch version of Kubernetes or for
-// what a distribution appends to it, such as +k3s1. A version such as 1.34 leaves both open; what
-// depends on them raises byKubeDetail.
+// kubeFunctions are functions with which templates read the patch version of Kubernetes or the suffix of
+// a distribution, such as +k3s1. A version such as 1.34 has neither. The functions count a result that
+// may depend on them as byKubeDetail. Other ways to read them, such as eq or splitList, are not seen.
 func (r *run) kubeFunctions(fns template.FuncMap) template.FuncMap {
 	compare := fns["semverCompare"].(func(string, string) (bool, error))
 	matches := fns["regexMatch"].(func(string, string) bool)

@@ -69,10 +69,10 @@ func (r *Renderer) Kind() string { return "kustomize" }
 
 // Render builds the kustomization at src.Path. Objects are in the order of
 // `kustomize build`: by kind, unless sortOptions differ. It returns either all
-// objects, with warnings at most, or none and errors; only what is elsewhere or comes from
-// programs and adds resources (resources, charts, generators) leaves the others in place, if
-// these can be built alone. For every reference to something that is not in the tree there is one error,
-// whose Missing says what it is.
+// objects, with warnings at most, or none and errors. There is one exception: resources, charts and
+// generators that are not in the tree are left out, and the other objects are returned beside the
+// errors, if they can be built alone. For every reference to something that is not in the tree there
+// is one error, whose Missing says what it is.
 func (r *Renderer) Render(ctx context.Context, src render.Source) ([]*render.Object, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
