@@ -17,8 +17,8 @@
 //     locate.go finds the places of a result, watch.go limits and times steps
 //   - result.go: a result and its identity; passes.go, compact.go: many of them in little memory
 //   - cluster.go: the objects that policies look up, and those that are not there
-//   - variant.go, undeployed.go, gitops.go, encrypted.go: objects that only some
-//     installations have, that are not deployed any more, or that nobody can read
+//   - variant.go, gitops.go, encrypted.go: objects that only some
+//     installations have, whose deployment is not followed, or that nobody can read
 //   - ruleuse.go, unmatched.go, finding.go: what a run shows about its policies
 //   - coverage.go: what tests show about them; fix.go: a change that makes a rule pass
 package policy

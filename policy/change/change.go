@@ -1,16 +1,15 @@
 // Package change compares two sides of a change, such as the work tree and the
 // revision that it is merged into, before and after policies evaluate them.
 //
-// The functions take two [Side]s. First [Count] settles which units count (ledger.go): an
-// [Entry] has what each side does with a unit, and its Verdict is the only place that
-// decides. The others return the objects to compare (change.go), what
-// both sides leave undecided although its inputs change (inputs.go), the objects that policies of the base can look up (cluster.go),
-// the failures that a change hides by exempting objects (exempt.go), those that only
-// objects that nothing deploys hide (unreached.go), the
-// objects that are no longer checked once it is merged (missing.go), and those that name
-// an object which the change deletes (referenced.go). The
-// command calls them before and after [policy.Chain.Review], whose results
-// [policy.Comparison] marks.
+// The functions take two [Side]s. An [Entry] has what each side does with something, and its
+// Verdict is the only place that decides whether that counts: for units ([Count], ledger.go), and
+// for documents of the head's files ([Documents], documents.go). The others return the objects to
+// compare (change.go), what both sides leave undecided although its inputs change (inputs.go), the
+// objects that policies of the base can look up (cluster.go), the failures that a change hides by
+// exempting objects (exempt.go), those that only objects that nothing deploys hide (unreached.go),
+// the objects that are no longer checked once it is merged (missing.go), and those that name an
+// object which the change deletes (referenced.go). The command calls them before and after
+// [policy.Chain.Review], whose results [policy.Comparison] marks.
 //
 // The one thing to know: if a side could not be rendered completely, a missing
 // object there means nothing ([PartlyRendered]).
@@ -32,9 +31,12 @@ type Side struct {
 	Given    []*render.Unit // by --policy
 	Context  []*render.Unit // by --with
 	Anywhere []*render.Unit // whose cluster is unknown
+	Others   []*render.Unit // of other clusters
 	Deployed *render.Deployment
 	Walked   render.Discovery
 	Unread   []string // files and directories that could not be read
+
+	Documents func() []render.TreeDocument // of all clusters
 }
 
 // Comparable returns the objects of two sides, without units that the other

@@ -6,6 +6,7 @@ import (
 	"path"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/preadmit/preadmit/render"
 )
@@ -90,6 +91,48 @@ func Leading(base, head *Side) *render.Object {
 		}
 	}
 	return nil
+}
+
+// Dropped returns the paths of roots of the head that a kustomization built at the base and no
+// longer builds, although it still exists. The values are the kustomizations' paths. Such roots
+// would count as deployed by a person, but the change stops deploying them.
+func Dropped(base, head *Side) map[string]string {
+	was := make(map[string]bool) // paths that are units at the base
+	for _, u := range base.Units {
+		was[u.Path] = true
+	}
+	now := make(map[string]*render.Unit)
+	for _, u := range head.Units {
+		now[u.Identity()] = u
+	}
+	dropped := make(map[string]string)
+	for root := range head.Deployed.Roots {
+		if root.Origin.File != "" || was[root.Path] || root.Kind != "kustomize" && root.Kind != "manifest" {
+			continue
+		}
+		for _, u := range base.Units {
+			if u.State != render.Unreached && builds(u, root.Path) && now[u.Identity()] != nil && !builds(now[u.Identity()], root.Path) {
+				dropped[root.Path] = u.Path
+				break
+			}
+		}
+	}
+	return dropped
+}
+
+// builds reports whether a unit is a kustomization with objects from another path.
+func builds(u *render.Unit, path string) bool {
+	if u.Kind != "kustomize" && u.Renderer != "kustomize" || u.Path == path {
+		return false
+	}
+	for _, o := range u.Objects {
+		for _, at := range o.At("") {
+			if at.File == path || strings.HasPrefix(at.File, path+"/") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // entry returns the entry of a unit of either side.

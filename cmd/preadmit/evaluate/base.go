@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"iter"
 	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -32,6 +33,7 @@ func (e *Evaluation) change(ctx context.Context, o *Options, in *load.Input, arg
 		return nil, err
 	}
 	b.perhaps, b.fading = change.Count(b.in.Side(), in.Side())
+	b.documents = sync.OnceValue(func() *change.Documents { return b.documentsOf(o, in) })
 	e.base, e.against = &report.Base{Revision: o.Base, Commit: b.Commit}, b
 	e.shard.divide(b.in, in)
 	err = e.eachCluster(ctx, s, b.in, in, func(j *Evaluation, s engines.Options, on func(*load.Input) *load.Input) error {
@@ -39,10 +41,9 @@ func (e *Evaluation) change(ctx context.Context, o *Options, in *load.Input, arg
 		one.in = on(b.in)
 		return j.compare(ctx, o, &one, on(in), s)
 	})
-	e.Results = withoutUnits(e.Results)
 	if err == nil {
 		configured, notes := b.configurationChange(ctx, o, in, args, stdin)
-		e.Results = append(e.Results, e.shard.once(b.unchecked(o, in, e.Results), b.replacedContent(in), b.leftOut(in, args), configured, b.faded(in), change.NewlyAssumed(b.in.Assumed, in.Assumed))...)
+		e.Results = append(e.Results, e.shard.once(b.documents().Rest(), b.replacedContent(in), b.leftOut(in, args), configured, b.faded(in), change.NewlyAssumed(b.in.Assumed, in.Assumed))...)
 		e.notes = append(e.notes, notes...)
 	}
 	return b.in, err
@@ -51,8 +52,8 @@ func (e *Evaluation) change(ctx context.Context, o *Options, in *load.Input, arg
 // A base is the rendered revision that the work tree is compared with.
 type base struct {
 	*load.Revision
-	in    *load.Input
-	named map[documentAt][]policy.Named // of documents of the head
+	in        *load.Input
+	documents func() *change.Documents
 	// perhaps has the units that only perhaps are deployed, and why, by identity
 	perhaps map[string]string
 	fading  []*render.Unit // that stop counting once the change is merged
@@ -67,7 +68,7 @@ func (o *Options) openBase(ctx context.Context, head *load.Input, args []string,
 		return nil, err
 	}
 	o.RememberObjects(r)
-	b := &base{Revision: r, named: make(map[documentAt][]policy.Named)}
+	b := &base{Revision: r}
 	if b.in, err = load.From(ctx, &o.Sources, b.Tree, orHere(args), stdin); err != nil {
 		return nil, fmt.Errorf("--base: %w", err)
 	}
@@ -78,6 +79,20 @@ func (o *Options) openBase(ctx context.Context, head *load.Input, args []string,
 		return nil, err
 	}
 	return b, b.leaveOut(ctx, o, head, args, stdin)
+}
+
+// leaveOut renders the head again without the roots that the change stops deploying, if there are
+// any.
+func (b *base) leaveOut(ctx context.Context, o *Options, head *load.Input, args []string, stdin io.Reader) error {
+	sources := o.Sources
+	if sources.Dropped = change.Dropped(b.in.Side(), head.Side()); len(sources.Dropped) == 0 {
+		return nil
+	}
+	again, err := load.From(ctx, &sources, head.Tree, orHere(args), stdin)
+	if err == nil {
+		*head = *again
+	}
+	return err
 }
 
 // orHere returns the paths of the command line, by default the current directory.
@@ -216,7 +231,7 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	if err != nil {
 		return err
 	}
-	e.Results = append(e.Results, e.shard.once(b.undeployed(in, reqs), b.newlyExcluded(o, in), referenced)...)
+	e.Results = append(e.Results, e.shard.once(b.documents().NoLongerDeployed(reqs), b.newlyExcluded(o, in), referenced)...)
 	e.notes = slices.Concat(e.notes, b.notes(in), e.Engines.Chain.UnreadOld(others))
 	cached.keep(e.Engines)
 	if proposes {

@@ -189,14 +189,11 @@ func (b *base) unusable(file string, line int, err error) []policy.Result {
 // configured returns an undecided result at a line of a file, or without a place if file
 // is "".
 func (b *base) configured(rule, file string, line int, message string) policy.Result {
-	r := policy.Result{
-		Engine: policy.EngineRender, Policy: "documents", Rule: rule, Operation: policy.Update,
-		Outcome: policy.Unknown, Action: policy.Deny, Baseline: policy.New, Message: message,
-	}
+	var origins []render.Origin
 	if file != "" {
-		r.Origins = []render.Origin{{Span: render.Span{File: file, Line: line, Column: 1, EndLine: line, EndColumn: 1}, Role: render.Value}}
+		origins = change.AtLine(file, line, render.Value)
 	}
-	return r.Fingerprinted()
+	return change.Undecided(rule, policy.Update, origins, "%s", message).Fingerprinted()
 }
 
 // after returns the options of a run without a base after the configuration now is merged. now may

@@ -6,7 +6,7 @@
 //
 //   - evaluate.go: one input; clusters.go: each cluster by itself; shard.go: a part of the units
 //   - unsupported.go: what passes only because of objects that nothing deploys
-//   - base.go, delivered.go, undeployed.go, configchange.go: the change from a revision; decision.go: one request of it; rehearse.go: other versions and actions
+//   - base.go, delivered.go, hidden.go, configchange.go: the change from a revision; decision.go: one request of it; rehearse.go: other versions and actions
 //   - resultcache.go: cached results, changecache.go: those of a change; user.go: the requesting user; suppressions.go: accepted results
 //   - policies.go, admitted.go: the reviews of the commands policies and render --admitted
 //   - notes.go: the notes of a report

@@ -336,8 +336,8 @@ func (l *loader) holdPolicies(p string, units []*render.Unit) {
 func (in *Input) Side() *change.Side {
 	unread, _ := in.Unread()
 	return &change.Side{
-		Tree: in.Tree, Units: in.Head, Given: in.Given, Context: in.Context, Anywhere: in.Anywhere,
-		Deployed: in.Deployed, Walked: in.Walked, Unread: unread,
+		Tree: in.Tree, Units: in.Head, Given: in.Given, Context: in.Context, Anywhere: in.Anywhere, Others: in.Others,
+		Deployed: in.Deployed, Walked: in.Walked, Unread: unread, Documents: in.Documents,
 	}
 }
 

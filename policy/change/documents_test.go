@@ -1,9 +1,8 @@
-package policy_test
+package change
 
 import (
 	"testing"
 
-	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -14,10 +13,10 @@ func TestNewlyExcluded(t *testing.T) {
 	for i, file := range []string{"a/web.yaml", "old/db.yaml", "old/x.yaml", "old/api.yaml"} {
 		head[i].File, head[i].Line = file, i+1
 	}
-	if got := policy.NewlyExcluded("none/**", at, head); got != nil {
+	if got := NewlyExcluded("none/**", at, head); got != nil {
 		t.Errorf("a glob without matches: %v", got)
 	}
-	got := policy.NewlyExcluded("old/**", at, head)
+	got := NewlyExcluded("old/**", at, head)
 	const want = `no longer checked once this change is merged: 2 Kubernetes objects that the new glob "old/**" excludes, the first at old/db.yaml:2`
 	if len(got) != 1 || got[0].Message != want || got[0].Origins[0].Span != at {
 		t.Errorf("got %v", got)
