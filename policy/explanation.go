@@ -30,6 +30,7 @@ type Explanation struct {
 	Operation Operation       `json:"operation"`
 	Object    render.Key      `json:"object"`
 	Origins   []render.Origin `json:"origins"`
+	Pods      bool            `json:"pods,omitempty"` // about the pods that the object's controller creates
 	Request   Asked           `json:"request"`
 	Notes     []string        `json:"notes,omitempty"` // how --base affects the decision, a sentence each
 
@@ -184,32 +185,42 @@ func (c Chain) explainUnguarded(ctx context.Context, req Request, policy, rule s
 		written, err := c.explainWritten(ctx, &req, policy, rule)
 		return append([]Explanation{e}, written...), err
 	}
-	all, err := c.explainMutations(ctx, &req, &h, policy, rule)
+	es, err = c.explainAdmitted(ctx, &req, &h, policy, rule, func(e *Explanation) {
+		if c.scopeUnknown(&req) {
+			e.decideScope(&req, others)
+		}
+		for i := range e.Results {
+			c.undecide(&e.Results[i], asRendered)
+		}
+		e.locate(&req, &h)
+	})
+	if err == nil {
+		es, err = c.explainPods(ctx, &req, &h, es, policy, rule)
+	}
+	return es, cmp.Or(err, ctx.Err())
+}
+
+// explainAdmitted explains the engines in order. It calls done with the explanations of validators,
+// before the object changes again.
+func (c Chain) explainAdmitted(ctx context.Context, req *Request, h *history, policy, rule string, done func(*Explanation)) ([]Explanation, error) {
+	all, err := c.explainMutations(ctx, req, h, policy, rule)
 	if err != nil {
 		return nil, err
 	}
 	for _, v := range c.Validators {
-		es, err := explain(ctx, v, &req, policy, rule)
+		es, err := explain(ctx, v, req, policy, rule)
 		if err != nil {
 			return nil, err
 		}
 		for i := range es {
-			if c.scopeUnknown(&req) {
-				es[i].decideScope(&req, others)
-			}
-			for k := range es[i].Results {
-				c.undecide(&es[i].Results[k], asRendered)
-			}
-			es[i].locate(&req, &h)
+			done(&es[i])
 		}
 		all = append(all, es...)
 		if p, ok := v.(Preparer); ok {
-			if p.Prepare(&req); req.prepared != nil {
-				req.prepare(&h)
-			}
+			req.prepareBy(p, h)
 		}
 	}
-	return all, ctx.Err()
+	return all, nil
 }
 
 // explainWritten explains the validators that, as in review, evaluate the written
@@ -351,23 +362,29 @@ func (e *Explanation) complete(req *Request, h *history) {
 	subject := req.Subject()
 	e.Operation, e.Object, e.Origins = req.Operation, subject.Key(), subject.At("")
 	e.Object.Namespace = cmp.Or(e.Object.Namespace, req.Namespace)
-	e.Request = Asked{
-		Group: req.Resource.Group, Version: req.Resource.Version, Resource: req.Resource.Resource,
-		Namespace: req.Namespace, User: req.UserInfo.Username, Groups: req.UserInfo.Groups,
-	}
+	e.Request = req.asked()
 	for i := range e.Trials {
-		e.Trials[i].locate(req, h)
+		t := &e.Trials[i]
+		if t.ParamObject != nil {
+			t.ParamOrigin = t.ParamObject.At("")
+		}
+		t.eachCulprit(func(c *Culprit) { t.place(c, req, h) })
 	}
 }
 
-func (t *Trial) locate(req *Request, h *history) {
-	if t.ParamObject != nil {
-		t.ParamOrigin = t.ParamObject.At("")
+func (r *Request) asked() Asked {
+	return Asked{
+		Group: r.Resource.Group, Version: r.Resource.Version, Resource: r.Resource.Resource,
+		Namespace: r.Namespace, User: r.UserInfo.Username, Groups: r.UserInfo.Groups,
 	}
+}
+
+// eachCulprit calls f with each culprit of the trial's evaluations.
+func (t *Trial) eachCulprit(f func(*Culprit)) {
 	for _, list := range [][]Evaluation{t.Conditions, t.Variables, t.Validations, t.Annotations} {
 		for i := range list {
 			for j := range list[i].Culprits {
-				t.place(&list[i].Culprits[j], req, h)
+				f(&list[i].Culprits[j])
 			}
 		}
 	}

@@ -69,19 +69,11 @@ func PodRequest() *Request {
 // the results are those of the object. own are the results about the object itself: what a rule finds
 // there it does not find again in the pods.
 func (c Chain) reviewPods(ctx context.Context, req *Request, own ...[]Result) ([]Result, error) {
-	m, made := makers[req.Kind.GroupKind()]
-	if !made || req.Object == nil || req.SubResource != "" {
+	c, pod := c.pods(req)
+	if pod == nil {
 		return nil, nil
 	}
-	all := c.Validators
-	c.Mutators, c.Validators = aboutPods(c.Mutators, req), aboutPods(c.Validators, req)
-	template, _ := render.Lookup(req.Admitted, m.template)
-	t, ok := template.(map[string]any)
-	if !ok || len(c.Mutators)+len(c.Validators) == 0 {
-		return nil, nil
-	}
-	pod, h := newPod(req, m, t), newHistory()
-	results, err := c.reviewPod(ctx, pod, h, all)
+	results, err := c.reviewPod(ctx, pod, newHistory())
 	said := make(map[useKey]*Result)
 	for _, list := range own {
 		for i := range list {
@@ -97,37 +89,53 @@ func (c Chain) reviewPods(ctx context.Context, req *Request, own ...[]Result) ([
 	}), err
 }
 
-// aboutPods returns the engines that have policies about the pods of a request's object.
-func aboutPods[T any](engines []T, req *Request) []T {
-	var all []T
-	for _, e := range engines {
-		if p, ok := any(e).(PodEngine); ok && p.SelectsPods(req.Kind) {
-			all = append(all, e)
-		}
+// pods returns the request with which the controller of the request's object creates pods, and the
+// engines for it: those with policies about these pods, and those that prepare objects. The request is
+// nil if there are no such pods or policies.
+func (c Chain) pods(req *Request) (Chain, *Request) {
+	m, made := makers[req.Kind.GroupKind()]
+	if !made || req.Object == nil || req.SubResource != "" {
+		return c, nil
 	}
-	return all
+	template, _ := render.Lookup(req.Admitted, m.template)
+	t, ok := template.(map[string]any)
+	asked := func(e any) bool {
+		p, ok := e.(PodEngine)
+		return ok && p.SelectsPods(req.Kind)
+	}
+	c.Mutators = slices.DeleteFunc(slices.Clone(c.Mutators), func(m Mutator) bool { return !asked(m) })
+	selected := len(c.Mutators) > 0
+	c.Validators = slices.DeleteFunc(slices.Clone(c.Validators), func(v Validator) bool {
+		about := asked(v)
+		selected = selected || about
+		_, prepares := v.(Preparer)
+		return !about && !prepares
+	})
+	if !ok || !selected {
+		return c, nil
+	}
+	return c, newPod(req, m, t)
 }
 
-// reviewPod reviews a request of newPod. preparers are validators, some of which prepare objects.
-func (c Chain) reviewPod(ctx context.Context, pod *Request, h *history, preparers []Validator) ([]Result, error) {
+// reviewPod reviews a request of pods.
+func (c Chain) reviewPod(ctx context.Context, pod *Request, h *history) ([]Result, error) {
 	results, admitted := c.admit(pod)
 	if admitted {
 		mutations, err := c.mutate(ctx, pod, h)
 		if err != nil {
 			return nil, err
 		}
-		for _, v := range preparers {
-			if p, ok := v.(Preparer); ok && pod.prepared == nil {
-				p.Prepare(pod)
-			}
-		}
-		if pod.prepared != nil {
-			pod.prepare(h)
-		}
-		other := *pod
-		other.Admitted, other.Typed = otherPod(pod), nil
 		var others []Result
+		var other Request
 		for _, v := range c.Validators {
+			if p, ok := v.(Preparer); ok {
+				pod.prepareBy(p, h)
+				continue
+			}
+			if other.Admitted == nil {
+				other = *pod
+				other.Admitted, other.Typed = otherPod(pod), nil
+			}
 			for _, r := range []*Request{pod, &other} {
 				rs, err := c.validate(ctx, v, r)
 				if err != nil {
@@ -148,24 +156,88 @@ func (c Chain) reviewPod(ctx context.Context, pod *Request, h *history, preparer
 	return results, nil
 }
 
+// explainPods adds to the explanations of decisions about the request's object those about the pods that
+// its controller creates. An explanation that only says that the object is no pod is left out.
+func (c Chain) explainPods(ctx context.Context, req *Request, h *history, own []Explanation, policy, rule string) ([]Explanation, error) {
+	var said []Result
+	for i := range own {
+		said = append(said, own[i].Results...)
+	}
+	results, err := c.reviewPods(ctx, req, said)
+	about, pod := c.pods(req)
+	if err != nil || pod == nil {
+		return own, err
+	}
+	made := newHistory()
+	if _, admitted := about.admit(pod); !admitted {
+		return own, nil
+	}
+	es, err := about.explainAdmitted(ctx, pod, made, policy, rule, func(*Explanation) {})
+	for _, e := range es {
+		e.Results = slices.DeleteFunc(slices.Clone(results), func(r Result) bool {
+			return r.Engine != e.Engine || r.Policy != policy || !e.tellsOf(r.Rule)
+		})
+		for i := range e.Results {
+			c.undecide(&e.Results[i], req.Subject())
+		}
+		no := slices.IndexFunc(own, func(o Explanation) bool {
+			return o.Engine == e.Engine && o.Origin == e.Origin && len(o.Results) == 0 && o.ofOtherKind()
+		})
+		if len(e.Results) == 0 && (no < 0 || e.ofOtherKind()) {
+			continue
+		}
+		if no >= 0 {
+			own = slices.Delete(own, no, no+1)
+		}
+		for i := range e.Trials {
+			e.Trials[i].eachCulprit(func(c *Culprit) {
+				if c.Root == "object" {
+					c.Pointer, _ = pod.inMaker(c.Pointer, made)
+				}
+			})
+		}
+		e.locate(req, h)
+		e.Pods, e.Request = true, pod.asked()
+		own = append(own, e)
+	}
+	return own, err
+}
+
+// tellsOf reports whether an explanation is of a rule.
+func (e *Explanation) tellsOf(rule string) bool {
+	return len(e.Rules) == 0 || slices.ContainsFunc(e.Rules, func(r Rule) bool { return r.Name == rule }) ||
+		slices.ContainsFunc(e.Results, func(r Result) bool { return r.Rule == rule })
+}
+
 // ofPod converts a result about a pod to one about the object whose controller creates it.
 func (r *Result) ofPod(pod *Request, h *history) {
-	at := makers[pod.Maker.Kind.GroupKind()].template
 	r.Assumed = distinct(r.Assumed, h.doubts)
 	r.Fields = slices.Clone(r.Fields) // results of other requests may share them
 	for i, f := range r.Fields {
-		was, touches := h.back(f)
-		if _, set := h.places(pod.Object, was, touches); len(set) > 0 && strings.HasPrefix(f, was) {
-			was, r.Assumed = f, distinct(r.Assumed, set)
-		}
-		if r.Fields[i] = at; slices.ContainsFunc(copied, func(p string) bool { return was == p || strings.HasPrefix(was, p+"/") }) {
-			r.Fields[i] += was
-		}
+		var set []string
+		r.Fields[i], set = pod.inMaker(f, h)
+		r.Assumed = distinct(r.Assumed, set)
 	}
 	if len(r.Fields) == 0 && r.fails() {
-		r.Fields = []string{at}
+		r.Fields = []string{makers[pod.Maker.Kind.GroupKind()].template}
 	}
 	r.AboutPods()
+}
+
+// inMaker returns the field of the maker's object that a field of the pod comes from, and the policies
+// that set it.
+func (r *Request) inMaker(field string, h *history) (from string, set []string) {
+	was, touches := h.back(field)
+	if _, set = h.places(r.Object, was, touches); len(set) > 0 && strings.HasPrefix(field, was) {
+		was = field
+	} else {
+		set = nil
+	}
+	from = makers[r.Maker.Kind.GroupKind()].template
+	if slices.ContainsFunc(copied, func(p string) bool { return was == p || strings.HasPrefix(was, p+"/") }) {
+		from += was
+	}
+	return from, set
 }
 
 // copied are the fields of a pod that its controller copies from the template.

@@ -98,6 +98,13 @@ type Prepared struct {
 // Prepare gives the validators that run later the prepared object.
 func (r *Request) Prepare(p *Prepared) { r.prepared = p }
 
+// prepareBy prepares the object by a validator, without validating it.
+func (r *Request) prepareBy(p Preparer, h *history) {
+	if p.Prepare(r); r.prepared != nil {
+		r.prepare(h)
+	}
+}
+
 // prepare replaces the admitted object by the prepared one.
 func (r *Request) prepare(h *history) {
 	p := r.prepared

@@ -19,6 +19,7 @@ const mostNear = 10
 // A miss holds the reasons why a rule does not match an object.
 type miss struct {
 	object render.Key
+	pods   bool    // of the pods that its controller creates
 	checks []Check // the checks that failed
 	from   string  // the binding with the checks; "" for the policy
 }
@@ -95,25 +96,26 @@ func (c Chain) nearests(uses []*Use) []*nearest {
 // with others of its kind. For the first object of a kind candidates is the
 // number of objects.
 func (c Chain) compare(ctx context.Context, req Request, open []*nearest, candidates int) []*nearest {
-	_, admitted := c.admit(&req)
-	if req.Admitted == nil {
+	before, after := c.admitAndMutate(ctx, req)
+	if after == nil {
 		return nil
 	}
-	before := req
-	if admitted {
-		if _, err := c.mutate(ctx, &req, &history{}); err != nil {
-			return nil
-		}
+	var podBefore, podAfter *Request
+	if about, pod := c.pods(after); pod != nil {
+		podBefore, podAfter = about.admitAndMutate(ctx, *pod)
 	}
 	var rest []*nearest
 	for _, n := range open {
-		asked := &req
+		asked, pod := after, podAfter
 		if n.mutates {
-			asked = &before
+			asked, pod = before, podBefore
 		}
 		m := n.ask(ctx, asked)
 		if m == nil {
 			continue
+		}
+		if p, ok := n.engine.(PodEngine); ok && pod != nil && p.SelectsPods(after.Kind) && len(m.wrongKind()) > 0 {
+			m = cmp.Or(n.ask(ctx, pod), m)
 		}
 		if wrong := m.wrongKind(); len(wrong) > 0 {
 			n.kinds = appendChecks(n.kinds, wrong)
@@ -126,6 +128,22 @@ func (c Chain) compare(ctx context.Context, req Request, open []*nearest, candid
 		rest = append(rest, n)
 	}
 	return rest
+}
+
+// admitAndMutate returns the request as mutators and as validators see it, or nil if the server can't
+// read its object.
+func (c Chain) admitAndMutate(ctx context.Context, req Request) (before, after *Request) {
+	_, admitted := c.admit(&req)
+	if req.Admitted == nil {
+		return nil, nil
+	}
+	first := req
+	if admitted {
+		if _, err := c.mutate(ctx, &req, &history{}); err != nil {
+			return nil, nil
+		}
+	}
+	return &first, &req
 }
 
 // ask returns why the rule, or one that Kyverno generates from it, does not
@@ -152,7 +170,7 @@ func (n *nearest) ask(ctx context.Context, req *Request) (m *miss) {
 			}
 			if found := es[i].miss(); found != nil && (m == nil || nearer(found, m)) {
 				m = found
-				m.object = req.Subject().Key()
+				m.object, m.pods = cmp.Or(req.Maker, req).Subject().Key(), req.Maker != nil
 				m.object.Namespace = cmp.Or(m.object.Namespace, req.Namespace)
 			}
 		}
@@ -237,6 +255,12 @@ func refusals(checks []Check) []Check {
 	return all
 }
 
+// ofOtherKind reports whether an explanation only says that the object is of another kind.
+func (e *Explanation) ofOtherKind() bool {
+	m := e.miss()
+	return m != nil && len(m.wrongKind()) > 0
+}
+
 // wrongKind returns the checks that fail, if the rule does not match only
 // because of the object's kind.
 func (m *miss) wrongKind() []Check {
@@ -315,8 +339,12 @@ func (m *miss) finding(use *Use, candidates int) Result {
 	if c.Why != "" {
 		text += ": " + c.Why
 	}
+	nearest := objectText(m.object)
+	if m.pods {
+		nearest = "a pod of " + nearest
+	}
 	return NewFinding(NeverMatches, use.Policy, placeOf(c, use), "%s matches none of %s of its kinds: %s fails %s",
-		subject, Plural(candidates, "object"), objectText(m.object), Shorten(text, 400))
+		subject, Plural(candidates, "object"), nearest, Shorten(text, 400))
 }
 
 func placeOf(c Check, use *Use) render.Span {

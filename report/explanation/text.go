@@ -137,6 +137,9 @@ func (p *printer) subject(e *policy.Explanation) {
 	k := e.Object
 	p.heading("object %s %s", strings.TrimPrefix(k.Namespace+"/"+k.Name, "/"), firstPlace(e.Origins))
 	p.line(1, "%s %s in unit %s", k.APIVersion, k.Kind, k.Unit)
+	if e.Pods {
+		p.line(1, "this is about the pods that its controller creates")
+	}
 	a := e.Request
 	if a.Resource == "" {
 		return
