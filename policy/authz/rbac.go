@@ -55,7 +55,7 @@ func (r *rbac) Authorize(_ context.Context, a authorizer.Attributes) (authorizer
 	if u == nil {
 		return cannotTell(a, "")
 	}
-	w := walk{rbac: r, check: newCheck(a), user: u}
+	w := walk{rbac: r, check: a, user: u}
 	for _, namespace := range []string{"", a.GetNamespace()} {
 		if reason, ok := w.allows(namespace); ok {
 			return authorizer.DecisionAllow, reason, nil
@@ -76,7 +76,7 @@ func (r *rbac) Authorize(_ context.Context, a authorizer.Attributes) (authorizer
 // A walk looks for bindings that allow a check.
 type walk struct {
 	*rbac
-	check check
+	check authorizer.Attributes
 	user  user.Info
 	doubt string // the first reason why more might be allowed
 
