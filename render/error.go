@@ -2,6 +2,8 @@ package render
 
 import (
 	"errors"
+	"io/fs"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -109,4 +111,131 @@ func Failures(err error) []*Error {
 // the tree. Objects that were rendered without these would be deployed with them.
 func OnlyMissing(err error) bool {
 	return !slices.ContainsFunc(Failures(err), func(e *Error) bool { return !e.Missing })
+}
+
+// Nearest returns the one of names that the user most likely meant by name, or
+// "". It differs in letter case, separators or number, begins with name, or is
+// one or two typing errors away.
+func Nearest(name string, names []string) string {
+	names = slices.Sorted(slices.Values(names))
+	plain := plainName(name)
+	best, bestDistance := "", slips(plain)+1
+	for _, n := range names {
+		if d := distance(plain, plainName(n), bestDistance); d < bestDistance {
+			best, bestDistance = n, d
+		}
+	}
+	if best != "" || len(plain) < 3 {
+		return best
+	}
+	begun := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !strings.HasPrefix(plainName(n), plain) })
+	if len(begun) == 1 {
+		return begun[0]
+	}
+	return ""
+}
+
+// DidYouMean returns "did you mean NAME?" with the nearest of the names, or "" if
+// none is near.
+func DidYouMean(name string, names []string) string {
+	if near := Nearest(name, names); near != "" {
+		return "did you mean " + near + "?"
+	}
+	return ""
+}
+
+// Meant returns the name in what DidYouMean returned, or "" for other texts.
+func Meant(hint string) string {
+	name, begins := strings.CutPrefix(hint, "did you mean ")
+	name, ends := strings.CutSuffix(name, "?")
+	if !begins || !ends || strings.Contains(name, " ") {
+		return ""
+	}
+	return name
+}
+
+// Instead returns what to suggest for a wrong name: the nearest of the names,
+// or else all of them.
+func Instead(name string, names []string) string {
+	if s := DidYouMean(name, names); s != "" {
+		return s
+	}
+	return "there are " + strings.Join(names, ", ")
+}
+
+// Alike reports whether two names differ only in letter case, separators or
+// number, or, if they are long, by one typing error.
+func Alike(a, b string) bool {
+	const long = 8
+	a, b = plainName(a), plainName(b)
+	return a == b || min(len(a), len(b)) >= long && distance(a, b, 2) < 2
+}
+
+// NearFile returns "; did you mean NAME?" with a file or directory beside name
+// that has a similar name, or "" if there is none. shown is the name as the
+// user wrote it.
+func NearFile(tree fs.FS, name, shown string) string {
+	entries, err := fs.ReadDir(tree, path.Dir(name))
+	if err != nil {
+		return ""
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	meant := Nearest(path.Base(name), names)
+	if meant == "" {
+		return ""
+	}
+	return "; did you mean " + shown[:len(shown)-len(path.Base(shown))] + meant + "?"
+}
+
+var separators = strings.NewReplacer("-", "", "_", "", " ", "")
+
+// plainName returns a name in lower case, without separators and plural.
+func plainName(s string) string {
+	s = separators.Replace(strings.ToLower(s))
+	if y, ok := strings.CutSuffix(s, "ies"); ok {
+		return y + "y"
+	}
+	return strings.TrimSuffix(s, "s")
+}
+
+// slips returns how many typing errors a name of this length may have.
+func slips(name string) int {
+	switch n := len(name); {
+	case n < 3:
+		return 0
+	case n < 5:
+		return 1
+	default:
+		return 2
+	}
+}
+
+// distance returns how many letters must be inserted, removed, changed or
+// swapped with the next to turn a into b, up to limit.
+func distance(a, b string, limit int) int {
+	if len(a) > 100 || len(a)-len(b) >= limit || len(b)-len(a) >= limit {
+		return limit
+	}
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(b)]
 }

@@ -10,7 +10,7 @@
 //
 // The files:
 //
-//   - walk.go, shape.go, units.go, selection.go: which files and directories are sources
+//   - walk.go, shape.go, units.go, source.go: which files and directories are sources
 //   - graph.go renders the sources; follow.go, gitops.go and overlay.go follow objects of
 //     GitOps controllers to further ones, holder.go finds objects inside of objects
 //   - manifests.go and yaml.go read files: split.go divides them, yamlblock.go, json.go
@@ -20,7 +20,7 @@
 //     are written; documents.go: what became of each document
 //   - variant.go renders charts as they would be on other clusters
 //   - remote.go: sources that are not in the tree
-//   - share.go, forget.go: memory of large runs
+//   - share.go: memory of large runs
 //   - error.go, objectcheck.go, placeholder.go: errors with their places
 package render
 

@@ -15,12 +15,12 @@
 //     junit.go, gitlab.go, html.go (with htmlfinding.go), policyreport.go
 //   - class.go groups the findings that read as one; digest.go divides a report into the
 //     parts of markdown and HTML, and shares their space
-//   - tally.go, missing.go, changes.go, documents.go, rehearsal.go: what a report counts
+//   - tally.go, missing.go, changes.go, rehearsal.go: what a report counts
 //     and lists besides findings
 //   - source.go, excerpt.go, links.go: lines of files, and their addresses
 //   - escape.go: all text of others passes through it, so that none acts on a terminal,
 //     a runner or a page
-//   - verify.go, verifyplace.go, jsonnode.go: the command verify
+//   - verify.go, verifyplace.go: the command verify
 //   - policies.go, coverage.go, mutation.go: the reports of other commands
 //   - screen.go: what the screen and the editor need
 package report

@@ -7,7 +7,7 @@
 //
 // model.go holds the screen, update.go changes it, and view.go only draws it. session.go
 // has the results, and with decide.go the decisions, for the screen and for the dialogue
-// of plain.go. arrange.go, filter.go and list.go are the list, panes.go and
+// of plain.go. arrange.go and list.go are the list, panes.go and
 // fetch.go the previews, form.go the input, graph.go the units. keys.go lists the keys and their
 // actions (actions.go), which palette.go offers by name, with the settings.
 package tui

@@ -1,18 +1,29 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
+	"os"
+	"runtime"
 	"slices"
+	"sync"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
+	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/schema"
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/helm"
 )
 
 // addSourceFlags adds the flags for rendering.
@@ -176,4 +187,150 @@ func without(flags *pflag.FlagSet, names ...string) *pflag.FlagSet {
 		}
 	})
 	return rest
+}
+
+// start checks the flags and sets the number of jobs, which is at most the number of processors
+// because more would only use more memory.
+func (o *checkOptions) start() error {
+	switch {
+	case o.jobs < 0:
+		return fmt.Errorf("--jobs %d is negative; 0 is the number of processors", o.jobs)
+	case o.Timeout <= 0:
+		return fmt.Errorf("--timeout %s: must be longer than 0", o.Timeout)
+	}
+	if err := o.Limits.Check(); err != nil {
+		return err
+	}
+	if o.Namespace != "" {
+		if problems := validation.IsDNS1123Label(o.Namespace); len(problems) > 0 {
+			return fmt.Errorf("--namespace %q can't be the name of a Namespace: small letters, digits and dashes, at most 63, with a letter or digit at both ends", o.Namespace)
+		}
+	}
+	if err := helm.CheckSet(o.Set, o.SetString); err != nil {
+		return err
+	}
+	if o.jobs > 0 {
+		runtime.GOMAXPROCS(min(o.jobs, runtime.NumCPU()))
+	}
+	return nil
+}
+
+// addresses returns the values of --policy, --data and --with that are
+// addresses instead of paths.
+func (o *checkOptions) addresses() []string {
+	return slices.DeleteFunc(slices.Concat(o.Policies, o.Data, o.With), func(p string) bool { return !render.IsAddress(p) })
+}
+
+// checkRehearsal returns an error if the flags of a rehearsal can't be combined.
+func (o *checkOptions) checkRehearsal() error {
+	switch {
+	case o.FromKubeVersion != "" && o.Base != "":
+		return errors.New("--from-kube-version compares two API servers, --base two trees: a difference could come from either, so run check once with each")
+	case len(o.Enforce) > 0 && o.Base != "":
+		return errors.New("--enforce compares policies before and after they deny, --base two trees: run check once with each; for a change that may break no policy at all, use --base with --fail-on audit")
+	case len(o.Enforce) > 0 && o.FromKubeVersion != "":
+		return errors.New("--enforce and --from-kube-version change two things: a denial could come from either, so run check once with each")
+	case o.EnforceBy != "" && len(o.Enforce) == 0:
+		return errors.New("--enforce-by counts what --enforce denies, so it needs --enforce")
+	case o.FromKubeVersion != "" && evaluate.Release(o.FromKubeVersion) == evaluate.Release(o.KubeVersion):
+		return fmt.Errorf("--from-kube-version and --kube-version are both %s", evaluate.Release(o.KubeVersion))
+	}
+	return nil
+}
+
+// openShard reads --shard and refuses flags that need all results in one process.
+func (o *checkOptions) openShard() (err error) {
+	if o.Part, err = evaluate.ParseShard(o.shard); err != nil {
+		return err
+	}
+	if o.Part != nil && o.Combine {
+		return errors.New("--combine evaluates all objects together, which --shard divides: use one of them")
+	}
+	if o.Part != nil && o.FromKubeVersion != "" {
+		return errors.New("--from-kube-version compares two whole runs: use it without --shard")
+	}
+	return nil
+}
+
+// checkOptions are the flags of check.
+type checkOptions struct {
+	evaluate.Options
+	coverageFlags
+	outputs
+	failOn          string // an action, or "never"
+	requireComplete bool
+	shard           string
+	jobs            int
+	quiet           bool
+}
+
+// begin starts a command: it checks the flags, and returns a context that ends
+// at --timeout. The caller must call the returned function. The error is a
+// wrong flag, or the reason why the supervised children before this one ended
+// without a result.
+func (o *checkOptions) begin(ctx context.Context, stderr io.Writer) (context.Context, context.CancelFunc, error) {
+	if err := o.start(); err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := bounded(ctx, o.Timeout, stderr)
+	if why := tasks.Of(ctx).Fatal(); why != "" {
+		cancel()
+		return nil, nil, &supervise.Incomplete{Err: errors.New(why)}
+	}
+	return ctx, cancel, nil
+}
+
+// load begins a command and renders the paths in args.
+func (o *checkOptions) load(ctx context.Context, args []string, std stdio) (context.Context, context.CancelFunc, *load.Input, error) {
+	ctx, cancel, err := o.begin(ctx, std.err)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	in, err := load.Load(ctx, &o.Sources, args, std.in)
+	if err != nil {
+		defer cancel()
+		return nil, nil, nil, evaluate.TimedOut(ctx, err)
+	}
+	return ctx, cancel, in, nil
+}
+
+// bounded returns a context that ends at --timeout. If the command has not stopped
+// within grace of that, or of an interrupt, the process is ended: a library that is
+// busy with hostile input may never look at the context.
+func bounded(ctx context.Context, timeout time.Duration, stderr io.Writer) (context.Context, context.CancelFunc) {
+	if w := tasks.Of(ctx); w != nil {
+		return w.Bound(ctx, timeout)
+	}
+	over := fmt.Errorf("not done after --timeout %s", timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, over)
+	done := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-done:
+		case <-time.After(tasks.Grace):
+			code := exitInterrupted
+			if context.Cause(ctx) == over {
+				code = exitIncomplete
+			}
+			fmt.Fprintf(stderr, "preadmit: %v; ended, because a part of the run did not stop\n", context.Cause(ctx))
+			os.Exit(code)
+		}
+	})
+	return ctx, sync.OnceFunc(func() {
+		close(done)
+		stop()
+		cancel()
+	})
+}
+
+// runs returns a command's RunE, which takes defaults from the configuration,
+// except for the command's own flags, and calls run.
+func runs(code *int, run func(ctx context.Context, args []string, std stdio) (int, error), own ...string) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		err := configure(without(cmd.Flags(), own...), args)
+		if err == nil {
+			*code, err = run(cmd.Context(), args, stdio{cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()})
+		}
+		return err
+	}
 }

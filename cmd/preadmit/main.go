@@ -3,11 +3,11 @@
 //
 // This package contains the command lines, the lists of renderers and resolvers (lists.go), and the
 // writing of output files. main.go lists the commands; each command has a file with its name
-// (check.go, render.go, explain.go, policiescmd.go, packscmd.go, testcmd.go and
-// mutate.go, fix.go with package fixes, graph.go, fetch.go with package download, triage.go, lsp.go). A run uses
+// (check.go, render.go, explain.go, policiescmd.go with packs, testcmd.go, fix.go with package
+// fixes, graph.go, fetch.go with package download, triage.go with lsp). A run uses
 //
-//   - options.go, flags.go, config.go: the flags; package config: the configuration file
-//   - deadline.go: --timeout; help.go, usage.go, completion.go: help, errors and completion
+//   - flags.go, config.go: the flags, --timeout too; package config: the configuration file
+//   - usage.go, completion.go: help, errors and completion
 //   - package load: rendering, and finding out what is deployed to which cluster
 //   - package engines: the list of engines; package evaluate: the results of a tree or of a change
 //   - outputs.go, coverage.go: reports
@@ -23,11 +23,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
+	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
@@ -146,3 +149,50 @@ func exitCode(err error) int {
 	}
 	return exitUsage
 }
+
+var version = supervise.Version()
+
+func newVersionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  wants(0, 0, "no arguments", "preadmit version"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := io.WriteString(cmd.OutOrStdout(), supervise.VersionLine())
+			return err
+		},
+	}
+}
+
+// quietLibraries redirects what libraries write to standard error, and returns
+// the real standard error. Everything that a user must know is a result.
+// kustomize writes to os.Stderr directly.
+func quietLibraries() *os.File {
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+	log.SetOutput(io.Discard)
+	stderr := os.Stderr
+	if null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0); err == nil {
+		os.Stderr = null
+	}
+	return stderr
+}
+
+// cutOff is a second safeguard for offline work. Renderers refuse remote references before any
+// library sees them. A library that tries anyway finds no HTTP transport and no program in PATH.
+// PATH is kept in another variable for the editor, the only program that triage may run.
+func cutOff() {
+	http.DefaultTransport = refuse{}
+	os.Setenv(editorPath, os.Getenv("PATH"))
+	os.Setenv("PATH", "")
+}
+
+type refuse struct{}
+
+func (refuse) RoundTrip(r *http.Request) (*http.Response, error) {
+	return nil, errors.New("preadmit opens no connection: " + r.URL.Redacted())
+}
+
+// editorPath is the environment variable that holds the original PATH. PATH
+// itself is emptied, so that only the editor can start programs.
+const editorPath = "PREADMIT_EDITOR_PATH"

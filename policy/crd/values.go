@@ -2,6 +2,7 @@ package crd
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/google/cel-go/common/types"
@@ -9,6 +10,9 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	schemacel "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/preadmit/preadmit/render"
 )
 
 // valueOf converts a value to the API server's own typed value, with maps that
@@ -117,3 +121,129 @@ type stableIterator struct{ traits.Iterator }
 
 // Next implements traits.Iterator.
 func (s *stableIterator) Next() ref.Val { return stable(s.Iterator.Next()) }
+
+// A place is the path of a value in an object. nil is the object itself.
+type place struct {
+	up    *place
+	key   string
+	index int  // in a list; -1 for a key
+	free  bool // a key of a map, not a property of the schema
+}
+
+func (p *place) child(key string) *place { return &place{up: p, key: key, index: -1} }
+func (p *place) entry(key string) *place { return &place{up: p, key: key, index: -1, free: true} }
+func (p *place) item(i int) *place       { return &place{up: p, index: i} }
+
+// pointer returns the place as an RFC 6901 pointer.
+func (p *place) pointer() string {
+	switch {
+	case p == nil:
+		return ""
+	case p.index >= 0:
+		return p.up.pointer() + render.Pointer(p.index)
+	default:
+		return p.up.pointer() + render.Pointer(p.key)
+	}
+}
+
+// path returns the place as the API server writes it.
+func (p *place) path() *field.Path {
+	switch {
+	case p == nil:
+		return nil
+	case p.index >= 0:
+		return p.up.path().Index(p.index)
+	case p.free:
+		return p.up.path().Key(p.key)
+	default:
+		return p.up.path().Child(p.key)
+	}
+}
+
+// maxPath is the longest field path that is looked up. A longer one, from
+// hostile keys, is replaced by the whole object.
+const maxPath = 4 << 10
+
+// find converts a field path in the API server's form, such as
+// spec.versions[0].properties[a.b], to a JSON pointer. Keys may contain dots and
+// brackets, so find needs the value to see where a key ends. The part of the path
+// that is not in the value is split at dots and brackets; if whole is set, it is
+// one key.
+func find(value any, path string, whole bool) string {
+	if path == "<nil>" || len(path) > maxPath {
+		return ""
+	}
+	f := finder{rest: path}
+	f.walk(value, strings.TrimPrefix(path, "."), nil)
+	if f.rest = strings.TrimPrefix(f.rest, "."); f.rest == "" {
+		return render.Pointer(f.best...)
+	}
+	if whole {
+		return render.Pointer(append(f.best, f.rest)...)
+	}
+	for name := range strings.FieldsFuncSeq(f.rest, func(r rune) bool { return strings.ContainsRune(".[]", r) }) {
+		f.best = append(f.best, name)
+	}
+	return render.Pointer(f.best...)
+}
+
+// A finder keeps the path that matched most. It visits each value at most once,
+// because the place of a value determines which part of the path it matched.
+type finder struct {
+	best []any
+	rest string
+}
+
+func (f *finder) walk(value any, rest string, at []any) bool {
+	if len(rest) < len(f.rest) || f.best == nil {
+		f.best, f.rest = append([]any{}, at...), rest
+	}
+	if rest == "" {
+		return true
+	}
+	switch v := value.(type) {
+	case []any:
+		return f.list(v, rest, at)
+	case map[string]any:
+		return f.bracket(v, rest, at) || f.dotted(v, strings.TrimPrefix(rest, "."), at)
+	}
+	return false
+}
+
+func (f *finder) list(list []any, rest string, at []any) bool {
+	number, after, ok := strings.Cut(strings.TrimPrefix(rest, "["), "]")
+	i, err := strconv.Atoi(number)
+	if !ok || err != nil || i < 0 || i >= len(list) {
+		return false
+	}
+	return f.walk(list[i], after, append(at, i))
+}
+
+// bracket tries the keys that may be in brackets, the longest first.
+func (f *finder) bracket(m map[string]any, rest string, at []any) bool {
+	if rest[0] != '[' {
+		return false
+	}
+	for end := len(rest) - 1; end > 0; end-- {
+		if rest[end] != ']' {
+			continue
+		}
+		if child, ok := m[rest[1:end]]; ok && f.walk(child, rest[end+1:], append(at, rest[1:end])) {
+			return true
+		}
+	}
+	return false
+}
+
+// dotted tries the keys that the path may go on with, the longest first.
+func (f *finder) dotted(m map[string]any, rest string, at []any) bool {
+	for end := len(rest); end > 0; end-- {
+		if end < len(rest) && rest[end] != '.' && rest[end] != '[' {
+			continue
+		}
+		if child, ok := m[rest[:end]]; ok && f.walk(child, rest[end:], append(at, rest[:end])) {
+			return true
+		}
+	}
+	return false
+}

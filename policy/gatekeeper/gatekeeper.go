@@ -12,12 +12,11 @@
 //     schema.go its parameters
 //   - constraint.go reads constraints; policy/internal/document decides which
 //     objects they match
-//   - webhook.go decides whether Gatekeeper gets the request, ignorelabel.go
-//     evaluates its second validating webhook
-//   - evaluate.go evaluates the constraints for a request; review.go builds the
-//     input of their policies, inventory.go the other objects that they can see
-//   - open.go returns undecided results where data is missing, fields.go finds the
-//     fields that made a constraint fail
+//   - webhook.go decides whether Gatekeeper gets the request, and evaluates its second
+//     validating webhook
+//   - evaluate.go evaluates the constraints for a request, and finds the fields that
+//     made one fail; review.go builds the input of their policies and returns undecided
+//     results where data is missing, inventory.go has the other objects that they can see
 //
 // [NewMutating] evaluates mutators, as Gatekeeper's mutating webhook does. They
 // are read and applied in policy/internal/mutator. expand.go creates the objects

@@ -10,7 +10,7 @@
 // they apply to. Here engine.go evaluates a request by the policies and rule.go
 // by one rule. context.go and contextentry.go build the data of JMESPath, variables.go
 // substitutes {{ }}, and each kind of rule has a file: validate.go, mutate.go,
-// generate.go, verifyimages.go. fields.go finds the fields of the object that
+// generate.go, images.go. fields.go finds the fields of the object that
 // made a rule fail, and explain*.go describe the evaluation.
 package kyverno
 

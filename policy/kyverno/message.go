@@ -1,7 +1,10 @@
 package kyverno
 
 import (
+	"encoding/base64"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/preadmit/preadmit/policy/kyverno/internal/conditions"
@@ -95,4 +98,104 @@ func (r *run) anyMessage(failed []string) string {
 		return "validation error: " + all
 	}
 	return "validation error: " + sentence(r.program.rule.Validate.Message) + " " + all
+}
+
+// hidden replaces text that may quote a Secret's values.
+const hidden = "not shown, since it may quote a Secret"
+
+// harmless matches variables whose values may be shown even if the object is a
+// Secret. ofThisRequest matches variables that hold nothing of other objects.
+var (
+	harmless      = regexp.MustCompile(`^request\.(operation|namespace|name|object\.(kind|apiVersion|type|metadata\.(name|namespace|labels\.[^|]*)))$`)
+	ofThisRequest = regexp.MustCompile(`^request\.[\w."]*$`)
+)
+
+// secret reports whether messages could quote values of a Secret: the object's
+// own, or one that the rule looked up.
+func (r *run) secret() bool {
+	return !r.review.engine.options.CLI && (r.isSecret() || len(r.review.secrets) > 0)
+}
+
+func (r *run) isSecret() bool {
+	return r.review.req.Kind.Kind == "Secret" && r.review.req.Kind.Group == ""
+}
+
+// mayQuote reports whether a variable's value may quote a Secret.
+func (r *run) mayQuote(source string) bool {
+	return !harmless.MatchString(source) && (r.isSecret() || !ofThisRequest.MatchString(source))
+}
+
+// quoting returns text, or a placeholder if text may quote a Secret.
+func (r *run) quoting(text string) string {
+	if r.secret() {
+		return hidden
+	}
+	return text
+}
+
+// saw records that a rule has read an object, which may be a Secret.
+func (n *notes) saw(object map[string]any) {
+	if object["kind"] == "Secret" && object["apiVersion"] == "v1" && len(n.secrets) < maxQuestions {
+		n.secrets = append(n.secrets, object)
+	}
+}
+
+// redact hides messages that quote a Secret's values after all, such as a name
+// that is derived from one.
+func (r *run) redact(resp *Response) {
+	if !r.secret() {
+		return
+	}
+	values := r.secretValues()
+	quotes := func(text string) bool {
+		return slices.ContainsFunc(values, func(v string) bool { return strings.Contains(text, v) })
+	}
+	if quotes(resp.Message) {
+		resp.Message = hidden
+	}
+	resp.Fields = slices.DeleteFunc(slices.Clone(resp.Fields), quotes)
+	resp.Assumed = slices.DeleteFunc(slices.Clone(resp.Assumed), quotes)
+}
+
+// minSecret is the shortest value that is searched for in messages. Shorter
+// ones would match ordinary words.
+const minSecret = 6
+
+// secretValues returns the values of the Secrets that the rule read,
+// base64-encoded and decoded.
+func (r *run) secretValues() []string {
+	var values []string
+	add := func(text string) {
+		if len(text) >= minSecret {
+			values = append(values, text)
+		}
+	}
+	secrets := r.review.secrets
+	if r.isSecret() {
+		secrets = append(slices.Clip(secrets), r.review.object, r.review.old)
+	}
+	for _, secret := range secrets {
+		for _, v := range textsOf(secret["data"]) {
+			add(v)
+			if plain, err := base64.StdEncoding.DecodeString(v); err == nil {
+				add(string(plain))
+			}
+		}
+		for _, v := range textsOf(secret["stringData"]) {
+			add(v)
+		}
+	}
+	return values
+}
+
+// textsOf returns the strings in a map.
+func textsOf(value any) []string {
+	m, _ := value.(map[string]any)
+	var all []string
+	for _, v := range m {
+		if s, ok := v.(string); ok {
+			all = append(all, s)
+		}
+	}
+	return all
 }

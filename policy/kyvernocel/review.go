@@ -2,14 +2,17 @@ package kyvernocel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 
+	celgo "github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/internal/cel"
+	"github.com/preadmit/preadmit/policy/internal/explain"
 	"github.com/preadmit/preadmit/policy/internal/match"
 	"github.com/preadmit/preadmit/render"
 )
@@ -140,3 +143,90 @@ func (r *review) newNamespace() ref.Val {
 	ask := asking(fmt.Sprintf("needs to know namespace %s: give the Namespace with --with", r.Namespace))
 	return cel.PartialNamespace(r.Namespace, ask)
 }
+
+// A question is the error of an expression that reads something unknown. Its
+// text names the missing data. `a || question` is true if a is true, and otherwise
+// undecided.
+type question struct{ text string }
+
+func (q *question) Error() string { return q.text }
+
+func ask(format string, args ...any) ref.Val {
+	return types.WrapErr(&question{fmt.Sprintf(format, args...)})
+}
+
+// asked returns the question that err wraps.
+func asked(err error) (*question, bool) {
+	var q *question
+	ok := errors.As(err, &q)
+	return q, ok
+}
+
+// partial returns a map with unknown contents.
+func partial(what string) *cel.Partial { return &cel.Partial{Ask: asking(what)} }
+
+// asking returns a function that always returns a question.
+func asking(what string) func() ref.Val {
+	return func() ref.Val { return types.WrapErr(&question{what}) }
+}
+
+// explainer compiles an expression for explanations, in an environment without
+// Kyverno's orValue, which they don't support. It returns nil if the expression
+// can't be explained.
+func (c *compiled) explainer(e *cel.Expression) *explain.Explainer {
+	f := flavour{kind: c.policy.Kind, namespaced: c.policy.Namespace != "", strict: true}
+	d, err := f.dialect()
+	if err != nil {
+		return nil
+	}
+	s, err := newScope(d)
+	if err != nil {
+		return nil
+	}
+	variables := make([]explain.Variable, 0, len(c.variables))
+	for _, v := range c.variables {
+		a, err := cel.Compile(s.env, v.Source)
+		if err != nil {
+			return nil
+		}
+		s.fields[v.Name] = a.OutputType()
+		variables = append(variables, explain.Variable{Name: v.Name, AST: a})
+	}
+	a, err := cel.Compile(s.env, e.Source)
+	if err != nil {
+		return nil
+	}
+	x, _ := explain.New(d.Env(), a, variables)
+	return x
+}
+
+// blame returns the fields that made a validation fail, as pointers into the
+// evaluated object, and the literals that the failed part compares them with.
+// It returns no fields if they are unknown, or if the policy sees the object in
+// another version.
+func (r *run) blame(e *cel.Expression) (fields, literals []string) {
+	if r.as.Kind != r.req.Kind {
+		return nil, nil
+	}
+	return r.failure(e).Fields(r.ctx, e.Explainer(), r.roots(), cel.RootOf(r.req.Operation))
+}
+
+func (r *run) failure(e *cel.Expression) cel.Failure {
+	return cel.Failure{Source: e.Source, Secret: r.secret}
+}
+
+// roots returns the variables of expressions.
+func (r *run) roots() map[string]any {
+	return cel.RootsOf(orEmpty(r.objects.Tree), orEmpty(r.objects.OldTree), r,
+		"request", "namespaceObject", exceptionsName, nowName, "images", "attestors", "attestations", "resource", "http", "globalContext", "image")
+}
+
+// orEmpty returns a tree, or an empty one if it is nil, as Kyverno does.
+func orEmpty(tree map[string]any) map[string]any {
+	if tree == nil {
+		return map[string]any{}
+	}
+	return tree
+}
+
+var _ celgo.Activation = (*run)(nil)

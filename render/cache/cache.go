@@ -8,21 +8,25 @@
 // the origins of the fields that earlier runs looked up. If the origin of another field is needed,
 // the unit is rendered again.
 //
-// unit.go recalls and stores units, resolve.go and fetched.go what resolvers were answered, claims.go
+// unit.go recalls and stores units, resolve.go what resolvers were answered, claims.go
 // discoveries, places.go origins. tree.go and recorder.go know what was read, store.go and codec.go
-// write entries, digest.go hashes objects.
+// write entries.
 package cache
 
 import (
 	"context"
+	"crypto/sha256"
 	"io/fs"
 	"path"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
+	"unsafe"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/preadmit/preadmit/render"
 )
@@ -214,4 +218,129 @@ func (g *Graph) Save() {
 		})
 	}
 	_ = group.Wait()
+}
+
+// inquiryFor returns the inquiry for a Remote.
+func inquiryFor(r *render.Remote) inquiry {
+	return inquiry{"fetched", string(r.Kind), r.URL, r.Name, r.Version}
+}
+
+// remoteOf returns the Remote that an inquiry asks for.
+func remoteOf(q inquiry) *render.Remote {
+	return &render.Remote{Kind: render.RemoteKind(q.Cluster), URL: q.A, Name: q.B, Version: q.C}
+}
+
+// A recordingStore records which Remotes a source's rendering asks its store
+// for. It is safe for concurrent use.
+type recordingStore struct {
+	of  render.Store
+	rec *recorder
+
+	mu    sync.Mutex
+	asked map[inquiry]string
+}
+
+func newRecordingStore(of render.Store, rec *recorder) *recordingStore {
+	if of == nil {
+		of = render.NoStore{}
+	}
+	return &recordingStore{of: of, rec: rec, asked: make(map[inquiry]string)}
+}
+
+// Fetched implements render.Store.
+func (r *recordingStore) Fetched(remote *render.Remote) (render.Repository, error) {
+	repo, err := r.of.Fetched(remote)
+	r.mu.Lock()
+	r.asked[inquiryFor(remote)] = rootOf(repo, err)
+	r.mu.Unlock()
+	if repo.FS != nil {
+		repo.FS = r.rec
+	}
+	return repo, err
+}
+
+// condition returns the responses so far.
+func (r *recordingStore) condition() condition {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var c condition
+	for q, a := range r.asked {
+		c.Asked = append(c.Asked, asked{Question: q, Answer: a})
+	}
+	c.sort()
+	return c
+}
+
+// holds reports whether the Graph's store still gives the recorded answers.
+func (g *Graph) holds(c *condition) bool {
+	store := newRecordingStore(g.graph.Store, nil).of
+	return !slices.ContainsFunc(c.Asked, func(a asked) bool {
+		return a.Question.What != "fetched" || rootOf(store.Fetched(remoteOf(a.Question))) != a.Answer
+	})
+}
+
+// Digests computes digests of objects without the places of their fields. Objects share equal
+// parts ([render.Parts]), and each part is hashed once. Objects must not change afterwards. It is
+// safe for concurrent use.
+type Digests struct {
+	mu      sync.Mutex
+	objects map[*unstructured.Unstructured]string
+	parts   map[part]string
+	buffer  []byte
+}
+
+// A part is a map or list in memory, which it keeps there.
+type part struct {
+	at     unsafe.Pointer
+	length int
+}
+
+// NewDigests returns empty Digests.
+func NewDigests() *Digests {
+	return &Digests{objects: make(map[*unstructured.Unstructured]string), parts: make(map[part]string)}
+}
+
+// Of returns the digest of an object.
+func (d *Digests) Of(o *render.Object) (string, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if sum, ok := d.objects[o.Unstructured]; ok {
+		return sum, nil
+	}
+	fields := make(map[string]any, len(o.Object))
+	for key, v := range o.Object {
+		fields[key] = v
+		at := reflect.ValueOf(v)
+		if (at.Kind() == reflect.Map || at.Kind() == reflect.Slice) && at.Len() > 0 {
+			sum, err := d.part(part{at.UnsafePointer(), at.Len()}, v)
+			if err != nil {
+				return "", err
+			}
+			fields[key] = []any{sum} // no other field is a list with elements
+		}
+	}
+	sum, err := d.sum(fields)
+	if err == nil {
+		d.objects[o.Unstructured] = sum
+	}
+	return sum, err
+}
+
+func (d *Digests) part(p part, v any) (string, error) {
+	if sum, ok := d.parts[p]; ok {
+		return sum, nil
+	}
+	sum, err := d.sum(v)
+	if err == nil {
+		d.parts[p] = sum
+	}
+	return sum, err
+}
+
+func (d *Digests) sum(v any) (string, error) {
+	e := Encoder{data: d.buffer[:0], whole: true}
+	e.Value(v)
+	d.buffer = e.data
+	sum := sha256.Sum256(e.data)
+	return string(sum[:]), e.err
 }

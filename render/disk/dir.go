@@ -2,7 +2,7 @@
 //
 // [Open] takes a directory that was opened as an [os.Root] and returns a [Dir]: links and ".."
 // can't lead outside, only regular files and directories can be opened, each directory is listed
-// once, and the bytes that one run may read are limited (dir.go, held.go, listing.go,
+// once, and the bytes that one run may read are limited (dir.go,
 // beneath_linux.go). A [Tree] contains all that a run reads: the repository that [Root] finds, with
 // places outside of it, standard input and other revisions as mounts (tree.go). root.go also
 // converts the names of mounted files for reports.
@@ -10,11 +10,16 @@ package disk
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/preadmit/preadmit/render"
@@ -180,4 +185,196 @@ func (s subtree) Stat(name string) (fs.FileInfo, error) { return fs.Stat(s.FS, p
 // ReadDir implements fs.ReadDirFS.
 func (s subtree) ReadDir(name string) ([]fs.DirEntry, error) {
 	return fs.ReadDir(s.FS, path.Join(s.dir, name))
+}
+
+// dirs keeps directories of a root open, so that files in them are opened in one step instead of
+// from the root. If that fails, or the name leads out of its directory, the name is looked up from
+// the root.
+type dirs struct {
+	root *os.Root
+	top  *os.File // the root's directory; nil if it can't be opened
+	fd   int      // of top
+
+	mu    sync.Mutex
+	held  map[string]*os.Root
+	order []string // in which they were opened
+
+	listMu  sync.RWMutex
+	lists   map[string]listing
+	entries int // of all lists
+
+	left atomic.Int64 // bytes that may still be read
+}
+
+// maxRead limits the bytes that a run reads of a tree; a file that is read twice counts twice. No
+// real repository needs more.
+const maxRead = 2 << 30
+
+var errReadEnough = fmt.Errorf("not read: the run has read %d GiB already", maxRead>>30)
+
+const maxHeld = 128
+
+// of returns an open directory that contains name, and the rest of the name in it.
+func (d *dirs) of(name string) (*os.Root, string) {
+	dir, base := path.Split(name)
+	if dir == "" {
+		return d.root, name
+	}
+	if r := d.open(strings.TrimSuffix(dir, "/")); r != nil {
+		return r, base
+	}
+	return d.root, filepath.FromSlash(name)
+}
+
+// open opens a directory below its nearest open parent. It returns nil on failure, also if a link
+// is in between.
+func (d *dirs) open(dir string) *os.Root {
+	d.mu.Lock()
+	r := d.held[dir]
+	d.mu.Unlock()
+	if r != nil {
+		return r
+	}
+	parent, rest := d.of(dir)
+	// To open a named pipe as a directory waits for a writer.
+	if info, err := parent.Lstat(rest); err != nil || !info.IsDir() {
+		return nil
+	}
+	r, err := parent.OpenRoot(rest)
+	if err != nil {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if other := d.held[dir]; other != nil {
+		r.Close()
+		return other
+	}
+	if len(d.order) == maxHeld {
+		d.held[d.order[0]].Close() // a concurrent reader of it fails and looks from the root
+		delete(d.held, d.order[0])
+		d.order = d.order[1:]
+	}
+	d.held[dir], d.order = r, append(d.order, dir)
+	return r
+}
+
+// in calls do with the open directory that holds name, and if that fails with
+// the root. On Windows a name with a backslash or a device's name is an error.
+func in[T any](d *dirs, name string, do func(r *os.Root, name string) (T, error)) (v T, err error) {
+	local, err := filepath.Localize(name)
+	if err != nil {
+		return v, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
+	}
+	r, base := d.of(name)
+	if r != d.root {
+		v, err = do(r, base)
+		var pe *fs.PathError
+		switch {
+		case err == nil:
+			return v, nil
+		case errors.Is(err, fs.ErrNotExist) && errors.As(err, &pe):
+			return v, &fs.PathError{Op: pe.Op, Path: name, Err: pe.Err}
+		}
+	}
+	return do(d.root, local)
+}
+
+// maxListed limits the directory entries that a Dir keeps. An entry takes about 100 bytes, and 200
+// more once it has a FileInfo.
+const maxListed = 1 << 17
+
+// A listing holds a directory's entries, sorted by name.
+type listing []listedFile
+
+// A listedFile is an entry of a directory at the time when the directory was read. Its FileInfo is
+// read when first needed.
+type listedFile struct {
+	in   *dirs
+	path string
+	kind fs.FileMode
+	info atomic.Pointer[fs.FileInfo]
+}
+
+func (l listing) entries() []fs.DirEntry {
+	entries := make([]fs.DirEntry, len(l))
+	for i := range l {
+		entries[i] = &l[i]
+	}
+	return entries
+}
+
+// listing returns the stored listing of a directory.
+func (d *dirs) listing(dir string) (listing, bool) {
+	d.listMu.RLock()
+	defer d.listMu.RUnlock()
+	l, ok := d.lists[dir]
+	return l, ok
+}
+
+// keep returns the listing of a directory with the given entries, sorted by name. It stores the
+// listing unless maxListed is reached.
+func (d *dirs) keep(dir string, read []named) listing {
+	l := make(listing, len(read))
+	for i, e := range read {
+		l[i].in, l[i].path, l[i].kind = d, path.Join(dir, e.name), e.kind
+	}
+	d.listMu.Lock()
+	defer d.listMu.Unlock()
+	if was, ok := d.lists[dir]; ok {
+		return was
+	}
+	if d.entries+len(l) < maxListed {
+		d.lists[dir] = l
+		d.entries += len(l) + 1
+	}
+	return l
+}
+
+// listed looks up a name in the stored listing of its directory. known is false if the answer must
+// come from the file system: if the directory is not listed, or if no entry has exactly this name
+// but the file system may treat one as equal, because it differs in case or Unicode composition.
+func (d *dirs) listed(name string) (f *listedFile, known bool) {
+	if !fs.ValidPath(name) || name == "." {
+		return nil, false
+	}
+	dir, base := path.Split(name)
+	l, ok := d.listing(path.Clean(dir))
+	if !ok {
+		return nil, false
+	}
+	if i := sort.Search(len(l), func(i int) bool { return l[i].Name() >= base }); i < len(l) && l[i].Name() == base {
+		return &l[i], true
+	}
+	const few = 256 // comparing more names takes longer than looking
+	if len(l) > few || strings.ContainsFunc(base, func(r rune) bool { return r >= 0x80 || r == '~' }) {
+		return nil, false
+	}
+	for i := range l {
+		if strings.EqualFold(l[i].Name(), base) {
+			return nil, false
+		}
+	}
+	return nil, true
+}
+
+// Name implements fs.DirEntry, as do the methods below.
+func (f *listedFile) Name() string      { return f.path[strings.LastIndexByte(f.path, '/')+1:] }
+func (f *listedFile) IsDir() bool       { return f.kind.IsDir() }
+func (f *listedFile) Type() fs.FileMode { return f.kind }
+func (f *listedFile) String() string    { return fs.FormatDirEntry(f) }
+
+func (f *listedFile) Info() (fs.FileInfo, error) {
+	if info := f.info.Load(); info != nil {
+		return *info, nil
+	}
+	info, ok := f.in.infoBeneath(f.path)
+	if !ok {
+		var err error
+		if info, err = in(f.in, f.path, (*os.Root).Lstat); err != nil {
+			return nil, err
+		}
+	}
+	f.info.CompareAndSwap(nil, &info)
+	return *f.info.Load(), nil
 }

@@ -1,15 +1,19 @@
 package kustomize
 
 import (
+	"bytes"
 	"container/list"
 	"errors"
 	"sync"
+	"weak"
 
 	"sigs.k8s.io/kustomize/api/ifc"
 	"sigs.k8s.io/kustomize/api/provider"
 	"sigs.k8s.io/kustomize/api/resmap"
 	"sigs.k8s.io/kustomize/api/resource"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
+
+	"github.com/preadmit/preadmit/render"
 )
 
 // maxNodes is the most YAML nodes that the cached bases may have in all. A node
@@ -126,4 +130,42 @@ func (b *bases) nextStep() int {
 	}
 	b.step++
 	return b.step - 1
+}
+
+// documents caches the parsed documents of files and kustomizations as long as
+// a unit that reads them is in use. It is safe for concurrent use.
+type documents struct {
+	mu             sync.Mutex
+	files          map[fileKey]weak.Pointer[parsed]
+	kustomizations map[string]weak.Pointer[file]
+}
+
+type fileKey struct {
+	name    string
+	dialect render.Dialect
+}
+
+// A parsed is a file with its documents. It is shared and must not be changed.
+type parsed struct {
+	data []byte
+	docs []render.Document
+}
+
+// read returns the documents of a file. Files with errors are not cached.
+func (d *documents) read(name string, data []byte, dialect render.Dialect) (*parsed, error) {
+	key := fileKey{name, dialect}
+	d.mu.Lock()
+	p := d.files[key].Value()
+	d.mu.Unlock()
+	if p != nil && bytes.Equal(p.data, data) {
+		return p, nil
+	}
+	docs, err := render.Documents(name, data, dialect)
+	p = &parsed{data, docs}
+	if err == nil {
+		d.mu.Lock()
+		d.files[key] = weak.Make(p)
+		d.mu.Unlock()
+	}
+	return p, err
 }

@@ -3,7 +3,7 @@
 // New takes two inputs, the objects to evaluate and the trusted policies, and Options. It returns
 // a Set, whose Chain reviews requests. It leaves out policies that ended an earlier child.
 //
-//   - engines.go: the list; webhooks.go, rego.go, packs.go, authorizer.go: its longer entries
+//   - engines.go: the list; rego.go, packs.go: its longer entries
 //   - settings.go: the options that engines get, which are part of the key of cached results, and
 //     the options for one of several clusters
 //

@@ -7,7 +7,7 @@
 //
 //   - tree.go: the tree with fetched content; checkouts.go: other repositories
 //   - deployed.go, clusters.go: the units that GitOps objects and the configuration deploy
-//   - catalogue.go, clusterresources.go, rego.go: schemas, cluster descriptions, Rego modules
+//   - catalogue.go, rego.go: schemas, cluster descriptions, Rego modules
 //   - cache.go: the cache of rendered units
 //
 // A comparison loads two trees, and each must see the files of

@@ -3,9 +3,9 @@
 // A Host evaluates in this process. A Remote, and the host that Opener returns, evaluate in child
 // processes.
 //
-//   - host.go, saved.go: the Host, and reports that were saved; serve.go: the child's answers
+//   - host.go: the Host; serve.go: the child's answers
 //   - remote.go: the screen's questions; editor.go, findings.go: an editor's
-//   - file.go: the suppressions file; watch.go: changes of files
+//   - file.go: the suppressions file, and reports that were saved; watch.go: changes of files
 //
 // A Remote starts a new child for each evaluation. The child answers requests until the next child
 // has its results. Only the Remote writes files and starts the editor.

@@ -6,14 +6,18 @@
 // value on demand. [Expression.Search] returns the expression's value, and
 // [Expression.Trace] also the places in the data that it was taken from.
 //
-// lex.go and parse.go make the nodes of node.go, and search.go evaluates them. table.go
-// lists the functions: standard.go, arithmetic.go, text.go, regex.go, clock.go, objects.go,
-// order.go, encoding.go and random.go have their code, function.go their
-// arguments. place.go finds the places of a value, parted.go the results for parts of a
-// list; check.go finds errors without data.
+// lex.go and parse.go make the nodes of node.go, and search.go evaluates them. function.go
+// lists the functions and checks their arguments; standard.go, arithmetic.go, text.go,
+// clock.go and encoding.go have their code. place.go finds the places of a value.
 package jmespath
 
-import "time"
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
 
 // An Expression is compiled, and safe for concurrent use.
 type Expression struct {
@@ -128,3 +132,114 @@ func walk(data any, path []*field) (any, error) {
 
 // untraced is passed to nodes that only check whether to trace.
 var untraced search
+
+// Check returns the *FunctionError that every search fails with if it evaluates the
+// call: an unknown function, too many or too few arguments, or a literal that is not
+// a regular expression.
+func (e *Expression) Check() error {
+	var err error
+	visit(e.root, true, func(n node, _ bool) {
+		if c, ok := n.(*call); ok && err == nil {
+			err = c.staticError()
+		}
+	})
+	return err
+}
+
+func (c *call) staticError() error {
+	if c.function == nil {
+		return c.unknown()
+	}
+	if err := c.arity(len(c.args)); err != nil {
+		return err
+	}
+	return c.staticRegexError()
+}
+
+// regexFunctions are the functions whose first argument is a regular expression. The
+// value is whether their errors quote it.
+var regexFunctions = map[string]bool{"regex_match": false, "regex_replace_all": true, "regex_replace_all_literal": true}
+
+func (c *call) staticRegexError() error {
+	named, ok := regexFunctions[c.name]
+	if !ok {
+		return nil
+	}
+	text, _ := c.args[0].(*constant)
+	if text == nil {
+		return nil
+	}
+	source, _ := text.v.(string)
+	if _, err := parseRegex(source); err != nil {
+		return regexError(c.name, err, named)
+	}
+	return nil
+}
+
+// maxMessage bounds the length of an error's message.
+const maxMessage = 1024
+
+// A SyntaxError is the place where an expression is not JMESPath.
+type SyntaxError struct {
+	Expression string
+	Offset     int // in bytes
+	Message    string
+}
+
+func (s *SyntaxError) Error() string { return "SyntaxError: " + s.Message }
+
+// A NotFoundError reports a key that a map does not have.
+type NotFoundError struct{ Key string }
+
+func (n *NotFoundError) Error() string {
+	return `Unknown key "` + clip(n.Key, maxMessage) + `" in path`
+}
+
+// IsNotFound reports whether an error is, or wraps, a *NotFoundError.
+func IsNotFound(err error) bool {
+	_, ok := errors.AsType[*NotFoundError](err)
+	return ok
+}
+
+// A FunctionError reports an unknown function, or wrong arguments of a known one. Its
+// text is Kyverno's.
+type FunctionError struct{ Function, Message string }
+
+func (f *FunctionError) Error() string { return f.Message }
+
+// An UndecidedError reports that a function needs data that is not available
+// offline.
+type UndecidedError struct{ Function, Reason string }
+
+func (u *UndecidedError) Error() string {
+	return fmt.Sprintf("JMESPath function '%s': %s", u.Function, u.Reason)
+}
+
+// A LimitError reports a search that exceeds its limits.
+type LimitError struct{ Message string }
+
+func (l *LimitError) Error() string { return l.Message }
+
+// errorf returns an error in the form of most functions.
+func errorf(function, format string, args ...any) error {
+	return plainf(function, "JMESPath function '%s': %s", function, fmt.Sprintf(format, args...))
+}
+
+// plainf returns an error that Kyverno does not prefix with the function's name.
+func plainf(function, format string, args ...any) error {
+	return &FunctionError{function, clip(fmt.Sprintf(format, args...), maxMessage)}
+}
+
+// plain converts another package's error to a function's.
+func plain(function string, err error) error { return plainf(function, "%s", err) }
+
+// clip shortens a text to about most bytes.
+func clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return strings.ToValidUTF8(s[:most], "\uFFFD") + "…"
+}

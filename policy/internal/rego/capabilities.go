@@ -6,11 +6,13 @@ import (
 	"sync"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/topdown"
+	"github.com/open-policy-agent/opa/v1/types"
 )
 
 // allowed lists the built-in functions that a policy may call: their results depend
 // on their operands alone. time.now_ns is among them, since it returns the question's
-// time (clock.go); so are deprecated functions, which OPA itself refuses in v1. A
+// time; so are deprecated functions, which OPA itself refuses in v1. A
 // test holds that each function of OPA is here or in refused, so that an upgrade asks
 // for a decision.
 var allowed = wordSet(`
@@ -148,5 +150,79 @@ func refuse(errs ast.Errors, named map[mention]string) {
 		if why := refused[name]; why != "" {
 			e.Message = name + " is not available: " + why
 		}
+	}
+}
+
+// externalData is Gatekeeper's function that queries a provider in the cluster.
+var externalData = &ast.Builtin{
+	Name: "external_data",
+	Decl: types.NewFunction(types.Args(types.A), types.A),
+}
+
+// ownBuiltins are functions that OPA does not have.
+var ownBuiltins = map[string]*topdown.Builtin{
+	externalData.Name: {Decl: externalData, Func: askProvider},
+}
+
+// askProvider is undefined, and records the provider that the policy needs.
+func askProvider(c topdown.BuiltinContext, operands []*ast.Term, _ func(*ast.Term) error) error {
+	b, ok := c.Cancel.(*bound)
+	if !ok {
+		return nil
+	}
+	what := "external data"
+	if o, ok := operands[0].Value.(ast.Object); ok {
+		if t := o.Get(ast.InternedTerm("provider")); t != nil && textOf(t) != "" {
+			what = "external data of provider " + textOf(t)
+		}
+	}
+	b.ask(what)
+	return nil
+}
+
+// needsTime is the entry of Answer.Unknown if a policy asks for the time and the
+// question gives none.
+const needsTime = "to know the time"
+
+// timed lists the built-in functions that may read the time, each with a test of
+// whether a call does. They get the question's time, never the clock's.
+var timed = map[string]func(operands []*ast.Term) bool{
+	"time.now_ns":          func([]*ast.Term) bool { return true },
+	"io.jwt.decode_verify": func(operands []*ast.Term) bool { return !hasKey(operands[1], "time") },
+	verifyCertificates:     func(operands []*ast.Term) bool { return !hasKey(operands[1], currentTime) },
+}
+
+const (
+	verifyCertificates = "crypto.x509.parse_and_verify_certificates_with_options"
+	currentTime        = "CurrentTime"
+)
+
+func hasKey(t *ast.Term, key string) bool {
+	o, ok := t.Value.(ast.Object)
+	return ok && o.Get(ast.StringTerm(key)) != nil
+}
+
+// byQuestion gives a function the time of the question. If that is unknown, the
+// function is undefined and the need is recorded.
+func byQuestion(asks func([]*ast.Term) bool, f topdown.BuiltinFunc) topdown.BuiltinFunc {
+	return func(c topdown.BuiltinContext, operands []*ast.Term, iter func(*ast.Term) error) error {
+		if b, ok := c.Cancel.(*bound); ok && b.timeless && asks(operands) {
+			b.ask(needsTime)
+			return nil
+		}
+		return f(c, operands, iter)
+	}
+}
+
+// withTime adds the question's time to the options of a function that would read the
+// clock.
+func withTime(f topdown.BuiltinFunc) topdown.BuiltinFunc {
+	return func(c topdown.BuiltinContext, operands []*ast.Term, iter func(*ast.Term) error) error {
+		if o, ok := operands[1].Value.(ast.Object); ok && !hasKey(operands[1], currentTime) {
+			o = o.Copy()
+			o.Insert(ast.StringTerm(currentTime), c.Time)
+			operands = []*ast.Term{operands[0], ast.NewTerm(o)}
+		}
+		return f(c, operands, iter)
 	}
 }

@@ -2,11 +2,20 @@ package document
 
 import (
 	"cmp"
+	_ "embed"
+	"fmt"
+	"maps"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/preadmit/preadmit/policy/internal/filters"
 	"github.com/preadmit/preadmit/policy/kyverno/internal/conditions"
+	"github.com/preadmit/preadmit/render"
 )
 
 // decode sets the fields of the struct that into points to from those of x that their tags
@@ -120,4 +129,124 @@ func (f field) asFlag(option string) bool {
 	}
 	b, ok := f.value.(bool)
 	return b || !ok && option == "true"
+}
+
+// A field is a value of the policy and its pointer. A missing field has the value
+// nil, and so have its children.
+type field struct {
+	value   any
+	pointer string
+}
+
+func (f field) at(keys ...string) field {
+	for _, key := range keys {
+		f = field{f.get(key), child(f.pointer, key)}
+	}
+	return f
+}
+
+// child returns the pointer of a key in the map at a pointer.
+func child(pointer, key string) string {
+	if strings.ContainsAny(key, "~/") {
+		return pointer + render.Pointer(key)
+	}
+	return pointer + "/" + key
+}
+
+func (f field) get(key string) any {
+	m, _ := f.value.(map[string]any)
+	return m[key]
+}
+
+func (f field) isSet() bool { return f.value != nil }
+
+func (f field) list() []field {
+	items, _ := f.value.([]any)
+	all := make([]field, len(items))
+	for i, item := range items {
+		all[i] = field{item, f.pointer + "/" + strconv.Itoa(i)}
+	}
+	return all
+}
+
+// fields returns the fields of a map, in the order of their keys.
+func (f field) fields() []field {
+	var all []field
+	for _, key := range slices.Sorted(maps.Keys(f.keys())) {
+		all = append(all, f.at(key))
+	}
+	return all
+}
+
+func (f field) text(key string) string {
+	s, _ := f.get(key).(string)
+	return s
+}
+
+func (f field) texts(key string) []string { return f.at(key).strings() }
+
+func (f field) strings() []string {
+	items, _ := f.value.([]any)
+	var all []string
+	for _, item := range items {
+		if s, ok := item.(string); ok {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+func (f field) keys() map[string]any {
+	m, _ := f.value.(map[string]any)
+	return m
+}
+
+//go:embed shapes.yaml
+var shapesYAML []byte
+
+// shapes returns the shapes of Kyverno's kinds: policy, policyV2beta1 and exception.
+var shapes = sync.OnceValue(func() map[string]*shape {
+	var all map[string]any
+	if err := yaml.Unmarshal(shapesYAML, &all); err != nil {
+		panic(err) // the file is part of the program
+	}
+	return shapeOf(all).fields
+})
+
+// shapeOf reads the notation of shapes.yaml.
+func shapeOf(written any) *shape {
+	switch w := written.(type) {
+	case []any:
+		return &shape{kind: aList, items: shapeOf(w[0])}
+	case map[string]any:
+		if items, ok := w["*"]; ok {
+			return &shape{kind: aMap, items: shapeOf(items)}
+		}
+		s := &shape{kind: aMap, fields: map[string]*shape{}}
+		for name, field := range w {
+			if name == "!" {
+				s.needs = strings.Fields(field.(string))
+			} else {
+				s.fields[name] = shapeOf(field)
+			}
+		}
+		return s
+	}
+	text := written.(string)
+	switch {
+	case strings.Contains(text, " | "):
+		return &shape{kind: aString, enum: strings.Split(text, " | ")}
+	case strings.HasPrefix(text, "nested "):
+		return &shape{nested: strings.TrimPrefix(text, "nested ")}
+	}
+	s := &shape{}
+	if n, _ := fmt.Sscanf(text, "text up to %d", &s.max); n == 1 {
+		text = "text"
+	}
+	kind, ok := map[string]string{"text": aString, "flag": aBoolean, "number": aNumber, "any": ""}[text]
+	if !ok {
+		panic("shapes.yaml: unknown shape " + text)
+	}
+	s.kind = kind
+	return s
 }

@@ -7,9 +7,9 @@
 // action ([Policy.ActionFor]). Package policy/kyverno evaluates the rules.
 //
 // document.go has the types. A document's shape is compared with that of the
-// CustomResourceDefinition (strict.go, shape.go, shapes.yaml), decoded (read*.go) and checked
+// CustomResourceDefinition (strict.go, shapes.yaml), decoded (read*.go) and checked
 // as Kyverno's webhook does (check*.go). autogen.go generates the rules for
-// controllers of pods. match.go and roles.go select the objects and users that a rule applies to.
+// controllers of pods. match.go selects the objects and users that a rule applies to.
 package document
 
 import (
