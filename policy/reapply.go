@@ -8,23 +8,26 @@ import (
 )
 
 // Divide divides requests into those that would change nothing and the others.
-func Divide(reqs []Request) (same, changed []Request) {
-	changes := make([]bool, len(reqs))
+func Divide(reqs []Request) (same, changed []Request) { return Split(reqs, (*Request).Unchanged) }
+
+// Split returns the requests for which is returns true, and the others.
+func Split(reqs []Request, is func(*Request) bool) (these, others []Request) {
+	yes := make([]bool, len(reqs))
 	n := 0
 	for i := range reqs {
-		if changes[i] = !reqs[i].Unchanged(); changes[i] {
+		if yes[i] = is(&reqs[i]); yes[i] {
 			n++
 		}
 	}
-	same, changed = make([]Request, 0, len(reqs)-n), make([]Request, 0, n)
+	these, others = make([]Request, 0, n), make([]Request, 0, len(reqs)-n)
 	for i := range reqs {
-		if changes[i] {
-			changed = append(changed, reqs[i])
+		if yes[i] {
+			these = append(these, reqs[i])
 		} else {
-			same = append(same, reqs[i])
+			others = append(others, reqs[i])
 		}
 	}
-	return same, changed
+	return these, others
 }
 
 // StoreOld replaces the old objects of requests by what the API server holds

@@ -36,6 +36,12 @@ func Exempting(base, head *Side, lookedUp []schema.GroupKind) (changed []policy.
 
 var configMap = schema.GroupKind{Kind: "ConfigMap"}
 
+// MayExempt returns a function that selects the objects of a base that may exempt others from its
+// policies.
+func MayExempt(base *Side) func(*render.Object) bool {
+	return exempts(parameterKinds(slices.Concat(render.Objects(base.Units), render.Objects(base.Given))))
+}
+
 // exempts returns a function that selects objects that may exempt others from policies
 // with parameters of the given kinds.
 func exempts(parameters map[schema.GroupKind]bool) func(*render.Object) bool {

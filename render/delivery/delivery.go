@@ -7,9 +7,12 @@
 package delivery
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
+	"strconv"
 
 	"github.com/preadmit/preadmit/render"
 )
@@ -49,59 +52,57 @@ type step int
 
 const (
 	created     step = 1 << iota
+	added            // it is created by a deployer that the base has, too
 	updated          // the object differs
 	pruned           // the object is gone, its deployer stays
 	uninstalled      // the deployer is deleted
 )
 
 // Act returns how the deployer of an object makes it from was, which is nil if it is new, to now,
-// which is nil if it is gone. For other acts than Apply, why is the reason.
+// which is nil if it is gone. For Leave, why is the reason.
 func (c *Change) Act(was, now *render.Object) (act Act, why string) {
-	o, at := now, created
 	switch {
 	case now == nil:
 		return c.deleted(was)
-	case was != nil:
-		at = updated
-	}
-	if o.Unit == nil {
+	case now.Unit == nil:
 		return Apply, ""
-	}
-	if c.suspended(o.Unit) {
+	case c.suspended(now.Unit):
 		return Leave, "it is suspended"
-	}
-	if at == updated {
-		if act, why := c.reinstalled(was, now); act != Apply || reflect.DeepEqual(was.Object, now.Object) {
-			return act, why
+	case was == nil && c.before[now.Unit.Identity()] != nil:
+		return c.row(created|added, &subject{Object: now})
+	case was == nil:
+		return c.row(created, &subject{Object: now})
+	case was.Unit != nil && was.Unit.Identity() == now.Unit.Identity() && c.reinstalled(now.Unit):
+		if s := (&subject{Object: was}); !hook(s) && !crds(s) && !helmKeeps(s) {
+			return Recreate, ""
 		}
 	}
-	return c.row(at, o)
+	if reflect.DeepEqual(was.Object, now.Object) {
+		return Apply, ""
+	}
+	return c.row(updated, &subject{Object: now, live: was})
 }
 
-// row returns the act of the first row that fits.
-func (c *Change) row(at step, o *render.Object) (Act, string) {
-	owner := o.Unit.Owner
+// row returns the act of the first row that fits, for an object with a unit.
+func (c *Change) row(at step, s *subject) (Act, string) {
+	s.owner, s.left = s.Unit.Owner, c.after[s.Unit.Identity()]
 	deployer := ""
 	switch {
-	case owner != nil:
-		deployer = owner.GetKind()
-	case o.Unit.Kind == "helm":
+	case s.owner != nil:
+		deployer = s.owner.GetKind()
+	case s.Unit.Kind == "helm":
 		deployer = "Helm"
 	}
-	if r := rowFor(deployer, at, o, owner); r != nil {
+	if r := rowFor(deployer, at, s); r != nil {
 		return r.act, r.why
-	}
-	if at == created && deployer == "HelmRelease" && c.before[o.Unit.Identity()] != nil && ofCRDs(o) && value(owner, "/spec/upgrade/crds") != "Create" {
-		return c.row(updated, o)
 	}
 	return Apply, ""
 }
 
 // rowFor returns the first row that fits, or nil.
-func rowFor(deployer string, at step, o, owner *render.Object) *row {
+func rowFor(deployer string, at step, s *subject) *row {
 	for i := range rows {
-		r := &rows[i]
-		if r.at&at != 0 && slices.Contains(r.deployers, deployer) && r.when(o, owner) {
+		if r := &rows[i]; r.at&at != 0 && slices.Contains(r.deployers, deployer) && r.when(s) {
 			return r
 		}
 	}
@@ -119,7 +120,7 @@ func (c *Change) deleted(o *render.Object) (Act, string) {
 	case stays != nil && stays.State == render.Suspended:
 		return Leave, "it is suspended"
 	case stays != nil:
-		return c.row(pruned, o)
+		return c.row(pruned, &subject{Object: o})
 	case o.Unit.State == render.Suspended: // kustomize-controller v1.7 finalize, helm-controller v1.4 reconcileDelete
 		return Leave, "its deployer was suspended, which then deletes nothing"
 	case owner != nil:
@@ -127,7 +128,7 @@ func (c *Change) deleted(o *render.Object) (Act, string) {
 			return Leave, fmt.Sprintf("its %s %s is left as well: %s", owner.GetKind(), owner.GetName(), why)
 		}
 	}
-	return c.row(uninstalled, o)
+	return c.row(uninstalled, &subject{Object: o})
 }
 
 // suspended reports whether the deployer of a unit stays suspended. One that the change suspends
@@ -137,25 +138,66 @@ func (c *Change) suspended(u *render.Unit) bool {
 	return u.State == render.Suspended && (was == nil || was.State == render.Suspended)
 }
 
-// reinstalled returns Recreate if Flux uninstalls the release of an object and installs another:
-// helm-controller v1.4 action.ReleaseTargetChanged.
-func (c *Change) reinstalled(was, now *render.Object) (Act, string) {
-	old, u := was.Unit, now.Unit
-	if old == nil || old.Owner == nil || u.Owner == nil || old.Identity() != u.Identity() || u.Owner.GetKind() != "HelmRelease" {
-		return Apply, ""
+// reinstalled reports whether Flux uninstalls the release of a unit and then installs another, since
+// its name, namespace or chart changes: helm-controller ReleaseTargetChanged.
+func (c *Change) reinstalled(u *render.Unit) bool {
+	old := c.before[u.Identity()]
+	if old == nil || old.Owner == nil || u.Owner == nil || u.Owner.GetKind() != "HelmRelease" || old.State == render.Suspended {
+		return false
 	}
-	if old.State == render.Suspended || isHook(now) || ofCRDs(now) || helmKeeps(was, nil) {
-		return Apply, ""
+	storage := func(u *render.Unit) any {
+		return cmp.Or(value(u.Owner, "/spec/storageNamespace"), any(u.Owner.GetNamespace()))
 	}
-	switch storage := "/spec/storageNamespace"; {
-	case old.Release != u.Release:
-		return Recreate, "its release has another name, so Flux uninstalls the old one first"
-	case old.Namespace != u.Namespace, value(old.Owner, storage) != value(u.Owner, storage):
-		return Recreate, "its release has another namespace, so Flux uninstalls the old one first"
-	case old.Name != u.Name:
-		return Recreate, "its release has another chart, so Flux uninstalls the old one first"
+	return old.Release != u.Release || old.Namespace != u.Namespace || old.Name != u.Name || storage(old) != storage(u)
+}
+
+// First returns the objects of gone that the deployer of one unit deletes before it creates or changes
+// any of its other objects, which are applied. kubectl, Helm and Flux's Kustomizations apply all
+// objects and then delete. A release that Flux reinstalls is uninstalled first. In each sync wave Argo
+// CD prunes first: gitops-engine runTasks. It goes through the waves of pruned objects in reverse, and
+// those with PruneLast come after all others: getSyncTasks.
+func (c *Change) First(unit string, gone, applied []*render.Object) []*render.Object {
+	u := c.after[unit]
+	switch {
+	case u == nil || u.Owner == nil:
+		return nil
+	case c.reinstalled(u):
+		return gone
+	case u.Owner.GetKind() != "Application":
+		return nil
 	}
-	return Apply, ""
+	start := math.MaxInt // of what is applied
+	for _, o := range applied {
+		s := &subject{Object: o, owner: u.Owner}
+		phases := append(list(o, argoHook), list(o, "helm.sh/hook")...)
+		switch in := func(phase string) bool { return slices.Contains(phases, phase) }; {
+		case hook(s) && (in("PreSync") || in("pre-install") || in("pre-upgrade")):
+			return nil
+		case !hook(s) || in("Sync"):
+			start = min(start, wave(o))
+		}
+	}
+	var waves []int
+	for _, o := range gone {
+		waves = append(waves, wave(o))
+	}
+	slices.Sort(waves)
+	waves = slices.Compact(waves)
+	return slices.DeleteFunc(slices.Clone(gone), func(o *render.Object) bool {
+		s := &subject{Object: o, owner: u.Owner}
+		at, _ := slices.BinarySearch(waves, wave(o))
+		return waves[len(waves)-1-at] > start || option("PruneLast=true")(s) || slices.Contains(s.options(), "PruneLast=true")
+	})
+}
+
+// wave is gitops-engine's syncwaves.Wave.
+func wave(o *render.Object) int {
+	for _, key := range []string{"argocd.argoproj.io/sync-wave", "helm.sh/hook-weight"} {
+		if n, err := strconv.Atoi(o.GetAnnotations()[key]); err == nil {
+			return n
+		}
+	}
+	return 0
 }
 
 func value(o *render.Object, pointer string) any {

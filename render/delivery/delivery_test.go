@@ -24,7 +24,7 @@ func object(t *testing.T, text string) *render.Object {
 }
 
 // TestRows holds what each deployer does with an object that is created, updated, pruned or left
-// over when the deployer itself goes, and that each row of the table decides one of the cases.
+// over when the deployer itself goes, and that each row of the table decides one of the cases, here or in TestChangeMatrix.
 func TestRows(t *testing.T) {
 	t.Parallel()
 	const (
@@ -43,8 +43,8 @@ func TestRows(t *testing.T) {
 		{"Kustomization", "spec: {prune: true}", "", "", created | updated | pruned | uninstalled, Apply},
 		{"Kustomization", "spec: {prune: true}", "", flux + "reconcile=disabled", created | updated | pruned | uninstalled, Leave},
 		{"Kustomization", "spec: {prune: true}", "", flux + "ssa=ignore", created | updated | pruned | uninstalled, Leave},
-		{"Kustomization", "spec: {prune: true}", "", flux + "ssa=IfNotPresent", created, Apply},
-		{"Kustomization", "spec: {prune: true}", "", flux + "ssa=IfNotPresent", updated | pruned | uninstalled, Leave},
+		{"Kustomization", "spec: {prune: true}", "", flux + "ssa=IfNotPresent", created | pruned | uninstalled, Apply},
+		{"Kustomization", "spec: {prune: true}", "", flux + "ssa=IfNotPresent", updated, Leave},
 		{"Kustomization", "spec: {prune: true}", "", flux + "force=enabled", updated, RecreateIfRefused},
 		{"Kustomization", "spec: {prune: true, force: true}", "", "", updated, RecreateIfRefused},
 		{"Kustomization", "spec: {prune: true}", "", flux + "prune=disabled", pruned | uninstalled, Leave},
@@ -69,7 +69,11 @@ func TestRows(t *testing.T) {
 		{"Application", finalize + "spec: {}", "Job", argo + "hook=PreSync;" + argo + "hook-delete-policy=HookSucceeded", updated, CreateAgain},
 		{"Application", finalize + "spec: {}", "Job", "helm.sh/hook=post-install", updated, Recreate},
 		{"Application", finalize + "spec: {}", "Job", argo + "hook=Sync;" + argo + "hook-delete-policy=HookSucceeded;helm.sh/hook-delete-policy=before-hook-creation", updated, Recreate},
-		{"Application", finalize + "spec: {}", "Job", argo + "hook=Skip", created | updated, Leave},
+		{"Application", finalize + "spec: {}", "Job", argo + "hook=PreSync;" + argo + "hook-delete-policy=garbage", updated, Recreate},
+		{"Application", finalize + "spec: {}", "CustomResourceDefinition", "helm.sh/hook=crd-install", updated, Apply},
+		{"Application", finalize + "spec: {syncPolicy: {syncOptions: [ServerSideApply=true]}}", "Job", argo + "sync-options=Force=true", updated, Apply},
+		{"Application", finalize + "spec: {syncPolicy: {syncOptions: [ServerSideApply=true]}}", "RoleBinding", argo + "sync-options=ServerSideApply=false", updated, RecreateIfRefused},
+		{"Application", finalize + "spec: {syncPolicy: {syncOptions: [Replace=true]}}", "", argo + "sync-options=Force=true,Replace=false", updated, Recreate},
 		{"Application", finalize + "spec: {}", "CustomResourceDefinition", argo + "sync-options=Force=true,Replace=true", updated, Apply},
 		{"Application", finalize + "spec: {}", "Namespace", argo + "sync-options=Force=true,Replace=true", updated, Apply},
 		{"Application", finalize + "spec: {}", "RoleBinding", argo + "sync-options=ServerSideApply=true", updated, Apply},
@@ -123,7 +127,7 @@ func TestRows(t *testing.T) {
 				continue
 			}
 			got := Apply
-			if r := rowFor(c.deployer, at, o, owner); r != nil {
+			if r := rowFor(c.deployer, at, &subject{Object: o, owner: owner}); r != nil {
 				got = r.act
 				decided[slices.IndexFunc(rows, func(x row) bool { return x.source == r.source && x.why == r.why && x.at == r.at && x.act == r.act })] = true
 				if r.act == Leave && r.why == "" {
@@ -136,16 +140,11 @@ func TestRows(t *testing.T) {
 		}
 	}
 	for i, r := range rows {
-		if r.source == "" || !decided[i] && !aboutDefinitions(r) && !sameAsOther(i) {
+		elsewhere := strings.Contains(r.source, "applyCRDs") || strings.Contains(r.why, "nothing of its Application") // they need a rendered unit
+		if r.source == "" || !decided[i] && !elsewhere && !sameAsOther(i) {
 			t.Errorf("row %d (%v, %s) decides no case", i, r.deployers, r.source)
 		}
 	}
-}
-
-// aboutDefinitions reports whether a row is about definitions in a chart's crds directory, which
-// need the places of a rendered chart.
-func aboutDefinitions(r row) bool {
-	return strings.Contains(r.why, "definitions of a chart") || strings.Contains(r.why, "upgrade.crds")
 }
 
 // sameAsOther reports whether another row cannot be told from row i by its act, reason and source.
@@ -153,4 +152,56 @@ func sameAsOther(i int) bool {
 	return slices.IndexFunc(rows, func(x row) bool {
 		return x.source == rows[i].source && x.why == rows[i].why && x.at == rows[i].at && x.act == rows[i].act
 	}) != i
+}
+
+// TestFirst holds which deleted objects are gone before the others of their unit are applied.
+func TestFirst(t *testing.T) {
+	t.Parallel()
+	unit := func(deployer, spec, release string) *render.Unit {
+		u := &render.Unit{ID: "u", Release: release}
+		if deployer != "" {
+			u.Owner = object(t, fmt.Sprintf("apiVersion: example.org/v1\nkind: %s\nmetadata: {name: d}\nspec: %s\n", deployer, spec))
+		}
+		return u
+	}
+	objects := func(names string) (all []*render.Object) { // name@wave:hook
+		for s := range strings.FieldsSeq(names) {
+			name, rest, _ := strings.Cut(s, "@")
+			wave, hook, _ := strings.Cut(rest, ":")
+			o := object(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "+name+"}\n")
+			o.SetAnnotations(map[string]string{"argocd.argoproj.io/sync-wave": wave})
+			switch {
+			case hook == "last":
+				o.SetAnnotations(map[string]string{"argocd.argoproj.io/sync-options": "PruneLast=true"})
+			case hook != "":
+				o.SetAnnotations(map[string]string{"argocd.argoproj.io/hook": hook})
+			}
+			all = append(all, o)
+		}
+		return all
+	}
+	for _, c := range []struct{ deployer, spec, was, is, gone, applied, want, why string }{
+		{"", "{}", "", "", "a", "b", "", "kubectl apply, then kubectl delete"},
+		{"Kustomization", "{}", "", "", "a", "b", "", "kustomize-controller reconcile: apply, then prune"},
+		{"HelmRelease", "{}", "r", "r", "a", "b", "", "helm Client.update deletes last"},
+		{"HelmRelease", "{}", "r", "s", "a", "b", "a", "helm-controller reconcileRelease uninstalls, then requeues"},
+		{"Application", "{}", "", "", "a", "b", "a", "runTasks prunes first"},
+		{"Application", "{}", "", "", "a@1", "b", "", "getSyncTasks: wave 1 after wave 0"},
+		{"Application", "{}", "", "", "a@-1 b@1", "c", "b", "getSyncTasks swaps the waves of a and b"},
+		{"Application", "{}", "", "", "a@-1 b b@1", "c", "b b", "getSyncTasks swaps the first and the last"},
+		{"Application", "{}", "", "", "a@1", "b@1", "a", "runTasks prunes first"},
+		{"Application", "{}", "", "", "a@:last b", "c", "b", "PruneLast of the object"},
+		{"Application", "{syncPolicy: {syncOptions: [PruneLast=true]}}", "", "", "a", "b", "", "WithPruneLast"},
+		{"Application", "{}", "", "", "a", "b c@:PreSync", "", "the hook is created before the sync"},
+		{"Application", "{}", "", "", "a", "b@0 c@:PostSync", "a", "the hook is created after the sync"},
+	} {
+		got := New([]*render.Unit{unit(c.deployer, c.spec, c.was)}, []*render.Unit{unit(c.deployer, c.spec, c.is)}).First("u", objects(c.gone), objects(c.applied))
+		var names []string
+		for _, o := range got {
+			names = append(names, o.GetName())
+		}
+		if text := strings.Join(names, " "); text != c.want {
+			t.Errorf("%s %s: delete %s, apply %s: %q first, want %q by %s", c.deployer, c.spec, c.gone, c.applied, text, c.want, c.why)
+		}
+	}
 }

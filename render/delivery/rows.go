@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -11,16 +12,27 @@ import (
 type row struct {
 	deployers []string // kinds of objects that deploy, or "Helm"
 	at        step     // one or several
-	when      func(o, owner *render.Object) bool
+	when      condition
 	act       Act
 	why       string
 	source    string // upstream, for the reader
+}
+
+// A subject is an object that a row is asked about.
+type subject struct {
+	*render.Object                // as it is, or as it was if it is gone
+	live           *render.Object // as it was, if it is updated
+	owner          *render.Object // the object that deploys it; may be nil
+	left           *render.Unit   // the unit after the change, if the object is pruned
 }
 
 const (
 	fluxGroup = "kustomize.toolkit.fluxcd.io/"
 	keepKey   = "helm.sh/resource-policy"
 	argoHook  = "argocd.argoproj.io/hook"
+
+	applicationsSync = "/spec/syncPolicy/applicationsSync"
+	syncOptions      = "argocd.argoproj.io/sync-options"
 )
 
 var (
@@ -31,193 +43,188 @@ var (
 	applicationSet = []string{"ApplicationSet"}
 )
 
-// rows are asked in this order; the first that fits decides.
+// rows are asked in this order; the first that fits decides. Sources are kustomize-controller v1.10.1
+// with fluxcd/pkg/ssa v0.84.0, helm-controller (main at 00785fbf, b8d65235) with helm v3.22.0, and
+// argo-cd v3.6.1 with its gitops-engine c9c369ef.
 var rows = []row{
-	{kustomization, created | updated | pruned | uninstalled, flux("reconcile", "disabled"), Leave, fluxGroup + "reconcile: disabled", "kustomize-controller v1.7.3 ExclusionSelector of apply, Exclusions of prune and finalize"},
-	{kustomization, created | updated | pruned | uninstalled, flux("ssa", "Ignore"), Leave, fluxGroup + "ssa: Ignore", "kustomize-controller v1.7.3 ExclusionSelector of apply; reconcile keeps skipped objects out of the inventory"},
-	{kustomization, updated | pruned | uninstalled, flux("ssa", "IfNotPresent"), Leave, fluxGroup + "ssa: IfNotPresent", "fluxcd/pkg/ssa v0.70.0 shouldSkipApply; kustomize-controller v1.7.3 reconcile keeps skipped objects out of the inventory"},
-	{kustomization, updated, flux("force", "enabled"), RecreateIfRefused, "", "fluxcd/pkg/ssa v0.70.0 shouldForceApply; kustomize-controller v1.7.3 ForceSelector of apply"},
-	{kustomization, updated, spec("/spec/force", true), RecreateIfRefused, "", "fluxcd/pkg/ssa v0.70.0 shouldForceApply"},
-	{kustomization, pruned | uninstalled, flux("prune", "disabled"), Leave, fluxGroup + "prune: disabled", "kustomize-controller v1.7.3 Exclusions of prune and finalize"},
-	{kustomization, uninstalled, spec("/spec/deletionPolicy", "Orphan"), Leave, "spec.deletionPolicy: Orphan of its Kustomization", "kustomize-controller v1.7.3 finalizerShouldDeleteResources"},
-	{kustomization, uninstalled, spec("/spec/deletionPolicy", "Delete", "WaitForTermination"), Apply, "", "kustomize-controller v1.7.3 finalizerShouldDeleteResources"},
-	{kustomization, pruned | uninstalled, unless(spec("/spec/prune", true)), Leave, "its Kustomization does not set spec.prune", "kustomize-controller v1.7.3 prune, finalizerShouldDeleteResources"},
+	{kustomization, created | updated | pruned | uninstalled, flux("reconcile", "disabled"), Leave, fluxGroup + "reconcile: disabled", "kustomize-controller apply (ExclusionSelector), deleteObjects (Exclusions)"},
+	{kustomization, created | updated | pruned | uninstalled, flux("ssa", "Ignore"), Leave, fluxGroup + "ssa: Ignore", "kustomize-controller apply (ExclusionSelector), deleteObjects (Exclusions)"},
+	{kustomization, updated, flux("ssa", "IfNotPresent"), Leave, fluxGroup + "ssa: IfNotPresent", "ssa shouldSkipApply; inventory.AddChangeSet lists skipped objects, so they are pruned"},
+	{kustomization, updated, flux("force", "enabled"), RecreateIfRefused, "", "ssa shouldForceApply"},
+	{kustomization, updated, spec("/spec/force", true), RecreateIfRefused, "", "ssa shouldForceApply"},
+	{kustomization, pruned | uninstalled, flux("prune", "disabled"), Leave, fluxGroup + "prune: disabled", "kustomize-controller deleteObjects (Exclusions)"},
+	{kustomization, uninstalled, spec("/spec/deletionPolicy", "Orphan"), Leave, "spec.deletionPolicy: Orphan of its Kustomization", "kustomize-controller finalizerShouldDeleteResources"},
+	{kustomization, uninstalled, spec("/spec/deletionPolicy", "Delete", "WaitForTermination"), Apply, "", "kustomize-controller finalizerShouldDeleteResources"},
+	{kustomization, pruned | uninstalled, unless(spec("/spec/prune", true)), Leave, "its Kustomization does not set spec.prune", "kustomize-controller prune, finalizerShouldDeleteResources"},
 
-	{helm, pruned, helmKeepsOnUpgrade, Leave, keepKey + ": keep", "helm v3.19.0 pkg/kube Client.Update"},
-	{helm, uninstalled, helmKeeps, Leave, keepKey, "helm v3.19.0 pkg/action filterManifestsToKeep"},
-	{helm, pruned | uninstalled, hook, Leave, "Helm does not delete hooks with the release", "helm v3.19.0 pkg/action Uninstall.deleteRelease"},
-	{helm, updated, recreatedHook, Recreate, "", "helm v3.19.0 pkg/action Configuration.execHook"},
-	{helm, updated, hook, CreateAgain, "", "helm v3.19.0 pkg/action Configuration.execHook"},
-	{release, pruned | uninstalled, crds, Leave, "Helm never deletes the definitions of a chart's crds directory", "helm v3.19.0 pkg/action Uninstall.deleteRelease"},
-	{release, updated, both(crds, spec("/spec/upgrade/crds", "Create")), Leave, "spec.upgrade.crds: Create of its HelmRelease creates definitions and does not change them", "helm-controller action.applyCRDs, from its documentation"},
-	{release, updated, both(crds, unless(spec("/spec/upgrade/crds", "CreateReplace"))), Leave, "its HelmRelease does not set spec.upgrade.crds: CreateReplace", "helm-controller action.applyCRDs, from its documentation"},
+	{helm, pruned, helmKeepsOnUpgrade, Leave, keepKey + ": keep", "helm pkg/kube Client.update"},
+	{helm, uninstalled, helmKeeps, Leave, keepKey, "helm pkg/action filterManifestsToKeep"},
+	{helm, pruned | uninstalled, hook, Leave, "Helm does not delete hooks with the release", "helm pkg/action Uninstall.deleteRelease"},
+	{helm, updated, recreatedHook, Recreate, "", "helm pkg/action Configuration.execHook"},
+	{helm, updated, hook, CreateAgain, "", "helm pkg/action Configuration.execHook"},
+	{release, pruned | uninstalled, crds, Leave, "Helm never deletes the definitions of a chart's crds directory", "helm pkg/action Uninstall.deleteRelease; helm-controller applyCRDs"},
+	{release, added, both(crds, spec("/spec/upgrade/crds", "Skip")), Leave, "spec.upgrade.crds: Skip of its HelmRelease", "helm-controller Upgrade, crdPolicyOrDefault (the default is Create), applyCRDs"},
+	{release, updated, both(crds, unless(spec("/spec/upgrade/crds", "CreateReplace"))), Leave, "its HelmRelease does not set spec.upgrade.crds: CreateReplace", "helm-controller Upgrade, crdPolicyOrDefault, applyCRDs"},
 
-	{application, created | updated, skipped, Leave, "argocd.argoproj.io/hook: Skip", "gitops-engine v0.7.3 syncPhases, hook.Skip"},
-	{application, updated, recreatedHook, Recreate, "", "gitops-engine v0.7.3 syncTask.deleteBeforeCreation, hook.DeletePolicies"},
-	{application, updated, hook, CreateAgain, "", "gitops-engine v0.7.3 syncTask.deleteOnPhaseSuccessful"},
-	{application, updated, both(replaced, inPlace), Apply, "", "argo-cd/gitops-engine c9c369efcc5b applyObject"},
-	{application, updated, both(replaced, option("Force=true")), Recreate, "", "argo-cd/gitops-engine c9c369efcc5b applyObject"},
-	{application, updated, option("Force=true"), RecreateIfRefused, "", "argo-cd/gitops-engine c9c369efcc5b applyObject"},
-	{application, updated, binding, RecreateIfRefused, "", "argo-cd/gitops-engine c9c369efcc5b kubectlResourceOperations.rbacReconcile"},
-	{application, pruned, hook, Leave, "Argo CD does not prune hooks", "gitops-engine v0.7.3 sync.Reconcile"},
-	{application, pruned, ownOption("Prune", "false"), Leave, "its sync option Prune=false", "argo-cd/gitops-engine c9c369efcc5b isPruningDisabled"},
-	{application, pruned, ownOption("Prune", "confirm"), Leave, "its sync option Prune=confirm", "argo-cd/gitops-engine c9c369efcc5b objRequiresPruneConfirmation"},
-	{application, pruned, appOption("Prune", "false"), Leave, "the sync option Prune=false of its Application", "argo-cd/gitops-engine c9c369efcc5b isPruningDisabled"},
-	{application, pruned, appOption("Prune", "confirm"), Leave, "the sync option Prune=confirm of its Application", "argo-cd/gitops-engine c9c369efcc5b objRequiresPruneConfirmation"},
-	{application, pruned, both(automated, unless(spec("/spec/syncPolicy/automated/prune", true))), Leave, "its Application does not set spec.syncPolicy.automated.prune", "argo-cd v3.4.0 ApplicationController.autoSync"},
-	{application, uninstalled, unless(finalizer), Leave, "its Application has no finalizer that deletes what it deployed", "argo-cd v3.4.0 ApplicationController.finalizeApplicationDeletion, Application.CascadedDeletion"},
-	{application, uninstalled, definition, Leave, "Argo CD keeps definitions when an Application is deleted", "argo-cd v3.4.0 ApplicationController.shouldBeDeleted"},
-	{application, uninstalled, keeps, Leave, keepKey + ": keep", "argo-cd v3.4.0 ApplicationController.shouldBeDeleted"},
-	{application, uninstalled, ownOption("Delete", "false"), Leave, "its sync option Delete=false", "argo-cd v3.4.0 ApplicationController.shouldBeDeleted"},
-	{application, uninstalled, ownOption("Delete", "confirm"), Leave, "its sync option Delete=confirm", "argo-cd v3.4.0 ApplicationController.finalizeApplicationDeletion, Application.IsDeletionConfirmed"},
-	{application, uninstalled, appOption("Delete", "false"), Leave, "the sync option Delete=false of its Application", "argo-cd v3.4.0 ApplicationController.shouldBeDeleted"},
-	{application, uninstalled, appOption("Delete", "confirm"), Leave, "the sync option Delete=confirm of its Application", "argo-cd v3.4.0 ApplicationController.finalizeApplicationDeletion"},
+	{application, updated, recreatedHook, Recreate, "", "gitops-engine syncTask.deleteBeforeCreation, hook.DeletePolicies"},
+	{application, updated, hook, CreateAgain, "", "gitops-engine syncTask.deleteOnPhaseSuccessful"},
+	{application, updated, both(replaced, inPlace), Apply, "", "gitops-engine applyObject"},
+	{application, updated, both(replaced, option("Force=true")), Recreate, "", "gitops-engine applyObject, ReplaceResource"},
+	{application, updated, both(unless(setting("ServerSideApply", "true")), option("Force=true")), RecreateIfRefused, "", "gitops-engine applyObject, ApplyResource; kubectl ApplyOptions.Validate refuses both options together"},
+	{application, updated, both(unless(setting("ServerSideApply", "true")), binding), RecreateIfRefused, "", "gitops-engine ApplyResource, rbacReconcile"},
+	{application, pruned, hook, Leave, "Argo CD does not prune hooks", "gitops-engine getSyncTasks"},
+	{application, pruned, setting("Prune", "false"), Leave, "its sync option Prune=false", "gitops-engine isPruningDisabled"},
+	{application, pruned, setting("Prune", "confirm"), Leave, "its sync option Prune=confirm", "gitops-engine objRequiresPruneConfirmation"},
+	{application, pruned, both(automated, unless(spec("/spec/syncPolicy/automated/prune", true))), Leave, "its Application does not set spec.syncPolicy.automated.prune", "argo-cd ApplicationController.autoSync"},
+	{application, pruned, both(both(automated, last), unless(spec("/spec/syncPolicy/automated/allowEmpty", true))), Leave, "nothing of its Application is left, which does not set spec.syncPolicy.automated.allowEmpty", "argo-cd ApplicationController.autoSync"},
+	{application, uninstalled, unless(finalizer), Leave, "its Application has no finalizer that deletes what it deployed", "argo-cd finalizeApplicationDeletion, Application.CascadedDeletion"},
+	{application, uninstalled, definition, Leave, "Argo CD keeps definitions when an Application is deleted", "argo-cd shouldBeDeleted"},
+	{application, uninstalled, keeps, Leave, keepKey + ": keep", "argo-cd shouldBeDeleted"},
+	{application, uninstalled, setting("Delete", "false"), Leave, "its sync option Delete=false", "argo-cd shouldBeDeleted"},
+	{application, uninstalled, setting("Delete", "confirm"), Leave, "its sync option Delete=confirm", "argo-cd finalizeApplicationDeletion, Application.IsDeletionConfirmed"},
 
-	{applicationSet, updated, policyOfApplications("create-only"), Leave, "spec.syncPolicy.applicationsSync: create-only of its ApplicationSet", "argo-cd v3.4.0 ApplicationsSyncPolicy.AllowUpdate"},
-	{applicationSet, updated, policyOfApplications("create-delete"), Leave, "spec.syncPolicy.applicationsSync: create-delete of its ApplicationSet", "argo-cd v3.4.0 ApplicationsSyncPolicy.AllowUpdate"},
-	{applicationSet, pruned, policyOfApplications("create-only"), Leave, "spec.syncPolicy.applicationsSync: create-only of its ApplicationSet", "argo-cd v3.4.0 ApplicationsSyncPolicy.AllowDelete"},
-	{applicationSet, pruned, policyOfApplications("create-update"), Leave, "spec.syncPolicy.applicationsSync: create-update of its ApplicationSet", "argo-cd v3.4.0 ApplicationsSyncPolicy.AllowDelete"},
+	{applicationSet, updated, spec(applicationsSync, "create-only"), Leave, "spec.syncPolicy.applicationsSync: create-only of its ApplicationSet", "argo-cd ApplicationsSyncPolicy.AllowUpdate"},
+	{applicationSet, updated, spec(applicationsSync, "create-delete"), Leave, "spec.syncPolicy.applicationsSync: create-delete of its ApplicationSet", "argo-cd ApplicationsSyncPolicy.AllowUpdate"},
+	{applicationSet, pruned, spec(applicationsSync, "create-only"), Leave, "spec.syncPolicy.applicationsSync: create-only of its ApplicationSet", "argo-cd ApplicationsSyncPolicy.AllowDelete"},
+	{applicationSet, pruned, spec(applicationsSync, "create-update"), Leave, "spec.syncPolicy.applicationsSync: create-update of its ApplicationSet", "argo-cd ApplicationsSyncPolicy.AllowDelete"},
 }
 
-type condition = func(o, owner *render.Object) bool
+type condition = func(s *subject) bool
 
-func unless(c condition) condition {
-	return func(o, owner *render.Object) bool { return !c(o, owner) }
-}
+func unless(c condition) condition { return func(s *subject) bool { return !c(s) } }
 
-func both(a, b condition) condition {
-	return func(o, owner *render.Object) bool { return a(o, owner) && b(o, owner) }
-}
+func both(a, b condition) condition { return func(s *subject) bool { return a(s) && b(s) } }
 
-// flux is fluxcd/pkg/ssa's utils.AnyInMetadata for one key of labels and annotations.
+// flux is fluxcd/pkg/ssa's utils.AnyInMetadata for one key of labels and annotations. Like
+// shouldForceApply, it asks the object on the cluster, too.
 func flux(key, want string) condition {
-	return func(o, _ *render.Object) bool {
-		return strings.EqualFold(o.GetAnnotations()[fluxGroup+key], want) || strings.EqualFold(o.GetLabels()[fluxGroup+key], want)
+	return func(s *subject) bool {
+		for _, o := range s.versions() {
+			if strings.EqualFold(o.GetAnnotations()[fluxGroup+key], want) || strings.EqualFold(o.GetLabels()[fluxGroup+key], want) {
+				return true
+			}
+		}
+		return false
 	}
+}
+
+// versions returns the object as it is and as it is on the cluster.
+func (s *subject) versions() []*render.Object {
+	if s.live == nil {
+		return []*render.Object{s.Object}
+	}
+	return []*render.Object{s.Object, s.live}
 }
 
 // spec reports whether a field of the object that deploys has one of some values.
 func spec(pointer string, values ...any) condition {
-	return func(_, owner *render.Object) bool { return slices.Contains(values, value(owner, pointer)) }
+	return func(s *subject) bool { return slices.Contains(values, value(s.owner, pointer)) }
 }
 
-func policyOfApplications(want string) condition {
-	return spec("/spec/syncPolicy/applicationsSync", want)
-}
-
-// option is gitops-engine's HasAnnotationOption for sync options.
+// option is gitops-engine's HasAnnotationOption for sync options. Like applyObject, it asks the object
+// on the cluster, too.
 func option(want string) condition {
-	return func(o, _ *render.Object) bool {
-		return listed(o.GetAnnotations()["argocd.argoproj.io/sync-options"], want)
+	return func(s *subject) bool {
+		return slices.ContainsFunc(s.versions(), func(o *render.Object) bool { return slices.Contains(list(o, syncOptions), want) })
 	}
 }
 
-// ownOption reports whether an object has a value of a sync option, as gitops-engine's
-// GetAnnotationOptionValue does.
-func ownOption(key, want string) condition { return option(key + "=" + want) }
-
-// appOption reports whether an Application has a value of a sync option that the object does not set
-// itself.
-func appOption(key, want string) condition {
-	return func(o, owner *render.Object) bool {
-		list, _ := value(owner, "/spec/syncPolicy/syncOptions").([]any)
-		return slices.Contains(list, any(key+"="+want)) && !strings.Contains(","+strings.ReplaceAll(o.GetAnnotations()["argocd.argoproj.io/sync-options"], " ", ""), ","+key+"=")
+// setting reports whether a sync option has a value: the object's own, else its Application's. It is
+// gitops-engine's GetAnnotationOptionValue, then Argo CD's SyncOptions.GetOptionValue.
+func setting(key, want string) condition {
+	return func(s *subject) bool {
+		for _, option := range append(list(s.Object, syncOptions), s.options()...) {
+			if v, ok := strings.CutPrefix(option, key+"="); ok {
+				return v == want
+			}
+		}
+		return false
 	}
+}
+
+// options returns the sync options of an Application.
+func (s *subject) options() []string {
+	var all []string
+	options, _ := value(s.owner, "/spec/syncPolicy/syncOptions").([]any)
+	for _, o := range options {
+		all = append(all, fmt.Sprint(o))
+	}
+	return all
 }
 
 // replaced reports whether Argo CD replaces an object: with force, it deletes and creates it.
-func replaced(o, owner *render.Object) bool {
-	return option("Replace=true")(o, owner) || appOption("Replace", "true")(o, owner)
+func replaced(s *subject) bool {
+	return option("Replace=true")(s) || slices.Contains(s.options(), "Replace=true")
 }
 
 // inPlace reports whether Argo CD never deletes an object to replace it, since others would be lost
 // with it.
-func inPlace(o, owner *render.Object) bool { return definition(o, owner) || o.GetKind() == "Namespace" }
+func inPlace(s *subject) bool { return definition(s) || s.GetKind() == "Namespace" }
 
 // automated reports whether an Application is synchronized without a person.
-func automated(_, owner *render.Object) bool {
-	return value(owner, "/spec/syncPolicy/automated") != nil && value(owner, "/spec/syncPolicy/automated/enabled") != false
+func automated(s *subject) bool {
+	return value(s.owner, "/spec/syncPolicy/automated") != nil && value(s.owner, "/spec/syncPolicy/automated/enabled") != false
 }
 
-func finalizer(_, owner *render.Object) bool {
-	return slices.ContainsFunc(owner.GetFinalizers(), func(f string) bool { return strings.HasPrefix(f, "resources-finalizer.argocd.argoproj.io") })
+// last reports whether nothing else of the Application is left, either.
+func last(s *subject) bool { return s.left != nil && len(s.left.Objects) == 0 }
+
+func finalizer(s *subject) bool {
+	return slices.ContainsFunc(s.owner.GetFinalizers(), func(f string) bool { return strings.HasPrefix(f, "resources-finalizer.argocd.argoproj.io") })
 }
 
 // helmKeeps reports whether Helm leaves an object when it uninstalls the release. Values of the
 // annotation other than keep have the same effect: filterManifestsToKeep drops these objects.
-func helmKeeps(o, _ *render.Object) bool { _, ok := o.GetAnnotations()[keepKey]; return ok }
+func helmKeeps(s *subject) bool { _, ok := s.GetAnnotations()[keepKey]; return ok }
 
-func helmKeepsOnUpgrade(o, _ *render.Object) bool { return o.GetAnnotations()[keepKey] == "keep" }
+func helmKeepsOnUpgrade(s *subject) bool { return s.GetAnnotations()[keepKey] == "keep" }
 
 // keeps is gitops-engine's HasAnnotationOption for Helm's annotation.
-func keeps(o, _ *render.Object) bool { return listed(o.GetAnnotations()[keepKey], "keep") }
+func keeps(s *subject) bool { return slices.Contains(list(s.Object, keepKey), "keep") }
 
 // binding reports whether Argo CD changes an object by kubectl auth reconcile, which recreates a
 // binding whose role changes.
-func binding(o, owner *render.Object) bool {
-	serverSide := option("ServerSideApply=true")(o, owner) || appOption("ServerSideApply", "true")(o, owner)
-	return !serverSide && o.GetAPIVersion() == "rbac.authorization.k8s.io/v1" && strings.HasSuffix(o.GetKind(), "Binding")
+func binding(s *subject) bool {
+	return s.GetAPIVersion() == "rbac.authorization.k8s.io/v1" && strings.HasSuffix(s.GetKind(), "Binding")
 }
 
-func definition(o, _ *render.Object) bool {
-	return o.GetKind() == "CustomResourceDefinition"
-}
+func definition(s *subject) bool { return s.GetKind() == "CustomResourceDefinition" }
 
 // crds reports whether an object is a definition in the crds directory of a chart.
-func crds(o, _ *render.Object) bool { return ofCRDs(o) }
-
-func ofCRDs(o *render.Object) bool {
-	if o.GetKind() != "CustomResourceDefinition" {
-		return false
-	}
-	at := o.At("/kind")
-	return len(at) > 0 && strings.Contains("/"+at[0].File, "/crds/") && !strings.Contains("/"+at[0].File, "/templates/")
+func crds(s *subject) bool {
+	at := s.At("/kind")
+	return definition(s) && len(at) > 0 && strings.Contains("/"+at[0].File, "/crds/") && !strings.Contains("/"+at[0].File, "/templates/")
 }
 
 // hook reports whether its deployer runs an object as a hook. Argo CD takes Helm's hooks as its own,
-// except definitions, see gitops-engine's hook.Types.
-func hook(o, owner *render.Object) bool {
-	if owner != nil && owner.GetKind() == "Application" {
-		if o.GetAnnotations()[argoHook] != "" {
-			return !skipped(o, owner)
-		}
-		return isHook(o) && !listed(o.GetAnnotations()["helm.sh/hook"], "crd-install")
+// except definitions: gitops-engine hook.IsHook.
+func hook(s *subject) bool {
+	events, is := s.GetAnnotations()["helm.sh/hook"]
+	if s.owner != nil && s.owner.GetKind() == "Application" {
+		_, own := s.GetAnnotations()[argoHook]
+		return own || is && events != "crd-install"
 	}
-	return isHook(o)
+	return events != ""
 }
-
-// skipped reports whether Argo CD never applies an object.
-func skipped(o, _ *render.Object) bool { return o.GetAnnotations()[argoHook] == "Skip" }
-
-func isHook(o *render.Object) bool { return o.GetAnnotations()["helm.sh/hook"] != "" }
 
 // recreatedHook reports whether an object is a hook whose last run is deleted before it is created
 // again. This is the default of Helm and Argo CD.
-func recreatedHook(o, owner *render.Object) bool {
-	if !hook(o, owner) {
-		return false
+func recreatedHook(s *subject) bool {
+	policies := list(s.Object, "helm.sh/hook-delete-policy")
+	if s.owner != nil && s.owner.GetKind() == "Application" {
+		known := []string{"hook-succeeded", "hook-failed", "before-hook-creation", "HookSucceeded", "HookFailed", "BeforeHookCreation"}
+		policies = slices.DeleteFunc(append(policies, list(s.Object, argoHook+"-delete-policy")...), func(p string) bool { return !slices.Contains(known, p) })
 	}
-	own := map[string]string{"helm.sh/hook-delete-policy": "before-hook-creation"}
-	if owner != nil && owner.GetKind() == "Application" {
-		own[argoHook+"-delete-policy"] = "BeforeHookCreation"
-	}
-	none := true
-	for key, before := range own {
-		list := o.GetAnnotations()[key]
-		if listed(list, before) {
-			return true
-		}
-		none = none && list == ""
-	}
-	return none
+	return hook(s) && (len(policies) == 0 || slices.Contains(policies, "before-hook-creation") || slices.Contains(policies, "BeforeHookCreation"))
 }
 
-// listed reports whether a text is in a list that is separated by commas.
-func listed(list, want string) bool {
-	for s := range strings.SplitSeq(list, ",") {
-		if strings.TrimSpace(s) == want {
-			return true
+// list returns the parts of an annotation, as gitops-engine's GetAnnotationCSVs does.
+func list(o *render.Object, annotation string) []string {
+	var all []string
+	for s := range strings.SplitSeq(o.GetAnnotations()[annotation], ",") {
+		if s = strings.TrimSpace(s); s != "" {
+			all = append(all, s)
 		}
 	}
-	return false
+	return all
 }

@@ -146,7 +146,7 @@ func (c *changeDiffs) describe(change *report.Change, r *policy.Request) {
 		change.Origin = first(r.OldObject.At(namePointer), c.sides.BaseFile)
 		change.Takes = c.taken(r.OldObject)
 	case policy.Update:
-		was, now := c.without(r.OldObject, r.OldObject), c.without(r.Object, r.OldObject)
+		was, now := c.sides.Shown(r, c.notes)
 		change.Origin = first(changedAt(was, now), c.sides.HeadFile)
 		if change.Recreated {
 			change.Takes = c.taken(r.OldObject)

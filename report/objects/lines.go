@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/report"
 )
@@ -140,11 +141,18 @@ var (
 	jqStep = regexp.MustCompile(`"[^"]+"|[^."\[\]]+`)
 )
 
-// without returns an object without the fields whose changes are left out: by the configuration, or by the
-// ignoreDifferences of the Application that deploys it, as was, at the base. It notes jq expressions that
-// it does not read.
-func (c *changeDiffs) without(o, was *render.Object) *render.Object {
-	ignored := slices.Clone(c.sides.Ignore)
+// Shown returns the objects of a request, and those of an update without the fields whose changes are left
+// out: by the configuration, or by the ignoreDifferences of the Application that deploys the object at the
+// base. It adds notes about jq expressions that it does not read to notes, which may be nil.
+func (s Sides) Shown(r *policy.Request, notes map[string]bool) (was, now *render.Object) {
+	if r.Object == nil || r.OldObject == nil {
+		return r.OldObject, r.Object
+	}
+	return s.without(r.OldObject, r.OldObject, notes), s.without(r.Object, r.OldObject, notes)
+}
+
+func (s Sides) without(o, was *render.Object, notes map[string]bool) *render.Object {
+	ignored := slices.Clone(s.Ignore)
 	for i := range ignored {
 		ignored[i].Group = cmp.Or(ignored[i].Group, "*") // in the configuration a kind is enough
 	}
@@ -168,7 +176,9 @@ func (c *changeDiffs) without(o, was *render.Object) *render.Object {
 		pointers := i.JSONPointers
 		for _, x := range i.JQPathExpressions {
 			if !jqPath.MatchString(x) {
-				c.notes["changes of "+x+" are shown, although ignoreDifferences or diff.ignore names them: of jq expressions only paths to one field, such as .spec.replicas, are read"] = true
+				if notes != nil {
+					notes["changes of "+x+" are shown, although ignoreDifferences or diff.ignore names them: of jq expressions only paths to one field, such as .spec.replicas, are read"] = true
+				}
 				continue
 			}
 			var steps []string

@@ -56,8 +56,9 @@ type base struct {
 	documents func() *change.Documents
 	// perhaps has the units that only perhaps are deployed, and why, by identity
 	perhaps map[string]string
-	fading  []*render.Unit // that stop counting once the change is merged
-	later   *load.Input    // the head with its own configuration, if that differs
+	fading  []*render.Unit          // that stop counting once the change is merged
+	gone    map[*render.Object]bool // that are deleted before the change applies others, see delivered
+	later   *load.Input             // the head with its own configuration, if that differs
 }
 
 // openBase renders the base with the options of the head. Each of the paths must exist on one side. The
@@ -121,13 +122,15 @@ func (b *base) held(head *load.Tree, paths []string) error {
 // compare evaluates the change from the base to the head with the base's
 // policies, and marks new results. Unchanged objects are evaluated once.
 func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.Input, s engines.Options) error {
-	trusted, was, now := b.trusted(in), b.in.Side(), in.Side()
+	was, now := b.in.Side(), in.Side()
 	half := change.PartlyRendered(was, now)
 	reqs := policy.Requests(change.Comparable(was, now))
-	reqs, left, err := delivered(ctx, s.By(reqs), b.in, in, s.KubeVersion)
+	reqs, gone, left, err := delivered(ctx, s.By(reqs), b.in, in, s.KubeVersion)
 	if err != nil {
 		return err
 	}
+	b.gone = gone
+	trusted := b.trusted(in)
 	e.notes = append(e.notes, left...)
 	e.changes, left = objects.Changes(reqs, objects.Sides{
 		Base: was.Units, Head: now.Units, BaseFile: b.in.Tree.Display, HeadFile: in.Tree.Display, Half: half, Ignore: o.Configuration.Diff.Ignore,
@@ -260,10 +263,11 @@ func (e *Evaluation) addUnchanged(held *policy.CompactList, kept []policy.Compac
 
 // trusted returns the base, whose policies evaluate the head. Objects that the change leaves alone
 // get the places of the head, which a reader can open. Other objects get places in the base's
-// commit.
+// commit. Objects that are gone are left out, unless policies consist of them or depend on them.
 func (b *base) trusted(head *load.Input) *load.Input {
-	in := *b.in
-	in.Head, in.Given, in.Context = change.Standing(b.in.Head, head.Head, b.name), change.Standing(b.in.Given, head.Given, b.name), change.Standing(b.in.Context, head.Context, b.name)
+	mayExempt := change.MayExempt(b.in.Side())
+	in := *b.in.Without(func(o *render.Object) bool { return b.gone[o] && !lint.IsCompiled(o) && !mayExempt(o) })
+	in.Head, in.Given, in.Context = change.Standing(in.Head, head.Head, b.name), change.Standing(b.in.Given, head.Given, b.name), change.Standing(b.in.Context, head.Context, b.name)
 	in.Modules, in.Data = b.trustedRego(head)
 	return &in
 }

@@ -12,10 +12,11 @@ import (
 	"github.com/preadmit/preadmit/render/delivery"
 )
 
-// delivered returns the requests that deployers make instead of reqs: none for an object that they
-// leave alone, and a DELETE and a CREATE for one that they recreate. notes list the objects left
-// alone, with reasons.
-func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input, kubeVersion string) (made []policy.Request, notes []string, err error) {
+// delivered returns the requests that deployers make instead of reqs, in their order: none for an object
+// that they leave alone, and a DELETE and a CREATE for one that they recreate. The DELETEs of gone, the
+// objects that are deleted before others of their unit are applied, come first. notes list the objects
+// left alone, with reasons.
+func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input, kubeVersion string) (made []policy.Request, gone map[*render.Object]bool, notes []string, err error) {
 	c := delivery.New(was.Head, now.Head)
 	var kinds *schema.Kinds // made if an object needs it
 	left := make(map[string]int)
@@ -30,11 +31,11 @@ func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input,
 		if act == delivery.RecreateIfRefused {
 			if kinds == nil {
 				if kinds, err = schema.New(nil, schema.Options{KubeVersion: kubeVersion}); err != nil {
-					return nil, nil, err
+					return nil, nil, nil, err
 				}
 			}
 			if act, err = ifRefused(ctx, kinds, r); err != nil {
-				return nil, nil, err
+				return nil, nil, nil, err
 			}
 		}
 		switch act {
@@ -55,7 +56,23 @@ func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input,
 	for _, text := range slices.Sorted(maps.Keys(left)) {
 		notes = append(notes, policy.Plural(left[text], "object")+text)
 	}
-	return made, notes, nil
+	deleted, applied := make(map[string][]*render.Object), make(map[string][]*render.Object)
+	for _, r := range made {
+		switch unit := r.Subject().Key().Unit; {
+		case r.Operation == policy.Delete && !r.Recreated:
+			deleted[unit] = append(deleted[unit], r.OldObject)
+		case r.Object != nil && !r.Unchanged():
+			applied[unit] = append(applied[unit], r.Object)
+		}
+	}
+	gone = make(map[*render.Object]bool)
+	for unit, objects := range deleted {
+		for _, o := range c.First(unit, objects, applied[unit]) {
+			gone[o] = true
+		}
+	}
+	first, rest := policy.Split(made, func(r *policy.Request) bool { return r.Object == nil && gone[r.OldObject] })
+	return slices.Concat(first, rest), gone, notes, nil
 }
 
 // ifRefused returns Recreate if the API server refuses an update because a field is immutable.

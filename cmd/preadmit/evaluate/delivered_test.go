@@ -1,6 +1,7 @@
 package evaluate
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -22,13 +23,14 @@ type deployed struct {
 	name, own  string // of the object, with its own namespace
 	field      string // that differs
 	annotation string // key=value
+	file       string // of the object
 }
 
 // unit returns the unit of a deployer of a kind: "" is kubectl.
 func (d *deployed) unit(t *testing.T, deployer string) *render.Unit {
 	t.Helper()
 	parse := func(text string) *render.Object {
-		all, err := render.Parse("o.yaml", []byte(text))
+		all, err := render.Parse(cmp.Or(d.file, "o.yaml"), []byte(text))
 		rendertest.OK(t, err)
 		return all[0]
 	}
@@ -69,7 +71,8 @@ func (d *deployed) unit(t *testing.T, deployer string) *render.Unit {
 }
 
 // TestChangeMatrix holds the requests that each deployer makes for each edit: CREATE, UPDATE and DELETE of
-// an object, in their order. The last column is the function of the deployer that decides.
+// an object, in their order. The last column is the function of the deployer that decides, in the version that
+// render/delivery names.
 func TestChangeMatrix(t *testing.T) {
 	t.Parallel()
 	const (
@@ -95,6 +98,8 @@ func TestChangeMatrix(t *testing.T) {
 	suspended := func(d *deployed) { d.suspended = true }
 	released := func(d *deployed) { d.release = "s" }
 	charted := func(d *deployed) { d.chart = "e" }
+	defined := func(d *deployed) { d.kind, d.file = "CustomResourceDefinition", "chart/crds/o.yaml" }
+	automatic := func(d *deployed) { d.spec = "{syncPolicy: {automated: {prune: true}}}" }
 	const recreated, other = "DELETE n/o, CREATE n/o", "CREATE n/p, DELETE n/o"
 	for _, c := range []struct {
 		deployer  string
@@ -110,55 +115,75 @@ func TestChangeMatrix(t *testing.T) {
 		{"", with(kind("Job")), with(kind("Job"), edited), "UPDATE n/o", "kubectl apply: the server refuses it"},
 		{"", with(annotated(flux + "reconcile=disabled")), with(annotated(flux+"reconcile=disabled"), edited), "UPDATE n/o", "annotations of other deployers say nothing"},
 
-		{"Helm", with(), with(edited), "UPDATE n/o", "helm v3.19.0 pkg/kube Client.Update"},
-		{"Helm", with(annotated("helm.sh/resource-policy=keep")), with(removed), "", "helm v3.19.0 pkg/kube Client.Update"},
-		{"Helm", with(annotated("helm.sh/resource-policy=keep")), nil, "", "helm v3.19.0 pkg/action filterManifestsToKeep"},
-		{"Helm", with(kind("Job"), annotated("helm.sh/hook=pre-upgrade")), with(kind("Job"), annotated("helm.sh/hook=pre-upgrade"), edited), recreated, "helm v3.19.0 pkg/action Configuration.execHook"},
+		{"Helm", with(), with(edited), "UPDATE n/o", "helm pkg/kube Client.Update"},
+		{"Helm", with(annotated("helm.sh/resource-policy=keep")), with(removed), "", "helm pkg/kube Client.Update"},
+		{"Helm", with(annotated("helm.sh/resource-policy=keep")), nil, "", "helm pkg/action filterManifestsToKeep"},
+		{"Helm", with(kind("Job"), annotated("helm.sh/hook=pre-upgrade")), with(kind("Job"), annotated("helm.sh/hook=pre-upgrade"), edited), recreated, "helm pkg/action Configuration.execHook"},
 
-		{"Kustomization", with(), with(edited), "UPDATE n/o", "fluxcd/pkg/ssa v0.70.0 ResourceManager.Apply"},
-		{"Kustomization", with(), with(renamed), other, "kustomize-controller v1.7.3 prune"},
-		{"Kustomization", with(spec("{prune: false}")), with(spec("{prune: false}"), renamed), "CREATE n/p", "kustomize-controller v1.7.3 prune"},
-		{"Kustomization", with(), with(moved), "CREATE m/o, DELETE n/o", "kustomize-controller v1.7.3 prune"},
-		{"Kustomization", with(annotated(flux + "prune=disabled")), with(placed), "CREATE m/o", "kustomize-controller v1.7.3 Exclusions of prune"},
-		{"Kustomization", with(), with(removed), "DELETE n/o", "kustomize-controller v1.7.3 prune"},
-		{"Kustomization", with(), nil, "DELETE n/o", "kustomize-controller v1.7.3 finalize"},
-		{"Kustomization", with(spec("{prune: true, deletionPolicy: Orphan}")), nil, "", "kustomize-controller v1.7.3 finalizerShouldDeleteResources"},
-		{"Kustomization", with(suspended), with(suspended, edited), "", "kustomize-controller v1.7.3 Reconcile"},
-		{"Kustomization", with(), with(suspended, edited), "UPDATE n/o", "kustomize-controller v1.7.3 Reconcile, once it is resumed"},
-		{"Kustomization", with(), with(suspended, removed), "", "kustomize-controller v1.7.3 Reconcile"},
-		{"Kustomization", with(suspended), nil, "", "kustomize-controller v1.7.3 finalize"},
-		{"Kustomization", with(kind("Job")), with(kind("Job"), edited), "UPDATE n/o", "fluxcd/pkg/ssa v0.70.0 shouldForceApply"},
-		{"Kustomization", with(kind("Job"), annotated(flux+"force=enabled")), with(kind("Job"), annotated(flux+"force=enabled"), edited), recreated, "fluxcd/pkg/ssa v0.70.0 shouldForceApply"},
-		{"Kustomization", with(annotated(flux + "force=enabled")), with(annotated(flux+"force=enabled"), edited), "UPDATE n/o", "fluxcd/pkg/ssa v0.70.0 shouldForceApply: the server refuses nothing"},
-		{"Kustomization", with(annotated(flux + "ssa=IfNotPresent")), with(annotated(flux+"ssa=IfNotPresent"), edited), "", "fluxcd/pkg/ssa v0.70.0 shouldSkipApply"},
-		{"Kustomization", nil, with(annotated(flux + "ssa=IfNotPresent")), "CREATE n/o", "fluxcd/pkg/ssa v0.70.0 shouldSkipApply"},
+		{"Kustomization", with(), with(edited), "UPDATE n/o", "ssa ResourceManager.Apply"},
+		{"Kustomization", with(), with(renamed), other, "kustomize-controller prune"},
+		{"Kustomization", with(spec("{prune: false}")), with(spec("{prune: false}"), renamed), "CREATE n/p", "kustomize-controller prune"},
+		{"Kustomization", with(), with(moved), "CREATE m/o, DELETE n/o", "kustomize-controller prune"},
+		{"Kustomization", with(annotated(flux + "prune=disabled")), with(placed), "CREATE m/o", "kustomize-controller Exclusions of prune"},
+		{"Kustomization", with(), with(removed), "DELETE n/o", "kustomize-controller prune"},
+		{"Kustomization", with(), nil, "DELETE n/o", "kustomize-controller finalize"},
+		{"Kustomization", with(spec("{prune: true, deletionPolicy: Orphan}")), nil, "", "kustomize-controller finalizerShouldDeleteResources"},
+		{"Kustomization", with(suspended), with(suspended, edited), "", "kustomize-controller Reconcile"},
+		{"Kustomization", with(), with(suspended, edited), "UPDATE n/o", "kustomize-controller Reconcile, once it is resumed"},
+		{"Kustomization", with(), with(suspended, removed), "", "kustomize-controller Reconcile"},
+		{"Kustomization", with(suspended), nil, "", "kustomize-controller finalize"},
+		{"Kustomization", with(kind("Job")), with(kind("Job"), edited), "UPDATE n/o", "ssa shouldForceApply"},
+		{"Kustomization", with(kind("Job"), annotated(flux+"force=enabled")), with(kind("Job"), annotated(flux+"force=enabled"), edited), recreated, "ssa shouldForceApply"},
+		{"Kustomization", with(annotated(flux + "force=enabled")), with(annotated(flux+"force=enabled"), edited), "UPDATE n/o", "ssa shouldForceApply: the server refuses nothing"},
+		{"Kustomization", with(annotated(flux + "ssa=IfNotPresent")), with(annotated(flux+"ssa=IfNotPresent"), edited), "", "ssa shouldSkipApply"},
+		{"Kustomization", with(annotated(flux + "ssa=IfNotPresent")), with(removed), "DELETE n/o", "kustomize-controller inventory.AddChangeSet lists skipped objects"},
+		{"Kustomization", with(annotated(flux + "ssa=Ignore")), with(removed), "", "kustomize-controller deleteObjects"},
+		{"Kustomization", with(kind("Job"), annotated(flux+"force=enabled")), with(kind("Job"), edited), recreated, "ssa shouldForceApply asks the object on the cluster, too"},
+		{"Kustomization", nil, with(annotated(flux + "ssa=IfNotPresent")), "CREATE n/o", "ssa shouldSkipApply"},
 
-		{"HelmRelease", with(), with(edited), "UPDATE n/o", "helm-controller v1.4 action.Upgrade"},
-		{"HelmRelease", with(), with(released), recreated, "helm-controller v1.4 action.ReleaseTargetChanged"},
-		{"HelmRelease", with(), with(charted), recreated, "helm-controller v1.4 action.ReleaseTargetChanged"},
-		{"HelmRelease", with(annotated("helm.sh/resource-policy=keep")), with(annotated("helm.sh/resource-policy=keep"), released, edited), "UPDATE n/o", "helm v3.19.0 pkg/action filterManifestsToKeep"},
-		{"HelmRelease", with(), with(moved), "CREATE m/o, DELETE n/o", "helm-controller v1.4 action.ReleaseTargetChanged"},
-		{"HelmRelease", with(), nil, "DELETE n/o", "helm-controller v1.4 reconcileDelete"},
-		{"HelmRelease", with(suspended), nil, "", "helm-controller v1.4 reconcileDelete"},
-		{"HelmRelease", with(suspended), with(suspended, released), "", "helm-controller v1.4 Reconcile"},
+		{"HelmRelease", with(), with(edited), "UPDATE n/o", "helm-controller action.Upgrade"},
+		{"HelmRelease", with(), with(released), recreated, "helm-controller action.ReleaseTargetChanged"},
+		{"HelmRelease", with(), with(charted), recreated, "helm-controller action.ReleaseTargetChanged"},
+		{"HelmRelease", with(annotated("helm.sh/resource-policy=keep")), with(annotated("helm.sh/resource-policy=keep"), released, edited), "UPDATE n/o", "helm pkg/action filterManifestsToKeep"},
+		{"HelmRelease", with(), with(moved), "DELETE n/o, CREATE m/o", "helm-controller reconcileRelease: ReleaseTargetChanged, uninstall, requeue"},
+		{"HelmRelease", with(), with(released, renamed), "DELETE n/o, CREATE n/p", "helm-controller reconcileRelease: ReleaseTargetChanged, uninstall, requeue"},
+		{"HelmRelease", with(), with(renamed), other, "helm pkg/kube Client.update"},
+		{"HelmRelease", with(spec("{storageNamespace: s}")), with(spec("{storageNamespace: t}")), recreated, "helm-controller ReleaseTargetChanged"},
+		{"HelmRelease", with(removed), with(defined), "CREATE n/o", "helm-controller crdPolicyOrDefault: Create"},
+		{"HelmRelease", with(removed), with(defined, spec("{upgrade: {crds: Skip}}")), "", "helm-controller applyCRDs"},
+		{"HelmRelease", nil, with(defined, spec("{upgrade: {crds: Skip}}")), "CREATE n/o", "helm-controller installs, with spec.install"},
+		{"HelmRelease", with(defined), with(defined, edited), "", "helm-controller applyCRDs: Create skips what exists"},
+		{"HelmRelease", with(defined), with(defined, edited, spec("{upgrade: {crds: CreateReplace}}")), "UPDATE n/o", "helm-controller applyCRDs"},
+		{"HelmRelease", with(defined), with(removed), "", "helm-controller applyCRDs: it never deletes definitions"},
+		{"HelmRelease", with(), nil, "DELETE n/o", "helm-controller reconcileDelete"},
+		{"HelmRelease", with(suspended), nil, "", "helm-controller reconcileDelete"},
+		{"HelmRelease", with(suspended), with(suspended, released), "", "helm-controller Reconcile"},
 
-		{"Application", with(), with(edited), "UPDATE n/o", "gitops-engine v0.7.3 applyObject"},
-		{"Application", with(), with(renamed), other, "gitops-engine v0.7.3 sync.Reconcile"},
-		{"Application", with(spec("{syncPolicy: {automated: {}}}")), with(spec("{syncPolicy: {automated: {}}}"), renamed), "CREATE n/p", "argo-cd v3.4.0 ApplicationController.autoSync"},
+		{"Application", with(), with(edited), "UPDATE n/o", "gitops-engine applyObject"},
+		{"Application", with(), with(renamed), "DELETE n/o, CREATE n/p", "gitops-engine runTasks prunes first"},
+		{"Application", with(annotated(argo + "sync-options=PruneLast=true")), with(renamed), other, "gitops-engine getSyncTasks"},
+		{"Application", with(spec("{syncPolicy: {syncOptions: [PruneLast=true]}}")), with(spec("{syncPolicy: {syncOptions: [PruneLast=true]}}"), renamed), other, "argo-cd SyncAppState WithPruneLast"},
+		{"Application", with(annotated(argo + "sync-wave=1")), with(renamed), other, "gitops-engine getSyncTasks: a later wave"},
+		{"Application", with(automatic), with(automatic, removed), "", "argo-cd autoSync: all resources would be pruned"},
+		{"Application", with(spec("{syncPolicy: {automated: {prune: true, allowEmpty: true}}}")), with(spec("{syncPolicy: {automated: {prune: true, allowEmpty: true}}}"), removed), "DELETE n/o", "argo-cd autoSync"},
+		{"Application", with(automatic), with(automatic, moved), "DELETE n/o, CREATE m/o", "gitops-engine runTasks prunes first"},
+		{"Application", with(kind("Job"), annotated(argo+"sync-options=Force=true")), with(kind("Job"), edited), recreated, "gitops-engine applyObject asks the object on the cluster, too"},
+		{"Application", with(kind("Job"), annotated(argo+"sync-options=Force=true,ServerSideApply=true")), with(kind("Job"), annotated(argo+"sync-options=Force=true,ServerSideApply=true"), edited), "UPDATE n/o", "kubectl ApplyOptions.Validate"},
+		{"Application", with(spec("{syncPolicy: {automated: {}}}")), with(spec("{syncPolicy: {automated: {}}}"), renamed), "CREATE n/p", "argo-cd ApplicationController.autoSync"},
 		{"Application", with(annotated(argo + "sync-options=Prune=false")), with(moved), "CREATE m/o", "gitops-engine isPruningDisabled"},
-		{"Application", with(), nil, "DELETE n/o", "argo-cd v3.4.0 finalizeApplicationDeletion"},
-		{"Application", with(spec("")), nil, "", "argo-cd v3.4.0 Application.CascadedDeletion"},
-		{"Application", with(kind("CustomResourceDefinition")), nil, "", "argo-cd v3.4.0 shouldBeDeleted"},
+		{"Application", with(), nil, "DELETE n/o", "argo-cd finalizeApplicationDeletion"},
+		{"Application", with(spec("")), nil, "", "argo-cd Application.CascadedDeletion"},
+		{"Application", with(kind("CustomResourceDefinition")), nil, "", "argo-cd shouldBeDeleted"},
 		{"Application", with(kind("Job")), with(kind("Job"), edited), "UPDATE n/o", "gitops-engine applyObject: the server refuses it"},
 		{"Application", with(kind("RoleBinding")), with(kind("RoleBinding"), edited), recreated, "gitops-engine rbacReconcile"},
 		{"Application", with(kind("Job"), annotated(argo+"sync-options=Force=true")), with(kind("Job"), annotated(argo+"sync-options=Force=true"), edited), recreated, "gitops-engine applyObject"},
 		{"Application", with(annotated(argo + "sync-options=Force=true,Replace=true")), with(annotated(argo+"sync-options=Force=true,Replace=true"), edited), recreated, "gitops-engine applyObject"},
-		{"Application", with(kind("Job"), annotated(argo+"hook=PreSync")), with(kind("Job"), annotated(argo+"hook=PreSync"), edited), recreated, "gitops-engine v0.7.3 deleteBeforeCreation"},
-		{"Application", with(kind("Job"), annotated(argo+"hook=PreSync")), with(removed), "", "gitops-engine v0.7.3 sync.Reconcile"},
+		{"Application", with(kind("Job"), annotated(argo+"hook=PreSync")), with(kind("Job"), annotated(argo+"hook=PreSync"), edited), recreated, "gitops-engine deleteBeforeCreation"},
+		{"Application", with(kind("Job"), annotated(argo+"hook=PreSync")), with(removed), "", "gitops-engine sync.Reconcile"},
 
-		{"ApplicationSet", with(kind("Application")), with(kind("Application"), edited), "UPDATE n/o", "argo-cd v3.4.0 AllowUpdate"},
-		{"ApplicationSet", with(kind("Application"), spec("{syncPolicy: {applicationsSync: create-only}}")), with(kind("Application"), spec("{syncPolicy: {applicationsSync: create-only}}"), edited), "", "argo-cd v3.4.0 AllowUpdate"},
-		{"ApplicationSet", with(kind("Application"), spec("{syncPolicy: {applicationsSync: create-update}}")), with(removed, spec("{syncPolicy: {applicationsSync: create-update}}")), "", "argo-cd v3.4.0 AllowDelete"},
+		{"ApplicationSet", with(kind("Application")), with(kind("Application"), edited), "UPDATE n/o", "argo-cd AllowUpdate"},
+		{"ApplicationSet", with(kind("Application"), spec("{syncPolicy: {applicationsSync: create-only}}")), with(kind("Application"), spec("{syncPolicy: {applicationsSync: create-only}}"), edited), "", "argo-cd AllowUpdate"},
+		{"ApplicationSet", with(kind("Application"), spec("{syncPolicy: {applicationsSync: create-update}}")), with(removed, spec("{syncPolicy: {applicationsSync: create-update}}")), "", "argo-cd AllowDelete"},
 	} {
 		was, now := new(load.Input), new(load.Input)
 		for in, d := range map[*load.Input]*deployed{was: c.was, now: c.is} {
@@ -166,7 +191,7 @@ func TestChangeMatrix(t *testing.T) {
 				in.Head = []*render.Unit{d.unit(t, c.deployer)}
 			}
 		}
-		reqs, _, err := delivered(t.Context(), policy.Requests(render.Objects(was.Head), render.Objects(now.Head)), was, now, "")
+		reqs, _, _, err := delivered(t.Context(), policy.Requests(render.Objects(was.Head), render.Objects(now.Head)), was, now, "")
 		rendertest.OK(t, err)
 		var got []string
 		for _, r := range reqs {

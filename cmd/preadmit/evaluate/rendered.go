@@ -3,6 +3,7 @@ package evaluate
 import (
 	"context"
 	"io"
+	"maps"
 	"slices"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
@@ -18,8 +19,12 @@ type Difference struct {
 	Found    []policy.Result  // errors of rendering that the base does not have
 	Notes    []string
 
-	base *base
+	base  *base
+	sides objects.Sides
 }
+
+// Shown returns the objects of a request, without the fields whose changes are not shown.
+func (d *Difference) Shown(r *policy.Request) (was, now *render.Object) { return d.sides.Shown(r, nil) }
 
 // Origins returns the places of a field. Those of a deleted object are in the base's commit.
 func (d *Difference) Origins(r policy.Request, pointer string) []render.Origin {
@@ -37,7 +42,7 @@ func Compare(ctx context.Context, o *Options, in *load.Input, args []string, std
 	}
 	was, now := b.in.Side(), in.Side()
 	change.Count(was, now)
-	reqs, left, err := delivered(ctx, policy.Requests(change.Comparable(was, now)), b.in, in, o.KubeVersion)
+	reqs, _, left, err := delivered(ctx, policy.Requests(change.Comparable(was, now)), b.in, in, o.KubeVersion)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +56,12 @@ func Compare(ctx context.Context, o *Options, in *load.Input, args []string, std
 		}
 	}
 	_, changed := policy.Divide(reqs)
-	sides := objects.Sides{Half: half}
-	d.Requests = slices.DeleteFunc(changed, func(r policy.Request) bool { return sides.LeavesOut(&r) })
+	notes := make(map[string]bool)
+	d.sides = objects.Sides{Half: half, Ignore: o.Configuration.Diff.Ignore}
+	d.Requests = slices.DeleteFunc(changed, func(r policy.Request) bool {
+		was, now := d.sides.Shown(&r, notes)
+		return d.sides.LeavesOut(&r) || was != nil && now != nil && render.Equal(was.Object, now.Object)
+	})
+	d.Notes = append(d.Notes, slices.Sorted(maps.Keys(notes))...)
 	return d, nil
 }

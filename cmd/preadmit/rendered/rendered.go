@@ -27,8 +27,9 @@ import (
 func Change(w io.Writer, in *load.Input, d *evaluate.Difference, revision string) error {
 	for _, r := range d.Requests {
 		o := r.Subject()
+		was, now := d.Shown(&r)
 		var texts [2][]byte
-		for i, side := range []*render.Object{r.OldObject, r.Object} {
+		for i, side := range []*render.Object{was, now} {
 			if side == nil {
 				continue
 			}
