@@ -194,48 +194,29 @@ func (k Identities) counterparts(base, head []*render.Object) (was, hashed map[*
 // the others. If a unit wrongly has several, the first are paired with the
 // first.
 func match(was map[*render.Object]*render.Object, base, head []*render.Object, of func(*render.Object) Identity) (oldRest, newRest []*render.Object) {
-	type span struct{ first, last, n int32 } // objects of the base with a key
-	old, next := make(map[Identity]span, len(base)), make([]int32, len(base))
-	for i, o := range base {
-		if o.GetName() == "" {
-			continue
+	old, ids, heads := make(map[Identity][]*render.Object, len(base)), make([]Identity, len(head)), make(map[Identity]int)
+	for _, o := range base {
+		if o.GetName() != "" {
+			id := of(o)
+			old[id] = append(old[id], o)
 		}
-		id := of(o)
-		at, ok := old[id]
-		if ok {
-			next[at.last] = int32(i)
-		} else {
-			at.first = int32(i)
-		}
-		at.last, at.n = int32(i), at.n+1
-		old[id] = at
 	}
-	ids, heads := make([]Identity, len(head)), make(map[Identity]int) // of those without a unit
 	for i, o := range head {
 		if ids[i] = of(o); ids[i].Unit == "" && o.GetName() != "" {
 			heads[ids[i]]++
 		}
 	}
-	paired := make([]bool, len(base))
+	paired := make(map[*render.Object]bool, len(base))
 	for i, o := range head {
 		id := ids[i]
-		at := old[id]
-		if o.GetName() == "" || at.n == 0 || id.Unit == "" && (heads[id] > 1 || at.n > 1) {
+		same := old[id]
+		if o.GetName() == "" || len(same) == 0 || id.Unit == "" && (heads[id] > 1 || len(same) > 1) {
 			newRest = append(newRest, o)
 			continue
 		}
-		was[o], paired[at.first] = base[at.first], true
-		if at.n--; at.n > 0 {
-			at.first = next[at.first]
-		}
-		old[id] = at
+		was[o], paired[same[0]], old[id] = same[0], true, same[1:]
 	}
-	for i, o := range base {
-		if !paired[i] {
-			oldRest = append(oldRest, o)
-		}
-	}
-	return oldRest, newRest
+	return slices.DeleteFunc(slices.Clone(base), func(o *render.Object) bool { return paired[o] }), newRest
 }
 
 // Unchanged reports whether the base makes the same request, or an update would
@@ -399,7 +380,7 @@ func (c Comparison) compareFields(head, base []*Result) []*Result {
 			continue
 		}
 		for _, was := range were[r.failure(c.BaseUnit(r.Object))] {
-			remain[was] = remain[was] || c.any(r, was.Fields)
+			remain[was] = remain[was] || slices.ContainsFunc(r.Fields, c.among(r, was.Fields))
 		}
 	}
 	return slices.DeleteFunc(base, func(r *Result) bool { return remain[r] })
@@ -443,12 +424,6 @@ func Differing(compared []Result) []Result {
 func (c Comparison) more(r *Result, was []string) bool {
 	same := c.among(r, was)
 	return slices.ContainsFunc(r.Fields, func(f string) bool { return !same(f) })
-}
-
-// any reports whether a result's fields include one that is among those of the base's
-// object.
-func (c Comparison) any(r *Result, was []string) bool {
-	return slices.ContainsFunc(r.Fields, c.among(r, was))
 }
 
 // among returns a function that reports whether a field of a result is one of those of

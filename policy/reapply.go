@@ -3,8 +3,6 @@ package policy
 import (
 	"context"
 	"slices"
-
-	"github.com/preadmit/preadmit/render"
 )
 
 // Divide divides requests into those that would change nothing and the others.
@@ -52,28 +50,21 @@ func (c Chain) StoreOld(ctx context.Context, reqs []Request) error {
 	return nil
 }
 
-// OldObjects returns the old object of each request, or nil.
-func OldObjects(reqs []Request) []*render.Object {
-	old := make([]*render.Object, len(reqs))
-	for i := range reqs {
-		old[i] = reqs[i].OldObject
-	}
-	return old
-}
-
 // Reapplying returns the requests that apply the base's objects again, as
-// written there. Their results are the state before the change. written has the
-// object of each request, see [OldObjects]. Requests that create an object instead
+// written there. Their results are the state before the change. Requests that create an object instead
 // of one of the base come last.
 //
 // An object that is recreated has two requests, and its CREATE is the one that counts.
-func Reapplying(reqs []Request, written []*render.Object) []Request {
+func Reapplying(reqs []Request) []Request {
 	var before, created []Request
-	for i, r := range reqs {
+	for _, r := range reqs {
 		switch {
 		case r.Recreated && r.Operation == Delete:
 		case r.OldObject != nil:
-			r.Operation, r.Object = Update, written[i]
+			r.Operation, r.Object = Update, r.OldObject
+			if stored, ok := r.OldObject.Provenance.(mutated); ok {
+				r.Object = stored.rendered
+			}
 			before = append(before, r)
 		case r.Instead != nil:
 			r.Object, r.Instead, r.Recreated = r.Instead, nil, false

@@ -98,6 +98,15 @@ func Objects(units []*Unit) []*Object {
 	return all
 }
 
+// ByIdentity returns units by their Identity.
+func ByIdentity(units []*Unit) map[string]*Unit {
+	all := make(map[string]*Unit, len(units))
+	for _, u := range units {
+		all[u.Identity()] = u
+	}
+	return all
+}
+
 // At is Provenance.At, or nil if the object has no Provenance.
 func (o *Object) At(pointer string) []Origin {
 	if o == nil || o.Provenance == nil {

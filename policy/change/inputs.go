@@ -72,11 +72,7 @@ func fieldsDiffer(fields []string, old, now *render.Object) bool {
 // changedInputs returns the units that neither side could render completely and whose
 // inputs differ between the sides, so that their objects may have changed, too.
 func changedInputs(base, head *Side) map[string]bool {
-	was := make(map[string]*render.Unit)
-	for _, u := range base.Units {
-		was[u.Identity()] = u
-	}
-	changed, differing := make(map[string]bool), make(map[string]bool)
+	was, changed, differing := render.ByIdentity(base.Units), make(map[string]bool), make(map[string]bool)
 	differs := func(name string) bool { // several units read a file
 		d, known := differing[name]
 		if !known {

@@ -42,15 +42,28 @@ func (n *nameFields) is(gk schema.GroupKind) bool {
 }
 
 // StillReferenced returns a warning for each object of the head that names an object which the
-// requests delete. defaults is kustomize's table of fields; name renames files of the base. It leaves
+// requests delete, or a Secret that only a deleted object of an operator makes. defaults is kustomize's table of fields; name renames files of the base. It leaves
 // out optional references, names with variables, and objects that another unit, --with or an operator
 // still provides. Objects without a namespace share one if they are of one unit or directory.
 func StillReferenced(reqs []policy.Request, base, head *Side, defaults []byte, name func(file string) string) ([]policy.Result, error) {
-	f := &references{ids: policy.NewIdentities(render.Objects(base.Units), render.Objects(head.Units)), gone: make(map[policy.Identity]*render.Object), made: make(map[*render.Object]bool), pointers: make(map[reference][]string)}
+	f := &references{ids: policy.NewIdentities(render.Objects(base.Units), render.Objects(head.Units)), gone: make(map[policy.Identity]*render.Object), made: make(map[policy.Identity]bool), pointers: make(map[reference][]string)}
+	var upstream, own nameTable
 	for _, r := range reqs {
-		if o := r.OldObject; r.Operation == policy.Delete && !render.HasVariable(o.GetName()) && !render.HasPlaceholder(o.GetName()) && !providedByCluster(o) {
-			f.gone[f.identity(o)] = o
+		o := r.OldObject
+		if r.Operation != policy.Delete || render.HasVariable(o.GetName()) || render.HasPlaceholder(o.GetName()) || providedByCluster(o) {
+			continue
 		}
+		if upstream.Needs == nil {
+			if err := cmp.Or(yaml.Unmarshal(defaults, &upstream), yaml.Unmarshal(ownNameTable, &own)); err != nil {
+				return nil, err
+			}
+		}
+		for _, row := range own.Makes {
+			if id, ok := row.madeBy(o); ok {
+				f.gone[id] = o
+			}
+		}
+		f.gone[f.identity(o)] = o
 	}
 	outside := make(map[policy.Identity]bool)
 	for _, o := range render.Objects(base.Context) {
@@ -64,27 +77,23 @@ func StillReferenced(reqs []policy.Request, base, head *Side, defaults []byte, n
 	if len(f.gone) == 0 {
 		return nil, nil
 	}
-	var upstream, own nameTable
-	if err := cmp.Or(yaml.Unmarshal(defaults, &upstream), yaml.Unmarshal(ownNameTable, &own)); err != nil {
-		return nil, err
-	}
-	f.find(head, append(upstream.Needs, own.Needs...), func(o, gone *render.Object, pointer string, in map[string]any) {
+	f.find(head, append(upstream.Needs, own.Needs...), func(o *render.Object, gone policy.Identity, pointer string, in map[string]any) {
 		if is := (reference{o, gone}); in["optional"] != true {
 			f.pointers[is] = append(f.pointers[is], pointer)
 		}
 		for _, key := range []string{"cert-manager.io/issuer", "cert-manager.io/cluster-issuer", "kubernetes.io/tls-acme"} {
-			if o.GetAnnotations()[key] != "" && gone.GetKind() == "Secret" {
+			if o.GetAnnotations()[key] != "" && gone.Kind == "Secret" {
 				f.made[gone] = true // by cert-manager, for the Ingress or Gateway
 			}
 		}
 	})
-	f.find(head, own.Makes, func(_, gone *render.Object, _ string, _ map[string]any) { f.made[gone] = true })
+	f.find(head, own.Makes, func(_ *render.Object, gone policy.Identity, _ string, _ map[string]any) { f.made[gone] = true })
 	f.mayMake(reqs)
 	var results []policy.Result
 	for is, pointers := range f.pointers {
 		if !f.made[is.to] {
 			slices.Sort(pointers)
-			results = append(results, is.result(slices.Compact(pointers), name))
+			results = append(results, is.result(f.gone[is.to], slices.Compact(pointers), name))
 		}
 	}
 	policy.Sort(results)
@@ -99,22 +108,45 @@ func providedByCluster(o *render.Object) bool {
 // references finds the objects of the head that name deleted ones.
 type references struct {
 	ids      policy.Identities
-	gone     map[policy.Identity]*render.Object // the deleted objects
-	made     map[*render.Object]bool            // those that an operator makes, or may make
+	gone     map[policy.Identity]*render.Object // the deleted objects, and what only they make
+	made     map[policy.Identity]bool           // of gone: those that an operator makes, or may make
 	pointers map[reference][]string
 }
 
-// A reference is an object of the head and a deleted one that it names.
-type reference struct{ from, to *render.Object }
+// madeBy returns the object of the row's kind that an operator makes for o: the last field of the row
+// that o has names it. Objects that the operator only adds to are not made.
+func (n *nameFields) madeBy(o *render.Object) (id policy.Identity, ok bool) {
+	if how, _ := render.Lookup(o.Object, "/spec/target/creationPolicy"); how == "Merge" || how == "None" {
+		return id, false
+	}
+	gk := o.GroupVersionKind().GroupKind()
+	for _, x := range n.Fields {
+		if x.Group == gk.Group && (x.Kind == "" || x.Kind == gk.Kind) {
+			eachName(o.Object, utils.PathSplitter(x.Path, "/"), "", nil, func(_, name string, _ map[string]any) {
+				id, ok = policy.Identity{GroupKind: schema.GroupKind{Group: n.Group, Kind: n.Kind}, Namespace: namespaceOf(o), Name: name}, true
+			})
+		}
+	}
+	return id, ok
+}
 
-func (is reference) result(pointers []string, name func(file string) string) policy.Result {
+// A reference is an object of the head and a deleted one that it names.
+type reference struct {
+	from *render.Object
+	to   policy.Identity
+}
+
+func (is reference) result(gone *render.Object, pointers []string, name func(file string) string) policy.Result {
 	r := policy.Result{
 		Engine: policy.EngineRender, Policy: "references", Rule: policy.RuleStillReferenced, Operation: policy.Update, Object: is.from.Key(),
 		Outcome: policy.Fail, Action: policy.Warn, Baseline: policy.New, Fields: pointers, Origins: is.from.At(pointers[0]),
-		Message: fmt.Sprintf("%s %s is named here, but the change deletes it", is.to.GetKind(), is.to.GetName()),
+		Message: fmt.Sprintf("%s %s is named here, but the change deletes it", is.to.Kind, is.to.Name),
 		Hint:    "name an object that stays, or keep this one",
 	}
-	if at := is.to.At("/metadata/name"); len(at) > 0 {
+	if gone.GetKind() != is.to.Kind {
+		r.Message = fmt.Sprintf("%s %s is named here, but the change deletes %s %s, which makes it", is.to.Kind, is.to.Name, gone.GetKind(), gone.GetName())
+	}
+	if at := gone.At("/metadata/name"); len(at) > 0 {
 		r.Message += fmt.Sprintf("; at the base it is at %s:%d", name(at[0].File), at[0].Line)
 	}
 	return r.Fingerprinted()
@@ -123,10 +155,10 @@ func (is reference) result(pointers []string, name func(file string) string) pol
 // mayMake adds deleted objects that an operator of the change may make from now on: a custom
 // resource names them that did not at the base, in a field that is no reference.
 func (f *references) mayMake(reqs []policy.Request) {
-	named := make(map[string][]*render.Object)
-	for id, o := range f.gone {
+	named := make(map[string][]policy.Identity)
+	for id := range f.gone {
 		if id.Group == "" {
-			named[id.Name] = append(named[id.Name], o)
+			named[id.Name] = append(named[id.Name], id)
 		}
 	}
 	for _, r := range reqs {
@@ -140,8 +172,8 @@ func (f *references) mayMake(reqs []policy.Request) {
 			}
 		}
 		for _, text := range render.Texts(r.Object.Object, "") {
-			for _, o := range named[text] {
-				f.made[o] = f.made[o] || !was[text] && f.pointers[reference{r.Object, o}] == nil
+			for _, id := range named[text] {
+				f.made[id] = f.made[id] || !was[text] && f.pointers[reference{r.Object, id}] == nil
 			}
 		}
 	}
@@ -172,7 +204,7 @@ func namespaceOf(o *render.Object) string {
 
 // find calls found for each field of the table in which an object that the head deploys names a deleted
 // one: with both, the pointer of the field, and the map that has it.
-func (f *references) find(head *Side, table []nameFields, found func(o, gone *render.Object, pointer string, in map[string]any)) {
+func (f *references) find(head *Side, table []nameFields, found func(o *render.Object, gone policy.Identity, pointer string, in map[string]any)) {
 	type field struct {
 		types.FieldSpec
 		of    schema.GroupKind
@@ -201,7 +233,7 @@ func (f *references) find(head *Side, table []nameFields, found func(o, gone *re
 				continue
 			}
 			eachName(o.Object, x.steps, "", nil, func(pointer, name string, in map[string]any) {
-				if gone := f.named(o, x.of, pointer, name, in); gone != nil {
+				if gone := f.named(o, x.of, pointer, name, in); f.gone[gone] != nil {
 					found(o, gone, pointer, in)
 				}
 			})
@@ -229,19 +261,19 @@ func eachName(v any, path []string, pointer string, in map[string]any, found fun
 	}
 }
 
-// named returns the deleted object of a kind that a field of o names, or nil. in is the map with the
+// named returns the identity of the object of a kind that a field of o names, or none. in is the map with the
 // field, which may also have the kind, group and namespace. Without a kind it is the namespaced one.
-func (f *references) named(o *render.Object, gk schema.GroupKind, pointer, name string, in map[string]any) *render.Object {
+func (f *references) named(o *render.Object, gk schema.GroupKind, pointer, name string, in map[string]any) policy.Identity {
 	if strings.HasSuffix(pointer, "/name") {
 		kind, typed := in["kind"].(string)
 		if typed && kind != gk.Kind || !typed && strings.HasPrefix(gk.Kind, "Cluster") {
-			return nil
+			return policy.Identity{}
 		}
 		if version, ok := in["apiVersion"].(string); ok && policy.ParseGroupVersion(version).Group != gk.Group {
-			return nil
+			return policy.Identity{}
 		}
 		if group, ok := cmp.Or(in["group"], in["apiGroup"]).(string); ok && group != gk.Group {
-			return nil
+			return policy.Identity{}
 		}
 	}
 	namespace, _ := in["namespace"].(string)
@@ -249,7 +281,8 @@ func (f *references) named(o *render.Object, gk schema.GroupKind, pointer, name 
 		namespace, name = before, after
 	}
 	id := policy.Identity{GroupKind: gk, Namespace: cmp.Or(namespace, namespaceOf(o)), Name: name}
-	clusterScoped := id
-	clusterScoped.Namespace = ""
-	return cmp.Or(f.gone[id], f.gone[clusterScoped])
+	if f.gone[id] == nil {
+		id.Namespace = ""
+	}
+	return id
 }

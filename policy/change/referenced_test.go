@@ -134,10 +134,11 @@ func TestEveryReference(t *testing.T) {
 func TestStillReferenced(t *testing.T) {
 	t.Parallel()
 	const (
-		secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: db}\n"
-		issuer = "apiVersion: cert-manager.io/v1\nkind: ClusterIssuer\nmetadata: {name: ca}\n"
-		pod    = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{envFrom: [{secretRef: {name: db}}]}]}\n"
-		found  = "web /spec/containers/0/envFrom/0/secretRef/name Secret"
+		secret   = "apiVersion: v1\nkind: Secret\nmetadata: {name: db}\n"
+		issuer   = "apiVersion: cert-manager.io/v1\nkind: ClusterIssuer\nmetadata: {name: ca}\n"
+		pod      = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{envFrom: [{secretRef: {name: db}}]}]}\n"
+		external = "apiVersion: external-secrets.io/v1\nkind: ExternalSecret\nmetadata: {name: es}\nspec: {target: {name: db}}\n"
+		found    = "web /spec/containers/0/envFrom/0/secretRef/name Secret"
 	)
 	in := func(namespace, text string) string {
 		return strings.Replace(text, "{name: ", "{namespace: "+namespace+", name: ", 1)
@@ -161,6 +162,13 @@ func TestStillReferenced(t *testing.T) {
 		"ExternalSecret":            {"a/db.yaml", secret, map[string]string{"a/web.yaml": pod, "a/es.yaml": "apiVersion: external-secrets.io/v1\nkind: ExternalSecret\nmetadata: {name: es}\nspec: {target: {name: db}}\n"}, "", ""},
 		"new operator":              {"a/db.yaml", secret, map[string]string{"a/web.yaml": pod, "a/new.yaml": "apiVersion: db.example.org/v1\nkind: Postgres\nmetadata: {name: pg}\nspec: {credentials: db}\n"}, "", ""},
 		"old operator":              {"a/db.yaml", secret, map[string]string{"a/web.yaml": pod, "a/old.yaml": "apiVersion: db.example.org/v1\nkind: Postgres\nmetadata: {name: pg}\nspec: {credentials: db}\n"}, "", found},
+		"deleted ExternalSecret":    {"a/es.yaml", external, map[string]string{"a/web.yaml": pod}, "", found},
+		"its own name":              {"a/es.yaml", strings.Replace(external, "target: {name: db}", "target: {}", 1), map[string]string{"a/web.yaml": strings.Replace(pod, "name: db", "name: es", 1)}, "", found},
+		"not its own name":          {"a/es.yaml", external, map[string]string{"a/web.yaml": strings.Replace(pod, "name: db", "name: es", 1)}, "", ""},
+		"it only adds":              {"a/es.yaml", strings.Replace(external, "{name: db}", "{name: db, creationPolicy: Merge}", 1), map[string]string{"a/web.yaml": pod}, "", ""},
+		"its Secret comes instead":  {"a/es.yaml", external, map[string]string{"a/web.yaml": pod, "a/new.yaml": secret}, "", ""},
+		"another operator instead":  {"a/es.yaml", external, map[string]string{"a/web.yaml": pod, "a/new.yaml": "apiVersion: bitnami.com/v1alpha1\nkind: SealedSecret\nmetadata: {name: db}\n"}, "", ""},
+		"deleted Certificate":       {"a/c.yaml", "apiVersion: cert-manager.io/v1\nkind: Certificate\nmetadata: {name: c}\nspec: {secretName: db}\n", map[string]string{"a/i.yaml": "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {name: i}\nspec: {tls: [{secretName: db}]}\n"}, "", "i /spec/tls/0/secretName Secret"},
 		"Ingress of cert-manager":   {"a/db.yaml", secret, map[string]string{"a/web.yaml": pod, "a/i.yaml": "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {name: i, annotations: {cert-manager.io/issuer: x}}\nspec: {tls: [{secretName: db}]}\n"}, "", ""},
 		"Ingress":                   {"a/db.yaml", secret, map[string]string{"a/i.yaml": "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {name: i}\nspec: {tls: [{secretName: db}]}\n"}, "", "i /spec/tls/0/secretName Secret"},
 		"annotation of an Ingress":  {"a/ca.yaml", issuer, map[string]string{"b/i.yaml": "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {name: i, annotations: {cert-manager.io/cluster-issuer: ca}}\n"}, "", "i /metadata/annotations/cert-manager.io~1cluster-issuer ClusterIssuer"},

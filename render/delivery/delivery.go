@@ -36,15 +36,7 @@ type Change struct {
 
 // New returns the change between two sides.
 func New(before, after []*render.Unit) *Change {
-	return &Change{byIdentity(before), byIdentity(after)}
-}
-
-func byIdentity(units []*render.Unit) map[string]*render.Unit {
-	all := make(map[string]*render.Unit, len(units))
-	for _, u := range units {
-		all[u.Identity()] = u
-	}
-	return all
+	return &Change{render.ByIdentity(before), render.ByIdentity(after)}
 }
 
 // A step is what happens to an object in a change.

@@ -200,7 +200,7 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	})
 	c.Base = slices.Concat(e.shard.once(foundOld, e.Engines.Results, c.InBase(standing), policy.OnlyInVariants(b.in.Head, lint.IsPart)), old, restOld)
 	ofBase := func() []policy.Request {
-		return slices.Concat(same, policy.Reapplying(written, v.written), oldVariants)
+		return slices.Concat(same, policy.Reapplying(written), oldVariants)
 	}
 	undeployed, err = o.unsupported(ctx, b.in, b.in, s, before, cached.graphs, ofBase, v.passes, policy.Each(c.Base), v.same.held.Each(kept...))
 	if err != nil {

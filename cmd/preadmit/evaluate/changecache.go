@@ -21,19 +21,17 @@ type reviews struct {
 	variants      *part
 	old           *part // requests that apply the base's version of changed objects
 	oldVariants   *part
-	written       []*render.Object // old objects of changed, as written in the base
-	passes        *policy.Passes   // of what stays the same
+	passes        *policy.Passes // of what stays the same
 }
 
 // reviews finds the cached results of the requests of a change. The old objects of the requests are
 // as written in the base; storeOld replaces them later. The results of what stays the same are put
 // into held.
 func (r *resultCache) reviews(held *policy.Compact, same, changed, variants, oldVariants []policy.Request) *reviews {
-	written := policy.OldObjects(changed)
 	v := &reviews{
 		cache: r, same: r.part("same", held, same), changed: r.part("changed", new(policy.Compact), changed), variants: r.part("variants", new(policy.Compact), variants),
-		old: r.part("old", new(policy.Compact), policy.Reapplying(changed, written)), oldVariants: r.part("old variants", new(policy.Compact), oldVariants),
-		written: written, passes: new(policy.Passes),
+		old: r.part("old", new(policy.Compact), policy.Reapplying(changed)), oldVariants: r.part("old variants", new(policy.Compact), oldVariants),
+		passes: new(policy.Passes),
 	}
 	v.same.stores = true
 	r.changes = v.parts()
@@ -96,7 +94,7 @@ func (v *reviews) head(ctx context.Context) (kept []policy.CompactResults, fresh
 	before := make(map[int]bool) // requests whose old objects the base's results need
 	n := 0
 	for i := range v.changed.reqs {
-		if v.written[i] != nil && !v.changed.reqs[i].Recreated {
+		if r := &v.changed.reqs[i]; r.OldObject != nil && !r.Recreated {
 			before[i] = !v.old.known[n]
 			n++
 		}
@@ -120,7 +118,7 @@ func (v *reviews) head(ctx context.Context) (kept []policy.CompactResults, fresh
 // base returns the results for the base's version of changed objects. kept are the results for
 // unchanged objects.
 func (v *reviews) base(ctx context.Context, c policy.Chain, kept []policy.CompactResults) ([]policy.Result, error) {
-	v.old.reqs = policy.Reapplying(v.changed.reqs, v.written)
+	v.old.reqs = policy.Reapplying(v.changed.reqs)
 	old, err := v.old.review(ctx, c)
 	if err != nil {
 		return nil, err

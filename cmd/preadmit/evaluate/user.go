@@ -63,7 +63,7 @@ func (b *base) impersonated(ctx context.Context, s engines.Options, v *reviews, 
 	if err != nil {
 		return nil, err
 	}
-	was := b.units()
+	was := render.ByIdentity(b.in.Head)
 	var all []policy.Result
 	for _, asOther := range b.asOthers(s, reqs) {
 		results, err := v.chain.Review(ctx, asOther)
@@ -88,7 +88,7 @@ func (b *base) asOthers(s engines.Options, reqs []policy.Request) [][]policy.Req
 	if s.UserGiven {
 		return nil
 	}
-	was := b.units()
+	was := render.ByIdentity(b.in.Head)
 	of := make(map[*render.Unit]int)
 	var all [][]policy.Request
 	for _, r := range reqs {
@@ -110,15 +110,6 @@ func (b *base) asOthers(s engines.Options, reqs []policy.Request) [][]policy.Req
 		}
 		r.UserInfo = authz.Complete(policy.UserInfo{Username: user})
 		all[i] = append(all[i], r)
-	}
-	return all
-}
-
-// units returns the units of the base by identity.
-func (b *base) units() map[string]*render.Unit {
-	all := make(map[string]*render.Unit)
-	for _, u := range b.in.Head {
-		all[u.Identity()] = u
 	}
 	return all
 }
