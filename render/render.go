@@ -11,7 +11,7 @@
 // The files:
 //
 //   - walk.go, shape.go, units.go, source.go: which files and directories are sources
-//   - graph.go renders the sources; follow.go, gitops.go and overlay.go follow objects of
+//   - render.go renders the sources; follow.go, gitops.go and overlay.go follow objects of
 //     GitOps controllers to further ones, holder.go finds objects inside of objects
 //   - manifests.go and yaml.go read files: split.go divides them, yamlblock.go, json.go
 //     and the YAML library make nodes, decode.go and scalar.go values, tree.go and
@@ -21,13 +21,16 @@
 //   - variant.go renders charts as they would be on other clusters
 //   - remote.go: sources that are not in the tree
 //   - share.go: memory of large runs
-//   - error.go, objectcheck.go, placeholder.go: errors with their places
+//   - error.go, objectcheck.go: errors with their places
 package render
 
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"io/fs"
+	"path"
 	"runtime"
 	"strings"
 
@@ -182,4 +185,84 @@ func (g Graph) Render(ctx context.Context, srcs ...Source) ([]*Unit, error) {
 		})
 	}
 	return units, group.Wait()
+}
+
+func (g Graph) render(ctx context.Context, src Source) *Unit {
+	u := g.renderOnce(ctx, src)
+	g.Parts.Share(u)
+	if g.Forgets {
+		ctx := context.WithoutCancel(ctx)
+		u.forgets(func() *Unit { return g.renderOnce(ctx, src) })
+		if g.Parts.forgetEarly(u) {
+			u.Forget()
+		}
+	}
+	return u
+}
+
+func (g Graph) renderOnce(ctx context.Context, src Source) *Unit {
+	u := &Unit{Source: src, Name: path.Base(src.Path)}
+	r := g.renderer(src.Kind)
+	if r == nil {
+		u.Err = &Error{Span: Span{File: src.Path}, Rule: "unknown-source", Err: fmt.Errorf("no renderer for sources of kind %q", src.Kind)}
+		return u
+	}
+	store := storeOf(g.Store)
+	src.Inputs, src.Store = new(Inputs), store
+	u.Objects, u.Err = r.Render(ctx, src)
+	if store.used.Load() {
+		u.edited(src.Owner)
+	}
+	u.Err = errors.Join(u.Err, u.bound())
+	u.Inputs = src.Inputs.All()
+	u.vary(ctx, src.Inputs, func(v Variant, inputs *Inputs) ([]*Object, error) {
+		src := src
+		src.Variant, src.Inputs = v, inputs
+		return r.Render(ctx, src)
+	})
+	for _, o := range u.Objects {
+		o.Unit = u
+	}
+	u.Err = errors.Join(u.Err, u.check())
+	if n, ok := r.(interface{ Name(Source) string }); ok {
+		u.Name = n.Name(src)
+	}
+	return u
+}
+
+// maxObjects bounds the objects of a unit: more than any release has, and fewer
+// than would keep a run busy.
+const maxObjects = 20_000
+
+// bound leaves out the objects beyond maxObjects.
+func (u *Unit) bound() error {
+	if len(u.Objects) <= maxObjects {
+		return nil
+	}
+	e := u.errorAt(u.Objects[maxObjects], "", "too-many-objects",
+		"this is object %d of the unit, of which %d are evaluated: the others are left out", maxObjects+1, maxObjects)
+	u.Objects = u.Objects[:maxObjects:maxObjects]
+	return e
+}
+
+// Objects renders one source, as part of what a GitOps object deploys, by the
+// renderer of its kind.
+func (g Graph) Objects(ctx context.Context, src Source) ([]*Object, error) {
+	r := g.renderer(src.Kind)
+	if r == nil {
+		return nil, &Error{Span: Span{File: src.Path}, Rule: "unknown-source", Err: fmt.Errorf("no renderer for sources of kind %q", src.Kind)}
+	}
+	if src.Store == nil {
+		src.Store = g.Store
+	}
+	return r.Render(ctx, src)
+}
+
+func (g Graph) renderer(kind string) Renderer {
+	for _, r := range g.Renderers {
+		if r.Kind() == kind {
+			return r
+		}
+	}
+	return nil
 }

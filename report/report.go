@@ -17,7 +17,7 @@
 //     parts of markdown and HTML, and shares their space
 //   - tally.go, missing.go, changes.go, rehearsal.go: what a report counts
 //     and lists besides findings
-//   - source.go, excerpt.go, links.go: lines of files, and their addresses
+//   - source.go, excerpt.go: lines of files, and their addresses
 //   - escape.go: all text of others passes through it, so that none acts on a terminal,
 //     a runner or a page
 //   - verify.go, verifyplace.go: the command verify

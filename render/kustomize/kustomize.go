@@ -18,8 +18,8 @@
 //
 //   - kustomize.go finds kustomizations; walk.go, file.go, ref.go and fsys.go read what they
 //     refer to, fetched.go what is not in the tree
-//   - build.go runs kustomize; accumulate.go and transform.go call its transformers so
-//     that overlays share their bases (bases.go), hidden.go keeps large schemas out
+//   - build.go runs kustomize and keeps large schemas out; accumulate.go and transform.go
+//     call its transformers so that overlays share their bases (bases.go)
 //   - generator.go, plugin.go, helm.go and helmvalues.go: resources that a kustomization
 //     makes
 //   - tag.go gives the nodes of each document lines of their own, record.go those that

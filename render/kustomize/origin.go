@@ -20,7 +20,7 @@ type origins struct {
 	byFile   map[string][]*source
 	inline   map[*patch][]*source
 	inlineAt map[string][]*source // the same by patch.virtual
-	hides    bool                 // schemas, see hidden.go
+	hides    bool                 // schemas, see build.go
 	charts   map[string][]byte    // the files of charts without schemas
 	tags     []tag                // of the build; none when places are unknown
 	objects  []*provenance

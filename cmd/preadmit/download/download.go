@@ -4,7 +4,7 @@
 // The caller sets flags, lock and trust in a [Fetch]. The results are files of content, the lock,
 // and a list of failures. A confined child process lists the needed sources (needs.go). They are
 // downloaded by package render/fetch with the user's logins (login.go), taken from Helm's cache
-// (helm.go), or cloned with git (git.go). Then they are verified and written (download.go).
+// or cloned with git (programs.go). Then they are verified and written (download.go).
 // progress.go draws progress bars.
 //
 // This package is the only importer of render/fetch, and cmd/preadmit/fetch.go is its only

@@ -15,8 +15,8 @@
 // that takes several times as long as everything that the parent does.
 //
 // parent.go runs children (process*.go) until one ends well, service.go those that answer.
-// frame.go is what they exchange and what a child is told to leave out, progress.go
-// what it reports. spool.go holds its output back, terminal_*.go are about the screen.
+// frame.go is what they exchange: what a child is told to leave out, and what it
+// reports. spool.go holds its output back, terminal_*.go are about the screen.
 package supervise
 
 import (

@@ -1,17 +1,27 @@
 package triage
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
+	"sigs.k8s.io/yaml"
+
+	"github.com/preadmit/preadmit/cmd/preadmit/config"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/lsp"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/disk"
+	"github.com/preadmit/preadmit/report"
 	"github.com/preadmit/preadmit/tui"
 )
 
@@ -100,4 +110,189 @@ func (e *editorHost) Accept(ctx context.Context, x policy.Suppression, texts map
 		err = fmt.Errorf("nothing is proposed")
 	}
 	return c, err
+}
+
+// editorFindings is a child's answer: findings with ranges in the editor's encoding, and a line of
+// text for each finding without a place in the tree.
+type editorFindings struct {
+	Findings  []lsp.Finding
+	Placeless []string
+}
+
+// maxFindings limits the findings that an editor gets, the worst ones first.
+const maxFindings = 5000
+
+// findings evaluates the repository with the texts of an editor.
+func (h *Host) findings(ctx context.Context, q *question, news func([]byte)) (*editorFindings, error) {
+	h.mu.Lock()
+	delete(h.texts, h.configuration()) // flags are read from the file, so changes count once it is saved
+	h.mu.Unlock()
+	r, err := h.firstOrNext(ctx, news)
+	if err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	run := h.run
+	h.mu.Unlock()
+	found, placeless := report.Findings(r)
+	if more := len(found) - maxFindings; more > 0 {
+		placeless = append(placeless, policy.Plural(more, "more finding")+" not shown")
+		found = found[:maxFindings]
+	}
+	m := findingMaker{run, q.Encoding, unitsOfObjects(r)}
+	all := &editorFindings{Findings: []lsp.Finding{}, Placeless: placeless}
+	for i := range found {
+		all.Findings = append(all.Findings, m.finding(&found[i]))
+	}
+	return all, nil
+}
+
+// configuration returns the name in the tree of the configuration file.
+func (h *Host) configuration() string {
+	if dir, err := load.Root(h.args); err == nil && h.options.Config != "" {
+		if file, err := filepath.Abs(h.options.Config); err == nil {
+			if name, ok := disk.Within(dir, file); ok {
+				return name
+			}
+		}
+	}
+	return config.Path
+}
+
+// unitsOfObjects counts, by the object pattern of suppressions, the units with matching objects.
+func unitsOfObjects(r *report.Report) map[string]int {
+	seen := make(map[[2]string]bool)
+	units := make(map[string]int)
+	for i := range r.Results {
+		k := r.Results[i].Object
+		if p := policy.ObjectPattern(k); !seen[[2]string{p, k.Unit}] {
+			seen[[2]string{p, k.Unit}] = true
+			units[p]++
+		}
+	}
+	return units
+}
+
+// A findingMaker converts a report's findings to an editor's.
+type findingMaker struct {
+	run      *shownRun
+	encoding lsp.Encoding
+	units    map[string]int
+}
+
+func (m *findingMaker) finding(f *report.Finding) lsp.Finding {
+	x := f.Results[0]
+	n := lsp.Finding{
+		Place: m.place(f.At), Severity: map[string]lsp.Severity{"error": lsp.Error, "warning": lsp.Warning}[f.Level],
+		Broken: x.Engine == policy.EngineRender && x.Rule == "yaml-syntax", Rule: f.Rule, URL: f.URL, Message: f.Text, Hover: m.hover(f),
+	}
+	n.Severity = cmp.Or(n.Severity, lsp.Information)
+	for _, r := range f.Related {
+		n.Related = append(n.Related, m.place(r))
+	}
+	if f.Written.File != "" {
+		at := m.place(f.Written)
+		n.Policy = &at
+		if at.File != n.File || at.Range != n.Range {
+			n.Related = append(n.Related, at)
+		}
+	}
+	if x.Object.Kind != "" {
+		n.Result, n.Accept = x, m.acceptances(f)
+	}
+	return n
+}
+
+func (m *findingMaker) place(at report.Marked) lsp.Place {
+	position := func(column int) lsp.Position {
+		return lsp.Position{Line: at.Line - 1, Character: m.encoding.Character(at.Text, column)}
+	}
+	return lsp.Place{File: at.File, Range: lsp.Range{Start: position(at.From), End: position(at.To)}, Label: at.Label}
+}
+
+// acceptances returns the suppressions that would accept a finding: for its object, if it is about
+// a single one, and for all objects of the file.
+func (m *findingMaker) acceptances(f *report.Finding) []lsp.Acceptance {
+	x := f.Results[0]
+	file := tui.AcceptFile(x)
+	all := []lsp.Acceptance{{Title: "Accept " + f.Rule + " for everything in " + file.Path, Suppression: file}}
+	for _, y := range f.Results {
+		if y.Object != x.Object {
+			return all
+		}
+	}
+	object := tui.AcceptObject(x, m.units[policy.ObjectPattern(x.Object)] > 1)
+	return append([]lsp.Acceptance{{Title: "Accept " + f.Rule + " for " + report.ObjectName(x.Object), Suppression: object}}, all...)
+}
+
+// hover describes a finding as plain text.
+func (m *findingMaker) hover(f *report.Finding) string {
+	text := f.Rule + "\n\n" + f.Text
+	if value := m.value(f.Results[0]); value != "" {
+		text += "\n\n" + value
+	}
+	return text + "\n\n" + f.Help
+}
+
+// value returns the rendered value of the field at fault, unless it may be a
+// secret.
+func (m *findingMaker) value(x *policy.Result) string {
+	o := m.run.objects[x.Object]
+	if o == nil || len(x.Fields) == 0 || o.GetKind() == "Secret" {
+		return ""
+	}
+	name := render.FieldPath(x.Fields[0])
+	v, ok := render.Lookup(o.Object, x.Fields[0])
+	if !ok {
+		return name + " is not set"
+	}
+	text, err := yaml.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	return name + " as rendered:\n" + render.Cut(strings.TrimSpace(string(text)), 1000)
+}
+
+// reasonWanted is a comment in place of the reason. The file is invalid until somebody writes the
+// reason.
+const reasonWanted = "why is this accepted?"
+
+// accept returns the suppressions file with one more suppression, whose reason the user still has
+// to write.
+func (h *Host) accept(q *question) (*lsp.Change, error) {
+	path, display, err := h.suppressionsPath()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := load.Root(h.args)
+	if err != nil {
+		return nil, err
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return nil, err
+	}
+	name, ok := disk.Within(dir, path)
+	if !ok {
+		return nil, fmt.Errorf("%s is not in the repository", display)
+	}
+	before, err := readIfThere(path)
+	if err != nil {
+		return nil, supervise.NotWritten(display, err)
+	}
+	c := &lsp.Change{File: name, New: before == nil}
+	if text, open := q.Texts[name]; open {
+		before = []byte(text)
+	}
+	if q.Decisions == nil || len(q.Decisions.Add) != 1 {
+		return nil, errors.New("nothing to accept")
+	}
+	x := &q.Decisions.Add[0]
+	x.Reason, x.Expires = reasonWanted, h.options.Day().AddDate(0, 0, 90).Format(time.DateOnly)
+	after, err := decided(*q.Decisions, display, before)
+	if err != nil {
+		return nil, err
+	}
+	after = bytes.Replace(after, []byte("reason: "+reasonWanted), []byte("reason: # "+reasonWanted), 1)
+	c.Before, c.After = string(before), string(after)
+	return c, nil
 }

@@ -4,7 +4,7 @@
 // processes.
 //
 //   - host.go: the Host; serve.go: the child's answers
-//   - remote.go: the screen's questions; editor.go, findings.go: an editor's
+//   - remote.go: the screen's questions; editor.go: an editor's
 //   - file.go: the suppressions file, and reports that were saved; watch.go: changes of files
 //
 // A Remote starts a new child for each evaluation. The child answers requests until the next child

@@ -14,7 +14,7 @@
 //   - values.go, objects.go: objects as immutable values
 //   - variables.go, question.go: values that are evaluated when they are read, or
 //     that are unknown offline
-//   - blame.go, secret.go: fields and messages of a failure, without
+//   - blame.go: fields and messages of a failure, without
 //     values of Secrets
 package cel
 

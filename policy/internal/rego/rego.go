@@ -10,15 +10,15 @@
 //
 // The files:
 //
-//   - compile.go, error.go: from texts to a [Program]; capabilities.go lists the built-in
+//   - compile.go: from texts to a [Program]; capabilities.go lists the built-in
 //     functions and replaces some, guard*.go estimate what they allocate
 //   - ask.go answers a question: by plan.go, machine.go and machinewalk.go, which evaluate
 //     most rules several times faster than OPA, else by OPA; bound.go limits both,
 //     results.go keeps results of functions
 //   - blame.go finds the places of the input that a violation depends on: trace.go watches
 //     an evaluation, origin.go follows values to the input; resolve.go, read.go and
-//     succeed.go find the places that an expression read; hint.go reads the places that
-//     a violation's own details name
+//     succeed.go find the places that an expression read. It also reads those that a
+//     violation's own details name
 //   - cover.go counts branches; value.go converts values, notes reads of unknown
 //     places and hides values of Secrets
 package rego
