@@ -25,29 +25,41 @@ func (r *Result) Rename(n Names) {
 }
 
 // Rename names files and units as reports do.
-func (e *Explanation) Rename(n Names) { rename(n, reflect.ValueOf(e).Elem()) }
+func (e *Explanation) Rename(n Names) {
+	eachPart("", reflect.ValueOf(e).Elem(), func(_ string, part any) bool {
+		switch x := part.(type) {
+		case *render.Span:
+			x.File = n.Display(x.File)
+		case *render.Key:
+			x.Unit = n.Display(x.Unit)
+		case *Result:
+			x.Origins = slices.Clone(x.Origins)
+			x.Rename(n)
+		}
+		return whole(part)
+	})
+}
 
-// rename names the files and units in v and its fields, except those of whole objects. Lists are copied,
-// since several explanations may share them.
-func rename(n Names, v reflect.Value) {
-	switch x := v.Addr().Interface().(type) {
-	case *render.Span:
-		x.File = n.Display(x.File)
-		return
-	case *render.Key:
-		x.Unit = n.Display(x.Unit)
-		return
-	case *Result:
-		x.Origins = slices.Clone(x.Origins)
-		x.Rename(n)
-		return
-	case **render.Object:
+// whole reports whether a part of an explanation is changed as a whole: objects are not changed.
+func whole(part any) bool {
+	switch part.(type) {
+	case *render.Span, *render.Key, *Result, **render.Object:
+		return true
+	}
+	return false
+}
+
+// eachPart calls f with a pointer to v, and then with those to its parts, with the names of their
+// fields. It passes over the parts of what f returns true for. Lists are copied, since several
+// explanations may share them.
+func eachPart(field string, v reflect.Value, f func(field string, part any) bool) {
+	if f(field, v.Addr().Interface()) {
 		return
 	}
 	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() {
-			rename(n, v.Elem())
+			eachPart(field, v.Elem(), f)
 		}
 	case reflect.Slice:
 		copied := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
@@ -55,12 +67,12 @@ func rename(n Names, v reflect.Value) {
 			v.Set(copied)
 		}
 		for i := range v.Len() {
-			rename(n, v.Index(i))
+			eachPart(field, v.Index(i), f)
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() {
-				rename(n, v.Field(i))
+			if t := v.Type().Field(i); t.IsExported() {
+				eachPart(t.Name, v.Field(i), f)
 			}
 		}
 	}

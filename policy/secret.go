@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -45,9 +47,22 @@ func (s Secrets) explained(es []Explanation, req *Request, h *history) {
 		return
 	}
 	for i := range es {
-		es[i].eachText(func(text *string) { *text = covered(*text, texts) })
+		eachPart("", reflect.ValueOf(&es[i]).Elem(), func(field string, part any) bool {
+			switch x := part.(type) {
+			case *Result:
+				x.Message = covered(x.Message, texts)
+			case *string:
+				if slices.Contains(showValues, field) {
+					*x = covered(*x, texts)
+				}
+			}
+			return whole(part)
+		})
 	}
 }
+
+// showValues names the fields of explanations that may show a value of the object.
+var showValues = []string{"Why", "Problem", "Value", "Error", "Unknown", "Summary", "Loop", "Element"}
 
 // covered replaces the texts in another one, also where that quotes them.
 func covered(text string, texts []string) string {
@@ -57,47 +72,4 @@ func covered(text string, texts []string) string {
 		text = strings.ReplaceAll(text, quoted[1:len(quoted)-1], "…")
 	}
 	return text
-}
-
-// eachText calls f with each text of an explanation that may show a value of the object.
-func (e *Explanation) eachText(f func(*string)) {
-	for i := range e.Results {
-		f(&e.Results[i].Message)
-	}
-	checks := func(list []Check) {
-		for i := range list {
-			f(&list[i].Why)
-		}
-	}
-	checks(e.Match)
-	for i := range e.Bindings {
-		checks(e.Bindings[i].Match)
-		f(&e.Bindings[i].Problem)
-	}
-	for i := range e.Trials {
-		t := &e.Trials[i]
-		f(&t.Problem)
-		for _, list := range [][]Evaluation{t.Conditions, t.Variables, t.Validations, t.Annotations} {
-			for j := range list {
-				list[j].eachText(f)
-			}
-		}
-	}
-}
-
-func (e *Evaluation) eachText(f func(*string)) {
-	for _, text := range []*string{&e.Value, &e.Error, &e.Unknown, &e.Summary} {
-		f(text)
-	}
-	for i := range e.Parts {
-		f(&e.Parts[i].Loop)
-		f(&e.Parts[i].Value)
-	}
-	for i := range e.Culprits {
-		f(&e.Culprits[i].Value)
-		f(&e.Culprits[i].Element)
-	}
-	if e.Message != nil {
-		e.Message.eachText(f)
-	}
 }
