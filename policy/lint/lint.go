@@ -299,7 +299,10 @@ func IsGatekeeper(group string) bool { return gatekeeperKinds[group] != nil }
 func misspeltGatekeeper(o *render.Object) error {
 	gvk := o.GroupVersionKind()
 	kinds, known := gatekeeperKinds[gvk.Group]
-	near := render.DidYouMean(gvk.Group, append(slices.Collect(maps.Keys(gatekeeperKinds)), constraintGroup))
+	near := ""
+	if strings.HasSuffix(gvk.Group, ".gatekeeper.sh") { // other groups of it are those of operators
+		near = render.DidYouMean(gvk.Group, append(slices.Collect(maps.Keys(gatekeeperKinds)), constraintGroup))
+	}
 	pointer, hint := "/kind", ""
 	switch {
 	case known && slices.Contains(kinds, gvk.Kind):
@@ -308,7 +311,7 @@ func misspeltGatekeeper(o *render.Object) error {
 		hint = "there is " + strings.Join(kinds, ", ")
 	case gvk.Group == constraintGroup:
 		return nil
-	case strings.HasSuffix(gvk.Group, ".gatekeeper.sh") && near != "": // other groups are those of operators and of Gatekeeper itself
+	case near != "":
 		pointer, hint = "/apiVersion", near
 	case gvk.Kind == "ConstraintTemplate":
 		pointer, hint = "/apiVersion", "did you mean templates.gatekeeper.sh/v1?"
