@@ -121,7 +121,7 @@ func (c *Compact) set(x *compactResult, r *Result, before []compactResult) {
 
 // compacts reports whether a result has only data for which there is a place.
 func (r *Result) compacts() bool {
-	return len(r.Literals) == 0 && r.Cost == nil && r.Suppression == nil && !r.AsWritten && !r.Unreached
+	return len(r.Literals) == 0 && r.Cost == nil && r.Suppression == nil && !r.AsWritten && !r.OfKeys && !r.Unreached
 }
 
 func setPrint(to *[fingerprintSize]byte, digits string) bool {
@@ -526,5 +526,5 @@ func (r *Result) ruleKey(key []byte) []byte {
 // forObject drops a result's data about an object, so that the rest can be of any.
 func (r *Result) forObject() {
 	r.Object, r.Origins, r.Unreached, r.Fingerprint, r.UnitlessPrint = render.Key{}, nil, false, "", ""
-	r.Fields, r.Literals, r.AsWritten, r.Cost, r.Suppression = nil, nil, false, nil, nil
+	r.Fields, r.Literals, r.AsWritten, r.OfKeys, r.Cost, r.Suppression = nil, nil, false, false, nil, nil
 }

@@ -149,7 +149,11 @@ func (l *locator) asWritten(r *Result) bool { return l.req.Object == nil || r.As
 
 // add adds the places of a field to a result, and assumptions about it to assumed.
 func (l *locator) add(r *Result, field string, h *history, assumed []string) []string {
-	at := l.field(field, l.asWritten(r), h)
+	pointer := field
+	if r.OfKeys {
+		pointer = render.KeyOf(field)
+	}
+	at := l.field(pointer, l.asWritten(r), h)
 	origins := literalsFirst(r, l.subject, field, at.origins)
 	if len(r.Origins) == 0 && len(origins) > 0 {
 		r.Origins = slices.Clip(origins)

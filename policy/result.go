@@ -113,6 +113,7 @@ type Result struct {
 	Message      string          `json:"message"`
 	Fields       []string        `json:"fields"`  // JSON pointers, the most specific first; set by the engine
 	Literals     []string        `json:"-"`       // texts that the rule found or expected in the fields; set by the engine
+	OfKeys       bool            `json:"-"`       // the keys of Fields are at fault, not the values; set by the engine
 	AsWritten    bool            `json:"-"`       // Fields refer to the object before mutators; set by the engine
 	Origins      []render.Origin `json:"origins"` // set by the chain, from Fields
 	PolicyOrigin render.Span     `json:"policyOrigin"`

@@ -61,7 +61,7 @@ func (p *Positions) each(e entry, pointer string, f func(string, int, int)) {
 }
 
 // At returns where a field is written, or else its nearest ancestor: the value
-// of a scalar, the key of a map or list. For a field that comes by an alias,
+// of a scalar, the key of a map or list, and for KeyOf always the key. For a field that comes by an alias,
 // the alias is first. The place of the whole object is its name, else its kind,
 // else its first line.
 func (p *Positions) At(pointer string) []Origin {
@@ -72,6 +72,9 @@ func (p *Positions) At(pointer string) []Origin {
 	var origins []Origin
 	for _, site := range append(p.sites[:len(p.sites):len(p.sites)], f.sites...) {
 		origins = append(origins, p.origin(p.src.token(node{at: site, kind: styledScalar})))
+	}
+	if _, key := FieldOfKey(pointer); key && f.keyed && !f.missing {
+		return append(origins, p.origin(p.src.keyToken(f.entry, f.flow)))
 	}
 	return append(origins, p.origin(p.identifying(f)))
 }

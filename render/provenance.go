@@ -141,6 +141,7 @@ func FieldPath(pointer string) string {
 
 // Path returns the unescaped elements of a JSON pointer; "" has none.
 func Path(pointer string) []string {
+	pointer = strings.TrimSuffix(pointer, keyMark)
 	if pointer == "" {
 		return nil
 	}
@@ -151,9 +152,20 @@ func Path(pointer string) []string {
 	return parts
 }
 
+// keyMark ends the pointer of a field's key. No other pointer holds it: "~" is written "~0".
+const keyMark = "~#"
+
+// KeyOf returns a pointer to the key of a field, for [Object.At] and [Object.Span]. Where it is not known
+// where the key is written, it leads to the field.
+func KeyOf(pointer string) string { return pointer + keyMark }
+
+// FieldOfKey returns the pointer that KeyOf was given, and whether pointer is its result.
+func FieldOfKey(pointer string) (field string, is bool) { return strings.CutSuffix(pointer, keyMark) }
+
 // segments goes through a pointer's segments, as Path returns them.
 func segments(pointer string) iter.Seq[string] {
 	return func(yield func(string) bool) {
+		pointer = strings.TrimSuffix(pointer, keyMark)
 		rest, more := strings.TrimPrefix(pointer, "/"), pointer != ""
 		for more {
 			var part string

@@ -146,7 +146,7 @@ func (r *review) unknownFields() {
 		pointer := find(r.req.Object.Object, path, false)
 		r.out.add(policy.Result{
 			Policy: r.definition.object.GetName(), Rule: unknownRule, Outcome: policy.Fail, Action: policy.Deny, Reason: "BadRequest",
-			Message: fmt.Sprintf("unknown field %q", path), Fields: []string{pointer}, AsWritten: true,
+			Message: fmt.Sprintf("unknown field %q", path), Fields: []string{pointer}, AsWritten: true, OfKeys: true,
 			PolicyOrigin: r.definition.span(r.version.pointer),
 		})
 	}

@@ -227,7 +227,7 @@ func (c *constraintSchema) check(tree map[string]any, written bool) (fs []fault)
 	unknown := schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}
 	copied, _ := render.Copy(tree).(map[string]any)
 	for _, path := range pruning.PruneWithOptions(copied, c.structural, true, unknown) {
-		fs = append(fs, fault{render.FieldPointer(path), fmt.Errorf("unknown field %q: the template's schema does not have it", path)})
+		fs = append(fs, fault{render.KeyOf(render.FieldPointer(path)), fmt.Errorf("unknown field %q: the template's schema does not have it", path)})
 	}
 	return fs
 }

@@ -31,7 +31,7 @@ func (c *checker) fields() {
 	known := append(slices.Clone(commonFields), ownFields[c.policy.Kind]...)
 	for _, key := range slices.Sorted(maps.Keys(given)) {
 		if !slices.Contains(known, key) {
-			c.add(render.Pointer("spec", key), "policy", "unknown field %q: a %s has none", "spec."+key, c.policy.Kind)
+			c.add(render.KeyOf(render.Pointer("spec", key)), "policy", "unknown field %q: a %s has none", "spec."+key, c.policy.Kind)
 		}
 	}
 }

@@ -209,7 +209,7 @@ func decode(o *render.Object, into any, rule string) []error {
 	}
 	var errs []error
 	for _, e := range strict {
-		errs = append(errs, policy.ErrorAt(o, render.FieldPointer(policy.UnknownField(e)), rule, e))
+		errs = append(errs, policy.ErrorAt(o, render.KeyOf(render.FieldPointer(policy.UnknownField(e))), rule, e))
 	}
 	return errs
 }

@@ -167,7 +167,7 @@ func TestErrors(t *testing.T) {
 		{Validating, "  variables: [{name: a, expression: variables.b}, {name: b, expression: '1'}]\n  validations: [{expression: 'true'}]\n", "policy.yaml:6:46: variables[a]: there is no field \"b\""},
 		{Validating, "  validation: []\n", `policy.yaml:6:3: unknown field "spec.validation"`},
 		{Validating, "  validations: [{expression: 'true'}]\n  generate: []\n", `policy.yaml:7:3: unknown field "spec.generate": a ValidatingPolicy has none`},
-		{Validating, "  validations: [{expression: 'true', mesage: x}]\n", `policy.yaml:6:46: unknown field "spec.validations[0].mesage"`},
+		{Validating, "  validations: [{expression: 'true', mesage: x}]\n", `policy.yaml:6:38: unknown field "spec.validations[0].mesage"`},
 		{Validating, "  validations: text\n", "policy.yaml:6:16: spec.validations is a string, not a list"},
 		{Validating, "  validations: [{expression: 'true'}, {expression: 'true', message: 1}]\n", "policy.yaml:6:69: spec.validations[1].message is a number, not a string"},
 		{Validating, "  matchConditions: [{name: true, expression: 'true'}]\n", "policy.yaml:6:28: spec.matchConditions[0].name is a boolean, not a string"},

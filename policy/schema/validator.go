@@ -166,7 +166,7 @@ func (k *kindValidator) unknownFields(req *policy.Request) []policy.Result {
 		r := k.result(ruleUnknown, policy.Fail)
 		r.Message = policy.Shorten("strict decoding error: unknown field "+strconv.Quote(u.path), policy.MaxMessage)
 		r.Fields, r.Reason, r.Assumed = []string{u.pointer}, "BadRequest", []string{strictly}
-		r.AsWritten = true
+		r.AsWritten, r.OfKeys = true, true
 		if r.Hint = k.strict.when(u, k.release); r.Hint == "" {
 			r.Hint = k.strict.suggest(u)
 		}

@@ -2,6 +2,7 @@ package helm
 
 import (
 	"bytes"
+	"slices"
 	"sort"
 	"strings"
 	"unicode/utf8"
@@ -28,6 +29,9 @@ type provenance struct {
 // templates that wrote it, the innermost first. If a condition left out the field, the
 // condition's value comes first.
 func (p *provenance) At(pointer string) []render.Origin {
+	if field, is := render.FieldOfKey(pointer); is {
+		return p.key(field)
+	}
 	held, key := p.nearest(pointer)
 	if key != "" {
 		if o, ok := p.omitted(held, key); ok {
@@ -35,6 +39,27 @@ func (p *provenance) At(pointer string) []render.Origin {
 		}
 	}
 	return append(p.values(held), p.templates(pointer)...)
+}
+
+// key returns the origins of a field: first where its key is written, in values or by the text of a template.
+func (p *provenance) key(field string) []render.Origin {
+	all := p.At(field)
+	positions, _ := p.positions.(*render.Positions)
+	if positions == nil {
+		return all
+	}
+	key, _, _ := positions.Field(field)
+	if key.Line == 0 {
+		return all
+	}
+	from, to := p.part.offset(key.Line, key.Column), p.part.offset(key.EndLine, key.EndColumn)
+	first, _ := p.lineValues(from, to)
+	for _, o := range p.part.origins(from, to) {
+		if o.Role == render.Template && o.Line == o.EndLine && o.EndColumn-o.Column == key.EndColumn-key.Column {
+			first = append(first, o)
+		}
+	}
+	return append(first, slices.DeleteFunc(all, func(o render.Origin) bool { return slices.Contains(first, o) })...)
 }
 
 // nearest returns pointer and "" if the object has that field. Otherwise it returns the pointer of

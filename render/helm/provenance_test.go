@@ -25,7 +25,7 @@ func TestEveryField(t *testing.T) {
 	root := filepath.Join("..", "..", "..", "shared", "repos")
 	rendertest.SkipWithout(t, root)
 	fsys := &remembering{FS: os.DirFS(root), files: map[string][]byte{}}
-	var all, values, literal, actions, whole int
+	var all, keys, values, literal, actions, whole int
 	r := New(Options{})
 	for _, dir := range charts(t, root) {
 		rel, err := filepath.Rel(root, dir)
@@ -37,6 +37,12 @@ func TestEveryField(t *testing.T) {
 				origins := o.At(pointer)
 				if len(origins) == 0 {
 					t.Fatalf("%s %s%s: no place", rel, o.GetName(), pointer)
+				}
+				switch key := o.At(render.KeyOf(pointer))[0]; {
+				case strings.Trim(spanText(t, fsys, key.Span), `"'`) == lastOf(pointer):
+					keys++
+				case key != origins[0]:
+					t.Errorf("%s: the key of %s is said to be %q", key.Span, pointer, spanText(t, fsys, key.Span))
 				}
 				if origins[0].Role == render.Value {
 					values++
@@ -64,7 +70,10 @@ func TestEveryField(t *testing.T) {
 			})
 		}
 	}
-	t.Logf("%d fields: %d in literal text, %d by actions, %d files as a whole; %d of values", all, literal, actions, whole, values)
+	t.Logf("%d keys of %d fields: %d in literal text, %d by actions, %d files as a whole; %d of values", keys, all, literal, actions, whole, values)
+	if keys < all*3/4 {
+		t.Errorf("of %d fields %d keys are known", all, keys)
+	}
 	if whole > 0 || all < 1000 {
 		t.Errorf("%d of %d fields have no line", whole, all)
 	}
@@ -74,6 +83,12 @@ func TestEveryField(t *testing.T) {
 type remembering struct {
 	fs.FS
 	files map[string][]byte
+}
+
+// lastOf returns the last segment of a pointer.
+func lastOf(pointer string) string {
+	path := render.Path(pointer)
+	return path[len(path)-1]
 }
 
 func (r *remembering) ReadFile(name string) (data []byte, err error) {

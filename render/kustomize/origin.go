@@ -71,6 +71,11 @@ func (o *origins) object(value map[string]any, node *yaml.Node) (*provenance, er
 func (p *provenance) At(pointer string) []render.Origin {
 	p.o.mu.Lock()
 	defer p.o.mu.Unlock()
+	if _, key := render.FieldOfKey(pointer); key {
+		if s, at := p.written(pointer); s != nil {
+			return s.origins(render.KeyOf(at))
+		}
+	}
 	for path := render.Path(pointer); len(path) > 0; path = path[:len(path)-1] {
 		if found := p.field(path); len(found) > 0 {
 			return found

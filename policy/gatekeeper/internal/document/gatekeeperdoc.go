@@ -36,7 +36,7 @@ func Decode(o *render.Object, pointer string, value, into any, rule string) []er
 	}
 	var errs []error
 	for _, e := range strict {
-		errs = append(errs, Warning(o, pointer+render.FieldPointer(policy.UnknownField(e)), rule, e))
+		errs = append(errs, Warning(o, render.KeyOf(pointer+render.FieldPointer(policy.UnknownField(e))), rule, e))
 	}
 	return errs
 }

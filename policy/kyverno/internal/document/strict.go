@@ -81,7 +81,11 @@ const MaxErrors = 100
 func (f *faults) err(o *render.Object) error {
 	errs := make([]error, len(f.all))
 	for i, x := range f.all {
-		e := Invalid(o, o.Span(x.pointer), x.message)
+		pointer := x.pointer
+		if x.rule == ruleUnknownField {
+			pointer = render.KeyOf(pointer)
+		}
+		e := Invalid(o, o.Span(pointer), x.message)
 		e.Rule, e.Hint, e.Warning = x.rule, x.hint, x.ignored
 		errs[i] = e
 	}
