@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -99,21 +100,13 @@ func both(a, b condition) condition { return func(s *subject) bool { return a(s)
 // shouldForceApply, it asks the object on the cluster, too.
 func flux(key, want string) condition {
 	return func(s *subject) bool {
-		for _, o := range s.versions() {
+		for _, o := range []*render.Object{s.Object, cmp.Or(s.live, s.Object)} {
 			if strings.EqualFold(o.GetAnnotations()[fluxGroup+key], want) || strings.EqualFold(o.GetLabels()[fluxGroup+key], want) {
 				return true
 			}
 		}
 		return false
 	}
-}
-
-// versions returns the object as it is and as it is on the cluster.
-func (s *subject) versions() []*render.Object {
-	if s.live == nil {
-		return []*render.Object{s.Object}
-	}
-	return []*render.Object{s.Object, s.live}
 }
 
 // spec reports whether a field of the object that deploys has one of some values.
@@ -125,7 +118,7 @@ func spec(pointer string, values ...any) condition {
 // on the cluster, too.
 func option(want string) condition {
 	return func(s *subject) bool {
-		return slices.ContainsFunc(s.versions(), func(o *render.Object) bool { return slices.Contains(list(o, syncOptions), want) })
+		return slices.Contains(append(list(s.Object, syncOptions), list(cmp.Or(s.live, s.Object), syncOptions)...), want)
 	}
 }
 
