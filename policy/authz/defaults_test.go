@@ -2,10 +2,15 @@ package authz
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render/rendertest"
 )
 
 // TestVersions holds how the default roles changed (the changes to
@@ -38,6 +43,66 @@ func TestVersions(t *testing.T) {
 			t.Errorf("%s: %s from 1.28 on, want %s", check, got, want)
 		}
 	}
+}
+
+// TestNewestDefaults holds the newest rows of defaults.tsv against the objects that the API server makes.
+func TestNewestDefaults(t *testing.T) {
+	t.Parallel()
+	var upstream oracleCluster
+	upstream.addDefaults()
+	want, got := map[string]string{}, map[string]string{}
+	role := func(k key, kind string, labels map[string]string, selectors []labels.Selector, rules []rbacv1.PolicyRule) string {
+		var lines []string
+		for _, s := range selectors {
+			lines = append(lines, "selects "+s.String())
+		}
+		for _, r := range rules {
+			lines = append(lines, r.String())
+		}
+		slices.Sort(lines)
+		return fmt.Sprintln(kind, k, labels, slices.Compact(lines))
+	}
+	binding := func(k key, ref rbacv1.RoleRef, subjects []rbacv1.Subject) string {
+		text := fmt.Sprintln(k, ref.Kind, ref.Name)
+		for _, s := range subjects {
+			text += fmt.Sprintln(s.Kind, s.Namespace, s.Name)
+		}
+		return text
+	}
+	for _, r := range upstream.clusterRoles {
+		var selectors []labels.Selector
+		if r.AggregationRule != nil {
+			for _, s := range r.AggregationRule.ClusterRoleSelectors {
+				selectors = append(selectors, labels.SelectorFromSet(s.MatchLabels))
+			}
+		}
+		k := key{name: r.Name}
+		want["ClusterRole "+k.String()] = role(k, "ClusterRole", r.Labels, selectors, r.Rules)
+	}
+	for _, r := range upstream.roles {
+		k := key{r.Namespace, r.Name}
+		want["Role "+k.String()] = role(k, "Role", r.Labels, nil, r.Rules)
+	}
+	for _, b := range upstream.clusterRoleBindings {
+		k := key{name: b.Name}
+		want["binding "+k.String()] = binding(k, b.RoleRef, b.Subjects)
+	}
+	for _, b := range upstream.roleBindings {
+		k := key{b.Namespace, b.Name}
+		want["binding "+k.String()] = binding(k, b.RoleRef, b.Subjects)
+	}
+	var s store
+	rendertest.OK(t, s.addDefaults(newestDefaults))
+	for kind, shelf := range map[string]*shelf[*roleObject]{"ClusterRole": &s.clusterRoles, "Role": &s.roles} {
+		for _, n := range shelf.all {
+			r := n.variants[0]
+			got[kind+" "+n.key.String()] = role(n.key, kind, r.labels, r.selectors, r.rules)
+		}
+	}
+	for _, n := range s.bindings.all {
+		got["binding "+n.key.String()] = binding(n.key, n.variants[0].role, n.variants[0].subjects)
+	}
+	rendertest.Equal(t, want, got)
 }
 
 func TestIncludes(t *testing.T) {

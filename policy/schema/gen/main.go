@@ -16,8 +16,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/preadmit/preadmit/policy/internal/releases"
 )
 
 // newest is the version of the k8s.io/api that this module requires.
@@ -45,8 +43,8 @@ type variant struct {
 func main() {
 	log.SetFlags(0)
 	t := &tables{map[kind]uint32{}, map[kind]map[string]bool{}, map[string][]*variant{}}
-	for i, release := range releases.All {
-		dir, err := releases.Dir(release)
+	for i, release := range releases {
+		dir, err := dirOf(release)
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -1,6 +1,4 @@
-// Package releases lists the k8s.io/kubernetes modules from which the generators of
-// policy/authz and policy/schema take tables.
-package releases
+package main
 
 import (
 	"encoding/json"
@@ -10,14 +8,12 @@ import (
 	"path/filepath"
 )
 
-// Oldest is the minor version of the first of All.
-const Oldest = 29
+// releases are the versions of the k8s.io/kubernetes modules from which tables are taken, one a
+// Kubernetes version, in order.
+var releases = []string{"v1.29.6", "v1.30.14", "v1.31.14", "v1.32.13", "v1.33.13", "v1.34.4", "v1.35.4", "v1.36.3"}
 
-// All are the modules' versions, one a Kubernetes version, in order.
-var All = []string{"v1.29.6", "v1.30.14", "v1.31.14", "v1.32.13", "v1.33.13", "v1.34.4", "v1.35.4", "v1.36.3"}
-
-// Dir downloads a release into the module cache, and returns its directory there.
-func Dir(release string) (string, error) {
+// dirOf downloads a release into the module cache, and returns its directory there.
+func dirOf(release string) (string, error) {
 	tmp, err := os.MkdirTemp("", "gen")
 	if err != nil {
 		return "", err
