@@ -99,14 +99,10 @@ func (c Chain) pods(req *Request) (Chain, *Request) {
 	}
 	template, _ := render.Lookup(req.Admitted, m.template)
 	t, ok := template.(map[string]any)
-	asked := func(e any) bool {
-		p, ok := e.(PodEngine)
-		return ok && p.SelectsPods(req.Kind)
-	}
-	c.Mutators = slices.DeleteFunc(slices.Clone(c.Mutators), func(m Mutator) bool { return !asked(m) })
+	c.Mutators = slices.DeleteFunc(slices.Clone(c.Mutators), func(m Mutator) bool { return !selectsPods(m, req) })
 	selected := len(c.Mutators) > 0
 	c.Validators = slices.DeleteFunc(slices.Clone(c.Validators), func(v Validator) bool {
-		about := asked(v)
+		about := selectsPods(v, req)
 		selected = selected || about
 		_, prepares := v.(Preparer)
 		return !about && !prepares
@@ -115,6 +111,12 @@ func (c Chain) pods(req *Request) (Chain, *Request) {
 		return c, nil
 	}
 	return c, newPod(req, m, t)
+}
+
+// selectsPods reports whether an engine has policies about the pods of a request's object.
+func selectsPods(engine any, maker *Request) bool {
+	p, ok := engine.(PodEngine)
+	return ok && p.SelectsPods(maker.Kind)
 }
 
 // reviewPod reviews a request of pods.
@@ -128,15 +130,14 @@ func (c Chain) reviewPod(ctx context.Context, pod *Request, h *history) ([]Resul
 		var others []Result
 		var other Request
 		for _, v := range c.Validators {
-			if p, ok := v.(Preparer); ok {
-				pod.prepareBy(p, h)
-				continue
-			}
 			if other.Admitted == nil {
 				other = *pod
 				other.Admitted, other.Typed = otherPod(pod), nil
 			}
 			for _, r := range []*Request{pod, &other} {
+				if !selectsPods(v, pod.Maker) {
+					break
+				}
 				rs, err := c.validate(ctx, v, r)
 				if err != nil {
 					return nil, err
@@ -146,6 +147,10 @@ func (c Chain) reviewPod(ctx context.Context, pod *Request, h *history) ([]Resul
 				} else {
 					others = append(others, slices.DeleteFunc(rs, func(r Result) bool { return !r.fails() })...)
 				}
+			}
+			if p, ok := v.(Preparer); ok {
+				pod.prepareBy(p, h)
+				other = Request{}
 			}
 		}
 		results = append(mutations, undecideDiffering(results, nil, others, "depends on a name, label or node that its controller chooses")...)

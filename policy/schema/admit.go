@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,8 +25,8 @@ const (
 	maxAnnotations = 256 << 10
 )
 
-// Admit returns the object as the API server holds it after decoding and
-// defaulting, before any admission plugin and before the kind's own preparation
+// Admit returns the object as the API server holds it after decoding, defaulting
+// and admission plugins, before any policy and before the kind's own preparation
 // for storage. An object of a kind that is neither built in nor defined is copied
 // unchanged. The error is the API server's, a *policy.FieldError if it is about
 // fields.
@@ -103,7 +104,7 @@ func (k *Kinds) admitBuiltin(b *builtin, o *render.Object, namespace string) (he
 	if err != nil {
 		return nil, nil, t.refuseAll(b.gvk, o.Object, err)
 	}
-	completed, err := t.complete(k.release, decoded)
+	completed, err := t.complete(k.release, decoded, cmp.Or(o.GetNamespace(), namespace), k.plugins(b, o.Unit))
 	if err != nil {
 		return nil, nil, badRequest(b.gvk, err)
 	}

@@ -93,11 +93,11 @@ func short(err error) error {
 
 func (g *goType) new() runtime.Object { return reflect.New(g.typ).Interface().(runtime.Object) }
 
-// complete sets the defaults of a release in a decoded object, and returns it as the API
-// server holds it. If the server can't convert a definition, it stays as it is, and its
+// complete sets the defaults of a release in a decoded object, and what plugins set, and returns
+// it as the API server holds it. If the server can't convert a definition, it stays as it is, and its
 // validation reports why.
-func (g *goType) complete(r release, typed runtime.Object) (runtime.Object, error) {
-	completed, err := apiserver.Complete(int(r), g.gvk, typed)
+func (g *goType) complete(r release, typed runtime.Object, namespace string, plugins *apiserver.Plugins) (runtime.Object, error) {
+	completed, err := apiserver.Complete(int(r), g.gvk, typed, namespace, plugins)
 	if err == nil {
 		return completed, nil
 	}

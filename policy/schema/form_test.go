@@ -40,7 +40,7 @@ func TestForms(t *testing.T) {
 			}
 			all++
 			sameTree(t, typ, want)
-			completed, err := typ.complete(kinds.release, want.Interface().(runtime.Object))
+			completed, err := typ.complete(kinds.release, want.Interface().(runtime.Object), "", nil)
 			rendertest.OK(t, err)
 			sameTree(t, typ, reflect.ValueOf(completed))
 		}

@@ -15,7 +15,8 @@
 // table.go reads kinds.tsv, removed.go and deprecated.go know the other versions;
 // openapi.go, resolve.go and merge.go serve the schemas. admit.go completes an object:
 // decode.go, shape.go and form.go convert it to and from Go's types, convert.go and
-// older.go make other versions and releases of it. crd.go and crd_schema.go do so for
+// older.go make other versions and releases of it; plugins.go finds what admission plugins
+// look up. crd.go and crd_schema.go do so for
 // custom resources.
 package schema
 
@@ -25,10 +26,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/schema/internal/apiserver"
 	"github.com/preadmit/preadmit/render"
 )
 
@@ -48,6 +51,11 @@ type Kinds struct {
 	customs  map[schema.GroupKind]*custom
 	resolved resolved
 	mergers  mergers // of kinds that are not built in
+
+	cluster *policy.Cluster
+	limits  bool // the cluster has objects that plugins look up
+	mu      sync.Mutex
+	made    map[*render.Unit]*apiserver.Plugins
 }
 
 var _ policy.Kinds = (*Kinds)(nil)
@@ -61,7 +69,7 @@ func New(crds []*render.Object, opts Options) (*Kinds, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &Kinds{server: servers[r-oldest](), customs: map[schema.GroupKind]*custom{}}
+	k := &Kinds{server: servers[r-oldest](), customs: map[schema.GroupKind]*custom{}, made: make(map[*render.Unit]*apiserver.Plugins)}
 	var errs []error
 	for _, o := range crds {
 		if !IsDefinition(o) {

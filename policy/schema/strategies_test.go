@@ -24,7 +24,7 @@ func TestEveryKindHasAStrategy(t *testing.T) {
 			t.Errorf("%v has no type", b.gvk)
 			continue
 		}
-		object, err := b.goType().complete(newest, b.goType().new())
+		object, err := b.goType().complete(newest, b.goType().new(), "", nil)
 		rendertest.OK(t, err)
 		answer, err := apiserver.Store(int(newest), apiserver.Request{Kind: b.gvk, Namespace: "default", Object: object})
 		rendertest.OK(t, err)

@@ -72,6 +72,9 @@ func NewValidator(kinds *Kinds, objects []*render.Object) *Validator {
 	return &Validator{kinds: kinds, objects: objects}
 }
 
+// SelectsPods implements policy.PodEngine: admission plugins may refuse pods.
+func (v *Validator) SelectsPods(schema.GroupVersionKind) bool { return v.kinds.limits }
+
 // builtin returns the kind if its objects are validated here.
 // CustomResourceDefinitions are validated by policy/crd.
 func (v *Validator) builtin(gvk schema.GroupVersionKind) *builtin {
@@ -111,22 +114,27 @@ func (v *Validator) Validate(ctx context.Context, req *policy.Request) ([]policy
 	}
 	var results []policy.Result
 	var err error
-	policy.Observed(ctx, policy.EngineSchema, req.Kind.GroupKind().String(), func() { results, err = b.validator().validate(req) })
+	policy.Observed(ctx, policy.EngineSchema, req.Kind.GroupKind().String(), func() {
+		results, err = b.validator().validate(req, v.kinds.plugins(b, req.Subject().Unit))
+	})
 	if err != nil {
 		return nil, err
 	}
 	return append(results, warnings...), ctx.Err()
 }
 
-func (k *kindValidator) validate(req *policy.Request) ([]policy.Result, error) {
+func (k *kindValidator) validate(req *policy.Request, plugins *apiserver.Plugins) ([]policy.Result, error) {
 	if k.err != nil {
 		return nil, k.err
 	}
-	results := k.unknownFields(req)
-	faults, err := k.faults(req)
+	faults, err := k.faults(req, plugins)
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", req.Kind.Kind, req.Name, err)
 	}
+	if req.Maker != nil { // all else was found in the template
+		return k.results(slices.DeleteFunc(faults, func(f fault) bool { return !f.plugin })), nil
+	}
+	results := k.unknownFields(req)
 	results = append(results, k.results(faults)...)
 	if len(results) == 0 {
 		results = append(results, k.result(ruleValid, policy.Pass))
@@ -179,16 +187,16 @@ func (k *kindValidator) unknownFields(req *policy.Request) []policy.Result {
 type fault struct {
 	rule, message string
 	fields        []string
-	warns         bool
+	warns, plugin bool
 	assumed       []string
 }
 
 // faults runs the validation of the kind.
-func (k *kindValidator) faults(req *policy.Request) ([]fault, error) {
+func (k *kindValidator) faults(req *policy.Request, plugins *apiserver.Plugins) ([]fault, error) {
 	if k.typ == nil {
 		return nil, nil
 	}
-	r := apiserver.Request{Kind: k.gvk, Namespace: req.Namespace}
+	r := apiserver.Request{Kind: k.gvk, Namespace: req.Namespace, Plugins: plugins}
 	var err error
 	if typed, ok := req.Typed.(runtime.Object); ok {
 		r.Object = typed
@@ -214,7 +222,7 @@ func (k *kindValidator) faults(req *policy.Request) ([]fault, error) {
 	var faults []fault
 	for i := range answer.Causes {
 		c := &answer.Causes[i]
-		f := fault{rule: causeRules[c.Type], warns: c.Warns}
+		f := fault{rule: causeRules[c.Type], warns: c.Warns, plugin: c.Plugin}
 		if f.fields, f.message = at.place(c); c.Assumed != "" {
 			f.assumed = []string{c.Assumed}
 		}
@@ -267,7 +275,7 @@ func (v *Validator) Prepare(req *policy.Request) {
 	switch {
 	case req.Object == nil || req.SubResource != "" || req.Operation != policy.Create || req.OldAdmitted != nil:
 	case b != nil && b.validator().err == nil:
-		_, _ = b.validator().faults(req) // what it finds is the result of Validate
+		_, _ = b.validator().faults(req, v.kinds.plugins(b, req.Subject().Unit)) // what it finds is the result of Validate
 	case b == nil:
 		v.kinds.prepareCustom(req)
 	}
@@ -305,6 +313,9 @@ func (v *Validator) Rules() []policy.Rule {
 		kind := gvk.GroupKind().String()
 		if v.builtin(gvk) != nil {
 			seen[kind] = true
+		}
+		if _, made := policy.PodTemplate(gvk.GroupKind()); made && v.SelectsPods(gvk) {
+			seen["Pod"] = true
 		}
 		if v.kinds.Deprecated(gvk) != "" {
 			deprecated[kind] = true

@@ -109,7 +109,7 @@ func tellCase(t *testing.T, kinds *Kinds, v *Validator, c validateCase, server o
 	}
 	results, err := v.Validate(t.Context(), req)
 	rendertest.OK(t, err)
-	faults, err := v.builtin(req.Kind).validator().faults(req)
+	faults, err := v.builtin(req.Kind).validator().faults(req, nil)
 	rendertest.OK(t, err)
 	var b strings.Builder
 	said, warned := map[string]bool{}, false

@@ -138,6 +138,7 @@ func compile(in, trusted *load.Input, o Options) (*Set, error) {
 	}
 	b.Cluster.Declared(render.Objects(in.Context))
 	cluster := b.Cluster
+	kinds.SetCluster(cluster)
 	policies := compiled(trusted.Given)
 	if !o.NoTreePolicies {
 		policies = slices.Concat(policies, own, anywhere)

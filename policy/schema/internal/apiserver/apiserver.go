@@ -9,7 +9,7 @@
 // finds the fields of the causes; it is the only caller.
 //
 // registry.go lists the strategies of the kinds; cluster.go stands in for the
-// parts of a cluster that they ask.
+// parts of a cluster that they ask; plugins.go runs admission plugins.
 package apiserver
 
 import (
@@ -66,10 +66,11 @@ func Scheme(group string) *runtime.Scheme {
 	return legacyscheme.Scheme
 }
 
-// Complete sets the defaults of Kubernetes 1.minor in a decoded object, and returns it
-// as admission sees it: converted to the internal type and back. It may change
-// object. The error is the server's for an object that it can't convert.
-func Complete(minor int, gvk schema.GroupVersionKind, object runtime.Object) (completed runtime.Object, err error) {
+// Complete sets the defaults of Kubernetes 1.minor in a decoded object, and what plugins
+// set in it on its creation. It returns the object as policies see it: converted to the
+// internal type and back. It may change object. plugins may be nil. The error is the
+// server's for an object that it can't convert.
+func Complete(minor int, gvk schema.GroupVersionKind, object runtime.Object, namespace string, plugins *Plugins) (completed runtime.Object, err error) {
 	scheme := Scheme(gvk.Group)
 	object.GetObjectKind().SetGroupVersionKind(gvk)
 	if !scheme.Recognizes(gvk) {
@@ -80,7 +81,13 @@ func Complete(minor int, gvk schema.GroupVersionKind, object runtime.Object) (co
 		if n, ok := object.(*corev1.Namespace); ok { // as its strategy does on creation
 			n.Spec.Finalizers = withFinalizer(n.Spec.Finalizers)
 		}
-		completed, err = convert(scheme, object, gvk.GroupVersion())
+		if completed, err = toInternal(scheme, object); err != nil {
+			return
+		}
+		if plugins != nil {
+			plugins.admit(completed, namespace) // Store returns the causes
+		}
+		completed, err = scheme.UnsafeConvertToVersion(completed, gvk.GroupVersion())
 	})
 	return completed, err
 }

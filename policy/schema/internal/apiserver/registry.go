@@ -181,6 +181,7 @@ type Request struct {
 	Namespace string
 	Object    runtime.Object
 	Old       runtime.Object // nil on creation
+	Plugins   *Plugins       // run on creation; may be nil
 }
 
 // A Cause is a reason for which the server refuses an object.
@@ -189,6 +190,7 @@ type Cause struct {
 	Changed bool   // it refuses the change: it would create the object
 	Assumed string // holds of most clusters; "" if the cause holds of all
 	Warns   bool   // in a cluster for which this is not so, the object may well be stored
+	Plugin  bool   // an admission plugin refuses it
 }
 
 // An Answer is the object as the registry would store it, in the request's version and without what it
@@ -241,8 +243,11 @@ func (r Request) store(s strategy) (Answer, error) {
 	}
 	ctx, warnings := r.context(object)
 	var refusal error
+	var byPlugins []Cause
 	if r.Old == nil {
-		complete(object)
+		if complete(object); r.Plugins != nil {
+			byPlugins = r.Plugins.admit(object, r.Namespace) // the server calls them again after a mutation
+		}
 		refusal = rest.BeforeCreate(s, ctx, object)
 	} else {
 		var old runtime.Object
@@ -259,7 +264,7 @@ func (r Request) store(s strategy) (Answer, error) {
 	if answer.Causes, err = causes(refusal); err != nil {
 		return Answer{}, err
 	}
-	answer.Causes = append(answer.Causes, allocated(object)...)
+	answer.Causes = append(append(answer.Causes, allocated(object)...), byPlugins...)
 	if r.Old != nil && len(answer.Causes) > 0 {
 		r.markChanges(s, answer.Causes)
 	}

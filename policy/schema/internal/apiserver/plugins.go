@@ -1,0 +1,267 @@
+package apiserver
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	networkingv1beta1 "k8s.io/api/networking/v1beta1"
+	nodev1 "k8s.io/api/node/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/admission"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	podutil "k8s.io/kubernetes/pkg/api/pod"
+	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/apis/core/helper"
+	"k8s.io/kubernetes/pkg/apis/networking"
+	"k8s.io/kubernetes/pkg/apis/node"
+	apinodev1 "k8s.io/kubernetes/pkg/apis/node/v1"
+	systemclasses "k8s.io/kubernetes/pkg/apis/scheduling/v1"
+	storageutil "k8s.io/kubernetes/pkg/apis/storage/util"
+	"k8s.io/kubernetes/pkg/util/tolerations"
+	"k8s.io/kubernetes/plugin/pkg/admission/defaulttolerationseconds"
+	"k8s.io/kubernetes/plugin/pkg/admission/limitranger"
+	"k8s.io/kubernetes/plugin/pkg/admission/serviceaccount"
+)
+
+// Plugins do what the admission plugins do that a server runs by default and that act by objects which
+// may be known offline, in the order of AllOrderedPlugins (k8s.io/kubernetes/pkg/kubeapiserver/options).
+// They are safe for concurrent use. Plugins that hold a client are not used themselves, since they bring
+// the types of all clients into the program.
+type Plugins struct {
+	limits           []*corev1.LimitRange
+	storage, ingress string // names of the default classes
+	priorities       map[string]*schedulingv1.PriorityClass
+	runtimes         map[string]*nodev1.RuntimeClass
+	tolerations      *defaulttolerationseconds.Plugin
+	complete         func(kind schema.GroupKind) bool
+	account          func(namespace, name string) *corev1.ServiceAccount
+}
+
+// PluginKinds are the kinds of objects that plugins look up, besides ServiceAccounts.
+func PluginKinds() []schema.GroupKind {
+	return []schema.GroupKind{
+		{Kind: "LimitRange"},
+		{Group: "scheduling.k8s.io", Kind: "PriorityClass"},
+		{Group: "node.k8s.io", Kind: "RuntimeClass"},
+		{Group: "storage.k8s.io", Kind: "StorageClass"},
+		{Group: "networking.k8s.io", Kind: "IngressClass"},
+	}
+}
+
+// NewPlugins returns the plugins of a cluster with these objects of PluginKinds, in version v1.
+// complete reports whether the cluster has no others of a kind. account returns a ServiceAccount, or nil
+// if it is not known.
+func NewPlugins(objects []runtime.Object, complete func(schema.GroupKind) bool, account func(namespace, name string) *corev1.ServiceAccount) *Plugins {
+	p := &Plugins{
+		priorities: make(map[string]*schedulingv1.PriorityClass), runtimes: make(map[string]*nodev1.RuntimeClass),
+		tolerations: defaulttolerationseconds.NewDefaultTolerationSeconds(), complete: complete, account: account,
+	}
+	p.tolerations.InspectFeatureGates(utilfeature.DefaultFeatureGate)
+	for _, c := range systemclasses.SystemPriorityClasses() {
+		p.priorities[c.Name] = c
+	}
+	for _, object := range objects {
+		switch o := object.(type) {
+		case *corev1.LimitRange:
+			p.limits = append(p.limits, o)
+		case *schedulingv1.PriorityClass:
+			p.priorities[o.Name] = o
+		case *nodev1.RuntimeClass:
+			p.runtimes[o.Name] = o
+		case *storagev1.StorageClass:
+			if storageutil.IsDefaultAnnotation(o.ObjectMeta) && (p.storage == "" || o.Name < p.storage) {
+				p.storage = o.Name
+			}
+		case *networkingv1.IngressClass:
+			if o.Annotations[networkingv1.AnnotationIsDefaultIngressClass] == "true" && (p.ingress == "" || o.Name < p.ingress) {
+				p.ingress = o.Name
+			}
+		}
+	}
+	return p
+}
+
+// admit changes an object as the plugins do on its creation, and returns the causes for which they
+// refuse it.
+func (p *Plugins) admit(object runtime.Object, namespace string) (causes []Cause) {
+	limits := slices.DeleteFunc(slices.Clone(p.limits), func(l *corev1.LimitRange) bool { return l.Namespace != namespace })
+	at := field.NewPath("spec")
+	switch o := object.(type) {
+	case *core.Pod:
+		for _, l := range limits {
+			causes = append(causes, forbidden(at.Child("containers"), limitranger.PodMutateLimitFunc(l, o))...)
+		}
+		for _, l := range limits {
+			causes = append(causes, forbidden(at.Child("containers"), limitranger.PodValidateLimitFunc(l, o))...)
+		}
+		p.identify(o, namespace)
+		causes = append(causes, p.prioritize(o)...)
+		kind, resource := core.SchemeGroupVersion.WithKind("Pod"), core.SchemeGroupVersion.WithResource("pods")
+		a := admission.NewAttributesRecord(o, nil, kind, namespace, o.Name, resource, "", admission.Create, nil, false, nil)
+		causes = append(causes, forbidden(at.Child("tolerations"), p.tolerations.Admit(context.Background(), a, nil))...)
+		causes = append(causes, p.runBy(o)...)
+	case *core.PersistentVolumeClaim:
+		for _, l := range limits {
+			causes = append(causes, forbidden(at.Child("resources", "requests", "storage"), limitranger.PersistentVolumeClaimValidateLimitFunc(l, o))...)
+		}
+		if p.storage != "" && !helper.PersistentVolumeClaimHasClass(o) { // plugin DefaultStorageClass
+			o.Spec.StorageClassName = new(p.storage)
+		}
+	case *networking.Ingress: // plugin DefaultIngressClass
+		if _, named := o.Annotations[networkingv1beta1.AnnotationIngressClass]; p.ingress != "" && !named && o.Spec.IngressClassName == nil {
+			o.Spec.IngressClassName = new(p.ingress)
+		}
+	}
+	return causes
+}
+
+// identify gives a pod its ServiceAccount, which is assumed to exist, with the account's token and
+// secrets, as the plugin ServiceAccount does.
+func (p *Plugins) identify(pod *core.Pod, namespace string) {
+	if pod.Spec.ServiceAccountName == "" {
+		pod.Spec.ServiceAccountName, pod.Spec.DeprecatedServiceAccount = serviceaccount.DefaultServiceAccountName, serviceaccount.DefaultServiceAccountName
+	}
+	account := cmp.Or(p.account(namespace, pod.Spec.ServiceAccountName), &corev1.ServiceAccount{})
+	if mounts := cmp.Or(pod.Spec.AutomountServiceAccountToken, account.AutomountServiceAccountToken); mounts == nil || *mounts {
+		mountToken(pod)
+	}
+	if len(pod.Spec.ImagePullSecrets) == 0 {
+		for _, s := range account.ImagePullSecrets {
+			pod.Spec.ImagePullSecrets = append(pod.Spec.ImagePullSecrets, core.LocalObjectReference{Name: s.Name})
+		}
+	}
+}
+
+// mountToken mounts the token of the ServiceAccount in each container that has nothing else there.
+func mountToken(pod *core.Pod) {
+	const prefix = serviceaccount.ServiceAccountVolumeName + "-"
+	name, needed := prefix+suffix, false
+	i := slices.IndexFunc(pod.Spec.Volumes, func(v core.Volume) bool { return strings.HasPrefix(v.Name, prefix) })
+	if i >= 0 {
+		name = pod.Spec.Volumes[i].Name
+	}
+	podutil.VisitContainers(&pod.Spec, podutil.InitContainers|podutil.Containers, func(c *core.Container, _ podutil.ContainerType) bool {
+		if !slices.ContainsFunc(c.VolumeMounts, func(m core.VolumeMount) bool { return m.MountPath == serviceaccount.DefaultAPITokenMountPath }) {
+			c.VolumeMounts = append(c.VolumeMounts, core.VolumeMount{Name: name, ReadOnly: true, MountPath: serviceaccount.DefaultAPITokenMountPath})
+			needed = true
+		}
+		return true
+	})
+	if i < 0 && needed {
+		pod.Spec.Volumes = append(pod.Spec.Volumes, core.Volume{Name: name, VolumeSource: core.VolumeSource{Projected: serviceaccount.TokenVolumeSource()}})
+	}
+}
+
+// prioritize sets the priority of a pod's class, as the plugin Priority does.
+func (p *Plugins) prioritize(pod *core.Pod) []Cause {
+	lower, spec := corev1.PreemptLowerPriority, field.NewPath("spec")
+	class := &schedulingv1.PriorityClass{PreemptionPolicy: &lower}
+	if name := pod.Spec.PriorityClassName; name != "" {
+		if class = p.priorities[name]; class == nil {
+			known := len(p.priorities) > len(systemclasses.SystemPriorityClasses())
+			return p.missing(known, "scheduling.k8s.io", "PriorityClass", spec.Child("priorityClassName"), fmt.Sprintf("no PriorityClass with name %v was found", name))
+		}
+	} else {
+		for _, name := range slices.Sorted(maps.Keys(p.priorities)) {
+			if c := p.priorities[name]; c.GlobalDefault && (class.Name == "" || c.Value < class.Value) {
+				class = c
+			}
+		}
+	}
+	pod.Spec.PriorityClassName = class.Name
+	if pod.Spec.Priority != nil && *pod.Spec.Priority != class.Value {
+		return forbidden(spec.Child("priority"), fmt.Errorf("the integer value of priority (%d) must not be provided in pod spec; priority admission controller computed %d from the given PriorityClass name", *pod.Spec.Priority, class.Value))
+	}
+	pod.Spec.Priority = new(class.Value)
+	if class.PreemptionPolicy == nil {
+		return nil
+	}
+	policy := core.PreemptionPolicy(*class.PreemptionPolicy)
+	if pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy != policy {
+		return forbidden(spec.Child("preemptionPolicy"), fmt.Errorf("the string value of PreemptionPolicy (%s) must not be provided in pod spec; priority admission controller computed %s from the given PriorityClass name", *pod.Spec.PreemptionPolicy, policy))
+	}
+	pod.Spec.PreemptionPolicy = &policy
+	return nil
+}
+
+// runBy sets the overhead, the tolerations and the nodes of a pod's RuntimeClass, as the plugin
+// RuntimeClass does.
+func (p *Plugins) runBy(pod *core.Pod) []Cause {
+	spec, class := field.NewPath("spec"), &nodev1.RuntimeClass{}
+	if name := pod.Spec.RuntimeClassName; name != nil {
+		if class = p.runtimes[*name]; class == nil {
+			return p.missing(len(p.runtimes) > 0, "node.k8s.io", "RuntimeClass", spec.Child("runtimeClassName"), fmt.Sprintf("pod rejected: RuntimeClass %q not found", *name))
+		}
+	}
+	var internal node.RuntimeClass
+	if err := apinodev1.Convert_v1_RuntimeClass_To_node_RuntimeClass(class.DeepCopy(), &internal, nil); err != nil {
+		return forbidden(spec.Child("runtimeClassName"), err)
+	}
+	switch o := internal.Overhead; {
+	case o == nil && pod.Spec.Overhead != nil:
+		return forbidden(spec.Child("overhead"), fmt.Errorf("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"))
+	case o == nil:
+	case len(pod.Spec.Overhead) > 0 && !apiequality.Semantic.DeepEqual(o.PodFixed, pod.Spec.Overhead):
+		return forbidden(spec.Child("overhead"), fmt.Errorf("pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"))
+	default:
+		pod.Spec.Overhead = o.PodFixed
+	}
+	if internal.Scheduling == nil {
+		return nil
+	}
+	nodes := maps.Clone(internal.Scheduling.NodeSelector)
+	for key, value := range pod.Spec.NodeSelector {
+		if other, ok := nodes[key]; ok && other != value {
+			return forbidden(spec.Child("nodeSelector").Key(key), fmt.Errorf("conflict: runtimeClass.scheduling.nodeSelector[%s] = %s; pod.spec.nodeSelector[%s] = %s", key, other, key, value))
+		}
+		if nodes == nil {
+			nodes = make(map[string]string)
+		}
+		nodes[key] = value
+	}
+	pod.Spec.NodeSelector = nodes
+	pod.Spec.Tolerations = tolerations.MergeTolerations(pod.Spec.Tolerations, internal.Scheduling.Tolerations)
+	return nil
+}
+
+// missing returns the cause for which a pod with a class that is not there is refused, if classes of the
+// kind are known.
+func (p *Plugins) missing(known bool, group, kind string, at *field.Path, text string) []Cause {
+	if !known {
+		return nil
+	}
+	causes := forbidden(at, fmt.Errorf("%s", text))
+	if !p.complete(schema.GroupKind{Group: group, Kind: kind}) {
+		causes[0].Warns, causes[0].Assumed = true, "the cluster has no other "+kind
+	}
+	return causes
+}
+
+// forbidden returns the causes of a plugin's error about a field.
+func forbidden(at *field.Path, err error) (all []Cause) {
+	if err == nil {
+		return nil
+	}
+	errs := []error{err}
+	if several, ok := err.(utilerrors.Aggregate); ok {
+		errs = several.Errors()
+	}
+	for _, e := range errs {
+		c := causeOf(field.Forbidden(at, e.Error()))
+		c.Plugin = true
+		all = append(all, c)
+	}
+	return all
+}

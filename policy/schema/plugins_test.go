@@ -1,0 +1,94 @@
+package schema
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
+)
+
+// TestPlugins holds what admission plugins set in objects, and what they refuse, among objects of the
+// cluster.
+func TestPlugins(t *testing.T) {
+	t.Parallel()
+	const (
+		limits  = "{apiVersion: v1, kind: LimitRange, metadata: {name: l, namespace: shop}, spec: {limits: [{type: Container, max: {cpu: 2}, default: {cpu: 100m}}, {type: PersistentVolumeClaim, max: {storage: 10Gi}}]}}"
+		high    = "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: high}, value: 1000}"
+		usual   = "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: usual}, value: 10, globalDefault: true}"
+		sandbox = "{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: sandbox}, handler: h, overhead: {podFixed: {cpu: 10m}}, scheduling: {nodeSelector: {kind: vm}, tolerations: [{key: vm, operator: Exists}]}}"
+		fast    = "{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: fast, annotations: {storageclass.kubernetes.io/is-default-class: \"true\"}}, provisioner: p}"
+		nginx   = "{apiVersion: networking.k8s.io/v1, kind: IngressClass, metadata: {name: nginx, annotations: {ingressclass.kubernetes.io/is-default-class: \"true\"}}, spec: {controller: c/c}}"
+		account = "{apiVersion: v1, kind: ServiceAccount, metadata: {name: quiet, namespace: shop}, automountServiceAccountToken: false, imagePullSecrets: [{name: pull}]}"
+		claim   = "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: x, namespace: shop}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: %s}}%s}}"
+		ingress = "{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: x, namespace: shop}, spec: {defaultBackend: {service: {name: s, port: {number: 80}}}}}"
+	)
+	pod := func(spec string) string {
+		return "{apiVersion: v1, kind: Pod, metadata: {name: x, namespace: shop}, spec: {" + spec + "containers: [{name: c, image: i}]}}"
+	}
+	for name, c := range map[string]struct {
+		around, object string
+		want           string // fields, then refusals
+	}{
+		"service account":       {"", pod(""), "/spec/serviceAccountName=default /spec/containers/0/volumeMounts/0/mountPath=/var/run/secrets/kubernetes.io/serviceaccount /spec/volumes/0/name=kube-api-access-xxxxx"},
+		"no token":              {account, pod("serviceAccountName: quiet, "), "/spec/serviceAccountName=quiet /spec/volumes=<nil> /spec/imagePullSecrets/0/name=pull"},
+		"tolerations":           {"", pod(""), "/spec/tolerations/0/key=node.kubernetes.io/not-ready /spec/tolerations/1/tolerationSeconds=300"},
+		"no priority class":     {"", pod(""), "/spec/priority=0 /spec/preemptionPolicy=PreemptLowerPriority"},
+		"default class":         {high + "\n---\n" + usual, pod(""), "/spec/priority=10 /spec/priorityClassName=usual"},
+		"system class":          {"", pod("priorityClassName: system-node-critical, "), "/spec/priority=2000001000"},
+		"unknown class":         {"", pod("priorityClassName: absent, "), "/spec/priority=<nil>"},
+		"absent class":          {high, pod("priorityClassName: absent, "), "/spec/priority=<nil> warn:no PriorityClass with name absent was found"},
+		"priority":              {high, pod("priority: 5, "), "deny:must not be provided in pod spec"},
+		"overhead":              {"", pod("overhead: {cpu: 10m}, "), "deny:Pod Overhead set without corresponding RuntimeClass"},
+		"runtime class":         {sandbox, pod("runtimeClassName: sandbox, nodeSelector: {a: b}, "), "/spec/overhead/cpu=10m /spec/nodeSelector/kind=vm /spec/nodeSelector/a=b /spec/tolerations/2/key=vm"},
+		"other nodes":           {sandbox, pod("runtimeClassName: sandbox, nodeSelector: {kind: metal}, "), "deny:conflict: runtimeClass.scheduling.nodeSelector"},
+		"absent runtime":        {sandbox, pod("runtimeClassName: absent, "), "warn:RuntimeClass \"absent\" not found"},
+		"limits":                {limits, pod(""), "/spec/containers/0/resources/limits/cpu=100m /spec/containers/0/resources/requests/cpu=100m"},
+		"other namespace":       {strings.Replace(limits, "shop", "other", 1), pod(""), "/spec/containers/0/resources/limits=<nil>"},
+		"above the maximum":     {limits, strings.Replace(pod(""), "image: i", "image: i, resources: {limits: {cpu: 4}}", 1), "deny:maximum cpu usage per Container is 2, but limit is 4"},
+		"storage":               {limits, fmt.Sprintf(claim, "50Gi", ""), "deny:maximum storage usage per PersistentVolumeClaim is 10Gi"},
+		"default storage class": {fast, fmt.Sprintf(claim, "5Gi", ""), "/spec/storageClassName=fast"},
+		"no storage class":      {fast, fmt.Sprintf(claim, "5Gi", ", storageClassName: ''"), "/spec/storageClassName="},
+		"default ingress class": {nginx, ingress, "/spec/ingressClassName=nginx"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			around := rendertest.Parse(t, "around.yaml", c.around)
+			kinds, err := New(nil, Options{})
+			rendertest.OK(t, err)
+			cluster := policy.NewCluster(around...)
+			cluster.Declared(nil)
+			kinds.SetCluster(cluster)
+			req, err := requestOf(kinds, parse(t, c.object).Object, nil)
+			rendertest.OK(t, err)
+			results, err := NewValidator(kinds, nil).Validate(t.Context(), req)
+			rendertest.OK(t, err)
+			results = slices.DeleteFunc(results, func(r policy.Result) bool { return r.Outcome == policy.Pass })
+			for _, want := range strings.Split(strings.ReplaceAll(c.want, " /", "\n/"), "\n") {
+				want, refusal, _ := strings.Cut(strings.Replace(strings.Replace(want, " deny:", "\ndeny:", 1), " warn:", "\nwarn:", 1), "\n")
+				if !strings.HasPrefix(want, "/") {
+					want, refusal = "", want
+				}
+				if pointer, value, ok := strings.Cut(want, "="); ok {
+					if got, _ := render.Lookup(req.Admitted, pointer); fmt.Sprint(got) != value {
+						t.Errorf("%s is %v, want %s", pointer, got, value)
+					}
+				}
+				action, text, refused := strings.Cut(refusal, ":")
+				if !refused {
+					continue
+				}
+				if len(results) != 1 || string(results[0].Action) != action || !strings.Contains(results[0].Message, text) {
+					t.Errorf("%v, want %s", results, refusal)
+				}
+				results = nil
+			}
+			if len(results) > 0 {
+				t.Errorf("%v", results)
+			}
+		})
+	}
+}
