@@ -62,7 +62,7 @@ func decode(o *render.Object, into any, rule string) (errs []error, ok bool) {
 	}
 	for _, e := range strict {
 		path := policy.UnknownField(e)
-		wrong := at(o, render.FieldPointer(path), rule, e)
+		wrong := at(o, render.KeyOf(render.FieldPointer(path)), rule, e)
 		wrong.Hint = render.DidYouMean(path[strings.LastIndexByte(path, '.')+1:], fieldNames(reflect.TypeOf(into), path))
 		errs = append(errs, wrong)
 	}
