@@ -54,9 +54,9 @@ func (e *Error) Error() string {
 	return e.Err.Error()
 }
 
-// addresses matches pointers in values that Go printed. They differ between
-// runs.
-var addresses = regexp.MustCompile(`\b0x[0-9a-f]{8,16}\b`)
+// addresses matches pointers in values that Go printed, and printed structures with pointers, such as a
+// map that CEL names as a key: their order differs between runs, too.
+var addresses = regexp.MustCompile(`(?s)&\{[^&]*?\b0x[0-9a-f]{8,16}\}|\b0x[0-9a-f]{8,16}\b`)
 
 // Cut cuts a text to at most limit bytes, between characters. It ends in an ellipsis
 // then.
@@ -73,7 +73,12 @@ func WithoutAddresses(text string) string {
 	if !strings.Contains(text, "0x") {
 		return text
 	}
-	return addresses.ReplaceAllString(text, "0x…")
+	return addresses.ReplaceAllStringFunc(text, func(found string) string {
+		if found[0] == '&' {
+			return "{…}"
+		}
+		return "0x…"
+	})
 }
 
 // Unwrap returns Err.
