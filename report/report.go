@@ -15,8 +15,8 @@
 //     junit.go, gitlab.go, html.go (with htmlfinding.go), policyreport.go
 //   - class.go groups the findings that read as one; digest.go divides a report into the
 //     parts of markdown and HTML, and shares their space
-//   - tally.go, missing.go, changes.go, rehearsal.go: what a report counts
-//     and lists besides findings
+//   - tally.go counts; missing.go, changes.go and rehearsal.go list what a report has besides
+//     findings
 //   - source.go, excerpt.go: lines of files, and their addresses
 //   - escape.go: all text of others passes through it, so that none acts on a terminal,
 //     a runner or a page

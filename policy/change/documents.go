@@ -13,9 +13,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Documents finds what counts without the change, is still in the files of the head, and is not checked
-// there. It has an entry for each document of the head, as the ledger has for each unit. Its methods must
-// not be called concurrently.
+// Documents finds objects that would be checked without the change, and that the change keeps in the
+// files but no longer deploys. It decides about each document of the head as the ledger does about each
+// unit. Its methods must not be called concurrently.
 type Documents struct {
 	base, head *Side
 	files      Files
@@ -288,8 +288,8 @@ const (
 	idleReason = "deployed by nothing that is found in the tree"
 )
 
-// Undecided returns a new Unknown result, not yet fingerprinted, about what the change keeps from
-// being checked.
+// Undecided returns an Unknown result about something that is no longer checked because of the change.
+// The caller sets further fields and then calls Fingerprinted.
 func Undecided(rule string, op policy.Operation, origins []render.Origin, format string, args ...any) policy.Result {
 	return policy.Result{
 		Engine: policy.EngineRender, Policy: "documents", Rule: rule, Operation: op,
@@ -317,9 +317,9 @@ func (d *Documents) noteIdle(r *policy.Request) {
 	d.idleIn[u] = append(d.idleIn[u], r)
 }
 
-// Rest returns an Unknown result for each unit and for each document that the change adds or
-// edits that would count without the change, unless NoLongerDeployed has returned one about it on
-// some cluster.
+// Rest returns an Unknown result for each unit that the change stops deploying, and for each document
+// that the change adds or edits and that is not checked only because of the change. Call it after
+// NoLongerDeployed for all clusters: it leaves out files and documents that have a result already.
 func (d *Documents) Rest() []policy.Result {
 	var results []policy.Result
 	for _, u := range d.idle {
@@ -344,9 +344,8 @@ func (d *Documents) Rest() []policy.Result {
 	return append(results, d.unchecked()...)
 }
 
-// unchecked returns an Unknown result for each directory in which documents of the head, of files that
-// the change adds or edits, are not checked although they would count without the change: what the head
-// adds, such as a test suite that names a file, hides nothing.
+// unchecked returns an Unknown result for each directory with documents that the change adds or edits,
+// and that only the change keeps from being checked, such as by a test suite that names their file.
 func (d *Documents) unchecked() []policy.Result {
 	type group struct {
 		dir    string

@@ -101,10 +101,7 @@ func Dropped(base, head *Side) map[string]string {
 	for _, u := range base.Units {
 		was[u.Path] = true
 	}
-	now := make(map[string]*render.Unit)
-	for _, u := range head.Units {
-		now[u.Identity()] = u
-	}
+	now := render.ByIdentity(head.Units)
 	dropped := make(map[string]string)
 	for root := range head.Deployed.Roots {
 		if root.Origin.File != "" || was[root.Path] || root.Kind != "kustomize" && root.Kind != "manifest" {

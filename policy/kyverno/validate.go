@@ -265,7 +265,8 @@ type podVerdicts struct {
 	known map[podKey]verdict
 }
 
-// A podKey identifies what the checks read of a pod. Rules share the text of an object's pod.
+// A podKey identifies a pod by the parts that Pod Security checks read, as text. All rules use the same
+// text for the pod of an object.
 type podKey struct{ pod, images string }
 
 // mostPods is the most verdicts of a rule that are cached.

@@ -314,8 +314,8 @@ func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys
 
 var errCyclic = &exceeded{fmt.Sprintf("value contains itself, or is nested more than %d deep", maxValue)}
 
-// durationFunctions are the functions that Helm 4.3 adds. All but mustToDuration take what is no
-// duration for 0.
+// durationFunctions are the functions that Helm 4.3 adds. If the argument is not a duration,
+// mustToDuration fails, and the others use a duration of 0.
 var durationFunctions = template.FuncMap{
 	"mustToDuration":       toDuration,
 	"durationSeconds":      func(v any) float64 { return duration(v).Seconds() },

@@ -35,10 +35,10 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/admission/serviceaccount"
 )
 
-// Plugins do what the admission plugins do that a server runs by default and that act by objects which
-// may be known offline, in the order of AllOrderedPlugins (k8s.io/kubernetes/pkg/kubeapiserver/options).
-// They are safe for concurrent use. Plugins that hold a client are not used themselves, since they bring
-// the types of all clients into the program.
+// Plugins are the admission plugins that a server runs by default and that need no data but objects of
+// the cluster, in the order of AllOrderedPlugins (k8s.io/kubernetes/pkg/kubeapiserver/options). They are
+// safe for concurrent use. Upstream's plugins that hold a client are written here again, because they
+// would link the types of all clients into the program.
 type Plugins struct {
 	limits           []*corev1.LimitRange
 	storage, ingress string // names of the default classes
@@ -222,7 +222,8 @@ func (p *Plugins) runBy(pod *core.Pod) []Cause {
 		return nil
 	}
 	nodes := maps.Clone(internal.Scheduling.NodeSelector)
-	for key, value := range pod.Spec.NodeSelector {
+	for _, key := range slices.Sorted(maps.Keys(pod.Spec.NodeSelector)) {
+		value := pod.Spec.NodeSelector[key]
 		if other, ok := nodes[key]; ok && other != value {
 			return forbidden(spec.Child("nodeSelector").Key(key), fmt.Errorf("conflict: runtimeClass.scheduling.nodeSelector[%s] = %s; pod.spec.nodeSelector[%s] = %s", key, other, key, value))
 		}
@@ -236,8 +237,8 @@ func (p *Plugins) runBy(pod *core.Pod) []Cause {
 	return nil
 }
 
-// missing returns the cause for which a pod with a class that is not there is refused, if classes of the
-// kind are known.
+// missing returns the refusal of a pod whose class does not exist. It returns nil if no class of the kind
+// is known, and a warning if the cluster may have others.
 func (p *Plugins) missing(known bool, group, kind string, at *field.Path, text string) []Cause {
 	if !known {
 		return nil
@@ -256,7 +257,7 @@ func forbidden(at *field.Path, err error) (all []Cause) {
 	}
 	errs := []error{err}
 	if several, ok := err.(utilerrors.Aggregate); ok {
-		errs = several.Errors()
+		errs = slices.SortedFunc(slices.Values(several.Errors()), func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	}
 	for _, e := range errs {
 		c := causeOf(field.Forbidden(at, e.Error()))
