@@ -180,7 +180,7 @@ func (c Chain) explainPods(ctx context.Context, req *Request, h *history, own []
 	es, err := about.explainAdmitted(ctx, pod, made, policy, rule, func(*Explanation) {})
 	for _, e := range es {
 		e.Results = slices.DeleteFunc(slices.Clone(results), func(r Result) bool {
-			return r.Engine != e.Engine || r.Policy != policy || !e.tellsOf(r.Rule)
+			return r.Engine != e.Engine || r.Policy != policy || !e.isAboutRule(r.Rule)
 		})
 		for i := range e.Results {
 			c.undecide(&e.Results[i], req.Subject())
@@ -208,8 +208,8 @@ func (c Chain) explainPods(ctx context.Context, req *Request, h *history, own []
 	return own, err
 }
 
-// tellsOf reports whether an explanation is of a rule.
-func (e *Explanation) tellsOf(rule string) bool {
+// isAboutRule reports whether an explanation is about the rule of that name.
+func (e *Explanation) isAboutRule(rule string) bool {
 	return len(e.Rules) == 0 || slices.ContainsFunc(e.Rules, func(r Rule) bool { return r.Name == rule }) ||
 		slices.ContainsFunc(e.Results, func(r Result) bool { return r.Rule == rule })
 }

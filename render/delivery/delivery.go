@@ -44,7 +44,7 @@ type step int
 
 const (
 	created     step = 1 << iota
-	added            // it is created by a deployer that the base has, too
+	added            // the change creates it, by a deployer that exists before the change
 	updated          // the object differs
 	pruned           // the object is gone, its deployer stays
 	uninstalled      // the deployer is deleted

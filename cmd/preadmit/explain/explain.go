@@ -52,7 +52,7 @@ func Explain(ctx context.Context, d *evaluate.Decision, packs []string, name str
 	if len(es) == 0 && !slices.ContainsFunc(rules, func(r policy.Rule) bool { return r.Policy == policyName }) {
 		err = d.Unknown(policyName)
 	}
-	if err == nil && (len(es) == 0 || rule != "" && !tellsOf(es, rule)) {
+	if err == nil && (len(es) == 0 || rule != "" && !isAboutRule(es, rule)) {
 		err = noSuchRule(d.Trusted, d.Engines, packs, rules, policyName, rule)
 	}
 	return es, err
@@ -84,8 +84,8 @@ func splitRule(name string, in *load.Input, rules []policy.Rule) (policyName, ru
 	return policyName, rule
 }
 
-// tellsOf reports whether a rule is among the explained ones.
-func tellsOf(es []policy.Explanation, rule string) bool {
+// isAboutRule reports whether a rule is among the explained ones.
+func isAboutRule(es []policy.Explanation, rule string) bool {
 	return slices.ContainsFunc(es, func(e policy.Explanation) bool {
 		return e.Engine == policy.EngineSchema || e.Engine == policy.EngineKyverno || // autogen may have generated the explained rule from this one
 			slices.ContainsFunc(e.Rules, func(r policy.Rule) bool { return r.Name == rule }) ||
