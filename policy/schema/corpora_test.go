@@ -52,10 +52,15 @@ func corpora(t *testing.T) []*unstructured.Unstructured {
 }
 
 var readCorpora = sync.OnceValues(func() ([]*unstructured.Unstructured, error) {
+	return readManifests(corporaRoot+"/repos", corporaRoot+"/corpora")
+})
+
+// readManifests returns the objects in the YAML files of directories, each different one once.
+func readManifests(dirs ...string) ([]*unstructured.Unstructured, error) {
 	seen := map[string]bool{}
 	var objects []*unstructured.Unstructured
-	for _, dir := range []string{"repos", "corpora"} {
-		err := filepath.WalkDir(filepath.Join(corporaRoot, dir), func(path string, d fs.DirEntry, err error) error {
+	for _, dir := range dirs {
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)) {
 				return err
 			}
@@ -76,7 +81,7 @@ var readCorpora = sync.OnceValues(func() ([]*unstructured.Unstructured, error) {
 		}
 	}
 	return objects, nil
-})
+}
 
 // manifest is the object that a text is, or nil.
 func manifest(text string) *unstructured.Unstructured {

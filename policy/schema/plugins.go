@@ -24,7 +24,7 @@ const maxPlugins = 64
 
 // plugins returns the admission plugins for objects of a kind in a unit, or nil if none runs.
 func (k *Kinds) plugins(b *builtin, unit *render.Unit) *apiserver.Plugins {
-	if k.cluster == nil || !slices.Contains([]string{"Pod", "PersistentVolumeClaim", "Ingress"}, b.gvk.Kind) {
+	if k.cluster == nil || !slices.Contains([]string{"Pod", "PersistentVolumeClaim", "PersistentVolume", "VolumeAttributesClass", "Ingress"}, b.gvk.Kind) {
 		return nil
 	}
 	if !k.limits {

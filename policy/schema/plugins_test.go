@@ -52,6 +52,8 @@ func TestPlugins(t *testing.T) {
 		"storage":               {limits, fmt.Sprintf(claim, "50Gi", ""), "deny:maximum storage usage per PersistentVolumeClaim is 10Gi"},
 		"default storage class": {fast, fmt.Sprintf(claim, "5Gi", ""), "/spec/storageClassName=fast"},
 		"no storage class":      {fast, fmt.Sprintf(claim, "5Gi", ", storageClassName: ''"), "/spec/storageClassName="},
+		"claim in use":          {"", fmt.Sprintf(claim, "5Gi", ""), "/metadata/finalizers/0=kubernetes.io/pvc-protection"},
+		"volume in use":         {"", "{apiVersion: v1, kind: PersistentVolume, metadata: {name: x}, spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], hostPath: {path: /a}}}", "/metadata/finalizers/0=kubernetes.io/pv-protection"},
 		"default ingress class": {nginx, ingress, "/spec/ingressClassName=nginx"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -90,5 +92,27 @@ func TestPlugins(t *testing.T) {
 				t.Errorf("%v", results)
 			}
 		})
+	}
+}
+
+// TestStored holds what policies see in objects that a running server has stored like this.
+func TestStored(t *testing.T) {
+	t.Parallel()
+	kinds := newKinds(t, "")
+	for object, want := range map[string]string{
+		"{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {template: {metadata: {labels: {a: b}}, spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}}": "/metadata/labels/job-name=j",
+		"{apiVersion: batch/v1, kind: Job, metadata: {name: j, labels: {a: b}}, spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}}":             "/metadata/labels/job-name=<nil>",
+		"{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {type: LoadBalancer, externalTrafficPolicy: Local, ports: [{port: 1}]}}":                                      "/spec/healthCheckNodePort=unknown",
+		"{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {type: LoadBalancer, externalTrafficPolicy: Local, healthCheckNodePort: 30001, ports: [{port: 1}]}}":          "/spec/healthCheckNodePort=30001",
+	} {
+		v, other := ours(t, kinds, []policy.Validator{NewValidator(kinds, nil)}, policy.Request{Operation: policy.Create, Object: rendertest.Parse(t, "o.yaml", object)[0]})
+		pointer, value, _ := strings.Cut(want, "=")
+		got, _ := render.Lookup(v.object, pointer)
+		if another, _ := render.Lookup(other, pointer); other != nil && !render.Equal(got, another) {
+			got = "unknown"
+		}
+		if fmt.Sprint(got) != value {
+			t.Errorf("%s: %s is %v, want %s", object, pointer, got, value)
+		}
 	}
 }

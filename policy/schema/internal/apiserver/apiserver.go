@@ -79,7 +79,7 @@ func Complete(minor int, gvk schema.GroupVersionKind, object runtime.Object, nam
 	as(minor, func() {
 		scheme.Default(object)
 		if n, ok := object.(*corev1.Namespace); ok { // as its strategy does on creation
-			n.Spec.Finalizers = withFinalizer(n.Spec.Finalizers)
+			n.Spec.Finalizers = withFinalizer(n.Spec.Finalizers, corev1.FinalizerKubernetes)
 		}
 		if completed, err = toInternal(scheme, object); err != nil {
 			return
@@ -92,11 +92,11 @@ func Complete(minor int, gvk schema.GroupVersionKind, object runtime.Object, nam
 	return completed, err
 }
 
-func withFinalizer(all []corev1.FinalizerName) []corev1.FinalizerName {
-	if slices.Contains(all, corev1.FinalizerKubernetes) {
+func withFinalizer[T comparable](all []T, finalizer T) []T {
+	if slices.Contains(all, finalizer) {
 		return all
 	}
-	return append(all, corev1.FinalizerKubernetes)
+	return append(all, finalizer)
 }
 
 // Convert returns an object in another version of its kind.

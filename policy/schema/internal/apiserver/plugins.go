@@ -3,6 +3,7 @@ package apiserver
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -28,6 +29,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/node"
 	apinodev1 "k8s.io/kubernetes/pkg/apis/node/v1"
 	systemclasses "k8s.io/kubernetes/pkg/apis/scheduling/v1"
+	"k8s.io/kubernetes/pkg/apis/storage"
 	storageutil "k8s.io/kubernetes/pkg/apis/storage/util"
 	"k8s.io/kubernetes/pkg/util/tolerations"
 	"k8s.io/kubernetes/plugin/pkg/admission/defaulttolerationseconds"
@@ -119,6 +121,11 @@ func (p *Plugins) admit(object runtime.Object, namespace string) (causes []Cause
 		if p.storage != "" && !helper.PersistentVolumeClaimHasClass(o) { // plugin DefaultStorageClass
 			o.Spec.StorageClassName = new(p.storage)
 		}
+		o.Finalizers = withFinalizer(o.Finalizers, "kubernetes.io/pvc-protection") // plugin StorageObjectInUseProtection
+	case *core.PersistentVolume:
+		o.Finalizers = withFinalizer(o.Finalizers, "kubernetes.io/pv-protection")
+	case *storage.VolumeAttributesClass:
+		o.Finalizers = withFinalizer(o.Finalizers, "kubernetes.io/vac-protection")
 	case *networking.Ingress: // plugin DefaultIngressClass
 		if _, named := o.Annotations[networkingv1beta1.AnnotationIngressClass]; p.ingress != "" && !named && o.Spec.IngressClassName == nil {
 			o.Spec.IngressClassName = new(p.ingress)
@@ -170,7 +177,7 @@ func (p *Plugins) prioritize(pod *core.Pod) []Cause {
 	class := &schedulingv1.PriorityClass{PreemptionPolicy: &lower}
 	if name := pod.Spec.PriorityClassName; name != "" {
 		if class = p.priorities[name]; class == nil {
-			known := len(p.priorities) > len(systemclasses.SystemPriorityClasses())
+			known := len(p.priorities) > len(systemclasses.SystemPriorityClasses()) // others than the server creates
 			return p.missing(known, "scheduling.k8s.io", "PriorityClass", spec.Child("priorityClassName"), fmt.Sprintf("no PriorityClass with name %v was found", name))
 		}
 	} else {
@@ -237,14 +244,15 @@ func (p *Plugins) runBy(pod *core.Pod) []Cause {
 	return nil
 }
 
-// missing returns the refusal of a pod whose class does not exist. It returns nil if no class of the kind
-// is known, and a warning if the cluster may have others.
+// missing returns the refusal of a pod whose class does not exist. If the cluster may have others, it
+// returns a warning, or nil if no class of the kind is known.
 func (p *Plugins) missing(known bool, group, kind string, at *field.Path, text string) []Cause {
-	if !known {
+	complete := p.complete(schema.GroupKind{Group: group, Kind: kind})
+	if !known && !complete {
 		return nil
 	}
-	causes := forbidden(at, fmt.Errorf("%s", text))
-	if !p.complete(schema.GroupKind{Group: group, Kind: kind}) {
+	causes := forbidden(at, errors.New(text))
+	if !complete {
 		causes[0].Warns, causes[0].Assumed = true, "the cluster has no other "+kind
 	}
 	return causes

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
 
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +21,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/kube-aggregator/pkg/registry/apiservice"
+	"k8s.io/kubernetes/pkg/apis/batch"
 	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/capabilities"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingadmissionpolicy"
@@ -277,6 +281,9 @@ func (r Request) store(s strategy) (Answer, error) {
 			other = s.DeepCopy()
 			allocate(s, "10.96.0.1", core.IPv4Protocol, minNodePort, 1)
 			allocate(other.(*core.Service), "fd00::ffff", core.IPv6Protocol, maxNodePort, -1)
+			if given, ok := r.Object.(*corev1.Service); ok && given.Spec.HealthCheckNodePort != s.Spec.HealthCheckNodePort {
+				other.(*core.Service).Spec.HealthCheckNodePort = maxNodePort // complete has set another one
+			}
 			if answer.Other, err = scheme.UnsafeConvertToVersion(other, r.Kind.GroupVersion()); err != nil {
 				return Answer{}, err
 			}
@@ -318,8 +325,8 @@ const (
 
 // internal returns a copy of an object in its internal type, with the metadata that the
 // server gives every object.
-func (r Request) internal(s strategy, object runtime.Object) (runtime.Object, error) {
-	object = object.DeepCopyObject()
+func (r Request) internal(s strategy, given runtime.Object) (runtime.Object, error) {
+	object := given.DeepCopyObject()
 	object.GetObjectKind().SetGroupVersionKind(r.Kind)
 	internal, err := toInternal(Scheme(r.Kind.Group), object)
 	if err != nil {
@@ -338,7 +345,17 @@ func (r Request) internal(s strategy, object runtime.Object) (runtime.Object, er
 	}
 	m.SetUID(uid)
 	m.SetCreationTimestamp(metav1.Unix(0, 0))
+	if j, ok := internal.(*batch.Job); ok && shareLabels(given) {
+		j.Labels = j.Spec.Template.Labels
+	}
 	return internal, nil
+}
+
+// shareLabels reports whether defaulting has given a Job the labels of its template: in one map, to which
+// the server later adds the labels of its pods.
+func shareLabels(given runtime.Object) bool {
+	j, ok := given.(*batchv1.Job)
+	return ok && len(j.Labels) > 0 && reflect.ValueOf(j.Labels).Pointer() == reflect.ValueOf(j.Spec.Template.Labels).Pointer()
 }
 
 func setResourceVersion(object runtime.Object, version string) {

@@ -1,0 +1,581 @@
+package schema
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	serverjson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/rendertest"
+)
+
+// A liveServer is a running kube-apiserver.
+type liveServer struct {
+	address, token string
+	client         *http.Client
+	mu             sync.Mutex
+	made           map[string]bool // paths of objects that were created
+}
+
+// startLive starts the program that PREADMIT_APISERVER names (testdata/apiserver), or uses the server
+// at the https address there, with the token in PREADMIT_APISERVER_TOKEN.
+func startLive(t *testing.T) *liveServer {
+	t.Helper()
+	program := os.Getenv("PREADMIT_APISERVER")
+	if program == "" {
+		t.Skip("PREADMIT_APISERVER names no kube-apiserver; make apiserver builds one")
+	}
+	s := &liveServer{address: program, token: os.Getenv("PREADMIT_APISERVER_TOKEN"), made: make(map[string]bool)}
+	s.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxIdleConnsPerHost: 8}}
+	if strings.HasPrefix(program, "https://") {
+		return s
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	rendertest.OK(t, err)
+	s.address = "https://" + free.Addr().String()
+	_, port, _ := net.SplitHostPort(free.Addr().String())
+	rendertest.OK(t, free.Close())
+	dir := t.TempDir()
+	var log bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), program, dir, port, "--runtime-config=api/all=true")
+	cmd.Stdout, cmd.Stderr = &log, &log
+	rendertest.OK(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Wait() }) // the end of the context has killed it
+	for range 600 {
+		if token, err := os.ReadFile(filepath.Join(dir, "token")); err == nil {
+			s.token = string(token)
+			if status, _ := s.do(t, http.MethodGet, "/readyz", nil); status == http.StatusOK {
+				return s
+			}
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Fatalf("kube-apiserver does not get ready:\n%s", log.String())
+	return nil
+}
+
+// do sends a request and returns the answer. The status is 0 if there is none.
+func (s *liveServer) do(t testing.TB, method, path string, body any) (status int, answer map[string]any) {
+	t.Helper()
+	data, err := json.Marshal(body)
+	rendertest.OK(t, err)
+	req, err := http.NewRequest(method, s.address+path, bytes.NewReader(data))
+	rendertest.OK(t, err)
+	req.Header.Set("Authorization", "Bearer "+s.token)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return 0, nil
+	}
+	defer func() { _ = resp.Body.Close() }()
+	data, err = io.ReadAll(resp.Body)
+	rendertest.OK(t, err)
+	_ = serverjson.Unmarshal(data, &answer) // else it has a text
+	return resp.StatusCode, answer
+}
+
+// path returns the path of the objects of a resource.
+func livePath(r policy.Resource, namespace string) string {
+	path := "/apis/" + r.Group + "/" + r.Version
+	if r.Group == "" {
+		path = "/api/" + r.Version
+	}
+	if r.Namespaced {
+		path += "/namespaces/" + namespace
+	}
+	return path + "/" + r.Resource
+}
+
+// create creates an object, once.
+func (s *liveServer) create(t testing.TB, path string, object map[string]any) {
+	t.Helper()
+	name, _ := render.Lookup(object, "/metadata/name")
+	key := fmt.Sprint(path, " ", name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.made[key] {
+		s.made[key] = true
+		s.do(t, http.MethodPost, path, object) // a name that is not valid is refused later, too
+	}
+}
+
+// around creates the namespace and the ServiceAccounts that an object needs, which have no controller
+// here.
+func (s *liveServer) around(t testing.TB, object map[string]any, namespace string) {
+	t.Helper()
+	s.create(t, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": namespace}})
+	account, _ := render.Lookup(object, "/spec/serviceAccountName")
+	if old, _ := render.Lookup(object, "/spec/serviceAccount"); account == nil || account == "" {
+		account = old
+	}
+	name, _ := account.(string)
+	if object["kind"] == "Pod" {
+		s.create(t, "/api/v1/namespaces/"+namespace+"/serviceaccounts", map[string]any{"metadata": map[string]any{"name": cmp.Or(name, "default")}})
+	}
+}
+
+// A verdict is what a server says to an object.
+type verdict struct {
+	refusals []string       // sorted: fields, or messages where there are none
+	first    bool           // the server has stopped before validation: it may refuse more
+	decoding bool           // it refuses to decode the object
+	object   map[string]any // as stored; nil if it is refused or exists
+	text     string
+}
+
+var afterCode = regexp.MustCompile(`^.*? cannot be handled as a \w+: `)
+
+// verdict asks the server to create an object, or to update the one that has its name.
+func (s *liveServer) verdict(t testing.TB, r policy.Resource, namespace string, object map[string]any) (v verdict, served bool) {
+	t.Helper()
+	status, answer := s.do(t, http.MethodPost, livePath(r, namespace)+"?dryRun=All&fieldValidation=Strict", object)
+	v.text, _ = answer["message"].(string)
+	switch {
+	case status == http.StatusCreated:
+		return verdict{object: answer}, true
+	case status == http.StatusConflict && answer["reason"] == "AlreadyExists":
+		return verdict{}, true
+	case status == 0:
+		t.Error("kube-apiserver does not answer")
+		return v, false
+	case status == http.StatusNotFound && v.text == "the server could not find the requested resource", status == http.StatusMethodNotAllowed:
+		return v, false
+	}
+	causes, _ := render.Lookup(answer, "/details/causes")
+	list, _ := causes.([]any)
+	for _, c := range list {
+		field, _ := c.(map[string]any)["field"].(string)
+		v.refusals = append(v.refusals, field)
+	}
+	if len(list) == 0 {
+		text := afterCode.ReplaceAllString(v.text, "")
+		v.first = true
+		if v.decoding = status == http.StatusBadRequest; v.decoding {
+			v.refusals = strings.Split(strings.ReplaceAll(beforeText.ReplaceAllString(text, ""), ", unknown field", "\nunknown field"), "\n")
+		} else { // by a plugin
+			v.refusals = []string{text}
+		}
+	}
+	v.refusals = unique(v.refusals)
+	return v, true
+}
+
+func unique(all []string) []string {
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// A keeper is a validator that keeps the object that it is given: first the one to be stored, then that
+// with other values of what the cluster allocates.
+type keeper struct{ objects []map[string]any }
+
+func (k *keeper) Rules() []policy.Rule { return nil }
+
+func (k *keeper) Validate(_ context.Context, req *policy.Request) ([]policy.Result, error) {
+	k.objects = append(k.objects, req.Admitted)
+	return nil, nil
+}
+
+var beforeText = regexp.MustCompile(`^(strict decoding error|the value is a placeholder, so this is not decided): `)
+
+var causeField = regexp.MustCompile(`^([A-Za-z<][^ ]*): `)
+
+// ours returns what this program says to an object.
+func ours(t testing.TB, kinds *Kinds, validators []policy.Validator, req policy.Request) (v verdict, other map[string]any) {
+	t.Helper()
+	k := &keeper{}
+	chain := policy.Chain{Kinds: kinds, Validators: append(slices.Clone(validators), k)}
+	results, err := chain.Review(t.Context(), []policy.Request{req})
+	rendertest.OK(t, err)
+	var texts []string
+	for _, r := range results {
+		if r.Outcome == policy.Pass || r.Action != policy.Deny {
+			continue
+		}
+		texts = append(texts, fmt.Sprintf("%s %v: %s", r.Rule, r.Fields, r.Message))
+		text := afterCode.ReplaceAllString(beforeText.ReplaceAllString(r.Message, ""), "")
+		if m := causeField.FindStringSubmatch(text); m != nil && m[1] != "json" {
+			text = m[1]
+		}
+		v.refusals = append(v.refusals, text)
+	}
+	v.refusals, v.text = unique(v.refusals), strings.Join(texts, "\n")
+	if len(k.objects) > 0 && len(v.refusals) == 0 {
+		v.object = k.objects[0]
+	}
+	if len(k.objects) > 1 {
+		other = k.objects[1]
+	}
+	return v, other
+}
+
+var tokenVolume = regexp.MustCompile(`^kube-api-access-[a-z0-9]{5}$`)
+
+// comparable returns a stored object without what clocks, random numbers and storage give it.
+func comparable(object map[string]any) map[string]any {
+	object = runtime.DeepCopyJSON(object)
+	meta, _ := object["metadata"].(map[string]any)
+	name, uid := "", fmt.Sprint(meta["uid"])
+	for _, name := range []string{"uid", "creationTimestamp", "resourceVersion", "managedFields", "selfLink"} {
+		delete(meta, name)
+	}
+	if prefix, ok := meta["generateName"].(string); ok && strings.HasPrefix(fmt.Sprint(meta["name"]), prefix[:min(len(prefix), 58)]) {
+		name = meta["name"].(string)
+	}
+	return replaceTexts(object, func(text string) string {
+		if name != "" && text == name {
+			return "generated"
+		}
+		if text == uid {
+			return "00000000-0000-4000-8000-000000000000"
+		}
+		return tokenVolume.ReplaceAllString(text, "kube-api-access-xxxxx")
+	}).(map[string]any)
+}
+
+// readBack returns a stored object as the server reads it: with defaults for what the storage's
+// preparation has removed.
+func readBack(t testing.TB, kinds *Kinds, gvk schema.GroupVersionKind, object map[string]any) map[string]any {
+	g := kinds.builtins[gvk].goType()
+	typed, err := g.fromTree(object)
+	rendertest.OK(t, err)
+	typed, err = g.complete(kinds.release, typed, "", nil)
+	rendertest.OK(t, err)
+	object, err = g.toTree(typed)
+	rendertest.OK(t, err)
+	return object
+}
+
+func replaceTexts(value any, f func(string) string) any {
+	switch v := value.(type) {
+	case map[string]any:
+		for key := range v {
+			v[key] = replaceTexts(v[key], f)
+		}
+	case []any:
+		if len(v) == 0 {
+			return nil // the storage's format knows no empty lists
+		}
+		for i := range v {
+			v[i] = replaceTexts(v[i], f)
+		}
+	case string:
+		return f(v)
+	}
+	return value
+}
+
+// differences calls f with the pointers at which two values differ.
+func differences(a, b any, at string, f func(pointer string, a, b any)) {
+	am, aok := a.(map[string]any)
+	bm, bok := b.(map[string]any)
+	if aok && bok {
+		keys := slices.Collect(maps.Keys(am))
+		keys = slices.AppendSeq(keys, maps.Keys(bm))
+		for _, key := range unique(keys) {
+			differences(am[key], bm[key], at+"/"+key, f)
+		}
+		return
+	}
+	al, aok := a.([]any)
+	bl, bok := b.([]any)
+	if aok && bok && len(al) == len(bl) {
+		for i := range al {
+			differences(al[i], bl[i], at+"/"+strconv.Itoa(i), f)
+		}
+		return
+	}
+	if !render.Equal(a, b) {
+		f(at, a, b)
+	}
+}
+
+var index = regexp.MustCompile(`\d+`)
+
+// A tally counts differences by class, each with an example.
+type tally struct {
+	mu       sync.Mutex
+	asked    int
+	agree    int
+	classes  map[string]int
+	examples map[string]string
+}
+
+func newTally() *tally {
+	return &tally{classes: make(map[string]int), examples: make(map[string]string)}
+}
+
+func (c *tally) add(class string, example func() string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.classes[class]++; c.examples[class] == "" {
+		c.examples[class] = example()
+	}
+}
+
+// report logs the classes, the largest first.
+func (c *tally) report(t *testing.T) {
+	t.Logf("%d of %d agree", c.agree, c.asked)
+	classes := slices.SortedFunc(maps.Keys(c.classes), func(a, b string) int {
+		return cmp.Or(cmp.Compare(c.classes[b], c.classes[a]), cmp.Compare(a, b))
+	})
+	for _, class := range classes {
+		if strings.HasPrefix(class, "explained: ") {
+			t.Logf("%d × %s", c.classes[class], class)
+			continue
+		}
+		t.Errorf("%d × %s\n%s", c.classes[class], class, c.examples[class])
+	}
+}
+
+// explained has parts of the differences that are meant, with the reason.
+var explained = map[string]string{
+	"is not in the valid range. The range of valid IPs is": "the range of addresses is the cluster's own (--service-cluster-ip-range)",
+	"not configured on this cluster":                       "the families of addresses are the cluster's own",
+	"this cluster is not configured for dual-stack":        "the families of addresses are the cluster's own",
+	"The range of valid ports is":                          "a warning, since the range of ports is the cluster's own (--service-node-port-range)",
+	"spec.clusterIPs[0]: Invalid value":                    "the server refuses an address before it validates the rest of a Service",
+	"].nodePort: Duplicate value: 3":                       "the server allocates ports to a Service that it refuses",
+	"stored /metadata/ownerReferences":                     "the server removes references that are there twice",
+}
+
+// compareLive holds what this program says to an object against the server.
+func compareLive(t *testing.T, s *liveServer, kinds *Kinds, validators []policy.Validator, c *tally, object map[string]any) {
+	u := &unstructured.Unstructured{Object: object}
+	gvk := u.GroupVersionKind()
+	r := kinds.Resource(gvk)
+	if r.Namespaced && u.GetNamespace() == "" {
+		u.SetNamespace("default")
+	}
+	namespace := cmp.Or(u.GetNamespace(), "default")
+	if r.Namespaced {
+		s.around(t, object, namespace)
+	}
+	theirs, served := s.verdict(t, r, namespace, object)
+	if !served {
+		return
+	}
+	data, err := json.Marshal(object)
+	rendertest.OK(t, err)
+	objects, err := render.Parse("object.json", data)
+	if err != nil || len(objects) != 1 {
+		return // of YAML: a List, or a key that is there twice
+	}
+	we, other := ours(t, kinds, validators, policy.Request{Operation: policy.Create, Object: objects[0]})
+	same := true
+	differ := func(class, text string) {
+		same = false
+		for part, why := range explained {
+			if strings.Contains(class+"\n"+text, part) {
+				c.add("explained: "+why, func() string { return "" })
+				return
+			}
+		}
+		c.add(gvk.Kind+" "+class, func() string { return text + "\n" + string(data) })
+	}
+	if (len(theirs.refusals) > 0) != (len(we.refusals) > 0) {
+		differ(fmt.Sprintf("refused by one alone: server %v, here %v", generic(theirs.refusals), generic(we.refusals)), theirs.text+"\n--- here:\n"+we.text)
+	} else if !theirs.first && !contains(theirs.refusals, we.refusals) || (!theirs.first || theirs.decoding) && !we.says(theirs.refusals) {
+		differ(fmt.Sprintf("fields: server %v, here %v", generic(theirs.refusals), generic(we.refusals)), theirs.text+"\n--- here:\n"+we.text)
+	}
+	if theirs.object != nil && we.object != nil {
+		unknown := make(map[string]bool)
+		if other != nil {
+			differences(we.object, other, "", func(pointer string, _, _ any) { unknown[pointer] = true })
+		}
+		differences(comparable(theirs.object), comparable(readBack(t, kinds, gvk, we.object)), "", func(pointer string, a, b any) {
+			if !unknown[pointer] {
+				differ("stored "+index.ReplaceAllString(pointer, "N"), fmt.Sprintf("server %v, here %v", a, b))
+			}
+		})
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.asked++; same {
+		c.agree++
+	}
+}
+
+// contains reports whether all has each of the others.
+func contains(all, others []string) bool {
+	return !slices.ContainsFunc(others, func(text string) bool { return !slices.Contains(all, text) })
+}
+
+// says reports whether a verdict names each of the fields, or has each of the messages.
+func (v verdict) says(all []string) bool {
+	return !slices.ContainsFunc(all, func(text string) bool {
+		return !slices.Contains(v.refusals, text) && !strings.Contains(v.text, ", "+text+": ") // results at one place are joined
+	})
+}
+
+func generic(all []string) []string {
+	var short []string
+	for _, text := range all {
+		text = index.ReplaceAllString(text, "N")
+		short = append(short, text[:min(len(text), 120)])
+	}
+	return unique(short)
+}
+
+// A changer makes random changes of objects, with values that other objects of the corpus have at the
+// same path.
+type changer struct {
+	*rand.Rand
+	seen map[string]map[string]any // values by path and their JSON
+	keys map[string][]string       // of the maps at a path
+}
+
+// learn keeps the values of an object.
+func (c *changer) learn(kind string, value any) {
+	key := kind
+	if at, ok := value.(map[string]any); ok {
+		for name, child := range at {
+			if !slices.Contains(c.keys[key], name) {
+				c.keys[key] = append(c.keys[key], name)
+			}
+			c.learn(key+"/"+name, child)
+		}
+	}
+	if list, ok := value.([]any); ok {
+		for _, child := range list {
+			c.learn(key+"/*", child)
+		}
+	}
+	if c.seen[key] == nil {
+		c.seen[key] = make(map[string]any)
+	}
+	if data, err := json.Marshal(value); err == nil && len(c.seen[key]) < 50 && len(data) < 2000 {
+		c.seen[key][string(data)] = value
+	}
+}
+
+func (c *changer) valueAt(path string) any {
+	all := c.seen[path]
+	if len(all) == 0 || c.IntN(4) == 0 {
+		return []any{nil, "", "x", int64(0), int64(-1), int64(100000), 1.5, true, []any{}, map[string]any{}, "100Mi", "2"}[c.IntN(12)]
+	}
+	names := slices.Sorted(maps.Keys(all))
+	return runtime.DeepCopyJSONValue(all[names[c.IntN(len(names))]])
+}
+
+// change changes one place of a value, which is not the object's kind.
+func (c *changer) change(path string, value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		names := slices.Sorted(maps.Keys(v))
+		names = slices.DeleteFunc(names, func(n string) bool { return n == "apiVersion" || n == "kind" })
+		if keys := c.keys[path]; len(keys) > 0 && c.IntN(4) == 0 || len(names) == 0 {
+			if len(keys) > 0 {
+				if name := keys[c.IntN(len(keys))]; name != "apiVersion" && name != "kind" {
+					v[name] = c.valueAt(path + "/" + name)
+				}
+			}
+			return v
+		}
+		name := names[c.IntN(len(names))]
+		if c.IntN(8) == 0 {
+			delete(v, name)
+		} else {
+			v[name] = c.change(path+"/"+name, v[name])
+		}
+		return v
+	case []any:
+		if len(v) == 0 || c.IntN(8) == 0 {
+			return append(v, c.valueAt(path+"/*"))
+		}
+		i := c.IntN(len(v))
+		if c.IntN(10) == 0 {
+			return slices.Delete(v, i, i+1)
+		}
+		if c.IntN(10) == 0 {
+			return append(v, runtime.DeepCopyJSONValue(v[i]))
+		}
+		v[i] = c.change(path+"/*", v[i])
+		return v
+	}
+	return c.valueAt(path)
+}
+
+// liveObjects returns the objects of built-in kinds that can be stored, of testdata and beside the project.
+func liveObjects(t *testing.T, kinds *Kinds) []map[string]any {
+	all, err := readManifests("testdata/validate", "../../testdata/repos", "../../testdata/mistakes")
+	rendertest.OK(t, err)
+	if _, err := os.Stat(corporaRoot); err == nil {
+		all = append(all, corpora(t)...)
+	} else {
+		t.Logf("%s is absent: only objects of testdata are compared", corporaRoot)
+	}
+	var objects []map[string]any
+	for _, o := range all {
+		b := kinds.builtins[o.GroupVersionKind()]
+		if b == nil || b.goType() == nil || o.GetKind() == "List" || strings.HasSuffix(o.GetKind(), "Review") || o.GetKind() == "CustomResourceDefinition" || o.Object["sops"] != nil {
+			continue
+		}
+		objects = append(objects, o.Object)
+	}
+	return objects
+}
+
+func TestLive(t *testing.T) {
+	s := startLive(t)
+	kinds := newKinds(t, "")
+	kinds.SetCluster(policy.NewCluster()) // which has nothing else
+	validators := []policy.Validator{NewValidator(kinds, nil)}
+	objects := liveObjects(t, kinds)
+	size, _ := strconv.Atoi(cmp.Or(os.Getenv("PREADMIT_LIVE"), "2000"))
+	seed, _ := strconv.ParseUint(cmp.Or(os.Getenv("PREADMIT_SEED"), "1"), 10, 64)
+	random := rand.New(rand.NewPCG(seed, 0))
+	random.Shuffle(len(objects), func(i, j int) { objects[i], objects[j] = objects[j], objects[i] })
+	c := &changer{Rand: random, seen: make(map[string]map[string]any), keys: make(map[string][]string)}
+	for _, o := range objects {
+		c.learn(fmt.Sprint(o["apiVersion"], o["kind"]), o)
+	}
+	published := objects[:min(size, len(objects))]
+	var changed []map[string]any
+	for i := range size {
+		o := runtime.DeepCopyJSON(objects[i%len(objects)])
+		for range 1 + random.IntN(2) {
+			o = c.change(fmt.Sprint(o["apiVersion"], o["kind"]), o).(map[string]any)
+		}
+		changed = append(changed, o)
+	}
+	for name, all := range map[string][]map[string]any{"published": published, "changed": changed} {
+		t.Run(name, func(t *testing.T) {
+			found := newTally()
+			var group sync.WaitGroup
+			for part := range slices.Chunk(all, (len(all)+3)/4) {
+				group.Go(func() {
+					for _, o := range part {
+						compareLive(t, s, kinds, validators, found, o)
+					}
+				})
+			}
+			group.Wait()
+			found.report(t)
+		})
+	}
+}
