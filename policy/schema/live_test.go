@@ -543,7 +543,7 @@ func liveObjects(t *testing.T, kinds *Kinds) []map[string]any {
 func TestLive(t *testing.T) {
 	s := startLive(t)
 	kinds := newKinds(t, "")
-	kinds.SetCluster(policy.NewCluster()) // which has nothing else
+	kinds = kinds.On(policy.NewCluster()) // which has nothing else
 	validators := []policy.Validator{NewValidator(kinds, nil)}
 	objects := liveObjects(t, kinds)
 	size, _ := strconv.Atoi(cmp.Or(os.Getenv("PREADMIT_LIVE"), "2000"))

@@ -27,7 +27,7 @@ func (k *Kinds) TypeConverter(gvk schema.GroupVersionKind) (managedfields.TypeCo
 	if !k.Resource(gvk).Known {
 		return nil, nil
 	}
-	mergers := &k.mergers
+	mergers := k.mergers
 	if k.builtins[gvk] != nil {
 		mergers = &k.server.mergers
 	}

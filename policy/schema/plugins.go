@@ -12,11 +12,10 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// SetCluster makes the server run admission plugins, which look up objects of the cluster. It must be
-// called before the Kinds are used.
-func (k *Kinds) SetCluster(c *policy.Cluster) {
-	k.cluster = c
-	k.limits = slices.ContainsFunc(apiserver.PluginKinds(), func(kind schema.GroupKind) bool { return len(c.List(kind)) > 0 })
+// On returns the kinds of a server that also runs admission plugins, which look up objects of the cluster.
+func (k *Kinds) On(c *policy.Cluster) *Kinds {
+	limits := slices.ContainsFunc(apiserver.PluginKinds(), func(kind schema.GroupKind) bool { return len(c.List(kind)) > 0 })
+	return &Kinds{server: k.server, customs: k.customs, resolved: k.resolved, mergers: k.mergers, cluster: c, limits: limits, made: make(map[*render.Unit]*apiserver.Plugins)}
 }
 
 // maxPlugins limits the units whose plugins are kept.

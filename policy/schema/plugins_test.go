@@ -63,7 +63,7 @@ func TestPlugins(t *testing.T) {
 			rendertest.OK(t, err)
 			cluster := policy.NewCluster(around...)
 			cluster.Declared(nil)
-			kinds.SetCluster(cluster)
+			kinds = kinds.On(cluster)
 			req, err := requestOf(kinds, parse(t, c.object).Object, nil)
 			rendertest.OK(t, err)
 			results, err := NewValidator(kinds, nil).Validate(t.Context(), req)

@@ -49,8 +49,8 @@ type Options struct {
 type Kinds struct {
 	*server
 	customs  map[schema.GroupKind]*custom
-	resolved resolved
-	mergers  mergers // of kinds that are not built in
+	resolved *resolved
+	mergers  *mergers // of kinds that are not built in
 
 	cluster *policy.Cluster
 	limits  bool // the cluster has objects that plugins look up
@@ -69,7 +69,7 @@ func New(crds []*render.Object, opts Options) (*Kinds, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &Kinds{server: servers[r-oldest](), customs: map[schema.GroupKind]*custom{}, made: make(map[*render.Unit]*apiserver.Plugins)}
+	k := &Kinds{server: servers[r-oldest](), customs: map[schema.GroupKind]*custom{}, resolved: new(resolved), mergers: new(mergers)}
 	var errs []error
 	for _, o := range crds {
 		if !IsDefinition(o) {

@@ -41,8 +41,7 @@ type Set struct {
 	Said    []policy.Rule         // rules cached from an earlier run; the Set then has no chain
 	Asked   []apischema.GroupKind // kinds that policies looked up in earlier runs, whose results are cached
 
-	together *rego.Engine   // with --combine
-	all      *rego.Combined // together's validator for the objects of this run
+	all *rego.Combined // with --combine, the validator for all objects of this run
 }
 
 // Options are the settings of engines, and options that change no result.
@@ -121,6 +120,14 @@ func compile(in, trusted *load.Input, o Options) (*Set, error) {
 		return nil, fmt.Errorf("--kube-version: %w", err)
 	}
 	b.broken(err)
+	if trusted != in {
+		b.Cluster = change.Cluster(in.Side(), trusted.Side(), trusted.Exempts)
+	} else {
+		b.Cluster = policy.NewCluster(slices.Concat(head, given, context)...)
+	}
+	b.Cluster.Declared(render.Objects(in.Context))
+	cluster := b.Cluster
+	kinds = kinds.On(cluster)
 	b.Chain.Kinds = kinds
 	b.Chain.Variables = o.Variables
 	b.Chain.Validators = append(b.Chain.Validators, schema.NewValidator(kinds, head))
@@ -131,14 +138,6 @@ func compile(in, trusted *load.Input, o Options) (*Set, error) {
 		return nil, fmt.Errorf("--kube-version: %w", err)
 	}
 	b.Chain.Validators = append(b.Chain.Validators, definitions)
-	if trusted != in {
-		b.Cluster = change.Cluster(in.Side(), trusted.Side(), trusted.Exempts)
-	} else {
-		b.Cluster = policy.NewCluster(slices.Concat(head, given, context)...)
-	}
-	b.Cluster.Declared(render.Objects(in.Context))
-	cluster := b.Cluster
-	kinds.SetCluster(cluster)
 	policies := compiled(trusted.Given)
 	if !o.NoTreePolicies {
 		policies = slices.Concat(policies, own, anywhere)
@@ -199,7 +198,7 @@ func (b *Set) broken(err error) {
 }
 
 // Release frees the compiled policies. The Set reviews no more requests.
-func (b *Set) Release() { b.Said, b.Chain, b.together, b.all = b.Rules(), policy.Chain{}, nil, nil }
+func (b *Set) Release() { b.Said, b.Chain, b.all = b.Rules(), policy.Chain{}, nil }
 
 // MayHaveRead reports whether policies may have looked up an object.
 func (b *Set) MayHaveRead(o *render.Object) bool {

@@ -42,25 +42,8 @@ func (b *Set) rego(in, trusted *load.Input, o Options) {
 		b.Chain.Validators = append(b.Chain.Validators, engine)
 		return
 	}
-	b.together, b.all = engine, engine.Combine(render.Objects(in.Head))
+	b.all = engine.Combine(render.Objects(in.Head))
 	b.Chain.Validators = append(b.Chain.Validators, b.all)
-}
-
-// Among returns the engines for other objects than those they were compiled with. This matters for
-// --combine only, which evaluates all objects together.
-func (b *Set) Among(others []*render.Object) *Set {
-	if b.together == nil {
-		return b
-	}
-	moved := *b
-	moved.all = b.together.Combine(others)
-	moved.Chain.Validators = slices.Clone(b.Chain.Validators)
-	for i, v := range moved.Chain.Validators {
-		if v == policy.Validator(b.all) {
-			moved.Chain.Validators[i] = moved.all
-		}
-	}
-	return &moved
 }
 
 // Rest returns the results about all objects together.

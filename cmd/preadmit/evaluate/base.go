@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/preadmit/preadmit/cmd/preadmit/engines"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
@@ -175,13 +173,17 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 		return err
 	}
 	exempted = append(exempted, impersonated...)
+	byChange := len(exempted) // they are new, since the exemption is, whatever the base has
 	ofHead := func() []policy.Request { return slices.Concat(same, written, variants) }
 	undeployed, err := o.unsupported(ctx, in, trusted, s, e.Engines, cached.graphs, ofHead, v.passes, append(found, policy.Each(exempted))...)
 	if err != nil {
 		return err
 	}
 	exempted = append(exempted, undeployed...)
-	before := e.Engines.Among(render.Objects(b.in.Head))
+	before, err := e.atBase(b, reqs, v, s)
+	if err != nil {
+		return err
+	}
 	old, err := v.base(ctx, before.Chain, kept)
 	if err != nil {
 		return err
@@ -206,18 +208,15 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	if err != nil {
 		return err
 	}
-	defined := change.Defined(reqs)
-	c.Base = slices.DeleteFunc(append(c.Base, undeployed...), func(r policy.Result) bool { // the head's definitions can't read it, the base's could
-		return r.Engine == policy.EngineSchema && slices.Contains(r.Fields, "/apiVersion") && defined[schema.FromAPIVersionAndKind(r.Object.APIVersion, r.Object.Kind).GroupKind()]
-	})
+	c.Base = append(c.Base, undeployed...)
 	again := change.UndecidedAgain(was, now, reqs)
-	e.Results = c.Compare(slices.Concat(e.shard.once(in.Found, e.Engines.Results, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart)), fresh, exempted, rest))
+	e.Results = c.Compare(slices.Concat(exempted, e.shard.once(in.Found, e.Engines.Results, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart)), fresh, rest))
 	if !o.OnlyNew {
 		c.MarkRefused(e.Results)
 	}
 	for i := range e.Results {
 		r := &e.Results[i]
-		if again(r) {
+		if again(r) || i < byChange && r.Baseline == policy.Unchanged {
 			r.Baseline = policy.New
 		}
 		if why := b.perhaps[r.Object.Unit]; why != "" && r.Engine != policy.EngineRender {
@@ -236,7 +235,7 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	}
 	e.Results = append(e.Results, e.shard.once(b.documents().NoLongerDeployed(reqs), b.newlyExcluded(o, in), referenced)...)
 	e.notes = slices.Concat(e.notes, b.notes(in), e.Engines.Chain.UnreadOld(others))
-	cached.keep(e.Engines)
+	cached.keep(e.Engines, before.Cluster)
 	if proposes {
 		if err := e.propose(ctx, s, in, v, found); err != nil {
 			return err
@@ -244,6 +243,23 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	}
 	e.addUnchanged(held, kept, v.passes)
 	return nil
+}
+
+// atBase returns the engines for the base's version of changed objects. These are judged among the
+// objects of the base, so engines are compiled once more if policies see others in the head.
+func (e *Evaluation) atBase(b *base, reqs []policy.Request, v *reviews, s engines.Options) (*engines.Set, error) {
+	kinds, served := e.Engines.Cluster.Asked()
+	if around := v.cache.around; around != nil {
+		kinds, served = append(kinds, around.Kinds...), served || around.Served != ""
+	}
+	if !s.Combine && (v.old.left()+v.oldVariants.left() == 0 || !change.SeenOtherwise(reqs, kinds, served)) {
+		return e.Engines, nil
+	}
+	set, err := engines.New(b.in, b.in, s)
+	if err == nil {
+		set.Chain.Secrets = e.Engines.Chain.Secrets
+	}
+	return set, err
 }
 
 // addUnchanged adds the results of requests that change nothing. The base has them, too.

@@ -466,8 +466,9 @@ func (r *resultCache) engines() *engines.Set {
 	return &engines.Set{Results: e.Results, Notes: e.Notes, Unknown: e.Unknown, Implied: e.Implied, Asked: r.around.Kinds, Said: append([]policy.Rule{}, e.Rules...)}
 }
 
-// keep registers the new results to be stored after the report is written.
-func (r *resultCache) keep(b *engines.Set) {
+// keep registers the new results to be stored after the report is written. others are clusters, besides
+// that of b, in which engines looked up objects.
+func (r *resultCache) keep(b *engines.Set, others ...*policy.Cluster) {
 	if r.off || b.Cluster == nil {
 		return
 	}
@@ -478,7 +479,7 @@ func (r *resultCache) keep(b *engines.Set) {
 		return
 	}
 	r.memory.Put = append(r.memory.Put, func() {
-		now, ok := r.seen(b.Cluster)
+		now, ok := r.seen(append(others, b.Cluster)...)
 		if !ok {
 			return
 		}
@@ -513,8 +514,13 @@ func (r *resultCache) copy(from, to string) {
 }
 
 // seen returns the surroundings of this run, with those of its cached results.
-func (r *resultCache) seen(c *policy.Cluster) (surroundings, bool) {
-	kinds, served := c.Asked()
+func (r *resultCache) seen(clusters ...*policy.Cluster) (surroundings, bool) {
+	var kinds []schema.GroupKind
+	served := false
+	for _, c := range clusters {
+		asked, all := c.Asked()
+		kinds, served = append(kinds, asked...), served || all
+	}
 	if r.around != nil {
 		served = served || r.around.Served != ""
 		kinds = slices.Concat(kinds, r.around.Kinds)
