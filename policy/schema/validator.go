@@ -41,8 +41,11 @@ var causeRules = map[metav1.CauseType]string{
 	metav1.CauseTypeFieldValueNotFound: ruleNotFound, metav1.CauseTypeTooLong: ruleTooLong, metav1.CauseTypeTooMany: ruleTooLong,
 }
 
-// RuleImmutable is the rule that an update of an immutable field breaks.
-const RuleImmutable = ruleImmutable
+// IsInvalid reports whether a result of a Validator says that the API server answers with the reason
+// Invalid. An object that can't be decoded, or has unknown fields, is a bad request.
+func IsInvalid(r *policy.Result) bool {
+	return r.Engine == policy.EngineSchema && r.Outcome == policy.Fail && r.Action == policy.Deny && r.Rule != ruleUnknown && r.Rule != "decode"
+}
 
 // A Validator applies the API server's strict decoding and validation to
 // objects of built-in kinds. It is safe for concurrent use.

@@ -25,7 +25,7 @@ const (
 	Apply             Act = iota // it creates the object, changes it in place, or deletes it
 	Leave                        // it makes no request
 	Recreate                     // it deletes the object and creates it again
-	RecreateIfRefused            // it changes the object, and recreates it if the API server refuses to change a field that is immutable
+	RecreateIfRefused            // it changes the object, and recreates it if the API server answers that it is invalid: a field is immutable, or wrong
 	CreateAgain                  // it creates the object, whose last version is deleted by then
 )
 

@@ -72,7 +72,7 @@ func TestRows(t *testing.T) {
 		{"Application", finalize + "spec: {}", "Job", argo + "hook=PreSync;" + argo + "hook-delete-policy=garbage", updated, Recreate},
 		{"Application", finalize + "spec: {}", "CustomResourceDefinition", "helm.sh/hook=crd-install", updated, Apply},
 		{"Application", finalize + "spec: {syncPolicy: {syncOptions: [ServerSideApply=true]}}", "Job", argo + "sync-options=Force=true", updated, Apply},
-		{"Application", finalize + "spec: {syncPolicy: {syncOptions: [ServerSideApply=true]}}", "RoleBinding", argo + "sync-options=ServerSideApply=false", updated, RecreateIfRefused},
+		{"Application", finalize + "spec: {syncPolicy: {syncOptions: [ServerSideApply=true]}}", "RoleBinding", argo + "sync-options=ServerSideApply=false", updated, Recreate},
 		{"Application", finalize + "spec: {syncPolicy: {syncOptions: [Replace=true]}}", "", argo + "sync-options=Force=true,Replace=false", updated, Recreate},
 		{"Application", finalize + "spec: {}", "CustomResourceDefinition", argo + "sync-options=Force=true,Replace=true", updated, Apply},
 		{"Application", finalize + "spec: {}", "Namespace", argo + "sync-options=Force=true,Replace=true", updated, Apply},
@@ -82,7 +82,7 @@ func TestRows(t *testing.T) {
 		{"Application", finalize + "spec: {}", "", argo + "sync-options=Force=true,Replace=true", updated, Recreate},
 		{"Application", finalize + "spec: {syncPolicy: {syncOptions: [Replace=true]}}", "", argo + "sync-options=Force=true", updated, Recreate},
 		{"Application", finalize + "spec: {}", "", argo + "sync-options=Force=true", updated, RecreateIfRefused},
-		{"Application", finalize + "spec: {}", "RoleBinding", "", updated, RecreateIfRefused},
+		{"Application", finalize + "spec: {}", "RoleBinding", "", updated, Recreate},
 		{"Application", finalize + "spec: {}", "", argo + "sync-options=Prune=false", pruned, Leave},
 		{"Application", finalize + "spec: {}", "", argo + "sync-options=Prune=confirm", pruned, Leave},
 		{"Application", finalize + "spec: {syncPolicy: {syncOptions: [Prune=false]}}", "", "", pruned, Leave},
@@ -127,7 +127,12 @@ func TestRows(t *testing.T) {
 				continue
 			}
 			got := Apply
-			if r := rowFor(c.deployer, at, &subject{Object: o, owner: owner}); r != nil {
+			s := &subject{Object: o, owner: owner}
+			if at == updated { // from a binding of another role
+				s.live = &render.Object{Unstructured: o.DeepCopy()}
+				s.live.Object["roleRef"] = map[string]any{"name": "other"}
+			}
+			if r := rowFor(c.deployer, at, s); r != nil {
 				got = r.act
 				decided[slices.IndexFunc(rows, func(x row) bool { return x.source == r.source && x.why == r.why && x.at == r.at && x.act == r.act })] = true
 				if r.act == Leave && r.why == "" {

@@ -3,6 +3,7 @@ package delivery
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -51,8 +52,8 @@ var rows = []row{
 	{kustomization, created | updated | pruned | uninstalled, flux("reconcile", "disabled"), Leave, fluxGroup + "reconcile: disabled", "kustomize-controller apply (ExclusionSelector), deleteObjects (Exclusions)"},
 	{kustomization, created | updated | pruned | uninstalled, flux("ssa", "Ignore"), Leave, fluxGroup + "ssa: Ignore", "kustomize-controller apply (ExclusionSelector), deleteObjects (Exclusions)"},
 	{kustomization, updated, flux("ssa", "IfNotPresent"), Leave, fluxGroup + "ssa: IfNotPresent", "ssa shouldSkipApply; inventory.AddChangeSet lists skipped objects, so they are pruned"},
-	{kustomization, updated, flux("force", "enabled"), RecreateIfRefused, "", "ssa shouldForceApply"},
-	{kustomization, updated, spec("/spec/force", true), RecreateIfRefused, "", "ssa shouldForceApply"},
+	{kustomization, updated, flux("force", "enabled"), RecreateIfRefused, "", "ssa shouldForceApply, errors.IsImmutableError"},
+	{kustomization, updated, spec("/spec/force", true), RecreateIfRefused, "", "ssa shouldForceApply, errors.IsImmutableError"},
 	{kustomization, pruned | uninstalled, flux("prune", "disabled"), Leave, fluxGroup + "prune: disabled", "kustomize-controller deleteObjects (Exclusions)"},
 	{kustomization, uninstalled, spec("/spec/deletionPolicy", "Orphan"), Leave, "spec.deletionPolicy: Orphan of its Kustomization", "kustomize-controller finalizerShouldDeleteResources"},
 	{kustomization, uninstalled, spec("/spec/deletionPolicy", "Delete", "WaitForTermination"), Apply, "", "kustomize-controller finalizerShouldDeleteResources"},
@@ -71,8 +72,8 @@ var rows = []row{
 	{application, updated, hook, CreateAgain, "", "gitops-engine syncTask.deleteOnPhaseSuccessful"},
 	{application, updated, both(replaced, inPlace), Apply, "", "gitops-engine applyObject"},
 	{application, updated, both(replaced, option("Force=true")), Recreate, "", "gitops-engine applyObject, ReplaceResource"},
-	{application, updated, both(unless(setting("ServerSideApply", "true")), option("Force=true")), RecreateIfRefused, "", "gitops-engine applyObject, ApplyResource; kubectl ApplyOptions.Validate refuses both options together"},
-	{application, updated, both(unless(setting("ServerSideApply", "true")), binding), RecreateIfRefused, "", "gitops-engine ApplyResource, rbacReconcile"},
+	{application, updated, both(unless(setting("ServerSideApply", "true")), option("Force=true")), RecreateIfRefused, "", "gitops-engine applyObject, ApplyResource; kubectl Patcher.Patch; ApplyOptions.Validate refuses both options together"},
+	{application, updated, both(unless(setting("ServerSideApply", "true")), bound), Recreate, "", "gitops-engine ApplyResource, rbacReconcile; kubectl ReconcileRoleBindingOptions.Run"},
 	{application, pruned, hook, Leave, "Argo CD does not prune hooks", "gitops-engine getSyncTasks"},
 	{application, pruned, setting("Prune", "false"), Leave, "its sync option Prune=false", "gitops-engine isPruningDisabled"},
 	{application, pruned, setting("Prune", "confirm"), Leave, "its sync option Prune=confirm", "gitops-engine objRequiresPruneConfirmation"},
@@ -175,10 +176,11 @@ func helmKeepsOnUpgrade(s *subject) bool { return s.GetAnnotations()[keepKey] ==
 // keeps is gitops-engine's HasAnnotationOption for Helm's annotation.
 func keeps(s *subject) bool { return slices.Contains(list(s.Object, keepKey), "keep") }
 
-// binding reports whether Argo CD changes an object by kubectl auth reconcile, which recreates a
-// binding whose role changes.
-func binding(s *subject) bool {
-	return s.GetAPIVersion() == "rbac.authorization.k8s.io/v1" && strings.HasSuffix(s.GetKind(), "Binding")
+// bound reports whether the role of a binding changes. Argo CD changes it by kubectl auth reconcile,
+// which then deletes and creates it.
+func bound(s *subject) bool {
+	return s.GetAPIVersion() == "rbac.authorization.k8s.io/v1" && strings.HasSuffix(s.GetKind(), "Binding") &&
+		!reflect.DeepEqual(value(s.Object, "/roleRef"), value(s.live, "/roleRef"))
 }
 
 func definition(s *subject) bool { return s.GetKind() == "CustomResourceDefinition" }

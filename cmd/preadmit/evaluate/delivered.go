@@ -7,6 +7,7 @@ import (
 
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/policy/crd"
 	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/delivery"
@@ -18,7 +19,7 @@ import (
 // left alone, with reasons.
 func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input, kubeVersion string) (made []policy.Request, gone map[*render.Object]bool, notes []string, err error) {
 	c := delivery.New(was.Head, now.Head)
-	var kinds *schema.Kinds // made if an object needs it
+	var chain *policy.Chain // of the API server's own validation, made if an object needs it
 	left := make(map[string]int)
 	for _, r := range reqs {
 		if r.Object == nil && r.OldObject.Unit != nil && r.OldObject.Unit.State == render.Unreached {
@@ -29,13 +30,15 @@ func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input,
 			act = delivery.Apply
 		}
 		if act == delivery.RecreateIfRefused {
-			if kinds == nil {
-				if kinds, err = schema.New(nil, schema.Options{KubeVersion: kubeVersion}); err != nil {
-					return nil, nil, nil, err
-				}
+			if chain == nil {
+				chain = serverOf(now, kubeVersion)
 			}
-			if act, err = ifRefused(ctx, kinds, r); err != nil {
+			results, err := chain.Review(ctx, []policy.Request{r})
+			if err != nil {
 				return nil, nil, nil, err
+			}
+			if slices.ContainsFunc(results, invalid) {
+				act = delivery.Recreate
 			}
 		}
 		switch act {
@@ -75,12 +78,19 @@ func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input,
 	return slices.Concat(first, rest), gone, notes, nil
 }
 
-// ifRefused returns Recreate if the API server refuses an update because a field is immutable.
-func ifRefused(ctx context.Context, kinds *schema.Kinds, r policy.Request) (delivery.Act, error) {
-	chain := policy.Chain{Kinds: kinds, Validators: []policy.Validator{schema.NewValidator(kinds, nil)}}
-	results, err := chain.Review(ctx, []policy.Request{r})
-	if slices.ContainsFunc(results, func(x policy.Result) bool { return x.Rule == schema.RuleImmutable && x.Outcome == policy.Fail }) {
-		return delivery.Recreate, err
+// serverOf returns the validation of an API server that serves the definitions of an input. Those that
+// can't be read are reported elsewhere, as is an unknown version.
+func serverOf(in *load.Input, kubeVersion string) *policy.Chain {
+	defined := load.Only(render.Objects(slices.Concat(in.Head, in.Given, in.Context)), schema.IsDefinition)
+	kinds, _ := schema.New(defined, schema.Options{KubeVersion: kubeVersion})
+	custom, _ := crd.New(defined, crd.Options{KubeVersion: kubeVersion})
+	if kinds == nil || custom == nil {
+		return new(policy.Chain)
 	}
-	return delivery.Apply, err
+	return &policy.Chain{Kinds: kinds, Validators: []policy.Validator{schema.NewValidator(kinds, nil), custom}}
+}
+
+// invalid reports whether a result says that the API server refuses a request with the reason Invalid.
+func invalid(r policy.Result) bool {
+	return schema.IsInvalid(&r) || r.Engine == policy.EngineCRD && r.Outcome == policy.Fail && r.Reason == "Invalid"
 }

@@ -54,6 +54,8 @@ func (d *deployed) unit(t *testing.T, deployer string) *render.Unit {
 		"RoleBinding": "apiVersion: rbac.authorization.k8s.io/v1\nroleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: %s}",
 		"Application": "apiVersion: argoproj.io/v1alpha1\nspec: {project: %s}",
 
+		"Service": "apiVersion: v1\nspec: {ports: [{port: 80, protocol: %s}]}", // neither a nor b is a protocol
+
 		"CustomResourceDefinition": "apiVersion: apiextensions.k8s.io/v1\nspec: {group: %s}",
 	}[d.kind]
 	if d.kind != "" {
@@ -135,6 +137,8 @@ func TestChangeMatrix(t *testing.T) {
 		{"Kustomization", with(kind("Job")), with(kind("Job"), edited), "UPDATE n/o", "ssa shouldForceApply"},
 		{"Kustomization", with(kind("Job"), annotated(flux+"force=enabled")), with(kind("Job"), annotated(flux+"force=enabled"), edited), recreated, "ssa shouldForceApply"},
 		{"Kustomization", with(annotated(flux + "force=enabled")), with(annotated(flux+"force=enabled"), edited), "UPDATE n/o", "ssa shouldForceApply: the server refuses nothing"},
+		{"Kustomization", with(kind("Service"), annotated(flux+"force=enabled")), with(kind("Service"), annotated(flux+"force=enabled"), edited), recreated, "ssa IsImmutableError: any invalid object"},
+		{"Kustomization", with(kind("Service")), with(kind("Service"), edited), "UPDATE n/o", "ssa shouldForceApply"},
 		{"Kustomization", with(annotated(flux + "ssa=IfNotPresent")), with(annotated(flux+"ssa=IfNotPresent"), edited), "", "ssa shouldSkipApply"},
 		{"Kustomization", with(annotated(flux + "ssa=IfNotPresent")), with(removed), "DELETE n/o", "kustomize-controller inventory.AddChangeSet lists skipped objects"},
 		{"Kustomization", with(annotated(flux + "ssa=Ignore")), with(removed), "", "kustomize-controller deleteObjects"},
@@ -176,6 +180,8 @@ func TestChangeMatrix(t *testing.T) {
 		{"Application", with(kind("CustomResourceDefinition")), nil, "", "argo-cd shouldBeDeleted"},
 		{"Application", with(kind("Job")), with(kind("Job"), edited), "UPDATE n/o", "gitops-engine applyObject: the server refuses it"},
 		{"Application", with(kind("RoleBinding")), with(kind("RoleBinding"), edited), recreated, "gitops-engine rbacReconcile"},
+		{"Application", with(kind("RoleBinding")), with(kind("RoleBinding"), annotated("k=v")), "UPDATE n/o", "kubectl ReconcileRoleBindingOptions.Run"},
+		{"Application", with(kind("Service"), annotated(argo+"sync-options=Force=true")), with(kind("Service"), annotated(argo+"sync-options=Force=true"), edited), recreated, "kubectl Patcher.Patch: any invalid object"},
 		{"Application", with(kind("Job"), annotated(argo+"sync-options=Force=true")), with(kind("Job"), annotated(argo+"sync-options=Force=true"), edited), recreated, "gitops-engine applyObject"},
 		{"Application", with(annotated(argo + "sync-options=Force=true,Replace=true")), with(annotated(argo+"sync-options=Force=true,Replace=true"), edited), recreated, "gitops-engine applyObject"},
 		{"Application", with(kind("Job"), annotated(argo+"hook=PreSync")), with(kind("Job"), annotated(argo+"hook=PreSync"), edited), recreated, "gitops-engine deleteBeforeCreation"},
