@@ -17,13 +17,13 @@ import (
 // defaulted once keeps its value when the object is applied again, by kubectl,
 // Helm, Argo CD or Flux alike: a new image tag leaves imagePullPolicy as it
 // was. admitted is changed; live is the object on the cluster, applied and was
-// are the manifests.
-func keepDefaults(admitted, live, applied, was any) {
+// are the manifests. It reports whether a value is another one now.
+func keepDefaults(admitted, live, applied, was any) (kept bool) {
 	switch now := admitted.(type) {
 	case map[string]any:
 		before, ok := live.(map[string]any)
 		if !ok {
-			return
+			return false
 		}
 		manifest, _ := applied.(map[string]any)
 		manifestBefore, _ := was.(map[string]any)
@@ -34,11 +34,11 @@ func keepDefaults(admitted, live, applied, was any) {
 			switch {
 			case !had:
 			case sets:
-				keepDefaults(value, old, manifest[key], manifestBefore[key])
+				kept = keepDefaults(value, old, manifest[key], manifestBefore[key]) || kept
 			case !setBefore && render.IsScalar(value) && render.IsScalar(old):
-				now[key] = old
+				now[key], kept = old, kept || value != old
 			case !setBefore:
-				keepDefaults(value, old, nil, nil)
+				kept = keepDefaults(value, old, nil, nil) || kept
 			}
 		}
 	case []any:
@@ -46,15 +46,16 @@ func keepDefaults(admitted, live, applied, was any) {
 		manifest, _ := applied.([]any)
 		manifestBefore, _ := was.([]any)
 		if len(manifest) != len(now) {
-			return
+			return false
 		}
 		for i, element := range now {
 			name, ok := nameOf(element)
 			if _, object := element.(map[string]any); ok && object {
-				keepDefaults(element, named(before, name), manifest[i], named(manifestBefore, name))
+				kept = keepDefaults(element, named(before, name), manifest[i], named(manifestBefore, name)) || kept
 			}
 		}
 	}
+	return kept
 }
 
 // named returns the only element of a list with that name, or nil.
@@ -72,10 +73,16 @@ func named(list []any, name string) any {
 }
 
 // applied keeps, in the new object of an update, the defaults that the cluster has set
-// in the old one: applying a manifest changes only the fields that it has.
-func (r *Request) applied() {
-	if was, ok := r.OldObject.Provenance.(mutated); ok && r.Object != nil {
-		keepDefaults(r.Admitted, r.OldAdmitted, r.Object.Object, was.rendered.Object)
+// in the old one: applying a manifest changes only the fields that it has. Defaults that depend on
+// other fields are set again, as the server does: serviceAccount follows serviceAccountName.
+func (r *Request) applied(kinds Kinds) {
+	was, ok := r.OldObject.Provenance.(mutated)
+	if !ok || r.Object == nil || !keepDefaults(r.Admitted, r.OldAdmitted, r.Object.Object, was.rendered.Object) {
+		return
+	}
+	kept := &render.Object{Unstructured: &unstructured.Unstructured{Object: r.Admitted}, Unit: r.Object.Unit}
+	if again, err := kinds.Admit(kept, r.Namespace); err == nil {
+		r.Admitted = again
 	}
 }
 
@@ -83,7 +90,7 @@ func (r *Request) applied() {
 // is taken as the base writes it, and OldUnknown is set.
 func (c Chain) admitOld(req *Request) {
 	if req.OldAdmitted, req.oldError = c.convertOld(req); req.oldError == nil {
-		req.applied()
+		req.applied(c.Kinds)
 		return
 	}
 	req.OldUnknown = true

@@ -149,13 +149,17 @@ type verdict struct {
 
 var afterCode = regexp.MustCompile(`^.*? cannot be handled as a \w+: `)
 
-// verdict asks the server to create an object, or to update the one that has its name.
-func (s *liveServer) verdict(t testing.TB, r policy.Resource, namespace string, object map[string]any) (v verdict, served bool) {
+// verdict asks the server to create an object, or to update the one with a name.
+func (s *liveServer) verdict(t testing.TB, path, name string, object map[string]any) (v verdict, served bool) {
 	t.Helper()
-	status, answer := s.do(t, http.MethodPost, livePath(r, namespace)+"?dryRun=All&fieldValidation=Strict", object)
+	method := http.MethodPost
+	if name != "" {
+		method, path = http.MethodPut, path+"/"+name
+	}
+	status, answer := s.do(t, method, path+"?dryRun=All&fieldValidation=Strict", object)
 	v.text, _ = answer["message"].(string)
 	switch {
-	case status == http.StatusCreated:
+	case status == http.StatusCreated || status == http.StatusOK:
 		return verdict{object: answer}, true
 	case status == http.StatusConflict && answer["reason"] == "AlreadyExists":
 		return verdict{}, true
@@ -202,14 +206,19 @@ func (k *keeper) Validate(_ context.Context, req *policy.Request) ([]policy.Resu
 
 var beforeText = regexp.MustCompile(`^(strict decoding error|the value is a placeholder, so this is not decided): `)
 
-var causeField = regexp.MustCompile(`^([A-Za-z<][^ ]*): `)
+var causeField = regexp.MustCompile(`^([A-Za-z<](?:\{[^}]*\}|[^ ])*): `)
 
 // ours returns what this program says to an object.
 func ours(t testing.TB, kinds *Kinds, validators []policy.Validator, req policy.Request) (v verdict, other map[string]any) {
 	t.Helper()
 	k := &keeper{}
 	chain := policy.Chain{Kinds: kinds, Validators: append(slices.Clone(validators), k)}
-	results, err := chain.Review(t.Context(), []policy.Request{req})
+	reqs := []policy.Request{req}
+	if req.OldObject != nil {
+		rendertest.OK(t, chain.StoreOld(t.Context(), reqs))
+	}
+	k.objects = nil
+	results, err := chain.Review(t.Context(), reqs)
 	rendertest.OK(t, err)
 	var texts []string
 	for _, r := range results {
@@ -360,64 +369,147 @@ var explained = map[string]string{
 	"The range of valid ports is":                          "a warning, since the range of ports is the cluster's own (--service-node-port-range)",
 	"spec.clusterIPs[0]: Invalid value":                    "the server refuses an address before it validates the rest of a Service",
 	"].nodePort: Duplicate value: 3":                       "the server allocates ports to a Service that it refuses",
+	"Service fields: server [spec.ipFamil":                 "the server refuses the families of addresses before it validates the rest",
+	"Only one reference can have Controller set to true":   "the server removes references that are there twice",
+	"first value must match `clusterIP`":                   "the address that the cluster has given is not known",
+	"may not be specified when strategy `type` is":         "kubectl removes the default of another strategy, and the server does not",
+	`Not found: "kube-api-access-`:                         "the name of the token's volume is another one on each cluster",
+	"spec.completions: Invalid value: null":                "a default of the old object that the new one does not have by itself is not kept",
+	"Job fields: server [":                                 "the labels that the server has given the pods of a Job are taken to stay",
+	"spec is immutable after creation except resources":    "a claim is taken to be bound",
+	"container.apparmor.security.beta.kubernetes.io/":      "what the server has copied from annotations of AppArmor is not kept in an update",
+	"metadata.labels[pod-security.kubernetes.io/enforce":   "the engine of Pod Security says this",
+	"Operation cannot be fulfilled on":                     "the uid or the version in the object is not that of the stored one",
+	"LimitRange stored /metadata/name":                     "the server gives a LimitRange a random name",
+	"Node stored /spec/taints":                             "the plugin TaintNodesByCondition is not run: nodes register themselves",
+	".adminAccess":                                         "a warning, since the labels of the namespace are not known",
 	"stored /metadata/ownerReferences":                     "the server removes references that are there twice",
 }
 
-// compareLive holds what this program says to an object against the server.
-func compareLive(t *testing.T, s *liveServer, kinds *Kinds, validators []policy.Validator, c *tally, object map[string]any) {
+// A comparison holds what this program says to objects against a server.
+type comparison struct {
+	*liveServer
+	*tally
+	kinds      *Kinds
+	validators []policy.Validator
+}
+
+// object compares the creation of an object, or the update of old to it.
+func (c comparison) object(t *testing.T, old, object map[string]any) {
 	u := &unstructured.Unstructured{Object: object}
 	gvk := u.GroupVersionKind()
-	r := kinds.Resource(gvk)
+	r := c.kinds.Resource(gvk)
 	if r.Namespaced && u.GetNamespace() == "" {
 		u.SetNamespace("default")
 	}
 	namespace := cmp.Or(u.GetNamespace(), "default")
 	if r.Namespaced {
-		s.around(t, object, namespace)
+		c.around(t, object, namespace)
 	}
-	theirs, served := s.verdict(t, r, namespace, object)
+	path, name, sent := livePath(r, namespace), "", object
+	req := policy.Request{Operation: policy.Create, Object: parsed(t, object)}
+	if old != nil {
+		if name = u.GetName(); name == "" || name != (&unstructured.Unstructured{Object: old}).GetName() {
+			return
+		}
+		status, stored := c.do(t, http.MethodPost, path, old)
+		if status != http.StatusCreated {
+			return
+		}
+		defer c.do(t, http.MethodDelete, path+"/"+name+"?gracePeriodSeconds=0", nil)
+		sent = merged(stored, old, object).(map[string]any)
+		req.Operation, req.OldObject = policy.Update, parsed(t, old)
+	}
+	if req.Object == nil || req.Operation == policy.Update && req.OldObject == nil {
+		return
+	}
+	theirs, served := c.verdict(t, path, name, sent)
 	if !served {
 		return
 	}
-	data, err := json.Marshal(object)
-	rendertest.OK(t, err)
-	objects, err := render.Parse("object.json", data)
-	if err != nil || len(objects) != 1 {
-		return // of YAML: a List, or a key that is there twice
-	}
-	we, other := ours(t, kinds, validators, policy.Request{Operation: policy.Create, Object: objects[0]})
+	we, other := ours(t, c.kinds, c.validators, req)
 	same := true
 	differ := func(class, text string) {
 		same = false
 		for part, why := range explained {
-			if strings.Contains(class+"\n"+text, part) {
+			if strings.Contains(gvk.Kind+" "+class+"\n"+text+asJSON(object), part) {
 				c.add("explained: "+why, func() string { return "" })
 				return
 			}
 		}
-		c.add(gvk.Kind+" "+class, func() string { return text + "\n" + string(data) })
+		c.add(gvk.Kind+" "+class, func() string { return text + "\n" + asJSON(old) + "\n" + asJSON(object) })
 	}
 	if (len(theirs.refusals) > 0) != (len(we.refusals) > 0) {
 		differ(fmt.Sprintf("refused by one alone: server %v, here %v", generic(theirs.refusals), generic(we.refusals)), theirs.text+"\n--- here:\n"+we.text)
+	} else if strings.Contains(we.text, "…") {
+		// Not all fields are named.
 	} else if !theirs.first && !contains(theirs.refusals, we.refusals) || (!theirs.first || theirs.decoding) && !we.says(theirs.refusals) {
 		differ(fmt.Sprintf("fields: server %v, here %v", generic(theirs.refusals), generic(we.refusals)), theirs.text+"\n--- here:\n"+we.text)
 	}
-	if theirs.object != nil && we.object != nil {
+	if theirs.object != nil && we.object != nil && old == nil {
 		unknown := make(map[string]bool)
 		if other != nil {
 			differences(we.object, other, "", func(pointer string, _, _ any) { unknown[pointer] = true })
 		}
-		differences(comparable(theirs.object), comparable(readBack(t, kinds, gvk, we.object)), "", func(pointer string, a, b any) {
+		differences(comparable(theirs.object), comparable(readBack(t, c.kinds, gvk, we.object)), "", func(pointer string, a, b any) {
 			if !unknown[pointer] {
 				differ("stored "+index.ReplaceAllString(pointer, "N"), fmt.Sprintf("server %v, here %v", a, b))
 			}
 		})
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.tally.mu.Lock()
+	defer c.tally.mu.Unlock()
 	if c.asked++; same {
 		c.agree++
 	}
+}
+
+// merged returns a stored object with what differs between two objects, as those who apply the second one
+// send it: what the server has set stays.
+func merged(stored, old, now any) any {
+	s, sok := stored.(map[string]any)
+	o, ook := old.(map[string]any)
+	n, nok := now.(map[string]any)
+	if sok && ook && nok {
+		all := maps.Clone(s)
+		for name := range o {
+			if _, ok := n[name]; !ok {
+				delete(all, name)
+			}
+		}
+		for name, v := range n {
+			all[name] = merged(s[name], o[name], v)
+		}
+		return all
+	}
+	sl, sok := stored.([]any)
+	ol, ook := old.([]any)
+	nl, nok := now.([]any)
+	if sok && ook && nok && len(sl) >= len(ol) {
+		all := slices.Clone(nl)
+		for i := range min(len(ol), len(nl)) {
+			all[i] = merged(sl[i], ol[i], nl[i])
+		}
+		return append(all, sl[len(ol):]...)
+	}
+	if stored != nil && render.Equal(old, now) {
+		return stored
+	}
+	return now
+}
+
+// parsed returns an object as this program reads it; nil for what it reads otherwise, such as a List.
+func parsed(t testing.TB, object map[string]any) *render.Object {
+	objects, err := render.Parse("object.json", []byte(asJSON(object)))
+	if err != nil || len(objects) != 1 {
+		return nil
+	}
+	return objects[0]
+}
+
+func asJSON(object map[string]any) string {
+	data, _ := json.Marshal(object) // made of JSON
+	return string(data)
 }
 
 // contains reports whether all has each of the others.
@@ -532,7 +624,7 @@ func liveObjects(t *testing.T, kinds *Kinds) []map[string]any {
 	var objects []map[string]any
 	for _, o := range all {
 		b := kinds.builtins[o.GroupVersionKind()]
-		if b == nil || b.goType() == nil || o.GetKind() == "List" || strings.HasSuffix(o.GetKind(), "Review") || o.GetKind() == "CustomResourceDefinition" || o.Object["sops"] != nil {
+		if b == nil || b.goType() == nil || slices.Contains(notStored, o.GetKind()) || o.Object["sops"] != nil {
 			continue
 		}
 		objects = append(objects, o.Object)
@@ -540,11 +632,12 @@ func liveObjects(t *testing.T, kinds *Kinds) []map[string]any {
 	return objects
 }
 
+// TestLive holds verdicts, refused fields and stored objects against a running server: of published objects,
+// of random changes of them, of random objects of each kind, and of updates.
 func TestLive(t *testing.T) {
 	s := startLive(t)
 	kinds := newKinds(t, "")
 	kinds = kinds.On(policy.NewCluster()) // which has nothing else
-	validators := []policy.Validator{NewValidator(kinds, nil)}
 	objects := liveObjects(t, kinds)
 	size, _ := strconv.Atoi(cmp.Or(os.Getenv("PREADMIT_LIVE"), "2000"))
 	seed, _ := strconv.ParseUint(cmp.Or(os.Getenv("PREADMIT_SEED"), "1"), 10, 64)
@@ -554,23 +647,43 @@ func TestLive(t *testing.T) {
 	for _, o := range objects {
 		c.learn(fmt.Sprint(o["apiVersion"], o["kind"]), o)
 	}
-	published := objects[:min(size, len(objects))]
-	var changed []map[string]any
+	type pair struct{ old, object map[string]any }
+	cases := make(map[string][]pair)
 	for i := range size {
-		o := runtime.DeepCopyJSON(objects[i%len(objects)])
-		for range 1 + random.IntN(2) {
-			o = c.change(fmt.Sprint(o["apiVersion"], o["kind"]), o).(map[string]any)
+		from := objects[i%len(objects)]
+		if i < len(objects) {
+			cases["published"] = append(cases["published"], pair{object: from})
 		}
-		changed = append(changed, o)
+		cases["changed"] = append(cases["changed"], pair{object: c.changed(from)})
+		if kind := fmt.Sprint(from["kind"]); strings.HasSuffix(kind, "Class") || slices.Contains(acting, kind) {
+			continue
+		}
+		old := runtime.DeepCopyJSON(from)
+		name := fmt.Sprintf("x%d-%d-%d", seed, time.Now().Unix(), i)
+		rename(old, name)
+		now := c.changed(old)
+		rename(now, name)
+		cases["updated"] = append(cases["updated"], pair{old, now})
 	}
-	for name, all := range map[string][]map[string]any{"published": published, "changed": changed} {
+	g := &generator{Rand: random}
+	all := kinds.sortedKinds(func(b *builtin) bool {
+		return b.goType() != nil && !slices.Contains(notStored, b.gvk.Kind)
+	})
+	for i := range size {
+		o := g.kind(all[i%len(all)])
+		(&unstructured.Unstructured{Object: o}).SetNamespace("")
+		unstructured.RemoveNestedField(o, "metadata", "ownerReferences") // the server removes equal ones
+		rename(o, "generated")
+		cases["generated"] = append(cases["generated"], pair{object: o})
+	}
+	for name, pairs := range cases {
 		t.Run(name, func(t *testing.T) {
-			found := newTally()
+			found := comparison{s, newTally(), kinds, []policy.Validator{NewValidator(kinds, nil)}}
 			var group sync.WaitGroup
-			for part := range slices.Chunk(all, (len(all)+3)/4) {
+			for part := range slices.Chunk(pairs, (len(pairs)+3)/4) {
 				group.Go(func() {
-					for _, o := range part {
-						compareLive(t, s, kinds, validators, found, o)
+					for _, p := range part {
+						found.object(t, p.old, p.object)
 					}
 				})
 			}
@@ -578,4 +691,27 @@ func TestLive(t *testing.T) {
 			found.report(t)
 		})
 	}
+}
+
+// acting are the kinds of objects that change what the server says to others.
+var acting = []string{
+	"APIService", "LimitRange", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "MutatingWebhookConfiguration", "Namespace", "ResourceQuota",
+	"ServiceCIDR", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration",
+}
+
+// rename gives an object a name, if it has metadata.
+func rename(object map[string]any, name string) {
+	if meta, ok := object["metadata"].(map[string]any); ok {
+		meta["name"] = name
+		delete(meta, "generateName")
+	}
+}
+
+// changed returns a copy of an object with one or two changes.
+func (c *changer) changed(object map[string]any) map[string]any {
+	object = runtime.DeepCopyJSON(object)
+	for range 1 + c.IntN(2) {
+		object = c.change(fmt.Sprint(object["apiVersion"], object["kind"]), object).(map[string]any)
+	}
+	return object
 }

@@ -116,3 +116,26 @@ func TestStored(t *testing.T) {
 		}
 	}
 }
+
+// TestAdminAccess holds that a claim which asks for admin access is a warning about its namespace, and an
+// object's system fields are not seen.
+func TestAdminAccess(t *testing.T) {
+	t.Parallel()
+	kinds := newKinds(t, "")
+	v := NewValidator(kinds, nil)
+	results, err := validateObject(kinds, v, parse(t, `
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: a, deletionTimestamp: "2024-05-06T07:08:09Z", uid: x}
+spec: {devices: {requests: [{name: r, exactly: {deviceClassName: c, adminAccess: true}}]}}
+`).Object)
+	rendertest.OK(t, err)
+	if len(results) != 1 || results[0].Action != policy.Warn || !strings.Contains(results[0].Message, "admin-access: true` label on the containing namespace") {
+		t.Errorf("%v", results)
+	}
+	held, err := kinds.Admit(parse(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, deletionTimestamp: '2024-05-06T07:08:09Z', uid: x}}"), "default")
+	rendertest.OK(t, err)
+	if meta := held["metadata"].(map[string]any); meta["deletionTimestamp"] != nil || meta["uid"] != nil {
+		t.Errorf("system fields are seen: %v", meta)
+	}
+}

@@ -19,9 +19,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/install"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/apiserver/pkg/registry/rest"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/install"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
@@ -78,6 +80,9 @@ func Complete(minor int, gvk schema.GroupVersionKind, object runtime.Object, nam
 	}
 	as(minor, func() {
 		scheme.Default(object)
+		if m, err := meta.Accessor(object); err == nil {
+			rest.WipeObjectMetaSystemFields(m)
+		}
 		if n, ok := object.(*corev1.Namespace); ok { // as its strategy does on creation
 			n.Spec.Finalizers = withFinalizer(n.Spec.Finalizers, corev1.FinalizerKubernetes)
 		}

@@ -1,6 +1,8 @@
 package apiserver
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"strings"
 
@@ -8,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	clientcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/kubernetes/pkg/apis/batch"
 	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/apis/core/validation"
@@ -18,6 +21,8 @@ import (
 // (pkg/registry/core/service/storage/alloc.go).
 func complete(object runtime.Object) {
 	switch o := object.(type) {
+	case *core.LimitRange: // its strategy would make a random name
+		o.Name = cmp.Or(o.Name, string(uid))
 	case *core.Pod:
 		if o.Spec.ServiceAccountName == "" {
 			o.Spec.ServiceAccountName, o.Spec.DeprecatedServiceAccount = "default", "default"
@@ -31,6 +36,16 @@ func complete(object runtime.Object) {
 			o.Spec.HealthCheckNodePort = minNodePort
 		}
 	}
+}
+
+// namespaces answers what strategies of resource claims ask about their namespace, which has no labels.
+type namespaces struct {
+	clientcorev1.NamespaceInterface
+}
+
+// Get implements clientcorev1.NamespaceInterface.
+func (namespaces) Get(_ context.Context, name string, _ metav1.GetOptions) (*corev1.Namespace, error) {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, nil
 }
 
 // allocates reports whether the allocators give a Service an address or ports.

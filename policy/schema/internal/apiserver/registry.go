@@ -161,8 +161,8 @@ var strategies = sync.OnceValue(func() map[schema.GroupKind]strategy {
 		{Group: "rbac.authorization.k8s.io", Kind: "RoleBinding"}:                   rolebinding.Strategy,
 		{Group: "resource.k8s.io", Kind: "DeviceClass"}:                             deviceclass.Strategy,
 		{Group: "resource.k8s.io", Kind: "DeviceTaintRule"}:                         devicetaintrule.Strategy,
-		{Group: "resource.k8s.io", Kind: "ResourceClaim"}:                           resourceclaim.NewStrategy(nil, nil),
-		{Group: "resource.k8s.io", Kind: "ResourceClaimTemplate"}:                   resourceclaimtemplate.NewStrategy(nil),
+		{Group: "resource.k8s.io", Kind: "ResourceClaim"}:                           resourceclaim.NewStrategy(namespaces{}, nil),
+		{Group: "resource.k8s.io", Kind: "ResourceClaimTemplate"}:                   resourceclaimtemplate.NewStrategy(namespaces{}),
 		{Group: "resource.k8s.io", Kind: "ResourcePoolStatusRequest"}:               resourcepoolstatusrequest.Strategy,
 		{Group: "resource.k8s.io", Kind: "ResourceSlice"}:                           resourceslice.Strategy,
 		{Group: "scheduling.k8s.io", Kind: "PodGroup"}:                              podgroup.NewStrategy(),
@@ -395,7 +395,11 @@ func causes(refusal error) ([]Cause, error) {
 	}
 	var all []Cause
 	for _, c := range status.Status().Details.Causes {
-		all = append(all, Cause{StatusCause: c})
+		cause := Cause{StatusCause: c}
+		if strings.HasSuffix(c.Field, ".adminAccess") && c.Type == metav1.CauseTypeForbidden {
+			cause.Warns, cause.Assumed = true, "the namespace has no such label"
+		}
+		all = append(all, cause)
 	}
 	return all, nil
 }
