@@ -140,28 +140,26 @@ func (id Identity) Anywhere() Identity {
 // generatedInstead returns the base object of head objects with generateName: an equal one,
 // else the only other one with the same prefix, if the head has no other, either.
 func (k Identities) generatedInstead(base, head []*render.Object) map[*render.Object]*render.Object {
-	was := make(map[*render.Object]*render.Object)
-	olds, news := make(map[Identity][]*render.Object), make(map[Identity][]*render.Object)
-	for _, o := range base {
-		if o.GetName() == "" {
-			olds[k.Of(o)] = append(olds[k.Of(o)], o)
+	was, stays := make(map[*render.Object]*render.Object), make(map[*render.Object]bool)
+	generated := func(objects []*render.Object) map[Identity][]*render.Object {
+		all := make(map[Identity][]*render.Object)
+		for _, o := range objects {
+			if o.GetName() == "" {
+				all[k.Of(o)] = append(all[k.Of(o)], o)
+			}
 		}
+		return all
 	}
-	stays := make(map[*render.Object]bool)
-	for _, o := range head {
-		if o.GetName() != "" {
-			continue
-		}
-		id := k.Of(o)
-		if i := slices.IndexFunc(olds[id], func(old *render.Object) bool { return reflect.DeepEqual(old.Object, o.Object) }); i >= 0 {
-			was[o], stays[olds[id][i]] = olds[id][i], true
-		} else {
-			news[id] = append(news[id], o)
-		}
-	}
-	for id, changed := range news {
-		rest := slices.DeleteFunc(olds[id], func(o *render.Object) bool { return stays[o] })
-		if len(changed) == 1 && len(rest) == 1 {
+	olds := generated(base)
+	for id, changed := range generated(head) {
+		changed = slices.DeleteFunc(changed, func(o *render.Object) bool {
+			i := slices.IndexFunc(olds[id], func(old *render.Object) bool { return reflect.DeepEqual(old.Object, o.Object) })
+			if i >= 0 {
+				was[o], stays[olds[id][i]] = olds[id][i], true
+			}
+			return i >= 0
+		})
+		if rest := slices.DeleteFunc(olds[id], func(o *render.Object) bool { return stays[o] }); len(changed) == 1 && len(rest) == 1 {
 			was[changed[0]] = rest[0]
 		}
 	}
@@ -389,34 +387,29 @@ func (c Comparison) compareFields(head, base []*Result) []*Result {
 // Differing returns the failures and undecided results among compared ones that are not
 // the same on both sides. What both sides leave undecided is the same even if they would
 // enforce it differently.
-func Differing(compared []Result) []Result {
+func Differing(compared []Result) (differing []Result) {
 	undecided := func(r *Result) string {
 		return strings.Join([]string{r.UnitlessPrint, r.Object.Unit, string(r.Outcome), r.Message}, "\x00")
 	}
-	absent := make(map[string]int)
+	absent, same := make(map[string][]int), make(map[int]bool)
 	for i := range compared {
 		if r := &compared[i]; r.Baseline == Absent && r.Undecided() {
-			absent[undecided(r)]++
+			absent[undecided(r)] = append(absent[undecided(r)], i)
 		}
 	}
-	same := make(map[string]int)
-	differing := slices.DeleteFunc(slices.Clone(compared), func(r Result) bool {
-		id := undecided(&r)
-		if r.Baseline == New && r.Undecided() && absent[id] > 0 {
-			absent[id]--
-			same[id]++
-			return true
+	for i := range compared {
+		if r := &compared[i]; r.Baseline == New && r.Undecided() {
+			if was := absent[undecided(r)]; len(was) > 0 {
+				same[i], same[was[0]], absent[undecided(r)] = true, true, was[1:]
+			}
 		}
-		return r.Baseline == Unchanged || r.Outcome == Pass || r.Outcome == Skip
-	})
-	return slices.DeleteFunc(differing, func(r Result) bool {
-		id := undecided(&r)
-		if r.Baseline == Absent && r.Undecided() && same[id] > 0 {
-			same[id]--
-			return true
+	}
+	for i, r := range compared {
+		if !same[i] && r.Baseline != Unchanged && r.Outcome != Pass && r.Outcome != Skip {
+			differing = append(differing, r)
 		}
-		return false
-	})
+	}
+	return differing
 }
 
 // more reports whether a result's fields include one that is not among those of the

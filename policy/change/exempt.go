@@ -88,26 +88,18 @@ func isDefinition(o *render.Object) bool {
 // Concerned returns the requests that changed objects may exempt. If these are all
 // definitions, it returns the requests about the kinds that they define.
 func Concerned(reqs, changed []policy.Request) []policy.Request {
-	defined := Defined(changed)
-	if slices.ContainsFunc(changed, func(c policy.Request) bool { return !isDefinition(c.Object) }) {
-		return reqs
+	defined := make(map[schema.GroupKind]bool)
+	for _, c := range changed {
+		if !isDefinition(c.Object) {
+			return reqs
+		}
+		group, _ := render.Lookup(c.Object.Object, "/spec/group")
+		kind, _ := render.Lookup(c.Object.Object, "/spec/names/kind")
+		defined[schema.GroupKind{Group: fmt.Sprint(group), Kind: fmt.Sprint(kind)}] = true
 	}
 	return slices.DeleteFunc(slices.Clone(reqs), func(r policy.Request) bool {
 		return !defined[r.Subject().GroupVersionKind().GroupKind()]
 	})
-}
-
-// Defined returns the kinds that requests define or define differently.
-func Defined(reqs []policy.Request) map[schema.GroupKind]bool {
-	defined := make(map[schema.GroupKind]bool)
-	for _, r := range reqs {
-		if r.Object != nil && isDefinition(r.Object) && !r.Unchanged() {
-			group, _ := render.Lookup(r.Object.Object, "/spec/group")
-			kind, _ := render.Lookup(r.Object.Object, "/spec/names/kind")
-			defined[schema.GroupKind{Group: fmt.Sprint(group), Kind: fmt.Sprint(kind)}] = true
-		}
-	}
-	return defined
 }
 
 // Exempted returns the failed and undecided results that a change alone makes pass, or

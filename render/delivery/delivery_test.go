@@ -104,6 +104,9 @@ func TestRows(t *testing.T) {
 		{"ApplicationSet", "spec: {syncPolicy: {applicationsSync: create-delete}}", "Application", "", pruned, Apply},
 		{"ApplicationSet", "spec: {syncPolicy: {applicationsSync: create-update}}", "Application", "", updated, Apply},
 		{"ApplicationSet", "spec: {syncPolicy: {applicationsSync: create-update}}", "Application", "", pruned, Leave},
+		{"ApplicationSet", "spec: {syncPolicy: {applicationsSync: create-update}}", "Application", "", uninstalled, Apply},
+		{"ApplicationSet", finalize + "spec: {syncPolicy: {applicationsSync: create-update}}", "Application", "", uninstalled, Leave},
+		{"ApplicationSet", finalize + "spec: {syncPolicy: {applicationsSync: create-delete}}", "Application", "", uninstalled, Apply},
 		{"ApplicationSet", "spec: {syncPolicy: {applicationsSync: sync}}", "Application", "", updated | pruned, Apply},
 	} {
 		owner := object(t, fmt.Sprintf("apiVersion: example.org/v1\nkind: %s\n%s\n", c.deployer, c.spec))

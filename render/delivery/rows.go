@@ -85,10 +85,9 @@ var rows = []row{
 	{application, uninstalled, setting("Delete", "false"), Leave, "its sync option Delete=false", "argo-cd shouldBeDeleted"},
 	{application, uninstalled, setting("Delete", "confirm"), Leave, "its sync option Delete=confirm", "argo-cd finalizeApplicationDeletion, Application.IsDeletionConfirmed"},
 
-	{applicationSet, updated, spec(applicationsSync, "create-only"), Leave, "spec.syncPolicy.applicationsSync: create-only of its ApplicationSet", "argo-cd ApplicationsSyncPolicy.AllowUpdate"},
-	{applicationSet, updated, spec(applicationsSync, "create-delete"), Leave, "spec.syncPolicy.applicationsSync: create-delete of its ApplicationSet", "argo-cd ApplicationsSyncPolicy.AllowUpdate"},
-	{applicationSet, pruned, spec(applicationsSync, "create-only"), Leave, "spec.syncPolicy.applicationsSync: create-only of its ApplicationSet", "argo-cd ApplicationsSyncPolicy.AllowDelete"},
-	{applicationSet, pruned, spec(applicationsSync, "create-update"), Leave, "spec.syncPolicy.applicationsSync: create-update of its ApplicationSet", "argo-cd ApplicationsSyncPolicy.AllowDelete"},
+	{applicationSet, updated, spec(applicationsSync, "create-only", "create-delete"), Leave, "spec.syncPolicy.applicationsSync of its ApplicationSet", "argo-cd ApplicationsSyncPolicy.AllowUpdate"},
+	{applicationSet, pruned, spec(applicationsSync, "create-only", "create-update"), Leave, "spec.syncPolicy.applicationsSync of its ApplicationSet", "argo-cd ApplicationsSyncPolicy.AllowDelete"},
+	{applicationSet, uninstalled, both(finalizer, spec(applicationsSync, "create-only", "create-update")), Leave, "spec.syncPolicy.applicationsSync of its ApplicationSet, which has a finalizer", "argo-cd ApplicationSetReconciler.Reconcile, removeOwnerReferencesOnDeleteAppSet"},
 }
 
 type condition = func(s *subject) bool

@@ -189,6 +189,8 @@ func TestChangeMatrix(t *testing.T) {
 
 		{"ApplicationSet", with(kind("Application")), with(kind("Application"), edited), "UPDATE n/o", "argo-cd AllowUpdate"},
 		{"ApplicationSet", with(kind("Application"), spec("{syncPolicy: {applicationsSync: create-only}}")), with(kind("Application"), spec("{syncPolicy: {applicationsSync: create-only}}"), edited), "", "argo-cd AllowUpdate"},
+		{"ApplicationSet", with(kind("Application"), spec("{syncPolicy: {applicationsSync: create-only}}")), nil, "", "argo-cd removeOwnerReferencesOnDeleteAppSet"},
+		{"ApplicationSet", with(kind("Application"), spec("{syncPolicy: {applicationsSync: create-delete}}")), nil, "DELETE n/o", "argo-cd AllowDelete"},
 		{"ApplicationSet", with(kind("Application"), spec("{syncPolicy: {applicationsSync: create-update}}")), with(removed, spec("{syncPolicy: {applicationsSync: create-update}}")), "", "argo-cd AllowDelete"},
 	} {
 		was, now := new(load.Input), new(load.Input)
