@@ -367,23 +367,31 @@ var explained = map[string]string{
 	"not configured on this cluster":                       "the families of addresses are the cluster's own",
 	"this cluster is not configured for dual-stack":        "the families of addresses are the cluster's own",
 	"The range of valid ports is":                          "a warning, since the range of ports is the cluster's own (--service-node-port-range)",
-	"spec.clusterIPs[0]: Invalid value":                    "the server refuses an address before it validates the rest of a Service",
-	"].nodePort: Duplicate value: 3":                       "the server allocates ports to a Service that it refuses",
-	"Service fields: server [spec.ipFamil":                 "the server refuses the families of addresses before it validates the rest",
-	"Only one reference can have Controller set to true":   "the server removes references that are there twice",
 	"first value must match `clusterIP`":                   "the address that the cluster has given is not known",
 	"may not be specified when strategy `type` is":         "kubectl removes the default of another strategy, and the server does not",
-	`Not found: "kube-api-access-`:                         "the name of the token's volume is another one on each cluster",
 	"spec.completions: Invalid value: null":                "a default of the old object that the new one does not have by itself is not kept",
-	"Job fields: server [":                                 "the labels that the server has given the pods of a Job are taken to stay",
 	"spec is immutable after creation except resources":    "a claim is taken to be bound",
 	"container.apparmor.security.beta.kubernetes.io/":      "what the server has copied from annotations of AppArmor is not kept in an update",
 	"metadata.labels[pod-security.kubernetes.io/enforce":   "the engine of Pod Security says this",
+	"Secret stored /data/":                                 "the storage holds an empty value for null",
 	"Operation cannot be fulfilled on":                     "the uid or the version in the object is not that of the stored one",
 	"LimitRange stored /metadata/name":                     "the server gives a LimitRange a random name",
 	"Node stored /spec/taints":                             "the plugin TaintNodesByCondition is not run: nodes register themselves",
 	".adminAccess":                                         "a warning, since the labels of the namespace are not known",
 	"stored /metadata/ownerReferences":                     "the server removes references that are there twice",
+}
+
+// explainedFields has those of differences in the fields alone, of objects that both refuse.
+var explainedFields = map[string]string{
+	"spec.clusterIPs[0]: Invalid value":                  "the server refuses an address before it validates the rest of a Service",
+	"].nodePort: Duplicate value: 3":                     "the server allocates ports to a Service that it refuses",
+	"Service fields: server [spec.ipFamil":               "the server refuses the families of addresses before it validates the rest",
+	"Only one reference can have Controller set to true": "the server removes references that are there twice",
+	`Not found: "kube-api-access-`:                       "the name of the token's volume is another one on each cluster",
+	"Job fields: server [":                               "the labels that the server has given the pods of a Job are taken to stay",
+	"Overhead set without corresponding RuntimeClass":    "the server validates before the plugin RuntimeClass refuses",
+	" usage per ":            "the server validates before the plugin LimitRanger refuses",
+	"limit to request ratio": "the server validates before the plugin LimitRanger refuses",
 }
 
 // A comparison holds what this program says to objects against a server.
@@ -431,10 +439,16 @@ func (c comparison) object(t *testing.T, old, object map[string]any) {
 	same := true
 	differ := func(class, text string) {
 		same = false
-		for part, why := range explained {
-			if strings.Contains(gvk.Kind+" "+class+"\n"+text+asJSON(object), part) {
-				c.add("explained: "+why, func() string { return "" })
-				return
+		known := []map[string]string{explained}
+		if strings.HasPrefix(class, "fields") {
+			known = append(known, explainedFields)
+		}
+		for _, table := range known {
+			for part, why := range table {
+				if strings.Contains(gvk.Kind+" "+class+"\n"+text+asJSON(object), part) {
+					c.add("explained: "+why, func() string { return "" })
+					return
+				}
 			}
 		}
 		c.add(gvk.Kind+" "+class, func() string { return text + "\n" + asJSON(old) + "\n" + asJSON(object) })
@@ -691,6 +705,70 @@ func TestLive(t *testing.T) {
 			found.report(t)
 		})
 	}
+}
+
+// TestLivePlugins holds what admission plugins set and refuse against a running server, whose cluster has
+// the objects that they look up.
+func TestLivePlugins(t *testing.T) {
+	s := startLive(t)
+	around := rendertest.Parse(t, "around.yaml", `
+{apiVersion: v1, kind: LimitRange, metadata: {name: l, namespace: limited}, spec: {limits: [
+  {type: Container, max: {cpu: 2, memory: 2Gi}, min: {cpu: 1m}, default: {cpu: 100m, memory: 64Mi}, defaultRequest: {cpu: 50m}, maxLimitRequestRatio: {cpu: 20}},
+  {type: Pod, max: {cpu: 3}}, {type: PersistentVolumeClaim, max: {storage: 10Gi}, min: {storage: 1Mi}}]}}
+---
+{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: high}, value: 1000, preemptionPolicy: Never}
+---
+{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: usual}, value: 10, globalDefault: true}
+---
+{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: sandbox}, handler: h, overhead: {podFixed: {cpu: 10m}}, scheduling: {nodeSelector: {kind: vm}, tolerations: [{key: vm, operator: Exists}]}}
+---
+{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: fast, annotations: {storageclass.kubernetes.io/is-default-class: "true"}}, provisioner: p}
+---
+{apiVersion: networking.k8s.io/v1, kind: IngressClass, metadata: {name: nginx, annotations: {ingressclass.kubernetes.io/is-default-class: "true"}}, spec: {controller: c/c}}
+---
+{apiVersion: v1, kind: ServiceAccount, metadata: {name: quiet, namespace: limited}, automountServiceAccountToken: false, imagePullSecrets: [{name: pull}]}
+`)
+	kinds := newKinds(t, "")
+	s.create(t, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": "limited"}})
+	for _, o := range around {
+		s.create(t, livePath(kinds.Resource(o.GroupVersionKind()), "limited"), o.Object)
+	}
+	time.Sleep(3 * time.Second) // until the plugins have read them
+	random := rand.New(rand.NewPCG(1, 0))
+	found := comparison{s, newTally(), kinds.On(policy.NewCluster(around...)), nil}
+	found.validators = []policy.Validator{NewValidator(found.kinds, nil)}
+	published := liveObjects(t, kinds)
+	c := &changer{Rand: random, seen: make(map[string]map[string]any), keys: make(map[string][]string)}
+	for _, o := range published {
+		c.learn(fmt.Sprint(o["apiVersion"], o["kind"]), o)
+	}
+	for _, from := range published {
+		if kind := from["kind"]; kind != "Pod" && kind != "PersistentVolumeClaim" && kind != "Ingress" {
+			continue
+		}
+		o := c.changed(from)
+		rename(o, "x")
+		(&unstructured.Unstructured{Object: o}).SetNamespace("limited")
+		if spec, ok := o["spec"].(map[string]any); ok && o["kind"] == "Pod" {
+			for field, values := range map[string][]any{
+				"priorityClassName": {"high", "absent", "system-node-critical"}, "runtimeClassName": {"sandbox", "absent"}, "serviceAccountName": {"quiet"},
+				"nodeSelector": {map[string]any{"kind": "metal"}, map[string]any{"a": "b"}}, "priority": {int64(1000), int64(10)}, "overhead": {map[string]any{"cpu": "10m"}},
+				"resources": {map[string]any{"limits": map[string]any{"cpu": "1"}}},
+			} {
+				if i := random.IntN(4 * len(values)); i < len(values) {
+					spec[field] = values[i]
+				}
+			}
+			if list, ok := spec["containers"].([]any); ok && len(list) > 0 && random.IntN(2) == 0 {
+				if first, ok := list[0].(map[string]any); ok {
+					amounts := []string{"1m", "20m", "100m", "1", "2", "3"}
+					first["resources"] = map[string]any{"limits": map[string]any{"cpu": amounts[random.IntN(6)]}, "requests": map[string]any{"cpu": amounts[random.IntN(6)]}}
+				}
+			}
+		}
+		found.object(t, nil, o)
+	}
+	found.report(t)
 }
 
 // acting are the kinds of objects that change what the server says to others.

@@ -38,7 +38,7 @@ func TestPlugins(t *testing.T) {
 		"tolerations":           {"", pod(""), "/spec/tolerations/0/key=node.kubernetes.io/not-ready /spec/tolerations/1/tolerationSeconds=300"},
 		"no priority class":     {"", pod(""), "/spec/priority=0 /spec/preemptionPolicy=PreemptLowerPriority"},
 		"default class":         {high + "\n---\n" + usual, pod(""), "/spec/priority=10 /spec/priorityClassName=usual"},
-		"system class":          {"", pod("priorityClassName: system-node-critical, "), "/spec/priority=2000001000"},
+		"system class":          {"", pod("priorityClassName: system-node-critical, "), "/spec/priority=2000001000 /spec/preemptionPolicy=PreemptLowerPriority"},
 		"unknown class":         {"", pod("priorityClassName: absent, "), "/spec/priority=<nil>"},
 		"absent class":          {high, pod("priorityClassName: absent, "), "/spec/priority=<nil> warn:no PriorityClass with name absent was found"},
 		"priority":              {high, pod("priority: 5, "), "deny:must not be provided in pod spec"},

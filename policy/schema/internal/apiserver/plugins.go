@@ -72,6 +72,8 @@ func NewPlugins(objects []runtime.Object, complete func(schema.GroupKind) bool, 
 	}
 	p.tolerations.InspectFeatureGates(utilfeature.DefaultFeatureGate)
 	for _, c := range systemclasses.SystemPriorityClasses() {
+		c = c.DeepCopy()
+		systemclasses.SetDefaults_PriorityClass(c)
 		p.priorities[c.Name] = c
 	}
 	for _, object := range objects {
