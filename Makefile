@@ -78,7 +78,7 @@ beside: ## verdicts beside those of gator and conftest, over tens of thousands o
 
 OBJECTS ?= 20000 # random changes of objects to compare
 apiserver: ## verdicts and stored objects beside a kube-apiserver, which takes some minutes to build
-	cd testdata/apiserver && CGO_ENABLED=0 $(GO) build -trimpath -o $(CURDIR)/bin/apiserver .
+	cd testdata/apiserver && CGO_ENABLED=0 $(GO) build -o $(CURDIR)/bin/apiserver .
 	PREADMIT_APISERVER=$(CURDIR)/bin/apiserver PREADMIT_LIVE=$(firstword $(OBJECTS)) $(GO) test -count=1 -timeout 60m -v -run '^TestLive' ./policy/schema
 
 rego: ## what gator, conftest and this program take for the same policies

@@ -439,13 +439,16 @@ func (c comparison) object(t *testing.T, old, object map[string]any) {
 	same := true
 	differ := func(class, text string) {
 		same = false
-		known := []map[string]string{explained}
+		known, whole := []map[string]string{explained}, gvk.Kind+" "+class+"\n"+text
+		if old != nil {
+			whole += asJSON(object)
+		}
 		if strings.HasPrefix(class, "fields") {
 			known = append(known, explainedFields)
 		}
 		for _, table := range known {
 			for part, why := range table {
-				if strings.Contains(gvk.Kind+" "+class+"\n"+text+asJSON(object), part) {
+				if strings.Contains(whole, part) {
 					c.add("explained: "+why, func() string { return "" })
 					return
 				}
