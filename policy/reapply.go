@@ -1,9 +1,6 @@
 package policy
 
-import (
-	"context"
-	"slices"
-)
+import "context"
 
 // Divide divides requests into those that would change nothing and the others.
 func Divide(reqs []Request) (same, changed []Request) { return Split(reqs, (*Request).Unchanged) }
@@ -74,12 +71,14 @@ func Reapplying(reqs []Request) []Request {
 	return append(before, created...)
 }
 
-// InBase returns results of objects that the change does not touch, with the
+// InBase returns the results of the head about objects that the change does not touch, with the
 // units of the objects in the base.
-func (c Comparison) InBase(kept []Result) []Result {
-	was := slices.Clone(kept)
-	for i := range was {
-		was[i].Object.Unit = c.BaseUnit(was[i].Object)
+func (c Comparison) InBase(head []Result) (was []Result) {
+	for _, r := range head {
+		if update := c.update(r.Object); update != nil && update.Unchanged() {
+			r.Object.Unit = c.BaseUnit(r.Object)
+			was = append(was, r)
+		}
 	}
 	return was
 }

@@ -72,15 +72,6 @@ func changes(base, head *Side, is func(*render.Object) bool) []policy.Request {
 	return slices.DeleteFunc(reqs, func(r policy.Request) bool { return r.Object == nil || r.Unchanged() })
 }
 
-// SeenOtherwise reports whether a change creates, changes or deletes objects that policies look up, of
-// the given kinds or, if served, of any, or that define kinds.
-func SeenOtherwise(reqs []policy.Request, lookedUp []schema.GroupKind, served bool) bool {
-	return slices.ContainsFunc(reqs, func(r policy.Request) bool {
-		o := r.Subject()
-		return (isDefinition(o) || served || slices.Contains(lookedUp, o.GroupVersionKind().GroupKind())) && !r.Unchanged()
-	})
-}
-
 func isDefinition(o *render.Object) bool {
 	return o.GroupVersionKind().GroupKind() == schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
 }

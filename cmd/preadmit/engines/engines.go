@@ -126,8 +126,7 @@ func compile(in, trusted *load.Input, o Options) (*Set, error) {
 		b.Cluster = policy.NewCluster(slices.Concat(head, given, context)...)
 	}
 	b.Cluster.Declared(render.Objects(in.Context))
-	cluster := b.Cluster
-	kinds = kinds.On(cluster)
+	kinds = kinds.On(b.Cluster)
 	b.Chain.Kinds = kinds
 	b.Chain.Variables = o.Variables
 	b.Chain.Validators = append(b.Chain.Validators, schema.NewValidator(kinds, head))
@@ -144,12 +143,12 @@ func compile(in, trusted *load.Input, o Options) (*Set, error) {
 	}
 	policies = Distinct(policies)
 	b.broken(lint.Check(policies, given, context, kinds))
-	authorizer, err := newAuthorizer(in, o.Settings, cluster)
+	authorizer, err := newAuthorizer(in, o.Settings, b.Cluster)
 	if err != nil {
 		return nil, err
 	}
 	options := admission.Options{
-		Cluster: cluster, Kinds: kinds, Types: types, Cost: o.Verbose, KubeVersion: o.KubeVersion,
+		Cluster: b.Cluster, Kinds: kinds, Types: types, Cost: o.Verbose, KubeVersion: o.KubeVersion,
 		Authorizer: asked(o.Settings, authorizer), AuthorizerAssumed: authorizer.Assumed, Coverage: o.Coverage,
 		AssumeBound: func(p *render.Object) bool { return slices.Contains(given, p) },
 	}
@@ -169,7 +168,7 @@ func compile(in, trusted *load.Input, o Options) (*Set, error) {
 	b.rego(in, trusted, o)
 
 	for _, name := range b.packs(o.Settings, policies, in.Partial) {
-		engine, err := newPack(name, o.Settings, kinds, cluster)
+		engine, err := newPack(name, o.Settings, kinds, b.Cluster)
 		if err != nil {
 			return nil, err
 		}

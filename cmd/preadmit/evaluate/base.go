@@ -18,6 +18,7 @@ import (
 	"github.com/preadmit/preadmit/policy/change"
 	"github.com/preadmit/preadmit/policy/lint"
 	"github.com/preadmit/preadmit/policy/rego"
+	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/kustomize"
 	"github.com/preadmit/preadmit/report"
@@ -135,7 +136,7 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	})
 	e.notes = append(e.notes, left...)
 	same, changed := policy.Divide(reqs)
-	standing := policy.NotFollowed(applied(same), o.GitOps != load.GitOpsOff)
+	notFollowed := policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff)
 	same, changed = e.shard.requests(same), e.shard.requests(changed)
 	if o.Combine { // unchanged objects are evaluated together with the changed ones
 		same, changed = nil, reqs
@@ -200,7 +201,7 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	foundOld := slices.DeleteFunc(slices.Clone(b.in.Found), func(r policy.Result) bool {
 		return r.Rule == render.UnfollowedTool && r.Outcome == policy.Error // what the tool deploys is not compared
 	})
-	c.Base = slices.Concat(e.shard.once(foundOld, e.Engines.Results, c.InBase(standing), policy.OnlyInVariants(b.in.Head, lint.IsPart)), old, restOld)
+	c.Base = slices.Concat(e.shard.once(foundOld, e.Engines.Results, c.InBase(notFollowed), policy.OnlyInVariants(b.in.Head, lint.IsPart)), old, restOld)
 	ofBase := func() []policy.Request {
 		return slices.Concat(same, policy.Reapplying(written), oldVariants)
 	}
@@ -210,7 +211,7 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	}
 	c.Base = append(c.Base, undeployed...)
 	again := change.UndecidedAgain(was, now, reqs)
-	e.Results = c.Compare(slices.Concat(exempted, e.shard.once(in.Found, e.Engines.Results, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart)), fresh, rest))
+	e.Results = c.Compare(slices.Concat(exempted, e.shard.once(in.Found, e.Engines.Results, notFollowed, policy.OnlyInVariants(in.Head, lint.IsPart)), fresh, rest))
 	if !o.OnlyNew {
 		c.MarkRefused(e.Results)
 	}
@@ -252,7 +253,11 @@ func (e *Evaluation) atBase(b *base, reqs []policy.Request, v *reviews, s engine
 	if around := v.cache.around; around != nil {
 		kinds, served = append(kinds, around.Kinds...), served || around.Served != ""
 	}
-	if !s.Combine && (v.old.left()+v.oldVariants.left() == 0 || !change.SeenOtherwise(reqs, kinds, served)) {
+	otherwise := func(r policy.Request) bool {
+		o := r.Subject()
+		return (served || schema.IsDefinition(o) || slices.Contains(kinds, o.GroupVersionKind().GroupKind())) && !r.Unchanged()
+	}
+	if !s.Combine && (v.old.left()+v.oldVariants.left() == 0 || !slices.ContainsFunc(reqs, otherwise)) {
 		return e.Engines, nil
 	}
 	set, err := engines.New(b.in, b.in, s)
@@ -294,15 +299,6 @@ func (b *base) name(file string) string {
 		return ""
 	}
 	return b.Commit[:12] + ":" + file
-}
-
-// applied returns the objects that requests apply.
-func applied(reqs []policy.Request) []*render.Object {
-	var all []*render.Object
-	for i := range reqs {
-		all = append(all, reqs[i].Object)
-	}
-	return all
 }
 
 // exempted returns the failures that pass only because the change adds an exemption. found are the
