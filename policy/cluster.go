@@ -21,6 +21,7 @@ type Cluster struct {
 	byName sync.Map // of schema.GroupKind to map[string]*namesakes, see Named
 	asked  sync.Map // of schema.GroupKind, see Asked
 	listed sync.Map // of schema.GroupKind, see HasShown
+	chosen sync.Map // of Identity, see Select
 	kinds  []schema.GroupKind
 	whole  map[schema.GroupKind]bool // nil: all kinds
 }
@@ -120,6 +121,24 @@ func (c *Cluster) List(kind schema.GroupKind) []*render.Object {
 	return c.ask(kind)
 }
 
+// Select returns the objects of a kind that want accepts, in the order in which they were given. It has
+// shown no others.
+func (c *Cluster) Select(kind schema.GroupKind, want func(*render.Object) bool) []*render.Object {
+	var found []*render.Object
+	for _, o := range c.ask(kind) {
+		if want(o) {
+			found = append(found, o)
+			c.chosen.LoadOrStore(NameOf(o), true)
+		}
+	}
+	return found
+}
+
+// NameOf returns what identifies an object on a cluster, but for its version.
+func NameOf(o *render.Object) Identity {
+	return Identity{GroupKind: o.GroupVersionKind().GroupKind(), Namespace: o.EffectiveNamespace(), Name: o.GetName()}
+}
+
 // ask returns the objects of a kind for a lookup of some or all.
 func (c *Cluster) ask(kind schema.GroupKind) []*render.Object {
 	if c == nil {
@@ -136,6 +155,9 @@ func (c *Cluster) HasShown(o *render.Object) bool {
 	}
 	kind := o.GroupVersionKind().GroupKind()
 	if _, listed := c.listed.Load(kind); listed {
+		return true
+	}
+	if _, chosen := c.chosen.Load(NameOf(o)); chosen {
 		return true
 	}
 	index, ok := c.byName.Load(kind)

@@ -2,8 +2,15 @@ package policy
 
 import "context"
 
-// Divide divides requests into those that would change nothing and the others.
-func Divide(reqs []Request) (same, changed []Request) { return Split(reqs, (*Request).Unchanged) }
+// Divide divides requests into those that would change nothing and the others. Nobody makes the former,
+// so they create their objects, as if there were no base.
+func Divide(reqs []Request) (same, changed []Request) {
+	same, changed = Split(reqs, (*Request).Unchanged)
+	for i := range same {
+		same[i].Operation, same[i].OldObject = Create, nil
+	}
+	return same, changed
+}
 
 // Split returns the requests for which is returns true, and the others.
 func Split(reqs []Request, is func(*Request) bool) (these, others []Request) {

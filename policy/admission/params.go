@@ -114,14 +114,9 @@ func (e *Engine) findParams(r *review, kind schema.GroupKind, namespace string, 
 	var found []*render.Object
 	at := map[string]int{}
 	unit := applier{r.req.Subject().Unit}
-	for _, o := range e.options.Cluster.List(kind) {
-		in := ""
-		if namespace != "" {
-			in = o.EffectiveNamespace()
-		}
-		if in != namespace || !want(o) {
-			continue
-		}
+	for _, o := range e.options.Cluster.Select(kind, func(o *render.Object) bool {
+		return (namespace == "" || o.EffectiveNamespace() == namespace) && want(o)
+	}) {
 		i, dup := at[o.GetName()]
 		switch {
 		case !dup:

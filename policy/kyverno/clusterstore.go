@@ -76,15 +76,12 @@ type listed struct {
 // its own cluster, because a rule may list for every object.
 func (s *store) in(kind schema.GroupKind, namespace string) []listed {
 	key := listing{kind, namespace}
-	all := s.cluster.List(kind)
 	if known, ok := s.engine.listed.Load(key); ok && !s.engine.options.CLI {
 		return known.([]listed)
 	}
 	var found []listed
-	for _, o := range all {
-		if namespace == "" || s.namespaceOf(o) == namespace {
-			found = append(found, listed{o, s.other(o)})
-		}
+	for _, o := range s.cluster.Select(kind, func(o *render.Object) bool { return namespace == "" || s.namespaceOf(o) == namespace }) {
+		found = append(found, listed{o, s.other(o)})
 	}
 	if !s.engine.options.CLI {
 		s.engine.listed.Store(key, found)

@@ -16,8 +16,6 @@ import (
 	"slices"
 	"strings"
 
-	apischema "k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy"
@@ -36,10 +34,10 @@ type Set struct {
 	Cluster *policy.Cluster // the cluster that the engines see
 	Results []policy.Result // compile errors
 	Notes   []string
-	Unknown []ClusterKind         // kinds without a schema
-	Implied bool                  // the default pack is used because there are no policies
-	Said    []policy.Rule         // rules cached from an earlier run; the Set then has no chain
-	Asked   []apischema.GroupKind // kinds that policies looked up in earlier runs, whose results are cached
+	Unknown []ClusterKind     // kinds without a schema
+	Implied bool              // the default pack is used because there are no policies
+	Said    []policy.Rule     // rules cached from an earlier run; the Set then has no chain
+	Shown   []policy.Identity // objects that nothing deploys and that policies looked up in earlier runs, whose results are cached
 
 	all *rego.Combined // with --combine, the validator for all objects of this run
 }
@@ -201,7 +199,7 @@ func (b *Set) Release() { b.Said, b.Chain, b.all = b.Rules(), policy.Chain{}, ni
 
 // MayHaveRead reports whether policies may have looked up an object.
 func (b *Set) MayHaveRead(o *render.Object) bool {
-	return b.Cluster.HasShown(o) || slices.Contains(b.Asked, o.GroupVersionKind().GroupKind())
+	return b.Cluster.HasShown(o) || slices.Contains(b.Shown, policy.NameOf(o))
 }
 
 func (b *Set) Rules() []policy.Rule {

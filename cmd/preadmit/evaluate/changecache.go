@@ -33,7 +33,6 @@ func (r *resultCache) reviews(held *policy.Compact, same, changed, variants, old
 		old: r.part("old", new(policy.Compact), policy.Reapplying(changed)), oldVariants: r.part("old variants", new(policy.Compact), oldVariants),
 		passes: new(policy.Passes),
 	}
-	v.same.stores = true
 	r.changes = v.parts()
 	return v
 }
@@ -79,13 +78,8 @@ func (v *reviews) requests() []policy.Request { return slices.Concat(v.same.reqs
 // stored returns the requests of the change, with old objects as they are after the base's mutating
 // policies.
 func (v *reviews) stored(ctx context.Context) ([]policy.Request, error) {
-	all := func(int) bool { return true }
-	for _, p := range []*part{v.same, v.changed} {
-		if err := p.storeOld(ctx, v.chain, all); err != nil {
-			return nil, err
-		}
-	}
-	return v.requests(), nil
+	err := v.changed.storeOld(ctx, v.chain, func(int) bool { return true })
+	return v.requests(), err
 }
 
 // head returns the results of what stays the same, without the passes, and of what
@@ -141,7 +135,6 @@ type part struct {
 	groups []*requestGroup
 	known  []bool // for each request: its results are cached
 	stored []bool // for each request: its old object is mutated
-	stores bool   // old objects are mutated when their requests are evaluated
 }
 
 // A requestGroup holds the requests of a part about one unit.
@@ -359,11 +352,6 @@ func (p *part) evaluate(ctx context.Context, c policy.Chain) ([]policy.CompactRe
 	var at []int
 	var reqs []policy.Request
 	flush := func() error {
-		if p.stores && !p.stored[at[0]] {
-			if err := c.StoreOld(ctx, reqs); err != nil {
-				return err
-			}
-		}
 		results, err := c.ReviewEach(ctx, reqs, p.held)
 		for k, i := range at {
 			all[i] = results[k]

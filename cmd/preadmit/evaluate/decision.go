@@ -61,9 +61,10 @@ func (e *Evaluation) Decision(ctx context.Context, o *Options, in *load.Input, o
 		if len(made) == 0 {
 			return fmt.Errorf("the change makes no request about %s: %s", object.GetName(), append(left, "nothing deployed it")[0])
 		}
-		made = made[len(made)-1:] // of an object that is recreated, the CREATE
-		d = &Decision{Trusted: b.trusted(to), tree: in.Tree, change: &decidedChange{e, o.Base, b.in, to, s, made[0].Unchanged()}}
-		if old := made[0].OldObject; old != nil && !d.change.same {
+		same, changed := policy.Divide(made[len(made)-1:]) // of an object that is recreated, the CREATE
+		made = append(same, changed...)
+		d = &Decision{Trusted: b.trusted(to), tree: in.Tree, change: &decidedChange{e, o.Base, b.in, to, s, len(same) > 0}}
+		if old := made[0].OldObject; old != nil {
 			made[0].OldObject = change.AtCommit(old, b.name)
 		}
 		if d.Engines = e.Engines; d.Engines.Cluster == nil { // there are several clusters
@@ -103,7 +104,7 @@ func (d *Decision) Explain(ctx context.Context, name, rule string) ([]policy.Exp
 	}
 	for i := range es {
 		if d.change.same {
-			es[i].Notes = append(es[i].Notes, "the object is the same at "+d.change.revision+", so this is an update that changes nothing; a failure that is unchanged does not count")
+			es[i].Notes = append(es[i].Notes, "the object is the same at "+d.change.revision+", so nobody asks the API server: this is how it would decide on a creation. A failure that is unchanged does not count")
 		}
 		if note != "" {
 			es[i].Notes = append(es[i].Notes, note)

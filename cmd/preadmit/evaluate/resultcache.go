@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -103,7 +104,7 @@ func (e *Evaluation) makeEngines(in, trusted *load.Input, s engines.Options, kno
 	if err != nil || known == nil {
 		return err
 	}
-	e.Engines.Results, e.Engines.Notes, e.Engines.Unknown, e.Engines.Said, e.Engines.Asked = known.Results, known.Notes, known.Unknown, known.Said, known.Asked
+	e.Engines.Results, e.Engines.Notes, e.Engines.Unknown, e.Engines.Said, e.Engines.Shown = known.Results, known.Notes, known.Unknown, known.Said, known.Shown
 	return nil
 }
 
@@ -442,6 +443,7 @@ type Compiled struct {
 	Notes   []string
 	Unknown []engines.ClusterKind
 	Rules   []policy.Rule
+	Shown   []policy.Identity
 	Implied bool
 }
 
@@ -463,7 +465,22 @@ func (r *resultCache) engines() *engines.Set {
 	if d.Plain(&e); d.End() != nil {
 		return nil
 	}
-	return &engines.Set{Results: e.Results, Notes: e.Notes, Unknown: e.Unknown, Implied: e.Implied, Asked: r.around.Kinds, Said: append([]policy.Rule{}, e.Rules...)}
+	return &engines.Set{Results: e.Results, Notes: e.Notes, Unknown: e.Unknown, Implied: e.Implied, Shown: e.Shown, Said: append([]policy.Rule{}, e.Rules...)}
+}
+
+// shown returns the objects that nothing deploys and that policies may have looked up.
+func (r *resultCache) shown(b *engines.Set) []policy.Identity {
+	all := make(map[policy.Identity]bool)
+	for _, objects := range r.byKind {
+		for _, o := range objects {
+			if o.Unit != nil && o.Unit.State == render.Unreached && b.MayHaveRead(o.Object) {
+				all[policy.NameOf(o.Object)] = true
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Keys(all), func(x, y policy.Identity) int {
+		return cmp.Or(strings.Compare(x.String(), y.String()), strings.Compare(x.Namespace, y.Namespace), strings.Compare(x.Name, y.Name))
+	})
 }
 
 // keep registers the new results to be stored after the report is written. others are clusters, besides
@@ -473,7 +490,7 @@ func (r *resultCache) keep(b *engines.Set, others ...*policy.Cluster) {
 		return
 	}
 	var e cache.Encoder
-	e.Plain(Compiled{b.Results, b.Notes, b.Unknown, b.Rules(), b.Implied})
+	e.Plain(Compiled{b.Results, b.Notes, b.Unknown, b.Rules(), r.shown(b), b.Implied})
 	data, err := e.Data()
 	if err != nil {
 		return

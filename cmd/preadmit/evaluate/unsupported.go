@@ -38,7 +38,6 @@ func (o *Options) unsupported(ctx context.Context, in, trusted *load.Input, s en
 	cached := newResultCache(o.Memory, less, lessTrusted, s)
 	cached.graphs = graphs
 	p := cached.part("unsupported", new(policy.Compact), reqs)
-	p.stores = true
 	cached.changes = []*part{p}
 	var chain policy.Chain
 	if left := p.left(); left > 0 {
@@ -51,6 +50,9 @@ func (o *Options) unsupported(ctx context.Context, in, trusted *load.Input, s en
 		defer cached.keep(set)
 		o.Watch.Expect(supervise.EvaluateTask, left)
 		chain = set.Chain
+	}
+	if err := p.storeOld(ctx, chain, func(i int) bool { return !p.known[i] }); err != nil {
+		return nil, err
 	}
 	results, err := p.hold(ctx, chain, nil)
 	if err != nil {
