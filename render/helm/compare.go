@@ -12,10 +12,9 @@ import (
 )
 
 // scalarFunctions are functions of single values. Their errors print a map that
-// they are given, so the map is measured first. eq and ne are reimplemented for
-// the same reason.
+// they are given, so the map is measured first.
 func (r *run) scalarFunctions() template.FuncMap {
-	fns := template.FuncMap{"eq": equal, "ne": notEqual, "typeOf": typeOf, "typeIs": typeIs, "typeIsLike": typeIsLike}
+	fns := template.FuncMap{"typeOf": typeOf, "typeIs": typeIs, "typeIsLike": typeIsLike}
 	for _, name := range []string{
 		"add1", "add", "sub", "div", "mod", "mul", "add1f", "addf", "subf", "divf", "mulf",
 		"biggest", "max", "min", "maxf", "minf", "ceil", "floor", "round", "toDecimal", "dict", "slice", "mustSlice", "sortAlpha",
@@ -85,7 +84,7 @@ func (r *run) measureArgument(arg reflect.Value) error {
 
 // equal implements eq: it reports whether the first value equals one of the
 // others. Numbers of different signedness compare by value; other kinds can't
-// be compared with each other.
+// be compared with each other. Its errors do not print values, which may be large.
 func equal(first reflect.Value, others ...reflect.Value) (bool, error) {
 	if len(others) == 0 {
 		return false, errors.New("missing argument for comparison")
@@ -96,11 +95,6 @@ func equal(first reflect.Value, others ...reflect.Value) (bool, error) {
 		}
 	}
 	return false, nil
-}
-
-func notEqual(a, b reflect.Value) (bool, error) {
-	same, err := equal(a, b)
-	return !same, err
 }
 
 func concrete(v reflect.Value) reflect.Value {

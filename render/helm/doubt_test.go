@@ -47,6 +47,8 @@ func TestDoubt(t *testing.T) {
 		"an address by a computed format":     {`{{ if eq (printf (print "%-20" "p") (list 1) | sha256sum | trunc 1) "0" }}` + hidden + `{{ end }}`, true},
 		"an address in a variable":            {`{{ $f := "%#p" }}{{ $x := $f | printf | printf "%s" }}{{ $x = printf $f .Values }}{{ if contains "7" $x }}` + hidden + `{{ end }}`, true},
 		"a computed format without one":       {`{{ if eq (printf .Values.manifest) "0" }}` + hidden + `{{ end }}`, false},
+		"one patch version of Kubernetes":     {`{{ if eq .Capabilities.KubeVersion.Version "v1.37.2" }}` + hidden + `{{ end }}`, true},
+		"another minor version, by eq":        {`{{ if eq .Capabilities.KubeVersion.Version "v1.36.2" }}` + hidden + `{{ end }}`, false},
 		"a distribution of Kubernetes":        {`{{ if contains "+k3s" .Capabilities.KubeVersion.Version }}` + hidden + `{{ end }}`, true},
 		"a distribution in a helper":          {`{{ define "v" }}{{ .Capabilities.KubeVersion.GitVersion }}{{ end }}{{ if regexMatch "-eks-" (include "v" .) }}` + hidden + `{{ end }}`, true},
 		"a patch version of Kubernetes":       {`{{ if semverCompare ">1.37.2" .Capabilities.KubeVersion.Version }}` + hidden + `{{ end }}`, true},

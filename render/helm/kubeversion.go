@@ -1,7 +1,9 @@
 package helm
 
 import (
+	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"text/template"
 
@@ -10,11 +12,15 @@ import (
 
 // kubeFunctions are functions with which templates read the patch version of Kubernetes or the suffix of
 // a distribution, such as +k3s1. A version such as 1.34 has neither. The functions count a result that
-// may depend on them as byKubeDetail. Other ways to read them, such as eq or splitList, are not seen.
+// may depend on them as byKubeDetail. Other ways to read them, such as splitList or len, are not seen.
 func (r *run) kubeFunctions(fns template.FuncMap) template.FuncMap {
 	compare := fns["semverCompare"].(func(string, string) (bool, error))
 	matches := fns["regexMatch"].(func(string, string) bool)
 	mustMatch := fns["mustRegexMatch"].(func(string, string) (bool, error))
+	same := func(first reflect.Value, others ...reflect.Value) (bool, error) {
+		r.detailed(r.comparesPatch(append(others, first)))
+		return equal(first, others...)
+	}
 	return template.FuncMap{
 		"semverCompare": func(constraint, version string) (bool, error) {
 			is, err := compare(constraint, version)
@@ -23,6 +29,11 @@ func (r *run) kubeFunctions(fns template.FuncMap) template.FuncMap {
 				r.detailed(err == nil && also != is)
 			}
 			return is, err
+		},
+		"eq": same,
+		"ne": func(a, b reflect.Value) (bool, error) {
+			is, err := same(a, b)
+			return !is, err
 		},
 		"contains": func(part, text string) bool {
 			is := strings.Contains(text, part)
@@ -57,6 +68,26 @@ func (r *run) detailed(depends bool) {
 	if depends {
 		r.counts[byKubeDetail]++
 	}
+}
+
+// comparesPatch reports whether one of the values is the version of Kubernetes, and another a version
+// that differs from it in no more than the patch and what follows.
+func (r *run) comparesPatch(values []reflect.Value) bool {
+	var texts []string
+	for _, v := range values {
+		if v = concrete(v); v.Kind() == reflect.String {
+			texts = append(texts, v.String())
+		}
+	}
+	i := slices.IndexFunc(texts, r.isKubeVersion)
+	if i < 0 {
+		return false
+	}
+	kube, err := semver.NewVersion(texts[i])
+	return err == nil && slices.ContainsFunc(slices.Delete(texts, i, i+1), func(text string) bool {
+		other, err := semver.NewVersion(text)
+		return err == nil && other.Major() == kube.Major() && other.Minor() == kube.Minor()
+	})
 }
 
 // isKubeVersion reports whether a text is the version of Kubernetes.
