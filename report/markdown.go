@@ -349,7 +349,7 @@ func (m *markdownWriter) rehearsal() string {
 	b.WriteString("\nRehearsal: " + plainText(h.title()+": "+m.outcome()) + ".\n")
 	for i, row := range h.Rows {
 		if i == 0 {
-			b.WriteString("\n| " + plainText(name(h.By)) + " | objects | failures | policies |\n| --- | ---: | ---: | --- |\n")
+			b.WriteString("\n| namespace | objects | failures | policies |\n| --- | ---: | ---: | --- |\n")
 		}
 		if i == maxRehearsalRows {
 			fmt.Fprintf(&b, "\n%d more rows are in the JSON report.\n", len(h.Rows)-i)

@@ -80,7 +80,7 @@ func (p *printer) rehearsal(r *Report) {
 		return
 	}
 	if len(h.Rows) > 0 {
-		rows := [][]string{{strings.ToUpper(name(h.By)), "OBJECTS", "FAILURES", "POLICIES"}}
+		rows := [][]string{{"NAMESPACE", "OBJECTS", "FAILURES", "POLICIES"}}
 		for _, row := range h.Rows {
 			rows = append(rows, []string{name(row.Name), strconv.Itoa(row.Objects), strconv.Itoa(row.Failures), policyList(row)})
 		}

@@ -389,7 +389,6 @@ type Rehearsal struct {
 	To   string `json:"to,omitempty"`
 
 	Enforced []string      `json:"enforced,omitempty"` // patterns of the policies, as given
-	By       string        `json:"by,omitempty"`       // "namespace", or the label
 	Rows     []EnforcedRow `json:"rows,omitempty"`     // the most failures first
 }
 

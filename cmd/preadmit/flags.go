@@ -92,7 +92,6 @@ func (o *checkOptions) addBaseFlag(f *pflag.FlagSet) {
 func (o *checkOptions) addRehearsalFlags(f *pflag.FlagSet) {
 	f.Var((*kubeVersion)(&o.FromKubeVersion), "from-kube-version", "rehearse an upgrade of the API server from version `X.Y`, at least "+schema.Versions()[0]+", to --kube-version: only results that the upgrade changes count")
 	f.StringArrayVar(&o.Enforce, "enforce", nil, "rehearse enforcing `POLICY` or POLICY/RULE (* matches any text): its warnings and audited failures become denials, and only these count (repeatable)")
-	f.StringVar(&o.EnforceBy, "enforce-by", "", "with --enforce, count denials by the `LABEL` of objects or of their Namespaces, such as team (default: by namespace)")
 }
 
 // addSuppressionFlags adds the flags for suppressions.
@@ -230,8 +229,6 @@ func (o *checkOptions) checkRehearsal() error {
 		return errors.New("--enforce compares policies before and after they deny, --base two trees: run check once with each; for a change that may break no policy at all, use --base with --fail-on audit")
 	case len(o.Enforce) > 0 && o.FromKubeVersion != "":
 		return errors.New("--enforce and --from-kube-version change two things: a denial could come from either, so run check once with each")
-	case o.EnforceBy != "" && len(o.Enforce) == 0:
-		return errors.New("--enforce-by counts what --enforce denies, so it needs --enforce")
 	case o.FromKubeVersion != "" && evaluate.Release(o.FromKubeVersion) == evaluate.Release(o.KubeVersion):
 		return fmt.Errorf("--from-kube-version and --kube-version are both %s", evaluate.Release(o.KubeVersion))
 	}

@@ -86,7 +86,7 @@ func Run(ctx context.Context, o *Options, in *load.Input, args []string, stdin i
 		err = j.suppress(o, was, in, in.Tree.HoldsAll(args))
 	}
 	if err == nil && len(o.Enforce) > 0 {
-		err = j.enforced(o, in)
+		err = j.enforced(o)
 	}
 	if err != nil {
 		return j, err

@@ -31,7 +31,6 @@ type Options struct {
 	Date            time.Time
 	FromKubeVersion string   // rehearse the upgrade from this version
 	Enforce         []string // rehearse enforcing these policies
-	EnforceBy       string
 
 	// Reconfigured returns the options of a run with another configuration, or an error if that
 	// holds wrong flags.

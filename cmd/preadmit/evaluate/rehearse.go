@@ -119,16 +119,15 @@ func unrenderedUnits(in *load.Input) map[string]bool {
 	return lost
 }
 
-// enforced turns failures of the policies of --enforce into denials, and counts them. Denials are
+// enforced turns failures of the policies of --enforce into denials, and counts them by namespace. Denials are
 // marked new and all other results unchanged.
-func (e *Evaluation) enforced(o *Options, in *load.Input) error {
+func (e *Evaluation) enforced(o *Options) error {
 	if err := e.NameRules("--enforce", o.Enforce); err != nil {
 		return err
 	}
-	e.rehearsal = &report.Rehearsal{Enforced: o.Enforce, By: cmp.Or(o.EnforceBy, "namespace")}
+	e.rehearsal = &report.Rehearsal{Enforced: o.Enforce}
 	rows := make(map[string]*report.EnforcedRow)
 	seen := make(map[string]map[render.Key]bool)
-	labels := newLabelsOf(in, o.EnforceBy)
 	for i := range e.Results {
 		r := &e.Results[i]
 		r.Baseline = policy.Unchanged
@@ -139,7 +138,7 @@ func (e *Evaluation) enforced(o *Options, in *load.Input) error {
 		if r.Suppression != nil || r.Unreached {
 			continue
 		}
-		name := labels.of(r.Object)
+		name := cmp.Or(r.Object.Namespace, "(no namespace)")
 		row := rows[name]
 		if row == nil {
 			row = &report.EnforcedRow{Name: name}
@@ -184,39 +183,4 @@ func (e *Evaluation) NameRules(flag string, patterns []string) error {
 		return fmt.Errorf("%s %q: there is no such policy; %s", flag, p, policy.Instead(p, names))
 	}
 	return nil
-}
-
-// labelsOf determines the group of an object: its namespace, or the value of a label.
-type labelsOf struct {
-	label      string
-	objects    map[render.Key]string // value of the label
-	namespaces map[string]string
-}
-
-func newLabelsOf(in *load.Input, label string) labelsOf {
-	l := labelsOf{label, make(map[render.Key]string), make(map[string]string)}
-	if label == "" {
-		return l
-	}
-	for _, o := range slices.Concat(render.Objects(in.Context), render.Objects(in.Head), render.Variants(in.Head)) {
-		value := o.GetLabels()[label]
-		if value == "" {
-			continue
-		}
-		if o.GetKind() == "Namespace" && o.GetAPIVersion() == "v1" {
-			l.namespaces[o.GetName()] = value
-		}
-		l.objects[o.Key()] = value
-	}
-	return l
-}
-
-// of returns the group of an object.
-func (l labelsOf) of(k render.Key) string {
-	if l.label == "" {
-		return cmp.Or(k.Namespace, "(no namespace)")
-	}
-	bare := k
-	bare.Namespace = ""
-	return cmp.Or(l.objects[k], l.objects[bare], l.namespaces[k.Namespace], "(no label "+l.label+")")
 }
