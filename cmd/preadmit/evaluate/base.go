@@ -176,7 +176,7 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	exempted = append(exempted, impersonated...)
 	byChange := len(exempted) // they are new, since the exemption is, whatever the base has
 	ofHead := func() []policy.Request { return slices.Concat(same, written, variants) }
-	undeployed, err := o.unsupported(ctx, in, trusted, s, e.Engines, cached.graphs, ofHead, v.passes, append(found, policy.Each(exempted))...)
+	undeployed, err := o.unsupported(ctx, in, trusted, s, e.Engines.MayHaveRead, cached.graphs, ofHead, v.passes, append(found, policy.Each(exempted))...)
 	if err != nil {
 		return err
 	}
@@ -205,7 +205,8 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	ofBase := func() []policy.Request {
 		return slices.Concat(same, policy.Reapplying(written), oldVariants)
 	}
-	undeployed, err = o.unsupported(ctx, b.in, b.in, s, before, cached.graphs, ofBase, v.passes, policy.Each(c.Base), v.same.held.Each(kept...))
+	read := func(x *render.Object) bool { return before.MayHaveRead(x) || e.Engines.MayHaveRead(x) } // which judged what stays the same
+	undeployed, err = o.unsupported(ctx, b.in, b.in, s, read, cached.graphs, ofBase, v.passes, policy.Each(c.Base), v.same.held.Each(kept...))
 	if err != nil {
 		return err
 	}
@@ -236,7 +237,7 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	}
 	e.Results = append(e.Results, e.shard.once(b.documents().NoLongerDeployed(reqs), b.newlyExcluded(o, in), referenced)...)
 	e.notes = slices.Concat(e.notes, b.notes(in), e.Engines.Chain.UnreadOld(others))
-	cached.keep(e.Engines, before.Cluster)
+	cached.keep(e.Engines, before)
 	if proposes {
 		if err := e.propose(ctx, s, in, v, found); err != nil {
 			return err

@@ -77,7 +77,7 @@ func Run(ctx context.Context, o *Options, in *load.Input, args []string, stdin i
 				j.Engines.Release()
 			}
 			all := func() []policy.Request { return j.shard.requests(s.By(allRequests(in.Head))) }
-			unsupported, err := o.unsupported(ctx, in, in, s, j.Engines, []*cache.Graph{in.Graph}, all, j.passes, policy.Each(j.Results), j.held.All())
+			unsupported, err := o.unsupported(ctx, in, in, s, j.Engines.MayHaveRead, []*cache.Graph{in.Graph}, all, j.passes, policy.Each(j.Results), j.held.All())
 			j.Results = append(j.Results, unsupported...)
 			return err
 		})

@@ -468,12 +468,12 @@ func (r *resultCache) engines() *engines.Set {
 	return &engines.Set{Results: e.Results, Notes: e.Notes, Unknown: e.Unknown, Implied: e.Implied, Shown: e.Shown, Said: append([]policy.Rule{}, e.Rules...)}
 }
 
-// shown returns the objects that nothing deploys and that policies may have looked up.
-func (r *resultCache) shown(b *engines.Set) []policy.Identity {
+// shown returns the objects that nothing deploys and that engines may have looked up.
+func (r *resultCache) shown(by []*engines.Set) []policy.Identity {
 	all := make(map[policy.Identity]bool)
 	for _, objects := range r.byKind {
 		for _, o := range objects {
-			if o.Unit != nil && o.Unit.State == render.Unreached && b.MayHaveRead(o.Object) {
+			if o.Unit != nil && o.Unit.State == render.Unreached && slices.ContainsFunc(by, func(b *engines.Set) bool { return b.MayHaveRead(o.Object) }) {
 				all[policy.NameOf(o.Object)] = true
 			}
 		}
@@ -483,20 +483,21 @@ func (r *resultCache) shown(b *engines.Set) []policy.Identity {
 	})
 }
 
-// keep registers the new results to be stored after the report is written. others are clusters, besides
-// that of b, in which engines looked up objects.
-func (r *resultCache) keep(b *engines.Set, others ...*policy.Cluster) {
+// keep registers the new results to be stored after the report is written. others are engines, besides
+// b, that found some of them.
+func (r *resultCache) keep(b *engines.Set, others ...*engines.Set) {
 	if r.off || b.Cluster == nil {
 		return
 	}
+	all := append(others, b)
 	var e cache.Encoder
-	e.Plain(Compiled{b.Results, b.Notes, b.Unknown, b.Rules(), r.shown(b), b.Implied})
+	e.Plain(Compiled{b.Results, b.Notes, b.Unknown, b.Rules(), r.shown(all), b.Implied})
 	data, err := e.Data()
 	if err != nil {
 		return
 	}
 	r.memory.Put = append(r.memory.Put, func() {
-		now, ok := r.seen(append(others, b.Cluster)...)
+		now, ok := r.seen(all)
 		if !ok {
 			return
 		}
@@ -531,11 +532,11 @@ func (r *resultCache) copy(from, to string) {
 }
 
 // seen returns the surroundings of this run, with those of its cached results.
-func (r *resultCache) seen(clusters ...*policy.Cluster) (surroundings, bool) {
+func (r *resultCache) seen(by []*engines.Set) (surroundings, bool) {
 	var kinds []schema.GroupKind
 	served := false
-	for _, c := range clusters {
-		asked, all := c.Asked()
+	for _, b := range by {
+		asked, all := b.Cluster.Asked()
 		kinds, served = append(kinds, asked...), served || all
 	}
 	if r.around != nil {

@@ -10,14 +10,16 @@ import (
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/change"
+	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/cache"
 )
 
 // unsupported returns results about deployed objects that pass only because of an object that
 // nothing deploys, such as an exempting label of its Namespace. It evaluates their requests without
-// such objects. found and passes are the results with them, by the engines with. The old objects of
-// requests are as written, and graphs know the units of their objects.
-func (o *Options) unsupported(ctx context.Context, in, trusted *load.Input, s engines.Options, with *engines.Set, graphs []*cache.Graph, requests func() []policy.Request, passes *policy.Passes, found ...iter.Seq[*policy.Result]) ([]policy.Result, error) {
+// such objects. found and passes are the results with them, and read reports whether policies may have
+// looked up an object for these. The old objects of requests are as written, and graphs know the
+// units of their objects.
+func (o *Options) unsupported(ctx context.Context, in, trusted *load.Input, s engines.Options, read func(*render.Object) bool, graphs []*cache.Graph, requests func() []policy.Request, passes *policy.Passes, found ...iter.Seq[*policy.Result]) ([]policy.Result, error) {
 	side := in.Side()
 	if !side.Deploys() {
 		return nil, nil
@@ -26,7 +28,7 @@ func (o *Options) unsupported(ctx context.Context, in, trusted *load.Input, s en
 	if len(exempting) == 0 {
 		return nil, nil
 	}
-	reqs := change.Concerns(requests(), exempting, with.MayHaveRead, passes, found...)
+	reqs := change.Concerns(requests(), exempting, read, passes, found...)
 	if len(reqs) == 0 {
 		return nil, nil
 	}
