@@ -172,7 +172,7 @@ func (o *checkOptions) loosened(then *checkOptions) map[string]string {
 
 // configurable lists the flags that a configuration file may set.
 var configurable = []string{
-	"allow-new-suppressions", "api-versions", "as", "as-file", "as-group", "authorizer", "color", "combine", "data", "exclude", "fail-on", "gitops", "include-crds", "include-hidden", "jobs", "kube-version", "namespace",
+	"allow-new-suppressions", "api-versions", "as", "as-file", "as-group", "authorizer", "color", "combine", "data", "disable-admission-plugins", "exclude", "fail-on", "gitops", "include-crds", "include-hidden", "jobs", "kube-version", "namespace",
 	"no-tree-policies", "only-new", "output", "pack", "policy", "quiet", "rego-namespace", "release", "require-complete", "set", "set-file", "set-string",
 	"suppressions", "task-memory", "task-time", "timeout", "values", "verbose", "with",
 }

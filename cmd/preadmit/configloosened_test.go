@@ -58,7 +58,9 @@ func keyChanges() map[string][]keyChange {
 		"as":                     {{"", "as: admin\n", unfound, byUser}},
 		"as-file":                {{"", "as-file: admin.yaml\n", unfound, byUser}},
 		"as-group":               {{"as: a\n", "as: a\nas-group: [admins]\n", unfound, byUser}},
-		"authorizer":             {{"", "authorizer: allow\n", unfound, admissionFiles("", "authorizer.group('').resource('pods').check('delete').allowed()")}},
+		"disable-admission-plugins": {{"", "disable-admission-plugins: [LimitRanger]\n", unfound, files("limit.yaml", "apiVersion: v1\nkind: LimitRange\nmetadata: {name: a}\nspec: {limits: [{type: Container, max: {cpu: 1}}]}\n",
+			"pod.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: large}\nspec: {containers: [{name: a, image: a, resources: {limits: {cpu: 2}}}]}\n")}},
+		"authorizer": {{"", "authorizer: allow\n", unfound, admissionFiles("", "authorizer.group('').resource('pods').check('delete').allowed()")}},
 		"clusters": {{
 			baseline + ownRepository + "gitops: only\nclusters: [{name: prod, entry: [entry]}]\n", baseline + ownRepository + "gitops: only\nclusters: [{name: prod, entry: [fine.yaml]}]\n", unchecked,
 			files("entry/s.yaml", gitSource, "entry/k.yaml", fluxKustomization, "apps/x.yaml", deniedObjects["job"]),

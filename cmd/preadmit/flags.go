@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -70,6 +71,7 @@ func (o *checkOptions) addPolicyFlags(f *pflag.FlagSet) {
 // addUserFlags adds the flags for the user and the authorizer.
 func (o *checkOptions) addUserFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.AsFile, "as-file", "", "evaluate as the user that `FILE` describes (username, uid, groups, extra); not with --as")
+	f.Var((*plugins)(&o.DisabledPlugins), "disable-admission-plugins", "`LIST` of default admission plugins that the API server does not run: "+strings.Join(schema.PluginNames(), ", "))
 	f.StringVar(&o.Authorizer, "authorizer", "unknown", "how CEL's authorizer checks are answered, `MODE`: unknown, allow, deny, rbac (by the Roles and bindings rendered and in --with), or a file of rules")
 }
 
@@ -128,6 +130,22 @@ func (c choice) Type() string   { return c.named }
 func (c choice) Set(s string) error {
 	*c.value = s
 	return oneOf(s, c.among...)
+}
+
+// plugins is the type of --disable-admission-plugins.
+type plugins []string
+
+func (p *plugins) String() string { return strings.Join(*p, ",") }
+func (p *plugins) Type() string   { return "stringSlice" }
+
+func (p *plugins) Set(s string) error {
+	for _, name := range strings.Split(s, ",") {
+		if err := oneOf(name, schema.PluginNames()...); err != nil {
+			return err
+		}
+		*p = append(*p, name)
+	}
+	return nil
 }
 
 func failActions() []string {

@@ -31,7 +31,7 @@ flags of check for policies, users and --base are accepted and change nothing.`,
 	o.addPolicyFlags(cmd.Flags())
 	o.addUserFlags(cmd.Flags())
 	o.addChangeFlags(cmd.Flags())
-	ignored(cmd.Flags(), "policy", "pack", "no-tree-policies", "as", "as-group", "as-file", "authorizer", "data", "rego-namespace", "combine", "fail-on", "base", "only-new", "require-complete")
+	ignored(cmd.Flags(), "policy", "pack", "no-tree-policies", "as", "as-group", "as-file", "authorizer", "disable-admission-plugins", "data", "rego-namespace", "combine", "fail-on", "base", "only-new", "require-complete")
 	cmd.Flags().StringVarP(&o.format, "output", "o", "text", "`FORMAT`: text, json, dot or mermaid")
 	return cmd
 }

@@ -12,10 +12,14 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// On returns the kinds of a server that also runs admission plugins, which look up objects of the cluster.
-func (k *Kinds) On(c *policy.Cluster) *Kinds {
+// PluginNames are the names of the admission plugins that a server runs by default and that On can disable.
+func PluginNames() []string { return apiserver.PluginNames() }
+
+// On returns the kinds of a server that also runs its default admission plugins but the disabled ones.
+// They look up objects of the cluster.
+func (k *Kinds) On(c *policy.Cluster, disabled ...string) *Kinds {
 	limits := slices.ContainsFunc(apiserver.PluginKinds(), func(kind schema.GroupKind) bool { return len(c.List(kind)) > 0 })
-	return &Kinds{server: k.server, customs: k.customs, resolved: k.resolved, mergers: k.mergers, cluster: c, limits: limits, made: make(map[*render.Unit]*apiserver.Plugins)}
+	return &Kinds{server: k.server, customs: k.customs, resolved: k.resolved, mergers: k.mergers, cluster: c, limits: limits, disabled: disabled, made: make(map[*render.Unit]*apiserver.Plugins)}
 }
 
 // maxPlugins limits the units whose plugins are kept.
@@ -51,7 +55,7 @@ func (k *Kinds) newPlugins(unit *render.Unit) *apiserver.Plugins {
 			}
 		}
 	}
-	return apiserver.NewPlugins(objects, func(kind schema.GroupKind) bool { return !k.cluster.Lacks(kind) }, func(namespace, name string) *corev1.ServiceAccount {
+	return apiserver.NewPlugins(objects, k.disabled, func(kind schema.GroupKind) bool { return !k.cluster.Lacks(kind) }, func(namespace, name string) *corev1.ServiceAccount {
 		if o := k.cluster.Get(unit, schema.GroupKind{Kind: "ServiceAccount"}, namespace, name); o != nil {
 			account, _ := k.typed(o).(*corev1.ServiceAccount)
 			return account

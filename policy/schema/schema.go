@@ -52,10 +52,11 @@ type Kinds struct {
 	resolved *resolved
 	mergers  *mergers // of kinds that are not built in
 
-	cluster *policy.Cluster
-	limits  bool // the cluster has objects that plugins look up
-	mu      sync.Mutex
-	made    map[*render.Unit]*apiserver.Plugins
+	cluster  *policy.Cluster
+	limits   bool     // the cluster has objects that plugins look up
+	disabled []string // plugins that do not run
+	mu       sync.Mutex
+	made     map[*render.Unit]*apiserver.Plugins
 }
 
 var _ policy.Kinds = (*Kinds)(nil)

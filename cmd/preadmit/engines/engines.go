@@ -124,7 +124,7 @@ func compile(in, trusted *load.Input, o Options) (*Set, error) {
 		b.Cluster = policy.NewCluster(slices.Concat(head, given, context)...)
 	}
 	b.Cluster.Declared(render.Objects(in.Context))
-	kinds = kinds.On(b.Cluster)
+	kinds = kinds.On(b.Cluster, o.DisabledPlugins...)
 	b.Chain.Kinds = kinds
 	b.Chain.Variables = o.Variables
 	b.Chain.Validators = append(b.Chain.Validators, schema.NewValidator(kinds, head))

@@ -16,20 +16,21 @@ import (
 // cache key is the hash of the whole struct, so no option can be forgotten in it. Fields must be
 // exported plain data.
 type Settings struct {
-	KubeVersion    string
-	Day            string // in UTC; its midnight is the current time for policies
-	User           policy.UserInfo
-	UserGiven      bool   // User is from the command line; else units may have users of their own
-	Authorizer     string // a mode of authz, or the value that names a file of rules
-	AuthorizerFile string // the display name of that file; "" for a mode
-	AuthorizerData []byte // of that file
-	NoTreePolicies bool
-	PoliciesGiven  bool // by --policy
-	Packs          []string
-	RegoNamespaces []string
-	Combine        bool
-	Variables      bool // Flux substitutes variables in objects
-	Verbose        bool // reports costs and the output of print in policies
+	KubeVersion     string
+	DisabledPlugins []string // default admission plugins that the API server does not run
+	Day             string   // in UTC; its midnight is the current time for policies
+	User            policy.UserInfo
+	UserGiven       bool   // User is from the command line; else units may have users of their own
+	Authorizer      string // a mode of authz, or the value that names a file of rules
+	AuthorizerFile  string // the display name of that file; "" for a mode
+	AuthorizerData  []byte // of that file
+	NoTreePolicies  bool
+	PoliciesGiven   bool // by --policy
+	Packs           []string
+	RegoNamespaces  []string
+	Combine         bool
+	Variables       bool // Flux substitutes variables in objects
+	Verbose         bool // reports costs and the output of print in policies
 }
 
 // now returns the beginning of the day, so that all runs of a day give the same results.

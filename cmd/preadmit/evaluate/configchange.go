@@ -216,7 +216,7 @@ func (o *Options) after(t *load.Tree, file string, now *yaml.Node) (*Reconfigure
 	then.Values, then.Set, then.SetString, then.SetFile, then.Release, then.Namespace = given.Values, given.Set, given.SetString, given.SetFile, given.Release, given.Namespace
 	then.IncludeCRDs, then.KubeVersion, then.APIVersions, then.Selection.Hidden, then.GitOps = given.IncludeCRDs, given.KubeVersion, given.APIVersions, given.Selection.Hidden, given.GitOps
 	then.Policies, then.With, then.Data, then.AsFile, then.Authorizer = given.Policies, given.With, given.Data, given.AsFile, given.Authorizer
-	then.Packs, then.NoTreePolicies, then.As, then.AsGroups, then.Namespaces, then.Combine = given.Packs, given.NoTreePolicies, given.As, given.AsGroups, given.Namespaces, given.Combine
+	then.Packs, then.NoTreePolicies, then.DisabledPlugins, then.As, then.AsGroups, then.Namespaces, then.Combine = given.Packs, given.NoTreePolicies, given.DisabledPlugins, given.As, given.AsGroups, given.Namespaces, given.Combine
 	return then, nil
 }
 

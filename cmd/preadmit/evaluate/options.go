@@ -18,12 +18,13 @@ import (
 type Options struct {
 	load.Sources
 
-	Packs          []string
-	NoTreePolicies bool
-	As             string
-	AsGroups       []string
-	Namespaces     []string // Rego packages
-	Combine        bool
+	Packs           []string
+	NoTreePolicies  bool
+	DisabledPlugins []string // see engines.Settings
+	As              string
+	AsGroups        []string
+	Namespaces      []string // Rego packages
+	Combine         bool
 
 	AllowNew        bool // suppressions that the change adds apply
 	OnlyNew         bool // denials that the base has, too, do not count, also of objects that the change touches
@@ -61,7 +62,7 @@ func (o *Options) EngineOptions(in *load.Input) (b engines.Options, assumed stri
 	s := &engines.Settings{
 		KubeVersion: o.KubeVersion, Day: o.Day().UTC().Format(time.DateOnly), Authorizer: o.Authorizer,
 		NoTreePolicies: o.NoTreePolicies, PoliciesGiven: len(o.Policies) > 0, Packs: o.Packs,
-		RegoNamespaces: o.Namespaces, Combine: o.Combine, Verbose: o.Verbose,
+		DisabledPlugins: o.DisabledPlugins, RegoNamespaces: o.Namespaces, Combine: o.Combine, Verbose: o.Verbose,
 		UserGiven: o.As != "" || len(o.AsGroups) > 0 || o.AsFile != "",
 		Variables: slices.ContainsFunc(render.Objects(in.Head), render.Substitutes),
 	}

@@ -49,7 +49,18 @@ type Plugins struct {
 	tolerations      *defaulttolerationseconds.Plugin
 	complete         func(kind schema.GroupKind) bool
 	account          func(namespace, name string) *corev1.ServiceAccount
+	disabled         []string // those that do nothing
 }
+
+// PluginNames are the names of the plugins, as in the server's flag --disable-admission-plugins.
+func PluginNames() []string {
+	return []string{
+		"DefaultIngressClass", "DefaultStorageClass", "DefaultTolerationSeconds", "LimitRanger", "Priority", "RuntimeClass",
+		"ServiceAccount", "StorageObjectInUseProtection",
+	}
+}
+
+func (p *Plugins) runs(name string) bool { return !slices.Contains(p.disabled, name) }
 
 // PluginKinds are the kinds of objects that plugins look up, besides ServiceAccounts.
 func PluginKinds() []schema.GroupKind {
@@ -64,11 +75,11 @@ func PluginKinds() []schema.GroupKind {
 
 // NewPlugins returns the plugins of a cluster with these objects of PluginKinds, in version v1.
 // complete reports whether the cluster has no others of a kind. account returns a ServiceAccount, or nil
-// if it is not known.
-func NewPlugins(objects []runtime.Object, complete func(schema.GroupKind) bool, account func(namespace, name string) *corev1.ServiceAccount) *Plugins {
+// if it is not known. Plugins whose names are disabled do nothing.
+func NewPlugins(objects []runtime.Object, disabled []string, complete func(schema.GroupKind) bool, account func(namespace, name string) *corev1.ServiceAccount) *Plugins {
 	p := &Plugins{
 		priorities: make(map[string]*schedulingv1.PriorityClass), runtimes: make(map[string]*nodev1.RuntimeClass),
-		tolerations: defaulttolerationseconds.NewDefaultTolerationSeconds(), complete: complete, account: account,
+		tolerations: defaulttolerationseconds.NewDefaultTolerationSeconds(), complete: complete, account: account, disabled: disabled,
 	}
 	p.tolerations.InspectFeatureGates(utilfeature.DefaultFeatureGate)
 	for _, c := range systemclasses.SystemPriorityClasses() {
@@ -79,17 +90,19 @@ func NewPlugins(objects []runtime.Object, complete func(schema.GroupKind) bool, 
 	for _, object := range objects {
 		switch o := object.(type) {
 		case *corev1.LimitRange:
-			p.limits = append(p.limits, o)
+			if p.runs("LimitRanger") {
+				p.limits = append(p.limits, o)
+			}
 		case *schedulingv1.PriorityClass:
 			p.priorities[o.Name] = o
 		case *nodev1.RuntimeClass:
 			p.runtimes[o.Name] = o
 		case *storagev1.StorageClass:
-			if storageutil.IsDefaultAnnotation(o.ObjectMeta) && (p.storage == "" || o.Name < p.storage) {
+			if p.runs("DefaultStorageClass") && storageutil.IsDefaultAnnotation(o.ObjectMeta) && (p.storage == "" || o.Name < p.storage) {
 				p.storage = o.Name
 			}
 		case *networkingv1.IngressClass:
-			if o.Annotations[networkingv1.AnnotationIsDefaultIngressClass] == "true" && (p.ingress == "" || o.Name < p.ingress) {
+			if p.runs("DefaultIngressClass") && o.Annotations[networkingv1.AnnotationIsDefaultIngressClass] == "true" && (p.ingress == "" || o.Name < p.ingress) {
 				p.ingress = o.Name
 			}
 		}
@@ -108,13 +121,15 @@ func (p *Plugins) admit(object runtime.Object, namespace string) (causes []Cause
 			causes = append(causes, forbidden(at.Child("containers"), limitranger.PodMutateLimitFunc(l, o))...)
 		}
 		for _, l := range limits {
-			causes = append(causes, forbidden(at.Child("containers"), limitranger.PodValidateLimitFunc(l, o))...)
+			causes = append(causes, limited(l, o)...)
 		}
 		p.identify(o, namespace)
 		causes = append(causes, p.prioritize(o)...)
-		kind, resource := core.SchemeGroupVersion.WithKind("Pod"), core.SchemeGroupVersion.WithResource("pods")
-		a := admission.NewAttributesRecord(o, nil, kind, namespace, o.Name, resource, "", admission.Create, nil, false, nil)
-		causes = append(causes, forbidden(at.Child("tolerations"), p.tolerations.Admit(context.Background(), a, nil))...)
+		if p.runs("DefaultTolerationSeconds") {
+			kind, resource := core.SchemeGroupVersion.WithKind("Pod"), core.SchemeGroupVersion.WithResource("pods")
+			a := admission.NewAttributesRecord(o, nil, kind, namespace, o.Name, resource, "", admission.Create, nil, false, nil)
+			causes = append(causes, forbidden(at.Child("tolerations"), p.tolerations.Admit(context.Background(), a, nil))...)
+		}
 		causes = append(causes, p.runBy(o)...)
 	case *core.PersistentVolumeClaim:
 		for _, l := range limits {
@@ -123,11 +138,11 @@ func (p *Plugins) admit(object runtime.Object, namespace string) (causes []Cause
 		if p.storage != "" && !helper.PersistentVolumeClaimHasClass(o) { // plugin DefaultStorageClass
 			o.Spec.StorageClassName = new(p.storage)
 		}
-		o.Finalizers = withFinalizer(o.Finalizers, "kubernetes.io/pvc-protection") // plugin StorageObjectInUseProtection
+		o.Finalizers = p.protected(o.Finalizers, "kubernetes.io/pvc-protection")
 	case *core.PersistentVolume:
-		o.Finalizers = withFinalizer(o.Finalizers, "kubernetes.io/pv-protection")
+		o.Finalizers = p.protected(o.Finalizers, "kubernetes.io/pv-protection")
 	case *storage.VolumeAttributesClass:
-		o.Finalizers = withFinalizer(o.Finalizers, "kubernetes.io/vac-protection")
+		o.Finalizers = p.protected(o.Finalizers, "kubernetes.io/vac-protection")
 	case *networking.Ingress: // plugin DefaultIngressClass
 		if _, named := o.Annotations[networkingv1beta1.AnnotationIngressClass]; p.ingress != "" && !named && o.Spec.IngressClassName == nil {
 			o.Spec.IngressClassName = new(p.ingress)
@@ -136,9 +151,37 @@ func (p *Plugins) admit(object runtime.Object, namespace string) (causes []Cause
 	return causes
 }
 
+// protected returns finalizers with that of the plugin StorageObjectInUseProtection.
+func (p *Plugins) protected(finalizers []string, own string) []string {
+	if !p.runs("StorageObjectInUseProtection") {
+		return finalizers
+	}
+	return withFinalizer(finalizers, own)
+}
+
+// limited returns what a LimitRange refuses in a pod: in each container, and in all of them together.
+func limited(l *corev1.LimitRange, pod *core.Pod) (causes []Cause) {
+	each, all := *l, *l
+	each.Spec.Limits = slices.DeleteFunc(slices.Clone(l.Spec.Limits), func(i corev1.LimitRangeItem) bool { return i.Type != corev1.LimitTypeContainer })
+	all.Spec.Limits = slices.DeleteFunc(slices.Clone(l.Spec.Limits), func(i corev1.LimitRangeItem) bool { return i.Type == corev1.LimitTypeContainer })
+	in := func(containers []core.Container, at *field.Path) {
+		for i := range containers {
+			alone := &core.Pod{Spec: core.PodSpec{Containers: containers[i : i+1]}}
+			causes = append(causes, forbidden(at.Index(i).Child("resources"), limitranger.PodValidateLimitFunc(&each, alone))...)
+		}
+	}
+	at := field.NewPath("spec")
+	in(pod.Spec.InitContainers, at.Child("initContainers"))
+	in(pod.Spec.Containers, at.Child("containers"))
+	return append(causes, forbidden(at.Child("containers"), limitranger.PodValidateLimitFunc(&all, pod))...)
+}
+
 // identify gives a pod its ServiceAccount, which is assumed to exist, with the account's token and
 // secrets, as the plugin ServiceAccount does.
 func (p *Plugins) identify(pod *core.Pod, namespace string) {
+	if !p.runs("ServiceAccount") {
+		return
+	}
 	if pod.Spec.ServiceAccountName == "" {
 		pod.Spec.ServiceAccountName, pod.Spec.DeprecatedServiceAccount = serviceaccount.DefaultServiceAccountName, serviceaccount.DefaultServiceAccountName
 	}
@@ -175,6 +218,9 @@ func mountToken(pod *core.Pod) {
 
 // prioritize sets the priority of a pod's class, as the plugin Priority does.
 func (p *Plugins) prioritize(pod *core.Pod) []Cause {
+	if !p.runs("Priority") {
+		return nil
+	}
 	lower, spec := corev1.PreemptLowerPriority, field.NewPath("spec")
 	class := &schedulingv1.PriorityClass{PreemptionPolicy: &lower}
 	if name := pod.Spec.PriorityClassName; name != "" {
@@ -208,6 +254,9 @@ func (p *Plugins) prioritize(pod *core.Pod) []Cause {
 // runBy sets the overhead, the tolerations and the nodes of a pod's RuntimeClass, as the plugin
 // RuntimeClass does.
 func (p *Plugins) runBy(pod *core.Pod) []Cause {
+	if !p.runs("RuntimeClass") {
+		return nil
+	}
 	spec, class := field.NewPath("spec"), &nodev1.RuntimeClass{}
 	if name := pod.Spec.RuntimeClassName; name != nil {
 		if class = p.runtimes[*name]; class == nil {
