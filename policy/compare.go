@@ -131,6 +131,15 @@ func (k Identities) Of(o *render.Object) Identity {
 	return id
 }
 
+// Key returns the key of an object with its effective namespace, as results have it.
+func (k Identities) Key(o *render.Object) render.Key {
+	key := o.Key()
+	if k.namespaced(o, o.GroupVersionKind().GroupKind()) {
+		key.Namespace = o.EffectiveNamespace()
+	}
+	return key
+}
+
 // Anywhere returns the identity without the cluster and the unit.
 func (id Identity) Anywhere() Identity {
 	id.Cluster, id.Unit = "", ""

@@ -87,13 +87,10 @@ func (r *Report) deletes() map[render.Key]bool {
 	return deleted
 }
 
-// allIn reports whether the objects of all results are in a set. A result names the namespace even if
-// its object leaves that to the unit.
+// allIn reports whether the objects of all results are in a set.
 func allIn(set map[render.Key]bool, s selection) bool {
 	for _, x := range s.outlines() {
-		bare := x.Object
-		bare.Namespace = ""
-		if !set[x.Object] && !set[bare] {
+		if !set[x.Object] {
 			return false
 		}
 	}

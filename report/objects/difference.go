@@ -56,12 +56,12 @@ func Changes(reqs []policy.Request, s Sides) (changes []report.Change, notes []s
 			both.Operation, both.OldObject = policy.Update, r.Instead
 			r = &both
 		}
-		c := report.Change{Operation: r.Operation, Object: r.Subject().Key(), Recreated: recreated}
+		c := report.Change{Operation: r.Operation, Object: d.ids.Key(r.Subject()), Recreated: recreated}
 		if u := r.Subject().Unit; u != nil {
 			c.Cluster = u.Cluster
 		}
 		if r.Operation == policy.Update {
-			if from := r.OldObject.Key(); from != c.Object {
+			if from := d.ids.Key(r.OldObject); from != c.Object {
 				c.From = &from
 			}
 			if r.Unchanged() {
@@ -96,6 +96,7 @@ func (s Sides) LeavesOut(r *policy.Request) bool {
 // changeDiffs builds the diffs of objects.
 type changeDiffs struct {
 	sides   Sides
+	ids     policy.Identities
 	secrets *strings.Replacer
 	left    int // how many diffs there is room for
 	notes   map[string]bool
@@ -115,7 +116,8 @@ func newChangeDiffs(s Sides) *changeDiffs {
 	for _, v := range values {
 		pairs = append(pairs, v, "…")
 	}
-	return &changeDiffs{sides: s, secrets: strings.NewReplacer(pairs...), left: maxDiffs, notes: make(map[string]bool)}
+	ids := policy.NewIdentities(render.Objects(s.Base), render.Objects(s.Head))
+	return &changeDiffs{sides: s, ids: ids, secrets: strings.NewReplacer(pairs...), left: maxDiffs, notes: make(map[string]bool)}
 }
 
 // secretValues adds the values of a Secret, decoded and as written, line by line.
@@ -331,7 +333,7 @@ func markValues(hidden, values any, was *render.Object, field string) any {
 func (c *changeDiffs) taken(o *render.Object) string {
 	switch gk := o.GroupVersionKind().GroupKind(); {
 	case gk.Group == "" && gk.Kind == "Namespace":
-		return takes("everything in it", c.count(func(x *render.Object) bool { return x.GetNamespace() == o.GetName() }))
+		return takes("everything in it", c.count(func(x *render.Object) bool { return c.ids.Key(x).Namespace == o.GetName() }))
 	case gk.Group == "apiextensions.k8s.io" && gk.Kind == "CustomResourceDefinition":
 		group, _ := render.Lookup(o.Object, "/spec/group")
 		kind, _ := render.Lookup(o.Object, "/spec/names/kind")
