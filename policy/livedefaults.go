@@ -16,7 +16,7 @@ import (
 // the cluster for fields which neither manifest sets. A field that was
 // defaulted once keeps its value when the object is applied again, by kubectl,
 // Helm, Argo CD or Flux alike: a new image tag leaves imagePullPolicy as it
-// was. admitted is changed; live is the object on the cluster, applied and was
+// was, and one that the new object has no default for stays, too. admitted is changed; live is the object on the cluster, applied and was
 // are the manifests. It reports whether a value is another one now.
 func keepDefaults(admitted, live, applied, was any) (kept bool) {
 	switch now := admitted.(type) {
@@ -39,6 +39,13 @@ func keepDefaults(admitted, live, applied, was any) (kept bool) {
 				now[key], kept = old, kept || value != old
 			case !setBefore:
 				kept = keepDefaults(value, old, nil, nil) || kept
+			}
+		}
+		for key, old := range before {
+			_, has := now[key]
+			_, sets := manifest[key]
+			if _, setBefore := manifestBefore[key]; !has && !sets && !setBefore && old != nil && render.IsScalar(old) {
+				now[key], kept = old, true
 			}
 		}
 	case []any:
@@ -73,11 +80,22 @@ func named(list []any, name string) any {
 }
 
 // applied keeps, in the new object of an update, the defaults that the cluster has set
-// in the old one: applying a manifest changes only the fields that it has. Defaults that depend on
+// in the old one, and the data of a Secret that stringData has written: applying a manifest changes only the fields that it has. Defaults that depend on
 // other fields are set again, as the server does: serviceAccount follows serviceAccountName.
 func (r *Request) applied(kinds Kinds) {
 	was, ok := r.OldObject.Provenance.(mutated)
-	if !ok || r.Object == nil || !keepDefaults(r.Admitted, r.OldAdmitted, r.Object.Object, was.rendered.Object) {
+	if !ok || r.Object == nil {
+		return
+	}
+	manifest := r.Object.Object
+	if data, ok := r.OldAdmitted["data"].(map[string]any); ok && r.Kind.Kind == "Secret" {
+		manifest = maps.Clone(manifest)
+		manifest["data"] = r.Admitted["data"] // of stringData, too
+		if _, set := was.rendered.Object["data"]; !set && manifest["data"] == nil {
+			r.Admitted["data"] = maps.Clone(data)
+		}
+	}
+	if !keepDefaults(r.Admitted, r.OldAdmitted, manifest, was.rendered.Object) {
 		return
 	}
 	kept := &render.Object{Unstructured: &unstructured.Unstructured{Object: r.Admitted}, Unit: r.Object.Unit}

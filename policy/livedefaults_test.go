@@ -29,8 +29,9 @@ func TestKeepDefaults(t *testing.T) {
 			`{c: [{name: a}]}`, `{c: [{name: a, p: 1}]}`, `{c: [{name: a}]}`, `{c: [{name: a, p: 9}, {name: side, p: 9}]}`,
 			`{c: [{name: a, p: 9}, {name: side, p: 9}]}`,
 		},
-		"nested defaults": {`{}`, `{s: {a: 1, b: 2}}`, `{}`, `{s: {a: 3, b: 2, c: 4}}`, `{s: {a: 1, b: 2, c: 4}}`},
-		"another shape":   {`{}`, `{s: [1]}`, `{}`, `{s: {a: 3}}`, `{s: {a: 3}}`},
+		"nested defaults":              {`{}`, `{s: {a: 1, b: 2}}`, `{}`, `{s: {a: 3, b: 2, c: 4}}`, `{s: {a: 1, b: 2, c: 4}}`},
+		"a value that nobody sets now": {`{p: 1}`, `{p: 1, n: 1, u: {m: 1}}`, `{p: 2}`, `{p: 2}`, `{p: 2, n: 1}`},
+		"another shape":                {`{}`, `{s: [1]}`, `{}`, `{s: {a: 3}}`, `{s: {a: 3}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -27,6 +28,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	serverjson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
@@ -368,10 +370,8 @@ var explained = map[string]string{
 	"this cluster is not configured for dual-stack":        "the families of addresses are the cluster's own",
 	"The range of valid ports is":                          "a warning, since the range of ports is the cluster's own (--service-node-port-range)",
 	"first value must match `clusterIP`":                   "the address that the cluster has given is not known",
-	"may not be specified when strategy `type` is":         "kubectl removes the default of another strategy, and the server does not",
-	"spec.completions: Invalid value: null":                "a default of the old object that the new one does not have by itself is not kept",
+	`"]: may not change once set`:                          "a warning, since the address that the cluster has given is not known",
 	"spec is immutable after creation except resources":    "a claim is taken to be bound",
-	"container.apparmor.security.beta.kubernetes.io/":      "what the server has copied from annotations of AppArmor is not kept in an update",
 	"metadata.labels[pod-security.kubernetes.io/enforce":   "the engine of Pod Security says this",
 	"Secret stored /data/":                                 "the storage holds an empty value for null",
 	"Operation cannot be fulfilled on":                     "the uid or the version in the object is not that of the stored one",
@@ -383,13 +383,14 @@ var explained = map[string]string{
 
 // explainedFields has those of differences in the fields alone, of objects that both refuse.
 var explainedFields = map[string]string{
-	"spec.clusterIPs[0]: Invalid value":                  "the server refuses an address before it validates the rest of a Service",
-	"].nodePort: Duplicate value: 3":                     "the server allocates ports to a Service that it refuses",
-	"Service fields: server [spec.ipFamil":               "the server refuses the families of addresses before it validates the rest",
-	"Only one reference can have Controller set to true": "the server removes references that are there twice",
-	`Not found: "kube-api-access-`:                       "the name of the token's volume is another one on each cluster",
-	"Job fields: server [":                               "the labels that the server has given the pods of a Job are taken to stay",
-	"Overhead set without corresponding RuntimeClass":    "the server validates before the plugin RuntimeClass refuses",
+	"spec.clusterIPs[0]: Invalid value":                    "the server refuses an address before it validates the rest of a Service",
+	"].nodePort: Duplicate value: 3":                       "the server allocates ports to a Service that it refuses",
+	"Service fields: server [spec.ipFamil":                 "the server refuses the families of addresses before it validates the rest",
+	"exactly one of `exactly` or `firstAvailable` is requ": "a list that is empty, and so absent from what is stored, counts as given before",
+	"Only one reference can have Controller set to true":   "the server removes references that are there twice",
+	`Not found: "kube-api-access-`:                         "the name of the token's volume is another one on each cluster",
+	"Job fields: server [":                                 "the labels that the server has given the pods of a Job are taken to stay",
+	"Overhead set without corresponding RuntimeClass":      "the server validates before the plugin RuntimeClass refuses",
 	" usage per ":            "the server validates before the plugin LimitRanger refuses",
 	"limit to request ratio": "the server validates before the plugin LimitRanger refuses",
 }
@@ -425,7 +426,10 @@ func (c comparison) object(t *testing.T, old, object map[string]any) {
 			return
 		}
 		defer c.do(t, http.MethodDelete, path+"/"+name+"?gracePeriodSeconds=0", nil)
-		sent = merged(stored, old, object).(map[string]any)
+		var err error
+		if sent, err = c.applied(stored, old, object); err != nil {
+			return
+		}
 		req.Operation, req.OldObject = policy.Update, parsed(t, old)
 	}
 	if req.Object == nil || req.Operation == policy.Update && req.OldObject == nil {
@@ -436,6 +440,10 @@ func (c comparison) object(t *testing.T, old, object map[string]any) {
 		return
 	}
 	we, other := ours(t, c.kinds, c.validators, req)
+	if old != nil { // kubectl sends elements of lists in another order
+		theirs.refusals, we.refusals = generic(theirs.refusals), generic(we.refusals)
+		we.text = index.ReplaceAllString(we.text, "N")
+	}
 	same := true
 	differ := func(class, text string) {
 		same = false
@@ -481,38 +489,39 @@ func (c comparison) object(t *testing.T, old, object map[string]any) {
 	}
 }
 
-// merged returns a stored object with what differs between two objects, as those who apply the second one
-// send it: what the server has set stays.
-func merged(stored, old, now any) any {
-	s, sok := stored.(map[string]any)
-	o, ook := old.(map[string]any)
-	n, nok := now.(map[string]any)
-	if sok && ook && nok {
-		all := maps.Clone(s)
-		for name := range o {
-			if _, ok := n[name]; !ok {
-				delete(all, name)
-			}
+// applied returns a stored object with what differs between two manifests, as kubectl sends it when the
+// second one is applied. The error is kubectl's, which may also crash, or says that it leaves out a part of
+// the manifest: it obeys directives, and merges elements with the same name.
+func (c comparison) applied(stored, old, object map[string]any) (sent map[string]any, err error) {
+	defer func() {
+		if crash := recover(); crash != nil {
+			err = fmt.Errorf("kubectl: %v", crash)
 		}
-		for name, v := range n {
-			all[name] = merged(s[name], o[name], v)
+	}()
+	typed := c.kinds.builtins[(&unstructured.Unstructured{Object: object}).GroupVersionKind()].goType().new()
+	fields, err := strategicpatch.NewPatchMetaFromStruct(typed)
+	if err != nil {
+		return nil, err
+	}
+	patch, err := strategicpatch.CreateThreeWayMergePatch([]byte(asJSON(old)), []byte(asJSON(object)), []byte(asJSON(stored)), fields, true)
+	if err != nil {
+		return nil, err
+	}
+	data, err := strategicpatch.StrategicMergePatch([]byte(asJSON(stored)), patch, typed)
+	if err != nil {
+		return nil, err
+	}
+	err = serverjson.Unmarshal(data, &sent)
+	differences(sent, object, "", func(pointer string, is, want any) {
+		list, _ := is.([]any)
+		if all, ok := want.([]any); len(all) > len(list) || is == nil && want != nil && !ok {
+			err = fmt.Errorf("kubectl leaves out %s", pointer)
 		}
-		return all
+	})
+	if strings.Contains(string(patch), ":null") && strings.Contains(asJSON(object), ":null") {
+		err = errors.New("kubectl leaves out what is null")
 	}
-	sl, sok := stored.([]any)
-	ol, ook := old.([]any)
-	nl, nok := now.([]any)
-	if sok && ook && nok && len(sl) >= len(ol) {
-		all := slices.Clone(nl)
-		for i := range min(len(ol), len(nl)) {
-			all[i] = merged(sl[i], ol[i], nl[i])
-		}
-		return append(all, sl[len(ol):]...)
-	}
-	if stored != nil && render.Equal(old, now) {
-		return stored
-	}
-	return now
+	return sent, err
 }
 
 // parsed returns an object as this program reads it; nil for what it reads otherwise, such as a List.
