@@ -286,12 +286,10 @@ func (p *part) storeOld(ctx context.Context, c policy.Chain, need func(i int) bo
 	return err
 }
 
-// review evaluates the requests without cached results and returns the results of all.
+// review evaluates the requests without cached results and returns the results of all, or with an error
+// those so far.
 func (p *part) review(ctx context.Context, c policy.Chain) ([]policy.Result, error) {
 	parts, err := p.evaluate(ctx, c)
-	if err != nil {
-		return nil, err
-	}
 	var all []policy.Result
 	if p.groups == nil { // without a cache
 		for i := range parts {
@@ -307,41 +305,41 @@ func (p *part) review(ctx context.Context, c policy.Chain) ([]policy.Result, err
 		for _, i := range g.requests {
 			all = p.held.Append(all, parts[i])
 		}
-		passes := new(policy.Passes)
-		p.learn(g, passes.Take(slices.Clone(all[first:])), passes)
+		if err == nil {
+			passes := new(policy.Passes)
+			p.learn(g, passes.Take(slices.Clone(all[first:])), passes)
+		}
 	}
 	policy.Sort(all)
-	return all, nil
+	return all, err
 }
 
-// hold evaluates the requests without cached results and returns the results of all, as
-// p.held has them, but for the passes, which it adds to passes unless that is nil. No two groups may
-// have units of one identity.
+// hold evaluates the requests without cached results and returns the results of all, or with an error
+// those so far, as p.held has them, but for the passes, which it adds to passes unless that is nil. No
+// two groups may have units of one identity.
 func (p *part) hold(ctx context.Context, c policy.Chain, passes *policy.Passes) ([]policy.CompactResults, error) {
-	fresh := new(policy.Passes)
+	fresh := new(policy.Passes) // a separate list, because a review that does not end in time may still add to it
 	c.Passes = fresh
 	parts, err := p.evaluate(ctx, c)
-	if err != nil {
-		return nil, err
-	}
 	var passed map[string]*policy.Passes
-	if passes != nil {
+	if passes != nil && err == nil {
 		passed = fresh.By(func(k render.Key) string { return k.Unit })
 	}
 	for _, g := range p.groups {
-		if g.known {
+		switch {
+		case g.known:
 			parts = append(parts, g.results)
 			passes.Join(g.passes)
-			continue
+		case err == nil:
+			var own []policy.Result
+			for _, i := range g.requests {
+				own = p.held.Append(own, parts[i])
+			}
+			p.learn(g, own, passed[p.reqs[g.requests[0]].Subject().Key().Unit])
 		}
-		var own []policy.Result
-		for _, i := range g.requests {
-			own = p.held.Append(own, parts[i])
-		}
-		p.learn(g, own, passed[p.reqs[g.requests[0]].Subject().Key().Unit])
 	}
 	passes.Join(fresh)
-	return parts, nil
+	return parts, err
 }
 
 // evaluate evaluates the requests without cached results, and returns the results by

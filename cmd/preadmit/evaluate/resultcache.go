@@ -26,58 +26,37 @@ import (
 // reviewCached evaluates every unit, but reuses cached results of units whose inputs
 // have not changed: the unit itself, the policies and options, and the other
 // objects that policies looked at.
-func (e *Evaluation) reviewCached(ctx context.Context, o *Options, in *load.Input, s engines.Options) error {
+func (e *Evaluation) reviewCached(ctx context.Context, o *Options, in *load.Input, s engines.Options) (err error) {
 	r := newResultCache(o.Memory, in, in, s)
-	r.head = e.shard.unitsOf(in.Head)
 	held := cmp.Or(e.held, new(policy.CompactList))
-	known := r.results(e.passes, &held.Compact)
-	var rest []policy.Request
-	for _, req := range e.shard.requests(s.By(allRequests(in.Head))) {
-		if _, ok := known[req.Object.Unit]; !ok {
-			rest = append(rest, req)
-		}
-	}
+	p := r.part("all", &held.Compact, e.shard.requests(s.By(allRequests(in.Head))))
+	r.changes = []*part{p}
 	start := time.Now()
-	if err := e.makeEngines(in, in, s, r.engines(), len(rest) > 0); err != nil {
+	if err := e.makeEngines(in, in, s, r.engines(), p.left() > 0); err != nil {
 		return err
 	}
 	r.compiled(e.Engines, time.Since(start))
 	apart := e.shard.once(in.Found, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart), e.Engines.Results)
-	o.Watch.Expect(supervise.EvaluateTask, len(rest))
-	defer e.keepPasses()()
-	parts, err := e.Engines.Chain.ReviewEach(ctx, rest, &held.Compact)
-	if e.held == nil {
-		defer func() { e.Results = append(held.Sorted(), e.Results...) }()
+	o.Watch.Expect(supervise.EvaluateTask, p.left())
+	chain := e.Engines.Chain
+	var own []policy.Result
+	if e.passes == nil {
+		own, err = p.review(ctx, chain)
+		own = policy.WithoutRepeats(own)
+	} else {
+		chain.Forgets = true
+		var parts []policy.CompactResults
+		parts, err = p.hold(ctx, chain, e.passes)
+		if held.Keep(parts...); e.held == nil {
+			own = held.Sorted()
+		}
 	}
 	if err != nil {
-		for _, u := range r.head { // results of units that were evaluated, in this run or an earlier one
-			held.Keep(known[u])
-		}
-		held.Keep(parts...)
+		e.Results = own // of the objects evaluated so far
 		return err
 	}
-	fresh := make(map[*render.Unit][]policy.CompactResults)
-	for i := range rest {
-		u := rest[i].Object.Unit
-		fresh[u] = append(fresh[u], parts[i])
-	}
-	passed := e.Engines.Chain.Passes.By(func(k render.Key) string { return k.Unit })
-	for _, u := range r.head {
-		if r.got[u] {
-			held.Keep(known[u])
-			continue
-		}
-		var own []policy.Result
-		for _, part := range fresh[u] {
-			own = held.Append(own, part)
-		}
-		own = policy.WithoutRepeats(own)
-		policy.Sort(own)
-		r.learn(u, own, passed[u.Identity()])
-		held.Keep(fresh[u]...)
-	}
+	e.Results = append(own, apart...)
 	r.keep(e.Engines)
-	e.Results = apart
 	return nil
 }
 
@@ -118,7 +97,6 @@ func (e *Evaluation) makeEngines(in, trusted *load.Input, s engines.Options, kno
 type resultCache struct {
 	memory *load.Memory
 	graphs []*cache.Graph // of the head and of the base
-	head   []*render.Unit
 	byKind map[schema.GroupKind][]member
 	sums   map[schema.GroupKind]string // of the objects of a kind, computed when needed
 	served func() string               // the existing kinds and versions
@@ -129,10 +107,8 @@ type resultCache struct {
 	kinds    string   // kinds of the head's objects, which notes depend on
 	off      bool     // nothing is cached
 
-	around    *surroundings           // recorded surroundings that are still valid, or nil
-	aroundSum string                  // of around
-	put       map[*render.Unit][]byte // new results
-	got       map[*render.Unit]bool   // units whose results come from the cache
+	around    *surroundings // recorded surroundings that are still valid, or nil
+	aroundSum string        // of around
 
 	changes   []*part                                 // the requests of a change
 	positions map[*render.Unit]map[*render.Object]int // see position
@@ -148,8 +124,8 @@ type member struct {
 // trusted, which is in itself or its base. With a nil Memory there are none.
 func newResultCache(m *load.Memory, in, trusted *load.Input, s engines.Options) *resultCache {
 	r := &resultCache{
-		memory: m, graphs: []*cache.Graph{in.Graph}, head: in.Head, off: m == nil, sums: make(map[schema.GroupKind]string),
-		byKind: make(map[schema.GroupKind][]member), positions: make(map[*render.Unit]map[*render.Object]int), put: make(map[*render.Unit][]byte), got: make(map[*render.Unit]bool),
+		memory: m, graphs: []*cache.Graph{in.Graph}, off: m == nil, sums: make(map[schema.GroupKind]string),
+		byKind: make(map[schema.GroupKind][]member), positions: make(map[*render.Unit]map[*render.Object]int),
 	}
 	if m == nil {
 		return r
@@ -372,64 +348,6 @@ type unitResults struct {
 	Passes  policy.PackedPasses
 }
 
-// results returns the cached results by unit. It adds them to held, except passes, which it adds to
-// passes unless that is nil.
-func (r *resultCache) results(passes *policy.Passes, held *policy.Compact) map[*render.Unit]policy.CompactResults {
-	known := make(map[*render.Unit]policy.CompactResults)
-	if r.around == nil {
-		return known
-	}
-	for _, u := range r.head {
-		id, ok := r.id(u)
-		if !ok {
-			continue
-		}
-		data, ok := r.memory.Store.Get(r.resultsKey(u, id, r.aroundSum))
-		if !ok {
-			continue
-		}
-		var kept unitResults
-		d := cache.NewDecoder(data)
-		if d.Plain(&kept); d.End() != nil {
-			continue
-		}
-		if unpacked, ok := kept.Passes.Unpack(); ok {
-			known[u] = held.Add(add(kept.Results, unpacked, passes))
-			r.got[u] = true
-		}
-	}
-	return known
-}
-
-// add adds passes to apart if it is not nil, or else to results.
-func add(results []policy.Result, found, apart *policy.Passes) []policy.Result {
-	if apart != nil {
-		apart.Join(found)
-		return apart.Take(results)
-	}
-	for p := range found.All() {
-		results = append(results, *p)
-	}
-	policy.Sort(results)
-	return results
-}
-
-func (r *resultCache) resultsKey(u *render.Unit, id cache.Key, around string) cache.Key {
-	return cache.KeyOf("results", r.key, around, string(id[:]), u.Identity(), u.Cluster, u.User, u.Namespace)
-}
-
-// learn encodes the results of a unit for the cache, unless another run could find others.
-func (r *resultCache) learn(u *render.Unit, results []policy.Result, passes *policy.Passes) {
-	if r.got[u] || r.off || slices.ContainsFunc(results, isFault) {
-		return
-	}
-	var e cache.Encoder
-	e.Plain(unitResults{results, passes.Pack()})
-	if data, err := e.Data(); err == nil {
-		r.put[u] = data
-	}
-}
-
 // isFault reports whether another run may give another result: a compile error, or an error of
 // Rego, which may be due to a time or memory limit.
 func isFault(r policy.Result) bool {
@@ -503,32 +421,13 @@ func (r *resultCache) keep(b *engines.Set, others ...*engines.Set) {
 		}
 		around := now.sum()
 		r.memory.Store.Put(r.enginesKey(around), data)
-		for u, results := range r.put {
-			if id, ok := r.id(u); ok {
-				r.memory.Store.Put(r.resultsKey(u, id, around), results)
-			}
-		}
 		for _, p := range r.changes {
 			p.keep(around)
 		}
-		switch {
-		case r.around == nil:
+		if r.around == nil || r.aroundSum != around {
 			r.keepAround(now)
-		case r.aroundSum != around:
-			r.keepAround(now)
-			r.copy(r.aroundSum, around)
 		}
 	})
-}
-
-// copy stores the results that came from the cache under the key of other surroundings too.
-func (r *resultCache) copy(from, to string) {
-	for u := range r.got {
-		id, _ := r.id(u)
-		if results, ok := r.memory.Store.Get(r.resultsKey(u, id, from)); ok {
-			r.memory.Store.Put(r.resultsKey(u, id, to), results)
-		}
-	}
 }
 
 // seen returns the surroundings of this run, with those of its cached results.

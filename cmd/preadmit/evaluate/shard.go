@@ -91,11 +91,6 @@ func (s *shard) requests(reqs []policy.Request) []policy.Request {
 	return own
 }
 
-// unitsOf returns the units that this shard evaluates.
-func (s *shard) unitsOf(units []*render.Unit) []*render.Unit {
-	return slices.DeleteFunc(slices.Clone(units), func(u *render.Unit) bool { return !s.has(u) })
-}
-
 // once returns results that every shard finds if this is the first shard, and none otherwise, so
 // that the joined report contains them once.
 func (s *shard) once(results ...[]policy.Result) []policy.Result {
