@@ -16,7 +16,8 @@ import (
 // the cluster for fields which neither manifest sets. A field that was
 // defaulted once keeps its value when the object is applied again, by kubectl,
 // Helm, Argo CD or Flux alike: a new image tag leaves imagePullPolicy as it
-// was, and one that the new object has no default for stays, too. admitted is changed; live is the object on the cluster, applied and was
+// was. Text, a number or a boolean that the new object has no default for stays,
+// too. admitted is changed; live is the object on the cluster, applied and was
 // are the manifests. It reports whether a value is another one now.
 func keepDefaults(admitted, live, applied, was any) (kept bool) {
 	switch now := admitted.(type) {
@@ -79,9 +80,10 @@ func named(list []any, name string) any {
 	return found
 }
 
-// applied keeps, in the new object of an update, the defaults that the cluster has set
-// in the old one, and the data of a Secret that stringData has written: applying a manifest changes only the fields that it has. Defaults that depend on
-// other fields are set again, as the server does: serviceAccount follows serviceAccountName.
+// applied keeps, in the new object of an update, the defaults that the cluster has set in the old one, and
+// the data of a Secret that stringData has written: applying a manifest changes only the fields that it
+// has. Defaults that depend on other fields are set again, as the server does: serviceAccount follows
+// serviceAccountName.
 func (r *Request) applied(kinds Kinds) {
 	was, ok := r.OldObject.Provenance.(mutated)
 	if !ok || r.Object == nil {

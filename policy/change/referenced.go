@@ -42,9 +42,10 @@ func (n *nameFields) is(gk schema.GroupKind) bool {
 }
 
 // StillReferenced returns a warning for each object of the head that names an object which the
-// requests delete, or a Secret that only a deleted object of an operator makes. defaults is kustomize's table of fields; name renames files of the base. It leaves
-// out optional references, names with variables, and objects that another unit, --with or an operator
-// still provides. Objects without a namespace share one if they are of one unit or directory.
+// requests delete, or a Secret that only a deleted object of an operator makes. defaults is kustomize's
+// table of fields; name renames files of the base. It leaves out optional references, names with
+// variables, and objects that another unit, --with or an operator still provides. Objects without a
+// namespace share one if they are of one unit or directory.
 func StillReferenced(reqs []policy.Request, base, head *Side, defaults []byte, name func(file string) string) ([]policy.Result, error) {
 	f := &references{ids: policy.NewIdentities(render.Objects(base.Units), render.Objects(head.Units)), gone: make(map[policy.Identity]*render.Object), made: make(map[policy.Identity]bool), pointers: make(map[reference][]string)}
 	var upstream, own nameTable

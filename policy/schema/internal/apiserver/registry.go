@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -21,6 +22,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/kube-aggregator/pkg/registry/apiservice"
+	"k8s.io/kubernetes/pkg/apis/apps"
 	"k8s.io/kubernetes/pkg/apis/batch"
 	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/capabilities"
@@ -265,7 +267,7 @@ func (r Request) store(s strategy) (Answer, error) {
 		refusal = rest.BeforeUpdate(s, ctx, object, old)
 	}
 	answer := Answer{Known: true, Warnings: warnings.texts}
-	if answer.Causes, err = causes(refusal); err != nil {
+	if answer.Causes, err = causes(object, refusal); err != nil {
 		return Answer{}, err
 	}
 	answer.Causes = append(append(answer.Causes, allocated(object)...), byPlugins...)
@@ -301,7 +303,7 @@ func (r Request) markChanges(s strategy, all []Cause) {
 	}
 	ctx, _ := r.context(object)
 	complete(object)
-	alone, err := causes(rest.BeforeCreate(s, ctx, object))
+	alone, err := causes(object, rest.BeforeCreate(s, ctx, object))
 	if err != nil {
 		return
 	}
@@ -384,8 +386,8 @@ type warnings struct{ texts []string }
 // AddWarning implements warning.Recorder.
 func (w *warnings) AddWarning(_, text string) { w.texts = append(w.texts, text) }
 
-// causes returns the causes of a refusal. The error is one without causes.
-func causes(refusal error) ([]Cause, error) {
+// causes returns the causes of the refusal of an object. The error is one without causes.
+func causes(object runtime.Object, refusal error) ([]Cause, error) {
 	if refusal == nil {
 		return nil, nil
 	}
@@ -395,6 +397,9 @@ func causes(refusal error) ([]Cause, error) {
 	}
 	var all []Cause
 	for _, c := range status.Status().Details.Causes {
+		if set, ok := object.(*apps.StatefulSet); ok {
+			c.Field = volumeOf(set, c)
+		}
 		cause := Cause{StatusCause: c}
 		if strings.HasSuffix(c.Field, ".adminAccess") && c.Type == metav1.CauseTypeForbidden {
 			cause.Warns, cause.Assumed = true, "the namespace has no such label"
@@ -402,4 +407,38 @@ func causes(refusal error) ([]Cause, error) {
 		all = append(all, cause)
 	}
 	return all, nil
+}
+
+// volumeOf returns the field of a cause about a volume of a StatefulSet's pods. The server validates them
+// with a volume for each claim template, in random order, before the others (volumesToAddForTemplates in
+// k8s.io/kubernetes/pkg/apis/apps/validation), and counts those.
+func volumeOf(s *apps.StatefulSet, c metav1.StatusCause) string {
+	const list = "spec.template.spec.volumes["
+	number, rest, _ := strings.Cut(strings.TrimPrefix(c.Field, list), "]")
+	at, err := strconv.Atoi(number)
+	if err != nil || !strings.HasPrefix(c.Field, list) {
+		return c.Field
+	}
+	names := make(map[string]bool)
+	for _, t := range s.Spec.VolumeClaimTemplates {
+		names[t.Name] = true
+	}
+	if at < len(names) {
+		for i, t := range s.Spec.VolumeClaimTemplates {
+			if strings.Contains(c.Message, strconv.Quote(t.Name)) || t.Name == "" && c.Type == metav1.CauseTypeFieldValueRequired {
+				return fmt.Sprintf("spec.volumeClaimTemplates[%d].metadata.name", i)
+			}
+		}
+		return "spec.volumeClaimTemplates"
+	}
+	for i, v := range s.Spec.Template.Spec.Volumes {
+		if names[v.Name] {
+			continue
+		}
+		if at == len(names) {
+			return list + strconv.Itoa(i) + "]" + rest
+		}
+		at--
+	}
+	return c.Field
 }
