@@ -190,10 +190,12 @@ func (c Chain) reviewUnguarded(ctx context.Context, req *Request) ([]Result, err
 	}
 	l := newLocator(req, h)
 	l.apart = c.Passes != nil
+	secret := h.secretTexts(req.Admitted)
 	for i := range results {
 		c.undecide(&results[i], asRendered)
 		l.locate(&results[i])
 		c.Secrets.cover(&results[i])
+		results[i].Message = covered(results[i].Message, secret)
 	}
 	kept := append(buffers.Get().(*buffer).results, mutations...) // apart from the buffer, which another request gets
 	kept = append(kept, c.Passes.take(results, l.printed)...)

@@ -21,7 +21,7 @@ type Cluster struct {
 	byName sync.Map // of schema.GroupKind to map[string]*namesakes, see Named
 	asked  sync.Map // of schema.GroupKind, see Asked
 	listed sync.Map // of schema.GroupKind, see HasShown
-	chosen sync.Map // of Identity, see Select
+	chosen sync.Map // of *render.Object and of Identity, see Select
 	kinds  []schema.GroupKind
 	whole  map[schema.GroupKind]bool // nil: all kinds
 }
@@ -121,14 +121,16 @@ func (c *Cluster) List(kind schema.GroupKind) []*render.Object {
 	return c.ask(kind)
 }
 
-// Select returns the objects of a kind that want accepts, in the order in which they were given. It has
-// shown no others.
+// Select returns the objects of a kind that want accepts, in the order in which they were given. Of the
+// kind, HasShown counts these alone.
 func (c *Cluster) Select(kind schema.GroupKind, want func(*render.Object) bool) []*render.Object {
 	var found []*render.Object
 	for _, o := range c.ask(kind) {
 		if want(o) {
 			found = append(found, o)
-			c.chosen.LoadOrStore(NameOf(o), true)
+			if _, known := c.chosen.LoadOrStore(o, true); !known {
+				c.chosen.Store(NameOf(o), true)
+			}
 		}
 	}
 	return found

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -77,12 +78,30 @@ func (h *history) trace(i int, pointer string) trace {
 // A change is one step of a mutator that changed the object.
 type change struct {
 	left
-	by Result
+	by     Result
+	secret bool // the step has read a Secret
 }
 
 // newChange returns the change from an object to another by a result's rule.
 func newChange(before, after map[string]any, by Result) change {
-	return change{leftOf(before, after), by}
+	return change{left: leftOf(before, after), by: by}
+}
+
+// secretTexts returns the texts that steps which have read a Secret set in an object, the longest first.
+func (h *history) secretTexts(object map[string]any) (texts []string) {
+	isSecret := func(t tracedTouch) bool { return t.change.secret }
+	if !slices.ContainsFunc(h.changes, func(c change) bool { return c.secret }) {
+		return nil
+	}
+	for pointer, value := range render.Fields(object, "") {
+		if text, ok := value.(string); ok && text != "" {
+			if _, touches := h.back(pointer); slices.ContainsFunc(touches, isSecret) {
+				texts = append(texts, text)
+			}
+		}
+	}
+	slices.SortFunc(texts, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+	return texts
 }
 
 // A left records the fields of a map that a change did not touch: keys at this level, below

@@ -18,7 +18,7 @@ import (
 // Helm, Argo CD or Flux alike: a new image tag leaves imagePullPolicy as it
 // was. Text, a number or a boolean that the new object has no default for stays,
 // too. admitted is changed; live is the object on the cluster, applied and was
-// are the manifests. It reports whether a value is another one now.
+// are the manifests. It reports whether it changed a value.
 func keepDefaults(admitted, live, applied, was any) (kept bool) {
 	switch now := admitted.(type) {
 	case map[string]any:

@@ -32,6 +32,8 @@ type Step struct {
 	// Admitted is the object after the step, admitted again, or nil if the step
 	// changed nothing. It shares no mutable data with the request.
 	Admitted map[string]any
+	// Secret reports whether the rule has read a Secret, so that fields may hold its values.
+	Secret bool
 }
 
 // A Reinvoker is a Mutator that the API server calls again if the object changed after its first
@@ -93,7 +95,9 @@ func (c Chain) apply(ctx context.Context, m Mutator, req *Request, h *history, b
 	for i := range steps {
 		s := &steps[i]
 		if s.Admitted != nil {
-			h.changes = append(h.changes, newChange(req.Admitted, s.Admitted, s.Result))
+			made := newChange(req.Admitted, s.Admitted, s.Result)
+			made.secret = s.Secret
+			h.changes = append(h.changes, made)
 			req.Admitted, req.Typed = s.Admitted, nil
 		}
 		if req.Maker == nil {

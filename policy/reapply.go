@@ -2,8 +2,8 @@ package policy
 
 import "context"
 
-// Divide divides requests into those that would change nothing and the others. Nobody makes the former,
-// so they create their objects, as if there were no base.
+// Divide divides requests into those that would change nothing and the others. No deployer sends the
+// former, so they become requests that create the objects, as in a check without a base.
 func Divide(reqs []Request) (same, changed []Request) {
 	same, changed = Split(reqs, (*Request).Unchanged)
 	for i := range same {

@@ -23,24 +23,23 @@ func (s Secrets) cover(r *Result) {
 
 // explained hides in explanations what any field of the object got from a Secret.
 func (s Secrets) explained(es []Explanation, req *Request, h *history) {
-	if s == nil {
-		return
-	}
-	var texts []string
-	if req.Object != nil {
+	texts := h.secretTexts(req.Admitted)
+	if s != nil && req.Object != nil {
 		for pointer := range render.Fields(req.Object.Object, "") {
 			at, _ := h.at(req.Object, pointer)
 			texts = append(texts, s(at)...)
 		}
 	}
-	if req.OldObject != nil {
+	if s != nil && req.OldObject != nil {
 		for pointer := range render.Fields(req.OldObject.Object, "") {
 			texts = append(texts, s(req.OldObject.At(pointer))...)
 		}
 	}
 	for i := range es {
 		for j := range es[i].Results { // mutations of another engine may have set the fields at fault
-			texts = append(texts, s(es[i].Results[j].Origins)...)
+			if s != nil {
+				texts = append(texts, s(es[i].Results[j].Origins)...)
+			}
 		}
 	}
 	if len(texts) == 0 {

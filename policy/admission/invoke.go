@@ -177,7 +177,7 @@ func (m *mutation) apply(i invocation, e *cel.Expression) {
 		m.record(i.policy, runs.broken(e.Rule, e.Origin, err))
 	default:
 		m.dirty = true
-		m.applied(i.policy, verdict{rule: e.Rule, origin: e.Origin, outcome: policy.Pass, assumed: runs.assumed()}, changed)
+		m.applied(i.policy, verdict{rule: e.Rule, origin: e.Origin, outcome: policy.Pass, assumed: runs.assumed()}, changed, runs.secret())
 	}
 }
 
@@ -190,8 +190,8 @@ func (r *run) evaluate(e *cel.Expression) (ref.Val, error) {
 }
 
 // applied records the result of a mutation. changed is nil if it changed
-// nothing.
-func (m *mutation) applied(b *bound, v verdict, changed map[string]any) {
+// nothing; secret reports whether the mutation has read a Secret.
+func (m *mutation) applied(b *bound, v verdict, changed map[string]any, secret bool) {
 	if changed == nil || reflect.DeepEqual(changed, m.req.Admitted) {
 		v.message = "changes nothing"
 		m.record(b, v)
@@ -200,7 +200,7 @@ func (m *mutation) applied(b *bound, v verdict, changed map[string]any) {
 	v.fields = patch.Differences(m.req.Admitted, changed)
 	v.message = "sets " + patch.OrList(v.fields)
 	m.req.Admitted, m.latest = changed, nil
-	m.steps = append(m.steps, policy.Step{Result: m.result(b, v), Admitted: changed})
+	m.steps = append(m.steps, policy.Step{Result: m.result(b, v), Admitted: changed, Secret: secret})
 }
 
 // refuse records an error with which the API server denies a request whatever

@@ -383,7 +383,7 @@ func (m *mutator) Mutate(ctx context.Context, req *policy.Request) ([]policy.Ste
 		s := policy.Step{Result: r.result(&resp)}
 		s.Result.Action = mutationAction(&resp)
 		if resp.Target == nil {
-			s.Admitted = resp.Patched
+			s.Admitted, s.Secret = resp.Patched, len(r.secrets) > 0
 		}
 		steps = append(steps, s)
 	})

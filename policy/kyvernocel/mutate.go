@@ -97,7 +97,7 @@ func (p *Policy) mutate(r *review) []policy.Step {
 			v.message = "sets " + patch.OrList(v.fields)
 			held = after
 		}
-		steps = append(steps, policy.Step{Result: p.result(v), Admitted: after})
+		steps = append(steps, policy.Step{Result: p.result(v), Admitted: after, Secret: r.secret})
 	}
 	return x.asRequested(steps)
 }

@@ -125,7 +125,7 @@ func (s *liveServer) create(t testing.TB, path string, object map[string]any) {
 	}
 }
 
-// around creates the namespace and the ServiceAccounts that an object needs, which have no controller
+// around creates the namespace and the ServiceAccount that an object needs, because no controller does so
 // here.
 func (s *liveServer) around(t testing.TB, object map[string]any, namespace string) {
 	t.Helper()
@@ -140,9 +140,9 @@ func (s *liveServer) around(t testing.TB, object map[string]any, namespace strin
 	}
 }
 
-// A verdict is what a server says to an object.
+// A verdict is the answer to a request about an object.
 type verdict struct {
-	refusals []string       // sorted: fields, or messages where there are none
+	refusals []string       // the refused fields, sorted, or the messages if none is named
 	first    bool           // the server has stopped before validation: it may refuse more
 	decoding bool           // it refuses to decode the object
 	object   map[string]any // as stored; nil if it is refused or exists
@@ -210,7 +210,8 @@ var beforeText = regexp.MustCompile(`^(strict decoding error|the value is a plac
 
 var causeField = regexp.MustCompile(`^([A-Za-z<](?:\{[^}]*\}|[^ ])*): `)
 
-// ours returns what this program says to an object.
+// ours returns this program's verdict about a request. other is the object with other values of what the
+// cluster allocates; nil if there are none.
 func ours(t testing.TB, kinds *Kinds, validators []policy.Validator, req policy.Request) (v verdict, other map[string]any) {
 	t.Helper()
 	k := &keeper{}
@@ -246,7 +247,8 @@ func ours(t testing.TB, kinds *Kinds, validators []policy.Validator, req policy.
 
 var tokenVolume = regexp.MustCompile(`^kube-api-access-[a-z0-9]{5}$`)
 
-// comparable returns a stored object without what clocks, random numbers and storage give it.
+// comparable returns a stored object without the values that come from clocks, random numbers and the
+// storage.
 func comparable(object map[string]any) map[string]any {
 	object = runtime.DeepCopyJSON(object)
 	meta, _ := object["metadata"].(map[string]any)
@@ -268,8 +270,8 @@ func comparable(object map[string]any) map[string]any {
 	}).(map[string]any)
 }
 
-// readBack returns a stored object as the server reads it: with defaults for what the storage's
-// preparation has removed.
+// readBack returns a stored object as the server reads it from the storage: with defaults for the fields
+// that the preparation for storage has removed.
 func readBack(t testing.TB, kinds *Kinds, gvk schema.GroupVersionKind, object map[string]any) map[string]any {
 	g := kinds.builtins[gvk].goType()
 	typed, err := g.fromTree(object)
@@ -363,7 +365,7 @@ func (c *tally) report(t *testing.T) {
 	}
 }
 
-// explained has parts of the differences that are meant, with the reason.
+// explained gives the reason for each difference that is meant, by a part of its text.
 var explained = map[string]string{
 	"is not in the valid range. The range of valid IPs is": "the range of addresses is the cluster's own (--service-cluster-ip-range)",
 	"not configured on this cluster":                       "the families of addresses are the cluster's own",
@@ -381,7 +383,7 @@ var explained = map[string]string{
 	"stored /metadata/ownerReferences":                     "the server removes references that are there twice",
 }
 
-// explainedFields has those of differences in the fields alone, of objects that both refuse.
+// explainedFields is explained for objects that both refuse, at different fields.
 var explainedFields = map[string]string{
 	"spec.clusterIPs[0]: Invalid value":                    "the server refuses an address before it validates the rest of a Service",
 	"].nodePort: Duplicate value: 3":                       "the server allocates ports to a Service that it refuses",
@@ -390,12 +392,13 @@ var explainedFields = map[string]string{
 	"Only one reference can have Controller set to true":   "the server removes references that are there twice",
 	`Not found: "kube-api-access-`:                         "the name of the token's volume is another one on each cluster",
 	"Job fields: server [":                                 "the labels that the server has given the pods of a Job are taken to stay",
+	"spec.volumeClaimTemplates[N].metadata.name":           "the server counts a claim template as a volume of the pods",
 	"Overhead set without corresponding RuntimeClass":      "the server validates before the plugin RuntimeClass refuses",
 	" usage per ":            "the server validates before the plugin LimitRanger refuses",
 	"limit to request ratio": "the server validates before the plugin LimitRanger refuses",
 }
 
-// A comparison holds what this program says to objects against a server.
+// A comparison compares this program's verdicts with those of a server.
 type comparison struct {
 	*liveServer
 	*tally
@@ -440,7 +443,9 @@ func (c comparison) object(t *testing.T, old, object map[string]any) {
 		return
 	}
 	we, other := ours(t, c.kinds, c.validators, req)
-	if old != nil { // kubectl sends elements of lists in another order
+	// kubectl sends elements of lists in another order, and the server counts the claim templates of a
+	// StatefulSet as volumes.
+	if old != nil || gvk.Kind == "StatefulSet" {
 		theirs.refusals, we.refusals = generic(theirs.refusals), generic(we.refusals)
 		we.text = index.ReplaceAllString(we.text, "N")
 	}
@@ -489,9 +494,10 @@ func (c comparison) object(t *testing.T, old, object map[string]any) {
 	}
 }
 
-// applied returns a stored object with what differs between two manifests, as kubectl sends it when the
-// second one is applied. The error is kubectl's, which may also crash, or says that it leaves out a part of
-// the manifest: it obeys directives, and merges elements with the same name.
+// applied returns the object that kubectl sends when a second manifest is applied: the stored object with
+// the fields that the manifests set differently. There is an error if kubectl fails or panics, or if the
+// object would lack a part of the manifest, because kubectl obeys directives and merges elements with the
+// same name.
 func (c comparison) applied(stored, old, object map[string]any) (sent map[string]any, err error) {
 	defer func() {
 		if crash := recover(); crash != nil {
@@ -515,16 +521,16 @@ func (c comparison) applied(stored, old, object map[string]any) (sent map[string
 	differences(sent, object, "", func(pointer string, is, want any) {
 		list, _ := is.([]any)
 		if all, ok := want.([]any); len(all) > len(list) || is == nil && want != nil && !ok {
-			err = fmt.Errorf("kubectl leaves out %s", pointer)
+			err = fmt.Errorf("kubectl does not send %s", pointer)
 		}
 	})
 	if strings.Contains(string(patch), ":null") && strings.Contains(asJSON(object), ":null") {
-		err = errors.New("kubectl leaves out what is null")
+		err = errors.New("kubectl does not send fields that are null")
 	}
 	return sent, err
 }
 
-// parsed returns an object as this program reads it; nil for what it reads otherwise, such as a List.
+// parsed returns an object as this program reads it, or nil if it reads none or several, as from a List.
 func parsed(t testing.TB, object map[string]any) *render.Object {
 	objects, err := render.Parse("object.json", []byte(asJSON(object)))
 	if err != nil || len(objects) != 1 {
@@ -543,7 +549,7 @@ func contains(all, others []string) bool {
 	return !slices.ContainsFunc(others, func(text string) bool { return !slices.Contains(all, text) })
 }
 
-// says reports whether a verdict names each of the fields, or has each of the messages.
+// says reports whether a verdict has each of the refused fields or messages.
 func (v verdict) says(all []string) bool {
 	return !slices.ContainsFunc(all, func(text string) bool {
 		return !slices.Contains(v.refusals, text) && !strings.Contains(v.text, ", "+text+": ") // results at one place are joined
@@ -571,11 +577,11 @@ type changer struct {
 func (c *changer) learn(kind string, value any) {
 	key := kind
 	if at, ok := value.(map[string]any); ok {
-		for name, child := range at {
+		for _, name := range slices.Sorted(maps.Keys(at)) { // so that a seed always makes the same changes
 			if !slices.Contains(c.keys[key], name) {
 				c.keys[key] = append(c.keys[key], name)
 			}
-			c.learn(key+"/"+name, child)
+			c.learn(key+"/"+name, at[name])
 		}
 	}
 	if list, ok := value.([]any); ok {
@@ -658,8 +664,8 @@ func liveObjects(t *testing.T, kinds *Kinds) []map[string]any {
 	return objects
 }
 
-// TestLive holds verdicts, refused fields and stored objects against a running server: of published objects,
-// of random changes of them, of random objects of each kind, and of updates.
+// TestLive compares verdicts, refused fields and stored objects with those of a running server, for
+// published objects, random changes of them, random objects of each kind, and updates.
 func TestLive(t *testing.T) {
 	s := startLive(t)
 	kinds := newKinds(t, "")
@@ -719,8 +725,8 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// TestLivePlugins holds what admission plugins set and refuse against a running server, whose cluster has
-// the objects that they look up.
+// TestLivePlugins compares the effects of admission plugins with those of a running server, whose cluster
+// has the objects that the plugins look up.
 func TestLivePlugins(t *testing.T) {
 	s := startLive(t)
 	around := rendertest.Parse(t, "around.yaml", `
@@ -762,11 +768,13 @@ func TestLivePlugins(t *testing.T) {
 		rename(o, "x")
 		(&unstructured.Unstructured{Object: o}).SetNamespace("limited")
 		if spec, ok := o["spec"].(map[string]any); ok && o["kind"] == "Pod" {
-			for field, values := range map[string][]any{
+			choices := map[string][]any{
 				"priorityClassName": {"high", "absent", "system-node-critical"}, "runtimeClassName": {"sandbox", "absent"}, "serviceAccountName": {"quiet"},
 				"nodeSelector": {map[string]any{"kind": "metal"}, map[string]any{"a": "b"}}, "priority": {int64(1000), int64(10)}, "overhead": {map[string]any{"cpu": "10m"}},
 				"resources": {map[string]any{"limits": map[string]any{"cpu": "1"}}},
-			} {
+			}
+			for _, field := range slices.Sorted(maps.Keys(choices)) {
+				values := choices[field]
 				if i := random.IntN(4 * len(values)); i < len(values) {
 					spec[field] = values[i]
 				}

@@ -12,11 +12,11 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// PluginNames are the names of the admission plugins that a server runs by default and that On can disable.
+// PluginNames returns the names of the default admission plugins that On runs and can disable.
 func PluginNames() []string { return apiserver.PluginNames() }
 
-// On returns the kinds of a server that also runs its default admission plugins but the disabled ones.
-// They look up objects of the cluster.
+// On returns the kinds of a server that also runs its default admission plugins, except the disabled
+// ones. The plugins look up objects of the cluster.
 func (k *Kinds) On(c *policy.Cluster, disabled ...string) *Kinds {
 	limits := slices.ContainsFunc(apiserver.PluginKinds(), func(kind schema.GroupKind) bool { return len(c.List(kind)) > 0 })
 	return &Kinds{server: k.server, customs: k.customs, resolved: k.resolved, mergers: k.mergers, cluster: c, limits: limits, disabled: disabled, made: make(map[*render.Unit]*apiserver.Plugins)}

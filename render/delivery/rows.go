@@ -73,7 +73,7 @@ var rows = []row{
 	{application, updated, both(replaced, inPlace), Apply, "", "gitops-engine applyObject"},
 	{application, updated, both(replaced, option("Force=true")), Recreate, "", "gitops-engine applyObject, ReplaceResource"},
 	{application, updated, both(unless(setting("ServerSideApply", "true")), option("Force=true")), RecreateIfRefused, "", "gitops-engine applyObject, ApplyResource; kubectl Patcher.Patch; ApplyOptions.Validate refuses both options together"},
-	{application, updated, both(unless(setting("ServerSideApply", "true")), bound), Recreate, "", "gitops-engine ApplyResource, rbacReconcile; kubectl ReconcileRoleBindingOptions.Run"},
+	{application, updated, both(unless(setting("ServerSideApply", "true")), roleChanges), Recreate, "", "gitops-engine ApplyResource, rbacReconcile; kubectl ReconcileRoleBindingOptions.Run"},
 	{application, pruned, hook, Leave, "Argo CD does not prune hooks", "gitops-engine getSyncTasks"},
 	{application, pruned, setting("Prune", "false"), Leave, "its sync option Prune=false", "gitops-engine isPruningDisabled"},
 	{application, pruned, setting("Prune", "confirm"), Leave, "its sync option Prune=confirm", "gitops-engine objRequiresPruneConfirmation"},
@@ -175,9 +175,9 @@ func helmKeepsOnUpgrade(s *subject) bool { return s.GetAnnotations()[keepKey] ==
 // keeps is gitops-engine's HasAnnotationOption for Helm's annotation.
 func keeps(s *subject) bool { return slices.Contains(list(s.Object, keepKey), "keep") }
 
-// bound reports whether the role of a binding changes. Argo CD changes it by kubectl auth reconcile,
-// which then deletes and creates it.
-func bound(s *subject) bool {
+// roleChanges reports whether a binding gets another role. Argo CD applies bindings by kubectl auth
+// reconcile, which deletes such a binding and creates it again.
+func roleChanges(s *subject) bool {
 	return s.GetAPIVersion() == "rbac.authorization.k8s.io/v1" && strings.HasSuffix(s.GetKind(), "Binding") &&
 		!reflect.DeepEqual(value(s.Object, "/roleRef"), value(s.live, "/roleRef"))
 }

@@ -150,7 +150,7 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	others := policy.OtherVersions(reqs) // of all parts, which give the same notes
 	proposes := !samePolicies(b.in, in, s.NoTreePolicies)
 	start := time.Now()
-	if err := e.makeEngines(in, trusted, s, cached.engines(), v.left() > 0 || proposes || len(others) > 0 || len(b.asOthers(s, v.requests())) > 0); err != nil {
+	if err := e.makeEngines(in, trusted, s, cached, v.left() > 0 || proposes || len(others) > 0 || len(b.asOthers(s, v.requests())) > 0); err != nil {
 		return err
 	}
 	cached.compiled(e.Engines, time.Since(start))
@@ -174,7 +174,7 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 		return err
 	}
 	exempted = append(exempted, impersonated...)
-	byChange := len(exempted) // they are new, since the exemption is, whatever the base has
+	byChange := len(exempted) // results that count as new even if the base has them, because the change adds the exemption
 	ofHead := func() []policy.Request { return slices.Concat(same, written, variants) }
 	undeployed, err := o.unsupported(ctx, in, trusted, s, e.Engines.MayHaveRead, cached.graphs, ofHead, v.passes, append(found, policy.Each(exempted))...)
 	if err != nil {
@@ -205,7 +205,7 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	ofBase := func() []policy.Request {
 		return slices.Concat(same, policy.Reapplying(written), oldVariants)
 	}
-	read := func(x *render.Object) bool { return before.MayHaveRead(x) || e.Engines.MayHaveRead(x) } // which judged what stays the same
+	read := func(x *render.Object) bool { return before.MayHaveRead(x) || e.Engines.MayHaveRead(x) } // the latter evaluated the unchanged objects
 	undeployed, err = o.unsupported(ctx, b.in, b.in, s, read, cached.graphs, ofBase, v.passes, policy.Each(c.Base), v.same.held.Each(kept...))
 	if err != nil {
 		return err
@@ -247,8 +247,8 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	return nil
 }
 
-// atBase returns the engines for the base's version of changed objects. These are judged among the
-// objects of the base, so engines are compiled once more if policies see others in the head.
+// atBase returns the engines for the base's version of changed objects. Policies must find the base's
+// objects when they look up others, so the engines are compiled again if the change touches such objects.
 func (e *Evaluation) atBase(b *base, reqs []policy.Request, v *reviews, s engines.Options) (*engines.Set, error) {
 	kinds, served := e.Engines.Cluster.Asked()
 	if around := v.cache.around; around != nil {

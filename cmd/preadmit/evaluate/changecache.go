@@ -286,8 +286,8 @@ func (p *part) storeOld(ctx context.Context, c policy.Chain, need func(i int) bo
 	return err
 }
 
-// review evaluates the requests without cached results and returns the results of all, or with an error
-// those so far.
+// review evaluates the requests without cached results and returns the results of all requests. With an
+// error it returns the results so far.
 func (p *part) review(ctx context.Context, c policy.Chain) ([]policy.Result, error) {
 	parts, err := p.evaluate(ctx, c)
 	var all []policy.Result
@@ -314,9 +314,8 @@ func (p *part) review(ctx context.Context, c policy.Chain) ([]policy.Result, err
 	return all, err
 }
 
-// hold evaluates the requests without cached results and returns the results of all, or with an error
-// those so far, as p.held has them, but for the passes, which it adds to passes unless that is nil. No
-// two groups may have units of one identity.
+// hold is review with the results as p.held has them, and without passes. It adds these to passes unless
+// that is nil. No two groups may have units of one identity.
 func (p *part) hold(ctx context.Context, c policy.Chain, passes *policy.Passes) ([]policy.CompactResults, error) {
 	fresh := new(policy.Passes) // a separate list, because a review that does not end in time may still add to it
 	c.Passes = fresh

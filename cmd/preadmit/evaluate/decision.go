@@ -104,7 +104,7 @@ func (d *Decision) Explain(ctx context.Context, name, rule string) ([]policy.Exp
 	}
 	for i := range es {
 		if d.change.same {
-			es[i].Notes = append(es[i].Notes, "the object is the same at "+d.change.revision+", so nobody asks the API server: this is how it would decide on a creation. A failure that is unchanged does not count")
+			es[i].Notes = append(es[i].Notes, "the object is the same at "+d.change.revision+", so nobody asks the API server about it: this explains its creation. An unchanged failure does not count")
 		}
 		if note != "" {
 			es[i].Notes = append(es[i].Notes, note)

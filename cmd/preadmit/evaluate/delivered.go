@@ -31,7 +31,9 @@ func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input,
 		}
 		if act == delivery.RecreateIfRefused {
 			if chain == nil {
-				chain = serverOf(now, kubeVersion)
+				if chain, err = serverOf(now, kubeVersion); err != nil {
+					return nil, nil, nil, err
+				}
 			}
 			results, err := chain.Review(ctx, []policy.Request{r})
 			if err != nil {
@@ -78,16 +80,19 @@ func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input,
 	return slices.Concat(first, rest), gone, notes, nil
 }
 
-// serverOf returns the validation of an API server that serves the definitions of an input. Those that
-// can't be read are reported elsewhere, as is an unknown version.
-func serverOf(in *load.Input, kubeVersion string) *policy.Chain {
+// serverOf returns the validation of an API server that serves the definitions of an input. Definitions
+// that can't be read are left out, since the engines report them. The error is an unknown version.
+func serverOf(in *load.Input, kubeVersion string) (*policy.Chain, error) {
 	defined := load.Only(render.Objects(slices.Concat(in.Head, in.Given, in.Context)), schema.IsDefinition)
-	kinds, _ := schema.New(defined, schema.Options{KubeVersion: kubeVersion})
-	custom, _ := crd.New(defined, crd.Options{KubeVersion: kubeVersion})
-	if kinds == nil || custom == nil {
-		return new(policy.Chain)
+	kinds, err := schema.New(defined, schema.Options{KubeVersion: kubeVersion})
+	if kinds == nil {
+		return nil, err
 	}
-	return &policy.Chain{Kinds: kinds, Validators: []policy.Validator{schema.NewValidator(kinds, nil), custom}}
+	custom, err := crd.New(defined, crd.Options{KubeVersion: kubeVersion})
+	if custom == nil {
+		return nil, err
+	}
+	return &policy.Chain{Kinds: kinds, Validators: []policy.Validator{schema.NewValidator(kinds, nil), custom}}, nil
 }
 
 // invalid reports whether a result says that the API server refuses a request with the reason Invalid.

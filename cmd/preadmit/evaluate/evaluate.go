@@ -16,6 +16,7 @@
 package evaluate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -98,40 +99,50 @@ func Run(ctx context.Context, o *Options, in *load.Input, args []string, stdin i
 	return j, nil
 }
 
-// all evaluates every object as if it were created.
-func (e *Evaluation) all(ctx context.Context, o *Options, in *load.Input, s engines.Options) error {
-	if o.Memory != nil && !o.Progress.Early() { // a screen gets the results so far, which this function can't give
-		return e.reviewCached(ctx, o, in, s)
+// all evaluates every object as if it were created, but reuses cached results of units whose inputs have
+// not changed: the unit itself, the policies and options, and the other objects that policies looked at.
+func (e *Evaluation) all(ctx context.Context, o *Options, in *load.Input, s engines.Options) (err error) {
+	memory := o.Memory
+	if o.Progress.Early() { // the screen also shows the results so far, which the cache does not give
+		memory = nil
 	}
-	var err error
-	if e.Engines, err = engines.New(in, in, s); err != nil {
+	r := newResultCache(memory, in, in, s)
+	held := cmp.Or(e.held, new(policy.CompactList))
+	reqs := e.shard.requests(s.By(allRequests(in.Head)))
+	p := r.part("all", &held.Compact, reqs)
+	r.changes = []*part{p}
+	start := time.Now()
+	if err := e.makeEngines(in, in, s, r, p.left() > 0); err != nil {
 		return err
 	}
-	defer e.keepPasses()()
-	reqs := e.shard.requests(s.By(allRequests(in.Head)))
+	r.compiled(e.Engines, time.Since(start))
 	// These need origins, which are dropped once their unit is evaluated.
-	apart := [][]policy.Result{in.Found, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart)}
-	o.Watch.Expect(supervise.EvaluateTask, len(reqs))
-	results, err := e.review(ctx, o, in, reqs)
-	results = policy.WithoutRepeats(results)
+	apart := [][]policy.Result{in.Found, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart), e.Engines.Results}
+	o.Watch.Expect(supervise.EvaluateTask, p.left())
+	var results []policy.Result
+	switch chain := e.Engines.Chain; {
+	case o.Progress.Early():
+		results, err = e.reviewEarly(ctx, o, in, reqs)
+		results = policy.WithoutRepeats(results)
+	case e.passes == nil:
+		results, err = p.review(ctx, chain)
+		results = policy.WithoutRepeats(results)
+	default:
+		chain.Forgets = true
+		var parts []policy.CompactResults
+		parts, err = p.hold(ctx, chain, e.passes)
+		if held.Keep(parts...); e.held == nil {
+			results = held.Sorted()
+		}
+	}
 	if err != nil {
-		e.Results = results // results of the objects evaluated so far
+		e.Results = results // of the objects evaluated so far
 		return err
 	}
 	rest, err := e.Engines.Rest(ctx)
-	e.Results = append(results, e.shard.once(append(apart, e.Engines.Results, rest)...)...)
+	e.Results = append(results, e.shard.once(append(apart, rest)...)...)
+	r.keep(e.Engines)
 	return err
-}
-
-// keepPasses makes the chain collect passes separately, if requested, and drop the origins of
-// evaluated units. The returned function adds the passes to e.passes.
-func (e *Evaluation) keepPasses() (done func()) {
-	if e.passes == nil {
-		return func() {}
-	}
-	found := new(policy.Passes) // a separate list, because a review that does not end in time may still add to it
-	e.Engines.Chain.Passes, e.Engines.Chain.Forgets = found, true
-	return func() { e.passes.Join(found) }
 }
 
 // allRequests returns the requests that create the units' objects, in all
@@ -231,23 +242,18 @@ func FailedReport(why, hint string) *report.Report {
 	return report.New(report.Tool{Name: "preadmit", Version: supervise.Version()}, nil, nil, policy.Incomplete(why, hint))
 }
 
-// review evaluates requests and returns the results, except those collected in e.held. If results
-// are shown early, it evaluates a part of the requests at a time.
-func (e *Evaluation) review(ctx context.Context, o *Options, in *load.Input, reqs []policy.Request) ([]policy.Result, error) {
-	p := o.Progress
-	if !p.Early() && e.held == nil {
-		return e.Engines.Chain.Review(ctx, reqs)
+// reviewEarly evaluates a part of the requests at a time, shows the results so far, and returns those of
+// all.
+func (e *Evaluation) reviewEarly(ctx context.Context, o *Options, in *load.Input, reqs []policy.Request) (all []policy.Result, err error) {
+	if e.passes != nil {
+		passes := new(policy.Passes) // a separate list, because a review that does not end in time may still add to it
+		e.Engines.Chain.Passes, e.Engines.Chain.Forgets = passes, true
+		defer func() { e.passes.Join(passes) }()
 	}
-	if !p.Early() {
-		parts, err := e.Engines.Chain.ReviewEach(ctx, reqs, &e.held.Compact)
-		e.held.Keep(parts...)
-		return nil, err
-	}
-	var all []policy.Result
 	size, next := 32, time.Now().Add(partialEvery)
 	for done := 0; done < len(reqs); size = min(size*2, 256) {
 		part := reqs[done:min(done+size, len(reqs))]
-		p.Tell(tui.Progress{Step: "evaluating", Done: done, Total: len(reqs)})
+		o.Progress.Tell(tui.Progress{Step: "evaluating", Done: done, Total: len(reqs)})
 		results, err := e.Engines.Chain.Review(ctx, part)
 		if err != nil {
 			return nil, err
@@ -255,7 +261,7 @@ func (e *Evaluation) review(ctx context.Context, o *Options, in *load.Input, req
 		all = append(all, results...)
 		if done += len(part); done < len(reqs) && time.Now().After(next) {
 			began := time.Now()
-			p.Tell(tui.Progress{Step: "evaluating", Done: done, Total: len(reqs), Report: partial(o, in, e, all)})
+			o.Progress.Tell(tui.Progress{Step: "evaluating", Done: done, Total: len(reqs), Report: partial(o, in, e, all)})
 			next = time.Now().Add(max(partialEvery, 10*time.Since(began))) // a tenth of the time at most
 		}
 	}

@@ -119,8 +119,8 @@ func unrenderedUnits(in *load.Input) map[string]bool {
 	return lost
 }
 
-// enforced turns failures of the policies of --enforce into denials, and counts them by namespace. Denials are
-// marked new and all other results unchanged.
+// enforced turns failures of the policies of --enforce into denials, and counts them by namespace.
+// Denials are marked new and all other results unchanged.
 func (e *Evaluation) enforced(o *Options) error {
 	if err := e.NameRules("--enforce", o.Enforce); err != nil {
 		return err

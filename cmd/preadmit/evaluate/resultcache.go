@@ -2,7 +2,6 @@ package evaluate
 
 import (
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"maps"
 	"slices"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/preadmit/preadmit/cmd/preadmit/engines"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
-	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/change"
 	"github.com/preadmit/preadmit/policy/lint"
@@ -22,43 +20,6 @@ import (
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/cache"
 )
-
-// reviewCached evaluates every unit, but reuses cached results of units whose inputs
-// have not changed: the unit itself, the policies and options, and the other
-// objects that policies looked at.
-func (e *Evaluation) reviewCached(ctx context.Context, o *Options, in *load.Input, s engines.Options) (err error) {
-	r := newResultCache(o.Memory, in, in, s)
-	held := cmp.Or(e.held, new(policy.CompactList))
-	p := r.part("all", &held.Compact, e.shard.requests(s.By(allRequests(in.Head))))
-	r.changes = []*part{p}
-	start := time.Now()
-	if err := e.makeEngines(in, in, s, r.engines(), p.left() > 0); err != nil {
-		return err
-	}
-	r.compiled(e.Engines, time.Since(start))
-	apart := e.shard.once(in.Found, policy.NotFollowed(render.Objects(in.Head), o.GitOps != load.GitOpsOff), policy.OnlyInVariants(in.Head, lint.IsPart), e.Engines.Results)
-	o.Watch.Expect(supervise.EvaluateTask, p.left())
-	chain := e.Engines.Chain
-	var own []policy.Result
-	if e.passes == nil {
-		own, err = p.review(ctx, chain)
-		own = policy.WithoutRepeats(own)
-	} else {
-		chain.Forgets = true
-		var parts []policy.CompactResults
-		parts, err = p.hold(ctx, chain, e.passes)
-		if held.Keep(parts...); e.held == nil {
-			own = held.Sorted()
-		}
-	}
-	if err != nil {
-		e.Results = own // of the objects evaluated so far
-		return err
-	}
-	e.Results = append(own, apart...)
-	r.keep(e.Engines)
-	return nil
-}
 
 // compiled turns the cache off if compilations may have failed because they took too long, since
 // another run may be faster.
@@ -69,21 +30,23 @@ func (r *resultCache) compiled(s *engines.Set, took time.Duration) {
 // quickCompile is shorter than every compile time limit of engines.
 const quickCompile = 10 * time.Second
 
-// makeEngines returns the engines. If every result is cached it returns the cached
-// compile errors and does not compile the policies.
-func (e *Evaluation) makeEngines(in, trusted *load.Input, s engines.Options, known *engines.Set, needed bool) (err error) {
-	if e.Engines = known; known != nil && !needed {
-		return nil
-	}
-	s.Compiled = known != nil
-	e.Engines, err = engines.New(in, trusted, s)
-	if e.Engines != nil {
+// makeEngines makes the engines of an evaluation. If every result is cached these have the cached
+// compile errors, and the policies are not compiled.
+func (e *Evaluation) makeEngines(in, trusted *load.Input, s engines.Options, r *resultCache, needed bool) (err error) {
+	known := r.engines()
+	if e.Engines = known; known == nil || needed {
+		s.Compiled = known != nil
+		if e.Engines, err = engines.New(in, trusted, s); err != nil {
+			return err
+		}
 		e.Engines.Chain.Secrets = secretsOf(in, trusted).at
+		if known != nil {
+			e.Engines.Results, e.Engines.Notes, e.Engines.Unknown, e.Engines.Said = known.Results, known.Notes, known.Unknown, known.Said
+		}
 	}
-	if err != nil || known == nil {
-		return err
+	if r.around != nil {
+		e.Engines.Shown = r.around.Shown
 	}
-	e.Engines.Results, e.Engines.Notes, e.Engines.Unknown, e.Engines.Said, e.Engines.Shown = known.Results, known.Notes, known.Unknown, known.Said, known.Shown
 	return nil
 }
 
@@ -279,6 +242,7 @@ type surroundings struct {
 	Kinds  []schema.GroupKind // kinds of the objects that engines looked up
 	Sums   []string           // a hash of the objects of each kind
 	Served string             // the existing kinds if engines asked for them, else empty
+	Shown  []policy.Identity  // objects that nothing deploys, and that engines may have looked up
 	Places []string           // the lines of the policies, and of objects of the kinds
 }
 
@@ -361,7 +325,6 @@ type Compiled struct {
 	Notes   []string
 	Unknown []engines.ClusterKind
 	Rules   []policy.Rule
-	Shown   []policy.Identity
 	Implied bool
 }
 
@@ -383,7 +346,7 @@ func (r *resultCache) engines() *engines.Set {
 	if d.Plain(&e); d.End() != nil {
 		return nil
 	}
-	return &engines.Set{Results: e.Results, Notes: e.Notes, Unknown: e.Unknown, Implied: e.Implied, Shown: e.Shown, Said: append([]policy.Rule{}, e.Rules...)}
+	return &engines.Set{Results: e.Results, Notes: e.Notes, Unknown: e.Unknown, Implied: e.Implied, Said: append([]policy.Rule{}, e.Rules...)}
 }
 
 // shown returns the objects that nothing deploys and that engines may have looked up.
@@ -407,15 +370,14 @@ func (r *resultCache) keep(b *engines.Set, others ...*engines.Set) {
 	if r.off || b.Cluster == nil {
 		return
 	}
-	all := append(others, b)
 	var e cache.Encoder
-	e.Plain(Compiled{b.Results, b.Notes, b.Unknown, b.Rules(), r.shown(all), b.Implied})
+	e.Plain(Compiled{b.Results, b.Notes, b.Unknown, b.Rules(), b.Implied})
 	data, err := e.Data()
 	if err != nil {
 		return
 	}
 	r.memory.Put = append(r.memory.Put, func() {
-		now, ok := r.seen(all)
+		now, ok := r.seen(append(others, b))
 		if !ok {
 			return
 		}
@@ -444,7 +406,7 @@ func (r *resultCache) seen(by []*engines.Set) (surroundings, bool) {
 	}
 	slices.SortFunc(kinds, func(a, b schema.GroupKind) int { return strings.Compare(a.String(), b.String()) })
 	kinds = slices.Compact(kinds)
-	s := surroundings{Kinds: kinds}
+	s := surroundings{Kinds: kinds, Shown: r.shown(by)}
 	if served {
 		s.Served = r.served()
 	}

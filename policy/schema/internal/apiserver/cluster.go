@@ -38,7 +38,8 @@ func complete(object runtime.Object) {
 	}
 }
 
-// namespaces answers what strategies of resource claims ask about their namespace, which has no labels.
+// namespaces is the client with which the strategies of resource claims get their namespace. It returns
+// a namespace without labels.
 type namespaces struct {
 	clientcorev1.NamespaceInterface
 }

@@ -49,10 +49,10 @@ type Plugins struct {
 	tolerations      *defaulttolerationseconds.Plugin
 	complete         func(kind schema.GroupKind) bool
 	account          func(namespace, name string) *corev1.ServiceAccount
-	disabled         []string // those that do nothing
+	disabled         []string // names of plugins that the server does not run
 }
 
-// PluginNames are the names of the plugins, as in the server's flag --disable-admission-plugins.
+// PluginNames returns the names of the plugins, as in the server's flag --disable-admission-plugins.
 func PluginNames() []string {
 	return []string{
 		"DefaultIngressClass", "DefaultStorageClass", "DefaultTolerationSeconds", "LimitRanger", "Priority", "RuntimeClass",
@@ -151,15 +151,16 @@ func (p *Plugins) admit(object runtime.Object, namespace string) (causes []Cause
 	return causes
 }
 
-// protected returns finalizers with that of the plugin StorageObjectInUseProtection.
-func (p *Plugins) protected(finalizers []string, own string) []string {
+// protected adds a finalizer, if the plugin StorageObjectInUseProtection runs.
+func (p *Plugins) protected(finalizers []string, finalizer string) []string {
 	if !p.runs("StorageObjectInUseProtection") {
 		return finalizers
 	}
-	return withFinalizer(finalizers, own)
+	return withFinalizer(finalizers, finalizer)
 }
 
-// limited returns what a LimitRange refuses in a pod: in each container, and in all of them together.
+// limited returns the causes for which a LimitRange refuses a pod: those of one container at its
+// resources, and those of the whole pod.
 func limited(l *corev1.LimitRange, pod *core.Pod) (causes []Cause) {
 	each, all := *l, *l
 	each.Spec.Limits = slices.DeleteFunc(slices.Clone(l.Spec.Limits), func(i corev1.LimitRangeItem) bool { return i.Type != corev1.LimitTypeContainer })

@@ -353,8 +353,8 @@ func (r Request) internal(s strategy, given runtime.Object) (runtime.Object, err
 	return internal, nil
 }
 
-// shareLabels reports whether defaulting has given a Job the labels of its template: in one map, to which
-// the server later adds the labels of its pods.
+// shareLabels reports whether a Job and its template have one map of labels, as defaulting gives a Job
+// without labels. The labels that the server adds to the template are then the Job's, too.
 func shareLabels(given runtime.Object) bool {
 	j, ok := given.(*batchv1.Job)
 	return ok && len(j.Labels) > 0 && reflect.ValueOf(j.Labels).Pointer() == reflect.ValueOf(j.Spec.Template.Labels).Pointer()
@@ -386,7 +386,8 @@ type warnings struct{ texts []string }
 // AddWarning implements warning.Recorder.
 func (w *warnings) AddWarning(_, text string) { w.texts = append(w.texts, text) }
 
-// causes returns the causes of the refusal of an object. The error is one without causes.
+// causes returns the causes of the refusal of an object. If there are none it returns the refusal as an
+// error.
 func causes(object runtime.Object, refusal error) ([]Cause, error) {
 	if refusal == nil {
 		return nil, nil
@@ -409,9 +410,9 @@ func causes(object runtime.Object, refusal error) ([]Cause, error) {
 	return all, nil
 }
 
-// volumeOf returns the field of a cause about a volume of a StatefulSet's pods. The server validates them
-// with a volume for each claim template, in random order, before the others (volumesToAddForTemplates in
-// k8s.io/kubernetes/pkg/apis/apps/validation), and counts those.
+// volumeOf returns the field that a cause is about, as the manifest numbers it. Before the server
+// validates the volumes of a StatefulSet's pods, it puts a volume for each claim template in front of
+// them, in random order (volumesToAddForTemplates in k8s.io/kubernetes/pkg/apis/apps/validation).
 func volumeOf(s *apps.StatefulSet, c metav1.StatusCause) string {
 	const list = "spec.template.spec.volumes["
 	number, rest, _ := strings.Cut(strings.TrimPrefix(c.Field, list), "]")
