@@ -7,7 +7,7 @@
 //   - evaluate.go: one input; clusters.go: each cluster by itself; shard.go: a part of the units
 //   - unsupported.go: what passes only because of objects that nothing deploys
 //   - base.go, delivered.go, hidden.go, configchange.go: the change from a revision; decision.go: one request of it; rehearse.go: other versions and actions
-//   - resultcache.go: cached results, changecache.go: those of a change; user.go: the requesting user; suppressions.go: accepted results
+//   - resultcache.go: what cached results depend on; part.go: requests with cached results, reviews.go: the requests of a change; user.go: the requesting user; suppressions.go: accepted results
 //   - policies.go, admitted.go: the reviews of the commands policies and render --admitted
 //   - notes.go: the notes of a report
 //
@@ -110,7 +110,6 @@ func (e *Evaluation) all(ctx context.Context, o *Options, in *load.Input, s engi
 	held := cmp.Or(e.held, new(policy.CompactList))
 	reqs := e.shard.requests(s.By(allRequests(in.Head)))
 	p := r.part("all", &held.Compact, reqs)
-	r.changes = []*part{p}
 	start := time.Now()
 	if err := e.makeEngines(in, in, s, r, p.left() > 0); err != nil {
 		return err

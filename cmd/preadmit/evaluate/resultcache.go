@@ -73,7 +73,7 @@ type resultCache struct {
 	around    *surroundings // recorded surroundings that are still valid, or nil
 	aroundSum string        // of around
 
-	changes   []*part                                 // the requests of a change
+	parts     []*part                                 // the requests of the run
 	positions map[*render.Unit]map[*render.Object]int // see position
 }
 
@@ -383,7 +383,7 @@ func (r *resultCache) keep(b *engines.Set, others ...*engines.Set) {
 		}
 		around := now.sum()
 		r.memory.Store.Put(r.enginesKey(around), data)
-		for _, p := range r.changes {
+		for _, p := range r.parts {
 			p.keep(around)
 		}
 		if r.around == nil || r.aroundSum != around {

@@ -40,7 +40,6 @@ func (o *Options) unsupported(ctx context.Context, in, trusted *load.Input, s en
 	cached := newResultCache(o.Memory, less, lessTrusted, s)
 	cached.graphs = graphs
 	p := cached.part("unsupported", new(policy.Compact), reqs)
-	cached.changes = []*part{p}
 	var chain policy.Chain
 	if left := p.left(); left > 0 {
 		start := time.Now()
