@@ -28,6 +28,7 @@ const hidden = "\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: hidden}\n"
 // template writes, and decided otherwise.
 func TestDoubt(t *testing.T) {
 	t.Parallel()
+	const written = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: "
 	const secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n"
 	for name, c := range map[string]struct {
 		template  string
@@ -54,6 +55,9 @@ func TestDoubt(t *testing.T) {
 		"a patch version of Kubernetes":       {`{{ if semverCompare ">1.37.2" .Capabilities.KubeVersion.Version }}` + hidden + `{{ end }}`, true},
 		"a minor version of Kubernetes":       {`{{ if semverCompare "<1.30-0" .Capabilities.KubeVersion.Version }}` + hidden + `{{ end }}`, false},
 		"another version's patch":             {`{{ if semverCompare "<1.30.5" .Capabilities.KubeVersion.Version }}` + hidden + `{{ end }}`, false},
+		"a certificate that lookup finds":     {written + `{{ with lookup "v1" "Secret" "a" "b" }}{{ (buildCustomCert (index .data "c") (index .data "k")).Cert | quote }}{{ else }}{{ (genCA "a" 1).Cert | quote }}{{ end }}` + "}", false},
+		"a computed key of what is found":     {`{{ define "d" }}{{ $d := (lookup "v1" "Secret" "a" "b").data }}{{ if $d }}{{ index $d .key | b64dec }}{{ else }}new{{ end }}{{ end }}` + written + `{{ include "d" (dict "key" "a") }}` + "}", false},
+		"a key that is made of others":        {`{{ $d := (lookup "v1" "Secret" "a" "b").data }}` + written + `{{ if $d }}{{ get $d (print "a" (print "b")) | b64dec | quote }}{{ else }}new{{ end }}` + "}", false},
 		"what lookup finds lacks a key":       {`{{ $d := (lookup "v1" "Secret" "a" "b").data }}{{ if and $d (not (hasKey $d (print "a" "b"))) }}` + hidden + `{{ end }}`, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -30,6 +30,7 @@ var (
 	parsePlace = regexp.MustCompile(`^template: ` + idPrefix + `[0-9a-f]+:(\d+)(?::(\d+))?: `)
 	execPlace  = regexp.MustCompile(`^template: (` + idPrefix + `[0-9a-f]+):(\d+):(\d+): executing "((?:[^"\\]|\\.)*)" at <`)
 	hookText   = regexp.MustCompile(` \| __(out \d+|take)|__has \d+ (\| )?`)
+	foundHook  = regexp.MustCompile(`\(__found (\S+)( ([^()]|\([^()]*\))*)?\)`)
 )
 
 // failed returns err with an offset of the source as its place, in the form of text/template's
@@ -132,7 +133,7 @@ func (e *execution) stop(err error) (stop, error) {
 
 // expression returns the expression that an error is about, without hooks.
 func expression(what string) string {
-	what = hookText.ReplaceAllString(what, "")
+	what = foundHook.ReplaceAllString(hookText.ReplaceAllString(what, ""), "$1")
 	if what == "" || strings.Contains(what, "__") {
 		return ""
 	}

@@ -72,7 +72,7 @@ func (r *run) functions() template.FuncMap {
 func (r *run) hooks() template.FuncMap {
 	return template.FuncMap{
 		"__out": r.hookOut, "__take": r.hookTake, "__if": r.hookIf,
-		"__in": r.hookIn, "__leave": r.hookLeave, "__ask": r.hookAsk, "__see": r.hookSee, "__has": r.hookHas, "__side": r.hookSide,
+		"__in": r.hookIn, "__leave": r.hookLeave, "__ask": r.hookAsk, "__see": r.hookSee, "__has": r.hookHas, "__found": r.hookFound, "__side": r.hookSide,
 	}
 }
 
@@ -84,7 +84,6 @@ func (r *run) helmFunctions() template.FuncMap {
 		"required":      required,
 		"fail":          func(message string) (string, error) { return "", &failure{message} },
 		"lookup":        r.lookup,
-		"hasKey":        r.hasKey,
 		"getHostByName": r.getHostByName,
 		"toYaml":        marshals(r, toYAML),
 		"toYamlPretty":  marshals(r, toYAMLPretty),

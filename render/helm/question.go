@@ -1,6 +1,7 @@
 package helm
 
 import (
+	"bytes"
 	"cmp"
 	"maps"
 	"regexp"
@@ -292,6 +293,9 @@ func (r *run) found(apiVersion, kind, namespace, name string) map[string]any {
 		meta["namespace"] = namespace
 	}
 	maps.Copy(o, map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": meta})
+	if o["data"] == foundText { // read by keys that are computed
+		o["data"] = map[string]any{"lookup": foundText}
+	}
 	if data, ok := o["data"].(map[string]any); ok {
 		r.foundData = append(r.foundData, data)
 	}
@@ -305,13 +309,36 @@ func (r *run) found(apiVersion, kind, namespace, name string) map[string]any {
 // "lookup".
 const foundText = "bG9va3Vw"
 
-// hasKey is sprig's. What lookup finds has each key in its data that a template computes, too.
-func (r *run) hasKey(m map[string]any, key string) bool {
-	_, has := m[key]
-	if !has && slices.ContainsFunc(r.foundData, func(data map[string]any) bool { return word(data) == word(m) }) {
-		m[key], has = foundText, true
+// found hooks the map that a command reads by a computed key. Only templates that call lookup need it.
+func (i *instrument) found(c *parse.CommandNode) {
+	name, ok := c.Args[0].(*parse.IdentifierNode)
+	if !ok || !keyed[name.Ident] || len(c.Args) < 3 || !bytes.Contains(i.src.text, []byte("lookup")) {
+		return
 	}
-	return has
+	from, keys := 1, c.Args[2:]
+	if name.Ident == "dig" {
+		from, keys = len(c.Args)-1, c.Args[1:max(1, len(c.Args)-2)]
+	}
+	if t := c.Args[from].Type(); t != parse.NodeField && t != parse.NodeVariable {
+		return
+	}
+	pos := c.Args[from].Position()
+	read := command("__found", pos, append([]parse.Node{c.Args[from]}, keys...)...)
+	c.Args[from] = &parse.PipeNode{NodeType: parse.NodePipe, Pos: pos, Cmds: []*parse.CommandNode{read}}
+}
+
+// hookFound returns a map. If it is the data of an object that lookup finds, it has the keys then.
+func (r *run) hookFound(m any, keys ...any) any {
+	data, ok := m.(map[string]any)
+	if !ok || !slices.ContainsFunc(r.foundData, func(found map[string]any) bool { return word(found) == word(data) }) {
+		return m
+	}
+	for _, key := range keys {
+		if text, ok := key.(string); ok && data[text] == nil {
+			data[text] = foundText
+		}
+	}
+	return m
 }
 
 // setFound sets foundText at a path, unless there is a value.

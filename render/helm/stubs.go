@@ -263,6 +263,14 @@ func (r *run) certificates() template.FuncMap {
 		"genSignedCertWithKey": func(cn string, ips, names []any, days int, ca any, _ string) (certificate, error) {
 			return r.certificate(request{cn: cn, ips: ips, names: names, days: days, signer: ca})
 		},
+		"buildCustomCert": func(cert, key string) (any, error) {
+			if cert == foundText || key == foundText { // what lookup finds stands for a certificate, too
+				return r.certificate(request{cn: "lookup", ca: true})
+			}
+			out := reflect.ValueOf(library()["buildCustomCert"]).Call([]reflect.Value{reflect.ValueOf(cert), reflect.ValueOf(key)})
+			err, _ := out[1].Interface().(error)
+			return out[0].Interface(), err
+		},
 	}
 }
 

@@ -156,7 +156,8 @@ func address(p []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(
 // behind an action that prints, `| __take` behind one that does not, `| __if N` behind the
 // condition of a block with keys, an empty text at the head of loops, `__in` and `__leave` around
 // calls, `__ask N` before an action that depends on the cluster, `__see` before one that may read
-// all data of the release, and `__has` around the API version given to APIVersions.Has.
+// all data of the release, `__has` around the API version given to APIVersions.Has, and `__found`
+// around a map of which a function reads a key that is computed.
 type instrument struct {
 	src     *source
 	pending []*parse.NumberNode
@@ -323,6 +324,7 @@ func (i *instrument) pipe(n parse.Node, depth int, asked *asks) {
 			for _, arg := range c.Args {
 				i.pipe(arg, depth+1, asked)
 			}
+			i.found(c)
 		}
 		i.has(n)
 	case *parse.ChainNode:
