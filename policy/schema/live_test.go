@@ -28,6 +28,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	serverjson "k8s.io/apimachinery/pkg/util/json"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"github.com/preadmit/preadmit/policy"
@@ -83,6 +84,13 @@ func startLive(t *testing.T) *liveServer {
 // do sends a request and returns the answer. The status is 0 if there is none.
 func (s *liveServer) do(t testing.TB, method, path string, body any) (status int, answer map[string]any) {
 	t.Helper()
+	status, answer, _ = s.ask(t, method, path, body)
+	return status, answer
+}
+
+// ask is do with the warnings in the answer.
+func (s *liveServer) ask(t testing.TB, method, path string, body any) (status int, answer map[string]any, warnings []string) {
+	t.Helper()
 	data, err := json.Marshal(body)
 	rendertest.OK(t, err)
 	req, err := http.NewRequest(method, s.address+path, bytes.NewReader(data))
@@ -91,13 +99,17 @@ func (s *liveServer) do(t testing.TB, method, path string, body any) (status int
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := s.client.Do(req)
 	if err != nil {
-		return 0, nil
+		return 0, nil, nil
 	}
 	defer func() { _ = resp.Body.Close() }()
 	data, err = io.ReadAll(resp.Body)
 	rendertest.OK(t, err)
 	_ = serverjson.Unmarshal(data, &answer) // else it has a text
-	return resp.StatusCode, answer
+	headers, _ := utilnet.ParseWarningHeaders(resp.Header["Warning"])
+	for _, h := range headers {
+		warnings = append(warnings, h.Text)
+	}
+	return resp.StatusCode, answer, warnings
 }
 
 // path returns the path of the objects of a resource.
@@ -334,6 +346,7 @@ type tally struct {
 	mu       sync.Mutex
 	asked    int
 	agree    int
+	verdicts int
 	classes  map[string]int
 	examples map[string]string
 }
@@ -379,21 +392,22 @@ var explained = map[string]string{
 	"Operation cannot be fulfilled on":                     "the uid or the version in the object is not that of the stored one",
 	"LimitRange stored /metadata/name":                     "the server gives a LimitRange a random name",
 	"Node stored /spec/taints":                             "the plugin TaintNodesByCondition is not run: nodes register themselves",
-	".adminAccess":                                         "a warning, since the labels of the namespace are not known",
 	"stored /metadata/ownerReferences":                     "the server removes references that are there twice",
 }
 
 // explainedFields is explained for objects that both refuse, at different fields.
 var explainedFields = map[string]string{
-	"spec.clusterIPs[0]: Invalid value":                    "the server refuses an address before it validates the rest of a Service",
-	"].nodePort: Duplicate value: 3":                       "the server allocates ports to a Service that it refuses",
-	"Service fields: server [spec.ipFamil":                 "the server refuses the families of addresses before it validates the rest",
-	"exactly one of `exactly` or `firstAvailable` is requ": "a list that is empty, and so absent from what is stored, counts as given before",
-	"Only one reference can have Controller set to true":   "the server removes references that are there twice",
-	`Not found: "kube-api-access-`:                         "the name of the token's volume is another one on each cluster",
-	"Job fields: server [":                                 "the labels that the server has given the pods of a Job are taken to stay",
-	"spec.volumeClaimTemplates[N].metadata.name":           "the server counts a claim template as a volume of the pods",
-	"Overhead set without corresponding RuntimeClass":      "the server validates before the plugin RuntimeClass refuses",
+	`" is invalid: spec.clusterIPs`:                                                         "the server refuses an address before it validates the rest of a Service",
+	`" is invalid: [spec.clusterIPs`:                                                        "the server refuses an address before it validates the rest of a Service",
+	`" is invalid: spec.ipFamil`:                                                            "the server refuses the families of addresses before it validates the rest",
+	`" is invalid: [spec.ipFamil`:                                                           "the server refuses the families of addresses before it validates the rest",
+	"].nodePort: Duplicate value: 3":                                                        "the server allocates ports to a Service that it refuses",
+	"exactly one of `exactly` or `firstAvailable` is requ":                                  "a list that is empty, and so absent from what is stored, counts as given before",
+	"Only one reference can have Controller set to true":                                    "the server removes references that are there twice",
+	"Job fields: server alone [spec.selector spec.template.metadata.labels], here alone []": "the labels that the server has given the pods of a Job are taken to stay, even if their template goes",
+	"fields: server alone [spec.devices.requests[N].adminAccess], here alone []":            "a warning, since the labels of the namespace are not known",
+	"spec.volumeClaimTemplates[N].metadata.name":                                            "the server counts a claim template as a volume of the pods",
+	"Overhead set without corresponding RuntimeClass":                                       "the server validates before the plugin RuntimeClass refuses",
 	" usage per ":            "the server validates before the plugin LimitRanger refuses",
 	"limit to request ratio": "the server validates before the plugin LimitRanger refuses",
 }
@@ -403,7 +417,9 @@ type comparison struct {
 	*liveServer
 	*tally
 	kinds      *Kinds
+	mutators   []policy.Mutator
 	validators []policy.Validator
+	described  map[string]string // policies and their bindings by name, as JSON
 }
 
 // object compares the creation of an object, or the update of old to it.
@@ -474,7 +490,10 @@ func (c comparison) object(t *testing.T, old, object map[string]any) {
 	} else if strings.Contains(we.text, "…") {
 		// Not all fields are named.
 	} else if !theirs.first && !contains(theirs.refusals, we.refusals) || (!theirs.first || theirs.decoding) && !we.says(theirs.refusals) {
-		differ(fmt.Sprintf("fields: server %v, here %v", generic(theirs.refusals), generic(we.refusals)), theirs.text+"\n--- here:\n"+we.text)
+		alone := func(all, others []string) []string {
+			return slices.DeleteFunc(generic(all), func(text string) bool { return slices.Contains(generic(others), text) })
+		}
+		differ(fmt.Sprintf("fields: server alone %v, here alone %v", alone(theirs.refusals, we.refusals), alone(we.refusals, theirs.refusals)), theirs.text+"\n--- here:\n"+we.text)
 	}
 	if theirs.object != nil && we.object != nil && old == nil {
 		unknown := make(map[string]bool)
@@ -517,7 +536,9 @@ func (c comparison) applied(stored, old, object map[string]any) (sent map[string
 	if err != nil {
 		return nil, err
 	}
-	err = serverjson.Unmarshal(data, &sent)
+	if err = serverjson.Unmarshal(data, &sent); err == nil {
+		err = distinct(fields, object)
+	}
 	differences(sent, object, "", func(pointer string, is, want any) {
 		list, _ := is.([]any)
 		if all, ok := want.([]any); len(all) > len(list) || is == nil && want != nil && !ok {
@@ -528,6 +549,39 @@ func (c comparison) applied(stored, old, object map[string]any) (sent map[string
 		err = errors.New("kubectl does not send fields that are null")
 	}
 	return sent, err
+}
+
+// distinct returns an error if kubectl would merge two elements of a list in a manifest.
+func distinct(fields strategicpatch.LookupPatchMeta, object map[string]any) error {
+	for key, value := range object {
+		switch v := value.(type) {
+		case map[string]any:
+			if below, _, err := fields.LookupPatchMetadataForStruct(key); err == nil {
+				if err := distinct(below, v); err != nil {
+					return err
+				}
+			}
+		case []any:
+			below, meta, err := fields.LookupPatchMetadataForSlice(key)
+			seen := make(map[string]bool)
+			for _, e := range v {
+				element, ok := e.(map[string]any)
+				if err != nil || !ok {
+					break
+				}
+				id := fmt.Sprint(element[meta.GetPatchMergeKey()])
+				if slices.Contains(meta.GetPatchStrategies(), "merge") && seen[id] {
+					return fmt.Errorf("kubectl sends one element of %s with %s", key, id)
+				}
+				if seen[id] = true; below != nil {
+					if err := distinct(below, element); err != nil {
+						return err
+					}
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // parsed returns an object as this program reads it, or nil if it reads none or several, as from a List.
@@ -710,7 +764,7 @@ func TestLive(t *testing.T) {
 	}
 	for name, pairs := range cases {
 		t.Run(name, func(t *testing.T) {
-			found := comparison{s, newTally(), kinds, []policy.Validator{NewValidator(kinds, nil)}}
+			found := comparison{liveServer: s, tally: newTally(), kinds: kinds, validators: []policy.Validator{NewValidator(kinds, nil)}}
 			var group sync.WaitGroup
 			for part := range slices.Chunk(pairs, (len(pairs)+3)/4) {
 				group.Go(func() {
@@ -753,7 +807,7 @@ func TestLivePlugins(t *testing.T) {
 	}
 	time.Sleep(3 * time.Second) // until the plugins have read them
 	random := rand.New(rand.NewPCG(1, 0))
-	found := comparison{s, newTally(), kinds.On(policy.NewCluster(around...)), nil}
+	found := comparison{liveServer: s, tally: newTally(), kinds: kinds.On(policy.NewCluster(around...))}
 	found.validators = []policy.Validator{NewValidator(found.kinds, nil)}
 	published := liveObjects(t, kinds)
 	c := &changer{Rand: random, seen: make(map[string]map[string]any), keys: make(map[string][]string)}

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clientcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/kubernetes/pkg/apis/batch"
 	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/apis/core/validation"
 )
@@ -152,8 +151,6 @@ func keepAllocated(object, old runtime.Object) {
 	case *core.PersistentVolumeClaim: // bound to a volume of the size that it requests
 		was.Status.Phase = core.ClaimBound
 		was.Status.Capacity = core.ResourceList{core.ResourceStorage: was.Spec.Resources.Requests[core.ResourceStorage]}
-	case *batch.Job:
-		keepSelector(object.(*batch.Job), was)
 	}
 }
 
@@ -161,7 +158,7 @@ func keepAllocated(object, old runtime.Object) {
 func (r Request) assume(c *Cause) {
 	switch old := r.Old.(type) {
 	case *corev1.Service:
-		if old.Spec.ClusterIP == "" && strings.HasPrefix(c.Field, "spec.clusterIP") {
+		if c.Changed && old.Spec.ClusterIP == "" && strings.HasPrefix(c.Field, "spec.clusterIP") {
 			c.Warns, c.Assumed = true, "the cluster gave the Service another address when it was created"
 		}
 	case *corev1.PersistentVolumeClaim:
@@ -188,19 +185,5 @@ func keepAddress(now, old *core.Service) {
 	}
 	if len(old.Spec.IPFamilies) == 0 {
 		old.Spec.IPFamilies = now.Spec.IPFamilies
-	}
-}
-
-// keepSelector keeps the selector and labels that the server generated for a Job.
-func keepSelector(now, old *batch.Job) {
-	if now.Spec.Selector != nil || now.Spec.ManualSelector != nil && *now.Spec.ManualSelector || old.Spec.Selector == nil {
-		return
-	}
-	now.Spec.Selector = old.Spec.Selector
-	for key, value := range old.Spec.Selector.MatchLabels {
-		metav1.SetMetaDataLabel(&now.Spec.Template.ObjectMeta, key, value)
-	}
-	for _, key := range []string{batch.JobNameLabel, "job-name", "controller-uid"} {
-		metav1.SetMetaDataLabel(&now.Spec.Template.ObjectMeta, key, old.Spec.Template.Labels[key])
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -260,7 +261,9 @@ func (r Request) store(s strategy) (Answer, error) {
 		if old, err = r.internal(s, r.Old); err != nil {
 			return Answer{}, err
 		}
-		s.PrepareForCreate(ctx, old) // as when it was created
+		if err := prepareAlike(ctx, s, object, old); err != nil {
+			return Answer{}, err
+		}
 		keepAllocated(object, old)
 		setResourceVersion(object, "1")
 		setResourceVersion(old, "1")
@@ -293,6 +296,31 @@ func (r Request) store(s strategy) (Answer, error) {
 	}
 	answer.Object, err = scheme.UnsafeConvertToVersion(object, r.Kind.GroupVersion())
 	return answer, err
+}
+
+// prepareAlike prepares the old object as when it was created, and gives the new one what that sets,
+// because clients leave it alone. It depends on annotations, such as those of AppArmor: those of the old
+// object count.
+func prepareAlike(ctx context.Context, s strategy, object, old runtime.Object) error {
+	now, err := meta.Accessor(object)
+	if err != nil {
+		return err
+	}
+	was, err := meta.Accessor(old)
+	if err != nil {
+		return err
+	}
+	given, before := now.GetAnnotations(), was.GetAnnotations()
+	was.SetAnnotations(maps.Clone(before))
+	now.SetAnnotations(maps.Clone(before))
+	s.PrepareForCreate(ctx, old)
+	s.PrepareForCreate(ctx, object)
+	kept := make(map[string]string)
+	maps.Copy(kept, was.GetAnnotations())
+	maps.DeleteFunc(kept, func(key, _ string) bool { _, had := before[key]; return had })
+	maps.Copy(kept, given)
+	now.SetAnnotations(kept)
+	return nil
 }
 
 // markChanges marks the causes for which the server would not refuse to create the object.

@@ -1,11 +1,15 @@
 package apiserver
 
 import (
+	"slices"
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
 )
 
 // TestBindingsWithParameters holds that bindings which name parameters are stored: nobody is asked
@@ -26,6 +30,61 @@ func TestBindingsWithParameters(t *testing.T) {
 		answer, err := Store(37, Request{Kind: admissionv1.SchemeGroupVersion.WithKind(kind), Object: o})
 		if err != nil || !answer.Known || len(answer.Causes) > 0 {
 			t.Errorf("%s: %+v, %v", kind, answer.Causes, err)
+		}
+	}
+}
+
+// TestUpdates holds which causes an update of an object has that the server prepared when it was created.
+func TestUpdates(t *testing.T) {
+	t.Parallel()
+	pod := func(profile string) *corev1.Pod {
+		o := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Annotations: map[string]string{"container.apparmor.security.beta.kubernetes.io/c": profile}}}
+		o.Spec.Containers = []corev1.Container{{Name: "c", Image: "i"}}
+		return o
+	}
+	service := func(address string) *corev1.Service {
+		o := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "s"}}
+		o.Spec.ClusterIP, o.Spec.Ports = address, []corev1.ServicePort{{Port: 80}}
+		return o
+	}
+	job := func(selector map[string]string) *batchv1.Job {
+		o := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j"}}
+		o.Spec.Template.Spec = pod("").Spec
+		o.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
+		if selector != nil {
+			o.Spec.Selector = &metav1.LabelSelector{MatchLabels: selector}
+		}
+		return o
+	}
+	for name, c := range map[string]struct {
+		old, object runtime.Object
+		want        []string // fields, with "warns" for those that may be stored
+	}{
+		"the profile of an annotation":       {pod("runtime/default"), pod("runtime/default"), nil},
+		"another profile in an annotation":   {pod("runtime/default"), pod("unconfined"), []string{"metadata.annotations[container.apparmor.security.beta.kubernetes.io/c]"}},
+		"another address than the cluster's": {service(""), service("10.96.0.7"), []string{"spec.clusterIPs[0] warns"}},
+		"no address":                         {service(""), service("x"), []string{"spec.clusterIPs[0]", "spec.clusterIPs[0] warns"}},
+		"the selector that the server makes": {job(nil), job(nil), nil},
+		"a label that the selector had not":  {job(nil), job(map[string]string{"a": "b"}), []string{"spec.selector", "spec.template.metadata.labels"}},
+	} {
+		for _, o := range []runtime.Object{c.old, c.object} {
+			legacyscheme.Scheme.Default(o)
+		}
+		gvks, _, err := legacyscheme.Scheme.ObjectKinds(c.object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := Store(37, Request{Kind: gvks[0], Namespace: "default", Object: c.object, Old: c.old})
+		var got []string
+		for _, cause := range answer.Causes {
+			if cause.Warns {
+				cause.Field += " warns"
+			}
+			got = append(got, cause.Field)
+		}
+		slices.Sort(got)
+		if err != nil || !slices.Equal(slices.Compact(got), c.want) {
+			t.Errorf("%s: %q, %v; want %q\n%+v", name, got, err, c.want, answer.Causes)
 		}
 	}
 }
