@@ -18,15 +18,15 @@ func VariantRequests(units []*render.Unit) []Request {
 	return reqs
 }
 
-// inVariant sets the variant of the result's object. Results that depend on the
-// invented results of lookup become undecided.
+// inVariant sets the variant of the result's object. Failures that depend on an invented result of
+// lookup, or on an invented version of Kubernetes, become undecided.
 func (r *Result) inVariant(v render.Variant) {
 	if v.IsDefault() || r.Only != "" {
 		return
 	}
 	r.Only = v.String()
 	r.Message = r.Only + ": " + r.Message
-	if v.Lookup != render.LookupNothing && r.Outcome == Fail {
+	if (v.Lookup != render.LookupNothing || v.Patch != "") && r.Outcome == Fail {
 		r.Outcome = Unknown
 	}
 }

@@ -18,6 +18,7 @@ type Variant struct {
 	Upgrade     bool
 	APIVersions []string // API versions served in addition, sorted
 	Lookup      Lookups
+	Patch       string // another patch version of Kubernetes, maybe with a suffix that a distribution appends
 }
 
 // Lookups selects what Helm's lookup returns.
@@ -32,7 +33,7 @@ const (
 
 // IsDefault reports whether v is the default.
 func (v *Variant) IsDefault() bool {
-	return !v.Upgrade && len(v.APIVersions) == 0 && v.Lookup == LookupNothing
+	return !v.Upgrade && len(v.APIVersions) == 0 && v.Lookup == LookupNothing && v.Patch == ""
 }
 
 // String names the installations that have the variant, such as "only on
@@ -55,6 +56,9 @@ func (v *Variant) when() string {
 	if v.Lookup != LookupNothing {
 		when = append(when, "where lookup finds something")
 	}
+	if v.Patch != "" {
+		when = append(when, "where the version of Kubernetes ends in "+v.Patch)
+	}
 	return strings.Join(when, ", ")
 }
 
@@ -64,6 +68,7 @@ const (
 	AsksAPI     = "api"     // whether the cluster serves an API version
 	AsksAPIs    = "apis"    // which API versions the cluster serves, all of them
 	AsksLookup  = "lookup"  // for an object on the cluster
+	AsksPatch   = "patch"   // for a part of the version of Kubernetes, maybe for one that is not given
 )
 
 // A Question is a question of a template that only a cluster can answer.
@@ -248,6 +253,9 @@ func (w *varying) plan() []Variant {
 	}
 	if all.Lookup != LookupNothing && (all.Upgrade || len(all.APIVersions) > 0) {
 		plan = append(plan, all)
+	}
+	if slices.ContainsFunc(w.asked, func(q Question) bool { return q.Subject == AsksPatch }) {
+		plan = append(plan, Variant{Patch: "98"}, Variant{Patch: "98+k3s1"})
 	}
 	return slices.Concat(plan, late, combinations(all))
 }

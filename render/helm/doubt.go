@@ -490,7 +490,7 @@ func (r *release) given(d doubt) bool {
 	case byKubeVersion:
 		return params(r.src).KubeVersion != ""
 	case byKubeDetail:
-		return strings.Count(params(r.src).KubeVersion, ".") > 1
+		return givesPatch(r.src)
 	case byReleaseName:
 		return params(r.src).ReleaseName != ""
 	case byNamespace:

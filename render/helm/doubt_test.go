@@ -79,3 +79,32 @@ func TestDoubt(t *testing.T) {
 		})
 	}
 }
+
+// TestPartsOfTheVersion holds that a chart which takes the version of Kubernetes apart is rendered for
+// other patch versions and a suffix, too, unless the whole version is given.
+func TestPartsOfTheVersion(t *testing.T) {
+	t.Parallel()
+	for condition, varies := range map[string]bool{
+		`gt (index (splitList "." $v) 2 | int) 3`:        true,
+		`gt ((semver $v).Patch | int) 3`:                 true,
+		`(semver $v).Metadata`:                           true,
+		`gt (len (splitList "+" $v)) 1`:                  true,
+		`$v | trimPrefix "v" | regexFind "[a-z].*"`:      true,
+		`gt ((split "." (tpl "{{ . }}" $v))._2 | int) 3`: true,
+		`gt (index (splitList "." $v) 1 | int) 99`:       false,
+		`gt ((semver $v).Minor | int) 99`:                false,
+	} {
+		for given, varies := range map[string]bool{"": varies, "1.34.0": false} {
+			fsys := fstest.MapFS{
+				"c/Chart.yaml":       {Data: []byte("apiVersion: v2\nname: c\nversion: 1.0.0\n")},
+				"c/templates/a.yaml": {Data: []byte("{{ $v := .Capabilities.KubeVersion.Version }}{{ if " + condition + " }}" + hidden + "{{ end }}")},
+			}
+			src := render.Source{FS: fsys, Path: "c", Kind: "helm", Helm: &render.Helm{KubeVersion: given}}
+			units, err := render.Graph{Renderers: []render.Renderer{New(Options{})}}.Render(context.Background(), src)
+			rendertest.OK(t, err)
+			if got := len(units[0].Variants) > 0; got != varies {
+				t.Errorf("%s, version %q: other objects %v, want %v\n%v", condition, given, got, varies, units[0].Err)
+			}
+		}
+	}
+}

@@ -8,11 +8,14 @@ import (
 	"text/template"
 
 	"github.com/Masterminds/semver/v3"
+
+	"github.com/preadmit/preadmit/render"
 )
 
 // kubeFunctions are functions with which templates read the patch version of Kubernetes or the suffix of
 // a distribution, such as +k3s1. A version such as 1.34 has neither. The functions count a result that
-// may depend on them as byKubeDetail. Other ways to read them, such as splitList or len, are not seen.
+// may depend on them as byKubeDetail. If a template takes the version apart in other ways, the chart is
+// rendered for another patch version and a suffix, too.
 func (r *run) kubeFunctions(fns template.FuncMap) template.FuncMap {
 	compare := fns["semverCompare"].(func(string, string) (bool, error))
 	matches := fns["regexMatch"].(func(string, string) bool)
@@ -21,7 +24,7 @@ func (r *run) kubeFunctions(fns template.FuncMap) template.FuncMap {
 		r.detailed(r.comparesPatch(append(others, first)))
 		return equal(first, others...)
 	}
-	return template.FuncMap{
+	own := template.FuncMap{
 		"semverCompare": func(constraint, version string) (bool, error) {
 			is, err := compare(constraint, version)
 			for _, other := range r.otherPatches(constraint, version) {
@@ -53,6 +56,37 @@ func (r *run) kubeFunctions(fns template.FuncMap) template.FuncMap {
 			return mustMatch(expr, text)
 		},
 	}
+	if !givesPatch(r.src) {
+		for _, name := range []string{
+			"semver", "split", "splitList", "splitn", "trunc", "substr",
+			"regexFind", "regexFindAll", "regexSplit", "mustRegexFind", "mustRegexFindAll", "mustRegexSplit",
+			"regexReplaceAll", "regexReplaceAllLiteral", "mustRegexReplaceAll", "mustRegexReplaceAllLiteral",
+		} {
+			own[name] = r.asksPatch(fns[name])
+		}
+	}
+	return own
+}
+
+// givesPatch reports whether the user has given the whole version of Kubernetes.
+func givesPatch(src render.Source) bool { return strings.Count(params(src).KubeVersion, ".") > 1 }
+
+// asksPatch adds to a function that it records the question for the patch version, if it is given the
+// version of Kubernetes.
+func (r *run) asksPatch(f any) any {
+	fn := reflect.ValueOf(f)
+	call := fn.Call
+	if fn.Type().IsVariadic() {
+		call = fn.CallSlice
+	}
+	return reflect.MakeFunc(fn.Type(), func(args []reflect.Value) []reflect.Value {
+		for _, arg := range args {
+			if arg = concrete(arg); arg.Kind() == reflect.String && r.isKubeVersion(arg.String()) {
+				r.recordQuestion(asked{subject: render.AsksPatch})
+			}
+		}
+		return call(args)
+	}).Interface()
 }
 
 var (

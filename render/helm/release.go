@@ -74,6 +74,9 @@ func (r *release) fill(user map[string]any, at place) error {
 	}
 	r.served = servedGroups(chartutil.DefaultVersionSet, caps.APIVersions)
 	caps.APIVersions = append(caps.APIVersions, r.src.Variant.APIVersions...)
+	if patch := r.src.Variant.Patch; patch != "" {
+		caps.KubeVersion.Version = fmt.Sprintf("v%s.%s.%s", caps.KubeVersion.Major, caps.KubeVersion.Minor, patch)
+	}
 	if want := r.chart.Metadata.KubeVersion; want != "" && !chartutil.IsCompatibleRange(want, caps.KubeVersion.String()) {
 		return at.errorAt("helm-chart", line(r.reader, r.chart, "kubeVersion"), 0,
 			fmt.Errorf("chart requires Kubernetes %s, and this is %s", sentence(want), caps.KubeVersion.Version))
