@@ -68,13 +68,13 @@ const (
 	AsksAPI     = "api"     // whether the cluster serves an API version
 	AsksAPIs    = "apis"    // which API versions the cluster serves, all of them
 	AsksLookup  = "lookup"  // for an object on the cluster
-	AsksPatch   = "patch"   // for a part of the version of Kubernetes, maybe for one that is not given
+	AsksPatch   = "patch"   // for an end of the version of Kubernetes that is not given
 )
 
 // A Question is a question of a template that only a cluster can answer.
 type Question struct {
 	Subject string
-	API     string // for AsksAPI
+	API     string // for AsksAPI; for AsksPatch the patch version and suffix that give another answer
 	Span    Span   // place of the template's action
 }
 
@@ -254,8 +254,10 @@ func (w *varying) plan() []Variant {
 	if all.Lookup != LookupNothing && (all.Upgrade || len(all.APIVersions) > 0) {
 		plan = append(plan, all)
 	}
-	if slices.ContainsFunc(w.asked, func(q Question) bool { return q.Subject == AsksPatch }) {
-		plan = append(plan, Variant{Patch: "98"}, Variant{Patch: "98+k3s1"})
+	for _, q := range w.asked {
+		if q.Subject == AsksPatch {
+			plan = append(plan, Variant{Patch: q.API})
+		}
 	}
 	return slices.Concat(plan, late, combinations(all))
 }

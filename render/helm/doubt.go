@@ -28,7 +28,6 @@ const (
 	byHelm
 	byOrder
 	byCommit
-	byKubeDetail
 )
 
 var doubts = [...]string{
@@ -36,7 +35,6 @@ var doubts = [...]string{
 	byLookup: "what lookup finds", byRevision: "the release's revision", byVersions: "the list of API versions that the cluster serves",
 	byTime: "the time", byChance: "random values", byName: "what a host name resolves to",
 	byHelm: "the version of Helm", byOrder: "the order of a map's keys", byCommit: "the commit that Argo CD deploys",
-	byKubeDetail: "the patch version of Kubernetes, or what its distribution appends to it",
 }
 
 // assumptions are the rules of the errors that name assumed values.
@@ -489,8 +487,6 @@ func (r *release) given(d doubt) bool {
 		return true
 	case byKubeVersion:
 		return params(r.src).KubeVersion != ""
-	case byKubeDetail:
-		return givesPatch(r.src)
 	case byReleaseName:
 		return params(r.src).ReleaseName != ""
 	case byNamespace:
@@ -509,9 +505,6 @@ var called = map[doubt]bool{byLookup: true, byTime: true, byChance: true}
 func (r *release) reportBranches(x *execution) {
 	for _, b := range x.branches {
 		s := b.src.spots[b.spot-b.src.base]
-		if b.doubted == byKubeVersion && x.counts[byKubeDetail] > 0 && !r.given(byKubeDetail) {
-			b.doubted = byKubeDetail
-		}
 		if r.given(b.doubted) || called[b.doubted] && x.counts[b.doubted] == 0 {
 			continue
 		}

@@ -48,13 +48,6 @@ func TestDoubt(t *testing.T) {
 		"an address by a computed format":     {`{{ if eq (printf (print "%-20" "p") (list 1) | sha256sum | trunc 1) "0" }}` + hidden + `{{ end }}`, true},
 		"an address in a variable":            {`{{ $f := "%#p" }}{{ $x := $f | printf | printf "%s" }}{{ $x = printf $f .Values }}{{ if contains "7" $x }}` + hidden + `{{ end }}`, true},
 		"a computed format without one":       {`{{ if eq (printf .Values.manifest) "0" }}` + hidden + `{{ end }}`, false},
-		"one patch version of Kubernetes":     {`{{ if eq .Capabilities.KubeVersion.Version "v1.37.2" }}` + hidden + `{{ end }}`, true},
-		"another minor version, by eq":        {`{{ if eq .Capabilities.KubeVersion.Version "v1.36.2" }}` + hidden + `{{ end }}`, false},
-		"a distribution of Kubernetes":        {`{{ if contains "+k3s" .Capabilities.KubeVersion.Version }}` + hidden + `{{ end }}`, true},
-		"a distribution in a helper":          {`{{ define "v" }}{{ .Capabilities.KubeVersion.GitVersion }}{{ end }}{{ if regexMatch "-eks-" (include "v" .) }}` + hidden + `{{ end }}`, true},
-		"a patch version of Kubernetes":       {`{{ if semverCompare ">1.37.2" .Capabilities.KubeVersion.Version }}` + hidden + `{{ end }}`, true},
-		"a minor version of Kubernetes":       {`{{ if semverCompare "<1.30-0" .Capabilities.KubeVersion.Version }}` + hidden + `{{ end }}`, false},
-		"another version's patch":             {`{{ if semverCompare "<1.30.5" .Capabilities.KubeVersion.Version }}` + hidden + `{{ end }}`, false},
 		"a certificate that lookup finds":     {written + `{{ with lookup "v1" "Secret" "a" "b" }}{{ (buildCustomCert (index .data "c") (index .data "k")).Cert | quote }}{{ else }}{{ (genCA "a" 1).Cert | quote }}{{ end }}` + "}", false},
 		"a computed key of what is found":     {`{{ define "d" }}{{ $d := (lookup "v1" "Secret" "a" "b").data }}{{ if $d }}{{ index $d .key | b64dec }}{{ else }}new{{ end }}{{ end }}` + written + `{{ include "d" (dict "key" "a") }}` + "}", false},
 		"a key that is made of others":        {`{{ $d := (lookup "v1" "Secret" "a" "b").data }}` + written + `{{ if $d }}{{ get $d (print "a" (print "b")) | b64dec | quote }}{{ else }}new{{ end }}` + "}", false},
@@ -80,8 +73,8 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
-// TestPartsOfTheVersion holds that a chart which takes the version of Kubernetes apart is rendered for
-// other patch versions and a suffix, too, unless the whole version is given.
+// TestPartsOfTheVersion holds that a chart whose conditions depend on the patch version of Kubernetes, or
+// on the suffix of a distribution, is rendered for other ones, too, unless the whole version is given.
 func TestPartsOfTheVersion(t *testing.T) {
 	t.Parallel()
 	for condition, varies := range map[string]bool{
@@ -91,10 +84,23 @@ func TestPartsOfTheVersion(t *testing.T) {
 		`gt (len (splitList "+" $v)) 1`:                  true,
 		`$v | trimPrefix "v" | regexFind "[a-z].*"`:      true,
 		`gt ((split "." (tpl "{{ . }}" $v))._2 | int) 3`: true,
+		`eq $v "v1.37.2"`:                                true,
+		`eq "1.37.2-gke.100" (trimPrefix "v" $v)`:        true,
+		`contains "+k3s" $v`:                             true,
+		`hasSuffix "rke2r1" $v`:                          true,
+		`hasPrefix "v1.37.6" $v`:                         true,
+		`regexMatch "-eks-" $v`:                          true,
+		`regexMatch "^v1\\.37\\.[0-9]+\\+k0s" $v`:        true,
+		`semverCompare ">1.37.2" $v`:                     true,
+		`semverCompare "~1.37.4 <1.37.6" $v`:             true,
+		`semverCompare "<1.30-0" $v`:                     false,
+		`semverCompare "<1.30.5" $v`:                     false,
+		`eq $v "v1.36.2"`:                                false,
 		`gt (index (splitList "." $v) 1 | int) 99`:       false,
 		`gt ((semver $v).Minor | int) 99`:                false,
+		`regexMatch "^v1\\.2[0-9]" $v`:                   false,
 	} {
-		for given, varies := range map[string]bool{"": varies, "1.34.0": false} {
+		for given, varies := range map[string]bool{"": varies, "1.37.0": false} {
 			fsys := fstest.MapFS{
 				"c/Chart.yaml":       {Data: []byte("apiVersion: v2\nname: c\nversion: 1.0.0\n")},
 				"c/templates/a.yaml": {Data: []byte("{{ $v := .Capabilities.KubeVersion.Version }}{{ if " + condition + " }}" + hidden + "{{ end }}")},

@@ -1,79 +1,102 @@
 package helm
 
 import (
+	"fmt"
 	"reflect"
 	"regexp"
-	"slices"
+	"strconv"
 	"strings"
 	"text/template"
-
-	"github.com/Masterminds/semver/v3"
 
 	"github.com/preadmit/preadmit/render"
 )
 
 // kubeFunctions are functions with which templates read the patch version of Kubernetes or the suffix of
-// a distribution, such as +k3s1. A version such as 1.34 has neither. The functions count a result that
-// may depend on them as byKubeDetail. If a template takes the version apart in other ways, the chart is
-// rendered for another patch version and a suffix, too.
+// a distribution, such as +k3s1. A version such as 1.34 leaves both open. If another end of the version
+// may change the result of such a function, the chart is rendered for that end, too.
 func (r *run) kubeFunctions(fns template.FuncMap) template.FuncMap {
+	if strings.Count(params(r.src).KubeVersion, ".") > 1 {
+		return template.FuncMap{"eq": equal, "ne": notEqual}
+	}
 	compare := fns["semverCompare"].(func(string, string) (bool, error))
 	matches := fns["regexMatch"].(func(string, string) bool)
 	mustMatch := fns["mustRegexMatch"].(func(string, string) (bool, error))
-	same := func(first reflect.Value, others ...reflect.Value) (bool, error) {
-		r.detailed(r.comparesPatch(append(others, first)))
-		return equal(first, others...)
-	}
 	own := template.FuncMap{
 		"semverCompare": func(constraint, version string) (bool, error) {
-			is, err := compare(constraint, version)
-			for _, other := range r.otherPatches(constraint, version) {
-				also, _ := compare(constraint, other)
-				r.detailed(err == nil && also != is)
-			}
-			return is, err
+			r.askEnd(version, patches(constraint), func(version string) bool { is, err := compare(constraint, version); return is && err == nil })
+			return compare(constraint, version)
 		},
-		"eq": same,
+		"eq": func(first reflect.Value, others ...reflect.Value) (bool, error) {
+			r.askEqual(append(others, first))
+			return equal(first, others...)
+		},
 		"ne": func(a, b reflect.Value) (bool, error) {
-			is, err := same(a, b)
-			return !is, err
-		},
-		"contains": func(part, text string) bool {
-			is := strings.Contains(text, part)
-			r.detailed(!is && r.isKubeVersion(text) && maySuffix.MatchString(part))
-			return is
-		},
-		"hasSuffix": func(end, text string) bool {
-			r.detailed(r.isKubeVersion(text) && maySuffix.MatchString(end))
-			return strings.HasSuffix(text, end)
+			r.askEqual([]reflect.Value{a, b})
+			return notEqual(a, b)
 		},
 		"regexMatch": func(expr, text string) bool {
-			r.detailed(r.isKubeVersion(text) && asksSuffix.MatchString(expr))
+			r.askEnd(text, ends(expr), func(version string) bool { return matches(expr, version) })
 			return matches(expr, text)
 		},
 		"mustRegexMatch": func(expr, text string) (bool, error) {
-			r.detailed(r.isKubeVersion(text) && asksSuffix.MatchString(expr))
+			r.askEnd(text, ends(expr), func(version string) bool { is, _ := mustMatch(expr, version); return is })
 			return mustMatch(expr, text)
 		},
 	}
-	if !givesPatch(r.src) {
-		for _, name := range []string{
-			"semver", "split", "splitList", "splitn", "trunc", "substr",
-			"regexFind", "regexFindAll", "regexSplit", "mustRegexFind", "mustRegexFindAll", "mustRegexSplit",
-			"regexReplaceAll", "regexReplaceAllLiteral", "mustRegexReplaceAll", "mustRegexReplaceAllLiteral",
-		} {
-			own[name] = r.asksPatch(fns[name])
+	for name, is := range map[string]func(text, part string) bool{"contains": strings.Contains, "hasPrefix": strings.HasPrefix, "hasSuffix": strings.HasSuffix} {
+		own[name] = func(part, text string) bool {
+			r.askEnd(text, ends(part), func(version string) bool { return is(version, part) })
+			return is(text, part)
 		}
+	}
+	for _, name := range []string{
+		"semver", "split", "splitList", "splitn", "trunc", "substr", "regexFind", "regexFindAll", "regexSplit", "mustRegexFind",
+		"mustRegexFindAll", "mustRegexSplit", "regexReplaceAll", "regexReplaceAllLiteral", "mustRegexReplaceAll", "mustRegexReplaceAllLiteral",
+	} {
+		own[name] = r.askEnds(fns[name])
 	}
 	return own
 }
 
-// givesPatch reports whether the user has given the whole version of Kubernetes.
-func givesPatch(src render.Source) bool { return strings.Count(params(src).KubeVersion, ".") > 1 }
+// notEqual implements ne.
+func notEqual(a, b reflect.Value) (bool, error) {
+	is, err := equal(a, b)
+	return !is, err
+}
 
-// asksPatch adds to a function that it records the question for the patch version, if it is given the
-// version of Kubernetes.
-func (r *run) asksPatch(f any) any {
+// askEnd asks for the first of some ends with which the version of Kubernetes gives another result.
+func (r *run) askEnd(version string, ends []string, result func(version string) bool) {
+	if !r.isKubeVersion(version) {
+		return
+	}
+	minor := minorOf.FindString(version) + "."
+	for _, end := range ends {
+		if end = strings.TrimPrefix(end, strings.TrimPrefix(minor, "v")); result(minor+end) != result(version) {
+			r.recordQuestion(asked{subject: render.AsksPatch, api: end})
+			return
+		}
+	}
+}
+
+// askEqual asks for the end of a version that one of the values is, if another is the version of
+// Kubernetes.
+func (r *run) askEqual(values []reflect.Value) {
+	var texts []string
+	for _, v := range values {
+		if v = concrete(v); v.Kind() == reflect.String {
+			texts = append(texts, v.String())
+		}
+	}
+	for _, version := range texts {
+		for _, text := range texts {
+			r.askEnd(version, []string{strings.TrimPrefix(text, "v")}, func(version string) bool { return version == text })
+		}
+	}
+}
+
+// askEnds makes a function ask for another patch version and for a suffix, if it is given the version of
+// Kubernetes.
+func (r *run) askEnds(f any) any {
 	fn := reflect.ValueOf(f)
 	call := fn.Call
 	if fn.Type().IsVariadic() {
@@ -82,46 +105,12 @@ func (r *run) asksPatch(f any) any {
 	return reflect.MakeFunc(fn.Type(), func(args []reflect.Value) []reflect.Value {
 		for _, arg := range args {
 			if arg = concrete(arg); arg.Kind() == reflect.String && r.isKubeVersion(arg.String()) {
-				r.recordQuestion(asked{subject: render.AsksPatch})
+				r.recordQuestion(asked{subject: render.AsksPatch, api: "98"})
+				r.recordQuestion(asked{subject: render.AsksPatch, api: "98+k3s1"})
 			}
 		}
 		return call(args)
 	}).Interface()
-}
-
-var (
-	// maySuffix matches texts that the end of a version may hold.
-	maySuffix = regexp.MustCompile(`^[0-9A-Za-z.+-]+$`)
-	// asksSuffix matches expressions that may ask for the end of a version: with a letter but v, or a sign.
-	asksSuffix = regexp.MustCompile(`[a-uw-zA-Z]|\\?\+[a-z]|-`)
-	numbers    = regexp.MustCompile(`\d+`)
-)
-
-// detailed records that a result depends on the part of the version that is open.
-func (r *run) detailed(depends bool) {
-	if depends {
-		r.counts[byKubeDetail]++
-	}
-}
-
-// comparesPatch reports whether one of the values is the version of Kubernetes, and another a version
-// that differs from it in no more than the patch and what follows.
-func (r *run) comparesPatch(values []reflect.Value) bool {
-	var texts []string
-	for _, v := range values {
-		if v = concrete(v); v.Kind() == reflect.String {
-			texts = append(texts, v.String())
-		}
-	}
-	i := slices.IndexFunc(texts, r.isKubeVersion)
-	if i < 0 {
-		return false
-	}
-	kube, err := semver.NewVersion(texts[i])
-	return err == nil && slices.ContainsFunc(slices.Delete(texts, i, i+1), func(text string) bool {
-		other, err := semver.NewVersion(text)
-		return err == nil && other.Major() == kube.Major() && other.Minor() == kube.Minor()
-	})
 }
 
 // isKubeVersion reports whether a text is the version of Kubernetes.
@@ -129,24 +118,30 @@ func (r *run) isKubeVersion(text string) bool {
 	return text != "" && strings.TrimPrefix(text, "v") == strings.TrimPrefix(r.kube, "v")
 }
 
-// otherPatches returns the version with the patch versions at which the result of a constraint may
-// change, if it is the version of Kubernetes.
-func (r *run) otherPatches(constraint, version string) (others []string) {
-	if !r.isKubeVersion(version) {
-		return nil
-	}
-	is, err := semver.NewVersion(version)
-	if err != nil {
-		return nil
-	}
-	for _, n := range append(numbers.FindAllString(constraint, 16), "0", "98") {
-		patch, err := semver.NewVersion("0.0." + n)
-		if err != nil {
-			continue
-		}
-		for _, p := range []uint64{patch.Patch() - min(1, patch.Patch()), patch.Patch(), patch.Patch() + 1} {
-			others = append(others, "v"+semver.New(is.Major(), is.Minor(), p, "", "").String())
+var (
+	minorOf = regexp.MustCompile(`^v?\d+\.\d+`)
+	numbers = regexp.MustCompile(`\d+`)
+	// suffixes are the texts in a condition that the end of a version may hold, without the signs of a
+	// regular expression.
+	suffixes = regexp.MustCompile(`[+-]?[0-9A-Za-z][0-9A-Za-z.+-]*`)
+)
+
+// patches returns the patch versions at which the result of a constraint may change.
+func patches(constraint string) []string {
+	all := []string{"0", "98"}
+	for _, text := range numbers.FindAllString(constraint, 16) {
+		if n, err := strconv.ParseUint(text, 10, 32); err == nil {
+			all = append(all, fmt.Sprint(n), fmt.Sprint(n+1), fmt.Sprint(max(n, 1)-1))
 		}
 	}
-	return others
+	return all
+}
+
+// ends returns ends of versions that a text or a regular expression may look for.
+func ends(condition string) []string {
+	all := append(patches(condition), "98+k3s1", "98-gke.1", "98-eks-1")
+	for _, text := range suffixes.FindAllString(strings.ReplaceAll(condition, `\`, ""), 16) {
+		all = append(all, strings.TrimPrefix(text, "v"), "98"+text, "98+"+text, "98-"+text)
+	}
+	return all
 }
