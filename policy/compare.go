@@ -121,7 +121,7 @@ func (k Identities) namespaced(o *render.Object, gk schema.GroupKind) bool {
 // Of returns the identity of an object. As in [render.Object.Key], a generated name ends with "*".
 func (k Identities) Of(o *render.Object) Identity {
 	key := o.Key()
-	id := Identity{GroupKind: o.GroupVersionKind().GroupKind(), Namespace: key.Namespace, Name: key.Name, Unit: key.Unit}
+	id := Identity{GroupKind: stored(o.GroupVersionKind().GroupKind()), Namespace: key.Namespace, Name: key.Name, Unit: key.Unit}
 	if id.Namespace == "" && k.namespaced(o, id.GroupKind) {
 		id.Namespace = o.HomeNamespace()
 	}
@@ -129,6 +129,23 @@ func (k Identities) Of(o *render.Object) Identity {
 		id.Cluster, id.Unreached = o.Unit.Cluster, o.Unit.State == render.Unreached
 	}
 	return id
+}
+
+// stored returns the kind as which the API server stores objects: those of the group extensions are
+// objects of the groups that replaced it (AddCohabitatingResources in Kubernetes'
+// pkg/kubeapiserver/default_storage_factory_builder.go).
+func stored(kind schema.GroupKind) schema.GroupKind {
+	if kind.Group == "extensions" {
+		switch kind.Kind {
+		case "Deployment", "DaemonSet", "ReplicaSet":
+			kind.Group = "apps"
+		case "Ingress", "NetworkPolicy":
+			kind.Group = "networking.k8s.io"
+		case "PodSecurityPolicy":
+			kind.Group = "policy"
+		}
+	}
+	return kind
 }
 
 // Key returns the key of an object with its effective namespace, as results have it.

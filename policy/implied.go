@@ -23,13 +23,13 @@ type PodEngine interface {
 // A maker is a kind whose controller creates pods.
 type maker struct {
 	template   string // pointer of the template of pods
-	controller string // the controller's service account in the namespace kube-system
+	controller string // the controller's service account, in the namespace kube-system if it names none
 	owner      string // apiVersion and kind of the object between, which owns the pods; "" if there is none
 }
 
 // makers holds the places of templates, which are the same in all versions of a kind, and what
 // kube-controller-manager creates of them. Argo Rollouts and OpenShift create ReplicaSets and
-// ReplicationControllers.
+// ReplicationControllers, KEDA Jobs, Knative Deployments, LeaderWorkerSet StatefulSets.
 var makers = map[schema.GroupKind]maker{
 	{Kind: "ReplicationController"}:                        {"/spec/template", "replication-controller", ""},
 	{Group: "apps", Kind: "ReplicaSet"}:                    {"/spec/template", "replicaset-controller", ""},
@@ -43,6 +43,14 @@ var makers = map[schema.GroupKind]maker{
 	{Group: "batch", Kind: "CronJob"}:                      {"/spec/jobTemplate/spec/template", "job-controller", "batch/v1 Job"},
 	{Group: "argoproj.io", Kind: "Rollout"}:                {"/spec/template", "replicaset-controller", "apps/v1 ReplicaSet"},
 	{Group: "apps.openshift.io", Kind: "DeploymentConfig"}: {"/spec/template", "replication-controller", "v1 ReplicationController"},
+	{Group: "keda.sh", Kind: "ScaledJob"}:                  {"/spec/jobTargetRef/template", "job-controller", "batch/v1 Job"},
+	{Group: "serving.knative.dev", Kind: "Service"}:        {"/spec/template", "replicaset-controller", "apps/v1 ReplicaSet"},
+	{Group: "apps.kruise.io", Kind: "CloneSet"}:            {"/spec/template", "kruise-system:kruise-manager", ""},
+	{Group: "apps.kruise.io", Kind: "StatefulSet"}:         {"/spec/template", "kruise-system:kruise-manager", ""},
+	{Group: "apps.kruise.io", Kind: "DaemonSet"}:           {"/spec/template", "kruise-system:kruise-manager", ""},
+	{Group: "leaderworkerset.x-k8s.io", Kind: "LeaderWorkerSet"}: {
+		"/spec/leaderWorkerTemplate/workerTemplate", "statefulset-controller", "apps/v1 StatefulSet",
+	},
 }
 
 // PodTemplate returns the pointer of the pod in objects of a kind: "" in a Pod.
@@ -310,12 +318,16 @@ func newPod(req *Request, m maker, template map[string]any) *Request {
 	if len(labels) > 0 {
 		metadata["labels"] = labels
 	}
+	namespace, account, elsewhere := strings.Cut(m.controller, ":")
+	if !elsewhere {
+		namespace, account = "kube-system", m.controller
+	}
 	pod := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}}
 	return &Request{
 		Operation: Create, Maker: req, Object: &render.Object{Unstructured: pod, Unit: req.Object.Unit},
 		UserInfo: UserInfo{
-			Username: "system:serviceaccount:kube-system:" + m.controller,
-			Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"},
+			Username: "system:serviceaccount:" + namespace + ":" + account,
+			Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
 		},
 	}
 }

@@ -149,9 +149,9 @@ func targetOf(o *Object, cluster string) target {
 
 // HomeNamespace returns the namespace that an object is applied to: its own,
 // else its unit's, else "default". Argo CD's own objects are assumed to be in
-// the namespace of Argo CD.
+// the namespace of Argo CD, but not those of Argo Rollouts, Workflows and Events.
 func (o *Object) HomeNamespace() string {
-	if o.GetNamespace() == "" && o.GroupVersionKind().Group == "argoproj.io" {
+	if o.GetNamespace() == "" && o.GroupVersionKind().Group == "argoproj.io" && slices.Contains([]string{"Application", "ApplicationSet", "AppProject"}, o.GetKind()) {
 		return "argocd"
 	}
 	return o.EffectiveNamespace()

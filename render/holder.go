@@ -16,6 +16,8 @@ import (
 // charts, which a controller or a person applies.
 type holder struct {
 	list     string // pointer of a list of manifests
+	item     string // pointer of the manifest in an element of the list
+	as       string // apiVersion and kind of the manifests, which have only metadata and a spec then
 	manifest string // pointer of one manifest
 	patches  string // pointer of patches to objects on the cluster, which are not rendered
 	unread   string // what is not rendered; %s is the object
@@ -32,6 +34,8 @@ var holders = map[schema.GroupKind]holder{
 	{Group: "kubernetes.m.crossplane.io", Kind: "Object"}:                      {manifest: "/spec/forProvider/manifest"},
 	{Group: "template.openshift.io", Kind: "Template"}:                         {list: "/objects"},
 	{Kind: "Template"}: {list: "/objects"},
+	{Group: "kro.run", Kind: "ResourceGraphDefinition"}: {list: "/spec/resources", item: "/template"},
+	{Group: "jobset.x-k8s.io", Kind: "JobSet"}:          {list: "/spec/replicatedJobs", item: "/template", as: "batch/v1 Job"},
 
 	{Group: "helm.cattle.io", Kind: "HelmChart"}:                              {unread: "the chart that %s installs"},
 	{Group: "helm.cattle.io", Kind: "HelmChartConfig"}:                        {unread: "the chart to which %s gives values"},
@@ -52,6 +56,11 @@ var holders = map[schema.GroupKind]holder{
 	{Group: "kappctrl.k14s.io", Kind: "App"}:                                  {unread: "the files that %s deploys"},
 	{Group: "packaging.carvel.dev", Kind: "PackageInstall"}:                   {unread: "the package that %s installs"},
 	{Group: "core.oam.dev", Kind: "Application"}:                              {unread: "the components that %s deploys"},
+	{Group: "apiextensions.crossplane.io", Kind: "Composition"}:               {unread: "the resources that %s composes"},
+	{Group: "argoproj.io", Kind: "Workflow"}:                                  {unread: "the pods that %s runs"},
+	{Group: "argoproj.io", Kind: "CronWorkflow"}:                              {unread: "the pods that %s runs"},
+	{Group: "tekton.dev", Kind: "TaskRun"}:                                    {unread: "the pods that %s runs"},
+	{Group: "tekton.dev", Kind: "PipelineRun"}:                                {unread: "the pods that %s runs"},
 }
 
 // Holds reports whether objects of a kind contain other objects that a controller applies.
@@ -131,7 +140,7 @@ func (u *Unit) held(o *Object) *Unit {
 		items, _ := list.([]any)
 		pointers = nil
 		for i := range items {
-			pointers = append(pointers, h.list+Pointer(i))
+			pointers = append(pointers, h.list+Pointer(i)+h.item)
 		}
 	}
 	if patches, _ := Lookup(o.Object, h.patches); h.patches != "" && patches != nil {
@@ -143,9 +152,31 @@ func (u *Unit) held(o *Object) *Unit {
 	process := processor(o)
 	for _, pointer := range pointers {
 		v, _ := Lookup(o.Object, pointer)
-		held.hold(o, pointer, process(v), 0)
+		held.hold(o, pointer, h.complete(o, pointer, process(v)), 0)
 	}
 	return held
+}
+
+// complete returns the object of a manifest at a pointer of o that has only metadata and a spec, named
+// as the controller of JobSets does it: GenJobName.
+func (h *holder) complete(o *Object, pointer string, v any) any {
+	m, _ := v.(map[string]any)
+	if h.as == "" || m == nil {
+		return v
+	}
+	m = maps.Clone(m)
+	meta, _ := m["metadata"].(map[string]any)
+	if meta = maps.Clone(meta); meta == nil {
+		meta = make(map[string]any)
+	}
+	name, _ := Lookup(o.Object, strings.TrimSuffix(pointer, h.item)+"/name")
+	meta["name"] = fmt.Sprintf("%s-%v-0", o.GetName(), name)
+	if o.GetNamespace() != "" {
+		meta["namespace"] = o.GetNamespace()
+	}
+	m["apiVersion"], m["kind"], _ = strings.Cut(h.as, " ")
+	m["metadata"] = meta
+	return m
 }
 
 // hold adds the object v, or the objects of the List v, which stands at a pointer in o.

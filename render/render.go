@@ -114,6 +114,8 @@ type Claim struct {
 	Uses  []string // files and directories that it uses, from the root of the tree
 	Files []string // files in the directory that it reads, such as kustomization.yaml
 	Note  string   // why it is not a unit, such as "library chart" or "component"
+
+	Commented []string // files and directories that it would use if a comment in it were none
 }
 
 // A Unit is a source and its rendered objects.
@@ -126,6 +128,7 @@ type Unit struct {
 	// Variants are objects, and other forms of objects, that exist only in some
 	// installations; Object.Variant says in which.
 	Variants []*Object
+	Skipped  []Key // objects that its controller leaves on the cluster as they are, by an annotation; without the unit
 	Err      error // joins *Error values
 	memory   *memory
 

@@ -28,12 +28,26 @@ type Discovery struct {
 }
 
 // Beside reports whether a manifest that is not given by name lies, or would lie, in the directory of a
-// kustomization, or another claim, that names other files and does not name it.
+// kustomization, or another claim, that names other files and does not name it. In a directory without
+// one, those above count if they name a file of the directory, or have commented this file out.
 func (d Discovery) Beside(file string) bool {
 	if d.walk == nil || !d.walk.files[file] && slices.ContainsFunc(d.Sources, func(s Source) bool { return s.Path == file }) {
 		return false
 	}
-	return slices.ContainsFunc(d.walk.asked[path.Dir(file)], func(c claim) bool { return len(c.Uses) > 0 && !c.Whole && !c.reads(file) })
+	in := path.Dir(file)
+	if own := d.walk.asked[in]; len(own) > 0 || in == "." {
+		return slices.ContainsFunc(own, func(c claim) bool { return len(c.Uses) > 0 && !c.Whole && !c.reads(file) })
+	}
+	neighbour := func(name string) bool { return d.walk.files[name] && path.Dir(name) == in }
+	for above := in; above != "."; {
+		above = path.Dir(above)
+		if slices.ContainsFunc(d.walk.asked[above], func(c claim) bool {
+			return slices.ContainsFunc(c.Uses, neighbour) || slices.Contains(c.Commented, file)
+		}) {
+			return true
+		}
+	}
+	return false
 }
 
 // Claimed reports whether a renderer claims the directory or, as a whole, one above it.

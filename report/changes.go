@@ -269,7 +269,7 @@ func (c *clusterShare) where() string {
 
 // changeSummary writes how much changes, and in which clusters and units.
 func (p *printer) changeSummary(r *Report) {
-	p.remark("change", changeCount(r.Changes)+", from "+name(r.Base.Revision)+" ("+name(shortCommit(r.Base.Commit))+")")
+	p.remark("change", r.changeCount()+", from "+name(r.Base.Revision)+" ("+name(shortCommit(r.Base.Commit))+")")
 	shares := changeShares(changesByUnit(r.Changes))
 	p.pad = ""
 	for i := range shares {

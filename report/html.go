@@ -94,7 +94,7 @@ func cspHash(s string) string {
 func (p *pageWriter) head() string {
 	change := ""
 	if p.Base != nil {
-		change = changeCount(p.Changes) + ", from " + name(p.Base.Revision) + " (" + name(shortCommit(p.Base.Commit)) + ")"
+		change = p.changeCount() + ", from " + name(p.Base.Revision) + " (" + name(shortCommit(p.Base.Commit)) + ")"
 	}
 	var shares []string
 	for _, s := range changeShares(p.changes) {

@@ -318,7 +318,7 @@ func (m *markdownWriter) diffs() {
 // there are several.
 func (m *markdownWriter) changeSummary() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\nChange: %s, from %s (%s).\n", changeCount(m.Changes), code(name(m.Base.Revision)), code(name(shortCommit(m.Base.Commit))))
+	fmt.Fprintf(&b, "\nChange: %s, from %s (%s).\n", m.changeCount(), code(name(m.Base.Revision)), code(name(shortCommit(m.Base.Commit))))
 	shares := changeShares(m.changes)
 	if len(shares) < 2 {
 		return b.String()

@@ -79,6 +79,15 @@ func changeCount(changes []Change) string {
 	return cmp.Or(happeningCount(changes, "object"), "nothing on the cluster")
 }
 
+// changeCount counts the changes. Without any, it does not say that nothing changes if something is not
+// decided because of the change.
+func (r *Report) changeCount() string {
+	if len(r.Changes) == 0 && slices.ContainsFunc(r.Results, func(x policy.Result) bool { return open(&x) && x.Outcome == policy.Unknown }) {
+		return "nothing, as far as this is decided"
+	}
+	return changeCount(r.Changes)
+}
+
 // happeningCount formats counts as "2 objects created, 1 updated", or without a
 // noun as "2 created, 1 updated". It returns "" for no change.
 func happeningCount(changes []Change, noun string) string {

@@ -111,6 +111,8 @@ func (c *Change) deleted(o *render.Object) (Act, string) {
 	switch owner := o.Unit.Owner; {
 	case stays != nil && stays.State == render.Suspended:
 		return Leave, "it is suspended"
+	case stays != nil && skips(stays, o): // gitops-engine syncPhases: no task, although Reconcile finds the object
+		return Leave, "its annotation " + argoHook + ": Skip"
 	case stays != nil:
 		return c.row(pruned, &subject{Object: o})
 	case o.Unit.State == render.Suspended: // kustomize-controller v1.7 finalize, helm-controller v1.4 reconcileDelete
@@ -123,11 +125,24 @@ func (c *Change) deleted(o *render.Object) (Act, string) {
 	return c.row(uninstalled, &subject{Object: o})
 }
 
+// skips reports whether a unit still has an object, which its controller leaves as it is.
+func skips(u *render.Unit, o *render.Object) bool {
+	key := o.Key()
+	key.Unit = ""
+	return slices.Contains(u.Skipped, key)
+}
+
 // suspended reports whether the deployer of a unit stays suspended. One that the change suspends
 // counts as if it acted: it will once it is resumed, and then nobody looks at the change any more.
 func (c *Change) suspended(u *render.Unit) bool {
 	was := c.before[u.Identity()]
 	return u.State == render.Suspended && (was == nil || was.State == render.Suspended)
+}
+
+// Resumed reports whether the deployer of an object was suspended before the change and is not any more.
+// It applies the object now, also if that has not changed; nobody knows what it left on the cluster.
+func Resumed(was, now *render.Object) bool {
+	return was != nil && was.Unit != nil && was.Unit.State == render.Suspended && now != nil && now.Unit != nil && now.Unit.State != render.Suspended
 }
 
 // reinstalled reports whether Flux uninstalls the release of a unit and then installs another, since

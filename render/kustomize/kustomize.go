@@ -164,13 +164,13 @@ func (r *Renderer) Detect(fsys fs.FS, dir string) (render.Claim, bool) {
 		return render.Claim{}, false
 	}
 	if f == nil || err != nil && !warnings(err) {
-		claim.Uses = mentions(fsys, dir, files)
+		claim.Uses = mentions(fsys, dir, files, false)
 		return claim, true
 	}
 	if f.component() {
 		claim.Unit, claim.Note = false, "component"
 	}
-	claim.Uses = uses(fsys, dir, f)
+	claim.Uses, claim.Commented = uses(fsys, dir, f), mentions(fsys, dir, files, true)
 	return claim, true
 }
 
@@ -206,8 +206,8 @@ func uses(fsys fs.FS, dir string, f *file) []string {
 
 // mentions returns the existing files and directories that the lines of
 // kustomization files in dir name, for files that can't be decoded: the entries of
-// lists, and words with a slash or a dot. It reads no file of over 1 MiB.
-func mentions(fsys fs.FS, dir string, files []string) []string {
+// lists, and words with a slash or a dot. It reads no file of over 1 MiB, and only comments if asked.
+func mentions(fsys fs.FS, dir string, files []string, commented bool) []string {
 	u := &usage{dir: dir, seen: map[string]bool{}}
 	for _, file := range files {
 		data, err := render.ReadFile(fsys, file)
@@ -215,7 +215,12 @@ func mentions(fsys fs.FS, dir string, files []string) []string {
 			continue
 		}
 		for line := range strings.Lines(string(data)) {
-			entry, listed := strings.CutPrefix(strings.TrimSpace(line), "- ")
+			line = strings.TrimSpace(line)
+			text := strings.TrimLeft(line, "# ")
+			if commented && !strings.HasPrefix(line, "#") {
+				continue
+			}
+			entry, listed := strings.CutPrefix(text, "- ")
 			words := strings.FieldsFunc(entry, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(`"'[]{},`, r) })
 			for _, word := range words {
 				if !strings.ContainsAny(word, "/.") && !(listed && len(words) == 1) {

@@ -14,8 +14,8 @@ import (
 )
 
 // delivered returns the requests that deployers make instead of reqs, in their order: none for an object
-// that they leave alone, and a DELETE and a CREATE for one that they recreate. The DELETEs of gone, the
-// objects that are deleted before others of their unit are applied, come first. notes list the objects
+// that they leave alone, a DELETE and a CREATE for one that they recreate, and a CREATE for one of a
+// deployer that the change resumes. The DELETEs of gone, the objects that are deleted before others of their unit are applied, come first. notes list the objects
 // left alone, with reasons.
 func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input, kubeVersion string) (made []policy.Request, gone map[*render.Object]bool, notes []string, err error) {
 	c := delivery.New(was.Head, now.Head)
@@ -24,6 +24,9 @@ func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input,
 	for _, r := range reqs {
 		if r.Object == nil && r.OldObject.Unit != nil && r.OldObject.Unit.State == render.Unreached {
 			continue // it was never deployed
+		}
+		if delivery.Resumed(r.OldObject, r.Object) {
+			r = policy.Request{Operation: policy.Create, Object: r.Object}
 		}
 		act, why := c.Act(r.OldObject, r.Object)
 		if act != delivery.Recreate && r.Unchanged() {
