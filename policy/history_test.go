@@ -162,7 +162,7 @@ func FuzzTrace(f *testing.F) {
 		}
 		trace(pointer, nil)
 		eachLeaf("", c.after, trace)
-		keepDefaults(c.after, c.before, c.before, c.after)
+		keepDefaults(c.after, c.before, c.before, c.after, false)
 		if !reflect.DeepEqual(kept["b"], any(c.before)) {
 			t.Error("the old object was changed")
 		}

@@ -16,10 +16,11 @@ import (
 // the cluster for fields which neither manifest sets. A field that was
 // defaulted once keeps its value when the object is applied again, by kubectl,
 // Helm, Argo CD or Flux alike: a new image tag leaves imagePullPolicy as it
-// was. Text, a number or a boolean that the new object has no default for stays,
-// too. admitted is changed; live is the object on the cluster, applied and was
-// are the manifests. It reports whether it changed a value.
-func keepDefaults(admitted, live, applied, was any) (kept bool) {
+// was. Values that the new object has no default for stay, too, unless retain
+// says that the manifest's fields are all. admitted is changed; live is the
+// object on the cluster, applied and was are the manifests. It reports whether
+// it changed a value.
+func keepDefaults(admitted, live, applied, was any, retain bool) (kept bool) {
 	switch now := admitted.(type) {
 	case map[string]any:
 		before, ok := live.(map[string]any)
@@ -28,25 +29,21 @@ func keepDefaults(admitted, live, applied, was any) (kept bool) {
 		}
 		manifest, _ := applied.(map[string]any)
 		manifestBefore, _ := was.(map[string]any)
-		for key, value := range now {
-			old, had := before[key]
+		for key, old := range before {
+			value, has := now[key]
 			_, sets := manifest[key]
 			_, setBefore := manifestBefore[key]
+			_, object := value.(map[string]any)
+			_, oldObject := old.(map[string]any)
 			switch {
-			case !had:
-			case sets:
-				kept = keepDefaults(value, old, manifest[key], manifestBefore[key]) || kept
-			case !setBefore && render.IsScalar(value) && render.IsScalar(old):
-				now[key], kept = old, kept || value != old
-			case !setBefore:
-				kept = keepDefaults(value, old, nil, nil) || kept
-			}
-		}
-		for key, old := range before {
-			_, has := now[key]
-			_, sets := manifest[key]
-			if _, setBefore := manifestBefore[key]; !has && !sets && !setBefore && old != nil && render.IsScalar(old) {
-				now[key], kept = old, true
+			case sets && has:
+				kept = keepDefaults(value, old, manifest[key], manifestBefore[key], retained[key]) || kept
+			case sets || setBefore || !has && (retain || old == nil):
+			case object && oldObject:
+				kept = keepDefaults(value, old, nil, nil, false) || kept
+			case !has || !object && !oldObject && render.IsScalar(value) == render.IsScalar(old):
+				kept = kept || !has || !render.Equal(value, old)
+				now[key] = runtime.DeepCopyJSONValue(old)
 			}
 		}
 	case []any:
@@ -59,12 +56,16 @@ func keepDefaults(admitted, live, applied, was any) (kept bool) {
 		for i, element := range now {
 			name, ok := nameOf(element)
 			if _, object := element.(map[string]any); ok && object {
-				kept = keepDefaults(element, named(before, name), manifest[i], named(manifestBefore, name)) || kept
+				kept = keepDefaults(element, named(before, name), manifest[i], named(manifestBefore, name), retain) || kept
 			}
 		}
 	}
 	return kept
 }
+
+// retained are the fields whose objects, or elements, lose what a manifest does not set: those with the
+// patch strategy retainKeys in k8s.io/api.
+var retained = map[string]bool{"strategy": true, "volumes": true, "resourceClaims": true}
 
 // named returns the only element of a list with that name, or nil.
 func named(list []any, name string) any {
@@ -90,14 +91,11 @@ func (r *Request) applied(kinds Kinds) {
 		return
 	}
 	manifest := r.Object.Object
-	if data, ok := r.OldAdmitted["data"].(map[string]any); ok && r.Kind.Kind == "Secret" {
+	if data := r.Admitted["data"]; data != nil && r.Kind.Kind == "Secret" {
 		manifest = maps.Clone(manifest)
-		manifest["data"] = r.Admitted["data"] // of stringData, too
-		if _, set := was.rendered.Object["data"]; !set && manifest["data"] == nil {
-			r.Admitted["data"] = maps.Clone(data)
-		}
+		manifest["data"] = data // of stringData, too
 	}
-	if !keepDefaults(r.Admitted, r.OldAdmitted, manifest, was.rendered.Object) {
+	if !keepDefaults(r.Admitted, r.OldAdmitted, manifest, was.rendered.Object, false) {
 		return
 	}
 	kept := &render.Object{Unstructured: &unstructured.Unstructured{Object: r.Admitted}, Unit: r.Object.Unit}

@@ -30,8 +30,17 @@ func TestKeepDefaults(t *testing.T) {
 			`{c: [{name: a, p: 9}, {name: side, p: 9}]}`,
 		},
 		"nested defaults":              {`{}`, `{s: {a: 1, b: 2}}`, `{}`, `{s: {a: 3, b: 2, c: 4}}`, `{s: {a: 1, b: 2, c: 4}}`},
-		"a value that nobody sets now": {`{p: 1}`, `{p: 1, n: 1, u: {m: 1}}`, `{p: 2}`, `{p: 2}`, `{p: 2, n: 1}`},
-		"another shape":                {`{}`, `{s: [1]}`, `{}`, `{s: {a: 3}}`, `{s: {a: 3}}`},
+		"a value that nobody sets now": {`{p: 1}`, `{p: 1, n: 1, u: {m: 1}}`, `{p: 2}`, `{p: 2}`, `{p: 2, n: 1, u: {m: 1}}`},
+		"a list that nobody sets":      {`{}`, `{a: [1], b: [{name: x}]}`, `{}`, `{a: [2]}`, `{a: [1], b: [{name: x}]}`},
+		"a map that the manifest had":  {`{m: {a: 1}}`, `{m: {a: 1, b: 2}}`, `{}`, `{}`, `{}`},
+		"the fields of a strategy": {
+			`{}`, `{strategy: {type: R, rolling: {n: 1}}}`, `{strategy: {type: S}}`, `{strategy: {type: S}}`, `{strategy: {type: S}}`,
+		},
+		"the fields of a volume": {
+			`{volumes: [{name: v}]}`, `{volumes: [{name: v, emptyDir: {}}]}`, `{volumes: [{name: v, secret: {}}]}`, `{volumes: [{name: v, secret: {mode: 1}}]}`,
+			`{volumes: [{name: v, secret: {mode: 1}}]}`,
+		},
+		"another shape": {`{}`, `{s: [1]}`, `{}`, `{s: {a: 3}}`, `{s: {a: 3}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -39,7 +48,7 @@ func TestKeepDefaults(t *testing.T) {
 			for i, text := range []string{c.admitted, c.live, c.applied, c.was, c.want} {
 				rendertest.OK(t, yaml.Unmarshal([]byte(text), &values[i]))
 			}
-			keepDefaults(values[0], values[1], values[2], values[3])
+			keepDefaults(values[0], values[1], values[2], values[3], false)
 			rendertest.Equal(t, values[4], values[0])
 		})
 	}

@@ -152,13 +152,17 @@ func (s *liveServer) around(t testing.TB, object map[string]any, namespace strin
 	}
 }
 
+// liveUser is the user of the token.
+var liveUser = policy.UserInfo{Username: "admin", UID: "admin", Groups: []string{"system:masters", "system:authenticated"}}
+
 // A verdict is the answer to a request about an object.
 type verdict struct {
-	refusals []string       // the refused fields, sorted, or the messages if none is named
-	first    bool           // the server has stopped before validation: it may refuse more
-	decoding bool           // it refuses to decode the object
-	object   map[string]any // as stored; nil if it is refused or exists
-	text     string
+	refusals           []string       // the refused fields, sorted, or the messages if none is named
+	first              bool           // the server has stopped before validation: it may refuse more
+	decoding           bool           // it refuses to decode the object
+	mutated, undecided bool           // by policies
+	object             map[string]any // as stored; nil if it is refused or exists
+	text               string
 }
 
 var afterCode = regexp.MustCompile(`^.*? cannot be handled as a \w+: `)
@@ -189,7 +193,7 @@ func (s *liveServer) verdict(t testing.TB, path, name string, object map[string]
 		field, _ := c.(map[string]any)["field"].(string)
 		v.refusals = append(v.refusals, field)
 	}
-	if len(list) == 0 {
+	if len(list) == 0 || status == http.StatusInternalServerError || denied.MatchString(v.text) {
 		text := afterCode.ReplaceAllString(v.text, "")
 		v.first = true
 		if v.decoding = status == http.StatusBadRequest; v.decoding {
@@ -224,10 +228,10 @@ var causeField = regexp.MustCompile(`^([A-Za-z<](?:\{[^}]*\}|[^ ])*): `)
 
 // ours returns this program's verdict about a request. other is the object with other values of what the
 // cluster allocates; nil if there are none.
-func ours(t testing.TB, kinds *Kinds, validators []policy.Validator, req policy.Request) (v verdict, other map[string]any) {
+func ours(t testing.TB, c comparison, req policy.Request) (v verdict, other map[string]any) {
 	t.Helper()
 	k := &keeper{}
-	chain := policy.Chain{Kinds: kinds, Validators: append(slices.Clone(validators), k)}
+	chain := policy.Chain{Kinds: c.kinds, Mutators: c.mutators, Validators: append(slices.Clone(c.validators), k)}
 	reqs := []policy.Request{req}
 	if req.OldObject != nil {
 		rendertest.OK(t, chain.StoreOld(t.Context(), reqs))
@@ -237,9 +241,13 @@ func ours(t testing.TB, kinds *Kinds, validators []policy.Validator, req policy.
 	rendertest.OK(t, err)
 	var texts []string
 	for _, r := range results {
-		if r.Outcome == policy.Pass || r.Action != policy.Deny {
+		if r.Pods {
+			continue // another request
+		}
+		if v.mutated = v.mutated || r.Engine == policy.EngineMutation && r.Outcome == policy.Pass; r.Outcome == policy.Pass || r.Outcome == policy.Skip || r.Action != policy.Deny {
 			continue
 		}
+		v.undecided = v.undecided || r.Engine == policy.EngineMutation && r.Outcome == policy.Unknown
 		texts = append(texts, fmt.Sprintf("%s %v: %s", r.Rule, r.Fields, r.Message))
 		text := afterCode.ReplaceAllString(beforeText.ReplaceAllString(r.Message, ""), "")
 		if m := causeField.FindStringSubmatch(text); m != nil && m[1] != "json" {
@@ -387,7 +395,7 @@ var explained = map[string]string{
 	"first value must match `clusterIP`":                   "the address that the cluster has given is not known",
 	`"]: may not change once set`:                          "a warning, since the address that the cluster has given is not known",
 	"spec is immutable after creation except resources":    "a claim is taken to be bound",
-	"metadata.labels[pod-security.kubernetes.io/enforce":   "the engine of Pod Security says this",
+	"metadata.labels[pod-security.kubernetes.io/":          "the engine of Pod Security says this",
 	"Secret stored /data/":                                 "the storage holds an empty value for null",
 	"Operation cannot be fulfilled on":                     "the uid or the version in the object is not that of the stored one",
 	"LimitRange stored /metadata/name":                     "the server gives a LimitRange a random name",
@@ -405,7 +413,9 @@ var explainedFields = map[string]string{
 	"exactly one of `exactly` or `firstAvailable` is requ":                                  "a list that is empty, and so absent from what is stored, counts as given before",
 	"Only one reference can have Controller set to true":                                    "the server removes references that are there twice",
 	"Job fields: server alone [spec.selector spec.template.metadata.labels], here alone []": "the labels that the server has given the pods of a Job are taken to stay, even if their template goes",
+	"Job fields: server alone [spec.template.metadata.labels], here alone [":                "the labels that the server has given the pods of a Job are taken to stay, even if their template goes",
 	"fields: server alone [spec.devices.requests[N].adminAccess], here alone []":            "a warning, since the labels of the namespace are not known",
+	"Pod fields: server alone [spec.containers[N].volumeMounts[N].name], here alone []":     "the name of the token's volume is another one on each cluster",
 	"spec.volumeClaimTemplates[N].metadata.name":                                            "the server counts a claim template as a volume of the pods",
 	"Overhead set without corresponding RuntimeClass":                                       "the server validates before the plugin RuntimeClass refuses",
 	" usage per ":            "the server validates before the plugin LimitRanger refuses",
@@ -435,7 +445,7 @@ func (c comparison) object(t *testing.T, old, object map[string]any) {
 		c.around(t, object, namespace)
 	}
 	path, name, sent := livePath(r, namespace), "", object
-	req := policy.Request{Operation: policy.Create, Object: parsed(t, object)}
+	req := policy.Request{Operation: policy.Create, Object: parsed(t, object), DryRun: true, UserInfo: liveUser}
 	if old != nil {
 		if name = u.GetName(); name == "" || name != (&unstructured.Unstructured{Object: old}).GetName() {
 			return
@@ -458,7 +468,11 @@ func (c comparison) object(t *testing.T, old, object map[string]any) {
 	if !served {
 		return
 	}
-	we, other := ours(t, c.kinds, c.validators, req)
+	we, other := ours(t, c, req)
+	if we.undecided {
+		c.add("explained: undecided here", func() string { return "" })
+		return
+	}
 	// kubectl sends elements of lists in another order, and the server counts the claim templates of a
 	// StatefulSet as volumes.
 	if old != nil || gvk.Kind == "StatefulSet" {
@@ -483,7 +497,9 @@ func (c comparison) object(t *testing.T, old, object map[string]any) {
 				}
 			}
 		}
-		c.add(gvk.Kind+" "+class, func() string { return text + "\n" + asJSON(old) + "\n" + asJSON(object) })
+		c.add(gvk.Kind+" "+class, func() string {
+			return text + "\n" + c.described[strings.TrimRight(namespace, "abc")] + asJSON(old) + "\n" + asJSON(object)
+		})
 	}
 	if (len(theirs.refusals) > 0) != (len(we.refusals) > 0) {
 		differ(fmt.Sprintf("refused by one alone: server %v, here %v", generic(theirs.refusals), generic(we.refusals)), theirs.text+"\n--- here:\n"+we.text)
@@ -508,6 +524,9 @@ func (c comparison) object(t *testing.T, old, object map[string]any) {
 	}
 	c.tally.mu.Lock()
 	defer c.tally.mu.Unlock()
+	if we.mutated {
+		c.verdicts++
+	}
 	if c.asked++; same {
 		c.agree++
 	}

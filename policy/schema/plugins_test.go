@@ -105,7 +105,7 @@ func TestStored(t *testing.T) {
 		"{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {type: LoadBalancer, externalTrafficPolicy: Local, ports: [{port: 1}]}}":                                      "/spec/healthCheckNodePort=unknown",
 		"{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {type: LoadBalancer, externalTrafficPolicy: Local, healthCheckNodePort: 30001, ports: [{port: 1}]}}":          "/spec/healthCheckNodePort=30001",
 	} {
-		v, other := ours(t, kinds, []policy.Validator{NewValidator(kinds, nil)}, policy.Request{Operation: policy.Create, Object: rendertest.Parse(t, "o.yaml", object)[0]})
+		v, other := ours(t, comparison{kinds: kinds, validators: []policy.Validator{NewValidator(kinds, nil)}}, policy.Request{Operation: policy.Create, Object: rendertest.Parse(t, "o.yaml", object)[0]})
 		pointer, value, _ := strings.Cut(want, "=")
 		got, _ := render.Lookup(v.object, pointer)
 		if another, _ := render.Lookup(other, pointer); other != nil && !render.Equal(got, another) {
