@@ -183,16 +183,22 @@ func (r *Result) unitlessPrint(o *render.Object) string {
 }
 
 // lastingName returns the name of an object. In that of a ConfigMap or Secret, * replaces the hash of
-// the content that kustomize appends (encode in its package hasher), so that the object keeps its
-// identity when its content changes.
+// the content that kustomize appends (encode in its package hasher), or that a chart appends in hexadecimal
+// digits, so that the object keeps its identity when its content changes. A number or a word is no hash.
 func lastingName(k render.Key) string {
-	if k.APIVersion == "v1" && (k.Kind == "ConfigMap" || k.Kind == "Secret") {
-		return hashes.ReplaceAllString(k.Name, "-*")
+	if k.APIVersion != "v1" || k.Kind != "ConfigMap" && k.Kind != "Secret" {
+		return k.Name
 	}
-	return k.Name
+	return hashes.ReplaceAllStringFunc(k.Name, func(hash string) string {
+		kustomized := len(hash) == len("-")+10 && strings.Trim(hash, "-2456789bcdfghkmt") == ""
+		if kustomized || strings.ContainsAny(hash, "0123456789") && strings.ContainsAny(hash, "abcdef") {
+			return "-*"
+		}
+		return hash
+	})
 }
 
-var hashes = regexp.MustCompile(`-[2456789bcdfghkmt]{10}$`)
+var hashes = regexp.MustCompile(`-(?:[2456789bcdfghkmt]{10}|[0-9a-f]{8,64})$`)
 
 func fingerprint(unitless, unit string) string { return digest(unitless, unit) }
 

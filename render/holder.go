@@ -164,19 +164,16 @@ func (h *holder) complete(o *Object, pointer string, v any) any {
 	if h.as == "" || m == nil {
 		return v
 	}
-	m = maps.Clone(m)
-	meta, _ := m["metadata"].(map[string]any)
-	if meta = maps.Clone(meta); meta == nil {
-		meta = make(map[string]any)
-	}
+	made := (&unstructured.Unstructured{Object: m}).DeepCopy()
 	name, _ := Lookup(o.Object, strings.TrimSuffix(pointer, h.item)+"/name")
-	meta["name"] = fmt.Sprintf("%s-%v-0", o.GetName(), name)
+	made.SetName(fmt.Sprintf("%s-%v-0", o.GetName(), name))
 	if o.GetNamespace() != "" {
-		meta["namespace"] = o.GetNamespace()
+		made.SetNamespace(o.GetNamespace())
 	}
-	m["apiVersion"], m["kind"], _ = strings.Cut(h.as, " ")
-	m["metadata"] = meta
-	return m
+	version, kind, _ := strings.Cut(h.as, " ")
+	made.SetAPIVersion(version)
+	made.SetKind(kind)
+	return made.Object
 }
 
 // hold adds the object v, or the objects of the List v, which stands at a pointer in o.

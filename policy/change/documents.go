@@ -21,6 +21,7 @@ type Documents struct {
 	files      Files
 	objects    func(render.TreeDocument) []*render.Object // of documents of the head
 	named      map[place][]named
+	ids        policy.Identities
 
 	deployed  *render.Deployment          // of the base, without units that the head could not render
 	known     map[fileKind]bool           // the base has such documents
@@ -61,6 +62,7 @@ func NewDocuments(base, head *Side, files Files) *Documents {
 	stopped := Stopped(base, head)
 	d := &Documents{
 		base: base, head: head, files: files, objects: head.Walked.Objects(), named: make(map[place][]named),
+		ids:      policy.NewIdentities(render.Objects(base.Units), render.Objects(head.Units)),
 		deployed: base.Deployed.Without(func(unit string) bool { return stopped[unit] }),
 		known:    make(map[fileKind]bool), was: make(map[fileKind]bool), ending: make(map[fileKind]int), failed: make(map[fileKind]bool),
 		loose: make(map[string]bool), applied: make(map[string][]*render.Object), live: make(map[string]map[string]bool), unreached: head.unreached(),
@@ -262,7 +264,7 @@ func (d *Documents) heldNoMore(r *policy.Request, holder *render.Object) []polic
 			}
 			x := Undecided("no-longer-judged", policy.Delete, o.At(at+"/kind"), "no longer checked: %s %s, which %s %s holds and no longer deploys",
 				r.OldObject.GetKind(), r.OldObject.Key().Name, holder.GetKind(), holder.Key().Name)
-			x.Object, x.Hint = r.OldObject.Key(), "delete the object if nothing should deploy it; otherwise undo the change that hides it"
+			x.Object, x.Hint = d.ids.Key(r.OldObject), "delete the object if nothing should deploy it; otherwise undo the change that hides it"
 			return []policy.Result{x.Fingerprinted()}
 		}
 	}
@@ -273,7 +275,7 @@ func (d *Documents) heldNoMore(r *policy.Request, holder *render.Object) []polic
 func (d *Documents) result(r *policy.Request, x render.TreeDocument) policy.Result {
 	d.reported[place{x.File, x.Line}], d.reported[place{x.File, 0}] = true, true
 	result := Undecided("no-longer-judged", policy.Delete, AtLine(x.File, x.Line, render.Manifest), "no longer checked: %s:%d is %s", x.File, x.Line, x.Reason)
-	result.Object, result.Hint = r.OldObject.Key(), hiddenHint
+	result.Object, result.Hint = d.ids.Key(r.OldObject), hiddenHint
 	if x.Cause != "" {
 		result.Origins = append(result.Origins, AtLine(x.Cause, 1, render.Reference)...)
 		if _, err := fs.Stat(d.base.Tree, x.Cause); err != nil {
@@ -332,10 +334,10 @@ func (d *Documents) Rest() []policy.Result {
 		if n := len(d.idleIn[u]); n > 1 {
 			what = fmt.Sprintf("%d objects, among them %s", n, what)
 		}
-		object, by := r.Object.Key(), "the base"
+		object, by := d.ids.Key(r.Object), "the base"
 		object.Unit = "" // the unit's own results do not count, but this one does
 		if r.OldObject != nil {
-			object, by = r.OldObject.Key(), r.OldObject.Unit.Identity()
+			object, by = d.ids.Key(r.OldObject), r.OldObject.Unit.Identity()
 		}
 		x := Undecided("no-longer-deployed", policy.Delete, origins, "no longer checked: %s, which %s deployed and nothing found in the tree deploys now", what, by)
 		x.Object, x.Hint = object, "delete the files if nothing is to deploy them"
