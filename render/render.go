@@ -128,7 +128,6 @@ type Unit struct {
 	// Variants are objects, and other forms of objects, that exist only in some
 	// installations; Object.Variant says in which.
 	Variants []*Object
-	Skipped  []Key // objects that its controller leaves on the cluster as they are, by an annotation; without the unit
 	Err      error // joins *Error values
 	memory   *memory
 

@@ -286,9 +286,6 @@ func (d *deployment) finish(objects []*render.Object) []*render.Object {
 	for _, o := range objects {
 		if isSkipped(o) {
 			skipped = append(skipped, o)
-			key := o.Key()
-			key.Unit = ""
-			d.unit.Skipped = append(d.unit.Skipped, key)
 		} else {
 			all = append(all, d.track(o))
 		}

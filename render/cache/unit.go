@@ -334,7 +334,6 @@ func (u *unit) encode() ([]byte, error) {
 	}
 	e.Plain(problems)
 	e.Plain(u.result.Inputs)
-	e.Plain(u.result.Skipped)
 	e.Uint(uint64(len(allOf(&u.result))))
 	for i, o := range allOf(&u.result) {
 		e.Value(o.Object)
@@ -359,7 +358,6 @@ func (u *unit) decode(body []byte) error {
 	var problems []problem
 	d.Plain(&problems)
 	d.Plain(&u.unit.Inputs)
-	d.Plain(&u.unit.Skipped)
 	var errs []error
 	for _, p := range problems {
 		errs = append(errs, &render.Error{

@@ -111,8 +111,6 @@ func (c *Change) deleted(o *render.Object) (Act, string) {
 	switch owner := o.Unit.Owner; {
 	case stays != nil && stays.State == render.Suspended:
 		return Leave, "it is suspended"
-	case stays != nil && skips(stays, o): // gitops-engine syncPhases: no task, although Reconcile finds the object
-		return Leave, "its annotation " + argoHook + ": Skip"
 	case stays != nil:
 		return c.row(pruned, &subject{Object: o})
 	case o.Unit.State == render.Suspended: // kustomize-controller v1.7 finalize, helm-controller v1.4 reconcileDelete
@@ -123,13 +121,6 @@ func (c *Change) deleted(o *render.Object) (Act, string) {
 		}
 	}
 	return c.row(uninstalled, &subject{Object: o})
-}
-
-// skips reports whether a unit still has an object, which its controller leaves as it is.
-func skips(u *render.Unit, o *render.Object) bool {
-	key := o.Key()
-	key.Unit = ""
-	return slices.Contains(u.Skipped, key)
 }
 
 // suspended reports whether the deployer of a unit stays suspended. One that the change suspends
