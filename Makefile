@@ -5,7 +5,7 @@ GO ?= go
 GOFUMPT     := mvdan.cc/gofumpt@v0.9.2
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 
-.PHONY: build test race lint vet fmt golden screens pictures bench fuzz fidelity origins recall profile beside apiserver rego conformance offline action release-dry-run sarif ci hooks clean
+.PHONY: build test race lint vet fmt golden screens pictures bench fuzz fidelity origins recall profile beside apiserver deployers rego conformance offline action release-dry-run sarif ci hooks clean
 
 build: ## the program, static, in bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o bin/preadmit ./cmd/preadmit
@@ -80,6 +80,10 @@ OBJECTS ?= 20000 # random changes of objects to compare
 apiserver: ## verdicts and stored objects beside a kube-apiserver, which takes some minutes to build
 	cd testdata/apiserver && CGO_ENABLED=0 $(GO) build -o $(CURDIR)/bin/apiserver .
 	PREADMIT_APISERVER=$(CURDIR)/bin/apiserver PREADMIT_LIVE=$(firstword $(OBJECTS)) $(GO) test -count=1 -timeout 60m -v -run '^TestLive' ./policy/schema
+
+deployers: ## what a change does to each object, beside Argo CD's own engine
+	cd testdata/deployers && CGO_ENABLED=0 $(GO) build -o $(CURDIR)/bin/deployers .
+	PREADMIT_DEPLOYERS=$(CURDIR)/bin/deployers $(GO) test -count=1 -v -run '^TestUpstream$$' ./render/argocd
 
 rego: ## what gator, conftest and this program take for the same policies
 	PREADMIT_REGO=1 $(GO) test -count=1 -timeout 120m -run '^TestRegoCost$$' -v ./cmd/preadmit

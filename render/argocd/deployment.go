@@ -282,16 +282,19 @@ func (d *deployment) enabled(kind string) bool {
 // finish drops objects that Argo CD does not apply, adds the annotation or label by which it tracks
 // objects, and adds the Namespace that it creates.
 func (d *deployment) finish(objects []*render.Object) []*render.Object {
-	var all, skipped []*render.Object
+	var all []*render.Object
+	skipped := make(map[string][]*render.Object)
 	for _, o := range objects {
-		if isSkipped(o) {
-			skipped = append(skipped, o)
+		if why := unapplied(o); why != "" {
+			skipped[why] = append(skipped[why], o)
 		} else {
 			all = append(all, d.track(o))
 		}
 	}
 	d.world.Skips(d.lists, all, "not applied by Argo CD, which reads an object whose items are null as an empty list")
-	d.world.Skips(skipped, all, "not applied by Argo CD, because of its annotation "+hookAnnotation+": Skip")
+	for _, why := range slices.Sorted(maps.Keys(skipped)) {
+		d.world.Skips(skipped[why], all, why)
+	}
 	if ns := d.namespace(all); ns != nil {
 		all = append([]*render.Object{ns}, all...)
 	}
@@ -300,19 +303,32 @@ func (d *deployment) finish(objects []*render.Object) []*render.Object {
 
 const hookAnnotation = "argocd.argoproj.io/hook"
 
-// hookTypes are the values of hookAnnotation that Argo CD knows, as
-// NewHookType of gitops-engine has them.
-var hookTypes = []string{"PreSync", "Sync", "PostSync", "SyncFail", "Skip", "PreDelete", "PostDelete"}
+// Hooks that Argo CD runs in a sync, NewHookType of gitops-engine and of its package hook/helm, and those
+// that it runs when the Application is deleted, hookTypeAnnotations of its controller.
+var (
+	syncHooks     = []string{"PreSync", "Sync", "PostSync", "SyncFail"}
+	helmHooks     = []string{"pre-install", "pre-upgrade", "post-upgrade", "post-install"}
+	deletionHooks = []string{"PreDelete", "PostDelete", "pre-delete", "post-delete"}
+)
 
-// isSkipped reports whether an object is a hook of the type Skip alone.
-func isSkipped(o *render.Object) bool {
-	var types []string
-	for t := range strings.SplitSeq(o.GetAnnotations()[hookAnnotation], ",") {
-		if t = strings.TrimSpace(t); slices.Contains(hookTypes, t) {
-			types = append(types, t)
-		}
+// unapplied returns why Argo CD never applies an object, or "". The annotations for hooks of such an object
+// name none that it runs: syncPhases of gitops-engine.
+func unapplied(o *render.Object) string {
+	own, isOwn := o.GetAnnotations()[hookAnnotation]
+	helm, isHelm := o.GetAnnotations()["helm.sh/hook"]
+	names := func(text string, hooks ...string) bool {
+		return slices.ContainsFunc(strings.Split(text, ","), func(t string) bool { return slices.Contains(hooks, strings.TrimSpace(t)) })
 	}
-	return slices.Equal(types, []string{"Skip"})
+	skip := names(own, "Skip")
+	switch {
+	case !isOwn && (!isHelm || helm == "crd-install"), names(own, syncHooks...), names(own+","+helm, deletionHooks...) && !skip, !skip && names(helm, helmHooks...):
+		return ""
+	case skip:
+		return "not applied by Argo CD, because of its annotation " + hookAnnotation + ": Skip"
+	case isOwn:
+		return "not applied by Argo CD, which knows none of the hooks in its annotation " + hookAnnotation
+	}
+	return "not applied by Argo CD, which knows none of the hooks in its annotation helm.sh/hook"
 }
 
 // distinct drops objects that a later one replaces, as Argo CD does, and
