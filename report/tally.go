@@ -18,6 +18,7 @@ const maxAssumed = 100
 type tally struct {
 	classes                                                   [numClasses]int // results that count
 	passed, skipped, suppressed, unreached, unchanged, absent int
+	pods                                                      int // of the denied results, those about pods that a workload creates
 }
 
 func newTally(results *list, passes *policy.Passes) tally {
@@ -45,17 +46,22 @@ func (t *tally) count(x *policy.Result) {
 	case !open(x):
 		t.unchanged++
 	default:
-		t.classes[c]++
+		if t.classes[c]++; c == denied && x.Pods {
+			t.pods++
+		}
 	}
 }
 
-// String formats the counts as "3 denied, 1 warned; 40 passed". The number of
-// denied results is always included.
+// String formats the counts as "3 denied (2 of pods that workloads create), 1 warned; 40 passed". The
+// number of denied results is always included.
 func (t tally) String() string {
 	var found []string
 	for c, n := range t.classes {
 		if n > 0 || class(c) == denied {
 			found = append(found, fmt.Sprintf("%d %s", n, classes[c].count))
+		}
+		if class(c) == denied && t.pods > 0 {
+			found[len(found)-1] += fmt.Sprintf(" (%d of pods that workloads create)", t.pods)
 		}
 	}
 	var rest []string

@@ -424,3 +424,18 @@ func TestMarkdownUnits(t *testing.T) {
 		t.Errorf("got\n%s", out)
 	}
 }
+
+// TestTallyPods holds that denied results about pods are counted apart.
+func TestTallyPods(t *testing.T) {
+	t.Parallel()
+	var counts tally
+	for _, r := range []policy.Result{
+		{Outcome: policy.Fail, Action: policy.Deny}, {Outcome: policy.Fail, Action: policy.Deny, Pods: true},
+		{Outcome: policy.Fail, Action: policy.Warn, Pods: true}, {Outcome: policy.Pass, Pods: true},
+	} {
+		counts.count(&r)
+	}
+	if got, want := counts.String(), "2 denied (1 of pods that workloads create), 1 warned; 1 passed"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
