@@ -28,6 +28,7 @@ const (
 	byHelm
 	byOrder
 	byCommit
+	byAddress
 )
 
 var doubts = [...]string{
@@ -35,6 +36,7 @@ var doubts = [...]string{
 	byLookup: "what lookup finds", byRevision: "the release's revision", byVersions: "the list of API versions that the cluster serves",
 	byTime: "the time", byChance: "random values", byName: "what a host name resolves to",
 	byHelm: "the version of Helm", byOrder: "the order of a map's keys", byCommit: "the commit that Argo CD deploys",
+	byAddress: "the address of a value in memory",
 }
 
 // assumptions are the rules of the errors that name assumed values.
@@ -66,7 +68,7 @@ var doubtful = map[string]doubt{
 }
 
 // assumedBy maps each assumption of a function to the doubt that it leaves.
-var assumedBy = map[string]doubt{assumedLookup: byLookup, assumedClock: byTime, assumedRandom: byChance, assumedKeys: byChance}
+var assumedBy = map[string]doubt{assumedLookup: byLookup, assumedClock: byTime, assumedRandom: byChance, assumedKeys: byChance, assumedAddress: byAddress}
 
 // doubtCounts counts how often templates asked for a value, by its doubt.
 type doubtCounts [len(doubts)]int
@@ -100,7 +102,7 @@ func (w *doubtFinder) of(n parse.Node) (d doubt, calls bool) {
 				d = max(d, w.fields[resultOf+name])
 			}
 			if printsAddress(c) {
-				d = max(d, byChance)
+				d = max(d, byAddress)
 			}
 		}
 		if inMapOrder(n) {
@@ -168,6 +170,8 @@ func (w *doubtFinder) fieldDoubt(idents []string) doubt {
 		return byVersions
 	case slices.Contains(idents, "KubeVersion"), len(idents) > 0 && idents[len(idents)-1] == "Capabilities":
 		return byKubeVersion
+	case len(idents) > 0 && pointed[idents[len(idents)-1]]:
+		return byAddress
 	case isOfRelease(idents, "Name"):
 		return byReleaseName
 	case isOfRelease(idents, "Namespace"):
@@ -177,6 +181,9 @@ func (w *doubtFinder) fieldDoubt(idents []string) doubt {
 	}
 	return sure
 }
+
+// pointed are fields that hold pointers. Printed as a whole, they show addresses.
+var pointed = map[string]bool{"Chart": true, "Maintainers": true, "Dependencies": true}
 
 func isOfRelease(idents []string, field string) bool {
 	n := len(idents)
@@ -458,7 +465,7 @@ func (r *run) doubtOf(b *branch, s *spot) doubt {
 		}
 		since = b.before
 	}
-	for _, d := range []doubt{byLookup, byKubeVersion, byHelm, byTime, byChance, byRevision, byReleaseName, byNamespace} {
+	for _, d := range []doubt{byLookup, byKubeVersion, byHelm, byTime, byChance, byAddress, byRevision, byReleaseName, byNamespace} {
 		if r.counts[d] > since[d] && s.matters(d) {
 			return d
 		}
@@ -498,7 +505,7 @@ func (r *release) given(d doubt) bool {
 }
 
 // called are the doubts that only functions raise, which are counted while they are executed.
-var called = map[doubt]bool{byLookup: true, byTime: true, byChance: true}
+var called = map[doubt]bool{byLookup: true, byTime: true, byChance: true, byAddress: true}
 
 // reportBranches reports which sides of doubtful branches were taken. It leaves out doubts that
 // nothing raised in this run.

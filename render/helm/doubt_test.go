@@ -45,6 +45,11 @@ func TestDoubt(t *testing.T) {
 		"a choice in a variable, printed":     {`{{ $x := ternary .Values.manifest "" (eq (randNumeric 3) "777") }}{{ $x }}`, true},
 		"a helper that compares":              {`{{ define "h" }}{{ if eq (randNumeric 3) "777" }}x{{ end }}{{ end }}{{ if include "h" . }}` + hidden + `{{ end }}`, true},
 		"an address":                          {`{{ if eq (printf "%p" .Values | sha256sum | trunc 1) "0" }}` + hidden + `{{ end }}`, true},
+		"an address in the chart's data":      {`{{ if eq (.Chart.Maintainers | toString | sha256sum | trunc 1) "1" }}` + hidden + `{{ end }}`, true},
+		"a list that is joined":               {`{{ if contains "0xc1" (join "," .Chart.Maintainers) }}` + hidden + `{{ end }}`, false},
+		"an address in all data of the chart": {`{{ $c := .Chart }}{{ if contains "0xc1" (printf "%v" $c) }}` + hidden + `{{ end }}`, true},
+		"an address in a helper":              {`{{ define "h" }}{{ print .Chart }}{{ end }}{{ if contains "0xc1" (include "h" .) }}` + hidden + `{{ end }}`, true},
+		"a name of the chart's data":          {`{{ $x := randAlpha 3 }}{{ range .Chart.Maintainers }}{{ if eq .Name "x" }}` + hidden + `{{ end }}{{ end }}`, false},
 		"an address by a computed format":     {`{{ if eq (printf (print "%-20" "p") (list 1) | sha256sum | trunc 1) "0" }}` + hidden + `{{ end }}`, true},
 		"an address in a variable":            {`{{ $f := "%#p" }}{{ $x := $f | printf | printf "%s" }}{{ $x = printf $f .Values }}{{ if contains "7" $x }}` + hidden + `{{ end }}`, true},
 		"a computed format without one":       {`{{ if eq (printf .Values.manifest) "0" }}` + hidden + `{{ end }}`, false},
@@ -56,7 +61,7 @@ func TestDoubt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			fsys := fstest.MapFS{
-				"c/Chart.yaml":       {Data: []byte("apiVersion: v2\nname: c\nversion: 1.0.0\n")},
+				"c/Chart.yaml":       {Data: []byte("apiVersion: v2\nname: c\nversion: 1.0.0\nmaintainers: [{name: a}]\n")},
 				"c/values.yaml":      {Data: []byte("manifest: |\n  apiVersion: v1\n  kind: ConfigMap\n  metadata: {name: hidden}\n")},
 				"c/templates/a.yaml": {Data: []byte(c.template)},
 			}

@@ -128,7 +128,7 @@ var addressSign = []byte("0x")
 func (r *run) withoutPointers(text string) string {
 	for _, p := range r.pointers {
 		if strings.Contains(text, p) {
-			r.assume(assumedRandom)
+			r.assume(assumedAddress)
 			text = strings.ReplaceAll(text, p, "0xc000000000")
 		}
 	}

@@ -25,10 +25,11 @@ import (
 var clock = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 
 const (
-	assumedLookup = "template uses lookup, which finds nothing offline"
-	assumedClock  = "template uses the clock, which stands still at 2020-01-01T00:00:00Z"
-	assumedRandom = "template uses random values; rendered with fixed ones in their place"
-	assumedKeys   = "template makes keys, certificates or password hashes; rendered with fixed ones in their place"
+	assumedLookup  = "template uses lookup, which finds nothing offline"
+	assumedClock   = "template uses the clock, which stands still at 2020-01-01T00:00:00Z"
+	assumedRandom  = "template uses random values; rendered with fixed ones in their place"
+	assumedAddress = "template prints the address of a value; rendered with a fixed one in its place"
+	assumedKeys    = "template makes keys, certificates or password hashes; rendered with fixed ones in their place"
 )
 
 // stubs replace functions that return something else at each call, since the

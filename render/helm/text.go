@@ -146,7 +146,7 @@ func (r *run) withoutAddresses(s string, args []any) string {
 		for _, verb := range []string{"%x", "%X", "%d", "%o", "%b"} {
 			at := fmt.Sprintf(verb, v.Pointer())
 			if v.Pointer() != 0 && strings.Contains(s, at) {
-				r.assume(assumedRandom)
+				r.assume(assumedAddress)
 				s = strings.ReplaceAll(s, at, "1"+strings.Repeat("0", len(at)-1))
 			}
 		}
