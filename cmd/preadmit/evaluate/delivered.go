@@ -15,8 +15,8 @@ import (
 
 // delivered returns the requests that deployers make instead of reqs, in their order: none for an object
 // that they leave alone, a DELETE and a CREATE for one that they recreate, and a CREATE for one of a
-// deployer that the change resumes. The DELETEs of gone, the objects that are deleted before others of their unit are applied, come first. notes list the objects
-// left alone, with reasons.
+// deployer that the change resumes. The DELETEs of gone, the objects that are deleted before others of
+// their unit are applied, come first. notes list the objects left alone, with reasons.
 func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input, kubeVersion string) (made []policy.Request, gone map[*render.Object]bool, notes []string, err error) {
 	c := delivery.New(was.Head, now.Head)
 	var chain *policy.Chain // of the API server's own validation, made if an object needs it
