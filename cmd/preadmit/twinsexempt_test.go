@@ -16,6 +16,9 @@ func skippedDisguises(t *testing.T, h string) []twin {
 		tree("skipped: by its hook", "apps/h.yaml", annotated(h, skip)),
 		tree("skipped: by a hook with blanks", "apps/h.yaml", annotated(h, `argocd.argoproj.io/hook: " Skip,"`)),
 		tree("skipped: by a hook and another that is none", "apps/h.yaml", annotated(h, `argocd.argoproj.io/hook: "Skip,Never"`)),
+		tree("skipped: by the name of no hook", "apps/h.yaml", annotated(h, `argocd.argoproj.io/hook: skip`)),
+		tree("skipped: by an empty hook", "apps/h.yaml", annotated(h, `argocd.argoproj.io/hook: ""`)),
+		tree("skipped: by a hook of Helm alone", "apps/h.yaml", annotated(h, `helm.sh/hook: test`)),
 		tree("skipped: within a list", "apps/h.yaml", listed(annotated(h, skip))),
 		tree("skipped: behind another document", "apps/h.yaml", fineObject+"---\n"+annotated(h, skip)),
 		tree("skipped: by a kustomization", "apps/h.yaml", h, "apps/kustomization.yaml", "resources: [h.yaml]\ncommonAnnotations: {"+skip+"}\n"),
@@ -49,12 +52,11 @@ func TestSkippedObjectsAreNamed(t *testing.T) {
 	}
 }
 
-// TestHooksAreApplied holds that Argo CD applies hooks of other types, and of Skip beside
-// another.
+// TestHooksAreApplied holds that Argo CD applies hooks that it runs, also beside Skip or an unknown one.
 func TestHooksAreApplied(t *testing.T) {
 	t.Parallel()
 	tree := changing(files(".preadmit/config.yaml", ownRepository, "app.yaml", application, "apps/x.yaml", fineObject))
-	for _, hook := range []string{"PreSync", `"Skip,PostSync"`, "skip", `""`} {
+	for _, hook := range []string{"PreSync", `"Skip,PostSync"`, `"skip, Sync"`, "PreDelete"} {
 		tw := tree(hook, "apps/h.yaml", annotated(deniedObjects["pod"], "argocd.argoproj.io/hook: "+hook))
 		if code, said := checkTree(tw.repository(t, exitOK)); code != exitDenied {
 			t.Errorf("%s: exit %d\n%s", hook, code, said)
