@@ -121,8 +121,8 @@ func (c *Cluster) List(kind schema.GroupKind) []*render.Object {
 	return c.ask(kind)
 }
 
-// Select returns the objects of a kind that want accepts, in the order in which they were given. Of the
-// kind, HasShown counts these alone.
+// Select returns the objects of a kind that want accepts, in the order in which they were given. HasShown
+// then counts only these objects of the kind.
 func (c *Cluster) Select(kind schema.GroupKind, want func(*render.Object) bool) []*render.Object {
 	var found []*render.Object
 	for _, o := range c.ask(kind) {

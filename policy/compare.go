@@ -131,8 +131,8 @@ func (k Identities) Of(o *render.Object) Identity {
 	return id
 }
 
-// stored returns the kind as which the API server stores objects: those of the group extensions are
-// objects of the groups that replaced it (AddCohabitatingResources in Kubernetes'
+// stored returns the kind under which the API server stores objects of a kind. It stores those of the group
+// extensions under the groups that replaced it (AddCohabitatingResources in Kubernetes'
 // pkg/kubeapiserver/default_storage_factory_builder.go).
 func stored(kind schema.GroupKind) schema.GroupKind {
 	if kind.Group == "extensions" {

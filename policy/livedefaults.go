@@ -17,7 +17,7 @@ import (
 // defaulted once keeps its value when the object is applied again, by kubectl,
 // Helm, Argo CD or Flux alike: a new image tag leaves imagePullPolicy as it
 // was. Values that the new object has no default for stay, too, unless retain
-// says that the manifest's fields are all. admitted is changed; live is the
+// is set: then only the manifest's fields stay. admitted is changed; live is the
 // object on the cluster, applied and was are the manifests. It reports whether
 // it changed a value.
 func keepDefaults(admitted, live, applied, was any, retain bool) (kept bool) {
@@ -63,8 +63,8 @@ func keepDefaults(admitted, live, applied, was any, retain bool) (kept bool) {
 	return kept
 }
 
-// retained are the fields whose objects, or elements, lose what a manifest does not set: those with the
-// patch strategy retainKeys in k8s.io/api.
+// retained are the fields with the patch strategy retainKeys in k8s.io/api. Their objects and elements keep
+// only the fields that a manifest sets.
 var retained = map[string]bool{"strategy": true, "volumes": true, "resourceClaims": true}
 
 // named returns the only element of a list with that name, or nil.

@@ -182,9 +182,9 @@ func (r *Result) unitlessPrint(o *render.Object) string {
 	return digest(parts...)
 }
 
-// lastingName returns the name of an object. In that of a ConfigMap or Secret, * replaces the hash of
-// the content that kustomize appends (encode in its package hasher), or that a chart appends in hexadecimal
-// digits, so that the object keeps its identity when its content changes. A number or a word is no hash.
+// lastingName returns the name of an object. In the name of a ConfigMap or Secret, * replaces a hash of the
+// content, so that the object keeps its identity when its content changes. kustomize appends such a hash
+// (encode in its package hasher), and some charts append one in hexadecimal digits, with digits and letters.
 func lastingName(k render.Key) string {
 	if k.APIVersion != "v1" || k.Kind != "ConfigMap" && k.Kind != "Secret" {
 		return k.Name

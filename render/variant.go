@@ -176,7 +176,8 @@ func (i *Inputs) include(other *Inputs, rename func(string) (string, bool)) {
 	}
 }
 
-// maxVariants is how often a unit is rendered again at most.
+// maxVariants is how often a unit is rendered again at most, for the given version of Kubernetes and for
+// other ends of it.
 const maxVariants = 8
 
 // maxSingle is the largest number of API versions that are tried one by one.
@@ -195,6 +196,7 @@ type varying struct {
 
 	branches []Branch
 	errs     []error
+	refused  []string          // variants that could not be rendered
 	known    map[Key][]*Object // of the unit and of the variants so far
 }
 
@@ -211,7 +213,7 @@ func (u *Unit) vary(ctx context.Context, inputs *Inputs, again func(Variant, *In
 	for _, o := range u.Objects {
 		w.learn(o)
 	}
-	for len(w.done) < maxVariants && ctx.Err() == nil {
+	for ctx.Err() == nil {
 		next, ok := w.next()
 		if !ok {
 			break
@@ -257,6 +259,10 @@ func (w *varying) plan() []Variant {
 	for _, q := range w.asked {
 		if q.Subject == AsksPatch {
 			plan = append(plan, Variant{Patch: q.API})
+			if end := all; !all.IsDefault() {
+				end.Patch = q.API
+				plan = append(plan, end)
+			}
 		}
 	}
 	return slices.Concat(plan, late, combinations(all))
@@ -315,7 +321,8 @@ func combinations(all Variant) (variants []Variant) {
 
 func (w *varying) next() (Variant, bool) {
 	for _, v := range w.plan() {
-		if !w.isDone(v) {
+		alike := func(x Variant) bool { return (x.Patch == "") == (v.Patch == "") }
+		if done := slices.DeleteFunc(slices.Clone(w.done), func(x Variant) bool { return !alike(x) }); !w.isDone(v) && len(done) < maxVariants {
 			return v, true
 		}
 	}
@@ -354,12 +361,18 @@ func (w *varying) render(v Variant) {
 }
 
 // failed records that a variant can't be rendered. That is no error by itself,
-// since a chart may refuse some clusters; with an invented result of lookup it
-// is undecided.
+// since a chart may refuse some clusters; with an invented result of lookup or
+// an invented version it is undecided. A variant with another end of the version is
+// not recorded if the variant without that end has failed, too.
 func (w *varying) failed(v Variant, err error) {
-	e := Errors(err)[0]
+	e, given := Errors(err)[0], v
+	given.Patch = ""
+	if slices.Contains(w.refused, given.String()) {
+		return
+	}
+	w.refused = append(w.refused, v.String())
 	note := &Error{
-		Span: e.Span, Rule: "variant", Warning: true, Undecided: v.Lookup != LookupNothing || e.Undecided || e.Rule == "set-apart",
+		Span: e.Span, Rule: "variant", Warning: true, Undecided: v.Lookup != LookupNothing || v.Patch != "" || e.Undecided || e.Rule == "set-apart",
 		Err: fmt.Errorf("not rendered as it would be %s: %w", v.when(), e.Err),
 	}
 	if q, ok := w.question(AsksLookup); ok && note.Undecided {
@@ -437,9 +450,10 @@ func compareBranches(a, b Branch) int {
 // unrendered reports the variants that are not rendered.
 func (w *varying) unrendered() {
 	var left []string
+	undecided := false
 	for _, v := range w.plan() {
 		if !w.isDone(v) {
-			left = append(left, v.when())
+			left, undecided = append(left, v.when()), undecided || v.Patch != ""
 		}
 	}
 	all := w.all()
@@ -449,7 +463,7 @@ func (w *varying) unrendered() {
 	}
 	if len(left) > 0 {
 		w.errs = append(w.errs, &Error{
-			Span: w.asked[0].Span, Rule: "variants", Warning: true,
+			Span: w.asked[0].Span, Rule: "variants", Warning: true, Undecided: undecided,
 			Err: fmt.Errorf("templates are rendered in %d variants, but not as they would be %s", len(w.done), strings.Join(left, "; ")),
 		})
 	}

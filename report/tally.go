@@ -85,8 +85,8 @@ func changeCount(changes []Change) string {
 	return cmp.Or(happeningCount(changes, "object"), "nothing on the cluster")
 }
 
-// changeCount counts the changes. Without any, it does not say that nothing changes if something is not
-// decided because of the change.
+// changeCount counts the changes. If there are none but results are undecided because of the change, it says
+// so.
 func (r *Report) changeCount() string {
 	if len(r.Changes) == 0 && slices.ContainsFunc(r.Results, func(x policy.Result) bool { return open(&x) && x.Outcome == policy.Unknown }) {
 		return "nothing, as far as this is decided"

@@ -303,16 +303,16 @@ func (d *deployment) finish(objects []*render.Object) []*render.Object {
 
 const hookAnnotation = "argocd.argoproj.io/hook"
 
-// Hooks that Argo CD runs in a sync, NewHookType of gitops-engine and of its package hook/helm, and those
-// that it runs when the Application is deleted, hookTypeAnnotations of its controller.
+// The hooks that Argo CD runs in a sync (NewHookType in gitops-engine, NewType in its package hook/helm), and
+// those that it runs when the Application is deleted (hookTypeAnnotations in its controller).
 var (
 	syncHooks     = []string{"PreSync", "Sync", "PostSync", "SyncFail"}
 	helmHooks     = []string{"pre-install", "pre-upgrade", "post-upgrade", "post-install"}
 	deletionHooks = []string{"PreDelete", "PostDelete", "pre-delete", "post-delete"}
 )
 
-// unapplied returns why Argo CD never applies an object, or "". The annotations for hooks of such an object
-// name none that it runs: syncPhases of gitops-engine.
+// unapplied returns why Argo CD never applies an object, or "". It does not apply a hook that it never runs
+// (syncPhases in gitops-engine).
 func unapplied(o *render.Object) string {
 	own, isOwn := o.GetAnnotations()[hookAnnotation]
 	helm, isHelm := o.GetAnnotations()["helm.sh/hook"]
@@ -321,14 +321,16 @@ func unapplied(o *render.Object) string {
 	}
 	skip := names(own, "Skip")
 	switch {
-	case !isOwn && (!isHelm || helm == "crd-install"), names(own, syncHooks...), names(own+","+helm, deletionHooks...) && !skip, !skip && names(helm, helmHooks...):
+	case !isOwn && (!isHelm || helm == "crd-install"): // not a hook
+		return ""
+	case names(own, syncHooks...), !skip && (names(helm, helmHooks...) || names(own+","+helm, deletionHooks...)):
 		return ""
 	case skip:
 		return "not applied by Argo CD, because of its annotation " + hookAnnotation + ": Skip"
 	case isOwn:
-		return "not applied by Argo CD, which knows none of the hooks in its annotation " + hookAnnotation
+		return "not applied by Argo CD, which runs none of the hooks in its annotation " + hookAnnotation
 	}
-	return "not applied by Argo CD, which knows none of the hooks in its annotation helm.sh/hook"
+	return "not applied by Argo CD, which runs none of the hooks in its annotation helm.sh/hook"
 }
 
 // distinct drops objects that a later one replaces, as Argo CD does, and

@@ -15,10 +15,11 @@ import (
 	"github.com/preadmit/preadmit/render/rendertest"
 )
 
-// TestUpstream holds what Argo CD does with an object against its own engine, gitops-engine: each kind that
-// it treats differently, created, updated and removed, with each pair of annotations and each sync option
-// of the Application. What kubectl does within one of its operations, such as the roles of a binding, is
-// not part of it. `make deployers` builds the program that runs the engine.
+// TestUpstream compares the expected operations of Argo CD with those of its own engine, gitops-engine. It
+// creates, updates and removes an object of each kind that the engine treats differently, with each pair of
+// annotations and each sync option of the Application. It does not cover what kubectl does within one
+// operation, such as replacing the role of a binding. `make deployers` builds the program that runs the
+// engine.
 func TestUpstream(t *testing.T) {
 	program := os.Getenv("PREADMIT_DEPLOYERS")
 	if program == "" {
@@ -137,9 +138,9 @@ func annotated(t *testing.T, apiVersion, kind, field string, pairs ...string) *r
 	return o
 }
 
-// upstream writes what the engine did in the words of requests. How it creates or updates an object makes no
-// difference here. What it deletes after a hook of a new object has succeeded is a later change, and it
-// waits for a person who confirms that an object is pruned.
+// upstream converts the operations of the engine to the form of requests. It leaves out how the engine
+// creates or updates an object, the deletion of a new hook that has succeeded, and pruning that a person must
+// confirm.
 func upstream(done []string, existed bool) string {
 	text := strings.Join(done, ", ")
 	if strings.HasPrefix(text, "error: does not end: waiting for pruning confirmation") {
@@ -157,7 +158,7 @@ func upstream(done []string, existed bool) string {
 	return strings.Replace(text, "apply by force o, delete o", "apply o, delete o", 1)
 }
 
-// requests names the operations of the engine that an act stands for.
+// requests returns the operations that the engine should carry out for an act.
 func requests(act delivery.Act, was, is bool) string {
 	switch {
 	case act == delivery.Leave:

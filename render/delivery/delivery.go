@@ -130,8 +130,9 @@ func (c *Change) suspended(u *render.Unit) bool {
 	return u.State == render.Suspended && (was == nil || was.State == render.Suspended)
 }
 
-// Resumed reports whether the deployer of an object was suspended before the change and is not any more.
-// It applies the object now, also if that has not changed; nobody knows what it left on the cluster.
+// Resumed reports whether the deployer of an object was suspended before the change and no longer is. Such
+// a deployer applies the object even if the change leaves it alone, because the version on the cluster may
+// be older than that of the base.
 func Resumed(was, now *render.Object) bool {
 	return was != nil && was.Unit != nil && was.Unit.State == render.Suspended && now != nil && now.Unit != nil && now.Unit.State != render.Suspended
 }

@@ -182,7 +182,7 @@ func (w *doubtFinder) fieldDoubt(idents []string) doubt {
 	return sure
 }
 
-// pointed are fields that hold pointers. Printed as a whole, they show addresses.
+// pointed are fields that hold pointers. A template that prints such a field prints addresses.
 var pointed = map[string]bool{"Chart": true, "Maintainers": true, "Dependencies": true}
 
 func isOfRelease(idents []string, field string) bool {

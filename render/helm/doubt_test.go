@@ -2,6 +2,7 @@ package helm
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/fstest"
 
@@ -83,27 +84,32 @@ func TestDoubt(t *testing.T) {
 func TestPartsOfTheVersion(t *testing.T) {
 	t.Parallel()
 	for condition, varies := range map[string]bool{
-		`gt (index (splitList "." $v) 2 | int) 3`:        true,
-		`gt ((semver $v).Patch | int) 3`:                 true,
-		`(semver $v).Metadata`:                           true,
-		`gt (len (splitList "+" $v)) 1`:                  true,
-		`$v | trimPrefix "v" | regexFind "[a-z].*"`:      true,
-		`gt ((split "." (tpl "{{ . }}" $v))._2 | int) 3`: true,
-		`eq $v "v1.37.2"`:                                true,
-		`eq "1.37.2-gke.100" (trimPrefix "v" $v)`:        true,
-		`contains "+k3s" $v`:                             true,
-		`hasSuffix "rke2r1" $v`:                          true,
-		`hasPrefix "v1.37.6" $v`:                         true,
-		`regexMatch "-eks-" $v`:                          true,
-		`regexMatch "^v1\\.37\\.[0-9]+\\+k0s" $v`:        true,
-		`semverCompare ">1.37.2" $v`:                     true,
-		`semverCompare "~1.37.4 <1.37.6" $v`:             true,
-		`semverCompare "<1.30-0" $v`:                     false,
-		`semverCompare "<1.30.5" $v`:                     false,
-		`eq $v "v1.36.2"`:                                false,
-		`gt (index (splitList "." $v) 1 | int) 99`:       false,
-		`gt ((semver $v).Minor | int) 99`:                false,
-		`regexMatch "^v1\\.2[0-9]" $v`:                   false,
+		`gt (index (splitList "." $v) 2 | int) 3`:               true,
+		`gt ((semver $v).Patch | int) 3`:                        true,
+		`(semver $v).Metadata`:                                  true,
+		`gt (len (splitList "+" $v)) 1`:                         true,
+		`$v | trimPrefix "v" | regexFind "[a-z].*"`:             true,
+		`gt ((split "." (tpl "{{ . }}" $v))._2 | int) 3`:        true,
+		`eq $v "v1.37.2"`:                                       true,
+		`eq "1.37.2-gke.100" (trimPrefix "v" $v)`:               true,
+		`contains "+k3s" $v`:                                    true,
+		`hasSuffix "rke2r1" $v`:                                 true,
+		`hasPrefix "v1.37.6" $v`:                                true,
+		`regexMatch "-eks-" $v`:                                 true,
+		`regexMatch "^v1\\.37\\.[0-9]+\\+k0s" $v`:               true,
+		`semverCompare ">1.37.2" $v`:                            true,
+		`semverCompare "~1.37.4 <1.37.6" $v`:                    true,
+		`ne $v "v1.37.0"`:                                       true,
+		`not (eq "1.37.0" (trimPrefix "v" $v))`:                 true,
+		`and (contains "+k3s" $v) (semverCompare "=1.37.5" $v)`: true,
+		`and .Release.IsUpgrade (contains "+k3s" $v)`:           true,
+		`and (contains "+k3s" $v) .Release.IsUpgrade`:           true,
+		`semverCompare "<1.30-0" $v`:                            false,
+		`semverCompare "<1.30.5" $v`:                            false,
+		`eq $v "v1.36.2"`:                                       false,
+		`gt (index (splitList "." $v) 1 | int) 99`:              false,
+		`gt ((semver $v).Minor | int) 99`:                       false,
+		`regexMatch "^v1\\.2[0-9]" $v`:                          false,
 	} {
 		for given, varies := range map[string]bool{"": varies, "1.37.0": false} {
 			fsys := fstest.MapFS{
@@ -116,6 +122,27 @@ func TestPartsOfTheVersion(t *testing.T) {
 			if got := len(units[0].Variants) > 0; got != varies {
 				t.Errorf("%s, version %q: other objects %v, want %v\n%v", condition, given, got, varies, units[0].Err)
 			}
+		}
+	}
+}
+
+// TestManyEndsOfTheVersion holds that a chart is undecided if it asks for more ends of the version than it
+// is rendered for, or if it can't be rendered for one.
+func TestManyEndsOfTheVersion(t *testing.T) {
+	t.Parallel()
+	for text, undecided := range map[string]bool{
+		`{{ range until 8 }}{{ $x := eq $v (printf "v1.37.%d" (add . 1)) }}{{ end }}`:  false,
+		`{{ range until 20 }}{{ $x := eq $v (printf "v1.37.%d" (add . 1)) }}{{ end }}`: true,
+		`{{ if contains "+k3s" $v }}{{ fail "no k3s" }}{{ end }}`:                      true,
+	} {
+		fsys := fstest.MapFS{
+			"c/Chart.yaml":       {Data: []byte("apiVersion: v2\nname: c\nversion: 1.0.0\n")},
+			"c/templates/a.yaml": {Data: []byte("{{ $v := .Capabilities.KubeVersion.Version }}" + text)},
+		}
+		units, err := render.Graph{Renderers: []render.Renderer{New(Options{})}}.Render(context.Background(), render.Source{FS: fsys, Path: "c", Kind: "helm"})
+		rendertest.OK(t, err)
+		if got := slices.ContainsFunc(render.Errors(units[0].Err), func(e *render.Error) bool { return e.Undecided }); got != undecided {
+			t.Errorf("%s: undecided %v, want %v\n%v", text, got, undecided, units[0].Err)
 		}
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// kubeFunctions are functions with which templates read the patch version of Kubernetes or the suffix of
-// a distribution, such as +k3s1. A version such as 1.34 leaves both open. If another end of the version
-// may change the result of such a function, the chart is rendered for that end, too.
+// kubeFunctions returns the functions that can read the patch version of Kubernetes or the suffix of a
+// distribution, such as +k3s1. A version such as 1.34 leaves both open. If another end of the version
+// changes a function's result, the function records that end, and the chart is also rendered for it.
 func (r *run) kubeFunctions(fns template.FuncMap) template.FuncMap {
 	if strings.Count(params(r.src).KubeVersion, ".") > 1 {
 		return template.FuncMap{"eq": equal, "ne": notEqual}
@@ -64,22 +64,31 @@ func notEqual(a, b reflect.Value) (bool, error) {
 	return !is, err
 }
 
-// askEnd asks for the first of some ends with which the version of Kubernetes gives another result.
+// askEnd records the first of some ends that changes a result about the version of Kubernetes, unless the
+// version outside variants changes it. It tries each end also with the suffix that the version has, because
+// another condition may depend on that.
 func (r *run) askEnd(version string, ends []string, result func(version string) bool) {
 	if !r.isKubeVersion(version) {
 		return
 	}
 	minor := minorOf.FindString(version) + "."
-	for _, end := range ends {
-		if end = strings.TrimPrefix(end, strings.TrimPrefix(minor, "v")); result(minor+end) != result(version) {
-			r.recordQuestion(asked{subject: render.AsksPatch, api: end})
+	suffix := suffixOf.FindString(version)
+	for _, end := range append([]string{r.plainKube}, ends...) {
+		end = strings.TrimPrefix(strings.TrimPrefix(end, "v"), strings.TrimPrefix(minor, "v"))
+		for _, end := range []string{end + suffix, end} {
+			switch {
+			case result(minor+end) == result(version):
+				continue
+			case strings.TrimPrefix(minor+end, "v") != strings.TrimPrefix(r.plainKube, "v"):
+				r.recordQuestion(asked{subject: render.AsksPatch, api: end})
+			}
 			return
 		}
 	}
 }
 
-// askEqual asks for the end of a version that one of the values is, if another is the version of
-// Kubernetes.
+// askEqual records an end of the version that changes whether values are equal, if one of them is the
+// version of Kubernetes.
 func (r *run) askEqual(values []reflect.Value) {
 	var texts []string
 	for _, v := range values {
@@ -87,15 +96,17 @@ func (r *run) askEqual(values []reflect.Value) {
 			texts = append(texts, v.String())
 		}
 	}
-	for _, version := range texts {
-		for _, text := range texts {
-			r.askEnd(version, []string{strings.TrimPrefix(text, "v")}, func(version string) bool { return version == text })
+	for i, version := range texts {
+		for j, text := range texts {
+			if i != j {
+				r.askEnd(version, []string{text, "98"}, func(version string) bool { return version == text })
+			}
 		}
 	}
 }
 
-// askEnds makes a function ask for another patch version and for a suffix, if it is given the version of
-// Kubernetes.
+// askEnds returns a function that also records another patch version and one with a suffix, if an argument
+// is the version of Kubernetes. f is a function that takes the version apart.
 func (r *run) askEnds(f any) any {
 	fn := reflect.ValueOf(f)
 	call := fn.Call
@@ -119,8 +130,9 @@ func (r *run) isKubeVersion(text string) bool {
 }
 
 var (
-	minorOf = regexp.MustCompile(`^v?\d+\.\d+`)
-	numbers = regexp.MustCompile(`\d+`)
+	minorOf  = regexp.MustCompile(`^v?\d+\.\d+`)
+	suffixOf = regexp.MustCompile(`[+-].*`)
+	numbers  = regexp.MustCompile(`\d+`)
 	// suffixes are the texts in a condition that the end of a version may hold, without the signs of a
 	// regular expression.
 	suffixes = regexp.MustCompile(`[+-]?[0-9A-Za-z][0-9A-Za-z.+-]*`)
@@ -141,7 +153,7 @@ func patches(constraint string) []string {
 func ends(condition string) []string {
 	all := append(patches(condition), "98+k3s1", "98-gke.1", "98-eks-1")
 	for _, text := range suffixes.FindAllString(strings.ReplaceAll(condition, `\`, ""), 16) {
-		all = append(all, strings.TrimPrefix(text, "v"), "98"+text, "98+"+text, "98-"+text)
+		all = append(all, text, "98"+text, "98+"+text, "98-"+text)
 	}
 	return all
 }

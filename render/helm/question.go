@@ -293,7 +293,7 @@ func (r *run) found(apiVersion, kind, namespace, name string) map[string]any {
 		meta["namespace"] = namespace
 	}
 	maps.Copy(o, map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": meta})
-	if o["data"] == foundText { // read by keys that are computed
+	if o["data"] == foundText { // the templates name no key of it
 		o["data"] = map[string]any{"lookup": foundText}
 	}
 	if data, ok := o["data"].(map[string]any); ok {
@@ -309,7 +309,7 @@ func (r *run) found(apiVersion, kind, namespace, name string) map[string]any {
 // "lookup".
 const foundText = "bG9va3Vw"
 
-// found hooks the map that a command reads by a computed key. Only templates that call lookup need it.
+// found hooks the map that a command reads by a key. Only templates that call lookup need the hook.
 func (i *instrument) found(c *parse.CommandNode) {
 	name, ok := c.Args[0].(*parse.IdentifierNode)
 	if !ok || !keyed[name.Ident] || len(c.Args) < 3 || !bytes.Contains(i.src.text, []byte("lookup")) {
@@ -327,7 +327,7 @@ func (i *instrument) found(c *parse.CommandNode) {
 	c.Args[from] = &parse.PipeNode{NodeType: parse.NodePipe, Pos: pos, Cmds: []*parse.CommandNode{read}}
 }
 
-// hookFound returns a map. If it is the data of an object that lookup finds, it has the keys then.
+// hookFound returns m. If m is the data of an object that lookup found, hookFound adds the keys to it first.
 func (r *run) hookFound(m any, keys ...any) any {
 	data, ok := m.(map[string]any)
 	if !ok || !slices.ContainsFunc(r.foundData, func(found map[string]any) bool { return word(found) == word(data) }) {

@@ -26,6 +26,7 @@ type release struct {
 	chart  *chart.Chart
 	layers []layer // the release's files of values
 	values chartutil.Values
+	kube   string          // the version of Kubernetes that is given or assumed
 	served map[string]bool // groups whose served versions are known
 	// warnings are errors that don't keep it from being rendered.
 	warnings []error
@@ -74,6 +75,7 @@ func (r *release) fill(user map[string]any, at place) error {
 	}
 	r.served = servedGroups(chartutil.DefaultVersionSet, caps.APIVersions)
 	caps.APIVersions = append(caps.APIVersions, r.src.Variant.APIVersions...)
+	r.kube = caps.KubeVersion.Version
 	if patch := r.src.Variant.Patch; patch != "" {
 		caps.KubeVersion.Version = fmt.Sprintf("v%s.%s.%s", caps.KubeVersion.Major, caps.KubeVersion.Minor, patch)
 	}
@@ -164,7 +166,7 @@ func (r *release) execute(ctx context.Context) ([]*output, error) {
 	x.addTree(&tree{}, r.values["Values"])
 	x.valueIndex = newValueIndex(x, r)
 	if caps, ok := r.values["Capabilities"].(*chartutil.Capabilities); ok {
-		x.kube = caps.KubeVersion.Version
+		x.kube, x.plainKube = caps.KubeVersion.Version, r.kube
 	}
 	x.pointers = append(x.pointers, fmt.Sprintf("%p", r.values["Capabilities"]))
 	x.collect(r.reader, r.chart, table(r.values))

@@ -29,12 +29,13 @@ type run struct {
 	includes, tpls       int
 	names                map[string]int // how often each template is being included
 
-	kube    string // the version of Kubernetes
-	file    string // the file being rendered
-	draws   int    // number of random values drawn for the file
-	assumed map[string]bool
-	broken  error // the innermost error
-	regex   map[string]*pattern
+	kube      string // the version of Kubernetes
+	plainKube string // the version of Kubernetes outside variants
+	file      string // the file being rendered
+	draws     int    // number of random values drawn for the file
+	assumed   map[string]bool
+	broken    error // the innermost error
+	regex     map[string]*pattern
 
 	pointers []string // addresses that templates print, as {{ . }} does
 

@@ -265,7 +265,7 @@ func (r *run) certificates() template.FuncMap {
 			return r.certificate(request{cn: cn, ips: ips, names: names, days: days, signer: ca})
 		},
 		"buildCustomCert": func(cert, key string) (any, error) {
-			if cert == foundText || key == foundText { // what lookup finds stands for a certificate, too
+			if cert == foundText || key == foundText { // a Secret that lookup found may hold a certificate
 				return r.certificate(request{cn: "lookup", ca: true})
 			}
 			out := reflect.ValueOf(library()["buildCustomCert"]).Call([]reflect.Value{reflect.ValueOf(cert), reflect.ValueOf(key)})

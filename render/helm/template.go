@@ -157,7 +157,7 @@ func address(p []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(
 // condition of a block with keys, an empty text at the head of loops, `__in` and `__leave` around
 // calls, `__ask N` before an action that depends on the cluster, `__see` before one that may read
 // all data of the release, `__has` around the API version given to APIVersions.Has, and `__found`
-// around a map of which a function reads a key that is computed.
+// around a map from which a function reads a key.
 type instrument struct {
 	src     *source
 	pending []*parse.NumberNode

@@ -204,10 +204,9 @@ func uses(fsys fs.FS, dir string, f *file) []string {
 	return u.names
 }
 
-// mentions returns the existing files and directories that the lines of
-// kustomization files in dir name, for files that can't be decoded: the entries of
-// lists, and words with a slash or a dot. It reads no file of over 1 MiB. If commented is set, it reads
-// the comments alone.
+// mentions returns the existing files and directories that the lines of kustomization files in dir name:
+// the entries of lists, and words with a slash or a dot. It also reads files that can't be decoded, but none
+// of over 1 MiB. If commented is set, it reads only comments.
 func mentions(fsys fs.FS, dir string, files []string, commented bool) []string {
 	u := &usage{dir: dir, seen: map[string]bool{}}
 	for _, file := range files {

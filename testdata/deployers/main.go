@@ -1,5 +1,5 @@
-// Deployers makes the requests of Argo CD's own engine, to hold render/delivery against them. It reads
-// cases as JSON from standard input and writes the operations of each to standard output.
+// Deployers runs Argo CD's own engine on changes, so that render/delivery can be compared with it. It reads
+// the changes as JSON from standard input and writes the operations of each to standard output.
 package main
 
 import (
@@ -54,8 +54,8 @@ func fatal(err error) {
 	os.Exit(1)
 }
 
-// synchronize runs syncs, as the application controller does, until one ends. The options that are for
-// the whole Application become those of the engine as in argo-cd's appStateManager.SyncAppState.
+// synchronize runs syncs until one ends, as the application controller does. It passes the Application's
+// options to the engine as argo-cd's appStateManager.SyncAppState does.
 func synchronize(c testCase) ([]string, error) {
 	cl := &cluster{objects: make(map[kube.ResourceKey]*unstructured.Unstructured)}
 	for _, o := range c.Was {

@@ -298,9 +298,9 @@ func (r Request) store(s strategy) (Answer, error) {
 	return answer, err
 }
 
-// prepareAlike prepares the old object as when it was created, and gives the new one what that sets,
-// because clients leave it alone. It depends on annotations, such as those of AppArmor: those of the old
-// object count.
+// prepareAlike prepares the old object as when it was created. It prepares the new object with the old
+// one's annotations, on which some fields depend, such as those of AppArmor. So both get the same values
+// in the fields that clients leave alone.
 func prepareAlike(ctx context.Context, s strategy, object, old runtime.Object) error {
 	now, err := meta.Accessor(object)
 	if err != nil {
