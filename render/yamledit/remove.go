@@ -3,8 +3,6 @@ package yamledit
 import (
 	"errors"
 	"strings"
-
-	"github.com/preadmit/preadmit/render"
 )
 
 // remove deletes the field at a pointer.
@@ -102,32 +100,4 @@ func (t *text) endOf(line int) int {
 		return t.lines[line]
 	}
 	return len(t.text)
-}
-
-// A Place is a field of a file's documents.
-type Place struct {
-	Document int
-	Pointer  string
-	Value    any
-}
-
-// Places returns the fields of a file's documents by the places of their values, which have no file.
-func Places(docs []render.Document) map[render.Span]Place {
-	all := make(map[render.Span]Place)
-	for _, d := range docs {
-		for p, v := range render.Fields(d.Value, "") {
-			origins := d.Positions.At(p)
-			at := WithoutFile(origins[len(origins)-1].Span)
-			if _, known := all[at]; !known { // the outer one of two
-				all[at] = Place{d.Index, p, v}
-			}
-		}
-	}
-	return all
-}
-
-// WithoutFile returns a place without the name of its file.
-func WithoutFile(at render.Span) render.Span {
-	at.File = ""
-	return at
 }

@@ -2,8 +2,8 @@
 // comments, order, quoting, anchors, flow style and line ends.
 //
 // It takes the bytes of a file and a render.Edit, and returns the new bytes. yamledit.go finds the
-// place with render.Positions and adds or changes values, remove.go deletes them, write.go writes
-// new ones. The result is read again: if it is not exactly the edited value, there is an error.
+// place with render.Positions and adds or changes values, inside.go edits YAML in block scalars,
+// remove.go deletes values, write.go writes new ones, places.go lists the fields of a file. The result is read again: if it is not exactly the edited value, there is an error.
 package yamledit
 
 import (
@@ -18,26 +18,20 @@ import (
 // errAlias is the reason for which a value that an alias brings is not edited: other places use it.
 var errAlias = errors.New("the value is written at an anchor that other places use, too")
 
-// Apply returns data with the edit made in the document with an index. It does not change data.
+// Apply returns data with the edit made in the document with an index. It does not change data. A
+// pointer that leads below a text in a literal block scalar goes on in the YAML of that text.
 func Apply(file string, data []byte, document int, e render.Edit) ([]byte, error) {
 	docs, problems := render.Documents(file, data, render.YAML11)
 	at := slices.IndexFunc(docs, func(d render.Document) bool { return d.Index == document })
 	if at < 0 {
 		return nil, cannot(file, "the file can't be read as YAML", problems)
 	}
-	want, err := e.Apply(docs[at].Value)
+	t := newText(string(data), docs[at])
+	made, err := t.edit(e)
 	if err != nil {
 		return nil, cannot(file, e.Pointer, err)
 	}
-	t := newText(string(data), docs[at])
-	switch {
-	case e.Delete:
-		err = t.remove(e.Pointer)
-	case e.Key != "":
-		err = t.rename(e.Pointer, e.Key)
-	default:
-		err = t.set(e.Pointer, e.Value)
-	}
+	want, err := made.Apply(docs[at].Value)
 	if err != nil {
 		return nil, cannot(file, e.Pointer, err)
 	}

@@ -46,6 +46,59 @@ func TestApply(t *testing.T) {
 	})
 }
 
+// TestRandomTexts edits random YAML in a block scalar, and compares with the same edit of a file. The
+// lines of the scalar have these lines, and no others change.
+func TestRandomTexts(t *testing.T) {
+	t.Parallel()
+	made := 0
+	for seed := range uint64(2000) {
+		w := &writer{Rand: rand.New(rand.NewPCG(seed, 48)), width: 2}
+		w.mapping(0, 0)
+		header, data := "|", w.b.String()
+		if seed%3 == 0 {
+			header, data = "|-", strings.TrimRight(data, "\n")
+		}
+		pad := strings.Repeat(" ", 2+w.IntN(3))
+		file := func(text string) string {
+			var b strings.Builder
+			fmt.Fprintf(&b, "# before\n\"a/b\":\n- x: %s # a text\n", header)
+			for l := range strings.Lines(text) {
+				b.WriteString(pad + "  " + l)
+			}
+			return strings.TrimSuffix(b.String(), "\n") + "\n  y: 1\n"
+		}
+		docs, _ := render.Documents("x", []byte(data), render.YAML11)
+		if len(docs) != 1 {
+			continue
+		}
+		var pointers []string
+		for p := range render.Fields(docs[0].Value, "") {
+			pointers = append(pointers, p)
+		}
+		e := render.Edit{Pointer: pointers[w.IntN(len(pointers))], Value: []any{true, "a b", map[string]any{"n": "v"}}[w.IntN(3)]}
+		switch w.IntN(3) {
+		case 0:
+			e.Delete = true
+		case 1:
+			e.Pointer += "/new"
+		}
+		want, err := Apply("x", []byte(data), 0, e)
+		if err != nil || e.Pointer == "" {
+			continue
+		}
+		inText := e
+		inText.Pointer = "/a~1b/0/x" + e.Pointer
+		got, err := Apply("x", []byte(file(data)), 0, inText)
+		if err != nil || string(got) != file(string(want)) {
+			t.Fatalf("seed %d: %+v of\n%s\ngives %v\n%s\nwant\n%s", seed, e, file(data), err, got, file(string(want)))
+		}
+		made++
+	}
+	if made < 500 {
+		t.Errorf("%d edits, want 500", made)
+	}
+}
+
 func file(t *testing.T, a *txtar.Archive, name string) string {
 	for _, f := range a.Files {
 		if f.Name == name {

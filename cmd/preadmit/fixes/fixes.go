@@ -254,6 +254,12 @@ func (p *proposer) search(ctx context.Context, f *Finding, now map[*render.Objec
 		return set.evaluate(ctx, f.object, object)
 	}}
 	fixes, changed := search.Fixes(object, &f.Result)
+	if changed == nil && unplaced { // is there a value that has no place?
+		search.May = nil
+		var anywhere map[string]any
+		_, anywhere = search.Fixes(object, &f.Result)
+		unplaced = anywhere != nil
+	}
 	switch {
 	case changed == nil && unplaced:
 		f.unplaced = true

@@ -47,9 +47,10 @@ func (p *placer) edits(o *render.Object, f policy.Fix) (all []edit, ok bool) {
 			continue
 		}
 		pointer, value := place.Pointer, place.Value
-		below, ok := aligned(render.Path(pointer), render.Path(field))
+		path, operation := patched(place)
+		below, ok := aligned(path, render.Path(field))
 		if at.Role == render.Value {
-			below, ok = valueBelow(render.Path(pointer), render.Path(field), value)
+			below, ok = valueBelow(render.Path(place.Below), render.Path(field), value)
 		}
 		if !ok || len(below) > 0 && value != nil && render.IsScalar(value) {
 			continue
@@ -63,9 +64,12 @@ func (p *placer) edits(o *render.Object, f policy.Fix) (all []edit, ok bool) {
 		switch {
 		case appends:
 			e.Pointer += "/-"
-		case at.Role != render.Value || len(below) > 0:
-		case f.Delete && value == true: // a template may test it
+		case at.Role != render.Value && !operation || len(below) > 0:
+		case f.Delete && value == true: // a template may test it, and an operation needs a value
 			e.Delete, e.Value = false, false
+		case f.Delete && operation:
+			e.Pointer = strings.TrimSuffix(pointer, "/value")
+		case operation:
 		case render.IsScalar(was) && was != nil && !render.Equal(was, value):
 			continue // the value is one part of the field
 		}
@@ -77,6 +81,21 @@ func (p *placer) edits(o *render.Object, f policy.Fix) (all []edit, ok bool) {
 		all = p.chartValues(o, f, render.Path(field))
 	}
 	return all, len(all) > 0
+}
+
+// patched returns the path of a place in the object that its file is about. For the value of an
+// operation of a JSON patch that is the operation's path, and whole is true.
+func patched(place yamledit.Place) (path []string, whole bool) {
+	path = render.Path(place.Below)
+	for i := len(path) - 1; i > 0; i-- {
+		if path[i] == "value" && isIndex(path[i-1]) {
+			at, _ := render.Lookup(place.Root, render.PathPointer(path[:i])+"/path")
+			if text, ok := at.(string); ok {
+				return append(render.Path(text), path[i+1:]...), i == len(path)-1
+			}
+		}
+	}
+	return path, false
 }
 
 // written returns the text of a place on one line.

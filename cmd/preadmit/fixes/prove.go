@@ -144,16 +144,14 @@ func wrong(r *policy.Result) bool {
 // edit can't be made, its finding goes on to the next place, or is dropped.
 func (c *Change) apply() map[string]string {
 	texts := make(map[string]string)
-	done := make(map[string][]render.Edit)
+	var done []edit
 	for i := range c.Findings {
 		f := &c.Findings[i]
 		for f.Reason == "" && !f.waits {
 			changed, made, failed := c.edit(f, texts, done)
 			if failed < 0 {
 				maps.Copy(texts, changed)
-				for file, edits := range made {
-					done[file] = append(done[file], edits...)
-				}
+				done = append(done, made...)
 				break
 			}
 			f.next(failed, Unedited)
@@ -164,12 +162,11 @@ func (c *Change) apply() map[string]string {
 
 // edit returns the texts of the files with the edits of a finding in addition to those that are done,
 // and the edits that are new. failed is the index of the fix whose edit can't be made, else negative.
-func (c *Change) edit(f *Finding, texts map[string]string, done map[string][]render.Edit) (changed map[string]string, made map[string][]render.Edit, failed int) {
-	changed, made = make(map[string]string), make(map[string][]render.Edit)
+func (c *Change) edit(f *Finding, texts map[string]string, done []edit) (changed map[string]string, made []edit, failed int) {
+	changed = make(map[string]string)
 	for k := range f.edits {
 		e := f.edits[k][0]
-		same := func(x render.Edit) bool { return sameEdit(x, e.Edit) }
-		if slices.ContainsFunc(done[e.file], same) || slices.ContainsFunc(made[e.file], same) {
+		if slices.ContainsFunc(done, e.equal) || slices.ContainsFunc(made, e.equal) {
 			continue
 		}
 		text, ok := changed[e.file]
@@ -184,13 +181,13 @@ func (c *Change) edit(f *Finding, texts map[string]string, done map[string][]ren
 			return nil, nil, k
 		}
 		changed[e.file] = string(after)
-		made[e.file] = append(made[e.file], e.Edit)
+		made = append(made, e)
 	}
 	return changed, made, -1
 }
 
-func sameEdit(a, b render.Edit) bool {
-	return a.Pointer == b.Pointer && a.Delete == b.Delete && a.Key == b.Key && render.Equal(a.Value, b.Value)
+func (e edit) equal(x edit) bool {
+	return e.file == x.file && e.document == x.document && e.Pointer == x.Pointer && e.Delete == x.Delete && e.Key == x.Key && render.Equal(e.Value, x.Value)
 }
 
 // next goes on to the next place for a fix of a finding, or drops the finding.
