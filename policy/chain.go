@@ -31,6 +31,8 @@ type Chain struct {
 	Fails      func(n int) // called with the number of failures of a request; may be nil
 	Secrets    Secrets     // may be nil
 	Forgets    bool        // units forget their places when all requests about them are evaluated
+
+	storing bool // Stored prepares the objects for storage
 }
 
 // Review evaluates the requests in parallel and returns the results, with their
@@ -156,8 +158,8 @@ func (c Chain) reviewUnguarded(ctx context.Context, req *Request) ([]Result, err
 	if err != nil {
 		return nil, err
 	}
-	refused, admitted := c.admit(req)
 	h := newHistory()
+	refused, admitted := c.admit(req, h)
 	results := append(buffers.Get().(*buffer).results, refused...)
 	var mutations []Result
 	if !admitted && req.Admitted != nil {
@@ -234,7 +236,7 @@ func (c Chain) validateAll(ctx context.Context, req *Request, h *history, result
 			return nil, err
 		}
 		other := *req
-		other.Admitted, other.Typed = p.Other.Admitted, p.Other.Typed
+		other.take(p.Other)
 		others, err := rest.validateAll(ctx, &other, newHistory(), nil)
 		if err != nil {
 			return nil, err
@@ -265,8 +267,8 @@ func free(results []Result) {
 
 // admit completes a request as the API server does before any policy runs. If
 // the server would refuse the request, admitted is false and the results say
-// why.
-func (c Chain) admit(req *Request) (results []Result, admitted bool) {
+// why. h gets what an update keeps of the old object.
+func (c Chain) admit(req *Request, h *history) (results []Result, admitted bool) {
 	req.Object, req.OldObject = decrypted(req.Object), decrypted(req.OldObject)
 	subject := req.Subject()
 	req.Kind = subject.GroupVersionKind()
@@ -291,7 +293,7 @@ func (c Chain) admit(req *Request) (results []Result, admitted bool) {
 		}
 	}
 	if req.OldObject != nil {
-		c.admitOld(req)
+		c.admitOld(req, h)
 	}
 	if c.unplaced(req) {
 		req.place()
@@ -386,17 +388,22 @@ func brokenDown(req *Request, p any) Result {
 	return r
 }
 
-// written converts fields to where they were written, if the API server moves
+// written converts fields to where they were written, if the API server moves or copies
 // them: it stores the stringData of a Secret as data.
 func written(fields []string, o *render.Object) []string {
-	if o.GetKind() != "Secret" || o.GetAPIVersion() != "v1" {
+	if o.GetAPIVersion() != "v1" {
 		return fields
 	}
 	moved := slices.Clone(fields)
 	for i, f := range fields {
-		key, ok := strings.CutPrefix(f, "/data/")
-		if _, found := render.Lookup(o.Object, "/stringData/"+key); ok && found {
-			moved[i] = "/stringData/" + key
+		from := ""
+		if key, ok := strings.CutPrefix(f, "/data/"); ok && o.GetKind() == "Secret" {
+			from = "/stringData/" + key
+		} else if _, own := render.Lookup(o.Object, "/spec/clusterIPs"); !own && f == "/spec/clusterIPs/0" {
+			from = "/spec/clusterIP"
+		}
+		if _, found := render.Lookup(o.Object, from); found && from != "" {
+			moved[i] = from
 		}
 	}
 	return moved

@@ -175,7 +175,7 @@ func (c Chain) explainUnguarded(ctx context.Context, req Request, policy, rule s
 	if err != nil {
 		return nil, err
 	}
-	results, admitted := c.admit(&req)
+	results, admitted := c.admit(&req, &h)
 	if !admitted {
 		for i := range results {
 			c.undecide(&results[i], asRendered)

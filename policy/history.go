@@ -80,6 +80,7 @@ type change struct {
 	left
 	by     Result
 	secret bool // the step has read a Secret
+	kept   bool // an update keeps what the old object has on the cluster
 }
 
 // newChange returns the change from an object to another by a result's rule.
@@ -216,6 +217,10 @@ func (h *history) places(rendered *render.Object, was string, touches []tracedTo
 			origins = appendNew(origins, place)
 		default:
 			later = appendNew(later, place)
+		}
+		if t.change.kept {
+			set = appendNew(set, t.touched+" stays as the cluster has it")
+			continue
 		}
 		author := "the API server" // which prepares the object
 		if by.Engine != "" {

@@ -147,7 +147,6 @@ func FuzzTrace(f *testing.F) {
 		if yaml.Unmarshal([]byte(before), &c.before) != nil || yaml.Unmarshal([]byte(after), &c.after) != nil {
 			return
 		}
-		kept := runtime.DeepCopyJSON(map[string]any{"b": c.before, "a": c.after})
 		c = newChange(c.before, c.after, Result{})
 		trace := func(pointer string, _ any) {
 			was, _, how := c.trace(pointer)
@@ -162,10 +161,6 @@ func FuzzTrace(f *testing.F) {
 		}
 		trace(pointer, nil)
 		eachLeaf("", c.after, trace)
-		keepDefaults(c.after, c.before, c.before, c.after, false)
-		if !reflect.DeepEqual(kept["b"], any(c.before)) {
-			t.Error("the old object was changed")
-		}
 	})
 }
 

@@ -129,7 +129,7 @@ func selectsPods(engine any, maker *Request) bool {
 
 // reviewPod reviews a request of pods.
 func (c Chain) reviewPod(ctx context.Context, pod *Request, h *history) ([]Result, error) {
-	results, admitted := c.admit(pod)
+	results, admitted := c.admit(pod, h)
 	if admitted {
 		mutations, err := c.mutate(ctx, pod, h)
 		if err != nil {
@@ -182,7 +182,7 @@ func (c Chain) explainPods(ctx context.Context, req *Request, h *history, own []
 		return own, err
 	}
 	made := newHistory()
-	if _, admitted := about.admit(pod); !admitted {
+	if _, admitted := about.admit(pod, newHistory()); !admitted {
 		return own, nil
 	}
 	es, err := about.explainAdmitted(ctx, pod, made, policy, rule, func(*Explanation) {})

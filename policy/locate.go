@@ -118,6 +118,20 @@ func sameAt(was, is any, path []string) bool {
 	return reflect.DeepEqual(was, is)
 }
 
+// named returns the only element of a list with that name, or nil.
+func named(list []any, name string) any {
+	var found any
+	for _, e := range list {
+		if n, ok := nameOf(e); ok && n == name {
+			if found != nil {
+				return nil
+			}
+			found = e
+		}
+	}
+	return found
+}
+
 // assume returns the assumptions of a result: its own, those about the object, and those about
 // its fields. Results with only those about the object share a list.
 func (l *locator) assume(own []string, h *history, fields []string) []string {

@@ -165,7 +165,7 @@ func (c Chain) stored(ctx context.Context, req *Request) (object *render.Object,
 
 func (c Chain) storedUnguarded(ctx context.Context, req *Request) (*render.Object, []Result, error) {
 	h := newHistory()
-	results, admitted := c.admit(req)
+	results, admitted := c.admit(req, h)
 	if !admitted {
 		for i := range results {
 			locate(&results[i], req, h)
@@ -175,6 +175,9 @@ func (c Chain) storedUnguarded(ctx context.Context, req *Request) (*render.Objec
 	results, err := c.mutate(ctx, req, h)
 	if err != nil {
 		return nil, nil, err
+	}
+	if c.storing {
+		c.prepareOld(req, h)
 	}
 	h.traced = nil // several goroutines may ask for the object's places
 	held := req.Admitted
@@ -187,6 +190,63 @@ func (c Chain) storedUnguarded(ctx context.Context, req *Request) (*render.Objec
 		Provenance:   mutated{req.Object, h},
 		Assumed:      slices.Concat(req.Object.Assumed, h.doubts),
 	}, results, nil
+}
+
+// prepareOld prepares an object as the API server stores it, but for the values that the cluster allocates,
+// and sets defaults again, as the server does when it reads the object.
+func (c Chain) prepareOld(req *Request, h *history) {
+	for _, v := range c.Validators {
+		p, ok := v.(Preparer)
+		if !ok {
+			continue
+		}
+		if p.Prepare(req); req.prepared == nil {
+			continue
+		}
+		stored := *req.prepared
+		if stored.Other != nil {
+			stored.Admitted, _ = common(stored.Admitted, stored.Other.Admitted).(map[string]any)
+		}
+		read := &render.Object{Unstructured: &unstructured.Unstructured{Object: stored.Admitted}, Unit: req.Object.Unit}
+		if held, err := c.Kinds.Admit(read, req.Namespace); err == nil {
+			stored.Admitted = held
+		}
+		stored.Typed, req.prepared = nil, &stored
+		req.prepare(h)
+	}
+}
+
+// common returns the parts of two values that are the same in both, or nil. Of lists all or nothing is, unless
+// they hold as many objects.
+func common(a, b any) any {
+	switch x := a.(type) {
+	case map[string]any:
+		y, _ := b.(map[string]any)
+		both := make(map[string]any, len(x))
+		for key, value := range x {
+			if same := common(value, y[key]); same != nil {
+				both[key] = same
+			}
+		}
+		return both
+	case []any:
+		if y, _ := b.([]any); len(x) == len(y) && len(x) > 0 && isObject(x[0]) {
+			both := make([]any, len(x))
+			for i := range x {
+				both[i] = common(x[i], y[i])
+			}
+			return both
+		}
+	}
+	if render.Equal(a, b) {
+		return a
+	}
+	return nil
+}
+
+func isObject(v any) bool {
+	_, ok := v.(map[string]any)
+	return ok
 }
 
 // mutated is the provenance of an object with a history.

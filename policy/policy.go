@@ -90,9 +90,10 @@ func (r *Request) Room() []Result { return r.buffer[:0] }
 // The cluster allocates some values, such as addresses. Other is the object with different ones; it is
 // nil if there are none.
 type Prepared struct {
-	Admitted map[string]any
-	Typed    any
-	Other    *Prepared
+	Admitted    map[string]any
+	Typed       any
+	OldAdmitted map[string]any // the old object of an update with the same values; nil if the cluster allocated none
+	Other       *Prepared
 }
 
 // Prepare gives the validators that run later the prepared object.
@@ -109,7 +110,14 @@ func (r *Request) prepareBy(p Preparer, h *history) {
 func (r *Request) prepare(h *history) {
 	p := r.prepared
 	h.changes = append(h.changes, newChange(r.Admitted, p.Admitted, Result{}))
-	r.Admitted, r.Typed, r.prepared = p.Admitted, p.Typed, nil
+	r.take(p)
+}
+
+// take replaces the objects of a request by prepared ones.
+func (r *Request) take(p *Prepared) {
+	if r.Admitted, r.Typed, r.prepared = p.Admitted, p.Typed, nil; p.OldAdmitted != nil {
+		r.OldAdmitted = p.OldAdmitted
+	}
 }
 
 // Subject returns the object of the request: the new one, or the old one of a
@@ -247,6 +255,11 @@ type TypedKinds interface {
 
 	// AdmitTyped is Admit, with a pointer to the object in its Go type, or nil.
 	AdmitTyped(o *render.Object, namespace string) (held map[string]any, typed any, err error)
+
+	// Merge returns the object that kubectl, Helm and Argo CD send to apply a manifest again: live with the
+	// changes from the manifest was to the manifest is. What neither sets stays. There is an error if the
+	// object would lack a part of the manifest.
+	Merge(kind schema.GroupVersionKind, was, is, live map[string]any) (map[string]any, error)
 }
 
 // A Version is one of the resources that serve the same objects.

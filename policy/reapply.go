@@ -33,7 +33,7 @@ func Split(reqs []Request, is func(*Request) bool) (these, others []Request) {
 }
 
 // StoreOld replaces the old objects of requests by what the API server holds
-// after the base is applied: defaulted and mutated. The error is not nil only
+// after the base is applied: defaulted, mutated and prepared. The error is not nil only
 // if ctx is done or there is a bug.
 func (c Chain) StoreOld(ctx context.Context, reqs []Request) error {
 	var creates []Request
@@ -44,6 +44,7 @@ func (c Chain) StoreOld(ctx context.Context, reqs []Request) error {
 			at = append(at, i)
 		}
 	}
+	c.storing = true
 	stored, _, err := c.Stored(ctx, creates)
 	if err != nil {
 		return err

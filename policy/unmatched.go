@@ -133,7 +133,7 @@ func (c Chain) compare(ctx context.Context, req Request, open []*nearest, candid
 // admitAndMutate returns the request as mutators and as validators see it, or nil if the server can't
 // read its object.
 func (c Chain) admitAndMutate(ctx context.Context, req Request) (before, after *Request) {
-	_, admitted := c.admit(&req)
+	_, admitted := c.admit(&req, newHistory())
 	if req.Admitted == nil {
 		return nil, nil
 	}

@@ -129,7 +129,7 @@ func servedVersions(spec map[string]any) []string {
 	return served
 }
 
-// prepareCustom gives later validators a custom resource as its strategy's PrepareForCreate
+// prepareCustom gives later validators a custom resource as its strategy's PrepareForCreate or PrepareForUpdate
 // (pkg/registry/customresource of k8s.io/apiextensions-apiserver) leaves it.
 func (k *Kinds) prepareCustom(req *policy.Request) {
 	c := k.customs[req.Kind.GroupKind()]
@@ -139,13 +139,31 @@ func (k *Kinds) prepareCustom(req *policy.Request) {
 	p := &policy.Prepared{Admitted: maps.Clone(req.Admitted)}
 	if slices.Contains(c.subresources[req.Kind.Version], "status") {
 		delete(p.Admitted, "status")
+		if status, ok := req.OldAdmitted["status"]; ok {
+			p.Admitted["status"] = status
+		}
 	}
 	metadata, _ := p.Admitted["metadata"].(map[string]any)
 	if metadata = maps.Clone(metadata); metadata != nil {
-		metadata["generation"] = int64(1)
+		metadata["generation"] = generation(req.OldAdmitted, p.Admitted)
 		p.Admitted["metadata"] = metadata
 	}
 	req.Prepare(p)
+}
+
+// generation returns the generation of a custom resource: the next one if anything but its metadata changes.
+func generation(old, now map[string]any) int64 {
+	was, _ := old["metadata"].(map[string]any)
+	n, _ := was["generation"].(int64)
+	without := func(o map[string]any) map[string]any {
+		o = maps.Clone(o)
+		delete(o, "metadata")
+		return o
+	}
+	if old != nil && render.Equal(without(old), without(now)) {
+		return max(n, 1)
+	}
+	return n + 1
 }
 
 func (c *custom) gvr(version string) schema.GroupVersionResource {

@@ -240,12 +240,12 @@ func (k *kindValidator) faults(req *policy.Request, plugins *apiserver.Plugins) 
 	return faults, nil
 }
 
-// prepare gives later validators the object of an answer to a request that creates it.
+// prepare gives later validators the object of an answer.
 func (k *kindValidator) prepare(req *policy.Request, answer *apiserver.Answer) error {
-	if req.Operation != policy.Create || req.OldAdmitted != nil || !answer.Known {
+	if !answer.Known {
 		return nil
 	}
-	p, err := k.held(answer.Object)
+	p, err := k.held(answer)
 	if err != nil {
 		return err
 	}
@@ -258,15 +258,19 @@ func (k *kindValidator) prepare(req *policy.Request, answer *apiserver.Answer) e
 	return nil
 }
 
-// held returns a stored object as admission sees it.
-func (k *kindValidator) held(stored runtime.Object) (*policy.Prepared, error) {
-	tree, err := k.typ.toTree(stored)
-	if err != nil {
+// held returns the objects of an answer as admission sees them.
+func (k *kindValidator) held(answer *apiserver.Answer) (p *policy.Prepared, err error) {
+	p = &policy.Prepared{Typed: answer.Object}
+	if p.Admitted, err = k.typ.toTree(answer.Object); err != nil {
 		return nil, err
 	}
-	p := &policy.Prepared{Admitted: tree, Typed: stored}
+	if answer.Old != nil {
+		if p.OldAdmitted, err = k.typ.toTree(answer.Old); err != nil {
+			return nil, err
+		}
+	}
 	if k.typ.older != nil {
-		k.typ.older.adapt(tree)
+		k.typ.older.adapt(p.Admitted)
 		p.Typed = nil
 	}
 	return p, nil
@@ -276,7 +280,7 @@ func (k *kindValidator) held(stored runtime.Object) (*policy.Prepared, error) {
 func (v *Validator) Prepare(req *policy.Request) {
 	b := v.builtin(req.Kind)
 	switch {
-	case req.Object == nil || req.SubResource != "" || req.Operation != policy.Create || req.OldAdmitted != nil:
+	case req.Object == nil || req.SubResource != "":
 	case b != nil && b.validator().err == nil:
 		_, _ = b.validator().faults(req, v.kinds.plugins(b, req.Subject().Unit)) // what it finds is the result of Validate
 	case b == nil:

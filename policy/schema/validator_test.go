@@ -182,14 +182,34 @@ func requestOf(kinds *Kinds, object, old map[string]any) (*policy.Request, error
 	if req.Admitted, err = kinds.Admit(req.Object, "default"); err != nil {
 		return nil, err
 	}
-	if old != nil {
-		req.Operation = policy.Update
-		req.OldObject = &render.Object{Unstructured: &unstructured.Unstructured{Object: old}}
-		if req.OldAdmitted, err = kinds.Admit(req.OldObject, "default"); err != nil {
+	if old == nil {
+		return &req, nil
+	}
+	asked := &asker{}
+	chain := policy.Chain{Kinds: kinds, Validators: []policy.Validator{asked, NewValidator(kinds, nil)}}
+	reqs := []policy.Request{{Operation: policy.Update}}
+	for to, from := range map[**render.Object]map[string]any{&reqs[0].Object: object, &reqs[0].OldObject: old} {
+		objects, err := render.Parse("object.json", []byte(asJSON(from)))
+		if err != nil {
 			return nil, err
 		}
+		*to = objects[0]
 	}
-	return &req, nil
+	if err = chain.StoreOld(context.Background(), reqs); err == nil {
+		_, err = chain.Review(context.Background(), reqs)
+	}
+	return asked.last, err
+}
+
+// An asker keeps the last request.
+type asker struct{ last *policy.Request }
+
+func (a *asker) Rules() []policy.Rule { return nil }
+
+func (a *asker) Validate(_ context.Context, req *policy.Request) ([]policy.Result, error) {
+	kept := *req
+	a.last = &kept
+	return nil, nil
 }
 
 // A field that another release knows is said to be of that release.

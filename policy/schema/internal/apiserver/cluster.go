@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +19,7 @@ import (
 // complete sets what validation expects and the cluster sets before it: the plugin
 // ServiceAccount, and the allocators of Services
 // (pkg/registry/core/service/storage/alloc.go).
-func complete(object runtime.Object) {
+func complete(object runtime.Object, free allocation) {
 	switch o := object.(type) {
 	case *core.LimitRange: // its strategy would make a random name
 		o.Name = cmp.Or(o.Name, string(uid))
@@ -32,7 +33,7 @@ func complete(object runtime.Object) {
 		}
 		local := o.Spec.ExternalTrafficPolicy == core.ServiceExternalTrafficPolicyLocal
 		if o.Spec.Type == core.ServiceTypeLoadBalancer && local && o.Spec.HealthCheckNodePort == 0 {
-			o.Spec.HealthCheckNodePort = minNodePort
+			o.Spec.HealthCheckNodePort = free.port
 		}
 	}
 }
@@ -48,23 +49,47 @@ func (namespaces) Get(_ context.Context, name string, _ metav1.GetOptions) (*cor
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, nil
 }
 
-// allocates reports whether the allocators give a Service an address or ports.
-func allocates(s *core.Service) bool {
-	return s.Spec.Type != core.ServiceTypeExternalName
+// allocates reports whether the allocators give a type of Services an address or ports.
+func allocates(t corev1.ServiceType) bool { return t != corev1.ServiceTypeExternalName }
+
+// An allocation is what the allocators find free: an address, and ports for those of a Service.
+type allocation struct {
+	address string
+	family  core.IPFamily
+	port    int32
+	step    int32
+}
+
+// Two allocations that have nothing in common.
+var (
+	first = allocation{"10.96.0.1", core.IPv4Protocol, minNodePort, 1}
+	last  = allocation{"fd00::ffff", core.IPv6Protocol, maxNodePort, -1}
+)
+
+// of returns the free address of a family.
+func (a allocation) of(families []core.IPFamily) string {
+	switch {
+	case len(families) == 0 || families[0] == a.family:
+		return a.address
+	case a.family == core.IPv4Protocol:
+		return "fd00::1"
+	}
+	return "10.111.255.254"
 }
 
 // allocate gives a Service what pkg/registry/core/service/storage/alloc.go does: an address and its
-// family, unless it has one, and a port for each of its ports that needs one, from port on.
-func allocate(s *core.Service, address string, family core.IPFamily, port, step int32) {
+// family, unless it has one, and a port for each of its ports that needs one.
+func allocate(object runtime.Object, free allocation) {
+	s, ok := object.(*core.Service)
+	if !ok || !allocates(corev1.ServiceType(s.Spec.Type)) {
+		return
+	}
+	family := free.family
 	if len(s.Spec.IPFamilies) > 0 {
 		family = s.Spec.IPFamilies[0]
-		if family == core.IPv4Protocol && strings.Contains(address, ":") {
-			address = "10.111.255.254"
-		} else if family == core.IPv6Protocol && !strings.Contains(address, ":") {
-			address = "fd00::1"
-		}
 	}
 	if s.Spec.ClusterIP == "" {
+		address := free.of(s.Spec.IPFamilies)
 		s.Spec.ClusterIP, s.Spec.ClusterIPs = address, []string{address}
 	} else if strings.Contains(s.Spec.ClusterIP, ":") {
 		family = core.IPv6Protocol
@@ -80,7 +105,7 @@ func allocate(s *core.Service, address string, family core.IPFamily, port, step 
 	balanced := s.Spec.Type == core.ServiceTypeLoadBalancer && (s.Spec.AllocateLoadBalancerNodePorts == nil || *s.Spec.AllocateLoadBalancerNodePorts)
 	for i := range s.Spec.Ports {
 		if p := &s.Spec.Ports[i]; p.NodePort == 0 && (balanced || s.Spec.Type == core.ServiceTypeNodePort) {
-			p.NodePort = port + int32(i)*step
+			p.NodePort = free.port + free.step*(1+p.Port%1000) // of both objects of an update the same
 		}
 	}
 }
@@ -139,15 +164,15 @@ func families(s *core.Service, at *field.Path) field.ErrorList {
 
 // keepAllocated gives both objects of an update the fields that the cluster set when the
 // old one was created, and that clients leave alone.
-func keepAllocated(object, old runtime.Object) {
+func keepAllocated(object, old runtime.Object, free allocation) {
 	switch was := old.(type) {
 	case *core.Pod:
-		complete(was)
-		complete(object)
+		complete(was, free)
+		complete(object, free)
 	case *core.Service:
-		complete(was)
-		complete(object)
-		keepAddress(object.(*core.Service), was)
+		complete(was, free)
+		complete(object, free)
+		keepAddress(object.(*core.Service), was, free)
 	case *core.PersistentVolumeClaim: // bound to a volume of the size that it requests
 		was.Status.Phase = core.ClaimBound
 		was.Status.Capacity = core.ResourceList{core.ResourceStorage: was.Spec.Resources.Requests[core.ResourceStorage]}
@@ -170,12 +195,18 @@ func (r Request) assume(c *Cause) {
 
 // keepAddress keeps the address of a Service, as normalizeClusterIPs and
 // patchAllocatedValues of pkg/registry/core/service/storage do.
-func keepAddress(now, old *core.Service) {
+func keepAddress(now, old *core.Service, free allocation) {
 	if now.Spec.Type == core.ServiceTypeExternalName || old.Spec.Type == core.ServiceTypeExternalName {
 		return
 	}
 	if old.Spec.ClusterIP == "" && len(old.Spec.ClusterIPs) == 0 {
-		old.Spec.ClusterIP, old.Spec.ClusterIPs = "10.96.0.1", []string{"10.96.0.1"}
+		address := free.of(old.Spec.IPFamilies)
+		old.Spec.ClusterIP, old.Spec.ClusterIPs = address, []string{address}
+	}
+	if now.Spec.ClusterIP != old.Spec.ClusterIP && slices.Equal(now.Spec.ClusterIPs, old.Spec.ClusterIPs) { // one changes alone
+		if now.Spec.ClusterIPs = nil; now.Spec.ClusterIP != "" {
+			now.Spec.ClusterIPs = []string{now.Spec.ClusterIP}
+		}
 	}
 	if now.Spec.ClusterIP == "" && len(now.Spec.ClusterIPs) == 0 {
 		now.Spec.ClusterIP, now.Spec.ClusterIPs = old.Spec.ClusterIP, old.Spec.ClusterIPs

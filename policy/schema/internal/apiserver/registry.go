@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -25,7 +24,6 @@ import (
 	"k8s.io/kube-aggregator/pkg/registry/apiservice"
 	"k8s.io/kubernetes/pkg/apis/apps"
 	"k8s.io/kubernetes/pkg/apis/batch"
-	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/capabilities"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingadmissionpolicy"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingadmissionpolicybinding"
@@ -201,12 +199,13 @@ type Cause struct {
 }
 
 // An Answer is the object as the registry would store it, in the request's version and without what it
-// takes from clocks and random numbers, and the causes for which it refuses it instead. Other is the object
-// with other values of what the cluster allocates; nil if there are none. Known is false if the kind is
+// takes from clocks and random numbers, and the causes for which it refuses it instead. Other has the objects
+// with other values of what the cluster allocates; it is nil if there are none. Known is false if the kind is
 // not stored, and the answer empty.
 type Answer struct {
 	Object   runtime.Object
-	Other    runtime.Object
+	Old      runtime.Object // the old Service of an update, with what the cluster allocated; else nil
+	Other    *Answer
 	Causes   []Cause
 	Warnings []string
 	Known    bool
@@ -220,7 +219,14 @@ func Store(minor int, r Request) (answer Answer, err error) {
 	if s == nil {
 		return Answer{}, nil
 	}
-	as(minor, func() { answer, err = r.store(s) })
+	as(minor, func() {
+		answer, err = r.store(s, first)
+		if o, ok := answer.Object.(*corev1.Service); ok && err == nil && len(answer.Causes) == 0 && allocates(o.Spec.Type) {
+			var other Answer
+			other, err = r.store(s, last)
+			answer.Other = &other
+		}
+	})
 	answer.Causes = slices.DeleteFunc(answer.Causes, func(c Cause) bool {
 		return slices.ContainsFunc(added, func(a addition) bool {
 			return minor < a.minor && a.kind[r.Kind.Kind] == a.of && strings.HasSuffix(c.Field, a.field)
@@ -242,7 +248,7 @@ var added = []addition{
 	{37, ".image.reference", map[string]bool{"Pod": true}, false}, // of a volume
 }
 
-func (r Request) store(s strategy) (Answer, error) {
+func (r Request) store(s strategy, free allocation) (Answer, error) {
 	scheme := Scheme(r.Kind.Group)
 	object, err := r.internal(s, r.Object)
 	if err != nil {
@@ -251,20 +257,17 @@ func (r Request) store(s strategy) (Answer, error) {
 	ctx, warnings := r.context(object)
 	var refusal error
 	var byPlugins []Cause
+	var old runtime.Object
 	if r.Old == nil {
-		if complete(object); r.Plugins != nil {
+		if complete(object, free); r.Plugins != nil {
 			byPlugins = r.Plugins.admit(object, r.Namespace) // the server calls them again after a mutation
 		}
 		refusal = rest.BeforeCreate(s, ctx, object)
 	} else {
-		var old runtime.Object
 		if old, err = r.internal(s, r.Old); err != nil {
 			return Answer{}, err
 		}
-		if err := prepareAlike(ctx, s, object, old); err != nil {
-			return Answer{}, err
-		}
-		keepAllocated(object, old)
+		keepAllocated(object, old, free)
 		setResourceVersion(object, "1")
 		setResourceVersion(old, "1")
 		refusal = rest.BeforeUpdate(s, ctx, object, old)
@@ -281,46 +284,17 @@ func (r Request) store(s strategy) (Answer, error) {
 		m.SetUID("")
 		m.SetCreationTimestamp(metav1.Time{})
 	}
-	if other := object; r.Old == nil && len(answer.Causes) == 0 {
-		if s, ok := object.(*core.Service); ok && allocates(s) {
-			other = s.DeepCopy()
-			allocate(s, "10.96.0.1", core.IPv4Protocol, minNodePort, 1)
-			allocate(other.(*core.Service), "fd00::ffff", core.IPv6Protocol, maxNodePort, -1)
-			if given, ok := r.Object.(*corev1.Service); ok && given.Spec.HealthCheckNodePort != s.Spec.HealthCheckNodePort {
-				other.(*core.Service).Spec.HealthCheckNodePort = maxNodePort // complete has set another one
-			}
-			if answer.Other, err = scheme.UnsafeConvertToVersion(other, r.Kind.GroupVersion()); err != nil {
-				return Answer{}, err
-			}
-		}
+	if len(answer.Causes) == 0 {
+		allocate(object, free)
 	}
-	answer.Object, err = scheme.UnsafeConvertToVersion(object, r.Kind.GroupVersion())
+	if answer.Object, err = scheme.UnsafeConvertToVersion(object, r.Kind.GroupVersion()); err != nil {
+		return Answer{}, err
+	}
+	if _, ok := r.Old.(*corev1.Service); ok {
+		allocate(old, free)
+		answer.Old, err = scheme.UnsafeConvertToVersion(old, r.Kind.GroupVersion())
+	}
 	return answer, err
-}
-
-// prepareAlike prepares the old object as when it was created. It prepares the new object with the old
-// one's annotations, on which some fields depend, such as those of AppArmor. So both get the same values
-// in the fields that clients leave alone.
-func prepareAlike(ctx context.Context, s strategy, object, old runtime.Object) error {
-	now, err := meta.Accessor(object)
-	if err != nil {
-		return err
-	}
-	was, err := meta.Accessor(old)
-	if err != nil {
-		return err
-	}
-	given, before := now.GetAnnotations(), was.GetAnnotations()
-	was.SetAnnotations(maps.Clone(before))
-	now.SetAnnotations(maps.Clone(before))
-	s.PrepareForCreate(ctx, old)
-	s.PrepareForCreate(ctx, object)
-	kept := make(map[string]string)
-	maps.Copy(kept, was.GetAnnotations())
-	maps.DeleteFunc(kept, func(key, _ string) bool { _, had := before[key]; return had })
-	maps.Copy(kept, given)
-	now.SetAnnotations(kept)
-	return nil
 }
 
 // markChanges marks the causes for which the server would not refuse to create the object.
@@ -330,7 +304,7 @@ func (r Request) markChanges(s strategy, all []Cause) {
 		return
 	}
 	ctx, _ := r.context(object)
-	complete(object)
+	complete(object, first)
 	alone, err := causes(object, rest.BeforeCreate(s, ctx, object))
 	if err != nil {
 		return

@@ -34,14 +34,9 @@ func TestBindingsWithParameters(t *testing.T) {
 	}
 }
 
-// TestUpdates holds which causes an update of an object has that the server prepared when it was created.
+// TestUpdates holds which causes the replacement of an object has that the server prepared when it was created.
 func TestUpdates(t *testing.T) {
 	t.Parallel()
-	pod := func(profile string) *corev1.Pod {
-		o := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Annotations: map[string]string{"container.apparmor.security.beta.kubernetes.io/c": profile}}}
-		o.Spec.Containers = []corev1.Container{{Name: "c", Image: "i"}}
-		return o
-	}
 	service := func(address string) *corev1.Service {
 		o := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "s"}}
 		o.Spec.ClusterIP, o.Spec.Ports = address, []corev1.ServicePort{{Port: 80}}
@@ -49,8 +44,7 @@ func TestUpdates(t *testing.T) {
 	}
 	job := func(selector map[string]string) *batchv1.Job {
 		o := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j"}}
-		o.Spec.Template.Spec = pod("").Spec
-		o.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
+		o.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "i"}}}
 		if selector != nil {
 			o.Spec.Selector = &metav1.LabelSelector{MatchLabels: selector}
 		}
@@ -60,17 +54,22 @@ func TestUpdates(t *testing.T) {
 		old, object runtime.Object
 		want        []string // fields, with "warns" for those that may be stored
 	}{
-		"the profile of an annotation":       {pod("runtime/default"), pod("runtime/default"), nil},
-		"another profile in an annotation":   {pod("runtime/default"), pod("unconfined"), []string{"metadata.annotations[container.apparmor.security.beta.kubernetes.io/c]"}},
-		"another address than the cluster's": {service(""), service("10.96.0.7"), []string{"spec.clusterIPs[0] warns"}},
-		"no address":                         {service(""), service("x"), []string{"spec.clusterIPs[0]", "spec.clusterIPs[0] warns"}},
-		"the selector that the server makes": {job(nil), job(nil), nil},
-		"a label that the selector had not":  {job(nil), job(map[string]string{"a": "b"}), []string{"spec.selector", "spec.template.metadata.labels"}},
+		"another address than the cluster's":        {service(""), service("10.96.0.7"), []string{"spec.clusterIPs[0] warns"}},
+		"no address":                                {service(""), service("x"), []string{"spec.clusterIPs[0]", "spec.clusterIPs[0] warns"}},
+		"no selector where the server has made one": {job(nil), job(nil), []string{"spec.selector", "spec.template", "spec.template.metadata.labels"}},
+		"a label that the selector had not":         {job(nil), job(map[string]string{"a": "b"}), []string{"spec.selector", "spec.template", "spec.template.metadata.labels"}},
 	} {
 		for _, o := range []runtime.Object{c.old, c.object} {
 			legacyscheme.Scheme.Default(o)
 		}
 		gvks, _, err := legacyscheme.Scheme.ObjectKinds(c.object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		created, err := Store(37, Request{Kind: gvks[0], Namespace: "default", Object: c.old})
+		if _, allocated := c.old.(*corev1.Service); !allocated {
+			c.old = created.Object
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,87 @@
+package schema
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	serverjson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	"github.com/preadmit/preadmit/render"
+)
+
+// Merge implements policy.TypedKinds. It is the three-way merge of kubectl apply
+// (k8s.io/kubectl/pkg/cmd/apply, Patcher.patchSimple): strategic for built-in kinds, of JSON for all others.
+func (k *Kinds) Merge(kind schema.GroupVersionKind, was, is, live map[string]any) (merged map[string]any, err error) {
+	defer func() {
+		if crash := recover(); crash != nil { // the library panics about directives of a wrong type
+			err = fmt.Errorf("merging: %v", crash)
+		}
+	}()
+	var manifests [3][]byte
+	for i, o := range []map[string]any{was, is, live} {
+		if manifests[i], err = json.Marshal(o); err != nil {
+			return nil, err
+		}
+	}
+	before, now, stored := manifests[0], manifests[1], manifests[2]
+	var sent []byte
+	if b := k.builtins[kind]; b != nil && b.goType() != nil {
+		sent, err = mergeStrategic(b.goType(), before, now, stored)
+	} else if patch, failed := jsonmergepatch.CreateThreeWayJSONMergePatch(before, now, stored); failed != nil {
+		err = failed
+	} else {
+		sent, err = jsonpatch.MergePatch(stored, patch)
+	}
+	if err == nil {
+		err = serverjson.Unmarshal(sent, &merged)
+	}
+	if err == nil && !holds(merged, is) {
+		err = errors.New("merging: a part of the manifest is not sent")
+	}
+	return merged, err
+}
+
+func mergeStrategic(t *goType, before, now, stored []byte) ([]byte, error) {
+	typed := t.new()
+	fields, err := strategicpatch.NewPatchMetaFromStruct(typed)
+	if err != nil {
+		return nil, err
+	}
+	patch, err := strategicpatch.CreateThreeWayMergePatch(before, now, stored, fields, true)
+	if err != nil {
+		return nil, err
+	}
+	return strategicpatch.StrategicMergePatch(stored, patch, typed)
+}
+
+// holds reports whether a merged value has everything of a manifest, in order. It has not if two elements of a
+// list have the same key, or if the manifest has directives.
+func holds(merged, manifest any) bool {
+	switch want := manifest.(type) {
+	case map[string]any:
+		is, _ := merged.(map[string]any)
+		for key, value := range want {
+			if value != nil && !holds(is[key], value) {
+				return false
+			}
+		}
+		return is != nil
+	case []any:
+		is, ok := merged.([]any)
+		for _, element := range want {
+			at := slices.IndexFunc(is, func(e any) bool { return holds(e, element) })
+			if at < 0 {
+				return false
+			}
+			is = is[at+1:]
+		}
+		return ok
+	}
+	return render.Equal(merged, manifest)
+}

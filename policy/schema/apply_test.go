@@ -1,0 +1,95 @@
+package schema
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render/rendertest"
+)
+
+// A manifest that is applied again changes the fields that it or the one before sets.
+func TestMerge(t *testing.T) {
+	t.Parallel()
+	kinds := newKinds(t, "")
+	for name, c := range map[string]struct{ kind, was, is, live, want string }{
+		"a default stays": {
+			"v1 Pod", `{spec: {containers: [{name: a, image: "x:latest"}]}}`, `{spec: {containers: [{name: a, image: "x:2"}]}}`,
+			`{spec: {containers: [{name: a, image: "x:latest", imagePullPolicy: Always}]}}`, `{spec: {containers: [{name: a, image: "x:2", imagePullPolicy: Always}]}}`,
+		},
+		"what it says no more goes": {"v1 ConfigMap", `{data: {a: "1", b: "2"}}`, `{data: {a: "3"}}`, `{data: {a: "1", b: "2", c: x}}`, `{data: {a: "3", c: x}}`},
+		"an element that a policy has added": {
+			"v1 Pod", `{spec: {containers: [{name: a}]}}`, `{spec: {containers: [{name: a}, {name: b}]}}`,
+			`{spec: {containers: [{name: a}, {name: sidecar}]}}`, `{spec: {containers: [{name: a}, {name: b}, {name: sidecar}]}}`,
+		},
+		"elements go by key": {
+			"v1 Service", `{spec: {ports: [{port: 1}, {port: 2}]}}`, `{spec: {ports: [{port: 2}, {port: 3}]}}`,
+			`{spec: {ports: [{port: 1, nodePort: 31}, {port: 2, nodePort: 32}]}}`, `{spec: {ports: [{port: 2, nodePort: 32}, {port: 3}]}}`,
+		},
+		"the only fields of a strategy": {
+			"apps/v1 Deployment", `{spec: {strategy: {type: RollingUpdate}}}`, `{spec: {strategy: {type: Recreate}}}`,
+			`{spec: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 1}}}}`, `{spec: {strategy: {type: Recreate}}}`,
+		},
+		"a custom resource's lists are whole": {
+			"example.com/v1 Any", `{spec: {list: [{name: a}]}}`, `{spec: {list: [{name: b}]}}`, `{spec: {list: [{name: a, x: 1}], y: 1}}`, `{spec: {list: [{name: b}], y: 1}}`,
+		},
+		"two elements with one key": {
+			"v1 Pod", `{}`, `{spec: {containers: [{name: a, env: [{name: E, value: "1"}, {name: E, value: "2"}]}]}}`, `{spec: {containers: [{name: a, env: [{name: E}]}]}}`, "",
+		},
+		"directives": {"v1 Pod", `{}`, `{spec: {containers: [{name: a, $patch: delete}]}}`, `{spec: {containers: [{name: a}, {name: b}]}}`, ""},
+		"no object":  {"v1 Pod", `{}`, `{spec: {$patch: [1]}}`, `{spec: {a: {}}}`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			merged, err := kinds.Merge(gvk(c.kind), parse(t, c.was).Object, parse(t, c.is).Object, parse(t, c.live).Object)
+			if c.want == "" {
+				if err == nil {
+					t.Errorf("no error: %v", merged)
+				}
+				return
+			}
+			rendertest.OK(t, err)
+			rendertest.Equal(t, asJSON(parse(t, c.want).Object), asJSON(merged))
+		})
+	}
+}
+
+// An update keeps what the server has set in the old object: it is refused only for what the manifest changes.
+func TestReapply(t *testing.T) {
+	t.Parallel()
+	kinds := newKinds(t, "")
+	const pod = `{apiVersion: v1, kind: Pod, metadata: {name: p, annotations: {container.apparmor.security.beta.kubernetes.io/c: %}}, spec: {containers: [{name: c, image: i}]}}`
+	const job = `{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {parallelism: 1, % template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}}`
+	const claim = `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: c}, spec: {% accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}`
+	const source = "dataSource: {apiGroup: snapshot.storage.k8s.io, kind: VolumeSnapshot, name: monday},"
+	const service = `{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {% type: NodePort, selector: {a: b}, ports: [{port: 80}]}}`
+	for name, c := range map[string]struct{ manifest, was, is, want string }{
+		"a profile in an annotation":     {pod, "runtime/default", "runtime/default", ""},
+		"another profile":                {pod, "runtime/default", "unconfined", "/metadata/annotations/container.apparmor.security.beta.kubernetes.io~1c"},
+		"a source, which its twin keeps": {claim, source, "", ""},
+		"the selector of a Job":          {job, "", "suspend: true,", ""},
+		"another selector":               {job, "", "selector: {matchLabels: {a: b}},", "/spec/selector /spec/selector/matchLabels/a /spec/template/metadata/labels"},
+		"the address of a Service":       {service, "", "publishNotReadyAddresses: true,", ""},
+		"an address that is chosen":      {service, "", "clusterIP: None,", "/spec/clusterIP/0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			old, object := parse(t, strings.Replace(c.manifest, "%", c.was, 1)), parse(t, strings.Replace(c.manifest, "%", c.is, 1))
+			req, err := requestOf(kinds, object.Object, old.Object)
+			rendertest.OK(t, err)
+			results, err := NewValidator(kinds, nil).Validate(t.Context(), req)
+			rendertest.OK(t, err)
+			var fields []string
+			for _, r := range results {
+				if r.Outcome == policy.Fail {
+					fields = append(fields, r.Fields...)
+				}
+			}
+			slices.Sort(fields)
+			if got := strings.Join(slices.Compact(fields), " "); got != c.want {
+				t.Errorf("refused at %q, want %q: %+v", got, c.want, results)
+			}
+		})
+	}
+}
