@@ -12,6 +12,7 @@ package fixes
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"maps"
 	"slices"
@@ -59,7 +60,6 @@ type Finding struct {
 	Because *policy.Result // with Breaks, what else fails; may be nil
 
 	object   *render.Object
-	tried    int      // the state of the object, counted from 1, with which no fix was found
 	unplaced bool     // a fix with a value has no place
 	edits    [][]edit // for each fix, the edits that may make it, the best first
 	waits    bool     // not tried in this round
@@ -186,8 +186,8 @@ type clusterEngines struct {
 	engines.Options
 }
 
-// propose sets the fixes of findings, and their edits. Findings of one object are fixed one after
-// another, so that each starts from the object with the earlier fixes.
+// propose sets the fixes of findings, and their edits. Each finding of an object starts from the
+// object with the fixes of the earlier ones.
 func (s *Options) propose(ctx context.Context, o *evaluate.Options, in *load.Input, e *evaluate.Evaluation, findings []Finding, placer *placer) error {
 	p := &proposer{options: o, in: in, policy: in, placer: placer, sets: make(map[string]*clusterEngines), texts: make(map[string]string)}
 	if e.Was != nil {
@@ -202,23 +202,18 @@ func (s *Options) propose(ctx context.Context, o *evaluate.Options, in *load.Inp
 		}
 	}
 	p.values = fix.NewValues(all)
-	now := make(map[*render.Object]map[string]any)
-	states := make(map[*render.Object]int)
-	for again := true; again; {
-		again = false
-		for i := range findings {
-			f := &findings[i]
-			if f.Reason != NoValue || f.tried > states[f.object] {
-				continue
-			}
-			f.tried = states[f.object] + 1
-			if err := p.search(ctx, f, now, s.Unsafe); err != nil {
-				return err
-			}
-			if f.Reason == "" {
-				again = true // what was refused before may be accepted now
-				states[f.object]++
-			}
+	of := make(map[*render.Object][]*Finding)
+	var order []*render.Object
+	for i := range findings {
+		f := &findings[i]
+		if of[f.object] == nil {
+			order = append(order, f.object)
+		}
+		of[f.object] = append(of[f.object], f)
+	}
+	for _, object := range order {
+		if err := p.searchAll(ctx, object, of[object], s.Unsafe); err != nil {
+			return err
 		}
 	}
 	for i := range findings {
@@ -234,44 +229,57 @@ func (s *Options) propose(ctx context.Context, o *evaluate.Options, in *load.Inp
 	return nil
 }
 
-// search sets the fixes of a finding, or the reason why it has none. now holds the objects with the
-// fixes so far.
-func (p *proposer) search(ctx context.Context, f *Finding, now map[*render.Object]map[string]any, unsafe bool) error {
-	set, err := p.engines(f.object.Unit.Cluster)
+// searchAll sets the fixes of the findings of an object, or the reasons why they have none.
+func (p *proposer) searchAll(ctx context.Context, object *render.Object, findings []*Finding, unsafe bool) error {
+	set, err := p.engines(object.Unit.Cluster)
 	if err != nil {
 		return err
 	}
-	object := now[f.object]
-	if object == nil {
-		object = f.object.Object
+	known := make(map[string][]policy.Result) // results of contents that were evaluated
+	search := &fix.Search{Values: p.values, Rule: p.ruleText(set), Evaluate: func(content map[string]any) []policy.Result {
+		key, err := json.Marshal(content)
+		results, ok := known[string(key)]
+		if !ok || err != nil {
+			results = slices.DeleteFunc(set.evaluate(ctx, object, content), func(r policy.Result) bool { return r.Outcome == policy.Pass })
+			known[string(key)] = results
+		}
+		return results
+	}}
+	now := object.Object                            // with the fixes so far
+	for again := true; again && ctx.Err() == nil; { // what was refused before may be accepted with other fixes
+		again = false
+		for _, f := range findings {
+			if f.Reason == NoValue {
+				now = p.search(search, f, now, unsafe)
+				again = again || f.Reason == "" && len(f.Fixes) > 0
+			}
+		}
 	}
+	return ctx.Err()
+}
+
+// search sets the fixes of a finding, or the reason why it has none. It returns the object with them.
+func (p *proposer) search(search *fix.Search, f *Finding, object map[string]any, unsafe bool) map[string]any {
 	unplaced := false
-	search := fix.Search{Values: p.values, Rule: p.ruleText(set), May: func(x policy.Fix) bool {
+	search.May = func(x policy.Fix) bool {
 		_, ok := p.placer.edits(f.object, x)
 		unplaced = unplaced || !ok
 		return ok
-	}, Evaluate: func(object map[string]any) []policy.Result {
-		return set.evaluate(ctx, f.object, object)
-	}}
-	fixes, changed := search.Fixes(object, &f.Result)
-	if changed == nil && unplaced { // is there a value that has no place?
-		search.May = nil
-		var anywhere map[string]any
-		_, anywhere = search.Fixes(object, &f.Result)
-		unplaced = anywhere != nil
 	}
+	fixes, changed := search.Fixes(object, &f.Result)
 	switch {
-	case changed == nil && unplaced:
-		f.unplaced = true
+	case changed == nil && unplaced: // is there a value that has no place?
+		search.May = nil
+		_, anywhere := search.Fixes(object, &f.Result)
+		f.unplaced = anywhere != nil
 	case changed == nil: // no values are known
 	case !unsafe && slices.ContainsFunc(fixes, func(x policy.Fix) bool { return x.Unsafe }):
 		f.Reason = NeedsFlag
-	case len(fixes) > 0:
-		f.Fixes, f.Reason, now[f.object] = fixes, "", changed
-	default: // the fixes of other findings are enough
-		f.Reason = ""
+	default: // without fixes, those of other findings are enough
+		f.Fixes, f.Reason = fixes, ""
+		return changed
 	}
-	return ctx.Err()
+	return object
 }
 
 func templateOf(policies []*render.Object, kind string) map[string]any {
