@@ -5,7 +5,7 @@ GO ?= go
 GOFUMPT     := mvdan.cc/gofumpt@v0.9.2
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 
-.PHONY: build test race lint vet fmt golden screens pictures bench fuzz fidelity origins recall profile beside apiserver deployers rego conformance offline action release-dry-run sarif ci hooks clean
+.PHONY: build test race lint vet fmt golden screens pictures bench fuzz fidelity origins recall fixes profile beside apiserver deployers rego conformance offline action release-dry-run sarif ci hooks clean
 
 build: ## the program, static, in bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o bin/preadmit ./cmd/preadmit
@@ -65,6 +65,10 @@ origins: ## edits each place that is said to have made a field, and what places 
 
 recall: ## a second run over 300 units, one values file changed, beside the first, with and without --base
 	PREADMIT_RECALL=1 $(GO) test -count=1 -run '^TestCacheCost$$' -v ./cmd/preadmit
+
+FIXES ?= all # repositories whose names have this text
+fixes: ## how many findings of published policies fix removes in published repositories, and why not the others
+	PREADMIT_FIXES=$(firstword $(FIXES)) $(GO) test -count=1 -timeout 60m -run '^TestFixShared$$' -v ./cmd/preadmit
 
 PROFILES ?= bin
 profile: ## what three runs spend their time on, the top ten; the profiles go to bin/, or to PROFILES
