@@ -1,6 +1,10 @@
 package yamledit
 
-import "github.com/preadmit/preadmit/render"
+import (
+	"slices"
+
+	"github.com/preadmit/preadmit/render"
+)
 
 // A Place is a field of a file's documents. The pointer of a field in the YAML of a block scalar
 // leads through the text, as Apply takes it.
@@ -17,7 +21,8 @@ type Place struct {
 func Places(docs []render.Document) map[render.Span]Place {
 	all := make(map[render.Span]Place)
 	add := func(at render.Span, p Place) {
-		if _, known := all[WithoutFile(at)]; !known { // the outer one of two
+		known, there := all[WithoutFile(at)]
+		if !there || aliased(docs, known) && !aliased(docs, p) { // the outer one of two, at the anchor
 			all[WithoutFile(at)] = p
 		}
 	}
@@ -40,6 +45,11 @@ func Places(docs []render.Document) map[render.Span]Place {
 		}
 	}
 	return all
+}
+
+func aliased(docs []render.Document, p Place) bool {
+	at := slices.IndexFunc(docs, func(d render.Document) bool { return d.Index == p.Document })
+	return len(docs[at].Positions.At(p.Pointer)) > 1
 }
 
 func written(d render.Document, pointer string) render.Span {

@@ -1,5 +1,6 @@
 // Package yamledit changes one value in a YAML or JSON file and leaves every other byte as it is:
-// comments, order, quoting, anchors, flow style and line ends.
+// comments, order, quoting, anchors, flow style and line ends. A value at an anchor changes wherever the
+// anchor is used.
 //
 // It takes the bytes of a file and a render.Edit, and returns the new bytes. yamledit.go finds the
 // place with render.Positions and adds or changes values, inside.go edits YAML in block scalars,
@@ -36,13 +37,49 @@ func Apply(file string, data []byte, document int, e render.Edit) ([]byte, error
 		return nil, cannot(file, e.Pointer, err)
 	}
 	after, err := render.Documents(file, []byte(t.text), render.YAML11)
-	if len(render.Errors(err)) <= len(render.Errors(problems)) && len(after) == len(docs) {
-		docs[at].Value = want
-		if slices.EqualFunc(docs, after, func(a, b render.Document) bool { return render.Equal(floats(a.Value), floats(b.Value)) }) {
-			return []byte(t.text), nil
+	if len(render.Errors(err)) > len(render.Errors(problems)) || len(after) != len(docs) {
+		return nil, cannot(file, e.Pointer, errOther)
+	}
+	for i := range docs {
+		equal := func(v any) bool { return render.Equal(floats(v), floats(after[i].Value)) }
+		if i != at && !equal(docs[i].Value) || i == at && !equal(want) && !byAnchor(docs[i], after[i], made.Pointer, want) {
+			return nil, cannot(file, e.Pointer, errOther)
 		}
 	}
-	return nil, cannot(file, e.Pointer, errors.New("the way it is written does not allow this edit alone"))
+	return []byte(t.text), nil
+}
+
+var errOther = errors.New("the way it is written does not allow this edit alone")
+
+// byAnchor reports whether an edit at an anchor has set the wanted value, and whatever else changed in
+// the document comes from that anchor: it is written at the place of a field at or below the pointer.
+func byAnchor(before, after render.Document, pointer string, want any) bool {
+	v, _ := render.Lookup(want, pointer)
+	if got, _ := render.Lookup(after.Value, pointer); !render.Equal(floats(v), floats(got)) {
+		return false
+	}
+	return onlyBelow(before, after, pointer) && onlyBelow(after, before, pointer)
+}
+
+// onlyBelow reports whether each scalar of a document that another one does not have is written at or
+// below a pointer.
+func onlyBelow(d, other render.Document, pointer string) bool {
+	below := make(map[render.Span]bool)
+	for p := range render.Fields(d.Value, "") {
+		if p == pointer || strings.HasPrefix(p, pointer+"/") {
+			below[written(d, p)] = true
+		}
+	}
+	for p, v := range render.Fields(d.Value, "") {
+		if n, _ := size(v); n > 0 {
+			continue
+		}
+		was, ok := render.Lookup(other.Value, p)
+		if (!ok || !render.Equal(floats(v), floats(was))) && !below[written(d, p)] {
+			return false
+		}
+	}
+	return true
 }
 
 // floats returns a value whose numbers are of one Go type.
