@@ -25,6 +25,7 @@ const (
 	DocDeleted     DocumentState = "deleted"      // a patch deletes it
 	DocLocalConfig DocumentState = "local-config" // kustomize reads it and leaves it out
 	DocSkipped     DocumentState = "skipped"      // its controller reads it and does not apply it
+	DocLeft        DocumentState = "left"         // its deployer leaves it alone, as its annotation says
 	DocData        DocumentState = "data"         // a unit reads it as a patch, a generator's data or a schema
 	DocInChart     DocumentState = "in-chart"     // its chart does not render it
 	DocFailed      DocumentState = "failed"       // its unit could not be rendered
@@ -36,7 +37,7 @@ const (
 
 // DocumentStates lists all states.
 var DocumentStates = []DocumentState{
-	DocRendered, DocDeleted, DocLocalConfig, DocSkipped, DocData, DocInChart, DocFailed, DocUnused, DocExcluded, DocFixture, DocTemplate,
+	DocRendered, DocDeleted, DocLocalConfig, DocSkipped, DocLeft, DocData, DocInChart, DocFailed, DocUnused, DocExcluded, DocFixture, DocTemplate,
 }
 
 // States of an Input that are more specific than those of a document.
@@ -56,7 +57,7 @@ type Input struct {
 	Line  int // if not 0, the input is about the document with this line alone
 	State DocumentState
 
-	Reason string // of DocSkipped, and of DocInChart if it is known
+	Reason string // of DocSkipped and DocLeft, and of DocInChart if it is known
 }
 
 // isAbout reports whether the input is about a document.

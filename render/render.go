@@ -128,7 +128,8 @@ type Unit struct {
 	// Variants are objects, and other forms of objects, that exist only in some
 	// installations; Object.Variant says in which.
 	Variants []*Object
-	Err      error // joins *Error values
+	Left     []*Object // that its deployer leaves alone: it neither creates nor changes them; see delivery.SetAside
+	Err      error     // joins *Error values
 	memory   *memory
 
 	// The following fields are set for units that a GitOps object makes, or

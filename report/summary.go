@@ -228,6 +228,7 @@ var documentWords = map[render.DocumentState]string{
 	render.DocDeleted:     "deleted by patches",
 	render.DocLocalConfig: "left out by kustomize as local configuration",
 	render.DocSkipped:     "not applied by their controller",
+	render.DocLeft:        "left alone by their deployer",
 	render.DocData:        "read as data",
 	render.DocInChart:     "inside charts that do not render them",
 	render.DocFailed:      "of units that could not be rendered",

@@ -39,12 +39,20 @@ type Side struct {
 	Documents func() []render.TreeDocument // of all clusters
 }
 
-// Comparable returns the objects of two sides, without units that the other
-// side could not render completely, because missing objects there may only be
-// invisible.
+// objects returns the objects that are deployed, and then those that their deployers leave alone.
+func (s *Side) objects() []*render.Object {
+	all := render.Objects(s.Units)
+	for _, u := range s.Units {
+		all = append(all, u.Left...)
+	}
+	return all
+}
+
+// Comparable returns the objects of two sides, also those that deployers leave alone, without units that
+// the other side could not render completely, because missing objects there may only be invisible.
 func Comparable(base, head *Side) (old, now []*render.Object) {
 	half := PartlyRendered(base, head)
-	was, now := render.Objects(base.Units), render.Objects(head.Units)
+	was, now := base.objects(), head.objects()
 	ids := policy.NewIdentities(was, now)
 	anyUnit := func(o *render.Object) policy.Identity {
 		id := ids.Of(o)

@@ -361,7 +361,7 @@ func (d *Documents) unchecked() []policy.Result {
 		if x.State == render.DocRendered && !deploys(x, d.unreached) {
 			x.State, x.Reason = render.DocUnused, idleReason
 		}
-		if x.Usual || x.State == render.DocRendered || x.State == render.DocFailed || d.reported[place{x.File, x.Line}] || x.State == render.DocExcluded && d.files.Excluded(x.File) {
+		if x.Usual || x.State == render.DocRendered || x.State == render.DocFailed || x.State == render.DocLeft || d.reported[place{x.File, x.Line}] || x.State == render.DocExcluded && d.files.Excluded(x.File) {
 			continue
 		}
 		if _, known := same[x.File]; !known {

@@ -279,58 +279,17 @@ func (d *deployment) enabled(kind string) bool {
 	return d.setting(kind+".enable") != "false"
 }
 
-// finish drops objects that Argo CD does not apply, adds the annotation or label by which it tracks
-// objects, and adds the Namespace that it creates.
+// finish adds the annotation or label by which Argo CD tracks objects, and the Namespace that it creates.
 func (d *deployment) finish(objects []*render.Object) []*render.Object {
 	var all []*render.Object
-	skipped := make(map[string][]*render.Object)
 	for _, o := range objects {
-		if why := unapplied(o); why != "" {
-			skipped[why] = append(skipped[why], o)
-		} else {
-			all = append(all, d.track(o))
-		}
+		all = append(all, d.track(o))
 	}
 	d.world.Skips(d.lists, all, "not applied by Argo CD, which reads an object whose items are null as an empty list")
-	for _, why := range slices.Sorted(maps.Keys(skipped)) {
-		d.world.Skips(skipped[why], all, why)
-	}
 	if ns := d.namespace(all); ns != nil {
 		all = append([]*render.Object{ns}, all...)
 	}
 	return all
-}
-
-const hookAnnotation = "argocd.argoproj.io/hook"
-
-// The hooks that Argo CD runs in a sync (NewHookType in gitops-engine, NewType in its package hook/helm), and
-// those that it runs when the Application is deleted (hookTypeAnnotations in its controller).
-var (
-	syncHooks     = []string{"PreSync", "Sync", "PostSync", "SyncFail"}
-	helmHooks     = []string{"pre-install", "pre-upgrade", "post-upgrade", "post-install"}
-	deletionHooks = []string{"PreDelete", "PostDelete", "pre-delete", "post-delete"}
-)
-
-// unapplied returns why Argo CD never applies an object, or "". It does not apply a hook that it never runs
-// (syncPhases in gitops-engine).
-func unapplied(o *render.Object) string {
-	own, isOwn := o.GetAnnotations()[hookAnnotation]
-	helm, isHelm := o.GetAnnotations()["helm.sh/hook"]
-	names := func(text string, hooks ...string) bool {
-		return slices.ContainsFunc(strings.Split(text, ","), func(t string) bool { return slices.Contains(hooks, strings.TrimSpace(t)) })
-	}
-	skip := names(own, "Skip")
-	switch {
-	case !isOwn && (!isHelm || helm == "crd-install"): // not a hook
-		return ""
-	case names(own, syncHooks...), !skip && (names(helm, helmHooks...) || names(own+","+helm, deletionHooks...)):
-		return ""
-	case skip:
-		return "not applied by Argo CD, because of its annotation " + hookAnnotation + ": Skip"
-	case isOwn:
-		return "not applied by Argo CD, which runs none of the hooks in its annotation " + hookAnnotation
-	}
-	return "not applied by Argo CD, which runs none of the hooks in its annotation helm.sh/hook"
 }
 
 // distinct drops objects that a later one replaces, as Argo CD does, and

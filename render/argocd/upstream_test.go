@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/delivery"
 	"github.com/preadmit/preadmit/render/rendertest"
@@ -54,6 +56,11 @@ func TestUpstream(t *testing.T) {
 				for _, option := range []string{"", "Replace=true", "ServerSideApply=true", "Prune=false", "Prune=confirm"} {
 					for _, at := range []string{"created", "updated", "removed"} {
 						was, now := annotated(t, kinds[kind], kind, "a", a, b), annotated(t, kinds[kind], kind, "b", a, b)
+						now.Unit = new(render.Unit)
+						now.Unit.Owner = &render.Object{Unstructured: &unstructured.Unstructured{Object: map[string]any{"kind": "Application"}}}
+						if why, _ := delivery.LeavesAlone(now); why != "" && at == "removed" {
+							continue // Argo CD never applied the annotation, so the object on the cluster lacks it
+						}
 						c := change{Options: []string{option}}
 						if at == "created" {
 							was = nil
@@ -94,10 +101,11 @@ func TestUpstream(t *testing.T) {
 		}
 		act := delivery.Leave
 		switch {
-		case now != nil && unapplied(now) != "": // not rendered; what was there before counts as deleted, which is stricter
-			act, now = delivery.Leave, nil
 		case now != nil:
 			now.Unit, after.Objects = after, []*render.Object{now}
+			if why, _ := delivery.LeavesAlone(now); why != "" {
+				break
+			}
 			fallthrough
 		default:
 			act, _ = delivery.New([]*render.Unit{before}, []*render.Unit{after}).Act(was, now)

@@ -9,10 +9,12 @@ package delivery
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/preadmit/preadmit/render"
 )
@@ -28,6 +30,9 @@ const (
 	RecreateIfRefused            // it changes the object, and recreates it if the API server answers that it is invalid: a field is immutable, or wrong
 	CreateAgain                  // it creates the object, whose last version is deleted by then
 )
+
+// Suspended is the reason to leave the objects of a suspended deployer.
+const Suspended = "it is suspended"
 
 // A Change holds the units of the two sides of a change, by Identity.
 type Change struct {
@@ -59,7 +64,7 @@ func (c *Change) Act(was, now *render.Object) (act Act, why string) {
 	case now.Unit == nil:
 		return Apply, ""
 	case c.suspended(now.Unit):
-		return Leave, "it is suspended"
+		return Leave, Suspended
 	case was == nil && c.before[now.Unit.Identity()] != nil:
 		return c.row(created|added, &subject{Object: now})
 	case was == nil:
@@ -77,28 +82,77 @@ func (c *Change) Act(was, now *render.Object) (act Act, why string) {
 
 // row returns the act of the first row that fits, for an object with a unit.
 func (c *Change) row(at step, s *subject) (Act, string) {
-	s.owner, s.left = s.Unit.Owner, c.after[s.Unit.Identity()]
-	deployer := ""
-	switch {
-	case s.owner != nil:
-		deployer = s.owner.GetKind()
-	case s.Unit.Kind == "helm":
-		deployer = "Helm"
+	if s.left = c.after[s.Unit.Identity()]; s.Unit.Owner == nil && s.Unit.Kind != "helm" {
+		return Apply, ""
 	}
-	if r := rowFor(deployer, at, s); r != nil {
+	if r := rowFor(at, s); r != nil {
 		return r.act, r.why
 	}
 	return Apply, ""
 }
 
-// rowFor returns the first row that fits, or nil.
-func rowFor(deployer string, at step, s *subject) *row {
+// rowFor returns the first row that fits an object of a unit, or nil.
+func rowFor(at step, s *subject) *row {
+	deployer := "Helm"
+	if s.owner = s.Unit.Owner; s.owner != nil {
+		deployer = s.owner.GetKind()
+	}
 	for i := range rows {
 		if r := &rows[i]; r.at&at != 0 && slices.Contains(r.deployers, deployer) && r.when(s) {
 			return r
 		}
 	}
 	return nil
+}
+
+// LeavesAlone returns why the deployer of an object neither creates nor changes it, as an annotation or label
+// says, and the place of that. why is "" if the deployer does either.
+func LeavesAlone(o *render.Object) (why string, at []render.Origin) {
+	if o.Unit == nil || o.Unit.Owner == nil {
+		return "", nil
+	}
+	r := rowFor(created, &subject{Object: o})
+	if r == nil || r.act != Leave {
+		return "", nil
+	}
+	for _, field := range []string{"annotations", "labels"} {
+		for _, key := range []string{fluxGroup + "reconcile", fluxGroup + "ssa", argoHook, helmHook} {
+			if at := render.Pointer("metadata", field, key); value(o, at) != nil && strings.Contains(r.why, key) {
+				return r.why, o.At(at)
+			}
+		}
+	}
+	return r.why, nil
+}
+
+// SetAside moves the objects that the deployer of a unit leaves alone from Objects to Left, and records why
+// their documents are not deployed.
+func SetAside(u *render.Unit) {
+	left := make(map[string][]*render.Object)
+	applied := make([]*render.Object, 0, len(u.Objects))
+	for _, o := range u.Objects {
+		if why, _ := LeavesAlone(o); why != "" {
+			left[why] = append(left[why], o)
+		} else {
+			applied = append(applied, o)
+		}
+	}
+	if len(left) == 0 {
+		return
+	}
+	u.Objects = applied
+	u.Variants = slices.DeleteFunc(slices.Clone(u.Variants), func(o *render.Object) bool { why, _ := LeavesAlone(o); return why != "" })
+	var documents render.Inputs
+	for _, why := range slices.Sorted(maps.Keys(left)) {
+		u.Left = append(u.Left, left[why]...)
+		documents.NoteSkipped(left[why], applied, "left alone by its "+u.Owner.GetKind()+": "+why)
+	}
+	for _, in := range documents.All() {
+		if in.State == render.DocSkipped {
+			in.State = render.DocLeft
+		}
+		u.Inputs = append(slices.Clip(u.Inputs), in)
+	}
 }
 
 // deleted returns how a deployer acts on an object that is gone. An object of a deployer that is
@@ -110,7 +164,7 @@ func (c *Change) deleted(o *render.Object) (Act, string) {
 	stays := c.after[o.Unit.Identity()]
 	switch owner := o.Unit.Owner; {
 	case stays != nil && stays.State == render.Suspended:
-		return Leave, "it is suspended"
+		return Leave, Suspended
 	case stays != nil:
 		return c.row(pruned, &subject{Object: o})
 	case o.Unit.State == render.Suspended: // kustomize-controller v1.7 finalize, helm-controller v1.4 reconcileDelete
@@ -168,7 +222,7 @@ func (c *Change) First(unit string, gone, applied []*render.Object) []*render.Ob
 	start := math.MaxInt // of what is applied
 	for _, o := range applied {
 		s := &subject{Object: o, owner: u.Owner}
-		phases := append(list(o, argoHook), list(o, "helm.sh/hook")...)
+		phases := append(list(o, argoHook), list(o, helmHook)...)
 		switch in := func(phase string) bool { return slices.Contains(phases, phase) }; {
 		case hook(s) && (in("PreSync") || in("pre-install") || in("pre-upgrade")):
 			return nil

@@ -41,8 +41,8 @@ func TestRows(t *testing.T) {
 		want           Act
 	}{
 		{"Kustomization", "spec: {prune: true}", "", "", created | updated | pruned | uninstalled, Apply},
-		{"Kustomization", "spec: {prune: true}", "", flux + "reconcile=disabled", created | updated | pruned | uninstalled, Leave},
-		{"Kustomization", "spec: {prune: true}", "", flux + "ssa=ignore", created | updated | pruned | uninstalled, Leave},
+		{"Kustomization", "spec: {prune: true}", "", flux + "reconcile=disabled", created | pruned | uninstalled, Leave},
+		{"Kustomization", "spec: {prune: true}", "", flux + "ssa=ignore", created | pruned | uninstalled, Leave},
 		{"Kustomization", "spec: {prune: true}", "", flux + "ssa=IfNotPresent", created | pruned | uninstalled, Apply},
 		{"Kustomization", "spec: {prune: true}", "", flux + "ssa=IfNotPresent", updated, Leave},
 		{"Kustomization", "spec: {prune: true}", "", flux + "force=enabled", updated, RecreateIfRefused},
@@ -65,6 +65,18 @@ func TestRows(t *testing.T) {
 
 		{"Application", finalize + "spec: {}", "", "", created | updated | pruned | uninstalled, Apply},
 		{"Application", "spec: {}", "", "", uninstalled, Leave},
+		{"Application", finalize + "spec: {}", "", argo + "hook= Skip,", created, Leave},
+		{"Application", finalize + "spec: {}", "", argo + "hook=Skip,Never", created, Leave},
+		{"Application", finalize + "spec: {}", "", argo + "hook=Skip", pruned, Apply}, // the object on the cluster lacks the annotation
+		{"Application", finalize + "spec: {}", "", argo + "hook=skip", created, Leave},
+		{"Application", finalize + "spec: {}", "", argo + "hook=", created, Leave},
+		{"Application", finalize + "spec: {}", "", "helm.sh/hook=test", created, Leave},
+		{"Application", finalize + "spec: {}", "", "helm.sh/hook=test, pre-delete", created, Apply},
+		{"Application", finalize + "spec: {}", "", "helm.sh/hook=crd-install", created, Apply},
+		{"Application", finalize + "spec: {}", "", argo + "hook=Skip,PostSync", created, Apply},
+		{"Application", finalize + "spec: {}", "", argo + "hook=PreDelete", created, Apply},
+		{"Application", finalize + "spec: {}", "", argo + "hook=Skip,PreDelete", created, Leave},
+		{"Application", finalize + "spec: {}", "", argo + "hook=never;helm.sh/hook=pre-install", created, Apply},
 		{"Application", finalize + "spec: {}", "Job", argo + "hook=PreSync", updated, Recreate},
 		{"Application", finalize + "spec: {}", "Job", argo + "hook=PreSync;" + argo + "hook-delete-policy=HookSucceeded", updated, CreateAgain},
 		{"Application", finalize + "spec: {}", "Job", "helm.sh/hook=post-install", updated, Recreate},
@@ -125,17 +137,19 @@ func TestRows(t *testing.T) {
 			annotations[key] = value
 		}
 		o.SetAnnotations(annotations)
+		o.Unit = new(render.Unit)
+		o.Unit.Owner = owner
 		for _, at := range []step{created, updated, pruned, uninstalled} {
 			if c.at&at == 0 {
 				continue
 			}
 			got := Apply
-			s := &subject{Object: o, owner: owner}
+			s := &subject{Object: o}
 			if at == updated { // from a binding of another role
 				s.live = &render.Object{Unstructured: o.DeepCopy()}
 				s.live.Object["roleRef"] = map[string]any{"name": "other"}
 			}
-			if r := rowFor(c.deployer, at, s); r != nil {
+			if r := rowFor(at, s); r != nil {
 				got = r.act
 				decided[slices.IndexFunc(rows, func(x row) bool { return x.source == r.source && x.why == r.why && x.at == r.at && x.act == r.act })] = true
 				if r.act == Leave && r.why == "" {

@@ -32,6 +32,7 @@ const (
 	fluxGroup = "kustomize.toolkit.fluxcd.io/"
 	keepKey   = "helm.sh/resource-policy"
 	argoHook  = "argocd.argoproj.io/hook"
+	helmHook  = "helm.sh/hook"
 
 	applicationsSync = "/spec/syncPolicy/applicationsSync"
 	syncOptions      = "argocd.argoproj.io/sync-options"
@@ -49,8 +50,8 @@ var (
 // with fluxcd/pkg/ssa v0.84.0, helm-controller (main at 00785fbf, b8d65235) with helm v3.22.0, and
 // argo-cd v3.6.1 with its gitops-engine c9c369ef.
 var rows = []row{
-	{kustomization, created | updated | pruned | uninstalled, flux("reconcile", "disabled"), Leave, fluxGroup + "reconcile: disabled", "kustomize-controller apply (ExclusionSelector), deleteObjects (Exclusions)"},
-	{kustomization, created | updated | pruned | uninstalled, flux("ssa", "Ignore"), Leave, fluxGroup + "ssa: Ignore", "kustomize-controller apply (ExclusionSelector), deleteObjects (Exclusions)"},
+	{kustomization, created | pruned | uninstalled, flux("reconcile", "disabled"), Leave, fluxGroup + "reconcile: disabled", "kustomize-controller apply (ExclusionSelector), deleteObjects (Exclusions)"},
+	{kustomization, created | pruned | uninstalled, flux("ssa", "Ignore"), Leave, fluxGroup + "ssa: Ignore", "kustomize-controller apply (ExclusionSelector), deleteObjects (Exclusions)"},
 	{kustomization, updated, flux("ssa", "IfNotPresent"), Leave, fluxGroup + "ssa: IfNotPresent", "ssa shouldSkipApply; inventory.AddChangeSet lists skipped objects, so they are pruned"},
 	{kustomization, updated, flux("force", "enabled"), RecreateIfRefused, "", "ssa shouldForceApply, errors.IsImmutableError"},
 	{kustomization, updated, spec("/spec/force", true), RecreateIfRefused, "", "ssa shouldForceApply, errors.IsImmutableError"},
@@ -68,6 +69,9 @@ var rows = []row{
 	{release, added, both(crds, spec("/spec/upgrade/crds", "Skip")), Leave, "spec.upgrade.crds: Skip of its HelmRelease", "helm-controller Upgrade, crdPolicyOrDefault (the default is Create), applyCRDs"},
 	{release, updated, both(crds, unless(spec("/spec/upgrade/crds", "CreateReplace"))), Leave, "its HelmRelease does not set spec.upgrade.crds: CreateReplace", "helm-controller Upgrade, crdPolicyOrDefault, applyCRDs"},
 
+	{application, created, both(unrun, skipped), Leave, argoHook + ": Skip", "gitops-engine syncPhases: no task, although Reconcile finds the object"},
+	{application, created, both(unrun, annotated(argoHook)), Leave, "Argo CD runs none of the hooks in " + argoHook, "gitops-engine syncPhases, NewHookType"},
+	{application, created, unrun, Leave, "Argo CD runs none of the hooks in " + helmHook, "gitops-engine syncPhases, helm.NewType"},
 	{application, updated, recreatedHook, Recreate, "", "gitops-engine syncTask.deleteBeforeCreation, hook.DeletePolicies"},
 	{application, updated, hook, CreateAgain, "", "gitops-engine syncTask.deleteOnPhaseSuccessful"},
 	{application, updated, both(replaced, inPlace), Apply, "", "gitops-engine applyObject"},
@@ -193,12 +197,41 @@ func crds(s *subject) bool {
 // hook reports whether its deployer runs an object as a hook. Argo CD takes Helm's hooks as its own,
 // except definitions: gitops-engine hook.IsHook.
 func hook(s *subject) bool {
-	events, is := s.GetAnnotations()["helm.sh/hook"]
+	events, is := s.GetAnnotations()[helmHook]
 	if s.owner != nil && s.owner.GetKind() == "Application" {
-		_, own := s.GetAnnotations()[argoHook]
-		return own || is && events != "crd-install"
+		return (annotated(argoHook)(s) || is && events != "crd-install") && !unrun(s)
 	}
 	return events != ""
+}
+
+func annotated(key string) condition {
+	return func(s *subject) bool { _, is := s.GetAnnotations()[key]; return is }
+}
+
+func skipped(s *subject) bool { return slices.Contains(list(s.Object, argoHook), "Skip") }
+
+// The hooks that Argo CD runs in a sync (NewHookType in gitops-engine, NewType in its package hook/helm), and
+// those that it runs when the Application is deleted (hookTypeAnnotations in its controller).
+var (
+	syncHooks     = []string{"PreSync", "Sync", "PostSync", "SyncFail"}
+	helmHooks     = []string{"pre-install", "pre-upgrade", "post-upgrade", "post-install"}
+	deletionHooks = []string{"PreDelete", "PostDelete", "pre-delete", "post-delete"}
+)
+
+// unrun reports whether an object is a hook that Argo CD never runs, and therefore never applies
+// (syncPhases in gitops-engine).
+func unrun(s *subject) bool {
+	names := func(annotation string, hooks []string) bool {
+		return slices.ContainsFunc(list(s.Object, annotation), func(h string) bool { return slices.Contains(hooks, h) })
+	}
+	events, is := s.GetAnnotations()[helmHook]
+	switch {
+	case !annotated(argoHook)(s) && (!is || events == "crd-install"), names(argoHook, syncHooks):
+		return false
+	case skipped(s):
+		return true
+	}
+	return !names(helmHook, helmHooks) && !names(argoHook, deletionHooks) && !names(helmHook, deletionHooks)
 }
 
 // recreatedHook reports whether an object is a hook whose last run is deleted before it is created

@@ -124,7 +124,7 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	was, now := b.in.Side(), in.Side()
 	half := change.PartlyRendered(was, now)
 	reqs := policy.Requests(change.Comparable(was, now))
-	reqs, gone, left, err := delivered(ctx, s.By(reqs), b.in, in, s.KubeVersion)
+	reqs, unsent, gone, left, err := delivered(ctx, s.By(reqs), b.in, in, s.KubeVersion)
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	others := policy.OtherVersions(reqs) // of all parts, which give the same notes
 	proposes := !samePolicies(b.in, in, s.NoTreePolicies)
 	start := time.Now()
-	if err := e.makeEngines(in, trusted, s, cached, v.left() > 0 || proposes || len(others) > 0 || len(b.asOthers(s, v.requests())) > 0); err != nil {
+	if err := e.makeEngines(in, trusted, s, cached, v.left() > 0 || proposes || len(others) > 0 || len(unsent) > 0 || len(b.asOthers(s, v.requests())) > 0); err != nil {
 		return err
 	}
 	cached.compiled(e.Engines, time.Since(start))
@@ -231,11 +231,16 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 			}
 		}
 	}
+	ignored, err := e.reviewUnsent(ctx, e.shard.requests(unsent))
+	if err != nil {
+		return err
+	}
 	referenced, err := change.StillReferenced(reqs, was, now, kustomize.DefaultFieldSpecs(), b.name)
 	if err != nil {
 		return err
 	}
 	e.Results = append(e.Results, e.shard.once(b.documents().NoLongerDeployed(reqs), b.newlyExcluded(o, in), referenced)...)
+	e.Results = append(e.Results, ignored...)
 	e.notes = slices.Concat(e.notes, b.notes(in), e.Engines.Chain.UnreadOld(others))
 	cached.keep(e.Engines, before)
 	if proposes {

@@ -54,7 +54,7 @@ func (e *Evaluation) Decision(ctx context.Context, o *Options, in *load.Input, o
 		if i < 0 {
 			return nil // it may be on another cluster
 		}
-		made, _, left, err := delivered(ctx, s.By(reqs[i:i+1]), b.in, to, s.KubeVersion)
+		made, _, _, left, err := delivered(ctx, s.By(reqs[i:i+1]), b.in, to, s.KubeVersion)
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package evaluate
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -16,31 +17,44 @@ import (
 // delivered returns the requests that deployers make instead of reqs, in their order: none for an object
 // that they leave alone, a DELETE and a CREATE for one that they recreate, and a CREATE for one of a
 // deployer that the change resumes. The DELETEs of gone, the objects that are deleted before others of
-// their unit are applied, come first. notes list the objects left alone, with reasons.
-func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input, kubeVersion string) (made []policy.Request, gone map[*render.Object]bool, notes []string, err error) {
+// their unit are applied, come first. notes list the objects left alone, with reasons. unsent are the requests
+// that show what policies say about objects which deployers leave alone only because of the change.
+func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input, kubeVersion string) (made, unsent []policy.Request, gone map[*render.Object]bool, notes []string, err error) {
 	c := delivery.New(was.Head, now.Head)
+	ignored := func(o *render.Object) bool { return o != nil && o.Unit != nil && slices.Contains(o.Unit.Left, o) }
 	var chain *policy.Chain // of the API server's own validation, made if an object needs it
 	left := make(map[string]int)
 	for _, r := range reqs {
 		if r.Object == nil && r.OldObject.Unit != nil && r.OldObject.Unit.State == render.Unreached {
 			continue // it was never deployed
 		}
-		if delivery.Resumed(r.OldObject, r.Object) {
-			r = policy.Request{Operation: policy.Create, Object: r.Object}
+		if delivery.Resumed(r.OldObject, r.Object) || ignored(r.OldObject) && r.Object != nil && !ignored(r.Object) {
+			r.Operation, r.OldObject = policy.Create, nil
 		}
 		act, why := c.Act(r.OldObject, r.Object)
+		switch before := ignored(r.OldObject); {
+		case ignored(r.Object) && why != delivery.Suspended:
+			reason, at := delivery.LeavesAlone(r.Object)
+			if act, why = delivery.Leave, fmt.Sprintf("%s (%s:%d)", reason, now.Tree.Display(at[0].File), at[0].Line); !before {
+				unsent = append(unsent, policy.Request{Operation: policy.Create, Object: r.Object, UserInfo: r.UserInfo})
+			}
+		case before && r.Object == nil && act != delivery.Leave:
+			left[" of "+r.OldObject.Unit.Identity()+" gone that its deployer left alone: if an earlier version is on the cluster, it is deleted"]++
+			unsent = append(unsent, r)
+			continue
+		}
 		if act != delivery.Recreate && r.Unchanged() {
 			act = delivery.Apply
 		}
 		if act == delivery.RecreateIfRefused {
 			if chain == nil {
 				if chain, err = serverOf(now, kubeVersion); err != nil {
-					return nil, nil, nil, err
+					return nil, nil, nil, nil, err
 				}
 			}
 			results, err := chain.Review(ctx, []policy.Request{r})
 			if err != nil {
-				return nil, nil, nil, err
+				return nil, nil, nil, nil, err
 			}
 			if slices.ContainsFunc(results, invalid) {
 				act = delivery.Recreate
@@ -80,7 +94,32 @@ func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input,
 		}
 	}
 	first, rest := policy.Split(made, func(r *policy.Request) bool { return r.Object == nil && gone[r.OldObject] })
-	return slices.Concat(first, rest), gone, notes, nil
+	return slices.Concat(first, rest), unsent, gone, notes, nil
+}
+
+// reviewUnsent returns an Unknown result for each denial of a request of an object that its deployer leaves
+// alone. Otherwise the annotation that a change adds would hide the denial from this run and from all later ones.
+func (e *Evaluation) reviewUnsent(ctx context.Context, unsent []policy.Request) (denied []policy.Result, err error) {
+	for _, q := range unsent {
+		results, err := e.Engines.Chain.Review(ctx, []policy.Request{q})
+		if err != nil {
+			return nil, err
+		}
+		why, at := delivery.LeavesAlone(q.Subject())
+		for _, r := range results {
+			switch {
+			case r.Action != policy.Deny || r.Outcome != policy.Fail && r.Outcome != policy.Unknown:
+				continue
+			case r.Operation == policy.Delete:
+				r.Message = "its deployer left it alone (" + why + "); if an earlier version is on the cluster, it is deleted: " + r.Message
+			default:
+				r.Message, r.Origins = "its deployer leaves it alone because of this change ("+why+"); otherwise: "+r.Message, slices.Concat(r.Origins, at)
+			}
+			r.Outcome, r.Baseline, r.Hint = policy.Unknown, policy.New, "delete the document if nothing should deploy it; otherwise undo the annotation"
+			denied = append(denied, r)
+		}
+	}
+	return denied, nil
 }
 
 // serverOf returns the validation of an API server that serves the definitions of an input. Definitions

@@ -199,7 +199,7 @@ func TestChangeMatrix(t *testing.T) {
 				in.Head = []*render.Unit{d.unit(t, c.deployer)}
 			}
 		}
-		reqs, _, _, err := delivered(t.Context(), policy.Requests(render.Objects(was.Head), render.Objects(now.Head)), was, now, "")
+		reqs, _, _, _, err := delivered(t.Context(), policy.Requests(render.Objects(was.Head), render.Objects(now.Head)), was, now, "")
 		rendertest.OK(t, err)
 		var got []string
 		for _, r := range reqs {

@@ -42,7 +42,7 @@ func Compare(ctx context.Context, o *Options, in *load.Input, args []string, std
 	}
 	was, now := b.in.Side(), in.Side()
 	change.Count(was, now)
-	reqs, _, left, err := delivered(ctx, policy.Requests(change.Comparable(was, now)), b.in, in, o.KubeVersion)
+	reqs, _, _, left, err := delivered(ctx, policy.Requests(change.Comparable(was, now)), b.in, in, o.KubeVersion)
 	if err != nil {
 		return nil, err
 	}

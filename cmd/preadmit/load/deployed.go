@@ -17,6 +17,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/lint"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/delivery"
 	"github.com/preadmit/preadmit/render/git"
 )
 
@@ -377,7 +378,7 @@ func (d *deployer) follow(ctx context.Context) error {
 		units = append(units, held...)
 	}
 	for _, u := range units {
-		if d.elsewhere(u) {
+		if delivery.SetAside(u); d.elsewhere(u) {
 			d.in.Others = append(d.in.Others, u)
 		} else {
 			d.in.Head = append(d.in.Head, u)
