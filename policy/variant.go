@@ -19,14 +19,17 @@ func VariantRequests(units []*render.Unit) []Request {
 }
 
 // inVariant sets the variant of the result's object. Failures that depend on an invented result of
-// lookup, or on an invented version of Kubernetes, become undecided.
+// lookup, version of Kubernetes or cluster become undecided.
 func (r *Result) inVariant(v render.Variant) {
 	if v.IsDefault() || r.Only != "" {
 		return
 	}
 	r.Only = v.String()
 	r.Message = r.Only + ": " + r.Message
-	if (v.Lookup != render.LookupNothing || v.Patch != "") && r.Outcome == Fail {
+	if v.Cluster != "" {
+		r.Hint = "declare Argo CD's clusters, each with its server, under `clusters` in .preadmit/config.yaml"
+	}
+	if (v.Lookup != render.LookupNothing || v.Patch != "" || v.Cluster != "") && r.Outcome == Fail {
 		r.Outcome = Unknown
 	}
 }

@@ -257,6 +257,9 @@ func (w *World) Reads(fsys fs.FS, file string) {
 	}
 }
 
+// Ask adds a question about the unit.
+func (w *World) Ask(q Question) { w.inputs.Ask(q) }
+
 // Skips records objects that were rendered but that the controller does not apply, and why. applied
 // are the other objects of the unit.
 func (w *World) Skips(skipped, applied []*Object, reason string) {

@@ -18,6 +18,7 @@ type Variant struct {
 	Upgrade     bool
 	APIVersions []string // API versions served in addition, sorted
 	Lookup      Lookups
+	Cluster     string // the name of a cluster that Argo CD may know, instead of in-cluster
 	Patch       string // another patch version of Kubernetes, maybe with a suffix that a distribution appends
 }
 
@@ -33,7 +34,7 @@ const (
 
 // IsDefault reports whether v is the default.
 func (v *Variant) IsDefault() bool {
-	return !v.Upgrade && len(v.APIVersions) == 0 && v.Lookup == LookupNothing && v.Patch == ""
+	return !v.Upgrade && len(v.APIVersions) == 0 && v.Lookup == LookupNothing && v.Patch == "" && v.Cluster == ""
 }
 
 // String names the installations that have the variant, such as "only on
@@ -56,6 +57,9 @@ func (v *Variant) when() string {
 	if v.Lookup != LookupNothing {
 		when = append(when, "where lookup finds something")
 	}
+	if v.Cluster != "" {
+		when = append(when, "where Argo CD knows a cluster "+v.Cluster)
+	}
 	if v.Patch != "" {
 		when = append(when, "where the version of Kubernetes ends in "+v.Patch)
 	}
@@ -67,6 +71,7 @@ const (
 	AsksUpgrade = "upgrade" // whether the release is being upgraded
 	AsksAPI     = "api"     // whether the cluster serves an API version
 	AsksAPIs    = "apis"    // which API versions the cluster serves, all of them
+	AsksCluster = "cluster" // for the Application of another cluster
 	AsksLookup  = "lookup"  // for an object on the cluster
 	AsksPatch   = "patch"   // for an end of the version of Kubernetes that is not given
 )
@@ -74,7 +79,7 @@ const (
 // A Question is a question of a template that only a cluster can answer.
 type Question struct {
 	Subject string
-	API     string // for AsksAPI; for AsksPatch the patch version and suffix that give another answer
+	API     string // for AsksAPI; for AsksCluster the cluster's name; for AsksPatch the patch version and suffix that give another answer
 	Span    Span   // place of the template's action
 }
 
@@ -176,8 +181,8 @@ func (i *Inputs) include(other *Inputs, rename func(string) (string, bool)) {
 	}
 }
 
-// maxVariants is how often a unit is rendered again at most, for the given version of Kubernetes and for
-// other ends of it.
+// maxVariants is how often a unit is rendered again at most, for the given version of Kubernetes, for
+// other ends of it and for other clusters each.
 const maxVariants = 8
 
 // maxSingle is the largest number of API versions that are tried one by one.
@@ -257,7 +262,10 @@ func (w *varying) plan() []Variant {
 		plan = append(plan, all)
 	}
 	for _, q := range w.asked {
-		if q.Subject == AsksPatch {
+		switch q.Subject {
+		case AsksCluster:
+			plan = append(plan, Variant{Cluster: q.API})
+		case AsksPatch:
 			plan = append(plan, Variant{Patch: q.API})
 			if end := all; !all.IsDefault() {
 				end.Patch = q.API
@@ -321,7 +329,9 @@ func combinations(all Variant) (variants []Variant) {
 
 func (w *varying) next() (Variant, bool) {
 	for _, v := range w.plan() {
-		alike := func(x Variant) bool { return (x.Patch == "") == (v.Patch == "") }
+		alike := func(x Variant) bool {
+			return (x.Patch == "") == (v.Patch == "") && (x.Cluster == "") == (v.Cluster == "")
+		}
 		if done := slices.DeleteFunc(slices.Clone(w.done), func(x Variant) bool { return !alike(x) }); !w.isDone(v) && len(done) < maxVariants {
 			return v, true
 		}
@@ -453,7 +463,7 @@ func (w *varying) unrendered() {
 	undecided := false
 	for _, v := range w.plan() {
 		if !w.isDone(v) {
-			left, undecided = append(left, v.when()), undecided || v.Patch != ""
+			left, undecided = append(left, v.when()), undecided || v.Patch != "" || v.Cluster != ""
 		}
 	}
 	all := w.all()

@@ -96,7 +96,11 @@ func changedInputs(base, head *Side) map[string]bool {
 		}
 		for unit, s := range map[*render.Unit]*Side{old: base, u: head} {
 			files = append(files, s.Deployed.Reads[unit]...)
-			for _, name := range s.Deployed.Named[unit] {
+			names := s.Deployed.Named[unit]
+			if unit.Owner != nil { // the ApplicationSet names files for other Applications, too
+				names = slices.Concat(names, s.Deployed.Named[unit.Owner.Unit])
+			}
+			for _, name := range names {
 				if name != "." {
 					files = append(files, below(s.Tree, name)...)
 				}

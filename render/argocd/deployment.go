@@ -50,6 +50,11 @@ func deploy(ctx context.Context, o *render.Object, w *render.World) *render.Unit
 
 // run renders the sources of the Application.
 func (d *deployment) run() ([]*render.Object, error) {
+	if name := d.world.Variant.Cluster; name != "" {
+		other := *d.object
+		other.Unstructured = &unstructured.Unstructured{Object: renamed(other.Object, name).(map[string]any)}
+		d.object = &other
+	}
 	var app application
 	if err := decode(d.object.Object, &app); err != nil {
 		return nil, misshapen(d.object, "", err)
@@ -64,6 +69,47 @@ func (d *deployment) run() ([]*render.Object, error) {
 		return nil, nil
 	}
 	return d.render()
+}
+
+// renamed returns a value with another cluster's name in place of in-cluster.
+func renamed(value any, cluster string) any {
+	switch v := value.(type) {
+	case string:
+		return strings.ReplaceAll(v, inCluster, cluster)
+	case []any:
+		all := make([]any, len(v))
+		for i, x := range v {
+			all[i] = renamed(x, cluster)
+		}
+		return all
+	case map[string]any:
+		all := make(map[string]any, len(v))
+		for key, x := range v {
+			all[key] = renamed(x, cluster)
+		}
+		return all
+	}
+	return value
+}
+
+// forAnyCluster reports whether a generator made the Application for in-cluster, and would make others like it
+// for Argo CD's other clusters, of which none is known here.
+func (d *deployment) forAnyCluster() bool {
+	if d.object.Unit == nil || d.object.Unit.Owner == nil {
+		return false
+	}
+	set := d.world.Object(schema.GroupKind{Group: group, Kind: "ApplicationSet"}, namespaceOf(d.object.Unit.Owner), d.object.Unit.Owner.GetName())
+	if set == nil {
+		return false
+	}
+	generates := false
+	for at, value := range render.Fields(set.Object, "") {
+		if text, _ := value.(string); strings.Contains(text, inCluster) {
+			return false
+		}
+		generates = generates || strings.HasPrefix(at, "/spec/generators/") && strings.HasSuffix(at, "/clusters")
+	}
+	return generates && len(knownClusters(d.world)) == 0
 }
 
 // destination sets the cluster that the Application deploys to.

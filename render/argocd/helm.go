@@ -100,6 +100,7 @@ func (r *release) files(options *helmOptions) {
 		e := &entries[i]
 		if e.repo, e.name, e.err = r.resolve(text); e.err == nil && !isGlob(e.name) {
 			explicit[file{e.repo.RepoURL, e.name}] = true
+			r.askForClusters(e.repo, e.name, i)
 		}
 	}
 	for i, e := range entries {
@@ -117,6 +118,21 @@ func (r *release) files(options *helmOptions) {
 			seen[f] = seen[f] || !skip
 			return skip
 		})
+	}
+}
+
+// askForClusters asks how the Application of each cluster differs that has a values file where entry i names one
+// for in-cluster.
+func (r *release) askForClusters(repo *located, name string, i int) {
+	if !strings.Contains(name, inCluster) || !r.d.forAnyCluster() {
+		return
+	}
+	others, _ := matching(repo.repo, strings.ReplaceAll(name, inCluster, "*"))
+	first := regexp.MustCompile("^" + strings.ReplaceAll(strings.Replace(regexp.QuoteMeta(name), inCluster, "([^/]+?)", 1), inCluster, "[^/]+?") + "$")
+	for _, other := range others {
+		if m := first.FindStringSubmatch(other); m != nil && other != name && other == strings.ReplaceAll(name, inCluster, m[1]) {
+			r.d.world.Ask(render.Question{Subject: render.AsksCluster, API: m[1], Span: r.errorAt(render.Pointer("helm", "valueFiles", i), nil).Span})
+		}
 	}
 }
 
