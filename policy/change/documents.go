@@ -107,8 +107,9 @@ func (s *Side) unreached() map[string]bool {
 	return all
 }
 
-// NoLongerDeployed returns an Unknown result for each object of a request of one cluster that is still
-// in a file of the head and that the change stops deploying: nothing says that it is to be deleted.
+// NoLongerDeployed returns Unknown results for the objects of the requests of one cluster that are still
+// in a file of the head and that the change stops deploying: nothing says that they are to be deleted.
+// Objects of a unit that stop for the same reason have one result.
 func (d *Documents) NoLongerDeployed(reqs []policy.Request) []policy.Result {
 	deletes := make(map[schema.GroupKind][]*policy.Request)
 	holders := make(map[*render.Object]*render.Object) // of the head by those of the base
@@ -129,28 +130,49 @@ func (d *Documents) NoLongerDeployed(reqs []policy.Request) []policy.Result {
 	if len(deleted) == 0 {
 		return nil
 	}
-	reported := make(map[*policy.Request]bool)
 	var results []policy.Result
-	for _, x := range d.head.Documents() {
-		if !d.undeployed(&x) {
-			continue
+	type cause struct{ unit, reason, file string }
+	reported, groups := make(map[*policy.Request]bool), make(map[cause]*undeployed)
+	var all []*undeployed
+	add := func(r *policy.Request, x render.TreeDocument) {
+		if reported[r] {
+			return
 		}
-		for _, r := range d.held(x, deletes) {
-			if !reported[r] {
-				reported[r] = true
-				results = append(results, d.result(r, x))
+		reported[r], d.reported[place{x.File, x.Line}], d.reported[place{x.File, 0}] = true, true, true
+		c := cause{r.OldObject.Unit.Identity(), x.Reason, x.Cause}
+		if groups[c] == nil {
+			groups[c] = &undeployed{first: r.OldObject, TreeDocument: x}
+			all = append(all, groups[c])
+		}
+		groups[c].places = append(groups[c].places, AtLine(x.File, x.Line, render.Manifest)...)
+	}
+	for _, x := range d.head.Documents() {
+		if d.undeployed(&x) {
+			for _, r := range d.held(x, deletes) {
+				add(r, x)
 			}
 		}
 	}
 	for _, r := range deleted {
-		if x, ok := d.unreadable(r); ok && !reported[r] {
-			results = append(results, d.result(r, x))
+		if x, ok := d.unreadable(r); ok {
+			add(r, x)
 		}
 		if holder := holders[r.OldObject.Unit.Owner]; holder != nil {
 			results = append(results, d.heldNoMore(r, holder)...)
 		}
 	}
+	for _, u := range all {
+		results = append(results, d.result(u))
+	}
 	return results
+}
+
+// An undeployed is the first of the objects that a unit no longer deploys for one reason, its document in the
+// head, and the places of all of them.
+type undeployed struct {
+	first *render.Object
+	render.TreeDocument
+	places []render.Origin
 }
 
 // undeployed reports whether nothing deploys a document of the head, and sets the reason. It leaves out
@@ -271,15 +293,18 @@ func (d *Documents) heldNoMore(r *policy.Request, holder *render.Object) []polic
 	return nil
 }
 
-// result returns the result about an object that a document of the head still holds.
-func (d *Documents) result(r *policy.Request, x render.TreeDocument) policy.Result {
-	d.reported[place{x.File, x.Line}], d.reported[place{x.File, 0}] = true, true
-	result := Undecided("no-longer-judged", policy.Delete, AtLine(x.File, x.Line, render.Manifest), "no longer checked: %s:%d is %s", x.File, x.Line, x.Reason)
-	result.Object, result.Hint = d.ids.Key(r.OldObject), hiddenHint
-	if x.Cause != "" {
-		result.Origins = append(result.Origins, AtLine(x.Cause, 1, render.Reference)...)
-		if _, err := fs.Stat(d.base.Tree, x.Cause); err != nil {
-			result.Message += "; this change adds " + x.Cause
+// result returns the result about objects that documents of the head still hold.
+func (d *Documents) result(u *undeployed) policy.Result {
+	what := fmt.Sprintf("%s:%d", u.File, u.Line)
+	if n := len(u.places); n > 1 {
+		what = fmt.Sprintf("%d objects of %s; the first, at %s,", n, u.first.Unit.Identity(), what)
+	}
+	result := Undecided("no-longer-judged", policy.Delete, u.places, "no longer checked: %s is %s", what, u.Reason)
+	result.Object, result.Hint = d.ids.Key(u.first), hiddenHint
+	if u.Cause != "" {
+		result.Origins = append(result.Origins, AtLine(u.Cause, 1, render.Reference)...)
+		if _, err := fs.Stat(d.base.Tree, u.Cause); err != nil {
+			result.Message += "; this change adds " + u.Cause
 		}
 	}
 	return result.Fingerprinted()
