@@ -315,13 +315,16 @@ func (c comparison) policies(t *testing.T, old, object map[string]any) {
 	path, method, sent := livePath(r, u.GetNamespace()), http.MethodPost, object
 	req := policy.Request{Operation: policy.Create, Object: parsed(t, object), DryRun: true, UserInfo: liveUser}
 	if old != nil {
+		if u.GetKind() == "ConfigMap" {
+			return // the old object is a parameter on the server
+		}
 		status, stored := c.do(t, http.MethodPost, path, old)
 		if status != http.StatusCreated {
 			return
 		}
 		defer c.do(t, http.MethodDelete, path+"/"+u.GetName()+"?gracePeriodSeconds=0", nil)
 		var err error
-		if sent, err = c.applied(stored, old, object); err != nil {
+		if sent, err = c.kinds.Merge(u.GroupVersionKind(), old, object, stored); err != nil {
 			return
 		}
 		method, path = http.MethodPut, path+"/"+u.GetName()
