@@ -184,6 +184,7 @@ type proposer struct {
 type clusterEngines struct {
 	*engines.Set
 	engines.Options
+	rules map[[2]string]string // the texts of rules, by policy and name
 }
 
 // propose sets the fixes of findings, and their edits. Each finding of an object starts from the
@@ -236,7 +237,7 @@ func (p *proposer) searchAll(ctx context.Context, object *render.Object, finding
 		return err
 	}
 	known := make(map[string][]policy.Result) // results of contents that were evaluated
-	search := &fix.Search{Values: p.values, Rule: p.ruleText(set), Evaluate: func(content map[string]any) []policy.Result {
+	search := &fix.Search{Values: p.values, Rule: func(r *policy.Result) string { return p.ruleText(set, r) }, Evaluate: func(content map[string]any) []policy.Result {
 		key, err := json.Marshal(content)
 		results, ok := known[string(key)]
 		if !ok || err != nil {
@@ -302,17 +303,9 @@ func textsOf(v any) string {
 	return b.String()
 }
 
-// ruleText returns a function that returns the text of a failure's rule and policy.
-func (p *proposer) ruleText(set *clusterEngines) func(*policy.Result) string {
-	return func(r *policy.Result) string {
-		text := p.texts[r.Policy]
-		for _, x := range set.Rules() {
-			if x.Policy == r.Policy && x.Name == r.Rule {
-				text += x.Title + x.Description + x.Expression + x.Help
-			}
-		}
-		return text
-	}
+// ruleText returns the text of a failure's rule and policy.
+func (p *proposer) ruleText(set *clusterEngines, r *policy.Result) string {
+	return p.texts[r.Policy] + set.rules[[2]string{r.Policy, r.Rule}]
 }
 
 func (p *proposer) engines(cluster string) (*clusterEngines, error) {
@@ -329,8 +322,15 @@ func (p *proposer) engines(cluster string) (*clusterEngines, error) {
 		trusted, _ = s.ForCluster(p.policy, cluster)
 	}
 	set, err := engines.New(there, trusted, s)
-	p.sets[cluster] = &clusterEngines{set, s}
-	return p.sets[cluster], err
+	if err != nil {
+		return nil, err
+	}
+	known := &clusterEngines{set, s, make(map[[2]string]string)}
+	for _, x := range set.Rules() {
+		known.rules[[2]string{x.Policy, x.Name}] += x.Title + x.Description + x.Expression + x.Help
+	}
+	p.sets[cluster] = known
+	return known, nil
 }
 
 // evaluate returns the results for the creation of an object with other content.
