@@ -117,7 +117,7 @@ offline: ## the same bytes without any network
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 action: build ## the GitHub Action, step by step on checkouts of each event, and under act where it is installed; the workflows; the scripts
 	$(GO) vet ./testdata/action/runner
-	PREADMIT_ACTION=1 $(GO) test -count=1 -run '^TestAction' ./cmd/preadmit
+	PREADMIT_ACTION=1 $(GO) test -count=1 -timeout 30m -run '^TestAction' ./cmd/preadmit
 	$(GO) run $(ACTIONLINT)
 	sed -n '/^name: preadmit$$/,/^```$$/p' README.md | sed '/^```$$/d; s/@<[^>]*>/@0000000000000000000000000000000000000000/' | $(GO) run $(ACTIONLINT) -
 	testdata/action/act/run.sh bin/preadmit
