@@ -30,6 +30,7 @@ type Follower struct {
 	Resolvers []Resolver
 	Clusters  []Cluster // the declared clusters
 	Outside   Outside
+	Leaves    func(*Object) bool // reports whether its deployer leaves an object alone, so that nothing follows it; may be nil
 }
 
 // Outside answers a World's questions about everything but objects. It is safe
@@ -436,7 +437,7 @@ func (f *following) walk(roots []candidate) {
 		}
 		depth := f.reached[n.target].depth
 		for _, o := range n.unit.Objects {
-			if f.Follows(o) {
+			if f.Follows(o) && (f.Leaves == nil || !f.Leaves(o)) {
 				queue = f.make(queue, n, o, depth+1)
 			}
 		}

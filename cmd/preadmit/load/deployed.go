@@ -347,7 +347,8 @@ func (d *deployer) find(ctx context.Context, args []string) error {
 // follow follows the GitOps objects in rendered units, and collects the units
 // to evaluate.
 func (d *deployer) follow(ctx context.Context) error {
-	f := render.Follower{Clusters: d.configuration.RenderClusters()}
+	leaves := func(o *render.Object) bool { why, _ := delivery.LeavesAlone(o); return why != "" }
+	f := render.Follower{Clusters: d.configuration.RenderClusters(), Leaves: leaves}
 	if d.options.GitOps != GitOpsOff {
 		f.Resolvers = d.options.Watch.Resolvers(d.options.Resolvers(), d.in.Tree.side())
 		if d.in.Graph != nil {
