@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/client-go/kubernetes/scheme"
 	smd "sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	"github.com/preadmit/preadmit/policy/internal/cel"
@@ -44,6 +45,10 @@ func (m *mutation) patched(i invocation, e *cel.Expression, value ref.Val) (map[
 		after, err = m.jsonPatch(i.as.Kind, before, value)
 	} else {
 		after, err = m.applyConfiguration(i.as.Kind, before, value)
+	}
+	if as, of := i.as.Kind, m.req.Kind; err == nil && as != of && scheme.Scheme.Recognizes(as) {
+		// The server converts without the internal version (dispatchOne), for which no built-in kind is prepared.
+		return nil, fmt.Errorf("converting (%s.%s) to (%s.%s): unknown conversion", as.Version, as.Kind, of.Version, of.Kind)
 	}
 	if err != nil || after == nil || render.Equal(before, after) {
 		return nil, err
