@@ -294,6 +294,9 @@ func (o *testOptions) runMutation(ctx context.Context, code int, t *load.Tree, w
 			return suites.Engines(suites.Options{KubeVersion: o.kubeVersion, Coverage: c, Templates: templates})
 		},
 		Strict: o.strict, Time: o.mutateTime, MutantTime: o.mutantTime,
+		Short: func() {
+			fmt.Fprintln(stderr, "preadmit: --mutate-time is too short to find all changes: those that are not found are not counted")
+		},
 	}
 	if len(o.policies) > 0 {
 		tests, err := newRegoTests(t, o)

@@ -31,6 +31,7 @@ type MutateOptions struct {
 
 	Time       time.Duration // time for all mutants; the rest are not tried
 	MutantTime time.Duration // for one
+	Short      func()        // called if half of the time does not suffice to find all mutants; may be nil
 }
 
 // ModuleTests are the unit tests of Rego modules, which run together.
@@ -55,7 +56,12 @@ func Mutate(ctx context.Context, o MutateOptions, paths ...string) ([]policy.Mut
 	}
 	timed, cancel := context.WithTimeout(ctx, o.Time)
 	defer cancel()
-	all := m.mutants(timed)
+	making, made := context.WithTimeout(ctx, o.Time/2) // a large policy has more mutants than can be tried
+	all := m.mutants(making)
+	if making.Err() != nil && o.Short != nil {
+		o.Short()
+	}
+	made()
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}

@@ -312,7 +312,7 @@ func (e *editor) inside(pointer, source string, c change, around []int) {
 	}
 	e.reach = append(reach, before...)
 	want := source[:c.from] + c.text + source[c.to:]
-	e.add(c.mutator, from, to, text, c.words, e.changed(pointer, func(any, bool) (any, bool) { return want, true }))
+	e.add(c.mutator, from, to, text, c.words, e.changed(pointer, func(any) (any, bool) { return want, true }))
 	e.reach = before
 }
 

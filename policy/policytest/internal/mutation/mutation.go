@@ -16,10 +16,9 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/preadmit/preadmit/render"
 )
@@ -297,7 +296,7 @@ func (e *editor) set(m Mutator, pointer string, value any) {
 	} else if ok && (strings.ContainsAny(s, `!&*|>%@{}[],#?:"'`) || s == "" || looksTyped(s)) {
 		text = quoted(s, '"')
 	}
-	e.add(m, at[0], at[1], text, fmt.Sprintf("%v to %v", was, value), e.changed(pointer, func(any, bool) (any, bool) { return value, true }))
+	e.add(m, at[0], at[1], text, fmt.Sprintf("%v to %v", was, value), e.changed(pointer, func(any) (any, bool) { return value, true }))
 }
 
 // looksTyped reports whether YAML would not read a plain text as a string.
@@ -324,53 +323,53 @@ func (e *editor) rename(m Mutator, pointer, name string) {
 	if quote := e.data[at[0]]; quote == '"' || quote == '\'' {
 		text = quoted(name, quote)
 	}
-	e.add(m, at[0], at[1], text, was+" to "+name, e.changed(parentOf(pointer), func(v any, ok bool) (any, bool) {
+	e.add(m, at[0], at[1], text, was+" to "+name, e.changed(parentOf(pointer), func(v any) (any, bool) {
 		if now, is := v.(map[string]any); is {
 			now[name] = now[was]
 			delete(now, was)
 		}
-		return v, ok
+		return v, true
 	}))
 }
 
 func parentOf(pointer string) string { return pointer[:max(strings.LastIndexByte(pointer, '/'), 0)] }
 
-// changed returns the policy with another value at a pointer.
-func (e *editor) changed(pointer string, change func(v any, ok bool) (any, bool)) map[string]any {
-	c := runtime.DeepCopyJSON(e.o.Object)
-	now, ok := replaced(c, render.Path(pointer), change)
-	m, is := now.(map[string]any)
-	if !ok || !is {
-		return nil
-	}
+// changed returns the policy with another value at a pointer, or with none there. Everything else is shared.
+func (e *editor) changed(pointer string, change func(v any) (any, bool)) map[string]any {
+	now, _ := replaced(e.o.Object, render.Path(pointer), change)
+	m, _ := now.(map[string]any)
 	return m
 }
 
-func replaced(v any, path []string, change func(any, bool) (any, bool)) (any, bool) {
-	if len(path) == 0 {
-		return change(v, true)
-	}
-	switch v := v.(type) {
+func replaced(v any, path []string, change func(any) (any, bool)) (any, bool) {
+	switch x := v.(type) {
 	case map[string]any:
-		if x, ok := replaced(v[path[0]], path[1:], change); ok {
-			v[path[0]] = x
+		now := maps.Clone(x)
+		if len(path) == 0 {
+			return change(now)
+		}
+		if below, ok := replaced(x[path[0]], path[1:], change); ok {
+			now[path[0]] = below
 		} else {
-			delete(v, path[0])
+			delete(now, path[0])
 		}
-		return v, true
+		return now, true
 	case []any:
-		for i := range v {
-			if fmt.Sprint(i) != path[0] {
-				continue
-			}
-			if x, ok := replaced(v[i], path[1:], change); ok {
-				v[i] = x
-				return v, true
-			}
-			return slices.Delete(v, i, i+1), true
+		if len(path) == 0 {
+			break
 		}
+		i, err := strconv.Atoi(path[0])
+		if err != nil || i >= len(x) {
+			return v, true
+		}
+		now := slices.Clone(x)
+		if below, ok := replaced(x[i], path[1:], change); ok {
+			now[i] = below
+			return now, true
+		}
+		return slices.Delete(now, i, i+1), true
 	}
-	return v, true
+	return change(v)
 }
 
 // drop leaves out a field or an item of a list.
@@ -379,7 +378,7 @@ func (e *editor) drop(m Mutator, pointer, change string) {
 	if !ok {
 		return
 	}
-	e.add(m, from, to, "", change, e.changed(pointer, func(any, bool) (any, bool) { return nil, false }))
+	e.add(m, from, to, "", change, e.changed(pointer, func(any) (any, bool) { return nil, false }))
 }
 
 // dropItems leaves out each item of a list that has several.
