@@ -2,6 +2,8 @@ package policy
 
 import (
 	"iter"
+	"slices"
+	"strings"
 
 	"github.com/preadmit/preadmit/render"
 )
@@ -26,11 +28,23 @@ func (r *Result) inVariant(v render.Variant) {
 	}
 	r.Only = v.String()
 	r.Message = r.Only + ": " + r.Message
+	if v.Cluster != "" && r.Outcome == Fail {
+		r.Assumed = append(slices.Clone(r.Assumed), assumedCluster+v.Cluster)
+	}
 	if v.Cluster != "" {
 		r.Hint = "declare Argo CD's clusters, each with its server, under `clusters` in .preadmit/config.yaml"
 	}
 	if (v.Lookup != render.LookupNothing || v.Patch != "" || v.Cluster != "") && r.Outcome == Fail {
 		r.Outcome = Unknown
+	}
+}
+
+const assumedCluster = "Argo CD knows a cluster "
+
+// DenyOnClusters makes a failure of a result that is undecided only because a cluster is not known.
+func (r *Result) DenyOnClusters() {
+	if r.Outcome == Unknown && slices.ContainsFunc(r.Assumed, func(a string) bool { return strings.HasPrefix(a, assumedCluster) }) {
+		r.Outcome = Fail
 	}
 }
 

@@ -221,6 +221,9 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 		if again(r) || i < byChange && r.Baseline == policy.Unchanged {
 			r.Baseline = policy.New
 		}
+		if r.Baseline == policy.New { // what the change adds where it perhaps is deployed is denied
+			r.DenyOnClusters()
+		}
 		if why := b.perhaps[r.Object.Unit]; why != "" && r.Engine != policy.EngineRender {
 			r.Assumed = append(slices.Clone(r.Assumed), why)
 		}
