@@ -388,18 +388,19 @@ func brokenDown(req *Request, p any) Result {
 	return r
 }
 
-// written converts fields to where they were written, if the API server moves or copies
-// them: it stores the stringData of a Secret as data.
+// written converts fields to where they were written, if the API server moves or copies them: the stringData
+// of a Secret to data, and the clusterIP of a Service to clusterIPs.
 func written(fields []string, o *render.Object) []string {
-	if o.GetAPIVersion() != "v1" {
+	kind := o.GetKind()
+	if o.GetAPIVersion() != "v1" || kind != "Secret" && kind != "Service" {
 		return fields
 	}
 	moved := slices.Clone(fields)
 	for i, f := range fields {
 		from := ""
-		if key, ok := strings.CutPrefix(f, "/data/"); ok && o.GetKind() == "Secret" {
+		if key, ok := strings.CutPrefix(f, "/data/"); ok && kind == "Secret" {
 			from = "/stringData/" + key
-		} else if _, own := render.Lookup(o.Object, "/spec/clusterIPs"); !own && f == "/spec/clusterIPs/0" {
+		} else if _, own := render.Lookup(o.Object, "/spec/clusterIPs"); f == "/spec/clusterIPs/0" && !own && kind == "Service" {
 			from = "/spec/clusterIP"
 		}
 		if _, found := render.Lookup(o.Object, from); found && from != "" {

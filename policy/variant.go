@@ -34,7 +34,7 @@ func (r *Result) inVariant(v render.Variant) {
 	if v.Cluster != "" {
 		r.Hint = "declare Argo CD's clusters, each with its server, under `clusters` in .preadmit/config.yaml"
 	}
-	if (v.Lookup != render.LookupNothing || v.Patch != "" || v.Cluster != "") && r.Outcome == Fail {
+	if v.IsInvented() && r.Outcome == Fail {
 		r.Outcome = Unknown
 	}
 }

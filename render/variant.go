@@ -37,6 +37,11 @@ func (v *Variant) IsDefault() bool {
 	return !v.Upgrade && len(v.APIVersions) == 0 && v.Lookup == LookupNothing && v.Patch == "" && v.Cluster == ""
 }
 
+// IsInvented reports whether v assumes something that perhaps no cluster has. What fails there is undecided.
+func (v *Variant) IsInvented() bool {
+	return v.Lookup != LookupNothing || v.Patch != "" || v.Cluster != ""
+}
+
 // String names the installations that have the variant, such as "only on
 // upgrade".
 func (v Variant) String() string {
@@ -371,8 +376,8 @@ func (w *varying) render(v Variant) {
 }
 
 // failed records that a variant can't be rendered. That is no error by itself,
-// since a chart may refuse some clusters; with an invented result of lookup or
-// an invented version it is undecided. A variant with another end of the version is
+// since a chart may refuse some clusters; with an invented result of lookup, version
+// or cluster it is undecided. A variant with another end of the version is
 // not recorded if the variant without that end has failed, too.
 func (w *varying) failed(v Variant, err error) {
 	e, given := Errors(err)[0], v
@@ -382,7 +387,7 @@ func (w *varying) failed(v Variant, err error) {
 	}
 	w.refused = append(w.refused, v.String())
 	note := &Error{
-		Span: e.Span, Rule: "variant", Warning: true, Undecided: v.Lookup != LookupNothing || v.Patch != "" || e.Undecided || e.Rule == "set-apart",
+		Span: e.Span, Rule: "variant", Warning: true, Undecided: v.IsInvented() || e.Undecided || e.Rule == "set-apart",
 		Err: fmt.Errorf("not rendered as it would be %s: %w", v.when(), e.Err),
 	}
 	if q, ok := w.question(AsksLookup); ok && note.Undecided {

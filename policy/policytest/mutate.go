@@ -58,12 +58,13 @@ func Mutate(ctx context.Context, o MutateOptions, paths ...string) ([]policy.Mut
 	defer cancel()
 	making, made := context.WithTimeout(ctx, o.Time/2) // a large policy has more mutants than can be tried
 	all := m.mutants(making)
-	if making.Err() != nil && o.Short != nil {
-		o.Short()
-	}
+	late := making.Err() != nil
 	made()
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
+	}
+	if late && o.Short != nil {
+		o.Short()
 	}
 	done := make([]policy.Mutant, len(all))
 	group := new(errgroup.Group)

@@ -16,32 +16,43 @@ import (
 )
 
 // Merge implements policy.TypedKinds. It is the three-way merge of kubectl apply
-// (k8s.io/kubectl/pkg/cmd/apply, Patcher.patchSimple): strategic for built-in kinds, of JSON for all others.
-func (k *Kinds) Merge(kind schema.GroupVersionKind, was, is, live map[string]any) (merged map[string]any, err error) {
-	defer func() {
-		if crash := recover(); crash != nil { // the library panics about directives of a wrong type
-			err = fmt.Errorf("merging: %v", crash)
-		}
-	}()
+// (k8s.io/kubectl/pkg/cmd/apply, Patcher.patchSimple): strategic for built-in kinds, of JSON for all others, and
+// where lists have elements with the same key, which a strategic merge would drop.
+func (k *Kinds) Merge(kind schema.GroupVersionKind, was, is, live map[string]any) (map[string]any, error) {
 	var manifests [3][]byte
 	for i, o := range []map[string]any{was, is, live} {
+		var err error
 		if manifests[i], err = json.Marshal(o); err != nil {
 			return nil, err
 		}
 	}
 	before, now, stored := manifests[0], manifests[1], manifests[2]
-	var sent []byte
 	if b := k.builtins[kind]; b != nil && b.goType() != nil {
-		sent, err = mergeStrategic(b.goType(), before, now, stored)
-	} else if patch, failed := jsonmergepatch.CreateThreeWayJSONMergePatch(before, now, stored); failed != nil {
-		err = failed
-	} else {
-		sent, err = jsonpatch.MergePatch(stored, patch)
+		if merged, err := complete(is, func() ([]byte, error) { return mergeStrategic(b.goType(), before, now, stored) }); err == nil {
+			return merged, nil
+		}
 	}
+	return complete(is, func() ([]byte, error) {
+		patch, err := jsonmergepatch.CreateThreeWayJSONMergePatch(before, now, stored)
+		if err != nil {
+			return nil, err
+		}
+		return jsonpatch.MergePatch(stored, patch)
+	})
+}
+
+// complete returns what merge does. There is an error if it lacks a part of the manifest.
+func complete(manifest map[string]any, merge func() ([]byte, error)) (merged map[string]any, err error) {
+	defer func() {
+		if crash := recover(); crash != nil { // the library panics about directives of a wrong type
+			err = fmt.Errorf("merging: %v", crash)
+		}
+	}()
+	sent, err := merge()
 	if err == nil {
 		err = serverjson.Unmarshal(sent, &merged)
 	}
-	if err == nil && !holds(merged, is) {
+	if err == nil && !holds(merged, manifest) {
 		err = errors.New("merging: a part of the manifest is not sent")
 	}
 	return merged, err

@@ -405,7 +405,6 @@ var explained = map[string]string{
 	"Operation cannot be fulfilled on":                     "the uid or the version in the object is not that of the stored one",
 	"LimitRange stored /metadata/name":                     "the server gives a LimitRange a random name",
 	"Node stored /spec/taints":                             "the plugin TaintNodesByCondition is not run: nodes register themselves",
-	"from 'map(dyn, dyn)' to '*structpb.Value'":            "in 1.37 a match condition makes the object one whose parts a JSON patch can't hold (UseSchemalessTypeRef)",
 	"stored /metadata/ownerReferences":                     "the server removes references that are there twice",
 }
 

@@ -68,7 +68,8 @@ var (
 		apply(`Object{data: {"added": variables.v2}}`),
 		apply(`Object{spec: Object.spec{ports: object.spec.ports.map(p, Object.spec.ports{port: p.port, protocol: p.protocol, name: "p" + string(p.port)})}}`),
 		patches(`[JSONPatch{op: "add", path: "/metadata/labels/a~1b", value: "c"}]`),
-		patches(`has(object.metadata.labels) ? [JSONPatch{op: "test", path: "/metadata/labels", value: object.metadata.labels}, JSONPatch{op: "add", path: "/metadata/labels/" + jsonpatch.escapeKey("x/y"), value: "z"}] : []`),
+		// Not a part of the object: in 1.37 a match condition makes it one that a JSON patch can't hold (UseSchemalessTypeRef).
+		patches(`has(object.metadata.labels) ? [JSONPatch{op: "test", path: "/metadata/name", value: object.metadata.name}, JSONPatch{op: "add", path: "/metadata/labels/" + jsonpatch.escapeKey("x/y"), value: "z"}] : []`),
 		patches(`[JSONPatch{op: "replace", path: "/spec/replicas", value: 7}]`),
 		patches(`object.spec.containers.filter(c, !has(c.securityContext)).map(c, JSONPatch{op: "add", path: "/spec/containers/0/securityContext", value: Object.spec.containers.securityContext{readOnlyRootFilesystem: true}})`),
 		patches(`[JSONPatch{op: "remove", path: "/metadata/annotations"}]`),
@@ -315,9 +316,6 @@ func (c comparison) policies(t *testing.T, old, object map[string]any) {
 	path, method, sent := livePath(r, u.GetNamespace()), http.MethodPost, object
 	req := policy.Request{Operation: policy.Create, Object: parsed(t, object), DryRun: true, UserInfo: liveUser}
 	if old != nil {
-		if u.GetKind() == "ConfigMap" {
-			return // the old object is a parameter on the server
-		}
 		status, stored := c.do(t, http.MethodPost, path, old)
 		if status != http.StatusCreated {
 			return
@@ -488,7 +486,7 @@ func (c *comparison) policyCases(t *testing.T, kind string) (pairs []livePair) {
 			u.SetNamespace(fmt.Sprintf("live%d%s", number, choose(random, "a", "b", "c")))
 		}
 		p := livePair{object: from}
-		if i%2 == 0 && u.GetKind() != "Namespace" { // which would stay
+		if i%2 == 0 && u.GetKind() != "Namespace" && u.GetKind() != "ConfigMap" { // it would stay, or be a parameter on the server
 			rename(from, fmt.Sprintf("x%d", i))
 			p.old, p.object = from, runtime.DeepCopyJSON(from)
 		}

@@ -271,6 +271,9 @@ func (k *kindValidator) held(answer *apiserver.Answer) (p *policy.Prepared, err 
 	}
 	if k.typ.older != nil {
 		k.typ.older.adapt(p.Admitted)
+		if p.OldAdmitted != nil {
+			k.typ.older.adapt(p.OldAdmitted)
+		}
 		p.Typed = nil
 	}
 	return p, nil

@@ -128,10 +128,11 @@ func (r *release) askForClusters(repo *located, name string, i int) {
 		return
 	}
 	others, _ := matching(repo.repo, strings.ReplaceAll(name, inCluster, "*"))
-	first := regexp.MustCompile("^" + strings.ReplaceAll(strings.Replace(regexp.QuoteMeta(name), inCluster, "([^/]+?)", 1), inCluster, "[^/]+?") + "$")
+	at, n := strings.Index(name, inCluster), strings.Count(name, inCluster)
 	for _, other := range others {
-		if m := first.FindStringSubmatch(other); m != nil && other != name && other == strings.ReplaceAll(name, inCluster, m[1]) {
-			r.d.world.Ask(render.Question{Subject: render.AsksCluster, API: m[1], Span: r.errorAt(render.Pointer("helm", "valueFiles", i), nil).Span})
+		length := (len(other) - len(name) + n*len(inCluster)) / n // of the cluster's name
+		if cluster := other[at : at+max(0, length)]; cluster != "" && cluster != inCluster && other == strings.ReplaceAll(name, inCluster, cluster) {
+			r.d.world.Ask(render.Question{Subject: render.AsksCluster, API: cluster, Span: r.errorAt(render.Pointer("helm", "valueFiles", i), nil).Span})
 		}
 	}
 }

@@ -125,9 +125,18 @@ func LeavesAlone(o *render.Object) (why string, at []render.Origin) {
 	return r.why, nil
 }
 
-// SetAside moves the objects that the deployer of a unit leaves alone from Objects to Left, and records why
-// their documents are not deployed.
+// IsLeft reports whether an object, which may be nil, is one that its deployer leaves alone.
+func IsLeft(o *render.Object) bool {
+	return o != nil && o.Unit != nil && slices.Contains(o.Unit.Left, o)
+}
+
+// SetAside moves the objects that the deployer of a unit leaves alone from Objects to Left, drops such
+// variants, and records why their documents are not deployed.
 func SetAside(u *render.Unit) {
+	if u.Owner == nil {
+		return
+	}
+	u.Variants = slices.DeleteFunc(slices.Clone(u.Variants), func(o *render.Object) bool { why, _ := LeavesAlone(o); return why != "" })
 	left := make(map[string][]*render.Object)
 	applied := make([]*render.Object, 0, len(u.Objects))
 	for _, o := range u.Objects {
@@ -141,7 +150,6 @@ func SetAside(u *render.Unit) {
 		return
 	}
 	u.Objects = applied
-	u.Variants = slices.DeleteFunc(slices.Clone(u.Variants), func(o *render.Object) bool { why, _ := LeavesAlone(o); return why != "" })
 	var documents render.Inputs
 	for _, why := range slices.Sorted(maps.Keys(left)) {
 		u.Left = append(u.Left, left[why]...)

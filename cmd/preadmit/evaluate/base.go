@@ -124,13 +124,14 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	was, now := b.in.Side(), in.Side()
 	half := change.PartlyRendered(was, now)
 	reqs := policy.Requests(change.Comparable(was, now))
-	reqs, unsent, gone, left, err := delivered(ctx, s.By(reqs), b.in, in, s.KubeVersion)
+	d, err := delivered(ctx, s.By(reqs), b.in, in, s.KubeVersion)
 	if err != nil {
 		return err
 	}
-	b.gone = gone
+	reqs, b.gone = d.made, d.gone
 	trusted := b.trusted(in)
-	e.notes = append(e.notes, left...)
+	e.notes = append(e.notes, d.notes...)
+	var left []string
 	e.changes, left = objects.Changes(reqs, objects.Sides{
 		Base: was.Units, Head: now.Units, BaseFile: b.in.Tree.Display, HeadFile: in.Tree.Display, Half: half, Ignore: o.Configuration.Diff.Ignore,
 	})
@@ -150,7 +151,7 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 	others := policy.OtherVersions(reqs) // of all parts, which give the same notes
 	proposes := !samePolicies(b.in, in, s.NoTreePolicies)
 	start := time.Now()
-	if err := e.makeEngines(in, trusted, s, cached, v.left() > 0 || proposes || len(others) > 0 || len(unsent) > 0 || len(b.asOthers(s, v.requests())) > 0); err != nil {
+	if err := e.makeEngines(in, trusted, s, cached, v.left() > 0 || proposes || len(others) > 0 || len(d.unsent) > 0 || len(b.asOthers(s, v.requests())) > 0); err != nil {
 		return err
 	}
 	cached.compiled(e.Engines, time.Since(start))
@@ -234,7 +235,7 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 			}
 		}
 	}
-	ignored, err := e.reviewUnsent(ctx, e.shard.requests(unsent))
+	ignored, err := e.reviewUnsent(ctx, e.shard.requests(d.unsent))
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package evaluate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/change"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/delivery"
 )
 
 // A Decision is a request with the engines that evaluate it.
@@ -54,12 +56,14 @@ func (e *Evaluation) Decision(ctx context.Context, o *Options, in *load.Input, o
 		if i < 0 {
 			return nil // it may be on another cluster
 		}
-		made, _, _, left, err := delivered(ctx, s.By(reqs[i:i+1]), b.in, to, s.KubeVersion)
+		delivered, err := delivered(ctx, s.By(reqs[i:i+1]), b.in, to, s.KubeVersion)
 		if err != nil {
 			return err
 		}
+		made := delivered.made
 		if len(made) == 0 {
-			return fmt.Errorf("the change makes no request about %s: %s", object.GetName(), append(left, "nothing deployed it")[0])
+			leftAlone, _ := delivery.LeavesAlone(object)
+			return fmt.Errorf("the change makes no request about %s: %s", object.GetName(), cmp.Or(append(delivered.notes, leftAlone)[0], "nothing deployed it"))
 		}
 		same, changed := policy.Divide(made[len(made)-1:]) // of an object that is recreated, the CREATE
 		made = append(same, changed...)

@@ -14,72 +14,94 @@ import (
 	"github.com/preadmit/preadmit/render/delivery"
 )
 
-// delivered returns the requests that deployers make instead of reqs, in their order: none for an object
-// that they leave alone, a DELETE and a CREATE for one that they recreate, and a CREATE for one of a
-// deployer that the change resumes. The DELETEs of gone, the objects that are deleted before others of
-// their unit are applied, come first. notes list the objects left alone, with reasons. unsent are the requests
-// that show what policies say about objects which deployers leave alone only because of the change.
-func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input, kubeVersion string) (made, unsent []policy.Request, gone map[*render.Object]bool, notes []string, err error) {
-	c := delivery.New(was.Head, now.Head)
-	ignored := func(o *render.Object) bool { return o != nil && o.Unit != nil && slices.Contains(o.Unit.Left, o) }
+// deliveries are the requests that deployers make of a change.
+type deliveries struct {
+	made   []policy.Request        // in the order in which they are made
+	unsent []policy.Request        // of objects that deployers leave alone only because of the change
+	gone   map[*render.Object]bool // objects that are deleted before others of their unit are applied
+	notes  []string                // about the objects left alone, with reasons
+}
+
+// delivered returns the requests that deployers make instead of reqs: none for an object that they leave
+// alone, a DELETE and a CREATE for one that they recreate, and a CREATE for one of a deployer that the
+// change resumes.
+func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input, kubeVersion string) (*deliveries, error) {
+	c, d := delivery.New(was.Head, now.Head), new(deliveries)
 	var chain *policy.Chain // of the API server's own validation, made if an object needs it
-	left := make(map[string]int)
+	left, places := make(map[string]int), make(map[string]string)
+	leave := func(o *render.Object, why string, at []render.Origin) {
+		text := " of " + o.Unit.Identity() + why
+		if left[text]++; left[text] == 1 && len(at) > 0 {
+			places[text] = fmt.Sprintf(" (%s:%d)", now.Tree.Display(at[0].File), at[0].Line)
+		}
+	}
 	for _, r := range reqs {
 		if r.Object == nil && r.OldObject.Unit != nil && r.OldObject.Unit.State == render.Unreached {
 			continue // it was never deployed
 		}
-		if delivery.Resumed(r.OldObject, r.Object) || ignored(r.OldObject) && r.Object != nil && !ignored(r.Object) {
+		before, after := delivery.IsLeft(r.OldObject), delivery.IsLeft(r.Object)
+		if before && after && r.Unchanged() {
+			continue
+		}
+		if delivery.Resumed(r.OldObject, r.Object) || before && r.Object != nil && !after {
 			r.Operation, r.OldObject = policy.Create, nil
 		}
 		act, why := c.Act(r.OldObject, r.Object)
-		switch before := ignored(r.OldObject); {
-		case ignored(r.Object) && why != delivery.Suspended:
+		switch {
+		case after && why != delivery.Suspended:
 			reason, at := delivery.LeavesAlone(r.Object)
-			if act, why = delivery.Leave, fmt.Sprintf("%s (%s:%d)", reason, now.Tree.Display(at[0].File), at[0].Line); !before {
-				unsent = append(unsent, policy.Request{Operation: policy.Create, Object: r.Object, UserInfo: r.UserInfo})
+			if leave(r.Object, notApplied+reason, at); !before {
+				d.unsent = append(d.unsent, policy.Request{Operation: policy.Create, Object: r.Object, UserInfo: r.UserInfo})
 			}
-		case before && r.Object == nil && act != delivery.Leave:
-			left[" of "+r.OldObject.Unit.Identity()+" gone that its deployer left alone: if an earlier version is on the cluster, it is deleted"]++
-			unsent = append(unsent, r)
 			continue
-		}
-		if act != delivery.Recreate && r.Unchanged() {
+		case before && r.Object == nil && act != delivery.Leave:
+			leave(r.OldObject, " gone that its deployer left alone: if an earlier version is on the cluster, it is deleted", nil)
+			d.unsent = append(d.unsent, r)
+			continue
+		case act != delivery.Recreate && r.Unchanged():
 			act = delivery.Apply
 		}
 		if act == delivery.RecreateIfRefused {
 			if chain == nil {
+				var err error
 				if chain, err = serverOf(now, kubeVersion); err != nil {
-					return nil, nil, nil, nil, err
+					return nil, err
 				}
 			}
 			results, err := chain.Review(ctx, []policy.Request{r})
 			if err != nil {
-				return nil, nil, nil, nil, err
+				return nil, err
 			}
 			if slices.ContainsFunc(results, invalid) {
 				act = delivery.Recreate
 			}
 		}
-		switch act {
-		case delivery.Leave:
-			text := " of " + r.Subject().Unit.Identity() + " left as it is on the cluster: " + why
-			if r.Operation == policy.Delete {
-				text = " of " + r.Subject().Unit.Identity() + " left on the cluster, though no longer deployed: " + why
-			}
-			left[text]++
-		case delivery.Recreate:
-			made = append(made, r.Recreating()...)
-		case delivery.CreateAgain:
-			made = append(made, r.Recreating()[1])
+		switch {
+		case act == delivery.Leave && r.Operation == policy.Delete:
+			leave(r.OldObject, " left on the cluster, though no longer deployed: "+why, nil)
+		case act == delivery.Leave:
+			leave(r.Object, notApplied+why, nil)
+		case act == delivery.Recreate:
+			d.made = append(d.made, r.Recreating()...)
+		case act == delivery.CreateAgain:
+			d.made = append(d.made, r.Recreating()[1])
 		default:
-			made = append(made, r)
+			d.made = append(d.made, r)
 		}
 	}
 	for _, text := range slices.Sorted(maps.Keys(left)) {
-		notes = append(notes, policy.Plural(left[text], "object")+text)
+		d.notes = append(d.notes, policy.Plural(left[text], "object")+text+places[text])
 	}
+	d.sort(c)
+	return d, nil
+}
+
+const notApplied = " not applied: "
+
+// sort moves the deletions that come before others of their unit to the front, and fills gone.
+func (d *deliveries) sort(c *delivery.Change) {
 	deleted, applied := make(map[string][]*render.Object), make(map[string][]*render.Object)
-	for _, r := range made {
+	for _, r := range d.made {
 		switch unit := r.Subject().Key().Unit; {
 		case r.Operation == policy.Delete && !r.Recreated:
 			deleted[unit] = append(deleted[unit], r.OldObject)
@@ -87,14 +109,14 @@ func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input,
 			applied[unit] = append(applied[unit], r.Object)
 		}
 	}
-	gone = make(map[*render.Object]bool)
+	d.gone = make(map[*render.Object]bool)
 	for unit, objects := range deleted {
 		for _, o := range c.First(unit, objects, applied[unit]) {
-			gone[o] = true
+			d.gone[o] = true
 		}
 	}
-	first, rest := policy.Split(made, func(r *policy.Request) bool { return r.Object == nil && gone[r.OldObject] })
-	return slices.Concat(first, rest), unsent, gone, notes, nil
+	first, rest := policy.Split(d.made, func(r *policy.Request) bool { return r.Object == nil && d.gone[r.OldObject] })
+	d.made = slices.Concat(first, rest)
 }
 
 // reviewUnsent returns an Unknown result for each denial of a request of an object that its deployer leaves

@@ -194,15 +194,15 @@ func TestChangeMatrix(t *testing.T) {
 		{"ApplicationSet", with(kind("Application"), spec("{syncPolicy: {applicationsSync: create-update}}")), with(removed, spec("{syncPolicy: {applicationsSync: create-update}}")), "", "argo-cd AllowDelete"},
 	} {
 		was, now := new(load.Input), new(load.Input)
-		for in, d := range map[*load.Input]*deployed{was: c.was, now: c.is} {
-			if d != nil {
-				in.Head = []*render.Unit{d.unit(t, c.deployer)}
+		for in, side := range map[*load.Input]*deployed{was: c.was, now: c.is} {
+			if side != nil {
+				in.Head = []*render.Unit{side.unit(t, c.deployer)}
 			}
 		}
-		reqs, _, _, _, err := delivered(t.Context(), policy.Requests(render.Objects(was.Head), render.Objects(now.Head)), was, now, "")
+		d, err := delivered(t.Context(), policy.Requests(render.Objects(was.Head), render.Objects(now.Head)), was, now, "")
 		rendertest.OK(t, err)
 		var got []string
-		for _, r := range reqs {
+		for _, r := range d.made {
 			if o := r.Subject(); r.Operation != policy.Update || !r.Unchanged() {
 				got = append(got, fmt.Sprintf("%s %s/%s", r.Operation, o.EffectiveNamespace(), o.GetName()))
 			}

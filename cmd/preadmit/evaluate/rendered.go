@@ -42,11 +42,12 @@ func Compare(ctx context.Context, o *Options, in *load.Input, args []string, std
 	}
 	was, now := b.in.Side(), in.Side()
 	change.Count(was, now)
-	reqs, _, _, left, err := delivered(ctx, policy.Requests(change.Comparable(was, now)), b.in, in, o.KubeVersion)
+	delivered, err := delivered(ctx, policy.Requests(change.Comparable(was, now)), b.in, in, o.KubeVersion)
 	if err != nil {
 		return nil, err
 	}
-	d := &Difference{Notes: append(left, b.notes(in)...), base: b}
+	reqs := delivered.made
+	d := &Difference{Notes: append(delivered.notes, b.notes(in)...), base: b}
 	half := change.PartlyRendered(was, now)
 	c := policy.Comparison{Base: b.in.Found, Updates: policy.Updates(reqs), Incomparable: half, Stopped: change.Stopped(was, now)}
 	again := change.UndecidedAgain(was, now, reqs)

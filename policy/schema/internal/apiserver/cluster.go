@@ -62,8 +62,8 @@ type allocation struct {
 
 // Two allocations that have nothing in common.
 var (
-	first = allocation{"10.96.0.1", core.IPv4Protocol, minNodePort, 1}
-	last  = allocation{"fd00::ffff", core.IPv6Protocol, maxNodePort, -1}
+	lowest  = allocation{"10.96.0.1", core.IPv4Protocol, minNodePort, 1}
+	highest = allocation{"fd00::ffff", core.IPv6Protocol, maxNodePort, -1}
 )
 
 // of returns the free address of a family.
@@ -75,6 +75,19 @@ func (a allocation) of(families []core.IPFamily) string {
 		return "fd00::1"
 	}
 	return "10.111.255.254"
+}
+
+// nodePort returns a node port for a port of a Service, if one is left. Both objects of an update get the
+// same one.
+func (a allocation) nodePort(s *core.Service, port int32) int32 {
+	const size = maxNodePort - minNodePort + 1
+	for i := range int32(size) {
+		n := a.port + a.step*((port%size+i)%size)
+		if !slices.ContainsFunc(s.Spec.Ports, func(p core.ServicePort) bool { return p.NodePort == n }) {
+			return n
+		}
+	}
+	return a.port
 }
 
 // allocate gives a Service what pkg/registry/core/service/storage/alloc.go does: an address and its
@@ -105,7 +118,7 @@ func allocate(object runtime.Object, free allocation) {
 	balanced := s.Spec.Type == core.ServiceTypeLoadBalancer && (s.Spec.AllocateLoadBalancerNodePorts == nil || *s.Spec.AllocateLoadBalancerNodePorts)
 	for i := range s.Spec.Ports {
 		if p := &s.Spec.Ports[i]; p.NodePort == 0 && (balanced || s.Spec.Type == core.ServiceTypeNodePort) {
-			p.NodePort = free.port + free.step*(1+p.Port%1000) // of both objects of an update the same
+			p.NodePort = free.nodePort(s, p.Port)
 		}
 	}
 }

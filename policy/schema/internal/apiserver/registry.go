@@ -220,10 +220,10 @@ func Store(minor int, r Request) (answer Answer, err error) {
 		return Answer{}, nil
 	}
 	as(minor, func() {
-		answer, err = r.store(s, first)
+		answer, err = r.store(s, lowest)
 		if o, ok := answer.Object.(*corev1.Service); ok && err == nil && len(answer.Causes) == 0 && allocates(o.Spec.Type) {
 			var other Answer
-			other, err = r.store(s, last)
+			other, err = r.store(s, highest)
 			answer.Other = &other
 		}
 	})
@@ -304,7 +304,7 @@ func (r Request) markChanges(s strategy, all []Cause) {
 		return
 	}
 	ctx, _ := r.context(object)
-	complete(object, first)
+	complete(object, lowest)
 	alone, err := causes(object, rest.BeforeCreate(s, ctx, object))
 	if err != nil {
 		return
