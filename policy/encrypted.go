@@ -51,7 +51,7 @@ func (c Chain) undecide(r *Result, o *render.Object) {
 		why = "the value is encrypted by SOPS"
 	case c.Variables && touches(r, o, render.HasVariable, false):
 		why = "the value has a variable that Flux replaces"
-	case r.Engine == EngineSchema && touches(r, o, func(text string) bool { return render.HasPlaceholder(text) || render.HasVariable(text) }, false):
+	case (r.Engine == EngineSchema || r.Engine == EngineCRD) && touches(r, o, func(text string) bool { return render.HasPlaceholder(text) || render.HasVariable(text) }, false):
 		why = "the value is a placeholder"
 	default:
 		return
@@ -80,6 +80,9 @@ func touches(r *Result, o *render.Object, is func(string) bool, within bool) boo
 	for _, f := range fields {
 		v, ok := render.Lookup(o.Object, f)
 		if _, scalar := v.(string); ok && (scalar || within) && holdsText(v, is) {
+			return true
+		}
+		if path := render.Path(f); len(path) > 0 && is(path[len(path)-1]) { // an error about a key
 			return true
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 
@@ -150,4 +151,57 @@ spec:
 		}
 	}
 	t.Error("no such message")
+}
+
+// TestFormatsOfNumbers holds that the API server validates formats of numbers from 1.36, and where it says so.
+func TestFormatsOfNumbers(t *testing.T) {
+	t.Parallel()
+	objects := rendertest.Parse(t, "crd.yaml", []byte(`apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: peers.example.com}
+spec:
+  group: example.com
+  names: {kind: Peer, plural: peers}
+  scope: Cluster
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          peers:
+            type: array
+            items: {type: object, properties: {asn: {type: integer, format: int32, maximum: 4294967295}}}
+          weight: {type: number, format: float}
+          port: {type: integer, format: port}
+---
+apiVersion: example.com/v1
+kind: Peer
+metadata: {name: a}
+peers:
+- {asn: 1}
+- {asn: 4200000000}
+weight: 1e+50
+`))
+	for v, want := range map[string][]string{
+		"1.35": nil,
+		"1.36": {
+			`/peers/0/asn: Invalid value: "": Maximum boundary value must be of type integer with format int32 in peers[0].asn`,
+			`/peers/1/asn: Invalid value: "": Checked value must be of type integer with format int32 in peers[1].asn`,
+			`/peers/1/asn: Invalid value: "": Maximum boundary value must be of type integer with format int32 in peers[1].asn`,
+			`/spec/versions/0/schema/openAPIV3Schema/properties/port/format: unrecognized format "port"`,
+			`/weight: Invalid value: "": Checked value must be of type number with format float in weight`,
+		},
+	} {
+		var got []string
+		for _, r := range evaluate(t, v, objects, nil, objects) {
+			if r.Outcome == policy.Fail {
+				got = append(got, r.Fields[0]+": "+r.Message)
+			}
+		}
+		slices.Sort(got)
+		rendertest.Equal(t, strings.Join(want, "\n"), strings.Join(got, "\n"))
+	}
 }

@@ -138,7 +138,7 @@ func (d *definitionReview) warnOfFormat(s spot) {
 	format, _ := s.node["format"].(string)
 	typ, _ := s.node["type"].(string)
 	props := &spec.Schema{SchemaProps: spec.SchemaProps{Format: format, Type: []string{typ}}}
-	if format == "" || len(validation.GetUnrecognizedFormats(props, version.MajorMinor(1, uint(d.target)-1))) == 0 {
+	if format == "" || d.target < numberFormats && typ != "string" || len(validation.GetUnrecognizedFormats(props, version.MajorMinor(1, uint(d.target)-1))) == 0 {
 		return
 	}
 	pointer := s.pointer + "/format"

@@ -62,11 +62,15 @@ var keywords = map[int32]string{
 }
 
 // keyword returns the schema keyword that an error is about, or "" if it is
-// unknown. An error about a combination of schemas has its field only in its
-// text; path returns it.
+// unknown. An error about a combination of schemas or the range of a number has its
+// field only in its text; path returns it.
 func keyword(err error) (word, path string) {
 	text := err.Error()
 	v, ok := err.(*errors.Validation)
+	if _, of, is := strings.Cut(text, " value must be of type "); !ok && is { // IsValueValidAgainstRange of kube-openapi
+		_, path, _ = strings.Cut(of, " in ")
+		return "format", path
+	}
 	if !ok {
 		return combination(text)
 	}

@@ -185,10 +185,11 @@ func (d *definition) compile(s *servedVersion) (*compiled, error) {
 		return nil, err
 	}
 	c.model = &model.Structural{Structural: c.structural}
-	before := version.MajorMinor(1, uint(d.target)-1)
-	if c.validator, c.openAPI, err = validation.NewSchemaValidatorForVersion(custom.OpenAPIV3Schema, before); err != nil {
+	c.openAPI = new(spec.Schema)
+	if err := validation.ConvertJSONSchemaPropsWithPostProcess(custom.OpenAPIV3Schema, c.openAPI, d.ignoreFormats()); err != nil {
 		return nil, err
 	}
+	c.validator = validation.NewSchemaValidatorFromOpenAPI(c.openAPI)
 	if hasRules(c.structural) {
 		k := &compiler{env: storedEnv}
 		c.cel = k.root(c.structural, s.pointer)
@@ -200,4 +201,19 @@ func (d *definition) compile(s *servedVersion) (*compiled, error) {
 		s.eachRule(func(pointer string, _ map[string]any) { c.ignored = append(c.ignored, pointer) })
 	}
 	return c, nil
+}
+
+// numberFormats is the minor version from which the API server validates formats of numbers
+// (StripUnsupportedFormatsPostProcessorForVersion of k8s.io/apiextensions-apiserver).
+const numberFormats = 36
+
+// ignoreFormats returns a function that removes the format of a schema if the API server does not validate it.
+func (d *definition) ignoreFormats() func(*spec.Schema) error {
+	ignore := validation.StripUnsupportedFormatsPostProcessorForVersion(version.MajorMinor(1, uint(d.target)-1))
+	return func(s *spec.Schema) error {
+		if d.target < numberFormats && (s.Type.Contains("integer") || s.Type.Contains("number")) {
+			s.Format = ""
+		}
+		return ignore(s)
+	}
 }

@@ -35,10 +35,13 @@ func IsDefinition(o *render.Object) bool {
 }
 
 // addCustom reads a definition, of apiextensions.k8s.io/v1 or v1beta1. If
-// several define the same kind, the first is used.
+// several define the same kind, the first is used. The error is about a broken one that is deployed.
 func (k *Kinds) addCustom(o *render.Object) error {
 	c, pointer, err := readCRD(o.Object)
-	if err != nil {
+	switch {
+	case err != nil && o.Unit != nil && o.Unit.State == render.Unreached: // such as a patch that a kustomization leaves out
+		return nil
+	case err != nil:
 		e := &render.Error{Rule: "invalid-crd", Err: fmt.Errorf("CustomResourceDefinition %s: %w", o.GetName(), err)}
 		if places := o.At(pointer); len(places) > 0 {
 			e.Span = places[0].Span
