@@ -56,8 +56,9 @@ fuzz: ## every fuzz target in turn; minimizing an interesting input would take m
 		(cd $$dir && $(CURDIR)/bin/fuzz.test -test.run '^$$' -test.fuzz "^$$target$$" -test.fuzztime $(firstword $(FOR)) -test.fuzzminimizetime 10x -test.fuzzcachedir "$$($(GO) env GOCACHE)/fuzz/$(FUZZED)/$$dir") || failed="$$failed $$target"; done; \
 		test -z "$$failed" || { echo "failed:$$failed"; exit 1; }; }
 
+REPOS ?= ../shared/repos # a directory of checkouts to render
 fidelity: ## rendered objects beside those of the helm and kustomize binaries, where they are on PATH
-	PREADMIT_FIDELITY=1 $(GO) test -count=1 -timeout 30m -run TestFidelity -v ./cmd/preadmit
+	PREADMIT_FIDELITY=1 PREADMIT_REPOS=$(abspath $(firstword $(REPOS))) $(GO) test -count=1 -timeout 30m -run TestFidelity -v ./cmd/preadmit
 
 PLACES ?= 25 # of each unit to try: a number, or all
 origins: ## edits each place that is said to have made a field, and what places cost

@@ -25,7 +25,7 @@ import (
 
 // TestFidelity holds what is rendered here against the helm and kustomize
 // programs, where they are on PATH: `make fidelity`. It goes over every chart
-// and kustomization in ../shared/repos and testdata.
+// and kustomization in PREADMIT_REPOS, by default ../shared/repos, and testdata.
 func TestFidelity(t *testing.T) {
 	charts := helm.New(helm.Options{})
 	for _, c := range []struct {
@@ -94,7 +94,11 @@ func chartName(dir string) string {
 
 func repositories(t *testing.T) []string {
 	t.Helper()
-	roots, _ := filepath.Glob("../../../shared/repos/*")
+	dir := os.Getenv("PREADMIT_REPOS")
+	if dir == "" {
+		dir = "../../../shared/repos"
+	}
+	roots, _ := filepath.Glob(filepath.Join(dir, "*"))
 	roots = append(roots, "../../testdata/repos/shop")
 	roots = slices.DeleteFunc(roots, func(p string) bool { info, err := os.Stat(p); return err != nil || !info.IsDir() })
 	for i := range roots {
