@@ -23,7 +23,7 @@ type PodEngine interface {
 // A maker is a kind whose controller creates pods.
 type maker struct {
 	template   string // pointer of the template of pods
-	controller string // the controller's service account, in the namespace kube-system if it names none
+	controller string // the controller's service account, in the namespace kube-system if it names none; "" if not known
 	owner      string // apiVersion and kind of the object between, which owns the pods; "" if there is none
 }
 
@@ -65,6 +65,40 @@ func PodTemplate(kind schema.GroupKind) (pointer string, ok bool) {
 	return m.template, ok
 }
 
+// templates returns the templates of pods in the request's object: that of its kind, or in another custom
+// resource each part that has the form of one.
+func (r *Request) templates() (all []*maker) {
+	kind := r.Kind.GroupKind()
+	if m, ok := makers[kind]; ok {
+		return []*maker{&m}
+	}
+	if !strings.Contains(kind.Group, ".") || strings.HasSuffix(kind.Group, ".k8s.io") || render.Holds(kind) ||
+		slices.ContainsFunc(noMakers, func(group string) bool { return strings.HasSuffix(kind.Group, group) }) {
+		return nil
+	}
+	for pointer, v := range render.Fields(r.Admitted, "") {
+		if pointer != "" && isTemplate(v) {
+			all = append(all, &maker{template: pointer})
+		}
+	}
+	return all
+}
+
+// noMakers are the ends of groups whose objects make no pods. Their policies, patches and values look like templates.
+var noMakers = []string{"kyverno.io", "gatekeeper.sh", "argoproj.io", "toolkit.fluxcd.io"}
+
+// isTemplate reports whether a value has the form of a template of pods, with the name and image of each container.
+func isTemplate(v any) bool {
+	spec, _ := render.Lookup(v, "/spec/containers")
+	list, _ := spec.([]any)
+	return len(list) > 0 && !slices.ContainsFunc(list, func(c any) bool {
+		container, _ := c.(map[string]any)
+		name, _ := container["name"].(string)
+		image, _ := container["image"].(string)
+		return name == "" || image == ""
+	})
+}
+
 // PodRequest returns a request that creates a pod, without the pod.
 func PodRequest() *Request {
 	r := &Request{Operation: Create, Kind: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, Namespace: "default"}
@@ -77,11 +111,15 @@ func PodRequest() *Request {
 // the results are those of the object. own are the results about the object itself: what a rule finds
 // there it does not find again in the pods.
 func (c Chain) reviewPods(ctx context.Context, req *Request, own ...[]Result) ([]Result, error) {
-	c, pod := c.pods(req)
-	if pod == nil {
-		return nil, nil
+	c, pods := c.pods(req)
+	var results []Result
+	for _, pod := range pods {
+		found, err := c.reviewPod(ctx, pod, newHistory())
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, found...)
 	}
-	results, err := c.reviewPod(ctx, pod, newHistory())
 	said := make(map[useKey]*Result)
 	for _, list := range own {
 		for i := range list {
@@ -94,19 +132,20 @@ func (c Chain) reviewPods(ctx context.Context, req *Request, own ...[]Result) ([
 	return slices.DeleteFunc(results, func(r Result) bool {
 		o := said[useKey{r.Engine, r.Policy, r.Rule}]
 		return o != nil && (!r.fails() || o.fails() && o.Action.AtLeast(r.Action) && (o.Outcome == Fail || r.Outcome != Fail))
-	}), err
+	}), nil
 }
 
-// pods returns the request with which the controller of the request's object creates pods, and the
-// engines for it: those with policies about these pods, and those that prepare objects. The request is
-// nil if there are no such pods or policies.
-func (c Chain) pods(req *Request) (Chain, *Request) {
-	m, made := makers[req.Kind.GroupKind()]
-	if !made || req.Object == nil || req.SubResource != "" {
+// pods returns the requests with which the controller of the request's object creates pods, and the
+// engines for them: those with policies about these pods, and those that prepare objects. There are no
+// requests if there are no such pods or policies.
+func (c Chain) pods(req *Request) (_ Chain, pods []*Request) {
+	if req.Object == nil || req.SubResource != "" {
 		return c, nil
 	}
-	template, _ := render.Lookup(req.Admitted, m.template)
-	t, ok := template.(map[string]any)
+	templates := req.templates()
+	if len(templates) == 0 {
+		return c, nil
+	}
 	c.Mutators = slices.DeleteFunc(slices.Clone(c.Mutators), func(m Mutator) bool { return !selectsPods(m, req) })
 	selected := len(c.Mutators) > 0
 	c.Validators = slices.DeleteFunc(slices.Clone(c.Validators), func(v Validator) bool {
@@ -115,10 +154,13 @@ func (c Chain) pods(req *Request) (Chain, *Request) {
 		_, prepares := v.(Preparer)
 		return !about && !prepares
 	})
-	if !ok || !selected {
-		return c, nil
+	for _, m := range templates {
+		template, _ := render.Lookup(req.Admitted, m.template)
+		if t, ok := template.(map[string]any); ok && selected {
+			pods = append(pods, newPod(req, m, t))
+		}
 	}
-	return c, newPod(req, m, t)
+	return c, pods
 }
 
 // selectsPods reports whether an engine has policies about the pods of a request's object.
@@ -130,6 +172,9 @@ func selectsPods(engine any, maker *Request) bool {
 // reviewPod reviews a request of pods.
 func (c Chain) reviewPod(ctx context.Context, pod *Request, h *history) ([]Result, error) {
 	results, admitted := c.admit(pod, h)
+	if !admitted && pod.by.controller == "" {
+		return nil, nil // it is no template
+	}
 	if admitted {
 		mutations, err := c.mutate(ctx, pod, h)
 		if err != nil {
@@ -177,11 +222,11 @@ func (c Chain) explainPods(ctx context.Context, req *Request, h *history, own []
 		said = append(said, own[i].Results...)
 	}
 	results, err := c.reviewPods(ctx, req, said)
-	about, pod := c.pods(req)
-	if err != nil || pod == nil {
+	about, pods := c.pods(req)
+	if err != nil || len(pods) == 0 {
 		return own, err
 	}
-	made := newHistory()
+	pod, made := pods[0], newHistory()
 	if _, admitted := about.admit(pod, newHistory()); !admitted {
 		return own, nil
 	}
@@ -232,9 +277,14 @@ func (r *Result) ofPod(pod *Request, h *history) {
 		r.Assumed = distinct(r.Assumed, set)
 	}
 	if len(r.Fields) == 0 && r.fails() {
-		r.Fields = []string{makers[pod.Maker.Kind.GroupKind()].template}
+		r.Fields = []string{pod.by.template}
 	}
-	r.AboutPods()
+	if r.AboutPods(); pod.by.controller == "" && r.Outcome == Fail {
+		r.Message = "it is not known whether the controller of " + pod.Maker.Kind.Kind + " creates pods by this template: " + r.Message
+		if r.Action == Deny {
+			r.Outcome = Unknown
+		}
+	}
 }
 
 // inMaker returns the field of the maker's object that a field of the pod comes from, and the policies
@@ -246,7 +296,7 @@ func (r *Request) inMaker(field string, h *history) (from string, set []string) 
 	} else {
 		set = nil
 	}
-	from = makers[r.Maker.Kind.GroupKind()].template
+	from = r.by.template
 	if slices.ContainsFunc(copied, func(p string) bool { return was == p || strings.HasPrefix(was, p+"/") }) {
 		from += was
 	}
@@ -274,7 +324,7 @@ const (
 
 // newPod returns the request with which the controller of a request's object creates a pod
 // (GetPodFromTemplate in pkg/controller/controller_utils.go of Kubernetes).
-func newPod(req *Request, m maker, template map[string]any) *Request {
+func newPod(req *Request, m *maker, template map[string]any) *Request {
 	parent := &unstructured.Unstructured{Object: req.Admitted}
 	name := cmp.Or(parent.GetName(), parent.GetGenerateName()+podHash)
 	owner := map[string]any{"apiVersion": parent.GetAPIVersion(), "kind": parent.GetKind(), "controller": true, "blockOwnerDeletion": true, "uid": podUID}
@@ -323,13 +373,14 @@ func newPod(req *Request, m maker, template map[string]any) *Request {
 		namespace, account = "kube-system", m.controller
 	}
 	pod := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}}
-	return &Request{
-		Operation: Create, Maker: req, Object: &render.Object{Unstructured: pod, Unit: req.Object.Unit},
-		UserInfo: UserInfo{
+	made := &Request{Operation: Create, Maker: req, by: m, Object: &render.Object{Unstructured: pod, Unit: req.Object.Unit}}
+	if m.controller != "" {
+		made.UserInfo = UserInfo{
 			Username: "system:serviceaccount:" + namespace + ":" + account,
 			Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
-		},
+		}
 	}
+	return made
 }
 
 // toNode adds to the spec of a pod of a DaemonSet the tolerations of node conditions and the affinity to

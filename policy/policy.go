@@ -73,6 +73,7 @@ type Request struct {
 	// Maker is the request whose object's controller makes this request, which creates a pod. It is nil
 	// for all other requests.
 	Maker *Request
+	by    *maker // of the template; nil if Maker is
 
 	clusterScoped bool // the kind is unknown and assumed to be cluster-scoped
 	oldBlank      bool // of an unknown old object, only the name is given

@@ -101,8 +101,8 @@ func (c Chain) compare(ctx context.Context, req Request, open []*nearest, candid
 		return nil
 	}
 	var podBefore, podAfter *Request
-	if about, pod := c.pods(after); pod != nil {
-		podBefore, podAfter = about.admitAndMutate(ctx, *pod)
+	if about, pods := c.pods(after); len(pods) > 0 {
+		podBefore, podAfter = about.admitAndMutate(ctx, *pods[0])
 	}
 	var rest []*nearest
 	for _, n := range open {

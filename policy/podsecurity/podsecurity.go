@@ -10,7 +10,8 @@
 //
 // The plugin refuses only pods, and warns about workloads. Here a workload whose
 // pods would be refused is denied as well, as by policies of other engines: none of
-// its pods would run. The plugin reads templates, so it does not get pods from the chain.
+// its pods would run. The plugin reads the templates of workloads, so it gets from the chain only the pods of
+// templates in other kinds.
 package podsecurity
 
 import (
@@ -19,6 +20,7 @@ import (
 	"slices"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/pod-security-admission/api"
 	psa "k8s.io/pod-security-admission/policy"
@@ -70,6 +72,12 @@ func New(opts Options) (*Engine, error) {
 		levels:   newLevels(psa.DefaultChecks(), newest),
 		implied:  opts.Implied,
 	}, nil
+}
+
+// SelectsPods implements policy.PodEngine: templates in the kinds of policy.PodTemplate are examined with the object.
+func (e *Engine) SelectsPods(of schema.GroupVersionKind) bool {
+	_, ok := policy.PodTemplate(of.GroupKind())
+	return !ok
 }
 
 // Validate returns a result for each control that applies to the pods of the
