@@ -285,7 +285,7 @@ func (c Chain) admit(req *Request, h *history) (results []Result, admitted bool)
 		if kinds, ok := c.Kinds.(TypedKinds); ok && req.Operation == Create {
 			req.Admitted, req.Typed, err = kinds.AdmitTyped(req.Object, req.Namespace)
 		} else {
-			req.Admitted, err = c.Kinds.Admit(req.Object, req.Namespace)
+			req.Admitted, err = req.Admit(c.Kinds, req.Object)
 		}
 		if err != nil {
 			req.Admitted = notServed(req, err)

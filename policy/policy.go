@@ -100,6 +100,14 @@ type Prepared struct {
 // Prepare gives the validators that run later the prepared object.
 func (r *Request) Prepare(p *Prepared) { r.prepared = p }
 
+// Admit returns an object that takes the place of the request's new one as the API server holds it.
+func (r *Request) Admit(kinds Kinds, o *render.Object) (map[string]any, error) {
+	if typed, ok := kinds.(TypedKinds); ok && r.Operation == Update {
+		return typed.AdmitUpdate(o, r.Namespace)
+	}
+	return kinds.Admit(o, r.Namespace)
+}
+
 // prepareBy prepares the object by a validator, without validating it.
 func (r *Request) prepareBy(p Preparer, h *history) {
 	if p.Prepare(r); r.prepared != nil {
@@ -256,6 +264,9 @@ type TypedKinds interface {
 
 	// AdmitTyped is Admit, with a pointer to the object in its Go type, or nil.
 	AdmitTyped(o *render.Object, namespace string) (held map[string]any, typed any, err error)
+
+	// AdmitUpdate is Admit for the new object of an update, without what admission plugins do on creation alone.
+	AdmitUpdate(o *render.Object, namespace string) (map[string]any, error)
 
 	// Merge returns the object that kubectl, Helm and Argo CD send to apply a manifest again: live with the
 	// changes from the manifest was to the manifest is. What neither sets stays. There is an error if the

@@ -27,7 +27,7 @@ func (r *Request) applied(kinds Kinds, h *history) {
 		return
 	}
 	sent := &render.Object{Unstructured: &unstructured.Unstructured{Object: merged}, Unit: r.Object.Unit}
-	if held, err := kinds.Admit(sent, r.Namespace); err == nil && !render.Equal(held, r.Admitted) {
+	if held, err := r.Admit(kinds, sent); err == nil && !render.Equal(held, r.Admitted) {
 		kept := newChange(r.Admitted, held, Result{})
 		kept.kept = true
 		h.changes = append(h.changes, kept)

@@ -65,7 +65,7 @@ func (m *mutation) admit(before, after map[string]any, decoded bool) (map[string
 		return nil, refused("failed to convert object: a mutation may not change apiVersion and kind from %v", was.GroupVersionKind())
 	}
 	object := &render.Object{Unstructured: is}
-	admitted, err := m.engine.options.Kinds.Admit(object, m.req.Namespace)
+	admitted, err := m.req.Admit(m.engine.options.Kinds, object)
 	switch {
 	case err != nil && decoded:
 		words := err.Error()

@@ -135,7 +135,7 @@ func (m *Mutating) readmit(req *policy.Request, object map[string]any) (map[stri
 	if req.Object != nil {
 		o.Unit = req.Object.Unit
 	}
-	return m.engine.options.Kinds.Admit(o, req.Namespace)
+	return req.Admit(m.engine.options.Kinds, o)
 }
 
 // Rules implements policy.Mutator. There is one rule for each mutator.

@@ -120,7 +120,7 @@ func (r *run) readmit(object map[string]any) (map[string]any, error) {
 		return object, nil
 	}
 	o := &render.Object{Unstructured: &unstructured.Unstructured{Object: object}, Unit: rev.unit()}
-	return rev.engine.options.Kinds.Admit(o, rev.req.Namespace)
+	return rev.req.Admit(rev.engine.options.Kinds, o)
 }
 
 // patched returns the verdict of a patch that changed something.

@@ -219,7 +219,7 @@ func (r *run) admit(before, after map[string]any) (map[string]any, error) {
 	case is.GetNamespace() != was.GetNamespace() || is.GetName() != was.GetName():
 		return nil, errors.New("a mutation may not change name and namespace")
 	}
-	admitted, err := r.engine.options.Kinds.Admit(&render.Object{Unstructured: is}, r.req.Namespace)
+	admitted, err := r.req.Admit(r.engine.options.Kinds, &render.Object{Unstructured: is})
 	if err != nil {
 		return nil, policy.ShortError(err)
 	}

@@ -35,6 +35,11 @@ func (k *Kinds) Admit(o *render.Object, namespace string) (map[string]any, error
 	return held, err
 }
 
+// AdmitUpdate implements policy.TypedKinds.
+func (k *Kinds) AdmitUpdate(o *render.Object, namespace string) (map[string]any, error) {
+	return cmp.Or(k.updates, k).Admit(o, namespace)
+}
+
 // AdmitTyped implements policy.TypedKinds.
 func (k *Kinds) AdmitTyped(o *render.Object, namespace string) (held map[string]any, typed any, err error) {
 	gv, err := schema.ParseGroupVersion(o.GetAPIVersion())

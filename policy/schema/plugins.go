@@ -19,7 +19,12 @@ func PluginNames() []string { return apiserver.PluginNames() }
 // ones. The plugins look up objects of the cluster.
 func (k *Kinds) On(c *policy.Cluster, disabled ...string) *Kinds {
 	limits := slices.ContainsFunc(apiserver.PluginKinds(), func(kind schema.GroupKind) bool { return len(c.List(kind)) > 0 })
-	return &Kinds{server: k.server, customs: k.customs, resolved: k.resolved, mergers: k.mergers, cluster: c, limits: limits, disabled: disabled, made: make(map[*render.Unit]*apiserver.Plugins)}
+	on := func(disabled []string) *Kinds {
+		return &Kinds{server: k.server, customs: k.customs, resolved: k.resolved, mergers: k.mergers, cluster: c, limits: limits, disabled: disabled, made: make(map[*render.Unit]*apiserver.Plugins)}
+	}
+	created := on(disabled)
+	created.updates = on(append(apiserver.CreationPlugins(), disabled...))
+	return created
 }
 
 // maxPlugins limits the units whose plugins are kept.

@@ -139,3 +139,31 @@ spec: {devices: {requests: [{name: r, exactly: {deviceClassName: c, adminAccess:
 		t.Errorf("system fields are seen: %v", meta)
 	}
 }
+
+// On an update, no plugin sets what plugins set on creation.
+func TestPluginsOnUpdate(t *testing.T) {
+	t.Parallel()
+	class := parse(t, `{apiVersion: networking.k8s.io/v1, kind: IngressClass, metadata: {name: nginx, annotations: {ingressclass.kubernetes.io/is-default-class: "true"}}, spec: {controller: c/c}}`)
+	kinds := newKinds(t, "").On(policy.NewCluster(class))
+	ingress := func(more string) *render.Object {
+		return parse(t, "{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: x}, spec: {"+more+"defaultBackend: {service: {name: s, port: {number: 80}}}}}")
+	}
+	for name, c := range map[string]struct {
+		req  policy.Request
+		want any
+	}{
+		"created":         {policy.Request{Operation: policy.Create, Object: ingress("")}, "nginx"},
+		"a class goes":    {policy.Request{Operation: policy.Update, OldObject: ingress("ingressClassName: other, "), Object: ingress("")}, nil},
+		"a default stays": {policy.Request{Operation: policy.Update, OldObject: ingress("rules: [{host: a}], "), Object: ingress("")}, "nginx"},
+	} {
+		asked := &asker{}
+		chain := policy.Chain{Kinds: kinds, Validators: []policy.Validator{NewValidator(kinds, nil), asked}}
+		reqs := []policy.Request{c.req}
+		rendertest.OK(t, chain.StoreOld(t.Context(), reqs))
+		_, err := chain.Review(t.Context(), reqs)
+		rendertest.OK(t, err)
+		if got, _ := render.Lookup(asked.last.Admitted, "/spec/ingressClassName"); got != c.want {
+			t.Errorf("%s: class %v, want %v", name, got, c.want)
+		}
+	}
+}

@@ -179,9 +179,6 @@ func families(s *core.Service, at *field.Path) field.ErrorList {
 // old one was created, and that clients leave alone.
 func keepAllocated(object, old runtime.Object, free allocation) {
 	switch was := old.(type) {
-	case *core.Pod:
-		complete(was, free)
-		complete(object, free)
 	case *core.Service:
 		complete(was, free)
 		complete(object, free)

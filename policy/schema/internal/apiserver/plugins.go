@@ -60,6 +60,11 @@ func PluginNames() []string {
 	}
 }
 
+// CreationPlugins returns the names of the plugins that leave the new objects of updates as they are.
+func CreationPlugins() []string {
+	return slices.DeleteFunc(PluginNames(), func(name string) bool { return name == "DefaultTolerationSeconds" || name == "Priority" })
+}
+
 func (p *Plugins) runs(name string) bool { return !slices.Contains(p.disabled, name) }
 
 // PluginKinds are the kinds of objects that plugins look up, besides ServiceAccounts.
