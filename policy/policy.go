@@ -50,6 +50,7 @@ type Request struct {
 	UserInfo    UserInfo
 	DryRun      bool
 	Instead     *render.Object // of the base, if this is a CREATE for another version of it: with generateName or another hash in its name, or after its DELETE
+	Method      Method         // by which the client sends Object
 	Recreated   bool           // the object is deleted and created again, under the same name or one with another hash of its content; this is either request
 
 	// Chain.Review sets the following fields from its Kinds. They are
@@ -183,6 +184,20 @@ func (r *Request) Version() Version {
 	return Version{Resource: r.Resource.GroupVersionResource, Kind: r.Kind}
 }
 
+// A Method is the way in which a client sends an object of a manifest.
+type Method int
+
+// The methods.
+const (
+	// Apply is kubectl apply: it changes the fields that differ between the manifest before, the new one and the
+	// stored object.
+	Apply Method = iota
+	// ApplyDifference is Apply, but changes only the fields of a custom resource that differ between the manifests.
+	ApplyDifference
+	// Replace sends the manifest, which replaces the stored object.
+	Replace
+)
+
 // UserInfo identifies the user of a request, as in authentication.k8s.io/v1.
 type UserInfo struct {
 	Username string
@@ -268,10 +283,10 @@ type TypedKinds interface {
 	// AdmitUpdate is Admit for the new object of an update, without what admission plugins do on creation alone.
 	AdmitUpdate(o *render.Object, namespace string) (map[string]any, error)
 
-	// Merge returns the object that kubectl, Helm and Argo CD send to apply a manifest again: live with the
-	// changes from the manifest was to the manifest is. What neither sets stays. There is an error if the
-	// object would lack a part of the manifest.
-	Merge(kind schema.GroupVersionKind, was, is, live map[string]any) (map[string]any, error)
+	// Merge returns the object that results if a manifest is applied again, by a method other than Replace: live
+	// with the changes from the manifest was to the manifest is. What neither sets stays. There is an error if a
+	// client would send an object that lacks a part of the manifest.
+	Merge(by Method, kind schema.GroupVersionKind, was, is, live map[string]any) (map[string]any, error)
 }
 
 // A Version is one of the resources that serve the same objects.

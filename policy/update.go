@@ -12,17 +12,16 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// applied merges the new object of an update into the old one on the cluster, as kubectl, Helm and Argo CD do:
-// applying a manifest changes only the fields that it or the one before sets. A field that was defaulted or
-// mutated once keeps its value: a new image tag leaves imagePullPolicy as it was. Defaults that depend on other
-// fields are set again.
+// applied merges the new object of an update into the old one on the cluster, unless it replaces that. Applying a
+// manifest changes only the fields that it or the one before sets. A field that was defaulted or mutated once keeps
+// its value: a new image tag leaves imagePullPolicy as it was. Defaults that depend on other fields are set again.
 func (r *Request) applied(kinds Kinds, h *history) {
 	was, stored := r.OldObject.Provenance.(mutated)
 	typed, ok := kinds.(TypedKinds)
-	if !stored || !ok || r.Object == nil {
+	if !stored || !ok || r.Object == nil || r.Method == Replace {
 		return
 	}
-	merged, err := typed.Merge(r.Kind, decrypted(was.rendered).Object, r.Object.Object, r.OldAdmitted)
+	merged, err := typed.Merge(r.Method, r.Kind, decrypted(was.rendered).Object, r.Object.Object, r.OldAdmitted)
 	if err != nil {
 		return
 	}

@@ -12,13 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
+	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 )
 
-// Merge implements policy.TypedKinds. It is the three-way merge of kubectl apply
+// Merge implements policy.TypedKinds. The merge by a client is that of kubectl apply
 // (k8s.io/kubectl/pkg/cmd/apply, Patcher.patchSimple): strategic for built-in kinds, of JSON for all others, and
-// where lists have elements with the same key, which a strategic merge would drop.
-func (k *Kinds) Merge(kind schema.GroupVersionKind, was, is, live map[string]any) (map[string]any, error) {
+// where lists have elements with the same key, which a strategic merge would drop. The difference of two manifests
+// is Helm's (createPatch in helm pkg/kube).
+func (k *Kinds) Merge(by policy.Method, kind schema.GroupVersionKind, was, is, live map[string]any) (map[string]any, error) {
 	var manifests [3][]byte
 	for i, o := range []map[string]any{was, is, live} {
 		var err error
@@ -31,6 +33,14 @@ func (k *Kinds) Merge(kind schema.GroupVersionKind, was, is, live map[string]any
 		if merged, err := complete(is, func() ([]byte, error) { return mergeStrategic(b.goType(), before, now, stored) }); err == nil {
 			return merged, nil
 		}
+	} else if by == policy.ApplyDifference {
+		return guarded(func() ([]byte, error) {
+			patch, err := jsonpatch.CreateMergePatch(before, now)
+			if err != nil {
+				return nil, err
+			}
+			return jsonpatch.MergePatch(stored, patch)
+		})
 	}
 	return complete(is, func() ([]byte, error) {
 		patch, err := jsonmergepatch.CreateThreeWayJSONMergePatch(before, now, stored)
@@ -42,18 +52,24 @@ func (k *Kinds) Merge(kind schema.GroupVersionKind, was, is, live map[string]any
 }
 
 // complete returns what merge does. There is an error if it lacks a part of the manifest.
-func complete(manifest map[string]any, merge func() ([]byte, error)) (merged map[string]any, err error) {
+func complete(manifest map[string]any, merge func() ([]byte, error)) (map[string]any, error) {
+	merged, err := guarded(merge)
+	if err == nil && !holds(merged, manifest) {
+		err = errors.New("merging: a part of the manifest is not sent")
+	}
+	return merged, err
+}
+
+// guarded returns what merge does, or an error if it panics, as the library does about directives of a wrong type.
+func guarded(merge func() ([]byte, error)) (merged map[string]any, err error) {
 	defer func() {
-		if crash := recover(); crash != nil { // the library panics about directives of a wrong type
+		if crash := recover(); crash != nil {
 			err = fmt.Errorf("merging: %v", crash)
 		}
 	}()
 	sent, err := merge()
 	if err == nil {
 		err = serverjson.Unmarshal(sent, &merged)
-	}
-	if err == nil && !holds(merged, manifest) {
-		err = errors.New("merging: a part of the manifest is not sent")
 	}
 	return merged, err
 }

@@ -46,9 +46,58 @@ func TestMerge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			merged, err := kinds.Merge(gvk(c.kind), parse(t, c.was).Object, parse(t, c.is).Object, parse(t, c.live).Object)
+			merged, err := kinds.Merge(policy.Apply, gvk(c.kind), parse(t, c.was).Object, parse(t, c.is).Object, parse(t, c.live).Object)
 			rendertest.OK(t, err)
 			rendertest.Equal(t, asJSON(parse(t, c.want).Object), asJSON(merged))
+		})
+	}
+}
+
+// Helm changes a custom resource by the difference between two manifests.
+func TestMergeDifference(t *testing.T) {
+	t.Parallel()
+	kinds := newKinds(t, "")
+	was, is, live := parse(t, `{spec: {a: 1, b: 1}}`).Object, parse(t, `{spec: {a: 1, b: 2}}`).Object, parse(t, `{spec: {a: 3, b: 1}}`).Object
+	for method, want := range map[policy.Method]string{policy.ApplyDifference: `{"spec":{"a":3,"b":2}}`, policy.Apply: `{"spec":{"a":1,"b":2}}`} {
+		merged, err := kinds.Merge(method, gvk("example.com/v1 Any"), was, is, live)
+		rendertest.OK(t, err)
+		rendertest.Equal(t, want, asJSON(merged))
+	}
+}
+
+// A manifest that replaces an object drops what only the server has set, and is refused where that can't change.
+func TestReplace(t *testing.T) {
+	t.Parallel()
+	kinds := newKinds(t, "").On(policy.NewCluster())
+	const pods = `template: {metadata: {labels: {a: b}}, spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}`
+	for name, c := range map[string]struct{ manifest, refused string }{
+		"a Service keeps its address": {`{apiVersion: v1, kind: Service, metadata: {name: s%}, spec: {selector: {a: b}, ports: [{port: 80}]}}`, ""},
+		"a Job loses its selector":    {`{apiVersion: batch/v1, kind: Job, metadata: {name: j%}, spec: {` + pods + `}}`, "/spec/selector /spec/template/metadata/labels/batch.kubernetes.io~1controller-uid /spec/template/metadata/labels/batch.kubernetes.io~1job-name /spec/template/metadata/labels/controller-uid /spec/template/metadata/labels/job-name"},
+		"a claim loses its volume":    {`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: c%}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}`, "/spec"},
+		"a claim keeps its volume":    {`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: c%}, spec: {volumeName: v, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}`, ""},
+		"a Pod loses its token":       {`{apiVersion: v1, kind: Pod, metadata: {name: p%}, spec: {containers: [{name: c, image: i}]}}`, "/spec/containers /spec/serviceAccount /spec/serviceAccountName /spec/volumes"},
+		"a Pod keeps its tolerations": {`{apiVersion: v1, kind: Pod, metadata: {name: p%}, spec: {serviceAccountName: default, automountServiceAccountToken: false, containers: [{name: c, image: i}]}}`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for method, want := range map[policy.Method]string{policy.Apply: "", policy.Replace: c.refused} {
+				reqs := []policy.Request{{
+					Operation: policy.Update, Method: method, OldObject: parse(t, strings.Replace(c.manifest, "%", "", 1)),
+					Object: parse(t, strings.Replace(c.manifest, "%", ", annotations: {a: b}", 1)),
+				}}
+				chain := policy.Chain{Kinds: kinds, Validators: []policy.Validator{NewValidator(kinds, nil)}}
+				rendertest.OK(t, chain.StoreOld(t.Context(), reqs))
+				results, err := chain.Review(t.Context(), reqs)
+				rendertest.OK(t, err)
+				var fields []string
+				for _, r := range results {
+					if r.Outcome == policy.Fail {
+						fields = append(fields, r.Fields...)
+					}
+				}
+				slices.Sort(fields)
+				rendertest.Equal(t, want, strings.Join(slices.Compact(fields), " "))
+			}
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -165,14 +166,11 @@ type verdict struct {
 
 var afterCode = regexp.MustCompile(`^.*? cannot be handled as a \w+: `)
 
-// verdict asks the server to create an object, or to update the one with a name.
-func (s *liveServer) verdict(t testing.TB, path, name string, object map[string]any) (v verdict, served bool) {
+// verdict asks the server to create or update an object.
+func (s *liveServer) verdict(t testing.TB, method, path string, object map[string]any) (v verdict, served bool) {
 	t.Helper()
-	method := http.MethodPost
-	if name != "" {
-		method, path = http.MethodPut, path+"/"+name
-	}
-	status, answer := s.do(t, method, path+"?dryRun=All&fieldValidation=Strict", object)
+	path += "?dryRun=All&fieldValidation=Strict"
+	status, answer := s.do(t, method, path, object)
 	v.text, _ = answer["message"].(string)
 	switch {
 	case status == http.StatusCreated || status == http.StatusOK:
@@ -405,6 +403,9 @@ var explained = map[string]string{
 	"Operation cannot be fulfilled on":                     "the uid or the version in the object is not that of the stored one",
 	"LimitRange stored /metadata/name":                     "the server gives a LimitRange a random name",
 	"Node stored /spec/taints":                             "the plugin TaintNodesByCondition is not run: nodes register themselves",
+	"PersistentVolumeClaim stored /status/":                "a claim is taken to be bound",
+	"metadata.uid: Invalid value":                          "the uid or the version in the object is not that of the stored one",
+	"provided port is already allocated":                   "another object has the port",
 	"stored /metadata/ownerReferences":                     "the server removes references that are there twice",
 }
 
@@ -436,8 +437,8 @@ type comparison struct {
 	converted  map[string]bool   // custom kinds that the server stores in another version
 }
 
-// object compares the creation of an object, or the update of old to it.
-func (c comparison) object(t *testing.T, old, object map[string]any) {
+// object compares the creation of an object, or the update of old to it by a method.
+func (c comparison) object(t *testing.T, by policy.Method, old, object map[string]any) {
 	u := &unstructured.Unstructured{Object: object}
 	gvk := u.GroupVersionKind()
 	r := c.kinds.Resource(gvk)
@@ -448,27 +449,41 @@ func (c comparison) object(t *testing.T, old, object map[string]any) {
 	if r.Namespaced {
 		c.around(t, object, namespace)
 	}
-	path, name, sent := livePath(r, namespace), "", object
+	path, method, sent := livePath(r, namespace), http.MethodPost, object
 	req := policy.Request{Operation: policy.Create, Object: parsed(t, object), DryRun: true, UserInfo: liveUser}
 	if old != nil {
-		if name = u.GetName(); name == "" || name != (&unstructured.Unstructured{Object: old}).GetName() {
+		name := u.GetName()
+		if name == "" || name != (&unstructured.Unstructured{Object: old}).GetName() || strings.Contains(asJSON(object), ":null") {
 			return
 		}
-		status, stored := c.do(t, http.MethodPost, path, old)
+		status, stored := c.do(t, method, path, old)
+		path += "/" + url.PathEscape(name)
 		if status != http.StatusCreated {
 			return
 		}
-		defer c.do(t, http.MethodDelete, path+"/"+name+"?gracePeriodSeconds=0", nil)
-		var err error
-		if sent, err = c.kinds.Merge(gvk, old, object, stored); err != nil || strings.Contains(asJSON(object), ":null") {
-			return
+		defer c.do(t, http.MethodDelete, path+"?gracePeriodSeconds=0", nil)
+		switch method = http.MethodPut; by {
+		case policy.Apply:
+			var err error
+			if sent, err = c.kinds.Merge(by, gvk, old, object, stored); err != nil {
+				return
+			}
+		case policy.Replace: // Helper.Replace of k8s.io/cli-runtime
+			if gvk.Kind == "PersistentVolumeClaim" { // a controller would bind it
+				rendertest.OK(t, unstructured.SetNestedField(stored, "bound-volume", "spec", "volumeName"))
+				_, stored = c.do(t, http.MethodPut, path, stored)
+			}
+			u = u.DeepCopy()
+			if sent = u.Object; u.GetResourceVersion() == "" {
+				u.SetResourceVersion((&unstructured.Unstructured{Object: stored}).GetResourceVersion())
+			}
 		}
-		req.Operation, req.OldObject = policy.Update, parsed(t, old)
+		req.Operation, req.OldObject, req.Method = policy.Update, parsed(t, old), by
 	}
 	if req.Object == nil || req.Operation == policy.Update && req.OldObject == nil {
 		return
 	}
-	theirs, served := c.verdict(t, path, name, sent)
+	theirs, served := c.verdict(t, method, path, sent)
 	if !served {
 		return
 	}
@@ -515,7 +530,7 @@ func (c comparison) object(t *testing.T, old, object map[string]any) {
 		}
 		differ(fmt.Sprintf("fields: server alone %v, here alone %v", alone(theirs.refusals, we.refusals), alone(we.refusals, theirs.refusals)), theirs.text+"\n--- here:\n"+we.text)
 	}
-	if theirs.object != nil && we.object != nil && old == nil && !c.converted[u.GetAPIVersion()+" "+u.GetKind()] {
+	if theirs.object != nil && we.object != nil && !c.converted[u.GetAPIVersion()+" "+u.GetKind()] {
 		unknown := make(map[string]bool)
 		if other != nil {
 			differences(we.object, other, "", func(pointer string, _, _ any) { unknown[pointer] = true })
@@ -685,7 +700,10 @@ func TestLive(t *testing.T) {
 	for _, o := range objects {
 		c.learn(fmt.Sprint(o["apiVersion"], o["kind"]), o)
 	}
-	type pair struct{ old, object map[string]any }
+	type pair struct {
+		by          policy.Method
+		old, object map[string]any
+	}
 	cases := make(map[string][]pair)
 	for i := range size {
 		from := objects[i%len(objects)]
@@ -701,7 +719,8 @@ func TestLive(t *testing.T) {
 		rename(old, name)
 		now := c.changed(old)
 		rename(now, name)
-		cases["updated"] = append(cases["updated"], pair{old, now})
+		cases["updated"] = append(cases["updated"], pair{policy.Apply, old, now})
+		cases["replaced"] = append(cases["replaced"], pair{policy.Replace, old, now})
 	}
 	g := &generator{Rand: random}
 	all := kinds.sortedKinds(func(b *builtin) bool {
@@ -721,7 +740,7 @@ func TestLive(t *testing.T) {
 			for part := range slices.Chunk(pairs, (len(pairs)+3)/4) {
 				group.Go(func() {
 					for _, p := range part {
-						found.object(t, p.old, p.object)
+						found.object(t, p.by, p.old, p.object)
 					}
 				})
 			}
@@ -792,7 +811,13 @@ func TestLivePlugins(t *testing.T) {
 				}
 			}
 		}
-		found.object(t, nil, o)
+		found.object(t, 0, nil, o)
+		old := runtime.DeepCopyJSON(from)
+		rename(old, "x")
+		(&unstructured.Unstructured{Object: old}).SetNamespace("limited")
+		for _, by := range []policy.Method{policy.Apply, policy.Replace} {
+			found.object(t, by, old, o)
+		}
 	}
 	found.report(t)
 }

@@ -170,11 +170,13 @@ func TestLiveCustom(t *testing.T) {
 			from = runtime.DeepCopyJSON(published[(i/3)%len(published)])
 			rename(from, name)
 		}
-		c.object(t, nil, from)
-		c.object(t, nil, change.changed(from))
+		c.object(t, 0, nil, from)
+		c.object(t, 0, nil, change.changed(from))
 		now := change.changed(from)
 		rename(now, name)
-		c.object(t, from, now)
+		for _, by := range []policy.Method{policy.Apply, policy.Replace} {
+			c.object(t, by, from, now)
+		}
 	}
 	c.report(t)
 }

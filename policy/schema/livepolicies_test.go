@@ -322,7 +322,7 @@ func (c comparison) policies(t *testing.T, old, object map[string]any) {
 		}
 		defer c.do(t, http.MethodDelete, path+"/"+u.GetName()+"?gracePeriodSeconds=0", nil)
 		var err error
-		if sent, err = c.kinds.Merge(u.GroupVersionKind(), old, object, stored); err != nil {
+		if sent, err = c.kinds.Merge(policy.Apply, u.GroupVersionKind(), old, object, stored); err != nil {
 			return
 		}
 		method, path = http.MethodPut, path+"/"+u.GetName()
@@ -525,7 +525,12 @@ func TestLivePolicies(t *testing.T) {
 // TestLiveMutations compares the objects that are stored after MutatingAdmissionPolicies have changed them.
 func TestLiveMutations(t *testing.T) {
 	found := comparison{liveServer: startLive(t), tally: newTally(), kinds: newKinds(t, ""), described: make(map[string]string)}
-	each(found.policyCases(t, "MutatingAdmissionPolicy"), func(old, object map[string]any) { found.object(t, old, object) })
+	each(found.policyCases(t, "MutatingAdmissionPolicy"), func(old, object map[string]any) {
+		found.object(t, policy.Apply, old, object)
+		if old != nil {
+			found.object(t, policy.Replace, old, object)
+		}
+	})
 	t.Logf("%d objects changed by policies", found.tally.verdicts)
 	found.report(t)
 }

@@ -152,9 +152,10 @@ func TestPluginsOnUpdate(t *testing.T) {
 		req  policy.Request
 		want any
 	}{
-		"created":         {policy.Request{Operation: policy.Create, Object: ingress("")}, "nginx"},
-		"a class goes":    {policy.Request{Operation: policy.Update, OldObject: ingress("ingressClassName: other, "), Object: ingress("")}, nil},
-		"a default stays": {policy.Request{Operation: policy.Update, OldObject: ingress("rules: [{host: a}], "), Object: ingress("")}, "nginx"},
+		"created":          {policy.Request{Operation: policy.Create, Object: ingress("")}, "nginx"},
+		"a class goes":     {policy.Request{Operation: policy.Update, OldObject: ingress("ingressClassName: other, "), Object: ingress("")}, nil},
+		"a default stays":  {policy.Request{Operation: policy.Update, OldObject: ingress("rules: [{host: a}], "), Object: ingress("")}, "nginx"},
+		"a default is not": {policy.Request{Operation: policy.Update, Method: policy.Replace, OldObject: ingress("rules: [{host: a}], "), Object: ingress("")}, nil},
 	} {
 		asked := &asker{}
 		chain := policy.Chain{Kinds: kinds, Validators: []policy.Validator{NewValidator(kinds, nil), asked}}

@@ -199,7 +199,7 @@ func (k *kindValidator) faults(req *policy.Request, plugins *apiserver.Plugins) 
 	if k.typ == nil {
 		return nil, nil
 	}
-	r := apiserver.Request{Kind: k.gvk, Namespace: req.Namespace, Plugins: plugins}
+	r := apiserver.Request{Kind: k.gvk, Namespace: req.Namespace, Replaces: req.Method == policy.Replace, Plugins: plugins}
 	var err error
 	if typed, ok := req.Typed.(runtime.Object); ok {
 		r.Object = typed

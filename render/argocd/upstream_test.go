@@ -110,6 +110,12 @@ func TestUpstream(t *testing.T) {
 		default:
 			act, _ = delivery.New([]*render.Unit{before}, []*render.Unit{after}).Act(was, now)
 		}
+		if text := strings.Join(done[i], ", "); was != nil && now != nil && (act == delivery.Apply || act == delivery.RecreateIfRefused) {
+			if got, want := delivery.Sends(was, now), sends(text); got != want {
+				wrong++
+				t.Errorf("%s %v, option %q: sent by act %d, upstream %d: %s", now.GetKind(), now.GetAnnotations(), c.Options[0], got, want, text)
+			}
+		}
 		if got, want := requests(act, was != nil, now != nil), upstream(done[i], was != nil); got != want {
 			if wrong++; wrong <= 20 {
 				o := cmp.Or(now, was)
@@ -164,6 +170,15 @@ func upstream(done []string, existed bool) string {
 		text = before
 	}
 	return strings.Replace(text, "apply by force o, delete o", "apply o, delete o", 1)
+}
+
+// sends returns how the engine updates an object.
+func sends(done string) delivery.Act {
+	switch {
+	case strings.Contains(done, "replace") || strings.Contains(done, "update"):
+		return delivery.Replace
+	}
+	return delivery.Apply
 }
 
 // requests returns the operations that the engine should carry out for an act.

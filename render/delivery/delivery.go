@@ -1,5 +1,6 @@
 // Package delivery says how deployers act on the objects of a change: kubectl, Helm, Argo CD and
-// Flux apply, replace, delete and create, prune, keep, or leave an object alone.
+// Flux apply, replace, delete and create, prune, keep, or leave an object alone, and how they send it
+// to the API server.
 //
 // It takes the units of both sides and an object as it was and as it is, and returns an [Act] with
 // the reason. The requests to the API server are made from it. Rows lists every rule with the
@@ -29,6 +30,8 @@ const (
 	Recreate                     // it deletes the object and creates it again
 	RecreateIfRefused            // it changes the object, and recreates it if the API server answers that it is invalid: a field is immutable, or wrong
 	CreateAgain                  // it creates the object, whose last version is deleted by then
+	Replace                      // it sends the whole object, which replaces the one on the cluster
+	ApplyDifference              // it changes a custom resource by the difference between the two manifests, whatever is on the cluster
 )
 
 // Suspended is the reason to leave the objects of a suspended deployer.
@@ -53,6 +56,7 @@ const (
 	updated          // the object differs
 	pruned           // the object is gone, its deployer stays
 	uninstalled      // the deployer is deleted
+	sent             // the object is sent to the API server
 )
 
 // Act returns how the deployer of an object makes it from was, which is nil if it is new, to now,
@@ -78,6 +82,18 @@ func (c *Change) Act(was, now *render.Object) (act Act, why string) {
 		return Apply, ""
 	}
 	return c.row(updated, &subject{Object: now, live: was})
+}
+
+// Sends returns how the deployer of an object sends it to the API server: Apply, as kubectl apply does, Replace or
+// ApplyDifference. was is the object before an update, or nil.
+func Sends(was, now *render.Object) Act {
+	if now.Unit == nil || now.Unit.Owner == nil && now.Unit.Kind != "helm" {
+		return Apply
+	}
+	if r := rowFor(sent, &subject{Object: now, live: was}); r != nil {
+		return r.act
+	}
+	return Apply
 }
 
 // row returns the act of the first row that fits, for an object with a unit.

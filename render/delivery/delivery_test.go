@@ -120,6 +120,14 @@ func TestRows(t *testing.T) {
 		{"ApplicationSet", finalize + "spec: {syncPolicy: {applicationsSync: create-update}}", "Application", "", uninstalled, Leave},
 		{"ApplicationSet", finalize + "spec: {syncPolicy: {applicationsSync: create-delete}}", "Application", "", uninstalled, Apply},
 		{"ApplicationSet", "spec: {syncPolicy: {applicationsSync: sync}}", "Application", "", updated | pruned, Apply},
+
+		{"HelmRelease", "spec: {}", "", "", sent, ApplyDifference},
+		{"HelmRelease", "spec: {upgrade: {force: true}}", "", "", sent, Replace},
+		{"Application", "spec: {}", "", "", sent, Apply},
+		{"Application", "spec: {}", "Namespace", argo + "sync-options=Replace=true", sent, Replace},
+		{"Application", "spec: {syncPolicy: {syncOptions: [ServerSideApply=true]}}", "", argo + "sync-options=ServerSideApply=false", sent, Apply},
+		{"Application", "spec: {syncPolicy: {syncOptions: [ServerSideApply=true, Replace=true]}}", "", "", sent, Replace},
+		{"ApplicationSet", "spec: {}", "Application", "", sent, Replace},
 	} {
 		owner := object(t, fmt.Sprintf("apiVersion: example.org/v1\nkind: %s\n%s\n", c.deployer, c.spec))
 		o := &render.Object{Unstructured: &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}}
@@ -139,7 +147,7 @@ func TestRows(t *testing.T) {
 		o.SetAnnotations(annotations)
 		o.Unit = new(render.Unit)
 		o.Unit.Owner = owner
-		for _, at := range []step{created, updated, pruned, uninstalled} {
+		for _, at := range []step{created, updated, pruned, uninstalled, sent} {
 			if c.at&at == 0 {
 				continue
 			}

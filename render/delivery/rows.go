@@ -89,12 +89,20 @@ var rows = []row{
 	{application, uninstalled, setting("Delete", "false"), Leave, "its sync option Delete=false", "argo-cd shouldBeDeleted"},
 	{application, uninstalled, setting("Delete", "confirm"), Leave, "its sync option Delete=confirm", "argo-cd finalizeApplicationDeletion, Application.IsDeletionConfirmed"},
 
+	{release, sent, spec("/spec/upgrade/force", true), Replace, "", "helm-controller newUpgrade; helm pkg/kube updateResource, replaceResource in v4"},
+	{release, sent, crds, Replace, "", "helm-controller applyCRDs"},
+	{helm, sent, always, ApplyDifference, "", "helm pkg/kube createPatch"},
+	{application, sent, replaced, Replace, "", "gitops-engine applyObject: ReplaceResource is kubectl replace, UpdateResource an update by the dynamic client"},
+	{applicationSet, sent, always, Replace, "", "argo-cd utils.CreateOrUpdate, whose caller sets the whole spec"},
+
 	{applicationSet, updated, spec(applicationsSync, "create-only", "create-delete"), Leave, "spec.syncPolicy.applicationsSync of its ApplicationSet", "argo-cd ApplicationsSyncPolicy.AllowUpdate"},
 	{applicationSet, pruned, spec(applicationsSync, "create-only", "create-update"), Leave, "spec.syncPolicy.applicationsSync of its ApplicationSet", "argo-cd ApplicationsSyncPolicy.AllowDelete"},
 	{applicationSet, uninstalled, both(finalizer, spec(applicationsSync, "create-only", "create-update")), Leave, "spec.syncPolicy.applicationsSync of its ApplicationSet, which has a finalizer", "argo-cd ApplicationSetReconciler.Reconcile, removeOwnerReferencesOnDeleteAppSet"},
 }
 
 type condition = func(s *subject) bool
+
+func always(*subject) bool { return true }
 
 func unless(c condition) condition { return func(s *subject) bool { return !c(s) } }
 

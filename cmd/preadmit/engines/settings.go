@@ -10,6 +10,7 @@ import (
 	"github.com/preadmit/preadmit/policy/authz"
 	"github.com/preadmit/preadmit/policy/lint"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/delivery"
 )
 
 // Settings are the options that engines get, besides objects, Rego modules and their data. The
@@ -39,11 +40,18 @@ func (s *Settings) now() time.Time {
 	return day
 }
 
+// methods are the methods by which deployers send objects.
+var methods = map[delivery.Act]policy.Method{
+	delivery.Apply: policy.Apply, delivery.ApplyDifference: policy.ApplyDifference, delivery.Replace: policy.Replace,
+}
+
 // By sets the user of requests: the user of the command line, else the one that applies the
-// object's unit, else the default user. It returns reqs.
+// object's unit, else the default user. It sets the method by which the deployer sends the object. It returns reqs.
 func (s *Settings) By(reqs []policy.Request) []policy.Request {
 	for i := range reqs {
-		reqs[i].UserInfo = s.User
+		if reqs[i].UserInfo = s.User; reqs[i].Object != nil {
+			reqs[i].Method = methods[delivery.Sends(reqs[i].OldObject, reqs[i].Object)]
+		}
 		if u := reqs[i].Subject().Unit; !s.UserGiven && u != nil && u.User != "" {
 			reqs[i].UserInfo = authz.Complete(policy.UserInfo{Username: u.User})
 		}

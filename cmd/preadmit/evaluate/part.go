@@ -100,6 +100,7 @@ func (p *part) describe(g *requestGroup) {
 		r := &p.reqs[i]
 		e.String(string(r.Operation))
 		e.Plain(r.UserInfo)
+		e.Uint(uint64(r.Method))
 		place(r.Object)
 		place(r.OldObject)
 		place(r.Instead)

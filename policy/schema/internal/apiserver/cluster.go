@@ -177,7 +177,7 @@ func families(s *core.Service, at *field.Path) field.ErrorList {
 
 // keepAllocated gives both objects of an update the fields that the cluster set when the
 // old one was created, and that clients leave alone.
-func keepAllocated(object, old runtime.Object, free allocation) {
+func (r Request) keepAllocated(object, old runtime.Object, free allocation) {
 	switch was := old.(type) {
 	case *core.Service:
 		complete(was, free)
@@ -186,6 +186,9 @@ func keepAllocated(object, old runtime.Object, free allocation) {
 	case *core.PersistentVolumeClaim: // bound to a volume of the size that it requests
 		was.Status.Phase = core.ClaimBound
 		was.Status.Capacity = core.ResourceList{core.ResourceStorage: was.Spec.Resources.Requests[core.ResourceStorage]}
+		if r.Replaces && object.(*core.PersistentVolumeClaim).Spec.VolumeName == "" {
+			was.Spec.VolumeName = cmp.Or(was.Spec.VolumeName, "bound-volume")
+		}
 	}
 }
 
@@ -199,6 +202,8 @@ func (r Request) assume(c *Cause) {
 	case *corev1.PersistentVolumeClaim:
 		if c.Field == "spec.resources.requests.storage" {
 			c.Assumed = "the claim has the capacity that it requested"
+		} else if r.Replaces && c.Field == "spec" {
+			c.Assumed = "the claim is bound to a volume, which the manifest that replaces it does not name"
 		}
 	}
 }

@@ -186,6 +186,7 @@ type Request struct {
 	Namespace string
 	Object    runtime.Object
 	Old       runtime.Object // nil on creation
+	Replaces  bool           // the client has sent the object whole, without what the cluster set in the old one
 	Plugins   *Plugins       // run on creation; may be nil
 }
 
@@ -267,7 +268,7 @@ func (r Request) store(s strategy, free allocation) (Answer, error) {
 		if old, err = r.internal(s, r.Old); err != nil {
 			return Answer{}, err
 		}
-		keepAllocated(object, old, free)
+		r.keepAllocated(object, old, free)
 		setResourceVersion(object, "1")
 		setResourceVersion(old, "1")
 		refusal = rest.BeforeUpdate(s, ctx, object, old)
