@@ -181,6 +181,11 @@ func (c Chain) reviewUnguarded(ctx context.Context, req *Request) ([]Result, err
 			return nil, err
 		}
 		results = append(results, pods...)
+		if req.refused != nil && !slices.ContainsFunc(results, func(r Result) bool {
+			return (r.Outcome == Fail || r.Outcome == Unknown) && r.Action == Deny && (r.Engine == EngineSchema || r.Engine == EngineCRD)
+		}) {
+			results = append(results, decodeErrors(req, req.refused)...)
+		}
 		if c.scopeUnknown(req) && !req.clusterScoped {
 			results = req.decideScope(results, mutations, others)
 		}
@@ -294,6 +299,10 @@ func (c Chain) admit(req *Request, h *history) (results []Result, admitted bool)
 	}
 	if req.OldObject != nil {
 		c.admitOld(req, h)
+	} else if typed, ok := c.Kinds.(TypedKinds); ok && req.Method == ApplyServerSide && req.Object != nil {
+		if _, err := typed.Merge(req.Method, req.Kind, nil, req.Object.Object, nil); errors.As(err, new(*FieldError)) {
+			req.refused = err
+		}
 	}
 	if c.unplaced(req) {
 		req.place()

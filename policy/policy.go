@@ -79,6 +79,7 @@ type Request struct {
 	clusterScoped bool // the kind is unknown and assumed to be cluster-scoped
 	oldBlank      bool // of an unknown old object, only the name is given
 	oldError      error
+	refused       error // for which the API server does not apply the manifest
 
 	buffer   []Result
 	prepared *Prepared
@@ -194,6 +195,8 @@ const (
 	Apply Method = iota
 	// ApplyDifference is Apply, but changes only the fields of a custom resource that differ between the manifests.
 	ApplyDifference
+	// ApplyServerSide sends the manifest, which the API server merges into the stored object.
+	ApplyServerSide
 	// Replace sends the manifest, which replaces the stored object.
 	Replace
 )
@@ -285,7 +288,8 @@ type TypedKinds interface {
 
 	// Merge returns the object that results if a manifest is applied again, by a method other than Replace: live
 	// with the changes from the manifest was to the manifest is. What neither sets stays. There is an error if a
-	// client would send an object that lacks a part of the manifest.
+	// client would send an object that lacks a part of the manifest. A *FieldError says why the API server does not
+	// merge the manifest.
 	Merge(by Method, kind schema.GroupVersionKind, was, is, live map[string]any) (map[string]any, error)
 }
 

@@ -4,13 +4,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	serverjson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/merge"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
@@ -21,6 +27,12 @@ import (
 // where lists have elements with the same key, which a strategic merge would drop. The difference of two manifests
 // is Helm's (createPatch in helm pkg/kube).
 func (k *Kinds) Merge(by policy.Method, kind schema.GroupVersionKind, was, is, live map[string]any) (map[string]any, error) {
+	if by == policy.ApplyServerSide {
+		merged, err := guarded(func() ([]byte, error) { return k.mergeServerSide(kind, was, is, live) })
+		if err == nil || live == nil || errors.As(err, new(*policy.FieldError)) {
+			return merged, err
+		}
+	}
 	var manifests [3][]byte
 	for i, o := range []map[string]any{was, is, live} {
 		var err error
@@ -68,7 +80,7 @@ func guarded(merge func() ([]byte, error)) (merged map[string]any, err error) {
 		}
 	}()
 	sent, err := merge()
-	if err == nil {
+	if err == nil && sent != nil {
 		err = serverjson.Unmarshal(sent, &merged)
 	}
 	return merged, err
@@ -86,6 +98,70 @@ func mergeStrategic(t *goType, before, now, stored []byte) ([]byte, error) {
 	}
 	return strategicpatch.StrategicMergePatch(stored, patch, typed)
 }
+
+// mergeServerSide is the merge of server-side apply (structuredMergeManager.Apply in k8s.io/apimachinery), by the
+// manager that applied the manifest before.
+func (k *Kinds) mergeServerSide(kind schema.GroupVersionKind, was, is, live map[string]any) ([]byte, error) {
+	c, err := k.TypeConverter(kind)
+	if c == nil {
+		return nil, errors.Join(errors.New("no schema is known"), err)
+	}
+	version := kind.GroupVersion().String()
+	now, err := c.ObjectToTyped(&unstructured.Unstructured{Object: is})
+	if err != nil || live == nil {
+		return nil, refusedPatch(err)
+	}
+	first := &unstructured.Unstructured{Object: maps.Clone(was)}
+	first.SetAPIVersion(version) // the conversion of custom resources changes nothing else
+	before, err := c.ObjectToTyped(first)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := c.ObjectToTyped(&unstructured.Unstructured{Object: live}, typed.AllowDuplicates)
+	if err != nil {
+		return nil, err
+	}
+	owned, err := before.ToFieldSet()
+	if err != nil {
+		return nil, err
+	}
+	managers := fieldpath.ManagedFields{"": fieldpath.NewVersionedSet(owned, fieldpath.APIVersion(version), true)}
+	updater := (&merge.UpdaterBuilder{Converter: oneVersion{}, ReturnInputOnNoop: true}).BuildUpdater()
+	result, _, err := updater.Apply(stored, now, fieldpath.APIVersion(version), managers, "", true)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(result.AsValue().Unstructured())
+}
+
+// refusedPatch returns the errors for which the API server refuses a manifest that is applied server-side.
+// Validators report unknown fields.
+func refusedPatch(err error) error {
+	var faults typed.ValidationErrors
+	var all refusals
+	errors.As(err, &faults)
+	for _, f := range faults {
+		if f.ErrorMessage != "field not declared in schema" {
+			path, _, _ := strings.Cut(f.Path, "[")
+			all = append(all, fieldError(errors.New(policy.Shorten("failed to create typed patch object: "+f.Error(), policy.MaxMessage)), strings.ReplaceAll(path, ".", "/")))
+		}
+	}
+	if len(all) == 0 {
+		return err
+	}
+	return all[:min(len(all), maxRefusals)]
+}
+
+// oneVersion is the merge.Converter of an object of one version.
+type oneVersion struct{}
+
+// Convert implements merge.Converter.
+func (oneVersion) Convert(object *typed.TypedValue, _ fieldpath.APIVersion) (*typed.TypedValue, error) {
+	return object, nil
+}
+
+// IsMissingVersionError implements merge.Converter.
+func (oneVersion) IsMissingVersionError(error) bool { return false }
 
 // holds reports whether a merged value has everything of a manifest, in order. It has not if two elements of a
 // list have the same key, or if the manifest has directives.

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -53,6 +54,73 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+// Server-side apply merges by the schema, where a client merges by the tags of Go types, and lists of custom resources
+// not at all.
+func TestMergeServerSide(t *testing.T) {
+	t.Parallel()
+	kinds := newKinds(t, "", `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: anies.example.com}
+spec:
+  group: example.com
+  names: {kind: Any, listKind: AnyList, plural: anies, singular: any}
+  scope: Namespaced
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            properties:
+              atomic: {type: array, items: {type: string}}
+              set: {type: array, x-kubernetes-list-type: set, items: {type: string}}
+              whole: {type: object, x-kubernetes-map-type: atomic, additionalProperties: {type: string}}
+              map:
+                type: array
+                x-kubernetes-list-type: map
+                x-kubernetes-list-map-keys: [name]
+                items: {type: object, required: [name], properties: {name: {type: string}, x: {type: integer}}}
+`)
+	for name, c := range map[string]struct{ kind, was, is, live, want string }{
+		"a map goes by key": {
+			"example.com/v1 Any", `{spec: {map: [{name: a}, {name: b}]}}`, `{spec: {map: [{name: a, x: 1}]}}`,
+			`{spec: {map: [{name: a}, {name: b}, {name: added}]}}`, `{spec: {map: [{name: a, x: 1}, {name: added}]}}`,
+		},
+		"a set":                {"example.com/v1 Any", `{spec: {set: [a, b]}}`, `{spec: {set: [b, c]}}`, `{spec: {set: [a, b, added]}}`, `{spec: {set: [b, added, c]}}`},
+		"what is atomic":       {"example.com/v1 Any", `{spec: {atomic: [a], whole: {a: x}}}`, `{spec: {atomic: [b], whole: {b: x}}}`, `{spec: {atomic: [a, c], whole: {a: x, c: x}}}`, `{spec: {atomic: [b], whole: {b: x}}}`},
+		"another version":      {"example.com/v1 Any", `{apiVersion: example.com/v0, spec: {set: [a]}}`, `{spec: {set: [c]}}`, `{spec: {set: [a, b]}}`, `{spec: {set: [b, c]}}`},
+		"an unknown kind":      {"example.com/v1 Other", `{spec: {a: 1, b: 2}}`, `{spec: {a: 3}}`, `{spec: {a: 1, b: 2, c: 4}}`, `{spec: {a: 3, c: 4}}`},
+		"a default of a union": {"apps/v1 Deployment", `{spec: {replicas: 1}}`, `{spec: {strategy: {type: Recreate}}}`, `{spec: {replicas: 1, strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 1}}}}`, `{spec: {strategy: {type: Recreate, rollingUpdate: {maxSurge: 1}}}}`},
+		"two equal keys":       {"v1 Pod", `{}`, `{spec: {containers: [{name: a, env: [{name: E}, {name: E}]}]}}`, `{spec: {}}`, `/spec/containers`},
+		"two equal elements":   {"example.com/v1 Any", `{}`, `{spec: {set: [a, a]}}`, `{spec: {}}`, `/spec/set`},
+		"a field of no schema": {"example.com/v1 Any", `{}`, `{spec: {unknown: 1}}`, `{spec: {set: [a]}}`, `{spec: {unknown: 1, set: [a]}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			of := func(text string) map[string]any {
+				o := parse(t, text)
+				if o.GetAPIVersion() == "" {
+					o.SetAPIVersion(gvk(c.kind).GroupVersion().String())
+				}
+				o.SetKind(gvk(c.kind).Kind)
+				return o.Object
+			}
+			merged, err := kinds.Merge(policy.ApplyServerSide, gvk(c.kind), of(c.was), of(c.is), of(c.live))
+			if refused := (*policy.FieldError)(nil); errors.As(err, &refused) {
+				rendertest.Equal(t, c.want, strings.Join(refused.Fields, " "))
+				return
+			}
+			rendertest.OK(t, err)
+			rendertest.Equal(t, asJSON(of(c.want)), asJSON(merged))
+		})
+	}
+}
+
 // Helm changes a custom resource by the difference between two manifests.
 func TestMergeDifference(t *testing.T) {
 	t.Parallel()
@@ -80,7 +148,7 @@ func TestReplace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for method, want := range map[policy.Method]string{policy.Apply: "", policy.Replace: c.refused} {
+			for method, want := range map[policy.Method]string{policy.Apply: "", policy.ApplyServerSide: "", policy.Replace: c.refused} {
 				reqs := []policy.Request{{
 					Operation: policy.Update, Method: method, OldObject: parse(t, strings.Replace(c.manifest, "%", "", 1)),
 					Object: parse(t, strings.Replace(c.manifest, "%", ", annotations: {a: b}", 1)),

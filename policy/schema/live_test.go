@@ -96,6 +96,9 @@ func (s *liveServer) ask(t testing.TB, method, path string, body any) (status in
 	rendertest.OK(t, err)
 	req.Header.Set("Authorization", "Bearer "+s.token)
 	req.Header.Set("Content-Type", "application/json")
+	if method == http.MethodPatch {
+		req.Header.Set("Content-Type", "application/apply-patch+yaml")
+	}
 	resp, err := s.client.Do(req)
 	if err != nil {
 		return 0, nil, nil
@@ -166,10 +169,16 @@ type verdict struct {
 
 var afterCode = regexp.MustCompile(`^.*? cannot be handled as a \w+: `)
 
+// serverSide are the parameters of server-side apply.
+const serverSide = "&fieldManager=m&force=true"
+
 // verdict asks the server to create or update an object.
 func (s *liveServer) verdict(t testing.TB, method, path string, object map[string]any) (v verdict, served bool) {
 	t.Helper()
 	path += "?dryRun=All&fieldValidation=Strict"
+	if method == http.MethodPatch {
+		path += serverSide
+	}
 	status, answer := s.do(t, method, path, object)
 	v.text, _ = answer["message"].(string)
 	switch {
@@ -406,6 +415,7 @@ var explained = map[string]string{
 	"PersistentVolumeClaim stored /status/":                "a claim is taken to be bound",
 	"metadata.uid: Invalid value":                          "the uid or the version in the object is not that of the stored one",
 	"provided port is already allocated":                   "another object has the port",
+	`must be of type object: "null"`:                       "server-side apply makes null of a map that loses all its fields, and refuses it",
 	"stored /metadata/ownerReferences":                     "the server removes references that are there twice",
 }
 
@@ -456,8 +466,11 @@ func (c comparison) object(t *testing.T, by policy.Method, old, object map[strin
 		if name == "" || name != (&unstructured.Unstructured{Object: old}).GetName() || strings.Contains(asJSON(object), ":null") {
 			return
 		}
-		status, stored := c.do(t, method, path, old)
-		path += "/" + url.PathEscape(name)
+		created, of := method, path
+		if path += "/" + url.PathEscape(name); by == policy.ApplyServerSide {
+			created, of = http.MethodPatch, path+"?"+serverSide
+		}
+		status, stored := c.do(t, created, of, old)
 		if status != http.StatusCreated {
 			return
 		}
@@ -468,6 +481,8 @@ func (c comparison) object(t *testing.T, by policy.Method, old, object map[strin
 			if sent, err = c.kinds.Merge(by, gvk, old, object, stored); err != nil {
 				return
 			}
+		case policy.ApplyServerSide:
+			method = http.MethodPatch
 		case policy.Replace: // Helper.Replace of k8s.io/cli-runtime
 			if gvk.Kind == "PersistentVolumeClaim" { // a controller would bind it
 				rendertest.OK(t, unstructured.SetNestedField(stored, "bound-volume", "spec", "volumeName"))
@@ -720,6 +735,7 @@ func TestLive(t *testing.T) {
 		now := c.changed(old)
 		rename(now, name)
 		cases["updated"] = append(cases["updated"], pair{policy.Apply, old, now})
+		cases["applied server-side"] = append(cases["applied server-side"], pair{policy.ApplyServerSide, old, now})
 		cases["replaced"] = append(cases["replaced"], pair{policy.Replace, old, now})
 	}
 	g := &generator{Rand: random}
@@ -815,7 +831,7 @@ func TestLivePlugins(t *testing.T) {
 		old := runtime.DeepCopyJSON(from)
 		rename(old, "x")
 		(&unstructured.Unstructured{Object: old}).SetNamespace("limited")
-		for _, by := range []policy.Method{policy.Apply, policy.Replace} {
+		for _, by := range []policy.Method{policy.Apply, policy.ApplyServerSide, policy.Replace} {
 			found.object(t, by, old, o)
 		}
 	}

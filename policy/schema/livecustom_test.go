@@ -174,7 +174,7 @@ func TestLiveCustom(t *testing.T) {
 		c.object(t, 0, nil, change.changed(from))
 		now := change.changed(from)
 		rename(now, name)
-		for _, by := range []policy.Method{policy.Apply, policy.Replace} {
+		for _, by := range []policy.Method{policy.Apply, policy.ApplyServerSide, policy.Replace} {
 			c.object(t, by, from, now)
 		}
 	}

@@ -528,6 +528,7 @@ func TestLiveMutations(t *testing.T) {
 	each(found.policyCases(t, "MutatingAdmissionPolicy"), func(old, object map[string]any) {
 		found.object(t, policy.Apply, old, object)
 		if old != nil {
+			found.object(t, policy.ApplyServerSide, old, object)
 			found.object(t, policy.Replace, old, object)
 		}
 	})

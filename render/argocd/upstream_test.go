@@ -160,7 +160,7 @@ func upstream(done []string, existed bool) string {
 	if strings.HasPrefix(text, "error: does not end: waiting for pruning confirmation") {
 		return ""
 	}
-	text = strings.NewReplacer("replace by force", "recreate", "replace", "apply", "update", "apply", "create", "apply").Replace(text)
+	text = strings.NewReplacer("replace by force", "recreate", "replace", "apply", "update", "apply", "create", "apply", "apply server-side", "apply").Replace(text)
 	text = strings.Replace(text, "delete o, apply by force o", "recreate o", 1)
 	text = strings.Replace(text, "delete o, apply o", "recreate o", 1)
 	if !existed {
@@ -175,6 +175,8 @@ func upstream(done []string, existed bool) string {
 // sends returns how the engine updates an object.
 func sends(done string) delivery.Act {
 	switch {
+	case strings.Contains(done, "apply server-side"):
+		return delivery.ApplyServerSide
 	case strings.Contains(done, "replace") || strings.Contains(done, "update"):
 		return delivery.Replace
 	}

@@ -31,6 +31,7 @@ const (
 	RecreateIfRefused            // it changes the object, and recreates it if the API server answers that it is invalid: a field is immutable, or wrong
 	CreateAgain                  // it creates the object, whose last version is deleted by then
 	Replace                      // it sends the whole object, which replaces the one on the cluster
+	ApplyServerSide              // the API server merges the manifest into the object
 	ApplyDifference              // it changes a custom resource by the difference between the two manifests, whatever is on the cluster
 )
 
@@ -84,8 +85,8 @@ func (c *Change) Act(was, now *render.Object) (act Act, why string) {
 	return c.row(updated, &subject{Object: now, live: was})
 }
 
-// Sends returns how the deployer of an object sends it to the API server: Apply, as kubectl apply does, Replace or
-// ApplyDifference. was is the object before an update, or nil.
+// Sends returns how the deployer of an object sends it to the API server: Apply, as kubectl apply does, Replace,
+// ApplyServerSide or ApplyDifference. was is the object before an update, or nil.
 func Sends(was, now *render.Object) Act {
 	if now.Unit == nil || now.Unit.Owner == nil && now.Unit.Kind != "helm" {
 		return Apply

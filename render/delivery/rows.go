@@ -89,10 +89,13 @@ var rows = []row{
 	{application, uninstalled, setting("Delete", "false"), Leave, "its sync option Delete=false", "argo-cd shouldBeDeleted"},
 	{application, uninstalled, setting("Delete", "confirm"), Leave, "its sync option Delete=confirm", "argo-cd finalizeApplicationDeletion, Application.IsDeletionConfirmed"},
 
+	{kustomization, sent, always, ApplyServerSide, "", "ssa ResourceManager.apply, which forces conflicts"},
 	{release, sent, spec("/spec/upgrade/force", true), Replace, "", "helm-controller newUpgrade; helm pkg/kube updateResource, replaceResource in v4"},
-	{release, sent, crds, Replace, "", "helm-controller applyCRDs"},
+	{release, sent, both(crds, clientSide), Replace, "", "helm-controller applyCRDs"},
+	{release, sent, unless(clientSide), ApplyServerSide, "", "helm-controller newInstall, Upgrade: auto is what the release was installed by (v1.5.0 with helm v4)"},
 	{helm, sent, always, ApplyDifference, "", "helm pkg/kube createPatch"},
 	{application, sent, replaced, Replace, "", "gitops-engine applyObject: ReplaceResource is kubectl replace, UpdateResource an update by the dynamic client"},
+	{application, sent, setting("ServerSideApply", "true"), ApplyServerSide, "", "gitops-engine shouldUseServerSideApply; newApplyOptions forces conflicts"},
 	{applicationSet, sent, always, Replace, "", "argo-cd utils.CreateOrUpdate, whose caller sets the whole spec"},
 
 	{applicationSet, updated, spec(applicationsSync, "create-only", "create-delete"), Leave, "spec.syncPolicy.applicationsSync of its ApplicationSet", "argo-cd ApplicationsSyncPolicy.AllowUpdate"},
@@ -124,6 +127,16 @@ func flux(key, want string) condition {
 // spec reports whether a field of the object that deploys has one of some values.
 func spec(pointer string, values ...any) condition {
 	return func(s *subject) bool { return slices.Contains(values, value(s.owner, pointer)) }
+}
+
+// clientSide reports whether the releases of a HelmRelease are not applied server-side. Flux installs them so since
+// helm-controller v1.5.0, and upgrades them as they were installed.
+func clientSide(s *subject) bool {
+	switch mode := value(s.owner, "/spec/upgrade/serverSideApply"); mode {
+	case "enabled", "disabled":
+		return mode == "disabled"
+	}
+	return value(s.owner, "/spec/install/serverSideApply") == false
 }
 
 // option is gitops-engine's HasAnnotationOption for sync options. Like applyObject, it asks the object

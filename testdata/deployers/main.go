@@ -143,7 +143,11 @@ type operations struct {
 }
 
 func (op *operations) ApplyResource(_ context.Context, o *unstructured.Unstructured, dry cmdutil.DryRunStrategy, force, _, serverSide bool, _ string) (string, error) {
-	op.cluster.record("apply", o, dry, force && !serverSide)
+	if serverSide {
+		op.cluster.record("apply server-side", o, dry, false)
+	} else {
+		op.cluster.record("apply", o, dry, force)
+	}
 	return "", nil
 }
 

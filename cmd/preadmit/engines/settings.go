@@ -42,7 +42,8 @@ func (s *Settings) now() time.Time {
 
 // methods are the methods by which deployers send objects.
 var methods = map[delivery.Act]policy.Method{
-	delivery.Apply: policy.Apply, delivery.ApplyDifference: policy.ApplyDifference, delivery.Replace: policy.Replace,
+	delivery.Apply: policy.Apply, delivery.ApplyDifference: policy.ApplyDifference,
+	delivery.ApplyServerSide: policy.ApplyServerSide, delivery.Replace: policy.Replace,
 }
 
 // By sets the user of requests: the user of the command line, else the one that applies the
