@@ -72,7 +72,10 @@ func Load(ctx context.Context, o *Sources, args []string, stdin io.Reader) (*Inp
 		return nil, err
 	}
 	t.Edit(o.Texts)
-	t.Paired, o.Configuration, o.Rendered = o.Base != "", nil, nil
+	t.Paired, o.Configuration = o.Base != "", nil
+	if !o.Again {
+		o.Rendered = nil
+	}
 	if err := o.Confine(ctx, t, args, stdin); err != nil {
 		return nil, err
 	}
