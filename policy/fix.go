@@ -1,6 +1,12 @@
 package policy
 
-import "github.com/preadmit/preadmit/render"
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/preadmit/preadmit/render"
+)
 
 // A Fix is a change of one field of an object that makes a rule pass. It is plain data: it names the
 // field, never a file or a line.
@@ -10,6 +16,33 @@ type Fix struct {
 	// uses. The others leave running programs as they are.
 	Unsafe bool
 	Source FixSource
+}
+
+// String says what the fix does, such as "set allowPrivilegeEscalation: false".
+func (f Fix) String() string {
+	path := render.Path(f.Pointer)
+	name := "the object"
+	for i := len(path) - 1; i >= 0; i-- {
+		if _, err := strconv.Atoi(path[i]); err != nil && path[i] != "-" {
+			name = path[i]
+			break
+		}
+	}
+	value, err := json.Marshal(f.Value)
+	text, isText := f.Value.(string)
+	if isText && f.Source != FixType || err != nil {
+		value = []byte(text)
+	}
+	switch shown := render.Cut(string(value), 60); {
+	case f.Delete:
+		return "remove " + name
+	case f.Key != "":
+		return "rename " + name + " to " + f.Key
+	case len(path) > 0 && path[len(path)-1] != name:
+		return fmt.Sprintf("add %s to %s", shown, name)
+	default:
+		return fmt.Sprintf("set %s: %s", name, shown)
+	}
 }
 
 // A FixSource says what determines the value of a Fix.

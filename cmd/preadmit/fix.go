@@ -75,7 +75,11 @@ func (o *fixOptions) runFix(ctx context.Context, args []string, std stdio) (int,
 		return 0, err
 	}
 	defer cancel()
-	c, err := fixes.Run(ctx, &o.Options, o.fixes, args)
+	found, err := fixes.Run(ctx, &o.Options, args)
+	var c *fixes.Change
+	if err == nil {
+		c, err = found.Fix(ctx, o.fixes)
+	}
 	if err != nil {
 		return 0, evaluate.TimedOut(ctx, err)
 	}
@@ -111,8 +115,7 @@ func summarize(w io.Writer, c *fixes.Change, each bool) {
 			fmt.Fprintf(w, "  %d not fixed: %s\n", count[why], why)
 		}
 	}
-	for i := range c.Findings {
-		f := &c.Findings[i]
+	for _, f := range c.Findings {
 		if !each || f.Reason == "" {
 			continue
 		}

@@ -294,8 +294,9 @@ Neovim, Helix and VS Code.
 
 Open files are checked with their unsaved text, all others as saved. Changes to
 the configuration apply once it is saved. Hover shows the rule and the value after
-rendering, go to definition leads to the policy, and code actions accept a result
-in the suppressions file or explain it.
+rendering, go to definition leads to the policy, and code actions fix a result,
+accept it in the suppressions file or explain it. A fix is offered once another
+evaluation with it has proved that the result is gone and nothing else fails.
 
 One server checks one repository: that of the first folder that the editor opened.
 Each PATH, and each path of a flag, is relative to that folder.`,

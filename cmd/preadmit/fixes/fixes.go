@@ -1,12 +1,14 @@
 // Package fixes makes the edits of files that remove findings, and proves them.
 //
-// Run takes the options of an evaluation and paths. It returns the findings, each with its edits or
-// the reason why it has none, and the texts of the edited files. Nothing is written.
+// A Finder takes the options of an evaluation, paths, and the run of both. Fix returns the findings,
+// each with its edits or the reason why it has none, and the texts of the edited files. Nothing is
+// written.
 //
 //   - fixes.go: the findings of a run, with the changes of objects that policy/fix finds
 //   - place.go: a change of an object becomes edits of the file that determines the field
 //   - prove.go: files are edited, and everything is rendered and evaluated again; an edit whose
 //     finding stays, or that makes anything else fail, is dropped
+//   - each.go: the same for each finding by itself, as for a person who chooses one
 package fixes
 
 import (
@@ -34,8 +36,9 @@ import (
 
 // Options select the findings to fix.
 type Options struct {
-	Rules  []string // POLICY or POLICY/RULE, * matches any text; none means all
-	Unsafe bool     // also use fixes that may change what runs
+	Rules  []string                  // POLICY or POLICY/RULE, * matches any text; none means all
+	Unsafe bool                      // also use fixes that may change what runs
+	Only   func(*policy.Result) bool // the findings to fix; nil means all
 }
 
 // A Reason says why a finding is not fixed. The zero Reason is that of a fixed one.
@@ -59,49 +62,75 @@ type Finding struct {
 	Reason  Reason
 	Because *policy.Result // with Breaks, what else fails; may be nil
 
+	of       *policy.Result // of the run
 	object   *render.Object
 	unplaced bool     // a fix with a value has no place
 	edits    [][]edit // for each fix, the edits that may make it, the best first
 	waits    bool     // not tried in this round
 }
 
-// A Change holds what Run found.
+// A Change holds what Fix found.
 type Change struct {
-	Findings   []Finding
+	Findings   []*Finding
 	Texts      map[string]string // of the edited files, by their names in the tree
 	Incomplete int               // results that the first run could not decide
 	Tree       *load.Tree
 	before     map[string][]byte
 }
 
-// Run evaluates, and finds and proves the fixes.
-func Run(ctx context.Context, o *evaluate.Options, s Options, args []string) (*Change, error) {
+// A Finder finds the fixes for the findings of a run.
+type Finder struct {
+	options *evaluate.Options
+	args    []string
+	in      *load.Input
+	run     *evaluate.Evaluation
+}
+
+// NewFinder returns a Finder for a run. Its options must have Again set, and keep results and places:
+// Passes, Held and Forgets are not set.
+func NewFinder(o *evaluate.Options, args []string, in *load.Input, run *evaluate.Evaluation) *Finder {
+	return &Finder{o, args, in, run}
+}
+
+// Run evaluates, and returns a Finder for the findings.
+func Run(ctx context.Context, o *evaluate.Options, args []string) (*Finder, error) {
 	in, e, err := evaluated(ctx, o, nil, nil, args)
+	return NewFinder(o, args, in, e), err
+}
+
+// Fix finds and proves fixes for the selected findings, which are made together.
+func (f *Finder) Fix(ctx context.Context, s Options) (*Change, error) {
+	c, err := f.propose(ctx, &s, false)
 	if err != nil {
 		return nil, err
 	}
-	if err := e.NameRules("--rule", s.Rules); err != nil {
+	return c, f.prove(ctx, c)
+}
+
+// propose returns a Change with fixes that are not proved.
+func (f *Finder) propose(ctx context.Context, s *Options, each bool) (*Change, error) {
+	if err := f.run.NameRules("--rule", s.Rules); err != nil {
 		return nil, err
 	}
-	c := &Change{Tree: in.Tree, before: make(map[string][]byte)}
-	for i := range e.Results {
-		if r := &e.Results[i]; r.Undecided() && r.Baseline.Counts() && !r.Unreached {
+	c := &Change{Tree: f.in.Tree, before: make(map[string][]byte)}
+	for i := range f.run.Results {
+		if r := &f.run.Results[i]; r.Undecided() && r.Baseline.Counts() && !r.Unreached {
 			c.Incomplete++
 		}
 	}
-	c.Findings = s.findings(in, e)
-	p := &placer{in: in, files: make(map[string]*places), texts: c.before}
-	if err := s.propose(ctx, o, in, e, c.Findings, p); err != nil {
-		return nil, err
-	}
-	return c, c.prove(ctx, o, in.Graph, args, e.Results)
+	c.Findings = s.findings(f.in, f.run)
+	p := &placer{in: f.in, files: make(map[string]*places), texts: c.before}
+	return c, s.propose(ctx, f.options, f.in, f.run, c.Findings, p, each)
 }
 
-// evaluated runs an evaluation with other texts of some files. It uses units of a graph that has
-// rendered the tree without them, which may be nil, where no text reaches.
+// evaluated runs an evaluation with other texts of some files, besides those of the options. It uses
+// units of a graph that has rendered the tree without them, which may be nil, where no text reaches.
 func evaluated(ctx context.Context, o *evaluate.Options, texts map[string]string, other *cache.Graph, args []string) (*load.Input, *evaluate.Evaluation, error) {
 	fresh := *o
-	fresh.Texts, fresh.Rendered, fresh.Again = texts, other, true
+	fresh.Texts = make(map[string]string)
+	maps.Copy(fresh.Texts, o.Texts)
+	maps.Copy(fresh.Texts, texts)
+	fresh.Rendered, fresh.Again = other, true
 	in, err := load.Load(ctx, &fresh.Sources, args, bytes.NewReader(nil))
 	if err != nil {
 		return nil, nil, err
@@ -127,25 +156,25 @@ func (c *Change) Before(file string) []byte { return c.before[file] }
 // Count returns the number of findings for each reason.
 func (c *Change) Count() map[Reason]int {
 	n := make(map[Reason]int)
-	for i := range c.Findings {
-		n[c.Findings[i].Reason]++
+	for _, f := range c.Findings {
+		n[f.Reason]++
 	}
 	return n
 }
 
 // selects reports whether a result is of one of the rules to fix.
 func (s *Options) selects(r *policy.Result) bool {
-	return len(s.Rules) == 0 || evaluate.MatchesRule(s.Rules, r.Policy, r.Rule)
+	return (len(s.Rules) == 0 || evaluate.MatchesRule(s.Rules, r.Policy, r.Rule)) && (s.Only == nil || s.Only(r))
 }
 
-// reserved reports whether a file is never edited.
-func reserved(file string) bool {
+// Reserved reports whether a file is never edited.
+func Reserved(file string) bool {
 	return slices.Contains(strings.Split(file, "/"), ".git") || strings.HasPrefix(file, ".preadmit/") || strings.HasPrefix(file, disk.Outside+"/")
 }
 
 // findings returns the failures of a run that count: those that are neither suppressed nor, with
 // --base, unchanged.
-func (s *Options) findings(in *load.Input, e *evaluate.Evaluation) []Finding {
+func (s *Options) findings(in *load.Input, e *evaluate.Evaluation) []*Finding {
 	objects := make(map[render.Key]*render.Object)
 	for _, o := range render.Objects(in.Head) {
 		k := o.Key()
@@ -158,12 +187,12 @@ func (s *Options) findings(in *load.Input, e *evaluate.Evaluation) []Finding {
 		}
 	}
 	policy.Sort(e.Results)
-	var all []Finding
+	var all []*Finding
 	for i := range e.Results {
 		r := &e.Results[i]
 		o := objects[r.Object]
 		if r.Outcome == policy.Fail && o != nil && r.Suppression == nil && r.Baseline.Counts() && r.Operation != policy.Delete && s.selects(r) {
-			all = append(all, Finding{Result: *r, object: o, Reason: NoValue})
+			all = append(all, &Finding{Result: *r, of: r, object: o, Reason: NoValue})
 		}
 	}
 	return all
@@ -188,8 +217,8 @@ type clusterEngines struct {
 }
 
 // propose sets the fixes of findings, and their edits. Each finding of an object starts from the
-// object with the fixes of the earlier ones.
-func (s *Options) propose(ctx context.Context, o *evaluate.Options, in *load.Input, e *evaluate.Evaluation, findings []Finding, placer *placer) error {
+// object with the fixes of the earlier ones or, with each, from the object as it is.
+func (s *Options) propose(ctx context.Context, o *evaluate.Options, in *load.Input, e *evaluate.Evaluation, findings []*Finding, placer *placer, each bool) error {
 	p := &proposer{options: o, in: in, policy: in, placer: placer, sets: make(map[string]*clusterEngines), texts: make(map[string]string)}
 	if e.Was != nil {
 		p.policy = e.Was
@@ -205,20 +234,18 @@ func (s *Options) propose(ctx context.Context, o *evaluate.Options, in *load.Inp
 	p.values = fix.NewValues(all)
 	of := make(map[*render.Object][]*Finding)
 	var order []*render.Object
-	for i := range findings {
-		f := &findings[i]
+	for _, f := range findings {
 		if of[f.object] == nil {
 			order = append(order, f.object)
 		}
 		of[f.object] = append(of[f.object], f)
 	}
 	for _, object := range order {
-		if err := p.searchAll(ctx, object, of[object], s.Unsafe); err != nil {
+		if err := p.searchAll(ctx, object, of[object], s.Unsafe, each); err != nil {
 			return err
 		}
 	}
-	for i := range findings {
-		f := &findings[i]
+	for _, f := range findings {
 		if f.Reason == NoValue && f.unplaced {
 			f.Reason = NoPlace
 		}
@@ -231,7 +258,7 @@ func (s *Options) propose(ctx context.Context, o *evaluate.Options, in *load.Inp
 }
 
 // searchAll sets the fixes of the findings of an object, or the reasons why they have none.
-func (p *proposer) searchAll(ctx context.Context, object *render.Object, findings []*Finding, unsafe bool) error {
+func (p *proposer) searchAll(ctx context.Context, object *render.Object, findings []*Finding, unsafe, each bool) error {
 	set, err := p.engines(object.Unit.Cluster)
 	if err != nil {
 		return err
@@ -251,6 +278,9 @@ func (p *proposer) searchAll(ctx context.Context, object *render.Object, finding
 		again = false
 		for _, f := range findings {
 			if f.Reason == NoValue {
+				if each {
+					now = object.Object
+				}
 				now = p.search(search, f, now, unsafe)
 				again = again || f.Reason == "" && len(f.Fixes) > 0
 			}

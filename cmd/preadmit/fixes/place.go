@@ -160,7 +160,7 @@ func (p *placer) places(file string) *places {
 	}
 	found := &places{}
 	p.files[file] = found
-	if reserved(file) || !p.in.Tree.WorkTree() || linked(p.in.Tree, file) {
+	if Reserved(file) || !p.in.Tree.WorkTree() || linked(p.in.Tree, file) {
 		return found
 	}
 	if info, err := p.in.Tree.Lstat(file); err != nil || !info.Mode().IsRegular() {

@@ -5,10 +5,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
-	"github.com/preadmit/preadmit/render/cache"
 	"github.com/preadmit/preadmit/render/yamledit"
 )
 
@@ -25,11 +23,11 @@ type part struct {
 
 // prove drops findings, and tries other places for their edits, until the edits of the rest remove
 // these findings and nothing else fails. Findings that fail together are halved until the one that
-// fails is alone. first is the graph of the run before, whose units are used where no edit reaches.
-func (c *Change) prove(ctx context.Context, o *evaluate.Options, first *cache.Graph, args []string, before []policy.Result) error {
+// fails is alone.
+func (f *Finder) prove(ctx context.Context, c *Change) error {
 	known := make(map[outcome]bool)
-	for i := range before {
-		if r := &before[i]; wrong(r) {
+	for i := range f.run.Results {
+		if r := &f.run.Results[i]; wrong(r) {
 			known[outcomeOf(r)] = true
 		}
 	}
@@ -48,7 +46,7 @@ func (c *Change) prove(ctx context.Context, o *evaluate.Options, first *cache.Gr
 				return nil
 			}
 		}
-		_, e, err := evaluated(ctx, o, c.Texts, first, args)
+		_, e, err := evaluated(ctx, f.options, c.Texts, f.in.Graph, f.args)
 		if err != nil {
 			return err
 		}
@@ -56,8 +54,8 @@ func (c *Change) prove(ctx context.Context, o *evaluate.Options, first *cache.Gr
 			return nil
 		}
 	}
-	for i := range c.Findings {
-		c.Findings[i].giveUp(TooLong)
+	for _, f := range c.Findings {
+		f.giveUp(TooLong)
 	}
 	c.Texts = nil
 	return nil
@@ -67,8 +65,7 @@ func (c *Change) prove(ctx context.Context, o *evaluate.Options, first *cache.Gr
 func (c *Change) parts() []*part {
 	of := make(map[any]*part)
 	var all []*part
-	for i := range c.Findings {
-		f := &c.Findings[i]
+	for _, f := range c.Findings {
 		if f.Reason != "" {
 			continue
 		}
@@ -145,8 +142,7 @@ func wrong(r *policy.Result) bool {
 func (c *Change) apply() map[string]string {
 	texts := make(map[string]string)
 	var done []edit
-	for i := range c.Findings {
-		f := &c.Findings[i]
+	for _, f := range c.Findings {
 		for f.Reason == "" && !f.waits {
 			changed, made, failed := c.edit(f, texts, done)
 			if failed < 0 {

@@ -30,6 +30,9 @@ type Host interface {
 	Watch(ctx context.Context) error
 	// Explain returns a step-by-step explanation of the finding's result.
 	Explain(ctx context.Context, f *Finding, texts map[string]string) (string, error)
+	// Fix returns the changes of files that remove the finding, each proved by another evaluation. It
+	// returns none if a file has changed since the last evaluation.
+	Fix(ctx context.Context, f *Finding, texts map[string]string) ([]Fix, error)
 	// Accept returns the suppressions file before and after a suppression is added.
 	Accept(ctx context.Context, s policy.Suppression, texts map[string]string) (*Change, error)
 }
@@ -66,6 +69,13 @@ type Finding struct {
 type Acceptance struct {
 	Title       string
 	Suppression policy.Suppression
+}
+
+// A Fix is a change of files that removes a finding and possibly others.
+type Fix struct {
+	Title   string
+	Best    bool // nobody needs to choose between it and others
+	Changes []Change
 }
 
 // A Change is the text of a file before and after a change.

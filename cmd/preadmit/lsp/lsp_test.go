@@ -74,6 +74,12 @@ func (h *fakeHost) Accept(context.Context, policy.Suppression, map[string]string
 	return nil, errors.New("no")
 }
 
+func (h *fakeHost) Fix(_ context.Context, f *Finding, texts map[string]string) ([]Fix, error) {
+	text := texts[f.File]
+	return []Fix{{"Set x: good (safe)", true, []Change{{File: f.File, Before: text, After: strings.ReplaceAll(text, "bad", "good")}, {File: "b.yaml", Before: "bad\r\n", After: "good\r\n"}}},
+		{"Lead outside", false, []Change{{File: "../b.yaml", Before: "bad", After: "good"}}}}, nil
+}
+
 // A client is an editor.
 type client struct {
 	t   *testing.T
@@ -173,6 +179,11 @@ func TestConversation(t *testing.T) {
 	}
 	if m := c.ask("textDocument/codeAction", `{"textDocument":{"uri":"file:///repo/a.yaml"},"range":{},"context":{}}`); !strings.Contains(string(m.Result), "Explain no/bad") {
 		t.Errorf("actions: %s %v", m.Result, m.Error)
+	}
+	const fix = `{"title":"Set x: good (safe)","kind":"quickfix","diagnostics":[`
+	const edit = `"isPreferred":true,"edit":{"changes":{"file:///repo/a.yaml":[{"range":{"start":{"line":0,"character":0},"end":{"line":1,"character":0}},"newText":"x: 😀 good\n"}],"file:///repo/b.yaml":[{"range":{"start":{"line":0,"character":0},"end":{"line":1,"character":0}},"newText":"good\r\n"}]}}`
+	if m := c.ask("textDocument/codeAction", `{"textDocument":{"uri":"file:///repo/a.yaml"},"range":{},"context":{}}`); !strings.HasPrefix(string(m.Result), "["+fix) || !strings.Contains(string(m.Result), edit) || strings.Contains(string(m.Result), "outside") {
+		t.Errorf("fixes: %s", m.Result)
 	}
 	c.change("a.yaml", 2, "x: good\n")
 	if p := c.published(); len(p.Diagnostics) != 0 || *p.Version != 2 {

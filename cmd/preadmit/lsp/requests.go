@@ -163,7 +163,7 @@ func (s *server) definition(p *textDocumentPositionParams) any {
 	return all
 }
 
-// actions returns for each finding the edits that accept it and a command that explains it.
+// actions returns for each finding the edits that fix it or accept it, and a command that explains it.
 func (s *server) actions(ctx context.Context, p *codeActionParams) []codeAction {
 	all := []codeAction{}
 	if len(p.Context.Only) > 0 && !slices.Contains(p.Context.Only, "quickfix") {
@@ -176,13 +176,22 @@ func (s *server) actions(ctx context.Context, p *codeActionParams) []codeAction 
 		s.state.Lock()
 		about := []diagnostic{s.diagnostic(f)}
 		s.state.Unlock()
+		fixes, err := s.host.Fix(ctx, f, texts)
+		if err != nil && ctx.Err() == nil {
+			s.log(Warning, err.Error())
+		}
+		for _, x := range fixes {
+			if edit := s.editOf(x.Changes...); edit != nil {
+				all = append(all, codeAction{Title: x.Title, Kind: "quickfix", Diagnostics: about, IsPreferred: x.Best, Edit: edit})
+			}
+		}
 		for _, a := range f.Accept {
 			change, err := s.host.Accept(ctx, a.Suppression, texts)
 			if err != nil {
 				s.log(Warning, err.Error())
 				continue
 			}
-			all = append(all, codeAction{Title: a.Title, Kind: "quickfix", Diagnostics: about, Edit: s.editOf(change)})
+			all = append(all, codeAction{Title: a.Title, Kind: "quickfix", Diagnostics: about, Edit: s.editOf(*change)})
 		}
 		if f.Result != nil {
 			title := "Explain " + f.Rule
@@ -193,26 +202,34 @@ func (s *server) actions(ctx context.Context, p *codeActionParams) []codeAction 
 	return all
 }
 
-// editOf converts a change to an edit that the editor supports. An editor that can't create files
-// on request creates them itself.
-func (s *server) editOf(c *Change) *workspaceEdit {
+// editOf converts changes to an edit that the editor supports. An editor that can't create files
+// on request creates them itself. It returns nil if a file is outside of the repository.
+func (s *server) editOf(changes ...Change) *workspaceEdit {
 	s.state.Lock()
-	uri := s.uriOf(c.File)
-	doc := textDocument{URI: uri}
-	if d := s.docs[c.File]; d != nil {
-		doc.Version = d.version
-	}
-	s.state.Unlock()
-	edits := []textEdit{s.encoding.edit(c.Before, c.After)}
+	defer s.state.Unlock()
 	can := s.client.Capabilities.Workspace.WorkspaceEdit
-	if !can.DocumentChanges {
-		return &workspaceEdit{Changes: map[string][]textEdit{uri: edits}}
+	all := &workspaceEdit{Changes: make(map[string][]textEdit)}
+	for _, c := range changes {
+		doc := textDocument{URI: s.uriOf(c.File)}
+		if doc.URI == "" {
+			return nil
+		}
+		if d := s.docs[c.File]; d != nil {
+			doc.Version = d.version
+		}
+		edits := []textEdit{s.encoding.edit(c.Before, c.After)}
+		if c.New && slices.Contains(can.ResourceOperations, "create") {
+			all.DocumentChanges = append(all.DocumentChanges, createFile{"create", doc.URI, createFileOptions{IgnoreIfExists: true}})
+		}
+		all.DocumentChanges = append(all.DocumentChanges, textDocumentEdit{doc, edits})
+		all.Changes[doc.URI] = edits
 	}
-	var steps []any
-	if c.New && slices.Contains(can.ResourceOperations, "create") {
-		steps = append(steps, createFile{"create", uri, createFileOptions{IgnoreIfExists: true}})
+	if can.DocumentChanges {
+		all.Changes = nil
+	} else {
+		all.DocumentChanges = nil
 	}
-	return &workspaceEdit{DocumentChanges: append(steps, textDocumentEdit{doc, edits})}
+	return all
 }
 
 // execute explains the findings on a line: all of them, or those of one rule, whose explanation is

@@ -279,6 +279,7 @@ type (
 		Title       string         `json:"title"`
 		Kind        string         `json:"kind"`
 		Diagnostics []diagnostic   `json:"diagnostics"`
+		IsPreferred bool           `json:"isPreferred,omitempty"`
 		Edit        *workspaceEdit `json:"edit,omitempty"`
 		Command     *command       `json:"command,omitempty"`
 	}

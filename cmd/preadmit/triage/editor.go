@@ -9,12 +9,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"sigs.k8s.io/yaml"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/config"
+	"github.com/preadmit/preadmit/cmd/preadmit/fixes"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/lsp"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
@@ -102,6 +104,17 @@ func (e *editorHost) askNow(ctx context.Context, q question, answer any) error {
 // Explain implements lsp.Host.
 func (e *editorHost) Explain(ctx context.Context, f *lsp.Finding, texts map[string]string) (text string, err error) {
 	return text, e.askNow(ctx, question{Do: "explain", Result: f.Result, Texts: texts}, &text)
+}
+
+// Fix implements lsp.Host.
+func (e *editorHost) Fix(ctx context.Context, f *lsp.Finding, texts map[string]string) (all []lsp.Fix, err error) {
+	if f.Result == nil {
+		return nil, nil
+	}
+	err = e.askNow(ctx, question{Do: "fixes", Result: f.Result, Texts: texts}, &all)
+	return slices.DeleteFunc(all, func(x lsp.Fix) bool {
+		return len(x.Changes) == 0 || slices.ContainsFunc(x.Changes, func(c lsp.Change) bool { return fixes.Reserved(c.File) })
+	}), err
 }
 
 // Accept implements lsp.Host.

@@ -5,6 +5,7 @@
 //
 //   - host.go: the Host; serve.go: the child's answers
 //   - remote.go: the screen's questions; editor.go: an editor's
+//   - fix.go: proved fixes, of findings that a person chooses
 //   - file.go: the suppressions file, and reports that were saved; watch.go: changes of files
 //
 // A Remote starts a new child for each evaluation. The child answers requests until the next child
@@ -23,7 +24,9 @@ import (
 
 	"github.com/preadmit/preadmit/cmd/preadmit/engines"
 	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
+	"github.com/preadmit/preadmit/cmd/preadmit/fixes"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
+	"github.com/preadmit/preadmit/cmd/preadmit/lsp"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy"
@@ -46,6 +49,7 @@ type Host struct {
 
 	quiet     bool       // show no results before the end
 	rendering sync.Mutex // held while the tree of a saved report is rendered
+	fixing    sync.Mutex // held while a fix is proved
 
 	mu         sync.Mutex
 	run        *shownRun
@@ -65,6 +69,9 @@ type shownRun struct {
 	was        *load.Input
 	evaluation *evaluate.Evaluation
 	note       string
+	texts      map[string]string // of open files of an editor
+	finder     *fixes.Finder     // of the same state of the tree; nil until a fix is asked for
+	fixes      map[fixes.Place][]lsp.Fix
 	objects    map[render.Key]*render.Object
 	old        map[render.Key]*render.Object // at the base
 }
@@ -121,7 +128,7 @@ func (h *Host) evaluate(ctx context.Context, o *evaluate.Options) (*report.Repor
 		o.SaveCache()
 	}
 	r, run := evaluate.NewReport(in, j), newTriageRun(in, j)
-	run.source = report.NewSource(r)
+	run.source, run.texts = report.NewSource(r), o.Texts
 	return r, run, nil
 }
 

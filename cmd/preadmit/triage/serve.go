@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
@@ -94,7 +95,7 @@ func (h *Host) answerTo(ctx context.Context, q *question, news func([]byte)) ([]
 	if why := tasks.Of(ctx).Fatal(); why != "" {
 		return nil, errors.New(why)
 	}
-	if q.Do == "propose" && q.Decisions == nil || (q.Do == "object" || q.Do == "explain") && q.Result == nil {
+	if q.Do == "propose" && q.Decisions == nil || slices.Contains([]string{"object", "explain", "fixes"}, q.Do) && q.Result == nil {
 		return nil, fmt.Errorf("request %q is incomplete", q.Do)
 	}
 	if q.Encoding != "" {
@@ -114,6 +115,9 @@ func (h *Host) answerTo(ctx context.Context, q *question, news func([]byte)) ([]
 	case "accept":
 		c, err := h.accept(q)
 		return asJSON(c, err)
+	case "fixes":
+		all, err := h.fixes(ctx, q)
+		return asJSON(all, err)
 	case "propose":
 		c, err := h.Propose(*q.Decisions)
 		return asJSON(c, err)

@@ -1,0 +1,118 @@
+package fixes
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/report"
+)
+
+// A Place identifies the findings of a rule at a line: one alert, or one diagnostic of an editor.
+type Place struct {
+	Policy, Rule, File string
+	Line               int
+}
+
+// PlaceOf returns the place of a result.
+func PlaceOf(x *policy.Result) Place {
+	at := report.Place(x)
+	return Place{x.Policy, x.Rule, at.File, at.Line}
+}
+
+// Each returns a Change for each place of the selected findings. It is proved without the others, and
+// has no texts if a finding of the place has no fix.
+func (f *Finder) Each(ctx context.Context, s Options) ([]*Change, error) {
+	c, err := f.propose(ctx, &s, true)
+	if err != nil {
+		return nil, err
+	}
+	var all []*Change
+	at := make(map[Place]*Change)
+	for _, x := range c.Findings {
+		place := PlaceOf(&x.Result)
+		if at[place] == nil {
+			at[place] = &Change{Tree: c.Tree, before: c.before}
+			all = append(all, at[place])
+		}
+		at[place].Findings = append(at[place].Findings, x)
+	}
+	left := slices.DeleteFunc(slices.Clone(all), func(c *Change) bool { return !c.fixed() })
+	for len(left) > 0 {
+		trial := &Change{Tree: c.Tree, before: c.before}
+		busy := make(map[any]bool)
+		var tried, later []*Change
+		for _, x := range left {
+			if keys := x.touched(); slices.ContainsFunc(keys, func(k any) bool { return busy[k] }) {
+				later = append(later, x)
+			} else {
+				for _, k := range keys {
+					busy[k] = true
+				}
+				tried, trial.Findings = append(tried, x), append(trial.Findings, x.Findings...)
+			}
+		}
+		if err := f.prove(ctx, trial); err != nil {
+			return all, err
+		}
+		for _, x := range tried {
+			if x.fixed() {
+				x.Texts = x.apply()
+			}
+		}
+		left = later
+	}
+	return all, nil
+}
+
+// fixed reports whether no finding is given up.
+func (c *Change) fixed() bool {
+	return !slices.ContainsFunc(c.Findings, func(f *Finding) bool { return f.Reason != "" })
+}
+
+type document struct {
+	file  string
+	index int
+}
+
+// touched returns the objects that a change is about, and the documents that it may edit.
+func (c *Change) touched() (keys []any) {
+	for _, f := range c.Findings {
+		keys = append(keys, f.object)
+		for _, edits := range f.edits {
+			for _, e := range edits {
+				keys = append(keys, document{e.file, e.document})
+			}
+		}
+	}
+	return keys
+}
+
+// Safe reports whether running programs do not notice the change.
+func (c *Change) Safe() bool {
+	return !slices.ContainsFunc(c.Findings, func(f *Finding) bool {
+		return f.Reason == "" && slices.ContainsFunc(f.Fixes, func(x policy.Fix) bool { return x.Unsafe })
+	})
+}
+
+// Title says what the change does, such as "Set allowPrivilegeEscalation: false (safe)".
+func (c *Change) Title() string {
+	var all []string
+	for _, f := range c.Findings {
+		for _, x := range f.Fixes {
+			if text := x.String(); !slices.Contains(all, text) {
+				all = append(all, text)
+			}
+		}
+	}
+	const most = 3
+	if more := len(all) - most; more > 0 {
+		all = append(all[:most], policy.Plural(more, "more change"))
+	}
+	text := strings.Join(all, ", ") + " (may change what runs)"
+	if c.Safe() {
+		text = strings.Join(all, ", ") + " (safe)"
+	}
+	return report.Plain(strings.ToUpper(text[:1]) + text[1:])
+}
