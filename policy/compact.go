@@ -121,7 +121,7 @@ func (c *Compact) set(x *compactResult, r *Result, before []compactResult) {
 
 // compacts reports whether a result has only data for which there is a place.
 func (r *Result) compacts() bool {
-	return len(r.Literals) == 0 && r.Cost == nil && r.Suppression == nil && !r.AsWritten && !r.OfKeys && !r.Unreached
+	return len(r.Literals) == 0 && r.Cost == nil && r.Suppression == nil && r.Fix == nil && !r.AsWritten && !r.OfKeys && !r.Unreached
 }
 
 func setPrint(to *[fingerprintSize]byte, digits string) bool {

@@ -18,6 +18,20 @@ type Fix struct {
 	Source FixSource
 }
 
+// A Repair is a change of files that removes a failure. It is proved: if it is the only change, the
+// failure is gone, and nothing else fails.
+type Repair struct {
+	Text   string        `json:"text"`             // such as "Set allowPrivilegeEscalation: false (safe)"
+	Unsafe bool          `json:"unsafe,omitempty"` // it may change what runs
+	Edits  []Replacement `json:"edits"`            // by file and place
+}
+
+// A Replacement is a new text for a place in a file, which may be empty.
+type Replacement struct {
+	render.Span
+	Text string `json:"text"`
+}
+
 // String says what the fix does, such as "set allowPrivilegeEscalation: false".
 func (f Fix) String() string {
 	path := render.Path(f.Pointer)

@@ -22,6 +22,11 @@ func (r *Result) Rename(n Names) {
 	for i := range r.Origins {
 		r.Origins[i].File = n.Display(r.Origins[i].File)
 	}
+	if r.Fix != nil {
+		for i := range r.Fix.Edits {
+			r.Fix.Edits[i].File = n.Display(r.Fix.Edits[i].File)
+		}
+	}
 }
 
 // Rename names files and units as reports do.

@@ -127,6 +127,7 @@ type Result struct {
 	Pods         bool            `json:"pods,omitempty"`      // about the pods that the object's controller creates
 	Unreached    bool            `json:"unreached,omitempty"` // nothing found in the tree deploys its unit, so the result does not count
 	Suppression  *Suppression    `json:"suppression"`
+	Fix          *Repair         `json:"fix,omitempty"` // set if fixes were asked for
 	Fingerprint  string          `json:"fingerprint"`
 
 	UnitlessPrint string `json:"-"` // Fingerprint without the unit; set together with it

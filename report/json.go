@@ -347,7 +347,7 @@ var (
 
 // inParts writes a result, if it is one of those that are written in parts.
 func (j *jsonWriter) inParts(r *policy.Result) bool {
-	if len(r.Missing) > 0 || r.Cost != nil || r.Suppression != nil {
+	if len(r.Missing) > 0 || r.Cost != nil || r.Suppression != nil || r.Fix != nil {
 		return false
 	}
 	rule := j.rule(r)

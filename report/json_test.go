@@ -218,6 +218,22 @@ func TestResultsInParts(t *testing.T) {
 			add(change)
 		}
 	}
+	for i := range reflect.TypeFor[policy.Result]().NumField() { // each field alone differs from the result before
+		add(func(*policy.Result) {})
+		add(func(x *policy.Result) {
+			v := reflect.ValueOf(x).Elem().Field(i)
+			switch v.Kind() {
+			case reflect.String:
+				v.SetString("other")
+			case reflect.Bool:
+				v.SetBool(true)
+			case reflect.Pointer:
+				v.Set(reflect.New(v.Type().Elem()))
+			case reflect.Slice:
+				v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+			}
+		})
+	}
 	var got, want bytes.Buffer
 	j, w := newJSONWriter(&got), newJSONWriter(&want)
 	inParts := 0
@@ -235,7 +251,7 @@ func TestResultsInParts(t *testing.T) {
 	if diff := cmp.Diff(strings.Split(want.String(), "\n"), strings.Split(got.String(), "\n")); diff != "" {
 		t.Errorf("(-whole +in parts):\n%s", diff)
 	}
-	if inParts != 36 {
-		t.Errorf("%d results are written in parts, want 36", inParts)
+	if inParts < len(results)*3/4 || inParts == len(results) {
+		t.Errorf("%d of %d results are written in parts", inParts, len(results))
 	}
 }

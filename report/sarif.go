@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -268,7 +269,7 @@ func (s *sarifRun) result(a *alert) sarif.Result {
 		Properties:      s.properties(a),
 	}
 	res.RelatedLocations, res.Message.Text = s.message(a)
-	res.CodeFlows = s.flow(x)
+	res.CodeFlows, res.Fixes = s.flow(x), s.fixes(a)
 	res.PartialFingerprints = s.fingerprints(a)
 	return res
 }
@@ -334,6 +335,39 @@ func (s *sarifRun) flow(x *policy.Result) []sarif.CodeFlow {
 		return nil
 	}
 	return []sarif.CodeFlow{{ThreadFlows: []sarif.ThreadFlow{{Locations: steps}}}}
+}
+
+// fixes returns the fix that all results of an alert have.
+func (s *sarifRun) fixes(a *alert) []sarif.Fix {
+	x := a.results.at(0).Fix
+	if x == nil {
+		return nil
+	}
+	for i := range a.results.len() {
+		if !reflect.DeepEqual(a.results.at(i).Fix, x) {
+			return nil
+		}
+	}
+	f := sarif.Fix{Description: sarif.Text{Text: prose(x.Text)}}
+	for _, e := range x.Edits {
+		o, ok := s.src.within(render.Origin{Span: e.Span})
+		if !ok || o.Line < 1 || o.Column < 1 || o.EndLine < o.Line || o.EndColumn < 1 || o.EndLine == o.Line && o.EndColumn < o.Column {
+			return nil
+		}
+		file := sarif.ArtifactLocation{URI: uri(o.File), URIBaseID: srcRoot}
+		if n := len(f.Changes); n == 0 || f.Changes[n-1].Artifact != file {
+			f.Changes = append(f.Changes, sarif.ArtifactChange{Artifact: file})
+		}
+		c := &f.Changes[len(f.Changes)-1]
+		c.Replacements = append(c.Replacements, sarif.Replacement{
+			Deleted:  sarif.Region{StartLine: o.Line, StartColumn: o.Column, EndLine: o.EndLine, EndColumn: o.EndColumn},
+			Inserted: sarif.Text{Text: e.Text},
+		})
+	}
+	if len(f.Changes) == 0 {
+		return nil
+	}
+	return []sarif.Fix{f}
 }
 
 // A gzipSize measures the compressed size of the data written to it.

@@ -171,6 +171,52 @@ func TestSARIFPlaces(t *testing.T) {
 	}
 }
 
+// A fix is valid SARIF. One whose place is wrong, or that not all results of the alert have, is left out.
+func TestSARIFFixes(t *testing.T) {
+	t.Parallel()
+	tree := fstest.MapFS{"a.yaml": {Data: []byte("a: 😀 1\nb: 2\n")}}
+	edit := func(line, column, end int) *policy.Repair {
+		at := render.Span{File: "a.yaml", Line: line, Column: column, EndLine: line, EndColumn: end}
+		return &policy.Repair{Text: "Set a: 3 (safe)", Edits: []policy.Replacement{{Span: at, Text: "3\r\n😀"}}}
+	}
+	for _, c := range []struct {
+		name  string
+		fixes []*policy.Repair // of results of a rule at a line
+		want  int
+	}{
+		{"one", []*policy.Repair{edit(1, 6, 7)}, 1},
+		{"equal", []*policy.Repair{edit(1, 6, 7), edit(1, 6, 7)}, 1},
+		{"other", []*policy.Repair{edit(1, 6, 7), edit(1, 5, 7)}, 0},
+		{"some", []*policy.Repair{edit(1, 6, 7), nil}, 0},
+		{"backwards", []*policy.Repair{edit(1, 6, 5)}, 0},
+		{"beyond", []*policy.Repair{edit(9, 6, 7)}, 0},
+		{"empty", []*policy.Repair{{Text: "x"}}, 0},
+		{"outside", []*policy.Repair{{Text: "x", Edits: []policy.Replacement{{Span: render.Span{File: "../a.yaml", Line: 1, Column: 1, EndLine: 1, EndColumn: 1}}}}}, 0},
+	} {
+		r := &Report{Tree: tree}
+		for i, f := range c.fixes {
+			x := policy.Result{Engine: "E", Policy: "p", Rule: "r", Outcome: policy.Fail, Action: policy.Deny, Message: "m", Fingerprint: "f", Fix: f}
+			x.Object = render.Key{Kind: "Pod", Name: fmt.Sprint(i), Unit: "a.yaml"}
+			x.Origins = []render.Origin{{Span: render.Span{File: "a.yaml", Line: 1}}}
+			r.Results = append(r.Results, x)
+		}
+		data := write(t, "sarif", r, Options{})
+		checkSARIF(t, r, data)
+		if n := strings.Count(string(data), `"artifactChanges"`); n != c.want {
+			t.Errorf("%s: %d fixes: %s", c.name, n, data)
+		}
+		if c.want > 0 {
+			for _, p := range Verify(bytes.Replace(data, []byte(`"startColumn": 6,`), []byte(`"startColumn": 60,`), 1), tree) {
+				t.Log(p)
+				c.want--
+			}
+			if c.want > 0 {
+				t.Errorf("%s: Verify accepts a fix of a column that the line does not have", c.name)
+			}
+		}
+	}
+}
+
 // Without a tree lines stay as they are, and nothing that needs one is there.
 func TestSARIFWithoutTree(t *testing.T) {
 	t.Parallel()

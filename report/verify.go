@@ -277,6 +277,7 @@ func (v *verifier) result(r node) {
 	v.locations(r)
 	v.related(r)
 	v.flows(r.get("codeFlows"))
+	v.fixes(r.get("fixes"))
 	v.fingerprint(r)
 	v.once(r, id, suppressed)
 }
@@ -382,6 +383,20 @@ func (v *verifier) flows(flows node) {
 			}
 			for _, l := range all.list() {
 				v.place(l.get("location"))
+			}
+		}
+	}
+}
+
+// fixes checks the places that fixes replace.
+func (v *verifier) fixes(all node) {
+	for _, f := range all.list() {
+		for _, c := range f.get("artifactChanges").list() {
+			if !v.path(c.get("artifactLocation")) {
+				continue
+			}
+			for _, r := range c.get("replacements").list() {
+				v.region(r.get("deletedRegion"), v.fileOf(c.get("artifactLocation")))
 			}
 		}
 	}

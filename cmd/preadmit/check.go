@@ -14,6 +14,7 @@ import (
 
 	"github.com/preadmit/preadmit/cmd/preadmit/engines"
 	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
+	"github.com/preadmit/preadmit/cmd/preadmit/fixes"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
@@ -51,6 +52,7 @@ func (o *checkOptions) addFlags(f *pflag.FlagSet) {
 	o.addSuppressionFlags(f)
 	o.outputs.addFlags(f)
 	o.addCacheFlags(f)
+	f.BoolVar(&o.withFixes, "fixes", false, "find the fixes of violations, prove each as preadmit fix does, and put them into SARIF and JSON reports; takes several runs")
 	f.StringVar(&o.shard, "shard", "", "evaluate a part of the units, `NUMBER/OF`, such as 3/8: preadmit convert joins the JSON reports of all parts")
 }
 
@@ -59,6 +61,9 @@ func (o *checkOptions) runCheck(ctx context.Context, args []string, std stdio) (
 	outs, err := o.parse()
 	if err != nil {
 		return 0, err
+	}
+	if o.withFixes && slices.Contains(args, "-") {
+		return 0, errors.New("--fixes edits files, so check can't read standard input with it: give it the path of a file")
 	}
 	if err := engines.CheckPacks(o.Packs); err != nil {
 		return 0, err
@@ -88,7 +93,7 @@ func (o *checkOptions) runCheck(ctx context.Context, args []string, std stdio) (
 		r := evaluate.FailedReport(why, "")
 		return verdict(r, o, outs, std.err), o.write(std.out, r, outs, writing{failOn: policy.Action(o.failOn)})
 	}
-	if o.FromKubeVersion == "" && len(o.Enforce) == 0 {
+	if o.Again = o.withFixes; o.FromKubeVersion == "" && len(o.Enforce) == 0 && !o.withFixes {
 		o.Passes, o.Forgets = new(policy.Passes), true // no comparison needs the passes later
 		o.Held = new(policy.CompactList)
 		o.Parts = render.NewParts()
@@ -106,6 +111,16 @@ func (o *checkOptions) runCheck(ctx context.Context, args []string, std stdio) (
 	j, err := evaluate.Run(o.Watch.Timed(ctx), &o.Options, in, args, std.in)
 	if err = j.Unfinished(ctx, in, err, o.Watch.Slowest); err != nil {
 		return 0, errors.Join(err, o.reportFailure(std.out, outs, err))
+	}
+	if o.withFixes && ctx.Err() == nil {
+		proof := o.Options
+		proof.Branches, proof.Prints, proof.Notes = nil, nil, io.Discard
+		err := fixes.NewFinder(&proof, args, in, j).Mark(ctx, fixes.Options{Unsafe: true})
+		if tasks.IsTimeUp(ctx, err) {
+			fmt.Fprintf(std.err, "preadmit: some fixes are not in the reports: %v\n", context.Cause(ctx))
+		} else if err != nil {
+			return 0, err
+		}
 	}
 	o.Watch.Phase(supervise.Writing)
 	r := evaluate.NewReport(in, j)

@@ -261,6 +261,9 @@ func (o *checkOptions) openShard() (err error) {
 	if o.Part != nil && o.Combine {
 		return errors.New("--combine evaluates all objects together, which --shard divides: use one of them")
 	}
+	if o.withFixes && (o.Part != nil || o.FromKubeVersion != "" || len(o.Enforce) > 0) {
+		return errors.New("--fixes proves edits by runs over the whole tree: use it without --shard, --from-kube-version and --enforce")
+	}
 	if o.Part != nil && o.FromKubeVersion != "" {
 		return errors.New("--from-kube-version compares two whole runs: use it without --shard")
 	}
@@ -275,6 +278,7 @@ type checkOptions struct {
 	failOn          string // an action, or "never"
 	requireComplete bool
 	shard           string
+	withFixes       bool
 	jobs            int
 	quiet           bool
 }

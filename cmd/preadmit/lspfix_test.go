@@ -122,6 +122,41 @@ func failures(t *testing.T, dir string) map[string]int {
 	return all
 }
 
+// copiedTree writes the files of a tree, some of them changed, and returns the directory.
+func copiedTree(t *testing.T, texts, changed map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, all := range []map[string]string{texts, changed} {
+		for name, text := range all {
+			rendertest.WriteFile(t, filepath.Join(dir, filepath.FromSlash(name)), text)
+		}
+	}
+	return dir
+}
+
+// removed returns how many failures of a rule a change of files removes from those before. It is an
+// error if the change makes anything else fail, or adds other line ends.
+func removed(t *testing.T, texts, changed map[string]string, before map[string]int, rule string) (n int) {
+	t.Helper()
+	for name, text := range changed {
+		if strings.Contains(texts[name], "\r\n") && strings.Count(text, "\n") != strings.Count(text, "\r\n") {
+			t.Errorf("other line ends in %s: %q", name, text)
+		}
+	}
+	after := failures(t, copiedTree(t, texts, changed))
+	for what, was := range before {
+		if strings.HasPrefix(what, rule+" ") {
+			n += was - after[what]
+		}
+	}
+	for what := range after {
+		if before[what] == 0 {
+			t.Errorf("a fix of %s: new failure %s: %v", rule, what, changed)
+		}
+	}
+	return n
+}
+
 type lspAction struct {
 	Title, Kind string
 	IsPreferred bool
@@ -182,16 +217,7 @@ func TestLSPFixes(t *testing.T) {
 			for len(e.shown) < 5 || strings.HasPrefix(e.shown["pod.yaml"][0], "5:") {
 				e.next()
 			}
-			copied := func(changed map[string]string) map[string]int {
-				dir := t.TempDir()
-				for _, all := range []map[string]string{texts, changed} {
-					for name, text := range all {
-						rendertest.WriteFile(t, filepath.Join(dir, filepath.FromSlash(name)), text)
-					}
-				}
-				return failures(t, dir)
-			}
-			before, offered, files := copied(nil), make(map[string]int), make(map[string]bool)
+			before, offered, files := failures(t, copiedTree(t, texts, nil)), make(map[string]int), make(map[string]bool)
 			for file, found := range e.shown {
 				var lines []int
 				for _, d := range found {
@@ -214,23 +240,13 @@ func TestLSPFixes(t *testing.T) {
 							for _, x := range c.Edits {
 								changed[name] = x.applied(changed[name])
 							}
-							if n := strings.Count(changed[name], "\n"); strings.Contains(texts[name], "\r\n") && strings.Count(changed[name], "\r\n") != n {
-								t.Errorf("%s: other line ends in %s", a.Title, name)
-							}
 						}
-						after, gone := copied(changed), 0
-						for what, n := range before {
-							if strings.HasPrefix(what, a.Diagnostics[0].Code+" ") {
-								gone += n - after[what]
-							}
+						least := 1
+						if strings.HasPrefix(a.Title, "Fix all 2 ") {
+							least = 2
 						}
-						for what := range after {
-							if before[what] == 0 {
-								t.Errorf("%s in %s: new failure %s", a.Title, file, what)
-							}
-						}
-						if all := strings.HasPrefix(a.Title, "Fix all 2 "); gone < 1 || all && gone < 2 {
-							t.Errorf("%s at %s:%d does not remove the finding of %s: %v", a.Title, file, line+1, a.Diagnostics[0].Code, changed)
+						if n := removed(t, texts, changed, before, a.Diagnostics[0].Code); n < least {
+							t.Errorf("%s at %s:%d removes %d findings of %s: %v", a.Title, file, line+1, n, a.Diagnostics[0].Code, changed)
 						}
 						if a.Kind != "quickfix" || a.IsPreferred != strings.HasSuffix(a.Title, " (safe)") {
 							t.Errorf("%s: preferred %v", a.Title, a.IsPreferred)
@@ -253,6 +269,81 @@ func TestLSPFixes(t *testing.T) {
 				t.Errorf("a file has changed on disk: %v", all)
 			}
 			e.quit()
+		})
+	}
+}
+
+// TestFixesInReports makes the fix of each result of SARIF in a copy of the tree, and checks the copy as
+// TestLSPFixes does. The file is valid, and the JSON report holds all of it.
+func TestFixesInReports(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(string) string{
+		"lf":   func(s string) string { return s },
+		"crlf": func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			texts := writeTree(t, dir, change)
+			preadmit := func(args ...string) (string, error) {
+				cmd := exec.Command("preadmit", args...)
+				cmd.Dir = dir
+				out, err := cmd.CombinedOutput()
+				return string(out), err
+			}
+			out := t.TempDir()
+			preadmit(append([]string{"check", "--fixes", "-o", "sarif=" + out + "/a.sarif", "-o", "json=" + out + "/a.json"}, fixFlags...)...)
+			if problems, err := preadmit("verify", out+"/a.sarif"); err != nil {
+				t.Errorf("verify: %v: %s", err, problems)
+			}
+			preadmit("convert", out+"/a.json", "-o", "sarif="+out+"/b.sarif")
+			data := rendertest.ReadFile(t, out+"/a.sarif")
+			rendertest.Equal(t, string(data), string(rendertest.ReadFile(t, out+"/b.sarif")))
+			var log struct {
+				Runs []struct {
+					Results []struct {
+						RuleID string
+						Fixes  []struct {
+							Description     struct{ Text string }
+							ArtifactChanges []struct {
+								ArtifactLocation struct{ URI string }
+								Replacements     []struct {
+									DeletedRegion   struct{ StartLine, StartColumn, EndLine, EndColumn int }
+									InsertedContent struct{ Text string }
+								}
+							}
+						}
+					}
+				}
+			}
+			rendertest.OK(t, json.Unmarshal(data, &log))
+			before, files, without := failures(t, dir), make(map[string]bool), 0
+			for _, r := range log.Runs[0].Results {
+				if len(r.Fixes) == 0 {
+					without++
+				}
+				for _, f := range r.Fixes {
+					changed := make(map[string]string)
+					for _, c := range f.ArtifactChanges {
+						name := c.ArtifactLocation.URI
+						files[name], changed[name] = true, texts[name]
+						for _, x := range slices.Backward(c.Replacements) {
+							lines := strings.SplitAfter(changed[name], "\n")
+							offset := func(line, column int) int {
+								return len(strings.Join(lines[:line-1], "")) + len(string([]rune(lines[line-1])[:column-1]))
+							}
+							at := x.DeletedRegion
+							changed[name] = changed[name][:offset(at.StartLine, at.StartColumn)] + x.InsertedContent.Text + changed[name][offset(at.EndLine, at.EndColumn):]
+						}
+					}
+					if removed(t, texts, changed, before, r.RuleID) == 0 {
+						t.Errorf("%s does not remove %s: %v", f.Description.Text, r.RuleID, changed)
+					}
+				}
+			}
+			if len(files) != 5 || without != 3 { // containers that are privileged, and one with a wrong name
+				t.Errorf("fixes edit %v, and %d results have none", files, without)
+			}
 		})
 	}
 }

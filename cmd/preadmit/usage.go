@@ -239,7 +239,7 @@ var flagGroups = []struct {
 	{"Policies", []string{"policy", "pack", "no-tree-policies", "data", "rego-namespace", "combine", "suppressions", "allow-new-suppressions"}},
 	{"Cluster and user", []string{"kube-version", "disable-admission-plugins", "with", "as", "as-group", "as-file", "authorizer", "date"}},
 	{"A change", []string{"base", "only-new", "require-complete", "fail-on", "from-kube-version", "enforce"}},
-	{"Report", []string{"output", "summary", "verbose", "quiet", "color", "category", "link-prefix", "markdown-limit", "coverage", "coverage-add", "fail-under"}},
+	{"Report", []string{"output", "fixes", "summary", "verbose", "quiet", "color", "category", "link-prefix", "markdown-limit", "coverage", "coverage-add", "fail-under"}},
 	{"Limits and cache", []string{"jobs", "timeout", "task-memory", "task-time", "sandbox", "cache", "no-cache"}},
 }
 

@@ -66,6 +66,17 @@ func (f *Finder) Each(ctx context.Context, s Options) ([]*Change, error) {
 	return all, nil
 }
 
+// Mark sets the fixes of the results of the run, each proved without the others.
+func (f *Finder) Mark(ctx context.Context, s Options) error {
+	all, err := f.Each(ctx, s)
+	for _, c := range all {
+		for _, x := range c.Findings {
+			x.of.Fix = c.repair()
+		}
+	}
+	return err
+}
+
 // fixed reports whether no finding is given up.
 func (c *Change) fixed() bool {
 	return !slices.ContainsFunc(c.Findings, func(f *Finding) bool { return f.Reason != "" })

@@ -9,6 +9,7 @@
 //   - prove.go: files are edited, and everything is rendered and evaluated again; an edit whose
 //     finding stays, or that makes anything else fail, is dropped
 //   - each.go: the same for each finding by itself, as for a person who chooses one
+//   - edits.go: what an edit replaces, for reports
 package fixes
 
 import (

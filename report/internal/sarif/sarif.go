@@ -121,6 +121,7 @@ type Result struct {
 	Locations           []Location        `json:"locations"`
 	RelatedLocations    []Location        `json:"relatedLocations,omitempty"`
 	CodeFlows           []CodeFlow        `json:"codeFlows,omitempty"`
+	Fixes               []Fix             `json:"fixes,omitempty"`
 	PartialFingerprints map[string]string `json:"partialFingerprints,omitempty"`
 	OccurrenceCount     int               `json:"occurrenceCount,omitempty"`
 	Properties          ResultProperties  `json:"properties"`
@@ -162,6 +163,24 @@ type Region struct {
 	EndLine     int   `json:"endLine,omitempty"`
 	EndColumn   int   `json:"endColumn,omitempty"`
 	Snippet     *Text `json:"snippet,omitempty"`
+}
+
+// A Fix is a change of files that removes a result.
+type Fix struct {
+	Description Text             `json:"description"`
+	Changes     []ArtifactChange `json:"artifactChanges"`
+}
+
+// An ArtifactChange is the change of one file.
+type ArtifactChange struct {
+	Artifact     ArtifactLocation `json:"artifactLocation"`
+	Replacements []Replacement    `json:"replacements"`
+}
+
+// A Replacement is a new text for a region.
+type Replacement struct {
+	Deleted  Region `json:"deletedRegion"`
+	Inserted Text   `json:"insertedContent"`
 }
 
 // A CodeFlow is the way of a value through the files.
