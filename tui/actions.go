@@ -280,7 +280,7 @@ func (m *model) onGraph(a action) (tea.Cmd, bool) {
 		g.scroll--
 	case actUndo, actRedo, actWrite:
 		return m.decide(a)
-	case actInGraph, actGroup, actSort, actEdit, actEditRule, actCopy:
+	case actInGraph, actGroup, actSort, actFix, actEdit, actEditRule, actCopy:
 		return nil, true
 	default:
 		by, ok := rowsBy(a, g.height, len(g.rows))
@@ -406,6 +406,11 @@ func (m *model) markAll() {
 func (m *model) do(a action) (tea.Cmd, bool) {
 	e := m.selected()
 	switch a {
+	case actFix:
+		if e == nil {
+			return nil, true
+		}
+		return m.fix(e), true
 	case actEdit:
 		if e == nil {
 			return nil, true

@@ -60,6 +60,7 @@ const (
 	actUndo
 	actRedo
 	actWrite
+	actFix
 	actEdit
 	actEditRule
 	actEvaluate
@@ -119,6 +120,7 @@ var actions = [numActions]struct {
 	actUndo:        {"undo", "undo", "decide", []string{"u"}},
 	actRedo:        {"redo", "redo", "decide", []string{"ctrl+r"}},
 	actWrite:       {"write", "review and write", "decide", []string{"W"}},
+	actFix:         {"fix", "fix", "do", []string{"f"}},
 	actEdit:        {"edit", "edit at the line", "do", []string{"e"}},
 	actEditRule:    {"edit-rule", "edit the rule", "do", []string{"E"}},
 	actEvaluate:    {"evaluate", "evaluate again", "do", []string{"r"}},
@@ -308,7 +310,11 @@ func (m *model) footer() []action {
 	if !m.ReadOnly {
 		all = append(all, actEdit)
 	}
-	return append(all, actExplain, actMark, actNextSection, actGroup, actCommand)
+	all = append(all, actExplain)
+	if e := m.list.entry(); e != nil && e.acceptable() {
+		all = append(all, actFix)
+	}
+	return append(all, actMark, actNextSection, actGroup, actCommand)
 }
 
 // helpLines returns the help, in as many columns as fit.

@@ -44,6 +44,7 @@ type model struct {
 
 	width, height int
 	mode          mode
+	reviews       int // number of the last review
 	section       section
 	before        section // the section that was shown before the graph
 	grouping      grouping
@@ -120,6 +121,7 @@ type (
 		arrangement arrangement
 	}
 	proposedMsg struct {
+		number int // of the review
 		change *Change
 		note   string
 		err    error
@@ -260,10 +262,23 @@ func (m *model) selected() *entry {
 // propose requests the change of the file that the staged decisions would make.
 func (m *model) propose(note string) tea.Cmd {
 	d := m.session.staged.Decisions
+	return m.reviewOf(note, func() (*Change, error) { return m.host.Propose(d) })
+}
+
+// fix shows the fix of a result.
+func (m *model) fix(e *entry) tea.Cmd {
+	ctx, host := m.ctx, m.host
+	return m.reviewOf("", func() (*Change, error) { return host.Fix(ctx, e.Result) })
+}
+
+// reviewOf shows a change once it is there.
+func (m *model) reviewOf(note string, of func() (*Change, error)) tea.Cmd {
 	m.mode, m.change = modeReview, nil
+	m.reviews++
+	n := m.reviews
 	return func() tea.Msg {
-		c, err := m.host.Propose(d)
-		return proposedMsg{c, note, err}
+		c, err := of()
+		return proposedMsg{n, c, note, err}
 	}
 }
 
@@ -285,16 +300,21 @@ func (m *model) unwritten(msg unwrittenMsg) tea.Cmd {
 	if msg.change != m.session.lastWrite() {
 		return nil // requested twice
 	}
+	files := msg.change.files()
 	switch {
 	case errors.Is(msg.err, ErrChanged):
-		m.fail(fmt.Errorf("%s was changed since it was written here: it is left as it is", msg.change.File))
+		m.fail(fmt.Errorf("%s was changed since it was written here: it is left as it is", files))
 		return nil
 	case msg.err != nil:
 		m.fail(msg.err)
 		return nil
 	}
 	m.session.unwritten()
-	m.say("%s is as it was before the write; %s stages its decisions again", msg.change.File, m.keys.of(actRedo))
+	text := files + " is as it was before the write"
+	if msg.change.Fix == "" {
+		text += "; " + m.keys.of(actRedo) + " stages its decisions again"
+	}
+	m.say("%s", text)
 	return tea.Batch(m.arrange(), m.evaluate())
 }
 

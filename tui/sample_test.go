@@ -145,6 +145,13 @@ func (f *fakeHost) Propose(d Decisions) (*Change, error) {
 	return &Change{File: ".preadmit/suppressions.yaml", Before: f.file, After: policy.WriteSuppressions(d.Add), Diff: "--- a\n+++ b\n" + string(policy.WriteSuppressions(d.Add))}, nil
 }
 
+func (f *fakeHost) Fix(_ context.Context, x *policy.Result) (*Change, error) {
+	if x.Object.Kind != "Deployment" {
+		return nil, errors.New("no fix: no rule or standard determines the value")
+	}
+	return &Change{File: "a.yaml", Fix: "Set replicas: 3 (safe)", Before: f.file, After: []byte("3"), Diff: "--- a/a.yaml\n+++ b/a.yaml\n@@ -1 +1 @@\n-12\n+3\n", More: []*Change{{File: "b.yaml"}}}, nil
+}
+
 func (f *fakeHost) Write(c *Change) error {
 	if f.changed {
 		f.changed = false
@@ -153,7 +160,9 @@ func (f *fakeHost) Write(c *Change) error {
 	if string(c.Before) != string(f.file) || (c.Before == nil) != (f.file == nil) {
 		return ErrChanged
 	}
-	f.written = append(f.written, f.proposed[len(f.proposed)-1])
+	if c.Fix == "" {
+		f.written = append(f.written, f.proposed[len(f.proposed)-1])
+	}
 	f.file = c.After
 	return nil
 }

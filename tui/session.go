@@ -327,8 +327,12 @@ func (s *session) lastWrite() *Change {
 	return s.writes[len(s.writes)-1].change
 }
 
-// written records that a change wrote the staged decisions, and applies them.
+// written records that a change wrote the staged decisions, and applies them, or that it wrote a fix.
 func (s *session) written(c *Change) {
+	if c.Fix != "" {
+		s.writes = append(s.writes, write{change: c})
+		return
+	}
 	s.writes = append(s.writes, write{c, s.staged})
 	s.applied = append(s.applied, s.staged.Decisions)
 	s.staged, s.done, s.undone = staged{}, nil, nil
@@ -340,6 +344,9 @@ func (s *session) written(c *Change) {
 func (s *session) unwritten() {
 	w := s.writes[len(s.writes)-1]
 	s.writes = s.writes[:len(s.writes)-1]
+	if w.change.Fix != "" {
+		return
+	}
 	s.applied = append(s.applied, Decisions{Add: w.staged.Remove, Remove: w.staged.Add})
 	s.undone = []staged{w.staged}
 	s.updateStates()

@@ -47,8 +47,12 @@ type Host interface {
 	// Propose returns the change that decisions would make to the suppressions
 	// file.
 	Propose(d Decisions) (*Change, error)
+	// Fix returns the proved change of files that removes a result, and those of its rule at its
+	// line. The error says why there is none.
+	Fix(ctx context.Context, x *policy.Result) (*Change, error)
 	// Write makes the change, completely or not at all. If the file has changed
-	// since Propose, it writes nothing and returns ErrChanged.
+	// since Propose, it writes nothing and returns ErrChanged. If a file of a fix has changed, it
+	// writes nothing and returns an error that names the file.
 	Write(c *Change) error
 	// Edit returns the user's editor for a place.
 	Edit(at render.Span) (*Editor, error)
@@ -86,15 +90,32 @@ type Decisions struct {
 // Len returns the number of decisions.
 func (d Decisions) Len() int { return len(d.Add) + len(d.Remove) }
 
-// A Change is a change of a file by decisions.
+// A Change is a change of a file by decisions, or of files by a fix.
 type Change struct {
 	File          string // its name as shown
-	Diff          string // unified diff
+	Diff          string // unified diff, of all files
 	Before, After []byte // nil if there is no file
+
+	Fix  string    // says what a fix does; "" for decisions
+	More []*Change // of the other files of a fix
 }
 
 // reverse returns the change that undoes c.
-func (c *Change) reverse() *Change { return &Change{File: c.File, Before: c.After, After: c.Before} }
+func (c *Change) reverse() *Change {
+	back := &Change{File: c.File, Before: c.After, After: c.Before, Fix: c.Fix}
+	for _, x := range c.More {
+		back.More = append(back.More, x.reverse())
+	}
+	return back
+}
+
+// files names the files of the change.
+func (c *Change) files() string {
+	if len(c.More) > 0 {
+		return c.File + " and " + policy.Plural(len(c.More), "other file")
+	}
+	return c.File
+}
 
 // An Editor is a command to run. An editor with a window of its own does not
 // use the terminal.

@@ -181,6 +181,48 @@ func TestAcceptUndoWrite(t *testing.T) {
 	}
 }
 
+// TestFix is a person who sees the fix of a result, leaves it, writes it, and takes it back. What is
+// staged stays, and the decision that is written later is taken back first.
+func TestFix(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t, 120, 40, nil)
+	d.press(`/ "kind:Pod" enter w "for now" enter / ctrl+u "max-rep" enter f`)
+	for _, want := range []string{"Set replicas: 3 (safe): this would be written to a.yaml and 1 other file", "+3"} {
+		if got := screen(d.model); d.mode != modeReview || !strings.Contains(got, want) {
+			t.Fatalf("no %q:\n%s", want, got)
+		}
+	}
+	d.press("esc")
+	if string(d.host.file) != "" || d.session.staged.Len() != 1 || d.mode != modeList {
+		t.Errorf("left: %q, %d staged", d.host.file, d.session.staged.Len())
+	}
+	d.press("f enter")
+	if string(d.host.file) != "3" || d.session.staged.Len() != 1 || len(d.host.written) != 0 {
+		t.Errorf("written: %q, %d staged, %v", d.host.file, d.session.staged.Len(), d.host.written)
+	}
+	d.press("W enter")
+	if string(d.host.file) == "3" || len(d.host.written) != 1 {
+		t.Errorf("the decision is not written: %q, %v", d.host.file, d.host.written)
+	}
+	d.press("u")
+	if string(d.host.file) != "3" {
+		t.Errorf("the decision is taken back: %q", d.host.file)
+	}
+	d.press("u")
+	if len(d.host.file) != 0 || d.session.canUndo() {
+		t.Errorf("the fix is taken back: %q", d.host.file)
+	}
+	d.press("f")
+	d.review(proposedMsg{d.reviews - 1, &Change{File: "late"}, "", nil})
+	if d.change == nil || d.change.File == "late" {
+		t.Errorf("another review is shown: %+v", d.change)
+	}
+	d.press(`esc / ctrl+u "kind:Pod" enter f`)
+	if e := d.selected(); e == nil || e.Object.Kind == "Deployment" || d.mode != modeList || !strings.Contains(screen(d.model), "no fix: no rule or standard") {
+		t.Errorf("no reason:\n%s", screen(d.model))
+	}
+}
+
 func TestFormRefuses(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ keys, want string }{

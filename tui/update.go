@@ -77,13 +77,13 @@ func (m *model) received(msg tea.Msg) tea.Cmd {
 
 // review shows the diff.
 func (m *model) review(msg proposedMsg) {
+	if m.mode != modeReview || msg.number != m.reviews {
+		return // the user has gone back
+	}
 	if msg.err != nil {
 		m.fail(msg.err)
 		m.mode = modeList
 		return
-	}
-	if m.mode != modeReview {
-		return // the user has gone back
 	}
 	m.change, m.scroll = msg.change, 0
 	if msg.note != "" {
@@ -100,7 +100,11 @@ func (m *model) written(msg writtenMsg) tea.Cmd {
 		m.mode = modeList
 		return nil
 	}
-	m.say("wrote %s to %s; %s takes the file back", policy.Plural(m.session.staged.Len(), "decision"), msg.change.File, m.keys.of(actUndo))
+	what := policy.Plural(m.session.staged.Len(), "decision")
+	if msg.change.Fix != "" {
+		what = "the fix"
+	}
+	m.say("wrote %s to %s; %s takes the file back", what, msg.change.files(), m.keys.of(actUndo))
 	m.session.written(msg.change)
 	m.mode, m.change = modeList, nil
 	return tea.Batch(m.arrange(), m.evaluate())
@@ -201,7 +205,11 @@ func (m *model) reviewKey(msg tea.KeyPressMsg) tea.Cmd {
 	switch s := msg.String(); {
 	case s == "esc" || s == "q" || s == "n" || s == "ctrl+c":
 		m.mode = modeList
-		m.say("not written: %s still staged", policy.Plural(m.session.staged.Len(), "decision"))
+		text := "not written"
+		if n := m.session.staged.Len(); n > 0 {
+			text += ": " + policy.Plural(n, "decision") + " still staged"
+		}
+		m.say("%s", text)
 	case m.change == nil: // the diff must be seen before it is written
 	case s == "enter" || s == "y" || s == "W":
 		return m.write()

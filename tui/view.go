@@ -170,7 +170,11 @@ func (m *model) mainLines() []string {
 	case m.mode == modeReview && m.change == nil:
 		return block([]string{"…"}, m.width, l.body)
 	case m.mode == modeReview:
-		return m.overlay("This would be written to "+report.Visible(m.change.File, maxLine), m.diffLines())
+		title := "This would be written to " + report.Visible(m.change.files(), maxLine)
+		if m.change.Fix != "" {
+			title = report.Visible(m.change.Fix, maxLine) + ": this would be written to " + report.Visible(m.change.files(), maxLine)
+		}
+		return m.overlay(title, m.diffLines())
 	case m.mode == modeForm && l.single:
 		return block(m.formLines(l.preview.w), l.preview.w, l.body)
 	case l.onlyPane:
@@ -582,7 +586,7 @@ func (m *model) help() string {
 	case modeForm:
 		return m.theme.dim.Render("enter stages · tab next field · ‹ › scope · esc back")
 	case modeReview:
-		return m.theme.key.Render("enter") + " writes it · " + m.theme.key.Render("esc") + " back, all stays staged"
+		return m.theme.key.Render("enter") + " writes it · " + m.theme.key.Render("esc") + " back, what is staged stays"
 	case modeHelp:
 		return m.theme.dim.Render("esc back")
 	case modeCopy:

@@ -59,9 +59,10 @@ func newTriageCommand() *cobra.Command {
 		Short: "Go through the results on a screen: look, edit, accept with a reason",
 		Long: `Evaluate as check does, or read a report saved by check -o json, and show the
 results on a screen: what is wrong, why, and the line to edit. Fix it in the
-editor ($VISUAL or $EDITOR), or accept it with a reason and a last day. Accepted
-results are staged, shown as a diff, and then written to the suppressions file; u
-undoes staged decisions first, then written ones.
+editor ($VISUAL or $EDITOR) or, where a fix is proved, by the key f, or accept
+it with a reason and a last day. Accepted results are staged, shown as a diff,
+and then written to the suppressions file; u undoes staged decisions first, then
+written ones.
 
 Press ? for the keys and : for commands. preadmit/triage.yaml in your configuration
 directory, such as ~/.config, sets keys, editor and theme:

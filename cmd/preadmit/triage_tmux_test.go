@@ -216,6 +216,44 @@ func TestTriageInTerminal(t *testing.T) {
 	x.wait("left with 0")
 }
 
+// TestTriageFix sees a proved fix, writes it and takes it back. A file that changes while the diff is
+// shown is left.
+func TestTriageFix(t *testing.T) {
+	t.Parallel()
+	_, program := shopTerminal(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "chart/values.yaml")
+	was := writeTree(t, dir, func(s string) string { return s })["chart/values.yaml"]
+	x := newTerminal(t, 120, 30, dir, program+" triage --watch=false "+strings.Join(fixFlags, " "))
+	x.wait("denied restricted/")
+	x.press("/", "'rule:allow file:values", "Enter", "f")
+	shot(t, "fix", x.wait("Set allowPrivilegeEscalation: false (safe): this would be written to chart/values.yaml", "+  allowPriv"))
+	x.press("Escape")
+	x.wait("not written")
+	x.press("f")
+	x.wait("would be written")
+	rendertest.WriteFile(t, file, was+"# mine\n")
+	x.press("Enter")
+	x.wait("nothing is written, since chart/values.yaml has changed")
+	rendertest.Equal(t, was+"# mine\n", string(rendertest.ReadFile(t, file)))
+	x.press("r")
+	x.wait("Open")
+	x.press("f")
+	x.wait("+  allowPriv")
+	x.press("Enter")
+	x.wait("wrote the fix to chart/values.yaml; u takes the file back")
+	if got := string(rendertest.ReadFile(t, file)); !strings.Contains(got, "allowPrivilegeEscalation: false\n") || !strings.HasSuffix(got, "# mine\n") {
+		t.Errorf("written: %s", got)
+	}
+	x.press("u")
+	x.wait("chart/values.yaml is as it was before the write")
+	rendertest.Equal(t, was+"# mine\n", string(rendertest.ReadFile(t, file)))
+	x.press("/", "C-u", "'rule:allow file:pod", "Enter", "f")
+	x.wait("no fix: no rule or standard determines the value")
+	x.press("q")
+	x.wait("left with 0")
+}
+
 // TestTriageHandsBack leaves with a decision that is not written, which the
 // terminal then has; an editor that fails loses nothing.
 func TestTriageHandsBack(t *testing.T) {

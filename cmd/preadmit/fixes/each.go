@@ -2,6 +2,7 @@ package fixes
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -98,6 +99,19 @@ func (c *Change) touched() (keys []any) {
 		}
 	}
 	return keys
+}
+
+// Why returns the reason why a finding of a place has no fix; "" if each has one.
+func (c *Change) Why() string {
+	for _, f := range c.Findings {
+		switch {
+		case f.Because != nil:
+			return report.Plain(fmt.Sprintf("%s: %s: %s", f.Reason, report.RuleName(f.Because), f.Because.Message))
+		case f.Reason != "":
+			return string(f.Reason)
+		}
+	}
+	return ""
 }
 
 // Safe reports whether running programs do not notice the change.

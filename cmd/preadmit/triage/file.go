@@ -65,7 +65,11 @@ func decided(d tui.Decisions, display string, before []byte) ([]byte, error) {
 
 // withDiff sets the diff of a change.
 func withDiff(c *tui.Change) *tui.Change {
-	c.Diff = cmp.Or(objects.UnifiedDiff("a/"+c.File, c.Before, "b/"+c.File, c.After), "(the file says all of this already)")
+	c.Diff = ""
+	for _, x := range append([]*tui.Change{c}, c.More...) {
+		c.Diff += objects.UnifiedDiff("a/"+x.File, x.Before, "b/"+x.File, x.After)
+	}
+	c.Diff = cmp.Or(c.Diff, "(the file says all of this already)")
 	return c
 }
 
@@ -86,6 +90,13 @@ func readIfThere(path string) ([]byte, error) {
 func (h *Host) Write(c *tui.Change) error {
 	if h.readOnly {
 		return errors.New("--readonly: nothing is written")
+	}
+	if c.Fix != "" {
+		dir, err := load.Root(h.args)
+		if err != nil {
+			return err
+		}
+		return writeFix(dir, c)
 	}
 	path, _, err := h.suppressionsPath()
 	if err != nil {

@@ -49,7 +49,7 @@ type Host struct {
 
 	quiet     bool       // show no results before the end
 	rendering sync.Mutex // held while the tree of a saved report is rendered
-	fixing    sync.Mutex // held while a fix is proved
+	oneFix    sync.Mutex // held while a fix is proved
 
 	mu         sync.Mutex
 	run        *shownRun

@@ -123,3 +123,55 @@ func TestWriteReversed(t *testing.T) {
 		}
 	}
 }
+
+// TestWriteFix holds that a fix writes all of its files or, if one has changed or may not be edited, none.
+func TestWriteFix(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	outside := filepath.Join(t.TempDir(), "outside")
+	rendertest.WriteFile(t, outside, "was")
+	files := []string{"a.yaml", "b/c.yaml", ".git/hooks/pre-commit", ".preadmit/config.yaml"}
+	for _, name := range files {
+		rendertest.WriteFile(t, filepath.Join(dir, name), "was")
+	}
+	rendertest.OK(t, os.Symlink(outside, filepath.Join(dir, "link")))
+	rendertest.OK(t, os.Symlink(filepath.Join(dir, "b"), filepath.Join(dir, "d")))
+	h := &Host{options: &evaluate.Options{}, watcher: watcher{args: []string{dir}}}
+	change := func(names ...string) *tui.Change {
+		c := &tui.Change{Fix: "x"}
+		for _, name := range names {
+			c.More = append(c.More, &tui.Change{File: name, Before: []byte("was"), After: []byte("is")})
+		}
+		first := *c.More[0]
+		first.Fix, first.More = "x", c.More[1:]
+		return &first
+	}
+	for _, other := range []string{".git/hooks/pre-commit", ".preadmit/config.yaml", "link", "d/c.yaml", "../outside", outside, "b/../b/c.yaml", "gone.yaml", "b", ""} {
+		if err := h.Write(change("a.yaml", other)); err == nil {
+			t.Errorf("%s is written", other)
+		}
+	}
+	rendertest.WriteFile(t, filepath.Join(dir, "b/c.yaml"), "by another")
+	if err := h.Write(change("a.yaml", "b/c.yaml")); err == nil || !strings.Contains(err.Error(), "b/c.yaml has changed") {
+		t.Errorf("a file that has changed: %v", err)
+	}
+	rendertest.WriteFile(t, filepath.Join(dir, "b/c.yaml"), "was")
+	for _, name := range append([]string{outside}, files...) {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(dir, name)
+		}
+		if got := rendertest.ReadFile(t, name); string(got) != "was" {
+			t.Errorf("%s is %q", name, got)
+		}
+	}
+	rendertest.OK(t, h.Write(change("a.yaml", "b/c.yaml")))
+	for _, name := range files[:2] {
+		if got := rendertest.ReadFile(t, filepath.Join(dir, name)); string(got) != "is" {
+			t.Errorf("%s is %q", name, got)
+		}
+	}
+	h.readOnly = true
+	if err := h.Write(change("a.yaml")); err == nil {
+		t.Error("--readonly writes")
+	}
+}

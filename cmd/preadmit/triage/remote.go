@@ -173,11 +173,28 @@ func (h *Remote) Propose(d tui.Decisions) (c *tui.Change, err error) {
 	return withDiff(c), nil
 }
 
+// Fix implements tui.Host. As for Propose, the diff is made in this process.
+func (h *Remote) Fix(ctx context.Context, x *policy.Result) (c *tui.Change, err error) {
+	if err := h.ask(ctx, question{Do: "fix", Result: x}, &c); err != nil {
+		return nil, err
+	}
+	if c == nil || c.Fix == "" {
+		return nil, errors.New("no fix is known")
+	}
+	return withDiff(c), nil
+}
+
 // Write implements tui.Host. It writes only a file of the command line or in the repository.
 func (h *Remote) Write(c *tui.Change) error {
 	switch {
 	case h.readOnly:
 		return errors.New("--readonly: nothing is written")
+	case c.Fix != "":
+		dir, err := load.Root(h.args)
+		if err != nil {
+			return err
+		}
+		return writeFix(dir, c)
 	case !h.current().MayWrite(h.facts.Path):
 		return fmt.Errorf("%s is neither named on the command line nor in the repository", h.facts.Path)
 	}

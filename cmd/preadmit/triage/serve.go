@@ -95,7 +95,7 @@ func (h *Host) answerTo(ctx context.Context, q *question, news func([]byte)) ([]
 	if why := tasks.Of(ctx).Fatal(); why != "" {
 		return nil, errors.New(why)
 	}
-	if q.Do == "propose" && q.Decisions == nil || slices.Contains([]string{"object", "explain", "fixes"}, q.Do) && q.Result == nil {
+	if q.Do == "propose" && q.Decisions == nil || slices.Contains([]string{"object", "explain", "fix", "fixes"}, q.Do) && q.Result == nil {
 		return nil, fmt.Errorf("request %q is incomplete", q.Do)
 	}
 	if q.Encoding != "" {
@@ -114,6 +114,9 @@ func (h *Host) answerTo(ctx context.Context, q *question, news func([]byte)) ([]
 		return asJSON(found, err)
 	case "accept":
 		c, err := h.accept(q)
+		return asJSON(c, err)
+	case "fix":
+		c, err := h.Fix(ctx, q.Result)
 		return asJSON(c, err)
 	case "fixes":
 		all, err := h.fixes(ctx, q)
