@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/yamledit"
 	"github.com/preadmit/preadmit/report"
 )
 
@@ -22,8 +24,8 @@ func PlaceOf(x *policy.Result) Place {
 	return Place{x.Policy, x.Rule, at.File, at.Line}
 }
 
-// Each returns a Change for each place of the selected findings. It is proved without the others, and
-// has no texts if a finding of the place has no fix.
+// Each returns a Change for each place of the selected findings. It is proved without those that change
+// the same objects or documents, and has no texts if a finding of the place has no fix.
 func (f *Finder) Each(ctx context.Context, s Options) ([]*Change, error) {
 	c, err := f.propose(ctx, &s, true)
 	if err != nil {
@@ -42,16 +44,20 @@ func (f *Finder) Each(ctx context.Context, s Options) ([]*Change, error) {
 	left := slices.DeleteFunc(slices.Clone(all), func(c *Change) bool { return !c.fixed() })
 	for len(left) > 0 {
 		trial := &Change{Tree: c.Tree, before: c.before}
-		busy := make(map[any]bool)
+		changed, read := make(map[any]bool), make(map[any]bool)
 		var tried, later []*Change
 		for _, x := range left {
-			if keys := x.touched(); slices.ContainsFunc(keys, func(k any) bool { return busy[k] }) {
+			edits, reads := x.touched(c.placer)
+			if holdsAny(changed, reads) || holdsAny(read, edits) {
 				later = append(later, x)
-			} else {
-				for _, k := range keys {
-					busy[k] = true
-				}
-				tried, trial.Findings = append(tried, x), append(trial.Findings, x.Findings...)
+				continue
+			}
+			tried, trial.Findings = append(tried, x), append(trial.Findings, x.Findings...)
+			for _, k := range edits {
+				changed[k] = true
+			}
+			for _, k := range reads {
+				read[k] = true
 			}
 		}
 		if err := f.prove(ctx, trial); err != nil {
@@ -67,7 +73,7 @@ func (f *Finder) Each(ctx context.Context, s Options) ([]*Change, error) {
 	return all, nil
 }
 
-// Mark sets the fixes of the results of the run, each proved without the others.
+// Mark sets the fixes of the results of the run, as Each finds them.
 func (f *Finder) Mark(ctx context.Context, s Options) error {
 	all, err := f.Each(ctx, s)
 	for _, c := range all {
@@ -88,20 +94,36 @@ type document struct {
 	index int
 }
 
-// touched returns the objects that a change is about, and the documents that it may edit.
-func (c *Change) touched() (keys []any) {
+// touched returns what a change may edit, and what its objects are made of: documents, charts, and the
+// objects themselves. Changes can be proved in one round if none edits what another one's objects are
+// made of.
+func (c *Change) touched(p *placer) (edits, reads []any) {
 	for _, f := range c.Findings {
-		keys = append(keys, f.object)
-		for _, edits := range f.edits {
-			for _, e := range edits {
-				keys = append(keys, document{e.file, e.document})
+		edits = append(edits, f.object)
+		if f.object.Unit.Kind == "helm" { // a template may test a value that no field comes from
+			edits = append(edits, f.object.Unit)
+		}
+		for _, all := range f.edits {
+			for _, e := range all {
+				edits = append(edits, document{e.file, e.document})
+			}
+		}
+		for pointer := range render.Fields(f.object.Object, "") {
+			for _, at := range f.object.At(pointer) {
+				if place, ok := p.places(at.File).fields[yamledit.WithoutFile(at.Span)]; ok {
+					reads = append(reads, document{at.File, place.Document})
+				}
 			}
 		}
 	}
-	return keys
+	return edits, append(reads, edits...)
 }
 
-// Why returns the reason why a finding of a place has no fix; "" if each has one.
+func holdsAny(all map[any]bool, keys []any) bool {
+	return slices.ContainsFunc(keys, func(k any) bool { return all[k] })
+}
+
+// Why returns the reason why the findings of a place have no fix.
 func (c *Change) Why() string {
 	for _, f := range c.Findings {
 		switch {
@@ -111,7 +133,7 @@ func (c *Change) Why() string {
 			return string(f.Reason)
 		}
 	}
-	return ""
+	return string(NoValue)
 }
 
 // Safe reports whether running programs do not notice the change.

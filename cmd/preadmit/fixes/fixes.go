@@ -77,6 +77,7 @@ type Change struct {
 	Incomplete int               // results that the first run could not decide
 	Tree       *load.Tree
 	before     map[string][]byte
+	placer     *placer
 }
 
 // A Finder finds the fixes for the findings of a run.
@@ -96,7 +97,10 @@ func NewFinder(o *evaluate.Options, args []string, in *load.Input, run *evaluate
 // Run evaluates, and returns a Finder for the findings.
 func Run(ctx context.Context, o *evaluate.Options, args []string) (*Finder, error) {
 	in, e, err := evaluated(ctx, o, nil, nil, args)
-	return NewFinder(o, args, in, e), err
+	if err != nil {
+		return nil, err
+	}
+	return NewFinder(o, args, in, e), nil
 }
 
 // Fix finds and proves fixes for the selected findings, which are made together.
@@ -120,8 +124,8 @@ func (f *Finder) propose(ctx context.Context, s *Options, each bool) (*Change, e
 		}
 	}
 	c.Findings = s.findings(f.in, f.run)
-	p := &placer{in: f.in, files: make(map[string]*places), texts: c.before}
-	return c, s.propose(ctx, f.options, f.in, f.run, c.Findings, p, each)
+	c.placer = &placer{in: f.in, files: make(map[string]*places), texts: c.before}
+	return c, s.propose(ctx, f.options, f.in, f.run, c.Findings, c.placer, each)
 }
 
 // evaluated runs an evaluation with other texts of some files, besides those of the options. It uses

@@ -36,10 +36,9 @@ func (h *Host) fixes(ctx context.Context, q *question) (all []lsp.Fix, err error
 		if all = known; ok {
 			return nil
 		}
-		all, err = h.prove(ctx, run, place)
-		if err == nil && !h.outdated() {
-			run.fixes[place] = all
+		if all, err = h.prove(ctx, run, place); run.fixes == nil {
 		}
+		run.fixes[place] = all // none after an error, which would be the same the next time
 		return err
 	})
 	if errors.Is(err, errOutdated) {
