@@ -163,6 +163,9 @@ func (s *server) definition(p *textDocumentPositionParams) any {
 	return all
 }
 
+// maxFixed limits the findings of a range whose fixes are proved, since each takes an evaluation.
+const maxFixed = 10
+
 // actions returns for each finding the edits that fix it or accept it, and a command that explains it.
 func (s *server) actions(ctx context.Context, p *codeActionParams) []codeAction {
 	all := []codeAction{}
@@ -176,9 +179,14 @@ func (s *server) actions(ctx context.Context, p *codeActionParams) []codeAction 
 		s.state.Lock()
 		about := []diagnostic{s.diagnostic(f)}
 		s.state.Unlock()
-		fixes, err := s.host.Fix(ctx, f, texts)
-		if err != nil && ctx.Err() == nil {
-			s.log(Warning, err.Error())
+		var fixes []Fix
+		if i < maxFixed {
+			var err error
+			if fixes, err = s.host.Fix(ctx, f, texts); ctx.Err() != nil {
+				return nil
+			} else if err != nil {
+				s.log(Warning, err.Error())
+			}
 		}
 		for _, x := range fixes {
 			if edit := s.editOf(x.Changes...); edit != nil {
