@@ -432,6 +432,7 @@ var explainedFields = map[string]string{
 	"Pod fields: server alone [spec.containers[N].volumeMounts[N].name], here alone []": "the name of the token's volume is another one on each cluster",
 	"spec.volumeClaimTemplates[N].metadata.name":                                        "the server counts a claim template as a volume of the pods",
 	"Overhead set without corresponding RuntimeClass":                                   "the server validates before the plugin RuntimeClass refuses",
+	" quota: ":               "the server validates before the plugin ResourceQuota refuses",
 	" usage per ":            "the server validates before the plugin LimitRanger refuses",
 	"limit to request ratio": "the server validates before the plugin LimitRanger refuses",
 }
@@ -775,6 +776,10 @@ func TestLivePlugins(t *testing.T) {
   {type: Container, max: {cpu: 2, memory: 2Gi}, min: {cpu: 1m}, default: {cpu: 100m, memory: 64Mi}, defaultRequest: {cpu: 50m}, maxLimitRequestRatio: {cpu: 20}},
   {type: Pod, max: {cpu: 3}}, {type: PersistentVolumeClaim, max: {storage: 10Gi}, min: {storage: 1Mi}}]}}
 ---
+{apiVersion: v1, kind: ResourceQuota, metadata: {name: q, namespace: limited}, spec: {hard: {requests.memory: 1Gi, limits.cpu: "2"}, scopes: [NotTerminating]}}
+---
+{apiVersion: v1, kind: ResourceQuota, metadata: {name: r, namespace: limited}, spec: {hard: {requests.cpu: 900m, limits.memory: 1Gi}, scopeSelector: {matchExpressions: [{scopeName: PriorityClass, operator: In, values: [high]}]}}}
+---
 {apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: high}, value: 1000, preemptionPolicy: Never}
 ---
 {apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: usual}, value: 10, globalDefault: true}
@@ -790,7 +795,20 @@ func TestLivePlugins(t *testing.T) {
 	kinds := newKinds(t, "")
 	s.create(t, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": "limited"}})
 	for _, o := range around {
-		s.create(t, livePath(kinds.Resource(o.GroupVersionKind()), "limited"), o.Object)
+		path := livePath(kinds.Resource(o.GroupVersionKind()), "limited")
+		s.create(t, path, o.Object)
+		if o.GetKind() == "ResourceQuota" { // no controller counts
+			counted := runtime.DeepCopyJSON(o.Object)
+			hard, _ := render.Lookup(counted, "/spec/hard")
+			used := make(map[string]any)
+			for name := range hard.(map[string]any) {
+				used[name] = "0"
+			}
+			counted["status"] = map[string]any{"hard": hard, "used": used}
+			if status, answer := s.do(t, http.MethodPut, path+"/"+o.GetName()+"/status", counted); status != http.StatusOK {
+				t.Fatal(answer)
+			}
+		}
 	}
 	time.Sleep(3 * time.Second) // until the plugins have read them
 	random := rand.New(rand.NewPCG(1, 0))
@@ -801,6 +819,7 @@ func TestLivePlugins(t *testing.T) {
 	for _, o := range published {
 		c.learn(fmt.Sprint(o["apiVersion"], o["kind"]), o)
 	}
+	var updates [][2]map[string]any
 	for _, from := range published {
 		if kind := from["kind"]; kind != "Pod" && kind != "PersistentVolumeClaim" && kind != "Ingress" {
 			continue
@@ -831,8 +850,21 @@ func TestLivePlugins(t *testing.T) {
 		old := runtime.DeepCopyJSON(from)
 		rename(old, "x")
 		(&unstructured.Unstructured{Object: old}).SetNamespace("limited")
+		updates = append(updates, [2]map[string]any{old, o})
+	}
+	around = slices.DeleteFunc(around, func(o *render.Object) bool { // the pods that updates create would use the quotas up
+		quota := o.GetKind() == "ResourceQuota"
+		if quota {
+			s.do(t, http.MethodDelete, livePath(kinds.Resource(o.GroupVersionKind()), "limited")+"/"+o.GetName(), nil)
+		}
+		return quota
+	})
+	time.Sleep(time.Second)
+	found.kinds = kinds.On(policy.NewCluster(around...))
+	found.validators = []policy.Validator{NewValidator(found.kinds, nil)}
+	for _, u := range updates {
 		for _, by := range []policy.Method{policy.Apply, policy.ApplyServerSide, policy.Replace} {
-			found.object(t, by, old, o)
+			found.object(t, by, u[0], u[1])
 		}
 	}
 	found.report(t)

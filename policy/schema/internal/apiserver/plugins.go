@@ -43,6 +43,7 @@ import (
 // would link the types of all clients into the program.
 type Plugins struct {
 	limits           []*corev1.LimitRange
+	quotas           []*corev1.ResourceQuota
 	storage, ingress string // names of the default classes
 	priorities       map[string]*schedulingv1.PriorityClass
 	runtimes         map[string]*nodev1.RuntimeClass
@@ -55,7 +56,7 @@ type Plugins struct {
 // PluginNames returns the names of the plugins, as in the server's flag --disable-admission-plugins.
 func PluginNames() []string {
 	return []string{
-		"DefaultIngressClass", "DefaultStorageClass", "DefaultTolerationSeconds", "LimitRanger", "Priority", "RuntimeClass",
+		"DefaultIngressClass", "DefaultStorageClass", "DefaultTolerationSeconds", "LimitRanger", "Priority", "ResourceQuota", "RuntimeClass",
 		"ServiceAccount", "StorageObjectInUseProtection",
 	}
 }
@@ -71,6 +72,7 @@ func (p *Plugins) runs(name string) bool { return !slices.Contains(p.disabled, n
 func PluginKinds() []schema.GroupKind {
 	return []schema.GroupKind{
 		{Kind: "LimitRange"},
+		{Kind: "ResourceQuota"},
 		{Group: "scheduling.k8s.io", Kind: "PriorityClass"},
 		{Group: "node.k8s.io", Kind: "RuntimeClass"},
 		{Group: "storage.k8s.io", Kind: "StorageClass"},
@@ -97,6 +99,10 @@ func NewPlugins(objects []runtime.Object, disabled []string, complete func(schem
 		case *corev1.LimitRange:
 			if p.runs("LimitRanger") {
 				p.limits = append(p.limits, o)
+			}
+		case *corev1.ResourceQuota:
+			if p.runs("ResourceQuota") {
+				p.quotas = append(p.quotas, o)
 			}
 		case *schedulingv1.PriorityClass:
 			p.priorities[o.Name] = o
@@ -136,6 +142,7 @@ func (p *Plugins) admit(object runtime.Object, namespace string) (causes []Cause
 			causes = append(causes, forbidden(at.Child("tolerations"), p.tolerations.Admit(context.Background(), a, nil))...)
 		}
 		causes = append(causes, p.runBy(o)...)
+		causes = append(causes, p.quota(o, namespace)...)
 	case *core.PersistentVolumeClaim:
 		for _, l := range limits {
 			causes = append(causes, forbidden(at.Child("resources", "requests", "storage"), limitranger.PersistentVolumeClaimValidateLimitFunc(l, o))...)
