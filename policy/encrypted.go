@@ -69,7 +69,7 @@ func concernsData(fields []string) bool {
 	})
 }
 
-// touches reports whether the function is returns true for the text in a field of the result. With
+// touches reports whether the function is returns true for the text in a field of the result, or for its key. With
 // within, texts anywhere below a field count too, and a result without fields concerns the whole
 // object.
 func touches(r *Result, o *render.Object, is func(string) bool, within bool) bool {
@@ -79,7 +79,7 @@ func touches(r *Result, o *render.Object, is func(string) bool, within bool) boo
 	}
 	for _, f := range fields {
 		v, ok := render.Lookup(o.Object, f)
-		if _, scalar := v.(string); ok && (scalar || within) && holdsText(v, is) {
+		if _, scalar := v.(string); ok && (scalar && !r.OfKeys || within) && holdsText(v, is) {
 			return true
 		}
 		if path := render.Path(f); len(path) > 0 && is(path[len(path)-1]) { // an error about a key
