@@ -181,10 +181,18 @@ func (c Chain) reviewUnguarded(ctx context.Context, req *Request) ([]Result, err
 			return nil, err
 		}
 		results = append(results, pods...)
-		if req.refused != nil && !slices.ContainsFunc(results, func(r Result) bool {
-			return (r.Outcome == Fail || r.Outcome == Unknown) && r.Action == Deny && (r.Engine == EngineSchema || r.Engine == EngineCRD)
-		}) {
-			results = append(results, decodeErrors(req, req.refused)...)
+		if req.refused != nil {
+			reported := make(map[string]bool) // fields that the definition refuses, too
+			for i := range results {
+				if r := &results[i]; r.Outcome == Fail && r.Engine == EngineCRD {
+					for _, f := range r.Fields {
+						reported[f] = true
+					}
+				}
+			}
+			results = append(results, slices.DeleteFunc(decodeErrors(req, req.refused), func(r Result) bool {
+				return slices.ContainsFunc(r.Fields, func(f string) bool { return reported[f] })
+			})...)
 		}
 		if c.scopeUnknown(req) && !req.clusterScoped {
 			results = req.decideScope(results, mutations, others)

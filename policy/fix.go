@@ -18,8 +18,8 @@ type Fix struct {
 	Source FixSource
 }
 
-// A Repair is a change of files that removes a failure. It is proved: with it, and without those that
-// change the same objects or documents, the failure is gone and nothing else fails.
+// A Repair is a change of files that removes a failure. It was proved by another run, without the fixes of
+// other findings in the same documents or objects.
 type Repair struct {
 	Text   string        `json:"text"`             // such as "Set allowPrivilegeEscalation: false (safe)"
 	Unsafe bool          `json:"unsafe,omitempty"` // it may change what runs

@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -72,8 +73,8 @@ func (r *Request) templates() (all []*maker) {
 	if m, ok := makers[kind]; ok {
 		return []*maker{&m}
 	}
-	if !strings.Contains(kind.Group, ".") || strings.HasSuffix(kind.Group, ".k8s.io") || render.Holds(kind) ||
-		slices.ContainsFunc(noMakers, func(group string) bool { return strings.HasSuffix(kind.Group, group) }) {
+	if !strings.Contains(kind.Group, ".") || render.Holds(kind) || noMakers[kind] ||
+		slices.ContainsFunc(noMakerGroups, func(group string) bool { return strings.HasSuffix("."+kind.Group, group) }) {
 		return nil
 	}
 	for pointer, v := range render.Fields(r.Admitted, "") {
@@ -84,20 +85,35 @@ func (r *Request) templates() (all []*maker) {
 	return all
 }
 
-// noMakers are the ends of groups whose objects make no pods. Their policies, patches and values look like templates.
-var noMakers = []string{"kyverno.io", "gatekeeper.sh", "argoproj.io", "toolkit.fluxcd.io"}
+// Custom resources that make no pods, and the ends of groups of such. Their policies, patches and values look
+// like templates.
+var (
+	noMakers = map[schema.GroupKind]bool{
+		{Group: "argoproj.io", Kind: "Application"}: true, {Group: "argoproj.io", Kind: "ApplicationSet"}: true, {Group: "argoproj.io", Kind: "AppProject"}: true,
+	}
+	noMakerGroups = []string{".k8s.io", ".kyverno.io", ".gatekeeper.sh", ".toolkit.fluxcd.io"}
+)
 
-// isTemplate reports whether a value has the form of a template of pods, with the name and image of each container.
+// isTemplate reports whether a value has the form of a template of pods: its containers have names, and one has
+// an image.
 func isTemplate(v any) bool {
-	spec, _ := render.Lookup(v, "/spec/containers")
-	list, _ := spec.([]any)
-	return len(list) > 0 && !slices.ContainsFunc(list, func(c any) bool {
+	containers, _ := render.Lookup(v, "/spec/containers")
+	list, _ := containers.([]any)
+	images := 0
+	for _, c := range list {
 		container, _ := c.(map[string]any)
-		name, _ := container["name"].(string)
-		image, _ := container["image"].(string)
-		return name == "" || image == ""
-	})
+		if name, _ := container["name"].(string); name == "" {
+			return false
+		}
+		if image, _ := container["image"].(string); image != "" {
+			images++
+		}
+	}
+	return images > 0
 }
+
+// maxTemplates limits the templates of an object that are evaluated.
+const maxTemplates = 100
 
 // PodRequest returns a request that creates a pod, without the pod.
 func PodRequest() *Request {
@@ -113,12 +129,26 @@ func PodRequest() *Request {
 func (c Chain) reviewPods(ctx context.Context, req *Request, own ...[]Result) ([]Result, error) {
 	c, pods := c.pods(req)
 	var results []Result
-	for _, pod := range pods {
+	passed := make(map[useKey]bool) // rules that a pod has passed
+	for i, pod := range pods {
+		if i == maxTemplates {
+			results = append(results, Result{
+				Engine: EngineCompile, Policy: "all", Rule: "templates", Outcome: Unknown, Action: Deny, Fields: []string{pod.by.template},
+				Message: fmt.Sprintf("only the first %d of %d templates of pods are checked", maxTemplates, len(pods)),
+			})
+			break
+		}
 		found, err := c.reviewPod(ctx, pod, newHistory())
 		if err != nil {
 			return nil, err
 		}
-		results = append(results, found...)
+		for _, r := range found {
+			key := useKey{r.Engine, r.Policy, r.Rule}
+			if r.Outcome != Pass || !passed[key] {
+				results = append(results, r)
+			}
+			passed[key] = passed[key] || r.Outcome == Pass
+		}
 	}
 	said := make(map[useKey]*Result)
 	for _, list := range own {
@@ -155,12 +185,17 @@ func (c Chain) pods(req *Request) (_ Chain, pods []*Request) {
 		return !about && !prepares
 	})
 	for _, m := range templates {
-		template, _ := render.Lookup(req.Admitted, m.template)
-		if t, ok := template.(map[string]any); ok && selected {
+		if t := templateAt(req, m); t != nil && selected {
 			pods = append(pods, newPod(req, m, t))
 		}
 	}
 	return c, pods
+}
+
+func templateAt(req *Request, m *maker) map[string]any {
+	template, _ := render.Lookup(req.Admitted, m.template)
+	t, _ := template.(map[string]any)
+	return t
 }
 
 // selectsPods reports whether an engine has policies about the pods of a request's object.
@@ -172,9 +207,6 @@ func selectsPods(engine any, maker *Request) bool {
 // reviewPod reviews a request of pods.
 func (c Chain) reviewPod(ctx context.Context, pod *Request, h *history) ([]Result, error) {
 	results, admitted := c.admit(pod, h)
-	if !admitted && pod.by.controller == "" {
-		return nil, nil // it is no template
-	}
 	if admitted {
 		mutations, err := c.mutate(ctx, pod, h)
 		if err != nil {
@@ -227,6 +259,16 @@ func (c Chain) explainPods(ctx context.Context, req *Request, h *history, own []
 		return own, err
 	}
 	pod, made := pods[0], newHistory()
+	for i, p := range pods[:min(len(pods), maxTemplates)] { // the first about which the rule has something to say
+		found, err := about.reviewPod(ctx, p, newHistory())
+		if err != nil {
+			return own, err
+		}
+		if slices.ContainsFunc(found, func(r Result) bool { return r.fails() && r.Policy == policy && (rule == "" || r.Rule == rule) }) {
+			pod = newPod(req, pods[i].by, templateAt(req, pods[i].by))
+			break
+		}
+	}
 	if _, admitted := about.admit(pod, newHistory()); !admitted {
 		return own, nil
 	}
@@ -279,12 +321,13 @@ func (r *Result) ofPod(pod *Request, h *history) {
 	if len(r.Fields) == 0 && r.fails() {
 		r.Fields = []string{pod.by.template}
 	}
-	if r.AboutPods(); pod.by.controller == "" && r.Outcome == Fail {
-		r.Message = "it is not known whether the controller of " + pod.Maker.Kind.Kind + " creates pods by this template: " + r.Message
-		if r.Action == Deny {
+	if pod.by.controller == "" && (r.Outcome == Fail || r.Outcome == Error) {
+		r.Message = "the controller of " + pod.Maker.Kind.Kind + " may not create pods from this template: " + r.Message
+		if r.Outcome == Error || r.Action == Deny {
 			r.Outcome = Unknown
 		}
 	}
+	r.AboutPods()
 }
 
 // inMaker returns the field of the maker's object that a field of the pod comes from, and the policies

@@ -50,7 +50,7 @@ type Request struct {
 	UserInfo    UserInfo
 	DryRun      bool
 	Instead     *render.Object // of the base, if this is a CREATE for another version of it: with generateName or another hash in its name, or after its DELETE
-	Method      Method         // by which the client sends Object
+	Method      Method         // how the client sends Object
 	Recreated   bool           // the object is deleted and created again, under the same name or one with another hash of its content; this is either request
 
 	// Chain.Review sets the following fields from its Kinds. They are
@@ -79,7 +79,7 @@ type Request struct {
 	clusterScoped bool // the kind is unknown and assumed to be cluster-scoped
 	oldBlank      bool // of an unknown old object, only the name is given
 	oldError      error
-	refused       error // for which the API server does not apply the manifest
+	refused       error // why the API server refuses to apply the manifest, or nil
 
 	buffer   []Result
 	prepared *Prepared
@@ -102,7 +102,8 @@ type Prepared struct {
 // Prepare gives the validators that run later the prepared object.
 func (r *Request) Prepare(p *Prepared) { r.prepared = p }
 
-// Admit returns an object that takes the place of the request's new one as the API server holds it.
+// Admit returns o as the API server stores it. o replaces the request's new object: on an update, plugins that act
+// only on creation do not run.
 func (r *Request) Admit(kinds Kinds, o *render.Object) (map[string]any, error) {
 	if typed, ok := kinds.(TypedKinds); ok && r.Operation == Update {
 		return typed.AdmitUpdate(o, r.Namespace)
@@ -283,13 +284,13 @@ type TypedKinds interface {
 	// AdmitTyped is Admit, with a pointer to the object in its Go type, or nil.
 	AdmitTyped(o *render.Object, namespace string) (held map[string]any, typed any, err error)
 
-	// AdmitUpdate is Admit for the new object of an update, without what admission plugins do on creation alone.
+	// AdmitUpdate is Admit for an update: plugins that act only on creation do not run.
 	AdmitUpdate(o *render.Object, namespace string) (map[string]any, error)
 
 	// Merge returns the object that results if a manifest is applied again, by a method other than Replace: live
 	// with the changes from the manifest was to the manifest is. What neither sets stays. There is an error if a
 	// client would send an object that lacks a part of the manifest. A *FieldError says why the API server does not
-	// merge the manifest.
+	// merge the manifest. On creation, was and live are nil, and only ApplyServerSide can return an error.
 	Merge(by Method, kind schema.GroupVersionKind, was, is, live map[string]any) (map[string]any, error)
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// applied merges the new object of an update into the old one on the cluster, unless it replaces that. Applying a
+// applied merges the new object of an update into the old one on the cluster, unless the request replaces it. Applying a
 // manifest changes only the fields that it or the one before sets. A field that was defaulted or mutated once keeps
 // its value: a new image tag leaves imagePullPolicy as it was. Defaults that depend on other fields are set again.
 func (r *Request) applied(kinds Kinds, h *history) {

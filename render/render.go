@@ -142,6 +142,7 @@ type Unit struct {
 	Release  string         // release name, of a HelmRelease or Helm source
 	Values   map[string]any // the chart's values; those of Secrets are covered
 	Origin   Origin         // the place of the object that makes the unit
+	ByClient bool           // its release is applied client-side, unless the HelmRelease says otherwise: before Flux 2.8
 	User     string         // who applies it: "system:serviceaccount:NAMESPACE:NAME"
 }
 

@@ -37,7 +37,7 @@ func (v *Variant) IsDefault() bool {
 	return !v.Upgrade && len(v.APIVersions) == 0 && v.Lookup == LookupNothing && v.Patch == "" && v.Cluster == ""
 }
 
-// IsInvented reports whether v assumes something that perhaps no cluster has. What fails there is undecided.
+// IsInvented reports whether v assumes something that may be true of no cluster. Its failures are undecided.
 func (v *Variant) IsInvented() bool {
 	return v.Lookup != LookupNothing || v.Patch != "" || v.Cluster != ""
 }

@@ -171,8 +171,20 @@ func (r *review) metadata() {
 		errs = metavalidation.ValidateObjectMetaDeclaratively(r.ctx, operation.Update, now, was, r.req.Resource.Namespaced, nil, path, true)
 	}
 	for _, e := range errs {
-		r.report(metadataRule, "", e)
+		r.reportAt(metadataRule, "", e.Field+culprit(now, e), e)
 	}
+}
+
+// culprit returns the rest of the path of an error about a key or a value of the labels or annotations.
+func culprit(meta *metav1.ObjectMeta, e *field.Error) string {
+	bad, _ := e.BadValue.(string)
+	texts := map[string]map[string]string{"metadata.labels": meta.Labels, "metadata.annotations": meta.Annotations}[e.Field]
+	for _, key := range slices.Sorted(maps.Keys(texts)) {
+		if key == bad || texts[key] == bad {
+			return "." + key
+		}
+	}
+	return ""
 }
 
 // copyServerFields copies the fields that the API server sets from one object's

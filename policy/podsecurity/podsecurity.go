@@ -10,8 +10,8 @@
 //
 // The plugin refuses only pods, and warns about workloads. Here a workload whose
 // pods would be refused is denied as well, as by policies of other engines: none of
-// its pods would run. The plugin reads the templates of workloads, so it gets from the chain only the pods of
-// templates in other kinds.
+// its pods would run. It reads the templates of workloads itself. The chain gives it
+// only the pods of templates in other kinds.
 package podsecurity
 
 import (

@@ -63,7 +63,7 @@ func (k *Kinds) Merge(by policy.Method, kind schema.GroupVersionKind, was, is, l
 	})
 }
 
-// complete returns what merge does. There is an error if it lacks a part of the manifest.
+// complete returns the result of merge, or an error if the result lacks a part of the manifest.
 func complete(manifest map[string]any, merge func() ([]byte, error)) (map[string]any, error) {
 	merged, err := guarded(merge)
 	if err == nil && !holds(merged, manifest) {
@@ -72,7 +72,7 @@ func complete(manifest map[string]any, merge func() ([]byte, error)) (map[string
 	return merged, err
 }
 
-// guarded returns what merge does, or an error if it panics, as the library does about directives of a wrong type.
+// guarded returns the result of merge. A panic becomes an error: the library panics if a directive has a wrong type.
 func guarded(merge func() ([]byte, error)) (merged map[string]any, err error) {
 	defer func() {
 		if crash := recover(); crash != nil {

@@ -35,7 +35,8 @@ func IsDefinition(o *render.Object) bool {
 }
 
 // addCustom reads a definition, of apiextensions.k8s.io/v1 or v1beta1. If
-// several define the same kind, the first is used. The error is about a broken one that is deployed.
+// several define the same kind, the first is used. It returns an error for an invalid definition, unless nothing
+// deploys it.
 func (k *Kinds) addCustom(o *render.Object) error {
 	c, pointer, err := readCRD(o.Object)
 	switch {

@@ -55,7 +55,7 @@ type Kinds struct {
 	cluster  *policy.Cluster
 	limits   bool     // the cluster has objects that plugins look up
 	disabled []string // plugins that do not run
-	updates  *Kinds   // with the plugins that run on updates; nil if none runs at all
+	updates  *Kinds   // the same, with only the plugins that run on updates; nil if there are no plugins
 	mu       sync.Mutex
 	made     map[*render.Unit]*apiserver.Plugins
 }

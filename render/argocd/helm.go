@@ -131,7 +131,10 @@ func (r *release) askForClusters(repo *located, name string, i int) {
 	at, n := strings.Index(name, inCluster), strings.Count(name, inCluster)
 	for _, other := range others {
 		length := (len(other) - len(name) + n*len(inCluster)) / n // of the cluster's name
-		if cluster := other[at : at+max(0, length)]; cluster != "" && cluster != inCluster && other == strings.ReplaceAll(name, inCluster, cluster) {
+		if length <= 0 {
+			continue
+		}
+		if cluster := other[at : at+length]; cluster != inCluster && other == strings.ReplaceAll(name, inCluster, cluster) {
 			r.d.world.Ask(render.Question{Subject: render.AsksCluster, API: cluster, Span: r.errorAt(render.Pointer("helm", "valueFiles", i), nil).Span})
 		}
 	}

@@ -314,6 +314,7 @@ type made struct {
 	State  render.State
 	Origin render.Origin
 	Files  bool // the source has files
+	Client bool // ByClient of the unit
 	Noted  render.Noted
 }
 
@@ -322,7 +323,7 @@ func (u *unit) encode() ([]byte, error) {
 	e.String(u.result.Name)
 	e.String(u.result.Cluster)
 	if x := &u.result; u.resolution != nil {
-		e.Plain(made{x.ID, x.Kind, x.Path, x.Namespace, x.Renderer, x.Reason, x.Release, x.User, x.State, x.Origin, x.FS != nil, u.resolution.noted})
+		e.Plain(made{x.ID, x.Kind, x.Path, x.Namespace, x.Renderer, x.Reason, x.Release, x.User, x.State, x.Origin, x.FS != nil, x.ByClient, u.resolution.noted})
 		e.Bool(x.Values != nil)
 		if x.Values != nil {
 			e.Value(x.Values)
@@ -377,7 +378,7 @@ func (u *unit) decodeMade(d *Decoder) {
 	d.Plain(&m)
 	x := u.unit
 	x.ID, x.Kind, x.Path, x.Namespace, x.Renderer, x.Reason = m.ID, m.Kind, m.Path, m.Namespace, m.Renderer, m.Reason
-	x.Release, x.User, x.State, x.Origin = m.Release, m.User, m.State, m.Origin
+	x.Release, x.User, x.State, x.Origin, x.ByClient = m.Release, m.User, m.State, m.Origin, m.Client
 	u.resolution.noted = m.Noted
 	if m.Files {
 		x.FS = u.graph.tree

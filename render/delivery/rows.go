@@ -136,7 +136,7 @@ func clientSide(s *subject) bool {
 	case "enabled", "disabled":
 		return mode == "disabled"
 	}
-	return value(s.owner, "/spec/install/serverSideApply") == false
+	return s.Unit.ByClient || value(s.owner, "/spec/install/serverSideApply") == false
 }
 
 // option is gitops-engine's HasAnnotationOption for sync options. Like applyObject, it asks the object

@@ -65,7 +65,7 @@ func (t *task) helmRelease() error {
 		return err
 	}
 	t.aim(spec.target)
-	t.unit.Release = releaseName(t.object, &spec)
+	t.unit.Release, t.unit.ByClient = releaseName(t.object, &spec), t.helmVersion() == ""
 	t.unit.Namespace = cmp.Or(spec.TargetNamespace, t.object.GetNamespace())
 	t.checkDependencies(spec.DependsOn)
 	values, err := t.compose(spec.Values, spec.ValuesFrom)

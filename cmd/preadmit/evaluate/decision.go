@@ -56,14 +56,14 @@ func (e *Evaluation) Decision(ctx context.Context, o *Options, in *load.Input, o
 		if i < 0 {
 			return nil // it may be on another cluster
 		}
-		delivered, err := delivered(ctx, s.By(reqs[i:i+1]), b.in, to, s.KubeVersion)
+		sent, err := delivered(ctx, s.By(reqs[i:i+1]), b.in, to, s.KubeVersion)
 		if err != nil {
 			return err
 		}
-		made := delivered.made
+		made := sent.made
 		if len(made) == 0 {
 			leftAlone, _ := delivery.LeavesAlone(object)
-			return fmt.Errorf("the change makes no request about %s: %s", object.GetName(), cmp.Or(append(delivered.notes, leftAlone)[0], "nothing deployed it"))
+			return fmt.Errorf("the change makes no request about %s: %s", object.GetName(), cmp.Or(append(sent.notes, leftAlone)[0], "nothing deployed it"))
 		}
 		same, changed := policy.Divide(made[len(made)-1:]) // of an object that is recreated, the CREATE
 		made = append(same, changed...)

@@ -29,7 +29,7 @@ func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input,
 	c, d := delivery.New(was.Head, now.Head), new(deliveries)
 	var chain *policy.Chain // of the API server's own validation, made if an object needs it
 	left, places := make(map[string]int), make(map[string]string)
-	leave := func(o *render.Object, why string, at []render.Origin) {
+	note := func(o *render.Object, why string, at []render.Origin) {
 		text := " of " + o.Unit.Identity() + why
 		if left[text]++; left[text] == 1 && len(at) > 0 {
 			places[text] = fmt.Sprintf(" (%s:%d)", now.Tree.Display(at[0].File), at[0].Line)
@@ -39,23 +39,23 @@ func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input,
 		if r.Object == nil && r.OldObject.Unit != nil && r.OldObject.Unit.State == render.Unreached {
 			continue // it was never deployed
 		}
-		before, after := delivery.IsLeft(r.OldObject), delivery.IsLeft(r.Object)
-		if before && after && r.Unchanged() {
+		wasLeft, isLeft := delivery.IsLeft(r.OldObject), delivery.IsLeft(r.Object)
+		if wasLeft && isLeft && r.Unchanged() {
 			continue
 		}
-		if delivery.Resumed(r.OldObject, r.Object) || before && r.Object != nil && !after {
+		if delivery.Resumed(r.OldObject, r.Object) || wasLeft && r.Object != nil && !isLeft {
 			r.Operation, r.OldObject = policy.Create, nil
 		}
 		act, why := c.Act(r.OldObject, r.Object)
 		switch {
-		case after && why != delivery.Suspended:
+		case isLeft && why != delivery.Suspended:
 			reason, at := delivery.LeavesAlone(r.Object)
-			if leave(r.Object, notApplied+reason, at); !before {
-				d.unsent = append(d.unsent, policy.Request{Operation: policy.Create, Object: r.Object, UserInfo: r.UserInfo})
+			if note(r.Object, notApplied+reason, at); !wasLeft {
+				d.unsent = append(d.unsent, policy.Request{Operation: policy.Create, Object: r.Object, UserInfo: r.UserInfo, Method: r.Method})
 			}
 			continue
-		case before && r.Object == nil && act != delivery.Leave:
-			leave(r.OldObject, " gone that its deployer left alone: if an earlier version is on the cluster, it is deleted", nil)
+		case wasLeft && r.Object == nil && act != delivery.Leave:
+			note(r.OldObject, " gone that its deployer left alone: if an earlier version is on the cluster, it is deleted", nil)
 			d.unsent = append(d.unsent, r)
 			continue
 		case act != delivery.Recreate && r.Unchanged():
@@ -68,7 +68,11 @@ func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input,
 					return nil, err
 				}
 			}
-			results, err := chain.Review(ctx, []policy.Request{r})
+			tried := []policy.Request{r}
+			if err := chain.StoreOld(ctx, tried); err != nil {
+				return nil, err
+			}
+			results, err := chain.Review(ctx, tried)
 			if err != nil {
 				return nil, err
 			}
@@ -78,9 +82,9 @@ func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input,
 		}
 		switch {
 		case act == delivery.Leave && r.Operation == policy.Delete:
-			leave(r.OldObject, " left on the cluster, though no longer deployed: "+why, nil)
+			note(r.OldObject, " left on the cluster, though no longer deployed: "+why, nil)
 		case act == delivery.Leave:
-			leave(r.Object, notApplied+why, nil)
+			note(r.Object, notApplied+why, nil)
 		case act == delivery.Recreate:
 			d.made = append(d.made, r.Recreating()...)
 		case act == delivery.CreateAgain:

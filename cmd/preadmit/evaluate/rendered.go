@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/engines"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/change"
@@ -42,12 +43,12 @@ func Compare(ctx context.Context, o *Options, in *load.Input, args []string, std
 	}
 	was, now := b.in.Side(), in.Side()
 	change.Count(was, now)
-	delivered, err := delivered(ctx, policy.Requests(change.Comparable(was, now)), b.in, in, o.KubeVersion)
+	sent, err := delivered(ctx, new(engines.Settings).By(policy.Requests(change.Comparable(was, now))), b.in, in, o.KubeVersion)
 	if err != nil {
 		return nil, err
 	}
-	reqs := delivered.made
-	d := &Difference{Notes: append(delivered.notes, b.notes(in)...), base: b}
+	reqs := sent.made
+	d := &Difference{Notes: append(sent.notes, b.notes(in)...), base: b}
 	half := change.PartlyRendered(was, now)
 	c := policy.Comparison{Base: b.in.Found, Updates: policy.Updates(reqs), Incomparable: half, Stopped: change.Stopped(was, now)}
 	again := change.UndecidedAgain(was, now, reqs)

@@ -78,7 +78,7 @@ func (f *Finder) Mark(ctx context.Context, s Options) error {
 	all, err := f.Each(ctx, s)
 	for _, c := range all {
 		for _, x := range c.Findings {
-			x.of.Fix = c.repair()
+			x.result.Fix = c.repair()
 		}
 	}
 	return err
@@ -94,9 +94,9 @@ type document struct {
 	index int
 }
 
-// touched returns what a change may edit, and what its objects are made of: documents, charts, and the
-// objects themselves. Changes can be proved in one round if none edits what another one's objects are
-// made of.
+// touched returns the keys (documents, charts, objects) that the change edits, and those that its objects are
+// rendered from, which include the edited ones. Two changes can be proved in one round if neither edits a key
+// that the other reads.
 func (c *Change) touched(p *placer) (edits, reads []any) {
 	for _, f := range c.Findings {
 		edits = append(edits, f.object)

@@ -26,15 +26,23 @@ func (c *Change) repair() *policy.Repair {
 }
 
 // replacements returns the places of a file's text that differ after a change, in order, with their
-// new text. They are no larger than the changed words, so that they repeat nothing secret beside them.
+// new text. Where a change keeps the number of lines, each line has its own replacement, no larger than the
+// changed words, so that nothing secret beside them is repeated.
 func replacements(file, before, after string) (all []policy.Replacement) {
 	at, was, now := 0, "", ""
 	flush := func() {
-		if was != now {
-			from, to, text := narrowed(before, at, at+len(was), now)
-			all = append(all, policy.Replacement{Span: spanOf(file, before, from, to), Text: text})
+		olds, news := slices.Collect(strings.Lines(was)), slices.Collect(strings.Lines(now))
+		if len(olds) != len(news) {
+			olds, news = []string{was}, []string{now}
 		}
-		at, was, now = at+len(was), "", ""
+		for i, old := range olds {
+			if old != news[i] {
+				from, to, text := narrowed(before, at, at+len(old), news[i])
+				all = append(all, policy.Replacement{Span: spanOf(file, before, from, to), Text: text})
+			}
+			at += len(old)
+		}
+		was, now = "", ""
 	}
 	last := &was
 	diff := objects.UnifiedDiff("", []byte(before), "", []byte(after))

@@ -74,4 +74,9 @@ func TestReplacements(t *testing.T) {
 			t.Errorf("%q to %q: %+v", c.was, c.now, got)
 		}
 	}
+	for _, r := range replacements("f", "{password: x, a: true}\n{password: y, a: true}\n", "{password: x, a: false}\n{password: y, a: false}\n") {
+		if r.Text != "false" {
+			t.Errorf("repeats %q", r.Text)
+		}
+	}
 }

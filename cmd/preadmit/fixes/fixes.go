@@ -9,7 +9,7 @@
 //   - prove.go: files are edited, and everything is rendered and evaluated again; an edit whose
 //     finding stays, or that makes anything else fail, is dropped
 //   - each.go: the same for each finding by itself, as for a person who chooses one
-//   - edits.go: what an edit replaces, for reports
+//   - edits.go: the regions and new texts of a change, for reports
 package fixes
 
 import (
@@ -63,7 +63,7 @@ type Finding struct {
 	Reason  Reason
 	Because *policy.Result // with Breaks, what else fails; may be nil
 
-	of       *policy.Result // of the run
+	result   *policy.Result // of the run
 	object   *render.Object
 	unplaced bool     // a fix with a value has no place
 	edits    [][]edit // for each fix, the edits that may make it, the best first
@@ -197,7 +197,7 @@ func (s *Options) findings(in *load.Input, e *evaluate.Evaluation) []*Finding {
 		r := &e.Results[i]
 		o := objects[r.Object]
 		if r.Outcome == policy.Fail && o != nil && r.Suppression == nil && r.Baseline.Counts() && r.Operation != policy.Delete && s.selects(r) {
-			all = append(all, &Finding{Result: *r, of: r, object: o, Reason: NoValue})
+			all = append(all, &Finding{Result: *r, result: r, object: o, Reason: NoValue})
 		}
 	}
 	return all

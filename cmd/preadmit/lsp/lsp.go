@@ -74,7 +74,7 @@ type Acceptance struct {
 // A Fix is a change of files that removes a finding and possibly others.
 type Fix struct {
 	Title   string
-	Best    bool // nobody needs to choose between it and others
+	Best    bool // the editor may apply it without asking
 	Changes []Change
 }
 

@@ -36,9 +36,9 @@ func (h *Host) fixes(ctx context.Context, q *question) (all []lsp.Fix, err error
 		if all = known; ok {
 			return nil
 		}
-		if all, err = h.prove(ctx, run, place); run.fixes == nil {
+		if all, err = h.prove(ctx, run, place); ctx.Err() == nil {
+			run.fixes[place] = all // none after an error, which would be the same the next time
 		}
-		run.fixes[place] = all // none after an error, which would be the same the next time
 		return err
 	})
 	if errors.Is(err, errOutdated) {
@@ -213,6 +213,10 @@ func writeFix(dir string, c *tui.Change) error {
 	}
 	for i, x := range files {
 		if err := writeChange(paths[i], x); err != nil {
+			for k, done := range files[:i] {
+				undo := &tui.Change{File: done.File, Before: done.After, After: done.Before}
+				err = errors.Join(err, writeChange(paths[k], undo))
+			}
 			return err
 		}
 	}
