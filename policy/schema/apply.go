@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
@@ -109,7 +110,7 @@ func (k *Kinds) mergeServerSide(kind schema.GroupVersionKind, was, is, live map[
 	version := kind.GroupVersion().String()
 	now, err := c.ObjectToTyped(&unstructured.Unstructured{Object: is})
 	if err != nil || live == nil {
-		return nil, refusedPatch(err)
+		return nil, refusedPatch(is, err)
 	}
 	first := &unstructured.Unstructured{Object: maps.Clone(was)}
 	first.SetAPIVersion(version) // the conversion of custom resources changes nothing else
@@ -136,20 +137,78 @@ func (k *Kinds) mergeServerSide(kind schema.GroupVersionKind, was, is, live map[
 
 // refusedPatch returns the errors for which the API server refuses a manifest that is applied server-side.
 // Validators report unknown fields.
-func refusedPatch(err error) error {
+func refusedPatch(manifest any, err error) error {
 	var faults typed.ValidationErrors
 	var all refusals
 	errors.As(err, &faults)
 	for _, f := range faults {
 		if f.ErrorMessage != "field not declared in schema" {
-			path, _, _ := strings.Cut(f.Path, "[")
-			all = append(all, fieldError(errors.New(policy.Shorten("failed to create typed patch object: "+f.Error(), policy.MaxMessage)), strings.ReplaceAll(path, ".", "/")))
+			text := policy.Shorten("failed to create typed patch object: "+f.Error(), policy.MaxMessage)
+			all = append(all, fieldError(errors.New(text), merged(manifest, f.Path+strings.TrimPrefix(f.ErrorMessage, "duplicate entries for key "))))
 		}
 	}
 	if len(all) == 0 {
 		return err
 	}
 	return all[:min(len(all), maxRefusals)]
+}
+
+// merged returns the pointer of the last value in v at a path of structured-merge-diff, such as
+// .containers[name="c"].env, or of the value around it that there is.
+func merged(v any, path string) (pointer string) {
+	for path != "" {
+		var key any
+		switch x := v.(type) {
+		case map[string]any:
+			name := ""
+			for k := range x { // keys may have dots
+				if rest, ok := strings.CutPrefix(path, "."+k); ok && len(k) > len(name) && (rest == "" || strings.ContainsRune(".[", rune(rest[0]))) {
+					name = k
+				}
+			}
+			key, path = name, strings.TrimPrefix(path, "."+name)
+			if v = x[name]; v == nil {
+				return pointer
+			}
+		case []any:
+			at, rest, ok := strings.Cut(strings.TrimPrefix(path, "["), "]")
+			i := lastWith(x, at)
+			if !ok || i < 0 {
+				return pointer
+			}
+			key, path, v = i, rest, x[i]
+		default:
+			return pointer
+		}
+		pointer += render.Pointer(key)
+	}
+	return pointer
+}
+
+// lastWith returns the index of the last element of a list with keys such as name="c",port=80 or ="a", or the
+// index that keys is, or -1.
+func lastWith(list []any, keys string) int {
+	if i, err := strconv.Atoi(keys); err == nil && i >= 0 && i < len(list) {
+		return i
+	}
+	for i, element := range slices.Backward(list) {
+		fields, isObject := element.(map[string]any)
+		if !isObject {
+			fields = map[string]any{"": element}
+		}
+		same, differs := false, false
+		for part := range strings.SplitSeq(keys, ",") {
+			name, want, _ := strings.Cut(part, "=")
+			if has, ok := fields[name]; ok { // else it has the default
+				text, _ := json.Marshal(has)
+				same, differs = true, differs || string(text) != want
+			}
+		}
+		if same && !differs {
+			return i
+		}
+	}
+	return -1
 }
 
 // oneVersion is the merge.Converter of an object of one version.

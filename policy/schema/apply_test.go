@@ -96,8 +96,8 @@ spec:
 		"another version":      {"example.com/v1 Any", `{apiVersion: example.com/v0, spec: {set: [a]}}`, `{spec: {set: [c]}}`, `{spec: {set: [a, b]}}`, `{spec: {set: [b, c]}}`},
 		"an unknown kind":      {"example.com/v1 Other", `{spec: {a: 1, b: 2}}`, `{spec: {a: 3}}`, `{spec: {a: 1, b: 2, c: 4}}`, `{spec: {a: 3, c: 4}}`},
 		"a default of a union": {"apps/v1 Deployment", `{spec: {replicas: 1}}`, `{spec: {strategy: {type: Recreate}}}`, `{spec: {replicas: 1, strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 1}}}}`, `{spec: {strategy: {type: Recreate, rollingUpdate: {maxSurge: 1}}}}`},
-		"two equal keys":       {"v1 Pod", `{}`, `{spec: {containers: [{name: a, env: [{name: E}, {name: E}]}]}}`, `{spec: {}}`, `/spec/containers`},
-		"two equal elements":   {"example.com/v1 Any", `{}`, `{spec: {set: [a, a]}}`, `{spec: {}}`, `/spec/set`},
+		"two equal keys":       {"v1 Pod", `{}`, `{spec: {containers: [{name: a, env: [{name: E}, {name: E}]}]}}`, `{spec: {}}`, `/spec/containers/0/env/1`},
+		"two equal elements":   {"example.com/v1 Any", `{}`, `{spec: {set: [a, a]}}`, `{spec: {}}`, `/spec/set/1`},
 		"a field of no schema": {"example.com/v1 Any", `{}`, `{spec: {unknown: 1}}`, `{spec: {set: [a]}}`, `{spec: {unknown: 1, set: [a]}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -206,5 +206,26 @@ func TestReapply(t *testing.T) {
 				t.Errorf("refused at %q, want %q: %+v", got, c.want, results)
 			}
 		})
+	}
+}
+
+// TestMergedPath finds the values at the paths of the merging library.
+func TestMergedPath(t *testing.T) {
+	t.Parallel()
+	object := parse(t, `{metadata: {labels: {a.b/c: x}}, spec: {containers: [{name: b}, {name: c, env: [{name: E}, {name: F}, {name: E, value: v}], ports: [{containerPort: 80}]}], set: [a, b, a]}}`).Object
+	for path, want := range map[string]string{
+		`.spec.containers[name="c"].env[name="E"]`:                          "/spec/containers/1/env/2",
+		`.spec.containers[name="c"].ports[containerPort=80,protocol="TCP"]`: "/spec/containers/1/ports/0",
+		`.spec.set[="a"]`:                    "/spec/set/2",
+		`.spec.containers[0]`:                "/spec/containers/0",
+		`.spec.containers[7]`:                "/spec/containers",
+		`.spec.containers[-1]`:               "/spec/containers",
+		`.spec.containers[name="x"].env`:     "/spec/containers",
+		`.spec.containers[name="b"].nothing`: "/spec/containers/0",
+		`.metadata.labels.a.b/c`:             "/metadata/labels/a.b~1c",
+		`.spec.set expected list, got map`:   "/spec",
+		`.spec[`:                             "/spec",
+	} {
+		rendertest.Equal(t, path+" "+want, path+" "+merged(object, path))
 	}
 }
