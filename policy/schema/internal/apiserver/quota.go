@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	quota "k8s.io/apiserver/pkg/quota/v1"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -20,7 +21,8 @@ import (
 )
 
 // quota returns the causes for which ResourceQuotas refuse a pod whatever else is in its namespace: a
-// container lacks a request or limit that a quota counts, or the pod alone exceeds a quota. It follows
+// container lacks a request or limit that a quota counts, or the pod alone exceeds a quota. The former is a
+// warning if the tree has no LimitRange of the namespace, since the cluster may have one. It follows
 // CheckRequest of k8s.io/apiserver/pkg/admission/plugin/resourcequota with the evaluator of pods in
 // k8s.io/kubernetes/pkg/quota/v1/evaluator/core, a package that would link the scheduler.
 func (p *Plugins) quota(pod *core.Pod, namespace string) (causes []Cause) {
@@ -28,6 +30,7 @@ func (p *Plugins) quota(pod *core.Pod, namespace string) (causes []Cause) {
 	if len(quotas) == 0 {
 		return nil
 	}
+	defaults := slices.ContainsFunc(p.limits, func(l *corev1.LimitRange) bool { return l.Namespace == namespace }) // they are set by now
 	at, v1 := field.NewPath("spec", "containers"), &corev1.Pod{}
 	if err := apicorev1.Convert_core_Pod_To_v1_Pod(pod.DeepCopy(), v1, nil); err != nil {
 		return forbidden(at, err)
@@ -40,7 +43,11 @@ func (p *Plugins) quota(pod *core.Pod, namespace string) (causes []Cause) {
 			continue
 		}
 		if first, text := lacking(q, v1); text != "" && !(byPod && resourcehelper.IsPodLevelResourcesSet(v1)) {
-			causes = append(causes, forbidden(at.Index(first).Child("resources"), fmt.Errorf("failed quota: %s: must specify %s", q.Name, text))...)
+			lacks := forbidden(at.Index(first).Child("resources"), fmt.Errorf("failed quota: %s: must specify %s", q.Name, text))
+			if !defaults && !p.complete(schema.GroupKind{Kind: "LimitRange"}) {
+				lacks[0].Warns, lacks[0].Assumed = true, "no LimitRange of the cluster sets defaults in the namespace"
+			}
+			causes = append(causes, lacks...)
 		} else if fits, exceeded := quota.LessThanOrEqual(used, q.Spec.Hard); !fits {
 			asked, limit := quota.Mask(used, exceeded), quota.Mask(q.Spec.Hard, exceeded)
 			causes = append(causes, forbidden(at, fmt.Errorf("exceeded quota: %s, requested: %s, limited: %s", q.Name, listed(asked), listed(limit)))...)
