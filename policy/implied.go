@@ -184,18 +184,15 @@ func (c Chain) pods(req *Request) (_ Chain, pods []*Request) {
 		_, prepares := v.(Preparer)
 		return !about && !prepares
 	})
+	if !selected {
+		return c, nil
+	}
 	for _, m := range templates {
-		if t := templateAt(req, m); t != nil && selected {
-			pods = append(pods, newPod(req, m, t))
+		if pod := newPod(req, m); pod != nil {
+			pods = append(pods, pod)
 		}
 	}
 	return c, pods
-}
-
-func templateAt(req *Request, m *maker) map[string]any {
-	template, _ := render.Lookup(req.Admitted, m.template)
-	t, _ := template.(map[string]any)
-	return t
 }
 
 // selectsPods reports whether an engine has policies about the pods of a request's object.
@@ -258,17 +255,21 @@ func (c Chain) explainPods(ctx context.Context, req *Request, h *history, own []
 	if err != nil || len(pods) == 0 {
 		return own, err
 	}
-	pod, made := pods[0], newHistory()
-	for i, p := range pods[:min(len(pods), maxTemplates)] { // the first about which the rule has something to say
+	by := pods[0].by
+	for _, p := range pods[:min(len(pods), maxTemplates)] { // the first template that the rule refuses
+		if len(pods) == 1 {
+			break
+		}
 		found, err := about.reviewPod(ctx, p, newHistory())
 		if err != nil {
 			return own, err
 		}
 		if slices.ContainsFunc(found, func(r Result) bool { return r.fails() && r.Policy == policy && (rule == "" || r.Rule == rule) }) {
-			pod = newPod(req, pods[i].by, templateAt(req, pods[i].by))
+			by = p.by
 			break
 		}
 	}
+	pod, made := newPod(req, by), newHistory()
 	if _, admitted := about.admit(pod, newHistory()); !admitted {
 		return own, nil
 	}
@@ -366,8 +367,13 @@ const (
 )
 
 // newPod returns the request with which the controller of a request's object creates a pod
-// (GetPodFromTemplate in pkg/controller/controller_utils.go of Kubernetes).
-func newPod(req *Request, m *maker, template map[string]any) *Request {
+// (GetPodFromTemplate in pkg/controller/controller_utils.go of Kubernetes), or nil if there is no template.
+func newPod(req *Request, m *maker) *Request {
+	at, _ := render.Lookup(req.Admitted, m.template)
+	template, ok := at.(map[string]any)
+	if !ok {
+		return nil
+	}
 	parent := &unstructured.Unstructured{Object: req.Admitted}
 	name := cmp.Or(parent.GetName(), parent.GetGenerateName()+podHash)
 	owner := map[string]any{"apiVersion": parent.GetAPIVersion(), "kind": parent.GetKind(), "controller": true, "blockOwnerDeletion": true, "uid": podUID}

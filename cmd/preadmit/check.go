@@ -112,14 +112,11 @@ func (o *checkOptions) runCheck(ctx context.Context, args []string, std stdio) (
 	if err = j.Unfinished(ctx, in, err, o.Watch.Slowest); err != nil {
 		return 0, errors.Join(err, o.reportFailure(std.out, outs, err))
 	}
-	if o.withFixes && ctx.Err() == nil {
+	if o.withFixes {
 		proof := o.Options
 		proof.Branches, proof.Prints, proof.Notes = nil, nil, io.Discard
-		err := fixes.NewFinder(&proof, args, in, j).Mark(ctx, fixes.Options{Unsafe: true})
-		if tasks.IsTimeUp(ctx, err) {
-			fmt.Fprintf(std.err, "preadmit: some fixes are not in the reports: %v\n", context.Cause(ctx))
-		} else if err != nil {
-			return 0, err
+		if err := fixes.NewFinder(&proof, args, in, j).Mark(ctx, fixes.Options{Unsafe: true}); err != nil {
+			fmt.Fprintf(std.err, "preadmit: some fixes are not in the reports: %v\n", evaluate.TimedOut(ctx, err))
 		}
 	}
 	o.Watch.Phase(supervise.Writing)

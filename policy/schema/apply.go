@@ -144,7 +144,7 @@ func refusedPatch(manifest any, err error) error {
 	for _, f := range faults {
 		if f.ErrorMessage != "field not declared in schema" {
 			text := policy.Shorten("failed to create typed patch object: "+f.Error(), policy.MaxMessage)
-			all = append(all, fieldError(errors.New(text), merged(manifest, f.Path+strings.TrimPrefix(f.ErrorMessage, "duplicate entries for key "))))
+			all = append(all, fieldError(errors.New(text), pointerTo(manifest, f.Path+strings.TrimPrefix(f.ErrorMessage, "duplicate entries for key "))))
 		}
 	}
 	if len(all) == 0 {
@@ -153,9 +153,9 @@ func refusedPatch(manifest any, err error) error {
 	return all[:min(len(all), maxRefusals)]
 }
 
-// merged returns the pointer of the last value in v at a path of structured-merge-diff, such as
-// .containers[name="c"].env, or of the value around it that there is.
-func merged(v any, path string) (pointer string) {
+// pointerTo converts a path of structured-merge-diff, such as .containers[name="c"].env, to the JSON pointer of a
+// value in v: of several the last, and if there is none, the value that would hold it.
+func pointerTo(v any, path string) (pointer string) {
 	for path != "" {
 		var key any
 		switch x := v.(type) {
@@ -185,8 +185,8 @@ func merged(v any, path string) (pointer string) {
 	return pointer
 }
 
-// lastWith returns the index of the last element of a list with keys such as name="c",port=80 or ="a", or the
-// index that keys is, or -1.
+// lastWith returns the index of the last element of a list that has keys, such as name="c",port=80 or ="a", or -1.
+// keys may also be an index.
 func lastWith(list []any, keys string) int {
 	if i, err := strconv.Atoi(keys); err == nil && i >= 0 && i < len(list) {
 		return i

@@ -209,8 +209,8 @@ func TestReapply(t *testing.T) {
 	}
 }
 
-// TestMergedPath finds the values at the paths of the merging library.
-func TestMergedPath(t *testing.T) {
+// TestPointerTo finds the values at paths of the merging library.
+func TestPointerTo(t *testing.T) {
 	t.Parallel()
 	object := parse(t, `{metadata: {labels: {a.b/c: x}}, spec: {containers: [{name: b}, {name: c, env: [{name: E}, {name: F}, {name: E, value: v}], ports: [{containerPort: 80}]}], set: [a, b, a]}}`).Object
 	for path, want := range map[string]string{
@@ -226,6 +226,6 @@ func TestMergedPath(t *testing.T) {
 		`.spec.set expected list, got map`:   "/spec",
 		`.spec[`:                             "/spec",
 	} {
-		rendertest.Equal(t, path+" "+want, path+" "+merged(object, path))
+		rendertest.Equal(t, path+" "+want, path+" "+pointerTo(object, path))
 	}
 }

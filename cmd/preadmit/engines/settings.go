@@ -40,14 +40,15 @@ func (s *Settings) now() time.Time {
 	return day
 }
 
-// methods are the methods by which deployers send objects.
+// methods has the method of the request for each way in which deployers send objects.
 var methods = map[delivery.Act]policy.Method{
 	delivery.Apply: policy.Apply, delivery.ApplyDifference: policy.ApplyDifference,
 	delivery.ApplyServerSide: policy.ApplyServerSide, delivery.Replace: policy.Replace,
 }
 
 // By sets the user of requests: the user of the command line, else the one that applies the
-// object's unit, else the default user. It sets the method by which the deployer sends the object. It returns reqs.
+// object's unit, else the default user. It also sets the method by which the deployer sends the object.
+// It returns reqs.
 func (s *Settings) By(reqs []policy.Request) []policy.Request {
 	for i := range reqs {
 		if reqs[i].UserInfo = s.User; reqs[i].Object != nil {

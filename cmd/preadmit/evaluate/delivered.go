@@ -55,7 +55,7 @@ func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input,
 			}
 			continue
 		case wasLeft && r.Object == nil && act != delivery.Leave:
-			note(r.OldObject, " gone that its deployer left alone: if an earlier version is on the cluster, it is deleted", nil)
+			note(r.OldObject, " removed, which the deployer left alone: if an earlier version is on the cluster, it is deleted", nil)
 			d.unsent = append(d.unsent, r)
 			continue
 		case act != delivery.Recreate && r.Unchanged():

@@ -43,6 +43,7 @@ func Compare(ctx context.Context, o *Options, in *load.Input, args []string, std
 	}
 	was, now := b.in.Side(), in.Side()
 	change.Count(was, now)
+	// The users do not matter here, but the methods by which objects are sent do.
 	sent, err := delivered(ctx, new(engines.Settings).By(policy.Requests(change.Comparable(was, now))), b.in, in, o.KubeVersion)
 	if err != nil {
 		return nil, err

@@ -143,7 +143,7 @@ func (c *Change) Safe() bool {
 	})
 }
 
-// Title says what the change does, such as "Set allowPrivilegeEscalation: false (safe)".
+// Title returns the title of the change in reports and menus, such as "Set allowPrivilegeEscalation: false (safe)".
 func (c *Change) Title() string {
 	var all []string
 	for _, f := range c.Findings {

@@ -92,11 +92,7 @@ func (h *Host) Write(c *tui.Change) error {
 		return errors.New("--readonly: nothing is written")
 	}
 	if c.Fix != "" {
-		dir, err := load.Root(h.args)
-		if err != nil {
-			return err
-		}
-		return writeFix(dir, c)
+		return writeFix(h.args, c)
 	}
 	path, _, err := h.suppressionsPath()
 	if err != nil {

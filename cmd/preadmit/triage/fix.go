@@ -196,9 +196,13 @@ func (h *Host) Fix(ctx context.Context, x *policy.Result) (change *tui.Change, e
 	return withDiff(change), nil
 }
 
-// writeFix writes the files of a fix in the repository at dir. If one of them has changed since it was
-// read, it writes none.
-func writeFix(dir string, c *tui.Change) error {
+// writeFix writes the files of a fix in the repository of the paths of the command line. If one of them
+// has changed since it was read, or can't be written, it writes none.
+func writeFix(args []string, c *tui.Change) error {
+	dir, err := load.Root(args)
+	if err != nil {
+		return err
+	}
 	files := append([]*tui.Change{c}, c.More...)
 	paths := make([]string, len(files))
 	for i, x := range files {

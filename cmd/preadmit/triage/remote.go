@@ -190,11 +190,7 @@ func (h *Remote) Write(c *tui.Change) error {
 	case h.readOnly:
 		return errors.New("--readonly: nothing is written")
 	case c.Fix != "":
-		dir, err := load.Root(h.args)
-		if err != nil {
-			return err
-		}
-		return writeFix(dir, c)
+		return writeFix(h.args, c)
 	case !h.current().MayWrite(h.facts.Path):
 		return fmt.Errorf("%s is neither named on the command line nor in the repository", h.facts.Path)
 	}

@@ -126,12 +126,12 @@ func matchesScopes(q *corev1.ResourceQuota, pod *corev1.Pod) bool {
 		case corev1.ResourceQuotaScopeNotBestEffort:
 			return bestEffort
 		case corev1.ResourceQuotaScopePriorityClass:
-			if class := pod.Spec.PriorityClassName; s.Operator != corev1.ScopeSelectorOpExists {
-				selector, err := helper.ScopedResourceSelectorRequirementsAsSelector(s)
-				return err != nil || !selector.Matches(labels.Set{string(s.ScopeName): class})
-			} else {
-				return class == ""
+			class := make(labels.Set)
+			if name := pod.Spec.PriorityClassName; name != "" {
+				class[string(s.ScopeName)] = name
 			}
+			selector, err := helper.ScopedResourceSelectorRequirementsAsSelector(s)
+			return err != nil || !selector.Matches(class)
 		}
 		return true
 	})
