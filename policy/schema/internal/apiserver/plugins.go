@@ -124,10 +124,10 @@ func NewPlugins(objects []runtime.Object, disabled []string, complete func(schem
 // admit changes an object as the plugins do on its creation, and returns the causes for which they
 // refuse it.
 func (p *Plugins) admit(object runtime.Object, namespace string) (causes []Cause) {
-	limits := slices.DeleteFunc(slices.Clone(p.limits), func(l *corev1.LimitRange) bool { return l.Namespace != namespace })
 	at := field.NewPath("spec")
 	switch o := object.(type) {
 	case *core.Pod:
+		limits := p.limitsIn(namespace)
 		for _, l := range limits {
 			causes = append(causes, forbidden(at.Child("containers"), limitranger.PodMutateLimitFunc(l, o))...)
 		}
@@ -144,9 +144,7 @@ func (p *Plugins) admit(object runtime.Object, namespace string) (causes []Cause
 		causes = append(causes, p.runBy(o)...)
 		causes = append(causes, p.quota(o, namespace)...)
 	case *core.PersistentVolumeClaim:
-		for _, l := range limits {
-			causes = append(causes, forbidden(at.Child("resources", "requests", "storage"), limitranger.PersistentVolumeClaimValidateLimitFunc(l, o))...)
-		}
+		causes = p.limitClaim(o, namespace)
 		if p.storage != "" && !helper.PersistentVolumeClaimHasClass(o) { // plugin DefaultStorageClass
 			o.Spec.StorageClassName = new(p.storage)
 		}
@@ -159,6 +157,19 @@ func (p *Plugins) admit(object runtime.Object, namespace string) (causes []Cause
 		if _, named := o.Annotations[networkingv1beta1.AnnotationIngressClass]; p.ingress != "" && !named && o.Spec.IngressClassName == nil {
 			o.Spec.IngressClassName = new(p.ingress)
 		}
+	}
+	return causes
+}
+
+func (p *Plugins) limitsIn(namespace string) []*corev1.LimitRange {
+	return slices.DeleteFunc(slices.Clone(p.limits), func(l *corev1.LimitRange) bool { return l.Namespace != namespace })
+}
+
+// limitClaim returns the causes for which LimitRanges refuse a claim, also on an update.
+func (p *Plugins) limitClaim(c *core.PersistentVolumeClaim, namespace string) (causes []Cause) {
+	at := field.NewPath("spec", "resources", "requests", "storage")
+	for _, l := range p.limitsIn(namespace) {
+		causes = append(causes, forbidden(at, limitranger.PersistentVolumeClaimValidateLimitFunc(l, c))...)
 	}
 	return causes
 }

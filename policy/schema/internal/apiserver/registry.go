@@ -24,6 +24,7 @@ import (
 	"k8s.io/kube-aggregator/pkg/registry/apiservice"
 	"k8s.io/kubernetes/pkg/apis/apps"
 	"k8s.io/kubernetes/pkg/apis/batch"
+	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/capabilities"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingadmissionpolicy"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingadmissionpolicybinding"
@@ -187,7 +188,7 @@ type Request struct {
 	Object    runtime.Object
 	Old       runtime.Object // nil on creation
 	Replaces  bool           // the client has sent the object whole, without what the cluster set in the old one
-	Plugins   *Plugins       // run on creation; may be nil
+	Plugins   *Plugins       // run on creation, and LimitRanger also on updates of claims; may be nil
 }
 
 // A Cause is a reason for which the server refuses an object.
@@ -272,15 +273,19 @@ func (r Request) store(s strategy, free allocation) (Answer, error) {
 		setResourceVersion(object, "1")
 		setResourceVersion(old, "1")
 		refusal = rest.BeforeUpdate(s, ctx, object, old)
+		if claim, ok := object.(*core.PersistentVolumeClaim); ok && r.Plugins != nil {
+			byPlugins = r.Plugins.limitClaim(claim, r.Namespace)
+		}
 	}
 	answer := Answer{Known: true, Warnings: warnings.texts}
 	if answer.Causes, err = causes(object, refusal); err != nil {
 		return Answer{}, err
 	}
-	answer.Causes = append(append(answer.Causes, allocated(object)...), byPlugins...)
+	answer.Causes = append(answer.Causes, allocated(object)...)
 	if r.Old != nil && len(answer.Causes) > 0 {
 		r.markChanges(s, answer.Causes)
 	}
+	answer.Causes = append(answer.Causes, byPlugins...)
 	if m, err := meta.Accessor(object); err == nil {
 		m.SetUID("")
 		m.SetCreationTimestamp(metav1.Time{})
