@@ -307,7 +307,8 @@ func (c Chain) admit(req *Request, h *history) (results []Result, admitted bool)
 	}
 	if req.OldObject != nil {
 		c.admitOld(req, h)
-	} else if typed, ok := c.Kinds.(TypedKinds); ok && req.Method == ApplyServerSide && req.Object != nil {
+	}
+	if typed, ok := c.Kinds.(TypedKinds); ok && req.Method == ApplyServerSide && req.Object != nil {
 		if _, err := typed.Merge(req.Method, req.Kind, nil, req.Object.Object, nil); errors.As(err, new(*FieldError)) {
 			req.refused = err
 		}

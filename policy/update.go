@@ -2,7 +2,6 @@ package policy
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,9 +22,6 @@ func (r *Request) applied(kinds Kinds, h *history) {
 		return
 	}
 	merged, err := typed.Merge(r.Method, r.Kind, decrypted(was.rendered).Object, r.Object.Object, r.OldAdmitted)
-	if errors.As(err, new(*FieldError)) {
-		r.refused = err
-	}
 	if err != nil {
 		return
 	}
