@@ -257,9 +257,6 @@ func (c Chain) explainPods(ctx context.Context, req *Request, h *history, own []
 	}
 	by := pods[0].by
 	for _, p := range pods[:min(len(pods), maxTemplates)] { // the first template that the rule refuses
-		if len(pods) == 1 {
-			break
-		}
 		found, err := about.reviewPod(ctx, p, newHistory())
 		if err != nil {
 			return own, err
@@ -323,7 +320,7 @@ func (r *Result) ofPod(pod *Request, h *history) {
 		r.Fields = []string{pod.by.template}
 	}
 	if pod.by.controller == "" && (r.Outcome == Fail || r.Outcome == Error) {
-		r.Message = "the controller of " + pod.Maker.Kind.Kind + " may not create pods from this template: " + r.Message
+		r.Message = "not known whether the controller of " + pod.Maker.Kind.Kind + " creates pods from this template: " + r.Message
 		if r.Outcome == Error || r.Action == Deny {
 			r.Outcome = Unknown
 		}
