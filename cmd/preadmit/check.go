@@ -93,7 +93,8 @@ func (o *checkOptions) runCheck(ctx context.Context, args []string, std stdio) (
 		r := evaluate.FailedReport(why, "")
 		return verdict(r, o, outs, std.err), o.write(std.out, r, outs, writing{failOn: policy.Action(o.failOn)})
 	}
-	if o.Again = o.withFixes; o.FromKubeVersion == "" && len(o.Enforce) == 0 && !o.withFixes {
+	o.Again = o.withFixes
+	if o.FromKubeVersion == "" && len(o.Enforce) == 0 && !o.withFixes {
 		o.Passes, o.Forgets = new(policy.Passes), true // no comparison needs the passes later
 		o.Held = new(policy.CompactList)
 		o.Parts = render.NewParts()
@@ -115,7 +116,8 @@ func (o *checkOptions) runCheck(ctx context.Context, args []string, std stdio) (
 	if o.withFixes {
 		proof := o.Options
 		proof.Branches, proof.Prints, proof.Notes = nil, nil, io.Discard
-		if err := fixes.NewFinder(&proof, args, in, j).Mark(ctx, fixes.Options{Unsafe: true}); err != nil {
+		f := &fixes.Finder{Options: &proof, Args: args, Input: in, Run: j}
+		if err := f.Mark(ctx, fixes.Options{Unsafe: true}); err != nil {
 			fmt.Fprintf(std.err, "preadmit: some fixes are not in the reports: %v\n", evaluate.TimedOut(ctx, err))
 		}
 	}

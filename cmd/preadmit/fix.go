@@ -75,11 +75,11 @@ func (o *fixOptions) runFix(ctx context.Context, args []string, std stdio) (int,
 		return 0, err
 	}
 	defer cancel()
-	found, err := fixes.Run(ctx, &o.Options, args)
-	var c *fixes.Change
-	if err == nil {
-		c, err = found.Fix(ctx, o.fixes)
+	f, err := fixes.Evaluate(ctx, &o.Options, args)
+	if err != nil {
+		return 0, evaluate.TimedOut(ctx, err)
 	}
+	c, err := f.Fix(ctx, o.fixes)
 	if err != nil {
 		return 0, evaluate.TimedOut(ctx, err)
 	}

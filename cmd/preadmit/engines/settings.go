@@ -40,22 +40,24 @@ func (s *Settings) now() time.Time {
 	return day
 }
 
-// methods has the method of the request for each way in which deployers send objects.
+// methods are the methods of requests by which deployers send objects.
 var methods = map[delivery.Act]policy.Method{
 	delivery.Apply: policy.Apply, delivery.ApplyDifference: policy.ApplyDifference,
 	delivery.ApplyServerSide: policy.ApplyServerSide, delivery.Replace: policy.Replace,
 }
 
-// By sets the user of requests: the user of the command line, else the one that applies the
-// object's unit, else the default user. It also sets the method by which the deployer sends the object.
-// It returns reqs.
+// By sets the user and the method of requests, and returns reqs. The user is that of the command line,
+// else the one that applies the object's unit, else the default user. The method is that of the
+// deployer.
 func (s *Settings) By(reqs []policy.Request) []policy.Request {
 	for i := range reqs {
-		if reqs[i].UserInfo = s.User; reqs[i].Object != nil {
-			reqs[i].Method = methods[delivery.Sends(reqs[i].OldObject, reqs[i].Object)]
+		r := &reqs[i]
+		r.UserInfo = s.User
+		if u := r.Subject().Unit; !s.UserGiven && u != nil && u.User != "" {
+			r.UserInfo = authz.Complete(policy.UserInfo{Username: u.User})
 		}
-		if u := reqs[i].Subject().Unit; !s.UserGiven && u != nil && u.User != "" {
-			reqs[i].UserInfo = authz.Complete(policy.UserInfo{Username: u.User})
+		if r.Object != nil {
+			r.Method = methods[delivery.Sends(r.OldObject, r.Object)]
 		}
 	}
 	return reqs

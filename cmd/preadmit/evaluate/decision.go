@@ -63,7 +63,7 @@ func (e *Evaluation) Decision(ctx context.Context, o *Options, in *load.Input, o
 		made := sent.made
 		if len(made) == 0 {
 			leftAlone, _ := delivery.LeavesAlone(object)
-			return fmt.Errorf("the change makes no request about %s: %s", object.GetName(), cmp.Or(append(sent.notes, leftAlone)[0], "nothing deployed it"))
+			return fmt.Errorf("the change makes no request about %s: %s", object.GetName(), cmp.Or(append(sent.notes, leftAlone, "nothing deployed it")...))
 		}
 		same, changed := policy.Divide(made[len(made)-1:]) // of an object that is recreated, the CREATE
 		made = append(same, changed...)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/yamledit"
@@ -44,21 +46,17 @@ func (f *Finder) Each(ctx context.Context, s Options) ([]*Change, error) {
 	left := slices.DeleteFunc(slices.Clone(all), func(c *Change) bool { return !c.fixed() })
 	for len(left) > 0 {
 		trial := &Change{Tree: c.Tree, before: c.before}
-		changed, read := make(map[any]bool), make(map[any]bool)
+		changed, read := sets.New[any](), sets.New[any]()
 		var tried, later []*Change
 		for _, x := range left {
 			edits, reads := x.touched(c.placer)
-			if holdsAny(changed, reads) || holdsAny(read, edits) {
+			if changed.HasAny(reads...) || read.HasAny(edits...) {
 				later = append(later, x)
 				continue
 			}
 			tried, trial.Findings = append(tried, x), append(trial.Findings, x.Findings...)
-			for _, k := range edits {
-				changed[k] = true
-			}
-			for _, k := range reads {
-				read[k] = true
-			}
+			changed.Insert(edits...)
+			read.Insert(reads...)
 		}
 		if err := f.prove(ctx, trial); err != nil {
 			return all, err
@@ -119,10 +117,6 @@ func (c *Change) touched(p *placer) (edits, reads []any) {
 	return edits, append(reads, edits...)
 }
 
-func holdsAny(all map[any]bool, keys []any) bool {
-	return slices.ContainsFunc(keys, func(k any) bool { return all[k] })
-}
-
 // Why returns the reason why the findings of a place have no fix.
 func (c *Change) Why() string {
 	for _, f := range c.Findings {
@@ -157,9 +151,10 @@ func (c *Change) Title() string {
 	if more := len(all) - most; more > 0 {
 		all = append(all[:most], policy.Plural(more, "more change"))
 	}
-	text := strings.Join(all, ", ") + " (may change what runs)"
+	risk := " (may change what runs)"
 	if c.Safe() {
-		text = strings.Join(all, ", ") + " (safe)"
+		risk = " (safe)"
 	}
+	text := strings.Join(all, ", ") + risk
 	return report.Plain(strings.ToUpper(text[:1]) + text[1:])
 }

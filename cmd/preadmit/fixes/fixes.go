@@ -70,7 +70,7 @@ type Finding struct {
 	waits    bool     // not tried in this round
 }
 
-// A Change holds what Fix found.
+// A Change holds findings, with the files in which their fixes are made.
 type Change struct {
 	Findings   []*Finding
 	Texts      map[string]string // of the edited files, by their names in the tree
@@ -82,25 +82,19 @@ type Change struct {
 
 // A Finder finds the fixes for the findings of a run.
 type Finder struct {
-	options *evaluate.Options
-	args    []string
-	in      *load.Input
-	run     *evaluate.Evaluation
+	Options *evaluate.Options // Again is set, and Passes, Held and Forgets are not: the run keeps results and places
+	Args    []string
+	Input   *load.Input
+	Run     *evaluate.Evaluation
 }
 
-// NewFinder returns a Finder for a run. Its options must have Again set, and keep results and places:
-// Passes, Held and Forgets are not set.
-func NewFinder(o *evaluate.Options, args []string, in *load.Input, run *evaluate.Evaluation) *Finder {
-	return &Finder{o, args, in, run}
-}
-
-// Run evaluates, and returns a Finder for the findings.
-func Run(ctx context.Context, o *evaluate.Options, args []string) (*Finder, error) {
+// Evaluate evaluates the paths in args, and returns a Finder for the findings.
+func Evaluate(ctx context.Context, o *evaluate.Options, args []string) (*Finder, error) {
 	in, e, err := evaluated(ctx, o, nil, nil, args)
 	if err != nil {
 		return nil, err
 	}
-	return NewFinder(o, args, in, e), nil
+	return &Finder{o, args, in, e}, nil
 }
 
 // Fix finds and proves fixes for the selected findings, which are made together.
@@ -114,18 +108,18 @@ func (f *Finder) Fix(ctx context.Context, s Options) (*Change, error) {
 
 // propose returns a Change with fixes that are not proved.
 func (f *Finder) propose(ctx context.Context, s *Options, each bool) (*Change, error) {
-	if err := f.run.NameRules("--rule", s.Rules); err != nil {
+	if err := f.Run.NameRules("--rule", s.Rules); err != nil {
 		return nil, err
 	}
-	c := &Change{Tree: f.in.Tree, before: make(map[string][]byte)}
-	for i := range f.run.Results {
-		if r := &f.run.Results[i]; r.Undecided() && r.Baseline.Counts() && !r.Unreached {
+	c := &Change{Tree: f.Input.Tree, before: make(map[string][]byte)}
+	for i := range f.Run.Results {
+		if r := &f.Run.Results[i]; r.Undecided() && r.Baseline.Counts() && !r.Unreached {
 			c.Incomplete++
 		}
 	}
-	c.Findings = s.findings(f.in, f.run)
-	c.placer = &placer{in: f.in, files: make(map[string]*places), texts: c.before}
-	return c, s.propose(ctx, f.options, f.in, f.run, c.Findings, c.placer, each)
+	c.Findings = s.findings(f.Input, f.Run)
+	c.placer = &placer{in: f.Input, files: make(map[string]*places), texts: c.before}
+	return c, s.propose(ctx, f.Options, f.Input, f.Run, c.Findings, c.placer, each)
 }
 
 // evaluated runs an evaluation with other texts of some files, besides those of the options. It uses

@@ -26,8 +26,8 @@ type part struct {
 // fails is alone.
 func (f *Finder) prove(ctx context.Context, c *Change) error {
 	known := make(map[outcome]bool)
-	for i := range f.run.Results {
-		if r := &f.run.Results[i]; wrong(r) {
+	for i := range f.Run.Results {
+		if r := &f.Run.Results[i]; wrong(r) {
 			known[outcomeOf(r)] = true
 		}
 	}
@@ -46,7 +46,7 @@ func (f *Finder) prove(ctx context.Context, c *Change) error {
 				return nil
 			}
 		}
-		_, e, err := evaluated(ctx, f.options, c.Texts, f.in.Graph, f.args)
+		_, e, err := evaluated(ctx, f.Options, c.Texts, f.Input.Graph, f.Args)
 		if err != nil {
 			return err
 		}

@@ -32,8 +32,8 @@ func (h *Host) fixes(ctx context.Context, q *question) (all []lsp.Fix, err error
 			return errOutdated
 		}
 		place := fixes.PlaceOf(q.Result)
-		known, ok := run.fixes[place]
-		if all = known; ok {
+		if known, ok := run.fixes[place]; ok {
+			all = known
 			return nil
 		}
 		if all, err = h.prove(ctx, run, place); ctx.Err() == nil {
@@ -91,7 +91,7 @@ func (h *Host) finder(ctx context.Context, run *shownRun) (f *fixes.Finder, err 
 		o := *h.options
 		o.Notes, o.Texts = io.Discard, run.texts
 		run.fixes = make(map[fixes.Place][]lsp.Fix)
-		run.finder, err = fixes.Run(ctx, &o, h.args)
+		run.finder, err = fixes.Evaluate(ctx, &o, h.args)
 	}
 	return run.finder, err
 }
@@ -137,20 +137,20 @@ func (h *Host) prove(ctx context.Context, run *shownRun, place fixes.Place) ([]l
 	if err != nil {
 		return nil, err
 	}
-	lines, fixed := make(map[int]bool), 0 // of the lines with findings, those without one that stays
+	stays := make(map[int]bool) // the lines with findings, and whether one of them is not fixed
 	for _, x := range c.Findings {
 		line := report.Place(&x.Result).Line
-		gone, again := lines[line]
-		lines[line] = (gone || !again) && x.Reason == ""
+		stays[line] = stays[line] || x.Reason != ""
 	}
-	for _, gone := range lines {
-		if gone {
+	fixed := 0
+	for _, s := range stays {
+		if !s {
 			fixed++
 		}
 	}
 	if fixed > 1 {
-		count := fmt.Sprintf("%d of %d", fixed, len(lines))
-		if fixed == len(lines) {
+		count := fmt.Sprintf("%d of %d", fixed, len(stays))
+		if fixed == len(stays) {
 			count = fmt.Sprintf("all %d", fixed)
 		}
 		all = append(all, lsp.Fix{Title: fmt.Sprintf("Fix %s findings of %s in this file", count, report.RuleName(&c.Findings[0].Result)), Changes: changesOf(c)})
