@@ -113,7 +113,7 @@ func (k *Kinds) admitBuiltin(b *builtin, o *render.Object, namespace string) (he
 	if err != nil {
 		return nil, nil, badRequest(b.gvk, err)
 	}
-	if held, err = t.toTree(completed); err != nil {
+	if held, err = runtime.DefaultUnstructuredConverter.ToUnstructured(completed); err != nil {
 		return nil, nil, fmt.Errorf("%s in version %q: %w", b.gvk.Kind, b.gvk.Version, err)
 	}
 	t.older.adapt(held)

@@ -87,7 +87,7 @@ func (*server) convertBuiltin(from, to *builtin, admitted map[string]any) (map[s
 	if err != nil {
 		return nil, err
 	}
-	tree, err := b.toTree(converted)
+	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(converted)
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,6 @@ type goType struct {
 	gvk   schema.GroupVersionKind
 	typ   reflect.Type
 	shape *shape
-	form  *form // nil: only the library can convert the type
 	older *adapter
 }
 
@@ -35,7 +34,7 @@ func (s *server) newGoType(gvk schema.GroupVersionKind) *goType {
 	if typ == nil {
 		return nil
 	}
-	return &goType{gvk: gvk, typ: typ, shape: shapeOf(typ), form: formOf(typ), older: s.newAdapter(gvk, typ)}
+	return &goType{gvk: gvk, typ: typ, shape: shapeOf(typ), older: s.newAdapter(gvk, typ)}
 }
 
 // typeOf returns the Go type of a kind.
@@ -92,6 +91,12 @@ func short(err error) error {
 }
 
 func (g *goType) new() runtime.Object { return reflect.New(g.typ).Interface().(runtime.Object) }
+
+// fromTree converts a value tree to a typed object.
+func (g *goType) fromTree(object map[string]any) (runtime.Object, error) {
+	typed := g.new()
+	return typed, runtime.DefaultUnstructuredConverter.FromUnstructured(object, typed)
+}
 
 // complete sets the defaults of a release in a decoded object, and what plugins set, and returns
 // it as the API server holds it. If the server can't convert a definition, it stays as it is, and its

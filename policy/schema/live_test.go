@@ -310,7 +310,7 @@ func readBack(t testing.TB, kinds *Kinds, gvk schema.GroupVersionKind, object ma
 	rendertest.OK(t, err)
 	typed, err = g.complete(kinds.release, typed, "", nil)
 	rendertest.OK(t, err)
-	object, err = g.toTree(typed)
+	object, err = runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
 	rendertest.OK(t, err)
 	return object
 }

@@ -14,7 +14,7 @@
 //
 // table.go reads kinds.tsv, removed.go and deprecated.go know the other versions;
 // openapi.go, resolve.go and merge.go serve the schemas. admit.go completes an object:
-// decode.go, shape.go and form.go convert it to and from Go's types, convert.go and
+// decode.go and shape.go convert it to and from Go's types, convert.go and
 // older.go make other versions and releases of it; plugins.go finds what admission plugins
 // look up. crd.go and crd_schema.go do so for
 // custom resources.

@@ -261,11 +261,11 @@ func (k *kindValidator) prepare(req *policy.Request, answer *apiserver.Answer) e
 // held returns the objects of an answer as admission sees them.
 func (k *kindValidator) held(answer *apiserver.Answer) (p *policy.Prepared, err error) {
 	p = &policy.Prepared{Typed: answer.Object}
-	if p.Admitted, err = k.typ.toTree(answer.Object); err != nil {
+	if p.Admitted, err = runtime.DefaultUnstructuredConverter.ToUnstructured(answer.Object); err != nil {
 		return nil, err
 	}
 	if answer.Old != nil {
-		if p.OldAdmitted, err = k.typ.toTree(answer.Old); err != nil {
+		if p.OldAdmitted, err = runtime.DefaultUnstructuredConverter.ToUnstructured(answer.Old); err != nil {
 			return nil, err
 		}
 	}
