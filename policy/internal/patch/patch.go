@@ -11,9 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"strconv"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -27,8 +24,6 @@ import (
 	apiservermutation "k8s.io/apiserver/pkg/cel/mutation"
 	kjson "sigs.k8s.io/json"
 	smd "sigs.k8s.io/structured-merge-diff/v6/typed"
-
-	"github.com/preadmit/preadmit/render"
 )
 
 // Mergers return the converter of a kind, by whose structure apply configurations are
@@ -199,14 +194,6 @@ func JSON(before map[string]any, value ref.Val) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if after, ok := simply(operations, before); ok {
-		return after, nil
-	}
-	return asText(operations, before)
-}
-
-// asText applies operations to the object as JSON, as the API server does.
-func asText(operations jsonpatch.Patch, before map[string]any) (map[string]any, error) {
 	data, err := json.Marshal(before)
 	if err != nil {
 		return nil, fmt.Errorf("failed to create JSON patch: %w", err)
@@ -227,93 +214,6 @@ const (
 	maxCopies     = 256
 	maxPatched    = 4 << 20 // bytes of JSON; the API server accepts 3 MiB
 )
-
-// simply is asText without writing and reading JSON, which takes several times as long. ok is false
-// unless all operations set a field of a map or add to the end of a list.
-func simply(operations jsonpatch.Patch, before map[string]any) (after map[string]any, ok bool) {
-	const fewOperations, smallSize = 64, maxPatched / 4
-	size := 0
-	if len(operations) > fewOperations || !readsAsWritten(before, &size) || size > smallSize {
-		return nil, false
-	}
-	after = render.Copy(before).(map[string]any)
-	for _, o := range operations {
-		if o["value"] == nil {
-			return nil, false
-		}
-		if size += len(*o["value"]); size > smallSize {
-			return nil, false
-		}
-		var value any
-		if err := kjson.UnmarshalCaseSensitivePreserveInts(*o["value"], &value); err != nil || value == nil {
-			return nil, false
-		}
-		path, err := o.Path()
-		if err != nil || !strings.HasPrefix(path, "/") || !set(after, render.Path(path), value, o.Kind()) {
-			return nil, false
-		}
-	}
-	return after, true
-}
-
-// readsAsWritten reports whether a value is the same after it is written as JSON and read. It adds
-// the length of the JSON to size, roughly.
-func readsAsWritten(v any, size *int) bool {
-	switch v := v.(type) {
-	case nil, bool, int64:
-		*size += 8
-	case string:
-		*size += len(v)
-		return utf8.ValidString(v)
-	case map[string]any:
-		for key, e := range v {
-			if *size += len(key); !utf8.ValidString(key) || !readsAsWritten(e, size) {
-				return false
-			}
-		}
-		return v != nil
-	case []any:
-		for _, e := range v {
-			if !readsAsWritten(e, size) {
-				return false
-			}
-		}
-		return v != nil
-	default: // a number such as 1.0 is read as an integer
-		return false
-	}
-	return true
-}
-
-// set applies an operation of a kind to the value at a path below a map, and reports whether it is
-// a simple one.
-func set(below map[string]any, path []string, value any, kind string) bool {
-	last := len(path) - 1
-	for i, key := range path[:last] {
-		switch next := below[key].(type) {
-		case map[string]any:
-			below = next
-		case []any:
-			if i+1 == last && path[last] == "-" && kind == "add" {
-				below[key] = append(next, value)
-				return true
-			}
-			n, err := strconv.Atoi(path[i+1])
-			if err != nil || n < 0 || n >= len(next) || i+1 == last {
-				return false
-			}
-			element, ok := next[n].(map[string]any)
-			return ok && set(element, path[i+2:], value, kind)
-		default:
-			return false
-		}
-	}
-	if _, is := below[path[last]]; kind != "add" && (kind != "replace" || !is) {
-		return false
-	}
-	below[path[last]] = value
-	return true
-}
 
 // applyOperations applies operations to a JSON document; nil if a test among them
 // fails. It measures the document before copies could have made it too large.
