@@ -204,11 +204,19 @@ func (c *Compact) Each(parts ...CompactResults) iter.Seq[*Result] {
 
 // expand sets r to a result.
 func (c *Compact) expand(x *compactResult, r *Result) {
-	if c.outline(x, r); x.whole > 0 {
+	if x.whole > 0 {
+		*r = c.whole[x.whole-1]
 		r.Origins = slices.Clone(r.Origins)
 		return
 	}
-	c.placed(x, r, make([]render.Origin, 0, x.places.n))
+	*r = c.rules.rules[x.rule]
+	r.Object, r.Unreached = c.objects[x.object].Key, c.objects[x.object].unreached
+	r.Message = c.messages.all[x.message]
+	r.Origins = slices.Grow(r.Origins, int(x.places.n))
+	for _, p := range of(x.places, c.places) {
+		r.Origins = append(r.Origins, c.origin(p))
+	}
+	r.Fields = slices.Grow(r.Fields, int(x.fields.n))
 	for _, f := range of(x.fields, c.pointers) {
 		r.Fields = append(r.Fields, c.fields.all[f])
 	}
@@ -217,27 +225,6 @@ func (c *Compact) expand(x *compactResult, r *Result) {
 	hex.Encode(digits[2*fingerprintSize:], x.fingerprint[:])
 	prints := string(digits[:])
 	r.UnitlessPrint, r.Fingerprint = prints[:2*fingerprintSize], prints[2*fingerprintSize:]
-}
-
-// placed sets the message and the places of r, which is the outline of a result, in room.
-func (c *Compact) placed(x *compactResult, r *Result, room []render.Origin) {
-	r.Message = c.messages.all[x.message]
-	for _, p := range of(x.places, c.places) {
-		room = append(room, c.origin(p))
-	}
-	if len(room) > 0 {
-		r.Origins = room
-	}
-}
-
-// outline sets r to a result, which may lack its message, fields, places and prints.
-func (c *Compact) outline(x *compactResult, r *Result) {
-	if x.whole > 0 {
-		*r = c.whole[x.whole-1]
-		return
-	}
-	*r = c.rules.rules[x.rule]
-	r.Object, r.Unreached = c.objects[x.object].Key, c.objects[x.object].unreached
 }
 
 // A CompactList is a list of results that its Compact holds. A nil list is empty. It is
@@ -329,40 +316,12 @@ func (l *CompactList) Expand(i int, r *Result) {
 	l.expand(l.results[i], r)
 }
 
-// Outline sets r to a result, which may lack its message, fields, places and
-// fingerprints.
-func (l *CompactList) Outline(i int, r *Result) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.outline(l.results[i], r)
-}
-
-// Placed sets r to a result, which may lack its fields and fingerprints. The
-// memory of its places is that of those in r.
-func (l *CompactList) Placed(i int, r *Result) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	x, room := l.results[i], r.Origins[:0]
-	if x.whole > 0 {
-		l.expand(x, r)
-		return
-	}
-	l.outline(x, r)
-	l.placed(x, r, room)
-}
-
 // All yields the results. A result is valid until the next one comes.
-func (l *CompactList) All() iter.Seq[*Result] { return l.each(l.Expand) }
-
-// Outlines yields the results as Outline sets them. A result is valid until the next
-// one comes.
-func (l *CompactList) Outlines() iter.Seq[*Result] { return l.each(l.Outline) }
-
-func (l *CompactList) each(set func(int, *Result)) iter.Seq[*Result] {
+func (l *CompactList) All() iter.Seq[*Result] {
 	return func(yield func(*Result) bool) {
 		var r Result
 		for i := range l.Len() {
-			if set(i, &r); !yield(&r) {
+			if l.Expand(i, &r); !yield(&r) {
 				return
 			}
 		}

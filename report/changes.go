@@ -89,7 +89,7 @@ func (r *Report) deletes() map[render.Key]bool {
 
 // allIn reports whether the objects of all results are in a set.
 func allIn(set map[render.Key]bool, s selection) bool {
-	for _, x := range s.outlines() {
+	for _, x := range s.all() {
 		if !set[x.Object] {
 			return false
 		}

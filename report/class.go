@@ -95,7 +95,7 @@ func groupBy(l *list, keep func(*policy.Result) bool) []*group {
 	var all []*group
 	rules, files := make(map[classKey]uint32), make(map[string]uint32)
 	byLine := make(map[lineKey]*group)
-	for n, x := range l.placed() {
+	for n, x := range l.all() {
 		c, ok := classOf(x)
 		if !ok || !keep(x) {
 			continue
@@ -142,7 +142,7 @@ func sameMessage(s selection) []selection {
 	}
 	var all []selection
 	index := make(map[messageKey]uint32)
-	for n, x := range s.placed() {
+	for n, x := range s.all() {
 		c, _ := classOf(x)
 		i := numberOf(index, messageKey{classKey{c, ruleKeyOf(x)}, x.Message})
 		if int(i) == len(all) {
@@ -163,7 +163,7 @@ type spot struct {
 func (g *group) spots() []*spot {
 	var all []*spot
 	byLine := make(map[line]uint32)
-	for n, x := range g.results.placed() {
+	for n, x := range g.results.all() {
 		p := place(x)
 		i := numberOf(byLine, line{p.File, p.Line})
 		if int(i) == len(all) {
@@ -178,7 +178,7 @@ func (g *group) spots() []*spot {
 func objects(s selection) []render.Key {
 	var keys []render.Key
 	seen := make(map[render.Key]bool)
-	for _, x := range s.outlines() {
+	for _, x := range s.all() {
 		if k := x.Object; k.Kind != "" && !seen[k] {
 			seen[k] = true
 			keys = append(keys, k)
@@ -239,7 +239,7 @@ const AlreadyFailing = "already failing at the base; the change touches the obje
 // is.
 func refused(s selection) string {
 	n := 0
-	for _, x := range s.outlines() {
+	for _, x := range s.all() {
 		if x.Baseline == policy.AlreadyFailing {
 			n++
 		}
@@ -272,7 +272,7 @@ func wordOf(x *policy.Result) string {
 // assumptions returns the different assumptions of results, at most limit.
 func assumptions(s selection, limit int) []string {
 	var all []string
-	for _, x := range s.outlines() {
+	for _, x := range s.all() {
 		for _, a := range x.Assumed {
 			if len(all) < limit && !slices.Contains(all, a) {
 				all = append(all, a)

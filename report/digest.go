@@ -59,7 +59,7 @@ func newDigest(r *Report) *digest {
 			return cmp.Compare(severityRank(a.severity), severityRank(b.severity))
 		})
 	}
-	for n, x := range l.outlines() {
+	for n, x := range l.all() {
 		d.accepted(n, x)
 	}
 	d.proposals()
@@ -114,9 +114,9 @@ func (d *digest) evaluated() string {
 
 // cutShort returns why the run ended before everything was evaluated, or "".
 func (d *digest) cutShort() string {
-	for n, x := range d.results.outlines() {
+	for _, x := range d.results.all() {
 		if x.Engine == policy.EngineRender && x.Rule == policy.RuleIncomplete {
-			return prose(d.results.at(n).Message)
+			return prose(x.Message)
 		}
 	}
 	return ""

@@ -269,7 +269,7 @@ func (p *pageWriter) rules() {
 		}
 		return counts[k]
 	}
-	for _, x := range p.results.outlines() {
+	for _, x := range p.results.all() {
 		of(x).count(x)
 	}
 	for x, n := range p.Passes.Rules() {

@@ -120,7 +120,7 @@ func (j *junitWriter) suites(r *Report, results *list) []*suite {
 		of(u.Identity())
 	}
 	unit, cases := "", make(map[caseKey]*testCase)
-	for n, x := range results.outlines() {
+	for n, x := range results.all() {
 		if x.Object.Unit != unit { // whose cases come one after another
 			unit = x.Object.Unit
 			clear(cases)

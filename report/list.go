@@ -69,7 +69,7 @@ func (l *list) at(number uint32) *policy.Result {
 }
 
 // each yields results with their numbers. A result is valid until the next one comes.
-func (l *list) each(numbers []uint32, set func(*policy.CompactList, int, *policy.Result)) iter.Seq2[uint32, *policy.Result] {
+func (l *list) each(numbers []uint32) iter.Seq2[uint32, *policy.Result] {
 	return func(yield func(uint32, *policy.Result) bool) {
 		var r policy.Result
 		first := uint32(l.held.Len())
@@ -78,7 +78,7 @@ func (l *list) each(numbers []uint32, set func(*policy.CompactList, int, *policy
 			if n >= first {
 				x = &l.results[n-first]
 			} else {
-				set(l.held, int(n), x)
+				l.held.Expand(int(n), x)
 			}
 			if !yield(n, x) {
 				return
@@ -87,20 +87,7 @@ func (l *list) each(numbers []uint32, set func(*policy.CompactList, int, *policy
 	}
 }
 
-func (l *list) all() iter.Seq2[uint32, *policy.Result] {
-	return l.each(l.order, (*policy.CompactList).Expand)
-}
-
-// placed yields the results, which may lack their fields, fingerprint and identity. A
-// result and its places are valid until the next one comes.
-func (l *list) placed() iter.Seq2[uint32, *policy.Result] {
-	return l.each(l.order, (*policy.CompactList).Placed)
-}
-
-// outlines yields the results, which may be incomplete, see Report.Outlines.
-func (l *list) outlines() iter.Seq2[uint32, *policy.Result] {
-	return l.each(l.order, (*policy.CompactList).Outline)
-}
+func (l *list) all() iter.Seq2[uint32, *policy.Result] { return l.each(l.order) }
 
 // A selection is results of a list.
 type selection struct {
@@ -115,14 +102,7 @@ func (s *selection) len() int { return len(s.numbers) }
 func (s *selection) at(i int) *policy.Result { return s.of.at(s.numbers[i]) }
 
 // all yields the results with their numbers. A result is valid until the next one comes.
-func (s *selection) all() iter.Seq2[uint32, *policy.Result] {
-	return s.of.each(s.numbers, (*policy.CompactList).Expand)
-}
-
-// placed yields the results as list.placed does.
-func (s *selection) placed() iter.Seq2[uint32, *policy.Result] {
-	return s.of.each(s.numbers, (*policy.CompactList).Placed)
-}
+func (s *selection) all() iter.Seq2[uint32, *policy.Result] { return s.of.each(s.numbers) }
 
 // values yields the results. One is valid until the next one comes.
 func (s *selection) values() iter.Seq[*policy.Result] {
@@ -133,9 +113,4 @@ func (s *selection) values() iter.Seq[*policy.Result] {
 			}
 		}
 	}
-}
-
-// outlines yields the results as list.outlines does.
-func (s *selection) outlines() iter.Seq2[uint32, *policy.Result] {
-	return s.of.each(s.numbers, (*policy.CompactList).Outline)
 }

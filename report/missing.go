@@ -71,7 +71,7 @@ func splitMissing(all []*group) (rest []*group, missing []*missingKind) {
 // messages counts the different messages of the group.
 func (g *group) messages() int {
 	seen := make(map[string]bool)
-	for _, x := range g.results.placed() {
+	for _, x := range g.results.all() {
 		seen[x.Message] = true
 	}
 	return len(seen)
@@ -81,7 +81,7 @@ func (g *group) messages() int {
 // group has another cause too.
 func missingKeys(g *group) []missingKey {
 	var keys []missingKey
-	for _, x := range g.results.outlines() {
+	for _, x := range g.results.all() {
 		if !x.Undecided() || len(x.Missing) == 0 {
 			return nil
 		}
@@ -102,7 +102,7 @@ func keyOfMissing(x *policy.Result, m policy.Missing) missingKey {
 }
 
 func (m *missingKind) add(g *group) {
-	for n, x := range g.results.outlines() {
+	for n, x := range g.results.all() {
 		m.results.add(n)
 		if x.Hint != m.hint {
 			m.hint = ""
@@ -149,7 +149,7 @@ func (m *missingKind) counted(results selection) string {
 func unitsOf(s selection) []string {
 	var units []string
 	seen := make(map[string]bool)
-	for _, x := range s.outlines() {
+	for _, x := range s.all() {
 		if u := x.Object.Unit; !seen[u] {
 			seen[u] = true
 			units = append(units, u)
@@ -243,7 +243,7 @@ func (m *missingKind) give() string {
 // duplicates.
 func (m *missingKind) rules() []string {
 	var names []string
-	for _, x := range m.results.outlines() {
+	for _, x := range m.results.all() {
 		if n := ruleName(x.Engine, x.Policy, x.Rule); !slices.Contains(names, n) {
 			names = append(names, n)
 		}
@@ -279,7 +279,7 @@ func (m *missingItem) neededBy() []string {
 		names = append(names, short(k)+inUnit(k.Unit))
 	}
 	withObjects := make(map[string]bool) // units
-	for _, x := range m.results.outlines() {
+	for _, x := range m.results.all() {
 		withObjects[x.Object.Unit] = withObjects[x.Object.Unit] || x.Object.Kind != ""
 	}
 	for _, u := range unitsOf(m.results) {

@@ -71,7 +71,7 @@ func writePolicyReport(w io.Writer, r *Report, _ Options) error {
 		}
 		return byNamespace[namespace]
 	}
-	for n, x := range results.outlines() {
+	for n, x := range results.all() {
 		if x.Baseline != policy.Absent {
 			of(x.Object.Namespace).add(n)
 		}

@@ -48,7 +48,7 @@ func (r *Report) outcome() string {
 		return policy.Plural(objects, "object") + " would be denied, by " + policy.Plural(failures, "failure")
 	}
 	refused, changed, allowed, deprecated := 0, 0, 0, 0
-	for x := range r.Outlines() {
+	for x := range r.Others() {
 		c, finding := classOf(x)
 		switch {
 		case !finding:

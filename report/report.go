@@ -200,7 +200,7 @@ func (r *Report) AddPasses(passes *policy.Passes) {
 // afterwards.
 func (r *Report) AddHeld(held *policy.CompactList) {
 	r.Held = held
-	for x := range held.Outlines() {
+	for x := range held.All() {
 		r.count(x)
 	}
 }
@@ -215,16 +215,16 @@ func (r *Report) all() iter.Seq[*policy.Result] {
 	return policy.Merged(rest, r.Passes.All())
 }
 
-// Outlines yields every result that is not in Passes, in any order. Those in Held lack
-// their texts and places. A result is valid until the next one comes.
-func (r *Report) Outlines() iter.Seq[*policy.Result] {
+// Others yields every result that is not in Passes, in any order. A result is valid until
+// the next one comes.
+func (r *Report) Others() iter.Seq[*policy.Result] {
 	return func(yield func(*policy.Result) bool) {
 		for i := range r.Results {
 			if !yield(&r.Results[i]) {
 				return
 			}
 		}
-		r.Held.Outlines()(yield)
+		r.Held.All()(yield)
 	}
 }
 
@@ -298,7 +298,7 @@ func (r *Report) count(x *policy.Result) {
 // suppressed and unchanged ones.
 func (r *Report) Denied(least policy.Action) int {
 	n := 0
-	for x := range r.Outlines() {
+	for x := range r.Others() {
 		if x.Outcome == policy.Fail && x.Action.AtLeast(least) && open(x) {
 			n++
 		}
@@ -310,7 +310,7 @@ func (r *Report) Denied(least policy.Action) int {
 // compiled or decided.
 func (r *Report) Incomplete() int {
 	n := 0
-	for x := range r.Outlines() {
+	for x := range r.Others() {
 		if x.Undecided() && open(x) {
 			n++
 		}

@@ -181,7 +181,7 @@ func (a *alertOutline) worst() selection {
 		return a.all
 	}
 	var ranked [2 * numClasses][]uint32
-	for n, x := range a.all.outlines() {
+	for n, x := range a.all.all() {
 		rank := mustClass(x)
 		if x.Unreached {
 			rank += numClasses

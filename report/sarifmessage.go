@@ -196,7 +196,7 @@ func (s *sarifRun) notify(id string, a *alert) {
 		s.notRendered = make(map[string]bool)
 	}
 	if a.results.at(0).Engine == policy.EngineRender {
-		for _, x := range a.results.outlines() {
+		for _, x := range a.results.all() {
 			s.notRendered[x.Object.Unit] = true
 		}
 	}

@@ -50,7 +50,7 @@ func newRuleIDs(r *Report, results *list) *ruleIDs {
 			rules[key] = &copied
 		}
 	}
-	for _, x := range results.outlines() {
+	for _, x := range results.all() {
 		addRule(rules, x)
 	}
 	for x := range r.Passes.Rules() {

@@ -82,7 +82,7 @@ func Excerpt(text string, sp render.Span, width int) (shown string, from, to int
 // result that says so.
 func Unrendered(r *Report) []policy.Result {
 	reported := make(map[string]bool)
-	for x := range r.Outlines() {
+	for x := range r.Others() {
 		if x.Engine == policy.EngineRender && x.Undecided() {
 			reported[x.Object.Unit] = true
 		}

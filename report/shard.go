@@ -92,7 +92,7 @@ func areMissing(numbers []string) string {
 func (r *Report) recount() {
 	s := &r.Summary
 	s.Pass, s.Fail, s.Skip, s.Unknown, s.Error, s.New, s.Suppressed = 0, 0, 0, 0, 0, 0, 0
-	for x := range r.Outlines() {
+	for x := range r.Others() {
 		r.count(x)
 	}
 }

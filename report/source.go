@@ -49,12 +49,8 @@ func newSource(r *Report) *source {
 			s.keepSecret(&results[i])
 		}
 	}
-	for i := range r.Held.Len() {
-		var x policy.Result
-		if r.Held.Outline(i, &x); x.Object.Kind == "Secret" {
-			r.Held.Expand(i, &x)
-			s.keepSecret(&x)
-		}
+	for x := range r.Held.All() {
+		s.keepSecret(x)
 	}
 	for x := range r.Passes.Objects() {
 		s.keepSecret(&x)

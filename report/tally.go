@@ -23,7 +23,7 @@ type tally struct {
 
 func newTally(results *list, passes *policy.Passes) tally {
 	var t tally
-	for _, x := range results.outlines() {
+	for _, x := range results.all() {
 		t.count(x)
 	}
 	t.passed += passes.Len()
@@ -176,7 +176,7 @@ func policies(n int) string {
 // for which keep returns true.
 func unitsReported(results *list, keep func(*policy.Result) bool) map[string]bool {
 	reported := make(map[string]bool)
-	for _, x := range results.outlines() {
+	for _, x := range results.all() {
 		if x.Engine == policy.EngineRender && x.Undecided() && keep(x) {
 			reported[x.Object.Unit] = true
 		}
@@ -204,7 +204,7 @@ func repeatedAssumptions(found []*group, missing []*missingKind) map[string]int 
 	}
 	for _, l := range missing {
 		for _, a := range assumptions(l.results, maxAssumed) {
-			for _, x := range l.results.outlines() {
+			for _, x := range l.results.all() {
 				if slices.Contains(x.Assumed, a) {
 					counts[a]++
 				}

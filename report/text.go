@@ -59,7 +59,7 @@ func (p *printer) costs(results *list) {
 	type rule struct{ engine, policy, rule string }
 	var order []rule
 	most := make(map[rule]policy.RuleCost)
-	for _, x := range results.outlines() {
+	for _, x := range results.all() {
 		if x.Cost == nil || x.Baseline == policy.Absent {
 			continue
 		}
@@ -148,7 +148,7 @@ func (p *printer) frame(o render.Origin, x *policy.Result) {
 func (p *printer) messages(g *group) {
 	seen := map[string]bool{g.first().Message: true}
 	more := 0
-	for _, x := range g.results.placed() {
+	for _, x := range g.results.all() {
 		if seen[x.Message] {
 			continue
 		}
@@ -235,7 +235,7 @@ func (p *printer) rule(x *policy.Result, primary render.Origin) string {
 
 func (p *printer) assumed(g *group) {
 	var all []string
-	for _, x := range g.results.outlines() {
+	for _, x := range g.results.all() {
 		for _, a := range x.Assumed {
 			if p.repeated[a] == 0 && !slices.Contains(all, a) && (len(all) < maxNames || p.Verbose) {
 				all = append(all, a)

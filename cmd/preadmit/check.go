@@ -210,7 +210,7 @@ func verdict(r *report.Report, o *checkOptions, outs []output, stderr io.Writer)
 // units.
 func allUndecided(r *report.Report) int {
 	n := 0
-	for x := range r.Outlines() {
+	for x := range r.Others() {
 		if x.Undecided() && !x.Unreached && x.Baseline != policy.Absent {
 			n++
 		}

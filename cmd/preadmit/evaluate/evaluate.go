@@ -228,7 +228,7 @@ func (e *Evaluation) Unfinished(ctx context.Context, in *load.Input, err error, 
 	for r := range e.passes.Objects() {
 		evaluated[r.Object] = true
 	}
-	for r := range e.held.Outlines() {
+	for r := range e.held.All() {
 		evaluated[r.Object] = true
 	}
 	e.Results = slices.Concat(appendNew(e.shard.once(in.Found, e.Engines.Results), e.Results), policy.Incomplete(fmt.Sprintf(
