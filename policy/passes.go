@@ -332,28 +332,6 @@ func (p *Passes) All() iter.Seq[*Result] {
 	}
 }
 
-// About yields the passes of objects for which is returns true. They have no fingerprints. A
-// result is valid until the next one comes.
-func (p *Passes) About(is func(*render.Key) bool) iter.Seq[*Result] {
-	return func(yield func(*Result) bool) {
-		if p == nil {
-			return
-		}
-		var r Result
-		for _, x := range p.runs {
-			o := &p.objects[x.object]
-			if !is(&o.Object) {
-				continue
-			}
-			for _, rule := range p.of(x) {
-				if p.outline(o, rule, &r); !yield(&r) {
-					return
-				}
-			}
-		}
-	}
-}
-
 // AppendTo appends the passes to results.
 func (p *Passes) AppendTo(results []Result) []Result {
 	results = slices.Grow(results, p.Len())
@@ -364,16 +342,12 @@ func (p *Passes) AppendTo(results []Result) []Result {
 	return results
 }
 
+// expand sets r to a pass.
 func (p *Passes) expand(o *passed, rule uint32, r *Result) {
-	p.outline(o, rule, r)
-	r.UnitlessPrint = r.unitlessPrint(nil)
-	r.Fingerprint = fingerprint(r.UnitlessPrint, o.Printed)
-}
-
-// outline sets r to a pass without its fingerprints.
-func (p *Passes) outline(o *passed, rule uint32, r *Result) {
 	*r = p.rules[rule]
 	r.Object, r.Origins, r.Unreached = o.Object, o.Origins, o.Unreached
+	r.UnitlessPrint = r.unitlessPrint(nil)
+	r.Fingerprint = fingerprint(r.UnitlessPrint, o.Printed)
 }
 
 // Each yields the results of a slice.

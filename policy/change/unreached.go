@@ -73,8 +73,8 @@ func mutates(o *render.Object) bool {
 // Concerns returns the requests about deployed objects that exempting objects, as returned
 // by ExemptingUnreached, may let pass: those in an exempting Namespace, those with results of
 // an exempted or mutating policy, and all if policies read other exempting objects. read
-// reports whether policies may have read an object; found and passes are the results.
-func Concerns(reqs []policy.Request, exempting []*render.Object, read func(*render.Object) bool, passes *policy.Passes, found ...iter.Seq[*policy.Result]) []policy.Request {
+// reports whether policies may have read an object; found are the results, with passes.
+func Concerns(reqs []policy.Request, exempting []*render.Object, read func(*render.Object) bool, found ...iter.Seq[*policy.Result]) []policy.Request {
 	reqs = slices.DeleteFunc(slices.Clone(reqs), func(r policy.Request) bool { return r.Object == nil || isUnreached(r.Object) })
 	var all bool
 	namespaces, policies := make(map[string]bool), make(map[string]bool)
@@ -97,11 +97,7 @@ func Concerns(reqs []policy.Request, exempting []*render.Object, read func(*rend
 	}
 	touched := make(map[render.Key]bool) // by these policies
 	if !all && len(policies) > 0 {
-		deployed := make(map[render.Key]bool)
-		for i := range reqs {
-			deployed[reqs[i].Object.Key()] = true
-		}
-		for _, list := range append(found, passes.About(func(k *render.Key) bool { return deployed[*k] })) {
+		for _, list := range found {
 			for r := range list {
 				if policies[path.Base(r.Policy)] {
 					touched[r.Object] = true
