@@ -54,11 +54,7 @@ func (r *Requests) As(version policy.Version, typed bool, fields func(policy.Ver
 			return v.value
 		}
 	}
-	freeze := Freeze
-	if typed {
-		freeze = FreezeTyped
-	}
-	value := freeze(fields(version))
+	value := freeze(fields(version), typed)
 	*r = append(*r, requestAs{version, value})
 	return value
 }
@@ -87,13 +83,10 @@ func (o *Objects) In(kind schema.GroupVersionKind) *Versioned {
 }
 
 func (o *Objects) freeze(tree map[string]any, typed bool) ref.Val {
-	switch {
-	case tree == nil:
+	if tree == nil {
 		return Freeze(o.Absent)
-	case typed:
-		return FreezeTyped(tree)
 	}
-	return Freeze(tree)
+	return freeze(tree, typed)
 }
 
 // Convert returns a tree in the version of a kind; nil for nil.

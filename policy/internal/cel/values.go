@@ -1,9 +1,9 @@
 package cel
 
 import (
+	"maps"
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -14,7 +14,6 @@ import (
 // is safe for concurrent use.
 type Map struct {
 	keys  []string // sorted
-	tags  []uint32 // of the keys
 	vals  []ref.Val
 	typed bool // see FreezeTyped
 }
@@ -25,32 +24,10 @@ type List struct {
 	typed bool // see FreezeTyped
 }
 
-// tagOf returns a tag by which most keys can be distinguished without being read.
-func tagOf(key string) uint32 {
-	n := len(key)
-	if n == 0 {
-		return 0
-	}
-	return uint32(n)<<24 | uint32(key[0])<<16 | uint32(key[n/2])<<8 | uint32(key[n-1])
-}
-
 // Lookup returns the value of a key.
-func (m *Map) Lookup(key string) (ref.Val, bool) { return m.find(key, tagOf(key)) }
-
-// few is the number of keys up to which a scan of the tags is faster.
-const few = 32
-
-func (m *Map) find(key string, tag uint32) (ref.Val, bool) {
-	if len(m.tags) > few {
-		if i, found := slices.BinarySearch(m.keys, key); found {
-			return m.vals[i], true
-		}
-		return nil, false
-	}
-	for i, t := range m.tags {
-		if t == tag && m.keys[i] == key {
-			return m.vals[i], true
-		}
+func (m *Map) Lookup(key string) (ref.Val, bool) {
+	if i, found := slices.BinarySearch(m.keys, key); found {
+		return m.vals[i], true
 	}
 	return nil, false
 }
@@ -319,38 +296,15 @@ func (unconvertible) Value() any                     { return nil }
 
 // Freeze converts a tree of nil, bool, int64, float64, string, []any and
 // map[string]any to a CEL value, which shares only the tree's scalars.
-func Freeze(tree any) ref.Val {
-	var f freezer
-	return f.freeze(tree)
-}
+func Freeze(tree any) ref.Val { return freeze(tree, false) }
 
 // FreezeTyped is Freeze for the tree of an object that the API server holds in a Go
 // type. From Kubernetes 1.37 on, ValidatingAdmissionPolicies read its fields by
 // reflection, and it is an error, not false, whether one of its maps or lists equals a
 // value of another type (k8s.io/apiserver/pkg/cel/common.SchemalessTypedToVal).
-func FreezeTyped(tree any) ref.Val {
-	f := freezer{typed: true}
-	return f.freeze(tree)
-}
+func FreezeTyped(tree any) ref.Val { return freeze(tree, true) }
 
-// A freezer makes the values of one tree. It allocates many at a time, since they are freed together.
-type freezer struct {
-	typed bool
-	vals  slab[ref.Val]
-	keys  slab[string]
-	tags  slab[uint32]
-	maps  slab[Map]
-	lists slab[List]
-	open  []entry // of the maps that are being frozen, the innermost last
-}
-
-// An entry is an entry of a map.
-type entry struct {
-	key   string
-	value any
-}
-
-func (f *freezer) freeze(tree any) ref.Val {
+func freeze(tree any, typed bool) ref.Val {
 	switch t := tree.(type) {
 	case nil:
 		return types.NullValue
@@ -369,51 +323,21 @@ func (f *freezer) freeze(tree any) ref.Val {
 	case float32:
 		return types.Double(t)
 	case []any:
-		return f.list(t)
+		l := &List{make([]ref.Val, len(t)), typed}
+		for i, e := range t {
+			l.elems[i] = freeze(e, typed)
+		}
+		return l
 	case map[string]any:
-		return f.mapping(t)
+		m := &Map{keys: slices.AppendSeq(make([]string, 0, len(t)), maps.Keys(t)), vals: make([]ref.Val, len(t)), typed: typed}
+		slices.Sort(m.keys)
+		for i, key := range m.keys {
+			m.vals[i] = freeze(t[key], typed)
+		}
+		return m
 	case ref.Val:
 		return t
 	default:
 		return types.NewErr("unsupported Go type for CEL: %T", tree)
 	}
-}
-
-func (f *freezer) list(list []any) *List {
-	l := &f.lists.take(1, 8)[0]
-	l.elems, l.typed = f.vals.take(len(list), 32), f.typed
-	for i, e := range list {
-		l.elems[i] = f.freeze(e)
-	}
-	return l
-}
-
-func (f *freezer) mapping(m map[string]any) *Map {
-	first := len(f.open)
-	for k, v := range m {
-		f.open = append(f.open, entry{k, v})
-	}
-	slices.SortFunc(f.open[first:], func(a, b entry) int { return strings.Compare(a.key, b.key) })
-	made := &f.maps.take(1, 8)[0]
-	made.typed = f.typed
-	made.keys, made.tags, made.vals = f.keys.take(len(m), 32), f.tags.take(len(m), 32), f.vals.take(len(m), 32)
-	for i := range made.keys {
-		e := f.open[first+i]
-		made.keys[i], made.tags[i], made.vals[i] = e.key, tagOf(e.key), f.freeze(e.value)
-	}
-	f.open = f.open[:first]
-	return made
-}
-
-// A slab hands out parts of larger arrays.
-type slab[T any] struct{ free []T }
-
-// take returns n elements, from an array of at least atLeast.
-func (s *slab[T]) take(n, atLeast int) []T {
-	if n > len(s.free) {
-		s.free = make([]T, max(n, atLeast))
-	}
-	taken := s.free[:n:n]
-	s.free = s.free[n:]
-	return taken
 }
