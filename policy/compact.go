@@ -485,5 +485,5 @@ func (r *Result) ruleKey(key []byte) []byte {
 // forObject drops a result's data about an object, so that the rest can be of any.
 func (r *Result) forObject() {
 	r.Object, r.Origins, r.Unreached, r.Fingerprint, r.UnitlessPrint = render.Key{}, nil, false, "", ""
-	r.Fields, r.Literals, r.AsWritten, r.OfKeys, r.Cost, r.Suppression = nil, nil, false, false, nil, nil
+	r.Fields, r.Literals, r.AsWritten, r.OfKeys, r.Cost, r.Suppression, r.Fix = nil, nil, false, false, nil, nil, nil
 }

@@ -144,3 +144,13 @@ func (reversed) Display(name string) string {
 }
 
 func (r reversed) DisplayIn(text string) string { return r.Display(text) }
+
+// TestCompactFix holds that a result does not get the fix of another one of its rule.
+func TestCompactFix(t *testing.T) {
+	t.Parallel()
+	print := strings.Repeat("0", 2*fingerprintSize)
+	results := []Result{{Rule: "r", Fix: &Repair{Text: "Set a"}}, {Rule: "r", Fingerprint: print, UnitlessPrint: print}}
+	want := slices.Clone(results)
+	var c Compact
+	rendertest.Equal(t, want, c.Append(nil, c.Add(results)), cmpopts.EquateEmpty())
+}
