@@ -1,6 +1,9 @@
 package report
 
 import (
+	"math/rand/v2"
+	"regexp"
+	"strings"
 	"testing"
 	"unicode/utf8"
 
@@ -12,7 +15,7 @@ import (
 func TestFindings(t *testing.T) {
 	t.Parallel()
 	for name, r := range map[string]*Report{"all": sample(t), "change": sampleChange(t)} {
-		found, placeless := Findings(r)
+		found, placeless := Findings(r, NewSource(r))
 		seen := make(map[*policy.Result]int)
 		for _, f := range found {
 			for _, x := range f.Results {
@@ -63,5 +66,29 @@ func TestFindingLevels(t *testing.T) {
 				t.Errorf("%+v: %s, want %s", x, got, want)
 			}
 		}
+	}
+}
+
+// TestHasSecret compares hasSecret with the expression that it stands for, for texts of its words.
+func TestHasSecret(t *testing.T) {
+	expression := regexp.MustCompile(`["']?\bkind["']?\s*:\s*["']?Secret\b`)
+	words := []string{"kind", "Secret", ":", " ", "\n", `"`, "'", "x", "_", "é", "\t", "-"}
+	random := rand.New(rand.NewPCG(1, 2))
+	found := 0
+	for range 200_000 {
+		var b strings.Builder
+		for range 2 + random.IntN(9) {
+			b.WriteString(words[random.IntN(len(words))])
+		}
+		want := expression.MatchString(b.String())
+		if want {
+			found++
+		}
+		if got := hasSecret(b.String()); got != want {
+			t.Fatalf("hasSecret(%q) is %v", b.String(), got)
+		}
+	}
+	if found < 100 {
+		t.Errorf("only %d texts with a Secret", found)
 	}
 }

@@ -125,7 +125,7 @@ func (s *Source) Lines(file string) (lines []string, ok bool) {
 // maskIn masks lines of a document: all lines of a Secret, and elsewhere those
 // that are known to supply one.
 func (s *Source) maskIn(f *file, lines []string, start, end int) {
-	secret := s.src.secret[line{f.path, 0}] || f.secret && secretKind.MatchString(strings.Join(lines[start:end], "\n"))
+	secret := s.src.secret[line{f.path, 0}] || f.secret && hasSecret(strings.Join(lines[start:end], "\n"))
 	for i := start; i < end; i++ {
 		if (secret && !harmless.MatchString(lines[i]) && !s.src.public[line{f.path, i + 1}]) || s.src.secret[line{f.path, i + 1}] {
 			lines[i] = mask(lines[i])
@@ -177,12 +177,12 @@ type Marked struct {
 	Label    string // how the line set the value of a field
 }
 
-// Findings returns the results that are neither passed, suppressed nor fixed, the worst
-// first. placeless has a line for each result without a place in the tree.
-func Findings(r *Report) (found []Finding, placeless []string) {
+// Findings returns the results of a report that count and are neither passed, suppressed nor fixed, the
+// worst first. s is its source. placeless has a line for each result without a place in the tree.
+func Findings(r *Report, s *Source) (found []Finding, placeless []string) {
 	results := newList(r)
 	results.addLast(Unrendered(r))
-	f := finder{&printer{Options: Options{Width: defaultWidth}, src: newSource(r), embedded: true}, newRuleIDs(r, results)}
+	f := newFinder(r, s, results)
 	groups := groupBy(results, open)
 	slices.SortStableFunc(groups, worseFirst)
 	for _, g := range groups {
@@ -196,10 +196,43 @@ func Findings(r *Report) (found []Finding, placeless []string) {
 	return found, placeless
 }
 
+// Uncounted returns notes about files: the findings in units that nothing deploys, and why documents are
+// not deployed, once for each reason. Patches, and templates of a chart that wrote nothing, are left out.
+// files reports whether notes about a file are wanted.
+func Uncounted(r *Report, s *Source, files func(string) bool) (found []Finding) {
+	results := newList(r)
+	f := newFinder(r, s, results)
+	for _, g := range groupBy(results, func(x *policy.Result) bool {
+		return x.Unreached && x.Suppression == nil && x.Baseline.Counts() && files(place(x).File)
+	}) {
+		if at, _, ok := s.src.locate(g.first()); ok {
+			n := f.finding(g, at)
+			n.Level, n.Text = "note", n.Text+"\nThis does not count: nothing found here deploys the unit."
+			found = append(found, n)
+		}
+	}
+	type ofFile struct{ file, reason string }
+	given := make(map[ofFile]bool)
+	for _, d := range r.Documents {
+		why := ofFile{d.File, d.Reason}
+		if d.State == render.DocRendered || d.Usual || given[why] || !files(d.File) {
+			continue
+		}
+		given[why] = true
+		at := f.marked(render.Origin{Span: render.Span{File: d.File, Line: d.Line}})
+		found = append(found, Finding{At: at, Level: "note", Rule: "not-deployed", Text: "not deployed: " + prose(d.Reason), Results: []*policy.Result{{}}})
+	}
+	return found
+}
+
 // A finder writes findings.
 type finder struct {
 	*printer
 	rules *ruleIDs
+}
+
+func newFinder(r *Report, s *Source, results *list) finder {
+	return finder{&printer{Options: Options{Width: defaultWidth}, src: s.src, embedded: true}, newRuleIDs(r, results)}
 }
 
 func (f *finder) finding(g *group, at render.Origin) Finding {

@@ -148,7 +148,7 @@ func (s *source) hidden(sp render.Span, object render.Key) bool {
 	if object.Kind != "" {
 		return rootSecret.MatchString(document) && !s.public[at] && !harmless.MatchString(text)
 	}
-	holds := secretKind.MatchString(document) && holdsData.MatchString(document)
+	holds := hasSecret(document) && holdsData.MatchString(document)
 	return (holds || credential.MatchString(text)) && !oneAction.MatchString(text)
 }
 
@@ -168,7 +168,6 @@ func (f *file) document(number int) string {
 }
 
 var (
-	secretKind = regexp.MustCompile(`(?m)["']?\bkind["']?\s*:\s*["']?Secret\b`)
 	// rootSecret matches a document that is a Secret, holdsData one with data, unlike a reference.
 	rootSecret = regexp.MustCompile(`(?m)^(?:\{.*)?["']?\bkind["']?\s*:\s*["']?Secret\b`)
 	holdsData  = regexp.MustCompile(`(?:\bdata|\bstringData)["']?\s*:`)
@@ -213,10 +212,39 @@ func readFile(tree fs.FS, name string) (*file, error) {
 	return &file{path: p, text: text, lines: splitLines(text), secret: hasSecret(text)}, nil
 }
 
-// hasSecret reports whether a text may contain a Secret. The expression alone would be slow for
-// large files.
+// hasSecret reports whether a text may contain a Secret: the word kind, a colon and the word Secret, each
+// with or without quotes and white space. A regular expression would be slow for large files.
 func hasSecret(text string) bool {
-	return strings.Contains(text, "Secret") && secretKind.MatchString(text)
+	const name, quotes, space = "Secret", `"'`, "\t\n\f\r "
+	for end := 0; ; {
+		start := strings.Index(text[end:], name) + end
+		if start < end {
+			return false
+		}
+		end = start + len(name)
+		key, colon := strings.CutSuffix(strings.TrimRight(trimOne(text[:start], quotes), space), ":")
+		key, kind := strings.CutSuffix(trimOne(strings.TrimRight(key, space), quotes), "kind")
+		if colon && kind && !isWord(text, end) && !isWord(key, len(key)-1) {
+			return true
+		}
+	}
+}
+
+// trimOne removes the last byte of a text if it is in cutset.
+func trimOne(text, cutset string) string {
+	if n := len(text); n > 0 && strings.IndexByte(cutset, text[n-1]) >= 0 {
+		return text[:n-1]
+	}
+	return text
+}
+
+// isWord reports whether a text has a letter, a digit or an underscore at an index.
+func isWord(text string, i int) bool {
+	if i < 0 || i >= len(text) {
+		return false
+	}
+	c := text[i]
+	return c == '_' || '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'
 }
 
 // splitLines splits at LF, CRLF and CR, as editors and GitHub do. After a final line end there is

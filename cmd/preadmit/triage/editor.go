@@ -147,7 +147,10 @@ func (h *Host) findings(ctx context.Context, q *question, news func([]byte)) (*e
 	h.mu.Lock()
 	run := h.run
 	h.mu.Unlock()
-	found, placeless := report.Findings(r)
+	h.mu.Lock() // a Source is not safe for concurrent use
+	found, placeless := report.Findings(r, run.source)
+	found = append(found, report.Uncounted(r, run.source, func(file string) bool { _, open := run.texts[file]; return open })...)
+	h.mu.Unlock()
 	if more := len(found) - maxFindings; more > 0 {
 		placeless = append(placeless, policy.Plural(more, "more finding")+" not shown")
 		found = found[:maxFindings]
