@@ -114,8 +114,12 @@ func (o *checkOptions) runCheck(ctx context.Context, args []string, std stdio) (
 		return 0, errors.Join(err, o.reportFailure(std.out, outs, err))
 	}
 	if o.withFixes {
+		o.SaveCache() // proofs use it
 		proof := o.Options
 		proof.Branches, proof.Prints, proof.Notes = nil, nil, io.Discard
+		if proof.Memory == nil {
+			proof.Memory = load.NewMemory()
+		}
 		f := &fixes.Finder{Options: &proof, Args: args, Input: in, Run: j}
 		if err := f.Mark(ctx, fixes.Options{Unsafe: true}); err != nil {
 			fmt.Fprintf(std.err, "preadmit: some fixes are not in the reports: %v\n", evaluate.TimedOut(ctx, err))
@@ -133,7 +137,9 @@ func (o *checkOptions) runCheck(ctx context.Context, args []string, std stdio) (
 		listSkipped(std.err, in)
 		o.Prints.Write(std.err, in.Tree)
 	}
-	o.SaveCache()
+	if !o.withFixes {
+		o.SaveCache()
+	}
 	if len(r.Units) == 0 && len(r.Results) == 0 && o.Base == "" {
 		return 0, nothing("checked", &o.Options, in, args)
 	}

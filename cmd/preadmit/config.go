@@ -28,33 +28,40 @@ const configFile = config.Path
 // relative to the repository's root. With --base the file of the base is read,
 // so that a change can't choose how it is evaluated.
 func configure(flags *pflag.FlagSet, args []string) error {
-	t, err := load.Open(args)
-	if err != nil {
+	dir, file, node, err := configuration(flags, args)
+	if err != nil || node == nil {
 		return err
 	}
+	if err := config.InFile(file, new(config.File).Decode(node)); err != nil {
+		return err
+	}
+	return configureFrom(flags, dir, file, node)
+}
+
+// configuration returns the repository's directory, and the name and content of its configuration file.
+// The content is nil if there is no such file.
+func configuration(flags *pflag.FlagSet, args []string) (dir, file string, node *yaml.Node, err error) {
+	t, err := load.Open(args)
+	if err != nil {
+		return "", "", nil, err
+	}
 	defer t.Close()
-	file, given := configFile, flags.Lookup("config")
+	name, given := configFile, flags.Lookup("config")
 	if given != nil && given.Changed {
-		if file, err = load.ConfigName(t, given.Value.String()); err != nil {
-			return fmt.Errorf("--config: %w", err)
+		if name, err = load.ConfigName(t, given.Value.String()); err != nil {
+			return "", "", nil, fmt.Errorf("--config: %w", err)
 		}
 	}
 	if base := flags.Lookup("base"); base != nil && base.Value.String() != "" {
 		b, err := load.OpenBase(t, base.Value.String())
 		if err != nil {
-			return err
+			return "", "", nil, err
 		}
 		defer b.Repo.Close()
 		t = b.Tree
 	}
-	node, err := config.ReadNode(t, file)
-	if err != nil || node == nil {
-		return err
-	}
-	if err := config.InFile(t.Display(file), new(config.File).Decode(node)); err != nil {
-		return err
-	}
-	return configureFrom(flags, t.Dir, t.Display(file), node)
+	node, err = config.ReadNode(t, name)
+	return t.Dir, t.Display(name), node, err
 }
 
 func configureFrom(flags *pflag.FlagSet, root, file string, node *yaml.Node) error {

@@ -38,8 +38,8 @@ policy, or by the schema of the field. The line is that of check: in a manifest,
 patch, or the values of a chart. Templates are not changed.
 
 Each edit is proved: what the edited files reach is rendered and evaluated again. An
-edit is dropped if its finding stays, or if anything else fails or is undecided then. Standard error says how many findings are fixed, and why the
-others are not.
+edit is dropped if its finding stays, or if anything else fails or is undecided then.
+Standard error says how many findings are fixed, and why the others are not.
 
 Without --unsafe, only fixes are made that running programs do not notice, such as
 allowPrivilegeEscalation: false. With it, also those that may stop a container
@@ -75,7 +75,7 @@ func (o *fixOptions) runFix(ctx context.Context, args []string, std stdio) (int,
 		return 0, err
 	}
 	defer cancel()
-	f, err := fixes.Evaluate(ctx, &o.Options, args)
+	f, err := fixes.Evaluate(ctx, &o.Options, args, nil)
 	if err != nil {
 		return 0, evaluate.TimedOut(ctx, err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/engines"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
@@ -313,10 +314,16 @@ Each PATH, and each path of a flag, is relative to that folder.`,
 				*code = lsp.Serve(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), lsp.Options{Version: version, Open: triage.Opener(args)})
 				return nil
 			}
+			configured := func() string {
+				_, _, node, err := configuration(cmd.Flags(), args)
+				text, _ := yaml.Marshal(node)
+				return fmt.Sprint(string(text), err)
+			}
+			was := configured()
 			if err := o.prepare(cmd.Flags(), args); err != nil {
 				return err
 			}
-			h := triage.NewEditorHost(&o.Options, args)
+			h := triage.NewEditorHost(&o.Options, args, func() bool { return configured() == was })
 			return h.Serve(cmd.Context(), end.end.asked, end.end.to)
 		},
 	}

@@ -38,6 +38,7 @@ type Options struct {
 	Label string // identifies the tree and paths of cached discoveries
 	Apart string // a directory of the tree that listings omit
 	Other *Graph // the graph of the other side of a change, or of the same tree, which has already rendered
+	Last  *Graph // the graph of an earlier run of this process, of the same side with other texts; may be nil
 }
 
 // A Graph is a render.Graph with a cache. It is for one tree, and safe for concurrent use.
@@ -53,6 +54,13 @@ type Graph struct {
 	digests *Digests // of the objects passed to resolvers
 }
 
+// Settle frees what only the rendering of the Graph's run needed, so that a later run can use it as
+// Last without keeping all earlier runs in memory.
+func (g *Graph) Settle() {
+	g.options.Other, g.options.Last, g.claims.other = nil, nil, nil
+	g.tree.settle()
+}
+
 // New returns a Graph for a tree.
 func New(g render.Graph, tree fs.FS, o Options) *Graph {
 	t := NewTree(tree, o.Apart)
@@ -63,9 +71,13 @@ func New(g render.Graph, tree fs.FS, o Options) *Graph {
 	default:
 		t.other = o.Other.tree
 	}
+	digests := NewDigests()
+	if o.Last != nil {
+		digests = o.Last.digests.Renew()
+	}
 	return &Graph{
 		graph: g, options: o, tree: t, claims: newClaims(o, t),
-		units: make(map[*render.Unit]*unit), byKey: make(map[Key][]*unit), digests: NewDigests(),
+		units: make(map[*render.Unit]*unit), byKey: make(map[Key][]*unit), digests: digests,
 	}
 }
 
@@ -259,6 +271,13 @@ func (r *recordingStore) Fetched(remote *render.Remote) (render.Repository, erro
 	return repo, err
 }
 
+// len returns the number of Remotes that were asked for.
+func (r *recordingStore) len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.asked)
+}
+
 // condition returns the responses so far.
 func (r *recordingStore) condition() condition {
 	r.mu.Lock()
@@ -287,6 +306,7 @@ type Digests struct {
 	objects map[*unstructured.Unstructured]string
 	parts   map[part]string
 	buffer  []byte
+	last    *Digests // see Renew; may be nil
 }
 
 // A part is a map or list in memory, which it keeps there.
@@ -300,12 +320,26 @@ func NewDigests() *Digests {
 	return &Digests{objects: make(map[*unstructured.Unstructured]string), parts: make(map[part]string)}
 }
 
+// Renew returns Digests for another run, which know the objects of d. So objects that only d has seen
+// are forgotten by the next Renew. d must not be used afterwards.
+func (d *Digests) Renew() *Digests {
+	renewed := NewDigests()
+	renewed.last, d.last = d, nil
+	return renewed
+}
+
 // Of returns the digest of an object.
 func (d *Digests) Of(o *render.Object) (string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if sum, ok := d.objects[o.Unstructured]; ok {
 		return sum, nil
+	}
+	if d.last != nil {
+		if sum, ok := d.last.objects[o.Unstructured]; ok {
+			d.objects[o.Unstructured] = sum
+			return sum, nil
+		}
 	}
 	fields := make(map[string]any, len(o.Object))
 	for key, v := range o.Object {

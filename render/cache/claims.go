@@ -14,7 +14,7 @@ type claims struct {
 	options Options
 	tree    *Tree
 	other   *claims                    // of the other side of a change, whose discovery is complete
-	kept    func() map[string][]*claim // from the store, by directory
+	kept    func() map[string][]*claim // of the last run, or from the store, by directory
 
 	mu    sync.Mutex
 	now   map[string][]*claim // the claims that the other side does not have
@@ -37,6 +37,10 @@ func newClaims(o Options, t *Tree) *claims {
 		c.other = o.Other.claims
 	}
 	c.kept = sync.OnceValue(func() map[string][]*claim { return storedClaims(o) })
+	if o.Last != nil {
+		last := o.Last.claims.now
+		c.kept = func() map[string][]*claim { return last }
+	}
 	return c
 }
 

@@ -53,6 +53,16 @@ func (r *recorder) implied(a access, out string) bool {
 	return strings.HasPrefix(r.seen[access{opRead, a.name}], content)
 }
 
+// len returns the number of recorded accesses, or 0 if the record is incomplete.
+func (r *recorder) len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.spoiled {
+		return 0
+	}
+	return len(r.seen)
+}
+
 func sortReads(reads []read) {
 	slices.SortFunc(reads, func(a, b read) int {
 		return cmp.Or(strings.Compare(a.name, b.name), cmp.Compare(a.op, b.op))

@@ -32,7 +32,8 @@ func KeyOf(parts ...string) Key {
 
 // A Store keeps entries in a directory, one file each. Files are written under a temporary name and
 // renamed, and a checksum covers key and content. So several runs may use the store at once, and a
-// truncated, changed or foreign entry counts as missing. A nil Store is empty.
+// truncated, changed or foreign entry counts as missing. A nil Store is empty. NewStore returns one
+// without a directory.
 type Store struct {
 	dir   string
 	limit int64 // of a shard, in bytes
@@ -41,7 +42,11 @@ type Store struct {
 	mu    sync.Mutex
 	wrote map[string]bool // shards
 	err   error           // the first of Put
+	here  map[Key][]byte  // the entries of a store without a directory
 }
+
+// NewStore returns an empty store in memory.
+func NewStore() *Store { return &Store{here: make(map[Key][]byte)} }
 
 const (
 	shards = 64
@@ -83,6 +88,12 @@ func (s *Store) Get(k Key) ([]byte, bool) {
 	if s == nil {
 		return nil, false
 	}
+	if s.here != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		data, ok := s.here[k]
+		return data, ok
+	}
 	_, name := s.file(k)
 	data, written, err := readEntry(name, s.limit/2+int64(len(format)+sha256.Size))
 	if err != nil || len(data) < len(format)+sha256.Size {
@@ -117,6 +128,12 @@ func (s *Store) use(name string, written time.Time) {
 // Put stores an entry, unless it is larger than half of a shard. Write errors
 // do not affect the run; Err returns the first.
 func (s *Store) Put(k Key, content []byte) {
+	if s != nil && s.here != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.here[k] = content
+		return
+	}
 	if s == nil || int64(len(content)) > s.limit/2 {
 		return
 	}
@@ -128,7 +145,7 @@ func (s *Store) Put(k Key, content []byte) {
 	s.err = cmp.Or(s.err, err)
 }
 
-// Dir returns the store's directory.
+// Dir returns the store's directory, or "" if it is in memory.
 func (s *Store) Dir() string { return s.dir }
 
 // Err returns the first error of Put.

@@ -312,9 +312,9 @@ func (t *Tree) isApart(name string) bool {
 // Open implements fs.FS.
 func (t *Tree) Open(name string) (fs.File, error) {
 	read := func(out string) { t.remember(access{opRead, name}, out) }
-	kept := t.kept(name)
-	if kept == nil && t.other != nil {
-		kept = t.keptByOther(name)
+	kept, other := t.kept(name)
+	if kept == nil && other != nil {
+		kept = t.keptBy(other, name)
 	}
 	if kept != nil {
 		return &file{File: kept, kept: kept, read: read}, nil
@@ -326,17 +326,17 @@ func (t *Tree) Open(name string) (fs.File, error) {
 	return &file{File: f, read: read, keep: func(c *contents) { t.keep(name, c) }}, nil
 }
 
-// kept returns the cached content of a file, or nil.
-func (t *Tree) kept(name string) *contents {
+// kept returns the cached content of a file, or nil, and the tree of the other side.
+func (t *Tree) kept(name string) (*contents, *Tree) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.contents[name]
+	return t.contents[name], t.other
 }
 
-// keptByOther returns the content that the other side has cached, if the file is the same here.
-// That saves unpacking it.
-func (t *Tree) keptByOther(name string) *contents {
-	kept := t.other.kept(name)
+// keptBy returns the content that the other side has cached, if the file is the same here. That saves
+// unpacking it.
+func (t *Tree) keptBy(other *Tree, name string) *contents {
+	kept, _ := other.kept(name)
 	if kept == nil {
 		return nil
 	}
@@ -354,6 +354,13 @@ func (t *Tree) keep(name string, c *contents) {
 		t.contents[name] = c
 		t.room -= n
 	}
+}
+
+// settle ends the use of the other side's contents.
+func (t *Tree) settle() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.other = nil
 }
 
 // empty forgets the contents of files.

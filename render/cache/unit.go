@@ -26,7 +26,7 @@ type unit struct {
 
 	variants []variant // variants in the store; the first one is the one in use
 	recalled bool
-	adopted  *unit // the unit of the other side that this one shares, which is saved there
+	adopted  *unit // the unit of the other side or of an earlier run that this one shares, which is saved there
 
 	mu     sync.Mutex
 	rec    *recorder       // of the rendering in this run; nil if there was none
@@ -34,6 +34,9 @@ type unit struct {
 	inner  []render.Provenance
 	places []*places
 	asked  bool // a question was asked that the entry does not answer
+
+	seenOf      [2]int // the numbers of reads and of questions to the store when seenVariant was made
+	seenVariant variant
 }
 
 // A variant contains the reads and answers of one rendering, and the key of the entry with its
@@ -62,10 +65,13 @@ func (u *unit) holds(v *variant) bool {
 	return u.graph.tree.holds(v.reads) && u.resolution.holds(&v.condition)
 }
 
-// adopt uses the unit of the other side of a change if everything that it depends on is the same on
-// this side.
+// adopt uses the unit of the other side of a change, or of the last run, if everything that it depends
+// on is the same now.
 func (u *unit) adopt() bool {
-	for _, other := range u.graph.options.Other.alike(u.key) {
+	for _, other := range slices.Concat(u.graph.options.Other.alike(u.key), u.graph.options.Last.alike(u.key)) {
+		if other.adopted != nil {
+			other = other.adopted
+		}
 		v, ok := other.seen()
 		if !ok || !storable(&other.result) || !u.holds(&v) {
 			continue
@@ -231,13 +237,19 @@ func (r *recorder) spoil() {
 // seen returns all reads and answers of the unit's rendering, in this run and in the run that
 // stored it.
 func (u *unit) seen() (variant, bool) {
-	if u.adopted != nil { // the adopted unit's objects answer the questions about this one's
+	if u.adopted != nil { // its objects answer the questions about this one's
 		return u.adopted.seen()
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.rec == nil {
 		return u.variants[0], true
+	}
+	var now [2]int
+	if u.resolution == nil {
+		if now = [2]int{u.rec.len(), u.store.len()}; now == u.seenOf && now[0] > 0 {
+			return u.seenVariant, true
+		}
 	}
 	reads, ok := u.rec.reads()
 	var c condition
@@ -252,7 +264,11 @@ func (u *unit) seen() (variant, bool) {
 		sortReads(all)
 		reads, c = slices.Compact(all), c.and(u.variants[0].condition)
 	}
-	return u.identified(reads, c), ok
+	v := u.identified(reads, c)
+	if ok {
+		u.seenOf, u.seenVariant = now, v
+	}
+	return v, ok
 }
 
 // storable reports whether rendering the unit again would give the same result. It would not if

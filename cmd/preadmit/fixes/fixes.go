@@ -82,15 +82,21 @@ type Change struct {
 
 // A Finder finds the fixes for the findings of a run.
 type Finder struct {
-	Options *evaluate.Options // Again is set, and Passes, Held and Forgets are not: the run keeps results and places
+	Options *evaluate.Options // Again and Memory are set, and Passes, Held and Forgets are not: the run keeps results and places
 	Args    []string
 	Input   *load.Input
 	Run     *evaluate.Evaluation
 }
 
-// Evaluate evaluates the paths in args, and returns a Finder for the findings.
-func Evaluate(ctx context.Context, o *evaluate.Options, args []string) (*Finder, error) {
-	in, e, err := evaluated(ctx, o, nil, nil, args)
+// Evaluate evaluates the paths in args, and returns a Finder for the findings. It uses units of a graph
+// that has rendered the same tree, which may be nil.
+func Evaluate(ctx context.Context, o *evaluate.Options, args []string, other *cache.Graph) (*Finder, error) {
+	kept := *o
+	if kept.Memory == nil {
+		kept.Memory = load.NewMemory()
+	}
+	o = &kept
+	in, e, err := evaluated(ctx, o, nil, other, args)
 	if err != nil {
 		return nil, err
 	}
@@ -135,6 +141,9 @@ func evaluated(ctx context.Context, o *evaluate.Options, texts map[string]string
 		return nil, nil, err
 	}
 	e, err := evaluate.Run(ctx, &fresh, in, args, bytes.NewReader(nil))
+	if m := fresh.Memory; m != nil && m.Store.Dir() == "" { // a cache on disk is only for runs over the files themselves
+		m.Keep()
+	}
 	return in, e, err
 }
 

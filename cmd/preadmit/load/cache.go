@@ -32,6 +32,19 @@ type Memory struct {
 	Put     []func()
 }
 
+// NewMemory returns a Memory that lasts as long as this process, for a command that evaluates one tree
+// with several texts. Keep adds the results of a run to it.
+func NewMemory() *Memory {
+	return &Memory{Store: cache.NewStore(), Digests: cache.NewDigests()}
+}
+
+// Keep adds the results of the run to the cache.
+func (m *Memory) Keep() {
+	for _, put := range m.Put {
+		put()
+	}
+}
+
 // dir returns the directory of the cache, or "" without one.
 func (m *Memory) dir() string {
 	if m == nil {
@@ -54,7 +67,14 @@ func WithUserCache(ctx context.Context) context.Context {
 
 // OpenCache opens the cache of a run. If it can't, it logs the reason with -v. It returns an error
 // only if --cache names a directory that can't be trusted.
+//
+// A Memory that is set is that of an earlier run of this process, and stays open: a confined process
+// can't open it again.
 func (o *Sources) OpenCache(ctx context.Context, t *Tree) error {
+	if m := o.Memory; m != nil {
+		o.Memory = &Memory{Store: m.Store, Build: m.Build, Digests: m.Digests.Renew()}
+		return nil
+	}
 	dir, asked := o.Cache, o.Cache != ""
 	if !asked {
 		dir, _ = ctx.Value(userCache{}).(string)
@@ -148,15 +168,18 @@ type rendering interface {
 func (o *Sources) graph(t *Tree, args []string) (rendering, *cache.Graph) {
 	side := t.side()
 	graph := render.Graph{Renderers: o.Progress.renderers(o.Watch.Renderers(o.Renderers(), side)), Selection: o.Selection, Store: t.Store, Forgets: o.Forgets, Parts: o.Parts}
-	if o.Memory == nil && o.Base == "" && !o.Again {
+	if o.Memory == nil && o.Base == "" && !o.Again && o.Next == nil {
 		return graph, nil
 	}
 	options := cache.Options{Label: strings.Join(append([]string{side, t.Dir}, args...), "\x00"), Apart: disk.Outside}
 	if o.Memory != nil {
 		options.Store, options.Build = o.Memory.Store, o.Memory.Build
 	}
-	options.Other = o.Rendered // units are rendered again only if the change affects them
+	options.Other, options.Last = o.Rendered, o.Last[side] // units are rendered again only if the change affects them
 	g := cache.New(graph, t, options)
+	if o.Next != nil && o.Next[side] == nil {
+		o.Next[side] = g
+	}
 	if o.Rendered == nil {
 		o.Rendered = g
 	}
@@ -175,9 +198,7 @@ func (o *Sources) SaveCache() {
 	for _, g := range m.graphs {
 		g.Save()
 	}
-	for _, put := range m.Put {
-		put()
-	}
+	m.Keep()
 	m.Store.Trim()
 	if err := m.Store.Err(); err != nil {
 		o.noCacheHere(m.Store.Dir(), err)

@@ -50,15 +50,16 @@ type Sources struct {
 	Progress *Progress    // for a screen; nil elsewhere
 	Watch    *tasks.Watch // of a child process; nil elsewhere
 
-	Configuration *config.File      // the configuration file, once it is read
-	Rendered      *cache.Graph      // the graph that rendered the work tree, if it is compared with a base
-	Dropped       map[string]string // paths that are not deployed on their own, each with the kustomization that built it at the base
-	Forgets       bool              // forget the origins of fields of evaluated units, to save memory
-	Parts         *render.Parts     // parts that objects share; nil to share none
-	Flat          bool              // leave out objects that are contained in other objects
-	Sparse        bool              // leave out addresses of --with that are not fetched, see present
-	Again         bool              // Rendered is of the same tree with other texts, or another run follows
-	Texts         map[string]string // by file name, used instead of the files on disk
+	Configuration *config.File            // the configuration file, once it is read
+	Rendered      *cache.Graph            // the graph that rendered the work tree, if it is compared with a base
+	Dropped       map[string]string       // paths that are not deployed on their own, each with the kustomization that built it at the base
+	Forgets       bool                    // forget the origins of fields of evaluated units, to save memory
+	Parts         *render.Parts           // parts that objects share; nil to share none
+	Flat          bool                    // leave out objects that are contained in other objects
+	Sparse        bool                    // leave out addresses of --with that are not fetched, see present
+	Again         bool                    // Rendered is of the same tree with other texts, or another run follows
+	Last, Next    map[string]*cache.Graph // by side: of the last run of this process, and of this run; Next is nil if no run follows
+	Texts         map[string]string       // by file name, used instead of the files on disk
 }
 
 // apply sets the chart parameters of the command line in charts, and the namespace in all sources.

@@ -188,8 +188,13 @@ func (w *Watch) ConfineFiles(mode string, read []string, cache string, notes io.
 	}
 	missing := errors.New("this command has no child process")
 	if w != nil {
-		missing = errors.Join(w.Unconfined, confine.DenyFiles(read, cache))
-		confine.FileSize(cache != "")
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if files := fmt.Sprintf("%q %q", read, cache); files != w.confined { // the kernel allows few layers of the same
+			w.confined, w.unlocked = files, confine.DenyFiles(read, cache)
+			confine.FileSize(cache != "")
+		}
+		missing = errors.Join(w.Unconfined, w.unlocked)
 	}
 	switch {
 	case missing == nil:

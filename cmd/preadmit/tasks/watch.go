@@ -43,7 +43,9 @@ type Watch struct {
 	done   map[string]int // finished tasks by prefix of their names
 	told   map[string]int // as done, but already reported to the parent
 
-	Unconfined error // why a part of the sandbox is missing
+	Unconfined error  // why a part of the sandbox is missing
+	confined   string // the files of the last ConfineFiles
+	unlocked   error  // why these are not the only ones that can be opened
 
 	clock stopwatch
 

@@ -7,10 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"runtime/metrics"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"sigs.k8s.io/yaml"
@@ -40,15 +43,17 @@ func Opener(args []string) func(string, lsp.Encoding, func(string)) (lsp.Host, s
 			}
 		}
 		dir, err := load.Root(args)
-		return &editorHost{Remote{watcher: watcher{args: args}, line: os.Args[1:]}, e, log}, dir, err
+		return &editorHost{Remote: Remote{watcher: watcher{args: args}, line: os.Args[1:]}, encoding: e, log: log}, dir, err
 	}
 }
 
-// An editorHost evaluates the repository in a new child process each time.
+// An editorHost evaluates the repository in a child process, which uses what it has rendered and
+// evaluated before. After a failure, or if the child can't evaluate again, it starts another one.
 type editorHost struct {
 	Remote
 	encoding lsp.Encoding
 	log      func(string)
+	failed   atomic.Bool // the current child has ended before
 }
 
 // Evaluate implements lsp.Host.
@@ -58,21 +63,42 @@ func (e *editorHost) Evaluate(ctx context.Context, texts map[string]string, tell
 		return nil, err
 	}
 	e.begun(before)
-	s, err := supervise.NewService(e.line, nil)
-	if err != nil {
-		return nil, err
-	}
-	s.Died = func(why string) { e.log("the process that evaluates ended, and is started again: " + why) }
 	var found editorFindings
-	if err = e.findings(ctx, s, texts, tell, &found); err != nil {
-		s.Close()
-		return nil, err
+	s := e.current()
+	if s != nil && !e.failed.Load() {
+		if err = e.findings(ctx, s, texts, tell, &found); ctx.Err() != nil {
+			return nil, err
+		}
 	}
-	e.use(s)
+	if s == nil || e.failed.Load() || err != nil || found.Anew {
+		if err = e.evaluateAnew(ctx, texts, tell, &found); err != nil {
+			return nil, err
+		}
+	}
 	for _, text := range found.Placeless {
 		e.log(text)
 	}
 	return found.Findings, nil
+}
+
+// evaluateAnew evaluates in a new child.
+func (e *editorHost) evaluateAnew(ctx context.Context, texts map[string]string, tell func(lsp.Progress), found *editorFindings) error {
+	s, err := supervise.NewService(e.line, nil)
+	if err != nil {
+		return err
+	}
+	e.failed.Store(false)
+	s.Died = func(why string) {
+		e.failed.Store(true)
+		e.log("the process that evaluates ended, and is started again: " + why)
+	}
+	*found = editorFindings{}
+	if err := e.findings(ctx, s, texts, tell, found); err != nil {
+		s.Close()
+		return err
+	}
+	e.use(s)
+	return nil
 }
 
 // maxAnswer limits the size of a child's answer. maxFindings findings are far smaller.
@@ -130,19 +156,38 @@ func (e *editorHost) Accept(ctx context.Context, x policy.Suppression, texts map
 type editorFindings struct {
 	Findings  []lsp.Finding
 	Placeless []string
+	Anew      bool // nothing was evaluated: a new child must do that
 }
 
 // maxFindings limits the findings that an editor gets, the worst ones first.
 const maxFindings = 5000
 
-// findings evaluates the repository with the texts of an editor.
+// findings evaluates the repository with the texts of an editor. A running evaluation, which nobody
+// waits for, ends.
 func (h *Host) findings(ctx context.Context, q *question, news func([]byte)) (*editorFindings, error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	h.mu.Lock()
+	if h.stop != nil {
+		h.stop()
+	}
+	h.stop = stop
+	h.mu.Unlock()
+	h.one.Lock()
+	defer h.one.Unlock()
+	if h.graphs != nil && (!h.configured() || liveBytes() > 2*h.live+spare) {
+		return &editorFindings{Anew: true}, nil
+	}
+	h.mu.Lock()
+	h.texts = maps.Clone(q.Texts)
 	delete(h.texts, h.configuration()) // flags are read from the file, so changes count once it is saved
 	h.mu.Unlock()
 	r, err := h.firstOrNext(ctx, news)
 	if err != nil {
 		return nil, err
+	}
+	if h.live == 0 {
+		h.live = liveBytes()
 	}
 	h.mu.Lock()
 	run := h.run
@@ -161,6 +206,16 @@ func (h *Host) findings(ctx context.Context, q *question, news func([]byte)) (*e
 		all.Findings = append(all.Findings, m.finding(&found[i]))
 	}
 	return all, nil
+}
+
+// spare is how many bytes a child may use in addition to twice those after its first evaluation.
+const spare = 128 << 20
+
+// liveBytes returns the bytes in use at the last garbage collection.
+func liveBytes() uint64 {
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	return live[0].Value.Uint64()
 }
 
 // configuration returns the name in the tree of the configuration file.

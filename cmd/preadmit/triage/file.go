@@ -216,7 +216,8 @@ func RepositoryPaths(args []string) []string {
 	return args
 }
 
-// NewEditorHost returns a host for an editor, which shows no results before the end.
-func NewEditorHost(o *evaluate.Options, args []string) *Host {
-	return &Host{watcher: watcher{args: args}, options: o, quiet: true}
+// NewEditorHost returns a host for an editor, which shows no results before the end. configured
+// reports whether the configuration is still the one that the options are from.
+func NewEditorHost(o *evaluate.Options, args []string, configured func() bool) *Host {
+	return &Host{watcher: watcher{args: args}, options: o, quiet: true, configured: configured}
 }

@@ -89,9 +89,9 @@ func (h *Host) outdated() bool {
 func (h *Host) finder(ctx context.Context, run *shownRun) (f *fixes.Finder, err error) {
 	if run.finder == nil {
 		o := *h.options
-		o.Notes, o.Texts = io.Discard, run.texts
+		o.Notes, o.Texts, o.Memory = io.Discard, run.texts, run.memory
 		run.fixes = make(map[fixes.Place][]lsp.Fix)
-		run.finder, err = fixes.Evaluate(ctx, &o, h.args)
+		run.finder, err = fixes.Evaluate(ctx, &o, h.args, run.in.Graph)
 	}
 	return run.finder, err
 }

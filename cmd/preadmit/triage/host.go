@@ -9,7 +9,8 @@
 //   - file.go: the suppressions file, and reports that were saved; watch.go: changes of files
 //
 // A Remote starts a new child for each evaluation. The child answers requests until the next child
-// has its results. Only the Remote writes files and starts the editor.
+// has its results. Only the Remote writes files and starts the editor. The host that Opener returns
+// keeps its child as long as that can evaluate again.
 package triage
 
 import (
@@ -31,6 +32,7 @@ import (
 	"github.com/preadmit/preadmit/cmd/preadmit/tasks"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/cache"
 	"github.com/preadmit/preadmit/render/disk"
 	"github.com/preadmit/preadmit/report"
 	"github.com/preadmit/preadmit/report/explanation"
@@ -51,9 +53,14 @@ type Host struct {
 	rendering sync.Mutex // held while the tree of a saved report is rendered
 	oneFix    sync.Mutex // held while a fix is proved
 
+	// For an editor, which evaluates many times:
+	configured func() bool             // the options are still those of the configuration
+	one        sync.Mutex              // held by an evaluation
+	stop       context.CancelFunc      // ends the last one, if it is running
+	graphs     map[string]*cache.Graph // of the last one, by side
+	live       uint64                  // bytes in use after the first one
 	mu         sync.Mutex
 	run        *shownRun
-	trees      []*load.Tree      // of the last runs, because a screen may still read the previous one
 	evaluating bool              // the first evaluation is running
 	partial    *report.Source    // for the results so far, during the first evaluation
 	texts      map[string]string // of open files of an editor
@@ -70,7 +77,8 @@ type shownRun struct {
 	evaluation *evaluate.Evaluation
 	note       string
 	texts      map[string]string // of open files of an editor
-	finder     *fixes.Finder     // of the same state of the tree; nil until a fix is asked for
+	memory     *load.Memory
+	finder     *fixes.Finder // of the same state of the tree; nil until a fix is asked for
 	fixes      map[fixes.Place][]lsp.Fix
 	objects    map[render.Key]*render.Object
 	old        map[render.Key]*render.Object // at the base
@@ -83,11 +91,14 @@ func (h *Host) Evaluate(ctx context.Context, tell func(tui.Progress)) (*report.R
 	}
 	o := *h.options
 	o.Progress, o.Notes = &load.Progress{Tell: tell, Quiet: h.quiet}, io.Discard
-	if h.quiet {
-		o.Passes, o.Forgets = new(policy.Passes), true // an editor does not show them
+	if h.quiet { // for an editor, which shows no passes, and evaluates again after each change
+		o.Passes, o.Forgets = new(policy.Passes), true
+		o.Last, o.Next = h.graphs, make(map[string]*cache.Graph)
 	}
 	h.mu.Lock()
-	o.Texts = h.texts
+	if o.Texts = h.texts; h.run != nil {
+		o.Memory = h.run.memory
+	}
 	h.mu.Unlock()
 	before, err := h.look()
 	if err != nil {
@@ -101,7 +112,12 @@ func (h *Host) Evaluate(ctx context.Context, tell func(tui.Progress)) (*report.R
 	if err != nil {
 		return nil, err
 	}
+	run.memory = o.Memory
 	h.keep(run, before)
+	for _, g := range o.Next {
+		g.Settle()
+	}
+	h.graphs = o.Next
 	return r, nil
 }
 
@@ -173,10 +189,6 @@ func (h *Host) keep(run *shownRun, before stamp) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.run, h.partial, h.evaluating = run, nil, false
-	if h.trees = append(h.trees, run.tree); len(h.trees) > 3 {
-		h.trees[0].Close()
-		h.trees = h.trees[1:]
-	}
 }
 
 // readSaved reads the saved report, and marks the results that the current suppressions accept.

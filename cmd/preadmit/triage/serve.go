@@ -98,7 +98,7 @@ func (h *Host) answerTo(ctx context.Context, q *question, news func([]byte)) ([]
 	if q.Do == "propose" && q.Decisions == nil || slices.Contains([]string{"object", "explain", "fix", "fixes"}, q.Do) && q.Result == nil {
 		return nil, fmt.Errorf("request %q is incomplete", q.Do)
 	}
-	if q.Encoding != "" {
+	if q.Encoding != "" && q.Do != "findings" {
 		h.mu.Lock()
 		h.texts = q.Texts
 		h.mu.Unlock()
