@@ -254,29 +254,23 @@ func (l *CompactList) Keep(parts ...CompactResults) {
 	if len(variants) == 0 {
 		return
 	}
-	type said struct {
-		fingerprint [fingerprintSize]byte
-		outcome     Outcome
-		action      Action
-	}
-	known := make(map[said]bool)
+	known := repeats[[fingerprintSize]byte]{}
 	only := func(x *compactResult) (r *Result, is bool) {
 		r = &l.rules.rules[x.rule]
 		return r, r.Only != ""
 	}
 	for _, x := range l.results[first:] {
-		if r, is := only(x); !is && variants[l.objects[x.object].Unit] && (r.Outcome == Fail || r.Undecided()) {
-			known[said{x.fingerprint, r.Outcome, r.Action}] = true
+		if r, is := only(x); !is && variants[l.objects[x.object].Unit] {
+			known.learn(x.fingerprint, r)
 		}
 	}
 	kept := l.results[:first]
 	for _, x := range l.results[first:] {
 		if r, is := only(x); is {
-			as := said{x.fingerprint, r.Outcome, r.Action}
-			if r.Outcome == Pass || r.Outcome == Skip || known[as] {
+			if known.has(x.fingerprint, r) {
 				continue
 			}
-			known[as] = true
+			known.learn(x.fingerprint, r)
 		}
 		kept = append(kept, x)
 	}

@@ -43,27 +43,46 @@ const assumedCluster = "Argo CD knows a cluster "
 
 // DenyOnClusters makes a failure of a result that is undecided only because a cluster is not known.
 func (r *Result) DenyOnClusters() {
-	if r.Outcome == Unknown && slices.ContainsFunc(r.Assumed, func(a string) bool { return strings.HasPrefix(a, assumedCluster) }) {
+	if r.Outcome == Unknown && r.onCluster() {
 		r.Outcome = Fail
 	}
 }
 
+func (r *Result) onCluster() bool {
+	return slices.ContainsFunc(r.Assumed, func(a string) bool { return strings.HasPrefix(a, assumedCluster) })
+}
+
+// repeats are the results that those of a variant may repeat, by their fingerprints.
+type repeats[F comparable] map[repeated[F]]bool
+
+type repeated[F comparable] struct {
+	fingerprint F
+	outcome     Outcome
+	action      Action
+}
+
+// learn adds a result. A failure of the default is added without an outcome, too.
+func (k repeats[F]) learn(fingerprint F, r *Result) {
+	if r.Outcome == Fail || r.Undecided() {
+		k[repeated[F]{fingerprint, r.Outcome, r.Action}] = true
+	}
+	if r.Outcome == Fail && r.Only == "" {
+		k[repeated[F]{fingerprint, "", r.Action}] = true
+	}
+}
+
+// has reports whether the result of a variant adds nothing. Where the default fails, nor does a
+// failure that is undecided, unless DenyOnClusters may decide it.
+func (k repeats[F]) has(fingerprint F, r *Result) bool {
+	return r.Outcome == Pass || r.Outcome == Skip || k[repeated[F]{fingerprint, r.Outcome, r.Action}] ||
+		r.Outcome == Unknown && !r.onCluster() && k[repeated[F]{fingerprint, "", r.Action}]
+}
+
 // WithoutRepeats drops the results of variants that add nothing to those of the
 // default or an earlier variant: passes, and results with the fingerprint, outcome and
-// action of a failure among results or defaults.
+// action of a failure among results or defaults, or undecided where the default fails.
 func WithoutRepeats(results []Result, defaults ...iter.Seq[*Result]) []Result {
-	type said struct {
-		fingerprint string
-		outcome     Outcome
-		action      Action
-	}
-	known := make(map[said]bool)
-	of := func(r *Result) said { return said{r.Fingerprint, r.Outcome, r.Action} }
-	learn := func(r *Result) {
-		if r.Outcome == Fail || r.Undecided() {
-			known[of(r)] = true
-		}
-	}
+	known := repeats[string]{}
 	any := false
 	for i := range results {
 		any = any || results[i].Only != ""
@@ -74,7 +93,7 @@ func WithoutRepeats(results []Result, defaults ...iter.Seq[*Result]) []Result {
 	for _, list := range append(defaults, Each(results)) {
 		for r := range list {
 			if r.Only == "" {
-				learn(r)
+				known.learn(r.Fingerprint, r)
 			}
 		}
 	}
@@ -82,10 +101,10 @@ func WithoutRepeats(results []Result, defaults ...iter.Seq[*Result]) []Result {
 	for i := range results {
 		r := &results[i]
 		if r.Only != "" {
-			if r.Outcome == Pass || r.Outcome == Skip || known[of(r)] {
+			if known.has(r.Fingerprint, r) {
 				continue
 			}
-			learn(r)
+			known.learn(r.Fingerprint, r)
 		}
 		kept = append(kept, *r)
 	}
