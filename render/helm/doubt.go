@@ -73,16 +73,37 @@ var assumedBy = map[string]doubt{assumedLookup: byLookup, assumedClock: byTime, 
 // doubtCounts counts how often templates asked for a value, by its doubt.
 type doubtCounts [len(doubts)]int
 
-// A doubtFinder finds the conditions of a source that are in doubt. It tracks variables by name,
-// and the dot within with and range.
+// A doubtFinder finds the conditions of a source that are in doubt. It tracks variables, each until
+// the end of its block, and the dot within with and range.
 type doubtFinder struct {
-	variables map[string]doubt
-	called    map[string]bool     // variables that hold the result of a template
-	compared  map[string]bool     // variables that hold the result of a comparison of doubtful values
-	templates map[string][]string // names of templates whose results variables hold
+	variables map[string]variable
+	shadowed  []shadowed // in the order of the declarations that shadow them
 	dot       doubt
+	within    bool             // within with or range, where the dot is not the argument of the template
 	under     doubt            // about the conditions around
 	fields    map[string]doubt // fields that templates of the chart set to doubtful values
+}
+
+// A variable says what is known of the value of a variable.
+type variable struct {
+	doubt     doubt
+	called    bool     // it holds the result of a template
+	compared  bool     // it holds the result of a comparison of doubtful values
+	templates []string // names of templates whose results it holds
+}
+
+// A shadowed variable is one that a declaration in a block shadows until the block ends.
+type shadowed struct {
+	name string
+	variable
+}
+
+// endBlock makes the variables visible again that declarations since then have shadowed.
+func (w *doubtFinder) endBlock(since int) {
+	for _, h := range slices.Backward(w.shadowed[since:]) {
+		w.variables[h.name] = h.variable
+	}
+	w.shadowed = w.shadowed[:since]
 }
 
 // of returns the doubt about a pipeline. calls reports whether the pipeline uses the result of
@@ -116,9 +137,10 @@ func (w *doubtFinder) of(n parse.Node) (d doubt, calls bool) {
 	case *parse.FieldNode:
 		return max(w.dot.of(n.Ident), w.fieldDoubt(n.Ident)), false
 	case *parse.VariableNode:
-		return max(w.variables[n.Ident[0]].of(n.Ident[1:]), w.fieldDoubt(n.Ident[1:])), w.called[n.Ident[0]]
+		v := w.variables[n.Ident[0]]
+		return max(v.doubt.of(n.Ident[1:]), w.fieldDoubt(n.Ident[1:])), v.called
 	case *parse.StringNode:
-		return w.fields[n.Text], false
+		return max(w.fields[n.Text], w.fields[ofRoot+n.Text]), false
 	case *parse.IdentifierNode:
 		return doubtful[n.Ident], n.Ident == "include" || n.Ident == "tpl"
 	}
@@ -156,8 +178,12 @@ func (d doubt) of(field []string) doubt {
 var collecting = map[string]bool{"dict": true, "list": true, "tuple": true, "set": true, "merge": true, "mergeOverwrite": true, "mustMerge": true, "mustMergeOverwrite": true}
 
 func (w *doubtFinder) fieldDoubt(idents []string) doubt {
-	for _, name := range idents {
-		if d := w.fields[name]; d != sure {
+	for at, name := range idents {
+		d := w.fields[name]
+		if !slices.Contains(idents[:at], "Values") {
+			d = max(d, w.fields[ofRoot+name])
+		}
+		if d != sure {
 			return d
 		}
 	}
@@ -213,7 +239,11 @@ func (i *instrument) assign(n parse.Node) {
 				if i.identifies(n) {
 					d = d.compared()
 				}
-				i.assigned(n, max(d, i.under.compared()))
+				at := ""
+				if i.isWhole(n) {
+					at = ofRoot
+				}
+				i.assigned(n, at, max(d, i.under.compared()))
 				i.use(n, resultKept)
 			}
 			for _, arg := range c.Args {
@@ -225,17 +255,40 @@ func (i *instrument) assign(n parse.Node) {
 	}
 }
 
-func (i *instrument) assigned(n parse.Node, d doubt) {
+// ofRoot is the prefix of a field among doubtful fields that only what templates are given has,
+// nothing below .Values.
+const ofRoot = "$ "
+
+// isWhole reports whether a node is all that the template is given, or the result of a set on that.
+func (i *instrument) isWhole(n parse.Node) bool {
+	switch n := n.(type) {
+	case *parse.DotNode:
+		return !i.within
+	case *parse.VariableNode:
+		return len(n.Ident) == 1 && n.Ident[0] == "$"
+	case *parse.PipeNode:
+		if len(n.Cmds) != 1 {
+			return false
+		}
+		args := n.Cmds[0].Args
+		f, ok := args[0].(*parse.IdentifierNode)
+		return len(args) == 1 && i.isWhole(args[0]) || ok && f.Ident == "set" && len(args) == 4 && i.isWhole(args[1])
+	}
+	return false
+}
+
+// assigned records the strings in a pipeline as fields with a doubt.
+func (i *instrument) assigned(n parse.Node, at string, d doubt) {
 	switch n := n.(type) {
 	case *parse.PipeNode:
 		for _, c := range n.Cmds {
 			for _, arg := range c.Args {
-				i.assigned(arg, d)
+				i.assigned(arg, at, d)
 			}
 		}
 	case *parse.StringNode:
 		if d != sure {
-			i.src.sets[n.Text] = max(d, i.src.sets[n.Text])
+			i.body.sets[at+n.Text] = max(d, i.body.sets[at+n.Text])
 		}
 	}
 }
@@ -258,7 +311,7 @@ func (w *doubtFinder) identifies(n parse.Node) bool {
 	case *parse.ChainNode:
 		return w.identifies(n.Node)
 	case *parse.VariableNode:
-		return w.compared[n.Ident[0]]
+		return w.variables[n.Ident[0]].compared
 	}
 	return false
 }
@@ -283,15 +336,17 @@ func calls(n parse.Node, function string) bool {
 // declare records the doubt about the variables that a pipeline sets.
 func (w *doubtFinder) declare(p *parse.PipeNode) {
 	d, calls := w.of(p)
-	if p.IsAssign {
-		d = max(d, w.under)
-	}
-	names := w.holds(p)
-	for _, v := range p.Decl {
-		w.templates[v.Ident[0]] = joined(w.templates[v.Ident[0]], names)
-		w.variables[v.Ident[0]] = max(d, w.variables[v.Ident[0]])
-		w.called[v.Ident[0]] = calls || w.called[v.Ident[0]]
-		w.compared[v.Ident[0]] = d != sure && w.compares(p) || w.compared[v.Ident[0]]
+	by, _ := w.comparison(p)
+	v := variable{doubt: d, called: calls, compared: by != sure, templates: w.holds(p)}
+	for _, decl := range p.Decl {
+		name := decl.Ident[0]
+		was := w.variables[name]
+		if p.IsAssign {
+			w.variables[name] = variable{max(d, w.under, was.doubt), calls || was.called, v.compared || was.compared, joined(was.templates, v.templates)}
+			continue
+		}
+		w.shadowed = append(w.shadowed, shadowed{name, was})
+		w.variables[name] = v
 	}
 }
 
@@ -310,26 +365,38 @@ var cutting = map[string]bool{
 	"regexReplaceAll": true, "regexReplaceAllLiteral": true, "mustRegexReplaceAll": true, "mustRegexReplaceAllLiteral": true,
 }
 
-// compares reports whether a pipeline compares values, or uses the result of a
-// comparison.
-func (w *doubtFinder) compares(n parse.Node) bool {
+// comparison returns the doubt about the results of the comparisons in a pipeline, and whether there
+// are any. Of the arguments of ternary, only the condition decides which text is written.
+func (w *doubtFinder) comparison(n parse.Node) (d doubt, compares bool) {
 	switch n := n.(type) {
 	case *parse.PipeNode:
-		return slices.ContainsFunc(n.Cmds, func(c *parse.CommandNode) bool { return slices.ContainsFunc(c.Args, w.compares) })
+		for at, c := range n.Cmds {
+			for _, arg := range c.Args {
+				x, is := w.comparison(arg)
+				d, compares = max(d, x), compares || is
+			}
+			if f, ok := c.Args[0].(*parse.IdentifierNode); !ok || !comparing[f.Ident] {
+				continue
+			} else if f.Ident == "ternary" {
+				c = &parse.CommandNode{Args: slices.Concat(c.Args[:1], c.Args[min(3, len(c.Args)):])}
+			}
+			x, _ := w.of(&parse.PipeNode{Cmds: append(slices.Clone(n.Cmds[:at]), c)})
+			d, compares = max(d, x), true
+		}
 	case *parse.ChainNode:
-		return w.compares(n.Node)
+		return w.comparison(n.Node)
 	case *parse.VariableNode:
-		return w.compared[n.Ident[0]]
-	case *parse.IdentifierNode:
-		return comparing[n.Ident]
+		if v := w.variables[n.Ident[0]]; v.compared {
+			return v.doubt, true
+		}
 	}
-	return false
+	return d, compares
 }
 
 // doubtPrinted hooks an action that prints the result of a doubtful comparison. The action counts
 // as a branch with one side, which is never taken.
 func (i *instrument) doubtPrinted(p *parse.PipeNode) []parse.Node {
-	if d, _ := i.of(p); d != sure && i.compares(p) && !isSilent(p) && (!d.isName() || i.identifies(p)) {
+	if d, _ := i.comparison(p); d != sure && !isSilent(p) && (!d.isName() || i.identifies(p)) {
 		spot := i.spot(p.Position())
 		s := &i.src.spots[len(i.src.spots)-1]
 		s.doubt, s.sides[0] = d, true
@@ -355,7 +422,8 @@ func (i *instrument) hookCondition(nodes []parse.Node, n *parse.BranchNode) (d d
 	spot := i.spot(n.Pipe.Position())
 	s := &i.src.spots[len(i.src.spots)-1]
 	s.doubt, s.asks, s.versions = d, includes(n.Pipe), calls(n.Pipe, "semverCompare")
-	s.compares, s.identifies = i.compares(n.Pipe), i.identifies(n.Pipe)
+	_, s.compares = i.comparison(n.Pipe)
+	s.identifies = i.identifies(n.Pipe)
 	if s.asks {
 		nodes = append(nodes, i.side(n.Pipe, spot, sideBefore))
 	}

@@ -25,6 +25,9 @@ const password = `{{- define "password" -}}
 
 const hidden = "\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: hidden}\n"
 
+// setsCA is a helper that sets a field of what it is given.
+const setsCA = `{{ define "h" }}{{ $_ := set . "ca" (randNumeric 3) }}{{ end }}`
+
 // TestDoubt holds that a chart is undecided if the cluster, the time or chance may change what its
 // template writes, and decided otherwise.
 func TestDoubt(t *testing.T) {
@@ -35,29 +38,43 @@ func TestDoubt(t *testing.T) {
 		template  string
 		undecided bool
 	}{
-		"a password that is kept or made":     {password + secret + `data: {p: {{ include "password" (dict "secret" "s" "key" "computed") }}}`, false},
-		"a branch not taken makes a key":      {`{{ if .Values.tls }}{{ $_ := set .Values "ca" (genCA "a" 1).Cert }}{{ end }}{{ if eq (.Values.ca | default "") "x" }}` + hidden + `{{ end }}`, false},
-		"a branch taken makes a key":          {`{{ $_ := set .Values "ca" (genCA "a" 1).Cert }}{{ if eq .Values.ca "x" }}` + hidden + `{{ end }}`, true},
-		"a variable set by chance":            {`{{ $x := "" }}{{ if eq (randNumeric 3) "777" }}{{ $x = "y" }}{{ end }}{{ if $x }}` + hidden + `{{ end }}`, true},
-		"a variable set by chance, printed":   {`{{ $x := "" }}{{ if eq (randNumeric 3) "777" }}{{ $x = .Values.manifest }}{{ end }}{{ $x }}`, true},
-		"a variable set by the time, in else": {`{{ $x := "" }}{{ if ne (now | date "2006") "2031" }}{{ else }}{{ $x = .Values.manifest }}{{ end }}{{ $x }}`, true},
-		"a variable set in a loop by chance":  {`{{ $x := "" }}{{ range until (randInt 0 1) }}{{ $x = "y" }}{{ end }}{{ if $x }}` + hidden + `{{ end }}`, true},
-		"a choice that is printed":            {`{{ ternary .Values.manifest "" (eq (randNumeric 3) "777") }}`, true},
-		"a choice in a variable, printed":     {`{{ $x := ternary .Values.manifest "" (eq (randNumeric 3) "777") }}{{ $x }}`, true},
-		"a helper that compares":              {`{{ define "h" }}{{ if eq (randNumeric 3) "777" }}x{{ end }}{{ end }}{{ if include "h" . }}` + hidden + `{{ end }}`, true},
-		"an address":                          {`{{ if eq (printf "%p" .Values | sha256sum | trunc 1) "0" }}` + hidden + `{{ end }}`, true},
-		"an address in the chart's data":      {`{{ if eq (.Chart.Maintainers | toString | sha256sum | trunc 1) "1" }}` + hidden + `{{ end }}`, true},
-		"a list that is joined":               {`{{ if contains "0xc1" (join "," .Chart.Maintainers) }}` + hidden + `{{ end }}`, false},
-		"an address in all data of the chart": {`{{ $c := .Chart }}{{ if contains "0xc1" (printf "%v" $c) }}` + hidden + `{{ end }}`, true},
-		"an address in a helper":              {`{{ define "h" }}{{ print .Chart }}{{ end }}{{ if contains "0xc1" (include "h" .) }}` + hidden + `{{ end }}`, true},
-		"a name of the chart's data":          {`{{ $x := randAlpha 3 }}{{ range .Chart.Maintainers }}{{ if eq .Name "x" }}` + hidden + `{{ end }}{{ end }}`, false},
-		"an address by a computed format":     {`{{ if eq (printf (print "%-20" "p") (list 1) | sha256sum | trunc 1) "0" }}` + hidden + `{{ end }}`, true},
-		"an address in a variable":            {`{{ $f := "%#p" }}{{ $x := $f | printf | printf "%s" }}{{ $x = printf $f .Values }}{{ if contains "7" $x }}` + hidden + `{{ end }}`, true},
-		"a computed format without one":       {`{{ if eq (printf .Values.manifest) "0" }}` + hidden + `{{ end }}`, false},
-		"a certificate that lookup finds":     {written + `{{ with lookup "v1" "Secret" "a" "b" }}{{ (buildCustomCert (index .data "c") (index .data "k")).Cert | quote }}{{ else }}{{ (genCA "a" 1).Cert | quote }}{{ end }}` + "}", false},
-		"a computed key of what is found":     {`{{ define "d" }}{{ $d := (lookup "v1" "Secret" "a" "b").data }}{{ if $d }}{{ index $d .key | b64dec }}{{ else }}new{{ end }}{{ end }}` + written + `{{ include "d" (dict "key" "a") }}` + "}", false},
-		"a key that is made of others":        {`{{ $d := (lookup "v1" "Secret" "a" "b").data }}` + written + `{{ if $d }}{{ get $d (print "a" (print "b")) | b64dec | quote }}{{ else }}new{{ end }}` + "}", false},
-		"what lookup finds lacks a key":       {`{{ $d := (lookup "v1" "Secret" "a" "b").data }}{{ if and $d (not (hasKey $d (print "a" "b"))) }}` + hidden + `{{ end }}`, true},
+		"a password that is kept or made":          {password + secret + `data: {p: {{ include "password" (dict "secret" "s" "key" "computed") }}}`, false},
+		"a branch not taken makes a key":           {`{{ if .Values.tls }}{{ $_ := set .Values "ca" (genCA "a" 1).Cert }}{{ end }}{{ if eq (.Values.ca | default "") "x" }}` + hidden + `{{ end }}`, false},
+		"a branch taken makes a key":               {`{{ $_ := set .Values "ca" (genCA "a" 1).Cert }}{{ if eq .Values.ca "x" }}` + hidden + `{{ end }}`, true},
+		"a variable set by chance":                 {`{{ $x := "" }}{{ if eq (randNumeric 3) "777" }}{{ $x = "y" }}{{ end }}{{ if $x }}` + hidden + `{{ end }}`, true},
+		"a variable set by chance, printed":        {`{{ $x := "" }}{{ if eq (randNumeric 3) "777" }}{{ $x = .Values.manifest }}{{ end }}{{ $x }}`, true},
+		"a variable set by the time, in else":      {`{{ $x := "" }}{{ if ne (now | date "2006") "2031" }}{{ else }}{{ $x = .Values.manifest }}{{ end }}{{ $x }}`, true},
+		"a variable set in a loop by chance":       {`{{ $x := "" }}{{ range until (randInt 0 1) }}{{ $x = "y" }}{{ end }}{{ if $x }}` + hidden + `{{ end }}`, true},
+		"a choice that is printed":                 {`{{ ternary .Values.manifest "" (eq (randNumeric 3) "777") }}`, true},
+		"a choice in a variable, printed":          {`{{ $x := ternary .Values.manifest "" (eq (randNumeric 3) "777") }}{{ $x }}`, true},
+		"a helper that compares":                   {`{{ define "h" }}{{ if eq (randNumeric 3) "777" }}x{{ end }}{{ end }}{{ if include "h" . }}` + hidden + `{{ end }}`, true},
+		"an address":                               {`{{ if eq (printf "%p" .Values | sha256sum | trunc 1) "0" }}` + hidden + `{{ end }}`, true},
+		"an address in the chart's data":           {`{{ if eq (.Chart.Maintainers | toString | sha256sum | trunc 1) "1" }}` + hidden + `{{ end }}`, true},
+		"a list that is joined":                    {`{{ if contains "0xc1" (join "," .Chart.Maintainers) }}` + hidden + `{{ end }}`, false},
+		"an address in all data of the chart":      {`{{ $c := .Chart }}{{ if contains "0xc1" (printf "%v" $c) }}` + hidden + `{{ end }}`, true},
+		"an address in a helper":                   {`{{ define "h" }}{{ print .Chart }}{{ end }}{{ if contains "0xc1" (include "h" .) }}` + hidden + `{{ end }}`, true},
+		"a name of the chart's data":               {`{{ $x := randAlpha 3 }}{{ range .Chart.Maintainers }}{{ if eq .Name "x" }}` + hidden + `{{ end }}{{ end }}`, false},
+		"an address by a computed format":          {`{{ if eq (printf (print "%-20" "p") (list 1) | sha256sum | trunc 1) "0" }}` + hidden + `{{ end }}`, true},
+		"an address in a variable":                 {`{{ $f := "%#p" }}{{ $x := $f | printf | printf "%s" }}{{ $x = printf $f .Values }}{{ if contains "7" $x }}` + hidden + `{{ end }}`, true},
+		"a computed format without one":            {`{{ if eq (printf .Values.manifest) "0" }}` + hidden + `{{ end }}`, false},
+		"a certificate that lookup finds":          {written + `{{ with lookup "v1" "Secret" "a" "b" }}{{ (buildCustomCert (index .data "c") (index .data "k")).Cert | quote }}{{ else }}{{ (genCA "a" 1).Cert | quote }}{{ end }}` + "}", false},
+		"a computed key of what is found":          {`{{ define "d" }}{{ $d := (lookup "v1" "Secret" "a" "b").data }}{{ if $d }}{{ index $d .key | b64dec }}{{ else }}new{{ end }}{{ end }}` + written + `{{ include "d" (dict "key" "a") }}` + "}", false},
+		"a key that is made of others":             {`{{ $d := (lookup "v1" "Secret" "a" "b").data }}` + written + `{{ if $d }}{{ get $d (print "a" (print "b")) | b64dec | quote }}{{ else }}new{{ end }}` + "}", false},
+		"a variable of the same name, in a block":  {`{{ $x := "" }}{{ if .Values.manifest }}{{ $x := randAlpha 3 }}{{ $x = randAlpha 4 }}{{ end }}{{ if $x }}` + hidden + `{{ end }}`, false},
+		"a variable set again after a block":       {`{{ $x := "" }}{{ with .Values }}{{ $x := "" }}{{ end }}{{ $x = randNumeric 3 }}{{ if eq $x "777" }}` + hidden + `{{ end }}`, true},
+		"a variable of the same name, in a helper": {`{{ define "h" }}{{ $x := randAlpha 3 }}{{ $x }}{{ end }}{{ $r := include "h" . }}{{ $x := .Values.x }}{{ if $x }}` + hidden + `{{ end }}`, false},
+		"a choice between random texts":            {written + `{{ ternary (randAlpha 3) (.Values.x | default "b") (empty .Values.x) | quote }}` + "}", false},
+		"a choice by chance, in a pipeline":        {`{{ eq (randNumeric 3) "777" | ternary .Values.manifest "" }}`, true},
+		"a field of all that is given":             {`{{ $_ := set (set . "ca" (genCA "a" 1)) "b" "c" }}{{ if .Values.ca }}` + hidden + `{{ end }}`, false},
+		"that field":                               {`{{ $_ := set (set . "ca" (randNumeric 3)) "b" "c" }}{{ if eq .ca "777" }}` + hidden + `{{ end }}`, true},
+		"that field, by its key":                   {`{{ $_ := set $ "ca" (randNumeric 3) }}{{ if eq (get . "ca") "777" }}` + hidden + `{{ end }}`, true},
+		"a field of the dot within with":           {`{{ with .Values }}{{ $_ := set . "ca" (randNumeric 3) }}{{ end }}{{ if eq .Values.ca "777" }}` + hidden + `{{ end }}`, true},
+		"a field of what a helper is given":        {setsCA + `{{ include "h" .Values }}{{ if eq .Values.ca "777" }}` + hidden + `{{ end }}`, true},
+		"a field of what a template is given":      {setsCA + `{{ template "h" .Values }}{{ if eq .Values.ca "777" }}` + hidden + `{{ end }}`, true},
+		"a field of what a helper passes on":       {setsCA + `{{ define "g" }}{{ include "h" $ }}{{ end }}{{ include "g" .Values }}{{ if eq .Values.ca "777" }}` + hidden + `{{ end }}`, true},
+		"a field set by a helper with any name":    {setsCA + `{{ include (print "h") .Values }}{{ if eq .Values.ca "777" }}` + hidden + `{{ end }}`, true},
+		"a helper that is given all":               {setsCA + `{{ include "h" . }}{{ template "h" $ }}{{ if .Values.ca }}` + hidden + `{{ end }}`, false},
+		"what lookup finds lacks a key":            {`{{ $d := (lookup "v1" "Secret" "a" "b").data }}{{ if and $d (not (hasKey $d (print "a" "b"))) }}` + hidden + `{{ end }}`, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -274,7 +274,7 @@ func (e *execution) doubtfulFields() map[string]doubt {
 	for _, name := range params(e.src).AtCommit {
 		fields[name] = byCommit
 	}
-	e.doubtfulResults(fields)
+	partly := e.doubtfulResults(fields)
 	for {
 		more := maps.Clone(fields)
 		for _, f := range e.files {
@@ -285,8 +285,13 @@ func (e *execution) doubtfulFields() map[string]doubt {
 			if err != nil {
 				continue
 			}
-			for name, d := range src.sets {
-				more[name] = max(d, more[name])
+			for name, r := range src.returns {
+				for field, d := range r.sets {
+					if partly[""] || partly[name] {
+						field = strings.TrimPrefix(field, ofRoot)
+					}
+					more[field] = max(d, more[field])
+				}
 			}
 		}
 		if len(more) == len(fields) {
