@@ -73,7 +73,7 @@ type commonMetadata struct {
 // kustomization renders what kustomize-controller applies for a Kustomization.
 func (t *task) kustomization() error {
 	t.unit.Renderer = "kustomize"
-	given := t.givenPatches()
+	given, targets := t.givenPatches()
 	defer func() { t.world.GivePatches(given...) }()
 	var spec kustomizationSpec
 	if err := t.spec(&spec); err != nil {
@@ -100,7 +100,7 @@ func (t *task) kustomization() error {
 	if len(objects) == 0 && missing != nil {
 		return missing
 	}
-	t.warnings = withoutGiven(t.warnings, given)
+	t.warnings = withoutGiven(t.warnings, given, targets)
 	if objects, err = t.substitute(objects, spec.PostBuild); err != nil {
 		return err
 	}
@@ -127,27 +127,39 @@ func (t *task) build(a artifact, dir string) ([]*render.Object, error) {
 }
 
 // givenPatches returns those patches of the Kustomization that are written in
-// another file than the Kustomization itself: a parent patched them into it.
-func (t *task) givenPatches() []render.GivenPatch {
+// another file than the Kustomization itself: a parent patched them into it. It also returns the
+// places of each one's target and of the fields of that.
+func (t *task) givenPatches() (given []render.GivenPatch, targets [][]render.Span) {
 	own := t.object.Span("/kind").File
 	patches, _ := render.Lookup(t.object.Object, "/spec/patches")
 	list, _ := patches.([]any)
-	var given []render.GivenPatch
 	for i := range list {
-		if at := t.object.Span(render.Pointer("spec", "patches", i, "target")); at.File != "" && at.File != own {
-			given = append(given, render.GivenPatch{Span: at, Selects: true})
+		pointer := render.Pointer("spec", "patches", i, "target")
+		at := t.object.Span(pointer)
+		if at.File == "" || at.File == own {
+			continue
 		}
+		given = append(given, render.GivenPatch{Span: at, Selects: true})
+		spans := []render.Span{at}
+		target, _ := render.Lookup(t.object.Object, pointer)
+		fields, _ := target.(map[string]any)
+		for key := range fields {
+			spans = append(spans, t.object.Span(pointer+render.Pointer(key)))
+		}
+		targets = append(targets, spans)
 	}
-	return given
+	return given, targets
 }
 
 // withoutGiven leaves out the warnings that a given patch selects nothing, and
 // records that in given. A parent gives a patch to all its children, so the
 // warning counts only if the patch selects nothing in any of them.
-func withoutGiven(warnings []error, given []render.GivenPatch) []error {
+func withoutGiven(warnings []error, given []render.GivenPatch, targets [][]render.Span) []error {
 	var kept []error
 	for _, e := range render.Errors(errors.Join(warnings...)) {
-		i := slices.IndexFunc(given, func(p render.GivenPatch) bool { return e.Rule == "unmatched-patch" && e.Span == p.Span })
+		i := slices.IndexFunc(targets, func(spans []render.Span) bool {
+			return e.Rule == "unmatched-patch" && slices.ContainsFunc(spans, func(s render.Span) bool { return s.File == e.Span.File && s.Line == e.Span.Line })
+		})
 		if i < 0 {
 			kept = append(kept, e)
 			continue
