@@ -79,10 +79,7 @@ func (l *locator) locate(r *Result) {
 // touchedFirst returns the fields of a failure. Those at which the change touches the object come
 // first, since their author is the one who reads the result.
 func (l *locator) touchedFirst(r *Result) []string {
-	was, is := l.req.OldAdmitted, l.req.Admitted
-	if was == nil && l.req.Instead != nil {
-		was, is = l.req.Instead.Object, l.req.Object.Object
-	}
+	was, is := l.versions()
 	if r.Outcome != Fail || len(r.Fields) < 2 || was == nil || is == nil {
 		return r.Fields
 	}
@@ -95,6 +92,14 @@ func (l *locator) touchedFirst(r *Result) []string {
 		}
 	}
 	return append(touched, rest...)
+}
+
+// versions returns the object before and after the change, or nil.
+func (l *locator) versions() (was, is map[string]any) {
+	if l.req.OldAdmitted == nil && l.req.Instead != nil {
+		return l.req.Instead.Object, l.req.Object.Object
+	}
+	return l.req.OldAdmitted, l.req.Admitted
 }
 
 // sameAt reports whether two versions of an object have equal values at a path of the second one, or
@@ -168,7 +173,7 @@ func (l *locator) add(r *Result, field string, h *history, assumed []string) []s
 		pointer = render.KeyOf(field)
 	}
 	at := l.field(pointer, l.asWritten(r), h)
-	origins := literalsFirst(r, l.subject, field, at.origins)
+	origins := l.partFirst(r, field, at.origins)
 	if len(r.Origins) == 0 && len(origins) > 0 {
 		r.Origins = slices.Clip(origins)
 		return append(assumed, at.assumed...)
@@ -215,11 +220,12 @@ func (l *locator) find(field string, h *history) *located {
 	return at
 }
 
-// literalsFirst moves to the front the origins of the part of the string that the
+// partFirst moves to the front the origins of the part of the string that the
 // failure is about: of `image: repo:latest`, the tag rather than the repository.
-// The part is the one that matches Result.Literals, else the one that the message
-// quotes.
-func literalsFirst(r *Result, o *render.Object, field string, origins []render.Origin) []render.Origin {
+// The part is the one that the change changes, else the one that matches Result.Literals,
+// else the one that the message quotes.
+func (l *locator) partFirst(r *Result, field string, origins []render.Origin) []render.Origin {
+	o := l.subject
 	if r.Outcome != Fail || len(origins) < 2 {
 		return origins
 	}
@@ -228,7 +234,17 @@ func literalsFirst(r *Result, o *render.Object, field string, origins []render.O
 	if !ok {
 		return origins
 	}
-	for _, s := range slices.Concat(r.Literals, quoted(r.Message)) {
+	parts := slices.Concat(r.Literals, quoted(r.Message))
+	was, _ := l.versions()
+	before, _ := render.Lookup(was, field)
+	if old, ok := before.(string); ok && old != text {
+		same := 0
+		for same < min(len(old), len(text)) && old[same] == text[same] {
+			same++
+		}
+		parts = slices.Insert(parts, 0, text[same:])
+	}
+	for _, s := range parts {
 		part := partOf(text, s)
 		if part == "" || part == text {
 			continue

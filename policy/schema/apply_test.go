@@ -143,7 +143,7 @@ func TestReplace(t *testing.T) {
 		"a Job loses its selector":    {`{apiVersion: batch/v1, kind: Job, metadata: {name: j%}, spec: {` + pods + `}}`, "/spec/selector /spec/template/metadata/labels/batch.kubernetes.io~1controller-uid /spec/template/metadata/labels/batch.kubernetes.io~1job-name /spec/template/metadata/labels/controller-uid /spec/template/metadata/labels/job-name"},
 		"a claim loses its volume":    {`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: c%}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}`, "/spec"},
 		"a claim keeps its volume":    {`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: c%}, spec: {volumeName: v, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}`, ""},
-		"a Pod loses its token":       {`{apiVersion: v1, kind: Pod, metadata: {name: p%}, spec: {containers: [{name: c, image: i}]}}`, "/spec/containers /spec/serviceAccount /spec/serviceAccountName /spec/volumes"},
+		"a Pod loses its token":       {`{apiVersion: v1, kind: Pod, metadata: {name: p%}, spec: {containers: [{name: c, image: i}]}}`, "/spec/containers/0/volumeMounts /spec/serviceAccount /spec/serviceAccountName /spec/volumes"},
 		"a Pod keeps its tolerations": {`{apiVersion: v1, kind: Pod, metadata: {name: p%}, spec: {serviceAccountName: default, automountServiceAccountToken: false, containers: [{name: c, image: i}]}}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

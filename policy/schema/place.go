@@ -227,8 +227,11 @@ func (p placer) find(steps []any, quoted string) []any {
 	return found[0]
 }
 
-// changed returns the changed fields at or below a field. It descends while there is one,
-// and leaves out fields that the text quotes as those that may change.
+// maxChanged is how many changed fields changed returns, unless one map has more.
+const maxChanged = 8
+
+// changed returns the changed fields at or below a field, the innermost ones unless they are many.
+// It leaves out fields that the text quotes as those that may change.
 func (p placer) changed(steps []any, text string) [][]any {
 	pointer := render.Pointer(steps...)
 	now, _ := render.Lookup(p.object, pointer)
@@ -258,17 +261,18 @@ func (p placer) changed(steps []any, text string) [][]any {
 			}
 		}
 	}
-	if len(differ) == 1 {
-		return p.changed(append(slices.Clip(steps), differ[0]), "")
-	}
 	if len(differ) == 0 {
 		return [][]any{steps}
 	}
-	var all [][]any
+	var all, inner [][]any
 	for _, step := range differ {
-		all = append(all, append(slices.Clone(steps), step))
+		at := append(slices.Clone(steps), step)
+		all, inner = append(all, at), append(inner, p.changed(at, "")...)
 	}
-	return all
+	if len(differ) > 1 && len(inner) > maxChanged {
+		return all
+	}
+	return inner
 }
 
 // word matches names of fields in a text: quoted with backticks, or with a capital inside.
