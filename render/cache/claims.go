@@ -33,10 +33,11 @@ func (o Options) claims() Key { return KeyOf("claims", o.Build, o.Label) }
 
 func newClaims(o Options, t *Tree) *claims {
 	c := &claims{options: o, tree: t, now: make(map[string][]*claim)}
+	c.options.Other, c.options.Last = nil, nil // which would keep all earlier runs in memory
 	if o.Other != nil {
 		c.other = o.Other.claims
 	}
-	c.kept = sync.OnceValue(func() map[string][]*claim { return storedClaims(o) })
+	c.kept = sync.OnceValue(func() map[string][]*claim { return storedClaims(c.options) })
 	if o.Last != nil {
 		last := o.Last.claims.now
 		c.kept = func() map[string][]*claim { return last }
