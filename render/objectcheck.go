@@ -178,12 +178,12 @@ func notes(o *Object) []string {
 
 // Forms of text in place of a value that is not in the tree.
 var (
-	placeholder = regexp.MustCompile(`\{\{[^{}]*\}\}|<[A-Z][A-Z0-9_-]*>|__[A-Z][A-Z0-9_]*__`)
+	placeholder = regexp.MustCompile(`\{\{[^{}]*\}\}|<[A-Z][A-Z0-9_-]*>`)
 	variable    = regexp.MustCompile(`\$\{[A-Za-z_][^}]*\}`)
 )
 
-// HasPlaceholder reports whether text has a placeholder such as {{ .name }},
-// <TOKEN> or __TOKEN__, which must be replaced before the text is deployed.
+// HasPlaceholder reports whether text has a placeholder such as {{ .name }} or
+// <TOKEN>, which must be replaced before the text is deployed.
 func HasPlaceholder(text string) bool { return placeholder.MatchString(text) }
 
 // HasVariable reports whether text holds a variable such as ${NAME} or
@@ -217,7 +217,7 @@ func Substitutes(o *Object) bool {
 func namedByPlaceholder(m map[string]any) bool {
 	meta, _ := m["metadata"].(map[string]any)
 	for _, part := range []any{m["apiVersion"], m["kind"], meta["name"], meta["namespace"]} {
-		if s := text(part); strings.ContainsAny(s, "{<_") && HasPlaceholder(s) {
+		if s := text(part); strings.ContainsAny(s, "{<") && HasPlaceholder(s) {
 			return true
 		}
 	}
@@ -227,12 +227,12 @@ func namedByPlaceholder(m map[string]any) bool {
 // mayBeTemplate is a quick check: it returns true for every template, and for
 // some other files.
 func mayBeTemplate(data []byte) bool {
-	return bytes.Contains(data, []byte("{{")) || bytes.Contains(data, []byte("{%")) || bytes.ContainsRune(data, '<') || bytes.Contains(data, []byte("__"))
+	return bytes.Contains(data, []byte("{{")) || bytes.Contains(data, []byte("{%")) || bytes.ContainsRune(data, '<')
 }
 
 // templateMark matches the actions of common template languages outside of
 // comments.
-var templateMark = regexp.MustCompile(`(?m)^[^#\n]*(?:\{\{.*\}\}|\{%.*%\}|<%.*%>|<[A-Z][A-Z0-9_-]*>|__[A-Z][A-Z0-9_]*__)`)
+var templateMark = regexp.MustCompile(`(?m)^[^#\n]*(?:\{\{.*\}\}|\{%.*%\}|<%.*%>|<[A-Z][A-Z0-9_-]*>)`)
 
 // isTemplate reports whether all errors in a file come from actions of a
 // template language, so that the file is not meant to be YAML.

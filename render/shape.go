@@ -174,13 +174,13 @@ func isConfig(apiVersion, kind string) bool {
 // suiteFiles are the names under which test suites look for their tests.
 var suiteFiles = []string{"kyverno-test.yaml", "kyverno-test.yml", "suite.yaml", "suite.yml", "kaptest.yaml", "kaptest.yml"}
 
-// clusterTest matches the names of files that make a directory a test of chainsaw or kuttl.
-var clusterTest = regexp.MustCompile(`(?i)^(chainsaw-test|[0-9]+-(assert|errors))\.ya?ml$`)
-
-// isClusterTest reports whether a directory holds a test of chainsaw or kuttl, which apply the files
-// beside it to a test cluster, or compare parts of objects with what it holds.
-func isClusterTest(entries []fs.DirEntry) bool {
-	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Type().IsRegular() && clusterTest.MatchString(e.Name()) })
+// isChainsaw reports whether a directory holds a chainsaw test, which applies
+// the files beside it to a test cluster.
+func isChainsaw(entries []fs.DirEntry) bool {
+	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+		name := strings.ToLower(e.Name())
+		return e.Type().IsRegular() && (name == "chainsaw-test.yaml" || name == "chainsaw-test.yml")
+	})
 }
 
 // suites marks the files that test suites in dir name as fixtures, except for

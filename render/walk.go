@@ -254,7 +254,7 @@ func (w *walk) dir(name string) {
 		w.errs = append(w.errs, openError(w.fsys, name, err))
 	}
 	if !w.selection.Hidden {
-		if name != "." && !w.named[name] && isClusterTest(entries) {
+		if name != "." && !w.named[name] && isChainsaw(entries) {
 			delete(w.walked, name)
 			w.leave(name, "fixtures of a test suite", DocFixture)
 			return
