@@ -281,18 +281,12 @@ func (w *varying) plan() []Variant {
 	return slices.Concat(plan, late, combinations(all))
 }
 
-// isUpgraded reports whether the charts of a unit are ever rendered for an upgrade: Argo CD and
-// kustomize run helm template, for which each release is a first install.
-func (u *Unit) isUpgraded() bool {
-	return u.Kind != "kustomize" && (u.Owner == nil || u.Owner.GetKind() != "Application")
-}
-
 // all returns the variant with the other answer to each question so far.
 func (w *varying) all() (all Variant) {
 	for _, q := range w.asked {
 		switch q.Subject {
 		case AsksUpgrade:
-			all.Upgrade = w.unit.isUpgraded()
+			all.Upgrade = true
 		case AsksLookup:
 			all.Lookup = LookupObject
 		case AsksAPI:
@@ -370,9 +364,6 @@ func (w *varying) render(v Variant) {
 		w.failed(v, err)
 		return
 	}
-	if v.String() == (Variant{Upgrade: true}).String() {
-		w.onlyInstalled(objects)
-	}
 	w.branches = append(w.branches, inputs.branches...)
 	for _, in := range inputs.All() {
 		if in.State == DocRendered {
@@ -381,23 +372,6 @@ func (w *varying) render(v Variant) {
 	}
 	for _, o := range objects {
 		w.add(v, o)
-	}
-}
-
-// OnlyInstalled is the assumption of an object that a chart does not write on upgrade, such as a Job
-// with the release's revision in its name.
-const OnlyInstalled = "the chart writes this object on a first install only"
-
-// onlyInstalled marks the unit's objects that are not among those of an upgrade.
-func (w *varying) onlyInstalled(upgraded []*Object) {
-	there := make(map[Key]bool)
-	for _, o := range upgraded {
-		there[w.key(o)] = true
-	}
-	for _, o := range w.unit.Objects {
-		if o.GetName() != "" && !there[w.key(o)] && !slices.Contains(o.Assumed, OnlyInstalled) {
-			o.Assumed = append(slices.Clone(o.Assumed), OnlyInstalled)
-		}
 	}
 }
 

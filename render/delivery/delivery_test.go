@@ -63,8 +63,6 @@ func TestRows(t *testing.T) {
 		{"HelmRelease", "spec: {}", "Job", "helm.sh/hook=pre-upgrade;helm.sh/hook-delete-policy=hook-succeeded", updated, CreateAgain},
 		{"HelmRelease", "spec: {}", "Job", "helm.sh/hook=pre-upgrade;helm.sh/hook-delete-policy=hook-succeeded,before-hook-creation", updated, Recreate},
 
-		{"HelmRelease", "spec: {}", "Job", "installed=", updated, CreateAgain},
-		{"HelmRelease", "spec: {}", "Job", "installed=", created | pruned | uninstalled, Apply},
 		{"Application", finalize + "spec: {}", "", "", created | updated | pruned | uninstalled, Apply},
 		{"Application", "spec: {}", "", "", uninstalled, Leave},
 		{"Application", finalize + "spec: {}", "", argo + "hook= Skip,", created, Leave},
@@ -153,9 +151,6 @@ func TestRows(t *testing.T) {
 			annotations[key] = value
 		}
 		o.SetAnnotations(annotations)
-		if _, is := annotations["installed"]; is {
-			o.Assumed = []string{render.OnlyInstalled}
-		}
 		o.Unit = new(render.Unit)
 		o.Unit.Owner = owner
 		for _, at := range []step{created, updated, pruned, uninstalled, sent} {

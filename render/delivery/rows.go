@@ -65,7 +65,6 @@ var rows = []row{
 	{helm, pruned | uninstalled, hook, Leave, "Helm does not delete hooks with the release", "helm pkg/action Uninstall.deleteRelease"},
 	{helm, updated, recreatedHook, Recreate, "", "helm pkg/action Configuration.execHook"},
 	{helm, updated, hook, CreateAgain, "", "helm pkg/action Configuration.execHook"},
-	{helm, updated, onlyInstalled, CreateAgain, "", "helm pkg/action Upgrade.performUpgrade: an upgrade deletes what its manifest does not have"},
 	{release, pruned | uninstalled, crds, Leave, "Helm never deletes the definitions of a chart's crds directory", "helm pkg/action Uninstall.deleteRelease; helm-controller applyCRDs"},
 	{release, added, both(crds, spec("/spec/upgrade/crds", "Skip")), Leave, "spec.upgrade.crds: Skip of its HelmRelease", "helm-controller Upgrade, crdPolicyOrDefault (the default is Create), applyCRDs"},
 	{release, updated, both(crds, unless(spec("/spec/upgrade/crds", "CreateReplace"))), Leave, "its HelmRelease does not set spec.upgrade.crds: CreateReplace", "helm-controller Upgrade, crdPolicyOrDefault, applyCRDs"},
@@ -225,10 +224,6 @@ func hook(s *subject) bool {
 	}
 	return events != ""
 }
-
-// onlyInstalled reports whether a chart writes an object on a first install only. An upgrade makes
-// another one in its place, or none.
-func onlyInstalled(s *subject) bool { return slices.Contains(s.Assumed, render.OnlyInstalled) }
 
 func annotated(key string) condition {
 	return func(s *subject) bool { _, is := s.GetAnnotations()[key]; return is }
