@@ -79,7 +79,6 @@ type doubtFinder struct {
 	variables map[string]variable
 	shadowed  []shadowed // in the order of the declarations that shadow them
 	dot       doubt
-	within    bool             // within with or range, where the dot is not the argument of the template
 	under     doubt            // about the conditions around
 	fields    map[string]doubt // fields that templates of the chart set to doubtful values
 }
@@ -140,7 +139,7 @@ func (w *doubtFinder) of(n parse.Node) (d doubt, calls bool) {
 		v := w.variables[n.Ident[0]]
 		return max(v.doubt.of(n.Ident[1:]), w.fieldDoubt(n.Ident[1:])), v.called
 	case *parse.StringNode:
-		return max(w.fields[n.Text], w.fields[ofRoot+n.Text]), false
+		return w.fields[n.Text], false
 	case *parse.IdentifierNode:
 		return doubtful[n.Ident], n.Ident == "include" || n.Ident == "tpl"
 	}
@@ -178,12 +177,8 @@ func (d doubt) of(field []string) doubt {
 var collecting = map[string]bool{"dict": true, "list": true, "tuple": true, "set": true, "merge": true, "mergeOverwrite": true, "mustMerge": true, "mustMergeOverwrite": true}
 
 func (w *doubtFinder) fieldDoubt(idents []string) doubt {
-	for at, name := range idents {
-		d := w.fields[name]
-		if !slices.Contains(idents[:at], "Values") {
-			d = max(d, w.fields[ofRoot+name])
-		}
-		if d != sure {
+	for _, name := range idents {
+		if d := w.fields[name]; d != sure {
 			return d
 		}
 	}
@@ -239,11 +234,7 @@ func (i *instrument) assign(n parse.Node) {
 				if i.identifies(n) {
 					d = d.compared()
 				}
-				at := ""
-				if i.isWhole(n) {
-					at = ofRoot
-				}
-				i.assigned(n, at, max(d, i.under.compared()))
+				i.assigned(n, max(d, i.under.compared()))
 				i.use(n, resultKept)
 			}
 			for _, arg := range c.Args {
@@ -255,40 +246,18 @@ func (i *instrument) assign(n parse.Node) {
 	}
 }
 
-// ofRoot is the prefix of a field among doubtful fields that only what templates are given has,
-// nothing below .Values.
-const ofRoot = "$ "
-
-// isWhole reports whether a node is all that the template is given, or the result of a set on that.
-func (i *instrument) isWhole(n parse.Node) bool {
-	switch n := n.(type) {
-	case *parse.DotNode:
-		return !i.within
-	case *parse.VariableNode:
-		return len(n.Ident) == 1 && n.Ident[0] == "$"
-	case *parse.PipeNode:
-		if len(n.Cmds) != 1 {
-			return false
-		}
-		args := n.Cmds[0].Args
-		f, ok := args[0].(*parse.IdentifierNode)
-		return len(args) == 1 && i.isWhole(args[0]) || ok && f.Ident == "set" && len(args) == 4 && i.isWhole(args[1])
-	}
-	return false
-}
-
 // assigned records the strings in a pipeline as fields with a doubt.
-func (i *instrument) assigned(n parse.Node, at string, d doubt) {
+func (i *instrument) assigned(n parse.Node, d doubt) {
 	switch n := n.(type) {
 	case *parse.PipeNode:
 		for _, c := range n.Cmds {
 			for _, arg := range c.Args {
-				i.assigned(arg, at, d)
+				i.assigned(arg, d)
 			}
 		}
 	case *parse.StringNode:
 		if d != sure {
-			i.body.sets[at+n.Text] = max(d, i.body.sets[at+n.Text])
+			i.src.sets[n.Text] = max(d, i.src.sets[n.Text])
 		}
 	}
 }
@@ -336,8 +305,7 @@ func calls(n parse.Node, function string) bool {
 // declare records the doubt about the variables that a pipeline sets.
 func (w *doubtFinder) declare(p *parse.PipeNode) {
 	d, calls := w.of(p)
-	by, _ := w.comparison(p)
-	v := variable{doubt: d, called: calls, compared: by != sure, templates: w.holds(p)}
+	v := variable{doubt: d, called: calls, compared: d != sure && w.compares(p), templates: w.holds(p)}
 	for _, decl := range p.Decl {
 		name := decl.Ident[0]
 		was := w.variables[name]
@@ -365,38 +333,26 @@ var cutting = map[string]bool{
 	"regexReplaceAll": true, "regexReplaceAllLiteral": true, "mustRegexReplaceAll": true, "mustRegexReplaceAllLiteral": true,
 }
 
-// comparison returns the doubt about the results of the comparisons in a pipeline, and whether there
-// are any. Of the arguments of ternary, only the condition decides which text is written.
-func (w *doubtFinder) comparison(n parse.Node) (d doubt, compares bool) {
+// compares reports whether a pipeline compares values, or uses the result of a
+// comparison.
+func (w *doubtFinder) compares(n parse.Node) bool {
 	switch n := n.(type) {
 	case *parse.PipeNode:
-		for at, c := range n.Cmds {
-			for _, arg := range c.Args {
-				x, is := w.comparison(arg)
-				d, compares = max(d, x), compares || is
-			}
-			if f, ok := c.Args[0].(*parse.IdentifierNode); !ok || !comparing[f.Ident] {
-				continue
-			} else if f.Ident == "ternary" {
-				c = &parse.CommandNode{Args: slices.Concat(c.Args[:1], c.Args[min(3, len(c.Args)):])}
-			}
-			x, _ := w.of(&parse.PipeNode{Cmds: append(slices.Clone(n.Cmds[:at]), c)})
-			d, compares = max(d, x), true
-		}
+		return slices.ContainsFunc(n.Cmds, func(c *parse.CommandNode) bool { return slices.ContainsFunc(c.Args, w.compares) })
 	case *parse.ChainNode:
-		return w.comparison(n.Node)
+		return w.compares(n.Node)
 	case *parse.VariableNode:
-		if v := w.variables[n.Ident[0]]; v.compared {
-			return v.doubt, true
-		}
+		return w.variables[n.Ident[0]].compared
+	case *parse.IdentifierNode:
+		return comparing[n.Ident]
 	}
-	return d, compares
+	return false
 }
 
 // doubtPrinted hooks an action that prints the result of a doubtful comparison. The action counts
 // as a branch with one side, which is never taken.
 func (i *instrument) doubtPrinted(p *parse.PipeNode) []parse.Node {
-	if d, _ := i.comparison(p); d != sure && !isSilent(p) && (!d.isName() || i.identifies(p)) {
+	if d, _ := i.of(p); d != sure && i.compares(p) && !isSilent(p) && (!d.isName() || i.identifies(p)) {
 		spot := i.spot(p.Position())
 		s := &i.src.spots[len(i.src.spots)-1]
 		s.doubt, s.sides[0] = d, true
@@ -422,8 +378,7 @@ func (i *instrument) hookCondition(nodes []parse.Node, n *parse.BranchNode) (d d
 	spot := i.spot(n.Pipe.Position())
 	s := &i.src.spots[len(i.src.spots)-1]
 	s.doubt, s.asks, s.versions = d, includes(n.Pipe), calls(n.Pipe, "semverCompare")
-	_, s.compares = i.comparison(n.Pipe)
-	s.identifies = i.identifies(n.Pipe)
+	s.compares, s.identifies = i.compares(n.Pipe), i.identifies(n.Pipe)
 	if s.asks {
 		nodes = append(nodes, i.side(n.Pipe, spot, sideBefore))
 	}

@@ -274,7 +274,7 @@ func (e *execution) doubtfulFields() map[string]doubt {
 	for _, name := range params(e.src).AtCommit {
 		fields[name] = byCommit
 	}
-	partly := e.doubtfulResults(fields)
+	e.doubtfulResults(fields)
 	for {
 		more := maps.Clone(fields)
 		for _, f := range e.files {
@@ -285,13 +285,8 @@ func (e *execution) doubtfulFields() map[string]doubt {
 			if err != nil {
 				continue
 			}
-			for name, r := range src.returns {
-				for field, d := range r.sets {
-					if partly[""] || partly[name] {
-						field = strings.TrimPrefix(field, ofRoot)
-					}
-					more[field] = max(d, more[field])
-				}
+			for name, d := range src.sets {
+				more[name] = max(d, more[name])
 			}
 		}
 		if len(more) == len(fields) {

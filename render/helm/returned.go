@@ -8,10 +8,8 @@ import (
 
 // A returned says what decides the result of a template: the doubts in it, and the templates it calls.
 type returned struct {
-	doubts uint32           // bits
-	calls  []string         // names of the templates that it calls
-	sets   map[string]doubt // fields that it sets to doubtful values
-	parts  []string         // names of the templates that it gives less than it is given, "" for names that are not known
+	doubts uint32   // bits
+	calls  []string // names of the templates that it calls
 }
 
 // A resultUse says how the chart uses the result of a template. Uses are found before the chart is
@@ -46,12 +44,6 @@ func (i *instrument) returned(p *parse.PipeNode) {
 	d, _ := i.of(p)
 	i.body.doubts |= 1 << d
 	eachIncluded(p, func(name string) { i.body.calls = append(i.body.calls, name) })
-	eachInclude(p, func(c *parse.CommandNode) {
-		if len(c.Args) != 3 || !i.isWhole(c.Args[2]) {
-			name, _ := included(c)
-			i.body.parts = append(i.body.parts, name)
-		}
-	})
 }
 
 // use records that a pipeline uses the results of templates.
@@ -81,28 +73,19 @@ func joined(a, b []string) []string {
 	return all[:min(len(all), maxHolding)]
 }
 
-// eachIncluded calls f for the templates that a pipeline includes by their names.
 func eachIncluded(n parse.Node, f func(name string)) {
-	eachInclude(n, func(c *parse.CommandNode) {
-		if name, ok := included(c); ok {
-			f(name)
-		}
-	})
-}
-
-func eachInclude(n parse.Node, f func(c *parse.CommandNode)) {
 	switch n := n.(type) {
 	case *parse.PipeNode:
 		for _, c := range n.Cmds {
-			if name, ok := c.Args[0].(*parse.IdentifierNode); ok && name.Ident == "include" {
-				f(c)
+			if name, ok := included(c); ok {
+				f(name)
 			}
 			for _, arg := range c.Args {
-				eachInclude(arg, f)
+				eachIncluded(arg, f)
 			}
 		}
 	case *parse.ChainNode:
-		eachInclude(n.Node, f)
+		eachIncluded(n.Node, f)
 	}
 }
 
@@ -123,17 +106,13 @@ func eachVariable(n parse.Node, f func(name string)) {
 
 // doubtfulResults adds to fields the doubts about the results of templates that are kept
 // in fields. Doubts about names and the version of Kubernetes count if the result is
-// compared, too. It returns the templates that are given only parts of what the chart's files are.
-func (e *execution) doubtfulResults(fields map[string]doubt) (partly map[string]bool) {
+// compared, too.
+func (e *execution) doubtfulResults(fields map[string]doubt) {
 	returns, uses := map[string]*returned{}, map[string]resultUse{}
-	var parts []string
 	for _, f := range e.files {
 		src, err := e.cache.parse(f.templateText, fields, params(e.src).Version)
 		if err != nil {
 			continue
-		}
-		for _, r := range src.returns {
-			parts = append(parts, r.parts...)
 		}
 		maps.Copy(returns, src.returns)
 		for name, how := range src.results {
@@ -151,16 +130,6 @@ func (e *execution) doubtfulResults(fields map[string]doubt) (partly map[string]
 		}
 	}
 	maps.Copy(fields, found)
-	for partly = map[string]bool{}; len(parts) > 0; {
-		name := parts[0]
-		if parts = parts[1:]; !partly[name] {
-			partly[name] = true
-			if r := returns[name]; r != nil && name != "" {
-				parts = append(parts, r.calls...)
-			}
-		}
-	}
-	return partly
 }
 
 // doubtsOf returns the bits of the doubts about what a template returns.

@@ -23,11 +23,12 @@ type source struct {
 	spots []spot // its actions, by the number in their hook
 	base  int    // number of the first spot
 
-	looks   bool       // it calls lookup
-	paths   [][]string // the fields that it reads
-	strings []string   // the strings in its actions
+	looks   bool             // it calls lookup
+	paths   [][]string       // the fields that it reads
+	strings []string         // the strings in its actions
+	sets    map[string]doubt // fields that it sets to doubtful values
 
-	returns map[string]*returned // what the templates that it defines return, and "" for the text itself
+	returns map[string]*returned // what the templates that it defines return
 	results map[string]resultUse // uses of what templates return, by their names
 }
 
@@ -119,7 +120,7 @@ func newSource(id, text string, functions map[string]any, fields map[string]doub
 	if err != nil {
 		return nil, err
 	}
-	s := &source{id: id, text: unsafe.Slice(unsafe.StringData(text), len(text)), main: trees[id], trees: trees, returns: map[string]*returned{}, results: map[string]resultUse{}}
+	s := &source{id: id, text: unsafe.Slice(unsafe.StringData(text), len(text)), main: trees[id], trees: trees, sets: map[string]doubt{}, returns: map[string]*returned{}, results: map[string]resultUse{}}
 	if s.main == nil { // only definitions
 		s.main = &parse.Tree{Name: id, ParseName: id, Root: &parse.ListNode{NodeType: parse.NodeList}}
 	}
@@ -127,9 +128,12 @@ func newSource(id, text string, functions map[string]any, fields map[string]doub
 	in := instrument{src: s, doubtFinder: doubtFinder{variables: map[string]variable{}, fields: fields}}
 	s.names = sortedKeys(trees)
 	for _, name := range s.names {
-		in.template(name, trees[name])
+		in.body = &returned{}
+		s.returns[name] = in.body
+		in.list(trees[name].Root, 0)
 	}
-	in.template("", s.main)
+	in.body = &returned{}
+	in.list(s.main.Root, 0)
 	s.base = int(spotNumbers.Add(int64(len(s.spots)))) - len(s.spots)
 	in.number(s.base)
 	return s, in.err
@@ -165,13 +169,6 @@ type instrument struct {
 }
 
 var errDeep = fmt.Errorf("template has more than %d blocks or parentheses within one another", maxSyntax)
-
-// template hooks the text of a template.
-func (i *instrument) template(name string, t *parse.Tree) {
-	i.body = &returned{sets: map[string]doubt{}}
-	i.src.returns[name] = i.body
-	i.list(t.Root, 0)
-}
 
 func (i *instrument) list(l *parse.ListNode, depth int) {
 	if l == nil {
@@ -217,9 +214,6 @@ func (i *instrument) node(nodes []parse.Node, n parse.Node, depth int) []parse.N
 		return append(append(nodes, n), past...)
 	case *parse.TemplateNode:
 		i.body.calls = append(i.body.calls, n.Name)
-		if n.Pipe == nil || !i.isWhole(n.Pipe) {
-			i.body.parts = append(i.body.parts, n.Name)
-		}
 		if n.Pipe != nil {
 			nodes = i.ask(nodes, n.Pipe, depth)
 			i.take(n.Pipe)
@@ -239,14 +233,13 @@ func (i *instrument) branch(nodes []parse.Node, n *parse.BranchNode, depth int) 
 	i.declare(n.Pipe)
 	i.take(n.Pipe)
 	i.conditional(n)
-	above, outside, around := i.dot, i.within, i.under
+	above, around := i.dot, i.under
 	i.under = max(d, around)
 	if n.NodeType != parse.NodeIf {
 		i.dot, _ = i.of(n.Pipe)
-		i.within = true
 	}
 	i.list(n.List, depth+1)
-	i.dot, i.within = above, outside
+	i.dot = above
 	i.list(n.ElseList, depth+1)
 	i.under = around
 	i.endBlock(declared)
