@@ -120,7 +120,6 @@ func curtains() map[string]curtain {
 		"a Namespace's labels":       add("ns.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: default, labels: {pod-security.kubernetes.io/enforce: privileged}}\n"),
 		"a suite":                    add("apps/kyverno-test.yaml", "apiVersion: cli.kyverno.io/v1alpha1\nkind: Test\nmetadata: {name: x}\nresources: [pod.yaml, more.yaml]\npolicies: []\nresults: []\n"),
 		"a chainsaw test":            add("apps/chainsaw-test.yaml", "apiVersion: chainsaw.kyverno.io/v1alpha1\nkind: Test\nmetadata: {name: x}\n"),
-		"a kuttl test":               add("apps/00-assert.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"),
 		"a kustomization beside it":  add("apps/kustomization.yaml", "resources: [z.yaml]\n", "apps/z.yaml", strings.Replace(fineObject, "fine", "z", 1)),
 		"a generator that reads it":  add("apps/kustomization.yaml", "configMapGenerator: [{name: z, files: [pod.yaml]}]\n"),
 		"a component beside it":      add("apps/kustomization.yaml", "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\nresources: [pod.yaml]\n"),

@@ -320,12 +320,25 @@ func NewDigests() *Digests {
 	return &Digests{objects: make(map[*unstructured.Unstructured]string), parts: make(map[part]string)}
 }
 
-// Renew returns Digests for another run, which know the objects of d. So objects that only d has seen
-// are forgotten by the next Renew. d must not be used afterwards.
+// Renew returns Digests for another run, which know the objects of d. A second Renew forgets those
+// that the run between did not need.
 func (d *Digests) Renew() *Digests {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	renewed := NewDigests()
 	renewed.last, d.last = d, nil
 	return renewed
+}
+
+// known returns the digest of an object that d has seen.
+func (d *Digests) known(o *unstructured.Unstructured) (sum string, ok bool) {
+	if d == nil {
+		return "", false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	sum, ok = d.objects[o]
+	return sum, ok
 }
 
 // Of returns the digest of an object.
@@ -335,11 +348,9 @@ func (d *Digests) Of(o *render.Object) (string, error) {
 	if sum, ok := d.objects[o.Unstructured]; ok {
 		return sum, nil
 	}
-	if d.last != nil {
-		if sum, ok := d.last.objects[o.Unstructured]; ok {
-			d.objects[o.Unstructured] = sum
-			return sum, nil
-		}
+	if sum, ok := d.last.known(o.Unstructured); ok {
+		d.objects[o.Unstructured] = sum
+		return sum, nil
 	}
 	fields := make(map[string]any, len(o.Object))
 	for key, v := range o.Object {

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/metrics"
 	"slices"
 	"strings"
@@ -178,15 +179,17 @@ func (h *Host) findings(ctx context.Context, q *question, news func([]byte)) (*e
 	if h.graphs != nil && (!h.configured() || liveBytes() > 2*h.live+spare) {
 		return &editorFindings{Anew: true}, nil
 	}
+	texts := maps.Clone(q.Texts)
+	delete(texts, h.configuration()) // flags are read from the file, so changes count once it is saved
 	h.mu.Lock()
-	h.texts = maps.Clone(q.Texts)
-	delete(h.texts, h.configuration()) // flags are read from the file, so changes count once it is saved
+	h.texts = texts
 	h.mu.Unlock()
 	r, err := h.firstOrNext(ctx, news)
 	if err != nil {
 		return nil, err
 	}
 	if h.live == 0 {
+		runtime.GC() // which counts them
 		h.live = liveBytes()
 	}
 	h.mu.Lock()

@@ -55,7 +55,7 @@ type Host struct {
 
 	// For an editor, which evaluates many times:
 	configured func() bool             // the options are still those of the configuration
-	one        sync.Mutex              // held by an evaluation
+	one        sync.Mutex              // held by an evaluation, also for the screen if a question needs one
 	stop       context.CancelFunc      // ends the last one, if it is running
 	graphs     map[string]*cache.Graph // of the last one, by side
 	live       uint64                  // bytes in use after the first one
@@ -113,11 +113,11 @@ func (h *Host) Evaluate(ctx context.Context, tell func(tui.Progress)) (*report.R
 		return nil, err
 	}
 	run.memory = o.Memory
-	h.keep(run, before)
 	for _, g := range o.Next {
 		g.Settle()
 	}
 	h.graphs = o.Next
+	h.keep(run, before)
 	return r, nil
 }
 

@@ -100,7 +100,9 @@ func (h *Host) answerTo(ctx context.Context, q *question, news func([]byte)) ([]
 	}
 	if q.Encoding != "" && q.Do != "findings" {
 		h.mu.Lock()
-		h.texts = q.Texts
+		if h.run == nil && !h.evaluating { // evaluated needs them
+			h.texts = q.Texts
+		}
 		h.mu.Unlock()
 	}
 	switch q.Do {
@@ -195,12 +197,17 @@ func (h *Host) about(ctx context.Context, q *question) ([]byte, error) {
 
 // evaluated evaluates if this child has no results, because it replaces one that ended.
 func (h *Host) evaluated(ctx context.Context) error {
-	h.rendering.Lock()
-	defer h.rendering.Unlock()
-	h.mu.Lock()
-	run, evaluating := h.run, h.evaluating
-	h.mu.Unlock()
-	if run != nil || evaluating { // the response says that there is no result yet
+	begun := func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.run != nil || h.evaluating // the response says that there is no result yet
+	}
+	if begun() {
+		return nil
+	}
+	h.one.Lock()
+	defer h.one.Unlock()
+	if begun() {
 		return nil
 	}
 	_, err := h.Evaluate(ctx, func(tui.Progress) {})
