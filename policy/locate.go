@@ -242,6 +242,9 @@ func (l *locator) partFirst(r *Result, field string, origins []render.Origin) []
 		for same < min(len(old), len(text)) && old[same] == text[same] {
 			same++
 		}
+		for same > 0 && strings.Count(text, text[same:]) > 1 { // until it names one place in the text
+			same--
+		}
 		parts = slices.Insert(parts, 0, text[same:])
 	}
 	for _, s := range parts {

@@ -71,8 +71,8 @@ func (k repeats[F]) learn(fingerprint F, r *Result) {
 	}
 }
 
-// has reports whether the result of a variant adds nothing. Where the default fails, nor does a
-// failure that is undecided, unless DenyOnClusters may decide it.
+// has reports whether the result of a variant adds nothing to the learned ones. An undecided failure
+// adds nothing if the default fails, unless DenyOnClusters may make a failure of it.
 func (k repeats[F]) has(fingerprint F, r *Result) bool {
 	return r.Outcome == Pass || r.Outcome == Skip || k[repeated[F]{fingerprint, r.Outcome, r.Action}] ||
 		r.Outcome == Unknown && !r.onCluster() && k[repeated[F]{fingerprint, "", r.Action}]

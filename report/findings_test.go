@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/preadmit/preadmit/policy"
+	"github.com/preadmit/preadmit/render"
 )
 
 // TestFindings holds that each result that counts is in one finding, at a part of a line
@@ -51,6 +52,46 @@ func TestFindings(t *testing.T) {
 	}
 }
 
+// TestAddUncounted holds that failures in units that nothing deploys are notes in open files alone, that
+// they are not repeated where they count, and that each reason why documents are not deployed is given once.
+func TestAddUncounted(t *testing.T) {
+	t.Parallel()
+	r := sample(t)
+	every, _ := Findings(r, NewSource(r))
+	for i := range r.Results {
+		r.Results[i].Unreached = true
+	}
+	r.Documents = []Document{
+		{File: "charts/web/Chart.yaml", Line: 1, State: render.DocUnused, Reason: "nothing deploys it"},
+		{File: "charts/web/Chart.yaml", Line: 2, State: render.DocUnused, Reason: "nothing deploys it"},
+		{File: "charts/web/Chart.yaml", Line: 3, State: render.DocData, Reason: "a patch", Usual: true},
+		{File: "charts/web/Chart.yaml", Line: 3, State: render.DocRendered},
+	}
+	s := NewSource(r)
+	counted, _ := Findings(r, s)
+	if got := AddUncounted(counted, r, s, func(string) bool { return false }); len(got) != len(counted) {
+		t.Errorf("%d notes about files that are not open", len(got)-len(counted))
+	}
+	all := func(string) bool { return true }
+	notes := AddUncounted(nil, r, s, all)
+	why := notes[len(notes)-1]
+	if why.Rule != "not-deployed" || why.At.Line != 1 || why.Text != "not deployed: nothing deploys it" || why.Help == "" {
+		t.Errorf("the document is not deployed: %+v", why)
+	}
+	notes = notes[:len(notes)-1]
+	if len(notes) == 0 || len(notes)+len(counted) != len(every) {
+		t.Errorf("%d notes and %d findings, of %d that count where all is deployed", len(notes), len(counted), len(every))
+	}
+	for _, n := range notes {
+		if n.Level != "note" || !strings.Contains(n.Text, "does not count") {
+			t.Errorf("%+v", n)
+		}
+	}
+	if got := AddUncounted(every, r, s, all); len(got) != len(every)+1 {
+		t.Errorf("%d failures are repeated where they count", len(got)-len(every)-1)
+	}
+}
+
 // TestFindingLevels holds what a person sees as wrong, and what only waits.
 func TestFindingLevels(t *testing.T) {
 	t.Parallel()
@@ -69,7 +110,7 @@ func TestFindingLevels(t *testing.T) {
 	}
 }
 
-// TestHasSecret compares hasSecret with the expression that it stands for, for texts of its words.
+// TestHasSecret compares hasSecret with a regular expression, for random texts.
 func TestHasSecret(t *testing.T) {
 	expression := regexp.MustCompile(`["']?\bkind["']?\s*:\s*["']?Secret\b`)
 	words := []string{"kind", "Secret", ":", " ", "\n", `"`, "'", "x", "_", "é", "\t", "-"}

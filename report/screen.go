@@ -196,17 +196,28 @@ func Findings(r *Report, s *Source) (found []Finding, placeless []string) {
 	return found, placeless
 }
 
-// Uncounted returns notes about files: the findings in units that nothing deploys, and why documents are
-// not deployed, once for each reason. Patches, and templates of a chart that wrote nothing, are left out.
-// files reports whether notes about a file are wanted.
-func Uncounted(r *Report, s *Source, files func(string) bool) (found []Finding) {
+// AddUncounted adds notes about the files for which open returns true: findings in units that nothing
+// deploys, unless found has the same rule at the same line, and the reasons why documents are not
+// deployed, each once. It leaves out patches, and templates of a chart that wrote nothing.
+func AddUncounted(found []Finding, r *Report, s *Source, open func(file string) bool) []Finding {
+	type ruleAt struct {
+		rule string
+		line
+	}
+	counted := make(map[ruleAt]bool)
+	for _, n := range found {
+		counted[ruleAt{n.Rule, line{n.At.File, n.At.Line}}] = true
+	}
 	results := newList(r)
 	f := newFinder(r, s, results)
 	for _, g := range groupBy(results, func(x *policy.Result) bool {
-		return x.Unreached && x.Suppression == nil && x.Baseline.Counts() && files(place(x).File)
+		return x.Unreached && x.Suppression == nil && x.Baseline.Counts() && open(place(x).File)
 	}) {
-		if at, _, ok := s.src.locate(g.first()); ok {
-			n := f.finding(g, at)
+		at, _, ok := s.src.locate(g.first())
+		if !ok {
+			continue
+		}
+		if n := f.finding(g, at); !counted[ruleAt{n.Rule, line{n.At.File, n.At.Line}}] {
 			n.Level, n.Text = "note", n.Text+"\nThis does not count: nothing found here deploys the unit."
 			found = append(found, n)
 		}
@@ -215,12 +226,15 @@ func Uncounted(r *Report, s *Source, files func(string) bool) (found []Finding) 
 	given := make(map[ofFile]bool)
 	for _, d := range r.Documents {
 		why := ofFile{d.File, d.Reason}
-		if d.State == render.DocRendered || d.Usual || given[why] || !files(d.File) {
+		if d.State == render.DocRendered || d.Usual || given[why] || !open(d.File) {
 			continue
 		}
 		given[why] = true
 		at := f.marked(render.Origin{Span: render.Span{File: d.File, Line: d.Line}})
-		found = append(found, Finding{At: at, Level: "note", Rule: "not-deployed", Text: "not deployed: " + prose(d.Reason), Results: []*policy.Result{{}}})
+		found = append(found, Finding{
+			At: at, Level: "note", Rule: "not-deployed", Text: "not deployed: " + prose(d.Reason), Results: []*policy.Result{{}},
+			Help: "`preadmit help gitops` says how units are found and what deploys them.",
+		})
 	}
 	return found
 }

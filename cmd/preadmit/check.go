@@ -114,7 +114,7 @@ func (o *checkOptions) runCheck(ctx context.Context, args []string, std stdio) (
 		return 0, errors.Join(err, o.reportFailure(std.out, outs, err))
 	}
 	if o.withFixes {
-		o.SaveCache() // proofs use it
+		o.SaveCache() // now, since the proofs use it
 		proof := o.Options
 		proof.Branches, proof.Prints, proof.Notes = nil, nil, io.Discard
 		if proof.Memory == nil {

@@ -17,9 +17,9 @@ import (
 	"github.com/preadmit/preadmit/render/rendertest"
 )
 
-// TestLSPAgain edits repositories at random, in an editor and on disk. After each edit the server,
-// whose child uses what it has rendered and evaluated before, must show what a new server shows, also
-// of a change. A changed configuration needs a new child, unless that of the base counts.
+// TestLSPAgain edits repositories at random, in an editor and on disk. After each edit, the server must
+// show the same findings as a new server, with and without --base. It must keep its child until the
+// configuration changes; with --base the configuration of the base counts.
 func TestLSPAgain(t *testing.T) {
 	t.Parallel()
 	for repo, base := range map[string]string{"shop": "HEAD", "argocd": "", "flux": ""} {

@@ -54,8 +54,8 @@ type Graph struct {
 	digests *Digests // of the objects passed to resolvers
 }
 
-// Settle frees what only the rendering of the Graph's run needed, so that a later run can use it as
-// Last without keeping all earlier runs in memory.
+// Settle drops the references to other Graphs. It is called after rendering, so that a run that uses
+// the Graph as Last does not keep all earlier runs in memory.
 func (g *Graph) Settle() {
 	g.options.Other, g.options.Last, g.claims.other = nil, nil, nil
 	g.tree.settle()

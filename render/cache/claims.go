@@ -33,7 +33,7 @@ func (o Options) claims() Key { return KeyOf("claims", o.Build, o.Label) }
 
 func newClaims(o Options, t *Tree) *claims {
 	c := &claims{options: o, tree: t, now: make(map[string][]*claim)}
-	c.options.Other, c.options.Last = nil, nil // which would keep all earlier runs in memory
+	c.options.Other, c.options.Last = nil, nil // they would keep all earlier runs in memory
 	if o.Other != nil {
 		c.other = o.Other.claims
 	}

@@ -32,21 +32,20 @@ func KeyOf(parts ...string) Key {
 
 // A Store keeps entries in a directory, one file each. Files are written under a temporary name and
 // renamed, and a checksum covers key and content. So several runs may use the store at once, and a
-// truncated, changed or foreign entry counts as missing. A nil Store is empty. NewStore returns one
-// without a directory.
+// truncated, changed or foreign entry counts as missing. A nil Store is empty.
 type Store struct {
 	dir   string
 	limit int64 // of a shard, in bytes
 	now   time.Time
 
-	mu    sync.Mutex
-	wrote map[string]bool // shards
-	err   error           // the first of Put
-	here  map[Key][]byte  // the entries of a store without a directory
+	mu      sync.Mutex
+	wrote   map[string]bool // shards
+	err     error           // the first of Put
+	entries map[Key][]byte  // of a store without a directory
 }
 
 // NewStore returns an empty store in memory.
-func NewStore() *Store { return &Store{here: make(map[Key][]byte)} }
+func NewStore() *Store { return &Store{entries: make(map[Key][]byte)} }
 
 const (
 	shards = 64
@@ -88,10 +87,10 @@ func (s *Store) Get(k Key) ([]byte, bool) {
 	if s == nil {
 		return nil, false
 	}
-	if s.here != nil {
+	if s.entries != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		data, ok := s.here[k]
+		data, ok := s.entries[k]
 		return data, ok
 	}
 	_, name := s.file(k)
@@ -128,10 +127,10 @@ func (s *Store) use(name string, written time.Time) {
 // Put stores an entry, unless it is larger than half of a shard. Write errors
 // do not affect the run; Err returns the first.
 func (s *Store) Put(k Key, content []byte) {
-	if s != nil && s.here != nil {
+	if s != nil && s.entries != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.here[k] = content
+		s.entries[k] = content
 		return
 	}
 	if s == nil || int64(len(content)) > s.limit/2 {

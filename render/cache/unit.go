@@ -237,7 +237,7 @@ func (r *recorder) spoil() {
 // seen returns all reads and answers of the unit's rendering, in this run and in the run that
 // stored it.
 func (u *unit) seen() (variant, bool) {
-	if u.adopted != nil { // its objects answer the questions about this one's
+	if u.adopted != nil { // it records the questions about origins
 		return u.adopted.seen()
 	}
 	u.mu.Lock()

@@ -127,8 +127,8 @@ func (t *task) build(a artifact, dir string) ([]*render.Object, error) {
 }
 
 // givenPatches returns those patches of the Kustomization that are written in
-// another file than the Kustomization itself: a parent patched them into it. It also returns the
-// places of each one's target and of the fields of that.
+// another file than the Kustomization itself: a parent patched them into it. targets holds, for each,
+// the places of its target and of the target's fields.
 func (t *task) givenPatches() (given []render.GivenPatch, targets [][]render.Span) {
 	own := t.object.Span("/kind").File
 	patches, _ := render.Lookup(t.object.Object, "/spec/patches")

@@ -83,7 +83,7 @@ type doubtFinder struct {
 	fields    map[string]doubt // fields that templates of the chart set to doubtful values
 }
 
-// A variable says what is known of the value of a variable.
+// A variable holds what is known about the value of a template's variable.
 type variable struct {
 	doubt     doubt
 	called    bool     // it holds the result of a template
@@ -91,13 +91,14 @@ type variable struct {
 	templates []string // names of templates whose results it holds
 }
 
-// A shadowed variable is one that a declaration in a block shadows until the block ends.
+// A shadowed is a variable that a declaration hides until its block ends.
 type shadowed struct {
 	name string
 	variable
 }
 
-// endBlock makes the variables visible again that declarations since then have shadowed.
+// endBlock restores the variables that the block's declarations hid. since is the length of shadowed at
+// its beginning.
 func (w *doubtFinder) endBlock(since int) {
 	for _, h := range slices.Backward(w.shadowed[since:]) {
 		w.variables[h.name] = h.variable

@@ -88,19 +88,18 @@ type Finder struct {
 	Run     *evaluate.Evaluation
 }
 
-// Evaluate evaluates the paths in args, and returns a Finder for the findings. It uses units of a graph
-// that has rendered the same tree, which may be nil.
+// Evaluate evaluates the paths in args, and returns a Finder for the findings. Units of other, a graph
+// that has rendered the same tree, are not rendered again; other may be nil.
 func Evaluate(ctx context.Context, o *evaluate.Options, args []string, other *cache.Graph) (*Finder, error) {
 	kept := *o
 	if kept.Memory == nil {
 		kept.Memory = load.NewMemory()
 	}
-	o = &kept
-	in, e, err := evaluated(ctx, o, nil, other, args)
+	in, e, err := evaluated(ctx, &kept, nil, other, args)
 	if err != nil {
 		return nil, err
 	}
-	return &Finder{o, args, in, e}, nil
+	return &Finder{&kept, args, in, e}, nil
 }
 
 // Fix finds and proves fixes for the selected findings, which are made together.
@@ -141,7 +140,7 @@ func evaluated(ctx context.Context, o *evaluate.Options, texts map[string]string
 		return nil, nil, err
 	}
 	e, err := evaluate.Run(ctx, &fresh, in, args, bytes.NewReader(nil))
-	if m := fresh.Memory; m != nil && m.Store.Dir() == "" { // a cache on disk is only for runs over the files themselves
+	if m := fresh.Memory; m != nil && m.Store.Dir() == "" { // results about proposed edits are not stored on disk
 		m.Keep()
 	}
 	return in, e, err

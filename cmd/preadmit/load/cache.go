@@ -32,8 +32,7 @@ type Memory struct {
 	Put     []func()
 }
 
-// NewMemory returns a Memory that lasts as long as this process, for a command that evaluates one tree
-// with several texts. Keep adds the results of a run to it.
+// NewMemory returns a Memory without a directory, for a command that evaluates a tree several times.
 func NewMemory() *Memory {
 	return &Memory{Store: cache.NewStore(), Digests: cache.NewDigests()}
 }
@@ -68,8 +67,8 @@ func WithUserCache(ctx context.Context) context.Context {
 // OpenCache opens the cache of a run. If it can't, it logs the reason with -v. It returns an error
 // only if --cache names a directory that can't be trusted.
 //
-// A Memory that is set is that of an earlier run of this process, and stays open: a confined process
-// can't open it again.
+// If Memory is set, by an earlier run of this process, its store is used: a confined process can't open
+// the directory again.
 func (o *Sources) OpenCache(ctx context.Context, t *Tree) error {
 	if m := o.Memory; m != nil {
 		o.Memory = &Memory{Store: m.Store, Build: m.Build, Digests: m.Digests.Renew()}

@@ -190,11 +190,11 @@ func (w *Watch) ConfineFiles(mode string, read []string, cache string, notes io.
 	if w != nil {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if files := fmt.Sprintf("%q %q", read, cache); files != w.confined { // the kernel allows few layers of the same
-			w.confined, w.unlocked = files, confine.DenyFiles(read, cache)
+		if files := fmt.Sprintf("%q %q", read, cache); files != w.confined { // the kernel limits how often a process can be confined
+			w.confined, w.unconfined = files, confine.DenyFiles(read, cache)
 			confine.FileSize(cache != "")
 		}
-		missing = errors.Join(w.Unconfined, w.unlocked)
+		missing = errors.Join(w.Unconfined, w.unconfined)
 	}
 	switch {
 	case missing == nil:

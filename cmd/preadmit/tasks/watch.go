@@ -44,8 +44,8 @@ type Watch struct {
 	told   map[string]int // as done, but already reported to the parent
 
 	Unconfined error  // why a part of the sandbox is missing
-	confined   string // the files of the last ConfineFiles
-	unlocked   error  // why these are not the only ones that can be opened
+	confined   string // the arguments of the last ConfineFiles
+	unconfined error  // its error
 
 	clock stopwatch
 

@@ -48,8 +48,8 @@ func Opener(args []string) func(string, lsp.Encoding, func(string)) (lsp.Host, s
 	}
 }
 
-// An editorHost evaluates the repository in a child process, which uses what it has rendered and
-// evaluated before. After a failure, or if the child can't evaluate again, it starts another one.
+// An editorHost evaluates the repository in a child process, which keeps its rendered units for the next
+// evaluation. It starts a new child after an error, and if the child can't evaluate again.
 type editorHost struct {
 	Remote
 	encoding lsp.Encoding
@@ -157,14 +157,14 @@ func (e *editorHost) Accept(ctx context.Context, x policy.Suppression, texts map
 type editorFindings struct {
 	Findings  []lsp.Finding
 	Placeless []string
-	Anew      bool // nothing was evaluated: a new child must do that
+	Anew      bool // nothing was evaluated, because this child can't; a new one must
 }
 
 // maxFindings limits the findings that an editor gets, the worst ones first.
 const maxFindings = 5000
 
-// findings evaluates the repository with the texts of an editor. A running evaluation, which nobody
-// waits for, ends.
+// findings evaluates the repository with the texts of an editor. It ends an evaluation that is still
+// running: the editor no longer waits for it.
 func (h *Host) findings(ctx context.Context, q *question, news func([]byte)) (*editorFindings, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -189,15 +189,13 @@ func (h *Host) findings(ctx context.Context, q *question, news func([]byte)) (*e
 		return nil, err
 	}
 	if h.live == 0 {
-		runtime.GC() // which counts them
+		runtime.GC() // before, the number is that of an earlier collection
 		h.live = liveBytes()
 	}
-	h.mu.Lock()
-	run := h.run
-	h.mu.Unlock()
 	h.mu.Lock() // a Source is not safe for concurrent use
+	run := h.run
 	found, placeless := report.Findings(r, run.source)
-	found = append(found, report.Uncounted(r, run.source, func(file string) bool { _, open := run.texts[file]; return open })...)
+	found = report.AddUncounted(found, r, run.source, func(file string) bool { _, open := run.texts[file]; return open })
 	h.mu.Unlock()
 	if more := len(found) - maxFindings; more > 0 {
 		placeless = append(placeless, policy.Plural(more, "more finding")+" not shown")

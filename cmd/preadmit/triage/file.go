@@ -217,7 +217,7 @@ func RepositoryPaths(args []string) []string {
 }
 
 // NewEditorHost returns a host for an editor, which shows no results before the end. configured
-// reports whether the configuration is still the one that the options are from.
+// reports whether the configuration file is unchanged since o was read from it.
 func NewEditorHost(o *evaluate.Options, args []string, configured func() bool) *Host {
 	return &Host{watcher: watcher{args: args}, options: o, quiet: true, configured: configured}
 }

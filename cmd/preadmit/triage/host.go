@@ -10,7 +10,7 @@
 //
 // A Remote starts a new child for each evaluation. The child answers requests until the next child
 // has its results. Only the Remote writes files and starts the editor. The host that Opener returns
-// keeps its child as long as that can evaluate again.
+// keeps its child for several evaluations.
 package triage
 
 import (
@@ -54,11 +54,12 @@ type Host struct {
 	oneFix    sync.Mutex // held while a fix is proved
 
 	// For an editor, which evaluates many times:
-	configured func() bool             // the options are still those of the configuration
+	configured func() bool             // the configuration file is unchanged since the options were read from it
 	one        sync.Mutex              // held by an evaluation, also for the screen if a question needs one
 	stop       context.CancelFunc      // ends the last one, if it is running
 	graphs     map[string]*cache.Graph // of the last one, by side
 	live       uint64                  // bytes in use after the first one
+
 	mu         sync.Mutex
 	run        *shownRun
 	evaluating bool              // the first evaluation is running
