@@ -183,12 +183,10 @@ type lspEdit struct {
 func (e *editor) fixesAt(name string, line int) []lspAction {
 	e.t.Helper()
 	at := object{"line": line, "character": 0}
-	data := e.ask("textDocument/codeAction", object{"textDocument": object{"uri": e.uri(name)}, "range": object{"start": at, "end": at}, "context": object{"diagnostics": []object{}}})
+	data := e.ask("textDocument/codeAction", object{"textDocument": object{"uri": e.uri(name)}, "range": object{"start": at, "end": at}, "context": object{"diagnostics": []object{}, "only": []string{"quickfix.fix"}}})
 	var all []lspAction
 	rendertest.OK(e.t, json.Unmarshal(data, &all))
-	return slices.DeleteFunc(all, func(a lspAction) bool {
-		return strings.HasPrefix(a.Title, "Accept ") || strings.HasPrefix(a.Title, "Explain ")
-	})
+	return all
 }
 
 // applied returns a text with an edit, as an editor makes it: characters are units of UTF-16.
@@ -248,7 +246,7 @@ func TestLSPFixes(t *testing.T) {
 						if n := removed(t, texts, changed, before, a.Diagnostics[0].Code); n < least {
 							t.Errorf("%s at %s:%d removes %d findings of %s: %v", a.Title, file, line+1, n, a.Diagnostics[0].Code, changed)
 						}
-						if a.Kind != "quickfix" || a.IsPreferred != strings.HasSuffix(a.Title, " (safe)") {
+						if a.Kind != "quickfix.fix" || a.IsPreferred != strings.HasSuffix(a.Title, " (safe)") {
 							t.Errorf("%s: preferred %v", a.Title, a.IsPreferred)
 						}
 					}

@@ -189,10 +189,10 @@ func (s *server) progress() (tell func(Progress), done func()) {
 		s.notify("$/progress", map[string]any{"token": token, "value": value})
 	}
 	late := time.AfterFunc(showProgress, func() {
-		s.ask("window/workDoneProgress/create", map[string]any{"token": token}, func(ok bool) {
+		s.ask("window/workDoneProgress/create", map[string]any{"token": token}, func(m *message) {
 			mu.Lock()
 			defer mu.Unlock()
-			if begun = ok && !over; begun {
+			if begun = m.Error == nil && !over; begun {
 				send(map[string]any{"kind": "begin", "title": "preadmit", "message": "evaluating the repository"})
 			}
 		})

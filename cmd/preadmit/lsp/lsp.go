@@ -103,15 +103,16 @@ type server struct {
 	client   initializeParams
 	wake     chan struct{} // something changed
 
-	state    sync.Mutex
-	docs     map[string]*document // by name in the repository
-	findings []Finding
-	sent     map[string]string // the diagnostics that the editor has, by URI
-	stale    context.CancelFunc
-	shown    string // the last error that was shown
-	requests map[string]context.CancelFunc
-	asked    map[string]func(ok bool) // requests to the editor
-	number   int
+	state     sync.Mutex
+	docs      map[string]*document // by name in the repository
+	findings  []Finding
+	sent      map[string]string // the diagnostics that the editor has, by URI
+	stale     context.CancelFunc
+	shown     string // the last error that was shown
+	requests  map[string]context.CancelFunc
+	asked     map[string]func(*message) // requests to the editor, and what to do with its answers
+	number    int
+	temporary string // directory of documents that the editor shows; "" if there is none
 }
 
 // Serve answers an editor until it sends exit or closes the input, and returns the
@@ -121,8 +122,9 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) int {
 	defer stop()
 	s := &server{
 		Options: o, writer: writer{out: out}, wake: make(chan struct{}, 1), docs: make(map[string]*document),
-		sent: make(map[string]string), requests: make(map[string]context.CancelFunc), asked: make(map[string]func(bool)),
+		sent: make(map[string]string), requests: make(map[string]context.CancelFunc), asked: make(map[string]func(*message)),
 	}
+	defer s.removeTemporary()
 	ending := false
 	for r := newReader(in); ; {
 		m, err := r.next()
@@ -193,8 +195,8 @@ func (s *server) tell(method string, severity Severity, text string) {
 	s.notify(method, map[string]any{"type": severity, "message": "preadmit: " + text})
 }
 
-// ask sends a request to the editor. It calls done with whether the request succeeded.
-func (s *server) ask(method string, params any, done func(ok bool)) {
+// ask sends a request to the editor. It calls done with the answer.
+func (s *server) ask(method string, params any, done func(*message)) {
 	s.state.Lock()
 	s.number++
 	id := encoded(s.number)
@@ -210,7 +212,7 @@ func (s *server) answered(m *message) {
 	delete(s.asked, string(m.ID))
 	s.state.Unlock()
 	if done != nil {
-		done(m.Error == nil)
+		done(m)
 	}
 }
 

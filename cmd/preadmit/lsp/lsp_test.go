@@ -8,6 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -180,7 +184,7 @@ func TestConversation(t *testing.T) {
 	if m := c.ask("textDocument/codeAction", `{"textDocument":{"uri":"file:///repo/a.yaml"},"range":{},"context":{}}`); !strings.Contains(string(m.Result), "Explain no/bad") {
 		t.Errorf("actions: %s %v", m.Result, m.Error)
 	}
-	const fix = `{"title":"Set x: good (safe)","kind":"quickfix","diagnostics":[`
+	const fix = `{"title":"Set x: good (safe)","kind":"quickfix.fix","diagnostics":[`
 	const edit = `"isPreferred":true,"edit":{"changes":{"file:///repo/a.yaml":[{"range":{"start":{"line":0,"character":0},"end":{"line":1,"character":0}},"newText":"x: 😀 good\n"}],"file:///repo/b.yaml":[{"range":{"start":{"line":0,"character":0},"end":{"line":1,"character":0}},"newText":"good\r\n"}]}}`
 	if m := c.ask("textDocument/codeAction", `{"textDocument":{"uri":"file:///repo/a.yaml"},"range":{},"context":{}}`); !strings.HasPrefix(string(m.Result), "["+fix) || !strings.Contains(string(m.Result), edit) || strings.Contains(string(m.Result), "outside") {
 		t.Errorf("fixes: %s", m.Result)
@@ -195,6 +199,80 @@ func TestConversation(t *testing.T) {
 	c.notify("exit", "null")
 	if code := <-c.end; code != 0 {
 		t.Errorf("exit code %d", code)
+	}
+}
+
+// TestKindsOfActions holds that an editor can ask for some actions of a line only.
+func TestKindsOfActions(t *testing.T) {
+	t.Parallel()
+	c := started(t, &fakeHost{})
+	c.open("a.yaml", "bad\n")
+	c.published()
+	for only, want := range map[string][]string{
+		`[]`: {"quickfix.fix", "quickfix.explain"}, `["quickfix"]`: {"quickfix.fix", "quickfix.explain"},
+		`["quickfix.explain"]`: {"quickfix.explain"}, `["source","quickfix.fix"]`: {"quickfix.fix"},
+		`["quickfix.accept"]`: nil, `["quickfix.fi"]`: nil, `["source"]`: nil,
+	} {
+		m := c.ask("textDocument/codeAction", `{"textDocument":{"uri":"file:///repo/a.yaml"},"range":{},"context":{"only":`+only+`}}`)
+		var actions []codeAction
+		rendertest.OK(t, json.Unmarshal(m.Result, &actions))
+		var got []string
+		for _, a := range actions {
+			got = append(got, a.Kind)
+		}
+		if got = slices.Compact(got); !slices.Equal(got, want) {
+			t.Errorf("only %s: %q, want %q", only, got, want)
+		}
+	}
+}
+
+// TestExplanationIsShown holds that a chosen explanation is a document, if the editor can open one,
+// and else a message. The document is removed at the end.
+func TestExplanationIsShown(t *testing.T) {
+	t.Parallel()
+	const text = "since it is no/bad"
+	explain := func(c *client) {
+		c.open("a.yaml", "bad\n")
+		c.published()
+		c.raw(`{"id":"explain","method":"workspace/executeCommand","params":{"command":"preadmit.explain","arguments":[{"textDocument":{"uri":"file:///repo/a.yaml"},"position":{}},"no/bad"]}}`)
+	}
+	isMessage := func(m *message) bool {
+		return m.Method == "window/showMessage" && strings.Contains(string(m.Params), text)
+	}
+	c := started(t, &fakeHost{})
+	explain(c)
+	c.until(isMessage)
+
+	for _, answer := range []string{`"result":{"success":true}`, `"result":{"success":false}`, `"result":null`, `"error":{"code":-32601,"message":"no"}`} {
+		c := newClient(t, &fakeHost{})
+		c.ask("initialize", `{"rootUri":"file:///repo","capabilities":{"window":{"showDocument":{"support":true}}}}`)
+		c.notify("initialized", "{}")
+		explain(c)
+		m := c.until(func(m *message) bool { return m.Method != "" })
+		var p struct{ URI string }
+		rendertest.OK(t, json.Unmarshal(m.Params, &p))
+		file, err := pathOf(p.URI)
+		rendertest.OK(t, err)
+		if got := rendertest.ReadFile(t, file); m.Method != "window/showDocument" || string(got) != text {
+			t.Errorf("%s: %s: %q", m.Method, p.URI, got)
+		}
+		c.until(func(m *message) bool { return string(m.ID) == `"explain"` && string(m.Result) == `"`+text+`"` })
+		c.raw(fmt.Sprintf(`{"id":%s,%s}`, m.ID, answer))
+		if !strings.Contains(answer, "true") {
+			c.until(isMessage)
+		}
+		c.raw(`{"id":"end","method":"shutdown"}`)
+		c.until(func(m *message) bool {
+			if m.Method == "window/showMessage" {
+				t.Errorf("%s: it is shown twice: %s", answer, m.Params)
+			}
+			return string(m.ID) == `"end"`
+		})
+		c.notify("exit", "null")
+		<-c.end
+		if _, err := os.Stat(filepath.Dir(file)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is still there: %v", filepath.Dir(file), err)
+		}
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -102,6 +104,21 @@ func (i *initializeParams) folder() (string, error) {
 
 const explainCommand = "preadmit.explain"
 
+// The kinds of code actions. An editor may ask for some of them only, so that it need not wait for
+// the proofs of fixes if it does not want any.
+const (
+	fixKind     = "quickfix.fix"
+	acceptKind  = "quickfix.accept"
+	explainKind = "quickfix.explain"
+)
+
+// wants reports whether the editor asks for actions of a kind.
+func (p *codeActionParams) wants(kind string) bool {
+	return len(p.Context.Only) == 0 || slices.ContainsFunc(p.Context.Only, func(k string) bool {
+		return k == "" || k == kind || strings.HasPrefix(kind, k+".")
+	})
+}
+
 func (s *server) capabilities() any {
 	return map[string]any{
 		"serverInfo": map[string]string{"name": "preadmit", "version": s.Version},
@@ -110,7 +127,7 @@ func (s *server) capabilities() any {
 			"textDocumentSync":       map[string]any{"openClose": true, "change": 2, "save": map[string]any{}},
 			"hoverProvider":          true,
 			"definitionProvider":     true,
-			"codeActionProvider":     map[string]any{"codeActionKinds": []string{"quickfix"}},
+			"codeActionProvider":     map[string]any{"codeActionKinds": []string{fixKind, acceptKind, explainKind}},
 			"executeCommandProvider": map[string]any{"commands": []string{explainCommand}},
 		},
 	}
@@ -169,9 +186,6 @@ const maxFixed = 10
 // actions returns for each finding the edits that fix it or accept it, and a command that explains it.
 func (s *server) actions(ctx context.Context, p *codeActionParams) []codeAction {
 	all := []codeAction{}
-	if len(p.Context.Only) > 0 && !slices.Contains(p.Context.Only, "quickfix") {
-		return all
-	}
 	texts := s.texts()
 	found := s.at(p.TextDocument, p.Range)
 	for i := range found {
@@ -180,7 +194,7 @@ func (s *server) actions(ctx context.Context, p *codeActionParams) []codeAction 
 		about := []diagnostic{s.diagnostic(f)}
 		s.state.Unlock()
 		var fixes []Fix
-		if i < maxFixed {
+		if i < maxFixed && p.wants(fixKind) {
 			var err error
 			if fixes, err = s.host.Fix(ctx, f, texts); ctx.Err() != nil {
 				return nil
@@ -190,21 +204,24 @@ func (s *server) actions(ctx context.Context, p *codeActionParams) []codeAction 
 		}
 		for _, x := range fixes {
 			if edit := s.editOf(x.Changes...); edit != nil {
-				all = append(all, codeAction{Title: x.Title, Kind: "quickfix", Diagnostics: about, IsPreferred: x.Best, Edit: edit})
+				all = append(all, codeAction{Title: x.Title, Kind: fixKind, Diagnostics: about, IsPreferred: x.Best, Edit: edit})
 			}
 		}
 		for _, a := range f.Accept {
+			if !p.wants(acceptKind) {
+				break
+			}
 			change, err := s.host.Accept(ctx, a.Suppression, texts)
 			if err != nil {
 				s.log(Warning, err.Error())
 				continue
 			}
-			all = append(all, codeAction{Title: a.Title, Kind: "quickfix", Diagnostics: about, Edit: s.editOf(*change)})
+			all = append(all, codeAction{Title: a.Title, Kind: acceptKind, Diagnostics: about, Edit: s.editOf(*change)})
 		}
-		if f.Result != nil {
+		if f.Result != nil && p.wants(explainKind) {
 			title := "Explain " + f.Rule
 			at := textDocumentPositionParams{p.TextDocument, f.Range.Start}
-			all = append(all, codeAction{Title: title, Kind: "quickfix", Diagnostics: about, Command: &command{title, explainCommand, []any{at, f.Rule}}})
+			all = append(all, codeAction{Title: title, Kind: explainKind, Diagnostics: about, Command: &command{title, explainCommand, []any{at, f.Rule}}})
 		}
 	}
 	return all
@@ -270,7 +287,53 @@ func (s *server) execute(ctx context.Context, p *executeCommandParams) (string, 
 	}
 	text := strings.Join(texts, "\n")
 	if rule != "" {
-		s.show(Information, text)
+		s.showText(text)
 	}
 	return text, nil
+}
+
+// showText shows a long text: in a document if the editor can open one, else in a message.
+func (s *server) showText(text string) {
+	if !s.client.Capabilities.Window.ShowDocument.Support {
+		s.show(Information, text)
+		return
+	}
+	uri, err := s.writeTemporary(text)
+	if err != nil {
+		s.log(Warning, err.Error())
+		s.show(Information, text)
+		return
+	}
+	s.ask("window/showDocument", map[string]any{"uri": uri, "takeFocus": true}, func(m *message) {
+		var answer struct{ Success bool }
+		if m.Error != nil || json.Unmarshal(m.Result, &answer) != nil || !answer.Success {
+			s.show(Information, text)
+		}
+	})
+}
+
+// writeTemporary writes a text to a new temporary file, and returns its URI. A file is never written twice,
+// because an editor may not notice that.
+func (s *server) writeTemporary(text string) (string, error) {
+	s.state.Lock()
+	defer s.state.Unlock()
+	if s.temporary == "" {
+		dir, err := os.MkdirTemp("", "preadmit-")
+		if err != nil {
+			return "", err
+		}
+		s.temporary = dir
+	}
+	s.number++
+	file := filepath.Join(s.temporary, fmt.Sprintf("explanation-%d.txt", s.number))
+	return uriOf(file), os.WriteFile(file, []byte(text), 0o600)
+}
+
+// removeTemporary removes the files of writeTemporary.
+func (s *server) removeTemporary() {
+	s.state.Lock()
+	defer s.state.Unlock()
+	if s.temporary != "" {
+		os.RemoveAll(s.temporary)
+	}
 }

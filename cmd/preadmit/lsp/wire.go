@@ -180,6 +180,9 @@ type (
 			} `json:"general"`
 			Window struct {
 				WorkDoneProgress bool `json:"workDoneProgress"`
+				ShowDocument     struct {
+					Support bool `json:"support"`
+				} `json:"showDocument"`
 			} `json:"window"`
 			Workspace struct {
 				WorkspaceEdit struct {
