@@ -5,7 +5,7 @@ GO ?= go
 GOFUMPT     := mvdan.cc/gofumpt@v0.9.2
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 
-.PHONY: build test race lint vet fmt golden screens pictures bench fuzz fidelity origins recall fixes profile beside apiserver deployers rego conformance offline action release-dry-run sarif ci hooks clean
+.PHONY: build test race lint vet fmt golden screens pictures bench fuzz fidelity origins recall fixes profile beside apiserver deployers rego conformance offline action release-dry-run sarif vscode ci hooks clean
 
 build: ## the program, static, in bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o bin/preadmit ./cmd/preadmit
@@ -131,6 +131,14 @@ release-dry-run: ## a release without publishing: every target built twice, unpa
 
 sarif: build ## SARIF reports by Microsoft's validator and codeql-action's own check, which npm installs
 	.github/sarif/validate.sh bin/preadmit
+
+VSCODE := cmd/preadmit/lsp/vscode
+VERSION ?= 0.0.0 # of the extension
+vscode: build ## the extension of VS Code, packaged in bin/ and tried with the program, by what npm installs
+	@command -v npm >/dev/null || { echo "no npm on PATH"; exit 1; }
+	cd $(VSCODE) && npm ci && npm run package -- $(firstword $(VERSION)) --out $(CURDIR)/bin/preadmit-$(firstword $(VERSION)).vsix
+	rm -rf bin/vscode && unzip -q bin/preadmit-$(firstword $(VERSION)).vsix -d bin/vscode
+	cd $(VSCODE) && PREADMIT=$(CURDIR)/bin/preadmit EXTENSION=$(CURDIR)/bin/vscode/extension npm test
 
 ci: fmt vet build test
 

@@ -291,8 +291,8 @@ func newLSPCommand(code *int) *cobra.Command {
 		Use:   "lsp [PATH ...]",
 		Short: "Show the results in an editor: a language server on standard input and output",
 		Long: `Evaluate as check does, and show the results in an editor, at the lines to edit,
-while a person types. An editor starts this; the README has the settings for
-Neovim, Helix and VS Code.
+while a person types. An editor starts this; "preadmit help editors" has the settings
+for Neovim and Helix, and there is an extension of VS Code.
 
 Open files are checked with their unsaved text, all others as saved. Changes to
 the configuration apply once it is saved. Hover shows the rule and the value after

@@ -1,0 +1,32 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { checkArguments, findProgram, type Machine, serverArguments } from '../src/program';
+
+function machine(files: string[], rest: Partial<Machine> = {}): Machine {
+  return { platform: 'linux', path: '/usr/local/bin:/usr/bin', home: '/home/me', runs: (f) => files.includes(f), ...rest };
+}
+
+test('the first program in PATH is found, but none in the working directory', () => {
+  assert.deepEqual(findProgram('', machine(['/usr/bin/preadmit', '/usr/local/bin/preadmit'])), { file: '/usr/local/bin/preadmit' });
+  const relative = machine(['preadmit', './preadmit', 'bin/preadmit', '/usr/bin/preadmit'], { path: ':.:bin:/usr/bin' });
+  assert.deepEqual(findProgram('', relative), { file: '/usr/bin/preadmit' });
+  const windows = machine(['preadmit.exe', 'C:\\tools\\preadmit.exe', 'C:\\other\\preadmit.cmd'], { platform: 'win32', path: '.;C:\\other;C:\\tools' });
+  assert.deepEqual(findProgram('', windows), { file: 'C:\\tools\\preadmit.exe' });
+  const none = findProgram('', machine([]));
+  assert.ok('problem' in none && /no preadmit in PATH\. Install it/.test(none.problem));
+});
+
+test('the setting names a program by its absolute path', () => {
+  assert.deepEqual(findProgram('~/bin/preadmit', machine(['/home/me/bin/preadmit'])), { file: '/home/me/bin/preadmit' });
+  for (const setting of ['preadmit', './preadmit', '../preadmit', 'tools/preadmit', '~other/preadmit']) {
+    const found = findProgram(setting, machine([setting, '/usr/bin/preadmit']));
+    assert.ok('problem' in found && found.problem.includes('must be an absolute path'), setting);
+  }
+  const gone = findProgram('/gone/preadmit', machine(['/usr/bin/preadmit']));
+  assert.ok('problem' in gone && gone.problem.includes('/gone/preadmit, which is not there'));
+});
+
+test('flags follow the command', () => {
+  assert.deepEqual(serverArguments(['--pack', 'x']), ['lsp', '--pack', 'x']);
+  assert.deepEqual(checkArguments(['--pack', 'x'], ['--base', 'main']), ['check', '--output', 'concise', '--pack', 'x', '--base', 'main']);
+});
