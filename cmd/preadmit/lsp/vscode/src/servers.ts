@@ -111,11 +111,12 @@ export class Servers implements vscode.Disposable {
     const found = folders.length === 0 ? { file: '' } : this.find();
     this.problem = 'problem' in found ? found.problem : '';
     if ('file' in found) {
-      await Promise.all(folders.filter((f) => !this.clients.has(f.uri.toString())).map((f) => this.start(f, found.file)));
+      folders.filter((f) => !this.clients.has(f.uri.toString())).forEach((f) => void this.start(f, found.file));
     }
     this.changes.fire();
   }
 
+  /** Starts a server. Nothing waits for it, because a wrong program may never answer. */
   private async start(folder: vscode.WorkspaceFolder, command: string): Promise<void> {
     const key = folder.uri.toString();
     const args = serverArguments(this.flags());
@@ -141,21 +142,22 @@ export class Servers implements vscode.Disposable {
       },
     });
     client.onDidChangeState(() => this.changes.fire());
-    client.ended = () => this.ended(folder.name, said);
+    const ended = (why: string) => this.clients.get(key) === client && this.ended(folder.name, why);
+    client.ended = () => ended(said);
     this.clients.set(key, client);
     this.log.info(`${folder.name}: ${[command, ...args].join(' ')}`);
     try {
       await client.start();
       client.started = true;
     } catch (e) {
-      this.ended(folder.name, said || String(e));
+      ended(said || String(e));
     }
   }
 
   private async stop(which: (uri: string) => boolean): Promise<void> {
     await Promise.all([...this.clients].filter(([uri]) => which(uri)).map(async ([uri, client]) => {
       this.clients.delete(uri);
-      if (!isEnd(client.state)) {
+      if (!isEnd(client.state)) { // one that is starting rejects this, and is killed after two seconds
         await client.dispose().catch((e: unknown) => this.log.warn(String(e)));
       }
     }));

@@ -38,6 +38,11 @@ function copyOfShop(): string {
   return dir;
 }
 
+/** The ids of the processes with a name that this process has started. */
+function children(name: string): number[] {
+  return spawnSync('pgrep', ['-P', String(process.pid), name], { encoding: 'utf8' }).stdout.split('\n').filter((l) => l !== '').map(Number);
+}
+
 interface Tree {
   getChildren(of?: Group): (Group & Finding)[];
   getTreeItem(node: Group | Finding): { label: string; description: string; contextValue?: string; command?: { arguments: [Uri, { selection: Range }] } };
@@ -70,6 +75,13 @@ test('the manifest names what the extension registers, and no more', () => {
   const { configuration: { properties } } = manifest.contributes;
   for (const name of manifest.capabilities.untrustedWorkspaces.restrictedConfigurations) {
     assert.equal(properties[name].scope, 'machine', name);
+  }
+});
+
+test('the lock names no registry, and versions are exact', () => {
+  assert.doesNotMatch(fs.readFileSync(path.join(here, 'package-lock.json'), 'utf8'), /"resolved"/);
+  for (const [name, version] of Object.entries({ ...manifest.dependencies, ...manifest.devDependencies })) {
+    assert.match(String(version), /^\d+\.\d+\.\d+$/, name);
   }
 });
 
@@ -203,20 +215,25 @@ test('a program that is not there, or ends, is said', async () => {
   assert.deepEqual(editor.shown, [{ kind: 'warning', text: 'preadmit has ended in shop: unknown flag --nonsense; see preadmit lsp --help' }]);
   assert.ok(editor.log.some((l) => l.includes('unknown flag --nonsense')), editor.log.join('\n'));
 
-  editor.settings['preadmit.flags'] = [];
+  const silent = file('silent');
+  fs.writeFileSync(silent, '#!/bin/sh\nexec sleep 600\n', { mode: 0o755 });
+  editor.settings = { 'preadmit.path': silent };
+  editor.shown.length = 0;
   await editor.run('preadmit.restart');
+  await until('a start', () => editor.status.text === '$(loading~spin) preadmit' && children('sleep').length === 1);
+  editor.settings = { 'preadmit.path': program };
+  await editor.run('preadmit.restart');
+  await until('the end of the silent program', () => children('sleep').length === 0);
+  assert.deepEqual(editor.shown, []);
   await theFinding('max-replicas/validations[0]', patch);
 });
 
 test('a server that crashes is started again', async () => {
   await until('a running server', () => editor.status.text.startsWith('preadmit: '));
-  const begun = new Set<string>();
   editor.shown.length = 0;
-  for (const pid of execFileSync('pgrep', ['-P', String(process.pid), 'preadmit'], { encoding: 'utf8' }).trim().split('\n')) {
-    begun.add(pid);
-    process.kill(Number(pid), 'SIGKILL');
-  }
-  assert.equal(begun.size, 1);
+  const servers = children('preadmit');
+  assert.equal(servers.length, 1);
+  process.kill(servers[0], 'SIGKILL');
   await until('the end', () => findings().length === 0);
   await theFinding('max-replicas/validations[0]', patch);
   assert.deepEqual(editor.shown, []);
