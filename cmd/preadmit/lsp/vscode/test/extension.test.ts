@@ -16,6 +16,7 @@ const manifest = JSON.parse(fs.readFileSync(path.join(process.env.EXTENSION ?? h
 
 const patch = 'apps/api/overlays/prod/kustomization.yaml';
 const subscriptions: { dispose(): unknown }[] = [];
+const copies: string[] = [];
 let shop = '';
 
 before(async () => {
@@ -29,12 +30,14 @@ before(async () => {
 after(async () => {
   await extension.deactivate();
   assert.equal(findings().length, 0, 'findings stay after the end');
+  copies.forEach((dir) => fs.rmSync(dir, { recursive: true }));
 });
 
 function copyOfShop(): string {
   const dir = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), 'preadmit-shop-')));
   fs.cpSync(path.join(here, '../../../../testdata/repos/shop'), dir, { recursive: true });
   execFileSync('git', ['init', '--quiet', dir]);
+  copies.push(dir);
   return dir;
 }
 
