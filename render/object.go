@@ -16,6 +16,9 @@ type Object struct {
 	Provenance Provenance // nil if the origins are unknown
 	Assumed    []string   // assumptions of its rendering, such as an empty `lookup`
 	Variant    Variant    // the variant that has this object, if not the default
+
+	kindOf *unstructured.Unstructured // what kind is of; see KeepKind
+	kind   *schema.GroupVersionKind
 }
 
 // AssumedCopy begins the assumption of an object whose data is not known, because it is
@@ -54,6 +57,9 @@ func (o *Object) metadata(field string) string {
 // GroupVersionKind returns the kind with its group and version. It is empty if the
 // apiVersion is not valid.
 func (o *Object) GroupVersionKind() schema.GroupVersionKind {
+	if o.kind != nil && o.kindOf == o.Unstructured {
+		return *o.kind
+	}
 	group, version, ok := strings.Cut(o.GetAPIVersion(), "/")
 	if !ok {
 		group, version = "", group
@@ -62,6 +68,15 @@ func (o *Object) GroupVersionKind() schema.GroupVersionKind {
 		return schema.GroupVersionKind{}
 	}
 	return schema.GroupVersionKind{Group: group, Version: version, Kind: o.GetKind()}
+}
+
+// KeepKind stores the kind, so that GroupVersionKind need not look it up again. The object must not
+// change any more.
+func (o *Object) KeepKind() {
+	if o.kindOf != o.Unstructured {
+		kind := o.GroupVersionKind()
+		o.kindOf, o.kind = o.Unstructured, &kind
+	}
 }
 
 // Key returns the object's identity. The name of an object with generateName is

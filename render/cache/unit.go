@@ -100,6 +100,7 @@ func (u *unit) own(objects []*render.Object) []*render.Object {
 	for _, o := range objects {
 		copied := *o
 		copied.Unit = u.unit
+		copied.KeepKind()
 		all = append(all, &copied)
 	}
 	return all

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	settle       = 250 * time.Millisecond // an evaluation starts after this time without a change
+	settle       = 150 * time.Millisecond // an evaluation starts after this time without a change
 	showProgress = 700 * time.Millisecond // progress of shorter evaluations is not shown
 	watchAgain   = 5 * time.Second        // watch again after an error
 )

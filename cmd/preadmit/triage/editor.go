@@ -188,10 +188,7 @@ func (h *Host) findings(ctx context.Context, q *question, news func([]byte)) (*e
 	if err != nil {
 		return nil, err
 	}
-	if h.live == 0 {
-		runtime.GC() // before, the number is that of an earlier collection
-		h.live = liveBytes()
-	}
+	go h.afterAnswer()
 	h.mu.Lock() // a Source is not safe for concurrent use
 	run := h.run
 	found, placeless := report.Findings(r, run.source)
@@ -207,6 +204,17 @@ func (h *Host) findings(ctx context.Context, q *question, news func([]byte)) (*e
 		all.Findings = append(all.Findings, m.finding(&found[i]))
 	}
 	return all, nil
+}
+
+// afterAnswer does what the answer of an evaluation need not wait for.
+func (h *Host) afterAnswer() {
+	h.one.Lock()
+	defer h.one.Unlock()
+	h.saveCache()
+	if h.live == 0 {
+		runtime.GC() // before, the number is that of an earlier collection
+		h.live = liveBytes()
+	}
 }
 
 // spare is how many bytes a child may use in addition to twice those after its first evaluation.
