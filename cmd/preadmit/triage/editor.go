@@ -176,8 +176,10 @@ func (h *Host) findings(ctx context.Context, q *question, news func([]byte)) (*e
 	h.mu.Unlock()
 	h.one.Lock()
 	defer h.one.Unlock()
-	if h.graphs != nil && (!h.configured() || liveBytes() > 2*h.live+spare) {
-		return &editorFindings{Anew: true}, nil
+	if h.graphs != nil {
+		if h.finish(); !h.configured() || liveBytes() > 2*h.live+spare {
+			return &editorFindings{Anew: true}, nil
+		}
 	}
 	texts := maps.Clone(q.Texts)
 	delete(texts, h.configuration()) // flags are read from the file, so changes count once it is saved
@@ -188,7 +190,11 @@ func (h *Host) findings(ctx context.Context, q *question, news func([]byte)) (*e
 	if err != nil {
 		return nil, err
 	}
-	go h.afterAnswer()
+	go func() {
+		h.one.Lock()
+		defer h.one.Unlock()
+		h.finish()
+	}()
 	h.mu.Lock() // a Source is not safe for concurrent use
 	run := h.run
 	found, placeless := report.Findings(r, run.source)
@@ -206,11 +212,12 @@ func (h *Host) findings(ctx context.Context, q *question, news func([]byte)) (*e
 	return all, nil
 }
 
-// afterAnswer does what the answer of an evaluation need not wait for.
-func (h *Host) afterAnswer() {
-	h.one.Lock()
-	defer h.one.Unlock()
-	h.saveCache()
+// finish does what the answer of the last evaluation need not wait for. The caller holds h.one.
+func (h *Host) finish() {
+	if h.save != nil {
+		h.save()
+		h.save = nil
+	}
 	if h.live == 0 {
 		runtime.GC() // before, the number is that of an earlier collection
 		h.live = liveBytes()

@@ -59,7 +59,7 @@ type Host struct {
 	stop       context.CancelFunc      // ends the last one, if it is running
 	graphs     map[string]*cache.Graph // of the last one, by side
 	live       uint64                  // bytes in use after the first one
-	save       func()                  // writes its results to the cache; nil if they are written
+	save       func()                  // writes its results to the cache; nil if that is done
 
 	mu         sync.Mutex
 	run        *shownRun
@@ -142,23 +142,16 @@ func (h *Host) evaluate(ctx context.Context, o *evaluate.Options) (*report.Repor
 	if err = j.Unfinished(ctx, in, err, o.Watch.Slowest); err != nil {
 		return nil, nil, err
 	}
-	if h.save = nil; !late {
+	switch {
+	case late:
+	case h.quiet: // the editor gets its answer first
 		h.save = o.SaveCache
-	}
-	if !h.quiet {
-		h.saveCache()
+	default:
+		o.SaveCache()
 	}
 	r, run := evaluate.NewReport(in, j), newTriageRun(in, j)
 	run.source, run.texts = report.NewSource(r), o.Texts
 	return r, run, nil
-}
-
-// saveCache writes the results of the last evaluation to the cache.
-func (h *Host) saveCache() {
-	if h.save != nil {
-		h.save()
-		h.save = nil
-	}
 }
 
 // failed returns a report and the run for it, which has no objects.
