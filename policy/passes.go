@@ -11,16 +11,15 @@ import (
 )
 
 // Passes holds passing results. A large run has millions of them, and few people
-// read one, so they are stored in columns: the data that results of an object share
-// once, the data that results of a rule share once, and 4 bytes for each result.
+// read one, so the data that results of an object share is stored once, the data that
+// results of a rule share once, and each result takes 8 bytes.
 // Fingerprints are computed when they are read. The zero Passes is empty. Take and
 // Join are safe for concurrent use; no other method may be called at the same time.
 type Passes struct {
 	mu      sync.Mutex
 	objects []passed
 	ruleSet
-	runs []run
-	all  []uint32 // indexes of rules, in the order of the runs
+	list []pass
 }
 
 // A passed holds the data that passes of one object share.
@@ -31,8 +30,8 @@ type passed struct {
 	Printed   string // the unit in fingerprints
 }
 
-// A run is a number of passes of one object: n elements of Passes.all.
-type run struct{ object, first, n uint32 }
+// A pass has the numbers of its object's data and of its rule's data.
+type pass struct{ object, rule uint32 }
 
 // Take moves the passes among results to p and returns the other results, in
 // the same array. Passes with more data are not moved: those with fields, of a
@@ -83,13 +82,7 @@ func printedUnit(r *Result) (unit string, ok bool) {
 }
 
 func (p *Passes) add(r *Result, printed string) {
-	object, rule := p.object(passed{r.Object, r.Origins, r.Unreached, printed}), p.rule(r)
-	p.all = append(p.all, rule)
-	if n := len(p.runs); n > 0 && p.runs[n-1].object == object {
-		p.runs[n-1].n++
-		return
-	}
-	p.runs = append(p.runs, run{object, uint32(len(p.all) - 1), 1})
+	p.list = append(p.list, pass{p.object(passed{r.Object, r.Origins, r.Unreached, printed}), p.rule(r)})
 }
 
 // object returns the number of an object's data. Passes of one object come one
@@ -115,12 +108,12 @@ func (p *Passes) Join(other *Passes) {
 	defer p.mu.Unlock()
 	other.mu.Lock()
 	defer other.mu.Unlock()
-	if len(p.runs) == 0 {
-		p.objects, p.ruleSet, p.runs, p.all = other.objects, other.ruleSet, other.runs, other.all
+	if len(p.list) == 0 {
+		p.objects, p.ruleSet, p.list = other.objects, other.ruleSet, other.list
 	} else {
 		p.append(other)
 	}
-	other.objects, other.ruleSet, other.runs, other.all = nil, ruleSet{}, nil, nil
+	other.objects, other.ruleSet, other.list = nil, ruleSet{}, nil
 }
 
 func (p *Passes) append(other *Passes) {
@@ -130,27 +123,17 @@ func (p *Passes) append(other *Passes) {
 	}
 	base := uint32(len(p.objects))
 	p.objects = append(p.objects, other.objects...)
-	for _, x := range other.runs {
-		p.runs = append(p.runs, run{x.object + base, uint32(len(p.all)), x.n})
-		for _, rule := range other.of(x) {
-			p.all = append(p.all, rules[rule])
-		}
+	for _, x := range other.list {
+		p.list = append(p.list, pass{x.object + base, rules[x.rule]})
 	}
 }
-
-// of returns the rules of a run.
-func (p *Passes) of(x run) []uint32 { return p.all[x.first : x.first+x.n] }
 
 // Len returns the number of passes.
 func (p *Passes) Len() int {
 	if p == nil {
 		return 0
 	}
-	n := 0
-	for _, x := range p.runs {
-		n += int(x.n)
-	}
-	return n
+	return len(p.list)
 }
 
 // Change calls f to change the passes. Each call gets a result that holds either only
@@ -195,10 +178,8 @@ func (p *Passes) Rules() iter.Seq2[*Result, int] {
 			return
 		}
 		counts := make([]int, len(p.rules))
-		for _, x := range p.runs {
-			for _, rule := range p.of(x) {
-				counts[rule]++
-			}
+		for _, x := range p.list {
+			counts[x.rule]++
 		}
 		for _, i := range p.ruleOrder() {
 			if !yield(&p.rules[i], counts[i]) {
@@ -214,8 +195,8 @@ func (p *Passes) Units() map[string]int {
 	if p == nil {
 		return counts
 	}
-	for _, x := range p.runs {
-		counts[p.objects[x.object].Object.Unit] += int(x.n)
+	for _, x := range p.list {
+		counts[p.objects[x.object].Object.Unit]++
 	}
 	return counts
 }
@@ -243,56 +224,21 @@ func (p *Passes) Sort() {
 	if p == nil {
 		return
 	}
-	rules := make([]uint32, len(p.rules))
-	ranks := ranks(len(p.objects), func(i, j uint32) int { return compareObjects(&p.objects[i].Object, &p.objects[j].Object) })
+	last := make([]uint32, len(p.rules))
 	for rank, i := range p.ruleOrder() {
-		rules[i] = uint32(rank)
+		last[i] = uint32(rank)
 	}
-	slices.SortStableFunc(p.runs, func(a, b run) int { return cmp.Compare(ranks[a.object], ranks[b.object]) })
-	runs := make([]run, 0, len(p.runs))
-	for len(p.runs) > 0 {
-		rank, n := ranks[p.runs[0].object], 1
-		for n < len(p.runs) && ranks[p.runs[n].object] == rank {
-			n++
+	objects := ranks(len(p.objects), func(i, j uint32) int { return compareObjects(&p.objects[i].Object, &p.objects[j].Object) })
+	rules := ranks(len(p.rules), func(i, j uint32) int { return compareRules(&p.rules[i], &p.rules[j]) })
+	slices.SortFunc(p.list, func(a, b pass) int {
+		if c := cmp.Or(cmp.Compare(objects[a.object], objects[b.object]), cmp.Compare(rules[a.rule], rules[b.rule])); c != 0 {
+			return c
 		}
-		if n == 1 {
-			x := p.runs[0]
-			slices.SortFunc(p.of(x), func(a, b uint32) int {
-				return cmp.Or(p.compare(x.object, a, x.object, b), cmp.Compare(rules[a], rules[b]))
-			})
-			runs = append(runs, x)
-		} else {
-			runs = append(runs, p.mix(p.runs[:n], rules)...)
-		}
-		p.runs = p.runs[n:]
-	}
-	p.runs = runs
-}
-
-// mix sorts the passes of runs of one object, such as one that a unit has twice, and
-// returns a run for each pass.
-func (p *Passes) mix(runs []run, ranks []uint32) []run {
-	var all []run
-	for _, x := range runs {
-		for i := range x.n {
-			all = append(all, run{x.object, x.first + i, 1})
-		}
-	}
-	slices.SortStableFunc(all, func(a, b run) int {
-		x, y := p.all[a.first], p.all[b.first]
-		return cmp.Or(p.compare(a.object, x, b.object, y), cmp.Compare(ranks[x], ranks[y]), strings.Compare(p.objects[a.object].Printed, p.objects[b.object].Printed))
+		x, y := &p.objects[a.object], &p.objects[b.object]
+		r, q := &p.rules[a.rule], &p.rules[b.rule]
+		places := comparePlaces(&Result{Origins: x.Origins, PolicyOrigin: r.PolicyOrigin}, &Result{Origins: y.Origins, PolicyOrigin: q.PolicyOrigin})
+		return cmp.Or(places, strings.Compare(r.Message, q.Message), cmp.Compare(last[a.rule], last[b.rule]), strings.Compare(x.Printed, y.Printed), cmp.Compare(a.object, b.object))
 	})
-	return all
-}
-
-// compare compares the passes of two rules, of objects that have the same key.
-func (p *Passes) compare(object, rule, object2, rule2 uint32) int {
-	x, y := &p.rules[rule], &p.rules[rule2]
-	if c := compareRules(x, y); c != 0 {
-		return c
-	}
-	places := comparePlaces(&Result{Origins: p.objects[object].Origins, PolicyOrigin: x.PolicyOrigin}, &Result{Origins: p.objects[object2].Origins, PolicyOrigin: y.PolicyOrigin})
-	return cmp.Or(places, strings.Compare(x.Message, y.Message))
 }
 
 // ranks numbers the n elements of a table in their order. Equal elements get the same
@@ -321,12 +267,9 @@ func (p *Passes) All() iter.Seq[*Result] {
 			return
 		}
 		var r Result
-		for _, x := range p.runs {
-			for _, rule := range p.of(x) {
-				p.expand(&p.objects[x.object], rule, &r)
-				if !yield(&r) {
-					return
-				}
+		for _, x := range p.list {
+			if p.expand(x, &r); !yield(&r) {
+				return
 			}
 		}
 	}
@@ -343,8 +286,9 @@ func (p *Passes) AppendTo(results []Result) []Result {
 }
 
 // expand sets r to a pass.
-func (p *Passes) expand(o *passed, rule uint32, r *Result) {
-	*r = p.rules[rule]
+func (p *Passes) expand(x pass, r *Result) {
+	o := &p.objects[x.object]
+	*r = p.rules[x.rule]
 	r.Object, r.Origins, r.Unreached = o.Object, o.Origins, o.Unreached
 	r.UnitlessPrint = r.unitlessPrint(nil)
 	r.Fingerprint = fingerprint(r.UnitlessPrint, o.Printed)
@@ -397,13 +341,12 @@ func (p *Passes) By(f func(render.Key) string) map[string]*Passes {
 	for i := range p.objects {
 		name := f(p.objects[i].Object)
 		if parts[name] == nil {
-			parts[name] = &Passes{objects: p.objects, ruleSet: ruleSet{rules: p.rules}, all: p.all}
+			parts[name] = &Passes{objects: p.objects, ruleSet: ruleSet{rules: p.rules}}
 		}
 		of[i] = parts[name]
 	}
-	for _, x := range p.runs {
-		part := of[x.object]
-		part.runs = append(part.runs, x)
+	for _, x := range p.list {
+		of[x.object].list = append(of[x.object].list, x)
 	}
 	return parts
 }
@@ -412,9 +355,8 @@ func (p *Passes) By(f func(render.Key) string) map[string]*Passes {
 type PackedPasses struct {
 	Objects []passed
 	Rules   []Result
-	Object  []uint32 // of each run
-	N       []uint32 // number of passes of each run
-	Rule    []uint32 // of each pass
+	Object  []uint32 // of each pass
+	Rule    []uint32
 }
 
 // Pack returns passes as plain data.
@@ -424,12 +366,9 @@ func (p *Passes) Pack() PackedPasses {
 		return k
 	}
 	objects, rules := make(map[uint32]uint32), make(map[uint32]uint32)
-	for _, x := range p.runs {
+	for _, x := range p.list {
 		k.Object = append(k.Object, number(objects, x.object, func() { k.Objects = append(k.Objects, p.objects[x.object]) }))
-		k.N = append(k.N, x.n)
-		for _, rule := range p.of(x) {
-			k.Rule = append(k.Rule, number(rules, rule, func() { k.Rules = append(k.Rules, p.rules[rule]) }))
-		}
+		k.Rule = append(k.Rule, number(rules, x.rule, func() { k.Rules = append(k.Rules, p.rules[x.rule]) }))
 	}
 	return k
 }
@@ -449,22 +388,17 @@ func number(ids map[uint32]uint32, old uint32, add func()) uint32 {
 // Unpack returns the packed passes, which the caller must not use any more. ok is false
 // if Pack did not make them.
 func (p *PackedPasses) Unpack() (passes *Passes, ok bool) {
-	if len(p.Object) != len(p.N) || slices.ContainsFunc(p.Rule, func(n uint32) bool { return int(n) >= len(p.Rules) }) {
+	if len(p.Object) != len(p.Rule) {
 		return nil, false
 	}
-	passes = &Passes{objects: p.Objects, ruleSet: ruleSet{rules: p.Rules}, runs: make([]run, 0, len(p.Object)), all: p.Rule}
+	passes = &Passes{objects: p.Objects, ruleSet: ruleSet{rules: p.Rules}, list: make([]pass, len(p.Rule))}
+	for i, x := range p.Object {
+		if passes.list[i] = (pass{x, p.Rule[i]}); int(x) >= len(p.Objects) || int(p.Rule[i]) >= len(p.Rules) {
+			return nil, false
+		}
+	}
 	for i := range p.Rules {
 		p.Rules[i].forObject()
 	}
-	first := uint64(0)
-	for i := range p.Object {
-		if int(p.Object[i]) >= len(p.Objects) {
-			return nil, false
-		}
-		passes.runs = append(passes.runs, run{p.Object[i], uint32(first), p.N[i]})
-		if first += uint64(p.N[i]); first > uint64(len(p.Rule)) {
-			return nil, false
-		}
-	}
-	return passes, first == uint64(len(p.Rule))
+	return passes, true
 }
