@@ -190,7 +190,7 @@ func newPolicy(k *compiler, o *render.Object) (*compiled, []error) {
 	}
 	defaultPolicy(p)
 	errs = append(errs, anyOperation(p, o)...)
-	refused := checkPolicy(p).errors(o)
+	refused := refusePolicy(o, p)
 	c, faults := k.compile(o, p, nil)
 	errs = append(append(errs, refused...), faults...)
 	if len(refused) > 0 {
@@ -240,7 +240,7 @@ func newBinding(o *render.Object) (*binding, string, []error) {
 		if b.Spec.MatchResources != nil {
 			match.Default(b.Spec.MatchResources)
 		}
-		errs = append(errs, checkBinding(b).errors(o)...)
+		errs = append(errs, refuseBinding(o, b)...)
 	}
 	if len(errs) > 0 {
 		return nil, b.Spec.PolicyName, errs

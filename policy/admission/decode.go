@@ -1,16 +1,19 @@
 package admission
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 
 	v1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/conversion"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	serverv1 "k8s.io/kubernetes/pkg/apis/admissionregistration/v1"
+	"k8s.io/kubernetes/pkg/apis/admissionregistration/validation"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/preadmit/preadmit/policy"
@@ -128,188 +131,108 @@ func defaultPolicy(p *v1.ValidatingAdmissionPolicy) {
 	}
 }
 
-// A fault is the API server's error about a field.
-type fault struct {
-	pointer, rule string
-	err           error
+// refusePolicy returns an error for each reason why the API server refuses a
+// policy, apart from its expressions, which compile checks by the wanted version.
+// Policies of packs, which have no file, are valid, and the server's validation takes
+// long to prepare.
+func refusePolicy(o *render.Object, p *v1.ValidatingAdmissionPolicy) []error {
+	if o.Span("").File == "" {
+		return nil
+	}
+	p = p.DeepCopy()
+	p.ObjectMeta = metav1.ObjectMeta{Name: p.Name}
+	withoutExpressions(p.Spec.Variables, p.Spec.MatchConditions)
+	for i := range p.Spec.Validations {
+		v := &p.Spec.Validations[i]
+		if v.Expression = "true"; strings.TrimSpace(v.MessageExpression) != "" {
+			v.MessageExpression = "''"
+		}
+	}
+	for i := range p.Spec.AuditAnnotations {
+		p.Spec.AuditAnnotations[i].ValueExpression = "''"
+	}
+	return refusals(o, "policy", p, serverv1.Convert_v1_ValidatingAdmissionPolicy_To_admissionregistration_ValidatingAdmissionPolicy, validation.ValidateValidatingAdmissionPolicy)
 }
 
-// checker collects the faults of one object.
-type checker struct{ faults []fault }
-
-func (c *checker) add(pointer, rule, format string, args ...any) {
-	c.faults = append(c.faults, fault{pointer, rule, fmt.Errorf(format, args...)})
+// withoutExpressions replaces the expressions by ones that compile.
+func withoutExpressions(variables []v1.Variable, conditions []v1.MatchCondition) {
+	for i := range variables {
+		variables[i].Expression = "true"
+	}
+	for i := range conditions {
+		conditions[i].Expression = "true"
+	}
 }
 
-func (c *checker) errors(o *render.Object) []error {
+// refuseBinding is refusePolicy for a binding.
+func refuseBinding(o *render.Object, b *v1.ValidatingAdmissionPolicyBinding) []error {
+	b = &v1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: b.Name}, Spec: b.Spec}
+	return refusals(o, "binding", b, serverv1.Convert_v1_ValidatingAdmissionPolicyBinding_To_admissionregistration_ValidatingAdmissionPolicyBinding, validation.ValidateValidatingAdmissionPolicyBinding)
+}
+
+// refusals returns the errors of the API server's validation, each at its field. rule
+// is that of errors that are about no rule of a policy. An invalid name is left to the
+// validator of built-in kinds, because tests of policies have such names.
+func refusals[T, Internal any](o *render.Object, rule string, given *T, convert func(*T, *Internal, conversion.Scope) error, validate func(*Internal) field.ErrorList) []error {
+	var internal Internal
+	if err := convert(given, &internal, nil); err != nil {
+		return []error{at(o, "", rule, err)}
+	}
 	var errs []error
-	for _, f := range c.faults {
-		errs = append(errs, at(o, f.pointer, f.rule, f.err))
+	for _, e := range validate(&internal) {
+		if e.Field == "metadata.name" && o.GetName() != "" {
+			continue
+		}
+		pointer := placeIn(o.Object, render.FieldPointer(e.Field), e.BadValue)
+		errs = append(errs, at(o, pointer, cmp.Or(ruleAt(o, render.Path(pointer)), rule), e))
 	}
 	return errs
 }
 
-// checkPolicy performs the API server's validation of a policy, except for
-// compiling its expressions
-// (k8s.io/kubernetes/pkg/apis/admissionregistration/validation).
-func checkPolicy(p *v1.ValidatingAdmissionPolicy) *checker {
-	c := &checker{}
-	c.policy(p)
-	if len(p.Spec.Validations) == 0 && len(p.Spec.AuditAnnotations) == 0 {
-		c.add("/spec", "policy", "spec.validations: validations or auditAnnotations must be specified")
+// placeIn returns the pointer of a field. If a path leaves out the indexes in lists, it
+// returns that of the first field in them with the value.
+func placeIn(object map[string]any, pointer string, value any) string {
+	list := pointer[:strings.LastIndexByte(pointer, '/')+1]
+	if _, ok := render.Lookup(object, pointer); ok || list == "" {
+		return pointer
 	}
-	c.validations(p.Spec.Validations)
-	return c
+	in, _ := render.Lookup(object, strings.TrimSuffix(list, "/"))
+	if _, ok := in.([]any); !ok {
+		return pointer
+	}
+	for at, v := range render.Fields(in, strings.TrimSuffix(list, "/")) {
+		if text, ok := v.(string); ok && text == fmt.Sprint(value) {
+			return at
+		}
+	}
+	return pointer
 }
 
-// policy checks the fields that both kinds of policies have.
-func (c *checker) policy(p *v1.ValidatingAdmissionPolicy) {
-	if p.Name == "" {
-		c.add("/metadata", "policy", "metadata.name: required")
+// ruleAt returns the rule of a policy to which the field at a path belongs, or "".
+func ruleAt(o *render.Object, path []string) string {
+	if len(path) < 3 || path[0] != "spec" {
+		return ""
 	}
-	switch f := *p.Spec.FailurePolicy; f {
-	case v1.Fail, v1.Ignore:
+	list, id := path[1], path[2]
+	switch list {
+	case "validations", "mutations":
+	case "variables", "matchConditions":
+		id = textAt(o, list, id, "name")
+	case "auditAnnotations":
+		id = textAt(o, list, id, "key")
 	default:
-		c.add("/spec/failurePolicy", "policy", "spec.failurePolicy: unsupported value %q: must be Fail or Ignore", f)
+		return ""
 	}
-	if k := p.Spec.ParamKind; k != nil && (k.APIVersion == "" || k.Kind == "") {
-		c.add("/spec/paramKind", "policy", "spec.paramKind: apiVersion and kind are required")
+	if id == "" {
+		return ""
 	}
-	if p.Spec.MatchConstraints == nil {
-		c.add("/spec", "policy", "spec.matchConstraints: required")
-	} else {
-		if len(p.Spec.MatchConstraints.ResourceRules) == 0 {
-			c.add("/spec/matchConstraints", "policy", "spec.matchConstraints.resourceRules: required")
-		}
-		c.match("/spec/matchConstraints", "policy", p.Spec.MatchConstraints)
-	}
-	c.names(p)
+	return list + "[" + id + "]"
 }
 
-const maxMatchConditions = 64
-
-func (c *checker) names(p *v1.ValidatingAdmissionPolicy) {
-	if len(p.Spec.MatchConditions) > maxMatchConditions {
-		c.add("/spec/matchConditions", "policy", "spec.matchConditions: must have at most %d items", maxMatchConditions)
-	}
-	unique := map[string]bool{}
-	named := func(list, field string, i int, name string) {
-		pointer := render.Pointer("spec", list, i, field)
-		switch key := list + "/" + name; {
-		case name == "":
-			c.add(render.Pointer("spec", list, i), "policy", "spec.%s[%d].%s: required", list, i, field)
-		case unique[key]:
-			c.add(pointer, fmt.Sprintf("%s[%s]", list, name), "spec.%s[%d].%s: duplicate value %q", list, i, field, name)
-		default:
-			unique[key] = true
-		}
-	}
-	for i, m := range p.Spec.MatchConditions {
-		named("matchConditions", "name", i, m.Name)
-	}
-	for i, v := range p.Spec.Variables {
-		named("variables", "name", i, v.Name)
-		if v.Name != "" && !identifier(v.Name) {
-			c.add(render.Pointer("spec", "variables", i, "name"), "variables["+v.Name+"]", "spec.variables[%d].name: %q is not a valid CEL identifier", i, v.Name)
-		}
-	}
-	for i, a := range p.Spec.AuditAnnotations {
-		named("auditAnnotations", "key", i, a.Key)
-		if text := validation.IsQualifiedName(p.Name + "/" + a.Key); a.Key != "" && len(text) > 0 {
-			c.add(render.Pointer("spec", "auditAnnotations", i, "key"), "auditAnnotations["+a.Key+"]", "spec.auditAnnotations[%d].key: %s", i, text[0])
-		}
-	}
-}
-
-// identifier reports whether name is a CEL identifier, so that expressions can
-// read the variable.
-func identifier(name string) bool {
-	for i, r := range name {
-		letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
-		if !letter && (i == 0 || r < '0' || r > '9') {
-			return false
-		}
-	}
-	return !reserved[name]
-}
-
-var reserved = map[string]bool{
-	"true": true, "false": true, "null": true, "in": true, "as": true, "break": true, "const": true,
-	"continue": true, "else": true, "for": true, "function": true, "if": true, "import": true, "let": true,
-	"loop": true, "package": true, "namespace": true, "return": true, "var": true, "void": true, "while": true,
-}
-
-// reasons are those that the API server takes, which its documentation says of
-// Unauthorized, too.
-var reasons = []metav1.StatusReason{metav1.StatusReasonForbidden, metav1.StatusReasonInvalid, metav1.StatusReasonRequestEntityTooLarge}
-
-func (c *checker) validations(validations []v1.Validation) {
-	for i, v := range validations {
-		rule := fmt.Sprintf("validations[%d]", i)
-		add := func(field, format string, args ...any) {
-			c.add(render.Pointer("spec", "validations", i, field), rule, "spec."+rule+"."+field+": "+format, args...)
-		}
-		if v.Message != "" && strings.TrimSpace(v.Message) == "" {
-			add("message", "message must be non-empty if specified")
-		}
-		if strings.ContainsAny(strings.TrimSpace(v.Message), "\n\r") {
-			add("message", "message must not contain line breaks")
-		}
-		if v.MessageExpression != "" && strings.TrimSpace(v.MessageExpression) == "" {
-			add("messageExpression", "must be non-empty if specified")
-		}
-		if v.Reason != nil && !slices.Contains(reasons, *v.Reason) {
-			add("reason", "unsupported value %q: must be Forbidden, Invalid or RequestEntityTooLarge", *v.Reason)
-		}
-	}
-}
-
-func (c *checker) match(pointer, rule string, m *v1.MatchResources) {
-	switch *m.MatchPolicy {
-	case v1.Exact, v1.Equivalent:
-	default:
-		c.add(pointer+"/matchPolicy", rule, "matchPolicy: unsupported value %q: must be Exact or Equivalent", *m.MatchPolicy)
-	}
-	if _, err := metav1.LabelSelectorAsSelector(m.NamespaceSelector); err != nil {
-		c.add(pointer+"/namespaceSelector", rule, "namespaceSelector: %w", err)
-	}
-	if _, err := metav1.LabelSelectorAsSelector(m.ObjectSelector); err != nil {
-		c.add(pointer+"/objectSelector", rule, "objectSelector: %w", err)
-	}
-	c.rules(pointer+"/resourceRules", rule, m.ResourceRules)
-	c.rules(pointer+"/excludeResourceRules", rule, m.ExcludeResourceRules)
-}
-
-func (c *checker) rules(pointer, rule string, rules []v1.NamedRuleWithOperations) {
-	for i, r := range rules {
-		p := pointer + render.Pointer(i)
-		c.required(p, rule, "operations", len(r.Operations))
-		c.required(p, rule, "apiGroups", len(r.APIGroups))
-		c.required(p, rule, "apiVersions", len(r.APIVersions))
-		c.required(p, rule, "resources", len(r.Resources))
-		if j := slices.Index(r.APIVersions, ""); j >= 0 {
-			c.required(p, rule, fmt.Sprintf("apiVersions[%d]", j), 0)
-		}
-		if j := slices.Index(r.Resources, ""); j >= 0 {
-			c.required(p, rule, fmt.Sprintf("resources[%d]", j), 0)
-		}
-		for j, op := range r.Operations {
-			switch op {
-			case v1.Create, v1.Update, v1.Delete, v1.Connect, v1.OperationAll:
-			default:
-				c.add(p+render.Pointer("operations", j), rule, "unsupported operation %q", op)
-			}
-		}
-		if r.Scope != nil && *r.Scope != v1.AllScopes && *r.Scope != v1.ClusterScope && *r.Scope != v1.NamespacedScope {
-			c.add(p+"/scope", rule, "unsupported scope %q: must be Cluster, Namespaced or *", *r.Scope)
-		}
-	}
-}
-
-func (c *checker) required(pointer, rule, field string, n int) {
-	if n == 0 {
-		c.add(pointer, rule, "%s.%s: required", strings.Join(render.Path(pointer), "."), field)
-	}
+func textAt(o *render.Object, list, index, field string) string {
+	v, _ := render.Lookup(o.Object, render.PathPointer([]string{"spec", list, index, field}))
+	text, _ := v.(string)
+	return text
 }
 
 // anyOperation sets all operations in rules without operations, which the API
@@ -330,67 +253,4 @@ func anyOperation(p *v1.ValidatingAdmissionPolicy, o *render.Object) []error {
 			fmt.Errorf("spec.matchConstraints.resourceRules[%d].operations: required; checked as if it were [\"*\"]", i)))
 	}
 	return errs
-}
-
-// checkBinding performs the API server's validation of a binding.
-func checkBinding(b *v1.ValidatingAdmissionPolicyBinding) *checker {
-	c := &checker{}
-	c.binding(b.Name, b.Spec.PolicyName, b.Spec.MatchResources, b.Spec.ParamRef)
-	c.actions(b.Spec.ValidationActions)
-	return c
-}
-
-// binding checks the fields that bindings of both kinds have.
-func (c *checker) binding(name, policyName string, m *v1.MatchResources, p *v1.ParamRef) {
-	const rule = "binding"
-	if name == "" {
-		c.add("/metadata", rule, "metadata.name: required")
-	}
-	if policyName == "" {
-		c.add("/spec", rule, "spec.policyName: required")
-	}
-	if m != nil {
-		c.match("/spec/matchResources", rule, m)
-	}
-	if p != nil {
-		c.paramRef(p)
-	}
-}
-
-func (c *checker) paramRef(p *v1.ParamRef) {
-	switch {
-	case p.Name != "" && p.Selector != nil:
-		c.add("/spec/paramRef", "binding", "spec.paramRef: name and selector are mutually exclusive")
-	case p.Name == "" && p.Selector == nil:
-		c.add("/spec/paramRef", "binding", "spec.paramRef: one of name or selector must be specified")
-	}
-	if _, err := metav1.LabelSelectorAsSelector(p.Selector); err != nil {
-		c.add("/spec/paramRef/selector", "binding", "spec.paramRef.selector: %w", err)
-	}
-	switch {
-	case p.ParameterNotFoundAction == nil:
-		c.add("/spec/paramRef", "binding", "spec.paramRef.parameterNotFoundAction: required")
-	case *p.ParameterNotFoundAction != v1.AllowAction && *p.ParameterNotFoundAction != v1.DenyAction:
-		c.add("/spec/paramRef/parameterNotFoundAction", "binding", "spec.paramRef.parameterNotFoundAction: unsupported value %q: must be Allow or Deny", *p.ParameterNotFoundAction)
-	}
-}
-
-func (c *checker) actions(actions []v1.ValidationAction) {
-	const pointer = "/spec/validationActions"
-	if len(actions) == 0 {
-		c.add("/spec", "binding", "spec.validationActions: required")
-	}
-	seen := map[v1.ValidationAction]bool{}
-	for i, a := range actions {
-		switch {
-		case a != v1.Deny && a != v1.Warn && a != v1.Audit:
-			c.add(pointer+render.Pointer(i), "binding", "spec.validationActions[%d]: unsupported value %q: must be Audit, Deny or Warn", i, a)
-		case seen[a]:
-			c.add(pointer+render.Pointer(i), "binding", "spec.validationActions[%d]: duplicate value %q", i, a)
-		}
-		seen[a] = true
-	}
-	if seen[v1.Deny] && seen[v1.Warn] {
-		c.add(pointer, "binding", "spec.validationActions: Deny and Warn may not be used together")
-	}
 }

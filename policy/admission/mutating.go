@@ -8,7 +8,10 @@ import (
 
 	"github.com/google/cel-go/common/types"
 	v1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	serverv1 "k8s.io/kubernetes/pkg/apis/admissionregistration/v1"
+	"k8s.io/kubernetes/pkg/apis/admissionregistration/validation"
 
 	celgo "github.com/google/cel-go/cel"
 
@@ -104,7 +107,8 @@ func newMutatingPolicy(k *compiler, o *render.Object) (*compiled, []error) {
 	shell := shellOf(p)
 	defaultPolicy(shell)
 	errs = append(errs, anyOperation(shell, o)...)
-	refused := checkMutating(p, shell).errors(o)
+	p.Spec.FailurePolicy = shell.Spec.FailurePolicy
+	refused := refuseMutating(o, p)
 	errs = append(errs, refused...)
 	if len(refused) > 0 {
 		return nil, errs
@@ -145,85 +149,35 @@ func expressionOf(m v1.Mutation) string {
 	}
 }
 
-// checkMutating performs the API server's validation of a policy, as
-// checkPolicy does.
-func checkMutating(p *v1.MutatingAdmissionPolicy, shell *v1.ValidatingAdmissionPolicy) *checker {
-	c := &checker{}
-	c.policy(shell)
-	if m := p.Spec.MatchConstraints; m != nil {
-		c.mutable("/spec/matchConstraints/resourceRules", "policy", m.ResourceRules)
-	}
-	switch r := p.Spec.ReinvocationPolicy; r {
-	case v1.NeverReinvocationPolicy, v1.IfNeededReinvocationPolicy:
-	case "":
-		c.add("/spec", "policy", "spec.reinvocationPolicy: required: Never or IfNeeded")
-	default:
-		c.add("/spec/reinvocationPolicy", "policy", "spec.reinvocationPolicy: unsupported value %q: must be IfNeeded or Never", r)
-	}
-	if len(p.Spec.Mutations) == 0 {
-		c.add("/spec", "policy", "spec.mutations: mutations must contain at least one item")
-	}
-	for i, m := range p.Spec.Mutations {
-		c.mutation(i, m)
-	}
-	return c
-}
-
-func (c *checker) mutation(i int, m v1.Mutation) {
-	rule := fmt.Sprintf("mutations[%d]", i)
-	pointer := render.Pointer("spec", "mutations", i)
-	switch m.PatchType {
-	case v1.PatchTypeJSONPatch:
-		c.patch(pointer, rule, patchFields{"jsonPatch", "applyConfiguration"}, m.JSONPatch != nil, m.ApplyConfiguration != nil)
-	case v1.PatchTypeApplyConfiguration:
-		c.patch(pointer, rule, patchFields{"applyConfiguration", "jsonPatch"}, m.ApplyConfiguration != nil, m.JSONPatch != nil)
-	case "":
-		c.add(pointer, rule, "spec.%s.patchType: required: ApplyConfiguration or JSONPatch", rule)
-	default:
-		c.add(pointer+"/patchType", rule, "spec.%s.patchType: unsupported value %q: must be ApplyConfiguration or JSONPatch", rule, m.PatchType)
-	}
-}
-
-// patchFields names the field of a patch type, and the field that it must not
-// have.
-type patchFields struct{ own, other string }
-
-func (c *checker) patch(pointer, rule string, field patchFields, has, hasOther bool) {
-	if !has {
-		c.add(pointer, rule, "spec.%s.%s: required by the patchType", rule, field.own)
-	}
-	if hasOther {
-		c.add(pointer+"/"+field.other, rule, "spec.%s.%s: must not be specified: the patchType is that of %s", rule, field.other, field.own)
-	}
-}
-
-// mutable checks that no rule is for the deletion of objects.
-// anyOperation has already reported rules without operations.
-func (c *checker) mutable(pointer, rule string, rules []v1.NamedRuleWithOperations) {
-	for i, r := range rules {
-		for j, op := range r.Operations {
-			if op == v1.Delete {
-				c.add(pointer+render.Pointer(i, "operations", j), rule, "operations: unsupported value %q: must be *, CONNECT, CREATE or UPDATE", op)
-			}
+// refuseMutating is refusePolicy for a MutatingAdmissionPolicy.
+func refuseMutating(o *render.Object, p *v1.MutatingAdmissionPolicy) []error {
+	p = p.DeepCopy()
+	p.ObjectMeta = metav1.ObjectMeta{Name: p.Name}
+	withoutExpressions(p.Spec.Variables, p.Spec.MatchConditions)
+	for i := range p.Spec.Mutations {
+		m := &p.Spec.Mutations[i]
+		if m.ApplyConfiguration != nil {
+			m.ApplyConfiguration.Expression = "Object{}"
+		}
+		if m.JSONPatch != nil {
+			m.JSONPatch.Expression = "[JSONPatch{}]"
 		}
 	}
+	return refusals(o, "policy", p, serverv1.Convert_v1_MutatingAdmissionPolicy_To_admissionregistration_MutatingAdmissionPolicy, validation.ValidateMutatingAdmissionPolicy)
 }
 
 func newMutatingBinding(o *render.Object) (*binding, string, []error) {
 	b := &v1.MutatingAdmissionPolicyBinding{}
 	errs, ok := decode(o, b, "binding")
 	if ok {
-		c := &checker{}
 		if m := b.Spec.MatchResources; m != nil {
 			match.Default(m)
-			c.mutable("/spec/matchResources/resourceRules", "binding", m.ResourceRules)
 		}
 		if p := b.Spec.ParamRef; p != nil && p.ParameterNotFoundAction == nil && o.GroupVersionKind().Version == "v1alpha1" {
 			deny := v1.DenyAction // only that version defaults it
 			p.ParameterNotFoundAction = &deny
 		}
-		c.binding(b.Name, b.Spec.PolicyName, b.Spec.MatchResources, b.Spec.ParamRef)
-		errs = append(errs, c.errors(o)...)
+		errs = append(errs, refuseMutatingBinding(o, b)...)
 	}
 	if len(errs) > 0 {
 		return nil, b.Spec.PolicyName, errs
@@ -231,4 +185,10 @@ func newMutatingBinding(o *render.Object) (*binding, string, []error) {
 	return &binding{
 		object: o, name: b.Name, criteria: match.New(b.Spec.MatchResources), paramRef: b.Spec.ParamRef, action: policy.Deny,
 	}, b.Spec.PolicyName, nil
+}
+
+// refuseMutatingBinding is refusePolicy for a MutatingAdmissionPolicyBinding.
+func refuseMutatingBinding(o *render.Object, b *v1.MutatingAdmissionPolicyBinding) []error {
+	b = &v1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: b.Name}, Spec: b.Spec}
+	return refusals(o, "binding", b, serverv1.Convert_v1_MutatingAdmissionPolicyBinding_To_admissionregistration_MutatingAdmissionPolicyBinding, validation.ValidateMutatingAdmissionPolicyBinding)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/admission"
 	"github.com/preadmit/preadmit/policy/packs"
+	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/render/rendertest"
 )
@@ -148,6 +149,26 @@ func TestVersions(t *testing.T) {
 					t.Errorf("%s %s: %s for\n%s", v, p.name, got, example)
 				}
 			}
+		}
+	}
+}
+
+// TestAccepted holds that the API server accepts each object of a pack, which engines do not check
+// again.
+func TestAccepted(t *testing.T) {
+	t.Parallel()
+	kinds, err := kindsOf[newest]()
+	rendertest.OK(t, err)
+	all := objects(t, newest)
+	chain := policy.Chain{Kinds: kinds, Validators: []policy.Validator{schema.NewValidator(kinds, nil)}}
+	results, err := chain.Review(t.Context(), policy.Requests(nil, all))
+	rendertest.OK(t, err)
+	if len(results) < len(all) {
+		t.Errorf("%d results about %d objects", len(results), len(all))
+	}
+	for _, r := range results {
+		if r.Outcome != policy.Pass {
+			t.Errorf("%s %s: %s", r.Object.Kind, r.Object.Name, r.Message)
 		}
 	}
 }
