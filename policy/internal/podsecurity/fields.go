@@ -12,26 +12,83 @@ import (
 )
 
 // finders has a finder for each check. A test holds that none is missing.
-var finders = map[string]func(*finder){
+var finders = map[string]finds{
 	"allowPrivilegeEscalation":   (*finder).allowPrivilegeEscalation,
-	"appArmorProfile":            (*finder).appArmorProfile,
+	"appArmorProfile":            setting("appArmorProfile.type").then((*finder).annotations),
 	"capabilities_baseline":      (*finder).capabilities,
 	"capabilities_restricted":    (*finder).capabilities,
 	"hostNamespaces":             (*finder).hostNamespaces,
 	"hostPathVolumes":            (*finder).hostPathVolumes,
 	"hostPorts":                  (*finder).hostPorts,
 	"hostProbesAndHostLifecycle": (*finder).handlerHosts,
-	"privileged":                 (*finder).privileged,
-	"procMount":                  (*finder).procMount,
-	"procMount_restricted":       (*finder).procMount,
+	"privileged":                 setting("privileged"),
+	"procMount":                  setting("procMount"),
+	"procMount_restricted":       setting("procMount"),
 	"restrictedVolumes":          (*finder).volumeTypes,
 	"runAsNonRoot":               (*finder).runAsNonRoot,
-	"runAsUser":                  (*finder).runAsUser,
-	"seLinuxOptions":             (*finder).seLinuxOptions,
-	"seccompProfile_baseline":    (*finder).seccompProfile,
+	"runAsUser":                  setting("runAsUser"),
+	"seLinuxOptions":             setting("seLinuxOptions.type", "seLinuxOptions.user", "seLinuxOptions.role"),
+	"seccompProfile_baseline":    finds((*finder).annotations).then(explicitSeccompProfile), // annotations before 1.19, fields since
 	"seccompProfile_restricted":  (*finder).inheritedSeccompProfile,
 	"sysctls":                    (*finder).sysctls,
-	"windowsHostProcess":         (*finder).windowsHostProcess,
+	"windowsHostProcess":         setting("windowsOptions.hostProcess"),
+}
+
+// finds is a function that finds fields.
+type finds func(*finder)
+
+// then returns a function that calls both.
+func (f finds) then(next finds) finds {
+	return func(x *finder) {
+		f(x)
+		next(x)
+	}
+}
+
+var (
+	explicitSeccompProfile = setting("seccompProfile.type")
+	explicitRunAsNonRoot   = setting("runAsNonRoot")
+)
+
+// setting returns a function that finds fields of security contexts, the pod's first,
+// that are set to a forbidden value.
+func setting(fields ...string) finds {
+	return func(f *finder) {
+		f.contexts(func(p place, container string, sc *corev1.SecurityContext) {
+			for _, field := range fields {
+				only, value := alone(sc, field)
+				if value != nil && f.refusesContainerContext(*only) {
+					f.forbidden(p.child(strings.Split(field, ".")...), container, value)
+				}
+			}
+		})
+	}
+}
+
+// alone returns a security context with only one of its fields, and the value of the
+// field: a bool, int or string, or nil if it is not set.
+func alone(sc *corev1.SecurityContext, field string) (only *corev1.SecurityContext, value any) {
+	only = &corev1.SecurityContext{}
+	from, to := reflect.ValueOf(sc).Elem(), reflect.ValueOf(only).Elem()
+	for name := range strings.SplitSeq(field, ".") {
+		named := func(s string) bool { return strings.EqualFold(s, name) }
+		if from, to = from.FieldByNameFunc(named), to.FieldByNameFunc(named); from.Kind() == reflect.Pointer {
+			if from.IsNil() {
+				return only, nil
+			}
+			to.Set(reflect.New(to.Type().Elem()))
+			from, to = from.Elem(), to.Elem()
+		}
+	}
+	to.Set(from)
+	switch from.Kind() {
+	case reflect.Bool:
+		return only, from.Bool()
+	case reflect.Int64:
+		return only, int(from.Int())
+	default:
+		return only, from.String()
+	}
 }
 
 // allowPrivilegeEscalation finds containers that don't forbid privilege escalation. As
@@ -52,99 +109,10 @@ func (f *finder) allowPrivilegeEscalation() {
 	})
 }
 
-func (f *finder) privileged() {
-	f.contexts(func(p place, name string, sc *corev1.SecurityContext) {
-		if f.refusesContainerContext(corev1.SecurityContext{Privileged: sc.Privileged}) {
-			f.forbidden(p.child("privileged"), name, true)
-		}
-	})
-}
-
-func (f *finder) procMount() {
-	f.contexts(func(p place, name string, sc *corev1.SecurityContext) {
-		if f.refusesContainerContext(corev1.SecurityContext{ProcMount: sc.ProcMount}) {
-			f.forbidden(p.child("procMount"), name, string(*sc.ProcMount))
-		}
-	})
-}
-
-func (f *finder) runAsUser() {
-	if user := f.context().RunAsUser; f.refusesContext(corev1.PodSecurityContext{RunAsUser: user}) {
-		f.forbidden(contextPlace.child("runAsUser"), "", int(*user))
-	}
-	f.contexts(func(p place, name string, sc *corev1.SecurityContext) {
-		if f.refusesContainerContext(corev1.SecurityContext{RunAsUser: sc.RunAsUser}) {
-			f.forbidden(p.child("runAsUser"), name, int(*sc.RunAsUser))
-		}
-	})
-}
-
-func (f *finder) windowsHostProcess() {
-	if o := f.context().WindowsOptions; f.refusesContext(corev1.PodSecurityContext{WindowsOptions: o}) {
-		f.forbidden(contextPlace.child("windowsOptions", "hostProcess"), "", true)
-	}
-	f.contexts(func(p place, name string, sc *corev1.SecurityContext) {
-		if f.refusesContainerContext(corev1.SecurityContext{WindowsOptions: sc.WindowsOptions}) {
-			f.forbidden(p.child("windowsOptions", "hostProcess"), name, true)
-		}
-	})
-}
-
-func (f *finder) seLinuxOptions() {
-	try := func(p place, container string, have *corev1.SELinuxOptions) {
-		if have == nil {
-			return
-		}
-		for _, o := range []struct {
-			name, value string
-			alone       corev1.SELinuxOptions
-		}{
-			{"type", have.Type, corev1.SELinuxOptions{Type: have.Type}},
-			{"user", have.User, corev1.SELinuxOptions{User: have.User}},
-			{"role", have.Role, corev1.SELinuxOptions{Role: have.Role}},
-		} {
-			if f.refusesContext(corev1.PodSecurityContext{SELinuxOptions: &o.alone}) {
-				f.forbidden(p.child("seLinuxOptions", o.name), container, o.value)
-			}
-		}
-	}
-	try(contextPlace, "", f.context().SELinuxOptions)
-	f.contexts(func(p place, name string, sc *corev1.SecurityContext) { try(p, name, sc.SELinuxOptions) })
-}
-
-func (f *finder) appArmorProfile() {
-	if profile := f.context().AppArmorProfile; f.refusesContext(corev1.PodSecurityContext{AppArmorProfile: profile}) {
-		f.forbidden(contextPlace.child("appArmorProfile", "type"), "", string(profile.Type))
-	}
-	f.contexts(func(p place, name string, sc *corev1.SecurityContext) {
-		if f.refusesContainerContext(corev1.SecurityContext{AppArmorProfile: sc.AppArmorProfile}) {
-			f.forbidden(p.child("appArmorProfile", "type"), name, string(sc.AppArmorProfile.Type))
-		}
-	})
-	f.annotations()
-}
-
-// seccompProfile finds annotations in versions before 1.19 and fields since.
-func (f *finder) seccompProfile() {
-	f.annotations()
-	f.explicitSeccompProfile()
-}
-
-func (f *finder) explicitSeccompProfile() {
-	if profile := f.context().SeccompProfile; profile != nil && f.refusesContext(corev1.PodSecurityContext{SeccompProfile: profile}) {
-		f.forbidden(contextPlace.child("seccompProfile", "type"), "", string(profile.Type))
-	}
-	f.contexts(func(p place, name string, sc *corev1.SecurityContext) {
-		if sc.SeccompProfile != nil && f.refusesContainerContext(corev1.SecurityContext{SeccompProfile: sc.SeccompProfile}) {
-			f.forbidden(p.child("seccompProfile", "type"), name, string(sc.SeccompProfile.Type))
-		}
-	})
-}
-
 // inheritedSeccompProfile finds forbidden profiles, and only if there are none the
 // containers without one.
 func (f *finder) inheritedSeccompProfile() {
-	f.explicitSeccompProfile()
+	explicitSeccompProfile(f)
 	if len(f.found) == 0 {
 		f.withoutSeccompProfile()
 	}
@@ -161,22 +129,10 @@ func (f *finder) withoutSeccompProfile() {
 // runAsNonRoot finds fields set to false, and then containers without the field that
 // don't inherit it from the pod.
 func (f *finder) runAsNonRoot() {
-	f.explicitRunAsNonRoot()
+	explicitRunAsNonRoot(f)
 	if pod := f.context().RunAsNonRoot; pod == nil || !*pod {
 		f.withoutRunAsNonRoot()
 	}
-}
-
-func (f *finder) explicitRunAsNonRoot() {
-	pod := f.context().RunAsNonRoot
-	if pod != nil && f.refusesContext(corev1.PodSecurityContext{RunAsNonRoot: pod}) {
-		f.forbidden(contextPlace.child("runAsNonRoot"), "", *pod)
-	}
-	f.contexts(func(p place, name string, sc *corev1.SecurityContext) {
-		if sc.RunAsNonRoot != nil && f.refusesContainerContext(corev1.SecurityContext{RunAsNonRoot: sc.RunAsNonRoot}) {
-			f.forbidden(p.child("runAsNonRoot"), name, *sc.RunAsNonRoot)
-		}
-	})
 }
 
 func (f *finder) withoutRunAsNonRoot() {

@@ -39,16 +39,16 @@ func Locate(id string, check psa.CheckPodFn, pod *Pod) []string {
 
 // inMessages are the finders of checks whose messages name other fields than
 // Kyverno does, or in another order.
-var inMessages = map[string]func(*finder){
+var inMessages = map[string]finds{
 	"capabilities_restricted": func(f *finder) {
 		f.addedCapabilities()
 		f.droppedCapabilities()
 	},
 	"runAsNonRoot": func(f *finder) {
-		f.inherited("runAsNonRoot", (*finder).explicitRunAsNonRoot, (*finder).withoutRunAsNonRoot)
+		f.inherited("runAsNonRoot", explicitRunAsNonRoot, (*finder).withoutRunAsNonRoot)
 	},
 	"seccompProfile_restricted": func(f *finder) {
-		f.inherited("seccompProfile/type", (*finder).explicitSeccompProfile, (*finder).withoutSeccompProfile)
+		f.inherited("seccompProfile/type", explicitSeccompProfile, (*finder).withoutSeccompProfile)
 	},
 }
 
@@ -57,7 +57,7 @@ var inMessages = map[string]func(*finder){
 //
 // If neither the pod nor a container sets the field, it finds both places, the pod's
 // first, since setting the field there corrects all containers.
-func (f *finder) inherited(name string, explicit, missing func(*finder)) {
+func (f *finder) inherited(name string, explicit, missing finds) {
 	explicit(f)
 	pod := contextPlace.child(name)
 	none := corev1.PodSpec{SecurityContext: f.pod.Spec.SecurityContext, Containers: []corev1.Container{{}}}
@@ -235,8 +235,14 @@ func (p *Pod) containerPlaces() []place {
 	return p.places
 }
 
-// contexts calls visit for each container with a security context.
-func (f *finder) contexts(visit func(p place, name string, sc *corev1.SecurityContext)) {
+// contexts calls visit with the fields of the pod's security context that containers
+// have, too, and then for each container with a security context.
+func (f *finder) contexts(visit func(p place, container string, sc *corev1.SecurityContext)) {
+	pod := f.context()
+	visit(contextPlace, "", &corev1.SecurityContext{
+		RunAsUser: pod.RunAsUser, RunAsNonRoot: pod.RunAsNonRoot, SELinuxOptions: pod.SELinuxOptions,
+		SeccompProfile: pod.SeccompProfile, AppArmorProfile: pod.AppArmorProfile, WindowsOptions: pod.WindowsOptions,
+	})
 	f.containers(func(p place, c *corev1.Container) {
 		if c.SecurityContext != nil {
 			visit(p.child("securityContext"), c.Name, c.SecurityContext)
