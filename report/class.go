@@ -269,6 +269,42 @@ func wordOf(x *policy.Result) string {
 	return classes[c].word
 }
 
+// otherMessages returns the messages of the group besides that of its first result, at most limit, and
+// the number of those left out.
+func (g *group) otherMessages(limit int) (messages []string, more int) {
+	seen := map[string]bool{g.first().Message: true}
+	for _, x := range g.results.all() {
+		if seen[x.Message] {
+			continue
+		}
+		seen[x.Message] = true
+		if len(messages) == limit {
+			more++
+		} else {
+			messages = append(messages, x.Message)
+		}
+	}
+	return messages, more
+}
+
+// otherOrigins returns the origins of a result at other lines than primary, one for each line, at most
+// limit, and the number of those left out.
+func otherOrigins(x *policy.Result, primary render.Origin, limit int) (origins []render.Origin, more int) {
+	seen := map[line]bool{{primary.File, primary.Line}: true}
+	for _, o := range x.Origins {
+		if o.File == "" || seen[line{o.File, o.Line}] {
+			continue
+		}
+		seen[line{o.File, o.Line}] = true
+		if len(origins) == limit {
+			more++
+		} else {
+			origins = append(origins, o)
+		}
+	}
+	return origins, more
+}
+
 // assumptions returns the different assumptions of results, at most limit.
 func assumptions(s selection, limit int) []string {
 	var all []string

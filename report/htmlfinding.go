@@ -136,18 +136,9 @@ func (p *pageWriter) objects(f *pageFinding, x *policy.Result, s *spot) {
 
 // messages adds the other messages of the rule at the same line.
 func (p *pageWriter) messages(f *pageFinding, g *group) {
-	seen := map[string]bool{g.first().Message: true}
-	more := 0
-	for _, x := range g.results.all() {
-		if seen[x.Message] {
-			continue
-		}
-		seen[x.Message] = true
-		if len(seen) > maxFacts {
-			more++
-			continue
-		}
-		f.add("also", prose(x.Message))
+	messages, more := g.otherMessages(maxFacts - 1)
+	for _, m := range messages {
+		f.add("also", prose(m))
 	}
 	if more > 0 {
 		f.add("also", policy.Plural(more, "more message")+" of this rule here")
@@ -156,18 +147,8 @@ func (p *pageWriter) messages(f *pageFinding, g *group) {
 
 // origins adds the other places that set the field's value.
 func (p *pageWriter) origins(f *pageFinding, x *policy.Result, primary render.Origin) {
-	shown := map[line]bool{{primary.File, primary.Line}: true}
-	more := 0
-	for _, o := range x.Origins {
-		key := line{o.File, o.Line}
-		if o.File == "" || shown[key] {
-			continue
-		}
-		shown[key] = true
-		if len(shown) > maxFacts {
-			more++
-			continue
-		}
+	origins, more := otherOrigins(x, primary, maxFacts-1)
+	for _, o := range origins {
 		p.at(f, relatedLabel(o.Role), "", o.Span, p.text.quote(o, x))
 	}
 	if more > 0 {

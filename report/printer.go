@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"math"
 	"regexp"
 	"strings"
 
@@ -86,6 +87,14 @@ func (p *printer) paragraph(prefix, indent, text string) {
 		used, empty = used+n, false
 	}
 	p.line(line)
+}
+
+// most returns the number of items that are listed, all with -v.
+func (p *printer) most(n int) int {
+	if p.Verbose {
+		return math.MaxInt
+	}
+	return n
 }
 
 // names returns the objects' names, with the unit if it differs from the given

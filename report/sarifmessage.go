@@ -20,8 +20,9 @@ func (s *sarifRun) message(a *alert) ([]sarif.Location, string) {
 	m.sentence(s.headline(a))
 	m.sentence(others(a))
 	m.sentence(sentenceStart(refused(a.results)))
-	for _, other := range differing(a.results)[:min(maxOthers, len(differing(a.results)))] {
-		m.sentence("Also: " + unlinked(other))
+	messages, _ := (&group{results: a.results}).otherMessages(maxOthers)
+	for _, other := range messages {
+		m.sentence("Also: " + unlinked(visible(prose(other), maxSARIFMessage/4)))
 	}
 	if !a.exact {
 		m.sentence("The line is not in this repository, so this stands at the nearest file that is")
@@ -74,19 +75,6 @@ func others(a *alert) string {
 		names = append(names, "…")
 	}
 	return unlinked("And " + policy.Plural(len(rest), "more object") + ": " + strings.Join(names, ", "))
-}
-
-// differing returns the messages that differ from the first result's, safe to show.
-func differing(s selection) []string {
-	var all []string
-	seen := map[string]bool{s.at(0).Message: true}
-	for _, x := range s.all() {
-		if !seen[x.Message] {
-			seen[x.Message] = true
-			all = append(all, visible(prose(x.Message), maxSARIFMessage/4))
-		}
-	}
-	return all
 }
 
 // A linked text is a message that links to locations by their ids.

@@ -146,18 +146,9 @@ func (p *printer) frame(o render.Origin, x *policy.Result) {
 
 // messages writes the rule's other messages at the same line.
 func (p *printer) messages(g *group) {
-	seen := map[string]bool{g.first().Message: true}
-	more := 0
-	for _, x := range g.results.all() {
-		if seen[x.Message] {
-			continue
-		}
-		seen[x.Message] = true
-		if len(seen)-1 > maxOthers && !p.Verbose {
-			more++
-			continue
-		}
-		p.note("also", prose(x.Message))
+	messages, more := g.otherMessages(p.most(maxOthers))
+	for _, m := range messages {
+		p.note("also", prose(m))
 	}
 	if more > 0 {
 		p.note("also", policy.Plural(more, "more message")+" of this rule here"+p.flag("shows them"))
@@ -193,17 +184,8 @@ func (p *printer) whose(s *spot) []string {
 
 // related writes the other places that set the field's value.
 func (p *printer) related(x *policy.Result, primary render.Origin) {
-	more := 0
-	shown := map[line]bool{{primary.File, primary.Line}: true}
-	for _, o := range x.Origins {
-		if o.File == "" || shown[line{o.File, o.Line}] {
-			continue
-		}
-		shown[line{o.File, o.Line}] = true
-		if len(shown)-1 > maxRelated && !p.Verbose {
-			more++
-			continue
-		}
+	origins, more := otherOrigins(x, primary, p.most(maxRelated))
+	for _, o := range origins {
 		p.note(relatedLabel(o.Role), p.place(o.Span)+p.quote(o, x))
 	}
 	if more > 0 {
