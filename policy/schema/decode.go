@@ -34,7 +34,7 @@ func (s *server) newGoType(gvk schema.GroupVersionKind) *goType {
 	if typ == nil {
 		return nil
 	}
-	return &goType{gvk: gvk, typ: typ, shape: shapeOf(typ), older: s.newAdapter(gvk, typ)}
+	return &goType{gvk: gvk, typ: typ, shape: shapeOf(typ), older: s.newAdapter(gvk)}
 }
 
 // typeOf returns the Go type of a kind.

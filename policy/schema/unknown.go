@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/preadmit/preadmit/render"
@@ -18,8 +19,18 @@ import (
 // known accepts any value: it is a scalar, a map of scalars, or a type that decodes
 // itself.
 type known struct {
-	fields map[string]*known
-	each   *known // of a list, or of a map's values
+	fields   map[string]*known
+	each     *known // of a list, or of a map's values
+	metadata bool   // it is the metadata of objects
+}
+
+// in returns the fields below a key; ok is false if there is no such field.
+func (k *known) in(key string) (below *known, ok bool) {
+	if k.fields == nil {
+		return k.each, true
+	}
+	below, ok = k.fields[key]
+	return below, ok
 }
 
 // An unknownField is a field that the strict decoder refuses.
@@ -53,11 +64,7 @@ func (k *known) knows(value any) bool {
 	switch v := value.(type) {
 	case map[string]any:
 		for key, child := range v {
-			below, ok := k.fields[key]
-			if k.fields == nil {
-				below, ok = k.each, true
-			}
-			if !ok || below != nil && !below.knows(child) {
+			if below, ok := k.in(key); !ok || !below.knows(child) {
 				return false
 			}
 		}
@@ -94,16 +101,10 @@ func (s *strictWalk) value(k *known, value any, p *spot, name string) {
 
 func (s *strictWalk) object(k *known, value map[string]any, p *spot) {
 	for _, key := range slices.Sorted(maps.Keys(value)) {
-		below, ok := k.fields[key]
-		switch {
-		case len(s.found) == maxUnknown:
-			return
-		case k.fields == nil:
-			s.value(k.each, value[key], p.in(key), key)
-		case ok:
-			s.value(below, value[key], p.in(key), key)
-		default:
-			at := p.in(key)
+		at := p.in(key)
+		if below, ok := k.in(key); ok {
+			s.value(below, value[key], at, key)
+		} else if len(s.found) < maxUnknown {
 			s.found = append(s.found, unknownField{at.path(), at.pointer(), slices.Clone(s.names), key, k})
 		}
 	}
@@ -176,7 +177,7 @@ func (k knownTypes) of(typ reflect.Type) *known {
 			k[typ] = nil
 		}
 	case reflect.Struct:
-		have.fields = map[string]*known{}
+		have.fields, have.metadata = map[string]*known{}, typ == reflect.TypeFor[metav1.ObjectMeta]()
 		for _, f := range fieldsOf(typ) {
 			have.fields[f.name] = k.of(f.typ)
 		}
@@ -184,6 +185,17 @@ func (k knownTypes) of(typ reflect.Type) *known {
 		k[typ] = nil
 	}
 	return k[typ]
+}
+
+const refPrefix = "#/components/schemas/"
+
+// An openAPI is the part of a schema that lists its fields.
+type openAPI struct {
+	Ref        string              `json:"$ref"`
+	AllOf      []*openAPI          `json:"allOf"`
+	Properties map[string]*openAPI `json:"properties"`
+	Items      *openAPI            `json:"items"`
+	Values     *openAPI            `json:"additionalProperties"`
 }
 
 type knownSchemas struct {
@@ -206,6 +218,7 @@ func (k *knownSchemas) component(name string) *known {
 	}
 	if compiled := k.schema(s); compiled != nil {
 		*done = *compiled
+		done.metadata = name == "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 		return done
 	}
 	k.done[name] = nil
