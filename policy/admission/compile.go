@@ -183,6 +183,7 @@ type compiler struct {
 	mu      sync.Mutex
 	envs    map[cel.Version]*environments
 	types   *typeChecker // nil checks nothing
+	valid   bool         // see Options.Valid
 }
 
 func (c *compiler) environments(v cel.Version) *environments {

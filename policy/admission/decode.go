@@ -133,12 +133,7 @@ func defaultPolicy(p *v1.ValidatingAdmissionPolicy) {
 
 // refusePolicy returns an error for each reason why the API server refuses a
 // policy, apart from its expressions, which compile checks by the wanted version.
-// Policies of packs, which have no file, are valid, and the server's validation takes
-// long to prepare.
 func refusePolicy(o *render.Object, p *v1.ValidatingAdmissionPolicy) []error {
-	if o.Span("").File == "" {
-		return nil
-	}
 	p = p.DeepCopy()
 	p.ObjectMeta = metav1.ObjectMeta{Name: p.Name}
 	withoutExpressions(p.Spec.Variables, p.Spec.MatchConditions)
@@ -170,39 +165,45 @@ func refuseBinding(o *render.Object, b *v1.ValidatingAdmissionPolicyBinding) []e
 	return refusals(o, "binding", b, serverv1.Convert_v1_ValidatingAdmissionPolicyBinding_To_admissionregistration_ValidatingAdmissionPolicyBinding, validation.ValidateValidatingAdmissionPolicyBinding)
 }
 
-// refusals returns the errors of the API server's validation, each at its field. rule
-// is that of errors that are about no rule of a policy. An invalid name is left to the
-// validator of built-in kinds, because tests of policies have such names.
+// refusals returns the errors of the API server's validation, each at its field. An error
+// about a validation, a variable or another rule of a policy gets the name of that rule, any
+// other error gets rule. An invalid name is left to the validator of built-in kinds, because
+// tests of policies have such names.
 func refusals[T, Internal any](o *render.Object, rule string, given *T, convert func(*T, *Internal, conversion.Scope) error, validate func(*Internal) field.ErrorList) []error {
 	var internal Internal
 	if err := convert(given, &internal, nil); err != nil {
 		return []error{at(o, "", rule, err)}
 	}
 	var errs []error
+	taken := make(map[string]bool)
 	for _, e := range validate(&internal) {
 		if e.Field == "metadata.name" && o.GetName() != "" {
 			continue
 		}
-		pointer := placeIn(o.Object, render.FieldPointer(e.Field), e.BadValue)
+		pointer := placeIn(o.Object, render.FieldPointer(e.Field), e.BadValue, taken)
 		errs = append(errs, at(o, pointer, cmp.Or(ruleAt(o, render.Path(pointer)), rule), e))
 	}
 	return errs
 }
 
-// placeIn returns the pointer of a field. If a path leaves out the indexes in lists, it
-// returns that of the first field in them with the value.
-func placeIn(object map[string]any, pointer string, value any) string {
-	list := pointer[:strings.LastIndexByte(pointer, '/')+1]
-	if _, ok := render.Lookup(object, pointer); ok || list == "" {
+// placeIn returns the pointer of a field. Some errors of the API server leave out the index in a
+// list. Of the fields with that name in the elements of the list, placeIn returns the first that
+// has the value, or an element with the value, and is not taken by an earlier error.
+func placeIn(object map[string]any, pointer string, value any, taken map[string]bool) string {
+	if _, ok := render.Lookup(object, pointer); ok || pointer == "" {
 		return pointer
 	}
-	in, _ := render.Lookup(object, strings.TrimSuffix(list, "/"))
-	if _, ok := in.([]any); !ok {
-		return pointer
-	}
-	for at, v := range render.Fields(in, strings.TrimSuffix(list, "/")) {
-		if text, ok := v.(string); ok && text == fmt.Sprint(value) {
-			return at
+	cut := strings.LastIndexByte(pointer, '/')
+	elements, _ := render.Lookup(object, pointer[:cut])
+	list, _ := elements.([]any)
+	for i := range list {
+		field := pointer[:cut] + render.Pointer(i) + pointer[cut:]
+		found, _ := render.Lookup(object, field)
+		for at, v := range render.Fields(found, field) {
+			if text, ok := v.(string); ok && text == fmt.Sprint(value) && !taken[at] {
+				taken[at] = true
+				return at
+			}
 		}
 	}
 	return pointer

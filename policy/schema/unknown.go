@@ -101,10 +101,13 @@ func (s *strictWalk) value(k *known, value any, p *spot, name string) {
 
 func (s *strictWalk) object(k *known, value map[string]any, p *spot) {
 	for _, key := range slices.Sorted(maps.Keys(value)) {
+		if len(s.found) == maxUnknown {
+			return
+		}
 		at := p.in(key)
 		if below, ok := k.in(key); ok {
 			s.value(below, value[key], at, key)
-		} else if len(s.found) < maxUnknown {
+		} else {
 			s.found = append(s.found, unknownField{at.path(), at.pointer(), slices.Clone(s.names), key, k})
 		}
 	}

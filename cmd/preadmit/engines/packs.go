@@ -67,7 +67,7 @@ func newPack(name string, s *Settings, kinds policy.Kinds, cluster *policy.Clust
 	if err != nil {
 		return nil, err
 	}
-	return admission.New(policies, admission.Options{Cluster: cluster, Kinds: kinds, KubeVersion: s.KubeVersion})
+	return admission.New(policies, admission.Options{Cluster: cluster, Kinds: kinds, KubeVersion: s.KubeVersion, Valid: true})
 }
 
 // withoutRepeats returns each name once, and leaves out baseline if restricted is there, which

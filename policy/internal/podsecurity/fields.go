@@ -34,7 +34,7 @@ var finders = map[string]finds{
 	"windowsHostProcess":         setting("windowsOptions.hostProcess"),
 }
 
-// finds is a function that finds fields.
+// finds adds the forbidden fields of one kind to those that a finder has found.
 type finds func(*finder)
 
 // then returns a function that calls both.
