@@ -17,7 +17,7 @@ type Object struct {
 	Assumed    []string   // assumptions of its rendering, such as an empty `lookup`
 	Variant    Variant    // the variant that has this object, if not the default
 
-	kindOf *unstructured.Unstructured // what kind is of; see KeepKind
+	kindOf *unstructured.Unstructured // the value whose kind was stored by KeepKind
 	kind   *schema.GroupVersionKind
 }
 

@@ -110,21 +110,24 @@ type server struct {
 	stale     context.CancelFunc
 	shown     string // the last error that was shown
 	requests  map[string]context.CancelFunc
-	asked     map[string]func(*message) // requests to the editor, and what to do with its answers
+	asked     map[string]func(*message) // for each request to the editor, what its answer is passed to
 	number    int
 	temporary string // directory of documents that the editor shows; "" if there is none
+	ended     bool   // no more of them are written
 }
 
 // Serve answers an editor until it sends exit or closes the input, and returns the
 // exit code.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) int {
 	ctx, stop := context.WithCancel(ctx)
-	defer stop()
 	s := &server{
 		Options: o, writer: writer{out: out}, wake: make(chan struct{}, 1), docs: make(map[string]*document),
 		sent: make(map[string]string), requests: make(map[string]context.CancelFunc), asked: make(map[string]func(*message)),
 	}
-	defer s.removeTemporary()
+	defer func() {
+		stop()
+		s.removeTemporary()
+	}()
 	ending := false
 	for r := newReader(in); ; {
 		m, err := r.next()

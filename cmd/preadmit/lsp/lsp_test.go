@@ -28,6 +28,7 @@ type fakeHost struct {
 	block   chan struct{} // if set, an evaluation waits until it is closed or the evaluation is ended
 	blocked chan struct{} // if set, receives a value when an evaluation begins to wait
 	stopped int           // evaluations that were ended
+	accepts []Acceptance  // of each finding
 }
 
 func (h *fakeHost) Evaluate(ctx context.Context, texts map[string]string, tell func(Progress)) ([]Finding, error) {
@@ -55,7 +56,7 @@ func (h *fakeHost) Evaluate(ctx context.Context, texts map[string]string, tell f
 	for name, text := range texts {
 		if i := strings.Index(text, "bad"); i >= 0 {
 			at := Range{UTF16.positionAt(text, i), UTF16.positionAt(text, i+3)}
-			found = append(found, Finding{Place: Place{File: name, Range: at}, Severity: Error, Rule: "no/bad", Message: "this is bad", Hover: "all about bad", Result: &policy.Result{}})
+			found = append(found, Finding{Place: Place{File: name, Range: at}, Severity: Error, Rule: "no/bad", Message: "this is bad", Hover: "all about bad", Result: &policy.Result{}, Accept: h.accepts})
 		}
 	}
 	return found, nil
@@ -75,7 +76,10 @@ func (h *fakeHost) Explain(ctx context.Context, f *Finding, _ map[string]string)
 }
 
 func (h *fakeHost) Accept(context.Context, policy.Suppression, map[string]string) (*Change, error) {
-	return nil, errors.New("no")
+	if h.accepts == nil {
+		return nil, errors.New("no")
+	}
+	return &Change{File: "accepted.yaml", After: "it\n"}, nil
 }
 
 func (h *fakeHost) Fix(_ context.Context, f *Finding, texts map[string]string) ([]Fix, error) {
@@ -205,13 +209,14 @@ func TestConversation(t *testing.T) {
 // TestKindsOfActions holds that an editor can ask for some actions of a line only.
 func TestKindsOfActions(t *testing.T) {
 	t.Parallel()
-	c := started(t, &fakeHost{})
+	c := started(t, &fakeHost{accepts: []Acceptance{{Title: "Accept no/bad"}}})
 	c.open("a.yaml", "bad\n")
 	c.published()
+	all := []string{"quickfix.fix", "quickfix.accept", "quickfix.explain"}
 	for only, want := range map[string][]string{
-		`[]`: {"quickfix.fix", "quickfix.explain"}, `["quickfix"]`: {"quickfix.fix", "quickfix.explain"},
+		`[]`: all, `["quickfix"]`: all,
 		`["quickfix.explain"]`: {"quickfix.explain"}, `["source","quickfix.fix"]`: {"quickfix.fix"},
-		`["quickfix.accept"]`: nil, `["quickfix.fi"]`: nil, `["source"]`: nil,
+		`["quickfix.accept"]`: {"quickfix.accept"}, `["quickfix.fi"]`: nil, `["source"]`: nil,
 	} {
 		m := c.ask("textDocument/codeAction", `{"textDocument":{"uri":"file:///repo/a.yaml"},"range":{},"context":{"only":`+only+`}}`)
 		var actions []codeAction

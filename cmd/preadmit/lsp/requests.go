@@ -317,6 +317,9 @@ func (s *server) showText(text string) {
 func (s *server) writeTemporary(text string) (string, error) {
 	s.state.Lock()
 	defer s.state.Unlock()
+	if s.ended {
+		return "", context.Canceled
+	}
 	if s.temporary == "" {
 		dir, err := os.MkdirTemp("", "preadmit-")
 		if err != nil {
@@ -333,6 +336,7 @@ func (s *server) writeTemporary(text string) (string, error) {
 func (s *server) removeTemporary() {
 	s.state.Lock()
 	defer s.state.Unlock()
+	s.ended = true
 	if s.temporary != "" {
 		os.RemoveAll(s.temporary)
 	}

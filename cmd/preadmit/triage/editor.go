@@ -190,11 +190,6 @@ func (h *Host) findings(ctx context.Context, q *question, news func([]byte)) (*e
 	if err != nil {
 		return nil, err
 	}
-	go func() {
-		h.one.Lock()
-		defer h.one.Unlock()
-		h.finish()
-	}()
 	h.mu.Lock() // a Source is not safe for concurrent use
 	run := h.run
 	found, placeless := report.Findings(r, run.source)
@@ -209,15 +204,20 @@ func (h *Host) findings(ctx context.Context, q *question, news func([]byte)) (*e
 	for i := range found {
 		all.Findings = append(all.Findings, m.finding(&found[i]))
 	}
+	go h.finish()
 	return all, nil
 }
 
-// finish does what the answer of the last evaluation need not wait for. The caller holds h.one.
+// finish writes the results of the last evaluation to the cache, if that is not done. An evaluation is
+// answered first, but no question about it is.
 func (h *Host) finish() {
-	if h.save != nil {
-		h.save()
-		h.save = nil
+	h.finishing.Lock()
+	defer h.finishing.Unlock()
+	if h.later == nil {
+		return
 	}
+	h.later()
+	h.later = nil
 	if h.live == 0 {
 		runtime.GC() // before, the number is that of an earlier collection
 		h.live = liveBytes()

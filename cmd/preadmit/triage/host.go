@@ -58,8 +58,9 @@ type Host struct {
 	one        sync.Mutex              // held by an evaluation, also for the screen if a question needs one
 	stop       context.CancelFunc      // ends the last one, if it is running
 	graphs     map[string]*cache.Graph // of the last one, by side
+	finishing  sync.Mutex              // held by finish, and guards later
+	later      func()                  // what the answer of the last one does not wait for; nil if that is done
 	live       uint64                  // bytes in use after the first one
-	save       func()                  // writes its results to the cache; nil if that is done
 
 	mu         sync.Mutex
 	run        *shownRun
@@ -77,6 +78,7 @@ type shownRun struct {
 	compiled   map[string]*engines.Set // by cluster, if there are several
 	was        *load.Input
 	evaluation *evaluate.Evaluation
+	whole      bool // it ended in time, so its results can be cached
 	note       string
 	texts      map[string]string // of open files of an editor
 	memory     *load.Memory
@@ -115,8 +117,20 @@ func (h *Host) Evaluate(ctx context.Context, tell func(tui.Progress)) (*report.R
 		return nil, err
 	}
 	run.memory = o.Memory
-	for _, g := range o.Next {
-		g.Settle()
+	save := func() {
+		if run.whole {
+			o.SaveCache()
+		}
+		for _, g := range o.Next {
+			g.Settle()
+		}
+	}
+	if h.quiet {
+		h.finishing.Lock()
+		h.later = save
+		h.finishing.Unlock()
+	} else {
+		save()
 	}
 	h.graphs = o.Next
 	h.keep(run, before)
@@ -142,15 +156,8 @@ func (h *Host) evaluate(ctx context.Context, o *evaluate.Options) (*report.Repor
 	if err = j.Unfinished(ctx, in, err, o.Watch.Slowest); err != nil {
 		return nil, nil, err
 	}
-	switch {
-	case late:
-	case h.quiet: // the editor gets its answer first
-		h.save = o.SaveCache
-	default:
-		o.SaveCache()
-	}
 	r, run := evaluate.NewReport(in, j), newTriageRun(in, j)
-	run.source, run.texts = report.NewSource(r), o.Texts
+	run.source, run.texts, run.whole = report.NewSource(r), o.Texts, !late
 	return r, run, nil
 }
 
@@ -404,7 +411,7 @@ func (h *Host) Explain(ctx context.Context, x *policy.Result) (string, error) {
 		return "", err
 	}
 	if len(es) == 0 {
-		return "", fmt.Errorf("%s has no steps to show; preview 4 shows the rule", x.Engine)
+		return "", fmt.Errorf("%s has no steps to show", x.Engine)
 	}
 	var b strings.Builder
 	err = explanation.Write(&b, "text", report.Tool{}, es, report.Options{Verbose: h.options.Verbose})
@@ -419,7 +426,7 @@ func (h *Host) decision(ctx context.Context, run *shownRun, x *policy.Result) (*
 	}
 	switch {
 	case object == nil:
-		return nil, errors.New("there is no object here to explain this by; preview 4 shows the rule")
+		return nil, errors.New("there is no object here to explain this by")
 	case run.was != nil:
 		return run.evaluation.Decision(ctx, h.options, run.in, object)
 	}

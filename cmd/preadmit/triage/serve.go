@@ -114,6 +114,9 @@ func (h *Host) answerTo(ctx context.Context, q *question, news func([]byte)) ([]
 	case "findings":
 		found, err := h.findings(ctx, q, news)
 		return asJSON(found, err)
+	}
+	h.finish() // saving and answering must not happen at once
+	switch q.Do {
 	case "accept":
 		c, err := h.accept(q)
 		return asJSON(c, err)

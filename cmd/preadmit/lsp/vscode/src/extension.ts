@@ -4,7 +4,7 @@ import * as os from 'node:os';
 import * as vscode from 'vscode';
 import { accept, explain, fix } from './actions';
 import { counted, type Finding } from './findings';
-import { checkArguments, findProgram, type Found } from './program';
+import { argumentsFrom, checkArguments, findProgram, type Found } from './program';
 import { Servers } from './servers';
 import { FindingsView } from './view';
 
@@ -121,12 +121,21 @@ function showStatus(item: vscode.StatusBarItem, all: Servers): void {
 /** The program and its flags come from the settings of the user or the machine, never of the workspace. */
 function program(): Found {
   return findProgram(vscode.workspace.getConfiguration('preadmit').get<string>('path', ''), {
-    platform: process.platform, path: process.env.PATH ?? '', home: os.homedir(), runs,
+    platform: process.platform, path: process.env.PATH ?? '', home: os.homedir(),
+    folders: (vscode.workspace.workspaceFolders ?? []).map((f) => real(f.uri.fsPath)), real, runs,
   });
 }
 
 function flags(): string[] {
-  return vscode.workspace.getConfiguration('preadmit').get<string[]>('flags', []);
+  return argumentsFrom(vscode.workspace.getConfiguration('preadmit').get<unknown>('flags', []), 'The setting preadmit.flags');
+}
+
+function real(file: string): string {
+  try {
+    return fs.realpathSync(file);
+  } catch {
+    return file;
+  }
 }
 
 function runs(file: string): boolean {
@@ -151,6 +160,6 @@ function checkTask(definition: vscode.TaskDefinition, folder: vscode.WorkspaceFo
   if ('problem' in found) {
     return undefined;
   }
-  const run = new vscode.ProcessExecution(found.file, checkArguments(flags(), definition.flags ?? []), { cwd: folder.uri.fsPath });
+  const run = new vscode.ProcessExecution(found.file, checkArguments(flags(), argumentsFrom(definition.flags ?? [], '"flags" of a task')), { cwd: folder.uri.fsPath });
   return new vscode.Task(definition, folder, 'check', 'preadmit', run, ['$preadmit', '$preadmit-warning', '$preadmit-note']);
 }

@@ -50,7 +50,7 @@ export class Servers implements vscode.Disposable {
   private readonly changes = new vscode.EventEmitter<void>();
   private work: Promise<void> = Promise.resolve(); // starts and ends of servers, one after another
   readonly onDidChange = this.changes.event; // the findings or the status
-  problem = ''; // why there is no program
+  problem = ''; // why no server can be started
 
   constructor(
     private readonly log: vscode.LogOutputChannel,
@@ -110,16 +110,21 @@ export class Servers implements vscode.Disposable {
     await this.stop((uri) => !folders.some((f) => f.uri.toString() === uri));
     const found = folders.length === 0 ? { file: '' } : this.find();
     this.problem = 'problem' in found ? found.problem : '';
-    if ('file' in found) {
-      folders.filter((f) => !this.clients.has(f.uri.toString())).forEach((f) => void this.start(f, found.file));
+    let args: string[] = [];
+    try {
+      args = serverArguments(this.flags());
+    } catch (e) {
+      this.problem ||= e instanceof Error ? e.message : String(e);
+    }
+    if ('file' in found && this.problem === '') {
+      folders.filter((f) => !this.clients.has(f.uri.toString())).forEach((f) => void this.start(f, found.file, args));
     }
     this.changes.fire();
   }
 
   /** Starts a server. Nothing waits for it, because a wrong program may never answer. */
-  private async start(folder: vscode.WorkspaceFolder, command: string): Promise<void> {
+  private async start(folder: vscode.WorkspaceFolder, command: string, args: string[]): Promise<void> {
     const key = folder.uri.toString();
-    const args = serverArguments(this.flags());
     let said = ''; // the last line on standard error
     const client = new Client('preadmit', 'preadmit', { command, args, options: { cwd: folder.uri.fsPath } }, {
       documentSelector: [{ scheme: 'file', pattern: { baseUri: key, pattern: files } }],

@@ -202,7 +202,7 @@ test('another folder has a server of its own, and loses it', async () => {
   await until('findings of the first', () => findings().every((f) => f.uri.startsWith(first.uri.toString())) && findings().length > 0);
 });
 
-test('a program that is not there, or ends, is said', async () => {
+test('a message says that a program is not there or has ended, or that its flags are wrong', async () => {
   const change = { affectsConfiguration: (s: string) => s === 'preadmit' };
   editor.shown.length = 0;
   editor.settings['preadmit.path'] = '/nowhere/preadmit';
@@ -210,6 +210,12 @@ test('a program that is not there, or ends, is said', async () => {
   await until('a message', () => editor.shown.length > 0);
   assert.match(editor.shown[0].text, /^The setting preadmit\.path names \/nowhere\/preadmit, which is not there/);
   assert.deepEqual([editor.status.text, editor.status.tooltip, findings().length], ['$(warning) preadmit', editor.shown[0].text, 0]);
+
+  editor.settings = { 'preadmit.path': program, 'preadmit.flags': '--pack x' };
+  editor.shown.length = 0;
+  editor.changed.settings.fire(change);
+  await until('a message', () => editor.shown.length > 0);
+  assert.match(editor.shown[0].text, /^The setting preadmit\.flags must be a list of texts/);
 
   editor.settings = { 'preadmit.path': program, 'preadmit.flags': ['--nonsense'] };
   editor.shown.length = 0;
@@ -242,7 +248,7 @@ test('a server that crashes is started again', async () => {
   assert.deepEqual(editor.shown, []);
 });
 
-test('the task runs check, and the problem matchers read all that it finds', async () => {
+test('the task runs check, and the problem matchers read all its findings with a place', async () => {
   const provider = editor.providers.get('preadmit') as { provideTasks(): Task[]; resolveTask(t: object): Task };
   const [task] = provider.provideTasks();
   assert.deepEqual(task.problemMatchers, manifest.contributes.problemMatchers.map((m: { name: string }) => '$' + m.name));
