@@ -19,6 +19,10 @@ import (
 // json-patch v5: indices may count from the end, removing a missing value
 // changes nothing, and adding creates missing parents. The error names the
 // operation that does not apply.
+//
+// The library itself is not used, because a patch can break it: it recurses without
+// end after a move from "/" below "//", crashes where null is tested against a list,
+// and pads lists in quadratic time.
 func JSON6902(object map[string]any, patchText string) (Result, error) {
 	operations, err := operations(patchText)
 	if err != nil {
@@ -46,7 +50,19 @@ type operation struct {
 	Op    string  `json:"op"`
 	Path  *string `json:"path"`
 	From  *string `json:"from"`
-	Value any     `json:"value"`
+	Value given   `json:"value"`
+}
+
+// given is a value, which may be null, or not given at all.
+type given struct {
+	is    bool
+	value any
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (g *given) UnmarshalJSON(data []byte) error {
+	g.is = true
+	return kjson.UnmarshalCaseSensitivePreserveInts(data, &g.value)
 }
 
 func deref(s *string) string {
@@ -72,7 +88,10 @@ func operations(text string) ([]operation, error) {
 		if o.Path == nil {
 			return nil, fmt.Errorf("operation %d has no path", i)
 		}
-		if _, err := clone(o.Value, 0); err != nil {
+		if (o.Op == "add" || o.Op == "replace") && !o.Value.is {
+			return nil, fmt.Errorf("operation %d, %s %s, has no value", i, o.Op, orRoot(*o.Path))
+		}
+		if _, err := clone(o.Value.value, 0); err != nil {
 			return nil, fmt.Errorf("operation %d: %w", i, err)
 		}
 	}
@@ -92,17 +111,20 @@ const maxCopied = 1 << 18
 func (d *document) apply(o operation) error {
 	switch o.Op {
 	case "add":
-		return d.add(*o.Path, render.Copy(o.Value))
+		return d.add(*o.Path, render.Copy(o.Value.value))
 	case "remove":
+		if *o.Path == "" {
+			return nil // Kyverno's library looks for a field "" and finds none
+		}
 		err := d.remove(*o.Path)
 		if errors.Is(err, errMissing) {
 			return nil
 		}
 		return err
 	case "replace":
-		return d.replace(*o.Path, render.Copy(o.Value))
+		return d.replace(*o.Path, render.Copy(o.Value.value))
 	case "test":
-		return d.test(*o.Path, o.Value)
+		return d.test(*o.Path, o.Value.value)
 	case "move", "copy":
 		return d.transfer(o)
 	}
