@@ -237,9 +237,7 @@ func TestTriageFix(t *testing.T) {
 	x.wait("nothing is written, since chart/values.yaml has changed")
 	rendertest.Equal(t, was+"# mine\n", string(rendertest.ReadFile(t, file)))
 	x.press("r")
-	x.wait("Open")
-	x.press("f")
-	x.wait("+  allowPriv")
+	x.pressUntil("f", "+  allowPriv")
 	x.press("Enter")
 	x.wait("wrote the fix to chart/values.yaml; u takes the file back")
 	if got := string(rendertest.ReadFile(t, file)); !strings.Contains(got, "allowPrivilegeEscalation: false\n") || !strings.HasSuffix(got, "# mine\n") {
@@ -249,13 +247,19 @@ func TestTriageFix(t *testing.T) {
 	x.wait("chart/values.yaml is as it was before the write")
 	rendertest.Equal(t, was+"# mine\n", string(rendertest.ReadFile(t, file)))
 	x.press("/", "C-u", "'rule:allow file:pod", "Enter")
-	const none = "no fix: no rule or standard determines the value"
-	for end := time.Now().Add(20 * time.Second); !strings.Contains(x.screen(), none) && time.Now().Before(end); time.Sleep(time.Second) {
-		x.press("f") // until the evaluation after u is done, files have changed
-	}
-	x.wait(none)
+	x.pressUntil("f", "no fix: no rule or standard determines the value")
 	x.press("q")
 	x.wait("left with 0")
+}
+
+// pressUntil presses a key each second until the screen has a text. While files that have changed are
+// evaluated, a key that needs the results does nothing.
+func (x *terminal) pressUntil(key, text string) {
+	x.t.Helper()
+	for end := time.Now().Add(20 * time.Second); !strings.Contains(x.screen(), text) && time.Now().Before(end); time.Sleep(time.Second) {
+		x.press(key)
+	}
+	x.wait(text)
 }
 
 // TestTriageHandsBack leaves with a decision that is not written, which the
