@@ -89,7 +89,7 @@ func (p *printer) paragraph(prefix, indent, text string) {
 	p.line(line)
 }
 
-// most returns the number of items that are listed, all with -v.
+// most returns how many items are listed. With -v all are.
 func (p *printer) most(n int) int {
 	if p.Verbose {
 		return math.MaxInt

@@ -66,8 +66,8 @@ type Options struct {
 	Authorizer        Authorizer
 	AuthorizerAssumed string
 
-	// Valid says that the API server accepts all policies, as those of packs. That is not checked
-	// then, since its validation takes long to prepare.
+	// Valid leaves out the API server's validation of the policies, which takes long to prepare.
+	// Policies of packs are known to be valid.
 	Valid bool
 
 	// Coverage counts the branches that expressions take; nil counts nothing.

@@ -208,16 +208,16 @@ func (h *Host) findings(ctx context.Context, q *question, news func([]byte)) (*e
 	return all, nil
 }
 
-// finish writes the results of the last evaluation to the cache, if that is not done. An evaluation is
-// answered first, but no question about it is.
+// finish saves the last evaluation in the cache, if that is not done. The editor gets its findings
+// before, and answers to questions about them afterwards.
 func (h *Host) finish() {
 	h.finishing.Lock()
 	defer h.finishing.Unlock()
-	if h.later == nil {
+	if h.save == nil {
 		return
 	}
-	h.later()
-	h.later = nil
+	h.save()
+	h.save = nil
 	if h.live == 0 {
 		runtime.GC() // before, the number is that of an earlier collection
 		h.live = liveBytes()

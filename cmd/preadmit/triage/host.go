@@ -58,8 +58,8 @@ type Host struct {
 	one        sync.Mutex              // held by an evaluation, also for the screen if a question needs one
 	stop       context.CancelFunc      // ends the last one, if it is running
 	graphs     map[string]*cache.Graph // of the last one, by side
-	finishing  sync.Mutex              // held by finish, and guards later
-	later      func()                  // what the answer of the last one does not wait for; nil if that is done
+	finishing  sync.Mutex              // held by finish, and guards save
+	save       func()                  // saves the last one in the cache; nil once that is done
 	live       uint64                  // bytes in use after the first one
 
 	mu         sync.Mutex
@@ -127,7 +127,7 @@ func (h *Host) Evaluate(ctx context.Context, tell func(tui.Progress)) (*report.R
 	}
 	if h.quiet {
 		h.finishing.Lock()
-		h.later = save
+		h.save = save
 		h.finishing.Unlock()
 	} else {
 		save()

@@ -115,7 +115,7 @@ func (h *Host) answerTo(ctx context.Context, q *question, news func([]byte)) ([]
 		found, err := h.findings(ctx, q, news)
 		return asJSON(found, err)
 	}
-	h.finish() // saving and answering must not happen at once
+	h.finish() // an answer may look up places, which must be after saving
 	switch q.Do {
 	case "accept":
 		c, err := h.accept(q)

@@ -34,10 +34,10 @@ var finders = map[string]finds{
 	"windowsHostProcess":         setting("windowsOptions.hostProcess"),
 }
 
-// finds adds the forbidden fields of one kind to those that a finder has found.
+// A finds function adds forbidden fields, such as those of one check, to a finder's list.
 type finds func(*finder)
 
-// then returns a function that calls both.
+// then returns a function that calls f and next.
 func (f finds) then(next finds) finds {
 	return func(x *finder) {
 		f(x)

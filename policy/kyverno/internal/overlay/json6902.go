@@ -53,7 +53,7 @@ type operation struct {
 	Value given   `json:"value"`
 }
 
-// given is a value, which may be null, or not given at all.
+// A given value may be null. If the operation has no value, is is false.
 type given struct {
 	is    bool
 	value any
