@@ -122,8 +122,11 @@ func (f *Finder) propose(ctx context.Context, s *Options, each bool) (*Change, e
 			c.Incomplete++
 		}
 	}
-	c.Findings = s.findings(f.Input, f.Run)
-	c.placer = &placer{in: f.Input, files: make(map[string]*places), texts: c.before}
+	c.placer = &placer{
+		in: f.Input, files: make(map[string]*places), texts: c.before, ways: make(map[[2]string][]string),
+		made: make(map[render.Span][]*render.Object), fails: make(map[[2]string]map[*render.Object]bool),
+	}
+	c.Findings = s.findings(f.Input, f.Run, c.placer)
 	return c, s.propose(ctx, f.Options, f.Input, f.Run, c.Findings, c.placer, each)
 }
 
@@ -180,10 +183,12 @@ func Reserved(file string) bool {
 }
 
 // findings returns the failures of a run that count: those that are neither suppressed nor, with
-// --base, unchanged.
-func (s *Options) findings(in *load.Input, e *evaluate.Evaluation) []*Finding {
+// --base, unchanged. It tells the placer which objects fail, and what they are made of.
+func (s *Options) findings(in *load.Input, e *evaluate.Evaluation, p *placer) []*Finding {
 	objects := make(map[render.Key]*render.Object)
 	for _, o := range render.Objects(in.Head) {
+		from := manifest(o)
+		p.made[from] = append(p.made[from], o)
 		k := o.Key()
 		objects[k] = o
 		if k.Namespace == "" {
@@ -198,7 +203,15 @@ func (s *Options) findings(in *load.Input, e *evaluate.Evaluation) []*Finding {
 	for i := range e.Results {
 		r := &e.Results[i]
 		o := objects[r.Object]
-		if r.Outcome == policy.Fail && o != nil && r.Suppression == nil && r.Baseline.Counts() && r.Operation != policy.Delete && s.selects(r) {
+		if r.Outcome != policy.Fail || o == nil {
+			continue
+		}
+		rule := [2]string{r.Policy, r.Rule}
+		if p.fails[rule] == nil {
+			p.fails[rule] = make(map[*render.Object]bool)
+		}
+		p.fails[rule][o] = true
+		if r.Suppression == nil && r.Baseline.Counts() && r.Operation != policy.Delete && s.selects(r) {
 			all = append(all, &Finding{Result: *r, result: r, object: o, Reason: NoValue})
 		}
 	}
@@ -257,8 +270,7 @@ func (s *Options) propose(ctx context.Context, o *evaluate.Options, in *load.Inp
 			f.Reason = NoPlace
 		}
 		for _, x := range f.Fixes {
-			edits, _ := p.placer.edits(f.object, x)
-			f.edits = append(f.edits, edits)
+			f.edits = append(f.edits, p.placer.all(f, x))
 		}
 	}
 	return nil
@@ -301,6 +313,7 @@ func (p *proposer) search(search *fix.Search, f *Finding, object map[string]any,
 	unplaced := false
 	search.May = func(x policy.Fix) bool {
 		_, ok := p.placer.edits(f.object, x)
+		ok = ok || len(p.placer.all(f, x)) > 0
 		unplaced = unplaced || !ok
 		return ok
 	}

@@ -18,19 +18,34 @@ type edit struct {
 	file     string
 	document int
 	render.Edit
+	patch *patch // of an overlay, in which the edit is made; nil for the edit of a field that is there
 }
 
 // A placer translates changes of objects to edits of files.
 type placer struct {
 	in    *load.Input
-	files map[string]*places // of the files that may be edited; empty for others
-	texts map[string][]byte  // of these files
+	files map[string]*places                    // of the files that may be edited; empty for others
+	texts map[string][]byte                     // of these files
+	made  map[render.Span][]*render.Object      // objects by the place of their manifest
+	fails map[[2]string]map[*render.Object]bool // those that fail, by policy and rule
+	ways  map[[2]string][]string                // known results of layers
 }
 
 // places are the documents of a file, with the field at each place.
 type places struct {
 	documents []render.Document
 	fields    map[render.Span]yamledit.Place
+}
+
+// all returns the edits that may make a fix of a finding, the best first: where the field is written, and
+// in a patch of an overlay. The patch comes first if it changes only objects with the finding.
+func (p *placer) all(f *Finding, x policy.Fix) []edit {
+	there, _ := p.edits(f.object, x)
+	patches, wide := p.overlays(f.object, x, p.fails[[2]string{f.Result.Policy, f.Result.Rule}])
+	if wide {
+		return append(patches, there...)
+	}
+	return append(there, patches...)
 }
 
 // edits returns the edits that may make a fix, each in another place of those that determine the
@@ -55,7 +70,7 @@ func (p *placer) edits(o *render.Object, f policy.Fix) (all []edit, ok bool) {
 		if !ok || len(below) > 0 && value != nil && render.IsScalar(value) {
 			continue
 		}
-		e := edit{at.File, place.Document, f.Edit}
+		e := edit{file: at.File, document: place.Document, Edit: f.Edit}
 		e.Pointer = pointer + render.PathPointer(below)
 		if _, isText := f.Value.(string); f.Source == policy.FixType && isText {
 			e.Value = written(p.texts[at.File], at.Span) // n and on are also texts
@@ -125,7 +140,7 @@ func (p *placer) chartValues(o *render.Object, f policy.Fix, field []string) (al
 				if !ok || len(below) == 0 || !isMap && v != nil || !strings.Contains(template, "."+place[len(place)-1]) {
 					continue
 				}
-				e := edit{file, d.Index, f.Edit}
+				e := edit{file: file, document: d.Index, Edit: f.Edit}
 				e.Pointer = pointer + render.PathPointer(below) + strings.TrimPrefix(f.Pointer, render.PathPointer(field))
 				if forPod := strings.HasPrefix(strings.ToLower(place[len(place)-1]), "pod"); forPod == inContainer || m == nil {
 					all = append(all, e)

@@ -3,11 +3,11 @@ package fixes
 import (
 	"context"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
-	"github.com/preadmit/preadmit/render/yamledit"
 )
 
 // maxRounds limits how often the edited files are rendered and evaluated.
@@ -172,7 +172,7 @@ func (c *Change) edit(f *Finding, texts map[string]string, done []edit) (changed
 		if !ok {
 			text = string(c.before[e.file])
 		}
-		after, err := yamledit.Apply(e.file, []byte(text), e.document, e.Edit)
+		after, err := e.apply([]byte(text))
 		if err != nil {
 			return nil, nil, k
 		}
@@ -183,7 +183,7 @@ func (c *Change) edit(f *Finding, texts map[string]string, done []edit) (changed
 }
 
 func (e edit) equal(x edit) bool {
-	return e.file == x.file && e.document == x.document && e.Pointer == x.Pointer && e.Delete == x.Delete && e.Key == x.Key && render.Equal(e.Value, x.Value)
+	return e.file == x.file && reflect.DeepEqual(e.patch, x.patch) && e.document == x.document && e.Pointer == x.Pointer && e.Delete == x.Delete && e.Key == x.Key && render.Equal(e.Value, x.Value)
 }
 
 // next goes on to the next place for a fix of a finding, or drops the finding.
