@@ -107,6 +107,7 @@ func (p *printer) details(g *group) {
 	}
 	p.assumed(g)
 	p.note("help", prose(x.Hint))
+	p.note("fix", p.fix(x))
 	if _, missing := splitMissing([]*group{g, g}); len(missing) == 1 { // as if there were several, for the command
 		p.note("get", missing[0].get())
 	}
@@ -213,6 +214,14 @@ func (p *printer) rule(x *policy.Result, primary render.Origin) string {
 		return text
 	}
 	return text + at(p.place(x.PolicyOrigin))
+}
+
+// fix says what removes a failure, and the first place that it changes.
+func (p *printer) fix(x *policy.Result) string {
+	if x.Fix == nil || len(x.Fix.Edits) == 0 {
+		return ""
+	}
+	return prose(x.Fix.Text) + at(p.place(x.Fix.Edits[0].Span))
 }
 
 func (p *printer) assumed(g *group) {

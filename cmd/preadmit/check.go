@@ -52,7 +52,7 @@ func (o *checkOptions) addFlags(f *pflag.FlagSet) {
 	o.addSuppressionFlags(f)
 	o.outputs.addFlags(f)
 	o.addCacheFlags(f)
-	f.BoolVar(&o.withFixes, "fixes", false, "find the fixes of violations, prove each as preadmit fix does, and put them into SARIF and JSON reports; takes several runs")
+	f.BoolVar(&o.withFixes, "fixes", false, "find the fixes of violations, prove each as preadmit fix does, and put them into the reports; takes several runs")
 	f.StringVar(&o.shard, "shard", "", "evaluate a part of the units, `NUMBER/OF`, such as 3/8: preadmit convert joins the JSON reports of all parts")
 }
 
