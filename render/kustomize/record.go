@@ -29,9 +29,10 @@ type step struct {
 
 // A written is a node that a step wrote.
 type written struct {
-	origin    int32 // in step.origins, -1 for none
-	was, from spot  // what it held before, if that is part of the value; where the value was copied from
-	wasFirst  bool  // what it held before is the place that a person would edit first
+	origin    int32  // in step.origins, -1 for none
+	was, from spot   // what it held before, if that is part of the value; where the value was copied from
+	wasFirst  bool   // what it held before is the place that a person would edit first
+	text      string // what the step added to it
 }
 
 // A spot is the line and column of a node.
@@ -45,7 +46,7 @@ type change struct {
 	at      []render.Origin            // the place, if it is the same for every node
 	weak    bool                       // what the step writes has places of its own, except for what is new or another value
 	data    map[string][]render.Origin // the places of the keys that a generator writes into data
-	source  *yaml.Node                 // from which a replacement copies
+	source  spot                       // from which a replacement copies; zero for a sourceValue
 	copied  string                     // what it copies
 	patch   *yaml.Node                 // a strategic merge patch, of which kustomize writes some values anew
 	renamed func(was, now string) *yaml.Node
@@ -249,13 +250,29 @@ func (r *recording) settle(n *yaml.Node, i int32, path []string) {
 		return
 	}
 	w.origin = r.origin(at, pointer)
-	if c := r.change; c.source != nil && c.source.Line >= firstLines && strings.Contains(n.Value, c.copied) {
-		w.from, text = spotOf(c.source), c.copied
+	if c := r.change; c.copied != "" && strings.Contains(n.Value, c.copied) {
+		w.from, text = c.source, c.copied
 	}
 	if text != n.Value && was != nil {
-		w.was, w.wasFirst = was.spot, n.Value == text+held || n.Value == held+text
+		w.was, w.wasFirst, w.text = was.spot, n.Value == text+held || n.Value == held+text, text
 	}
 	r.write(n, w)
+}
+
+// partAt returns the spot of a part of the value at a spot, where separator stands between the parts: that of the
+// value before the steps that wrote other parts of it.
+func (a *accumulation) partAt(at spot, part, separator string) spot {
+	for {
+		i := slices.IndexFunc(a.inputs.steps, func(s *step) bool { return int32(s.line) == at.line })
+		if i < 0 {
+			return at
+		}
+		w := a.inputs.steps[i].wrote[at.column-1]
+		if w.was == (spot{}) || slices.Contains(strings.Split(w.text, separator), part) {
+			return at
+		}
+		at = w.was
+	}
 }
 
 // rewritten reports whether a scalar was set, be it to an equal text.

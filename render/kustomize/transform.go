@@ -321,17 +321,18 @@ func (a *accumulation) replace(n *node, m resmap.ResMap, entries []types.Replace
 		return err
 	}
 	for _, r := range written {
-		c := change{at: []render.Origin{{Span: r.at(), Role: render.Patch}}, source: sourceOf(m, r.Source)}
-		if c.source != nil {
-			c.copied = c.source.Value
+		c := change{at: []render.Origin{{Span: r.at(), Role: render.Patch}}}
+		if from := sourceOf(m, r.Source); from != nil {
+			c.source, c.copied = spotOf(from), from.Value
 			if o := r.Source.Options; o != nil && o.Delimiter != "" {
 				if parts := strings.Split(c.copied, o.Delimiter); o.Index >= 0 && o.Index < len(parts) {
 					c.copied = parts[o.Index]
+					c.source = a.partAt(c.source, c.copied, o.Delimiter)
 				}
 			}
 		}
 		if r.SourceValue != nil {
-			c.at[0].Span = r.at("sourceValue")
+			c.at[0].Span, c.copied = r.at("sourceValue"), *r.SourceValue
 		}
 		if err := a.run(n, m, c, builtins.NewReplacementTransformerPlugin(), map[string]any{"replacements": []types.Replacement{r.Replacement}}); err != nil {
 			return err

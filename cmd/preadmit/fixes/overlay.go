@@ -64,8 +64,8 @@ func manifest(o *render.Object) render.Span {
 	return render.Span{}
 }
 
-// layers returns the directories of the kustomizations from dir to the one that has file among its own
-// resources, which it leaves out. If none is found to have it, that is dir alone.
+// layers returns the directories of the kustomizations from dir to the one above that which has file among
+// its own resources. If dir itself has it, or none is found to, that is dir alone.
 func (p *placer) layers(dir, file string) []string {
 	key := [2]string{dir, file}
 	if p.ways[key] == nil {
@@ -149,7 +149,7 @@ func (p *placer) patch(dir string, o *render.Object, f policy.Fix) (e edit, ok b
 	for _, name := range files {
 		name = path.Join(dir, name)
 		for _, d := range p.places(name).documents {
-			if e.patch.inline && strings.HasPrefix(name, dir+"/") && e.patch.of(d.Value) {
+			if e.patch.inline && (dir == "." || strings.HasPrefix(name, dir+"/")) && e.patch.of(d.Value) {
 				e.file, e.document, e.patch.inline = name, d.Index, false
 			}
 		}
@@ -176,7 +176,7 @@ func (p *placer) identity(o *render.Object) map[string]any {
 func (x *patch) of(document any) bool {
 	for _, field := range []string{"/kind", "/metadata/name", "/metadata/namespace"} {
 		was, _ := render.Lookup(document, field)
-		if want, _ := render.Lookup(x.object, field); was != want {
+		if want, _ := render.Lookup(x.object, field); !render.Equal(was, want) {
 			return false
 		}
 	}
@@ -201,9 +201,8 @@ func (e *edit) merge(o *render.Object, f policy.Fix) bool {
 		elements, isList := value.([]any)
 		switch {
 		case isList && !slices.ContainsFunc(elements, func(v any) bool { return !render.IsScalar(v) }):
-			pointer := render.PathPointer(path[:i])
 			e.Pointer, e.Delete = render.PathPointer(path[:i]), false
-			e.Value, _ = render.Lookup(fixed, pointer)
+			e.Value, _ = render.Lookup(fixed, e.Pointer)
 			return true
 		case isList:
 			element, _ := render.Lookup(value, render.Pointer(segment))
@@ -246,11 +245,16 @@ func (e edit) apply(data []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := slices.IndexFunc(docs, func(d render.Document) bool { return d.Index == e.document })
-	if !x.inline {
-		return yamledit.Apply(e.file, data, e.document, x.within(docs[at].Value, e.Edit))
+	var content any
+	for _, d := range docs {
+		if d.Index == e.document {
+			content = d.Value
+		}
 	}
-	for i, item := range untargeted(docs[at].Value) {
+	if !x.inline {
+		return yamledit.Apply(e.file, data, e.document, x.within(content, e.Edit))
+	}
+	for i, item := range untargeted(content) {
 		text, _ := item["patch"].(string)
 		inner, err := render.Documents("", []byte(text), render.YAML11)
 		if err == nil && len(inner) == 1 && x.of(inner[0].Value) {
