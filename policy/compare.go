@@ -263,7 +263,7 @@ func (r *Request) inBase() *render.Object { return cmp.Or(r.OldObject, r.Instead
 
 // A Comparison compares results of the head with those of the base.
 type Comparison struct {
-	// Base are the results of the base.
+	// Base are the results of the base. Those with a Suppression are accepted there.
 	Base []Result
 	// Updates are the requests for objects that the base has in another version, by
 	// the key of the head's object; see [Updates].
@@ -295,10 +295,11 @@ func Updates(reqs []Request) map[render.Key]*Request {
 // Of units that can't be compared only Unchanged results get a mark; the others count, as
 // do those that say that the run ended early.
 func (c Comparison) Compare(head []Result) []Result {
-	known, failing := make(map[string]int, len(c.Base)), make(map[string][]string)
+	known, failing, open := make(map[string]int, len(c.Base)), make(map[string][]string), make(map[string]bool)
 	for i := range c.Base {
 		id := c.Base[i].comparable(c.Base[i].Object.Unit)
 		known[id]++
+		open[id] = open[id] || c.Base[i].Suppression == nil
 		if len(c.Base[i].Fields) > 0 && c.Base[i].Outcome == Fail {
 			failing[id] = append(failing[id], c.Base[i].Fields...)
 		}
@@ -321,7 +322,7 @@ func (c Comparison) Compare(head []Result) []Result {
 			continue
 		}
 		known[id]--
-		r.Baseline = Unchanged
+		r.Baseline, r.Accepted = Unchanged, !open[id]
 		if r.Outcome == Fail && len(r.Fields) > 1 && c.update(r.Object) != nil && c.more(r, failing[id]) {
 			r.Baseline = New
 		}
@@ -337,7 +338,7 @@ func (c Comparison) Compare(head []Result) []Result {
 	for _, r := range c.compareFields(unknown, gone) {
 		if !c.Stopped[r.Object.Unit] && !c.incomparable(r) && (r.undecoded() || !refused[r.Object]) {
 			absent := *r
-			absent.Baseline = Absent
+			absent.Baseline, absent.Suppression = Absent, nil
 			head = append(head, absent)
 		}
 	}
@@ -394,7 +395,7 @@ func (c Comparison) compareFields(head, base []*Result) []*Result {
 		}
 		for _, was := range were[r.failure(c.BaseUnit(r.Object))] {
 			if !remain[was] && !c.more(r, was.Fields) {
-				r.Baseline, remain[was] = Unchanged, true
+				r.Baseline, remain[was], r.Accepted = Unchanged, true, was.Suppression != nil
 				break
 			}
 		}

@@ -105,8 +105,8 @@ func TestCompactList(t *testing.T) {
 	}
 	suppressions := []Suppression{{Rule: "p1", Object: "/Pod/**", Expires: "2026-12-01"}, {Rule: "p2/r*", Object: "/Pod/ns3/*", Expires: "2026-12-01"}, {Rule: "p3", Object: "none", Expires: "2026-12-01"}}
 	today := time.Date(2026, 11, 26, 0, 0, 0, 0, time.UTC)
-	_, unused := Suppress(want, nil, suppressions, today)
-	if _, got := Suppress(nil, &list, suppressions, today); !cmp.Equal(unused, got) || len(got) != 1 {
+	_, unused := Suppress(want, nil, &Suppressions{Listed: suppressions}, today)
+	if _, got := Suppress(nil, &list, &Suppressions{Listed: suppressions}, today); !cmp.Equal(unused, got) || len(got) != 1 {
 		t.Errorf("unused: %v and %v", unused, got)
 	}
 	change := func(r *Result) {

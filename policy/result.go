@@ -127,6 +127,7 @@ type Result struct {
 	Pods         bool            `json:"pods,omitempty"`      // about the pods that the object's controller creates
 	Unreached    bool            `json:"unreached,omitempty"` // nothing found in the tree deploys its unit, so the result does not count
 	Suppression  *Suppression    `json:"suppression"`
+	Accepted     bool            `json:"-"`             // the base accepts it, too; set by Compare
 	Fix          *Repair         `json:"fix,omitempty"` // set if fixes were asked for
 	Fingerprint  string          `json:"fingerprint"`
 

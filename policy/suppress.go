@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -21,8 +22,9 @@ type Suppression struct {
 	Reason  string `json:"reason"`
 	Expires string `json:"expires"` // the last day on which it applies, UTC
 	Owner   string `json:"owner,omitempty"`
+	Line    int    `json:"line,omitempty"` // of a comment in the file Path: the line whose results it accepts
 
-	Origin render.Span `json:"origin,omitzero"` // place of its entry in the file
+	Origin render.Span `json:"origin,omitzero"` // place of its entry in the file, or of the comment
 }
 
 // dateFormat is the format of Suppression.Expires.
@@ -123,10 +125,10 @@ func (s *suppressionParser) entry(n *yaml.Node) {
 
 var suppressionKeys = []string{"rule", "object", "path", "reason", "expires", "owner"}
 
-// Malformed reports whether the suppression's object is not written as
-// group/Kind/namespace/name, so that it can't match.
+// Malformed reports whether the suppression can't match: its object is not written as
+// group/Kind/namespace/name, or it is a comment that is not written as CommentForm.
 func (s *Suppression) Malformed() bool {
-	return !strings.Contains(s.Object, "**") && strings.Count(s.Object, "/") != 3
+	return s.Rule == "" || !strings.Contains(s.Object, "**") && strings.Count(s.Object, "/") != 3
 }
 
 // expired reports whether the last day of the suppression is over.
@@ -145,6 +147,9 @@ func (s *Suppression) Covers(r *Result) bool {
 	if !render.Glob(s.Rule, r.Policy) && !render.Glob(s.Rule, r.Policy+"/"+r.Rule) {
 		return false
 	}
+	if s.Line > 0 {
+		return s.Rule != "" && len(r.Origins) > 0 && r.Origins[0].File == s.Path && r.Origins[0].Line == s.Line
+	}
 	o := r.Object
 	if !render.Glob(s.Object, ObjectPattern(o)) {
 		return false
@@ -157,39 +162,53 @@ func (s *Suppression) Covers(r *Result) bool {
 
 // Suppress marks the results that suppressions accept, which stay in the lists.
 // It returns the expired suppressions and those that accept nothing. If several
-// cover a result, the first counts. Only failures and undecided results are
-// marked.
-func Suppress(results []Result, held *CompactList, suppressions []Suppression, today time.Time) (over, unused []Suppression) {
-	if len(suppressions) == 0 {
-		return nil, nil
+// cover a result, the first counts, the suppressions file before comments. Only failures and
+// undecided results are marked.
+func Suppress(results []Result, held *CompactList, s *Suppressions, today time.Time) (over, unused []Suppression) {
+	used := make(map[*Suppression]bool)
+	first := func(list []Suppression, r *Result) (found *Suppression) {
+		for j := range list {
+			if x := &list[j]; x.Covers(r) {
+				used[x] = true
+				if found == nil && !x.expired(today) {
+					found = x
+				}
+			}
+		}
+		return found
 	}
-	used := make([]bool, len(suppressions))
-	accept := func(r *Result) (marked bool) {
+	accept := func(r *Result) bool {
 		if r.Outcome == Pass || r.Outcome == Skip {
 			return false
 		}
-		for j := range suppressions {
-			s := &suppressions[j]
-			if !s.Covers(r) {
-				continue
-			}
-			used[j] = true
-			if !s.expired(today) && r.Suppression == nil {
-				r.Suppression, marked = s, true
-			}
+		comment, hint := s.comment(r, first)
+		switch x := cmp.Or(first(s.Listed, r), comment); {
+		case r.Suppression != nil:
+			return false
+		case x != nil:
+			r.Suppression = x
+		case hint != "":
+			r.Hint = hint
+		default:
+			return false
 		}
-		return marked
+		return true
 	}
 	for i := range results {
 		accept(&results[i])
 	}
-	held.replace(accept)
-	for j, s := range suppressions {
-		switch {
-		case s.expired(today):
-			over = append(over, s)
-		case !used[j]:
-			unused = append(unused, s)
+	if len(s.Listed) > 0 || held.anyFile(func(file string) bool { return len(s.In(file)) > 0 }) {
+		held.replace(accept)
+	}
+	for _, list := range s.lists() {
+		for j := range list {
+			switch x := &list[j]; {
+			case x.Rule == "": // malformed
+			case x.expired(today):
+				over = append(over, *x)
+			case !used[x]:
+				unused = append(unused, *x)
+			}
 		}
 	}
 	return over, unused

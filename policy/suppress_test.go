@@ -69,7 +69,7 @@ func TestSuppress(t *testing.T) {
 		of("v1", "Pod", "web", "x.yaml", "x.yaml", Fail),
 		of("apps/v1", "Deployment", "web", "charts/web", "charts/web/values.yaml", Pass),
 	}
-	over, unused := Suppress(results, nil, all, time.Date(2026, 11, 21, 23, 59, 0, 0, time.UTC))
+	over, unused := Suppress(results, nil, &Suppressions{Listed: all}, time.Date(2026, 11, 21, 23, 59, 0, 0, time.UTC))
 	var got []string
 	for _, r := range results {
 		if r.Suppression == nil {
@@ -82,8 +82,8 @@ func TestSuppress(t *testing.T) {
 	if len(over) != 1 || over[0].Reason != "over" || len(unused) != 1 || unused[0].Rule != "gone" {
 		t.Errorf("over %+v, unused %+v", over, unused)
 	}
-	Suppress(results, nil, all, time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC))
-	if over, _ := Suppress(results[:1], nil, all[:1], time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)); len(over) != 1 {
+	Suppress(results, nil, &Suppressions{Listed: all}, time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC))
+	if over, _ := Suppress(results[:1], nil, &Suppressions{Listed: all[:1]}, time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)); len(over) != 1 {
 		t.Error("holds after its last day")
 	}
 }

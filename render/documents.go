@@ -153,12 +153,16 @@ type TreeDocument struct {
 	Usual bool
 }
 
+// IgnoreMark begins a comment that accepts failures.
+const IgnoreMark = "preadmit:ignore"
+
 // Documents returns the state of each Kubernetes object in the files below the
 // paths of d, and in the files that units read, ordered by file and document.
-// units must hold the units rendered from d's sources, and may hold others.
-func (d Discovery) Documents(units []*Unit) []TreeDocument {
+// units must hold the units rendered from d's sources, and may hold others. marked
+// reports for each of these files that is not left out whether it has the IgnoreMark.
+func (d Discovery) Documents(units []*Unit) (docs []TreeDocument, marked map[string]bool) {
 	if d.walk == nil {
-		return nil
+		return nil, nil
 	}
 	a := &accounting{
 		walk: d.walk, sources: make(map[string]*Unit), inputs: make(map[string][]unitInput), whole: make(map[string]*Unit),
@@ -166,17 +170,23 @@ func (d Discovery) Documents(units []*Unit) []TreeDocument {
 	}
 	a.learn(units)
 	files := a.files()
-	found := make([][]TreeDocument, len(files))
+	found, marks := make([][]TreeDocument, len(files)), make([]bool, len(files))
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, name := range files {
 		group.Go(func() error {
-			found[i] = a.file(name)
+			found[i], marks[i] = a.file(name)
 			return nil
 		})
 	}
 	_ = group.Wait()
-	return slices.Concat(found...)
+	marked = make(map[string]bool, len(files))
+	for i, name := range files {
+		if _, left := a.leftAt(name); !left {
+			marked[name] = marks[i]
+		}
+	}
+	return slices.Concat(found...), marked
 }
 
 // Objects returns a function that decodes the objects of a document; it returns nil if
@@ -307,13 +317,13 @@ func (a *accounting) below(name string, all map[string]bool) {
 	})
 }
 
-// file finds the documents of a file and what becomes of them.
-func (a *accounting) file(name string) []TreeDocument {
+// file finds the documents of a file and what becomes of them, and whether it has the IgnoreMark.
+func (a *accounting) file(name string) (docs []TreeDocument, marked bool) {
 	data, err := ReadFile(a.fsys, name)
+	marked = bytes.Contains(data, []byte(IgnoreMark))
 	if err != nil || !mayHoldObjects(data) || encoding(data) != nil {
-		return nil // reported by the unit that reads it
+		return nil, marked // reported by the unit that reads it
 	}
-	var docs []TreeDocument
 	src := newSource(name, data)
 	for i, c := range src.split() {
 		kind, line := objectIn(src, c)
@@ -326,7 +336,7 @@ func (a *accounting) file(name string) []TreeDocument {
 		}
 		docs = append(docs, doc)
 	}
-	return docs
+	return docs, marked
 }
 
 // objectIn returns the kind and the line of the object in a document, or line 0

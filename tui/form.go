@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -139,10 +140,11 @@ func (m *model) takeBack() tea.Cmd {
 		m.say("--readonly: nothing is removed")
 		return nil
 	}
-	n := m.session.unaccept(m.list.chosen(m.session.entries))
+	targets := m.list.chosen(m.session.entries)
+	n := m.session.unaccept(targets)
 	m.unmark()
 	if n == 0 {
-		m.say("no suppression here")
+		m.say("%s", cmp.Or(comment(targets), "no suppression here"))
 		return nil
 	}
 	m.say("staged the removal of %s: %s reviews and writes, %s takes it back", policy.Plural(n, "suppression"), m.keys.of(actWrite), m.keys.of(actUndo))

@@ -381,7 +381,7 @@ func (m *model) copySuppression(e *entry) string {
 	if a.expires == "" {
 		a.expires = m.Today.AddDate(0, 0, 90).Format("2006-01-02")
 	}
-	if x := e.held; x != nil {
+	if x := e.held; x != nil && x.Line == 0 {
 		return string(policy.WriteSuppressions([]policy.Suppression{*x}))
 	}
 	return string(policy.WriteSuppressions([]policy.Suppression{m.session.suppression(e, a)}))

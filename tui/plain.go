@@ -354,6 +354,9 @@ func (d *dialogue) remove(which string) {
 	}
 	n := d.session.unaccept(targets)
 	d.line("Staged the removal of %s.", policy.Plural(n, "suppression"))
+	if where := comment(targets); where != "" {
+		d.line("%s", where)
+	}
 }
 
 func (d *dialogue) step(word string, f func() (string, bool)) {

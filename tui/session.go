@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -236,13 +237,13 @@ func (s *session) restage(did string, d Decisions) int {
 }
 
 // unaccept stages the removal of the suppressions that accept entries. A
-// suppression that is only staged is unstaged instead.
+// suppression that is only staged is unstaged instead. Comments in other files are left.
 func (s *session) unaccept(entries []*entry) int {
 	var gone []policy.Suppression
 	drop := make(map[policy.Suppression]bool)
 	for _, e := range entries {
 		switch {
-		case e.held == nil:
+		case e.held == nil, e.held.Line > 0:
 		case e.accepted:
 			drop[*e.held] = true
 		default:
@@ -264,6 +265,16 @@ func (s *session) unaccept(entries []*entry) int {
 	}
 	s.restage("removing "+policy.Plural(n, "suppression"), next)
 	return n
+}
+
+// comment returns what to do about an entry that a comment accepts, or "" if there is none.
+func comment(entries []*entry) string {
+	for _, e := range entries {
+		if x := e.held; x != nil && x.Line > 0 {
+			return fmt.Sprintf("a comment accepts it: edit %s:%d", report.Visible(x.Origin.File, 1024), x.Origin.Line)
+		}
+	}
+	return ""
 }
 
 // withoutOrigin returns a suppression without its place.

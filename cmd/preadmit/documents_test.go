@@ -43,7 +43,8 @@ func TestDocumentsAddUp(t *testing.T) {
 			units, err := graph.Render(context.Background(), found.Sources...)
 			rendertest.OK(t, err)
 			got := make(map[string]int)
-			for _, d := range found.Documents(units) {
+			documents, _ := found.Documents(units)
+			for _, d := range documents {
 				if !slices.Contains(render.DocumentStates, d.State) {
 					t.Errorf("%s:%d has the state %q", d.File, d.Line, d.State)
 				}

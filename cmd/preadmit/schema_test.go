@@ -122,12 +122,13 @@ func datesAsText(n *yaml.Node) {
 	}
 }
 
-// suppressionsSchema is that of the file, in which an entry has no origin and
+// suppressionsSchema is that of the file, in which an entry has no origin or line and
 // an unknown key is an error.
 func suppressionsSchema(types *typeSchemas) jsonSchema {
 	entry := types.of(reflect.TypeFor[policy.Suppression]())
 	properties := entry["properties"].(jsonSchema)
 	delete(properties, "origin")
+	delete(properties, "line")
 	properties["expires"].(jsonSchema)["pattern"] = `^\d{4}-\d{2}-\d{2}$`
 	entry["additionalProperties"] = false
 	return jsonSchema{

@@ -212,6 +212,7 @@ func (e *Evaluation) compare(ctx context.Context, o *Options, b *base, in *load.
 		return err
 	}
 	c.Base = append(c.Base, undeployed...)
+	policy.Suppress(c.Base, nil, comments(b.in), o.Day())
 	again := change.UndecidedAgain(was, now, reqs)
 	e.Results = c.Compare(slices.Concat(exempted, e.shard.once(in.Found, e.Engines.Results, notFollowed, policy.OnlyInVariants(in.Head, lint.IsPart)), fresh, rest))
 	if !o.OnlyNew {

@@ -101,6 +101,7 @@ func (v *PolicyReview) look(o *Options, in *load.Input, parts []clusterPart, who
 	if !whole {
 		return nil
 	}
+	in.Documents() // finds the files with comments
 	held, err := ReadSuppressions(o, in)
 	if err != nil {
 		return err

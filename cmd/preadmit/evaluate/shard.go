@@ -124,7 +124,8 @@ func runDigest(r *report.Report, o *Options, in *load.Input, j *Evaluation) (str
 	}
 	var e cache.Encoder
 	e.Plain(*s.Settings)
-	e.Plain(held)
+	e.Plain(held.Listed)
+	e.Plain(held.InComments())
 	e.Plain(r.Tool)
 	e.Plain(r.Units)
 	for _, side := range []*load.Input{in, j.Was} {

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/render"
+	"github.com/preadmit/preadmit/render/disk"
 )
 
 // SuppressionsFile is the path of a repository's suppressions.
@@ -24,10 +26,11 @@ func SchemaLine(name string) string {
 	return "# yaml-language-server: $schema=" + SchemaURL(name) + "\n"
 }
 
-// suppress marks suppressed results, and adds results about suppressions that
-// have expired or match nothing. With a base, the base's suppressions apply, so
-// that a change can't suppress its own failures.
+// suppress marks suppressed results, and adds notes about suppressions that have expired, are malformed
+// or match nothing. With a base, the base's suppressions apply, so that a change can't suppress
+// its own failures.
 func (e *Evaluation) suppress(o *Options, base, in *load.Input, whole bool) error {
+	in.Documents() // finds the files with comments
 	held, err := ReadSuppressions(o, in)
 	if err != nil {
 		return err
@@ -37,21 +40,37 @@ func (e *Evaluation) suppress(o *Options, base, in *load.Input, whole bool) erro
 		if err != nil {
 			return fmt.Errorf("--base: %w", err)
 		}
-		added := missingFrom(was, held)
-		for _, s := range added {
-			if o.AllowNew {
-				e.notes = append(e.notes, "the change adds "+described(s))
-			} else {
-				e.notes = append(e.notes, "the change adds "+described(s)+", which does not count (--allow-new-suppressions)")
+		added := missingFrom(was.Listed, held.Listed)
+		if !o.AllowNew {
+			held.Listed, held.Paired = was.Listed, true
+		} else {
+			held.Listed = slices.Concat(was.Listed, added)
+		}
+		for _, s := range held.InComments() {
+			if !s.Malformed() {
+				added = append(added, missingFrom(was.In(s.Path), []policy.Suppression{s})...)
 			}
 		}
-		if held = was; o.AllowNew {
-			held = slices.Concat(was, added)
+		for _, s := range added {
+			note := "the change adds " + described(s)
+			switch {
+			case o.AllowNew:
+			case s.Line > 0:
+				note += ", which counts only where the base has one (--allow-new-suppressions)"
+			default:
+				note += ", which does not count (--allow-new-suppressions)"
+			}
+			e.notes = append(e.notes, note)
 		}
 	}
 	over, unused := policy.Suppress(e.Results, e.held, held, o.Day())
 	for _, s := range over {
 		e.notes = append(e.notes, fmt.Sprintf("%s expired on %s and accepts nothing more", described(s), s.Expires))
+	}
+	for _, s := range held.InComments() {
+		if s.Malformed() {
+			e.notes = append(e.notes, described(s)+" accepts nothing: write it as "+policy.CommentForm)
+		}
 	}
 	if !whole || base != nil {
 		return nil // objects of unused suppressions may not have been evaluated
@@ -68,21 +87,44 @@ func (e *Evaluation) suppress(o *Options, base, in *load.Input, whole bool) erro
 
 // described returns a description of a suppression with its place.
 func described(s policy.Suppression) string {
+	if s.Line > 0 {
+		return fmt.Sprintf("the comment %s (%s:%d)", strings.TrimSpace(render.IgnoreMark+" "+s.Rule), s.Path, s.Origin.Line)
+	}
 	return fmt.Sprintf("the suppression of %s for %s (%s:%d)", s.Rule, s.Object, s.Origin.File, s.Origin.Line)
 }
 
-// missingFrom returns the suppressions of head that base does not have.
+// missingFrom returns the suppressions of head that base does not have. Lines don't count.
 func missingFrom(base, head []policy.Suppression) []policy.Suppression {
 	return slices.DeleteFunc(slices.Clone(head), func(s policy.Suppression) bool {
 		return slices.ContainsFunc(base, func(t policy.Suppression) bool {
-			s.Origin, t.Origin = render.Span{}, render.Span{}
+			s.Origin, t.Origin, s.Line, t.Line = render.Span{}, render.Span{}, 0, 0
 			return s == t
 		})
 	})
 }
 
-// ReadSuppressions reads the file named by --suppressions, or the tree's own.
-func ReadSuppressions(o *Options, in *load.Input) ([]policy.Suppression, error) {
+// ReadSuppressions reads the file named by --suppressions, or the tree's own. Comments count in the
+// files of the repository.
+func ReadSuppressions(o *Options, in *load.Input) (*policy.Suppressions, error) {
+	held := comments(in)
+	var err error
+	held.Listed, err = listed(o, in)
+	return held, err
+}
+
+// comments returns the suppressions in comments of the repository's files.
+func comments(in *load.Input) *policy.Suppressions {
+	return policy.NewSuppressions(in.Marked(), func(file string) []byte {
+		if strings.HasPrefix(file, disk.Outside+"/") {
+			return nil
+		}
+		data, _ := render.ReadFile(in.Tree, file) // what can't be read is reported by the unit that reads it
+		return data
+	})
+}
+
+// listed reads the suppressions file.
+func listed(o *Options, in *load.Input) ([]policy.Suppression, error) {
 	name := SuppressionsFile
 	if o.Suppressions != "" {
 		if o.Accepts {

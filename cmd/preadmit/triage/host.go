@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
 	"sync"
 
@@ -234,7 +235,7 @@ func (h *Host) readSaved(ctx context.Context) (*report.Report, error) {
 		return nil, err
 	}
 	for i := range r.Results {
-		r.Results[i].Suppression = stillHeld(r.Results[i].Suppression, held)
+		r.Results[i].Suppression = stillHeld(r.Results[i].Suppression, held.Listed, t)
 	}
 	policy.Suppress(r.Results, nil, held, h.options.Day())
 	h.keep(&shownRun{tree: t, source: report.NewSource(r)}, before)
@@ -243,7 +244,14 @@ func (h *Host) readSaved(ctx context.Context) (*report.Report, error) {
 
 // stillHeld returns the suppression of a saved result, or nil if it was removed from the
 // suppressions file. If held is empty, there may be no such file here, so the suppression is kept.
-func stillHeld(was *policy.Suppression, held []policy.Suppression) *policy.Suppression {
+// It also returns nil for a comment if its file is in the tree: the comment is read again.
+func stillHeld(was *policy.Suppression, held []policy.Suppression, tree fs.FS) *policy.Suppression {
+	if was != nil && was.Line > 0 {
+		if _, err := fs.Stat(tree, was.Path); err == nil {
+			return nil
+		}
+		return was
+	}
 	if was == nil || len(held) == 0 {
 		return was
 	}
