@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/preadmit/preadmit/render"
@@ -22,6 +21,7 @@ type Suppressions struct {
 	Listed []Suppression // of the suppressions file
 	Paired bool          // a comment accepts a result only if the base accepts it by a comment, too
 
+	marked   map[string]bool
 	read     func(file string) []byte
 	comments map[string][]Suppression // by file
 }
@@ -29,54 +29,45 @@ type Suppressions struct {
 // NewSuppressions returns Suppressions without those of a suppressions file. read returns the content
 // of a file, or nil if its comments do not count. Files for which marked is false have none.
 func NewSuppressions(marked map[string]bool, read func(file string) []byte) *Suppressions {
-	s := &Suppressions{read: read, comments: make(map[string][]Suppression, len(marked))}
-	for file, is := range marked {
-		if s.comments[file] = nil; is {
-			s.comments[file] = parseComments(file, read(file))
-		}
+	s := &Suppressions{marked: marked, read: read, comments: make(map[string][]Suppression)}
+	for file := range marked {
+		s.In(file)
 	}
 	return s
 }
 
 // In returns the suppressions in comments of a file.
 func (s *Suppressions) In(file string) []Suppression {
+	if is, known := s.marked[file]; known && !is || s.read == nil {
+		return nil
+	}
 	found, known := s.comments[file]
-	if !known && s.read != nil {
+	if !known {
 		found = parseComments(file, s.read(file))
 		s.comments[file] = found
 	}
 	return found
 }
 
-// comment returns the comment that accepts a result, or nil and a hint if there is one that does not. If
-// several fields fail, each place needs a comment, since the places may belong to different containers.
-// first returns the suppression of a list that covers a result at its first place.
-func (s *Suppressions) comment(r *Result, first func([]Suppression, *Result) *Suppression) (found *Suppression, hint string) {
-	for i, o := range r.Origins {
-		comments := s.In(o.File)
-		if i == 0 && len(comments) == 0 {
-			return nil, ""
-		}
-		at := *r
-		at.Origins = r.Origins[i:]
-		x := first(comments, &at)
+// comment returns the comment that accepts a result, or a hint if one does not though it is at the line.
+// If several fields fail, each place needs a comment, since another may belong to another container.
+// first returns the suppression of a list that covers a place of a result.
+func (s *Suppressions) comment(r *Result, first func([]Suppression, *Result, int) *Suppression) (found *Suppression, hint string) {
+	for i := 0; i < len(r.Origins) && (i == 0 || found != nil && len(r.Fields) > 1); i++ {
+		x := first(s.In(r.Origins[i].File), r, i)
 		if i == 0 {
 			found = x
-		}
-		if found == nil {
-			return nil, ""
-		}
-		if x == nil && len(r.Fields) > 1 {
-			return nil, fmt.Sprintf("the comment at %s:%d accepts one place of several: %s:%d needs one, too", found.Path, found.Origin.Line, o.File, o.Line)
+		} else if x == nil {
+			return nil, fmt.Sprintf("the comment at %s:%d accepts one place of several: %s:%d needs one, too", found.Path, found.Origin.Line, r.Origins[i].File, r.Origins[i].Line)
 		}
 	}
-	switch {
-	case found == nil || !s.Paired || r.Accepted && r.Baseline != New:
+	if found == nil || !s.Paired || r.Accepted && r.Baseline != New {
 		return found, ""
-	case r.Baseline.Counts():
-		return nil, fmt.Sprintf("the comment at %s:%d does not accept this, since no comment of the base does (--allow-new-suppressions)", found.Path, found.Origin.Line)
 	}
-	return nil, ""
+	if !r.Baseline.Counts() {
+		return nil, ""
+	}
+	return nil, fmt.Sprintf("the comment at %s:%d does not accept this, since no comment of the base does (--allow-new-suppressions)", found.Path, found.Origin.Line)
 }
 
 // InComments returns the suppressions in comments of the files read so far, ordered by place.
@@ -93,7 +84,7 @@ func (s *Suppressions) lists() [][]Suppression {
 
 var (
 	comment     = regexp.MustCompile(`(?:^|\s)#\s*` + render.IgnoreMark + `(.*)|\{\{-?\s*/\*\s*` + render.IgnoreMark + `(.*?)\*/`)
-	commentText = regexp.MustCompile(`^\s+(\S.*?)\s+until\s+(\S+):\s+(\S.*?)\s*$`)
+	commentText = regexp.MustCompile(`^\s+(\S.*?)\s+until\s+(\d{4}-\d\d-\d\d):\s+(\S.*?)\s*$`)
 	commentLine = regexp.MustCompile(`^\s*(?:#|\{\{-?\s*/\*(?:[^*]|\*+[^*/])*\*+/\s*-?\}\}\s*$)`)
 )
 
@@ -110,9 +101,7 @@ func parseComments(file string, data []byte) (found []Suppression) {
 			column := 1 + utf8.RuneCountInString(line[:strings.Index(line, render.IgnoreMark)])
 			s := Suppression{Object: "**", Path: file, Line: number, Origin: render.Span{File: file, Line: number, Column: column}}
 			if text := commentText.FindStringSubmatch(m[1] + m[2]); text != nil {
-				if _, err := time.Parse(dateFormat, text[2]); err == nil {
-					s.Rule, s.Expires, s.Reason = text[1], text[2], text[3]
-				}
+				s.Rule, s.Expires, s.Reason = text[1], text[2], text[3]
 			}
 			found = append(found, s)
 		}

@@ -322,15 +322,6 @@ func (l *CompactList) All() iter.Seq[*Result] {
 	}
 }
 
-// anyFile reports whether f is true for a file with a place of a result.
-func (l *CompactList) anyFile(f func(file string) bool) bool {
-	if l == nil {
-		return false
-	}
-	in := func(r Result) bool { return len(r.Origins) > 0 && f(r.Origins[0].File) }
-	return slices.ContainsFunc(l.files.all, f) || slices.ContainsFunc(l.whole, in)
-}
-
 // replace puts the results that f changes in the place of those that were there. f
 // reports whether it changed a result.
 func (l *CompactList) replace(f func(*Result) bool) {

@@ -27,6 +27,12 @@ type Suppression struct {
 	Origin render.Span `json:"origin,omitzero"` // place of its entry in the file, or of the comment
 }
 
+// Unplaced returns the suppression without the place where it is written.
+func (s Suppression) Unplaced() Suppression {
+	s.Origin = render.Span{}
+	return s
+}
+
 // dateFormat is the format of Suppression.Expires.
 const dateFormat = time.DateOnly
 
@@ -140,21 +146,24 @@ func (s *Suppression) expired(today time.Time) bool {
 // Covers reports whether the suppression matches a result, expired or not. An
 // error of rendering or compiling hides other results, so only a suppression
 // that names its rule in full, without a wildcard, covers it.
-func (s *Suppression) Covers(r *Result) bool {
+func (s *Suppression) Covers(r *Result) bool { return s.covers(r, 0) }
+
+// covers is Covers at one of the result's places.
+func (s *Suppression) covers(r *Result, place int) bool {
+	if s.Line > 0 && (s.Rule == "" || place >= len(r.Origins) || r.Origins[place].File != s.Path || r.Origins[place].Line != s.Line) {
+		return false // quickly, since there may be many comments
+	}
 	if r.Undecided() && (r.Engine == EngineRender || r.Engine == EngineCompile) && strings.Contains(s.Rule, "*") {
 		return false
 	}
 	if !render.Glob(s.Rule, r.Policy) && !render.Glob(s.Rule, r.Policy+"/"+r.Rule) {
 		return false
 	}
-	if s.Line > 0 {
-		return s.Rule != "" && len(r.Origins) > 0 && r.Origins[0].File == s.Path && r.Origins[0].Line == s.Line
-	}
 	o := r.Object
 	if !render.Glob(s.Object, ObjectPattern(o)) {
 		return false
 	}
-	if s.Path == "" || render.Glob(s.Path, o.Unit) {
+	if s.Line > 0 || s.Path == "" || render.Glob(s.Path, o.Unit) {
 		return true
 	}
 	return len(r.Origins) > 0 && render.Glob(s.Path, r.Origins[0].File)
@@ -166,9 +175,9 @@ func (s *Suppression) Covers(r *Result) bool {
 // undecided results are marked.
 func Suppress(results []Result, held *CompactList, s *Suppressions, today time.Time) (over, unused []Suppression) {
 	used := make(map[*Suppression]bool)
-	first := func(list []Suppression, r *Result) (found *Suppression) {
+	first := func(list []Suppression, r *Result, place int) (found *Suppression) {
 		for j := range list {
-			if x := &list[j]; x.Covers(r) {
+			if x := &list[j]; x.covers(r, place) {
 				used[x] = true
 				if found == nil && !x.expired(today) {
 					found = x
@@ -182,7 +191,7 @@ func Suppress(results []Result, held *CompactList, s *Suppressions, today time.T
 			return false
 		}
 		comment, hint := s.comment(r, first)
-		switch x := cmp.Or(first(s.Listed, r), comment); {
+		switch x := cmp.Or(first(s.Listed, r, 0), comment); {
 		case r.Suppression != nil:
 			return false
 		case x != nil:
@@ -197,7 +206,7 @@ func Suppress(results []Result, held *CompactList, s *Suppressions, today time.T
 	for i := range results {
 		accept(&results[i])
 	}
-	if len(s.Listed) > 0 || held.anyFile(func(file string) bool { return len(s.In(file)) > 0 }) {
+	if len(s.Listed) > 0 || held != nil && slices.ContainsFunc(held.files.all, func(file string) bool { return len(s.In(file)) > 0 }) {
 		held.replace(accept)
 	}
 	for _, list := range s.lists() {
@@ -305,11 +314,7 @@ func firstOf(err error) error {
 // removes reports whether the edit takes an entry out: it is to be removed, or is
 // added anew.
 func (s SuppressionEdit) removes(sup Suppression) bool {
-	sup.Origin = render.Span{}
-	return slices.ContainsFunc(s.Remove, func(r Suppression) bool {
-		r.Origin = render.Span{}
-		return r == sup
-	}) || slices.ContainsFunc(s.Add, func(a Suppression) bool {
+	return slices.ContainsFunc(s.Remove, func(r Suppression) bool { return r.Unplaced() == sup.Unplaced() }) || slices.ContainsFunc(s.Add, func(a Suppression) bool {
 		return a.Rule == sup.Rule && a.Object == sup.Object && a.Path == sup.Path
 	})
 }
@@ -317,10 +322,7 @@ func (s SuppressionEdit) removes(sup Suppression) bool {
 // holds reports whether a file holds these suppressions, in this order.
 func holds(file string, data []byte, want []Suppression) bool {
 	got, err := ParseSuppressions(file, data)
-	return err == nil && slices.EqualFunc(got, want, func(a, b Suppression) bool {
-		a.Origin, b.Origin = render.Span{}, render.Span{}
-		return a == b
-	})
+	return err == nil && slices.EqualFunc(got, want, func(a, b Suppression) bool { return a.Unplaced() == b.Unplaced() })
 }
 
 // text removes entries from the lines of a file, adds others after the last one with the same

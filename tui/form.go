@@ -140,11 +140,10 @@ func (m *model) takeBack() tea.Cmd {
 		m.say("--readonly: nothing is removed")
 		return nil
 	}
-	targets := m.list.chosen(m.session.entries)
-	n := m.session.unaccept(targets)
+	n, where := m.session.unaccept(m.list.chosen(m.session.entries))
 	m.unmark()
 	if n == 0 {
-		m.say("%s", cmp.Or(comment(targets), "no suppression here"))
+		m.say("%s", cmp.Or(where, "no suppression here"))
 		return nil
 	}
 	m.say("staged the removal of %s: %s reviews and writes, %s takes it back", policy.Plural(n, "suppression"), m.keys.of(actWrite), m.keys.of(actUndo))

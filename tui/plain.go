@@ -352,9 +352,9 @@ func (d *dialogue) remove(which string) {
 		d.say(cmp.Or(err, errReadOnly))
 		return
 	}
-	n := d.session.unaccept(targets)
+	n, where := d.session.unaccept(targets)
 	d.line("Staged the removal of %s.", policy.Plural(n, "suppression"))
-	if where := comment(targets); where != "" {
+	if where != "" {
 		d.line("%s", where)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"github.com/preadmit/preadmit/policy"
-	"github.com/preadmit/preadmit/render"
 	"github.com/preadmit/preadmit/report"
 )
 
@@ -221,7 +220,7 @@ func (s *session) rule(e *entry) *policy.Rule {
 func (s *session) stage(did string, d Decisions) int {
 	return s.restage(did, Decisions{
 		Add:    joined(s.staged.Add, d.Add, accepts),
-		Remove: joined(s.staged.Remove, d.Remove, withoutOrigin),
+		Remove: joined(s.staged.Remove, d.Remove, policy.Suppression.Unplaced),
 	})
 }
 
@@ -237,50 +236,37 @@ func (s *session) restage(did string, d Decisions) int {
 }
 
 // unaccept stages the removal of the suppressions that accept entries. A
-// suppression that is only staged is unstaged instead. Comments in other files are left.
-func (s *session) unaccept(entries []*entry) int {
+// suppression that is only staged is unstaged instead. If an entry is accepted by a comment in
+// another file, which stays, where says so.
+func (s *session) unaccept(entries []*entry) (n int, where string) {
 	var gone []policy.Suppression
 	drop := make(map[policy.Suppression]bool)
 	for _, e := range entries {
 		switch {
-		case e.held == nil, e.held.Line > 0:
+		case e.held == nil:
+		case e.held.Line > 0:
+			where = fmt.Sprintf("a comment accepts it: edit %s:%d", report.Visible(e.held.Path, 1024), e.held.Origin.Line)
 		case e.accepted:
 			drop[*e.held] = true
 		default:
 			gone = append(gone, *e.held)
 		}
 	}
-	next := Decisions{Remove: joined(s.staged.Remove, gone, withoutOrigin)}
+	next := Decisions{Remove: joined(s.staged.Remove, gone, policy.Suppression.Unplaced)}
 	for _, x := range s.staged.Add {
 		if !drop[x] {
 			next.Add = append(next.Add, x)
 		}
 	}
-	n := len(drop) + len(next.Remove) - len(s.staged.Remove)
+	n = len(drop) + len(next.Remove) - len(s.staged.Remove)
 	if n > 0 && next.Len() == s.staged.Len() { // one is dropped for each removed one
 		s.done, s.undone = append(s.done, s.staged), nil
 		s.staged = staged{next, "removing " + policy.Plural(n, "suppression")}
 		s.updateStates()
-		return n
+		return n, where
 	}
 	s.restage("removing "+policy.Plural(n, "suppression"), next)
-	return n
-}
-
-// comment returns what to do about an entry that a comment accepts, or "" if there is none.
-func comment(entries []*entry) string {
-	for _, e := range entries {
-		if x := e.held; x != nil && x.Line > 0 {
-			return fmt.Sprintf("a comment accepts it: edit %s:%d", report.Visible(x.Origin.File, 1024), x.Origin.Line)
-		}
-	}
-	return ""
-}
-
-// withoutOrigin returns a suppression without its place.
-func withoutOrigin(x policy.Suppression) policy.Suppression {
-	x.Origin = render.Span{}
-	return x
+	return n, where
 }
 
 // accepts returns only the fields of a suppression that select results.
@@ -387,7 +373,7 @@ func newCoverage(d Decisions) coverage {
 		}
 	}
 	for _, r := range d.Remove {
-		x.removed[withoutOrigin(r)] = true
+		x.removed[r.Unplaced()] = true
 	}
 	return x
 }
@@ -431,7 +417,7 @@ func (e *entry) decide(steps []coverage) {
 	e.held, e.accepted, e.restored = e.Suppression, false, false
 	for i := range steps {
 		d, staged := &steps[i], i == len(steps)-1
-		if e.held != nil && d.removed[withoutOrigin(*e.held)] {
+		if e.held != nil && d.removed[e.held.Unplaced()] {
 			e.held, e.restored = nil, staged
 		}
 		if e.held == nil && e.open() {

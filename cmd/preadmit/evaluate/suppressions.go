@@ -52,15 +52,14 @@ func (e *Evaluation) suppress(o *Options, base, in *load.Input, whole bool) erro
 			}
 		}
 		for _, s := range added {
-			note := "the change adds " + described(s)
-			switch {
-			case o.AllowNew:
-			case s.Line > 0:
-				note += ", which counts only where the base has one (--allow-new-suppressions)"
-			default:
-				note += ", which does not count (--allow-new-suppressions)"
+			note := ", which does not count (--allow-new-suppressions)"
+			if s.Line > 0 {
+				note = ", which counts only where the base has one (--allow-new-suppressions)"
 			}
-			e.notes = append(e.notes, note)
+			if o.AllowNew {
+				note = ""
+			}
+			e.notes = append(e.notes, "the change adds "+described(s)+note)
 		}
 	}
 	over, unused := policy.Suppress(e.Results, e.held, held, o.Day())
@@ -97,24 +96,15 @@ func described(s policy.Suppression) string {
 func missingFrom(base, head []policy.Suppression) []policy.Suppression {
 	return slices.DeleteFunc(slices.Clone(head), func(s policy.Suppression) bool {
 		return slices.ContainsFunc(base, func(t policy.Suppression) bool {
-			s.Origin, t.Origin, s.Line, t.Line = render.Span{}, render.Span{}, 0, 0
-			return s == t
+			t.Line = s.Line
+			return s.Unplaced() == t.Unplaced()
 		})
 	})
 }
 
-// ReadSuppressions reads the file named by --suppressions, or the tree's own. Comments count in the
-// files of the repository.
-func ReadSuppressions(o *Options, in *load.Input) (*policy.Suppressions, error) {
-	held := comments(in)
-	var err error
-	held.Listed, err = listed(o, in)
-	return held, err
-}
-
 // comments returns the suppressions in comments of the repository's files.
 func comments(in *load.Input) *policy.Suppressions {
-	return policy.NewSuppressions(in.Marked(), func(file string) []byte {
+	return policy.NewSuppressions(in.Marked, func(file string) []byte {
 		if strings.HasPrefix(file, disk.Outside+"/") {
 			return nil
 		}
@@ -123,8 +113,9 @@ func comments(in *load.Input) *policy.Suppressions {
 	})
 }
 
-// listed reads the suppressions file.
-func listed(o *Options, in *load.Input) ([]policy.Suppression, error) {
+// ReadSuppressions reads the file named by --suppressions, or the tree's own. Comments are read later.
+func ReadSuppressions(o *Options, in *load.Input) (*policy.Suppressions, error) {
+	held := comments(in)
 	name := SuppressionsFile
 	if o.Suppressions != "" {
 		if o.Accepts {
@@ -132,7 +123,7 @@ func listed(o *Options, in *load.Input) ([]policy.Suppression, error) {
 				return nil, errors.New("--suppressions -: suppressions are written to a file, not to standard input")
 			}
 			if _, err := in.Tree.Name(o.Suppressions, nil); errors.Is(err, fs.ErrNotExist) {
-				return nil, nil
+				return held, nil
 			}
 		}
 		var err error
@@ -142,14 +133,13 @@ func listed(o *Options, in *load.Input) ([]policy.Suppression, error) {
 	}
 	data, err := render.ReadFile(in.Tree, name)
 	if errors.Is(err, fs.ErrNotExist) && (o.Suppressions == "" || in.Tree.Paired) {
-		return nil, nil
+		return held, nil
 	}
 	if err != nil {
 		return nil, load.Places(in.Tree, err)
 	}
-	found, err := policy.ParseSuppressions(in.Tree.Display(name), data)
-	if err != nil {
+	if held.Listed, err = policy.ParseSuppressions(in.Tree.Display(name), data); err != nil {
 		return nil, load.Places(nil, err)
 	}
-	return found, nil
+	return held, nil
 }

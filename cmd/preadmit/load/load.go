@@ -59,8 +59,8 @@ type Input struct {
 
 	Exempts       func(*render.Object) bool // objects whose state in the base counts, see change.Cluster
 	Walked        render.Discovery          // of the paths of the command line
+	Marked        map[string]bool           // set by Documents, for each of its files: whether it has the render.IgnoreMark
 	treeDocuments []render.TreeDocument     // see Documents
-	marked        map[string]bool           // see Marked
 }
 
 // Load renders the paths of the command line.
@@ -429,15 +429,11 @@ func (o *Sources) named(t *Tree, args []string) []string {
 // Documents returns the states of the tree's documents, computed once.
 func (in *Input) Documents() []render.TreeDocument {
 	if in.treeDocuments == nil {
-		in.treeDocuments, in.marked = in.Walked.Documents(slices.Concat(in.Head, in.Others))
+		in.treeDocuments, in.Marked = in.Walked.Documents(slices.Concat(in.Head, in.Others))
 		in.Graph.Rest() // this was the last use of most files
 	}
 	return in.treeDocuments
 }
-
-// Marked reports for the files that Documents read whether they have the render.IgnoreMark. It is
-// empty before the first call of Documents.
-func (in *Input) Marked() map[string]bool { return in.marked }
 
 // Without returns the input without some objects of its units.
 func (in *Input) Without(left func(*render.Object) bool) *Input {

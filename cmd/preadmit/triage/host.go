@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 	"sync"
 
@@ -244,23 +245,20 @@ func (h *Host) readSaved(ctx context.Context) (*report.Report, error) {
 
 // stillHeld returns the suppression of a saved result, or nil if it was removed from the
 // suppressions file. If held is empty, there may be no such file here, so the suppression is kept.
-// It also returns nil for a comment if its file is in the tree: the comment is read again.
+// It also returns nil for a comment in a file of the tree, since Suppress reads that again.
 func stillHeld(was *policy.Suppression, held []policy.Suppression, tree fs.FS) *policy.Suppression {
-	if was != nil && was.Line > 0 {
+	switch {
+	case was == nil:
+	case was.Line > 0:
 		if _, err := fs.Stat(tree, was.Path); err == nil {
 			return nil
 		}
-		return was
+	case len(held) > 0 && !slices.ContainsFunc(held, func(s policy.Suppression) bool {
+		return s.Rule == was.Rule && s.Object == was.Object && s.Path == was.Path
+	}):
+		return nil
 	}
-	if was == nil || len(held) == 0 {
-		return was
-	}
-	for i := range held {
-		if s := held[i]; s.Rule == was.Rule && s.Object == was.Object && s.Path == was.Path {
-			return was
-		}
-	}
-	return nil
+	return was
 }
 
 // looked returns the run whose details are shown. For a saved report it is evaluated
