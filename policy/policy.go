@@ -9,7 +9,7 @@
 //
 // compare.go and reapply.go handle a change from a base,
 // explanation.go the steps of a decision, history.go the fields that mutators
-// set, suppress.go the failures that people accept.
+// set, suppress.go and comments.go the failures that people accept.
 //
 // The files, besides:
 //

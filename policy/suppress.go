@@ -352,9 +352,9 @@ func (s SuppressionEdit) text(data []byte, old []Suppression, gone []bool) []byt
 			return nil
 		}
 		to = contentEnd(lines, from, to)
-		writeLines(&out, lines[next:from])
+		out.WriteString(strings.Join(lines[next:from], ""))
 		if !gone[i] {
-			writeLines(&out, lines[from:to])
+			out.WriteString(strings.Join(lines[from:to], ""))
 		}
 		next = to
 	}
@@ -368,7 +368,7 @@ func (s SuppressionEdit) text(data []byte, old []Suppression, gone []bool) []byt
 			out.WriteString(indent + strings.TrimSuffix(l, "\n") + newline)
 		}
 	}
-	writeLines(&out, lines[next:])
+	out.WriteString(strings.Join(lines[next:], ""))
 	return []byte(out.String())
 }
 
@@ -383,12 +383,6 @@ func contentEnd(lines []string, from, to int) int {
 		to--
 	}
 	return to
-}
-
-func writeLines(out *strings.Builder, lines []string) {
-	for _, l := range lines {
-		out.WriteString(l)
-	}
 }
 
 // below writes suppressions below the comments of a file that has no others.
