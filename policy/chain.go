@@ -305,6 +305,7 @@ func (c Chain) admit(req *Request, h *history) (results []Result, admitted bool)
 			return decodeErrors(req, err), false
 		}
 	}
+	req.refused = nil
 	if req.OldObject != nil {
 		c.admitOld(req, h)
 	}

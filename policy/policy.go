@@ -198,6 +198,8 @@ const (
 	ApplyDifference
 	// ApplyServerSide sends the manifest, which the API server merges into the stored object.
 	ApplyServerSide
+	// ApplyAsData is ApplyServerSide of a Secret, whose stringData the client moves to data.
+	ApplyAsData
 	// Replace sends the manifest, which replaces the stored object.
 	Replace
 )

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,6 +23,9 @@ func (r *Request) applied(kinds Kinds, h *history) {
 		return
 	}
 	merged, err := typed.Merge(r.Method, r.Kind, decrypted(was.rendered).Object, r.Object.Object, r.OldAdmitted)
+	if errors.As(err, new(*FieldError)) {
+		r.refused = err
+	}
 	if err != nil {
 		return
 	}

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,6 +29,9 @@ import (
 // where lists have elements with the same key, which a strategic merge would drop. The difference of two manifests
 // is Helm's (createPatch in helm pkg/kube).
 func (k *Kinds) Merge(by policy.Method, kind schema.GroupVersionKind, was, is, live map[string]any) (map[string]any, error) {
+	if by == policy.ApplyAsData {
+		was, is, by = asData(was), asData(is), policy.ApplyServerSide
+	}
 	if by == policy.ApplyServerSide {
 		merged, err := guarded(func() ([]byte, error) { return k.mergeServerSide(kind, was, is, live) })
 		if err == nil || live == nil || errors.As(err, new(*policy.FieldError)) {
@@ -109,8 +113,13 @@ func (k *Kinds) mergeServerSide(kind schema.GroupVersionKind, was, is, live map[
 	}
 	version := kind.GroupVersion().String()
 	now, err := c.ObjectToTyped(&unstructured.Unstructured{Object: is})
-	if err != nil || live == nil {
+	custom := k.customs[kind.GroupKind()]
+	if err != nil || live == nil && custom == nil {
 		return nil, refusedPatch(is, err)
+	}
+	if live == nil {
+		was = map[string]any{"apiVersion": version, "kind": kind.Kind}
+		live = was
 	}
 	first := &unstructured.Unstructured{Object: maps.Clone(was)}
 	first.SetAPIVersion(version) // the conversion of custom resources changes nothing else
@@ -132,7 +141,33 @@ func (k *Kinds) mergeServerSide(kind schema.GroupVersionKind, was, is, live map[
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(result.AsValue().Unstructured())
+	merged := result.AsValue().Unstructured()
+	if object, ok := merged.(map[string]any); ok && custom != nil {
+		err = custom.refuseNulls(object, kind.Version)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(merged)
+}
+
+// asData returns a Secret with its stringData in data: normalizeSecret of github.com/fluxcd/pkg/ssa/normalize.
+func asData(secret map[string]any) map[string]any {
+	moved, data := maps.Clone(secret), make(map[string]any)
+	if own, ok := secret["data"].(map[string]any); ok {
+		maps.Copy(data, own)
+	}
+	texts, _ := secret["stringData"].(map[string]any)
+	for key, text := range texts {
+		text, ok := text.(string)
+		if !ok {
+			return secret // its type is wrong
+		}
+		data[key] = base64.StdEncoding.EncodeToString([]byte(text))
+	}
+	moved["data"] = data
+	delete(moved, "stringData")
+	return moved
 }
 
 // refusedPatch returns the errors for which the API server refuses a manifest that is applied server-side.

@@ -54,11 +54,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// Server-side apply merges by the schema, where a client merges by the tags of Go types, and lists of custom resources
-// not at all.
-func TestMergeServerSide(t *testing.T) {
-	t.Parallel()
-	kinds := newKinds(t, "", `
+const anyDefinition = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: anies.example.com}
@@ -79,26 +75,41 @@ spec:
             properties:
               atomic: {type: array, items: {type: string}}
               set: {type: array, x-kubernetes-list-type: set, items: {type: string}}
+              texts: {type: object, additionalProperties: {type: string}}
+              absent: {type: object, nullable: true, additionalProperties: {type: string}}
+              default: {type: object, default: {a: z}, properties: {a: {type: string}}}
               whole: {type: object, x-kubernetes-map-type: atomic, additionalProperties: {type: string}}
               map:
                 type: array
                 x-kubernetes-list-type: map
                 x-kubernetes-list-map-keys: [name]
                 items: {type: object, required: [name], properties: {name: {type: string}, x: {type: integer}}}
-`)
+`
+
+// Server-side apply merges by the schema, where a client merges by the tags of Go types, and lists of custom resources
+// not at all.
+func TestMergeServerSide(t *testing.T) {
+	t.Parallel()
+	kinds := newKinds(t, "", anyDefinition)
 	for name, c := range map[string]struct{ kind, was, is, live, want string }{
 		"a map goes by key": {
 			"example.com/v1 Any", `{spec: {map: [{name: a}, {name: b}]}}`, `{spec: {map: [{name: a, x: 1}]}}`,
 			`{spec: {map: [{name: a}, {name: b}, {name: added}]}}`, `{spec: {map: [{name: a, x: 1}, {name: added}]}}`,
 		},
-		"a set":                {"example.com/v1 Any", `{spec: {set: [a, b]}}`, `{spec: {set: [b, c]}}`, `{spec: {set: [a, b, added]}}`, `{spec: {set: [b, added, c]}}`},
-		"what is atomic":       {"example.com/v1 Any", `{spec: {atomic: [a], whole: {a: x}}}`, `{spec: {atomic: [b], whole: {b: x}}}`, `{spec: {atomic: [a, c], whole: {a: x, c: x}}}`, `{spec: {atomic: [b], whole: {b: x}}}`},
-		"another version":      {"example.com/v1 Any", `{apiVersion: example.com/v0, spec: {set: [a]}}`, `{spec: {set: [c]}}`, `{spec: {set: [a, b]}}`, `{spec: {set: [b, c]}}`},
-		"an unknown kind":      {"example.com/v1 Other", `{spec: {a: 1, b: 2}}`, `{spec: {a: 3}}`, `{spec: {a: 1, b: 2, c: 4}}`, `{spec: {a: 3, c: 4}}`},
-		"a default of a union": {"apps/v1 Deployment", `{spec: {replicas: 1}}`, `{spec: {strategy: {type: Recreate}}}`, `{spec: {replicas: 1, strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 1}}}}`, `{spec: {strategy: {type: Recreate, rollingUpdate: {maxSurge: 1}}}}`},
-		"two equal keys":       {"v1 Pod", `{}`, `{spec: {containers: [{name: a, env: [{name: E}, {name: E}]}]}}`, `{spec: {}}`, `/spec/containers/0/env/1`},
-		"two equal elements":   {"example.com/v1 Any", `{}`, `{spec: {set: [a, a]}}`, `{spec: {}}`, `/spec/set/1`},
-		"a field of no schema": {"example.com/v1 Any", `{}`, `{spec: {unknown: 1}}`, `{spec: {set: [a]}}`, `{spec: {unknown: 1, set: [a]}}`},
+		"a set":                      {"example.com/v1 Any", `{spec: {set: [a, b]}}`, `{spec: {set: [b, c]}}`, `{spec: {set: [a, b, added]}}`, `{spec: {set: [b, added, c]}}`},
+		"what is atomic":             {"example.com/v1 Any", `{spec: {atomic: [a], whole: {a: x}}}`, `{spec: {atomic: [b], whole: {b: x}}}`, `{spec: {atomic: [a, c], whole: {a: x, c: x}}}`, `{spec: {atomic: [b], whole: {b: x}}}`},
+		"another version":            {"example.com/v1 Any", `{apiVersion: example.com/v0, spec: {set: [a]}}`, `{spec: {set: [c]}}`, `{spec: {set: [a, b]}}`, `{spec: {set: [b, c]}}`},
+		"an unknown kind":            {"example.com/v1 Other", `{spec: {a: 1, b: 2}}`, `{spec: {a: 3}}`, `{spec: {a: 1, b: 2, c: 4}}`, `{spec: {a: 3, c: 4}}`},
+		"a default of a union":       {"apps/v1 Deployment", `{spec: {replicas: 1}}`, `{spec: {strategy: {type: Recreate}}}`, `{spec: {replicas: 1, strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 1}}}}`, `{spec: {strategy: {type: Recreate, rollingUpdate: {maxSurge: 1}}}}`},
+		"two equal keys":             {"v1 Pod", `{}`, `{spec: {containers: [{name: a, env: [{name: E}, {name: E}]}]}}`, `{spec: {}}`, `/spec/containers/0/env/1`},
+		"two equal elements":         {"example.com/v1 Any", `{}`, `{spec: {set: [a, a]}}`, `{spec: {}}`, `/spec/set/1`},
+		"an emptied map":             {"example.com/v1 Any", `{spec: {texts: {a: x}}}`, `{spec: {texts: {}}}`, `{spec: {texts: {a: x}}}`, `/spec/texts`},
+		"emptied, but for another's": {"example.com/v1 Any", `{spec: {set: [a], texts: {a: x}}}`, `{spec: {set: [], texts: {}}}`, `{spec: {set: [a], texts: {a: x, b: added}}}`, `{spec: {texts: {b: added}}}`},
+		"all of a map goes":          {"example.com/v1 Any", `{spec: {texts: {a: x}, set: [a]}}`, `{spec: {set: [a]}}`, `{spec: {texts: {a: x}, set: [a]}}`, `{spec: {set: [a]}}`},
+		"an empty map stays":         {"example.com/v1 Any", `{spec: {texts: {}}}`, `{spec: {texts: {}, set: [a]}}`, `{spec: {texts: {}}}`, `{spec: {texts: {}, set: [a]}}`},
+		"a nullable map":             {"example.com/v1 Any", `{spec: {absent: {a: x}}}`, `{spec: {absent: {}}}`, `{spec: {absent: {a: x}}}`, `{spec: {absent: null}}`},
+		"a map with a default":       {"example.com/v1 Any", `{spec: {default: {a: x}}}`, `{spec: {default: {}}}`, `{spec: {default: {a: x}}}`, `{spec: {default: null}}`},
+		"a field of no schema":       {"example.com/v1 Any", `{}`, `{spec: {unknown: 1}}`, `{spec: {set: [a]}}`, `{spec: {unknown: 1, set: [a]}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -117,6 +128,54 @@ spec:
 			}
 			rendertest.OK(t, err)
 			rendertest.Equal(t, asJSON(of(c.want)), asJSON(merged))
+		})
+	}
+}
+
+// Flux moves stringData of a Secret to data before it applies it, so that a text that it drops goes.
+func TestMergeAsData(t *testing.T) {
+	t.Parallel()
+	kinds := newKinds(t, "")
+	was, is, live := parse(t, `{stringData: {a: x, b: x}}`).Object, parse(t, `{data: {c: eQ==}, stringData: {a: z}}`).Object, parse(t, `{data: {a: eA==, b: eA==, added: eA==}}`).Object
+	for method, want := range map[policy.Method]string{
+		policy.ApplyAsData: `{"data":{"a":"eg==","added":"eA==","c":"eQ=="}}`, policy.ApplyServerSide: `{"data":{"a":"eA==","added":"eA==","b":"eA==","c":"eQ=="},"stringData":{"a":"z"}}`,
+	} {
+		merged, err := kinds.Merge(method, gvk("v1 Secret"), was, is, live)
+		rendertest.OK(t, err)
+		rendertest.Equal(t, want, asJSON(merged))
+	}
+}
+
+// A merge that the server refuses is a failure of the request, at the place of the value.
+func TestRefusedMerge(t *testing.T) {
+	t.Parallel()
+	kinds := newKinds(t, "", anyDefinition)
+	for name, c := range map[string]struct {
+		method           policy.Method
+		was, is, refused string
+	}{
+		"an emptied map":         {policy.ApplyServerSide, `{apiVersion: example.com/v1, kind: Any, metadata: {name: a}, spec: {texts: {a: x}}}`, `{apiVersion: example.com/v1, kind: Any, metadata: {name: a}, spec: {texts: {}}}`, "/spec/texts"},
+		"by a client":            {policy.Apply, `{apiVersion: example.com/v1, kind: Any, metadata: {name: a}, spec: {texts: {a: x}}}`, `{apiVersion: example.com/v1, kind: Any, metadata: {name: a}, spec: {texts: {}}}`, ""},
+		"null":                   {policy.ApplyServerSide, "", `{apiVersion: example.com/v1, kind: Any, metadata: {name: a}, spec: {texts: null}}`, "/spec/texts"},
+		"an immutable text less": {policy.ApplyAsData, `{apiVersion: v1, kind: Secret, metadata: {name: a}, immutable: true, stringData: {a: x, b: x}}`, `{apiVersion: v1, kind: Secret, metadata: {name: a}, immutable: true, stringData: {a: x}}`, "/data/b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			reqs := []policy.Request{{Operation: policy.Create, Method: c.method, Object: parse(t, c.is)}}
+			if c.was != "" {
+				reqs[0].Operation, reqs[0].OldObject = policy.Update, parse(t, c.was)
+			}
+			chain := policy.Chain{Kinds: kinds, Validators: []policy.Validator{NewValidator(kinds, nil)}}
+			rendertest.OK(t, chain.StoreOld(t.Context(), reqs))
+			results, err := chain.Review(t.Context(), reqs)
+			rendertest.OK(t, err)
+			refused := ""
+			for _, r := range results {
+				if r.Outcome == policy.Fail {
+					refused += strings.Join(r.Fields, " ")
+				}
+			}
+			rendertest.Equal(t, c.refused, refused)
 		})
 	}
 }

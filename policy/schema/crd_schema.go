@@ -3,6 +3,8 @@ package schema
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/preadmit/preadmit/render"
@@ -78,6 +80,58 @@ func nodes(value any) int {
 		n++
 	}
 	return n
+}
+
+// refuseNulls returns the errors about nulls in a merged object that the schema of its version does not allow. A server-side
+// merge makes null of a map that loses all its values. Decoding prunes nulls, but a merged object is not decoded:
+// https://github.com/kubernetes/kubernetes/issues/104694.
+func (c *custom) refuseNulls(object map[string]any, version string) error {
+	compile := c.schemas[version]
+	if compile == nil {
+		return nil
+	}
+	s, err := compile()
+	if s == nil {
+		return err
+	}
+	var all refusals
+	for name, value := range object {
+		child := s.Properties[name]
+		if name != "metadata" && (name != "status" || !slices.Contains(c.subresources[version], "status")) {
+			nulls(value, &child, render.Pointer(name), func(err error) { all = append(all, err) })
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	slices.SortFunc(all, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return all[:min(len(all), maxRefusals)]
+}
+
+// nulls calls refuse for each null in a value that its schema does not allow.
+func nulls(value any, s *structural.Structural, pointer string, refuse func(error)) {
+	if s == nil {
+		return
+	}
+	switch v := value.(type) {
+	case nil:
+		if s.Type != "" && !s.Nullable && s.Default.Object == nil {
+			refuse(fieldError(fmt.Errorf(`%s: Invalid value: "null": must be of type %s: server-side apply makes null of a map that loses all its values`, strings.ReplaceAll(pointer[1:], "/", "."), s.Type), pointer))
+		}
+	case map[string]any:
+		for key, value := range v {
+			child, ok := s.Properties[key]
+			if at := &child; ok {
+				nulls(value, at, pointer+render.Pointer(key), refuse)
+			} else if s.AdditionalProperties != nil {
+				nulls(value, s.AdditionalProperties.Structural, pointer+render.Pointer(key), refuse)
+			}
+		}
+	case []any:
+		for i, value := range v {
+			nulls(value, s.Items, pointer+render.Pointer(i), refuse)
+		}
+	}
 }
 
 // complete prunes unknown fields and sets defaults, as the API server does on

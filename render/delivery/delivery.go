@@ -32,6 +32,7 @@ const (
 	CreateAgain                  // it creates the object, whose last version is deleted by then
 	Replace                      // it sends the whole object, which replaces the one on the cluster
 	ApplyServerSide              // the API server merges the manifest into the object
+	ApplyAsData                  // ApplyServerSide, of a Secret whose stringData is moved to data
 	ApplyDifference              // it changes a custom resource by the difference between the two manifests, whatever is on the cluster
 )
 

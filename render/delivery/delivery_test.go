@@ -122,6 +122,8 @@ func TestRows(t *testing.T) {
 		{"ApplicationSet", "spec: {syncPolicy: {applicationsSync: sync}}", "Application", "", updated | pruned, Apply},
 
 		{"Kustomization", "spec: {}", "", flux + "force=enabled", sent, ApplyServerSide},
+		{"Kustomization", "spec: {}", "Secret", "", sent, ApplyAsData},
+		{"HelmRelease", "spec: {}", "Secret", "", sent, ApplyServerSide},
 		{"HelmRelease", "spec: {}", "", "", sent, ApplyServerSide},
 		{"HelmRelease", "spec: {upgrade: {force: true}}", "", "", sent, Replace},
 		{"HelmRelease", "spec: {upgrade: {serverSideApply: disabled}}", "", "", sent, ApplyDifference},

@@ -89,6 +89,7 @@ var rows = []row{
 	{application, uninstalled, setting("Delete", "false"), Leave, "its sync option Delete=false", "argo-cd shouldBeDeleted"},
 	{application, uninstalled, setting("Delete", "confirm"), Leave, "its sync option Delete=confirm", "argo-cd finalizeApplicationDeletion, Application.IsDeletionConfirmed"},
 
+	{kustomization, sent, secret, ApplyAsData, "", "kustomize-controller apply; ssa normalize.UnstructuredList, normalizeSecret"},
 	{kustomization, sent, always, ApplyServerSide, "", "ssa ResourceManager.apply, which forces conflicts"},
 	{release, sent, spec("/spec/upgrade/force", true), Replace, "", "helm-controller newUpgrade; helm pkg/kube updateResource, replaceResource in v4"},
 	{release, sent, both(crds, clientSide), Replace, "", "helm-controller applyCRDs"},
@@ -206,6 +207,8 @@ func roleChanges(s *subject) bool {
 	return s.GetAPIVersion() == "rbac.authorization.k8s.io/v1" && strings.HasSuffix(s.GetKind(), "Binding") &&
 		!reflect.DeepEqual(value(s.Object, "/roleRef"), value(s.live, "/roleRef"))
 }
+
+func secret(s *subject) bool { return s.GetAPIVersion() == "v1" && s.GetKind() == "Secret" }
 
 func definition(s *subject) bool { return s.GetKind() == "CustomResourceDefinition" }
 

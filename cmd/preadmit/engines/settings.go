@@ -43,7 +43,7 @@ func (s *Settings) now() time.Time {
 // methods are the methods of requests by which deployers send objects.
 var methods = map[delivery.Act]policy.Method{
 	delivery.Apply: policy.Apply, delivery.ApplyDifference: policy.ApplyDifference,
-	delivery.ApplyServerSide: policy.ApplyServerSide, delivery.Replace: policy.Replace,
+	delivery.ApplyServerSide: policy.ApplyServerSide, delivery.ApplyAsData: policy.ApplyAsData, delivery.Replace: policy.Replace,
 }
 
 // By sets the user and the method of requests, and returns reqs. The user is that of the command line,
