@@ -20,6 +20,7 @@ type Variant struct {
 	Lookup      Lookups
 	Cluster     string // the name of a cluster that Argo CD may know, instead of in-cluster
 	Patch       string // another patch version of Kubernetes, maybe with a suffix that a distribution appends
+	Later       bool   // with Upgrade: the upgrade after the first one
 }
 
 // Lookups selects what Helm's lookup returns.
@@ -364,6 +365,15 @@ func (w *varying) render(v Variant) {
 		w.failed(v, err)
 		return
 	}
+	n := len(w.unit.Variants)
+	defer func() {
+		if v.IsUpgrade() && w.unit.IsUpgraded() {
+			later, err := w.again(Variant{Upgrade: true, Later: true}, new(Inputs))
+			if markOnce(w.unit.Objects, objects); len(Failures(err)) == 0 {
+				markOnce(w.unit.Variants[n:], later)
+			}
+		}
+	}()
 	w.branches = append(w.branches, inputs.branches...)
 	for _, in := range inputs.All() {
 		if in.State == DocRendered {
@@ -373,6 +383,34 @@ func (w *varying) render(v Variant) {
 	for _, o := range objects {
 		w.add(v, o)
 	}
+}
+
+// WrittenOnce is the assumption of an object that a chart writes only on a first install, or under
+// another name on each upgrade, such as a Job with the release's revision in its name.
+const WrittenOnce = "an upgrade of the release does not write this object again"
+
+// markOnce marks the objects that the next upgrade does not write.
+func markOnce(objects, next []*Object) {
+	there := make(map[Key]bool)
+	for _, o := range next {
+		there[unitless(o)] = true
+	}
+	for _, o := range objects {
+		if o.GetName() != "" && !there[unitless(o)] {
+			o.Assumed = append(slices.Clip(o.Assumed), WrittenOnce)
+		}
+	}
+}
+
+// IsUpgrade reports whether v is an upgrade in which nothing else differs from the default.
+func (v *Variant) IsUpgrade() bool {
+	return v.Upgrade && v.String() == (Variant{Upgrade: true}).String()
+}
+
+// IsUpgraded reports whether a change of the unit upgrades a release of Helm. Argo CD and kustomize
+// render each version of a chart as a first install.
+func (u *Unit) IsUpgraded() bool {
+	return u.Owner == nil && u.Kind == "helm" || u.Owner != nil && u.Owner.GetKind() == "HelmRelease"
 }
 
 // failed records that a variant can't be rendered. That is no error by itself,
@@ -407,7 +445,7 @@ func (w *varying) question(subject string) (Question, bool) {
 // add keeps an object of a variant unless another rendering has the same
 // object.
 func (w *varying) add(v Variant, o *Object) {
-	key := w.key(o)
+	key := unitless(o)
 	same := func(x *Object) bool { return Equal(x.Object, o.Object) }
 	if slices.ContainsFunc(w.known[key], same) || len(w.unit.Variants) >= maxObjects {
 		return
@@ -424,11 +462,11 @@ func (w *varying) add(v Variant, o *Object) {
 }
 
 func (w *varying) learn(o *Object) {
-	key := w.key(o)
+	key := unitless(o)
 	w.known[key] = append(w.known[key], o)
 }
 
-func (w *varying) key(o *Object) Key {
+func unitless(o *Object) Key {
 	k := o.Key()
 	k.Unit = ""
 	return k

@@ -230,6 +230,12 @@ func (c *Change) reinstalled(u *render.Unit) bool {
 	return old.Release != u.Release || old.Namespace != u.Namespace || old.Name != u.Name || storage(old) != storage(u)
 }
 
+// IsUpgrade reports whether the change upgrades a release that the unit is on both sides.
+func (c *Change) IsUpgrade(u *render.Unit) bool {
+	old := c.before[u.Identity()]
+	return old != nil && c.after[u.Identity()] != nil && old.IsUpgraded() && c.after[u.Identity()].IsUpgraded() && !c.reinstalled(c.after[u.Identity()])
+}
+
 // First returns the objects of gone that the deployer of one unit deletes before it creates or changes
 // any of its other objects, which are applied. kubectl, Helm and Flux's Kustomizations apply all
 // objects and then delete. A release that Flux reinstalls is uninstalled first. In each sync wave Argo

@@ -87,6 +87,9 @@ func (r *release) fill(user map[string]any, at place) error {
 	if r.src.Variant.Upgrade {
 		opts.Revision, opts.IsInstall, opts.IsUpgrade = 2, false, true
 	}
+	if r.src.Variant.Later {
+		opts.Revision = 3
+	}
 	opts.Namespace = cmp.Or(opts.Namespace, "default")
 	if err := chartutil.ValidateReleaseName(opts.Name); err != nil && params(r.src).ReleaseName != "" {
 		return sourceError(r.src, "helm-values", fmt.Errorf("%s is no name for a release", sentence(opts.Name)))

@@ -51,7 +51,8 @@ func (e *Evaluation) Decision(ctx context.Context, o *Options, in *load.Input, o
 		b, to := *e.against, on(in)
 		b.in = on(b.in)
 		was, now := b.in.Side(), to.Side()
-		reqs := slices.Concat(policy.Requests(change.Comparable(was, now)), policy.VariantRequests(to.Head))
+		q := requestsOf(was, now)
+		reqs := slices.Concat(q.made, q.variants)
 		i := slices.IndexFunc(reqs, func(r policy.Request) bool { return r.Object == object || r.Object == nil && r.OldObject == object })
 		if i < 0 {
 			return nil // it may be on another cluster
