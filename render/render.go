@@ -140,6 +140,7 @@ type Unit struct {
 	State    State          // "" is derived from Err and Objects
 	Reason   string         // why it is not rendered, if Err does not say
 	Release  string         // release name, of a HelmRelease or Helm source
+	Chart    string         // the chart's name, of a HelmRelease; "" if it is in an archive
 	Values   map[string]any // the chart's values; those of Secrets are covered
 	Origin   Origin         // the place of the object that makes the unit
 	ByClient bool           // its release is applied client-side, unless the HelmRelease says otherwise: before Flux 2.8

@@ -326,7 +326,7 @@ type problem struct {
 
 // made holds a resolver's facts about a unit besides its objects.
 type made struct {
-	ID, Kind, Path, Namespace, Renderer, Reason, Release, User string
+	ID, Kind, Path, Namespace, Renderer, Reason, Release, Chart, User string
 
 	State  render.State
 	Origin render.Origin
@@ -340,7 +340,7 @@ func (u *unit) encode() ([]byte, error) {
 	e.String(u.result.Name)
 	e.String(u.result.Cluster)
 	if x := &u.result; u.resolution != nil {
-		e.Plain(made{x.ID, x.Kind, x.Path, x.Namespace, x.Renderer, x.Reason, x.Release, x.User, x.State, x.Origin, x.FS != nil, x.ByClient, u.resolution.noted})
+		e.Plain(made{x.ID, x.Kind, x.Path, x.Namespace, x.Renderer, x.Reason, x.Release, x.Chart, x.User, x.State, x.Origin, x.FS != nil, x.ByClient, u.resolution.noted})
 		e.Bool(x.Values != nil)
 		if x.Values != nil {
 			e.Value(x.Values)
@@ -395,7 +395,7 @@ func (u *unit) decodeMade(d *Decoder) {
 	d.Plain(&m)
 	x := u.unit
 	x.ID, x.Kind, x.Path, x.Namespace, x.Renderer, x.Reason = m.ID, m.Kind, m.Path, m.Namespace, m.Renderer, m.Reason
-	x.Release, x.User, x.State, x.Origin, x.ByClient = m.Release, m.User, m.State, m.Origin, m.Client
+	x.Release, x.Chart, x.User, x.State, x.Origin, x.ByClient = m.Release, m.Chart, m.User, m.State, m.Origin, m.Client
 	u.resolution.noted = m.Noted
 	if m.Files {
 		x.FS = u.graph.tree

@@ -79,6 +79,8 @@ func (c *Change) Act(was, now *render.Object) (act Act, why string) {
 		if s := (&subject{Object: was}); !hook(s) && !crds(s) && !helmKeeps(s) {
 			return Recreate, ""
 		}
+	case c.Drops(was, now) && (was.Unit.Owner.GetKind() == "HelmRelease" || c.after[was.Unit.Identity()] == nil && was.Unit.Owner.GetKind() == "Application"):
+		return Recreate, "" // Helm does not ask whose an object is; the new Application is synchronized later
 	}
 	if reflect.DeepEqual(was.Object, now.Object) {
 		return Apply, ""
@@ -189,7 +191,7 @@ func (c *Change) deleted(o *render.Object) (Act, string) {
 	}
 	stays := c.after[o.Unit.Identity()]
 	switch owner := o.Unit.Owner; {
-	case stays != nil && stays.State == render.Suspended:
+	case stays != nil && c.suspended(stays):
 		return Leave, Suspended
 	case stays != nil:
 		return c.row(pruned, &subject{Object: o})
@@ -217,6 +219,20 @@ func Resumed(was, now *render.Object) bool {
 	return was != nil && was.Unit != nil && was.Unit.State == render.Suspended && now != nil && now.Unit != nil && now.Unit.State != render.Suspended
 }
 
+// Drops reports whether an object moves from a deployer that deletes what it no longer has. Flux and Argo CD do so
+// unless the new deployer has marked the object as its own by then.
+func (c *Change) Drops(was, now *render.Object) bool {
+	from, to := was.Unit, now.Unit
+	if from == nil || to == nil || from.Owner == nil || from.Identity() == to.Identity() || to.Owner != nil && from.Owner.Key() == to.Owner.Key() {
+		return false
+	}
+	if stays := c.after[from.Identity()]; stays != nil && stays.Status() != "rendered" && stays.State != render.Suspended {
+		return false
+	}
+	act, _ := c.deleted(was)
+	return act != Leave
+}
+
 // reinstalled reports whether Flux uninstalls the release of a unit and then installs another, since
 // its name, namespace or chart changes: helm-controller ReleaseTargetChanged.
 func (c *Change) reinstalled(u *render.Unit) bool {
@@ -227,7 +243,8 @@ func (c *Change) reinstalled(u *render.Unit) bool {
 	storage := func(u *render.Unit) any {
 		return cmp.Or(value(u.Owner, "/spec/storageNamespace"), any(u.Owner.GetNamespace()))
 	}
-	return old.Release != u.Release || old.Namespace != u.Namespace || old.Name != u.Name || storage(old) != storage(u)
+	return old.Release != u.Release || old.Namespace != u.Namespace || storage(old) != storage(u) ||
+		old.Chart != u.Chart && old.Chart != "" && u.Chart != ""
 }
 
 // IsUpgrade reports whether the change upgrades a release that the unit is on both sides.

@@ -60,6 +60,8 @@ func TestRows(t *testing.T) {
 		{"HelmRelease", "spec: {}", "", "helm.sh/resource-policy= Keep", pruned, Apply},
 		{"HelmRelease", "spec: {}", "Job", "helm.sh/hook=pre-upgrade", pruned | uninstalled, Leave},
 		{"HelmRelease", "spec: {}", "Job", "helm.sh/hook=pre-upgrade", updated, Recreate},
+		{"HelmRelease", "spec: {}", "Job", "helm.sh/hook=pre-install, post-upgrade", updated, Recreate},
+		{"HelmRelease", "spec: {}", "Job", "helm.sh/hook=pre-install", updated, CreateAgain},
 		{"HelmRelease", "spec: {}", "Job", "helm.sh/hook=pre-upgrade;helm.sh/hook-delete-policy=hook-succeeded", updated, CreateAgain},
 		{"HelmRelease", "spec: {}", "Job", "helm.sh/hook=pre-upgrade;helm.sh/hook-delete-policy=hook-succeeded,before-hook-creation", updated, Recreate},
 

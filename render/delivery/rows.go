@@ -63,7 +63,7 @@ var rows = []row{
 	{helm, pruned, helmKeepsOnUpgrade, Leave, keepKey + ": keep", "helm pkg/kube Client.update"},
 	{helm, uninstalled, helmKeeps, Leave, keepKey, "helm pkg/action filterManifestsToKeep"},
 	{helm, pruned | uninstalled, hook, Leave, "Helm does not delete hooks with the release", "helm pkg/action Uninstall.deleteRelease"},
-	{helm, updated, recreatedHook, Recreate, "", "helm pkg/action Configuration.execHook"},
+	{helm, updated, both(recreatedHook, upgradeHook), Recreate, "", "helm pkg/action Configuration.execHook"},
 	{helm, updated, hook, CreateAgain, "", "helm pkg/action Configuration.execHook"},
 	{release, pruned | uninstalled, crds, Leave, "Helm never deletes the definitions of a chart's crds directory", "helm pkg/action Uninstall.deleteRelease; helm-controller applyCRDs"},
 	{release, added, both(crds, spec("/spec/upgrade/crds", "Skip")), Leave, "spec.upgrade.crds: Skip of its HelmRelease", "helm-controller Upgrade, crdPolicyOrDefault (the default is Create), applyCRDs"},
@@ -267,6 +267,12 @@ func recreatedHook(s *subject) bool {
 		policies = slices.DeleteFunc(append(policies, list(s.Object, argoHook+"-delete-policy")...), func(p string) bool { return !slices.Contains(known, p) })
 	}
 	return hook(s) && (len(policies) == 0 || slices.Contains(policies, "before-hook-creation") || slices.Contains(policies, "BeforeHookCreation"))
+}
+
+// upgradeHook reports whether Helm runs a hook in an upgrade. Others are created on another cluster at most.
+func upgradeHook(s *subject) bool {
+	events := list(s.Object, helmHook)
+	return slices.Contains(events, "pre-upgrade") || slices.Contains(events, "post-upgrade")
 }
 
 // list returns the parts of an annotation, as gitops-engine's GetAnnotationCSVs does.

@@ -77,7 +77,7 @@ func (t *task) helmRelease() error {
 	if err != nil {
 		return err
 	}
-	t.unit.FS, t.unit.Path = a.fsys, a.shown(chart)
+	t.unit.FS, t.unit.Path, t.unit.Chart = a.fsys, a.shown(chart), chartName(a, chart)
 	objects, err := t.install(a, chart, values, &spec)
 	if err != nil {
 		return err
@@ -90,6 +90,16 @@ func (t *task) helmRelease() error {
 	}
 	t.unit.Objects = objects
 	return nil
+}
+
+// chartName returns the name in the Chart.yaml of a directory, or "".
+func chartName(a artifact, dir string) string {
+	var chart struct{ Name string }
+	data, err := render.ReadFile(a.fsys, path.Join(dir, "Chart.yaml"))
+	if err != nil || yaml.Unmarshal(data, &chart) != nil {
+		return ""
+	}
+	return chart.Name
 }
 
 // releaseName returns the name of the release, which Helm allows 53 characters.

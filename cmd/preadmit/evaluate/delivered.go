@@ -80,6 +80,9 @@ func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input,
 				act = delivery.Recreate
 			}
 		}
+		if act != delivery.Recreate && r.Operation == policy.Update && c.Drops(r.OldObject, r.Object) {
+			note(r.OldObject, " moved: it is deleted and created again, unless "+r.Object.Unit.Identity()+" applies it first", nil)
+		}
 		switch {
 		case act == delivery.Leave && r.Operation == policy.Delete:
 			note(r.OldObject, " left on the cluster, though no longer deployed: "+why, nil)

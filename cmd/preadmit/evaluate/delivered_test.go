@@ -15,6 +15,7 @@ import (
 // A deployed is one side of a change: a deployer with one object.
 type deployed struct {
 	spec       string // of the deployer
+	id         string // of the deployer
 	suspended  bool
 	namespace  string // of the unit
 	release    string
@@ -34,7 +35,7 @@ func (d *deployed) unit(t *testing.T, deployer string) *render.Unit {
 		rendertest.OK(t, err)
 		return all[0]
 	}
-	u := &render.Unit{Source: render.Source{Path: "app", Kind: "manifest", Namespace: d.namespace}, ID: "u", Release: d.release, Name: d.chart}
+	u := &render.Unit{Source: render.Source{Path: "app", Kind: "manifest", Namespace: d.namespace}, ID: cmp.Or(d.id, "d"), Release: d.release, Chart: d.chart}
 	if d.suspended {
 		u.State = render.Suspended
 	}
@@ -43,9 +44,9 @@ func (d *deployed) unit(t *testing.T, deployer string) *render.Unit {
 	case "Helm":
 		u.Kind = "helm"
 	default:
-		u.Owner = parse(fmt.Sprintf("apiVersion: example.org/v1\nkind: %s\nmetadata: {name: d, finalizers: [resources-finalizer.argocd.argoproj.io]}\nspec: %s\n", deployer, d.spec))
+		u.Owner = parse(fmt.Sprintf("apiVersion: example.org/v1\nkind: %s\nmetadata: {name: %s, finalizers: [resources-finalizer.argocd.argoproj.io]}\nspec: %s\n", deployer, u.ID, d.spec))
 		if d.spec == "" {
-			u.Owner = parse("apiVersion: example.org/v1\nkind: " + deployer + "\nmetadata: {name: d}\nspec: {prune: true}\n")
+			u.Owner = parse("apiVersion: example.org/v1\nkind: " + deployer + "\nmetadata: {name: " + u.ID + "}\nspec: {prune: true}\n")
 		}
 	}
 	text := map[string]string{
@@ -100,6 +101,7 @@ func TestChangeMatrix(t *testing.T) {
 	suspended := func(d *deployed) { d.suspended = true }
 	released := func(d *deployed) { d.release = "s" }
 	charted := func(d *deployed) { d.chart = "e" }
+	handed := func(d *deployed) { d.id = "another" }
 	defined := func(d *deployed) { d.kind, d.file = "CustomResourceDefinition", "chart/crds/o.yaml" }
 	automatic := func(d *deployed) { d.spec = "{syncPolicy: {automated: {prune: true}}}" }
 	const recreated, other = "DELETE n/o, CREATE n/o", "CREATE n/p, DELETE n/o"
@@ -132,7 +134,9 @@ func TestChangeMatrix(t *testing.T) {
 		{"Kustomization", with(spec("{prune: true, deletionPolicy: Orphan}")), nil, "", "kustomize-controller finalizerShouldDeleteResources"},
 		{"Kustomization", with(suspended), with(suspended, edited), "", "kustomize-controller Reconcile"},
 		{"Kustomization", with(), with(suspended, edited), "UPDATE n/o", "kustomize-controller Reconcile, once it is resumed"},
-		{"Kustomization", with(), with(suspended, removed), "", "kustomize-controller Reconcile"},
+		{"Kustomization", with(), with(suspended, removed), "DELETE n/o", "kustomize-controller Reconcile, once it is resumed"},
+		{"Kustomization", with(suspended), with(suspended, removed), "", "kustomize-controller Reconcile"},
+		{"Kustomization", with(), with(handed, edited), "UPDATE n/o", "kustomize-controller finalize deletes the objects with its own labels"},
 		{"Kustomization", with(suspended), nil, "", "kustomize-controller finalize"},
 		{"Kustomization", with(kind("Job")), with(kind("Job"), edited), "UPDATE n/o", "ssa shouldForceApply"},
 		{"Kustomization", with(kind("Job"), annotated(flux+"force=enabled")), with(kind("Job"), annotated(flux+"force=enabled"), edited), recreated, "ssa shouldForceApply"},
@@ -148,6 +152,9 @@ func TestChangeMatrix(t *testing.T) {
 		{"HelmRelease", with(), with(edited), "UPDATE n/o", "helm-controller action.Upgrade"},
 		{"HelmRelease", with(), with(released), recreated, "helm-controller action.ReleaseTargetChanged"},
 		{"HelmRelease", with(), with(charted), recreated, "helm-controller action.ReleaseTargetChanged"},
+		{"HelmRelease", with(), with(handed), recreated, "helm pkg/action Uninstall.deleteRelease does not ask whose an object is"},
+		{"HelmRelease", with(suspended), with(handed, edited), "CREATE n/o", "helm-controller reconcileDelete deletes nothing; the version on the cluster may be older"},
+		{"HelmRelease", with(annotated("helm.sh/resource-policy=keep")), with(annotated("helm.sh/resource-policy=keep"), handed, edited), "UPDATE n/o", "helm pkg/action filterManifestsToKeep"},
 		{"HelmRelease", with(annotated("helm.sh/resource-policy=keep")), with(annotated("helm.sh/resource-policy=keep"), released, edited), "UPDATE n/o", "helm pkg/action filterManifestsToKeep"},
 		{"HelmRelease", with(), with(moved), "DELETE n/o, CREATE m/o", "helm-controller reconcileRelease: ReleaseTargetChanged, uninstall, requeue"},
 		{"HelmRelease", with(), with(released, renamed), "DELETE n/o, CREATE n/p", "helm-controller reconcileRelease: ReleaseTargetChanged, uninstall, requeue"},
@@ -175,6 +182,8 @@ func TestChangeMatrix(t *testing.T) {
 		{"Application", with(kind("Job"), annotated(argo+"sync-options=Force=true,ServerSideApply=true")), with(kind("Job"), annotated(argo+"sync-options=Force=true,ServerSideApply=true"), edited), "UPDATE n/o", "kubectl ApplyOptions.Validate"},
 		{"Application", with(spec("{syncPolicy: {automated: {}}}")), with(spec("{syncPolicy: {automated: {}}}"), renamed), "CREATE n/p", "argo-cd ApplicationController.autoSync"},
 		{"Application", with(annotated(argo + "sync-options=Prune=false")), with(moved), "CREATE m/o", "gitops-engine isPruningDisabled"},
+		{"Application", with(), with(handed), recreated, "argo-cd finalizeApplicationDeletion, before the other Application is synchronized"},
+		{"Application", with(spec("")), with(spec(""), handed, edited), "UPDATE n/o", "argo-cd Application.CascadedDeletion"},
 		{"Application", with(), nil, "DELETE n/o", "argo-cd finalizeApplicationDeletion"},
 		{"Application", with(spec("")), nil, "", "argo-cd Application.CascadedDeletion"},
 		{"Application", with(kind("CustomResourceDefinition")), nil, "", "argo-cd shouldBeDeleted"},
