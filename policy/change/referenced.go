@@ -25,7 +25,25 @@ var ownNameTable []byte
 // that its operator makes.
 type nameTable struct {
 	Needs []nameFields `json:"nameReference"`
+	Pods  []nameFields `json:"pods"` // as Needs, below the spec of pods
 	Makes []nameFields `json:"makes"`
+}
+
+// needs returns Needs with the fields of pods and of the templates of pods.
+func (t *nameTable) needs() []nameFields {
+	all := t.Needs
+	for _, row := range t.Pods {
+		fields := row.Fields
+		row.Fields = nil
+		for above, kind := range map[string]string{"spec/": "Pod", "spec/template/spec/": "", "spec/jobTemplate/spec/template/spec/": ""} {
+			for _, f := range fields {
+				f.Path, f.Kind = above+f.Path, kind
+				row.Fields = append(row.Fields, f)
+			}
+		}
+		all = append(all, row)
+	}
+	return all
 }
 
 // nameFields are the fields that hold names of objects of one kind.
@@ -78,7 +96,7 @@ func StillReferenced(reqs []policy.Request, base, head *Side, defaults []byte, n
 	if len(f.gone) == 0 {
 		return nil, nil
 	}
-	f.find(head, append(upstream.Needs, own.Needs...), func(o *render.Object, gone policy.Identity, pointer string, in map[string]any) {
+	f.find(head, append(upstream.Needs, own.needs()...), func(o *render.Object, gone policy.Identity, pointer string, in map[string]any) {
 		if is := (reference{o, gone}); in["optional"] != true {
 			f.pointers[is] = append(f.pointers[is], pointer)
 		}

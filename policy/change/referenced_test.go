@@ -2,12 +2,18 @@ package change
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"path"
+	"reflect"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"sigs.k8s.io/kustomize/kyaml/utils"
 	"sigs.k8s.io/yaml"
 
@@ -61,7 +67,7 @@ func TestEveryReference(t *testing.T) {
 		}
 	}
 	tried := 0
-	for _, row := range append(upstream.Needs, own.Needs...) {
+	for _, row := range append(upstream.Needs, own.needs()...) {
 		group, _, _ := strings.Cut(row.Group, "/")
 		apiVersion := strings.TrimPrefix(group+"/v1", "/")
 		needed := func(namespace string) *render.Unit {
@@ -188,5 +194,84 @@ func TestStillReferenced(t *testing.T) {
 		if got := strings.Join(stillReferenced(t, base, head), "; "); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// TestEveryNameOfPods fills each field of a Pod, also in templates, and holds that the Secrets and ConfigMaps that
+// Kubernetes finds in it are found, and the claims and the service account.
+func TestEveryNameOfPods(t *testing.T) {
+	t.Parallel()
+	var pod corev1.Pod
+	fill(reflect.ValueOf(&pod.Spec).Elem(), "x")
+	pod.Spec.EphemeralContainers = nil // no manifest has them
+	want := map[string]string{pod.Spec.ServiceAccountName: "ServiceAccount", pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName: "PersistentVolumeClaim"}
+	pod.Spec.Volumes = apart(pod.Spec.Volumes[0], func(v *corev1.Volume) any { return &v.VolumeSource })
+	for i, v := range pod.Spec.Volumes {
+		if v.Projected != nil {
+			pod.Spec.Volumes[i].Projected.Sources = apart(v.Projected.Sources[0], func(p *corev1.VolumeProjection) any { return p })
+		}
+	}
+	visit := func(kind string) podutil.Visitor {
+		return func(name string) bool { want[name] = kind; return true }
+	}
+	podutil.VisitPodSecretNames(&pod, visit("Secret"))
+	podutil.VisitPodConfigmapNames(&pod, visit("ConfigMap"))
+	if len(want) < 20 {
+		t.Errorf("%d names in a Pod", len(want))
+	}
+	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&pod.Spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, o := range map[string]map[string]any{
+		"v1 Pod":             {"spec": spec},
+		"apps/v1 Deployment": {"spec": map[string]any{"template": map[string]any{"spec": spec}}},
+		"batch/v1 CronJob":   {"spec": map[string]any{"jobTemplate": map[string]any{"spec": map[string]any{"template": map[string]any{"spec": spec}}}}},
+	} {
+		version, kind, _ := strings.Cut(kind, " ")
+		maps.Copy(o, map[string]any{"apiVersion": version, "kind": kind, "metadata": map[string]any{"name": "o", "namespace": "shop"}})
+		user := manifest(t, "a/user.yaml", "")
+		user.Objects = []*render.Object{{Unit: user, Unstructured: &unstructured.Unstructured{Object: o}}}
+		for name, of := range want {
+			gone := manifest(t, "a/gone.yaml", fmt.Sprintf("apiVersion: v1\nkind: %s\nmetadata: {name: %s, namespace: shop}\n", of, name))
+			if len(stillReferenced(t, &Side{Units: []*render.Unit{user, gone}}, &Side{Units: []*render.Unit{user}})) == 0 {
+				t.Errorf("%s does not need %s %s", kind, of, name)
+			}
+		}
+	}
+}
+
+// apart returns a copy of v for each pointer of a union in it, with that pointer alone.
+func apart[T any](v T, union func(*T) any) (all []T) {
+	for i := range reflect.TypeOf(union(&v)).Elem().NumField() {
+		one := v
+		fields := reflect.ValueOf(union(&one)).Elem()
+		for k := range fields.NumField() {
+			if k != i {
+				fields.Field(k).SetZero()
+			}
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// fill sets each text in a value to a name of its own, and makes one element of each list.
+func fill(v reflect.Value, name string) {
+	switch _, own := v.Addr().Interface().(json.Marshaler); v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if !own && v.Type().Field(i).IsExported() {
+				fill(v.Field(i), name+"-"+strings.ToLower(v.Type().Field(i).Name))
+			}
+		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), name)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0), name)
+	case reflect.String:
+		v.SetString(name)
 	}
 }
