@@ -1,7 +1,6 @@
 package evaluate
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 
@@ -24,19 +23,10 @@ type requests struct {
 // update goes from what an upgrade to the base writes to what an upgrade to the head does. If the latter no
 // longer writes an object, it is deleted.
 func requestsOf(was, now *change.Side) *requests {
-	all, q := policy.Requests(change.Comparable(was, now)), &requests{variants: policy.VariantRequests(now.Units), old: policy.VariantRequests(was.Units)}
-	c, half, ids := delivery.New(was.Units, now.Units), change.PartlyRendered(was, now), policy.NewIdentities(render.Objects(was.Units), render.Objects(now.Units))
-	releases := make(map[string]bool) // that are upgraded, and of which either side writes something else then
-	for _, o := range slices.Concat(render.Objects(was.Units), render.Objects(now.Units), render.Variants(was.Units), render.Variants(now.Units)) {
-		if o.Variant.IsUpgrade() || slices.Contains(o.Assumed, render.WrittenOnce) {
-			releases[o.Unit.Identity()] = c.IsUpgrade(o.Unit) && !half(o.Unit.Identity())
-		}
-	}
-	upgraded := func(o *render.Object) bool { return o.Unit != nil && releases[o.Unit.Identity()] }
-	before, after := onUpgrade(was.Units, ids, upgraded), onUpgrade(now.Units, ids, upgraded)
-
-	updated, installed, seen := make(map[*render.Object]bool), make(map[string]int), make(map[policy.Identity]bool)
-	add := func(old, object *render.Object) {
+	q := &requests{variants: policy.VariantRequests(now.Units), old: policy.VariantRequests(was.Units)}
+	u, installed, seen := upgradesOf(was, now), make(map[string]int), make(map[policy.Identity]bool)
+	updated := make(map[*render.Object]bool)
+	update := func(old, object *render.Object) {
 		r := policy.Request{Operation: policy.Update, OldObject: old, Object: object}
 		switch {
 		case object == nil:
@@ -46,40 +36,34 @@ func requestsOf(was, now *change.Side) *requests {
 		}
 		q.made, updated[old], updated[object] = append(q.made, r), true, true
 	}
-	for _, r := range all {
-		form := func(o *render.Object, forms map[policy.Identity]*render.Object) *render.Object {
-			if o != nil && !upgraded(o) {
-				return o
-			}
-			return forms[ids.Of(cmp.Or(o, r.Subject()))]
-		}
-		seen[ids.Of(r.Subject())] = true
-		old, object := form(r.OldObject, before), form(r.Object, after)
-		same, both := old == nil && object == nil, old != nil && object != nil
-		same = same || both && render.Equal(old.Object, object.Object)
+	for _, r := range policy.Requests(change.Comparable(was, now)) {
+		id := u.ids.Of(r.Subject())
+		seen[id] = true
+		old, object := u.form(r.OldObject, id, u.before), u.form(r.Object, id, u.after)
+		same := equal(old, object)
 		if r.Instead != nil || r.Recreated || old == r.OldObject && object == r.Object || same && r.Unchanged() ||
 			object == nil && r.Object == nil || old == nil && r.OldObject == nil {
 			q.made = append(q.made, r)
 			continue
 		}
-		if r.Object != nil && r.Object != object { // as on a first install
+		if r.Object != nil && r.Object != object { // the form of a first install
 			q.variants = append(q.variants, policy.Request{Operation: policy.Create, Object: r.Object})
 			if !r.Unchanged() {
 				installed[" of "+r.Object.Unit.Identity()+" not updated: an upgrade of the release writes something else, or nothing"]++
 			}
 		}
-		inVariants := old == nil || same
-		if inVariants = inVariants && object != r.Object; !inVariants {
-			add(old, object)
+		isVariant := object != r.Object && (old == nil || same) // object is created as a variant
+		if !isVariant {
+			update(old, object)
 		}
-		if r.OldObject != nil && (r.OldObject != old || inVariants) {
+		if r.OldObject != nil && (r.OldObject != old || isVariant) {
 			q.old = append(q.old, policy.Request{Operation: policy.Create, Object: r.OldObject})
 		}
 	}
 	for _, v := range slices.Concat(q.variants, q.old) { // of objects that no first install writes
-		id := ids.Of(v.Object)
-		if old, object := before[id], after[id]; old != nil && !seen[id] && (object == nil || !render.Equal(old.Object, object.Object)) {
-			add(old, object)
+		id := u.ids.Of(v.Object)
+		if old, object := u.before[id], u.after[id]; old != nil && !seen[id] && !equal(old, object) {
+			update(old, object)
 		}
 		seen[id] = true
 	}
@@ -91,13 +75,52 @@ func requestsOf(was, now *change.Side) *requests {
 	return q
 }
 
-// onUpgrade returns the objects that are the same on each upgrade, of the units that are upgraded.
-func onUpgrade(units []*render.Unit, ids policy.Identities, upgraded func(*render.Object) bool) map[policy.Identity]*render.Object {
+// upgrades holds what upgrades of the releases of both sides write, if that is not what first installs write.
+type upgrades struct {
+	ids           policy.Identities
+	before, after map[policy.Identity]*render.Object
+	releases      map[string]bool // by identity of the unit
+}
+
+func upgradesOf(was, now *change.Side) *upgrades {
+	u := &upgrades{ids: policy.NewIdentities(render.Objects(was.Units), render.Objects(now.Units)), releases: make(map[string]bool)}
+	c, half := delivery.New(was.Units, now.Units), change.PartlyRendered(was, now)
+	before, after := slices.Concat(render.Objects(was.Units), render.Variants(was.Units)), slices.Concat(render.Objects(now.Units), render.Variants(now.Units))
+	for _, o := range slices.Concat(before, after) {
+		if o.Variant.IsUpgrade() || slices.Contains(o.Assumed, render.WrittenOnce) {
+			u.releases[o.Unit.Identity()] = c.IsUpgrade(o.Unit) && !half(o.Unit.Identity())
+		}
+	}
+	u.before, u.after = u.forms(before), u.forms(after)
+	return u
+}
+
+// forms returns those of objects that each upgrade writes.
+func (u *upgrades) forms(objects []*render.Object) map[policy.Identity]*render.Object {
 	forms := make(map[policy.Identity]*render.Object)
-	for _, o := range slices.Concat(render.Objects(units), render.Variants(units)) {
-		if upgraded(o) && (o.Variant.IsDefault() || o.Variant.IsUpgrade()) && o.GetName() != "" && !slices.Contains(o.Assumed, render.WrittenOnce) {
-			forms[ids.Of(o)] = o
+	for _, o := range objects {
+		if u.has(o) && (o.Variant.IsDefault() || o.Variant.IsUpgrade()) && o.GetName() != "" && !slices.Contains(o.Assumed, render.WrittenOnce) {
+			forms[u.ids.Of(o)] = o
 		}
 	}
 	return forms
+}
+
+// has reports whether an object is of a release that is upgraded.
+func (u *upgrades) has(o *render.Object) bool { return o.Unit != nil && u.releases[o.Unit.Identity()] }
+
+// form returns what an upgrade writes in the place of an object, which is nil if a first install writes none. It
+// returns an object of another unit as it is. id is that of the object on the other side, if o is nil.
+func (u *upgrades) form(o *render.Object, id policy.Identity, forms map[policy.Identity]*render.Object) *render.Object {
+	if o != nil && !u.has(o) {
+		return o
+	}
+	if o != nil {
+		id = u.ids.Of(o)
+	}
+	return forms[id]
+}
+
+func equal(a, b *render.Object) bool {
+	return a == nil && b == nil || a != nil && b != nil && render.Equal(a.Object, b.Object)
 }
