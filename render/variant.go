@@ -396,7 +396,7 @@ func markOnce(objects, next []*Object) {
 		there[unitless(o)] = true
 	}
 	for _, o := range objects {
-		if o.GetName() != "" && !there[unitless(o)] {
+		if o.GetName() != "" && !there[unitless(o)] && !slices.Contains(o.Assumed, WrittenOnce) {
 			o.Assumed = append(slices.Clip(o.Assumed), WrittenOnce)
 		}
 	}

@@ -114,12 +114,11 @@ func (k *Kinds) mergeServerSide(kind schema.GroupVersionKind, was, is, live map[
 	version := kind.GroupVersion().String()
 	now, err := c.ObjectToTyped(&unstructured.Unstructured{Object: is})
 	custom := k.customs[kind.GroupKind()]
-	if err != nil || live == nil && custom == nil {
+	switch {
+	case err != nil || live == nil && custom == nil:
 		return nil, refusedPatch(is, err)
-	}
-	if live == nil {
-		was = map[string]any{"apiVersion": version, "kind": kind.Kind}
-		live = was
+	case live == nil:
+		return nil, custom.refuseNulls(is, kind.Version)
 	}
 	first := &unstructured.Unstructured{Object: maps.Clone(was)}
 	first.SetAPIVersion(version) // the conversion of custom resources changes nothing else
