@@ -365,23 +365,21 @@ func (w *varying) render(v Variant) {
 		w.failed(v, err)
 		return
 	}
-	n := len(w.unit.Variants)
-	defer func() {
-		if v.IsUpgrade() && w.unit.IsUpgraded() {
-			later, err := w.again(Variant{Upgrade: true, Later: true}, new(Inputs))
-			if markOnce(w.unit.Objects, objects); len(Failures(err)) == 0 {
-				markOnce(w.unit.Variants[n:], later)
-			}
-		}
-	}()
 	w.branches = append(w.branches, inputs.branches...)
 	for _, in := range inputs.All() {
 		if in.State == DocRendered {
 			w.unit.Inputs = append(w.unit.Inputs, in)
 		}
 	}
+	n := len(w.unit.Variants)
 	for _, o := range objects {
 		w.add(v, o)
+	}
+	if v.IsUpgrade() && w.unit.IsUpgraded() {
+		later, err := w.again(Variant{Upgrade: true, Later: true}, new(Inputs))
+		if markOnce(w.unit.Objects, objects); len(Failures(err)) == 0 {
+			markOnce(w.unit.Variants[n:], later)
+		}
 	}
 }
 
