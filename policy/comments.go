@@ -49,7 +49,7 @@ func (s *Suppressions) In(file string) []Suppression {
 	return found
 }
 
-// comment returns the comment that accepts a result, or a hint if one does not though it is at the line.
+// comment returns the comment that accepts a result, or a hint why the comment at its line does not.
 // If several fields fail, each place needs a comment, since another may belong to another container.
 // first returns the suppression of a list that covers a place of a result.
 func (s *Suppressions) comment(r *Result, first func([]Suppression, *Result, int) *Suppression) (found *Suppression, hint string) {

@@ -377,9 +377,11 @@ func (w *varying) render(v Variant) {
 	}
 	if v.IsUpgrade() && w.unit.IsUpgraded() {
 		later, err := w.again(Variant{Upgrade: true, Later: true}, new(Inputs))
-		if markOnce(w.unit.Objects, objects); len(Failures(err)) == 0 {
-			markOnce(w.unit.Variants[n:], later)
+		if len(Failures(err)) > 0 {
+			later = objects
 		}
+		markOnce(w.unit.Objects, later)
+		markOnce(w.unit.Variants[n:], later)
 	}
 }
 

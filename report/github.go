@@ -142,7 +142,7 @@ func (p *printer) annotationText(g *group, shown map[line]bool) string {
 		add("assumed: ", prose(a))
 	}
 	add("help: ", prose(x.Hint))
-	add("fix: ", p.fix(x))
+	add("fix: ", p.fix(g))
 	return strings.Join(text, "\n")
 }
 

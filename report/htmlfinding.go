@@ -77,7 +77,7 @@ func (p *pageWriter) finding(g *group) *pageFinding {
 		}
 	}
 	f.add("help", prose(x.Hint))
-	f.add("fix", p.text.fix(x))
+	f.add("fix", p.text.fix(g))
 	p.places(f, spots[1:])
 	return f
 }

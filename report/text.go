@@ -107,7 +107,7 @@ func (p *printer) details(g *group) {
 	}
 	p.assumed(g)
 	p.note("help", prose(x.Hint))
-	p.note("fix", p.fix(x))
+	p.note("fix", p.fix(g))
 	if _, missing := splitMissing([]*group{g, g}); len(missing) == 1 { // as if there were several, for the command
 		p.note("get", missing[0].get())
 	}
@@ -216,12 +216,22 @@ func (p *printer) rule(x *policy.Result, primary render.Origin) string {
 	return text + at(p.place(x.PolicyOrigin))
 }
 
-// fix says what removes a failure, and the first place that it changes.
-func (p *printer) fix(x *policy.Result) string {
-	if x.Fix == nil || len(x.Fix.Edits) == 0 {
+// fix says what removes the first failure of a group, and where, and how many other places the others' fixes change.
+func (p *printer) fix(g *group) string {
+	first, places := g.first().Fix, make(map[render.Span]bool)
+	for _, x := range g.results.all() {
+		if x.Fix != nil && len(x.Fix.Edits) > 0 {
+			places[x.Fix.Edits[0].Span] = true
+		}
+	}
+	if first == nil || len(first.Edits) == 0 {
 		return ""
 	}
-	return prose(x.Fix.Text) + at(p.place(x.Fix.Edits[0].Span))
+	text := prose(first.Text) + at(p.place(first.Edits[0].Span))
+	if more := len(places) - 1; more > 0 {
+		text += ", and others at " + policy.Plural(more, "place")
+	}
+	return text
 }
 
 func (p *printer) assumed(g *group) {

@@ -35,9 +35,9 @@ func (t *nameTable) needs() []nameFields {
 	for _, row := range t.Pods {
 		fields := row.Fields
 		row.Fields = nil
-		for above, kind := range map[string]string{"spec/": "Pod", "spec/template/spec/": "", "spec/jobTemplate/spec/template/spec/": ""} {
+		for _, of := range [][2]string{{"spec/", "Pod"}, {"template/spec/", "PodTemplate"}, {"spec/template/spec/"}, {"spec/jobTemplate/spec/template/spec/"}} {
 			for _, f := range fields {
-				f.Path, f.Kind = above+f.Path, kind
+				f.Path, f.Kind = of[0]+f.Path, of[1]
 				row.Fields = append(row.Fields, f)
 			}
 		}

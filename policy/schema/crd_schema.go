@@ -83,7 +83,7 @@ func nodes(value any) int {
 }
 
 // refuseNulls returns the errors about nulls in a merged object that the schema of its version does not allow. A server-side
-// merge makes null of a map that loses all its values. Decoding prunes nulls, but a merged object is not decoded:
+// merge makes null of a map that loses all its keys. Decoding prunes nulls, but a merged object is not decoded:
 // https://github.com/kubernetes/kubernetes/issues/104694.
 func (c *custom) refuseNulls(object map[string]any, version string) error {
 	compile := c.schemas[version]
@@ -116,7 +116,7 @@ func nulls(value any, s *structural.Structural, pointer string, refuse func(erro
 	switch v := value.(type) {
 	case nil:
 		if s.Type != "" && !s.Nullable && s.Default.Object == nil {
-			refuse(fieldError(fmt.Errorf(`%s: Invalid value: "null": must be of type %s: server-side apply makes null of a map that loses all its values`, strings.ReplaceAll(pointer[1:], "/", "."), s.Type), pointer))
+			refuse(fieldError(fmt.Errorf(`%s: Invalid value: "null": must be of type %s: server-side apply keeps null, and makes null of a map that loses all its keys`, strings.ReplaceAll(pointer[1:], "/", "."), s.Type), pointer))
 		}
 	case map[string]any:
 		for key, value := range v {

@@ -79,8 +79,8 @@ func (c *Change) Act(was, now *render.Object) (act Act, why string) {
 		if s := (&subject{Object: was}); !hook(s) && !crds(s) && !helmKeeps(s) {
 			return Recreate, ""
 		}
-	case c.Drops(was, now) && (was.Unit.Owner.GetKind() == "HelmRelease" || c.after[was.Unit.Identity()] == nil && was.Unit.Owner.GetKind() == "Application"):
-		return Recreate, "" // Helm does not ask whose an object is; the new Application is synchronized later
+	case c.Drops(was, now) && isRelease(was.Unit) && isRelease(now.Unit) && !sameRelease(was.Unit, now.Unit):
+		return Recreate, "" // Helm deletes it whoever has it, and installs none that another release has
 	}
 	if reflect.DeepEqual(was.Object, now.Object) {
 		return Apply, ""
@@ -240,12 +240,18 @@ func (c *Change) reinstalled(u *render.Unit) bool {
 	if old == nil || old.Owner == nil || u.Owner == nil || u.Owner.GetKind() != "HelmRelease" || old.State == render.Suspended {
 		return false
 	}
+	return !sameRelease(old, u) || old.Chart != u.Chart && old.Chart != "" && u.Chart != ""
+}
+
+// sameRelease reports whether two HelmReleases have one release of Helm.
+func sameRelease(a, b *render.Unit) bool {
 	storage := func(u *render.Unit) any {
 		return cmp.Or(value(u.Owner, "/spec/storageNamespace"), any(u.Owner.GetNamespace()))
 	}
-	return old.Release != u.Release || old.Namespace != u.Namespace || storage(old) != storage(u) ||
-		old.Chart != u.Chart && old.Chart != "" && u.Chart != ""
+	return a.Release == b.Release && a.Namespace == b.Namespace && storage(a) == storage(b)
 }
+
+func isRelease(u *render.Unit) bool { return u.Owner != nil && u.Owner.GetKind() == "HelmRelease" }
 
 // IsUpgrade reports whether the change upgrades a release that the unit is on both sides.
 func (c *Change) IsUpgrade(u *render.Unit) bool {

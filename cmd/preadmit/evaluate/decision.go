@@ -51,8 +51,7 @@ func (e *Evaluation) Decision(ctx context.Context, o *Options, in *load.Input, o
 		b, to := *e.against, on(in)
 		b.in = on(b.in)
 		was, now := b.in.Side(), to.Side()
-		q := requestsOf(was, now)
-		reqs := slices.Concat(q.made, q.variants)
+		reqs := slices.Concat(requests(was, now), policy.VariantRequests(to.Head))
 		i := slices.IndexFunc(reqs, func(r policy.Request) bool { return r.Object == object || r.Object == nil && r.OldObject == object })
 		if i < 0 {
 			return nil // it may be on another cluster

@@ -81,7 +81,7 @@ func delivered(ctx context.Context, reqs []policy.Request, was, now *load.Input,
 			}
 		}
 		if act != delivery.Recreate && r.Operation == policy.Update && c.Drops(r.OldObject, r.Object) {
-			note(r.OldObject, " moved to "+r.Object.Unit.Identity()+": deleted and created again, unless that applies first", nil)
+			note(r.OldObject, " moves to "+r.Object.Unit.Identity()+": it is deleted and created again, unless "+r.Object.Unit.Identity()+" is applied first", nil)
 		}
 		switch {
 		case act == delivery.Leave && r.Operation == policy.Delete:

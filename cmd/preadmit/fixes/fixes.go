@@ -183,7 +183,7 @@ func Reserved(file string) bool {
 }
 
 // findings returns the failures of a run that count: those that are neither suppressed nor, with
-// --base, unchanged. It tells the placer which objects fail, and what they are made of.
+// --base, unchanged. It records in p which objects fail, and the manifests that objects are made of.
 func (s *Options) findings(in *load.Input, e *evaluate.Evaluation, p *placer) []*Finding {
 	objects := make(map[render.Key]*render.Object)
 	for _, o := range render.Objects(in.Head) {
@@ -313,7 +313,7 @@ func (p *proposer) search(search *fix.Search, f *Finding, object map[string]any,
 	unplaced := false
 	search.May = func(x policy.Fix) bool {
 		_, ok := p.placer.edits(f.object, x)
-		ok = ok || len(p.placer.all(f, x)) > 0
+		ok = ok || len(p.placer.all(f, x)) > 0 // overlays are looked at where nothing else has a place
 		unplaced = unplaced || !ok
 		return ok
 	}

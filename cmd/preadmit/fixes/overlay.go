@@ -19,7 +19,7 @@ import (
 	"github.com/preadmit/preadmit/render/yamledit"
 )
 
-// A patch is a strategic merge patch for one object, in a file or in a text of a kustomization.
+// A patch is a strategic merge patch for one object, in a file or inline in a kustomization.
 type patch struct {
 	inline bool           // in the field patches of the edit's file, added where there is none
 	object map[string]any // the identity of the object, as the layers below the kustomization have it
@@ -149,15 +149,16 @@ func (p *placer) patch(dir string, o *render.Object, f policy.Fix) (e edit, ok b
 	for _, name := range files {
 		name = path.Join(dir, name)
 		for _, d := range p.places(name).documents {
-			if e.patch.inline && (dir == "." || strings.HasPrefix(name, dir+"/")) && e.patch.of(d.Value) {
+			if (dir == "." || strings.HasPrefix(name, dir+"/")) && e.patch.of(d.Value) {
 				e.file, e.document, e.patch.inline = name, d.Index, false
+				return e, e.merge(o, f)
 			}
 		}
 	}
 	return e, e.merge(o, f)
 }
 
-// identity returns what a patch names an object by: its kind, and the name and namespace of its manifest.
+// identity returns the fields by which a patch names an object: its kind, and the name and namespace of its manifest.
 func (p *placer) identity(o *render.Object) map[string]any {
 	from, metadata := o.Object, map[string]any{}
 	at := manifest(o)
@@ -183,7 +184,7 @@ func (x *patch) of(document any) bool {
 	return true
 }
 
-// merge makes the edit one of a strategic merge patch: elements of a list are named by their merge key, and
+// merge turns the edit into one of a strategic merge patch: elements of a list are named by their merge key, and
 // a list of scalars is written as a whole. It reports whether that is possible.
 func (e *edit) merge(o *render.Object, f policy.Fix) bool {
 	fixed, err := f.Apply(o.Object)
@@ -202,7 +203,7 @@ func (e *edit) merge(o *render.Object, f policy.Fix) bool {
 		switch {
 		case isList && !slices.ContainsFunc(elements, func(v any) bool { return !render.IsScalar(v) }):
 			e.Pointer, e.Delete = render.PathPointer(path[:i]), false
-			e.Value, _ = render.Lookup(fixed, e.Pointer)
+			e.Value, _ = render.Lookup(fixed, render.PathPointer(render.Path(f.Pointer)[:i]))
 			return true
 		case isList:
 			element, _ := render.Lookup(value, render.Pointer(segment))
