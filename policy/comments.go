@@ -88,6 +88,9 @@ var (
 	commentLine = regexp.MustCompile(`^\s*(?:#|\{\{-?\s*/\*(?:[^*]|\*+[^*/])*\*+/\s*-?\}\}\s*$)`)
 )
 
+// maxComments limits the comments of a file that are read, the first ones.
+const maxComments = 1000
+
 // parseComments returns the suppressions in comments of a file. A comment is about the first line, from
 // its own on, that has more than a comment. One that is not written as CommentForm has no rule.
 func parseComments(file string, data []byte) (found []Suppression) {
@@ -97,7 +100,7 @@ func parseComments(file string, data []byte) (found []Suppression) {
 	number, about := 0, 0
 	for line := range strings.Lines(string(data)) {
 		number++
-		if m := comment.FindStringSubmatch(line); m != nil {
+		if m := comment.FindStringSubmatch(line); m != nil && len(found) < maxComments {
 			column := 1 + utf8.RuneCountInString(line[:strings.Index(line, render.IgnoreMark)])
 			s := Suppression{Object: "**", Path: file, Line: number, Origin: render.Span{File: file, Line: number, Column: column}}
 			if text := commentText.FindStringSubmatch(m[1] + m[2]); text != nil {

@@ -187,3 +187,12 @@ func TestCommentsOfHeld(t *testing.T) {
 		t.Error("a comment without a rule covers a result of no policy")
 	}
 }
+
+// TestCommentsLimited holds that of a file with more comments the first ones are read.
+func TestCommentsLimited(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("a: 1 # preadmit:ignore r until 2027-03-31: reason\n", maxComments+5)
+	if n := len(parseComments("f", []byte(text))); n != maxComments {
+		t.Errorf("%d comments are read", n)
+	}
+}

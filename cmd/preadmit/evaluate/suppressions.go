@@ -26,6 +26,9 @@ func SchemaLine(name string) string {
 	return "# yaml-language-server: $schema=" + SchemaURL(name) + "\n"
 }
 
+// maxCommentNotes limits the notes about comments; the others are counted.
+const maxCommentNotes = 20
+
 // suppress marks suppressed results, and adds notes about suppressions that have expired, are malformed
 // or match nothing. With a base, the base's suppressions apply, so that a change can't suppress
 // its own failures.
@@ -35,6 +38,20 @@ func (e *Evaluation) suppress(o *Options, base, in *load.Input, whole bool) erro
 	if err != nil {
 		return err
 	}
+	comments := 0
+	note := func(s policy.Suppression, text string) {
+		if s.Line > 0 {
+			comments++
+		}
+		if comments <= maxCommentNotes || s.Line == 0 {
+			e.notes = append(e.notes, text)
+		}
+	}
+	defer func() {
+		if more := comments - maxCommentNotes; more > 0 {
+			e.notes = append(e.notes, policy.Plural(more, "more note")+" about comments")
+		}
+	}()
 	if base != nil {
 		was, err := ReadSuppressions(o, base)
 		if err != nil {
@@ -52,23 +69,23 @@ func (e *Evaluation) suppress(o *Options, base, in *load.Input, whole bool) erro
 			}
 		}
 		for _, s := range added {
-			note := ", which does not count (--allow-new-suppressions)"
+			but := ", which does not count (--allow-new-suppressions)"
 			if s.Line > 0 {
-				note = ", which counts only where the base has one (--allow-new-suppressions)"
+				but = ", which counts only where the base has one (--allow-new-suppressions)"
 			}
 			if o.AllowNew {
-				note = ""
+				but = ""
 			}
-			e.notes = append(e.notes, "the change adds "+described(s)+note)
+			note(s, "the change adds "+described(s)+but)
 		}
 	}
 	over, unused := policy.Suppress(e.Results, e.held, held, o.Day())
 	for _, s := range over {
-		e.notes = append(e.notes, fmt.Sprintf("%s expired on %s and accepts nothing more", described(s), s.Expires))
+		note(s, fmt.Sprintf("%s expired on %s and accepts nothing more", described(s), s.Expires))
 	}
 	for _, s := range held.InComments() {
 		if s.Malformed() {
-			e.notes = append(e.notes, described(s)+" accepts nothing: write it as "+policy.CommentForm)
+			note(s, described(s)+" accepts nothing: write it as "+policy.CommentForm)
 		}
 	}
 	if !whole || base != nil {
@@ -76,9 +93,9 @@ func (e *Evaluation) suppress(o *Options, base, in *load.Input, whole bool) erro
 	}
 	for _, s := range unused {
 		if s.Malformed() {
-			e.notes = append(e.notes, described(s)+" accepts nothing: write its object as group/Kind/namespace/name, such as apps/Deployment/shop/web, or /ConfigMap/shop/settings for the core group")
+			note(s, described(s)+" accepts nothing: write its object as group/Kind/namespace/name, such as apps/Deployment/shop/web, or /ConfigMap/shop/settings for the core group")
 		} else {
-			e.notes = append(e.notes, described(s)+" accepts nothing: remove it")
+			note(s, described(s)+" accepts nothing: remove it")
 		}
 	}
 	return nil
