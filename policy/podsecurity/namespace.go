@@ -67,11 +67,6 @@ func labels(tree map[string]any) map[string]string {
 	return found
 }
 
-// Labelled reports whether a Namespace of a cluster has pod-security labels.
-func Labelled(c *policy.Cluster) bool {
-	return slices.ContainsFunc(c.List(namespaceKind), func(o *render.Object) bool { return len(labels(o.Object)) > 0 })
-}
-
 func labelPointer(key string) string { return render.Pointer("metadata", "labels", key) }
 
 // origin returns the place of a label.

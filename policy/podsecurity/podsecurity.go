@@ -31,7 +31,7 @@ import (
 
 // Options select the pack.
 type Options struct {
-	Level       string          // where no label says another: that of the pack, or "privileged", as the API server's own
+	Level       string          // of the pack: "baseline" or "restricted"
 	KubeVersion string          // of the API server, "1.31"; "" is the library's newest
 	Cluster     *policy.Cluster // where Namespaces are looked up; may be nil
 
@@ -54,8 +54,8 @@ type Engine struct {
 // New returns the engine of a pack. The error says which option is wrong.
 func New(opts Options) (*Engine, error) {
 	level := api.Level(opts.Level)
-	if !slices.Contains([]api.Level{api.LevelPrivileged, api.LevelBaseline, api.LevelRestricted}, level) {
-		return nil, fmt.Errorf("pod security level must be privileged, baseline or restricted, not %q", opts.Level)
+	if level != api.LevelBaseline && level != api.LevelRestricted {
+		return nil, fmt.Errorf("pod security level must be baseline or restricted, not %q", opts.Level)
 	}
 	newest := api.LatestVersion()
 	if opts.KubeVersion != "" {

@@ -23,7 +23,6 @@ import (
 	"github.com/preadmit/preadmit/policy/change"
 	"github.com/preadmit/preadmit/policy/crd"
 	"github.com/preadmit/preadmit/policy/lint"
-	"github.com/preadmit/preadmit/policy/podsecurity"
 	"github.com/preadmit/preadmit/policy/rego"
 	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
@@ -166,16 +165,8 @@ func compile(in, trusted *load.Input, o Options) (*Set, error) {
 	}
 	b.rego(in, trusted, o)
 
-	packs := b.packs(o.Settings, policies, in.Partial)
-	for _, name := range packs {
+	for _, name := range b.packs(o.Settings, policies, in.Partial) {
 		engine, err := newPack(name, o.Settings, kinds, b.Cluster)
-		if err != nil {
-			return nil, err
-		}
-		b.Chain.Validators = append(b.Chain.Validators, engine)
-	}
-	if !slices.ContainsFunc(packs, isPodSecurity) && !slices.Contains(o.DisabledPlugins, PodSecurity) && podsecurity.Labelled(b.Cluster) {
-		engine, err := podsecurity.New(podsecurity.Options{Level: "privileged", KubeVersion: o.KubeVersion, Cluster: b.Cluster})
 		if err != nil {
 			return nil, err
 		}

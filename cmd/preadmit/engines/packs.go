@@ -33,15 +33,6 @@ func Packs() []pack {
 	return all
 }
 
-// PodSecurity is the admission plugin that judges by the labels of Namespaces, also without a pack.
-const PodSecurity = "PodSecurity"
-
-// PluginNames returns the names of the default admission plugins that can be disabled.
-func PluginNames() []string { return append(schema.PluginNames(), PodSecurity) }
-
-// isPodSecurity reports whether a pack is of the Pod Security engine, which reads these labels, too.
-func isPodSecurity(name string) bool { return name == DefaultPack || name == restrictedPack }
-
 func PackNames() []string {
 	var names []string
 	for _, p := range Packs() {
