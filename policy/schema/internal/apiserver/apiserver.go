@@ -152,29 +152,36 @@ func stored(kind schema.GroupKind) schema.GroupKind {
 	return kind
 }
 
-// emulation guards the feature gates of the process, which Kubernetes keeps in a
-// variable. Readers use the gates, writers select a release.
-var emulation sync.RWMutex
-
-// as calls f with the feature gates as Kubernetes 1.minor has them by default.
-// Calls for one release run at the same time; those for another one wait.
-func as(minor int, f func()) {
-	want := version.MajorMinor(1, uint(minor))
-	for !selected(want, f) {
-		emulation.Lock()
-		// The error concerns gates that were set, of which there are none.
-		_ = utilfeature.DefaultMutableFeatureGate.SetEmulationVersion(want)
-		emulation.Unlock()
-	}
+// gates are the feature gates of the process, which Kubernetes keeps in a variable: the release that they are
+// those of, and how many calls use them.
+var gates struct {
+	sync.Mutex
+	minor, users int
+	free         sync.Cond // for those that want another release
 }
 
-// selected calls f if the gates are those of a version.
-func selected(want *version.Version, f func()) bool {
-	emulation.RLock()
-	defer emulation.RUnlock()
-	if !utilfeature.DefaultMutableFeatureGate.EmulationVersion().EqualTo(want) {
-		return false
+func init() { gates.free.L = &gates }
+
+// as calls f with the feature gates as Kubernetes 1.minor has them by default. Calls for one release run at the
+// same time, and f may call as again for it; those for another release wait.
+func as(minor int, f func()) {
+	gates.Lock()
+	for gates.minor != minor && gates.users > 0 {
+		gates.free.Wait()
 	}
+	if gates.minor != minor {
+		// The error concerns gates that were set, of which there are none.
+		_ = utilfeature.DefaultMutableFeatureGate.SetEmulationVersion(version.MajorMinor(1, uint(minor)))
+		gates.minor = minor
+	}
+	gates.users++
+	gates.Unlock()
+	defer func() {
+		gates.Lock()
+		if gates.users--; gates.users == 0 {
+			gates.free.Broadcast()
+		}
+		gates.Unlock()
+	}()
 	f()
-	return true
 }
