@@ -216,7 +216,8 @@ func (p *printer) rule(x *policy.Result, primary render.Origin) string {
 	return text + at(p.place(x.PolicyOrigin))
 }
 
-// fix says what removes the first failure of a group, and where, and how many other places the others' fixes change.
+// fix names the fix of a group's first failure with its place, and counts the other places that fixes of the
+// group change.
 func (p *printer) fix(g *group) string {
 	first, places := g.first().Fix, make(map[render.Span]bool)
 	for _, x := range g.results.all() {

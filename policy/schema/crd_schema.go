@@ -120,9 +120,8 @@ func nulls(value any, s *structural.Structural, pointer string, refuse func(erro
 		}
 	case map[string]any:
 		for key, value := range v {
-			child, ok := s.Properties[key]
-			if at := &child; ok {
-				nulls(value, at, pointer+render.Pointer(key), refuse)
+			if child, ok := s.Properties[key]; ok {
+				nulls(value, &child, pointer+render.Pointer(key), refuse)
 			} else if s.AdditionalProperties != nil {
 				nulls(value, s.AdditionalProperties.Structural, pointer+render.Pointer(key), refuse)
 			}

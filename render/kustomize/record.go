@@ -29,10 +29,11 @@ type step struct {
 
 // A written is a node that a step wrote.
 type written struct {
-	origin    int32  // in step.origins, -1 for none
-	was, from spot   // what it held before, if that is part of the value; where the value was copied from
-	wasFirst  bool   // what it held before is the place that a person would edit first
-	text      string // what the step added to it
+	origin   int32  // in step.origins, -1 for none
+	was      spot   // of the value before the step, if the new one contains it
+	from     spot   // of the value that the new one was copied from
+	wasFirst bool   // the value before is the place that a person would edit first
+	text     string // the part that the step wrote
 }
 
 // A spot is the line and column of a node.
@@ -259,8 +260,8 @@ func (r *recording) settle(n *yaml.Node, i int32, path []string) {
 	r.write(n, w)
 }
 
-// partAt returns the spot of a part of the value at a spot, where separator stands between the parts: that of the
-// value before the steps that wrote other parts of it.
+// partAt returns the spot of one part of the value at a spot. A separator stands between the parts. Steps that
+// wrote other parts are gone back over.
 func (a *accumulation) partAt(at spot, part, separator string) spot {
 	for {
 		i := slices.IndexFunc(a.inputs.steps, func(s *step) bool { return int32(s.line) == at.line })

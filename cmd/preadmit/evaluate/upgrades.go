@@ -9,9 +9,9 @@ import (
 	"github.com/preadmit/preadmit/render/delivery"
 )
 
-// droppedByUpgrades returns the deletions of objects that upgrades of their releases no longer write, though
-// a first install does. A release of Helm that is on both sides is upgraded, and is taken to have been
-// upgraded before. reqs are the requests that are known already.
+// droppedByUpgrades returns the deletions that reqs, the requests of a change, lack: of objects that the chart
+// of a release writes only on a first install from now on. A release that is on both sides is upgraded, and is
+// taken to have been upgraded before.
 func droppedByUpgrades(was, now *change.Side, reqs []policy.Request) (dropped []policy.Request) {
 	c, half := delivery.New(was.Units, now.Units), change.PartlyRendered(was, now)
 	ids := policy.NewIdentities(render.Objects(was.Units), render.Objects(now.Units))

@@ -22,19 +22,19 @@ import (
 // A patch is a strategic merge patch for one object, in a file or inline in a kustomization.
 type patch struct {
 	inline bool           // in the field patches of the edit's file, added where there is none
-	object map[string]any // the identity of the object, as the layers below the kustomization have it
-	keys   []string       // for each segment of the edit's pointer, the merge key that it is a value of, or ""
+	object map[string]any // the fields by which the patch names its object
+	keys   []string       // by segment of the edit's pointer: the merge key, if the segment names an element of a list
 }
 
-// overlays returns the edits that make a fix in a patch of a kustomization that the object comes through,
-// the one nearest to the object's manifest first. Only kustomizations count in which all objects made of
-// that manifest fail. wide is true if some other object made of it does not fail.
+// overlays returns the edits that make a fix by a patch in a kustomization between the object and its manifest,
+// the one nearest to the manifest first. Kustomizations that also bring objects without the failure are left
+// out. wide is true if there is such an object, so that an edit of the manifest would change it, too.
 func (p *placer) overlays(o *render.Object, f policy.Fix, fails map[*render.Object]bool) (all []edit, wide bool) {
 	if cmp.Or(o.Unit.Renderer, o.Unit.Kind) != "kustomize" || f.Key != "" || f.Source == policy.FixType || f.Source == policy.FixSchema {
 		return nil, false
 	}
 	from := manifest(o)
-	reached := make(map[string]bool) // the kustomizations that an object without the failure comes through
+	reached := make(map[string]bool) // the kustomizations that bring an object without the failure
 	for _, other := range p.made[from] {
 		if !fails[other] && from.Line > 0 {
 			wide = true

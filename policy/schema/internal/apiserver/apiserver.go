@@ -152,12 +152,12 @@ func stored(kind schema.GroupKind) schema.GroupKind {
 	return kind
 }
 
-// gates are the feature gates of the process, which Kubernetes keeps in a variable: the release that they are
-// those of, and how many calls use them.
+// gates guards the feature gates, of which a process has one set: minor is the release that they are set to, and
+// users the number of calls that rely on it.
 var gates struct {
 	sync.Mutex
 	minor, users int
-	free         sync.Cond // for those that want another release
+	free         sync.Cond // users is 0
 }
 
 func init() { gates.free.L = &gates }
@@ -170,7 +170,7 @@ func as(minor int, f func()) {
 		gates.free.Wait()
 	}
 	if gates.minor != minor {
-		// The error concerns gates that were set, of which there are none.
+		// An error could only be about gates that were set one by one, and none are.
 		_ = utilfeature.DefaultMutableFeatureGate.SetEmulationVersion(version.MajorMinor(1, uint(minor)))
 		gates.minor = minor
 	}
