@@ -17,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/preadmit/preadmit/cmd/preadmit/engines"
 	"github.com/preadmit/preadmit/cmd/preadmit/evaluate"
 	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/cmd/preadmit/supervise"
@@ -71,7 +72,7 @@ func (o *checkOptions) addPolicyFlags(f *pflag.FlagSet) {
 // addUserFlags adds the flags for the user and the authorizer.
 func (o *checkOptions) addUserFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.AsFile, "as-file", "", "evaluate as the user that `FILE` describes (username, uid, groups, extra); not with --as")
-	f.Var((*plugins)(&o.DisabledPlugins), "disable-admission-plugins", "`LIST` of default admission plugins that the API server does not run: "+strings.Join(schema.PluginNames(), ", "))
+	f.Var((*plugins)(&o.DisabledPlugins), "disable-admission-plugins", "`LIST` of default admission plugins that the API server does not run: "+strings.Join(engines.PluginNames(), ", "))
 	f.StringVar(&o.Authorizer, "authorizer", "unknown", "how CEL's authorizer checks are answered, `MODE`: unknown, allow, deny, rbac (by the Roles and bindings rendered and in --with), or a file of rules")
 }
 
@@ -140,7 +141,7 @@ func (p *plugins) Type() string   { return "stringSlice" }
 
 func (p *plugins) Set(s string) error {
 	for _, name := range strings.Split(s, ",") {
-		if err := oneOf(name, schema.PluginNames()...); err != nil {
+		if err := oneOf(name, engines.PluginNames()...); err != nil {
 			return err
 		}
 		*p = append(*p, name)

@@ -64,8 +64,8 @@ func TestNew(t *testing.T) {
 		{Options{Level: "baseline", KubeVersion: "newest"}, "", `kubernetes version must look like 1.31, not "newest"`},
 		{Options{Level: "baseline", KubeVersion: "2.0"}, "", `kubernetes version must look like 1.31, not "2.0"`},
 		{Options{Level: "baseline", KubeVersion: "1"}, "", `kubernetes version must look like 1.31, not "1"`},
-		{Options{Level: "privileged"}, "", `pod security level must be baseline or restricted, not "privileged"`},
-		{Options{}, "", `pod security level must be baseline or restricted, not ""`},
+		{Options{Level: "privileged"}, "v1.37", ""},
+		{Options{}, "", `pod security level must be privileged, baseline or restricted, not ""`},
 	}
 	for _, test := range tests {
 		e, err := New(test.opts)

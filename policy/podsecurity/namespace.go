@@ -42,12 +42,12 @@ type namespace struct {
 func (e *Engine) namespace(req *policy.Request) namespace {
 	ns := namespace{name: req.Namespace, object: e.cluster.Namespace(req.Subject().Unit, req.Namespace)}
 	if ns.object != nil {
-		ns.labels = labels(ns.object.Object)
+		ns.labels = e.labels(ns.object)
 	}
 	// For an invalid label the plugin, too, uses the strictest level. The Namespace
 	// itself gets a result for it.
 	ns.policy, _ = api.PolicyToEvaluate(ns.labels, e.defaults)
-	if ns.object == nil && ns.name != "" {
+	if ns.object == nil && ns.name != "" && !e.unlabelled {
 		ns.assumed = []string{"namespace " + strconv.Quote(ns.name) + " is not in the tree: assumed to have no pod-security labels"}
 	}
 	return ns
@@ -55,16 +55,24 @@ func (e *Engine) namespace(req *policy.Request) namespace {
 
 // labels returns the pod-security labels of a Namespace. Other labels may have
 // any type.
-func labels(tree map[string]any) map[string]string {
+func (e *Engine) labels(ns *render.Object) map[string]string {
 	found := make(map[string]string)
+	if e.unlabelled {
+		return found
+	}
 	for _, key := range labelKeys {
-		if v, ok := render.Lookup(tree, labelPointer(key)); ok {
+		if v, ok := render.Lookup(ns.Object, labelPointer(key)); ok {
 			if s, ok := v.(string); ok {
 				found[key] = s
 			}
 		}
 	}
 	return found
+}
+
+// Labelled reports whether a Namespace of the cluster has pod-security labels.
+func (e *Engine) Labelled() bool {
+	return slices.ContainsFunc(e.cluster.List(namespaceKind), func(o *render.Object) bool { return len(e.labels(o)) > 0 })
 }
 
 func labelPointer(key string) string { return render.Pointer("metadata", "labels", key) }
@@ -185,7 +193,7 @@ func (e *Engine) validateLabels(req *policy.Request) []policy.Result {
 	if req.SubResource != "" {
 		return nil
 	}
-	found := labels(req.Object.Object)
+	found := e.labels(req.Object)
 	if len(found) == 0 {
 		return nil
 	}
@@ -208,7 +216,7 @@ func (e *Engine) wrongBefore(req *policy.Request, wrong field.ErrorList) bool {
 	if req.OldObject == nil {
 		return false
 	}
-	_, before := api.PolicyToEvaluate(labels(req.OldObject.Object), e.defaults)
+	_, before := api.PolicyToEvaluate(e.labels(req.OldObject), e.defaults)
 	return slices.EqualFunc(wrong, before, func(a, b *field.Error) bool { return a.Error() == b.Error() })
 }
 
@@ -231,7 +239,7 @@ func (e *Engine) namespaces() []namespace {
 	seen := map[api.Policy]bool{e.defaults: true}
 	all := []namespace{{policy: e.defaults}}
 	for _, o := range e.cluster.List(namespaceKind) {
-		ns := namespace{name: o.GetName(), object: o, labels: labels(o.Object)}
+		ns := namespace{name: o.GetName(), object: o, labels: e.labels(o)}
 		ns.policy, _ = api.PolicyToEvaluate(ns.labels, e.defaults)
 		if !seen[ns.policy] {
 			seen[ns.policy] = true

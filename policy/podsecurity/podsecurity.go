@@ -29,11 +29,12 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// Options select the pack.
+// Options say what pods are judged by.
 type Options struct {
-	Level       string          // of the pack: "baseline" or "restricted"
+	Level       string          // where no label says another: that of the pack; without one "privileged", the API server's
 	KubeVersion string          // of the API server, "1.31"; "" is the library's newest
 	Cluster     *policy.Cluster // where Namespaces are looked up; may be nil
+	Unlabelled  bool            // the API server does not run the plugin, so labels of Namespaces mean nothing
 
 	// Implied means that the pack is used by default, so nothing on the cluster
 	// enforces it: failures of the pack are warnings. Labels of Namespaces deny
@@ -44,18 +45,19 @@ type Options struct {
 // An Engine evaluates pods by one level and by the labels of their Namespaces.
 // It is safe for concurrent use.
 type Engine struct {
-	cluster  *policy.Cluster
-	defaults api.Policy
-	levels   levels
-	implied  bool
-	plans    sync.Map // of planKey: []requirement
+	cluster    *policy.Cluster
+	defaults   api.Policy
+	levels     levels
+	implied    bool
+	unlabelled bool
+	plans      sync.Map // of planKey: []requirement
 }
 
-// New returns the engine of a pack. The error says which option is wrong.
+// New returns the engine of a level. The error says which option is wrong.
 func New(opts Options) (*Engine, error) {
 	level := api.Level(opts.Level)
-	if level != api.LevelBaseline && level != api.LevelRestricted {
-		return nil, fmt.Errorf("pod security level must be baseline or restricted, not %q", opts.Level)
+	if !slices.Contains([]api.Level{api.LevelPrivileged, api.LevelBaseline, api.LevelRestricted}, level) {
+		return nil, fmt.Errorf("pod security level must be privileged, baseline or restricted, not %q", opts.Level)
 	}
 	newest := api.LatestVersion()
 	if opts.KubeVersion != "" {
@@ -67,10 +69,11 @@ func New(opts Options) (*Engine, error) {
 	}
 	free := api.LevelVersion{Level: api.LevelPrivileged, Version: api.LatestVersion()}
 	return &Engine{
-		cluster:  opts.Cluster,
-		defaults: api.Policy{Enforce: api.LevelVersion{Level: level, Version: api.LatestVersion()}, Warn: free, Audit: free},
-		levels:   newLevels(psa.DefaultChecks(), newest),
-		implied:  opts.Implied,
+		cluster:    opts.Cluster,
+		defaults:   api.Policy{Enforce: api.LevelVersion{Level: level, Version: api.LatestVersion()}, Warn: free, Audit: free},
+		levels:     newLevels(psa.DefaultChecks(), newest),
+		implied:    opts.Implied,
+		unlabelled: opts.Unlabelled,
 	}, nil
 }
 

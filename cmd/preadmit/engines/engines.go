@@ -23,6 +23,7 @@ import (
 	"github.com/preadmit/preadmit/policy/change"
 	"github.com/preadmit/preadmit/policy/crd"
 	"github.com/preadmit/preadmit/policy/lint"
+	"github.com/preadmit/preadmit/policy/podsecurity"
 	"github.com/preadmit/preadmit/policy/rego"
 	"github.com/preadmit/preadmit/policy/schema"
 	"github.com/preadmit/preadmit/render"
@@ -172,7 +173,21 @@ func compile(in, trusted *load.Input, o Options) (*Set, error) {
 		}
 		b.Chain.Validators = append(b.Chain.Validators, engine)
 	}
-	return b, nil
+	return b, b.labels(o)
+}
+
+// labels adds the API server's own plugin for the labels of Namespaces, if there are any and no
+// pack reads them.
+func (b *Set) labels(o Options) error {
+	packed := slices.ContainsFunc(b.Chain.Validators, func(v policy.Validator) bool { _, ok := v.(*podsecurity.Engine); return ok })
+	if packed || slices.Contains(o.DisabledPlugins, PodSecurity) {
+		return nil
+	}
+	engine, err := podsecurity.New(podsecurity.Options{Level: "privileged", KubeVersion: o.KubeVersion, Cluster: b.Cluster})
+	if err == nil && engine.Labelled() {
+		b.Chain.Validators = append(b.Chain.Validators, engine)
+	}
+	return err
 }
 
 // packs returns the names of the embedded packs to use: those of --pack, or the default pack if

@@ -33,6 +33,12 @@ func Packs() []pack {
 	return all
 }
 
+// PodSecurity is the admission plugin that judges by the labels of Namespaces.
+const PodSecurity = "PodSecurity"
+
+// PluginNames returns the names of the default admission plugins that can be disabled.
+func PluginNames() []string { return append(schema.PluginNames(), PodSecurity) }
+
 func PackNames() []string {
 	var names []string
 	for _, p := range Packs() {
@@ -61,6 +67,7 @@ func newPack(name string, s *Settings, kinds policy.Kinds, cluster *policy.Clust
 	if level := all[i].level; level != "" {
 		return podsecurity.New(podsecurity.Options{
 			Level: level, KubeVersion: s.KubeVersion, Cluster: cluster, Implied: !slices.Contains(s.Packs, name),
+			Unlabelled: slices.Contains(s.DisabledPlugins, PodSecurity),
 		})
 	}
 	policies, err := packs.Objects(name, s.KubeVersion)
