@@ -176,11 +176,11 @@ func (c Chain) reviewUnguarded(ctx context.Context, req *Request) ([]Result, err
 		if results, err = c.validateAll(ctx, req, h, results); err != nil {
 			return nil, err
 		}
-		pods, err := c.reviewPods(ctx, req, mutations, results)
+		made, err := c.reviewMade(ctx, req, mutations, results)
 		if err != nil {
 			return nil, err
 		}
-		results = append(results, pods...)
+		results = append(results, made...)
 		if req.refused != nil {
 			reported := make(map[string]bool) // fields that the definition refuses, too
 			for i := range results {

@@ -347,7 +347,7 @@ func (c Comparison) Compare(head []Result) []Result {
 
 // MarkRefused marks the unchanged denials of requests that the change makes as AlreadyFailing: the
 // API server refuses them, so the change of the object does not take effect. A denial of the pods
-// that a controller makes is left unchanged if the change makes the same pods.
+// that a controller makes is left unchanged if the change makes the same pods, and so on.
 func (c Comparison) MarkRefused(head []Result) {
 	for i := range head {
 		r := &head[i]
@@ -355,17 +355,24 @@ func (c Comparison) MarkRefused(head []Result) {
 		switch {
 		case r.Baseline != Unchanged || r.Outcome != Fail || r.Action != Deny || r.Engine == EngineRego:
 		case r.Operation != Delete && (update == nil || update.Unchanged()):
-		case r.Pods && update != nil && samePods(update.inBase(), update.Object):
+		case r.Pods && update != nil && r.sameMade(update.inBase(), update.Object):
 		default:
 			r.Baseline = AlreadyFailing
 		}
 	}
 }
 
-// samePods reports whether two versions of an object make equal pods. The update of a Pod is left to
-// the engine.
-func samePods(was, is *render.Object) bool {
-	at, _ := PodTemplate(is.GroupVersionKind().GroupKind())
+// sameMade reports whether controllers create of two versions of an object the same objects as the result is
+// about. The update of a Pod is left to the engine.
+func (r *Result) sameMade(was, is *render.Object) bool {
+	kind := is.GroupVersionKind().GroupKind()
+	at, _ := PodTemplate(kind)
+	if kind == (schema.GroupKind{Group: "batch", Kind: "CronJob"}) {
+		at = betweens[kind].template
+	}
+	if claims := "/spec/volumeClaimTemplates"; slices.ContainsFunc(r.Fields, func(f string) bool { return strings.HasPrefix(f, claims+"/") }) {
+		at = claims
+	}
 	before, _ := render.Lookup(was.Object, at)
 	after, _ := render.Lookup(is.Object, at)
 	return at != "" && reflect.DeepEqual(before, after)

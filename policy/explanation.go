@@ -30,7 +30,7 @@ type Explanation struct {
 	Operation Operation       `json:"operation"`
 	Object    render.Key      `json:"object"`
 	Origins   []render.Origin `json:"origins"`
-	Pods      bool            `json:"pods,omitempty"` // about the pods that the object's controller creates
+	Pods      bool            `json:"pods,omitempty"` // about what the object's controller creates, such as pods
 	Request   Asked           `json:"request"`
 	Notes     []string        `json:"notes,omitempty"` // how --base affects the decision, a sentence each
 
@@ -195,7 +195,7 @@ func (c Chain) explainUnguarded(ctx context.Context, req Request, policy, rule s
 		e.locate(&req, &h)
 	})
 	if err == nil {
-		es, err = c.explainPods(ctx, &req, &h, es, policy, rule)
+		es, err = c.explainMade(ctx, &req, &h, es, policy, rule)
 	}
 	return es, cmp.Or(err, ctx.Err())
 }

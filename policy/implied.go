@@ -1,144 +1,42 @@
 package policy
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/preadmit/preadmit/render"
 )
 
-// A PodEngine is a Mutator or Validator that gets the pods that controllers create.
-type PodEngine interface {
-	// SelectsPods reports whether a policy may have a result about the pods of a kind's objects that it
-	// does not have about these objects themselves. Kyverno, for example, copies rules about pods.
-	SelectsPods(of schema.GroupVersionKind) bool
-}
-
-// A maker is a kind whose controller creates pods.
-type maker struct {
-	template   string // pointer of the template of pods
-	controller string // the controller's service account, in the namespace kube-system if it names none; "" if not known
-	owner      string // apiVersion and kind of the object between, which owns the pods; "" if there is none
-}
-
-// makers holds the places of templates, which are the same in all versions of a kind, and what
-// kube-controller-manager creates of them. Argo Rollouts and OpenShift create ReplicaSets and
-// ReplicationControllers, KEDA Jobs, Knative Deployments, LeaderWorkerSet StatefulSets.
-var makers = map[schema.GroupKind]maker{
-	{Kind: "ReplicationController"}:                        {"/spec/template", "replication-controller", ""},
-	{Group: "apps", Kind: "ReplicaSet"}:                    {"/spec/template", "replicaset-controller", ""},
-	{Group: "apps", Kind: "Deployment"}:                    {"/spec/template", "replicaset-controller", "apps/v1 ReplicaSet"},
-	{Group: "apps", Kind: "StatefulSet"}:                   {"/spec/template", "statefulset-controller", ""},
-	{Group: "apps", Kind: "DaemonSet"}:                     {"/spec/template", "daemon-set-controller", ""},
-	{Group: "extensions", Kind: "ReplicaSet"}:              {"/spec/template", "replicaset-controller", ""},
-	{Group: "extensions", Kind: "Deployment"}:              {"/spec/template", "replicaset-controller", "apps/v1 ReplicaSet"},
-	{Group: "extensions", Kind: "DaemonSet"}:               {"/spec/template", "daemon-set-controller", ""},
-	{Group: "batch", Kind: "Job"}:                          {"/spec/template", "job-controller", ""},
-	{Group: "batch", Kind: "CronJob"}:                      {"/spec/jobTemplate/spec/template", "job-controller", "batch/v1 Job"},
-	{Group: "argoproj.io", Kind: "Rollout"}:                {"/spec/template", "replicaset-controller", "apps/v1 ReplicaSet"},
-	{Group: "apps.openshift.io", Kind: "DeploymentConfig"}: {"/spec/template", "replication-controller", "v1 ReplicationController"},
-	{Group: "keda.sh", Kind: "ScaledJob"}:                  {"/spec/jobTargetRef/template", "job-controller", "batch/v1 Job"},
-	{Group: "serving.knative.dev", Kind: "Service"}:        {"/spec/template", "replicaset-controller", "apps/v1 ReplicaSet"},
-	{Group: "apps.kruise.io", Kind: "CloneSet"}:            {"/spec/template", "kruise-system:kruise-manager", ""},
-	{Group: "apps.kruise.io", Kind: "StatefulSet"}:         {"/spec/template", "kruise-system:kruise-manager", ""},
-	{Group: "apps.kruise.io", Kind: "DaemonSet"}:           {"/spec/template", "kruise-system:kruise-manager", ""},
-	{Group: "leaderworkerset.x-k8s.io", Kind: "LeaderWorkerSet"}: {
-		"/spec/leaderWorkerTemplate/workerTemplate", "statefulset-controller", "apps/v1 StatefulSet",
-	},
-}
-
-// PodTemplate returns the pointer of the pod in objects of a kind: "" in a Pod.
-func PodTemplate(kind schema.GroupKind) (pointer string, ok bool) {
-	switch kind {
-	case schema.GroupKind{Kind: "Pod"}:
-		return "", true
-	case schema.GroupKind{Kind: "PodTemplate"}:
-		return "/template", true
-	}
-	m, ok := makers[kind]
-	return m.template, ok
-}
-
-// templates returns the templates of pods in the request's object: that of its kind, or in another custom
-// resource each part that has the form of one.
-func (r *Request) templates() (all []*maker) {
-	kind := r.Kind.GroupKind()
-	if m, ok := makers[kind]; ok {
-		return []*maker{&m}
-	}
-	if !strings.Contains(kind.Group, ".") || render.Holds(kind) || noMakers[kind] ||
-		slices.ContainsFunc(noMakerGroups, func(group string) bool { return strings.HasSuffix("."+kind.Group, group) }) {
-		return nil
-	}
-	for pointer, v := range render.Fields(r.Admitted, "") {
-		if pointer != "" && isTemplate(v) {
-			all = append(all, &maker{template: pointer})
-		}
-	}
-	return all
-}
-
-// Custom resources that make no pods, and the ends of groups of such. Their policies, patches and values look
-// like templates.
-var (
-	noMakers = map[schema.GroupKind]bool{
-		{Group: "argoproj.io", Kind: "Application"}: true, {Group: "argoproj.io", Kind: "ApplicationSet"}: true, {Group: "argoproj.io", Kind: "AppProject"}: true,
-	}
-	noMakerGroups = []string{".k8s.io", ".kyverno.io", ".gatekeeper.sh", ".toolkit.fluxcd.io"}
-)
-
-// isTemplate reports whether a value has the form of a template of pods: its containers have names, and one has
-// an image.
-func isTemplate(v any) bool {
-	containers, _ := render.Lookup(v, "/spec/containers")
-	list, _ := containers.([]any)
-	images := 0
-	for _, c := range list {
-		container, _ := c.(map[string]any)
-		if name, _ := container["name"].(string); name == "" {
-			return false
-		}
-		if image, _ := container["image"].(string); image != "" {
-			images++
-		}
-	}
-	return images > 0
+// A MadeEngine is a Mutator or Validator that gets the objects that controllers create.
+type MadeEngine interface {
+	// SelectsMade reports whether a policy may have a result about objects of the kind made, which a
+	// controller creates of the maker's objects, that it does not have about the maker's themselves.
+	// Kyverno, for example, copies rules about pods.
+	SelectsMade(made, maker schema.GroupVersionKind) bool
 }
 
 // maxTemplates limits the templates of an object that are evaluated.
 const maxTemplates = 100
 
-// PodRequest returns a request that creates a pod, without the pod.
-func PodRequest() *Request {
-	r := &Request{Operation: Create, Kind: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, Namespace: "default"}
-	r.Resource = Resource{GroupVersionResource: r.Kind.GroupVersion().WithResource("pods"), Namespaced: true, Known: true}
-	return r
-}
-
-// reviewPods returns the results of the policies on the pods that the controller of the request's
-// object creates. The API server asks these policies only then, and refuses each pod. The fields of
-// the results are those of the object. own are the results about the object itself: what a rule finds
-// there it does not find again in the pods.
-func (c Chain) reviewPods(ctx context.Context, req *Request, own ...[]Result) ([]Result, error) {
-	c, pods := c.pods(req)
+// reviewMade returns the results of the policies on the objects that controllers create of the request's
+// object, such as pods. The API server asks these policies only then, and refuses each of these objects.
+// The fields of the results are those of the request's object. own are the results about that object: what
+// a rule finds there it does not find again in what is made of it.
+func (c Chain) reviewMade(ctx context.Context, req *Request, own ...[]Result) ([]Result, error) {
 	var results []Result
-	passed := make(map[useKey]bool) // rules that a pod has passed
-	for i, pod := range pods {
+	all := c.made(req)
+	passed := make(map[useKey]bool) // rules that a created object has passed
+	for i, m := range all {
 		if i == maxTemplates {
 			results = append(results, Result{
-				Engine: EngineCompile, Policy: "all", Rule: "templates", Outcome: Unknown, Action: Deny, Fields: []string{pod.by.template},
-				Message: fmt.Sprintf("only the first %d of %d templates of pods are checked", maxTemplates, len(pods)),
+				Engine: EngineCompile, Policy: "all", Rule: "templates", Outcome: Unknown, Action: Deny, Fields: []string{m.by.template},
+				Message: fmt.Sprintf("only the first %d of %d templates of pods are checked", maxTemplates, len(all)),
 			})
 			break
 		}
-		found, err := c.reviewPod(ctx, pod, newHistory())
+		found, err := m.review(ctx, newHistory())
 		if err != nil {
 			return nil, err
 		}
@@ -160,113 +58,123 @@ func (c Chain) reviewPods(ctx context.Context, req *Request, own ...[]Result) ([
 		}
 	}
 	return slices.DeleteFunc(results, func(r Result) bool {
-		o := said[useKey{r.Engine, r.Policy, r.Rule}]
+		o := said[useKey{r.Engine, r.Policy, WithoutAutogen(r.Rule)}]
 		return o != nil && (!r.fails() || o.fails() && o.Action.AtLeast(r.Action) && (o.Outcome == Fail || r.Outcome != Fail))
 	}), nil
 }
 
-// pods returns the requests with which the controller of the request's object creates pods, and the
-// engines for them: those with policies about these pods, and those that prepare objects. There are no
-// requests if there are no such pods or policies.
-func (c Chain) pods(req *Request) (_ Chain, pods []*Request) {
+// A made is a request with which a controller creates an object, and the engines for it: those with
+// policies about such objects, and those that prepare objects.
+type made struct {
+	*Request
+	about Chain
+}
+
+// made returns the requests with which controllers create objects of the request's object, if there are
+// policies about these.
+func (c Chain) made(req *Request) (all []made) {
 	if req.Object == nil || req.SubResource != "" {
-		return c, nil
+		return nil
 	}
-	templates := req.templates()
-	if len(templates) == 0 {
-		return c, nil
-	}
-	c.Mutators = slices.DeleteFunc(slices.Clone(c.Mutators), func(m Mutator) bool { return !selectsPods(m, req) })
-	selected := len(c.Mutators) > 0
-	c.Validators = slices.DeleteFunc(slices.Clone(c.Validators), func(v Validator) bool {
-		about := selectsPods(v, req)
-		selected = selected || about
-		_, prepares := v.(Preparer)
-		return !about && !prepares
-	})
-	if !selected {
-		return c, nil
-	}
-	for _, m := range templates {
-		if pod := newPod(req, m); pod != nil {
-			pods = append(pods, pod)
+	about := make(map[schema.GroupVersionKind]Chain, 3)
+	for _, p := range req.products(func(kind schema.GroupVersionKind) bool {
+		engines, selected := c.aboutMade(kind, req.Kind)
+		if selected {
+			about[kind] = engines
+		}
+		return selected
+	}) {
+		if r := newMade(req, p); r != nil {
+			all = append(all, made{r, about[p.kind]})
 		}
 	}
-	return c, pods
+	return all
 }
 
-// selectsPods reports whether an engine has policies about the pods of a request's object.
-func selectsPods(engine any, maker *Request) bool {
-	p, ok := engine.(PodEngine)
-	return ok && p.SelectsPods(maker.Kind)
+// aboutMade returns the engines for objects of a kind that controllers create of a maker's objects.
+func (c Chain) aboutMade(kind, maker schema.GroupVersionKind) (_ Chain, selected bool) {
+	selects := func(engine any) bool {
+		e, ok := engine.(MadeEngine)
+		return ok && e.SelectsMade(kind, maker)
+	}
+	if !slices.ContainsFunc(c.Mutators, func(m Mutator) bool { return selects(m) }) && !slices.ContainsFunc(c.Validators, func(v Validator) bool { return selects(v) }) {
+		return c, false
+	}
+	c.Mutators = slices.DeleteFunc(slices.Clone(c.Mutators), func(m Mutator) bool { return !selects(m) })
+	c.Validators = slices.DeleteFunc(slices.Clone(c.Validators), func(v Validator) bool {
+		_, prepares := v.(Preparer)
+		return !prepares && !selects(v)
+	})
+	return c, true
 }
 
-// reviewPod reviews a request of pods.
-func (c Chain) reviewPod(ctx context.Context, pod *Request, h *history) ([]Result, error) {
-	results, admitted := c.admit(pod, h)
+// review reviews the request.
+func (m made) review(ctx context.Context, h *history) ([]Result, error) {
+	results, admitted := m.about.admit(m.Request, h)
 	if admitted {
-		mutations, err := c.mutate(ctx, pod, h)
+		mutations, err := m.about.mutate(ctx, m.Request, h)
 		if err != nil {
 			return nil, err
 		}
 		var others []Result
 		var other Request
-		for _, v := range c.Validators {
-			if other.Admitted == nil {
-				other = *pod
-				other.Admitted, other.Typed = otherPod(pod), nil
-			}
-			for _, r := range []*Request{pod, &other} {
-				if !selectsPods(v, pod.Maker) {
-					break
+		for _, v := range m.about.Validators {
+			if e, ok := v.(MadeEngine); ok && e.SelectsMade(m.Kind, m.Maker.Kind) {
+				if other.Admitted == nil {
+					other = *m.Request
+					other.Admitted, other.Typed = otherMade(m.Request), nil
 				}
-				rs, err := c.validate(ctx, v, r)
+				rs, err := m.about.validate(ctx, v, m.Request)
 				if err != nil {
 					return nil, err
 				}
-				if r == pod {
-					results = append(results, rs...)
-				} else {
-					others = append(others, slices.DeleteFunc(rs, func(r Result) bool { return !r.fails() })...)
+				results = append(results, rs...)
+				if rs, err = m.about.validate(ctx, v, &other); err != nil {
+					return nil, err
 				}
+				others = append(others, slices.DeleteFunc(rs, func(r Result) bool { return !r.fails() })...)
 			}
 			if p, ok := v.(Preparer); ok {
-				pod.prepareBy(p, h)
+				m.prepareBy(p, h)
 				other = Request{}
 			}
 		}
 		results = append(mutations, undecideDiffering(results, nil, others, "depends on a name, label or node that its controller chooses")...)
 	}
 	for i := range results {
-		results[i].ofPod(pod, h)
+		results[i].ofMade(m.Request, h)
 	}
 	return results, nil
 }
 
-// explainPods adds to the explanations of decisions about the request's object those about the pods that
-// its controller creates. An explanation that only says that the object is no pod is left out.
-func (c Chain) explainPods(ctx context.Context, req *Request, h *history, own []Explanation, policy, rule string) ([]Explanation, error) {
+// explainMade adds to the explanations of decisions about the request's object those about the objects that
+// controllers create of it. An explanation that only says that the object is of another kind is left out.
+func (c Chain) explainMade(ctx context.Context, req *Request, h *history, own []Explanation, policy, rule string) ([]Explanation, error) {
 	var said []Result
 	for i := range own {
 		said = append(said, own[i].Results...)
 	}
-	results, err := c.reviewPods(ctx, req, said)
-	about, pods := c.pods(req)
-	if err != nil || len(pods) == 0 {
+	results, err := c.reviewMade(ctx, req, said)
+	all := c.made(req)
+	if err != nil || len(all) == 0 {
 		return own, err
 	}
-	by := pods[0].by
-	for _, p := range pods[:min(len(pods), maxTemplates)] { // the first template that the rule refuses
-		found, err := about.reviewPod(ctx, p, newHistory())
+	chosen := 0 // the first that the rule refuses, else the first that it looks at
+	for i := range all[:min(len(all), maxTemplates)] {
+		found, err := all[i].review(ctx, newHistory())
 		if err != nil {
 			return own, err
 		}
-		if slices.ContainsFunc(found, func(r Result) bool { return r.fails() && r.Policy == policy && (rule == "" || r.Rule == rule) }) {
-			by = p.by
+		found = slices.DeleteFunc(found, func(r Result) bool { return r.Policy != policy || rule != "" && r.Rule != rule })
+		if len(found) > 0 && chosen == 0 {
+			chosen = i
+		}
+		if slices.ContainsFunc(found, func(r Result) bool { return r.fails() }) {
+			chosen = i
 			break
 		}
 	}
-	pod, made := newPod(req, by), newHistory()
+	pod, about, made := newMade(req, all[chosen].by), all[chosen].about, newHistory()
 	if _, admitted := about.admit(pod, newHistory()); !admitted {
 		return own, nil
 	}
@@ -307,28 +215,28 @@ func (e *Explanation) isAboutRule(rule string) bool {
 		slices.ContainsFunc(e.Results, func(r Result) bool { return r.Rule == rule })
 }
 
-// ofPod converts a result about a pod to one about the object whose controller creates it.
-func (r *Result) ofPod(pod *Request, h *history) {
+// ofMade converts a result about an object that a controller creates to one about the object of which it is made.
+func (r *Result) ofMade(made *Request, h *history) {
 	r.Assumed = distinct(r.Assumed, h.doubts)
 	r.Fields = slices.Clone(r.Fields) // results of other requests may share them
 	for i, f := range r.Fields {
 		var set []string
-		r.Fields[i], set = pod.inMaker(f, h)
+		r.Fields[i], set = made.inMaker(f, h)
 		r.Assumed = distinct(r.Assumed, set)
 	}
 	if len(r.Fields) == 0 && r.fails() {
-		r.Fields = []string{pod.by.template}
+		r.Fields = []string{made.by.template}
 	}
-	if pod.by.controller == "" && (r.Outcome == Fail || r.Outcome == Error) {
-		r.Message = "not known whether the controller of " + pod.Maker.Kind.Kind + " creates pods from this template: " + r.Message
+	if made.by.controller == "" && (r.Outcome == Fail || r.Outcome == Error) {
+		r.Message = "not known whether the controller of " + made.Maker.Kind.Kind + " creates pods from this template: " + r.Message
 		if r.Outcome == Error || r.Action == Deny {
 			r.Outcome = Unknown
 		}
 	}
-	r.AboutPods()
+	r.aboutMade(made.by.kind)
 }
 
-// inMaker returns the field of the maker's object that a field of the pod comes from, and the policies
+// inMaker returns the field of the maker's object that a field of the created one comes from, and the policies
 // that set it.
 func (r *Request) inMaker(field string, h *history) (from string, set []string) {
 	was, touches := h.back(field)
@@ -339,180 +247,32 @@ func (r *Request) inMaker(field string, h *history) (from string, set []string) 
 	}
 	from = r.by.template
 	if slices.ContainsFunc(copied, func(p string) bool { return was == p || strings.HasPrefix(was, p+"/") }) {
-		from += was
+		if r.by.kind != replicaSetKind || strings.HasPrefix(was, "/metadata/labels") {
+			return from + was, set
+		}
+		return was, set
 	}
 	return from, set
 }
 
-// copied are the fields of a pod that its controller copies from the template.
+// copied are the fields that a controller copies from the template, and of a ReplicaSet from the object,
+// but for the labels.
 var copied = []string{"/spec", "/metadata/labels", "/metadata/annotations", "/metadata/finalizers"}
 
 // AboutPods makes a result one about the pods that the object's controller creates.
-func (r *Result) AboutPods() {
-	const rejected = "; its pods would be rejected"
+func (r *Result) AboutPods() { r.aboutMade(podKind) }
+
+func (r *Result) aboutMade(kind schema.GroupVersionKind) {
+	rejected := "; its " + madeName(kind.Kind) + "s would be rejected"
 	if r.Pods = true; r.Outcome == Fail && r.Action == Deny {
 		r.Message = Shorten(r.Message, MaxMessage-len(rejected)) + rejected
 	}
 }
 
-// What a controller and the cluster choose for a pod, and what they may choose as well.
-const (
-	podHash, otherHash = "2456789245", "9786542978" // of a template's hash, or a time in minutes
-	podUID, otherUID   = "00000000-0000-4000-8000-000000000000", "ffffffff-ffff-4fff-bfff-ffffffffffff"
-	podNode, otherNode = "node-2", "node-9"
-	otherSuffix        = "zzzzz"
-)
-
-// newPod returns the request with which the controller of a request's object creates a pod
-// (GetPodFromTemplate in pkg/controller/controller_utils.go of Kubernetes), or nil if there is no template.
-func newPod(req *Request, m *maker) *Request {
-	at, _ := render.Lookup(req.Admitted, m.template)
-	template, ok := at.(map[string]any)
-	if !ok {
-		return nil
+// madeName names an object that a controller creates.
+func madeName(kind string) string {
+	if kind == podKind.Kind {
+		return "pod"
 	}
-	parent := &unstructured.Unstructured{Object: req.Admitted}
-	name := cmp.Or(parent.GetName(), parent.GetGenerateName()+podHash)
-	owner := map[string]any{"apiVersion": parent.GetAPIVersion(), "kind": parent.GetKind(), "controller": true, "blockOwnerDeletion": true, "uid": podUID}
-	if version, kind, between := strings.Cut(m.owner, " "); between {
-		owner["apiVersion"], owner["kind"] = version, kind
-		name += "-" + podHash
-	}
-	owner["name"] = name
-	from, _ := template["metadata"].(map[string]any)
-	spec, _ := template["spec"].(map[string]any)
-	if spec = maps.Clone(spec); spec == nil {
-		spec = map[string]any{}
-	}
-	metadata := map[string]any{"namespace": req.Namespace, "generateName": name + "-", "ownerReferences": []any{owner}}
-	for _, key := range []string{"annotations", "finalizers"} {
-		if v, ok := from[key]; ok {
-			metadata[key] = v
-		}
-	}
-	written, _ := from["labels"].(map[string]any)
-	labels := make(map[string]any, len(written)+4)
-	maps.Copy(labels, written)
-	switch {
-	case parent.GetKind() == "Rollout":
-		labels["rollouts-pod-template-hash"] = podHash
-	case parent.GetKind() == "Deployment":
-		labels["pod-template-hash"] = podHash
-	case owner["kind"] == "Job":
-		for _, prefix := range []string{"", "batch.kubernetes.io/"} {
-			labels[prefix+"controller-uid"], labels[prefix+"job-name"] = podUID, name
-		}
-		metadata["finalizers"] = append(slices.Clip(anyList(from["finalizers"])), "batch.kubernetes.io/job-tracking")
-	case owner["kind"] == "DaemonSet":
-		labels["controller-revision-hash"], labels["pod-template-generation"] = podHash, "1"
-		toNode(spec)
-	case owner["kind"] == "StatefulSet":
-		labels["controller-revision-hash"], labels["apps.kubernetes.io/pod-index"] = name+"-"+podHash, "0"
-		labels["statefulset.kubernetes.io/pod-name"], metadata["name"] = name+"-0", name+"-0"
-		identify(spec, name, parent)
-	}
-	if len(labels) > 0 {
-		metadata["labels"] = labels
-	}
-	namespace, account, elsewhere := strings.Cut(m.controller, ":")
-	if !elsewhere {
-		namespace, account = "kube-system", m.controller
-	}
-	pod := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}}
-	made := &Request{Operation: Create, Maker: req, by: m, Object: &render.Object{Unstructured: pod, Unit: req.Object.Unit}}
-	if m.controller != "" {
-		made.UserInfo = UserInfo{
-			Username: "system:serviceaccount:" + namespace + ":" + account,
-			Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
-		}
-	}
-	return made
-}
-
-// toNode adds to the spec of a pod of a DaemonSet the tolerations of node conditions and the affinity to
-// its node, as AddOrUpdateDaemonPodTolerations and ReplaceDaemonSetPodNodeNameNodeAffinity of Kubernetes'
-// pkg/controller/daemon/util/daemonset_util.go do.
-func toNode(spec map[string]any) {
-	tolerations := slices.Clip(anyList(spec["tolerations"]))
-	tolerate := func(key, effect string) {
-		tolerations = append(tolerations, map[string]any{"key": "node.kubernetes.io/" + key, "operator": "Exists", "effect": effect})
-	}
-	tolerate("not-ready", "NoExecute")
-	tolerate("unreachable", "NoExecute")
-	for _, key := range []string{"disk-pressure", "memory-pressure", "pid-pressure", "unschedulable"} {
-		tolerate(key, "NoSchedule")
-	}
-	if spec["hostNetwork"] == true {
-		tolerate("network-unavailable", "NoSchedule")
-	}
-	spec["tolerations"] = tolerations
-	affinity, _ := spec["affinity"].(map[string]any)
-	if affinity = maps.Clone(affinity); affinity == nil {
-		affinity = map[string]any{}
-	}
-	term := map[string]any{"matchFields": []any{map[string]any{"key": "metadata.name", "operator": "In", "values": []any{podNode}}}}
-	affinity["nodeAffinity"] = map[string]any{"requiredDuringSchedulingIgnoredDuringExecution": map[string]any{"nodeSelectorTerms": []any{term}}}
-	spec["affinity"] = affinity
-}
-
-// identify gives the spec of a pod of a StatefulSet its host name, subdomain and volume claims, as
-// initIdentity and updateStorage of Kubernetes' pkg/controller/statefulset/stateful_set_utils.go do.
-func identify(spec map[string]any, name string, set *unstructured.Unstructured) {
-	spec["hostname"] = name + "-0"
-	if service, _ := render.Lookup(set.Object, "/spec/serviceName"); service != nil {
-		spec["subdomain"] = service
-	}
-	claims, _ := render.Lookup(set.Object, "/spec/volumeClaimTemplates")
-	volumes := slices.Clone(anyList(spec["volumes"]))
-	for _, c := range anyList(claims) {
-		claim, _ := render.Lookup(c, "/metadata/name")
-		named, _ := claim.(string)
-		volumes = slices.DeleteFunc(volumes, func(v any) bool { other, _ := render.Lookup(v, "/name"); return other == claim })
-		volumes = append(volumes, map[string]any{"name": named, "persistentVolumeClaim": map[string]any{"claimName": named + "-" + name + "-0"}})
-	}
-	if len(volumes) > 0 {
-		spec["volumes"] = volumes
-	}
-}
-
-func anyList(v any) []any {
-	list, _ := v.([]any)
-	return list
-}
-
-// otherPod returns a pod with other values of what a controller and the cluster choose.
-func otherPod(pod *Request) map[string]any {
-	r := strings.NewReplacer(podHash, otherHash, podUID, otherUID, podNode, otherNode)
-	other := maps.Clone(pod.Admitted)
-	metadata, _ := otherValue(other["metadata"], r).(map[string]any)
-	if prefix, ok := metadata["generateName"].(string); ok && pod.Name == "" && metadata["name"] != nil {
-		metadata["name"] = prefix + otherSuffix
-	}
-	other["metadata"] = metadata
-	if spec, ok := other["spec"].(map[string]any); ok && spec["affinity"] != nil {
-		spec = maps.Clone(spec)
-		spec["affinity"], other["spec"] = otherValue(spec["affinity"], r), spec
-	}
-	return other
-}
-
-// otherValue returns a copy of a value with its texts replaced.
-func otherValue(v any, r *strings.Replacer) any {
-	switch v := v.(type) {
-	case string:
-		return r.Replace(v)
-	case map[string]any:
-		all := make(map[string]any, len(v))
-		for key, e := range v {
-			all[key] = otherValue(e, r)
-		}
-		return all
-	case []any:
-		all := make([]any, len(v))
-		for i, e := range v {
-			all[i] = otherValue(e, r)
-		}
-		return all
-	}
-	return v
+	return kind
 }

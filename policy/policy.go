@@ -71,10 +71,10 @@ type Request struct {
 	// request's version. OldAdmitted is then as written in the base.
 	OldUnknown bool
 
-	// Maker is the request whose object's controller makes this request, which creates a pod. It is nil
-	// for all other requests.
+	// Maker is the request of whose object a controller makes this request, which creates a pod or
+	// another object. It is nil for all other requests.
 	Maker *Request
-	by    *maker // of the template; nil if Maker is
+	by    product // of Maker's object
 
 	clusterScoped bool // the kind is unknown and assumed to be cluster-scoped
 	oldBlank      bool // of an unknown old object, only the name is given

@@ -124,7 +124,7 @@ type Result struct {
 	Cost         *RuleCost       `json:"cost,omitempty"`      // set if costs were asked for
 	Only         string          `json:"only,omitempty"`      // the installations that have the object: "only on upgrade"
 	Baseline     Baseline        `json:"baseline"`            // "" if there is no base
-	Pods         bool            `json:"pods,omitempty"`      // about the pods that the object's controller creates
+	Pods         bool            `json:"pods,omitempty"`      // about what the object's controller creates, such as pods
 	Unreached    bool            `json:"unreached,omitempty"` // nothing found in the tree deploys its unit, so the result does not count
 	Suppression  *Suppression    `json:"suppression"`
 	Accepted     bool            `json:"-"`             // the base accepts it, too; set by Compare

@@ -19,7 +19,7 @@ const mostNear = 10
 // A miss holds the reasons why a rule does not match an object.
 type miss struct {
 	object render.Key
-	pods   bool    // of the pods that its controller creates
+	made   string  // kind of what a controller creates of it, and the check is of; "" if it is of the object itself
 	checks []Check // the checks that failed
 	from   string  // the binding with the checks; "" for the policy
 }
@@ -100,22 +100,32 @@ func (c Chain) compare(ctx context.Context, req Request, open []*nearest, candid
 	if after == nil {
 		return nil
 	}
-	var podBefore, podAfter *Request
-	if about, pods := c.pods(after); len(pods) > 0 {
-		podBefore, podAfter = about.admitAndMutate(ctx, *pods[0])
+	type first struct{ before, after *Request }
+	var firsts []first // of each kind that controllers make of it
+	for _, m := range c.made(after) {
+		if !slices.ContainsFunc(firsts, func(f first) bool { return f.after != nil && f.after.Kind == m.by.kind }) {
+			was, is := m.about.admitAndMutate(ctx, *m.Request)
+			firsts = append(firsts, first{was, is})
+		}
 	}
 	var rest []*nearest
 	for _, n := range open {
-		asked, pod := after, podAfter
+		asked := after
 		if n.mutates {
-			asked, pod = before, podBefore
+			asked = before
 		}
 		m := n.ask(ctx, asked)
 		if m == nil {
 			continue
 		}
-		if p, ok := n.engine.(PodEngine); ok && pod != nil && p.SelectsPods(after.Kind) && len(m.wrongKind()) > 0 {
-			m = cmp.Or(n.ask(ctx, pod), m)
+		for _, f := range firsts {
+			made := f.after
+			if n.mutates {
+				made = f.before
+			}
+			if e, ok := n.engine.(MadeEngine); ok && made != nil && e.SelectsMade(made.Kind, after.Kind) && len(m.wrongKind()) > 0 {
+				m = cmp.Or(n.ask(ctx, made), m)
+			}
 		}
 		if wrong := m.wrongKind(); len(wrong) > 0 {
 			n.kinds = appendChecks(n.kinds, wrong)
@@ -170,7 +180,7 @@ func (n *nearest) ask(ctx context.Context, req *Request) (m *miss) {
 			}
 			if found := es[i].miss(); found != nil && (m == nil || nearer(found, m)) {
 				m = found
-				m.object, m.pods = cmp.Or(req.Maker, req).Subject().Key(), req.Maker != nil
+				m.object, m.made = cmp.Or(req.Maker, req).Subject().Key(), req.by.kind.Kind
 				m.object.Namespace = cmp.Or(m.object.Namespace, req.Namespace)
 			}
 		}
@@ -340,8 +350,8 @@ func (m *miss) finding(use *Use, candidates int) Result {
 		text += ": " + c.Why
 	}
 	nearest := objectText(m.object)
-	if m.pods {
-		nearest = "a pod of " + nearest
+	if m.made != "" {
+		nearest = "a " + madeName(m.made) + " of " + nearest
 	}
 	return NewFinding(NeverMatches, use.Policy, placeOf(c, use), "%s matches none of %s of its kinds: %s fails %s",
 		subject, Plural(candidates, "object"), nearest, Shorten(text, 400))

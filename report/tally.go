@@ -52,7 +52,7 @@ func (t *tally) count(x *policy.Result) {
 	}
 }
 
-// String formats the counts as "3 denied (2 of pods that workloads create), 1 warned; 40 passed". The
+// String formats the counts as "3 denied (2 of objects that workloads create), 1 warned; 40 passed". The
 // number of denied results is always included.
 func (t tally) String() string {
 	var found []string
@@ -61,7 +61,7 @@ func (t tally) String() string {
 			found = append(found, fmt.Sprintf("%d %s", n, classes[c].count))
 		}
 		if class(c) == denied && t.pods > 0 {
-			found[len(found)-1] += fmt.Sprintf(" (%d of pods that workloads create)", t.pods)
+			found[len(found)-1] += fmt.Sprintf(" (%d of objects that workloads create)", t.pods)
 		}
 	}
 	var rest []string

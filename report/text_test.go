@@ -435,7 +435,7 @@ func TestTallyPods(t *testing.T) {
 	} {
 		counts.count(&r)
 	}
-	if got, want := counts.String(), "2 denied (1 of pods that workloads create), 1 warned; 1 passed"; got != want {
+	if got, want := counts.String(), "2 denied (1 of objects that workloads create), 1 warned; 1 passed"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

@@ -143,7 +143,7 @@ func TestTriageInTerminal(t *testing.T) {
 	editor := filepath.Join(t.TempDir(), "edit")
 	script := "#!/bin/sh\necho \"$@\" >\"$0.args\"\nsed -i 's/count: 12/count: 3/' \"$1\"\n"
 	rendertest.OK(t, os.WriteFile(editor, []byte(script), 0o755))
-	x := newTerminal(t, 120, 32, dir, fmt.Sprintf("EDITOR=%s %s triage --theme dark --date 2026-11-21 -p policies --with infra apps charts", editor, program))
+	x := newTerminal(t, 120, 32, dir, fmt.Sprintf("EDITOR=%s %s triage --theme dark --date 2026-11-21 --disable-admission-plugins PodSecurity -p policies --with infra apps charts", editor, program))
 	shot(t, "list", x.wait("Open 3", "✗ denied images/validations[1]", "^^^^^^ denied"))
 
 	x.press("/", "'rule:max")
@@ -267,7 +267,7 @@ func (x *terminal) pressUntil(key, text string) {
 func TestTriageHandsBack(t *testing.T) {
 	t.Parallel()
 	dir, program := shopTerminal(t)
-	x := newTerminal(t, 100, 30, dir, "NO_COLOR=1 EDITOR=false "+program+" triage --date 2026-11-21 -p policies --with infra apps charts")
+	x := newTerminal(t, 100, 30, dir, "NO_COLOR=1 EDITOR=false "+program+" triage --date 2026-11-21 --disable-admission-plugins PodSecurity -p policies --with infra apps charts")
 	x.wait("Open 3", "✗ denied")
 	x.press("e")
 	x.wait("the editor failed")

@@ -87,8 +87,8 @@ type Engine struct {
 	rules    int  // how many validations they have
 	reflects bool // see [cel.FreezeTyped]
 
-	pods   func() bool // whether a policy selects pods
-	frozen sync.Map    // paramKey to *param
+	made   sync.Map // by kind of what controllers create: whether a policy selects it
+	frozen sync.Map // paramKey to *param
 }
 
 // bound is a policy with its bindings.
@@ -135,10 +135,6 @@ func New(objects []*render.Object, options Options) (*Engine, error) {
 
 func newEngine(f *family, objects []*render.Object, options Options) (*Engine, error) {
 	e := &Engine{options: options, family: f}
-	e.pods = sync.OnceValue(func() bool {
-		r := newReview(context.Background(), e, policy.PodRequest())
-		return slices.ContainsFunc(e.policies, func(b *bound) bool { return len(b.bindings) > 0 && b.criteria.MayMatch(&r.subject) })
-	})
 	v, err := cel.ParseVersion(options.KubeVersion)
 	if err != nil {
 		return e, err
@@ -328,18 +324,36 @@ func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Re
 	return all.list, ctx.Err()
 }
 
-// judgesTemplates reports whether a policy has judged a pod in its workload: those of packs say the same
-// of a pod and of the template in a workload that they match.
+// packed reports whether a policy is of a pack. These say the same of a workload that they match and of what
+// its controller creates.
+func (b *bound) packed() bool { return b.object.Span("").File == "" }
+
+// judgesTemplates reports whether a policy has judged what a controller creates in its workload.
 func (b *bound) judgesTemplates(workload *review) bool {
-	if b.object.Span("").File != "" {
+	if !b.packed() {
 		return false
 	}
 	matches, _ := b.criteria.Match(&workload.subject)
 	return matches == match.Yes
 }
 
-// SelectsPods implements policy.PodEngine.
-func (e *Engine) SelectsPods(schema.GroupVersionKind) bool { return e.pods() }
+// SelectsMade implements policy.MadeEngine.
+func (e *Engine) SelectsMade(made, maker schema.GroupVersionKind) bool {
+	key := [2]schema.GroupVersionKind{made, maker}
+	if known, ok := e.made.Load(key); ok {
+		return known.(bool)
+	}
+	ask := policy.MadeRequest(made)
+	of := newReview(context.Background(), e, ask)
+	byMaker := *ask
+	byMaker.Kind, byMaker.Resource = maker, e.options.Kinds.Resource(maker)
+	by := newReview(context.Background(), e, &byMaker)
+	selects := slices.ContainsFunc(e.policies, func(b *bound) bool {
+		return len(b.bindings) > 0 && b.criteria.MayMatch(&of.subject) && !(b.packed() && b.criteria.MayMatch(&by.subject))
+	})
+	e.made.Store(key, selects)
+	return selects
+}
 
 // Rules implements policy.Validator. There is one rule for each validation, in
 // the order of the policies.

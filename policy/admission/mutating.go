@@ -46,8 +46,10 @@ func NewMutating(objects []*render.Object, options Options) (*Mutating, error) {
 // Rules implements policy.Mutator. There is one rule for each mutation.
 func (m *Mutating) Rules() []policy.Rule { return m.engine.Rules() }
 
-// SelectsPods implements policy.PodEngine.
-func (m *Mutating) SelectsPods(of schema.GroupVersionKind) bool { return m.engine.SelectsPods(of) }
+// SelectsMade implements policy.MadeEngine.
+func (m *Mutating) SelectsMade(made, maker schema.GroupVersionKind) bool {
+	return m.engine.SelectsMade(made, maker)
+}
 
 // Mutate implements policy.Mutator. There is a step for each mutation with each
 // parameter, or a single one if the whole policy is skipped or fails.

@@ -241,9 +241,9 @@ func (e *Engine) Validate(ctx context.Context, req *policy.Request) ([]policy.Re
 	return append(append(results, implied...), e.refuseLabel(r)...), nil
 }
 
-// SelectsPods implements policy.PodEngine.
-func (e *Engine) SelectsPods(schema.GroupVersionKind) bool {
-	return e.called(policy.Create) && len(e.of(schema.GroupKind{Kind: "Pod"})) > 0
+// SelectsMade implements policy.MadeEngine.
+func (e *Engine) SelectsMade(made, _ schema.GroupVersionKind) bool {
+	return e.called(policy.Create) && len(e.of(made.GroupKind())) > 0
 }
 
 // EvaluatesWritten implements policy.WrittenValidator, because there are

@@ -31,7 +31,7 @@ type Engine struct {
 	conditions map[*Policy]*celProgram // webhookConfiguration.matchConditions
 	celEnvs    *celEnvs
 	candidates sync.Map          // by candidateKey: []candidate
-	pods       sync.Map          // by candidateKey: what selectsPods returns
+	made       sync.Map          // by madeKey: what selectsMade returns
 	held       sync.Map          // by *render.Object: the cluster's other objects as the API server holds them
 	listed     sync.Map          // by listing: the cluster's objects in it
 	selected   sync.Map          // by selection: the *items in an answer

@@ -148,26 +148,31 @@ func (v *validator) Rules() []policy.Rule {
 	return v.engine.rules(func(r *Rule) bool { return r.Validate != nil || len(r.VerifyImages) > 0 })
 }
 
-// SelectsPods implements policy.PodEngine.
-func (v *validator) SelectsPods(of schema.GroupVersionKind) bool {
-	return v.engine.selectsPods(&verifies, of.Kind) || v.engine.selectsPods(&validates, of.Kind)
+// SelectsMade implements policy.MadeEngine.
+func (v *validator) SelectsMade(made, maker schema.GroupVersionKind) bool {
+	return v.engine.selectsMade(&verifies, made, maker.Kind) || v.engine.selectsMade(&validates, made, maker.Kind)
 }
 
-// selectsPods reports whether a phase has rules about pods which autogen does not adapt for the pods of
-// a kind's objects.
-func (e *Engine) selectsPods(p *phase, of string) bool {
-	pod := policy.PodRequest().Kind
-	key := candidateKey{p, of, true}
-	if known, ok := e.pods.Load(key); ok {
+// selectsMade reports whether a phase has written rules about a kind's objects that are made of a maker's
+// objects, and which autogen does not adapt for the maker.
+func (e *Engine) selectsMade(p *phase, made schema.GroupVersionKind, maker string) bool {
+	key := madeKey{p, made.Kind, maker}
+	if known, ok := e.made.Load(key); ok {
 		return known.(bool)
 	}
-	selects := slices.ContainsFunc(e.index.For(pod.Kind), func(pol *Policy) bool {
-		return pol.Admission && !pol.Adapts(of) && slices.ContainsFunc(pol.RulesFor(pod), func(r *Rule) bool {
-			return p.concerns(r) && !e.programs[r].broken && r.Match.MayMatch(pod.Kind)
+	selects := slices.ContainsFunc(e.index.For(made.Kind), func(pol *Policy) bool {
+		return pol.Admission && !(policy.IsPod(made) && pol.Adapts(maker)) && slices.ContainsFunc(pol.RulesFor(made), func(r *Rule) bool {
+			return r.Base == nil && p.concerns(r) && !e.programs[r].broken && r.Match.MayMatch(made.Kind)
 		})
 	})
-	e.pods.Store(key, selects)
+	e.made.Store(key, selects)
 	return selects
+}
+
+// A madeKey is what selectsMade depends on.
+type madeKey struct {
+	phase       *phase
+	made, maker string
 }
 
 // EvaluatesWritten implements policy.WrittenValidator.

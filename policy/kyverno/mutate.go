@@ -364,9 +364,9 @@ func (m *mutator) Rules() []policy.Rule {
 	return m.engine.rules(func(r *Rule) bool { return r.Mutate != nil })
 }
 
-// SelectsPods implements policy.PodEngine.
-func (m *mutator) SelectsPods(of schema.GroupVersionKind) bool {
-	return m.engine.selectsPods(&mutates, of.Kind)
+// SelectsMade implements policy.MadeEngine.
+func (m *mutator) SelectsMade(made, maker schema.GroupVersionKind) bool {
+	return m.engine.selectsMade(&mutates, made, maker.Kind)
 }
 
 // Mutate implements policy.Mutator.

@@ -25,22 +25,28 @@ func (validator) EvaluatesWritten() {}
 // a result for each validation.
 func (e *Engine) Validator() policy.Validator { return validator{e} }
 
-// SelectsPods implements policy.PodEngine.
-func (v validator) SelectsPods(of schema.GroupVersionKind) bool { return v.selectsPods(false, of) }
+// SelectsMade implements policy.MadeEngine.
+func (v validator) SelectsMade(made, maker schema.GroupVersionKind) bool {
+	return v.selectsMade(false, made, maker)
+}
 
-// SelectsPods implements policy.PodEngine.
-func (m mutator) SelectsPods(of schema.GroupVersionKind) bool { return m.selectsPods(true, of) }
+// SelectsMade implements policy.MadeEngine.
+func (m mutator) SelectsMade(made, maker schema.GroupVersionKind) bool {
+	return m.selectsMade(true, made, maker)
+}
 
-// selectsPods reports whether policies about pods have no copy for the pods of a kind's objects.
-func (e *Engine) selectsPods(mutating bool, of schema.GroupVersionKind) bool {
+// selectsMade reports whether policies about objects that are made of a maker's objects have no copy for the
+// maker.
+func (e *Engine) selectsMade(mutating bool, made, maker schema.GroupVersionKind) bool {
 	if len(e.policies) == 0 {
 		return false
 	}
-	maker := policy.PodRequest()
-	maker.Kind, maker.Resource = of, e.options.Kinds.Resource(of)
-	made := e.review(context.Background(), maker, nil).policiesFor(mutating)
-	return slices.ContainsFunc(e.review(context.Background(), policy.PodRequest(), nil).policiesFor(mutating), func(p *Policy) bool {
-		return len(p.copies) == 0 || !slices.Contains(made, p)
+	r := policy.MadeRequest(made)
+	about := e.review(context.Background(), r, nil).policiesFor(mutating)
+	r.Kind, r.Resource = maker, e.options.Kinds.Resource(maker)
+	ofMaker := e.review(context.Background(), r, nil).policiesFor(mutating)
+	return slices.ContainsFunc(about, func(p *Policy) bool {
+		return len(p.copies) == 0 || policy.IsPod(made) && !slices.Contains(ofMaker, p)
 	})
 }
 

@@ -77,10 +77,10 @@ func New(opts Options) (*Engine, error) {
 	}, nil
 }
 
-// SelectsPods implements policy.PodEngine: templates in the kinds of policy.PodTemplate are examined with the object.
-func (e *Engine) SelectsPods(of schema.GroupVersionKind) bool {
-	_, ok := policy.PodTemplate(of.GroupKind())
-	return !ok
+// SelectsMade implements policy.MadeEngine: templates in the kinds of policy.PodTemplate are examined with the object.
+func (e *Engine) SelectsMade(made, maker schema.GroupVersionKind) bool {
+	_, ok := policy.PodTemplate(maker.GroupKind())
+	return !ok && policy.IsPod(made)
 }
 
 // Validate returns a result for each control that applies to the pods of the

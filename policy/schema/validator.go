@@ -75,8 +75,10 @@ func NewValidator(kinds *Kinds, objects []*render.Object) *Validator {
 	return &Validator{kinds: kinds, objects: objects}
 }
 
-// SelectsPods implements policy.PodEngine: admission plugins may refuse pods.
-func (v *Validator) SelectsPods(schema.GroupVersionKind) bool { return v.kinds.limits }
+// SelectsMade implements policy.MadeEngine: admission plugins may refuse pods and claims.
+func (v *Validator) SelectsMade(made, _ schema.GroupVersionKind) bool {
+	return v.kinds.limits && (policy.IsPod(made) || made.Kind == "PersistentVolumeClaim")
+}
 
 // builtin returns the kind if its objects are validated here.
 // CustomResourceDefinitions are validated by policy/crd.
@@ -324,8 +326,11 @@ func (v *Validator) Rules() []policy.Rule {
 		if v.builtin(gvk) != nil {
 			seen[kind] = true
 		}
-		if _, made := policy.PodTemplate(gvk.GroupKind()); made && v.SelectsPods(gvk) {
+		if _, made := policy.PodTemplate(gvk.GroupKind()); made && v.kinds.limits {
 			seen["Pod"] = true
+		}
+		if gvk.Kind == "StatefulSet" && v.kinds.limits {
+			seen["PersistentVolumeClaim"] = true
 		}
 		if v.kinds.Deprecated(gvk) != "" {
 			deprecated[kind] = true

@@ -138,7 +138,7 @@ func (p *printer) subject(e *policy.Explanation) {
 	p.heading("object %s %s", strings.TrimPrefix(k.Namespace+"/"+k.Name, "/"), firstPlace(e.Origins))
 	p.line(1, "%s %s in unit %s", k.APIVersion, k.Kind, k.Unit)
 	if e.Pods {
-		p.line(1, "this is about the pods that its controller creates")
+		p.line(1, "this is about what its controller creates")
 	}
 	a := e.Request
 	if a.Resource == "" {
