@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -42,11 +44,15 @@ named in the file.`,
 	o.addPolicyFlags(f)
 	o.addUserFlags(f)
 	o.addCacheFlags(f)
+	ignored(f, "fail-on")
 	f.BoolVar(&o.print, "print", false, "print the file instead of writing it")
 	return cmd
 }
 
 func (o *initOptions) runInit(ctx context.Context, args []string, std stdio) (int, error) {
+	if slices.Contains(args, "-") {
+		return 0, errors.New("a configuration is for the files of a repository, not for standard input")
+	}
 	dir, err := load.Root(args)
 	if err != nil {
 		return 0, err

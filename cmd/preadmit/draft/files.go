@@ -52,10 +52,12 @@ func (d *Draft) policies() {
 
 // holding returns the files of documents that hold a policy.
 func (d *Draft) holding(documents []render.TreeDocument, keep func(render.TreeDocument) bool) (files []string) {
+	last := "" // documents are ordered by file
 	for _, t := range documents {
-		if len(files) > 0 && files[len(files)-1] == t.File || !keep(t) {
+		if t.File == last || !keep(t) {
 			continue
 		}
+		last = t.File
 		if data, err := render.ReadFile(d.in.Tree, t.File); err == nil && slices.ContainsFunc(render.Headings(data), lint.IsPolicy) {
 			files = append(files, t.File)
 		}
