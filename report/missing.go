@@ -221,6 +221,24 @@ func (m *missingKind) get() string {
 	return "kubectl get " + kind + " --all-namespaces" + to
 }
 
+// A Lack is a kind of objects whose absence leaves results undecided.
+type Lack struct {
+	Text      string // how many objects, and how many results they decide
+	Get, File string // the command that gets them from a cluster, and the file that it writes
+}
+
+// Lacks returns the kinds of absent objects that a cluster has.
+func (r *Report) Lacks() []Lack {
+	var all []Lack
+	_, missing := splitMissing(groups(newList(r), open))
+	for _, m := range missing {
+		if m.get() != "" {
+			all = append(all, Lack{m.headline(), m.get(), m.file()})
+		}
+	}
+	return all
+}
+
 func (m *missingKind) file() string {
 	return strings.ToLower(strings.TrimSuffix(m.kind, "s")) + "s.yaml"
 }

@@ -93,6 +93,7 @@ func suggestCommands(root *cobra.Command) {
 	names := map[string][]string{
 		"check":    {"lint", "validate", "scan", "apply", "analyze", "run", "evaluate", "vet"},
 		"render":   {"template", "build", "kustomize", "helm", "manifests"},
+		"init":     {"setup", "configure", "config", "new"},
 		"fix":      {"autofix", "repair", "patch"},
 		"graph":    {"tree", "inventory", "list", "ls"},
 		"explain":  {"why", "describe", "debug", "trace"},

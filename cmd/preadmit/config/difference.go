@@ -3,7 +3,9 @@ package config
 import (
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -100,8 +102,46 @@ func Excludes(t Tree, file string) []*yaml.Node {
 
 // Deploys returns the line of a configuration file that declares deployments of paths.
 func Deploys(paths []string) string {
-	return "deployments: [{path: " + strings.Join(paths, "}, {path: ") + "}]"
+	all := make([]string, len(paths))
+	for i, p := range paths {
+		all[i] = DeployedPath(p)
+	}
+	return "deployments: [{path: " + strings.Join(all, "}, {path: ") + "}]"
+}
+
+// DeployedPath returns the path of a deployment, which may be a glob, as YAML.
+func DeployedPath(name string) string {
+	if strings.ContainsAny(name, "*?[") {
+		name = GlobOf(name)
+	}
+	return Scalar(name)
+}
+
+// GlobOf returns a glob that matches a path alone.
+func GlobOf(name string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(name)
 }
 
 // Leaves returns the line of a configuration file that leaves out paths.
-func Leaves(paths []string) string { return "exclude: [" + strings.Join(paths, ", ") + "]" }
+func Leaves(paths []string) string { return "exclude: " + List(paths) }
+
+// List returns a list of YAML on one line.
+func List(values []string) string {
+	all := make([]string, len(values))
+	for i, v := range values {
+		all[i] = Scalar(v)
+	}
+	return "[" + strings.Join(all, ", ") + "]"
+}
+
+// plainScalar matches texts that need no quotes in YAML, except words such as true.
+var plainScalar = regexp.MustCompile(`^(https?://)?[A-Za-z./][A-Za-z0-9._/-]*$`)
+
+// Scalar returns a string as YAML on one line, with escapes for all that a screen does not show.
+func Scalar(s string) string {
+	var v any
+	if plainScalar.MatchString(s) && yaml.Unmarshal([]byte(s), &v) == nil && v == s {
+		return s
+	}
+	return strconv.Quote(s)
+}

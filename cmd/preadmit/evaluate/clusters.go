@@ -49,7 +49,7 @@ func (e *Evaluation) join(part *Evaluation) {
 		return
 	}
 	said := e.Engines
-	said.Notes = appendNotes(said.Notes, part.Engines.Notes)
+	said.Notes, said.Implied = appendNotes(said.Notes, part.Engines.Notes), said.Implied || part.Engines.Implied
 	said.Unknown = append(said.Unknown, part.Engines.Unknown...)
 	said.Said = appendRules(said.Said, part.Engines.Rules())
 	said.Results = appendNew(said.Results, part.Engines.Results)

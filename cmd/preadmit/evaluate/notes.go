@@ -44,9 +44,20 @@ func standIns(head []*render.Object) []string {
 	return notes
 }
 
-// withoutSchema returns a note about the kinds without a schema, those with the
-// most objects first, and how to get the schemas.
+// CRDs is the command that gets the schemas of all custom resources from a cluster.
+const CRDs = "kubectl get customresourcedefinitions -o yaml > crds.yaml"
+
+// withoutSchema returns a note about the kinds without a schema, and how to get the schemas.
 func withoutSchema(unknown []engines.ClusterKind, head []*render.Object) []string {
+	if text := WithoutSchema(unknown, head); text != "" {
+		return []string{text + "; to check these too: " + CRDs + ", and then --with crds.yaml"}
+	}
+	return nil
+}
+
+// WithoutSchema returns a sentence about the kinds without a schema, those with the most objects
+// first, or "" if there are none.
+func WithoutSchema(unknown []engines.ClusterKind, head []*render.Object) string {
 	counts, total := make(map[string]int), 0
 	for _, o := range head {
 		if k := engines.ClusterKindOf(o); slices.Contains(unknown, k) {
@@ -55,7 +66,7 @@ func withoutSchema(unknown []engines.ClusterKind, head []*render.Object) []strin
 		}
 	}
 	if total == 0 {
-		return nil
+		return ""
 	}
 	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), strings.Compare(a, b))
@@ -67,9 +78,8 @@ func withoutSchema(unknown []engines.ClusterKind, head []*render.Object) []strin
 	if total == 1 {
 		verb = "is"
 	}
-	return []string{fmt.Sprintf("%s of %s without a schema (not built in, no CustomResourceDefinition in the tree or --with) %s checked without defaults or validation: %s; "+
-		"to check these too: kubectl get customresourcedefinitions -o yaml > crds.yaml, and then --with crds.yaml",
-		policy.Plural(total, "object"), policy.Plural(len(names), "kind"), verb, policy.Few(names))}
+	return fmt.Sprintf("%s of %s without a schema (not built in, no CustomResourceDefinition in the tree or --with) %s checked without defaults or validation: %s",
+		policy.Plural(total, "object"), policy.Plural(len(names), "kind"), verb, policy.Few(names))
 }
 
 func webhooks(head []*render.Object) []string {
@@ -169,9 +179,13 @@ func CountCovered(s *report.Summary, in *load.Input) {
 // aside lists names of directories whose objects no cluster is expected to have.
 var aside = regexp.MustCompile(`(?i)(^|/)(examples?|samples?|demos?|docs?|documentation|tests?|testdata|fixtures|e2e)/`)
 
-// doubt returns a sentence if the roots leave out most units, or lie in directories of
-// examples, documentation or tests, and "" otherwise.
-func doubt(in *load.Input) string {
+// Doubt says why the roots seem not to be those of a cluster. It also returns the paths to deploy, or
+// to exclude, which settles that. It returns "" unless the roots leave out most units, or lie in
+// directories of examples, documentation or tests.
+func Doubt(in *load.Input) (why string, deploy, exclude []string) {
+	if in.Deployed == nil {
+		return "", nil, nil
+	}
 	var roots, left []string
 	for u := range in.Deployed.Roots {
 		roots = append(roots, in.Tree.Display(u.Path))
@@ -184,12 +198,12 @@ func doubt(in *load.Input) string {
 	switch all := len(roots) > 0 && !slices.ContainsFunc(roots, func(r string) bool { return !aside.MatchString(r) }); {
 	case len(left) == 0:
 	case all:
-		return fmt.Sprintf("Only objects of Argo CD or Flux among examples, documentation or tests (%s) say what is deployed. If they are not used, leave them out in %s: %s",
-			policy.Few(unique(roots)), config.Path, config.Leaves(tops(roots)))
+		return fmt.Sprintf("Only objects of Argo CD or Flux among examples, documentation or tests (%s) say what is deployed. If they are not used, leave them out",
+			policy.Few(unique(roots))), nil, tops(roots)
 	case 2*len(left) > len(in.Head):
-		return fmt.Sprintf("Failures in most units do not count, since nothing found here deploys these. If a person or a script does, say so in %s: %s", config.Path, config.Deploys(tops(left)))
+		return "Failures in most units do not count, since nothing found here deploys these. If a person or a script does, say so", tops(left), nil
 	}
-	return ""
+	return "", nil, nil
 }
 
 // tops returns the first elements of paths, without repetitions.
@@ -203,8 +217,12 @@ func tops(paths []string) []string {
 
 // addDocuments adds the states of the tree's documents to a report.
 func addDocuments(r *report.Report, in *load.Input) {
-	if CountCovered(&r.Summary, in); in.Deployed != nil {
-		r.Summary.Doubt = doubt(in)
+	CountCovered(&r.Summary, in)
+	switch why, deploy, exclude := Doubt(in); {
+	case deploy != nil:
+		r.Summary.Doubt = why + " in " + config.Path + ": " + config.Deploys(deploy)
+	case exclude != nil:
+		r.Summary.Doubt = why + " in " + config.Path + ": " + config.Leaves(exclude)
 	}
 	for _, d := range in.Documents() {
 		units := make([]string, len(d.Units))

@@ -43,8 +43,8 @@ type Cluster struct {
 	Server string `json:"server"`
 }
 
-// remotes returns the sources that units requested from the store.
-func remotes(in *load.Input) []store.Need {
+// Remotes returns the sources that units requested from the store.
+func Remotes(in *load.Input) []store.Need {
 	needed := make(map[render.Remote]*render.Span)
 	for _, u := range slices.Concat(in.Head, in.Context, in.Given) {
 		for _, e := range render.Errors(u.Err) {
@@ -77,7 +77,7 @@ type Unit struct {
 
 // New returns the graph of the units in in.
 func New(in *load.Input) *Graph {
-	g := &Graph{Schema: "preadmit.graph/v1", Clusters: []Cluster{}, Units: []Unit{}, Documents: make(map[string]int), Remotes: remotes(in)}
+	g := &Graph{Schema: "preadmit.graph/v1", Clusters: []Cluster{}, Units: []Unit{}, Documents: make(map[string]int), Remotes: Remotes(in)}
 	for _, name := range documentKinds {
 		g.Documents[name] = 0
 	}

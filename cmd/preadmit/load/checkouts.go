@@ -50,10 +50,10 @@ func newCheckouts(o *Sources, t *Tree, s *config.File, g render.Graph) (*checkou
 		if err != nil {
 			return nil, config.Errorf(x.Line, "sources: %v", err)
 		}
-		r.sources = append(r.sources, mountedSource{x, normaliseURL(x.URL), name})
+		r.sources = append(r.sources, mountedSource{x, RepositoryName(x.URL), name})
 	}
 	for _, name := range slices.Concat(s.Repository, o.Repositories) {
-		r.names[normaliseURL(name)] = true
+		r.names[RepositoryName(name)] = true
 	}
 	if r.git, r.gitErr = git.Open(t.Dir); r.gitErr == nil {
 		r.cloned(r.git.Clone())
@@ -68,7 +68,7 @@ func newCheckouts(o *Sources, t *Tree, s *config.File, g render.Graph) (*checkou
 // to those that the work tree is used for.
 func (r *checkouts) cloned(c git.Clone) {
 	if c.Origin != "" {
-		r.names[normaliseURL(c.Origin)] = true
+		r.names[RepositoryName(c.Origin)] = true
 	}
 	if c.Default != "" {
 		delete(r.branches, "main")
@@ -84,9 +84,9 @@ var (
 	urlHost   = regexp.MustCompile(`^([^/:]+):/*`)
 )
 
-// normaliseURL returns the host and path of a repository's URL, so that all
+// RepositoryName returns the host and path of a repository's URL, so that all
 // ways to write it are equal.
-func normaliseURL(url string) string {
+func RepositoryName(url string) string {
 	url = strings.ToLower(strings.TrimSpace(url))
 	url = urlScheme.ReplaceAllString(url, "")
 	url = urlUser.ReplaceAllString(url, "")
@@ -97,7 +97,7 @@ func normaliseURL(url string) string {
 
 // Repository implements render.Outside. The URL "" is this repository.
 func (r *checkouts) Repository(url, revision string) (render.Repository, error) {
-	name := normaliseURL(url)
+	name := RepositoryName(url)
 	for _, s := range r.sources {
 		if s.URL != "" && s.url == name && (s.Revision == "" || s.Revision == revision) {
 			return render.Repository{FS: r.tree, Root: s.root}, nil

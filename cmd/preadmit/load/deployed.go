@@ -303,7 +303,7 @@ func (d *deployer) parameters(x config.Deployment, srcs []render.Source, several
 // valuesEach returns the values files that values-each matches from a chart's path, and their
 // names in unit ids: the last elements of their paths, or the whole paths if two are equal.
 func (d *deployer) valuesEach(x config.Deployment, chart string) (files, names []string, err error) {
-	if files, err = fs.Glob(d.in.Tree, path.Join(chart, x.ValuesEach)); err != nil {
+	if files, err = fs.Glob(d.in.Tree, path.Join(config.GlobOf(chart), x.ValuesEach)); err != nil {
 		return nil, nil, config.Errorf(x.Line, "deployments: values-each: %v", err)
 	}
 	for _, file := range files {

@@ -33,7 +33,7 @@ import (
 const Marker = "preadmit-supervised-child"
 
 // commands lists the commands that run completely in a child.
-var commands = []string{"check", "render", "explain", "test", "graph", "baseline", "policies", "fix"}
+var commands = []string{"check", "render", "explain", "test", "graph", "baseline", "policies", "fix", "init"}
 
 // others lists the commands that run in this process; triage and lsp have a
 // [Service].
