@@ -61,10 +61,10 @@ type Options struct {
 // An Engine validates requests by CustomResourceDefinitions. It is safe for
 // concurrent use.
 type Engine struct {
-	version     cel.Version
-	reviews     *Reviews
-	definitions []*definition
-	byKind      map[schema.GroupKind]*definition
+	version cel.Version
+	reviews *Reviews
+	rules   []policy.Rule // for each definition those for all its objects, then the CEL rules of its versions
+	byKind  map[schema.GroupKind]*definition
 }
 
 var _ policy.Validator = (*Engine)(nil)
@@ -86,7 +86,7 @@ func New(objects []*render.Object, options Options) (*Engine, error) {
 		d := newDefinition(o, v)
 		if gk := d.groupKind(); e.byKind[gk] == nil {
 			e.byKind[gk] = d
-			e.definitions = append(e.definitions, d)
+			e.rules = append(e.rules, d.rules()...)
 		}
 	}
 	return e, nil
@@ -110,15 +110,8 @@ func (e *Engine) Validate(ctx context.Context, req *policy.Request) (results []p
 	return results, err
 }
 
-// Rules implements policy.Validator. For each definition it returns the rules
-// for all its objects, then the CEL rules of its versions.
-func (e *Engine) Rules() []policy.Rule {
-	var rules []policy.Rule
-	for _, d := range e.definitions {
-		rules = append(rules, d.rules()...)
-	}
-	return rules
-}
+// Rules implements policy.Validator.
+func (e *Engine) Rules() []policy.Rule { return e.rules }
 
 func isDefinition(o *render.Object) bool {
 	gvk := o.GroupVersionKind()

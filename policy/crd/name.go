@@ -186,9 +186,11 @@ func step(spots []spot, value any, key string) []spot {
 	return next
 }
 
-// rules returns the documentation of a definition's rules.
+// rules returns the documentation of a definition's rules. It keeps their places and those of the
+// schemas, because the definition's unit forgets its places once the requests about it are evaluated.
 func (d *definition) rules() []policy.Rule {
 	named := func(name, title, pointer string) policy.Rule {
+		d.spans[pointer] = d.span(pointer)
 		return policy.Rule{
 			Engine: policy.EngineCRD, Policy: d.object.GetName(), Name: name, Action: policy.Deny,
 			Title: title, Origin: d.span(pointer),
@@ -200,6 +202,7 @@ func (d *definition) rules() []policy.Rule {
 		named(metadataRule, d.kind+" objects have valid metadata", ""),
 	}
 	for _, s := range d.versions {
+		d.spans[s.pointer] = d.span(s.pointer)
 		s.eachRule(func(pointer string, written map[string]any) {
 			expression, _ := written["rule"].(string)
 			message, _ := written["message"].(string)

@@ -31,6 +31,7 @@ type definition struct {
 	group, kind string
 	decoded     func() (*apiextensions.CustomResourceDefinition, error)
 	versions    []*servedVersion
+	spans       map[string]render.Span // places of the definition, its schemas and rules
 }
 
 // A servedVersion is a served version of a definition with its schema.
@@ -57,7 +58,7 @@ type compiled struct {
 }
 
 func newDefinition(o *render.Object, target cel.Version) *definition {
-	d := &definition{object: o, target: target}
+	d := &definition{object: o, target: target, spans: make(map[string]render.Span)}
 	d.group, _, _ = unstructured.NestedString(o.Object, "spec", "group")
 	d.kind, _, _ = unstructured.NestedString(o.Object, "spec", "names", "kind")
 	d.decoded = sync.OnceValues(func() (*apiextensions.CustomResourceDefinition, error) { return decode(o.Object) })
@@ -86,6 +87,9 @@ func (d *definition) version(name string) *servedVersion {
 
 // span returns the place of a field of the definition.
 func (d *definition) span(pointer string) render.Span {
+	if known, ok := d.spans[pointer]; ok {
+		return known
+	}
 	if places := d.object.At(pointer); len(places) > 0 {
 		return places[0].Span
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 
@@ -17,49 +18,79 @@ import (
 // A filter reports which files of a repository source-controller packs into an artifact. It is safe
 // for concurrent use.
 type filter struct {
-	fsys    fs.FS
-	root    string
-	matcher gitignore.Matcher
+	fsys   fs.FS
+	root   string
+	ignore []gitignore.Pattern // of the source's spec.ignore
+	custom func() bool         // whether the source or any .sourceignore file has a pattern
 
-	mu    sync.Mutex
-	known map[string]bool
+	vcs           []gitignore.Pattern // excluded unless a pattern includes it
+	vcsAndDefault gitignore.Matcher   // excluded if there are no patterns
+
+	mu       sync.Mutex
+	known    map[string]bool
+	patterns map[string][]gitignore.Pattern // by directory: of the .sourceignore files there and above
 }
 
 // newFilter returns the filter of the directory root of fsys. ignore is the
-// source's spec.ignore, or nil. Flux's default exclusions apply only if neither
-// that nor any .sourceignore file has a pattern.
+// source's spec.ignore, or nil.
 func newFilter(fsys fs.FS, root string, ignore *string) *filter {
-	patterns := ignoreFiles(fsys, root, nil)
+	f := &filter{
+		fsys: fsys, root: root, vcs: sourceignore.VCSPatterns(nil), vcsAndDefault: sourceignore.NewDefaultMatcher(nil, nil),
+		known: map[string]bool{root: false}, patterns: make(map[string][]gitignore.Pattern),
+	}
 	if ignore != nil {
-		patterns = append(patterns, sourceignore.ReadPatterns(strings.NewReader(*ignore), nil)...)
+		f.ignore = sourceignore.ReadPatterns(strings.NewReader(*ignore), nil)
 	}
-	matcher := sourceignore.NewDefaultMatcher(nil, nil)
-	if len(patterns) > 0 {
-		matcher = sourceignore.NewMatcher(append(sourceignore.VCSPatterns(nil), patterns...))
-	}
-	return &filter{fsys: fsys, root: root, matcher: matcher, known: map[string]bool{root: false}}
+	f.custom = sync.OnceValue(func() bool { return len(f.ignore) > 0 || f.anyPattern(root) })
+	return f
 }
 
-// ignoreFiles reads the .sourceignore files in and below a directory. The
-// domain of a pattern is the path of its file's directory from the repository's
-// root.
-func ignoreFiles(fsys fs.FS, dir string, domain []string) []gitignore.Pattern {
-	entries, err := fs.ReadDir(fsys, dir)
+// patternsFor returns the patterns of .sourceignore files that apply to the names in a directory.
+// The domain of a pattern is the path of its file's directory from the repository's root.
+func (f *filter) patternsFor(dir string) []gitignore.Pattern {
+	if known, ok := f.patterns[dir]; ok {
+		return known
+	}
+	var all []gitignore.Pattern
+	if dir != f.root {
+		all = slices.Clip(f.patternsFor(path.Dir(dir)))
+	}
+	all = append(all, f.patternsOf(dir)...)
+	f.patterns[dir] = all
+	return all
+}
+
+// patternsOf returns the patterns of the .sourceignore file in a directory.
+func (f *filter) patternsOf(dir string) []gitignore.Pattern {
+	domain := f.parts(dir)
+	name := path.Join(dir, sourceignore.IgnoreFile)
+	if info, err := fs.Lstat(f.fsys, name); err != nil || !info.Mode().IsRegular() || len(domain) > maxDepth || slices.Contains(domain, ".git") {
+		return nil
+	}
+	data, err := render.ReadFile(f.fsys, name)
 	if err != nil {
 		return nil
 	}
-	var own, below []gitignore.Pattern
-	for _, e := range entries {
-		switch name := path.Join(dir, e.Name()); {
-		case e.Name() == sourceignore.IgnoreFile && e.Type().IsRegular():
-			if data, err := render.ReadFile(fsys, name); err == nil {
-				own = sourceignore.ReadPatterns(bytes.NewReader(data), domain)
-			}
-		case e.IsDir() && e.Name() != ".git" && len(domain) < maxDepth:
-			below = append(below, ignoreFiles(fsys, name, append(domain[:len(domain):len(domain)], e.Name()))...)
-		}
+	return sourceignore.ReadPatterns(bytes.NewReader(data), domain)
+}
+
+// anyPattern reports whether a .sourceignore file in or below a directory has a pattern.
+func (f *filter) anyPattern(dir string) bool {
+	if len(f.patternsOf(dir)) > 0 {
+		return true
 	}
-	return append(own, below...)
+	entries, err := fs.ReadDir(f.fsys, dir)
+	return err == nil && len(f.parts(dir)) < maxDepth && slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+		return e.IsDir() && e.Name() != ".git" && f.anyPattern(path.Join(dir, e.Name()))
+	})
+}
+
+// parts returns the names of the directories that lead from the root to name, and its own.
+func (f *filter) parts(name string) []string {
+	if name == f.root {
+		return nil
+	}
+	return strings.Split(relative(f.root, name), "/")
 }
 
 // maxDepth is how many levels of directories are searched.
@@ -104,8 +135,14 @@ func (f *filter) excluded(name string) bool {
 	return !info.Mode().IsRegular() || f.matches(name, false)
 }
 
+// matches reports whether patterns exclude a name. Flux's default exclusions apply only if no pattern
+// exists anywhere, which is rarely asked because it reads all directories.
 func (f *filter) matches(name string, dir bool) bool {
-	return f.matcher.Match(strings.Split(relative(f.root, name), "/"), dir)
+	own, parts := slices.Concat(f.vcs, f.patternsFor(path.Dir(name)), f.ignore), f.parts(name)
+	if len(own) == len(f.vcs) && f.vcsAndDefault.Match(parts, dir) && !f.custom() {
+		return true
+	}
+	return sourceignore.NewMatcher(own).Match(parts, dir)
 }
 
 func (f *filter) holds(dir string) bool {
