@@ -76,9 +76,12 @@ func (c Chain) made(req *Request) (all []made) {
 	if req.Object == nil || req.SubResource != "" {
 		return nil
 	}
-	about := make(map[schema.GroupVersionKind]Chain, 3)
+	var about map[schema.GroupVersionKind]Chain
 	for _, p := range req.products(func(kind schema.GroupVersionKind) bool {
 		engines, selected := c.aboutMade(kind, req.Kind)
+		if selected && about == nil {
+			about = make(map[schema.GroupVersionKind]Chain)
+		}
 		if selected {
 			about[kind] = engines
 		}

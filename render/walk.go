@@ -279,38 +279,42 @@ func (w *walk) dir(name string) {
 // followed, such as Helmfile.
 const UnfollowedTool = "unfollowed-tool"
 
+// unfollowedTools are patterns of files from which tools deploy, and how to write what they deploy into the
+// tree. Where beside is set, a file of that name is in the same directory.
+var unfollowedTools = []struct{ pattern, beside, tool, command string }{
+	{"*/helmfile.y*ml", "", "Helmfile", "helmfile template > FILE"},
+	{"*/helmfile.y*ml.gotmpl", "", "Helmfile", "helmfile template > FILE"},
+	{"helmfile.d/*.y*ml", "", "Helmfile", "helmfile template > FILE"},
+	{"helmfile.d/*.y*ml.gotmpl", "", "Helmfile", "helmfile template > FILE"},
+	{"*/cdk8s.yaml", "", "cdk8s", "cdk8s synth"},
+	{"*/fleet.yaml", "", "Fleet", "fleet apply -o FILE NAME ."},
+	{"*/spec.json", "main.jsonnet", "Tanka", "tk export DIR ."},
+	{"*/.kluctl.y*ml", "", "Kluctl", "kluctl render --render-output-dir DIR"},
+	{"*/bundle.cue", "", "Timoni", "timoni bundle build -f bundle.cue > FILE"},
+	{"*/werf.yaml", "", "werf", "werf render > FILE"},
+}
+
 // tools records the files of a directory from which tools deploy that are not followed, and
 // returns the other entries.
 func (w *walk) tools(dir string, entries []fs.DirEntry) []fs.DirEntry {
-	has := func(name string) bool {
-		return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == name })
-	}
 	unfollowed := func(e fs.DirEntry) bool {
-		name, tool, command := e.Name(), "", ""
-		switch {
-		case e.IsDir():
-		case name == "helmfile.yaml", name == "helmfile.yml", name == "helmfile.yaml.gotmpl":
-			tool, command = "Helmfile", "helmfile template > FILE"
-		case name == "cdk8s.yaml":
-			tool, command = "cdk8s", "cdk8s synth"
-		case name == "fleet.yaml":
-			tool, command = "Fleet", "fleet apply -o FILE NAME ."
-		case name == "spec.json" && has("main.jsonnet"):
-			tool, command = "Tanka", "tk export DIR ."
+		name := path.Join(dir, e.Name())
+		for _, t := range unfollowedTools {
+			found, _ := path.Match(t.pattern, path.Base(dir)+"/"+e.Name())
+			if !found || e.IsDir() || t.beside != "" && !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == t.beside }) {
+				continue
+			}
+			if data, err := ReadFile(w.fsys, name); err != nil || bytes.Contains(append([]byte("\n"), data...), []byte("\nkind:")) {
+				return false // a manifest with that name
+			}
+			w.unfollowed = append(w.unfollowed, &Error{
+				Span: Span{File: name}, Rule: UnfollowedTool, Missing: true,
+				Err:  fmt.Errorf("%s deploys from this file, which is not followed: what it deploys is not checked", t.tool),
+				Hint: "write what it deploys into the tree, such as by `" + t.command + "`, and check that; list this file under exclude in .preadmit/config.yaml then",
+			})
+			return true
 		}
-		if tool == "" {
-			return false
-		}
-		name = path.Join(dir, name)
-		if data, err := ReadFile(w.fsys, name); tool == "Fleet" && (err != nil || bytes.Contains(append([]byte("\n"), data...), []byte("\nkind:"))) {
-			return false // a manifest with that name
-		}
-		w.unfollowed = append(w.unfollowed, &Error{
-			Span: Span{File: name}, Rule: UnfollowedTool, Missing: true,
-			Err:  fmt.Errorf("%s deploys from this file, which is not followed: what it deploys is not checked", tool),
-			Hint: "write what it deploys into the tree, such as by `" + command + "`, and check that; list this file under exclude in .preadmit/config.yaml then",
-		})
-		return true
+		return false
 	}
 	return slices.DeleteFunc(slices.Clone(entries), func(e fs.DirEntry) bool {
 		return !w.selection.Excludes(path.Join(dir, e.Name())) && unfollowed(e)

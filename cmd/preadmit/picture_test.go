@@ -14,6 +14,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"github.com/preadmit/preadmit/render/rendertest"
 )
 
@@ -31,7 +33,7 @@ func TestPictures(t *testing.T) {
 	if code := run(context.Background(), []string{"check", "apps", "charts", "-p", "policies", "--with", "infra", "--color", "always"}, nil, &report, &errs); code != exitDenied {
 		t.Fatalf("exit code %d: %s", code, errs.String())
 	}
-	for name, text := range map[string]string{"triage.svg": string(screen), "report.svg": hyperlink.ReplaceAllString(report.String(), "")} {
+	for name, text := range map[string]string{"triage.svg": string(screen), "report.svg": ansi.Wrap(hyperlink.ReplaceAllString(report.String(), ""), 110, "")} {
 		file := filepath.Join(root, ".github/pictures", name)
 		want := terminalSVG(text)
 		if os.Getenv("UPDATE_GOLDEN") != "" {
@@ -64,8 +66,9 @@ func terminalSVG(text string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %d" font-family="ui-monospace,SFMono-Regular,Menlo,Consolas,monospace" font-size="14">`+"\n", width, height)
 	fmt.Fprintf(&b, `<rect width="%.0f" height="%d" rx="8" fill="#0d1117"/>`+"\n", width, height)
+	p := pen{}
 	for i, l := range lines {
-		column, p := 0, pen{}
+		column := 0
 		for len(l) > 0 {
 			at := sgr.FindStringSubmatchIndex(l)
 			part := l
