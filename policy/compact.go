@@ -447,7 +447,7 @@ func (s *ruleSet) find(r *Result) uint32 {
 func (r *Result) sameRule(o *Result) bool {
 	return r.Rule == o.Rule && r.Policy == o.Policy && r.Outcome == o.Outcome && r.Message == o.Message && r.Engine == o.Engine &&
 		r.Operation == o.Operation && r.Action == o.Action && r.Severity == o.Severity && r.PolicyOrigin == o.PolicyOrigin &&
-		r.Hint == o.Hint && r.Reason == o.Reason && r.Baseline == o.Baseline && r.Only == o.Only && r.Pods == o.Pods &&
+		r.Hint == o.Hint && r.Reason == o.Reason && r.Baseline == o.Baseline && r.Only == o.Only && r.Pods == o.Pods && r.Made == o.Made &&
 		slices.Equal(r.Assumed, o.Assumed) && slices.Equal(r.Missing, o.Missing)
 }
 
@@ -459,7 +459,7 @@ func (r *Result) ruleKey(key []byte) []byte {
 	}
 	for _, s := range []string{
 		r.Engine, r.Policy, r.Rule, string(r.Operation), string(r.Action), string(r.Severity), r.Message, r.PolicyOrigin.File,
-		r.Hint, r.Reason, string(r.Baseline), string(r.Outcome), r.Only,
+		r.Hint, r.Reason, string(r.Baseline), string(r.Outcome), r.Only, r.Made,
 	} {
 		add(s)
 	}

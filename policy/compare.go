@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -362,20 +363,37 @@ func (c Comparison) MarkRefused(head []Result) {
 	}
 }
 
-// sameMade reports whether controllers create of two versions of an object the same objects as the result is
-// about. The update of a Pod is left to the engine.
+// sameMade reports whether controllers create nothing new of the later of two versions of an object, of the
+// kind that the result is about. The update of a Pod is left to the engine.
 func (r *Result) sameMade(was, is *render.Object) bool {
-	kind := is.GroupVersionKind().GroupKind()
-	at, _ := PodTemplate(kind)
-	if kind == (schema.GroupKind{Group: "batch", Kind: "CronJob"}) {
-		at = betweens[kind].template
+	at, _ := PodTemplate(is.GroupVersionKind().GroupKind())
+	fields := []string{at}
+	switch r.Made {
+	case jobKind.Kind:
+		fields = []string{"/spec/jobTemplate"}
+	case replicaSetKind.Kind:
+		fields = append(fields, "/spec/replicas", "/spec/minReadySeconds", "/metadata/annotations")
+	case claimKind.Kind:
+		if at += "/spec/volumes"; !slices.ContainsFunc(r.Fields, func(f string) bool { return strings.HasPrefix(f, at+"/") }) {
+			at = "/spec/volumeClaimTemplates"
+		}
+		fields = []string{at}
 	}
-	if claims := "/spec/volumeClaimTemplates"; slices.ContainsFunc(r.Fields, func(f string) bool { return strings.HasPrefix(f, claims+"/") }) {
-		at = claims
+	return at != "" && amount(is, "/spec/replicas") <= amount(was, "/spec/replicas") && !slices.ContainsFunc(fields, func(at string) bool {
+		before, _ := render.Lookup(was.Object, at)
+		after, _ := render.Lookup(is.Object, at)
+		return !reflect.DeepEqual(before, after)
+	})
+}
+
+// amount returns a number of an object, which is 1 where it is not written.
+func amount(o *render.Object, at string) float64 {
+	v, ok := render.Lookup(o.Object, at)
+	n, err := strconv.ParseFloat(fmt.Sprint(v), 64)
+	if !ok || err != nil {
+		return 1
 	}
-	before, _ := render.Lookup(was.Object, at)
-	after, _ := render.Lookup(is.Object, at)
-	return at != "" && reflect.DeepEqual(before, after)
+	return n
 }
 
 // undecoded reports whether the result says that the API server can't decode the object.

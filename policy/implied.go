@@ -32,7 +32,7 @@ func (c Chain) reviewMade(ctx context.Context, req *Request, own ...[]Result) ([
 		if i == maxTemplates {
 			results = append(results, Result{
 				Engine: EngineCompile, Policy: "all", Rule: "templates", Outcome: Unknown, Action: Deny, Fields: []string{m.by.template},
-				Message: fmt.Sprintf("only the first %d of %d templates of pods are checked", maxTemplates, len(all)),
+				Message: fmt.Sprintf("only the first %d of %d templates are checked", maxTemplates, len(all)),
 			})
 			break
 		}
@@ -42,6 +42,9 @@ func (c Chain) reviewMade(ctx context.Context, req *Request, own ...[]Result) ([
 		}
 		for _, r := range found {
 			key := useKey{r.Engine, r.Policy, r.Rule}
+			if m.OldObject != nil && slices.ContainsFunc(results, func(o Result) bool { return o.Rule == r.Rule && o.Policy == r.Policy && o.Message == r.Message }) {
+				continue // the creation before this update has it, too
+			}
 			if r.Outcome != Pass || !passed[key] {
 				results = append(results, r)
 			}
@@ -88,7 +91,9 @@ func (c Chain) made(req *Request) (all []made) {
 		return selected
 	}) {
 		if r := newMade(req, p); r != nil {
-			all = append(all, made{r, about[p.kind]})
+			for _, r := range r.toUpdate() {
+				all = append(all, made{r, about[p.kind]})
+			}
 		}
 	}
 	return all
@@ -177,14 +182,15 @@ func (c Chain) explainMade(ctx context.Context, req *Request, h *history, own []
 			break
 		}
 	}
-	pod, about, made := newMade(req, all[chosen].by), all[chosen].about, newHistory()
-	if _, admitted := about.admit(pod, newHistory()); !admitted {
+	about, changes := all[chosen].about, newHistory()
+	made := c.made(req)[chosen].Request
+	if _, admitted := about.admit(made, newHistory()); !admitted {
 		return own, nil
 	}
-	es, err := about.explainAdmitted(ctx, pod, made, policy, rule, func(*Explanation) {})
+	es, err := about.explainAdmitted(ctx, made, changes, policy, rule, func(*Explanation) {})
 	for _, e := range es {
 		e.Results = slices.DeleteFunc(slices.Clone(results), func(r Result) bool {
-			return r.Engine != e.Engine || r.Policy != policy || !e.isAboutRule(r.Rule)
+			return r.Engine != e.Engine || r.Policy != policy || !e.isAboutRule(r.Rule) || r.Made != made.Kind.Kind
 		})
 		for i := range e.Results {
 			c.undecide(&e.Results[i], req.Subject())
@@ -201,12 +207,12 @@ func (c Chain) explainMade(ctx context.Context, req *Request, h *history, own []
 		for i := range e.Trials {
 			e.Trials[i].eachCulprit(func(c *Culprit) {
 				if c.Root == "object" {
-					c.Pointer, _ = pod.inMaker(c.Pointer, made)
+					c.Pointer, _ = made.inMaker(c.Pointer, changes)
 				}
 			})
 		}
 		e.locate(req, h)
-		e.Pods, e.Request = true, pod.asked()
+		e.Pods, e.Request = true, made.asked()
 		own = append(own, e)
 	}
 	return own, err
@@ -263,18 +269,18 @@ func (r *Request) inMaker(field string, h *history) (from string, set []string) 
 var copied = []string{"/spec", "/metadata/labels", "/metadata/annotations", "/metadata/finalizers"}
 
 // AboutPods makes a result one about the pods that the object's controller creates.
-func (r *Result) AboutPods() { r.aboutMade(podKind) }
+func (r *Result) AboutPods() { r.aboutMade(PodKind) }
 
 func (r *Result) aboutMade(kind schema.GroupVersionKind) {
 	rejected := "; its " + madeName(kind.Kind) + "s would be rejected"
-	if r.Pods = true; r.Outcome == Fail && r.Action == Deny {
+	if r.Pods, r.Made = true, kind.Kind; r.Outcome == Fail && r.Action == Deny {
 		r.Message = Shorten(r.Message, MaxMessage-len(rejected)) + rejected
 	}
 }
 
 // madeName names an object that a controller creates.
 func madeName(kind string) string {
-	if kind == podKind.Kind {
+	if kind == PodKind.Kind {
 		return "pod"
 	}
 	return kind

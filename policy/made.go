@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,14 +16,15 @@ import (
 	"github.com/preadmit/preadmit/render"
 )
 
-// A maker is a part of a kind's objects of which a controller creates objects: pods, if nothing else is said.
+// A maker says where the objects of a kind have a template, and which controller creates objects of it: pods,
+// or those of a product.
 type maker struct {
 	template   string // pointer of the template
 	controller string // the controller's service account, in the namespace kube-system if it names none; "" if not known
 	owner      string // apiVersion and kind of the object between, which owns the pods; "" if there is none
 }
 
-// A product is what a controller creates of a maker.
+// A product is a template with the kind of the objects that a controller creates of it.
 type product struct {
 	maker
 	kind schema.GroupVersionKind
@@ -30,13 +32,14 @@ type product struct {
 
 // The kinds of objects that controllers create.
 var (
-	podKind        = schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
+	PodKind        = schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
 	claimKind      = schema.GroupVersionKind{Version: "v1", Kind: "PersistentVolumeClaim"}
 	jobKind        = schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}
 	replicaSetKind = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "ReplicaSet"}
 )
 
-// betweens are what controllers create that owns the pods then.
+// betweens are the kinds that stand between an object and its pods: a Deployment's controller creates
+// ReplicaSets, whose controller creates pods.
 var betweens = map[schema.GroupKind]product{
 	{Group: "apps", Kind: "Deployment"}:     {maker{"/spec/template", "deployment-controller", ""}, replicaSetKind},
 	{Group: "batch", Kind: "CronJob"}:       {maker{"/spec/jobTemplate", "cronjob-controller", ""}, jobKind},
@@ -72,7 +75,7 @@ var makers = map[schema.GroupKind]maker{
 // PodTemplate returns the pointer of the pod in objects of a kind: "" in a Pod.
 func PodTemplate(kind schema.GroupKind) (pointer string, ok bool) {
 	switch kind {
-	case podKind.GroupKind():
+	case PodKind.GroupKind():
 		return "", true
 	case schema.GroupKind{Kind: "PodTemplate"}:
 		return "/template", true
@@ -86,15 +89,15 @@ func PodTemplate(kind schema.GroupKind) (pointer string, ok bool) {
 func (r *Request) products(selected func(schema.GroupVersionKind) bool) (all []product) {
 	kind := r.Kind.GroupKind()
 	m, known := makers[kind]
-	if (known || mayMake(kind)) && selected(podKind) {
+	if (known || mayMake(kind)) && selected(PodKind) {
 		for _, m := range r.templates() {
-			all = append(all, product{m, podKind})
+			all = append(all, product{m, PodKind})
 		}
 	}
 	if between, ok := betweens[kind]; ok && selected(between.kind) {
 		all = append(all, between)
 	}
-	if (known || kind == podKind.GroupKind()) && selected(claimKind) {
+	if (known || kind == PodKind.GroupKind()) && selected(claimKind) {
 		all = append(all, r.claims(m)...)
 	}
 	return all
@@ -175,12 +178,9 @@ func MadeRequest(kind schema.GroupVersionKind) *Request {
 	return r
 }
 
-// IsPod reports whether a kind is that of pods, to whose rules engines have ways of their own.
-func IsPod(kind schema.GroupVersionKind) bool { return kind == podKind }
-
 // What a controller and the cluster choose for an object, and what they may choose as well.
 const (
-	podHash, otherHash = "2456789245", "9786542978" // of a template's hash, or a time in minutes
+	podHash, otherHash = "2456789245", "9786542978" // of a template, or a Job's time in minutes
 	podUID, otherUID   = "00000000-0000-4000-8000-000000000000", "ffffffff-ffff-4fff-bfff-ffffffffffff"
 	podNode, otherNode = "node-2", "node-9"
 	otherSuffix        = "zzzzz"
@@ -199,25 +199,27 @@ func newMade(req *Request, p product) *Request {
 	name := cmp.Or(maker.GetName(), maker.GetGenerateName()+podHash)
 	from, _ := template["metadata"].(map[string]any)
 	metadata := map[string]any{"namespace": req.Namespace, "name": name + "-" + podHash}
-	for _, key := range []string{"labels", "annotations", "finalizers"} {
+	for _, key := range []string{"labels", "annotations"} {
 		if v, ok := from[key]; ok {
 			metadata[key] = v
 		}
+	}
+	if v, ok := from["finalizers"]; ok && (p.kind == PodKind || p.kind == claimKind && !strings.HasSuffix(p.template, ephemeralClaim)) {
+		metadata["finalizers"] = v
 	}
 	owner := map[string]any{"apiVersion": maker.GetAPIVersion(), "kind": maker.GetKind(), "name": name, "controller": true, "blockOwnerDeletion": true, "uid": podUID}
 	spec, _ := template["spec"].(map[string]any)
 	spec = with(spec)
 	switch p.kind {
-	case podKind:
+	case PodKind:
 		toPod(maker, p.owner, owner, metadata, spec)
 	case replicaSetKind:
 		spec = toReplicaSet(maker, template, metadata)
 	case jobKind: // getJobFromTemplate2 in pkg/controller/cronjob/utils.go
 		metadata["annotations"] = with(metadata["annotations"], "batch.kubernetes.io/cronjob-scheduled-timestamp", jobTime)
 	case claimKind: // getPersistentVolumeClaims in pkg/controller/statefulset/stateful_set_utils.go, handleVolume in pkg/controller/volume/ephemeral/controller.go
-		delete(metadata, "finalizers")
 		if volume, ephemeral := strings.CutSuffix(p.template, ephemeralClaim); ephemeral {
-			if req.Kind != podKind {
+			if req.Kind != PodKind {
 				name += "-" + podHash
 			}
 			owner["apiVersion"], owner["kind"], owner["name"] = "v1", "Pod", name
@@ -228,7 +230,7 @@ func newMade(req *Request, p product) *Request {
 		labels := with(metadata["labels"])
 		selected, _ := render.Lookup(req.Admitted, "/spec/selector/matchLabels")
 		maps.Copy(labels, with(selected))
-		metadata["name"] = fmt.Sprintf("%v-%s-0", from["name"], name)
+		metadata["name"] = fmt.Sprintf("%v-%s-%s", from["name"], name, ordinal(maker))
 		metadata["labels"], owner = labels, nil
 	}
 	if owner != nil {
@@ -250,6 +252,33 @@ func newMade(req *Request, p product) *Request {
 		}
 	}
 	return made
+}
+
+// toUpdate returns the requests by which a controller makes an object of one that is updated. A ReplicaSet of
+// the same template is updated. Of another template one is created with the pods that are allowed beyond the
+// old ones, and gets the others by an update.
+func (r *Request) toUpdate() []*Request {
+	if r.by.kind != replicaSetKind || r.Maker.Operation != Update || r.Maker.OldAdmitted == nil {
+		return []*Request{r}
+	}
+	old, _ := render.Lookup(r.Maker.OldAdmitted, r.by.template)
+	is, _ := render.Lookup(r.Maker.Admitted, r.by.template)
+	before, same := *r.Maker, reflect.DeepEqual(old, is)
+	if same {
+		before.Admitted = r.Maker.OldAdmitted
+	}
+	first := newMade(&before, r.by)
+	r.Operation, r.OldObject = Update, first.Object
+	if same {
+		return []*Request{r}
+	}
+	written, _ := r.Maker.Admitted["spec"].(map[string]any)
+	if kind, _ := render.Lookup(written, "/strategy/type"); kind == "RollingUpdate" {
+		spec, _ := first.Object.Object["spec"].(map[string]any)
+		replicas, _ := strconv.Atoi(fmt.Sprint(written["replicas"]))
+		spec["replicas"] = int64(min(surge(written, replicas), replicas))
+	}
+	return []*Request{first, r}
 }
 
 // with returns a copy of a map with further keys and values.
@@ -286,8 +315,9 @@ func toPod(maker *unstructured.Unstructured, between string, owner, metadata, sp
 		labels["controller-revision-hash"], labels["pod-template-generation"] = podHash, "1"
 		toNode(spec)
 	case owner["kind"] == "StatefulSet":
-		labels["controller-revision-hash"], labels["apps.kubernetes.io/pod-index"] = name+"-"+podHash, "0"
-		labels["statefulset.kubernetes.io/pod-name"], metadata["name"] = name+"-0", name+"-0"
+		labels["controller-revision-hash"], labels["apps.kubernetes.io/pod-index"] = name+"-"+podHash, ordinal(maker)
+		name += "-" + ordinal(maker)
+		labels["statefulset.kubernetes.io/pod-name"], metadata["name"] = name, name
 		identify(spec, name, maker)
 	}
 	if len(labels) > 0 {
@@ -307,8 +337,11 @@ func hashLabel(maker *unstructured.Unstructured) string {
 // pkg/controller/deployment/sync.go).
 func toReplicaSet(maker *unstructured.Unstructured, template, metadata map[string]any) map[string]any {
 	metadata["labels"] = with(metadata["labels"], hashLabel(maker), podHash)
-	delete(metadata, "finalizers")
-	annotations := with(nil, "deployment.kubernetes.io/revision", "1")
+	revision := "deployment.kubernetes.io/revision"
+	if maker.GetKind() == "Rollout" {
+		revision = "rollout.argoproj.io/revision"
+	}
+	annotations := with(nil, revision, "1")
 	for key, v := range maker.GetAnnotations() {
 		if key != "kubectl.kubernetes.io/last-applied-configuration" && !strings.HasPrefix(key, "deployment.kubernetes.io/") {
 			annotations[key] = v
@@ -322,11 +355,8 @@ func toReplicaSet(maker *unstructured.Unstructured, template, metadata map[strin
 	written, _ := maker.Object["spec"].(map[string]any)
 	if maker.GetKind() == "Deployment" {
 		replicas, _ := strconv.Atoi(fmt.Sprint(written["replicas"]))
-		surge, _ := render.Lookup(written, "/strategy/rollingUpdate/maxSurge")
-		most := intstr.Parse(fmt.Sprint(cmp.Or(surge, any(0))))
-		more, _ := intstr.GetScaledValueFromIntOrPercent(&most, replicas, true)
 		annotations["deployment.kubernetes.io/desired-replicas"] = strconv.Itoa(replicas)
-		annotations["deployment.kubernetes.io/max-replicas"] = strconv.Itoa(replicas + more)
+		annotations["deployment.kubernetes.io/max-replicas"] = strconv.Itoa(replicas + surge(written, replicas))
 	}
 	for _, key := range []string{"replicas", "minReadySeconds"} {
 		if v, ok := written[key]; ok {
@@ -337,6 +367,14 @@ func toReplicaSet(maker *unstructured.Unstructured, template, metadata map[strin
 	selector["matchLabels"] = with(selector["matchLabels"], hashLabel(maker), podHash)
 	spec["selector"] = selector
 	return spec
+}
+
+// surge returns how many pods a Deployment may have beyond its replicas during an update.
+func surge(spec map[string]any, replicas int) int {
+	most, _ := render.Lookup(spec, "/strategy/rollingUpdate/maxSurge")
+	value := intstr.Parse(fmt.Sprint(cmp.Or(most, any(0))))
+	n, _ := intstr.GetScaledValueFromIntOrPercent(&value, replicas, true)
+	return n
 }
 
 // toNode adds to the spec of a pod of a DaemonSet the tolerations of node conditions and the affinity to
@@ -365,11 +403,17 @@ func toNode(spec map[string]any) {
 	spec["affinity"] = affinity
 }
 
+// ordinal returns the number of the first pod of a StatefulSet.
+func ordinal(set *unstructured.Unstructured) string {
+	start, _ := render.Lookup(set.Object, "/spec/ordinals/start")
+	return fmt.Sprint(cmp.Or(start, any(0)))
+}
+
 // identify gives the spec of a pod of a StatefulSet its host name, subdomain and volume claims, as
 // initIdentity and updateStorage of Kubernetes' pkg/controller/statefulset/stateful_set_utils.go do. The
 // claims are last here, so that other volumes have the places of the template.
 func identify(spec map[string]any, name string, set *unstructured.Unstructured) {
-	spec["hostname"] = name + "-0"
+	spec["hostname"] = name
 	if service, _ := render.Lookup(set.Object, "/spec/serviceName"); service != nil && service != "" {
 		spec["subdomain"] = service
 	}
@@ -379,7 +423,7 @@ func identify(spec map[string]any, name string, set *unstructured.Unstructured) 
 		claim, _ := render.Lookup(c, "/metadata/name")
 		named, _ := claim.(string)
 		volumes = slices.DeleteFunc(volumes, func(v any) bool { other, _ := render.Lookup(v, "/name"); return other == claim })
-		volumes = append(volumes, map[string]any{"name": named, "persistentVolumeClaim": map[string]any{"claimName": named + "-" + name + "-0"}})
+		volumes = append(volumes, map[string]any{"name": named, "persistentVolumeClaim": map[string]any{"claimName": named + "-" + name}})
 	}
 	if len(volumes) > 0 {
 		spec["volumes"] = volumes
@@ -394,7 +438,7 @@ func anyList(v any) []any {
 // otherMade returns an object that a controller creates with other values of what it and the cluster choose.
 func otherMade(made *Request) map[string]any {
 	r := strings.NewReplacer(podHash, otherHash, podUID, otherUID, podNode, otherNode, jobTime, otherTime)
-	if made.by.kind != podKind {
+	if made.by.kind != PodKind {
 		return otherValue(made.Admitted, r).(map[string]any)
 	}
 	other := maps.Clone(made.Admitted)

@@ -50,7 +50,7 @@ func TestMadeAsControllers(t *testing.T) {
 			}
 		}
 	}
-	for _, kind := range []schema.GroupVersionKind{podKind, claimKind, jobKind, replicaSetKind} {
+	for _, kind := range []schema.GroupVersionKind{PodKind, claimKind, jobKind, replicaSetKind} {
 		if compared[kind] < 10 {
 			t.Errorf("compared %d %ss", compared[kind], kind.Kind)
 		}

@@ -125,6 +125,7 @@ type Result struct {
 	Only         string          `json:"only,omitempty"`      // the installations that have the object: "only on upgrade"
 	Baseline     Baseline        `json:"baseline"`            // "" if there is no base
 	Pods         bool            `json:"pods,omitempty"`      // about what the object's controller creates, such as pods
+	Made         string          `json:"made,omitempty"`      // the kind of what it creates then: "Pod", "Job"
 	Unreached    bool            `json:"unreached,omitempty"` // nothing found in the tree deploys its unit, so the result does not count
 	Suppression  *Suppression    `json:"suppression"`
 	Accepted     bool            `json:"-"`             // the base accepts it, too; set by Compare

@@ -288,6 +288,7 @@ type sharedRule struct {
 	origin    render.Span
 	unreached bool
 	pods      bool
+	made      string
 	assumed   int // number of the list
 }
 
@@ -391,7 +392,7 @@ const maxRules = 8 << 10
 func (j *jsonWriter) rule(r *policy.Result) *encodedRule {
 	key := sharedRule{
 		r.Engine, r.Policy, r.Rule, r.Message, r.Hint, r.Reason, r.Only,
-		r.Operation, r.Outcome, r.Action, r.Severity, r.Baseline, r.PolicyOrigin, r.Unreached, r.Pods, j.parts.assumed.id(r.Assumed),
+		r.Operation, r.Outcome, r.Action, r.Severity, r.Baseline, r.PolicyOrigin, r.Unreached, r.Pods, r.Made, j.parts.assumed.id(r.Assumed),
 	}
 	last := j.parts.last
 	if last != nil && last.next != nil && last.next.key == key {

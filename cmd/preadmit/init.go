@@ -30,10 +30,10 @@ func newInitCommand(code *int) *cobra.Command {
 		Use:   "init [PATH ...]",
 		Short: "Write a first configuration file, with the reasons for each line",
 		Long: `Evaluate as check does, and write ` + configFile + ` with the lines that this
-repository needs, each below the reasons for it, with files and lines. Everything
-that a person must decide or find out is a suggestion that is commented out, such
-as a pack that denies, or clusters that Git does not show. A file that is there
-already is not changed: print another with --print.
+repository may need, each below the reasons for it, with files and lines: a pack
+that denies, policies elsewhere, clusters that Git does not show. All lines are
+suggestions that are commented out. A file that is there already is not changed:
+print another with --print.
 
 Name the paths that check will be run on. Policies elsewhere in the repository are
 named in the file.`,
@@ -70,12 +70,6 @@ func (o *initOptions) runInit(ctx context.Context, args []string, std stdio) (in
 		return 0, err
 	}
 	defer cancel()
-	d, again := draft.New(&o.Options, in)
-	if again {
-		if in, err = load.Load(ctx, &o.Sources, args, std.in); err != nil {
-			return 0, evaluate.TimedOut(ctx, err)
-		}
-	}
 	j, err := evaluate.Run(ctx, &o.Options, in, args, std.in)
 	if err != nil {
 		return 0, evaluate.TimedOut(ctx, err)
@@ -85,7 +79,7 @@ func (o *initOptions) runInit(ctx context.Context, args []string, std stdio) (in
 		return 0, nothing("found", &o.Options, in, args)
 	}
 	o.SaveCache()
-	data := d.File(in, j, r)
+	data := draft.File(&o.Options, in, j, r)
 	if o.print {
 		_, err := std.out.Write(data)
 		return exitOK, brokenPipe(err)
@@ -98,6 +92,6 @@ func (o *initOptions) runInit(ctx context.Context, args []string, std stdio) (in
 	if err := writeFile(std.out, file, supervise.Bytes(data)); err != nil {
 		return 0, err
 	}
-	fmt.Fprintf(std.out, "%s is written; lines with # are suggestions\n", in.Tree.Display(configFile))
+	fmt.Fprintf(std.out, "%s is written; its lines are suggestions, each below its reason\n", in.Tree.Display(configFile))
 	return exitOK, nil
 }

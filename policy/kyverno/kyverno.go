@@ -161,7 +161,7 @@ func (e *Engine) selectsMade(p *phase, made schema.GroupVersionKind, maker strin
 		return known.(bool)
 	}
 	selects := slices.ContainsFunc(e.index.For(made.Kind), func(pol *Policy) bool {
-		return pol.Admission && !(policy.IsPod(made) && pol.Adapts(maker)) && slices.ContainsFunc(pol.RulesFor(made), func(r *Rule) bool {
+		return pol.Admission && !(made == policy.PodKind && pol.Adapts(maker)) && slices.ContainsFunc(pol.RulesFor(made), func(r *Rule) bool {
 			return r.Base == nil && p.concerns(r) && !e.programs[r].broken && r.Match.MayMatch(made.Kind)
 		})
 	})

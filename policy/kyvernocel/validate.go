@@ -46,7 +46,7 @@ func (e *Engine) selectsMade(mutating bool, made, maker schema.GroupVersionKind)
 	r.Kind, r.Resource = maker, e.options.Kinds.Resource(maker)
 	ofMaker := e.review(context.Background(), r, nil).policiesFor(mutating)
 	return slices.ContainsFunc(about, func(p *Policy) bool {
-		return len(p.copies) == 0 || policy.IsPod(made) && !slices.Contains(ofMaker, p)
+		return len(p.copies) == 0 || made == policy.PodKind && !slices.Contains(ofMaker, p)
 	})
 }
 
@@ -60,6 +60,9 @@ func (v validator) Validate(ctx context.Context, req *policy.Request) ([]policy.
 	for _, p := range r.policiesFor(false) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
+		}
+		if req.Maker != nil && req.Kind != policy.PodKind && len(p.copies) > 0 {
+			continue // a rule about pods, which are asked about themselves
 		}
 		policy.Observed(ctx, policy.EngineValidating, p.Name, func() {
 			for _, verdict := range p.evaluate(r) {

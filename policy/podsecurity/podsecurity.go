@@ -31,10 +31,11 @@ import (
 
 // Options say what pods are judged by.
 type Options struct {
-	Level       string          // where no label says another: that of the pack; without one "privileged", the API server's
-	KubeVersion string          // of the API server, "1.31"; "" is the library's newest
-	Cluster     *policy.Cluster // where Namespaces are looked up; may be nil
-	Unlabelled  bool            // the API server does not run the plugin, so labels of Namespaces mean nothing
+	Level       string           // where no label says another: that of the pack; without one "privileged", the API server's
+	KubeVersion string           // of the API server, "1.31"; "" is the library's newest
+	Cluster     *policy.Cluster  // where Namespaces are looked up; may be nil
+	Mutators    []policy.Mutator // what they change in pods is judged after the change
+	Unlabelled  bool             // the API server does not run the plugin, so labels of Namespaces mean nothing
 
 	// Implied means that the pack is used by default, so nothing on the cluster
 	// enforces it: failures of the pack are warnings. Labels of Namespaces deny
@@ -49,6 +50,7 @@ type Engine struct {
 	defaults   api.Policy
 	levels     levels
 	implied    bool
+	mutators   []policy.Mutator
 	unlabelled bool
 	plans      sync.Map // of planKey: []requirement
 }
@@ -74,13 +76,25 @@ func New(opts Options) (*Engine, error) {
 		levels:     newLevels(psa.DefaultChecks(), newest),
 		implied:    opts.Implied,
 		unlabelled: opts.Unlabelled,
+		mutators:   opts.Mutators,
 	}, nil
 }
 
-// SelectsMade implements policy.MadeEngine: templates in the kinds of policy.PodTemplate are examined with the object.
+// SelectsMade implements policy.MadeEngine: a template in a kind of policy.PodTemplate is examined with the object,
+// unless a mutator may change its pods.
 func (e *Engine) SelectsMade(made, maker schema.GroupVersionKind) bool {
-	_, ok := policy.PodTemplate(maker.GroupKind())
-	return !ok && policy.IsPod(made)
+	if _, ok := policy.PodTemplate(maker.GroupKind()); ok && !e.mutated(maker) {
+		return false
+	}
+	return made == policy.PodKind
+}
+
+// mutated reports whether a mutator may change the pods that are made of a kind's objects.
+func (e *Engine) mutated(maker schema.GroupVersionKind) bool {
+	return slices.ContainsFunc(e.mutators, func(m policy.Mutator) bool {
+		s, ok := m.(policy.MadeEngine)
+		return ok && s.SelectsMade(policy.PodKind, maker)
+	})
 }
 
 // Validate returns a result for each control that applies to the pods of the
@@ -98,7 +112,7 @@ func (e *Engine) validate(req *policy.Request) []policy.Result {
 		return e.validateLabels(req)
 	}
 	path, ok := policy.PodTemplate(req.Kind.GroupKind())
-	if !ok || !examined(req) {
+	if !ok || !examined(req) || path != "" && e.mutated(req.Kind) {
 		return nil
 	}
 	p, err := typedPod(req.Typed, path), error(nil)

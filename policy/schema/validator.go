@@ -77,7 +77,7 @@ func NewValidator(kinds *Kinds, objects []*render.Object) *Validator {
 
 // SelectsMade implements policy.MadeEngine: admission plugins may refuse pods and claims.
 func (v *Validator) SelectsMade(made, _ schema.GroupVersionKind) bool {
-	return v.kinds.limits && (policy.IsPod(made) || made.Kind == "PersistentVolumeClaim")
+	return v.kinds.limits && (made == policy.PodKind || made.Kind == "PersistentVolumeClaim")
 }
 
 // builtin returns the kind if its objects are validated here.
@@ -327,10 +327,7 @@ func (v *Validator) Rules() []policy.Rule {
 			seen[kind] = true
 		}
 		if _, made := policy.PodTemplate(gvk.GroupKind()); made && v.kinds.limits {
-			seen["Pod"] = true
-		}
-		if gvk.Kind == "StatefulSet" && v.kinds.limits {
-			seen["PersistentVolumeClaim"] = true
+			seen["Pod"], seen["PersistentVolumeClaim"] = true, true
 		}
 		if v.kinds.Deprecated(gvk) != "" {
 			deprecated[kind] = true

@@ -1,9 +1,8 @@
 // Package draft writes the first configuration file of a repository, from what a run knows about it.
 //
-// New sets the lines that nobody needs to decide, also in the Options, so that the caller can load
-// again with them. File adds suggestions from the report of that run. They are commented out, without
-// a blank after the #. A value that a person must find out is left empty, so that the file is refused
-// until somebody fills it in.
+// File returns it. All lines are suggestions, commented out without a blank after the #: none takes effect
+// before a person has read its reason. A value that a person must find out is left empty, so that the
+// file is refused until somebody fills it in.
 //
 //   - draft.go: the file; files.go: policies and addresses in the tree; suggest.go: the rest
 package draft
@@ -19,8 +18,8 @@ import (
 	"github.com/preadmit/preadmit/report"
 )
 
-// A Draft is a file before it is written.
-type Draft struct {
+// A draft is a file before it is written.
+type draft struct {
 	options *evaluate.Options
 	in      *load.Input
 	run     *evaluate.Evaluation
@@ -28,26 +27,24 @@ type Draft struct {
 	entries []*entry
 }
 
-// An entry is a key of the file with its value, and the reasons for it.
+// An entry is a key of the file with its value.
 type entry struct {
 	key, value string
-	reasons    []string
-	lines      []string // below the key
-	set        bool     // is no suggestion
+	reasons    []string // for the key
+	parts      []part
 }
 
-// New returns a Draft with the lines that are set, whose values it adds to the options. again reports
-// whether there are any.
-func New(o *evaluate.Options, in *load.Input) (d *Draft, again bool) {
-	d = &Draft{options: o, in: in}
-	d.policies()
-	d.repository()
-	return d, slices.ContainsFunc(d.entries, func(e *entry) bool { return e.set })
+// A part is lines below a key, with the reason for them.
+type part struct {
+	reason string
+	lines  []string
 }
 
 // File returns the file, with suggestions from a run with the options.
-func (d *Draft) File(in *load.Input, j *evaluate.Evaluation, r *report.Report) []byte {
-	d.in, d.run, d.report = in, j, r
+func File(o *evaluate.Options, in *load.Input, j *evaluate.Evaluation, r *report.Report) []byte {
+	d := &draft{options: o, in: in, run: j, report: r}
+	d.policies()
+	d.repository()
 	d.pack()
 	d.cluster()
 	d.deployed()
@@ -61,12 +58,14 @@ func (d *Draft) File(in *load.Input, j *evaluate.Evaluation, r *report.Report) [
 		for _, reason := range e.reasons {
 			comment(&b, reason)
 		}
-		if !e.set {
-			b.WriteString("#")
-		}
-		b.WriteString(strings.TrimRight(e.key+": "+e.value, " ") + "\n")
-		for _, line := range e.lines {
-			b.WriteString(line + "\n")
+		for i, p := range append(e.parts, part{})[:max(len(e.parts), 1)] {
+			comment(&b, p.reason)
+			if i == 0 {
+				b.WriteString(strings.TrimRight("#"+e.key+": "+e.value, " ") + "\n")
+			}
+			for _, line := range p.lines {
+				b.WriteString("#" + strings.ReplaceAll(line, "\n", "\n#") + "\n")
+			}
 		}
 	}
 	return []byte(b.String())
@@ -83,6 +82,9 @@ const width = 100
 // comment writes a text of unknown origin as a comment of YAML.
 func comment(b *strings.Builder, text string) {
 	line := "#"
+	if text == "" {
+		return
+	}
 	for _, word := range strings.Fields(report.Plain(text)) {
 		if line != "#" && utf8.RuneCountInString(line+" "+word) > width {
 			b.WriteString(line + "\n")
@@ -93,31 +95,21 @@ func comment(b *strings.Builder, text string) {
 	b.WriteString(line + "\n")
 }
 
-// set adds lines that nobody needs to decide.
-func (d *Draft) set(key, reason string, lines ...string) { d.add(key, reason, lines).set = true }
-
-// suggest adds a suggestion.
-func (d *Draft) suggest(key, reason string, lines ...string) *entry {
-	for i, line := range lines {
-		lines[i] = "#" + strings.ReplaceAll(line, "\n", "\n#")
-	}
-	return d.add(key, reason, lines)
-}
-
-func (d *Draft) add(key, reason string, lines []string) *entry {
+// suggest adds a suggestion. Lines that are there already are left out.
+func (d *draft) suggest(key, reason string, lines ...string) *entry {
 	i := slices.IndexFunc(d.entries, func(e *entry) bool { return e.key == key })
 	if i < 0 {
 		i = len(d.entries)
 		d.entries = append(d.entries, &entry{key: key})
 	}
 	e := d.entries[i]
-	if reason != "" {
+	lines = slices.DeleteFunc(lines, func(line string) bool {
+		return slices.ContainsFunc(e.parts, func(p part) bool { return slices.Contains(p.lines, line) })
+	})
+	if len(lines) == 0 {
 		e.reasons = append(e.reasons, reason)
-	}
-	for _, line := range lines {
-		if !slices.Contains(e.lines, line) {
-			e.lines = append(e.lines, line)
-		}
+	} else {
+		e.parts = append(e.parts, part{reason, lines})
 	}
 	return e
 }

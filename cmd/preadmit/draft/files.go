@@ -6,22 +6,19 @@ import (
 	"io/fs"
 	"maps"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/preadmit/preadmit/cmd/preadmit/engines"
-	"github.com/preadmit/preadmit/cmd/preadmit/load"
 	"github.com/preadmit/preadmit/policy"
 	"github.com/preadmit/preadmit/policy/lint"
 	"github.com/preadmit/preadmit/policy/rego"
 	"github.com/preadmit/preadmit/render"
-	"github.com/preadmit/preadmit/render/git"
 )
 
-// policies names the policies that check does not read: it sets those outside of the checked paths,
-// and suggests hidden ones, those that nothing deploys, and Rego.
-func (d *Draft) policies() {
+// policies suggests the policies that check does not read: those outside of the checked paths, hidden ones,
+// those that nothing deploys, and Rego.
+func (d *draft) policies() {
 	here := d.in.Documents()
 	if d.in.Partial {
 		whole, _ := render.Graph{Renderers: d.options.Renderers(), Selection: d.options.Selection}.Discover(d.in.Tree).Documents(nil)
@@ -29,11 +26,8 @@ func (d *Draft) policies() {
 			return t.State != render.DocFixture && t.State != render.DocExcluded && !slices.ContainsFunc(here, func(h render.TreeDocument) bool { return h.File == t.File })
 		})
 		if dirs := directories(outside); len(dirs) > 0 {
-			d.set("policy", fmt.Sprintf("Policies outside of the checked paths, which are read only if they are named: in %s, the first %s. The pack %[3]s, the default where no policy is given, is not used then; pack: %[3]s keeps it.",
+			d.suggest("policy", fmt.Sprintf("Policies outside of the checked paths, which are read only if they are named: in %s, the first %s. If the cluster has them (the pack %[3]s, the default where no policy is given, is not used then; pack: %[3]s keeps it):",
 				policy.Plural(len(outside), "file"), outside[0], engines.DefaultPack), list(dirs...)...)
-			for _, dir := range dirs {
-				d.options.Policies = append(d.options.Policies, filepath.Join(d.in.Tree.Dir, filepath.FromSlash(dir)))
-			}
 		}
 	}
 	if files := d.holding(here, func(t render.TreeDocument) bool {
@@ -51,7 +45,7 @@ func (d *Draft) policies() {
 }
 
 // holding returns the files of documents that hold a policy.
-func (d *Draft) holding(documents []render.TreeDocument, keep func(render.TreeDocument) bool) (files []string) {
+func (d *draft) holding(documents []render.TreeDocument, keep func(render.TreeDocument) bool) (files []string) {
 	last := "" // documents are ordered by file
 	for _, t := range documents {
 		if t.File == last || !keep(t) {
@@ -87,8 +81,8 @@ type alike struct {
 }
 
 // repository names other addresses of this repository: those in which objects name paths of which most
-// are here. It sets those that have the name of the remote, as a fork has.
-func (d *Draft) repository() {
+// are here.
+func (d *draft) repository() {
 	all := make(map[string]*alike)
 	for _, u := range d.in.Head {
 		for _, e := range render.Errors(u.Err) {
@@ -115,21 +109,11 @@ func (d *Draft) repository() {
 			}
 		}
 	}
-	origin := ""
-	if repo, err := git.Open(d.in.Tree.Dir); err == nil {
-		origin = path.Base(load.RepositoryName(repo.Clone().Origin))
-		repo.Close()
-	}
 	for _, url := range slices.Sorted(maps.Keys(all)) {
 		x := all[url]
-		why := fmt.Sprintf("%s, for %s at %s, is not the remote origin. Of %s that objects name there, %d are here, too, such as %s. ", url, policy.Plural(x.units, "unit"), x.first, policy.Plural(x.named, "path"), x.here, x.path)
-		switch {
-		case 2*x.here <= x.named:
-		case origin == path.Base(load.RepositoryName(url)):
-			d.set("repository", why+"It has the name of origin, so it is taken for this repository: what is deployed from it is rendered from this tree instead of being undecided. If it is another one, remove this line.", list(url)...)
-			d.options.Repositories = append(d.options.Repositories, url)
-		default:
-			d.suggest("repository", why+"If it is this repository, this line renders from this tree what is deployed from it:", list(url)...)
+		if 2*x.here > x.named {
+			d.suggest("repository", fmt.Sprintf("%s, for %s at %s, is not the remote origin. Of %s that objects name there, this tree has %d, such as %s. If it is this repository, this line renders from this tree what is deployed from it:",
+				url, policy.Plural(x.units, "unit"), x.first, policy.Plural(x.named, "path"), x.here, x.path), list(url)...)
 		}
 	}
 }

@@ -23,7 +23,7 @@ import (
 )
 
 // pack suggests the pack that is used because there are no policies.
-func (d *Draft) pack() {
+func (d *draft) pack() {
 	if !d.run.Engines.Implied {
 		return
 	}
@@ -47,7 +47,7 @@ func place(r *policy.Result) string {
 }
 
 // cluster suggests the version of the API server, and objects that it has and that decide results.
-func (d *Draft) cluster() {
+func (d *draft) cluster() {
 	if d.options.KubeVersion == "" {
 		versions := schema.Versions()
 		d.suggest("kube-version", "The tree does not show the version of the API server, so the newest that preadmit knows is assumed.").value = strconv.Quote(versions[len(versions)-1])
@@ -65,7 +65,7 @@ func (d *Draft) cluster() {
 }
 
 // deployed suggests deployments that no object of the tree makes.
-func (d *Draft) deployed() {
+func (d *draft) deployed() {
 	why, deploy, exclude := evaluate.Doubt(d.in)
 	if exclude != nil {
 		d.suggest("exclude", why+". Failures of what they deploy are not reported then:", list(exclude...)...)
@@ -104,7 +104,7 @@ func (d *Draft) deployed() {
 }
 
 // hidden suggests to check what is left out as hidden or as fixtures.
-func (d *Draft) hidden() {
+func (d *draft) hidden() {
 	n, first := 0, ""
 	for _, t := range d.in.Documents() {
 		own := strings.HasPrefix(t.File, path.Dir(config.Path)+"/")
@@ -121,13 +121,17 @@ func (d *Draft) hidden() {
 
 // asked suggests the keys that results name as their next step. What preadmit fetch can bring is
 // left to fetch.
-func (d *Draft) asked() {
+func (d *draft) asked() {
 	type question struct{ key, rule, hint string }
 	results := make(map[question][]*policy.Result)
 	var order []question
 	keys := regexp.MustCompile(`\b(` + strings.Join(config.Keys(), "|") + `)\b`)
 	for r := range d.report.Others() {
-		q := question{keys.FindString(r.Hint), r.Rule, r.Hint}
+		_, under, found := strings.Cut(r.Hint, " under ")
+		if !found {
+			under = r.Hint
+		}
+		q := question{keys.FindString(under), r.Rule, r.Hint}
 		if q.key == "" || !strings.Contains(q.hint, config.Path) || strings.HasPrefix(q.hint, "run `preadmit fetch`") {
 			continue
 		}
@@ -165,7 +169,7 @@ func (d *Draft) asked() {
 }
 
 // clusters suggests the clusters that the tree shows, with the fields that hints name, which are empty.
-func (d *Draft) clusters(hints string) {
+func (d *draft) clusters(hints string) {
 	fields := ""
 	for _, x := range []struct{ field, named string }{{"server", "with its server"}, {"labels", "and labels"}, {"with", "clusters[].with"}, {"substitute", "clusters[].substitute"}} {
 		if strings.Contains(hints, x.named) {
@@ -197,7 +201,7 @@ func (d *Draft) clusters(hints string) {
 }
 
 // fetch suggests the hosts that preadmit fetch would ask.
-func (d *Draft) fetch() {
+func (d *draft) fetch() {
 	needs := slices.DeleteFunc(graph.Remotes(d.in), func(n store.Need) bool { return n.State == store.Fetched })
 	var hosts []string
 	for _, n := range needs {

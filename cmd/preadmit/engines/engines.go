@@ -167,7 +167,7 @@ func compile(in, trusted *load.Input, o Options) (*Set, error) {
 	b.rego(in, trusted, o)
 
 	for _, name := range b.packs(o.Settings, policies, in.Partial) {
-		engine, err := newPack(name, o.Settings, kinds, b.Cluster)
+		engine, err := newPack(name, o.Settings, kinds, b.Cluster, b.Chain.Mutators)
 		if err != nil {
 			return nil, err
 		}
@@ -183,7 +183,7 @@ func (b *Set) labels(o Options) error {
 	if packed || slices.Contains(o.DisabledPlugins, PodSecurity) {
 		return nil
 	}
-	engine, err := podsecurity.New(podsecurity.Options{Level: "privileged", KubeVersion: o.KubeVersion, Cluster: b.Cluster})
+	engine, err := podsecurity.New(podsecurity.Options{Level: "privileged", KubeVersion: o.KubeVersion, Cluster: b.Cluster, Mutators: b.Chain.Mutators})
 	if err == nil && engine.Labelled() {
 		b.Chain.Validators = append(b.Chain.Validators, engine)
 	}

@@ -58,7 +58,7 @@ func CheckPacks(names []string) error {
 }
 
 // newPack returns the engine of a pack. Failures only warn if --pack does not name it.
-func newPack(name string, s *Settings, kinds policy.Kinds, cluster *policy.Cluster) (policy.Validator, error) {
+func newPack(name string, s *Settings, kinds policy.Kinds, cluster *policy.Cluster, mutators []policy.Mutator) (policy.Validator, error) {
 	all := Packs()
 	i := slices.IndexFunc(all, func(p pack) bool { return p.Name == name })
 	if i < 0 {
@@ -67,7 +67,7 @@ func newPack(name string, s *Settings, kinds policy.Kinds, cluster *policy.Clust
 	if level := all[i].level; level != "" {
 		return podsecurity.New(podsecurity.Options{
 			Level: level, KubeVersion: s.KubeVersion, Cluster: cluster, Implied: !slices.Contains(s.Packs, name),
-			Unlabelled: slices.Contains(s.DisabledPlugins, PodSecurity),
+			Mutators: mutators, Unlabelled: slices.Contains(s.DisabledPlugins, PodSecurity),
 		})
 	}
 	policies, err := packs.Objects(name, s.KubeVersion)
@@ -95,7 +95,7 @@ func PackRules(name string) ([]policy.Rule, error) {
 	if err != nil {
 		return nil, err
 	}
-	engine, err := newPack(name, &Settings{Packs: []string{name}}, kinds, policy.NewCluster())
+	engine, err := newPack(name, &Settings{Packs: []string{name}}, kinds, policy.NewCluster(), nil)
 	if err != nil {
 		return nil, err
 	}

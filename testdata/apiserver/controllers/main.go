@@ -31,6 +31,8 @@ import (
 	"k8s.io/kubernetes/pkg/controller/volume/ephemeral"
 )
 
+var held = []string{"example.org/held"}
+
 const uid = "00000000-0000-4000-8000-000000000000"
 
 // A record is a workload and what was created of it.
@@ -160,7 +162,7 @@ func podSpec(r *rand.Rand) core.PodSpec {
 		spec.Volumes = []core.Volume{
 			{Name: "empty", VolumeSource: core.VolumeSource{EmptyDir: &core.EmptyDirVolumeSource{}}},
 			{Name: "scratch", VolumeSource: core.VolumeSource{Ephemeral: &core.EphemeralVolumeSource{VolumeClaimTemplate: &core.PersistentVolumeClaimTemplate{
-				ObjectMeta: meta.ObjectMeta{Labels: some(r, labels(r, "claim")), Annotations: some(r, labels(r, "claimnote"))}, Spec: claim(r),
+				ObjectMeta: meta.ObjectMeta{Labels: some(r, labels(r, "claim")), Annotations: some(r, labels(r, "claimnote")), Finalizers: some(r, held)}, Spec: claim(r),
 			}}}},
 		}
 	}
@@ -170,7 +172,7 @@ func podSpec(r *rand.Rand) core.PodSpec {
 func template(r *rand.Rand) core.PodTemplateSpec {
 	all := labels(r, "pod")
 	all["app"] = "web"
-	return core.PodTemplateSpec{ObjectMeta: meta.ObjectMeta{Labels: all, Annotations: some(r, labels(r, "podnote"))}, Spec: podSpec(r)}
+	return core.PodTemplateSpec{ObjectMeta: meta.ObjectMeta{Labels: all, Annotations: some(r, labels(r, "podnote")), Finalizers: some(r, held)}, Spec: podSpec(r)}
 }
 
 var selector = &meta.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
@@ -187,7 +189,7 @@ func cronJob(r *rand.Rand) runtime.Object {
 	c := &batch.CronJob{}
 	c.TypeMeta, c.ObjectMeta = object(r, "CronJob", "batch/v1")
 	c.Spec.Schedule = "* * * * *"
-	c.Spec.JobTemplate = batch.JobTemplateSpec{ObjectMeta: meta.ObjectMeta{Labels: some(r, labels(r, "job")), Annotations: some(r, labels(r, "jobnote"))}}
+	c.Spec.JobTemplate = batch.JobTemplateSpec{ObjectMeta: meta.ObjectMeta{Labels: some(r, labels(r, "job")), Annotations: some(r, labels(r, "jobnote")), Finalizers: some(r, held)}}
 	limit := int32(r.IntN(5))
 	c.Spec.JobTemplate.Spec = batch.JobSpec{BackoffLimit: some(r, &limit), Template: template(r)}
 	c.Spec.JobTemplate.Spec.Template.Spec.RestartPolicy = core.RestartPolicyNever
@@ -200,8 +202,11 @@ func statefulSet(r *rand.Rand) runtime.Object {
 	s.Spec = apps.StatefulSetSpec{ServiceName: some(r, "peers"), Selector: selector, Template: template(r)}
 	for _, name := range slices.Clone([]string{"data", "logs"})[:r.IntN(3)] {
 		s.Spec.VolumeClaimTemplates = append(s.Spec.VolumeClaimTemplates, core.PersistentVolumeClaim{
-			ObjectMeta: meta.ObjectMeta{Name: name, Labels: some(r, labels(r, "claim")), Annotations: some(r, labels(r, "claimnote"))}, Spec: claim(r),
+				ObjectMeta: meta.ObjectMeta{Name: name, Labels: some(r, labels(r, "claim")), Annotations: some(r, labels(r, "claimnote")), Finalizers: some(r, held)}, Spec: claim(r),
 		})
+	}
+	if r.IntN(2) == 0 {
+		s.Spec.Ordinals = &apps.StatefulSetOrdinals{Start: int32(r.IntN(9))}
 	}
 	return s
 }
