@@ -367,19 +367,20 @@ func (c Comparison) MarkRefused(head []Result) {
 // kind that the result is about. The update of a Pod is left to the engine.
 func (r *Result) sameMade(was, is *render.Object) bool {
 	at, _ := PodTemplate(is.GroupVersionKind().GroupKind())
-	fields := []string{at}
+	fields, grows := []string{at}, false
 	switch r.Made {
 	case jobKind.Kind:
 		fields = []string{"/spec/jobTemplate"}
 	case replicaSetKind.Kind:
 		fields = append(fields, "/spec/replicas", "/spec/minReadySeconds", "/metadata/annotations")
 	case claimKind.Kind:
+		grows = amount(is, "/spec/replicas") > amount(was, "/spec/replicas")
 		if at += "/spec/volumes"; !slices.ContainsFunc(r.Fields, func(f string) bool { return strings.HasPrefix(f, at+"/") }) {
 			at = "/spec/volumeClaimTemplates"
 		}
 		fields = []string{at}
 	}
-	return at != "" && amount(is, "/spec/replicas") <= amount(was, "/spec/replicas") && !slices.ContainsFunc(fields, func(at string) bool {
+	return at != "" && !grows && !slices.ContainsFunc(fields, func(at string) bool {
 		before, _ := render.Lookup(was.Object, at)
 		after, _ := render.Lookup(is.Object, at)
 		return !reflect.DeepEqual(before, after)

@@ -430,8 +430,10 @@ func TestTallyPods(t *testing.T) {
 	t.Parallel()
 	var counts tally
 	for _, r := range []policy.Result{
-		{Outcome: policy.Fail, Action: policy.Deny}, {Outcome: policy.Fail, Action: policy.Deny, Pods: true},
-		{Outcome: policy.Fail, Action: policy.Warn, Pods: true}, {Outcome: policy.Pass, Pods: true},
+		{Outcome: policy.Fail, Action: policy.Deny},
+		{Outcome: policy.Fail, Action: policy.Deny, Pods: true},
+		{Outcome: policy.Fail, Action: policy.Warn, Pods: true},
+		{Outcome: policy.Pass, Pods: true},
 	} {
 		counts.count(&r)
 	}

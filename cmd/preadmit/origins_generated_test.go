@@ -221,7 +221,7 @@ spec:
 // layer makes a kustomization.
 func (l *layers) layer(dir, text string) {
 	l.dir = dir
-	var list = map[string][]string{}
+	list := map[string][]string{}
 	add := func(field, format string, args ...any) {
 		list[field] = append(list[field], fmt.Sprintf(format, args...))
 	}

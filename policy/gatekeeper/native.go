@@ -30,7 +30,6 @@ type nativeCode struct {
 	validations []*cel.Expression
 	messages    []*cel.Expression // by validation; nil without messageExpression
 	fixed       []string          // messages as written, by validation
-
 }
 
 // A nativeSource is the source of the K8sNativeValidation engine as written.

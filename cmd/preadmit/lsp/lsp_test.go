@@ -84,8 +84,10 @@ func (h *fakeHost) Accept(context.Context, policy.Suppression, map[string]string
 
 func (h *fakeHost) Fix(_ context.Context, f *Finding, texts map[string]string) ([]Fix, error) {
 	text := texts[f.File]
-	return []Fix{{"Set x: good (safe)", true, []Change{{File: f.File, Before: text, After: strings.ReplaceAll(text, "bad", "good")}, {File: "b.yaml", Before: "bad\r\n", After: "good\r\n"}}},
-		{"Lead outside", false, []Change{{File: "../b.yaml", Before: "bad", After: "good"}}}}, nil
+	return []Fix{
+		{"Set x: good (safe)", true, []Change{{File: f.File, Before: text, After: strings.ReplaceAll(text, "bad", "good")}, {File: "b.yaml", Before: "bad\r\n", After: "good\r\n"}}},
+		{"Lead outside", false, []Change{{File: "../b.yaml", Before: "bad", After: "good"}}},
+	}, nil
 }
 
 // A client is an editor.
